@@ -1,0 +1,18 @@
+# What RRDMA builds on; every one is a Debian package (scripts/packages.txt).
+find_package(Threads REQUIRED)
+find_package(PkgConfig REQUIRED)
+find_package(fmt REQUIRED)
+find_package(CLI11 REQUIRED)
+find_package(nlohmann_json REQUIRED)
+if(RRDMA_TESTS)
+  find_package(GTest REQUIRED)
+endif()
+if(RRDMA_BENCH)
+  find_package(benchmark REQUIRED)
+endif()
+
+find_path(ISAL_INCLUDE_DIR isa-l.h REQUIRED)
+find_library(ISAL_LIBRARY NAMES libisal.a isal REQUIRED)
+add_library(rrdma_isal INTERFACE)
+target_include_directories(rrdma_isal SYSTEM INTERFACE ${ISAL_INCLUDE_DIR})
+target_link_libraries(rrdma_isal INTERFACE ${ISAL_LIBRARY})

@@ -1,0 +1,33 @@
+# rrdma_layer(NAME SOURCES ... [TESTS ...] [LINKS ...])
+#
+# Declares the static library of one folder, and beside it one test program of its *_test.cc files
+# (ctest name: unit.NAME). A layer links only the layers that it may include; the `tidy` test
+# checks the same rule on the #include lines.
+add_library(rrdma_options INTERFACE)
+target_include_directories(rrdma_options INTERFACE ${CMAKE_SOURCE_DIR}/src)
+target_compile_options(rrdma_options INTERFACE
+  -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor -Wold-style-cast -Woverloaded-virtual
+  $<$<BOOL:${RRDMA_WERROR}>:-Werror>
+  -fno-omit-frame-pointer)
+
+function(rrdma_layer name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;TESTS;LINKS" ${ARGN})
+  add_library(rrdma_${name} STATIC ${ARG_SOURCES})
+  target_link_libraries(rrdma_${name} PUBLIC rrdma_options ${ARG_LINKS})
+  if(RRDMA_TESTS AND ARG_TESTS)
+    rrdma_test(unit.${name} SOURCES ${ARG_TESTS} LINKS rrdma_${name})
+  endif()
+endfunction()
+
+# rrdma_test(CTEST_NAME SOURCES ... [LINKS ...] [LABELS ...] [TIMEOUT s])
+function(rrdma_test name)
+  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LINKS;LABELS" ${ARGN})
+  string(REPLACE "." "_" target "${name}_test")
+  add_executable(${target} ${ARG_SOURCES})
+  target_link_libraries(${target} PRIVATE rrdma_options ${ARG_LINKS} GTest::gtest GTest::gtest_main)
+  add_test(NAME ${name} COMMAND ${target})
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 120)
+  endif()
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")
+endfunction()
