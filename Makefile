@@ -1,0 +1,105 @@
+# The front door of RRDMA: every target is complete from a bare Debian 12. It installs what is missing
+# (scripts/packages.txt), configures (CMakePresets.json), builds and runs; CMake and ctest do the work.
+SHELL := /bin/bash
+JOBS ?= $(shell nproc)
+PREFIX ?= /usr/local
+DESTDIR ?=
+FUZZ_SECONDS ?= 60
+CTEST_ARGS ?=
+need := scripts/install-packages
+
+.DEFAULT_GOAL := help
+.PHONY: help build test clang test-clang test-asan test-tsan test-cross soak fuzz bench coverage \
+        install deb format tidy clean
+
+help: ## list the targets
+	@echo 'RRDMA: an RDMA NIC made of software. Targets:'
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+# Configures when it was not done since the presets changed; Ninja repeats it by itself for CMake files.
+configure = test $(2)/build.ninja -nt CMakePresets.json || cmake --preset $(1) -Wno-dev
+build_all = cmake --build --preset $(1) -j $(JOBS)
+
+build: ## build the programs; build/bin/rrdma then runs in place
+	@$(need) build
+	@$(call configure,dev,build)
+	@$(call build_all,dev) --target products
+
+test: ## build with GCC and with clang, warnings as errors, and run the tests (ctest)
+	@$(need) build test
+	@$(call configure,dev,build)
+	@$(call build_all,dev)
+	@$(call configure,clang,build-clang)
+	@$(call build_all,clang)
+	@ctest --preset dev -j $(JOBS) $(CTEST_ARGS)
+
+clang: ## build with clang only
+	@$(need) build test
+	@$(call configure,clang,build-clang)
+	@$(call build_all,clang)
+
+test-clang: clang ## run the tests in the clang build
+	@ctest --preset clang -j $(JOBS) $(CTEST_ARGS)
+
+test-asan: ## run the tests under AddressSanitizer and UndefinedBehaviorSanitizer
+	@$(need) build test sanitize
+	@$(call configure,asan-ubsan,build-asan-ubsan)
+	@$(call build_all,asan-ubsan)
+	@ctest --preset asan-ubsan -j $(JOBS) $(CTEST_ARGS)
+
+test-tsan: ## run the tests under ThreadSanitizer
+	@$(need) build test sanitize
+	@$(call configure,tsan,build-tsan)
+	@$(call build_all,tsan)
+	@ctest --preset tsan -j $(JOBS) $(CTEST_ARGS)
+
+test-cross: ## cross build for the other architecture (x86-64 or arm64), unit tests under qemu-user
+	@$(need) build cross
+	@scripts/test-cross $(JOBS)
+
+soak: ## run the long tests (label soak)
+	@$(need) build test
+	@$(call configure,dev,build)
+	@$(call build_all,dev)
+	@ctest --preset soak $(CTEST_ARGS)
+
+fuzz: ## run each fuzz target for FUZZ_SECONDS=60 under ASan and UBSan
+	@$(need) build fuzz
+	@$(call configure,fuzz,build-fuzz)
+	@$(call build_all,fuzz)
+	@scripts/fuzz build-fuzz $(FUZZ_SECONDS)
+
+bench: ## run the micro-benchmarks
+	@$(need) build bench
+	@$(call configure,release,build-release)
+	@$(call build_all,release)
+	@scripts/bench build-release
+
+coverage: ## run the tests with line counters; report in build-coverage/coverage/index.html
+	@$(need) build test coverage
+	@$(call configure,coverage,build-coverage)
+	@$(call build_all,coverage)
+	@scripts/coverage build-coverage $(JOBS)
+
+install: ## install the release build to DESTDIR + PREFIX=/usr/local
+	@$(need) build
+	@cmake --preset release -Wno-dev -DCMAKE_INSTALL_PREFIX='$(PREFIX)' >/dev/null
+	@$(call build_all,release) --target products
+	@DESTDIR='$(DESTDIR)' cmake --install build-release --strip
+
+deb: ## build a Debian package into build-deb/ and check it with lintian
+	@$(need) build deb
+	@scripts/make-deb
+
+format: ## rewrite the C++ sources with clang-format
+	@$(need) format
+	@git ls-files '*.h' '*.cc' '*.c' | xargs clang-format-14 -i
+
+tidy: ## check the style rules and run clang-tidy
+	@$(need) build format
+	@python3 tests/tidy/tidy.py --root .
+	@$(call configure,clang,build-clang)
+	@git ls-files 'src/*.cc' | grep -v _test.cc | xargs -P $(JOBS) -n 4 clang-tidy-14 -p build-clang --quiet
+
+clean: ## remove everything that was built
+	rm -rf build build-*/

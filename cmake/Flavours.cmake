@@ -1,0 +1,25 @@
+# What a preset may turn on for the whole tree: sanitizers, coverage counters, ccache when it is
+# installed. A preset states only the choice; the flags are stated here, once.
+set(RRDMA_SANITIZE "" CACHE STRING "sanitizers to build with: address,undefined or thread")
+option(RRDMA_COVERAGE "count executed lines with gcov" OFF)
+
+find_program(RRDMA_CCACHE ccache)
+mark_as_advanced(RRDMA_CCACHE)
+if(RRDMA_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_C_COMPILER_LAUNCHER ${RRDMA_CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${RRDMA_CCACHE})
+endif()
+
+if(RRDMA_SANITIZE)
+  # A report ends the program, so that a test cannot pass with one.
+  add_compile_options(-fsanitize=${RRDMA_SANITIZE} -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${RRDMA_SANITIZE})
+endif()
+if(RRDMA_FUZZ)
+  # Coverage feedback from every layer, not only from the fuzz targets themselves.
+  add_compile_options(-fsanitize=fuzzer-no-link)
+endif()
+if(RRDMA_COVERAGE)
+  add_compile_options(--coverage -fprofile-update=atomic)
+  add_link_options(--coverage)
+endif()

@@ -1,0 +1,25 @@
+# rrdma_product(TARGET...): what is built for people, as opposed to tests: part of the target
+# `products` (`make build`) and of `make install`. Programs go to bin/, shared libraries to lib/.
+add_custom_target(products)
+
+function(rrdma_product)
+  foreach(target ${ARGN})
+    get_property(known GLOBAL PROPERTY RRDMA_PRODUCTS)
+    if(NOT target IN_LIST known)
+      set_property(GLOBAL APPEND PROPERTY RRDMA_PRODUCTS ${target})
+      add_dependencies(products ${target})
+      install(TARGETS ${target}
+        RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR}
+        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} NAMELINK_SKIP)
+    endif()
+  endforeach()
+endfunction()
+
+# The products that are known by name, as far as they exist in this tree.
+function(rrdma_known_products)
+  foreach(target rrdma rrdmad)
+    if(TARGET ${target})
+      rrdma_product(${target})
+    endif()
+  endforeach()
+endfunction()
