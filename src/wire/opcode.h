@@ -1,0 +1,220 @@
+// Opcodes of the BTH. An opcode is a transport (upper three bits) and an operation (lower five). Which
+// headers follow it is a rule, stated once in shape_by_rule() and evaluated for all 256 values at
+// compile time; nobody types masks.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+namespace rrdma::wire {
+
+enum class Transport : std::uint8_t {
+  kReliableConnection = 0,
+  kUnreliableConnection = 1,
+  kReliableDatagram = 2,
+  kUnreliableDatagram = 3,
+  kCongestion = 4,
+  kExtendedReliableConnection = 5,
+};
+
+// The lower five bits, as RC numbers them; the other transports use a subset.
+enum class Step : std::uint8_t {
+  kSendFirst = 0x00,
+  kSendMiddle = 0x01,
+  kSendLast = 0x02,
+  kSendLastImmediate = 0x03,
+  kSendOnly = 0x04,
+  kSendOnlyImmediate = 0x05,
+  kWriteFirst = 0x06,
+  kWriteMiddle = 0x07,
+  kWriteLast = 0x08,
+  kWriteLastImmediate = 0x09,
+  kWriteOnly = 0x0a,
+  kWriteOnlyImmediate = 0x0b,
+  kReadRequest = 0x0c,
+  kReadResponseFirst = 0x0d,
+  kReadResponseMiddle = 0x0e,
+  kReadResponseLast = 0x0f,
+  kReadResponseOnly = 0x10,
+  kAcknowledge = 0x11,
+  kAtomicAcknowledge = 0x12,
+  kCompareSwap = 0x13,
+  kFetchAdd = 0x14,
+  kSendLastInvalidate = 0x16,
+  kSendOnlyInvalidate = 0x17,
+  kFlush = 0x1c,
+  kAtomicWrite = 0x1d,
+};
+
+struct Opcode {
+  std::uint8_t value = 0;
+
+  constexpr Opcode() = default;
+  constexpr explicit Opcode(std::uint8_t v) : value(v) {}
+  constexpr Opcode(Transport transport, Step step)
+      : value(static_cast<std::uint8_t>(static_cast<unsigned>(transport) << 5 | static_cast<unsigned>(step))) {}
+  [[nodiscard]] constexpr Transport transport() const { return static_cast<Transport>(value >> 5); }
+  [[nodiscard]] constexpr Step step() const { return static_cast<Step>(value & 0x1f); }
+  friend constexpr bool operator==(Opcode, Opcode) = default;
+};
+
+// Congestion notification packet (RoCEv2 annex): 16 reserved octets, no operation.
+inline constexpr Opcode kCongestionNotification{std::uint8_t{0x81}};
+
+// What a packet is part of.
+enum class Kind : std::uint8_t {
+  kUnknown,  // reserved by the specification, or a transport that RRDMA does not speak
+  kSend,
+  kWrite,
+  kReadRequest,
+  kReadResponse,
+  kAcknowledge,
+  kAtomicAcknowledge,
+  kAtomic,
+  kFlush,
+  kAtomicWrite,
+  kCongestion,
+};
+
+// What payload a packet of this opcode may carry (one MTU = m octets).
+enum class PayloadRule : std::uint8_t {
+  kNone,       // none
+  kFull,       // exactly m (FIRST, MIDDLE)
+  kOneToFull,  // 1..m (LAST)
+  kUpToFull,   // 0..m (ONLY)
+  kEight,      // exactly 8 (ATOMIC WRITE)
+  kSixteen,    // exactly 16 (CNP)
+};
+
+struct OpcodeShape {
+  Kind kind = Kind::kUnknown;
+  PayloadRule payload = PayloadRule::kNone;
+  bool starts_message = false;  // FIRST or ONLY
+  bool ends_message = false;    // LAST or ONLY
+  bool request = false;         // goes to the responder
+  bool deth = false;
+  bool xrceth = false;
+  bool feth = false;
+  bool reth = false;
+  bool atomic_eth = false;
+  bool aeth = false;
+  bool atomic_ack_eth = false;
+  bool immediate = false;
+  bool invalidate = false;
+  std::uint8_t header_octets = 0;  // BTH and all that follow it
+
+  [[nodiscard]] constexpr bool known() const { return kind != Kind::kUnknown; }
+};
+
+inline constexpr std::size_t kBthOctets = 12;
+inline constexpr std::size_t kDethOctets = 8;
+inline constexpr std::size_t kXrcEthOctets = 4;
+inline constexpr std::size_t kFethOctets = 4;
+inline constexpr std::size_t kRethOctets = 16;
+inline constexpr std::size_t kAtomicEthOctets = 28;
+inline constexpr std::size_t kAethOctets = 4;
+inline constexpr std::size_t kAtomicAckEthOctets = 8;
+inline constexpr std::size_t kImmediateOctets = 4;
+inline constexpr std::size_t kIethOctets = 4;
+inline constexpr std::size_t kIcrcOctets = 4;
+
+constexpr OpcodeShape shape_by_rule(Opcode opcode) {
+  OpcodeShape shape;
+  if (opcode == kCongestionNotification) {
+    shape.kind = Kind::kCongestion;
+    shape.payload = PayloadRule::kSixteen;
+    shape.header_octets = kBthOctets;
+    return shape;
+  }
+  const Transport transport = opcode.transport();
+  const bool rc = transport == Transport::kReliableConnection;
+  const bool uc = transport == Transport::kUnreliableConnection;
+  const bool ud = transport == Transport::kUnreliableDatagram;
+  const bool xrc = transport == Transport::kExtendedReliableConnection;
+  if (!rc && !uc && !ud && !xrc) return shape;
+
+  const auto number = static_cast<unsigned>(opcode.step());
+  Kind kind = Kind::kUnknown;
+  unsigned position = 3;  // 0 first, 1 middle, 2 last, 3 only
+  switch (opcode.step()) {
+    case Step::kSendFirst: case Step::kSendMiddle: case Step::kSendLast:
+      kind = Kind::kSend; position = number; break;
+    case Step::kSendLastImmediate: case Step::kSendLastInvalidate:
+      kind = Kind::kSend; position = 2; break;
+    case Step::kSendOnly: case Step::kSendOnlyImmediate: case Step::kSendOnlyInvalidate:
+      kind = Kind::kSend; break;
+    case Step::kWriteFirst: case Step::kWriteMiddle: case Step::kWriteLast:
+      kind = Kind::kWrite; position = number - static_cast<unsigned>(Step::kWriteFirst); break;
+    case Step::kWriteLastImmediate:
+      kind = Kind::kWrite; position = 2; break;
+    case Step::kWriteOnly: case Step::kWriteOnlyImmediate:
+      kind = Kind::kWrite; break;
+    case Step::kReadRequest: kind = Kind::kReadRequest; break;
+    case Step::kReadResponseFirst: case Step::kReadResponseMiddle: case Step::kReadResponseLast:
+      kind = Kind::kReadResponse; position = number - static_cast<unsigned>(Step::kReadResponseFirst); break;
+    case Step::kReadResponseOnly: kind = Kind::kReadResponse; break;
+    case Step::kAcknowledge: kind = Kind::kAcknowledge; break;
+    case Step::kAtomicAcknowledge: kind = Kind::kAtomicAcknowledge; break;
+    case Step::kCompareSwap: case Step::kFetchAdd: kind = Kind::kAtomic; break;
+    case Step::kFlush: kind = Kind::kFlush; break;
+    case Step::kAtomicWrite: kind = Kind::kAtomicWrite; break;
+  }
+  const bool invalidate = opcode.step() == Step::kSendLastInvalidate || opcode.step() == Step::kSendOnlyInvalidate;
+  if (uc && ((kind != Kind::kSend && kind != Kind::kWrite) || invalidate)) return shape;
+  if (ud && opcode.step() != Step::kSendOnly && opcode.step() != Step::kSendOnlyImmediate) return shape;
+
+  shape.kind = kind;
+  if (kind == Kind::kUnknown) return shape;
+  shape.starts_message = position == 0 || position == 3;
+  shape.ends_message = position >= 2;
+  shape.request = kind == Kind::kSend || kind == Kind::kWrite || kind == Kind::kReadRequest ||
+                  kind == Kind::kAtomic || kind == Kind::kFlush || kind == Kind::kAtomicWrite;
+  shape.deth = ud;
+  shape.xrceth = xrc && shape.request;
+  shape.feth = kind == Kind::kFlush;
+  shape.reth = (kind == Kind::kWrite && shape.starts_message) || kind == Kind::kReadRequest ||
+               kind == Kind::kFlush || kind == Kind::kAtomicWrite;
+  shape.atomic_eth = kind == Kind::kAtomic;
+  // READ RESPONSE MIDDLE carries no AETH; every other answer does.
+  shape.aeth = kind == Kind::kAcknowledge || kind == Kind::kAtomicAcknowledge ||
+               (kind == Kind::kReadResponse && position != 1);
+  shape.atomic_ack_eth = kind == Kind::kAtomicAcknowledge;
+  const Step step = opcode.step();
+  shape.immediate = step == Step::kSendLastImmediate || step == Step::kSendOnlyImmediate ||
+                    step == Step::kWriteLastImmediate || step == Step::kWriteOnlyImmediate;
+  shape.invalidate = invalidate;
+  if (kind == Kind::kSend || kind == Kind::kWrite || kind == Kind::kReadResponse) {
+    shape.payload = position == 3 ? PayloadRule::kUpToFull : position == 2 ? PayloadRule::kOneToFull : PayloadRule::kFull;
+  } else if (kind == Kind::kAtomicWrite) {
+    shape.payload = PayloadRule::kEight;
+  }
+  shape.header_octets = static_cast<std::uint8_t>(
+      kBthOctets + (shape.deth ? kDethOctets : 0) + (shape.xrceth ? kXrcEthOctets : 0) +
+      (shape.feth ? kFethOctets : 0) + (shape.reth ? kRethOctets : 0) + (shape.atomic_eth ? kAtomicEthOctets : 0) +
+      (shape.aeth ? kAethOctets : 0) + (shape.atomic_ack_eth ? kAtomicAckEthOctets : 0) +
+      (shape.immediate ? kImmediateOctets : 0) + (shape.invalidate ? kIethOctets : 0));
+  return shape;
+}
+
+inline constexpr std::array<OpcodeShape, 256> kOpcodeShapes = [] {
+  std::array<OpcodeShape, 256> shapes{};
+  for (unsigned i = 0; i < 256; ++i) shapes[i] = shape_by_rule(Opcode(static_cast<std::uint8_t>(i)));
+  return shapes;
+}();
+
+constexpr const OpcodeShape& shape_of(Opcode opcode) { return kOpcodeShapes[opcode.value]; }
+
+// The longest run of BTH and extension headers (XRC compare-and-swap).
+inline constexpr std::size_t kHeaderOctetsMax = [] {
+  std::size_t longest = 0;
+  for (const auto& shape : kOpcodeShapes) longest = shape.header_octets > longest ? shape.header_octets : longest;
+  return longest;
+}();
+static_assert(kHeaderOctetsMax == 44);
+
+// "RC SEND ONLY WITH IMMEDIATE"; "reserved 0x1f" for unknown ones.
+std::string_view opcode_name(Opcode opcode);
+std::string_view transport_name(Transport transport);
+
+}  // namespace rrdma::wire
