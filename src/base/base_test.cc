@@ -1,3 +1,4 @@
+// What base/ promises: one group of tests for each of its small headers.
 #include <gtest/gtest.h>
 
 #include "base/instant.h"

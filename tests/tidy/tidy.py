@@ -1,0 +1,247 @@
+#!/usr/bin/env python3
+"""Checks the rules of the house (rules.toml) on the files of the tree: layers of #include, words that a
+folder must not use, names that say nothing, file size, head comments, text that has no place in the
+tree, and the layout by clang-format 14 where it is installed. Prints FILE:LINE: [rule] what, why; exits 1
+when there is anything to print. Standard library only."""
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+CODE = {".h", ".cc", ".c", ".hpp", ".cpp"}
+TEXT = CODE | {".md", ".txt", ".cmake", ".py", ".sh", ".json", ".toml", ".yml", ".yaml", ".map", ".service", ""}
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+TOKEN = re.compile(
+    r'//[^\n]*|/\*.*?\*/|R"(?P<mark>[^()\\\s]{0,16})\(.*?\)(?P=mark)"'
+    r'|"(?:\\.|[^"\\\n])*"|(?<![0-9A-Za-z_])(?:u8|[uUL])?\'(?:\\.|[^\'\\\n])+\'',
+    re.DOTALL)
+IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
+
+
+class Finding:
+    def __init__(self, path, line, rule, text):
+        self.path, self.line, self.rule, self.text = path, line, rule, text
+
+    def __str__(self):
+        return f"{self.path}:{self.line}: [{self.rule}] {self.text}"
+
+
+def without_comments_and_literals(source, keep_includes=True):
+    """The code with comments and literals blanked; line numbers stay, #include lines stay whole."""
+
+    def blank(match):
+        text = match.group(0)
+        line_start = source.rfind("\n", 0, match.start()) + 1
+        if keep_includes and text[0] == '"' and INCLUDE.match(source[line_start:match.end()]):
+            return text
+        return " " + "\n" * text.count("\n")
+
+    return TOKEN.sub(blank, source)
+
+
+def words_of(identifier):
+    """The lower-case words of a snake_case or PascalCase name."""
+    spaced = re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", identifier)
+    spaced = re.sub(r"([A-Z]+)([A-Z][a-z])", r"\1 \2", spaced)
+    return [word.lower() for word in re.split(r"[^A-Za-z0-9]+", spaced) if word]
+
+
+def within(path, folders):
+    return any(path == folder or path.startswith(folder + "/") for folder in folders)
+
+
+def is_test(path):
+    return path.startswith("tests/") or re.search(r"_test\.(cc|h|c)$", path) is not None
+
+
+def is_code(path):
+    return Path(path).suffix in CODE
+
+
+# --- one function for each rule: (path, source text, rules) -> findings -------------------------------
+
+
+def check_layers(path, source, rules):
+    top = path.split("/")[0]
+    if path.startswith("src/") and path.count("/") >= 2:
+        folder = path.split("/")[1]
+        if folder not in rules["layers"]:
+            yield Finding(path, 1, "layers", f"src/{folder} has no entry in the layers of rules.toml")
+            return
+        allowed = [folder, *rules["layers"][folder]]
+    elif top in rules["public_only"]:
+        folder, allowed = top, rules["public_only"][top]
+    else:
+        return
+    internal = set(rules["layers"])
+    for number, line in enumerate(source.splitlines(), 1):
+        match = INCLUDE.match(line)
+        if not match:
+            continue
+        quote, target = match.groups()
+        first = target.split("/")[0]
+        if quote == '"' and "/" not in target and first not in allowed:
+            yield Finding(path, number, "layers", f'"{target}": write includes relative to src/')
+        elif (quote == '"' or first in internal and "/" in target) and first not in allowed:
+            yield Finding(path, number, "layers", f"{folder} may not include {target} (it may: {', '.join(allowed)})")
+
+
+def check_words(path, code, rules):
+    for rule in rules["words"]:
+        if not within(path, rule["in"]) or within(path, rule.get("not_in", [])):
+            continue
+        if path in rule.get("allow", {}) or is_test(path) and not rule.get("tests", False):
+            continue
+        pattern = re.compile(rule["pattern"])
+        for number, line in enumerate(code.splitlines(), 1):
+            match = pattern.search(line)
+            if match:
+                yield Finding(path, number, f"words.{rule['name']}", f"`{match.group(0).strip()}`: {rule['why']}")
+
+
+def check_names(path, code, rules):
+    names = rules["names"]
+    if not within(path, names["in"]):
+        return
+    for part in path.split("/"):
+        for word in words_of(part.rsplit(".", 1)[0]):
+            if word in names["words"] and part.rsplit(".", 1)[0] not in names["foreign"]:
+                yield Finding(path, 1, "names", f"file or folder name: `{word}` says nothing")
+    if not is_code(path):
+        return
+    foreign = set(names["foreign"])
+    verb = re.compile(r"^(" + "|".join(names["functions"]) + r")_")
+    for number, line in enumerate(code.splitlines(), 1):
+        if INCLUDE.match(line):
+            continue
+        for match in IDENTIFIER.finditer(line):
+            name = match.group(0)
+            if name in foreign or name.isupper():
+                continue
+            called = line[match.end():].lstrip().startswith(("(", "<"))
+            if called and verb.match(name):
+                yield Finding(path, number, "names", f"`{name}`: a function says what it does, without {verb.match(name).group(0)}")
+            for word in words_of(name):
+                if word in names["words"]:
+                    yield Finding(path, number, "names", f"`{name}`: `{word}` says nothing")
+
+
+def check_size(path, source, rules):
+    size = rules["size"]
+    if not within(path, size["in"]) or is_test(path) or not is_code(path) or path in size.get("allow", {}):
+        return
+    lines = len(source.splitlines())
+    if lines > size["max_lines"]:
+        yield Finding(path, lines, "size", f"{lines} lines, at most {size['max_lines']}: one subject, one file")
+
+
+def check_head(path, source, rules, known_files):
+    head = rules["head"]
+    if not within(path, head["in"]) or not is_code(path):
+        return
+    stem = re.sub(r"(_test)?\.\w+$", "", path)
+    if not path.endswith(".h") and stem + ".h" in known_files:
+        return
+    lines = source.splitlines()
+    count = 0
+    for line in lines:
+        if line.startswith("//") or line.startswith("/*") or count and line.startswith(" *"):
+            count += 1
+        else:
+            break
+    if not head["min_lines"] <= count <= head["max_lines"]:
+        yield Finding(path, 1, "head", f"opens with {count} lines of comment; {head['min_lines']} to "
+                                       f"{head['max_lines']} say what the file owns")
+
+
+def check_text(path, source, rules):
+    for rule in rules["text"]:
+        if path in rule.get("allow", {}):
+            continue
+        pattern = re.compile(rule["pattern"])
+        for number, line in enumerate(source.splitlines(), 1):
+            match = pattern.search(line)
+            if match:
+                yield Finding(path, number, f"text.{rule['name']}", f"`{match.group(0).strip()}`: {rule['why']}")
+
+
+def check_format(root, paths, rules):
+    formatter = shutil.which("clang-format-14")
+    paths = [path for path in paths if is_code(path) and within(path, rules["format"]["in"])]
+    if formatter is None or not paths:
+        return
+    run = subprocess.run([formatter, "--dry-run", *paths], cwd=root, capture_output=True, text=True, check=False)
+    seen = set()
+    for match in re.finditer(r"^(\S+?):(\d+):\d+: (?:warning|error): ", run.stderr, re.MULTILINE):
+        path, line = match.groups()
+        if path not in seen:
+            seen.add(path)
+            yield Finding(path, int(line), "format", "differs from clang-format 14: make format")
+
+
+# --- the tree --------------------------------------------------------------------------------------------
+
+
+def files_of(root):
+    """Tracked and new files, as git sees them; all files where there is no git."""
+    try:
+        listed = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=root,
+                                capture_output=True, check=True).stdout.decode()
+        paths = [path for path in listed.split("\0") if path]
+    except (OSError, subprocess.CalledProcessError):
+        paths = []
+        for directory, folders, names in os.walk(root):
+            folders[:] = [f for f in folders if not f.startswith((".git", "build"))]
+            paths += [os.path.relpath(os.path.join(directory, name), root) for name in names]
+    return sorted(set(path for path in paths if (Path(root) / path).is_file()))
+
+
+def check_tree(root, rules):
+    paths = files_of(root)
+    known = set(paths)
+    findings = []
+    for path in paths:
+        findings += check_names(path, "", rules) if not is_code(path) else []
+        if Path(path).suffix not in TEXT:
+            continue
+        try:
+            source = (Path(root) / path).read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            continue
+        findings += check_text(path, source, rules)
+        if not is_code(path):
+            continue
+        code = without_comments_and_literals(source)
+        findings += check_layers(path, code, rules)
+        findings += check_words(path, code, rules)
+        findings += check_names(path, code, rules)
+        findings += check_size(path, source, rules)
+        findings += check_head(path, source, rules, known)
+    findings += check_format(root, paths, rules)
+    return findings, len(paths)
+
+
+def load_rules(path):
+    with open(path, "rb") as file:
+        return tomllib.load(file)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--root", required=True, help="top of the tree")
+    parser.add_argument("--rules", default=Path(__file__).with_name("rules.toml"))
+    arguments = parser.parse_args()
+    findings, files = check_tree(arguments.root, load_rules(arguments.rules))
+    for finding in findings:
+        print(finding)
+    print(f"tidy: {files} files, {len(findings)} findings")
+    return 1 if findings or not files else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+"""Proves that every rule of rules.toml can fail and does not fail on what is fine: each case writes a
+small tree into a temporary folder and looks at what tidy.py finds there."""
+
+import shutil
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+import tidy
+
+RULES = tidy.load_rules(Path(__file__).with_name("rules.toml"))
+HEAD = "// What this file owns.\n"
+
+
+def bare(example):
+    """Examples of text rules carry {x} for a letter, so that rules.toml does not find itself."""
+    return example.replace("{", "").replace("}", "")
+
+
+class Tree(unittest.TestCase):
+    def findings(self, files, rules=RULES):
+        with tempfile.TemporaryDirectory() as root:
+            for name, text in files.items():
+                path = Path(root) / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text, encoding="utf-8")
+            found, count = tidy.check_tree(root, rules)
+            self.assertEqual(count, len(files))
+            return [finding.rule for finding in found]
+
+    def test_a_clean_tree_passes(self):
+        self.assertEqual(self.findings({
+            "src/base/a.h": HEAD + "#pragma once\n#include <atomic>\n",
+            "src/wire/b.h": HEAD + '#pragma once\n#include "base/a.h"\n#include "wire/c.h"\n',
+            "src/wire/b.cc": '#include "wire/b.h"\n',
+            "README.md": "text\n",
+        }), [])
+
+    def test_every_pair_of_layers(self):
+        for folder, allowed in RULES["layers"].items():
+            for other in RULES["layers"]:
+                found = self.findings({f"src/{folder}/a.h": HEAD + f'#include "{other}/x.h"\n'})
+                self.assertEqual(found, [] if other in [folder, *allowed] else ["layers"], (folder, other))
+
+    def test_the_layers_are_an_order(self):
+        for folder, allowed in RULES["layers"].items():
+            for other in allowed:
+                self.assertNotIn(folder, RULES["layers"][other])
+                self.assertLessEqual(set(RULES["layers"][other]), set(allowed), (folder, other))
+
+    def test_includes_that_evade_the_layers(self):
+        for line in ["#include <nic/nic.h>", '#include "a.h"', '#include "../nic/nic.h"', '#  include "nic/nic.h"',
+                     '#include "tests/x.h"']:
+            self.assertEqual(self.findings({"src/wire/a.h": HEAD + line + "\n"}), ["layers"], line)
+        self.assertEqual(self.findings({"src/wire/a.h": HEAD + '// #include "nic/nic.h"\n'}), [])
+        self.assertEqual(self.findings({"src/newcomer/a.h": HEAD}), ["layers"])
+
+    def test_public_headers_only(self):
+        for folder, allowed in RULES["public_only"].items():
+            self.assertEqual(self.findings({f"{folder}/a.h": HEAD + '#include "wire/x.h"\n'}), ["layers"])
+            self.assertEqual(self.findings({f"{folder}/a.h": HEAD + f'#include "{allowed[0]}/x.h"\n'}), [])
+
+    def test_words(self):
+        for rule in RULES["words"]:
+            for folder in rule["in"]:
+                folder = {"src": "src/wire"}.get(folder, folder)
+                name = f"{folder}/a.h"
+                self.assertIn(f"words.{rule['name']}", self.findings({name: HEAD + rule["example"] + "\n"}), name)
+                for fine in rule["fine"]:
+                    self.assertEqual(self.findings({name: HEAD + fine + "\n"}), [], fine)
+            for folder in rule.get("not_in", []):
+                self.assertEqual(self.findings({f"{folder}/a.h": HEAD + rule["example"] + "\n"}), [])
+
+    def test_words_in_comments_and_literals_are_fine(self):
+        text = HEAD + '// throw\n/* try\n throw */\nconst char* s = "throw \\" throw"; char c = \'"\'; // throw\n'
+        self.assertEqual(self.findings({"src/wire/a.h": text}), [])
+        self.assertEqual(self.findings({"src/wire/a.h": text + "int n = 1'000; throw 1;\n"}), ["words.exceptions"])
+        self.assertEqual(self.findings({"src/wire/a.h": HEAD + 'auto s = R"x(throw " )x"; throw 1;\n'}), ["words.exceptions"])
+
+    def test_words_in_tests(self):
+        self.assertEqual(self.findings({"src/wire/a_test.cc": HEAD + "throw 1;\n"}), [])
+        self.assertEqual(self.findings({"src/wire/a_test.cc": HEAD + "std::expected<int, int> x;\n"}), ["words.toolchain"])
+
+    def test_names(self):
+        for example in RULES["names"]["examples"]:
+            self.assertEqual(self.findings({"src/wire/a.h": HEAD + example + "\n"}), ["names"], example)
+        for fine in RULES["names"]["fine"]:
+            self.assertEqual(self.findings({"src/wire/a.h": HEAD + fine + "\n"}), [], fine)
+        for word in RULES["names"]["words"]:
+            self.assertEqual(self.findings({f"src/wire/packet_{word}.h": HEAD}), ["names"], word)
+            self.assertEqual(self.findings({"src/wire/a.h": HEAD + f"class Packet{word.title()};\n"}), ["names"], word)
+        for verb in RULES["names"]["functions"]:
+            self.assertEqual(self.findings({"src/wire/a.h": HEAD + f"int {verb}_it(int);\n"}), ["names"], verb)
+
+    def test_size(self):
+        limit = RULES["size"]["max_lines"]
+        self.assertEqual(self.findings({"src/wire/a.h": HEAD + "\n" * (limit - 1)}), [])
+        self.assertEqual(self.findings({"src/wire/a.h": HEAD + "\n" * limit}), ["size"])
+        self.assertEqual(self.findings({"src/wire/a.h": HEAD, "src/wire/a_test.cc": "\n" * (limit + 1)}), [])
+
+    def test_head(self):
+        limit = RULES["head"]["max_lines"]
+        self.assertEqual(self.findings({"src/wire/a.h": "#pragma once\n"}), ["head"])
+        self.assertEqual(self.findings({"src/wire/a.cc": "int x;\n"}), ["head"])
+        self.assertEqual(self.findings({"src/wire/a.h": "// x\n" * (limit + 1)}), ["head"])
+        self.assertEqual(self.findings({"src/wire/a.h": "// x\n" * limit, "src/wire/a.cc": "int x;\n"}), [])
+
+    def test_text(self):
+        for rule in RULES["text"]:
+            for name in ["README.md", "Makefile", "src/wire/a.h", "scripts/x.sh"]:
+                found = self.findings({name: HEAD + "// " + bare(rule["example"]) + "\n"})
+                self.assertIn(f"text.{rule['name']}", found, (name, rule["name"]))
+            for fine in rule["fine"]:
+                self.assertEqual(self.findings({"README.md": fine + "\n"}), [], fine)
+
+    @unittest.skipUnless(shutil.which("clang-format-14"), "no clang-format-14 here")
+    def test_format(self):
+        rules = {**RULES, "format": {"in": ["src"]}}
+        style = (Path(__file__).parents[2] / ".clang-format").read_text(encoding="utf-8")
+        self.assertEqual(self.findings({"src/wire/a.h": HEAD + "int   x ;\n", ".clang-format": style}, rules), ["format"])
+        self.assertEqual(self.findings({"src/wire/a.h": HEAD + "int x;\n", ".clang-format": style}, rules), [])
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main())
