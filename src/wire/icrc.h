@@ -1,0 +1,84 @@
+// The invariant CRC: CRC-32 over everything that must not change on the way, with the fields that may
+// change set to ones. It starts over 8 octets of ones (the LRH that RoCE does not have) and covers
+// IP header, UDP header (or the GRH of RoCE v1), BTH, extension headers, payload and pad. Ones instead
+// of the value: TOS / traffic class, flow label, TTL / hop limit, IPv4 header checksum, UDP checksum,
+// and octet 4 of the BTH. On the wire it stands least significant octet first.
+//
+// IcrcSeed is what stays the same for all packets of a flow; it is made once and reused. IPv4 also
+// covers identification and DF, which a UDP socket neither chooses nor sees: sending, they are known
+// (0, or 0, 1, 2, … within a segmented send; DF set); receiving, see identification_solver.h.
+// When the whole IPv4 header is at hand, icrc_of_packet() is the exact sum.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/octets.h"
+#include "wire/address.h"
+#include "wire/opcode.h"
+#include "wire/udp.h"
+
+namespace rrdma::wire {
+
+// The value of Crc32 after 8 octets of ones.
+inline constexpr std::uint32_t kIcrcStart = 0x2144df1c;
+
+enum class Network : std::uint8_t { kIpv4, kIpv6, kRoceV1 };
+
+class IcrcSeed {
+ public:
+  // DF is taken as set.
+  [[nodiscard]] static IcrcSeed ipv4(const Ipv4Address& source, const Ipv4Address& destination,
+                                     std::uint16_t source_port,
+                                     std::uint16_t destination_port = kRoceUdpPort);
+  [[nodiscard]] static IcrcSeed ipv6(const Ipv6Address& source, const Ipv6Address& destination,
+                                     std::uint16_t source_port,
+                                     std::uint16_t destination_port = kRoceUdpPort);
+  [[nodiscard]] static IcrcSeed roce_v1(const Gid& source, const Gid& destination);
+
+  [[nodiscard]] Network network() const { return network_; }
+  // Octets of the network headers: what the seed stands for.
+  [[nodiscard]] std::size_t octets() const { return size_; }
+
+  // The ICRC of a packet to be sent: `headers` from the BTH on, `payload` gathered from its pieces,
+  // then `pad` zero octets. Nothing is copied but the headers.
+  // REQUIRES: kBthOctets <= headers.size() <= kHeaderOctetsMax, pad < 4, a length that IP can carry.
+  [[nodiscard]] std::uint32_t icrc(Octets headers, std::span<const Octets> payload, std::uint8_t pad,
+                                   std::uint16_t identification = 0) const;
+  // The ICRC that the octets from the BTH to the end of the pad should be followed by.
+  // REQUIRES: transport.size() >= kBthOctets.
+  [[nodiscard]] std::uint32_t icrc(Octets transport, std::uint16_t identification = 0) const;
+
+ private:
+  static constexpr std::size_t kSizeMax = 48;  // IPv6 and UDP
+  struct Head;
+
+  IcrcSeed() = default;
+  [[nodiscard]] Head head(Octets headers, std::size_t length, std::uint16_t identification) const;
+
+  std::array<std::uint8_t, kSizeMax> octets_{};  // masked; lengths and identification are zero
+  std::uint8_t size_ = 0;
+  Network network_ = Network::kIpv4;
+};
+
+[[nodiscard]] inline std::uint32_t load_icrc(const std::uint8_t* from) {
+  return swap_octets(load_be32(from));
+}
+inline void store_icrc(std::uint8_t* to, std::uint32_t icrc) { store_be32(to, swap_octets(icrc)); }
+
+// The full check of a received packet, `transport` from the BTH to the end of the ICRC. For IPv4 it is
+// the check with the given identification and DF set.
+[[nodiscard]] inline bool icrc_matches(const IcrcSeed& seed, Octets transport,
+                                       std::uint16_t identification = 0) {
+  if (transport.size() < kBthOctets + kIcrcOctets) return false;
+  const Octets covered = transport.first(transport.size() - kIcrcOctets);
+  return seed.icrc(covered, identification) == load_icrc(covered.data() + covered.size());
+}
+
+// The exact ICRC of a whole packet, as a capture shows it: `packet` starts with the IP header or GRH and
+// ends with the pad. REQUIRES: that headers and a BTH are there (parse_frame has seen to it).
+[[nodiscard]] std::uint32_t icrc_of_packet(Network network, Octets packet);
+
+}  // namespace rrdma::wire
