@@ -6,7 +6,7 @@
 add_library(rrdma_options INTERFACE)
 target_include_directories(rrdma_options INTERFACE ${CMAKE_SOURCE_DIR}/src)
 target_compile_options(rrdma_options INTERFACE
-  -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor -Wold-style-cast -Woverloaded-virtual
+  -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor -Wold-style-cast -Woverloaded-virtual -Wno-missing-field-initializers
   $<$<BOOL:${RRDMA_WERROR}>:-Werror>
   -fno-omit-frame-pointer)
 

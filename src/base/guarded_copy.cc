@@ -1,0 +1,43 @@
+#include "base/guarded_copy.h"
+
+#include <cstring>
+
+namespace rrdma {
+
+thread_local FaultGuard* active_fault_guard = nullptr;
+
+// noinline, and nothing live across the setjmp but the volatile outer pointer: the second return of
+// __builtin_setjmp finds registers in an unknown state.
+__attribute__((noinline)) bool guarded_call(void (*body)(void*), void* argument) noexcept {
+  FaultGuard guard;
+  FaultGuard* volatile outer = active_fault_guard;
+  if (__builtin_setjmp(guard.frame) != 0) {
+    active_fault_guard = outer;
+    return false;
+  }
+  active_fault_guard = &guard;
+  body(argument);
+  active_fault_guard = outer;
+  return true;
+}
+
+__attribute__((noinline)) bool guarded_copy(void* to, const void* from, std::size_t n) noexcept {
+  FaultGuard guard;
+  FaultGuard* volatile outer = active_fault_guard;
+  if (__builtin_setjmp(guard.frame) != 0) {
+    active_fault_guard = outer;
+    return false;
+  }
+  active_fault_guard = &guard;
+  asm volatile("" ::: "memory");  // the copy must not move out of the guard
+  std::memcpy(to, from, n);
+  asm volatile("" ::: "memory");
+  active_fault_guard = outer;
+  return true;
+}
+
+void recover_from_fault() noexcept {
+  if (active_fault_guard != nullptr) __builtin_longjmp(active_fault_guard->frame, 1);
+}
+
+}  // namespace rrdma

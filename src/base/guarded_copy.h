@@ -1,0 +1,29 @@
+// Guarded access to memory that a program registered and may have unmapped since. A fault inside
+// guarded_copy() or guarded_call() is turned into `false` by recover_from_fault(), which the process's
+// SIGSEGV/SIGBUS handler (installed by nic/) calls first. Without a handler a fault ends the program as
+// usual. The guard costs two stores: no syscall, no page walk.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace rrdma {
+
+struct FaultGuard {
+  void* frame[5];  // __builtin_setjmp's buffer
+};
+
+// The innermost active guard of this thread; null outside guarded code.
+extern thread_local FaultGuard* active_fault_guard;
+
+// Copies n octets. False if a page was not there; then some prefix may have been copied.
+[[nodiscard]] bool guarded_copy(void* to, const void* from, std::size_t n) noexcept;
+
+// Calls body(argument) under the guard. False if it faulted: then it was left where it was, so it must
+// own nothing that needs a destructor, and must not be in the middle of changing state.
+[[nodiscard]] bool guarded_call(void (*body)(void*), void* argument) noexcept;
+
+// For the signal handler: if this thread is inside a guard, jumps out of it and does not return.
+void recover_from_fault() noexcept;
+
+}  // namespace rrdma

@@ -1,0 +1,64 @@
+#include "base/guarded_copy.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/mman.h>
+
+#include <cstring>
+
+namespace rrdma {
+namespace {
+
+void on_fault(int) {
+  recover_from_fault();
+  _exit(3);
+}
+
+class GuardedCopy : public testing::Test {
+ protected:
+  void SetUp() override {
+    struct sigaction action{};
+    action.sa_handler = on_fault;
+    action.sa_flags = SA_NODEFER;  // the handler is left by a jump: the signal must not stay blocked
+    sigaction(SIGSEGV, &action, &before_segv_);
+    sigaction(SIGBUS, &action, &before_bus_);
+    page_ = static_cast<char*>(mmap(nullptr, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    munmap(page_ + 4096, 4096);
+  }
+  void TearDown() override {
+    munmap(page_, 4096);
+    sigaction(SIGSEGV, &before_segv_, nullptr);
+    sigaction(SIGBUS, &before_bus_, nullptr);
+  }
+  char* page_ = nullptr;
+  struct sigaction before_segv_{}, before_bus_{};
+};
+
+TEST_F(GuardedCopy, a_missing_page_is_an_answer_not_a_crash) {
+  char buffer[64] = "hello";
+  for (int i = 0; i < 1000; ++i) {
+    EXPECT_TRUE(guarded_copy(page_ + 4096 - 64, buffer, 64));
+    EXPECT_FALSE(guarded_copy(page_ + 4096 - 32, buffer, 64));
+    EXPECT_FALSE(guarded_copy(buffer, page_ + 4096, 8));
+  }
+  EXPECT_EQ(active_fault_guard, nullptr);
+}
+
+TEST_F(GuardedCopy, guards_nest) {
+  struct Both {
+    char* page;
+    bool inner = true;
+  } both{page_};
+  EXPECT_FALSE(guarded_call(
+      [](void* p) {
+        auto* b = static_cast<Both*>(p);
+        char c;
+        b->inner = guarded_copy(&c, b->page + 4096, 1);
+        *const_cast<volatile char*>(b->page + 4096) = 1;
+      },
+      &both));
+  EXPECT_FALSE(both.inner);
+}
+
+}  // namespace
+}  // namespace rrdma

@@ -1,0 +1,116 @@
+#include "objects/completion_queue.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "base/assert.h"
+
+namespace rrdma::objects {
+
+std::string_view describe(Status status) {
+  switch (status) {
+    case Status::kSuccess: return "success";
+    case Status::kLocalLengthError: return "local length error";
+    case Status::kLocalQpOperationError: return "local QP operation error";
+    case Status::kLocalEecOperationError: return "local EE context operation error";
+    case Status::kLocalProtectionError: return "local protection error";
+    case Status::kFlushed: return "flushed";
+    case Status::kWindowBindError: return "memory window bind error";
+    case Status::kBadResponse: return "bad response";
+    case Status::kLocalAccessError: return "local access error";
+    case Status::kRemoteInvalidRequest: return "remote invalid request";
+    case Status::kRemoteAccessError: return "remote access error";
+    case Status::kRemoteOperationError: return "remote operation error";
+    case Status::kRetryExceeded: return "transport retry counter exceeded";
+    case Status::kRnrRetryExceeded: return "RNR retry counter exceeded";
+    case Status::kLocalRddViolation: return "local RDD violation";
+    case Status::kRemoteInvalidRdRequest: return "remote invalid RD request";
+    case Status::kRemoteAborted: return "remote aborted";
+    case Status::kInvalidEecn: return "invalid EE context number";
+    case Status::kInvalidEecState: return "invalid EE context state";
+    case Status::kFatal: return "fatal error";
+    case Status::kResponseTimeout: return "response timeout";
+    case Status::kGeneralError: return "general error";
+  }
+  return "unknown status";
+}
+
+CompletionQueue::CompletionQueue(std::uint32_t entries, CompletionListener* listener)
+    : capacity_(entries), mask_(std::bit_ceil(entries) - 1), ring_(new Completion[mask_ + 1]), listener_(listener) {
+  RRDMA_ASSERT(entries >= 1 && entries <= kEntriesMax);
+}
+
+void CompletionQueue::push(const Completion& completion) {
+  if (overflowed_) return;
+  const std::uint64_t tail = tail_.load(std::memory_order_relaxed);
+  if (tail - head_.load(std::memory_order_acquire) >= capacity_) {
+    overflowed_ = true;
+    if (listener_ != nullptr) listener_->on_overflow(*this);
+    return;
+  }
+  ring_[tail & mask_] = completion;
+  // seq_cst on both sides of the pair (this store, the load of armed_) and (the store of armed_ in arm(),
+  // the consumer's next look at tail_): one of the two sees the other, so no event is missed.
+  tail_.store(tail + 1, std::memory_order_seq_cst);
+  std::uint8_t armed = armed_.load(std::memory_order_seq_cst);
+  if (armed == kIdle) return;
+  const bool counts = armed == kArmed || completion.solicited || completion.status != Status::kSuccess;
+  if (!counts || !armed_.compare_exchange_strong(armed, kIdle)) return;
+  if (listener_ != nullptr) listener_->on_completion(*this);
+}
+
+std::size_t CompletionQueue::poll(std::span<Completion> out) {
+  const std::uint64_t head = head_.load(std::memory_order_relaxed);
+  const std::uint64_t available = tail_.load(std::memory_order_acquire) - head;
+  const std::size_t n = std::min<std::size_t>(available, out.size());
+  for (std::size_t i = 0; i < n; ++i) out[i] = ring_[(head + i) & mask_];
+  if (n != 0) head_.store(head + n, std::memory_order_release);
+  return n;
+}
+
+const Completion* CompletionQueue::peek() const {
+  const std::uint64_t head = head_.load(std::memory_order_relaxed);
+  return tail_.load(std::memory_order_acquire) == head ? nullptr : &ring_[head & mask_];
+}
+
+void CompletionQueue::pop() { head_.store(head_.load(std::memory_order_relaxed) + 1, std::memory_order_release); }
+
+void CompletionQueue::arm(bool solicited_only) {
+  if (!solicited_only) {
+    armed_.store(kArmed, std::memory_order_seq_cst);
+    return;
+  }
+  // Arming for solicited ones never weakens an arm for all.
+  std::uint8_t expected = kIdle;
+  armed_.compare_exchange_strong(expected, kArmedSolicited, std::memory_order_seq_cst);
+}
+
+bool CompletionQueue::resize(std::uint32_t entries) {
+  RRDMA_ASSERT(entries >= 1 && entries <= kEntriesMax);
+  const std::size_t queued = size();
+  if (queued > entries) return false;
+  const std::uint32_t mask = std::bit_ceil(entries) - 1;
+  std::unique_ptr<Completion[]> ring(new Completion[mask + 1]);
+  const std::uint64_t head = head_.load(std::memory_order_relaxed);
+  for (std::size_t i = 0; i < queued; ++i) ring[i] = ring_[(head + i) & mask_];
+  ring_ = std::move(ring);
+  mask_ = mask;
+  capacity_ = entries;
+  head_.store(0, std::memory_order_relaxed);
+  tail_.store(queued, std::memory_order_release);
+  return true;
+}
+
+void CompletionQueue::purge(wire::Qpn qpn) {
+  const std::uint64_t head = head_.load(std::memory_order_relaxed);
+  const std::uint64_t tail = tail_.load(std::memory_order_relaxed);
+  std::uint64_t kept = head;
+  for (std::uint64_t i = head; i != tail; ++i) {
+    if (ring_[i & mask_].qpn == qpn) continue;
+    ring_[kept & mask_] = ring_[i & mask_];
+    ++kept;
+  }
+  tail_.store(kept, std::memory_order_release);
+}
+
+}  // namespace rrdma::objects

@@ -1,0 +1,54 @@
+// Frame and FrameSink: how packets leave the engine. The engine reserves a frame from the sink before
+// it advances any sequence state, so a full link never forces a rollback. A frame's payload is a list
+// of spans into registered memory (or into a work queue entry): the engine never copies what the link
+// can gather. Spans are good until the sink's transmit call returns, not longer.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "objects/path.h"
+#include "wire/opcode.h"
+
+namespace rrdma::objects {
+
+inline constexpr std::size_t kSgeMax = 32;
+
+struct PayloadSpan {
+  const std::uint8_t* data = nullptr;
+  std::size_t length = 0;
+};
+
+struct Frame {
+  const Path* path = nullptr;
+  std::uint8_t header_octets = 0;  // BTH and extension headers in `header`
+  std::uint8_t pad = 0;            // as the BTH says; the link appends that many zero octets
+  std::uint8_t span_count = 0;
+  std::uint32_t payload_octets = 0;  // sum of the spans; more than one path MTU only if the path takes trains
+  std::array<std::uint8_t, wire::kHeaderOctetsMax + 4> header{};
+  std::array<PayloadSpan, kSgeMax + 1> spans{};
+
+  void clear() {
+    header_octets = pad = span_count = 0;
+    payload_octets = 0;
+  }
+  void add_span(const std::uint8_t* data, std::size_t length) {
+    spans[span_count++] = {data, length};
+    payload_octets += static_cast<std::uint32_t>(length);
+  }
+};
+
+class FrameSink {
+ public:
+  virtual ~FrameSink() = default;
+  // A frame to fill for this path, or null when the link has no room now; then the caller's state
+  // stays as it is and it asks again later. At most one frame is reserved at a time.
+  virtual Frame* reserve(const Path& path) = 0;
+  // Hands the reserved frame over.
+  virtual void commit(Frame& frame) = 0;
+  // Gives the reserved frame back unused.
+  virtual void cancel(Frame&) {}
+};
+
+}  // namespace rrdma::objects

@@ -1,0 +1,300 @@
+#include "objects/memory.h"
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+
+#include "base/guarded_copy.h"
+
+namespace rrdma::objects {
+namespace {
+
+constexpr std::size_t kEntriesAtStart = 64;
+
+// What reads of the null region see. Frames point into it, so it is as long as one frame's payload can be.
+constexpr std::size_t kZeroesOctets = 64 * 1024;
+const std::uint8_t* zeroes() {
+  static const std::vector<std::uint8_t> page(kZeroesOctets);
+  return page.data();
+}
+
+bool in_bounds(std::uint64_t address, std::uint64_t length, std::uint64_t base, std::uint64_t size) {
+  return address >= base && length <= size && address - base <= size - length;
+}
+
+Result<void, MemoryError> check_request(const RegionRequest& request) {
+  if ((request.access & ~kAccessAll) != 0) return Failure{MemoryError::kUnknownAccessFlags};
+  if ((request.access & (kRemoteWrite | kRemoteAtomic)) != 0 && (request.access & kLocalWrite) == 0) {
+    return Failure{MemoryError::kRemoteRightsNeedLocalWrite};
+  }
+  if (request.address + request.length < request.address && request.address + request.length != 0) {
+    return Failure{MemoryError::kLengthOverflow};
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string_view describe(MemoryError error) {
+  switch (error) {
+    case MemoryError::kRemoteRightsNeedLocalWrite: return "remote write and remote atomic rights need IBV_ACCESS_LOCAL_WRITE too";
+    case MemoryError::kUnknownAccessFlags: return "the access flags contain bits that this device does not know";
+    case MemoryError::kLengthOverflow: return "address + length runs past the end of the address space";
+    case MemoryError::kTooManyKeys: return "the device has no memory keys left; deregister some memory first";
+    case MemoryError::kStillBound: return "memory windows are still bound to the region; unbind or free them first";
+  }
+  return "unknown error";
+}
+
+MemoryTable::MemoryTable(std::uint64_t secret) : entries_(kEntriesAtStart), prng_(secret) {}
+
+MemoryTable::~MemoryTable() {
+  for (auto& entry : entries_) {
+    if (entry.kind == Kind::kRegion) delete static_cast<MemoryRegion*>(entry.object);
+    if (entry.kind == Kind::kWindow) delete static_cast<MemoryWindow*>(entry.object);
+  }
+}
+
+const MemoryTable::Entry* MemoryTable::find(std::uint32_t key) const {
+  const std::size_t mask = entries_.size() - 1;
+  for (std::size_t i = slot_of(key);; i = (i + 1) & mask) {
+    const Entry& entry = entries_[i];
+    if (entry.kind == Kind::kEmpty) return nullptr;
+    if (entry.kind != Kind::kGone && entry.key == key) return &entry;
+  }
+}
+
+MemoryRegion* MemoryTable::find_region(std::uint32_t key) const {
+  const Entry* entry = find(key);
+  return entry != nullptr && entry->kind == Kind::kRegion ? static_cast<MemoryRegion*>(entry->object) : nullptr;
+}
+
+MemoryWindow* MemoryTable::find_window(std::uint32_t key) const {
+  const Entry* entry = find(key);
+  return entry != nullptr && entry->kind == Kind::kWindow ? static_cast<MemoryWindow*>(entry->object) : nullptr;
+}
+
+void MemoryTable::insert(std::uint32_t key, Kind kind, void* object) {
+  if ((dirty_ + 1) * 2 > entries_.size()) grow();
+  const std::size_t mask = entries_.size() - 1;
+  std::size_t i = slot_of(key);
+  while (entries_[i].kind == Kind::kRegion || entries_[i].kind == Kind::kWindow) i = (i + 1) & mask;
+  if (entries_[i].kind == Kind::kEmpty) ++dirty_;
+  entries_[i] = {key, kind, object};
+  ++used_;
+}
+
+void MemoryTable::erase(std::uint32_t key) {
+  Entry* entry = find(key);
+  RRDMA_ASSERT(entry != nullptr);
+  entry->kind = Kind::kGone;
+  entry->object = nullptr;
+  --used_;
+}
+
+void MemoryTable::grow() {
+  std::vector<Entry> old(std::max(kEntriesAtStart, std::bit_ceil((used_ + 1) * 4)));
+  old.swap(entries_);
+  used_ = dirty_ = 0;
+  for (const auto& entry : old) {
+    if (entry.kind == Kind::kRegion || entry.kind == Kind::kWindow) insert(entry.key, entry.kind, entry.object);
+  }
+}
+
+// The 24 upper bits are unique whatever the variant, because a window's variant changes.
+std::uint32_t MemoryTable::fresh_key() {
+  const std::size_t mask = entries_.size() - 1;
+  for (;;) {
+    const auto key = static_cast<std::uint32_t>(prng_.next());
+    if (key >> 8 == 0) continue;  // 0 is what programs leave in fields that they forgot
+    bool taken = false;
+    for (std::size_t i = slot_of(key); entries_[i].kind != Kind::kEmpty; i = (i + 1) & mask) {
+      taken |= entries_[i].kind != Kind::kGone && entries_[i].key >> 8 == key >> 8;
+    }
+    if (!taken) return key;
+  }
+}
+
+Result<MemoryRegion*, MemoryError> MemoryTable::register_region(const RegionRequest& request) {
+  if (auto checked = check_request(request); !checked) return Failure{checked.error()};
+  if (used_ >= kKeysMax) return Failure{MemoryError::kTooManyKeys};
+  auto* region = new MemoryRegion{.pd = request.pd,
+                                  .host = static_cast<std::uint8_t*>(request.host),
+                                  .address = request.address,
+                                  .length = request.length,
+                                  .access = request.access,
+                                  .key = fresh_key(),
+                                  .null_region = request.null_region};
+  insert(region->key, Kind::kRegion, region);
+  ++request.pd->users;
+  return region;
+}
+
+Result<void, MemoryError> MemoryTable::reregister(MemoryRegion& region, const RegionRequest& request) {
+  if (auto checked = check_request(request); !checked) return checked;
+  if (region.windows != 0) return Failure{MemoryError::kStillBound};
+  --region.pd->users;
+  ++request.pd->users;
+  region.pd = request.pd;
+  region.host = static_cast<std::uint8_t*>(request.host);
+  region.address = request.address;
+  region.length = request.length;
+  region.access = request.access;
+  return {};
+}
+
+Result<void, MemoryError> MemoryTable::deregister(MemoryRegion& region) {
+  if (region.windows != 0) return Failure{MemoryError::kStillBound};
+  erase(region.key);
+  --region.pd->users;
+  delete &region;
+  return {};
+}
+
+Result<MemoryWindow*, MemoryError> MemoryTable::allocate_window(ProtectionDomain& pd, WindowType type) {
+  if (used_ >= kKeysMax) return Failure{MemoryError::kTooManyKeys};
+  auto* window = new MemoryWindow{.pd = &pd, .type = type, .key = fresh_key()};
+  insert(window->key, Kind::kWindow, window);
+  ++pd.users;
+  return window;
+}
+
+void MemoryTable::free_window(MemoryWindow& window) {
+  if (window.region != nullptr) --window.region->windows;
+  erase(window.key);
+  --window.pd->users;
+  delete &window;
+}
+
+Cause MemoryTable::bind_window(MemoryWindow& window, MemoryRegion* region, std::uint64_t address, std::uint64_t length,
+                               std::uint32_t access, std::uint32_t key, wire::Qpn through) {
+  if (key >> 8 != window.key >> 8) return Cause::kWindowBindRefused;
+  if (window.type == WindowType::kType2 && window.region != nullptr) return Cause::kWindowBindRefused;
+  if (length != 0) {
+    if (region == nullptr || region->pd != window.pd || (region->access & kWindowBind) == 0) return Cause::kWindowBindRefused;
+    if ((access & ~(kRemoteRead | kRemoteWrite | kRemoteAtomic | kZeroBased)) != 0) return Cause::kWindowBindRefused;
+    if ((access & (kRemoteWrite | kRemoteAtomic)) != 0 && (region->access & kLocalWrite) == 0) return Cause::kWindowBindRefused;
+    if ((region->access & kZeroBased) != 0) return Cause::kWindowBindRefused;
+    if (!in_bounds(address, length, region->address, region->length)) return Cause::kWindowBindRefused;
+  }
+  if (window.region != nullptr) --window.region->windows;
+  erase(window.key);
+  window.key = key;
+  insert(key, Kind::kWindow, &window);
+  window.region = length != 0 ? region : nullptr;
+  window.address = address;
+  window.length = length;
+  window.access = access;
+  window.bound_through = window.type == WindowType::kType2 ? through : wire::Qpn();
+  if (window.region != nullptr) ++window.region->windows;
+  return Cause::kNone;
+}
+
+bool MemoryTable::invalidate(wire::RKey key, const ProtectionDomain& pd, wire::Qpn qpn) {
+  MemoryWindow* window = find_window(key.value);
+  if (window == nullptr || window->type != WindowType::kType2 || window->region == nullptr) return false;
+  if (window->pd != &pd || window->bound_through != qpn) return false;
+  --window->region->windows;
+  window->region = nullptr;
+  return true;
+}
+
+void MemoryTable::invalidate_windows_of(wire::Qpn qpn) {
+  for (auto& entry : entries_) {
+    if (entry.kind != Kind::kWindow) continue;
+    auto* window = static_cast<MemoryWindow*>(entry.object);
+    if (window->type == WindowType::kType2 && window->region != nullptr && window->bound_through == qpn) {
+      --window->region->windows;
+      window->region = nullptr;
+    }
+  }
+}
+
+AccessVerdict MemoryTable::check_local(const ProtectionDomain& pd, wire::LKey key, std::uint64_t address,
+                                       std::uint64_t length, std::uint32_t need) const {
+  const MemoryRegion* region = find_region(key.value);
+  if (region == nullptr) return {.cause = Cause::kLocalKeyUnknown};
+  if (region->pd != &pd) return {.cause = Cause::kLocalKeyOtherDomain};
+  if (region->null_region) return {.null_region = true};
+  if (!in_bounds(address, length, region->address, region->length)) return {.cause = Cause::kLocalOutOfBounds};
+  if ((region->access & need) != need) return {.cause = Cause::kLocalNotWritable};
+  return {.host = region->host + (address - region->address)};
+}
+
+AccessVerdict MemoryTable::check_remote(const ProtectionDomain& pd, wire::Qpn qpn, wire::RKey key,
+                                        std::uint64_t address, std::uint64_t length, std::uint32_t need) const {
+  const Entry* entry = find(key.value);
+  if (entry == nullptr) return {.cause = Cause::kRemoteKeyUnknown};
+  if (entry->kind == Kind::kRegion) {
+    const auto& region = *static_cast<const MemoryRegion*>(entry->object);
+    if (region.pd != &pd) return {.cause = Cause::kRemoteKeyOtherDomain};
+    if (region.null_region) return {.cause = Cause::kRemoteAccessNotGranted};
+    if ((region.access & need) != need) return {.cause = Cause::kRemoteAccessNotGranted};
+    if (!in_bounds(address, length, region.address, region.length)) return {.cause = Cause::kRemoteOutOfBounds};
+    return {.host = region.host + (address - region.address)};
+  }
+  const auto& window = *static_cast<const MemoryWindow*>(entry->object);
+  if (window.region == nullptr) return {.cause = Cause::kRemoteKeyUnknown};
+  if (window.pd != &pd) return {.cause = Cause::kRemoteKeyOtherDomain};
+  if (window.type == WindowType::kType2 && window.bound_through != qpn) return {.cause = Cause::kRemoteKeyOtherQueuePair};
+  if ((window.access & need) != need) return {.cause = Cause::kRemoteAccessNotGranted};
+  const std::uint64_t base = (window.access & kZeroBased) != 0 ? 0 : window.address;
+  if (!in_bounds(address, length, base, window.length)) return {.cause = Cause::kRemoteOutOfBounds};
+  return {.host = window.region->host + (window.address - window.region->address) + (address - base)};
+}
+
+Cause gather(const MemoryTable& table, const ProtectionDomain& pd, std::span<const Sge> list, std::uint64_t offset,
+             std::uint32_t length, Frame& frame) {
+  for (const Sge& sge : list) {
+    if (length == 0) break;
+    if (offset >= sge.length) {
+      offset -= sge.length;
+      continue;
+    }
+    const auto part = static_cast<std::uint32_t>(std::min<std::uint64_t>(sge.length - offset, length));
+    const AccessVerdict verdict = table.check_local(pd, sge.lkey, sge.address + offset, part, 0);
+    if (!verdict.ok()) return verdict.cause;
+    frame.add_span(verdict.null_region ? zeroes() : verdict.host, part);
+    length -= part;
+    offset = 0;
+  }
+  RRDMA_ASSERT(length == 0);
+  return Cause::kNone;
+}
+
+bool place(std::uint8_t* to, const std::uint8_t* from, std::size_t n, bool final) {
+  if (!final) return guarded_copy(to, from, n);
+  const std::size_t tail = std::min<std::size_t>(n, 8);
+  if (n > tail && !guarded_copy(to, from, n - tail)) return false;
+  std::atomic_thread_fence(std::memory_order_release);
+  return guarded_copy(to + n - tail, from + n - tail, tail);
+}
+
+Cause scatter(const MemoryTable& table, const ProtectionDomain& pd, std::span<const Sge> list, std::uint64_t offset,
+              std::span<const std::uint8_t> data, bool final) {
+  for (const Sge& sge : list) {
+    if (data.empty()) break;
+    if (offset >= sge.length) {
+      offset -= sge.length;
+      continue;
+    }
+    const std::size_t part = std::min<std::size_t>(sge.length - offset, data.size());
+    const AccessVerdict verdict = table.check_local(pd, sge.lkey, sge.address + offset, part, kLocalWrite);
+    if (!verdict.ok()) return verdict.cause;
+    if (!verdict.null_region && !place(verdict.host, data.data(), part, final && part == data.size())) {
+      return Cause::kLocalMemoryFault;
+    }
+    data = data.subspan(part);
+    offset = 0;
+  }
+  RRDMA_ASSERT(data.empty());
+  return Cause::kNone;
+}
+
+std::uint64_t total_length(std::span<const Sge> list) {
+  std::uint64_t sum = 0;
+  for (const Sge& sge : list) sum += sge.length;
+  return sum;
+}
+
+}  // namespace rrdma::objects

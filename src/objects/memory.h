@@ -1,0 +1,178 @@
+// Registered memory: protection domains, regions, windows and the table that finds them by key.
+//
+// A key is 24 random bits (unique in the table) and 8 bits of variant: lkey and rkey of a region are
+// equal, a type 2 window's variant is chosen by its owner at each bind. The lookup compares all 32
+// bits, so a key from before a deregistration or a rebind never matches. The table is one open-addressed
+// array: O(1), no allocation on the data path.
+//
+// Threads: the table is passive. Whoever owns it serialises changes and lookups (the lane's lock).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/prng.h"
+#include "base/result.h"
+#include "objects/cause.h"
+#include "objects/frame.h"
+#include "wire/numbers.h"
+
+namespace rrdma::objects {
+
+// The bits of IBV_ACCESS_*, by their ABI values.
+enum Access : std::uint32_t {
+  kLocalWrite = 1u << 0,
+  kRemoteWrite = 1u << 1,
+  kRemoteRead = 1u << 2,
+  kRemoteAtomic = 1u << 3,
+  kWindowBind = 1u << 4,
+  kZeroBased = 1u << 5,
+  kOnDemand = 1u << 6,
+  kHugePages = 1u << 7,
+  kFlushGlobal = 1u << 8,
+  kFlushPersistent = 1u << 9,
+  kRelaxedOrdering = 1u << 20,
+};
+inline constexpr std::uint32_t kAccessAll = kLocalWrite | kRemoteWrite | kRemoteRead | kRemoteAtomic | kWindowBind |
+                                            kZeroBased | kOnDemand | kHugePages | kFlushGlobal | kFlushPersistent |
+                                            kRelaxedOrdering;
+
+struct ProtectionDomain {
+  std::uint32_t handle = 0;
+  std::uint32_t users = 0;  // regions, windows, QPs, SRQs, AHs that live in it
+};
+
+struct MemoryRegion {
+  ProtectionDomain* pd = nullptr;
+  std::uint8_t* host = nullptr;     // where the octet with address `address` lies; null for the null region
+  std::uint64_t address = 0;        // first address that work requests use (iova; 0 when zero-based)
+  std::uint64_t length = 0;
+  std::uint32_t access = 0;
+  std::uint32_t key = 0;            // lkey and rkey
+  std::uint32_t windows = 0;        // windows bound to it
+  bool null_region = false;         // reads give zeroes, writes vanish
+};
+
+enum class WindowType : std::uint8_t { kType1 = 1, kType2 = 2 };
+
+struct MemoryWindow {
+  ProtectionDomain* pd = nullptr;
+  WindowType type = WindowType::kType1;
+  std::uint32_t key = 0;
+  MemoryRegion* region = nullptr;   // null while unbound
+  std::uint64_t address = 0;
+  std::uint64_t length = 0;
+  std::uint32_t access = 0;
+  wire::Qpn bound_through;          // type 2: only this QP may use it
+};
+
+struct RegionRequest {
+  ProtectionDomain* pd = nullptr;
+  void* host = nullptr;
+  std::uint64_t length = 0;
+  std::uint64_t address = 0;
+  std::uint32_t access = 0;
+  bool null_region = false;
+};
+
+enum class MemoryError : std::uint8_t {
+  kRemoteRightsNeedLocalWrite,  // remote write or atomic without local write
+  kUnknownAccessFlags,
+  kLengthOverflow,
+  kTooManyKeys,
+  kStillBound,                  // windows are bound to the region
+};
+std::string_view describe(MemoryError error);
+
+struct Sge {
+  std::uint64_t address = 0;
+  std::uint32_t length = 0;
+  wire::LKey lkey;
+};
+
+// The answer to an access check: where the octets lie, or why there is no access.
+struct AccessVerdict {
+  std::uint8_t* host = nullptr;
+  Cause cause = Cause::kNone;
+  bool null_region = false;
+  [[nodiscard]] bool ok() const { return cause == Cause::kNone; }
+};
+
+class MemoryTable {
+ public:
+  static constexpr std::size_t kKeysMax = 1u << 20;
+
+  // `secret` decides the keys: entropy in a real NIC, a seed in a simulation.
+  explicit MemoryTable(std::uint64_t secret);
+  ~MemoryTable();
+  MemoryTable(const MemoryTable&) = delete;
+  MemoryTable& operator=(const MemoryTable&) = delete;
+
+  Result<MemoryRegion*, MemoryError> register_region(const RegionRequest& request);
+  // Changes what the set members of `request` say (translation, pd, access); the keys stay.
+  Result<void, MemoryError> reregister(MemoryRegion& region, const RegionRequest& request);
+  Result<void, MemoryError> deregister(MemoryRegion& region);
+
+  Result<MemoryWindow*, MemoryError> allocate_window(ProtectionDomain& pd, WindowType type);
+  void free_window(MemoryWindow& window);
+  // Binds (or, with length 0, unbinds) a window. `key` is its new rkey: same 24 bits, any variant.
+  // Cause::kNone on success.
+  Cause bind_window(MemoryWindow& window, MemoryRegion* region, std::uint64_t address, std::uint64_t length,
+                    std::uint32_t access, std::uint32_t key, wire::Qpn through);
+  // The key that a type 1 bind takes next.
+  static std::uint32_t next_variant(std::uint32_t key) { return (key & ~0xffu) | ((key + 1) & 0xffu); }
+  // Invalidates a bound type 2 window of this QP. False if the key names no such window.
+  bool invalidate(wire::RKey key, const ProtectionDomain& pd, wire::Qpn qpn);
+  // Windows bound through a QP die with it.
+  void invalidate_windows_of(wire::Qpn qpn);
+
+  // Local access of a work request. `need` is 0 or kLocalWrite.
+  [[nodiscard]] AccessVerdict check_local(const ProtectionDomain& pd, wire::LKey key, std::uint64_t address,
+                                          std::uint64_t length, std::uint32_t need) const;
+  // Access by a peer through a QP of this domain. `need`: kRemoteRead, kRemoteWrite, kRemoteAtomic, ...
+  [[nodiscard]] AccessVerdict check_remote(const ProtectionDomain& pd, wire::Qpn qpn, wire::RKey key,
+                                           std::uint64_t address, std::uint64_t length, std::uint32_t need) const;
+
+  [[nodiscard]] MemoryRegion* find_region(std::uint32_t key) const;
+  [[nodiscard]] MemoryWindow* find_window(std::uint32_t key) const;
+  [[nodiscard]] std::size_t size() const { return used_; }
+
+ private:
+  enum class Kind : std::uint8_t { kEmpty, kGone, kRegion, kWindow };
+  struct Entry {
+    std::uint32_t key = 0;
+    Kind kind = Kind::kEmpty;
+    void* object = nullptr;
+  };
+  [[nodiscard]] const Entry* find(std::uint32_t key) const;
+  Entry* find(std::uint32_t key) { return const_cast<Entry*>(std::as_const(*this).find(key)); }
+  void insert(std::uint32_t key, Kind kind, void* object);
+  void erase(std::uint32_t key);
+  void grow();
+  std::uint32_t fresh_key();
+  [[nodiscard]] std::size_t slot_of(std::uint32_t key) const { return (key >> 8) & (entries_.size() - 1); }
+
+  std::vector<Entry> entries_;
+  std::size_t used_ = 0;   // live entries
+  std::size_t dirty_ = 0;  // live and gone entries
+  Prng prng_;
+};
+
+// Appends to the frame the spans of `length` octets that start `offset` octets into the gather list.
+// REQUIRES: offset + length <= the list's total length.
+Cause gather(const MemoryTable& table, const ProtectionDomain& pd, std::span<const Sge> list, std::uint64_t offset,
+             std::uint32_t length, Frame& frame);
+
+// Writes `data` to the scatter list from `offset` on. With `final`, the last octets (up to 8) become
+// visible after all the others: programs spin on the last octet of a message.
+Cause scatter(const MemoryTable& table, const ProtectionDomain& pd, std::span<const Sge> list, std::uint64_t offset,
+              std::span<const std::uint8_t> data, bool final);
+
+// Copies to registered memory; with `final`, the last octets (up to 8) after a release barrier. False on a fault.
+[[nodiscard]] bool place(std::uint8_t* to, const std::uint8_t* from, std::size_t n, bool final);
+
+std::uint64_t total_length(std::span<const Sge> list);
+
+}  // namespace rrdma::objects

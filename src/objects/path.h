@@ -1,0 +1,27 @@
+// Path: where the packets of a QP (or of an address handle) go. nic/ resolves it once, when the QP is
+// connected or the handle is made; the engine only carries it, the link reads it. A value, owned by
+// its QP or address handle; frames point to it while a burst is transmitted.
+#pragma once
+
+#include <cstdint>
+
+#include "wire/gid.h"
+
+namespace rrdma::objects {
+
+struct Path {
+  wire::Gid local;
+  wire::Gid remote;
+  std::uint32_t flow_label = 0;
+  std::uint16_t source_port = 0;  // UDP source port: fixed for a QP
+  std::uint8_t traffic_class = 0;
+  std::uint8_t hop_limit = 64;
+  std::uint8_t service_level = 0;
+  std::uint8_t local_gid_index = 0;
+  std::uint8_t link = 0;              // index of the link in its NIC
+  bool lossless = false;              // no ack timeout, no congestion window: the link never loses (shm)
+  std::uint32_t peer = 0;             // the link's own name for the other end (a channel, a route)
+  std::uint32_t train_octets = 0;     // payload that one frame may carry; 0: one path MTU
+};
+
+}  // namespace rrdma::objects

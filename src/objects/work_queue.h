@@ -1,0 +1,198 @@
+// Work queues: rings of requests with all their memory taken when the queue is created.
+//
+// SendQueue: entries are written in place (reserve, fill, publish), stay until they are completed (the
+// transport retransmits from them) and retire in order. ReceiveQueue serves a QP's receive queue and a
+// shared one alike: an entry is copied out when a message meets it, so several QPs may hold entries of
+// one shared queue. ReceiveQueue has one producer at a time and one consumer at a time, and the two
+// need no common lock.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "base/assert.h"
+#include "objects/completion_queue.h"
+#include "objects/memory.h"
+#include "objects/path.h"
+
+namespace rrdma::objects {
+
+inline constexpr std::uint32_t kInlineMax = 1024;
+inline constexpr std::uint32_t kQueueEntriesMax = 1u << 16;
+
+// Values of ibv_wr_opcode.
+enum class SendOpcode : std::uint8_t {
+  kWrite = 0,
+  kWriteImmediate = 1,
+  kSend = 2,
+  kSendImmediate = 3,
+  kRead = 4,
+  kCompareSwap = 5,
+  kFetchAdd = 6,
+  kLocalInvalidate = 7,
+  kBindWindow = 8,
+  kSendInvalidate = 9,
+  kFlush = 14,
+  kAtomicWrite = 15,
+};
+
+// Bits of ibv_send_flags.
+inline constexpr std::uint8_t kSendFence = 1u << 0;
+inline constexpr std::uint8_t kSendSignaled = 1u << 1;
+inline constexpr std::uint8_t kSendSolicited = 1u << 2;
+inline constexpr std::uint8_t kSendInline = 1u << 3;
+
+// Address handle: a resolved path in a protection domain.
+struct AddressHandle {
+  ProtectionDomain* pd = nullptr;
+  Path path;
+  std::uint32_t users = 0;  // send requests in flight that point to it
+};
+
+struct BindRequest {
+  MemoryWindow* window;
+  MemoryRegion* region;
+  std::uint64_t address;
+  std::uint64_t length;
+  std::uint32_t access;
+};
+
+// One send request. The first part is the caller's; the second belongs to the transport.
+struct SendEntry {
+  std::uint64_t wr_id = 0;
+  SendOpcode opcode = SendOpcode::kSend;
+  std::uint8_t flags = 0;
+  std::uint8_t sge_count = 0;        // 0 when inline
+  std::uint32_t length = 0;          // of the message
+  std::uint32_t immediate_or_key = 0;  // Immediate::raw; or the rkey to invalidate (host order)
+  wire::RKey rkey;
+  std::uint64_t remote_address = 0;
+  union {
+    struct {
+      std::uint64_t compare_add;
+      std::uint64_t swap;
+    } atomic{};
+    struct {
+      const AddressHandle* handle;
+      std::uint32_t qkey;
+      std::uint32_t remote_qpn;
+    } datagram;
+    struct {
+      std::uint8_t placement;    // FETH placement type
+      std::uint8_t selectivity;  // FETH selectivity level
+    } flush;
+    BindRequest bind;
+  };
+  std::uint32_t xrc_srq = 0;  // XRC: the shared receive queue at the other side
+
+  // The transport's part.
+  wire::Psn first_psn;
+  std::uint32_t packet_count = 0;  // PSNs that this request takes; 0: not started
+  std::uint32_t received = 0;      // READ: response octets placed so far
+  bool answered = false;           // READ, ATOMIC, FLUSH, ATOMIC WRITE: the response is complete
+  bool local_done = false;         // bind, local invalidate: executed
+  Status status = Status::kSuccess;
+
+  [[nodiscard]] bool is_inline() const { return (flags & kSendInline) != 0; }
+};
+
+class SendQueue {
+ public:
+  // REQUIRES: entries <= kQueueEntriesMax, sges <= kSgeMax, inline_octets <= kInlineMax.
+  SendQueue(std::uint32_t entries, std::uint32_t sges, std::uint32_t inline_octets);
+
+  [[nodiscard]] std::uint32_t capacity() const { return capacity_; }
+  [[nodiscard]] std::uint32_t sge_max() const { return sge_max_; }
+  [[nodiscard]] std::uint32_t inline_max() const { return inline_max_; }
+  [[nodiscard]] bool full() const { return tail_ - head_ >= capacity_; }
+  [[nodiscard]] bool empty() const { return tail_ == head_; }
+
+  // Indices count up for ever; [head, tail) are live.
+  [[nodiscard]] std::uint64_t head() const { return head_; }
+  [[nodiscard]] std::uint64_t tail() const { return tail_; }
+
+  SendEntry& at(std::uint64_t index) { return *reinterpret_cast<SendEntry*>(slot(index)); }
+  // The gather list of an entry, or the room for it.
+  Sge* sges(std::uint64_t index) { return reinterpret_cast<Sge*>(slot(index) + kListOffset); }
+  std::span<const Sge> list(std::uint64_t index) { return {sges(index), at(index).sge_count}; }
+  std::uint8_t* inline_data(std::uint64_t index) { return slot(index) + kListOffset; }
+
+  // The entry to fill next, reset to defaults. REQUIRES: !full().
+  SendEntry& reserve(std::uint64_t ahead = 0) {
+    return *new (slot(tail_ + ahead)) SendEntry();
+  }
+  void publish(std::uint64_t count = 1) {
+    tail_ += count;
+    RRDMA_ASSERT(tail_ - head_ <= capacity_);
+  }
+  void retire() {
+    RRDMA_ASSERT(head_ != tail_);
+    ++head_;
+  }
+
+ private:
+  static constexpr std::size_t kListOffset = (sizeof(SendEntry) + 15) / 16 * 16;
+  std::uint8_t* slot(std::uint64_t index) { return memory_.get() + (index & mask_) * stride_; }
+
+  std::uint32_t capacity_, sge_max_, inline_max_;
+  std::uint32_t mask_;
+  std::size_t stride_;
+  std::unique_ptr<std::uint8_t[]> memory_;
+  std::uint64_t head_ = 0;
+  std::uint64_t tail_ = 0;
+};
+
+struct ReceiveEntry {
+  std::uint64_t wr_id = 0;
+  std::uint32_t sge_count = 0;
+};
+
+class ReceiveQueue;
+class LimitListener {
+ public:
+  virtual ~LimitListener() = default;
+  virtual void on_limit(ReceiveQueue& queue) = 0;
+};
+
+class ReceiveQueue {
+ public:
+  // REQUIRES: entries <= kQueueEntriesMax, sges <= kSgeMax.
+  ReceiveQueue(std::uint32_t entries, std::uint32_t sges, LimitListener* listener = nullptr);
+
+  [[nodiscard]] std::uint32_t capacity() const { return capacity_; }
+  [[nodiscard]] std::uint32_t sge_max() const { return sge_max_; }
+  [[nodiscard]] std::size_t size() const {
+    return tail_.load(std::memory_order_acquire) - head_.load(std::memory_order_acquire);
+  }
+  [[nodiscard]] bool empty() const { return size() == 0; }
+
+  // Producer. False if the queue is full. REQUIRES: list.size() <= sge_max().
+  bool post(std::uint64_t wr_id, std::span<const Sge> list);
+  // Consumer. Moves the oldest entry to `entry` and its list to `list` (room for sge_max()). False if empty.
+  bool take(ReceiveEntry& entry, Sge* list);
+  // Neither side may be active. False if more are queued than would fit.
+  bool resize(std::uint32_t entries);
+
+  // Shared queues: one event when fewer than `limit` entries are left; 0 disarms.
+  void arm_limit(std::uint32_t limit) { limit_.store(limit, std::memory_order_relaxed); }
+  [[nodiscard]] std::uint32_t limit() const { return limit_.load(std::memory_order_relaxed); }
+
+  std::uint32_t users = 0;  // QPs that take from it (shared queues)
+
+ private:
+  static constexpr std::size_t kListOffset = 16;
+  std::uint8_t* slot(std::uint64_t index) { return memory_.get() + (index & mask_) * stride_; }
+
+  std::uint32_t capacity_, sge_max_;
+  std::uint32_t mask_;
+  std::size_t stride_;
+  std::unique_ptr<std::uint8_t[]> memory_;
+  LimitListener* listener_;
+  std::atomic<std::uint32_t> limit_{0};
+  alignas(64) std::atomic<std::uint64_t> tail_{0};
+  alignas(64) std::atomic<std::uint64_t> head_{0};
+};
+
+}  // namespace rrdma::objects
