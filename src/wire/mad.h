@@ -1,0 +1,74 @@
+// Management datagrams: the 24 octets that every MAD of 256 octets begins with, and BitField codecs
+// for the bodies behind it. The connection manager's bodies are in cm_mad.h.
+//
+//   base version | class | class version | method | status(16) | class specific(16) |
+//   transaction ID(64) | attribute ID(16) | reserved(16) | attribute modifier(32)
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "base/octets.h"
+#include "base/result.h"
+
+namespace rrdma::wire {
+
+inline constexpr std::size_t kMadOctets = 256;
+inline constexpr std::size_t kMadHeaderOctets = 24;
+inline constexpr std::uint8_t kMadBaseVersion = 1;
+
+enum class ManagementClass : std::uint8_t {
+  kSubnetAdministration = 0x03,
+  kConnectionManagement = 0x07,
+  kVendorFirst = 0x30,  // vendor class with an OUI: 0x30 to 0x4f
+  kVendorLast = 0x4f,
+};
+
+enum class MadMethod : std::uint8_t {
+  kGet = 0x01,
+  kSet = 0x02,
+  kSend = 0x03,
+  kTrap = 0x05,
+  kGetResponse = 0x81
+};
+
+struct MadHeader {
+  std::uint8_t base_version = kMadBaseVersion;
+  std::uint8_t management_class = 0;
+  std::uint8_t class_version = 0;
+  std::uint8_t method = 0;
+  std::uint16_t status = 0;
+  std::uint16_t class_specific = 0;
+  std::uint64_t transaction_id = 0;
+  std::uint16_t attribute_id = 0;
+  std::uint32_t attribute_modifier = 0;
+  friend bool operator==(const MadHeader&, const MadHeader&) = default;
+};
+
+enum class MadError : std::uint8_t {
+  kWrongLength,          // not 256 octets
+  kUnknownBaseVersion,   // not 1
+  kWrongClass,           // not the connection manager's
+  kUnknownClassVersion,  // not 2
+  kWrongMethod,          // the connection manager knows only Send
+  kUnknownAttribute,     // no message of the connection manager
+  kUnknownMessageKind,   // MRA or REJ names a message that there is not
+  kInfoTooLong,          // additional information beyond its 72 octets
+  kUnknownIpHeader,      // the IP-CM header is not of version 0, or of neither IPv4 nor IPv6
+};
+[[nodiscard]] std::string_view describe(MadError error);
+
+// Refuses what is not 256 octets of base version 1. Reserved octets are ignored, and emitted as zero.
+[[nodiscard]] Result<MadHeader, MadError> parse_mad_header(Octets mad);
+// REQUIRES: room for kMadHeaderOctets.
+void emit_mad_header(const MadHeader& header, MutableOctets to);
+
+// Reads or writes `width` bits (at most 32), `bit` bits after the first bit of octet `octet`,
+// counted from the most significant one as the specification's tables do.
+[[nodiscard]] std::uint32_t load_bits(Octets from, std::size_t octet, unsigned bit, unsigned width);
+// REQUIRES: the value fits into `width` bits; the target bits are zero.
+void store_bits(MutableOctets to, std::size_t octet, unsigned bit, unsigned width, std::uint32_t value);
+
+}  // namespace rrdma::wire
