@@ -1,0 +1,119 @@
+#include "wire/pcapng_writer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/assert.h"
+
+namespace rrdma::wire {
+namespace {
+
+constexpr std::uint32_t kSectionBlock = 0x0a0d0d0a;
+constexpr std::uint32_t kInterfaceBlock = 1;
+constexpr std::uint32_t kEnhancedPacketBlock = 6;
+constexpr std::uint32_t kByteOrderMark = 0x1a2b3c4d;
+
+constexpr std::uint16_t kOptionEnd = 0;
+constexpr std::uint16_t kOptionComment = 1;
+constexpr std::uint16_t kOptionInterfaceName = 2;
+constexpr std::uint16_t kOptionApplication = 4;
+constexpr std::uint16_t kOptionTimeResolution = 9;
+constexpr std::uint8_t kNanoseconds = 9;  // 10^-9
+
+Octets octets_of(std::string_view text) {
+  return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
+}
+
+}  // namespace
+
+PcapngWriter::PcapngWriter(Sink sink, std::string_view application) : sink_(std::move(sink)) {
+  begin_block(kSectionBlock);
+  append32(kByteOrderMark);
+  append16(1);  // version 1.0
+  append16(0);
+  append32(0xffffffff);  // section length: not known
+  append32(0xffffffff);
+  if (!application.empty()) {
+    append_option(kOptionApplication, octets_of(application));
+    append_option(kOptionEnd, {});
+  }
+  end_block();
+}
+
+std::uint32_t PcapngWriter::add_interface(LinkType link, std::string_view name) {
+  begin_block(kInterfaceBlock);
+  append16(static_cast<std::uint16_t>(link));
+  append16(0);
+  append32(kPacketOctetsMax);
+  if (!name.empty()) append_option(kOptionInterfaceName, octets_of(name));
+  append_option(kOptionTimeResolution, Octets(&kNanoseconds, 1));
+  append_option(kOptionEnd, {});
+  end_block();
+  return interfaces_++;
+}
+
+void PcapngWriter::write(const PacketRecord& record) {
+  RRDMA_ASSERT(record.interface < interfaces_);
+  std::size_t original = 0;
+  for (const Octets piece : record.pieces) original += piece.size();
+  const std::size_t captured = std::min(original, kPacketOctetsMax);
+
+  begin_block(kEnhancedPacketBlock);
+  append32(record.interface);
+  append32(static_cast<std::uint32_t>(record.time_ns >> 32));
+  append32(static_cast<std::uint32_t>(record.time_ns));
+  append32(static_cast<std::uint32_t>(captured));
+  append32(static_cast<std::uint32_t>(original));
+  std::size_t room = captured;
+  for (const Octets piece : record.pieces) {
+    append(piece.first(std::min(piece.size(), room)));
+    room -= std::min(piece.size(), room);
+  }
+  block_.resize((block_.size() + 3) & ~std::size_t{3});
+  if (!record.comment.empty()) {
+    append_option(kOptionComment, octets_of(record.comment));
+    append_option(kOptionEnd, {});
+  }
+  end_block();
+}
+
+void PcapngWriter::begin_block(std::uint32_t type) {
+  block_.clear();
+  append32(type);
+  append32(0);  // the length, known at the end
+}
+
+void PcapngWriter::end_block() {
+  const auto total = static_cast<std::uint32_t>(block_.size() + 4);
+  append32(total);
+  store_be32(block_.data() + 4, swap_octets(total));
+  sink_(block_);
+}
+
+void PcapngWriter::append16(std::uint16_t value) {
+  std::uint8_t octets[2];
+  store_be16(octets, swap_octets(value));
+  append(octets);
+}
+
+void PcapngWriter::append32(std::uint32_t value) {
+  std::uint8_t octets[4];
+  store_be32(octets, swap_octets(value));
+  append(octets);
+}
+
+void PcapngWriter::append_padded(Octets octets) {
+  append(octets);
+  // A block starts at a multiple of four, so the block's own size tells the pad.
+  block_.resize((block_.size() + 3) & ~std::size_t{3});
+}
+
+// An option's length has 16 bits: a longer text is cut.
+void PcapngWriter::append_option(std::uint16_t code, Octets value) {
+  value = value.first(std::min<std::size_t>(value.size(), 0xffff));
+  append16(code);
+  append16(static_cast<std::uint16_t>(value.size()));
+  append_padded(value);
+}
+
+}  // namespace rrdma::wire

@@ -1,0 +1,58 @@
+// PcapngWriter: makes a pcapng file, block by block, with nanosecond time, interface names and packet
+// comments. It does no I/O: each finished block is handed to the sink, whole, in one call. Little-endian
+// on every machine.
+//
+//   section-header { interface-description }* { enhanced-packet }*
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/octets.h"
+#include "wire/link_type.h"
+
+namespace rrdma::wire {
+
+struct PacketRecord {
+  std::uint32_t interface = 0;     // as add_interface() numbered it
+  std::uint64_t time_ns = 0;       // since 1970
+  std::span<const Octets> pieces;  // the packet, gathered
+  std::string_view comment;        // empty: none
+};
+
+class PcapngWriter {
+ public:
+  // The octets are valid during the call only.
+  using Sink = std::function<void(Octets block)>;
+
+  // What readers accept; of a longer packet the beginning is written, with its true length.
+  static constexpr std::size_t kPacketOctetsMax = 262144;
+
+  // Writes the section header at once; `application` is kept in it.
+  explicit PcapngWriter(Sink sink, std::string_view application);
+
+  // Describes an interface and returns its number, counting from 0.
+  std::uint32_t add_interface(LinkType link, std::string_view name);
+
+  // REQUIRES: an interface that was added.
+  void write(const PacketRecord& record);
+
+ private:
+  void begin_block(std::uint32_t type);
+  void end_block();
+  void append16(std::uint16_t value);
+  void append32(std::uint32_t value);
+  void append(Octets octets) { block_.insert(block_.end(), octets.begin(), octets.end()); }
+  void append_padded(Octets octets);
+  void append_option(std::uint16_t code, Octets value);
+
+  Sink sink_;
+  std::uint32_t interfaces_ = 0;
+  std::vector<std::uint8_t> block_;  // being made; its memory is kept from block to block
+};
+
+}  // namespace rrdma::wire
