@@ -25,18 +25,29 @@ struct Frame {
   std::uint8_t header_octets = 0;  // BTH and extension headers in `header`
   std::uint8_t pad = 0;            // as the BTH says; the link appends that many zero octets
   std::uint8_t span_count = 0;
+  std::int32_t corrupt_bit = -1;   // fault injection: the link flips this bit of the finished packet (modulo its length)
   std::uint32_t payload_octets = 0;  // sum of the spans; more than one path MTU only if the path takes trains
   std::array<std::uint8_t, wire::kHeaderOctetsMax + 4> header{};
   std::array<PayloadSpan, kSgeMax + 1> spans{};
 
   void clear() {
     header_octets = pad = span_count = 0;
+    corrupt_bit = -1;
     payload_octets = 0;
   }
   void add_span(const std::uint8_t* data, std::size_t length) {
     spans[span_count++] = {data, length};
     payload_octets += static_cast<std::uint32_t>(length);
   }
+};
+
+// Where a packet came from, as the link saw it.
+struct PacketOrigin {
+  wire::Gid source;
+  wire::Gid destination;
+  const std::uint8_t* grh = nullptr;  // 40 octets: the GRH area of a UD receive
+  std::uint8_t traffic_class = 0;
+  bool ecn_marked = false;
 };
 
 class FrameSink {

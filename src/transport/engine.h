@@ -1,0 +1,161 @@
+// Engine: the transport of one lane. It owns the QPs, and does no I/O: packets, time and requests come
+// in as arguments; frames go out through a FrameSink, completions into completion queues, events to an
+// EventSink, and next_deadline() says when it wants to be called again.
+//
+// Threads: none. Its owner serialises all calls, except ReceiveQueue::post and CompletionQueue::poll,
+// which have their own rules.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/instant.h"
+#include "base/intrusive_list.h"
+#include "base/prng.h"
+#include "base/result.h"
+#include "objects/frame.h"
+#include "objects/memory.h"
+#include "objects/work_queue.h"
+#include "transport/attributes.h"
+#include "transport/counters.h"
+#include "transport/qp_state.h"
+#include "transport/qp_table.h"
+#include "transport/queue_pair.h"
+#include "transport/timer_queue.h"
+#include "wire/transport_packet.h"
+
+namespace rrdma::transport {
+
+struct EngineConfig {
+  // D8: what may be in flight from one QP, and from all QPs of a lossy link together.
+  std::uint32_t window_octets_max = 512 * 1024;
+  std::uint32_t flight_octets_max = 2 * 1024 * 1024;
+  // A retransmission before the ack timeout, when the measured round trip says that something was lost.
+  // It does not count as a retry.
+  Duration early_retransmit_min = milliseconds(8);
+  std::uint32_t message_octets_max = 1u << 31;
+};
+
+enum class QpEvent : std::uint8_t {
+  kFatal,
+  kAccessError,
+  kRequestError,
+  kCommunicationEstablished,
+  kSendQueueDrained,
+  kLastReceiveReached,
+};
+
+class EventSink {
+ public:
+  virtual ~EventSink() = default;
+  virtual void on_qp_event(QueuePair& qp, QpEvent event) = 0;
+};
+
+struct QpInit {
+  QpType type = QpType::kRc;
+  objects::ProtectionDomain* pd = nullptr;
+  objects::CompletionQueue* send_cq = nullptr;
+  objects::CompletionQueue* receive_cq = nullptr;
+  objects::ReceiveQueue* shared_receive_queue = nullptr;
+  std::uint32_t send_entries = 0;
+  std::uint32_t receive_entries = 0;
+  std::uint32_t send_sges = 1;
+  std::uint32_t receive_sges = 1;
+  std::uint32_t inline_octets = 0;
+  bool signal_all = false;
+  void* owner = nullptr;
+};
+
+enum class PostError : std::uint8_t {
+  kNone,
+  kQueueFull,
+  kWrongState,
+  kTooManySges,
+  kInlineTooLong,
+  kMessageTooLong,
+  kOperationNotSupported,  // by this QP type
+  kBadRequest,
+};
+std::string_view describe(PostError error);
+
+// One send request as a caller gives it. For inline requests the list names plain memory.
+struct SendRequest {
+  objects::SendEntry entry;  // the caller's part
+  std::span<const objects::Sge> list;
+};
+
+class Engine {
+ public:
+  Engine(const EngineConfig& config, objects::MemoryTable& memory, EventSink& events);
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  // Control. The QPN is the caller's choice and must be free.
+  QueuePair& create_qp(const QpInit& init, wire::Qpn qpn);
+  Result<void, TransitionError> modify_qp(QueuePair& qp, const QpAttributes& attributes, std::uint32_t mask, Instant now);
+  // Nothing of the QP is left in the engine; its completions stay in their queues unless purged by the owner.
+  void destroy_qp(QueuePair& qp);
+  [[nodiscard]] QueuePair* find_qp(wire::Qpn qpn) const { return table_.find(qpn); }
+  // For XRC: which shared queue a number means; set by the owner.
+  void set_xrc_queue(std::uint32_t number, objects::ReceiveQueue* queue);
+
+  // Requests. post_send only queues: call transmit() afterwards. post_receive may be called without
+  // the engine's serialisation while the QP is not in the error state.
+  PostError post_send(QueuePair& qp, const SendRequest& request, Instant now);
+  PostError post_receive(QueuePair& qp, std::uint64_t wr_id, std::span<const objects::Sge> list, Instant now);
+
+  // Packets and time.
+  void handle_packet(const wire::TransportPacket& packet, const objects::PacketOrigin& origin, Instant now);
+  void handle_timers(Instant now);
+  [[nodiscard]] Instant next_deadline() const { return timers_.earliest(); }
+  // Fills frames until nothing is left to send now or the sink has no room. True if something is left
+  // that only waits for room: call again when the link has some.
+  bool transmit(objects::FrameSink& sink, Instant now);
+  [[nodiscard]] bool wants_transmit() const { return !ready_.empty(); }
+
+  // The process behind this QP's peer is gone (same host): what is outstanding fails at once.
+  void peer_gone(QueuePair& qp, Instant now);
+
+  const Counters& counters() const { return counters_; }
+  [[nodiscard]] std::size_t qp_count() const { return table_.size(); }
+  EngineConfig& config() { return config_; }
+
+ private:
+  friend class Requester;
+  friend class Completer;
+  friend class Responder;
+  friend class Datagram;
+
+  void schedule(QueuePair& qp);
+  void arm_timer(QueuePair& qp, Instant deadline);
+  void complete_send(QueuePair& qp, const objects::SendEntry& entry, objects::Status status, objects::Cause cause, Instant now);
+  void fail_qp(QueuePair& qp, Instant now);               // to the error state, everything flushed
+  void flush_sends(QueuePair& qp, Instant now);
+  void flush_receives(QueuePair& qp, Instant now);
+  void reset_qp(QueuePair& qp);
+  void push_receive(QueuePair& qp, objects::Completion& completion, Instant now);
+  void apply(QueuePair& qp, const QpAttributes& attributes, std::uint32_t mask);
+  PostError check_send(const QueuePair& qp, const SendRequest& request) const;
+  bool drain_reached(const QueuePair& qp) const;
+  void check_drained(QueuePair& qp);
+
+  EngineConfig config_;
+  objects::MemoryTable& memory_;
+  EventSink& events_;
+  Counters counters_;
+  IntrusiveList<QueuePair, &QueuePair::ready_hook> ready_;    // have something to send
+  IntrusiveList<QueuePair, &QueuePair::ready_hook> waiting_;  // have, but the flight budget is spent
+  TimerQueue<QueuePair> timers_;
+  QpTable table_;
+  std::uint64_t flight_octets_ = 0;  // of all lossy paths
+  struct XrcQueue {
+    std::uint32_t number;
+    objects::ReceiveQueue* queue;
+  };
+  std::vector<XrcQueue> xrc_queues_;
+};
+
+}  // namespace rrdma::transport

@@ -1,0 +1,126 @@
+// QueuePair: the state of one QP. A plain record, ordered so that what every packet touches lies together;
+// the steps that change it live in requester.cc, completer.cc, responder.cc and datagram.cc, and the
+// invariants between its fields are stated there.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "base/instant.h"
+#include "base/intrusive_list.h"
+#include "objects/completion_queue.h"
+#include "objects/memory.h"
+#include "objects/work_queue.h"
+#include "transport/attributes.h"
+#include "transport/response_cache.h"
+#include "transport/send_window.h"
+#include "transport/timer_queue.h"
+#include "wire/headers.h"
+
+namespace rrdma::transport {
+
+// Requests on their way out. PSNs: una <= tx <= sent <= next, all within half of the number space.
+struct RequesterState {
+  std::uint64_t index = 0;        // the entry that the next packet belongs to
+  std::uint64_t started = 0;      // entries below it have their PSNs
+  wire::Psn una;                  // oldest PSN not acknowledged
+  wire::Psn tx;                   // next PSN to send; goes back when something was lost
+  wire::Psn sent;                 // one past the highest PSN ever sent
+  wire::Psn next;                 // first PSN not assigned to an entry
+  std::uint32_t flight_packets = 0;     // tx - una, as counted in the engine's budget
+  std::uint32_t since_ack_request = 0;  // packets since the last AckReq
+  std::uint8_t reads = 0;         // READs and ATOMICs sent and not answered
+  std::uint8_t retries_left = 0;
+  std::uint8_t rnr_left = 0;
+  std::uint8_t backoff = 0;       // doublings of the early retransmission's delay
+  bool waiting_rnr = false;       // until rnr_until
+  bool rewound_for_gap = false;   // an implied NAK was acted upon; the next one waits for progress
+  bool drained_told = false;
+  Instant rnr_until;
+  Instant ack_deadline = kNever;    // IBTA's: counts as a retry
+  Instant early_deadline = kNever;  // ours: does not count
+  SendWindow window;
+};
+
+// Requests coming in, and the answers to them.
+struct ResponderState {
+  wire::Psn expected;
+  std::uint32_t msn = 0;
+  wire::Kind message = wire::Kind::kUnknown;  // the message in progress: kSend, kWrite or none
+  bool have_receive = false;        // `receive` holds an entry
+  bool nak_sent = false;            // a sequence NAK for this gap was sent: silence until in order
+  bool answer_due = false;          // an ACK or NAK is to be sent
+  bool drop_message = false;        // UC: the rest of a broken message
+  std::uint8_t answer_syndrome = 0;
+  wire::Psn answer_psn;
+  std::uint32_t offset = 0;         // octets of the message so far
+  wire::RKey rkey;                  // WRITE in progress
+  std::uint64_t address = 0;        // WRITE: where the message starts
+  std::uint32_t length = 0;         // WRITE: DMA length
+  objects::ReceiveEntry receive;
+  std::uint32_t receive_length = 0;
+  std::unique_ptr<objects::Sge[]> receive_list;
+  Instant cnp_allowed;
+};
+
+struct QueuePair {
+  // What every packet needs.
+  wire::Qpn qpn;
+  QpType type = QpType::kRc;
+  QpState state = QpState::kReset;
+  bool signal_all = false;
+  bool established_told = false;
+  bool blocked = false;                 // waits in the budget list
+  std::uint16_t pkey = wire::kDefaultPKey;
+  std::uint32_t mtu = 256;
+  std::uint32_t train_octets = 256;     // payload of one frame at most; a multiple of mtu
+  std::uint32_t timer_position = kNoTimer;
+  wire::Qpn remote;
+  std::uint32_t access_flags = 0;
+  objects::ProtectionDomain* pd = nullptr;
+  objects::CompletionQueue* send_cq = nullptr;
+  objects::CompletionQueue* receive_cq = nullptr;
+  objects::ReceiveQueue* shared_queue = nullptr;
+  objects::ReceiveQueue* incoming = nullptr;  // shared_queue or &receive_queue
+  ListHook ready_hook;
+  RequesterState req;
+  ResponderState resp;
+  ResponseCache responses;
+
+  // What only control and errors need.
+  objects::SendQueue send_queue;
+  objects::ReceiveQueue receive_queue;
+  objects::Path path;
+  QpAttributes attributes;
+  Duration ack_timeout;                 // 0: never
+  void* owner = nullptr;                // the verbs object around it
+  std::uint64_t messages_sent = 0;
+  std::uint64_t messages_received = 0;
+  std::uint64_t octets_sent = 0;
+  std::uint64_t octets_received = 0;
+  std::uint64_t packets_resent = 0;
+  std::uint64_t rnr_naks = 0;
+
+  QueuePair(std::uint32_t send_entries, std::uint32_t send_sges, std::uint32_t inline_octets,
+            std::uint32_t receive_entries, std::uint32_t receive_sges)
+      : send_queue(send_entries, send_sges, inline_octets), receive_queue(receive_entries, receive_sges) {}
+
+  [[nodiscard]] bool reliable() const { return type == QpType::kRc || type == QpType::kXrcSend || type == QpType::kXrcReceive; }
+  [[nodiscard]] bool can_send() const { return state == QpState::kReadyToSend || state == QpState::kDrain; }
+  [[nodiscard]] bool can_receive() const {
+    return state == QpState::kReadyToReceive || state == QpState::kReadyToSend || state == QpState::kDrain ||
+           state == QpState::kSendError;
+  }
+  [[nodiscard]] wire::Transport transport() const {
+    switch (type) {
+      case QpType::kRc: return wire::Transport::kReliableConnection;
+      case QpType::kUc: return wire::Transport::kUnreliableConnection;
+      case QpType::kUd: return wire::Transport::kUnreliableDatagram;
+      case QpType::kXrcSend:
+      case QpType::kXrcReceive: return wire::Transport::kExtendedReliableConnection;
+    }
+    return wire::Transport::kReliableConnection;
+  }
+};
+
+}  // namespace rrdma::transport

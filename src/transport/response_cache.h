@@ -1,0 +1,92 @@
+// ResponseCache: the READs, ATOMICs, FLUSHes and ATOMIC WRITEs that a responder has accepted, in PSN
+// order. An entry serves twice: as the queue of responses still to be sent, and as the memory from which
+// a duplicate request is answered again. It holds max_dest_rd_atomic entries; a new one replaces the
+// oldest, which must have been sent.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "base/assert.h"
+#include "wire/opcode.h"
+#include "wire/numbers.h"
+
+namespace rrdma::transport {
+
+struct Response {
+  wire::Kind kind = wire::Kind::kUnknown;  // kReadRequest, kAtomic, kFlush, kAtomicWrite
+  bool pending = false;                    // something of it is to be sent
+  bool sending = false;                    // a READ of which some but not all was sent
+  wire::Psn first_psn;
+  std::uint32_t packet_count = 1;          // PSNs that the response takes
+  std::uint32_t msn = 0;
+  wire::RKey rkey;
+  std::uint64_t address = 0;               // of first_psn
+  std::uint32_t length = 0;
+  std::uint32_t next = 0;                  // READ: octets already sent
+  std::uint32_t end = 0;                   // READ: where the present (re)play stops
+  std::uint64_t original = 0;              // ATOMIC: the value before
+
+  [[nodiscard]] bool covers(wire::Psn psn) const {
+    const std::int32_t distance = psn.since(first_psn);
+    return kind != wire::Kind::kUnknown && distance >= 0 && distance < static_cast<std::int32_t>(packet_count);
+  }
+};
+
+class ResponseCache {
+ public:
+  void allocate(std::uint32_t entries) {
+    entries_ = std::make_unique<Response[]>(entries);
+    capacity_ = entries;
+    next_ = 0;
+    pending_ = 0;
+  }
+  void clear() {
+    for (std::uint32_t i = 0; i < capacity_; ++i) entries_[i] = {};
+    next_ = 0;
+    pending_ = 0;
+  }
+  [[nodiscard]] std::uint32_t capacity() const { return capacity_; }
+
+  // The slot for a new request; null if there is none whose response has been sent.
+  Response* add() {
+    if (capacity_ == 0 || entries_[next_].pending) return nullptr;
+    Response& response = entries_[next_];
+    next_ = next_ + 1 == capacity_ ? 0 : next_ + 1;
+    response = {};
+    return &response;
+  }
+  void mark_pending(Response& response) {
+    if (!response.pending) ++pending_;
+    response.pending = true;
+  }
+  void mark_sent(Response& response) {
+    RRDMA_ASSERT(response.pending);
+    --pending_;
+    response.pending = response.sending = false;
+  }
+  [[nodiscard]] bool any_pending() const { return pending_ != 0; }
+  // The pending response with the earliest PSN.
+  Response* first_pending() {
+    if (pending_ == 0) return nullptr;
+    for (std::uint32_t i = 0; i < capacity_; ++i) {  // from the oldest on
+      const std::uint32_t at = next_ + i < capacity_ ? next_ + i : next_ + i - capacity_;
+      if (entries_[at].pending) return &entries_[at];
+    }
+    return nullptr;
+  }
+  Response* find(wire::Psn psn) {
+    for (std::uint32_t i = 0; i < capacity_; ++i) {
+      if (entries_[i].covers(psn)) return &entries_[i];
+    }
+    return nullptr;
+  }
+
+ private:
+  std::unique_ptr<Response[]> entries_;
+  std::uint32_t capacity_ = 0;
+  std::uint32_t next_ = 0;  // also the oldest
+  std::uint32_t pending_ = 0;
+};
+
+}  // namespace rrdma::transport
