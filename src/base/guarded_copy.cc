@@ -7,11 +7,11 @@ namespace rrdma {
 thread_local FaultGuard* active_fault_guard = nullptr;
 
 // noinline, and nothing live across the setjmp but the volatile outer pointer: the second return of
-// __builtin_setjmp finds registers in an unknown state.
+// sigsetjmp finds registers in an unknown state.
 __attribute__((noinline)) bool guarded_call(void (*body)(void*), void* argument) noexcept {
   FaultGuard guard;
   FaultGuard* volatile outer = active_fault_guard;
-  if (__builtin_setjmp(guard.frame) != 0) {
+  if (sigsetjmp(guard.frame, 0) != 0) {
     active_fault_guard = outer;
     return false;
   }
@@ -24,7 +24,7 @@ __attribute__((noinline)) bool guarded_call(void (*body)(void*), void* argument)
 __attribute__((noinline)) bool guarded_copy(void* to, const void* from, std::size_t n) noexcept {
   FaultGuard guard;
   FaultGuard* volatile outer = active_fault_guard;
-  if (__builtin_setjmp(guard.frame) != 0) {
+  if (sigsetjmp(guard.frame, 0) != 0) {
     active_fault_guard = outer;
     return false;
   }
@@ -37,7 +37,7 @@ __attribute__((noinline)) bool guarded_copy(void* to, const void* from, std::siz
 }
 
 void recover_from_fault() noexcept {
-  if (active_fault_guard != nullptr) __builtin_longjmp(active_fault_guard->frame, 1);
+  if (active_fault_guard != nullptr) siglongjmp(active_fault_guard->frame, 1);
 }
 
 }  // namespace rrdma

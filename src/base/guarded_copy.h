@@ -4,13 +4,15 @@
 // usual. The guard costs two stores: no syscall, no page walk.
 #pragma once
 
+#include <setjmp.h>
+
 #include <cstddef>
 #include <cstdint>
 
 namespace rrdma {
 
 struct FaultGuard {
-  void* frame[5];  // __builtin_setjmp's buffer
+  sigjmp_buf frame;
 };
 
 // The innermost active guard of this thread; null outside guarded code.
