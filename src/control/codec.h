@@ -1,0 +1,174 @@
+// Encoder and Decoder: the fields of a control message as octets, and back. A message states its
+// fields once, in a static function `fields(archive, self)`, and both directions follow from it.
+// Values are in the machine's own byte order: both ends run on one host. A decoder trusts nothing: a
+// length beyond its bound, an enumerator beyond its last, a missing or a surplus octet makes the whole
+// message malformed, and the struct is never seen by anybody.
+//
+//   integer  = its octets        boolean = one octet, 0 or 1
+//   text     = u16 size, octets (no 0 among them)
+//   blob     = u16 size, octets
+//   list     = u16 count, elements
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "base/assert.h"
+#include "base/octets.h"
+
+namespace rrdma::control {
+
+class Encoder {
+ public:
+  static constexpr bool kDecodes = false;
+
+  template <typename T>
+    requires std::is_integral_v<T>
+  void value(const T& from) {
+    append(&from, sizeof from);
+  }
+  void flag(const bool& from) { value(static_cast<std::uint8_t>(from ? 1 : 0)); }
+  template <typename E>
+  void enumeration(const E& from, E last) {
+    RRDMA_ASSERT(from <= last);
+    value(static_cast<std::underlying_type_t<E>>(from));
+  }
+  // What is too long for its field is cut: a text is for people.
+  void text(const std::string& from, std::size_t size_max) {
+    const std::string visible = from.substr(0, std::min(from.find('\0'), size_max));
+    sized(visible.data(), visible.size());
+  }
+  // REQUIRES: from.size() <= size_max.
+  void blob(const std::vector<std::uint8_t>& from, std::size_t size_max) {
+    RRDMA_ASSERT(from.size() <= size_max);
+    sized(from.data(), from.size());
+  }
+  template <typename T, std::size_t N>
+  void array(const std::array<T, N>& from) {
+    for (const T& element : from) value(element);
+  }
+  // Elements with fields of their own, or integers. REQUIRES: from.size() <= count_max.
+  template <typename T>
+  void list(const std::vector<T>& from, std::size_t count_max) {
+    RRDMA_ASSERT(from.size() <= count_max);
+    value(static_cast<std::uint16_t>(from.size()));
+    for (const T& element : from) {
+      if constexpr (std::is_integral_v<T>) {
+        value(element);
+      } else {
+        T::fields(*this, element);
+      }
+    }
+  }
+  template <typename T>
+  void nested(const T& from) {
+    T::fields(*this, from);
+  }
+
+  [[nodiscard]] std::vector<std::uint8_t>& octets() { return octets_; }
+
+ private:
+  void sized(const void* from, std::size_t size) {
+    value(static_cast<std::uint16_t>(size));
+    append(from, size);
+  }
+  void append(const void* from, std::size_t size) {
+    const auto* octets = static_cast<const std::uint8_t*>(from);
+    octets_.insert(octets_.end(), octets, octets + size);
+  }
+  std::vector<std::uint8_t> octets_;
+};
+
+class Decoder {
+ public:
+  static constexpr bool kDecodes = true;
+
+  explicit Decoder(Octets octets) : octets_(octets) {}
+
+  template <typename T>
+    requires std::is_integral_v<T>
+  void value(T& to) {
+    const std::uint8_t* from = take(sizeof to);
+    if (from != nullptr) std::memcpy(&to, from, sizeof to);
+  }
+  void flag(bool& to) {
+    std::uint8_t octet = 0;
+    value(octet);
+    if (octet > 1) malformed_ = true;
+    to = octet == 1;
+  }
+  template <typename E>
+  void enumeration(E& to, E last) {
+    std::underlying_type_t<E> number{};
+    value(number);
+    if (number > static_cast<std::underlying_type_t<E>>(last)) {
+      malformed_ = true;
+    } else {
+      to = static_cast<E>(number);
+    }
+  }
+  void text(std::string& to, std::size_t size_max) {
+    const Octets octets = sized(size_max);
+    to.assign(reinterpret_cast<const char*>(octets.data()), octets.size());
+    if (to.find('\0') != std::string::npos) malformed_ = true;
+  }
+  void blob(std::vector<std::uint8_t>& to, std::size_t size_max) {
+    const Octets octets = sized(size_max);
+    to.assign(octets.begin(), octets.end());
+  }
+  template <typename T, std::size_t N>
+  void array(std::array<T, N>& to) {
+    for (T& element : to) value(element);
+  }
+  template <typename T>
+  void list(std::vector<T>& to, std::size_t count_max) {
+    std::uint16_t count = 0;
+    value(count);
+    if (count > count_max) malformed_ = true;
+    to.clear();
+    for (std::uint16_t i = 0; i < count && !malformed_; ++i) {
+      T element{};
+      if constexpr (std::is_integral_v<T>) {
+        value(element);
+      } else {
+        T::fields(*this, element);
+      }
+      to.push_back(std::move(element));
+    }
+  }
+  template <typename T>
+  void nested(T& to) {
+    T::fields(*this, to);
+  }
+
+  // True when everything was in bounds and nothing is left over.
+  [[nodiscard]] bool complete() const { return !malformed_ && octets_.empty(); }
+
+ private:
+  const std::uint8_t* take(std::size_t size) {
+    if (malformed_ || octets_.size() < size) {
+      malformed_ = true;
+      return nullptr;
+    }
+    const std::uint8_t* from = octets_.data();
+    octets_ = octets_.subspan(size);
+    return from;
+  }
+  Octets sized(std::size_t size_max) {
+    std::uint16_t size = 0;
+    value(size);
+    if (size > size_max) malformed_ = true;
+    const std::uint8_t* from = take(size);
+    return from == nullptr ? Octets{} : Octets{from, size};
+  }
+
+  Octets octets_;
+  bool malformed_ = false;
+};
+
+}  // namespace rrdma::control

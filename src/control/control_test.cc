@@ -1,0 +1,256 @@
+// The protocol between program and daemon, without a daemon: every message survives a round trip,
+// nothing malformed is accepted, descriptors travel, versions are told apart, pages are readable.
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <thread>
+
+#include "base/prng.h"
+#include "control/identity.h"
+#include "control/message_socket.h"
+#include "control/messages.h"
+#include "control/names.h"
+#include "control/process_page.h"
+
+namespace rrdma::control {
+namespace {
+
+template <typename Message>
+Message round_trip(const Message& message) {
+  const auto datagram = encode(message, 7);
+  const auto header = parse_header(datagram);
+  EXPECT_TRUE(header.has_value());
+  EXPECT_EQ(header->serial, 7u);
+  const auto again = decode<Message>(Octets(datagram).subspan(sizeof(Header)));
+  EXPECT_TRUE(again.has_value());
+  return again.value_or(Message{});
+}
+
+Hello full_hello() {
+  Hello hello;
+  hello.role = Role::kKeeper;
+  hello.program = "ib_write_bw";
+  hello.devices = "rrdma0 on eth0";
+  hello.has_page = true;
+  hello.claims = {{.slot = 9, .next_index = 77, .families = 3}, {.slot = 255, .next_index = 0xffff, .families = 1}};
+  return hello;
+}
+
+TEST(Messages, SurviveARoundTrip) {
+  const Hello hello = round_trip(full_hello());
+  EXPECT_EQ(hello.role, Role::kKeeper);
+  EXPECT_EQ(hello.program, "ib_write_bw");
+  ASSERT_EQ(hello.claims.size(), 2u);
+  EXPECT_EQ(hello.claims[1].slot, 255);
+  EXPECT_EQ(hello.claims[1].next_index, 0xffff);
+
+  ForwardFrame forward;
+  forward.content.source.octets[15] = 9;
+  forward.content.frame.assign(kFrameMax, 0xa5);
+  EXPECT_EQ(round_trip(forward).content.frame, forward.content.frame);
+  EXPECT_EQ(round_trip(forward).content.source, forward.content.source);
+
+  Status status;
+  status.counters.assign(kCountersMax, {std::string(kNameMax, 'n'), 1});
+  status.network.reason = std::string(kSentenceMax, 'r');
+  status.network.remedy = std::string(kSentenceMax, 'r');
+  EXPECT_EQ(round_trip(status).counters.size(), kCountersMax);
+}
+
+TEST(Messages, ATextThatIsTooLongIsCut) {
+  EXPECT_EQ(round_trip(Refused{.sentence = std::string(5000, 'x')}).sentence.size(), kSentenceMax);
+  EXPECT_EQ(round_trip(Refused{.sentence = std::string("ab\0cd", 5)}).sentence, "ab");
+}
+
+TEST(Messages, EveryShortenedOrLengthenedBodyIsRefused) {
+  auto datagram = encode(full_hello(), 1);
+  const Octets body = Octets(datagram).subspan(sizeof(Header));
+  for (std::size_t size = 0; size < body.size(); ++size) {
+    EXPECT_FALSE(decode<Hello>(body.first(size)).has_value()) << size;
+  }
+  datagram.push_back(0);
+  EXPECT_FALSE(decode<Hello>(Octets(datagram).subspan(sizeof(Header))).has_value());
+}
+
+TEST(Messages, MutatedBodiesNeverYieldValuesOutOfBounds) {
+  Prng prng(4);
+  const auto original = encode(full_hello(), 1);
+  for (int i = 0; i < 100'000; ++i) {
+    auto body = std::vector<std::uint8_t>(original.begin() + sizeof(Header), original.end());
+    for (std::uint64_t n = prng.between(1, 4); n > 0; --n) {
+      body[prng.below(body.size())] = static_cast<std::uint8_t>(prng.next());
+    }
+    if (const auto hello = decode<Hello>(body)) {
+      EXPECT_LE(hello->role, Role::kKeeper);
+      EXPECT_LE(hello->program.size(), kNameMax);
+      EXPECT_LE(hello->claims.size(), kSlotCount);
+    }
+  }
+}
+
+TEST(Messages, TheFrozenPartIsFrozen) {
+  const auto datagram = encode(Refused{.sentence = "no"}, 0x01020304);
+  const std::uint8_t expected_little_endian[] = {0x43, 0x44, 0x52, 0x52, 1, 0, 3, 0, 4, 3, 2, 1, 4, 0, 0, 0, 2, 0, 'n', 'o'};
+  ASSERT_EQ(datagram.size(), sizeof expected_little_endian);
+  EXPECT_EQ(std::memcmp(datagram.data(), expected_little_endian, datagram.size()), 0);
+  EXPECT_EQ(static_cast<int>(MessageType::kHello), 1);
+}
+
+struct Pair {
+  OwnedFd a, b;
+  Pair() {
+    int ends[2];
+    EXPECT_EQ(raw::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+    a = OwnedFd(ends[0]);
+    b = OwnedFd(ends[1]);
+  }
+};
+
+TEST(MessageSocket, CarriesDescriptors) {
+  Pair pair;
+  const OwnedFd file(raw::memfd_create("x", 0));
+  ASSERT_EQ(raw::write(file.get(), "hello", 5), 5);
+  const int fds[] = {file.get(), file.get()};
+  ASSERT_EQ(send_datagram(pair.a.get(), encode(Done{}, 3), fds), SendOutcome::kSent);
+  Received received;
+  ASSERT_EQ(receive_message(pair.b.get(), received), ReceiveOutcome::kMessage);
+  ASSERT_EQ(received.fds.size(), 2u);
+  EXPECT_TRUE(received.as<Done>().has_value());
+  EXPECT_FALSE(received.as<Failed>().has_value());
+  char text[6] = {};
+  EXPECT_EQ(::pread(received.fds[1].get(), text, 5, 0), 5);
+  EXPECT_STREQ(text, "hello");
+  EXPECT_NE(raw::fcntl(received.fds[0].get(), F_GETFD) & FD_CLOEXEC, 0);
+  EXPECT_EQ(receive_message(pair.b.get(), received), ReceiveOutcome::kNothing);
+  pair.a.reset();
+  EXPECT_EQ(receive_message(pair.b.get(), received), ReceiveOutcome::kGone);
+}
+
+TEST(MessageSocket, AMessageWithTooManyDescriptorsLeaksNone) {
+  Pair pair;
+  const OwnedFd file(raw::memfd_create("x", 0));
+  alignas(cmsghdr) char control[CMSG_SPACE(20 * sizeof(int))] = {};
+  auto datagram = encode(Done{}, 3);
+  iovec content{datagram.data(), datagram.size()};
+  msghdr message{};
+  message.msg_iov = &content;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof control;
+  cmsghdr* rights = CMSG_FIRSTHDR(&message);
+  rights->cmsg_level = SOL_SOCKET;
+  rights->cmsg_type = SCM_RIGHTS;
+  rights->cmsg_len = CMSG_LEN(20 * sizeof(int));
+  for (int i = 0; i < 20; ++i) {
+    const int fd = file.get();
+    std::memcpy(CMSG_DATA(rights) + static_cast<std::size_t>(i) * sizeof fd, &fd, sizeof fd);
+  }
+  const int next_before = file.duplicate().get();
+  ASSERT_GT(raw::sendmsg(pair.a.get(), &message, 0), 0);
+  Received received;
+  EXPECT_EQ(receive_message(pair.b.get(), received), ReceiveOutcome::kMalformed);
+  EXPECT_TRUE(received.fds.empty());
+  EXPECT_EQ(file.duplicate().get(), next_before);
+}
+
+TEST(MessageSocket, GarbageIsMalformed) {
+  Pair pair;
+  Prng prng(1);
+  Received received;
+  for (int i = 0; i < 1000; ++i) {
+    std::vector<std::uint8_t> octets(prng.between(1, 64));
+    for (auto& octet : octets) octet = static_cast<std::uint8_t>(prng.next());
+    ASSERT_GT(raw::sendto(pair.a.get(), octets.data(), octets.size(), 0, nullptr, 0), 0);
+    EXPECT_EQ(receive_message(pair.b.get(), received), ReceiveOutcome::kMalformed);
+  }
+  std::vector<std::uint8_t> huge(kMessageMax + 1);
+  ASSERT_GT(raw::sendto(pair.a.get(), huge.data(), huge.size(), 0, nullptr, 0), 0);
+  EXPECT_EQ(receive_message(pair.b.get(), received), ReceiveOutcome::kMalformed);
+}
+
+TEST(Names, HaveOneHolder) {
+  const std::string name = "rrdma.test." + std::to_string(raw::getpid());
+  EXPECT_FALSE(connect_to(name).valid());
+  EXPECT_EQ(errno, ECONNREFUSED);
+  OwnedFd first = listen_on(name);
+  ASSERT_TRUE(first.valid());
+  EXPECT_FALSE(listen_on(name).valid());
+  EXPECT_EQ(errno, EADDRINUSE);
+  const OwnedFd client = connect_to(name);
+  ASSERT_TRUE(client.valid());
+  EXPECT_EQ(peer_identity(client.get()).pid, raw::getpid());
+  EXPECT_TRUE(is_own_user(peer_identity(client.get())));
+  first.reset();
+  EXPECT_TRUE(listen_on(name).valid());
+}
+
+TEST(ProcessPage, ShowsCountersAndQueuePairs) {
+  auto page = ProcessPage::create();
+  ASSERT_TRUE(page.ok()) << page.error().sentence;
+  page->counter("packets").fetch_add(41);
+  page->counter("packets").fetch_add(1);
+  page->counter("octets").fetch_add(7);
+  page->next_index(3).store(1234);
+  QpRow* first = page->create_qp();
+  QpRow* second = page->create_qp();
+  ASSERT_NE(first, nullptr);
+  ProcessPage::update_qp(*first, {.qpn = 0x30001, .peer_qpn = 5, .state = 3, .type = 2});
+  ProcessPage::update_qp(*second, {.qpn = 0x30002});
+  ProcessPage::count(*second, QpCounter::kTimeouts, 3);
+  page->destroy_qp(*first);
+
+  const auto view = ProcessPageView::open(page->fd());
+  ASSERT_TRUE(view.ok()) << view.error().sentence;
+  const auto counters = view->counters();
+  ASSERT_EQ(counters.size(), 2u);
+  EXPECT_EQ(counters[0].name, "packets");
+  EXPECT_EQ(counters[0].value, 42u);
+  EXPECT_EQ(view->next_index(3), std::optional<std::uint16_t>(1234));
+  EXPECT_FALSE(view->next_index(4).has_value());
+  const auto qps = view->queue_pairs();
+  ASSERT_EQ(qps.size(), 1u);
+  EXPECT_EQ(qps[0].fields.qpn, 0x30002u);
+  EXPECT_EQ(qps[0].counters[static_cast<std::size_t>(QpCounter::kTimeouts)], 3u);
+  EXPECT_EQ(page->create_qp(), first);
+}
+
+TEST(ProcessPage, CannotBeWrittenOrShrunkByItsReaders) {
+  auto page = ProcessPage::create();
+  ASSERT_TRUE(page.ok());
+  EXPECT_LT(raw::ftruncate(page->fd(), 0), 0);
+  EXPECT_LT(raw::write(page->fd(), "x", 1), 0);
+  EXPECT_EQ(::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, page->fd(), 0), MAP_FAILED);
+}
+
+TEST(ProcessPage, AForeignFileIsNotRead) {
+  const OwnedFd plain(raw::memfd_create("x", MFD_CLOEXEC));
+  EXPECT_FALSE(ProcessPageView::open(plain.get()).ok());
+  const OwnedFd sealed(raw::memfd_create("x", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  EXPECT_EQ(raw::fcntl(sealed.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW), 0);
+  EXPECT_FALSE(ProcessPageView::open(sealed.get()).ok());
+}
+
+TEST(ProcessPage, AReaderNeverSeesHalfAnUpdate) {
+  auto page = ProcessPage::create();
+  ASSERT_TRUE(page.ok());
+  QpRow* row = page->create_qp();
+  std::atomic<bool> done{false};
+  std::thread writer([&] {
+    for (std::uint32_t i = 1; i <= 1'000'000; ++i) {
+      ProcessPage::update_qp(*row, {.qpn = i, .peer_qpn = i, .device_index = i});
+    }
+    done = true;
+  });
+  const auto view = ProcessPageView::open(page->fd());
+  ASSERT_TRUE(view.ok());
+  while (!done.load()) {
+    for (const QpSnapshot& qp : view->queue_pairs()) {
+      ASSERT_EQ(qp.fields.qpn, qp.fields.peer_qpn);
+      ASSERT_EQ(qp.fields.qpn, qp.fields.device_index);
+    }
+  }
+  writer.join();
+}
+
+}  // namespace
+}  // namespace rrdma::control

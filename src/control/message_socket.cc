@@ -1,0 +1,90 @@
+#include "control/message_socket.h"
+
+#include <cerrno>
+#include <cstring>
+
+namespace rrdma::control {
+
+SendOutcome send_datagram(int socket, Octets datagram, std::span<const int> fds) {
+  RRDMA_ASSERT(fds.size() <= kFdsMax);
+  iovec content{const_cast<std::uint8_t*>(datagram.data()), datagram.size()};
+  alignas(cmsghdr) char control[CMSG_SPACE(kFdsMax * sizeof(int))] = {};
+  msghdr message{};
+  message.msg_iov = &content;
+  message.msg_iovlen = 1;
+  if (!fds.empty()) {
+    message.msg_control = control;
+    message.msg_controllen = CMSG_SPACE(fds.size_bytes());
+    cmsghdr* rights = CMSG_FIRSTHDR(&message);
+    rights->cmsg_level = SOL_SOCKET;
+    rights->cmsg_type = SCM_RIGHTS;
+    rights->cmsg_len = CMSG_LEN(fds.size_bytes());
+    std::memcpy(CMSG_DATA(rights), fds.data(), fds.size_bytes());
+  }
+  for (;;) {
+    if (raw::sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0) return SendOutcome::kSent;
+    switch (errno) {
+      case EINTR:
+        continue;
+      case EAGAIN:
+      case ENOBUFS:
+        return SendOutcome::kWouldBlock;
+      case EPIPE:
+      case ECONNRESET:
+      case ENOTCONN:
+        return SendOutcome::kGone;
+      default:
+        return SendOutcome::kRefused;
+    }
+  }
+}
+
+namespace {
+
+// Takes the descriptors of a received message into ownership, whatever becomes of the message.
+std::vector<OwnedFd> take_fds(msghdr& message) {
+  std::vector<OwnedFd> fds;
+  for (cmsghdr* c = CMSG_FIRSTHDR(&message); c != nullptr; c = CMSG_NXTHDR(&message, c)) {
+    if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) continue;
+    const std::size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (std::size_t i = 0; i < count; ++i) {
+      int fd = -1;
+      std::memcpy(&fd, CMSG_DATA(c) + i * sizeof fd, sizeof fd);
+      fds.push_back(lifted(fd));
+    }
+  }
+  return fds;
+}
+
+}  // namespace
+
+ReceiveOutcome receive_message(int socket, Received& received) {
+  std::uint8_t datagram[kMessageMax];
+  iovec content{datagram, sizeof datagram};
+  alignas(cmsghdr) char control[CMSG_SPACE(kFdsMax * sizeof(int))];
+  msghdr message{};
+  message.msg_iov = &content;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof control;
+  ssize_t size;
+  do {
+    size = raw::recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  } while (size < 0 && errno == EINTR);
+  if (size < 0) return errno == EAGAIN ? ReceiveOutcome::kNothing : ReceiveOutcome::kGone;
+
+  received.fds = take_fds(message);
+  if (size == 0 && received.fds.empty()) return ReceiveOutcome::kGone;
+  // MSG_CTRUNC: descriptors were lost, because there were too many or this process has no room for
+  // them. A message without its descriptors is none.
+  const auto header = parse_header({datagram, static_cast<std::size_t>(size)});
+  if ((message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0 || !header) {
+    received.fds.clear();
+    return ReceiveOutcome::kMalformed;
+  }
+  received.header = *header;
+  received.body.assign(datagram + sizeof(Header), datagram + size);
+  return ReceiveOutcome::kMessage;
+}
+
+}  // namespace rrdma::control

@@ -1,0 +1,557 @@
+// The protocol between a program (or a tool) and rrdmad: every message, as a struct.
+//
+// One SOCK_SEQPACKET connection on an abstract unix name (names.h), one message in one datagram:
+//
+//   message = Header, body                 descriptors travel beside it (SCM_RIGHTS), at most kFdsMax
+//   session = Hello, (Welcome | Refused), then requests and events in any order
+//
+// A request carries a serial that is not 0, and exactly one reply carries the same serial (ListProcesses:
+// any number of ProcessEntry, then Done). What the daemon sends by itself, an event, has serial 0.
+// A request that fails is answered by Failed, whose sentence is made for people.
+//
+// Versions: the layout of Header, the numbers of Hello and Refused and the body of Refused never
+// change, so that any two versions can tell each other that they differ. Everything else may change
+// with kProtocolVersion. Numbers are given out in ranges, one range for each subsystem of the daemon.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/octets.h"
+#include "control/codec.h"
+#include "wire/gid.h"
+
+namespace rrdma::control {
+
+inline constexpr std::uint32_t kMagic = 0x52524443;  // "RRDC"
+inline constexpr std::uint16_t kProtocolVersion = 1;
+
+inline constexpr std::size_t kMessageMax = 12 * 1024;  // one forwarded frame of the largest path MTU fits
+inline constexpr std::size_t kFdsMax = 6;
+inline constexpr std::size_t kOpaqueMax = 256;
+inline constexpr std::size_t kChannelFdsMax = 4;
+inline constexpr std::size_t kFrameMax = 9 * 1024;
+inline constexpr std::size_t kSentenceMax = 1024;
+inline constexpr std::size_t kNameMax = 64;
+inline constexpr std::size_t kSlotCount = 256;
+inline constexpr std::size_t kCountersMax = 64;
+inline constexpr unsigned kQpnBitsBelowSlot = 16;
+
+// Slot 0 holds QP1 and stays with the daemon.
+inline constexpr std::uint8_t kDaemonSlot = 0;
+
+[[nodiscard]] constexpr std::uint8_t slot_of_qpn(std::uint32_t qpn) {
+  return static_cast<std::uint8_t>(qpn >> kQpnBitsBelowSlot);
+}
+
+enum class MessageType : std::uint16_t {
+  // The session and the slots.
+  kHello = 1,    // frozen
+  kWelcome = 2,
+  kRefused = 3,  // frozen
+  kDone = 4,
+  kFailed = 5,
+  kRequestSlot = 6,
+  kSlotGranted = 7,
+  kReleaseSlot = 8,
+  kUpdateProcess = 9,
+  kNetworkUp = 10,  // event
+  kRetire = 11,     // event
+
+  // Peers on this host.
+  kLookUpSlot = 0x40,
+  kSlotOwner = 0x41,
+  kOfferChannel = 0x42,
+  kChannelOffered = 0x43,  // event
+  kPeerGone = 0x44,        // event
+  kForwardFrame = 0x45,
+  kFrameForwarded = 0x46,  // event
+
+  // What the tools ask.
+  kListProcesses = 0x80,
+  kProcessEntry = 0x81,
+  kQueryStatus = 0x82,
+  kStatus = 0x83,
+
+  // Multicast.
+  kJoinGroup = 0xc0,
+  kLeaveGroup = 0xc1,
+
+  // 0x100 to 0x1ff: the connection manager and QP1. 0x200 to 0x2ff: fault injection and capture.
+  kConnectionManagerFirst = 0x100,
+  kConnectionManagerLast = 0x1ff,
+};
+
+struct Header {
+  std::uint32_t magic = kMagic;
+  std::uint16_t version = kProtocolVersion;
+  std::uint16_t type = 0;
+  std::uint32_t serial = 0;
+  std::uint32_t body_size = 0;
+};
+static_assert(sizeof(Header) == 16);
+
+enum class Role : std::uint8_t {
+  kProgram = 0,
+  kTool = 1,    // asks questions; holds no slot
+  kKeeper = 2,  // holds the parked sockets while a system daemon is restarted
+};
+
+// Which links a process allows for its queue pairs; both ends of a QP decide by the intersection.
+inline constexpr std::uint32_t kLinkUdp = 1u << 0;
+inline constexpr std::uint32_t kLinkShm = 1u << 1;
+inline constexpr std::uint32_t kLinkDirect = 1u << 2;  // one-sided operations by the initiator
+
+inline constexpr std::uint8_t kFamilyV4 = 1u << 0;
+inline constexpr std::uint8_t kFamilyV6 = 1u << 1;
+
+// A slot that the program holds already, from an earlier daemon.
+struct SlotClaim {
+  std::uint8_t slot = 0;
+  std::uint16_t next_index = 0;  // the low 16 bits of the next QPN
+  std::uint8_t families = 0;     // for which it has the sockets
+
+  template <typename Archive, typename Self>
+  static void fields(Archive& archive, Self& self) {
+    archive.value(self.slot);
+    archive.value(self.next_index);
+    archive.value(self.families);
+  }
+};
+
+// Descriptors, in this order, as far as the flags say: the process page, the end of the parking.
+struct Hello {
+  static constexpr MessageType kType = MessageType::kHello;
+  Role role = Role::kProgram;
+  std::uint32_t links = kLinkUdp | kLinkShm | kLinkDirect;
+  std::string program;  // the name of the executable
+  std::string devices;  // for people: "rrdma0 on eth0"
+  std::string library_version;
+  bool has_page = false;
+  bool offers_parking = false;
+  std::vector<SlotClaim> claims;
+
+  template <typename Archive, typename Self>
+  static void fields(Archive& archive, Self& self) {
+    archive.enumeration(self.role, Role::kKeeper);
+    archive.value(self.links);
+    archive.text(self.program, kNameMax);
+    archive.text(self.devices, kNameMax);
+    archive.text(self.library_version, kNameMax);
+    archive.flag(self.has_page);
+    archive.flag(self.offers_parking);
+    archive.list(self.claims, kSlotCount);
+  }
+};
+
+// What the daemon can do for the program on the network. Where a family is missing, `reason` says why
+// in one sentence and `remedy` what to do about it; both are empty when all is well.
+struct NetworkState {
+  std::uint8_t families = 0;
+  std::string reason;
+  std::string remedy;
+
+  template <typename Archive, typename Self>
+  static void fields(Archive& archive, Self& self) {
+    archive.value(self.families);
+    archive.text(self.reason, kSentenceMax);
+    archive.text(self.remedy, kSentenceMax);
+  }
+};
+
+// Descriptors: the end of the parking when has_parking. The program keeps it open for as long as it
+// lives and offers it to the next daemon: it is what keeps the slot sockets alive.
+struct Welcome {
+  static constexpr MessageType kType = MessageType::kWelcome;
+  std::uint32_t daemon_pid = 0;
+  std::uint32_t daemon_uid = 0;
+  bool is_system = false;
+  std::uint64_t token = 0;  // names this registration; LookUpSlot of a peer answers the same
+  bool has_parking = false;
+  NetworkState network;
+  std::vector<std::uint8_t> lost_slots;  // claims that somebody else holds by now
+
+  template <typename Archive, typename Self>
+  static void fields(Archive& archive, Self& self) {
+    archive.value(self.daemon_pid);
+    archive.value(self.daemon_uid);
+    archive.flag(self.is_system);
+    archive.value(self.token);
+    archive.flag(self.has_parking);
+    archive.nested(self.network);
+    archive.list(self.lost_slots, kSlotCount);
+  }
+};
+
+// Frozen: one text.
+struct Refused {
+  static constexpr MessageType kType = MessageType::kRefused;
+  std::string sentence;
+
+  template <typename Archive, typename Self>
+  static void fields(Archive& archive, Self& self) {
+    archive.text(self.sentence, kSentenceMax);
+  }
+};
+
+struct Done {
+  static constexpr MessageType kType = MessageType::kDone;
+  template <typename Archive, typename Self>
+  static void fields(Archive&, Self&) {}
+};
+
+struct Failed {
+  static constexpr MessageType kType = MessageType::kFailed;
+  std::int32_t error = 0;  // an errno
+  std::string sentence;
+
+  template <typename Archive, typename Self>
+  static void fields(Archive& archive, Self& self) {
+    archive.value(self.error);
+    archive.text(self.sentence, kSentenceMax);
+  }
+};
+
+struct RequestSlot {
+  static constexpr MessageType kType = MessageType::kRequestSlot;
+  template <typename Archive, typename Self>
+  static void fields(Archive&, Self&) {}
+};
+
+// Descriptors: one socket for each family in `families`, IPv4 first. They are the program's to receive
+// from; it must not send, connect, join or attach anything to them.
+struct SlotGranted {
+  static constexpr MessageType kType = MessageType::kSlotGranted;
+  std::uint8_t slot = 0;
+  std::uint16_t next_index = 0;  // the first QPN to give out is slot << 16 | next_index
+  std::uint8_t families = 0;
+
+  template <typename Archive, typename Self>
+  static void fields(Archive& archive, Self& self) {
+    archive.value(self.slot);
+    archive.value(self.next_index);
+    archive.value(self.families);
+  }
+};
+
+// Reply: Done.
+struct ReleaseSlot {
+  static constexpr MessageType kType = MessageType::kReleaseSlot;
+  std::uint8_t slot = 0;
+  std::uint16_t next_index = 0;
+
+  template <typename Archive, typename Self>
+  static void fields(Archive& archive, Self& self) {
+    archive.value(self.slot);
+    archive.value(self.next_index);
+  }
+};
+
+// Reply: Done.
+struct UpdateProcess {
+  static constexpr MessageType kType = MessageType::kUpdateProcess;
+  std::uint32_t links = 0;
+  std::string devices;
+
+  template <typename Archive, typename Self>
+  static void fields(Archive& archive, Self& self) {
+    archive.value(self.links);
+    archive.text(self.devices, kNameMax);
+  }
+};
+
+// The network came up after Welcome. Descriptors: the end of the parking where the program may have
+// it, nothing else. One SlotGranted event follows for each slot that the program holds without sockets.
+struct NetworkUp {
+  static constexpr MessageType kType = MessageType::kNetworkUp;
+  NetworkState network;
+
+  template <typename Archive, typename Self>
+  static void fields(Archive& archive, Self& self) {
+    archive.nested(self.network);
+  }
+};
+
+// To a keeper: the daemon ends on purpose and needs no successor.
+struct Retire {
+  static constexpr MessageType kType = MessageType::kRetire;
+  template <typename Archive, typename Self>
+  static void fields(Archive&, Self&) {}
+};
+
+// Who holds a slot on this host? Reply: SlotOwner. The asker hears PeerGone when that owner is gone.
+struct LookUpSlot {
+  static constexpr MessageType kType = MessageType::kLookUpSlot;
+  std::uint8_t slot = 0;
+
+  template <typename Archive, typename Self>
+  static void fields(Archive& archive, Self& self) {
+    archive.value(self.slot);
+  }
+};
+
+struct SlotOwner {
+  static constexpr MessageType kType = MessageType::kSlotOwner;
+  bool found = false;
+  bool same_user = false;  // and known to be: see identity.h
+  std::uint32_t pid = 0;   // as the daemon sees it; 0: in another PID namespace
+  std::uint32_t links = 0;
+  std::uint64_t token = 0;
+
+  template <typename Archive, typename Self>
+  static void fields(Archive& archive, Self& self) {
+    archive.flag(self.found);
+    archive.flag(self.same_user);
+    archive.value(self.pid);
+    archive.value(self.links);
+    archive.value(self.token);
+  }
+};
+
+// Passes descriptors to the owner of `to_slot`, who must be the same user. Reply: Done when they are
+// on their way, else Failed. REQUIRES: the sender holds from_slot.
+struct OfferChannel {
+  static constexpr MessageType kType = MessageType::kOfferChannel;
+  std::uint8_t from_slot = 0;
+  std::uint8_t to_slot = 0;
+  std::vector<std::uint8_t> opaque;
+
+  template <typename Archive, typename Self>
+  static void fields(Archive& archive, Self& self) {
+    archive.value(self.from_slot);
+    archive.value(self.to_slot);
+    archive.blob(self.opaque, kOpaqueMax);
+  }
+};
+
+struct ChannelOffered {
+  static constexpr MessageType kType = MessageType::kChannelOffered;
+  std::uint8_t from_slot = 0;
+  std::uint8_t to_slot = 0;
+  std::uint32_t pid = 0;
+  std::uint32_t uid = 0;
+  std::uint32_t links = 0;
+  std::uint64_t token = 0;
+  std::vector<std::uint8_t> opaque;
+
+  template <typename Archive, typename Self>
+  static void fields(Archive& archive, Self& self) {
+    archive.value(self.from_slot);
+    archive.value(self.to_slot);
+    archive.value(self.pid);
+    archive.value(self.uid);
+    archive.value(self.links);
+    archive.value(self.token);
+    archive.blob(self.opaque, kOpaqueMax);
+  }
+};
+
+// The process that held this slot, and that the receiver looked up or exchanged offers with, is gone
+// or gave the slot back.
+struct PeerGone {
+  static constexpr MessageType kType = MessageType::kPeerGone;
+  std::uint8_t slot = 0;
+  std::uint64_t token = 0;
+
+  template <typename Archive, typename Self>
+  static void fields(Archive& archive, Self& self) {
+    archive.value(self.slot);
+    archive.value(self.token);
+  }
+};
+
+// A received RoCEv2 datagram (from BTH to ICRC) with what the socket said about it. UDP GRO may merge
+// neighbours of one 4-tuple that are for different slots; who finds a frame that is not his passes it
+// on.
+struct FrameFields {
+  wire::Gid source;
+  wire::Gid destination;
+  std::uint16_t source_port = 0;
+  std::uint8_t traffic_class = 0;
+  std::uint32_t interface_index = 0;
+  std::vector<std::uint8_t> frame;
+
+  template <typename Archive, typename Self>
+  static void fields(Archive& archive, Self& self) {
+    archive.array(self.source.octets);
+    archive.array(self.destination.octets);
+    archive.value(self.source_port);
+    archive.value(self.traffic_class);
+    archive.value(self.interface_index);
+    archive.blob(self.frame, kFrameMax);
+  }
+};
+
+// No reply; what cannot be delivered is dropped and counted, as the network would.
+struct ForwardFrame {
+  static constexpr MessageType kType = MessageType::kForwardFrame;
+  FrameFields content;
+
+  template <typename Archive, typename Self>
+  static void fields(Archive& archive, Self& self) {
+    archive.nested(self.content);
+  }
+};
+
+struct FrameForwarded {
+  static constexpr MessageType kType = MessageType::kFrameForwarded;
+  FrameFields content;
+
+  template <typename Archive, typename Self>
+  static void fields(Archive& archive, Self& self) {
+    archive.nested(self.content);
+  }
+};
+
+// Reply: ProcessEntry for each process that the asker may see (its own user's; all, for root), then Done.
+struct ListProcesses {
+  static constexpr MessageType kType = MessageType::kListProcesses;
+  template <typename Archive, typename Self>
+  static void fields(Archive&, Self&) {}
+};
+
+// Descriptors: the process page when has_page (process_page.h); it cannot be written through.
+struct ProcessEntry {
+  static constexpr MessageType kType = MessageType::kProcessEntry;
+  std::uint32_t pid = 0;
+  std::uint32_t uid = 0;
+  std::uint64_t token = 0;
+  std::uint64_t age_ms = 0;
+  std::uint32_t links = 0;
+  std::string program;
+  std::string devices;
+  std::string library_version;
+  bool has_page = false;
+  std::vector<std::uint8_t> slots;
+
+  template <typename Archive, typename Self>
+  static void fields(Archive& archive, Self& self) {
+    archive.value(self.pid);
+    archive.value(self.uid);
+    archive.value(self.token);
+    archive.value(self.age_ms);
+    archive.value(self.links);
+    archive.text(self.program, kNameMax);
+    archive.text(self.devices, kNameMax);
+    archive.text(self.library_version, kNameMax);
+    archive.flag(self.has_page);
+    archive.list(self.slots, kSlotCount);
+  }
+};
+
+struct QueryStatus {
+  static constexpr MessageType kType = MessageType::kQueryStatus;
+  template <typename Archive, typename Self>
+  static void fields(Archive&, Self&) {}
+};
+
+struct NamedCounter {
+  std::string name;
+  std::uint64_t value = 0;
+
+  template <typename Archive, typename Self>
+  static void fields(Archive& archive, Self& self) {
+    archive.text(self.name, kNameMax);
+    archive.value(self.value);
+  }
+};
+
+struct Status {
+  static constexpr MessageType kType = MessageType::kStatus;
+  std::uint32_t daemon_pid = 0;
+  std::uint32_t daemon_uid = 0;
+  std::string version;
+  bool is_system = false;
+  bool stays = false;
+  bool took_over = false;  // the sockets came from an earlier daemon
+  std::uint64_t uptime_ms = 0;
+  std::uint16_t clients = 0;
+  std::uint16_t slots_bound = 0;
+  std::uint16_t slots_held = 0;
+  std::uint16_t slots_orphaned = 0;  // held by programs that have not come back since a takeover
+  NetworkState network;
+  std::vector<NamedCounter> counters;
+
+  template <typename Archive, typename Self>
+  static void fields(Archive& archive, Self& self) {
+    archive.value(self.daemon_pid);
+    archive.value(self.daemon_uid);
+    archive.text(self.version, kNameMax);
+    archive.flag(self.is_system);
+    archive.flag(self.stays);
+    archive.flag(self.took_over);
+    archive.value(self.uptime_ms);
+    archive.value(self.clients);
+    archive.value(self.slots_bound);
+    archive.value(self.slots_held);
+    archive.value(self.slots_orphaned);
+    archive.nested(self.network);
+    archive.list(self.counters, kCountersMax);
+  }
+};
+
+// Multicast ignores the steering, so a group is joined on the one socket that wants it; and the socket
+// outlives its program, so the daemon joins, remembers, and leaves. Reply: Done.
+struct JoinGroup {
+  static constexpr MessageType kType = MessageType::kJoinGroup;
+  std::uint8_t slot = 0;
+  std::uint32_t interface_index = 0;
+  wire::Gid group;
+
+  template <typename Archive, typename Self>
+  static void fields(Archive& archive, Self& self) {
+    archive.value(self.slot);
+    archive.value(self.interface_index);
+    archive.array(self.group.octets);
+  }
+};
+
+struct LeaveGroup {
+  static constexpr MessageType kType = MessageType::kLeaveGroup;
+  std::uint8_t slot = 0;
+  std::uint32_t interface_index = 0;
+  wire::Gid group;
+
+  template <typename Archive, typename Self>
+  static void fields(Archive& archive, Self& self) {
+    archive.value(self.slot);
+    archive.value(self.interface_index);
+    archive.array(self.group.octets);
+  }
+};
+
+// The whole datagram of a message.
+template <typename Message>
+[[nodiscard]] std::vector<std::uint8_t> encode(const Message& message, std::uint32_t serial) {
+  Encoder encoder;
+  Header header{.type = static_cast<std::uint16_t>(Message::kType), .serial = serial};
+  encoder.octets().resize(sizeof header);
+  Message::fields(encoder, message);
+  RRDMA_ASSERT(encoder.octets().size() <= kMessageMax);
+  header.body_size = static_cast<std::uint32_t>(encoder.octets().size() - sizeof header);
+  std::memcpy(encoder.octets().data(), &header, sizeof header);
+  return std::move(encoder.octets());
+}
+
+// The fields of a body, or nothing when it is malformed.
+template <typename Message>
+[[nodiscard]] std::optional<Message> decode(Octets body) {
+  Decoder decoder(body);
+  Message message;
+  Message::fields(decoder, message);
+  if (!decoder.complete()) return std::nullopt;
+  return message;
+}
+
+// The header of a datagram, when the datagram is a message of this protocol in whatever version.
+[[nodiscard]] inline std::optional<Header> parse_header(Octets datagram) {
+  Header header;
+  if (datagram.size() < sizeof header || datagram.size() > kMessageMax) return std::nullopt;
+  std::memcpy(&header, datagram.data(), sizeof header);
+  if (header.magic != kMagic || header.body_size != datagram.size() - sizeof header) return std::nullopt;
+  return header;
+}
+
+}  // namespace rrdma::control

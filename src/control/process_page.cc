@@ -1,0 +1,213 @@
+#include "control/process_page.h"
+
+#include <linux/memfd.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x0010
+#endif
+
+namespace rrdma::control {
+namespace {
+
+constexpr std::size_t kCountersOffset = sizeof(PageHeader);
+constexpr std::size_t kSlotsOffset = kCountersOffset + kPageCounterCapacity * sizeof(CounterRow);
+constexpr std::size_t kQpsOffset = (kSlotsOffset + kSlotCount * sizeof(SlotRow) + 127) / 128 * 128;
+constexpr std::size_t kPageSize = kQpsOffset + std::size_t{kPageQpCapacity} * sizeof(QpRow);
+constexpr int kReadAttemptsMax = 16;
+
+// The last counter takes what no longer fits.
+constexpr std::uint32_t kSpareCounter = kPageCounterCapacity - 1;
+
+template <typename Row>
+Row* rows_at(const std::uint8_t* base, std::size_t offset) {
+  return reinterpret_cast<Row*>(const_cast<std::uint8_t*>(base) + offset);
+}
+
+bool has_seals(int fd, int wanted) {
+  const int seals = raw::fcntl(fd, F_GET_SEALS);
+  return seals >= 0 && (seals & wanted) == wanted;
+}
+
+std::size_t size_of_file(int fd) {
+  struct stat status {};
+  // The C library's fstat is one of those that our own preload answers.
+  if (::syscall(SYS_fstat, fd, &status) < 0) return 0;
+  return static_cast<std::size_t>(status.st_size);
+}
+
+Result<ProcessPage, Problem> failed(const char* step) {
+  const int error = errno;
+  return problem(error, std::string("the process page could not be made (") + step + "): " + std::strerror(error) + ".");
+}
+
+}  // namespace
+
+Result<ProcessPage, Problem> ProcessPage::create() {
+  OwnedFd fd = lifted(raw::memfd_create("rrdma-process", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!fd) return failed("memfd_create");
+  if (raw::ftruncate(fd.get(), kPageSize) < 0) return failed("ftruncate");
+  void* base = ::mmap(nullptr, kPageSize, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
+  if (base == MAP_FAILED) return failed("mmap");
+  // FUTURE_WRITE came with Linux 5.1; without it the page is writable by its readers, who are the same user.
+  if (raw::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) < 0 &&
+      raw::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0) {
+    auto failure = failed("seal");
+    ::munmap(base, kPageSize);
+    return failure;
+  }
+  ProcessPage page(std::move(fd), static_cast<std::uint8_t*>(base));
+  PageHeader& header = page.header();
+  header.size = kPageSize;
+  header.pid = static_cast<std::uint32_t>(raw::getpid());
+  header.counter_capacity = kPageCounterCapacity;
+  header.qp_capacity = kPageQpCapacity;
+  for (std::size_t slot = 0; slot < kSlotCount; ++slot) {
+    rows_at<SlotRow>(page.base_, kSlotsOffset)[slot].next_index.store(kIndexUnknown, std::memory_order_relaxed);
+  }
+  header.version = kPageVersion;
+  std::atomic_ref<std::uint32_t>(header.magic).store(kPageMagic, std::memory_order_release);
+  return page;
+}
+
+ProcessPage::ProcessPage(ProcessPage&& other) noexcept
+    : fd_(std::move(other.fd_)), base_(std::exchange(other.base_, nullptr)) {}
+
+ProcessPage::~ProcessPage() {
+  if (base_ != nullptr) ::munmap(base_, kPageSize);
+}
+
+std::atomic<std::uint64_t>& ProcessPage::counter(std::string_view name) {
+  RRDMA_ASSERT(name.size() < kCounterNameMax);
+  auto* rows = rows_at<CounterRow>(base_, kCountersOffset);
+  std::uint32_t used = header().counters_used.load(std::memory_order_acquire);
+  for (std::uint32_t i = 0; i < used; ++i) {
+    if (name == rows[i].name) return rows[i].value;
+  }
+  if (used >= kSpareCounter) return rows[kSpareCounter].value;
+  std::memcpy(rows[used].name, name.data(), name.size());
+  header().counters_used.store(used + 1, std::memory_order_release);
+  return rows[used].value;
+}
+
+std::atomic<std::uint32_t>& ProcessPage::next_index(std::uint8_t slot) {
+  return rows_at<SlotRow>(base_, kSlotsOffset)[slot].next_index;
+}
+
+// A row is taken by making its sequence 2: even, so readable, and not 0.
+QpRow* ProcessPage::create_qp() {
+  auto* rows = rows_at<QpRow>(base_, kQpsOffset);
+  for (std::uint32_t i = 0; i < kPageQpCapacity; ++i) {
+    std::uint32_t free = 0;
+    if (rows[i].sequence.load(std::memory_order_relaxed) != 0) continue;
+    if (!rows[i].sequence.compare_exchange_strong(free, 1, std::memory_order_acq_rel)) continue;
+    for (auto& counter : rows[i].counters) counter.store(0, std::memory_order_relaxed);
+    for (auto& word : rows[i].words) word.store(0, std::memory_order_relaxed);
+    rows[i].sequence.store(2, std::memory_order_release);
+    std::uint32_t used = header().qp_rows_used.load(std::memory_order_relaxed);
+    while (used < i + 1 &&
+           !header().qp_rows_used.compare_exchange_weak(used, i + 1, std::memory_order_release)) {
+    }
+    return &rows[i];
+  }
+  return nullptr;
+}
+
+void ProcessPage::update_qp(QpRow& row, const QpFields& fields) {
+  const std::uint32_t before = row.sequence.load(std::memory_order_relaxed);
+  row.sequence.store(before + 1, std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_release);
+  std::uint64_t words[sizeof(QpFields) / 8];
+  std::memcpy(words, &fields, sizeof words);
+  for (std::size_t i = 0; i < std::size(words); ++i) row.words[i].store(words[i], std::memory_order_relaxed);
+  // Never back to 0, which means free.
+  row.sequence.store(before + 2 == 0 ? 2 : before + 2, std::memory_order_release);
+}
+
+void ProcessPage::destroy_qp(QpRow& row) { row.sequence.store(0, std::memory_order_release); }
+
+Result<ProcessPageView, Problem> ProcessPageView::open(int fd) {
+  if (!has_seals(fd, F_SEAL_SHRINK | F_SEAL_GROW)) {
+    return problem(EINVAL, "a process page that is not sealed against shrinking is not read.");
+  }
+  if (size_of_file(fd) != kPageSize) return problem(EINVAL, "a process page has a size of another version.");
+  void* base = ::mmap(nullptr, kPageSize, PROT_READ, MAP_SHARED, fd, 0);
+  if (base == MAP_FAILED) {
+    return problem(errno, std::string("a process page could not be mapped: ") + std::strerror(errno) + ".");
+  }
+  ProcessPageView view(static_cast<const std::uint8_t*>(base));
+  auto* header = rows_at<PageHeader>(view.base_, 0);
+  if (std::atomic_ref<std::uint32_t>(header->magic).load(std::memory_order_acquire) != kPageMagic ||
+      header->version != kPageVersion) {
+    return problem(EPROTO, "a process page of another version: the program and this tool are not from one build.");
+  }
+  return view;
+}
+
+ProcessPageView::ProcessPageView(ProcessPageView&& other) noexcept : base_(std::exchange(other.base_, nullptr)) {}
+
+ProcessPageView::~ProcessPageView() {
+  if (base_ != nullptr) ::munmap(const_cast<std::uint8_t*>(base_), kPageSize);
+}
+
+std::vector<NamedCounter> ProcessPageView::counters() const {
+  const auto* header = rows_at<PageHeader>(base_, 0);
+  const auto* rows = rows_at<CounterRow>(base_, kCountersOffset);
+  const std::uint32_t used = std::min(header->counters_used.load(std::memory_order_acquire), kSpareCounter);
+  std::vector<NamedCounter> counters;
+  for (std::uint32_t i = 0; i < used; ++i) {
+    char name[kCounterNameMax];
+    std::memcpy(name, rows[i].name, sizeof name);
+    counters.push_back({std::string(name, ::strnlen(name, sizeof name)), rows[i].value.load(std::memory_order_relaxed)});
+  }
+  return counters;
+}
+
+namespace {
+
+// One consistent copy of a row, or nothing when it is free or does not hold still.
+std::optional<QpSnapshot> copy_row(const QpRow& row) {
+  for (int attempt = 0; attempt < kReadAttemptsMax; ++attempt) {
+    const std::uint32_t before = row.sequence.load(std::memory_order_acquire);
+    if (before == 0) return std::nullopt;
+    if (before % 2 != 0) continue;
+    std::uint64_t words[sizeof(QpFields) / 8];
+    for (std::size_t i = 0; i < std::size(words); ++i) words[i] = row.words[i].load(std::memory_order_relaxed);
+    QpSnapshot snapshot;
+    for (std::size_t i = 0; i < kQpCounterCount; ++i) {
+      snapshot.counters[i] = row.counters[i].load(std::memory_order_relaxed);
+    }
+    std::atomic_thread_fence(std::memory_order_acquire);
+    if (row.sequence.load(std::memory_order_relaxed) != before) continue;
+    std::memcpy(&snapshot.fields, words, sizeof words);
+    return snapshot;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::vector<QpSnapshot> ProcessPageView::queue_pairs() const {
+  const auto* header = rows_at<PageHeader>(base_, 0);
+  const auto* rows = rows_at<QpRow>(base_, kQpsOffset);
+  const std::uint32_t used = std::min(header->qp_rows_used.load(std::memory_order_acquire), kPageQpCapacity);
+  std::vector<QpSnapshot> found;
+  for (std::uint32_t i = 0; i < used; ++i) {
+    if (const auto snapshot = copy_row(rows[i])) found.push_back(*snapshot);
+  }
+  return found;
+}
+
+std::optional<std::uint16_t> ProcessPageView::next_index(std::uint8_t slot) const {
+  const std::uint32_t index =
+      rows_at<SlotRow>(base_, kSlotsOffset)[slot].next_index.load(std::memory_order_acquire);
+  if (index > 0xffff) return std::nullopt;
+  return static_cast<std::uint16_t>(index);
+}
+
+}  // namespace rrdma::control

@@ -1,0 +1,156 @@
+// The process page: what a program publishes about itself, in a memfd that it shares with the daemon
+// and, through the daemon, with the tools of the same user. The program writes through the one mapping
+// that it made before it sealed the memfd (no resize, no further writable mapping); everybody else can
+// only read, and takes every value as if a stranger had written it.
+//
+//   page     = PageHeader, counters[counter_capacity], slots[kSlotCount], qps[qp_capacity]
+//   counter  = name (once), value (relaxed stores)
+//   slot row = the next index that the program will give to a QP of that slot; the daemon reads it when
+//              the program is gone, so that QPNs go on where they were
+//   QP row   = one queue pair; `sequence` is odd while the row is being changed, 0 in a free row
+//
+// Readers look at rows below qp_rows_used only: an untouched page of a memfd costs nothing until it is
+// read.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/owned_fd.h"
+#include "base/result.h"
+#include "control/messages.h"
+#include "control/problem.h"
+#include "wire/gid.h"
+
+namespace rrdma::control {
+
+inline constexpr std::uint32_t kPageMagic = 0x52525050;  // "RRPP"
+inline constexpr std::uint32_t kPageVersion = 1;
+inline constexpr std::uint32_t kPageCounterCapacity = 128;
+inline constexpr std::uint32_t kPageQpCapacity = 65536;
+inline constexpr std::size_t kCounterNameMax = 40;
+inline constexpr std::size_t kQpCounterCount = 8;
+
+// The meaning of QpRow::counters.
+enum class QpCounter : std::uint8_t {
+  kSentPackets,
+  kReceivedPackets,
+  kSentOctets,
+  kReceivedOctets,
+  kRetransmittedPackets,
+  kTimeouts,
+  kSequenceNaks,
+  kReceiverNotReady,
+};
+
+struct PageHeader {
+  std::uint32_t magic;
+  std::uint32_t version;
+  std::uint64_t size;  // of the whole page, in octets
+  std::uint32_t pid;   // in the program's own PID namespace
+  std::uint32_t counter_capacity;
+  std::uint32_t qp_capacity;
+  std::atomic<std::uint32_t> counters_used;
+  std::atomic<std::uint32_t> qp_rows_used;
+  std::uint32_t reserved[23];
+};
+static_assert(sizeof(PageHeader) == 128);
+
+struct CounterRow {
+  char name[kCounterNameMax];
+  std::atomic<std::uint64_t> value;
+};
+static_assert(sizeof(CounterRow) == 48);
+
+struct SlotRow {
+  std::atomic<std::uint32_t> next_index;  // kIndexUnknown until the program holds the slot
+};
+inline constexpr std::uint32_t kIndexUnknown = 0xffffffff;
+
+// Codes of `state` and `type` are those of ibv_qp_state and ibv_qp_type.
+struct QpFields {
+  std::uint32_t qpn = 0;
+  std::uint32_t peer_qpn = 0;
+  wire::Gid peer_gid;
+  std::uint8_t state = 0;
+  std::uint8_t type = 0;
+  std::uint8_t link = 0;  // one of the kLink bits
+  std::uint8_t path_mtu_code = 0;
+  std::uint32_t device_index = 0;
+};
+static_assert(sizeof(QpFields) == 32);
+
+struct QpRow {
+  std::atomic<std::uint32_t> sequence;
+  std::uint32_t reserved;
+  std::atomic<std::uint64_t> words[sizeof(QpFields) / 8];  // QpFields, stored so that a race is no undefined behaviour
+  std::atomic<std::uint64_t> counters[kQpCounterCount];
+  std::uint64_t reserved_tail[3];
+};
+static_assert(sizeof(QpRow) == 128);
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
+
+// The program's side. Owns the memfd and its mapping. QP rows may be made and destroyed from any
+// thread; one row is updated by one thread at a time.
+class ProcessPage {
+ public:
+  [[nodiscard]] static Result<ProcessPage, Problem> create();
+  ProcessPage(ProcessPage&& other) noexcept;
+  ProcessPage& operator=(ProcessPage&&) = delete;
+  ~ProcessPage();
+
+  [[nodiscard]] int fd() const { return fd_.get(); }
+
+  // The counter of that name, made at the first call; add to it with memory_order_relaxed. The same
+  // spare counter for all when the page is full. REQUIRES: name.size() < kCounterNameMax.
+  // One thread at a time: counters are made while the device opens.
+  [[nodiscard]] std::atomic<std::uint64_t>& counter(std::string_view name);
+  [[nodiscard]] std::atomic<std::uint32_t>& next_index(std::uint8_t slot);
+
+  // A free row with zeroed counters, or nullptr when all are taken: the QP then lives unlisted.
+  [[nodiscard]] QpRow* create_qp();
+  static void update_qp(QpRow& row, const QpFields& fields);
+  void destroy_qp(QpRow& row);
+  static void count(QpRow& row, QpCounter which, std::uint64_t amount = 1) {
+    row.counters[static_cast<std::size_t>(which)].fetch_add(amount, std::memory_order_relaxed);
+  }
+
+ private:
+  ProcessPage(OwnedFd fd, std::uint8_t* base) : fd_(std::move(fd)), base_(base) {}
+  PageHeader& header() { return *reinterpret_cast<PageHeader*>(base_); }
+
+  OwnedFd fd_;
+  std::uint8_t* base_ = nullptr;
+};
+
+struct QpSnapshot {
+  QpFields fields;
+  std::array<std::uint64_t, kQpCounterCount> counters{};
+};
+
+// A reader's view of a page that somebody else wrote. Every offset is ours, every value is copied once.
+class ProcessPageView {
+ public:
+  // Refuses what is not a sealed page of this version: a memfd that could shrink would be a SIGBUS.
+  [[nodiscard]] static Result<ProcessPageView, Problem> open(int fd);
+  ProcessPageView(ProcessPageView&& other) noexcept;
+  ProcessPageView& operator=(ProcessPageView&&) = delete;
+  ~ProcessPageView();
+
+  [[nodiscard]] std::vector<NamedCounter> counters() const;
+  // Queue pairs, as they are at the moment each is read; rows that change all the time are left out.
+  [[nodiscard]] std::vector<QpSnapshot> queue_pairs() const;
+  [[nodiscard]] std::optional<std::uint16_t> next_index(std::uint8_t slot) const;
+
+ private:
+  explicit ProcessPageView(const std::uint8_t* base) : base_(base) {}
+  const std::uint8_t* base_ = nullptr;
+};
+
+}  // namespace rrdma::control
