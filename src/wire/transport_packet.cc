@@ -3,7 +3,6 @@
 #include "base/assert.h"
 
 namespace rrdma::wire {
-namespace {
 
 bool payload_allowed(PayloadRule rule, std::size_t length) {
   switch (rule) {
@@ -16,8 +15,6 @@ bool payload_allowed(PayloadRule rule, std::size_t length) {
   }
   return false;
 }
-
-}  // namespace
 
 std::string_view describe(TransportError error) {
   switch (error) {

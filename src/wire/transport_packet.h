@@ -47,6 +47,9 @@ std::string_view describe(TransportError error);
 // Reads the headers only: for frames whose payload lies elsewhere. `octets` holds at least the headers.
 [[nodiscard]] TransportError parse_transport_headers(Octets octets, TransportHeaders& headers);
 
+// Whether an opcode with this rule may carry so much payload (the path MTU is judged by the receiver).
+[[nodiscard]] bool payload_allowed(PayloadRule rule, std::size_t length);
+
 // Writes the headers and returns how many octets they take (shape_of(opcode).header_octets).
 // REQUIRES: a known opcode, and room for kHeaderOctetsMax octets.
 std::size_t emit_transport_headers(const TransportHeaders& headers, std::uint8_t* to);
