@@ -1,0 +1,171 @@
+#include "link/fault_spec.h"
+
+#include <array>
+#include <charconv>
+#include <optional>
+
+namespace rrdma::link {
+namespace {
+
+// "12.5" with `scale` = 1000 is 12500; nothing if it is no decimal number, too fine for the scale, or too large.
+std::optional<std::uint64_t> scaled_decimal(std::string_view text, std::uint64_t scale) {
+  constexpr std::uint64_t kLargest = std::uint64_t{1} << 62;
+  std::uint64_t value = 0;
+  bool digits = false;
+  bool fraction = false;
+  for (const char c : text) {
+    if (c == '.') {
+      if (fraction) return std::nullopt;
+      fraction = true;
+      continue;
+    }
+    if (c < '0' || c > '9') return std::nullopt;
+    digits = true;
+    const auto digit = static_cast<std::uint64_t>(c - '0');
+    if (fraction) {
+      if (scale % 10 != 0) return std::nullopt;
+      scale /= 10;
+      value += digit * scale;
+    } else {
+      if (value > (kLargest - digit * scale) / 10) return std::nullopt;
+      value = value * 10 + digit * scale;
+    }
+  }
+  if (!digits) return std::nullopt;
+  return value;
+}
+
+struct Unit {
+  std::string_view name;
+  std::uint64_t scale;
+};
+constexpr std::array kTimeUnits = {Unit{"ns", 1}, Unit{"us", 1'000}, Unit{"µs", 1'000}, Unit{"ms", 1'000'000},
+                                   Unit{"s", 1'000'000'000}};
+constexpr std::array kChanceUnits = {Unit{"ppm", 1}, Unit{"%", 10'000}};
+
+template <std::size_t N>
+std::optional<std::uint64_t> with_unit(std::string_view text, const std::array<Unit, N>& units) {
+  for (const Unit& unit : units) {
+    if (text.ends_with(unit.name)) return scaled_decimal(text.substr(0, text.size() - unit.name.size()), unit.scale);
+  }
+  return std::nullopt;
+}
+
+std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
+
+Result<std::uint32_t, std::string> parse_chance(std::string_view name, std::string_view text) {
+  const auto ppm = with_unit(text, kChanceUnits);
+  if (!ppm || *ppm > 1'000'000) {
+    return Failure{quoted(text) + " is no chance for " + quoted(name) +
+                   ": write a percentage from 0% to 100% (at most four decimals), or ppm."};
+  }
+  return static_cast<std::uint32_t>(*ppm);
+}
+
+Result<void, std::string> parse_delay(std::string_view text, FaultSpec& spec) {
+  std::string_view middle = text;
+  std::string_view spread;
+  for (const std::string_view sign : {std::string_view("±"), std::string_view("+-")}) {
+    if (const auto at = text.find(sign); at != std::string_view::npos) {
+      middle = text.substr(0, at);
+      spread = text.substr(at + sign.size());
+    }
+  }
+  auto delay = parse_duration(middle);
+  if (!delay) return Failure{delay.error()};
+  spec.delay = *delay;
+  spec.delay_spread = {};
+  if (middle.size() == text.size()) return {};
+  auto parsed = parse_duration(spread);
+  if (!parsed) return Failure{parsed.error()};
+  if (*parsed > *delay) return Failure{"the spread in " + quoted(text) + " is larger than the delay: no packet can arrive before it was sent."};
+  spec.delay_spread = *parsed;
+  return {};
+}
+
+Result<void, std::string> parse_item(std::string_view item, FaultSpec& spec) {
+  const auto equals = item.find('=');
+  const std::string_view name = item.substr(0, equals);
+  if (equals == std::string_view::npos) {
+    return Failure{quoted(item) + " has no value: write name=value, for example drop=1%."};
+  }
+  const std::string_view value = item.substr(equals + 1);
+  struct Chance {
+    std::string_view name;
+    std::uint32_t FaultSpec::*member;
+  };
+  static constexpr std::array kChances = {
+      Chance{"drop", &FaultSpec::drop_ppm}, Chance{"dup", &FaultSpec::duplicate_ppm},
+      Chance{"reorder", &FaultSpec::reorder_ppm}, Chance{"corrupt", &FaultSpec::corrupt_ppm},
+      Chance{"ecn", &FaultSpec::ecn_ppm}};
+  for (const Chance& chance : kChances) {
+    if (name != chance.name) continue;
+    auto ppm = parse_chance(name, value);
+    if (!ppm) return Failure{ppm.error()};
+    spec.*chance.member = *ppm;
+    return {};
+  }
+  if (name == "delay") return parse_delay(value, spec);
+  if (name == "seed") {
+    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), spec.seed);
+    if (error == std::errc() && end == value.data() + value.size()) return {};
+    return Failure{quoted(value) + " is no seed: write a number from 0 to 2^64-1."};
+  }
+  return Failure{quoted(name) + " is no fault: known are drop, dup, reorder, corrupt, ecn, delay and seed."};
+}
+
+// 12345 ppm as "1.2345%", without trailing zeroes.
+std::string percent(std::uint32_t ppm) {
+  std::string text = std::to_string(ppm / 10'000);
+  std::string fraction = std::to_string(10'000 + ppm % 10'000).substr(1);
+  while (!fraction.empty() && fraction.back() == '0') fraction.pop_back();
+  return text + (fraction.empty() ? "" : "." + fraction) + "%";
+}
+
+std::string time_text(Duration time) {
+  if (time.ns % 1'000'000'000 == 0) return std::to_string(time.ns / 1'000'000'000) + "s";
+  if (time.ns % 1'000'000 == 0) return std::to_string(time.ns / 1'000'000) + "ms";
+  if (time.ns % 1'000 == 0) return std::to_string(time.ns / 1'000) + "us";
+  return std::to_string(time.ns) + "ns";
+}
+
+}  // namespace
+
+Result<Duration, std::string> parse_duration(std::string_view text) {
+  const auto ns = with_unit(text, kTimeUnits);
+  if (!ns) return Failure{quoted(text) + " is no time: write a number and ns, us, ms or s, for example 50us."};
+  return nanoseconds(static_cast<std::int64_t>(*ns));
+}
+
+Result<FaultSpec, std::string> parse_fault_spec(std::string_view text) {
+  FaultSpec spec;
+  while (!text.empty()) {
+    const auto comma = text.find(',');
+    const std::string_view item = text.substr(0, comma);
+    if (auto parsed = parse_item(item, spec); !parsed) return Failure{parsed.error()};
+    if (comma == std::string_view::npos) break;
+    text.remove_prefix(comma + 1);
+    if (text.empty()) return Failure{std::string("the fault specification ends with a comma: something is missing behind it.")};
+  }
+  return spec;
+}
+
+std::string emit_fault_spec(const FaultSpec& spec) {
+  std::string text;
+  const auto chance = [&](std::string_view name, std::uint32_t ppm) {
+    if (ppm != 0) text += std::string(name) + "=" + percent(ppm) + ",";
+  };
+  chance("drop", spec.drop_ppm);
+  chance("dup", spec.duplicate_ppm);
+  chance("reorder", spec.reorder_ppm);
+  chance("corrupt", spec.corrupt_ppm);
+  chance("ecn", spec.ecn_ppm);
+  if (spec.delay.ns != 0 || spec.delay_spread.ns != 0) {
+    text += "delay=" + time_text(spec.delay);
+    if (spec.delay_spread.ns != 0) text += "±" + time_text(spec.delay_spread);
+    text += ",";
+  }
+  return text + "seed=" + std::to_string(spec.seed);
+}
+
+}  // namespace rrdma::link

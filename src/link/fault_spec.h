@@ -1,0 +1,47 @@
+// FaultSpec: what goes wrong on purpose, as people write it on a command line and as the simulated
+// network and the fault decorator read it. Chances are parts per million, so that no decision depends
+// on floating point.
+//
+//   spec  := item { "," item }
+//   item  := ("drop" | "dup" | "reorder" | "corrupt" | "ecn") "=" chance
+//          | "delay" "=" time [ ("±" | "+-") time ]
+//          | "seed" "=" number
+//   chance := decimal ("%" | "ppm")          time := decimal ("ns" | "us" | "µs" | "ms" | "s")
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/instant.h"
+#include "base/result.h"
+
+namespace rrdma::link {
+
+struct FaultSpec {
+  std::uint32_t drop_ppm = 0;
+  std::uint32_t duplicate_ppm = 0;
+  std::uint32_t reorder_ppm = 0;  // held back long enough that later packets overtake it
+  std::uint32_t corrupt_ppm = 0;  // one bit is flipped
+  std::uint32_t ecn_ppm = 0;      // marked "congestion experienced"
+  Duration delay;                 // every packet, on top of what the link takes
+  Duration delay_spread;          // uniformly, that much less or more
+  std::uint64_t seed = 1;
+
+  [[nodiscard]] bool loses() const { return drop_ppm != 0 || corrupt_ppm != 0; }
+  [[nodiscard]] bool any() const {
+    return loses() || duplicate_ppm != 0 || reorder_ppm != 0 || ecn_ppm != 0 || delay.ns != 0 || delay_spread.ns != 0;
+  }
+  friend bool operator==(const FaultSpec&, const FaultSpec&) = default;
+};
+
+// An error is one sentence that names the item and says what is allowed. The empty text is "no faults".
+Result<FaultSpec, std::string> parse_fault_spec(std::string_view text);
+
+// What parse_fault_spec() reads back to the same value.
+std::string emit_fault_spec(const FaultSpec& spec);
+
+// "50us", "1.5 ms" is refused: no blanks inside. Shared with tools that take times.
+Result<Duration, std::string> parse_duration(std::string_view text);
+
+}  // namespace rrdma::link
