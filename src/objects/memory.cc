@@ -74,6 +74,12 @@ MemoryWindow* MemoryTable::find_window(std::uint32_t key) const {
   return entry != nullptr && entry->kind == Kind::kWindow ? static_cast<MemoryWindow*>(entry->object) : nullptr;
 }
 
+std::uint64_t MemoryTable::first_address(wire::RKey key) const {
+  if (const MemoryRegion* region = find_region(key.value)) return region->address;
+  const MemoryWindow* window = find_window(key.value);
+  return window == nullptr || (window->access & kZeroBased) != 0 ? 0 : window->address;
+}
+
 void MemoryTable::insert(std::uint32_t key, Kind kind, void* object) {
   if ((dirty_ + 1) * 2 > entries_.size()) grow();
   const std::size_t mask = entries_.size() - 1;

@@ -135,6 +135,8 @@ class MemoryTable {
   [[nodiscard]] AccessVerdict check_remote(const ProtectionDomain& pd, wire::Qpn qpn, wire::RKey key,
                                            std::uint64_t address, std::uint64_t length, std::uint32_t need) const;
 
+  // The first address that a key grants; 0 for unknown keys.
+  [[nodiscard]] std::uint64_t first_address(wire::RKey key) const;
   [[nodiscard]] MemoryRegion* find_region(std::uint32_t key) const;
   [[nodiscard]] MemoryWindow* find_window(std::uint32_t key) const;
   [[nodiscard]] std::size_t size() const { return used_; }

@@ -81,6 +81,8 @@ struct QpAttributes {
   wire::Qpn destination;
 };
 
+// A quarter of the PSN space at the smallest MTU, so that "before" stays decidable with several in flight.
+inline constexpr std::uint32_t kMessageOctetsMax = 1u << 30;
 inline constexpr std::uint8_t kReadsMax = 128;  // max_qp_rd_atom and max_qp_init_rd_atom
 
 }  // namespace rrdma::transport

@@ -35,7 +35,7 @@ struct EngineConfig {
   // A retransmission before the ack timeout, when the measured round trip says that something was lost.
   // It does not count as a retry.
   Duration early_retransmit_min = milliseconds(8);
-  std::uint32_t message_octets_max = 1u << 31;
+  std::uint32_t message_octets_max = kMessageOctetsMax;
 };
 
 enum class QpEvent : std::uint8_t {
@@ -46,6 +46,8 @@ enum class QpEvent : std::uint8_t {
   kSendQueueDrained,
   kLastReceiveReached,
 };
+
+enum class SendVerdict : std::uint8_t;
 
 class EventSink {
  public:
@@ -88,6 +90,7 @@ struct SendRequest {
 
 class Engine {
  public:
+  // The memory table and the sink outlive the engine.
   Engine(const EngineConfig& config, objects::MemoryTable& memory, EventSink& events);
   ~Engine();
   Engine(const Engine&) = delete;
@@ -101,6 +104,7 @@ class Engine {
   [[nodiscard]] QueuePair* find_qp(wire::Qpn qpn) const { return table_.find(qpn); }
   // For XRC: which shared queue a number means; set by the owner.
   void set_xrc_queue(std::uint32_t number, objects::ReceiveQueue* queue);
+  [[nodiscard]] objects::ReceiveQueue* xrc_queue(std::uint32_t number) const;
 
   // Requests. post_send only queues: call transmit() afterwards. post_receive may be called without
   // the engine's serialisation while the QP is not in the error state.
@@ -115,6 +119,8 @@ class Engine {
   // that only waits for room: call again when the link has some.
   bool transmit(objects::FrameSink& sink, Instant now);
   [[nodiscard]] bool wants_transmit() const { return !ready_.empty(); }
+  // What transmit() gave to the sink has left: datagrams and unreliable messages are complete now.
+  void flushed(Instant now);
 
   // The process behind this QP's peer is gone (same host): what is outstanding fails at once.
   void peer_gone(QueuePair& qp, Instant now);
@@ -130,16 +136,22 @@ class Engine {
   friend class Datagram;
 
   void schedule(QueuePair& qp);
-  void arm_timer(QueuePair& qp, Instant deadline);
+  void wait_for_budget(QueuePair& qp);
+  void set_flight(QueuePair& qp, std::uint32_t packets);
+  [[nodiscard]] bool over_budget(std::uint32_t octets) const {
+    return flight_octets_ != 0 && flight_octets_ + octets > config_.flight_octets_max;
+  }
+  SendVerdict serve(QueuePair& qp, objects::FrameSink& sink, Instant now);
+  bool send_cnp(QueuePair& qp, objects::FrameSink& sink);
   void complete_send(QueuePair& qp, const objects::SendEntry& entry, objects::Status status, objects::Cause cause, Instant now);
-  void fail_qp(QueuePair& qp, Instant now);               // to the error state, everything flushed
+  void complete_receive(QueuePair& qp, objects::Completion& completion, Instant now);
+  void fail_qp(QueuePair& qp, Instant now);  // to the error state, everything flushed
+  void stop_sending(QueuePair& qp);          // forgets timers and flight
   void flush_sends(QueuePair& qp, Instant now);
   void flush_receives(QueuePair& qp, Instant now);
   void reset_qp(QueuePair& qp);
-  void push_receive(QueuePair& qp, objects::Completion& completion, Instant now);
   void apply(QueuePair& qp, const QpAttributes& attributes, std::uint32_t mask);
   PostError check_send(const QueuePair& qp, const SendRequest& request) const;
-  bool drain_reached(const QueuePair& qp) const;
   void check_drained(QueuePair& qp);
 
   EngineConfig config_;
@@ -148,6 +160,7 @@ class Engine {
   Counters counters_;
   IntrusiveList<QueuePair, &QueuePair::ready_hook> ready_;    // have something to send
   IntrusiveList<QueuePair, &QueuePair::ready_hook> waiting_;  // have, but the flight budget is spent
+  IntrusiveList<QueuePair, &QueuePair::unflushed_hook> unflushed_;  // UC, UD: sent but not flushed
   TimerQueue<QueuePair> timers_;
   QpTable table_;
   std::uint64_t flight_octets_ = 0;  // of all lossy paths

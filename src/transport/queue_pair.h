@@ -36,6 +36,7 @@ struct RequesterState {
   bool waiting_rnr = false;       // until rnr_until
   bool rewound_for_gap = false;   // an implied NAK was acted upon; the next one waits for progress
   bool drained_told = false;
+  objects::Cause failure = objects::Cause::kNone;  // of the entry at `index`: it fails once it is the oldest
   Instant rnr_until;
   Instant ack_deadline = kNever;    // IBTA's: counts as a retry
   Instant early_deadline = kNever;  // ours: does not count
@@ -60,6 +61,7 @@ struct ResponderState {
   objects::ReceiveEntry receive;
   std::uint32_t receive_length = 0;
   std::unique_ptr<objects::Sge[]> receive_list;
+  bool cnp_due = false;
   Instant cnp_allowed;
 };
 
@@ -70,7 +72,6 @@ struct QueuePair {
   QpState state = QpState::kReset;
   bool signal_all = false;
   bool established_told = false;
-  bool blocked = false;                 // waits in the budget list
   std::uint16_t pkey = wire::kDefaultPKey;
   std::uint32_t mtu = 256;
   std::uint32_t train_octets = 256;     // payload of one frame at most; a multiple of mtu
@@ -83,6 +84,7 @@ struct QueuePair {
   objects::ReceiveQueue* shared_queue = nullptr;
   objects::ReceiveQueue* incoming = nullptr;  // shared_queue or &receive_queue
   ListHook ready_hook;
+  ListHook unflushed_hook;
   RequesterState req;
   ResponderState resp;
   ResponseCache responses;
@@ -92,6 +94,7 @@ struct QueuePair {
   objects::ReceiveQueue receive_queue;
   objects::Path path;
   QpAttributes attributes;
+  std::uint32_t port_mtu = 4096;        // UD: the longest datagram; set by nic/
   Duration ack_timeout;                 // 0: never
   void* owner = nullptr;                // the verbs object around it
   std::uint64_t messages_sent = 0;
@@ -111,6 +114,8 @@ struct QueuePair {
     return state == QpState::kReadyToReceive || state == QpState::kReadyToSend || state == QpState::kDrain ||
            state == QpState::kSendError;
   }
+  // UD has no path MTU attribute: one packet of the port's MTU.
+  [[nodiscard]] std::uint32_t mtu_limit() const { return port_mtu; }
   [[nodiscard]] wire::Transport transport() const {
     switch (type) {
       case QpType::kRc: return wire::Transport::kReliableConnection;

@@ -48,9 +48,10 @@ class ResponseCache {
   }
   [[nodiscard]] std::uint32_t capacity() const { return capacity_; }
 
+  [[nodiscard]] bool has_room() const { return capacity_ != 0 && !entries_[next_].pending; }
   // The slot for a new request; null if there is none whose response has been sent.
   Response* add() {
-    if (capacity_ == 0 || entries_[next_].pending) return nullptr;
+    if (!has_room()) return nullptr;
     Response& response = entries_[next_];
     next_ = next_ + 1 == capacity_ ? 0 : next_ + 1;
     response = {};

@@ -1,0 +1,364 @@
+#include "transport/completer.h"
+
+#include <algorithm>
+#include <array>
+
+#include "transport/planted_bug.h"
+#include "transport/requester.h"
+
+namespace rrdma::transport {
+
+using objects::Cause;
+using objects::SendEntry;
+using objects::Status;
+
+namespace {
+
+// IBTA table 45, in microseconds.
+constexpr std::array<std::uint32_t, 32> kRnrMicroseconds = {
+    655360, 10,   20,   30,   40,    60,    80,    120,   160,   240,   320,    480,    640,    960,    1280,   1920,
+    2560,   3840, 5120, 7680, 10240, 15360, 20480, 30720, 40960, 61440, 81920, 122880, 163840, 245760, 327680, 491520};
+
+constexpr std::uint8_t kRnrForEver = 7;
+constexpr std::uint8_t kBackoffMax = 6;
+
+struct NakMeaning {
+  Status status;
+  Cause cause;
+};
+
+NakMeaning meaning_of(std::uint8_t code) {
+  switch (static_cast<wire::NakCode>(code)) {
+    case wire::NakCode::kInvalidRequest: return {Status::kRemoteInvalidRequest, Cause::kPeerSaidInvalidRequest};
+    case wire::NakCode::kRemoteAccessError: return {Status::kRemoteAccessError, Cause::kPeerSaidAccessError};
+    default: return {Status::kRemoteOperationError, Cause::kPeerSaidOperationalError};
+  }
+}
+
+}  // namespace
+
+Duration rnr_delay(std::uint8_t code) { return microseconds(kRnrMicroseconds[code & 0x1f]); }
+
+Duration ack_timeout_of(std::uint8_t code) { return code == 0 ? Duration{0} : nanoseconds(4096LL << (code & 0x1f)); }
+
+void Completer::handle(const wire::TransportPacket& packet) {
+  if (!qp_.can_send() || qp_.type == QpType::kXrcReceive) {
+    ++engine_.counters_.dropped_qp_state;
+    return;
+  }
+  switch (wire::shape_of(packet.headers.bth.opcode).kind) {
+    case wire::Kind::kAcknowledge: handle_acknowledge(packet.headers); break;
+    case wire::Kind::kReadResponse: handle_read_response(packet); break;
+    case wire::Kind::kAtomicAcknowledge: handle_atomic_acknowledge(packet.headers); break;
+    default: break;
+  }
+}
+
+void Completer::handle_acknowledge(const wire::TransportHeaders& headers) {
+  const wire::Psn psn = headers.bth.psn;
+  const wire::Aeth& aeth = headers.aeth;
+  ++engine_.counters_.acks_received;
+  // An answer to what was never sent, or was answered long ago. A NAK names the PSN that it wants.
+  const bool stale = planted(PlantedBug::kWrongPsnCompare) ? psn.value < req_.una.value : psn.before(req_.una);
+  if (!psn.before(req_.sent)) {
+    ++engine_.counters_.dropped_bogus_ack;
+    return;
+  }
+  if (stale) return;
+  if (aeth.is_ack()) {
+    if (!acknowledge(psn)) implied_nak();
+    return;
+  }
+  if (!aeth.is_nak() && !aeth.is_rnr_nak()) {
+    ++engine_.counters_.dropped_bogus_ack;
+    return;
+  }
+  if (psn != req_.una && !acknowledge(psn - 1)) {
+    implied_nak();
+    return;
+  }
+  if (!qp_.can_send()) return;  // an entry before it failed
+  if (aeth.is_rnr_nak()) {
+    handle_rnr(aeth.code());
+  } else {
+    handle_nak(psn, aeth.code());
+  }
+}
+
+bool Completer::acknowledge(wire::Psn psn) {
+  wire::Psn una = psn + 1;
+  bool complete = true;
+  std::uint64_t index = qp_.send_queue.head();
+  for (; index != req_.started; ++index) {
+    const SendEntry& entry = qp_.send_queue.at(index);
+    if (entry.local_done) continue;
+    if (psn.before(entry.first_psn)) break;
+    if (awaits_response(entry.opcode) && !entry.answered) {
+      una = entry.first_psn + entry.received / qp_.mtu;
+      complete = false;
+      break;
+    }
+    if (psn.before(entry.first_psn + entry.packet_count)) {
+      // `psn` lies in this entry; done only if it is the entry's last packet, which retire() decides.
+      break;
+    }
+  }
+  advance(una);
+  retire();
+  return complete;
+}
+
+void Completer::advance(wire::Psn una) {
+  if (!una.after(req_.una)) return;
+  const auto packets = static_cast<std::uint32_t>(una.since(req_.una));
+  req_.una = una;
+  req_.rewound_for_gap = false;
+  req_.retries_left = qp_.attributes.retry_count;
+  req_.rnr_left = qp_.attributes.rnr_retry;
+  req_.backoff = 0;
+  if (req_.tx.before(una)) {
+    // An answer to what was sent before the rewind: no need to send it again.
+    Requester(engine_, qp_, now_).rewind();
+  } else {
+    engine_.set_flight(qp_, static_cast<std::uint32_t>(req_.tx.since(una)));
+  }
+  if (!qp_.path.lossless) {
+    req_.window.on_progress(packets, una);
+    req_.window.sample_end(una - 1, now_);
+    restart_timers();
+  }
+  engine_.schedule(qp_);
+}
+
+void Completer::restart_timers() {
+  req_.ack_deadline = req_.early_deadline = kNever;
+  if (qp_.path.lossless || req_.una == req_.tx) return;
+  if (qp_.ack_timeout.ns != 0) req_.ack_deadline = now_ + qp_.ack_timeout;
+  const Duration delay{std::max(req_.window.loss_delay().ns, engine_.config_.early_retransmit_min.ns)};
+  if (delay.ns < INT64_MAX / 8) req_.early_deadline = now_ + Duration{delay.ns << req_.backoff};
+  const Instant earliest = std::min(req_.ack_deadline, req_.early_deadline);
+  if (earliest != kNever) engine_.timers_.arm(qp_, earliest);
+}
+
+void Completer::retire() {
+  auto& queue = qp_.send_queue;
+  std::uint32_t retired = 0;
+  while (!queue.empty()) {
+    SendEntry& entry = queue.at(queue.head());
+    if (entry.status != Status::kSuccess) {
+      fail_oldest(entry.status, req_.failure);
+      return;
+    }
+    if (queue.head() == req_.started) break;
+    if (!entry.local_done) {
+      if (req_.una.before(entry.first_psn + entry.packet_count)) break;
+      if (awaits_response(entry.opcode) && !entry.answered) break;
+    }
+    // Retire first: whoever polls the completion may post into the freed slot at once.
+    const SendEntry done = entry;
+    queue.retire();
+    if (req_.index < queue.head()) req_.index = queue.head();
+    ++retired;
+    if (planted(PlantedBug::kLoseCompletion) && retired == 2) continue;
+    engine_.complete_send(qp_, done, Status::kSuccess, Cause::kNone, now_);
+  }
+  if (retired != 0) engine_.schedule(qp_);
+  engine_.check_drained(qp_);
+}
+
+void Completer::fail_oldest(Status status, Cause cause) {
+  auto& queue = qp_.send_queue;
+  RRDMA_ASSERT(!queue.empty());
+  const SendEntry failed = queue.at(queue.head());
+  queue.retire();
+  engine_.complete_send(qp_, failed, status, cause, now_);
+  if (qp_.reliable()) {
+    engine_.fail_qp(qp_, now_);
+    return;
+  }
+  // Datagrams and unreliable connections: the send side stops, the receive side goes on (SQE).
+  qp_.state = QpState::kSendError;
+  engine_.stop_sending(qp_);
+  engine_.flush_sends(qp_, now_);
+}
+
+bool Completer::spend_retry(Cause cause) {
+  if (req_.retries_left == 0) {
+    fail_oldest(Status::kRetryExceeded, cause);
+    return false;
+  }
+  --req_.retries_left;
+  return true;
+}
+
+// The peer answered something later: the response to the oldest READ or ATOMIC was lost.
+void Completer::implied_nak() {
+  if (!qp_.can_send() || req_.rewound_for_gap) return;
+  ++engine_.counters_.implied_naks;
+  req_.rewound_for_gap = true;
+  req_.window.on_loss(req_.sent);
+  Requester(engine_, qp_, now_).rewind();
+}
+
+void Completer::handle_nak(wire::Psn psn, std::uint8_t code) {
+  if (static_cast<wire::NakCode>(code) == wire::NakCode::kSequenceError) {
+    ++engine_.counters_.sequence_naks_received;
+    if (!spend_retry(Cause::kPeerKeepsNaking)) return;
+    req_.window.on_loss(req_.sent);
+    Requester(engine_, qp_, now_).rewind();
+    restart_timers();
+    return;
+  }
+  ++engine_.counters_.fatal_naks_received;
+  RRDMA_ASSERT(psn == req_.una);
+  const NakMeaning meaning = meaning_of(code);
+  fail_oldest(meaning.status, meaning.cause);
+}
+
+void Completer::handle_rnr(std::uint8_t timer_code) {
+  if (req_.waiting_rnr) return;
+  ++engine_.counters_.rnr_naks_received;
+  ++qp_.rnr_naks;
+  if (qp_.attributes.rnr_retry != kRnrForEver) {
+    if (req_.rnr_left == 0) {
+      fail_oldest(Status::kRnrRetryExceeded, Cause::kPeerNotReady);
+      return;
+    }
+    --req_.rnr_left;
+  }
+  Requester(engine_, qp_, now_).rewind();
+  req_.waiting_rnr = true;
+  req_.rnr_until = now_ + rnr_delay(timer_code);
+  req_.ack_deadline = req_.early_deadline = kNever;
+  engine_.timers_.arm(qp_, req_.rnr_until);
+}
+
+SendEntry* Completer::awaiting(wire::Psn psn) {
+  if (!psn.before(req_.sent) || psn.before(req_.una)) {
+    ++engine_.counters_.stale_responses;
+    return nullptr;
+  }
+  if (psn != req_.una && !acknowledge(psn - 1)) {
+    // An earlier response is missing, or this one has a gap before it.
+    implied_nak();
+    return nullptr;
+  }
+  if (!qp_.can_send()) return nullptr;
+  for (std::uint64_t index = qp_.send_queue.head(); index != req_.started; ++index) {
+    SendEntry& entry = qp_.send_queue.at(index);
+    if (entry.local_done) continue;
+    const bool inside = !psn.before(entry.first_psn) && psn.before(entry.first_psn + entry.packet_count);
+    if (inside && awaits_response(entry.opcode) && !entry.answered) return &entry;
+    break;
+  }
+  ++engine_.counters_.stale_responses;
+  return nullptr;
+}
+
+void Completer::answered(SendEntry& entry, wire::Psn last) {
+  entry.answered = true;
+  acknowledge(last);
+}
+
+void Completer::handle_read_response(const wire::TransportPacket& packet) {
+  const wire::Psn psn = packet.headers.bth.psn;
+  SendEntry* entry = awaiting(psn);
+  if (entry == nullptr) return;
+  const auto shape = wire::shape_of(packet.headers.bth.opcode);
+  if (shape.aeth && !packet.headers.aeth.is_ack()) {
+    ++engine_.counters_.dropped_bogus_ack;
+    return;
+  }
+  const bool ends = shape.ends_message;
+  const auto length = static_cast<std::uint32_t>(packet.payload.size());
+  if (entry->opcode == objects::SendOpcode::kFlush || entry->opcode == objects::SendOpcode::kAtomicWrite) {
+    if (!ends || length != 0) {
+      fail_oldest(Status::kBadResponse, Cause::kPeerBadResponse);
+      return;
+    }
+    if (req_.reads != 0 && !req_.tx.before(psn + 1)) --req_.reads;
+    answered(*entry, psn);
+    return;
+  }
+  if (entry->opcode != objects::SendOpcode::kRead) {
+    fail_oldest(Status::kBadResponse, Cause::kPeerBadResponse);
+    return;
+  }
+  const std::uint32_t packets = length == 0 ? 1 : (length + qp_.mtu - 1) / qp_.mtu;
+  const std::uint32_t received = entry->received + length;
+  const bool whole = length % qp_.mtu == 0 && length != 0;
+  if (received > entry->length || (!whole && received != entry->length)) {
+    fail_oldest(Status::kBadResponse, Cause::kPeerBadResponse);
+    return;
+  }
+  const Cause cause = objects::scatter(engine_.memory_, *qp_.pd, qp_.send_queue.list(qp_.send_queue.head()),
+                                       entry->received, packet.payload, received == entry->length);
+  if (cause != Cause::kNone) {
+    fail_oldest(Status::kLocalProtectionError, cause);
+    return;
+  }
+  engine_.counters_.octets_received += length;
+  entry->received = received;
+  const wire::Psn last = psn + (packets - 1);
+  if (ends && req_.reads != 0 && req_.tx.after(last)) --req_.reads;
+  if (received == entry->length) {
+    answered(*entry, last);
+  } else {
+    advance(last + 1);
+  }
+}
+
+void Completer::handle_atomic_acknowledge(const wire::TransportHeaders& headers) {
+  const wire::Psn psn = headers.bth.psn;
+  SendEntry* entry = awaiting(psn);
+  if (entry == nullptr) return;
+  const bool atomic =
+      entry->opcode == objects::SendOpcode::kCompareSwap || entry->opcode == objects::SendOpcode::kFetchAdd;
+  if (!atomic || !headers.aeth.is_ack()) {
+    fail_oldest(Status::kBadResponse, Cause::kPeerBadResponse);
+    return;
+  }
+  std::array<std::uint8_t, 8> value;
+  store_native(value.data(), headers.atomic_ack.original);
+  const Cause cause =
+      objects::scatter(engine_.memory_, *qp_.pd, qp_.send_queue.list(qp_.send_queue.head()), 0, value, true);
+  if (cause != Cause::kNone) {
+    fail_oldest(Status::kLocalProtectionError, cause);
+    return;
+  }
+  if (req_.reads != 0 && req_.tx.after(psn)) --req_.reads;
+  answered(*entry, psn);
+}
+
+void Completer::handle_timeout() {
+  if (!qp_.can_send()) return;
+  if (req_.waiting_rnr) {
+    if (now_ < req_.rnr_until) {
+      engine_.timers_.arm(qp_, req_.rnr_until);
+      return;
+    }
+    ++engine_.counters_.rnr_timeouts;
+    req_.waiting_rnr = false;
+    engine_.schedule(qp_);
+    return;
+  }
+  if (now_ >= req_.ack_deadline) {
+    ++engine_.counters_.ack_timeouts;
+    if (!spend_retry(Cause::kPeerSilent)) return;
+    req_.window.on_silence(req_.sent);
+    Requester(engine_, qp_, now_).rewind();
+    req_.ack_deadline = now_ + qp_.ack_timeout;
+    req_.early_deadline = kNever;
+  } else if (now_ >= req_.early_deadline) {
+    ++engine_.counters_.early_retransmits;
+    req_.backoff = std::min<std::uint8_t>(req_.backoff + 1, kBackoffMax);
+    req_.window.on_silence(req_.sent);
+    Requester(engine_, qp_, now_).rewind();
+    const Duration delay{std::max(req_.window.loss_delay().ns, engine_.config_.early_retransmit_min.ns)};
+    req_.early_deadline = now_ + Duration{delay.ns << req_.backoff};
+  }
+  const Instant earliest = std::min(req_.ack_deadline, req_.early_deadline);
+  if (earliest != kNever) engine_.timers_.arm(qp_, earliest);
+}
+
+}  // namespace rrdma::transport

@@ -1,0 +1,132 @@
+#include "transport/datagram.h"
+
+#include "transport/completer.h"
+#include "transport/requester.h"
+
+namespace rrdma::transport {
+
+using objects::Cause;
+using objects::SendEntry;
+using objects::SendOpcode;
+using objects::Status;
+
+SendVerdict Datagram::send_next(objects::FrameSink& sink) {
+  RequesterState& req = qp_.req;
+  if (!qp_.can_send() || qp_.state == QpState::kDrain || req.index == qp_.send_queue.tail()) return SendVerdict::kNothing;
+  SendEntry& entry = qp_.send_queue.at(req.index);
+  if (entry.status != Status::kSuccess) return SendVerdict::kNothing;
+  const objects::Path& path = entry.datagram.handle->path;
+  objects::Frame* frame = sink.reserve(path);
+  if (frame == nullptr) return SendVerdict::kNoRoom;
+  frame->clear();
+  Cause cause = Cause::kNone;
+  if (entry.is_inline()) {
+    if (entry.length != 0) frame->add_span(qp_.send_queue.inline_data(req.index), entry.length);
+  } else {
+    cause = objects::gather(engine_.memory_, *qp_.pd, qp_.send_queue.list(req.index), 0, entry.length, *frame);
+  }
+  if (cause != Cause::kNone) {
+    sink.cancel(*frame);
+    fail_entry(entry, Status::kLocalProtectionError, cause);
+    return SendVerdict::kNothing;
+  }
+  const bool immediate = entry.opcode == SendOpcode::kSendImmediate;
+  frame->pad = wire::pad_for(entry.length);
+  std::uint8_t* p = frame->header.data();
+  wire::emit_bth({.opcode = wire::Opcode(wire::Transport::kUnreliableDatagram,
+                                         immediate ? wire::Step::kSendOnlyImmediate : wire::Step::kSendOnly),
+                  .solicited = (entry.flags & objects::kSendSolicited) != 0,
+                  .pad = frame->pad,
+                  .pkey = qp_.pkey,
+                  .destination = wire::Qpn(entry.datagram.remote_qpn),
+                  .psn = req.next},
+                 p);
+  p += wire::kBthOctets;
+  // A Q_Key with its top bit set means: use the QP's own (IBTA 10.2.5).
+  const bool own_key = (entry.datagram.qkey & 0x80000000u) != 0;
+  wire::emit_deth({.qkey = own_key ? qp_.attributes.qkey : wire::QKey{entry.datagram.qkey}, .source = qp_.qpn}, p);
+  p += wire::kDethOctets;
+  if (immediate) {
+    wire::emit_immediate({entry.immediate_or_key}, p);
+    p += wire::kImmediateOctets;
+  }
+  frame->header_octets = static_cast<std::uint8_t>(p - frame->header.data());
+  frame->path = &path;
+  auto& counters = engine_.counters_;
+  ++counters.packets_sent;
+  ++counters.messages_sent;
+  ++qp_.messages_sent;
+  counters.octets_sent += entry.length;
+  qp_.octets_sent += entry.length;
+  sink.commit(*frame);
+  entry.first_psn = req.next;
+  entry.packet_count = 1;
+  ++req.next;
+  req.tx = req.sent = req.una = req.next;
+  ++req.index;
+  ++req.started;
+  if (!qp_.unflushed_hook.linked()) engine_.unflushed_.push_back(qp_);
+  return SendVerdict::kSent;
+}
+
+void Datagram::fail_entry(SendEntry& entry, Status status, Cause cause) {
+  entry.status = status;
+  qp_.req.failure = cause;
+  Completer(engine_, qp_, now_).retire();
+}
+
+void Datagram::handle(const wire::TransportPacket& packet, const objects::PacketOrigin& origin) {
+  auto& counters = engine_.counters_;
+  const wire::TransportHeaders& headers = packet.headers;
+  if (!qp_.can_receive()) {
+    ++counters.dropped_qp_state;
+    return;
+  }
+  if (headers.deth.qkey != qp_.attributes.qkey) {
+    ++counters.dropped_qkey;
+    return;
+  }
+  ResponderState& resp = qp_.resp;
+  if (!resp.have_receive) {
+    if (!qp_.incoming->take(resp.receive, resp.receive_list.get())) {
+      ++counters.dropped_no_receive;
+      return;
+    }
+    resp.have_receive = true;
+  }
+  const std::span<const objects::Sge> list{resp.receive_list.get(), resp.receive.sge_count};
+  const auto length = static_cast<std::uint32_t>(packet.payload.size());
+  if (length + kGrhOctets > objects::total_length(list)) {
+    ++counters.dropped_too_long;  // the receive request waits for the next datagram
+    return;
+  }
+  Cause cause = Cause::kNone;
+  if (origin.grh != nullptr) cause = objects::scatter(engine_.memory_, *qp_.pd, list, 0, {origin.grh, kGrhOctets}, false);
+  if (cause == Cause::kNone) cause = objects::scatter(engine_.memory_, *qp_.pd, list, kGrhOctets, packet.payload, true);
+  objects::Completion completion{.wr_id = resp.receive.wr_id,
+                                 .opcode = objects::CompletionOpcode::kReceive,
+                                 .flags = objects::kWithGrh,
+                                 .solicited = headers.bth.solicited,
+                                 .byte_length = length + kGrhOctets,
+                                 .qpn = qp_.qpn,
+                                 .source_qpn = headers.deth.source};
+  if (wire::shape_of(headers.bth.opcode).immediate) {
+    completion.flags |= objects::kWithImmediate;
+    completion.immediate_or_key = headers.immediate.raw;
+  }
+  resp.have_receive = false;
+  if (cause != Cause::kNone) {  // this side's own mistake: its buffer is not what it said
+    completion.status = Status::kLocalProtectionError;
+    completion.vendor_err = objects::vendor_error(cause, headers.bth.psn);
+    engine_.complete_receive(qp_, completion, now_);
+    engine_.fail_qp(qp_, now_);
+    return;
+  }
+  ++counters.messages_received;
+  ++qp_.messages_received;
+  counters.octets_received += length;
+  qp_.octets_received += length;
+  engine_.complete_receive(qp_, completion, now_);
+}
+
+}  // namespace rrdma::transport

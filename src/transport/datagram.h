@@ -1,0 +1,26 @@
+// Datagram: the UD transport. One request, one packet; complete when it has left. A datagram that does
+// not fit what waits for it is dropped and counted: a stranger must not be able to stop the QP.
+#pragma once
+
+#include "transport/engine.h"
+
+namespace rrdma::transport {
+
+inline constexpr std::uint32_t kGrhOctets = 40;
+
+class Datagram {
+ public:
+  Datagram(Engine& engine, QueuePair& qp, Instant now) : engine_(engine), qp_(qp), now_(now) {}
+
+  void handle(const wire::TransportPacket& packet, const objects::PacketOrigin& origin);
+  SendVerdict send_next(objects::FrameSink& sink);
+
+ private:
+  void fail_entry(objects::SendEntry& entry, objects::Status status, objects::Cause cause);
+
+  Engine& engine_;
+  QueuePair& qp_;
+  Instant now_;
+};
+
+}  // namespace rrdma::transport

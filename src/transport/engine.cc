@@ -1,0 +1,499 @@
+#include "transport/engine.h"
+
+#include <algorithm>
+
+#include "transport/completer.h"
+#include "transport/datagram.h"
+#include "transport/planted_bug.h"
+#include "transport/requester.h"
+#include "transport/responder.h"
+
+namespace rrdma::transport {
+
+using objects::Cause;
+using objects::SendEntry;
+using objects::SendOpcode;
+using objects::Status;
+
+namespace {
+
+// Frames that one QP may send before the next one gets its turn.
+constexpr int kQuantum = 16;
+constexpr Duration kCnpInterval = microseconds(50);
+
+objects::CompletionOpcode completion_opcode(SendOpcode opcode) {
+  using objects::CompletionOpcode;
+  switch (opcode) {
+    case SendOpcode::kWrite:
+    case SendOpcode::kWriteImmediate: return CompletionOpcode::kWrite;
+    case SendOpcode::kRead: return CompletionOpcode::kRead;
+    case SendOpcode::kCompareSwap: return CompletionOpcode::kCompareSwap;
+    case SendOpcode::kFetchAdd: return CompletionOpcode::kFetchAdd;
+    case SendOpcode::kLocalInvalidate: return CompletionOpcode::kLocalInvalidate;
+    case SendOpcode::kBindWindow: return CompletionOpcode::kBindWindow;
+    case SendOpcode::kFlush: return CompletionOpcode::kFlush;
+    case SendOpcode::kAtomicWrite: return CompletionOpcode::kAtomicWrite;
+    default: return CompletionOpcode::kSend;
+  }
+}
+
+bool supports(QpType type, SendOpcode opcode) {
+  switch (opcode) {
+    case SendOpcode::kSend:
+    case SendOpcode::kSendImmediate: return type != QpType::kXrcReceive;
+    case SendOpcode::kWrite:
+    case SendOpcode::kWriteImmediate:
+    case SendOpcode::kBindWindow:
+    case SendOpcode::kLocalInvalidate: return type == QpType::kRc || type == QpType::kUc || type == QpType::kXrcSend;
+    default: return type == QpType::kRc || type == QpType::kXrcSend;
+  }
+}
+
+// Entries that only this side looks at carry no message.
+std::uint32_t message_length(const SendRequest& request) {
+  switch (request.entry.opcode) {
+    case SendOpcode::kCompareSwap:
+    case SendOpcode::kFetchAdd:
+    case SendOpcode::kAtomicWrite: return 8;
+    case SendOpcode::kBindWindow:
+    case SendOpcode::kLocalInvalidate: return 0;
+    case SendOpcode::kFlush: return request.entry.length;  // the range at the other side
+    default: return static_cast<std::uint32_t>(objects::total_length(request.list));
+  }
+}
+
+}  // namespace
+
+std::string_view describe(PostError error) {
+  switch (error) {
+    case PostError::kNone: return "ok";
+    case PostError::kQueueFull: return "the work queue is full: poll completions before posting more, or create the QP with a larger queue";
+    case PostError::kWrongState: return "the QP's state does not allow posting: sends need RTS, receives need INIT or later";
+    case PostError::kTooManySges: return "more scatter/gather elements than the QP was created with";
+    case PostError::kInlineTooLong: return "more inline data than the QP was created with (max_inline_data)";
+    case PostError::kMessageTooLong: return "the message is longer than the transport allows (max_msg_sz; one path MTU for UD)";
+    case PostError::kOperationNotSupported: return "this QP type has no such operation";
+    case PostError::kBadRequest: return "the request lacks what its operation needs (address handle, memory window, 8 octets for an atomic)";
+  }
+  return "unknown error";
+}
+
+Engine::Engine(const EngineConfig& config, objects::MemoryTable& memory, EventSink& events)
+    : config_(config), memory_(memory), events_(events) {}
+
+Engine::~Engine() {
+  std::vector<QueuePair*> left;
+  table_.for_each([&](QueuePair& qp) { left.push_back(&qp); });
+  for (QueuePair* qp : left) destroy_qp(*qp);
+}
+
+QueuePair& Engine::create_qp(const QpInit& init, wire::Qpn qpn) {
+  auto* qp = new QueuePair(init.send_entries, init.send_sges, init.inline_octets, init.receive_entries, init.receive_sges);
+  qp->qpn = qpn;
+  qp->type = init.type;
+  qp->signal_all = init.signal_all;
+  qp->pd = init.pd;
+  qp->send_cq = init.send_cq;
+  qp->receive_cq = init.receive_cq;
+  qp->shared_queue = init.shared_receive_queue;
+  qp->incoming = init.shared_receive_queue != nullptr ? init.shared_receive_queue : &qp->receive_queue;
+  qp->owner = init.owner;
+  const std::uint32_t list = init.type == QpType::kXrcReceive ? objects::kSgeMax : std::max(qp->incoming->sge_max(), 1u);
+  qp->resp.receive_list = std::make_unique<objects::Sge[]>(list);
+  ++qp->pd->users;
+  if (qp->send_cq != nullptr) ++qp->send_cq->users;
+  if (qp->receive_cq != nullptr) ++qp->receive_cq->users;
+  if (qp->shared_queue != nullptr) ++qp->shared_queue->users;
+  table_.insert(qpn, *qp);
+  timers_.reserve(table_.size());
+  return *qp;
+}
+
+void Engine::destroy_qp(QueuePair& qp) {
+  stop_sending(qp);
+  memory_.invalidate_windows_of(qp.qpn);
+  table_.erase(qp.qpn);
+  --qp.pd->users;
+  if (qp.send_cq != nullptr) --qp.send_cq->users;
+  if (qp.receive_cq != nullptr) --qp.receive_cq->users;
+  if (qp.shared_queue != nullptr) --qp.shared_queue->users;
+  delete &qp;
+}
+
+void Engine::set_xrc_queue(std::uint32_t number, objects::ReceiveQueue* queue) {
+  std::erase_if(xrc_queues_, [&](const XrcQueue& q) { return q.number == number; });
+  if (queue != nullptr) xrc_queues_.push_back({number, queue});
+}
+
+objects::ReceiveQueue* Engine::xrc_queue(std::uint32_t number) const {
+  for (const auto& entry : xrc_queues_) {
+    if (entry.number == number) return entry.queue;
+  }
+  return nullptr;
+}
+
+// ---- control ----
+
+Result<void, TransitionError> Engine::modify_qp(QueuePair& qp, const QpAttributes& attributes, std::uint32_t mask,
+                                                Instant now) {
+  if (auto checked = check_transition(qp.type, qp.state, attributes, mask); !checked) return checked;
+  const QpState from = qp.state;
+  const QpState to = (mask & kAttrState) != 0 ? attributes.state : from;
+  if (to == QpState::kReset) {
+    reset_qp(qp);
+    return {};
+  }
+  apply(qp, attributes, mask);
+  if (to == QpState::kError) {
+    qp.responses.clear();
+    qp.resp.answer_due = false;
+    if (from != QpState::kError) fail_qp(qp, now);
+    return {};
+  }
+  qp.state = to;
+  if (from == QpState::kReadyToReceive && to == QpState::kReadyToSend) {
+    RequesterState& req = qp.req;
+    req.una = req.tx = req.sent = req.next = qp.attributes.send_psn;
+    req.index = req.started = qp.send_queue.head();
+    req.retries_left = qp.attributes.retry_count;
+    req.rnr_left = qp.attributes.rnr_retry;
+    req.window.reset(std::max(config_.window_octets_max / qp.mtu, 1u));
+  }
+  if (to == QpState::kDrain && from != QpState::kDrain) {
+    qp.req.drained_told = false;
+    check_drained(qp);
+  }
+  schedule(qp);
+  return {};
+}
+
+void Engine::apply(QueuePair& qp, const QpAttributes& attributes, std::uint32_t mask) {
+  QpAttributes& own = qp.attributes;
+  if (mask & kAttrAccessFlags) own.access_flags = qp.access_flags = attributes.access_flags;
+  if (mask & kAttrPKeyIndex) own.pkey_index = attributes.pkey_index;
+  if (mask & kAttrPort) own.port = attributes.port;
+  if (mask & kAttrQKey) own.qkey = attributes.qkey;
+  if (mask & kAttrPathMtu) {
+    own.path_mtu = attributes.path_mtu;
+    qp.mtu = mtu_octets(attributes.path_mtu);
+  }
+  if (mask & kAttrPath) qp.path = own.path = attributes.path;
+  if (mask & kAttrDestinationQpn) qp.remote = own.destination = attributes.destination;
+  if (mask & kAttrReceivePsn) qp.resp.expected = own.receive_psn = attributes.receive_psn;
+  if (mask & kAttrSendPsn) own.send_psn = attributes.send_psn;
+  if (mask & kAttrTimeout) {
+    own.timeout = attributes.timeout;
+    qp.ack_timeout = ack_timeout_of(attributes.timeout);
+  }
+  if (mask & kAttrRetryCount) own.retry_count = qp.req.retries_left = attributes.retry_count;
+  if (mask & kAttrRnrRetry) own.rnr_retry = qp.req.rnr_left = attributes.rnr_retry;
+  if (mask & kAttrMinRnrTimer) own.min_rnr_timer = attributes.min_rnr_timer;
+  if (mask & kAttrMaxReads) own.max_reads = attributes.max_reads;
+  if (mask & kAttrMaxDestinationReads) {
+    own.max_destination_reads = attributes.max_destination_reads;
+    qp.responses.allocate(attributes.max_destination_reads);
+  }
+  if (mask & kAttrDrainNotify) own.drain_notify = attributes.drain_notify;
+  if (mask & (kAttrPath | kAttrPathMtu)) {
+    qp.train_octets = std::max(qp.path.train_octets / qp.mtu * qp.mtu, qp.mtu);
+  }
+}
+
+void Engine::reset_qp(QueuePair& qp) {
+  stop_sending(qp);
+  memory_.invalidate_windows_of(qp.qpn);
+  while (!qp.send_queue.empty()) qp.send_queue.retire();
+  objects::ReceiveEntry dropped;
+  while (qp.receive_queue.take(dropped, qp.resp.receive_list.get())) {
+  }
+  auto list = std::move(qp.resp.receive_list);
+  qp.req = {};
+  qp.resp = {};
+  qp.resp.receive_list = std::move(list);
+  qp.responses.clear();
+  qp.established_told = false;
+  qp.state = QpState::kReset;
+  qp.attributes = {};
+}
+
+// ---- requests ----
+
+PostError Engine::check_send(const QueuePair& qp, const SendRequest& request) const {
+  const SendEntry& entry = request.entry;
+  if (qp.state == QpState::kReset || qp.state == QpState::kInit || qp.state == QpState::kReadyToReceive) {
+    return PostError::kWrongState;
+  }
+  if (!supports(qp.type, entry.opcode)) return PostError::kOperationNotSupported;
+  if (qp.send_queue.full()) return PostError::kQueueFull;
+  const std::uint64_t length = objects::total_length(request.list);
+  if (entry.is_inline()) {
+    if (length > qp.send_queue.inline_max()) return PostError::kInlineTooLong;
+    if (entry.opcode == SendOpcode::kRead || entry.opcode == SendOpcode::kCompareSwap || entry.opcode == SendOpcode::kFetchAdd) {
+      return PostError::kBadRequest;
+    }
+  } else if (request.list.size() > qp.send_queue.sge_max()) {
+    return PostError::kTooManySges;
+  }
+  if (length > (qp.type == QpType::kUd ? qp.mtu_limit() : config_.message_octets_max)) return PostError::kMessageTooLong;
+  if (qp.type == QpType::kUd && entry.datagram.handle == nullptr) return PostError::kBadRequest;
+  if (entry.opcode == SendOpcode::kBindWindow && entry.bind.window == nullptr) return PostError::kBadRequest;
+  const bool eight = entry.opcode == SendOpcode::kCompareSwap || entry.opcode == SendOpcode::kFetchAdd ||
+                     entry.opcode == SendOpcode::kAtomicWrite;
+  if (eight && length < 8) return PostError::kBadRequest;
+  return PostError::kNone;
+}
+
+PostError Engine::post_send(QueuePair& qp, const SendRequest& request, Instant now) {
+  if (const PostError error = check_send(qp, request); error != PostError::kNone) return error;
+  const std::uint64_t index = qp.send_queue.tail();
+  SendEntry& entry = qp.send_queue.reserve();
+  entry = request.entry;
+  entry.length = message_length(request);
+  if (entry.is_inline()) {
+    entry.sge_count = 0;
+    std::uint8_t* to = qp.send_queue.inline_data(index);
+    for (const objects::Sge& sge : request.list) {
+      std::copy_n(reinterpret_cast<const std::uint8_t*>(sge.address), sge.length, to);
+      to += sge.length;
+    }
+  } else {
+    entry.sge_count = static_cast<std::uint8_t>(request.list.size());
+    std::copy(request.list.begin(), request.list.end(), qp.send_queue.sges(index));
+  }
+  qp.send_queue.publish();
+  if (qp.state == QpState::kError || qp.state == QpState::kSendError) {
+    flush_sends(qp, now);
+  } else {
+    schedule(qp);
+  }
+  return PostError::kNone;
+}
+
+PostError Engine::post_receive(QueuePair& qp, std::uint64_t wr_id, std::span<const objects::Sge> list, Instant now) {
+  if (qp.state == QpState::kReset || qp.shared_queue != nullptr) return PostError::kWrongState;
+  if (list.size() > qp.receive_queue.sge_max()) return PostError::kTooManySges;
+  if (!qp.receive_queue.post(wr_id, list)) return PostError::kQueueFull;
+  if (qp.state == QpState::kError) flush_receives(qp, now);
+  return PostError::kNone;
+}
+
+// ---- packets and time ----
+
+void Engine::handle_packet(const wire::TransportPacket& packet, const objects::PacketOrigin& origin, Instant now) {
+  const wire::Bth& bth = packet.headers.bth;
+  ++counters_.packets_received;
+  QueuePair* qp = table_.find(bth.destination);
+  if (qp == nullptr) {
+    ++counters_.dropped_no_qp;
+    return;
+  }
+  if (bth.opcode == wire::kCongestionNotification) {
+    ++counters_.cnps_received;
+    if (qp->reliable() && qp->can_send()) qp->req.window.on_loss(qp->req.sent);
+    return;
+  }
+  if (bth.opcode.transport() != qp->transport()) {
+    ++counters_.dropped_wrong_type;
+    return;
+  }
+  if ((bth.pkey & 0x7fff) != (qp->pkey & 0x7fff)) {
+    ++counters_.dropped_pkey;
+    return;
+  }
+  if (qp->type == QpType::kUd) {
+    Datagram(*this, *qp, now).handle(packet, origin);
+    return;
+  }
+  if (qp->can_receive() && origin.source != qp->path.remote) {
+    ++counters_.dropped_wrong_source;
+    return;
+  }
+  if (origin.ecn_marked) {
+    ++counters_.ecn_marked;
+    if (now >= qp->resp.cnp_allowed) {
+      qp->resp.cnp_allowed = now + kCnpInterval;
+      qp->resp.cnp_due = true;
+      schedule(*qp);
+    }
+  }
+  if (wire::shape_of(bth.opcode).request) {
+    Responder(*this, *qp, now).handle(packet);
+  } else {
+    Completer(*this, *qp, now).handle(packet);
+  }
+}
+
+void Engine::handle_timers(Instant now) {
+  while (QueuePair* qp = timers_.pop_due(now)) Completer(*this, *qp, now).handle_timeout();
+}
+
+void Engine::schedule(QueuePair& qp) {
+  if (!qp.ready_hook.linked()) ready_.push_back(qp);
+}
+
+void Engine::wait_for_budget(QueuePair& qp) {
+  if (!qp.ready_hook.linked()) waiting_.push_back(qp);
+}
+
+void Engine::set_flight(QueuePair& qp, std::uint32_t packets) {
+  if (!qp.path.lossless) {
+    flight_octets_ += std::uint64_t{packets} * qp.mtu;
+    flight_octets_ -= std::uint64_t{qp.req.flight_packets} * qp.mtu;
+  }
+  const bool freed = packets < qp.req.flight_packets;
+  qp.req.flight_packets = packets;
+  while (freed && !waiting_.empty()) ready_.push_back(waiting_.pop_front());
+}
+
+// One turn of a QP: answers first, then requests.
+SendVerdict Engine::serve(QueuePair& qp, objects::FrameSink& sink, Instant now) {
+  SendVerdict verdict = SendVerdict::kNothing;
+  if (qp.resp.cnp_due && !send_cnp(qp, sink)) return SendVerdict::kNoRoom;
+  if (qp.type != QpType::kUd) {
+    Responder responder(*this, qp, now);
+    for (int i = 0; i < kQuantum; ++i) {
+      verdict = responder.send_next(sink);
+      if (verdict != SendVerdict::kSent) break;
+    }
+    if (verdict == SendVerdict::kNoRoom) return verdict;
+    const bool more = verdict == SendVerdict::kSent;
+    Requester requester(*this, qp, now);
+    for (int i = 0; i < kQuantum; ++i) {
+      verdict = requester.send_next(sink);
+      if (verdict != SendVerdict::kSent) break;
+    }
+    return more && verdict == SendVerdict::kNothing ? SendVerdict::kSent : verdict;
+  }
+  Datagram datagram(*this, qp, now);
+  for (int i = 0; i < kQuantum; ++i) {
+    verdict = datagram.send_next(sink);
+    if (verdict != SendVerdict::kSent) break;
+  }
+  return verdict;
+}
+
+bool Engine::send_cnp(QueuePair& qp, objects::FrameSink& sink) {
+  static constexpr std::uint8_t kReserved[16] = {};
+  objects::Frame* frame = sink.reserve(qp.path);
+  if (frame == nullptr) return false;
+  frame->clear();
+  wire::emit_bth({.opcode = wire::kCongestionNotification, .pkey = qp.pkey, .becn = true, .destination = qp.remote},
+                 frame->header.data());
+  frame->header_octets = wire::kBthOctets;
+  frame->path = &qp.path;
+  frame->add_span(kReserved, sizeof kReserved);
+  sink.commit(*frame);
+  ++counters_.cnps_sent;
+  qp.resp.cnp_due = false;
+  return true;
+}
+
+bool Engine::transmit(objects::FrameSink& sink, Instant now) {
+  IntrusiveList<QueuePair, &QueuePair::ready_hook> starved;
+  while (!ready_.empty()) {
+    QueuePair& qp = ready_.pop_front();
+    switch (serve(qp, sink, now)) {
+      case SendVerdict::kSent: schedule(qp); break;
+      case SendVerdict::kNothing: break;
+      case SendVerdict::kNoBudget: wait_for_budget(qp); break;
+      case SendVerdict::kNoRoom:
+        if (!qp.ready_hook.linked()) starved.push_back(qp);
+        break;
+    }
+  }
+  const bool left = !starved.empty();
+  while (!starved.empty()) ready_.push_back(starved.pop_front());
+  return left;
+}
+
+void Engine::flushed(Instant now) {
+  while (!unflushed_.empty()) {
+    QueuePair& qp = unflushed_.pop_front();
+    Completer(*this, qp, now).retire();
+  }
+}
+
+// ---- completions and errors ----
+
+void Engine::complete_send(QueuePair& qp, const SendEntry& entry, Status status, Cause cause, Instant now) {
+  const bool wanted = qp.signal_all || (entry.flags & objects::kSendSignaled) != 0;
+  if (status == Status::kSuccess && !wanted) return;
+  ++counters_.send_completions;
+  if (status != Status::kSuccess) ++counters_.error_completions;
+  qp.send_cq->push({.wr_id = entry.wr_id,
+                    .status = status,
+                    .opcode = completion_opcode(entry.opcode),
+                    .byte_length = entry.length,
+                    .qpn = qp.qpn,
+                    .vendor_err = status == Status::kSuccess ? 0 : objects::vendor_error(cause, entry.first_psn),
+                    .timestamp_ns = now.ns});
+}
+
+void Engine::complete_receive(QueuePair& qp, objects::Completion& completion, Instant now) {
+  ++counters_.receive_completions;
+  if (completion.status != Status::kSuccess) ++counters_.error_completions;
+  completion.timestamp_ns = now.ns;
+  qp.receive_cq->push(completion);
+}
+
+void Engine::stop_sending(QueuePair& qp) {
+  if (qp.ready_hook.linked()) qp.ready_hook.unlink();
+  if (qp.unflushed_hook.linked()) qp.unflushed_hook.unlink();
+  timers_.cancel(qp);
+  set_flight(qp, 0);
+  qp.req.ack_deadline = qp.req.early_deadline = kNever;
+  qp.req.waiting_rnr = false;
+}
+
+void Engine::fail_qp(QueuePair& qp, Instant now) {
+  if (qp.state == QpState::kError) return;
+  qp.state = QpState::kError;
+  stop_sending(qp);
+  flush_sends(qp, now);
+  flush_receives(qp, now);
+  // The receive requests of a shared queue stay there; the owner is told when the QP takes no more.
+  if (qp.shared_queue != nullptr) events_.on_qp_event(qp, QpEvent::kLastReceiveReached);
+  if (qp.resp.answer_due || qp.responses.any_pending()) schedule(qp);
+}
+
+void Engine::flush_sends(QueuePair& qp, Instant now) {
+  while (!qp.send_queue.empty()) {
+    const SendEntry entry = qp.send_queue.at(qp.send_queue.head());
+    qp.send_queue.retire();
+    complete_send(qp, entry, Status::kFlushed, Cause::kFlushed, now);
+  }
+  qp.req.index = qp.req.started = qp.send_queue.head();
+}
+
+void Engine::flush_receives(QueuePair& qp, Instant now) {
+  const auto flush = [&](std::uint64_t wr_id) {
+    objects::Completion completion{.wr_id = wr_id,
+                                   .status = Status::kFlushed,
+                                   .opcode = objects::CompletionOpcode::kReceive,
+                                   .qpn = qp.qpn,
+                                   .vendor_err = objects::vendor_error(Cause::kFlushed, qp.resp.expected)};
+    complete_receive(qp, completion, now);
+  };
+  if (qp.resp.have_receive) {
+    qp.resp.have_receive = false;
+    flush(qp.resp.receive.wr_id);
+  }
+  objects::ReceiveEntry entry;
+  while (qp.receive_queue.take(entry, qp.resp.receive_list.get())) flush(entry.wr_id);
+}
+
+void Engine::check_drained(QueuePair& qp) {
+  if (qp.state != QpState::kDrain || qp.req.drained_told || qp.send_queue.head() != qp.req.started) return;
+  qp.req.drained_told = true;
+  if (qp.attributes.drain_notify) events_.on_qp_event(qp, QpEvent::kSendQueueDrained);
+}
+
+void Engine::peer_gone(QueuePair& qp, Instant now) {
+  if (!qp.reliable() || !qp.can_send() || qp.send_queue.empty()) return;
+  const SendEntry oldest = qp.send_queue.at(qp.send_queue.head());
+  qp.send_queue.retire();
+  complete_send(qp, oldest, Status::kRetryExceeded, Cause::kPeerGone, now);
+  fail_qp(qp, now);
+}
+
+}  // namespace rrdma::transport

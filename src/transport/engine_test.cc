@@ -1,0 +1,311 @@
+// Two engines back to back: frames of one are parsed and handed to the other, in order and without loss.
+// What loss, duplication and reordering do is the swarm's subject (tests/swarm).
+#include "transport/engine.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <deque>
+#include <vector>
+
+namespace rrdma::transport {
+namespace {
+
+using objects::Access;
+using objects::Completion;
+using objects::SendOpcode;
+using objects::Sge;
+using objects::Status;
+
+class Wire : public objects::FrameSink {
+ public:
+  objects::Frame* reserve(const objects::Path&) override { return &frame_; }
+  void commit(objects::Frame& frame) override {
+    std::vector<std::uint8_t> octets(frame.header.begin(), frame.header.begin() + frame.header_octets);
+    for (std::size_t i = 0; i < frame.span_count; ++i) {
+      octets.insert(octets.end(), frame.spans[i].data, frame.spans[i].data + frame.spans[i].length);
+    }
+    octets.resize(octets.size() + frame.pad);
+    packets.push_back(std::move(octets));
+  }
+  std::deque<std::vector<std::uint8_t>> packets;
+
+ private:
+  objects::Frame frame_;
+};
+
+struct Host : EventSink {
+  explicit Host(std::uint64_t seed) : memory(seed), engine({}, memory, *this), cq(4096, nullptr), buffer(1 << 20) {
+    region = memory
+                 .register_region({.pd = &pd,
+                                   .host = buffer.data(),
+                                   .length = buffer.size(),
+                                   .address = reinterpret_cast<std::uint64_t>(buffer.data()),
+                                   .access = objects::kLocalWrite | objects::kRemoteWrite | objects::kRemoteRead |
+                                             objects::kRemoteAtomic | objects::kWindowBind | objects::kFlushGlobal})
+                 .value();
+  }
+  ~Host() override {
+    if (qp != nullptr) engine.destroy_qp(*qp);
+  }
+  void on_qp_event(QueuePair&, QpEvent event) override { events.push_back(event); }
+  Sge sge(std::size_t offset, std::uint32_t length) {
+    return {reinterpret_cast<std::uint64_t>(buffer.data() + offset), length, {region->key}};
+  }
+  Completion poll() {
+    Completion completion;
+    completion.status = Status::kGeneralError;
+    EXPECT_EQ(cq.poll({&completion, 1}), 1u) << "no completion";
+    return completion;
+  }
+
+  objects::ProtectionDomain pd;
+  objects::MemoryTable memory;
+  Engine engine;
+  objects::CompletionQueue cq;
+  std::vector<std::uint8_t> buffer;
+  objects::MemoryRegion* region = nullptr;
+  QueuePair* qp = nullptr;
+  std::vector<QpEvent> events;
+  Wire wire;
+};
+
+class EnginePair : public testing::Test {
+ protected:
+  void connect(QpType type, std::uint8_t mtu = 3, std::uint32_t train = 0) {
+    int i = 0;
+    for (Host* host : {&a_, &b_}) {
+      QpInit init{.type = type, .pd = &host->pd, .send_cq = &host->cq, .receive_cq = &host->cq, .send_entries = 64,
+                  .receive_entries = 64, .send_sges = 4, .receive_sges = 4, .inline_octets = 256, .signal_all = true};
+      host->qp = &host->engine.create_qp(init, wire::Qpn(0x10 + i++));
+      QpAttributes attr;
+      attr.state = QpState::kInit;
+      attr.access_flags = objects::kRemoteWrite | objects::kRemoteRead | objects::kRemoteAtomic;
+      attr.qkey = {0x11};
+      const bool rc = type == QpType::kRc;
+      ok(host->engine.modify_qp(*host->qp, attr, kAttrState | kAttrPKeyIndex | kAttrPort | (type == QpType::kUd ? kAttrQKey : kAttrAccessFlags), now_));
+      attr.state = QpState::kReadyToReceive;
+      attr.path_mtu = mtu;
+      attr.path.local.octets[15] = static_cast<std::uint8_t>(i);
+      attr.path.remote.octets[15] = static_cast<std::uint8_t>(3 - i);
+      attr.path.train_octets = train;
+      attr.path.lossless = train != 0;
+      attr.destination = wire::Qpn(0x10 + (2 - i));
+      attr.receive_psn = wire::Psn(0xfffffe);
+      attr.max_destination_reads = 4;
+      attr.min_rnr_timer = 1;
+      std::uint32_t mask = kAttrState;
+      if (type != QpType::kUd) mask |= kAttrPath | kAttrPathMtu | kAttrDestinationQpn | kAttrReceivePsn;
+      if (rc) mask |= kAttrMaxDestinationReads | kAttrMinRnrTimer;
+      ok(host->engine.modify_qp(*host->qp, attr, mask, now_));
+      attr.state = QpState::kReadyToSend;
+      attr.send_psn = wire::Psn(0xfffffe);
+      attr.timeout = 14;
+      attr.retry_count = 7;
+      attr.rnr_retry = 7;
+      attr.max_reads = 4;
+      mask = kAttrState | kAttrSendPsn;
+      if (rc) mask |= kAttrTimeout | kAttrRetryCount | kAttrRnrRetry | kAttrMaxReads;
+      ok(host->engine.modify_qp(*host->qp, attr, mask, now_));
+    }
+  }
+  void ok(const Result<void, TransitionError>& result) {
+    ASSERT_TRUE(result.ok()) << explain(result.error());
+  }
+  void deliver(Host& from, Host& to) {
+    while (!from.wire.packets.empty()) {
+      const auto octets = std::move(from.wire.packets.front());
+      from.wire.packets.pop_front();
+      wire::TransportPacket packet;
+      ASSERT_EQ(wire::parse_transport(octets, packet), wire::TransportError::kNone);
+      std::uint8_t grh[40] = {};
+      objects::PacketOrigin origin{.source = to.qp->path.remote, .grh = grh};
+      to.engine.handle_packet(packet, origin, now_);
+    }
+  }
+  // Runs until nothing moves any more.
+  void run() {
+    for (int round = 0; round < 10000; ++round) {
+      for (Host* host : {&a_, &b_}) {
+        host->engine.handle_timers(now_);
+        host->engine.transmit(host->wire, now_);
+        host->engine.flushed(now_);
+      }
+      if (a_.wire.packets.empty() && b_.wire.packets.empty()) {
+        const Instant next = std::min(a_.engine.next_deadline(), b_.engine.next_deadline());
+        if (next == kNever || next > now_ + seconds(1)) return;
+        now_ = std::max(next, now_);
+        continue;
+      }
+      deliver(a_, b_);
+      deliver(b_, a_);
+      now_ = now_ + microseconds(1);
+    }
+    FAIL() << "does not come to rest";
+  }
+  PostError post(Host& host, SendOpcode opcode, std::vector<Sge> list, std::uint64_t remote_offset = 0,
+                 std::uint8_t flags = 0) {
+    Host& peer = &host == &a_ ? b_ : a_;
+    SendRequest request;
+    request.entry.wr_id = next_wr_id_++;
+    request.entry.opcode = opcode;
+    request.entry.flags = flags;
+    request.entry.remote_address = reinterpret_cast<std::uint64_t>(peer.buffer.data()) + remote_offset;
+    request.entry.rkey = {peer.region->key};
+    request.list = list;
+    return host.engine.post_send(*host.qp, request, now_);
+  }
+  void fill(Host& host, std::size_t offset, std::size_t length) {
+    for (std::size_t i = 0; i < length; ++i) host.buffer[offset + i] = static_cast<std::uint8_t>(i * 7 + offset + 1);
+  }
+
+  Instant now_{1'000'000};
+  Host a_{1}, b_{2};
+  std::uint64_t next_wr_id_ = 1;
+};
+
+TEST_F(EnginePair, send_arrives_across_the_psn_wrap) {
+  connect(QpType::kRc);
+  fill(a_, 0, 5000);
+  const Sge to[] = {b_.sge(0, 1000), b_.sge(8000, 6000)};
+  ASSERT_EQ(b_.engine.post_receive(*b_.qp, 77, to, now_), PostError::kNone);
+  ASSERT_EQ(post(a_, SendOpcode::kSend, {a_.sge(0, 100), a_.sge(100, 4900)}), PostError::kNone);
+  run();
+  EXPECT_EQ(a_.poll().status, Status::kSuccess);
+  const Completion received = b_.poll();
+  EXPECT_EQ(received.status, Status::kSuccess);
+  EXPECT_EQ(received.wr_id, 77u);
+  EXPECT_EQ(received.byte_length, 5000u);
+  EXPECT_EQ(0, std::memcmp(b_.buffer.data(), a_.buffer.data(), 1000));
+  EXPECT_EQ(0, std::memcmp(b_.buffer.data() + 8000, a_.buffer.data() + 1000, 4000));
+  EXPECT_EQ(a_.engine.counters().packets_resent, 0u);
+}
+
+TEST_F(EnginePair, write_read_and_atomics) {
+  connect(QpType::kRc);
+  fill(a_, 0, 300000);
+  ASSERT_EQ(post(a_, SendOpcode::kWrite, {a_.sge(0, 300000)}, 1000), PostError::kNone);
+  ASSERT_EQ(post(a_, SendOpcode::kRead, {a_.sge(400000, 300000)}, 1000), PostError::kNone);
+  run();
+  EXPECT_EQ(a_.poll().status, Status::kSuccess);
+  EXPECT_EQ(a_.poll().status, Status::kSuccess);
+  EXPECT_EQ(0, std::memcmp(b_.buffer.data() + 1000, a_.buffer.data(), 300000));
+  EXPECT_EQ(0, std::memcmp(a_.buffer.data() + 400000, a_.buffer.data(), 300000));
+
+  std::uint64_t value = 40;
+  std::memcpy(b_.buffer.data() + 64, &value, 8);
+  SendRequest add;
+  add.entry.opcode = SendOpcode::kFetchAdd;
+  add.entry.remote_address = reinterpret_cast<std::uint64_t>(b_.buffer.data() + 64);
+  add.entry.rkey = {b_.region->key};
+  add.entry.atomic = {.compare_add = 2, .swap = 0};
+  const Sge result = a_.sge(0, 8);
+  add.list = {&result, 1};
+  ASSERT_EQ(a_.engine.post_send(*a_.qp, add, now_), PostError::kNone);
+  run();
+  EXPECT_EQ(a_.poll().status, Status::kSuccess);
+  std::memcpy(&value, a_.buffer.data(), 8);
+  EXPECT_EQ(value, 40u);
+  std::memcpy(&value, b_.buffer.data() + 64, 8);
+  EXPECT_EQ(value, 42u);
+}
+
+TEST_F(EnginePair, trains_carry_many_packets_in_one_frame) {
+  connect(QpType::kRc, 3, 64 * 1024);
+  fill(a_, 0, 200001);
+  ASSERT_EQ(post(a_, SendOpcode::kWrite, {a_.sge(0, 200001)}), PostError::kNone);
+  a_.engine.transmit(a_.wire, now_);
+  EXPECT_EQ(a_.wire.packets.size(), 4u);
+  run();
+  ASSERT_EQ(post(a_, SendOpcode::kRead, {a_.sge(400000, 200001)}), PostError::kNone);
+  run();
+  EXPECT_EQ(a_.poll().status, Status::kSuccess);
+  EXPECT_EQ(a_.poll().status, Status::kSuccess);
+  EXPECT_EQ(0, std::memcmp(a_.buffer.data() + 400000, a_.buffer.data(), 200001));
+}
+
+TEST_F(EnginePair, a_send_without_a_receive_waits_by_rnr) {
+  connect(QpType::kRc);
+  ASSERT_EQ(post(a_, SendOpcode::kSend, {a_.sge(0, 10)}), PostError::kNone);
+  a_.engine.transmit(a_.wire, now_);
+  deliver(a_, b_);
+  b_.engine.transmit(b_.wire, now_);
+  deliver(b_, a_);
+  EXPECT_EQ(a_.engine.counters().rnr_naks_received, 1u);
+  const Sge to = b_.sge(0, 100);
+  ASSERT_EQ(b_.engine.post_receive(*b_.qp, 1, {&to, 1}, now_), PostError::kNone);
+  run();
+  EXPECT_EQ(a_.poll().status, Status::kSuccess);
+  EXPECT_EQ(b_.poll().status, Status::kSuccess);
+}
+
+TEST_F(EnginePair, a_bad_key_fails_this_request_and_flushes_the_rest) {
+  connect(QpType::kRc);
+  SendRequest bad;
+  bad.entry.opcode = SendOpcode::kWrite;
+  bad.entry.remote_address = reinterpret_cast<std::uint64_t>(b_.buffer.data());
+  bad.entry.rkey = {b_.region->key ^ 0x100};
+  const Sge from = a_.sge(0, 10);
+  bad.list = {&from, 1};
+  ASSERT_EQ(a_.engine.post_send(*a_.qp, bad, now_), PostError::kNone);
+  ASSERT_EQ(post(a_, SendOpcode::kWrite, {from}), PostError::kNone);
+  run();
+  const Completion failed = a_.poll();
+  EXPECT_EQ(failed.status, Status::kRemoteAccessError);
+  EXPECT_EQ(objects::cause_of(failed.vendor_err), objects::Cause::kPeerSaidAccessError);
+  EXPECT_EQ(a_.poll().status, Status::kFlushed);
+  EXPECT_EQ(a_.qp->state, QpState::kError);
+  EXPECT_EQ(b_.qp->state, QpState::kError);
+  EXPECT_EQ(b_.events.back(), QpEvent::kAccessError);
+}
+
+TEST_F(EnginePair, silence_ends_in_retry_exceeded) {
+  connect(QpType::kRc);
+  ASSERT_EQ(post(a_, SendOpcode::kSend, {a_.sge(0, 10)}), PostError::kNone);
+  const Instant start = now_;
+  while (a_.qp->state != QpState::kError && now_ < start + seconds(10)) {
+    a_.engine.handle_timers(now_);
+    a_.engine.transmit(a_.wire, now_);
+    a_.wire.packets.clear();
+    if (a_.qp->state != QpState::kError) now_ = std::max(now_, a_.engine.next_deadline());
+  }
+  EXPECT_EQ(a_.poll().status, Status::kRetryExceeded);
+  const Duration nominal = nanoseconds((4096LL << 14) * 8);  // the first try and seven more
+  EXPECT_GE((now_ - start).ns, nominal.ns);
+  EXPECT_LE((now_ - start).ns, nominal.ns + nominal.ns / 10);
+}
+
+TEST_F(EnginePair, unreliable_connection_and_datagram) {
+  connect(QpType::kUc);
+  fill(a_, 0, 3000);
+  const Sge to = b_.sge(0, 4000);
+  ASSERT_EQ(b_.engine.post_receive(*b_.qp, 1, {&to, 1}, now_), PostError::kNone);
+  ASSERT_EQ(post(a_, SendOpcode::kSendImmediate, {a_.sge(0, 3000)}), PostError::kNone);
+  run();
+  EXPECT_EQ(a_.poll().status, Status::kSuccess);
+  EXPECT_EQ(b_.poll().byte_length, 3000u);
+  EXPECT_EQ(0, std::memcmp(b_.buffer.data(), a_.buffer.data(), 3000));
+}
+
+TEST_F(EnginePair, datagram_carries_a_grh_area) {
+  connect(QpType::kUd);
+  fill(a_, 0, 100);
+  const Sge to = b_.sge(0, 140);
+  ASSERT_EQ(b_.engine.post_receive(*b_.qp, 1, {&to, 1}, now_), PostError::kNone);
+  objects::AddressHandle handle;
+  SendRequest request;
+  request.entry.opcode = SendOpcode::kSend;
+  request.entry.datagram = {.handle = &handle, .qkey = 0x11, .remote_qpn = 0x11};
+  const Sge from = a_.sge(0, 100);
+  request.list = {&from, 1};
+  ASSERT_EQ(a_.engine.post_send(*a_.qp, request, now_), PostError::kNone);
+  run();
+  EXPECT_EQ(a_.poll().status, Status::kSuccess);
+  const Completion received = b_.poll();
+  EXPECT_EQ(received.byte_length, 140u);
+  EXPECT_EQ(received.source_qpn, wire::Qpn(0x10));
+  EXPECT_EQ(0, std::memcmp(b_.buffer.data() + 40, a_.buffer.data(), 100));
+}
+
+}  // namespace
+}  // namespace rrdma::transport

@@ -1,0 +1,325 @@
+#include "transport/requester.h"
+
+#include <algorithm>
+
+#include "transport/completer.h"
+#include "transport/planted_bug.h"
+
+namespace rrdma::transport {
+
+using objects::Cause;
+using objects::Frame;
+using objects::FrameSink;
+using objects::SendEntry;
+using objects::SendOpcode;
+using objects::Status;
+using wire::Step;
+
+namespace {
+
+constexpr std::int32_t kPsnsOutstandingMax = 0x7fffff;
+constexpr std::uint32_t kFramesBetweenAckRequests = 32;
+
+std::uint32_t packets_of(std::uint32_t length, std::uint32_t mtu) { return length == 0 ? 1 : (length + mtu - 1) / mtu; }
+
+// FIRST/MIDDLE/LAST/ONLY of SEND and WRITE, with what the last packet carries besides.
+Step data_step(SendOpcode opcode, bool first, bool last) {
+  const bool write = opcode == SendOpcode::kWrite || opcode == SendOpcode::kWriteImmediate;
+  if (!last) {
+    return write ? (first ? Step::kWriteFirst : Step::kWriteMiddle) : (first ? Step::kSendFirst : Step::kSendMiddle);
+  }
+  switch (opcode) {
+    case SendOpcode::kWrite: return first ? Step::kWriteOnly : Step::kWriteLast;
+    case SendOpcode::kWriteImmediate: return first ? Step::kWriteOnlyImmediate : Step::kWriteLastImmediate;
+    case SendOpcode::kSendImmediate: return first ? Step::kSendOnlyImmediate : Step::kSendLastImmediate;
+    case SendOpcode::kSendInvalidate: return first ? Step::kSendOnlyInvalidate : Step::kSendLastInvalidate;
+    default: return first ? Step::kSendOnly : Step::kSendLast;
+  }
+}
+
+}  // namespace
+
+bool awaits_response(SendOpcode opcode) {
+  return opcode == SendOpcode::kRead || opcode == SendOpcode::kCompareSwap || opcode == SendOpcode::kFetchAdd ||
+         opcode == SendOpcode::kFlush || opcode == SendOpcode::kAtomicWrite;
+}
+
+bool is_local(SendOpcode opcode) { return opcode == SendOpcode::kBindWindow || opcode == SendOpcode::kLocalInvalidate; }
+
+SendVerdict Requester::send_next(FrameSink& sink) {
+  while (qp_.can_send() && !req_.waiting_rnr && req_.index != qp_.send_queue.tail()) {
+    SendEntry& entry = qp_.send_queue.at(req_.index);
+    if (entry.status != Status::kSuccess) return SendVerdict::kNothing;  // fails when it is the oldest
+    if (req_.index == req_.started) {
+      const Start verdict = start(entry);
+      if (verdict == Start::kWait) return SendVerdict::kNothing;
+      if (verdict == Start::kExecuted) continue;
+    }
+    if (entry.local_done) {
+      ++req_.index;
+      continue;
+    }
+    if (awaits_response(entry.opcode)) {
+      if (req_.reads >= qp_.attributes.max_reads) return SendVerdict::kNothing;
+      return entry.opcode == SendOpcode::kRead ? send_read(entry, sink) : send_single(entry, sink);
+    }
+    return send_data(entry, sink);
+  }
+  return SendVerdict::kNothing;
+}
+
+// Gives an entry its PSNs, or executes it if it is local.
+Requester::Start Requester::start(SendEntry& entry) {
+  if (qp_.state == QpState::kDrain) return Start::kWait;
+  const bool fenced = (entry.flags & objects::kSendFence) != 0 && !planted(PlantedBug::kForgetFence);
+  if (fenced && req_.reads != 0) return Start::kWait;
+  if (is_local(entry.opcode)) return execute_local(entry);
+  if (awaits_response(entry.opcode) && qp_.attributes.max_reads == 0) {
+    fail_entry(entry, Status::kLocalQpOperationError, Cause::kOperationNotAllowed);
+    return Start::kWait;
+  }
+  const bool whole_message = entry.opcode == SendOpcode::kRead || !awaits_response(entry.opcode);
+  const std::uint32_t count = whole_message ? packets_of(entry.length, qp_.mtu) : 1;
+  if (req_.next.since(req_.una) + static_cast<std::int64_t>(count) > kPsnsOutstandingMax) return Start::kWait;
+  entry.first_psn = req_.next;
+  entry.packet_count = count;
+  req_.next = req_.next + count;
+  ++req_.started;
+  return Start::kReady;
+}
+
+Requester::Start Requester::execute_local(SendEntry& entry) {
+  Cause cause = Cause::kNone;
+  if (entry.opcode == SendOpcode::kLocalInvalidate) {
+    // A local invalidate must not overtake the READs before it: their responses may still be placed.
+    if (req_.reads != 0) return Start::kWait;
+    if (!engine_.memory_.invalidate({entry.immediate_or_key}, *qp_.pd, qp_.qpn)) cause = Cause::kInvalidateRefused;
+  } else {
+    const objects::BindRequest& bind = entry.bind;
+    cause = engine_.memory_.bind_window(*bind.window, bind.region, bind.address, bind.length, bind.access,
+                                        entry.rkey.value, qp_.qpn);
+  }
+  if (cause != Cause::kNone) {
+    fail_entry(entry, Status::kWindowBindError, cause);
+    return Start::kWait;
+  }
+  entry.local_done = true;
+  entry.first_psn = req_.next;
+  ++req_.started;
+  ++req_.index;
+  Completer(engine_, qp_, now_).retire();
+  return Start::kExecuted;
+}
+
+void Requester::fail_entry(SendEntry& entry, Status status, Cause cause) {
+  entry.status = status;
+  req_.failure = cause;
+  Completer(engine_, qp_, now_).retire();
+}
+
+std::uint32_t Requester::allowance(std::uint32_t wanted) const {
+  if (qp_.path.lossless || !qp_.reliable()) return wanted;
+  const std::uint32_t window = req_.window.size();
+  if (req_.flight_packets >= window) return 0;
+  const std::uint32_t room = window - req_.flight_packets;
+  // A READ in crumbs costs a request each: wait for a fair part of the window.
+  if (room < wanted && room < window / 4) return 0;
+  return std::min(room, wanted);
+}
+
+std::uint8_t* Requester::emit_base(Frame& frame, const SendEntry& entry, Step step, bool ack_request,
+                                   std::uint8_t pad) const {
+  const bool ends = wire::shape_of(wire::Opcode(qp_.transport(), step)).ends_message;
+  std::uint8_t* p = frame.header.data();
+  wire::emit_bth({.opcode = wire::Opcode(qp_.transport(), step),
+                  .solicited = ends && (entry.flags & objects::kSendSolicited) != 0,
+                  .pad = pad,
+                  .pkey = qp_.pkey,
+                  .destination = qp_.remote,
+                  .ack_request = ack_request,
+                  .psn = req_.tx},
+                 p);
+  p += wire::kBthOctets;
+  if (qp_.type == QpType::kXrcSend) {
+    wire::emit_xrceth({.srq = entry.xrc_srq}, p);
+    p += wire::kXrcEthOctets;
+  }
+  return p;
+}
+
+bool Requester::want_ack(bool ends_message, std::uint32_t packets) {
+  if (!qp_.reliable()) return false;
+  if (ends_message) return true;
+  const std::uint32_t window = qp_.path.lossless ? kFramesBetweenAckRequests * 4 : req_.window.size();
+  return req_.since_ack_request + 1 >= std::min(kFramesBetweenAckRequests, std::max(window / 4, 1u)) ||
+         (!qp_.path.lossless && req_.flight_packets + packets >= window);
+}
+
+Cause Requester::add_payload(const SendEntry& entry, std::uint32_t offset, std::uint32_t length, Frame& frame) const {
+  if (length == 0) return Cause::kNone;
+  if (entry.is_inline()) {
+    frame.add_span(qp_.send_queue.inline_data(req_.index) + offset, length);
+    return Cause::kNone;
+  }
+  return objects::gather(engine_.memory_, *qp_.pd, qp_.send_queue.list(req_.index), offset, length, frame);
+}
+
+SendVerdict Requester::send_data(SendEntry& entry, FrameSink& sink) {
+  const std::uint32_t packet = static_cast<std::uint32_t>(req_.tx.since(entry.first_psn));
+  const std::uint32_t offset = packet * qp_.mtu;
+  const std::uint32_t remaining = entry.length - offset;
+  std::uint32_t payload = std::min(remaining, qp_.train_octets);
+  const std::uint32_t packets = packets_of(payload, qp_.mtu);
+  if (qp_.reliable()) {
+    if (allowance(1) == 0) return SendVerdict::kNothing;
+    if (!qp_.path.lossless && engine_.over_budget(packets * qp_.mtu)) return SendVerdict::kNoBudget;
+  }
+  Frame* frame = sink.reserve(qp_.path);
+  if (frame == nullptr) return SendVerdict::kNoRoom;
+  frame->clear();
+  if (const Cause cause = add_payload(entry, offset, payload, *frame); cause != Cause::kNone) {
+    sink.cancel(*frame);
+    fail_entry(entry, Status::kLocalProtectionError, cause);
+    return SendVerdict::kNothing;
+  }
+  const bool first = offset == 0;
+  const bool last = payload == remaining;
+  const Step step = data_step(entry.opcode, first, last);
+  const bool ack = want_ack(last, packets);
+  const std::uint8_t pad = wire::pad_for(payload);
+  std::uint8_t* p = emit_base(*frame, entry, step, ack, pad);
+  const bool write = entry.opcode == SendOpcode::kWrite || entry.opcode == SendOpcode::kWriteImmediate;
+  if (write && first) {
+    wire::emit_reth({.address = entry.remote_address, .rkey = entry.rkey, .length = entry.length}, p);
+    p += wire::kRethOctets;
+  }
+  if (last && (entry.opcode == SendOpcode::kWriteImmediate || entry.opcode == SendOpcode::kSendImmediate)) {
+    wire::emit_immediate({entry.immediate_or_key}, p);
+    p += wire::kImmediateOctets;
+  } else if (last && entry.opcode == SendOpcode::kSendInvalidate) {
+    wire::emit_ieth({entry.immediate_or_key}, p);
+    p += wire::kIethOctets;
+  }
+  frame->header_octets = static_cast<std::uint8_t>(p - frame->header.data());
+  frame->pad = pad;
+  sent(entry, *frame, sink, packets, ack);
+  return SendVerdict::kSent;
+}
+
+// One READ of a request may become several on the wire, so that no more responses are in flight than the
+// window allows (DESIGN D8). To the responder these are READs like any other.
+SendVerdict Requester::send_read(SendEntry& entry, FrameSink& sink) {
+  const std::uint32_t packet = static_cast<std::uint32_t>(req_.tx.since(entry.first_psn));
+  const std::uint32_t offset = packet * qp_.mtu;
+  const std::uint32_t wanted = entry.packet_count - packet;
+  const std::uint32_t packets = allowance(wanted);
+  if (packets == 0) return SendVerdict::kNothing;
+  if (!qp_.path.lossless && engine_.over_budget(packets * qp_.mtu)) return SendVerdict::kNoBudget;
+  Frame* frame = sink.reserve(qp_.path);
+  if (frame == nullptr) return SendVerdict::kNoRoom;
+  frame->clear();
+  std::uint8_t* p = emit_base(*frame, entry, Step::kReadRequest, true, 0);
+  const std::uint32_t length = std::min(entry.length - offset, packets * qp_.mtu);
+  wire::emit_reth({.address = entry.remote_address + offset, .rkey = entry.rkey, .length = length}, p);
+  frame->header_octets = static_cast<std::uint8_t>(p + wire::kRethOctets - frame->header.data());
+  ++req_.reads;
+  sent(entry, *frame, sink, packets, true);
+  return SendVerdict::kSent;
+}
+
+// ATOMIC, FLUSH, ATOMIC WRITE: one packet, one PSN.
+SendVerdict Requester::send_single(SendEntry& entry, FrameSink& sink) {
+  if (allowance(1) == 0) return SendVerdict::kNothing;
+  if (!qp_.path.lossless && engine_.over_budget(qp_.mtu)) return SendVerdict::kNoBudget;
+  Frame* frame = sink.reserve(qp_.path);
+  if (frame == nullptr) return SendVerdict::kNoRoom;
+  frame->clear();
+  const wire::Reth reth{.address = entry.remote_address, .rkey = entry.rkey, .length = entry.length};
+  std::uint8_t* p = nullptr;
+  switch (entry.opcode) {
+    case SendOpcode::kFlush:
+      p = emit_base(*frame, entry, Step::kFlush, true, 0);
+      wire::emit_feth({.raw = static_cast<std::uint32_t>(entry.flush.placement | entry.flush.selectivity << 4)}, p);
+      p += wire::kFethOctets;
+      wire::emit_reth(reth, p);
+      p += wire::kRethOctets;
+      break;
+    case SendOpcode::kAtomicWrite:
+      if (const Cause cause = add_payload(entry, 0, 8, *frame); cause != Cause::kNone) {
+        sink.cancel(*frame);
+        fail_entry(entry, Status::kLocalProtectionError, cause);
+        return SendVerdict::kNothing;
+      }
+      p = emit_base(*frame, entry, Step::kAtomicWrite, true, 0);
+      wire::emit_reth(reth, p);
+      p += wire::kRethOctets;
+      break;
+    default: {
+      const bool swap = entry.opcode == SendOpcode::kCompareSwap;
+      p = emit_base(*frame, entry, swap ? Step::kCompareSwap : Step::kFetchAdd, true, 0);
+      wire::emit_atomic_eth({.address = entry.remote_address,
+                             .rkey = entry.rkey,
+                             .swap_or_add = swap ? entry.atomic.swap : entry.atomic.compare_add,
+                             .compare = swap ? entry.atomic.compare_add : 0},
+                            p);
+      p += wire::kAtomicEthOctets;
+    }
+  }
+  frame->header_octets = static_cast<std::uint8_t>(p - frame->header.data());
+  ++req_.reads;
+  sent(entry, *frame, sink, 1, true);
+  return SendVerdict::kSent;
+}
+
+// The frame is complete: hand it over and advance.
+void Requester::sent(SendEntry& entry, Frame& frame, FrameSink& sink, std::uint32_t packets, bool ack_requested) {
+  frame.path = &qp_.path;
+  auto& counters = engine_.counters_;
+  ++counters.packets_sent;
+  counters.octets_sent += frame.payload_octets;
+  qp_.octets_sent += frame.payload_octets;
+  const bool again = req_.tx.before(req_.sent);
+  if (again) {
+    ++counters.packets_resent;
+    ++qp_.packets_resent;
+  }
+  sink.commit(frame);
+  const wire::Psn last = req_.tx + (packets - 1);
+  req_.tx = req_.tx + packets;
+  if (req_.sent.before(req_.tx)) req_.sent = req_.tx;
+  if (req_.tx == entry.first_psn + entry.packet_count) {
+    ++req_.index;
+    if (!again) {
+      ++counters.messages_sent;
+      ++qp_.messages_sent;
+    }
+  }
+  if (!qp_.reliable()) {
+    req_.una = req_.tx;
+    if (!qp_.unflushed_hook.linked()) engine_.unflushed_.push_back(qp_);
+    return;
+  }
+  req_.since_ack_request = ack_requested ? 0 : req_.since_ack_request + 1;
+  engine_.set_flight(qp_, req_.flight_packets + packets);
+  if (qp_.path.lossless) return;
+  if (ack_requested && !again) req_.window.sample_start(last, now_);
+  if (req_.ack_deadline == kNever) Completer(engine_, qp_, now_).restart_timers();
+}
+
+void Requester::rewind() {
+  std::uint64_t index = qp_.send_queue.head();
+  while (index != req_.started) {
+    const SendEntry& entry = qp_.send_queue.at(index);
+    if (!entry.local_done && req_.una.before(entry.first_psn + entry.packet_count)) break;
+    ++index;
+  }
+  req_.index = index;
+  req_.tx = req_.una;
+  req_.reads = 0;
+  req_.since_ack_request = 0;
+  req_.window.sample_spoil();
+  engine_.set_flight(qp_, 0);
+  engine_.schedule(qp_);
+}
+
+}  // namespace rrdma::transport

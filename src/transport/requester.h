@@ -1,0 +1,54 @@
+// Requester: turns send queue entries into request packets. It starts entries (assigns their PSNs),
+// cuts them into frames, and goes back when the completer says that something was lost. A short-lived
+// view on one QP; all state is in QueuePair::req.
+#pragma once
+
+#include "transport/engine.h"
+
+namespace rrdma::transport {
+
+enum class SendVerdict : std::uint8_t {
+  kSent,      // one frame was committed
+  kNothing,   // nothing to send until something else happens
+  kNoRoom,    // the link is full
+  kNoBudget,  // too much in flight from this engine
+};
+
+// READ, ATOMIC, FLUSH and ATOMIC WRITE complete by a response of their own, not by an ACK.
+bool awaits_response(objects::SendOpcode opcode);
+// Bind and local invalidate take no PSN.
+bool is_local(objects::SendOpcode opcode);
+
+class Requester {
+ public:
+  Requester(Engine& engine, QueuePair& qp, Instant now) : engine_(engine), qp_(qp), req_(qp.req), now_(now) {}
+
+  SendVerdict send_next(objects::FrameSink& sink);
+  // Sends again from the oldest unacknowledged PSN on.
+  void rewind();
+
+ private:
+  enum class Start : std::uint8_t { kReady, kWait, kExecuted };
+  Start start(objects::SendEntry& entry);
+  Start execute_local(objects::SendEntry& entry);
+  void fail_entry(objects::SendEntry& entry, objects::Status status, objects::Cause cause);
+  // How many PSNs may go out now for `wanted`; 0: none.
+  std::uint32_t allowance(std::uint32_t wanted) const;
+  SendVerdict send_data(objects::SendEntry& entry, objects::FrameSink& sink);
+  SendVerdict send_read(objects::SendEntry& entry, objects::FrameSink& sink);
+  SendVerdict send_single(objects::SendEntry& entry, objects::FrameSink& sink);
+  std::uint8_t* emit_base(objects::Frame& frame, const objects::SendEntry& entry, wire::Step step, bool ack_request,
+                          std::uint8_t pad) const;
+  bool want_ack(bool ends_message, std::uint32_t packets);
+  void sent(objects::SendEntry& entry, objects::Frame& frame, objects::FrameSink& sink, std::uint32_t packets,
+            bool ack_requested);
+  objects::Cause add_payload(const objects::SendEntry& entry, std::uint32_t offset, std::uint32_t length,
+                             objects::Frame& frame) const;
+
+  Engine& engine_;
+  QueuePair& qp_;
+  RequesterState& req_;
+  Instant now_;
+};
+
+}  // namespace rrdma::transport

@@ -1,0 +1,545 @@
+#include "transport/responder.h"
+
+#include <algorithm>
+#include <atomic>
+
+#include "base/guarded_copy.h"
+#include "transport/planted_bug.h"
+#include "transport/requester.h"
+
+namespace rrdma::transport {
+
+using objects::AccessVerdict;
+using objects::Cause;
+using wire::Kind;
+using wire::NakCode;
+using wire::OpcodeShape;
+using wire::Step;
+using wire::TransportHeaders;
+using wire::TransportPacket;
+
+namespace {
+
+struct AtomicCall {
+  std::uint64_t* target;
+  bool swap;
+  std::uint64_t operand;
+  std::uint64_t compare;
+  std::uint64_t original;
+};
+
+// Runs under the fault guard: the page may be gone.
+void run_atomic(void* argument) {
+  auto& call = *static_cast<AtomicCall*>(argument);
+  std::atomic_ref<std::uint64_t> target(*call.target);
+  if (call.swap) {
+    call.original = call.compare;
+    target.compare_exchange_strong(call.original, call.operand);
+  } else {
+    call.original = target.fetch_add(call.operand);
+  }
+}
+
+struct StoreCall {
+  std::uint64_t* target;
+  std::uint64_t value;
+};
+void run_store(void* argument) {
+  auto& call = *static_cast<StoreCall*>(argument);
+  std::atomic_ref<std::uint64_t>(*call.target).store(call.value, std::memory_order_release);
+}
+
+bool acknowledged_by_ack(wire::Opcode opcode) {
+  const Kind kind = wire::shape_of(opcode).kind;
+  return kind == Kind::kSend || kind == Kind::kWrite;
+}
+
+}  // namespace
+
+void Responder::handle(const TransportPacket& packet) {
+  if (!qp_.can_receive() || qp_.type == QpType::kXrcSend) {
+    ++engine_.counters_.dropped_qp_state;
+    return;
+  }
+  if (qp_.state == QpState::kReadyToReceive && !qp_.established_told) {
+    qp_.established_told = true;
+    engine_.events_.on_qp_event(qp_, QpEvent::kCommunicationEstablished);
+  }
+  if (qp_.reliable()) {
+    handle_reliable(packet);
+  } else {
+    handle_unreliable(packet);
+  }
+}
+
+void Responder::handle_reliable(const TransportPacket& packet) {
+  const std::int32_t distance = packet.headers.bth.psn.since(resp_.expected);
+  if (distance > 0) return out_of_sequence();
+  if (distance < 0 && !planted(PlantedBug::kSkipDuplicateCheck)) return handle_duplicate(packet);
+  resp_.nak_sent = false;
+  const Verdict verdict = execute(packet);
+  switch (verdict.kind) {
+    case Verdict::Kind::kAccept:
+      // READs and ATOMICs are answered by their responses; an ACK waits behind those.
+      if (packet.headers.bth.ack_request && acknowledged_by_ack(packet.headers.bth.opcode)) {
+        answer(wire::kSyndromeAckNoCredits, resp_.expected - 1);
+      }
+      break;
+    case Verdict::Kind::kNotReady:
+      ++engine_.counters_.rnr_naks_sent;
+      resp_.nak_sent = true;  // what follows in the window meets silence until the request comes again
+      answer(static_cast<std::uint8_t>(wire::kSyndromeRnrBase | (qp_.attributes.min_rnr_timer & 0x1f)), resp_.expected);
+      break;
+    case Verdict::Kind::kRefuse: send_nak(verdict); break;
+  }
+}
+
+void Responder::out_of_sequence() {
+  ++engine_.counters_.out_of_order;
+  if (resp_.nak_sent) return;
+  resp_.nak_sent = true;
+  ++engine_.counters_.sequence_naks_sent;
+  answer(wire::kSyndromeNakBase | static_cast<std::uint8_t>(NakCode::kSequenceError), resp_.expected);
+}
+
+void Responder::handle_duplicate(const TransportPacket& packet) {
+  ++engine_.counters_.duplicates;
+  const TransportHeaders& headers = packet.headers;
+  switch (wire::shape_of(headers.bth.opcode).kind) {
+    case Kind::kReadRequest: return replay_read(headers);
+    case Kind::kAtomic:
+    case Kind::kFlush:
+    case Kind::kAtomicWrite: {
+      Response* response = qp_.responses.find(headers.bth.psn);
+      if (response == nullptr || response->first_psn != headers.bth.psn) return;  // IBTA: too old, drop
+      if (response->kind != wire::shape_of(headers.bth.opcode).kind) return;
+      ++engine_.counters_.atomic_replays;
+      if (planted(PlantedBug::kExecuteAtomicAgain) && response->kind == Kind::kAtomic) {
+        const AccessVerdict access = engine_.memory_.check_remote(*qp_.pd, qp_.qpn, headers.atomic.rkey,
+                                                                  headers.atomic.address, 8, objects::kRemoteAtomic);
+        AtomicCall call{reinterpret_cast<std::uint64_t*>(access.host),
+                        headers.bth.opcode.step() == Step::kCompareSwap, headers.atomic.swap_or_add,
+                        headers.atomic.compare, 0};
+        if (access.ok()) run_atomic(&call);
+      }
+      qp_.responses.mark_pending(*response);
+      engine_.schedule(qp_);
+      return;
+    }
+    default:
+      // SEND and WRITE: say again how far we are. A NAK that waits to be sent says that too.
+      if (resp_.answer_due) return;
+      answer(wire::kSyndromeAckNoCredits, resp_.expected - 1);
+  }
+}
+
+// A duplicate READ asks for the rest of an earlier one, or for all of it.
+void Responder::replay_read(const TransportHeaders& headers) {
+  Response* response = qp_.responses.find(headers.bth.psn);
+  if (response == nullptr || response->kind != Kind::kReadRequest) return;
+  const auto skipped = static_cast<std::uint32_t>(headers.bth.psn.since(response->first_psn));
+  const std::uint64_t offset = std::uint64_t{skipped} * qp_.mtu;
+  const wire::Reth& reth = headers.reth;
+  if (reth.rkey != response->rkey || reth.address != response->address + offset) return;
+  if (offset + reth.length > response->length) return;
+  ++engine_.counters_.read_replays;
+  response->next = static_cast<std::uint32_t>(offset);
+  response->end = static_cast<std::uint32_t>(offset + reth.length);
+  response->sending = false;
+  qp_.responses.mark_pending(*response);
+  engine_.schedule(qp_);
+}
+
+Responder::Verdict Responder::execute(const TransportPacket& packet) {
+  const OpcodeShape& shape = wire::shape_of(packet.headers.bth.opcode);
+  if (const Verdict v = check_opcode(shape); v.kind != Verdict::Kind::kAccept) return v;
+  if (const Verdict v = check_rights(shape); v.kind != Verdict::Kind::kAccept) return v;
+  if (const Verdict v = check_length(shape, packet.payload.size()); v.kind != Verdict::Kind::kAccept) return v;
+  switch (shape.kind) {
+    case Kind::kSend: return execute_send(packet, shape);
+    case Kind::kWrite: return execute_write(packet, shape);
+    case Kind::kReadRequest: return execute_read(packet.headers);
+    case Kind::kAtomic: return execute_atomic(packet.headers);
+    case Kind::kFlush: return execute_flush(packet.headers);
+    case Kind::kAtomicWrite: return execute_atomic_write(packet);
+    default: return refuse(NakCode::kInvalidRequest, Cause::kRequestOpcodeUnexpected);
+  }
+}
+
+// FIRST and ONLY start a message, MIDDLE and LAST continue one of the same kind.
+Responder::Verdict Responder::check_opcode(const OpcodeShape& shape) const {
+  const bool in_progress = resp_.message != Kind::kUnknown;
+  const bool fits = shape.starts_message ? !in_progress : resp_.message == shape.kind;
+  return fits ? Verdict{} : refuse(NakCode::kInvalidRequest, Cause::kRequestOpcodeUnexpected);
+}
+
+Responder::Verdict Responder::check_rights(const OpcodeShape& shape) const {
+  std::uint32_t need = 0;
+  switch (shape.kind) {
+    case Kind::kWrite:
+    case Kind::kAtomicWrite: need = objects::kRemoteWrite; break;
+    case Kind::kReadRequest: need = objects::kRemoteRead; break;
+    case Kind::kAtomic: need = objects::kRemoteAtomic; break;
+    default: return {};
+  }
+  return (qp_.access_flags & need) != 0 ? Verdict{} : refuse(NakCode::kInvalidRequest, Cause::kRequestNotEnabled);
+}
+
+Responder::Verdict Responder::check_length(const OpcodeShape& shape, std::size_t length) const {
+  bool fits = true;
+  switch (shape.payload) {
+    case wire::PayloadRule::kFull: fits = length != 0 && length % qp_.mtu == 0 && length <= qp_.train_octets; break;
+    case wire::PayloadRule::kOneToFull:
+    case wire::PayloadRule::kUpToFull: fits = length <= qp_.train_octets; break;
+    default: break;
+  }
+  return fits ? Verdict{} : refuse(NakCode::kInvalidRequest, Cause::kRequestLengthWrong);
+}
+
+Responder::Verdict Responder::take_receive(const TransportHeaders& headers) {
+  if (resp_.have_receive) return {};
+  objects::ReceiveQueue* queue = qp_.incoming;
+  if (qp_.type == QpType::kXrcReceive) {
+    queue = engine_.xrc_queue(headers.xrceth.srq);
+    if (queue == nullptr) return refuse(NakCode::kRemoteOperationalError, Cause::kRequestNotEnabled);
+    if (queue->sge_max() > objects::kSgeMax) return refuse(NakCode::kRemoteOperationalError, Cause::kRequestNotEnabled);
+  }
+  if (!queue->take(resp_.receive, resp_.receive_list.get())) return {Verdict::Kind::kNotReady};
+  resp_.have_receive = true;
+  resp_.receive_length = static_cast<std::uint32_t>(
+      std::min<std::uint64_t>(objects::total_length({resp_.receive_list.get(), resp_.receive.sge_count}), 0xffffffff));
+  return {};
+}
+
+Responder::Verdict Responder::execute_send(const TransportPacket& packet, const OpcodeShape& shape) {
+  if (shape.starts_message) {
+    if (const Verdict v = take_receive(packet.headers); v.kind != Verdict::Kind::kAccept) return v;
+    resp_.offset = 0;
+  }
+  const auto length = static_cast<std::uint32_t>(packet.payload.size());
+  if (length > resp_.receive_length - resp_.offset) {
+    return refuse(NakCode::kInvalidRequest, Cause::kReceiveBufferTooSmall);
+  }
+  if (shape.invalidate && !engine_.memory_.invalidate(packet.headers.invalidate, *qp_.pd, qp_.qpn)) {
+    return refuse(NakCode::kRemoteAccessError, Cause::kRemoteInvalidateRefused);
+  }
+  if (!(planted(PlantedBug::kAckBeforePlacing) && shape.ends_message && !shape.starts_message)) {
+    const Cause cause = objects::scatter(engine_.memory_, *qp_.pd, {resp_.receive_list.get(), resp_.receive.sge_count},
+                                         resp_.offset, packet.payload, shape.ends_message);
+    if (cause != Cause::kNone) return refuse(NakCode::kRemoteOperationalError, cause);
+  }
+  resp_.message = Kind::kSend;
+  resp_.offset += length;
+  resp_.expected = resp_.expected + packets_of(length);
+  engine_.counters_.octets_received += length;
+  qp_.octets_received += length;
+  if (shape.ends_message) complete_message(packet, shape);
+  return {};
+}
+
+Responder::Verdict Responder::execute_write(const TransportPacket& packet, const OpcodeShape& shape) {
+  const auto length = static_cast<std::uint32_t>(packet.payload.size());
+  if (shape.starts_message) {
+    const wire::Reth& reth = packet.headers.reth;
+    if (reth.length > kMessageOctetsMax) return refuse(NakCode::kInvalidRequest, Cause::kRequestLengthWrong);
+    if (reth.length != 0) {  // a zero-length WRITE does not look at its key
+      const AccessVerdict access =
+          engine_.memory_.check_remote(*qp_.pd, qp_.qpn, reth.rkey, reth.address, reth.length, objects::kRemoteWrite);
+      if (!access.ok() && !planted(PlantedBug::kIgnoreRegionBounds)) return refuse(NakCode::kRemoteAccessError, access.cause);
+    }
+    resp_.rkey = reth.rkey;
+    resp_.address = reth.address;
+    resp_.length = reth.length;
+    resp_.offset = 0;
+  }
+  const std::uint32_t remaining = resp_.length - resp_.offset;
+  if (shape.ends_message ? length != remaining : length >= remaining) {
+    return refuse(NakCode::kInvalidRequest, Cause::kRequestLengthWrong);
+  }
+  if (shape.immediate) {
+    if (const Verdict v = take_receive(packet.headers); v.kind != Verdict::Kind::kAccept) return v;
+  }
+  if (length != 0 && !(planted(PlantedBug::kAckBeforePlacing) && shape.ends_message && !shape.starts_message)) {
+    // Checked again for each packet: the region may have gone since the first.
+    AccessVerdict access = engine_.memory_.check_remote(*qp_.pd, qp_.qpn, resp_.rkey, resp_.address + resp_.offset,
+                                                        length, objects::kRemoteWrite);
+    if (planted(PlantedBug::kIgnoreRegionBounds) && access.cause == Cause::kRemoteOutOfBounds) {
+      if (const auto* region = engine_.memory_.find_region(resp_.rkey.value); region != nullptr) {
+        access = {.host = region->host + (resp_.address + resp_.offset - region->address)};
+      }
+    }
+    if (!access.ok()) return refuse(NakCode::kRemoteAccessError, access.cause);
+    if (!objects::place(access.host, packet.payload.data(), length, shape.ends_message)) {
+      return refuse(NakCode::kRemoteAccessError, Cause::kRemoteMemoryFault);
+    }
+  }
+  resp_.message = Kind::kWrite;
+  resp_.offset += length;
+  resp_.expected = resp_.expected + packets_of(length);
+  engine_.counters_.octets_received += length;
+  qp_.octets_received += length;
+  if (shape.ends_message) complete_message(packet, shape);
+  return {};
+}
+
+void Responder::complete_message(const TransportPacket& packet, const OpcodeShape& shape) {
+  const TransportHeaders& headers = packet.headers;
+  resp_.message = Kind::kUnknown;
+  resp_.msn = (resp_.msn + 1) & wire::kMask24;
+  ++engine_.counters_.messages_received;
+  ++qp_.messages_received;
+  if (shape.kind == Kind::kWrite && !shape.immediate) return;
+  objects::Completion completion{.wr_id = resp_.receive.wr_id,
+                                 .opcode = shape.kind == Kind::kWrite ? objects::CompletionOpcode::kReceiveWriteImmediate
+                                                                      : objects::CompletionOpcode::kReceive,
+                                 .solicited = headers.bth.solicited,
+                                 .byte_length = resp_.offset,
+                                 .qpn = qp_.qpn,
+                                 .source_qpn = qp_.remote};
+  if (shape.immediate) {
+    completion.flags = objects::kWithImmediate;
+    completion.immediate_or_key = headers.immediate.raw;
+  } else if (shape.invalidate) {
+    completion.flags = objects::kWithInvalidate;
+    completion.immediate_or_key = headers.invalidate.value;
+  }
+  resp_.have_receive = false;
+  engine_.complete_receive(qp_, completion, now_);
+}
+
+Response* Responder::new_response(Kind kind, std::uint32_t packets) {
+  Response* response = qp_.responses.add();
+  if (response == nullptr) return nullptr;
+  resp_.msn = (resp_.msn + 1) & wire::kMask24;
+  response->kind = kind;
+  response->first_psn = resp_.expected;
+  response->packet_count = packets;
+  response->msn = resp_.msn;
+  resp_.expected = resp_.expected + packets;
+  // Its response acknowledges everything before it: a plain ACK that waited is not needed any more.
+  if (resp_.answer_due && resp_.answer_syndrome == wire::kSyndromeAckNoCredits) resp_.answer_due = false;
+  qp_.responses.mark_pending(*response);
+  ++engine_.counters_.messages_received;
+  ++qp_.messages_received;
+  engine_.schedule(qp_);
+  return response;
+}
+
+Responder::Verdict Responder::execute_read(const TransportHeaders& headers) {
+  const wire::Reth& reth = headers.reth;
+  if (reth.length > kMessageOctetsMax) return refuse(NakCode::kInvalidRequest, Cause::kRequestLengthWrong);
+  if (reth.length != 0) {
+    const AccessVerdict access =
+        engine_.memory_.check_remote(*qp_.pd, qp_.qpn, reth.rkey, reth.address, reth.length, objects::kRemoteRead);
+    if (!access.ok()) return refuse(NakCode::kRemoteAccessError, access.cause);
+  }
+  Response* response = new_response(Kind::kReadRequest, packets_of(reth.length));
+  if (response == nullptr) return refuse(NakCode::kInvalidRequest, Cause::kTooManyReads);
+  response->rkey = reth.rkey;
+  response->address = reth.address;
+  response->length = response->end = reth.length;
+  return {};
+}
+
+Responder::Verdict Responder::execute_atomic(const TransportHeaders& headers) {
+  const wire::AtomicEth& atomic = headers.atomic;
+  if (atomic.address % 8 != 0) return refuse(NakCode::kInvalidRequest, Cause::kAtomicMisaligned);
+  const AccessVerdict access =
+      engine_.memory_.check_remote(*qp_.pd, qp_.qpn, atomic.rkey, atomic.address, 8, objects::kRemoteAtomic);
+  if (!access.ok()) return refuse(NakCode::kRemoteAccessError, access.cause);
+  if (reinterpret_cast<std::uintptr_t>(access.host) % 8 != 0) {
+    return refuse(NakCode::kInvalidRequest, Cause::kAtomicMisaligned);
+  }
+  if (!qp_.responses.has_room()) return refuse(NakCode::kInvalidRequest, Cause::kTooManyReads);
+  AtomicCall call{reinterpret_cast<std::uint64_t*>(access.host), headers.bth.opcode.step() == Step::kCompareSwap,
+                  atomic.swap_or_add, atomic.compare, 0};
+  if (!guarded_call(run_atomic, &call)) return refuse(NakCode::kRemoteAccessError, Cause::kRemoteMemoryFault);
+  new_response(Kind::kAtomic, 1)->original = call.original;
+  return {};
+}
+
+// FLUSH: what was written before is visible (global visibility) once this fence has run; memory of this
+// process has no slower place to go, so persistence is refused by the rights of the region.
+Responder::Verdict Responder::execute_flush(const TransportHeaders& headers) {
+  const wire::Reth& reth = headers.reth;
+  const std::uint8_t placement = headers.feth.placement();
+  std::uint32_t need = 0;
+  if ((placement & 1) != 0) need |= objects::kFlushGlobal;
+  if ((placement & 2) != 0) need |= objects::kFlushPersistent;
+  if (need == 0 || headers.feth.selectivity() > 1) return refuse(NakCode::kInvalidRequest, Cause::kRequestLengthWrong);
+  const std::uint64_t length = headers.feth.selectivity() == 1 ? 0 : reth.length;  // whole region: no range
+  const std::uint64_t address = headers.feth.selectivity() == 1 ? engine_.memory_.first_address(reth.rkey) : reth.address;
+  const AccessVerdict access = engine_.memory_.check_remote(*qp_.pd, qp_.qpn, reth.rkey, address, length, need);
+  if (!access.ok()) return refuse(NakCode::kRemoteAccessError, access.cause);
+  if (!qp_.responses.has_room()) return refuse(NakCode::kInvalidRequest, Cause::kTooManyReads);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  new_response(Kind::kFlush, 1);
+  return {};
+}
+
+Responder::Verdict Responder::execute_atomic_write(const TransportPacket& packet) {
+  const wire::Reth& reth = packet.headers.reth;
+  if (reth.address % 8 != 0 || reth.length != 8) return refuse(NakCode::kInvalidRequest, Cause::kAtomicMisaligned);
+  const AccessVerdict access =
+      engine_.memory_.check_remote(*qp_.pd, qp_.qpn, reth.rkey, reth.address, 8, objects::kRemoteWrite);
+  if (!access.ok()) return refuse(NakCode::kRemoteAccessError, access.cause);
+  if (reinterpret_cast<std::uintptr_t>(access.host) % 8 != 0) {
+    return refuse(NakCode::kInvalidRequest, Cause::kAtomicMisaligned);
+  }
+  if (!qp_.responses.has_room()) return refuse(NakCode::kInvalidRequest, Cause::kTooManyReads);
+  StoreCall call{reinterpret_cast<std::uint64_t*>(access.host), load_native<std::uint64_t>(packet.payload.data())};
+  if (!guarded_call(run_store, &call)) return refuse(NakCode::kRemoteAccessError, Cause::kRemoteMemoryFault);
+  new_response(Kind::kAtomicWrite, 1);
+  return {};
+}
+
+void Responder::answer(std::uint8_t syndrome, wire::Psn psn) {
+  resp_.answer_due = true;
+  resp_.answer_syndrome = syndrome;
+  resp_.answer_psn = psn;
+  engine_.schedule(qp_);
+}
+
+// A request that must not be answered with success: NAK, and this QP is in error from now on (IBTA class C).
+void Responder::send_nak(const Verdict& verdict) {
+  auto& counters = engine_.counters_;
+  switch (verdict.nak) {
+    case NakCode::kInvalidRequest: ++counters.invalid_request_naks_sent; break;
+    case NakCode::kRemoteAccessError: ++counters.access_naks_sent; break;
+    default: ++counters.operational_naks_sent;
+  }
+  const wire::Psn psn = resp_.expected;
+  if (resp_.have_receive) {
+    // The receive request that the message met fails with it.
+    objects::Completion completion{.wr_id = resp_.receive.wr_id,
+                                   .opcode = objects::CompletionOpcode::kReceive,
+                                   .qpn = qp_.qpn,
+                                   .vendor_err = objects::vendor_error(verdict.cause, psn)};
+    completion.status = verdict.cause == Cause::kReceiveBufferTooSmall ? objects::Status::kLocalLengthError
+                        : verdict.nak == NakCode::kRemoteOperationalError ? objects::Status::kLocalProtectionError
+                                                                          : objects::Status::kFlushed;
+    resp_.have_receive = false;
+    engine_.complete_receive(qp_, completion, now_);
+  }
+  engine_.events_.on_qp_event(qp_, verdict.nak == NakCode::kRemoteAccessError  ? QpEvent::kAccessError
+                                   : verdict.nak == NakCode::kInvalidRequest ? QpEvent::kRequestError
+                                                                             : QpEvent::kFatal);
+  resp_.message = Kind::kUnknown;
+  engine_.fail_qp(qp_, now_);
+  answer(static_cast<std::uint8_t>(wire::kSyndromeNakBase | static_cast<std::uint8_t>(verdict.nak)), psn);
+}
+
+// Unreliable connection: a gap breaks the message in progress; the next FIRST or ONLY starts anew. A
+// receive request that a broken SEND had taken serves the next one.
+void Responder::handle_unreliable(const TransportPacket& packet) {
+  const OpcodeShape& shape = wire::shape_of(packet.headers.bth.opcode);
+  if (packet.headers.bth.psn != resp_.expected) {
+    ++engine_.counters_.dropped_uc_gap;
+    give_up_message();
+  }
+  resp_.expected = packet.headers.bth.psn;
+  if (shape.starts_message) {
+    resp_.drop_message = false;
+    if (resp_.message != Kind::kUnknown) give_up_message();
+    resp_.drop_message = false;
+  }
+  if (resp_.drop_message || (!shape.starts_message && resp_.message == Kind::kUnknown)) {
+    resp_.expected = packet.headers.bth.psn + packets_of(packet.payload.size());
+    resp_.drop_message = !shape.ends_message;
+    return;
+  }
+  const wire::Psn before = resp_.expected;
+  const Verdict verdict = execute(packet);
+  if (verdict.kind == Verdict::Kind::kAccept) return;
+  ++(verdict.kind == Verdict::Kind::kNotReady ? engine_.counters_.dropped_no_receive : engine_.counters_.dropped_too_long);
+  give_up_message();
+  resp_.drop_message = !shape.ends_message;
+  resp_.expected = before + packets_of(packet.payload.size());
+}
+
+void Responder::give_up_message() {
+  resp_.message = Kind::kUnknown;
+  resp_.offset = 0;
+  resp_.drop_message = true;
+}
+
+SendVerdict Responder::send_next(objects::FrameSink& sink) {
+  if (Response* response = qp_.responses.first_pending(); response != nullptr) return send_response(*response, sink);
+  if (resp_.answer_due) return send_answer(sink);
+  return SendVerdict::kNothing;
+}
+
+void Responder::emit(objects::Frame& frame, objects::FrameSink& sink, Step step, wire::Psn psn, std::uint32_t msn,
+                     const std::uint64_t* atomic_original) {
+  const wire::Opcode opcode(qp_.transport(), step);
+  frame.pad = wire::pad_for(frame.payload_octets);
+  std::uint8_t* p = frame.header.data();
+  wire::emit_bth({.opcode = opcode, .pad = frame.pad, .pkey = qp_.pkey, .destination = qp_.remote, .psn = psn}, p);
+  p += wire::kBthOctets;
+  if (wire::shape_of(opcode).aeth) {
+    const std::uint8_t syndrome = step == Step::kAcknowledge ? resp_.answer_syndrome : wire::kSyndromeAckNoCredits;
+    wire::emit_aeth({.syndrome = syndrome, .msn = msn}, p);
+    p += wire::kAethOctets;
+  }
+  if (atomic_original != nullptr) {
+    wire::emit_atomic_ack_eth({*atomic_original}, p);
+    p += wire::kAtomicAckEthOctets;
+  }
+  frame.header_octets = static_cast<std::uint8_t>(p - frame.header.data());
+  frame.path = &qp_.path;
+  ++engine_.counters_.packets_sent;
+  engine_.counters_.octets_sent += frame.payload_octets;
+  sink.commit(frame);
+}
+
+SendVerdict Responder::send_response(Response& response, objects::FrameSink& sink) {
+  objects::Frame* frame = sink.reserve(qp_.path);
+  if (frame == nullptr) return SendVerdict::kNoRoom;
+  frame->clear();
+  if (response.kind == Kind::kAtomic) {
+    emit(*frame, sink, Step::kAtomicAcknowledge, response.first_psn, response.msn, &response.original);
+    qp_.responses.mark_sent(response);
+    return SendVerdict::kSent;
+  }
+  if (response.kind != Kind::kReadRequest) {
+    emit(*frame, sink, Step::kReadResponseOnly, response.first_psn, response.msn, nullptr);
+    qp_.responses.mark_sent(response);
+    return SendVerdict::kSent;
+  }
+  const std::uint32_t length = std::min(response.end - response.next, qp_.train_octets);
+  const wire::Psn psn = response.first_psn + response.next / qp_.mtu;
+  if (length != 0) {
+    // The key is checked for each packet: the region may have gone since the request.
+    const AccessVerdict access = engine_.memory_.check_remote(*qp_.pd, qp_.qpn, response.rkey,
+                                                              response.address + response.next, length, objects::kRemoteRead);
+    if (!access.ok()) {
+      sink.cancel(*frame);
+      qp_.responses.clear();
+      resp_.expected = psn;
+      send_nak(refuse(NakCode::kRemoteAccessError, access.cause));
+      return SendVerdict::kNothing;
+    }
+    frame->add_span(access.host, length);
+  }
+  const bool first = !response.sending;
+  const bool last = response.next + length == response.end;
+  response.next += length;
+  response.sending = true;
+  const Step step = last ? (first ? Step::kReadResponseOnly : Step::kReadResponseLast)
+                         : (first ? Step::kReadResponseFirst : Step::kReadResponseMiddle);
+  emit(*frame, sink, step, psn, response.msn, nullptr);
+  if (last) qp_.responses.mark_sent(response);
+  return SendVerdict::kSent;
+}
+
+SendVerdict Responder::send_answer(objects::FrameSink& sink) {
+  objects::Frame* frame = sink.reserve(qp_.path);
+  if (frame == nullptr) return SendVerdict::kNoRoom;
+  frame->clear();
+  ++engine_.counters_.acks_sent;
+  emit(*frame, sink, Step::kAcknowledge, resp_.answer_psn, resp_.msn, nullptr);
+  resp_.answer_due = false;
+  return SendVerdict::kSent;
+}
+
+}  // namespace rrdma::transport

@@ -1,0 +1,64 @@
+// Responder: requests that arrive at a connected QP (RC, UC, XRC). In the order of the specification:
+// sequence, opcode, rights, resources, length, key, then execution, then the answer. Every step has one
+// verdict. Nothing is written before all checks of its packet have passed.
+#pragma once
+
+#include "transport/engine.h"
+
+namespace rrdma::transport {
+
+class Responder {
+ public:
+  Responder(Engine& engine, QueuePair& qp, Instant now) : engine_(engine), qp_(qp), resp_(qp.resp), now_(now) {}
+
+  void handle(const wire::TransportPacket& packet);
+  SendVerdict send_next(objects::FrameSink& sink);
+  [[nodiscard]] bool has_something_to_send() const { return resp_.answer_due || qp_.responses.any_pending(); }
+
+ private:
+  // What became of a packet in sequence.
+  struct Verdict {
+    enum class Kind : std::uint8_t { kAccept, kNotReady, kRefuse } kind = Kind::kAccept;
+    wire::NakCode nak = wire::NakCode::kInvalidRequest;
+    objects::Cause cause = objects::Cause::kNone;
+  };
+  static Verdict refuse(wire::NakCode nak, objects::Cause cause) { return {Verdict::Kind::kRefuse, nak, cause}; }
+
+  void handle_reliable(const wire::TransportPacket& packet);
+  void handle_unreliable(const wire::TransportPacket& packet);
+  void out_of_sequence();
+  void handle_duplicate(const wire::TransportPacket& packet);
+  void replay_read(const wire::TransportHeaders& headers);
+
+  Verdict execute(const wire::TransportPacket& packet);
+  Verdict check_opcode(const wire::OpcodeShape& shape) const;
+  Verdict check_rights(const wire::OpcodeShape& shape) const;
+  Verdict check_length(const wire::OpcodeShape& shape, std::size_t length) const;
+  Verdict execute_send(const wire::TransportPacket& packet, const wire::OpcodeShape& shape);
+  Verdict execute_write(const wire::TransportPacket& packet, const wire::OpcodeShape& shape);
+  Verdict execute_read(const wire::TransportHeaders& headers);
+  Verdict execute_atomic(const wire::TransportHeaders& headers);
+  Verdict execute_flush(const wire::TransportHeaders& headers);
+  Verdict execute_atomic_write(const wire::TransportPacket& packet);
+  Verdict take_receive(const wire::TransportHeaders& headers);
+  void complete_message(const wire::TransportPacket& packet, const wire::OpcodeShape& shape);
+  void give_up_message();
+
+  void answer(std::uint8_t syndrome, wire::Psn psn);
+  void send_nak(const Verdict& verdict);
+  Response* new_response(wire::Kind kind, std::uint32_t packets);
+  SendVerdict send_response(Response& response, objects::FrameSink& sink);
+  SendVerdict send_answer(objects::FrameSink& sink);
+  void emit(objects::Frame& frame, objects::FrameSink& sink, wire::Step step, wire::Psn psn, std::uint32_t msn,
+            const std::uint64_t* atomic_original);
+  [[nodiscard]] std::uint32_t packets_of(std::size_t length) const {
+    return length == 0 ? 1 : static_cast<std::uint32_t>((length + qp_.mtu - 1) / qp_.mtu);
+  }
+
+  Engine& engine_;
+  QueuePair& qp_;
+  ResponderState& resp_;
+  Instant now_;
+};
+
+}  // namespace rrdma::transport
