@@ -46,8 +46,17 @@ struct PacketOrigin {
   wire::Gid source;
   wire::Gid destination;
   const std::uint8_t* grh = nullptr;  // 40 octets: the GRH area of a UD receive
+  std::uint16_t source_port = 0;  // UDP; 0 where the link has none
   std::uint8_t traffic_class = 0;
   bool ecn_marked = false;
+};
+
+// Answers for a lossless link: has the other end taken every frame that was sent along this path? While
+// it has not (it is stopped, or slow), its silence means nothing and counts as no retry.
+class PathProbe {
+ public:
+  virtual ~PathProbe() = default;
+  [[nodiscard]] virtual bool taken(const Path& path) const = 0;
 };
 
 class FrameSink {

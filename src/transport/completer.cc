@@ -125,17 +125,17 @@ void Completer::advance(wire::Psn una) {
   if (!qp_.path.lossless) {
     req_.window.on_progress(packets, una);
     req_.window.sample_end(una - 1, now_);
-    restart_timers();
   }
+  restart_timers();
   engine_.schedule(qp_);
 }
 
 void Completer::restart_timers() {
   req_.ack_deadline = req_.early_deadline = kNever;
-  if (qp_.path.lossless || req_.una == req_.tx) return;
+  if (req_.una == req_.tx) return;
   if (qp_.ack_timeout.ns != 0) req_.ack_deadline = now_ + qp_.ack_timeout;
   const Duration delay{std::max(req_.window.loss_delay().ns, engine_.config_.early_retransmit_min.ns)};
-  if (delay.ns < INT64_MAX / 8) req_.early_deadline = now_ + Duration{delay.ns << req_.backoff};
+  if (!qp_.path.lossless && delay.ns < INT64_MAX / 8) req_.early_deadline = now_ + Duration{delay.ns << req_.backoff};
   const Instant earliest = std::min(req_.ack_deadline, req_.early_deadline);
   if (earliest != kNever) engine_.timers_.arm(qp_, earliest);
 }
@@ -342,7 +342,10 @@ void Completer::handle_timeout() {
     engine_.schedule(qp_);
     return;
   }
-  if (now_ >= req_.ack_deadline) {
+  const objects::PathProbe* probe = engine_.config_.probe;
+  if (now_ >= req_.ack_deadline && qp_.path.lossless && probe != nullptr && !probe->taken(qp_.path)) {
+    req_.ack_deadline = now_ + qp_.ack_timeout;  // a stopped peer is no loss
+  } else if (now_ >= req_.ack_deadline) {
     ++engine_.counters_.ack_timeouts;
     if (!spend_retry(Cause::kPeerSilent)) return;
     req_.window.on_silence(req_.sent);

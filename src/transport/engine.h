@@ -36,6 +36,8 @@ struct EngineConfig {
   // It does not count as a retry.
   Duration early_retransmit_min = milliseconds(8);
   std::uint32_t message_octets_max = kMessageOctetsMax;
+  // For lossless paths; null: silence counts there as everywhere. Outlives the engine.
+  const objects::PathProbe* probe = nullptr;
 };
 
 enum class QpEvent : std::uint8_t {

@@ -301,8 +301,7 @@ void Requester::sent(SendEntry& entry, Frame& frame, FrameSink& sink, std::uint3
   }
   req_.since_ack_request = ack_requested ? 0 : req_.since_ack_request + 1;
   engine_.set_flight(qp_, req_.flight_packets + packets);
-  if (qp_.path.lossless) return;
-  if (ack_requested && !again) req_.window.sample_start(last, now_);
+  if (ack_requested && !again && !qp_.path.lossless) req_.window.sample_start(last, now_);
   if (req_.ack_deadline == kNever) Completer(engine_, qp_, now_).restart_timers();
 }
 

@@ -1,0 +1,31 @@
+// Settings of the NIC in this process. `rrdma run` passes them by environment variables, so that they
+// reach the library inside any program; a variable that cannot be understood is said once and ignored.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "link/fault_spec.h"
+
+namespace rrdma::nic {
+
+enum class LinkChoice : std::uint8_t { kAuto, kShm, kUdp };
+
+struct Settings {
+  std::string netdev;                       // RRDMA_NETDEV: empty: interface of the default route, else lo
+  LinkChoice link = LinkChoice::kAuto;      // RRDMA_LINK=auto|shm|udp
+  link::FaultSpec fault;                    // RRDMA_FAULT
+  std::string capture_file;                 // RRDMA_PCAP
+  bool io_uring = true;                     // RRDMA_IO_URING=0|1
+  bool segmentation = true;                 // RRDMA_GSO=0|1
+  bool direct = true;                       // RRDMA_DIRECT=0|1: one-sided operations by the initiator
+  bool udp_checksum_zero = false;           // RRDMA_UDP_CHECKSUM=auto|zero
+  std::uint32_t receive_buffer_octets = 0;  // RRDMA_RCVBUF: 0: as large as allowed
+
+  // While packets must be seen or disturbed, everything goes as single packets.
+  [[nodiscard]] bool packets_only() const { return fault.any() || !capture_file.empty(); }
+};
+
+Settings settings_from_environment();
+
+}  // namespace rrdma::nic
