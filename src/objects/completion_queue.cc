@@ -41,10 +41,10 @@ CompletionQueue::CompletionQueue(std::uint32_t entries, CompletionListener* list
 }
 
 void CompletionQueue::push(const Completion& completion) {
-  if (overflowed_) return;
+  if (overflowed()) return;
   const std::uint64_t tail = tail_.load(std::memory_order_relaxed);
   if (tail - head_.load(std::memory_order_acquire) >= capacity_) {
-    overflowed_ = true;
+    overflowed_.store(true, std::memory_order_relaxed);
     if (listener_ != nullptr) listener_->on_overflow(*this);
     return;
   }
@@ -53,15 +53,18 @@ void CompletionQueue::push(const Completion& completion) {
   // the consumer's next look at tail_): one of the two sees the other, so no event is missed.
   tail_.store(tail + 1, std::memory_order_seq_cst);
   std::uint8_t armed = armed_.load(std::memory_order_seq_cst);
-  if (armed == kIdle) return;
-  const bool counts = armed == kArmed || completion.solicited || completion.status != Status::kSuccess;
-  if (!counts || !armed_.compare_exchange_strong(armed, kIdle)) return;
-  if (listener_ != nullptr) listener_->on_completion(*this);
+  const bool counts_always = completion.solicited || completion.status != Status::kSuccess;
+  while (armed == kArmed || (armed == kArmedSolicited && counts_always)) {
+    // Fails when the arm is made stronger at this moment: the event is owed all the same.
+    if (!armed_.compare_exchange_weak(armed, kIdle, std::memory_order_seq_cst)) continue;
+    if (listener_ != nullptr) listener_->on_completion(*this);
+    return;
+  }
 }
 
 std::size_t CompletionQueue::poll(std::span<Completion> out) {
   const std::uint64_t head = head_.load(std::memory_order_relaxed);
-  const std::uint64_t available = tail_.load(std::memory_order_acquire) - head;
+  const std::uint64_t available = tail_.load(std::memory_order_seq_cst) - head;
   const std::size_t n = std::min<std::size_t>(available, out.size());
   for (std::size_t i = 0; i < n; ++i) out[i] = ring_[(head + i) & mask_];
   if (n != 0) head_.store(head + n, std::memory_order_release);
@@ -70,7 +73,7 @@ std::size_t CompletionQueue::poll(std::span<Completion> out) {
 
 const Completion* CompletionQueue::peek() const {
   const std::uint64_t head = head_.load(std::memory_order_relaxed);
-  return tail_.load(std::memory_order_acquire) == head ? nullptr : &ring_[head & mask_];
+  return tail_.load(std::memory_order_seq_cst) == head ? nullptr : &ring_[head & mask_];
 }
 
 void CompletionQueue::pop() { head_.store(head_.load(std::memory_order_relaxed) + 1, std::memory_order_release); }

@@ -113,7 +113,7 @@ class CompletionQueue {
   [[nodiscard]] std::size_t size() const {
     return tail_.load(std::memory_order_acquire) - head_.load(std::memory_order_acquire);
   }
-  [[nodiscard]] bool overflowed() const { return overflowed_; }
+  [[nodiscard]] bool overflowed() const { return overflowed_.load(std::memory_order_relaxed); }
 
   std::uint32_t users = 0;  // QPs that report here
 
@@ -123,7 +123,7 @@ class CompletionQueue {
   std::uint32_t mask_;
   std::unique_ptr<Completion[]> ring_;
   CompletionListener* listener_;
-  bool overflowed_ = false;
+  std::atomic<bool> overflowed_{false};
   std::atomic<std::uint8_t> armed_{kIdle};
   alignas(64) std::atomic<std::uint64_t> tail_{0};
   alignas(64) std::atomic<std::uint64_t> head_{0};

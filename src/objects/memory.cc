@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <bit>
+#include <cstring>
 
 #include "base/guarded_copy.h"
 
@@ -22,12 +23,19 @@ bool in_bounds(std::uint64_t address, std::uint64_t length, std::uint64_t base, 
   return address >= base && length <= size && address - base <= size - length;
 }
 
+// One past the end may be 2^64, which reads as 0.
+bool wraps(std::uint64_t address, std::uint64_t length) { return address + length < address && address + length != 0; }
+
+std::uint64_t base_address(const RegionRequest& request) {
+  return (request.access & kZeroBased) != 0 ? 0 : request.address;
+}
+
 Result<void, MemoryError> check_request(const RegionRequest& request) {
   if ((request.access & ~kAccessAll) != 0) return Failure{MemoryError::kUnknownAccessFlags};
   if ((request.access & (kRemoteWrite | kRemoteAtomic)) != 0 && (request.access & kLocalWrite) == 0) {
     return Failure{MemoryError::kRemoteRightsNeedLocalWrite};
   }
-  if (request.address + request.length < request.address && request.address + request.length != 0) {
+  if (wraps(request.address, request.length) || wraps(reinterpret_cast<std::uintptr_t>(request.host), request.length)) {
     return Failure{MemoryError::kLengthOverflow};
   }
   return {};
@@ -46,7 +54,7 @@ std::string_view describe(MemoryError error) {
   return "unknown error";
 }
 
-MemoryTable::MemoryTable(std::uint64_t secret) : entries_(kEntriesAtStart), prng_(secret) {}
+MemoryTable::MemoryTable(std::uint64_t secret) : entries_(kEntriesAtStart), keys_(secret) {}
 
 MemoryTable::~MemoryTable() {
   for (auto& entry : entries_) {
@@ -111,7 +119,7 @@ void MemoryTable::grow() {
 std::uint32_t MemoryTable::fresh_key() {
   const std::size_t mask = entries_.size() - 1;
   for (;;) {
-    const auto key = static_cast<std::uint32_t>(prng_.next());
+    const std::uint32_t key = keys_.next();
     if (key >> 8 == 0) continue;  // 0 is what programs leave in fields that they forgot
     bool taken = false;
     for (std::size_t i = slot_of(key); entries_[i].kind != Kind::kEmpty; i = (i + 1) & mask) {
@@ -126,7 +134,7 @@ Result<MemoryRegion*, MemoryError> MemoryTable::register_region(const RegionRequ
   if (used_ >= kKeysMax) return Failure{MemoryError::kTooManyKeys};
   auto* region = new MemoryRegion{.pd = request.pd,
                                   .host = static_cast<std::uint8_t*>(request.host),
-                                  .address = request.address,
+                                  .address = base_address(request),
                                   .length = request.length,
                                   .access = request.access,
                                   .key = fresh_key(),
@@ -143,7 +151,7 @@ Result<void, MemoryError> MemoryTable::reregister(MemoryRegion& region, const Re
   ++request.pd->users;
   region.pd = request.pd;
   region.host = static_cast<std::uint8_t*>(request.host);
-  region.address = request.address;
+  region.address = base_address(request);
   region.length = request.length;
   region.access = request.access;
   return {};
@@ -175,18 +183,20 @@ void MemoryTable::free_window(MemoryWindow& window) {
 Cause MemoryTable::bind_window(MemoryWindow& window, MemoryRegion* region, std::uint64_t address, std::uint64_t length,
                                std::uint32_t access, std::uint32_t key, wire::Qpn through) {
   if (key >> 8 != window.key >> 8) return Cause::kWindowBindRefused;
-  if (window.type == WindowType::kType2 && window.region != nullptr) return Cause::kWindowBindRefused;
+  // IBTA o10-37.2.30, o10-37.2.40: only a free type 2 window is bound, and only to something.
+  if (window.type == WindowType::kType2 && (window.region != nullptr || length == 0)) return Cause::kWindowBindRefused;
+  if (window.type == WindowType::kType1 && (access & kZeroBased) != 0) return Cause::kWindowBindRefused;  // o10-36.2.2
   if (length != 0) {
-    if (region == nullptr || region->pd != window.pd || (region->access & kWindowBind) == 0) return Cause::kWindowBindRefused;
+    if (region == nullptr || region->null_region || region->pd != window.pd) return Cause::kWindowBindRefused;
+    if ((region->access & kWindowBind) == 0) return Cause::kWindowBindRefused;
     if ((access & ~(kRemoteRead | kRemoteWrite | kRemoteAtomic | kZeroBased)) != 0) return Cause::kWindowBindRefused;
     if ((access & (kRemoteWrite | kRemoteAtomic)) != 0 && (region->access & kLocalWrite) == 0) return Cause::kWindowBindRefused;
     if ((region->access & kZeroBased) != 0) return Cause::kWindowBindRefused;
     if (!in_bounds(address, length, region->address, region->length)) return Cause::kWindowBindRefused;
   }
   if (window.region != nullptr) --window.region->windows;
-  erase(window.key);
+  find(window.key)->key = key;  // the slot hangs on the 24 bits that stay
   window.key = key;
-  insert(key, Kind::kWindow, &window);
   window.region = length != 0 ? region : nullptr;
   window.address = address;
   window.length = length;
@@ -249,6 +259,49 @@ AccessVerdict MemoryTable::check_remote(const ProtectionDomain& pd, wire::Qpn qp
   return {.host = window.region->host + (window.address - window.region->address) + (address - base)};
 }
 
+namespace {
+
+// The octets of an element from `offset` on. An element that wraps around 2^64 is out of bounds behind the
+// wrap as well, although a zero-based region has such addresses.
+AccessVerdict check_element(const MemoryTable& table, const ProtectionDomain& pd, const Sge& sge, std::uint64_t offset,
+                            std::uint64_t length, std::uint32_t need) {
+  const std::uint64_t address = sge.address + offset;
+  if (address < sge.address) return {.cause = Cause::kLocalOutOfBounds};
+  return table.check_local(pd, sge.lkey, address, length, need);
+}
+
+struct Placement {
+  std::uint8_t* to;
+  const std::uint8_t* from;
+  std::size_t octets;
+};
+
+// A release store, not a fence: it orders the copy before it on every machine, and sanitizers understand it.
+template <typename Word>
+void copy_word_last(const Placement& all) {
+  const std::size_t rest = all.octets - sizeof(Word);
+  std::memcpy(all.to, all.from, rest);
+  Word word;
+  std::memcpy(&word, all.from + rest, sizeof word);
+  std::atomic_ref<Word>(*reinterpret_cast<Word*>(all.to + rest)).store(word, std::memory_order_release);
+}
+
+void copy_end_last(void* argument) {
+  const auto& all = *static_cast<const Placement*>(argument);
+  const std::uintptr_t end = reinterpret_cast<std::uintptr_t>(all.to) + all.octets;
+  if (end % 8 == 0 && all.octets >= 8) {
+    copy_word_last<std::uint64_t>(all);
+  } else if (end % 4 == 0 && all.octets >= 4) {
+    copy_word_last<std::uint32_t>(all);
+  } else if (end % 2 == 0 && all.octets >= 2) {
+    copy_word_last<std::uint16_t>(all);
+  } else {
+    copy_word_last<std::uint8_t>(all);
+  }
+}
+
+}  // namespace
+
 Cause gather(const MemoryTable& table, const ProtectionDomain& pd, std::span<const Sge> list, std::uint64_t offset,
              std::uint32_t length, Frame& frame) {
   for (const Sge& sge : list) {
@@ -258,8 +311,9 @@ Cause gather(const MemoryTable& table, const ProtectionDomain& pd, std::span<con
       continue;
     }
     const auto part = static_cast<std::uint32_t>(std::min<std::uint64_t>(sge.length - offset, length));
-    const AccessVerdict verdict = table.check_local(pd, sge.lkey, sge.address + offset, part, 0);
+    const AccessVerdict verdict = check_element(table, pd, sge, offset, part, 0);
     if (!verdict.ok()) return verdict.cause;
+    RRDMA_ASSERT(!verdict.null_region || part <= kZeroesOctets);
     frame.add_span(verdict.null_region ? zeroes() : verdict.host, part);
     length -= part;
     offset = 0;
@@ -269,11 +323,10 @@ Cause gather(const MemoryTable& table, const ProtectionDomain& pd, std::span<con
 }
 
 bool place(std::uint8_t* to, const std::uint8_t* from, std::size_t n, bool final) {
+  if (n == 0) return true;
   if (!final) return guarded_copy(to, from, n);
-  const std::size_t tail = std::min<std::size_t>(n, 8);
-  if (n > tail && !guarded_copy(to, from, n - tail)) return false;
-  std::atomic_thread_fence(std::memory_order_release);
-  return guarded_copy(to + n - tail, from + n - tail, tail);
+  Placement all{to, from, n};
+  return guarded_call(copy_end_last, &all);
 }
 
 Cause scatter(const MemoryTable& table, const ProtectionDomain& pd, std::span<const Sge> list, std::uint64_t offset,
@@ -285,7 +338,7 @@ Cause scatter(const MemoryTable& table, const ProtectionDomain& pd, std::span<co
       continue;
     }
     const std::size_t part = std::min<std::size_t>(sge.length - offset, data.size());
-    const AccessVerdict verdict = table.check_local(pd, sge.lkey, sge.address + offset, part, kLocalWrite);
+    const AccessVerdict verdict = check_element(table, pd, sge, offset, part, kLocalWrite);
     if (!verdict.ok()) return verdict.cause;
     if (!verdict.null_region && !place(verdict.host, data.data(), part, final && part == data.size())) {
       return Cause::kLocalMemoryFault;

@@ -13,10 +13,10 @@
 #include <span>
 #include <vector>
 
-#include "base/prng.h"
 #include "base/result.h"
 #include "objects/cause.h"
 #include "objects/frame.h"
+#include "objects/key_source.h"
 #include "wire/numbers.h"
 
 namespace rrdma::objects {
@@ -117,7 +117,8 @@ class MemoryTable {
 
   Result<MemoryWindow*, MemoryError> allocate_window(ProtectionDomain& pd, WindowType type);
   void free_window(MemoryWindow& window);
-  // Binds (or, with length 0, unbinds) a window. `key` is its new rkey: same 24 bits, any variant.
+  // Binds a window, or with length 0 unbinds one of type 1 (type 2 ends by invalidation). `key` is its new
+  // rkey: same 24 bits, any variant. The window and the QP are in one domain: the caller has checked.
   // Cause::kNone on success.
   Cause bind_window(MemoryWindow& window, MemoryRegion* region, std::uint64_t address, std::uint64_t length,
                     std::uint32_t access, std::uint32_t key, wire::Qpn through);
@@ -159,11 +160,11 @@ class MemoryTable {
   std::vector<Entry> entries_;
   std::size_t used_ = 0;   // live entries
   std::size_t dirty_ = 0;  // live and gone entries
-  Prng prng_;
+  KeySource keys_;
 };
 
 // Appends to the frame the spans of `length` octets that start `offset` octets into the gather list.
-// REQUIRES: offset + length <= the list's total length.
+// REQUIRES: offset + length <= the list's total length; length <= 64 KiB.
 Cause gather(const MemoryTable& table, const ProtectionDomain& pd, std::span<const Sge> list, std::uint64_t offset,
              std::uint32_t length, Frame& frame);
 
@@ -172,7 +173,8 @@ Cause gather(const MemoryTable& table, const ProtectionDomain& pd, std::span<con
 Cause scatter(const MemoryTable& table, const ProtectionDomain& pd, std::span<const Sge> list, std::uint64_t offset,
               std::span<const std::uint8_t> data, bool final);
 
-// Copies to registered memory; with `final`, the last octets (up to 8) after a release barrier. False on a fault.
+// Copies to registered memory; with `final`, the last octets in one store behind all others: the widest
+// aligned word that ends the message, so that a program may spin on its last word too. False on a fault.
 [[nodiscard]] bool place(std::uint8_t* to, const std::uint8_t* from, std::size_t n, bool final);
 
 std::uint64_t total_length(std::span<const Sge> list);

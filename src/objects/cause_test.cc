@@ -1,0 +1,37 @@
+#include "objects/cause.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "objects/completion_queue.h"
+
+namespace rrdma::objects {
+namespace {
+
+TEST(Cause, travels_with_the_psn_in_vendor_err) {
+  const std::uint32_t vendor_err = vendor_error(Cause::kQueuePairDestroyed, wire::Psn(0xfedcba));
+  EXPECT_EQ(cause_of(vendor_err), Cause::kQueuePairDestroyed);
+  EXPECT_EQ(psn_of(vendor_err), wire::Psn(0xfedcba));
+}
+
+TEST(Cause, every_cause_and_status_has_words_of_its_own) {
+  std::set<std::string_view> sentences;
+  int known = 0;
+  const std::string_view unknown = describe(static_cast<Cause>(0xff));
+  for (int i = 0; i < 256; ++i) {
+    const auto text = describe(static_cast<Cause>(i));
+    EXPECT_FALSE(text.empty());
+    if (text == unknown) continue;
+    EXPECT_NE(text.back(), '.');
+    EXPECT_TRUE(sentences.insert(text).second) << text;
+    ++known;
+  }
+  EXPECT_GE(known, 33);
+  for (int i = 0; i <= static_cast<int>(Status::kGeneralError); ++i) {
+    EXPECT_TRUE(sentences.insert(describe(static_cast<Status>(i))).second);
+  }
+}
+
+}  // namespace
+}  // namespace rrdma::objects

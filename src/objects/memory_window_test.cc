@@ -1,0 +1,245 @@
+// Memory windows: binding, rebinding, invalidating, and what a peer may do through them.
+#include <gtest/gtest.h>
+
+#include "objects/memory.h"
+
+namespace rrdma::objects {
+namespace {
+
+constexpr std::uint32_t kOwner = kLocalWrite | kRemoteRead | kRemoteWrite | kRemoteAtomic | kWindowBind;
+constexpr wire::Qpn kQpn{17};
+constexpr wire::Qpn kOtherQpn{18};
+constexpr std::uint64_t kBase = 0x10000;
+
+class Windows : public testing::Test {
+ protected:
+  MemoryRegion& region(std::uint32_t access = kOwner, ProtectionDomain* pd = nullptr) {
+    auto made = table_.register_region({.pd = pd != nullptr ? pd : &pd_, .host = buffer_, .length = sizeof buffer_,
+                                        .address = kBase, .access = access});
+    EXPECT_TRUE(made.ok());
+    return **made;
+  }
+  MemoryWindow& window(WindowType type) {
+    auto made = table_.allocate_window(pd_, type);
+    EXPECT_TRUE(made.ok());
+    return **made;
+  }
+  Cause bind(MemoryWindow& w, MemoryRegion* r, std::uint64_t address, std::uint64_t length, std::uint32_t access) {
+    return table_.bind_window(w, r, address, length, access, MemoryTable::next_variant(w.key), kQpn);
+  }
+  AccessVerdict remote(std::uint32_t key, std::uint64_t address, std::uint64_t length, std::uint32_t need,
+                       wire::Qpn qpn = kQpn) {
+    return table_.check_remote(pd_, qpn, wire::RKey{key}, address, length, need);
+  }
+
+  MemoryTable table_{42};
+  ProtectionDomain pd_{.handle = 1};
+  ProtectionDomain other_pd_{.handle = 2};
+  std::uint8_t buffer_[256] = {};
+};
+
+constexpr WindowType kBoth[] = {WindowType::kType1, WindowType::kType2};
+
+TEST_F(Windows, an_unbound_window_grants_nothing) {
+  for (const auto type : kBoth) {
+    const auto& w = window(type);
+    EXPECT_EQ(remote(w.key, 0, 0, 0).cause, Cause::kRemoteKeyUnknown);
+    EXPECT_EQ(remote(w.key, kBase, 1, kRemoteRead).cause, Cause::kRemoteKeyUnknown);
+  }
+  EXPECT_EQ(pd_.users, 2u);
+}
+
+TEST_F(Windows, a_bound_window_grants_its_part_with_its_own_rights) {
+  for (const auto type : kBoth) {
+    auto& r = region();
+    auto& w = window(type);
+    ASSERT_EQ(bind(w, &r, kBase + 16, 32, kRemoteRead), Cause::kNone);
+    EXPECT_EQ(remote(w.key, kBase + 16, 32, kRemoteRead).host, buffer_ + 16);
+    EXPECT_EQ(remote(w.key, kBase + 47, 1, kRemoteRead).host, buffer_ + 47);
+    EXPECT_EQ(remote(w.key, kBase + 15, 1, kRemoteRead).cause, Cause::kRemoteOutOfBounds);
+    EXPECT_EQ(remote(w.key, kBase + 47, 2, kRemoteRead).cause, Cause::kRemoteOutOfBounds);
+    EXPECT_EQ(remote(w.key, kBase + 17, ~std::uint64_t{0}, kRemoteRead).cause, Cause::kRemoteOutOfBounds);
+    EXPECT_EQ(remote(w.key, kBase + 16, 1, kRemoteWrite).cause, Cause::kRemoteAccessNotGranted);
+    EXPECT_EQ(remote(w.key, kBase + 16, 1, kRemoteAtomic).cause, Cause::kRemoteAccessNotGranted);
+    EXPECT_EQ(table_.check_local(pd_, wire::LKey{w.key}, kBase + 16, 1, 0).cause, Cause::kLocalKeyUnknown);
+  }
+}
+
+// IBTA C10-74: remote rights of the region do not matter, its local write right does.
+TEST_F(Windows, rights_come_from_the_bind_and_need_local_write_of_the_region) {
+  for (const auto type : kBoth) {
+    auto& no_remote = region(kLocalWrite | kWindowBind);
+    auto& w = window(type);
+    ASSERT_EQ(bind(w, &no_remote, kBase, 8, kRemoteWrite | kRemoteRead), Cause::kNone);
+    EXPECT_TRUE(remote(w.key, kBase, 8, kRemoteWrite).ok());
+
+    auto& read_only = region(kRemoteRead | kWindowBind);
+    for (const std::uint32_t access : {kRemoteWrite, kRemoteAtomic}) {
+      EXPECT_EQ(bind(window(type), &read_only, kBase, 8, access), Cause::kWindowBindRefused);
+    }
+    EXPECT_EQ(bind(window(type), &read_only, kBase, 8, kRemoteRead), Cause::kNone);
+    EXPECT_EQ(bind(window(type), &no_remote, kBase, 8, kLocalWrite), Cause::kWindowBindRefused);
+    EXPECT_EQ(bind(window(type), &no_remote, kBase, 8, kWindowBind), Cause::kWindowBindRefused);
+  }
+}
+
+TEST_F(Windows, binds_that_must_be_refused) {
+  auto& r = region();
+  for (const auto type : kBoth) {
+    auto& w = window(type);
+    const std::uint32_t key = w.key;
+    EXPECT_EQ(bind(w, &region(kLocalWrite), kBase, 8, kRemoteRead), Cause::kWindowBindRefused);           // C10-73
+    EXPECT_EQ(bind(w, &region(kOwner, &other_pd_), kBase, 8, kRemoteRead), Cause::kWindowBindRefused);    // C10-72
+    EXPECT_EQ(bind(w, &region(kOwner | kZeroBased), 0, 8, kRemoteRead), Cause::kWindowBindRefused);
+    EXPECT_EQ(bind(w, nullptr, kBase, 8, kRemoteRead), Cause::kWindowBindRefused);
+    EXPECT_EQ(bind(w, &r, kBase - 1, 8, kRemoteRead), Cause::kWindowBindRefused);                         // C10-75
+    EXPECT_EQ(bind(w, &r, kBase + 249, 8, kRemoteRead), Cause::kWindowBindRefused);
+    EXPECT_EQ(bind(w, &r, kBase + 8, ~std::uint64_t{0}, kRemoteRead), Cause::kWindowBindRefused);
+    EXPECT_EQ(table_.bind_window(w, &r, kBase, 8, kRemoteRead, w.key ^ 0x100, kQpn), Cause::kWindowBindRefused);
+    EXPECT_EQ(w.key, key);
+    EXPECT_EQ(w.region, nullptr);
+  }
+  EXPECT_EQ(r.windows, 0u);
+}
+
+// The null region has no octets that a peer could reach.
+TEST_F(Windows, the_null_region_takes_no_window) {
+  auto made = table_.register_region({.pd = &pd_, .length = ~std::uint64_t{0}, .access = kOwner, .null_region = true});
+  ASSERT_TRUE(made.ok());
+  for (const auto type : kBoth) EXPECT_EQ(bind(window(type), *made, 0x1000, 8, kRemoteRead), Cause::kWindowBindRefused);
+}
+
+TEST_F(Windows, type_1_rebinds_and_each_old_key_dies) {
+  auto& first = region();
+  auto& second = region();
+  auto& w = window(WindowType::kType1);
+  std::uint32_t old = w.key;
+  for (int i = 0; i < 600; ++i) {  // the variant wraps
+    auto& target = i % 2 == 0 ? first : second;
+    ASSERT_EQ(bind(w, &target, kBase + static_cast<unsigned>(i % 8), 8, kRemoteWrite), Cause::kNone);
+    EXPECT_EQ(w.key >> 8, old >> 8);
+    EXPECT_EQ(remote(old, kBase + 8, 1, kRemoteWrite).cause, Cause::kRemoteKeyUnknown);
+    EXPECT_TRUE(remote(w.key, kBase + 7, 1, kRemoteWrite).ok());
+    EXPECT_TRUE(remote(w.key, kBase + 7, 1, kRemoteWrite, kOtherQpn).ok());  // any QP of the domain
+    EXPECT_EQ(first.windows + second.windows, 1u);
+    EXPECT_EQ(target.windows, 1u);
+    old = w.key;
+  }
+  EXPECT_EQ(table_.size(), 3u);
+}
+
+TEST_F(Windows, type_1_is_unbound_by_length_zero) {
+  auto& r = region();
+  auto& w = window(WindowType::kType1);
+  ASSERT_EQ(bind(w, &r, kBase, 8, kRemoteWrite), Cause::kNone);
+  const std::uint32_t bound = w.key;
+  ASSERT_EQ(bind(w, nullptr, 0, 0, 0), Cause::kNone);
+  EXPECT_EQ(r.windows, 0u);
+  EXPECT_EQ(remote(bound, kBase, 1, kRemoteWrite).cause, Cause::kRemoteKeyUnknown);
+  EXPECT_EQ(remote(w.key, kBase, 1, kRemoteWrite).cause, Cause::kRemoteKeyUnknown);
+  EXPECT_TRUE(table_.deregister(r).ok());
+}
+
+TEST_F(Windows, type_1_is_never_zero_based_and_cannot_be_invalidated) {
+  auto& r = region();
+  auto& w = window(WindowType::kType1);
+  EXPECT_EQ(bind(w, &r, kBase, 8, kRemoteRead | kZeroBased), Cause::kWindowBindRefused);
+  ASSERT_EQ(bind(w, &r, kBase, 8, kRemoteRead), Cause::kNone);
+  EXPECT_FALSE(table_.invalidate({w.key}, pd_, kQpn));
+  table_.invalidate_windows_of(kQpn);
+  table_.invalidate_windows_of(wire::Qpn());
+  EXPECT_TRUE(remote(w.key, kBase, 1, kRemoteRead).ok());
+}
+
+TEST_F(Windows, type_2_belongs_to_the_qp_that_bound_it) {
+  auto& r = region();
+  auto& w = window(WindowType::kType2);
+  const std::uint32_t key = (w.key & ~0xffu) | 0x5a;
+  ASSERT_EQ(table_.bind_window(w, &r, kBase, 8, kRemoteRead, key, kQpn), Cause::kNone);
+  EXPECT_EQ(w.key, key);
+  EXPECT_TRUE(remote(key, kBase, 8, kRemoteRead).ok());
+  EXPECT_EQ(remote(key, kBase, 8, kRemoteRead, kOtherQpn).cause, Cause::kRemoteKeyOtherQueuePair);
+  EXPECT_EQ(table_.check_remote(other_pd_, kQpn, {key}, kBase, 8, kRemoteRead).cause, Cause::kRemoteKeyOtherDomain);
+}
+
+TEST_F(Windows, type_2_is_bound_again_only_after_it_was_invalidated) {
+  auto& r = region();
+  auto& w = window(WindowType::kType2);
+  ASSERT_EQ(bind(w, &r, kBase, 8, kRemoteRead), Cause::kNone);
+  const std::uint32_t key = w.key;
+  EXPECT_EQ(bind(w, &r, kBase + 8, 8, kRemoteRead), Cause::kWindowBindRefused);  // o10-37.2.30
+  EXPECT_EQ(w.key, key);
+
+  EXPECT_FALSE(table_.invalidate({key}, pd_, kOtherQpn));
+  EXPECT_FALSE(table_.invalidate({key}, other_pd_, kQpn));
+  EXPECT_FALSE(table_.invalidate({key ^ 1}, pd_, kQpn));
+  EXPECT_FALSE(table_.invalidate({r.key}, pd_, kQpn));
+  EXPECT_TRUE(remote(key, kBase, 8, kRemoteRead).ok());
+
+  EXPECT_TRUE(table_.invalidate({key}, pd_, kQpn));
+  EXPECT_EQ(r.windows, 0u);
+  EXPECT_EQ(remote(key, kBase, 8, kRemoteRead).cause, Cause::kRemoteKeyUnknown);
+  EXPECT_FALSE(table_.invalidate({key}, pd_, kQpn));
+
+  ASSERT_EQ(table_.bind_window(w, &r, kBase + 8, 8, kRemoteRead, MemoryTable::next_variant(key), kOtherQpn), Cause::kNone);
+  EXPECT_EQ(remote(key, kBase + 8, 8, kRemoteRead, kOtherQpn).cause, Cause::kRemoteKeyUnknown);
+  EXPECT_TRUE(remote(w.key, kBase + 8, 8, kRemoteRead, kOtherQpn).ok());
+}
+
+// o10-37.2.40: a type 2 window is taken back by invalidation, never by a bind.
+TEST_F(Windows, type_2_is_not_bound_with_length_zero) {
+  auto& r = region();
+  auto& w = window(WindowType::kType2);
+  const std::uint32_t key = w.key;
+  EXPECT_EQ(bind(w, &r, kBase, 0, kRemoteRead), Cause::kWindowBindRefused);
+  EXPECT_EQ(bind(w, nullptr, 0, 0, 0), Cause::kWindowBindRefused);
+  EXPECT_EQ(w.key, key);
+}
+
+TEST_F(Windows, type_2_may_be_zero_based) {
+  auto& r = region();
+  auto& w = window(WindowType::kType2);
+  ASSERT_EQ(bind(w, &r, kBase + 100, 20, kRemoteRead | kZeroBased), Cause::kNone);
+  EXPECT_EQ(remote(w.key, 0, 20, kRemoteRead).host, buffer_ + 100);
+  EXPECT_EQ(remote(w.key, 19, 1, kRemoteRead).host, buffer_ + 119);
+  EXPECT_EQ(remote(w.key, 20, 1, kRemoteRead).cause, Cause::kRemoteOutOfBounds);
+  EXPECT_EQ(remote(w.key, kBase + 100, 1, kRemoteRead).cause, Cause::kRemoteOutOfBounds);
+}
+
+TEST_F(Windows, the_windows_of_a_qp_die_with_it) {
+  auto& r = region();
+  MemoryWindow* mine[3];
+  for (auto& w : mine) {
+    w = &window(WindowType::kType2);
+    ASSERT_EQ(bind(*w, &r, kBase, 8, kRemoteRead), Cause::kNone);
+  }
+  auto& foreign = window(WindowType::kType2);
+  ASSERT_EQ(table_.bind_window(foreign, &r, kBase, 8, kRemoteRead, foreign.key, kOtherQpn), Cause::kNone);
+  EXPECT_EQ(r.windows, 4u);
+  table_.invalidate_windows_of(kQpn);
+  EXPECT_EQ(r.windows, 1u);
+  for (const auto* w : mine) EXPECT_EQ(remote(w->key, kBase, 8, kRemoteRead).cause, Cause::kRemoteKeyUnknown);
+  EXPECT_TRUE(remote(foreign.key, kBase, 8, kRemoteRead, kOtherQpn).ok());
+}
+
+TEST_F(Windows, a_region_with_bound_windows_stays) {
+  for (const auto type : kBoth) {
+    auto& r = region();
+    auto& w = window(type);
+    ASSERT_EQ(bind(w, &r, kBase, 8, kRemoteRead), Cause::kNone);
+    EXPECT_EQ(table_.deregister(r).error(), MemoryError::kStillBound);
+    EXPECT_EQ(table_.reregister(r, {.pd = &pd_, .host = buffer_, .length = 8, .address = kBase}).error(),
+              MemoryError::kStillBound);
+    EXPECT_TRUE(remote(w.key, kBase, 8, kRemoteRead).ok());
+    const std::uint32_t key = w.key;
+    table_.free_window(w);
+    EXPECT_EQ(remote(key, kBase, 8, kRemoteRead).cause, Cause::kRemoteKeyUnknown);
+    EXPECT_EQ(r.windows, 0u);
+    EXPECT_TRUE(table_.deregister(r).ok());
+  }
+  EXPECT_EQ(pd_.users, 0u);
+  EXPECT_EQ(table_.size(), 0u);
+}
+
+}  // namespace
+}  // namespace rrdma::objects
