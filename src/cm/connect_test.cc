@@ -1,0 +1,373 @@
+// Connections come about: REQ, REP, RTU, MRA, their losses and their doubles. Traces read "from>to message".
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "cm/test_pair.h"
+
+namespace rrdma::cm {
+namespace {
+
+using Connect = TestPair;
+
+TEST_F(Connect, three_messages_make_a_connection) {
+  ConnectParameters parameters = test_call(0, 1, 17);
+  const std::vector<std::uint8_t> greeting(wire::kReqPrivateOctets - wire::kIpCmHeaderOctets, 0xa5);
+  parameters.private_data = greeting;
+  parameters.flow_control = true;
+  parameters.ece = {.vendor_id = 0x123456, .options = 0x789};
+  parameters.route.traffic_class = 0x20;
+  const ConnectionId id = *caller().connect(network->now(), parameters);
+  settle();
+
+  const auto [event, request] = expect_event<ConnectRequest>(1);
+  EXPECT_EQ(event.owner, 99u);
+  EXPECT_EQ(request.listener_owner, 99u);
+  EXPECT_EQ(request.route.remote, test_gid(0));
+  EXPECT_EQ(request.route.local, test_gid(1));
+  EXPECT_EQ(request.route.traffic_class, 0x20);
+  EXPECT_EQ(request.service_id, kTestService);
+  ASSERT_TRUE(request.ip.has_value());
+  EXPECT_EQ(request.ip->source_port, 40'000);
+  EXPECT_EQ(request.remote_qpn, wire::Qpn(17));
+  EXPECT_EQ(request.remote_psn, wire::Psn(1017));
+  EXPECT_EQ(request.path_mtu, 3);
+  // Seen from the server: it may ask for what the caller serves.
+  EXPECT_EQ(request.responder_resources, 2);
+  EXPECT_EQ(request.initiator_depth, 4);
+  EXPECT_TRUE(request.flow_control);
+  EXPECT_EQ(request.ece, (Ece{.vendor_id = 0x123456, .options = 0x789}));
+  EXPECT_EQ(event.private_data.length, wire::kReqPrivateOctets);
+  EXPECT_TRUE(std::equal(greeting.begin(), greeting.end(), event.private_data.octets.begin() + 36));
+
+  AcceptParameters acceptance = test_acceptance(33);
+  const std::vector<std::uint8_t> welcome(wire::kRepPrivateOctets, 0x5a);
+  acceptance.private_data = welcome;
+  acceptance.srq = true;
+  acceptance.ece = {.vendor_id = 0xfedcba, .options = 0x321};
+  ASSERT_TRUE(server().accept(network->now(), event.id, acceptance).ok());
+  settle();
+
+  const auto [reply_event, reply] = expect_event<ConnectReply>(0);
+  EXPECT_EQ(reply_event.id, id);
+  EXPECT_EQ(reply_event.owner, 17u);
+  EXPECT_EQ(reply.remote_qpn, wire::Qpn(33));
+  EXPECT_EQ(reply.remote_psn, wire::Psn(2033));
+  EXPECT_EQ(reply.responder_resources, 3);
+  EXPECT_EQ(reply.initiator_depth, 2);
+  EXPECT_EQ(reply.rnr_retry_count, 6);
+  EXPECT_EQ(reply.target_ack_delay, 15);
+  EXPECT_TRUE(reply.srq);
+  EXPECT_EQ(reply.remote_ca_guid, 0x0200000000000001u);
+  EXPECT_EQ(reply.ece, (Ece{.vendor_id = 0xfedcba, .options = 0x321}));
+  EXPECT_EQ(reply_event.private_data.view().front(), 0x5a);
+
+  const std::vector<std::uint8_t> ready(wire::kRtuPrivateOctets, 0x77);
+  ASSERT_TRUE(caller().send_rtu(id, ready).ok());
+  settle();
+  const auto established = expect_event<Established>(1).first;
+  EXPECT_EQ(established.private_data.view().back(), 0x77);
+  EXPECT_EQ(caller().state_of(id), State::kEstablished);
+  EXPECT_EQ(server().state_of(event.id), State::kEstablished);
+  EXPECT_EQ(network->take_trace(), (Trace{"0>1 REQ", "1>0 REP", "0>1 RTU"}));
+  EXPECT_EQ(caller().next_deadline(), kNever);
+  EXPECT_EQ(server().next_deadline(), kNever);
+}
+
+TEST_F(Connect, queue_pairs_are_told_what_was_agreed) {
+  const ConnectionId id = call();
+  EXPECT_FALSE(caller().qp_attributes(id, QpStep::kReadyToReceive).ok());
+  ASSERT_TRUE(caller().qp_attributes(id, QpStep::kInit).ok());
+  EXPECT_TRUE(caller().qp_attributes(id, QpStep::kInit)->remote_read_and_atomic);
+  settle();
+  const ConnectionId server_id = network->events(1).front().id;
+  ASSERT_TRUE(server().accept(network->now(), server_id, test_acceptance(33)).ok());
+  settle();
+
+  const auto active = *caller().qp_attributes(id, QpStep::kReadyToSend);
+  EXPECT_EQ(active.destination_qpn, wire::Qpn(33));
+  EXPECT_EQ(active.receive_psn, wire::Psn(1017));
+  EXPECT_EQ(active.send_psn, wire::Psn(2033));
+  EXPECT_EQ(active.path_mtu, 3);
+  EXPECT_EQ(active.max_destination_reads, 3);
+  EXPECT_EQ(active.max_reads, 2);
+  EXPECT_EQ(active.retry_count, 7);
+  EXPECT_EQ(active.rnr_retry_count, 6);
+  EXPECT_EQ(active.timeout, 17);  // lifetime 16 twice, against which an ack delay of 15 does not count
+
+  const auto passive = *server().qp_attributes(server_id, QpStep::kReadyToSend);
+  EXPECT_EQ(passive.destination_qpn, wire::Qpn(17));
+  EXPECT_EQ(passive.receive_psn, wire::Psn(2033));
+  EXPECT_EQ(passive.send_psn, wire::Psn(1017));
+  EXPECT_EQ(passive.path_mtu, 3);
+  EXPECT_EQ(passive.max_destination_reads, 2);
+  EXPECT_EQ(passive.max_reads, 3);
+  EXPECT_EQ(passive.retry_count, 7);
+  EXPECT_EQ(passive.rnr_retry_count, 7);
+  EXPECT_EQ(passive.timeout, 17);
+  EXPECT_EQ(passive.route.remote, test_gid(0));
+}
+
+TEST(AckTimeout, is_computed_as_the_kernel_does) {
+  EXPECT_EQ(ack_timeout_code(15, 16), 17);
+  EXPECT_EQ(ack_timeout_code(15, 18), 19);  // what the kernel 6.1 puts into its REQ
+  EXPECT_EQ(ack_timeout_code(16, 16), 18);
+  EXPECT_EQ(ack_timeout_code(17, 16), 18);
+  EXPECT_EQ(ack_timeout_code(18, 16), 19);
+  EXPECT_EQ(ack_timeout_code(20, 16), 20);
+  EXPECT_EQ(ack_timeout_code(31, 31), 31);
+}
+
+TEST_F(Connect, without_early_retries_the_req_is_repeated_as_often_as_agreed) {
+  start({.first_retry = {}});
+  drop_next(wire::CmAttribute::kReq, 1000);
+  ConnectParameters parameters = test_call(0, 1, 17);
+  parameters.max_cm_retries = 3;
+  const ConnectionId id = *caller().connect(network->now(), parameters);
+  const Duration nominal = time_of_code(16) * 2 + time_of_code(20);
+  network->run_until(Instant{} + nominal * 4 - nanoseconds(1));
+  EXPECT_EQ(network->take_trace(), (Trace{"0>1 REQ", "0>1 REQ", "0>1 REQ", "0>1 REQ"}));
+  EXPECT_TRUE(network->events(0).empty());
+  network->run_for(nanoseconds(1));
+  EXPECT_EQ(network->take_trace(), (Trace{"0>1 REJ"}));
+  EXPECT_EQ(expect_event<Unreachable>(0).second.unanswered, wire::CmAttribute::kReq);
+  EXPECT_EQ(caller().state_of(id), State::kIdle);
+  EXPECT_EQ(caller().counters().retries[index_of(wire::CmAttribute::kReq)], 3u);
+  caller().destroy(network->now(), id);
+  EXPECT_EQ(caller().connections(), 0u);
+}
+
+TEST_F(Connect, a_lost_req_is_repeated_early_and_a_dead_peer_still_gets_all_its_time) {
+  drop_next(wire::CmAttribute::kReq);
+  const ConnectionId id = call();
+  network->run_for(milliseconds(201));
+  EXPECT_EQ(network->take_trace(), (Trace{"0>1 REQ", "0>1 REQ"}));
+  expect_event<ConnectRequest>(1);
+  EXPECT_EQ(caller().state_of(id), State::kReqSent);
+
+  start({});
+  drop_next(wire::CmAttribute::kReq, 1'000'000);
+  call();
+  const Duration patience = (time_of_code(16) * 2 + time_of_code(20)) * 16;
+  network->run_until(Instant{} + patience - nanoseconds(1));
+  EXPECT_TRUE(network->events(0).empty());
+  const auto sends = network->take_trace().size();
+  EXPECT_GT(sends, 16u);
+  EXPECT_LT(sends, 16u + 8u);
+  network->run_for(nanoseconds(1));
+  expect_event<Unreachable>(0);
+}
+
+TEST_F(Connect, a_lost_rep_is_repeated_and_its_double_gets_the_same_rtu) {
+  call();
+  settle();
+  const ConnectionId server_id = network->events(1).front().id;
+  drop_next(wire::CmAttribute::kRep);
+  ASSERT_TRUE(server().accept(network->now(), server_id, test_acceptance(33)).ok());
+  network->run_for(milliseconds(250));
+  const auto reply = expect_event<ConnectReply>(0).first;
+  network->take_trace();
+  drop_next(wire::CmAttribute::kRtu);
+  ASSERT_TRUE(caller().send_rtu(reply.id).ok());
+  network->run_for(seconds(2));
+  EXPECT_EQ(network->take_trace(), (Trace{"0>1 RTU", "1>0 REP", "0>1 RTU"}));
+  EXPECT_EQ(server().state_of(server_id), State::kEstablished);
+  EXPECT_EQ(caller().counters().duplicates[index_of(wire::CmAttribute::kRep)], 1u);
+}
+
+TEST_F(Connect, a_double_req_gets_an_mra_while_the_owner_thinks_and_then_the_rep) {
+  const ConnectionId id = call();
+  network->run_for(milliseconds(300));
+  EXPECT_EQ(network->take_trace(), (Trace{"0>1 REQ", "0>1 REQ", "1>0 MRA"}));
+  EXPECT_EQ(caller().state_of(id), State::kMraReqReceived);
+  EXPECT_EQ(network->events(1).size(), 1u);
+  const ConnectionId server_id = network->events(1).front().id;
+  EXPECT_EQ(server().state_of(server_id), State::kMraReqSent);
+  // Behind the MRA the caller is patient: it asks again after 1, 3, 7, 15 and 23 seconds.
+  network->run_for(seconds(30));
+  EXPECT_EQ(network->take_trace().size(), 10u);
+  drop_next(wire::CmAttribute::kRep);
+  ASSERT_TRUE(server().accept(network->now(), server_id, test_acceptance(33)).ok());
+  network->run_for(milliseconds(300));
+  expect_event<ConnectReply>(0);
+}
+
+TEST_F(Connect, an_mra_on_demand_is_honoured) {
+  start({.first_retry = {}, .retry_interval_max = seconds(1000)});
+  const ConnectionId id = call();
+  settle();
+  const ConnectionId server_id = network->events(1).front().id;
+  ASSERT_TRUE(server().send_mra(server_id, 23).ok());
+  EXPECT_EQ(server().send_mra(server_id, 23).error(), Error::kWrongState);
+  settle();
+  EXPECT_EQ(caller().state_of(id), State::kMraReqReceived);
+  network->take_trace();
+  // 2^23 * 4.096 us are 34.4 s; no REQ before that.
+  network->run_for(seconds(34));
+  EXPECT_EQ(network->take_trace(), Trace{});
+  network->run_for(seconds(1));
+  EXPECT_EQ(network->take_trace(), (Trace{"0>1 REQ", "1>0 MRA"}));
+
+  ASSERT_TRUE(server().accept(network->now(), server_id, test_acceptance(33)).ok());
+  settle();
+  ASSERT_TRUE(caller().send_mra(id, 20).ok());
+  settle();
+  EXPECT_EQ(server().state_of(server_id), State::kMraRepReceived);
+  ASSERT_TRUE(caller().send_rtu(id).ok());
+  settle();
+  EXPECT_EQ(server().state_of(server_id), State::kEstablished);
+}
+
+TEST_F(Connect, a_packet_on_the_queue_pair_stands_for_a_lost_rtu) {
+  const ConnectionId id = call();
+  settle();
+  const ConnectionId server_id = expect_event<ConnectRequest>(1).first.id;
+  EXPECT_EQ(server().notify_established(server_id).error(), Error::kWrongState);
+  ASSERT_TRUE(server().accept(network->now(), server_id, test_acceptance(33)).ok());
+  settle();
+  drop_next(wire::CmAttribute::kRtu);
+  ASSERT_TRUE(caller().send_rtu(id).ok());
+  ASSERT_TRUE(server().notify_established(server_id).ok());
+  EXPECT_EQ(server().notify_established(server_id).error(), Error::kAlreadyEstablished);
+  settle();
+  expect_event<Established>(1);
+  EXPECT_EQ(server().next_deadline(), kNever);
+}
+
+TEST_F(Connect, a_rep_that_nobody_answers_makes_the_server_give_up_and_say_so) {
+  const ConnectionId id = call();
+  settle();
+  const ConnectionId server_id = expect_event<ConnectRequest>(1).first.id;
+  ASSERT_TRUE(server().accept(network->now(), server_id, test_acceptance(33)).ok());
+  settle();
+  expect_event<ConnectReply>(0);
+  network->filter = [](unsigned from, const wire::CmMad&) { return from == 1; };
+  ASSERT_TRUE(caller().send_rtu(id).ok());
+  network->run_for(time_of_code(20) * 16 + seconds(1));
+  EXPECT_EQ(expect_event<Unreachable>(1).second.unanswered, wire::CmAttribute::kRep);
+  // The caller believed in the connection until the REJ came.
+  const auto [event, rejected] = expect_event<Rejected>(0);
+  EXPECT_EQ(rejected.reason, wire::RejectReason::kTimeout);
+  EXPECT_TRUE(rejected.was_established);
+  expect_event<TimeWaitExit>(0);
+}
+
+TEST_F(Connect, a_late_rep_for_a_call_that_was_given_up_is_refused) {
+  const ConnectionId id = call();
+  settle();
+  const ConnectionId server_id = expect_event<ConnectRequest>(1).first.id;
+  drop_next(wire::CmAttribute::kRej);
+  caller().destroy(network->now(), id);
+  EXPECT_EQ(caller().connections(), 0u);
+  settle();
+  ASSERT_TRUE(server().accept(network->now(), server_id, test_acceptance(33)).ok());
+  settle();
+  EXPECT_EQ(expect_event<Rejected>(1).second.reason, wire::RejectReason::kInvalidCommId);
+}
+
+TEST_F(Connect, a_host_may_call_itself) {
+  ASSERT_TRUE(caller().listen({.owner = 5, .service_id = kTestService}).ok());
+  const ConnectionId id = *caller().connect(network->now(), test_call(0, 0, 17));
+  settle();
+  const ConnectionId other = expect_event<ConnectRequest>(0).first.id;
+  ASSERT_TRUE(caller().accept(network->now(), other, test_acceptance(18)).ok());
+  settle();
+  expect_event<ConnectReply>(0);
+  ASSERT_TRUE(caller().send_rtu(id).ok());
+  settle();
+  expect_event<Established>(0);
+  ASSERT_TRUE(caller().disconnect(network->now(), other).ok());
+  settle();
+  EXPECT_EQ(expect_event<Disconnected>(0).first.id, id);
+}
+
+TEST_F(Connect, xrc_targets_answer_with_their_number_in_the_place_of_the_eec) {
+  ConnectParameters parameters = test_call(0, 1, 17);
+  parameters.qp_type = QpType::kXrcTarget;
+  EXPECT_EQ(caller().connect(network->now(), parameters).error(), Error::kInvalidQpType);
+  parameters.qp_type = QpType::kXrcInitiator;
+  const ConnectionId id = *caller().connect(network->now(), parameters);
+  settle();
+  const auto [event, request] = expect_event<ConnectRequest>(1);
+  EXPECT_EQ(request.qp_type, QpType::kXrcTarget);
+  ASSERT_TRUE(server().accept(network->now(), event.id, test_acceptance(33)).ok());
+  settle();
+  const auto reply = expect_event<ConnectReply>(0).second;
+  EXPECT_EQ(reply.remote_qpn, wire::Qpn(33));
+  EXPECT_TRUE(reply.srq);
+  ASSERT_TRUE(caller().send_rtu(id).ok());
+  settle();
+  expect_event<Established>(1);
+  // A target that is let go of does not take the initiator down.
+  network->take_trace();
+  server().destroy(network->now(), event.id);
+  settle();
+  EXPECT_EQ(network->take_trace(), Trace{});
+  EXPECT_EQ(server().connections(), 0u);
+}
+
+TEST_F(Connect, what_does_not_fit_is_refused_before_anything_is_sent) {
+  const std::vector<std::uint8_t> octets(wire::kPrivateOctetsMax + 1);
+  ConnectParameters parameters = test_call(0, 1, 17);
+  parameters.private_data = Octets(octets).first(57);
+  EXPECT_EQ(caller().connect(network->now(), parameters).error(), Error::kPrivateDataTooLong);
+  parameters.ip.reset();
+  parameters.private_data = Octets(octets).first(93);
+  EXPECT_EQ(caller().connect(network->now(), parameters).error(), Error::kPrivateDataTooLong);
+  parameters.private_data = {};
+  for (const int mtu : {0, 6, 255}) {
+    parameters.path_mtu = static_cast<std::uint8_t>(mtu);
+    EXPECT_EQ(caller().connect(network->now(), parameters).error(), Error::kInvalidPathMtu);
+  }
+  EXPECT_EQ(caller().connections(), 0u);
+
+  const ConnectionId id = call();
+  settle();
+  const ConnectionId server_id = network->events(1).front().id;
+  AcceptParameters acceptance = test_acceptance(33);
+  acceptance.private_data = Octets(octets).first(197);
+  EXPECT_EQ(server().accept(network->now(), server_id, acceptance).error(), Error::kPrivateDataTooLong);
+  EXPECT_EQ(server().reject(network->now(), server_id, {.info = Octets(octets).first(73)}).error(),
+            Error::kInfoTooLong);
+  EXPECT_EQ(server().reject(network->now(), server_id, {.private_data = Octets(octets).first(149)}).error(),
+            Error::kPrivateDataTooLong);
+  EXPECT_EQ(server().send_mra(server_id, 20, Octets(octets).first(223)).error(), Error::kPrivateDataTooLong);
+  EXPECT_EQ(caller().send_rtu(id).error(), Error::kWrongState);
+  EXPECT_EQ(caller().send_rtu({12345}).error(), Error::kUnknownConnection);
+  acceptance.private_data = {};
+  ASSERT_TRUE(server().accept(network->now(), server_id, acceptance).ok());
+  EXPECT_EQ(server().accept(network->now(), server_id, acceptance).error(), Error::kWrongState);
+  settle();
+  EXPECT_EQ(caller().send_rtu(id, octets).error(), Error::kPrivateDataTooLong);
+}
+
+TEST_F(Connect, ids_are_random_and_a_full_table_refuses) {
+  start({.connections_max = 100});
+  std::set<std::uint32_t> ids;
+  std::uint32_t steps_of_one = 0;
+  for (std::uint32_t i = 0; i < 100; ++i) {
+    const ConnectionId id = call(i + 1);
+    EXPECT_NE(id.value, 0u);
+    steps_of_one += ids.contains(id.value - 1) || ids.contains(id.value + 1) ? 1 : 0;
+    ids.insert(id.value);
+  }
+  EXPECT_EQ(ids.size(), 100u);
+  EXPECT_LE(steps_of_one, 1u);
+  EXPECT_EQ(caller().connect(network->now(), test_call(0, 1, 500)).error(), Error::kTooManyConnections);
+}
+
+TEST_F(Connect, the_owner_of_a_connection_may_change) {
+  call();
+  settle();
+  const ConnectionId server_id = expect_event<ConnectRequest>(1).first.id;
+  ASSERT_TRUE(server().set_owner(server_id, 4711).ok());
+  ASSERT_TRUE(server().accept(network->now(), server_id, test_acceptance(33)).ok());
+  settle();
+  ASSERT_TRUE(caller().send_rtu(expect_event<ConnectReply>(0).first.id).ok());
+  settle();
+  EXPECT_EQ(expect_event<Established>(1).first.owner, 4711u);
+  EXPECT_EQ(server().set_owner({1}, 2).error(), Error::kUnknownConnection);
+}
+
+}  // namespace
+}  // namespace rrdma::cm

@@ -1,0 +1,54 @@
+// ConnectionTable: owns the connections of an Endpoint and finds them in O(1) by local communication ID
+// and by what the peer calls its end. The peer's keys hold its address, which it cannot choose freely;
+// their hash is seeded, so that nobody can aim at one bucket.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <unordered_map>
+
+#include "base/prng.h"
+#include "cm/connection.h"
+
+namespace rrdma::cm {
+
+enum class RemoteKind : std::uint8_t { kCommId, kQpn, kLookup };
+
+class ConnectionTable {
+ public:
+  explicit ConnectionTable(std::uint64_t hash_seed) : by_remote_(0, Hash{hash_seed}) {}
+
+  [[nodiscard]] std::size_t size() const { return by_id_.size(); }
+  [[nodiscard]] Connection* find(ConnectionId id) const;
+  [[nodiscard]] Connection* find_remote(RemoteKind kind, const wire::Gid& peer, std::uint32_t number) const;
+
+  // A new connection under an unused random ID.
+  Connection& create(Prng& prng);
+  // The same under an ID of the caller's. Nothing if it is in use.
+  Connection* create_with_id(ConnectionId id);
+  void destroy(Connection& connection);
+
+  // Files the connection under what its peer calls it. REQUIRES: nobody is filed there.
+  void file(RemoteKind kind, Connection& connection);
+  // Undoes file(), if it was done by this connection.
+  void unfile(RemoteKind kind, const Connection& connection);
+
+ private:
+  struct RemoteKey {
+    wire::Gid peer;
+    std::uint32_t number = 0;
+    RemoteKind kind{};
+    friend bool operator==(const RemoteKey&, const RemoteKey&) = default;
+  };
+  struct Hash {
+    std::uint64_t seed = 0;
+    std::size_t operator()(const RemoteKey& key) const;
+  };
+  static RemoteKey key_of(RemoteKind kind, const Connection& connection);
+
+  std::unordered_map<std::uint32_t, std::unique_ptr<Connection>> by_id_;
+  std::unordered_map<RemoteKey, Connection*, Hash> by_remote_;
+  std::uint64_t next_serial_ = 1;
+};
+
+}  // namespace rrdma::cm

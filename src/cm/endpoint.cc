@@ -1,0 +1,211 @@
+// Dispatch of MADs, the queues to the network and to the owners, and the small questions.
+#include "cm/endpoint.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/assert.h"
+#include "cm/private_octets.h"
+
+namespace rrdma::cm {
+
+Endpoint::Endpoint(const Settings& settings, Prng prng)
+    : settings_(settings), prng_(prng), table_(prng_.next()) {}
+
+Endpoint::~Endpoint() = default;
+
+void Endpoint::handle_mad(Instant now, const MadAddresses& addresses, Octets octets) {
+  const auto mad = wire::parse_cm_mad(octets);
+  if (!mad.ok()) {
+    ++counters_.malformed;
+    return;
+  }
+  ++counters_.received[mad->message.index()];
+  const Received in{.now = now, .addresses = addresses, .mad = *mad};
+  std::visit([&](const auto& message) { handle(in, message); }, mad->message);
+}
+
+std::optional<OutgoingMad> Endpoint::poll_mad() {
+  if (outgoing_.empty()) return std::nullopt;
+  OutgoingMad mad = outgoing_.front();
+  outgoing_.pop_front();
+  return mad;
+}
+
+std::optional<Event> Endpoint::poll_event() {
+  while (!events_.empty()) {
+    PendingEvent pending = std::move(events_.front());
+    events_.pop_front();
+    Connection* connection = table_.find(pending.event.id);
+    // Destroyed in the meantime: its owner does not want to hear of it any more.
+    if (connection == nullptr || connection->serial != pending.serial || !connection->owned) continue;
+    connection->announced = true;
+    pending.event.owner = connection->owner;
+    return std::move(pending.event);
+  }
+  return std::nullopt;
+}
+
+Result<void, Error> Endpoint::set_owner(ConnectionId id, OwnerToken owner) {
+  Connection* connection = owned(id);
+  if (connection == nullptr) return Failure{Error::kUnknownConnection};
+  connection->owner = owner;
+  return {};
+}
+
+std::optional<State> Endpoint::state_of(ConnectionId id) const {
+  const Connection* connection = owned(id);
+  if (connection == nullptr) return std::nullopt;
+  return connection->state;
+}
+
+Result<QpAttributes, Error> Endpoint::qp_attributes(ConnectionId id, QpStep step) const {
+  const Connection* connection = owned(id);
+  if (connection == nullptr) return Failure{Error::kUnknownConnection};
+  if (!attributes_known(connection->state, step)) return Failure{Error::kWrongState};
+  return attributes_of(*connection);
+}
+
+Result<EstablishedConnection, Error> Endpoint::snapshot(ConnectionId id) const {
+  const Connection* connection = owned(id);
+  if (connection == nullptr) return Failure{Error::kUnknownConnection};
+  if (connection->state != State::kEstablished) return Failure{Error::kWrongState};
+  return EstablishedConnection{.id = connection->id,
+                               .remote_id = connection->remote_id,
+                               .route = connection->route,
+                               .active = connection->active,
+                               .qp_type = connection->qp_type,
+                               .local_qpn = connection->local_qpn,
+                               .remote_qpn = connection->remote_qpn,
+                               .send_psn = connection->send_psn,
+                               .receive_psn = connection->receive_psn,
+                               .path_mtu = connection->path_mtu,
+                               .responder_resources = connection->responder_resources,
+                               .initiator_depth = connection->initiator_depth,
+                               .retry_count = connection->retry_count,
+                               .rnr_retry_count = connection->rnr_retry_count,
+                               .ack_timeout = connection->ack_timeout,
+                               .max_cm_retries = connection->max_cm_retries,
+                               .response_timeout = connection->response_timeout,
+                               .transaction_id = connection->transaction_id,
+                               .local_ca_guid = connection->local_ca_guid};
+}
+
+Result<void, Error> Endpoint::restore(const EstablishedConnection& from, OwnerToken owner) {
+  if (from.id.value == 0) return Failure{Error::kIdInUse};
+  if (!make_room()) return Failure{Error::kTooManyConnections};
+  const bool remote_taken =
+      table_.find_remote(RemoteKind::kCommId, from.route.remote, from.remote_id.value) != nullptr ||
+      table_.find_remote(RemoteKind::kQpn, from.route.remote, from.remote_qpn.value) != nullptr;
+  if (remote_taken) return Failure{Error::kIdInUse};
+  Connection* connection = table_.create_with_id(from.id);
+  if (connection == nullptr) return Failure{Error::kIdInUse};
+  connection->state = State::kEstablished;
+  connection->owner = owner;
+  connection->active = from.active;
+  connection->remote_id = from.remote_id;
+  connection->transaction_id = from.transaction_id;
+  connection->route = from.route;
+  connection->local_ca_guid = from.local_ca_guid;
+  connection->qp_type = from.qp_type;
+  connection->local_qpn = from.local_qpn;
+  connection->remote_qpn = from.remote_qpn;
+  connection->send_psn = from.send_psn;
+  connection->receive_psn = from.receive_psn;
+  connection->path_mtu = from.path_mtu;
+  connection->responder_resources = from.responder_resources;
+  connection->initiator_depth = from.initiator_depth;
+  connection->retry_count = from.retry_count;
+  connection->rnr_retry_count = from.rnr_retry_count;
+  connection->ack_timeout = from.ack_timeout;
+  connection->max_cm_retries = from.max_cm_retries;
+  connection->response_timeout = from.response_timeout;
+  table_.file(RemoteKind::kCommId, *connection);
+  table_.file(RemoteKind::kQpn, *connection);
+  return {};
+}
+
+Connection* Endpoint::owned(ConnectionId id) const {
+  Connection* connection = table_.find(id);
+  return connection != nullptr && connection->owned ? connection : nullptr;
+}
+
+bool Endpoint::is_foreign(const Received& in, wire::CommId local_id) {
+  const Connection* connection = table_.find(local_id);
+  if (connection == nullptr) return false;
+  if (connection->route.remote == in.addresses.remote && connection->route.local == in.addresses.local)
+    return false;
+  ++counters_.wrong_peer;
+  return true;
+}
+
+void Endpoint::count_duplicate(const Received& in) { ++counters_.duplicates[in.mad.message.index()]; }
+
+bool Endpoint::make_room() {
+  if (table_.size() < settings_.connections_max) return true;
+  if (tombstone_list_.empty()) return false;
+  ++counters_.tombstones_evicted;
+  erase(tombstone_list_.front());
+  return true;
+}
+
+void Endpoint::send(Connection& connection, std::uint64_t transaction_id, wire::CmMessage message,
+                    std::uint32_t modifier) {
+  connection.last_sent = wire::emit_cm_mad(
+      {.transaction_id = transaction_id, .attribute_modifier = modifier, .message = std::move(message)});
+  resend(connection);
+}
+
+void Endpoint::resend(const Connection& connection) {
+  RRDMA_ASSERT(connection.last_sent.has_value());
+  queue_mad(connection.route, *connection.last_sent);
+}
+
+void Endpoint::answer(const Received& in, wire::CmMessage message) {
+  queue_mad({.local = in.addresses.local, .remote = in.addresses.remote},
+            wire::emit_cm_mad({.transaction_id = in.mad.transaction_id, .message = std::move(message)}));
+}
+
+void Endpoint::queue_mad(const Route& route, const wire::MadBuffer& octets) {
+  if (outgoing_.size() >= settings_.outgoing_max) {
+    ++counters_.outgoing_lost;
+    return;
+  }
+  // The attribute ID names the message.
+  ++counters_.sent[index_of(static_cast<wire::CmAttribute>(octets[17]))];
+  outgoing_.push_back({.route = route, .octets = octets});
+}
+
+void Endpoint::tell(const Connection& connection, EventDetails details, const PrivateData& private_data) {
+  if (!connection.owned) return;
+  events_.push_back({.serial = connection.serial,
+                     .event = {.id = connection.id,
+                               .owner = connection.owner,
+                               .details = std::move(details),
+                               .private_data = private_data}});
+}
+
+std::uint64_t Endpoint::new_transaction_id(const Connection& connection) {
+  return std::uint64_t{++next_transaction_} << 32 | connection.id.value;
+}
+
+// IBTA 12.6.9: alternate paths are for fabrics that have them; every LAP is answered and refused.
+void Endpoint::handle(const Received& in, const wire::CmLap& lap) {
+  if (is_foreign(in, lap.remote_comm_id)) return;
+  const Connection* connection = table_.find(lap.remote_comm_id);
+  wire::CmApr apr{.local_comm_id = lap.remote_comm_id,
+                  .remote_comm_id = lap.local_comm_id,
+                  .status = wire::AlternatePathStatus::kNotSupported};
+  if (connection == nullptr || connection->state != State::kEstablished ||
+      connection->remote_id != lap.local_comm_id) {
+    apr.status = wire::AlternatePathStatus::kInvalidCommId;
+  } else if (connection->local_qpn != lap.remote_qpn) {
+    apr.status = wire::AlternatePathStatus::kInvalidQpn;
+  }
+  answer(in, apr);
+}
+
+// Nobody here sends a LAP.
+void Endpoint::handle(const Received&, const wire::CmApr&) { ++counters_.unmatched; }
+
+}  // namespace rrdma::cm

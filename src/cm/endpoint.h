@@ -1,0 +1,222 @@
+// Endpoint: the connection manager of one host, without I/O. It holds all connections and listeners behind
+// QP1; MADs and time come in through handle_*, MADs to send and events for the owners go out through
+// poll_*, and next_deadline() says when handle_timeouts() is due. The same calls with the same seed give
+// the same MADs and events.
+//
+//   active side     connect -> ConnectReply  -> send_rtu -> (established) -> disconnect -> Disconnected
+//   passive side    listen  -> ConnectRequest -> accept  -> Established   -> Disconnected -> disconnect
+//   lookup (UD)     look_up -> LookupReply;  listen -> LookupRequest -> reply_lookup
+//
+// A MAD touches a connection only if it comes from the connection's peer. Every ID that an owner was given
+// stays valid until destroy(), which also says goodbye to the peer. Not thread-safe.
+//
+// The parts: endpoint.cc (dispatch, queues, sending), endpoint_connect.cc (active side), endpoint_accept.cc
+// (listeners, passive side), endpoint_close.cc (REJ, DREQ, DREP, TIMEWAIT, destroy), endpoint_lookup.cc
+// (SIDR), endpoint_timers.cc.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+
+#include "base/instant.h"
+#include "base/octets.h"
+#include "base/prng.h"
+#include "base/result.h"
+#include "cm/connection.h"
+#include "cm/connection_table.h"
+#include "cm/counters.h"
+#include "cm/deadline_heap.h"
+#include "cm/event.h"
+#include "cm/listener_table.h"
+#include "cm/parameters.h"
+#include "cm/qp_attributes.h"
+#include "cm/settings.h"
+#include "wire/cm_mad.h"
+
+namespace rrdma::cm {
+
+// The addresses of a MAD's packet, seen from this host.
+struct MadAddresses {
+  wire::Gid local;
+  wire::Gid remote;
+};
+
+struct OutgoingMad {
+  Route route;
+  wire::MadBuffer octets{};
+};
+
+// What is needed to go on with an established connection in another Endpoint (a restarted daemon).
+struct EstablishedConnection {
+  ConnectionId id;
+  wire::CommId remote_id;
+  Route route;
+  bool active = false;
+  QpType qp_type = QpType::kReliable;
+  wire::Qpn local_qpn;
+  wire::Qpn remote_qpn;
+  wire::Psn send_psn;
+  wire::Psn receive_psn;
+  std::uint8_t path_mtu = 0;
+  std::uint8_t responder_resources = 0;
+  std::uint8_t initiator_depth = 0;
+  std::uint8_t retry_count = 0;
+  std::uint8_t rnr_retry_count = 0;
+  std::uint8_t ack_timeout = 0;
+  std::uint8_t max_cm_retries = 0;
+  Duration response_timeout;
+  std::uint64_t transaction_id = 0;
+  std::uint64_t local_ca_guid = 0;
+};
+
+class Endpoint {
+ public:
+  // `prng` must be seeded from the system's entropy outside of tests: communication IDs come from it.
+  Endpoint(const Settings& settings, Prng prng);
+  ~Endpoint();
+  Endpoint(const Endpoint&) = delete;
+  Endpoint& operator=(const Endpoint&) = delete;
+
+  // --- listeners
+  [[nodiscard]] Result<ListenerId, Error> listen(const ListenParameters& parameters);
+  // Requests that the owner has been told of stay its own; the others are rejected.
+  [[nodiscard]] Result<void, Error> stop_listening(Instant now, ListenerId id);
+
+  // --- connections
+  [[nodiscard]] Result<ConnectionId, Error> connect(Instant now, const ConnectParameters& parameters);
+  // Asks the peer for more time to answer its REQ or REP. Duplicates are met by an MRA also without this.
+  [[nodiscard]] Result<void, Error> send_mra(ConnectionId id, std::uint8_t service_timeout,
+                                             Octets private_data = {});
+  [[nodiscard]] Result<void, Error> accept(Instant now, ConnectionId id, const AcceptParameters& parameters);
+  [[nodiscard]] Result<void, Error> reject(Instant now, ConnectionId id, const RejectParameters& parameters);
+  [[nodiscard]] Result<void, Error> send_rtu(ConnectionId id, Octets private_data = {});
+  // The passive queue pair has received a packet: the connection stands, though no RTU came yet.
+  [[nodiscard]] Result<void, Error> notify_established(ConnectionId id);
+  // Sends a DREQ, or the DREP to the peer's DREQ.
+  [[nodiscard]] Result<void, Error> disconnect(Instant now, ConnectionId id, Octets private_data = {});
+  // Says what is left to say to the peer (REJ, DREQ, DREP) and gives the ID up. No more events come for it.
+  void destroy(Instant now, ConnectionId id);
+
+  // --- lookups of a UD service (SIDR)
+  [[nodiscard]] Result<ConnectionId, Error> look_up(Instant now, const LookupParameters& parameters);
+  [[nodiscard]] Result<void, Error> reply_lookup(Instant now, ConnectionId id,
+                                                 const LookupReplyParameters& parameters);
+
+  // --- what owners ask
+  [[nodiscard]] Result<void, Error> set_owner(ConnectionId id, OwnerToken owner);
+  [[nodiscard]] std::optional<State> state_of(ConnectionId id) const;
+  [[nodiscard]] Result<QpAttributes, Error> qp_attributes(ConnectionId id, QpStep step) const;
+  [[nodiscard]] Result<EstablishedConnection, Error> snapshot(ConnectionId id) const;
+  [[nodiscard]] Result<void, Error> restore(const EstablishedConnection& connection, OwnerToken owner);
+
+  // --- the network and the clock
+  void handle_mad(Instant now, const MadAddresses& addresses, Octets mad);
+  void handle_timeouts(Instant now);
+  [[nodiscard]] Instant next_deadline() const { return timers_.next_deadline(); }
+  [[nodiscard]] std::optional<OutgoingMad> poll_mad();
+  [[nodiscard]] std::optional<Event> poll_event();
+
+  [[nodiscard]] const Counters& counters() const { return counters_; }
+  // Tombstones (connections without an owner that wait for duplicates) are among the connections.
+  [[nodiscard]] std::size_t connections() const { return table_.size(); }
+  [[nodiscard]] std::size_t tombstones() const { return tombstone_count_; }
+  [[nodiscard]] std::size_t listeners() const { return listeners_.size(); }
+
+ private:
+  struct Received {
+    Instant now;
+    const MadAddresses& addresses;
+    const wire::CmMad& mad;
+  };
+  struct PendingEvent {
+    std::uint64_t serial = 0;
+    Event event;
+  };
+
+  Connection* owned(ConnectionId id) const;
+  // There is a connection of this ID, but the MAD does not come from its peer.
+  bool is_foreign(const Received& in, wire::CommId local_id);
+  void count_duplicate(const Received& in);
+  // Whether one more connection fits; the oldest tombstone may have to go.
+  bool make_room();
+
+  // Messages in.
+  void handle(const Received& in, const wire::CmReq& req);
+  void handle(const Received& in, const wire::CmMra& mra);
+  void handle(const Received& in, const wire::CmRej& rej);
+  void handle(const Received& in, const wire::CmRep& rep);
+  void handle(const Received& in, const wire::CmRtu& rtu);
+  void handle(const Received& in, const wire::CmDreq& dreq);
+  void handle(const Received& in, const wire::CmDrep& drep);
+  void handle(const Received& in, const wire::CmSidrReq& req);
+  void handle(const Received& in, const wire::CmSidrRep& rep);
+  void handle(const Received& in, const wire::CmLap& lap);
+  void handle(const Received& in, const wire::CmApr& apr);
+
+  // Passive side.
+  void handle_duplicate_req(const Received& in, Connection& connection);
+  std::optional<wire::RejectReason> judge_req(const Received& in, const wire::CmReq& req) const;
+  void refuse_req(const Received& in, const wire::CmReq& req, wire::RejectReason reason);
+  Connection& admit_req(const Received& in, const wire::CmReq& req, Listener& listener);
+  bool has_room(const Listener& listener) const;
+  void count_unanswered(Connection& connection, Listener& listener);
+  void count_half_open(Connection& connection);
+  void leave_listener(Connection& connection);
+  void become_established(Connection& connection, const PrivateData& private_data);
+
+  // Active side.
+  void take_rep(const Received& in, Connection& connection, const wire::CmRep& rep);
+  void refuse_stale_rep(const Received& in, Connection& connection, const wire::CmRep& rep);
+  void refuse_rep(const Received& in, const wire::CmRep& rep, wire::RejectReason reason);
+  void repeat_rtu(Connection& connection);
+
+  // Closing.
+  Connection* rejected_connection(const Received& in, const wire::CmRej& rej);
+  void send_rej(Connection& connection, const RejectParameters& parameters);
+  void send_dreq(Instant now, Connection& connection, Octets private_data);
+  void send_drep(Instant now, Connection& connection, Octets private_data);
+  void answer_dreq(const Received& in, const wire::CmDreq& dreq);
+  void disconnect_stale(Instant now, Connection& connection);
+  void become_rejected(Instant now, Connection& connection);
+  void enter_timewait(Instant now, Connection& connection);
+  void become_idle(Connection& connection);
+  void destroy(Instant now, Connection& connection);
+  void send_timeout_rej(Connection& connection);
+  void bury(Connection& connection);
+  void erase(Connection& connection);
+
+  // Lookups.
+  void refuse_lookup(const Received& in, const wire::CmSidrReq& req, wire::SidrStatus status);
+  void send_sidr_rep(Instant now, Connection& connection, const LookupReplyParameters& parameters);
+
+  // Timers.
+  void await_answer(Instant now, Connection& connection, Duration nominal, Duration first);
+  void handle_timeout(Instant now, Connection& connection);
+  void give_up(Instant now, Connection& connection);
+  void send_again(Instant now, Connection& connection);
+
+  // Queues.
+  void send(Connection& connection, std::uint64_t transaction_id, wire::CmMessage message,
+            std::uint32_t modifier = 0);
+  void send_mra_now(Connection& connection, std::uint8_t service_timeout, Octets private_data);
+  void resend(const Connection& connection);
+  void answer(const Received& in, wire::CmMessage message);
+  void queue_mad(const Route& route, const wire::MadBuffer& octets);
+  void tell(const Connection& connection, EventDetails details, const PrivateData& private_data = {});
+  std::uint64_t new_transaction_id(const Connection& connection);
+
+  Settings settings_;
+  Prng prng_;
+  ConnectionTable table_;
+  ListenerTable listeners_;
+  DeadlineHeap<Connection> timers_;
+  IntrusiveList<Connection, &Connection::tombstone_hook> tombstone_list_;
+  std::size_t tombstone_count_ = 0;
+  std::deque<OutgoingMad> outgoing_;
+  std::deque<PendingEvent> events_;
+  Counters counters_;
+  std::uint32_t next_transaction_ = 0;
+};
+
+}  // namespace rrdma::cm

@@ -1,0 +1,309 @@
+// How connections end: REJ, DREQ, DREP, TIMEWAIT, and owners that let go.
+#include <algorithm>
+
+#include "base/assert.h"
+#include "cm/endpoint.h"
+#include "cm/private_octets.h"
+
+namespace rrdma::cm {
+
+using wire::CmMessageKind;
+
+Result<void, Error> Endpoint::reject(Instant now, ConnectionId id, const RejectParameters& parameters) {
+  Connection* connection = owned(id);
+  if (connection == nullptr) return Failure{Error::kUnknownConnection};
+  if (parameters.private_data.size() > wire::kRejPrivateOctets) return Failure{Error::kPrivateDataTooLong};
+  if (parameters.info.size() > wire::kAdditionalInfoOctets) return Failure{Error::kInfoTooLong};
+  switch (connection->state) {
+    case State::kReqSent:
+    case State::kMraReqReceived:
+      send_rej(*connection, parameters);
+      become_idle(*connection);
+      return {};
+    case State::kReqReceived:
+    case State::kMraReqSent:
+    case State::kRepSent:
+    case State::kMraRepReceived:
+    case State::kRepReceived:
+    case State::kMraRepSent:
+      send_rej(*connection, parameters);
+      become_rejected(now, *connection);
+      return {};
+    default: return Failure{Error::kWrongState};
+  }
+}
+
+void Endpoint::send_rej(Connection& connection, const RejectParameters& parameters) {
+  wire::CmRej rej{.local_comm_id = connection.id,
+                  .remote_comm_id = connection.remote_id,
+                  .kind = CmMessageKind::kOther,
+                  .info_length = static_cast<std::uint8_t>(parameters.info.size()),
+                  .reason = parameters.reason};
+  switch (connection.state) {
+    case State::kReqReceived:
+      // The peer has never heard our ID.
+      rej.local_comm_id = {};
+      rej.kind = CmMessageKind::kReq;
+      break;
+    case State::kMraReqSent: rej.kind = CmMessageKind::kReq; break;
+    case State::kRepReceived:
+    case State::kMraRepSent: rej.kind = CmMessageKind::kRep; break;
+    default: break;
+  }
+  place_octets(parameters.info, rej.info);
+  place_octets(parameters.private_data, rej.private_data);
+  send(connection, connection.transaction_id, rej);
+}
+
+// A REJ for want of an answer may come from a peer that knows no ID of ours: it names its own.
+Connection* Endpoint::rejected_connection(const Received& in, const wire::CmRej& rej) {
+  if (rej.reason == wire::RejectReason::kTimeout && rej.local_comm_id.value != 0) {
+    Connection* connection =
+        table_.find_remote(RemoteKind::kCommId, in.addresses.remote, rej.local_comm_id.value);
+    if (connection != nullptr) return is_foreign(in, connection->id) ? nullptr : connection;
+  }
+  if (is_foreign(in, rej.remote_comm_id)) return nullptr;
+  Connection* connection = table_.find(rej.remote_comm_id);
+  if (connection == nullptr) return nullptr;
+  if (connection->state == State::kReqSent || connection->state == State::kMraReqReceived) return connection;
+  return connection->remote_id == rej.local_comm_id ? connection : nullptr;
+}
+
+void Endpoint::handle(const Received& in, const wire::CmRej& rej) {
+  Connection* connection = rejected_connection(in, rej);
+  if (connection == nullptr) {
+    ++counters_.unmatched;
+    return;
+  }
+  const auto tell_rejected = [&] {
+    tell(*connection,
+         Rejected{.reason = rej.reason,
+                  .was_established = connection->state == State::kEstablished,
+                  .info = rej.info,
+                  .info_length = rej.info_length},
+         PrivateData(rej.private_data));
+  };
+  switch (connection->state) {
+    case State::kReqSent:
+    case State::kMraReqReceived:
+    case State::kReqReceived:
+    case State::kMraReqSent:
+    case State::kRepSent:
+    case State::kMraRepReceived:
+      tell_rejected();
+      // The peer still holds something of an earlier connection: wait until that has died out.
+      if (rej.reason == wire::RejectReason::kStaleConnection) {
+        enter_timewait(in.now, *connection);
+      } else {
+        become_idle(*connection);
+      }
+      break;
+    case State::kRepReceived:
+    case State::kMraRepSent:
+    case State::kEstablished:
+      tell_rejected();
+      enter_timewait(in.now, *connection);
+      break;
+    case State::kDreqSent:
+      tell(*connection, Disconnected{DisconnectCause::kPeerAnswered});
+      enter_timewait(in.now, *connection);
+      break;
+    default: count_duplicate(in); break;
+  }
+}
+
+Result<void, Error> Endpoint::disconnect(Instant now, ConnectionId id, Octets private_data) {
+  Connection* connection = owned(id);
+  if (connection == nullptr) return Failure{Error::kUnknownConnection};
+  switch (connection->state) {
+    case State::kEstablished:
+      if (private_data.size() > wire::kDreqPrivateOctets) return Failure{Error::kPrivateDataTooLong};
+      send_dreq(now, *connection, private_data);
+      return {};
+    case State::kDreqReceived:
+      if (private_data.size() > wire::kDrepPrivateOctets) return Failure{Error::kPrivateDataTooLong};
+      send_drep(now, *connection, private_data);
+      return {};
+    default: return Failure{Error::kWrongState};
+  }
+}
+
+void Endpoint::send_dreq(Instant now, Connection& connection, Octets private_data) {
+  wire::CmDreq dreq{.local_comm_id = connection.id,
+                    .remote_comm_id = connection.remote_id,
+                    .remote_qpn = connection.remote_qpn};
+  place_octets(private_data, dreq.private_data);
+  connection.state = State::kDreqSent;
+  send(connection, new_transaction_id(connection), dreq);
+  await_answer(now, connection, connection.response_timeout, settings_.first_retry);
+}
+
+void Endpoint::send_drep(Instant now, Connection& connection, Octets private_data) {
+  wire::CmDrep drep{.local_comm_id = connection.id, .remote_comm_id = connection.remote_id};
+  place_octets(private_data, drep.private_data);
+  send(connection, connection.transaction_id, drep);
+  enter_timewait(now, connection);
+}
+
+void Endpoint::handle(const Received& in, const wire::CmDreq& dreq) {
+  if (is_foreign(in, dreq.remote_comm_id)) return;
+  Connection* connection = table_.find(dreq.remote_comm_id);
+  if (connection == nullptr || connection->remote_id != dreq.local_comm_id) {
+    // Long forgotten here: the answer is yes all the same, or the peer would ask for a minute.
+    count_duplicate(in);
+    answer_dreq(in, dreq);
+    return;
+  }
+  switch (connection->state) {
+    case State::kRepSent:
+    case State::kMraRepReceived:
+    case State::kEstablished:
+    case State::kDreqSent: break;
+    case State::kTimeWait:
+    case State::kRejected:
+    case State::kIdle:
+      count_duplicate(in);
+      answer_dreq(in, dreq);
+      return;
+    default: count_duplicate(in); return;
+  }
+  if (connection->local_qpn != dreq.remote_qpn) {
+    ++counters_.unmatched;
+    return;
+  }
+  const bool asked_too = connection->state == State::kDreqSent;
+  timers_.cancel(*connection);
+  leave_listener(*connection);
+  connection->transaction_id = in.mad.transaction_id;
+  connection->state = State::kDreqReceived;
+  tell(*connection, Disconnected{asked_too ? DisconnectCause::kPeerAnswered : DisconnectCause::kPeerAsked},
+       PrivateData(dreq.private_data));
+  // Who has asked for the same, or has no owner to ask, needs no leave.
+  if (asked_too || !connection->owned) send_drep(in.now, *connection, {});
+}
+
+void Endpoint::answer_dreq(const Received& in, const wire::CmDreq& dreq) {
+  answer(in, wire::CmDrep{.local_comm_id = dreq.remote_comm_id, .remote_comm_id = dreq.local_comm_id});
+}
+
+void Endpoint::handle(const Received& in, const wire::CmDrep& drep) {
+  if (is_foreign(in, drep.remote_comm_id)) return;
+  Connection* connection = table_.find(drep.remote_comm_id);
+  if (connection == nullptr || connection->remote_id != drep.local_comm_id) {
+    ++counters_.unmatched;
+    return;
+  }
+  if (connection->state != State::kDreqSent) {
+    count_duplicate(in);
+    return;
+  }
+  tell(*connection, Disconnected{DisconnectCause::kPeerAnswered}, PrivateData(drep.private_data));
+  enter_timewait(in.now, *connection);
+}
+
+// IBTA 12.9.8.3.1: a new connection of its queue pair shows that the old one is dead at the other end.
+void Endpoint::disconnect_stale(Instant now, Connection& connection) {
+  if (connection.state == State::kEstablished) send_dreq(now, connection, {});
+}
+
+void Endpoint::become_rejected(Instant now, Connection& connection) {
+  // Behind an MRA the peer repeats its message only when the service timeout is over.
+  const bool promised = connection.state == State::kMraReqSent || connection.state == State::kMraRepSent;
+  const Duration linger = promised ? settings_.linger + time_of_code(settings_.mra_code) : settings_.linger;
+  connection.state = State::kRejected;
+  leave_listener(connection);
+  table_.unfile(RemoteKind::kQpn, connection);
+  timers_.set(connection, now + linger);
+  if (!connection.owned) bury(connection);
+}
+
+// The communication ID stays known, so that nothing old is taken for new; the queue pairs are free.
+void Endpoint::enter_timewait(Instant now, Connection& connection) {
+  connection.state = State::kTimeWait;
+  leave_listener(connection);
+  table_.unfile(RemoteKind::kQpn, connection);
+  timers_.set(connection, now + time_of_code(std::min(connection.ack_timeout, settings_.timewait_code_max)));
+  if (!connection.owned) bury(connection);
+}
+
+void Endpoint::become_idle(Connection& connection) {
+  connection.state = State::kIdle;
+  timers_.cancel(connection);
+  leave_listener(connection);
+  for (const auto kind : {RemoteKind::kCommId, RemoteKind::kQpn, RemoteKind::kLookup}) {
+    table_.unfile(kind, connection);
+  }
+  if (!connection.owned) erase(connection);
+}
+
+void Endpoint::destroy(Instant now, ConnectionId id) {
+  if (Connection* connection = owned(id)) destroy(now, *connection);
+}
+
+void Endpoint::destroy(Instant now, Connection& connection) {
+  connection.owned = false;
+  switch (connection.state) {
+    case State::kReqSent:
+    case State::kMraReqReceived:
+      send_timeout_rej(connection);
+      become_idle(connection);
+      break;
+    case State::kReqReceived:
+    case State::kMraReqSent:
+    case State::kRepSent:
+    case State::kMraRepReceived:
+    case State::kRepReceived:
+    case State::kMraRepSent:
+      send_rej(connection, {});
+      become_rejected(now, connection);
+      break;
+    case State::kEstablished:
+      if (connection.qp_type == QpType::kXrcTarget) {
+        // The queue pair is shared, and outlives who accepted the connection.
+        become_idle(connection);
+      } else {
+        send_dreq(now, connection, {});
+      }
+      break;
+    case State::kDreqReceived: send_drep(now, connection, {}); break;
+    case State::kSidrReqReceived:
+      send_sidr_rep(now, connection, {.status = wire::SidrStatus::kRejected});
+      break;
+    case State::kDreqSent: break;
+    case State::kTimeWait:
+    case State::kRejected:
+    case State::kSidrReplied: bury(connection); break;
+    case State::kSidrReqSent:
+    case State::kIdle: become_idle(connection); break;
+  }
+}
+
+// The adapter's GUID lets the peer find the connection though it may know no ID of ours. IBTA table 108.
+void Endpoint::send_timeout_rej(Connection& connection) {
+  std::array<std::uint8_t, 8> guid{};
+  store_be64(guid.data(), connection.local_ca_guid);
+  send_rej(connection, {.reason = wire::RejectReason::kTimeout, .info = guid});
+}
+
+void Endpoint::bury(Connection& connection) {
+  RRDMA_ASSERT(!connection.owned);
+  if (connection.tombstone_hook.linked()) return;
+  if (tombstone_count_ >= settings_.tombstones_max && !tombstone_list_.empty()) {
+    ++counters_.tombstones_evicted;
+    erase(tombstone_list_.front());
+  }
+  tombstone_list_.push_back(connection);
+  ++tombstone_count_;
+}
+
+void Endpoint::erase(Connection& connection) {
+  timers_.cancel(connection);
+  leave_listener(connection);
+  if (connection.tombstone_hook.linked()) {
+    connection.tombstone_hook.unlink();
+    --tombstone_count_;
+  }
+  table_.destroy(connection);
+}
+
+}  // namespace rrdma::cm

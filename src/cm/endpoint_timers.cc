@@ -1,0 +1,85 @@
+// Timers: an unanswered message is sent again until the peer has had all the time that it was promised;
+// TIMEWAIT and kept answers end by themselves. A connection has at most one timer.
+#include <algorithm>
+
+#include "base/assert.h"
+#include "cm/endpoint.h"
+
+namespace rrdma::cm {
+
+// The peer gets max_cm_retries + 1 times `nominal`. Within that, the pauses between two sends begin with
+// `first` and double; with `first` zero every pause is `nominal`.
+void Endpoint::await_answer(Instant now, Connection& connection, Duration nominal, Duration first) {
+  const bool early = first.ns != 0;
+  connection.retry_interval_max = early ? std::min(nominal, settings_.retry_interval_max) : nominal;
+  connection.retry_interval = early ? std::min(first, connection.retry_interval_max) : nominal;
+  connection.give_up_at = now + nominal * (connection.max_cm_retries + 1);
+  timers_.set(connection, std::min(now + connection.retry_interval, connection.give_up_at));
+}
+
+void Endpoint::handle_timeouts(Instant now) {
+  // Sends that find no room would be lost; what is due waits until the queue has been polled.
+  while (timers_.next_deadline() <= now && outgoing_.size() < settings_.outgoing_max) {
+    handle_timeout(now, timers_.front());
+  }
+}
+
+void Endpoint::handle_timeout(Instant now, Connection& connection) {
+  switch (connection.state) {
+    case State::kReqSent:
+    case State::kMraReqReceived:
+    case State::kRepSent:
+    case State::kMraRepReceived:
+    case State::kDreqSent:
+    case State::kSidrReqSent:
+      if (now < connection.give_up_at) {
+        send_again(now, connection);
+      } else {
+        give_up(now, connection);
+      }
+      break;
+    case State::kTimeWait:
+      tell(connection, TimeWaitExit{});
+      become_idle(connection);
+      break;
+    case State::kRejected:
+    case State::kSidrReplied: become_idle(connection); break;
+    default: RRDMA_ASSERT(connection.timer.place == TimerSlot::kUnset);
+  }
+}
+
+void Endpoint::send_again(Instant now, Connection& connection) {
+  resend(connection);
+  ++counters_.retries[index_of(static_cast<wire::CmAttribute>((*connection.last_sent)[17]))];
+  connection.retry_interval = std::min(connection.retry_interval * 2, connection.retry_interval_max);
+  timers_.set(connection, std::min(now + connection.retry_interval, connection.give_up_at));
+}
+
+void Endpoint::give_up(Instant now, Connection& connection) {
+  switch (connection.state) {
+    case State::kReqSent:
+    case State::kMraReqReceived:
+      // The peer may hold a half of what we no longer want. IBTA 12.9.7.
+      send_timeout_rej(connection);
+      tell(connection, Unreachable{wire::CmAttribute::kReq});
+      become_idle(connection);
+      break;
+    case State::kRepSent:
+    case State::kMraRepReceived:
+      send_timeout_rej(connection);
+      tell(connection, Unreachable{wire::CmAttribute::kRep});
+      become_rejected(now, connection);
+      break;
+    case State::kDreqSent:
+      tell(connection, Disconnected{DisconnectCause::kNoAnswer});
+      enter_timewait(now, connection);
+      break;
+    case State::kSidrReqSent:
+      tell(connection, Unreachable{wire::CmAttribute::kSidrReq});
+      become_idle(connection);
+      break;
+    default: RRDMA_ASSERT(connection.give_up_at == kNever);
+  }
+}
+
+}  // namespace rrdma::cm

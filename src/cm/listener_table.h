@@ -1,0 +1,48 @@
+// ListenerTable: who listens on which service ID, and for which of the host's addresses. A listener also
+// counts what callers cost it: requests that its owner has not answered, and connections that it accepted
+// but whose RTU has not come.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "base/intrusive_list.h"
+#include "base/result.h"
+#include "cm/connection.h"
+#include "cm/parameters.h"
+#include "cm/settings.h"
+
+namespace rrdma::cm {
+
+struct Listener {
+  ListenerId id;
+  ListenParameters parameters;
+  std::size_t unanswered = 0;
+  std::size_t half_open = 0;
+  IntrusiveList<Connection, &Connection::listener_hook> unanswered_list;
+  IntrusiveList<Connection, &Connection::listener_hook> half_open_list;
+};
+
+class ListenerTable {
+ public:
+  // Refuses a second listener for the same service and the same addresses.
+  Result<ListenerId, Error> create(const ListenParameters& parameters, std::size_t listeners_max);
+  [[nodiscard]] Listener* find(ListenerId id) const;
+  // REQUIRES: both lists of the listener are empty.
+  void destroy(Listener& listener);
+
+  // The most specific listener for a call to this service; without an IP-CM header only those that take
+  // everything.
+  [[nodiscard]] Listener* match(std::uint64_t service_id, const std::optional<wire::IpCmHeader>& ip) const;
+  [[nodiscard]] std::size_t size() const { return by_id_.size(); }
+
+ private:
+  std::unordered_map<std::uint32_t, std::unique_ptr<Listener>> by_id_;
+  std::unordered_map<std::uint64_t, std::vector<Listener*>> by_service_;
+  std::uint32_t next_id_ = 1;
+};
+
+}  // namespace rrdma::cm
