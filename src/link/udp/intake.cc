@@ -1,0 +1,236 @@
+#include "link/udp/intake.h"
+
+#include <netinet/udp.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "base/raw_syscall.h"
+#include "wire/grh.h"
+#include "wire/ipv4.h"
+#include "wire/ipv6.h"
+
+namespace rrdma::link {
+namespace {
+
+union AnyAddress {
+  sockaddr_in v4;
+  sockaddr_in6 v6;
+};
+
+wire::Gid gid_of_v4(const in_addr& address) {
+  wire::Ipv4Address octets;
+  std::memcpy(octets.octets.data(), &address, 4);
+  return wire::gid_of(octets);
+}
+wire::Gid gid_of_v6(const in6_addr& address) {
+  wire::Gid gid;
+  std::memcpy(gid.octets.data(), &address, 16);
+  return gid;
+}
+
+template <typename T>
+T value_of(const cmsghdr* control) {
+  T value;
+  std::memcpy(&value, CMSG_DATA(control), sizeof value);
+  return value;
+}
+
+}  // namespace
+
+Intake::Intake(UdpCounters& counters) : counters_(counters), buffer_(new std::uint8_t[kDatagramOctetsMax]) {}
+
+void Intake::add_socket(OwnedFd socket) {
+  descriptors_.push_back(socket.get());
+  sockets_.push_back({.fd = std::move(socket)});
+}
+
+std::size_t Intake::poll(Receiver& receiver, Instant now, std::size_t burst_max) {
+  std::size_t total = 0;
+  for (std::size_t i = 0; i < sockets_.size() && total < burst_max; ++i) {
+    Socket& socket = sockets_[i];
+    const bool warm = i == latest_ || now - socket.last_arrival < kWarm;
+    if (!warm && now - socket.last_look < kColdLook) continue;
+    socket.last_look = now;
+    const std::size_t count = drain(socket, receiver, burst_max - total);
+    socket.busy = count != 0;
+    if (count == 0) continue;
+    latest_ = i;
+    socket.last_arrival = now;
+    total += count;
+  }
+  return total;
+}
+
+std::size_t Intake::drain(Socket& socket, Receiver& receiver, std::size_t burst_max) {
+  std::size_t count = 0;
+  while (count < burst_max) {
+    AnyAddress from;
+    alignas(cmsghdr) std::uint8_t control[kControlOctets];
+    iovec piece{buffer_.get(), kDatagramOctetsMax};
+    msghdr message{};
+    message.msg_name = &from;
+    message.msg_namelen = sizeof from;
+    message.msg_iov = &piece;
+    message.msg_iovlen = 1;
+    message.msg_control = control;
+    message.msg_controllen = sizeof control;
+    ++counters_.receive_calls;
+    const ssize_t octets = raw::recvmsg(socket.fd.get(), &message, MSG_DONTWAIT);
+    if (octets < 0) {
+      if (errno == EINTR) continue;
+      if (errno != EAGAIN) ++counters_.receive_errors;
+      break;
+    }
+    ++count;
+    accept_datagram(message, Octets(buffer_.get(), static_cast<std::size_t>(octets)), receiver);
+    // After a silence, what comes is most often the only one: asking again would cost a system call.
+    if (!socket.busy) break;
+  }
+  return count;
+}
+
+bool Intake::read_envelope(const msghdr& message, Envelope& envelope) const {
+  const auto& from = *static_cast<const AnyAddress*>(message.msg_name);
+  if (message.msg_namelen < sizeof from.v4) return false;
+  bool has_destination = false;
+  if (from.v4.sin_family == AF_INET) {
+    envelope.source = gid_of_v4(from.v4.sin_addr);
+    envelope.source_port = ntohs(from.v4.sin_port);
+  } else {
+    envelope.source = gid_of_v6(from.v6.sin6_addr);
+    envelope.source_port = ntohs(from.v6.sin6_port);
+  }
+  auto* head = const_cast<msghdr*>(&message);
+  for (cmsghdr* control = CMSG_FIRSTHDR(head); control != nullptr; control = CMSG_NXTHDR(head, control)) {
+    if (control->cmsg_level == IPPROTO_UDP && control->cmsg_type == UDP_GRO) {
+      const int octets = value_of<int>(control);
+      if (octets > 0) envelope.segment_octets = static_cast<std::size_t>(octets);
+    } else if (control->cmsg_level == IPPROTO_IP && control->cmsg_type == IP_PKTINFO) {
+      envelope.destination = gid_of_v4(value_of<in_pktinfo>(control).ipi_addr);
+      has_destination = true;
+    } else if (control->cmsg_level == IPPROTO_IP && control->cmsg_type == IP_TOS) {
+      envelope.traffic_class = value_of<std::uint8_t>(control);
+    } else if (control->cmsg_level == IPPROTO_IP && control->cmsg_type == IP_TTL) {
+      envelope.hop_limit = static_cast<std::uint8_t>(value_of<int>(control));
+    } else if (control->cmsg_level == IPPROTO_IPV6 && control->cmsg_type == IPV6_PKTINFO) {
+      envelope.destination = gid_of_v6(value_of<in6_pktinfo>(control).ipi6_addr);
+      has_destination = true;
+    } else if (control->cmsg_level == IPPROTO_IPV6 && control->cmsg_type == IPV6_TCLASS) {
+      envelope.traffic_class = static_cast<std::uint8_t>(value_of<int>(control));
+    } else if (control->cmsg_level == IPPROTO_IPV6 && control->cmsg_type == IPV6_HOPLIMIT) {
+      envelope.hop_limit = static_cast<std::uint8_t>(value_of<int>(control));
+    }
+  }
+  return has_destination && envelope.source.is_ipv4() == envelope.destination.is_ipv4();
+}
+
+void Intake::accept_datagram(const msghdr& message, Octets datagram, Receiver& receiver) {
+  ++counters_.receives;
+  if ((message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) {
+    ++counters_.refused_truncated;
+    return;
+  }
+  Envelope envelope;
+  if (!read_envelope(message, envelope)) {
+    ++counters_.refused_origin;
+    return;
+  }
+  Flow& flow = flows_.find({envelope.source, envelope.destination, envelope.source_port});
+  if (envelope.segment_octets == 0 || envelope.segment_octets >= datagram.size()) {
+    accept_packet(datagram, envelope, flow, receiver);
+    return;
+  }
+  ++counters_.trains_received;
+  while (!datagram.empty()) {
+    const std::size_t octets = std::min(envelope.segment_octets, datagram.size());
+    accept_packet(datagram.first(octets), envelope, flow, receiver);
+    datagram = datagram.subspan(octets);
+  }
+}
+
+void Intake::accept_packet(Octets octets, const Envelope& envelope, Flow& flow, Receiver& receiver) {
+  if (octets.size() < wire::kBthOctets + wire::kIcrcOctets) {
+    ++counters_.refused_short;
+    return;
+  }
+  std::uint16_t identification = 0;
+  if (!check_icrc(octets, flow, identification)) return;
+  wire::TransportPacket packet;
+  const auto error = wire::parse_transport(octets.first(octets.size() - wire::kIcrcOctets), packet);
+  if (error != wire::TransportError::kNone) {
+    count_refused(error);
+    return;
+  }
+  ++counters_.packets_received;
+  counters_.octets_received += octets.size();
+  objects::PacketOrigin origin;
+  origin.source = envelope.source;
+  origin.destination = envelope.destination;
+  origin.source_port = envelope.source_port;
+  origin.traffic_class = envelope.traffic_class;
+  origin.ecn_marked = (envelope.traffic_class & 3) == 3;
+  if (packet.headers.bth.opcode.transport() == wire::Transport::kUnreliableDatagram) {
+    origin.grh = make_grh(envelope, octets.size(), identification);
+  }
+  receiver.on_packet(packet, origin);
+}
+
+bool Intake::check_icrc(Octets octets, Flow& flow, std::uint16_t& identification) {
+  if (flow.seed().network() == wire::Network::kIpv6) {
+    if (wire::icrc_matches(flow.seed(), octets)) return true;
+    ++counters_.refused_icrc;
+    return false;
+  }
+  const wire::SolvedIcrc solved = solver_.check(flow.seed(), octets, flow.expected_identification());
+  if (solved.verdict == wire::IcrcVerdict::kWrong) {
+    ++counters_.refused_icrc;
+    return false;
+  }
+  if (!flow.believes(solved.identification)) {
+    ++counters_.refused_identification;
+    return false;
+  }
+  if (solved.verdict == wire::IcrcVerdict::kSolved) ++counters_.icrc_solved;
+  identification = solved.identification;
+  return true;
+}
+
+void Intake::count_refused(wire::TransportError error) {
+  switch (error) {
+    case wire::TransportError::kNone: return;
+    case wire::TransportError::kTooShort: ++counters_.refused_short; return;
+    case wire::TransportError::kUnknownOpcode: ++counters_.refused_opcode; return;
+    case wire::TransportError::kUnknownVersion: ++counters_.refused_version; return;
+    case wire::TransportError::kPadBeyondPayload:
+    case wire::TransportError::kNotPadded: ++counters_.refused_pad; return;
+    case wire::TransportError::kPayloadLength: ++counters_.refused_payload_length; return;
+  }
+}
+
+// The socket gives the payload only: the IP header is made again from what is known about it.
+const std::uint8_t* Intake::make_grh(const Envelope& envelope, std::size_t octets, std::uint16_t identification) {
+  const std::size_t udp_octets = wire::kUdpOctets + octets;
+  if (envelope.source.is_ipv4()) {
+    wire::Ipv4Header ip;
+    ip.tos = envelope.traffic_class;
+    ip.total_length = static_cast<std::uint16_t>(wire::kIpv4Octets + udp_octets);
+    ip.identification = identification;
+    ip.ttl = envelope.hop_limit;
+    ip.source = {envelope.source.ipv4()};
+    ip.destination = {envelope.destination.ipv4()};
+    wire::emit_grh_area(ip, grh_);
+  } else {
+    wire::Ipv6Header ip;
+    ip.traffic_class = envelope.traffic_class;
+    ip.payload_length = static_cast<std::uint16_t>(udp_octets);
+    ip.hop_limit = envelope.hop_limit;
+    ip.source = {envelope.source.octets};
+    ip.destination = {envelope.destination.octets};
+    wire::emit_ipv6(ip, grh_);
+  }
+  return grh_.data();
+}
+
+}  // namespace rrdma::link

@@ -1,0 +1,78 @@
+// Intake: datagrams in, packets out. Receives from the slot sockets, cuts what the kernel put together
+// (UDP_GRO) into packets again, checks each ICRC, parses, and hands over. Buffers are taken once.
+//
+// An empty receive costs nearly as much as a full one, and a process has a socket for each family. The
+// socket that brought something last is looked at by every poll, and so is any that did within kWarm;
+// the others once in kColdLook.
+#pragma once
+
+#include <netinet/in.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/instant.h"
+#include "base/owned_fd.h"
+#include "link/link.h"
+#include "link/udp/flow_cache.h"
+#include "link/udp/udp_counters.h"
+#include "wire/identification_solver.h"
+
+namespace rrdma::link {
+
+class Intake {
+ public:
+  explicit Intake(UdpCounters& counters);
+
+  // Receives from this socket from now on. REQUIRES: a bound UDP socket that reports destination address,
+  // traffic class and segment size.
+  void add_socket(OwnedFd socket);
+  [[nodiscard]] std::span<const int> descriptors() const { return descriptors_; }
+
+  // See Link::poll().
+  std::size_t poll(Receiver& receiver, Instant now, std::size_t burst_max);
+
+ private:
+  static constexpr std::size_t kDatagramOctetsMax = 65536;
+  static constexpr Duration kColdLook = microseconds(4);
+  static constexpr Duration kWarm = microseconds(100);
+  static constexpr std::size_t kControlOctets = 256;
+
+  struct Socket {
+    OwnedFd fd;
+    Instant last_look{};
+    Instant last_arrival{};
+    bool busy = false;  // the last look found something
+  };
+  // What the kernel says about a datagram.
+  struct Envelope {
+    wire::Gid source;
+    wire::Gid destination;
+    std::uint16_t source_port = 0;
+    std::uint8_t traffic_class = 0;
+    std::uint8_t hop_limit = 64;
+    std::size_t segment_octets = 0;  // 0: one packet
+  };
+
+  [[nodiscard]] std::size_t drain(Socket& socket, Receiver& receiver, std::size_t burst_max);
+  [[nodiscard]] bool read_envelope(const msghdr& message, Envelope& envelope) const;
+  void accept_datagram(const msghdr& message, Octets datagram, Receiver& receiver);
+  void accept_packet(Octets octets, const Envelope& envelope, Flow& flow, Receiver& receiver);
+  [[nodiscard]] bool check_icrc(Octets octets, Flow& flow, std::uint16_t& identification);
+  void count_refused(wire::TransportError error);
+  [[nodiscard]] const std::uint8_t* make_grh(const Envelope& envelope, std::size_t octets, std::uint16_t identification);
+
+  UdpCounters& counters_;
+  std::vector<Socket> sockets_;
+  std::vector<int> descriptors_;
+  std::size_t latest_ = 0;  // the socket that brought something last
+  FlowCache flows_;
+  wire::IdentificationSolver solver_;
+  std::unique_ptr<std::uint8_t[]> buffer_;
+  std::array<std::uint8_t, 40> grh_{};
+};
+
+}  // namespace rrdma::link

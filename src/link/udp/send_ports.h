@@ -1,0 +1,44 @@
+// SendPorts: the sockets that a process sends from, for one family. Slot sockets only receive: what they
+// sent would carry source port 4791, and no entropy for switches.
+//
+// A port is two sockets with one number. The plain one sends checksum 0 and, on IPv4, identification 0
+// with DF. The kernel refuses segmented sends without a checksum, so those go by its twin, and their
+// packets are numbered 0, 1, 2, … (docs: WIRE, "Measured"). A port belongs to nobody else: it is bound
+// alone before the twin joins it, and closed to others again. Nothing is ever received on it; a filter
+// drops what a stranger sends there.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/owned_fd.h"
+#include "base/result.h"
+#include "link/udp/udp_config.h"
+
+namespace rrdma::link {
+
+struct SendPort {
+  std::uint16_t number = 0;
+  OwnedFd plain;
+  OwnedFd segmenting;  // invalid when the configuration wants none
+};
+
+class SendPorts {
+ public:
+  SendPorts() = default;
+
+  // `family` is AF_INET or AF_INET6. `seed` says where to look first.
+  [[nodiscard]] static Result<SendPorts, SocketFailure> open(int family, const UdpConfig& config, std::uint64_t seed);
+
+  [[nodiscard]] bool empty() const { return ports_.empty(); }
+  [[nodiscard]] std::span<const SendPort> ports() const { return ports_; }
+  // The port that stands for `wanted`: itself where it is ours, else always the same one. REQUIRES: !empty().
+  [[nodiscard]] std::size_t index_for(std::uint16_t wanted) const;
+
+ private:
+  std::vector<SendPort> ports_;
+};
+
+}  // namespace rrdma::link

@@ -1,0 +1,113 @@
+// Transmitter: frames in, datagrams out. Neighbouring frames along one route whose packets have the same
+// length become a train: one segmented send, gathered from registered memory without a copy. Packets that
+// are not part of a train go alone, several in one call.
+//
+//   batch := { send }        at most kBatchOctets; planned, then filled, then handed to the kernel
+//   send  := frame | frame frame ...      a train: 64 packets or 65507 octets, only the last one shorter
+//
+// Planning reads lengths only. Filling makes ICRCs and gather lists; it reads memory that the program
+// may have unmapped, under the fault guard, and whatever faults is dropped and the batch planned anew.
+// Payload is copied first where a copy is cheaper than a gather list, and for READ responses: a program
+// may write to memory that a peer reads, and the ICRC must be that of what is sent.
+#pragma once
+
+#include <sys/socket.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "link/udp/route_cache.h"
+#include "link/udp/udp_config.h"
+#include "link/udp/udp_counters.h"
+#include "objects/frame.h"
+
+namespace rrdma::link {
+
+inline constexpr std::size_t kBurstFrames = 64;
+
+class Transmitter {
+ public:
+  // Pools and counters must outlive it.
+  Transmitter(const SendPorts& ipv4, const SendPorts& ipv6, const UdpConfig& config, UdpCounters& counters);
+
+  // Sends in order. Returns the frames for which the socket had no room; all others are sent, or dropped
+  // and counted. The result is good until the next call. REQUIRES: at most kBurstFrames.
+  [[nodiscard]] std::span<const objects::Frame* const> transmit(std::span<const objects::Frame* const> frames);
+
+  [[nodiscard]] bool segments() const { return segments_; }
+  [[nodiscard]] std::uint16_t source_port(const objects::Path& path) const { return routes_.source_port(path); }
+  // The errno of the last frame that was dropped; 0: none yet.
+  [[nodiscard]] int last_error() const { return last_error_; }
+
+ private:
+  static constexpr std::size_t kBatchOctets = 65536;
+  static constexpr std::size_t kTrainOctets = 65507;
+  static constexpr std::size_t kTrainPackets = 64;
+  static constexpr std::size_t kSends = 64;
+  static constexpr std::size_t kCopyOctetsMax = 256;  // shorter payloads are copied
+  static constexpr std::size_t kGatheredSpansMax = 3;
+  static constexpr std::size_t kIovecs = kBurstFrames * (kGatheredSpansMax + 2);
+  static constexpr std::size_t kScratchOctets = kBatchOctets + 8192;
+
+  struct Queued {
+    const objects::Frame* frame = nullptr;
+    bool alone = false;  // was part of a train that the kernel refused
+  };
+  struct Send {
+    Route* route = nullptr;
+    std::uint16_t first = 0;  // frame
+    std::uint16_t count = 0;
+    std::uint32_t packet_octets = 0;  // of all but the last packet
+    std::uint32_t octets = 0;
+    bool closed = false;  // takes no more frames
+  };
+  // The batch while it is filled.
+  struct Cursor {
+    std::size_t scratch = 0;
+    std::size_t iovecs = 0;
+    std::size_t first_iovec = 0;  // of the send being filled
+  };
+
+  void plan();
+  [[nodiscard]] bool joins(const Send& send, const Route& route, std::size_t frame, std::size_t octets) const;
+  [[nodiscard]] bool fill();
+  void fill_sends();
+  void fill_packet(const Send& send, std::size_t frame, std::uint16_t identification, Cursor& cursor);
+  void finish_message(std::size_t send, const Cursor& cursor);
+  void add_scratch(Cursor& cursor, std::size_t octets);
+
+  void submit();
+  [[nodiscard]] bool settle();
+  [[nodiscard]] int descriptor_of(const Send& send) const;
+  void count_sent(const Send& send);
+  void count_dropped(int error);
+  void remove_frame(std::size_t frame);
+
+  RouteCache routes_;
+  UdpCounters& counters_;
+  bool segments_;
+  int last_error_ = 0;
+  int train_error_ = 0;            // of the train whose frames are being tried one by one
+  std::uint64_t batch_ = 0;
+  std::size_t fill_frame_ = 0;     // which frame is being read: what a fault blames
+
+  std::array<Queued, kBurstFrames> queue_{};
+  std::size_t queued_ = 0;
+  std::array<const objects::Frame*, kBurstFrames> unsent_{};
+
+  std::array<Send, kSends> sends_{};
+  std::size_t send_count_ = 0;
+  std::array<mmsghdr, kSends> messages_{};
+  std::array<int, kSends> outcomes_{};
+  std::array<iovec, kIovecs> iovecs_{};
+  struct alignas(cmsghdr) Control {
+    std::array<std::uint8_t, kControlOctetsMax> octets;
+  };
+  std::array<Control, kSends> controls_{};
+  std::unique_ptr<std::uint8_t[]> scratch_;
+};
+
+}  // namespace rrdma::link

@@ -1,0 +1,87 @@
+// UdpLink: RoCE v2 over UDP sockets of an ordinary user. Receives on slot sockets of port 4791 that the
+// daemon gave, sends from source ports of its own. Composition only: Transmitter makes and sends
+// datagrams, Intake receives and checks them, HeldFrames keeps what the kernel had no room for.
+//
+// Room: a burst of kBurstFrames is collected before anything is sent; a full burst goes out by itself.
+// When the socket has no room, what is left of the burst is copied, and reserve() says no until it is gone.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/owned_fd.h"
+#include "base/result.h"
+#include "link/held_frames.h"
+#include "link/link.h"
+#include "link/udp/intake.h"
+#include "link/udp/send_ports.h"
+#include "link/udp/transmitter.h"
+#include "link/udp/udp_config.h"
+#include "link/udp/udp_counters.h"
+
+namespace rrdma::link {
+
+// The receiving sockets of one slot; an invalid one is a family that this machine does not have.
+struct SlotSockets {
+  OwnedFd ipv4;
+  OwnedFd ipv6;
+};
+
+class UdpLink final : public Link {
+ public:
+  // Opens the source ports of each family that a slot has. Fails only if no family has any.
+  [[nodiscard]] static Result<std::unique_ptr<UdpLink>, SocketFailure> open(std::span<SlotSockets> slots,
+                                                                           const UdpConfig& config);
+
+  objects::Frame* reserve(const objects::Path& path) override;
+  void commit(objects::Frame& frame) override;
+  void flush(Instant now) override;
+  std::size_t poll(Receiver& receiver, Instant now, std::size_t burst_max) override;
+  [[nodiscard]] Instant next_deadline() const override;
+  [[nodiscard]] std::span<const LinkCounter> counters() override;
+
+  // Another slot of the same process.
+  void add_slot(SlotSockets slot);
+  // What a thread that sleeps waits on: readable when poll() would find something.
+  [[nodiscard]] std::span<const int> descriptors() const { return intake_.descriptors(); }
+  // The UDP source port that packets of this path really carry; 0: this path cannot be sent along.
+  // A path whose source_port is that number keeps it.
+  [[nodiscard]] std::uint16_t source_port(const objects::Path& path) const { return transmitter_.source_port(path); }
+  // What the kernel queues for us, at least, in octets of packets of `packet_octets`: the bound of all
+  // that may be in flight to this process.
+  [[nodiscard]] std::size_t receive_room(std::size_t packet_octets) const;
+  [[nodiscard]] bool segments() const { return transmitter_.segments(); }
+  [[nodiscard]] const UdpCounters& tally() const { return counters_; }
+  // The errno of the last frame that could not be sent; 0: none.
+  [[nodiscard]] int last_error() const { return transmitter_.last_error(); }
+
+ private:
+  // How soon to try again when the socket had no room.
+  static constexpr Duration kRoomRetry = microseconds(20);
+
+  UdpLink(SendPorts ipv4, SendPorts ipv6, const UdpConfig& config);
+  void send_burst();
+  void send_backlog();
+  void hold(const objects::Frame& frame);
+
+  SendPorts ipv4_;
+  SendPorts ipv6_;
+  const UdpConfig config_;
+  UdpCounters counters_;
+  Transmitter transmitter_;
+  Intake intake_;
+
+  std::vector<objects::Frame> burst_;
+  std::size_t burst_count_ = 0;
+  HeldFrames held_;
+  std::array<objects::Frame*, kBurstFrames> backlog_{};  // oldest first; only while the burst is empty
+  std::size_t backlog_count_ = 0;
+  Instant last_flush_{};
+  std::array<LinkCounter, kUdpCounterNames.size()> published_{};
+};
+
+}  // namespace rrdma::link

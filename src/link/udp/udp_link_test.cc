@@ -1,0 +1,538 @@
+// UdpLink against itself over the loopback device of a network namespace of its own: what one end commits
+// is what the other end's receiver sees, whatever the kernel does with it in between.
+#include "link/udp/udp_link.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <pthread.h>
+#include <sys/mman.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <numeric>
+#include <vector>
+
+#include "base/guarded_copy.h"
+#include "base/prng.h"
+#include "link/udp/private_network.h"
+#include "wire/grh.h"
+#include "wire/source_port.h"
+
+namespace rrdma::link {
+namespace {
+
+using objects::Frame;
+using objects::PacketOrigin;
+using objects::Path;
+namespace net = private_network;
+
+struct Arrived {
+  wire::TransportHeaders headers;
+  std::vector<std::uint8_t> payload;
+  PacketOrigin origin;
+  std::vector<std::uint8_t> grh;
+};
+
+class Collector final : public Receiver {
+ public:
+  void on_packet(const wire::TransportPacket& packet, const PacketOrigin& origin) override {
+    Arrived arrived{packet.headers, {packet.payload.begin(), packet.payload.end()}, origin, {}};
+    if (origin.grh != nullptr) arrived.grh.assign(origin.grh, origin.grh + 40);
+    packets.push_back(std::move(arrived));
+  }
+  std::vector<Arrived> packets;
+};
+
+std::unique_ptr<UdpLink> open_link(int family, std::uint8_t host, UdpConfig config = {}, int receive_buffer = 4 << 20) {
+  SlotSockets slot;
+  (family == AF_INET ? slot.ipv4 : slot.ipv6) = net::slot_socket(family, host, receive_buffer);
+  auto link = UdpLink::open(std::span(&slot, 1), config);
+  EXPECT_TRUE(link.ok());
+  return std::move(*link);
+}
+
+Path path_between(int family, std::uint8_t from, std::uint8_t to) {
+  Path path;
+  path.local = net::address_of(family, from);
+  path.remote = net::address_of(family, to);
+  path.source_port = 0xc123;
+  return path;
+}
+
+struct Message {
+  wire::Step step = wire::Step::kSendOnly;
+  std::uint32_t psn = 0;
+  std::size_t octets = 0;
+  std::int32_t corrupt_bit = -1;
+};
+
+// Fills one frame with octets of `memory`, starting at psn. Returns whether the link took it.
+bool send(Link& link, const Path& path, const Message& message, const std::uint8_t* memory) {
+  Frame* frame = link.reserve(path);
+  if (frame == nullptr) return false;
+  wire::TransportHeaders headers;
+  headers.bth.opcode = wire::Opcode(wire::Transport::kReliableConnection, message.step);
+  headers.bth.destination = wire::Qpn(0x010042);
+  headers.bth.psn = wire::Psn(message.psn);
+  headers.bth.pad = wire::pad_for(message.octets);
+  headers.reth = {.address = 0x1000, .rkey = {7}, .length = 99};
+  frame->header_octets = static_cast<std::uint8_t>(wire::emit_transport_headers(headers, frame->header.data()));
+  frame->pad = headers.bth.pad;
+  frame->corrupt_bit = message.corrupt_bit;
+  if (message.octets != 0) frame->add_span(memory, message.octets);
+  link.commit(*frame);
+  return true;
+}
+
+// Polls until `count` packets are there or nothing comes any more.
+void collect(Link& link, Collector& collector, std::size_t count) {
+  for (int idle = 0; idle < 2000 && collector.packets.size() < count;) {
+    static std::int64_t now_ns = 0;
+    now_ns += 10'000;
+    if (link.poll(collector, Instant{now_ns}, 64) == 0) {
+      ++idle;
+      usleep(50);
+    } else {
+      idle = 0;
+    }
+  }
+}
+
+std::vector<std::uint8_t> random_octets(std::size_t count, std::uint64_t seed = 1) {
+  Prng prng(seed);
+  std::vector<std::uint8_t> octets(count);
+  for (auto& octet : octets) octet = static_cast<std::uint8_t>(prng.next());
+  return octets;
+}
+
+class UdpLinkTest : public testing::TestWithParam<int> {
+ protected:
+  [[nodiscard]] int family() const { return GetParam(); }
+};
+INSTANTIATE_TEST_SUITE_P(Families, UdpLinkTest, testing::Values(AF_INET, AF_INET6),
+                         [](const auto& parameter) { return parameter.param == AF_INET ? "Ipv4" : "Ipv6"; });
+
+TEST_P(UdpLinkTest, CarriesPacketsOfEveryLength) {
+  auto a = open_link(family(), 1);
+  auto b = open_link(family(), 2);
+  const auto memory = random_octets(8192);
+  const Path path = path_between(family(), 1, 2);
+  std::uint32_t psn = 0;
+  for (const std::size_t octets : {0u, 1u, 2u, 3u, 4u, 5u, 64u, 255u, 256u, 257u, 1023u, 1024u, 4095u, 4096u}) {
+    ASSERT_TRUE(send(*a, path, {.psn = psn, .octets = octets}, memory.data() + psn));
+    a->flush({});
+    Collector collector;
+    collect(*b, collector, 1);
+    ASSERT_EQ(collector.packets.size(), 1u) << octets;
+    const Arrived& packet = collector.packets[0];
+    EXPECT_EQ(packet.headers.bth.psn, wire::Psn(psn));
+    EXPECT_EQ(packet.payload, std::vector(memory.begin() + psn, memory.begin() + psn + static_cast<std::ptrdiff_t>(octets)));
+    EXPECT_EQ(packet.origin.source, path.local);
+    EXPECT_EQ(packet.origin.destination, path.remote);
+    EXPECT_EQ(packet.origin.source_port, a->source_port(path));
+    EXPECT_GE(packet.origin.source_port, wire::kSourcePortMin);
+    ++psn;
+  }
+  EXPECT_EQ(b->tally().refused_icrc, 0u);
+  EXPECT_EQ(b->tally().icrc_solved, 0u) << "a lone packet is expected with identification 0";
+}
+
+TEST_P(UdpLinkTest, NeighboursOfOneLengthGoAsATrain) {
+  auto a = open_link(family(), 1);
+  auto b = open_link(family(), 2);
+  const auto memory = random_octets(64 * 1024);
+  const Path path = path_between(family(), 1, 2);
+  const std::size_t mtu = 4096;
+  // One WRITE: FIRST is longer by its RETH, LAST is shorter.
+  for (std::uint32_t i = 0; i < 16; ++i) {
+    const wire::Step step = i == 0 ? wire::Step::kWriteFirst : i == 15 ? wire::Step::kWriteLast : wire::Step::kWriteMiddle;
+    ASSERT_TRUE(send(*a, path, {step, i, i == 15 ? 1001 : mtu}, memory.data() + i * mtu));
+  }
+  a->flush({});
+  Collector collector;
+  collect(*b, collector, 16);
+  ASSERT_EQ(collector.packets.size(), 16u);
+  for (std::uint32_t i = 0; i < 16; ++i) {
+    EXPECT_EQ(collector.packets[i].headers.bth.psn, wire::Psn(i));
+    EXPECT_EQ(0, std::memcmp(collector.packets[i].payload.data(), memory.data() + i * mtu, collector.packets[i].payload.size()));
+  }
+  EXPECT_LE(a->tally().sends, 2u);
+  EXPECT_EQ(a->tally().trains_sent, 2u);
+  EXPECT_EQ(a->tally().packets_sent, 16u);
+  EXPECT_GE(b->tally().trains_received, 1u);
+}
+
+TEST_P(UdpLinkTest, SmallPacketsShareATrainToo) {
+  auto a = open_link(family(), 1);
+  auto b = open_link(family(), 2);
+  const auto memory = random_octets(64 * 8);
+  const Path path = path_between(family(), 1, 2);
+  for (std::uint32_t i = 0; i < 64; ++i) ASSERT_TRUE(send(*a, path, {wire::Step::kWriteOnly, i, 8}, memory.data() + i * 8));
+  a->flush({});
+  Collector collector;
+  collect(*b, collector, 64);
+  ASSERT_EQ(collector.packets.size(), 64u);
+  for (std::uint32_t i = 0; i < 64; ++i) EXPECT_EQ(0, std::memcmp(collector.packets[i].payload.data(), memory.data() + i * 8, 8));
+  EXPECT_EQ(a->tally().send_calls, 1u);
+}
+
+TEST_P(UdpLinkTest, ChecksumZeroMeansNoTrains) {
+  UdpConfig config;
+  config.checksum = UdpChecksum::kZero;
+  auto a = open_link(family(), 1, config);
+  auto b = open_link(family(), 2);
+  const auto memory = random_octets(8192);
+  const Path path = path_between(family(), 1, 2);
+  for (std::uint32_t i = 0; i < 8; ++i) ASSERT_TRUE(send(*a, path, {.psn = i, .octets = 1024}, memory.data() + i * 1024));
+  a->flush({});
+  Collector collector;
+  collect(*b, collector, 8);
+  EXPECT_EQ(collector.packets.size(), 8u);
+  EXPECT_EQ(a->tally().trains_sent, 0u);
+  EXPECT_EQ(a->tally().sends, 8u);
+  EXPECT_EQ(a->tally().send_calls, 1u);
+}
+
+TEST_P(UdpLinkTest, AFlippedBitIsRefusedAndCounted) {
+  auto a = open_link(family(), 1);
+  auto b = open_link(family(), 2);
+  const auto memory = random_octets(4096);
+  const Path path = path_between(family(), 1, 2);
+  Collector collector;
+  ASSERT_TRUE(send(*a, path, {.psn = 0, .octets = 100}, memory.data()));
+  a->flush({});
+  collect(*b, collector, 1);
+  ASSERT_EQ(collector.packets.size(), 1u);
+  std::uint32_t sent = 0;
+  for (std::int32_t bit = 0; bit < (12 + 100 + 4) * 8; ++bit) {
+    if (bit / 8 == 4) continue;  // FECN, BECN and their neighbours are outside the ICRC
+    ASSERT_TRUE(send(*a, path, {.psn = 1, .octets = 100, .corrupt_bit = bit}, memory.data()));
+    a->flush({});
+    ++sent;
+    b->poll(collector, {}, 64);
+  }
+  collect(*b, collector, 2);
+  EXPECT_EQ(collector.packets.size(), 1u);
+  EXPECT_EQ(b->tally().refused_icrc + b->tally().refused_identification, sent);
+}
+
+TEST_P(UdpLinkTest, CorruptionTouchesOnePacketOfABurst) {
+  auto a = open_link(family(), 1);
+  auto b = open_link(family(), 2);
+  const auto memory = random_octets(16 * 1024);
+  const Path path = path_between(family(), 1, 2);
+  for (std::uint32_t i = 0; i < 16; ++i) {
+    ASSERT_TRUE(send(*a, path, {.psn = i, .octets = 1024, .corrupt_bit = i == 5 ? 999 : -1}, memory.data() + i * 1024));
+  }
+  a->flush({});
+  Collector collector;
+  collect(*b, collector, 16);
+  ASSERT_EQ(collector.packets.size(), 15u);
+  for (std::uint32_t i = 0; i < 15; ++i) EXPECT_EQ(collector.packets[i].headers.bth.psn, wire::Psn(i < 5 ? i : i + 1));
+}
+
+TEST_P(UdpLinkTest, DatagramsBringTheirGrh) {
+  auto a = open_link(family(), 1);
+  auto b = open_link(family(), 2);
+  const auto memory = random_octets(64);
+  Path path = path_between(family(), 1, 2);
+  path.traffic_class = 0x2b;  // with congestion experienced
+  Frame* frame = a->reserve(path);
+  ASSERT_NE(frame, nullptr);
+  wire::TransportHeaders headers;
+  headers.bth.opcode = wire::Opcode(wire::Transport::kUnreliableDatagram, wire::Step::kSendOnly);
+  headers.bth.destination = wire::Qpn(0x010042);
+  frame->header_octets = static_cast<std::uint8_t>(wire::emit_transport_headers(headers, frame->header.data()));
+  frame->add_span(memory.data(), 64);
+  a->commit(*frame);
+  a->flush({});
+  Collector collector;
+  collect(*b, collector, 1);
+  ASSERT_EQ(collector.packets.size(), 1u);
+  const Arrived& packet = collector.packets[0];
+  EXPECT_TRUE(packet.origin.ecn_marked);
+  EXPECT_EQ(packet.origin.traffic_class, 0x2b);
+  ASSERT_EQ(packet.grh.size(), 40u);
+  if (family() == AF_INET) {
+    EXPECT_EQ(packet.grh[20], 0x45);
+    EXPECT_EQ(load_be16(&packet.grh[22]), 20 + 8 + 12 + 8 + 64 + 4);
+    EXPECT_EQ(0, std::memcmp(&packet.grh[32], path.local.octets.data() + 12, 4));
+    EXPECT_EQ(0, std::memcmp(&packet.grh[36], path.remote.octets.data() + 12, 4));
+    EXPECT_EQ(std::accumulate(packet.grh.begin(), packet.grh.begin() + 20, 0), 0);
+  } else {
+    EXPECT_EQ(packet.grh[0] >> 4, 6);
+    EXPECT_EQ(0, std::memcmp(&packet.grh[8], path.local.octets.data(), 16));
+    EXPECT_EQ(0, std::memcmp(&packet.grh[24], path.remote.octets.data(), 16));
+  }
+}
+
+TEST_P(UdpLinkTest, ManyRoutesInOneBurst) {
+  auto a = open_link(family(), 1);
+  auto b = open_link(family(), 2);
+  const auto memory = random_octets(4096);
+  std::vector<Path> paths;
+  for (std::uint32_t i = 0; i < 64; ++i) {
+    Path path = path_between(family(), 1, 2);
+    path.source_port = static_cast<std::uint16_t>(0xc000 + i * 777);
+    path.traffic_class = static_cast<std::uint8_t>(i * 4);
+    paths.push_back(path);
+  }
+  for (std::uint32_t round = 0; round < 4; ++round) {
+    for (std::uint32_t i = 0; i < 64; ++i) ASSERT_TRUE(send(*a, paths[i], {.psn = i, .octets = 32}, memory.data()));
+    a->flush({});
+    Collector collector;
+    collect(*b, collector, 64);
+    ASSERT_EQ(collector.packets.size(), 64u);
+    // Different source ports take different sockets, which keep no order among them.
+    std::uint64_t seen = 0;
+    for (const Arrived& packet : collector.packets) {
+      const std::uint32_t i = packet.headers.bth.psn.value;
+      seen |= std::uint64_t{1} << i;
+      EXPECT_EQ(packet.origin.traffic_class, paths[i].traffic_class);
+      EXPECT_EQ(packet.origin.source_port, a->source_port(paths[i]));
+    }
+    EXPECT_EQ(seen, ~std::uint64_t{0});
+  }
+}
+
+TEST_P(UdpLinkTest, ABoundPortIsKept) {
+  auto a = open_link(family(), 1);
+  Path path = path_between(family(), 1, 2);
+  for (std::uint32_t wanted = 0xc000; wanted < 0x10000; wanted += 97) {
+    path.source_port = static_cast<std::uint16_t>(wanted);
+    const std::uint16_t bound = a->source_port(path);
+    path.source_port = bound;
+    EXPECT_EQ(a->source_port(path), bound);
+  }
+}
+
+TEST_P(UdpLinkTest, MoreThanABurstGoesOutByItself) {
+  auto a = open_link(family(), 1);
+  auto b = open_link(family(), 2);
+  const auto memory = random_octets(4096);
+  const Path path = path_between(family(), 1, 2);
+  for (std::uint32_t i = 0; i < 1000; ++i) ASSERT_TRUE(send(*a, path, {.psn = i, .octets = 512}, memory.data()));
+  a->flush({});
+  Collector collector;
+  collect(*b, collector, 1000);
+  ASSERT_EQ(collector.packets.size(), 1000u);
+  for (std::uint32_t i = 0; i < 1000; ++i) EXPECT_EQ(collector.packets[i].headers.bth.psn, wire::Psn(i));
+}
+
+TEST_P(UdpLinkTest, ThePeerOfTheOtherFamilyIsNoCrash) {
+  auto a = open_link(family(), 1);
+  const auto memory = random_octets(64);
+  const int other = family() == AF_INET ? AF_INET6 : AF_INET;
+  const Path path = path_between(other, 1, 2);
+  ASSERT_TRUE(send(*a, path, {.octets = 64}, memory.data()));
+  a->flush({});
+  EXPECT_EQ(a->tally().dropped_no_socket, 1u);
+  EXPECT_EQ(a->tally().packets_sent, 0u);
+}
+
+TEST_P(UdpLinkTest, WhatCannotBeSentIsCountedByReason) {
+  auto a = open_link(family(), 1);
+  const auto memory = random_octets(64);
+  Path path = path_between(family(), 1, 2);
+  path.remote = family() == AF_INET ? wire::gid_of_ipv4({192, 0, 2, 1}) : net::address_of(AF_INET6, 77);
+  ASSERT_TRUE(send(*a, path, {.octets = 64}, memory.data()));
+  a->flush({});
+  EXPECT_EQ(a->tally().dropped_unreachable + a->tally().dropped_no_source, 1u);
+  EXPECT_NE(a->last_error(), 0);
+  path = path_between(family(), 1, 2);
+  path.local = net::address_of(family(), 1);
+  path.local.octets[family() == AF_INET ? 12 : 1] = 10;  // not an address of this host
+  ASSERT_TRUE(send(*a, path, {.octets = 64}, memory.data()));
+  a->flush({});
+  EXPECT_EQ(a->tally().packets_sent, 0u);
+}
+
+TEST_P(UdpLinkTest, JunkIsRefusedAndCounted) {
+  auto b = open_link(family(), 2);
+  const OwnedFd stranger(raw::socket(family(), SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  const wire::Gid to = net::address_of(family(), 2);
+  union {
+    sockaddr_in v4;
+    sockaddr_in6 v6;
+  } address{};
+  if (family() == AF_INET) {
+    address.v4.sin_family = AF_INET;
+    address.v4.sin_port = htons(4791);
+    std::memcpy(&address.v4.sin_addr, to.octets.data() + 12, 4);
+  } else {
+    address.v6.sin6_family = AF_INET6;
+    address.v6.sin6_port = htons(4791);
+    std::memcpy(&address.v6.sin6_addr, to.octets.data(), 16);
+  }
+  Prng prng(7);
+  Collector collector;
+  const std::size_t count = 20'000;
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto junk = random_octets(prng.below(200), prng.next());
+    ASSERT_GE(raw::sendto(stranger.get(), junk.data(), junk.size(), 0, reinterpret_cast<const sockaddr*>(&address),
+                          family() == AF_INET ? sizeof address.v4 : sizeof address.v6),
+              0);
+    b->poll(collector, Instant{static_cast<std::int64_t>(i) * 10'000}, 64);
+  }
+  collect(*b, collector, 100);
+  const UdpCounters& tally = b->tally();
+  // 16 bits of check let about one in 65536 through to the parser on IPv4, none on IPv6.
+  EXPECT_LE(collector.packets.size() + tally.refused_opcode + tally.refused_pad + tally.refused_version +
+                tally.refused_payload_length, 5u);
+  EXPECT_GE(tally.refused_icrc + tally.refused_short + tally.refused_identification, count - 5);
+}
+
+TEST_P(UdpLinkTest, SmallReceiveBuffersLoseButNeverStall) {
+  // What an ordinary user gets on most machines: 208 KiB.
+  auto a = open_link(family(), 1);
+  auto b = open_link(family(), 2, {}, 212'992);
+  EXPECT_GE(b->receive_room(4096), 100'000u);
+  EXPECT_LE(b->receive_room(4096), 425'984u);
+  const auto memory = random_octets(64 * 1024);
+  const Path path = path_between(family(), 1, 2);
+  Collector collector;
+  const std::size_t window = b->receive_room(4096 + 16) / (4096 + 16);
+  ASSERT_GE(window, 16u);
+  // A window that fits loses nothing.
+  std::uint32_t psn = 0;
+  for (int round = 0; round < 20; ++round) {
+    for (std::size_t i = 0; i < window; ++i, ++psn) ASSERT_TRUE(send(*a, path, {.psn = psn, .octets = 4096}, memory.data()));
+    a->flush({});
+    collect(*b, collector, psn);
+    ASSERT_EQ(collector.packets.size(), psn);
+  }
+  // One that does not loses, and the link goes on.
+  for (std::size_t i = 0; i < 1000; ++i) ASSERT_TRUE(send(*a, path, {.psn = psn, .octets = 4096}, memory.data()));
+  a->flush({});
+  collector.packets.clear();
+  collect(*b, collector, 1000);
+  EXPECT_LT(collector.packets.size(), 1000u);
+  collector.packets.clear();
+  ASSERT_TRUE(send(*a, path, {.psn = 1, .octets = 4096}, memory.data()));
+  a->flush({});
+  collect(*b, collector, 1);
+  EXPECT_EQ(collector.packets.size(), 1u);
+}
+
+void recover(int) { recover_from_fault(); }
+
+TEST_P(UdpLinkTest, UnmappedMemoryDropsItsFrameOnly) {
+  struct sigaction action{};
+  action.sa_handler = recover;
+  action.sa_flags = SA_NODEFER;
+  struct sigaction before{};
+  sigaction(SIGSEGV, &action, &before);
+  auto a = open_link(family(), 1);
+  auto b = open_link(family(), 2);
+  const auto memory = random_octets(64 * 1024);
+  void* gone = mmap(nullptr, 8192, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  munmap(gone, 8192);
+  const Path path = path_between(family(), 1, 2);
+  for (const std::size_t octets : {64u, 2048u}) {  // copied, and gathered
+    for (std::uint32_t i = 0; i < 16; ++i) {
+      const bool bad = i == 0 || i == 7 || i == 15;
+      ASSERT_TRUE(send(*a, path, {.psn = i, .octets = octets}, bad ? static_cast<std::uint8_t*>(gone) : memory.data()));
+    }
+    a->flush({});
+    Collector collector;
+    collect(*b, collector, 13);
+    ASSERT_EQ(collector.packets.size(), 13u) << octets;
+    std::size_t next = 0;
+    for (std::uint32_t i = 0; i < 16; ++i) {
+      if (i == 0 || i == 7 || i == 15) continue;
+      EXPECT_EQ(collector.packets[next++].headers.bth.psn, wire::Psn(i));
+    }
+  }
+  EXPECT_EQ(a->tally().dropped_unreadable, 6u);
+  EXPECT_EQ(b->tally().refused_icrc, 0u);
+  sigaction(SIGSEGV, &before, nullptr);
+}
+
+TEST_P(UdpLinkTest, NoRoomInTheSocketKeepsFramesInOrder) {
+  // A slow queue on the device keeps packets charged to a small send buffer.
+  if (std::system("tc qdisc add dev lo root tbf rate 800mbit burst 128k limit 20m 2>/dev/null") != 0) {
+    GTEST_SKIP() << "this kernel has no token bucket queue";
+  }
+  UdpConfig config;
+  config.send_buffer_octets = 100'000;
+  auto a = open_link(family(), 1, config);
+  auto b = open_link(family(), 2);
+  const auto memory = random_octets(4096);
+  const Path path = path_between(family(), 1, 2);
+  Collector collector;
+  std::uint32_t psn = 0;
+  std::uint32_t refusals = 0;
+  for (std::int64_t now = 0; psn < 2000 && now < 400'000; ++now) {
+    if (send(*a, path, {.psn = psn, .octets = 3000}, memory.data())) {
+      ++psn;
+      continue;
+    }
+    ++refusals;
+    EXPECT_NE(a->next_deadline(), kNever);
+    a->flush(Instant{now * 50'000});
+    b->poll(collector, Instant{now * 50'000}, 64);
+    usleep(50);
+  }
+  EXPECT_EQ(psn, 2000u);
+  for (int i = 0; i < 2000 && (a->next_deadline() != kNever || i < 2); ++i, usleep(100)) a->flush({});
+  collect(*b, collector, 2000);
+  (void)std::system("tc qdisc del dev lo root");
+  EXPECT_GT(refusals, 0u);
+  EXPECT_GT(a->tally().waited_for_room, 0u);
+  EXPECT_EQ(a->tally().packets_sent, 2000u);
+  ASSERT_EQ(collector.packets.size(), 2000u);
+  for (std::uint32_t i = 0; i < 2000; ++i) ASSERT_EQ(collector.packets[i].headers.bth.psn, wire::Psn(i));
+}
+
+TEST_P(UdpLinkTest, AReadResponseIsWhatItsIcrcSays) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "races on purpose";
+#endif
+  auto a = open_link(family(), 1);
+  auto b = open_link(family(), 2);
+  const Path path = path_between(family(), 1, 2);
+  std::vector<std::uint8_t> memory(16 * 4096);
+  // A program writes while a peer reads: every packet is of one moment, so no ICRC is wrong.
+  std::atomic<bool> stop = false;
+  struct Scribbler {
+    std::vector<std::uint8_t>& memory;
+    std::atomic<bool>& stop;
+    pthread_t thread{};
+    static void* run(void* argument) {
+      auto& self = *static_cast<Scribbler*>(argument);
+      std::uint64_t value = 0;
+      while (!self.stop.load(std::memory_order_relaxed)) {
+        for (std::size_t i = 0; i < self.memory.size(); i += 64) {
+          __atomic_store_n(&self.memory[i], static_cast<std::uint8_t>(++value), __ATOMIC_RELAXED);
+        }
+      }
+      return nullptr;
+    }
+  } scribbler{memory, stop};
+  ASSERT_EQ(pthread_create(&scribbler.thread, nullptr, Scribbler::run, &scribbler), 0);
+  Collector collector;
+  for (std::uint32_t round = 0; round < 500; ++round) {
+    for (std::uint32_t i = 0; i < 14; ++i) {
+      ASSERT_TRUE(send(*a, path, {wire::Step::kReadResponseMiddle, i, 4096}, memory.data() + i * 4096));
+    }
+    a->flush({});
+    collector.packets.clear();
+    collect(*b, collector, 14);
+    ASSERT_EQ(collector.packets.size(), 14u);
+  }
+  stop = true;
+  pthread_join(scribbler.thread, nullptr);
+  EXPECT_EQ(b->tally().refused_icrc, 0u);
+}
+
+}  // namespace
+}  // namespace rrdma::link
+
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  if (!rrdma::link::private_network::enter()) {
+    std::perror("skipped: no network namespace of one's own");
+    return 0;
+  }
+  return RUN_ALL_TESTS();
+}
