@@ -1,0 +1,76 @@
+// ShmChannel: the two rings between two processes of one user on one host, and the socket by which they
+// wake each other. One side creates it and passes two descriptors to the other (the daemon carries them).
+//
+// The memory is a memfd that can neither shrink nor grow: the peer cannot take pages from under us. The
+// doorbell is a SEQPACKET socket pair and no eventfd, because the peer shares every file status flag of
+// what it was given: it could clear O_NONBLOCK of an eventfd, fill it, and hold us in write(); and because
+// a socket hangs up when the peer dies.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "base/owned_fd.h"
+#include "base/result.h"
+#include "link/shm/layout.h"
+
+namespace rrdma::link {
+
+enum class ShmProblem : std::uint8_t {
+  kNone,
+  kRingSize,   // no power of two between kRingOctetsMin and kRingOctetsMax
+  kMemory,     // the memfd could not be made, sealed or mapped
+  kDoorbell,   // the socket pair could not be made, or what was given is none
+  kNotSealed,  // what was given could shrink
+  kNotMemory,  // what was given is no memfd of plain pages
+  kLayout,     // magic, version or size differ
+};
+std::string_view describe(ShmProblem problem);
+
+struct ShmError {
+  ShmProblem problem = ShmProblem::kNone;
+  int error = 0;  // errno, where a system call failed
+};
+
+class ShmChannel {
+ public:
+  static constexpr std::uint32_t kRingOctets = 1024 * 1024;
+
+  struct Pair;
+  [[nodiscard]] static Result<Pair, ShmError> create(std::uint32_t ring_octets = kRingOctets);
+  // Nothing of what the descriptors hold is believed.
+  [[nodiscard]] static Result<ShmChannel, ShmError> open(OwnedFd memory, OwnedFd doorbell);
+
+  ShmChannel(ShmChannel&& other) noexcept;
+  ShmChannel& operator=(ShmChannel&& other) noexcept;
+  ~ShmChannel();
+
+  [[nodiscard]] std::uint32_t ring_octets() const { return ring_octets_; }
+  [[nodiscard]] unsigned own_direction() const { return direction_; }
+  [[nodiscard]] std::uint64_t nonce(unsigned direction) const { return nonce_[direction]; }
+  [[nodiscard]] DirectionControl& control(unsigned direction) const;
+  [[nodiscard]] std::uint8_t* ring(unsigned direction) const { return base_ + ring_offset(direction, ring_octets_); }
+  [[nodiscard]] int doorbell() const { return doorbell_.get(); }
+
+  // Wakes the peer. Never blocks. False if the peer hung up.
+  bool ring_doorbell() const;
+
+ private:
+  ShmChannel(std::uint8_t* base, std::uint32_t ring_octets, unsigned direction, OwnedFd doorbell);
+  void unmap();
+
+  std::uint8_t* base_ = nullptr;
+  std::uint32_t ring_octets_ = 0;  // our own copies: the header in shared memory is read once
+  unsigned direction_ = 0;
+  std::uint64_t nonce_[2] = {};
+  OwnedFd doorbell_;
+};
+
+struct ShmChannel::Pair {
+  ShmChannel own;
+  OwnedFd peer_memory;    // both for open() in the other process
+  OwnedFd peer_doorbell;
+};
+
+}  // namespace rrdma::link

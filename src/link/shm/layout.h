@@ -1,0 +1,100 @@
+// The layout of a channel in shared memory: what both processes map, and what neither trusts.
+//
+//   channel   = ChannelHeader, DirectionControl[2], (page) ring[0], (page) ring[1]
+//   ring      = records, each on a multiple of kUnitOctets, never across the end of the ring
+//   record    = RecordHead, [Route], transport headers, payload        (or a skip: RecordHead alone)
+//
+// A position counts octets since the channel was made; its offset in the ring is the low bits. A record
+// at position p is there when its `ready` word equals nonce + p / kUnitOctets: a word that no stale
+// record can hold, and that stale payload holds with probability 2^-64. So a small frame costs one cache
+// line, and nobody writes an index that the other polls. A skip sends the reader to the start of the
+// next lap. `consumed` only says how far the writer may go.
+//
+// Direction 0 carries frames of the process that created the channel, direction 1 those of the other.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "wire/gid.h"
+#include "wire/opcode.h"
+
+namespace rrdma::link {
+
+inline constexpr std::uint64_t kChannelMagic = 0x314c484352535252;  // "RRSRCHL1", little-endian
+inline constexpr std::uint32_t kChannelVersion = 1;
+inline constexpr std::size_t kUnitOctets = 64;
+inline constexpr std::size_t kChannelPage = 65536;  // the largest page size of arm64
+inline constexpr std::uint32_t kShmTrainOctetsMax = 64 * 1024;
+inline constexpr std::uint32_t kShmFrameOctetsMax = 4096;  // payload of a frame that is no train
+inline constexpr std::uint32_t kRingOctetsMin = 256 * 1024;
+inline constexpr std::uint32_t kRingOctetsMax = 16 * 1024 * 1024;
+
+struct ChannelHeader {
+  std::uint64_t magic;
+  std::uint32_t version;
+  std::uint32_t ring_octets;  // of each direction; a power of two
+  std::uint64_t nonce[2];     // for each direction: the ready word of position 0
+  std::uint8_t reserved[96];
+};
+static_assert(sizeof(ChannelHeader) == 128);
+
+// Lines are owned by one writer each, so that a flag that is read at every burst stays in the cache.
+struct DirectionControl {
+  alignas(128) std::atomic<std::uint64_t> consumed;  // the reader's: everything before it may be overwritten
+  alignas(128) std::atomic<std::uint32_t> armed;     // the reader sleeps: ring its doorbell after writing
+  alignas(128) std::atomic<std::uint32_t> starved;   // the writer sleeps: ring its doorbell after consuming
+};
+static_assert(sizeof(DirectionControl) == 384);
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<std::uint32_t>::is_always_lock_free);
+
+struct RecordHead {
+  std::uint64_t ready;
+  std::uint32_t payload_octets;
+  std::uint8_t header_octets;
+  std::uint8_t flags;
+  std::uint16_t reserved;
+};
+static_assert(sizeof(RecordHead) == 16);
+
+enum RecordFlag : std::uint8_t {
+  kRecordSkip = 1u << 0,       // no frame: go on at the start of the next lap
+  kRecordRoute = 1u << 1,      // a Route follows; without it, that of the record before holds
+  kRecordCorrupted = 1u << 2,  // fault injection broke this frame: a NIC would see a wrong ICRC
+};
+inline constexpr std::uint8_t kRecordFlags = kRecordSkip | kRecordRoute | kRecordCorrupted;
+
+// What a packet's IP header would say, seen from the sender.
+struct Route {
+  wire::Gid source;
+  wire::Gid destination;
+  std::uint32_t flow_label = 0;
+  std::uint8_t traffic_class = 0;
+  std::uint8_t hop_limit = 0;
+  std::uint16_t reserved = 0;
+  friend bool operator==(const Route&, const Route&) = default;
+};
+static_assert(sizeof(Route) == 40);
+
+// Where the payload of a record starts. Small payloads share the line of the headers, large ones start
+// on a line of their own so that copies are aligned on both sides.
+constexpr std::size_t payload_offset(bool has_route, std::size_t header_octets, std::size_t payload_octets) {
+  const std::size_t end = sizeof(RecordHead) + (has_route ? sizeof(Route) : 0) + header_octets;
+  return payload_octets > 2 * kUnitOctets ? (end + kUnitOctets - 1) & ~(kUnitOctets - 1) : end;
+}
+constexpr std::size_t record_octets(bool has_route, std::size_t header_octets, std::size_t payload_octets) {
+  return (payload_offset(has_route, header_octets, payload_octets) + payload_octets + kUnitOctets - 1) & ~(kUnitOctets - 1);
+}
+inline constexpr std::size_t kRecordOctetsMax = record_octets(true, wire::kHeaderOctetsMax, kShmTrainOctetsMax);
+// The reader tells a sleeping writer at least once for each quarter of the ring; what is left must hold a frame.
+static_assert(kRecordOctetsMax <= kRingOctetsMin / 2);
+
+constexpr std::size_t controls_offset() { return sizeof(ChannelHeader); }
+constexpr std::size_t ring_offset(unsigned direction, std::size_t ring_octets) {
+  return kChannelPage + direction * ring_octets;
+}
+constexpr std::size_t channel_octets(std::size_t ring_octets) { return kChannelPage + 2 * ring_octets; }
+static_assert(controls_offset() + 2 * sizeof(DirectionControl) <= kChannelPage);
+
+}  // namespace rrdma::link

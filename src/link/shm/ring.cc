@@ -1,0 +1,167 @@
+#include "link/shm/ring.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/assert.h"
+#include "base/guarded_copy.h"
+
+namespace rrdma::link {
+namespace {
+
+constexpr std::size_t kSoftLimitStart = 96 * 1024;
+
+}  // namespace
+
+RingWriter::RingWriter(const ShmChannel& channel)
+    : ring_(channel.ring(channel.own_direction())),
+      control_(&channel.control(channel.own_direction())),
+      size_(channel.ring_octets()),
+      nonce_(channel.nonce(channel.own_direction())),
+      soft_limit_(std::min(kSoftLimitStart, size_)) {}
+
+void RingWriter::refresh() {
+  const std::uint64_t seen = control_->consumed.load(std::memory_order_acquire);
+  // It may only grow, never beyond what we wrote, and records end on units.
+  if (seen - consumed_ > head_ - consumed_ || seen % kUnitOctets != 0) {
+    broken_ = true;
+    return;
+  }
+  consumed_ = seen;
+}
+
+bool RingWriter::has_room_after_refresh() {
+  refresh();
+  if (!broken_ && fits(needed_, free_octets())) return true;
+  starved_ = true;
+  return false;
+}
+
+bool RingWriter::room_came() {
+  refresh();
+  return broken_ || fits(needed_, free_octets());
+}
+
+void RingWriter::publish(std::uint8_t* record, RecordHead head) {
+  head.ready = 0;
+  std::memcpy(record + sizeof head.ready, reinterpret_cast<const std::uint8_t*>(&head) + sizeof head.ready,
+              sizeof head - sizeof head.ready);
+  __atomic_store_n(reinterpret_cast<std::uint64_t*>(record), nonce_ + head_ / kUnitOctets, __ATOMIC_RELEASE);
+}
+
+// Goes to the start of the ring when the record does not fit before the end, or when it would raise the
+// soft limit although the start is free: free for this record, and then for what has_room() may be asked.
+void RingWriter::turn_back_if_wanted(std::size_t octets) {
+  const std::size_t at = offset();
+  if (at + octets <= soft_limit_) return;
+  const std::size_t to_end = size_ - at;
+  if (octets <= to_end) {
+    refresh();
+    if (broken_ || to_end + octets + kRecordOctetsMax > free_octets()) {
+      soft_limit_ = std::min(size_, (at + octets + kChannelPage - 1) & ~(kChannelPage - 1));
+      return;
+    }
+  }
+  publish(ring_ + at, {.flags = kRecordSkip});
+  head_ += to_end;
+}
+
+WriteVerdict RingWriter::write(const objects::Frame& frame) {
+  const Route route{.source = frame.path->local,
+                    .destination = frame.path->remote,
+                    .flow_label = frame.path->flow_label,
+                    .traffic_class = frame.path->traffic_class,
+                    .hop_limit = frame.path->hop_limit};
+  const bool has_route = !(route == route_);
+  const std::size_t octets = record_octets(has_route, frame.header_octets, frame.payload_octets);
+  RRDMA_ASSERT(octets <= needed_);
+  turn_back_if_wanted(octets);
+
+  std::uint8_t* record = ring_ + offset();
+  std::uint8_t* to = record + payload_offset(has_route, frame.header_octets, frame.payload_octets);
+  for (std::size_t i = 0; i < frame.span_count; ++i) {
+    if (!guarded_copy(to, frame.spans[i].data, frame.spans[i].length)) return WriteVerdict::kSourceFault;
+    to += frame.spans[i].length;
+  }
+  std::uint8_t* headers = record + sizeof(RecordHead);
+  if (has_route) {
+    std::memcpy(headers, &route, sizeof route);
+    headers += sizeof route;
+    route_ = route;
+  }
+  std::memcpy(headers, frame.header.data(), frame.header_octets);
+  const auto flags = static_cast<std::uint8_t>((has_route ? kRecordRoute : 0) | (frame.corrupt_bit >= 0 ? kRecordCorrupted : 0));
+  publish(record, {.payload_octets = frame.payload_octets, .header_octets = frame.header_octets, .flags = flags});
+  head_ += octets;
+  __builtin_prefetch(ring_ + offset(), 1);
+  return WriteVerdict::kWritten;
+}
+
+RingReader::RingReader(const ShmChannel& channel)
+    : ring_(channel.ring(1 - channel.own_direction())),
+      control_(&channel.control(1 - channel.own_direction())),
+      size_(channel.ring_octets()),
+      nonce_(channel.nonce(1 - channel.own_direction())) {
+  advance(0);
+}
+
+void RingReader::advance(std::size_t octets) {
+  position_ += octets;
+  ready_ = reinterpret_cast<const std::uint64_t*>(ring_ + (position_ & (size_ - 1)));
+  expected_ = nonce_ + position_ / kUnitOctets;
+}
+
+// Copies the record's head, route and headers, and checks that it lies within the ring. False: it does not.
+bool RingReader::take(RecordView& record) {
+  const auto* at = reinterpret_cast<const std::uint8_t*>(ready_);
+  const std::size_t to_end = size_ - static_cast<std::size_t>(at - ring_);
+  std::memcpy(&record.head, at, sizeof record.head);
+  const RecordHead& head = record.head;
+  if ((head.flags & ~kRecordFlags) != 0) return false;
+  if ((head.flags & kRecordSkip) != 0) {
+    record_ = to_end;
+    return true;
+  }
+  if (head.header_octets > wire::kHeaderOctetsMax || head.payload_octets > kShmTrainOctetsMax) return false;
+  const bool has_route = (head.flags & kRecordRoute) != 0;
+  record_ = record_octets(has_route, head.header_octets, head.payload_octets);
+  if (record_ > to_end) return false;
+  const std::uint8_t* headers = at + sizeof head;
+  if (has_route) {
+    std::memcpy(&route_, headers, sizeof route_);
+    headers += sizeof route_;
+  }
+  std::memcpy(record.headers.data(), headers, record.headers.size() <= to_end - static_cast<std::size_t>(headers - at)
+                                                  ? record.headers.size()
+                                                  : head.header_octets);
+  record.payload = {at + payload_offset(has_route, head.header_octets, head.payload_octets), head.payload_octets};
+  return true;
+}
+
+ReadVerdict RingReader::read(RecordView& record) {
+  // A skip is followed by a record at the start of the ring, where no skip can stand.
+  for (int lap = 0; lap < 2; ++lap) {
+    if (broken_) return ReadVerdict::kBroken;
+    if (!has_record()) return ReadVerdict::kNothing;
+    if (!take(record) || (lap > 0 && (record.head.flags & kRecordSkip) != 0)) {
+      broken_ = true;
+      return ReadVerdict::kBroken;
+    }
+    if ((record.head.flags & kRecordSkip) == 0) return ReadVerdict::kRecord;
+    release();
+  }
+  return ReadVerdict::kNothing;
+}
+
+void RingReader::release() {
+  advance(record_);
+  control_->consumed.store(position_, std::memory_order_release);
+}
+
+bool RingReader::tell_writer() {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  told_ = position_;
+  return control_->starved.load(std::memory_order_relaxed) != 0 && control_->starved.exchange(0) != 0;
+}
+
+}  // namespace rrdma::link

@@ -1,0 +1,301 @@
+#include "link/shm/shm_link.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+
+#include "base/assert.h"
+#include "wire/icrc.h"
+#include "wire/ipv6.h"
+#include "wire/udp.h"
+
+namespace rrdma::link {
+namespace {
+
+constexpr std::size_t kTurnMax = 16;  // records of one channel before the next has its turn
+constexpr std::size_t kHotPorts = 8;
+constexpr int kDoorbellsAtOnce = 16;
+constexpr int kKnocksAtOnce = 64;
+
+// The GRH area that a UD receive would have got from the network.
+void emit_grh_area(const Route& route, std::size_t transport_octets, MutableOctets to) {
+  const std::size_t udp_octets = wire::kUdpOctets + transport_octets + wire::kIcrcOctets;
+  if (route.source.is_ipv4() && route.destination.is_ipv4()) {
+    const wire::Ipv4Header header{.tos = route.traffic_class,
+                                  .total_length = static_cast<std::uint16_t>(wire::kIpv4Octets + udp_octets),
+                                  .ttl = route.hop_limit,
+                                  .source = {route.source.ipv4()},
+                                  .destination = {route.destination.ipv4()}};
+    wire::emit_grh_area(header, to);
+    return;
+  }
+  const wire::Ipv6Header header{.traffic_class = route.traffic_class,
+                                .flow_label = route.flow_label & wire::kFlowLabelMask,
+                                .payload_length = static_cast<std::uint16_t>(udp_octets),
+                                .hop_limit = route.hop_limit,
+                                .source = {route.source.octets},
+                                .destination = {route.destination.octets}};
+  wire::emit_ipv6(header, to);
+}
+
+}  // namespace
+
+ShmLink::ShmLink(OwnedFd epoll)
+    : epoll_(std::move(epoll)),
+      counters_{{{"shm_frames_sent", 0},
+                 {"shm_frames_received", 0},
+                 {"shm_no_room", 0},
+                 {"shm_dropped_no_channel", 0},
+                 {"shm_dropped_source_fault", 0},
+                 {"shm_dropped_corrupted", 0},
+                 {"shm_dropped_bad_headers", 0},
+                 {"shm_dropped_bad_payload_length", 0},
+                 {"shm_lost_bad_record", 0},
+                 {"shm_lost_hang_up", 0},
+                 {"shm_doorbells_rung", 0},
+                 {"shm_doorbells_heard", 0}}} {}
+
+ShmLink::~ShmLink() = default;
+
+Result<std::unique_ptr<ShmLink>, ShmError> ShmLink::create() {
+  OwnedFd epoll = lifted(raw::epoll_create1(EPOLL_CLOEXEC));
+  if (!epoll) return Failure{ShmError{ShmProblem::kDoorbell, errno}};
+  return std::unique_ptr<ShmLink>(new ShmLink(std::move(epoll)));
+}
+
+ShmLink::Port* ShmLink::find(std::uint32_t peer) const {
+  const std::size_t slot = peer & 0xffff;
+  if (slot >= slots_.size() || slots_[slot] == nullptr || slots_[slot]->peer != peer) return nullptr;
+  return slots_[slot];
+}
+
+Result<std::uint32_t, ShmError> ShmLink::add_channel(ShmChannel channel) {
+  std::size_t slot = 0;
+  while (slot < slots_.size() && slots_[slot] != nullptr) ++slot;
+  if (slot == kChannelsMax) return Failure{ShmError{ShmProblem::kMemory, EMFILE}};
+  if (slot == slots_.size()) {
+    slots_.push_back(nullptr);
+    generations_.push_back(0);
+  }
+  const std::uint32_t peer = static_cast<std::uint32_t>(generations_[slot]) << 16 | static_cast<std::uint32_t>(slot);
+  epoll_event interest{.events = EPOLLIN | EPOLLRDHUP, .data = {.u32 = peer}};
+  if (raw::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, channel.doorbell(), &interest) != 0) {
+    return Failure{ShmError{ShmProblem::kDoorbell, errno}};
+  }
+  ports_.push_back(std::make_unique<Port>(std::move(channel), peer));
+  slots_[slot] = ports_.back().get();
+  unflushed_.reserve(ports_.size());
+  return peer;
+}
+
+void ShmLink::remove_channel(std::uint32_t peer) {
+  Port* port = find(peer);
+  if (port == nullptr) return;
+  if (!port->hung_up) raw::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, port->channel.doorbell(), nullptr);
+  if (port->hung_up && !port->lost_told) --hung_up_;
+  std::erase(unflushed_, port);
+  if (reserved_ == port) reserved_ = nullptr;
+  slots_[peer & 0xffff] = nullptr;
+  ++generations_[peer & 0xffff];
+  std::erase_if(ports_, [port](const auto& entry) { return entry.get() == port; });
+  next_hot_ = next_cold_ = next_demoted_ = 0;
+}
+
+void ShmLink::hang_up(Port& port, Count reason) {
+  if (port.hung_up) return;
+  port.hung_up = true;
+  ++hung_up_;
+  count(reason);
+  // A hung-up socket stays readable for ever.
+  raw::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, port.channel.doorbell(), nullptr);
+}
+
+std::optional<std::uint32_t> ShmLink::poll_lost() {
+  if (hung_up_ == 0) return std::nullopt;
+  for (const auto& port : ports_) {
+    if (!port->hung_up || port->lost_told) continue;
+    if (!port->reader.broken() && port->reader.has_record()) continue;
+    port->lost_told = true;
+    --hung_up_;
+    return port->peer;
+  }
+  return std::nullopt;
+}
+
+bool ShmLink::arm() {
+  for (const auto& port : ports_) {
+    if (port->hung_up) continue;
+    port->channel.control(1 - port->channel.own_direction()).armed.store(1, std::memory_order_relaxed);
+    if (port->writer.starved()) {
+      port->channel.control(port->channel.own_direction()).starved.store(1, std::memory_order_relaxed);
+    }
+  }
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (hung_up_ != 0) return false;
+  for (const auto& port : ports_) {
+    if (port->hung_up) continue;
+    if (port->reader.has_record() || port->reader.broken()) return false;
+    if (port->writer.starved() && port->writer.room_came()) return false;
+  }
+  return true;
+}
+
+void ShmLink::disarm() {
+  for (const auto& port : ports_) {
+    auto& armed = port->channel.control(1 - port->channel.own_direction()).armed;
+    if (armed.load(std::memory_order_relaxed) != 0) armed.store(0, std::memory_order_relaxed);
+    if (!port->writer.starved()) continue;
+    port->writer.clear_starved();
+    port->channel.control(port->channel.own_direction()).starved.store(0, std::memory_order_relaxed);
+  }
+}
+
+void ShmLink::handle_doorbells() {
+  epoll_event events[kDoorbellsAtOnce];
+  const int ready = raw::epoll_wait(epoll_.get(), events, kDoorbellsAtOnce, 0);
+  for (int i = 0; i < ready; ++i) {
+    Port* port = find(events[i].data.u32);
+    if (port == nullptr) continue;
+    for (int knock = 0; knock < kKnocksAtOnce; ++knock) {
+      std::uint8_t octets[16];
+      const ssize_t got = raw::recvfrom(port->channel.doorbell(), octets, sizeof octets, MSG_DONTWAIT, nullptr, nullptr);
+      if (got > 0) {
+        count(kDoorbellsHeard);
+        continue;
+      }
+      if (got == 0 || (errno != EAGAIN && errno != EINTR)) hang_up(*port, kHungUp);
+      break;
+    }
+  }
+}
+
+void ShmLink::wake(Port& port) {
+  count(kDoorbellsRung);
+  if (!port.channel.ring_doorbell()) hang_up(port, kHungUp);
+}
+
+objects::Frame* ShmLink::reserve(const objects::Path& path) {
+  RRDMA_ASSERT(path.train_octets <= kShmTrainOctetsMax);
+  reserved_ = find(path.peer);
+  if (reserved_ != nullptr && reserved_->hung_up) reserved_ = nullptr;
+  if (reserved_ != nullptr && !reserved_->writer.has_room(path.train_octets != 0 ? path.train_octets : kShmFrameOctetsMax)) {
+    count(kNoRoom);
+    if (!reserved_->writer.broken()) return nullptr;
+    hang_up(*reserved_, kBadRecord);
+    reserved_ = nullptr;
+  }
+  frame_.clear();
+  frame_.path = &path;
+  return &frame_;
+}
+
+void ShmLink::commit(objects::Frame& frame) {
+  if (reserved_ == nullptr) {
+    count(kNoChannel);
+    return;
+  }
+  Port& port = *reserved_;
+  if (port.writer.write(frame) == WriteVerdict::kSourceFault) {
+    count(kSourceFault);
+    return;
+  }
+  count(kSent);
+  if (port.unflushed) return;
+  port.unflushed = true;
+  unflushed_.push_back(&port);
+}
+
+void ShmLink::flush(Instant) {
+  if (unflushed_.empty()) return;
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  for (Port* port : unflushed_) {
+    port->unflushed = false;
+    auto& armed = port->channel.control(port->channel.own_direction()).armed;
+    if (armed.load(std::memory_order_relaxed) != 0 && armed.exchange(0, std::memory_order_relaxed) != 0) wake(*port);
+  }
+  unflushed_.clear();
+}
+
+void ShmLink::deliver(const RecordView& record, const Route& route, Receiver& receiver) {
+  if ((record.head.flags & kRecordCorrupted) != 0) return count(kCorrupted);
+  wire::TransportPacket packet;
+  const auto error = wire::parse_transport_headers(Octets(record.headers).first(record.head.header_octets), packet.headers);
+  const wire::OpcodeShape& shape = wire::shape_of(packet.headers.bth.opcode);
+  if (error != wire::TransportError::kNone || shape.header_octets != record.head.header_octets) return count(kBadHeaders);
+  packet.payload = record.payload;
+  if (!wire::payload_allowed(shape.payload, packet.payload.size()) ||
+      packet.headers.bth.pad != wire::pad_for(packet.payload.size())) {
+    return count(kBadPayload);
+  }
+  objects::PacketOrigin origin{.source = route.source, .destination = route.destination};
+  origin.traffic_class = route.traffic_class;
+  origin.ecn_marked = (route.traffic_class & 3) == 3;
+  if (shape.deth) {
+    if (packet.payload.size() > kShmFrameOctetsMax) return count(kBadPayload);  // a datagram is never a train
+    emit_grh_area(route, shape.header_octets + packet.payload.size() + packet.headers.bth.pad, grh_);
+    origin.grh = grh_.data();
+  }
+  count(kReceived);
+  receiver.on_packet(packet, origin);
+}
+
+std::size_t ShmLink::poll_port(Port& port, Receiver& receiver, std::size_t burst_max) {
+  std::size_t done = 0;
+  RecordView record;
+  while (done < burst_max) {
+    const ReadVerdict verdict = port.reader.read(record);
+    if (verdict == ReadVerdict::kBroken) {
+      hang_up(port, kBadRecord);
+      break;
+    }
+    if (verdict == ReadVerdict::kRecord) {
+      ++done;
+      deliver(record, port.reader.route(), receiver);
+      port.reader.release();
+    }
+    if (port.reader.writer_waits()) wake(port);
+    if (verdict == ReadVerdict::kNothing) break;
+  }
+  return done;
+}
+
+std::size_t ShmLink::poll_hot(Receiver& receiver, std::size_t burst_max) {
+  const std::size_t hot = std::min(kHotPorts, ports_.size());
+  std::size_t done = 0;
+  std::size_t at = next_hot_;
+  for (std::size_t i = 0; i < hot && done < burst_max; ++i) {
+    Port& port = *ports_[at];
+    if (++at >= hot) at = 0;
+    if (!port.reader.has_record()) continue;
+    done += poll_port(port, receiver, std::min(burst_max - done, kTurnMax));
+    next_hot_ = at;
+  }
+  return done;
+}
+
+// Looks at so many of the others; one that has something changes places with a hot one.
+std::size_t ShmLink::poll_cold(Receiver& receiver, std::size_t burst_max, std::size_t looks) {
+  std::size_t done = 0;
+  for (std::size_t i = 0; i < looks && done < burst_max; ++i) {
+    if (next_cold_ < kHotPorts || next_cold_ >= ports_.size()) next_cold_ = kHotPorts;
+    auto& place = ports_[next_cold_++];
+    if (!place->reader.has_record()) continue;
+    done += poll_port(*place, receiver, std::min(burst_max - done, kTurnMax));
+    std::swap(place, ports_[next_demoted_]);
+    next_demoted_ = (next_demoted_ + 1) % kHotPorts;
+  }
+  return done;
+}
+
+// With many channels a look at each costs more than a frame does. While the hot ones have frames, the
+// others get a few looks in each poll; nothing is there only when all were looked at.
+std::size_t ShmLink::poll(Receiver& receiver, Instant, std::size_t burst_max) {
+  std::size_t done = poll_hot(receiver, burst_max);
+  if (ports_.size() > kHotPorts) {
+    const std::size_t cold = ports_.size() - kHotPorts;
+    done += poll_cold(receiver, std::max<std::size_t>(burst_max - done, 1), done != 0 ? std::min(cold, kHotPorts) : cold);
+  }
+  return done;
+}
+
+}  // namespace rrdma::link

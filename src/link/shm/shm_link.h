@@ -1,0 +1,111 @@
+// ShmLink: frames between processes of one host, through channels. It owns the channels and polls them;
+// Path::peer is the number that add_channel() gave, and never means another channel later.
+//
+// While both sides poll there is no system call. Who wants to sleep arms the link: the flag is set in
+// every ring before the rings are looked at once more, and a writer looks at the flag after it published
+// (a full barrier between the two on both sides), so one of them sees the other. A writer that was
+// refused room is woken the same way.
+//
+// The peer may write anything at any time: what cannot be right costs it its frame (counted by reason)
+// or its channel (lost), and nobody else anything.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "base/owned_fd.h"
+#include "base/result.h"
+#include "link/link.h"
+#include "link/shm/channel.h"
+#include "link/shm/ring.h"
+#include "wire/grh.h"
+
+namespace rrdma::link {
+
+class ShmLink final : public Link {
+ public:
+  static constexpr std::size_t kChannelsMax = 4096;
+
+  [[nodiscard]] static Result<std::unique_ptr<ShmLink>, ShmError> create();
+  ~ShmLink() override;
+
+  // Returns the number for Path::peer. REQUIRES: not from within poll().
+  [[nodiscard]] Result<std::uint32_t, ShmError> add_channel(ShmChannel channel);
+  // Frames to this number are dropped from now on. REQUIRES: not from within poll().
+  void remove_channel(std::uint32_t peer);
+  // A channel whose peer hung up or broke the rules, and whose last good frames were polled. Each is
+  // named once; remove it then.
+  [[nodiscard]] std::optional<std::uint32_t> poll_lost();
+  [[nodiscard]] std::size_t channel_count() const { return ports_.size(); }
+
+  // Before sleeping on fd(): true if there is nothing to poll and no room came for what was refused.
+  // When it says false, or when the sleep is over, disarm().
+  [[nodiscard]] bool arm();
+  void disarm();
+  // Readable when a doorbell rang or a peer hung up; handle_doorbells() makes it quiet again.
+  [[nodiscard]] int fd() const { return epoll_.get(); }
+  void handle_doorbells();
+
+  objects::Frame* reserve(const objects::Path& path) override;
+  void commit(objects::Frame& frame) override;
+  void flush(Instant now) override;
+  std::size_t poll(Receiver& receiver, Instant now, std::size_t burst_max) override;
+  [[nodiscard]] std::span<const LinkCounter> counters() override { return counters_; }
+
+ private:
+  enum Count : std::size_t {
+    kSent,
+    kReceived,
+    kNoRoom,
+    kNoChannel,
+    kSourceFault,
+    kCorrupted,
+    kBadHeaders,
+    kBadPayload,
+    kBadRecord,
+    kHungUp,
+    kDoorbellsRung,
+    kDoorbellsHeard,
+    kCountOfCounters,
+  };
+  struct Port {
+    Port(ShmChannel given, std::uint32_t number)
+        : channel(std::move(given)), writer(channel), reader(channel), peer(number) {}
+    ShmChannel channel;
+    RingWriter writer;
+    RingReader reader;
+    std::uint32_t peer;
+    bool unflushed = false;   // has frames that the peer was not woken for
+    bool hung_up = false;     // nothing is written any more
+    bool lost_told = false;
+  };
+
+  explicit ShmLink(OwnedFd epoll);
+  [[nodiscard]] Port* find(std::uint32_t peer) const;
+  std::size_t poll_hot(Receiver& receiver, std::size_t burst_max);
+  std::size_t poll_cold(Receiver& receiver, std::size_t burst_max, std::size_t looks);
+  std::size_t poll_port(Port& port, Receiver& receiver, std::size_t burst_max);
+  void deliver(const RecordView& record, const Route& route, Receiver& receiver);
+  void hang_up(Port& port, Count reason);
+  void wake(Port& port);
+  void count(Count which) { ++counters_[which].value; }
+
+  OwnedFd epoll_;
+  objects::Frame frame_;
+  Port* reserved_ = nullptr;  // whose frame is out; null: nobody's, it will be dropped
+  std::vector<std::unique_ptr<Port>> ports_;   // those that had frames of late stand first
+  std::vector<Port*> slots_;                   // by the low half of the number
+  std::vector<std::uint16_t> generations_;     // the high half
+  std::vector<Port*> unflushed_;
+  std::size_t next_hot_ = 0;    // where the next poll starts among the first kHotPorts
+  std::size_t next_cold_ = 0;   // and among the others
+  std::size_t next_demoted_ = 0;
+  std::size_t hung_up_ = 0;   // ports that poll_lost() has yet to name
+  std::array<LinkCounter, kCountOfCounters> counters_;
+  std::array<std::uint8_t, wire::kGrhOctets> grh_{};
+};
+
+}  // namespace rrdma::link

@@ -1,0 +1,350 @@
+// The link within one process: order and content over many laps, room, routes, drops by reason, arming,
+// and memory that somebody scribbles on. Two processes: shm_process_test.cc.
+#include "link/shm/shm_link.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/mman.h>
+
+#include "base/guarded_copy.h"
+#include "link/shm/shm_test_frames.h"
+#include "wire/ipv4.h"
+#include "wire/ipv6.h"
+
+namespace rrdma::link {
+namespace {
+
+TEST(ShmLink, frames_of_all_sizes_arrive_whole_and_in_order_over_many_laps) {
+  JoinedLinks joined;
+  const auto path = test_path(joined.a_to_b, kShmTrainOctetsMax);
+  CheckingReceiver receiver;
+  Prng prng(3);
+  std::vector<std::uint8_t> data;
+  std::uint32_t sent = 0;
+  while (sent < 20'000) {
+    for (std::uint64_t batch = prng.below(12); batch > 0 && sent < 20'000; --batch) {
+      data.resize(numbered_length(sent, kShmTrainOctetsMax));
+      fill_content(data, sent);
+      if (!send_numbered(*joined.a, path, sent, data)) break;
+      ++sent;
+    }
+    joined.a->flush({});
+    joined.b->poll(receiver, {}, prng.below(20));
+  }
+  while (joined.b->poll(receiver, {}, 64) != 0) {}
+  EXPECT_EQ(receiver.packets, sent);
+  EXPECT_TRUE(receiver.all_right());
+  EXPECT_GT(counter(*joined.a, "shm_no_room"), 0u);
+  EXPECT_EQ(counter(*joined.a, "shm_doorbells_rung"), 0u);
+}
+
+TEST(ShmLink, a_full_ring_refuses_and_has_room_again_after_polling) {
+  JoinedLinks joined;
+  const auto path = test_path(joined.a_to_b);
+  const std::vector<std::uint8_t> data(4096);
+  std::uint32_t sent = 0;
+  while (send_numbered(*joined.a, path, sent, data)) ++sent;
+  EXPECT_GT(sent, 40u);
+  EXPECT_LT(sent, kRingOctetsMin / 4096);
+  CheckingReceiver receiver;
+  EXPECT_EQ(joined.b->poll(receiver, {}, 4), 4u);
+  EXPECT_TRUE(send_numbered(*joined.a, path, sent, data));
+}
+
+TEST(ShmLink, memory_is_touched_only_as_far_as_the_reader_lags) {
+  JoinedLinks joined(ShmChannel::kRingOctets);
+  const auto path = test_path(joined.a_to_b, kShmTrainOctetsMax);
+  CheckingReceiver receiver;
+  std::vector<std::uint8_t> data(100);
+  for (std::uint32_t i = 0; i < 50'000; ++i) {
+    fill_content(data, i);
+    ASSERT_TRUE(send_numbered(*joined.a, path, i, data));
+    ASSERT_EQ(joined.b->poll(receiver, {}, 4), 1u);
+  }
+  EXPECT_TRUE(receiver.all_right());
+  const std::uint8_t* ring = joined.memory + ring_offset(0, ShmChannel::kRingOctets);
+  bool touched = false;
+  for (std::size_t i = 192 * 1024; i < ShmChannel::kRingOctets; ++i) touched |= ring[i] != 0;
+  EXPECT_FALSE(touched);
+}
+
+void on_fault(int, siginfo_t*, void*) {
+  recover_from_fault();
+  ::_exit(99);
+}
+
+TEST(ShmLink, a_frame_from_memory_that_is_gone_is_dropped_and_counted) {
+  struct sigaction action {};
+  struct sigaction old;
+  action.sa_sigaction = on_fault;
+  action.sa_flags = SA_SIGINFO | SA_NODEFER;
+  ::sigaction(SIGSEGV, &action, &old);
+  JoinedLinks joined;
+  const auto path = test_path(joined.a_to_b);
+  void* gone = ::mmap(nullptr, 65536, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  objects::Frame* frame = joined.a->reserve(path);
+  frame->header_octets = 12;
+  frame->add_span(static_cast<const std::uint8_t*>(gone), 100);
+  joined.a->commit(*frame);
+  CheckingReceiver receiver;
+  EXPECT_EQ(joined.b->poll(receiver, {}, 4), 0u);
+  EXPECT_EQ(counter(*joined.a, "shm_dropped_source_fault"), 1u);
+  std::vector<std::uint8_t> data(9);
+  fill_content(data, 0);
+  EXPECT_TRUE(send_numbered(*joined.a, path, 0, data));
+  EXPECT_EQ(joined.b->poll(receiver, {}, 4), 1u);
+  EXPECT_TRUE(receiver.all_right());
+  ::munmap(gone, 65536);
+  ::sigaction(SIGSEGV, &old, nullptr);
+}
+
+TEST(ShmLink, the_origin_follows_the_path_of_each_frame) {
+  JoinedLinks joined;
+  auto path = test_path(joined.a_to_b);
+  CheckingReceiver receiver;
+  const std::vector<std::uint8_t> none;
+  for (std::uint32_t i = 0; i < 6; ++i) {
+    path.local = wire::gid_of_ipv4({10, 0, 0, static_cast<std::uint8_t>(i / 2)});
+    path.traffic_class = i >= 4 ? 3 : 0;
+    ASSERT_TRUE(send_numbered(*joined.a, path, i, none));
+    ASSERT_EQ(joined.b->poll(receiver, {}, 1), 1u);
+    EXPECT_EQ(receiver.last_origin.source, path.local);
+    EXPECT_EQ(receiver.last_origin.destination, path.remote);
+    EXPECT_EQ(receiver.last_origin.ecn_marked, i >= 4);
+    EXPECT_EQ(receiver.last_origin.grh, nullptr);
+  }
+}
+
+void send_datagram(ShmLink& link, const objects::Path& path, std::size_t length) {
+  static const std::vector<std::uint8_t> zeroes(65536);
+  objects::Frame* frame = link.reserve(path);
+  ASSERT_NE(frame, nullptr);
+  wire::TransportHeaders headers;
+  headers.bth.opcode = wire::Opcode(wire::Transport::kUnreliableDatagram, wire::Step::kSendOnly);
+  headers.bth.pad = wire::pad_for(length);
+  frame->header_octets = static_cast<std::uint8_t>(wire::emit_transport_headers(headers, frame->header.data()));
+  frame->add_span(zeroes.data(), length);
+  link.commit(*frame);
+}
+
+TEST(ShmLink, a_datagram_comes_with_the_grh_area_of_its_family) {
+  JoinedLinks joined;
+  auto path = test_path(joined.a_to_b);
+  path.traffic_class = 0x20;
+  path.hop_limit = 17;
+  CheckingReceiver receiver;
+  send_datagram(*joined.a, path, 9);
+  ASSERT_EQ(joined.b->poll(receiver, {}, 1), 1u);
+  ASSERT_EQ(receiver.grh.size(), wire::kGrhOctets);
+  for (std::size_t i = 0; i < 20; ++i) EXPECT_EQ(receiver.grh[i], 0);
+  receiver.grh.resize(200);  // the octets that the total length announces
+  const auto v4 = wire::parse_ipv4(Octets(receiver.grh).subspan(20));
+  ASSERT_TRUE(v4.ok());
+  EXPECT_EQ(v4->total_length, 20 + 8 + 12 + 8 + 12 + 4);
+  EXPECT_EQ(v4->ttl, 17);
+  EXPECT_EQ(v4->tos, 0x20);
+  EXPECT_EQ(wire::gid_of(v4->source), path.local);
+  EXPECT_EQ(wire::gid_of(v4->destination), path.remote);
+
+  path.local.octets[0] = 0xfd;
+  path.remote.octets[0] = 0xfd;
+  path.flow_label = 0x12345;
+  send_datagram(*joined.a, path, 9);
+  ASSERT_EQ(joined.b->poll(receiver, {}, 1), 1u);
+  receiver.grh.resize(200);
+  const auto v6 = wire::parse_ipv6(receiver.grh);
+  ASSERT_TRUE(v6.ok());
+  EXPECT_EQ(v6->payload_length, 8 + 12 + 8 + 12 + 4);
+  EXPECT_EQ(v6->flow_label, 0x12345u);
+  EXPECT_EQ(wire::gid_of(v6->source), path.local);
+  EXPECT_EQ(wire::gid_of(v6->destination), path.remote);
+}
+
+TEST(ShmLink, what_a_nic_would_drop_is_dropped_and_counted_by_reason) {
+  JoinedLinks joined;
+  const auto path = test_path(joined.a_to_b, kShmTrainOctetsMax);
+  const auto send_raw = [&](std::uint8_t opcode, std::uint8_t header_octets, std::size_t payload, std::int32_t corrupt) {
+    static const std::vector<std::uint8_t> zeroes(65536);
+    objects::Frame* frame = joined.a->reserve(path);
+    frame->header.fill(0);
+    frame->header[0] = opcode;
+    frame->header_octets = header_octets;
+    frame->corrupt_bit = corrupt;
+    if (payload != 0) frame->add_span(zeroes.data(), payload);
+    joined.a->commit(*frame);
+  };
+  send_raw(0x04, 12, 8, 5);    // right, but broken on the way
+  send_raw(0xff, 12, 8, -1);   // no such opcode
+  send_raw(0x0a, 12, 8, -1);   // WRITE ONLY without its RETH
+  send_raw(0x04, 16, 8, -1);   // more headers than the opcode has
+  send_raw(0x04, 4, 8, -1);    // no whole BTH
+  send_raw(0x11, 16, 8, -1);   // an ACK with payload
+  send_raw(0x04, 12, 7, -1);   // the pad does not fit the payload
+  send_raw(0x64, 20, 8192, -1);  // a datagram longer than any MTU
+  send_raw(0x04, 12, 8, -1);   // right
+  CheckingReceiver receiver;
+  EXPECT_EQ(joined.b->poll(receiver, {}, 64), 9u);
+  EXPECT_EQ(receiver.packets, 1u);
+  EXPECT_EQ(counter(*joined.b, "shm_dropped_corrupted"), 1u);
+  EXPECT_EQ(counter(*joined.b, "shm_dropped_bad_headers"), 4u);
+  EXPECT_EQ(counter(*joined.b, "shm_dropped_bad_payload_length"), 3u);
+}
+
+TEST(ShmLink, a_number_never_means_another_channel) {
+  JoinedLinks joined;
+  const auto path = test_path(joined.a_to_b);
+  joined.a->remove_channel(joined.a_to_b);
+  auto pair = ShmChannel::create(kRingOctetsMin).value();
+  EXPECT_NE(joined.a->add_channel(std::move(pair.own)).value(), joined.a_to_b);
+  EXPECT_TRUE(send_numbered(*joined.a, path, 0, {}));
+  joined.a->flush({});
+  EXPECT_EQ(counter(*joined.a, "shm_dropped_no_channel"), 1u);
+  EXPECT_EQ(joined.a->channel_count(), 1u);
+}
+
+TEST(ShmLink, arming_sees_what_is_there_and_calls_for_a_doorbell_otherwise) {
+  JoinedLinks joined;
+  const auto path = test_path(joined.a_to_b);
+  pollfd waits{.fd = joined.b->fd(), .events = POLLIN, .revents = 0};
+  const timespec no_time{};
+  ASSERT_TRUE(joined.b->arm());
+  joined.b->disarm();
+  ASSERT_TRUE(send_numbered(*joined.a, path, 0, {}));
+  joined.a->flush({});
+  EXPECT_EQ(counter(*joined.a, "shm_doorbells_rung"), 0u);
+  EXPECT_FALSE(joined.b->arm());
+  joined.b->disarm();
+  CheckingReceiver receiver;
+  EXPECT_EQ(joined.b->poll(receiver, {}, 4), 1u);
+
+  ASSERT_TRUE(joined.b->arm());
+  EXPECT_EQ(raw::ppoll(&waits, 1, &no_time), 0);
+  ASSERT_TRUE(send_numbered(*joined.a, path, 1, {}));
+  ASSERT_TRUE(send_numbered(*joined.a, path, 2, {}));
+  joined.a->flush({});
+  ASSERT_TRUE(send_numbered(*joined.a, path, 3, {}));
+  joined.a->flush({});
+  EXPECT_EQ(counter(*joined.a, "shm_doorbells_rung"), 1u) << "one doorbell for each sleep";
+  EXPECT_EQ(raw::ppoll(&waits, 1, &no_time), 1);
+  joined.b->disarm();
+  joined.b->handle_doorbells();
+  EXPECT_EQ(raw::ppoll(&waits, 1, &no_time), 0);
+  EXPECT_EQ(joined.b->poll(receiver, {}, 4), 3u);
+}
+
+TEST(ShmLink, a_writer_without_room_is_woken_when_some_comes) {
+  JoinedLinks joined;
+  const auto path = test_path(joined.a_to_b, kShmTrainOctetsMax);
+  const std::vector<std::uint8_t> data(30'000);
+  std::uint32_t sent = 0;
+  while (send_numbered(*joined.a, path, sent, data)) ++sent;
+  ASSERT_TRUE(joined.a->arm());
+  CheckingReceiver receiver;
+  while (joined.b->poll(receiver, {}, 1) != 0) {}
+  EXPECT_EQ(counter(*joined.b, "shm_doorbells_rung"), 1u);
+  EXPECT_FALSE(joined.a->arm());
+  joined.a->disarm();
+  EXPECT_TRUE(send_numbered(*joined.a, path, sent, data));
+}
+
+TEST(ShmLink, hanging_up_is_told_after_the_last_frame) {
+  JoinedLinks joined;
+  ASSERT_TRUE(send_numbered(*joined.a, test_path(joined.a_to_b), 0, {}));
+  joined.a.reset();
+  EXPECT_FALSE(joined.b->poll_lost().has_value());
+  joined.b->handle_doorbells();
+  EXPECT_FALSE(joined.b->poll_lost().has_value()) << "a frame is still there";
+  EXPECT_FALSE(joined.b->arm());
+  CheckingReceiver receiver;
+  EXPECT_EQ(joined.b->poll(receiver, {}, 4), 1u);
+  EXPECT_EQ(joined.b->poll_lost(), joined.b_to_a);
+  EXPECT_FALSE(joined.b->poll_lost().has_value());
+  EXPECT_TRUE(send_numbered(*joined.b, test_path(joined.b_to_a), 0, {}));
+  EXPECT_EQ(counter(*joined.b, "shm_dropped_no_channel"), 1u);
+  joined.b->remove_channel(joined.b_to_a);
+  EXPECT_TRUE(joined.b->arm());
+}
+
+TEST(ShmLink, a_consumed_position_that_cannot_be_costs_the_channel) {
+  for (const std::uint64_t lie : {std::uint64_t{64} << 40, ~std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{128 * 1024 + 1}}) {
+    JoinedLinks joined;
+    const auto path = test_path(joined.a_to_b);
+    const std::vector<std::uint8_t> data(4096);
+    for (std::uint32_t i = 0; i < 1000 && counter(*joined.a, "shm_lost_bad_record") == 0; ++i) {
+      static_cast<void>(send_numbered(*joined.a, path, i, data));
+      joined.control(0).consumed.store(lie);
+    }
+    EXPECT_EQ(counter(*joined.a, "shm_lost_bad_record"), 1u) << lie;
+    EXPECT_EQ(joined.a->poll_lost(), joined.a_to_b);
+  }
+}
+
+// Every kind of scribble, at the places that matter and at random ones, while both ends work. Whatever
+// happens to the frames, nothing crashes, every call returns, and a broken channel is told as lost.
+TEST(ShmLink, scribbling_hurts_nobody_but_the_scribbler) {
+  std::uint64_t lost = 0;
+  std::uint64_t dropped = 0;
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    JoinedLinks joined;
+    const auto path = test_path(joined.a_to_b, kShmTrainOctetsMax);
+    CheckingReceiver receiver;
+    Prng prng(seed);
+    std::vector<std::uint8_t> data;
+    std::uint8_t* ring = joined.memory + ring_offset(0, kRingOctetsMin);
+    std::size_t offset = 0;
+    for (std::uint32_t i = 0; i < 200; ++i) {
+      data.resize(numbered_length(i, 20'000));
+      static_cast<void>(send_numbered(*joined.a, path, i, data));
+      const std::size_t record = offset;
+      offset = (offset + record_octets(i == 0, 16, data.size())) & (kRingOctetsMin - 1);
+      switch (prng.below(6)) {
+        case 0: ring[record + 8 + prng.below(8)] = static_cast<std::uint8_t>(prng.next()); break;
+        case 1: ring[record + prng.below(64)] ^= static_cast<std::uint8_t>(1u << prng.below(8)); break;
+        case 2: joined.memory[prng.below(joined.octets)] = static_cast<std::uint8_t>(prng.next()); break;
+        case 3: joined.memory[prng.below(1024)] = static_cast<std::uint8_t>(prng.next()); break;
+        default: break;
+      }
+      joined.a->flush({});
+      joined.b->poll(receiver, {}, 3);
+    }
+    lost += joined.b->poll_lost().has_value() || joined.a->poll_lost().has_value();
+    dropped += counter(*joined.b, "shm_dropped_bad_headers") + counter(*joined.b, "shm_dropped_bad_payload_length");
+  }
+  EXPECT_GT(lost, 0u);
+  EXPECT_GT(dropped, 0u);
+}
+
+TEST(ShmLink, many_channels_are_all_served) {
+  constexpr std::size_t kPeers = 63;
+  auto hub = ShmLink::create().value();
+  std::vector<std::unique_ptr<ShmLink>> peers;
+  std::vector<objects::Path> paths;
+  for (std::size_t i = 0; i < kPeers; ++i) {
+    auto pair = ShmChannel::create(kRingOctetsMin).value();
+    ASSERT_TRUE(hub->add_channel(std::move(pair.own)).ok());
+    peers.push_back(ShmLink::create().value());
+    paths.push_back(test_path(
+        peers.back()->add_channel(ShmChannel::open(std::move(pair.peer_memory), std::move(pair.peer_doorbell)).value()).value()));
+  }
+  CheckingReceiver receiver;
+  // One that always has frames must not hide the others.
+  for (std::uint32_t round = 0; round < 100; ++round) {
+    const std::size_t quiet = round % kPeers;
+    ASSERT_TRUE(send_numbered(*peers[quiet], paths[quiet], 1'000'000, {}));
+    bool heard = false;
+    for (int polls = 0; polls < 20 && !heard; ++polls) {
+      for (int i = 0; i < 8; ++i) static_cast<void>(send_numbered(*peers[7], paths[7], 7, {}));
+      const auto before = receiver.wrong_order;
+      hub->poll(receiver, {}, 16);
+      heard = receiver.wrong_order != before && receiver.packets != 0;
+    }
+    EXPECT_TRUE(heard) << round;
+  }
+  while (hub->poll(receiver, {}, 64) != 0) {}
+  std::uint64_t sent = 0;
+  for (auto& peer : peers) sent += counter(*peer, "shm_frames_sent");
+  EXPECT_EQ(receiver.packets, sent);
+}
+
+}  // namespace
+}  // namespace rrdma::link
