@@ -1,0 +1,23 @@
+// The subcommands of `rrdma`. Each lives in a file of its own, foo_command.cc, which defines one function:
+// it adds the subcommand with its options to `app` and sees to it that, when it is the one on the command
+// line, `chosen` becomes what runs it. main() calls `chosen` after all arguments were found right.
+//
+//   void add_foo_command(CLI::App& app, Runner& chosen) {
+//     auto options = std::make_shared<FooOptions>();
+//     CLI::App* foo = app.add_subcommand("foo", "what it does, in one line");
+//     foo->add_option("NAME", options->name, "which one")->required();
+//     foo->callback([&chosen, options] { chosen = [options] { return run_foo(*options); }; });
+//   }
+#pragma once
+
+#include <CLI/App.hpp>
+#include <functional>
+
+namespace rrdma::tools {
+
+// Returns the exit status (exit_status.h).
+using Runner = std::function<int()>;
+
+void add_decode_command(CLI::App& app, Runner& chosen);
+
+}  // namespace rrdma::tools

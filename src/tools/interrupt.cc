@@ -1,0 +1,32 @@
+#include "tools/interrupt.h"
+
+#include <csignal>
+
+namespace rrdma::tools {
+namespace {
+
+volatile std::sig_atomic_t arrived_signal = 0;
+
+void remember(int signal) { arrived_signal = signal; }
+
+}  // namespace
+
+void watch_interrupts() {
+  struct sigaction action {};
+  action.sa_handler = remember;
+  // The second Ctrl-C is not kept back: it ends a command that does not come to its good place.
+  action.sa_flags = static_cast<int>(SA_RESETHAND);
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+}
+
+bool interrupted() { return arrived_signal != 0; }
+
+void end_by_interrupt() {
+  if (arrived_signal == 0) return;
+  std::signal(arrived_signal, SIG_DFL);
+  std::raise(arrived_signal);
+}
+
+}  // namespace rrdma::tools

@@ -1,0 +1,15 @@
+// Ctrl-C as a flag: a command that prints or waits for long stops at a good place, tidies up, and the
+// process then ends by the signal all the same, so that shells and scripts see what happened.
+#pragma once
+
+namespace rrdma::tools {
+
+// From now on SIGINT and SIGTERM set the flag, and end blocking system calls with EINTR.
+void watch_interrupts();
+
+[[nodiscard]] bool interrupted();
+
+// Ends the process by the signal that came; returns if none did. main() calls it last.
+void end_by_interrupt();
+
+}  // namespace rrdma::tools

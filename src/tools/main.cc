@@ -1,0 +1,62 @@
+// The `rrdma` command: picks the subcommand and turns mistakes on the command line into one sentence
+// and a hint. What the subcommands do is in foo_command.cc; see commands.h for how one is added.
+#include <CLI/CLI.hpp>
+#include <exception>
+#include <iostream>
+
+#include "tools/commands.h"
+#include "tools/exit_status.h"
+#include "tools/interrupt.h"
+#include "tools/terminal.h"
+
+namespace rrdma::tools {
+namespace {
+
+// The name of what is being run, with its subcommand: "rrdma decode".
+std::string command_name(const CLI::App& app) {
+  const auto chosen = app.get_subcommands();
+  return chosen.empty() ? "rrdma" : "rrdma " + chosen.front()->get_name();
+}
+
+int explain_usage(const CLI::App& app, const CLI::ParseError& error) {
+  // --help and --version also arrive as an exception, with status 0.
+  if (error.get_exit_code() == 0) {
+    app.exit(error, std::cout, std::cerr);
+    return kExitSuccess;
+  }
+  return complain(command_name(app), error.what(), "'" + command_name(app) + " --help' shows the usage");
+}
+
+int run(int argc, char** argv) {
+  CLI::App app("RRDMA, an RDMA NIC made of software", "rrdma");
+  app.set_version_flag("--version", "rrdma " RRDMA_VERSION, "Print the version and exit");
+  app.set_help_flag("-h,--help", "Print this text and exit");
+  app.require_subcommand(0, 1);
+
+  Runner chosen;
+  add_decode_command(app, chosen);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return explain_usage(app, error);
+  }
+  if (!chosen) {
+    std::cerr << app.help();
+    return kExitFailure;
+  }
+  return chosen();
+}
+
+}  // namespace
+}  // namespace rrdma::tools
+
+int main(int argc, char** argv) {
+  int status = rrdma::tools::kExitFailure;
+  try {
+    status = rrdma::tools::run(argc, argv);
+  } catch (const std::exception& error) {
+    rrdma::tools::complain("rrdma", error.what(), "");
+  }
+  rrdma::tools::end_by_interrupt();
+  return status;
+}

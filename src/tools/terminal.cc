@@ -1,0 +1,78 @@
+#include "tools/terminal.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+
+#include "tools/exit_status.h"
+
+namespace rrdma::tools {
+
+int complain(std::string_view command, std::string_view sentence, std::string_view hint) {
+  std::string text = fmt::format("{}: {}\n", command, sentence);
+  if (!hint.empty()) text += fmt::format("{}: {}\n", command, hint);
+  // One call: the lines of two commands that share a terminal do not mix. There is nobody to tell when
+  // standard error itself fails.
+  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text.data(), text.size());
+  return kExitFailure;
+}
+
+bool is_terminal(int descriptor) { return isatty(descriptor) == 1; }
+
+ColourChoice colour_choice(std::string_view word) {
+  if (word == "always") return ColourChoice::kAlways;
+  return word == "never" ? ColourChoice::kNever : ColourChoice::kAuto;
+}
+
+wire::Palette palette_for(int descriptor, ColourChoice choice) {
+  const auto set = [](const char* name) {
+    const char* value = std::getenv(name);
+    return value != nullptr && *value != '\0';
+  };
+  const char* term = std::getenv("TERM");
+  const bool dumb = term == nullptr || std::string_view(term) == "dumb";
+  const bool automatic = is_terminal(descriptor) && !dumb && !set("NO_COLOR");
+  if (choice == ColourChoice::kNever || (choice == ColourChoice::kAuto && !automatic)) return {};
+  return {.name = "\x1b[1m",
+          .good = "\x1b[32m",
+          .alert = "\x1b[33m",
+          .bad = "\x1b[1;31m",
+          .faint = "\x1b[2m",
+          .reset = "\x1b[0m"};
+}
+
+std::string printable(std::string_view text) {
+  std::string shown;
+  for (const char c : text) {
+    const auto octet = static_cast<unsigned char>(c);
+    if (octet < 0x20 || octet == 0x7f) {
+      shown += fmt::format("\\x{:02x}", octet);
+    } else {
+      shown += c;
+    }
+  }
+  return shown;
+}
+
+void Output::write(std::string_view text) {
+  waiting_ += text;
+  if (waiting_.size() >= kPieceOctets) (void)flush();
+}
+
+int Output::flush() {
+  std::string_view rest = waiting_;
+  while (error_ == 0 && !rest.empty()) {
+    const auto written = ::write(STDOUT_FILENO, rest.data(), rest.size());
+    if (written >= 0) {
+      rest.remove_prefix(static_cast<std::size_t>(written));
+    } else if (errno != EINTR) {
+      error_ = errno;
+    }
+  }
+  waiting_.clear();
+  return error_;
+}
+
+}  // namespace rrdma::tools
