@@ -204,7 +204,6 @@ TEST(RocePacket, TellsForeignFromWrong) {
 }
 
 TEST(RocePacket, HasRoomForABthAndAnIcrc) {
-  RoceFrame frame;
   Ipv6Header ip;
   ip.payload_length = 8 + 15;
   std::vector<std::uint8_t> octets(40 + 8 + 15);
