@@ -80,8 +80,8 @@ enum class MessageType : std::uint16_t {
   kLeaveGroup = 0xc1,
 
   // 0x100 to 0x1ff: the connection manager and QP1. 0x200 to 0x2ff: fault injection and capture.
-  kConnectionManagerFirst = 0x100,
-  kConnectionManagerLast = 0x1ff,
+  kCmFirst = 0x100,
+  kCmLast = 0x1ff,
 };
 
 struct Header {
@@ -132,6 +132,7 @@ struct Hello {
   bool has_page = false;
   bool offers_parking = false;
   std::vector<SlotClaim> claims;
+  std::uint64_t token = 0;  // chosen at random by the program, the same for every daemon that it meets
 
   template <typename Archive, typename Self>
   static void fields(Archive& archive, Self& self) {
@@ -143,6 +144,7 @@ struct Hello {
     archive.flag(self.has_page);
     archive.flag(self.offers_parking);
     archive.list(self.claims, kSlotCount);
+    archive.value(self.token);
   }
 };
 
@@ -168,7 +170,7 @@ struct Welcome {
   std::uint32_t daemon_pid = 0;
   std::uint32_t daemon_uid = 0;
   bool is_system = false;
-  std::uint64_t token = 0;  // names this registration; LookUpSlot of a peer answers the same
+  std::uint64_t token = 0;  // names this program; LookUpSlot of a peer answers the same
   bool has_parking = false;
   NetworkState network;
   std::vector<std::uint8_t> lost_slots;  // claims that somebody else holds by now

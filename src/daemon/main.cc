@@ -1,0 +1,165 @@
+// rrdmad: the daemon of RRDMA. Reads its options, becomes a well-behaved background process, puts the
+// parts together and runs the loop. What it does for programs is in server.h and the subsystems.
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include <CLI/CLI.hpp>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+#include <string>
+
+#include "control/identity.h"
+#include "control/names.h"
+#include "daemon/general_services.h"
+#include "daemon/keeper.h"
+#include "daemon/log.h"
+#include "daemon/multicast.h"
+#include "daemon/peers.h"
+#include "daemon/registry.h"
+#include "daemon/server.h"
+#include "daemon/slots.h"
+
+#ifndef RRDMA_VERSION
+#define RRDMA_VERSION "unknown"
+#endif
+
+namespace rrdma::daemon {
+namespace {
+
+constexpr timespec kLockPause = {.tv_sec = 1, .tv_nsec = 0};
+constexpr rlim_t kDescriptorsWanted = 65536;
+
+struct Options {
+  bool system = false;
+  bool stay = false;
+  bool autostarted = false;
+  double linger_s = 5;
+};
+
+// A program started us in its own surroundings, which are not ours.
+void leave_surroundings() {
+  (void)raw::close_range(3, ~0u, 0);
+  (void)!::chdir("/");
+  ::umask(077);
+}
+
+void raise_descriptor_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = std::max(limit.rlim_cur, std::min(limit.rlim_max, kDescriptorsWanted));
+  (void)::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+std::uint64_t entropy() {
+  std::uint64_t seed = 0;
+  if (::getrandom(&seed, sizeof seed, 0) != sizeof seed) seed = static_cast<std::uint64_t>(EventLoop::now().ns);
+  return seed;
+}
+
+// Signals arrive as readable events; children (the keeper) are not waited for.
+OwnedFd signal_events() {
+  ::signal(SIGPIPE, SIG_IGN);
+  ::signal(SIGCHLD, SIG_IGN);
+  sigset_t ends;
+  sigemptyset(&ends);
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&ends, signal);
+  ::sigprocmask(SIG_BLOCK, &ends, nullptr);
+  return OwnedFd(::signalfd(-1, &ends, SFD_CLOEXEC | SFD_NONBLOCK));
+}
+
+// The name of this user's daemon; nothing when another daemon has it already.
+std::optional<OwnedFd> claim_user_name() {
+  OwnedFd listener = control::listen_on(control::user_name(::geteuid()));
+  if (listener) return listener;
+  log_line(errno == EADDRINUSE ? "another daemon of this user is running; this one is not needed."
+                               : "cannot listen: " + std::string(std::strerror(errno)) + ".");
+  return std::nullopt;
+}
+
+// A system daemon is of no use without the network's lock: it waits until a user's daemon has left.
+void wait_for_lock(Network& network) {
+  bool said = false;
+  while (network.listener() < 0) {
+    if (!said) log_line(network.state().reason + " Waiting for it to end.");
+    said = true;
+    (void)raw::ppoll(nullptr, 0, &kLockPause);
+    network.open(EventLoop::now());
+  }
+}
+
+void open_network(Network& network, bool is_system) {
+  if (OwnedFd parking = stored_parking()) (void)network.adopt(std::move(parking));
+  if (!network.is_up()) network.open(EventLoop::now());
+  if (is_system) wait_for_lock(network);
+  if (!network.state().reason.empty()) log_line(network.state().reason + " " + network.state().remedy);
+}
+
+int run(const Options& options) {
+  if (options.autostarted) leave_surroundings();
+  if (const char* path = std::getenv("RRDMA_DAEMON_LOG"); path != nullptr) log_to_file(path);
+  if (options.system && ::geteuid() != 0) {
+    log_line("--system serves every user, and programs accept that from root alone: start it as root.");
+    return 1;
+  }
+  raise_descriptor_limit();
+  const OwnedFd signals = signal_events();
+
+  std::optional<OwnedFd> listener;
+  if (!options.system && !(listener = claim_user_name())) return 0;
+  Prng prng(entropy());
+  Counters counters;
+  EventLoop loop;
+  Network network(counters, prng);
+  open_network(network, options.system);
+
+  const ServerSettings settings{.is_system = options.system,
+                                .stays = options.stay || options.system,
+                                .linger = nanoseconds(static_cast<std::int64_t>(options.linger_s * 1e9))};
+  Server server(settings, loop, network, counters, prng);
+  Slots slots(server, network, counters, prng);
+  Peers peers(server, slots, counters);
+  Registry registry(server, slots, network, counters);
+  Multicast multicast(slots, network, counters);
+  GeneralServices general_services(server, loop, network, counters);
+  for (Subsystem* subsystem : {static_cast<Subsystem*>(&slots), static_cast<Subsystem*>(&peers),
+                               static_cast<Subsystem*>(&registry), static_cast<Subsystem*>(&multicast),
+                               static_cast<Subsystem*>(&general_services)}) {
+    server.add(*subsystem);
+  }
+  if (options.system) {
+    server.on_network_up([&] {
+      if (!store_parking(network.parking_end()) && !network.took_over()) start_keeper(network.parking_end());
+    });
+  }
+  if (listener) server.serve(std::move(*listener));
+  loop.watch(signals.get(), EPOLLIN, [&](std::uint32_t) { server.stop(); });
+  announce_ready();
+  log_line("ready" + std::string(network.took_over() ? ", with the sockets of an earlier daemon." : "."));
+  server.run();
+  server.retire_keepers();
+  return 0;
+}
+
+}  // namespace
+}  // namespace rrdma::daemon
+
+int main(int argc, char** argv) {
+  rrdma::daemon::Options options;
+  CLI::App app{"rrdmad holds UDP port 4791 for the RDMA programs of a network namespace. Programs start it by themselves."};
+  app.set_version_flag("--version", RRDMA_VERSION);
+  app.add_flag("--system", options.system, "serve every user of this network namespace (as root); implies --stay");
+  app.add_flag("--stay", options.stay, "stay when the last program has gone");
+  app.add_option("--linger", options.linger_s, "seconds to stay after the last program")
+      ->envname("RRDMA_DAEMON_LINGER")
+      ->check(CLI::Range(0.0, 86400.0));
+  app.add_flag("--autostarted", options.autostarted, "started by a program: keep nothing of its surroundings")->group("");
+  CLI11_PARSE(app, argc, argv);
+  return rrdma::daemon::run(options);
+}

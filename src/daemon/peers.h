@@ -1,0 +1,27 @@
+// Peers: programs on this host find each other by slot, pass each other the descriptors of a shared-memory
+// channel, and pass on frames that the kernel merged into the wrong slot. Offers and frames go only between
+// programs of one user; the content of an offer is theirs, the daemon never looks into it.
+#pragma once
+
+#include "daemon/slots.h"
+
+namespace rrdma::daemon {
+
+class Peers : public Subsystem {
+ public:
+  // REQUIRES: all outlive this.
+  Peers(Server& server, Slots& slots, Counters& counters) : server_(server), slots_(slots), counters_(counters) {}
+
+  Verdict handle_message(Client& client, control::Received& message) override;
+
+ private:
+  void look_up(Client& client, const control::Received& request, std::uint8_t slot);
+  void offer(Client& client, const control::Received& request, control::OfferChannel& channel);
+  void forward(Client& client, control::ForwardFrame& frame);
+
+  Server& server_;
+  Slots& slots_;
+  Counters& counters_;
+};
+
+}  // namespace rrdma::daemon

@@ -1,0 +1,84 @@
+#include "daemon/registry.h"
+
+#include "control/identity.h"
+
+#ifndef RRDMA_VERSION
+#define RRDMA_VERSION "unknown"
+#endif
+
+namespace rrdma::daemon {
+namespace {
+
+std::uint64_t milliseconds_since(Instant then) {
+  return static_cast<std::uint64_t>((EventLoop::now() - then).ns / 1'000'000);
+}
+
+}  // namespace
+
+Subsystem::Verdict Registry::handle_message(Client& client, control::Received& message) {
+  switch (message.type()) {
+    case control::MessageType::kListProcesses:
+      if (!message.as<control::ListProcesses>()) return Verdict::kMalformed;
+      list_programs(client, message);
+      return Verdict::kHandled;
+    case control::MessageType::kQueryStatus:
+      if (!message.as<control::QueryStatus>()) return Verdict::kMalformed;
+      describe_daemon(client, message);
+      return Verdict::kHandled;
+    case control::MessageType::kUpdateProcess: {
+      const auto update = message.as<control::UpdateProcess>();
+      if (!update) return Verdict::kMalformed;
+      client.hello.links = update->links;
+      client.hello.devices = update->devices;
+      (void)client.reply(message, control::Done{});
+      return Verdict::kHandled;
+    }
+    default:
+      return Verdict::kOthers;
+  }
+}
+
+void Registry::list_programs(Client& client, const control::Received& request) {
+  server_.for_each_client([&](Client& program) {
+    if (program.hello.role != control::Role::kProgram) return;
+    if (client.identity.uid != 0 && !control::is_one_user(client.identity, program.identity)) return;
+    control::ProcessEntry entry{.pid = static_cast<std::uint32_t>(program.identity.pid),
+                                .uid = program.identity.uid,
+                                .token = program.token,
+                                .age_ms = milliseconds_since(program.connected_at),
+                                .links = program.hello.links,
+                                .program = program.hello.program,
+                                .devices = program.hello.devices,
+                                .library_version = program.hello.library_version,
+                                .has_page = program.page_fd.valid(),
+                                .slots = {}};
+    for (unsigned slot = 0; slot < control::kSlotCount; ++slot) {
+      if (program.slots[slot]) entry.slots.push_back(static_cast<std::uint8_t>(slot));
+    }
+    const int page[] = {program.page_fd.get()};
+    if (!client.reply(request, entry, std::span(page).first(entry.has_page ? 1 : 0))) {
+      entry.has_page = false;
+      (void)client.reply(request, entry);
+    }
+  });
+  (void)client.reply(request, control::Done{});
+}
+
+void Registry::describe_daemon(Client& client, const control::Received& request) {
+  (void)client.reply(request,
+                     control::Status{.daemon_pid = static_cast<std::uint32_t>(raw::getpid()),
+                                     .daemon_uid = ::geteuid(),
+                                     .version = RRDMA_VERSION,
+                                     .is_system = server_.settings().is_system,
+                                     .stays = server_.settings().stays,
+                                     .took_over = network_.took_over(),
+                                     .uptime_ms = milliseconds_since(server_.started_at()),
+                                     .clients = static_cast<std::uint16_t>(server_.client_count()),
+                                     .slots_bound = static_cast<std::uint16_t>(network_.slots_bound()),
+                                     .slots_held = static_cast<std::uint16_t>(slots_.held_count()),
+                                     .slots_orphaned = static_cast<std::uint16_t>(slots_.orphan_count()),
+                                     .network = network_.state(),
+                                     .counters = counters_.list()});
+}
+
+}  // namespace rrdma::daemon

@@ -1,0 +1,311 @@
+#include "daemon/server.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <string>
+
+#include "control/names.h"
+#include "daemon/log.h"
+#include "daemon/port_holder.h"
+
+namespace rrdma::daemon {
+namespace {
+
+constexpr int kMessagesInOneTurn = 32;
+constexpr std::size_t kConnectionsMax = 700;  // of all kinds; descriptors must remain for parcels
+// A program that was killed between connect and Hello must not be waited for.
+constexpr Duration kGreetingTimeout = seconds(10);
+constexpr Duration kFirstClientWait = seconds(2);
+
+}  // namespace
+
+Server::Server(const ServerSettings& settings, EventLoop& loop, Network& network, Counters& counters, Prng& prng)
+    : settings_(settings), loop_(loop), network_(network), counters_(counters), prng_(prng),
+      started_at_(EventLoop::now()), alone_since_(started_at_) {}
+
+Server::~Server() {
+  for (auto& [fd, client] : clients_) {
+    loop_.forget(fd);
+    if (client->process) loop_.forget(client->process.get());
+  }
+}
+
+void Server::serve(OwnedFd listener) {
+  const int fd = listener.get();
+  listeners_.push_back(std::move(listener));
+  loop_.watch(fd, EPOLLIN, [this, fd](std::uint32_t) { handle_connection(fd); });
+}
+
+void Server::watch_lock() {
+  if (serves_lock_ || network_.listener() < 0) return;
+  serves_lock_ = true;
+  const int fd = network_.listener();
+  loop_.watch(fd, EPOLLIN, [this, fd](std::uint32_t) { handle_connection(fd); });
+}
+
+void Server::run() {
+  settle(started_at_);
+  while (!stopped_) {
+    loop_.run_once(next_deadline());
+    const Instant now = EventLoop::now();
+    for (Subsystem* subsystem : subsystems_) {
+      if (subsystem->next_deadline() <= now) subsystem->handle_deadline(now);
+    }
+    settle(now);
+    bury_doomed();
+    if (may_leave(now)) return;
+  }
+}
+
+Instant Server::next_deadline() const {
+  Instant deadline = kNever;
+  for (const Subsystem* subsystem : subsystems_) deadline = std::min(deadline, subsystem->next_deadline());
+  bool someone_waits = false;
+  for (const auto& [fd, client] : clients_) {
+    someone_waits = someone_waits || client->awaits_welcome;
+    if (!client->greeted) deadline = std::min(deadline, client->connected_at + kGreetingTimeout);
+  }
+  if (someone_waits) deadline = std::min(deadline, network_.awaits_offer_until());
+  return std::min(deadline, leaves_at());
+}
+
+Instant Server::leaves_at() const {
+  if (alone_since_ == kNever || settings_.stays) return kNever;
+  // Whoever started us needs a moment to connect, however short we are told to linger.
+  return alone_since_ + (alone_since_ == started_at_ ? std::max(settings_.linger, kFirstClientWait) : settings_.linger);
+}
+
+// True when nobody has been here for long enough. Whoever connects at this very moment is reset, and
+// starts the next daemon.
+bool Server::may_leave(Instant now) {
+  if (client_count() > 0) {
+    alone_since_ = kNever;
+    return false;
+  }
+  if (alone_since_ == kNever) alone_since_ = now;
+  if (now < leaves_at()) return false;
+  for (const OwnedFd& listener : listeners_) handle_connection(listener.get());
+  if (network_.listener() >= 0) handle_connection(network_.listener());
+  return clients_.empty() || (client_count() == 0 && keeper_count() == clients_.size());
+}
+
+std::size_t Server::client_count() const {
+  return static_cast<std::size_t>(std::count_if(clients_.begin(), clients_.end(), [](const auto& entry) {
+    const Client& client = *entry.second;
+    return (client.greeted || client.awaits_welcome) && client.hello.role != control::Role::kKeeper;
+  }));
+}
+
+std::size_t Server::keeper_count() const {
+  return static_cast<std::size_t>(std::count_if(clients_.begin(), clients_.end(), [](const auto& entry) {
+    return entry.second->greeted && entry.second->hello.role == control::Role::kKeeper;
+  }));
+}
+
+void Server::retire_keepers() {
+  if (client_count() > 0) return;
+  for_each_client([](Client& client) {
+    if (client.hello.role == control::Role::kKeeper) (void)client.notify(control::Retire{});
+  });
+}
+
+void Server::handle_connection(int listener) {
+  for (;;) {
+    OwnedFd socket = lifted(raw::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!socket) {
+      if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) counters_.add("connections.failed");
+      return;
+    }
+    counters_.add("connections.accepted");
+    if (clients_.size() >= kConnectionsMax) {
+      (void)control::send_datagram(socket.get(), control::encode(control::Refused{.sentence =
+          "rrdmad has " + std::to_string(kConnectionsMax) + " connections and takes no more: end some programs."}, 0));
+      continue;
+    }
+    const int fd = socket.get();
+    auto client = std::make_unique<Client>(std::move(socket), EventLoop::now());
+    Client& known = *client;
+    clients_.emplace(fd, std::move(client));
+    known.awaited_events = EPOLLIN;
+    loop_.watch(fd, EPOLLIN, [this, &known](std::uint32_t events) { handle_client_event(known, events); });
+    if (known.identity.pid > 0) known.process = lifted(raw::pidfd_open(known.identity.pid, 0));
+    if (known.process) {
+      loop_.watch(known.process.get(), EPOLLIN, [&known](std::uint32_t) { known.doom(); });
+    }
+  }
+}
+
+void Server::handle_client_event(Client& client, std::uint32_t events) {
+  if (client.doomed()) return;
+  if ((events & EPOLLOUT) != 0) client.flush();
+  if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) receive_from(client);
+  update_watch(client);
+}
+
+// Reads from a client only while it reads its answers.
+void Server::update_watch(Client& client) {
+  const std::uint32_t events = client.has_backlog() ? EPOLLOUT : EPOLLIN;
+  if (client.doomed() || events == client.awaited_events) return;
+  client.awaited_events = events;
+  loop_.change(client.fd(), events);
+}
+
+void Server::receive_from(Client& client) {
+  for (int i = 0; i < kMessagesInOneTurn && !client.doomed() && !client.has_backlog(); ++i) {
+    control::Received message;
+    switch (control::receive_message(client.fd(), message)) {
+      case control::ReceiveOutcome::kNothing:
+        return;
+      case control::ReceiveOutcome::kGone:
+        return client.doom();
+      case control::ReceiveOutcome::kMalformed:
+        counters_.add("messages.malformed");
+        (void)client.notify(control::Refused{.sentence = "rrdmad received something that is not a message of its protocol."});
+        return client.doom();
+      case control::ReceiveOutcome::kMessage:
+        dispatch(client, message);
+    }
+  }
+}
+
+void Server::dispatch(Client& client, control::Received& message) {
+  counters_.add("messages.received");
+  if (message.type() == control::MessageType::kHello) return handle_hello(client, message);
+  if (message.header.version != control::kProtocolVersion || !client.greeted) {
+    return refuse(client, message, "rrdmad expects a Hello of its own protocol version before anything else.");
+  }
+  for (Subsystem* subsystem : subsystems_) {
+    switch (subsystem->handle_message(client, message)) {
+      case Subsystem::Verdict::kOthers:
+        continue;
+      case Subsystem::Verdict::kHandled:
+        return;
+      case Subsystem::Verdict::kMalformed:
+        counters_.add("messages.malformed");
+        return refuse(client, message, "rrdmad received a malformed message of type " +
+                                           std::to_string(message.header.type) + ".");
+    }
+  }
+  counters_.add("messages.unknown");
+  client.fail(message, EOPNOTSUPP, "this rrdmad knows no message of type " + std::to_string(message.header.type) + ".");
+}
+
+void Server::refuse(Client& client, const control::Received& message, std::string sentence) {
+  counters_.add("clients.refused");
+  (void)client.reply(message, control::Refused{.sentence = std::move(sentence)});
+  client.doom();
+}
+
+bool Server::may_be_served(const Client& client, control::Role role) const {
+  if (control::is_own_user(client.identity)) return true;
+  if (role == control::Role::kKeeper) return false;
+  // Root may look at everybody's daemon; a program of root has its own.
+  return settings_.is_system || (role == control::Role::kTool && client.identity.uid == 0);
+}
+
+void Server::handle_hello(Client& client, control::Received& message) {
+  if (message.header.version != control::kProtocolVersion) {
+    return refuse(client, message,
+                  "rrdmad (pid " + std::to_string(raw::getpid()) + ") speaks protocol version " +
+                      std::to_string(control::kProtocolVersion) + ", this program's RRDMA library version " +
+                      std::to_string(message.header.version) +
+                      ": they are of different releases; end the programs that use the older one, then start again.");
+  }
+  auto hello = message.as<control::Hello>();
+  const std::size_t expected = hello ? std::size_t{hello->has_page} + std::size_t{hello->offers_parking} : 0;
+  if (!hello || message.fds.size() != expected || client.greeted || client.awaits_welcome) {
+    counters_.add("messages.malformed");
+    return refuse(client, message, "rrdmad received a malformed Hello.");
+  }
+  if (!may_be_served(client, hello->role)) {
+    const auto state = explain_lock_taken(::geteuid(), raw::getpid());
+    return refuse(client, message, state.reason + " " + state.remedy);
+  }
+  if (hello->has_page) {
+    client.page_fd = std::move(message.fds[0]);
+    if (auto page = control::ProcessPageView::open(client.page_fd.get()); page.ok()) {
+      client.page.emplace(std::move(*page));
+    } else {
+      return refuse(client, message, page.error().sentence);
+    }
+  }
+  if (hello->offers_parking && control::is_own_user(client.identity)) (void)network_.adopt(std::move(message.fds.back()));
+  client.hello = std::move(*hello);
+  client.hello_serial = message.header.serial;
+  client.token = client.hello.token != 0 ? client.hello.token : prng_.next();
+  client.awaits_welcome = true;
+  settle(EventLoop::now());
+}
+
+void Server::settle(Instant now) {
+  const bool someone_waits = std::any_of(clients_.begin(), clients_.end(), [](const auto& entry) {
+    return entry.second->awaits_welcome;
+  });
+  if (someone_waits) (void)network_.retry(now);
+  watch_lock();
+  if (network_.is_up() && !network_was_up_) {
+    network_was_up_ = true;
+    for (const auto& callback : network_up_) callback();
+  }
+  if (!network_.settled(now)) return;
+  for (auto& [fd, client] : clients_) {
+    if (client->awaits_welcome && !client->doomed()) welcome(*client);
+  }
+}
+
+void Server::welcome(Client& client) {
+  client.awaits_welcome = false;
+  client.greeted = true;
+  std::vector<std::uint8_t> lost_slots;
+  for (const control::SlotClaim& claim : client.hello.claims) {
+    if (!claim_ || !claim_(client, claim)) lost_slots.push_back(claim.slot);
+  }
+  control::Welcome message{.daemon_pid = static_cast<std::uint32_t>(raw::getpid()),
+                           .daemon_uid = ::geteuid(),
+                           .is_system = settings_.is_system,
+                           .token = client.token,
+                           .has_parking = false,
+                           .network = network_.state(),
+                           .lost_slots = std::move(lost_slots)};
+  std::vector<int> fds;
+  // Whoever holds the parking can read every slot: only the daemon's own user.
+  if (network_.is_up() && control::is_own_user(client.identity)) {
+    message.has_parking = true;
+    fds.push_back(network_.parking_end());
+  }
+  if (!client.answer(client.hello_serial, message, fds) && !client.doomed()) {
+    // The user has too many descriptors in flight; without the parking this program still runs.
+    message.has_parking = false;
+    (void)client.answer(client.hello_serial, message);
+  }
+  counters_.add("clients.welcomed");
+  update_watch(client);
+}
+
+void Server::deliver_frame(const control::FrameFields& frame) {
+  for (Subsystem* subsystem : subsystems_) {
+    if (subsystem->handle_frame(frame)) return;
+  }
+  counters_.add("frames.for_nobody");
+}
+
+void Server::bury_doomed() {
+  const Instant now = EventLoop::now();
+  for (auto entry = clients_.begin(); entry != clients_.end();) {
+    Client& client = *entry->second;
+    if (!client.greeted && !client.awaits_welcome && now >= client.connected_at + kGreetingTimeout) client.doom();
+    if (!client.doomed()) {
+      update_watch(client);
+      ++entry;
+      continue;
+    }
+    loop_.forget(client.fd());
+    if (client.process) loop_.forget(client.process.get());
+    if (client.greeted) {
+      for (Subsystem* subsystem : subsystems_) subsystem->handle_client_gone(client);
+    }
+    entry = clients_.erase(entry);
+  }
+}
+
+}  // namespace rrdma::daemon

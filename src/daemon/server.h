@@ -1,0 +1,95 @@
+// Server: connections, greetings, and who gets which message. It owns the clients and the order in which
+// things happen: a client that ends is told to every subsystem, then forgotten; Welcome waits until the
+// network is settled.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "base/prng.h"
+#include "daemon/client.h"
+#include "daemon/counters.h"
+#include "daemon/event_loop.h"
+#include "daemon/network.h"
+#include "daemon/subsystem.h"
+
+namespace rrdma::daemon {
+
+struct ServerSettings {
+  bool is_system = false;  // serves every user
+  bool stays = false;      // also without clients
+  Duration linger = seconds(5);
+};
+
+class Server {
+ public:
+  // REQUIRES: all outlive this.
+  Server(const ServerSettings& settings, EventLoop& loop, Network& network, Counters& counters, Prng& prng);
+  ~Server();
+
+  // In the order in which they are asked. REQUIRES: it outlives this.
+  void add(Subsystem& subsystem) { subsystems_.push_back(&subsystem); }
+  // Accepts connections on a listening socket, which the server owns from now on.
+  void serve(OwnedFd listener);
+  // Called after the network came up, before clients hear of it.
+  void on_network_up(std::function<void()> callback) { network_up_.push_back(std::move(callback)); }
+  // Called for each slot that a program claims from an earlier daemon; false: somebody else has it.
+  void on_claim(std::function<bool(Client&, const control::SlotClaim&)> callback) { claim_ = std::move(callback); }
+
+  // Until stop(), or until the last client has been gone for the linger time.
+  void run();
+  void stop() { stopped_ = true; }
+  // Where no program needs the sockets any longer, whoever keeps them may end. Last, before the end.
+  void retire_keepers();
+
+  // Passes a datagram for slot 0 to the subsystem that wants it.
+  void deliver_frame(const control::FrameFields& frame);
+
+  template <typename Visitor>
+  void for_each_client(Visitor visitor) {
+    for (auto& [fd, client] : clients_) {
+      if (client->greeted && !client->doomed()) visitor(*client);
+    }
+  }
+  [[nodiscard]] std::size_t client_count() const;
+  [[nodiscard]] std::size_t keeper_count() const;
+  [[nodiscard]] const ServerSettings& settings() const { return settings_; }
+  [[nodiscard]] Instant started_at() const { return started_at_; }
+
+ private:
+  void handle_connection(int listener);
+  void handle_client_event(Client& client, std::uint32_t events);
+  void receive_from(Client& client);
+  void dispatch(Client& client, control::Received& message);
+  void handle_hello(Client& client, control::Received& message);
+  void refuse(Client& client, const control::Received& message, std::string sentence);
+  [[nodiscard]] bool may_be_served(const Client& client, control::Role role) const;
+  void welcome(Client& client);
+  void settle(Instant now);
+  void watch_lock();
+  void bury_doomed();
+  void update_watch(Client& client);
+  [[nodiscard]] Instant next_deadline() const;
+  [[nodiscard]] Instant leaves_at() const;
+  [[nodiscard]] bool may_leave(Instant now);
+
+  const ServerSettings settings_;
+  EventLoop& loop_;
+  Network& network_;
+  Counters& counters_;
+  Prng& prng_;
+  std::vector<Subsystem*> subsystems_;
+  std::vector<OwnedFd> listeners_;
+  std::map<int, std::unique_ptr<Client>> clients_;
+  std::vector<std::function<void()>> network_up_;
+  std::function<bool(Client&, const control::SlotClaim&)> claim_;
+  bool serves_lock_ = false;
+  bool network_was_up_ = false;
+  bool stopped_ = false;
+  Instant started_at_;
+  Instant alone_since_;  // kNever while there are clients
+};
+
+}  // namespace rrdma::daemon

@@ -1,0 +1,106 @@
+// For the daemon's tests: a body of test code in a process of its own, in a network namespace of its own,
+// as an unprivileged user; and programs (processes) around it. Nothing outside the namespace is touched,
+// and everything ends with the body: the daemons that it started by their pid.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <sys/types.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/owned_fd.h"
+#include "nic/daemon_client.h"
+
+namespace rrdma::daemon {
+
+inline constexpr uid_t kNobody = 65534;
+
+enum class Privilege : std::uint8_t {
+  kNone,  // as nobody where the tests run as root, else as whoever runs them, in a user namespace
+  kRoot,  // needs real root: the body is skipped without it
+};
+
+// Runs the body; its failed expectations fail the calling test.
+void in_own_network(const std::function<void()>& body, Privilege privilege = Privilege::kNone);
+
+// A process that runs `body` and exits with 0 when no expectation failed in it.
+class Program {
+ public:
+  explicit Program(const std::function<void()>& body);
+  ~Program();
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+
+  [[nodiscard]] pid_t pid() const { return pid_; }
+  void kill();
+  // True when it ended by itself without a failed expectation.
+  [[nodiscard]] bool succeeded();
+
+ private:
+  pid_t pid_;
+};
+
+// Two ends of a pipe by which processes of a test wait for each other and pass small values.
+class Baton {
+ public:
+  Baton();
+  void pass(std::uint64_t value = 0);
+  // Fails the test when nobody passes it within ten seconds.
+  std::uint64_t take();
+
+ private:
+  OwnedFd read_;
+  OwnedFd write_;
+};
+
+[[nodiscard]] bool eventually(const std::function<bool()>& condition, int timeout_ms = 5000);
+[[nodiscard]] bool is_running(pid_t pid);
+// The pids of rrdmad processes in this network namespace.
+[[nodiscard]] std::vector<pid_t> daemons_here();
+
+// Becomes another user. REQUIRES: root.
+void become(uid_t uid);
+
+// Starts rrdmad with arguments and returns its pid once it answers on the name (empty: this user's).
+pid_t start_daemon(const std::vector<std::string>& arguments, const std::string& name = {});
+
+// A client, with the sentence as the failure where there is none.
+std::unique_ptr<nic::DaemonClient> open_client(const nic::DaemonSettings& settings = {});
+
+// Sends a datagram of 16 octets whose BTH.DestQP is `qpn` to port 4791 of the loopback address.
+void send_to_qpn(int family, std::uint32_t qpn, std::uint8_t mark = 0);
+// The marks of the datagrams that wait on the socket.
+std::vector<std::uint8_t> marks_of(const OwnedFd& socket);
+
+// Events that a client was told.
+struct RecordedEvents : nic::DaemonEvents {
+  struct Offer {
+    control::ChannelOffered offer;
+    std::vector<OwnedFd> fds;
+  };
+  std::vector<Offer> offers;
+  std::vector<std::uint8_t> gone;
+  std::vector<control::FrameFields> frames;
+  std::vector<nic::GrantedSlot> arrived;
+  std::vector<std::uint8_t> lost;
+  int daemons = 0;
+
+  void handle_channel_offered(const control::ChannelOffered& offer, std::vector<OwnedFd> fds) override {
+    offers.push_back({offer, std::move(fds)});
+  }
+  void handle_peer_gone(std::uint8_t slot, std::uint64_t) override { gone.push_back(slot); }
+  void handle_frame_forwarded(const control::FrameFields& frame) override { frames.push_back(frame); }
+  void handle_sockets_arrived(nic::GrantedSlot slot) override { arrived.push_back(std::move(slot)); }
+  void handle_daemon_changed(std::span<const std::uint8_t> slots) override {
+    ++daemons;
+    lost.insert(lost.end(), slots.begin(), slots.end());
+  }
+};
+
+// Handles events until the condition holds; false after the timeout.
+[[nodiscard]] bool handle_until(nic::DaemonClient& client, RecordedEvents& events, const std::function<bool()>& condition,
+                                int timeout_ms = 5000);
+
+}  // namespace rrdma::daemon
