@@ -16,3 +16,11 @@ find_library(ISAL_LIBRARY NAMES libisal.a isal REQUIRED)
 add_library(rrdma_isal INTERFACE)
 target_include_directories(rrdma_isal SYSTEM INTERFACE ${ISAL_INCLUDE_DIR})
 target_link_libraries(rrdma_isal INTERFACE ${ISAL_LIBRARY})
+
+# Inside the library that is loaded into other people's programs, {fmt} is compiled in.
+add_library(rrdma_fmt INTERFACE)
+target_link_libraries(rrdma_fmt INTERFACE fmt::fmt-header-only)
+
+pkg_check_modules(LIBNL REQUIRED IMPORTED_TARGET libnl-route-3.0)
+add_library(rrdma_netlink INTERFACE)
+target_link_libraries(rrdma_netlink INTERFACE PkgConfig::LIBNL)

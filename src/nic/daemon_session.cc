@@ -185,6 +185,7 @@ void DaemonSession::receive_greeting(Instant now) {
   ++generation_;
   failures_ = 0;
   start_lock_.reset();
+  next_start_ = {};
   waits_for_starter_since_ = kNever;
 }
 

@@ -22,6 +22,7 @@ struct Path {
   bool lossless = false;              // no ack timeout, no congestion window: the link never loses (shm)
   std::uint32_t peer = 0;             // the link's own name for the other end (a channel, a route)
   std::uint32_t train_octets = 0;     // payload that one frame may carry; 0: one path MTU
+  std::uint32_t train_accepted = 0;   // payload that one frame of the peer may carry; 0: one path MTU
 };
 
 }  // namespace rrdma::objects

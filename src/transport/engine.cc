@@ -196,6 +196,7 @@ void Engine::apply(QueuePair& qp, const QpAttributes& attributes, std::uint32_t 
   if (mask & kAttrDrainNotify) own.drain_notify = attributes.drain_notify;
   if (mask & (kAttrPath | kAttrPathMtu)) {
     qp.train_octets = std::max(qp.path.train_octets / qp.mtu * qp.mtu, qp.mtu);
+    qp.train_accepted = std::max(std::max(qp.path.train_accepted, qp.path.train_octets), qp.mtu);
   }
 }
 

@@ -104,6 +104,10 @@ class Engine {
   // Nothing of the QP is left in the engine; its completions stay in their queues unless purged by the owner.
   void destroy_qp(QueuePair& qp);
   [[nodiscard]] QueuePair* find_qp(wire::Qpn qpn) const { return table_.find(qpn); }
+  template <typename Visit>
+  void for_each_qp(Visit visit) const {
+    table_.for_each(visit);
+  }
   // For XRC: which shared queue a number means; set by the owner.
   void set_xrc_queue(std::uint32_t number, objects::ReceiveQueue* queue);
   [[nodiscard]] objects::ReceiveQueue* xrc_queue(std::uint32_t number) const;

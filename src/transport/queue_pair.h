@@ -75,6 +75,7 @@ struct QueuePair {
   std::uint16_t pkey = wire::kDefaultPKey;
   std::uint32_t mtu = 256;
   std::uint32_t train_octets = 256;     // payload of one frame at most; a multiple of mtu
+  std::uint32_t train_accepted = 256;   // and of one that comes in
   std::uint32_t timer_position = kNoTimer;
   wire::Qpn remote;
   std::uint32_t access_flags = 0;

@@ -188,9 +188,9 @@ Responder::Verdict Responder::check_rights(const OpcodeShape& shape) const {
 Responder::Verdict Responder::check_length(const OpcodeShape& shape, std::size_t length) const {
   bool fits = true;
   switch (shape.payload) {
-    case wire::PayloadRule::kFull: fits = length != 0 && length % qp_.mtu == 0 && length <= qp_.train_octets; break;
+    case wire::PayloadRule::kFull: fits = length != 0 && length % qp_.mtu == 0 && length <= qp_.train_accepted; break;
     case wire::PayloadRule::kOneToFull:
-    case wire::PayloadRule::kUpToFull: fits = length <= qp_.train_octets; break;
+    case wire::PayloadRule::kUpToFull: fits = length <= qp_.train_accepted; break;
     default: break;
   }
   return fits ? Verdict{} : refuse(NakCode::kInvalidRequest, Cause::kRequestLengthWrong);

@@ -50,6 +50,7 @@ std::string_view describe(ShmProblem problem) {
     case ShmProblem::kNotSealed: return "shared memory is not sealed";
     case ShmProblem::kNotMemory: return "descriptor is no plain shared memory";
     case ShmProblem::kLayout: return "channel layout differs";
+    case ShmProblem::kNotReachable: return "the peer's memory cannot be reached directly";
   }
   return "unknown problem";
 }

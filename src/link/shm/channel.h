@@ -25,6 +25,7 @@ enum class ShmProblem : std::uint8_t {
   kNotSealed,  // what was given could shrink
   kNotMemory,  // what was given is no memfd of plain pages
   kLayout,     // magic, version or size differ
+  kNotReachable,  // direct access: another PID namespace, ptrace forbidden, or not the process that it says
 };
 std::string_view describe(ShmProblem problem);
 

@@ -2,7 +2,7 @@
 //
 //   channel   = ChannelHeader, DirectionControl[2], (page) ring[0], (page) ring[1]
 //   ring      = records, each on a multiple of kUnitOctets, never across the end of the ring
-//   record    = RecordHead, [Route], transport headers, payload        (or a skip: RecordHead alone)
+//   record    = RecordHead, [PeerRoute], transport headers, payload        (or a skip: RecordHead alone)
 //
 // A position counts octets since the channel was made; its offset in the ring is the low bits. A record
 // at position p is there when its `ready` word equals nonce + p / kUnitOctets: a word that no stale
@@ -45,8 +45,9 @@ struct DirectionControl {
   alignas(128) std::atomic<std::uint64_t> consumed;  // the reader's: everything before it may be overwritten
   alignas(128) std::atomic<std::uint32_t> armed;     // the reader sleeps: ring its doorbell after writing
   alignas(128) std::atomic<std::uint32_t> starved;   // the writer sleeps: ring its doorbell after consuming
+  alignas(128) std::atomic<std::uint64_t> in_use;    // the writer's: odd while it is in the reader's memory (direct_table.h)
 };
-static_assert(sizeof(DirectionControl) == 384);
+static_assert(sizeof(DirectionControl) == 512);
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<std::uint32_t>::is_always_lock_free);
 
 struct RecordHead {
@@ -60,27 +61,27 @@ static_assert(sizeof(RecordHead) == 16);
 
 enum RecordFlag : std::uint8_t {
   kRecordSkip = 1u << 0,       // no frame: go on at the start of the next lap
-  kRecordRoute = 1u << 1,      // a Route follows; without it, that of the record before holds
+  kRecordRoute = 1u << 1,      // a PeerRoute follows; without it, that of the record before holds
   kRecordCorrupted = 1u << 2,  // fault injection broke this frame: a NIC would see a wrong ICRC
 };
 inline constexpr std::uint8_t kRecordFlags = kRecordSkip | kRecordRoute | kRecordCorrupted;
 
 // What a packet's IP header would say, seen from the sender.
-struct Route {
+struct PeerRoute {
   wire::Gid source;
   wire::Gid destination;
   std::uint32_t flow_label = 0;
   std::uint8_t traffic_class = 0;
   std::uint8_t hop_limit = 0;
   std::uint16_t reserved = 0;
-  friend bool operator==(const Route&, const Route&) = default;
+  friend bool operator==(const PeerRoute&, const PeerRoute&) = default;
 };
-static_assert(sizeof(Route) == 40);
+static_assert(sizeof(PeerRoute) == 40);
 
 // Where the payload of a record starts. Small payloads share the line of the headers, large ones start
 // on a line of their own so that copies are aligned on both sides.
 constexpr std::size_t payload_offset(bool has_route, std::size_t header_octets, std::size_t payload_octets) {
-  const std::size_t end = sizeof(RecordHead) + (has_route ? sizeof(Route) : 0) + header_octets;
+  const std::size_t end = sizeof(RecordHead) + (has_route ? sizeof(PeerRoute) : 0) + header_octets;
   return payload_octets > 2 * kUnitOctets ? (end + kUnitOctets - 1) & ~(kUnitOctets - 1) : end;
 }
 constexpr std::size_t record_octets(bool has_route, std::size_t header_octets, std::size_t payload_octets) {

@@ -67,7 +67,7 @@ void RingWriter::turn_back_if_wanted(std::size_t octets) {
 }
 
 WriteVerdict RingWriter::write(const objects::Frame& frame) {
-  const Route route{.source = frame.path->local,
+  const PeerRoute route{.source = frame.path->local,
                     .destination = frame.path->remote,
                     .flow_label = frame.path->flow_label,
                     .traffic_class = frame.path->traffic_class,

@@ -39,6 +39,11 @@ class RingWriter {
   void clear_starved() { starved_ = false; }
   // REQUIRES: a full barrier since the peer was told to ring. Whether what was refused last would fit now.
   [[nodiscard]] bool room_came();
+  // The reader has taken everything that was written.
+  [[nodiscard]] bool drained() {
+    refresh();
+    return consumed_ == head_;
+  }
   [[nodiscard]] std::uint64_t position() const { return head_; }
   [[nodiscard]] std::size_t soft_limit() const { return soft_limit_; }
 
@@ -62,7 +67,7 @@ class RingWriter {
   std::uint64_t consumed_ = 0;  // as last seen
   std::size_t soft_limit_;
   std::size_t needed_ = 0;      // what the last has_room() asked for
-  Route route_{};               // what the reader believes
+  PeerRoute route_{};               // what the reader believes
   bool broken_ = false;
   bool starved_ = false;
 };
@@ -93,7 +98,7 @@ class RingReader {
   [[nodiscard]] bool writer_waits() { return position_ - told_ >= size_ / 4 && tell_writer(); }
 
   [[nodiscard]] bool broken() const { return broken_; }
-  [[nodiscard]] const Route& route() const { return route_; }
+  [[nodiscard]] const PeerRoute& route() const { return route_; }
   [[nodiscard]] const std::uint64_t* ready_word() const { return ready_; }
   [[nodiscard]] std::uint64_t position() const { return position_; }
 
@@ -111,7 +116,7 @@ class RingReader {
   std::uint64_t position_ = 0;
   std::uint64_t told_ = 0;      // position at the last full barrier
   std::size_t record_ = 0;      // octets of the record that read() gave
-  Route route_{};
+  PeerRoute route_{};
   bool broken_ = false;
 };
 

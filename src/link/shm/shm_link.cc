@@ -5,6 +5,7 @@
 #include <cerrno>
 
 #include "base/assert.h"
+#include "link/shm/introduction.h"
 #include "wire/icrc.h"
 #include "wire/ipv6.h"
 #include "wire/udp.h"
@@ -18,7 +19,7 @@ constexpr int kDoorbellsAtOnce = 16;
 constexpr int kKnocksAtOnce = 64;
 
 // The GRH area that a UD receive would have got from the network.
-void emit_grh_area(const Route& route, std::size_t transport_octets, MutableOctets to) {
+void emit_grh_area(const PeerRoute& route, std::size_t transport_octets, MutableOctets to) {
   const std::size_t udp_octets = wire::kUdpOctets + transport_octets + wire::kIcrcOctets;
   if (route.source.is_ipv4() && route.destination.is_ipv4()) {
     const wire::Ipv4Header header{.tos = route.traffic_class,
@@ -53,7 +54,12 @@ ShmLink::ShmLink(OwnedFd epoll)
                  {"shm_lost_bad_record", 0},
                  {"shm_lost_hang_up", 0},
                  {"shm_doorbells_rung", 0},
-                 {"shm_doorbells_heard", 0}}} {}
+                 {"shm_doorbells_heard", 0},
+                 {"shm_direct_done", 0},
+                 {"shm_direct_not_listed", 0},
+                 {"shm_direct_fault", 0},
+                 {"shm_direct_refused", 0},
+                 {"shm_direct_retire_overdue", 0}}} {}
 
 ShmLink::~ShmLink() = default;
 
@@ -85,6 +91,7 @@ Result<std::uint32_t, ShmError> ShmLink::add_channel(ShmChannel channel) {
   ports_.push_back(std::make_unique<Port>(std::move(channel), peer));
   slots_[slot] = ports_.back().get();
   unflushed_.reserve(ports_.size());
+  if (table_) introduce(*ports_.back());
   return peer;
 }
 
@@ -104,6 +111,7 @@ void ShmLink::remove_channel(std::uint32_t peer) {
 void ShmLink::hang_up(Port& port, Count reason) {
   if (port.hung_up) return;
   port.hung_up = true;
+  port.direct.reset();
   ++hung_up_;
   count(reason);
   // A hung-up socket stays readable for ever.
@@ -156,15 +164,27 @@ void ShmLink::handle_doorbells() {
   for (int i = 0; i < ready; ++i) {
     Port* port = find(events[i].data.u32);
     if (port == nullptr) continue;
-    for (int knock = 0; knock < kKnocksAtOnce; ++knock) {
-      std::uint8_t octets[16];
-      const ssize_t got = raw::recvfrom(port->channel.doorbell(), octets, sizeof octets, MSG_DONTWAIT, nullptr, nullptr);
-      if (got > 0) {
-        count(kDoorbellsHeard);
-        continue;
+    hear_doorbell(*port);
+  }
+}
+
+void ShmLink::hear_doorbell(Port& port) {
+  HeardIntroduction heard;
+  for (int knock = 0; knock < kKnocksAtOnce; ++knock) {
+    switch (hear(port.channel.doorbell(), heard)) {
+      case Heard::kNothing: return;
+      case Heard::kHangUp: return hang_up(port, kHungUp);
+      case Heard::kKnock: count(kDoorbellsHeard); break;
+      case Heard::kIntroduction: {
+        if (!table_ || port.introduced) break;
+        port.introduced = true;
+        raw::setsockopt(port.channel.doorbell(), SOL_SOCKET, SO_PASSCRED, 0);
+        auto& in_use = port.channel.control(port.channel.own_direction()).in_use;
+        auto peer = DirectPeer::open(heard.table, heard.pid, heard.introduction, in_use);
+        if (peer) port.direct.emplace(std::move(peer).value());
+        else count(kDirectRefused);
+        break;
       }
-      if (got == 0 || (errno != EAGAIN && errno != EINTR)) hang_up(*port, kHungUp);
-      break;
     }
   }
 }
@@ -172,6 +192,11 @@ void ShmLink::handle_doorbells() {
 void ShmLink::wake(Port& port) {
   count(kDoorbellsRung);
   if (!port.channel.ring_doorbell()) hang_up(port, kHungUp);
+}
+
+bool ShmLink::drained(std::uint32_t peer) const {
+  Port* port = find(peer);
+  return port == nullptr || port->writer.drained();
 }
 
 objects::Frame* ShmLink::reserve(const objects::Path& path) {
@@ -216,7 +241,7 @@ void ShmLink::flush(Instant) {
   unflushed_.clear();
 }
 
-void ShmLink::deliver(const RecordView& record, const Route& route, Receiver& receiver) {
+void ShmLink::deliver(const RecordView& record, const PeerRoute& route, Receiver& receiver) {
   if ((record.head.flags & kRecordCorrupted) != 0) return count(kCorrupted);
   wire::TransportPacket packet;
   const auto error = wire::parse_transport_headers(Octets(record.headers).first(record.head.header_octets), packet.headers);

@@ -8,6 +8,9 @@
 //
 // The peer may write anything at any time: what cannot be right costs it its frame (counted by reason)
 // or its channel (lost), and nobody else anything.
+//
+// Direct access (direct_table.h, direct_peer.h) rides on the same channels: the link introduces its table
+// to every peer and knows theirs.
 #pragma once
 
 #include <array>
@@ -20,12 +23,15 @@
 #include "base/result.h"
 #include "link/link.h"
 #include "link/shm/channel.h"
+#include "link/shm/direct_peer.h"
+#include "link/shm/direct_table.h"
 #include "link/shm/ring.h"
+#include "objects/direct_access.h"
 #include "wire/grh.h"
 
 namespace rrdma::link {
 
-class ShmLink final : public Link {
+class ShmLink final : public Link, public objects::DirectAccess {
  public:
   static constexpr std::size_t kChannelsMax = 4096;
 
@@ -39,6 +45,8 @@ class ShmLink final : public Link {
   // A channel whose peer hung up or broke the rules, and whose last good frames were polled. Each is
   // named once; remove it then.
   [[nodiscard]] std::optional<std::uint32_t> poll_lost();
+  // The peer has taken every frame that was sent to this number.
+  [[nodiscard]] bool drained(std::uint32_t peer) const;
   [[nodiscard]] std::size_t channel_count() const { return ports_.size(); }
 
   // Before sleeping on fd(): true if there is nothing to poll and no room came for what was refused.
@@ -48,6 +56,23 @@ class ShmLink final : public Link {
   // Readable when a doorbell rang or a peer hung up; handle_doorbells() makes it quiet again.
   [[nodiscard]] int fd() const { return epoll_.get(); }
   void handle_doorbells();
+
+  // Lets peers reach this process's memory directly, as far as it publishes. REQUIRES: no channels yet.
+  [[nodiscard]] Result<void, ShmError> enable_direct();
+  // What peers may do from now on. False: packets will carry it (no row free, or not enabled).
+  bool publish(const DirectKey& key);
+  bool publish(const DirectQp& qp);
+  // What they may no longer do. Returns when nobody is at it any more: call it before the memory or the
+  // QP is let go or changed. False: a peer held on for longer than kRetireWait and may still be at it.
+  bool retire(wire::RKey rkey);
+  bool retire(wire::Qpn qpn);
+  static constexpr Duration kRetireWait = seconds(2);
+  // Whether the peer has introduced itself and can be reached.
+  [[nodiscard]] bool reaches_directly(std::uint32_t peer) const;
+  [[nodiscard]] bool direct_write(const objects::Path& path, const objects::DirectTarget& target,
+                                  std::span<const objects::PayloadSpan> from) override;
+  [[nodiscard]] bool direct_read(const objects::Path& path, const objects::DirectTarget& target,
+                                 std::span<const objects::MutableSpan> to) override;
 
   objects::Frame* reserve(const objects::Path& path) override;
   void commit(objects::Frame& frame) override;
@@ -69,6 +94,11 @@ class ShmLink final : public Link {
     kHungUp,
     kDoorbellsRung,
     kDoorbellsHeard,
+    kDirectDone,
+    kDirectNotListed,
+    kDirectFault,
+    kDirectRefused,
+    kRetireOverdue,
     kCountOfCounters,
   };
   struct Port {
@@ -77,7 +107,9 @@ class ShmLink final : public Link {
     ShmChannel channel;
     RingWriter writer;
     RingReader reader;
+    std::optional<DirectPeer> direct;
     std::uint32_t peer;
+    bool introduced = false;  // the peer's introduction was heard
     bool unflushed = false;   // has frames that the peer was not woken for
     bool hung_up = false;     // nothing is written any more
     bool lost_told = false;
@@ -88,12 +120,18 @@ class ShmLink final : public Link {
   std::size_t poll_hot(Receiver& receiver, std::size_t burst_max);
   std::size_t poll_cold(Receiver& receiver, std::size_t burst_max, std::size_t looks);
   std::size_t poll_port(Port& port, Receiver& receiver, std::size_t burst_max);
-  void deliver(const RecordView& record, const Route& route, Receiver& receiver);
+  void deliver(const RecordView& record, const PeerRoute& route, Receiver& receiver);
   void hang_up(Port& port, Count reason);
   void wake(Port& port);
+  void introduce(Port& port);
+  void hear_doorbell(Port& port);
+  bool account(DirectOutcome outcome);
+  bool wait_for_initiators();
   void count(Count which) { ++counters_[which].value; }
 
   OwnedFd epoll_;
+  std::optional<DirectTable> table_;
+  std::array<std::uint8_t, DirectIntroduction::kNonceOctets> nonce_{};  // peers read it where it lies
   objects::Frame frame_;
   Port* reserved_ = nullptr;  // whose frame is out; null: nobody's, it will be dropped
   std::vector<std::unique_ptr<Port>> ports_;   // those that had frames of late stand first

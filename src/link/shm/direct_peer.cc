@@ -1,0 +1,166 @@
+#include "link/shm/direct_peer.h"
+
+#include <time.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "objects/memory.h"
+
+namespace rrdma::link {
+namespace {
+
+constexpr std::size_t kPieceOctets = 256 * 1024;
+constexpr std::size_t kVectorsMax = objects::kSgeMax + 1;
+
+std::int64_t coarse_seconds() {
+  timespec now;
+  ::clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+  return now.tv_sec;
+}
+
+ssize_t move_octets(bool writes, pid_t pid, std::span<const iovec> local, std::span<const iovec> remote) {
+  return ::syscall(writes ? SYS_process_vm_writev : SYS_process_vm_readv, pid, local.data(), local.size(),
+                   remote.data(), remote.size(), 0UL);
+}
+
+// How many octets at the end of [at, at + length) go last. The whole of the last aligned word where the
+// kernel copies it with one store; otherwise the last octet alone, since the order of several is not ours.
+std::size_t tail_octets(std::uint64_t at, std::size_t length) {
+  const std::size_t tail = std::min<std::size_t>(length, ((at + length - 1) & 7) + 1);
+  return (tail & (tail - 1)) == 0 ? tail : 1;
+}
+
+bool is_allowed(const DirectKey& key, const DirectQp& qp, std::uint32_t need) {
+  return key.domain == qp.domain && (key.access & need) != 0 && (qp.access & need) != 0 &&
+         (key.only_through.value == 0 || key.only_through == qp.qpn);
+}
+
+bool is_within(const DirectKey& key, std::uint64_t address, std::uint64_t length) {
+  return address >= key.address && length <= key.length && address - key.address <= key.length - length;
+}
+
+// Cuts `length` octets off the front of `local`, into `piece`. Returns how many vectors that took.
+std::size_t cut(std::span<iovec>& local, std::size_t length, std::array<iovec, kVectorsMax>& piece) {
+  std::size_t count = 0;
+  while (length != 0) {
+    iovec& first = local.front();
+    const std::size_t part = std::min(first.iov_len, length);
+    piece[count++] = {first.iov_base, part};
+    length -= part;
+    first.iov_base = static_cast<std::uint8_t*>(first.iov_base) + part;
+    first.iov_len -= part;
+    if (first.iov_len == 0) local = local.subspan(1);
+  }
+  return count;
+}
+
+}  // namespace
+
+Result<DirectPeer, ShmError> DirectPeer::open(const OwnedFd& table, pid_t pid, const DirectIntroduction& introduction,
+                                              std::atomic<std::uint64_t>& in_use) {
+  if (pid <= 0) return Failure{ShmError{ShmProblem::kNotReachable, ESRCH}};
+  auto view = DirectTableView::open(table);
+  if (!view) return Failure{view.error()};
+  DirectPeer peer(std::move(view).value(), pid, introduction, in_use);
+  if (!peer.is_the_same_process()) return Failure{ShmError{ShmProblem::kNotReachable, errno}};
+  return peer;
+}
+
+// A pid can come back as somebody else. The hang-up of the doorbell tells us soon, this tells us surely,
+// once a second while there is traffic: faster than any system runs through its pids.
+bool DirectPeer::is_the_same_process() {
+  const std::int64_t now = coarse_seconds();
+  if (now == verified_s_) return true;
+  std::array<std::uint8_t, DirectIntroduction::kNonceOctets> nonce{};
+  const iovec local{nonce.data(), nonce.size()};
+  const iovec remote{reinterpret_cast<void*>(static_cast<std::uintptr_t>(introduction_.nonce_address)), nonce.size()};
+  errno = 0;
+  const ssize_t got = move_octets(false, pid_, {&local, 1}, {&remote, 1});
+  if (got != static_cast<ssize_t>(nonce.size()) || nonce != introduction_.nonce) return false;
+  verified_s_ = now;
+  return true;
+}
+
+DirectOutcome DirectPeer::move_piece(Way way, std::span<const iovec> local, std::uint64_t to, std::size_t length,
+                                     bool last) const {
+  const std::size_t tail = last ? tail_octets(to, length) : 0;
+  std::array<iovec, 2> remote;
+  std::size_t count = 0;
+  if (length != tail) remote[count++] = {reinterpret_cast<void*>(static_cast<std::uintptr_t>(to)), length - tail};
+  if (tail != 0) remote[count++] = {reinterpret_cast<void*>(static_cast<std::uintptr_t>(to + length - tail)), tail};
+  const ssize_t moved = move_octets(way == Way::kWrite, pid_, local, std::span(remote).first(count));
+  if (moved == static_cast<ssize_t>(length)) return DirectOutcome::kDone;
+  // EPERM: ptrace access was taken away. ESRCH: the process is gone. ENOSYS: a sandbox.
+  const bool for_good = moved < 0 && (errno == EPERM || errno == ESRCH || errno == ENOSYS);
+  return for_good ? DirectOutcome::kRefused : DirectOutcome::kFault;
+}
+
+DirectOutcome DirectPeer::move_listed(Way way, const objects::DirectTarget& target, std::span<iovec> local,
+                                      std::uint64_t length) {
+  const auto qp = view_.find(target.remote);
+  if (!qp || qp->value.peer_qpn != target.local || qp->value.peer != introduction_.peer) return DirectOutcome::kNotListed;
+  const auto key = view_.find(target.rkey);
+  const std::uint32_t need = way == Way::kWrite ? objects::kRemoteWrite : objects::kRemoteRead;
+  if (!key || !is_allowed(key->value, qp->value, need) || !is_within(key->value, target.address, length)) {
+    return DirectOutcome::kNotListed;
+  }
+  std::uint64_t at = reinterpret_cast<std::uintptr_t>(key->value.host) + (target.address - key->value.address);
+  if (length <= kPieceOctets) return move_piece(way, local, at, length, true);
+  std::array<iovec, kVectorsMax> piece;
+  while (length != 0) {
+    if (!qp->holds() || !key->holds()) return DirectOutcome::kNotListed;
+    const auto part = static_cast<std::size_t>(std::min<std::uint64_t>(length, kPieceOctets));
+    const std::size_t count = cut(local, part, piece);
+    const DirectOutcome outcome = move_piece(way, std::span(piece).first(count), at, part, part == length);
+    if (outcome != DirectOutcome::kDone) return outcome;
+    at += part;
+    length -= part;
+  }
+  return DirectOutcome::kDone;
+}
+
+DirectOutcome DirectPeer::move(Way way, const objects::DirectTarget& target, std::span<iovec> local, std::uint64_t length) {
+  // Nothing to move still asks for the state of the target's QP: packets do that.
+  if (length == 0) return DirectOutcome::kNotListed;
+  if (refused_ || !is_the_same_process()) {
+    refused_ = true;
+    return DirectOutcome::kRefused;
+  }
+  const std::uint64_t busy = in_use_->load(std::memory_order_relaxed) | 1;
+  in_use_->store(busy, std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  const DirectOutcome outcome = move_listed(way, target, local, length);
+  in_use_->store(busy + 1, std::memory_order_release);
+  refused_ = outcome == DirectOutcome::kRefused;
+  return outcome;
+}
+
+DirectOutcome DirectPeer::write(const objects::DirectTarget& target, std::span<const objects::PayloadSpan> from) {
+  std::array<iovec, kVectorsMax> local;
+  if (from.size() > local.size()) return DirectOutcome::kNotListed;
+  std::size_t count = 0;
+  std::uint64_t length = 0;
+  for (const auto& span : from) {
+    if (span.length == 0) continue;
+    local[count++] = {const_cast<std::uint8_t*>(span.data), span.length};
+    length += span.length;
+  }
+  return move(Way::kWrite, target, std::span(local).first(count), length);
+}
+
+DirectOutcome DirectPeer::read(const objects::DirectTarget& target, std::span<const objects::MutableSpan> to) {
+  std::array<iovec, kVectorsMax> local;
+  if (to.size() > local.size()) return DirectOutcome::kNotListed;
+  std::size_t count = 0;
+  std::uint64_t length = 0;
+  for (const auto& span : to) {
+    if (span.length == 0) continue;
+    local[count++] = {span.data, span.length};
+    length += span.length;
+  }
+  return move(Way::kRead, target, std::span(local).first(count), length);
+}
+
+}  // namespace rrdma::link

@@ -1,0 +1,74 @@
+// DirectPeer: the initiator's side of direct access to one other process. It looks up key and QP in the
+// target's table and moves the octets with process_vm_writev / process_vm_readv; the kernel checks that
+// we may (same user, ptrace access). Any doubt is a no: packets will carry the request and the target's
+// QP will find the right error.
+//
+// Programs spin on the last octet of a WRITE: it goes in a remote vector of its own, which the kernel
+// fills after the others. Long copies go in pieces, and the rows are looked at again before each, so
+// that who retires a row waits for one piece at most.
+//
+// Threads: one at a time (the owner of the lane).
+#pragma once
+
+#include <sys/types.h>
+#include <sys/uio.h>
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <span>
+
+#include "base/owned_fd.h"
+#include "base/result.h"
+#include "link/shm/direct_table.h"
+#include "objects/direct_access.h"
+
+namespace rrdma::link {
+
+enum class DirectOutcome : std::uint8_t {
+  kDone,
+  kNotListed,  // the table does not allow it, or not just now
+  kFault,      // some page is not there
+  kRefused,    // the kernel does not let us; it will not the next time either
+};
+
+// What a process tells its peer so that it may be reached directly. The nonce lies in its own memory: who
+// can read it there has the right process before it.
+struct DirectIntroduction {
+  static constexpr std::size_t kNonceOctets = 16;
+  std::uint64_t nonce_address = 0;
+  std::array<std::uint8_t, kNonceOctets> nonce{};
+  std::uint32_t peer = 0;      // the number that the teller has for the told
+  std::uint32_t reserved = 0;
+};
+
+class DirectPeer {
+ public:
+  // `pid` as the kernel gave it (SCM_CREDENTIALS, SO_PEERCRED); 0 when it has none here. `in_use` is
+  // where the target looks before it lets go of something.
+  [[nodiscard]] static Result<DirectPeer, ShmError> open(const OwnedFd& table, pid_t pid,
+                                                         const DirectIntroduction& introduction,
+                                                         std::atomic<std::uint64_t>& in_use);
+
+  DirectOutcome write(const objects::DirectTarget& target, std::span<const objects::PayloadSpan> from);
+  DirectOutcome read(const objects::DirectTarget& target, std::span<const objects::MutableSpan> to);
+
+ private:
+  enum class Way : std::uint8_t { kWrite, kRead };
+  DirectPeer(DirectTableView view, pid_t pid, const DirectIntroduction& introduction, std::atomic<std::uint64_t>& in_use)
+      : view_(std::move(view)), pid_(pid), introduction_(introduction), in_use_(&in_use) {}
+
+  DirectOutcome move(Way way, const objects::DirectTarget& target, std::span<iovec> local, std::uint64_t length);
+  DirectOutcome move_listed(Way way, const objects::DirectTarget& target, std::span<iovec> local, std::uint64_t length);
+  DirectOutcome move_piece(Way way, std::span<const iovec> local, std::uint64_t to, std::size_t length, bool last) const;
+  [[nodiscard]] bool is_the_same_process();
+
+  DirectTableView view_;
+  pid_t pid_;
+  DirectIntroduction introduction_;
+  std::atomic<std::uint64_t>* in_use_;
+  std::int64_t verified_s_ = 0;
+  bool refused_ = false;
+};
+
+}  // namespace rrdma::link

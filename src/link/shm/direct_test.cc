@@ -1,0 +1,395 @@
+// Direct access between two processes without privilege (as nobody, when the tests run as root): right
+// octets, refusals that leave the request to packets, the last octet last, and letting go of memory while
+// somebody writes to it.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include <atomic>
+#include <new>
+
+#include "link/shm/shm_link.h"
+#include "link/shm/shm_test_frames.h"
+#include "objects/memory.h"
+
+namespace rrdma::link {
+namespace {
+
+constexpr wire::Qpn kTargetQpn{0x010002};
+constexpr wire::Qpn kInitiatorQpn{0x020003};
+constexpr wire::RKey kRkey{0x12345678};
+constexpr std::uint64_t kAddress = 0x10000;  // as requests name it: not where it lies
+constexpr std::uint32_t kAllRights = objects::kLocalWrite | objects::kRemoteWrite | objects::kRemoteRead;
+
+std::int64_t now_ns() {
+  timespec t;
+  ::clock_gettime(CLOCK_MONOTONIC, &t);
+  return t.tv_sec * 1'000'000'000LL + t.tv_nsec;
+}
+
+// What the two processes tell each other outside of what is tested.
+struct Board {
+  std::atomic<std::uint64_t> stage;
+  std::atomic<std::uint64_t> other_stage;
+  std::atomic<std::uint32_t> key;
+  std::atomic<std::uint64_t> count;
+};
+
+bool wait_for(const std::atomic<std::uint64_t>& stage, std::uint64_t value) {
+  const auto start = now_ns();
+  for (int i = 0; stage.load(std::memory_order_acquire) < value; ++i) {
+    if (i > 1000) ::usleep(10);
+    if (now_ns() - start > 40'000'000'000) return false;
+  }
+  return true;
+}
+
+void become_nobody() {
+  if (::getuid() != 0) return;
+  if (::setgid(65534) != 0 || ::setuid(65534) != 0) ::_exit(90);
+  // Changing the user takes dumpability, and ptrace access with it.
+  ::prctl(PR_SET_DUMPABLE, 1);
+}
+
+struct DirectSide {
+  DirectSide(std::unique_ptr<ShmLink> given, ShmChannel channel) : link(std::move(given)) {
+    path = test_path(link->add_channel(std::move(channel)).value());
+  }
+  bool meet() {
+    const auto start = now_ns();
+    while (!link->reaches_directly(path.peer)) {
+      link->handle_doorbells();
+      if (now_ns() - start > 5'000'000'000) return false;
+      ::usleep(100);
+    }
+    return true;
+  }
+  void publish_qp(std::uint32_t access = kAllRights, wire::Qpn peer_qpn = kInitiatorQpn) const {
+    ASSERT_TRUE(link->publish(DirectQp{.qpn = kTargetQpn, .peer_qpn = peer_qpn, .peer = path.peer, .access = access, .domain = 5}));
+  }
+  void publish_memory(const void* host, std::uint64_t length, wire::RKey rkey = kRkey, std::uint32_t access = kAllRights) const {
+    ASSERT_TRUE(link->publish(DirectKey{.rkey = rkey, .address = kAddress, .length = length, .host = host, .access = access, .domain = 5}));
+  }
+  bool write(std::uint64_t address, const std::uint8_t* data, std::size_t length, wire::RKey rkey = kRkey) const {
+    const objects::PayloadSpan spans[2] = {{data, length / 3}, {data + length / 3, length - length / 3}};
+    return link->direct_write(path, {kInitiatorQpn, kTargetQpn, rkey, address}, spans);
+  }
+  bool read(std::uint64_t address, std::uint8_t* data, std::size_t length) const {
+    const objects::MutableSpan spans[2] = {{data, length / 3}, {data + length / 3, length - length / 3}};
+    return link->direct_read(path, {kInitiatorQpn, kTargetQpn, kRkey, address}, spans);
+  }
+  std::unique_ptr<ShmLink> link;
+  objects::Path path;
+};
+
+// Runs the two bodies in two unprivileged children; each returns 0 when all was well.
+template <typename Target, typename Initiator>
+void run_two(Target target, Initiator initiator) {
+  auto* board = new (::mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) Board{};
+  auto pair = ShmChannel::create(kRingOctetsMin).value();
+  const auto start = [&](auto open, auto body) {
+    const pid_t child = ::fork();
+    if (child != 0) return child;
+    ::alarm(100);
+    become_nobody();
+    auto link = ShmLink::create().value();
+    if (!link->enable_direct()) ::_exit(91);
+    DirectSide side(std::move(link), open());
+    ::_exit(body(side, *board));
+  };
+  const pid_t first = start([&] { return std::move(pair.own); }, target);
+  const pid_t second =
+      start([&] { return ShmChannel::open(std::move(pair.peer_memory), std::move(pair.peer_doorbell)).value(); }, initiator);
+  for (const pid_t child : {first, second}) {
+    int status = 0;
+    EXPECT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFEXITED(status)) << status;
+    EXPECT_EQ(WEXITSTATUS(status), 0) << (child == first ? "target" : "initiator");
+  }
+  ::munmap(board, sizeof(Board));
+}
+
+// The step that failed becomes the exit code.
+#define STEP(number, condition) \
+  if (!(condition)) return number
+
+TEST(Direct, octets_go_and_come_back_whole) {
+  run_two(
+      [](DirectSide& side, Board& board) {
+        std::vector<std::uint8_t> memory(3'000'000, 0xee);
+        side.publish_qp();
+        side.publish_memory(memory.data(), memory.size());
+        board.stage = 1;
+        STEP(1, wait_for(board.other_stage, 1));
+        // 1,000,000 octets at 17, nothing beside them.
+        std::vector<std::uint8_t> expected(1'000'000);
+        fill_content(expected, 1);
+        STEP(2, std::equal(expected.begin(), expected.end(), memory.begin() + 17));
+        STEP(3, memory[16] == 0xee && memory[1'000'017] == 0xee);
+        return 0;
+      },
+      [](DirectSide& side, Board& board) {
+        STEP(1, wait_for(board.stage, 1));
+        STEP(2, side.meet());
+        std::vector<std::uint8_t> data(1'000'000);
+        std::vector<std::uint8_t> back(data.size());
+        fill_content(data, 1);
+        STEP(3, side.write(kAddress + 17, data.data(), data.size()));
+        STEP(4, side.read(kAddress + 17, back.data(), back.size()));
+        STEP(5, back == data);
+        // The edges: the last octet is in, one more is out.
+        STEP(6, side.write(kAddress + 2'999'999, data.data(), 1));
+        STEP(7, !side.write(kAddress + 2'999'999, data.data(), 2));
+        STEP(8, !side.write(kAddress - 1, data.data(), 1));
+        STEP(9, !side.write(kAddress + 3'000'000, data.data(), 1));
+        STEP(10, !side.write(~std::uint64_t{0}, data.data(), 8));
+        board.other_stage = 1;
+        return 0;
+      });
+}
+
+TEST(Direct, what_the_table_does_not_allow_is_left_to_packets) {
+  run_two(
+      [](DirectSide& side, Board& board) {
+        std::vector<std::uint8_t> memory(4096, 0);
+        side.publish_qp();
+        side.publish_memory(memory.data(), memory.size(), wire::RKey{0x100}, objects::kRemoteRead);
+        side.link->publish(DirectKey{.rkey = {0x200}, .address = kAddress, .length = 4096, .host = memory.data(), .access = kAllRights, .domain = 6});
+        side.link->publish(DirectKey{.rkey = {0x300}, .address = kAddress, .length = 4096, .host = memory.data(), .access = kAllRights, .domain = 5, .only_through = wire::Qpn(77)});
+        side.link->publish(DirectKey{.rkey = {0x400}, .address = kAddress, .length = 4096, .host = memory.data(), .access = kAllRights, .domain = 5, .only_through = kTargetQpn});
+        side.publish_memory(memory.data(), memory.size());
+        board.stage = 1;
+        STEP(1, wait_for(board.other_stage, 1));
+        STEP(2, side.link->retire(kTargetQpn));
+        side.publish_qp(kAllRights, wire::Qpn(99));  // connected to somebody else now
+        board.stage = 2;
+        STEP(3, wait_for(board.other_stage, 2));
+        STEP(4, side.link->retire(kTargetQpn));
+        side.publish_qp(objects::kRemoteRead);
+        board.stage = 3;
+        STEP(5, wait_for(board.other_stage, 3));
+        return 0;
+      },
+      [](DirectSide& side, Board& board) {
+        STEP(1, wait_for(board.stage, 1));
+        STEP(2, side.meet());
+        const std::uint8_t data[8] = {};
+        std::uint8_t back[8];
+        STEP(3, !side.write(kAddress, data, 8, wire::RKey{0x100}));  // may be read only
+        STEP(4, !side.write(kAddress, data, 8, wire::RKey{0x200}));  // another domain
+        STEP(5, !side.write(kAddress, data, 8, wire::RKey{0x300}));  // another QP's window
+        STEP(6, side.write(kAddress, data, 8, wire::RKey{0x400}));
+        STEP(7, !side.write(kAddress, data, 8, wire::RKey{0x999}));  // no such key
+        STEP(8, !side.write(kAddress, data, 0));                     // nothing to move: packets ask the QP
+        STEP(9, side.write(kAddress, data, 8));
+        board.other_stage = 1;
+        STEP(10, wait_for(board.stage, 2));
+        STEP(11, !side.write(kAddress, data, 8));
+        board.other_stage = 2;
+        STEP(12, wait_for(board.stage, 3));
+        STEP(13, !side.write(kAddress, data, 8));
+        STEP(14, side.read(kAddress, back, 8));
+        board.other_stage = 3;
+        return counter(*side.link, "shm_direct_done") == 3 ? 0 : 15;
+      });
+}
+
+TEST(Direct, unmapped_memory_is_a_fault_and_left_to_packets) {
+  run_two(
+      [](DirectSide& side, Board& board) {
+        void* memory = ::mmap(nullptr, 65536, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        side.publish_qp();
+        side.publish_memory(memory, 65536);
+        ::munmap(memory, 65536);
+        board.stage = 1;
+        STEP(1, wait_for(board.other_stage, 1));
+        return 0;
+      },
+      [](DirectSide& side, Board& board) {
+        STEP(1, wait_for(board.stage, 1));
+        STEP(2, side.meet());
+        const std::uint8_t data[8] = {};
+        STEP(3, !side.write(kAddress, data, 8));
+        STEP(4, !side.write(kAddress, data, 8));
+        STEP(5, counter(*side.link, "shm_direct_fault") == 2);
+        board.other_stage = 1;
+        return 0;
+      });
+}
+
+TEST(Direct, a_process_that_may_not_be_traced_is_not_reached) {
+  if (::prctl(PR_GET_DUMPABLE) != 1) GTEST_SKIP() << "not dumpable to begin with";
+  run_two(
+      [](DirectSide& side, Board& board) {
+        std::vector<std::uint8_t> memory(4096, 0);
+        side.publish_qp();
+        side.publish_memory(memory.data(), memory.size());
+        board.stage = 1;
+        STEP(1, wait_for(board.other_stage, 1));
+        ::prctl(PR_SET_DUMPABLE, 0);
+        board.stage = 2;
+        STEP(2, wait_for(board.other_stage, 2));
+        return 0;
+      },
+      [](DirectSide& side, Board& board) {
+        STEP(1, wait_for(board.stage, 1));
+        STEP(2, side.meet());
+        const std::uint8_t data[8] = {};
+        STEP(3, side.write(kAddress, data, 8));
+        board.other_stage = 1;
+        STEP(4, wait_for(board.stage, 2));
+        STEP(5, !side.write(kAddress, data, 8));
+        STEP(6, counter(*side.link, "shm_direct_refused") == 1);
+        board.other_stage = 2;
+        return 0;
+      });
+}
+
+TEST(Direct, another_process_behind_the_pid_is_not_reached) {
+  auto table = DirectTable::create().value();
+  DirectIntroduction introduction;
+  introduction.nonce[0] = 1;
+  std::array<std::uint8_t, DirectIntroduction::kNonceOctets> here{};
+  introduction.nonce_address = reinterpret_cast<std::uintptr_t>(here.data());
+  std::atomic<std::uint64_t> in_use{0};
+  const OwnedFd fd(raw::fcntl(table.fd(), F_DUPFD_CLOEXEC, 3));
+  EXPECT_EQ(DirectPeer::open(fd, ::getpid(), introduction, in_use).error().problem, ShmProblem::kNotReachable);
+  EXPECT_EQ(DirectPeer::open(fd, 0, introduction, in_use).error().problem, ShmProblem::kNotReachable);
+  here[0] = 1;
+  EXPECT_TRUE(DirectPeer::open(fd, ::getpid(), introduction, in_use).ok());
+  EXPECT_EQ(::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, table.fd(), 0), MAP_FAILED);
+}
+
+TEST(DirectTable, rows_are_found_until_they_are_unpublished_and_no_place_means_packets) {
+  auto table = DirectTable::create().value();
+  auto view = DirectTableView::open(OwnedFd(raw::fcntl(table.fd(), F_DUPFD_CLOEXEC, 3))).value();
+  // The same hash for all: kDirectProbes of them have a place.
+  const auto key_of = [](std::uint32_t i) { return wire::RKey{(i * std::uint32_t{kDirectRows} + 9) << 8 | 1}; };
+  for (std::uint32_t i = 0; i < kDirectProbes; ++i) EXPECT_TRUE(table.publish(DirectKey{.rkey = key_of(i), .length = i}));
+  EXPECT_FALSE(table.publish(DirectKey{.rkey = key_of(kDirectProbes)}));
+  EXPECT_FALSE(view.find(key_of(kDirectProbes)).has_value());
+  const auto found = view.find(key_of(3));
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(found->value.length, 3u);
+  EXPECT_TRUE(found->holds());
+  EXPECT_TRUE(table.unpublish(key_of(3)));
+  EXPECT_FALSE(table.unpublish(key_of(3)));
+  EXPECT_FALSE(found->holds());
+  EXPECT_FALSE(view.find(key_of(3)).has_value());
+  EXPECT_TRUE(table.publish(DirectKey{.rkey = key_of(kDirectProbes), .length = 99}));
+  EXPECT_FALSE(found->holds()) << "a new row in the old place";
+  EXPECT_EQ(view.find(key_of(kDirectProbes))->value.length, 99u);
+}
+
+// The target spins on the last octet of each WRITE, as programs do, and looks at the rest when it comes.
+TEST(Direct, the_last_octet_is_never_early) {
+  constexpr std::uint64_t kWrites = 1'000'000;
+  constexpr std::size_t kSlots = 1024;
+  constexpr std::size_t kSlotOctets = 256;
+  static constexpr auto length_of = [](std::uint64_t i) { return 2 + (i * 37) % 200; };
+  static constexpr auto place_of = [](std::uint64_t i) { return i % kSlots * kSlotOctets + i % 13; };
+  static constexpr auto mark_of = [](std::uint64_t i) { return static_cast<std::uint8_t>(1 + i / kSlots % 255); };
+  run_two(
+      [](DirectSide& side, Board& board) {
+        std::vector<std::uint8_t> memory(kSlots * kSlotOctets, 0);
+        side.publish_qp();
+        side.publish_memory(memory.data(), memory.size());
+        board.stage = 1;
+        std::uint64_t early = 0;
+        for (std::uint64_t i = 0; i < kWrites; ++i) {
+          auto* at = memory.data() + place_of(i);
+          const std::size_t length = length_of(i);
+          const std::uint8_t mark = mark_of(i);
+          for (std::uint64_t spins = 0; __atomic_load_n(at + length - 1, __ATOMIC_ACQUIRE) != mark; ++spins) {
+            if (spins % (1 << 20) == 0 && board.other_stage.load() > 1) return 2;
+          }
+          for (std::size_t o = 0; o < length; ++o) early += at[o] != mark;
+          if (i % 256 == 255) board.count.store(i + 1, std::memory_order_release);
+        }
+        return early == 0 ? 0 : 3;
+      },
+      [](DirectSide& side, Board& board) {
+        STEP(1, wait_for(board.stage, 1));
+        STEP(2, side.meet());
+        std::vector<std::uint8_t> data(256);
+        for (std::uint64_t i = 0; i < kWrites; ++i) {
+          if (i % 256 == 0 && i >= kSlots / 2) STEP(3, wait_for(board.count, i - kSlots / 2));
+          std::fill(data.begin(), data.end(), mark_of(i));
+          if (side.write(kAddress + place_of(i), data.data(), length_of(i))) continue;
+          board.other_stage = 2;
+          return 4;
+        }
+        return 0;
+      });
+}
+
+// After retire() has returned, nothing may change what lies there.
+TEST(Direct, retired_memory_is_left_alone) {
+  constexpr std::uint32_t kRounds = 1'500;
+  constexpr std::size_t kOctets = 600'000;  // several pieces
+  run_two(
+      [](DirectSide& side, Board& board) {
+        std::vector<std::uint8_t> memory(kOctets, 0);
+        side.publish_qp();
+        Prng prng(1);
+        for (std::uint32_t round = 0; round < kRounds; ++round) {
+          const wire::RKey key{(round + 1) << 8};
+          side.publish_memory(memory.data(), memory.size(), key);
+          board.key.store(key.value, std::memory_order_release);
+          board.stage = 1;
+          const auto until = now_ns() + static_cast<std::int64_t>(prng.below(200'000));
+          while (now_ns() < until) {}
+          if (!side.link->retire(key)) return 2;
+          const std::uint64_t before = prng.next();
+          for (std::size_t i = 0; i + 8 <= kOctets; i += 4096) store_native(memory.data() + i, before);
+          const auto quiet = now_ns() + 30'000;
+          while (now_ns() < quiet) {}
+          for (std::size_t i = 0; i + 8 <= kOctets; i += 4096) {
+            if (load_native<std::uint64_t>(memory.data() + i) != before) return 3;
+          }
+        }
+        board.stage = 2;
+        return wait_for(board.other_stage, 1) ? 0 : 4;
+      },
+      [](DirectSide& side, Board& board) {
+        STEP(1, wait_for(board.stage, 1));
+        STEP(2, side.meet());
+        const std::vector<std::uint8_t> data(kOctets, 0x5a);
+        while (board.stage.load() < 2) {
+          const wire::RKey key{board.key.load(std::memory_order_acquire)};
+          static_cast<void>(side.write(kAddress, data.data(), data.size(), key));
+          static_cast<void>(side.write(kAddress + 4096, data.data(), 8, key));
+        }
+        board.other_stage = 1;
+        STEP(3, counter(*side.link, "shm_direct_done") > 100);
+        STEP(4, counter(*side.link, "shm_direct_not_listed") > 10);
+        return 0;
+      });
+}
+
+// An initiator that dies, or claims to be at it for ever, delays letting go by a bounded time.
+TEST(Direct, retiring_does_not_wait_for_the_dead_nor_for_ever) {
+  auto target = ShmLink::create().value();
+  ASSERT_TRUE(target->enable_direct().ok());
+  auto pair = ShmChannel::create(kRingOctetsMin).value();
+  const auto number = target->add_channel(std::move(pair.own)).value();
+  auto other = ShmChannel::open(std::move(pair.peer_memory), std::move(pair.peer_doorbell)).value();
+  ASSERT_TRUE(target->publish(DirectKey{.rkey = kRkey}));
+  other.control(1).in_use.store(7);
+  auto start = now_ns();
+  EXPECT_FALSE(target->retire(kRkey));
+  EXPECT_GE(now_ns() - start, ShmLink::kRetireWait.ns);
+  EXPECT_EQ(counter(*target, "shm_direct_retire_overdue"), 1u);
+  ASSERT_TRUE(target->publish(DirectKey{.rkey = kRkey}));
+  { const ShmChannel dies = std::move(other); }
+  start = now_ns();
+  EXPECT_TRUE(target->retire(kRkey));
+  EXPECT_LT(now_ns() - start, ShmLink::kRetireWait.ns / 2);
+  target->handle_doorbells();
+  EXPECT_EQ(target->poll_lost(), number);
+}
+
+}  // namespace
+}  // namespace rrdma::link

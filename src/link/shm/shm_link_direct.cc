@@ -1,0 +1,110 @@
+// ShmLink's part in direct access: introductions, publishing, retiring, and the operations themselves.
+#include <poll.h>
+#include <sys/socket.h>
+#include <time.h>
+
+#include <cerrno>
+
+#include "base/assert.h"
+#include "link/shm/introduction.h"
+#include "link/shm/shm_link.h"
+
+namespace rrdma::link {
+namespace {
+
+std::int64_t monotonic_ns() {
+  timespec now;
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * 1'000'000'000LL + now.tv_nsec;
+}
+
+bool has_hung_up(int doorbell) {
+  pollfd look{.fd = doorbell, .events = 0, .revents = 0};
+  const timespec no_time{};
+  return raw::ppoll(&look, 1, &no_time) == 1 && (look.revents & (POLLHUP | POLLERR)) != 0;
+}
+
+// Waits until `in_use` is no longer the odd value `busy`, the initiator is gone, or time is up (false).
+bool wait_until_done(const std::atomic<std::uint64_t>& in_use, std::uint64_t busy, int doorbell, std::int64_t until_ns) {
+  constexpr int kSpins = 200;
+  for (int i = 0; in_use.load(std::memory_order_acquire) == busy; ++i) {
+    if (i < kSpins) continue;
+    if (has_hung_up(doorbell)) return true;
+    if (monotonic_ns() > until_ns) return false;
+    const timespec nap{.tv_sec = 0, .tv_nsec = 20'000};
+    ::clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, nullptr);
+  }
+  return true;
+}
+
+}  // namespace
+
+Result<void, ShmError> ShmLink::enable_direct() {
+  RRDMA_ASSERT(ports_.empty() && !table_);
+  if (::syscall(SYS_getrandom, nonce_.data(), nonce_.size(), 0) != static_cast<long>(nonce_.size())) {
+    return Failure{ShmError{ShmProblem::kMemory, errno}};
+  }
+  auto table = DirectTable::create();
+  if (!table) return Failure{table.error()};
+  table_.emplace(std::move(table).value());
+  return {};
+}
+
+// Credentials are asked for after our own message: a socket that wants them gets a name at its first send.
+void ShmLink::introduce(Port& port) {
+  const DirectIntroduction introduction{.nonce_address = reinterpret_cast<std::uintptr_t>(nonce_.data()),
+                                        .nonce = nonce_,
+                                        .peer = port.peer};
+  send_introduction(port.channel.doorbell(), introduction, table_->fd());
+  raw::setsockopt(port.channel.doorbell(), SOL_SOCKET, SO_PASSCRED, 1);
+}
+
+bool ShmLink::publish(const DirectKey& key) { return table_ && table_->publish(key); }
+bool ShmLink::publish(const DirectQp& qp) { return table_ && table_->publish(qp); }
+
+bool ShmLink::retire(wire::RKey rkey) { return !table_ || !table_->unpublish(rkey) || wait_for_initiators(); }
+bool ShmLink::retire(wire::Qpn qpn) { return !table_ || !table_->unpublish(qpn) || wait_for_initiators(); }
+
+bool ShmLink::wait_for_initiators() {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  const std::int64_t until_ns = monotonic_ns() + kRetireWait.ns;
+  bool all_done = true;
+  for (const auto& port : ports_) {
+    const auto& in_use = port->channel.control(1 - port->channel.own_direction()).in_use;
+    const std::uint64_t seen = in_use.load(std::memory_order_acquire);
+    if (seen % 2 == 0 || port->hung_up) continue;
+    if (wait_until_done(in_use, seen, port->channel.doorbell(), until_ns)) continue;
+    count(kRetireOverdue);
+    all_done = false;
+  }
+  return all_done;
+}
+
+bool ShmLink::reaches_directly(std::uint32_t peer) const {
+  const Port* port = find(peer);
+  return port != nullptr && port->direct.has_value();
+}
+
+bool ShmLink::account(DirectOutcome outcome) {
+  switch (outcome) {
+    case DirectOutcome::kDone: count(kDirectDone); return true;
+    case DirectOutcome::kNotListed: count(kDirectNotListed); return false;
+    case DirectOutcome::kFault: count(kDirectFault); return false;
+    case DirectOutcome::kRefused: count(kDirectRefused); return false;
+  }
+  return false;
+}
+
+bool ShmLink::direct_write(const objects::Path& path, const objects::DirectTarget& target,
+                           std::span<const objects::PayloadSpan> from) {
+  Port* port = find(path.peer);
+  return port != nullptr && port->direct && account(port->direct->write(target, from));
+}
+
+bool ShmLink::direct_read(const objects::Path& path, const objects::DirectTarget& target,
+                          std::span<const objects::MutableSpan> to) {
+  Port* port = find(path.peer);
+  return port != nullptr && port->direct && account(port->direct->read(target, to));
+}
+
+}  // namespace rrdma::link

@@ -1,0 +1,70 @@
+// Background: the thread that makes progress when the program does not: for passive targets of READ and
+// WRITE, for programs that sleep in a completion channel, and for timers (DESIGN D5).
+//
+// It sleeps on the links' descriptors. While the program polls by itself, being woken for every packet
+// only takes the core away from the program: after several wake-ups in a row that found nothing left to
+// do, it stands by, which means that it looks at the clock instead of the sockets, and comes back once
+// a tick has passed without the program polling.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <thread>
+
+#include "base/instant.h"
+#include "base/owned_fd.h"
+#include "control/problem.h"
+
+namespace rrdma::nic {
+
+// What the thread serves. All calls come from the thread, without the lane's lock.
+class BackgroundWork {
+ public:
+  virtual ~BackgroundWork() = default;
+  // Makes progress until nothing is left to do; true if anything was done. `deadline` is when to call again.
+  virtual bool work(Instant& deadline) = 0;
+  // Asks the links to ring when something arrives. False: something is there already, work first.
+  virtual bool arm() = 0;
+  virtual void disarm() = 0;
+  // A descriptor other than a link's is readable (the daemon's connection).
+  virtual void handle_control() = 0;
+};
+
+class Background {
+ public:
+  // Link descriptors may be added before and after start().
+  Background();
+  ~Background();
+  Background(const Background&) = delete;
+  Background& operator=(const Background&) = delete;
+
+  void add_link_descriptor(int fd);
+  void add_control_descriptor(int fd);
+  void start(BackgroundWork& work);
+  void stop();
+
+  // The program has polled: hot, called for every ibv_poll_cq.
+  void note_poll() { polls_.store(polls_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
+  [[nodiscard]] bool standing_by() const { return standing_by_.load(std::memory_order_relaxed); }
+  // The program is about to sleep, or there is an earlier deadline: look again now.
+  void kick();
+
+ private:
+  void run(BackgroundWork& work);
+  void stand_by(BackgroundWork& work, Instant deadline);
+  void sleep_on_links(BackgroundWork& work, Instant deadline);
+  int wait(int epoll, Instant deadline);
+
+  OwnedFd epoll_all_;    // links, control, wake
+  OwnedFd epoll_quiet_;  // control, wake
+  OwnedFd wake_;
+  bool control_ready_ = true;
+  std::atomic<std::uint64_t> polls_{0};
+  std::atomic<bool> standing_by_{false};
+  std::atomic<bool> stopping_{false};
+  std::atomic<bool> kicked_{false};
+  unsigned idle_wakeups_ = 0;
+  std::thread thread_;
+};
+
+}  // namespace rrdma::nic

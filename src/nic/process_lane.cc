@@ -1,0 +1,311 @@
+#include "nic/process_lane.h"
+
+#include <fmt/format.h>
+#include <sys/random.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <mutex>
+
+#include "nic/clock.h"
+#include "nic/explain.h"
+#include "nic/fault_handler.h"
+#include "wire/source_port.h"
+
+namespace rrdma::nic {
+namespace {
+
+constexpr std::size_t kBurst = 64;
+constexpr std::uint32_t kTrainOctets = 64 * 1024;
+constexpr int kBackgroundRounds = 64;
+
+std::uint64_t entropy() {
+  std::uint64_t value = 0;
+  while (getrandom(&value, sizeof value, 0) != sizeof value) {
+  }
+  return value;
+}
+
+std::uint32_t allowed_links(const Settings& settings) {
+  switch (settings.link) {
+    case LinkChoice::kUdp: return control::kLinkUdp;
+    case LinkChoice::kShm: return control::kLinkShm | (settings.direct ? control::kLinkDirect : 0);
+    case LinkChoice::kAuto: break;
+  }
+  return control::kLinkUdp | control::kLinkShm | (settings.direct && !settings.packets_only() ? control::kLinkDirect : 0);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ProcessLane>, Problem> ProcessLane::open(const Settings& settings, const std::string& devices,
+                                                                std::uint32_t interface_index) {
+  DaemonSettings wanted;
+  wanted.links = allowed_links(settings);
+  wanted.devices = devices;
+  auto daemon = DaemonClient::connect_or_start(wanted);
+  if (!daemon) return Failure{daemon.error()};
+  install_fault_handler();
+  std::unique_ptr<ProcessLane> lane(new ProcessLane(settings, std::move(*daemon)));
+  lane->open_shm();
+  if (auto taken = lane->take_slot(); !taken) return Failure{taken.error()};
+  lane->open_udp(interface_index);
+  lane->decorate();
+  lane->background_.add_control_descriptor(lane->daemon_->event_fd());
+  if (lane->monitor_.fd() >= 0) lane->background_.add_control_descriptor(lane->monitor_.fd());
+  lane->background_.start(*lane);
+  return lane;
+}
+
+ProcessLane::ProcessLane(const Settings& settings, std::unique_ptr<DaemonClient> daemon)
+    : settings_(settings),
+      daemon_(std::move(daemon)),
+      memory_(entropy()),
+      engine_({.probe = this}, memory_, *this) {}
+
+ProcessLane::~ProcessLane() { background_.stop(); }
+
+Result<void, Problem> ProcessLane::take_slot() {
+  auto granted = daemon_->request_slot();
+  if (!granted) return Failure{granted.error()};
+  slots_.push_back({granted->slot});
+  link::SlotSockets sockets{std::move(granted->v4), std::move(granted->v6)};
+  if (udp_ != nullptr) {
+    udp_->add_slot(std::move(sockets));
+    return {};
+  }
+  if (!sockets.ipv4.valid() && !sockets.ipv6.valid()) return {};
+  link::UdpConfig config;
+  config.segmentation = settings_.segmentation;
+  config.io_uring = settings_.io_uring;
+  config.checksum = settings_.udp_checksum_zero ? link::UdpChecksum::kZero : link::UdpChecksum::kAuto;
+  config.receive_buffer_octets = static_cast<int>(settings_.receive_buffer_octets);
+  auto opened = link::UdpLink::open({&sockets, 1}, config);
+  if (!opened) {
+    explain(Severity::kError, "rrdma", fmt::format("no network: {} failed: {}.", opened.error().step, strerror(opened.error().error)));
+    return {};
+  }
+  udp_ = std::move(*opened);
+  return {};
+}
+
+void ProcessLane::open_udp(std::uint32_t) {
+  if (udp_ == nullptr) {
+    const control::NetworkState network = daemon_->network();
+    if (!network.reason.empty()) explain(Severity::kError, "rrdma", network.reason + " " + network.remedy);
+    return;
+  }
+  for (const int fd : udp_->descriptors()) background_.add_link_descriptor(fd);
+  // What may be in flight to a peer like us: half of what the socket holds, the rest is for the others.
+  const auto room = static_cast<std::uint32_t>(udp_->receive_room(4096));
+  engine_.config().flight_octets_max = std::max(room / 2, 64u * 1024);
+  engine_.config().window_octets_max = std::clamp(room / 4, 32u * 1024, 512u * 1024);
+}
+
+void ProcessLane::open_shm() {
+  if (settings_.link == LinkChoice::kUdp) return;
+  auto created = link::ShmLink::create();
+  if (!created) {
+    explain(Severity::kError, "rrdma", fmt::format("no shared memory between processes: {}.", link::describe(created.error().problem)));
+    return;
+  }
+  shm_ = std::move(*created);
+  peers_ = std::make_unique<ShmPeers>(*shm_, *daemon_, mutex());
+  background_.add_link_descriptor(shm_->fd());
+}
+
+void ProcessLane::decorate() {
+  links_.attach(kUdpLink, udp_.get());
+  links_.attach(kShmLink, shm_.get());
+}
+
+Result<wire::Qpn, Problem> ProcessLane::allocate_qpn() {
+  for (const Slot& slot : slots_) {
+    for (int tries = 0; tries < 65536; ++tries) {
+      const wire::Qpn qpn = daemon_->next_qpn(slot.number);
+      if (engine_.find_qp(qpn) == nullptr) return qpn;
+    }
+  }
+  return control::problem(ENOMEM, "all queue pair numbers of this process are in use; destroy some QPs first.");
+}
+
+// ---- progress ----
+
+void ProcessLane::on_packet(const wire::TransportPacket& packet, const objects::PacketOrigin& origin) {
+  engine_.handle_packet(packet, origin, now_);
+}
+
+void ProcessLane::on_qp_event(transport::QueuePair& qp, transport::QpEvent event) {
+  if (qp_listener_ != nullptr) qp_listener_->on_qp_event(qp, event);
+}
+
+bool ProcessLane::taken(const objects::Path& path) const { return shm_ == nullptr || shm_->drained(path.peer); }
+
+void ProcessLane::transmit() {
+  now_ = now();
+  engine_.transmit(links_, now_);
+  links_.flush(now_);
+  engine_.flushed(now_);
+}
+
+std::size_t ProcessLane::round(Instant now) {
+  now_ = now;
+  const std::size_t received = links_.poll(*this, now, kBurst);
+  if (now >= engine_.next_deadline()) engine_.handle_timers(now);
+  if (engine_.wants_transmit() || now >= links_.next_deadline()) {
+    engine_.transmit(links_, now);
+    links_.flush(now);
+    engine_.flushed(now);
+  }
+  return received;
+}
+
+void ProcessLane::progress() {
+  background_.note_poll();
+  if (shm_armed_) {
+    shm_armed_ = false;
+    shm_->disarm();
+  }
+  round(now());
+}
+
+void ProcessLane::rely_on_background() {
+  if (background_.standing_by() || !shm_armed_) background_.kick();
+}
+
+bool ProcessLane::work(Instant& deadline) {
+  std::lock_guard lock(mutex());
+  if (shm_ != nullptr) shm_->handle_doorbells();
+  std::size_t received = 0;
+  for (int i = 0; i < kBackgroundRounds; ++i) {
+    const std::size_t n = round(now());
+    received += n;
+    if (n == 0) break;
+  }
+  if (shm_ != nullptr) {
+    while (auto lost = shm_->poll_lost()) {
+      fail_qps_of(*lost);
+      peers_->forget_channel(*lost);
+    }
+  }
+  deadline = std::min(engine_.next_deadline(), links_.next_deadline());
+  return received != 0;
+}
+
+bool ProcessLane::arm() {
+  std::lock_guard lock(mutex());
+  if (shm_ == nullptr) return true;
+  shm_armed_ = true;
+  return shm_->arm();
+}
+
+void ProcessLane::disarm() {
+  std::lock_guard lock(mutex());
+  if (shm_ == nullptr || !shm_armed_) return;
+  shm_armed_ = false;
+  shm_->disarm();
+}
+
+void ProcessLane::handle_control() {
+  daemon_->handle_events(*this);
+  if (!monitor_.changed()) return;
+  std::shared_ptr<NetlinkDevice> device;
+  {
+    std::lock_guard lock(mutex());
+    device = device_;
+  }
+  if (device != nullptr) device->refresh(read_interfaces());
+}
+
+void ProcessLane::follow(std::shared_ptr<NetlinkDevice> device) {
+  std::lock_guard lock(mutex());
+  device_ = std::move(device);
+}
+
+void ProcessLane::abandon() {
+  // Leaks what the parent owned: the child must not run destructors of threads and locks that it has not got.
+}
+
+// ---- paths ----
+
+Result<objects::Path, Problem> ProcessLane::resolve(const Device& device, const PathRequest& request) {
+  const std::vector<GidEntry> gids = device.gids();
+  if (request.local_gid_index >= gids.size() || !gids[request.local_gid_index].valid) {
+    return control::problem(EINVAL, fmt::format("sgid_index {} names no GID of {}; `rrdma gids` lists them.",
+                                                request.local_gid_index, device.identity().name));
+  }
+  objects::Path path;
+  path.local = gids[request.local_gid_index].gid;
+  path.remote = request.remote;
+  path.flow_label = request.flow_label;
+  path.hop_limit = request.hop_limit != 0 ? request.hop_limit : 64;
+  path.traffic_class = request.traffic_class;
+  path.service_level = request.service_level;
+  path.local_gid_index = static_cast<std::uint8_t>(request.local_gid_index);
+  if (request.remote.is_zero()) {
+    return control::problem(EINVAL, "the destination GID is zero: RoCE needs ah_attr.is_global = 1 and grh.dgid.");
+  }
+  if (device.is_local_address(request.remote) && !request.datagram && shm_ != nullptr) {
+    auto by_shm = try_shm(request, path);
+    if (!by_shm) return Failure{by_shm.error()};
+    if (*by_shm) return path;
+  }
+  if (udp_ == nullptr) {
+    const control::NetworkState network = daemon_->network();
+    return control::problem(ENETUNREACH, network.reason.empty() ? "this process has no network link." : network.reason + " " + network.remedy);
+  }
+  path.link = kUdpLink;
+  path.source_port = request.datagram
+                         ? wire::source_port_of_datagrams(request.local_qpn)
+                         : wire::source_port_of_connection(request.flow_label, request.local_qpn, request.remote_qpn);
+  path.source_port = udp_->source_port(path);
+  if (path.source_port == 0) {
+    return control::problem(EHOSTUNREACH, "no packet can be sent from that source GID to that destination GID: they are not of the same family.");
+  }
+  return path;
+}
+
+// True if the peer is a process of this host that takes shm; then the path is complete.
+Result<bool, Problem> ProcessLane::try_shm(const PathRequest& request, objects::Path& path) {
+  const std::uint8_t slot = control::slot_of_qpn(request.remote_qpn.value);
+  auto owner = daemon_->look_up_slot(slot);
+  if (!owner) return Failure{owner.error()};
+  if (!owner->found || !owner->same_user || (owner->links & control::kLinkShm) == 0) return false;
+  const std::uint8_t own_slot = control::slot_of_qpn(request.local_qpn.value);
+  auto channel = peers_->open_channel(own_slot, slot, owner->token);
+  if (!channel) return Failure{channel.error()};
+  path.link = kShmLink;
+  path.peer = *channel;
+  path.lossless = !settings_.fault.any();
+  path.train_octets = settings_.packets_only() ? 0 : kTrainOctets;
+  path.train_accepted = kTrainOctets;
+  return true;
+}
+
+void ProcessLane::fail_qps_of(std::uint32_t channel) {
+  now_ = now();
+  engine_.for_each_qp([&](transport::QueuePair& qp) {
+    if (qp.path.link == kShmLink && qp.path.peer == channel) engine_.peer_gone(qp, now_);
+  });
+}
+
+// ---- what the daemon says ----
+
+void ProcessLane::handle_channel_offered(const control::ChannelOffered& offer, std::vector<OwnedFd> fds) {
+  std::lock_guard lock(mutex());
+  if (peers_ != nullptr) peers_->accept(offer, std::move(fds));
+}
+
+void ProcessLane::handle_peer_gone(std::uint8_t, std::uint64_t token) {
+  std::lock_guard lock(mutex());
+  if (peers_ == nullptr) return;
+  scratch_.clear();
+  round(now());  // what it sent before it ended counts
+  peers_->forget_token(token, scratch_);
+  for (const std::uint32_t channel : scratch_) fail_qps_of(channel);
+}
+
+void ProcessLane::handle_frame_forwarded(const control::FrameFields&) {}
+
+void ProcessLane::handle_sockets_arrived(GrantedSlot) {}
+
+}  // namespace rrdma::nic

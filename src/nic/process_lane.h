@@ -1,0 +1,98 @@
+// ProcessLane: the lane of this process. Composition only: it introduces the engine, the links, the
+// daemon's client and the background thread to one another.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "link/link.h"
+#include "link/shm/shm_link.h"
+#include "link/udp/udp_link.h"
+#include "nic/background.h"
+#include "nic/daemon_client.h"
+#include "nic/interfaces.h"
+#include "nic/link_switch.h"
+#include "nic/netlink_device.h"
+#include "nic/runtime.h"
+#include "nic/settings.h"
+#include "nic/shm_peers.h"
+
+namespace rrdma::nic {
+
+class ProcessLane final : public Lane,
+                          private link::Receiver,
+                          private transport::EventSink,
+                          private objects::PathProbe,
+                          private BackgroundWork,
+                          private DaemonEvents {
+ public:
+  static Result<std::unique_ptr<ProcessLane>, Problem> open(const Settings& settings, const std::string& devices,
+                                                            std::uint32_t interface_index);
+  ~ProcessLane() override;
+
+  transport::Engine& engine() override { return engine_; }
+  objects::MemoryTable& memory() override { return memory_; }
+  Result<wire::Qpn, Problem> allocate_qpn() override;
+  void set_qp_listener(QpListener* listener) override { qp_listener_ = listener; }
+  void transmit() override;
+  void progress() override;
+  Result<objects::Path, Problem> resolve(const Device& device, const PathRequest& request) override;
+  void rely_on_background() override;
+
+  DaemonClient& daemon() { return *daemon_; }
+  // Keeps the device's port and GID table up to date.
+  void follow(std::shared_ptr<NetlinkDevice> device);
+  // In the child of a fork: drops the descriptors that would keep the parent's slots alive.
+  void abandon();
+
+ private:
+  ProcessLane(const Settings& settings, std::unique_ptr<DaemonClient> daemon);
+  Result<void, Problem> take_slot();
+  void open_udp(std::uint32_t interface_index);
+  void open_shm();
+  void decorate();
+  void publish_counters();
+  Result<bool, Problem> try_shm(const PathRequest& request, objects::Path& path);
+  std::size_t round(Instant now);
+  void fail_qps_of(std::uint32_t channel);
+
+  void on_packet(const wire::TransportPacket& packet, const objects::PacketOrigin& origin) override;
+  void on_qp_event(transport::QueuePair& qp, transport::QpEvent event) override;
+  bool taken(const objects::Path& path) const override;
+
+  bool work(Instant& deadline) override;
+  bool arm() override;
+  void disarm() override;
+  void handle_control() override;
+
+  void handle_channel_offered(const control::ChannelOffered& offer, std::vector<OwnedFd> fds) override;
+  void handle_peer_gone(std::uint8_t slot, std::uint64_t token) override;
+  void handle_frame_forwarded(const control::FrameFields& frame) override;
+  void handle_sockets_arrived(GrantedSlot slot) override;
+
+  struct Slot {
+    std::uint8_t number;
+  };
+
+  const Settings settings_;
+  std::unique_ptr<DaemonClient> daemon_;
+  objects::MemoryTable memory_;
+  transport::Engine engine_;
+  QpListener* qp_listener_ = nullptr;
+  std::vector<Slot> slots_;
+  std::size_t next_slot_ = 0;
+  std::unique_ptr<link::UdpLink> udp_;
+  std::unique_ptr<link::ShmLink> shm_;
+  std::vector<std::unique_ptr<link::Link>> decorators_;
+  std::unique_ptr<ShmPeers> peers_;
+  LinkSwitch links_;
+  InterfaceMonitor monitor_;
+  std::shared_ptr<NetlinkDevice> device_;
+  Instant now_;               // of the present round
+  bool shm_armed_ = false;
+  std::vector<std::uint32_t> scratch_;
+  Background background_;     // last: its thread ends before anything that it serves
+};
+
+}  // namespace rrdma::nic

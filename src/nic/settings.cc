@@ -1,0 +1,87 @@
+#include "nic/settings.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cstdlib>
+#include <string_view>
+
+#include "nic/explain.h"
+
+namespace rrdma::nic {
+namespace {
+
+std::string_view variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? std::string_view() : std::string_view(value);
+}
+
+void ignored(const char* name, std::string_view value, std::string_view allowed) {
+  explain(Severity::kError, name, fmt::format("'{}' is ignored; allowed are {}", value, allowed));
+}
+
+void read_flag(const char* name, bool& flag) {
+  const std::string_view value = variable(name);
+  if (value.empty()) return;
+  if (value == "0" || value == "1") {
+    flag = value == "1";
+  } else {
+    ignored(name, value, "0 and 1");
+  }
+}
+
+void read_link(LinkChoice& choice) {
+  const std::string_view value = variable("RRDMA_LINK");
+  if (value.empty() || value == "auto") return;
+  if (value == "shm") {
+    choice = LinkChoice::kShm;
+  } else if (value == "udp") {
+    choice = LinkChoice::kUdp;
+  } else {
+    ignored("RRDMA_LINK", value, "auto, shm and udp");
+  }
+}
+
+void read_fault(link::FaultSpec& fault) {
+  const std::string_view value = variable("RRDMA_FAULT");
+  if (value.empty()) return;
+  auto parsed = link::parse_fault_spec(value);
+  if (parsed) {
+    fault = *parsed;
+  } else {
+    explain(Severity::kError, "RRDMA_FAULT", parsed.error());
+  }
+}
+
+void read_receive_buffer(std::uint32_t& octets) {
+  const std::string_view value = variable("RRDMA_RCVBUF");
+  if (value.empty()) return;
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), octets);
+  if (error != std::errc() || end != value.data() + value.size()) {
+    octets = 0;
+    ignored("RRDMA_RCVBUF", value, "numbers of octets");
+  }
+}
+
+}  // namespace
+
+Settings settings_from_environment() {
+  Settings settings;
+  settings.netdev = variable("RRDMA_NETDEV");
+  settings.capture_file = variable("RRDMA_PCAP");
+  read_link(settings.link);
+  read_fault(settings.fault);
+  read_flag("RRDMA_IO_URING", settings.io_uring);
+  read_flag("RRDMA_GSO", settings.segmentation);
+  read_flag("RRDMA_DIRECT", settings.direct);
+  read_receive_buffer(settings.receive_buffer_octets);
+  const std::string_view checksum = variable("RRDMA_UDP_CHECKSUM");
+  if (checksum == "zero") {
+    settings.udp_checksum_zero = true;
+  } else if (!checksum.empty() && checksum != "auto") {
+    ignored("RRDMA_UDP_CHECKSUM", checksum, "auto and zero");
+  }
+  return settings;
+}
+
+}  // namespace rrdma::nic

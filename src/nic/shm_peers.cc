@@ -1,0 +1,85 @@
+#include "nic/shm_peers.h"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <mutex>
+
+namespace rrdma::nic {
+
+using control::Problem;
+
+namespace {
+
+Failure<Problem> no_channel(const link::ShmError& error) {
+  return control::problem(error.error != 0 ? error.error : EIO,
+                          fmt::format("no shared-memory channel could be made: {}.", link::describe(error.problem)));
+}
+
+}  // namespace
+
+std::optional<std::uint32_t> ShmPeers::find(std::uint8_t slot, std::uint64_t token) const {
+  for (const Peer& peer : peers_) {
+    if (peer.slot == slot && peer.token == token) return peer.channel;
+  }
+  return std::nullopt;
+}
+
+Result<std::uint32_t, Problem> ShmPeers::open_channel(std::uint8_t own_slot, std::uint8_t slot, std::uint64_t token) {
+  {
+    std::lock_guard lock(mutex_);
+    if (auto known = find(slot, token)) return *known;
+  }
+  if (token == daemon_.token()) return open_self(slot, token);
+  auto pair = link::ShmChannel::create();
+  if (!pair) return no_channel(pair.error());
+  const int fds[] = {pair->peer_memory.get(), pair->peer_doorbell.get()};
+  if (auto offered = daemon_.offer_channel(own_slot, slot, {}, fds); !offered) return Failure{offered.error()};
+  std::lock_guard lock(mutex_);
+  auto channel = link_.add_channel(std::move(pair->own));
+  if (!channel) return no_channel(channel.error());
+  peers_.push_back({token, slot, *channel});
+  return *channel;
+}
+
+// A QP may be connected to another of its own process: both ends of the channel are ours.
+Result<std::uint32_t, Problem> ShmPeers::open_self(std::uint8_t slot, std::uint64_t token) {
+  auto pair = link::ShmChannel::create();
+  if (!pair) return no_channel(pair.error());
+  auto other = link::ShmChannel::open(std::move(pair->peer_memory), std::move(pair->peer_doorbell));
+  if (!other) return no_channel(other.error());
+  std::lock_guard lock(mutex_);
+  if (auto known = find(slot, token)) return *known;
+  auto there = link_.add_channel(std::move(*other));
+  if (!there) return no_channel(there.error());
+  auto channel = link_.add_channel(std::move(pair->own));
+  if (!channel) return no_channel(channel.error());
+  peers_.push_back({token, slot, *channel});
+  return *channel;
+}
+
+void ShmPeers::accept(const control::ChannelOffered& offer, std::vector<OwnedFd> fds) {
+  if (fds.size() != 2) return;
+  auto opened = link::ShmChannel::open(std::move(fds[0]), std::move(fds[1]));
+  if (!opened) return;
+  auto channel = link_.add_channel(std::move(*opened));
+  if (!channel) return;
+  // Where both ends made one at the same time, each sends on its own and reads both.
+  peers_.push_back({offer.token, offer.from_slot, *channel});
+}
+
+void ShmPeers::forget_token(std::uint64_t token, std::vector<std::uint32_t>& gone) {
+  std::erase_if(peers_, [&](const Peer& peer) {
+    if (peer.token != token) return false;
+    link_.remove_channel(peer.channel);
+    gone.push_back(peer.channel);
+    return true;
+  });
+}
+
+void ShmPeers::forget_channel(std::uint32_t channel) {
+  std::erase_if(peers_, [&](const Peer& peer) { return peer.channel == channel; });
+  link_.remove_channel(channel);
+}
+
+}  // namespace rrdma::nic

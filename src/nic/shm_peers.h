@@ -1,0 +1,53 @@
+// ShmPeers: the shared-memory channels of this process, by the slot of the peer. A channel is made by
+// whoever needs it first and offered to the other through the daemon; frames may be written before the
+// other side has opened it. Both ends decide by the same facts (same user, both allow shm), so the two
+// directions of a connection use the same kind of link.
+//
+// Threads: calls under the lane's lock, except open_channel(), which talks to the daemon and is called
+// without it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "base/owned_fd.h"
+#include "base/result.h"
+#include "control/messages.h"
+#include "control/problem.h"
+#include "link/shm/shm_link.h"
+#include "nic/daemon_client.h"
+#include "nic/lane_lock.h"
+
+namespace rrdma::nic {
+
+class ShmPeers {
+ public:
+  ShmPeers(link::ShmLink& link, DaemonClient& daemon, LaneLock& mutex) : link_(link), daemon_(daemon), mutex_(mutex) {}
+
+  // The number for Path::peer of the process that holds `slot`, made now if there is none yet.
+  // REQUIRES: not the lock.
+  Result<std::uint32_t, control::Problem> open_channel(std::uint8_t own_slot, std::uint8_t slot, std::uint64_t token);
+  // The other end of a channel that a peer made.
+  void accept(const control::ChannelOffered& offer, std::vector<OwnedFd> fds);
+
+  // Removes the channels of a process that is gone; the numbers that Path::peer had are appended to `gone`.
+  void forget_token(std::uint64_t token, std::vector<std::uint32_t>& gone);
+  void forget_channel(std::uint32_t peer);
+
+ private:
+  struct Peer {
+    std::uint64_t token;
+    std::uint8_t slot;
+    std::uint32_t channel;
+  };
+  std::optional<std::uint32_t> find(std::uint8_t slot, std::uint64_t token) const;
+  Result<std::uint32_t, control::Problem> open_self(std::uint8_t slot, std::uint64_t token);
+
+  link::ShmLink& link_;
+  DaemonClient& daemon_;
+  LaneLock& mutex_;
+  std::vector<Peer> peers_;
+};
+
+}  // namespace rrdma::nic
