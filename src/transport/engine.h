@@ -15,6 +15,7 @@
 #include "base/intrusive_list.h"
 #include "base/prng.h"
 #include "base/result.h"
+#include "objects/direct_access.h"
 #include "objects/frame.h"
 #include "objects/memory.h"
 #include "objects/work_queue.h"
@@ -36,6 +37,8 @@ struct EngineConfig {
   // It does not count as a retry.
   Duration early_retransmit_min = milliseconds(8);
   std::uint32_t message_octets_max = kMessageOctetsMax;
+  // For paths that allow it; null: everything goes as packets. Outlives the engine.
+  objects::DirectAccess* direct = nullptr;
   // For lossless paths; null: silence counts there as everywhere. Outlives the engine.
   const objects::PathProbe* probe = nullptr;
 };
@@ -170,6 +173,7 @@ class Engine {
   TimerQueue<QueuePair> timers_;
   QpTable table_;
   std::uint64_t flight_octets_ = 0;  // of all lossy paths
+  objects::Frame gathered_;          // the spans of a request that is done directly
   struct XrcQueue {
     std::uint32_t number;
     objects::ReceiveQueue* queue;

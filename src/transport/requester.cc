@@ -1,6 +1,7 @@
 #include "transport/requester.h"
 
 #include <algorithm>
+#include <array>
 
 #include "transport/completer.h"
 #include "transport/planted_bug.h"
@@ -78,6 +79,7 @@ Requester::Start Requester::start(SendEntry& entry) {
     fail_entry(entry, Status::kLocalQpOperationError, Cause::kOperationNotAllowed);
     return Start::kWait;
   }
+  if (may_go_direct(entry) && execute_direct(entry)) return Start::kExecuted;
   const bool whole_message = entry.opcode == SendOpcode::kRead || !awaits_response(entry.opcode);
   const std::uint32_t count = whole_message ? packets_of(entry.length, qp_.mtu) : 1;
   if (req_.next.since(req_.una) + static_cast<std::int64_t>(count) > kPsnsOutstandingMax) return Start::kWait;
@@ -109,6 +111,43 @@ Requester::Start Requester::execute_local(SendEntry& entry) {
   ++req_.index;
   Completer(engine_, qp_, now_).retire();
   return Start::kExecuted;
+}
+
+// DESIGN D6: only while no earlier request of this QP is on its way, so that order and errors stay RC's.
+bool Requester::may_go_direct(const SendEntry& entry) const {
+  return qp_.path.direct && engine_.config_.direct != nullptr && req_.una == req_.next && qp_.type == QpType::kRc &&
+         entry.length != 0 && (entry.opcode == SendOpcode::kWrite || entry.opcode == SendOpcode::kRead);
+}
+
+// False: nothing happened that packets cannot repeat; whatever is wrong, the packets will find it.
+bool Requester::execute_direct(SendEntry& entry) {
+  Frame& frame = engine_.gathered_;
+  frame.clear();
+  const objects::DirectTarget target{qp_.qpn, qp_.remote, entry.rkey, entry.remote_address};
+  if (entry.opcode == SendOpcode::kWrite) {
+    if (add_payload(entry, 0, entry.length, frame) != Cause::kNone) return false;
+    if (!engine_.config_.direct->direct_write(qp_.path, target, {frame.spans.data(), frame.span_count})) return false;
+  } else {
+    std::array<objects::MutableSpan, objects::kSgeMax> to;
+    std::size_t count = 0;
+    for (const objects::Sge& sge : qp_.send_queue.list(req_.index)) {
+      if (sge.length == 0) continue;
+      const auto access = engine_.memory_.check_local(*qp_.pd, sge.lkey, sge.address, sge.length, objects::kLocalWrite);
+      if (!access.ok() || access.null_region) return false;
+      to[count++] = {access.host, sge.length};
+    }
+    if (!engine_.config_.direct->direct_read(qp_.path, target, {to.data(), count})) return false;
+  }
+  ++engine_.counters_.direct_operations;
+  ++engine_.counters_.messages_sent;
+  ++qp_.messages_sent;
+  qp_.octets_sent += entry.length;
+  entry.local_done = true;
+  entry.first_psn = req_.next;
+  ++req_.started;
+  ++req_.index;
+  Completer(engine_, qp_, now_).retire();
+  return true;
 }
 
 void Requester::fail_entry(SendEntry& entry, Status status, Cause cause) {

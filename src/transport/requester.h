@@ -31,6 +31,8 @@ class Requester {
   enum class Start : std::uint8_t { kReady, kWait, kExecuted };
   Start start(objects::SendEntry& entry);
   Start execute_local(objects::SendEntry& entry);
+  [[nodiscard]] bool may_go_direct(const objects::SendEntry& entry) const;
+  bool execute_direct(objects::SendEntry& entry);
   void fail_entry(objects::SendEntry& entry, objects::Status status, objects::Cause cause);
   // How many PSNs may go out now for `wanted`; 0: none.
   std::uint32_t allowance(std::uint32_t wanted) const;
