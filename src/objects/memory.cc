@@ -141,12 +141,14 @@ Result<MemoryRegion*, MemoryError> MemoryTable::register_region(const RegionRequ
                                   .null_region = request.null_region};
   insert(region->key, Kind::kRegion, region);
   ++request.pd->users;
+  if (listener_ != nullptr) listener_->on_region_opened(*region);
   return region;
 }
 
 Result<void, MemoryError> MemoryTable::reregister(MemoryRegion& region, const RegionRequest& request) {
   if (auto checked = check_request(request); !checked) return checked;
   if (region.windows != 0) return Failure{MemoryError::kStillBound};
+  close_key(region.key);
   --region.pd->users;
   ++request.pd->users;
   region.pd = request.pd;
@@ -154,11 +156,13 @@ Result<void, MemoryError> MemoryTable::reregister(MemoryRegion& region, const Re
   region.address = base_address(request);
   region.length = request.length;
   region.access = request.access;
+  if (listener_ != nullptr) listener_->on_region_opened(region);
   return {};
 }
 
 Result<void, MemoryError> MemoryTable::deregister(MemoryRegion& region) {
   if (region.windows != 0) return Failure{MemoryError::kStillBound};
+  close_key(region.key);
   erase(region.key);
   --region.pd->users;
   delete &region;
@@ -174,7 +178,7 @@ Result<MemoryWindow*, MemoryError> MemoryTable::allocate_window(ProtectionDomain
 }
 
 void MemoryTable::free_window(MemoryWindow& window) {
-  if (window.region != nullptr) --window.region->windows;
+  unbind(window);
   erase(window.key);
   --window.pd->users;
   delete &window;
@@ -194,7 +198,7 @@ Cause MemoryTable::bind_window(MemoryWindow& window, MemoryRegion* region, std::
     if ((region->access & kZeroBased) != 0) return Cause::kWindowBindRefused;
     if (!in_bounds(address, length, region->address, region->length)) return Cause::kWindowBindRefused;
   }
-  if (window.region != nullptr) --window.region->windows;
+  unbind(window);
   find(window.key)->key = key;  // the slot hangs on the 24 bits that stay
   window.key = key;
   window.region = length != 0 ? region : nullptr;
@@ -202,16 +206,25 @@ Cause MemoryTable::bind_window(MemoryWindow& window, MemoryRegion* region, std::
   window.length = length;
   window.access = access;
   window.bound_through = window.type == WindowType::kType2 ? through : wire::Qpn();
-  if (window.region != nullptr) ++window.region->windows;
+  if (window.region != nullptr) {
+    ++window.region->windows;
+    if (listener_ != nullptr) listener_->on_window_opened(window);
+  }
   return Cause::kNone;
+}
+
+void MemoryTable::unbind(MemoryWindow& window) {
+  if (window.region == nullptr) return;
+  close_key(window.key);
+  --window.region->windows;
+  window.region = nullptr;
 }
 
 bool MemoryTable::invalidate(wire::RKey key, const ProtectionDomain& pd, wire::Qpn qpn) {
   MemoryWindow* window = find_window(key.value);
   if (window == nullptr || window->type != WindowType::kType2 || window->region == nullptr) return false;
   if (window->pd != &pd || window->bound_through != qpn) return false;
-  --window->region->windows;
-  window->region = nullptr;
+  unbind(*window);
   return true;
 }
 
@@ -219,10 +232,7 @@ void MemoryTable::invalidate_windows_of(wire::Qpn qpn) {
   for (auto& entry : entries_) {
     if (entry.kind != Kind::kWindow) continue;
     auto* window = static_cast<MemoryWindow*>(entry.object);
-    if (window->type == WindowType::kType2 && window->region != nullptr && window->bound_through == qpn) {
-      --window->region->windows;
-      window->region = nullptr;
-    }
+    if (window->type == WindowType::kType2 && window->region != nullptr && window->bound_through == qpn) unbind(*window);
   }
 }
 

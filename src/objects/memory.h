@@ -100,6 +100,16 @@ struct AccessVerdict {
   [[nodiscard]] bool ok() const { return cause == Cause::kNone; }
 };
 
+// Hears of every key that opens memory to peers. Called while the table changes: must not call back.
+class KeyListener {
+ public:
+  virtual ~KeyListener() = default;
+  virtual void on_region_opened(const MemoryRegion& region) = 0;
+  virtual void on_window_opened(const MemoryWindow& window) = 0;
+  // After this returns nobody uses the key any more.
+  virtual void on_key_closed(wire::RKey key) = 0;
+};
+
 class MemoryTable {
  public:
   static constexpr std::size_t kKeysMax = 1u << 20;
@@ -109,6 +119,8 @@ class MemoryTable {
   ~MemoryTable();
   MemoryTable(const MemoryTable&) = delete;
   MemoryTable& operator=(const MemoryTable&) = delete;
+  // Null: nobody listens. Outlives the table.
+  void set_listener(KeyListener* listener) { listener_ = listener; }
 
   Result<MemoryRegion*, MemoryError> register_region(const RegionRequest& request);
   // Changes what the set members of `request` say (translation, pd, access); the keys stay.
@@ -157,6 +169,12 @@ class MemoryTable {
   std::uint32_t fresh_key();
   [[nodiscard]] std::size_t slot_of(std::uint32_t key) const { return (key >> 8) & (entries_.size() - 1); }
 
+  void unbind(MemoryWindow& window);
+  void close_key(std::uint32_t key) {
+    if (listener_ != nullptr) listener_->on_key_closed({key});
+  }
+
+  KeyListener* listener_ = nullptr;
   std::vector<Entry> entries_;
   std::size_t used_ = 0;   // live entries
   std::size_t dirty_ = 0;  // live and gone entries

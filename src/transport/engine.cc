@@ -110,6 +110,7 @@ QueuePair& Engine::create_qp(const QpInit& init, wire::Qpn qpn) {
 }
 
 void Engine::destroy_qp(QueuePair& qp) {
+  events_.on_qp_changed(qp, true);
   stop_sending(qp);
   memory_.invalidate_windows_of(qp.qpn);
   table_.erase(qp.qpn);
@@ -141,16 +142,18 @@ Result<void, TransitionError> Engine::modify_qp(QueuePair& qp, const QpAttribute
   const QpState to = (mask & kAttrState) != 0 ? attributes.state : from;
   if (to == QpState::kReset) {
     reset_qp(qp);
+    events_.on_qp_changed(qp, false);
     return {};
   }
   apply(qp, attributes, mask);
   if (to == QpState::kError) {
     qp.responses.clear();
     qp.resp.answer_due = false;
-    if (from != QpState::kError) fail_qp(qp, now);
+    fail_qp(qp, now);
     return {};
   }
   qp.state = to;
+  events_.on_qp_changed(qp, false);
   if (from == QpState::kReadyToReceive && to == QpState::kReadyToSend) {
     RequesterState& req = qp.req;
     req.una = req.tx = req.sent = req.next = qp.attributes.send_psn;
@@ -449,6 +452,7 @@ void Engine::stop_sending(QueuePair& qp) {
 void Engine::fail_qp(QueuePair& qp, Instant now) {
   if (qp.state == QpState::kError) return;
   qp.state = QpState::kError;
+  events_.on_qp_changed(qp, false);
   stop_sending(qp);
   flush_sends(qp, now);
   flush_receives(qp, now);

@@ -58,6 +58,11 @@ class EventSink {
  public:
   virtual ~EventSink() = default;
   virtual void on_qp_event(QueuePair& qp, QpEvent event) = 0;
+  // The QP's state or attributes have changed, or (the last call) it is about to be destroyed.
+  virtual void on_qp_changed(QueuePair& qp, bool destroyed) {
+    static_cast<void>(qp);
+    static_cast<void>(destroyed);
+  }
 };
 
 struct QpInit {
@@ -173,7 +178,6 @@ class Engine {
   TimerQueue<QueuePair> timers_;
   QpTable table_;
   std::uint64_t flight_octets_ = 0;  // of all lossy paths
-  objects::Frame gathered_;          // the spans of a request that is done directly
   struct XrcQueue {
     std::uint32_t number;
     objects::ReceiveQueue* queue;

@@ -121,22 +121,24 @@ bool Requester::may_go_direct(const SendEntry& entry) const {
 
 // False: nothing happened that packets cannot repeat; whatever is wrong, the packets will find it.
 bool Requester::execute_direct(SendEntry& entry) {
-  Frame& frame = engine_.gathered_;
-  frame.clear();
+  const bool write = entry.opcode == SendOpcode::kWrite;
+  std::array<objects::MutableSpan, objects::kSgeMax> local;
+  std::size_t count = 0;
+  for (const objects::Sge& sge : qp_.send_queue.list(req_.index)) {
+    if (sge.length == 0) continue;
+    const auto access =
+        engine_.memory_.check_local(*qp_.pd, sge.lkey, sge.address, sge.length, write ? 0u : std::uint32_t{objects::kLocalWrite});
+    if (!access.ok() || access.null_region) return false;
+    local[count++] = {access.host, sge.length};
+  }
   const objects::DirectTarget target{qp_.qpn, qp_.remote, entry.rkey, entry.remote_address};
-  if (entry.opcode == SendOpcode::kWrite) {
-    if (add_payload(entry, 0, entry.length, frame) != Cause::kNone) return false;
-    if (!engine_.config_.direct->direct_write(qp_.path, target, {frame.spans.data(), frame.span_count})) return false;
-  } else {
-    std::array<objects::MutableSpan, objects::kSgeMax> to;
-    std::size_t count = 0;
-    for (const objects::Sge& sge : qp_.send_queue.list(req_.index)) {
-      if (sge.length == 0) continue;
-      const auto access = engine_.memory_.check_local(*qp_.pd, sge.lkey, sge.address, sge.length, objects::kLocalWrite);
-      if (!access.ok() || access.null_region) return false;
-      to[count++] = {access.host, sge.length};
-    }
-    if (!engine_.config_.direct->direct_read(qp_.path, target, {to.data(), count})) return false;
+  if (write) {
+    std::array<objects::PayloadSpan, objects::kSgeMax> from;
+    for (std::size_t i = 0; i < count; ++i) from[i] = {local[i].data, local[i].length};
+    if (entry.is_inline()) from[count++] = {qp_.send_queue.inline_data(req_.index), entry.length};
+    if (!engine_.config_.direct->direct_write(qp_.path, target, {from.data(), count})) return false;
+  } else if (!engine_.config_.direct->direct_read(qp_.path, target, {local.data(), count})) {
+    return false;
   }
   ++engine_.counters_.direct_operations;
   ++engine_.counters_.messages_sent;
