@@ -303,6 +303,7 @@ TEST_F(Connect, xrc_targets_answer_with_their_number_in_the_place_of_the_eec) {
   server().destroy(network->now(), event.id);
   settle();
   EXPECT_EQ(network->take_trace(), Trace{});
+  network->run_to_silence();
   EXPECT_EQ(server().connections(), 0u);
 }
 
@@ -341,19 +342,33 @@ TEST_F(Connect, what_does_not_fit_is_refused_before_anything_is_sent) {
   EXPECT_EQ(caller().send_rtu(id, octets).error(), Error::kPrivateDataTooLong);
 }
 
-TEST_F(Connect, ids_are_random_and_a_full_table_refuses) {
+TEST_F(Connect, a_full_table_refuses) {
   start({.connections_max = 100});
-  std::set<std::uint32_t> ids;
-  std::uint32_t steps_of_one = 0;
-  for (std::uint32_t i = 0; i < 100; ++i) {
-    const ConnectionId id = call(i + 1);
-    EXPECT_NE(id.value, 0u);
-    steps_of_one += ids.contains(id.value - 1) || ids.contains(id.value + 1) ? 1 : 0;
-    ids.insert(id.value);
-  }
-  EXPECT_EQ(ids.size(), 100u);
-  EXPECT_LE(steps_of_one, 1u);
+  for (std::uint32_t i = 0; i < 100; ++i) call(i + 1);
   EXPECT_EQ(caller().connect(network->now(), test_call(0, 1, 500)).error(), Error::kTooManyConnections);
+}
+
+TEST(ConnectionTable, ids_do_not_come_back_soon_and_show_no_order) {
+  Prng prng(1);
+  ConnectionTable table(prng);
+  std::set<std::uint32_t> ids;
+  std::array<int, 32> ones{};
+  int neighbours = 0;
+  std::uint32_t previous = 0;
+  constexpr int kRounds = 100'000;
+  for (int round = 0; round < kRounds; ++round) {
+    Connection& connection = table.create();
+    const std::uint32_t id = connection.id.value;
+    EXPECT_NE(id, 0u);
+    EXPECT_TRUE(ids.insert(id).second);
+    neighbours += id - previous == 1 || previous - id == 1 ? 1 : 0;
+    for (unsigned bit = 0; bit < 32; ++bit) ones[bit] += static_cast<int>((id ^ previous) >> bit & 1);
+    previous = id;
+    table.destroy(connection);
+  }
+  EXPECT_LE(neighbours, 2);
+  // From one to the next every bit flips about every other time.
+  for (const int count : ones) EXPECT_NEAR(count, kRounds / 2, kRounds / 50);
 }
 
 TEST_F(Connect, the_owner_of_a_connection_may_change) {

@@ -32,7 +32,7 @@ enum class State : std::uint8_t {
   kDreqSent,
   kDreqReceived,
   kTimeWait,
-  kRejected,  // said REJ, and says it again to duplicates
+  kRejected,  // said REJ, and says it again to duplicates; or was told it, and drops them
   kSidrReqSent,
   kSidrReqReceived,
   kSidrReplied,  // said SIDR_REP, and says it again to duplicates
@@ -71,6 +71,7 @@ struct Connection {
 
   Duration response_timeout;  // how long the peer may take for an answer
   std::uint8_t max_cm_retries = 0;
+  Duration time_asked_for;                   // by our last MRA
   std::optional<wire::MadBuffer> last_sent;  // what a timer or a duplicate asks for again
 
   // While an answer is awaited: the pause before the next send, its bound, and when to stop.

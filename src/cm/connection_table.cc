@@ -1,9 +1,29 @@
 #include "cm/connection_table.h"
 
+#include <utility>
+
 #include "base/assert.h"
 #include "base/octets.h"
 
 namespace rrdma::cm {
+
+ConnectionTable::ConnectionTable(Prng& prng) : by_remote_(0, Hash{prng.next()}) {
+  for (auto& key : id_keys_) key = static_cast<std::uint32_t>(prng.next());
+  next_number_ = static_cast<std::uint32_t>(prng.next());
+}
+
+// A Feistel network of four rounds: a permutation whatever the round function is.
+std::uint32_t ConnectionTable::permute(std::uint32_t number) const {
+  auto left = static_cast<std::uint16_t>(number >> 16);
+  auto right = static_cast<std::uint16_t>(number);
+  for (const std::uint32_t key : id_keys_) {
+    std::uint32_t mixed = (right ^ key) * 0x9e3779b1u;
+    mixed = (mixed ^ mixed >> 15) * 0x85ebca77u;
+    left = static_cast<std::uint16_t>(left ^ mixed >> 16);
+    std::swap(left, right);
+  }
+  return static_cast<std::uint32_t>(left) << 16 | right;
+}
 
 Connection* ConnectionTable::find(ConnectionId id) const {
   const auto found = by_id_.find(id.value);
@@ -15,10 +35,10 @@ Connection* ConnectionTable::find_remote(RemoteKind kind, const wire::Gid& peer,
   return found == by_remote_.end() ? nullptr : found->second;
 }
 
-Connection& ConnectionTable::create(Prng& prng) {
+Connection& ConnectionTable::create() {
   while (true) {
-    // Zero means "none" on the wire.
-    const ConnectionId id{static_cast<std::uint32_t>(prng.between(1, 0xffffffff))};
+    const ConnectionId id{permute(next_number_++)};
+    if (id.value == 0) continue;  // "none" on the wire
     if (Connection* connection = create_with_id(id)) return *connection;
   }
 }

@@ -1,8 +1,12 @@
 // ConnectionTable: owns the connections of an Endpoint and finds them in O(1) by local communication ID
 // and by what the peer calls its end. The peer's keys hold its address, which it cannot choose freely;
 // their hash is seeded, so that nobody can aim at one bucket.
+//
+// IDs are a counter behind a keyed permutation: nobody can guess the next one, and none comes back before
+// all others were used, so that nothing old is taken for new.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <unordered_map>
@@ -16,14 +20,14 @@ enum class RemoteKind : std::uint8_t { kCommId, kQpn, kLookup };
 
 class ConnectionTable {
  public:
-  explicit ConnectionTable(std::uint64_t hash_seed) : by_remote_(0, Hash{hash_seed}) {}
+  explicit ConnectionTable(Prng& prng);
 
   [[nodiscard]] std::size_t size() const { return by_id_.size(); }
   [[nodiscard]] Connection* find(ConnectionId id) const;
   [[nodiscard]] Connection* find_remote(RemoteKind kind, const wire::Gid& peer, std::uint32_t number) const;
 
-  // A new connection under an unused random ID.
-  Connection& create(Prng& prng);
+  // A new connection under an unused ID.
+  Connection& create();
   // The same under an ID of the caller's. Nothing if it is in use.
   Connection* create_with_id(ConnectionId id);
   void destroy(Connection& connection);
@@ -44,11 +48,14 @@ class ConnectionTable {
     std::uint64_t seed = 0;
     std::size_t operator()(const RemoteKey& key) const;
   };
+  [[nodiscard]] std::uint32_t permute(std::uint32_t number) const;
   static RemoteKey key_of(RemoteKind kind, const Connection& connection);
 
   std::unordered_map<std::uint32_t, std::unique_ptr<Connection>> by_id_;
   std::unordered_map<RemoteKey, Connection*, Hash> by_remote_;
   std::uint64_t next_serial_ = 1;
+  std::array<std::uint32_t, 4> id_keys_;
+  std::uint32_t next_number_ = 0;
 };
 
 }  // namespace rrdma::cm

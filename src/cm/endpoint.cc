@@ -9,8 +9,7 @@
 
 namespace rrdma::cm {
 
-Endpoint::Endpoint(const Settings& settings, Prng prng)
-    : settings_(settings), prng_(prng), table_(prng_.next()) {}
+Endpoint::Endpoint(const Settings& settings, Prng prng) : settings_(settings), table_(prng) {}
 
 Endpoint::~Endpoint() = default;
 

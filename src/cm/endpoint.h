@@ -174,6 +174,7 @@ class Endpoint {
   // Closing.
   Connection* rejected_connection(const Received& in, const wire::CmRej& rej);
   void send_rej(Connection& connection, const RejectParameters& parameters);
+  void repeat_rejection(const Connection& connection);
   void send_dreq(Instant now, Connection& connection, Octets private_data);
   void send_drep(Instant now, Connection& connection, Octets private_data);
   void answer_dreq(const Received& in, const wire::CmDreq& dreq);
@@ -207,7 +208,6 @@ class Endpoint {
   std::uint64_t new_transaction_id(const Connection& connection);
 
   Settings settings_;
-  Prng prng_;
   ConnectionTable table_;
   ListenerTable listeners_;
   DeadlineHeap<Connection> timers_;

@@ -129,7 +129,7 @@ void Endpoint::handle_duplicate_req(const Received& in, Connection& connection) 
     case State::kMraReqSent: send_mra_now(connection, settings_.mra_code, {}); break;
     case State::kRepSent:
     case State::kMraRepReceived: send_again(in.now, connection); break;
-    case State::kRejected: resend(connection); break;
+    case State::kRejected: repeat_rejection(connection); break;
     case State::kTimeWait:
       // An old REQ that wandered about; its connection has come and gone.
       answer(in, wire::CmRej{.local_comm_id = connection.id,
@@ -164,7 +164,7 @@ void Endpoint::refuse_req(const Received& in, const wire::CmReq& req, wire::Reje
 }
 
 Connection& Endpoint::admit_req(const Received& in, const wire::CmReq& req, Listener& listener) {
-  Connection& connection = table_.create(prng_);
+  Connection& connection = table_.create();
   connection.state = State::kReqReceived;
   connection.owner = listener.parameters.owner;
   connection.announced = false;
@@ -229,7 +229,7 @@ void Endpoint::handle(const Received& in, const wire::CmRtu& rtu) {
     case State::kMraRepReceived: become_established(*connection, PrivateData(rtu.private_data)); break;
     case State::kRejected:
       // Our REJ was lost, and the peer believes that the connection stands.
-      resend(*connection);
+      repeat_rejection(*connection);
       break;
     default: count_duplicate(in); break;
   }

@@ -55,6 +55,11 @@ void Endpoint::send_rej(Connection& connection, const RejectParameters& paramete
   send(connection, connection.transaction_id, rej);
 }
 
+// Who was rejected by its peer has nothing to say.
+void Endpoint::repeat_rejection(const Connection& connection) {
+  if (connection.last_sent.has_value()) resend(connection);
+}
+
 // A REJ for want of an answer may come from a peer that knows no ID of ours: it names its own.
 Connection* Endpoint::rejected_connection(const Received& in, const wire::CmRej& rej) {
   if (rej.reason == wire::RejectReason::kTimeout && rej.local_comm_id.value != 0) {
@@ -94,8 +99,12 @@ void Endpoint::handle(const Received& in, const wire::CmRej& rej) {
       // The peer still holds something of an earlier connection: wait until that has died out.
       if (rej.reason == wire::RejectReason::kStaleConnection) {
         enter_timewait(in.now, *connection);
-      } else {
+      } else if (connection->active) {
         become_idle(*connection);
+      } else {
+        // A double of the REQ may still be under way, and must not be taken for a new one.
+        connection->last_sent.reset();
+        become_rejected(in.now, *connection);
       }
       break;
     case State::kRepReceived:
@@ -206,14 +215,24 @@ void Endpoint::disconnect_stale(Instant now, Connection& connection) {
   if (connection.state == State::kEstablished) send_dreq(now, connection, {});
 }
 
+// Keeps the REJ for duplicates of what it answered. Nothing makes the peer repeat itself if it believes in
+// the connection already, so a REJ that takes a REP back is repeated instead.
 void Endpoint::become_rejected(Instant now, Connection& connection) {
-  // Behind an MRA the peer repeats its message only when the service timeout is over.
-  const bool promised = connection.state == State::kMraReqSent || connection.state == State::kMraRepSent;
-  const Duration linger = promised ? settings_.linger + time_of_code(settings_.mra_code) : settings_.linger;
+  const bool took_back = connection.state == State::kRepSent || connection.state == State::kMraRepReceived;
+  // Behind an MRA the peer repeats its message only when the time that we asked for is over.
+  const Duration linger = settings_.linger + connection.time_asked_for * 3;
   connection.state = State::kRejected;
+  connection.retry_interval = linger;
+  if (took_back && connection.last_sent.has_value()) {
+    const Duration first =
+        settings_.first_retry.ns != 0 ? settings_.first_retry : connection.response_timeout;
+    connection.retry_interval = std::min(first, linger);
+  }
+  connection.retry_interval_max = linger;
+  connection.give_up_at = now + linger;
   leave_listener(connection);
   table_.unfile(RemoteKind::kQpn, connection);
-  timers_.set(connection, now + linger);
+  timers_.set(connection, now + connection.retry_interval);
   if (!connection.owned) bury(connection);
 }
 
@@ -260,7 +279,7 @@ void Endpoint::destroy(Instant now, Connection& connection) {
     case State::kEstablished:
       if (connection.qp_type == QpType::kXrcTarget) {
         // The queue pair is shared, and outlives who accepted the connection.
-        become_idle(connection);
+        enter_timewait(now, connection);
       } else {
         send_dreq(now, connection, {});
       }

@@ -76,7 +76,7 @@ Result<ConnectionId, Error> Endpoint::connect(Instant now, const ConnectParamete
   if (p.qp_type == QpType::kXrcTarget) return Failure{Error::kInvalidQpType};
   if (!make_room()) return Failure{Error::kTooManyConnections};
 
-  Connection& connection = table_.create(prng_);
+  Connection& connection = table_.create();
   connection.owner = p.owner;
   connection.active = true;
   connection.transaction_id = new_transaction_id(connection);
@@ -127,7 +127,7 @@ void Endpoint::handle(const Received& in, const wire::CmRep& rep) {
     case State::kRepReceived:
     case State::kMraRepSent: send_mra_now(*connection, settings_.mra_code, {}); break;
     case State::kEstablished: repeat_rtu(*connection); break;
-    case State::kRejected: resend(*connection); break;
+    case State::kRejected: repeat_rejection(*connection); break;
     default: break;
   }
 }
@@ -228,6 +228,7 @@ void Endpoint::send_mra_now(Connection& connection, std::uint8_t service_timeout
     return;
   }
   const bool about_req = connection.state == State::kReqReceived;
+  connection.time_asked_for = time_of_code(std::min(service_timeout, settings_.response_code_max));
   connection.state = about_req ? State::kMraReqSent : State::kMraRepSent;
   wire::CmMra mra{.local_comm_id = connection.id,
                   .remote_comm_id = connection.remote_id,

@@ -20,7 +20,7 @@ Result<ConnectionId, Error> Endpoint::look_up(Instant now, const LookupParameter
   const std::size_t room = wire::kSidrReqPrivateOctets - (p.ip.has_value() ? wire::kIpCmHeaderOctets : 0);
   if (p.private_data.size() > room) return Failure{Error::kPrivateDataTooLong};
   if (!make_room()) return Failure{Error::kTooManyConnections};
-  Connection& connection = table_.create(prng_);
+  Connection& connection = table_.create();
   connection.owner = p.owner;
   connection.active = true;
   connection.transaction_id = new_transaction_id(connection);
@@ -52,7 +52,7 @@ void Endpoint::handle(const Received& in, const wire::CmSidrReq& req) {
     if (listener->parameters.reject_overflow) refuse_lookup(in, req, wire::SidrStatus::kNoQp);
     return;
   }
-  Connection& connection = table_.create(prng_);
+  Connection& connection = table_.create();
   connection.state = State::kSidrReqReceived;
   connection.owner = listener->parameters.owner;
   connection.announced = false;

@@ -43,6 +43,12 @@ void Endpoint::handle_timeout(Instant now, Connection& connection) {
       become_idle(connection);
       break;
     case State::kRejected:
+      if (now < connection.give_up_at) {
+        send_again(now, connection);
+      } else {
+        become_idle(connection);
+      }
+      break;
     case State::kSidrReplied: become_idle(connection); break;
     default: RRDMA_ASSERT(connection.timer.place == TimerSlot::kUnset);
   }

@@ -36,7 +36,7 @@ struct Settings {
   std::uint8_t response_code_max = 24;
   std::uint8_t timewait_code_max = 21;
   // How long an answer that may have been lost is kept for duplicates of its request.
-  Duration linger = seconds(12);
+  Duration linger = seconds(30);
 };
 
 }  // namespace rrdma::cm

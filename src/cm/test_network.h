@@ -55,12 +55,18 @@ class TestNetwork {
   // Every event and every MAD with its time: equal for equal seeds.
   [[nodiscard]] const std::string& log() const { return log_; }
 
+  // An owner's doing at a later time.
+  void schedule(Duration delay, std::function<void()> action) {
+    actions_.emplace(std::pair(now_ + delay, next_packet_++), std::move(action));
+  }
+
   void run_until(Instant end) {
     collect();
     while (true) {
       const Instant next = next_time();
       if (next > end) break;
       now_ = next;
+      act();
       deliver();
       for (auto& host : hosts_) host->endpoint.handle_timeouts(now_);
       collect();
@@ -93,6 +99,7 @@ class TestNetwork {
 
   Instant next_time() const {
     Instant next = in_flight_.empty() ? kNever : in_flight_.begin()->first.first;
+    if (!actions_.empty()) next = std::min(next, actions_.begin()->first.first);
     for (const auto& host : hosts_) next = std::min(next, host->endpoint.next_deadline());
     return std::max(next, now_);
   }
@@ -144,6 +151,15 @@ class TestNetwork {
     }
   }
 
+  void act() {
+    while (!actions_.empty() && actions_.begin()->first.first <= now_) {
+      const auto action = std::move(actions_.begin()->second);
+      actions_.erase(actions_.begin());
+      action();
+      collect();
+    }
+  }
+
   void deliver() {
     while (!in_flight_.empty() && in_flight_.begin()->first.first <= now_) {
       const Packet packet = in_flight_.begin()->second;
@@ -165,6 +181,7 @@ class TestNetwork {
   Instant now_{};
   std::vector<std::unique_ptr<Host>> hosts_;
   std::map<std::pair<Instant, std::uint64_t>, Packet> in_flight_;
+  std::map<std::pair<Instant, std::uint64_t>, std::function<void()>> actions_;
   std::uint64_t next_packet_ = 0;
   std::vector<std::string> trace_;
   std::string log_;
