@@ -48,7 +48,19 @@ inline constexpr std::uint8_t kSendInline = 1u << 3;
 struct AddressHandle {
   ProtectionDomain* pd = nullptr;
   Path path;
-  std::uint32_t users = 0;  // send requests in flight that point to it
+  // Send requests that have not left point to it: one that is destroyed meanwhile lives until the last has.
+  mutable std::uint32_t users = 0;
+  bool orphaned = false;
+
+  void hold() const { ++users; }
+  void release() const {
+    if (--users == 0 && orphaned) delete this;
+  }
+  // The owner's last word. REQUIRES: made by new.
+  void destroy() {
+    orphaned = true;
+    if (users == 0) delete this;
+  }
 };
 
 struct BindRequest {

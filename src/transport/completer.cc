@@ -155,8 +155,7 @@ void Completer::retire() {
       if (awaits_response(entry.opcode) && !entry.answered) break;
     }
     // Retire first: whoever polls the completion may post into the freed slot at once.
-    const SendEntry done = entry;
-    queue.retire();
+    const SendEntry done = engine_.take_oldest(qp_);
     if (req_.index < queue.head()) req_.index = queue.head();
     ++retired;
     if (planted(PlantedBug::kLoseCompletion) && retired == 2) continue;
@@ -169,8 +168,7 @@ void Completer::retire() {
 void Completer::fail_oldest(Status status, Cause cause) {
   auto& queue = qp_.send_queue;
   RRDMA_ASSERT(!queue.empty());
-  const SendEntry failed = queue.at(queue.head());
-  queue.retire();
+  const SendEntry failed = engine_.take_oldest(qp_);
   engine_.complete_send(qp_, failed, status, cause, now_);
   if (qp_.reliable()) {
     engine_.fail_qp(qp_, now_);

@@ -112,7 +112,9 @@ QueuePair& Engine::create_qp(const QpInit& init, wire::Qpn qpn) {
 void Engine::destroy_qp(QueuePair& qp) {
   events_.on_qp_changed(qp, true);
   stop_sending(qp);
+  while (!qp.send_queue.empty()) take_oldest(qp);
   memory_.invalidate_windows_of(qp.qpn);
+  detach_multicast(qp);
   table_.erase(qp.qpn);
   --qp.pd->users;
   if (qp.send_cq != nullptr) --qp.send_cq->users;
@@ -206,7 +208,7 @@ void Engine::apply(QueuePair& qp, const QpAttributes& attributes, std::uint32_t 
 void Engine::reset_qp(QueuePair& qp) {
   stop_sending(qp);
   memory_.invalidate_windows_of(qp.qpn);
-  while (!qp.send_queue.empty()) qp.send_queue.retire();
+  while (!qp.send_queue.empty()) take_oldest(qp);
   objects::ReceiveEntry dropped;
   while (qp.receive_queue.take(dropped, qp.resp.receive_list.get())) {
   }
@@ -264,6 +266,7 @@ PostError Engine::post_send(QueuePair& qp, const SendRequest& request, Instant n
     entry.sge_count = static_cast<std::uint8_t>(request.list.size());
     std::copy(request.list.begin(), request.list.end(), qp.send_queue.sges(index));
   }
+  if (qp.type == QpType::kUd) entry.datagram.handle->hold();
   qp.send_queue.publish();
   if (qp.state == QpState::kError || qp.state == QpState::kSendError) {
     flush_sends(qp, now);
@@ -286,6 +289,7 @@ PostError Engine::post_receive(QueuePair& qp, std::uint64_t wr_id, std::span<con
 void Engine::handle_packet(const wire::TransportPacket& packet, const objects::PacketOrigin& origin, Instant now) {
   const wire::Bth& bth = packet.headers.bth;
   ++counters_.packets_received;
+  if (bth.destination == wire::kMulticastQpn) return deliver_multicast(packet, origin, now);
   QueuePair* qp = table_.find(bth.destination);
   if (qp == nullptr) {
     ++counters_.dropped_no_qp;
@@ -327,16 +331,52 @@ void Engine::handle_packet(const wire::TransportPacket& packet, const objects::P
   }
 }
 
+bool Engine::attach_multicast(QueuePair& qp, const wire::Gid& group) {
+  const Membership membership{group, &qp};
+  if (std::find(memberships_.begin(), memberships_.end(), membership) != memberships_.end()) return false;
+  memberships_.push_back(membership);
+  return true;
+}
+
+bool Engine::detach_multicast(QueuePair& qp, const wire::Gid& group) {
+  return std::erase(memberships_, Membership{group, &qp}) != 0;
+}
+
+void Engine::detach_multicast(QueuePair& qp) {
+  std::erase_if(memberships_, [&](const Membership& m) { return m.qp == &qp; });
+}
+
+void Engine::deliver_multicast(const wire::TransportPacket& packet, const objects::PacketOrigin& origin, Instant now) {
+  if (packet.headers.bth.opcode.transport() != wire::Transport::kUnreliableDatagram) {
+    ++counters_.dropped_wrong_type;
+    return;
+  }
+  bool any = false;
+  for (const Membership& membership : memberships_) {
+    if (membership.group != origin.destination) continue;
+    any = true;
+    Datagram(*this, *membership.qp, now).handle(packet, origin);
+  }
+  if (!any) ++counters_.dropped_no_qp;
+}
+
 void Engine::handle_timers(Instant now) {
   while (QueuePair* qp = timers_.pop_due(now)) Completer(*this, *qp, now).handle_timeout();
 }
 
 void Engine::schedule(QueuePair& qp) {
+  if (qp.waits_for_budget) {
+    // It may have an answer to give, which needs no budget.
+    qp.ready_hook.unlink();
+    qp.waits_for_budget = false;
+  }
   if (!qp.ready_hook.linked()) ready_.push_back(qp);
 }
 
 void Engine::wait_for_budget(QueuePair& qp) {
-  if (!qp.ready_hook.linked()) waiting_.push_back(qp);
+  if (qp.ready_hook.linked()) return;
+  waiting_.push_back(qp);
+  qp.waits_for_budget = true;
 }
 
 void Engine::set_flight(QueuePair& qp, std::uint32_t packets) {
@@ -346,7 +386,7 @@ void Engine::set_flight(QueuePair& qp, std::uint32_t packets) {
   }
   const bool freed = packets < qp.req.flight_packets;
   qp.req.flight_packets = packets;
-  while (freed && !waiting_.empty()) ready_.push_back(waiting_.pop_front());
+  while (freed && !waiting_.empty()) schedule(waiting_.front());
 }
 
 // One turn of a QP: answers first, then requests.
@@ -366,7 +406,8 @@ SendVerdict Engine::serve(QueuePair& qp, objects::FrameSink& sink, Instant now) 
       verdict = requester.send_next(sink);
       if (verdict != SendVerdict::kSent) break;
     }
-    return more && verdict == SendVerdict::kNothing ? SendVerdict::kSent : verdict;
+    // Answers must not wait for the budget of requests: the peer may be waiting for them.
+    return more && verdict != SendVerdict::kNoRoom ? SendVerdict::kSent : verdict;
   }
   Datagram datagram(*this, qp, now);
   for (int i = 0; i < kQuantum; ++i) {
@@ -442,6 +483,7 @@ void Engine::complete_receive(QueuePair& qp, objects::Completion& completion, In
 
 void Engine::stop_sending(QueuePair& qp) {
   if (qp.ready_hook.linked()) qp.ready_hook.unlink();
+  qp.waits_for_budget = false;
   if (qp.unflushed_hook.linked()) qp.unflushed_hook.unlink();
   timers_.cancel(qp);
   set_flight(qp, 0);
@@ -461,10 +503,16 @@ void Engine::fail_qp(QueuePair& qp, Instant now) {
   if (qp.resp.answer_due || qp.responses.any_pending()) schedule(qp);
 }
 
+objects::SendEntry Engine::take_oldest(QueuePair& qp) {
+  const SendEntry entry = qp.send_queue.at(qp.send_queue.head());
+  qp.send_queue.retire();
+  if (qp.type == QpType::kUd) entry.datagram.handle->release();
+  return entry;
+}
+
 void Engine::flush_sends(QueuePair& qp, Instant now) {
   while (!qp.send_queue.empty()) {
-    const SendEntry entry = qp.send_queue.at(qp.send_queue.head());
-    qp.send_queue.retire();
+    const SendEntry entry = take_oldest(qp);
     complete_send(qp, entry, Status::kFlushed, Cause::kFlushed, now);
   }
   qp.req.index = qp.req.started = qp.send_queue.head();
@@ -495,8 +543,7 @@ void Engine::check_drained(QueuePair& qp) {
 
 void Engine::peer_gone(QueuePair& qp, Instant now) {
   if (!qp.reliable() || !qp.can_send() || qp.send_queue.empty()) return;
-  const SendEntry oldest = qp.send_queue.at(qp.send_queue.head());
-  qp.send_queue.retire();
+  const SendEntry oldest = take_oldest(qp);
   complete_send(qp, oldest, Status::kRetryExceeded, Cause::kPeerGone, now);
   fail_qp(qp, now);
 }

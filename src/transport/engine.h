@@ -120,6 +120,10 @@ class Engine {
   void set_xrc_queue(std::uint32_t number, objects::ReceiveQueue* queue);
   [[nodiscard]] objects::ReceiveQueue* xrc_queue(std::uint32_t number) const;
 
+  // UD: datagrams to the group reach the QP too. False if it is attached already (attach) or is not (detach).
+  bool attach_multicast(QueuePair& qp, const wire::Gid& group);
+  bool detach_multicast(QueuePair& qp, const wire::Gid& group);
+
   // Requests. post_send only queues: call transmit() afterwards. post_receive may be called without
   // the engine's serialisation while the QP is not in the error state.
   PostError post_send(QueuePair& qp, const SendRequest& request, Instant now);
@@ -155,11 +159,14 @@ class Engine {
   [[nodiscard]] bool over_budget(std::uint32_t octets) const {
     return flight_octets_ != 0 && flight_octets_ + octets > config_.flight_octets_max;
   }
+  void detach_multicast(QueuePair& qp);  // from all groups
+  void deliver_multicast(const wire::TransportPacket& packet, const objects::PacketOrigin& origin, Instant now);
   SendVerdict serve(QueuePair& qp, objects::FrameSink& sink, Instant now);
   bool send_cnp(QueuePair& qp, objects::FrameSink& sink);
   void complete_send(QueuePair& qp, const objects::SendEntry& entry, objects::Status status, objects::Cause cause, Instant now);
   void complete_receive(QueuePair& qp, objects::Completion& completion, Instant now);
   void fail_qp(QueuePair& qp, Instant now);  // to the error state, everything flushed
+  objects::SendEntry take_oldest(QueuePair& qp);
   void stop_sending(QueuePair& qp);          // forgets timers and flight
   void flush_sends(QueuePair& qp, Instant now);
   void flush_receives(QueuePair& qp, Instant now);
@@ -183,6 +190,12 @@ class Engine {
     objects::ReceiveQueue* queue;
   };
   std::vector<XrcQueue> xrc_queues_;
+  struct Membership {
+    wire::Gid group;
+    QueuePair* qp;
+    friend bool operator==(const Membership&, const Membership&) = default;
+  };
+  std::vector<Membership> memberships_;
 };
 
 }  // namespace rrdma::transport

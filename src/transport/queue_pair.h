@@ -72,6 +72,7 @@ struct QueuePair {
   QpState state = QpState::kReset;
   bool signal_all = false;
   bool established_told = false;
+  bool waits_for_budget = false;        // ready_hook is in the engine's waiting list
   std::uint16_t pkey = wire::kDefaultPKey;
   std::uint32_t mtu = 256;
   std::uint32_t train_octets = 256;     // payload of one frame at most; a multiple of mtu

@@ -80,6 +80,8 @@ void Responder::handle_reliable(const TransportPacket& packet) {
   const Verdict verdict = execute(packet);
   switch (verdict.kind) {
     case Verdict::Kind::kAccept:
+      // A NAK that has not left yet asks for what has just come.
+      if (resp_.answer_due && resp_.answer_syndrome != wire::kSyndromeAckNoCredits) resp_.answer_due = false;
       // READs and ATOMICs are answered by their responses; an ACK waits behind those.
       if (packet.headers.bth.ack_request && acknowledged_by_ack(packet.headers.bth.opcode)) {
         answer(wire::kSyndromeAckNoCredits, resp_.expected - 1);
