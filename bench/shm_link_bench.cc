@@ -1,8 +1,9 @@
 // What the shared-memory link costs, between two processes on two cores: ping-pong of small frames, their
-// rate, trains of large ones, polling with many channels. Time is taken over many short stretches of about a
+// rate, direct writes beside the bare system call, trains of large ones, polling with many channels. Time is taken over many short stretches of about a
 // millisecond, and the first decile is reported: on a machine that others use too, those are the stretches
 // that nobody disturbed.
 #include <sched.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "link/shm/shm_link.h"
+#include "objects/memory.h"
 
 namespace rrdma::link {
 namespace {
@@ -50,6 +52,7 @@ struct Sink final : Receiver {
 
 struct Side {
   explicit Side(ShmChannel channel) : link(ShmLink::create().value()) {
+    if (!link->enable_direct()) std::abort();
     path.peer = *link->add_channel(std::move(channel));
     path.local = wire::gid_of_ipv4({127, 0, 0, 1});
     path.remote = wire::gid_of_ipv4({127, 0, 0, 1});
@@ -154,6 +157,106 @@ double stream(std::size_t octets, std::uint64_t frames, std::uint32_t ring_octet
       });
 }
 
+constexpr wire::Qpn kQpn{3};
+constexpr wire::RKey kRkey{0x12345600};
+
+// Lets the peer write to `memory`, and waits until it can be written to in turn.
+void open_memory(Side& side, std::vector<std::uint8_t>& memory) {
+  constexpr std::uint32_t kAccess = objects::kLocalWrite | objects::kRemoteWrite;
+  side.link->publish(DirectQp{.qpn = kQpn, .peer_qpn = kQpn, .peer = side.path.peer, .access = kAccess});
+  side.link->publish(DirectKey{.rkey = kRkey, .length = memory.size(), .host = memory.data(), .access = kAccess});
+  while (!side.link->reaches_directly(side.path.peer)) side.link->handle_doorbells();
+}
+
+void spin_on_last(const std::vector<std::uint8_t>& memory, std::uint8_t mark) {
+  while (__atomic_load_n(&memory.back(), __ATOMIC_ACQUIRE) != mark) {}
+}
+
+// Half of a round trip of direct writes into memory that the other side spins on; `bare`: the same with
+// nothing but the system call, as the limit. Both processes have `memory` at one address: it is made before the fork.
+double direct_ping_pong(std::size_t octets, bool bare) {
+  constexpr std::uint64_t kTrips = 100'000;
+  constexpr std::uint64_t kStretch = 500;
+  std::vector<std::uint8_t> memory(octets);
+  std::vector<std::uint8_t> data(octets);
+  const pid_t parent = ::getpid();
+  pid_t child = 0;
+  int told[2];
+  if (::pipe(told) != 0) std::abort();
+  const auto write = [&](Side& side, std::uint64_t trip) {
+    data.back() = static_cast<std::uint8_t>(trip % 255 + 1);
+    if (bare) {
+      const iovec local{data.data(), octets};
+      const iovec remote[2] = {{memory.data(), octets - 8}, {memory.data() + octets - 8, 8}};
+      const bool split = octets > 8;
+      if (::process_vm_writev(child, &local, 1, split ? remote : remote + 1, split ? 2 : 1, 0) < 0) std::abort();
+      return;
+    }
+    const objects::PayloadSpan span{data.data(), octets};
+    while (!side.link->direct_write(side.path, {kQpn, kQpn, kRkey, 0}, {&span, 1})) {}
+  };
+  return run_pair(
+      kRingOctetsMin,
+      [&](Side& side) {
+        child = parent;
+        const pid_t own = ::getpid();
+        open_memory(side, memory);
+        if (::write(told[1], &own, sizeof own) != sizeof own) std::abort();
+        for (std::uint64_t i = 1; i <= kTrips; ++i) {
+          spin_on_last(memory, static_cast<std::uint8_t>(i % 255 + 1));
+          write(side, i);
+        }
+      },
+      [&](Side& side) {
+        open_memory(side, memory);
+        if (::read(told[0], &child, sizeof child) != sizeof child) std::abort();
+        std::vector<double> samples;
+        auto start = now_ns();
+        for (std::uint64_t i = 1; i <= kTrips; ++i) {
+          write(side, i);
+          spin_on_last(memory, static_cast<std::uint8_t>(i % 255 + 1));
+          if (i % kStretch != 0) continue;
+          const auto end = now_ns();
+          samples.push_back(static_cast<double>(end - start) / kStretch / 2);
+          start = end;
+        }
+        return first_decile(samples);
+      });
+}
+
+// Nanoseconds for one direct write of a stream.
+double direct_stream(std::size_t octets) {
+  std::vector<std::uint8_t> memory(octets);
+  const std::uint64_t writes = 2'000'000'000 / octets;
+  return run_pair(
+      kRingOctetsMin,
+      [&](Side& side) {
+        open_memory(side, memory);
+        Sink sink(octets);
+        while (sink.packets == 0) {
+          side.poll(sink);
+          ::usleep(1000);
+        }
+      },
+      [&](Side& side) {
+        const std::vector<std::uint8_t> data(octets, 1);
+        open_memory(side, memory);
+        const objects::PayloadSpan span{data.data(), octets};
+        const std::uint64_t stretch = std::max<std::uint64_t>(1, writes / 64);
+        std::vector<double> samples;
+        auto start = now_ns();
+        for (std::uint64_t i = 1; i <= writes; ++i) {
+          while (!side.link->direct_write(side.path, {kQpn, kQpn, kRkey, 0}, {&span, 1})) {}
+          if (i % stretch != 0) continue;
+          const auto end = now_ns();
+          samples.push_back(static_cast<double>(end - start) / static_cast<double>(stretch));
+          start = end;
+        }
+        side.send(data.data(), 8);
+        return first_decile(samples);
+      });
+}
+
 // Nanoseconds of a poll that finds nothing.
 double idle_poll(std::size_t channels) {
   auto link = ShmLink::create().value();
@@ -184,6 +287,14 @@ void run() {
       const double ns = stream(octets, 2'000'000'000 / octets, ring, 1);
       std::printf("  stream  %7zu B  %8.2f GB/s\n", octets, static_cast<double>(octets) / ns);
     }
+  }
+  for (const std::size_t octets : {8u, 64u, 4096u}) {
+    const double bare = direct_ping_pong(octets, true);
+    const double ours = direct_ping_pong(octets, false);
+    std::printf("direct write %5zu B  %8.0f ns half RTT, bare call %.0f ns\n", octets, ours, bare);
+  }
+  for (const std::size_t octets : {65536u, 1048576u}) {
+    std::printf("direct write %7zu B  %8.2f GB/s\n", octets, static_cast<double>(octets) / direct_stream(octets));
   }
   for (const std::size_t channels : {1u, 8u, 63u}) {
     std::printf("idle poll, %zu channels: %.1f ns\n", channels, idle_poll(channels));
