@@ -14,11 +14,6 @@
 namespace rrdma::link {
 namespace {
 
-union AnyAddress {
-  sockaddr_in v4;
-  sockaddr_in6 v6;
-};
-
 wire::Gid gid_of_v4(const in_addr& address) {
   wire::Ipv4Address octets;
   std::memcpy(octets.octets.data(), &address, 4);
@@ -39,7 +34,17 @@ T value_of(const cmsghdr* control) {
 
 }  // namespace
 
-Intake::Intake(UdpCounters& counters) : counters_(counters), buffer_(new std::uint8_t[kDatagramOctetsMax]) {}
+Intake::Intake(UdpCounters& counters)
+    : counters_(counters), buffers_(new std::uint8_t[kFlock * kDatagramOctetsMax]) {
+  for (std::size_t i = 0; i < kFlock; ++i) {
+    pieces_[i] = {buffers_.get() + i * kDatagramOctetsMax, kDatagramOctetsMax};
+    msghdr& message = messages_[i].msg_hdr;
+    message.msg_name = &addresses_[i];
+    message.msg_iov = &pieces_[i];
+    message.msg_iovlen = 1;
+    message.msg_control = controls_[i].octets.data();
+  }
+}
 
 void Intake::add_socket(OwnedFd socket) {
   descriptors_.push_back(socket.get());
@@ -54,7 +59,6 @@ std::size_t Intake::poll(Receiver& receiver, Instant now, std::size_t burst_max)
     if (!warm && now - socket.last_look < kColdLook) continue;
     socket.last_look = now;
     const std::size_t count = drain(socket, receiver, burst_max - total);
-    socket.busy = count != 0;
     if (count == 0) continue;
     latest_ = i;
     socket.last_arrival = now;
@@ -63,36 +67,52 @@ std::size_t Intake::poll(Receiver& receiver, Instant now, std::size_t burst_max)
   return total;
 }
 
+// After a silence, and in a ping-pong, what comes is most often the only one: asking again would cost a
+// system call. So a look ends with one, unless the last one found more or many in a row found one.
 std::size_t Intake::drain(Socket& socket, Receiver& receiver, std::size_t burst_max) {
+  const bool flocks = socket.found >= 2 || socket.streak >= kStreak;
+  if (!flocks) burst_max = std::min(burst_max, std::size_t{1});
   std::size_t count = 0;
   while (count < burst_max) {
-    AnyAddress from;
-    alignas(cmsghdr) std::uint8_t control[kControlOctets];
-    iovec piece{buffer_.get(), kDatagramOctetsMax};
-    msghdr message{};
-    message.msg_name = &from;
-    message.msg_namelen = sizeof from;
-    message.msg_iov = &piece;
-    message.msg_iovlen = 1;
-    message.msg_control = control;
-    message.msg_controllen = sizeof control;
-    ++counters_.receive_calls;
-    const ssize_t octets = raw::recvmsg(socket.fd.get(), &message, MSG_DONTWAIT);
-    if (octets < 0) {
-      if (errno == EINTR) continue;
-      if (errno != EAGAIN) ++counters_.receive_errors;
-      break;
-    }
-    ++count;
-    accept_datagram(message, Octets(buffer_.get(), static_cast<std::size_t>(octets)), receiver);
-    // After a silence, what comes is most often the only one: asking again would cost a system call.
-    if (!socket.busy) break;
+    // Trains are worth a call each, and one buffer for all of them stays in the cache.
+    const std::size_t wanted = flocks && socket.brings_short ? std::min(kFlock, burst_max - count) : 1;
+    const std::size_t received = receive(socket, wanted);
+    if (received == 0) break;
+    for (std::size_t i = 0; i < received; ++i) accept_datagram(messages_[i], receiver);
+    socket.brings_short = messages_[received - 1].msg_len <= kShortOctets;
+    count += received;
+    if (wanted > 1 && received < wanted) break;
   }
+  socket.streak = count == 1 && burst_max == 1 ? socket.streak + 1 : 0;
+  socket.found = count;
   return count;
 }
 
+std::size_t Intake::receive(const Socket& socket, std::size_t wanted) {
+  for (std::size_t i = 0; i < wanted; ++i) {
+    msghdr& message = messages_[i].msg_hdr;
+    message.msg_namelen = sizeof(Address);
+    message.msg_controllen = sizeof(Control);
+  }
+  for (;;) {
+    ++counters_.receive_calls;
+    ssize_t received = 0;
+    if (wanted == 1) {
+      const ssize_t octets = raw::recvmsg(socket.fd.get(), &messages_[0].msg_hdr, MSG_DONTWAIT);
+      messages_[0].msg_len = static_cast<unsigned>(octets);
+      received = octets < 0 ? -1 : 1;
+    } else {
+      received = raw::recvmmsg(socket.fd.get(), messages_.data(), static_cast<unsigned>(wanted), MSG_DONTWAIT, nullptr);
+    }
+    if (received >= 0) return static_cast<std::size_t>(received);
+    if (errno == EINTR) continue;
+    if (errno != EAGAIN) ++counters_.receive_errors;
+    return 0;
+  }
+}
+
 bool Intake::read_envelope(const msghdr& message, Envelope& envelope) const {
-  const auto& from = *static_cast<const AnyAddress*>(message.msg_name);
+  const auto& from = *static_cast<const Address*>(message.msg_name);
   if (message.msg_namelen < sizeof from.v4) return false;
   bool has_destination = false;
   if (from.v4.sin_family == AF_INET) {
@@ -126,7 +146,9 @@ bool Intake::read_envelope(const msghdr& message, Envelope& envelope) const {
   return has_destination && envelope.source.is_ipv4() == envelope.destination.is_ipv4();
 }
 
-void Intake::accept_datagram(const msghdr& message, Octets datagram, Receiver& receiver) {
+void Intake::accept_datagram(const mmsghdr& received, Receiver& receiver) {
+  const msghdr& message = received.msg_hdr;
+  Octets datagram(static_cast<const std::uint8_t*>(message.msg_iov->iov_base), received.msg_len);
   ++counters_.receives;
   if ((message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) {
     ++counters_.refused_truncated;

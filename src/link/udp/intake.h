@@ -3,10 +3,11 @@
 //
 // An empty receive costs nearly as much as a full one, and a process has a socket for each family. The
 // socket that brought something last is looked at by every poll, and so is any that did within kWarm;
-// the others once in kColdLook.
+// the others once in kColdLook. Short datagrams that come in flocks are fetched several in a call.
 #pragma once
 
 #include <netinet/in.h>
+#include <sys/socket.h>
 
 #include <array>
 #include <cstddef>
@@ -40,12 +41,17 @@ class Intake {
   static constexpr Duration kColdLook = microseconds(4);
   static constexpr Duration kWarm = microseconds(100);
   static constexpr std::size_t kControlOctets = 256;
+  static constexpr std::size_t kStreak = 4;
+  static constexpr std::size_t kFlock = 8;
+  static constexpr std::size_t kShortOctets = 8192;
 
   struct Socket {
     OwnedFd fd;
     Instant last_look{};
     Instant last_arrival{};
-    bool busy = false;  // the last look found something
+    std::size_t found = 0;   // by the last look
+    std::size_t streak = 0;  // looks in a row that found exactly one
+    bool brings_short = false;
   };
   // What the kernel says about a datagram.
   struct Envelope {
@@ -57,9 +63,19 @@ class Intake {
     std::size_t segment_octets = 0;  // 0: one packet
   };
 
+  struct alignas(cmsghdr) Control {
+    std::array<std::uint8_t, kControlOctets> octets;
+  };
+  union Address {
+    sockaddr_in v4;
+    sockaddr_in6 v6;
+  };
+
+  // Receives at most `wanted` datagrams into messages_; their number, 0 when there are none.
+  [[nodiscard]] std::size_t receive(const Socket& socket, std::size_t wanted);
   [[nodiscard]] std::size_t drain(Socket& socket, Receiver& receiver, std::size_t burst_max);
   [[nodiscard]] bool read_envelope(const msghdr& message, Envelope& envelope) const;
-  void accept_datagram(const msghdr& message, Octets datagram, Receiver& receiver);
+  void accept_datagram(const mmsghdr& received, Receiver& receiver);
   void accept_packet(Octets octets, const Envelope& envelope, Flow& flow, Receiver& receiver);
   [[nodiscard]] bool check_icrc(Octets octets, Flow& flow, std::uint16_t& identification);
   void count_refused(wire::TransportError error);
@@ -71,7 +87,11 @@ class Intake {
   std::size_t latest_ = 0;  // the socket that brought something last
   FlowCache flows_;
   wire::IdentificationSolver solver_;
-  std::unique_ptr<std::uint8_t[]> buffer_;
+  std::unique_ptr<std::uint8_t[]> buffers_;  // kFlock of them
+  std::array<mmsghdr, kFlock> messages_{};
+  std::array<iovec, kFlock> pieces_{};
+  std::array<Address, kFlock> addresses_{};
+  std::array<Control, kFlock> controls_{};
   std::array<std::uint8_t, 40> grh_{};
 };
 

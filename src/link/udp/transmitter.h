@@ -1,6 +1,6 @@
 // Transmitter: frames in, datagrams out. Neighbouring frames along one route whose packets have the same
 // length become a train: one segmented send, gathered from registered memory without a copy. Packets that
-// are not part of a train go alone, several in one call.
+// are not part of a train go alone, several in one call; io_uring takes batches of several sockets.
 //
 //   batch := { send }        at most kBatchOctets; planned, then filled, then handed to the kernel
 //   send  := frame | frame frame ...      a train: 64 packets or 65507 octets, only the last one shorter
@@ -22,6 +22,7 @@
 #include "link/udp/route_cache.h"
 #include "link/udp/udp_config.h"
 #include "link/udp/udp_counters.h"
+#include "link/udp/uring.h"
 #include "objects/frame.h"
 
 namespace rrdma::link {
@@ -38,6 +39,7 @@ class Transmitter {
   [[nodiscard]] std::span<const objects::Frame* const> transmit(std::span<const objects::Frame* const> frames);
 
   [[nodiscard]] bool segments() const { return segments_; }
+  [[nodiscard]] bool uses_uring() const { return uring_ != nullptr; }
   [[nodiscard]] std::uint16_t source_port(const objects::Path& path) const { return routes_.source_port(path); }
   // The errno of the last frame that was dropped; 0: none yet.
   [[nodiscard]] int last_error() const { return last_error_; }
@@ -80,13 +82,15 @@ class Transmitter {
   void add_scratch(Cursor& cursor, std::size_t octets);
 
   void submit();
+  [[nodiscard]] bool submit_by_uring();
+  void submit_by_calls();
   [[nodiscard]] bool settle();
-  [[nodiscard]] int descriptor_of(const Send& send) const;
   void count_sent(const Send& send);
   void count_dropped(int error);
   void remove_frame(std::size_t frame);
 
   RouteCache routes_;
+  std::unique_ptr<Uring> uring_;  // none: not wanted, or not allowed
   UdpCounters& counters_;
   bool segments_;
   int last_error_ = 0;
@@ -101,6 +105,7 @@ class Transmitter {
   std::array<Send, kSends> sends_{};
   std::size_t send_count_ = 0;
   std::array<mmsghdr, kSends> messages_{};
+  std::array<int, kSends> sockets_{};
   std::array<int, kSends> outcomes_{};
   std::array<iovec, kIovecs> iovecs_{};
   struct alignas(cmsghdr) Control {

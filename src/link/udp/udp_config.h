@@ -14,7 +14,7 @@ enum class UdpChecksum : std::uint8_t {
 
 struct UdpConfig {
   bool segmentation = true;  // UDP_SEGMENT: many packets in one send
-  bool io_uring = true;      // where the kernel allows it
+  bool io_uring = false;     // for batches of several sockets, where the kernel allows it (docs/adr/0006)
   UdpChecksum checksum = UdpChecksum::kAuto;
   std::size_t send_ports = 4;            // for each family
   int send_buffer_octets = 4 << 20;      // asked for; the kernel gives at most net.core.wmem_max

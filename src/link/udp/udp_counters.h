@@ -2,6 +2,7 @@
 //
 //   sends                  messages given to the kernel; a train is one
 //   trains_sent/received   segmented sends; receives that the kernel had put together
+//   uring_calls            those of send_calls that io_uring took
 //   waited_for_room        times that the socket had no room
 //   dropped_*              frames that could not be sent
 //   refused_*              packets that came in and were thrown away
@@ -14,7 +15,7 @@
 namespace rrdma::link {
 
 #define RRDMA_UDP_COUNTERS(X)                                                                            \
-  X(packets_sent) X(octets_sent) X(sends) X(trains_sent) X(send_calls) X(waited_for_room)                \
+  X(packets_sent) X(octets_sent) X(sends) X(trains_sent) X(send_calls) X(uring_calls) X(waited_for_room)                \
   X(trains_refused)                                                                                      \
   X(dropped_unreadable) X(dropped_too_long) X(dropped_unreachable) X(dropped_forbidden)                  \
   X(dropped_no_source) X(dropped_no_socket) X(dropped_other)                                             \

@@ -54,7 +54,10 @@ class UdpLink final : public Link {
   // What the kernel queues for us, at least, in octets of packets of `packet_octets`: the bound of all
   // that may be in flight to this process.
   [[nodiscard]] std::size_t receive_room(std::size_t packet_octets) const;
+  // Whether trains go as one send, and whether io_uring takes batches: what the configuration asked for,
+  // unless the kernel refused it.
   [[nodiscard]] bool segments() const { return transmitter_.segments(); }
+  [[nodiscard]] bool uses_uring() const { return transmitter_.uses_uring(); }
   [[nodiscard]] const UdpCounters& tally() const { return counters_; }
   // The errno of the last frame that could not be sent; 0: none.
   [[nodiscard]] int last_error() const { return transmitter_.last_error(); }

@@ -14,6 +14,7 @@
 
 #include "base/guarded_copy.h"
 #include "base/prng.h"
+#include "link/test_frames.h"
 #include "link/udp/private_network.h"
 #include "wire/grh.h"
 #include "wire/source_port.h"
@@ -22,26 +23,12 @@ namespace rrdma::link {
 namespace {
 
 using objects::Frame;
-using objects::PacketOrigin;
 using objects::Path;
+using test::Arrived;
+using test::Collector;
+using test::random_octets;
+using test::send;
 namespace net = private_network;
-
-struct Arrived {
-  wire::TransportHeaders headers;
-  std::vector<std::uint8_t> payload;
-  PacketOrigin origin;
-  std::vector<std::uint8_t> grh;
-};
-
-class Collector final : public Receiver {
- public:
-  void on_packet(const wire::TransportPacket& packet, const PacketOrigin& origin) override {
-    Arrived arrived{packet.headers, {packet.payload.begin(), packet.payload.end()}, origin, {}};
-    if (origin.grh != nullptr) arrived.grh.assign(origin.grh, origin.grh + 40);
-    packets.push_back(std::move(arrived));
-  }
-  std::vector<Arrived> packets;
-};
 
 std::unique_ptr<UdpLink> open_link(int family, std::uint8_t host, UdpConfig config = {}, int receive_buffer = 4 << 20) {
   SlotSockets slot;
@@ -59,31 +46,6 @@ Path path_between(int family, std::uint8_t from, std::uint8_t to) {
   return path;
 }
 
-struct Message {
-  wire::Step step = wire::Step::kSendOnly;
-  std::uint32_t psn = 0;
-  std::size_t octets = 0;
-  std::int32_t corrupt_bit = -1;
-};
-
-// Fills one frame with octets of `memory`, starting at psn. Returns whether the link took it.
-bool send(Link& link, const Path& path, const Message& message, const std::uint8_t* memory) {
-  Frame* frame = link.reserve(path);
-  if (frame == nullptr) return false;
-  wire::TransportHeaders headers;
-  headers.bth.opcode = wire::Opcode(wire::Transport::kReliableConnection, message.step);
-  headers.bth.destination = wire::Qpn(0x010042);
-  headers.bth.psn = wire::Psn(message.psn);
-  headers.bth.pad = wire::pad_for(message.octets);
-  headers.reth = {.address = 0x1000, .rkey = {7}, .length = 99};
-  frame->header_octets = static_cast<std::uint8_t>(wire::emit_transport_headers(headers, frame->header.data()));
-  frame->pad = headers.bth.pad;
-  frame->corrupt_bit = message.corrupt_bit;
-  if (message.octets != 0) frame->add_span(memory, message.octets);
-  link.commit(*frame);
-  return true;
-}
-
 // Polls until `count` packets are there or nothing comes any more.
 void collect(Link& link, Collector& collector, std::size_t count) {
   for (int idle = 0; idle < 2000 && collector.packets.size() < count;) {
@@ -96,13 +58,6 @@ void collect(Link& link, Collector& collector, std::size_t count) {
       idle = 0;
     }
   }
-}
-
-std::vector<std::uint8_t> random_octets(std::size_t count, std::uint64_t seed = 1) {
-  Prng prng(seed);
-  std::vector<std::uint8_t> octets(count);
-  for (auto& octet : octets) octet = static_cast<std::uint8_t>(prng.next());
-  return octets;
 }
 
 class UdpLinkTest : public testing::TestWithParam<int> {

@@ -1,0 +1,63 @@
+// For tests of links: frames to send, and a receiver that keeps what arrived.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "base/prng.h"
+#include "link/link.h"
+#include "wire/transport_packet.h"
+
+namespace rrdma::link::test {
+
+struct Arrived {
+  wire::TransportHeaders headers;
+  std::vector<std::uint8_t> payload;
+  objects::PacketOrigin origin;
+  std::vector<std::uint8_t> grh;
+};
+
+class Collector final : public Receiver {
+ public:
+  void on_packet(const wire::TransportPacket& packet, const objects::PacketOrigin& origin) override {
+    Arrived arrived{packet.headers, {packet.payload.begin(), packet.payload.end()}, origin, {}};
+    if (origin.grh != nullptr) arrived.grh.assign(origin.grh, origin.grh + 40);
+    packets.push_back(std::move(arrived));
+  }
+  std::vector<Arrived> packets;
+};
+
+struct Message {
+  wire::Step step = wire::Step::kSendOnly;
+  std::uint32_t psn = 0;
+  std::size_t octets = 0;
+  std::int32_t corrupt_bit = -1;
+};
+
+// Fills one frame with octets of `memory`, starting at psn. Returns whether the link took it.
+inline bool send(Link& link, const objects::Path& path, const Message& message, const std::uint8_t* memory) {
+  objects::Frame* frame = link.reserve(path);
+  if (frame == nullptr) return false;
+  wire::TransportHeaders headers;
+  headers.bth.opcode = wire::Opcode(wire::Transport::kReliableConnection, message.step);
+  headers.bth.destination = wire::Qpn(0x010042);
+  headers.bth.psn = wire::Psn(message.psn);
+  headers.bth.pad = wire::pad_for(message.octets);
+  headers.reth = {.address = 0x1000, .rkey = {7}, .length = 99};
+  frame->header_octets = static_cast<std::uint8_t>(wire::emit_transport_headers(headers, frame->header.data()));
+  frame->pad = headers.bth.pad;
+  frame->corrupt_bit = message.corrupt_bit;
+  if (message.octets != 0) frame->add_span(memory, message.octets);
+  link.commit(*frame);
+  return true;
+}
+
+inline std::vector<std::uint8_t> random_octets(std::size_t count, std::uint64_t seed = 1) {
+  Prng prng(seed);
+  std::vector<std::uint8_t> octets(count);
+  for (auto& octet : octets) octet = static_cast<std::uint8_t>(prng.next());
+  return octets;
+}
+
+}  // namespace rrdma::link::test
