@@ -39,8 +39,8 @@ inline constexpr std::size_t kQpCounterCount = 8;
 
 // The meaning of QpRow::counters.
 enum class QpCounter : std::uint8_t {
-  kSentPackets,
-  kReceivedPackets,
+  kSentMessages,
+  kReceivedMessages,
   kSentOctets,
   kReceivedOctets,
   kRetransmittedPackets,

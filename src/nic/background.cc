@@ -100,11 +100,12 @@ void Background::sleep_on_links(BackgroundWork& work, Instant deadline) {
   work.disarm();
 }
 
-void Background::stand_by(BackgroundWork&, Instant deadline) {
+void Background::stand_by(BackgroundWork& work, Instant deadline) {
   standing_by_.store(true, std::memory_order_relaxed);
   for (;;) {
     const std::uint64_t before = polls_.load(std::memory_order_relaxed);
     const int events = wait(epoll_quiet_.get(), std::min(deadline, now() + kTick));
+    work.tick();
     const bool polled = polls_.load(std::memory_order_relaxed) != before;
     if (events != 0 || stopping_.load(std::memory_order_relaxed) || !polled || now() >= deadline) break;
   }

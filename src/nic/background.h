@@ -28,6 +28,8 @@ class BackgroundWork {
   virtual void disarm() = 0;
   // A descriptor other than a link's is readable (the daemon's connection).
   virtual void handle_control() = 0;
+  // Now and then while the thread stands by.
+  virtual void tick() = 0;
 };
 
 class Background {

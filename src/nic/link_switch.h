@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <span>
 
 #include "base/instant.h"
 #include "link/link.h"
@@ -17,6 +18,7 @@ enum LinkIndex : std::uint8_t { kUdpLink = 0, kShmLink = 1, kLinkCount = 2 };
 class LinkSwitch final : public objects::FrameSink {
  public:
   void attach(LinkIndex index, link::Link* link) { links_[index] = link; }
+  [[nodiscard]] std::span<link::Link* const> all() const { return links_; }
   [[nodiscard]] link::Link* at(LinkIndex index) const { return links_[index]; }
 
   objects::Frame* reserve(const objects::Path& path) override {

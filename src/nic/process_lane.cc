@@ -4,6 +4,7 @@
 #include <sys/random.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <mutex>
 
@@ -59,6 +60,7 @@ Result<std::unique_ptr<ProcessLane>, Problem> ProcessLane::open(const Settings& 
 ProcessLane::ProcessLane(const Settings& settings, std::unique_ptr<DaemonClient> daemon)
     : settings_(settings),
       daemon_(std::move(daemon)),
+      publisher_(daemon_->page()),
       memory_(entropy()),
       engine_({.probe = this}, memory_, *this) {}
 
@@ -131,7 +133,27 @@ Result<wire::Qpn, Problem> ProcessLane::allocate_qpn() {
 // ---- progress ----
 
 void ProcessLane::on_packet(const wire::TransportPacket& packet, const objects::PacketOrigin& origin) {
+  const wire::Qpn destination = packet.headers.bth.destination;
+  if (!holds_slot_of(destination) && destination != wire::kMulticastQpn) return pass_on(packet, origin);
   engine_.handle_packet(packet, origin, now_);
+}
+
+bool ProcessLane::holds_slot_of(wire::Qpn qpn) const {
+  const std::uint8_t slot = control::slot_of_qpn(qpn.value);
+  return std::any_of(slots_.begin(), slots_.end(), [&](const Slot& own) { return own.number == slot; });
+}
+
+// UDP GRO merged a packet for another process into a train of ours: the daemon knows whose it is.
+void ProcessLane::pass_on(const wire::TransportPacket& packet, const objects::PacketOrigin& origin) {
+  control::FrameFields fields;
+  fields.source = origin.source;
+  fields.destination = origin.destination;
+  fields.traffic_class = origin.traffic_class;
+  fields.frame.resize(wire::kHeaderOctetsMax);
+  fields.frame.resize(wire::emit_transport_headers(packet.headers, fields.frame.data()));
+  fields.frame.insert(fields.frame.end(), packet.payload.begin(), packet.payload.end());
+  fields.frame.resize(fields.frame.size() + packet.headers.bth.pad + wire::kIcrcOctets);  // the ICRC was checked here
+  daemon_->forward_frame(fields);
 }
 
 void ProcessLane::on_qp_event(transport::QueuePair& qp, transport::QpEvent event) {
@@ -187,6 +209,7 @@ bool ProcessLane::work(Instant& deadline) {
       peers_->forget_channel(*lost);
     }
   }
+  publisher_.publish(engine_, links_.all(), now_);
   deadline = std::min(engine_.next_deadline(), links_.next_deadline());
   return received != 0;
 }
@@ -203,6 +226,11 @@ void ProcessLane::disarm() {
   if (shm_ == nullptr || !shm_armed_) return;
   shm_armed_ = false;
   shm_->disarm();
+}
+
+void ProcessLane::tick() {
+  std::lock_guard lock(mutex());
+  publisher_.publish(engine_, links_.all(), now());
 }
 
 void ProcessLane::handle_control() {
@@ -304,7 +332,23 @@ void ProcessLane::handle_peer_gone(std::uint8_t, std::uint64_t token) {
   for (const std::uint32_t channel : scratch_) fail_qps_of(channel);
 }
 
-void ProcessLane::handle_frame_forwarded(const control::FrameFields&) {}
+void ProcessLane::handle_frame_forwarded(const control::FrameFields& frame) {
+  std::lock_guard lock(mutex());
+  wire::TransportPacket packet;
+  if (frame.frame.size() < wire::kIcrcOctets) return;
+  const Octets octets = Octets(frame.frame).first(frame.frame.size() - wire::kIcrcOctets);
+  if (wire::parse_transport(octets, packet) != wire::TransportError::kNone) return;
+  if (!holds_slot_of(packet.headers.bth.destination)) return;
+  const std::array<std::uint8_t, 40> no_grh{};
+  now_ = now();
+  engine_.handle_packet(packet,
+                        {.source = frame.source,
+                         .destination = frame.destination,
+                         .grh = no_grh.data(),
+                         .traffic_class = frame.traffic_class},
+                        now_);
+  transmit();
+}
 
 void ProcessLane::handle_sockets_arrived(GrantedSlot) {}
 

@@ -14,6 +14,7 @@
 #include "nic/interfaces.h"
 #include "nic/link_switch.h"
 #include "nic/netlink_device.h"
+#include "nic/publisher.h"
 #include "nic/runtime.h"
 #include "nic/settings.h"
 #include "nic/shm_peers.h"
@@ -52,19 +53,22 @@ class ProcessLane final : public Lane,
   void open_udp(std::uint32_t interface_index);
   void open_shm();
   void decorate();
-  void publish_counters();
+  void pass_on(const wire::TransportPacket& packet, const objects::PacketOrigin& origin);
+  [[nodiscard]] bool holds_slot_of(wire::Qpn qpn) const;
   Result<bool, Problem> try_shm(const PathRequest& request, objects::Path& path);
   std::size_t round(Instant now);
   void fail_qps_of(std::uint32_t channel);
 
   void on_packet(const wire::TransportPacket& packet, const objects::PacketOrigin& origin) override;
   void on_qp_event(transport::QueuePair& qp, transport::QpEvent event) override;
+  void on_qp_changed(transport::QueuePair& qp, bool destroyed) override { publisher_.handle_qp_changed(qp, destroyed); }
   bool taken(const objects::Path& path) const override;
 
   bool work(Instant& deadline) override;
   bool arm() override;
   void disarm() override;
   void handle_control() override;
+  void tick() override;
 
   void handle_channel_offered(const control::ChannelOffered& offer, std::vector<OwnedFd> fds) override;
   void handle_peer_gone(std::uint8_t slot, std::uint64_t token) override;
@@ -77,6 +81,7 @@ class ProcessLane final : public Lane,
 
   const Settings settings_;
   std::unique_ptr<DaemonClient> daemon_;
+  Publisher publisher_;
   objects::MemoryTable memory_;
   transport::Engine engine_;
   QpListener* qp_listener_ = nullptr;

@@ -1,0 +1,79 @@
+#include "nic/publisher.h"
+
+#include "nic/link_switch.h"
+
+namespace rrdma::nic {
+namespace {
+
+constexpr Duration kInterval = milliseconds(100);
+
+void set(control::QpRow& row, control::QpCounter which, std::uint64_t value) {
+  row.counters[static_cast<std::size_t>(which)].store(value, std::memory_order_relaxed);
+}
+
+}  // namespace
+
+Publisher::Publisher(control::ProcessPage& page) : page_(page) {
+  for (const auto& counter : transport::kCounterNames) engine_counters_.push_back(&page_.counter(counter.name));
+}
+
+void Publisher::handle_qp_changed(const transport::QueuePair& qp, bool destroyed) {
+  const auto found = rows_.find(qp.qpn.value);
+  if (destroyed) {
+    if (found == rows_.end()) return;
+    page_.destroy_qp(*found->second);
+    rows_.erase(found);
+    return;
+  }
+  control::QpRow* row = found != rows_.end() ? found->second : page_.create_qp();
+  if (row == nullptr) return;
+  rows_[qp.qpn.value] = row;
+  control::QpFields fields;
+  fields.qpn = qp.qpn.value;
+  fields.peer_qpn = qp.remote.value;
+  fields.peer_gid = qp.path.remote;
+  fields.state = static_cast<std::uint8_t>(qp.state);
+  fields.type = static_cast<std::uint8_t>(qp.type);
+  fields.link = static_cast<std::uint8_t>(qp.path.link == kShmLink ? control::kLinkShm : control::kLinkUdp);
+  fields.path_mtu_code = qp.attributes.path_mtu;
+  control::ProcessPage::update_qp(*row, fields);
+}
+
+std::atomic<std::uint64_t>& Publisher::link_counter(std::string_view name) {
+  for (const auto& [known, counter] : link_counters_) {
+    if (known == name) return *counter;
+  }
+  link_counters_.emplace_back(name, &page_.counter(name));
+  return *link_counters_.back().second;
+}
+
+void Publisher::publish_links(std::span<link::Link* const> links) {
+  for (link::Link* link : links) {
+    if (link == nullptr) continue;
+    for (const link::LinkCounter& counter : link->counters()) {
+      link_counter(counter.name).store(counter.value, std::memory_order_relaxed);
+    }
+  }
+}
+
+void Publisher::publish(const transport::Engine& engine, std::span<link::Link* const> links, Instant now) {
+  if (now < last_ + kInterval) return;
+  last_ = now;
+  const transport::Counters& counters = engine.counters();
+  for (std::size_t i = 0; i < engine_counters_.size(); ++i) {
+    engine_counters_[i]->store(counters.*transport::kCounterNames[i].member, std::memory_order_relaxed);
+  }
+  publish_links(links);
+  engine.for_each_qp([&](transport::QueuePair& qp) {
+    const auto found = rows_.find(qp.qpn.value);
+    if (found == rows_.end()) return;
+    set(*found->second, control::QpCounter::kSentMessages, qp.messages_sent);
+    set(*found->second, control::QpCounter::kReceivedMessages, qp.messages_received);
+    set(*found->second, control::QpCounter::kSentOctets, qp.octets_sent);
+    set(*found->second, control::QpCounter::kReceivedOctets, qp.octets_received);
+    set(*found->second, control::QpCounter::kRetransmittedPackets, qp.packets_resent);
+    set(*found->second, control::QpCounter::kReceiverNotReady, qp.rnr_naks);
+  });
+}
+
+}  // namespace rrdma::nic

@@ -1,0 +1,40 @@
+// Publisher: keeps the process page (control/process_page.h) true: the counters of engine and links, and
+// one row for each QP. The data path counts in plain integers; they are copied to the page a few times a
+// second, and only while something happens.
+//
+// Threads: all calls under the lane's lock.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "base/instant.h"
+#include "control/process_page.h"
+#include "link/link.h"
+#include "transport/engine.h"
+
+namespace rrdma::nic {
+
+class Publisher {
+ public:
+  explicit Publisher(control::ProcessPage& page);
+
+  void handle_qp_changed(const transport::QueuePair& qp, bool destroyed);
+  // Copies the counters if the last time was a while ago.
+  void publish(const transport::Engine& engine, std::span<link::Link* const> links, Instant now);
+
+ private:
+  void publish_links(std::span<link::Link* const> links);
+  std::atomic<std::uint64_t>& link_counter(std::string_view name);
+
+  control::ProcessPage& page_;
+  std::vector<std::atomic<std::uint64_t>*> engine_counters_;
+  std::vector<std::pair<std::string, std::atomic<std::uint64_t>*>> link_counters_;
+  std::unordered_map<std::uint32_t, control::QpRow*> rows_;
+  Instant last_{};
+};
+
+}  // namespace rrdma::nic
