@@ -98,7 +98,7 @@ void open_network(Network& network, bool is_system) {
   if (OwnedFd parking = stored_parking()) (void)network.adopt(std::move(parking));
   if (!network.is_up()) network.open(EventLoop::now());
   if (is_system) wait_for_lock(network);
-  if (!network.state().reason.empty()) log_line(network.state().reason + " " + network.state().remedy);
+  if (!network.state().reason.empty() && network.settled(EventLoop::now())) log_line(network.state().reason + " " + network.state().remedy);
 }
 
 int run(const Options& options) {

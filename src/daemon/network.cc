@@ -20,6 +20,8 @@ namespace {
 // of the next; a busy machine is given time.
 constexpr Duration kOfferWait = milliseconds(600);
 constexpr Duration kRetryPause = milliseconds(100);
+constexpr timespec kLockPause = {.tv_sec = 0, .tv_nsec = 2'000'000};
+constexpr int kLockAttempts = 100;
 constexpr int kDaemonReceiveBuffer = 1024 * 1024;
 
 SlotLedger fresh_ledger(Prng& prng) {
@@ -70,7 +72,11 @@ Network::Network(Counters& counters, Prng& prng) : counters_(counters), ledger_(
 
 void Network::open(Instant now) {
   next_attempt_ = now + kRetryPause;
-  if (!take_lock()) return;
+  // An earlier daemon of this user may be dying: its names vanish one after the other.
+  for (int i = 0; i < kLockAttempts && !take_lock() && lock_holder_ == ::geteuid(); ++i) {
+    (void)raw::ppoll(nullptr, 0, &kLockPause);
+  }
+  if (!lock_) return;
   if (bind_group()) return;
   if (is_own_orphaned_group(find_port_holder())) awaits_offer_until_ = now + kOfferWait;
 }
@@ -78,7 +84,8 @@ void Network::open(Instant now) {
 bool Network::retry(Instant now) {
   if (is_up() || now < next_attempt_ || !settled(now)) return false;
   next_attempt_ = now + kRetryPause;
-  return take_lock() && bind_group();
+  if (!take_lock()) return false;
+  return (offered_ && adopt(std::move(offered_))) || bind_group();
 }
 
 bool Network::take_lock() {
@@ -90,7 +97,8 @@ bool Network::take_lock() {
     return false;
   }
   const OwnedFd other = control::connect_to(control::kNetworkName);
-  const auto identity = other ? control::peer_identity(other.get()) : control::PeerIdentity{};
+  const auto identity = other ? control::peer_identity(other.get()) : control::PeerIdentity{.pid = 0, .uid = ::geteuid()};
+  lock_holder_ = identity.uid;
   state_ = explain_lock_taken(identity.uid, identity.pid);
   return false;
 }
@@ -139,8 +147,12 @@ bool Network::bind_group() {
 }
 
 bool Network::adopt(OwnedFd parking_end) {
-  // Without the lock another daemon is responsible for that group.
-  if (is_up() || !take_lock()) return false;
+  if (is_up()) return false;
+  if (!take_lock()) {
+    // Another daemon is responsible for that group, or was until a moment ago.
+    offered_ = std::move(parking_end);
+    return false;
+  }
   auto parking = Parking::adopt(std::move(parking_end));
   auto first = parking ? parking->peek(0) : std::nullopt;
   auto ledger = first ? SlotLedger::adopt(std::move(first->ledger)) : std::nullopt;

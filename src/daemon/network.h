@@ -59,6 +59,8 @@ class Network {
 
   Counters& counters_;
   OwnedFd lock_;
+  uid_t lock_holder_ = 0;  // while it is not us
+  OwnedFd offered_;        // a parking that came while another daemon held the lock
   SlotLedger ledger_;
   std::optional<Parking> parking_;
   SlotSockets daemon_slot_;

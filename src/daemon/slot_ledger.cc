@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -94,11 +95,12 @@ LedgerRow& SlotLedger::row(std::uint8_t slot) { return layout(base_).rows[slot];
 
 void SlotLedger::hold(std::uint8_t slot, const control::PeerIdentity& holder) {
   LedgerRow& held = row(slot);
-  held.held = 1;
   held.pid = static_cast<std::uint32_t>(holder.pid);
   held.uid = holder.uid;
   held.pid_namespace = own_pid_namespace();
   held.start_time = holder.pid > 0 ? start_time_of(holder.pid) : 0;
+  // Last: a daemon that is killed meanwhile has told nobody of a holder.
+  std::atomic_ref<std::uint32_t>(held.held).store(1, std::memory_order_release);
 }
 
 void SlotLedger::free(std::uint8_t slot, std::uint16_t next_index) {

@@ -70,7 +70,10 @@ void Slots::grant(Client& client, const control::Received& request) {
   const control::SlotGranted granted{.slot = slot,
                                      .next_index = static_cast<std::uint16_t>(network_.ledger().row(slot).next_index),
                                      .families = sockets.families()};
+  // Before the program knows of it: this daemon may be killed at any point.
+  network_.ledger().hold(slot, client.identity);
   if (!client.reply(request, granted, fds)) {
+    network_.ledger().free(slot, granted.next_index);
     return client.fail(request, errno,
                        std::string("the sockets of the slot cannot be passed to the program: ") + std::strerror(errno) +
                            "; this user has too many descriptors in flight, raise `ulimit -n`.");
@@ -78,7 +81,6 @@ void Slots::grant(Client& client, const control::Received& request) {
   owners_[slot] = &client;
   client.slots.set(slot);
   without_sockets_.set(slot, fds.empty());
-  network_.ledger().hold(slot, client.identity);
   counters_.add("slots.granted");
 }
 

@@ -49,6 +49,8 @@ class Baton {
   void pass(std::uint64_t value = 0);
   // Fails the test when nobody passes it within ten seconds.
   std::uint64_t take();
+  // Readable when somebody has passed it.
+  [[nodiscard]] int reader() const { return read_.get(); }
 
  private:
   OwnedFd read_;
