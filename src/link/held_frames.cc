@@ -52,9 +52,10 @@ HeldFrames::Held HeldFrames::hold(const Frame& frame) {
 }
 
 void HeldFrames::release(Frame* frame) {
-  const auto slot = std::find_if(slots_.begin(), slots_.end(), [&](const Slot& s) { return &s.frame == frame; });
-  RRDMA_ASSERT(slot != slots_.end() && free_.size() < slots_.size());
-  free_.push_back(static_cast<std::uint32_t>(slot - slots_.begin()));
+  // The frame is the first member of its slot.
+  const auto index = reinterpret_cast<const Slot*>(frame) - slots_.data();
+  RRDMA_ASSERT(index >= 0 && static_cast<std::size_t>(index) < slots_.size() && free_.size() < slots_.size());
+  free_.push_back(static_cast<std::uint32_t>(index));
 }
 
 }  // namespace rrdma::link

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <type_traits>
 #include <vector>
 
 #include "objects/frame.h"
@@ -29,13 +30,14 @@ class HeldFrames {
   void release(objects::Frame* frame);
 
   [[nodiscard]] std::size_t count() const { return slots_.size() - free_.size(); }
-  [[nodiscard]] bool full() const { return free_.empty(); }
+  [[nodiscard]] std::size_t room() const { return free_.size(); }
 
  private:
   struct Slot {
     objects::Frame frame;
     objects::Path path;
   };
+  static_assert(std::is_standard_layout_v<Slot>);
   std::vector<Slot> slots_;
   std::vector<std::uint32_t> free_;
   std::unique_ptr<std::uint8_t[]> payloads_;  // not touched before it is needed

@@ -1,8 +1,11 @@
-// For tests of links: frames to send, and a receiver that keeps what arrived.
+// For tests of links: frames to send, a receiver that keeps what arrived, and a link that keeps what it
+// was given, for decorators to stand around.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "base/prng.h"
@@ -59,5 +62,56 @@ inline std::vector<std::uint8_t> random_octets(std::size_t count, std::uint64_t 
   for (auto& octet : octets) octet = static_cast<std::uint8_t>(prng.next());
   return octets;
 }
+
+struct Sent {
+  std::uint32_t psn = 0;
+  std::vector<std::uint8_t> payload;
+  std::int32_t corrupt_bit = -1;
+  std::uint8_t traffic_class = 0;
+  Instant when;
+  friend bool operator==(const Sent&, const Sent&) = default;
+};
+
+class RecordingLink final : public Link {
+ public:
+  explicit RecordingLink(std::size_t frames = 64) : frames_(frames) {}
+
+  objects::Frame* reserve(const objects::Path& path) override {
+    if (count_ == frames_.size() || room == 0) return nullptr;
+    frames_[count_].clear();
+    frames_[count_].path = &path;
+    return &frames_[count_];
+  }
+  void commit(objects::Frame&) override {
+    ++count_;
+    --room;
+  }
+  void flush(Instant now) override {
+    for (std::size_t i = 0; i < count_; ++i) {
+      const objects::Frame& frame = frames_[i];
+      Sent record{wire::parse_bth(frame.header.data()).psn.value, {}, frame.corrupt_bit, frame.path->traffic_class, now};
+      for (std::size_t s = 0; s < frame.span_count; ++s) {
+        record.payload.insert(record.payload.end(), frame.spans[s].data, frame.spans[s].data + frame.spans[s].length);
+      }
+      sent.push_back(std::move(record));
+    }
+    count_ = 0;
+  }
+  std::size_t poll(Receiver& receiver, Instant, std::size_t) override {
+    for (const auto& [packet, origin] : arriving) receiver.on_packet(packet, origin);
+    const std::size_t count = arriving.size();
+    arriving.clear();
+    return count;
+  }
+  [[nodiscard]] std::span<const LinkCounter> counters() override { return {}; }
+
+  std::vector<Sent> sent;
+  std::vector<std::pair<wire::TransportPacket, objects::PacketOrigin>> arriving;
+  std::size_t room = std::size_t{1} << 40;  // frames that it still takes
+
+ private:
+  std::vector<objects::Frame> frames_;
+  std::size_t count_ = 0;
+};
 
 }  // namespace rrdma::link::test

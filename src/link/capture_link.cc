@@ -1,0 +1,163 @@
+#include "link/capture_link.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/guarded_copy.h"
+#include "wire/source_port.h"
+
+namespace rrdma::link {
+
+using objects::Frame;
+
+namespace {
+
+// A locally administered address that names the GID's host part.
+wire::MacAddress mac_of(const wire::Gid& gid) {
+  return {{0x02, 0x00, gid.octets[12], gid.octets[13], gid.octets[14], gid.octets[15]}};
+}
+
+}  // namespace
+
+CaptureLink::CaptureLink(Link& inner, CaptureSink& sink, const CaptureConfig& config)
+    : inner_(inner),
+      sink_(sink),
+      epoch_offset_ns_(config.epoch_offset_ns),
+      writer_([this](Octets block) { sink_.append(block); }, config.application),
+      interface_(writer_.add_interface(wire::LinkType::kEthernet, config.interface_name)),
+      pending_octets_(kPendingMax * kPacketOctetsMax) {}
+
+CaptureLink::~CaptureLink() {
+  write_pending(now_);
+  sink_.write_out();
+}
+
+void CaptureLink::commit(Frame& frame) {
+  if (pending_count_ == kPendingMax) write_pending(now_);
+  bool readable = frame.payload_octets <= kPayloadOctetsMax;
+  std::size_t octets = frame.header_octets;
+  std::memcpy(transport_.data(), frame.header.data(), octets);
+  for (std::size_t i = 0; readable && i < frame.span_count; ++i) {
+    const objects::PayloadSpan& span = frame.spans[i];
+    readable = span.length == 0 || guarded_copy(transport_.data() + octets, span.data, span.length);
+    octets += span.length;
+  }
+  if (readable) {
+    std::memset(transport_.data() + octets, 0, frame.pad);
+    octets += frame.pad;
+    const objects::Path& path = *frame.path;
+    const Ends ends{path.local, path.remote, path.source_port, path.traffic_class, path.hop_limit};
+    const MutableOctets place = MutableOctets(pending_octets_).subspan(pending_count_ * kPacketOctetsMax, kPacketOctetsMax);
+    const std::size_t packet_octets = emit_packet(ends, Octets(transport_).first(octets), place);
+    if (frame.corrupt_bit >= 0) {
+      // As the link below counts: from the BTH to the end of the ICRC.
+      const std::size_t covered = octets + wire::kIcrcOctets;
+      const std::size_t bit = static_cast<std::size_t>(frame.corrupt_bit) % (covered * 8);
+      std::uint8_t& octet = place[packet_octets - covered + bit / 8];
+      octet = static_cast<std::uint8_t>(octet ^ 0x80u >> bit % 8);
+    }
+    pending_[pending_count_++] = {packet_octets, frame.corrupt_bit >= 0};
+  } else {
+    ++skipped_;
+  }
+  inner_.commit(frame);
+}
+
+void CaptureLink::flush(Instant now) {
+  now_ = now;
+  write_pending(now);
+  inner_.flush(now);
+  write_out_when_due(now);
+}
+
+std::size_t CaptureLink::poll(Receiver& receiver, Instant now, std::size_t burst_max) {
+  now_ = now;
+  receiver_ = &receiver;
+  const std::size_t count = inner_.poll(*this, now, burst_max);
+  receiver_ = nullptr;
+  write_out_when_due(now);
+  return count;
+}
+
+void CaptureLink::on_packet(const wire::TransportPacket& packet, const objects::PacketOrigin& origin) {
+  if (packet.payload.size() <= kPayloadOctetsMax) {
+    wire::TransportHeaders headers = packet.headers;
+    std::size_t octets = wire::emit_transport_headers(headers, transport_.data());
+    std::copy(packet.payload.begin(), packet.payload.end(), transport_.begin() + static_cast<std::ptrdiff_t>(octets));
+    octets += packet.payload.size();
+    std::memset(transport_.data() + octets, 0, headers.bth.pad);
+    octets += headers.bth.pad;
+    const Ends ends{origin.source, origin.destination, origin.source_port, origin.traffic_class};
+    const std::size_t packet_octets = emit_packet(ends, Octets(transport_).first(octets), packet_);
+    write(Octets(packet_).first(packet_octets), now_, {});
+  } else {
+    ++skipped_;
+  }
+  receiver_->on_packet(packet, origin);
+}
+
+std::size_t CaptureLink::emit_packet(const Ends& ends, Octets transport, MutableOctets to) const {
+  wire::RoceFrame frame;
+  wire::EthernetHeader ethernet{.destination = mac_of(ends.destination), .source = mac_of(ends.source)};
+  const std::uint8_t hop_limit = ends.hop_limit == 0 ? std::uint8_t{64} : ends.hop_limit;
+  if (ends.source.is_ipv4()) {
+    ethernet.ether_type = wire::kEtherTypeIpv4;
+    wire::Ipv4Header ip;
+    ip.tos = ends.traffic_class;
+    ip.ttl = hop_limit;
+    ip.source = {ends.source.ipv4()};
+    ip.destination = {ends.destination.ipv4()};
+    frame.network = ip;
+  } else {
+    ethernet.ether_type = wire::kEtherTypeIpv6;
+    wire::Ipv6Header ip;
+    ip.traffic_class = ends.traffic_class;
+    ip.hop_limit = hop_limit;
+    ip.source = {ends.source.octets};
+    ip.destination = {ends.destination.octets};
+    frame.network = ip;
+  }
+  frame.ethernet = ethernet;
+  frame.udp.source = ends.source_port == 0 ? wire::kSourcePortMin : ends.source_port;
+  frame.transport = transport;
+  return wire::emit_frame(frame, to);
+}
+
+void CaptureLink::write(Octets packet, Instant when, std::string_view comment) {
+  writer_.write({.interface = interface_,
+                 .time_ns = static_cast<std::uint64_t>(when.ns + epoch_offset_ns_),
+                 .pieces = std::span(&packet, 1),
+                 .comment = comment});
+  if (!dirty_) last_write_out_ = when;
+  dirty_ = true;
+  ++captured_;
+}
+
+void CaptureLink::write_pending(Instant now) {
+  for (std::size_t i = 0; i < pending_count_; ++i) {
+    const Octets packet = Octets(pending_octets_).subspan(i * kPacketOctetsMax, pending_[i].octets);
+    write(packet, now, pending_[i].corrupted ? "corrupted on purpose" : std::string_view());
+  }
+  pending_count_ = 0;
+}
+
+void CaptureLink::write_out_when_due(Instant now) {
+  if (!dirty_ || now - last_write_out_ < kWriteOut) return;
+  sink_.write_out();
+  dirty_ = false;
+}
+
+Instant CaptureLink::next_deadline() const {
+  return std::min(inner_.next_deadline(), dirty_ ? last_write_out_ + kWriteOut : kNever);
+}
+
+std::span<const LinkCounter> CaptureLink::counters() {
+  published_.clear();
+  published_.push_back({"captured", captured_});
+  published_.push_back({"capture_skipped", skipped_});
+  const auto inner = inner_.counters();
+  published_.insert(published_.end(), inner.begin(), inner.end());
+  return published_;
+}
+
+}  // namespace rrdma::link

@@ -1,0 +1,247 @@
+#include "link/capture_link.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+
+#include "link/test_frames.h"
+#include "wire/pcap_reader.h"
+
+namespace rrdma::link {
+namespace {
+
+using test::RecordingLink;
+
+class MemorySink final : public CaptureSink {
+ public:
+  void append(Octets block) override { file.insert(file.end(), block.begin(), block.end()); }
+  void write_out() override { ++writes; }
+  std::vector<std::uint8_t> file;
+  int writes = 0;
+};
+
+objects::Path path_of(bool ipv4) {
+  objects::Path path;
+  if (ipv4) {
+    path.local = wire::gid_of_ipv4({10, 0, 0, 1});
+    path.remote = wire::gid_of_ipv4({10, 0, 0, 2});
+  } else {
+    path.local.octets = {0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
+    path.remote.octets = {0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2};
+  }
+  path.source_port = 0xd00d;
+  path.traffic_class = 0x20;
+  return path;
+}
+
+std::size_t payload_of(wire::Opcode opcode) {
+  switch (wire::shape_of(opcode).payload) {
+    case wire::PayloadRule::kNone: return 0;
+    case wire::PayloadRule::kFull: return 1024;
+    case wire::PayloadRule::kOneToFull: return 101;
+    case wire::PayloadRule::kUpToFull: return 66;
+    case wire::PayloadRule::kEight: return 8;
+    case wire::PayloadRule::kSixteen: return 16;
+  }
+  return 0;
+}
+
+wire::TransportHeaders headers_of(wire::Opcode opcode, std::uint32_t psn) {
+  wire::TransportHeaders headers;
+  headers.bth.opcode = opcode;
+  headers.bth.destination = wire::Qpn(0x010042);
+  headers.bth.psn = wire::Psn(psn);
+  headers.bth.pad = wire::pad_for(payload_of(opcode));
+  return headers;
+}
+
+std::vector<wire::Opcode> all_opcodes() {
+  std::vector<wire::Opcode> opcodes;
+  for (unsigned i = 0; i < 256; ++i) {
+    const wire::Opcode opcode(static_cast<std::uint8_t>(i));
+    if (wire::shape_of(opcode).known()) opcodes.push_back(opcode);
+  }
+  return opcodes;
+}
+
+// One packet of every opcode out and in, over both families. Returns how many.
+std::size_t exchange_every_opcode(CaptureLink& link, RecordingLink& inner) {
+  static const std::vector<std::uint8_t> memory(4096, 0xa5);
+  std::size_t count = 0;
+  Instant now{};
+  for (const bool ipv4 : {true, false}) {
+    const objects::Path path = path_of(ipv4);
+    for (const wire::Opcode opcode : all_opcodes()) {
+      now = now + microseconds(1);
+      const auto headers = headers_of(opcode, static_cast<std::uint32_t>(count));
+      objects::Frame* frame = link.reserve(path);
+      frame->header_octets = static_cast<std::uint8_t>(wire::emit_transport_headers(headers, frame->header.data()));
+      frame->pad = headers.bth.pad;
+      if (payload_of(opcode) != 0) frame->add_span(memory.data(), payload_of(opcode));
+      link.commit(*frame);
+      link.flush(now);
+      inner.arriving.push_back({{headers, Octets(memory).first(payload_of(opcode))}, {path.remote, path.local}});
+      inner.arriving.back().second.source_port = 0xc0de;
+      test::Collector collector;
+      link.poll(collector, now, 16);
+      EXPECT_EQ(collector.packets.size(), 1u);
+      count += 2;
+    }
+  }
+  return count;
+}
+
+// Reads a capture back; every packet must be whole and right.
+std::vector<wire::CapturedPacket> check_capture(Octets file) {
+  std::vector<wire::CapturedPacket> packets;
+  auto reader = wire::PcapReader::open(file);
+  EXPECT_TRUE(reader.ok());
+  for (;;) {
+    auto next = reader->next();
+    EXPECT_TRUE(next.ok());
+    if (!next.ok() || !*next) return packets;
+    const auto frame = wire::parse_frame((*next)->link, (*next)->octets);
+    EXPECT_TRUE(frame.ok());
+    EXPECT_TRUE(frame.ok() && frame->icrc_right());
+    packets.push_back(**next);
+  }
+}
+
+TEST(CaptureLink, writes_what_is_sent_and_received_with_right_icrcs) {
+  RecordingLink inner;
+  MemorySink sink;
+  std::size_t count = 0;
+  {
+    CaptureLink link(inner, sink, {.epoch_offset_ns = 1'700'000'000'000'000'000});
+    count = exchange_every_opcode(link, inner);
+  }
+  const auto packets = check_capture(sink.file);
+  ASSERT_EQ(packets.size(), count);
+  EXPECT_EQ(packets[0].time_ns, 1'700'000'000'000'001'000u);
+  const auto out = wire::parse_frame(packets[0].octets);
+  const auto in = wire::parse_frame(packets[1].octets);
+  ASSERT_TRUE(out.ok() && in.ok());
+  EXPECT_EQ(out->udp.source, 0xd00d);
+  EXPECT_EQ(in->udp.source, 0xc0de);
+  EXPECT_EQ(std::get<wire::Ipv4Header>(out->network).destination, std::get<wire::Ipv4Header>(in->network).source);
+  EXPECT_EQ(std::get<wire::Ipv4Header>(out->network).tos, 0x20);
+}
+
+TEST(CaptureLink, time_is_that_of_the_flush) {
+  RecordingLink inner;
+  MemorySink sink;
+  CaptureLink link(inner, sink, {});
+  const objects::Path path = path_of(true);
+  link.flush({5'000});
+  ASSERT_TRUE(test::send(link, path, {.psn = 1}, nullptr));
+  link.flush({9'000'000});
+  const auto packets = check_capture(sink.file);
+  ASSERT_EQ(packets.size(), 1u);
+  EXPECT_EQ(packets[0].time_ns, 9'000'000u);
+}
+
+TEST(CaptureLink, what_is_corrupted_on_purpose_says_so) {
+  RecordingLink inner;
+  MemorySink sink;
+  CaptureLink link(inner, sink, {});
+  ASSERT_TRUE(test::send(link, path_of(true), {.psn = 1, .corrupt_bit = 8 * 12 - 1}, nullptr));
+  link.flush({});
+  auto reader = wire::PcapReader::open(sink.file);
+  ASSERT_TRUE(reader.ok());
+  auto next = reader->next();
+  ASSERT_TRUE(next.ok() && *next);
+  ASSERT_EQ((*next)->comments.size(), 1u);
+  EXPECT_EQ((*next)->comments[0], "corrupted on purpose");
+  const auto frame = wire::parse_frame((*next)->octets);
+  ASSERT_TRUE(frame.ok());
+  EXPECT_FALSE(frame->icrc_right());
+  EXPECT_EQ(frame->transport[11], 0) << "the last bit of the PSN 1";
+}
+
+TEST(CaptureLink, is_written_out_before_long) {
+  RecordingLink inner;
+  MemorySink sink;
+  CaptureLink link(inner, sink, {});
+  EXPECT_EQ(link.next_deadline(), kNever);
+  ASSERT_TRUE(test::send(link, path_of(true), {.psn = 1}, nullptr));
+  link.flush({1'000});
+  EXPECT_EQ(sink.writes, 0);
+  ASSERT_NE(link.next_deadline(), kNever);
+  link.flush(link.next_deadline());
+  EXPECT_EQ(sink.writes, 1);
+  EXPECT_EQ(link.next_deadline(), kNever);
+}
+
+std::vector<std::uint8_t> read_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+class CaptureFileTest : public testing::Test {
+ protected:
+  CaptureFileTest() : path_(testing::TempDir() + "rrdma_capture_" + std::to_string(getpid()) + ".pcapng") {}
+  ~CaptureFileTest() override { std::remove(path_.c_str()); }
+  const std::string path_;
+};
+
+TEST_F(CaptureFileTest, many_writers_share_a_file) {
+  std::size_t count = 0;
+  {
+    RecordingLink inner_a;
+    RecordingLink inner_b;
+    auto a = CaptureFile::open(path_.c_str());
+    auto b = CaptureFile::open(path_.c_str());
+    ASSERT_TRUE(a.ok() && b.ok());
+    CaptureLink link_a(inner_a, **a, {});
+    CaptureLink link_b(inner_b, **b, {});
+    for (int round = 0; round < 5; ++round) {
+      count += exchange_every_opcode(link_a, inner_a);
+      (*a)->write_out();
+      count += exchange_every_opcode(link_b, inner_b);
+    }
+  }
+  EXPECT_EQ(check_capture(read_file(path_)).size(), count);
+}
+
+TEST_F(CaptureFileTest, is_bounded) {
+  RecordingLink inner;
+  auto file = CaptureFile::open(path_.c_str(), 4096);
+  ASSERT_TRUE(file.ok());
+  {
+    CaptureLink link(inner, **file, {});
+    (void)exchange_every_opcode(link, inner);
+  }
+  EXPECT_GT((*file)->lost(), 0u);
+  const auto octets = read_file(path_);
+  EXPECT_LE(octets.size(), 4096u);
+  EXPECT_GT(check_capture(octets).size(), 5u);
+}
+
+TEST_F(CaptureFileTest, tshark_dissects_every_packet) {
+  if (std::system("tshark --version >/dev/null 2>&1") != 0) GTEST_SKIP() << "tshark is not installed";
+  std::size_t count = 0;
+  {
+    RecordingLink inner;
+    auto file = CaptureFile::open(path_.c_str());
+    ASSERT_TRUE(file.ok());
+    CaptureLink link(inner, **file, {});
+    count = exchange_every_opcode(link, inner);
+  }
+  const auto lines = [&](const std::string& filter) {
+    const std::string command = "tshark -r " + path_ + " -Y '" + filter + "' 2>/dev/null | wc -l";
+    std::FILE* pipe = popen(command.c_str(), "r");
+    std::size_t answer = 99'999;
+    EXPECT_EQ(std::fscanf(pipe, "%zu", &answer), 1);
+    pclose(pipe);
+    return answer;
+  };
+  EXPECT_EQ(lines("infiniband.bth.psn"), count);
+  EXPECT_EQ(lines("_ws.malformed"), 0u);
+}
+
+}  // namespace
+}  // namespace rrdma::link

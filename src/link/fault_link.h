@@ -1,0 +1,102 @@
+// FaultLink: a link around a link that loses, doubles, holds back, corrupts and marks what is sent, as a
+// FaultSpec says. What is received passes untouched: the other end has its own. Every frame draws the
+// same number of random numbers whatever happens to it, so that the fate of the n-th frame depends on
+// the seed and n alone.
+//
+// Frames that are held are copies (HeldFrames); flush() hands over those that are due. A frame that is
+// reordered is held until some later frames have passed it, or for kReorderHold.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "base/prng.h"
+#include "link/fault_spec.h"
+#include "link/held_frames.h"
+#include "link/link.h"
+
+namespace rrdma::link {
+
+struct FaultCounters {
+  std::uint64_t dropped = 0;
+  std::uint64_t duplicated = 0;
+  std::uint64_t reordered = 0;
+  std::uint64_t corrupted = 0;
+  std::uint64_t marked = 0;
+  std::uint64_t delayed = 0;
+  std::uint64_t spared = 0;  // should have been held, but could not be copied
+};
+
+class FaultLink final : public Link {
+ public:
+  static constexpr std::size_t kHeldMax = 2048;
+
+  // `inner` must outlive it.
+  FaultLink(Link& inner, const FaultSpec& spec);
+
+  // From the next frame on. The random sequence starts anew.
+  void set_spec(const FaultSpec& spec);
+  [[nodiscard]] const FaultSpec& spec() const { return spec_; }
+  [[nodiscard]] const FaultCounters& tally() const { return tally_; }
+
+  objects::Frame* reserve(const objects::Path& path) override;
+  void commit(objects::Frame& frame) override;
+  void cancel(objects::Frame& frame) override { inner_.cancel(frame); }
+  void flush(Instant now) override;
+  std::size_t poll(Receiver& receiver, Instant now, std::size_t burst_max) override {
+    return inner_.poll(receiver, now, burst_max);
+  }
+  [[nodiscard]] Instant next_deadline() const override;
+  [[nodiscard]] std::span<const LinkCounter> counters() override;
+
+ private:
+  static constexpr Duration kReorderHold = microseconds(200);
+  static constexpr Duration kRoomRetry = microseconds(20);
+  static constexpr std::uint64_t kOvertakersMax = 4;
+  static constexpr std::size_t kMarkedMax = 64;
+
+  struct Fate {
+    bool drop = false;
+    bool duplicate = false;
+    bool reorder = false;
+    bool corrupt = false;
+    bool mark = false;
+    std::int32_t corrupt_bit = -1;
+    std::uint32_t overtakers = 0;
+    Duration delay;
+    Duration duplicate_delay;
+  };
+  struct Waiting {
+    objects::Frame* frame = nullptr;
+    Instant due;                   // once `dated`
+    Duration delay;                // from the next flush
+    std::uint32_t overtakers = 0;  // so many later frames make it due too; 0: time alone does
+    bool dated = false;
+  };
+
+  [[nodiscard]] Fate draw();
+  void mark(objects::Frame& frame);
+  void pass(objects::Frame& frame, bool twice);
+  [[nodiscard]] bool hold(const objects::Frame& frame, Duration delay, std::uint32_t overtakers);
+  void overtake();
+  void date(Instant now);
+  [[nodiscard]] std::size_t hand_over_due(Instant now);
+  void release(std::size_t handed_over);
+
+  Link& inner_;
+  FaultSpec spec_;
+  Prng prng_;
+  FaultCounters tally_;
+  HeldFrames held_;
+  std::vector<Waiting> waiting_;  // in the order they came
+  std::array<objects::Path, kMarkedMax> marked_paths_{};  // of the frames since the last flush
+  std::size_t marked_count_ = 0;
+  objects::Frame spare_;
+  bool blocked_ = false;  // the inner link had no room for something that was due
+  Instant last_flush_{};
+  std::vector<LinkCounter> published_;
+};
+
+}  // namespace rrdma::link
