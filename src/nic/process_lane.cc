@@ -64,7 +64,12 @@ ProcessLane::ProcessLane(const Settings& settings, std::unique_ptr<DaemonClient>
       memory_(entropy()),
       engine_({.probe = this}, memory_, *this) {}
 
-ProcessLane::~ProcessLane() { background_.stop(); }
+ProcessLane::~ProcessLane() {
+  background_.stop();
+  // The links go before the engine: what QPs and regions say on their way out is for nobody.
+  engine_.config().direct = nullptr;
+  memory_.set_listener(nullptr);
+}
 
 Result<void, Problem> ProcessLane::take_slot() {
   auto granted = daemon_->request_slot();
@@ -113,6 +118,10 @@ void ProcessLane::open_shm() {
   shm_ = std::move(*created);
   peers_ = std::make_unique<ShmPeers>(*shm_, *daemon_, mutex());
   background_.add_link_descriptor(shm_->fd());
+  if (!direct_allowed()) return;
+  if (auto enabled = shm_->enable_direct(); !enabled) return;  // then packets carry everything
+  engine_.config().direct = shm_.get();
+  memory_.set_listener(this);
 }
 
 void ProcessLane::decorate() {
@@ -159,6 +168,42 @@ void ProcessLane::pass_on(const wire::TransportPacket& packet, const objects::Pa
 void ProcessLane::on_qp_event(transport::QueuePair& qp, transport::QpEvent event) {
   if (qp_listener_ != nullptr) qp_listener_->on_qp_event(qp, event);
 }
+
+// What peers on this host may do to our memory by themselves (DESIGN D6) follows every change.
+void ProcessLane::on_qp_changed(transport::QueuePair& qp, bool destroyed) {
+  publisher_.handle_qp_changed(qp, destroyed);
+  if (engine_.config().direct == nullptr || qp.type != transport::QpType::kRc) return;
+  shm_->retire(qp.qpn);
+  if (destroyed || !qp.can_receive() || !qp.path.direct) return;
+  shm_->publish(link::DirectQp{.qpn = qp.qpn,
+                               .peer_qpn = qp.remote,
+                               .peer = peers_->party_of(qp.path.peer),
+                               .access = qp.access_flags,
+                               .domain = qp.pd->handle});
+}
+
+void ProcessLane::on_region_opened(const objects::MemoryRegion& region) {
+  constexpr std::uint32_t kOneSided = objects::kRemoteRead | objects::kRemoteWrite;
+  if ((region.access & kOneSided) == 0 || region.null_region) return;
+  shm_->publish(link::DirectKey{.rkey = {region.key},
+                                .address = region.address,
+                                .length = region.length,
+                                .host = region.host,
+                                .access = region.access,
+                                .domain = region.pd->handle});
+}
+
+void ProcessLane::on_window_opened(const objects::MemoryWindow& window) {
+  shm_->publish(link::DirectKey{.rkey = {window.key},
+                                .address = (window.access & objects::kZeroBased) != 0 ? 0 : window.address,
+                                .length = window.length,
+                                .host = window.region->host + (window.address - window.region->address),
+                                .access = window.access,
+                                .domain = window.pd->handle,
+                                .only_through = window.bound_through});
+}
+
+void ProcessLane::on_key_closed(wire::RKey key) { shm_->retire(key); }
 
 bool ProcessLane::taken(const objects::Path& path) const { return shm_ == nullptr || shm_->drained(path.peer); }
 
@@ -304,6 +349,7 @@ Result<bool, Problem> ProcessLane::try_shm(const PathRequest& request, objects::
   path.link = kShmLink;
   path.peer = *channel;
   path.lossless = !settings_.fault.any();
+  path.direct = direct_allowed() && (owner->links & control::kLinkDirect) != 0;
   path.train_octets = settings_.packets_only() ? 0 : kTrainOctets;
   path.train_accepted = kTrainOctets;
   return true;

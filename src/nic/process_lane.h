@@ -25,6 +25,7 @@ class ProcessLane final : public Lane,
                           private link::Receiver,
                           private transport::EventSink,
                           private objects::PathProbe,
+                          private objects::KeyListener,
                           private BackgroundWork,
                           private DaemonEvents {
  public:
@@ -53,6 +54,7 @@ class ProcessLane final : public Lane,
   void open_udp(std::uint32_t interface_index);
   void open_shm();
   void decorate();
+  [[nodiscard]] bool direct_allowed() const { return settings_.direct && !settings_.packets_only(); }
   void pass_on(const wire::TransportPacket& packet, const objects::PacketOrigin& origin);
   [[nodiscard]] bool holds_slot_of(wire::Qpn qpn) const;
   Result<bool, Problem> try_shm(const PathRequest& request, objects::Path& path);
@@ -61,7 +63,10 @@ class ProcessLane final : public Lane,
 
   void on_packet(const wire::TransportPacket& packet, const objects::PacketOrigin& origin) override;
   void on_qp_event(transport::QueuePair& qp, transport::QpEvent event) override;
-  void on_qp_changed(transport::QueuePair& qp, bool destroyed) override { publisher_.handle_qp_changed(qp, destroyed); }
+  void on_qp_changed(transport::QueuePair& qp, bool destroyed) override;
+  void on_region_opened(const objects::MemoryRegion& region) override;
+  void on_window_opened(const objects::MemoryWindow& window) override;
+  void on_key_closed(wire::RKey key) override;
   bool taken(const objects::Path& path) const override;
 
   bool work(Instant& deadline) override;

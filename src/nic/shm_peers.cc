@@ -36,10 +36,25 @@ Result<std::uint32_t, Problem> ShmPeers::open_channel(std::uint8_t own_slot, std
   const int fds[] = {pair->peer_memory.get(), pair->peer_doorbell.get()};
   if (auto offered = daemon_.offer_channel(own_slot, slot, {}, fds); !offered) return Failure{offered.error()};
   std::lock_guard lock(mutex_);
-  auto channel = link_.add_channel(std::move(pair->own));
+  const std::uint32_t party = party_of_token(token);
+  auto channel = link_.add_channel(std::move(pair->own), party);
   if (!channel) return no_channel(channel.error());
-  peers_.push_back({token, slot, *channel});
+  peers_.push_back({token, slot, *channel, party});
   return *channel;
+}
+
+std::uint32_t ShmPeers::party_of_token(std::uint64_t token) {
+  for (const Peer& peer : peers_) {
+    if (peer.token == token) return peer.party;
+  }
+  return ++last_party_;
+}
+
+std::uint32_t ShmPeers::party_of(std::uint32_t channel) const {
+  for (const Peer& peer : peers_) {
+    if (peer.channel == channel) return peer.party;
+  }
+  return 0;
 }
 
 // A QP may be connected to another of its own process: both ends of the channel are ours.
@@ -50,11 +65,12 @@ Result<std::uint32_t, Problem> ShmPeers::open_self(std::uint8_t slot, std::uint6
   if (!other) return no_channel(other.error());
   std::lock_guard lock(mutex_);
   if (auto known = find(slot, token)) return *known;
-  auto there = link_.add_channel(std::move(*other));
+  const std::uint32_t party = party_of_token(token);
+  auto there = link_.add_channel(std::move(*other), party);
   if (!there) return no_channel(there.error());
-  auto channel = link_.add_channel(std::move(pair->own));
+  auto channel = link_.add_channel(std::move(pair->own), party);
   if (!channel) return no_channel(channel.error());
-  peers_.push_back({token, slot, *channel});
+  peers_.push_back({token, slot, *channel, party});
   return *channel;
 }
 
@@ -62,10 +78,11 @@ void ShmPeers::accept(const control::ChannelOffered& offer, std::vector<OwnedFd>
   if (fds.size() != 2) return;
   auto opened = link::ShmChannel::open(std::move(fds[0]), std::move(fds[1]));
   if (!opened) return;
-  auto channel = link_.add_channel(std::move(*opened));
+  const std::uint32_t party = party_of_token(offer.token);
+  auto channel = link_.add_channel(std::move(*opened), party);
   if (!channel) return;
   // Where both ends made one at the same time, each sends on its own and reads both.
-  peers_.push_back({offer.token, offer.from_slot, *channel});
+  peers_.push_back({offer.token, offer.from_slot, *channel, party});
 }
 
 void ShmPeers::forget_token(std::uint64_t token, std::vector<std::uint32_t>& gone) {

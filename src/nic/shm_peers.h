@@ -31,6 +31,9 @@ class ShmPeers {
   // The other end of a channel that a peer made.
   void accept(const control::ChannelOffered& offer, std::vector<OwnedFd> fds);
 
+  // Names the process behind a channel, the same for all its channels.
+  [[nodiscard]] std::uint32_t party_of(std::uint32_t channel) const;
+
   // Removes the channels of a process that is gone; the numbers that Path::peer had are appended to `gone`.
   void forget_token(std::uint64_t token, std::vector<std::uint32_t>& gone);
   void forget_channel(std::uint32_t peer);
@@ -40,7 +43,9 @@ class ShmPeers {
     std::uint64_t token;
     std::uint8_t slot;
     std::uint32_t channel;
+    std::uint32_t party;
   };
+  std::uint32_t party_of_token(std::uint64_t token);
   std::optional<std::uint32_t> find(std::uint8_t slot, std::uint64_t token) const;
   Result<std::uint32_t, control::Problem> open_self(std::uint8_t slot, std::uint64_t token);
 
@@ -48,6 +53,7 @@ class ShmPeers {
   DaemonClient& daemon_;
   LaneLock& mutex_;
   std::vector<Peer> peers_;
+  std::uint32_t last_party_ = 0;
 };
 
 }  // namespace rrdma::nic

@@ -11,7 +11,7 @@
 namespace rrdma::link {
 namespace {
 
-constexpr std::size_t kPieceOctets = 256 * 1024;
+constexpr std::size_t kPieceOctets = 1024 * 1024;  // each call costs 3 us beside the copy; a piece takes 80
 constexpr std::size_t kVectorsMax = objects::kSgeMax + 1;
 
 std::int64_t coarse_seconds() {

@@ -44,7 +44,7 @@ struct DirectKey {
 struct DirectQp {
   wire::Qpn qpn;
   wire::Qpn peer_qpn;
-  std::uint32_t peer = 0;        // the channel's number at the owner of the table
+  std::uint32_t peer = 0;        // whom it is connected to: the party that the owner gave to add_channel()
   std::uint32_t access = 0;
   std::uint32_t domain = 0;
 };

@@ -75,7 +75,7 @@ ShmLink::Port* ShmLink::find(std::uint32_t peer) const {
   return slots_[slot];
 }
 
-Result<std::uint32_t, ShmError> ShmLink::add_channel(ShmChannel channel) {
+Result<std::uint32_t, ShmError> ShmLink::add_channel(ShmChannel channel, std::uint32_t party) {
   std::size_t slot = 0;
   while (slot < slots_.size() && slots_[slot] != nullptr) ++slot;
   if (slot == kChannelsMax) return Failure{ShmError{ShmProblem::kMemory, EMFILE}};
@@ -88,7 +88,7 @@ Result<std::uint32_t, ShmError> ShmLink::add_channel(ShmChannel channel) {
   if (raw::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, channel.doorbell(), &interest) != 0) {
     return Failure{ShmError{ShmProblem::kDoorbell, errno}};
   }
-  ports_.push_back(std::make_unique<Port>(std::move(channel), peer));
+  ports_.push_back(std::make_unique<Port>(std::move(channel), peer, party));
   slots_[slot] = ports_.back().get();
   unflushed_.reserve(ports_.size());
   if (table_) introduce(*ports_.back());

@@ -38,8 +38,9 @@ class ShmLink final : public Link, public objects::DirectAccess {
   [[nodiscard]] static Result<std::unique_ptr<ShmLink>, ShmError> create();
   ~ShmLink() override;
 
-  // Returns the number for Path::peer. REQUIRES: not from within poll().
-  [[nodiscard]] Result<std::uint32_t, ShmError> add_channel(ShmChannel channel);
+  // Returns the number for Path::peer. `party` names the process behind it in DirectQp::peer, the same for
+  // several channels to one process; 0: the channel's own number. REQUIRES: not from within poll().
+  [[nodiscard]] Result<std::uint32_t, ShmError> add_channel(ShmChannel channel, std::uint32_t party = 0);
   // Frames to this number are dropped from now on. REQUIRES: not from within poll().
   void remove_channel(std::uint32_t peer);
   // A channel whose peer hung up or broke the rules, and whose last good frames were polled. Each is
@@ -102,13 +103,14 @@ class ShmLink final : public Link, public objects::DirectAccess {
     kCountOfCounters,
   };
   struct Port {
-    Port(ShmChannel given, std::uint32_t number)
-        : channel(std::move(given)), writer(channel), reader(channel), peer(number) {}
+    Port(ShmChannel given, std::uint32_t number, std::uint32_t whose)
+        : channel(std::move(given)), writer(channel), reader(channel), peer(number), party(whose != 0 ? whose : number) {}
     ShmChannel channel;
     RingWriter writer;
     RingReader reader;
     std::optional<DirectPeer> direct;
     std::uint32_t peer;
+    std::uint32_t party;
     bool introduced = false;  // the peer's introduction was heard
     bool unflushed = false;   // has frames that the peer was not woken for
     bool hung_up = false;     // nothing is written any more

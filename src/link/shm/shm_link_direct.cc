@@ -54,7 +54,7 @@ Result<void, ShmError> ShmLink::enable_direct() {
 void ShmLink::introduce(Port& port) {
   const DirectIntroduction introduction{.nonce_address = reinterpret_cast<std::uintptr_t>(nonce_.data()),
                                         .nonce = nonce_,
-                                        .peer = port.peer};
+                                        .peer = port.party};
   send_introduction(port.channel.doorbell(), introduction, table_->fd());
   raw::setsockopt(port.channel.doorbell(), SOL_SOCKET, SO_PASSCRED, 1);
 }
