@@ -57,6 +57,26 @@ TEST_F(Close, a_lost_rejection_is_said_again_to_the_double_of_the_req) {
   EXPECT_EQ(server().tombstones(), 0u);
 }
 
+TEST_F(Close, the_caller_may_take_its_call_back) {
+  const ConnectionId id = call();
+  settle();
+  const ConnectionId server_id = expect_event<ConnectRequest>(1).first.id;
+  // A REJ of the call itself names an ID that the server does not know; it is found by the caller's own.
+  ASSERT_TRUE(caller().reject(network->now(), id, {.reason = RejectReason::kTimeout}).ok());
+  EXPECT_EQ(caller().reject(network->now(), id, {}).error(), Error::kWrongState);
+  settle();
+  EXPECT_EQ(expect_event<Rejected>(1).second.reason, RejectReason::kTimeout);
+  EXPECT_EQ(server().accept(network->now(), server_id, test_acceptance(33)).error(), Error::kWrongState);
+  // The REQ that comes late is not taken for a new one.
+  network->inject(0, 1,
+                  {.message = wire::CmReq{.local_comm_id = id,
+                                          .service_id = kTestService,
+                                          .local_qpn = wire::Qpn(17),
+                                          .path_mtu = 3,
+                                          .primary = {.local_gid = test_gid(0), .remote_gid = test_gid(1)}}});
+  EXPECT_TRUE(network->events(1).empty());
+}
+
 TEST_F(Close, the_caller_may_refuse_the_rep) {
   const ConnectionId id = call();
   settle();
@@ -310,6 +330,9 @@ TEST_F(Close, alternate_paths_are_refused_properly) {
   network->inject(0, 1, {.transaction_id = 9, .message = lap});
   using enum wire::AlternatePathStatus;
   EXPECT_EQ(statuses, (std::vector{kNotSupported, kInvalidQpn, kInvalidCommId}));
+  // An APR that nobody asked for.
+  network->inject(0, 1, {.message = wire::CmApr{.local_comm_id = id, .remote_comm_id = server_id}});
+  EXPECT_EQ(server().counters().unmatched, 1u);
   EXPECT_EQ(server().state_of(server_id), State::kEstablished);
 }
 

@@ -307,6 +307,39 @@ TEST_F(Connect, xrc_targets_answer_with_their_number_in_the_place_of_the_eec) {
   EXPECT_EQ(server().connections(), 0u);
 }
 
+TEST_F(Connect, unreliable_connections_come_about_like_reliable_ones) {
+  ConnectParameters parameters = test_call(0, 1, 17);
+  parameters.qp_type = QpType::kUnreliable;
+  const ConnectionId id = *caller().connect(network->now(), parameters);
+  settle();
+  const auto [event, request] = expect_event<ConnectRequest>(1);
+  EXPECT_EQ(request.qp_type, QpType::kUnreliable);
+  ASSERT_TRUE(server().accept(network->now(), event.id, test_acceptance(33)).ok());
+  settle();
+  EXPECT_EQ(caller().qp_attributes(id, QpStep::kReadyToSend)->qp_type, QpType::kUnreliable);
+}
+
+TEST_F(Connect, a_second_rep_under_another_name_is_dropped) {
+  const ConnectionId id = call();
+  settle();
+  const ConnectionId server_id = expect_event<ConnectRequest>(1).first.id;
+  ASSERT_TRUE(server().accept(network->now(), server_id, test_acceptance(33)).ok());
+  settle();
+  network->inject(
+      1, 0,
+      {.message = wire::CmRep{
+           .local_comm_id = {server_id.value + 1}, .remote_comm_id = id, .local_qpn = wire::Qpn(34)}});
+  EXPECT_EQ(caller().counters().unmatched, 1u);
+  EXPECT_EQ(caller().qp_attributes(id, QpStep::kReadyToSend)->destination_qpn, wire::Qpn(33));
+  // And one that bears the name of another connection's other half.
+  const ConnectionId second = call(18);
+  settle();
+  network->inject(1, 0,
+                  {.message = wire::CmRep{
+                       .local_comm_id = server_id, .remote_comm_id = second, .local_qpn = wire::Qpn(34)}});
+  EXPECT_EQ(caller().state_of(second), State::kReqSent);
+}
+
 TEST_F(Connect, what_does_not_fit_is_refused_before_anything_is_sent) {
   const std::vector<std::uint8_t> octets(wire::kPrivateOctetsMax + 1);
   ConnectParameters parameters = test_call(0, 1, 17);

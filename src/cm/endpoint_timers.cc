@@ -50,7 +50,9 @@ void Endpoint::handle_timeout(Instant now, Connection& connection) {
       }
       break;
     case State::kSidrReplied: become_idle(connection); break;
-    default: RRDMA_ASSERT(connection.timer.place == TimerSlot::kUnset);
+    default:
+      // No other state sets a timer, or keeps one.
+      RRDMA_ASSERT(connection.timer.place == TimerSlot::kUnset);
   }
 }
 
@@ -84,7 +86,9 @@ void Endpoint::give_up(Instant now, Connection& connection) {
       tell(connection, Unreachable{wire::CmAttribute::kSidrReq});
       become_idle(connection);
       break;
-    default: RRDMA_ASSERT(connection.give_up_at == kNever);
+    default:
+      // Only those above wait for an answer.
+      RRDMA_ASSERT(connection.state == State::kReqSent);
   }
 }
 

@@ -349,6 +349,20 @@ TEST_F(Listen, lookups_are_refused_rejected_and_given_up) {
   EXPECT_EQ(caller().look_up(network->now(), parameters).error(), Error::kPrivateDataTooLong);
 }
 
+TEST_F(Listen, lookups_count_against_the_backlog) {
+  ASSERT_TRUE(server().stop_listening(network->now(), {1}).ok());
+  ASSERT_TRUE(server().listen({.service_id = kTestService, .backlog = 1}).ok());
+  const LookupParameters parameters{.route = {.local = test_gid(0), .remote = test_gid(1)},
+                                    .service_id = kTestService};
+  const auto first = caller().look_up(network->now(), parameters);
+  ASSERT_TRUE(caller().look_up(network->now(), parameters).ok());
+  settle();
+  EXPECT_EQ(expect_event<LookupReply>(0).second.status, SidrStatus::kNoQp);
+  EXPECT_EQ(server().counters().overflowed, 1u);
+  caller().destroy(network->now(), *first);
+  EXPECT_EQ(caller().state_of(*first), std::nullopt);
+}
+
 TEST_F(Listen, tombstones_make_room_for_the_living) {
   start({.tombstones_max = 10});
   for (std::uint32_t i = 0; i < 50; ++i) {
