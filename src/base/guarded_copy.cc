@@ -1,5 +1,7 @@
 #include "base/guarded_copy.h"
 
+#include <signal.h>
+
 #include <cstring>
 
 namespace rrdma {
@@ -37,7 +39,15 @@ __attribute__((noinline)) bool guarded_copy(void* to, const void* from, std::siz
 }
 
 void recover_from_fault() noexcept {
-  if (active_fault_guard != nullptr) siglongjmp(active_fault_guard->frame, 1);
+  if (active_fault_guard == nullptr) return;
+  // The guard does not save the mask (that would cost a syscall each time), and a handler may run with these
+  // signals blocked; left so, the next fault would end the program.
+  sigset_t faults;
+  sigemptyset(&faults);
+  sigaddset(&faults, SIGSEGV);
+  sigaddset(&faults, SIGBUS);
+  sigprocmask(SIG_UNBLOCK, &faults, nullptr);
+  siglongjmp(active_fault_guard->frame, 1);
 }
 
 }  // namespace rrdma

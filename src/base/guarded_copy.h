@@ -9,6 +9,14 @@
 #include <cstddef>
 #include <cstdint>
 
+// For functions with atomic accesses that may fault under a guard: the thread sanitizer holds a lock inside
+// such an access, and a jump out of it would never give it back. Use the __atomic builtins in them.
+#if defined(__clang__)
+#define RRDMA_MAY_FAULT __attribute__((noinline, disable_sanitizer_instrumentation))
+#else
+#define RRDMA_MAY_FAULT __attribute__((noinline, no_sanitize("thread")))
+#endif
+
 namespace rrdma {
 
 struct FaultGuard {

@@ -1,7 +1,6 @@
 #include "objects/memory.h"
 
 #include <algorithm>
-#include <atomic>
 #include <bit>
 #include <cstring>
 
@@ -286,14 +285,14 @@ struct Placement {
   std::size_t octets;
 };
 
-// A release store, not a fence: it orders the copy before it on every machine, and sanitizers understand it.
+// A release store, not a fence: it orders the copy before it on every machine.
 template <typename Word>
-void copy_word_last(const Placement& all) {
+RRDMA_MAY_FAULT void copy_word_last(const Placement& all) {
   const std::size_t rest = all.octets - sizeof(Word);
   std::memcpy(all.to, all.from, rest);
   Word word;
   std::memcpy(&word, all.from + rest, sizeof word);
-  std::atomic_ref<Word>(*reinterpret_cast<Word*>(all.to + rest)).store(word, std::memory_order_release);
+  __atomic_store_n(reinterpret_cast<Word*>(all.to + rest), word, __ATOMIC_RELEASE);
 }
 
 void copy_end_last(void* argument) {

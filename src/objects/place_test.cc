@@ -162,8 +162,7 @@ class PlaceFault : public testing::Test {
  protected:
   void SetUp() override {
     struct sigaction action{};
-    action.sa_handler = on_fault;
-    action.sa_flags = SA_NODEFER;
+    action.sa_handler = on_fault;  // without SA_NODEFER: the jump out of the handler must unblock the signal
     sigaction(SIGSEGV, &action, &before_segv_);
     sigaction(SIGBUS, &action, &before_bus_);
     size_ = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
