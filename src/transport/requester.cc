@@ -98,8 +98,12 @@ Requester::Start Requester::execute_local(SendEntry& entry) {
     if (!engine_.memory_.invalidate({entry.immediate_or_key}, *qp_.pd, qp_.qpn)) cause = Cause::kInvalidateRefused;
   } else {
     const objects::BindRequest& bind = entry.bind;
-    cause = engine_.memory_.bind_window(*bind.window, bind.region, bind.address, bind.length, bind.access,
-                                        entry.rkey.value, qp_.qpn);
+    if (bind.window->pd != qp_.pd) {
+      cause = Cause::kWindowBindRefused;
+    } else {
+      cause = engine_.memory_.bind_window(*bind.window, bind.region, bind.address, bind.length, bind.access,
+                                          entry.rkey.value, qp_.qpn);
+    }
   }
   if (cause != Cause::kNone) {
     fail_entry(entry, Status::kWindowBindError, cause);

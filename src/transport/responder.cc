@@ -29,14 +29,13 @@ struct AtomicCall {
 };
 
 // Runs under the fault guard: the page may be gone.
-void run_atomic(void* argument) {
+RRDMA_MAY_FAULT void run_atomic(void* argument) {
   auto& call = *static_cast<AtomicCall*>(argument);
-  std::atomic_ref<std::uint64_t> target(*call.target);
   if (call.swap) {
     call.original = call.compare;
-    target.compare_exchange_strong(call.original, call.operand);
+    __atomic_compare_exchange_n(call.target, &call.original, call.operand, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
   } else {
-    call.original = target.fetch_add(call.operand);
+    call.original = __atomic_fetch_add(call.target, call.operand, __ATOMIC_SEQ_CST);
   }
 }
 
@@ -44,9 +43,9 @@ struct StoreCall {
   std::uint64_t* target;
   std::uint64_t value;
 };
-void run_store(void* argument) {
+RRDMA_MAY_FAULT void run_store(void* argument) {
   auto& call = *static_cast<StoreCall*>(argument);
-  std::atomic_ref<std::uint64_t>(*call.target).store(call.value, std::memory_order_release);
+  __atomic_store_n(call.target, call.value, __ATOMIC_RELEASE);
 }
 
 bool acknowledged_by_ack(wire::Opcode opcode) {
