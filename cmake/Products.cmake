@@ -17,7 +17,7 @@ endfunction()
 
 # The products that are known by name, as far as they exist in this tree, and their manual pages.
 function(rrdma_known_products)
-  foreach(target rrdma rrdmad)
+  foreach(target rrdma rrdmad rrdma_preload)
     if(TARGET ${target})
       rrdma_product(${target})
     endif()

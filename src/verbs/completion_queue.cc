@@ -1,0 +1,181 @@
+// Completion queues: creation, polling, notification, resizing, destruction. The extended polling calls
+// are in completion_queue_ex.cc.
+#include "verbs/completion_queue.h"
+
+#include <infiniband/verbs.h>
+
+#include <memory>
+#include <mutex>
+#include <new>
+
+#include "nic/explain.h"
+#include "verbs/limits.h"
+#include "verbs/operations.h"
+#include "verbs/real_library.h"
+
+namespace rrdma::verbs {
+namespace {
+
+void translate(const objects::Completion& from, ibv_wc& to) {
+  to.wr_id = from.wr_id;
+  to.status = static_cast<ibv_wc_status>(from.status);
+  to.opcode = static_cast<ibv_wc_opcode>(from.opcode);
+  to.vendor_err = from.vendor_err;
+  to.byte_len = from.byte_length;
+  to.imm_data = from.immediate_or_key;
+  to.qp_num = from.qpn.value;
+  to.src_qp = from.source_qpn.value;
+  to.wc_flags = from.flags;
+  to.pkey_index = 0;
+  to.slid = 0;
+  to.sl = from.service_level;
+  to.dlid_path_bits = 0;
+}
+
+int take(Cq& cq, int count, ibv_wc* wc) {
+  std::lock_guard lock(cq.consumer);
+  int taken = 0;
+  for (; taken < count; ++taken) {
+    const objects::Completion* completion = cq.queue.peek();
+    if (completion == nullptr) break;
+    translate(*completion, wc[taken]);
+    cq.queue.pop();
+  }
+  return taken;
+}
+
+}  // namespace
+
+Cq::Cq(std::uint32_t entries, Context& owner, Channel* events)
+    : ibv_cq_ex{}, lane(*owner.lane), runtime(*owner.runtime), notifications(events), queue(entries, this) {}
+
+void Cq::on_completion(objects::CompletionQueue&) {
+  if (notifications == nullptr) return;
+  {
+    std::lock_guard lock(notifications->mutex);
+    if (events_waiting++ == 0) notifications->waiting.push_back(*this);
+  }
+  notifications->descriptor.raise();
+}
+
+void Cq::on_overflow(objects::CompletionQueue&) {
+  nic::explain(nic::Severity::kError, "ibv_poll_cq",
+               "a completion queue overflowed and is lost: create it with as many entries as all its work queues together, or poll more often.");
+  ibv_async_event event{};
+  event.element.cq = abi();
+  event.event_type = IBV_EVENT_CQ_ERR;
+  own(context).async_events->push(event);
+}
+
+Cq* create_cq(const char* call, ibv_context* context, const CqForm& form) {
+  Context& owner = own(context);
+  if (owner.forked()) {
+    refuse_forked(call);
+    return nullptr;
+  }
+  if (form.entries < 1 || form.entries > kCqeMax) {
+    nic::fail(EINVAL, call, "cqe must be between 1 and max_cqe of ibv_query_device.");
+    return nullptr;
+  }
+  if (form.vector < 0 || form.vector >= context->num_comp_vectors) {
+    nic::fail(EINVAL, call, "comp_vector must be less than num_comp_vectors of the context.");
+    return nullptr;
+  }
+  std::unique_ptr<Cq> cq;
+  try {
+    cq = std::make_unique<Cq>(static_cast<std::uint32_t>(form.entries), owner, form.channel != nullptr ? &own(form.channel) : nullptr);
+  } catch (const std::bad_alloc&) {
+    nic::fail(ENOMEM, call, "no memory for that many entries.");
+    return nullptr;
+  }
+  cq->context = context;
+  cq->channel = form.channel;
+  cq->cq_context = form.user_context;
+  cq->cqe = static_cast<int>(form.entries);
+  pthread_mutex_init(&cq->mutex, nullptr);
+  pthread_cond_init(&cq->cond, nullptr);
+  if (form.channel != nullptr) {
+    std::lock_guard lock(cq->notifications->mutex);
+    ++form.channel->refcnt;
+  }
+  return cq.release();
+}
+
+int poll_cq(ibv_cq* abi, int count, ibv_wc* wc) {
+  Cq& cq = own(abi);
+  if (cq.runtime.forked()) [[unlikely]] return -refuse_forked("ibv_poll_cq");
+  if (const int taken = take(cq, count, wc); taken != 0) return taken;
+  cq.lane.poll();
+  return take(cq, count, wc);
+}
+
+int req_notify_cq(ibv_cq* abi, int solicited_only) {
+  Cq& cq = own(abi);
+  if (cq.runtime.forked()) [[unlikely]] return refuse_forked("ibv_req_notify_cq");
+  cq.queue.arm(solicited_only != 0);
+  cq.lane.rely_on_background();
+  return 0;
+}
+
+int modify_cq(ibv_cq*, ibv_modify_cq_attr* attr) {
+  if (attr->attr_mask != IBV_CQ_ATTR_MODERATE) {
+    return nic::fail(EINVAL, "ibv_modify_cq", "attr_mask must be IBV_CQ_ATTR_MODERATE.");
+  }
+  // Moderation allows events to come later; they come at once, which it allows too.
+  return 0;
+}
+
+}  // namespace rrdma::verbs
+
+using namespace rrdma;
+using namespace rrdma::verbs;
+
+RRDMA_VERBS ibv_cq* ibv_create_cq(ibv_context* context, int cqe, void* cq_context, ibv_comp_channel* channel, int vector) {
+  if (!is_own(context)) RRDMA_PASS_ON(nullptr, ibv_create_cq, "IBVERBS_1.1", context, cqe, cq_context, channel, vector);
+  Cq* cq = create_cq("ibv_create_cq", context,
+                     {.entries = cqe, .user_context = cq_context, .channel = channel, .vector = vector});
+  return cq != nullptr ? cq->abi() : nullptr;
+}
+
+RRDMA_VERBS int ibv_resize_cq(ibv_cq* abi, int cqe) {
+  constexpr const char* kCall = "ibv_resize_cq";
+  if (!is_own(abi->context)) RRDMA_PASS_ON(EOPNOTSUPP, ibv_resize_cq, "IBVERBS_1.1", abi, cqe);
+  Cq& cq = own(abi);
+  if (cq.runtime.forked()) return refuse_forked(kCall);
+  if (cqe < 1 || static_cast<std::uint32_t>(cqe) > kCqeMax) {
+    return nic::fail(EINVAL, kCall, "cqe must be between 1 and max_cqe of ibv_query_device.");
+  }
+  std::lock_guard producer(cq.lane.mutex());
+  std::lock_guard consumer(cq.consumer);
+  if (!cq.queue.resize(static_cast<std::uint32_t>(cqe))) {
+    return nic::fail(EINVAL, kCall, "more completions wait in the queue than would fit; poll them first.");
+  }
+  cq.cqe = cqe;
+  return 0;
+}
+
+RRDMA_VERBS int ibv_destroy_cq(ibv_cq* abi) {
+  constexpr const char* kCall = "ibv_destroy_cq";
+  if (!is_own(abi->context)) RRDMA_PASS_ON(EOPNOTSUPP, ibv_destroy_cq, "IBVERBS_1.1", abi);
+  Cq& cq = own(abi);
+  if (cq.runtime.forked()) return refuse_forked(kCall);
+  {
+    std::lock_guard lock(cq.lane.mutex());
+    if (cq.queue.users != 0) return nic::fail(EBUSY, kCall, "QPs or shared receive queues still report to the CQ; destroy them first.");
+  }
+  // Nothing is added from here on: what the program has not taken is withdrawn, what it has taken must be
+  // acknowledged.
+  if (Channel* channel = cq.notifications; channel != nullptr) {
+    std::lock_guard lock(channel->mutex);
+    if (cq.event_hook.linked()) cq.event_hook.unlink();
+    for (; cq.events_waiting != 0; --cq.events_waiting) channel->descriptor.withdraw();
+    --channel->refcnt;
+  }
+  own(abi->context).async_events->withdraw(abi);
+  wait_for_acknowledgements(abi->mutex, abi->cond, abi->comp_events_completed, cq.events_reported);
+  wait_for_acknowledgements(abi->mutex, abi->cond, abi->async_events_completed, cq.async_events_reported);
+  pthread_mutex_destroy(&cq.mutex);
+  pthread_cond_destroy(&cq.cond);
+  delete &cq;
+  return 0;
+}

@@ -1,0 +1,116 @@
+#include "verbs/context.h"
+
+#include <unistd.h>
+
+#include "nic/explain.h"
+#include "verbs/device_list.h"
+#include "verbs/objects.h"
+#include "verbs/real_library.h"
+
+namespace rrdma::verbs {
+namespace {
+
+// Events of QPs go to the context of their QP. One for all: QPs know their owners.
+class QpEvents final : public nic::QpListener {
+ public:
+  void on_qp_event(transport::QueuePair& qp, transport::QpEvent event) override {
+    auto* owner = static_cast<Qp*>(qp.owner);
+    if (owner == nullptr) return;
+    ibv_async_event out{};
+    out.element.qp = owner->abi();
+    out.event_type = type_of(event);
+    own(owner->qp_base.context).async_events->push(out);
+  }
+
+ private:
+  static ibv_event_type type_of(transport::QpEvent event) {
+    switch (event) {
+      case transport::QpEvent::kFatal: return IBV_EVENT_QP_FATAL;
+      case transport::QpEvent::kAccessError: return IBV_EVENT_QP_ACCESS_ERR;
+      case transport::QpEvent::kRequestError: return IBV_EVENT_QP_REQ_ERR;
+      case transport::QpEvent::kCommunicationEstablished: return IBV_EVENT_COMM_EST;
+      case transport::QpEvent::kSendQueueDrained: return IBV_EVENT_SQ_DRAINED;
+      case transport::QpEvent::kLastReceiveReached: return IBV_EVENT_QP_LAST_WQE_REACHED;
+    }
+    return IBV_EVENT_QP_FATAL;
+  }
+};
+
+QpEvents& qp_events() {
+  static auto* const listener = new QpEvents;
+  return *listener;
+}
+
+Context* open_context(ibv_device* device) {
+  constexpr const char* kCall = "ibv_open_device";
+  auto context = std::make_unique<Context>();
+  context->async_events = std::make_unique<AsyncEvents>();
+  if (!context->async_events->valid()) {
+    nic::fail(errno, kCall, "no file descriptor for events: raise `ulimit -n`.");
+    return nullptr;
+  }
+  nic::Runtime& runtime = nic::Runtime::instance();
+  auto opened = runtime.open(identity_of(device).name);
+  if (!opened) {
+    nic::fail(opened.error().error, kCall, opened.error().sentence);
+    return nullptr;
+  }
+  context->runtime = &runtime;
+  context->nic_device = std::move(*opened);
+  context->lane = &runtime.lane();
+  context->port_watch = std::make_unique<PortWatch>(*context->async_events);
+  context->nic_device->add_listener(*context->port_watch);
+  {
+    std::lock_guard lock(context->lane->mutex());
+    context->lane->set_qp_listener(&qp_events());
+  }
+  ibv_context& abi = context->context;
+  abi.device = device;
+  abi.cmd_fd = -1;
+  abi.async_fd = context->async_events->fd();
+  abi.num_comp_vectors = static_cast<int>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
+  pthread_mutex_init(&abi.mutex, nullptr);
+  fill_operations(*context);
+  return context.release();
+}
+
+}  // namespace
+
+void PortWatch::on_device_event(nic::DeviceEvent event) {
+  ibv_async_event out{};
+  out.element.port_num = 1;
+  switch (event) {
+    case nic::DeviceEvent::kGidChange: out.event_type = IBV_EVENT_GID_CHANGE; break;
+    case nic::DeviceEvent::kPortActive: out.event_type = IBV_EVENT_PORT_ACTIVE; break;
+    case nic::DeviceEvent::kPortError: out.event_type = IBV_EVENT_PORT_ERR; break;
+  }
+  events_.push(out);
+}
+
+int refuse_forked(std::string_view call) {
+  return nic::fail(EIO, call, "this process is a child of the one that opened the device, and RDMA objects do not survive a fork: open the device again.");
+}
+
+}  // namespace rrdma::verbs
+
+using namespace rrdma;
+using namespace rrdma::verbs;
+
+RRDMA_VERBS ibv_context* ibv_open_device(ibv_device* device) {
+  if (!is_own(device)) RRDMA_PASS_ON(nullptr, ibv_open_device, "IBVERBS_1.1", device);
+  Context* context = open_context(device);
+  return context != nullptr ? &context->context : nullptr;
+}
+
+RRDMA_VERBS int ibv_close_device(ibv_context* abi) {
+  if (!is_own(abi)) RRDMA_PASS_ON(-1, ibv_close_device, "IBVERBS_1.1", abi);
+  std::unique_ptr<Context> context(&own(abi));
+  if (context->forked()) {
+    static_cast<void>(context.release());  // the parent's memory, as it was at the fork
+    return 0;
+  }
+  context->nic_device->remove_listener(*context->port_watch);
+  context->runtime->close(context->nic_device);
+  pthread_mutex_destroy(&abi->mutex);
+  return 0;
+}

@@ -1,0 +1,134 @@
+// Devices that a program finds: those of the system's libibverbs, then ours. A device of ours is never
+// freed: programs keep pointers to it beyond ibv_free_device_list, and there are few.
+#include <infiniband/verbs.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "nic/explain.h"
+#include "nic/runtime.h"
+#include "verbs/context.h"
+#include "verbs/device_list.h"
+#include "verbs/real_library.h"
+
+namespace rrdma::verbs {
+
+void own_device_mark() {}
+
+namespace {
+
+template <std::size_t N>
+void copy_text(char (&to)[N], const std::string& text) {
+  const std::size_t n = std::min(text.size(), N - 1);
+  std::memcpy(to, text.data(), n);
+  to[n] = 0;
+}
+
+std::mutex& devices_mutex() {
+  static auto* const mutex = new std::mutex;
+  return *mutex;
+}
+
+std::vector<OwnDevice*>& known_devices() {
+  static auto* const known = new std::vector<OwnDevice*>;
+  return *known;
+}
+
+OwnDevice* make_device(const nic::DeviceIdentity& identity) {
+  // Libraries of vendors look behind the ibv_device for their own structure: they find zeroes there.
+  void* memory = std::calloc(1, sizeof(OwnDevice));
+  if (memory == nullptr) return nullptr;
+  auto* made = new (memory) OwnDevice{};
+  made->identity = new nic::DeviceIdentity(identity);
+  ibv_device& device = made->device;
+  device._ops._dummy2 = reinterpret_cast<void (*)(ibv_context*)>(&own_device_mark);
+  device.node_type = IBV_NODE_CA;
+  device.transport_type = IBV_TRANSPORT_IB;
+  const std::string file = "uverbs" + std::to_string(identity.device_index);
+  copy_text(device.name, identity.name);
+  copy_text(device.dev_name, file);
+  copy_text(device.dev_path, "/sys/class/infiniband_verbs/" + file);
+  copy_text(device.ibdev_path, "/sys/class/infiniband/" + identity.name);
+  return made;
+}
+
+// REQUIRES: devices_mutex().
+OwnDevice* find_or_make(const nic::DeviceIdentity& identity) {
+  for (OwnDevice* known : known_devices()) {
+    const nic::DeviceIdentity& other = *known->identity;
+    if (other.name == identity.name && other.interface == identity.interface && other.guid == identity.guid) return known;
+  }
+  OwnDevice* made = make_device(identity);
+  if (made != nullptr) known_devices().push_back(made);
+  return made;
+}
+
+// What ibv_get_device_list gives out: the entries, and before them what they were made of.
+struct DeviceList {
+  ibv_device** real;
+  ibv_device* entries[1];
+};
+
+DeviceList* list_of(ibv_device** entries) {
+  return reinterpret_cast<DeviceList*>(reinterpret_cast<char*>(entries) - offsetof(DeviceList, entries));
+}
+
+ibv_device** make_list(int* count) {
+  int real_count = 0;
+  ibv_device** real = nullptr;
+  if (auto* const list_real = RRDMA_REAL(ibv_get_device_list, "IBVERBS_1.1")) real = list_real(&real_count);
+  if (real == nullptr) real_count = 0;
+  const std::vector<nic::DeviceIdentity> identities = nic::Runtime::instance().devices();
+  const std::size_t total = static_cast<std::size_t>(real_count) + identities.size();
+  auto* list = static_cast<DeviceList*>(std::calloc(1, sizeof(DeviceList) + total * sizeof(ibv_device*)));
+  if (list == nullptr) return nullptr;
+  list->real = real;
+  std::copy_n(real, real_count, list->entries);
+  int used = real_count;
+  std::lock_guard lock(devices_mutex());
+  for (const nic::DeviceIdentity& identity : identities) {
+    if (OwnDevice* device = find_or_make(identity)) list->entries[used++] = &device->device;
+  }
+  if (count != nullptr) *count = used;
+  return list->entries;
+}
+
+}  // namespace
+
+const nic::DeviceIdentity& identity_of(ibv_device* device) { return *reinterpret_cast<OwnDevice*>(device)->identity; }
+
+}  // namespace rrdma::verbs
+
+using namespace rrdma;
+using namespace rrdma::verbs;
+
+RRDMA_VERBS ibv_device** ibv_get_device_list(int* count) {
+  if (count != nullptr) *count = 0;
+  ibv_device** list = make_list(count);
+  if (list == nullptr) nic::fail(ENOMEM, "ibv_get_device_list", "no memory for the list of devices.");
+  return list;
+}
+
+RRDMA_VERBS void ibv_free_device_list(ibv_device** entries) {
+  if (entries == nullptr) return;
+  DeviceList* list = list_of(entries);
+  if (list->real != nullptr) RRDMA_REAL(ibv_free_device_list, "IBVERBS_1.1")(list->real);
+  std::free(list);
+}
+
+RRDMA_VERBS const char* ibv_get_device_name(ibv_device* device) { return device->name; }
+
+RRDMA_VERBS int ibv_get_device_index(ibv_device* device) {
+  if (!is_own(device)) RRDMA_PASS_ON(-1, ibv_get_device_index, "IBVERBS_1.9", device);
+  return static_cast<int>(identity_of(device).device_index);
+}
+
+RRDMA_VERBS __be64 ibv_get_device_guid(ibv_device* device) {
+  if (!is_own(device)) RRDMA_PASS_ON(0, ibv_get_device_guid, "IBVERBS_1.1", device);
+  return big_endian(identity_of(device).guid);
+}

@@ -1,0 +1,27 @@
+// Scatter/gather lists between the ABI and the queues: the same layout, so nothing is copied.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <cstddef>
+#include <span>
+
+#include "objects/memory.h"
+#include "transport/engine.h"
+
+namespace rrdma::verbs {
+
+static_assert(sizeof(ibv_sge) == sizeof(objects::Sge));
+static_assert(offsetof(ibv_sge, addr) == offsetof(objects::Sge, address));
+static_assert(offsetof(ibv_sge, length) == offsetof(objects::Sge, length));
+static_assert(offsetof(ibv_sge, lkey) == offsetof(objects::Sge, lkey));
+
+// REQUIRES: count >= 0.
+inline std::span<const objects::Sge> list_of(const ibv_sge* list, int count) {
+  return {reinterpret_cast<const objects::Sge*>(list), static_cast<std::size_t>(count)};
+}
+
+// The errno of a refused request, explained under the name of the call.
+int refuse_post(const char* call, transport::PostError error);
+
+}  // namespace rrdma::verbs
