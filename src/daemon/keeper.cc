@@ -14,6 +14,8 @@
 #include "control/message_socket.h"
 #include "control/names.h"
 #include "daemon/log.h"
+#include "daemon/parking.h"
+#include "daemon/slot_ledger.h"
 
 namespace rrdma::daemon {
 namespace {
@@ -22,6 +24,7 @@ constexpr int kFirstListenFd = 3;  // where systemd puts what it kept
 constexpr std::string_view kStoreName = "rrdma-parking";
 constexpr timespec kReconnectPause = {.tv_sec = 0, .tv_nsec = 100'000'000};
 constexpr int kAttemptsMax = 6000;  // ten minutes without a daemon
+constexpr int kAttemptsBetweenLooks = 10;
 
 // One datagram to $NOTIFY_SOCKET, with one descriptor or none.
 bool notify_service(std::string_view text, int fd) {
@@ -81,12 +84,26 @@ Episode keep_for(int socket, const OwnedFd& parking) {
   }
 }
 
+// Whether a program may still be using a slot, as far as the ledger tells.
+bool is_needed(const OwnedFd& parking) {
+  const auto adopted = Parking::adopt(parking.duplicate());
+  auto first = adopted ? adopted->peek(0) : std::nullopt;
+  auto ledger = first ? SlotLedger::adopt(std::move(first->ledger)) : std::nullopt;
+  if (!ledger) return false;
+  for (unsigned i = 1; i < control::kSlotCount; ++i) {
+    const auto slot = static_cast<std::uint8_t>(i);
+    if (ledger->row(slot).held != 0 && ledger->holder_state(slot) != SlotLedger::Holder::kDead) return true;
+  }
+  return false;
+}
+
 void keep(const OwnedFd& parking) {
-  for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {
+  for (int attempt = 1; attempt < kAttemptsMax; ++attempt) {
+    if (attempt % kAttemptsBetweenLooks == 0 && !is_needed(parking)) return;
     const OwnedFd socket = control::connect_to(control::kNetworkName);
     if (socket && control::is_own_user(control::peer_identity(socket.get()))) {
       if (keep_for(socket.get(), parking) == Episode::kRetired) return;
-      attempt = 0;
+      attempt = 0;  // counts from the loss of this daemon
     }
     (void)raw::ppoll(nullptr, 0, &kReconnectPause);
   }

@@ -298,6 +298,7 @@ TEST(Hostile, MalformedMessagesHurtNobody) {
     const auto client = open_client();
     auto slot = client->request_slot();
     ASSERT_TRUE(slot.ok());
+    ASSERT_TRUE(client->status().ok());  // by now the daemon has closed its copies of the slot's sockets
     const std::size_t descriptors = descriptors_of(daemon_of(*client));
     const std::uint64_t seed = 20240607;
     Prng prng(seed);

@@ -185,8 +185,9 @@ TEST(Users, TheStoreOfSystemdIsUsed) {
           message.msg_iovlen = 1;
           message.msg_control = control;
           message.msg_controllen = sizeof control;
-          if (raw::recvmsg(service.get(), &message, MSG_DONTWAIT) > 0) texts += text;
-          if (const cmsghdr* rights = CMSG_FIRSTHDR(&message); rights != nullptr && message.msg_controllen > 0) {
+          if (raw::recvmsg(service.get(), &message, MSG_DONTWAIT) <= 0) return false;
+          texts += text;
+          if (const cmsghdr* rights = CMSG_FIRSTHDR(&message); rights != nullptr) {
             int fd = -1;
             std::memcpy(&fd, CMSG_DATA(rights), sizeof fd);
             stored.reset(fd);
