@@ -26,6 +26,37 @@ inline bool write_file(const char* path, const std::string& text) {
   return file && raw::write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
 }
 
+// 127.0.0.host, or fd00::host.
+inline wire::Gid address_of(int family, std::uint8_t host) {
+  if (family == AF_INET) return wire::gid_of_ipv4({127, 0, 0, host});
+  wire::Gid gid;
+  gid.octets[0] = 0xfd;
+  gid.octets[15] = host;
+  return gid;
+}
+
+// Returns when the address can be used: a new one is tentative for a moment.
+inline bool add_ipv6(const char* device, const wire::Gid& address, std::uint32_t prefix_bits) {
+  struct {
+    in6_addr address;
+    std::uint32_t prefix_bits;
+    int interface_index;
+  } request{};  // the kernel's in6_ifreq, whose header clashes with the C library's
+  std::memcpy(&request.address, address.octets.data(), 16);
+  request.prefix_bits = prefix_bits;
+  request.interface_index = static_cast<int>(if_nametoindex(device));
+  const OwnedFd v6(raw::socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (!v6) return true;
+  if (ioctl(v6.get(), SIOCSIFADDR, &request) < 0 && errno != EEXIST) return false;
+  sockaddr_in6 any_port{};
+  any_port.sin6_family = AF_INET6;
+  any_port.sin6_addr = request.address;
+  for (int tries = 0; tries < 3000; ++tries, usleep(1000)) {
+    if (raw::bind(v6.get(), reinterpret_cast<const sockaddr*>(&any_port), sizeof any_port) == 0) return true;
+  }
+  return false;
+}
+
 // Moves the calling process, which must have one thread, into a new network namespace with 127.0.0.0/8,
 // ::1, fd00::1 and fd00::2 on the loopback device. False (and errno) where the system forbids it.
 inline bool enter() {
@@ -41,36 +72,13 @@ inline bool enter() {
   if (ioctl(v4.get(), SIOCGIFFLAGS, &device) < 0) return false;
   device.ifr_flags = static_cast<short>(device.ifr_flags | IFF_UP);
   if (ioctl(v4.get(), SIOCSIFFLAGS, &device) < 0) return false;
-  const OwnedFd v6(raw::socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  for (std::uint8_t host = 1; v6 && host <= 2; ++host) {
-    struct {
-      in6_addr address;
-      std::uint32_t prefix_bits;
-      int interface_index;
-    } request{};  // the kernel's in6_ifreq, whose header clashes with the C library's
-    request.address.s6_addr[0] = 0xfd;
-    request.address.s6_addr[15] = host;
-    request.prefix_bits = 128;
-    request.interface_index = static_cast<int>(if_nametoindex("lo"));
-    if (ioctl(v6.get(), SIOCSIFADDR, &request) < 0 && errno != EEXIST) return false;
-  }
-  return true;
+  return add_ipv6("lo", address_of(AF_INET6, 1), 128) && add_ipv6("lo", address_of(AF_INET6, 2), 128);
 }
 
-// 127.0.0.host, or fd00::host.
-inline wire::Gid address_of(int family, std::uint8_t host) {
-  if (family == AF_INET) return wire::gid_of_ipv4({127, 0, 0, host});
-  wire::Gid gid;
-  gid.octets[0] = 0xfd;
-  gid.octets[15] = host;
-  return gid;
-}
-
-// A receiving socket, bound to this address and port 4791.
-inline OwnedFd slot_socket(int family, std::uint8_t host, int receive_buffer = 4 << 20) {
+// A receiving socket, bound to this address (zero: all) and port 4791.
+inline OwnedFd slot_socket_at(int family, const wire::Gid& gid, int receive_buffer = 4 << 20) {
   OwnedFd socket(raw::socket(family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_UDP));
   const int fd = socket.get();
-  const wire::Gid gid = address_of(family, host);
   (void)raw::setsockopt(fd, SOL_SOCKET, SO_RCVBUF, receive_buffer);
   (void)raw::setsockopt(fd, IPPROTO_UDP, UDP_GRO, 1);
   int bound = -1;
@@ -91,14 +99,14 @@ inline OwnedFd slot_socket(int family, std::uint8_t host, int receive_buffer = 4
     address.sin6_family = AF_INET6;
     address.sin6_port = htons(4791);
     std::memcpy(&address.sin6_addr, gid.octets.data(), 16);
-    // A new IPv6 address is tentative for a moment.
-    for (int tries = 0; bound < 0 && tries < 100; ++tries) {
-      if (tries != 0) usleep(1000);
-      bound = raw::bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address);
-    }
+    bound = raw::bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address);
   }
   if (bound < 0) std::perror("bind to port 4791");
   return socket;
+}
+
+inline OwnedFd slot_socket(int family, std::uint8_t host, int receive_buffer = 4 << 20) {
+  return slot_socket_at(family, address_of(family, host), receive_buffer);
 }
 
 }  // namespace rrdma::link::private_network
