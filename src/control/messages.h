@@ -103,6 +103,7 @@ enum class Role : std::uint8_t {
 inline constexpr std::uint32_t kLinkUdp = 1u << 0;
 inline constexpr std::uint32_t kLinkShm = 1u << 1;
 inline constexpr std::uint32_t kLinkDirect = 1u << 2;  // one-sided operations by the initiator
+inline constexpr std::uint32_t kLinkTrains = 1u << 3;  // shm frames of more than one path MTU
 
 inline constexpr std::uint8_t kFamilyV4 = 1u << 0;
 inline constexpr std::uint8_t kFamilyV6 = 1u << 1;

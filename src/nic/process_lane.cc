@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <mutex>
 
+#include "link/capture_link.h"
+#include "link/fault_link.h"
 #include "nic/clock.h"
 #include "nic/explain.h"
 #include "nic/fault_handler.h"
@@ -28,12 +30,14 @@ std::uint64_t entropy() {
 }
 
 std::uint32_t allowed_links(const Settings& settings) {
+  std::uint32_t shm = control::kLinkShm;
+  if (!settings.packets_only()) shm |= control::kLinkTrains | (settings.direct ? control::kLinkDirect : 0);
   switch (settings.link) {
     case LinkChoice::kUdp: return control::kLinkUdp;
-    case LinkChoice::kShm: return control::kLinkShm | (settings.direct ? control::kLinkDirect : 0);
+    case LinkChoice::kShm: return shm;
     case LinkChoice::kAuto: break;
   }
-  return control::kLinkUdp | control::kLinkShm | (settings.direct && !settings.packets_only() ? control::kLinkDirect : 0);
+  return control::kLinkUdp | shm;
 }
 
 }  // namespace
@@ -50,7 +54,7 @@ Result<std::unique_ptr<ProcessLane>, Problem> ProcessLane::open(const Settings& 
   lane->open_shm();
   if (auto taken = lane->take_slot(); !taken) return Failure{taken.error()};
   lane->open_udp(interface_index);
-  lane->decorate();
+  lane->decorate(devices);
   lane->background_.add_control_descriptor(lane->daemon_->event_fd());
   if (lane->monitor_.fd() >= 0) lane->background_.add_control_descriptor(lane->monitor_.fd());
   lane->background_.start(*lane);
@@ -62,7 +66,8 @@ ProcessLane::ProcessLane(const Settings& settings, std::unique_ptr<DaemonClient>
       daemon_(std::move(daemon)),
       publisher_(daemon_->page()),
       memory_(entropy()),
-      engine_({.probe = this}, memory_, *this) {}
+      engine_({.probe = this}, memory_, *this),
+      relay_(*daemon_) {}
 
 ProcessLane::~ProcessLane() {
   background_.stop();
@@ -124,9 +129,34 @@ void ProcessLane::open_shm() {
   memory_.set_listener(this);
 }
 
-void ProcessLane::decorate() {
-  links_.attach(kUdpLink, udp_.get());
-  links_.attach(kShmLink, shm_.get());
+void ProcessLane::decorate(const std::string& interface) {
+  if (!settings_.capture_file.empty()) {
+    auto opened = link::CaptureFile::open(settings_.capture_file.c_str());
+    if (opened) {
+      capture_ = std::move(*opened);
+    } else {
+      explain(Severity::kError, "RRDMA_PCAP", fmt::format("nothing is captured: {}: {}.", settings_.capture_file, strerror(opened.error())));
+    }
+  }
+  links_.attach(kUdpLink, decorated(udp_.get(), interface));
+  links_.attach(kShmLink, decorated(shm_.get(), interface));
+}
+
+// The capture stands inside the faults: it shows what was done to the packets, as the other end would see them.
+link::Link* ProcessLane::decorated(link::Link* link, const std::string& interface) {
+  if (link == nullptr) return nullptr;
+  if (capture_ != nullptr) {
+    link::CaptureConfig config;
+    config.interface_name = interface;
+    config.epoch_offset_ns = wall_offset_ns();
+    decorators_.push_back(std::make_unique<link::CaptureLink>(*link, *capture_, config));
+    link = decorators_.back().get();
+  }
+  if (settings_.fault.any()) {
+    decorators_.push_back(std::make_unique<link::FaultLink>(*link, settings_.fault));
+    link = decorators_.back().get();
+  }
+  return link;
 }
 
 Result<wire::Qpn, Problem> ProcessLane::allocate_qpn() {
@@ -350,7 +380,8 @@ Result<bool, Problem> ProcessLane::try_shm(const PathRequest& request, objects::
   path.peer = *channel;
   path.lossless = !settings_.fault.any();
   path.direct = direct_allowed() && (owner->links & control::kLinkDirect) != 0;
-  path.train_octets = settings_.packets_only() ? 0 : kTrainOctets;
+  // A peer that captures wants to see packets, not trains.
+  path.train_octets = settings_.packets_only() || (owner->links & control::kLinkTrains) == 0 ? 0 : kTrainOctets;
   path.train_accepted = kTrainOctets;
   return true;
 }

@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "link/capture_sink.h"
 #include "link/link.h"
 #include "link/shm/shm_link.h"
 #include "link/udp/udp_link.h"
@@ -15,6 +16,7 @@
 #include "nic/link_switch.h"
 #include "nic/netlink_device.h"
 #include "nic/publisher.h"
+#include "nic/relay_link.h"
 #include "nic/runtime.h"
 #include "nic/settings.h"
 #include "nic/shm_peers.h"
@@ -53,7 +55,8 @@ class ProcessLane final : public Lane,
   Result<void, Problem> take_slot();
   void open_udp(std::uint32_t interface_index);
   void open_shm();
-  void decorate();
+  void decorate(const std::string& interface);
+  [[nodiscard]] link::Link* decorated(link::Link* link, const std::string& interface);
   [[nodiscard]] bool direct_allowed() const { return settings_.direct && !settings_.packets_only(); }
   void pass_on(const wire::TransportPacket& packet, const objects::PacketOrigin& origin);
   [[nodiscard]] bool holds_slot_of(wire::Qpn qpn) const;
@@ -94,6 +97,8 @@ class ProcessLane final : public Lane,
   std::size_t next_slot_ = 0;
   std::unique_ptr<link::UdpLink> udp_;
   std::unique_ptr<link::ShmLink> shm_;
+  RelayLink relay_;
+  std::unique_ptr<link::CaptureFile> capture_;
   std::vector<std::unique_ptr<link::Link>> decorators_;
   std::unique_ptr<ShmPeers> peers_;
   LinkSwitch links_;
