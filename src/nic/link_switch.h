@@ -13,7 +13,7 @@
 namespace rrdma::nic {
 
 // Path::link.
-enum LinkIndex : std::uint8_t { kUdpLink = 0, kShmLink = 1, kLinkCount = 2 };
+enum LinkIndex : std::uint8_t { kUdpLink = 0, kShmLink = 1, kRelayLink = 2, kLinkCount = 3 };
 
 class LinkSwitch final : public objects::FrameSink {
  public:

@@ -1,0 +1,33 @@
+// RelayLink: datagrams between programs of this host when there is no network (port 4791 is somebody
+// else's): the daemon passes each on to the owner of the destination's slot. Slow, and loses what the
+// daemon cannot take at once, as UD may.
+#pragma once
+
+#include <span>
+
+#include "link/link.h"
+#include "nic/daemon_client.h"
+
+namespace rrdma::nic {
+
+class RelayLink final : public link::Link {
+ public:
+  explicit RelayLink(DaemonClient& daemon) : daemon_(daemon) {}
+
+  objects::Frame* reserve(const objects::Path&) override { return &frame_; }
+  void commit(objects::Frame& frame) override;
+  void flush(Instant) override {}
+  // What the daemon brings arrives as an event of its client, not here.
+  std::size_t poll(link::Receiver&, Instant, std::size_t) override { return 0; }
+  std::span<const link::LinkCounter> counters() override { return {&relayed_, 1}; }
+
+ private:
+  DaemonClient& daemon_;
+  objects::Frame frame_;
+  link::LinkCounter relayed_{"relay_frames_sent", 0};
+};
+
+// The GRH area that a datagram receiver sees: an IPv6 header, or 20 zero octets and an IPv4 header.
+void emit_relayed_grh(const control::FrameFields& frame, std::size_t payload_octets, std::span<std::uint8_t, 40> to);
+
+}  // namespace rrdma::nic
