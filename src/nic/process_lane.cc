@@ -140,6 +140,7 @@ void ProcessLane::decorate(const std::string& interface) {
   }
   links_.attach(kUdpLink, decorated(udp_.get(), interface));
   links_.attach(kShmLink, decorated(shm_.get(), interface));
+  links_.attach(kRelayLink, decorated(&relay_, interface));
 }
 
 // The capture stands inside the faults: it shows what was done to the packets, as the other end would see them.
@@ -352,6 +353,10 @@ Result<objects::Path, Problem> ProcessLane::resolve(const Device& device, const 
     if (!by_shm) return Failure{by_shm.error()};
     if (*by_shm) return path;
   }
+  if (udp_ == nullptr && request.datagram && device.is_local_address(request.remote)) {
+    path.link = kRelayLink;
+    return path;
+  }
   if (udp_ == nullptr) {
     const control::NetworkState network = daemon_->network();
     return control::problem(ENETUNREACH, network.reason.empty() ? "this process has no network link." : network.reason + " " + network.remedy);
@@ -416,12 +421,13 @@ void ProcessLane::handle_frame_forwarded(const control::FrameFields& frame) {
   const Octets octets = Octets(frame.frame).first(frame.frame.size() - wire::kIcrcOctets);
   if (wire::parse_transport(octets, packet) != wire::TransportError::kNone) return;
   if (!holds_slot_of(packet.headers.bth.destination)) return;
-  const std::array<std::uint8_t, 40> no_grh{};
+  std::array<std::uint8_t, 40> grh{};
+  emit_relayed_grh(frame, frame.frame.size(), grh);
   now_ = now();
   engine_.handle_packet(packet,
                         {.source = frame.source,
                          .destination = frame.destination,
-                         .grh = no_grh.data(),
+                         .grh = grh.data(),
                          .traffic_class = frame.traffic_class},
                         now_);
   transmit();
