@@ -87,8 +87,11 @@ TEST_F(Close, the_caller_may_refuse_the_rep) {
   drop_next(CmAttribute::kRej);
   ASSERT_TRUE(caller().reject(network->now(), id, {.reason = RejectReason::kInvalidRnrRetry}).ok());
   network->run_for(milliseconds(300));
-  // The REJ was lost; the REP came again and got it.
+  // The REJ was lost; the REP came again and got it. Then there is nothing more to say.
   EXPECT_EQ(expect_event<Rejected>(1).second.reason, RejectReason::kInvalidRnrRetry);
+  network->take_trace();
+  network->run_for(seconds(20));
+  EXPECT_EQ(network->take_trace(), Trace{});
 }
 
 TEST_F(Close, disconnect_is_answered_and_both_leave_timewait) {

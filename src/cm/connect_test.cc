@@ -192,6 +192,24 @@ TEST_F(Connect, a_double_req_gets_an_mra_while_the_owner_thinks_and_then_the_rep
   expect_event<ConnectReply>(0);
 }
 
+TEST_F(Connect, the_double_of_a_req_that_was_accepted_gets_the_rep_again) {
+  std::optional<wire::CmMad> req;
+  network->filter = [&](unsigned from, const wire::CmMad& mad) {
+    if (from == 0 && !req.has_value()) req = mad;
+    return true;
+  };
+  call();
+  settle();
+  const ConnectionId server_id = expect_event<ConnectRequest>(1).first.id;
+  ASSERT_TRUE(server().accept(network->now(), server_id, test_acceptance(33)).ok());
+  settle();
+  network->take_trace();
+  network->inject(0, 1, *req);
+  EXPECT_EQ(network->take_trace(), (Trace{"1>0 REP"}));
+  EXPECT_EQ(server().counters().duplicates[index_of(wire::CmAttribute::kReq)], 1u);
+  EXPECT_TRUE(network->events(1).empty());
+}
+
 TEST_F(Connect, an_mra_on_demand_is_honoured) {
   start({.first_retry = {}, .retry_interval_max = seconds(1000)});
   const ConnectionId id = call();

@@ -187,8 +187,8 @@ void Endpoint::handle(const Received& in, const wire::CmDreq& dreq) {
   connection->state = State::kDreqReceived;
   tell(*connection, Disconnected{asked_too ? DisconnectCause::kPeerAnswered : DisconnectCause::kPeerAsked},
        PrivateData(dreq.private_data));
-  // Who has asked for the same, or has no owner to ask, needs no leave.
-  if (asked_too || !connection->owned) send_drep(in.now, *connection, {});
+  // Who has asked for the same needs no leave of its owner, who may be gone.
+  if (asked_too) send_drep(in.now, *connection, {});
 }
 
 void Endpoint::answer_dreq(const Received& in, const wire::CmDreq& dreq) {
