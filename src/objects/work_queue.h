@@ -102,6 +102,7 @@ struct SendEntry {
   // The transport's part.
   wire::Psn first_psn;
   std::uint32_t packet_count = 0;  // PSNs that this request takes; 0: not started
+  std::uint32_t read_packets = 0;  // READ: PSNs of one request on the wire
   std::uint32_t received = 0;      // READ: response octets placed so far
   bool answered = false;           // READ, ATOMIC, FLUSH, ATOMIC WRITE: the response is complete
   bool local_done = false;         // bind, local invalidate: executed

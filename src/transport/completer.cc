@@ -258,6 +258,15 @@ void Completer::answered(SendEntry& entry, wire::Psn last) {
   acknowledge(last);
 }
 
+void Completer::count_answered_reads(const SendEntry& entry, wire::Psn first, wire::Psn last) {
+  if (!req_.tx.after(last)) return;  // an answer to what was sent before a rewind: advance() counts anew
+  const auto from = static_cast<std::uint32_t>(first.since(entry.first_psn));
+  const auto to = static_cast<std::uint32_t>(last.since(entry.first_psn)) + 1;
+  std::uint32_t ends = to / entry.read_packets - from / entry.read_packets;
+  if (to == entry.packet_count && to % entry.read_packets != 0) ++ends;
+  req_.reads = static_cast<std::uint8_t>(req_.reads - std::min<std::uint32_t>(req_.reads, ends));
+}
+
 void Completer::handle_read_response(const wire::TransportPacket& packet) {
   const wire::Psn psn = packet.headers.bth.psn;
   SendEntry* entry = awaiting(psn);
@@ -298,7 +307,7 @@ void Completer::handle_read_response(const wire::TransportPacket& packet) {
   engine_.counters_.octets_received += length;
   entry->received = received;
   const wire::Psn last = psn + (packets - 1);
-  if (ends && req_.reads != 0 && req_.tx.after(last)) --req_.reads;
+  count_answered_reads(*entry, psn, last);
   if (received == entry->length) {
     answered(*entry, last);
   } else {

@@ -32,6 +32,8 @@ class Completer {
   // The oldest entry if it awaits a response and `psn` lies in it; null otherwise.
   objects::SendEntry* awaiting(wire::Psn psn);
   void answered(objects::SendEntry& entry, wire::Psn last);
+  // The responses from `first` to `last` have come: READs on the wire that end there are answered.
+  void count_answered_reads(const objects::SendEntry& entry, wire::Psn first, wire::Psn last);
   [[nodiscard]] bool outstanding() const { return req_.una != req_.sent; }
 
   Engine& engine_;

@@ -516,6 +516,7 @@ void Engine::flush_sends(QueuePair& qp, Instant now) {
     complete_send(qp, entry, Status::kFlushed, Cause::kFlushed, now);
   }
   qp.req.index = qp.req.started = qp.send_queue.head();
+  qp.req.next = qp.req.tx;  // what was assigned and not sent; UC and UD go on from here after SQE
 }
 
 void Engine::flush_receives(QueuePair& qp, Instant now) {

@@ -20,6 +20,7 @@ namespace {
 
 constexpr std::int32_t kPsnsOutstandingMax = 0x7fffff;
 constexpr std::uint32_t kFramesBetweenAckRequests = 32;
+constexpr std::uint32_t kReadOctetsMax = 64 * 1024;  // of one READ on a lossy wire
 
 std::uint32_t packets_of(std::uint32_t length, std::uint32_t mtu) { return length == 0 ? 1 : (length + mtu - 1) / mtu; }
 
@@ -85,6 +86,10 @@ Requester::Start Requester::start(SendEntry& entry) {
   if (req_.next.since(req_.una) + static_cast<std::int64_t>(count) > kPsnsOutstandingMax) return Start::kWait;
   entry.first_psn = req_.next;
   entry.packet_count = count;
+  entry.read_packets = count;
+  if (!qp_.path.lossless && entry.opcode == SendOpcode::kRead) {
+    entry.read_packets = std::clamp(kReadOctetsMax / qp_.mtu, 1u, req_.window.size());
+  }
   req_.next = req_.next + count;
   ++req_.started;
   return Start::kReady;
@@ -162,14 +167,9 @@ void Requester::fail_entry(SendEntry& entry, Status status, Cause cause) {
   Completer(engine_, qp_, now_).retire();
 }
 
-std::uint32_t Requester::allowance(std::uint32_t wanted) const {
-  if (qp_.path.lossless || !qp_.reliable()) return wanted;
-  const std::uint32_t window = req_.window.size();
-  if (req_.flight_packets >= window) return 0;
-  const std::uint32_t room = window - req_.flight_packets;
-  // A READ in crumbs costs a request each: wait for a fair part of the window.
-  if (room < wanted && room < window / 4) return 0;
-  return std::min(room, wanted);
+bool Requester::fits_window(std::uint32_t packets) const {
+  if (qp_.path.lossless || !qp_.reliable() || req_.flight_packets == 0) return true;
+  return req_.flight_packets + packets <= req_.window.size();
 }
 
 std::uint8_t* Requester::emit_base(Frame& frame, const SendEntry& entry, Step step, bool ack_request,
@@ -216,7 +216,7 @@ SendVerdict Requester::send_data(SendEntry& entry, FrameSink& sink) {
   std::uint32_t payload = std::min(remaining, qp_.train_octets);
   const std::uint32_t packets = packets_of(payload, qp_.mtu);
   if (qp_.reliable()) {
-    if (allowance(1) == 0) return SendVerdict::kNothing;
+    if (!fits_window(1)) return SendVerdict::kNothing;
     if (!qp_.path.lossless && engine_.over_budget(packets * qp_.mtu)) return SendVerdict::kNoBudget;
   }
   Frame* frame = sink.reserve(qp_.path);
@@ -252,13 +252,15 @@ SendVerdict Requester::send_data(SendEntry& entry, FrameSink& sink) {
 }
 
 // One READ of a request may become several on the wire, so that no more responses are in flight than the
-// window allows (DESIGN D8). To the responder these are READs like any other.
+// window allows (DESIGN D8). To the responder these are READs like any other, and it answers a duplicate
+// only within the bounds of the first one: so the bounds are fixed when the entry starts, and a request
+// that is sent again goes from the PSN that is missing to the same end.
 SendVerdict Requester::send_read(SendEntry& entry, FrameSink& sink) {
   const std::uint32_t packet = static_cast<std::uint32_t>(req_.tx.since(entry.first_psn));
   const std::uint32_t offset = packet * qp_.mtu;
-  const std::uint32_t wanted = entry.packet_count - packet;
-  const std::uint32_t packets = allowance(wanted);
-  if (packets == 0) return SendVerdict::kNothing;
+  const std::uint32_t packets =
+      std::min(entry.read_packets - packet % entry.read_packets, entry.packet_count - packet);
+  if (!fits_window(packets)) return SendVerdict::kNothing;
   if (!qp_.path.lossless && engine_.over_budget(packets * qp_.mtu)) return SendVerdict::kNoBudget;
   Frame* frame = sink.reserve(qp_.path);
   if (frame == nullptr) return SendVerdict::kNoRoom;
@@ -274,7 +276,7 @@ SendVerdict Requester::send_read(SendEntry& entry, FrameSink& sink) {
 
 // ATOMIC, FLUSH, ATOMIC WRITE: one packet, one PSN.
 SendVerdict Requester::send_single(SendEntry& entry, FrameSink& sink) {
-  if (allowance(1) == 0) return SendVerdict::kNothing;
+  if (!fits_window(1)) return SendVerdict::kNothing;
   if (!qp_.path.lossless && engine_.over_budget(qp_.mtu)) return SendVerdict::kNoBudget;
   Frame* frame = sink.reserve(qp_.path);
   if (frame == nullptr) return SendVerdict::kNoRoom;

@@ -34,8 +34,8 @@ class Requester {
   [[nodiscard]] bool may_go_direct(const objects::SendEntry& entry) const;
   bool execute_direct(objects::SendEntry& entry);
   void fail_entry(objects::SendEntry& entry, objects::Status status, objects::Cause cause);
-  // How many PSNs may go out now for `wanted`; 0: none.
-  std::uint32_t allowance(std::uint32_t wanted) const;
+  // Whether so many more PSNs may be unacknowledged. With nothing in flight one request always may.
+  [[nodiscard]] bool fits_window(std::uint32_t packets) const;
   SendVerdict send_data(objects::SendEntry& entry, objects::FrameSink& sink);
   SendVerdict send_read(objects::SendEntry& entry, objects::FrameSink& sink);
   SendVerdict send_single(objects::SendEntry& entry, objects::FrameSink& sink);

@@ -123,7 +123,7 @@ void Responder::handle_duplicate(const TransportPacket& packet) {
                         headers.atomic.compare, 0};
         if (access.ok()) run_atomic(&call);
       }
-      qp_.responses.mark_pending(*response);
+      qp_.responses.mark_replay(*response);
       engine_.schedule(qp_);
       return;
     }
@@ -147,7 +147,7 @@ void Responder::replay_read(const TransportHeaders& headers) {
   response->next = static_cast<std::uint32_t>(offset);
   response->end = static_cast<std::uint32_t>(offset + reth.length);
   response->sending = false;
-  qp_.responses.mark_pending(*response);
+  qp_.responses.mark_replay(*response);
   engine_.schedule(qp_);
 }
 

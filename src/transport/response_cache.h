@@ -16,6 +16,7 @@ namespace rrdma::transport {
 struct Response {
   wire::Kind kind = wire::Kind::kUnknown;  // kReadRequest, kAtomic, kFlush, kAtomicWrite
   bool pending = false;                    // something of it is to be sent
+  bool replaying = false;                  // for a duplicate: it was sent before
   bool sending = false;                    // a READ of which some but not all was sent
   wire::Psn first_psn;
   std::uint32_t packet_count = 1;          // PSNs that the response takes
@@ -48,11 +49,14 @@ class ResponseCache {
   }
   [[nodiscard]] std::uint32_t capacity() const { return capacity_; }
 
-  [[nodiscard]] bool has_room() const { return capacity_ != 0 && !entries_[next_].pending; }
-  // The slot for a new request; null if there is none whose response has been sent.
+  // The oldest one may go if it was sent. A replay that still waits may go too: a requester that keeps
+  // to max_dest_rd_atomic sends a new request only when it has the answer to the oldest.
+  [[nodiscard]] bool has_room() const { return capacity_ != 0 && (!entries_[next_].pending || entries_[next_].replaying); }
+  // The slot for a new request; null if there is none.
   Response* add() {
     if (!has_room()) return nullptr;
     Response& response = entries_[next_];
+    if (response.pending) --pending_;
     next_ = next_ + 1 == capacity_ ? 0 : next_ + 1;
     response = {};
     return &response;
@@ -61,10 +65,14 @@ class ResponseCache {
     if (!response.pending) ++pending_;
     response.pending = true;
   }
+  void mark_replay(Response& response) {
+    response.replaying = !response.pending || response.replaying;
+    mark_pending(response);
+  }
   void mark_sent(Response& response) {
     RRDMA_ASSERT(response.pending);
     --pending_;
-    response.pending = response.sending = false;
+    response.pending = response.sending = response.replaying = false;
   }
   [[nodiscard]] bool any_pending() const { return pending_ != 0; }
   // The pending response with the earliest PSN.
