@@ -1,0 +1,146 @@
+// Endpoint: one QP of the workload and what the oracle knows about it. It posts random requests, and holds
+// every completion against the promises of the transport:
+//
+//   a signalled request completes once and in order; success means that the octets are at the other side,
+//   once and unaltered; an error only where one was provoked or the network excuses it.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "sim/message.h"
+#include "sim/plan.h"
+#include "sim/site.h"
+#include "transport/engine.h"
+
+namespace rrdma::sim {
+
+class Exchange;
+struct Connection;
+
+class Endpoint {
+ public:
+  enum class State : std::uint8_t { kClosed, kConnecting, kReady, kBroken };
+
+  Endpoint(Exchange& exchange, Connection& connection, Site& site, const TrafficPlan& plan, std::uint32_t psn,
+           std::uint32_t messages);
+
+  // Control.
+  void open();                          // to INIT, receives posted
+  void to_receive(const Endpoint& peer);  // to RTR; UD: no peer needed
+  void to_send();
+  // Takes the QP away: destroyed, or reset and kept.
+  void close(bool keep);
+  // Both ends are closed: what was under way is settled, slots go back.
+  void settle();
+
+  void turn(Instant now);
+  void on_completion(const objects::Completion& completion);
+  void on_event(transport::QpEvent event);
+
+  [[nodiscard]] State state() const { return state_; }
+  [[nodiscard]] transport::QueuePair* qp() const { return qp_; }
+  [[nodiscard]] wire::Qpn qpn() const { return qpn_; }
+  [[nodiscard]] bool done() const { return budget_ == 0 && outstanding_.empty(); }
+  [[nodiscard]] bool idle() const { return outstanding_.empty(); }
+  // The oldest request that is not known to be complete; kNever if there is none.
+  [[nodiscard]] Instant oldest() const { return outstanding_.empty() ? kNever : outstanding_.front()->posted; }
+  [[nodiscard]] std::string name() const;
+  // One line for people: where its queues and sequence numbers stand.
+  [[nodiscard]] std::string standing() const;
+  [[nodiscard]] Site& site() const { return site_; }
+  [[nodiscard]] const TrafficPlan& plan() const { return plan_; }
+  [[nodiscard]] bool posted_all() const { return budget_ == 0; }
+  void stop_posting() { budget_ = 0; }
+  // The world ends early: nothing is checked any more.
+  void abandon();
+
+  Endpoint* peer = nullptr;  // RC, UC; UD: the one that is sent to now
+
+ private:
+  friend class MessageMaker;
+
+  void violate(const std::string& what, const Message* message = nullptr);
+  void post_receives();
+  void post_burst(Instant now);
+  void act_up(Provocation provocation);
+  void drain_queue(Instant now);
+  const objects::AddressHandle& handle_to(const Endpoint& to);
+
+  // Completions of this side's requests.
+  void on_send_completion(const objects::Completion& completion);
+  void succeed(Message& message);
+  void fail(Message& message, objects::Status status);
+  [[nodiscard]] bool excused(const Message& message, objects::Status status);
+  void check_success(Message& message);
+  void check_answer(Message& message);
+  void release_local(Message& message);
+  void release_target(Message& message);
+  void end_window_use(Message& message);
+  void end_window();
+
+  // Completions of the peer's requests.
+  void on_receive_completion(const objects::Completion& completion);
+  void receive_failed(Receive& receive, const objects::Completion& completion);
+  Message* match(const Receive& receive, const objects::Completion& completion);
+  bool check_grh(const Receive& receive, const objects::Completion& completion);
+  std::string check_received(const Message& message, const Receive& receive, const objects::Completion& completion);
+  [[nodiscard]] Content received_content(const Message& message, const Receive& receive) const;
+  void end_receive(Receive& receive, const Content* partial);
+
+  Exchange& exchange_;
+  Connection& connection_;
+  Site& site_;
+  const TrafficPlan& plan_;
+  State state_ = State::kClosed;
+  transport::QueuePair* qp_ = nullptr;
+  wire::Qpn qpn_;
+  std::uint32_t first_psn_;
+  std::uint32_t budget_;
+  Instant next_post_;
+  std::deque<Message*> outstanding_;   // posted, in order
+  std::deque<Message*> incoming_;      // of the peer, that take a receive and were not seen yet
+  std::deque<Message*> limbo_;         // failed: their slots are settled when the connection is closed
+  std::deque<Receive> receives_;       // own receive queue, in order
+  bool failed_ = false;                // an error completion was seen at the send side
+  bool drained_ = false;
+  Instant resume_at_ = kNever;         // SQD until then
+  std::uint32_t unsignaled_ = 0;       // posted since the last signalled one
+  struct Handle {
+    const Endpoint* to;
+    objects::AddressHandle handle;
+  };
+  std::deque<Handle> handles_;         // UD; they stay where they are while requests point to them
+
+  // The window that this side's memory is opened by, for the peer to use.
+  struct Window {
+    enum class State : std::uint8_t { kIdle, kBinding, kBound, kInvalidating } state = State::kIdle;
+    objects::MemoryWindow* window = nullptr;
+    Slot* slot = nullptr;
+    std::uint32_t key = 0;
+    std::uint32_t uses = 0;     // of the peer, under way
+    std::uint32_t stale_key = 0;
+    bool zero_based = false;
+  };
+  Window window_;
+  // UC: slots of the other side that this one writes to, each with what was written last.
+  struct Target {
+    Slot* slot = nullptr;
+    Content content;
+    Instant used;
+  };
+  std::vector<Target> unreliable_targets_;
+};
+
+struct Connection {
+  const TrafficPlan* plan = nullptr;
+  Endpoint* a = nullptr;
+  Endpoint* b = nullptr;
+  bool breaking = false;        // tear-down is scheduled
+  bool error_excused = false;   // one side posted what the other must refuse
+  std::uint32_t incarnation = 0;
+};
+
+}  // namespace rrdma::sim

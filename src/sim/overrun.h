@@ -1,0 +1,34 @@
+// Overrun: a completion queue that is too small for its QP and never polled, so that the overflow event and
+// what stays behind can be seen: the queue keeps what fitted and takes nothing more.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "objects/completion_queue.h"
+#include "sim/world.h"
+
+namespace rrdma::sim {
+
+class Exchange;
+
+class Overrun final : private objects::CompletionListener {
+ public:
+  Overrun(Exchange& exchange, Host& host, Host& other);
+  ~Overrun() override;
+  // Takes the QP away. Empty if all was as it should be.
+  std::string finish();
+
+ private:
+  void on_completion(objects::CompletionQueue&) override {}
+  void on_overflow(objects::CompletionQueue& queue) override;
+
+  Exchange& exchange_;
+  Host& host_;
+  objects::CompletionQueue queue_;
+  objects::AddressHandle handle_;
+  transport::QueuePair* qp_ = nullptr;
+  std::uint32_t overflows_ = 0;
+};
+
+}  // namespace rrdma::sim

@@ -1,0 +1,127 @@
+// World: any number of hosts, each with its memory, engine and end of the simulated network, in virtual
+// time. It owns time and turns: packets and timers wake a host, the host's application gets its turn,
+// then the engine transmits. Everything that happens is folded into one hash, so that two runs of one
+// seed can be compared on any machine.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/instant.h"
+#include "base/prng.h"
+#include "link/sim/sim_network.h"
+#include "objects/memory.h"
+#include "transport/engine.h"
+
+namespace rrdma::sim {
+
+class World;
+class Host;
+
+// What runs on a host.
+class Application {
+ public:
+  virtual ~Application() = default;
+  // Packets and timers were handled: poll and post. True if there may be more to do at once.
+  virtual bool on_turn(Host& host, Instant now) = 0;
+  virtual void on_qp_event(Host&, transport::QueuePair&, transport::QpEvent) {}
+};
+
+class Host final : private link::Receiver, private transport::EventSink {
+ public:
+  Host(World& world, link::HostIndex index, const transport::EngineConfig& config, std::uint64_t secret);
+  Host(const Host&) = delete;
+  Host& operator=(const Host&) = delete;
+
+  [[nodiscard]] link::HostIndex index() const { return index_; }
+  // A QPN that was not used before: packets of a destroyed QP must not meet a new one.
+  wire::Qpn fresh_qpn() { return wire::Qpn(next_qpn_++); }
+  [[nodiscard]] objects::Path path_to(const Host& other, bool ipv6, wire::Qpn local, wire::Qpn remote) const;
+
+  // Has a turn at `at` or earlier.
+  void wake(Instant at) { wake_at_ = at < wake_at_ ? at : wake_at_; }
+  // Does nothing until then: packets wait in the receive buffer, timers fire late.
+  void pause_until(Instant at) { paused_until_ = at; }
+  [[nodiscard]] Instant due() const;
+
+  objects::MemoryTable memory;
+  objects::ProtectionDomain pd;
+  transport::Engine engine;
+  Application* application = nullptr;
+  std::size_t burst_max = 32;   // packets taken in one turn
+  Duration wake_delay_max;      // a turn comes that much after a packet, at most
+
+ private:
+  friend class World;
+  void turn(Instant now);
+  void on_packet(const wire::TransportPacket& packet, const objects::PacketOrigin& origin) override;
+  void on_qp_event(transport::QueuePair& qp, transport::QpEvent event) override;
+
+  World& world_;
+  link::HostIndex index_;
+  link::SimLink& link_;
+  Instant wake_at_ = kNever;
+  Instant paused_until_;
+  Instant turn_at_;  // now, during a turn
+  std::uint32_t next_qpn_;
+};
+
+struct HostConfig {
+  link::HostProperties network;
+  transport::EngineConfig engine;
+};
+
+class World final : private link::PacketObserver {
+ public:
+  explicit World(std::uint64_t seed);
+  ~World();
+
+  Host& add_host(const HostConfig& config);
+  Host& host(std::size_t index) { return *hosts_[index]; }
+  [[nodiscard]] std::size_t host_count() const { return hosts_.size(); }
+  link::SimNetwork& network() { return network_; }
+  [[nodiscard]] Instant now() const { return now_; }
+  Prng& prng() { return prng_; }
+
+  // Calls `action` when that time has come, before the hosts of that instant have their turns.
+  void at(Instant when, std::function<void()> action);
+  // Goes on to the next instant at which something happens, if it is not after `limit`. False if there is none.
+  bool step(Instant limit);
+  void run_until(Instant limit);
+  void run_for(Duration time) { run_until(now_ + time); }
+  // Until `done()`; false if it did not come true before `limit` or nothing happens any more.
+  bool run_until(const std::function<bool()>& done, Instant limit);
+
+  // The event log: packets delivered, and what applications add.
+  void log(std::uint64_t a, std::uint64_t b);
+  [[nodiscard]] std::uint64_t log_hash() const { return log_hash_; }
+
+  // The first broken promise ends the run.
+  void violate(std::string promise);
+  [[nodiscard]] const std::optional<std::string>& violation() const { return violation_; }
+
+  // Sees every packet besides the world itself.
+  void set_observer(link::PacketObserver* observer) { observer_ = observer; }
+
+ private:
+  void on_sent(const link::PacketView& packet, Instant now) override;
+  void on_fate(const link::PacketView& packet, link::Fate fate, Instant now) override;
+
+  Prng prng_;
+  link::SimNetwork network_;
+  std::deque<std::unique_ptr<Host>> hosts_;
+  link::EventHeap<std::function<void()>> actions_;
+  Instant now_;
+  std::uint64_t log_hash_ = 0x2545f4914f6cdd1dULL;
+  std::uint32_t turns_without_time_ = 0;
+  std::optional<std::string> violation_;
+  link::PacketObserver* observer_ = nullptr;
+};
+
+}  // namespace rrdma::sim

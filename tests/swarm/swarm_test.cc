@@ -1,0 +1,77 @@
+// The swarm: random worlds times random faults, one seed each. A failure prints its seed; the same seed fails
+// again, everywhere. RRDMA_SWARM_SEEDS and RRDMA_SWARM_FIRST choose others than the usual ones.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "sim/exchange.h"
+#include "sim/recorder.h"
+
+namespace rrdma::sim {
+namespace {
+
+#ifndef RRDMA_SWARM_SEEDS
+#define RRDMA_SWARM_SEEDS 2000
+#endif
+
+std::uint64_t number_from(const char* name, std::uint64_t otherwise) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 0);
+}
+
+// The same world again, with its last packets.
+std::string trace_of(std::uint64_t seed) {
+  Exchange exchange(plan_of(seed));
+  const std::uint64_t lines = number_from("RRDMA_SWARM_TRACE", 30);
+  Recorder recorder(lines + 1);
+  exchange.world().set_observer(&recorder);
+  exchange.run();
+  return recorder.trace(lines);
+}
+
+TEST(Swarm, KeepsEveryPromise) {
+  const std::uint64_t first = number_from("RRDMA_SWARM_FIRST", 1);
+  const std::uint64_t seeds = number_from("RRDMA_SWARM_SEEDS", RRDMA_SWARM_SEEDS);
+  std::atomic<std::uint64_t> next{first};
+  std::atomic<int> failures{0};
+  std::mutex mutex;
+  Coverage coverage;
+  std::uint64_t messages = 0;
+  const auto work = [&] {
+    Coverage own;
+    std::uint64_t own_messages = 0;
+    for (std::uint64_t seed = next++; seed < first + seeds && failures < 10; seed = next++) {
+      Exchange exchange(plan_of(seed));
+      if (!exchange.run()) {
+        ++failures;
+        const std::lock_guard lock(mutex);
+        ADD_FAILURE() << "seed " << seed << ": " << *exchange.world().violation() << "\n  (at "
+                      << exchange.world().now().ns << " ns)\n"
+                      << trace_of(seed) << exchange.standing();
+      }
+      own.add(exchange.coverage());
+      own_messages += exchange.totals().messages_posted;
+    }
+    const std::lock_guard lock(mutex);
+    coverage.add(own);
+    messages += own_messages;
+  };
+  std::vector<std::thread> threads;
+  for (unsigned i = 0; i < 2; ++i) threads.emplace_back(work);
+  for (auto& thread : threads) thread.join();
+
+  std::printf("%llu seeds, %llu messages, %llu packets\n", static_cast<unsigned long long>(seeds),
+              static_cast<unsigned long long>(messages), static_cast<unsigned long long>(coverage.engine.packets_sent));
+  EXPECT_GE(messages, seeds * 1000);
+  if (seeds < RRDMA_SWARM_SEEDS) return;
+  for (const std::string& name : coverage.missing()) ADD_FAILURE() << "the whole run never met: " << name;
+}
+
+}  // namespace
+}  // namespace rrdma::sim
