@@ -202,7 +202,8 @@ TEST(Direct, unmapped_memory_is_a_fault_and_left_to_packets) {
         void* memory = ::mmap(nullptr, 65536, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         side.publish_qp();
         side.publish_memory(memory, 65536);
-        ::munmap(memory, 65536);
+        // Nothing else may come to lie there meanwhile.
+        ::mmap(memory, 65536, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
         board.stage = 1;
         STEP(1, wait_for(board.other_stage, 1));
         return 0;
