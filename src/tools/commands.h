@@ -19,5 +19,9 @@ namespace rrdma::tools {
 using Runner = std::function<int()>;
 
 void add_decode_command(CLI::App& app, Runner& chosen);
+void add_run_command(CLI::App& app, Runner& chosen);
+// Takes the `--` between the options of `rrdma run` and the program out of the arguments: CLI11 would make
+// the program's options its own errors. Returns the new count.
+int drop_run_separator(int argc, char** argv);
 
 }  // namespace rrdma::tools

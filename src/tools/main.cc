@@ -35,8 +35,9 @@ int run(int argc, char** argv) {
 
   Runner chosen;
   add_decode_command(app, chosen);
+  add_run_command(app, chosen);
   try {
-    app.parse(argc, argv);
+    app.parse(drop_run_separator(argc, argv), argv);
   } catch (const CLI::ParseError& error) {
     return explain_usage(app, error);
   }
