@@ -148,7 +148,8 @@ TEST(CaptureLink, what_is_corrupted_on_purpose_says_so) {
   RecordingLink inner;
   MemorySink sink;
   CaptureLink link(inner, sink, {});
-  ASSERT_TRUE(test::send(link, path_of(true), {.psn = 1, .corrupt_bit = 8 * 12 - 1}, nullptr));
+  const objects::Path path = path_of(true);
+  ASSERT_TRUE(test::send(link, path, {.psn = 1, .corrupt_bit = 8 * 12 - 1}, nullptr));
   link.flush({});
   auto reader = wire::PcapReader::open(sink.file);
   ASSERT_TRUE(reader.ok());
@@ -167,7 +168,8 @@ TEST(CaptureLink, is_written_out_before_long) {
   MemorySink sink;
   CaptureLink link(inner, sink, {});
   EXPECT_EQ(link.next_deadline(), kNever);
-  ASSERT_TRUE(test::send(link, path_of(true), {.psn = 1}, nullptr));
+  const objects::Path path = path_of(true);
+  ASSERT_TRUE(test::send(link, path, {.psn = 1}, nullptr));
   link.flush({1'000});
   EXPECT_EQ(sink.writes, 0);
   ASSERT_NE(link.next_deadline(), kNever);

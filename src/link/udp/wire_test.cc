@@ -93,13 +93,16 @@ std::unique_ptr<UdpLink> open_link(const UdpConfig& config = {}) {
 class WireTest : public testing::TestWithParam<int> {
  protected:
   [[nodiscard]] int family() const { return GetParam(); }
-  [[nodiscard]] objects::Path path() const {
-    objects::Path path;
-    path.local = captured_address(family(), 2);
-    path.remote = captured_address(family(), 3);
-    path.source_port = 0xc888;
-    return path;
+  // Frames point to it until the flush.
+  [[nodiscard]] const objects::Path& path() {
+    path_.local = captured_address(family(), 2);
+    path_.remote = captured_address(family(), 3);
+    path_.source_port = 0xc888;
+    return path_;
   }
+
+ private:
+  objects::Path path_;
 };
 INSTANTIATE_TEST_SUITE_P(Families, WireTest, testing::Values(AF_INET, AF_INET6),
                          [](const auto& parameter) { return parameter.param == AF_INET ? "Ipv4" : "Ipv6"; });
