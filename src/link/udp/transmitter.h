@@ -49,7 +49,7 @@ class Transmitter {
   static constexpr std::size_t kTrainOctets = 65507;
   static constexpr std::size_t kTrainPackets = 64;
   static constexpr std::size_t kSends = 64;
-  static constexpr std::size_t kCopyOctetsMax = 256;  // shorter payloads are copied
+  static constexpr std::size_t kCopyOctetsMax = 1024;  // up to here a copy costs less than a gather list (measured)
   static constexpr std::size_t kGatheredSpansMax = 3;
   static constexpr std::size_t kIovecs = kBurstFrames * (kGatheredSpansMax + 2);
   static constexpr std::size_t kScratchOctets = kBatchOctets + 8192;

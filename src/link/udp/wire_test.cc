@@ -204,6 +204,28 @@ TEST_P(WireTest, APacketLongerThanTheDeviceTakesIsCounted) {
   expect_right(tun.next(), path(), link->source_port(path()), 0);
 }
 
+TEST_P(WireTest, MulticastLeavesByTheDeviceWithTheHopLimitOfThePath) {
+  Tun tun(2);
+  if (!tun.up()) GTEST_SKIP() << "no tun device";
+  UdpConfig config;
+  config.interface_index = if_nametoindex("rocetun");
+  auto link = open_link(config);
+  const auto memory = test::random_octets(1024);
+  objects::Path to_group = path();
+  if (family() == AF_INET) {
+    to_group.remote = wire::gid_of_ipv4({239, 1, 2, 3});
+  } else {
+    to_group.remote.octets = {0xff, 0x0e, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9};
+  }
+  for (std::uint32_t i = 0; i < 4; ++i) ASSERT_TRUE(test::send(*link, to_group, {.psn = i, .octets = 256}, memory.data()));
+  link->flush({});
+  for (std::uint16_t i = 0; i < 4; ++i) {
+    const auto packet = tun.next();
+    ASSERT_FALSE(packet.empty());
+    expect_right(packet, to_group, link->source_port(to_group), i);
+  }
+}
+
 // Packets that the Linux kernel's rxe sent, with its own identifications, in the order of the capture.
 TEST(KernelPackets, AreAccepted) {
   std::map<std::string, std::size_t> by_file;
