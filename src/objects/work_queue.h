@@ -193,6 +193,9 @@ class ReceiveQueue {
   [[nodiscard]] std::uint32_t limit() const { return limit_.load(std::memory_order_relaxed); }
 
   std::uint32_t users = 0;  // QPs that take from it (shared queues)
+  // XRC: the domain that requests for this queue reach, and where its completions go; set by the owner.
+  ProtectionDomain* pd = nullptr;
+  CompletionQueue* completions = nullptr;
 
  private:
   static constexpr std::size_t kListOffset = 16;

@@ -100,7 +100,7 @@ QueuePair& Engine::create_qp(const QpInit& init, wire::Qpn qpn) {
   qp->owner = init.owner;
   const std::uint32_t list = init.type == QpType::kXrcReceive ? objects::kSgeMax : std::max(qp->incoming->sge_max(), 1u);
   qp->resp.receive_list = std::make_unique<objects::Sge[]>(list);
-  ++qp->pd->users;
+  if (init.type != QpType::kXrcReceive) ++qp->pd->users;  // those take the domain of the queue that is asked for
   if (qp->send_cq != nullptr) ++qp->send_cq->users;
   if (qp->receive_cq != nullptr) ++qp->receive_cq->users;
   if (qp->shared_queue != nullptr) ++qp->shared_queue->users;
@@ -116,14 +116,22 @@ void Engine::destroy_qp(QueuePair& qp) {
   memory_.invalidate_windows_of(qp.qpn);
   detach_multicast(qp);
   table_.erase(qp.qpn);
-  --qp.pd->users;
+  if (qp.type != QpType::kXrcReceive) --qp.pd->users;
   if (qp.send_cq != nullptr) --qp.send_cq->users;
-  if (qp.receive_cq != nullptr) --qp.receive_cq->users;
+  if (qp.receive_cq != nullptr && qp.type != QpType::kXrcReceive) --qp.receive_cq->users;
   if (qp.shared_queue != nullptr) --qp.shared_queue->users;
   delete &qp;
 }
 
 void Engine::set_xrc_queue(std::uint32_t number, objects::ReceiveQueue* queue) {
+  if (const objects::ReceiveQueue* gone = xrc_queue(number)) {
+    table_.for_each([&](QueuePair& qp) {
+      if (qp.type != QpType::kXrcReceive || qp.incoming != gone) return;
+      qp.incoming = &qp.receive_queue;
+      qp.receive_cq = nullptr;
+      qp.resp.have_receive = false;
+    });
+  }
   std::erase_if(xrc_queues_, [&](const XrcQueue& q) { return q.number == number; });
   if (queue != nullptr) xrc_queues_.push_back({number, queue});
 }
@@ -478,7 +486,7 @@ void Engine::complete_receive(QueuePair& qp, objects::Completion& completion, In
   ++counters_.receive_completions;
   if (completion.status != Status::kSuccess) ++counters_.error_completions;
   completion.timestamp_ns = now.ns;
-  qp.receive_cq->push(completion);
+  if (qp.receive_cq != nullptr) qp.receive_cq->push(completion);
 }
 
 void Engine::stop_sending(QueuePair& qp) {

@@ -154,6 +154,9 @@ void Responder::replay_read(const TransportHeaders& headers) {
 Responder::Verdict Responder::execute(const TransportPacket& packet) {
   const OpcodeShape& shape = wire::shape_of(packet.headers.bth.opcode);
   if (const Verdict v = check_opcode(shape); v.kind != Verdict::Kind::kAccept) return v;
+  if (qp_.type == QpType::kXrcReceive && shape.starts_message) {
+    if (const Verdict v = select_shared_queue(packet.headers); v.kind != Verdict::Kind::kAccept) return v;
+  }
   if (const Verdict v = check_rights(shape); v.kind != Verdict::Kind::kAccept) return v;
   if (const Verdict v = check_length(shape, packet.payload.size()); v.kind != Verdict::Kind::kAccept) return v;
   switch (shape.kind) {
@@ -197,15 +200,19 @@ Responder::Verdict Responder::check_length(const OpcodeShape& shape, std::size_t
   return fits ? Verdict{} : refuse(NakCode::kInvalidRequest, Cause::kRequestLengthWrong);
 }
 
-Responder::Verdict Responder::take_receive(const TransportHeaders& headers) {
+// XRC: each message names the queue, and with it the protection domain and the CQ, that it is for.
+Responder::Verdict Responder::select_shared_queue(const TransportHeaders& headers) {
+  objects::ReceiveQueue* queue = engine_.xrc_queue(headers.xrceth.srq);
+  if (queue == nullptr || queue->pd == nullptr) return refuse(NakCode::kRemoteOperationalError, Cause::kRequestNotEnabled);
+  qp_.incoming = queue;
+  qp_.pd = queue->pd;
+  qp_.receive_cq = queue->completions;
+  return {};
+}
+
+Responder::Verdict Responder::take_receive() {
   if (resp_.have_receive) return {};
-  objects::ReceiveQueue* queue = qp_.incoming;
-  if (qp_.type == QpType::kXrcReceive) {
-    queue = engine_.xrc_queue(headers.xrceth.srq);
-    if (queue == nullptr) return refuse(NakCode::kRemoteOperationalError, Cause::kRequestNotEnabled);
-    if (queue->sge_max() > objects::kSgeMax) return refuse(NakCode::kRemoteOperationalError, Cause::kRequestNotEnabled);
-  }
-  if (!queue->take(resp_.receive, resp_.receive_list.get())) return {Verdict::Kind::kNotReady};
+  if (!qp_.incoming->take(resp_.receive, resp_.receive_list.get())) return {Verdict::Kind::kNotReady};
   resp_.have_receive = true;
   resp_.receive_length = static_cast<std::uint32_t>(
       std::min<std::uint64_t>(objects::total_length({resp_.receive_list.get(), resp_.receive.sge_count}), 0xffffffff));
@@ -214,7 +221,7 @@ Responder::Verdict Responder::take_receive(const TransportHeaders& headers) {
 
 Responder::Verdict Responder::execute_send(const TransportPacket& packet, const OpcodeShape& shape) {
   if (shape.starts_message) {
-    if (const Verdict v = take_receive(packet.headers); v.kind != Verdict::Kind::kAccept) return v;
+    if (const Verdict v = take_receive(); v.kind != Verdict::Kind::kAccept) return v;
     resp_.offset = 0;
   }
   const auto length = static_cast<std::uint32_t>(packet.payload.size());
@@ -258,7 +265,7 @@ Responder::Verdict Responder::execute_write(const TransportPacket& packet, const
     return refuse(NakCode::kInvalidRequest, Cause::kRequestLengthWrong);
   }
   if (shape.immediate) {
-    if (const Verdict v = take_receive(packet.headers); v.kind != Verdict::Kind::kAccept) return v;
+    if (const Verdict v = take_receive(); v.kind != Verdict::Kind::kAccept) return v;
   }
   if (length != 0 && !(planted(PlantedBug::kAckBeforePlacing) && shape.ends_message && !shape.starts_message)) {
     // Checked again for each packet: the region may have gone since the first.

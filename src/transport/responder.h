@@ -40,7 +40,8 @@ class Responder {
   Verdict execute_atomic(const wire::TransportHeaders& headers);
   Verdict execute_flush(const wire::TransportHeaders& headers);
   Verdict execute_atomic_write(const wire::TransportPacket& packet);
-  Verdict take_receive(const wire::TransportHeaders& headers);
+  Verdict select_shared_queue(const wire::TransportHeaders& headers);
+  Verdict take_receive();
   void complete_message(const wire::TransportPacket& packet, const wire::OpcodeShape& shape);
   void give_up_message();
 

@@ -124,11 +124,11 @@ struct Qp : ibv_qp_ex {
   XrcDomain* xrc_domain = nullptr;
   std::uint32_t multicast_groups = 0;
   ibv_ece ece{};
-  // ibv_wr_*: between wr_start and wr_complete the caller holds send_lock and fills free slots of the
-  // send queue; nothing of it counts before wr_complete.
+  // ibv_wr_*: the caller holds send_lock from wr_start to wr_complete and fills entries of `staging`;
+  // nothing of it counts before wr_complete.
   nic::LaneLock send_lock;
+  std::unique_ptr<objects::SendQueue> staging;
   std::uint32_t staged = 0;
-  std::uint32_t stage_room = 0;
   int stage_error = 0;
 
   [[nodiscard]] ibv_qp* abi() { return &qp_base; }

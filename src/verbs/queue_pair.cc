@@ -17,11 +17,8 @@
 namespace rrdma::verbs {
 namespace {
 
-// What the different forms of creating a QP come down to.
-struct QpForm {
-  ibv_qp_init_attr_ex attr{};
-  bool builders = false;
-};
+// ibv_wr_atomic_write carries its value inline.
+constexpr std::uint32_t kAtomicOctets = 8;
 
 bool is_known_type(ibv_qp_type type) {
   return type == IBV_QPT_RC || type == IBV_QPT_UC || type == IBV_QPT_UD || type == IBV_QPT_XRC_SEND || type == IBV_QPT_XRC_RECV;
@@ -77,6 +74,7 @@ void settle_sizes(ibv_qp_init_attr_ex& attr) {
   if (!receives) cap.max_recv_wr = cap.max_recv_sge = 0;
   if (attr.qp_type == IBV_QPT_XRC_RECV) cap = {};
   if (cap.max_send_wr != 0) cap.max_send_sge = std::max(cap.max_send_sge, 1u);
+  if ((attr.comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0) cap.max_inline_data = std::max(cap.max_inline_data, kAtomicOctets);
   if (cap.max_recv_wr != 0) cap.max_recv_sge = std::max(cap.max_recv_sge, 1u);
 }
 
