@@ -50,10 +50,10 @@ Result<std::unique_ptr<ProcessLane>, Problem> ProcessLane::open(const Settings& 
   auto daemon = DaemonClient::connect_or_start(wanted);
   if (!daemon) return Failure{daemon.error()};
   install_fault_handler();
-  std::unique_ptr<ProcessLane> lane(new ProcessLane(settings, std::move(*daemon)));
+  std::unique_ptr<ProcessLane> lane(new ProcessLane(settings, std::move(*daemon), interface_index));
   lane->open_shm();
   if (auto taken = lane->take_slot(); !taken) return Failure{taken.error()};
-  lane->open_udp(interface_index);
+  lane->watch_udp();
   lane->decorate(devices);
   lane->background_.add_control_descriptor(lane->daemon_->event_fd());
   if (lane->monitor_.fd() >= 0) lane->background_.add_control_descriptor(lane->monitor_.fd());
@@ -61,8 +61,9 @@ Result<std::unique_ptr<ProcessLane>, Problem> ProcessLane::open(const Settings& 
   return lane;
 }
 
-ProcessLane::ProcessLane(const Settings& settings, std::unique_ptr<DaemonClient> daemon)
+ProcessLane::ProcessLane(const Settings& settings, std::unique_ptr<DaemonClient> daemon, std::uint32_t interface_index)
     : settings_(settings),
+      interface_index_(interface_index),
       daemon_(std::move(daemon)),
       publisher_(daemon_->page()),
       memory_(entropy()),
@@ -90,6 +91,7 @@ Result<void, Problem> ProcessLane::take_slot() {
   config.segmentation = settings_.segmentation;
   config.io_uring = settings_.io_uring;
   config.checksum = settings_.udp_checksum_zero ? link::UdpChecksum::kZero : link::UdpChecksum::kAuto;
+  config.interface_index = interface_index_;
   config.receive_buffer_octets = static_cast<int>(settings_.receive_buffer_octets);
   auto opened = link::UdpLink::open({&sockets, 1}, config);
   if (!opened) {
@@ -100,7 +102,7 @@ Result<void, Problem> ProcessLane::take_slot() {
   return {};
 }
 
-void ProcessLane::open_udp(std::uint32_t) {
+void ProcessLane::watch_udp() {
   if (udp_ == nullptr) {
     const control::NetworkState network = daemon_->network();
     if (!network.reason.empty()) explain(Severity::kError, "rrdma", network.reason + " " + network.remedy);

@@ -51,9 +51,9 @@ class ProcessLane final : public Lane,
   void abandon();
 
  private:
-  ProcessLane(const Settings& settings, std::unique_ptr<DaemonClient> daemon);
+  ProcessLane(const Settings& settings, std::unique_ptr<DaemonClient> daemon, std::uint32_t interface_index);
   Result<void, Problem> take_slot();
-  void open_udp(std::uint32_t interface_index);
+  void watch_udp();
   void open_shm();
   void decorate(const std::string& interface);
   [[nodiscard]] link::Link* decorated(link::Link* link, const std::string& interface);
@@ -88,6 +88,7 @@ class ProcessLane final : public Lane,
   };
 
   const Settings settings_;
+  const std::uint32_t interface_index_;
   std::unique_ptr<DaemonClient> daemon_;
   Publisher publisher_;
   objects::MemoryTable memory_;

@@ -16,7 +16,7 @@ struct Settings {
   LinkChoice link = LinkChoice::kAuto;      // RRDMA_LINK=auto|shm|udp
   link::FaultSpec fault;                    // RRDMA_FAULT
   std::string capture_file;                 // RRDMA_PCAP
-  bool io_uring = true;                     // RRDMA_IO_URING=0|1
+  bool io_uring = false;                    // RRDMA_IO_URING=0|1: slower than plain calls where measured (docs/adr/0006)
   bool segmentation = true;                 // RRDMA_GSO=0|1
   bool direct = true;                       // RRDMA_DIRECT=0|1: one-sided operations by the initiator
   bool udp_checksum_zero = false;           // RRDMA_UDP_CHECKSUM=auto|zero
