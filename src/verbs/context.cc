@@ -1,6 +1,10 @@
 #include "verbs/context.h"
 
+#include <sys/mman.h>
 #include <unistd.h>
+
+#include <algorithm>
+#include <string>
 
 #include "nic/explain.h"
 #include "verbs/device_list.h"
@@ -41,6 +45,16 @@ QpEvents& qp_events() {
   return *listener;
 }
 
+constexpr const char* kCommandFile = "rrdma-commands";
+
+// A descriptor that some context of ours gave out as cmd_fd.
+bool is_command_file(int fd) {
+  char target[64] = {};
+  const std::string link = "/proc/self/fd/" + std::to_string(fd);
+  if (::readlink(link.c_str(), target, sizeof target - 1) < 0) return false;
+  return std::string_view(target).find(kCommandFile) != std::string_view::npos;
+}
+
 Context* open_context(ibv_device* device) {
   constexpr const char* kCall = "ibv_open_device";
   auto context = std::make_unique<Context>();
@@ -66,7 +80,8 @@ Context* open_context(ibv_device* device) {
   }
   ibv_context& abi = context->context;
   abi.device = device;
-  abi.cmd_fd = -1;
+  context->command_file = lifted(raw::memfd_create(kCommandFile, MFD_CLOEXEC));
+  abi.cmd_fd = context->command_file.get();
   abi.async_fd = context->async_events->fd();
   abi.num_comp_vectors = static_cast<int>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
   pthread_mutex_init(&abi.mutex, nullptr);
@@ -100,6 +115,12 @@ RRDMA_VERBS ibv_context* ibv_open_device(ibv_device* device) {
   if (!is_own(device)) RRDMA_PASS_ON(nullptr, ibv_open_device, "IBVERBS_1.1", device);
   Context* context = open_context(device);
   return context != nullptr ? &context->context : nullptr;
+}
+
+RRDMA_VERBS ibv_context* ibv_import_device(int fd) {
+  if (!is_command_file(fd)) RRDMA_PASS_ON(nullptr, ibv_import_device, "IBVERBS_1.10", fd);
+  nic::fail(EOPNOTSUPP, "ibv_import_device", "an open device cannot be shared between processes here; open it in each.");
+  return nullptr;
 }
 
 RRDMA_VERBS int ibv_close_device(ibv_context* abi) {

@@ -35,6 +35,7 @@ struct Context : verbs_context {
   std::shared_ptr<nic::Device> nic_device;
   std::unique_ptr<AsyncEvents> async_events;
   std::unique_ptr<PortWatch> port_watch;
+  OwnedFd command_file;  // stands for the kernel's command descriptor: programs duplicate it
 
   [[nodiscard]] bool forked() const { return runtime->forked(); }
 };

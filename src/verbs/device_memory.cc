@@ -15,20 +15,31 @@
 namespace rrdma::verbs {
 namespace {
 
+// Copies move whole words, as to the memory of a real device.
+constexpr std::size_t kWordOctets = 4;
+
 bool in_range(const DeviceMemory& dm, std::uint64_t offset, std::size_t length) {
   return offset <= dm.length && length <= dm.length - offset;
 }
 
+int check_copy(const char* call, const DeviceMemory& dm, std::uint64_t offset, std::size_t length) {
+  if (!in_range(dm, offset, length)) return nic::fail(EFAULT, call, "the range goes beyond the device memory.");
+  if (offset % kWordOctets != 0 || length % kWordOctets != 0) {
+    return nic::fail(EINVAL, call, "offset and length must be multiples of 4.");
+  }
+  return 0;
+}
+
 int copy_to(ibv_dm* abi, std::uint64_t offset, const void* from, std::size_t length) {
   DeviceMemory& dm = own(abi);
-  if (!in_range(dm, offset, length)) return nic::fail(EFAULT, "ibv_memcpy_to_dm", "the range goes beyond the device memory.");
+  if (const int error = check_copy("ibv_memcpy_to_dm", dm, offset, length); error != 0) return error;
   std::memcpy(dm.data + offset, from, length);
   return 0;
 }
 
 int copy_from(void* to, ibv_dm* abi, std::uint64_t offset, std::size_t length) {
   DeviceMemory& dm = own(abi);
-  if (!in_range(dm, offset, length)) return nic::fail(EFAULT, "ibv_memcpy_from_dm", "the range goes beyond the device memory.");
+  if (const int error = check_copy("ibv_memcpy_from_dm", dm, offset, length); error != 0) return error;
   std::memcpy(to, dm.data + offset, length);
   return 0;
 }
@@ -79,8 +90,8 @@ ibv_mr* reg_dm_mr(ibv_pd* pd, ibv_dm* abi, std::uint64_t offset, std::size_t len
     nic::fail(EINVAL, kCall, "access must contain IBV_ACCESS_ZERO_BASED, and neither on-demand paging nor huge pages.");
     return nullptr;
   }
-  if (!in_range(dm, offset, length) || length == 0) {
-    nic::fail(EINVAL, kCall, "the range is empty or goes beyond the device memory.");
+  if (!in_range(dm, offset, length)) {
+    nic::fail(EINVAL, kCall, "the range goes beyond the device memory.");
     return nullptr;
   }
   Mr* mr = register_region(kCall, {.pd = pd, .address = dm.data + offset, .length = length, .iova = 0, .access = access});

@@ -134,6 +134,9 @@ struct Qp : ibv_qp_ex {
   [[nodiscard]] ibv_qp* abi() { return &qp_base; }
 };
 
+// Completions of a QP disappear with it, and when it is reset. REQUIRES: the lane's lock.
+void purge_completions(const ibv_qp& qp);
+
 inline Pd& own(ibv_pd* pd) { return *static_cast<Pd*>(pd); }
 inline Mr& own(ibv_mr* mr) { return *static_cast<Mr*>(mr); }
 inline Mw& own(ibv_mw* mw) { return *static_cast<Mw*>(mw); }

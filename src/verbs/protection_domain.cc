@@ -100,5 +100,3 @@ RRDMA_VERBS void ibv_unimport_pd(ibv_pd* pd) {
   if (is_own(pd->context)) return;
   if (auto* const real_function = RRDMA_REAL(ibv_unimport_pd, "IBVERBS_1.10")) real_function(pd);
 }
-
-RRDMA_VERBS ibv_context* ibv_import_device(int fd) { RRDMA_PASS_ON(nullptr, ibv_import_device, "IBVERBS_1.10", fd); }

@@ -142,7 +142,8 @@ Qp* create_qp(const char* call, ibv_context* context, ibv_qp_init_attr_ex& attr)
   return qp.release();
 }
 
-// Completions of the QP disappear with it. REQUIRES: the lane's lock, the QP gone from the engine.
+}  // namespace
+
 void purge_completions(const ibv_qp& abi) {
   for (ibv_cq* cq : {abi.send_cq, abi.recv_cq}) {
     if (cq == nullptr) continue;
@@ -150,8 +151,6 @@ void purge_completions(const ibv_qp& abi) {
     own(cq).queue.purge(wire::Qpn(abi.qp_num));
   }
 }
-
-}  // namespace
 
 ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attr) {
   Qp* qp = create_qp("ibv_create_qp_ex", context, *attr);

@@ -89,6 +89,7 @@ int modify(Qp& qp, const ibv_qp_attr& attr, int mask) {
   }
   if ((mask & IBV_QP_AV) != 0) qp.address = attr.ah_attr;
   qp.qp_base.state = static_cast<ibv_qp_state>(qp.engine_qp->state);
+  if (qp.qp_base.state == IBV_QPS_RESET) purge_completions(qp.qp_base);
   qp.lane->transmit();
   return 0;
 }

@@ -101,11 +101,7 @@ void wr_bind_mw(ibv_qp_ex* qp, ibv_mw* mw, std::uint32_t rkey, const ibv_mw_bind
   SendEntry* entry = begin(qp, SendOpcode::kBindWindow);
   if (entry == nullptr) return;
   entry->rkey = {rkey};
-  entry->bind = {.window = mw != nullptr ? own(mw).window : nullptr,
-                 .region = info->mr != nullptr ? own(info->mr).region : nullptr,
-                 .address = info->addr,
-                 .length = info->length,
-                 .access = info->mw_access_flags};
+  entry->bind = bind_request_of(mw, *info);
 }
 
 void wr_send_tso(ibv_qp_ex* qp, void*, std::uint16_t, std::uint16_t) {

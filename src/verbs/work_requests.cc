@@ -47,16 +47,10 @@ bool translate(const ibv_send_wr& wr, const Qp& qp, objects::SendEntry& entry) {
       entry.rkey = {wr.wr.atomic.rkey};
       entry.atomic = {wr.wr.atomic.compare_add, wr.wr.atomic.swap};
       return true;
-    case IBV_WR_BIND_MW: {
-      const ibv_mw_bind_info& info = wr.bind_mw.bind_info;
+    case IBV_WR_BIND_MW:
       entry.rkey = {wr.bind_mw.rkey};
-      entry.bind = {.window = wr.bind_mw.mw != nullptr ? own(wr.bind_mw.mw).window : nullptr,
-                    .region = info.mr != nullptr ? own(info.mr).region : nullptr,
-                    .address = info.addr,
-                    .length = info.length,
-                    .access = info.mw_access_flags};
+      entry.bind = bind_request_of(wr.bind_mw.mw, wr.bind_mw.bind_info);
       return true;
-    }
     default: return false;
   }
 }
@@ -71,6 +65,14 @@ PostError post_one(Qp& qp, const ibv_send_wr& wr, Instant now) {
 }
 
 }  // namespace
+
+objects::BindRequest bind_request_of(ibv_mw* mw, const ibv_mw_bind_info& info) {
+  return {.window = mw != nullptr ? own(mw).window : nullptr,
+          .region = info.mr != nullptr ? own(info.mr).region : nullptr,
+          .address = info.addr,
+          .length = info.length,
+          .access = info.mw_access_flags & ~unsigned{IBV_ACCESS_LOCAL_WRITE}};
+}
 
 int refuse_post(const char* call, PostError error) {
   const int number = error == PostError::kQueueFull ? ENOMEM : EINVAL;

@@ -21,6 +21,9 @@ inline std::span<const objects::Sge> list_of(const ibv_sge* list, int count) {
   return {reinterpret_cast<const objects::Sge*>(list), static_cast<std::size_t>(count)};
 }
 
+// Windows grant remote rights; a local right in the flags is no mistake and means nothing.
+objects::BindRequest bind_request_of(ibv_mw* mw, const ibv_mw_bind_info& info);
+
 // The errno of a refused request, explained under the name of the call.
 int refuse_post(const char* call, transport::PostError error);
 
