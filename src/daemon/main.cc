@@ -17,6 +17,7 @@
 
 #include "control/identity.h"
 #include "control/names.h"
+#include "daemon/cm_service.h"
 #include "daemon/general_services.h"
 #include "daemon/keeper.h"
 #include "daemon/log.h"
@@ -127,10 +128,11 @@ int run(const Options& options) {
   Peers peers(server, slots, counters);
   Registry registry(server, slots, network, counters);
   Multicast multicast(slots, network, counters);
+  ConnectionService connections(counters, entropy());
   GeneralServices general_services(server, loop, network, counters);
   for (Subsystem* subsystem : {static_cast<Subsystem*>(&slots), static_cast<Subsystem*>(&peers),
                                static_cast<Subsystem*>(&registry), static_cast<Subsystem*>(&multicast),
-                               static_cast<Subsystem*>(&general_services)}) {
+                               static_cast<Subsystem*>(&connections), static_cast<Subsystem*>(&general_services)}) {
     server.add(*subsystem);
   }
   if (options.system) {

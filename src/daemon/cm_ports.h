@@ -1,0 +1,55 @@
+// PortTable: which id has which port of which port space, for all programs of this daemon. Ports of TCP,
+// UDP and IB are three spaces of their own; they have nothing to do with the kernel's sockets.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <unordered_map>
+#include <vector>
+
+#include "base/prng.h"
+#include "base/result.h"
+#include "control/cm_messages.h"
+
+namespace rrdma::daemon {
+
+// Names an id of a program: client serial << 32 | number.
+using CmOwner = std::uint64_t;
+
+struct PortClaim {
+  CmOwner owner = 0;
+  std::uint8_t port_space = 0;
+  std::uint16_t port = 0;
+  control::CmFamily family = control::CmFamily::kIpv4;
+  wire::Gid address;  // zero: the wildcard
+  bool reuse = false;
+  bool family_only = false;
+  bool listening = false;
+};
+
+class PortTable {
+ public:
+  explicit PortTable(std::uint64_t seed) : prng_(seed) {}
+
+  // The port, or an errno: EADDRINUSE, EINVAL (bound already). Two ids may share a port if both allow
+  // reuse, or if their addresses cannot be mistaken for one another.
+  Result<std::uint16_t, int> bind(const PortClaim& wanted);
+  // Marks the claim as a listener; EADDRINUSE where another id of the same address listens already.
+  Result<void, int> listen(CmOwner owner);
+  void release(CmOwner owner);
+  [[nodiscard]] const PortClaim* find(CmOwner owner) const;
+  [[nodiscard]] std::size_t size() const { return claims_.size(); }
+
+ private:
+  using Key = std::uint32_t;
+  static Key key_of(std::uint8_t port_space, std::uint16_t port) { return std::uint32_t{port_space} << 16 | port; }
+  [[nodiscard]] bool is_free(const PortClaim& wanted, bool may_reuse) const;
+  [[nodiscard]] std::uint16_t choose_port(std::uint8_t port_space);
+
+  std::map<CmOwner, PortClaim> claims_;
+  std::unordered_map<Key, std::vector<CmOwner>> by_port_;
+  Prng prng_;
+  std::uint32_t next_ephemeral_ = 0;
+};
+
+}  // namespace rrdma::daemon
