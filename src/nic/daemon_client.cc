@@ -288,8 +288,10 @@ Result<control::Status, control::Problem> DaemonClient::status() { return reques
 
 // ---- events
 
+// Events of the connection manager are never dropped: the daemon bounds them by the number of connections.
 void DaemonClient::keep_event(control::Received message) {
-  if (events_.size() < kEventsMax) events_.push_back(std::move(message));
+  const bool is_cm = message.type() >= control::MessageType::kCmFirst && message.type() <= control::MessageType::kCmLast;
+  if (is_cm || events_.size() < kEventsMax) events_.push_back(std::move(message));
 }
 
 void DaemonClient::notice_generation() {

@@ -71,6 +71,7 @@ void DaemonSession::attempt(Instant now) {
 bool DaemonSession::connect_to_own() {
   const std::string name = control::user_name(::geteuid());
   socket_ = control::connect_to(name);
+  socket_.close_at_fork();  // its end tells the daemon that we are gone
   if (!socket_) return false;
   const auto peer = control::peer_identity(socket_.get());
   if (control::is_own_user(peer)) {
@@ -88,6 +89,7 @@ bool DaemonSession::connect_to_own() {
 bool DaemonSession::connect_to_network(Instant now) {
   if (now < network_refused_until_) return false;
   socket_ = control::connect_to(control::kNetworkName);
+  socket_.close_at_fork();
   if (!socket_) return false;
   const auto peer = control::peer_identity(socket_.get());
   if (control::is_own_user(peer) || peer.uid == 0) {

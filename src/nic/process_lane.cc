@@ -81,12 +81,17 @@ Result<void, Problem> ProcessLane::take_slot() {
   auto granted = daemon_->request_slot();
   if (!granted) return Failure{granted.error()};
   slots_.push_back({granted->slot});
-  link::SlotSockets sockets{std::move(granted->v4), std::move(granted->v6)};
+  attach(std::move(*granted));
+  return {};
+}
+
+void ProcessLane::attach(GrantedSlot granted) {
+  link::SlotSockets sockets{std::move(granted.v4), std::move(granted.v6)};
+  if (!sockets.ipv4.valid() && !sockets.ipv6.valid()) return;
   if (udp_ != nullptr) {
     udp_->add_slot(std::move(sockets));
-    return {};
+    return;
   }
-  if (!sockets.ipv4.valid() && !sockets.ipv6.valid()) return {};
   link::UdpConfig config;
   config.segmentation = settings_.segmentation;
   config.io_uring = settings_.io_uring;
@@ -96,10 +101,9 @@ Result<void, Problem> ProcessLane::take_slot() {
   auto opened = link::UdpLink::open({&sockets, 1}, config);
   if (!opened) {
     explain(Severity::kError, "rrdma", fmt::format("no network: {} failed: {}.", opened.error().step, strerror(opened.error().error)));
-    return {};
+    return;
   }
   udp_ = std::move(*opened);
-  return {};
 }
 
 void ProcessLane::watch_udp() {
@@ -132,6 +136,7 @@ void ProcessLane::open_shm() {
 }
 
 void ProcessLane::decorate(const std::string& interface) {
+  interface_name_ = interface;
   if (!settings_.capture_file.empty()) {
     auto opened = link::CaptureFile::open(settings_.capture_file.c_str());
     if (opened) {
@@ -327,10 +332,6 @@ void ProcessLane::follow(std::shared_ptr<NetlinkDevice> device) {
   device_ = std::move(device);
 }
 
-void ProcessLane::abandon() {
-  // Leaks what the parent owned: the child must not run destructors of threads and locks that it has not got.
-}
-
 // ---- paths ----
 
 Result<objects::Path, Problem> ProcessLane::resolve(const Device& device, const PathRequest& request) {
@@ -435,6 +436,22 @@ void ProcessLane::handle_frame_forwarded(const control::FrameFields& frame) {
   transmit();
 }
 
-void ProcessLane::handle_sockets_arrived(GrantedSlot) {}
+// The port was somebody else's when this process started, and is ours now.
+void ProcessLane::handle_sockets_arrived(GrantedSlot slot) {
+  std::lock_guard lock(mutex());
+  if (udp_ != nullptr) return;
+  attach(std::move(slot));
+  if (udp_ == nullptr) return;
+  watch_udp();
+  links_.attach(kUdpLink, decorated(udp_.get(), interface_name_));
+}
+
+void ProcessLane::handle_daemon_changed(std::span<const std::uint8_t>) {
+  if (DaemonListener* listener = daemon_listener_.load()) listener->on_daemon_changed();
+}
+
+void ProcessLane::handle_other(control::Received& message) {
+  if (DaemonListener* listener = daemon_listener_.load()) listener->on_daemon_message(message);
+}
 
 }  // namespace rrdma::nic

@@ -2,6 +2,7 @@
 // daemon's client and the background thread to one another.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -44,15 +45,15 @@ class ProcessLane final : public Lane,
   Result<objects::Path, Problem> resolve(const Device& device, const PathRequest& request) override;
   void rely_on_background() override;
 
-  DaemonClient& daemon() { return *daemon_; }
+  DaemonClient& daemon() override { return *daemon_; }
+  void set_daemon_listener(DaemonListener* listener) override { daemon_listener_.store(listener); }
   // Keeps the device's port and GID table up to date.
   void follow(std::shared_ptr<NetlinkDevice> device);
-  // In the child of a fork: drops the descriptors that would keep the parent's slots alive.
-  void abandon();
 
  private:
   ProcessLane(const Settings& settings, std::unique_ptr<DaemonClient> daemon, std::uint32_t interface_index);
   Result<void, Problem> take_slot();
+  void attach(GrantedSlot granted);
   void watch_udp();
   void open_shm();
   void decorate(const std::string& interface);
@@ -82,6 +83,8 @@ class ProcessLane final : public Lane,
   void handle_peer_gone(std::uint8_t slot, std::uint64_t token) override;
   void handle_frame_forwarded(const control::FrameFields& frame) override;
   void handle_sockets_arrived(GrantedSlot slot) override;
+  void handle_daemon_changed(std::span<const std::uint8_t> lost) override;
+  void handle_other(control::Received& message) override;
 
   struct Slot {
     std::uint8_t number;
@@ -89,11 +92,13 @@ class ProcessLane final : public Lane,
 
   const Settings settings_;
   const std::uint32_t interface_index_;
+  std::string interface_name_;  // as captures show it
   std::unique_ptr<DaemonClient> daemon_;
   Publisher publisher_;
   objects::MemoryTable memory_;
   transport::Engine engine_;
   QpListener* qp_listener_ = nullptr;
+  std::atomic<DaemonListener*> daemon_listener_{nullptr};
   std::vector<Slot> slots_;
   std::size_t next_slot_ = 0;
   std::unique_ptr<link::UdpLink> udp_;

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <mutex>
 
+#include "base/fork_closed.h"
 #include "nic/explain.h"
 #include "nic/interfaces.h"
 #include "nic/netlink_device.h"
@@ -37,14 +38,16 @@ Runtime& Runtime::instance() {
   static std::mutex mutex;
   static Runtime* runtime = nullptr;
   static const bool registered = [] {
-    pthread_atfork(nullptr, nullptr, [] { fork_count.fetch_add(1); });
+    pthread_atfork(nullptr, nullptr, [] {
+      fork_count.fetch_add(1);
+      close_marked_after_fork();
+    });
     return true;
   }();
   static_cast<void>(registered);
   std::lock_guard lock(mutex);
   if (runtime != nullptr && runtime->forked()) {
     // The parent's locks, threads and sockets mean nothing here; its memory is left alone on purpose.
-    if (runtime->state_->lane != nullptr) runtime->state_->lane->abandon();
     runtime = nullptr;
   }
   if (runtime == nullptr) runtime = new Runtime;  // never destroyed: programs call into us from exit handlers

@@ -19,7 +19,13 @@
 #include "objects/memory.h"
 #include "transport/engine.h"
 
+namespace rrdma::control {
+struct Received;
+}
+
 namespace rrdma::nic {
+
+class DaemonClient;
 
 // What nic/ needs to know to resolve an address vector.
 struct PathRequest {
@@ -39,6 +45,15 @@ class QpListener {
  public:
   virtual ~QpListener() = default;
   virtual void on_qp_event(transport::QueuePair& qp, transport::QpEvent event) = 0;
+};
+
+// What the daemon tells that nic/ knows nothing about. Called from the background thread, without any lock.
+class DaemonListener {
+ public:
+  virtual ~DaemonListener() = default;
+  virtual void on_daemon_message(control::Received& message) = 0;
+  // Another daemon serves us now: what the last one knew must be said again.
+  virtual void on_daemon_changed() = 0;
 };
 
 // The engine of this process with its lock and its links. Everything that touches the engine, the memory
@@ -69,6 +84,11 @@ class Lane {
   }
   // For whoever goes to sleep until an event: the background thread takes over.
   virtual void rely_on_background() = 0;
+
+  // For subsystems that speak with the daemon themselves (the connection manager). Requests block: not
+  // under the lock.
+  [[nodiscard]] virtual DaemonClient& daemon() = 0;
+  virtual void set_daemon_listener(DaemonListener* listener) = 0;
 
  private:
   LaneLock mutex_;

@@ -56,7 +56,9 @@ std::string_view describe(ShmProblem problem) {
 }
 
 ShmChannel::ShmChannel(std::uint8_t* base, std::uint32_t ring_octets, unsigned direction, OwnedFd doorbell)
-    : base_(base), ring_octets_(ring_octets), direction_(direction), doorbell_(std::move(doorbell)) {}
+    : base_(base), ring_octets_(ring_octets), direction_(direction), doorbell_(std::move(doorbell)) {
+  doorbell_.close_at_fork();  // its hang-up tells the peer that we are gone
+}
 
 ShmChannel::ShmChannel(ShmChannel&& other) noexcept
     : base_(std::exchange(other.base_, nullptr)),
