@@ -80,6 +80,7 @@ class Endpoint {
   void release_target(Message& message);
   void end_window_use(Message& message);
   void end_window();
+  void rest_target(const Message& message);
 
   // Completions of the peer's requests.
   void on_receive_completion(const objects::Completion& completion);
@@ -129,7 +130,7 @@ class Endpoint {
   struct Target {
     Slot* slot = nullptr;
     Content content;
-    Instant used;
+    Instant used;  // when the last message was sent; kNever: not yet
   };
   std::vector<Target> unreliable_targets_;
 };

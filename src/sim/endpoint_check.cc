@@ -108,6 +108,7 @@ void Endpoint::check_success(Message& message) {
   if (plan_.type != QpType::kRc) {
     if (message.provocation != Provocation::kNone) ++exchange_.met().provocations[static_cast<std::size_t>(message.provocation)];
     release_local(message);
+    rest_target(message);
     return;
   }
   if (message.takes_receive && !message.delivered) {
@@ -168,6 +169,7 @@ void Endpoint::fail(Message& message, Status status) {
   if (status != Status::kFlushed) failed_ = true;
   if (plan_.type != QpType::kRc) {
     release_local(message);
+    rest_target(message);
     return;
   }
   limbo_.push_back(&message);
@@ -220,6 +222,13 @@ void Endpoint::release_target(Message& message) {
   arena.refill(*message.target);
   arena.give_back(*message.target);
   message.target = nullptr;
+}
+
+// Its packets may be under way from now on, for as long as a packet lives.
+void Endpoint::rest_target(const Message& message) {
+  for (Target& target : unreliable_targets_) {
+    if (target.slot == message.target) target.used = exchange_.world().now();
+  }
 }
 
 void Endpoint::end_window_use(Message& message) {
@@ -322,7 +331,7 @@ Message* Endpoint::match(const Receive& receive, const Completion& completion) {
   std::string wrong = "nothing was sent";
   for (std::size_t i = 0; i < incoming_.size(); ++i) {
     Message* message = incoming_[i];
-    if (message->delivered && exchange_.keeps_order()) continue;
+    if (message->expected != Status::kSuccess || (message->delivered && exchange_.keeps_order())) continue;
     wrong = check_received(*message, receive, completion);
     if (!wrong.empty()) continue;
     if (exchange_.keeps_order() && plan_.type == QpType::kUc) incoming_.erase(incoming_.begin(), incoming_.begin() + static_cast<std::ptrdiff_t>(i) + 1);

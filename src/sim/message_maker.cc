@@ -16,11 +16,6 @@ namespace {
 
 constexpr std::uint32_t kFlippedKeyBits = 0x00ffff00;
 
-bool awaits_answer(SendOpcode opcode) {
-  return opcode == SendOpcode::kRead || opcode == SendOpcode::kCompareSwap || opcode == SendOpcode::kFetchAdd ||
-         opcode == SendOpcode::kFlush || opcode == SendOpcode::kAtomicWrite;
-}
-
 }  // namespace
 
 MessageMaker::MessageMaker(Endpoint& endpoint, Instant now)
@@ -154,7 +149,7 @@ bool MessageMaker::make(Operation operation, bool provoke) {
   if (plan_.type == QpType::kUd) return make_datagram(operation, provoke);
   const bool answered = operation >= Operation::kRead && operation != Operation::kLocalInvalidate && operation != Operation::kBindWindow;
   if (answered && plan_.max_reads == 0 && !provoke) operation = Operation::kSend;
-  if (provoke && plan_.type == QpType::kRc) return make_wrong();
+  if (provoke && plan_.type == QpType::kRc) return plan_.max_reads == 0 && prng_.below(2) == 0 ? make_read() : make_wrong();
   switch (operation) {
     case Operation::kSend: return make_send(SendOpcode::kSend, provoke);
     case Operation::kSendImmediate: return make_send(SendOpcode::kSendImmediate, provoke);
@@ -233,7 +228,7 @@ bool MessageMaker::make_unreliable_write(Message& message, bool bad_key) {
     if (Slot* slot = there.arena.take(there.targets); slot != nullptr) targets.push_back({slot, {}, Instant{} - seconds(1)});
   }
   const auto rested = std::find_if(targets.begin(), targets.end(), [&](const Endpoint::Target& target) {
-    return now_ - target.used > exchange_.plan().packet_lifetime;
+    return target.used != kNever && now_ - target.used > exchange_.plan().packet_lifetime;
   });
   if (rested == targets.end()) return make_send(SendOpcode::kSend, false);
   if (!carry(message)) return false;
@@ -260,7 +255,7 @@ bool MessageMaker::make_unreliable_write(Message& message, bool bad_key) {
     message.provocation = Provocation::kUnknownRemoteKey;
   }
   rested->content = message.target_content;
-  rested->used = now_;
+  rested->used = kNever;
   return post(message);
 }
 
@@ -281,7 +276,7 @@ bool MessageMaker::aim_read(Message& message) {
   message.answer.skip = message.target_content.layout.pieces[0].offset;
   list_ = site_.sges(*message.local, message.answer.layout, site_.local_region->key, sges_);
   if (plan_.max_reads == 0) {
-    message.provocation = Provocation::kNone;
+    message.provocation = Provocation::kReadNotAllowed;
     message.expected = Status::kLocalQpOperationError;
   }
   return true;
@@ -375,7 +370,6 @@ bool MessageMaker::make_write_read_back() {
   entry_.rkey = first.rkey;
   entry_.remote_address = first.remote_address;
   list_ = site_.sges(*read.local, read.answer.layout, site_.local_region->key, sges_);
-  if (plan_.max_reads == 0) read.expected = Status::kLocalQpOperationError;
   return post(read);
 }
 
@@ -502,7 +496,6 @@ bool MessageMaker::make_wrong() {
       entry_.rkey = wire::RKey{objects::MemoryTable::next_variant(endpoint_.window_.window->key)};
       break;
   }
-  if (awaits_answer(opcode) && plan_.max_reads == 0) message.expected = Status::kLocalQpOperationError;
   return post(message);
 }
 

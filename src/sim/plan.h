@@ -47,6 +47,7 @@ enum class Provocation : std::uint8_t {
   kStaleWindow,
   kBadInvalidate,
   kBadBind,
+  kReadNotAllowed,  // max_rd_atomic is 0
   kSmallReceive,    // of the receiving side
   kBadReceiveKey,   // of the receiving side
   kModifyToError,

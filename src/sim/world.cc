@@ -56,6 +56,7 @@ void Host::turn(Instant now) {
   bool starved = false;
   for (int round = 0; active && round < kRoundsOfATurn; ++round) {
     active = application != nullptr && application->on_turn(*this, now);
+    const std::uint64_t completions = engine.counters().send_completions;
     {
       EngineCall guard;
       starved = engine.transmit(link_, now);
@@ -65,6 +66,7 @@ void Host::turn(Instant now) {
       EngineCall guard;
       engine.flushed(now);
     }
+    active |= engine.counters().send_completions != completions;  // there is something to poll
   }
   if (starved) wake(link_.room_at(now));
   if (active || link_.has_arrivals()) wake(now + nanoseconds(1));

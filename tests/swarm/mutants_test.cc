@@ -1,0 +1,82 @@
+// Who watches the watchman: engines with a bug planted on purpose. The swarm must find each within
+// kSeedsMax seeds, or it would not find the real ones either. A child process for each bug, because some
+// of them run into the engine's own assertions, which is as good a find.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <string>
+
+#include "sim/exchange.h"
+#include "transport/planted_bug.h"
+
+namespace rrdma::sim {
+namespace {
+
+using transport::PlantedBug;
+
+constexpr std::uint64_t kSeedsMax = 200;
+constexpr unsigned kSecondsMax = 240;
+constexpr int kFound = 10;
+constexpr int kNotFound = 11;
+
+struct Mutant {
+  PlantedBug bug;
+  const char* name;
+};
+
+class Mutants : public ::testing::TestWithParam<Mutant> {};
+
+// Does not return.
+void hunt(PlantedBug bug) {
+  ::alarm(kSecondsMax);
+  transport::planted_bug = bug;
+  for (std::uint64_t seed = 1; seed <= kSeedsMax; ++seed) {
+    std::printf("  seed %llu\r", static_cast<unsigned long long>(seed));
+    std::fflush(stdout);
+    Exchange exchange(plan_of(seed));
+    if (exchange.run()) continue;
+    std::printf("found by seed %llu: %s\n", static_cast<unsigned long long>(seed), exchange.world().violation()->c_str());
+    std::fflush(stdout);
+    ::_exit(kFound);
+  }
+  ::_exit(kNotFound);
+}
+
+TEST_P(Mutants, AreFound) {
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) hunt(GetParam().bug);
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  if (WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT) {
+    std::printf("found by an assertion of the engine\n");
+    return;
+  }
+  ASSERT_TRUE(WIFEXITED(status)) << "ended by signal " << WTERMSIG(status);
+  EXPECT_EQ(WEXITSTATUS(status), kFound) << "not found in " << kSeedsMax << " seeds";
+}
+
+INSTANTIATE_TEST_SUITE_P(Planted, Mutants,
+                         ::testing::Values(Mutant{PlantedBug::kSkipDuplicateCheck, "SkipDuplicateCheck"},
+                                           Mutant{PlantedBug::kAckBeforePlacing, "AckBeforePlacing"},
+                                           Mutant{PlantedBug::kWrongPsnCompare, "WrongPsnCompare"},
+                                           Mutant{PlantedBug::kForgetFence, "ForgetFence"},
+                                           Mutant{PlantedBug::kExecuteAtomicAgain, "ExecuteAtomicAgain"},
+                                           Mutant{PlantedBug::kLoseCompletion, "LoseCompletion"},
+                                           Mutant{PlantedBug::kIgnoreRegionBounds, "IgnoreRegionBounds"}),
+                         [](const auto& suite) { return std::string(suite.param.name); });
+
+// The same build without a bug switched on finds nothing: the finds above are the bugs'.
+TEST(Mutants, NoneIsFoundWhereNoneIs) {
+  transport::planted_bug = PlantedBug::kNone;
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    Exchange exchange(plan_of(seed));
+    EXPECT_TRUE(exchange.run()) << "seed " << seed << ": " << *exchange.world().violation();
+  }
+}
+
+}  // namespace
+}  // namespace rrdma::sim
