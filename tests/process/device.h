@@ -1,0 +1,72 @@
+// The verbs objects that every test program needs, in plain libibverbs: a device, its protection domain,
+// memory, queue pairs and how two of them are connected. Everything that fails ends the program.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "arguments.h"
+
+namespace proof {
+
+// What the other end must know to connect a QP.
+struct QpAddress {
+  std::uint32_t qpn;
+  std::uint32_t psn;
+  ibv_gid gid;
+};
+
+// What the other end must know to reach memory.
+struct RemoteMemory {
+  std::uint64_t address;
+  std::uint32_t rkey;
+};
+
+struct QpSize {
+  std::uint32_t sends = 64;
+  std::uint32_t receives = 64;
+  std::uint32_t inline_octets = 0;
+};
+
+// How patient a connection is.
+struct Patience {
+  std::uint8_t timeout = 14;
+  std::uint8_t retries = 7;
+};
+
+class Device {
+ public:
+  // --family=4|6 chooses the GID (default 4), --mtu=256..4096 the path MTU (default 1024).
+  explicit Device(Arguments& arguments);
+  ~Device();
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  [[nodiscard]] ibv_context* context() const { return context_; }
+  [[nodiscard]] ibv_pd* pd() const { return pd_; }
+
+  [[nodiscard]] ibv_cq* create_cq(int entries, ibv_comp_channel* channel = nullptr);
+  [[nodiscard]] ibv_qp* create_qp(ibv_cq* cq, const QpSize& size);
+  // RESET to INIT with all remote rights.
+  [[nodiscard]] QpAddress prepare(ibv_qp* qp, std::uint32_t psn);
+  // INIT to RTS.
+  void connect(ibv_qp* qp, const QpAddress& own, const QpAddress& peer, const Patience& patience = {});
+  [[nodiscard]] ibv_mr* register_memory(void* memory, std::size_t octets);
+
+ private:
+  ibv_context* context_ = nullptr;
+  ibv_pd* pd_ = nullptr;
+  ibv_mtu mtu_ = IBV_MTU_1024;
+  std::uint8_t gid_index_ = 0;
+  ibv_gid gid_{};
+};
+
+// Page-aligned, zeroed.
+[[nodiscard]] std::uint8_t* map_memory(std::size_t octets);
+
+[[nodiscard]] std::string describe(const ibv_wc& completion);
+
+}  // namespace proof

@@ -1,0 +1,91 @@
+#include "family.h"
+
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <new>
+
+#include "verdict.h"
+
+namespace proof {
+namespace {
+
+constexpr double kMeetSeconds = 120;
+
+}  // namespace
+
+Family::Family(unsigned members) : members_(members) {
+  const std::size_t octets = sizeof(Shared) + sizeof(Hello) * members * members;
+  void* memory = ::mmap(nullptr, octets, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) fail_errno("mmap");
+  shared_ = new (memory) Shared{};
+  hellos_ = reinterpret_cast<Hello*>(shared_ + 1);
+}
+
+void Family::start(const std::function<void(unsigned)>& life) {
+  std::fflush(nullptr);
+  for (unsigned member = 0; member < members_; ++member) {
+    const pid_t pid = ::fork();
+    if (pid < 0) fail_errno("fork");
+    if (pid == 0) {
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+      life(member);
+      std::fflush(nullptr);
+      ::_exit(0);
+    }
+    pids_.push_back(pid);
+  }
+}
+
+unsigned Family::wait(double seconds, const std::vector<unsigned>& expendable) {
+  const double until = monotonic_seconds() + seconds;
+  std::vector<bool> ended(members_, false);
+  unsigned bad = 0;
+  for (unsigned left = members_; left != 0;) {
+    int status = 0;
+    const pid_t pid = ::waitpid(-1, &status, WNOHANG);
+    if (pid <= 0) {
+      if (monotonic_seconds() > until) break;
+      ::usleep(2'000);
+      continue;
+    }
+    const auto member = static_cast<unsigned>(std::find(pids_.begin(), pids_.end(), pid) - pids_.begin());
+    if (member >= members_) continue;
+    ended[member] = true;
+    --left;
+    const bool may_fail = std::find(expendable.begin(), expendable.end(), member) != expendable.end();
+    if (status == 0 || may_fail) continue;
+    ++bad;
+    std::fprintf(stderr, "member %u (pid %d) ended with status 0x%x\n", member, static_cast<int>(pid), static_cast<unsigned>(status));
+  }
+  for (unsigned member = 0; member < members_; ++member) {
+    if (ended[member]) continue;
+    std::fprintf(stderr, "member %u (pid %d) did not end\n", member, static_cast<int>(pids_[member]));
+    ::kill(pids_[member], SIGKILL);
+    ::waitpid(pids_[member], nullptr, 0);
+    ++bad;
+  }
+  return bad;
+}
+
+Hello& Family::hello(unsigned from, unsigned to) { return hellos_[from * members_ + to]; }
+
+void Family::meet(unsigned count) {
+  const std::uint64_t wanted = ++met_ * (count == 0 ? members_ : count);
+  shared_->arrivals.fetch_add(1);
+  const double until = monotonic_seconds() + kMeetSeconds;
+  while (shared_->arrivals.load() < wanted) {
+    ::usleep(500);
+    if (monotonic_seconds() > until) fail("others of the family never came");
+  }
+}
+
+std::atomic<std::uint32_t>& Family::flag(unsigned which) { return shared_->flags[which]; }
+
+}  // namespace proof

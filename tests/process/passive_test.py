@@ -1,0 +1,35 @@
+"""A passive target: WRITE, READ and atomics are served while the target's program sleeps; 100 connected QPs
+that do nothing cost nothing."""
+
+import time
+
+from surroundings import LINKS, Host, Pair, ProcessTest, amount, cpu_seconds, daemons, main, report
+
+
+class Passive(ProcessTest):
+    def test_target_that_calls_no_verb(self):
+        host = Host()
+        for link, environment in LINKS.items():
+            pair = Pair(host, host, "passive", f"--rounds={amount(500, 20000)}", environment=environment).succeed()
+            report(f"{link}: {pair.last('the sleeping')}, {pair.last('took')}")
+            if link == "direct":
+                self.assertGreater(pair.client.counters.get("shm_direct_done", 0), 0, pair.client.counters)
+
+    def test_rest_costs_nothing(self):
+        host = Host()
+        for link in ("udp", "direct"):
+            pair = Pair(host, host, "exchange", "--qps=100", "--messages=20", "--octets=256", "--window=4", "--events",
+                        f"--rest={amount(3, 20)}", environment=LINKS[link])
+            pair.client.await_line("first QPN")
+            time.sleep(0.5)
+            daemon, = daemons(host)
+            before, begin = cpu_seconds(daemon), time.monotonic()
+            pair.succeed()
+            share = (cpu_seconds(daemon) - before) / (time.monotonic() - begin)
+            report(f"{link}: {pair.last('resting')}, {pair.last('resting', pair.server)}, daemon {share * 100:.2f} %; "
+                   f"{pair.last('connected')}; {pair.last('exchanged')}")
+            self.assertLess(share, 0.01)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,420 @@
+"""What the process tests stand on: RRDMA copied to where an ordinary user can read it, hosts (network
+namespaces), programs in them as an unprivileged user, and the end of everything by its pid.
+
+As root, programs run as nobody. As anybody else, everything happens in a user namespace, and programs have
+no capabilities in it. Nothing outside the namespaces that are made here is touched.
+"""
+
+import argparse
+import atexit
+import ctypes
+import os
+import pathlib
+import resource
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+NOBODY = 65534
+PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_SECUREBITS = 1, 4, 28
+SECBIT_NOROOT_LOCKED = 3
+CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 0x00020000, 0x10000000, 0x20000000, 0x40000000
+
+# The three ways between processes of one host.
+LINKS = {
+    "udp": {"RRDMA_LINK": "udp"},
+    "ring": {"RRDMA_LINK": "shm", "RRDMA_DIRECT": "0"},
+    "direct": {"RRDMA_LINK": "shm"},
+}
+
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+def call(name, *arguments):
+    if getattr(libc, name)(*arguments) != 0:
+        raise OSError(ctypes.get_errno(), f"{name}: {os.strerror(ctypes.get_errno())}")
+
+
+def report(text):
+    print("  " + text, flush=True)
+
+
+class Settings:
+    """What the command line said."""
+
+    soak = False
+    unprivileged = False
+    products = None
+
+
+def amount(in_test, in_soak):
+    return in_soak if Settings.soak else in_test
+
+
+class Prefix:
+    """RRDMA and the test programs, copied to a folder that everybody can read."""
+
+    def __init__(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="rrdma-process-"))
+        self.folder.chmod(0o755)
+        self.binaries = self.folder / "bin"
+        for name in ("bin", "lib"):
+            (self.folder / name).mkdir()
+        products = pathlib.Path(Settings.products)
+        for name in ("rrdma", "rrdmad"):
+            shutil.copy(products / "bin" / name, self.binaries)
+        shutil.copy(products / "lib" / "librrdma.so.1", self.folder / "lib")
+        for program in (products / "tests" / "process" / "programs").iterdir():
+            shutil.copy(program, self.binaries)
+        for file in self.folder.glob("*/*"):
+            file.chmod(0o755)
+        # What programs write: captures, output, their runtime directory.
+        self.scratch = self.folder / "scratch"
+        self.scratch.mkdir()
+        self.scratch.chmod(0o777)
+        (self.scratch / "run").mkdir()
+        (self.scratch / "run").chmod(0o777)
+
+    def program(self, name):
+        return str(self.binaries / name)
+
+    def remove(self):
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class Stage:
+    """All that one test run has made; ended when the run ends."""
+
+    prefix = None
+    programs = []
+    holders = []
+    in_user_namespace = False
+
+    @classmethod
+    def open(cls):
+        cls.prefix = Prefix()
+        atexit.register(cls.close, os.getpid())
+        if os.geteuid() != 0 or Settings.unprivileged:
+            cls.enter_user_namespace()
+
+    @classmethod
+    def enter_user_namespace(cls):
+        """As `unshare -Urnm` does: root of a namespace in which only this user exists."""
+        if os.geteuid() == 0:
+            os.chown(cls.prefix.scratch / "run", NOBODY, NOBODY)
+            become_nobody()
+            call("prctl", PR_SET_DUMPABLE, 1, 0, 0, 0)
+        uid, gid = os.geteuid(), os.getegid()
+        call("unshare", CLONE_NEWUSER | CLONE_NEWNS)
+        pathlib.Path("/proc/self/setgroups").write_text("deny")
+        pathlib.Path("/proc/self/uid_map").write_text(f"0 {uid} 1")
+        pathlib.Path("/proc/self/gid_map").write_text(f"0 {gid} 1")
+        cls.in_user_namespace = True
+
+    @classmethod
+    def close(cls, pid):
+        if os.getpid() != pid:
+            return
+        cls.end_all()
+        cls.prefix.remove()
+
+    @classmethod
+    def end_all(cls):
+        for program in cls.programs:
+            program.end()
+        cls.programs.clear()
+        for pid in daemons():
+            end_process(pid)
+        for holder in cls.holders:
+            holder.kill()
+            holder.wait()
+        cls.holders.clear()
+
+
+def become_nobody():
+    os.setgroups([])
+    os.setresgid(NOBODY, NOBODY, NOBODY)
+    os.setresuid(NOBODY, NOBODY, NOBODY)
+
+
+def end_process(pid):
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+    wait_until(lambda: not pathlib.Path(f"/proc/{pid}").exists() or state_of(pid) == "Z", 5)
+
+
+def state_of(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rsplit(")", 1)[1].split()[0]
+    except OSError:
+        return None
+
+
+def cpu_seconds(pid):
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def daemons(host=None):
+    """The pids of rrdmad processes of this run, in one host or in all."""
+    wanted = str(Stage.prefix.binaries / "rrdmad")
+    found = []
+    for entry in pathlib.Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            if os.readlink(entry / "exe") != wanted or state_of(int(entry.name)) == "Z":
+                continue
+            if host is not None and os.readlink(entry / "ns" / "net") != host.namespace:
+                continue
+        except OSError:
+            continue
+        found.append(int(entry.name))
+    return found
+
+
+def wait_until(condition, seconds, pause=0.005):
+    until = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > until:
+            return False
+        time.sleep(pause)
+    return True
+
+
+class Host:
+    """A network namespace with lo up."""
+
+    def __init__(self, name="host"):
+        self.name = name
+        holder = subprocess.Popen(["sleep", "infinity"], preexec_fn=self._leave_network, stdin=subprocess.DEVNULL)
+        Stage.holders.append(holder)
+        self.pid = holder.pid
+        own = os.readlink("/proc/self/ns/net")
+        if not wait_until(lambda: os.readlink(f"/proc/{self.pid}/ns/net") != own, 5):
+            raise AssertionError("no network namespace could be made")
+        self.namespace = os.readlink(f"/proc/{self.pid}/ns/net")
+        self.environment = {}
+        self.ip("link", "set", "lo", "up")
+
+    @staticmethod
+    def _leave_network():
+        call("prctl", PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        call("unshare", CLONE_NEWNET)
+
+    def enter(self):
+        with open(f"/proc/{self.pid}/ns/net", "rb") as namespace:
+            call("setns", namespace.fileno(), CLONE_NEWNET)
+
+    def ip(self, *words):
+        self.configure("ip", *words)
+
+    def configure(self, *words):
+        subprocess.run(words, preexec_fn=self.enter, check=True, timeout=20)
+
+    def start(self, *words, **options):
+        return Program(self, list(words), **options)
+
+    def run(self, *words, seconds=60, **options):
+        """Starts a program and waits for its good end."""
+        program = self.start(*words, **options)
+        program.succeed(seconds)
+        return program
+
+
+def join_hosts(mtu=1500):
+    """Two hosts joined by a cable: (first, second). Addresses .1 and .2, IPv4 and IPv6."""
+    hosts = Host("left"), Host("right")
+    for host in hosts:
+        # Else an IPv6 address cannot be used for seconds, while the kernel looks for its double.
+        host.configure("sh", "-c", "echo 0 > /proc/sys/net/ipv6/conf/default/accept_dad")
+    hosts[0].ip("link", "add", "cable", "mtu", str(mtu), "type", "veth", "peer", "name", "cable", "mtu", str(mtu),
+                "netns", str(hosts[1].pid))
+    for number, host in enumerate(hosts, 1):
+        host.ip("address", "add", f"10.77.0.{number}/24", "dev", "cable")
+        host.ip("address", "add", f"fd77::{number}/64", "dev", "cable", "nodad")
+        host.ip("link", "set", "cable", "up")
+        host.environment["RRDMA_NETDEV"] = "cable"
+        host.addresses = {4: f"10.77.0.{number}", 6: f"fd77::{number}"}
+    time.sleep(0.1)
+    return hosts
+
+
+class Program:
+    """A running program; its output goes to a file. Ends with the test."""
+
+    count = 0
+
+    def __init__(self, host, words, environment=None, through_rrdma=True, new_pid_namespace=False, prefix=(), name=None):
+        Program.count += 1
+        words = [str(word) for word in words]
+        self.words = words
+        self.host = host
+        self.name = name or f"{pathlib.Path(words[0]).name}#{Program.count}"
+        if shutil.which(words[0]) is None:
+            words[0] = Stage.prefix.program(words[0])
+        command = [str(word) for word in prefix]
+        if through_rrdma:
+            command += [Stage.prefix.program("rrdma"), "run", "--"]
+        command += words
+        if new_pid_namespace:
+            # The shell's child is the first of the new namespace, and ends with the shell.
+            command = ["sh", "-c", 'setpriv --pdeathsig KILL "$@" & wait $!', "sh"] + command
+        self.new_pid_namespace = new_pid_namespace
+        path = Stage.prefix.scratch / f"output-{Program.count}"
+        self.output_path = path
+        self.counters = {}
+        self.started = time.monotonic()
+        with open(path, "wb") as output:
+            self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=output, stderr=subprocess.STDOUT,
+                                            cwd=Stage.prefix.scratch, env=self._environment(environment or {}),
+                                            preexec_fn=self._settle)
+        self.pid = self.process.pid
+        Stage.programs.append(self)
+
+    def _environment(self, more):
+        base = {"PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "HOME": str(Stage.prefix.scratch),
+                "XDG_RUNTIME_DIR": str(Stage.prefix.scratch / "run"), "RRDMA_LOG": "error", "LC_ALL": "C.UTF-8"}
+        base.update({name: value for name, value in os.environ.items() if name.endswith("SAN_OPTIONS")})
+        return {**base, **self.host.environment, **more}
+
+    def _settle(self):
+        self.host.enter()
+        if self.new_pid_namespace:
+            call("unshare", CLONE_NEWPID)
+        if os.geteuid() == 0 and not Stage.in_user_namespace:
+            become_nobody()
+        else:
+            call("prctl", PR_SET_SECUREBITS, SECBIT_NOROOT_LOCKED, 0, 0, 0)
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        call("prctl", PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+    def output(self):
+        return self.output_path.read_text(encoding="utf-8", errors="replace")
+
+    def lines(self, start):
+        return [line for line in self.output().splitlines() if line.startswith(start)]
+
+    def await_line(self, start, seconds=30):
+        """The first line of output that starts so."""
+        wait_until(lambda: self.lines(start) or self.process.poll() is not None, seconds)
+        found = self.lines(start)
+        if not found:
+            self.complain(f"never said '{start}'")
+        return found[0]
+
+    def sample(self):
+        """Reads the counters of the process's page, while there is one (see control/process_page.h)."""
+        folder = pathlib.Path(f"/proc/{self.pid}/fd")
+        try:
+            for entry in folder.iterdir():
+                if "memfd:rrdma-process" in os.readlink(entry):
+                    self.counters = read_page(entry.read_bytes()) or self.counters
+                    return
+        except OSError:
+            pass
+
+    def wait(self, seconds):
+        """The exit status, or a complaint when the time is over."""
+        until = time.monotonic() + seconds
+        next_sample = 0.0
+        while self.process.poll() is None:
+            now = time.monotonic()
+            if now > until:
+                self.complain(f"did not end within {seconds} s")
+            if now >= next_sample:
+                self.sample()
+                next_sample = now + 0.1
+            time.sleep(0.004)
+        return self.process.returncode
+
+    def succeed(self, seconds=60):
+        status = self.wait(seconds)
+        if status != 0:
+            self.complain(f"ended with status {status}")
+
+    def complain(self, what):
+        self.end()
+        others = "".join(f"\n--- {other.name}: {' '.join(other.words)}\n{other.output()[-3000:]}"
+                         for other in Stage.programs if other is not self and other.output())
+        raise AssertionError(f"{self.name} {what}: {' '.join(self.words)}\n{self.output()[-4000:]}{others}")
+
+    def signal(self, number):
+        self.process.send_signal(number)
+
+    def end(self):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        if self.process.stdin:
+            self.process.stdin.close()
+
+
+def read_page(octets):
+    """{name: value} of a process page."""
+    magic, version = struct.unpack_from("<II", octets, 0)
+    if magic != 0x52525050 or version != 1:
+        return None
+    used = struct.unpack_from("<I", octets, 28)[0]
+    counters = {}
+    for i in range(used):
+        name, value = struct.unpack_from("<40sQ", octets, 128 + 48 * i)
+        counters[name.split(b"\0")[0].decode()] = value
+    return counters
+
+
+class Pair:
+    """Two programs of ours that talk over a side channel: server (side 0) and client (side 1)."""
+
+    port = 20000
+
+    def __init__(self, server_host, client_host, program, *words, address="127.0.0.1", environment=None,
+                 server_environment=None, client_environment=None, server_options=None, client_options=None,
+                 server_words=(), client_words=()):
+        Pair.port += 1
+        environment = environment or {}
+        self.server = server_host.start(program, f"--listen={Pair.port}", *words, *server_words, name=f"{program}-server",
+                                        environment={**environment, **(server_environment or {})}, **(server_options or {}))
+        self.client = client_host.start(program, f"--connect={address},{Pair.port}", *words, *client_words,
+                                        name=f"{program}-client",
+                                        environment={**environment, **(client_environment or {})}, **(client_options or {}))
+
+    def succeed(self, seconds=60):
+        self.client.succeed(seconds)
+        self.server.succeed(20)
+        return self
+
+    def last(self, start, program=None):
+        lines = (program or self.client).lines(start)
+        return lines[-1] if lines else ""
+
+
+class ProcessTest(unittest.TestCase):
+    """Every test method begins with nothing and leaves nothing."""
+
+    def setUp(self):
+        print(f"{self.id().split('.', 1)[1]}:", flush=True)
+        self.begin = time.monotonic()
+
+    def tearDown(self):
+        Stage.end_all()
+        report(f"({time.monotonic() - self.begin:.1f} s)")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--products", required=True, help="build folder: bin/, lib/, tests/process/programs/")
+    parser.add_argument("--soak", action="store_true", help="the long form")
+    parser.add_argument("--unprivileged", action="store_true", help="in a user namespace, also as root")
+    options, rest = parser.parse_known_args()
+    Settings.soak, Settings.unprivileged, Settings.products = options.soak, options.unprivileged, options.products
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    Stage.open()
+    unittest.main(module="__main__", argv=[sys.argv[0], *rest], verbosity=1, failfast=False)
