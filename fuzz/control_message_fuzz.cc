@@ -1,0 +1,39 @@
+// Messages between programs and the daemon from any octets. What is accepted keeps its bounds, and gives
+// the same octets when it is encoded again: there is one way to say a thing.
+#include <cstdint>
+#include <cstring>
+
+#include "base/assert.h"
+#include "control/messages.h"
+
+namespace {
+
+using namespace rrdma;
+using namespace rrdma::control;
+
+template <typename Message>
+void check(const Header& header, Octets datagram) {
+  if (header.type != static_cast<std::uint16_t>(Message::kType)) return;
+  const auto message = decode<Message>(datagram.subspan(sizeof(Header)));
+  if (!message) return;
+  const auto again = encode(*message, header.serial);
+  RRDMA_ASSERT(again.size() == datagram.size());
+  RRDMA_ASSERT(std::memcmp(again.data() + sizeof(Header), datagram.data() + sizeof(Header), again.size() - sizeof(Header)) == 0);
+}
+
+template <typename... Messages>
+void check_all(const Header& header, Octets datagram) {
+  (check<Messages>(header, datagram), ...);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const Octets datagram(data, size);
+  const auto header = parse_header(datagram);
+  if (!header) return 0;
+  check_all<Hello, Welcome, Refused, Done, Failed, RequestSlot, SlotGranted, ReleaseSlot, UpdateProcess, NetworkUp, Retire,
+            LookUpSlot, SlotOwner, OfferChannel, ChannelOffered, PeerGone, ForwardFrame, FrameForwarded, ListProcesses,
+            ProcessEntry, QueryStatus, Status, JoinGroup, LeaveGroup>(*header, datagram);
+  return 0;
+}
