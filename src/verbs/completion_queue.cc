@@ -3,6 +3,8 @@
 #include "verbs/completion_queue.h"
 
 #include <infiniband/verbs.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <memory>
 #include <mutex>
@@ -48,6 +50,11 @@ int take(Cq& cq, int count, ibv_wc* wc) {
 
 Cq::Cq(std::uint32_t entries, Context& owner, Channel* events)
     : ibv_cq_ex{}, lane(*owner.lane), runtime(*owner.runtime), notifications(events), queue(entries, this) {}
+
+void Cq::yield_core() {
+  idle_polls.store(kIdlePollsMax / 2, std::memory_order_relaxed);
+  syscall(SYS_sched_yield);
+}
 
 void Cq::on_completion(objects::CompletionQueue&) {
   if (notifications == nullptr) return;
@@ -104,9 +111,17 @@ Cq* create_cq(const char* call, ibv_context* context, const CqForm& form) {
 int poll_cq(ibv_cq* abi, int count, ibv_wc* wc) {
   Cq& cq = own(abi);
   if (cq.runtime.forked()) [[unlikely]] return -refuse_forked("ibv_poll_cq");
-  if (const int taken = take(cq, count, wc); taken != 0) return taken;
-  cq.lane.poll();
-  return take(cq, count, wc);
+  int taken = take(cq, count, wc);
+  if (taken == 0) {
+    cq.lane.poll();
+    taken = take(cq, count, wc);
+  }
+  if (taken != 0) {
+    cq.note_busy_poll();
+  } else {
+    cq.note_idle_poll();
+  }
+  return taken;
 }
 
 int req_notify_cq(ibv_cq* abi, int solicited_only) {

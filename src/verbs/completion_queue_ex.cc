@@ -32,12 +32,19 @@ int start_poll(ibv_cq_ex* abi, ibv_poll_cq_attr* attr) {
   }
   if (cq.runtime.forked()) [[unlikely]] return refuse_forked("ibv_start_poll");
   cq.consumer.lock();
-  if (take_next(cq)) return 0;
+  bool taken = take_next(cq);
+  if (!taken) {
+    cq.consumer.unlock();
+    cq.lane.poll();
+    cq.consumer.lock();
+    taken = take_next(cq);
+  }
+  if (taken) {
+    cq.note_busy_poll();
+    return 0;
+  }
   cq.consumer.unlock();
-  cq.lane.poll();
-  cq.consumer.lock();
-  if (take_next(cq)) return 0;
-  cq.consumer.unlock();
+  cq.note_idle_poll();
   return ENOENT;
 }
 

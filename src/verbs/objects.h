@@ -59,6 +59,7 @@ struct Cq : ibv_cq_ex, private objects::CompletionListener {
   const nic::Runtime& runtime;
   Channel* const notifications;   // may be null
   nic::LaneLock consumer;         // one poller at a time
+  std::atomic<std::uint32_t> idle_polls{0};  // polls in a row that found nothing
   objects::CompletionQueue queue;
   std::uint64_t wc_flags = 0;     // extended: what the program may read
   bool extended = false;
@@ -70,8 +71,20 @@ struct Cq : ibv_cq_ex, private objects::CompletionListener {
   std::uint32_t async_events_reported = 0;  // guarded by the context's AsyncEvents
 
   [[nodiscard]] ibv_cq* abi() { return reinterpret_cast<ibv_cq*>(static_cast<ibv_cq_ex*>(this)); }
+  // A program that polls in vain for long gives its core to whoever waits for one: the other end may be
+  // a process of this host, which a spinning poller would keep from answering.
+  void note_idle_poll() {
+    const std::uint32_t idle = idle_polls.load(std::memory_order_relaxed) + 1;
+    idle_polls.store(idle, std::memory_order_relaxed);
+    if (idle >= kIdlePollsMax) yield_core();
+  }
+  void note_busy_poll() {
+    if (idle_polls.load(std::memory_order_relaxed) != 0) idle_polls.store(0, std::memory_order_relaxed);
+  }
+  static constexpr std::uint32_t kIdlePollsMax = 256;
 
  private:
+  void yield_core();
   void on_completion(objects::CompletionQueue& completions) override;
   void on_overflow(objects::CompletionQueue& completions) override;
 };
