@@ -1,0 +1,21 @@
+#include "ucma/uplink.h"
+
+#include <cerrno>
+
+namespace rrdma::ucma {
+
+Result<void, control::Problem> Uplink::open(nic::DaemonListener& listener) {
+  const std::lock_guard lock(mutex_);
+  if (is_open()) return {};
+  nic::Runtime& runtime = nic::Runtime::instance();
+  const auto devices = runtime.devices();
+  if (devices.empty()) return control::problem(ENODEV, "there is no RRDMA device in this network namespace.");
+  auto device = runtime.open(devices.front().name);
+  if (!device) return Failure{device.error()};
+  device_ = std::move(*device);
+  runtime.lane().set_daemon_listener(&listener);
+  lane_.store(&runtime.lane());
+  return {};
+}
+
+}  // namespace rrdma::ucma

@@ -1,0 +1,42 @@
+// Uplink: what the connection manager's door needs of the NIC: the device (its identity, its addresses) and
+// requests to the daemon. Opened by the first id that needs an address; stays open.
+//
+// A daemon may die between two requests. Each request tells which daemon answered it, so that the
+// station notices that what the last one knew has to be said again.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+
+#include "base/result.h"
+#include "control/cm_messages.h"
+#include "control/problem.h"
+#include "nic/daemon_client.h"
+#include "nic/device.h"
+#include "nic/runtime.h"
+
+namespace rrdma::ucma {
+
+class Uplink {
+ public:
+  // Any thread, any number of times. `listener` must live for ever.
+  Result<void, control::Problem> open(nic::DaemonListener& listener);
+  [[nodiscard]] bool is_open() const { return lane_.load() != nullptr; }
+
+  // REQUIRES: is_open(), for all of these.
+  [[nodiscard]] nic::Device& device() const { return *device_; }
+  [[nodiscard]] std::uint32_t daemon_pid() const { return lane_.load()->daemon().welcome().daemon_pid; }
+  template <typename Reply, typename Request>
+  [[nodiscard]] Result<Reply, control::Problem> ask(const Request& request,
+                                                    nic::DaemonClient::Repeat repeat = nic::DaemonClient::Repeat::kOnce) {
+    return lane_.load()->daemon().request<Reply>(request, repeat);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::shared_ptr<nic::Device> device_;
+  std::atomic<nic::Lane*> lane_{nullptr};
+};
+
+}  // namespace rrdma::ucma
