@@ -1,5 +1,8 @@
 #include "nic/publisher.h"
 
+#include <algorithm>
+#include <string>
+
 #include "nic/link_switch.h"
 
 namespace rrdma::nic {
@@ -43,7 +46,10 @@ std::atomic<std::uint64_t>& Publisher::link_counter(std::string_view name) {
   for (const auto& [known, counter] : link_counters_) {
     if (known == name) return *counter;
   }
-  link_counters_.emplace_back(name, &page_.counter(name));
+  // A link counts packets of its own under the engine's words; they are published apart.
+  const bool taken = std::any_of(transport::kCounterNames.begin(), transport::kCounterNames.end(),
+                                 [&](const auto& counter) { return counter.name == name; });
+  link_counters_.emplace_back(name, &page_.counter(taken ? "link_" + std::string(name) : std::string(name)));
   return *link_counters_.back().second;
 }
 

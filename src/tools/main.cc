@@ -36,6 +36,9 @@ int run(int argc, char** argv) {
   Runner chosen;
   add_decode_command(app, chosen);
   add_run_command(app, chosen);
+  add_devices_command(app, chosen);
+  add_gids_command(app, chosen);
+  add_stat_command(app, chosen);
   try {
     app.parse(drop_run_separator(argc, argv), argv);
   } catch (const CLI::ParseError& error) {

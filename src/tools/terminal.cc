@@ -1,6 +1,7 @@
 #include "tools/terminal.h"
 
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -9,6 +10,11 @@
 #include "tools/exit_status.h"
 
 namespace rrdma::tools {
+namespace {
+
+constexpr std::size_t kColumnsUnlimited = 1000;
+
+}  // namespace
 
 int complain(std::string_view command, std::string_view sentence, std::string_view hint) {
   std::string text = fmt::format("{}: {}\n", command, sentence);
@@ -20,6 +26,12 @@ int complain(std::string_view command, std::string_view sentence, std::string_vi
 }
 
 bool is_terminal(int descriptor) { return isatty(descriptor) == 1; }
+
+std::size_t terminal_columns(int descriptor) {
+  winsize size{};
+  const bool known = ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  return known ? size.ws_col : kColumnsUnlimited;
+}
 
 ColourChoice colour_choice(std::string_view word) {
   if (word == "always") return ColourChoice::kAlways;

@@ -19,6 +19,9 @@ enum class ColourChoice { kAuto, kAlways, kNever };
 
 [[nodiscard]] bool is_terminal(int descriptor);
 
+// Columns of the terminal; where it is none, or does not tell, a number that nothing exceeds.
+[[nodiscard]] std::size_t terminal_columns(int descriptor);
+
 // kAuto: colours if the descriptor is a terminal that is not "dumb", and NO_COLOR is not set.
 [[nodiscard]] wire::Palette palette_for(int descriptor, ColourChoice choice);
 

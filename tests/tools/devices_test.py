@@ -1,0 +1,78 @@
+# `rrdma devices` and `rrdma gids`: what they show is what unmodified programs find.
+import re
+import subprocess
+import unittest
+
+import command
+import surroundings
+from command import run, run_json
+
+
+class Devices(unittest.TestCase):
+    def test_the_device_sits_on_the_interface_of_the_default_route(self):
+        (device,) = run_json("devices", "--json")
+        self.assertEqual(device["device"], "rrdma0")
+        self.assertEqual(device["interface"], "eth0")
+        self.assertEqual(device["state"], "active")
+        self.assertEqual(device["interface_mtu"], 1500)
+        self.assertEqual(device["ib_mtu"], 1024)
+
+    def test_lines_fit_80_columns_and_have_no_colours_in_a_pipe(self):
+        for words in (["devices"], ["gids"]):
+            output, _ = run(*words)
+            self.assertNotIn("\x1b", output)
+            for line in output.splitlines():
+                self.assertLessEqual(len(line), 80, line)
+
+    def test_another_interface_on_request(self):
+        (device,) = run_json("devices", "--json", "--netdev", "lo")
+        self.assertEqual((device["interface"], device["ib_mtu"]), ("lo", 4096))
+        (by_variable,) = run_json("devices", "--json", environment={"RRDMA_NETDEV": "lo"})
+        self.assertEqual(by_variable, device)
+
+    def test_an_unknown_interface_is_said(self):
+        _, error = run("devices", "--netdev", "nosuch", status=2)
+        self.assertIn("there is no network interface 'nosuch'", error)
+        self.assertIn("ip link", error)
+
+    def test_gids_are_those_of_the_program(self):
+        shown = {entry["index"]: entry["gid"] for entry in run_json("gids", "--json")}
+        seen = subprocess.run([command.RRDMA, "run", "--", "ibv_devinfo", "-v"], capture_output=True, text=True, check=True).stdout
+        found = dict(re.findall(r"GID\[\s*(\d+)\]:\s*([0-9a-f:.]+)", seen))
+        self.assertEqual(len(shown), len(found), seen)
+        addresses = {entry["index"]: entry["address"] for entry in run_json("gids", "--json")}
+        for index, text in found.items():
+            self.assertEqual(text.replace("::ffff:", ""), addresses[int(index)])
+
+    def test_table_of_gids(self):
+        output, _ = run("gids")
+        self.assertRegex(output, r"rrdma0\s+\d\s+10\.9\.0\.1\s+RoCE v2\s+eth0")
+        self.assertRegex(output, r"rrdma0\s+\d\s+fd09::1\s+RoCE v2\s+eth0")
+
+    def test_an_interface_without_address(self):
+        surroundings.ip("link", "add", "bare", "type", "bridge")
+        _, error = run("gids", "--netdev", "bare", status=2)
+        self.assertIn("has no address", error)
+        self.assertEqual(run_json("gids", "--json", "--netdev", "bare"), [])
+        self.assertRegex(run("devices", "--netdev", "bare")[0], r"bare\s+down .* none")
+
+
+class Usage(unittest.TestCase):
+    def test_help_at_every_level(self):
+        output, _ = run("--help")
+        commands = re.findall(r"^  ([a-z]+)  +[A-Z]", output.split("Subcommands:")[1], re.M)
+        self.assertGreaterEqual(set(commands), {"run", "decode", "devices", "gids", "stat"})
+        for name in commands:
+            text, _ = run(name, "--help")
+            self.assertRegex(text, r"(?i)exit status", name)
+
+    def test_wrong_options(self):
+        for words in (["devices", "--nosuch"], ["gids", "extra"], ["stat", "--qp", "seven"], ["nosuch"]):
+            _, error = run(*words, status=2)
+            self.assertIn("--help", error)
+
+
+if __name__ == "__main__":
+    surroundings.enter()
+    surroundings.make_pair()
+    command.main()

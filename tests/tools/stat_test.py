@@ -1,0 +1,137 @@
+# `rrdma stat`: counters of programs that are running, and what it says when there are none.
+import json
+import os
+import pty
+import re
+import select
+import subprocess
+import time
+import unittest
+
+import command
+import surroundings
+from command import RRDMA, run, run_json
+from traffic import PingPong
+
+
+def moving(options=()):
+    """The processes once both have sent something."""
+    def seen():
+        processes = run_json("stat", "--json", *options)["processes"]
+        return processes if len(processes) == 2 and all(p["counters"].get("messages_sent", 0) > 0 for p in processes) else None
+    return surroundings.wait_for(seen)
+
+
+class Nobody(unittest.TestCase):
+    def test_without_a_daemon(self):
+        time.sleep(1)  # a daemon of an earlier test lingers until nobody has asked for 0.2 s
+        self.assertEqual(run_json("stat", "--json"), {"daemon": None, "processes": []})
+        self.assertIn("no program uses RRDMA", run("stat")[0])
+        self.assertIn("uses no RRDMA device", run("stat", "--pid", 1, status=1)[0])
+        self.assertIn("No queue pair 0x010001", run("stat", "--qp", "0x10001", status=1)[0])
+        self.assertIn("No program uses rrdma0", run("stat", "--device", "rrdma0")[0])
+
+
+class Programs(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.pair = PingPong().__enter__()
+        moving()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.pair.__exit__()
+
+    def test_processes(self):
+        seen = run_json("stat", "--json")
+        self.assertTrue(seen["daemon"]["ipv4"])
+        self.assertEqual({p["pid"] for p in seen["processes"]}, self.pair.pids())
+        for process in seen["processes"]:
+            self.assertEqual(process["program"], "ibv_rc_pingpong")
+            self.assertEqual(process["devices"], "rrdma0 on eth0")
+            (qp,) = process["queue_pairs"]
+            self.assertEqual((qp["type"], qp["state"], qp["link"], qp["peer"]), ("RC", "RTS", "shm", "10.9.0.1"))
+            self.assertGreater(qp["sent_messages"], 0)
+            self.assertGreater(process["counters"]["octets_sent"], process["counters"]["messages_sent"])
+        first, second = (p["queue_pairs"][0] for p in seen["processes"])
+        self.assertEqual((first["qpn"], first["peer_qpn"]), (second["peer_qpn"], second["qpn"]))
+
+    def test_counters_go_up(self):
+        before = {p["pid"]: p["counters"]["messages_sent"] for p in run_json("stat", "--json")["processes"]}
+        time.sleep(0.5)
+        for process in run_json("stat", "--json")["processes"]:
+            self.assertGreater(process["counters"]["messages_sent"], before[process["pid"]])
+
+    def test_table(self):
+        output, _ = run("stat")
+        self.assertRegex(output, r"Daemon pid \d+, up \d+s, network IPv4 and IPv6, 2 of 255 slots held")
+        self.assertEqual(len(re.findall(r"^ *\d+ +ibv_rc_pingp… +1 ", output, re.M)), 2, output)
+        self.assertNotIn("\x1b", output)
+
+    def test_one_process(self):
+        pid = self.pair.server.pid
+        output, _ = run("stat", "--pid", pid)
+        self.assertRegex(output, rf"ibv_rc_pingpong \(pid {pid}\) on rrdma0 on eth0")
+        self.assertRegex(output, r"messages_sent +\d+")
+        self.assertNotIn("dropped_pkey", output)
+        self.assertRegex(run("stat", "--all", "--pid", pid)[0], r"dropped_pkey +0\n")
+        (process,) = run_json("stat", "--json", "--pid", pid)["processes"]
+        self.assertEqual(process["pid"], pid)
+
+    def test_one_device(self):
+        self.assertIn("sums over 2 processes", run("stat", "--device", "rrdma0")[0])
+        self.assertIn("No program uses rrdma", run("stat", "--device", "rrdma")[0])
+        seen = run_json("stat", "--json", "--device", "rrdma0")
+        self.assertEqual(seen["device"]["counters"]["messages_sent"], sum(p["counters"]["messages_sent"] for p in seen["processes"]))
+
+    def test_one_queue_pair(self):
+        qpn = run_json("stat", "--json")["processes"][0]["queue_pairs"][0]["qpn"]
+        output, _ = run("stat", "--qp", hex(qpn))
+        self.assertRegex(output, r"RC, RTS, over shm, path MTU 1024, peer 10\.9\.0\.1 0x")
+        self.assertRegex(output, r"sent_messages +[1-9]")
+        self.assertEqual(len(re.findall(r"^ *\d+ +0x", run("stat", "--qps")[0], re.M)), 2)
+
+    def test_watch_in_a_pipe(self):
+        output, _ = run("stat", "--watch", 0.3, "--count", 3)
+        self.assertEqual(output.count("Daemon pid"), 3)
+        self.assertEqual(output.count("TX/s"), 2)
+        self.assertNotIn("\x1b", output)
+        rate = re.search(r"ibv_rc_pingp… +1 +([\d.]+[kM]?)", output.split("\n\n")[2])
+        self.assertGreater(float(rate[1].rstrip("kM")), 0)
+        lines, _ = run("stat", "--watch", 0.2, "--count", 2, "--json")
+        self.assertEqual(len([json.loads(line)["processes"] for line in lines.splitlines()]), 2)
+
+    def test_watch_ends_by_the_signal(self):
+        watcher = subprocess.Popen([RRDMA, "stat", "--watch", "0.2"], stdout=subprocess.PIPE)
+        watcher.stdout.readline()
+        watcher.send_signal(2)
+        watcher.communicate(timeout=10)
+        self.assertEqual(watcher.returncode, -2)
+
+    def test_watch_on_a_terminal_repaints(self):
+        master, slave = pty.openpty()
+        watcher = subprocess.Popen([RRDMA, "stat", "--watch", "0.2", "--count", "3"], stdout=slave,
+                                   env={**os.environ, "TERM": "xterm"})
+        os.close(slave)
+        shown = b""
+        while select.select([master], [], [], 10)[0]:
+            try:
+                shown += os.read(master, 4096)
+            except OSError:
+                break
+        self.assertEqual(watcher.wait(10), 0)
+        self.assertEqual(shown.count(b"\x1b[H\x1b[2J"), 3)
+        self.assertIn(b"\x1b[1mPID", shown)
+
+
+class Faults(unittest.TestCase):
+    def test_retransmissions_are_shown(self):
+        with PingPong("--link", "udp", "--fault", "drop=5%,seed=3", port=18601):
+            surroundings.wait_for(lambda: sum(p["counters"].get("packets_resent", 0) for p in run_json("stat", "--json")["processes"]) > 0, 20)
+            self.assertTrue(all(p["queue_pairs"][0]["link"] == "udp" for p in run_json("stat", "--json")["processes"]))
+
+
+if __name__ == "__main__":
+    surroundings.enter()
+    surroundings.make_pair()
+    command.main()

@@ -1,0 +1,26 @@
+# A pair of programs that talk to each other through RRDMA for as long as a test needs them.
+import subprocess
+import time
+
+from command import RRDMA
+
+
+class PingPong:
+    """ibv_rc_pingpong against itself; the pair ends with the `with` block."""
+
+    def __init__(self, *run_options, iterations=100_000_000, port=18600, gid=1):
+        self.commands = [RRDMA, "run", *run_options, "--", "ibv_rc_pingpong", "-g", str(gid), "-n", str(iterations), "-p", str(port)]
+
+    def __enter__(self):
+        self.server = subprocess.Popen(self.commands, stdout=subprocess.DEVNULL)
+        time.sleep(0.5)
+        self.client = subprocess.Popen(self.commands + ["localhost"], stdout=subprocess.DEVNULL)
+        return self
+
+    def __exit__(self, *_):
+        for process in (self.client, self.server):
+            process.kill()
+            process.wait()
+
+    def pids(self):
+        return {self.server.pid, self.client.pid}
