@@ -22,6 +22,7 @@ constexpr std::size_t kBurst = 64;
 constexpr int kRoundsBeforeTimers = 64;
 constexpr std::uint32_t kTrainOctets = 64 * 1024;
 constexpr int kBackgroundRounds = 64;
+constexpr int kPollsWhileArmed = 32;
 
 std::uint64_t entropy() {
   std::uint64_t value = 0;
@@ -275,9 +276,12 @@ std::size_t ProcessLane::round(Instant now) {
 
 void ProcessLane::progress() {
   background_.note_poll();
-  if (shm_armed_) {
+  // Who polls a few times and then sleeps needs the doorbell; who goes on polling does not, but then the
+  // background thread must know that nobody will ring.
+  if (shm_armed_ && ++polls_while_armed_ > kPollsWhileArmed) {
     shm_armed_ = false;
     shm_->disarm();
+    background_.kick();
   }
   round(now());
   // A program that polls all the time keeps the background thread asleep: it publishes for itself.
@@ -312,6 +316,7 @@ bool ProcessLane::arm() {
   std::lock_guard lock(mutex());
   if (shm_ == nullptr) return true;
   shm_armed_ = true;
+  polls_while_armed_ = 0;
   return shm_->arm();
 }
 

@@ -112,6 +112,7 @@ class ProcessLane final : public Lane,
   std::shared_ptr<NetlinkDevice> device_;
   Instant now_;               // of the present round
   bool shm_armed_ = false;
+  int polls_while_armed_ = 0;
   std::vector<std::uint32_t> scratch_;
   Background background_;     // last: its thread ends before anything that it serves
 };
