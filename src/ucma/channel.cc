@@ -10,11 +10,6 @@
 
 namespace rrdma::ucma {
 
-void Channel::close() {
-  closed_ = true;
-  wake();
-}
-
 void Channel::push(PendingEvent event) {
   events_.push_back(std::move(event));
   const std::uint64_t one = 1;

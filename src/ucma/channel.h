@@ -22,7 +22,8 @@ class Channel {
   [[nodiscard]] int fd() const { return fd_; }
   [[nodiscard]] std::uint64_t inode() const { return inode_; }
   [[nodiscard]] bool closed() const { return closed_; }
-  void close();
+  // Who waits for an event goes on waiting, as on the kernel's file.
+  void close() { closed_ = true; }
 
   void push(PendingEvent event);
   [[nodiscard]] bool empty() const { return events_.empty(); }

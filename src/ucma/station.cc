@@ -348,7 +348,6 @@ int Station::fetch_event(Channel& channel, const rdma_ucm_get_event& command, st
     std::uint32_t turn = 0;
     {
       const std::lock_guard lock(mutex_);
-      if (channel.closed()) return EBADF;
       turn = channel.turn();
       if (!channel.empty()) {
         const rdma_ucm_event_resp& content = channel.front().content;

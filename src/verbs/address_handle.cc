@@ -61,6 +61,22 @@ bool read_route(const ibv_grh& grh, Route& route) {
   return true;
 }
 
+// Without a GRH a LID names the destination. Ours is 0: who sends there means this port (rsockets do).
+bool names_itself(const ibv_ah_attr& attr) { return attr.is_global == 0 && attr.dlid == 0 && attr.port_num == kPort; }
+
+ibv_ah_attr address_of_itself(const Context& context) {
+  ibv_ah_attr attr{};
+  attr.port_num = kPort;
+  for (const nic::GidEntry& entry : context.nic_device->gids()) {
+    if (!entry.valid) continue;
+    attr.is_global = 1;
+    std::memcpy(attr.grh.dgid.raw, entry.gid.octets.data(), sizeof attr.grh.dgid.raw);
+    attr.grh.sgid_index = static_cast<std::uint8_t>(entry.index);
+    if (entry.gid.is_ipv4()) break;
+  }
+  return attr;
+}
+
 Ah* create_ah(const char* call, ibv_pd* pd, const ibv_ah_attr& attr) {
   Context& context = own(pd->context);
   if (context.forked()) {
@@ -69,7 +85,7 @@ Ah* create_ah(const char* call, ibv_pd* pd, const ibv_ah_attr& attr) {
   }
   nic::PathRequest request;
   request.datagram = true;
-  if (path_request_of(call, attr, request) != 0) return nullptr;
+  if (path_request_of(call, names_itself(attr) ? address_of_itself(context) : attr, request) != 0) return nullptr;
   auto path = context.lane->resolve(*context.nic_device, request);
   if (!path) {
     nic::fail(path.error().error, call, path.error().sentence);

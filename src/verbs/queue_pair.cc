@@ -17,6 +17,7 @@
 namespace rrdma::verbs {
 namespace {
 
+constexpr std::uint32_t kSgeOctets = sizeof(ibv_sge);
 // ibv_wr_atomic_write carries its value inline.
 constexpr std::uint32_t kAtomicOctets = 8;
 
@@ -75,6 +76,9 @@ void settle_sizes(ibv_qp_init_attr_ex& attr) {
   if (attr.qp_type == IBV_QPT_XRC_RECV) cap = {};
   if (cap.max_send_wr != 0) cap.max_send_sge = std::max(cap.max_send_sge, 1u);
   if ((attr.comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0) cap.max_inline_data = std::max(cap.max_inline_data, kAtomicOctets);
+  // A work request has room for its list of SGEs, and NICs let programs use that room for inline data whether
+  // they asked for any or not; some never ask (rdma_xclient).
+  if (cap.max_send_wr != 0) cap.max_inline_data = std::max(cap.max_inline_data, std::min(cap.max_send_sge * kSgeOctets, kInlineMax));
   if (cap.max_recv_wr != 0) cap.max_recv_sge = std::max(cap.max_recv_sge, 1u);
 }
 

@@ -1,0 +1,181 @@
+#!/usr/bin/env python3
+"""Unmodified programs that connect through the real librdmacm, each as client and server of its own, on
+every link within a host and between two hosts, over IPv4 and IPv6. See surroundings.py for what it stands on.
+
+    cm_programs_test.py --products BUILD_FOLDER [--soak] [names of tests]
+"""
+
+import hashlib
+import os
+import pathlib
+import shutil
+import signal
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "process"))
+
+from surroundings import (LINKS, Host, ProcessTest, Stage, amount, daemons, end_process, join_hosts, main,  # noqa: E402
+                          report, wait_until)
+
+LOOPBACK = {4: "127.0.0.1", 6: "::1"}
+SHM = {"shm": {}}
+WITHIN = {"udp": LINKS["udp"], "shm": {}}
+
+
+def needs(program):
+    return unittest.skipIf(shutil.which(program) is None, f"{program} is not installed")
+
+
+def listens(host, words):
+    """Starts a server and waits until the daemon has heard of it, or a moment where that cannot be seen."""
+    server = host.start(*words)
+    wait_until(lambda: daemons(host) or server.process.poll() is not None, 10)
+    return server
+
+
+class Places:
+    """Where a client meets its server: (name, server's host, client's host, address, environment)."""
+
+    @staticmethod
+    def within(links=None, families=(4, 6)):
+        for name, environment in (links or WITHIN).items():
+            host = Host(name)
+            for family in families:
+                yield f"{name}/IPv{family}", host, host, LOOPBACK[family], environment
+
+    @staticmethod
+    def between(families=(4, 6)):
+        left, right = join_hosts()
+        for family in families:
+            yield f"two hosts/IPv{family}", left, right, left.addresses[family], {}
+
+    @staticmethod
+    def everywhere(families=(4, 6)):
+        yield from Places.within(families=families)
+        yield from Places.between(families)
+
+
+class Programs(ProcessTest):
+    def meet(self, place, server_words, client_words, seconds=60, server_ends=True, settle=0.3):
+        """Runs both; a client that finds nobody yet is started again, as a person would."""
+        name, server_host, client_host, _, environment = place
+        server = server_host.start(*server_words, environment=environment)
+        wait_until(lambda: daemons(server_host) or server.process.poll() is not None, 10)
+        for attempt in range(20):
+            wait_until(lambda: server.process.poll() is not None, settle)
+            client = client_host.start(*client_words, environment=environment)
+            if client.wait(seconds) == 0:
+                break
+            refused = any(word in client.output() for word in ("refused", "REJECTED", "UNREACHABLE", "event 8", "event: RDMA_CM_EVENT_REJECTED"))
+            if not refused or attempt == 19:
+                client.complain(f"failed ({name})")
+        if server_ends:
+            server.succeed(20)
+        else:
+            server.signal(signal.SIGTERM)
+            server.end()
+        report(f"{name}: {' '.join(client_words[:1])} well")
+        return client
+
+    def test_rping(self):
+        for place in Places.everywhere():
+            address, count = place[3], amount(200, 1000)
+            self.meet(place, ["rping", "-s", "-a", address, "-C", count, "-S", 4096, "-V"],
+                      ["rping", "-c", "-a", address, "-C", count, "-S", 4096, "-V"])
+
+    def test_rping_persistent(self):
+        host = Host()
+        server = host.start("rping", "-s", "-P", "-a", "127.0.0.1")
+        wait_until(lambda: daemons(host), 10)
+        wait_until(lambda: server.process.poll() is not None, 1)
+        for _ in range(amount(10, 50)):
+            host.run("rping", "-c", "-a", "127.0.0.1", "-C", 10, "-V")
+        self.assertIsNone(server.process.poll(), server.output())
+
+    def test_ucmatose(self):
+        for place in Places.everywhere():
+            count = amount(25, 100)
+            self.meet(place, ["ucmatose", "-c", count, "-b", place[3]], ["ucmatose", "-s", place[3], "-c", count])
+
+    def test_udaddy(self):
+        for place in Places.everywhere():
+            self.meet(place, ["udaddy", "-b", place[3]], ["udaddy", "-s", place[3]])
+
+    def test_rdma_client(self):
+        for place in Places.everywhere():
+            self.meet(place, ["rdma_server", "-s", place[3]], ["rdma_client", "-s", place[3]])
+
+    def test_rdma_xclient(self):
+        for kind in "r", "x":
+            for place in Places.within(SHM, families=(4,)):
+                self.meet(place, ["rdma_xserver", "-c", kind], ["rdma_xclient", "-s", place[3], "-c", kind])
+
+    def test_rstream(self):
+        for place in Places.within(SHM, families=(4,)):
+            self.meet(place, ["rstream", "-b", place[3], "-S", "all" if amount(0, 1) else 4096],
+                      ["rstream", "-s", place[3], "-S", "all" if amount(0, 1) else 4096])
+
+    def test_riostream(self):
+        for place in Places.within(SHM, families=(4,)):
+            size = "all" if amount(0, 1) else 4096
+            self.meet(place, ["riostream", "-b", place[3], "-S", size], ["riostream", "-s", place[3], "-S", size])
+
+    def test_rcopy(self):
+        octets = amount(32, 1024) * 1024 * 1024
+        host = Host()
+        source = Stage.prefix.scratch / "copied-from"
+        target = Stage.prefix.scratch / "copied-to"
+        with open(source, "wb") as file:
+            for _ in range(octets // (1 << 20)):
+                file.write(os.urandom(1 << 20))
+        server = host.start("rcopy")
+        wait_until(lambda: daemons(host), 10)
+        wait_until(lambda: server.process.poll() is not None, 1)
+        host.run("rcopy", source, f"127.0.0.1:{target}", seconds=120)
+        digests = [hashlib.sha256(path.read_bytes()).hexdigest() for path in (source, target)]
+        self.assertEqual(digests[0], digests[1])
+        report(f"{octets >> 20} MiB, checksums equal")
+
+    def test_cmtime(self):
+        count = amount(100, 1000)
+        for place in Places.within(SHM, families=(4,)):
+            client = self.meet(place, ["cmtime", "-b", place[3]], ["cmtime", "-s", place[3], "-c", count], server_ends=False)
+            for line in client.output().splitlines():
+                if line.startswith(("connect", "disconnect", "resolve")):
+                    report(line)
+
+    @needs("qperf")
+    def test_qperf(self):
+        for place in Places.within(SHM, families=(4,)):
+            for measure in ("rc_lat", "rc_bw", "rc_rdma_read_bw", "rc_rdma_write_bw", "ud_lat", "ud_bw"):
+                self.meet(place, ["qperf"], ["qperf", "-cm1", "-t", 1, place[3], measure], server_ends=False)
+
+    def test_death_disconnects(self):
+        """A program that dies: its peer hears DISCONNECTED within a second, and ends by itself."""
+        host = Host()
+        server = host.start("rping", "-s", "-a", "127.0.0.1", "-v")
+        wait_until(lambda: daemons(host), 10)
+        wait_until(lambda: server.process.poll() is not None, 1)
+        client = host.start("rping", "-c", "-a", "127.0.0.1", "-C", 1000000)
+        server.await_line("server ping data")
+        client.signal(signal.SIGKILL)
+        self.assertTrue(wait_until(lambda: "DISCONNECT" in server.output() or server.process.poll() is not None, 2), server.output()[-500:])
+
+    def test_daemon_death(self):
+        """A daemon that is killed: the established connection goes on, and a listener hears new calls."""
+        host = Host()
+        server = host.start("rping", "-s", "-P", "-a", "127.0.0.1")
+        wait_until(lambda: daemons(host), 10)
+        wait_until(lambda: server.process.poll() is not None, 1)
+        client = host.start("rping", "-c", "-a", "127.0.0.1", "-C", 20000, "-v")
+        client.await_line("ping data")
+        for pid in daemons(host):
+            end_process(pid)
+        client.succeed(120)
+        host.run("rping", "-c", "-a", "127.0.0.1", "-C", 10)
+        self.assertIsNone(server.process.poll(), server.output())
+
+
+if __name__ == "__main__":
+    main()
