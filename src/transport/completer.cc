@@ -112,10 +112,9 @@ void Completer::advance(wire::Psn una) {
   if (!una.after(req_.una)) return;
   const auto packets = static_cast<std::uint32_t>(una.since(req_.una));
   req_.una = una;
-  req_.rewound_for_gap = false;
+  req_.rewound_for_gap = req_.repeating = false;
   req_.retries_left = qp_.attributes.retry_count;
   req_.rnr_left = qp_.attributes.rnr_retry;
-  req_.backoff = 0;
   if (req_.tx.before(una)) {
     // An answer to what was sent before the rewind: no need to send it again.
     Requester(engine_, qp_, now_).rewind();
@@ -124,7 +123,9 @@ void Completer::advance(wire::Psn una) {
   }
   if (!qp_.path.lossless) {
     req_.window.on_progress(packets, una);
-    req_.window.sample_end(una - 1, now_);
+    // Karn: what came back after a retransmission tells nothing about the round trip; a peer that is merely
+    // slow would see the next flight twice as well. The longer delay stays until a round trip was measured.
+    if (req_.window.sample_end(una - 1, now_)) req_.backoff = 0;
   }
   restart_timers();
   engine_.schedule(qp_);
@@ -198,12 +199,22 @@ void Completer::implied_nak() {
   Requester(engine_, qp_, now_).rewind();
 }
 
+// Behind the packet that was not ready, or that is missing, others were on their way, and peers differ in
+// whether they keep silent about those: Linux rxe answers an RNR NAK's followers with a sequence NAK. One
+// that comes sooner than an answer to the repetition can tells nothing new, and is no failed attempt.
+bool Completer::told_already() const {
+  return req_.waiting_rnr || (req_.repeating && now_ - req_.repeated_at < req_.window.smoothed() / 2);
+}
+
 void Completer::handle_nak(wire::Psn psn, std::uint8_t code) {
   if (static_cast<wire::NakCode>(code) == wire::NakCode::kSequenceError) {
     ++engine_.counters_.sequence_naks_received;
+    if (told_already()) return;
     if (!spend_retry(Cause::kPeerKeepsNaking)) return;
     req_.window.on_loss(req_.sent);
     Requester(engine_, qp_, now_).rewind();
+    req_.repeating = true;
+    req_.repeated_at = now_;
     restart_timers();
     return;
   }
@@ -217,6 +228,7 @@ void Completer::handle_rnr(std::uint8_t timer_code) {
   if (req_.waiting_rnr) return;
   ++engine_.counters_.rnr_naks_received;
   ++qp_.rnr_naks;
+  req_.retries_left = qp_.attributes.retry_count;  // the packet has arrived: the path is not what fails
   if (qp_.attributes.rnr_retry != kRnrForEver) {
     if (req_.rnr_left == 0) {
       fail_oldest(Status::kRnrRetryExceeded, Cause::kPeerNotReady);
@@ -346,6 +358,8 @@ void Completer::handle_timeout() {
     }
     ++engine_.counters_.rnr_timeouts;
     req_.waiting_rnr = false;
+    req_.repeating = true;
+    req_.repeated_at = now_;
     engine_.schedule(qp_);
     return;
   }

@@ -22,6 +22,7 @@ class Completer {
   void handle_atomic_acknowledge(const wire::TransportHeaders& headers);
   // Everything up to and with `psn` has arrived. False if a READ or ATOMIC before it lacks its response.
   bool acknowledge(wire::Psn psn);
+  [[nodiscard]] bool told_already() const;
   void handle_nak(wire::Psn psn, std::uint8_t code);
   void handle_rnr(std::uint8_t timer_code);
   void implied_nak();

@@ -35,9 +35,11 @@ struct RequesterState {
   std::uint8_t backoff = 0;       // doublings of the early retransmission's delay
   bool waiting_rnr = false;       // until rnr_until
   bool rewound_for_gap = false;   // an implied NAK was acted upon; the next one waits for progress
+  bool repeating = false;         // the peer asked for `una` again, and got it at repeated_at
   bool drained_told = false;
   objects::Cause failure = objects::Cause::kNone;  // of the entry at `index`: it fails once it is the oldest
   Instant rnr_until;
+  Instant repeated_at;
   Instant ack_deadline = kNever;    // IBTA's: counts as a retry
   Instant early_deadline = kNever;  // ours: does not count
   SendWindow window;

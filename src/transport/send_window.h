@@ -70,18 +70,20 @@ class SendWindow {
     sample_start_ = now;
   }
   void sample_spoil() { sampling_ = false; }
-  void sample_end(wire::Psn acknowledged, Instant now) {
-    if (!sampling_ || acknowledged.before(sample_psn_)) return;
+  // True if this ended a sample.
+  bool sample_end(wire::Psn acknowledged, Instant now) {
+    if (!sampling_ || acknowledged.before(sample_psn_)) return false;
     sampling_ = false;
     const Duration rtt = now - sample_start_;
     if (smoothed_.ns == 0) {
       smoothed_ = rtt;
       variation_ = rtt / 2;
-      return;
+      return true;
     }
     const std::int64_t error = rtt.ns - smoothed_.ns;
     variation_.ns += ((error < 0 ? -error : error) - variation_.ns) / 4;
     smoothed_.ns += error / 8;
+    return true;
   }
   // After which silence a loss is likely; kNever's worth before the first sample.
   [[nodiscard]] Duration loss_delay() const {

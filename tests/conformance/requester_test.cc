@@ -203,6 +203,95 @@ TEST(Requester, RnrRetrySevenIsForEver) {
   for (int i = 0; i < 100; ++i) script.play("> ACKNOWLEDGE psn 1000 rnr(1) msn 0\n@ 10us\n< SEND ONLY psn 1000 a +10\n");
 }
 
+// What Linux rxe does: the packets behind the one that was not ready get a sequence NAK as well.
+TEST(Requester, ASequenceNakInTheWakeOfAnRnrNakIsNoFailedAttempt) {
+  ScriptOptions options;
+  options.retry_count = 2;
+  Script script(options);
+  // A round trip of 1 ms.
+  script.play(R"(
+    post send 1 10
+    < SEND ONLY psn 1000 a +10
+    @ 1ms
+    > ACKNOWLEDGE psn 1000 ack msn 1
+    = 1 success 10
+    post send 2 10
+    < SEND ONLY psn 1001 a +10
+    post send 3 10
+    < SEND ONLY psn 1002 a +10
+  )");
+  for (int i = 0; i < 20; ++i) {
+    script.play(R"(
+      # code 14: 1.28 ms; the wait is not cut short
+      > ACKNOWLEDGE psn 1001 rnr(14) msn 1
+      > ACKNOWLEDGE psn 1001 nak(0) msn 1
+      @ 1200us
+      @ 100us
+      < SEND ONLY psn 1001 a +10
+      < SEND ONLY psn 1002 a +10
+      # nor is what was just repeated sent once more
+      @ 100us
+      > ACKNOWLEDGE psn 1001 nak(0) msn 1
+    )");
+  }
+  script.play(R"(
+    > ACKNOWLEDGE psn 1002 ack msn 3
+    = 2 success 10
+    = 3 success 10
+  )");
+}
+
+TEST(Requester, AnRnrNakShowsThatThePathWorks) {
+  ScriptOptions options;
+  options.retry_count = 2;
+  Script script(options);
+  script.play(R"(
+    post send 1 10
+    < SEND ONLY psn 1000 a +10
+    post send 2 10
+    < SEND ONLY psn 1001 a +10
+  )");
+  for (int i = 0; i < 20; ++i) {
+    script.play(R"(
+      > ACKNOWLEDGE psn 1000 rnr(1) msn 0
+      @ 10us
+      < SEND ONLY psn 1000 a +10
+      < SEND ONLY psn 1001 a +10
+      > ACKNOWLEDGE psn 1000 nak(0) msn 0
+      < SEND ONLY psn 1000 a +10
+      < SEND ONLY psn 1001 a +10
+    )");
+  }
+  EXPECT_NE(script.qp().state, transport::QpState::kError);
+}
+
+TEST(Requester, StaysPatientWithASlowPeerUntilItHasMeasuredIt) {
+  ScriptOptions options;
+  options.engine.early_retransmit_min = milliseconds(8);
+  Script script(options);
+  script.play(R"(
+    post send 1 10
+    < SEND ONLY psn 1000 a +10
+    @ 1ms
+    > ACKNOWLEDGE psn 1000 ack msn 1
+    = 1 success 10
+    post send 2 10
+    < SEND ONLY psn 1001 a +10
+    @ 8ms
+    < SEND ONLY psn 1001 a +10
+    @ 4ms
+    # of which of the two?
+    > ACKNOWLEDGE psn 1001 ack msn 2
+    = 2 success 10
+    post send 3 10
+    < SEND ONLY psn 1002 a +10
+    @ 12ms
+    > ACKNOWLEDGE psn 1002 ack msn 3
+    = 3 success 10
+  )");
+  EXPECT_EQ(script.counters().early_retransmits, 1u);
+}
+
 TEST(Requester, TriesAgainAfterSilenceAndThenGivesUp) {
   ScriptOptions options;
   options.retry_count = 2;
