@@ -34,24 +34,24 @@ bool is_ipv4(const ibv_gid& gid) {
 
 bool is_link_local(const ibv_gid& gid) { return gid.raw[0] == 0xfe && (gid.raw[1] & 0xc0) == 0x80; }
 
-ibv_context* open_first() {
+ibv_context* open_first(const std::string& prefix) {
   int count = 0;
   ibv_device** list = ibv_get_device_list(&count);
   if (list == nullptr) fail_errno("ibv_get_device_list");
   ibv_context* context = nullptr;
   for (int i = 0; i < count && context == nullptr; ++i) {
-    if (std::string(ibv_get_device_name(list[i])).compare(0, 5, "rrdma") != 0) continue;
+    if (std::string(ibv_get_device_name(list[i])).compare(0, prefix.size(), prefix) != 0) continue;
     context = ibv_open_device(list[i]);
     if (context == nullptr) fail_errno("ibv_open_device");
   }
   ibv_free_device_list(list);
-  if (context == nullptr) fail("there is no device named rrdma*");
+  if (context == nullptr) fail("there is no device named " + prefix + "*");
   return context;
 }
 
 }  // namespace
 
-Device::Device(Arguments& arguments) : context_(open_first()), mtu_(mtu_code(arguments.number("mtu", 1024))) {
+Device::Device(Arguments& arguments) : context_(open_first(arguments.text("device", "rrdma"))), mtu_(mtu_code(arguments.number("mtu", 1024))) {
   const bool want_ipv4 = arguments.number("family", 4) == 4;
   pd_ = ibv_alloc_pd(context_);
   if (pd_ == nullptr) fail_errno("ibv_alloc_pd");

@@ -39,7 +39,8 @@ struct Patience {
 
 class Device {
  public:
-  // --family=4|6 chooses the GID (default 4), --mtu=256..4096 the path MTU (default 1024).
+  // --family=4|6 chooses the GID (default 4), --mtu=256..4096 the path MTU (default 1024), --device=PREFIX
+  // the first device whose name begins so (default rrdma).
   explicit Device(Arguments& arguments);
   ~Device();
   Device(const Device&) = delete;
