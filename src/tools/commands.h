@@ -20,6 +20,7 @@ using Runner = std::function<int()>;
 
 void add_decode_command(CLI::App& app, Runner& chosen);
 void add_devices_command(CLI::App& app, Runner& chosen);
+void add_explain_command(CLI::App& app, Runner& chosen);
 void add_gids_command(CLI::App& app, Runner& chosen);
 void add_stat_command(CLI::App& app, Runner& chosen);
 void add_run_command(CLI::App& app, Runner& chosen);
