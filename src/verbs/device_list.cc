@@ -68,14 +68,11 @@ OwnDevice* find_or_make(const nic::DeviceIdentity& identity) {
   return made;
 }
 
-// What ibv_get_device_list gives out: the entries, and before them what they were made of.
-struct DeviceList {
-  ibv_device** real;
-  ibv_device* entries[1];
-};
-
-DeviceList* list_of(ibv_device** entries) {
-  return reinterpret_cast<DeviceList*>(reinterpret_cast<char*>(entries) - offsetof(DeviceList, entries));
+// What ibv_get_device_list gives out begins with the entries, because programs exist that call free() on it
+// (qperf). Behind the null that ends them stands the list of the real library.
+ibv_device**& real_list_of(ibv_device** entries) {
+  while (*entries != nullptr) ++entries;
+  return *reinterpret_cast<ibv_device***>(entries + 1);
 }
 
 ibv_device** make_list(int* count) {
@@ -85,17 +82,17 @@ ibv_device** make_list(int* count) {
   if (real == nullptr) real_count = 0;
   const std::vector<nic::DeviceIdentity> identities = nic::Runtime::instance().devices();
   const std::size_t total = static_cast<std::size_t>(real_count) + identities.size();
-  auto* list = static_cast<DeviceList*>(std::calloc(1, sizeof(DeviceList) + total * sizeof(ibv_device*)));
-  if (list == nullptr) return nullptr;
-  list->real = real;
-  std::copy_n(real, real_count, list->entries);
+  auto** entries = static_cast<ibv_device**>(std::calloc(total + 2, sizeof(ibv_device*)));
+  if (entries == nullptr) return nullptr;
+  std::copy_n(real, real_count, entries);
   int used = real_count;
   std::lock_guard lock(devices_mutex());
   for (const nic::DeviceIdentity& identity : identities) {
-    if (OwnDevice* device = find_or_make(identity)) list->entries[used++] = &device->device;
+    if (OwnDevice* device = find_or_make(identity)) entries[used++] = &device->device;
   }
   if (count != nullptr) *count = used;
-  return list->entries;
+  real_list_of(entries) = real;
+  return entries;
 }
 
 }  // namespace
@@ -116,9 +113,9 @@ RRDMA_VERBS ibv_device** ibv_get_device_list(int* count) {
 
 RRDMA_VERBS void ibv_free_device_list(ibv_device** entries) {
   if (entries == nullptr) return;
-  DeviceList* list = list_of(entries);
-  if (list->real != nullptr) RRDMA_REAL(ibv_free_device_list, "IBVERBS_1.1")(list->real);
-  std::free(list);
+  ibv_device** real = real_list_of(entries);
+  if (real != nullptr) RRDMA_REAL(ibv_free_device_list, "IBVERBS_1.1")(real);
+  std::free(entries);
 }
 
 RRDMA_VERBS const char* ibv_get_device_name(ibv_device* device) { return device->name; }

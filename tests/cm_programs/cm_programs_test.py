@@ -102,6 +102,28 @@ class Programs(ProcessTest):
         for place in Places.everywhere():
             self.meet(place, ["udaddy", "-b", place[3]], ["udaddy", "-s", place[3]])
 
+    def test_udpong(self):
+        for place in Places.within(SHM):
+            self.meet(place, ["udpong", "-b", place[3]], ["udpong", "-s", place[3], "-C", 100, "-S", 1024],
+                      server_ends=False)
+
+    def hear_multicast(self, sender_host, sender_address, receivers, group):
+        heard = [host.start("mckey", "-m", group, "-b", address, prefix=("stdbuf", "-oL")) for host, address in receivers]
+        for receiver in heard:
+            receiver.await_line("receiving")
+        sender_host.run("mckey", "-s", "-m", group, "-b", sender_address)
+        for receiver in heard:
+            receiver.succeed(30)
+        report(f"{group} from {sender_address} reached {len(heard)} receivers")
+
+    def test_mckey(self):
+        host = Host()
+        self.hear_multicast(host, "127.0.0.1", [(host, "127.0.0.1")] * 2, "239.1.2.3")
+        left, right = join_hosts()
+        for family, group in ((4, "239.1.2.4"), (6, "ff15::77")):
+            receivers = [(right, right.addresses[family]), (right, right.addresses[family]), (left, left.addresses[family])]
+            self.hear_multicast(left, left.addresses[family], receivers, group)
+
     def test_rdma_client(self):
         for place in Places.everywhere():
             self.meet(place, ["rdma_server", "-s", place[3]], ["rdma_client", "-s", place[3]])
