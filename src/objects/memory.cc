@@ -309,7 +309,21 @@ void copy_end_last(void* argument) {
   }
 }
 
+constexpr std::size_t kSmallestPage = 4096;
+
+RRDMA_MAY_FAULT void touch_pages(void* argument) {
+  const auto& frame = *static_cast<const Frame*>(argument);
+  for (std::size_t i = 0; i < frame.span_count; ++i) {
+    const volatile std::uint8_t* const octets = frame.spans[i].data;
+    const std::size_t length = frame.spans[i].length;
+    for (std::size_t at = 0; at < length; at += kSmallestPage) static_cast<void>(octets[at]);
+    if (length != 0) static_cast<void>(octets[length - 1]);
+  }
+}
+
 }  // namespace
+
+bool is_mapped(const Frame& frame) { return guarded_call(touch_pages, const_cast<Frame*>(&frame)); }
 
 Cause gather(const MemoryTable& table, const ProtectionDomain& pd, std::span<const Sge> list, std::uint64_t offset,
              std::uint32_t length, Frame& frame) {

@@ -186,6 +186,10 @@ class MemoryTable {
 Cause gather(const MemoryTable& table, const ProtectionDomain& pd, std::span<const Sge> list, std::uint64_t offset,
              std::uint32_t length, Frame& frame);
 
+// Whether every page that the frame's payload lies on is still there. A link that found out by itself could
+// only drop the frame, and the peer's silence would be blamed.
+[[nodiscard]] bool is_mapped(const Frame& frame);
+
 // Writes `data` to the scatter list from `offset` on. With `final`, the last octets (up to 8) become
 // visible after all the others: programs spin on the last octet of a message.
 Cause scatter(const MemoryTable& table, const ProtectionDomain& pd, std::span<const Sge> list, std::uint64_t offset,

@@ -207,5 +207,20 @@ TEST_F(PlaceFault, a_missing_end_is_an_answer_too) {
   EXPECT_EQ(scatter(table, pd, list, 0, std::span(from).first(9), true), Cause::kLocalMemoryFault);
 }
 
+TEST_F(PlaceFault, a_payload_on_a_missing_page_is_found_before_it_is_sent) {
+  munmap(pages_ + size_, size_);
+  Frame frame;
+  frame.add_span(pages_, 1);
+  frame.add_span(pages_ + 100, size_ - 100);
+  EXPECT_TRUE(is_mapped(frame));
+  frame.add_span(pages_ + size_ - 1, 2);
+  EXPECT_FALSE(is_mapped(frame));
+  frame.clear();
+  frame.add_span(pages_ + size_, 0);
+  EXPECT_TRUE(is_mapped(frame));
+  frame.add_span(pages_ + 1, 2 * size_ - 1);
+  EXPECT_FALSE(is_mapped(frame));
+}
+
 }  // namespace
 }  // namespace rrdma::objects

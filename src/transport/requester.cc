@@ -206,7 +206,8 @@ Cause Requester::add_payload(const SendEntry& entry, std::uint32_t offset, std::
     frame.add_span(qp_.send_queue.inline_data(req_.index) + offset, length);
     return Cause::kNone;
   }
-  return objects::gather(engine_.memory_, *qp_.pd, qp_.send_queue.list(req_.index), offset, length, frame);
+  const Cause cause = objects::gather(engine_.memory_, *qp_.pd, qp_.send_queue.list(req_.index), offset, length, frame);
+  return cause != Cause::kNone || objects::is_mapped(frame) ? cause : Cause::kLocalMemoryFault;
 }
 
 SendVerdict Requester::send_data(SendEntry& entry, FrameSink& sink) {

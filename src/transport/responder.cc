@@ -520,14 +520,15 @@ SendVerdict Responder::send_response(Response& response, objects::FrameSink& sin
     // The key is checked for each packet: the region may have gone since the request.
     const AccessVerdict access = engine_.memory_.check_remote(*qp_.pd, qp_.qpn, response.rkey,
                                                               response.address + response.next, length, objects::kRemoteRead);
-    if (!access.ok()) {
+    if (access.ok()) frame->add_span(access.host, length);
+    const Cause cause = access.ok() && !objects::is_mapped(*frame) ? Cause::kRemoteMemoryFault : access.cause;
+    if (cause != Cause::kNone) {
       sink.cancel(*frame);
       qp_.responses.clear();
       resp_.expected = psn;
-      send_nak(refuse(NakCode::kRemoteAccessError, access.cause));
+      send_nak(refuse(NakCode::kRemoteAccessError, cause));
       return SendVerdict::kNothing;
     }
-    frame->add_span(access.host, length);
   }
   const bool first = !response.sending;
   const bool last = response.next + length == response.end;
