@@ -307,8 +307,7 @@ bool ProcessLane::work(Instant& deadline) {
       peers_->forget_channel(*lost);
     }
   }
-  publisher_.publish(engine_, links_.all(), now_);
-  deadline = std::min(engine_.next_deadline(), links_.next_deadline());
+  deadline = std::min({engine_.next_deadline(), links_.next_deadline(), publisher_.publish(engine_, links_.all(), now_)});
   return received != 0;
 }
 

@@ -62,8 +62,8 @@ void Publisher::publish_links(std::span<link::Link* const> links) {
   }
 }
 
-void Publisher::publish(const transport::Engine& engine, std::span<link::Link* const> links, Instant now) {
-  if (now < last_ + kInterval) return;
+Instant Publisher::publish(const transport::Engine& engine, std::span<link::Link* const> links, Instant now) {
+  if (now < last_ + kInterval) return last_ + kInterval;
   last_ = now;
   const transport::Counters& counters = engine.counters();
   for (std::size_t i = 0; i < engine_counters_.size(); ++i) {
@@ -80,6 +80,7 @@ void Publisher::publish(const transport::Engine& engine, std::span<link::Link* c
     set(*found->second, control::QpCounter::kRetransmittedPackets, qp.packets_resent);
     set(*found->second, control::QpCounter::kReceiverNotReady, qp.rnr_naks);
   });
+  return kNever;
 }
 
 }  // namespace rrdma::nic

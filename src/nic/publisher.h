@@ -23,8 +23,9 @@ class Publisher {
   explicit Publisher(control::ProcessPage& page);
 
   void handle_qp_changed(const transport::QueuePair& qp, bool destroyed);
-  // Copies the counters if the last time was a while ago.
-  void publish(const transport::Engine& engine, std::span<link::Link* const> links, Instant now);
+  // Copies the counters if the last time was a while ago. Returns when to call again: what has happened since
+  // must become visible although nothing more happens.
+  Instant publish(const transport::Engine& engine, std::span<link::Link* const> links, Instant now);
 
  private:
   void publish_links(std::span<link::Link* const> links);
