@@ -58,6 +58,8 @@ class Device {
   [[nodiscard]] ibv_mr* register_memory(void* memory, std::size_t octets);
 
  private:
+  void linger(long milliseconds);
+
   ibv_context* context_ = nullptr;
   ibv_pd* pd_ = nullptr;
   ibv_mtu mtu_ = IBV_MTU_1024;

@@ -17,7 +17,7 @@ namespace {
 
 using namespace proof;
 
-constexpr std::size_t kBatch = 64;
+constexpr std::size_t kBatch = 4;  // more, and most arrive before the watcher looks
 constexpr std::size_t kStride = 72 * 1024;
 constexpr std::size_t kOctetsMax = 70'001;
 constexpr int kSpinsBeforeYield = 2000;

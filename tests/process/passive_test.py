@@ -3,14 +3,14 @@ that do nothing cost nothing."""
 
 import time
 
-from surroundings import LINKS, Host, Pair, ProcessTest, amount, cpu_seconds, daemons, main, report
+from surroundings import LINGER, LINKS, Host, Pair, ProcessTest, amount, cpu_seconds, daemons, main, report
 
 
 class Passive(ProcessTest):
     def test_target_that_calls_no_verb(self):
         host = Host()
         for link, environment in LINKS.items():
-            pair = Pair(host, host, "passive", f"--rounds={amount(500, 20000)}", environment=environment).succeed()
+            pair = Pair(host, host, "passive", f"--rounds={amount(1000, 100_000)}", environment={**environment, **LINGER}).succeed()
             report(f"{link}: {pair.last('the sleeping')}, {pair.last('took')}")
             if link == "direct":
                 self.assertGreater(pair.client.counters.get("shm_direct_done", 0), 0, pair.client.counters)

@@ -10,7 +10,9 @@ import atexit
 import ctypes
 import os
 import pathlib
+import pickle
 import resource
+import select
 import shutil
 import signal
 import struct
@@ -18,12 +20,16 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 import unittest
 
 NOBODY = 65534
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_SECUREBITS = 1, 4, 28
 SECBIT_NOROOT_LOCKED = 3
 CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 0x00020000, 0x10000000, 0x20000000, 0x40000000
+
+# Makes our programs stay for a while before they end, so that their last counters can be read.
+LINGER = {"PROOF_LINGER_MS": "300"}
 
 # The three ways between processes of one host.
 LINKS = {
@@ -59,20 +65,22 @@ def amount(in_test, in_soak):
 class Prefix:
     """RRDMA and the test programs, copied to a folder that everybody can read."""
 
-    def __init__(self):
+    def __init__(self, products):
+        products = pathlib.Path(products)
+        sources = {"bin": [products / "bin" / "rrdma", products / "bin" / "rrdmad",
+                           *(products / "tests" / "process" / "programs").iterdir()],
+                   "lib": [products / "lib" / "librrdma.so.1"]}
+        missing = [str(path) for paths in sources.values() for path in paths if not path.exists()]
+        if missing:
+            raise SystemExit("not built: " + ", ".join(missing))
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="rrdma-process-"))
         self.folder.chmod(0o755)
         self.binaries = self.folder / "bin"
-        for name in ("bin", "lib"):
+        for name, paths in sources.items():
             (self.folder / name).mkdir()
-        products = pathlib.Path(Settings.products)
-        for name in ("rrdma", "rrdmad"):
-            shutil.copy(products / "bin" / name, self.binaries)
-        shutil.copy(products / "lib" / "librrdma.so.1", self.folder / "lib")
-        for program in (products / "tests" / "process" / "programs").iterdir():
-            shutil.copy(program, self.binaries)
-        for file in self.folder.glob("*/*"):
-            file.chmod(0o755)
+            for path in paths:
+                shutil.copy(path, self.folder / name)
+                (self.folder / name / path.name).chmod(0o755)
         # What programs write: captures, output, their runtime directory.
         self.scratch = self.folder / "scratch"
         self.scratch.mkdir()
@@ -92,13 +100,14 @@ class Stage:
 
     prefix = None
     programs = []
+    tasks = []
     holders = []
     in_user_namespace = False
 
     @classmethod
     def open(cls):
-        cls.prefix = Prefix()
         atexit.register(cls.close, os.getpid())
+        cls.prefix = Prefix(Settings.products)
         if os.geteuid() != 0 or Settings.unprivileged:
             cls.enter_user_namespace()
 
@@ -118,7 +127,7 @@ class Stage:
 
     @classmethod
     def close(cls, pid):
-        if os.getpid() != pid:
+        if os.getpid() != pid or cls.prefix is None:
             return
         cls.end_all()
         cls.prefix.remove()
@@ -128,6 +137,9 @@ class Stage:
         for program in cls.programs:
             program.end()
         cls.programs.clear()
+        for task in cls.tasks:
+            task.end()
+        cls.tasks.clear()
         for pid in daemons():
             end_process(pid)
         for holder in cls.holders:
@@ -247,6 +259,19 @@ def join_hosts(mtu=1500):
     return hosts
 
 
+def settle(host, new_pid_namespace=False):
+    """Makes the calling process one of a host and of the unprivileged user, that ends with the harness."""
+    host.enter()
+    if new_pid_namespace:
+        call("unshare", CLONE_NEWPID)
+    if os.geteuid() == 0 and not Stage.in_user_namespace:
+        become_nobody()
+    else:
+        call("prctl", PR_SET_SECUREBITS, SECBIT_NOROOT_LOCKED, 0, 0, 0)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    call("prctl", PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
 class Program:
     """A running program; its output goes to a file. Ends with the test."""
 
@@ -267,7 +292,7 @@ class Program:
         if new_pid_namespace:
             # The shell's child is the first of the new namespace, and ends with the shell.
             command = ["sh", "-c", 'setpriv --pdeathsig KILL "$@" & wait $!', "sh"] + command
-        self.new_pid_namespace = new_pid_namespace
+        self.in_shell = new_pid_namespace
         path = Stage.prefix.scratch / f"output-{Program.count}"
         self.output_path = path
         self.counters = {}
@@ -275,7 +300,7 @@ class Program:
         with open(path, "wb") as output:
             self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=output, stderr=subprocess.STDOUT,
                                             cwd=Stage.prefix.scratch, env=self._environment(environment or {}),
-                                            preexec_fn=self._settle)
+                                            preexec_fn=lambda: settle(self.host, new_pid_namespace))
         self.pid = self.process.pid
         Stage.programs.append(self)
 
@@ -284,17 +309,6 @@ class Program:
                 "XDG_RUNTIME_DIR": str(Stage.prefix.scratch / "run"), "RRDMA_LOG": "error", "LC_ALL": "C.UTF-8"}
         base.update({name: value for name, value in os.environ.items() if name.endswith("SAN_OPTIONS")})
         return {**base, **self.host.environment, **more}
-
-    def _settle(self):
-        self.host.enter()
-        if self.new_pid_namespace:
-            call("unshare", CLONE_NEWPID)
-        if os.geteuid() == 0 and not Stage.in_user_namespace:
-            become_nobody()
-        else:
-            call("prctl", PR_SET_SECUREBITS, SECBIT_NOROOT_LOCKED, 0, 0, 0)
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        call("prctl", PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
     def output(self):
         return self.output_path.read_text(encoding="utf-8", errors="replace")
@@ -312,9 +326,10 @@ class Program:
 
     def sample(self):
         """Reads the counters of the process's page, while there is one (see control/process_page.h)."""
-        folder = pathlib.Path(f"/proc/{self.pid}/fd")
         try:
-            for entry in folder.iterdir():
+            children = pathlib.Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text(encoding="ascii").split()
+            pid = int(children[0]) if self.in_shell and children else self.pid
+            for entry in pathlib.Path(f"/proc/{pid}/fd").iterdir():
                 if "memfd:rrdma-process" in os.readlink(entry):
                     self.counters = read_page(entry.read_bytes()) or self.counters
                     return
@@ -368,6 +383,44 @@ def read_page(octets):
         name, value = struct.unpack_from("<40sQ", octets, 128 + 48 * i)
         counters[name.split(b"\0")[0].decode()] = value
     return counters
+
+
+class Task:
+    """A Python function in a process of its own, in a host, as the user that programs run as."""
+
+    def __init__(self, host, function, *arguments):
+        reader, writer = os.pipe()
+        sys.stdout.flush()
+        self.pid = os.fork()
+        if self.pid == 0:
+            status = 1
+            try:
+                settle(host)
+                os.write(writer, pickle.dumps(function(*arguments)))
+                status = 0
+            except BaseException:  # whatever it is: told, and the end of this process
+                traceback.print_exc()
+            finally:
+                os._exit(status)
+        os.close(writer)
+        self.reader = reader
+        Stage.tasks.append(self)
+
+    def result(self, seconds=60):
+        ready, _, _ = select.select([self.reader], [], [], seconds)
+        octets = os.read(self.reader, 1 << 16) if ready else b""
+        self.end()
+        if not octets:
+            raise AssertionError("a task failed or did not end")
+        return pickle.loads(octets)
+
+    def end(self):
+        if self.pid is None:
+            return
+        os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+        os.close(self.reader)
+        self.pid = None
 
 
 class Pair:

@@ -1,0 +1,176 @@
+"""Death and paralysis: of a peer, of the daemon, of the program that started the daemon; what is left behind."""
+
+import signal
+import time
+
+from packets import Sender, bth
+from surroundings import LINKS, Host, Pair, ProcessTest, Task, amount, daemons, end_process, main, report, wait_until
+
+RETRY_EXCEEDED = 12
+
+
+class PeerDeath(ProcessTest):
+    """A survivor with sends outstanding gets its error completion in the time that its attributes imply."""
+
+    def kill_peer(self, link, timeout, retries, events):
+        host = Host()
+        pair = Pair(host, host, "survivor", f"--timeout={timeout}", f"--retries={retries}", *(["--events"] if events else []),
+                    environment=LINKS[link])
+        pair.client.await_line("flowing")
+        time.sleep(0.2)
+        killed = time.monotonic()
+        pair.server.signal(signal.SIGKILL)
+        line = pair.client.await_line("error", 60)
+        pair.client.succeed()
+        _, status, _, at = line.split()
+        took = float(at) - killed
+        nominal = 4.096e-6 * 2 ** timeout * (retries + 1)
+        report(f"{link}{', events' if events else ''}: status {status} after {took * 1000:.0f} ms (nominal {nominal * 1000:.0f} ms); "
+               f"{pair.client.output().splitlines()[-1]}")
+        self.assertEqual(int(status), RETRY_EXCEEDED)
+        # The last packet that was answered may have been a moment before the kill. A timer may take up to four
+        # times its nominal value (IBTA 9.7.6.1.3).
+        self.assertLess(took, 4 * nominal + 1.0)
+        if link == "udp":
+            self.assertGreater(took, 0.5 * nominal)
+
+    def test_udp(self):
+        self.kill_peer("udp", 14, 3, False)
+
+    def test_udp_events(self):
+        self.kill_peer("udp", 13, 7, True)
+
+    def test_ring(self):
+        self.kill_peer("ring", 14, 7, False)
+
+    def test_direct_events(self):
+        self.kill_peer("direct", 14, 7, True)
+
+
+class Paralysis(ProcessTest):
+    def test_stopped_peer_on_shm_is_no_error(self):
+        seconds = amount(3, 10)
+        host = Host()
+        for link in ("ring", "direct"):
+            # timeout 8 and 2 retries would be over in 3 ms.
+            pair = Pair(host, host, "exchange", "--messages=20000", "--timeout=8", "--retries=2", "--pace-us=100", environment=LINKS[link])
+            pair.server.await_line("flowing")
+            pair.server.signal(signal.SIGSTOP)
+            time.sleep(seconds)
+            self.assertIsNone(pair.client.process.poll(), pair.client.output())
+            pair.server.signal(signal.SIGCONT)
+            pair.succeed(120)
+            report(f"{link}: peer stopped for {seconds} s; {pair.last('exchanged')}")
+
+
+class DaemonDeath(ProcessTest):
+    def test_daemon_killed_amid_traffic(self):
+        host = Host()
+        for link in ("udp", "direct"):
+            pair = Pair(host, host, "exchange", f"--messages={amount(30000, 200000)}", "--qps=4", "--pace-us=50", environment=LINKS[link])
+            pair.client.await_line("flowing")
+            for _ in range(amount(3, 20)):
+                time.sleep(0.3)
+                for pid in daemons(host):
+                    end_process(pid)
+                begin = time.monotonic()
+                newcomer = host.start("hold")
+                line = newcomer.await_line("qpn")
+                took = time.monotonic() - begin
+                newcomer.process.stdin.close()
+                newcomer.process.stdin = None
+                newcomer.succeed()
+                report(f"{link}: daemon killed; a new program: {line}, {took * 1000:.0f} ms with its start")
+                self.assertLess(float(line.split()[-2]), 1000)
+                self.assertEqual(len(daemons(host)), 1)
+            # And a whole conversation beside the old one.
+            Pair(host, host, "exchange", "--messages=500", environment=LINKS[link]).succeed()
+            pair.succeed(180)
+            report(f"{link}: {pair.last('exchanged')}")
+
+    def test_starter_killed(self):
+        """The program that started the daemon dies; everybody else goes on."""
+        host = Host()
+        starter = host.start("hold")
+        starter.await_line("qpn")
+        pair = Pair(host, host, "exchange", "--messages=15000", "--pace-us=100", environment=LINKS["udp"])
+        pair.client.await_line("flowing")
+        daemon, = daemons(host)
+        starter.signal(signal.SIGKILL)
+        starter.wait(10)
+        time.sleep(0.3)
+        self.assertEqual(daemons(host), [daemon])
+        # The daemon of a container that ends: both at once.
+        end_process(daemon)
+        Pair(host, host, "exchange", "--messages=500", environment=LINKS["udp"]).succeed()
+        pair.succeed(120)
+        report(pair.last("exchanged"))
+
+    def test_daemon_leaves_after_its_last_client(self):
+        host = Host()
+        Pair(host, host, "exchange", "--messages=10").succeed()
+        self.assertEqual(len(daemons(host)), 1)
+        begin = time.monotonic()
+        self.assertTrue(wait_until(lambda: not daemons(host), 30, 0.05))
+        report(f"gone after {time.monotonic() - begin:.1f} s")
+
+
+class Leftovers(ProcessTest):
+    def test_killed_programs_leave_nothing(self):
+        """More programs than there are slots, each killed: the next one always gets in, never with a QPN that
+        was used before, and packets for the dead disturb nobody."""
+        host = Host()
+        pair = Pair(host, host, "exchange", "--messages=300000", "--pace-us=200", environment=LINKS["udp"])
+        pair.client.await_line("flowing")
+        seen = set()
+        rounds = amount(40, 600)
+        stale = 0
+        for number in range(rounds):
+            program = host.start("hold")
+            qpn = int(program.await_line("qpn").split()[1])
+            self.assertNotIn(qpn, seen)
+            program.signal(signal.SIGKILL)
+            program.wait(10)
+            program.end()
+            seen.add(qpn)
+            stale += Task(host, send_stale, seen).result()
+            if number % 10 == 0:
+                self.assertIsNone(pair.client.process.poll(), pair.client.output())
+        self.assertIsNone(pair.client.process.poll(), pair.client.output())
+        self.assertIsNone(pair.server.process.poll(), pair.server.output())
+        report(f"{rounds} programs killed in turn, slots {sorted({qpn >> 16 for qpn in seen})}, {stale} stale packets sent")
+
+    def test_shared_memory_is_given_back(self):
+        host = Host()
+        before = shared_memory_octets()
+        for _ in range(amount(5, 50)):
+            pair = Pair(host, host, "survivor", environment=LINKS["direct"])
+            pair.client.await_line("flowing")
+            pair.client.signal(signal.SIGKILL)
+            pair.server.signal(signal.SIGKILL)
+            pair.client.wait(10)
+            pair.server.wait(10)
+        for pid in daemons(host):
+            end_process(pid)
+        self.assertTrue(wait_until(lambda: shared_memory_octets() < before + (64 << 20), 10), "shared memory stays behind")
+        report(f"shared memory before {before >> 20} MiB, after {shared_memory_octets() >> 20} MiB")
+
+
+def shared_memory_octets():
+    for line in open("/proc/meminfo", encoding="ascii"):
+        if line.startswith("Shmem:"):
+            return int(line.split()[1]) << 10
+    return 0
+
+
+def send_stale(qpns):
+    """SEND ONLY and ACKNOWLEDGE packets with right ICRCs for the dead."""
+    sender = Sender()
+    for qpn in qpns:
+        for opcode, rest in ((0x04, bytes(64)), (0x11, bytes(4)), (0x0A, bytes(16 + 64))):
+            sender.send_right(bth(opcode, qpn, 1) + rest)
+    return 3 * len(qpns)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,38 @@
+"""Many at once: processes, queue pairs, threads."""
+
+import re
+
+from surroundings import LINKS, Host, Pair, ProcessTest, amount, main, report
+
+
+class Many(ProcessTest):
+    def test_64_processes(self):
+        for link, environment in (("shm", {}), ("udp", LINKS["udp"])):
+            host = Host()
+            program = host.run("mesh", "--members=64", "--messages=10000", "--octets=1024", "--window=32",
+                               environment=environment, seconds=180)
+            report(f"{link}: {program.lines('64 processes')[0]}")
+
+    def test_64_processes_each_with_each(self):
+        host = Host()
+        program = host.run("mesh", "--members=64", "--all", f"--messages={amount(20, 10000)}", "--octets=512", "--window=8",
+                           f"--seconds={amount(120, 2400)}", seconds=amount(150, 2500))
+        report(program.lines("64 processes")[0])
+
+    def test_1000_queue_pairs(self):
+        host = Host()
+        for link in ("udp", "direct"):
+            pair = Pair(host, host, "exchange", "--qps=1000", f"--messages={amount(20, 200)}", "--octets=512", "--window=4",
+                        environment=LINKS[link]).succeed(180)
+            report(f"{link}: {pair.last('connected')}; {pair.last('exchanged')}")
+
+    def test_threads_share_queues(self):
+        host = Host()
+        for link in ("udp", "ring", "direct"):
+            pair = Pair(host, host, "shared_queues", f"--messages={amount(2000, 50000)}", environment=LINKS[link]).succeed(amount(120, 900))
+            report(f"{link}: {pair.last('8 threads')}")
+            self.assertTrue(re.match("8 threads, 4 QPs", pair.last("8 threads")))
+
+
+if __name__ == "__main__":
+    main()
