@@ -42,24 +42,22 @@ void Publisher::handle_qp_changed(const transport::QueuePair& qp, bool destroyed
   control::ProcessPage::update_qp(*row, fields);
 }
 
-std::atomic<std::uint64_t>& Publisher::link_counter(std::string_view name) {
-  for (const auto& [known, counter] : link_counters_) {
-    if (known == name) return *counter;
+Publisher::LinkTotal& Publisher::link_total(std::string_view name) {
+  for (LinkTotal& total : link_totals_) {
+    if (total.name == name) return total;
   }
-  // A link counts packets of its own under the engine's words; they are published apart.
-  const bool taken = std::any_of(transport::kCounterNames.begin(), transport::kCounterNames.end(),
-                                 [&](const auto& counter) { return counter.name == name; });
-  link_counters_.emplace_back(name, &page_.counter(taken ? "link_" + std::string(name) : std::string(name)));
-  return *link_counters_.back().second;
+  link_totals_.push_back({std::string(name), &page_.counter(name), 0});
+  return link_totals_.back();
 }
 
+// Several links may count under one name: those that the same decorator is around.
 void Publisher::publish_links(std::span<link::Link* const> links) {
+  for (LinkTotal& total : link_totals_) total.sum = 0;
   for (link::Link* link : links) {
     if (link == nullptr) continue;
-    for (const link::LinkCounter& counter : link->counters()) {
-      link_counter(counter.name).store(counter.value, std::memory_order_relaxed);
-    }
+    for (const link::LinkCounter& counter : link->counters()) link_total(counter.name).sum += counter.value;
   }
+  for (const LinkTotal& total : link_totals_) total.published->store(total.sum, std::memory_order_relaxed);
 }
 
 Instant Publisher::publish(const transport::Engine& engine, std::span<link::Link* const> links, Instant now) {

@@ -28,12 +28,17 @@ class Publisher {
   Instant publish(const transport::Engine& engine, std::span<link::Link* const> links, Instant now);
 
  private:
+  struct LinkTotal {
+    std::string name;
+    std::atomic<std::uint64_t>* published;
+    std::uint64_t sum;
+  };
   void publish_links(std::span<link::Link* const> links);
-  std::atomic<std::uint64_t>& link_counter(std::string_view name);
+  LinkTotal& link_total(std::string_view name);
 
   control::ProcessPage& page_;
   std::vector<std::atomic<std::uint64_t>*> engine_counters_;
-  std::vector<std::pair<std::string, std::atomic<std::uint64_t>*>> link_counters_;
+  std::vector<LinkTotal> link_totals_;
   std::unordered_map<std::uint32_t, control::QpRow*> rows_;
   Instant last_{};
 };
