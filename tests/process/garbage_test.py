@@ -14,7 +14,11 @@ MULTICAST_QP = 0xFFFFFF
 def flood(count, seed, live, sacrificed):
     """Sends `count` datagrams of every kind. `live`: QPNs that must not suffer; `sacrificed`: that may."""
     chance = random.Random(seed)
-    peer, stranger = Sender("127.0.0.1"), Sender("127.0.0.2")
+    with Sender("127.0.0.1") as peer, Sender("127.0.0.2") as stranger:
+        return flood_from(peer, stranger, count, chance, live, sacrificed)
+
+
+def flood_from(peer, stranger, count, chance, live, sacrificed):
     own = [lambda: chance.choice(live), lambda: chance.choice(live) ^ chance.randrange(1, 16), lambda: QP1, lambda: 0,
            lambda: MULTICAST_QP, lambda: chance.randrange(1 << 24)]
 

@@ -49,6 +49,12 @@ class Sender:
             except OSError:
                 continue
 
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.socket.close()
+
     def send(self, datagram):
         try:
             self.socket.sendto(datagram, (self.destination, PORT))
