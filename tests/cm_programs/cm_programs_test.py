@@ -167,6 +167,20 @@ class Programs(ProcessTest):
                 if line.startswith(("connect", "disconnect", "resolve")):
                     report(line)
 
+    def test_librspreload(self):
+        """A TCP echo that knows nothing of RDMA, over rsockets. That it is not TCP is seen by its ports."""
+        found = sorted(pathlib.Path("/usr/lib").glob("*/rsocket/librspreload.so"))
+        if not found:
+            self.skipTest("librspreload is not installed")
+        host = Host()
+        environment = {"LD_PRELOAD": str(found[0])}
+        server = host.start("tcp_echo", "server", "127.0.0.1", 9999, environment=environment)
+        server.await_line("listening")
+        client = host.run("tcp_echo", "client", "127.0.0.1", 9999, environment=environment)
+        server.succeed(20)
+        self.assertIn("all echoes right", client.output())
+        self.assertTrue(daemons(host), "nobody used RRDMA")
+
     @needs("qperf")
     def test_qperf(self):
         for place in Places.within(SHM, families=(4,)):
