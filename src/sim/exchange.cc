@@ -14,6 +14,7 @@ namespace {
 constexpr std::uint32_t kArenaOctets = 6 * 1024 * 1024;
 constexpr std::uint32_t kSlotsMin = 12;
 constexpr std::uint32_t kSlotsMax = 48;
+constexpr std::uint32_t kSharedEntries = 32;
 
 Duration ack_timeout(const TrafficPlan& traffic) {
   return traffic.timeout == 0 ? Duration{} : nanoseconds(std::int64_t{4096} << traffic.timeout);
@@ -57,15 +58,20 @@ Exchange::Exchange(const Plan& plan) : plan_(plan), world_(plan.seed), prng_(pla
   const std::uint32_t slots = std::clamp(kArenaOctets / (octets + 256) / 5, kSlotsMin, kSlotsMax);
   std::vector<std::uint32_t> completions(plan_.hosts.size(), 64);
   std::vector<std::uint32_t> endpoints(plan_.hosts.size());
+  std::vector<std::uint32_t> receives(plan_.hosts.size(), 1);
+  bool shared = false;
   for (const TrafficPlan& traffic : plan_.traffic) {
     for (const std::uint32_t host : {traffic.host_a, traffic.host_b}) {
       completions[host] += traffic.send_entries + traffic.receive_entries + 64;
       ++endpoints[host];
+      receives[host] += traffic.shared_receive ? 0 : traffic.receive_entries;
+      shared |= traffic.shared_receive;
     }
   }
   for (std::size_t i = 0; i < plan_.hosts.size(); ++i) {
-    sites_.push_back(std::make_unique<Site>(*this, world_.host(i), octets, slots + 8 * endpoints[i], completions[i]));
-    sites_.back()->size_shared(32, 4);
+    const std::uint32_t receive_slots = receives[i] + (shared ? 2 * kSharedEntries : 0);
+    sites_.push_back(std::make_unique<Site>(*this, world_.host(i), octets, slots + 8 * endpoints[i], receive_slots, completions[i]));
+    sites_.back()->size_shared(kSharedEntries, 4);
   }
   world_.network().set_faults(plan_.faults);
   for (const PartitionPlan& cut : plan_.partitions) world_.network().partition(cut.from, cut.to, cut.begin, cut.end);

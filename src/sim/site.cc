@@ -18,12 +18,13 @@ constexpr std::uint64_t kAddressStep = std::uint64_t{1} << 40;
 
 }  // namespace
 
-Site::Site(Exchange& owner, Host& owner_host, std::uint32_t octets_max, std::uint32_t depth, std::uint32_t completions)
+Site::Site(Exchange& owner, Host& owner_host, std::uint32_t octets_max, std::uint32_t depth, std::uint32_t receive_slots,
+           std::uint32_t completions)
     : exchange(owner), host(owner_host), arena(owner.prng().next() >> 24 << 20, kAddressStep * (host.index() + 1)) {
   const std::uint32_t octets = octets_max + 256;  // room for gaps between pieces
   sources = arena.add_pool(depth, octets);
   sinks = arena.add_pool(depth, octets);
-  receives = arena.add_pool(depth * 2, octets);
+  receives = arena.add_pool(receive_slots, octets);
   foreign = arena.add_pool(1, 1024);
   read_only = arena.add_pool(2, 1024);
   word_pool = arena.add_pool(kWordSlots, kWordSlotOctets);

@@ -24,7 +24,8 @@ class Exchange;
 
 class Site final : public Application, private objects::CompletionListener, private objects::LimitListener {
  public:
-  Site(Exchange& owner, Host& owner_host, std::uint32_t octets_max, std::uint32_t depth, std::uint32_t completions);
+  Site(Exchange& owner, Host& owner_host, std::uint32_t octets_max, std::uint32_t depth, std::uint32_t receive_slots,
+       std::uint32_t completions);
   ~Site() override;
 
   bool on_turn(Host& host, Instant now) override;

@@ -22,6 +22,7 @@ void add_decode_command(CLI::App& app, Runner& chosen);
 void add_devices_command(CLI::App& app, Runner& chosen);
 void add_explain_command(CLI::App& app, Runner& chosen);
 void add_gids_command(CLI::App& app, Runner& chosen);
+void add_sim_command(CLI::App& app, Runner& chosen);
 void add_stat_command(CLI::App& app, Runner& chosen);
 void add_run_command(CLI::App& app, Runner& chosen);
 // Takes the `--` between the options of `rrdma run` and the program out of the arguments: CLI11 would make

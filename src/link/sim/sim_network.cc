@@ -50,7 +50,7 @@ std::string_view describe(Fate fate) {
   return "unknown";
 }
 
-SimNetwork::SimNetwork(std::uint64_t seed) : prng_(seed) {}
+SimNetwork::SimNetwork(std::uint64_t seed) : seed_(seed), prng_(seed) {}
 SimNetwork::~SimNetwork() = default;
 
 HostIndex SimNetwork::add_host(const HostProperties& properties) {
@@ -72,6 +72,11 @@ wire::Gid SimNetwork::ipv6_gid(HostIndex host) {
   gid.octets[14] = static_cast<std::uint8_t>((host + 1) >> 8);
   gid.octets[15] = static_cast<std::uint8_t>(host + 1);
   return gid;
+}
+
+void SimNetwork::set_faults(const FaultSpec& faults) {
+  faults_ = faults;
+  if (faults.seed != FaultSpec{}.seed) prng_ = Prng(seed_ ^ (faults.seed * 0x9e3779b97f4a7c15ULL));
 }
 
 void SimNetwork::set_faults(HostIndex from, HostIndex to, const FaultSpec& faults) {

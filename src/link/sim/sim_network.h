@@ -125,8 +125,9 @@ class SimNetwork {
   [[nodiscard]] static wire::Gid ipv4_gid(HostIndex host);
   [[nodiscard]] static wire::Gid ipv6_gid(HostIndex host);
 
-  // Faults of all packets, or of those from one host to another (which then replace the others).
-  void set_faults(const FaultSpec& faults) { faults_ = faults; }
+  // Faults of all packets, or of those from one host to another (which then replace the others). A seed
+  // of its own in the first form starts the network's chances anew.
+  void set_faults(const FaultSpec& faults);
   void set_faults(HostIndex from, HostIndex to, const FaultSpec& faults);
   // No packet from `from` reaches `to` in [begin, end).
   void partition(HostIndex from, HostIndex to, Instant begin, Instant end);
@@ -193,6 +194,7 @@ class SimNetwork {
   [[nodiscard]] bool partitioned(HostIndex from, HostIndex to, Instant at) const;
   bool deliver(std::uint32_t flight, Receiver& receiver, Instant now);
 
+  std::uint64_t seed_;
   Prng prng_;
   std::vector<Host> hosts_;
   FaultSpec faults_;

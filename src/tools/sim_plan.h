@@ -1,0 +1,43 @@
+// What `rrdma sim` is asked for on its command line, and the plan of a simulated world that it makes of it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/result.h"
+#include "sim/plan.h"
+
+namespace rrdma::tools {
+
+struct SimOptions {
+  std::uint32_t hosts = 2;
+  std::uint32_t qps = 1;
+  std::string type = "rc";
+  std::string workload;           // empty: by the other options
+  std::uint64_t size = 65536;
+  std::uint32_t mtu = 4096;
+  std::uint32_t depth = 64;
+  bool both_ways = false;
+  std::string seconds = "1";
+  std::string bandwidth = "100G";
+  std::string rtt = "10us";
+  std::uint32_t queue = 1024 * 1024;  // octets, at the switch
+  std::string fault;
+  std::uint64_t seed = 1;
+  std::uint64_t seeds = 1;
+  bool seed_given = false;
+  bool seeds_given = false;
+  bool shape_given = false;  // one of the options that describe the world
+  std::uint32_t trace = 40;
+  std::string pcap;
+  bool json = false;
+
+  [[nodiscard]] bool random() const {
+    return workload == "random" || (workload.empty() && !shape_given && (seed_given || seeds_given));
+  }
+};
+
+// The world of one seed. An error is a sentence about the option that is wrong.
+[[nodiscard]] Result<sim::Plan, std::string> plan_for(const SimOptions& options, std::uint64_t seed);
+
+}  // namespace rrdma::tools

@@ -1,0 +1,118 @@
+#!/usr/bin/env python3
+"""How `rrdma sim` behaves: summaries, repeatability, wrong arguments, and a broken promise.
+
+usage: command_test.py RRDMA RRDMA_WITH_PLANTED_BUG
+"""
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+RRDMA = PLANTED = ""
+
+
+def run(*arguments, program=None, env=None, cwd=None):
+    return subprocess.run([program or RRDMA, "sim", *arguments], capture_output=True, text=True, timeout=240,
+                          env=dict(os.environ, **(env or {})), cwd=cwd)
+
+
+class OneWorld(unittest.TestCase):
+    def test_table(self):
+        result = run("--workload", "write", "--seconds", "0.01", "--rtt", "20us", "--fault", "drop=1%,seed=7")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        for word in ("messages", "goodput", "retransmitted", "NAKs", "latency, 99 %", "network: dropped", "event log"):
+            self.assertIn(word, result.stdout)
+        self.assertEqual(result.stderr, "")  # no progress bar where there is no terminal
+
+    def test_json_and_repeatability(self):
+        arguments = ("--workload", "mix", "--hosts", "3", "--qps", "6", "--size", "9000", "--mtu", "1024", "--seconds", "0.003",
+                     "--fault", "drop=1%,dup=1%,reorder=2%,corrupt=0.5%,delay=5us±2us", "--seed", "11", "--json")
+        first, second = run(*arguments), run(*arguments)
+        self.assertEqual(first.returncode, 0, first.stdout + first.stderr)
+        self.assertEqual(first.stdout, second.stdout)
+        summary = json.loads(first.stdout)
+        self.assertGreater(summary["messages"], 100)
+        self.assertGreater(summary["counters"]["packets_resent"], 0)
+        self.assertGreater(summary["network"]["corrupted"], 0)
+        self.assertRegex(summary["event_log"], r"^[0-9a-f]{16}$")
+        other = json.loads(run(*arguments[:-3], "--seed", "12", "--json").stdout)
+        self.assertNotEqual(other["event_log"], summary["event_log"])
+
+    def test_every_workload_and_type(self):
+        for kind, workload, size in (("rc", "send", "5000"), ("rc", "read", "5000"), ("rc", "atomic", "8"), ("uc", "write", "5000"),
+                                     ("uc", "send", "5000"), ("ud", "send", "1000")):
+            result = run("--type", kind, "--workload", workload, "--size", size, "--seconds", "0.001", "--json")
+            self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+            self.assertGreater(json.loads(result.stdout)["messages"], 10, (kind, workload))
+
+    def test_goodput_under_a_little_loss(self):
+        """Go-back-N on a long fat pipe: one packet in ten thousand must not cost a third of the goodput."""
+        def goodput(fault):
+            result = run("--workload", "write", "--bandwidth", "25G", "--rtt", "100us", "--seconds", "0.1", "--json",
+                         *(("--fault", fault) if fault else ()))
+            self.assertEqual(result.returncode, 0, result.stderr)
+            return json.loads(result.stdout)["goodput_gbps"]
+        self.assertGreaterEqual(goodput("drop=0.01%"), 0.7 * goodput(""))
+
+
+class RandomWorlds(unittest.TestCase):
+    def test_seeds(self):
+        result = run("--seeds", "20", "--json")
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        summary = json.loads(result.stdout)
+        self.assertEqual(summary["runs"], 20)
+        self.assertGreaterEqual(summary["messages"] + summary["messages_failed"], 20 * 900)
+
+    def test_a_seed_alone_is_the_world_of_that_seed(self):
+        first = run("--seed", "5", "--json")
+        self.assertEqual(first.returncode, 0, first.stderr)
+        self.assertEqual(first.stdout, run("--workload", "random", "--seed", "5", "--json").stdout)
+
+
+class WrongArguments(unittest.TestCase):
+    def test_each_is_one_sentence(self):
+        for arguments in (("--hosts", "1"), ("--workload", "dance"), ("--type", "xx", "--seconds", "1"), ("--fault", "drop=2"),
+                          ("--bandwidth", "fast"), ("--rtt", "100"), ("--mtu", "1000"), ("--seconds", "-1"), ("--size", "99999999"),
+                          ("--workload", "random", "--hosts", "3"), ("--workload", "read", "--type", "ud"), ("--seeds", "0"),
+                          ("--seed", "x"), ("--nonsense",)):
+            result = run(*arguments)
+            self.assertEqual(result.returncode, 2, arguments)
+            self.assertTrue(result.stderr.startswith("rrdma"), result.stderr)
+            self.assertLessEqual(len(result.stderr.strip().splitlines()), 2, result.stderr)
+
+
+class BrokenPromises(unittest.TestCase):
+    def check(self, bug, *arguments):
+        with tempfile.TemporaryDirectory() as folder:
+            result = run(*arguments, program=PLANTED, env={"PLANTED_BUG": str(bug)}, cwd=folder)
+            self.assertEqual(result.returncode, 1, result.stdout + result.stderr)
+            seed = re.search(r"^seed (\d+): (.+)$", result.stdout, re.M)
+            self.assertTrue(seed, result.stdout)
+            self.assertIn("the last packets:", result.stdout)
+            self.assertRegex(result.stdout, r"RC \w+.*psn \d+")
+            self.assertIn("the queue pairs:", result.stdout)
+            capture = re.search(r"^capture: (\S+)", result.stdout, re.M).group(1)
+            decoded = subprocess.run([RRDMA, "decode", os.path.join(folder, capture)], capture_output=True, text=True, timeout=60)
+            self.assertIn("psn", decoded.stdout)
+            self.assertNotEqual(decoded.returncode, 2, decoded.stderr)
+            # The same seed again tells the same.
+            again = run("--seed", seed.group(1), program=PLANTED, env={"PLANTED_BUG": str(bug)}, cwd=folder)
+            self.assertEqual(again.returncode, 1)
+            self.assertIn(seed.group(0), again.stdout)
+
+    def test_a_lost_completion(self):
+        self.check(6, "--seeds", "20")
+
+    def test_a_forgotten_fence(self):
+        self.check(4, "--seed", "1", "--seeds", "50")
+
+    def test_no_bug_no_story(self):
+        self.assertEqual(run("--seeds", "5", program=PLANTED).returncode, 0)
+
+
+if __name__ == "__main__":
+    RRDMA, PLANTED = sys.argv[1:3]
+    unittest.main(argv=sys.argv[:1])
