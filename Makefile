@@ -10,7 +10,7 @@ need := scripts/install-packages
 
 .DEFAULT_GOAL := help
 .PHONY: help build test clang test-clang test-asan test-tsan test-cross soak fuzz bench coverage \
-        install deb format tidy clean
+        interop interop-quick install deb format tidy clean
 
 help: ## list the targets
 	@echo 'RRDMA: an RDMA NIC made of software. Targets:'
@@ -74,6 +74,20 @@ bench: ## run the micro-benchmarks
 	@$(call configure,release,build-release)
 	@$(call build_all,release)
 	@scripts/bench build-release
+
+# What the runner needs beside the products: a program that checks every octet, run at both ends.
+interop_build = $(call configure,dev,build) && $(call build_all,dev) --target products process_exchange
+qemu := $(if $(filter x86_64,$(shell uname -m)),:qemu-system-x86,:qemu-system-arm)
+
+interop: ## run the matrix against the Linux kernel's rxe (6.1 and 6.12, QEMU); report in build/interop
+	@$(need) build test interop $(qemu)
+	@$(interop_build)
+	@python3 tests/interop/interop.py
+
+interop-quick: ## the same in a few minutes: one kernel, IPv4, no loss
+	@$(need) build test interop $(qemu)
+	@$(interop_build)
+	@python3 tests/interop/interop.py --quick
 
 coverage: ## run the tests with line counters; report in build-coverage/coverage/index.html
 	@$(need) build test coverage

@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+"""Interoperability with the Linux kernel's rxe: boots Debian's kernels in a small virtual machine, runs
+programs that nobody here wrote between them and RRDMA, and checks every packet of both ends.
+
+    interop.py [--quick] [--build FOLDER] [--kernel 6.1,6.12] [--only TEXT] ...
+
+Writes OUTPUT/report.md and report.json. Exit code 77: this machine cannot run it. Standard library only."""
+
+import argparse
+import os
+import re
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import guest as guest_module
+import host
+import image
+import machine
+import report
+import rows
+from pass_runner import PassRunner
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="one kernel, IPv4, without loss: a few minutes")
+    parser.add_argument("--build", default=ROOT / "build", type=Path, help="where RRDMA was built")
+    parser.add_argument("--output", default=None, type=Path, help="for the report and captures of what failed (default: BUILD/interop)")
+    parser.add_argument("--kernel", default=None, help="comma-separated: 6.1,6.12")
+    parser.add_argument("--pass", dest="passes", default=None, help="comma-separated: plain,loss,ratios")
+    parser.add_argument("--only", default="", help="only rows whose name matches this regular expression")
+    parser.add_argument("--keep", action="store_true", help="keep all captures")
+    parser.add_argument("--processors", type=int, default=1, help="of the guest")
+    parser.add_argument("--list", action="store_true", help="only list the rows")
+    options = parser.parse_args()
+    options.kernels = (options.kernel or ("6.1" if options.quick else "6.1,6.12")).split(",")
+    options.passes = (options.passes or ("plain" if options.quick else "plain,loss,ratios")).split(",")
+    options.build = options.build.resolve()
+    options.output = (options.output or options.build / "interop").resolve()
+    return options
+
+
+def say(text):
+    print(text, flush=True)
+
+
+def chosen_rows(options, kind):
+    wanted = rows.quick() if options.quick else rows.under_loss() if kind == "loss" else rows.full()
+    return [row for row in wanted if re.search(options.only, row.key)]
+
+
+def run_kernel(options, rrdma, version, folder, results):
+    picture = image.Image(version, options.output / "images")
+    guest = guest_module.Guest(picture, folder / "guest", host.TAP, host.GUEST4, host.GUEST6, 4500, options.processors)
+    try:
+        release, seconds = guest.start()
+        say(f"kernel {release}: rxe0 is up after {seconds:.1f} s")
+        shutil.copy(rrdma.add_program(options.build / "tests/process/programs/exchange"), guest.share)
+        for kind in ("plain", "loss"):
+            if kind not in options.passes:
+                continue
+            captures = folder / f"{version}-{kind}"
+            captures.mkdir()
+            os.chmod(captures, 0o755)
+            say(f"-- kernel {version}, {'1 % loss at our end' if kind == 'loss' else 'no loss'}")
+            runner = PassRunner(guest, rrdma, captures, release, "drop=1%" if kind == "loss" else "", options.keep, say)
+            results += runner.run(chosen_rows(options, kind))
+            keep_captures(options, captures)
+    finally:
+        guest.stop()
+
+
+def keep_captures(options, captures):
+    for path in captures.glob("*.pcap"):
+        target = options.output / "captures" / captures.name
+        target.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, target)
+
+
+def main():
+    options = parse()
+    # make(1) has no exit codes to give; who called it reads the reason here.
+    reason = options.output / "cannot-run"
+    reason.unlink(missing_ok=True)
+    try:
+        return run(options)
+    except host.CannotRun as cannot:
+        options.output.mkdir(parents=True, exist_ok=True)
+        reason.write_text(f"{cannot}\n")
+        return host.CANNOT
+
+
+def run(options):
+    if options.list:
+        for row in chosen_rows(options, "plain"):
+            print(row.key)
+        return 0
+    if shutil.which(machine.here().qemu) is None:
+        host.cannot(f"{machine.here().qemu} is missing: install {machine.here().qemu_package}")
+    if not os.environ.get(host.INSIDE):
+        options.output.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(options.output / "captures", ignore_errors=True)
+        for version in options.kernels:
+            image.Image(version, options.output / "images").build(say)
+    host.enter()
+    begin = time.monotonic()
+    folder = Path(tempfile.mkdtemp(prefix="rrdma-interop."))
+    folder.chmod(0o755)
+    results = []
+    try:
+        host.set_up_network(4500)
+        rrdma = host.Rrdma(options.build, folder / "stage")
+        for version in options.kernels:
+            run_kernel(options, rrdma, version, folder, results)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        if results:
+            report.write(options.output, results, time.monotonic() - begin)
+    failed = [result for result in results if not result.passed]
+    say(f"interop: {len(results) - len(failed)} of {len(results)} passed in {time.monotonic() - begin:.0f} s; {options.output / 'report.md'}")
+    return 1 if failed or not results else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,157 @@
+"""The matrix: which program runs with which arguments, over which address family and MTU, with RRDMA as the
+client or as the server. A row is one run of a pair of programs; the runner knows how.
+
+Every program meets every address family, MTU and direction; sizes rotate through these combinations, so that
+each program also meets each size in both directions."""
+
+import itertools
+from dataclasses import dataclass, field
+
+CLIENT, SERVER = "client", "server"  # what RRDMA is in a row
+SIZES = [1, 64, 1000, 4096, 65536, 1 << 20]
+# rxe hands work over between polling programs and its own threads slowly on one processor: it sleeps instead.
+EVENTS = "-e"
+
+
+@dataclass
+class Row:
+    program: str
+    service: str                 # RC, UC, UD: of the queue pairs; what loses packets without telling
+    rrdma: str
+    family: int
+    mtu: int
+    arguments: list = field(default_factory=list)         # of both ends
+    client_arguments: list = field(default_factory=list)
+    server_arguments: list = field(default_factory=list)
+    guest_arguments: list = field(default_factory=list)   # of the kernel's end, whichever it is
+    style: str = "verbs"         # how the ends find each other: verbs (GID, TCP), cm (rdma_cm), proof (tests/process)
+    note: str = ""               # what is special, for the name
+    seconds: int = 20
+    server_ends: bool = True     # False: the server goes on by design, and is ended
+    expect_failure: str = ""     # the client must fail, saying this
+    server_runs: bool = True     # False: nobody listens
+    options: list = field(default_factory=list)           # of rrdma run
+    tries: int = 1               # more for programs that race with themselves: see docs/interop.md
+
+    @property
+    def name(self):
+        words = [self.program, *self.arguments] + ([self.note] if self.note else [])
+        return " ".join(words)
+
+    @property
+    def key(self):
+        return f"{self.name} | IPv{self.family} {self.mtu} {self.rrdma}"
+
+    def tolerates_loss(self):
+        return self.service == "RC"
+
+
+def combinations():
+    """Neighbours differ in much: (RRDMA's part, family, MTU)."""
+    return list(itertools.product((CLIENT, SERVER), (4, 6), (1024, 4096)))
+
+
+def pingpong(program, service, size, count, rrdma, family, mtu, extra=()):
+    words = ["-s", str(size), "-n", str(count), *extra]
+    if service != "UD":  # these take the MTU of the port
+        words += ["-m", str(mtu)]
+    return Row(program, service, rrdma, family, mtu, words, guest_arguments=[EVENTS])
+
+
+def perftest(program, service, size, count, rrdma, family, mtu, extra=()):
+    words = ["-s", str(size), "-n", str(count), *extra]
+    if service != "RC":
+        words += ["-c", service]
+    events = [] if program.startswith("ib_write") else [EVENTS]  # these look at memory, and refuse to sleep
+    return Row(program, service, rrdma, family, mtu, words, guest_arguments=events)
+
+
+def messages(size, most=50, octets=2 << 20):
+    """How many of a size: enough for several windows, few enough for an emulated processor."""
+    return max(5, min(most, octets // max(size, 1)))
+
+
+def pingpong_rows(combos):
+    for rrdma, family, mtu in combos:
+        yield pingpong("ibv_rc_pingpong", "RC", 5000, 50, rrdma, family, mtu, ["-c"])
+        yield pingpong("ibv_uc_pingpong", "UC", 4096, 50, rrdma, family, mtu)
+        yield pingpong("ibv_ud_pingpong", "UD", 1000, 50, rrdma, family, mtu)
+        yield pingpong("ibv_srq_pingpong", "RC", 4096, 50, rrdma, family, mtu, ["-c"])
+
+
+def perftest_rows(sizes):
+    ways = [(4, 1024), (6, 4096), (6, 1024), (4, 4096)]
+    turn = 0
+    for program in ("ib_send_bw", "ib_send_lat", "ib_write_bw", "ib_write_lat", "ib_read_bw", "ib_read_lat"):
+        for size in sizes:
+            for rrdma in (CLIENT, SERVER):
+                family, mtu = ways[turn % len(ways)]
+                yield perftest(program, "RC", size, messages(size), rrdma, family, mtu)
+            turn += 1
+    for operation, program in itertools.product(("CMP_AND_SWAP", "FETCH_AND_ADD"), ("ib_atomic_bw", "ib_atomic_lat")):
+        for rrdma in (CLIENT, SERVER):
+            family, mtu = ways[turn % len(ways)]
+            turn += 1
+            row = perftest(program, "RC", 8, 50, rrdma, family, mtu, ["-A", operation])
+            row.arguments = row.arguments[2:]
+            yield row
+    for program, service, size in (("ib_send_bw", "UC", 4096), ("ib_send_lat", "UC", 4096), ("ib_write_bw", "UC", 4096),
+                                   ("ib_write_lat", "UC", 64), ("ib_send_lat", "UD", 64), ("ib_send_lat", "UD", 1024)):
+        for rrdma in (CLIENT, SERVER):
+            family, mtu = ways[turn % len(ways)]
+            turn += 1
+            yield perftest(program, service, size, 50, rrdma, family, mtu)
+
+
+def proof_rows(combos, count):
+    """Every operation of RC both ways at once, every octet, immediate and atomic result checked."""
+    for rrdma, family, mtu in combos:
+        words = [f"--messages={count}", f"--octets={3 * mtu + 17}", f"--mtu={mtu}", f"--family={family}"]
+        yield Row("exchange", "RC", rrdma, family, mtu, words, style="proof", guest_arguments=["--events"], seconds=30)
+
+
+def cm_rows(combos):
+    for rrdma, family, mtu in combos:
+        def row(program, service, arguments, **more):
+            return Row(program, service, rrdma, family, mtu, arguments, style="cm", **more)
+        yield row("rping", "RC", ["-V", "-C", "20", "-S", "3000"], client_arguments=["-c"], server_arguments=["-s"])
+        yield row("rping", "RC", ["-C", "1"], client_arguments=["-c"], note="(nobody listens)", server_runs=False,
+                  expect_failure="REJECTED")
+        yield row("ucmatose", "RC", ["-c", "2", "-C", "10", "-S", "5000"])
+        yield row("udaddy", "UD", ["-c", "2", "-C", "10", "-S", "900"])
+        yield row("rstream", "RC", ["-S", "20000", "-C", "10", "-I", "4", "-T", "v"])
+        yield row("rdma_client", "RC", [])
+        yield row("mckey", "UD", ["-C", "10", "-S", "500"])
+        # Their client connects a second time, and is refused if their server does not listen again by then.
+        yield row("ib_write_bw", "RC", ["-R", "-s", "65536", "-n", "10"], tries=4)
+        if rrdma == SERVER:  # against a slow server this one loses the race every time
+            yield row("ib_send_lat", "RC", ["-R", "-s", "64", "-n", "10"], tries=4)
+
+
+def full():
+    combos = combinations()
+    return [*pingpong_rows(combos), *perftest_rows(SIZES), *proof_rows(combos, 300), *cm_rows(combos)]
+
+
+def under_loss():
+    """The same, without those that wait for ever for what a lossy service lost, and with fewer sizes."""
+    combos = combinations()
+    rows = [*pingpong_rows(combos), *perftest_rows([64, 4096, 65536, 1 << 20]), *proof_rows(combos, 300), *cm_rows(combos)]
+    return [row for row in rows if row.tolerates_loss()]
+
+
+def quick():
+    """One kernel, IPv4, both directions: RC, UD and the connection manager."""
+    rows = []
+    for rrdma in (CLIENT, SERVER):
+        combo = [(rrdma, 4, 1024)]
+        rows += [row for row in pingpong_rows(combo)]
+        rows += [perftest("ib_send_bw", "RC", 65536, 20, rrdma, 4, 1024),
+                 perftest("ib_write_bw", "RC", 65536, 20, rrdma, 4, 1024),
+                 perftest("ib_write_lat", "RC", 64, 20, rrdma, 4, 1024),
+                 perftest("ib_read_bw", "RC", 65536, 20, rrdma, 4, 1024),
+                 perftest("ib_atomic_bw", "RC", 8, 20, rrdma, 4, 1024, ["-A", "FETCH_AND_ADD"])]
+        rows[-1].arguments = rows[-1].arguments[2:]
+        rows += proof_rows(combo, 200)
+        rows += cm_rows(combo)
+    return rows
