@@ -23,7 +23,7 @@ namespace {
 using namespace proof;
 
 enum Member : unsigned { kVictim, kHonest, kHostile, kMembers };
-enum Flag : unsigned { kFinished };
+enum Flag : unsigned { kFinished, kScribbling };
 
 constexpr std::uint32_t kHostileIndex = 1;
 constexpr std::uint32_t kHostileWindow = 8;
@@ -167,19 +167,30 @@ void talk(Arguments& arguments, Family& family, const Settings& settings, bool v
       std::uint8_t* const churned = map_memory(4096);
       std::uint64_t random = settings.talk.seed;
       double wait_longest = 0;
-      double last = monotonic_seconds();
-      while (honest.post()) {
-      }
+      bool talking = false;
+      double last = 0;
       while (!honest.done()) {
+        // The other one may begin to talk before this one does: what it says is heard in any case.
+        if (!talking && family.flag(kScribbling).load() != 0) {
+          talking = true;
+          last = monotonic_seconds();
+          while (honest.post()) {
+          }
+        }
         ibv_wc completion;
-        if (completions.wait(&completion, 1, 30) == 0) fail("the conversation with the honest one stalls: " + honest.state());
+        if (completions.wait(&completion, 1, talking ? 30 : 0.005) == 0) {
+          if (talking) fail("the conversation with the honest one stalls: " + honest.state());
+          continue;
+        }
         if (Conversation::index_of(completion) == kHostileIndex) {
           hostile.front().handle(completion);
         } else {
           honest.handle(completion);
-          honest.post();
-          wait_longest = std::max(wait_longest, monotonic_seconds() - last);
-          last = monotonic_seconds();
+          if (talking) {
+            honest.post();
+            wait_longest = std::max(wait_longest, monotonic_seconds() - last);
+            last = monotonic_seconds();
+          }
         }
         if (!victim) continue;
         random = mix(random);
@@ -216,6 +227,7 @@ void be_hostile(Arguments& arguments, Family& family, const Settings& settings) 
   std::size_t octets = 0;
   for (const Mapping& mapping : mappings) octets += mapping.octets;
   say("hostile: scribbles in " + std::to_string(mappings.size()) + " mappings of " + std::to_string(octets) + " octets");
+  family.flag(kScribbling).store(1);
   // Slowly at first, so that something is still believed; its own library reads the same memory and may end it.
   for (std::uint64_t i = 0; family.flag(kFinished).load() < 2; ++i) {
     scribble(mappings, random);

@@ -7,6 +7,7 @@ no capabilities in it. Nothing outside the namespaces that are made here is touc
 
 import argparse
 import atexit
+import codecs
 import ctypes
 import os
 import pathlib
@@ -115,6 +116,7 @@ class Stage:
     def enter_user_namespace(cls):
         """As `unshare -Urnm` does: root of a namespace in which only this user exists."""
         if os.geteuid() == 0:
+            codecs.lookup("ascii")  # the interpreter's own files may not be readable any more afterwards
             os.chown(cls.prefix.scratch / "run", NOBODY, NOBODY)
             become_nobody()
             call("prctl", PR_SET_DUMPABLE, 1, 0, 0, 0)
@@ -255,8 +257,17 @@ def join_hosts(mtu=1500):
         host.ip("link", "set", "cable", "up")
         host.environment["RRDMA_NETDEV"] = "cable"
         host.addresses = {4: f"10.77.0.{number}", 6: f"fd77::{number}"}
-    time.sleep(0.1)
+    # The link-local addresses come when both ends are up; GID indices depend on them.
+    if not wait_until(lambda: all(has_usable_addresses(host) for host in hosts), 10):
+        raise AssertionError("the cable got no IPv6 addresses")
     return hosts
+
+
+def has_usable_addresses(host):
+    tentative = 0x40
+    rows = [line.split() for line in pathlib.Path(f"/proc/{host.pid}/net/if_inet6").read_text(encoding="ascii").splitlines()]
+    usable = [row[0][:4] for row in rows if row[5] == "cable" and not int(row[4], 16) & tentative]
+    return {"fe80", "fd77"} <= set(usable)
 
 
 def settle(host, new_pid_namespace=False):
