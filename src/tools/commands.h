@@ -20,6 +20,7 @@ using Runner = std::function<int()>;
 
 void add_decode_command(CLI::App& app, Runner& chosen);
 void add_devices_command(CLI::App& app, Runner& chosen);
+void add_doctor_command(CLI::App& app, Runner& chosen);
 void add_explain_command(CLI::App& app, Runner& chosen);
 void add_gids_command(CLI::App& app, Runner& chosen);
 void add_sim_command(CLI::App& app, Runner& chosen);

@@ -39,8 +39,9 @@ int run(int argc, char** argv) {
   add_devices_command(app, chosen);
   add_gids_command(app, chosen);
   add_stat_command(app, chosen);
-  add_sim_command(app, chosen);
   add_explain_command(app, chosen);
+  add_doctor_command(app, chosen);
+  add_sim_command(app, chosen);
   try {
     app.parse(drop_run_separator(argc, argv), argv);
   } catch (const CLI::ParseError& error) {

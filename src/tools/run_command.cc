@@ -14,12 +14,9 @@
 
 #include "link/fault_spec.h"
 #include "tools/commands.h"
+#include "tools/library_file.h"
 #include "tools/program_file.h"
 #include "tools/terminal.h"
-
-#ifndef RRDMA_LIBRARY_FOLDER
-#define RRDMA_LIBRARY_FOLDER "lib"
-#endif
 
 namespace rrdma::tools {
 namespace {
@@ -43,19 +40,6 @@ struct RunOptions {
 int refuse(int status, const std::string& sentence, const std::string& hint) {
   complain(kName, sentence, hint);
   return status;
-}
-
-// The library of the same build or installation as this executable; empty if there is none.
-std::string find_library() {
-  std::error_code error;
-  const std::filesystem::path own = std::filesystem::read_symlink("/proc/self/exe", error);
-  if (error) return {};
-  const std::filesystem::path prefix = own.parent_path().parent_path();
-  for (const char* folder : {"lib", RRDMA_LIBRARY_FOLDER}) {
-    const std::filesystem::path candidate = prefix / folder / kLibrary;
-    if (std::filesystem::exists(candidate, error)) return candidate;
-  }
-  return {};
 }
 
 // What a shell would have to be told about a program that cannot be reached; 0 if it can.

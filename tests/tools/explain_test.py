@@ -1,0 +1,163 @@
+# `rrdma explain`: every code that a program can meet is explained, in both languages; and the errors of a
+# process can be read while it runs and after it has ended. Arguments: the command, the source tree.
+import ctypes
+import errno
+import pathlib
+import re
+import subprocess
+import sys
+import unittest
+
+import command
+import surroundings
+from command import RRDMA, run, run_json
+
+SOURCE = pathlib.Path(sys.argv[2])
+CHINESE = re.compile("[\u4e00-\u9fff]")
+
+
+def enumerators(path, name):
+    """Names and values of an enum class in one of our headers."""
+    body = re.search(rf"enum class {name} [^{{]*{{(.*?)}};", (SOURCE / path).read_text(), re.S)[1]
+    return {int(value): word for word, value in re.findall(r"k(\w+) = (\d+)", body)}
+
+
+def system_enumerators(path, prefix):
+    """Names of an enum in a header of the system, in their order from 0."""
+    return re.findall(rf"^\s*({prefix}\w+)", pathlib.Path(path).read_text(), re.M)
+
+
+def known(kind, language="en"):
+    topics = run_json("explain", "--list", "--json", "--lang", language)
+    return {topic["code"]: topic for topic in topics if topic["kind"] == kind}
+
+
+class Catalogue(unittest.TestCase):
+    def test_every_completion_status(self):
+        library = ctypes.CDLL("libibverbs.so.1")
+        library.ibv_wc_status_str.restype = ctypes.c_char_p
+        statuses = []
+        while (text := library.ibv_wc_status_str(len(statuses))) != b"unknown":
+            statuses.append(text.decode())
+        names = system_enumerators("/usr/include/infiniband/verbs.h", "IBV_WC_")[:len(statuses)]
+        topics = known("wc")
+        self.assertEqual(sorted(topics), list(range(len(statuses))))
+        for code, (name, phrase) in enumerate(zip(names, statuses)):
+            self.assertEqual(topics[code]["name"], name)
+            (by_name,) = run_json("explain", "--json", name)
+            (by_short_name,) = run_json("explain", "--json", name.removeprefix("IBV_WC_").lower())
+            (by_phrase,) = run_json("explain", "--json", *phrase.split())
+            self.assertEqual([by_name, by_short_name, by_phrase], [topics[code]] * 3)
+
+    def test_every_errno_that_calls_return(self):
+        used = set()
+        for folder in ("verbs", "ucma", "nic", "daemon", "control"):
+            for path in (SOURCE / "src" / folder).glob("*.[ch]*"):
+                if not path.name.endswith("_test.cc"):
+                    used |= {word for word in re.findall(r"\bE[A-Z0-9]+\b", path.read_text()) if hasattr(errno, word)}
+        topics = {topic["name"]: topic["code"] for topic in known("errno").values()}
+        self.assertEqual(used - set(topics), set(), "not in src/tools/explain/errno_topics.cc")
+        self.assertGreater(len(used), 20)
+        for name, code in topics.items():
+            self.assertEqual(code, getattr(errno, name))
+
+    def test_every_cause(self):
+        self.assertEqual(set(known("vendor_err")), set(enumerators("src/objects/cause.h", "Cause")))
+
+    def test_every_refusal_of_the_connection_manager(self):
+        self.assertEqual(set(known("reject")), set(enumerators("src/wire/cm_reasons.h", "RejectReason")))
+        self.assertEqual(set(known("sidr")), set(enumerators("src/wire/cm_reasons.h", "SidrStatus")))
+
+    def test_every_event(self):
+        names = system_enumerators("/usr/include/rdma/rdma_cma.h", "RDMA_CM_EVENT_")
+        self.assertEqual([topic["name"] for _, topic in sorted(known("event").items())], names)
+
+    def test_every_text_in_both_languages(self):
+        for kind in ("wc", "vendor_err", "errno", "reject", "sidr", "event"):
+            english, chinese = known(kind), known(kind, "zh")
+            self.assertEqual(english.keys(), chinese.keys())
+            for code, topic in english.items():
+                other = chinese[code]
+                self.assertNotRegex(topic["meaning"], CHINESE)
+                self.assertRegex(other["meaning"], CHINESE)
+                self.assertTrue(topic["checks"], topic["name"])
+                for part in ("causes", "checks"):
+                    self.assertEqual(len(topic[part]), len(other[part]), topic["name"])
+                    for line, translation in zip(topic[part], other[part]):
+                        self.assertRegex(line, r"[.?]$", topic["name"])
+                        self.assertNotRegex(line, CHINESE)
+                        self.assertRegex(translation, r"[。？]$", topic["name"])
+
+    def test_commands_that_the_texts_name_exist(self):
+        for topic in run_json("explain", "--list", "--json"):
+            for words in re.findall(r"`rrdma ([^`]+)`", " ".join(topic["causes"] + topic["checks"])):
+                helped, _ = run(words.split()[0], "--help")
+                for option in re.findall(r"--[a-z-]+", words):
+                    self.assertIn(option, helped, words)
+
+
+class Arguments(unittest.TestCase):
+    def test_a_number_may_mean_several_things(self):
+        kinds = [topic["kind"] for topic in run_json("explain", "--json", "12")]
+        self.assertEqual(kinds, ["wc", "errno", "reject", "event"])
+        self.assertEqual([t["name"] for t in run_json("explain", "--json", "wc:12")], ["IBV_WC_RETRY_EXC_ERR"])
+        self.assertEqual([t["name"] for t in run_json("explain", "--json", "errno:110")], ["ETIMEDOUT"])
+        self.assertEqual([t["name"] for t in run_json("explain", "--json", "errno:-110")], ["ETIMEDOUT"])
+
+    def test_vendor_err_has_cause_and_psn(self):
+        (topic,) = run_json("explain", "--json", "vendor_err:0x24000010")
+        self.assertEqual((topic["code"], topic["psn"]), (36, 16))
+        self.assertEqual(run_json("explain", "--json", str(0x24000010)), [topic])
+
+    def test_words_of_strerror(self):
+        self.assertEqual([t["name"] for t in run_json("explain", "--json", "Invalid argument")], ["EINVAL"])
+
+    def test_several_codes(self):
+        self.assertEqual([t["name"] for t in run_json("explain", "--json", "EINVAL", "ENODEV")], ["EINVAL", "ENODEV"])
+
+    def test_unknown(self):
+        for words in (["nosuch"], ["wc:99"], ["wc:x"], ["EINVAL", "nosuch"], ["\x1b[31m"]):
+            output, error = run("explain", *words, status=2)
+            self.assertEqual(output, "")
+            self.assertIn("nothing is known", error)
+            self.assertNotIn("\x1b", error)
+
+    def test_language_by_the_environment(self):
+        for variables, chinese in (({"LANG": "zh_CN.UTF-8", "LC_ALL": ""}, True), ({"LC_ALL": "zh_CN.UTF-8"}, True),
+                                   ({"LANG": "zh_CN.UTF-8", "LC_ALL": "C"}, False), ({"LANG": "de_DE.UTF-8", "LC_ALL": ""}, False)):
+            output, _ = run("explain", "EINVAL", environment=variables)
+            self.assertEqual(bool(CHINESE.search(output)), chinese, variables)
+        self.assertNotRegex(run("explain", "EINVAL", "--lang", "en", environment={"LC_ALL": "zh_CN.UTF-8"})[0], CHINESE)
+
+    def test_text_is_in_order(self):
+        output, _ = run("explain", "IBV_WC_RNR_RETRY_EXC_ERR")
+        self.assertRegex(output, r"(?s)IBV_WC_RNR_RETRY_EXC_ERR \(completion status 13\)\n.*Usual causes.*1\. .*2\. .*What to check:.*- ")
+
+
+class Processes(unittest.TestCase):
+    def test_after_the_process_has_ended(self):
+        # Without a GID index: a mistake that everybody makes once.
+        server = subprocess.Popen([RRDMA, "run", "--", "ibv_rc_pingpong", "-p", "18620"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        def connected():
+            return subprocess.run([RRDMA, "run", "--", "ibv_rc_pingpong", "-p", "18620", "localhost"], capture_output=True).returncode != 0 \
+                and server.poll() is not None
+        surroundings.wait_for(connected)
+        self.assertNotEqual(server.returncode, 0)
+        output, _ = run("explain", "--pid", server.pid)
+        self.assertRegex(output, rf"Process {server.pid} \(ended\)")
+        self.assertIn("ibv_modify_qp", output)
+        self.assertIn("GID index", output)
+        (record,) = run_json("explain", "--json", "--pid", server.pid)
+        self.assertEqual(record["pid"], server.pid)
+        self.assertTrue(any("GID" in s["sentence"] for s in record["sentences"]))
+        self.assertIn(str(server.pid), run("explain")[0])
+
+    def test_nothing_to_say(self):
+        self.assertIn("nothing to say", run("explain", "--pid", 1)[0])
+        self.assertEqual(run_json("explain", "--json", "--pid", 1), [])
+
+
+if __name__ == "__main__":
+    surroundings.enter()
+    surroundings.make_pair()
+    command.main()
