@@ -1,4 +1,5 @@
 // Address handles, and what is derived from a received datagram.
+#include <dlfcn.h>
 #include <infiniband/verbs.h>
 #include <netinet/in.h>
 
@@ -61,8 +62,13 @@ bool read_route(const ibv_grh& grh, Route& route) {
   return true;
 }
 
-// Without a GRH a LID names the destination. Ours is 0: who sends there means this port (rsockets do).
-bool names_itself(const ibv_ah_attr& attr) { return attr.is_global == 0 && attr.dlid == 0 && attr.port_num == kPort; }
+// Without a GRH a LID names the destination, and ours is 0: librdmacm means this port when it sends there
+// (datagram rsockets do). From others it is a forgotten GRH, which must be refused.
+bool names_itself(const ibv_ah_attr& attr, const void* caller) {
+  if (attr.is_global != 0 || attr.dlid != 0 || attr.port_num != kPort) return false;
+  Dl_info info{};
+  return dladdr(caller, &info) != 0 && info.dli_fname != nullptr && std::strstr(info.dli_fname, "librdmacm") != nullptr;
+}
 
 ibv_ah_attr address_of_itself(const Context& context) {
   ibv_ah_attr attr{};
@@ -85,7 +91,7 @@ Ah* create_ah(const char* call, ibv_pd* pd, const ibv_ah_attr& attr) {
   }
   nic::PathRequest request;
   request.datagram = true;
-  if (path_request_of(call, names_itself(attr) ? address_of_itself(context) : attr, request) != 0) return nullptr;
+  if (path_request_of(call, attr, request) != 0) return nullptr;
   auto path = context.lane->resolve(*context.nic_device, request);
   if (!path) {
     nic::fail(path.error().error, call, path.error().sentence);
@@ -108,7 +114,8 @@ using namespace rrdma::verbs;
 
 RRDMA_VERBS ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attr) {
   if (!is_own(pd->context)) RRDMA_PASS_ON(nullptr, ibv_create_ah, "IBVERBS_1.1", pd, attr);
-  return create_ah("ibv_create_ah", pd, *attr);
+  const bool itself = names_itself(*attr, __builtin_return_address(0));
+  return create_ah("ibv_create_ah", pd, itself ? address_of_itself(own(pd->context)) : *attr);
 }
 
 RRDMA_VERBS int ibv_destroy_ah(ibv_ah* abi) {

@@ -110,6 +110,7 @@ int advise_mr(ibv_pd* pd, ibv_advise_mr_advice advice, std::uint32_t flags, ibv_
   if ((flags & ~kFlagFlush) != 0) return nic::fail(EINVAL, kCall, "flags has unknown bits.");
   if (count == 0) return nic::fail(EINVAL, kCall, "the list is empty.");
   Context& context = own(pd->context);
+  if (context.forked()) return refuse_forked(kCall);
   std::lock_guard lock(context.lane->mutex());
   for (std::uint32_t i = 0; i < count; ++i) {
     const ibv_sge& sge = list[i];

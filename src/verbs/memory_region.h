@@ -17,4 +17,7 @@ struct RegionForm {
 // Does not look at the memory itself. Null with errno and a sentence on failure.
 Mr* register_region(const char* call, const RegionForm& form);
 
+// Looks at the memory too: it must be mapped, unless it is registered on demand.
+ibv_mr* register_memory(const char* call, ibv_pd* pd, void* address, std::size_t length, std::uint64_t iova, unsigned access);
+
 }  // namespace rrdma::verbs

@@ -43,7 +43,7 @@ struct Mr : ibv_mr {
 struct DeviceMemory : ibv_dm {
   std::uint8_t* data = nullptr;
   std::size_t length = 0;
-  std::uint32_t users = 0;  // regions; guarded by the lane's lock
+  std::atomic<std::uint32_t> users{0};  // regions
 };
 
 struct Mw : ibv_mw {

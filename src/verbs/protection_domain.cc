@@ -49,6 +49,10 @@ ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* a
                                                  : "comp_mask has unknown bits.");
     return nullptr;
   }
+  if (own(context).forked()) {
+    refuse_forked(kCall);
+    return nullptr;
+  }
   Pd& base = own(attr->pd);
   Pd* pd = make_pd(context);
   pd->original = base.original != nullptr ? base.original : &base;

@@ -80,6 +80,7 @@ ibv_xrcd* open_xrcd(ibv_context* context, ibv_xrcd_init_attr* attr) {
 
 int close_xrcd(ibv_xrcd* abi) {
   XrcDomain& domain = own(abi);
+  if (own(abi->context).forked()) return refuse_forked("ibv_close_xrcd");
   SharedDomains& shared = shared_domains();
   std::lock_guard lock(shared.mutex);
   if (domain.opens > 1) {

@@ -1,0 +1,55 @@
+/* A program that is not linked against libibverbs and finds it as NCCL does: by dlopen and dlvsym. Ends with
+   0 if the device rrdma0 is found, opened and queried that way.
+
+     door LIBRARY_NAME */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <infiniband/verbs.h>
+#include <stdio.h>
+#include <string.h>
+
+static void* library;
+
+static void* find(const char* name, const char* version) {
+  void* function = dlvsym(library, name, version);
+  if (function == NULL) fprintf(stderr, "%s@%s: %s\n", name, version, dlerror());
+  return function;
+}
+
+int main(int argc, char** argv) {
+  if (argc != 2) return 2;
+  library = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
+  if (library == NULL) {
+    fprintf(stderr, "%s\n", dlerror());
+    return 1;
+  }
+  struct ibv_device** (*list_devices)(int*) = find("ibv_get_device_list", "IBVERBS_1.1");
+  void (*free_list)(struct ibv_device**) = find("ibv_free_device_list", "IBVERBS_1.1");
+  const char* (*name_of)(struct ibv_device*) = find("ibv_get_device_name", "IBVERBS_1.1");
+  struct ibv_context* (*open_device)(struct ibv_device*) = find("ibv_open_device", "IBVERBS_1.1");
+  int (*close_device)(struct ibv_context*) = find("ibv_close_device", "IBVERBS_1.1");
+  int (*query)(struct ibv_context*, struct ibv_device_attr*) = find("ibv_query_device", "IBVERBS_1.1");
+  const char* (*event_name)(enum ibv_event_type) = find("ibv_event_type_str", "IBVERBS_1.1");
+  if (!list_devices || !free_list || !name_of || !open_device || !close_device || !query || !event_name) return 1;
+
+  int count = 0;
+  struct ibv_device** list = list_devices(&count);
+  struct ibv_device* found = NULL;
+  for (int i = 0; list != NULL && list[i] != NULL; ++i) {
+    if (strcmp(name_of(list[i]), "rrdma0") == 0) found = list[i];
+  }
+  if (found == NULL) {
+    fprintf(stderr, "rrdma0 is not among %d devices\n", count);
+    return 1;
+  }
+  struct ibv_context* context = open_device(found);
+  struct ibv_device_attr attr;
+  if (context == NULL || query(context, &attr) != 0 || attr.phys_port_cnt != 1) {
+    fprintf(stderr, "rrdma0 cannot be opened and queried\n");
+    return 1;
+  }
+  close_device(context);
+  free_list(list);
+  /* What the real library answers is found behind ours. */
+  return strlen(event_name(IBV_EVENT_PORT_ACTIVE)) > 0 ? 0 : 1;
+}
