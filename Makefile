@@ -10,7 +10,7 @@ CLANG ?= 1
 need := scripts/install-packages
 
 .DEFAULT_GOAL := help
-.PHONY: help build test clang test-clang test-asan test-tsan test-cross soak fuzz bench coverage \
+.PHONY: help build demo test clang test-clang test-asan test-tsan test-cross soak fuzz bench coverage \
         interop interop-quick install deb format tidy clean
 
 help: ## list the targets
@@ -25,6 +25,12 @@ build: ## build the programs; build/bin/rrdma then runs in place
 	@$(need) build
 	@$(call configure,dev,build)
 	@$(call build_all,dev) --target products
+
+demo: ## build, then show unmodified RDMA programs on rrdma0
+	@$(need) build demo
+	@$(call configure,dev,build)
+	@$(call build_all,dev) --target products
+	@scripts/demo build
 
 test: ## build with GCC and with clang (CLANG=0: without), warnings as errors, and run the tests (ctest)
 	@$(need) build test
