@@ -117,7 +117,8 @@ class Stage:
         """As `unshare -Urnm` does: root of a namespace in which only this user exists."""
         if os.geteuid() == 0:
             codecs.lookup("ascii")  # the interpreter's own files may not be readable any more afterwards
-            os.chown(cls.prefix.scratch / "run", NOBODY, NOBODY)
+            for path in (cls.prefix.folder, *cls.prefix.folder.rglob("*")):
+                os.chown(path, NOBODY, NOBODY)  # who it belongs to can remove it at the end
             become_nobody()
             call("prctl", PR_SET_DUMPABLE, 1, 0, 0, 0)
         uid, gid = os.geteuid(), os.getegid()
