@@ -128,9 +128,13 @@ void Responder::handle_duplicate(const TransportPacket& packet) {
       return;
     }
     default:
-      // SEND and WRITE: say again how far we are. A NAK that waits to be sent says that too.
-      if (resp_.answer_due) return;
-      answer(wire::kSyndromeAckNoCredits, resp_.expected - 1);
+      // SEND and WRITE: say again how far we are, but not beyond a READ or ATOMIC, which its own response
+      // acknowledges: Linux rxe takes an ACK with the PSN of an ATOMIC for the answer to it, and completes
+      // it without the value. A NAK that waits to be sent says how far we are, too.
+      if (resp_.answer_due && resp_.answer_syndrome != wire::kSyndromeAckNoCredits) return;
+      const wire::Psn psn = qp_.responses.last_before_next(headers.bth.psn, resp_.expected - 1);
+      if (resp_.answer_due && psn.before(resp_.answer_psn)) return;
+      answer(wire::kSyndromeAckNoCredits, psn);
   }
 }
 

@@ -84,6 +84,17 @@ class ResponseCache {
     }
     return nullptr;
   }
+  // How far an acknowledgement of `psn` may reach, `newest` at most: not to a remembered request after it.
+  [[nodiscard]] wire::Psn last_before_next(wire::Psn psn, wire::Psn newest) const {
+    wire::Psn last = newest;
+    for (std::uint32_t i = 0; i < capacity_; ++i) {
+      const Response& response = entries_[i];
+      if (response.kind != wire::Kind::kUnknown && response.first_psn.after(psn) && !response.first_psn.after(last)) {
+        last = response.first_psn - 1;
+      }
+    }
+    return last;
+  }
   Response* find(wire::Psn psn) {
     for (std::uint32_t i = 0; i < capacity_; ++i) {
       if (entries_[i].covers(psn)) return &entries_[i];

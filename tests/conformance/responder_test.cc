@@ -132,6 +132,27 @@ TEST(Responder, AcknowledgesDuplicatesWithoutExecutingThem) {
   EXPECT_EQ(script.at(0x10000)[0], changed);
 }
 
+// Linux rxe completes an ATOMIC by any ACK that names its PSN, without the value.
+TEST(Responder, AcknowledgesDuplicatesNoFurtherThanTheNextReadOrAtomic) {
+  Script script;
+  script.play(R"(
+    > RDMA WRITE ONLY psn 0 a va 0x10000 +8
+    < ACKNOWLEDGE psn 0 ack msn 1
+    > RDMA WRITE ONLY psn 1 a va 0x10000 +8
+    < ACKNOWLEDGE psn 1 ack msn 2
+    > RDMA READ REQUEST psn 2 a va 0x10000 dma 8
+    < RDMA READ RESPONSE ONLY psn 2 +8 ack msn 3
+    > RDMA WRITE ONLY psn 3 a va 0x10000 +8
+    < ACKNOWLEDGE psn 3 ack msn 4
+    > RDMA READ REQUEST psn 4 a va 0x10000 dma 8
+    < RDMA READ RESPONSE ONLY psn 4 +8 ack msn 5
+    > RDMA WRITE ONLY psn 0 a va 0x10000 +8
+    < ACKNOWLEDGE psn 1 ack msn 5
+    > RDMA WRITE ONLY psn 3 a va 0x10000 +8
+    < ACKNOWLEDGE psn 3 ack msn 5
+  )");
+}
+
 TEST(Responder, RepliesReceiverNotReady) {
   Script script;
   script.play(R"(
