@@ -46,7 +46,10 @@ Publisher::LinkTotal& Publisher::link_total(std::string_view name) {
   for (LinkTotal& total : link_totals_) {
     if (total.name == name) return total;
   }
-  link_totals_.push_back({std::string(name), &page_.counter(name), 0});
+  // A link counts packets of its own under the engine's words; they are published apart.
+  const bool taken = std::any_of(transport::kCounterNames.begin(), transport::kCounterNames.end(),
+                                 [&](const auto& counter) { return counter.name == name; });
+  link_totals_.push_back({std::string(name), &page_.counter((taken ? "link_" : "") + std::string(name)), 0});
   return link_totals_.back();
 }
 
