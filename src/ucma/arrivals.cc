@@ -1,5 +1,5 @@
-// What arrives by itself: events of the daemon, the daemon's death, changes of the device. All of it comes
-// on the NIC's background thread.
+// What arrives by itself: events of the daemon, and the daemon's death. All of it comes on the NIC's
+// background thread.
 #include <algorithm>
 #include <cstring>
 
@@ -243,13 +243,6 @@ void Station::restore_connection(const IdPointer& id) {
   id->connection = 0;
   id->state = IdState::kDisconnected;
   push(event_for(id, EventKind::kDisconnected, -ETIMEDOUT));
-}
-
-// ---- the device
-
-void Station::on_device_event(nic::DeviceEvent event) {
-  if (event != nic::DeviceEvent::kGidChange) return;
-  // The device holds its own lock while it calls: asking it anything must wait.
 }
 
 }  // namespace rrdma::ucma

@@ -17,26 +17,24 @@ constexpr std::uint32_t kMulticastQpn = 0xffffff;
 int Station::join_ip_multicast(Channel& channel, const rdma_ucm_join_ip_mcast& command, std::size_t room) {
   const auto group = address_of(&command.addr, sizeof command.addr);
   if (!group) return EINVAL;
-  return join(channel, command.id, command.uid, *group, false, {command.response, room});
+  return join(channel, command.id, command.uid, *group, {command.response, room});
 }
 
 int Station::join_multicast(Channel& channel, const rdma_ucm_join_mcast& command, std::size_t room) {
   if (command.addr_size > sizeof command.addr || command.join_flags >= RDMA_MC_JOIN_FLAG_RESERVED) return EINVAL;
   const auto group = address_of(&command.addr, command.addr_size);
   if (!group) return EINVAL;
-  const bool send_only = command.join_flags == RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER;
-  return join(channel, command.id, command.uid, *group, send_only, {command.response, room});
+  // A member that only sends is not attached by librdmacm: nothing to do differently here.
+  return join(channel, command.id, command.uid, *group, {command.response, room});
 }
 
-int Station::join(Channel& channel, std::uint32_t handle, std::uint64_t uid, const IpAddress& group, bool send_only,
-                  const Response& response) {
+int Station::join(Channel& channel, std::uint32_t handle, std::uint64_t uid, const IpAddress& group, const Response& response) {
   constexpr const char* kCall = "rdma_join_multicast";
   if (response.room < sizeof(rdma_ucm_create_id_resp)) return ENOSPC;
   int error = 0;
   const IdPointer id = find(channel, handle, error);
   if (id == nullptr) return error;
   const std::lock_guard command_lock(id->command);
-  static_cast<void>(send_only);
   if (group.family == Family::kIb || !group.is_multicast()) {
     return nic::fail(EINVAL, kCall, text_of(group) + " is not the address of a multicast group.");
   }

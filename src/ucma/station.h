@@ -13,7 +13,6 @@
 #include <sys/types.h>
 
 #include <atomic>
-#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -43,7 +42,7 @@ struct Response {
 
 using IdPointer = std::shared_ptr<Identifier>;
 
-class Station final : private nic::DaemonListener, private nic::DeviceListener {
+class Station final : private nic::DaemonListener {
  public:
   static Station& instance();
 
@@ -88,7 +87,6 @@ class Station final : private nic::DaemonListener, private nic::DeviceListener {
   int reject(Channel& channel, const rdma_ucm_reject& command);
   int disconnect(Channel& channel, const rdma_ucm_disconnect& command);
   int notify(Channel& channel, const rdma_ucm_notify& command);
-  int connect_datagram(Identifier& id, const rdma_ucm_conn_param& parameters);
   int accept_call(Identifier& id, const rdma_ucm_accept& command);
   int confirm(Identifier& id);
 
@@ -99,7 +97,7 @@ class Station final : private nic::DaemonListener, private nic::DeviceListener {
   int join_ip_multicast(Channel& channel, const rdma_ucm_join_ip_mcast& command, std::size_t room);
   int join_multicast(Channel& channel, const rdma_ucm_join_mcast& command, std::size_t room);
   int leave_multicast(Channel& channel, const rdma_ucm_destroy_id& command, std::size_t room);
-  int join(Channel& channel, std::uint32_t handle, std::uint64_t uid, const IpAddress& group, bool send_only, const Response& response);
+  int join(Channel& channel, std::uint32_t handle, std::uint64_t uid, const IpAddress& group, const Response& response);
 
   // --- channels and ids
   [[nodiscard]] std::shared_ptr<Channel> channel_of(int fd);
@@ -123,7 +121,6 @@ class Station final : private nic::DaemonListener, private nic::DeviceListener {
   int tell(const char* call, const Request& request);
   void on_daemon_message(control::Received& message) override;
   void on_daemon_changed() override;
-  void on_device_event(nic::DeviceEvent event) override;
   void adopt_new_daemon();
   void restore_port(const IdPointer& id);
   void restore_connection(const IdPointer& id);

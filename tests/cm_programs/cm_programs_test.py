@@ -184,8 +184,60 @@ class Programs(ProcessTest):
     @needs("qperf")
     def test_qperf(self):
         for place in Places.within(SHM, families=(4,)):
-            for measure in ("rc_lat", "rc_bw", "rc_rdma_read_bw", "rc_rdma_write_bw", "ud_lat", "ud_bw"):
+            # Its ud_* tests set -cm1 aside and name their peer by a LID, which RoCE has not.
+            for measure in ("rc_lat", "rc_bw", "rc_rdma_read_bw", "rc_rdma_write_bw"):
                 self.meet(place, ["qperf"], ["qperf", "-cm1", "-t", 1, place[3], measure], server_ends=False)
+
+    @needs("fi_pingpong")
+    def test_libfabric(self):
+        # Its verbs provider finds no endpoint of type msg where there are only loopback interfaces, and a
+        # server listens on 127.0.0.1.
+        left, _ = join_hosts()
+        for kind in "msg", "rdm":
+            self.meet((f"one host/{kind}", left, left, None, {}), ["fi_pingpong", "-p", "verbs", "-e", kind],
+                      ["fi_pingpong", "-p", "verbs", "-e", kind, "127.0.0.1"], settle=1)
+
+    @needs("ib_send_bw")
+    def test_perftest(self):
+        for place in Places.within(SHM, families=(4,)):
+            for program in ("ib_send_bw", "ib_write_bw", "ib_read_lat"):
+                self.meet(place, [program, "-R", "-n", 200], [program, "-R", "-n", 200, place[3]], settle=1)
+
+    def test_bad_input(self):
+        host = Host()
+        neighbour = host.start("rping", "-s", "-P", "-a", "127.0.0.1")
+        wait_until(lambda: daemons(host), 10)
+        wait_until(lambda: neighbour.process.poll() is not None, 1)
+        script = Stage.prefix.scratch / "bad_input.py"
+        shutil.copy(pathlib.Path(__file__).resolve().parent / "bad_input.py", script)
+        script.chmod(0o755)
+        self.assertIn("every answer right", host.run("/usr/bin/python3", "-B", script).output())
+        host.run("rping", "-c", "-a", "127.0.0.1", "-C", 10, "-V")
+
+    def test_loss(self):
+        """MADs that get lost or doubled: all connections stand and end, and nothing is left in the daemon."""
+        host = Host()
+        environment = {"RRDMA_MAD_FAULT": "drop=5%,dup=1%,seed=3"}
+        keeper = host.start("rping", "-s", "-P", "-a", "127.0.0.1", environment=environment)
+        self.assertTrue(wait_until(lambda: daemons(host), 10))
+        daemon, count = daemons(host)[0], amount(200, 1000)
+        place = ("5 % lost", host, host, "127.0.0.1", environment)
+
+        def descriptors():
+            return len(os.listdir(f"/proc/{daemon}/fd"))
+
+        def resident():
+            with open(f"/proc/{daemon}/statm", encoding="ascii") as file:
+                return int(file.read().split()[1])
+
+        self.meet(place, ["ucmatose", "-c", count, "-p", 7200], ["ucmatose", "-s", "127.0.0.1", "-c", count, "-p", 7200], 150)
+        before = descriptors(), resident()
+        for _ in range(2):
+            self.meet(place, ["ucmatose", "-c", count, "-p", 7200], ["ucmatose", "-s", "127.0.0.1", "-c", count, "-p", 7200], 150)
+        self.assertTrue(wait_until(lambda: descriptors() <= before[0], 10), "descriptors are left in the daemon")
+        report(f"{3 * count} connections; daemon: {before[0]} descriptors, {before[1]} pages, then {descriptors()} and {resident()}")
+        self.assertLess(resident(), before[1] * 3 // 2)
+        self.assertIsNone(keeper.process.poll())
 
     def test_death_disconnects(self):
         """A program that dies: its peer hears DISCONNECTED within a second, and ends by itself."""
