@@ -23,7 +23,7 @@ QUIET_TRIES = 4
 COUNTERS = "/sys/class/infiniband/rxe0/ports/1/hw_counters"
 OUR_ADDRESSES = {socket.inet_pton(socket.AF_INET, host.ADDRESS4), socket.inet_pton(socket.AF_INET6, host.ADDRESS6)}
 KERNEL_TROUBLE = re.compile(r"(BUG:|WARNING:|Oops|Call trace:|general protection|Unable to handle).*")
-REFUSED = re.compile("REJECTED; error: 8|Unexpected CM event bl blka 8")
+REFUSED = re.compile("REJECTED[;,] error:? 8|Unexpected CM event bl blka 8|Connection refused|UNREACHABLE, error: 1")
 GROUP = {4: "239.77.0.1", 6: "ff0e::77:1"}
 
 
@@ -51,7 +51,7 @@ class PassRunner:
     def __init__(self, guest, rrdma, folder, kernel, loss="", keep=False, say=print):
         self.guest, self.rrdma, self.folder, self.kernel = guest, rrdma, Path(folder), kernel
         self.loss, self.keep, self.say = loss, keep, say
-        self.link_mtu = guest.mtu
+        self.link_mtu = None  # unknown until it is set
         self.port = 18600
         self.trouble_seen = 0
         self.our_device, self.our_gids = rrdma.gids()
@@ -237,7 +237,7 @@ class PassRunner:
         repeats, refused = [], 0
         for _ in range(QUIET_TRIES):
             result = self.run_row_once(row, number)
-            while result.failures and refused + 1 < row.tries and REFUSED.search(result.client_output):
+            while result.failures and row.server_runs and refused + 1 < row.tries and REFUSED.search(result.client_output):
                 refused += 1
                 result = self.run_row_once(row, number)
             if result.failures or not result.unasked:

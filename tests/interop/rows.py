@@ -31,7 +31,8 @@ class Row:
     expect_failure: str = ""     # the client must fail, saying this
     server_runs: bool = True     # False: nobody listens
     options: list = field(default_factory=list)           # of rrdma run
-    tries: int = 1               # more for programs that race with themselves: see docs/interop.md
+    tries: int = 1               # when refused: more for servers that do not show when they listen (docs/interop.md)
+    bears_loss: bool = True
 
     @property
     def name(self):
@@ -43,7 +44,7 @@ class Row:
         return f"{self.name} | IPv{self.family} {self.mtu} {self.rrdma}"
 
     def tolerates_loss(self):
-        return self.service == "RC"
+        return self.service == "RC" and self.bears_loss
 
 
 def combinations():
@@ -62,7 +63,8 @@ def perftest(program, service, size, count, rrdma, family, mtu, extra=()):
     words = ["-s", str(size), "-n", str(count), *extra]
     if service != "RC":
         words += ["-c", service]
-    events = [] if program.startswith("ib_write") else [EVENTS]  # these look at memory, and refuse to sleep
+    # ib_write_* look at memory, and refuse to sleep; ib_send_lat loses an event of rxe's now and then, and hangs.
+    events = [] if program.startswith("ib_write") or program == "ib_send_lat" else [EVENTS]
     return Row(program, service, rrdma, family, mtu, words, guest_arguments=events)
 
 
@@ -113,14 +115,17 @@ def proof_rows(combos, count):
 def cm_rows(combos):
     for rrdma, family, mtu in combos:
         def row(program, service, arguments, **more):
-            return Row(program, service, rrdma, family, mtu, arguments, style="cm", **more)
+            return Row(program, service, rrdma, family, mtu, arguments, style="cm", **{"tries": 3, **more})
         yield row("rping", "RC", ["-V", "-C", "20", "-S", "3000"], client_arguments=["-c"], server_arguments=["-s"])
         yield row("rping", "RC", ["-C", "1"], client_arguments=["-c"], note="(nobody listens)", server_runs=False,
                   expect_failure="REJECTED")
         yield row("ucmatose", "RC", ["-c", "2", "-C", "10", "-S", "5000"])
         yield row("udaddy", "UD", ["-c", "2", "-C", "10", "-S", "900"])
         yield row("rstream", "RC", ["-S", "20000", "-C", "10", "-I", "4", "-T", "v"])
-        yield row("rdma_client", "RC", [])
+        # When the last ACK is lost, its client is gone and its server repeats for ever.
+        yield row("rdma_client", "RC", [], bears_loss=False)
+        if family == 6:
+            continue  # the kernel joins no IPv6 group on RoCE v2; perftest resolves no IPv6 name
         yield row("mckey", "UD", ["-C", "10", "-S", "500"])
         # Their client connects a second time, and is refused if their server does not listen again by then.
         yield row("ib_write_bw", "RC", ["-R", "-s", "65536", "-n", "10"], tries=4)
