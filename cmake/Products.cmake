@@ -15,7 +15,8 @@ function(rrdma_product)
   endforeach()
 endfunction()
 
-# The products that are known by name, as far as they exist in this tree, and their manual pages.
+# The products that are known by name, as far as they exist in this tree, and what goes with them:
+# manual pages, completion, the unit of a daemon for all users.
 function(rrdma_known_products)
   foreach(target rrdma rrdmad rrdma_preload)
     if(TARGET ${target})
@@ -28,5 +29,9 @@ function(rrdma_known_products)
       install(FILES ${pages} DESTINATION ${CMAKE_INSTALL_MANDIR}/man${section})
     endif()
   endforeach()
-  install(FILES ${CMAKE_SOURCE_DIR}/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+  install(FILES ${CMAKE_SOURCE_DIR}/README.md ${CMAKE_SOURCE_DIR}/README.zh-CN.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+  install(FILES ${CMAKE_SOURCE_DIR}/packaging/completion/rrdma.bash
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME rrdma)
+  configure_file(${CMAKE_SOURCE_DIR}/packaging/systemd/rrdmad.service.in ${CMAKE_BINARY_DIR}/rrdmad.service @ONLY)
+  install(FILES ${CMAKE_BINARY_DIR}/rrdmad.service DESTINATION lib/systemd/system)
 endfunction()

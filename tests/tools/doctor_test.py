@@ -35,9 +35,10 @@ class FarHost:
             return subprocess.run(["ip", "link", "set", "eth1", "netns", str(self.anchor.pid)], capture_output=True).returncode == 0
         here = os.readlink("/proc/self/ns/net")
         surroundings.wait_for(lambda: os.readlink(f"/proc/{self.anchor.pid}/ns/net") != here)
+        subprocess.run(self.inside("sh", "-c", "for group in all default; do echo 0 > /proc/sys/net/ipv6/conf/$group/accept_dad; done"), check=True)
         surroundings.wait_for(moved)
         for words in (["link", "set", "lo", "up"], ["link", "set", "eth1", "up"], ["addr", "add", "10.9.0.2/24", "dev", "eth1"],
-                      ["addr", "add", "fd09::2/64", "dev", "eth1", "nodad"]):
+                      ["addr", "add", "fd09::2/64", "dev", "eth1", "nodad"], ["route", "add", "default", "via", "10.9.0.1"]):
             subprocess.run(self.inside("ip", *words), check=True)
         return self
 

@@ -16,6 +16,10 @@ def enter():
     """Starts this script again inside the namespaces; returns once inside."""
     if os.environ.get(_INSIDE) == "1":
         subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+        # Addresses of new interfaces can be used at once: no search for duplicates.
+        for group in ("default", "all"):
+            with open(f"/proc/sys/net/ipv6/conf/{group}/accept_dad", "w") as setting:
+                setting.write("0")
         return
     unshare = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
     if os.geteuid() != 0:

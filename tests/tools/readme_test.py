@@ -1,0 +1,195 @@
+# The documents tell the truth: every block of commands with output in them is run and its output compared, every
+# command, option, make target and link that they name exists, and both languages show the same commands.
+# Arguments: the command, the source tree.
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import command
+import surroundings
+from command import RRDMA, run
+
+SOURCE = pathlib.Path(sys.argv[2])
+DOCUMENTS = ["README.md", "README.zh-CN.md"]
+ANYTHING = "…"
+DIGIT = re.compile(r"\d")
+
+
+def blocks(document, kind):
+    return re.findall(rf"^```{kind}\n(.*?)^```$", (SOURCE / document).read_text(), re.M | re.S)
+
+
+def pattern(line):
+    """A line as a pattern: words with digits in them may be others, blanks may be more or fewer."""
+    words = [r"\S+" if DIGIT.search(word) else re.escape(word) for word in line.split()]
+    return re.compile(r"\s*" + r"\s+".join(words) + r"\s*")
+
+
+def fits(expected, lines):
+    """Whether the lines are those of the document, in their order; … stands for any number of lines."""
+    if not expected:
+        return not lines
+    if expected[0] == ANYTHING:
+        return any(fits(expected[1:], lines[i:]) for i in range(len(lines) + 1))
+    return bool(lines) and bool(pattern(expected[0]).fullmatch(lines[0])) and fits(expected[1:], lines[1:])
+
+
+def steps(block):
+    """Commands with the output that the document shows."""
+    found = []
+    for line in block.splitlines():
+        if line.startswith("$ "):
+            found.append((line[2:], []))
+        else:
+            found[-1][1].append(line)
+    return found
+
+
+class Blocks(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.environment = {**os.environ, "PATH": f"{os.path.dirname(RRDMA)}:{os.environ['PATH']}"}
+
+    def follow(self, block):
+        background = []
+        for words, expected in steps(block):
+            if words.endswith("&"):
+                background.append(subprocess.Popen(["sh", "-c", "exec " + words[:-1]], cwd=self.folder, env=self.environment, stdout=subprocess.DEVNULL))
+                time.sleep(1.5)
+                continue
+            done = subprocess.run(["sh", "-c", words], cwd=self.folder, env=self.environment, capture_output=True, text=True, timeout=60)
+            self.assertEqual(done.returncode, 0, f"{words}\n{done.stdout}{done.stderr}")
+            lines = [line for line in done.stdout.splitlines() if line.strip()]
+            self.assertTrue(fits(expected, lines), f"$ {words}\n{done.stdout}\nis not what the document shows:\n" + "\n".join(expected))
+            # A server has its last words to say before the next one takes its port.
+            for process in background:
+                if process.poll() is None:
+                    process.wait(30)
+            background.clear()
+
+    def test_readme(self):
+        shown = blocks("README.md", "console")
+        self.assertGreaterEqual(len(shown), 4)
+        for block in shown:
+            self.follow(block)
+
+    def test_a_wrong_document_is_found(self):
+        for block in ("$ rrdma devices\nDEVICE  NOSUCH\n…\n", "$ rrdma nosuch\n", "$ rrdma gids\n"):
+            with self.assertRaises(AssertionError):
+                self.follow(block)
+
+
+class Mentions(unittest.TestCase):
+    def test_both_languages_show_the_same(self):
+        for kind in ("console", "sh", "yaml"):
+            self.assertEqual(blocks("README.md", kind), blocks("README.zh-CN.md", kind))
+
+    def test_commands_and_options_exist(self):
+        helped = {"": run("--help")[0]}
+        for document in DOCUMENTS:
+            text = (SOURCE / document).read_text()
+            mentioned = re.findall(r"(?:[`$] ?|\n)rrdma ([a-z]+)([^`\n]*)", text)
+            self.assertGreater(len(mentioned), 8)
+            for name, rest in mentioned:
+                self.assertRegex(helped[""], rf"(?m)^  {name} ", f"rrdma {name} in {document}")
+                helped.setdefault(name, run(name, "--help")[0])
+                for option in re.findall(r"(?<!\S)--[a-z][a-z-]*", rest.split(" -- ")[0]):
+                    self.assertIn(option, helped[name], f"rrdma {name} {rest} in {document}")
+
+    def test_make_targets_exist(self):
+        targets = set(re.findall(r"^([a-z-]+):.*## ", (SOURCE / "Makefile").read_text(), re.M))
+        for document in DOCUMENTS + ["CONTRIBUTING.md"]:
+            for target in re.findall(r"^ *make ([a-z][a-z-]+)", (SOURCE / document).read_text(), re.M):
+                self.assertIn(target, targets, document)
+            for target in re.findall(r"`make ([a-z-]+)`", (SOURCE / document).read_text()):
+                self.assertIn(target, targets, document)
+        for file, target in (("Dockerfile", "deb"), ("action.yml", "install")):
+            self.assertRegex((SOURCE / file).read_text(), rf"make -C \S+ {target}\b")
+            self.assertIn(target, targets)
+
+    def test_links_and_files_exist(self):
+        for document in DOCUMENTS:
+            text = (SOURCE / document).read_text()
+            for link in re.findall(r"\]\(([^):]+)\)", text):
+                self.assertTrue((SOURCE / link).exists(), link)
+            for folder in re.findall(r"`((?:src|docs)/[a-z]+)`", text):
+                self.assertTrue((SOURCE / folder).is_dir(), folder)
+
+    def test_the_source_map_is_complete(self):
+        for document in DOCUMENTS:
+            text = (SOURCE / document).read_text()
+            for folder in (SOURCE / "src").iterdir():
+                if folder.is_dir():
+                    self.assertIn(f"`src/{folder.name}`", text)
+
+    def test_manual_pages_have_every_option(self):
+        for page in sorted((SOURCE / "docs/man").glob("rrdma-*.1")):
+            name = page.stem.removeprefix("rrdma-")
+            text = page.read_text()
+            if text.startswith(".so"):
+                continue
+            for option in re.findall(r"(--[a-z][a-z-]+)", run(name, "--help")[0].split("\n\n")[1]):
+                if option == "--help":
+                    continue
+                self.assertIn(option.replace("-", "\\-"), text, page.name)
+
+
+class Programs(unittest.TestCase):
+    def pair(self, words, *client):
+        server = subprocess.Popen([RRDMA, "run", "--", *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            time.sleep(1)
+            done = subprocess.run([RRDMA, "run", "--", *words, *client], capture_output=True, text=True, timeout=60)
+            self.assertEqual(done.returncode, 0, f"{words}\n{done.stdout}{done.stderr}")
+            self.assertEqual(server.wait(30), 0, words)
+        finally:
+            server.kill()
+            server.wait()
+
+    def test_programs_of_the_table(self):
+        text = (SOURCE / "README.md").read_text()
+        programs = re.findall(r"`(ibv_\w+_pingpong|ib_\w+_bw)`", text.split("## What works")[1].split("## Limits")[0])
+        self.assertEqual(len(programs), 8)
+        for program in programs:
+            index = "-g" if program.startswith("ibv") else "-x"
+            self.pair([program, index, "1", "-n", "200"], "localhost")
+
+
+class Demo(unittest.TestCase):
+    def test_demo(self):
+        done = subprocess.run([SOURCE / "scripts/demo", os.path.dirname(os.path.dirname(RRDMA))], capture_output=True, text=True, timeout=200)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual(re.findall(r"^ok    (\w+)", done.stdout, re.M), ["ibv_devinfo", "ibv_rc_pingpong", "ib_write_bw", "rping"])
+        self.assertNotIn("\x1b", done.stdout)
+
+    def test_demo_without_a_build(self):
+        done = subprocess.run([SOURCE / "scripts/demo", "/nowhere"], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("make build", done.stderr)
+
+
+class TwoMachines(unittest.TestCase):  # the last one: the cable goes away with the other machine
+    def test_between_two_machines(self):
+        from doctor_test import FarHost
+        server_words, client_words = blocks("README.md", "sh")[2].strip().splitlines()
+        rrdma = os.path.dirname(RRDMA)
+        with FarHost() as far:
+            server = subprocess.Popen(far.inside("sh", "-c", f"PATH={rrdma}:$PATH exec {server_words}"), stdout=subprocess.DEVNULL)
+            time.sleep(1.5)
+            done = subprocess.run(["sh", "-c", f"PATH={rrdma}:$PATH exec " + client_words.replace("ADDRESS-OF-THE-FIRST", "10.9.0.2")],
+                                  capture_output=True, text=True, timeout=60)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            self.assertEqual(server.wait(30), 0)
+
+
+if __name__ == "__main__":
+    surroundings.enter()
+    surroundings.make_pair()
+    command.main()
