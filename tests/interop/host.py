@@ -171,16 +171,22 @@ class Rrdma:
     def gids(self):
         """{4: index, 6: index} of our device, and its name."""
         done = subprocess.run(self.run(["ibv_devinfo", "-v"]), capture_output=True, text=True, timeout=30, check=False)
-        name = re.search(r"hca_id:\s*(\S+)", done.stdout)
+        name, indices = device_in(done.stdout, ADDRESS4, ADDRESS6)
         if name is None:
             raise SystemExit(f"interop: ibv_devinfo finds no device of ours:\n{done.stdout}{done.stderr}")
-        indices = {}
-        for index, gid in re.findall(r"GID\[\s*(\d+)\]:\s*(\S+?),? ", done.stdout + " "):
-            if gid.endswith(ADDRESS4):
-                indices[4] = int(index)
-            if gid == ADDRESS6:
-                indices[6] = int(index)
-        return name.group(1), indices
+        return name, indices
+
+
+def device_in(text, address4, address6):
+    """The first device that `ibv_devinfo -v` shows (None: no device), and {4: index, 6: index} of these addresses' GIDs."""
+    name = re.search(r"hca_id:\s*(\S+)", text)
+    indices = {}
+    for index, gid in re.findall(r"GID\[\s*(\d+)\]:\s*(\S+?),? ", text + " "):
+        if gid.endswith(":" + address4):
+            indices[4] = int(index)
+        if gid == address6:
+            indices[6] = int(index)
+    return name and name.group(1), indices
 
 
 class Capture:

@@ -19,6 +19,7 @@ import guest as guest_module
 import host
 import image
 import machine
+import ratios
 import report
 import rows
 from pass_runner import PassRunner
@@ -54,12 +55,12 @@ def chosen_rows(options, kind):
     return [row for row in wanted if re.search(options.only, row.key)]
 
 
-def run_kernel(options, rrdma, version, folder, results):
+def run_matrix(options, rrdma, version, folder, results):
     picture = image.Image(version, options.output / "images")
     guest = guest_module.Guest(picture, folder / "guest", host.TAP, host.GUEST4, host.GUEST6, 4500, options.processors)
     try:
-        release, seconds = guest.start()
-        say(f"kernel {release}: rxe0 is up after {seconds:.1f} s")
+        release = guest.start()
+        say(f"kernel {release}: rxe0 is up after {guest.boot_seconds:.1f} s")
         shutil.copy(rrdma.add_program(options.build / "tests/process/programs/exchange"), guest.share)
         for kind in ("plain", "loss"):
             if kind not in options.passes:
@@ -71,6 +72,18 @@ def run_kernel(options, rrdma, version, folder, results):
             runner = PassRunner(guest, rrdma, captures, release, "drop=1%" if kind == "loss" else "", options.keep, say)
             results += runner.run(chosen_rows(options, kind))
             keep_captures(options, captures)
+    finally:
+        guest.stop()
+
+
+def run_ratios(options, version, folder):
+    """In a guest of its own with two processors: programs that poll would wait for one another on one."""
+    picture = image.Image(version, options.output / "images")
+    guest = guest_module.Guest(picture, folder / "guest", host.TAP, host.GUEST4, host.GUEST6, 4500, 2)
+    try:
+        release = guest.start()
+        say(f"-- kernel {release}: rxe against rxe, RRDMA against RRDMA in the same guest")
+        return release, ratios.RatioRunner(guest, options.build, picture, say).run()
     finally:
         guest.stop()
 
@@ -111,19 +124,22 @@ def run(options):
     begin = time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix="rrdma-interop."))
     folder.chmod(0o755)
-    results = []
+    results, measured = [], []  # rows; (kernel, ratios)
     try:
         host.set_up_network(4500)
         rrdma = host.Rrdma(options.build, folder / "stage")
         for version in options.kernels:
-            run_kernel(options, rrdma, version, folder, results)
+            if {"plain", "loss"} & set(options.passes):
+                run_matrix(options, rrdma, version, folder, results)
+            if "ratios" in options.passes:
+                measured.append(run_ratios(options, version, folder))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-        if results:
-            report.write(options.output, results, time.monotonic() - begin)
+        if results or measured:
+            report.write(options.output, results, time.monotonic() - begin, measured)
     failed = [result for result in results if not result.passed]
     say(f"interop: {len(results) - len(failed)} of {len(results)} passed in {time.monotonic() - begin:.0f} s; {options.output / 'report.md'}")
-    return 1 if failed or not results else 0
+    return 1 if failed or not (results or measured) else 0
 
 
 if __name__ == "__main__":

@@ -17,8 +17,9 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "decode"))
 import tshark  # noqa: E402  (the one that compares field by field for `rrdma decode`)
 
 LINK_MTU = {1024: 1500, 4096: 4500}
-SERVER_SECONDS = 10        # to come up
+SERVER_SECONDS = 30        # to come up
 REST_SECONDS = 2
+USUAL_BOOT_SECONDS = 5     # on a quiet machine: a slower one gets longer limits, in proportion
 QUIET_TRIES = 4
 COUNTERS = "/sys/class/infiniband/rxe0/ports/1/hw_counters"
 OUR_ADDRESSES = {socket.inet_pton(socket.AF_INET, host.ADDRESS4), socket.inet_pton(socket.AF_INET6, host.ADDRESS6)}
@@ -50,6 +51,7 @@ class Result:
 class PassRunner:
     def __init__(self, guest, rrdma, folder, kernel, loss="", keep=False, say=print):
         self.guest, self.rrdma, self.folder, self.kernel = guest, rrdma, Path(folder), kernel
+        self.patience = max(1.0, guest.boot_seconds / USUAL_BOOT_SECONDS)
         self.loss, self.keep, self.say = loss, keep, say
         self.link_mtu = None  # unknown until it is set
         self.port = 18600
@@ -126,11 +128,14 @@ class PassRunner:
             options += ["--fault", f"{self.loss},seed={self.port}"]
         return options
 
+    def limit(self, row):
+        return round(row.seconds * self.patience)
+
     # --- one row --------------------------------------------------------------------------------------
 
     def start_end(self, row, end):
         words = self.words(row, end)
-        seconds = row.seconds + SERVER_SECONDS
+        seconds = self.limit(row) + SERVER_SECONDS
         if row.rrdma == end:
             if row.style == "proof":
                 words[0] = str(self.rrdma.stage / "bin" / words[0])
@@ -171,10 +176,10 @@ class PassRunner:
                 if not self.await_server(row, server):
                     result.failures.append("the server did not come up")
             client = self.start_end(row, CLIENT)
-            code = client.wait(row.seconds)
+            code = client.wait(self.limit(row))
             result.client_output = client.output
             if code is None:
-                result.failures.append(f"client: no end within {row.seconds} s")
+                result.failures.append(f"client: no end within {self.limit(row)} s")
             elif row.expect_failure:
                 if code == 0 or row.expect_failure not in client.output:
                     result.failures.append(f"client: should have failed with {row.expect_failure}, exit code {code}")
@@ -182,7 +187,7 @@ class PassRunner:
                 result.failures.append(f"client: exit code {code}")
             if server is not None:
                 # A client that failed leaves its server waiting.
-                code = server.wait(GRACE_SECONDS if result.passed and row.server_ends else 0.3)
+                code = server.wait(GRACE_SECONDS * self.patience if result.passed and row.server_ends else 0.3)
                 result.server_output = server.output
                 if code is None and row.server_ends and result.passed:
                     result.failures.append("server: does not end")
@@ -303,6 +308,8 @@ class PassRunner:
                 self.say(f"[{shown + number:3}/{total}] FAIL {row.key}: the guest died")
                 results.append(result)
                 break
+            except RuntimeError as trouble:
+                result = Result(row, self.loss, self.kernel, [str(trouble)], verdict=traffic.Verdict())
             mark = "pass" if result.passed else "FAIL"
             self.say(f"[{shown + number:3}/{total}] {mark} {row.key}  {result.seconds:.1f} s, {result.verdict.packets} packets"
                      + "".join(f"\n          {text}" for text in result.failures + result.notes))

@@ -2,6 +2,8 @@
 
 import json
 
+import ratios
+
 
 def as_data(result):
     row, verdict = result.row, result.verdict
@@ -31,7 +33,8 @@ def table(results):
                f"{result.seconds:.1f} | {verdict.ours}/{verdict.theirs} | {verdict.resent}/{verdict.resent_theirs} |")
 
 
-def write(folder, results, seconds, ratios=()):
+def write(folder, results, seconds, measured=()):
+    """`measured`: for each kernel, its release and the ratios in its guest."""
     groups = {}
     for result in results:
         groups.setdefault((result.kernel, result.loss), []).append(result)
@@ -43,6 +46,8 @@ def write(folder, results, seconds, ratios=()):
     for (kernel, loss), members in groups.items():
         good = sum(result.passed for result in members)
         lines += [f"## Linux {kernel}, {loss + ' at our end' if loss else 'no loss'}: {good} of {len(members)}", "", *table(members), ""]
+    for kernel, ratio_results in measured:
+        lines += [f"## Inside a guest with Linux {kernel}: rxe against rxe, RRDMA against RRDMA", "", *ratios.table(ratio_results), ""]
     (folder / "report.md").write_text("\n".join(lines) + "\n")
     (folder / "report.json").write_text(json.dumps({"seconds": round(seconds), "rows": [as_data(result) for result in results],
-                                                    "ratios": list(ratios)}, indent=1) + "\n")
+                                                    "ratios": [ratio.as_data(kernel) for kernel, ratio_results in measured for ratio in ratio_results]}, indent=1) + "\n")
