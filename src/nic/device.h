@@ -39,11 +39,18 @@ struct GidEntry {
   bool valid = false;
 };
 
-enum class DeviceEvent : std::uint8_t { kGidChange, kPortActive, kPortError };
+enum class DeviceEvent : std::uint8_t {
+  kGidChange,
+  kPortActive,
+  kPortError,
+  kHardwareAddressChange,  // another MAC address, as after a bond's failover
+  kRemoved,                // the interface is gone; an interface of that name would be another device
+};
 
 class DeviceListener {
  public:
   virtual ~DeviceListener() = default;
+  // The device already shows what changed, and may be asked; listeners are not added or removed from here.
   virtual void on_device_event(DeviceEvent event) = 0;
 };
 

@@ -57,12 +57,12 @@ bool NetlinkDevice::is_local_address(const wire::Gid& gid) const {
 }
 
 void NetlinkDevice::add_listener(DeviceListener& listener) {
-  std::lock_guard lock(mutex_);
+  std::lock_guard lock(telling_);
   listeners_.push_back(&listener);
 }
 
 void NetlinkDevice::remove_listener(DeviceListener& listener) {
-  std::lock_guard lock(mutex_);
+  std::lock_guard lock(telling_);
   std::erase(listeners_, &listener);
 }
 
@@ -74,11 +74,13 @@ void NetlinkDevice::take(const std::vector<Interface>& interfaces) {
     local_.insert(local_.end(), interface.gids.begin(), interface.gids.end());
     if (interface.index == identity_.interface_index) own = &interface;
   }
+  present_ = own != nullptr;
   port_.up = own != nullptr && own->running;
   if (own == nullptr) {
     for (GidEntry& entry : gids_) entry.valid = false;
     return;
   }
+  std::copy(std::begin(own->mac), std::end(own->mac), hardware_address_.begin());
   port_.interface_mtu = own->mtu;
   port_.mtu_code = ib_mtu_code(own->mtu);
   for (GidEntry& entry : gids_) {
@@ -98,17 +100,33 @@ void NetlinkDevice::take(const std::vector<Interface>& interfaces) {
   }
 }
 
-void NetlinkDevice::refresh(const std::vector<Interface>& interfaces) {
-  std::lock_guard lock(mutex_);
+std::vector<DeviceEvent> NetlinkDevice::take_and_compare(const std::vector<Interface>& interfaces) {
   const bool was_up = port_.up;
+  const bool was_present = present_;
+  const auto hardware_before = hardware_address_;
   const std::vector<GidEntry> before = gids_;
   take(interfaces);
+  std::vector<DeviceEvent> events;
   const bool gids_differ = !std::equal(before.begin(), before.end(), gids_.begin(), gids_.end(), [](const GidEntry& a, const GidEntry& b) {
     return a.valid == b.valid && (!a.valid || a.gid == b.gid);
   });
-  for (DeviceListener* listener : listeners_) {
-    if (gids_differ) listener->on_device_event(DeviceEvent::kGidChange);
-    if (port_.up != was_up) listener->on_device_event(port_.up ? DeviceEvent::kPortActive : DeviceEvent::kPortError);
+  if (gids_differ) events.push_back(DeviceEvent::kGidChange);
+  if (port_.up != was_up) events.push_back(port_.up ? DeviceEvent::kPortActive : DeviceEvent::kPortError);
+  if (hardware_address_ != hardware_before) events.push_back(DeviceEvent::kHardwareAddressChange);
+  if (was_present && !present_) events.push_back(DeviceEvent::kRemoved);
+  return events;
+}
+
+void NetlinkDevice::refresh(const std::vector<Interface>& interfaces) {
+  if (interfaces.empty()) return;
+  std::lock_guard telling(telling_);
+  std::vector<DeviceEvent> events;
+  {
+    std::lock_guard lock(mutex_);
+    events = take_and_compare(interfaces);
+  }
+  for (const DeviceEvent event : events) {
+    for (DeviceListener* listener : listeners_) listener->on_device_event(event);
   }
 }
 

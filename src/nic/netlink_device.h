@@ -1,6 +1,7 @@
 // NetlinkDevice: a Device whose port and GID table follow a network interface.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -23,17 +24,24 @@ class NetlinkDevice final : public Device {
   void add_listener(DeviceListener& listener) override;
   void remove_listener(DeviceListener& listener) override;
 
-  // Takes a new snapshot and tells the listeners what changed.
+  // Takes a new snapshot and tells the listeners what changed, without the lock that guards the snapshot.
+  // From one thread at a time. No interfaces at all means that netlink could not be asked: nothing happens.
   void refresh(const std::vector<Interface>& interfaces);
 
  private:
+  // REQUIRES: the lock, but in the constructor.
   void take(const std::vector<Interface>& interfaces);
+  [[nodiscard]] std::vector<DeviceEvent> take_and_compare(const std::vector<Interface>& interfaces);
 
   const DeviceIdentity identity_;
   mutable std::mutex mutex_;
   PortStatus port_;
   std::vector<GidEntry> gids_;
   std::vector<wire::Gid> local_;  // of all interfaces
+  std::array<std::uint8_t, 6> hardware_address_{};
+  bool present_ = true;
+
+  std::mutex telling_;  // while listeners are called; before mutex_ where both are taken
   std::vector<DeviceListener*> listeners_;
 };
 

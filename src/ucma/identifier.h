@@ -75,6 +75,7 @@ struct Identifier {
   bool destroyed = false;
   bool has_port = false;    // at the daemon
   bool has_device = false;  // an address of our device is involved
+  bool address_lost = false;  // the device had it, and has it no more
   IpAddress source;
   IpAddress destination;
   std::uint32_t backlog = 0;

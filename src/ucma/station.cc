@@ -388,7 +388,7 @@ int Station::migrate_id(Channel& channel, const rdma_ucm_migrate_id& command, st
 
 int Station::ensure_uplink(const char* call) {
   if (uplink_.is_open()) return 0;
-  if (const auto opened = uplink_.open(*this); !opened) return nic::fail(opened.error().error, call, opened.error().sentence);
+  if (const auto opened = uplink_.open(*this, *this); !opened) return nic::fail(opened.error().error, call, opened.error().sentence);
   const std::lock_guard lock(adoption_);
   if (adopted_pid_ == 0) adopted_pid_ = uplink_.daemon_pid();
   return 0;

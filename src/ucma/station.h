@@ -7,7 +7,7 @@
 //
 // The parts: station.cc (channels, ids, dispatch), commands_address.cc (BIND, RESOLVE, LISTEN, options),
 // commands_connect.cc (CONNECT, ACCEPT, ...), commands_query.cc (QUERY, INIT_QP_ATTR),
-// commands_multicast.cc, arrivals.cc (events of the daemon, and its death).
+// commands_multicast.cc, arrivals.cc (events of the daemon, and its death), device_changes.cc.
 #pragma once
 
 #include <sys/types.h>
@@ -42,7 +42,7 @@ struct Response {
 
 using IdPointer = std::shared_ptr<Identifier>;
 
-class Station final : private nic::DaemonListener {
+class Station final : private nic::DaemonListener, private nic::DeviceListener {
  public:
   static Station& instance();
 
@@ -124,6 +124,12 @@ class Station final : private nic::DaemonListener {
   void adopt_new_daemon();
   void restore_port(const IdPointer& id);
   void restore_connection(const IdPointer& id);
+
+  // --- the device
+  void on_device_event(nic::DeviceEvent event) override;
+  void report_lost_addresses();
+  void report_hardware_address();
+  void remove_device();
 
   void arrive(const control::CmEvent& event);
   void arrive_request(const control::CmEvent& event);

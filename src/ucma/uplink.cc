@@ -4,7 +4,7 @@
 
 namespace rrdma::ucma {
 
-Result<void, control::Problem> Uplink::open(nic::DaemonListener& listener) {
+Result<void, control::Problem> Uplink::open(nic::DaemonListener& daemon, nic::DeviceListener& changes) {
   const std::lock_guard lock(mutex_);
   if (is_open()) return {};
   nic::Runtime& runtime = nic::Runtime::instance();
@@ -13,8 +13,9 @@ Result<void, control::Problem> Uplink::open(nic::DaemonListener& listener) {
   auto device = runtime.open(devices.front().name);
   if (!device) return Failure{device.error()};
   device_ = std::move(*device);
-  runtime.lane().set_daemon_listener(&listener);
+  runtime.lane().set_daemon_listener(&daemon);
   lane_.store(&runtime.lane());
+  device_->add_listener(changes);
   return {};
 }
 

@@ -20,8 +20,8 @@ namespace rrdma::ucma {
 
 class Uplink {
  public:
-  // Any thread, any number of times. `listener` must live for ever.
-  Result<void, control::Problem> open(nic::DaemonListener& listener);
+  // Any thread, any number of times. The listeners must live for ever.
+  Result<void, control::Problem> open(nic::DaemonListener& daemon, nic::DeviceListener& changes);
   [[nodiscard]] bool is_open() const { return lane_.load() != nullptr; }
 
   // REQUIRES: is_open(), for all of these.

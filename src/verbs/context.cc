@@ -98,6 +98,8 @@ void PortWatch::on_device_event(nic::DeviceEvent event) {
     case nic::DeviceEvent::kGidChange: out.event_type = IBV_EVENT_GID_CHANGE; break;
     case nic::DeviceEvent::kPortActive: out.event_type = IBV_EVENT_PORT_ACTIVE; break;
     case nic::DeviceEvent::kPortError: out.event_type = IBV_EVENT_PORT_ERR; break;
+    case nic::DeviceEvent::kRemoved: out.event_type = IBV_EVENT_DEVICE_FATAL; break;
+    case nic::DeviceEvent::kHardwareAddressChange: return;  // of interest to the connection manager only
   }
   events_.push(out);
 }
