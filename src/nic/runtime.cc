@@ -100,6 +100,11 @@ void Runtime::close(const std::shared_ptr<Device>&) {
   }
 }
 
+std::shared_ptr<Device> Runtime::find_open(std::string_view name) {
+  std::lock_guard lock(state_->mutex);
+  return state_->device != nullptr && state_->device->identity().name == name ? state_->device : nullptr;
+}
+
 Lane& Runtime::lane() { return *state_->lane; }
 
 }  // namespace rrdma::nic

@@ -103,6 +103,8 @@ class Runtime {
   // Counted: each open is closed once.
   Result<std::shared_ptr<Device>, Problem> open(std::string_view name);
   void close(const std::shared_ptr<Device>& device);
+  // The device if this process has it open; not counted.
+  [[nodiscard]] std::shared_ptr<Device> find_open(std::string_view name);
   // REQUIRES: a device is open.
   Lane& lane();
   // True in a child of the process that opened the devices: its objects are dead.

@@ -1,7 +1,6 @@
 // The functions of the C library through which librdmacm reaches the kernel's rdma_cm file: open, fstat,
 // write, close. Everything that is not that file goes on to the next definition (librspreload's or the C
-// library's). These symbols stay unversioned.
-#include <dlfcn.h>
+// library's), open by way of the files door (files/redirect.h). These symbols stay unversioned.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -12,12 +11,16 @@
 #include <cstring>
 
 #include "base/raw_syscall.h"
+#include "files/next_symbol.h"
+#include "files/redirect.h"
 #include "ucma/station.h"
 
 #define RRDMA_HOOK extern "C" __attribute__((visibility("default")))
 
 namespace {
 
+using rrdma::files::NextSymbol;
+using rrdma::files::Redirect;
 using rrdma::ucma::Station;
 
 constexpr const char* kFile = "/dev/infiniband/rdma_cm";
@@ -27,37 +30,23 @@ bool is_rdma_cm(const char* path) {
   return path != nullptr && path[0] == '/' && (std::strcmp(path, kFile) == 0 || std::strcmp(path, kOldFile) == 0);
 }
 
-// The next definition of a symbol. All are looked up when the library is loaded: a signal handler may be
-// the first to call write().
-template <typename Function>
-class Next {
- public:
-  explicit constexpr Next(const char* name) : name_(name) {}
-  Function* operator*() {
-    if (function_ == nullptr) function_ = reinterpret_cast<Function*>(::dlsym(RTLD_NEXT, name_));
-    return function_;
-  }
-
- private:
-  const char* const name_;
-  Function* function_ = nullptr;
-};
-
-constinit Next<int(const char*, int, ...)> next_open("open");
-constinit Next<int(const char*, int, ...)> next_open64("open64");
-constinit Next<int(int, const char*, int, ...)> next_openat("openat");
-constinit Next<int(int, const char*, int, ...)> next_openat64("openat64");
-constinit Next<int(const char*, int)> next_open_2("__open_2");
-constinit Next<int(const char*, int)> next_open64_2("__open64_2");
-constinit Next<ssize_t(int, const void*, size_t)> next_write("write");
-constinit Next<int(int)> next_close("close");
-constinit Next<int(int, struct stat*)> next_fstat("fstat");
-constinit Next<int(int, struct stat64*)> next_fstat64("fstat64");
-constinit Next<int(int, int, struct stat*)> next_fxstat("__fxstat");
-constinit Next<int(int, int, struct stat64*)> next_fxstat64("__fxstat64");
+constinit NextSymbol<int(const char*, int, ...)> next_open("open");
+constinit NextSymbol<int(const char*, int, ...)> next_open64("open64");
+constinit NextSymbol<int(int, const char*, int, ...)> next_openat("openat");
+constinit NextSymbol<int(int, const char*, int, ...)> next_openat64("openat64");
+constinit NextSymbol<int(const char*, int)> next_open_2("__open_2");
+constinit NextSymbol<int(const char*, int)> next_open64_2("__open64_2");
+constinit NextSymbol<int(int, const char*, int)> next_openat_2("__openat_2");
+constinit NextSymbol<int(int, const char*, int)> next_openat64_2("__openat64_2");
+constinit NextSymbol<ssize_t(int, const void*, size_t)> next_write("write");
+constinit NextSymbol<int(int)> next_close("close");
+constinit NextSymbol<int(int, struct stat*)> next_fstat("fstat");
+constinit NextSymbol<int(int, struct stat64*)> next_fstat64("fstat64");
+constinit NextSymbol<int(int, int, struct stat*)> next_fxstat("__fxstat");
+constinit NextSymbol<int(int, int, struct stat64*)> next_fxstat64("__fxstat64");
 
 __attribute__((constructor)) void look_up_all() {
-  (void)*next_open, (void)*next_open64, (void)*next_openat, (void)*next_openat64, (void)*next_open_2, (void)*next_open64_2;
+  (void)*next_open, (void)*next_open64, (void)*next_openat, (void)*next_openat64, (void)*next_open_2, (void)*next_open64_2, (void)*next_openat_2, (void)*next_openat64_2;
   (void)*next_write, (void)*next_close, (void)*next_fstat, (void)*next_fstat64, (void)*next_fxstat, (void)*next_fxstat64;
 }
 
@@ -83,7 +72,7 @@ mode_t mode_argument(int flags, va_list arguments) {
     va_start(arguments, flags);                                                \
     const mode_t mode = mode_argument(flags, arguments);                       \
     va_end(arguments);                                                         \
-    return (*next_##name)(path, flags, mode);                                  \
+    return (*next_##name)(Redirect(path).path(), flags, mode);                 \
   }
 
 #define RRDMA_HOOK_OPENAT(name)                                                \
@@ -93,7 +82,7 @@ mode_t mode_argument(int flags, va_list arguments) {
     va_start(arguments, flags);                                                \
     const mode_t mode = mode_argument(flags, arguments);                       \
     va_end(arguments);                                                         \
-    return (*next_##name)(directory, path, flags, mode);                       \
+    return (*next_##name)(directory, Redirect(path).path(), flags, mode);      \
   }
 
 RRDMA_HOOK_OPEN(open)
@@ -104,12 +93,22 @@ RRDMA_HOOK_OPENAT(openat64)
 // What open() becomes in programs that were built with _FORTIFY_SOURCE.
 RRDMA_HOOK int __open_2(const char* path, int flags) {
   if (is_rdma_cm(path)) return Station::instance().open(flags);
-  return (*next_open_2)(path, flags);
+  return (*next_open_2)(Redirect(path).path(), flags);
 }
 
 RRDMA_HOOK int __open64_2(const char* path, int flags) {
   if (is_rdma_cm(path)) return Station::instance().open(flags);
-  return (*next_open64_2)(path, flags);
+  return (*next_open64_2)(Redirect(path).path(), flags);
+}
+
+RRDMA_HOOK int __openat_2(int directory, const char* path, int flags) {
+  if (is_rdma_cm(path)) return Station::instance().open(flags);
+  return (*next_openat_2)(directory, Redirect(path).path(), flags);
+}
+
+RRDMA_HOOK int __openat64_2(int directory, const char* path, int flags) {
+  if (is_rdma_cm(path)) return Station::instance().open(flags);
+  return (*next_openat64_2)(directory, Redirect(path).path(), flags);
 }
 
 RRDMA_HOOK ssize_t write(int fd, const void* data, size_t size) {

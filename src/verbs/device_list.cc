@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "files/device_view.h"
+#include "files/redirect.h"
 #include "nic/explain.h"
 #include "nic/runtime.h"
 #include "verbs/context.h"
@@ -49,7 +51,7 @@ OwnDevice* make_device(const nic::DeviceIdentity& identity) {
   device._ops._dummy2 = reinterpret_cast<void (*)(ibv_context*)>(&own_device_mark);
   device.node_type = IBV_NODE_CA;
   device.transport_type = IBV_TRANSPORT_IB;
-  const std::string file = "uverbs" + std::to_string(identity.device_index);
+  const std::string file = files::verbs_file_of(identity);
   copy_text(device.name, identity.name);
   copy_text(device.dev_name, file);
   copy_text(device.dev_path, "/sys/class/infiniband_verbs/" + file);
@@ -78,7 +80,10 @@ ibv_device**& real_list_of(ibv_device** entries) {
 ibv_device** make_list(int* count) {
   int real_count = 0;
   ibv_device** real = nullptr;
-  if (auto* const list_real = RRDMA_REAL(ibv_get_device_list, "IBVERBS_1.1")) real = list_real(&real_count);
+  if (auto* const list_real = RRDMA_REAL(ibv_get_device_list, "IBVERBS_1.1")) {
+    const files::MachineFiles only;
+    real = list_real(&real_count);
+  }
   if (real == nullptr) real_count = 0;
   const std::vector<nic::DeviceIdentity> identities = nic::Runtime::instance().devices();
   const std::size_t total = static_cast<std::size_t>(real_count) + identities.size();

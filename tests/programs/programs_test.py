@@ -85,6 +85,25 @@ def check_device(arena):
     assert status == 0, text
     for fact in ("PORT_ACTIVE", "link_layer:\t\tEthernet", "ATOMIC_HCA", "active_mtu:\t\t4096", "GID["):
         assert fact in text, f"ibv_devinfo -v does not say {fact!r}:\n{text}"
+    check_files(arena)
+
+
+def check_files(arena):
+    """What programs look for in sysfs and /dev, each through another way into the C library."""
+    device = "/sys/class/infiniband/rrdma0"
+    for command, wanted in (
+            (["ls", "-l", "/sys/class/infiniband", "/sys/class/infiniband_verbs/", "/dev/infiniband"], "uverbs0"),
+            (["ls", f"{device}/device/net/"], "lo"),
+            (["cat", f"{device}/ports/1/gid_attrs/ndevs/0"], "lo"),
+            (["sh", "-c", f"read type < {device}/ports/1/gid_attrs/types/0 && echo $type"], "RoCE v2"),
+            (["sh", "-c", "test -c /dev/infiniband/uverbs0 -a -r /dev/infiniband/uverbs0 -a -w /dev/infiniband/uverbs0 && echo open"], "open"),
+            (["readlink", "-f", device], "/infiniband/rrdma0"),
+            (["/usr/bin/python3", "-c", f"import os; print(os.listdir('{device}/ports'), os.path.realpath('{device}'), open('{device}/node_type').read())"], "1: CA"),
+            (["ibv_devinfo"], "board_id:\t\t\tRRDMA")):
+        status, text = arena.run(command)
+        assert status == 0 and wanted in text, f"{command}: exit status {status}, no {wanted!r} in\n{text}"
+    status, text = arena.run(["ls", "/sys/class/infiniband/no_such_device"])
+    assert status != 0, text
 
 
 def asked_mtu(command):

@@ -1,0 +1,26 @@
+// DeviceView: what files say about one device, at one moment.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "nic/device.h"
+
+namespace rrdma::files {
+
+struct DeviceView {
+  nic::DeviceIdentity identity;
+  nic::PortStatus port;
+  std::vector<nic::GidEntry> gids;
+  std::string verbs_file;  // uverbs0
+  std::string numa_node = "-1";
+};
+
+// The device files' name of a device: the first uverbsN from its own number on that the kernel has not
+// given to a device of the machine.
+std::string verbs_file_of(const nic::DeviceIdentity& identity);
+
+// Every device of this process as it is now. Asks the kernel for its interfaces.
+std::vector<DeviceView> view_devices();
+
+}  // namespace rrdma::files
