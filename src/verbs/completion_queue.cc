@@ -10,6 +10,7 @@
 #include <mutex>
 #include <new>
 
+#include "base/raw_syscall.h"
 #include "nic/explain.h"
 #include "verbs/limits.h"
 #include "verbs/operations.h"
@@ -51,9 +52,16 @@ int take(Cq& cq, int count, ibv_wc* wc) {
 Cq::Cq(std::uint32_t entries, Context& owner, Channel* events)
     : ibv_cq_ex{}, lane(*owner.lane), runtime(*owner.runtime), notifications(events), queue(entries, this) {}
 
-void Cq::yield_core() {
-  idle_polls.store(kIdlePollsMax / 2, std::memory_order_relaxed);
-  syscall(SYS_sched_yield);
+// Yielding costs least where the answer is near. For long it is no good: between threads that only yield to
+// one another some kernels let nothing else run on that core for seconds (seen with Linux 6.18 and its
+// autogroups: the daemon, kernel threads, all). Who has polled for milliseconds in vain can sleep for 50 us.
+void Cq::give_core_away(std::uint32_t idle) {
+  if (idle < kIdlePollsBeforeSleep) {
+    syscall(SYS_sched_yield);
+    return;
+  }
+  timespec moment{.tv_sec = 0, .tv_nsec = 1'000};
+  (void)raw::ppoll(nullptr, 0, &moment);
 }
 
 void Cq::on_completion(objects::CompletionQueue&) {

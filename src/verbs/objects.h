@@ -76,15 +76,16 @@ struct Cq : ibv_cq_ex, private objects::CompletionListener {
   void note_idle_poll() {
     const std::uint32_t idle = idle_polls.load(std::memory_order_relaxed) + 1;
     idle_polls.store(idle, std::memory_order_relaxed);
-    if (idle >= kIdlePollsMax) yield_core();
+    if (idle % kIdlePollsMax == 0) give_core_away(idle);
   }
   void note_busy_poll() {
     if (idle_polls.load(std::memory_order_relaxed) != 0) idle_polls.store(0, std::memory_order_relaxed);
   }
-  static constexpr std::uint32_t kIdlePollsMax = 256;
 
  private:
-  void yield_core();
+  static constexpr std::uint32_t kIdlePollsMax = 128;
+  static constexpr std::uint32_t kIdlePollsBeforeSleep = 16'384;  // some milliseconds
+  void give_core_away(std::uint32_t idle);
   void on_completion(objects::CompletionQueue& completions) override;
   void on_overflow(objects::CompletionQueue& completions) override;
 };

@@ -184,9 +184,23 @@ class Programs(ProcessTest):
     @needs("qperf")
     def test_qperf(self):
         for place in Places.within(SHM, families=(4,)):
-            # Its ud_* tests set -cm1 aside and name their peer by a LID, which RoCE has not.
             for measure in ("rc_lat", "rc_bw", "rc_rdma_read_bw", "rc_rdma_write_bw"):
                 self.meet(place, ["qperf"], ["qperf", "-cm1", "-t", 1, place[3], measure], server_ends=False)
+
+    @needs("qperf")
+    def test_qperf_datagrams(self):
+        """Its ud_* tests leave -cm1 unused (it says so) and make address handles with a LID and without a GRH. A RoCE
+        device has no LIDs: such a handle is EINVAL here as it is with the kernel, whose core refuses it for every
+        port that requires a GRH. So these tests work on no RoCE device; what is tested is that nothing else breaks."""
+        host = Host()
+        server = host.start("qperf")
+        wait_until(lambda: server.process.poll() is not None, 1)
+        for measure in "ud_lat", "ud_bw":
+            client = host.start("qperf", "-cm1", "-t", 1, "127.0.0.1", measure)
+            self.assertNotEqual(client.wait(30), 0)
+            self.assertIn("-cm1 set but not used", client.output())
+            self.assertIn("failed to create address handle: Invalid argument", client.output())
+        self.assertIsNone(server.process.poll(), server.output())
 
     @needs("fi_pingpong")
     def test_libfabric(self):
