@@ -39,6 +39,7 @@ int run(int argc, char** argv) {
   add_devices_command(app, chosen);
   add_gids_command(app, chosen);
   add_stat_command(app, chosen);
+  add_top_command(app, chosen);
   add_explain_command(app, chosen);
   add_doctor_command(app, chosen);
   add_sim_command(app, chosen);
