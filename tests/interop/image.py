@@ -151,12 +151,13 @@ class Image:
     def add_provider(self, root):
         (root / "etc/libibverbs.d").mkdir(parents=True)
         self.add_file(root, "/etc/libibverbs.d/rxe.driver")
-        (provider,) = Path("/usr/lib").glob("*-linux-gnu/libibverbs/librxe-rdmav*.so")
+        libraries = Path("/usr/lib", machine.here().triplet)
+        (provider,) = libraries.glob("libibverbs/librxe-rdmav*.so")
         self.add_file(root, provider)
         self.add_libraries(root, provider)
         # Loaded by pthread_exit (rping ends so), and by C++ programs.
         for name in ("libgcc_s.so.1", "libstdc++.so.6"):
-            self.add_file(root, next(Path("/lib").glob(f"*-linux-gnu/{name}"), None) or next(Path("/usr/lib").glob(f"*-linux-gnu/{name}")))
+            self.add_file(root, next(path for path in (Path("/lib", machine.here().triplet, name), libraries / name) if path.exists()))
 
     def add_settings(self, root):
         etc = root / "etc"

@@ -12,6 +12,7 @@ class Machine:
     qemu: str
     qemu_package: str
     kernel_packages: dict  # version that people say: Debian's meta package
+    triplet: str           # names the folder of its libraries
     machine: list
     console: str
     append: str
@@ -23,6 +24,7 @@ MACHINES = {
         qemu="qemu-system-aarch64",
         qemu_package="qemu-system-arm",
         kernel_packages={"6.1": "linux-image-arm64", "6.12": "linux-image-6.12-arm64"},
+        triplet="aarch64-linux-gnu",
         machine=["-M", "virt,gic-version=3", "-cpu", "neoverse-n1"],
         console="ttyAMA0",
         append="kpti=off",
@@ -31,6 +33,7 @@ MACHINES = {
         qemu="qemu-system-x86_64",
         qemu_package="qemu-system-x86",
         kernel_packages={"6.1": "linux-image-amd64", "6.12": "linux-image-6.12-amd64"},
+        triplet="x86_64-linux-gnu",
         machine=["-M", "q35", "-cpu", "max"],
         console="ttyS0",
         append="nopti no_timer_check tsc=reliable",
