@@ -24,7 +24,7 @@ constexpr Duration kSlowPause = milliseconds(25);
 constexpr Duration kIdlePause = milliseconds(250);
 constexpr unsigned kQuickAttempts = 100;
 constexpr unsigned kSlowAttempts = 200;
-constexpr Duration kStartPause = seconds(1);
+constexpr Duration kStartPause = milliseconds(200);  // one that met its dying predecessor is gone by then
 // The process that holds the start lock may be stopped; do not wait for it for ever.
 constexpr Duration kStarterPatience = seconds(2);
 constexpr Duration kRefusalPause = seconds(1);

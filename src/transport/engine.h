@@ -39,6 +39,9 @@ struct EngineConfig {
   std::uint32_t message_octets_max = kMessageOctetsMax;
   // For paths that allow it; null: everything goes as packets. Outlives the engine.
   objects::DirectAccess* direct = nullptr;
+  // Where nothing is lost, silence means that the peer has no such QP, or no processor now: its scheduler's
+  // time slices must not look like the former.
+  Duration lossless_timeout_min = milliseconds(250);
   // For lossless paths; null: silence counts there as everywhere. Outlives the engine.
   const objects::PathProbe* probe = nullptr;
 };
