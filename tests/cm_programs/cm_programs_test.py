@@ -144,7 +144,7 @@ class Programs(ProcessTest):
             self.meet(place, ["riostream", "-b", place[3], "-S", size], ["riostream", "-s", place[3], "-S", size])
 
     def test_rcopy(self):
-        octets = amount(32, 1024) * 1024 * 1024
+        octets = amount(64, 1024) * 1024 * 1024
         host = Host()
         source = Stage.prefix.scratch / "copied-from"
         target = Stage.prefix.scratch / "copied-to"
@@ -210,6 +210,17 @@ class Programs(ProcessTest):
         for kind in "msg", "rdm":
             self.meet((f"one host/{kind}", left, left, None, {}), ["fi_pingpong", "-p", "verbs", "-e", kind],
                       ["fi_pingpong", "-p", "verbs", "-e", kind, "127.0.0.1"], settle=1)
+
+    def test_ucx(self):
+        """UCX connects by address through rdma_cm: its own wire-up, private data and reject reasons."""
+        if not pathlib.Path(Stage.prefix.program("ucp_talk")).exists():
+            self.skipTest("not built: UCX's headers are not installed")
+        ucx = {"UCX_TLS": "rc_v,self", "UCX_SOCKADDR_TLS_PRIORITY": "rdmacm", "UCX_NET_DEVICES": "rrdma0:1"}
+        for number, (name, server_host, client_host, address, environment) in enumerate(Places.everywhere()):
+            place = name, server_host, client_host, address, {**environment, **ucx}
+            client = self.meet(place, ["ucp_talk", "server", address, 7600 + number], ["ucp_talk", "client", address, 7600 + number])
+            self.assertIn("all echoes right", client.output())
+            self.assertIn("rdmacm", client.output())
 
     @needs("ib_send_bw")
     def test_perftest(self):
