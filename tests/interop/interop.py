@@ -10,6 +10,7 @@ import argparse
 import os
 import re
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -121,6 +122,8 @@ def run(options):
         for version in options.kernels:
             image.Image(version, options.output / "images").build(say)
     host.enter()
+    # As the first process of its namespace it would not notice; who ends it wants nothing left behind.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("interop: ended by a signal"))
     begin = time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix="rrdma-interop."))
     folder.chmod(0o755)

@@ -22,6 +22,9 @@ REST_SECONDS = 2
 USUAL_BOOT_SECONDS = 5     # on a quiet machine: a slower one gets longer limits, in proportion
 PATIENCE_MOST = 3.0
 PARTING_TRIES = 4
+STARVED_TRIES = 3
+# Only of our end: rxe at retry count 7 never gives up.
+GAVE_UP = re.compile("transport retry counter exceeded|[Ss]tatus:? 12\\b")
 QUIET_TRIES = 4
 COUNTERS = "/sys/class/infiniband/rxe0/ports/1/hw_counters"
 OUR_ADDRESSES = {socket.inet_pton(socket.AF_INET, host.ADDRESS4), socket.inet_pton(socket.AF_INET6, host.ADDRESS6)}
@@ -98,8 +101,7 @@ class PassRunner:
         v6 = row.family == 6
         own_address, peer_address, peer4 = own[v6], peer[v6], peer[0]
         words = [row.program, *row.arguments, *(row.client_arguments if end == CLIENT else row.server_arguments)]
-        if not ours:
-            words += row.guest_arguments
+        words += row.own_arguments if ours else row.guest_arguments
         if row.style == "proof":
             words += [f"--device={device}"]
             words += [f"--connect={peer4},{self.port}"] if end == CLIENT else [f"--listen={self.port}"]
@@ -221,7 +223,7 @@ class PassRunner:
         if dropped or overflowed:
             result.notes.append(f"lost on the way: {dropped} at the tap, {overflowed} at our sockets")
         if verdict.timed_out:
-            result.notes.append(f"{verdict.timed_out} requests sent again because the peer was silent for the ack timeout")
+            result.notes.append(f"{verdict.timed_out} requests sent again after the peer had been silent for 66 ms or more")
         unasked = verdict.resent - verdict.asked - verdict.timed_out
         if unasked and not self.loss:
             text = f"{unasked} requests sent again unasked, first {verdict.examples}"
@@ -243,10 +245,16 @@ class PassRunner:
         got lost: its server waits for that in vain, whichever NIC it is. With another seed it need not be so."""
         return bool(self.loss) and bool(result.failures) and all(text.startswith("server: ") for text in result.failures)
 
+    def guest_was_starved(self, row, result):
+        """Our end gave up on a guest that had no processor for longer than its retries take. A protocol that is wrong
+        would end so every time."""
+        ours = result.client_output if row.rrdma == CLIENT else result.server_output
+        return bool(result.failures) and result.verdict.timed_out > 0 and GAVE_UP.search(ours) is not None
+
     def run_row(self, row, number):
         """A retransmission that nobody needed may be the doing of a machine on which the guest got no processor
         for a while; of a protocol that is wrong it would be every time. So it fails a row when it comes back."""
-        repeats, refused, parted = [], 0, 0
+        repeats, refused, parted, starved = [], 0, 0, 0
         for _ in range(QUIET_TRIES):
             result = self.run_row_once(row, number)
             while True:
@@ -254,6 +262,8 @@ class PassRunner:
                     refused += 1
                 elif self.lost_in_parting(result) and parted + 1 < PARTING_TRIES:
                     parted += 1
+                elif self.guest_was_starved(row, result) and starved + 1 < STARVED_TRIES:
+                    starved += 1
                 else:
                     break
                 result = self.run_row_once(row, number)
@@ -262,6 +272,8 @@ class PassRunner:
             repeats.append(result.unasked)
         if parted:
             result.notes.append(f"{parted} times before, the client was gone when its last acknowledgement was lost")
+        if starved:
+            result.notes.append(f"{starved} times before, the guest did not answer within eight timeouts")
         if refused:
             result.notes.append(f"refused {refused} times before: its server did not listen yet")
         if result.unasked:

@@ -12,7 +12,7 @@ ACKNOWLEDGE = 0x11
 WITH_AETH = {0x0d, 0x0f, 0x10, 0x11, 0x12}
 SEQUENCE_NAK, RNR_FIRST, RNR_LAST = 0x60, 0x20, 0x3f
 PSN_MASK = 0xffffff
-# Code 14, which all these programs set, is 67.1 ms: the transport demands a repetition then.
+# Code 14, which these programs set unless told otherwise, is 67.1 ms: the transport demands a repetition then.
 ACK_TIMEOUT_SECONDS = 0.066
 ROCE_PORT = 4791
 
@@ -87,7 +87,7 @@ class Verdict:
     cut: int = 0
     resent: int = 0          # requests that our end sent again
     asked: int = 0           # of these, the peer had asked for by a NAK
-    timed_out: int = 0       # of these, the peer had been silent for the queue pair's whole ack timeout
+    timed_out: int = 0       # of these, the peer had been silent for a whole ack timeout (code 14)
     resent_theirs: int = 0   # requests that the peer sent again
     opcodes: Counter = field(default_factory=Counter)
     examples: list = field(default_factory=list)  # (number, seconds since it was last sent) of requests sent again unasked
