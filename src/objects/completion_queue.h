@@ -74,7 +74,7 @@ struct Completion {
   wire::Qpn source_qpn;                // UD
   std::uint32_t vendor_err = 0;
   std::int64_t timestamp_ns = 0;
-  std::uint8_t service_level = 0;
+  std::uint8_t service_level = 0;      // UD: the kind of packet that it came in (transport/datagram.cc)
 };
 
 class CompletionQueue;

@@ -135,7 +135,7 @@ RRDMA_VERBS int ibv_init_ah_from_wc(ibv_context* context, std::uint8_t port, ibv
   if (!is_own(context)) RRDMA_PASS_ON(-1, ibv_init_ah_from_wc, "IBVERBS_1.1", context, port, wc, grh, attr);
   *attr = {};
   attr->port_num = port;
-  attr->sl = wc->sl;
+  // Not wc->sl: there the completion tells the kind of packet, and RoCE has no service levels.
   Route route;
   if ((wc->wc_flags & IBV_WC_GRH) == 0 || grh == nullptr || !read_route(*grh, route)) {
     nic::fail(EINVAL, kCall, "the completion has no GRH: pass the first 40 octets of the receive buffer.");

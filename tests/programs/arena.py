@@ -124,12 +124,15 @@ class Arena:
     def run(self, command, timeout=20, **how):
         return self.finish(self.start(command, **how), timeout)
 
-    def pair(self, command, port, timeout=30, address="127.0.0.1", **how):
-        """A server and, once it listens, a client. ((status, output) of the server, of the client)"""
-        server = self.start(command, **how)
+    def wait_for_listener(self, server, port):
         deadline = time.monotonic() + 10
         while port not in listening_ports() and server.poll() is None and time.monotonic() < deadline:
             time.sleep(0.01)
+
+    def pair(self, command, port, timeout=30, address="127.0.0.1", **how):
+        """A server and, once it listens, a client. ((status, output) of the server, of the client)"""
+        server = self.start(command, **how)
+        self.wait_for_listener(server, port)
         client = self.start([*command, address], **how)
         client_end = self.finish(client, timeout)
         return self.finish(server, 10 if client_end[0] == 0 else 2), client_end
