@@ -23,6 +23,7 @@ USUAL_BOOT_SECONDS = 5     # on a quiet machine: a slower one gets longer limits
 PATIENCE_MOST = 3.0
 PARTING_TRIES = 4
 STARVED_TRIES = 3
+LEFT_TRIES = 6
 # Only of our end: rxe at retry count 7 never gives up.
 GAVE_UP = re.compile("transport retry counter exceeded|[Ss]tatus:? 12\\b")
 QUIET_TRIES = 4
@@ -254,7 +255,7 @@ class PassRunner:
     def run_row(self, row, number):
         """A retransmission that nobody needed may be the doing of a machine on which the guest got no processor
         for a while; of a protocol that is wrong it would be every time. So it fails a row when it comes back."""
-        repeats, refused, parted, starved = [], 0, 0, 0
+        repeats, refused, parted, starved, left = [], 0, 0, 0, 0
         for _ in range(QUIET_TRIES):
             result = self.run_row_once(row, number)
             while True:
@@ -262,6 +263,8 @@ class PassRunner:
                     refused += 1
                 elif self.lost_in_parting(result) and parted + 1 < PARTING_TRIES:
                     parted += 1
+                elif result.failures and result.verdict.theirs < row.least_theirs and left + 1 < LEFT_TRIES:
+                    left += 1
                 elif self.guest_was_starved(row, result) and starved + 1 < STARVED_TRIES:
                     starved += 1
                 else:
@@ -272,6 +275,8 @@ class PassRunner:
             repeats.append(result.unasked)
         if parted:
             result.notes.append(f"{parted} times before, the client was gone when its last acknowledgement was lost")
+        if left:
+            result.notes.append(f"{left} times before, the kernel's end was gone before all was sent")
         if starved:
             result.notes.append(f"{starved} times before, the guest did not answer within eight timeouts")
         if refused:
