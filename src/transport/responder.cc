@@ -482,14 +482,13 @@ SendVerdict Responder::send_next(objects::FrameSink& sink) {
 }
 
 void Responder::emit(objects::Frame& frame, objects::FrameSink& sink, Step step, wire::Psn psn, std::uint32_t msn,
-                     const std::uint64_t* atomic_original) {
+                     const std::uint64_t* atomic_original, std::uint8_t syndrome) {
   const wire::Opcode opcode(qp_.transport(), step);
   frame.pad = wire::pad_for(frame.payload_octets);
   std::uint8_t* p = frame.header.data();
   wire::emit_bth({.opcode = opcode, .pad = frame.pad, .pkey = qp_.pkey, .destination = qp_.remote, .psn = psn}, p);
   p += wire::kBthOctets;
   if (wire::shape_of(opcode).aeth) {
-    const std::uint8_t syndrome = step == Step::kAcknowledge ? resp_.answer_syndrome : wire::kSyndromeAckNoCredits;
     wire::emit_aeth({.syndrome = syndrome, .msn = msn}, p);
     p += wire::kAethOctets;
   }
@@ -526,6 +525,16 @@ SendVerdict Responder::send_response(Response& response, objects::FrameSink& sin
                                                               response.address + response.next, length, objects::kRemoteRead);
     if (access.ok()) frame->add_span(access.host, length);
     const Cause cause = access.ok() && !objects::is_mapped(*frame) ? Cause::kRemoteMemoryFault : access.cause;
+    if (cause != Cause::kNone && response.replaying) {
+      // A copy of an old request may come when its requester has long been served and the memory given to
+      // something else. Who still waits for the answer learns that there is none; nobody else is hurt.
+      ++engine_.counters_.access_naks_sent;
+      frame->clear();
+      emit(*frame, sink, Step::kAcknowledge, psn, response.msn, nullptr,
+           wire::kSyndromeNakBase | static_cast<std::uint8_t>(NakCode::kRemoteAccessError));
+      qp_.responses.mark_sent(response);
+      return SendVerdict::kSent;
+    }
     if (cause != Cause::kNone) {
       sink.cancel(*frame);
       qp_.responses.clear();
@@ -550,7 +559,7 @@ SendVerdict Responder::send_answer(objects::FrameSink& sink) {
   if (frame == nullptr) return SendVerdict::kNoRoom;
   frame->clear();
   ++engine_.counters_.acks_sent;
-  emit(*frame, sink, Step::kAcknowledge, resp_.answer_psn, resp_.msn, nullptr);
+  emit(*frame, sink, Step::kAcknowledge, resp_.answer_psn, resp_.msn, nullptr, resp_.answer_syndrome);
   resp_.answer_due = false;
   return SendVerdict::kSent;
 }

@@ -386,6 +386,22 @@ TEST(Responder, ReadsWhatIsThereNowWhenItReplays) {
   EXPECT_EQ(script.counters().read_replays, 1u);
 }
 
+// A copy of the request that was long on its way: its requester knows the answer and ignores the NAK.
+TEST(Responder, SurvivesACopyOfAReadWhoseMemoryHasGone) {
+  Script script;
+  script.play("> RDMA READ REQUEST psn 0 dma 8\n< RDMA READ RESPONSE ONLY psn 0 +8 ack msn 1\n");
+  script.close_memory();
+  script.play(R"(
+    > RDMA READ REQUEST psn 0 dma 8
+    < ACKNOWLEDGE psn 0 nak(2) msn 1
+    recv 7 100
+    > SEND ONLY psn 1 a +10
+    < ACKNOWLEDGE psn 1 ack msn 2
+    = 7 success 10
+  )");
+  EXPECT_EQ(script.qp().state, transport::QpState::kReadyToSend);
+}
+
 // ---- ATOMIC ----
 
 TEST(Responder, ExecutesAtomicsOnceAndReplaysTheirResults) {

@@ -54,6 +54,8 @@ class Script final : private transport::EventSink, private objects::FrameSink {
   void play(std::string_view lines);
 
   [[nodiscard]] std::uint8_t* at(std::uint64_t address) { return memory_.data() + (address - kAddress); }
+  // The region "good" grants nothing any more.
+  void close_memory() { good_->access = objects::kLocalWrite; }
   transport::Engine& engine() { return *engine_; }
   transport::QueuePair& qp() { return *qp_; }
   const transport::Counters& counters() const { return engine_->counters(); }
