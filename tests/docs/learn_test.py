@@ -1,0 +1,164 @@
+# docs/learn tells the truth: every command is run and its output compared with the page, both languages show the
+# same commands, links lead somewhere. Arguments: the command, the source tree, the folder of the built examples.
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import time
+import unittest
+
+SOURCE = pathlib.Path(sys.argv[2])
+EXAMPLES = sys.argv[3]
+sys.path.insert(0, str(SOURCE / "tests/tools"))
+
+import command
+import readme_test
+import surroundings
+from command import run
+
+LEARN = SOURCE / "docs/learn"
+START_SECONDS = 1.5
+# How long a server may take to end by itself before the next command is run beside it.
+SERVER_SECONDS = 2
+PAGES = sorted(page for page in LEARN.glob("*.md") if not page.name.endswith(".zh-CN.md"))
+
+
+def open_ports():
+    """Local ends of TCP listeners and UDP sockets; 4791 is the daemon's."""
+    ends = set()
+    for name in ("tcp", "tcp6", "udp", "udp6"):
+        for line in pathlib.Path(f"/proc/net/{name}").read_text().splitlines()[1:]:
+            words = line.split()
+            if words[3] in ("0A", "07") and not words[1].endswith(":12B7"):
+                ends.add((name, words[1]))
+    return ends
+
+
+def translation(page):
+    return page.with_name(page.name.replace(".md", ".zh-CN.md"))
+
+
+def blocks(page, kind):
+    return re.findall(rf"^```{kind}\n(.*?)^```$", page.read_text(), re.M | re.S)
+
+
+class Commands(readme_test.Blocks):
+    """Each page from its beginning to its end."""
+
+    def setUp(self):
+        super().setUp()
+        self.environment["PATH"] = f"{EXAMPLES}:{self.environment['PATH']}"
+        os.symlink(SOURCE / "tests", os.path.join(self.folder, "tests"))
+
+    test_readme = None
+
+    def await_start(self, before):
+        """Until a server has opened its port. Those of rdma_cm open none that the kernel knows: they get the whole time."""
+        end = time.monotonic() + START_SECONDS
+        while open_ports() <= before and time.monotonic() < end:
+            time.sleep(0.05)
+        time.sleep(0.1)
+
+    def follow(self, block):
+        """As the pages are read: a server ends when its clients have been served, at the end of the block at the latest."""
+        background = []
+        try:
+            for words, expected in readme_test.steps(block):
+                if words.endswith("&"):
+                    listeners = open_ports()
+                    background.append(subprocess.Popen(["sh", "-c", "exec " + words[:-1]], cwd=self.folder, env=self.environment,
+                                                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+                    self.await_start(listeners)
+                    continue
+                done = subprocess.run(["sh", "-c", words], cwd=self.folder, env=self.environment, capture_output=True, text=True, timeout=60)
+                self.assertEqual(done.returncode, 0, f"{words}\n{done.stdout}{done.stderr}")
+                lines = [line for line in done.stdout.splitlines() if line.strip()]
+                self.assertTrue(readme_test.fits(expected, lines),
+                                f"$ {words}\n{done.stdout}\nis not what the page shows:\n" + "\n".join(expected))
+                end = time.monotonic() + SERVER_SECONDS
+                while any(process.poll() is None for process in background) and time.monotonic() < end:
+                    time.sleep(0.05)
+            for process in background:
+                self.assertEqual(process.wait(30), 0, block)
+        finally:
+            for process in background:
+                process.kill()
+                process.wait()
+
+    def follow_page(self, name):
+        shown = blocks(LEARN / name, "console")
+        self.assertTrue(shown)
+        for block in shown:
+            self.follow(block)
+
+    def test_before_you_begin(self):
+        self.follow_page("README.md")
+
+    def test_io_uring(self):
+        if "available" not in run("doctor", status=None)[0].split("io_uring: ")[1].splitlines()[0]:
+            self.skipTest("io_uring is not allowed here")
+        self.follow_page("1-io_uring.md")
+
+    def test_packets(self):
+        self.follow_page("2-packets.md")
+
+    def test_verbs(self):
+        self.follow_page("3-verbs.md")
+
+    def test_inside(self):
+        self.follow_page("4-inside.md")
+
+
+class Pages(unittest.TestCase):
+    def test_every_page_is_followed(self):
+        followed = re.findall(r'follow_page\("([^"]+)"\)', pathlib.Path(__file__).read_text())
+        self.assertEqual(sorted(followed), [page.name for page in PAGES])
+
+    def test_the_set_up_names_what_is_built(self):
+        (setting,) = blocks(LEARN / "README.md", "sh")
+        self.assertEqual(setting, "make build\nexport PATH=$PWD/build/bin:$PWD/build/examples:$PATH\n")
+        self.assertEqual(pathlib.Path(command.RRDMA).parent.name, "bin")
+        self.assertEqual(pathlib.Path(EXAMPLES), pathlib.Path(command.RRDMA).parent.parent / "examples")
+
+    def test_both_languages_show_the_same(self):
+        for page in PAGES:
+            other = translation(page)
+            for kind in ("console", "sh"):
+                self.assertEqual(blocks(page, kind), blocks(other, kind), page.name)
+            count = [len(re.findall(r"(?m)^#+ ", text)) for text in (page.read_text(), other.read_text())]
+            self.assertEqual(count[0], count[1], page.name)
+            questions = [len(re.findall(r"(?m)^\d\. .*[?？] ?—", text)) for text in (page.read_text(), other.read_text())]
+            self.assertEqual(questions[0], questions[1], page.name)
+
+    def test_every_stage_has_a_checkpoint(self):
+        for page in PAGES[:3]:
+            self.assertIn("## Checkpoint\n", page.read_text(), page.name)
+
+    def test_every_concept_is_there(self):
+        text = (LEARN / "3-verbs.md").read_text()
+        for concept in ("**PD**", "**MR**", "**CQ**", "**QP**", "**WR and SGE**", "**AH**", "event channel", "**events**", "`rdma_conn_param`",
+                        "GID", "**lkey**", "**rkey**", "**INIT**", "**RTR**", "**RTS**", "**ERR**"):
+            self.assertIn(concept, text)
+
+    def test_links_lead_somewhere(self):
+        for page in [*PAGES, *map(translation, PAGES)]:
+            text = page.read_text()
+            for link in re.findall(r"\]\(([^):]+)\)", text):
+                self.assertTrue((LEARN / link).resolve().exists(), f"{link} in {page.name}")
+            for path in re.findall(r"`(src/[\w./]+)`", text):
+                self.assertTrue((SOURCE / path).exists(), f"{path} in {page.name}")
+            # In the reader's own language.
+            if page.name.endswith(".zh-CN.md"):
+                self.assertEqual(re.findall(r"\]\((\d-[a-z_]+\.md)\)", text), [])
+
+    def test_functions_that_pages_name_exist(self):
+        for page in PAGES:
+            for name in re.findall(r"`Channel::(\w+)`", page.read_text()):
+                self.assertIn(f"Channel::{name}(", (SOURCE / "examples/verbs/channel.cc").read_text())
+
+
+if __name__ == "__main__":
+    surroundings.enter()
+    surroundings.make_pair()
+    command.main()
