@@ -7,10 +7,12 @@ DESTDIR ?=
 FUZZ_SECONDS ?= 60
 CTEST_ARGS ?=
 CLANG ?= 1
+QUICK ?= 0
+BENCH_ARGS ?=
 need := scripts/install-packages
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test clang test-clang test-asan test-tsan test-cross soak fuzz bench coverage \
+.PHONY: help build demo test clang test-clang test-asan test-tsan test-cross soak fuzz bench bench-micro coverage \
         interop interop-quick install deb format tidy clean
 
 help: ## list the targets
@@ -75,11 +77,17 @@ fuzz: ## run each fuzz target for FUZZ_SECONDS=60 under ASan and UBSan
 	@$(call build_all,fuzz)
 	@scripts/fuzz build-fuzz $(FUZZ_SECONDS)
 
-bench: ## run the micro-benchmarks
+bench: ## measure RRDMA and its alternatives side by side; table and charts in build/bench (QUICK=1: in 5 minutes)
+	@$(need) build bench
+	@$(call configure,release,build-release)
+	@$(call build_all,release) --target products side_by_side
+	@scripts/bench build-release $(if $(filter-out 0,$(QUICK)),--quick) $(BENCH_ARGS)
+
+bench-micro: ## run the micro-benchmarks of wire, engine and links
 	@$(need) build bench
 	@$(call configure,release,build-release)
 	@$(call build_all,release)
-	@scripts/bench build-release
+	@scripts/bench --micro build-release $(BENCH_ARGS)
 
 # What the runner needs beside the products: a program that checks every octet, run at both ends.
 interop_build = $(call configure,dev,build) && $(call build_all,dev) --target products process_exchange

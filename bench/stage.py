@@ -1,0 +1,195 @@
+"""Where programs are measured: a network namespace of our own with nothing but lo (if it can be made), an
+unprivileged user where we are root, one core for each side, and a copy of the products that this user can read.
+Every program has a time after which it is ended; nothing outlives the stage."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+NOBODY = 65534
+INSIDE = "RRDMA_BENCH_INSIDE_NAMESPACE"
+LISTENING = {"tcp": "0A", "udp": "07"}
+
+
+class Trouble(Exception):
+    """A program did not give its figure; the text says what it said instead."""
+
+
+def enter_namespace():
+    """Starts this script again in a network namespace of its own; goes on in the present one where that is forbidden."""
+    if os.environ.get(INSIDE) == "1":
+        subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+        return
+    flags = ["--net"] if os.geteuid() == 0 else ["--user", "--map-root-user", "--net"]
+    if not shutil.which("unshare") or subprocess.run(["unshare", *flags, "true"], stderr=subprocess.DEVNULL).returncode != 0:
+        return
+    os.environ[INSIDE] = "1"
+    os.execvp("unshare", ["unshare", *flags, sys.executable, "-B", *sys.argv])
+
+
+def two_cores():
+    """Two that we may use, not hardware threads of one core if there is a choice."""
+    allowed = sorted(os.sched_getaffinity(0))
+    if len(allowed) < 2:
+        return allowed[0], allowed[0]
+    for other in allowed[1:]:
+        if place_of(other) != place_of(allowed[0]):
+            return allowed[0], other
+    return allowed[0], allowed[1]
+
+
+def place_of(core):
+    folder = Path(f"/sys/devices/system/cpu/cpu{core}/topology")
+    try:
+        return [(folder / name).read_text().strip() for name in ("physical_package_id", "core_id")]
+    except OSError:
+        return [str(core)]
+
+
+def is_real_root():
+    return os.getuid() == 0 and Path("/proc/self/uid_map").read_text().split() == ["0", "0", "4294967295"]
+
+
+def ports_in_use(protocol):
+    ports = set()
+    for table in (f"/proc/net/{protocol}", f"/proc/net/{protocol}6"):
+        try:
+            lines = Path(table).read_text().splitlines()[1:]
+        except OSError:
+            continue
+        for line in lines:
+            words = line.split()
+            if words[3] == LISTENING[protocol]:
+                ports.add(int(words[1].rsplit(":", 1)[1], 16))
+    return ports
+
+
+def end_group(program):
+    try:
+        os.killpg(program.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
+class Stage:
+    def __init__(self, build, limit_seconds):
+        self.near_core, self.far_core = two_cores()
+        self.limit_seconds = limit_seconds
+        self.port = 21000
+        self.folder = Path(tempfile.mkdtemp(prefix="rrdma-bench-"))
+        self.folder.chmod(0o755)
+        for name in ("bin/rrdma", "bin/rrdmad", "bin/limits", "bin/many_qps", "lib/librrdma.so.1"):
+            target = self.folder / name
+            target.parent.mkdir(exist_ok=True)
+            target.parent.chmod(0o755)
+            shutil.copy(Path(build) / name, target)
+            target.chmod(0o755)
+        self.work = self.folder / "work"
+        self.work.mkdir()
+        self.work.chmod(0o777)
+        self.started = []
+        self.device, self.gid_index = "", 0
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *unused):
+        for program in self.started:
+            end_group(program)
+            program.wait()
+        self.end_daemons()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def program(self, name):
+        return str(self.folder / "bin" / name)
+
+    def next_port(self):
+        """A new one each time: the last owner's connections may still be closing."""
+        self.port = self.port + 1 if self.port < 29000 else 21000
+        return self.port
+
+    def find_device(self):
+        """The first IPv4 address of the loopback device: name and GID index."""
+        text = self.run([self.program("rrdma"), "gids"], {"RRDMA_NETDEV": "lo"})
+        for line in text.splitlines():
+            words = line.split()
+            if len(words) >= 3 and words[1].isdigit() and words[2].startswith("127."):
+                self.device, self.gid_index = words[0], int(words[1])
+                return
+        raise Trouble(f"no device on the loopback interface: {text[-300:]}")
+
+    def start(self, command, environment, core):
+        everything = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "HOME": str(self.work), "TMPDIR": str(self.work), "RRDMA_NETDEV": "lo"}
+        everything.update(environment or {})
+        who = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if is_real_root() else {}
+        pinned = command if core is None else ["taskset", "-c", str(core), *command]
+        program = subprocess.Popen(pinned, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                   errors="replace", env=everything, cwd=self.work, start_new_session=True, **who)
+        self.started.append(program)
+        return program
+
+    def finish(self, program, seconds):
+        """(exit status or None after the time, output)"""
+        try:
+            output, _ = program.communicate(timeout=seconds)
+            status = program.returncode
+        except subprocess.TimeoutExpired:
+            end_group(program)
+            output, _ = program.communicate()
+            status = None
+        self.started.remove(program)
+        return status, output
+
+    def run(self, command, environment=None, core=None):
+        status, output = self.finish(self.start(command, environment, core), self.limit_seconds)
+        if status != 0:
+            raise Trouble(f"{Path(command[0]).name}: {describe(status)}: {output[-300:].strip()}")
+        return output
+
+    def pair(self, server, client, port, environment=None, protocol="tcp", server_ends=True):
+        """What the client printed. The server runs on the far core and is ended if it does not end by itself."""
+        far = self.start(server, environment, self.far_core)
+        try:
+            self.wait_for_port(far, port, protocol)
+            status, output = self.finish(self.start(client, environment, self.near_core), self.limit_seconds)
+        finally:
+            far_output = self.finish(far, 3 if server_ends else 0)[1]
+        if status != 0:
+            raise Trouble(f"{describe(status)}: {output[-300:].strip()} | the server: {far_output[-300:].strip()}")
+        return output
+
+    def wait_for_port(self, server, port, protocol):
+        deadline = time.monotonic() + self.limit_seconds
+        while port not in ports_in_use(protocol):
+            if server.poll() is not None or time.monotonic() > deadline:
+                raise Trouble("the server does not listen")
+            time.sleep(0.005)
+
+    def end_daemons(self):
+        """Those that were started from our copy, and nobody else's."""
+        own = self.program("rrdmad")
+        for stop in (signal.SIGTERM, signal.SIGKILL):
+            mine = [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if runs(pid, own)]
+            for pid in mine:
+                try:
+                    os.kill(pid, stop)
+                except ProcessLookupError:
+                    pass
+            if mine:
+                time.sleep(0.5)
+
+
+def runs(pid, path):
+    try:
+        return os.readlink(f"/proc/{pid}/exe").split(" ")[0] == path
+    except OSError:
+        return False
+
+
+def describe(status):
+    return "took too long" if status is None else f"exit status {status}"
