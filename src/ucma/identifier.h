@@ -18,30 +18,13 @@
 
 #include "control/cm_messages.h"
 #include "ucma/address.h"
+#include "ucma/event_kind.h"
 
 namespace rrdma::ucma {
 
 class Channel;
 
 enum class IdState : std::uint8_t { kIdle, kBound, kListening, kAddressResolved, kRouteResolved, kConnecting, kDisconnected, kRemoved };
-
-// The numbers of enum rdma_cm_event_type. Its header cannot be included beside the kernel's; a test compares them.
-enum class EventKind : std::uint32_t {
-  kAddressResolved = 0,
-  kAddressError = 1,
-  kRouteResolved = 2,
-  kConnectRequest = 4,
-  kConnectResponse = 5,
-  kUnreachable = 7,
-  kRejected = 8,
-  kEstablished = 9,
-  kDisconnected = 10,
-  kDeviceRemoval = 11,
-  kMulticastJoin = 12,
-  kMulticastError = 13,
-  kAddressChange = 14,
-  kTimeWaitExit = 15,
-};
 
 // enum ibv_qp_type.
 inline constexpr std::uint8_t kQpReliable = 2;

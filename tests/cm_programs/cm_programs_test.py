@@ -15,7 +15,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "process"))
 
-from surroundings import (LINKS, Host, ProcessTest, Stage, amount, daemons, end_process, join_hosts, main,  # noqa: E402
+from surroundings import (LINKS, Host, ProcessTest, Settings, Stage, amount, daemons, end_process, join_hosts, main,  # noqa: E402
                           report, wait_until)
 
 LOOPBACK = {4: "127.0.0.1", 6: "::1"}
@@ -32,6 +32,11 @@ def listens(host, words):
     server = host.start(*words)
     wait_until(lambda: daemons(host) or server.process.poll() is not None, 10)
     return server
+
+
+def digest(path):
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest() if hasattr(hashlib, "file_digest") else hashlib.sha256(file.read()).hexdigest()
 
 
 class Places:
@@ -54,6 +59,11 @@ class Places:
     def everywhere(families=(4, 6)):
         yield from Places.within(families=families)
         yield from Places.between(families)
+
+    @staticmethod
+    def as_time_allows(families=(4, 6)):
+        """One place every day, everywhere in the long form. Some programs know IPv4 only."""
+        yield from Places.everywhere(families) if Settings.soak else Places.within(SHM, families=(4,))
 
 
 class Programs(ProcessTest):
@@ -85,13 +95,16 @@ class Programs(ProcessTest):
                       ["rping", "-c", "-a", address, "-C", count, "-S", 4096, "-V"])
 
     def test_rping_persistent(self):
-        host = Host()
-        server = host.start("rping", "-s", "-P", "-a", "127.0.0.1")
-        wait_until(lambda: daemons(host), 10)
-        wait_until(lambda: server.process.poll() is not None, 1)
-        for _ in range(amount(10, 50)):
-            host.run("rping", "-c", "-a", "127.0.0.1", "-C", 10, "-V")
-        self.assertIsNone(server.process.poll(), server.output())
+        for name, server_host, client_host, address, environment in Places.as_time_allows():
+            server = server_host.start("rping", "-s", "-P", "-a", address, environment=environment)
+            wait_until(lambda host=server_host: daemons(host), 10)
+            wait_until(lambda program=server: program.process.poll() is not None, 1)
+            clients = amount(10, 50)
+            for _ in range(clients):
+                client_host.run("rping", "-c", "-a", address, "-C", 10, "-V", environment=environment)
+            self.assertIsNone(server.process.poll(), server.output())
+            server.end()
+            report(f"{name}: {clients} clients of one server")
 
     def test_ucmatose(self):
         for place in Places.everywhere():
@@ -103,7 +116,7 @@ class Programs(ProcessTest):
             self.meet(place, ["udaddy", "-b", place[3]], ["udaddy", "-s", place[3]])
 
     def test_udpong(self):
-        for place in Places.within(SHM):
+        for place in Places.as_time_allows():
             self.meet(place, ["udpong", "-b", place[3]], ["udpong", "-s", place[3], "-C", 100, "-S", 1024],
                       server_ends=False)
 
@@ -130,41 +143,42 @@ class Programs(ProcessTest):
 
     def test_rdma_xclient(self):
         for kind in "r", "x":
-            for place in Places.within(SHM, families=(4,)):
+            for place in Places.as_time_allows(families=(4,)):
                 self.meet(place, ["rdma_xserver", "-c", kind], ["rdma_xclient", "-s", place[3], "-c", kind])
 
     def test_rstream(self):
-        for place in Places.within(SHM, families=(4,)):
-            self.meet(place, ["rstream", "-b", place[3], "-S", "all" if amount(0, 1) else 4096],
-                      ["rstream", "-s", place[3], "-S", "all" if amount(0, 1) else 4096])
+        for place in Places.as_time_allows():
+            for sizes in (["-S", "all"], ["-S", "all", "-T", "async"]) if Settings.soak else (["-S", 4096],):
+                self.meet(place, ["rstream", "-b", place[3], *sizes], ["rstream", "-s", place[3], *sizes], 120)
 
     def test_riostream(self):
-        for place in Places.within(SHM, families=(4,)):
-            size = "all" if amount(0, 1) else 4096
-            self.meet(place, ["riostream", "-b", place[3], "-S", size], ["riostream", "-s", place[3], "-S", size])
+        for place in Places.as_time_allows():
+            size = "all" if Settings.soak else 4096
+            self.meet(place, ["riostream", "-b", place[3], "-S", size], ["riostream", "-s", place[3], "-S", size], 120)
 
     def test_rcopy(self):
         octets = amount(64, 1024) * 1024 * 1024
-        host = Host()
-        source = Stage.prefix.scratch / "copied-from"
-        target = Stage.prefix.scratch / "copied-to"
+        source, target = Stage.prefix.scratch / "copied-from", Stage.prefix.scratch / "copied-to"
         with open(source, "wb") as file:
             for _ in range(octets // (1 << 20)):
                 file.write(os.urandom(1 << 20))
-        server = host.start("rcopy")
-        wait_until(lambda: daemons(host), 10)
-        wait_until(lambda: server.process.poll() is not None, 1)
-        host.run("rcopy", source, f"127.0.0.1:{target}", seconds=120)
-        digests = [hashlib.sha256(path.read_bytes()).hexdigest() for path in (source, target)]
-        self.assertEqual(digests[0], digests[1])
-        report(f"{octets >> 20} MiB, checksums equal")
+        wanted = digest(source)
+        for name, server_host, client_host, address, environment in Places.as_time_allows(families=(4,)):
+            server = server_host.start("rcopy", environment=environment)
+            wait_until(lambda host=server_host: daemons(host), 10)
+            wait_until(lambda program=server: program.process.poll() is not None, 1)
+            client = client_host.run("rcopy", source, f"{address}:{target}", seconds=240, environment=environment)
+            self.assertEqual(digest(target), wanted)
+            server.end()
+            target.unlink()
+            report(f"{name}: {octets >> 20} MiB, checksums equal; {client.output().splitlines()[-1]}")
 
     def test_cmtime(self):
         count = amount(100, 1000)
-        for place in Places.within(SHM, families=(4,)):
-            client = self.meet(place, ["cmtime", "-b", place[3]], ["cmtime", "-s", place[3], "-c", count], server_ends=False)
+        for place in Places.as_time_allows():
+            client = self.meet(place, ["cmtime", "-b", place[3]], ["cmtime", "-s", place[3], "-c", count], 120, server_ends=False)
             for line in client.output().splitlines():
-                if line.startswith(("connect", "disconnect", "resolve")):
+                if line.startswith(("step", "connect", "disconnect", "resolve", "full")):
                     report(line)
 
     def test_librspreload(self):
@@ -172,18 +186,19 @@ class Programs(ProcessTest):
         found = sorted(pathlib.Path("/usr/lib").glob("*/rsocket/librspreload.so"))
         if not found:
             self.skipTest("librspreload is not installed")
-        host = Host()
-        environment = {"LD_PRELOAD": str(found[0])}
-        server = host.start("tcp_echo", "server", "127.0.0.1", 9999, environment=environment)
-        server.await_line("listening")
-        client = host.run("tcp_echo", "client", "127.0.0.1", 9999, environment=environment)
-        server.succeed(20)
-        self.assertIn("all echoes right", client.output())
-        self.assertTrue(daemons(host), "nobody used RRDMA")
+        for name, server_host, client_host, address, environment in Places.as_time_allows():
+            environment = {**environment, "LD_PRELOAD": str(found[0])}
+            server = server_host.start("tcp_echo", "server", address, 9999, environment=environment)
+            server.await_line("listening")
+            client = client_host.run("tcp_echo", "client", address, 9999, environment=environment)
+            server.succeed(20)
+            self.assertIn("all echoes right", client.output())
+            self.assertTrue(daemons(server_host), "nobody used RRDMA")
+            report(f"{name}: an unmodified echo")
 
     @needs("qperf")
     def test_qperf(self):
-        for place in Places.within(SHM, families=(4,)):
+        for place in Places.as_time_allows(families=(4,)):
             for measure in ("rc_lat", "rc_bw", "rc_rdma_read_bw", "rc_rdma_write_bw"):
                 self.meet(place, ["qperf"], ["qperf", "-cm1", "-t", 1, place[3], measure], server_ends=False)
 
@@ -224,7 +239,7 @@ class Programs(ProcessTest):
 
     @needs("ib_send_bw")
     def test_perftest(self):
-        for place in Places.within(SHM, families=(4,)):
+        for place in Places.as_time_allows(families=(4,)):
             for program in ("ib_send_bw", "ib_write_bw", "ib_read_lat"):
                 self.meet(place, [program, "-R", "-n", 200], [program, "-R", "-n", 200, place[3]], settle=1)
 

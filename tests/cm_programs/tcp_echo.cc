@@ -2,8 +2,7 @@
 //
 //   tcp_echo server ADDRESS PORT        one connection, echoes until it ends
 //   tcp_echo client ADDRESS PORT        sends rounds of growing size and compares what comes back
-#include <arpa/inet.h>
-#include <netinet/in.h>
+#include <netdb.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -33,12 +32,12 @@ bool send_all(int fd, const char* data, std::size_t size) {
   return true;
 }
 
-int serve(const sockaddr_in& address) {
-  const int listener = ::socket(AF_INET, SOCK_STREAM, 0);
+int serve(const addrinfo& address) {
+  const int listener = ::socket(address.ai_family, SOCK_STREAM, 0);
   if (listener < 0) return complain("socket");
   const int yes = 1;
   (void)::setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-  if (::bind(listener, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) return complain("bind");
+  if (::bind(listener, address.ai_addr, address.ai_addrlen) != 0) return complain("bind");
   if (::listen(listener, 5) != 0) return complain("listen");
   std::puts("listening");
   std::fflush(stdout);
@@ -58,14 +57,15 @@ int serve(const sockaddr_in& address) {
   return 0;
 }
 
-int call(const sockaddr_in& address) {
-  const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
+int call(const addrinfo& address) {
+  const int fd = ::socket(address.ai_family, SOCK_STREAM, 0);
   if (fd < 0) return complain("socket");
-  if (::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) return complain("connect");
+  if (::connect(fd, address.ai_addr, address.ai_addrlen) != 0) return complain("connect");
   for (int round = 1; round <= kRounds; ++round) {
     const std::size_t size = static_cast<std::size_t>(round) * kStep;
     std::vector<char> message(size), answer(size);
-    for (std::size_t i = 0; i < size; ++i) message[i] = static_cast<char>(i * 7 + static_cast<std::size_t>(round));
+    for (std::size_t i = 0; i < size; ++i)
+      message[i] = static_cast<char>(i * 7 + static_cast<std::size_t>(round));
     if (!send_all(fd, message.data(), size)) return complain("send");
     for (std::size_t got = 0; got < size;) {
       const ssize_t more = ::recv(fd, answer.data() + got, size - got, 0);
@@ -84,9 +84,10 @@ int call(const sockaddr_in& address) {
 
 int main(int argc, char** argv) {
   if (argc != 4) return 2;
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(static_cast<std::uint16_t>(std::atoi(argv[3])));
-  if (::inet_pton(AF_INET, argv[2], &address.sin_addr) != 1) return 2;
-  return std::strcmp(argv[1], "server") == 0 ? serve(address) : call(address);
+  addrinfo hints{};
+  hints.ai_flags = AI_NUMERICHOST;
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* address = nullptr;
+  if (::getaddrinfo(argv[2], argv[3], &hints, &address) != 0) return 2;
+  return std::strcmp(argv[1], "server") == 0 ? serve(*address) : call(*address);
 }

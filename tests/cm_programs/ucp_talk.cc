@@ -61,8 +61,9 @@ class Peer {
     ucp_listener_params_t parameters{};
     parameters.field_mask = UCP_LISTENER_PARAM_FIELD_SOCK_ADDR | UCP_LISTENER_PARAM_FIELD_CONN_HANDLER;
     parameters.sockaddr = {.addr = at.ai_addr, .addrlen = at.ai_addrlen};
-    parameters.conn_handler = {.cb = [](ucp_conn_request_h request, void* self) { static_cast<Peer*>(self)->request_ = request; },
-                               .arg = this};
+    parameters.conn_handler = {
+        .cb = [](ucp_conn_request_h request, void* self) { static_cast<Peer*>(self)->request_ = request; },
+        .arg = this};
     ucp_listener_h listener = nullptr;
     check("ucp_listener_create", ucp_listener_create(worker_, &parameters, &listener));
     std::puts("listening");
@@ -81,7 +82,8 @@ class Peer {
   }
   void receive(ucp_tag_t tag, std::vector<std::uint8_t>& message) {
     const ucp_request_param_t plain{};
-    finish("ucp_tag_recv_nbx", ucp_tag_recv_nbx(worker_, message.data(), message.size(), tag, ~ucp_tag_t{0}, &plain));
+    finish("ucp_tag_recv_nbx",
+           ucp_tag_recv_nbx(worker_, message.data(), message.size(), tag, ~ucp_tag_t{0}, &plain));
   }
   void describe() { ucp_ep_print_info(endpoint_, stdout); }
   void close() {
@@ -101,7 +103,9 @@ class Peer {
   void create_endpoint(ucp_ep_params_t& parameters) {
     parameters.field_mask |= UCP_EP_PARAM_FIELD_ERR_HANDLER | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE;
     parameters.err_mode = UCP_ERR_HANDLING_MODE_PEER;
-    parameters.err_handler = {.cb = [](void* self, ucp_ep_h, ucs_status_t) { static_cast<Peer*>(self)->failed_ = true; }, .arg = this};
+    parameters.err_handler = {
+        .cb = [](void* self, ucp_ep_h, ucs_status_t) { static_cast<Peer*>(self)->failed_ = true; },
+        .arg = this};
     check("ucp_ep_create", ucp_ep_create(worker_, &parameters, &endpoint_));
   }
   void finish(const char* what, ucs_status_ptr_t request) {
