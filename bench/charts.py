@@ -77,15 +77,15 @@ def style(index):
     return COLOURS[index % len(COLOURS)], "" if index < len(COLOURS) else "6 3"
 
 
-def line_chart(title, subtitle, unit, series):
-    """Figures by size of the message, both axes logarithmic."""
+def line_chart(title, subtitle, unit, series, limits=()):
+    """Figures by size of the message, both axes logarithmic; `limits`, (name, value), are dotted lines across."""
     drawing = Drawing(title, subtitle)
     series = [one for one in series if one.points]
     if not series:
         drawing.text(LEFT, HEIGHT / 2, "nothing was measured")
         return drawing.finish()
     sizes = sorted({point[0] for one in series for point in one.points})
-    values = [point[1] for one in series for point in one.points]
+    values = [point[1] for one in series for point in one.points] + [value for _, value in limits]
     bottom, top = min(values) * 0.8, max(values) * 1.25
     place_x = scale(sizes, LEFT + 20, WIDTH - RIGHT - 20)
     place_y = scale([bottom, top], HEIGHT - BOTTOM, TOP)
@@ -97,6 +97,9 @@ def line_chart(title, subtitle, unit, series):
         drawing.text(place_x(size), HEIGHT - BOTTOM + 20, size_label(size), anchor="middle")
     drawing.text(24, (TOP + HEIGHT - BOTTOM) / 2, unit, anchor="middle", turned=True)
     drawing.text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 14, "size of the message", anchor="middle")
+    for name, value in limits:
+        drawing.line(LEFT, place_y(value), WIDTH - RIGHT, place_y(value), "#444444", 1.2, "2 3")
+        drawing.text(LEFT + 4, place_y(value) - 4, name, 10, colour="#444444")
     ends = apart({one.name: place_y(max(one.points)[1]) for one in series}, 15)
     for index, one in enumerate(series):
         draw_series(drawing, one, *style(index), place_x, place_y, ends[one.name])

@@ -34,7 +34,7 @@ class Effort:
 
 QUICK = Effort(trips=10000, octets=512 << 20, messages=200000, seconds=1, milliseconds=100)
 FULL = Effort(trips=50000, octets=2 << 30, messages=1000000, seconds=2, milliseconds=300)
-TINY = Effort(trips=200, octets=4 << 20, messages=2000, seconds=1, milliseconds=5)
+TINY = Effort(trips=200, octets=4 << 20, messages=2000, seconds=1, milliseconds=30)
 
 
 @dataclass

@@ -11,6 +11,9 @@ from bars import MISSED, OK, shown
 from contestants import BANDWIDTH, LATENCY, LIMITS, RATE
 
 TITLES = ("what", "ours", "spread", "bar", "held against", "ratio", "verdict")
+# Which limits a chart shows, and their short names there.
+CHART_LIMITS = {LATENCY: {"cache_line_us": "limit: cache line", "process_vm_us": "limit: process_vm_writev", "udp_us": "limit: bare UDP sockets"},
+                BANDWIDTH: {"memcpy_1m": "limit: memcpy", "process_vm_1m": "limit: process_vm_writev", "udp_gso": "limit: bare UDP sockets with GSO"}}
 CHARTS = (("latency", LATENCY, "Latency by size", "µs, half a round trip; less is better"),
           ("bandwidth", BANDWIDTH, "Bandwidth by size", "GB/s; more is better"),
           ("message-rate", RATE, "Messages of 8 octets for each second", "millions for each second; more is better"))
@@ -24,21 +27,29 @@ def spread_text(results, key, kind):
     return f"{low} … {high}"
 
 
-def bar_cells(results):
-    for row in bars.rows():
+def rows_of(plan):
+    """Those whose own figure is measured in this run."""
+    keys = {one.key for one in plan}
+    return [row for row in bars.rows() if row.ours in keys]
+
+
+def bar_cells(results, plan):
+    for row in rows_of(plan):
         ratio = row.ratio(results)
         yield (row.what, shown(row.figure(results), row.kind), spread_text(results, row.ours, row.kind), row.bar_text(),
                shown(row.reference(results), row.kind) if row.against else "-", "-" if ratio is None else f"{ratio:.2f}", row.verdict(results))
 
 
-def limit_cells(results):
+def limit_cells(results, plan):
     for name, (what, kind) in LIMITS.items():
         key = f"limit/{name}"
+        if key not in {one.key for one in plan}:
+            continue
         yield (f"limit: {what}", shown(results.median(key), kind), spread_text(results, key, kind), "-", "-", "-", "-")
 
 
-def cells(results):
-    return [*bar_cells(results), *limit_cells(results)]
+def cells(results, plan):
+    return [*bar_cells(results, plan), *limit_cells(results, plan)]
 
 
 def text_table(rows):
@@ -57,14 +68,14 @@ def markdown_table(rows):
     return "\n".join(lines) + "\n"
 
 
-def summary(results):
-    verdicts = [row.verdict(results) for row in bars.rows()]
+def summary(results, plan):
+    verdicts = [row.verdict(results) for row in rows_of(plan)]
     return f"{verdicts.count(OK)} bars hold, {verdicts.count(MISSED)} are missed, {verdicts.count(bars.NOT_MEASURED)} were not measured"
 
 
 def machine_text(machine):
     text = (f"{machine['cpu']}, Linux {machine['kernel']}; the client on core {machine['near_core']}, the server on core {machine['far_core']}; "
-            f"{machine['rounds']} rounds, medians; socket buffers up to {machine['rmem_max'] >> 10} KiB; load before the run {machine['load']:.2f}")
+            f"{rounds_text(machine)}; socket buffers up to {machine['rmem_max'] >> 10} KiB; load before the run {machine['load']:.2f}")
     if machine["load"] > 0.5 * machine["cores"] or machine["near_core"] == machine["far_core"]:
         text += ". **The machine was busy or has one core: the figures mean little**"
     return text
@@ -88,20 +99,30 @@ def as_data(results, plan, machine):
                  "values": results.values.get(one.key, []), "troubles": results.troubles.get(one.key, [])} for one in plan]
     judged = [{"what": row.what, "ours": row.ours, "figure": row.figure(results), "relation": row.relation, "factor": row.factor,
                "against": row.against, "reference": row.reference(results), "bar": row.bar(results), "ratio": row.ratio(results),
-               "verdict": row.verdict(results)} for row in bars.rows()]
+               "verdict": row.verdict(results)} for row in rows_of(plan)]
     return {"machine": machine, "units": {"latency": "us", "bandwidth": "GB/s", "rate": "1/s", "memory": "MiB"}, "measurements": measured, "rows": judged}
 
 
 def write(folder, results, plan, machine):
     folder.mkdir(parents=True, exist_ok=True)
-    rows = cells(results)
-    (folder / "table.txt").write_text(f"{machine_text(machine)}\n\n{text_table(rows)}\n{summary(results)}\n{trouble_text(results)}")
+    rows = cells(results, plan)
+    (folder / "table.txt").write_text(f"{machine_text(machine)}\n\n{text_table(rows)}\n{summary(results, plan)}\n{trouble_text(results)}")
     pictures = "\n".join(f"![{title}]({name}.svg)" for name, _, title, _ in CHARTS)
-    (folder / "table.md").write_text(f"{machine_text(machine)}.\n\n{markdown_table(rows)}\n{summary(results)}.\n\n{pictures}\n")
+    (folder / "table.md").write_text(f"{machine_text(machine)}.\n\n{markdown_table(rows)}\n{summary(results, plan)}.\n\n{pictures}\n")
     (folder / "results.json").write_text(json.dumps(as_data(results, plan, machine), indent=1, ensure_ascii=False) + "\n")
     for name, kind, title, unit in CHARTS:
-        draw = charts.bar_chart if kind == RATE else charts.line_chart
-        (folder / f"{name}.svg").write_text(draw(title, f"{machine['cpu']}, loopback, {machine['rounds']} rounds, medians", unit, series_of(results, plan, kind)))
+        subtitle, series = f"{machine['cpu']}, loopback, {rounds_text(machine)}", series_of(results, plan, kind)
+        drawn = charts.bar_chart(title, subtitle, unit, series) if kind == RATE else charts.line_chart(title, subtitle, unit, series, chart_limits(results, kind))
+        (folder / f"{name}.svg").write_text(drawn)
+
+
+def rounds_text(machine):
+    return "one round" if machine["rounds"] == 1 else f"medians of {machine['rounds']} rounds"
+
+
+def chart_limits(results, kind):
+    found = [(name, results.median(f"limit/{key}")) for key, name in CHART_LIMITS[kind].items()]
+    return [(name, value) for name, value in found if value]
 
 
 def trouble_text(results):

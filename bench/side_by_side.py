@@ -7,6 +7,7 @@ import argparse
 import os
 import platform
 import re
+import signal
 import sys
 import time
 from pathlib import Path
@@ -78,6 +79,7 @@ def main():
     os.environ.setdefault("RRDMA_BENCH_LOAD", str(os.getloadavg()[0]))
     if os.path.exists("/proc/sys/net/core/rmem_max"):
         os.environ.setdefault("RRDMA_BENCH_RMEM_MAX", Path("/proc/sys/net/core/rmem_max").read_text().strip())
+    signal.signal(signal.SIGTERM, lambda *unused: sys.exit(128 + signal.SIGTERM))  # through the stage, which cleans up
     stage.enter_namespace()
     effort = contestants.TINY if arguments.tiny else contestants.QUICK if arguments.quick else contestants.FULL
     rounds = arguments.rounds or (1 if arguments.tiny else 3 if arguments.quick else 5)
@@ -102,4 +104,9 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit("\ninterrupted: nothing was written")
+    except stage.Trouble as trouble:
+        sys.exit(f"cannot measure here: {trouble}")

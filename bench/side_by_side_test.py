@@ -129,7 +129,7 @@ class Report(unittest.TestCase):
         self.results.add_trouble("udp/rate", "exit status 1: <&>")
 
     def test_tables(self):
-        rows = report.cells(self.results)
+        rows = report.cells(self.results, self.plan)
         text, markdown = report.text_table(rows), report.markdown_table(rows)
         for row in bars.rows():
             self.assertIn(row.what, text)

@@ -128,22 +128,26 @@ class Stage:
         everything.update(environment or {})
         who = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if is_real_root() else {}
         pinned = command if core is None else ["taskset", "-c", str(core), *command]
-        program = subprocess.Popen(pinned, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                                   errors="replace", env=everything, cwd=self.work, start_new_session=True, **who)
+        # A file, not a pipe: nobody reads while a server with many QPs says all their addresses.
+        output = tempfile.TemporaryFile()
+        program = subprocess.Popen(pinned, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, env=everything, cwd=self.work,
+                                   start_new_session=True, **who)
+        program.printed = output
         self.started.append(program)
         return program
 
     def finish(self, program, seconds):
         """(exit status or None after the time, output)"""
         try:
-            output, _ = program.communicate(timeout=seconds)
-            status = program.returncode
+            status = program.wait(timeout=seconds)
         except subprocess.TimeoutExpired:
-            end_group(program)
-            output, _ = program.communicate()
             status = None
+        end_group(program)
+        program.wait()
         self.started.remove(program)
-        return status, output
+        with program.printed as output:
+            output.seek(0)
+            return status, output.read().decode(errors="replace")
 
     def run(self, command, environment=None, core=None):
         status, output = self.finish(self.start(command, environment, core), self.limit_seconds)
