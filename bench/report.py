@@ -6,6 +6,7 @@ import sys
 import time
 
 import bars
+import budget
 import charts
 from bars import MISSED, OK, shown
 from contestants import BANDWIDTH, LATENCY, LIMITS, RATE
@@ -52,16 +53,16 @@ def cells(results, plan):
     return [*bar_cells(results, plan), *limit_cells(results, plan)]
 
 
-def text_table(rows):
+def text_table(rows, titles=TITLES):
     """Columns as wide as their widest cell."""
-    rows = [TITLES, *rows]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(TITLES))]
+    rows = [titles, *rows]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(titles))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
     return "\n".join([lines[0], "  ".join("-" * width for width in widths), *lines[1:]]) + "\n"
 
 
-def markdown_table(rows):
-    lines = ["| " + " | ".join(TITLES) + " |", "|" + "---|" * len(TITLES)]
+def markdown_table(rows, titles=TITLES):
+    lines = ["| " + " | ".join(titles) + " |", "|" + "---|" * len(titles)]
     for row in rows:
         mark = f"**{row[-1]}**" if row[-1] == MISSED else row[-1]
         lines.append("| " + " | ".join([cell.replace("|", "\\|") for cell in row[:-1]] + [mark]) + " |")
@@ -106,9 +107,12 @@ def as_data(results, plan, machine):
 def write(folder, results, plan, machine):
     folder.mkdir(parents=True, exist_ok=True)
     rows = cells(results, plan)
-    (folder / "table.txt").write_text(f"{machine_text(machine)}\n\n{text_table(rows)}\n{summary(results, plan)}\n{trouble_text(results)}")
+    parts = list(budget.cells(results))
+    budget_text = f"\nWhere the time goes:\n\n{text_table(parts, budget.TITLES)}" if parts else ""
+    (folder / "table.txt").write_text(f"{machine_text(machine)}\n\n{text_table(rows)}\n{summary(results, plan)}\n{budget_text}{trouble_text(results)}")
     pictures = "\n".join(f"![{title}]({name}.svg)" for name, _, title, _ in CHARTS)
-    (folder / "table.md").write_text(f"{machine_text(machine)}.\n\n{markdown_table(rows)}\n{summary(results, plan)}.\n\n{pictures}\n")
+    (folder / "table.md").write_text(f"{machine_text(machine)}.\n\n{markdown_table(rows)}\n{summary(results, plan)}.\n\n"
+                                     f"Where the time goes:\n\n{markdown_table(parts, budget.TITLES)}\n{pictures}\n")
     (folder / "results.json").write_text(json.dumps(as_data(results, plan, machine), indent=1, ensure_ascii=False) + "\n")
     for name, kind, title, unit in CHARTS:
         subtitle, series = f"{machine['cpu']}, loopback, {rounds_text(machine)}", series_of(results, plan, kind)

@@ -87,8 +87,8 @@ def main():
     results, completed = bars.Results(), 0
     with stage.Stage(arguments.build, limit_seconds=15 if arguments.quick or arguments.tiny else 60) as arena:
         arena.find_device()
-        # What only fills the charts is measured once when time is short.
-        schedule = [[one for one in plan if one.needed or not arguments.quick or turn == 0] for turn in range(rounds)]
+        # What only fills the charts is measured once when time is short, and not before the bars have two rounds.
+        schedule = [[one for one in plan if one.needed or not arguments.quick or turn == min(1, rounds - 1)] for turn in range(rounds)]
         progress = report.Progress(sum(map(len, schedule)))
         for turn, chosen in enumerate(schedule):
             complete = measure_round(arena, chosen, effort, results, progress, deadline)

@@ -9,6 +9,7 @@ import xml.dom.minidom
 from pathlib import Path
 
 import bars
+import budget
 import charts
 import contestants
 import figures
@@ -160,6 +161,23 @@ class Report(unittest.TestCase):
     def test_a_busy_machine_is_said(self):
         self.assertIn("mean little", report.machine_text({**MACHINE, "load": 7.9}))
         self.assertNotIn("mean little", report.machine_text(MACHINE))
+
+
+class Budgets(unittest.TestCase):
+    def test_parts_add_up(self):
+        results = bars.Results()
+        for one in contestants.plan():
+            results.add(one.key, 3.0)
+        made = budget.budgets(results)
+        self.assertEqual(len(made), 4)
+        for one in made:
+            self.assertAlmostEqual(sum(value for _, value in one.parts), one.total)
+        # 3 GB/s is a third of a nanosecond for each octet.
+        self.assertAlmostEqual(made[1].total, (1 << 20) / 3)
+        self.assertAlmostEqual(made[0].total, 3000)
+
+    def test_without_figures_there_is_no_budget(self):
+        self.assertEqual(budget.budgets(bars.Results()), [])
 
 
 class Charts(unittest.TestCase):
