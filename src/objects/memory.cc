@@ -76,6 +76,14 @@ MemoryRegion* MemoryTable::find_region(std::uint32_t key) const {
   return entry != nullptr && entry->kind == Kind::kRegion ? static_cast<MemoryRegion*>(entry->object) : nullptr;
 }
 
+MemoryWindow* MemoryTable::find_window_of_any_variant(std::uint32_t key) const {
+  const std::size_t mask = entries_.size() - 1;
+  for (std::size_t i = slot_of(key); entries_[i].kind != Kind::kEmpty; i = (i + 1) & mask) {
+    if (entries_[i].kind == Kind::kWindow && entries_[i].key >> 8 == key >> 8) return static_cast<MemoryWindow*>(entries_[i].object);
+  }
+  return nullptr;
+}
+
 MemoryWindow* MemoryTable::find_window(std::uint32_t key) const {
   const Entry* entry = find(key);
   return entry != nullptr && entry->kind == Kind::kWindow ? static_cast<MemoryWindow*>(entry->object) : nullptr;

@@ -152,6 +152,8 @@ class MemoryTable {
   [[nodiscard]] std::uint64_t first_address(wire::RKey key) const;
   [[nodiscard]] MemoryRegion* find_region(std::uint32_t key) const;
   [[nodiscard]] MemoryWindow* find_window(std::uint32_t key) const;
+  // The window that had this key once, whatever its variant is now; null if it is gone.
+  [[nodiscard]] MemoryWindow* find_window_of_any_variant(std::uint32_t key) const;
   [[nodiscard]] std::size_t size() const { return used_; }
 
  private:

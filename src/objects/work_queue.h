@@ -63,9 +63,14 @@ struct AddressHandle {
   }
 };
 
+// Names window and region by their keys: when its turn comes, either may be gone.
 struct BindRequest {
-  MemoryWindow* window;
-  MemoryRegion* region;
+  BindRequest() = default;
+  BindRequest(const MemoryWindow* of_window, const MemoryRegion* of_region, std::uint64_t first, std::uint64_t octets, std::uint32_t rights)
+      : window_key(of_window != nullptr ? of_window->key : 0), region_key(of_region != nullptr ? of_region->key : 0), address(first), length(octets), access(rights) {}
+
+  std::uint32_t window_key;  // 0: none. Its variant may have changed since.
+  std::uint32_t region_key;  // 0: none
   std::uint64_t address;
   std::uint64_t length;
   std::uint32_t access;

@@ -241,18 +241,18 @@ PostError Engine::check_send(const QueuePair& qp, const SendRequest& request) co
   }
   if (!supports(qp.type, entry.opcode)) return PostError::kOperationNotSupported;
   if (qp.send_queue.full()) return PostError::kQueueFull;
+  // Before the list is read: a number that is wrong says nothing about how long the list is.
+  if (!entry.is_inline() && request.list.size() > qp.send_queue.sge_max()) return PostError::kTooManySges;
   const std::uint64_t length = objects::total_length(request.list);
   if (entry.is_inline()) {
     if (length > qp.send_queue.inline_max()) return PostError::kInlineTooLong;
     if (entry.opcode == SendOpcode::kRead || entry.opcode == SendOpcode::kCompareSwap || entry.opcode == SendOpcode::kFetchAdd) {
       return PostError::kBadRequest;
     }
-  } else if (request.list.size() > qp.send_queue.sge_max()) {
-    return PostError::kTooManySges;
   }
   if (length > (qp.type == QpType::kUd ? qp.mtu_limit() : config_.message_octets_max)) return PostError::kMessageTooLong;
   if (qp.type == QpType::kUd && entry.datagram.handle == nullptr) return PostError::kBadRequest;
-  if (entry.opcode == SendOpcode::kBindWindow && entry.bind.window == nullptr) return PostError::kBadRequest;
+  if (entry.opcode == SendOpcode::kBindWindow && entry.bind.window_key == 0) return PostError::kBadRequest;
   const bool eight = entry.opcode == SendOpcode::kCompareSwap || entry.opcode == SendOpcode::kFetchAdd ||
                      entry.opcode == SendOpcode::kAtomicWrite;
   if (eight && length < 8) return PostError::kBadRequest;

@@ -103,11 +103,12 @@ Requester::Start Requester::execute_local(SendEntry& entry) {
     if (!engine_.memory_.invalidate({entry.immediate_or_key}, *qp_.pd, qp_.qpn)) cause = Cause::kInvalidateRefused;
   } else {
     const objects::BindRequest& bind = entry.bind;
-    if (bind.window->pd != qp_.pd) {
+    objects::MemoryWindow* window = engine_.memory_.find_window_of_any_variant(bind.window_key);
+    objects::MemoryRegion* region = engine_.memory_.find_region(bind.region_key);
+    if (window == nullptr || window->pd != qp_.pd) {
       cause = Cause::kWindowBindRefused;
     } else {
-      cause = engine_.memory_.bind_window(*bind.window, bind.region, bind.address, bind.length, bind.access,
-                                          entry.rkey.value, qp_.qpn);
+      cause = engine_.memory_.bind_window(*window, region, bind.address, bind.length, bind.access, entry.rkey.value, qp_.qpn);
     }
   }
   if (cause != Cause::kNone) {

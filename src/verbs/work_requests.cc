@@ -4,6 +4,7 @@
 
 #include "nic/clock.h"
 #include "nic/explain.h"
+#include "verbs/limits.h"
 #include "verbs/objects.h"
 #include "verbs/operations.h"
 
@@ -57,7 +58,7 @@ bool translate(const ibv_send_wr& wr, const Qp& qp, objects::SendEntry& entry) {
 
 PostError post_one(Qp& qp, const ibv_send_wr& wr, Instant now) {
   transport::SendRequest request{};
-  if (wr.num_sge < 0) return PostError::kTooManySges;
+  if (wr.num_sge < 0 || wr.num_sge > static_cast<int>(kSgeMax)) return PostError::kTooManySges;
   if (!translate(wr, qp, request.entry)) return PostError::kOperationNotSupported;
   const bool has_list = wr.opcode != IBV_WR_LOCAL_INV && wr.opcode != IBV_WR_BIND_MW;
   if (has_list) request.list = list_of(wr.sg_list, wr.num_sge);
@@ -67,11 +68,8 @@ PostError post_one(Qp& qp, const ibv_send_wr& wr, Instant now) {
 }  // namespace
 
 objects::BindRequest bind_request_of(ibv_mw* mw, const ibv_mw_bind_info& info) {
-  return {.window = mw != nullptr ? own(mw).window : nullptr,
-          .region = info.mr != nullptr ? own(info.mr).region : nullptr,
-          .address = info.addr,
-          .length = info.length,
-          .access = info.mw_access_flags & ~unsigned{IBV_ACCESS_LOCAL_WRITE}};
+  return {mw != nullptr ? own(mw).window : nullptr, info.mr != nullptr ? own(info.mr).region : nullptr, info.addr, info.length,
+          info.mw_access_flags & ~unsigned{IBV_ACCESS_LOCAL_WRITE}};
 }
 
 int refuse_post(const char* call, PostError error) {

@@ -256,5 +256,33 @@ TEST(Windows, ABindBeyondTheRegionIsRefused) {
   EXPECT_EQ(pair.b.statuses(), "1: memory window bind error");
 }
 
+// The request waits behind a READ; what it names has gone when its turn comes.
+TEST(Windows, ABindWhoseRegionOrWindowHasGoneIsRefused) {
+  for (const bool window_goes : {false, true}) {
+    Pair pair;
+    auto window = pair.b.host.memory.allocate_window(pair.b.host.pd, objects::WindowType::kType2);
+    ASSERT_TRUE(window.ok());
+    auto region = pair.b.host.memory.register_region({.pd = &pair.b.host.pd,
+                                                      .host = pair.b.region->host,
+                                                      .length = 4096,
+                                                      .address = 0x6000'0000'0000,
+                                                      .access = objects::kLocalWrite | objects::kWindowBind});
+    ASSERT_TRUE(region.ok());
+    pair.b.read(1, 0, 0, 500);
+    objects::SendEntry bind = pair.b.entry(2, SendOpcode::kBindWindow);
+    bind.bind = {*window, *region, 0x6000'0000'0000, 4096, objects::kRemoteRead};
+    bind.rkey.value = objects::MemoryTable::next_variant((*window)->key);
+    bind.flags |= objects::kSendFence;
+    ASSERT_EQ(pair.b.post(bind, 0, 0), PostError::kNone);
+    if (window_goes) {
+      pair.b.host.memory.free_window(**window);
+    } else {
+      ASSERT_TRUE(pair.b.host.memory.deregister(**region).ok());
+    }
+    pair.run();
+    EXPECT_EQ(pair.b.statuses(), "1: success, 2: memory window bind error");
+  }
+}
+
 }  // namespace
 }  // namespace rrdma::scenario
