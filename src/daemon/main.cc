@@ -17,6 +17,7 @@
 
 #include "control/identity.h"
 #include "control/names.h"
+#include "daemon/captures.h"
 #include "daemon/cm_service.h"
 #include "daemon/general_services.h"
 #include "daemon/keeper.h"
@@ -124,13 +125,14 @@ int run(const Options& options) {
                                 .stays = options.stay || options.system,
                                 .linger = nanoseconds(static_cast<std::int64_t>(options.linger_s * 1e9))};
   Server server(settings, loop, network, counters, prng);
+  Captures captures(server);
   Slots slots(server, network, counters, prng);
   Peers peers(server, slots, counters);
   Registry registry(server, slots, network, counters);
   Multicast multicast(slots, network, counters);
   ConnectionService connections(counters, entropy());
   GeneralServices general_services(server, loop, network, counters);
-  for (Subsystem* subsystem : {static_cast<Subsystem*>(&slots), static_cast<Subsystem*>(&peers),
+  for (Subsystem* subsystem : {static_cast<Subsystem*>(&captures), static_cast<Subsystem*>(&slots), static_cast<Subsystem*>(&peers),
                                static_cast<Subsystem*>(&registry), static_cast<Subsystem*>(&multicast),
                                static_cast<Subsystem*>(&connections), static_cast<Subsystem*>(&general_services)}) {
     server.add(*subsystem);

@@ -13,6 +13,10 @@ Result<std::unique_ptr<CaptureFile>, int> CaptureFile::open(const char* path, st
   return std::unique_ptr<CaptureFile>(new CaptureFile(std::move(file), octets_max));
 }
 
+std::unique_ptr<CaptureFile> CaptureFile::adopt(OwnedFd file, std::uint64_t octets_max) {
+  return std::unique_ptr<CaptureFile>(new CaptureFile(std::move(file), octets_max));
+}
+
 CaptureFile::CaptureFile(OwnedFd file, std::uint64_t octets_max) : file_(std::move(file)), octets_max_(octets_max) {
   buffer_.reserve(kBufferOctets);
 }

@@ -75,6 +75,8 @@ ProcessLane::ProcessLane(const Settings& settings, std::unique_ptr<DaemonClient>
 ProcessLane::~ProcessLane() {
   background_.stop();
   // The links go before the engine: what QPs and regions say on their way out is for nobody.
+  live_capture_.stop(links_);
+  direct_enabled_ = false;
   engine_.config().direct = nullptr;
   memory_.set_listener(nullptr);
 }
@@ -133,6 +135,7 @@ void ProcessLane::open_shm() {
   background_.add_link_descriptor(shm_->fd());
   if (!direct_allowed()) return;
   if (auto enabled = shm_->enable_direct(); !enabled) return;  // then packets carry everything
+  direct_enabled_ = true;
   engine_.config().direct = shm_.get();
   memory_.set_listener(this);
 }
@@ -212,7 +215,8 @@ void ProcessLane::on_qp_event(transport::QueuePair& qp, transport::QpEvent event
 // What peers on this host may do to our memory by themselves (DESIGN D6) follows every change.
 void ProcessLane::on_qp_changed(transport::QueuePair& qp, bool destroyed) {
   publisher_.handle_qp_changed(qp, destroyed);
-  if (engine_.config().direct == nullptr || qp.type != transport::QpType::kRc) return;
+  if (packets_only_ && !destroyed) qp.train_octets = qp.mtu;
+  if (!direct_enabled_ || qp.type != transport::QpType::kRc) return;
   shm_->retire(qp.qpn);
   if (destroyed || !qp.can_receive() || !qp.path.direct) return;
   shm_->publish(link::DirectQp{.qpn = qp.qpn,
@@ -458,15 +462,41 @@ void ProcessLane::handle_sockets_arrived(GrantedSlot slot) {
   attach(std::move(slot));
   if (udp_ == nullptr) return;
   watch_udp();
-  links_.attach(kUdpLink, decorated(udp_.get(), interface_name_));
+  live_capture_.attach(links_, kUdpLink, decorated(udp_.get(), interface_name_));
 }
 
+// Who ordered a capture is gone with the last daemon.
 void ProcessLane::handle_daemon_changed(std::span<const std::uint8_t>) {
+  follow_capture_order({}, {});
   if (DaemonListener* listener = daemon_listener_.load()) listener->on_daemon_changed();
 }
 
 void ProcessLane::handle_other(control::Received& message) {
+  if (const auto order = message.as<control::CaptureOrder>()) return follow_capture_order(*order, std::move(message.fds));
   if (DaemonListener* listener = daemon_listener_.load()) listener->on_daemon_message(message);
+}
+
+// ---- captures while the program runs ----
+
+void ProcessLane::follow_capture_order(const control::CaptureOrder& order, std::vector<OwnedFd> fds) {
+  std::lock_guard lock(mutex());
+  send_packets_only(order.packets_only);
+  if (order.record && fds.size() == control::kCaptureFds) {
+    live_capture_.start(links_, std::move(fds[0]), std::move(fds[1]), interface_name_);
+  } else if (!order.record) {
+    live_capture_.stop(links_);
+  }
+}
+
+// A train counts as many PSNs as its packets do, and a direct operation none: either may end or begin
+// between two frames.
+void ProcessLane::send_packets_only(bool packets_only) {
+  packets_only_ = packets_only;
+  if (direct_enabled_) engine_.config().direct = packets_only ? nullptr : shm_.get();
+  engine_.for_each_qp([&](transport::QueuePair& qp) {
+    if (qp.mtu == 0) return;
+    qp.train_octets = packets_only ? qp.mtu : std::max(qp.path.train_octets / qp.mtu * qp.mtu, qp.mtu);
+  });
 }
 
 }  // namespace rrdma::nic

@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "control/capture_messages.h"
 #include "link/capture_sink.h"
 #include "link/link.h"
 #include "link/shm/shm_link.h"
@@ -15,6 +16,7 @@
 #include "nic/daemon_client.h"
 #include "nic/interfaces.h"
 #include "nic/link_switch.h"
+#include "nic/live_capture.h"
 #include "nic/netlink_device.h"
 #include "nic/publisher.h"
 #include "nic/relay_link.h"
@@ -64,6 +66,8 @@ class ProcessLane final : public Lane,
   Result<bool, Problem> try_shm(const PathRequest& request, objects::Path& path);
   std::size_t round(Instant now);
   void fail_qps_of(std::uint32_t channel);
+  void follow_capture_order(const control::CaptureOrder& order, std::vector<OwnedFd> fds);
+  void send_packets_only(bool packets_only);
 
   void on_packet(const wire::TransportPacket& packet, const objects::PacketOrigin& origin) override;
   void on_qp_event(transport::QueuePair& qp, transport::QpEvent event) override;
@@ -100,7 +104,6 @@ class ProcessLane final : public Lane,
   QpListener* qp_listener_ = nullptr;
   std::atomic<DaemonListener*> daemon_listener_{nullptr};
   std::vector<Slot> slots_;
-  std::size_t next_slot_ = 0;
   std::unique_ptr<link::UdpLink> udp_;
   std::unique_ptr<link::ShmLink> shm_;
   RelayLink relay_;
@@ -108,9 +111,12 @@ class ProcessLane final : public Lane,
   std::vector<std::unique_ptr<link::Link>> decorators_;
   std::unique_ptr<ShmPeers> peers_;
   LinkSwitch links_;
+  LiveCapture live_capture_;
+  bool packets_only_ = false;  // by order of a capture: neither trains nor direct operations
   InterfaceMonitor monitor_;
   std::shared_ptr<NetlinkDevice> device_;
   Instant now_;               // of the present round
+  bool direct_enabled_ = false;  // peers know our memory; whether we use theirs is the engine's config
   bool shm_armed_ = false;
   int polls_while_armed_ = 0;
   std::vector<std::uint32_t> scratch_;

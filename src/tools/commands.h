@@ -18,6 +18,7 @@ namespace rrdma::tools {
 // Returns the exit status (exit_status.h).
 using Runner = std::function<int()>;
 
+void add_capture_command(CLI::App& app, Runner& chosen);
 void add_decode_command(CLI::App& app, Runner& chosen);
 void add_devices_command(CLI::App& app, Runner& chosen);
 void add_doctor_command(CLI::App& app, Runner& chosen);

@@ -1,0 +1,146 @@
+# `rrdma capture`: packets of programs that are running already, from one moment to another. Arguments: the
+# command, the folder of the built examples.
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import command
+import surroundings
+from command import RRDMA, run, run_json
+from traffic import PingPong
+
+
+def packets(path):
+    return [json.loads(line) for line in run("decode", "--json", path)[0].splitlines()]
+
+
+def sent(pid):
+    """Messages that a process has sent so far."""
+    return next(p for p in run_json("stat", "--json")["processes"] if p["pid"] == pid)["counters"]["messages_sent"]
+
+
+class Capture(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.file = os.path.join(folder.name, "out.pcapng")
+
+
+    def test_from_one_moment_to_another(self):
+        with PingPong() as pair:
+            surroundings.wait_for(lambda: len(run_json("stat", "--json")["processes"]) == 2)
+            _, said = run("capture", "--seconds", 0.5, self.file)
+            self.assertIn("Capturing 2 programs", said)
+            size = os.path.getsize(self.file)
+            self.assertIn(f"{size} octets written", said)
+            before = sent(pair.server.pid)
+            time.sleep(0.5)
+            self.assertEqual(os.path.getsize(self.file), size, "the capture went on after its end")
+            surroundings.wait_for(lambda: sent(pair.server.pid) > before)
+        shown, _ = run("decode", self.file)
+        self.assertIn("10.9.0.1", shown)
+        self.assertGreater(len(re.findall(r"(?m)SEND", shown)), 20)
+
+    def test_tshark_reads_it(self):
+        with PingPong(port=18611):
+            surroundings.wait_for(lambda: len(run_json("stat", "--json")["processes"]) == 2)
+            run("capture", "--seconds", 0.3, self.file)
+        done = subprocess.run(["tshark", "-r", self.file, "-c", "50", "-T", "fields", "-e", "infiniband.bth.opcode", "-e", "_ws.malformed"],
+                              capture_output=True, text=True)
+        if done.returncode == 127:
+            self.skipTest("no tshark")
+        rows = done.stdout.splitlines()
+        self.assertEqual(len(rows), 50, done.stderr)
+        for row in rows:
+            opcode, malformed = (row.split("\t") + [""])[:2]
+            self.assertRegex(opcode, r"^\d+$")
+            self.assertEqual(malformed, "")
+
+    def test_one_sided_operations_become_packets(self):
+        words = [RRDMA, "run", "--", "ib_write_bw", "-x", "1", "-D", "20", "-s", "65536", "-p", "18612"]
+        server = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(1)
+        client = subprocess.Popen(words + ["localhost"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            def direct():
+                return sum(p["counters"].get("direct_operations", 0) for p in run_json("stat", "--json")["processes"])
+            surroundings.wait_for(lambda: direct() > 0)
+            # Only the target is recorded, and the initiator sends packets all the same.
+            _, said = run("capture", "--seconds", 0.5, "--pid", server.pid, self.file)
+            self.assertIn("Capturing 1 program ", said)
+            after = direct()
+            surroundings.wait_for(lambda: direct() > after)  # and directly again afterwards
+        finally:
+            for process in (client, server):
+                process.kill()
+                process.wait()
+        self.assertIn("WRITE", run("decode", self.file)[0])
+
+    def test_nothing_is_lost_or_changed_by_captures(self):
+        """Long messages and one-sided operations whose octets are checked, while captures come and go."""
+        folder = sys.argv[2]
+        server = subprocess.Popen([RRDMA, "run", "--", f"{folder}/rdma_server", "10.9.0.1", "rrdma0", "18617", "--clients", "3"], stdout=subprocess.DEVNULL)
+        time.sleep(1)
+        clients = [subprocess.Popen([RRDMA, "run", "--", f"{folder}/rdma_client", "10.9.0.1", "rrdma0", "18617", "--mode", mode, "--size", "150001",
+                                     "--rounds", "1500"], stdout=subprocess.PIPE, text=True) for mode in ("send", "write", "read")]
+        captures = 0
+        while any(client.poll() is None for client in clients) and captures < 50:
+            captures += subprocess.run([RRDMA, "capture", "--seconds", "0.1", "/dev/null"], capture_output=True).returncode == 0
+        for client in clients:
+            self.assertIn("found every octet right", client.communicate(timeout=60)[0])
+            self.assertEqual(client.returncode, 0)
+        self.assertEqual(server.wait(30), 0)
+        self.assertGreater(captures, 2)
+
+    def test_a_program_that_starts_meanwhile(self):
+        with PingPong(port=18613):
+            surroundings.wait_for(lambda: len(run_json("stat", "--json")["processes"]) == 2)
+            capture = subprocess.Popen([RRDMA, "capture", self.file], stderr=subprocess.PIPE, text=True)
+            self.assertIn("Ctrl-C ends it", capture.stderr.readline())
+            with PingPong(port=18614, iterations=50) as late:
+                late.client.wait(20)
+                numbers = {late.client.pid, late.server.pid}
+                self.assertEqual(len(numbers), 2)
+            capture.send_signal(signal.SIGINT)
+            self.assertIn("octets written", capture.communicate(timeout=10)[1])
+            self.assertEqual(capture.returncode, -signal.SIGINT)
+        flows = set(re.findall(r"QP (0x[0-9a-f]+)", run("decode", self.file)[0])) or set(re.findall(r"0x[0-9a-f]{6}", run("decode", self.file)[0]))
+        self.assertGreaterEqual(len(flows), 4)
+
+    def test_a_tool_that_dies_ends_its_capture(self):
+        with PingPong(port=18615):
+            surroundings.wait_for(lambda: len(run_json("stat", "--json")["processes"]) == 2)
+            capture = subprocess.Popen([RRDMA, "capture", self.file], stderr=subprocess.PIPE, text=True)
+            capture.stderr.readline()
+            _, error = run("capture", self.file + "2", status=2)
+            self.assertIn(f"another capture is running (process {capture.pid})", error)
+            capture.kill()
+            capture.communicate()
+            time.sleep(0.5)
+            size = os.path.getsize(self.file)
+            time.sleep(0.5)
+            self.assertEqual(os.path.getsize(self.file), size)
+            run("capture", "--seconds", 0.2, self.file + "2")
+
+    def test_mistakes(self):
+        with PingPong(port=18616):
+            surroundings.wait_for(lambda: len(run_json("stat", "--json")["processes"]) == 2)
+            self.assertIn("uses no RRDMA device", run("capture", "--pid", 1, self.file, status=2)[1])
+            self.assertIn("cannot write", run("capture", "/nonexistent/file", status=2)[1])
+
+    def test_nobody(self):
+        time.sleep(1)
+        self.assertIn("no program uses RRDMA", run("capture", self.file, status=2)[1])
+        self.assertFalse(os.path.exists(self.file))
+
+
+if __name__ == "__main__":
+    surroundings.enter()
+    surroundings.make_pair()
+    command.main()
