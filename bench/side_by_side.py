@@ -28,6 +28,7 @@ def read_arguments():
     parser.add_argument("--tiny", action="store_true", help="one round with counts that only show that everything runs")
     parser.add_argument("--rounds", type=int, help="default 5, quick 3")
     parser.add_argument("--only", default="", help="regular expression over the keys of the measurements, such as ^shm/")
+    parser.add_argument("--strict", action="store_true", help="exit status 1 when a measurement never gave a figure")
     parser.add_argument("--list", action="store_true", help="print the keys and end")
     return parser.parse_args()
 
@@ -100,7 +101,7 @@ def main():
     report.write(arguments.output, results, plan, machine)
     sys.stdout.write((arguments.output / "table.txt").read_text())
     print(f"\nTable, charts and JSON: {arguments.output}/")
-    return 0
+    return 1 if arguments.strict and any(one.key not in results.values for one in plan) else 0
 
 
 if __name__ == "__main__":

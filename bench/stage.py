@@ -13,6 +13,7 @@ from pathlib import Path
 
 NOBODY = 65534
 INSIDE = "RRDMA_BENCH_INSIDE_NAMESPACE"
+PRODUCTS = ("bin/rrdma", "bin/rrdmad", "bin/limits", "bin/many_qps", "lib/librrdma.so.1")
 LISTENING = {"tcp": "0A", "udp": "07"}
 
 
@@ -78,12 +79,15 @@ def end_group(program):
 
 class Stage:
     def __init__(self, build, limit_seconds):
+        missing = [name for name in PRODUCTS if not (Path(build) / name).exists()]
+        if missing:
+            raise Trouble(f"{build} lacks {', '.join(missing)}: build the targets products and side_by_side")
         self.near_core, self.far_core = two_cores()
         self.limit_seconds = limit_seconds
         self.port = 21000
         self.folder = Path(tempfile.mkdtemp(prefix="rrdma-bench-"))
         self.folder.chmod(0o755)
-        for name in ("bin/rrdma", "bin/rrdmad", "bin/limits", "bin/many_qps", "lib/librrdma.so.1"):
+        for name in PRODUCTS:
             target = self.folder / name
             target.parent.mkdir(exist_ok=True)
             target.parent.chmod(0o755)
