@@ -162,6 +162,35 @@ class Programs(unittest.TestCase):
             self.pair([program, index, "1", "-n", "200"], "localhost")
 
 
+class Mpi(unittest.TestCase):
+    PROGRAM = """
+#include <mpi.h>
+#include <stdio.h>
+int main(int count, char** words) {
+  int rank, sum = 0;
+  MPI_Init(&count, &words);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  rank += 40;
+  MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  if (rank == 40) printf("sum %d\\n", sum);
+  return MPI_Finalize();
+}
+"""
+
+    def test_mpirun(self):
+        if shutil.which("mpirun") is None or shutil.which("mpicc") is None:
+            self.skipTest("Open MPI is not installed")
+        (words,) = (block for block in blocks("README.md", "sh") if block.startswith("mpirun"))
+        # What a root in a namespace with two processors has to say beside it.
+        environment = {**os.environ, "PATH": f"{os.path.dirname(RRDMA)}:{os.environ['PATH']}", "OMPI_ALLOW_RUN_AS_ROOT": "1",
+                       "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1"}
+        with tempfile.TemporaryDirectory() as folder:
+            subprocess.run(["mpicc", "-x", "c", "-", "-o", f"{folder}/my_mpi_program"], input=self.PROGRAM, text=True, check=True)
+            done = subprocess.run(["sh", "-c", words], cwd=folder, env=environment, capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("sum 81", done.stdout)
+
+
 class Demo(unittest.TestCase):
     def test_demo(self):
         done = subprocess.run([SOURCE / "scripts/demo", os.path.dirname(os.path.dirname(RRDMA))], capture_output=True, text=True, timeout=200)
