@@ -178,15 +178,18 @@ class Rrdma:
 
 
 def device_in(text, address4, address6):
-    """The first device that `ibv_devinfo -v` shows (None: no device), and {4: index, 6: index} of these addresses' GIDs."""
-    name = re.search(r"hca_id:\s*(\S+)", text)
-    indices = {}
-    for index, gid in re.findall(r"GID\[\s*(\d+)\]:\s*(\S+?),? ", text + " "):
-        if gid.endswith(":" + address4):
-            indices[4] = int(index)
-        if gid == address6:
-            indices[6] = int(index)
-    return name and name.group(1), indices
+    """In what `ibv_devinfo -v` shows: the device that has the GID of the IPv4 address (None: no device), and {4: index, 6: index}
+    of both addresses there. A machine with rxe shows its devices beside ours."""
+    for section in text.split("hca_id:")[1:]:
+        indices = {}
+        for index, gid in re.findall(r"GID\[\s*(\d+)\]:\s*(\S+?),? ", section + " "):
+            if gid.endswith(":" + address4):
+                indices[4] = int(index)
+            if gid == address6:
+                indices[6] = int(index)
+        if 4 in indices:
+            return section.split()[0], indices
+    return None, {}
 
 
 class Capture:

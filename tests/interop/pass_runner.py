@@ -30,7 +30,8 @@ QUIET_TRIES = 4
 COUNTERS = "/sys/class/infiniband/rxe0/ports/1/hw_counters"
 OUR_ADDRESSES = {socket.inet_pton(socket.AF_INET, host.ADDRESS4), socket.inet_pton(socket.AF_INET6, host.ADDRESS6)}
 KERNEL_TROUBLE = re.compile(r"(BUG:|WARNING:|Oops|Call trace:|general protection|Unable to handle).*")
-REFUSED = re.compile("REJECTED[;,] error:? 8|Unexpected CM event bl blka 8|Connection refused|UNREACHABLE, error: 1")
+# The last one is rstream, whose error code 8 is the reason of the rejection: nobody listens there.
+REFUSED = re.compile("REJECTED[;,] error:? 8|Unexpected CM event bl blka 8|Connection refused|UNREACHABLE, error: 1|rpoll: Operation now in progress")
 GROUP = {4: "239.77.0.1", 6: "ff0e::77:1"}
 
 
