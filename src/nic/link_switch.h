@@ -36,12 +36,17 @@ class LinkSwitch final : public objects::FrameSink {
       if (link != nullptr) link->flush(now);
     }
   }
+  // A look at shared memory is a load, one at the network a system call: while frames come from the former,
+  // the latter is looked at now and then, and each time for as long as it brings something.
   std::size_t poll(link::Receiver& receiver, Instant now, std::size_t burst_max) {
-    std::size_t received = 0;
-    for (link::Link* link : links_) {
-      if (link != nullptr) received += link->poll(receiver, now, burst_max);
-    }
-    return received;
+    const std::size_t near = poll(kShmLink, receiver, now, burst_max);
+    if (near != 0) last_near_ = now;
+    const bool far_waits = now - last_near_ < kNearStaysBusy && !far_brings_ && now - last_far_look_ < kFarLookInterval;
+    return far_waits ? near : near + poll_far(receiver, now, burst_max);
+  }
+  std::size_t poll_all(link::Receiver& receiver, Instant now, std::size_t burst_max) {
+    const std::size_t near = poll(kShmLink, receiver, now, burst_max);
+    return near + poll_far(receiver, now, burst_max);
   }
   [[nodiscard]] Instant next_deadline() const {
     Instant earliest = kNever;
@@ -52,8 +57,25 @@ class LinkSwitch final : public objects::FrameSink {
   }
 
  private:
+  static constexpr Duration kNearStaysBusy = microseconds(50);
+  static constexpr Duration kFarLookInterval = microseconds(20);
+
+  std::size_t poll(LinkIndex index, link::Receiver& receiver, Instant now, std::size_t burst_max) {
+    return links_[index] != nullptr ? links_[index]->poll(receiver, now, burst_max) : 0;
+  }
+  std::size_t poll_far(link::Receiver& receiver, Instant now, std::size_t burst_max) {
+    last_far_look_ = now;
+    std::size_t received = poll(kUdpLink, receiver, now, burst_max);
+    received += poll(kRelayLink, receiver, now, burst_max);
+    far_brings_ = received != 0;
+    return received;
+  }
+
   std::array<link::Link*, kLinkCount> links_{};
   link::Link* current_ = nullptr;
+  Instant last_near_{-1'000'000'000};
+  Instant last_far_look_;
+  bool far_brings_ = false;
   objects::Frame nowhere_;
 };
 

@@ -23,6 +23,7 @@ constexpr int kRoundsBeforeTimers = 64;
 constexpr std::uint32_t kTrainOctets = 64 * 1024;
 constexpr int kBackgroundRounds = 64;
 constexpr int kPollsWhileArmed = 32;
+constexpr int kLooksSpared = 8;
 
 std::uint64_t entropy() {
   std::uint64_t value = 0;
@@ -251,8 +252,8 @@ void ProcessLane::on_key_closed(wire::RKey key) { shm_->retire(key); }
 
 bool ProcessLane::taken(const objects::Path& path) const { return shm_ == nullptr || shm_->drained(path.peer); }
 
-void ProcessLane::transmit() {
-  now_ = now();
+void ProcessLane::transmit(Instant now) {
+  now_ = now;
   engine_.transmit(links_, now_);
   links_.flush(now_);
   engine_.flushed(now_);
@@ -264,7 +265,7 @@ std::size_t ProcessLane::round(Instant now) {
   if (now >= engine_.next_deadline()) {
     // Silence is judged when all that has arrived was heard: perhaps it was this thread that came late.
     for (int i = 0; i < kRoundsBeforeTimers; ++i) {
-      const std::size_t more = links_.poll(*this, now, kBurst);
+      const std::size_t more = links_.poll_all(*this, now, kBurst);
       if (more == 0) break;
       received += more;
     }
@@ -287,6 +288,9 @@ void ProcessLane::progress() {
     shm_->disarm();
     background_.kick();
   }
+  // Where nothing has come, most polls end after a look at shared memory: asking for the time costs more.
+  if (shm_ != nullptr && shm_->is_quiet() && !engine_.wants_transmit() && ++looks_spared_ < kLooksSpared) return;
+  looks_spared_ = 0;
   round(now());
   // A program that polls all the time keeps the background thread asleep: it publishes for itself.
   publisher_.publish(engine_, links_.all(), now_);
@@ -452,7 +456,7 @@ void ProcessLane::handle_frame_forwarded(const control::FrameFields& frame) {
                          .grh = grh.data(),
                          .traffic_class = frame.traffic_class},
                         now_);
-  transmit();
+  transmit(now_);
 }
 
 // The port was somebody else's when this process started, and is ours now.

@@ -42,7 +42,7 @@ class ProcessLane final : public Lane,
   objects::MemoryTable& memory() override { return memory_; }
   Result<wire::Qpn, Problem> allocate_qpn() override;
   void set_qp_listener(QpListener* listener) override { qp_listener_ = listener; }
-  void transmit() override;
+  void transmit(Instant now) override;
   void progress() override;
   Result<objects::Path, Problem> resolve(const Device& device, const PathRequest& request) override;
   void rely_on_background() override;
@@ -119,6 +119,7 @@ class ProcessLane final : public Lane,
   bool direct_enabled_ = false;  // peers know our memory; whether we use theirs is the engine's config
   bool shm_armed_ = false;
   int polls_while_armed_ = 0;
+  int looks_spared_ = 0;
   std::vector<std::uint32_t> scratch_;
   Background background_;     // last: its thread ends before anything that it serves
 };

@@ -70,7 +70,7 @@ class Lane {
   virtual Result<wire::Qpn, Problem> allocate_qpn() = 0;
   virtual void set_qp_listener(QpListener* listener) = 0;
   // Sends what the engine has to send. Call after posting.
-  virtual void transmit() = 0;
+  virtual void transmit(Instant now) = 0;
   // Receives, handles timers, sends.
   virtual void progress() = 0;
 

@@ -84,13 +84,14 @@ int modify(Qp& qp, const ibv_qp_attr& attr, int mask) {
     if (const int error = resolve_path(qp, attr, mask, to); error != 0) return error;
   }
   std::lock_guard lock(qp.lane->mutex());
-  if (auto changed = qp.lane->engine().modify_qp(*qp.engine_qp, to, bits, nic::now()); !changed) {
+  const Instant now = nic::now();
+  if (auto changed = qp.lane->engine().modify_qp(*qp.engine_qp, to, bits, now); !changed) {
     return nic::fail(EINVAL, kModify, transport::explain(changed.error()));
   }
   if ((mask & IBV_QP_AV) != 0) qp.address = attr.ah_attr;
   qp.qp_base.state = static_cast<ibv_qp_state>(qp.engine_qp->state);
   if (qp.qp_base.state == IBV_QPS_RESET) purge_completions(qp.qp_base);
-  qp.lane->transmit();
+  qp.lane->transmit(now);
   return 0;
 }
 

@@ -215,7 +215,7 @@ int post_all(Qp& qp) {
   for (std::uint32_t i = 0; i < qp.staged && error == 0; ++i) {
     if (const auto refused = post_staged(qp, i, now); refused != transport::PostError::kNone) error = refuse_post(kCall, refused);
   }
-  qp.lane->transmit();
+  qp.lane->transmit(now);
   return error;
 }
 

@@ -91,7 +91,7 @@ int post_send(ibv_qp* abi, ibv_send_wr* wr, ibv_send_wr** bad) {
       error = post_one(qp, *wr, now);
       if (error != PostError::kNone) break;
     }
-    qp.lane->transmit();
+    qp.lane->transmit(now);
   }
   if (error == PostError::kNone) return 0;
   if (bad != nullptr) *bad = wr;

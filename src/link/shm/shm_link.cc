@@ -298,6 +298,11 @@ std::size_t ShmLink::poll_hot(Receiver& receiver, std::size_t burst_max) {
   return done;
 }
 
+bool ShmLink::is_quiet() const {
+  return !ports_.empty() && ports_.size() <= kHotPorts &&
+         std::none_of(ports_.begin(), ports_.end(), [](const auto& port) { return port->reader.has_record(); });
+}
+
 // Looks at so many of the others; one that has something changes places with a hot one.
 std::size_t ShmLink::poll_cold(Receiver& receiver, std::size_t burst_max, std::size_t looks) {
   std::size_t done = 0;

@@ -43,6 +43,8 @@ class ShmLink final : public Link, public objects::DirectAccess {
   [[nodiscard]] Result<std::uint32_t, ShmError> add_channel(ShmChannel channel, std::uint32_t party = 0);
   // Frames to this number are dropped from now on. REQUIRES: not from within poll().
   void remove_channel(std::uint32_t peer);
+  // Nothing has come: a few loads tell. False when there is nobody to hear, or too many to look at all.
+  [[nodiscard]] bool is_quiet() const;
   // A channel whose peer hung up or broke the rules, and whose last good frames were polled. Each is
   // named once; remove it then.
   [[nodiscard]] std::optional<std::uint32_t> poll_lost();
