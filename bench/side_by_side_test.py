@@ -14,6 +14,7 @@ import charts
 import contestants
 import figures
 import report
+import stage
 
 SAMPLES = Path(__file__).parent / "samples"
 MACHINE = {"cpu": "a <CPU> & more", "architecture": "arm64", "kernel": "6.1", "cores": 2, "near_core": 0, "far_core": 1, "rounds": 3,
@@ -178,6 +179,14 @@ class Budgets(unittest.TestCase):
 
     def test_without_figures_there_is_no_budget(self):
         self.assertEqual(budget.budgets(bars.Results()), [])
+
+
+class Reasons(unittest.TestCase):
+    def test_the_telling_lines(self):
+        text = " Completion with error at client\n Failed status 12: wr_id 0\n" + sample("perftest_latency.txt")
+        self.assertEqual(stage.reason(text), "Completion with error at client / Failed status 12: wr_id 0")
+        self.assertEqual(stage.reason("just this\n"), "just this")
+        self.assertEqual(stage.reason(""), "said nothing")
 
 
 class Charts(unittest.TestCase):

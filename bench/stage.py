@@ -3,6 +3,7 @@ unprivileged user where we are root, one core for each side, and a copy of the p
 Every program has a time after which it is ended; nothing outlives the stage."""
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -128,7 +129,7 @@ class Stage:
         raise Trouble(f"no device on the loopback interface: {text[-300:]}")
 
     def start(self, command, environment, core):
-        everything = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "HOME": str(self.work), "TMPDIR": str(self.work), "RRDMA_NETDEV": "lo"}
+        everything = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "HOME": str(self.work), "TMPDIR": str(self.work), "RRDMA_NETDEV": "lo", "RRDMA_LOG": "error"}
         everything.update(environment or {})
         who = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if is_real_root() else {}
         pinned = command if core is None else ["taskset", "-c", str(core), *command]
@@ -156,7 +157,7 @@ class Stage:
     def run(self, command, environment=None, core=None):
         status, output = self.finish(self.start(command, environment, core), self.limit_seconds)
         if status != 0:
-            raise Trouble(f"{Path(command[0]).name}: {describe(status)}: {output[-300:].strip()}")
+            raise Trouble(f"{Path(command[0]).name}: {describe(status)}: {reason(output)}")
         return output
 
     def pair(self, server, client, port, environment=None, protocol="tcp", server_ends=True):
@@ -168,7 +169,7 @@ class Stage:
         finally:
             far_output = self.finish(far, 3 if server_ends else 0)[1]
         if status != 0:
-            raise Trouble(f"{describe(status)}: {output[-300:].strip()} | the server: {far_output[-300:].strip()}")
+            raise Trouble(f"{describe(status)}: {reason(output)} | the server: {reason(far_output)}")
         return output
 
     def wait_for_port(self, server, port, protocol):
@@ -201,3 +202,9 @@ def runs(pid, path):
 
 def describe(status):
     return "took too long" if status is None else f"exit status {status}"
+
+
+def reason(output):
+    """The lines that tell what went wrong, else the end."""
+    telling = [line.strip() for line in output.splitlines() if re.search(r"error|fail|unable|couldn|cannot|refused|rrdma:", line, re.IGNORECASE)]
+    return " / ".join(telling)[:400] or output[-200:].strip() or "said nothing"
