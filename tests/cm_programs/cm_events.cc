@@ -4,7 +4,7 @@
 //
 //   cm_events listen ADDRESS PORT      listens and answers no call
 //   cm_events refuse ADDRESS PORT      listens and rejects every call
-//   cm_events idle ADDRESS PORT        listens and fetches no event
+//   cm_events idle ADDRESS PORT        listens and fetches no event until it gets SIGUSR1
 //   cm_events hoard ADDRESS PORT       listens, fetches events and acknowledges none
 //   cm_events call ADDRESS PORT        calls, and prints what comes of it
 //
@@ -14,6 +14,7 @@
 #include <rdma/rdma_cma.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -22,7 +23,6 @@
 namespace {
 
 constexpr int kResolveMs = 2000;
-constexpr std::uint32_t kNobodysQueuePair = 0x77;
 
 [[noreturn]] void complain(const char* what) {
   std::perror(what);
@@ -85,11 +85,8 @@ void listen_at(rdma_event_channel* channel, rdma_cm_id* id, addrinfo* at, const 
   if (rdma_bind_addr(id, at->ai_addr) != 0) complain("rdma_bind_addr");
   if (rdma_listen(id, 0) != 0) complain("rdma_listen");
   say("listening");
-  if (how == "idle") {
-    ::pause();
-  } else {
-    follow(channel, id, {.refuse = how == "refuse", .acknowledge = how != "hoard"});
-  }
+  if (how == "idle") ::pause();
+  follow(channel, id, {.refuse = how == "refuse", .acknowledge = how != "hoard"});
 }
 
 int call(rdma_event_channel* channel, rdma_cm_id* id, addrinfo* to) {
@@ -98,7 +95,8 @@ int call(rdma_event_channel* channel, rdma_cm_id* id, addrinfo* to) {
   if (rdma_resolve_route(id, kResolveMs) != 0) complain("rdma_resolve_route");
   if (!expect(channel, RDMA_CM_EVENT_ROUTE_RESOLVED)) return 1;
   rdma_conn_param parameters{};
-  parameters.qp_num = kNobodysQueuePair;
+  // Nobody's queue pair; another number for each caller, or it would be taken for a stale connection.
+  parameters.qp_num = static_cast<std::uint32_t>(::getpid()) & 0xffffff;
   if (rdma_connect(id, &parameters) != 0) complain("rdma_connect");
   say("called");
   follow(channel, id, {});
@@ -110,6 +108,7 @@ int call(rdma_event_channel* channel, rdma_cm_id* id, addrinfo* to) {
 int main(int argc, char** argv) {
   if (argc != 4) return 2;
   const std::string how = argv[1];
+  std::signal(SIGUSR1, [](int) {});  // ends a pause()
   rdma_event_channel* channel = rdma_create_event_channel();
   if (channel == nullptr) complain("rdma_create_event_channel");
   rdma_cm_id* id = nullptr;

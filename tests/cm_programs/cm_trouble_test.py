@@ -7,6 +7,7 @@ calls are half made, strangers that flood it, programs that do not take their ev
 
 import pathlib
 import random
+import signal
 import sys
 import time
 
@@ -119,6 +120,23 @@ class DaemonDeath(ProcessTest):
         thief = host.start("cm_events", "listen", "127.0.0.1", 7010)
         self.assertNotEqual(thief.wait(10), 0)
         self.assertIn("in use", thief.output())
+
+
+    def test_pending_events_stay(self):
+        """What a program has not fetched yet when the daemon is killed is there when it looks."""
+        host = Host()
+        late = listener(host, "127.0.0.1", 7001, "idle")
+        callers = [host.start("cm_events", "call", "127.0.0.1", 7001) for _ in range(3)]
+        for caller in callers:
+            caller.await_line("called")
+        time.sleep(0.2)
+        for pid in daemons(host):
+            end_process(pid)
+        for caller in callers:
+            caller.await_line(UNREACHABLE, 5)
+        late.signal(signal.SIGUSR1)
+        self.assertTrue(wait_until(lambda: len(late.lines(CONNECT_REQUEST)) == 3, 10), late.output())
+        self.assertEqual(len(late.lines("RDMA_CM")), 3)
 
 
 class Hostile(ProcessTest):
