@@ -18,6 +18,7 @@ namespace {
 constexpr std::uint32_t kQpAccess = objects::kLocalWrite | objects::kRemoteWrite | objects::kRemoteRead | objects::kRemoteAtomic;
 constexpr wire::QKey kQKey{0x11223344};
 constexpr std::uint32_t kGrhRoom = 40;
+constexpr Duration kPostAgain = microseconds(10);
 
 Operation pick(Prng& prng, const Mix& mix) {
   std::uint32_t sum = 0;
@@ -305,7 +306,8 @@ void Endpoint::turn(Instant now) {
     if (qp_ == nullptr || state_ != State::kReady) return;
     next_post_ = now + nanoseconds(static_cast<std::int64_t>(exchange_.prng().below(static_cast<std::uint64_t>(plan_.think_max.ns) + 1)));
   }
-  if (budget_ != 0 && next_post_ > now) site_.host.wake(next_post_);
+  // A burst that found no room, in a world where nothing else happens, is tried again.
+  if (budget_ != 0) site_.host.wake(next_post_ > now ? next_post_ : now + kPostAgain);
 }
 
 // ---- posting ----
