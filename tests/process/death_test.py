@@ -127,7 +127,7 @@ class Leftovers(ProcessTest):
         """More programs than there are slots, each killed: the next one always gets in, never with a QPN that
         was used before, and packets for the dead disturb nobody."""
         host = Host()
-        pair = Pair(host, host, "exchange", "--messages=300000", "--pace-us=200", environment=LINKS["udp"])
+        pair = Pair(host, host, "exchange", f"--messages={amount(300000, 9000000)}", "--pace-us=200", environment=LINKS["udp"])
         pair.client.await_line("flowing")
         seen = set()
         rounds = amount(40, 600)
