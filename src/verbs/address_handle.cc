@@ -103,6 +103,7 @@ Ah* create_ah(const char* call, ibv_pd* pd, const ibv_ah_attr& attr) {
   ah->handle = new objects::AddressHandle{.pd = &own(pd).root(), .path = *path};
   std::lock_guard lock(context.lane->mutex());
   ++own(pd).root().users;
+  context.belongings.add(Thing::kAh, ah);
   return ah;
 }
 
@@ -126,6 +127,7 @@ RRDMA_VERBS int ibv_destroy_ah(ibv_ah* abi) {
   std::lock_guard lock(context.lane->mutex());
   --own(ah.pd).root().users;
   ah.handle->destroy();
+  context.belongings.remove(Thing::kAh, &ah);
   delete &ah;
   return 0;
 }

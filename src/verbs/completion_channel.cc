@@ -27,6 +27,7 @@ RRDMA_VERBS ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
   channel->context = context;
   channel->fd = channel->descriptor.fd();
   channel->refcnt = 0;
+  own(context).belongings.add(Thing::kChannel, channel);
   return channel;
 }
 
@@ -37,6 +38,7 @@ RRDMA_VERBS int ibv_destroy_comp_channel(ibv_comp_channel* abi) {
     std::lock_guard lock(channel.mutex);
     if (channel.refcnt != 0) return nic::fail(EBUSY, "ibv_destroy_comp_channel", "CQs still use the channel; destroy them first.");
   }
+  own(abi->context).belongings.remove(Thing::kChannel, &channel);
   delete &channel;
   return 0;
 }

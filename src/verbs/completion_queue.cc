@@ -114,6 +114,7 @@ Cq* create_cq(const char* call, ibv_context* context, const CqForm& form) {
     std::lock_guard lock(cq->notifications->mutex);
     ++form.channel->refcnt;
   }
+  owner.belongings.add(Thing::kCq, cq.get());
   return cq.release();
 }
 
@@ -200,6 +201,7 @@ RRDMA_VERBS int ibv_destroy_cq(ibv_cq* abi) {
   wait_for_acknowledgements(abi->mutex, abi->cond, abi->async_events_completed, cq.async_events_reported);
   pthread_mutex_destroy(&cq.mutex);
   pthread_cond_destroy(&cq.cond);
+  own(abi->context).belongings.remove(Thing::kCq, &cq);
   delete &cq;
   return 0;
 }

@@ -132,6 +132,7 @@ RRDMA_VERBS int ibv_close_device(ibv_context* abi) {
     static_cast<void>(context.release());  // the parent's memory, as it was at the fork
     return 0;
   }
+  destroy_belongings(*context);
   context->nic_device->remove_listener(*context->port_watch);
   context->runtime->close(context->nic_device);
   pthread_mutex_destroy(&abi->mutex);

@@ -14,6 +14,7 @@
 #include "nic/device.h"
 #include "nic/runtime.h"
 #include "verbs/async_events.h"
+#include "verbs/belongings.h"
 
 namespace rrdma::verbs {
 
@@ -35,6 +36,7 @@ struct Context : verbs_context {
   std::shared_ptr<nic::Device> nic_device;
   std::unique_ptr<AsyncEvents> async_events;
   std::unique_ptr<PortWatch> port_watch;
+  Belongings belongings;
   OwnedFd command_file;  // stands for the kernel's command descriptor: programs duplicate it
 
   [[nodiscard]] bool forked() const { return runtime->forked(); }

@@ -66,6 +66,7 @@ ibv_dm* alloc_dm(ibv_context* context, ibv_alloc_dm_attr* attr) {
   dm->memcpy_from_dm = copy_from;
   dm->data = static_cast<std::uint8_t*>(data);
   dm->length = attr->length;
+  own(context).belongings.add(Thing::kDeviceMemory, dm);
   return dm;
 }
 
@@ -74,6 +75,7 @@ int free_dm(ibv_dm* abi) {
   // No lock of the lane: device memory is the one thing that works in the child of a fork too.
   if (dm.users.load() != 0) return nic::fail(EBUSY, "ibv_free_dm", "memory regions of the device memory still exist.");
   munmap(dm.data, dm.length);
+  own(abi->context).belongings.remove(Thing::kDeviceMemory, &dm);
   delete &dm;
   return 0;
 }

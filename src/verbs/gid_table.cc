@@ -84,7 +84,7 @@ RRDMA_VERBS int _ibv_query_gid_ex(ibv_context* context, std::uint32_t port, std:
   if (index >= kGidTableLength) return nic::fail(EINVAL, kCall, "gid_index is beyond the GID table.");
   nic::GidEntry found;
   if (!find_gid(*own(context).nic_device, index, found)) {
-    errno = ENODATA;
+    errno = ENODATA;  // no sentence: programs search the table with this call
     return ENODATA;
   }
   ibv_gid_entry full{};
@@ -121,8 +121,9 @@ RRDMA_VERBS int ibv_query_gid_type(ibv_context* context, std::uint8_t port, unsi
 int ibv_query_gid_type(ibv_context* context, std::uint8_t port, unsigned index, int* type) {
   if (!is_own(context)) RRDMA_PASS_ON(-1, ibv_query_gid_type, nullptr, context, port, index, type);
   nic::GidEntry entry;
-  if (port != kPort || index >= kGidTableLength) {
-    errno = EINVAL;
+  if (check_port("ibv_query_gid_type", port) != 0) return -1;
+  if (index >= kGidTableLength) {
+    nic::fail(EINVAL, "ibv_query_gid_type", "the index is beyond the GID table (gid_tbl_len of ibv_query_port).");
     return -1;
   }
   // An empty entry has the type that sysfs would say: none, which reads as the first.
@@ -145,6 +146,6 @@ RRDMA_VERBS int ibv_get_pkey_index(ibv_context* context, std::uint8_t port, __be
   if (!is_own(context)) RRDMA_PASS_ON(-1, ibv_get_pkey_index, "IBVERBS_1.5", context, port, pkey);
   if (check_port("ibv_get_pkey_index", port) != 0) return -1;
   if (ntohs(pkey) == wire::kDefaultPKey) return 0;
-  errno = EINVAL;
+  nic::fail(EINVAL, "ibv_get_pkey_index", "the only P_Key is 0xffff.");
   return -1;
 }

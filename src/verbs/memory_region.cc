@@ -85,6 +85,7 @@ Mr* register_checked(const char* call, const RegionForm& form) {
   mr->length = form.length;
   mr->handle = (*region)->key;
   mr->lkey = mr->rkey = (*region)->key;
+  context.belongings.add(Thing::kRegion, mr.get());
   return mr.release();
 }
 
@@ -217,6 +218,7 @@ RRDMA_VERBS int ibv_dereg_mr(ibv_mr* abi) {
     if (mr.device_memory != nullptr) --mr.device_memory->users;
   }
   if (mr.mapped != nullptr) munmap(mr.mapped, mr.mapped_octets);
+  context.belongings.remove(Thing::kRegion, &mr);
   delete &mr;
   return 0;
 }

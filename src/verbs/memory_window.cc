@@ -34,6 +34,7 @@ ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type) {
   mw->type = type;
   mw->window = *window;
   mw->rkey = mw->handle = (*window)->key;
+  context.belongings.add(Thing::kWindow, mw);
   return mw;
 }
 
@@ -43,6 +44,7 @@ int dealloc_mw(ibv_mw* abi) {
   if (context.forked()) return refuse_forked("ibv_dealloc_mw");
   std::lock_guard lock(context.lane->mutex());
   context.lane->memory().free_window(*mw.window);
+  context.belongings.remove(Thing::kWindow, &mw);
   delete &mw;
   return 0;
 }

@@ -2,14 +2,17 @@
 // daemon makes the slot's socket a member (IGMP, MLD) with the first QP and ends it with the last.
 #include <infiniband/verbs.h>
 
+#include <cstring>
 #include <map>
 #include <mutex>
 #include <utility>
+#include <vector>
 
 #include "control/messages.h"
 #include "nic/daemon_client.h"
 #include "nic/explain.h"
 #include "verbs/gid_table.h"
+#include "verbs/multicast.h"
 #include "verbs/objects.h"
 #include "verbs/real_library.h"
 
@@ -35,6 +38,21 @@ int check(const char* call, Qp& qp, const wire::Gid& group) {
 }
 
 }  // namespace
+
+void leave_groups(Qp& qp) {
+  std::vector<wire::Gid> groups;
+  {
+    const std::lock_guard lock(memberships().mutex);
+    for (const auto& [membership, count] : memberships().counts) groups.push_back(membership.second);
+  }
+  for (const wire::Gid& group : groups) {
+    if (qp.multicast_groups == 0) return;
+    ibv_gid gid;
+    std::memcpy(gid.raw, group.octets.data(), sizeof gid.raw);
+    static_cast<void>(ibv_detach_mcast(qp.abi(), &gid, 0));
+  }
+}
+
 }  // namespace rrdma::verbs
 
 using namespace rrdma;

@@ -19,6 +19,7 @@ Pd* make_pd(ibv_context* context) {
   pd->context = context;
   pd->handle = next_handle.fetch_add(1, std::memory_order_relaxed);
   pd->domain.handle = pd->handle;
+  own(context).belongings.add(Thing::kDomain, pd);
   return pd;
 }
 
@@ -31,12 +32,14 @@ ibv_td* alloc_td(ibv_context* context, ibv_td_init_attr* attr) {
   }
   auto* td = new ThreadDomain{};
   td->context = context;
+  own(context).belongings.add(Thing::kThreadDomain, td);
   return td;
 }
 
 int dealloc_td(ibv_td* abi) {
   ThreadDomain& td = own(abi);
   if (td.users.load() != 0) return nic::fail(EBUSY, "ibv_dealloc_td", "parent domains still use the thread domain.");
+  own(abi->context).belongings.remove(Thing::kThreadDomain, &td);
   delete &td;
   return 0;
 }
@@ -90,6 +93,7 @@ RRDMA_VERBS int ibv_dealloc_pd(ibv_pd* abi) {
   }
   if (pd.original != nullptr) --pd.original->parent_users;
   if (pd.thread_domain != nullptr) --pd.thread_domain->users;
+  context.belongings.remove(Thing::kDomain, &pd);
   delete &pd;
   return 0;
 }

@@ -143,6 +143,7 @@ Qp* create_qp(const char* call, ibv_context* context, ibv_qp_init_attr_ex& attr)
     qp->has_builders = true;
     fill_builders(*qp, attr.send_ops_flags);
   }
+  owner.belongings.add(Thing::kQp, qp.get());
   return qp.release();
 }
 
@@ -201,6 +202,7 @@ RRDMA_VERBS int ibv_destroy_qp(ibv_qp* abi) {
   wait_for_acknowledgements(abi->mutex, abi->cond, abi->events_completed, qp.events_reported);
   pthread_mutex_destroy(&abi->mutex);
   pthread_cond_destroy(&abi->cond);
+  context.belongings.remove(Thing::kQp, &qp);
   delete &qp;
   return 0;
 }

@@ -40,6 +40,7 @@ Srq* make_srq(const char* call, ibv_pd* pd, void* user_context, ibv_srq_attr& at
   pthread_cond_init(&srq->cond, nullptr);
   std::lock_guard lock(own(pd->context).lane->mutex());
   ++own(pd).root().users;
+  own(pd->context).belongings.add(Thing::kSrq, srq);
   return srq;
 }
 
@@ -175,6 +176,7 @@ RRDMA_VERBS int ibv_destroy_srq(ibv_srq* abi) {
   wait_for_acknowledgements(abi->mutex, abi->cond, abi->events_completed, srq.events_reported);
   pthread_mutex_destroy(&abi->mutex);
   pthread_cond_destroy(&abi->cond);
+  context.belongings.remove(Thing::kSrq, &srq);
   delete &srq;
   return 0;
 }

@@ -28,6 +28,7 @@ SharedDomains& shared_domains() {
 XrcDomain* make_domain(ibv_context* context) {
   auto* domain = new XrcDomain{};
   domain->context = context;
+  own(context).belongings.add(Thing::kXrcDomain, domain);
   return domain;
 }
 
@@ -92,6 +93,7 @@ int close_xrcd(ibv_xrcd* abi) {
     if (domain.users != 0) return nic::fail(EBUSY, "ibv_close_xrcd", "QPs or shared receive queues of the domain still exist.");
   }
   std::erase(shared.list, &domain);
+  own(abi->context).belongings.remove(Thing::kXrcDomain, &domain);
   delete &domain;
   return 0;
 }

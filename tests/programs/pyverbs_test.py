@@ -46,7 +46,7 @@ def main():
         folder = os.path.join(arena.folder, "tests")
         copy_tests(folder)
         runner = shutil.copy(os.path.join(HERE, "pyverbs_runner.py"), arena.folder)
-        status, text = arena.run([PYTHON, "-B", runner, folder, find_gid(arena)], link=options.link, timeout=60)
+        status, text = arena.run([PYTHON, "-B", runner, folder, find_gid(arena)], link=options.link, timeout=200)
     lines = [line.split("\t") for line in text.splitlines() if line.count("\t") == 2]
     results = [line for line in lines if line[0] != "started"]
     passed = sum(what == "passed" for what, _, _ in results)

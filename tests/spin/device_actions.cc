@@ -1,4 +1,6 @@
 // Calls about the device, its port and its events.
+#include <fcntl.h>
+
 #include <cstring>
 
 #include "world.h"
@@ -62,7 +64,7 @@ void World::open_another() {
   ibv_context* context =
       verdicts_.object("ibv_open_device", ibv_open_device(shared_.context->device), Expect::kSuccess, {});
   ibv_pd* pd = verdicts_.object("ibv_alloc_pd", ibv_alloc_pd(context), Expect::kSuccess, {});
-  ibv_mr* mr = verdicts_.object("ibv_reg_mr", ibv_reg_mr(pd, arena_, 4096, IBV_ACCESS_LOCAL_WRITE),
+  ibv_mr* mr = verdicts_.object("ibv_reg_mr", ibv_reg_mr(pd, arena_, 4096, int{IBV_ACCESS_LOCAL_WRITE}),
                                 Expect::kSuccess, {});
   ibv_cq* cq = verdicts_.object("ibv_create_cq", ibv_create_cq(context, 16, nullptr, nullptr, 0),
                                 Expect::kSuccess, {});
@@ -81,8 +83,45 @@ void World::open_another() {
     verdicts_.number("ibv_destroy_cq", ibv_destroy_cq(cq), Expect::kSuccess, {});
     verdicts_.number("ibv_dereg_mr", ibv_dereg_mr(mr), Expect::kSuccess, {});
     verdicts_.number("ibv_dealloc_pd", ibv_dealloc_pd(pd), Expect::kSuccess, {});
+  } else {
+    leave_behind(context, pd, qp);
   }
   verdicts_.number("ibv_close_device", ibv_close_device(context), Expect::kSuccess, {});
+}
+
+// One of each kind, a connection that is in use, and an event that was taken and never given back.
+void World::leave_behind(ibv_context* context, ibv_pd* pd, ibv_qp* qp) {
+  for (const ibv_qp_state state : {IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS}) move(qp, state, qp);
+  ibv_send_wr wr{};
+  wr.opcode = IBV_WR_SEND;  // to itself, where no receive waits
+  wr.send_flags = IBV_SEND_SIGNALED;
+  ibv_send_wr* bad = nullptr;
+  verdicts_.number("ibv_post_send", ibv_post_send(qp, &wr, &bad), Expect::kSuccess, {});
+  ibv_comp_channel* channel =
+      verdicts_.object("ibv_create_comp_channel", ibv_create_comp_channel(context), Expect::kSuccess, {});
+  verdicts_.object("ibv_create_cq", ibv_create_cq(context, 16, nullptr, channel, 0), Expect::kSuccess, {});
+  ibv_srq_init_attr srq_attr{};
+  srq_attr.attr = {.max_wr = 4, .max_sge = 1, .srq_limit = 0};
+  ibv_srq* srq = verdicts_.object("ibv_create_srq", ibv_create_srq(pd, &srq_attr), Expect::kSuccess, {});
+  srq_attr.attr.srq_limit = 2;  // an empty queue is below it: an event
+  verdicts_.number("ibv_modify_srq", ibv_modify_srq(srq, &srq_attr.attr, IBV_SRQ_LIMIT), Expect::kSuccess,
+                   {});
+  verdicts_.require("fcntl", ::fcntl(context->async_fd, F_SETFL, O_NONBLOCK) == 0,
+                    "the descriptor of events cannot be made non-blocking");
+  ibv_async_event event;
+  verdicts_.minus_one("ibv_get_async_event", ibv_get_async_event(context, &event), Expect::kEither, {EAGAIN});
+  ibv_mw* mw = verdicts_.object("ibv_alloc_mw", ibv_alloc_mw(pd, IBV_MW_TYPE_2), Expect::kSuccess, {});
+  verdicts_.require("ibv_alloc_mw", mw->pd == pd, "has another domain than it was made in");
+  ibv_parent_domain_init_attr parent{};
+  parent.pd = pd;
+  verdicts_.object("ibv_alloc_parent_domain", ibv_alloc_parent_domain(context, &parent), Expect::kSuccess,
+                   {});
+  ibv_ah_attr address{};
+  address.is_global = 1;
+  address.port_num = 1;
+  address.grh.dgid = shared_.gid;
+  address.grh.sgid_index = shared_.gid_index;
+  verdicts_.object("ibv_create_ah", ibv_create_ah(pd, &address), Expect::kSuccess, {});
 }
 
 // Any thread may take an event of any other thread's object, and must give it back for that thread to go on.

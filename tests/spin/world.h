@@ -85,6 +85,7 @@ class World {
   void query_pkey();
   void query_clock();
   void open_another();
+  void leave_behind(ibv_context* context, ibv_pd* pd, ibv_qp* qp);
   void take_async_event();
   void ask_for_what_is_not_offered();
   // memory_actions.cc
