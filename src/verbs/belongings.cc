@@ -32,10 +32,10 @@ void destroy(XrcDomain& domain) {
   close_xrcd(&domain);
 }
 
-// A parent domain stands on another one, which may stand in front of it in the list.
-void destroy_domains(const std::vector<void*>& domains) {
+// Parent domains first: each stands on another one.
+void destroy_domains(const Belongings& all) {
   for (const bool parents : {true, false}) {
-    for (void* object : domains) {
+    for (void* object : all.list(Thing::kDomain)) {
       if (auto* pd = static_cast<Pd*>(object); (pd->original != nullptr) == parents) ibv_dealloc_pd(pd);
     }
   }
@@ -70,7 +70,7 @@ void destroy_belongings(Context& context) {
   for (void* object : all.list(Thing::kWindow)) dealloc_mw(static_cast<Mw*>(object));
   for (void* object : all.list(Thing::kRegion)) ibv_dereg_mr(static_cast<Mr*>(object));
   for (void* object : all.list(Thing::kDeviceMemory)) free_dm(static_cast<DeviceMemory*>(object));
-  destroy_domains(all.list(Thing::kDomain));
+  destroy_domains(all);
   for (void* object : all.list(Thing::kThreadDomain)) dealloc_td(static_cast<ThreadDomain*>(object));
 }
 
