@@ -259,13 +259,18 @@ void ProcessLane::transmit(Instant now) {
   engine_.flushed(now_);
 }
 
-std::size_t ProcessLane::round(Instant now) {
+std::size_t ProcessLane::poll_all(Instant now) {
+  if (udp_ != nullptr) udp_->look_everywhere();
+  return links_.poll_all(*this, now, kBurst);
+}
+
+std::size_t ProcessLane::round(Instant now, bool everywhere) {
   now_ = now;
-  std::size_t received = links_.poll(*this, now, kBurst);
+  std::size_t received = everywhere ? poll_all(now) : links_.poll(*this, now, kBurst);
   if (now >= engine_.next_deadline()) {
     // Silence is judged when all that has arrived was heard: perhaps it was this thread that came late.
     for (int i = 0; i < kRoundsBeforeTimers; ++i) {
-      const std::size_t more = links_.poll_all(*this, now, kBurst);
+      const std::size_t more = poll_all(now);
       if (more == 0) break;
       received += more;
     }
@@ -291,7 +296,7 @@ void ProcessLane::progress() {
   // Where nothing has come, most polls end after a look at shared memory: asking for the time costs more.
   if (shm_ != nullptr && shm_->is_quiet() && !engine_.wants_transmit() && ++looks_spared_ < kLooksSpared) return;
   looks_spared_ = 0;
-  round(now());
+  round(now(), false);
   // A program that polls all the time keeps the background thread asleep: it publishes for itself.
   publisher_.publish(engine_, links_.all(), now_);
 }
@@ -303,11 +308,11 @@ void ProcessLane::rely_on_background() {
 bool ProcessLane::work(Instant& deadline) {
   std::lock_guard lock(mutex());
   if (shm_ != nullptr) shm_->handle_doorbells();
-  std::size_t received = 0;
+  std::size_t received = 0, last = 0;
   for (int i = 0; i < kBackgroundRounds; ++i) {
-    const std::size_t n = round(now());
-    received += n;
-    if (n == 0) break;
+    last = round(now(), true);
+    received += last;
+    if (last == 0) break;
   }
   if (shm_ != nullptr) {
     while (auto lost = shm_->poll_lost()) {
@@ -315,7 +320,8 @@ bool ProcessLane::work(Instant& deadline) {
       peers_->forget_channel(*lost);
     }
   }
-  deadline = std::min({engine_.next_deadline(), links_.next_deadline(), publisher_.publish(engine_, links_.all(), now_)});
+  // The descriptors tell of arrivals, not of what is there: nothing may be left behind when the thread sleeps.
+  deadline = last != 0 ? now_ : std::min({engine_.next_deadline(), links_.next_deadline(), publisher_.publish(engine_, links_.all(), now_)});
   return received != 0;
 }
 
@@ -435,7 +441,7 @@ void ProcessLane::handle_peer_gone(std::uint8_t, std::uint64_t token) {
   std::lock_guard lock(mutex());
   if (peers_ == nullptr) return;
   scratch_.clear();
-  round(now());  // what it sent before it ended counts
+  round(now(), true);  // what it sent before it ended counts
   peers_->forget_token(token, scratch_);
   for (const std::uint32_t channel : scratch_) fail_qps_of(channel);
 }

@@ -64,7 +64,8 @@ class ProcessLane final : public Lane,
   void pass_on(const wire::TransportPacket& packet, const objects::PacketOrigin& origin);
   [[nodiscard]] bool holds_slot_of(wire::Qpn qpn) const;
   Result<bool, Problem> try_shm(const PathRequest& request, objects::Path& path);
-  std::size_t round(Instant now);
+  std::size_t poll_all(Instant now);
+  std::size_t round(Instant now, bool everywhere);
   void fail_qps_of(std::uint32_t channel);
   void follow_capture_order(const control::CaptureOrder& order, std::vector<OwnedFd> fds);
   void send_packets_only(bool packets_only);

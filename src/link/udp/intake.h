@@ -35,6 +35,10 @@ class Intake {
 
   // See Link::poll().
   std::size_t poll(Receiver& receiver, Instant now, std::size_t burst_max);
+  // The next poll leaves no socket out: for whoever goes to sleep when it finds nothing.
+  void look_everywhere() {
+    for (Socket& socket : sockets_) socket.last_look = {};
+  }
 
  private:
   static constexpr std::size_t kDatagramOctetsMax = 65536;
