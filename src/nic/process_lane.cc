@@ -348,17 +348,23 @@ void ProcessLane::tick() {
 void ProcessLane::handle_control() {
   daemon_->handle_events(*this);
   if (!monitor_.changed()) return;
-  std::shared_ptr<NetlinkDevice> device;
+  std::vector<std::shared_ptr<NetlinkDevice>> devices;
   {
     std::lock_guard lock(mutex());
-    device = device_;
+    devices = devices_;
   }
-  if (device != nullptr) device->refresh(read_interfaces());
+  for (const auto& device : devices) device->refresh(read_interfaces());
 }
 
 void ProcessLane::follow(std::shared_ptr<NetlinkDevice> device) {
   std::lock_guard lock(mutex());
-  device_ = std::move(device);
+  std::erase_if(devices_, [](const auto& known) { return known.use_count() == 1; });  // closed by now
+  devices_.push_back(std::move(device));
+}
+
+void ProcessLane::describe(std::string devices) {
+  devices.resize(std::min(devices.size(), control::kNameMax));
+  (void)daemon_->update_process(allowed_links(settings_), std::move(devices));
 }
 
 // ---- paths ----

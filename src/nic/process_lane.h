@@ -49,8 +49,10 @@ class ProcessLane final : public Lane,
 
   DaemonClient& daemon() override { return *daemon_; }
   void set_daemon_listener(DaemonListener* listener) override { daemon_listener_.store(listener); }
-  // Keeps the device's port and GID table up to date.
+  // Keeps the device's port and GID table up to date, from now to the end.
   void follow(std::shared_ptr<NetlinkDevice> device);
+  // What the tools show as the devices of this process: "rrdma0 on eth0, rrdma1 on eth1".
+  void describe(std::string devices);
 
  private:
   ProcessLane(const Settings& settings, std::unique_ptr<DaemonClient> daemon, std::uint32_t interface_index);
@@ -115,7 +117,7 @@ class ProcessLane final : public Lane,
   LiveCapture live_capture_;
   bool packets_only_ = false;  // by order of a capture: neither trains nor direct operations
   InterfaceMonitor monitor_;
-  std::shared_ptr<NetlinkDevice> device_;
+  std::vector<std::shared_ptr<NetlinkDevice>> devices_;
   Instant now_;               // of the present round
   bool direct_enabled_ = false;  // peers know our memory; whether we use theirs is the engine's config
   bool shm_armed_ = false;

@@ -9,6 +9,7 @@
 #include <mutex>
 
 #include "base/fork_closed.h"
+#include "nic/device_links.h"
 #include "nic/explain.h"
 #include "nic/interfaces.h"
 #include "nic/netlink_device.h"
@@ -23,13 +24,42 @@ std::atomic<unsigned> fork_count{0};
 
 }  // namespace
 
+namespace {
+
+struct OpenDevice {
+  std::shared_ptr<NetlinkDevice> device;
+  unsigned opens;
+};
+
+}  // namespace
+
 struct Runtime::State {
   std::mutex mutex;
   Settings settings = settings_from_environment();
   unsigned born = fork_count.load();
   std::unique_ptr<ProcessLane> lane;
-  std::shared_ptr<NetlinkDevice> device;
-  unsigned opens = 0;
+  std::vector<OpenDevice> devices;  // that are open
+
+  OpenDevice* find(std::string_view name) {
+    for (OpenDevice& one : devices) {
+      if (one.device->identity().name == name) return &one;
+    }
+    return nullptr;
+  }
+  // All devices of a process share its lane; link-local addresses and groups are those of the first one's interface.
+  Result<void, Problem> provide_lane(const NetlinkDevice& device, std::uint32_t interface_index) {
+    std::string shown;
+    for (const OpenDevice& one : devices) shown += fmt::format("{} on {}, ", one.device->identity().name, one.device->identity().interface);
+    shown += fmt::format("{} on {}", device.identity().name, device.identity().interface);
+    if (lane != nullptr) {
+      lane->describe(shown);
+    } else {
+      auto opened = ProcessLane::open(settings, shown, interface_index);
+      if (!opened) return Failure{opened.error()};
+      lane = std::move(*opened);
+    }
+    return {};
+  }
 };
 
 Runtime::Runtime() : state_(std::make_unique<State>()) {}
@@ -58,51 +88,53 @@ bool Runtime::forked() const { return state_->born != fork_count.load(); }
 
 std::vector<DeviceIdentity> Runtime::devices() {
   const std::vector<Interface> interfaces = read_interfaces();
-  const Interface* chosen = choose_interface(interfaces, state_->settings.netdev);
-  if (chosen == nullptr) {
+  std::vector<DeviceIdentity> identities;
+  for (const Placement& placement : place_devices(interfaces, state_->settings.netdev)) {
+    identities.push_back(identify(*placement.interface, placement.number));
+  }
+  if (identities.empty()) {
     explain(Severity::kError, "rrdma",
             state_->settings.netdev.empty()
                 ? std::string("this network namespace has no usable interface; bring lo up: ip link set lo up")
                 : fmt::format("there is no network interface '{}'; `ip link` lists those that exist", state_->settings.netdev));
-    return {};
   }
-  return {identify(*chosen, 0)};
+  return identities;
 }
 
 Result<std::shared_ptr<Device>, Problem> Runtime::open(std::string_view name) {
   std::lock_guard lock(state_->mutex);
-  if (state_->device != nullptr && state_->device->identity().name == name) {
-    ++state_->opens;
-    return std::shared_ptr<Device>(state_->device);
+  if (OpenDevice* known = state_->find(name)) {
+    ++known->opens;
+    return std::shared_ptr<Device>(known->device);
   }
   const std::vector<Interface> interfaces = read_interfaces();
-  const Interface* chosen = choose_interface(interfaces, state_->settings.netdev);
-  if (chosen == nullptr || identify(*chosen, 0).name != name) {
-    return control::problem(ENODEV, fmt::format("there is no device '{}' any more.", name));
+  for (const Placement& placement : place_devices(interfaces, state_->settings.netdev)) {
+    const DeviceIdentity identity = identify(*placement.interface, placement.number);
+    if (identity.name != name) continue;
+    auto device = std::make_shared<NetlinkDevice>(identity, interfaces);
+    if (auto ready = state_->provide_lane(*device, placement.interface->index); !ready) return Failure{ready.error()};
+    state_->lane->follow(device);
+    state_->devices.push_back({device, 1});
+    return std::shared_ptr<Device>(device);
   }
-  auto device = std::make_shared<NetlinkDevice>(identify(*chosen, 0), interfaces);
-  auto lane = ProcessLane::open(state_->settings, fmt::format("{} on {}", name, chosen->name), chosen->index);
-  if (!lane) return Failure{lane.error()};
-  state_->lane = std::move(*lane);
-  state_->lane->follow(device);
-  state_->device = std::move(device);
-  state_->opens = 1;
-  return std::shared_ptr<Device>(state_->device);
+  return control::problem(ENODEV, fmt::format("there is no device '{}' any more.", name));
 }
 
-void Runtime::close(const std::shared_ptr<Device>&) {
+void Runtime::close(const std::shared_ptr<Device>& device) {
   std::unique_ptr<ProcessLane> lane;
   {
     std::lock_guard lock(state_->mutex);
-    if (state_->opens == 0 || --state_->opens != 0) return;
-    lane = std::move(state_->lane);
-    state_->device.reset();
+    OpenDevice* known = device == nullptr ? nullptr : state_->find(device->identity().name);
+    if (known == nullptr || --known->opens != 0) return;
+    std::erase_if(state_->devices, [](const OpenDevice& one) { return one.opens == 0; });
+    if (state_->devices.empty()) lane = std::move(state_->lane);
   }
 }
 
 std::shared_ptr<Device> Runtime::find_open(std::string_view name) {
   std::lock_guard lock(state_->mutex);
-  return state_->device != nullptr && state_->device->identity().name == name ? state_->device : nullptr;
+  const OpenDevice* known = state_->find(name);
+  return known != nullptr ? known->device : nullptr;
 }
 
 Lane& Runtime::lane() { return *state_->lane; }

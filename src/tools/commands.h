@@ -27,6 +27,7 @@ void add_gids_command(CLI::App& app, Runner& chosen);
 void add_sim_command(CLI::App& app, Runner& chosen);
 void add_stat_command(CLI::App& app, Runner& chosen);
 void add_top_command(CLI::App& app, Runner& chosen);
+void add_link_command(CLI::App& app, Runner& chosen);
 void add_run_command(CLI::App& app, Runner& chosen);
 // Takes the `--` between the options of `rrdma run` and the program out of the arguments: CLI11 would make
 // the program's options its own errors. Returns the new count.

@@ -38,6 +38,7 @@ int run(int argc, char** argv) {
   add_run_command(app, chosen);
   add_devices_command(app, chosen);
   add_gids_command(app, chosen);
+  add_link_command(app, chosen);
   add_stat_command(app, chosen);
   add_top_command(app, chosen);
   add_capture_command(app, chosen);

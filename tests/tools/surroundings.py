@@ -29,7 +29,7 @@ def enter():
         sys.exit(SKIPPED)
     runtime = tempfile.mkdtemp(prefix="rrdma-test.")
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RRDMA_")}
-    environment.update({_INSIDE: "1", "XDG_RUNTIME_DIR": runtime, "RRDMA_DAEMON_LINGER": "0.2", "LC_ALL": "C.UTF-8"})
+    environment.update({_INSIDE: "1", "XDG_RUNTIME_DIR": runtime, "XDG_CONFIG_HOME": runtime, "RRDMA_DAEMON_LINGER": "0.2", "LC_ALL": "C.UTF-8"})
     status = 1
     try:
         status = subprocess.run(unshare + [sys.executable, "-B"] + sys.argv, env=environment).returncode
