@@ -14,13 +14,12 @@ World::World(Shared& shared, std::uint64_t seed, unsigned thread)
   arena_ = static_cast<std::uint8_t*>(memory);
   memory = ::mmap(nullptr, kArenaOctets, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   verdicts_.require("mmap", memory != MAP_FAILED, "no memory for the test");
-  ::munmap(memory, kArenaOctets / 2);
   nowhere_ = static_cast<std::uint8_t*>(memory);
 }
 
 World::~World() {
   ::munmap(arena_, kArenaOctets);
-  ::munmap(nowhere_ + kArenaOctets / 2, kArenaOctets / 2);
+  ::munmap(nowhere_, kArenaOctets);
 }
 
 const std::vector<World::Choice>& World::choices() {

@@ -168,7 +168,9 @@ class World {
   Verdicts verdicts_;
   std::mt19937_64 random_;
   std::uint8_t* arena_ = nullptr;
-  std::uint8_t* nowhere_ = nullptr;  // pages that nobody may touch
+  // Pages that nobody may touch. Mapped all the same: the allocator would take the addresses for itself, and a
+  // region that is all memory would lead into its heap.
+  std::uint8_t* nowhere_ = nullptr;
 
   std::vector<PdEntry> pds_;
   std::vector<MrEntry> mrs_;
