@@ -18,9 +18,9 @@ import surroundings
 from command import run
 
 LEARN = SOURCE / "docs/learn"
-START_SECONDS = 1.5
+START_SECONDS = 2.5
 # How long a server may take to end by itself before the next command is run beside it.
-SERVER_SECONDS = 2
+SERVER_SECONDS = 5
 PAGES = sorted(page for page in LEARN.glob("*.md") if not page.name.endswith(".zh-CN.md"))
 
 
