@@ -31,7 +31,8 @@ struct DaemonSettings {
   std::string program;   // empty: the name of the executable
   std::string devices;   // for people: "rrdma0 on eth0"
   bool may_start = true;  // a daemon, where there is none
-  Duration patience = seconds(5);  // for a connection, and for each reply
+  // For a connection, and for each reply. A busy machine may leave a daemon without a processor for seconds.
+  Duration patience = seconds(20);
 };
 
 class DaemonSession {

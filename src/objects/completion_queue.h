@@ -100,6 +100,10 @@ class CompletionQueue {
   std::size_t poll(std::span<Completion> out);
   // Consumer, one at a time and in place: the oldest one or null, then pop().
   [[nodiscard]] const Completion* peek() const;
+  // By any thread, without the consumer's exclusion; after arm(), an event comes for what it does not see.
+  [[nodiscard]] bool is_empty() const {
+    return tail_.load(std::memory_order_seq_cst) == head_.load(std::memory_order_relaxed);
+  }
   void pop();
   // The next completion that counts raises one event. Does not look at what is already queued.
   void arm(bool solicited_only);

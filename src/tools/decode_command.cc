@@ -178,6 +178,7 @@ int run_decode(const DecodeOptions& options) {
     return complain(kName, "standard input is a terminal", "pipe a capture into it, or name a file");
   }
   const auto file = FileOctets::read(options.file);
+  if (!file && interrupted()) return kExitFailure;  // whoever did it knows
   if (!file) return complain(kName, fmt::format("{}: {}", options.file, file.error()), "");
 
   auto reader = wire::PcapReader::open(file->octets());

@@ -36,7 +36,7 @@ void translate(const objects::Completion& from, ibv_wc& to) {
 }
 
 int take(Cq& cq, int count, ibv_wc* wc) {
-  if (cq.queue.size() == 0) return 0;
+  if (cq.queue.is_empty()) return 0;
   std::lock_guard lock(cq.consumer);
   int taken = 0;
   for (; taken < count; ++taken) {
