@@ -126,7 +126,7 @@ class Programs(ProcessTest):
 
     def test_udpong(self):
         for place in Places.as_time_allows():
-            self.meet(place, ["udpong", "-b", place[3]], ["udpong", "-s", place[3], "-C", 100, "-S", 1024],
+            self.meet(place, ["udpong", "-b", place[3]], ["udpong", "-s", place[3], "-C", 100, "-S", 900],
                       server_ends=False)
 
     def hear_multicast(self, sender_host, sender_address, receivers, group):
