@@ -7,12 +7,14 @@
 
 #include "base/assert.h"
 #include "cm/endpoint.h"
+#include "input.h"
 #include "wire/cm_mad.h"
 
 namespace {
 
 using namespace rrdma;
 using namespace rrdma::cm;
+using fuzz::Input;
 
 constexpr Settings kSmall{.ca_guid = 1,
                           .connections_max = 12,
@@ -26,26 +28,6 @@ constexpr std::size_t kHosts = 2;
 constexpr std::size_t kPiecesMax = 512;
 
 wire::Gid gid_of_host(std::uint8_t host) { return wire::gid_of_ipv4({10, 0, 0, host}); }
-
-class Input {
- public:
-  explicit Input(Octets octets) : octets_(octets) {}
-  [[nodiscard]] bool empty() const { return octets_.empty(); }
-  std::uint8_t octet() {
-    if (octets_.empty()) return 0;
-    const std::uint8_t first = octets_.front();
-    octets_ = octets_.subspan(1);
-    return first;
-  }
-  Octets take(std::size_t length) {
-    const Octets head = octets_.first(std::min(length, octets_.size()));
-    octets_ = octets_.subspan(head.size());
-    return head;
-  }
-
- private:
-  Octets octets_;
-};
 
 class World {
  public:
@@ -76,7 +58,7 @@ class World {
   };
 
   Host& host() { return hosts_[index_]; }
-  std::uint8_t below(unsigned bound) { return static_cast<std::uint8_t>(input_.octet() % bound); }
+  std::uint8_t below(unsigned bound) { return input_.below(bound); }
   ConnectionId some_id() {
     const std::uint8_t choice = input_.octet();
     const auto& ids = hosts_[choice & 1 ? 1 - index_ : index_].ids;

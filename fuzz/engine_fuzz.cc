@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/assert.h"
+#include "input.h"
 #include "objects/completion_queue.h"
 #include "objects/memory.h"
 #include "transport/engine.h"
@@ -19,6 +20,7 @@ namespace {
 
 using namespace rrdma;
 using namespace rrdma::transport;
+using fuzz::Input;
 
 constexpr std::size_t kStepsMax = 600;
 constexpr std::uint32_t kQpCount = 5;
@@ -30,23 +32,6 @@ constexpr std::uint64_t kAddress = 0x10000;  // of the first page; the others fo
 // What lies at which page. Pages between them belong to nobody.
 enum Page : std::size_t { kGuardLow, kOpen, kGuardMiddle, kLocalOnly, kReadOnly, kGuardHigh, kPages };
 constexpr std::array kNeverWritten = {kGuardLow, kGuardMiddle, kReadOnly, kGuardHigh};
-
-class Input {
- public:
-  explicit Input(Octets octets) : octets_(octets) {}
-  [[nodiscard]] bool empty() const { return octets_.empty(); }
-  std::uint8_t octet() {
-    if (octets_.empty()) return 0;
-    const std::uint8_t first = octets_.front();
-    octets_ = octets_.subspan(1);
-    return first;
-  }
-  std::uint32_t below(std::uint32_t bound) { return octet() % bound; }
-  std::uint32_t word() { return static_cast<std::uint32_t>(octet()) << 8 | octet(); }
-
- private:
-  Octets octets_;
-};
 
 // Swallows frames, or has no room.
 class Drain final : public objects::FrameSink {
