@@ -52,6 +52,16 @@ class QpTable {
     }
   }
 
+  // What the slowest erase walks over.
+  [[nodiscard]] std::size_t longest_run() const {
+    std::size_t longest = 0, run = 0;
+    for (const Slot& slot : slots_) {
+      run = slot.qp == nullptr ? 0 : run + 1;
+      longest = run > longest ? run : longest;
+    }
+    return longest;
+  }
+
  private:
   struct Slot {
     wire::Qpn qpn;
