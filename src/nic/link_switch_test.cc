@@ -1,0 +1,69 @@
+// Which links a poll looks at, and when.
+#include "nic/link_switch.h"
+
+#include <gtest/gtest.h>
+
+#include <utility>
+
+namespace rrdma::nic {
+namespace {
+
+class FakeLink final : public link::Link {
+ public:
+  objects::Frame* reserve(const objects::Path&) override { return nullptr; }
+  void commit(objects::Frame&) override {}
+  void flush(Instant) override {}
+  std::size_t poll(link::Receiver&, Instant, std::size_t) override {
+    ++looks;
+    return std::exchange(waiting, 0);
+  }
+  [[nodiscard]] std::span<const link::LinkCounter> counters() override { return {}; }
+  std::size_t waiting = 0;
+  int looks = 0;
+};
+
+class LinkSwitchPoll : public testing::Test, protected link::Receiver {
+ protected:
+  LinkSwitchPoll() {
+    links.attach(kShmLink, &near);
+    links.attach(kUdpLink, &far);
+  }
+  std::size_t poll_at(std::int64_t us) { return links.poll(*this, Instant{us * 1000}, 64); }
+  void on_packet(const wire::TransportPacket&, const objects::PacketOrigin&) override {}
+
+  FakeLink near, far;
+  LinkSwitch links;
+};
+
+TEST_F(LinkSwitchPoll, looks_at_the_network_each_time_while_shared_memory_is_quiet) {
+  for (int us = 1; us <= 5; ++us) poll_at(us);
+  EXPECT_EQ(far.looks, 5);
+}
+
+TEST_F(LinkSwitchPoll, looks_at_the_network_now_and_then_while_shared_memory_is_busy) {
+  for (int us = 0; us < 100; ++us) {
+    near.waiting = 1;
+    poll_at(us);
+  }
+  EXPECT_GE(far.looks, 4);
+  EXPECT_LE(far.looks, 7);
+  EXPECT_EQ(near.looks, 100);
+}
+
+TEST_F(LinkSwitchPoll, stays_with_a_network_that_brings_something) {
+  near.waiting = far.waiting = 1;
+  EXPECT_EQ(poll_at(100), 2u);
+  far.waiting = 1;
+  EXPECT_EQ(poll_at(101), 1u);
+}
+
+TEST_F(LinkSwitchPoll, leaves_nothing_out_for_whoever_goes_to_sleep) {
+  near.waiting = 1;
+  poll_at(100);
+  far.waiting = 1;
+  EXPECT_EQ(poll_at(101), 0u);
+  EXPECT_EQ(links.poll_all(*this, Instant{102'000}, 64), 1u);
+}
+
+}  // namespace
+}  // namespace rrdma::nic
