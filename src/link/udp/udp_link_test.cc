@@ -93,6 +93,34 @@ TEST_P(UdpLinkTest, CarriesPacketsOfEveryLength) {
   EXPECT_EQ(b->tally().icrc_solved, 0u) << "a lone packet is expected with identification 0";
 }
 
+// A poll leaves cold sockets out for a moment; a thread that sleeps until the next arrival must not.
+TEST_P(UdpLinkTest, LooksAtEverySocketWhenAsked) {
+  const int other = family() == AF_INET ? AF_INET6 : AF_INET;
+  SlotSockets slot{.ipv4 = net::slot_socket(AF_INET, 2, 1 << 20), .ipv6 = net::slot_socket(AF_INET6, 2, 1 << 20)};
+  auto opened = UdpLink::open(std::span(&slot, 1), {});
+  ASSERT_TRUE(opened.ok());
+  UdpLink& b = **opened;
+  auto warm = open_link(family(), 1);
+  auto cold = open_link(other, 1);
+  const auto memory = random_octets(64);
+  Collector collector;
+  const auto send_one = [&](Link& from, int over, std::uint32_t psn) {
+    ASSERT_TRUE(send(from, path_between(over, 1, 2), {.psn = psn, .octets = 8}, memory.data()));
+    from.flush({});
+  };
+  send_one(*warm, family(), 1);
+  const Instant now{1'000'000'000};
+  for (int i = 0; i < 1000 && collector.packets.empty(); ++i) b.poll(collector, now, 64);
+  ASSERT_EQ(collector.packets.size(), 1u);
+  send_one(*cold, other, 2);
+  usleep(1000);
+  b.poll(collector, now + microseconds(1), 64);
+  EXPECT_EQ(collector.packets.size(), 1u) << "looked at a moment ago";
+  b.look_everywhere();
+  b.poll(collector, now + microseconds(2), 64);
+  EXPECT_EQ(collector.packets.size(), 2u);
+}
+
 TEST_P(UdpLinkTest, NeighboursOfOneLengthGoAsATrain) {
   auto a = open_link(family(), 1);
   auto b = open_link(family(), 2);
