@@ -257,6 +257,7 @@ void ProcessLane::transmit(Instant now) {
   engine_.transmit(links_, now_);
   links_.flush(now_);
   engine_.flushed(now_);
+  tell_background();
 }
 
 std::size_t ProcessLane::poll_all(Instant now) {
@@ -297,8 +298,18 @@ void ProcessLane::progress() {
   if (shm_ != nullptr && shm_->is_quiet() && !engine_.wants_transmit() && ++looks_spared_ < kLooksSpared) return;
   looks_spared_ = 0;
   round(now(), false);
+  tell_background();
   // A program that polls all the time keeps the background thread asleep: it publishes for itself.
   publisher_.publish(engine_, links_.all(), now_);
+}
+
+// The thread sleeps until the deadline that it saw last. The caller may sleep next, too: an earlier one that
+// came with its post or its poll (a time-out, the pause after an RNR NAK) would be nobody's.
+void ProcessLane::tell_background() {
+  const Instant deadline = std::min(engine_.next_deadline(), links_.next_deadline());
+  if (deadline >= background_deadline_ || background_.standing_by()) return;
+  background_deadline_ = deadline;
+  background_.kick();
 }
 
 void ProcessLane::rely_on_background() {
@@ -322,6 +333,7 @@ bool ProcessLane::work(Instant& deadline) {
   }
   // The descriptors tell of arrivals, not of what is there: nothing may be left behind when the thread sleeps.
   deadline = last != 0 ? now_ : std::min({engine_.next_deadline(), links_.next_deadline(), publisher_.publish(engine_, links_.all(), now_)});
+  background_deadline_ = deadline;
   return received != 0;
 }
 

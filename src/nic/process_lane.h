@@ -67,6 +67,7 @@ class ProcessLane final : public Lane,
   [[nodiscard]] bool holds_slot_of(wire::Qpn qpn) const;
   Result<bool, Problem> try_shm(const PathRequest& request, objects::Path& path);
   std::size_t poll_all(Instant now);
+  void tell_background();
   std::size_t round(Instant now, bool everywhere);
   void fail_qps_of(std::uint32_t channel);
   void follow_capture_order(const control::CaptureOrder& order, std::vector<OwnedFd> fds);
@@ -120,6 +121,7 @@ class ProcessLane final : public Lane,
   std::vector<std::shared_ptr<NetlinkDevice>> devices_;
   Instant now_;               // of the present round
   bool direct_enabled_ = false;  // peers know our memory; whether we use theirs is the engine's config
+  Instant background_deadline_ = kNever;  // under the lock: when the thread wakes by itself
   bool shm_armed_ = false;
   int polls_while_armed_ = 0;
   int looks_spared_ = 0;

@@ -13,7 +13,6 @@ namespace {
 
 constexpr int kRemoteRights = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
 constexpr std::uint8_t kReadDepth = 16;
-constexpr std::uint8_t kRnrTimer = 1;  // 0.01 ms
 constexpr std::uint8_t kForEver = 7;
 
 ibv_mtu mtu_code(long octets) {
@@ -123,7 +122,7 @@ void Device::connect(ibv_qp* qp, const QpAddress& own, const QpAddress& peer, co
   to_rtr.dest_qp_num = peer.qpn;
   to_rtr.rq_psn = peer.psn;
   to_rtr.max_dest_rd_atomic = kReadDepth;
-  to_rtr.min_rnr_timer = kRnrTimer;
+  to_rtr.min_rnr_timer = patience.rnr_timer;
   to_rtr.ah_attr.is_global = 1;
   to_rtr.ah_attr.grh.dgid = peer.gid;
   to_rtr.ah_attr.grh.sgid_index = gid_index_;

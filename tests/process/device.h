@@ -35,6 +35,7 @@ struct QpSize {
 struct Patience {
   std::uint8_t timeout = 14;
   std::uint8_t retries = 7;
+  std::uint8_t rnr_timer = 1;  // 0.01 ms
 };
 
 class Device {

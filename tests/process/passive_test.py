@@ -1,5 +1,5 @@
 """A passive target: WRITE, READ and atomics are served while the target's program sleeps; 100 connected QPs
-that do nothing cost nothing."""
+that do nothing cost nothing; who posts and sleeps is served."""
 
 import time
 
@@ -14,6 +14,12 @@ class Passive(ProcessTest):
             report(f"{link}: {pair.last('the sleeping')}, {pair.last('took')}")
             if link == "direct":
                 self.assertGreater(pair.client.counters.get("shm_direct_done", 0), 0, pair.client.counters)
+
+    def test_a_sleeper_is_served(self):
+        host = Host()
+        for link in ("udp", "ring"):
+            for _ in range(amount(2, 50)):
+                host.start("sleeper", environment=LINKS[link]).succeed(30)
 
     def test_rest_costs_nothing(self):
         host = Host()
