@@ -444,21 +444,23 @@ bool Engine::send_cnp(QueuePair& qp, objects::FrameSink& sink) {
 }
 
 bool Engine::transmit(objects::FrameSink& sink, Instant now) {
-  IntrusiveList<QueuePair, &QueuePair::ready_hook> starved;
+  // A link with room for little: who found none goes first next time, who took the last goes after them.
+  IntrusiveList<QueuePair, &QueuePair::ready_hook> starved, served;
   while (!ready_.empty()) {
     QueuePair& qp = ready_.pop_front();
+    const std::uint64_t sent_before = counters_.packets_sent;
     switch (serve(qp, sink, now)) {
       case SendVerdict::kSent: schedule(qp); break;
       case SendVerdict::kNothing: break;
       case SendVerdict::kNoBudget: wait_for_budget(qp); break;
       case SendVerdict::kNoRoom:
-        if (!qp.ready_hook.linked()) starved.push_back(qp);
+        if (!qp.ready_hook.linked()) (counters_.packets_sent == sent_before ? starved : served).push_back(qp);
         break;
     }
   }
-  const bool left = !starved.empty();
   while (!starved.empty()) ready_.push_back(starved.pop_front());
-  return left;
+  while (!served.empty()) ready_.push_back(served.pop_front());
+  return !ready_.empty();
 }
 
 void Engine::flushed(Instant now) {

@@ -19,7 +19,7 @@ using objects::Status;
 
 class Wire : public objects::FrameSink {
  public:
-  objects::Frame* reserve(const objects::Path&) override { return &frame_; }
+  objects::Frame* reserve(const objects::Path&) override { return packets.size() < room ? &frame_ : nullptr; }
   void commit(objects::Frame& frame) override {
     std::vector<std::uint8_t> octets(frame.header.begin(), frame.header.begin() + frame.header_octets);
     for (std::size_t i = 0; i < frame.span_count; ++i) {
@@ -29,6 +29,7 @@ class Wire : public objects::FrameSink {
     packets.push_back(std::move(octets));
   }
   std::deque<std::vector<std::uint8_t>> packets;
+  std::size_t room = SIZE_MAX;
 
  private:
   objects::Frame frame_;
@@ -72,12 +73,12 @@ struct Host : EventSink {
 
 class EnginePair : public testing::Test {
  protected:
-  void connect(QpType type, std::uint8_t mtu = 3, std::uint32_t train = 0) {
-    int i = 0;
+  void connect(QpType type, std::uint8_t mtu = 3, std::uint32_t train = 0, std::uint32_t first_qpn = 0x10) {
+    std::uint32_t i = 0;
     for (Host* host : {&a_, &b_}) {
       QpInit init{.type = type, .pd = &host->pd, .send_cq = &host->cq, .receive_cq = &host->cq, .send_entries = 64,
                   .receive_entries = 64, .send_sges = 4, .receive_sges = 4, .inline_octets = 256, .signal_all = true};
-      host->qp = &host->engine.create_qp(init, wire::Qpn(0x10 + i++));
+      host->qp = &host->engine.create_qp(init, wire::Qpn(first_qpn + i++));
       QpAttributes attr;
       attr.state = QpState::kInit;
       attr.access_flags = objects::kRemoteWrite | objects::kRemoteRead | objects::kRemoteAtomic;
@@ -90,7 +91,7 @@ class EnginePair : public testing::Test {
       attr.path.remote.octets[15] = static_cast<std::uint8_t>(3 - i);
       attr.path.train_octets = train;
       attr.path.lossless = train != 0;
-      attr.destination = wire::Qpn(0x10 + (2 - i));
+      attr.destination = wire::Qpn(first_qpn + (2 - i));
       attr.receive_psn = wire::Psn(0xfffffe);
       attr.max_destination_reads = 4;
       attr.min_rnr_timer = 1;
@@ -273,6 +274,29 @@ TEST_F(EnginePair, silence_ends_in_retry_exceeded) {
   const Duration nominal = nanoseconds((4096LL << 14) * 8);  // the first try and seven more
   EXPECT_GE((now_ - start).ns, nominal.ns);
   EXPECT_LE((now_ - start).ns, nominal.ns + nominal.ns / 10);
+}
+
+// Who took the last room must not be the first to find the next, for ever.
+TEST_F(EnginePair, two_share_a_link_with_room_for_one_packet) {
+  connect(QpType::kUc);
+  for (int i = 0; i < 30; ++i) ASSERT_EQ(post(a_, SendOpcode::kWrite, {a_.sge(0, 2000)}), PostError::kNone);
+  QueuePair* const first_of_a = a_.qp;
+  QueuePair* const first_of_b = b_.qp;
+  connect(QpType::kUc, 3, 0, 0x20);
+  for (int i = 0; i < 30; ++i) ASSERT_EQ(post(a_, SendOpcode::kWrite, {a_.sge(0, 2000)}), PostError::kNone);
+  a_.wire.room = 1;
+  int to_first = 0;
+  for (int i = 0; i < 40; ++i) {
+    EXPECT_TRUE(a_.engine.transmit(a_.wire, now_));
+    wire::TransportPacket packet;
+    ASSERT_EQ(a_.wire.packets.size(), 1u);
+    ASSERT_EQ(wire::parse_transport(a_.wire.packets.front(), packet), wire::TransportError::kNone);
+    a_.wire.packets.clear();
+    if (packet.headers.bth.destination == wire::Qpn(0x11)) ++to_first;
+  }
+  EXPECT_EQ(to_first, 20);
+  a_.engine.destroy_qp(*first_of_a);
+  b_.engine.destroy_qp(*first_of_b);
 }
 
 TEST_F(EnginePair, unreliable_connection_and_datagram) {
