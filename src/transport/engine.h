@@ -34,8 +34,9 @@ struct EngineConfig {
   std::uint32_t window_octets_max = 512 * 1024;
   std::uint32_t flight_octets_max = 2 * 1024 * 1024;
   // A retransmission before the ack timeout, when the measured round trip says that something was lost.
-  // It does not count as a retry.
-  Duration early_retransmit_min = milliseconds(8);
+  // It does not count as a retry. Not sooner than this: a peer that has no processor for some 20 ms (a busy
+  // host, an emulated one) has lost nothing.
+  Duration early_retransmit_min = milliseconds(30);
   std::uint32_t message_octets_max = kMessageOctetsMax;
   // For paths that allow it; null: everything goes as packets. Outlives the engine.
   objects::DirectAccess* direct = nullptr;
