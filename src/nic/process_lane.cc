@@ -431,6 +431,7 @@ Result<bool, Problem> ProcessLane::try_shm(const PathRequest& request, objects::
   const std::uint8_t own_slot = control::slot_of_qpn(request.local_qpn.value);
   auto channel = peers_->open_channel(own_slot, slot, owner->token);
   if (!channel) return Failure{channel.error()};
+  background_.kick();  // it may sleep since before there was this channel: nobody would ring
   path.link = kShmLink;
   path.peer = *channel;
   path.lossless = !settings_.fault.any();

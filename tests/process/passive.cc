@@ -1,6 +1,8 @@
 // passive: a target of WRITE, READ and atomics that calls no verb after it has connected (side 0 sleeps in
-// recv() of the side channel); side 1 writes, reads back and compares.
+// recv() of the side channel); side 1 writes, reads back and compares. With --target-first the target has
+// connected before side 1 begins to: then nothing but the requests themselves can wake it.
 #include <arpa/inet.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -16,6 +18,7 @@ using namespace proof;
 
 constexpr std::size_t kArea = 1 << 20;
 constexpr double kPatienceSeconds = 30;
+constexpr int kSettleMicroseconds = 100'000;  // until the NIC's own thread sleeps
 
 struct Initiator {
   Completions& completions;
@@ -71,6 +74,7 @@ int main(int argc, char** argv) {
   Arguments arguments(argc, argv);
   const auto rounds = static_cast<std::uint64_t>(arguments.number("rounds", 1000));
   const auto seed = static_cast<std::uint64_t>(arguments.number("seed", 1));
+  const bool target_first = arguments.flag("target-first");
   SideChannel side = SideChannel::open(arguments);
   Device device(arguments);
   arguments.check();
@@ -81,7 +85,11 @@ int main(int argc, char** argv) {
     std::uint8_t* const memory = map_memory(octets);
     ibv_mr* const mr = device.register_memory(memory, octets);
     const QpAddress own = device.prepare(qp, 77);
-    device.connect(qp, own, side.trade(own));
+    const QpAddress peer = side.trade(own);
+    if (target_first && side.side() == 1) side.meet();
+    if (target_first && side.side() == 0) ::usleep(kSettleMicroseconds);
+    device.connect(qp, own, peer);
+    if (target_first && side.side() == 0) side.meet();
     const RemoteMemory remote = side.trade(RemoteMemory{reinterpret_cast<std::uintptr_t>(memory), mr->rkey});
     side.meet();
     if (side.side() == 1) {

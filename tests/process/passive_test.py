@@ -15,6 +15,11 @@ class Passive(ProcessTest):
             if link == "direct":
                 self.assertGreater(pair.client.counters.get("shm_direct_done", 0), 0, pair.client.counters)
 
+    def test_target_that_slept_before_the_peer_came(self):
+        host = Host()
+        for environment in LINKS.values():
+            Pair(host, host, "passive", "--rounds=10", "--target-first", environment=environment).succeed()
+
     def test_a_sleeper_is_served(self):
         host = Host()
         for link in ("udp", "ring"):
