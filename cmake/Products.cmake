@@ -16,7 +16,7 @@ function(rrdma_product)
 endfunction()
 
 # The products that are known by name, as far as they exist in this tree, and what goes with them:
-# manual pages, completion, the unit of a daemon for all users.
+# manual pages, completion, the units of a daemon for all users and of one for a user.
 function(rrdma_known_products)
   foreach(target rrdma rrdmad rrdma_preload)
     if(TARGET ${target})
@@ -36,6 +36,11 @@ function(rrdma_known_products)
   install(FILES ${CMAKE_SOURCE_DIR}/README.md ${CMAKE_SOURCE_DIR}/README.zh-CN.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
   install(FILES ${CMAKE_SOURCE_DIR}/packaging/completion/rrdma.bash
     DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME rrdma)
-  configure_file(${CMAKE_SOURCE_DIR}/packaging/systemd/rrdmad.service.in ${CMAKE_BINARY_DIR}/rrdmad.service @ONLY)
-  install(FILES ${CMAKE_BINARY_DIR}/rrdmad.service DESTINATION lib/systemd/system)
+  # Both units have one name; Debian 12 looks for those of the system in /lib only when it writes maintainer scripts.
+  set(RRDMA_SYSTEM_UNITS lib/systemd/system CACHE STRING "where the unit of the system's daemon goes")
+  foreach(scope system user)
+    configure_file(${CMAKE_SOURCE_DIR}/packaging/systemd/${scope}/rrdmad.service.in ${CMAKE_BINARY_DIR}/units/${scope}/rrdmad.service @ONLY)
+  endforeach()
+  install(FILES ${CMAKE_BINARY_DIR}/units/system/rrdmad.service DESTINATION ${RRDMA_SYSTEM_UNITS})
+  install(FILES ${CMAKE_BINARY_DIR}/units/user/rrdmad.service DESTINATION lib/systemd/user)
 endfunction()
