@@ -107,6 +107,10 @@ inline int epoll_ctl(int epoll, int operation, int fd, epoll_event* event) {
 inline int epoll_wait(int epoll, epoll_event* events, int count, int timeout_ms) {
   return static_cast<int>(::syscall(SYS_epoll_pwait, epoll, events, count, timeout_ms, nullptr, 0));
 }
+// Linux 5.11; ENOSYS before.
+inline int epoll_pwait2(int epoll, epoll_event* events, int count, const timespec* timeout) {
+  return static_cast<int>(::syscall(SYS_epoll_pwait2, epoll, events, count, timeout, nullptr, 0));
+}
 inline int pidfd_open(pid_t pid, unsigned flags) {
   return static_cast<int>(::syscall(SYS_pidfd_open, pid, flags));
 }

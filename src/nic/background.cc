@@ -2,11 +2,10 @@
 
 #include <pthread.h>
 #include <signal.h>
-#include <sys/epoll.h>
 #include <sys/eventfd.h>
 
 #include <algorithm>
-#include <array>
+#include <cerrno>
 #include <utility>
 
 #include "base/assert.h"
@@ -24,9 +23,11 @@ enum Source : std::uint32_t { kLink, kControl, kWake };
 void watch(int epoll, int fd, Source source, std::uint32_t events) {
   epoll_event event{};
   event.events = events;
-  event.data.u32 = source;
+  event.data.u64 = std::uint64_t{source} << 32 | static_cast<std::uint32_t>(fd);
   RRDMA_ASSERT(raw::epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0);
 }
+
+Source source_of(const epoll_event& event) { return static_cast<Source>(event.data.u64 >> 32); }
 
 }  // namespace
 
@@ -81,13 +82,21 @@ int Background::wait(int epoll, Instant deadline) {
   const std::int64_t ns = std::clamp<std::int64_t>(left.ns, 0, seconds(3600).ns);
   timeout.tv_sec = ns / 1'000'000'000;
   timeout.tv_nsec = ns % 1'000'000'000;
-  // ppoll for the nanoseconds (epoll_pwait2 is younger than some kernels in use), then the edges.
+  const int count = wait_for_events(epoll, timeout);
+  for (int i = 0; i < count; ++i) control_ready_ |= source_of(events_[static_cast<std::size_t>(i)]) == kControl;
+  return count;
+}
+
+int Background::wait_for_events(int epoll, const timespec& timeout) {
+  const int room = static_cast<int>(events_.size());
+  if (has_pwait2_) {
+    const int count = raw::epoll_pwait2(epoll, events_.data(), room, &timeout);
+    if (count >= 0 || errno == EINTR) return std::max(count, 0);
+    has_pwait2_ = false;  // an old kernel, or a filter that does not know the call
+  }
   pollfd one{.fd = epoll, .events = POLLIN, .revents = 0};
   if (raw::ppoll(&one, 1, &timeout) <= 0) return 0;
-  std::array<epoll_event, 16> events;
-  const int count = raw::epoll_wait(epoll, events.data(), static_cast<int>(events.size()), 0);
-  for (int i = 0; i < count; ++i) control_ready_ |= events[static_cast<std::size_t>(i)].data.u32 == kControl;
-  return count;
+  return std::max(raw::epoll_wait(epoll, events_.data(), room, 0), 0);
 }
 
 void Background::sleep_on_links(BackgroundWork& work, Instant deadline) {
@@ -96,7 +105,11 @@ void Background::sleep_on_links(BackgroundWork& work, Instant deadline) {
     idle_wakeups_ = 0;
     return;
   }
-  wait(epoll_all_.get(), deadline);
+  const int count = wait(epoll_all_.get(), deadline);
+  for (int i = 0; i < count; ++i) {
+    const epoll_event& event = events_[static_cast<std::size_t>(i)];
+    if (source_of(event) == kLink) work.note_arrival(static_cast<int>(static_cast<std::uint32_t>(event.data.u64)));
+  }
   work.disarm();
 }
 

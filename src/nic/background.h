@@ -7,6 +7,9 @@
 // a tick has passed without the program polling.
 #pragma once
 
+#include <sys/epoll.h>
+
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <thread>
@@ -28,6 +31,8 @@ class BackgroundWork {
   virtual void disarm() = 0;
   // A descriptor other than a link's is readable (the daemon's connection).
   virtual void handle_control() = 0;
+  // The kernel has told of an arrival at a link's descriptor, before work().
+  virtual void note_arrival(int descriptor) = 0;
   // Now and then while the thread stands by.
   virtual void tick() = 0;
 };
@@ -55,11 +60,15 @@ class Background {
   void run(BackgroundWork& work);
   void stand_by(BackgroundWork& work, Instant deadline);
   void sleep_on_links(BackgroundWork& work, Instant deadline);
+  // Fills events_ with what came until then; their number.
   int wait(int epoll, Instant deadline);
+  [[nodiscard]] int wait_for_events(int epoll, const timespec& timeout);
 
   OwnedFd epoll_all_;    // links, control, wake
   OwnedFd epoll_quiet_;  // control, wake
   OwnedFd wake_;
+  std::array<epoll_event, 16> events_;
+  bool has_pwait2_ = true;  // until the kernel says otherwise
   bool control_ready_ = true;
   std::atomic<std::uint64_t> polls_{0};
   std::atomic<bool> standing_by_{false};

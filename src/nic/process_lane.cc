@@ -258,22 +258,20 @@ void ProcessLane::transmit(Instant now) {
   links_.flush(now_);
   engine_.flushed(now_);
   tell_background();
-  // Operations that are done at once leave nothing to poll for, and nothing wakes the background thread.
-  publisher_.publish(engine_, links_.all(), now_);
 }
 
-std::size_t ProcessLane::poll_all(Instant now) {
-  if (udp_ != nullptr) udp_->look_everywhere();
+std::size_t ProcessLane::poll_all(link::Look look, Instant now) {
+  if (udp_ != nullptr) udp_->look_next(look);
   return links_.poll_all(*this, now, kBurst);
 }
 
-std::size_t ProcessLane::round(Instant now, bool everywhere) {
+std::size_t ProcessLane::round(Instant now, bool in_background) {
   now_ = now;
-  std::size_t received = everywhere ? poll_all(now) : links_.poll(*this, now, kBurst);
+  std::size_t received = in_background ? poll_all(link::Look::kPending, now) : links_.poll(*this, now, kBurst);
   if (now >= engine_.next_deadline()) {
     // Silence is judged when all that has arrived was heard: perhaps it was this thread that came late.
     for (int i = 0; i < kRoundsBeforeTimers; ++i) {
-      const std::size_t more = poll_all(now);
+      const std::size_t more = poll_all(link::Look::kEverywhere, now);
       if (more == 0) break;
       received += more;
     }
@@ -318,8 +316,14 @@ void ProcessLane::rely_on_background() {
   if (background_.standing_by() || !shm_armed_) background_.kick();
 }
 
+void ProcessLane::note_arrival(int descriptor) { arrivals_.push_back(descriptor); }
+
 bool ProcessLane::work(Instant& deadline) {
   std::lock_guard lock(mutex());
+  if (udp_ != nullptr) {
+    for (const int descriptor : arrivals_) udp_->note_arrival(descriptor);
+  }
+  arrivals_.clear();
   if (shm_ != nullptr) shm_->handle_doorbells();
   std::size_t received = 0, last = 0;
   for (int i = 0; i < kBackgroundRounds; ++i) {

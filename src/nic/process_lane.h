@@ -66,9 +66,9 @@ class ProcessLane final : public Lane,
   void pass_on(const wire::TransportPacket& packet, const objects::PacketOrigin& origin);
   [[nodiscard]] bool holds_slot_of(wire::Qpn qpn) const;
   Result<bool, Problem> try_shm(const PathRequest& request, objects::Path& path);
-  std::size_t poll_all(Instant now);
+  std::size_t poll_all(link::Look look, Instant now);
   void tell_background();
-  std::size_t round(Instant now, bool everywhere);
+  std::size_t round(Instant now, bool in_background);
   void fail_qps_of(std::uint32_t channel);
   void follow_capture_order(const control::CaptureOrder& order, std::vector<OwnedFd> fds);
   void send_packets_only(bool packets_only);
@@ -81,6 +81,7 @@ class ProcessLane final : public Lane,
   void on_key_closed(wire::RKey key) override;
   bool taken(const objects::Path& path) const override;
 
+  void note_arrival(int descriptor) override;
   bool work(Instant& deadline) override;
   bool arm() override;
   void disarm() override;
@@ -126,6 +127,7 @@ class ProcessLane final : public Lane,
   int polls_while_armed_ = 0;
   int looks_spared_ = 0;
   std::vector<std::uint32_t> scratch_;
+  std::vector<int> arrivals_;  // of the background thread: descriptors that became readable
   Background background_;     // last: its thread ends before anything that it serves
 };
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "base/raw_syscall.h"
 #include "wire/grh.h"
@@ -52,11 +53,13 @@ void Intake::add_socket(OwnedFd socket) {
 }
 
 std::size_t Intake::poll(Receiver& receiver, Instant now, std::size_t burst_max) {
+  const Look look = std::exchange(next_look_, Look::kUsual);
   std::size_t total = 0;
   for (std::size_t i = 0; i < sockets_.size() && total < burst_max; ++i) {
     Socket& socket = sockets_[i];
     const bool warm = i == latest_ || now - socket.last_arrival < kWarm;
-    if (!warm && now - socket.last_look < kColdLook) continue;
+    if (look == Look::kUsual && !warm && now - socket.last_look < kColdLook) continue;
+    if (look == Look::kPending && socket.dry) continue;
     socket.last_look = now;
     const std::size_t count = drain(socket, receiver, burst_max - total);
     if (count == 0) continue;
@@ -67,17 +70,25 @@ std::size_t Intake::poll(Receiver& receiver, Instant now, std::size_t burst_max)
   return total;
 }
 
+void Intake::note_arrival(int descriptor) {
+  for (Socket& socket : sockets_) {
+    if (socket.fd.get() == descriptor) socket.dry = false;
+  }
+}
+
 // After a silence, and in a ping-pong, what comes is most often the only one: asking again would cost a
 // system call. So a look ends with one, unless the last one found more or many in a row found one.
 std::size_t Intake::drain(Socket& socket, Receiver& receiver, std::size_t burst_max) {
   const bool flocks = socket.found >= 2 || socket.streak >= kStreak;
   if (!flocks) burst_max = std::min(burst_max, std::size_t{1});
   std::size_t count = 0;
+  socket.dry = false;
   while (count < burst_max) {
     // Trains are worth a call each, and one buffer for all of them stays in the cache.
     const std::size_t wanted = flocks && socket.brings_short ? std::min(kFlock, burst_max - count) : 1;
     const std::size_t received = receive(socket, wanted);
-    if (received == 0) break;
+    socket.dry = received == 0;
+    if (socket.dry) break;
     for (std::size_t i = 0; i < received; ++i) accept_datagram(messages_[i], receiver);
     socket.brings_short = messages_[received - 1].msg_len <= kShortOctets;
     count += received;

@@ -24,6 +24,12 @@
 
 namespace rrdma::link {
 
+enum class Look : std::uint8_t {
+  kUsual,       // for who polls all the time: cold sockets are left out for a moment
+  kPending,     // for who sleeps until the kernel tells: sockets that may hold something, to their end
+  kEverywhere,  // no socket is left out
+};
+
 class Intake {
  public:
   explicit Intake(UdpCounters& counters);
@@ -35,10 +41,10 @@ class Intake {
 
   // See Link::poll().
   std::size_t poll(Receiver& receiver, Instant now, std::size_t burst_max);
-  // The next poll leaves no socket out: for whoever goes to sleep when it finds nothing.
-  void look_everywhere() {
-    for (Socket& socket : sockets_) socket.last_look = {};
-  }
+  // Where the next poll looks, see Look.
+  void look_next(Look look) { next_look_ = look; }
+  // The kernel has told of an arrival at this descriptor.
+  void note_arrival(int descriptor);
 
  private:
   static constexpr std::size_t kDatagramOctetsMax = 65536;
@@ -56,6 +62,7 @@ class Intake {
     std::size_t found = 0;   // by the last look
     std::size_t streak = 0;  // looks in a row that found exactly one
     bool brings_short = false;
+    bool dry = false;  // the last look found the end, and no arrival was noted since
   };
   // What the kernel says about a datagram.
   struct Envelope {
@@ -88,6 +95,7 @@ class Intake {
   UdpCounters& counters_;
   std::vector<Socket> sockets_;
   std::vector<int> descriptors_;
+  Look next_look_ = Look::kUsual;
   std::size_t latest_ = 0;  // the socket that brought something last
   FlowCache flows_;
   wire::IdentificationSolver solver_;

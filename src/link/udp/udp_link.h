@@ -41,7 +41,8 @@ class UdpLink final : public Link {
   void commit(objects::Frame& frame) override;
   void flush(Instant now) override;
   std::size_t poll(Receiver& receiver, Instant now, std::size_t burst_max) override;
-  void look_everywhere() { intake_.look_everywhere(); }
+  void look_next(Look look) { intake_.look_next(look); }
+  void note_arrival(int descriptor) { intake_.note_arrival(descriptor); }
   [[nodiscard]] Instant next_deadline() const override;
   [[nodiscard]] std::span<const LinkCounter> counters() override;
 

@@ -116,9 +116,34 @@ TEST_P(UdpLinkTest, LooksAtEverySocketWhenAsked) {
   usleep(1000);
   b.poll(collector, now + microseconds(1), 64);
   EXPECT_EQ(collector.packets.size(), 1u) << "looked at a moment ago";
-  b.look_everywhere();
+  b.look_next(Look::kEverywhere);
   b.poll(collector, now + microseconds(2), 64);
   EXPECT_EQ(collector.packets.size(), 2u);
+}
+
+TEST_P(UdpLinkTest, LooksOnlyWhereSomethingMayBePending) {
+  auto a = open_link(family(), 1);
+  auto b = open_link(family(), 2);
+  const auto memory = random_octets(64);
+  Collector collector;
+  const auto poll_pending = [&] {
+    b->look_next(Look::kPending);
+    return b->poll(collector, {}, 64);
+  };
+  const auto send_one = [&](std::uint32_t psn) {
+    ASSERT_TRUE(send(*a, path_between(family(), 1, 2), {.psn = psn, .octets = 8}, memory.data()));
+    a->flush({});
+    usleep(1000);
+  };
+  send_one(1);
+  EXPECT_EQ(poll_pending(), 1u) << "nobody has looked yet";
+  EXPECT_EQ(poll_pending(), 0u) << "to its end";
+  send_one(2);
+  send_one(3);
+  EXPECT_EQ(poll_pending(), 0u) << "the end was seen, and no arrival noted";
+  for (const int descriptor : b->descriptors()) b->note_arrival(descriptor);
+  EXPECT_EQ(poll_pending(), 1u);
+  EXPECT_EQ(poll_pending(), 1u) << "there was no end yet";
 }
 
 TEST_P(UdpLinkTest, NeighboursOfOneLengthGoAsATrain) {
