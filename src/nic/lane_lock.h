@@ -1,10 +1,13 @@
 // LaneLock: the lock of a lane. Short critical sections, usually uncontended, often tried: one atomic
-// exchange to take it; a contender spins for about a microsecond and then sleeps in the kernel.
+// exchange to take it, a plain store to give it back; a contender spins for about a microsecond and then
+// sleeps in the kernel. The store may pass the look for sleepers, who then are not woken: they look again by
+// themselves after kSleepNs, which is rare enough to cost nothing, while an exchange costs every unlock.
 // Satisfies Lockable, so std::unique_lock works.
 #pragma once
 
 #include <linux/futex.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -34,21 +37,29 @@ class LaneLock {
       if (try_lock()) return;
       cpu_relax();
     }
-    while (state_.exchange(kContended, std::memory_order_acquire) != kFree) {
-      syscall(SYS_futex, &state_, FUTEX_WAIT_PRIVATE, kContended, nullptr, nullptr, 0);
+    for (;;) {
+      // Left behind by whoever gets the lock here: others may sleep, too.
+      waited_for_.store(true);
+      if (try_lock()) return;
+      const timespec moment{.tv_sec = 0, .tv_nsec = kSleepNs};
+      syscall(SYS_futex, &state_, FUTEX_WAIT_PRIVATE, kHeld, &moment, nullptr, 0);
     }
   }
 
   void unlock() {
-    if (state_.exchange(kFree, std::memory_order_release) == kContended) {
+    state_.store(kFree, std::memory_order_release);
+    if (waited_for_.load(std::memory_order_relaxed)) [[unlikely]] {
+      waited_for_.store(false, std::memory_order_relaxed);
       syscall(SYS_futex, &state_, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
     }
   }
 
  private:
-  enum : std::uint32_t { kFree, kHeld, kContended };
+  enum : std::uint32_t { kFree, kHeld };
   static constexpr int kSpins = 100;
+  static constexpr long kSleepNs = 200'000;
   alignas(64) std::atomic<std::uint32_t> state_{kFree};
+  std::atomic<bool> waited_for_{false};
 };
 
 }  // namespace rrdma::nic

@@ -108,9 +108,11 @@ int post_recv(ibv_qp* abi, ibv_recv_wr* wr, ibv_recv_wr** bad) {
   {
     std::lock_guard lock(qp.lane->mutex());
     transport::Engine& engine = qp.lane->engine();
+    // Only what is flushed at once wants to know the time, and asking costs as much as posting.
+    const Instant now = qp.engine_qp->state == transport::QpState::kError ? nic::now() : Instant{};
     for (; wr != nullptr; wr = wr->next) {
       error = wr->num_sge < 0 ? PostError::kTooManySges
-                              : engine.post_receive(*qp.engine_qp, wr->wr_id, list_of(wr->sg_list, wr->num_sge), nic::now());
+                              : engine.post_receive(*qp.engine_qp, wr->wr_id, list_of(wr->sg_list, wr->num_sge), now);
       if (error != PostError::kNone) break;
     }
   }
