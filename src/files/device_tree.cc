@@ -55,7 +55,7 @@ void add_port(Writer& device, const DeviceView& view) {
   file("rate", fmt::format("{} Gb/sec", gbps));
   file("link_layer", "Ethernet");
   file("cap_mask", fmt::format("{:#010x}", kCapabilities));
-  file("lid", "0x0");
+  file("lid", fmt::format("{:#x}", view.lid));
   file("lid_mask_count", "0");
   file("sm_lid", "0x0");
   file("sm_sl", "0");

@@ -23,9 +23,9 @@ DeviceView example() {
   return view;
 }
 
-std::map<std::string, TreeEntry> tree_of(const KernelNames& kernel) {
+std::map<std::string, TreeEntry> tree_of(const KernelNames& kernel, const DeviceView& view = example()) {
   std::map<std::string, TreeEntry> tree;
-  for (const TreeEntry& entry : device_tree({example()}, kernel)) {
+  for (const TreeEntry& entry : device_tree({view}, kernel)) {
     EXPECT_TRUE(tree.emplace(entry.path, entry).second) << entry.path << " is there twice";
   }
   return tree;
@@ -44,6 +44,14 @@ TEST(DeviceTree, PortAndGidsReadAsTheKernelWritesThem) {
   EXPECT_EQ(tree.count(device + "ports/1/gids/0"), 0u) << "an empty entry of the table has no file";
   EXPECT_EQ(tree[device + "device/net/eth7"].kind, TreeEntry::Kind::kLink);
   EXPECT_EQ(tree[device + "device/numa_node"].content, "-1\n");
+}
+
+TEST(DeviceTree, LidIsZeroUnlessThePortHasOne) {
+  DeviceView view = example();
+  const std::string file = "sys/devices/virtual/infiniband/rrdma0/ports/1/lid";
+  EXPECT_EQ(tree_of({}, view)[file].content, "0x0\n");
+  view.lid = 0x0201;
+  EXPECT_EQ(tree_of({}, view)[file].content, "0x201\n");
 }
 
 TEST(DeviceTree, ClassesLeadToTheDevice) {

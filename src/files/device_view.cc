@@ -5,6 +5,7 @@
 #include "base/owned_fd.h"
 #include "base/raw_syscall.h"
 #include "nic/interfaces.h"
+#include "nic/lid.h"
 #include "nic/netlink_device.h"
 #include "nic/runtime.h"
 
@@ -47,6 +48,7 @@ std::vector<DeviceView> view_devices() {
                     .port = device->port(),
                     .gids = device->gids(),
                     .verbs_file = verbs_file_of(identity)};
+    if (runtime.settings().lid) view.lid = nic::lid_of_port(view.gids);
     const std::string node = first_line("/sys/class/net/" + identity.interface + "/device/numa_node");
     if (!node.empty()) view.numa_node = node;
     views.push_back(std::move(view));

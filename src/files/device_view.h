@@ -12,6 +12,7 @@ struct DeviceView {
   nic::DeviceIdentity identity;
   nic::PortStatus port;
   std::vector<nic::GidEntry> gids;
+  std::uint16_t lid = 0;   // as ibv_query_port says
   std::string verbs_file;  // uverbs0
   std::string numa_node = "-1";
 };

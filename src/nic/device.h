@@ -36,6 +36,7 @@ struct PortStatus {
 struct GidEntry {
   wire::Gid gid;
   std::uint32_t index = 0;
+  std::uint8_t prefix_length = 0;  // of the address's subnet
   bool valid = false;
 };
 

@@ -66,15 +66,15 @@ void read_addresses(nl_sock* socket, std::vector<Interface>& interfaces) {
     nl_addr* local = rtnl_addr_get_local(address);
     // An address that is still being checked for duplicates cannot be used yet.
     if (local == nullptr || (rtnl_addr_get_flags(address) & (IFA_F_TENTATIVE | IFA_F_DADFAILED)) != 0) continue;
-    const wire::Gid gid = gid_of(local);
-    if (gid.is_zero()) continue;
+    const InterfaceAddress found{.gid = gid_of(local), .prefix_length = static_cast<std::uint8_t>(nl_addr_get_prefixlen(local))};
+    if (found.gid.is_zero()) continue;
     for (Interface& interface : interfaces) {
-      if (interface.index == static_cast<std::uint32_t>(rtnl_addr_get_ifindex(address))) interface.gids.push_back(gid);
+      if (interface.index == static_cast<std::uint32_t>(rtnl_addr_get_ifindex(address))) interface.addresses.push_back(found);
     }
   }
   for (Interface& interface : interfaces) {
-    std::stable_sort(interface.gids.begin(), interface.gids.end(),
-                     [](const wire::Gid& a, const wire::Gid& b) { return rank(a) < rank(b); });
+    std::stable_sort(interface.addresses.begin(), interface.addresses.end(),
+                     [](const InterfaceAddress& a, const InterfaceAddress& b) { return rank(a.gid) < rank(b.gid); });
   }
 }
 

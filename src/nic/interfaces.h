@@ -11,6 +11,11 @@
 
 namespace rrdma::nic {
 
+struct InterfaceAddress {
+  wire::Gid gid;
+  std::uint8_t prefix_length = 0;  // of its subnet; a point-to-point address is a subnet of its own
+};
+
 struct Interface {
   std::string name;
   std::uint32_t index = 0;
@@ -19,7 +24,7 @@ struct Interface {
   bool loopback = false;
   bool default_route = false;
   std::uint8_t mac[6] = {};
-  std::vector<wire::Gid> gids;  // link-local first, then IPv4, then the other IPv6 addresses
+  std::vector<InterfaceAddress> addresses;  // link-local first, then IPv4, then the other IPv6 addresses
 };
 
 // All interfaces, in the order of their index. Empty if netlink cannot be asked.

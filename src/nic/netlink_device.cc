@@ -71,7 +71,7 @@ void NetlinkDevice::take(const std::vector<Interface>& interfaces) {
   local_.clear();
   const Interface* own = nullptr;
   for (const Interface& interface : interfaces) {
-    local_.insert(local_.end(), interface.gids.begin(), interface.gids.end());
+    for (const InterfaceAddress& address : interface.addresses) local_.push_back(address.gid);
     if (interface.index == identity_.interface_index) own = &interface;
   }
   present_ = own != nullptr;
@@ -84,18 +84,23 @@ void NetlinkDevice::take(const std::vector<Interface>& interfaces) {
   port_.interface_mtu = own->mtu;
   port_.mtu_code = ib_mtu_code(own->mtu);
   for (GidEntry& entry : gids_) {
-    entry.valid = entry.valid && std::find(own->gids.begin(), own->gids.end(), entry.gid) != own->gids.end();
+    entry.valid = entry.valid && std::any_of(own->addresses.begin(), own->addresses.end(),
+                                             [&](const InterfaceAddress& a) { return a.gid == entry.gid; });
   }
-  for (const wire::Gid& gid : own->gids) {
-    const auto known = std::find_if(gids_.begin(), gids_.end(), [&](const GidEntry& e) { return e.valid && e.gid == gid; });
-    if (known != gids_.end()) continue;
+  for (const InterfaceAddress& address : own->addresses) {
+    const auto known = std::find_if(gids_.begin(), gids_.end(), [&](const GidEntry& e) { return e.valid && e.gid == address.gid; });
+    if (known != gids_.end()) {
+      known->prefix_length = address.prefix_length;
+      continue;
+    }
     auto free = std::find_if(gids_.begin(), gids_.end(), [](const GidEntry& e) { return !e.valid; });
     if (free == gids_.end()) {
       if (gids_.size() == kGidsMax) break;
       gids_.push_back({.index = static_cast<std::uint32_t>(gids_.size())});
       free = gids_.end() - 1;
     }
-    free->gid = gid;
+    free->gid = address.gid;
+    free->prefix_length = address.prefix_length;
     free->valid = true;
   }
 }

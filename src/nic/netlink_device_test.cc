@@ -18,16 +18,13 @@ Interface loopback() {
           .mtu = 65536,
           .running = true,
           .loopback = true,
-          .gids = {wire::gid_of_ipv4({127, 0, 0, 1})}};
+          .addresses = {{.gid = wire::gid_of_ipv4({127, 0, 0, 1}), .prefix_length = 8}}};
 }
 
-Interface ethernet(std::vector<wire::Gid> gids, std::uint8_t mac = 1) {
-  return {.name = "eth0",
-          .index = 2,
-          .mtu = 1500,
-          .running = true,
-          .mac = {2, 0, 0, 0, 0, mac},
-          .gids = std::move(gids)};
+Interface ethernet(const std::vector<wire::Gid>& gids, std::uint8_t mac = 1, std::uint8_t prefix_length = 24) {
+  Interface made{.name = "eth0", .index = 2, .mtu = 1500, .running = true, .mac = {2, 0, 0, 0, 0, mac}};
+  for (const wire::Gid& gid : gids) made.addresses.push_back({.gid = gid, .prefix_length = prefix_length});
+  return made;
 }
 
 // Asks the device in the middle of being told, as the connection manager does.
@@ -77,6 +74,13 @@ TEST_F(NetlinkDeviceTest, KeepsIndicesWhileTheirAddressStays) {
   const auto gids = device_.gids();
   EXPECT_EQ(gids[0].gid, kThird);
   EXPECT_EQ(gids[1].gid, kSecond);
+}
+
+TEST_F(NetlinkDeviceTest, KnowsTheSubnetAlsoWhenOnlyThatChanges) {
+  EXPECT_EQ(device_.gids()[0].prefix_length, 24);
+  device_.refresh({loopback(), ethernet({kFirst, kSecond}, 1, 16)});
+  EXPECT_EQ(device_.gids()[0].prefix_length, 16);
+  EXPECT_TRUE(witness_.take().empty()) << "no GID has changed";
 }
 
 TEST_F(NetlinkDeviceTest, TellsOfAnotherHardwareAddress) {

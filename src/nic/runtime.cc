@@ -14,7 +14,6 @@
 #include "nic/interfaces.h"
 #include "nic/netlink_device.h"
 #include "nic/process_lane.h"
-#include "nic/settings.h"
 
 namespace rrdma::nic {
 namespace {
@@ -85,6 +84,8 @@ Runtime& Runtime::instance() {
 }
 
 bool Runtime::forked() const { return state_->born != fork_count.load(); }
+
+const Settings& Runtime::settings() const { return state_->settings; }
 
 std::vector<DeviceIdentity> Runtime::devices() {
   const std::vector<Interface> interfaces = read_interfaces();

@@ -16,6 +16,7 @@
 #include "base/result.h"
 #include "nic/device.h"
 #include "nic/lane_lock.h"
+#include "nic/settings.h"
 #include "objects/memory.h"
 #include "transport/engine.h"
 
@@ -98,6 +99,7 @@ class Runtime {
  public:
   static Runtime& instance();
 
+  [[nodiscard]] const Settings& settings() const;
   // What programs see; does not start anything.
   std::vector<DeviceIdentity> devices();
   // Counted: each open is closed once.

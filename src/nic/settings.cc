@@ -74,6 +74,7 @@ Settings settings_from_environment() {
   read_flag("RRDMA_IO_URING", settings.io_uring);
   read_flag("RRDMA_GSO", settings.segmentation);
   read_flag("RRDMA_DIRECT", settings.direct);
+  read_flag("RRDMA_LID", settings.lid);
   read_receive_buffer(settings.receive_buffer_octets);
   const std::string_view checksum = variable("RRDMA_UDP_CHECKSUM");
   if (checksum == "zero") {

@@ -20,6 +20,7 @@ struct Settings {
   bool segmentation = true;                 // RRDMA_GSO=0|1
   bool direct = true;                       // RRDMA_DIRECT=0|1: one-sided operations by the initiator
   bool udp_checksum_zero = false;           // RRDMA_UDP_CHECKSUM=auto|zero
+  bool lid = false;                         // RRDMA_LID=0|1: ports have LIDs, for programs that know no GIDs (docs/adr/0009)
   std::uint32_t receive_buffer_octets = 0;  // RRDMA_RCVBUF: 0: as large as allowed
 
   // While packets must be seen or disturbed, everything goes as single packets.

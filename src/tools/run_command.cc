@@ -23,6 +23,7 @@ namespace {
 
 constexpr const char* kName = "rrdma run";
 constexpr const char* kLibrary = "librrdma.so.1";
+constexpr const char* kLidOption = "--lid";  // the one without a value
 // As env(1) and its kin: 125 is our own failure, 126 and 127 are the program's.
 constexpr int kOwnFailure = 125;
 constexpr int kUnsuitable = 126;
@@ -34,6 +35,7 @@ struct RunOptions {
   std::string capture;
   std::string udp_checksum;
   std::string log;
+  bool lid = false;
   std::vector<std::string> command;
 };
 
@@ -107,6 +109,7 @@ int run_program(RunOptions& options) {
   set_variable("RRDMA_PCAP", options.capture);
   set_variable("RRDMA_UDP_CHECKSUM", options.udp_checksum);
   set_variable("RRDMA_LOG", options.log);
+  set_variable("RRDMA_LID", options.lid ? "1" : "");
   set_preload(*program, library);
   std::vector<char*> arguments;
   for (std::string& argument : options.command) arguments.push_back(argument.data());
@@ -125,8 +128,9 @@ int run_program(RunOptions& options) {
 
 int drop_run_separator(int argc, char** argv) {
   if (argc < 2 || std::strcmp(argv[1], "run") != 0) return argc;
+  const auto stands_alone = [](const char* option) { return std::strchr(option, '=') != nullptr || std::strcmp(option, kLidOption) == 0; };
   int i = 2;
-  while (i < argc && std::strncmp(argv[i], "--", 2) == 0 && argv[i][2] != 0) i += std::strchr(argv[i], '=') != nullptr ? 1 : 2;
+  while (i < argc && std::strncmp(argv[i], "--", 2) == 0 && argv[i][2] != 0) i += stands_alone(argv[i]) ? 1 : 2;
   if (i >= argc || std::strcmp(argv[i], "--") != 0) return argc;
   std::copy(argv + i + 1, argv + argc + 1, argv + i);
   return argc - 1;
@@ -148,6 +152,7 @@ void add_run_command(CLI::App& app, Runner& chosen) {
   run->add_option("--log", options->log, "Print what the device has to say to standard error")
       ->option_text("error|info|debug")
       ->check(CLI::IsMember({"error", "info", "debug"}));
+  run->add_flag(kLidOption, options->lid, "Give ports a LID, for programs that know no GIDs; at both ends");
   // Everything from the program's name on is its own.
   run->prefix_command();
   run->callback([&chosen, options, run] {

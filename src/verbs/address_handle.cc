@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "nic/explain.h"
+#include "nic/lid.h"
 #include "verbs/address.h"
 #include "verbs/gid_table.h"
 #include "verbs/limits.h"
@@ -15,17 +16,36 @@
 
 namespace rrdma::verbs {
 
-int path_request_of(const char* call, const ibv_ah_attr& attr, nic::PathRequest& request) {
-  if (attr.is_global == 0) {
-    return nic::fail(EINVAL, call, "the address has is_global = 0, but RoCE addresses are GIDs: set is_global = 1, grh.dgid and grh.sgid_index (with programs, choose a GID index: -g, -x or --gid-index).");
+namespace {
+
+// A program that forgets its GRH must fail here as it does on hardware, so LIDs count only where they were asked for.
+int complete_from_lid(const char* call, const Context& context, const ibv_ah_attr& attr, nic::PathRequest& request) {
+  if (!context.runtime->settings().lid) {
+    return nic::fail(EINVAL, call, "the address has is_global = 0, but RoCE addresses are GIDs: set is_global = 1, grh.dgid and grh.sgid_index (with programs, choose a GID index: -g, -x or --gid-index). Programs that know LIDs only: start both ends with `rrdma run --lid`.");
   }
+  const nic::Device& device = *context.nic_device;
+  const auto route = nic::route_by_lid(device.gids(), device.identity().interface, attr.dlid);
+  if (!route) return nic::fail(EINVAL, call, route.error());
+  request.remote = route->remote;
+  request.local_gid_index = route->local_gid_index;
+  return 0;
+}
+
+void take_grh(const ibv_global_route& grh, nic::PathRequest& request) {
+  request.remote = gid_of(grh.dgid);
+  request.local_gid_index = grh.sgid_index;
+  request.flow_label = grh.flow_label & IB_GRH_FLOWLABEL_MASK;
+  request.hop_limit = grh.hop_limit;
+  request.traffic_class = grh.traffic_class;
+}
+
+}  // namespace
+
+int path_request_of(const char* call, const Context& context, const ibv_ah_attr& attr, nic::PathRequest& request) {
   if (attr.port_num != kPort) return nic::fail(EINVAL, call, "port_num of the address is not 1, and the device has one port.");
-  request.remote = gid_of(attr.grh.dgid);
-  request.local_gid_index = attr.grh.sgid_index;
-  request.flow_label = attr.grh.flow_label & IB_GRH_FLOWLABEL_MASK;
-  request.hop_limit = attr.grh.hop_limit;
-  request.traffic_class = attr.grh.traffic_class;
   request.service_level = attr.sl;
+  if (attr.is_global == 0) return complete_from_lid(call, context, attr, request);
+  take_grh(attr.grh, request);
   return 0;
 }
 
@@ -62,8 +82,8 @@ bool read_route(const ibv_grh& grh, Route& route) {
   return true;
 }
 
-// Without a GRH a LID names the destination, and ours is 0: librdmacm means this port when it sends there
-// (datagram rsockets do). From others it is a forgotten GRH, which must be refused.
+// Without a GRH a LID names the destination, and ours is 0 (but see nic/lid.h): librdmacm means this port when it
+// sends there (datagram rsockets do). From others it is a forgotten GRH, which must be refused.
 bool names_itself(const ibv_ah_attr& attr, const void* caller) {
   if (attr.is_global != 0 || attr.dlid != 0 || attr.port_num != kPort) return false;
   Dl_info info{};
@@ -91,7 +111,7 @@ Ah* create_ah(const char* call, ibv_pd* pd, const ibv_ah_attr& attr) {
   }
   nic::PathRequest request;
   request.datagram = true;
-  if (path_request_of(call, attr, request) != 0) return nullptr;
+  if (path_request_of(call, context, attr, request) != 0) return nullptr;
   auto path = context.lane->resolve(*context.nic_device, request);
   if (!path) {
     nic::fail(path.error().error, call, path.error().sentence);
@@ -168,6 +188,6 @@ RRDMA_VERBS ibv_ah* ibv_create_ah_from_wc(ibv_pd* pd, ibv_wc* wc, ibv_grh* grh, 
 RRDMA_VERBS int ibv_resolve_eth_l2_from_gid(ibv_context* context, ibv_ah_attr* attr, std::uint8_t* mac, std::uint16_t* vlan) {
   if (!is_own(context)) RRDMA_PASS_ON(EOPNOTSUPP, ibv_resolve_eth_l2_from_gid, "IBVERBS_1.1", context, attr, mac, vlan);
   nic::PathRequest request;
-  if (const int error = path_request_of("ibv_resolve_eth_l2_from_gid", *attr, request); error != 0) return error;
+  if (const int error = path_request_of("ibv_resolve_eth_l2_from_gid", own(context), *attr, request); error != 0) return error;
   return resolve_ethernet(own(context), request.remote, mac, vlan);
 }

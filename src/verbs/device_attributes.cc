@@ -6,6 +6,7 @@
 
 #include "nic/clock.h"
 #include "nic/explain.h"
+#include "nic/lid.h"
 #include "verbs/context.h"
 #include "verbs/device_attributes.h"
 #include "verbs/device_list.h"
@@ -102,7 +103,8 @@ int query_device_ex(ibv_context* abi, const ibv_query_device_ex_input* input, ib
 
 int query_port(ibv_context* abi, std::uint8_t port, ibv_port_attr* attr, std::size_t size) {
   if (port != kPort) return nic::fail(EINVAL, "ibv_query_port", "port_num is not 1, and the device has one port.");
-  const nic::PortStatus status = own(abi).nic_device->port();
+  const Context& context = own(abi);
+  const nic::PortStatus status = context.nic_device->port();
   ibv_port_attr full{};
   full.state = status.up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
   full.max_mtu = IBV_MTU_4096;
@@ -111,6 +113,7 @@ int query_port(ibv_context* abi, std::uint8_t port, ibv_port_attr* attr, std::si
   full.port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS;
   full.max_msg_sz = transport::kMessageOctetsMax;
   full.pkey_tbl_len = 1;
+  full.lid = context.runtime->settings().lid ? nic::lid_of_port(context.nic_device->gids()) : std::uint16_t{0};
   full.max_vl_num = 1;
   full.phys_state = status.up ? 5 : 3;  // LinkUp, Disabled
   full.link_layer = IBV_LINK_LAYER_ETHERNET;

@@ -58,7 +58,7 @@ int check_port_limits(const Context& context, const ibv_qp_attr& attr, int mask)
 // The QP's path, when the call says where to. May block.
 int resolve_path(Qp& qp, const ibv_qp_attr& attr, int mask, transport::QpAttributes& to) {
   nic::PathRequest request;
-  if (const int error = path_request_of(kModify, attr.ah_attr, request); error != 0) return error;
+  if (const int error = path_request_of(kModify, own(qp.qp_base.context), attr.ah_attr, request); error != 0) return error;
   request.local_qpn = wire::Qpn(qp.qp_base.qp_num);
   request.remote_qpn = (mask & IBV_QP_DEST_QPN) != 0 ? to.destination : qp.engine_qp->remote;
   auto path = qp.lane->resolve(*own(qp.qp_base.context).nic_device, request);

@@ -40,6 +40,10 @@ class Completion(unittest.TestCase):
     def test_programs(self):
         self.assertIn("bash", offered("run", "bas"))
 
+    def test_option_without_a_value(self):
+        self.assertIn("--lid", offered("run", "--l"))
+        self.assertEqual(offered("run", "--lid", "--link", ""), ["auto", "shm", "udp"])
+
 
 if __name__ == "__main__":
     command.main()
