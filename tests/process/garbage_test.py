@@ -61,7 +61,7 @@ class Garbage(ProcessTest):
         victim = host.start("hold", "--qps=8")
         first = int(victim.await_line("qpn").split()[1])
         pair = Pair(host, host, "exchange", f"--messages={amount(6000, 60000)}", "--qps=4", "--octets=3000", "--pace-us=100",
-                    "--timeout=10", environment={**LINKS["udp"], **LINGER})
+                    "--timeout=13", environment={**LINKS["udp"], **LINGER})
         live = []
         for program in (pair.client, pair.server):
             qpn = int(program.await_line("first QPN").split()[2])
