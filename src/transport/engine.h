@@ -29,6 +29,8 @@
 
 namespace rrdma::transport {
 
+inline constexpr std::uint32_t kPacketOctetsMax = 4096;  // payload at the largest MTU
+
 struct EngineConfig {
   // D8: what may be in flight from one QP, and from all QPs of a lossy link together.
   std::uint32_t window_octets_max = 512 * 1024;
@@ -162,6 +164,10 @@ class Engine {
   void set_flight(QueuePair& qp, std::uint32_t packets);
   [[nodiscard]] bool over_budget(std::uint32_t octets) const {
     return flight_octets_ != 0 && flight_octets_ + octets > config_.flight_octets_max;
+  }
+  // So much more would leave no room for another packet of any QP.
+  [[nodiscard]] bool fills_budget(std::uint32_t octets) const {
+    return flight_octets_ + octets + kPacketOctetsMax > config_.flight_octets_max;
   }
   void detach_multicast(QueuePair& qp);  // from all groups
   void deliver_multicast(const wire::TransportPacket& packet, const objects::PacketOrigin& origin, Instant now);

@@ -276,6 +276,17 @@ TEST_F(EnginePair, silence_ends_in_retry_exceeded) {
   EXPECT_LE((now_ - start).ns, nominal.ns + nominal.ns / 10);
 }
 
+// With less in flight allowed than lies between two requests for an ACK, only a time-out would go on.
+TEST_F(EnginePair, who_runs_out_of_budget_has_asked_for_an_answer) {
+  a_.engine.config().flight_octets_max = 6 * 1024;
+  connect(QpType::kRc);
+  ASSERT_EQ(post(a_, SendOpcode::kWrite, {a_.sge(0, 30000)}), PostError::kNone);
+  run();
+  EXPECT_EQ(a_.poll().status, Status::kSuccess);
+  EXPECT_EQ(a_.engine.counters().ack_timeouts, 0u);
+  EXPECT_EQ(a_.engine.counters().packets_resent, 0u);
+}
+
 // Who took the last room must not be the first to find the next, for ever.
 TEST_F(EnginePair, two_share_a_link_with_room_for_one_packet) {
   connect(QpType::kUc);

@@ -193,12 +193,13 @@ std::uint8_t* Requester::emit_base(Frame& frame, const SendEntry& entry, Step st
   return p;
 }
 
+// Who has to stop for want of room, in the window or in the budget, must have asked for the answer that makes some.
 bool Requester::want_ack(bool ends_message, std::uint32_t packets) {
   if (!qp_.reliable()) return false;
   if (ends_message) return true;
   const std::uint32_t window = qp_.path.lossless ? kFramesBetweenAckRequests * 4 : req_.window.size();
   return req_.since_ack_request + 1 >= std::min(kFramesBetweenAckRequests, std::max(window / 4, 1u)) ||
-         (!qp_.path.lossless && req_.flight_packets + packets >= window);
+         (!qp_.path.lossless && (req_.flight_packets + packets >= window || engine_.fills_budget(packets * qp_.mtu)));
 }
 
 Cause Requester::add_payload(const SendEntry& entry, std::uint32_t offset, std::uint32_t length, Frame& frame) const {
