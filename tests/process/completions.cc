@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cmath>
@@ -13,6 +14,7 @@ namespace proof {
 namespace {
 
 constexpr int kPollsBeforeYield = 200;
+constexpr int kPollsBeforeSleep = 16 * kPollsBeforeYield;
 
 }  // namespace
 
@@ -46,7 +48,12 @@ int Completions::wait_polling(ibv_wc* into, int room, double seconds) {
     if (const int count = poll(into, room); count != 0) return count;
     if (polls % kPollsBeforeYield != 0) continue;
     if (monotonic_seconds() > until) return 0;
-    ::sched_yield();
+    // Threads that only yield to one another may keep everybody else from the core (Linux 6.18).
+    if (polls % kPollsBeforeSleep == 0) {
+      ::usleep(1);
+    } else {
+      ::sched_yield();
+    }
   }
 }
 
