@@ -18,21 +18,9 @@ import surroundings
 from command import run
 
 LEARN = SOURCE / "docs/learn"
-START_SECONDS = 2.5
 # How long a server may take to end by itself before the next command is run beside it.
 SERVER_SECONDS = 5
 PAGES = sorted(page for page in LEARN.glob("*.md") if not page.name.endswith(".zh-CN.md"))
-
-
-def open_ports():
-    """Local ends of TCP listeners and UDP sockets; 4791 is the daemon's."""
-    ends = set()
-    for name in ("tcp", "tcp6", "udp", "udp6"):
-        for line in pathlib.Path(f"/proc/net/{name}").read_text().splitlines()[1:]:
-            words = line.split()
-            if words[3] in ("0A", "07") and not words[1].endswith(":12B7"):
-                ends.add((name, words[1]))
-    return ends
 
 
 def translation(page):
@@ -53,23 +41,13 @@ class Commands(readme_test.Blocks):
 
     test_readme = None
 
-    def await_start(self, before):
-        """Until a server has opened its port. Those of rdma_cm open none that the kernel knows: they get the whole time."""
-        end = time.monotonic() + START_SECONDS
-        while open_ports() <= before and time.monotonic() < end:
-            time.sleep(0.05)
-        time.sleep(0.1)
-
     def follow(self, block):
         """As the pages are read: a server ends when its clients have been served, at the end of the block at the latest."""
         background = []
         try:
             for words, expected in readme_test.steps(block):
                 if words.endswith("&"):
-                    listeners = open_ports()
-                    background.append(subprocess.Popen(["sh", "-c", "exec " + words[:-1]], cwd=self.folder, env=self.environment,
-                                                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
-                    self.await_start(listeners)
+                    self.start(words[:-1], background)
                     continue
                 done = subprocess.run(["sh", "-c", words], cwd=self.folder, env=self.environment, capture_output=True, text=True, timeout=60)
                 self.assertEqual(done.returncode, 0, f"{words}\n{done.stdout}{done.stderr}")
@@ -114,6 +92,19 @@ class Pages(unittest.TestCase):
     def test_every_page_is_followed(self):
         followed = re.findall(r'follow_page\("([^"]+)"\)', pathlib.Path(__file__).read_text())
         self.assertEqual(sorted(followed), [page.name for page in PAGES])
+
+    def test_no_block_is_left_out(self):
+        for page in [*PAGES, *map(translation, PAGES)]:
+            kinds = re.findall(r"^ *```(\S*)$", page.read_text(), re.M)
+            self.assertLessEqual(set(kinds), {"", "console", "sh"}, page.name)
+            self.assertEqual(len(kinds), 2 * sum(len(blocks(page, kind)) for kind in ("console", "sh")), page.name)
+
+    def test_commands_in_the_text_exist(self):
+        for page in [*PAGES, *map(translation, PAGES)]:
+            for words in re.findall(r"`rrdma ([a-z][^`]*)`", page.read_text()):
+                helped, _ = run(words.split()[0], "--help")
+                for option in re.findall(r"(?<!\S)--[a-z-]+", words.split(" -- ")[0]):
+                    self.assertIn(option, helped, f"rrdma {words} in {page.name}")
 
     def test_the_set_up_names_what_is_built(self):
         (setting,) = blocks(LEARN / "README.md", "sh")

@@ -8,8 +8,8 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
+from concurrent.futures import ThreadPoolExecutor
 
 import command
 import surroundings
@@ -183,13 +183,29 @@ class Programs(unittest.TestCase):
 
 
 class Peers(unittest.TestCase):
+    NAME, MISSING, SILENT = "no.such.name.invalid", "10.9.0.77", "10.9.0.3"
+    LISTENER = f"import socket, time; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind(('{SILENT}', 4791)); print(flush=True); time.sleep(300)"
+
     @classmethod
     def setUpClass(cls):
         cls.far = FarHost().__enter__()
+        subprocess.run(cls.far.inside("ip", "addr", "add", f"{cls.SILENT}/24", "dev", "eth1"), check=True)
+        cls.listener = subprocess.Popen(cls.far.inside(sys.executable, "-c", cls.LISTENER), stdout=subprocess.PIPE)
+        cls.listener.stdout.readline()
+        # Questions that take seconds because nobody answers: all at once, beside the others.
+        cls.pool = ThreadPoolExecutor()
+        cls.slow = {peer: cls.pool.submit(findings, "--peer", peer, status=1, environment={"RES_OPTIONS": "timeout:1 attempts:1"})
+                    for peer in (cls.NAME, cls.MISSING, cls.SILENT)}
 
     @classmethod
     def tearDownClass(cls):
+        cls.pool.shutdown()
+        cls.listener.kill()
+        cls.listener.communicate()
         cls.far.__exit__()
+
+    def answer(self, peer):
+        return self.slow[peer].result()[f"peer {peer}"]
 
     def test_nobody_serves_the_port(self):
         seen = findings("--peer", "10.9.0.2", status=1)["peer 10.9.0.2"]
@@ -197,19 +213,12 @@ class Peers(unittest.TestCase):
         self.assertIn("rrdmad --stay", seen["remedy"])
 
     def test_silence(self):
-        listener = subprocess.Popen(self.far.inside(sys.executable, "-c", "import socket, time; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM);"
-                                                    " s.bind(('', 4791)); print(flush=True); time.sleep(60)"), stdout=subprocess.PIPE)
-        try:
-            listener.stdout.readline()
-            seen = findings("--peer", "10.9.0.2", status=1)["peer 10.9.0.2"]
-            self.assertIn("does not answer on UDP port 4791", seen["sentence"])
-            self.assertIn("firewalls", seen["remedy"])
-        finally:
-            listener.kill()
-            listener.communicate()
+        seen = self.answer(self.SILENT)
+        self.assertIn("does not answer on UDP port 4791", seen["sentence"])
+        self.assertIn("firewalls", seen["remedy"])
 
     def test_no_such_host(self):
-        seen = findings("--peer", "10.9.0.77", status=1)["peer 10.9.0.77"]
+        seen = self.answer(self.MISSING)
         self.assertIn("cannot be reached", seen["sentence"])
         self.assertIn("ping 10.9.0.77", seen["remedy"])
 
@@ -221,12 +230,15 @@ class Peers(unittest.TestCase):
             surroundings.ip("route", "add", "default", "via", "10.9.0.2", "dev", "eth0")
 
     def test_no_such_name(self):
-        self.assertIn("resolved", findings("--peer", "no.such.name.invalid", status=1)["peer no.such.name.invalid"]["sentence"])
+        self.assertIn("resolved", self.answer(self.NAME)["sentence"])
 
     def test_an_answer(self):
+        self.answer(self.SILENT)
+        self.listener.kill()  # the port is one for all addresses there
+        self.listener.wait()
         daemon = subprocess.Popen(self.far.inside(os.path.join(os.path.dirname(RRDMA), "rrdmad"), "--stay"), stderr=subprocess.DEVNULL)
         try:
-            time.sleep(0.5)
+            surroundings.wait_for(lambda: findings("--peer", "10.9.0.2")["peer 10.9.0.2"]["health"] == "ok", 30)
             for address in ("10.9.0.2", "fd09::2"):
                 seen = findings("--peer", address, status=0)[f"peer {address}"]
                 self.assertEqual(seen["health"], "ok")

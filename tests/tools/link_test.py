@@ -1,12 +1,14 @@
-# `rrdma link`: devices on further interfaces, as programs find and use them.
+# `rrdma link`: devices on further interfaces, as programs find and use them. Arguments: the command, a program
+# that opens two devices.
 import os
 import pathlib
 import re
 import subprocess
-import time
+import sys
 import unittest
 
 import command
+import servers
 import surroundings
 from command import RRDMA, run, run_json
 
@@ -51,12 +53,22 @@ class Links(unittest.TestCase):
         index = next(str(g["index"]) for g in run_json("gids", "--json") if g["address"] == "10.10.0.1")
         for link in ("shm", "udp"):
             words = [RRDMA, "run", "--link", link, "--", "ibv_rc_pingpong", "-d", "rrdma1", "-g", index, "-n", "200", "-p", "18640"]
+            before = servers.open_ports()
             server = subprocess.Popen(words, stdout=subprocess.DEVNULL)
-            time.sleep(1)
+            servers.await_server(server, before, words)
             done = subprocess.run(words + ["localhost"], capture_output=True, text=True, timeout=60)
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
             self.assertIn("10.10.0.1", done.stdout)
             self.assertEqual(server.wait(30), 0)
+
+    def test_one_program_opens_both(self):
+        run("link", "add", "second")
+        indices = {g["address"]: str(g["index"]) for g in run_json("gids", "--json")}
+        for link in ("shm", "udp"):
+            done = subprocess.run([RRDMA, "run", "--link", link, "--", sys.argv[2], "rrdma0", indices["10.9.0.1"], "rrdma1", indices["10.10.0.1"]],
+                                  capture_output=True, text=True, timeout=100)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            self.assertIn("every octet right", done.stdout)
 
 
 if __name__ == "__main__":

@@ -8,10 +8,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 
 import command
+import servers
 import surroundings
 from command import RRDMA, run
 
@@ -57,12 +57,17 @@ class Blocks(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.folder)
         self.environment = {**os.environ, "PATH": f"{os.path.dirname(RRDMA)}:{os.environ['PATH']}"}
 
+    def start(self, words, background):
+        before = servers.open_ports()
+        background.append(subprocess.Popen(["sh", "-c", "exec " + words], cwd=self.folder, env=self.environment,
+                                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+        servers.await_server(background[-1], before, words.split())
+
     def follow(self, block):
         background = []
         for words, expected in steps(block):
             if words.endswith("&"):
-                background.append(subprocess.Popen(["sh", "-c", "exec " + words[:-1]], cwd=self.folder, env=self.environment, stdout=subprocess.DEVNULL))
-                time.sleep(1.5)
+                self.start(words[:-1], background)
                 continue
             done = subprocess.run(["sh", "-c", words], cwd=self.folder, env=self.environment, capture_output=True, text=True, timeout=60)
             self.assertEqual(done.returncode, 0, f"{words}\n{done.stdout}{done.stderr}")
@@ -87,6 +92,24 @@ class Blocks(unittest.TestCase):
 
 
 class Mentions(unittest.TestCase):
+    def test_no_block_is_left_out(self):
+        """Blocks of kinds that nobody runs would rot unseen."""
+        for document in DOCUMENTS:
+            text = (SOURCE / document).read_text()
+            self.assertEqual(set(re.findall(r"^ *```(\S*)$", text, re.M)), {"", "console", "sh", "yaml"})
+            self.assertEqual(len(re.findall(r"^ *```\S+$", text, re.M)), sum(len(blocks(document, kind)) for kind in ("console", "sh", "yaml")))
+            # In this order: Demo and ctest itself; an image, whose two steps need Docker and are the Dockerfile's (test_make_targets_exist);
+            # TwoMachines; Mpi.
+            self.assertEqual([block.split()[0] for block in blocks(document, "sh")], ["make", "docker", "rrdma", "mpirun"])
+            self.assertEqual(re.findall(r"run: (.*)", blocks(document, "yaml")[0]), ["rrdma run -- ./my_rdma_test"])
+
+    def test_options_alone_exist(self):
+        """Options that the text names without their command."""
+        known = "".join(run(name, "--help")[0] for name in ("run", "explain", "stat", "devices", "doctor")) + " -g -x -R -d -cm1 --host "
+        for document in DOCUMENTS:
+            for option in re.findall(r"`(--?[a-z][a-z0-9-]*)", (SOURCE / document).read_text()):
+                self.assertIn(f"{option} ", known, document)
+
     def test_both_languages_show_the_same(self):
         for kind in ("console", "sh", "yaml"):
             self.assertEqual(blocks("README.md", kind), blocks("README.zh-CN.md", kind))
@@ -143,9 +166,10 @@ class Mentions(unittest.TestCase):
 
 class Programs(unittest.TestCase):
     def pair(self, words, *client):
+        before = servers.open_ports()
         server = subprocess.Popen([RRDMA, "run", "--", *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
-            time.sleep(1)
+            servers.await_server(server, before, words)
             done = subprocess.run([RRDMA, "run", "--", *words, *client], capture_output=True, text=True, timeout=60)
             self.assertEqual(done.returncode, 0, f"{words}\n{done.stdout}{done.stderr}")
             self.assertEqual(server.wait(30), 0, words)
@@ -158,8 +182,9 @@ class Programs(unittest.TestCase):
         programs = re.findall(r"`(ibv_\w+_pingpong|ib_\w+_bw)`", text.split("## What works")[1].split("## Limits")[0])
         self.assertEqual(len(programs), 8)
         for program in programs:
-            index = "-g" if program.startswith("ibv") else "-x"
-            self.pair([program, index, "1", "-n", "200"], "localhost")
+            # -F: perftest gives a report although the machine is too busy for it to find out the clock's rate.
+            options = ["-g", "1"] if program.startswith("ibv") else ["-x", "1", "-F"]
+            self.pair([program, *options, "-n", "200"], "localhost")
 
 
 class Mpi(unittest.TestCase):
@@ -210,12 +235,18 @@ class TwoMachines(unittest.TestCase):  # the last one: the cable goes away with 
         server_words, client_words = blocks("README.md", "sh")[2].strip().splitlines()
         rrdma = os.path.dirname(RRDMA)
         with FarHost() as far:
-            server = subprocess.Popen(far.inside("sh", "-c", f"PATH={rrdma}:$PATH exec {server_words}"), stdout=subprocess.DEVNULL)
-            time.sleep(1.5)
-            done = subprocess.run(["sh", "-c", f"PATH={rrdma}:$PATH exec " + client_words.replace("ADDRESS-OF-THE-FIRST", "10.9.0.2")],
-                                  capture_output=True, text=True, timeout=60)
+            before = servers.open_ports() | servers.open_ports(far.anchor.pid)
+            for attempt in range(3):
+                server = subprocess.Popen(far.inside("sh", "-c", f"PATH={rrdma}:$PATH exec {server_words}"), stdout=subprocess.DEVNULL)
+                servers.await_server(server, before, server_words.split())
+                done = subprocess.run(["sh", "-c", f"PATH={rrdma}:$PATH exec " + client_words.replace("ADDRESS-OF-THE-FIRST", "10.9.0.2")],
+                                      capture_output=True, text=True, timeout=60)
+                status = server.wait(30)
+                # perftest refuses a report when the machine has so much else to do that it cannot find out the clock's rate.
+                if "Correlation coefficient" not in done.stdout:
+                    break
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-            self.assertEqual(server.wait(30), 0)
+            self.assertEqual(status, 0)
 
 
 if __name__ == "__main__":

@@ -52,7 +52,7 @@ def make_pair(near="eth0", far="eth1"):
     ip("route", "add", "default", "via", "10.9.0.2", "dev", near)
 
 
-def wait_for(condition, seconds=10):
+def wait_for(condition, seconds=60):
     """What `condition()` gives once it is true; fails after so many seconds."""
     end = time.monotonic() + seconds
     while True:

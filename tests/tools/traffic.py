@@ -1,7 +1,8 @@
 # A pair of programs that talk to each other through RRDMA for as long as a test needs them.
+import signal
 import subprocess
-import time
 
+import servers
 from command import RRDMA
 
 
@@ -12,14 +13,18 @@ class PingPong:
         self.commands = [RRDMA, "run", *run_options, "--", "ibv_rc_pingpong", "-g", str(gid), "-n", str(iterations), "-p", str(port)]
 
     def __enter__(self):
+        before = servers.open_ports()
         self.server = subprocess.Popen(self.commands, stdout=subprocess.DEVNULL)
-        time.sleep(0.5)
+        servers.await_server(self.server, before, self.commands)
         self.client = subprocess.Popen(self.commands + ["localhost"], stdout=subprocess.DEVNULL)
         return self
 
     def __exit__(self, *_):
+        # Both at once: one that sees the other die complains of it.
+        for number in (signal.SIGSTOP, signal.SIGKILL):
+            for process in (self.client, self.server):
+                process.send_signal(number)
         for process in (self.client, self.server):
-            process.kill()
             process.wait()
 
     def pids(self):

@@ -1,0 +1,51 @@
+# When a server that a test started is ready for its clients. A port of the kernel is seen in /proc; what
+# librdmacm listens on is RRDMA's own affair: such a server has the device open a moment before it listens.
+import pathlib
+import time
+
+from command import run_json
+from surroundings import wait_for
+
+TCP_LISTEN = "0A"
+UDP_BOUND = "07"
+ROCE_PORT = 4791  # the daemon's, no program's
+SOURCE_PORTS = 0xC000  # from here on the device's own, to send from
+CM_SERVERS = ("rping", "rdma_cm_server")
+CM_SECONDS = 0.4  # from the open device to the listening id, on a machine that has other things to do
+START_SECONDS = 30
+
+
+def open_ports(pid="self"):
+    """Ports of TCP listeners and UDP sockets in the network namespace of a process."""
+    ports = set()
+    for name, state in (("tcp", TCP_LISTEN), ("tcp6", TCP_LISTEN), ("udp", UDP_BOUND), ("udp6", UDP_BOUND)):
+        for line in pathlib.Path(f"/proc/{pid}/net/{name}").read_text().splitlines()[1:]:
+            words = line.split()
+            port = int(words[1].split(":")[1], 16)
+            if words[3] == state and port != ROCE_PORT and (state == TCP_LISTEN or port < SOURCE_PORTS):
+                ports.add((name[:3], port))
+    return ports
+
+
+def _has_device(pid):
+    return any(process["pid"] == pid for process in run_json("stat", "--json")["processes"])
+
+
+def await_server(process, before, words=()):
+    """Until the server has opened a port that was not among those `before`, or, for a server of librdmacm, the device.
+    It fails when the server ends instead."""
+    by_cm = any(name in words for name in CM_SERVERS)
+
+    def ready():
+        if process.poll() is not None:
+            raise AssertionError(f"the server ended with status {process.returncode} before it had a client: {' '.join(words)}")
+        if by_cm:
+            return _has_device(process.pid)
+        try:
+            return open_ports(process.pid) - before
+        except FileNotFoundError:  # it is ending
+            return False
+
+    wait_for(ready, START_SECONDS)
+    if by_cm:
+        time.sleep(CM_SECONDS)
