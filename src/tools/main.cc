@@ -24,7 +24,10 @@ int explain_usage(const CLI::App& app, const CLI::ParseError& error) {
     app.exit(error, std::cout, std::cerr);
     return kExitSuccess;
   }
-  return complain(command_name(app), error.what(), "'" + command_name(app) + " --help' shows the usage");
+  const std::string name = command_name(app);
+  const bool no_command = app.get_subcommands().empty() && !app.remaining().empty() && app.remaining().front()[0] != '-';
+  complain(name, no_command ? "there is no command '" + app.remaining().front() + "'" : error.what(), "'" + name + " --help' shows the usage");
+  return app.got_subcommand("run") ? kExitRunFailure : kExitFailure;
 }
 
 int run(int argc, char** argv) {

@@ -14,6 +14,7 @@
 
 #include "link/fault_spec.h"
 #include "tools/commands.h"
+#include "tools/exit_status.h"
 #include "tools/library_file.h"
 #include "tools/program_file.h"
 #include "tools/terminal.h"
@@ -24,8 +25,7 @@ namespace {
 constexpr const char* kName = "rrdma run";
 constexpr const char* kLibrary = "librrdma.so.1";
 constexpr const char* kLidOption = "--lid";  // the one without a value
-// As env(1) and its kin: 125 is our own failure, 126 and 127 are the program's.
-constexpr int kOwnFailure = 125;
+// The failure is the program's; kExitRunFailure is our own.
 constexpr int kUnsuitable = 126;
 
 struct RunOptions {
@@ -78,17 +78,17 @@ void set_variable(const char* name, const std::string& value) {
 
 int check_options(RunOptions& options) {
   if (!options.netdev.empty() && if_nametoindex(options.netdev.c_str()) == 0) {
-    return refuse(kOwnFailure, "there is no network interface '" + options.netdev + "'", "`ip link` lists those that exist");
+    return refuse(kExitRunFailure, "there is no network interface '" + options.netdev + "'", "`ip link` lists those that exist");
   }
   if (!options.fault.empty()) {
-    if (auto parsed = link::parse_fault_spec(options.fault); !parsed) return refuse(kOwnFailure, "--fault: " + parsed.error(), "");
+    if (auto parsed = link::parse_fault_spec(options.fault); !parsed) return refuse(kExitRunFailure, "--fault: " + parsed.error(), "");
   }
   if (!options.capture.empty()) {
     std::error_code error;
     options.capture = std::filesystem::absolute(options.capture, error);
     const std::filesystem::path folder = std::filesystem::path(options.capture).parent_path();
     if (::access(folder.c_str(), W_OK) != 0) {
-      return refuse(kOwnFailure, "--pcap: cannot write to '" + folder.string() + "': " + std::strerror(errno), "");
+      return refuse(kExitRunFailure, "--pcap: cannot write to '" + folder.string() + "': " + std::strerror(errno), "");
     }
   }
   return 0;
@@ -98,7 +98,7 @@ int run_program(RunOptions& options) {
   if (const int status = check_options(options); status != 0) return status;
   const std::string library = find_library();
   if (library.empty()) {
-    return refuse(kOwnFailure, std::string(kLibrary) + " is not where this rrdma looks for it, in ../lib beside its own folder", "install RRDMA whole, or build the target `products`");
+    return refuse(kExitRunFailure, std::string(kLibrary) + " is not where this rrdma looks for it, in ../lib beside its own folder", "install RRDMA whole, or build the target `products`");
   }
   auto program = inspect_program(options.command.front());
   if (!program) return refuse(program.error().exit_status, program.error().sentence, "");

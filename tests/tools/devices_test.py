@@ -67,9 +67,22 @@ class Usage(unittest.TestCase):
             self.assertRegex(text, r"(?i)exit status", name)
 
     def test_wrong_options(self):
-        for words in (["devices", "--nosuch"], ["gids", "extra"], ["stat", "--qp", "seven"], ["nosuch"]):
+        for words in (["devices", "--nosuch"], ["gids", "extra"], ["stat", "--qp", "seven"], ["link", "frob"], ["link", "add"], ["doctor", "--peer"],
+                      ["stat", "--watch", "0"], ["top", "--interval", "abc"], ["explain", "--lang", "xx", "EINVAL"], ["capture"], ["decode"],
+                      ["capture", "--seconds", "-1", "x"], ["sim", "--seed", "abc"], ["sim", "--fault", "foo=1"], ["--nosuch"]):
             _, error = run(*words, status=2)
+            self.assertRegex(error, rf"^rrdma( {words[0]})?: ")
             self.assertIn("--help", error)
+        self.assertIn("there is no command 'nosuch'", run("nosuch", status=2)[1])
+
+    def test_wrong_options_of_run(self):
+        """Its own failures have a status that no program is likely to have."""
+        for words in ([], ["--nosuch"], ["--link", "foo", "true"], ["--fault", "drop=xx", "true"], ["--pcap", "/nonexistent/x", "true"],
+                      ["--netdev", "nosuch", "true"], ["--log", "loud", "true"]):
+            self.assertRegex(run("run", *words, status=125)[1], "^rrdma run: ")
+        run("run", "--", "/nonexistent", status=127)
+        run("run", "--", "/etc/passwd", status=126)
+        run("run", "--", "sh", "-c", "exit 7", status=7)
 
 
 if __name__ == "__main__":
