@@ -258,6 +258,8 @@ void ProcessLane::transmit(Instant now) {
   links_.flush(now_);
   engine_.flushed(now_);
   tell_background();
+  // Operations that are done at once leave nothing to poll for, and nothing wakes the background thread.
+  publisher_.publish(engine_, links_.all(), now_);
 }
 
 std::size_t ProcessLane::poll_all(link::Look look, Instant now) {
