@@ -66,7 +66,7 @@ test-cross: ## cross build for the other architecture (x86-64 or arm64), unit te
 	@scripts/test-cross $(JOBS)
 
 soak: ## run the long tests (label soak)
-	@$(need) build test
+	@$(need) build test deb :mmdebstrap
 	@$(call configure,dev,build)
 	@$(call build_all,dev)
 	@ctest --preset soak $(CTEST_ARGS)
