@@ -17,6 +17,10 @@ namespace {
 
 constexpr unsigned kIdleWakeupsBeforeStandBy = 8;
 constexpr Duration kTick = microseconds(500);
+// A program that polls looks once in less than that, even where this thread has just taken its core.
+constexpr Duration kJustBefore = microseconds(5);
+// So many polls have looked at every link and at the timers (ProcessLane::progress).
+constexpr std::uint64_t kPollsThatLook = 8;
 
 enum Source : std::uint32_t { kLink, kControl, kWake };
 
@@ -105,7 +109,10 @@ void Background::sleep_on_links(BackgroundWork& work, Instant deadline) {
     idle_wakeups_ = 0;
     return;
   }
+  const Instant asleep = now();  // before, the program may have had no core to look with
   const int count = wait(epoll_all_.get(), deadline);
+  const std::int64_t could_look = std::max(asleep.ns, last_look_ns_.load(std::memory_order_relaxed));
+  program_looked_ = now().ns - could_look < kJustBefore.ns;
   for (int i = 0; i < count; ++i) {
     const epoll_event& event = events_[static_cast<std::size_t>(i)];
     if (source_of(event) == kLink) work.note_arrival(static_cast<int>(static_cast<std::uint32_t>(event.data.u64)));
@@ -113,14 +120,16 @@ void Background::sleep_on_links(BackgroundWork& work, Instant deadline) {
   work.disarm();
 }
 
-void Background::stand_by(BackgroundWork& work, Instant deadline) {
+// Deadlines are the program's while it polls: to come back for each would cost it the wake-ups, and the
+// doorbells armed for them, that standing by is there to spare it.
+void Background::stand_by(BackgroundWork& work) {
   standing_by_.store(true, std::memory_order_relaxed);
   for (;;) {
     const std::uint64_t before = polls_.load(std::memory_order_relaxed);
-    const int events = wait(epoll_quiet_.get(), std::min(deadline, now() + kTick));
+    const int events = wait(epoll_quiet_.get(), now() + kTick);
     work.tick();
-    const bool polled = polls_.load(std::memory_order_relaxed) != before;
-    if (events != 0 || stopping_.load(std::memory_order_relaxed) || !polled || now() >= deadline) break;
+    const bool looked = polls_.load(std::memory_order_relaxed) - before >= kPollsThatLook;
+    if (events != 0 || stopping_.load(std::memory_order_relaxed) || !looked) break;
   }
   standing_by_.store(false, std::memory_order_relaxed);
 }
@@ -136,10 +145,10 @@ void Background::run(BackgroundWork& work) {
     Instant deadline = kNever;
     const bool did = work.work(deadline);
     const std::uint64_t polls = polls_.load(std::memory_order_relaxed);
-    idle_wakeups_ = did || polls == polls_seen ? 0 : idle_wakeups_ + 1;
+    idle_wakeups_ = polls != polls_seen && (!did || program_looked_) ? idle_wakeups_ + 1 : 0;
     polls_seen = polls;
     if (idle_wakeups_ >= kIdleWakeupsBeforeStandBy) {
-      stand_by(work, deadline);
+      stand_by(work);
       idle_wakeups_ = 0;
     } else {
       sleep_on_links(work, deadline);

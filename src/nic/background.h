@@ -3,8 +3,10 @@
 //
 // It sleeps on the links' descriptors. While the program polls by itself, being woken for every packet
 // only takes the core away from the program: after several wake-ups in a row that found nothing left to
-// do, it stands by, which means that it looks at the clock instead of the sockets, and comes back once
-// a tick has passed without the program polling.
+// do, or a program that had looked at the links just before, it stands by, which means that it looks at the
+// clock instead of the sockets, and comes back once a tick has passed in which the program hardly polled.
+// Until then, timers are the program's, too. A program that spins on its memory between polls does not
+// look just before what it waits for arrives: the thread goes on serving it.
 #pragma once
 
 #include <sys/epoll.h>
@@ -52,13 +54,15 @@ class Background {
 
   // The program has polled: hot, called for every ibv_poll_cq.
   void note_poll() { polls_.store(polls_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
+  // The program has looked at the links and the timers.
+  void note_look(Instant now) { last_look_ns_.store(now.ns, std::memory_order_relaxed); }
   [[nodiscard]] bool standing_by() const { return standing_by_.load(std::memory_order_relaxed); }
   // The program is about to sleep, or there is an earlier deadline: look again now.
   void kick();
 
  private:
   void run(BackgroundWork& work);
-  void stand_by(BackgroundWork& work, Instant deadline);
+  void stand_by(BackgroundWork& work);
   void sleep_on_links(BackgroundWork& work, Instant deadline);
   // Fills events_ with what came until then; their number.
   int wait(int epoll, Instant deadline);
@@ -70,7 +74,9 @@ class Background {
   std::array<epoll_event, 16> events_;
   bool has_pwait2_ = true;  // until the kernel says otherwise
   bool control_ready_ = true;
+  bool program_looked_ = false;  // just before this thread woke
   std::atomic<std::uint64_t> polls_{0};
+  std::atomic<std::int64_t> last_look_ns_{0};
   std::atomic<bool> standing_by_{false};
   std::atomic<bool> stopping_{false};
   std::atomic<bool> kicked_{false};

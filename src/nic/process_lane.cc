@@ -299,7 +299,9 @@ void ProcessLane::progress() {
   // Where nothing has come, most polls end after a look at shared memory: asking for the time costs more.
   if (shm_ != nullptr && shm_->is_quiet() && !engine_.wants_transmit() && ++looks_spared_ < kLooksSpared) return;
   looks_spared_ = 0;
-  round(now(), false);
+  const Instant now = nic::now();
+  background_.note_look(now);
+  round(now, false);
   tell_background();
   // A program that polls all the time keeps the background thread asleep: it publishes for itself.
   publisher_.publish(engine_, links_.all(), now_);
@@ -346,16 +348,17 @@ bool ProcessLane::work(Instant& deadline) {
 }
 
 bool ProcessLane::arm() {
-  std::lock_guard lock(mutex());
   if (shm_ == nullptr) return true;
+  std::lock_guard lock(mutex());
   shm_armed_ = true;
   polls_while_armed_ = 0;
   return shm_->arm();
 }
 
 void ProcessLane::disarm() {
+  if (shm_ == nullptr) return;
   std::lock_guard lock(mutex());
-  if (shm_ == nullptr || !shm_armed_) return;
+  if (!shm_armed_) return;
   shm_armed_ = false;
   shm_->disarm();
 }
