@@ -291,7 +291,7 @@ void ProcessLane::progress() {
   background_.note_poll();
   // Who polls a few times and then sleeps needs the doorbell; who goes on polling does not, but then the
   // background thread must know that nobody will ring.
-  if (shm_armed_ && ++polls_while_armed_ > kPollsWhileArmed) {
+  if (shm_armed_.load(std::memory_order_relaxed) && ++polls_while_armed_ > kPollsWhileArmed) {
     shm_armed_ = false;
     shm_->disarm();
     background_.kick();

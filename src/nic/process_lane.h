@@ -123,7 +123,7 @@ class ProcessLane final : public Lane,
   Instant now_;               // of the present round
   bool direct_enabled_ = false;  // peers know our memory; whether we use theirs is the engine's config
   Instant background_deadline_ = kNever;  // under the lock: when the thread wakes by itself
-  bool shm_armed_ = false;
+  std::atomic<bool> shm_armed_{false};  // changes under the lock; read without it by rely_on_background()
   int polls_while_armed_ = 0;
   int looks_spared_ = 0;
   std::vector<std::uint32_t> scratch_;
