@@ -243,6 +243,15 @@ void MemoryTable::invalidate_windows_of(wire::Qpn qpn) {
   }
 }
 
+namespace {
+
+// Reckoned as a number: an implicit region begins at address 0, and a null pointer has no neighbours.
+std::uint8_t* host_address(const MemoryRegion& region, std::uint64_t address) {
+  return reinterpret_cast<std::uint8_t*>(reinterpret_cast<std::uintptr_t>(region.host) + (address - region.address));
+}
+
+}  // namespace
+
 AccessVerdict MemoryTable::check_local(const ProtectionDomain& pd, wire::LKey key, std::uint64_t address,
                                        std::uint64_t length, std::uint32_t need) const {
   const MemoryRegion* region = find_region(key.value);
@@ -251,7 +260,7 @@ AccessVerdict MemoryTable::check_local(const ProtectionDomain& pd, wire::LKey ke
   if (region->null_region) return {.null_region = true};
   if (!in_bounds(address, length, region->address, region->length)) return {.cause = Cause::kLocalOutOfBounds};
   if ((region->access & need) != need) return {.cause = Cause::kLocalNotWritable};
-  return {.host = region->host + (address - region->address)};
+  return {.host = host_address(*region, address)};
 }
 
 AccessVerdict MemoryTable::check_remote(const ProtectionDomain& pd, wire::Qpn qpn, wire::RKey key,
@@ -264,7 +273,7 @@ AccessVerdict MemoryTable::check_remote(const ProtectionDomain& pd, wire::Qpn qp
     if (region.null_region) return {.cause = Cause::kRemoteAccessNotGranted};
     if ((region.access & need) != need) return {.cause = Cause::kRemoteAccessNotGranted};
     if (!in_bounds(address, length, region.address, region.length)) return {.cause = Cause::kRemoteOutOfBounds};
-    return {.host = region.host + (address - region.address)};
+    return {.host = host_address(region, address)};
   }
   const auto& window = *static_cast<const MemoryWindow*>(entry->object);
   if (window.region == nullptr) return {.cause = Cause::kRemoteKeyUnknown};
@@ -273,7 +282,7 @@ AccessVerdict MemoryTable::check_remote(const ProtectionDomain& pd, wire::Qpn qp
   if ((window.access & need) != need) return {.cause = Cause::kRemoteAccessNotGranted};
   const std::uint64_t base = (window.access & kZeroBased) != 0 ? 0 : window.address;
   if (!in_bounds(address, length, base, window.length)) return {.cause = Cause::kRemoteOutOfBounds};
-  return {.host = window.region->host + (window.address - window.region->address) + (address - base)};
+  return {.host = host_address(*window.region, window.address + (address - base))};
 }
 
 namespace {
