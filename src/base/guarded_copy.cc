@@ -25,17 +25,28 @@ void AnnotateIgnoreWritesEnd(const char* file, int line);
 namespace rrdma {
 namespace {
 
-void begin_device_access() {
+// The outermost guard announces the access, so that the sanitizer's count is one or none.
+void begin_device_access([[maybe_unused]] const FaultGuard* outer) {
 #if defined(RRDMA_WATCHED_BY_TSAN)
+  if (outer != nullptr) return;
   AnnotateIgnoreReadsBegin(__FILE__, __LINE__);
   AnnotateIgnoreWritesBegin(__FILE__, __LINE__);
 #endif
 }
 
-void end_device_access() {
+void end_device_access([[maybe_unused]] const FaultGuard* outer) {
 #if defined(RRDMA_WATCHED_BY_TSAN)
+  if (outer != nullptr) return;
   AnnotateIgnoreWritesEnd(__FILE__, __LINE__);
   AnnotateIgnoreReadsEnd(__FILE__, __LINE__);
+#endif
+}
+
+// The sanitizer ends what was announced before it calls a signal handler; it would begin again when the handler
+// returned, which ours does not.
+void resume_device_access([[maybe_unused]] const FaultGuard* outer) {
+#if defined(RRDMA_WATCHED_BY_TSAN)
+  if (outer != nullptr) begin_device_access(nullptr);
 #endif
 }
 
@@ -49,14 +60,14 @@ __attribute__((noinline)) bool guarded_call(void (*body)(void*), void* argument)
   FaultGuard guard;
   FaultGuard* volatile outer = active_fault_guard;
   if (sigsetjmp(guard.frame, 0) != 0) {
-    end_device_access();
+    resume_device_access(outer);
     active_fault_guard = outer;
     return false;
   }
   active_fault_guard = &guard;
-  begin_device_access();
+  begin_device_access(outer);
   body(argument);
-  end_device_access();
+  end_device_access(outer);
   active_fault_guard = outer;
   return true;
 }
@@ -65,16 +76,16 @@ __attribute__((noinline)) bool guarded_copy(void* to, const void* from, std::siz
   FaultGuard guard;
   FaultGuard* volatile outer = active_fault_guard;
   if (sigsetjmp(guard.frame, 0) != 0) {
-    end_device_access();
+    resume_device_access(outer);
     active_fault_guard = outer;
     return false;
   }
   active_fault_guard = &guard;
-  begin_device_access();
+  begin_device_access(outer);
   asm volatile("" ::: "memory");  // the copy must not move out of the guard
   std::memcpy(to, from, n);
   asm volatile("" ::: "memory");
-  end_device_access();
+  end_device_access(outer);
   active_fault_guard = outer;
   return true;
 }

@@ -36,6 +36,7 @@ std::string trace_of(std::uint64_t seed) {
   return recorder.trace(lines);
 }
 
+#ifdef RRDMA_COUNTS_ALLOCATIONS
 TEST(Swarm, CountsAllocationsOfTheEngineOnly) {
   allocations_in_engine = 0;
   ::operator delete(::operator new(8));
@@ -48,6 +49,7 @@ TEST(Swarm, CountsAllocationsOfTheEngineOnly) {
   }
   EXPECT_EQ(allocations_in_engine, 1u);
 }
+#endif
 
 // One hash of all that happened in the first worlds, the same on every machine, compiler and build. A change
 // of the engine's behaviour changes it: then the failure says the new one, and the change is a decision.
