@@ -15,12 +15,18 @@
 namespace rrdma::nic {
 namespace {
 
-constexpr unsigned kIdleWakeupsBeforeStandBy = 8;
+constexpr unsigned kWakeupsBeforeStandBy = 8;
+// A program that sleeps between its polls makes one or two of them for each wake-up of this thread.
+constexpr std::uint64_t kPollsBetweenWakeups = 4;
+constexpr Duration kFirstTick = microseconds(100);
 constexpr Duration kTick = microseconds(500);
-// A program that polls looks once in less than that, even where this thread has just taken its core.
-constexpr Duration kJustBefore = microseconds(5);
 // So many polls have looked at every link and at the timers (ProcessLane::progress).
 constexpr std::uint64_t kPollsThatLook = 8;
+// A program that polls looks again sooner, unless another has its core.
+constexpr Duration kTardy = microseconds(50);
+constexpr Duration kShortStay = milliseconds(10);
+constexpr Duration kPauseMin = milliseconds(1);
+constexpr Duration kPauseMax = seconds(1);
 
 enum Source : std::uint32_t { kLink, kControl, kWake };
 
@@ -106,13 +112,9 @@ int Background::wait_for_events(int epoll, const timespec& timeout) {
 void Background::sleep_on_links(BackgroundWork& work, Instant deadline) {
   if (!work.arm()) {
     work.disarm();
-    idle_wakeups_ = 0;
     return;
   }
-  const Instant asleep = now();  // before, the program may have had no core to look with
   const int count = wait(epoll_all_.get(), deadline);
-  const std::int64_t could_look = std::max(asleep.ns, last_look_ns_.load(std::memory_order_relaxed));
-  program_looked_ = now().ns - could_look < kJustBefore.ns;
   for (int i = 0; i < count; ++i) {
     const epoll_event& event = events_[static_cast<std::size_t>(i)];
     if (source_of(event) == kLink) work.note_arrival(static_cast<int>(static_cast<std::uint32_t>(event.data.u64)));
@@ -121,21 +123,38 @@ void Background::sleep_on_links(BackgroundWork& work, Instant deadline) {
 }
 
 // Deadlines are the program's while it polls: to come back for each would cost it the wake-ups, and the
-// doorbells armed for them, that standing by is there to spare it.
-void Background::stand_by(BackgroundWork& work) {
-  standing_by_.store(true, std::memory_order_relaxed);
+// doorbells armed for them, that standing by is there to spare it. Why it came to an end.
+Background::End Background::watch_program(BackgroundWork& work) {
+  Duration tick = kFirstTick;
   for (;;) {
     const std::uint64_t before = polls_.load(std::memory_order_relaxed);
-    const int events = wait(epoll_quiet_.get(), now() + kTick);
+    const int events = wait(epoll_quiet_.get(), now() + tick);
+    tick = kTick;
+    if (stopping_.load(std::memory_order_relaxed) || control_ready_) return End::kCalledAway;
+    if (events != 0) return End::kNeeded;
     work.tick();
-    const bool looked = polls_.load(std::memory_order_relaxed) - before >= kPollsThatLook;
-    if (events != 0 || stopping_.load(std::memory_order_relaxed) || !looked) break;
+    Instant deadline = kNever;
+    if (now().ns - last_look_ns_.load(std::memory_order_relaxed) > kTardy.ns && work.work(deadline)) return End::kNeeded;
+    if (polls_.load(std::memory_order_relaxed) - before < kPollsThatLook) return End::kNeeded;
   }
+}
+
+// Whether the program looks by itself when something arrives is seen by trying: one that spins on its memory
+// between polls does not, and something waits for it. Then the next try comes later, and later again.
+void Background::stand_by(BackgroundWork& work) {
+  const Instant begin = now();
+  standing_by_.store(true, std::memory_order_relaxed);
+  const End end = watch_program(work);
   standing_by_.store(false, std::memory_order_relaxed);
+  if (end == End::kCalledAway) return;
+  const Instant left = now();
+  pause_ = left - begin < kShortStay ? std::min(Duration{pause_.ns * 2}, kPauseMax) : kPauseMin;
+  not_before_ = left + pause_;
 }
 
 void Background::run(BackgroundWork& work) {
   std::uint64_t polls_seen = 0;
+  unsigned wakeups = 0;  // in a row, of a program that polls
   while (!stopping_.load(std::memory_order_relaxed)) {
     if (kicked_.exchange(false)) {
       std::uint64_t count;
@@ -143,16 +162,16 @@ void Background::run(BackgroundWork& work) {
     }
     if (std::exchange(control_ready_, false)) work.handle_control();
     Instant deadline = kNever;
-    const bool did = work.work(deadline);
+    work.work(deadline);
     const std::uint64_t polls = polls_.load(std::memory_order_relaxed);
-    idle_wakeups_ = polls != polls_seen && (!did || program_looked_) ? idle_wakeups_ + 1 : 0;
-    polls_seen = polls;
-    if (idle_wakeups_ >= kIdleWakeupsBeforeStandBy) {
+    wakeups = polls - polls_seen >= kPollsBetweenWakeups ? wakeups + 1 : 0;
+    if (wakeups >= kWakeupsBeforeStandBy && now() >= not_before_) {
       stand_by(work);
-      idle_wakeups_ = 0;
+      wakeups = 0;
     } else {
       sleep_on_links(work, deadline);
     }
+    polls_seen = polls;
   }
 }
 

@@ -2,11 +2,10 @@
 // WRITE, for programs that sleep in a completion channel, and for timers (DESIGN D5).
 //
 // It sleeps on the links' descriptors. While the program polls by itself, being woken for every packet
-// only takes the core away from the program: after several wake-ups in a row that found nothing left to
-// do, or a program that had looked at the links just before, it stands by, which means that it looks at the
-// clock instead of the sockets, and comes back once a tick has passed in which the program hardly polled.
-// Until then, timers are the program's, too. A program that spins on its memory between polls does not
-// look just before what it waits for arrives: the thread goes on serving it.
+// only takes the core away from the program: after several wake-ups in a row between which the program
+// polled, it stands by, which means that it looks at the clock instead of the sockets. It comes back once the
+// program hardly polls any more, goes to sleep, or has left something lying on a link; then it waits a while,
+// each time a longer one, before it tries to stand by again. Until it comes back, timers are the program's, too.
 #pragma once
 
 #include <sys/epoll.h>
@@ -62,6 +61,8 @@ class Background {
 
  private:
   void run(BackgroundWork& work);
+  enum class End { kCalledAway, kNeeded };
+  [[nodiscard]] End watch_program(BackgroundWork& work);
   void stand_by(BackgroundWork& work);
   void sleep_on_links(BackgroundWork& work, Instant deadline);
   // Fills events_ with what came until then; their number.
@@ -74,13 +75,13 @@ class Background {
   std::array<epoll_event, 16> events_;
   bool has_pwait2_ = true;  // until the kernel says otherwise
   bool control_ready_ = true;
-  bool program_looked_ = false;  // just before this thread woke
   std::atomic<std::uint64_t> polls_{0};
   std::atomic<std::int64_t> last_look_ns_{0};
   std::atomic<bool> standing_by_{false};
   std::atomic<bool> stopping_{false};
   std::atomic<bool> kicked_{false};
-  unsigned idle_wakeups_ = 0;
+  Duration pause_ = milliseconds(1);  // after standing by in vain
+  Instant not_before_{};              // when to try next
   std::thread thread_;
 };
 
