@@ -4,6 +4,7 @@
 #include <cerrno>
 
 #include "nic/daemon_client.h"
+#include "tools/other_daemons.h"
 
 namespace rrdma::tools {
 
@@ -17,6 +18,7 @@ std::uint64_t ObservedProcess::counter(std::string_view name) const {
 Result<Observation, control::Problem> observe() {
   Observation seen;
   seen.at = std::chrono::steady_clock::now();
+  seen.other_users = other_users_with_daemons();
   auto client = nic::DaemonClient::connect_or_start({.role = control::Role::kTool, .may_start = false});
   if (!client) {
     if (client.error().error == ECONNREFUSED) return seen;

@@ -1,7 +1,9 @@
 // What the programs of this user (all programs, for root) tell about themselves at one moment: asked from
-// the daemon, read from the pages that the programs publish. Nothing is started: without a daemon nobody
-// uses RRDMA.
+// the daemon, read from the pages that the programs publish. Nothing is started: without a daemon no
+// program of this user uses RRDMA. Daemons of other users are named, not asked.
 #pragma once
+
+#include <sys/types.h>
 
 #include <array>
 #include <chrono>
@@ -31,6 +33,7 @@ struct Observation {
   std::chrono::steady_clock::time_point at;
   std::optional<control::Status> daemon;
   std::vector<ObservedProcess> processes;  // by pid
+  std::vector<uid_t> other_users;          // who have daemons of their own here
 };
 
 // Without a daemon: an observation without one. Fails when there is a daemon that does not answer.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "tools/other_daemons.h"
 #include "tools/text_layout.h"
 #include "wire/address_text.h"
 
@@ -37,8 +38,17 @@ std::string network_text(const control::NetworkState& network) {
   }
 }
 
+// Their programs are theirs to look at; that there are some is no secret.
+std::string other_users_text(const Observation& now) {
+  if (now.other_users.empty()) return "";
+  return other_daemons_text(now.other_users) + " A user's daemon answers that user alone: run `rrdma stat` as that user.\n";
+}
+
 std::string daemon_text(const Observation& now, const wire::Palette& palette) {
-  if (!now.daemon) return "No RRDMA daemon is running here: no program uses RRDMA in this network namespace now.\n";
+  if (!now.daemon) {
+    return now.other_users.empty() ? "No RRDMA daemon is running here: no program uses RRDMA in this network namespace now.\n"
+                                   : "No program of this user uses RRDMA in this network namespace now.\n" + other_users_text(now);
+  }
   const control::Status& daemon = *now.daemon;
   std::string text = fmt::format("Daemon pid {}{}, up {}, network {}, {} of 255 slots held\n", daemon.daemon_pid,
                                  daemon.is_system ? " (for all users)" : "", duration_text(daemon.uptime_ms),
@@ -46,7 +56,7 @@ std::string daemon_text(const Observation& now, const wire::Palette& palette) {
   if (!daemon.network.reason.empty()) {
     text += fmt::format("{}{}{}\n{}\n", palette.alert, daemon.network.reason, palette.reset, daemon.network.remedy);
   }
-  return text;
+  return text + other_users_text(now);
 }
 
 // What happened since the observation before this one, per second.
@@ -281,7 +291,11 @@ nlohmann::ordered_json stat_json(const Observation& now, const StatChoice& choic
                          {"counters", counters},
                          {"queue_pairs", queue_pairs}});
   }
-  nlohmann::ordered_json json = {{"daemon", now.daemon ? daemon_json(*now.daemon) : nlohmann::ordered_json()}, {"processes", processes}};
+  auto others = nlohmann::ordered_json::array();
+  for (const uid_t uid : now.other_users) others.push_back({{"uid", uid}});
+  nlohmann::ordered_json json = {{"daemon", now.daemon ? daemon_json(*now.daemon) : nlohmann::ordered_json()},
+                                 {"processes", processes},
+                                 {"other_daemons", others}};
   if (!choice.device.empty()) {
     auto sums = nlohmann::ordered_json::object();
     for (const control::NamedCounter& counter : summed_counters(now)) sums[counter.name] = counter.value;

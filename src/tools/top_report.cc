@@ -7,6 +7,7 @@
 #include <tuple>
 #include <vector>
 
+#include "tools/other_daemons.h"
 #include "tools/stat_report.h"
 #include "tools/text_layout.h"
 
@@ -183,6 +184,8 @@ std::string table_of_queue_pairs(const std::vector<QueuePairRow>& rows, const wi
 
 std::string head(const Observation& now, const std::vector<ProcessRow>& rows, std::size_t queue_pairs,
                  std::size_t columns, const wire::Palette& palette) {
+  if (!now.daemon && !now.other_users.empty())
+    return clipped("RRDMA top: no program of this user. " + other_daemons_text(now.other_users), columns) + "\n";
   if (!now.daemon)
     return clipped("RRDMA top: no program uses RRDMA in this network namespace now.", columns) + "\n";
   Activity total;

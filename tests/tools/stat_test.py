@@ -5,6 +5,7 @@ import pty
 import re
 import select
 import subprocess
+import tempfile
 import time
 import unittest
 
@@ -25,11 +26,36 @@ def moving(options=()):
 class Nobody(unittest.TestCase):
     def test_without_a_daemon(self):
         time.sleep(1)  # a daemon of an earlier test lingers until nobody has asked for 0.2 s
-        self.assertEqual(run_json("stat", "--json"), {"daemon": None, "processes": []})
+        self.assertEqual(run_json("stat", "--json"), {"daemon": None, "processes": [], "other_daemons": []})
         self.assertIn("no program uses RRDMA", run("stat")[0])
         self.assertIn("uses no RRDMA device", run("stat", "--pid", 1, status=1)[0])
         self.assertIn("No queue pair 0x010001", run("stat", "--qp", "0x10001", status=1)[0])
         self.assertIn("No program uses rrdma0", run("stat", "--device", "rrdma0")[0])
+
+
+class OtherUsers(unittest.TestCase):
+    NOBODY = 65534
+
+    def test_whose_daemons_there_are(self):
+        rrdmad = os.path.join(os.path.dirname(RRDMA), "rrdmad")
+        as_nobody = {"user": self.NOBODY, "group": self.NOBODY, "extra_groups": []}
+        try:
+            subprocess.run([rrdmad, "--help"], check=True, capture_output=True, **as_nobody)
+        except (OSError, subprocess.SubprocessError):
+            self.skipTest("there is one user here, or the build is hidden from others")
+        with tempfile.TemporaryDirectory() as folder:
+            os.chmod(folder, 0o777)
+            daemon = subprocess.Popen([rrdmad, "--stay"], env={**os.environ, "XDG_RUNTIME_DIR": folder}, stderr=subprocess.DEVNULL, **as_nobody)
+            try:
+                surroundings.wait_for(lambda: run_json("stat", "--json")["other_daemons"] == [{"uid": self.NOBODY}], 20)
+                shown, _ = run("stat")
+                self.assertIn("No program of this user uses RRDMA", shown)
+                self.assertRegex(shown, rf"Daemons of other users: (nobody \()?uid {self.NOBODY}\)?\. .*as that user")
+                self.assertEqual(run_json("stat", "--json")["daemon"], None)
+            finally:
+                daemon.terminate()
+                daemon.wait(10)
+        surroundings.wait_for(lambda: "Daemons of other users" not in run("stat")[0], 20)
 
 
 class Programs(unittest.TestCase):
