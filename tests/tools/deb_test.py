@@ -2,8 +2,9 @@
 # without a trace. Arguments: the command (not used), the source tree. Label soak: the package is built anew.
 #
 # The clean root is an empty folder with a package database of its own: dpkg --root writes nowhere else. Where
-# mmdebstrap finds a mirror, a whole Debian 12 with every dependency is tried as well. RRDMA_DEB=FILE takes a
-# package that is there already.
+# mmdebstrap finds a mirror, a whole Debian 12 with every dependency is tried as well, made as the Dockerfile says.
+# RRDMA_DEB=FILE takes a package that is there already.
+import json
 import os
 import pathlib
 import re
@@ -101,24 +102,41 @@ class Package(unittest.TestCase):
         if shutil.which("systemd-analyze"):
             for scope in UNITS:
                 self.verify_unit(root, scope)
+        if shutil.which("systemctl"):
+            # As an administrator does who wants one daemon for all users; the package takes it back.
+            subprocess.run(["systemctl", f"--root={root}", "enable", "rrdmad"], check=True, capture_output=True)
+            self.assertTrue((root / "etc/systemd/system/multi-user.target.wants/rrdmad.service").is_symlink())
         self.dpkg(root, "--purge", "rrdma")
         left = {path for path in files_of(root) if not path.startswith("var/lib/dpkg") and path != "dpkg.log"} - before
         self.assertEqual(left, set())
         self.assertNotIn("Package: rrdma", (root / "var/lib/dpkg/status").read_text())
+
+    def image(self):
+        """Of the Dockerfile's last stage: packages beside our own, the user, the command; and what README runs in it."""
+        stage = (SOURCE / "Dockerfile").read_text().split("\nFROM ")[-1]
+        installed = re.search(r"apt-get install -y --no-install-recommends (.*) \\$", stage, re.M)[1].split()
+        self.assertEqual(installed[0], "/tmp/rrdma_*.deb")
+        (user,) = re.findall(r"^USER (\w+)$", stage, re.M)
+        self.assertIn(f"useradd --create-home {user}\n", stage)
+        (started,) = re.findall(r"^CMD (\[.*\])$", stage, re.M)
+        (shown,) = re.findall(r"^docker run --rm rrdma (.*)$", (SOURCE / "README.md").read_text(), re.M)
+        return installed[1:], user, [" ".join(json.loads(started)), shown]
 
     def test_in_a_whole_system(self):
         if shutil.which("mmdebstrap") is None:
             self.skipTest("mmdebstrap is not installed")
         root = self.folder / "system"
         needed = re.findall(r"(?:^|, )([a-z0-9.+-]+)", subprocess.run(["dpkg-deb", "--field", self.package, "Depends"], capture_output=True, text=True).stdout)
-        made = subprocess.run(["mmdebstrap", "--variant=apt", "--include=" + ",".join(["ibverbs-utils", "iproute2", *needed]), "bookworm", root],
+        packages, user, commands = self.image()
+        made = subprocess.run(["mmdebstrap", "--variant=apt", "--include=" + ",".join([*packages, *needed]), "bookworm", root],
                               capture_output=True, text=True)
         if made.returncode != 0:
             self.skipTest("mmdebstrap made no system here: " + made.stderr.strip().splitlines()[-1])
+        subprocess.run(["chroot", root, "useradd", "--create-home", user], check=True)
         shutil.copy(self.package, root / "tmp/rrdma.deb")
         before = files_of(root)
-        # A network of its own: the daemon of a whole system would take this machine's port.
-        inside = ["unshare", "--net", "--pid", "--fork", "--kill-child", "chroot", root, "sh", "-ec"]
+        # A network of its own: the daemon of a whole system would take this machine's port. Mounts go with it.
+        inside = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "chroot", root, "sh", "-ec"]
         apt = ["chroot", root, "apt-get", "-o", "APT::Sandbox::User=root", "-y"]
         environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}
 
@@ -128,21 +146,26 @@ class Package(unittest.TestCase):
 
         manage("install", "/tmp/rrdma.deb")
         script = """
-            mount -t proc proc /proc; trap 'umount /proc' EXIT
+            mount -t proc proc /proc
             ip link set lo up
-            as_user() { su nobody -s /bin/sh -c "cd / && export RRDMA_DAEMON_LINGER=0.2; $*"; }
-            as_user rrdma devices
-            as_user rrdma doctor
-            as_user 'timeout 60 rrdma run -- ibv_rc_pingpong -g 0 & sleep 3; timeout 60 rrdma run -- ibv_rc_pingpong -g 0 127.0.0.1; wait'
-            as_user rrdma stat
-            sleep 1"""
+            as() { su "$1" -s /bin/sh -c "cd / && export RRDMA_DAEMON_LINGER=0.2; $2"; }
+            listens() { for i in $(seq 300); do if ss -ltn | grep -q :18515; then return 0; fi; sleep 0.1; done; return 1; }
+            as nobody 'rrdma devices'
+            as nobody 'rrdma doctor'
+            as nobody 'timeout 60 rrdma run -- ibv_rc_pingpong -g 0' &
+            listens
+            as nobody 'timeout 60 rrdma run -- ibv_rc_pingpong -g 0 127.0.0.1'
+            wait $!
+            as nobody 'rrdma stat'
+            sleep 1
+            """ + "\n".join(f"as {user} '{words}'" for words in commands) + "\nsleep 1\n"
         done = subprocess.run([*inside, script], capture_output=True, text=True, env=environment, timeout=300)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        for words in (r"rrdma0 +lo +active", r"All is well|RRDMA works here", "1000 iters in"):
+        for words in (r"rrdma0 +lo +active", r"(?s)(All is well|RRDMA works here).*(All is well|RRDMA works here)", "1000 iters in", r"hca_id:\s+rrdma0"):
             self.assertRegex(done.stdout, words)
         manage("purge", "rrdma")
         # Users' own notes in /tmp are theirs.
-        left = {path for path in files_of(root) - before if not re.match(r"var/(lib/(apt|dpkg)|cache|log)/|tmp/rrdma-65534/", path)}
+        left = {path for path in files_of(root) - before if not re.match(r"var/(lib/(apt|dpkg)|cache|log)/|tmp/rrdma-[0-9]+/", path)}
         self.assertEqual(left, set())
 
 

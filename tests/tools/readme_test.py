@@ -98,8 +98,8 @@ class Mentions(unittest.TestCase):
             text = (SOURCE / document).read_text()
             self.assertEqual(set(re.findall(r"^ *```(\S*)$", text, re.M)), {"", "console", "sh", "yaml"})
             self.assertEqual(len(re.findall(r"^ *```\S+$", text, re.M)), sum(len(blocks(document, kind)) for kind in ("console", "sh", "yaml")))
-            # In this order: Demo and ctest itself; an image, whose two steps need Docker and are the Dockerfile's (test_make_targets_exist);
-            # TwoMachines; Mpi.
+            # In this order: Demo and ctest itself; an image, whose steps deb_test.py follows in a clean root without Docker;
+            # TwoMachines; Mpi. The workflow's step: Workflow.
             self.assertEqual([block.split()[0] for block in blocks(document, "sh")], ["make", "docker", "rrdma", "mpirun"])
             self.assertEqual(re.findall(r"run: (.*)", blocks(document, "yaml")[0]), ["rrdma run -- ./my_rdma_test"])
 
@@ -211,9 +211,23 @@ int main(int count, char** words) {
                        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1"}
         with tempfile.TemporaryDirectory() as folder:
             subprocess.run(["mpicc", "-x", "c", "-", "-o", f"{folder}/my_mpi_program"], input=self.PROGRAM, text=True, check=True)
-            done = subprocess.run(["sh", "-c", words], cwd=folder, env=environment, capture_output=True, text=True, timeout=60)
+            # As it stands, and with the option that the text names for several machines.
+            for line in (words, words.replace("-np 2", "-np 2 --host localhost,localhost")):
+                done = subprocess.run(["sh", "-c", line], cwd=folder, env=environment, capture_output=True, text=True, timeout=60)
+                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+                self.assertIn("sum 81", done.stdout)
+
+
+class Workflow(unittest.TestCase):
+    def test_the_step_of_a_job(self):
+        """The step of README's workflow, with a program of Debian's as one's own test."""
+        (step,) = re.findall(r"run: (.*)", blocks("README.md", "yaml")[0])
+        with tempfile.TemporaryDirectory() as folder:
+            os.symlink(shutil.which("ibv_devinfo"), f"{folder}/my_rdma_test")
+            done = subprocess.run(["bash", "-e", "-c", step], cwd=folder, env={**os.environ, "PATH": f"{os.path.dirname(RRDMA)}:{os.environ['PATH']}"},
+                                  capture_output=True, text=True, timeout=60)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        self.assertIn("sum 81", done.stdout)
+        self.assertIn("rrdma0", done.stdout)
 
 
 class Demo(unittest.TestCase):
@@ -239,6 +253,7 @@ class TwoMachines(unittest.TestCase):  # the last one: the cable goes away with 
             for attempt in range(3):
                 server = subprocess.Popen(far.inside("sh", "-c", f"PATH={rrdma}:$PATH exec {server_words}"), stdout=subprocess.DEVNULL)
                 servers.await_server(server, before, server_words.split())
+                self.assertIn("10.9.0.2 answers on UDP port 4791", run("doctor", "--peer", "10.9.0.2")[0])
                 done = subprocess.run(["sh", "-c", f"PATH={rrdma}:$PATH exec " + client_words.replace("ADDRESS-OF-THE-FIRST", "10.9.0.2")],
                                       capture_output=True, text=True, timeout=60)
                 status = server.wait(30)
