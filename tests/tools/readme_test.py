@@ -5,6 +5,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -241,6 +242,42 @@ class Demo(unittest.TestCase):
         done = subprocess.run([SOURCE / "scripts/demo", "/nowhere"], capture_output=True, text=True)
         self.assertEqual(done.returncode, 1)
         self.assertIn("make build", done.stderr)
+
+    def test_wrong_arguments(self):
+        for words in (["--nosuch"], ["build", "build"]):
+            done = subprocess.run([SOURCE / "scripts/demo", *words], capture_output=True, text=True)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn("usage: demo", done.stderr)
+
+    def programs(self):
+        """Those that run in this test's own process namespace; nobody there reaps what others left (Z)."""
+        found = []
+        for path in pathlib.Path("/proc").glob("[0-9]*/stat"):
+            try:
+                found += re.findall(r"\(((?:ibv?_|rping|rrdma).*)\) [^Z]", path.read_text())
+            except OSError:  # it ended
+                pass
+        return found
+
+    def test_an_interrupt_leaves_nothing(self):
+        # Ctrl-C goes to all programs of the terminal, a runner's signal to one.
+        for number, reaches in ((signal.SIGINT, os.killpg), (signal.SIGTERM, os.kill)):
+            demo = subprocess.Popen([SOURCE / "scripts/demo", os.path.dirname(os.path.dirname(RRDMA))], stdout=subprocess.PIPE,
+                                    stderr=subprocess.STDOUT, text=True, start_new_session=True)
+            try:
+                for line in demo.stdout:
+                    if line.startswith("$ rrdma run -- ib_write_bw"):
+                        break
+                self.assertIn("rrdmad", self.programs())
+                reaches(demo.pid, number)
+                rest, _ = demo.communicate(timeout=30)
+            finally:
+                demo.kill()
+                demo.wait()
+            self.assertEqual(demo.returncode, -signal.SIGINT, rest)
+            self.assertIn("Interrupted.", rest)
+            self.assertNotIn("Traceback", rest)
+            surroundings.wait_for(lambda: self.programs() == [], 20)
 
 
 class TwoMachines(unittest.TestCase):  # the last one: the cable goes away with the other machine
