@@ -253,6 +253,7 @@ void ProcessLane::on_key_closed(wire::RKey key) { shm_->retire(key); }
 bool ProcessLane::taken(const objects::Path& path) const { return shm_ == nullptr || shm_->drained(path.peer); }
 
 void ProcessLane::transmit(Instant now) {
+  reply_habit_.note_post();
   now_ = now;
   engine_.transmit(links_, now_);
   links_.flush(now_);
@@ -262,6 +263,11 @@ void ProcessLane::transmit(Instant now) {
   publisher_.publish(engine_, links_.all(), now_);
 }
 
+void ProcessLane::send_held() {
+  reply_habit_.note_other();
+  if (engine_.wants_transmit()) transmit(nic::now());
+}
+
 std::size_t ProcessLane::poll_all(link::Look look, Instant now) {
   if (udp_ != nullptr) udp_->look_next(look);
   return links_.poll_all(*this, now, kBurst);
@@ -269,6 +275,7 @@ std::size_t ProcessLane::poll_all(link::Look look, Instant now) {
 
 std::size_t ProcessLane::round(Instant now, bool in_background) {
   now_ = now;
+  const std::uint64_t messages_before = engine_.counters().receive_completions;
   std::size_t received = in_background ? poll_all(link::Look::kPending, now) : links_.poll(*this, now, kBurst);
   if (now >= engine_.next_deadline()) {
     // Silence is judged when all that has arrived was heard: perhaps it was this thread that came late.
@@ -278,6 +285,11 @@ std::size_t ProcessLane::round(Instant now, bool in_background) {
       received += more;
     }
     engine_.handle_timers(now);
+  }
+  if (!in_background && engine_.counters().receive_completions != messages_before) {
+    reply_habit_.note_arrival();
+    // The next call of the program sends it; if none comes, the thread that stands by does.
+    if (reply_habit_.likely() && background_.standing_by()) return received;
   }
   if (engine_.wants_transmit() || now >= links_.next_deadline()) {
     engine_.transmit(links_, now);
@@ -289,6 +301,7 @@ std::size_t ProcessLane::round(Instant now, bool in_background) {
 
 void ProcessLane::progress() {
   background_.note_poll();
+  reply_habit_.note_other();
   // Who polls a few times and then sleeps needs the doorbell; who goes on polling does not, but then the
   // background thread must know that nobody will ring.
   if (shm_armed_.load(std::memory_order_relaxed) && ++polls_while_armed_ > kPollsWhileArmed) {

@@ -20,6 +20,7 @@
 #include "nic/netlink_device.h"
 #include "nic/publisher.h"
 #include "nic/relay_link.h"
+#include "nic/reply_habit.h"
 #include "nic/runtime.h"
 #include "nic/settings.h"
 #include "nic/shm_peers.h"
@@ -44,6 +45,7 @@ class ProcessLane final : public Lane,
   void set_qp_listener(QpListener* listener) override { qp_listener_ = listener; }
   void transmit(Instant now) override;
   void progress() override;
+  void send_held() override;
   Result<objects::Path, Problem> resolve(const Device& device, const PathRequest& request) override;
   void rely_on_background() override;
 
@@ -126,6 +128,7 @@ class ProcessLane final : public Lane,
   std::atomic<bool> shm_armed_{false};  // changes under the lock; read without it by rely_on_background()
   int polls_while_armed_ = 0;
   int looks_spared_ = 0;
+  ReplyHabit reply_habit_;
   std::vector<std::uint32_t> scratch_;
   std::vector<int> arrivals_;  // of the background thread: descriptors that became readable
   Background background_;     // last: its thread ends before anything that it serves

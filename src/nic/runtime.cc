@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <cstdlib>
 #include <mutex>
 
 #include "base/fork_closed.h"
@@ -20,6 +21,8 @@ namespace {
 
 // Incremented in every child: a runtime that was made before it is the parent's.
 std::atomic<unsigned> fork_count{0};
+// The latest one, for the exit handler: it may run in a child where nothing else of us does.
+std::atomic<Runtime*> latest{nullptr};
 
 }  // namespace
 
@@ -71,6 +74,9 @@ Runtime& Runtime::instance() {
       fork_count.fetch_add(1);
       close_marked_after_fork();
     });
+    std::atexit([] {
+      if (Runtime* last = latest.load(); last != nullptr && !last->forked()) last->say_goodbye();
+    });
     return true;
   }();
   static_cast<void>(registered);
@@ -80,7 +86,17 @@ Runtime& Runtime::instance() {
     runtime = nullptr;
   }
   if (runtime == nullptr) runtime = new Runtime;  // never destroyed: programs call into us from exit handlers
+  latest.store(runtime);
   return *runtime;
+}
+
+// The program may have taken a message and gone: its sender must learn that it came. Whoever holds a lock now
+// may have been stopped with it, so nothing is waited for.
+void Runtime::say_goodbye() {
+  const std::unique_lock lock(state_->mutex, std::try_to_lock);
+  if (!lock.owns_lock() || state_->lane == nullptr) return;
+  const std::unique_lock lane(state_->lane->mutex(), std::try_to_lock);
+  if (lane.owns_lock()) state_->lane->send_held();
 }
 
 bool Runtime::forked() const { return state_->born != fork_count.load(); }

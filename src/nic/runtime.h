@@ -74,6 +74,8 @@ class Lane {
   virtual void transmit(Instant now) = 0;
   // Receives, handles timers, sends.
   virtual void progress() = 0;
+  // Sends what waits for the program's reply: before a change after which it could not be sent any more.
+  virtual void send_held() = 0;
 
   // May block (asks the daemon, makes a shared-memory channel). REQUIRES: not the lock.
   virtual Result<objects::Path, Problem> resolve(const Device& device, const PathRequest& request) = 0;
@@ -114,6 +116,7 @@ class Runtime {
 
  private:
   Runtime();
+  void say_goodbye();
   struct State;
   std::unique_ptr<State> state_;
 };

@@ -194,6 +194,7 @@ RRDMA_VERBS int ibv_destroy_qp(ibv_qp* abi) {
   {
     std::lock_guard lock(qp.lane->mutex());
     if (qp.multicast_groups != 0) return nic::fail(EBUSY, kCall, "the QP is attached to multicast groups; detach it first.");
+    qp.lane->send_held();
     qp.lane->engine().destroy_qp(*qp.engine_qp);
     if (qp.xrc_domain != nullptr) --qp.xrc_domain->users;
     purge_completions(*abi);

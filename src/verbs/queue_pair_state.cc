@@ -84,6 +84,7 @@ int modify(Qp& qp, const ibv_qp_attr& attr, int mask) {
     if (const int error = resolve_path(qp, attr, mask, to); error != 0) return error;
   }
   std::lock_guard lock(qp.lane->mutex());
+  qp.lane->send_held();
   const Instant now = nic::now();
   if (auto changed = qp.lane->engine().modify_qp(*qp.engine_qp, to, bits, now); !changed) {
     return nic::fail(EINVAL, kModify, transport::explain(changed.error()));

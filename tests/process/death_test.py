@@ -47,6 +47,20 @@ class PeerDeath(ProcessTest):
         self.kill_peer("direct", 14, 7, True)
 
 
+class Departure(ProcessTest):
+    def test_last_message_is_answered(self):
+        """Who took a message and then leaves has taken it: no answer waits for a reply that never comes."""
+        host = Host()
+        for link in ("udp", "ring"):
+            for way in ("exit", "destroy", "sleep"):
+                for _ in range(amount(2, 50)):
+                    pair = Pair(host, host, "farewell", f"--leave={way}", environment=LINKS[link]).succeed()
+                    took = int(pair.last("the last message").split()[-2])
+                    # A retransmission would come after 67 ms.
+                    self.assertLess(took, 60_000, f"{link}, {way}")
+                report(f"{link}, {way}: {pair.last('the last message')}")
+
+
 class Paralysis(ProcessTest):
     def test_stopped_peer_on_shm_is_no_error(self):
         seconds = amount(3, 10)

@@ -3,13 +3,28 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/assert.h"
 #include "base/raw_syscall.h"
+#include "wire/opcode.h"
 
 namespace rrdma::link {
 
 using objects::Frame;
+
+namespace {
+
+wire::Kind kind_of(const Frame& frame) { return wire::shape_of(wire::Opcode(frame.header[0])).kind; }
+
+bool is_acknowledgement(const Frame& frame) { return kind_of(frame) == wire::Kind::kAcknowledge; }
+
+bool is_answer(const Frame& frame) {
+  const wire::Kind kind = kind_of(frame);
+  return kind == wire::Kind::kAcknowledge || kind == wire::Kind::kAtomicAcknowledge || kind == wire::Kind::kReadResponse;
+}
+
+}  // namespace
 
 Result<std::unique_ptr<UdpLink>, SocketFailure> UdpLink::open(std::span<SlotSockets> slots, const UdpConfig& config) {
   const bool wants_ipv4 = std::any_of(slots.begin(), slots.end(), [](const SlotSockets& s) { return s.ipv4.valid(); });
@@ -83,9 +98,16 @@ void UdpLink::flush(Instant now) {
   if (burst_count_ != 0) send_burst();
 }
 
+// An acknowledgement goes behind the requests of its own queue pair: as the short one at the end it is part of
+// their train.
 void UdpLink::send_burst() {
   std::array<const Frame*, kBurstFrames> frames;
-  for (std::size_t i = 0; i < burst_count_; ++i) frames[i] = &burst_[i];
+  for (std::size_t i = 0; i < burst_count_; ++i) {
+    frames[i] = &burst_[i];
+    if (i != 0 && frames[i - 1]->path == frames[i]->path && is_acknowledgement(*frames[i - 1]) && !is_answer(*frames[i])) {
+      std::swap(frames[i - 1], frames[i]);
+    }
+  }
   const auto unsent = transmitter_.transmit(std::span(frames).first(burst_count_));
   for (const Frame* frame : unsent) hold(*frame);
   burst_count_ = 0;

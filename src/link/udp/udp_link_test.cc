@@ -171,6 +171,28 @@ TEST_P(UdpLinkTest, NeighboursOfOneLengthGoAsATrain) {
   EXPECT_GE(b->tally().trains_received, 1u);
 }
 
+TEST_P(UdpLinkTest, AnAcknowledgementRidesBehindTheRequestsOfItsQueuePair) {
+  auto a = open_link(family(), 1);
+  auto b = open_link(family(), 2);
+  const auto memory = random_octets(64);
+  const Path path = path_between(family(), 1, 2);
+  const Path other = path_between(family(), 1, 2);  // of another queue pair
+  ASSERT_TRUE(send(*a, path, {wire::Step::kAcknowledge, 1, 0}, memory.data()));
+  ASSERT_TRUE(send(*a, path, {wire::Step::kSendOnly, 2, 8}, memory.data()));
+  ASSERT_TRUE(send(*a, path, {wire::Step::kSendOnly, 3, 8}, memory.data()));
+  ASSERT_TRUE(send(*a, other, {wire::Step::kAcknowledge, 4, 0}, memory.data()));
+  ASSERT_TRUE(send(*a, path, {wire::Step::kSendOnly, 5, 8}, memory.data()));
+  ASSERT_TRUE(send(*a, path, {wire::Step::kAcknowledge, 6, 0}, memory.data()));
+  ASSERT_TRUE(send(*a, path, {wire::Step::kReadResponseOnly, 7, 8}, memory.data()));
+  a->flush({});
+  Collector collector;
+  collect(*b, collector, 7);
+  std::vector<std::uint32_t> order;
+  for (const Arrived& packet : collector.packets) order.push_back(packet.headers.bth.psn.value);
+  EXPECT_EQ(order, (std::vector<std::uint32_t>{2, 3, 1, 4, 5, 6, 7})) << "answers keep their order, others theirs";
+  EXPECT_GE(a->tally().trains_sent, 1u);
+}
+
 TEST_P(UdpLinkTest, SmallPacketsShareATrainToo) {
   auto a = open_link(family(), 1);
   auto b = open_link(family(), 2);

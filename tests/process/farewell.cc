@@ -1,0 +1,131 @@
+// farewell: a ping-pong, and then one message that is not replied to, because its receiver leaves by
+// --leave=exit (without giving anything back), destroy (gives back its QP first) or sleep (calls no verb any
+// more for a while). Its sender must learn that it came: an answer that was held back for a reply is not lost.
+#include <unistd.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "completions.h"
+#include "side_channel.h"
+#include "verdict.h"
+
+namespace {
+
+using namespace proof;
+
+constexpr std::uint32_t kOctets = 64;
+
+class End {
+ public:
+  ~End() {
+    ibv_destroy_qp(qp_);
+    ibv_dereg_mr(mr_);
+  }
+  End(const End&) = delete;
+  End& operator=(const End&) = delete;
+  End(Device& device, ibv_cq* cq) : cq_(cq), qp_(device.create_qp(cq, {.sends = 4, .receives = 4})) {
+    mr_ = device.register_memory(map_memory(4096), 4096);
+  }
+
+  [[nodiscard]] ibv_qp* qp() const { return qp_; }
+  // REQUIRES: the QP is initialised.
+  void expect_messages() {
+    for (int i = 0; i < 2; ++i) post_receive();
+  }
+
+  void send() {
+    ibv_sge sge{.addr = reinterpret_cast<std::uintptr_t>(mr_->addr), .length = kOctets, .lkey = mr_->lkey};
+    ibv_send_wr request{};
+    request.sg_list = &sge;
+    request.num_sge = 1;
+    request.opcode = IBV_WR_SEND;
+    request.send_flags = IBV_SEND_SIGNALED;
+    ibv_send_wr* bad = nullptr;
+    if (const int error = ibv_post_send(qp_, &request, &bad); error != 0) fail("ibv_post_send: " + std::to_string(error));
+    ++unsent_;
+  }
+
+  void await_message() {
+    while (messages_ == 0) poll();
+    --messages_;
+  }
+  void await_sent() {
+    while (unsent_ != 0) poll();
+  }
+
+ private:
+  void post_receive() {
+    ibv_sge sge{.addr = reinterpret_cast<std::uintptr_t>(mr_->addr) + 1024, .length = kOctets, .lkey = mr_->lkey};
+    ibv_recv_wr request{};
+    request.sg_list = &sge;
+    request.num_sge = 1;
+    ibv_recv_wr* bad = nullptr;
+    if (const int error = ibv_post_recv(qp_, &request, &bad); error != 0) fail("ibv_post_recv: " + std::to_string(error));
+  }
+
+  // Without giving the core away, as the programs do for which answers are held back.
+  void poll() {
+    ibv_wc completion;
+    if (ibv_poll_cq(cq_, 1, &completion) == 0) return;
+    if (completion.status != IBV_WC_SUCCESS) fail(describe(completion));
+    if (completion.opcode == IBV_WC_RECV) {
+      ++messages_;
+      post_receive();
+    } else {
+      --unsent_;
+    }
+  }
+
+  ibv_cq* cq_;
+  ibv_qp* qp_;
+  ibv_mr* mr_ = nullptr;
+  int messages_ = 0;
+  int unsent_ = 0;
+};
+
+void leave(const std::string& way, const End& end) {
+  if (way == "exit") std::exit(0);
+  if (way == "sleep") {
+    sleep(2);
+  } else if (way == "destroy") {
+    ibv_destroy_qp(end.qp());
+    usleep(200'000);
+  } else {
+    fail("--leave must be exit, destroy or sleep");
+  }
+  _exit(0);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Arguments arguments(argc, argv);
+  const std::uint64_t rounds = arguments.number("rounds", 2000);
+  const std::string way = arguments.text("leave", "exit");
+  SideChannel side = SideChannel::open(arguments);
+  Device device(arguments);
+  arguments.check();
+  Completions completions(device, 16, false);
+  End end(device, completions.cq());
+  const QpAddress own = device.prepare(end.qp(), 4711);
+  end.expect_messages();
+  device.connect(end.qp(), own, side.trade(own), {.timeout = 14, .retries = 1});
+  side.meet();
+  const bool sender = side.side() == 1;
+  for (std::uint64_t i = 0; i < rounds; ++i) {
+    if (sender) end.send();
+    end.await_message();
+    if (!sender) end.send();
+    end.await_sent();
+  }
+  if (!sender) {
+    end.await_message();
+    leave(way, end);
+  }
+  const double begin = monotonic_seconds();
+  end.send();
+  end.await_sent();
+  say("the last message was answered after " + std::to_string(static_cast<int>((monotonic_seconds() - begin) * 1e6)) + " us");
+  return 0;
+}
