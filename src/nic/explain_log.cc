@@ -17,6 +17,8 @@
 namespace rrdma::nic {
 namespace {
 
+constexpr std::uint32_t kBeingWritten = ~std::uint32_t{0};
+
 std::int64_t wall_clock_ns() {
   timespec t{};
   clock_gettime(CLOCK_REALTIME, &t);
@@ -76,7 +78,9 @@ void ExplainLog::append(Severity severity, std::string_view call, std::string_vi
   if (file_ == nullptr) return;
   const std::uint32_t index = file_->next.fetch_add(1);
   ExplainRecord& record = file_->records[index % kExplainRecords];
-  record.sequence.store(0, std::memory_order_release);
+  // Who is a whole round behind still writes here: one of the two sentences is lost, not both.
+  std::uint32_t sequence = record.sequence.load(std::memory_order_relaxed);
+  if (sequence == kBeingWritten || !record.sequence.compare_exchange_strong(sequence, kBeingWritten, std::memory_order_acquire)) return;
   record.severity = static_cast<std::uint8_t>(severity);
   record.wall_ns = wall_clock_ns();
   copy_text(record.call, call);

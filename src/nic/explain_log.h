@@ -20,7 +20,7 @@ inline constexpr std::uint32_t kExplainVersion = 1;
 inline constexpr std::size_t kExplainRecords = 64;
 
 struct ExplainRecord {
-  std::atomic<std::uint32_t> sequence;  // index + 1 once it is written; 0: never
+  std::atomic<std::uint32_t> sequence;  // index + 1 once it is written; 0: never, all ones: just now
   std::uint8_t severity;
   std::uint8_t reserved[3];
   std::int64_t wall_ns;
