@@ -298,9 +298,9 @@ class OwnFault:
 
 
 OWN_FAULTS = {
-    # rping up to rdma-core 44 destroys its event channel while its thread for connection events still asks it for the
-    # next one. If DISCONNECTED comes in time, that thread finds the descriptor closed and calls exit(-1) before the
-    # main thread has returned its 0. Later versions wait for the thread first.
+    # rping of rdma-core 44 destroys its event channel while its thread for connection events still asks it for the next
+    # one. If DISCONNECTED comes before that, the thread finds the descriptor closed and calls exit(-1), while the main
+    # thread is about to return its 0. Upstream's later rping waits for the thread first.
     "rping": OwnFault(255, "rdma_get_cm_event: Bad file descriptor", ("fail", "error", "mismatch", "bogus", "Unknown")),
 }
 
