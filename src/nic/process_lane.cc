@@ -24,6 +24,7 @@ constexpr std::uint32_t kTrainOctets = 64 * 1024;
 constexpr int kBackgroundRounds = 64;
 constexpr int kPollsWhileArmed = 32;
 constexpr int kLooksSpared = 8;
+constexpr Duration kReplyWatch = microseconds(100);
 
 std::uint64_t entropy() {
   std::uint64_t value = 0;
@@ -253,8 +254,8 @@ void ProcessLane::on_key_closed(wire::RKey key) { shm_->retire(key); }
 bool ProcessLane::taken(const objects::Path& path) const { return shm_ == nullptr || shm_->drained(path.peer); }
 
 void ProcessLane::transmit(Instant now) {
-  reply_habit_.note_post();
   now_ = now;
+  reply_habit_.note_post(now);
   engine_.transmit(links_, now_);
   links_.flush(now_);
   engine_.flushed(now_);
@@ -264,7 +265,7 @@ void ProcessLane::transmit(Instant now) {
 }
 
 void ProcessLane::send_held() {
-  reply_habit_.note_other();
+  reply_habit_.give_up();
   if (engine_.wants_transmit()) transmit(nic::now());
 }
 
@@ -273,9 +274,16 @@ std::size_t ProcessLane::poll_all(link::Look look, Instant now) {
   return links_.poll_all(*this, now, kBurst);
 }
 
+// See ReplyHabit. It goes out with the next request of the program, or when a poll or the background thread finds
+// that none came. That thread must be about to wake: the program may not call us again.
+bool ProcessLane::waits_for_reply(bool in_background) const {
+  if (!reply_habit_.expects_reply()) return false;
+  return in_background || background_.standing_by() || background_deadline_ <= now_ + kReplyWatch;
+}
+
 std::size_t ProcessLane::round(Instant now, bool in_background) {
   now_ = now;
-  const std::uint64_t messages_before = engine_.counters().receive_completions;
+  const std::uint64_t messages_before = engine_.counters().messages_received;
   std::size_t received = in_background ? poll_all(link::Look::kPending, now) : links_.poll(*this, now, kBurst);
   if (now >= engine_.next_deadline()) {
     // Silence is judged when all that has arrived was heard: perhaps it was this thread that came late.
@@ -286,11 +294,9 @@ std::size_t ProcessLane::round(Instant now, bool in_background) {
     }
     engine_.handle_timers(now);
   }
-  if (!in_background && engine_.counters().receive_completions != messages_before) {
-    reply_habit_.note_arrival();
-    // The next call of the program sends it; if none comes, the thread that stands by does.
-    if (reply_habit_.likely() && background_.standing_by()) return received;
-  }
+  reply_habit_.note_time(now);
+  if (engine_.counters().messages_received != messages_before) reply_habit_.note_arrival(now);
+  if (waits_for_reply(in_background)) return received;
   if (engine_.wants_transmit() || now >= links_.next_deadline()) {
     engine_.transmit(links_, now);
     links_.flush(now);
@@ -301,7 +307,6 @@ std::size_t ProcessLane::round(Instant now, bool in_background) {
 
 void ProcessLane::progress() {
   background_.note_poll();
-  reply_habit_.note_other();
   // Who polls a few times and then sleeps needs the doorbell; who goes on polling does not, but then the
   // background thread must know that nobody will ring.
   if (shm_armed_.load(std::memory_order_relaxed) && ++polls_while_armed_ > kPollsWhileArmed) {
@@ -356,6 +361,8 @@ bool ProcessLane::work(Instant& deadline) {
   }
   // The descriptors tell of arrivals, not of what is there: nothing may be left behind when the thread sleeps.
   deadline = last != 0 ? now_ : std::min({engine_.next_deadline(), links_.next_deadline(), publisher_.publish(engine_, links_.all(), now_)});
+  if (reply_habit_.expects_reply()) deadline = std::min(deadline, reply_habit_.patience_ends());
+  if (reply_habit_.replied_again()) deadline = std::min(deadline, now_ + kReplyWatch);
   background_deadline_ = deadline;
   return received != 0;
 }

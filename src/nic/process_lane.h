@@ -71,6 +71,7 @@ class ProcessLane final : public Lane,
   std::size_t poll_all(link::Look look, Instant now);
   void tell_background();
   std::size_t round(Instant now, bool in_background);
+  [[nodiscard]] bool waits_for_reply(bool in_background) const;
   void fail_qps_of(std::uint32_t channel);
   void follow_capture_order(const control::CaptureOrder& order, std::vector<OwnedFd> fds);
   void send_packets_only(bool packets_only);

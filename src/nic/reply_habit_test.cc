@@ -5,41 +5,79 @@
 namespace rrdma::nic {
 namespace {
 
-void exchange(ReplyHabit& habit, int times) {
-  for (int i = 0; i < times; ++i) {
-    habit.note_arrival();
-    habit.note_post();
+constexpr Duration kSoon = microseconds(5);
+constexpr Duration kLate = microseconds(50);
+
+class ReplyHabitTest : public testing::Test {
+ protected:
+  void exchange(int times, Duration after = kSoon) {
+    for (int i = 0; i < times; ++i) {
+      habit_.note_arrival(now_);
+      now_ = now_ + after;
+      habit_.note_post(now_);
+      now_ = now_ + kSoon;
+    }
   }
+  [[nodiscard]] bool expects_reply_to_next() const {
+    ReplyHabit copy = habit_;
+    copy.note_arrival(now_);
+    return copy.expects_reply();
+  }
+
+  ReplyHabit habit_;
+  Instant now_{1'000'000'000};
+};
+
+TEST_F(ReplyHabitTest, ComesWithRepliesInARow) {
+  EXPECT_FALSE(expects_reply_to_next());
+  exchange(7);
+  EXPECT_FALSE(expects_reply_to_next());
+  exchange(1);
+  EXPECT_TRUE(expects_reply_to_next());
+  exchange(100);
+  EXPECT_TRUE(expects_reply_to_next());
 }
 
-TEST(ReplyHabit, ComesWithRepliesInARow) {
-  ReplyHabit habit;
-  EXPECT_FALSE(habit.likely());
-  exchange(habit, 7);
-  EXPECT_FALSE(habit.likely());
-  exchange(habit, 1);
-  EXPECT_TRUE(habit.likely());
-  exchange(habit, 100);
-  EXPECT_TRUE(habit.likely());
+TEST_F(ReplyHabitTest, ExpectsNothingWhereNothingCame) {
+  exchange(100);
+  EXPECT_FALSE(habit_.expects_reply());
 }
 
-TEST(ReplyHabit, EndsWithOneMessageThatIsNotReplied) {
-  ReplyHabit habit;
-  exchange(habit, 100);
-  habit.note_arrival();
-  habit.note_other();
-  EXPECT_FALSE(habit.likely());
-  exchange(habit, 7);
-  EXPECT_FALSE(habit.likely());
+TEST_F(ReplyHabitTest, EndsWithOneMessageThatIsNotRepliedInTime) {
+  exchange(100);
+  habit_.note_arrival(now_);
+  habit_.note_time(now_ + kSoon);
+  EXPECT_TRUE(habit_.expects_reply());
+  habit_.note_arrival(now_ + kSoon);  // no new patience
+  habit_.note_time(now_ + kLate);
+  EXPECT_FALSE(habit_.expects_reply());
+  exchange(7);
+  EXPECT_FALSE(expects_reply_to_next());
 }
 
-TEST(ReplyHabit, IsNotTouchedByPollsAndPostsThatFollowNothing) {
-  ReplyHabit habit;
-  for (int i = 0; i < 100; ++i) habit.note_post();
-  EXPECT_FALSE(habit.likely());
-  exchange(habit, 8);
-  for (int i = 0; i < 100; ++i) habit.note_other();
-  EXPECT_TRUE(habit.likely());
+TEST_F(ReplyHabitTest, EndsWithALateReplyAndWhenTold) {
+  exchange(100);
+  exchange(1, kLate);
+  EXPECT_FALSE(expects_reply_to_next());
+  exchange(8);
+  EXPECT_TRUE(expects_reply_to_next());
+  habit_.give_up();
+  EXPECT_FALSE(expects_reply_to_next());
+}
+
+TEST_F(ReplyHabitTest, IsNotTouchedByPostsThatFollowNothing) {
+  for (int i = 0; i < 100; ++i) habit_.note_post(now_);
+  EXPECT_FALSE(expects_reply_to_next());
+}
+
+TEST_F(ReplyHabitTest, TellsOnceOfNewReplies) {
+  exchange(7);
+  EXPECT_FALSE(habit_.replied_again());
+  exchange(1);
+  EXPECT_TRUE(habit_.replied_again());
+  EXPECT_FALSE(habit_.replied_again());
+  exchange(1);
+  EXPECT_TRUE(habit_.replied_again());
 }
 
 }  // namespace
