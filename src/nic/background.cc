@@ -75,11 +75,12 @@ void Background::start(BackgroundWork& work) {
 void Background::stop() {
   if (!thread_.joinable()) return;
   stopping_.store(true);
-  kicked_.store(false);
   kick();
   thread_.join();
 }
 
+// While kicked_ is set, a count is in wake_ or about to be. It is cleared once the count has been taken, and
+// before the work that the kick asks for: a kick that comes in between is served by that work.
 void Background::kick() {
   if (kicked_.exchange(true)) return;
   const std::uint64_t one = 1;
@@ -155,11 +156,10 @@ void Background::stand_by(BackgroundWork& work) {
 void Background::run(BackgroundWork& work) {
   std::uint64_t polls_seen = 0;
   unsigned wakeups = 0;  // in a row, of a program that polls
-  while (!stopping_.load(std::memory_order_relaxed)) {
-    if (kicked_.exchange(false)) {
-      std::uint64_t count;
-      static_cast<void>(raw::read(wake_.get(), &count, sizeof count));
-    }
+  for (;;) {
+    std::uint64_t count;
+    if (kicked_.load() && raw::read(wake_.get(), &count, sizeof count) == sizeof count) kicked_.exchange(false);
+    if (stopping_.load()) return;  // after the kick that tells of it may have been taken
     if (std::exchange(control_ready_, false)) work.handle_control();
     Instant deadline = kNever;
     work.work(deadline);

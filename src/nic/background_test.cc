@@ -112,5 +112,56 @@ TEST_F(BackgroundTest, TriesLessAndLessBesideAProgramThatLeavesThingsLying) {
   EXPECT_TRUE(stands_by()) << "once it looks";
 }
 
+// A program that asks, kicks and waits. Nothing else wakes the thread: its work has no deadline.
+class AskedWork : public BackgroundWork {
+ public:
+  bool work(Instant& deadline) override {
+    served = asked.load();
+    deadline = kNever;
+    return false;
+  }
+  bool arm() override { return true; }
+  void disarm() override {}
+  void handle_control() override {}
+  void note_arrival(int) override {}
+  void tick() override {}
+
+  std::atomic<int> asked{0}, served{0};
+};
+
+// The second kick comes while the thread takes the first, at one moment or another.
+TEST(BackgroundKick, IsNeverLost) {
+  AskedWork work;
+  Background background;
+  background.start(work);
+  for (int i = 1; i <= 20'000; ++i) {
+    work.asked = 2 * i - 1;
+    background.kick();
+    for (const Instant until = now() + nanoseconds(i * 37 % 20'000); now() < until;) {
+    }
+    work.asked = 2 * i;
+    background.kick();
+    const Instant end = now() + seconds(20);
+    while (work.served != 2 * i && now() < end) {
+    }
+    ASSERT_EQ(work.served, 2 * i);
+  }
+}
+
+TEST(BackgroundStop, ComesBackWhileKicksAreTaken) {
+  for (int i = 0; i < 2'000; ++i) {
+    AskedWork work;
+    Background background;
+    background.start(work);
+    work.asked = 1;
+    background.kick();
+    ASSERT_TRUE(comes_true([&] { return work.served == 1; }));
+    background.kick();
+    for (const Instant until = now() + nanoseconds(i * 37 % 20'000); now() < until;) {
+    }
+    background.stop();  // hangs if the thread took the kick and slept
+  }
+}
+
 }  // namespace
 }  // namespace rrdma::nic
