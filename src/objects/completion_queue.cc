@@ -35,8 +35,12 @@ std::string_view describe(Status status) {
   return "unknown status";
 }
 
-CompletionQueue::CompletionQueue(std::uint32_t entries, CompletionListener* listener)
-    : capacity_(entries), mask_(std::bit_ceil(entries) - 1), ring_(new Completion[mask_ + 1]), listener_(listener) {
+CompletionQueue::CompletionQueue(std::uint32_t entries, CompletionListener* listener, bool raises_events)
+    : capacity_(entries),
+      mask_(std::bit_ceil(entries) - 1),
+      ring_(new Completion[mask_ + 1]),
+      listener_(listener),
+      raises_events_(raises_events && listener != nullptr) {
   RRDMA_ASSERT(entries >= 1 && entries <= kEntriesMax);
 }
 
@@ -49,26 +53,26 @@ void CompletionQueue::push(const Completion& completion) {
     return;
   }
   ring_[tail & mask_] = completion;
-  if (listener_ == nullptr) {  // nobody to wake: the order of the two accesses below costs more than all of the above
+  if (!raises_events_) {  // nobody to wake: the order of the two accesses below costs more than all of the above
     tail_.store(tail + 1, std::memory_order_release);
     return;
   }
-  // seq_cst on both sides of the pair (this store, the load of armed_) and (the store of armed_ in arm(),
-  // the consumer's next look at tail_): one of the two sees the other, so no event is missed.
+  // seq_cst on both sides of the pair (this store, the load of armed_) and (the store of armed_ in arm() with
+  // its fence, the consumer's next look at tail_): one of the two sees the other, so no event is missed.
   tail_.store(tail + 1, std::memory_order_seq_cst);
   std::uint8_t armed = armed_.load(std::memory_order_seq_cst);
   const bool counts_always = completion.solicited || completion.status != Status::kSuccess;
   while (armed == kArmed || (armed == kArmedSolicited && counts_always)) {
     // Fails when the arm is made stronger at this moment: the event is owed all the same.
     if (!armed_.compare_exchange_weak(armed, kIdle, std::memory_order_seq_cst)) continue;
-    if (listener_ != nullptr) listener_->on_completion(*this);
+    listener_->on_completion(*this);
     return;
   }
 }
 
 std::size_t CompletionQueue::poll(std::span<Completion> out) {
   const std::uint64_t head = head_.load(std::memory_order_relaxed);
-  const std::uint64_t available = tail_.load(std::memory_order_seq_cst) - head;
+  const std::uint64_t available = tail_.load(std::memory_order_acquire) - head;
   const std::size_t n = std::min<std::size_t>(available, out.size());
   for (std::size_t i = 0; i < n; ++i) out[i] = ring_[(head + i) & mask_];
   if (n != 0) head_.store(head + n, std::memory_order_release);
@@ -77,19 +81,21 @@ std::size_t CompletionQueue::poll(std::span<Completion> out) {
 
 const Completion* CompletionQueue::peek() const {
   const std::uint64_t head = head_.load(std::memory_order_relaxed);
-  return tail_.load(std::memory_order_seq_cst) == head ? nullptr : &ring_[head & mask_];
+  return tail_.load(std::memory_order_acquire) == head ? nullptr : &ring_[head & mask_];
 }
 
 void CompletionQueue::pop() { head_.store(head_.load(std::memory_order_relaxed) + 1, std::memory_order_release); }
 
 void CompletionQueue::arm(bool solicited_only) {
+  std::uint8_t expected = kIdle;
   if (!solicited_only) {
     armed_.store(kArmed, std::memory_order_seq_cst);
-    return;
+  } else {
+    // Arming for solicited ones never weakens an arm for all.
+    armed_.compare_exchange_strong(expected, kArmedSolicited, std::memory_order_seq_cst);
   }
-  // Arming for solicited ones never weakens an arm for all.
-  std::uint8_t expected = kIdle;
-  armed_.compare_exchange_strong(expected, kArmedSolicited, std::memory_order_seq_cst);
+  // So that looks need no order of their own: there are very many of them.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
 bool CompletionQueue::resize(std::uint32_t entries) {

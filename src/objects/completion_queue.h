@@ -90,8 +90,9 @@ class CompletionQueue {
  public:
   static constexpr std::uint32_t kEntriesMax = 1u << 22;
 
-  // REQUIRES: 1 <= entries <= kEntriesMax. The listener may be null and must outlive the queue.
-  CompletionQueue(std::uint32_t entries, CompletionListener* listener);
+  // REQUIRES: 1 <= entries <= kEntriesMax. The listener may be null and must outlive the queue. Without events
+  // it is told of an overflow only, and a completion costs less.
+  CompletionQueue(std::uint32_t entries, CompletionListener* listener, bool raises_events = true);
 
   // Producer.
   void push(const Completion& completion);
@@ -102,7 +103,7 @@ class CompletionQueue {
   [[nodiscard]] const Completion* peek() const;
   // By any thread, without the consumer's exclusion; after arm(), an event comes for what it does not see.
   [[nodiscard]] bool is_empty() const {
-    return tail_.load(std::memory_order_seq_cst) == head_.load(std::memory_order_relaxed);
+    return tail_.load(std::memory_order_relaxed) == head_.load(std::memory_order_relaxed);
   }
   void pop();
   // The next completion that counts raises one event. Does not look at what is already queued.
@@ -127,6 +128,7 @@ class CompletionQueue {
   std::uint32_t mask_;
   std::unique_ptr<Completion[]> ring_;
   CompletionListener* listener_;
+  bool raises_events_;
   std::atomic<bool> overflowed_{false};
   std::atomic<std::uint8_t> armed_{kIdle};
   alignas(64) std::atomic<std::uint64_t> tail_{0};

@@ -51,7 +51,7 @@ int take(Cq& cq, int count, ibv_wc* wc) {
 }  // namespace
 
 Cq::Cq(std::uint32_t entries, Context& owner, Channel* events)
-    : ibv_cq_ex{}, lane(*owner.lane), runtime(*owner.runtime), notifications(events), queue(entries, this) {}
+    : ibv_cq_ex{}, lane(*owner.lane), runtime(*owner.runtime), notifications(events), queue(entries, this, events != nullptr) {}
 
 // Yielding costs least where the answer is near. For long it is no good: between threads that only yield to
 // one another some kernels let nothing else run on that core for seconds (seen with Linux 6.18 and its
