@@ -9,6 +9,6 @@ COPY --from=build /src/build-deb/rrdma_*.deb /tmp/
 RUN apt-get update \
  && apt-get install -y --no-install-recommends /tmp/rrdma_*.deb ibverbs-utils rdmacm-utils perftest iproute2 \
  && rm -rf /var/lib/apt/lists/* /tmp/rrdma_*.deb \
- && useradd --create-home rdma
-USER rdma
+ && useradd --create-home rrdma
+USER rrdma
 CMD ["rrdma", "doctor"]

@@ -136,7 +136,8 @@ class Package(unittest.TestCase):
         shutil.copy(self.package, root / "tmp/rrdma.deb")
         before = files_of(root)
         # A network of its own: the daemon of a whole system would take this machine's port. Mounts go with it.
-        inside = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "chroot", root, "sh", "-ec"]
+        inside = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child",
+                  "sh", "-ec", 'mount -t proc proc "$1/proc"; exec chroot "$1" sh -ec "$2"', "sh", root]
         apt = ["chroot", root, "apt-get", "-o", "APT::Sandbox::User=root", "-y"]
         environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}
 
@@ -146,7 +147,6 @@ class Package(unittest.TestCase):
 
         manage("install", "/tmp/rrdma.deb")
         script = """
-            mount -t proc proc /proc
             ip link set lo up
             as() { su "$1" -s /bin/sh -c "cd / && export RRDMA_DAEMON_LINGER=0.2; $2"; }
             listens() { for i in $(seq 300); do if ss -ltn | grep -q :18515; then return 0; fi; sleep 0.1; done; return 1; }
