@@ -39,12 +39,12 @@ class ResponseCache {
   void allocate(std::uint32_t entries) {
     entries_ = std::make_unique<Response[]>(entries);
     capacity_ = entries;
-    next_ = 0;
+    next_ = first_ = 0;
     pending_ = 0;
   }
   void clear() {
     for (std::uint32_t i = 0; i < capacity_; ++i) entries_[i] = {};
-    next_ = 0;
+    next_ = first_ = 0;
     pending_ = 0;
   }
   [[nodiscard]] std::uint32_t capacity() const { return capacity_; }
@@ -57,13 +57,17 @@ class ResponseCache {
     if (!has_room()) return nullptr;
     Response& response = entries_[next_];
     if (response.pending) --pending_;
-    next_ = next_ + 1 == capacity_ ? 0 : next_ + 1;
+    const bool was_first = first_ == next_;
+    next_ = after(next_);
+    if (was_first) first_ = next_;
     response = {};
     return &response;
   }
   void mark_pending(Response& response) {
     if (!response.pending) ++pending_;
     response.pending = true;
+    const auto at = static_cast<std::uint32_t>(&response - entries_.get());
+    if (pending_ == 1 || age_rank(at) < age_rank(first_)) first_ = at;
   }
   void mark_replay(Response& response) {
     response.replaying = !response.pending || response.replaying;
@@ -78,11 +82,8 @@ class ResponseCache {
   // The pending response with the earliest PSN.
   Response* first_pending() {
     if (pending_ == 0) return nullptr;
-    for (std::uint32_t i = 0; i < capacity_; ++i) {  // from the oldest on
-      const std::uint32_t at = next_ + i < capacity_ ? next_ + i : next_ + i - capacity_;
-      if (entries_[at].pending) return &entries_[at];
-    }
-    return nullptr;
+    while (!entries_[first_].pending) first_ = after(first_);
+    return &entries_[first_];
   }
   // How far an acknowledgement of `psn` may reach, `newest` at most: not to a remembered request after it.
   [[nodiscard]] wire::Psn last_before_next(wire::Psn psn, wire::Psn newest) const {
@@ -103,9 +104,14 @@ class ResponseCache {
   }
 
  private:
+  [[nodiscard]] std::uint32_t after(std::uint32_t at) const { return at + 1 == capacity_ ? 0 : at + 1; }
+  // 0 is the oldest.
+  [[nodiscard]] std::uint32_t age_rank(std::uint32_t at) const { return at >= next_ ? at - next_ : at + capacity_ - next_; }
+
   std::unique_ptr<Response[]> entries_;
   std::uint32_t capacity_ = 0;
-  std::uint32_t next_ = 0;  // also the oldest
+  std::uint32_t next_ = 0;   // also the oldest
+  std::uint32_t first_ = 0;  // none before it, by age, is pending
   std::uint32_t pending_ = 0;
 };
 
