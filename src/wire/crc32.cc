@@ -2,6 +2,8 @@
 
 #include <isa-l/crc.h>
 
+#include <cstring>
+
 #if defined(__aarch64__)
 #include <asm/hwcap.h>
 #include <sys/auxv.h>
@@ -34,19 +36,32 @@ std::uint32_t step1(std::uint32_t crc, std::uint8_t octet) {
   return crc;
 }
 
-std::uint32_t by_instructions(std::uint32_t crc, Octets octets) {
+// Loads the next Word, which also goes to `to` if it is wanted there.
+template <typename Word, bool kCopies>
+Word take(const std::uint8_t*& from, std::uint8_t*& to) {
+  const auto word = load_native<Word>(from);
+  from += sizeof word;
+  if constexpr (kCopies) {
+    store_native(to, word);
+    to += sizeof word;
+  }
+  return word;
+}
+
+template <bool kCopies>
+std::uint32_t by_instructions(std::uint32_t crc, Octets octets, std::uint8_t* to) {
   const std::uint8_t* p = octets.data();
   std::size_t left = octets.size();
   crc = ~crc;
-  for (; left >= 32; left -= 32, p += 32) {
-    crc = step8(crc, load_native<std::uint64_t>(p));
-    crc = step8(crc, load_native<std::uint64_t>(p + 8));
-    crc = step8(crc, load_native<std::uint64_t>(p + 16));
-    crc = step8(crc, load_native<std::uint64_t>(p + 24));
+  for (; left >= 32; left -= 32) {
+    crc = step8(crc, take<std::uint64_t, kCopies>(p, to));
+    crc = step8(crc, take<std::uint64_t, kCopies>(p, to));
+    crc = step8(crc, take<std::uint64_t, kCopies>(p, to));
+    crc = step8(crc, take<std::uint64_t, kCopies>(p, to));
   }
-  for (; left >= 8; left -= 8, p += 8) crc = step8(crc, load_native<std::uint64_t>(p));
-  for (; left >= 4; left -= 4, p += 4) crc = step4(crc, load_native<std::uint32_t>(p));
-  for (; left > 0; --left, ++p) crc = step1(crc, *p);
+  for (; left >= 8; left -= 8) crc = step8(crc, take<std::uint64_t, kCopies>(p, to));
+  for (; left >= 4; left -= 4) crc = step4(crc, take<std::uint32_t, kCopies>(p, to));
+  for (; left > 0; --left) crc = step1(crc, take<std::uint8_t, kCopies>(p, to));
   return ~crc;
 }
 
@@ -56,9 +71,18 @@ std::uint32_t by_instructions(std::uint32_t crc, Octets octets) {
 
 std::uint32_t crc32_extend(std::uint32_t crc, Octets octets) {
 #if defined(__aarch64__)
-  if (kHasCrcInstructions) return by_instructions(crc, octets);
+  if (kHasCrcInstructions) return by_instructions<false>(crc, octets, nullptr);
 #endif
   return by_isal(crc, octets);
+}
+
+std::uint32_t crc32_copy(std::uint32_t crc, Octets octets, std::uint8_t* to) {
+#if defined(__aarch64__)
+  if (kHasCrcInstructions) return by_instructions<true>(crc, octets, to);
+#endif
+  // The copy first: it is its octets that are summed.
+  if (!octets.empty()) std::memcpy(to, octets.data(), octets.size());
+  return by_isal(crc, Octets(to, octets.size()));
 }
 
 }  // namespace rrdma::wire

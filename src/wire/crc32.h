@@ -13,12 +13,17 @@ namespace rrdma::wire {
 // 0xcbf43926.
 [[nodiscard]] std::uint32_t crc32_extend(std::uint32_t crc, Octets octets);
 
+// The same, and copies the octets to `to` on the way: each is read once, so that the sum is that of the copy even
+// where somebody writes to them meanwhile. REQUIRES: the two do not overlap.
+[[nodiscard]] std::uint32_t crc32_copy(std::uint32_t crc, Octets octets, std::uint8_t* to);
+
 class Crc32 {
  public:
   constexpr Crc32() = default;
   constexpr explicit Crc32(std::uint32_t value) : value_(value) {}
 
   void update(Octets octets) { value_ = crc32_extend(value_, octets); }
+  void update_copying(Octets octets, std::uint8_t* to) { value_ = crc32_copy(value_, octets, to); }
   // The CRC of all octets so far, already inverted.
   [[nodiscard]] constexpr std::uint32_t value() const { return value_; }
 

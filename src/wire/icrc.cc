@@ -124,6 +124,21 @@ std::uint32_t IcrcSeed::icrc(Octets headers, std::span<const Octets> payload, st
   return sum.value();
 }
 
+std::uint32_t IcrcSeed::icrc_copying(Octets headers, std::span<const Octets> payload, std::uint8_t pad, std::uint8_t* to,
+                                     std::uint16_t identification) const {
+  RRDMA_ASSERT(headers.size() >= kBthOctets && headers.size() <= kHeaderOctetsMax && pad < 4);
+  std::size_t length = headers.size() + pad + kIcrcOctets;
+  for (const Octets piece : payload) length += piece.size();
+  Crc32 sum(kIcrcStart);
+  sum.update(head(headers, length, identification).view());
+  for (const Octets piece : payload) {
+    sum.update_copying(piece, to);
+    to += piece.size();
+  }
+  sum.update(Octets(kZeros, pad));
+  return sum.value();
+}
+
 std::uint32_t IcrcSeed::icrc(Octets transport, std::uint16_t identification) const {
   RRDMA_ASSERT(transport.size() >= kBthOctets);
   // A short packet (an ACK, say) goes into one sum; of a long one only the BTH is copied.

@@ -47,6 +47,9 @@ class IcrcSeed {
   // REQUIRES: kBthOctets <= headers.size() <= kHeaderOctetsMax, pad < 4, a length that IP can carry.
   [[nodiscard]] std::uint32_t icrc(Octets headers, std::span<const Octets> payload, std::uint8_t pad,
                                    std::uint16_t identification = 0) const;
+  // The same, and copies the payload to `to` on the way (see crc32_copy()).
+  [[nodiscard]] std::uint32_t icrc_copying(Octets headers, std::span<const Octets> payload, std::uint8_t pad, std::uint8_t* to,
+                                           std::uint16_t identification = 0) const;
   // The ICRC that the octets from the BTH to the end of the pad should be followed by.
   // REQUIRES: transport.size() >= kBthOctets.
   [[nodiscard]] std::uint32_t icrc(Octets transport, std::uint16_t identification = 0) const;

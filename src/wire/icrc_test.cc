@@ -62,6 +62,17 @@ TEST(Crc32, GoesOnFromPieceToPiece) {
   }
 }
 
+TEST(Crc32, CopiesOnTheWay) {
+  Prng prng(3);
+  for (std::size_t size = 0; size < 300; ++size) {
+    const auto octets = random_octets(prng, size);
+    std::vector<std::uint8_t> copy(size + 8, 0xee);
+    EXPECT_EQ(crc32_copy(0x1234, octets, copy.data()), crc32_extend(0x1234, octets)) << size;
+    EXPECT_TRUE(std::equal(octets.begin(), octets.end(), copy.begin())) << size;
+    EXPECT_TRUE(std::all_of(copy.begin() + static_cast<std::ptrdiff_t>(size), copy.end(), [](auto octet) { return octet == 0xee; })) << size;
+  }
+}
+
 TEST(Crc32Polynomial, RollingBackUndoesZeroOctets) {
   Prng prng(3);
   for (int round = 0; round < 500; ++round) {
@@ -165,6 +176,9 @@ TEST(Icrc, OfAFlowIsThatOfTheWholePacket) {
     }
     EXPECT_EQ(flow.seed.icrc(headers, pieces, pad, identification), exact);
     EXPECT_EQ(flow.seed.icrc(transport, identification), exact);
+    std::vector<std::uint8_t> copy(payload.size());
+    EXPECT_EQ(flow.seed.icrc_copying(headers, pieces, pad, copy.data(), identification), exact);
+    EXPECT_EQ(copy, payload);
 
     transport.resize(transport.size() + kIcrcOctets);
     store_icrc(transport.data() + transport.size() - kIcrcOctets, exact);

@@ -144,19 +144,24 @@ void Transmitter::fill_packet(const Send& send, std::size_t index, std::uint16_t
   const bool copied = frame.payload_octets <= kCopyOctetsMax || frame.span_count > kGatheredSpansMax ||
                       frame.corrupt_bit >= 0 || is_read_response(frame);
   std::uint32_t icrc = 0;
-  if (copied) {
-    for (std::size_t i = 0; i < frame.span_count; ++i) {
-      const objects::PayloadSpan& span = frame.spans[i];
-      if (span.length != 0) std::memcpy(at, span.data, span.length);
-      at += span.length;
+  std::array<Octets, objects::kSgeMax + 1> pieces;
+  for (std::size_t i = 0; i < frame.span_count; ++i) pieces[i] = Octets(frame.spans[i].data, frame.spans[i].length);
+  const auto payload = std::span(pieces).first(frame.span_count);
+  if (copied && frame.payload_octets > kCopyOctetsMax) {
+    icrc = seed.icrc_copying(Octets(start, at), payload, frame.pad, at, identification);
+    at += frame.payload_octets;
+    std::memset(at, 0, frame.pad);
+    at += frame.pad;
+  } else if (copied) {
+    for (const Octets piece : payload) {
+      if (!piece.empty()) std::memcpy(at, piece.data(), piece.size());
+      at += piece.size();
     }
     std::memset(at, 0, frame.pad);
     at += frame.pad;
     icrc = seed.icrc(Octets(start, at), identification);
   } else {
-    std::array<Octets, kGatheredSpansMax> pieces;
-    for (std::size_t i = 0; i < frame.span_count; ++i) pieces[i] = Octets(frame.spans[i].data, frame.spans[i].length);
-    icrc = seed.icrc(Octets(start, at), std::span(pieces).first(frame.span_count), frame.pad, identification);
+    icrc = seed.icrc(Octets(start, at), payload, frame.pad, identification);
     add_scratch(cursor, frame.header_octets);
     for (std::size_t i = 0; i < frame.span_count; ++i) {
       iovecs_[cursor.iovecs++] = {const_cast<std::uint8_t*>(frame.spans[i].data), frame.spans[i].length};
