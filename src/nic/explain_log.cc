@@ -1,12 +1,15 @@
 #include "nic/explain_log.h"
 
+#include <dirent.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -18,6 +21,7 @@ namespace rrdma::nic {
 namespace {
 
 constexpr std::uint32_t kBeingWritten = ~std::uint32_t{0};
+constexpr std::string_view kFilePrefix = "explain.";
 
 std::int64_t wall_clock_ns() {
   timespec t{};
@@ -34,12 +38,44 @@ void copy_text(char (&to)[N], std::string_view from) {
 
 std::string file_of(std::uint32_t pid) {
   const std::string directory = explain_directory();
-  return directory.empty() ? std::string() : directory + "/explain." + std::to_string(pid);
+  return directory.empty() ? std::string() : directory + "/" + std::string(kFilePrefix) + std::to_string(pid);
+}
+
+struct EarlierFile {
+  std::int64_t written_s;
+  std::string name;
+
+  [[nodiscard]] bool is_in_use() const {
+    const auto pid = static_cast<pid_t>(std::strtol(name.c_str() + kFilePrefix.size(), nullptr, 10));
+    return pid > 0 && (::kill(pid, 0) == 0 || errno == EPERM);
+  }
+};
+
+// Others may do the same at this moment: a file that is gone already is as good.
+void remove_oldest_files() {
+  const std::string directory = explain_directory();
+  DIR* folder = directory.empty() ? nullptr : ::opendir(directory.c_str());
+  if (folder == nullptr) return;
+  std::vector<EarlierFile> files;
+  while (const dirent* entry = ::readdir(folder)) {
+    struct stat info {};
+    if (!std::string_view(entry->d_name).starts_with(kFilePrefix)) continue;
+    if (::fstatat(::dirfd(folder), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0) continue;
+    files.push_back({info.st_mtim.tv_sec, entry->d_name});
+  }
+  std::sort(files.begin(), files.end(), [](const EarlierFile& a, const EarlierFile& b) { return a.written_s < b.written_s; });
+  std::size_t left = files.size();
+  for (const EarlierFile& file : files) {
+    if (left < kExplainFiles) break;
+    if (!file.is_in_use() && ::unlinkat(::dirfd(folder), file.name.c_str(), 0) == 0) --left;
+  }
+  ::closedir(folder);
 }
 
 void* map_file() {
   const std::string path = file_of(static_cast<std::uint32_t>(::getpid()));
   if (path.empty()) return MAP_FAILED;
+  remove_oldest_files();
   OwnedFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (fd.get() < 0 || ::ftruncate(fd.get(), sizeof(ExplainFile)) != 0) return MAP_FAILED;
   return ::mmap(nullptr, sizeof(ExplainFile), PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);

@@ -1,6 +1,7 @@
 // The last sentences of this process, in a file under the user's runtime directory that is mapped and
 // written in place: `rrdma explain` reads it, also after the process has ended. Where no such file can be
-// made, the sentences live in memory only.
+// made, the sentences live in memory only. Files of processes that have ended stay to be read; the oldest of
+// them make room for a new one when there are kExplainFiles.
 //
 //   file = Header, records[kRecords]    a ring; `next` counts up for ever
 #pragma once
@@ -18,6 +19,7 @@ namespace rrdma::nic {
 inline constexpr std::uint32_t kExplainMagic = 0x52524558;  // "RREX"
 inline constexpr std::uint32_t kExplainVersion = 1;
 inline constexpr std::size_t kExplainRecords = 64;
+inline constexpr std::size_t kExplainFiles = 64;
 
 struct ExplainRecord {
   std::atomic<std::uint32_t> sequence;  // index + 1 once it is written; 0: never, all ones: just now

@@ -2,6 +2,7 @@
 # process can be read while it runs and after it has ended. Arguments: the command, the source tree.
 import ctypes
 import errno
+import os
 import pathlib
 import re
 import subprocess
@@ -13,6 +14,7 @@ import surroundings
 from command import RRDMA, run, run_json
 
 SOURCE = pathlib.Path(sys.argv[2])
+NOTES_MAX = 64  # kExplainFiles
 CHINESE = re.compile("[\u4e00-\u9fff]")
 
 
@@ -135,6 +137,17 @@ class Arguments(unittest.TestCase):
 
 
 class Processes(unittest.TestCase):
+    # Opens the device and asks for a port that it does not have.
+    MISTAKE = """
+import ctypes
+verbs = ctypes.CDLL("libibverbs.so.1")
+verbs.ibv_get_device_list.restype = ctypes.POINTER(ctypes.c_void_p)
+verbs.ibv_open_device.restype = ctypes.c_void_p
+device = verbs.ibv_get_device_list(None)[0]
+context = verbs.ibv_open_device(ctypes.c_void_p(device))
+assert verbs.ibv_query_port(ctypes.c_void_p(context), 99, ctypes.create_string_buffer(256)) != 0
+"""
+
     def test_after_the_process_has_ended(self):
         # Without a GID index: a mistake that everybody makes once.
         server = subprocess.Popen([RRDMA, "run", "--", "ibv_rc_pingpong", "-p", "18620"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -151,6 +164,25 @@ class Processes(unittest.TestCase):
         self.assertEqual(record["pid"], server.pid)
         self.assertTrue(any("GID" in s["sentence"] for s in record["sentences"]))
         self.assertIn(str(server.pid), run("explain")[0])
+
+    def test_old_notes_make_room(self):
+        folder = pathlib.Path(os.environ["XDG_RUNTIME_DIR"]) / "rrdma"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        ended = 4_000_000  # beyond the numbers that the kernel gives out by itself
+        for age in range(100):
+            note = folder / f"explain.{ended + age}"
+            note.write_bytes(b"")
+            os.utime(note, (1_000_000 - age, 1_000_000 - age))
+        running = folder / f"explain.{os.getpid()}"
+        running.write_bytes(b"")
+        os.utime(running, (1, 1))
+        self.addCleanup(running.unlink)
+        subprocess.run([RRDMA, "run", "--", sys.executable, "-c", self.MISTAKE], capture_output=True, check=True)
+        left = {path.name for path in folder.glob("explain.*")}
+        self.assertEqual(len(left), NOTES_MAX)
+        self.assertIn(running.name, left)
+        self.assertIn(f"explain.{ended}", left)
+        self.assertNotIn(f"explain.{ended + 99}", left)
 
     def test_nothing_to_say(self):
         self.assertIn("nothing to say", run("explain", "--pid", 1)[0])
