@@ -22,7 +22,7 @@ constexpr std::size_t kBurst = 64;
 constexpr int kRoundsBeforeTimers = 64;
 constexpr std::uint32_t kTrainOctets = 64 * 1024;
 constexpr int kBackgroundRounds = 64;
-constexpr int kPollsWhileArmed = 32;
+constexpr int kCallsWhileArmed = 32;
 constexpr int kLooksSpared = 8;
 constexpr Duration kReplyWatch = microseconds(100);
 
@@ -255,6 +255,7 @@ bool ProcessLane::taken(const objects::Path& path) const { return shm_ == nullpt
 
 void ProcessLane::transmit(Instant now) {
   now_ = now;
+  note_call();
   reply_habit_.note_post(now);
   engine_.transmit(links_, now_);
   links_.flush(now_);
@@ -305,15 +306,18 @@ std::size_t ProcessLane::round(Instant now, bool in_background) {
   return received;
 }
 
-void ProcessLane::progress() {
+// Who calls a few times and then sleeps needs the doorbell; who goes on does not, but then the background thread
+// must know that nobody will ring. Who posts all the time will poll, too: its queue has an end.
+void ProcessLane::note_call() {
   background_.note_poll();
-  // Who polls a few times and then sleeps needs the doorbell; who goes on polling does not, but then the
-  // background thread must know that nobody will ring.
-  if (shm_armed_.load(std::memory_order_relaxed) && ++polls_while_armed_ > kPollsWhileArmed) {
-    shm_armed_ = false;
-    shm_->disarm();
-    background_.kick();
-  }
+  if (!shm_armed_.load(std::memory_order_relaxed) || ++calls_while_armed_ <= kCallsWhileArmed) return;
+  shm_armed_ = false;
+  shm_->disarm();
+  background_.kick();
+}
+
+void ProcessLane::progress() {
+  note_call();
   // Where nothing has come, most polls end after a look at shared memory: asking for the time costs more.
   if (shm_ != nullptr && shm_->is_quiet() && !engine_.wants_transmit() && ++looks_spared_ < kLooksSpared) return;
   looks_spared_ = 0;
@@ -371,7 +375,7 @@ bool ProcessLane::arm() {
   if (shm_ == nullptr) return true;
   std::lock_guard lock(mutex());
   shm_armed_ = true;
-  polls_while_armed_ = 0;
+  calls_while_armed_ = 0;
   return shm_->arm();
 }
 

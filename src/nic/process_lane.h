@@ -69,6 +69,7 @@ class ProcessLane final : public Lane,
   [[nodiscard]] bool holds_slot_of(wire::Qpn qpn) const;
   Result<bool, Problem> try_shm(const PathRequest& request, objects::Path& path);
   std::size_t poll_all(link::Look look, Instant now);
+  void note_call();
   void tell_background();
   std::size_t round(Instant now, bool in_background);
   [[nodiscard]] bool waits_for_reply(bool in_background) const;
@@ -127,7 +128,7 @@ class ProcessLane final : public Lane,
   bool direct_enabled_ = false;  // peers know our memory; whether we use theirs is the engine's config
   Instant background_deadline_ = kNever;  // under the lock: when the thread wakes by itself
   std::atomic<bool> shm_armed_{false};  // changes under the lock; read without it by rely_on_background()
-  int polls_while_armed_ = 0;
+  int calls_while_armed_ = 0;
   int looks_spared_ = 0;
   ReplyHabit reply_habit_;
   std::vector<std::uint32_t> scratch_;
