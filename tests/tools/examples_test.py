@@ -176,6 +176,15 @@ class IoUring(unittest.TestCase):
                 self.assertEqual({client.recv(100), client.recv(100)}, {b"a%d" % i, b"b%d" % i})
         self.assertEqual(server.end().count("octets from 127.0.0.1"), 20)
 
+    def test_an_echo_server_gives_its_port_back(self):
+        for _ in range(20):
+            server = Server("uring_udp_echo", 7792, 1, sign="Listening", device=False)
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
+                client.settimeout(10)
+                client.sendto(b"again", ("127.0.0.1", 7792))
+                self.assertEqual(client.recv(100), b"again")
+            server.end()
+
     def test_zero_copy(self):
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver:
             receiver.bind(("127.0.0.1", 7791))
