@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/eventfd.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -44,7 +45,8 @@ Source source_of(const epoll_event& event) { return static_cast<Source>(event.da
 Background::Background()
     : epoll_all_(lifted(raw::epoll_create1(EPOLL_CLOEXEC))),
       epoll_quiet_(lifted(raw::epoll_create1(EPOLL_CLOEXEC))),
-      wake_(lifted(raw::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))) {
+      wake_(lifted(raw::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))),
+      one_core_(sysconf(_SC_NPROCESSORS_ONLN) < 2) {
   watch(epoll_all_.get(), wake_.get(), kWake, EPOLLIN);
   watch(epoll_quiet_.get(), wake_.get(), kWake, EPOLLIN);
 }
@@ -165,7 +167,7 @@ void Background::run(BackgroundWork& work) {
     work.work(deadline);
     const std::uint64_t polls = polls_.load(std::memory_order_relaxed);
     wakeups = polls - polls_seen >= kPollsBetweenWakeups ? wakeups + 1 : 0;
-    if (wakeups >= kWakeupsBeforeStandBy && now() >= not_before_) {
+    if (wakeups >= kWakeupsBeforeStandBy && !one_core_ && now() >= not_before_) {
       stand_by(work);
       wakeups = 0;
     } else {

@@ -55,6 +55,9 @@ class Background {
   void note_poll() { polls_.store(polls_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
   // The program has looked at the links and the timers.
   void note_look(Instant now) { last_look_ns_.store(now.ns, std::memory_order_relaxed); }
+  // Whether the machine has one core only. There a program that polls keeps whoever could answer it from running, and
+  // the wake-ups of this thread are what changes that: it never stands by.
+  [[nodiscard]] bool one_core() const { return one_core_; }
   [[nodiscard]] bool standing_by() const { return standing_by_.load(std::memory_order_relaxed); }
   // The program is about to sleep, or there is an earlier deadline: look again now.
   void kick();
@@ -73,6 +76,7 @@ class Background {
   OwnedFd epoll_quiet_;  // control, wake
   OwnedFd wake_;
   std::array<epoll_event, 16> events_;
+  const bool one_core_;
   bool has_pwait2_ = true;  // until the kernel says otherwise
   bool control_ready_ = true;
   std::atomic<std::uint64_t> polls_{0};

@@ -278,7 +278,7 @@ std::size_t ProcessLane::poll_all(link::Look look, Instant now) {
 // See ReplyHabit. It goes out with the next request of the program, or when a poll or the background thread finds
 // that none came. That thread must be about to wake: the program may not call us again.
 bool ProcessLane::waits_for_reply(bool in_background) const {
-  if (!reply_habit_.expects_reply()) return false;
+  if (!reply_habit_.expects_reply() || background_.one_core()) return false;
   return in_background || background_.standing_by() || background_deadline_ <= now_ + kReplyWatch;
 }
 
@@ -365,8 +365,8 @@ bool ProcessLane::work(Instant& deadline) {
   }
   // The descriptors tell of arrivals, not of what is there: nothing may be left behind when the thread sleeps.
   deadline = last != 0 ? now_ : std::min({engine_.next_deadline(), links_.next_deadline(), publisher_.publish(engine_, links_.all(), now_)});
-  if (reply_habit_.expects_reply()) deadline = std::min(deadline, reply_habit_.patience_ends());
-  if (reply_habit_.replied_again()) deadline = std::min(deadline, now_ + kReplyWatch);
+  if (waits_for_reply(true)) deadline = std::min(deadline, reply_habit_.patience_ends());
+  if (reply_habit_.replied_again() && !background_.one_core()) deadline = std::min(deadline, now_ + kReplyWatch);
   background_deadline_ = deadline;
   return received != 0;
 }
