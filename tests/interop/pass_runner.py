@@ -47,6 +47,7 @@ class Result:
     counters: dict = field(default_factory=dict)
     client_output: str = ""
     server_output: str = ""
+    server_ended_well: bool = False
     capture: Path = None
     unasked: str = ""  # our end sent requests again though nothing was lost
 
@@ -195,6 +196,7 @@ class PassRunner:
                 # A client that failed leaves its server waiting.
                 code = server.wait(GRACE_SECONDS * (self.patience if not self.loss else 1) if result.passed and row.server_ends else 0.3)
                 result.server_output = server.output
+                result.server_ended_well = row.server_ends and code == 0
                 if code is None and row.server_ends and result.passed:
                     result.failures.append("server: does not end")
                 elif code not in (None, 0) and row.server_ends and result.passed:
@@ -243,9 +245,10 @@ class PassRunner:
         self.trouble_seen = len(log)
 
     def lost_in_parting(self, result):
-        """The client had all that it wanted and ended, and with it the one who could repeat an acknowledgement that
-        got lost: its server waits for that in vain, whichever NIC it is. With another seed it need not be so."""
-        return bool(self.loss) and bool(result.failures) and all(text.startswith("server: ") for text in result.failures)
+        """One end had all that it wanted and ended, and with it the one who could repeat an acknowledgement that
+        got lost: the other waits for that in vain, whichever NIC it is. With another seed it need not be so."""
+        waiting = ("server: ", *(["client: no end"] if result.server_ended_well else []))
+        return bool(self.loss) and bool(result.failures) and all(text.startswith(waiting) for text in result.failures)
 
     def guest_was_starved(self, row, result):
         """Our end gave up on a guest that had no processor for longer than its retries take. A protocol that is wrong
@@ -275,7 +278,7 @@ class PassRunner:
                 break
             repeats.append(result.unasked)
         if parted:
-            result.notes.append(f"{parted} times before, the client was gone when its last acknowledgement was lost")
+            result.notes.append(f"{parted} times before, one end was gone when its last acknowledgement was lost")
         if left:
             result.notes.append(f"{left} times before, the kernel's end was gone before all was sent")
         if starved:
