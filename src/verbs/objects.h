@@ -60,6 +60,7 @@ struct Cq : ibv_cq_ex, private objects::CompletionListener {
   Channel* const notifications;   // may be null
   nic::LaneLock consumer;         // one poller at a time
   std::atomic<std::uint32_t> idle_polls{0};  // polls in a row that found nothing
+  std::atomic<std::int64_t> idle_since_ns{0};
   objects::CompletionQueue queue;
   std::uint64_t wc_flags = 0;     // extended: what the program may read
   bool extended = false;
@@ -76,15 +77,17 @@ struct Cq : ibv_cq_ex, private objects::CompletionListener {
   void note_idle_poll() {
     const std::uint32_t idle = idle_polls.load(std::memory_order_relaxed) + 1;
     idle_polls.store(idle, std::memory_order_relaxed);
-    if (idle % kIdlePollsMax == 0) give_core_away(idle);
+    if (idle % kIdlePollsMax == 0) wait_in_vain(idle);
   }
   void note_busy_poll() {
     if (idle_polls.load(std::memory_order_relaxed) != 0) idle_polls.store(0, std::memory_order_relaxed);
   }
 
  private:
-  static constexpr std::uint32_t kIdlePollsMax = 128;
+  static constexpr std::uint32_t kIdlePollsMax = 8;
   static constexpr std::uint32_t kIdlePollsBeforeSleep = 16'384;  // some milliseconds
+  static constexpr Duration kPatience = microseconds(10);
+  void wait_in_vain(std::uint32_t idle);
   void give_core_away(std::uint32_t idle);
   void on_completion(objects::CompletionQueue& completions) override;
   void on_overflow(objects::CompletionQueue& completions) override;
