@@ -35,6 +35,7 @@ struct Frame {
     corrupt_bit = -1;
     payload_octets = 0;
   }
+  [[nodiscard]] wire::Kind kind() const { return wire::shape_of(wire::Opcode(header[0])).kind; }
   void add_span(const std::uint8_t* data, std::size_t length) {
     spans[span_count++] = {data, length};
     payload_octets += static_cast<std::uint32_t>(length);

@@ -112,31 +112,30 @@ IcrcSeed::Head IcrcSeed::head(Octets headers, std::size_t length, std::uint16_t 
   return head;
 }
 
-std::uint32_t IcrcSeed::icrc(Octets headers, std::span<const Octets> payload, std::uint8_t pad,
-                             std::uint16_t identification) const {
+template <typename AddPiece>
+std::uint32_t IcrcSeed::icrc_of_pieces(Octets headers, std::span<const Octets> payload, std::uint8_t pad, std::uint16_t identification,
+                                       AddPiece add_piece) const {
   RRDMA_ASSERT(headers.size() >= kBthOctets && headers.size() <= kHeaderOctetsMax && pad < 4);
   std::size_t length = headers.size() + pad + kIcrcOctets;
   for (const Octets piece : payload) length += piece.size();
   Crc32 sum(kIcrcStart);
   sum.update(head(headers, length, identification).view());
-  for (const Octets piece : payload) sum.update(piece);
+  for (const Octets piece : payload) add_piece(sum, piece);
   sum.update(Octets(kZeros, pad));
   return sum.value();
 }
 
+std::uint32_t IcrcSeed::icrc(Octets headers, std::span<const Octets> payload, std::uint8_t pad,
+                             std::uint16_t identification) const {
+  return icrc_of_pieces(headers, payload, pad, identification, [](Crc32& sum, Octets piece) { sum.update(piece); });
+}
+
 std::uint32_t IcrcSeed::icrc_copying(Octets headers, std::span<const Octets> payload, std::uint8_t pad, std::uint8_t* to,
                                      std::uint16_t identification) const {
-  RRDMA_ASSERT(headers.size() >= kBthOctets && headers.size() <= kHeaderOctetsMax && pad < 4);
-  std::size_t length = headers.size() + pad + kIcrcOctets;
-  for (const Octets piece : payload) length += piece.size();
-  Crc32 sum(kIcrcStart);
-  sum.update(head(headers, length, identification).view());
-  for (const Octets piece : payload) {
+  return icrc_of_pieces(headers, payload, pad, identification, [&to](Crc32& sum, Octets piece) {
     sum.update_copying(piece, to);
     to += piece.size();
-  }
-  sum.update(Octets(kZeros, pad));
-  return sum.value();
+  });
 }
 
 std::uint32_t IcrcSeed::icrc(Octets transport, std::uint16_t identification) const {

@@ -60,6 +60,9 @@ class IcrcSeed {
 
   IcrcSeed() = default;
   [[nodiscard]] Head head(Octets headers, std::size_t length, std::uint16_t identification) const;
+  template <typename AddPiece>
+  [[nodiscard]] std::uint32_t icrc_of_pieces(Octets headers, std::span<const Octets> payload, std::uint8_t pad, std::uint16_t identification,
+                                             AddPiece add_piece) const;
 
   std::array<std::uint8_t, kSizeMax> octets_{};  // masked; lengths and identification are zero
   std::uint8_t size_ = 0;

@@ -22,12 +22,37 @@ std::size_t packet_octets(const Frame& frame) {
   return std::size_t{frame.header_octets} + frame.payload_octets + frame.pad + wire::kIcrcOctets;
 }
 
-bool is_read_response(const Frame& frame) {
-  return wire::shape_of(wire::Opcode(frame.header[0])).kind == wire::Kind::kReadResponse;
-}
-
 constexpr int kSendFlags = MSG_DONTWAIT | MSG_NOSIGNAL;
 constexpr int kNotTried = -1;
+
+// Of a frame, as the checksum takes it.
+class Pieces {
+ public:
+  explicit Pieces(const Frame& frame) : count_(frame.span_count) {
+    for (std::size_t i = 0; i < count_; ++i) pieces_[i] = Octets(frame.spans[i].data, frame.spans[i].length);
+  }
+  [[nodiscard]] std::span<const Octets> view() const { return std::span(pieces_).first(count_); }
+
+ private:
+  std::array<Octets, objects::kSgeMax + 1> pieces_;
+  std::size_t count_;
+};
+
+// What a peer reads the program may write meanwhile; what a fault spoils must not be the program's memory.
+bool may_change(const Frame& frame) { return frame.kind() == wire::Kind::kReadResponse || frame.corrupt_bit >= 0; }
+
+// With its padding; the end of it.
+std::uint8_t* copy_payload(const Frame& frame, std::uint8_t* to) {
+  for (std::size_t i = 0; i < frame.span_count; ++i) {
+    const auto& span = frame.spans[i];
+    if (span.length != 0) std::memcpy(to, span.data, span.length);
+    to += span.length;
+  }
+  std::memset(to, 0, frame.pad);
+  return to + frame.pad;
+}
+
+void flip_bit(std::uint8_t* octets, std::size_t bit) { octets[bit / 8] = static_cast<std::uint8_t>(octets[bit / 8] ^ 0x80u >> bit % 8); }
 
 bool means_no_room(int error) { return error == EAGAIN || error == ENOBUFS || error == ENOMEM; }
 
@@ -139,43 +164,33 @@ void Transmitter::fill_packet(const Send& send, std::size_t index, std::uint16_t
   const Frame& frame = *queue_[index].frame;
   const wire::IcrcSeed& seed = *send.route->seed;
   std::uint8_t* const start = scratch_.get() + cursor.scratch;
+  std::uint8_t* const payload = start + frame.header_octets;
+  const Octets header(start, payload);
   std::memcpy(start, frame.header.data(), frame.header_octets);
-  std::uint8_t* at = start + frame.header_octets;
-  const bool copied = frame.payload_octets <= kCopyOctetsMax || frame.span_count > kGatheredSpansMax ||
-                      frame.corrupt_bit >= 0 || is_read_response(frame);
   std::uint32_t icrc = 0;
-  std::array<Octets, objects::kSgeMax + 1> pieces;
-  for (std::size_t i = 0; i < frame.span_count; ++i) pieces[i] = Octets(frame.spans[i].data, frame.spans[i].length);
-  const auto payload = std::span(pieces).first(frame.span_count);
-  if (copied && frame.payload_octets > kCopyOctetsMax) {
-    icrc = seed.icrc_copying(Octets(start, at), payload, frame.pad, at, identification);
-    at += frame.payload_octets;
-    std::memset(at, 0, frame.pad);
-    at += frame.pad;
-  } else if (copied) {
-    for (const Octets piece : payload) {
-      if (!piece.empty()) std::memcpy(at, piece.data(), piece.size());
-      at += piece.size();
-    }
-    std::memset(at, 0, frame.pad);
-    at += frame.pad;
-    icrc = seed.icrc(Octets(start, at), identification);
+  if (frame.payload_octets <= kCopyOctetsMax) {
+    std::uint8_t* const end = copy_payload(frame, payload);
+    icrc = seed.icrc(Octets(start, end), identification);
+    add_scratch(cursor, header.size() + frame.payload_octets);
+  } else if (may_change(frame) || frame.span_count > kGatheredSpansMax) {
+    icrc = seed.icrc_copying(header, Pieces(frame).view(), frame.pad, payload, identification);
+    add_scratch(cursor, header.size() + frame.payload_octets);
   } else {
-    icrc = seed.icrc(Octets(start, at), payload, frame.pad, identification);
-    add_scratch(cursor, frame.header_octets);
+    icrc = seed.icrc(header, Pieces(frame).view(), frame.pad, identification);
+    add_scratch(cursor, header.size());
     for (std::size_t i = 0; i < frame.span_count; ++i) {
       iovecs_[cursor.iovecs++] = {const_cast<std::uint8_t*>(frame.spans[i].data), frame.spans[i].length};
     }
-    std::memset(at, 0, frame.pad);
-    at += frame.pad;
   }
-  wire::store_icrc(at, icrc);
-  at += wire::kIcrcOctets;
-  add_scratch(cursor, static_cast<std::size_t>(at - (scratch_.get() + cursor.scratch)));
-  if (frame.corrupt_bit >= 0) {
-    const std::size_t bit = static_cast<std::size_t>(frame.corrupt_bit) % (packet_octets(frame) * 8);
-    start[bit / 8] = static_cast<std::uint8_t>(start[bit / 8] ^ 0x80u >> bit % 8);
-  }
+  add_trailer(cursor, frame.pad, icrc);
+  if (frame.corrupt_bit >= 0) flip_bit(start, static_cast<std::size_t>(frame.corrupt_bit) % (packet_octets(frame) * 8));
+}
+
+void Transmitter::add_trailer(Cursor& cursor, std::uint8_t pad, std::uint32_t icrc) {
+  std::uint8_t* const at = scratch_.get() + cursor.scratch;
+  std::memset(at, 0, pad);
+  wire::store_icrc(at + pad, icrc);
+  add_scratch(cursor, pad + wire::kIcrcOctets);
 }
 
 // The next `octets` of the scratch area belong to the send; they grow its last piece where they can.

@@ -80,6 +80,7 @@ class Transmitter {
   void fill_packet(const Send& send, std::size_t frame, std::uint16_t identification, Cursor& cursor);
   void finish_message(std::size_t send, const Cursor& cursor);
   void add_scratch(Cursor& cursor, std::size_t octets);
+  void add_trailer(Cursor& cursor, std::uint8_t pad, std::uint32_t icrc);
 
   void submit();
   [[nodiscard]] bool submit_by_uring();

@@ -15,12 +15,7 @@ using objects::Frame;
 
 namespace {
 
-wire::Kind kind_of(const Frame& frame) { return wire::shape_of(wire::Opcode(frame.header[0])).kind; }
-
-bool is_acknowledgement(const Frame& frame) { return kind_of(frame) == wire::Kind::kAcknowledge; }
-
-bool is_answer(const Frame& frame) {
-  const wire::Kind kind = kind_of(frame);
+bool is_answer(wire::Kind kind) {
   return kind == wire::Kind::kAcknowledge || kind == wire::Kind::kAtomicAcknowledge || kind == wire::Kind::kReadResponse;
 }
 
@@ -104,7 +99,8 @@ void UdpLink::send_burst() {
   std::array<const Frame*, kBurstFrames> frames;
   for (std::size_t i = 0; i < burst_count_; ++i) {
     frames[i] = &burst_[i];
-    if (i != 0 && frames[i - 1]->path == frames[i]->path && is_acknowledgement(*frames[i - 1]) && !is_answer(*frames[i])) {
+    if (i != 0 && frames[i - 1]->path == frames[i]->path && frames[i - 1]->kind() == wire::Kind::kAcknowledge &&
+        !is_answer(frames[i]->kind())) {
       std::swap(frames[i - 1], frames[i]);
     }
   }
