@@ -17,16 +17,15 @@ namespace rrdma::nic {
 namespace {
 
 constexpr unsigned kWakeupsBeforeStandBy = 8;
-// A program that sleeps between its polls makes one or two of them for each wake-up of this thread.
-constexpr std::uint64_t kPollsBetweenWakeups = 4;
+// A program that sleeps between its calls makes one or two of them for each wake-up of this thread.
+constexpr std::uint64_t kCallsBetweenWakeups = 4;
 constexpr Duration kFirstTick = microseconds(100);
 constexpr Duration kTick = microseconds(500);
-// So many polls have looked at every link and at the timers (ProcessLane::progress).
-constexpr std::uint64_t kPollsThatLook = 8;
+// Fewer than so many calls may all have been posts, or polls that found a completion without a look at the links.
+constexpr std::uint64_t kCallsOfTheBusy = 8;
 // A program that polls looks again sooner, unless another has its core.
 constexpr Duration kTardy = microseconds(50);
 constexpr Duration kShortStay = milliseconds(10);
-constexpr Duration kPauseMin = milliseconds(1);
 constexpr Duration kPauseMax = seconds(1);
 
 enum Source : std::uint32_t { kLink, kControl, kWake };
@@ -130,7 +129,7 @@ void Background::sleep_on_links(BackgroundWork& work, Instant deadline) {
 Background::End Background::watch_program(BackgroundWork& work) {
   Duration tick = kFirstTick;
   for (;;) {
-    const std::uint64_t before = polls_.load(std::memory_order_relaxed);
+    const std::uint64_t before = calls_.load(std::memory_order_relaxed);
     const int events = wait(epoll_quiet_.get(), now() + tick);
     tick = kTick;
     if (stopping_.load(std::memory_order_relaxed) || control_ready_) return End::kCalledAway;
@@ -138,7 +137,7 @@ Background::End Background::watch_program(BackgroundWork& work) {
     work.tick();
     Instant deadline = kNever;
     if (now().ns - last_look_ns_.load(std::memory_order_relaxed) > kTardy.ns && work.work(deadline)) return End::kNeeded;
-    if (polls_.load(std::memory_order_relaxed) - before < kPollsThatLook) return End::kNeeded;
+    if (calls_.load(std::memory_order_relaxed) - before < kCallsOfTheBusy) return End::kNeeded;
   }
 }
 
@@ -156,7 +155,7 @@ void Background::stand_by(BackgroundWork& work) {
 }
 
 void Background::run(BackgroundWork& work) {
-  std::uint64_t polls_seen = 0;
+  std::uint64_t calls_seen = 0;
   unsigned wakeups = 0;  // in a row, of a program that polls
   for (;;) {
     std::uint64_t count;
@@ -165,15 +164,15 @@ void Background::run(BackgroundWork& work) {
     if (std::exchange(control_ready_, false)) work.handle_control();
     Instant deadline = kNever;
     work.work(deadline);
-    const std::uint64_t polls = polls_.load(std::memory_order_relaxed);
-    wakeups = polls - polls_seen >= kPollsBetweenWakeups ? wakeups + 1 : 0;
+    const std::uint64_t calls = calls_.load(std::memory_order_relaxed);
+    wakeups = calls - calls_seen >= kCallsBetweenWakeups ? wakeups + 1 : 0;
     if (wakeups >= kWakeupsBeforeStandBy && !one_core_ && now() >= not_before_) {
       stand_by(work);
       wakeups = 0;
     } else {
       sleep_on_links(work, deadline);
     }
-    polls_seen = polls;
+    calls_seen = calls;
   }
 }
 

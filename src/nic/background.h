@@ -51,8 +51,8 @@ class Background {
   void start(BackgroundWork& work);
   void stop();
 
-  // The program has polled: hot, called for every ibv_poll_cq.
-  void note_poll() { polls_.store(polls_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
+  // The program has posted or polled: hot, called each time.
+  void note_call() { calls_.store(calls_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
   // The program has looked at the links and the timers.
   void note_look(Instant now) { last_look_ns_.store(now.ns, std::memory_order_relaxed); }
   // Whether the machine has one core only. There a program that polls keeps whoever could answer it from running, and
@@ -79,12 +79,13 @@ class Background {
   const bool one_core_;
   bool has_pwait2_ = true;  // until the kernel says otherwise
   bool control_ready_ = true;
-  std::atomic<std::uint64_t> polls_{0};
+  std::atomic<std::uint64_t> calls_{0};
   std::atomic<std::int64_t> last_look_ns_{0};
   std::atomic<bool> standing_by_{false};
   std::atomic<bool> stopping_{false};
   std::atomic<bool> kicked_{false};
-  Duration pause_ = milliseconds(1);  // after standing by in vain
+  static constexpr Duration kPauseMin = milliseconds(1);
+  Duration pause_ = kPauseMin;        // after standing by in vain
   Instant not_before_{};              // when to try next
   std::thread thread_;
 };

@@ -45,7 +45,7 @@ class BackgroundTest : public testing::Test {
     background_.start(work_);
     program_ = std::thread([this] {
       while (!ended_) {
-        if (polls_) background_.note_poll();
+        if (polls_) background_.note_call();
         if (polls_ && looks_) background_.note_look(now());
         if (!polls_) usleep(10);
       }

@@ -309,7 +309,7 @@ std::size_t ProcessLane::round(Instant now, bool in_background) {
 // Who calls a few times and then sleeps needs the doorbell; who goes on does not, but then the background thread
 // must know that nobody will ring. Who posts all the time will poll, too: its queue has an end.
 void ProcessLane::note_call() {
-  background_.note_poll();
+  background_.note_call();
   if (!shm_armed_.load(std::memory_order_relaxed) || ++calls_while_armed_ <= kCallsWhileArmed) return;
   shm_armed_ = false;
   shm_->disarm();

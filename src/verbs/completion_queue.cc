@@ -57,8 +57,8 @@ Cq::Cq(std::uint32_t entries, Context& owner, Channel* events)
 // By the clock, because a poll takes 60 ns here and 6 us on an emulated machine.
 void Cq::wait_in_vain(std::uint32_t idle) {
   const std::int64_t now_ns = nic::now().ns;
-  if (idle != kIdlePollsMax && now_ns - idle_since_ns.load(std::memory_order_relaxed) < kPatience.ns) return;
-  if (idle != kIdlePollsMax) give_core_away(idle);
+  if (idle != kPollsBetweenClocks && now_ns - idle_since_ns.load(std::memory_order_relaxed) < kPatience.ns) return;
+  if (idle != kPollsBetweenClocks) give_core_away(idle);
   idle_since_ns.store(now_ns, std::memory_order_relaxed);
 }
 

@@ -77,14 +77,14 @@ struct Cq : ibv_cq_ex, private objects::CompletionListener {
   void note_idle_poll() {
     const std::uint32_t idle = idle_polls.load(std::memory_order_relaxed) + 1;
     idle_polls.store(idle, std::memory_order_relaxed);
-    if (idle % kIdlePollsMax == 0) wait_in_vain(idle);
+    if (idle % kPollsBetweenClocks == 0) wait_in_vain(idle);
   }
   void note_busy_poll() {
     if (idle_polls.load(std::memory_order_relaxed) != 0) idle_polls.store(0, std::memory_order_relaxed);
   }
 
  private:
-  static constexpr std::uint32_t kIdlePollsMax = 8;
+  static constexpr std::uint32_t kPollsBetweenClocks = 8;  // to read it costs as much as several polls
   static constexpr std::uint32_t kIdlePollsBeforeSleep = 16'384;  // some milliseconds
   static constexpr Duration kPatience = microseconds(10);
   void wait_in_vain(std::uint32_t idle);
