@@ -53,7 +53,7 @@ class Departure(ProcessTest):
         host = Host()
         for link in ("udp", "ring"):
             for way in ("exit", "destroy", "sleep"):
-                for _ in range(amount(2, 50)):
+                for _ in range(amount(2, 15)):
                     pair = Pair(host, host, "farewell", f"--leave={way}", environment=LINKS[link]).succeed()
                     took = int(pair.last("the last message").split()[-2])
                     # A retransmission would come after 67 ms.

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "completions.h"
+#include "requests.h"
 #include "side_channel.h"
 #include "verdict.h"
 
@@ -31,18 +32,11 @@ class End {
   [[nodiscard]] ibv_qp* qp() const { return qp_; }
   // REQUIRES: the QP is initialised.
   void expect_messages() {
-    for (int i = 0; i < 2; ++i) post_receive();
+    for (int i = 0; i < 2; ++i) expect_message();
   }
 
   void send() {
-    ibv_sge sge{.addr = reinterpret_cast<std::uintptr_t>(mr_->addr), .length = kOctets, .lkey = mr_->lkey};
-    ibv_send_wr request{};
-    request.sg_list = &sge;
-    request.num_sge = 1;
-    request.opcode = IBV_WR_SEND;
-    request.send_flags = IBV_SEND_SIGNALED;
-    ibv_send_wr* bad = nullptr;
-    if (const int error = ibv_post_send(qp_, &request, &bad); error != 0) fail("ibv_post_send: " + std::to_string(error));
+    post_send(qp_, {.region = *mr_, .octets = kOctets}, 0);
     ++unsent_;
   }
 
@@ -55,14 +49,7 @@ class End {
   }
 
  private:
-  void post_receive() {
-    ibv_sge sge{.addr = reinterpret_cast<std::uintptr_t>(mr_->addr) + 1024, .length = kOctets, .lkey = mr_->lkey};
-    ibv_recv_wr request{};
-    request.sg_list = &sge;
-    request.num_sge = 1;
-    ibv_recv_wr* bad = nullptr;
-    if (const int error = ibv_post_recv(qp_, &request, &bad); error != 0) fail("ibv_post_recv: " + std::to_string(error));
-  }
+  void expect_message() { post_receive(qp_, {.region = *mr_, .offset = 1024, .octets = kOctets}, 0); }
 
   // Without giving the core away, as the programs do for which answers are held back.
   void poll() {
@@ -71,7 +58,7 @@ class End {
     if (completion.status != IBV_WC_SUCCESS) fail(describe(completion));
     if (completion.opcode == IBV_WC_RECV) {
       ++messages_;
-      post_receive();
+      expect_message();
     } else {
       --unsent_;
     }

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "completions.h"
+#include "requests.h"
 #include "side_channel.h"
 #include "verdict.h"
 
@@ -16,38 +17,18 @@ namespace {
 using namespace proof;
 
 constexpr std::uint32_t kWindow = 32;
-constexpr std::size_t kOctets = 2000;
+constexpr std::uint32_t kOctets = 2000;
 constexpr std::uint64_t kFlowing = 200;
 
-void post_receive(ibv_qp* qp, const ibv_mr& mr, std::uint64_t slot) {
-  ibv_sge sge{.addr = reinterpret_cast<std::uintptr_t>(mr.addr) + slot * kOctets, .length = kOctets, .lkey = mr.lkey};
-  ibv_recv_wr request{};
-  request.wr_id = slot;
-  request.sg_list = &sge;
-  request.num_sge = 1;
-  ibv_recv_wr* bad = nullptr;
-  if (const int error = ibv_post_recv(qp, &request, &bad); error != 0) fail("ibv_post_recv: " + std::to_string(error));
-}
+Part slot_of(const ibv_mr& mr, std::uint64_t slot) { return {.region = mr, .offset = slot * kOctets, .octets = kOctets}; }
 
 [[noreturn]] void take_for_ever(Completions& completions, ibv_qp* qp, const ibv_mr& mr) {
   for (;;) {
     ibv_wc completion;
     if (completions.wait(&completion, 1, 60) == 0) fail("nobody sends");
     if (completion.status != IBV_WC_SUCCESS) fail("receive failed: " + describe(completion));
-    post_receive(qp, mr, completion.wr_id);
+    post_receive(qp, slot_of(mr, completion.wr_id), completion.wr_id);
   }
-}
-
-void post_send(ibv_qp* qp, const ibv_mr& mr, std::uint64_t number) {
-  ibv_sge sge{.addr = reinterpret_cast<std::uintptr_t>(mr.addr), .length = kOctets, .lkey = mr.lkey};
-  ibv_send_wr request{};
-  request.wr_id = number;
-  request.sg_list = &sge;
-  request.num_sge = 1;
-  request.opcode = IBV_WR_SEND;
-  request.send_flags = IBV_SEND_SIGNALED;
-  ibv_send_wr* bad = nullptr;
-  if (const int error = ibv_post_send(qp, &request, &bad); error != 0) fail("ibv_post_send: " + std::to_string(error));
 }
 
 // Sends until something fails; then drains. Returns how many went well.
@@ -57,7 +38,7 @@ std::uint64_t send_until_it_ends(Completions& completions, ibv_qp* qp, const ibv
   std::uint64_t good = 0;
   bool failed = false;
   for (;;) {
-    while (!failed && posted - completed < kWindow) post_send(qp, mr, posted++);
+    while (!failed && posted - completed < kWindow) post_send(qp, slot_of(mr, 0), posted++);
     if (failed && completed == posted) return good;
     ibv_wc completion;
     if (completions.wait(&completion, 1, patience) == 0) fail("no completion for " + std::to_string(patience) + " s with " + std::to_string(posted - completed) + " outstanding");
@@ -91,7 +72,7 @@ int main(int argc, char** argv) {
   ibv_mr* const mr = device.register_memory(map_memory(octets), octets);
   const QpAddress own = device.prepare(qp, 4711);
   if (side.side() == 0) {
-    for (std::uint64_t i = 0; i < kWindow; ++i) post_receive(qp, *mr, i);
+    for (std::uint64_t i = 0; i < kWindow; ++i) post_receive(qp, slot_of(*mr, i), i);
   }
   device.connect(qp, own, side.trade(own), patience);
   side.meet();
