@@ -134,7 +134,15 @@ void Transmitter::plan() {
 bool Transmitter::joins(const Send& send, const Route& route, std::size_t frame, std::size_t octets) const {
   return segments_ && send.route == &route && route.segmenting >= 0 && !send.closed && !queue_[send.first].alone && !queue_[frame].alone &&
          send.count < kTrainPackets && octets <= send.packet_octets && send.octets + octets <= kTrainOctets &&
-         queue_[frame].frame->corrupt_bit < 0;
+         queue_[frame].frame->corrupt_bit < 0 && !(octets < send.packet_octets && leads(frame, octets));
+}
+
+// Whether it had better begin a train than end one. The first packet of a WRITE, longer than the others by its
+// RETH, goes alone rather than in a train of two that would leave one packet less for the train behind it.
+bool Transmitter::leads(std::size_t frame, std::size_t octets) const {
+  if (frame + 1 == queued_) return false;
+  const Frame& next = *queue_[frame + 1].frame;
+  return next.path == queue_[frame].frame->path && packet_octets(next) == octets;
 }
 
 bool Transmitter::fill() {

@@ -45,7 +45,7 @@ class Transmitter {
   [[nodiscard]] int last_error() const { return last_error_; }
 
  private:
-  static constexpr std::size_t kBatchOctets = 65536;
+  static constexpr std::size_t kBatchOctets = 65536 + 8192;  // 64 KiB of payload and the headers for it
   static constexpr std::size_t kTrainOctets = 65507;
   static constexpr std::size_t kTrainPackets = 64;
   static constexpr std::size_t kSends = 64;
@@ -75,6 +75,7 @@ class Transmitter {
 
   void plan();
   [[nodiscard]] bool joins(const Send& send, const Route& route, std::size_t frame, std::size_t octets) const;
+  [[nodiscard]] bool leads(std::size_t frame, std::size_t octets) const;
   [[nodiscard]] bool fill();
   void fill_sends();
   void fill_packet(const Send& send, std::size_t frame, std::uint16_t identification, Cursor& cursor);
