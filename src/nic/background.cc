@@ -17,12 +17,10 @@ namespace rrdma::nic {
 namespace {
 
 constexpr unsigned kWakeupsBeforeStandBy = 8;
-// A program that sleeps between its calls makes one or two of them for each wake-up of this thread.
-constexpr std::uint64_t kCallsBetweenWakeups = 4;
 constexpr Duration kFirstTick = microseconds(100);
 constexpr Duration kTick = microseconds(500);
-// Fewer than so many calls may all have been posts, or polls that found a completion without a look at the links.
-constexpr std::uint64_t kCallsOfTheBusy = 8;
+// Who calls more seldom hardly polls. A call may take long by itself: to send 64 KiB takes 13 us.
+constexpr Duration kBetweenCalls = microseconds(50);
 // A program that polls looks again sooner, unless another has its core.
 constexpr Duration kTardy = microseconds(50);
 constexpr Duration kShortStay = milliseconds(10);
@@ -127,17 +125,14 @@ void Background::sleep_on_links(BackgroundWork& work, Instant deadline) {
 // Deadlines are the program's while it polls: to come back for each would cost it the wake-ups, and the
 // doorbells armed for them, that standing by is there to spare it. Why it came to an end.
 Background::End Background::watch_program(BackgroundWork& work) {
-  Duration tick = kFirstTick;
-  for (;;) {
+  for (Duration tick = kFirstTick;; tick = kTick) {
     const std::uint64_t before = calls_.load(std::memory_order_relaxed);
     const int events = wait(epoll_quiet_.get(), now() + tick);
-    tick = kTick;
     if (stopping_.load(std::memory_order_relaxed) || control_ready_) return End::kCalledAway;
     if (events != 0) return End::kNeeded;
-    work.tick();
     Instant deadline = kNever;
-    if (now().ns - last_look_ns_.load(std::memory_order_relaxed) > kTardy.ns && work.work(deadline)) return End::kNeeded;
-    if (calls_.load(std::memory_order_relaxed) - before < kCallsOfTheBusy) return End::kNeeded;
+    if (!work.tick() && now().ns - last_look_ns_.load(std::memory_order_relaxed) > kTardy.ns && work.work(deadline)) return End::kNeeded;
+    if (calls_.load(std::memory_order_relaxed) - before < static_cast<std::uint64_t>(tick.ns / kBetweenCalls.ns)) return End::kNeeded;
   }
 }
 
@@ -165,7 +160,7 @@ void Background::run(BackgroundWork& work) {
     Instant deadline = kNever;
     work.work(deadline);
     const std::uint64_t calls = calls_.load(std::memory_order_relaxed);
-    wakeups = calls - calls_seen >= kCallsBetweenWakeups ? wakeups + 1 : 0;
+    wakeups = calls != calls_seen ? wakeups + 1 : 0;
     if (wakeups >= kWakeupsBeforeStandBy && !one_core_ && now() >= not_before_) {
       stand_by(work);
       wakeups = 0;

@@ -34,8 +34,8 @@ class BackgroundWork {
   virtual void handle_control() = 0;
   // The kernel has told of an arrival at a link's descriptor, before work().
   virtual void note_arrival(int descriptor) = 0;
-  // Now and then while the thread stands by.
-  virtual void tick() = 0;
+  // Now and then while the thread stands by. True if the program is in one of its calls.
+  virtual bool tick() = 0;
 };
 
 class Background {

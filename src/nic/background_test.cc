@@ -26,9 +26,10 @@ class CountedWork : public BackgroundWork {
   void disarm() override {}
   void handle_control() override {}
   void note_arrival(int) override {}
-  void tick() override {}
+  bool tick() override { return in_a_call; }
 
   std::atomic<int> works{0};
+  std::atomic<bool> in_a_call{false};
   std::atomic<bool> left_lying{false};  // something that the program has not taken
 };
 
@@ -48,6 +49,8 @@ class BackgroundTest : public testing::Test {
         if (polls_) background_.note_call();
         if (polls_ && looks_) background_.note_look(now());
         if (!polls_) usleep(10);
+        for (const Instant until = now() + microseconds(call_us_); now() < until;) {
+        }
       }
     });
   }
@@ -66,6 +69,7 @@ class BackgroundTest : public testing::Test {
   CountedWork work_;
   Background background_;
   std::atomic<bool> polls_{false}, looks_{true}, ended_{false};
+  std::atomic<int> call_us_{0};  // how long a call takes
   std::thread program_;
 };
 
@@ -82,6 +86,28 @@ TEST_F(BackgroundTest, StandsByWhileTheProgramPollsAndComesBackWhenItStops) {
   ASSERT_TRUE(comes_back());
   const int before = work_.works;
   EXPECT_TRUE(comes_true([&] { return work_.works > before + 100; }));
+}
+
+// As those do that send 64 KiB.
+TEST_F(BackgroundTest, StandsByBesideCallsThatTakeLong) {
+  if (background_.one_core()) GTEST_SKIP() << "stands by nowhere";
+  call_us_ = 30;
+  polls_ = true;
+  ASSERT_TRUE(stands_by());
+}
+
+// What lies there will be taken by the call that is under way.
+TEST_F(BackgroundTest, StaysAwayWhileTheProgramIsInACall) {
+  if (background_.one_core()) GTEST_SKIP() << "stands by nowhere";
+  polls_ = true;
+  work_.in_a_call = true;
+  ASSERT_TRUE(stands_by());
+  looks_ = false;
+  work_.left_lying = true;
+  usleep(20'000);
+  EXPECT_TRUE(work_.left_lying);
+  work_.in_a_call = false;
+  EXPECT_TRUE(comes_true([this] { return !work_.left_lying; }));
 }
 
 TEST_F(BackgroundTest, ComesBackWhenTheProgramGoesToSleep) {
@@ -127,7 +153,7 @@ class AskedWork : public BackgroundWork {
   void disarm() override {}
   void handle_control() override {}
   void note_arrival(int) override {}
-  void tick() override {}
+  bool tick() override { return false; }
 
   std::atomic<int> asked{0}, served{0};
 };

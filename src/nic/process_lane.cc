@@ -25,6 +25,7 @@ constexpr int kBackgroundRounds = 64;
 constexpr int kCallsWhileArmed = 32;
 constexpr int kLooksSpared = 8;
 constexpr Duration kReplyWatch = microseconds(100);
+constexpr Duration kPostingSpell = microseconds(20);
 
 std::uint64_t entropy() {
   std::uint64_t value = 0;
@@ -260,6 +261,9 @@ void ProcessLane::transmit(Instant now) {
   engine_.transmit(links_, now_);
   links_.flush(now_);
   engine_.flushed(now_);
+  // Who posts for long before it polls is not deaf meanwhile: answers make room for what it posts, and the
+  // background thread need not come for them.
+  if (now - last_look_ > kPostingSpell) look(now);
   tell_background();
   // Operations that are done at once leave nothing to poll for, and nothing wakes the background thread.
   publisher_.publish(engine_, links_.all(), now_);
@@ -316,14 +320,18 @@ void ProcessLane::note_call() {
   background_.kick();
 }
 
+void ProcessLane::look(Instant now) {
+  last_look_ = now;
+  background_.note_look(now);
+  round(now, false);
+}
+
 void ProcessLane::progress() {
   note_call();
   // Where nothing has come, most polls end after a look at shared memory: asking for the time costs more.
   if (shm_ != nullptr && shm_->is_quiet() && !engine_.wants_transmit() && ++looks_spared_ < kLooksSpared) return;
   looks_spared_ = 0;
-  const Instant now = nic::now();
-  background_.note_look(now);
-  round(now, false);
+  look(nic::now());
   tell_background();
   // A program that polls all the time keeps the background thread asleep: it publishes for itself.
   publisher_.publish(engine_, links_.all(), now_);
@@ -388,9 +396,11 @@ void ProcessLane::disarm() {
 }
 
 // Who holds the lock polls, and publishes by itself: to wait for it would only take its core away.
-void ProcessLane::tick() {
+bool ProcessLane::tick() {
   const std::unique_lock lock(mutex(), std::try_to_lock);
-  if (lock.owns_lock()) publisher_.publish(engine_, links_.all(), now());
+  if (!lock.owns_lock()) return true;
+  publisher_.publish(engine_, links_.all(), now());
+  return false;
 }
 
 void ProcessLane::handle_control() {
