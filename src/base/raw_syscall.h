@@ -114,6 +114,8 @@ inline int epoll_pwait2(int epoll, epoll_event* events, int count, const timespe
 inline int pidfd_open(pid_t pid, unsigned flags) {
   return static_cast<int>(::syscall(SYS_pidfd_open, pid, flags));
 }
+// Linux 4.3; ENOSYS before, EINVAL for commands that the kernel does not know.
+inline int membarrier(int command) { return static_cast<int>(::syscall(SYS_membarrier, command, 0, 0)); }
 // The C library may cache the pid; after a raw clone only this one is right.
 inline pid_t getpid() { return static_cast<pid_t>(::syscall(SYS_getpid)); }
 

@@ -143,6 +143,7 @@ void Background::stand_by(BackgroundWork& work) {
   standing_by_.store(true, std::memory_order_relaxed);
   const End end = watch_program(work);
   standing_by_.store(false, std::memory_order_relaxed);
+  work.resume();
   if (end == End::kCalledAway) return;
   const Instant left = now();
   pause_ = left - begin < kShortStay ? std::min(Duration{pause_.ns * 2}, kPauseMax) : kPauseMin;

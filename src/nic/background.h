@@ -36,6 +36,8 @@ class BackgroundWork {
   virtual void note_arrival(int descriptor) = 0;
   // Now and then while the thread stands by. True if the program is in one of its calls.
   virtual bool tick() = 0;
+  // It no longer stands by.
+  virtual void resume() = 0;
 };
 
 class Background {

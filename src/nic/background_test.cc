@@ -27,6 +27,7 @@ class CountedWork : public BackgroundWork {
   void handle_control() override {}
   void note_arrival(int) override {}
   bool tick() override { return in_a_call; }
+  void resume() override {}
 
   std::atomic<int> works{0};
   std::atomic<bool> in_a_call{false};
@@ -154,6 +155,7 @@ class AskedWork : public BackgroundWork {
   void handle_control() override {}
   void note_arrival(int) override {}
   bool tick() override { return false; }
+  void resume() override {}
 
   std::atomic<int> asked{0}, served{0};
 };

@@ -331,7 +331,7 @@ void ProcessLane::progress() {
   // Where nothing has come, most polls end after a look at shared memory: asking for the time costs more.
   if (shm_ != nullptr && shm_->is_quiet() && !engine_.wants_transmit() && ++looks_spared_ < kLooksSpared) return;
   looks_spared_ = 0;
-  look(nic::now());
+  look(now());
   tell_background();
   // A program that polls all the time keeps the background thread asleep: it publishes for itself.
   publisher_.publish(engine_, links_.all(), now_);
@@ -400,7 +400,14 @@ bool ProcessLane::tick() {
   const std::unique_lock lock(mutex(), std::try_to_lock);
   if (!lock.owns_lock()) return true;
   publisher_.publish(engine_, links_.all(), now());
+  if (shm_ != nullptr) shm_->attend();
   return false;
+}
+
+void ProcessLane::resume() {
+  if (shm_ == nullptr) return;
+  std::lock_guard lock(mutex());
+  shm_->attend_no_more();
 }
 
 void ProcessLane::handle_control() {

@@ -92,6 +92,7 @@ class ProcessLane final : public Lane,
   void disarm() override;
   void handle_control() override;
   bool tick() override;
+  void resume() override;
 
   void handle_channel_offered(const control::ChannelOffered& offer, std::vector<OwnedFd> fds) override;
   void handle_peer_gone(std::uint8_t slot, std::uint64_t token) override;

@@ -14,6 +14,7 @@
 
 #include "base/instant.h"
 #include "base/result.h"
+#include "nic/clock.h"
 #include "nic/device.h"
 #include "nic/lane_lock.h"
 #include "nic/settings.h"
@@ -65,6 +66,8 @@ class Lane {
   [[nodiscard]] LaneLock& mutex() { return mutex_; }
 
   // REQUIRES: the lock.
+  // The time for the calls below, up to a microsecond late.
+  [[nodiscard]] Instant now() { return clock_.now(); }
   [[nodiscard]] virtual transport::Engine& engine() = 0;
   [[nodiscard]] virtual objects::MemoryTable& memory() = 0;
   // A QPN that no QP has; fails when 65,535 in all slots are taken and no further slot is to be had.
@@ -95,6 +98,7 @@ class Lane {
 
  private:
   LaneLock mutex_;
+  RecentClock clock_;
 };
 
 class Runtime {

@@ -86,7 +86,7 @@ int post_send(ibv_qp* abi, ibv_send_wr* wr, ibv_send_wr** bad) {
   PostError error = PostError::kNone;
   {
     std::lock_guard lock(qp.lane->mutex());
-    const Instant now = nic::now();
+    const Instant now = qp.lane->now();
     for (; wr != nullptr; wr = wr->next) {
       error = post_one(qp, *wr, now);
       if (error != PostError::kNone) break;

@@ -44,6 +44,7 @@ static_assert(sizeof(ChannelHeader) == 128);
 struct DirectionControl {
   alignas(128) std::atomic<std::uint64_t> consumed;  // the reader's: everything before it may be overwritten
   alignas(128) std::atomic<std::uint32_t> armed;     // the reader sleeps: ring its doorbell after writing
+  std::atomic<std::uint32_t> attentive;              // the reader looks by itself: no need to see whether it is armed
   alignas(128) std::atomic<std::uint32_t> starved;   // the writer sleeps: ring its doorbell after consuming
   alignas(128) std::atomic<std::uint64_t> in_use;    // the writer's: odd while it is in the reader's memory (direct_table.h)
 };

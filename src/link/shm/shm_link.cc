@@ -1,8 +1,11 @@
 #include "link/shm/shm_link.h"
 
+#include <linux/membarrier.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <utility>
 
 #include "base/assert.h"
 #include "link/shm/introduction.h"
@@ -43,6 +46,7 @@ void emit_grh_area(const PeerRoute& route, std::size_t transport_octets, Mutable
 
 ShmLink::ShmLink(OwnedFd epoll)
     : epoll_(std::move(epoll)),
+      has_barrier_(raw::membarrier(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED) == 0),
       counters_{{{"shm_frames_sent", 0},
                  {"shm_frames_received", 0},
                  {"shm_no_room", 0},
@@ -128,6 +132,28 @@ std::optional<std::uint32_t> ShmLink::poll_lost() {
     return port->peer;
   }
   return std::nullopt;
+}
+
+void ShmLink::attend() {
+  if (!has_barrier_) return;
+  for (const auto& port : ports_) {
+    if (std::exchange(port->attended, true)) continue;
+    port->channel.control(1 - port->channel.own_direction()).attentive.store(1, std::memory_order_relaxed);
+  }
+}
+
+// After the barrier a writer has either published what it wrote, or will see that it must look at `armed`.
+void ShmLink::attend_no_more() {
+  bool any = false;
+  for (const auto& port : ports_) {
+    if (!std::exchange(port->attended, false)) continue;
+    port->channel.control(1 - port->channel.own_direction()).attentive.store(0, std::memory_order_relaxed);
+    any = true;
+  }
+  if (!any || raw::membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED) == 0) return;
+  has_barrier_ = false;  // a filter has come: no processor takes as long as this to publish what it wrote
+  const timespec moment{.tv_sec = 0, .tv_nsec = 1'000'000};
+  (void)raw::ppoll(nullptr, 0, &moment);
 }
 
 bool ShmLink::arm() {
@@ -232,10 +258,13 @@ void ShmLink::commit(objects::Frame& frame) {
 
 void ShmLink::flush(Instant) {
   if (unflushed_.empty()) return;
-  std::atomic_thread_fence(std::memory_order_seq_cst);
+  bool fenced = false;
   for (Port* port : unflushed_) {
     port->unflushed = false;
-    auto& armed = port->channel.control(port->channel.own_direction()).armed;
+    DirectionControl& control = port->channel.control(port->channel.own_direction());
+    if (has_barrier_ && control.attentive.load(std::memory_order_relaxed) != 0) continue;
+    if (!std::exchange(fenced, true)) std::atomic_thread_fence(std::memory_order_seq_cst);
+    std::atomic<std::uint32_t>& armed = control.armed;
     if (armed.load(std::memory_order_relaxed) != 0 && armed.exchange(0, std::memory_order_relaxed) != 0) wake(*port);
   }
   unflushed_.clear();

@@ -4,7 +4,8 @@
 // While both sides poll there is no system call. Who wants to sleep arms the link: the flag is set in
 // every ring before the rings are looked at once more, and a writer looks at the flag after it published
 // (a full barrier between the two on both sides), so one of them sees the other. A writer that was
-// refused room is woken the same way.
+// refused room is woken the same way. Who attends, which means looks without being rung for, says so, and
+// spares the writers flag and barrier (docs/adr/0011).
 //
 // The peer may write anything at any time: what cannot be right costs it its frame (counted by reason)
 // or its channel (lost), and nobody else anything.
@@ -56,6 +57,9 @@ class ShmLink final : public Link, public objects::DirectAccess {
   // When it says false, or when the sleep is over, disarm().
   [[nodiscard]] bool arm();
   void disarm();
+  // From now on rings are looked at without a doorbell; until attend_no_more(), which must come before arm().
+  void attend();
+  void attend_no_more();
   // Readable when a doorbell rang or a peer hung up; handle_doorbells() makes it quiet again.
   [[nodiscard]] int fd() const { return epoll_.get(); }
   void handle_doorbells();
@@ -113,6 +117,7 @@ class ShmLink final : public Link, public objects::DirectAccess {
     std::optional<DirectPeer> direct;
     std::uint32_t peer;
     std::uint32_t party;
+    bool attended = false;    // the peer knows that it need not ring
     bool introduced = false;  // the peer's introduction was heard
     bool unflushed = false;   // has frames that the peer was not woken for
     bool hung_up = false;     // nothing is written any more
@@ -134,6 +139,7 @@ class ShmLink final : public Link, public objects::DirectAccess {
   void count(Count which) { ++counters_[which].value; }
 
   OwnedFd epoll_;
+  bool has_barrier_;  // this process takes part in the kernel's barriers, and can ask for one
   std::optional<DirectTable> table_;
   std::array<std::uint8_t, DirectIntroduction::kNonceOctets> nonce_{};  // peers read it where it lies
   objects::Frame frame_;

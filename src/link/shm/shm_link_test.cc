@@ -6,6 +6,9 @@
 #include <signal.h>
 #include <sys/mman.h>
 
+#include <atomic>
+#include <thread>
+
 #include "base/guarded_copy.h"
 #include "link/shm/shm_test_frames.h"
 #include "wire/ipv4.h"
@@ -230,6 +233,61 @@ TEST(ShmLink, arming_sees_what_is_there_and_calls_for_a_doorbell_otherwise) {
   joined.b->handle_doorbells();
   EXPECT_EQ(raw::ppoll(&waits, 1, &no_time), 0);
   EXPECT_EQ(joined.b->poll(receiver, {}, 4), 3u);
+}
+
+TEST(ShmLink, nobody_rings_for_who_attends) {
+  JoinedLinks joined;
+  const auto path = test_path(joined.a_to_b);
+  joined.b->attend();
+  joined.control(0).armed.store(1);  // no writer looks at it
+  ASSERT_TRUE(send_numbered(*joined.a, path, 0, {}));
+  joined.a->flush({});
+  EXPECT_EQ(counter(*joined.a, "shm_doorbells_rung"), 0u);
+  CheckingReceiver receiver;
+  EXPECT_EQ(joined.b->poll(receiver, {}, 4), 1u);
+  joined.b->attend_no_more();
+  ASSERT_TRUE(joined.b->arm());
+  ASSERT_TRUE(send_numbered(*joined.a, path, 1, {}));
+  joined.a->flush({});
+  EXPECT_EQ(counter(*joined.a, "shm_doorbells_rung"), 1u);
+  joined.b->disarm();
+}
+
+// A reader that attends for a moment and then sleeps, against a writer that sends the next frame when the last
+// one was taken: one that is neither seen nor rung for would be waited for in vain.
+TEST(ShmLink, no_frame_is_lost_between_attending_and_sleeping) {
+  constexpr std::uint32_t kFrames = 20'000;
+  JoinedLinks joined;
+  const auto path = test_path(joined.a_to_b);
+  std::atomic<std::uint32_t> taken{0};
+  std::thread writer([&] {
+    for (std::uint32_t i = 0; i < kFrames; ++i) {
+      while (taken.load() != i) {
+      }
+      for (std::uint32_t spin = i * 7 % 600; spin != 0; --spin) std::atomic_signal_fence(std::memory_order_seq_cst);
+      EXPECT_TRUE(send_numbered(*joined.a, path, i, {}));
+      joined.a->flush({});
+    }
+  });
+  CheckingReceiver receiver;
+  pollfd waits{.fd = joined.b->fd(), .events = POLLIN, .revents = 0};
+  const timespec patience{.tv_sec = 10, .tv_nsec = 0};
+  bool lost = false;
+  while (receiver.packets != kFrames && !lost) {
+    joined.b->attend();
+    for (int i = 0; i < 4; ++i) {
+      joined.b->poll(receiver, {}, 4);
+      taken = static_cast<std::uint32_t>(receiver.packets);
+    }
+    joined.b->attend_no_more();
+    if (joined.b->arm() && receiver.packets != kFrames) lost = raw::ppoll(&waits, 1, &patience) != 1;
+    joined.b->disarm();
+    joined.b->handle_doorbells();
+  }
+  EXPECT_FALSE(lost) << "at frame " << receiver.packets;
+  for (; receiver.packets != kFrames; taken = static_cast<std::uint32_t>(receiver.packets)) joined.b->poll(receiver, {}, 4);
+  writer.join();
+  EXPECT_EQ(receiver.wrong_order + receiver.wrong_content, 0u);
 }
 
 TEST(ShmLink, a_writer_without_room_is_woken_when_some_comes) {
