@@ -115,6 +115,19 @@ TEST(CompletionQueue, the_stronger_arm_wins) {
   EXPECT_EQ(events.completions, 2);
 }
 
+TEST(CompletionQueue, without_events_an_arm_is_idle_and_an_overflow_is_told) {
+  Events events;
+  CompletionQueue queue(3, &events, false);
+  queue.arm(false);
+  for (std::uint64_t i = 0; i < 3; ++i) queue.push(completion(i));
+  EXPECT_EQ(events.completions, 0);
+  EXPECT_EQ(events.overflows, 0);
+  EXPECT_EQ(queue.size(), 3u);
+  queue.push(completion(3));
+  EXPECT_EQ(events.overflows, 1);
+  EXPECT_TRUE(queue.overflowed());
+}
+
 TEST(CompletionQueue, overflow_is_told_once_and_poisons) {
   Events events;
   CompletionQueue queue(3, &events);
