@@ -62,11 +62,14 @@ void Cq::wait_in_vain(std::uint32_t idle) {
   idle_since_ns.store(now_ns, std::memory_order_relaxed);
 }
 
-// Yielding costs least where the answer is near. For long it is no good: between threads that only yield to
+// Yielding costs least where the answer is near. It is no good alone: between threads that only yield to
 // one another some kernels let nothing else run on that core for seconds (seen with Linux 6.18 and its
-// autogroups: the daemon, kernel threads, all). Who has polled for milliseconds in vain can sleep for 50 us.
+// autogroups: a daemon that is to start, kernel threads, all). Who has polled for milliseconds in vain, at once or
+// in all, can sleep for 50 us.
 void Cq::give_core_away(std::uint32_t idle) {
-  if (idle < kIdlePollsBeforeSleep) {
+  const std::uint32_t count = yields.load(std::memory_order_relaxed) + 1;
+  yields.store(count, std::memory_order_relaxed);
+  if (idle < kIdlePollsBeforeSleep && count % kYieldsBeforeSleep != 0) {
     syscall(SYS_sched_yield);
     return;
   }

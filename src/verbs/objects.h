@@ -61,6 +61,7 @@ struct Cq : ibv_cq_ex, private objects::CompletionListener {
   nic::LaneLock consumer;         // one poller at a time
   std::atomic<std::uint32_t> idle_polls{0};  // polls in a row that found nothing
   std::atomic<std::int64_t> idle_since_ns{0};
+  std::atomic<std::uint32_t> yields{0};
   objects::CompletionQueue queue;
   std::uint64_t wc_flags = 0;     // extended: what the program may read
   bool extended = false;
@@ -86,6 +87,7 @@ struct Cq : ibv_cq_ex, private objects::CompletionListener {
  private:
   static constexpr std::uint32_t kPollsBetweenClocks = 8;  // to read it costs as much as several polls
   static constexpr std::uint32_t kIdlePollsBeforeSleep = 16'384;  // some milliseconds
+  static constexpr std::uint32_t kYieldsBeforeSleep = 256;        // kPatience apart
   static constexpr Duration kPatience = microseconds(10);
   void wait_in_vain(std::uint32_t idle);
   void give_core_away(std::uint32_t idle);
