@@ -25,7 +25,6 @@ constexpr int kBackgroundRounds = 64;
 constexpr int kCallsWhileArmed = 32;
 constexpr int kLooksSpared = 8;
 constexpr Duration kReplyWatch = microseconds(100);
-constexpr Duration kPostingSpell = microseconds(20);
 
 std::uint64_t entropy() {
   std::uint64_t value = 0;
@@ -261,9 +260,6 @@ void ProcessLane::transmit(Instant now) {
   engine_.transmit(links_, now_);
   links_.flush(now_);
   engine_.flushed(now_);
-  // Who posts for long before it polls is not deaf meanwhile: answers make room for what it posts, and the
-  // background thread need not come for them.
-  if (now - last_look_ > kPostingSpell) look(now);
   tell_background();
   // Operations that are done at once leave nothing to poll for, and nothing wakes the background thread.
   publisher_.publish(engine_, links_.all(), now_);
@@ -320,18 +316,14 @@ void ProcessLane::note_call() {
   background_.kick();
 }
 
-void ProcessLane::look(Instant now) {
-  last_look_ = now;
-  background_.note_look(now);
-  round(now, false);
-}
-
 void ProcessLane::progress() {
   note_call();
   // Where nothing has come, most polls end after a look at shared memory: asking for the time costs more.
   if (shm_ != nullptr && shm_->is_quiet() && !engine_.wants_transmit() && ++looks_spared_ < kLooksSpared) return;
   looks_spared_ = 0;
-  look(now());
+  const Instant time = now();
+  background_.note_look(time);
+  round(time, false);
   tell_background();
   // A program that polls all the time keeps the background thread asleep: it publishes for itself.
   publisher_.publish(engine_, links_.all(), now_);

@@ -72,7 +72,6 @@ class ProcessLane final : public Lane,
   void note_call();
   void tell_background();
   std::size_t round(Instant now, bool in_background);
-  void look(Instant now);
   [[nodiscard]] bool waits_for_reply(bool in_background) const;
   void fail_qps_of(std::uint32_t channel);
   void follow_capture_order(const control::CaptureOrder& order, std::vector<OwnedFd> fds);
@@ -132,7 +131,6 @@ class ProcessLane final : public Lane,
   std::atomic<bool> shm_armed_{false};  // changes under the lock; read without it by rely_on_background()
   int calls_while_armed_ = 0;
   int looks_spared_ = 0;
-  Instant last_look_;  // of the program at the links
   ReplyHabit reply_habit_;
   std::vector<std::uint32_t> scratch_;
   std::vector<int> arrivals_;  // of the background thread: descriptors that became readable
