@@ -3,7 +3,7 @@
 //
 // It sleeps on the links' descriptors. While the program polls by itself, being woken for every packet
 // only takes the core away from the program: after several wake-ups in a row between which the program
-// polled, it stands by, which means that it looks at the clock instead of the sockets. It comes back once the
+// posted or polled, it stands by, which means that it looks at the clock instead of the sockets. It comes back once the
 // program hardly polls any more, goes to sleep, or has left something lying on a link; then it waits a while,
 // each time a longer one, before it tries to stand by again. Until it comes back, timers are the program's, too.
 #pragma once

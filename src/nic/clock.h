@@ -24,8 +24,8 @@ inline std::int64_t wall_offset_ns() {
   return static_cast<std::int64_t>(t.tv_sec) * 1'000'000'000 + t.tv_nsec - now().ns;
 }
 
-// The same for callers who ask for it all the time: at most a microsecond late, for a fifth of the price. The
-// processor's counter tells whether that much has passed since the clock was read. One thread at a time.
+// The same for callers who ask for it all the time: at most a microsecond late, and cheaper. The processor's
+// counter tells whether that much has passed since the clock was read. One thread at a time.
 class RecentClock {
  public:
   Instant now() {

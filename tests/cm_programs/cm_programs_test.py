@@ -179,7 +179,7 @@ class Programs(ProcessTest):
 
     def test_riostream(self):
         # Both ends spin on their memory: on two cores their background threads wait for a core, and its sizes of 32 B
-        # to 4 MiB ("all") would take minutes over UDP where its own choice of them takes seconds.
+        # to 4 MiB ("all") would take minutes over UDP where its own choice of them takes half a minute.
         sizes = [] if Settings.soak else ["-S", 4096]
         for place in Places.as_time_allows():
             self.meet(place, ["riostream", "-b", place[3], *sizes], ["riostream", "-s", place[3], *sizes], 120)
