@@ -25,7 +25,7 @@
 #include "base/owned_fd.h"
 #include "base/result.h"
 #include "control/messages.h"
-#include "control/problem.h"
+#include "base/problem.h"
 #include "wire/gid.h"
 
 namespace rrdma::control {

@@ -13,9 +13,9 @@
 
 #include "base/raw_syscall.h"
 #include "control/names.h"
-#include "daemon/slot_socket.h"
+#include "daemon/slots/slot_socket.h"
 #include "daemon/test_surroundings.h"
-#include "nic/clock.h"
+#include "host/clock.h"
 
 namespace rrdma::daemon {
 namespace {
@@ -30,7 +30,7 @@ std::string target_of(const std::string& path) {
   return ::readlink(path.c_str(), target, sizeof target - 1) > 0 ? target : "";
 }
 
-pid_t daemon_of(nic::DaemonClient& client) { return static_cast<pid_t>(client.welcome().daemon_pid); }
+pid_t daemon_of(control::DaemonClient& client) { return static_cast<pid_t>(client.welcome().daemon_pid); }
 
 TEST(Start, SixtyFourProgramsStartOneDaemon) {
   in_own_network([] {
@@ -63,10 +63,10 @@ TEST(Start, SixtyFourProgramsStartOneDaemon) {
 
 TEST(Start, IsQuick) {
   in_own_network([] {
-    const Instant before = nic::now();
+    const Instant before = host::now();
     const auto client = open_client();
     // About 10 ms on an idle machine; the bound is for a machine that runs other tests at once.
-    EXPECT_LT((nic::now() - before).ns, milliseconds(1000).ns);
+    EXPECT_LT((host::now() - before).ns, milliseconds(1000).ns);
   });
 }
 
@@ -148,7 +148,7 @@ TEST(Start, WorksWithStandardDescriptorsClosed) {
 TEST(Start, AMissingDaemonIsSaid) {
   in_own_network([] {
     ::setenv("RRDMA_DAEMON", "/nowhere/rrdmad", 1);
-    const auto client = nic::DaemonClient::connect_or_start({});
+    const auto client = control::DaemonClient::connect_or_start({});
     ASSERT_FALSE(client.ok());
     EXPECT_NE(client.error().sentence.find("/nowhere/rrdmad"), std::string::npos) << client.error().sentence;
   });
@@ -157,11 +157,11 @@ TEST(Start, AMissingDaemonIsSaid) {
 TEST(Start, ADaemonThatCannotRunIsSaid) {
   in_own_network([] {
     ::setenv("RRDMA_DAEMON", "/bin/true", 1);
-    const auto client = nic::DaemonClient::connect_or_start({.patience = milliseconds(300)});
+    const auto client = control::DaemonClient::connect_or_start({.patience = milliseconds(300)});
     ASSERT_FALSE(client.ok());
     EXPECT_EQ(client.error().error, ETIMEDOUT);
     ::setenv("RRDMA_DAEMON", "/usr", 1);
-    const auto directory = nic::DaemonClient::connect_or_start({});
+    const auto directory = control::DaemonClient::connect_or_start({});
     ASSERT_FALSE(directory.ok());
     EXPECT_NE(directory.error().sentence.find("cannot start /usr"), std::string::npos) << directory.error().sentence;
   });
@@ -169,7 +169,7 @@ TEST(Start, ADaemonThatCannotRunIsSaid) {
 
 TEST(Start, AToolStartsNothing) {
   in_own_network([] {
-    const auto tool = nic::DaemonClient::connect_or_start({.role = control::Role::kTool, .may_start = false});
+    const auto tool = control::DaemonClient::connect_or_start({.role = control::Role::kTool, .may_start = false});
     ASSERT_FALSE(tool.ok());
     EXPECT_NE(tool.error().sentence.find("no RRDMA daemon is running"), std::string::npos);
     EXPECT_TRUE(daemons_here().empty());
@@ -278,11 +278,11 @@ void expect_takeover(bool kills_starter_too) {
     ::kill(first[0], SIGKILL);
     send_some();
     // A new program opens within a second, and the slots are steered as before.
-    const Instant before = nic::now();
+    const Instant before = host::now();
     const auto client = open_client();
     auto own = client->request_slot();
     ASSERT_TRUE(own.ok()) << own.error().sentence;
-    EXPECT_LT((nic::now() - before).ns, seconds(1).ns);
+    EXPECT_LT((host::now() - before).ns, seconds(1).ns);
     EXPECT_EQ(client->network().families, 3) << client->network().reason;
     EXPECT_NE(own->slot, slot);
     ASSERT_TRUE(own->v4.valid());
@@ -313,7 +313,7 @@ TEST(Death, ManyTimes) {
     const auto client = open_client();
     auto slot = client->request_slot();
     ASSERT_TRUE(slot.ok());
-    std::vector<nic::GrantedSlot> more;
+    std::vector<control::GrantedSlot> more;
     for (int i = 0; i < 20; ++i) {
       ::kill(daemon_of(*client), SIGKILL);
       // Requests find the next daemon by themselves.
@@ -351,7 +351,7 @@ TEST(Death, OfAProgramBetweenTwoDaemons) {
     ::kill(daemon_of(*client), SIGKILL);
     ASSERT_TRUE(client->status().ok());
     EXPECT_EQ(client->status()->slots_orphaned, 1);
-    std::vector<nic::GrantedSlot> slots;
+    std::vector<control::GrantedSlot> slots;
     for (int i = 0; i < 40; ++i) {
       auto other = client->request_slot();
       ASSERT_TRUE(other.ok());
@@ -381,7 +381,7 @@ TEST(Limits, A1024DescriptorsAreEnough) {
     const rlimit limit{.rlim_cur = 1024, .rlim_max = 1024};
     ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
     const auto client = open_client();
-    std::vector<nic::GrantedSlot> slots;
+    std::vector<control::GrantedSlot> slots;
     for (int i = 0; i < 255; ++i) {
       auto slot = client->request_slot();
       ASSERT_TRUE(slot.ok()) << i << ": " << slot.error().sentence;

@@ -3,7 +3,7 @@
 // programs of one user; the content of an offer is theirs, the daemon never looks into it.
 #pragma once
 
-#include "daemon/slots.h"
+#include "daemon/slots/slots.h"
 
 namespace rrdma::daemon {
 

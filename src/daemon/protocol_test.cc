@@ -12,14 +12,14 @@
 #include "base/prng.h"
 #include "control/message_socket.h"
 #include "control/names.h"
-#include "daemon/slot_socket.h"
+#include "daemon/slots/slot_socket.h"
 #include "daemon/test_surroundings.h"
-#include "nic/clock.h"
+#include "host/clock.h"
 
 namespace rrdma::daemon {
 namespace {
 
-pid_t daemon_of(nic::DaemonClient& client) { return static_cast<pid_t>(client.welcome().daemon_pid); }
+pid_t daemon_of(control::DaemonClient& client) { return static_cast<pid_t>(client.welcome().daemon_pid); }
 
 std::size_t descriptors_of(pid_t pid) {
   std::size_t count = 0;
@@ -79,7 +79,7 @@ TEST(Versions, AProgramIsToldByADaemonOfAnotherRelease) {
       EXPECT_EQ(control::send_datagram(socket.get(), datagram), control::SendOutcome::kSent);
       ::pause();
     });
-    const auto client = nic::DaemonClient::connect_or_start({});
+    const auto client = control::DaemonClient::connect_or_start({});
     ASSERT_FALSE(client.ok());
     EXPECT_EQ(client.error().sentence, "I speak version 9, you do not.");
   });
@@ -92,7 +92,7 @@ TEST(Peers, FindEachOtherAndPassDescriptors) {
     ASSERT_TRUE(from.ok());
     Baton slot_of_peer, done;
     Program peer([&] {
-      nic::DaemonSettings settings;
+      control::DaemonSettings settings;
       settings.links = control::kLinkShm;
       const auto own = open_client(settings);
       auto slot = own->request_slot();
@@ -201,7 +201,7 @@ TEST(Peers, AStoppedProgramHoldsUpNobody) {
 
 TEST(Registry, ShowsProgramsWithTheirPages) {
   in_own_network([] {
-    nic::DaemonSettings settings;
+    control::DaemonSettings settings;
     settings.program = "ib_write_bw";
     settings.devices = "rrdma0 on lo";
     const auto client = open_client(settings);
@@ -211,7 +211,7 @@ TEST(Registry, ShowsProgramsWithTheirPages) {
     control::ProcessPage::update_qp(*row, {.qpn = client->next_qpn(slot->slot).value, .state = 3});
     ASSERT_TRUE(client->update_process(control::kLinkUdp, "rrdma0 on eth7").ok());
 
-    nic::DaemonSettings tool;
+    control::DaemonSettings tool;
     tool.role = control::Role::kTool;
     const auto asker = open_client(tool);
     const auto listed = asker->list_processes();
@@ -244,8 +244,8 @@ TEST(Client, WaitsWithoutSpinning) {
     int wakeups = 0;
     std::thread background([&] {
       RecordedEvents events;
-      const Instant end = nic::now() + milliseconds(450);
-      while (nic::now() < end) {
+      const Instant end = host::now() + milliseconds(450);
+      while (host::now() < end) {
         pollfd wait{.fd = client->event_fd(), .events = POLLIN, .revents = 0};
         const timespec step{.tv_sec = 0, .tv_nsec = 50'000'000};
         if (raw::ppoll(&wait, 1, &step) > 0) {

@@ -2,7 +2,7 @@
 // that user, root sees all; a process page goes only to who may see its program, and cannot be written.
 #pragma once
 
-#include "daemon/slots.h"
+#include "daemon/slots/slots.h"
 
 namespace rrdma::daemon {
 

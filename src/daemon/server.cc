@@ -6,7 +6,7 @@
 
 #include "control/names.h"
 #include "daemon/log.h"
-#include "daemon/port_holder.h"
+#include "daemon/slots/port_holder.h"
 
 namespace rrdma::daemon {
 namespace {

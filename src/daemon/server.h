@@ -12,7 +12,7 @@
 #include "daemon/client.h"
 #include "daemon/counters.h"
 #include "daemon/event_loop.h"
-#include "daemon/network.h"
+#include "daemon/slots/network.h"
 #include "daemon/subsystem.h"
 
 namespace rrdma::daemon {

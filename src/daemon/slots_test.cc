@@ -6,14 +6,14 @@
 #include <set>
 
 #include "base/prng.h"
-#include "daemon/parking.h"
-#include "daemon/slot_ledger.h"
+#include "daemon/slots/parking.h"
+#include "daemon/slots/slot_ledger.h"
 #include "daemon/test_surroundings.h"
 
 namespace rrdma::daemon {
 namespace {
 
-std::uint64_t counter(nic::DaemonClient& client, const std::string& name) {
+std::uint64_t counter(control::DaemonClient& client, const std::string& name) {
   const auto status = client.status();
   EXPECT_TRUE(status.ok()) << status.error().sentence;
   for (const auto& entry : status->counters) {
@@ -22,10 +22,10 @@ std::uint64_t counter(nic::DaemonClient& client, const std::string& name) {
   return 0;
 }
 
-nic::GrantedSlot take_slot(nic::DaemonClient& client) {
+control::GrantedSlot take_slot(control::DaemonClient& client) {
   auto slot = client.request_slot();
   EXPECT_TRUE(slot.ok()) << slot.error().sentence;
-  return slot.ok() ? std::move(*slot) : nic::GrantedSlot{};
+  return slot.ok() ? std::move(*slot) : control::GrantedSlot{};
 }
 
 TEST(Slots, AllArriveWhereTheirQpnSays) {
@@ -33,7 +33,7 @@ TEST(Slots, AllArriveWhereTheirQpnSays) {
     const auto client = open_client();
     EXPECT_EQ(client->network().families, control::kFamilyV4 | control::kFamilyV6) << client->network().reason;
     EXPECT_EQ(client->network().reason, "");
-    std::vector<nic::GrantedSlot> slots;
+    std::vector<control::GrantedSlot> slots;
     for (int i = 0; i < 255; ++i) slots.push_back(take_slot(*client));
     std::set<int> numbers;
     for (const auto& slot : slots) numbers.insert(slot.slot);
@@ -75,7 +75,7 @@ TEST(Slots, GrowingTheGroupDisturbsNobody) {
   in_own_network([] {
     const auto client = open_client();
     const auto first = take_slot(*client);
-    std::vector<nic::GrantedSlot> others;
+    std::vector<control::GrantedSlot> others;
     for (int i = 0; i < 254; ++i) {
       send_to_qpn(AF_INET, std::uint32_t{first.slot} << 16, 7);
       others.push_back(take_slot(*client));
@@ -154,7 +154,7 @@ TEST(Slots, AReusedSlotIsDrainedAndItsQpnsGoOn) {
       send_to_qpn(AF_INET, last_qpn, 2);
       send_to_qpn(AF_INET6, last_qpn, 2);
     }
-    std::vector<nic::GrantedSlot> slots;
+    std::vector<control::GrantedSlot> slots;
     do {
       slots.push_back(take_slot(*client));
     } while (slots.back().slot != slot && slots.size() < 20);
@@ -178,7 +178,7 @@ TEST(Slots, AReleasedSlotComesBackToo) {
     ASSERT_TRUE(client->release_slot(number).ok());
     EXPECT_FALSE(client->release_slot(number).ok());
     EXPECT_EQ(client->status()->slots_held, 0);
-    std::vector<nic::GrantedSlot> slots;
+    std::vector<control::GrantedSlot> slots;
     for (int i = 0; i < 15; ++i) slots.push_back(take_slot(*client));
     EXPECT_EQ(slots.back().slot, number);
     EXPECT_EQ(client->next_qpn(number).value & 0xffff, (last + 1) & 0xffff);

@@ -19,8 +19,8 @@
 #include <fstream>
 
 #include "control/names.h"
-#include "daemon/slot_socket.h"
-#include "nic/clock.h"
+#include "daemon/slots/slot_socket.h"
+#include "host/clock.h"
 
 namespace rrdma::daemon {
 namespace {
@@ -170,9 +170,9 @@ std::uint64_t Baton::take() {
 }
 
 bool eventually(const std::function<bool()>& condition, int timeout_ms) {
-  const Instant deadline = nic::now() + milliseconds(timeout_ms);
+  const Instant deadline = host::now() + milliseconds(timeout_ms);
   while (!condition()) {
-    if (nic::now() >= deadline) return false;
+    if (host::now() >= deadline) return false;
     pause_ms(2);
   }
   return true;
@@ -219,8 +219,8 @@ pid_t start_daemon(const std::vector<std::string>& arguments, const std::string&
   return child;
 }
 
-std::unique_ptr<nic::DaemonClient> open_client(const nic::DaemonSettings& settings) {
-  auto client = nic::DaemonClient::connect_or_start(settings);
+std::unique_ptr<control::DaemonClient> open_client(const control::DaemonSettings& settings) {
+  auto client = control::DaemonClient::connect_or_start(settings);
   EXPECT_TRUE(client.ok()) << client.error().sentence;
   if (!client.ok()) end_process();
   return std::move(*client);
@@ -253,11 +253,11 @@ std::vector<std::uint8_t> marks_of(const OwnedFd& socket) {
   return marks;
 }
 
-bool handle_until(nic::DaemonClient& client, RecordedEvents& events, const std::function<bool()>& condition,
+bool handle_until(control::DaemonClient& client, RecordedEvents& events, const std::function<bool()>& condition,
                   int timeout_ms) {
-  const Instant deadline = nic::now() + milliseconds(timeout_ms);
+  const Instant deadline = host::now() + milliseconds(timeout_ms);
   while (!condition()) {
-    if (nic::now() >= deadline) return false;
+    if (host::now() >= deadline) return false;
     pollfd wait{.fd = client.event_fd(), .events = POLLIN, .revents = 0};
     const timespec step{.tv_sec = 0, .tv_nsec = 20'000'000};
     if (raw::ppoll(&wait, 1, &step) > 0) client.handle_events(events);

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/owned_fd.h"
-#include "nic/daemon_client.h"
+#include "control/client/daemon_client.h"
 
 namespace rrdma::daemon {
 
@@ -69,7 +69,7 @@ void become(uid_t uid);
 pid_t start_daemon(const std::vector<std::string>& arguments, const std::string& name = {});
 
 // A client, with the sentence as the failure where there is none.
-std::unique_ptr<nic::DaemonClient> open_client(const nic::DaemonSettings& settings = {});
+std::unique_ptr<control::DaemonClient> open_client(const control::DaemonSettings& settings = {});
 
 // Sends a datagram of 16 octets whose BTH.DestQP is `qpn` to port 4791 of the loopback address.
 void send_to_qpn(int family, std::uint32_t qpn, std::uint8_t mark = 0);
@@ -77,7 +77,7 @@ void send_to_qpn(int family, std::uint32_t qpn, std::uint8_t mark = 0);
 std::vector<std::uint8_t> marks_of(const OwnedFd& socket);
 
 // Events that a client was told.
-struct RecordedEvents : nic::DaemonEvents {
+struct RecordedEvents : control::DaemonEvents {
   struct Offer {
     control::ChannelOffered offer;
     std::vector<OwnedFd> fds;
@@ -85,7 +85,7 @@ struct RecordedEvents : nic::DaemonEvents {
   std::vector<Offer> offers;
   std::vector<std::uint8_t> gone;
   std::vector<control::FrameFields> frames;
-  std::vector<nic::GrantedSlot> arrived;
+  std::vector<control::GrantedSlot> arrived;
   std::vector<std::uint8_t> lost;
   int daemons = 0;
 
@@ -94,7 +94,7 @@ struct RecordedEvents : nic::DaemonEvents {
   }
   void handle_peer_gone(std::uint8_t slot, std::uint64_t) override { gone.push_back(slot); }
   void handle_frame_forwarded(const control::FrameFields& frame) override { frames.push_back(frame); }
-  void handle_sockets_arrived(nic::GrantedSlot slot) override { arrived.push_back(std::move(slot)); }
+  void handle_sockets_arrived(control::GrantedSlot slot) override { arrived.push_back(std::move(slot)); }
   void handle_daemon_changed(std::span<const std::uint8_t> slots) override {
     ++daemons;
     lost.insert(lost.end(), slots.begin(), slots.end());
@@ -102,7 +102,7 @@ struct RecordedEvents : nic::DaemonEvents {
 };
 
 // Handles events until the condition holds; false after the timeout.
-[[nodiscard]] bool handle_until(nic::DaemonClient& client, RecordedEvents& events, const std::function<bool()>& condition,
+[[nodiscard]] bool handle_until(control::DaemonClient& client, RecordedEvents& events, const std::function<bool()>& condition,
                                 int timeout_ms = 5000);
 
 }  // namespace rrdma::daemon

@@ -66,7 +66,7 @@ TEST(Users, ADaemonOfAnotherUserIsNotTrusted) {
         const OwnedFd squatter = control::listen_on(control::user_name(kBob));  // by root
         Program bob([&] {
           become(kBob);
-          const auto client = nic::DaemonClient::connect_or_start({});
+          const auto client = control::DaemonClient::connect_or_start({});
           ASSERT_FALSE(client.ok());
           EXPECT_NE(client.error().sentence.find("not trusted"), std::string::npos) << client.error().sentence;
         });
@@ -222,7 +222,7 @@ TEST(Users, TheStoreOfSystemdIsUsed) {
           ::_exit(127);
         }
         EXPECT_TRUE(alice.succeeded());
-        nic::DaemonSettings tool;
+        control::DaemonSettings tool;
         tool.role = control::Role::kTool;
         EXPECT_TRUE(open_client(tool)->status()->took_over);
         ::kill(next, SIGKILL);
@@ -244,7 +244,7 @@ TEST(Users, RootSeesTheProgramsOfAll) {
           done.take();
         });
         ready.take();
-        nic::DaemonSettings tool;
+        control::DaemonSettings tool;
         tool.role = control::Role::kTool;
         const auto listed = open_client(tool)->list_processes();
         ASSERT_TRUE(listed.ok());

@@ -11,7 +11,7 @@
 
 #include "base/assert.h"
 #include "base/raw_syscall.h"
-#include "nic/clock.h"
+#include "host/clock.h"
 
 namespace rrdma::nic {
 namespace {
@@ -88,7 +88,7 @@ void Background::kick() {
 
 int Background::wait(int epoll, Instant deadline) {
   timespec timeout{};
-  const Duration left = deadline == kNever ? seconds(3600) : deadline - now();
+  const Duration left = deadline == kNever ? seconds(3600) : deadline - host::now();
   const std::int64_t ns = std::clamp<std::int64_t>(left.ns, 0, seconds(3600).ns);
   timeout.tv_sec = ns / 1'000'000'000;
   timeout.tv_nsec = ns % 1'000'000'000;
@@ -127,11 +127,11 @@ void Background::sleep_on_links(BackgroundWork& work, Instant deadline) {
 Background::End Background::watch_program(BackgroundWork& work) {
   for (Duration tick = kFirstTick;; tick = kTick) {
     const std::uint64_t before = calls_.load(std::memory_order_relaxed);
-    const int events = wait(epoll_quiet_.get(), now() + tick);
+    const int events = wait(epoll_quiet_.get(), host::now() + tick);
     if (stopping_.load(std::memory_order_relaxed) || control_ready_) return End::kCalledAway;
     if (events != 0) return End::kNeeded;
     Instant deadline = kNever;
-    if (!work.tick() && now().ns - last_look_ns_.load(std::memory_order_relaxed) > kTardy.ns && work.work(deadline)) return End::kNeeded;
+    if (!work.tick() && host::now().ns - last_look_ns_.load(std::memory_order_relaxed) > kTardy.ns && work.work(deadline)) return End::kNeeded;
     if (calls_.load(std::memory_order_relaxed) - before < static_cast<std::uint64_t>(tick.ns / kBetweenCalls.ns)) return End::kNeeded;
   }
 }
@@ -139,13 +139,13 @@ Background::End Background::watch_program(BackgroundWork& work) {
 // Whether the program looks by itself when something arrives is seen by trying: one that spins on its memory
 // between polls does not, and something waits for it. Then the next try comes later, and later again.
 void Background::stand_by(BackgroundWork& work) {
-  const Instant begin = now();
+  const Instant begin = host::now();
   standing_by_.store(true, std::memory_order_relaxed);
   const End end = watch_program(work);
   standing_by_.store(false, std::memory_order_relaxed);
   work.resume();
   if (end == End::kCalledAway) return;
-  const Instant left = now();
+  const Instant left = host::now();
   pause_ = left - begin < kShortStay ? std::min(Duration{pause_.ns * 2}, kPauseMax) : kPauseMin;
   not_before_ = left + pause_;
 }
@@ -162,7 +162,7 @@ void Background::run(BackgroundWork& work) {
     work.work(deadline);
     const std::uint64_t calls = calls_.load(std::memory_order_relaxed);
     wakeups = calls != calls_seen ? wakeups + 1 : 0;
-    if (wakeups >= kWakeupsBeforeStandBy && !one_core_ && now() >= not_before_) {
+    if (wakeups >= kWakeupsBeforeStandBy && !one_core_ && host::now() >= not_before_) {
       stand_by(work);
       wakeups = 0;
     } else {

@@ -17,7 +17,7 @@
 
 #include "base/instant.h"
 #include "base/owned_fd.h"
-#include "control/problem.h"
+#include "base/problem.h"
 
 namespace rrdma::nic {
 

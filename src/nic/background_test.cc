@@ -10,7 +10,7 @@
 #include <functional>
 #include <thread>
 
-#include "nic/clock.h"
+#include "host/clock.h"
 
 namespace rrdma::nic {
 namespace {
@@ -19,7 +19,7 @@ class CountedWork : public BackgroundWork {
  public:
   bool work(Instant& deadline) override {
     ++works;
-    deadline = now() + microseconds(pause_us);
+    deadline = host::now() + microseconds(pause_us);
     return left_lying.exchange(false);
   }
   bool arm() override { return true; }
@@ -36,7 +36,7 @@ class CountedWork : public BackgroundWork {
 };
 
 bool comes_true(const std::function<bool()>& condition) {
-  for (const Instant end = now() + seconds(20); now() < end; usleep(100)) {
+  for (const Instant end = host::now() + seconds(20); host::now() < end; usleep(100)) {
     if (condition()) return true;
   }
   return false;
@@ -49,9 +49,9 @@ class BackgroundTest : public testing::Test {
     program_ = std::thread([this] {
       while (!ended_) {
         if (polls_) background_.note_call();
-        if (polls_ && looks_) background_.note_look(now());
+        if (polls_ && looks_) background_.note_look(host::now());
         if (!polls_) usleep(10);
-        for (const Instant until = now() + microseconds(call_us_); now() < until;) {
+        for (const Instant until = host::now() + microseconds(call_us_); host::now() < until;) {
         }
       }
     });
@@ -129,7 +129,7 @@ TEST_F(BackgroundTest, TriesLessAndLessBesideAProgramThatLeavesThingsLying) {
   looks_ = false;
   const auto served_for = [this](Duration span) {
     int stays = 0;
-    for (const Instant end = now() + span; now() < end;) {
+    for (const Instant end = host::now() + span; host::now() < end;) {
       work_.left_lying = true;
       const bool stood_by = background_.standing_by();
       usleep(50);
@@ -170,12 +170,12 @@ TEST(BackgroundKick, IsNeverLost) {
   for (int i = 1; i <= 20'000; ++i) {
     work.asked = 2 * i - 1;
     background.kick();
-    for (const Instant until = now() + nanoseconds(i * 37 % 20'000); now() < until;) {
+    for (const Instant until = host::now() + nanoseconds(i * 37 % 20'000); host::now() < until;) {
     }
     work.asked = 2 * i;
     background.kick();
-    const Instant end = now() + seconds(20);
-    while (work.served != 2 * i && now() < end) {
+    const Instant end = host::now() + seconds(20);
+    while (work.served != 2 * i && host::now() < end) {
     }
     ASSERT_EQ(work.served, 2 * i);
   }
@@ -190,7 +190,7 @@ TEST(BackgroundStop, ComesBackWhileKicksAreTaken) {
     background.kick();
     ASSERT_TRUE(comes_true([&] { return work.served == 1; }));
     background.kick();
-    for (const Instant until = now() + nanoseconds(i * 37 % 20'000); now() < until;) {
+    for (const Instant until = host::now() + nanoseconds(i * 37 % 20'000); host::now() < until;) {
     }
     background.stop();  // hangs if the thread took the kick and slept
   }

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "nic/clock.h"
+#include "host/clock.h"
 
 namespace rrdma::nic {
 
@@ -20,7 +20,7 @@ void LiveCapture::wrap(LinkSwitch& links, LinkIndex index) {
   if (inner_[index] == nullptr) return;
   link::CaptureConfig config;
   config.interface_name = interface_;
-  config.epoch_offset_ns = wall_offset_ns();
+  config.epoch_offset_ns = host::wall_offset_ns();
   around_[index] = std::make_unique<link::CaptureLink>(*inner_[index], *file_, config);
   links.attach(index, around_[index].get());
 }

@@ -10,9 +10,9 @@
 
 #include "link/capture_link.h"
 #include "link/fault_link.h"
-#include "nic/clock.h"
-#include "nic/explain.h"
-#include "nic/fault_handler.h"
+#include "host/clock.h"
+#include "host/explain.h"
+#include "host/fault_handler.h"
 #include "wire/source_port.h"
 
 namespace rrdma::nic {
@@ -48,12 +48,12 @@ std::uint32_t allowed_links(const Settings& settings) {
 
 Result<std::unique_ptr<ProcessLane>, Problem> ProcessLane::open(const Settings& settings, const std::string& devices,
                                                                 std::uint32_t interface_index) {
-  DaemonSettings wanted;
+  control::DaemonSettings wanted;
   wanted.links = allowed_links(settings);
   wanted.devices = devices;
-  auto daemon = DaemonClient::connect_or_start(wanted);
+  auto daemon = control::DaemonClient::connect_or_start(wanted);
   if (!daemon) return Failure{daemon.error()};
-  install_fault_handler();
+  host::install_fault_handler();
   std::unique_ptr<ProcessLane> lane(new ProcessLane(settings, std::move(*daemon), interface_index));
   lane->open_shm();
   if (auto taken = lane->take_slot(); !taken) return Failure{taken.error()};
@@ -65,7 +65,7 @@ Result<std::unique_ptr<ProcessLane>, Problem> ProcessLane::open(const Settings& 
   return lane;
 }
 
-ProcessLane::ProcessLane(const Settings& settings, std::unique_ptr<DaemonClient> daemon, std::uint32_t interface_index)
+ProcessLane::ProcessLane(const Settings& settings, std::unique_ptr<control::DaemonClient> daemon, std::uint32_t interface_index)
     : settings_(settings),
       interface_index_(interface_index),
       daemon_(std::move(daemon)),
@@ -91,7 +91,7 @@ Result<void, Problem> ProcessLane::take_slot() {
   return {};
 }
 
-void ProcessLane::attach(GrantedSlot granted) {
+void ProcessLane::attach(control::GrantedSlot granted) {
   link::SlotSockets sockets{std::move(granted.v4), std::move(granted.v6)};
   if (!sockets.ipv4.valid() && !sockets.ipv6.valid()) return;
   if (udp_ != nullptr) {
@@ -106,7 +106,7 @@ void ProcessLane::attach(GrantedSlot granted) {
   config.receive_buffer_octets = static_cast<int>(settings_.receive_buffer_octets);
   auto opened = link::UdpLink::open({&sockets, 1}, config);
   if (!opened) {
-    explain(Severity::kError, "rrdma", fmt::format("no network: {} failed: {}.", opened.error().step, strerror(opened.error().error)));
+    host::explain(host::Severity::kError, "rrdma", fmt::format("no network: {} failed: {}.", opened.error().step, strerror(opened.error().error)));
     return;
   }
   udp_ = std::move(*opened);
@@ -115,7 +115,7 @@ void ProcessLane::attach(GrantedSlot granted) {
 void ProcessLane::watch_udp() {
   if (udp_ == nullptr) {
     const control::NetworkState network = daemon_->network();
-    if (!network.reason.empty()) explain(Severity::kError, "rrdma", network.reason + " " + network.remedy);
+    if (!network.reason.empty()) host::explain(host::Severity::kError, "rrdma", network.reason + " " + network.remedy);
     return;
   }
   for (const int fd : udp_->descriptors()) background_.add_link_descriptor(fd);
@@ -129,7 +129,7 @@ void ProcessLane::open_shm() {
   if (settings_.link == LinkChoice::kUdp) return;
   auto created = link::ShmLink::create();
   if (!created) {
-    explain(Severity::kError, "rrdma", fmt::format("no shared memory between processes: {}.", link::describe(created.error().problem)));
+    host::explain(host::Severity::kError, "rrdma", fmt::format("no shared memory between processes: {}.", link::describe(created.error().problem)));
     return;
   }
   shm_ = std::move(*created);
@@ -149,7 +149,7 @@ void ProcessLane::decorate(const std::string& interface) {
     if (opened) {
       capture_ = std::move(*opened);
     } else {
-      explain(Severity::kError, "RRDMA_PCAP", fmt::format("nothing is captured: {}: {}.", settings_.capture_file, strerror(opened.error())));
+      host::explain(host::Severity::kError, "RRDMA_PCAP", fmt::format("nothing is captured: {}: {}.", settings_.capture_file, strerror(opened.error())));
     }
   }
   links_.attach(kUdpLink, decorated(udp_.get(), interface));
@@ -163,7 +163,7 @@ link::Link* ProcessLane::decorated(link::Link* link, const std::string& interfac
   if (capture_ != nullptr) {
     link::CaptureConfig config;
     config.interface_name = interface;
-    config.epoch_offset_ns = wall_offset_ns();
+    config.epoch_offset_ns = host::wall_offset_ns();
     decorators_.push_back(std::make_unique<link::CaptureLink>(*link, *capture_, config));
     link = decorators_.back().get();
   }
@@ -181,7 +181,7 @@ Result<wire::Qpn, Problem> ProcessLane::allocate_qpn() {
       if (engine_.find_qp(qpn) == nullptr) return qpn;
     }
   }
-  return control::problem(ENOMEM, "all queue pair numbers of this process are in use; destroy some QPs first.");
+  return problem(ENOMEM, "all queue pair numbers of this process are in use; destroy some QPs first.");
 }
 
 // ---- progress ----
@@ -267,7 +267,7 @@ void ProcessLane::transmit(Instant now) {
 
 void ProcessLane::send_held() {
   reply_habit_.give_up();
-  if (engine_.wants_transmit()) transmit(nic::now());
+  if (engine_.wants_transmit()) transmit(host::now());
 }
 
 std::size_t ProcessLane::poll_all(link::Look look, Instant now) {
@@ -321,7 +321,7 @@ void ProcessLane::progress() {
   // Where nothing has come, most polls end after a look at shared memory: asking for the time costs more.
   if (shm_ != nullptr && shm_->is_quiet() && !engine_.wants_transmit() && ++looks_spared_ < kLooksSpared) return;
   looks_spared_ = 0;
-  const Instant time = now();
+  const Instant time = host::now();
   background_.note_look(time);
   round(time, false);
   tell_background();
@@ -353,7 +353,7 @@ bool ProcessLane::work(Instant& deadline) {
   if (shm_ != nullptr) shm_->handle_doorbells();
   std::size_t received = 0, last = 0;
   for (int i = 0; i < kBackgroundRounds; ++i) {
-    last = round(now(), true);
+    last = round(host::now(), true);
     received += last;
     if (last == 0) break;
   }
@@ -391,7 +391,7 @@ void ProcessLane::disarm() {
 bool ProcessLane::tick() {
   const std::unique_lock lock(mutex(), std::try_to_lock);
   if (!lock.owns_lock()) return true;
-  publisher_.publish(engine_, links_.all(), now());
+  publisher_.publish(engine_, links_.all(), host::now());
   if (shm_ != nullptr) shm_->attend();
   return false;
 }
@@ -405,15 +405,15 @@ void ProcessLane::resume() {
 void ProcessLane::handle_control() {
   daemon_->handle_events(*this);
   if (!monitor_.changed()) return;
-  std::vector<std::shared_ptr<NetlinkDevice>> devices;
+  std::vector<std::shared_ptr<host::NetlinkDevice>> devices;
   {
     std::lock_guard lock(mutex());
     devices = devices_;
   }
-  for (const auto& device : devices) device->refresh(read_interfaces());
+  for (const auto& device : devices) device->refresh(host::read_interfaces());
 }
 
-void ProcessLane::follow(std::shared_ptr<NetlinkDevice> device) {
+void ProcessLane::follow(std::shared_ptr<host::NetlinkDevice> device) {
   std::lock_guard lock(mutex());
   std::erase_if(devices_, [](const auto& known) { return known.use_count() == 1; });  // closed by now
   devices_.push_back(std::move(device));
@@ -426,10 +426,10 @@ void ProcessLane::describe(std::string devices) {
 
 // ---- paths ----
 
-Result<objects::Path, Problem> ProcessLane::resolve(const Device& device, const PathRequest& request) {
-  const std::vector<GidEntry> gids = device.gids();
+Result<objects::Path, Problem> ProcessLane::resolve(const host::Device& device, const PathRequest& request) {
+  const std::vector<host::GidEntry> gids = device.gids();
   if (request.local_gid_index >= gids.size() || !gids[request.local_gid_index].valid) {
-    return control::problem(EINVAL, fmt::format("sgid_index {} names no GID of {}; `rrdma gids` lists them.",
+    return problem(EINVAL, fmt::format("sgid_index {} names no GID of {}; `rrdma gids` lists them.",
                                                 request.local_gid_index, device.identity().name));
   }
   objects::Path path;
@@ -441,7 +441,7 @@ Result<objects::Path, Problem> ProcessLane::resolve(const Device& device, const 
   path.service_level = request.service_level;
   path.local_gid_index = static_cast<std::uint8_t>(request.local_gid_index);
   if (request.remote.is_zero()) {
-    return control::problem(EINVAL, "the destination GID is zero: RoCE needs ah_attr.is_global = 1 and grh.dgid.");
+    return problem(EINVAL, "the destination GID is zero: RoCE needs ah_attr.is_global = 1 and grh.dgid.");
   }
   if (device.is_local_address(request.remote) && !request.datagram && shm_ != nullptr) {
     auto by_shm = try_shm(request, path);
@@ -454,7 +454,7 @@ Result<objects::Path, Problem> ProcessLane::resolve(const Device& device, const 
   }
   if (udp_ == nullptr) {
     const control::NetworkState network = daemon_->network();
-    return control::problem(ENETUNREACH, network.reason.empty() ? "this process has no network link." : network.reason + " " + network.remedy);
+    return problem(ENETUNREACH, network.reason.empty() ? "this process has no network link." : network.reason + " " + network.remedy);
   }
   path.link = kUdpLink;
   path.source_port = request.datagram
@@ -462,7 +462,7 @@ Result<objects::Path, Problem> ProcessLane::resolve(const Device& device, const 
                          : wire::source_port_of_connection(request.flow_label, request.local_qpn, request.remote_qpn);
   path.source_port = udp_->source_port(path);
   if (path.source_port == 0) {
-    return control::problem(EHOSTUNREACH, "no packet can be sent from that source GID to that destination GID: they are not of the same family.");
+    return problem(EHOSTUNREACH, "no packet can be sent from that source GID to that destination GID: they are not of the same family.");
   }
   return path;
 }
@@ -488,7 +488,7 @@ Result<bool, Problem> ProcessLane::try_shm(const PathRequest& request, objects::
 }
 
 void ProcessLane::fail_qps_of(std::uint32_t channel) {
-  now_ = now();
+  now_ = host::now();
   engine_.for_each_qp([&](transport::QueuePair& qp) {
     if (qp.path.link == kShmLink && qp.path.peer == channel) engine_.peer_gone(qp, now_);
   });
@@ -505,7 +505,7 @@ void ProcessLane::handle_peer_gone(std::uint8_t, std::uint64_t token) {
   std::lock_guard lock(mutex());
   if (peers_ == nullptr) return;
   scratch_.clear();
-  round(now(), true);  // what it sent before it ended counts
+  round(host::now(), true);  // what it sent before it ended counts
   peers_->forget_token(token, scratch_);
   for (const std::uint32_t channel : scratch_) fail_qps_of(channel);
 }
@@ -519,7 +519,7 @@ void ProcessLane::handle_frame_forwarded(const control::FrameFields& frame) {
   if (!holds_slot_of(packet.headers.bth.destination)) return;
   std::array<std::uint8_t, 40> grh{};
   emit_relayed_grh(frame, frame.frame.size(), grh);
-  now_ = now();
+  now_ = host::now();
   engine_.handle_packet(packet,
                         {.source = frame.source,
                          .destination = frame.destination,
@@ -530,7 +530,7 @@ void ProcessLane::handle_frame_forwarded(const control::FrameFields& frame) {
 }
 
 // The port was somebody else's when this process started, and is ours now.
-void ProcessLane::handle_sockets_arrived(GrantedSlot slot) {
+void ProcessLane::handle_sockets_arrived(control::GrantedSlot slot) {
   std::lock_guard lock(mutex());
   if (udp_ != nullptr) return;
   attach(std::move(slot));

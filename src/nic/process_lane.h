@@ -13,11 +13,11 @@
 #include "link/shm/shm_link.h"
 #include "link/udp/udp_link.h"
 #include "nic/background.h"
-#include "nic/daemon_client.h"
-#include "nic/interfaces.h"
+#include "control/client/daemon_client.h"
+#include "host/interfaces.h"
 #include "nic/link_switch.h"
 #include "nic/live_capture.h"
-#include "nic/netlink_device.h"
+#include "host/netlink_device.h"
 #include "nic/publisher.h"
 #include "nic/relay_link.h"
 #include "nic/reply_habit.h"
@@ -33,7 +33,7 @@ class ProcessLane final : public Lane,
                           private objects::PathProbe,
                           private objects::KeyListener,
                           private BackgroundWork,
-                          private DaemonEvents {
+                          private control::DaemonEvents {
  public:
   static Result<std::unique_ptr<ProcessLane>, Problem> open(const Settings& settings, const std::string& devices,
                                                             std::uint32_t interface_index);
@@ -46,20 +46,20 @@ class ProcessLane final : public Lane,
   void transmit(Instant now) override;
   void progress() override;
   void send_held() override;
-  Result<objects::Path, Problem> resolve(const Device& device, const PathRequest& request) override;
+  Result<objects::Path, Problem> resolve(const host::Device& device, const PathRequest& request) override;
   void rely_on_background() override;
 
-  DaemonClient& daemon() override { return *daemon_; }
+  control::DaemonClient& daemon() override { return *daemon_; }
   void set_daemon_listener(DaemonListener* listener) override { daemon_listener_.store(listener); }
   // Keeps the device's port and GID table up to date, from now to the end.
-  void follow(std::shared_ptr<NetlinkDevice> device);
+  void follow(std::shared_ptr<host::NetlinkDevice> device);
   // What the tools show as the devices of this process: "rrdma0 on eth0, rrdma1 on eth1".
   void describe(std::string devices);
 
  private:
-  ProcessLane(const Settings& settings, std::unique_ptr<DaemonClient> daemon, std::uint32_t interface_index);
+  ProcessLane(const Settings& settings, std::unique_ptr<control::DaemonClient> daemon, std::uint32_t interface_index);
   Result<void, Problem> take_slot();
-  void attach(GrantedSlot granted);
+  void attach(control::GrantedSlot granted);
   void watch_udp();
   void open_shm();
   void decorate(const std::string& interface);
@@ -96,7 +96,7 @@ class ProcessLane final : public Lane,
   void handle_channel_offered(const control::ChannelOffered& offer, std::vector<OwnedFd> fds) override;
   void handle_peer_gone(std::uint8_t slot, std::uint64_t token) override;
   void handle_frame_forwarded(const control::FrameFields& frame) override;
-  void handle_sockets_arrived(GrantedSlot slot) override;
+  void handle_sockets_arrived(control::GrantedSlot slot) override;
   void handle_daemon_changed(std::span<const std::uint8_t> lost) override;
   void handle_other(control::Received& message) override;
 
@@ -107,7 +107,7 @@ class ProcessLane final : public Lane,
   const Settings settings_;
   const std::uint32_t interface_index_;
   std::string interface_name_;  // as captures show it
-  std::unique_ptr<DaemonClient> daemon_;
+  std::unique_ptr<control::DaemonClient> daemon_;
   Publisher publisher_;
   objects::MemoryTable memory_;
   transport::Engine engine_;
@@ -123,8 +123,8 @@ class ProcessLane final : public Lane,
   LinkSwitch links_;
   LiveCapture live_capture_;
   bool packets_only_ = false;  // by order of a capture: neither trains nor direct operations
-  InterfaceMonitor monitor_;
-  std::vector<std::shared_ptr<NetlinkDevice>> devices_;
+  host::InterfaceMonitor monitor_;
+  std::vector<std::shared_ptr<host::NetlinkDevice>> devices_;
   Instant now_;               // of the present round
   bool direct_enabled_ = false;  // peers know our memory; whether we use theirs is the engine's config
   Instant background_deadline_ = kNever;  // under the lock: when the thread wakes by itself

@@ -6,13 +6,13 @@
 #include <span>
 
 #include "link/link.h"
-#include "nic/daemon_client.h"
+#include "control/client/daemon_client.h"
 
 namespace rrdma::nic {
 
 class RelayLink final : public link::Link {
  public:
-  explicit RelayLink(DaemonClient& daemon) : daemon_(daemon) {}
+  explicit RelayLink(control::DaemonClient& daemon) : daemon_(daemon) {}
 
   objects::Frame* reserve(const objects::Path&) override { return &frame_; }
   void commit(objects::Frame& frame) override;
@@ -22,7 +22,7 @@ class RelayLink final : public link::Link {
   std::span<const link::LinkCounter> counters() override { return {&relayed_, 1}; }
 
  private:
-  DaemonClient& daemon_;
+  control::DaemonClient& daemon_;
   objects::Frame frame_;
   link::LinkCounter relayed_{"relay_frames_sent", 0};
 };

@@ -10,10 +10,10 @@
 #include <mutex>
 
 #include "base/fork_closed.h"
-#include "nic/device_links.h"
-#include "nic/explain.h"
-#include "nic/interfaces.h"
-#include "nic/netlink_device.h"
+#include "host/device_links.h"
+#include "host/explain.h"
+#include "host/interfaces.h"
+#include "host/netlink_device.h"
 #include "nic/process_lane.h"
 
 namespace rrdma::nic {
@@ -29,7 +29,7 @@ std::atomic<Runtime*> latest{nullptr};
 namespace {
 
 struct OpenDevice {
-  std::shared_ptr<NetlinkDevice> device;
+  std::shared_ptr<host::NetlinkDevice> device;
   unsigned opens;
 };
 
@@ -49,7 +49,7 @@ struct Runtime::State {
     return nullptr;
   }
   // All devices of a process share its lane; link-local addresses and groups are those of the first one's interface.
-  Result<void, Problem> provide_lane(const NetlinkDevice& device, std::uint32_t interface_index) {
+  Result<void, Problem> provide_lane(const host::NetlinkDevice& device, std::uint32_t interface_index) {
     std::string shown;
     for (const OpenDevice& one : devices) shown += fmt::format("{} on {}, ", one.device->identity().name, one.device->identity().interface);
     shown += fmt::format("{} on {}", device.identity().name, device.identity().interface);
@@ -103,14 +103,14 @@ bool Runtime::forked() const { return state_->born != fork_count.load(); }
 
 const Settings& Runtime::settings() const { return state_->settings; }
 
-std::vector<DeviceIdentity> Runtime::devices() {
-  const std::vector<Interface> interfaces = read_interfaces();
-  std::vector<DeviceIdentity> identities;
-  for (const Placement& placement : place_devices(interfaces, state_->settings.netdev)) {
-    identities.push_back(identify(*placement.interface, placement.number));
+std::vector<host::DeviceIdentity> Runtime::devices() {
+  const std::vector<host::Interface> interfaces = host::read_interfaces();
+  std::vector<host::DeviceIdentity> identities;
+  for (const host::Placement& placement : host::place_devices(interfaces, state_->settings.netdev)) {
+    identities.push_back(host::identify(*placement.interface, placement.number));
   }
   if (identities.empty()) {
-    explain(Severity::kError, "rrdma",
+    host::explain(host::Severity::kError, "rrdma",
             state_->settings.netdev.empty()
                 ? std::string("this network namespace has no usable interface; bring lo up: ip link set lo up")
                 : fmt::format("there is no network interface '{}'; `ip link` lists those that exist", state_->settings.netdev));
@@ -118,26 +118,26 @@ std::vector<DeviceIdentity> Runtime::devices() {
   return identities;
 }
 
-Result<std::shared_ptr<Device>, Problem> Runtime::open(std::string_view name) {
+Result<std::shared_ptr<host::Device>, Problem> Runtime::open(std::string_view name) {
   std::lock_guard lock(state_->mutex);
   if (OpenDevice* known = state_->find(name)) {
     ++known->opens;
-    return std::shared_ptr<Device>(known->device);
+    return std::shared_ptr<host::Device>(known->device);
   }
-  const std::vector<Interface> interfaces = read_interfaces();
-  for (const Placement& placement : place_devices(interfaces, state_->settings.netdev)) {
-    const DeviceIdentity identity = identify(*placement.interface, placement.number);
+  const std::vector<host::Interface> interfaces = host::read_interfaces();
+  for (const host::Placement& placement : host::place_devices(interfaces, state_->settings.netdev)) {
+    const host::DeviceIdentity identity = host::identify(*placement.interface, placement.number);
     if (identity.name != name) continue;
-    auto device = std::make_shared<NetlinkDevice>(identity, interfaces);
+    auto device = std::make_shared<host::NetlinkDevice>(identity, interfaces);
     if (auto ready = state_->provide_lane(*device, placement.interface->index); !ready) return Failure{ready.error()};
     state_->lane->follow(device);
     state_->devices.push_back({device, 1});
-    return std::shared_ptr<Device>(device);
+    return std::shared_ptr<host::Device>(device);
   }
-  return control::problem(ENODEV, fmt::format("there is no device '{}' any more.", name));
+  return problem(ENODEV, fmt::format("there is no device '{}' any more.", name));
 }
 
-void Runtime::close(const std::shared_ptr<Device>& device) {
+void Runtime::close(const std::shared_ptr<host::Device>& device) {
   std::unique_ptr<ProcessLane> lane;
   {
     std::lock_guard lock(state_->mutex);
@@ -148,7 +148,7 @@ void Runtime::close(const std::shared_ptr<Device>& device) {
   }
 }
 
-std::shared_ptr<Device> Runtime::find_open(std::string_view name) {
+std::shared_ptr<host::Device> Runtime::find_open(std::string_view name) {
   std::lock_guard lock(state_->mutex);
   const OpenDevice* known = state_->find(name);
   return known != nullptr ? known->device : nullptr;

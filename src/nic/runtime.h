@@ -14,20 +14,19 @@
 
 #include "base/instant.h"
 #include "base/result.h"
-#include "nic/clock.h"
-#include "nic/device.h"
+#include "host/clock.h"
+#include "host/device.h"
 #include "nic/lane_lock.h"
 #include "nic/settings.h"
 #include "objects/memory.h"
 #include "transport/engine.h"
 
 namespace rrdma::control {
+class DaemonClient;
 struct Received;
 }
 
 namespace rrdma::nic {
-
-class DaemonClient;
 
 // What nic/ needs to know to resolve an address vector.
 struct PathRequest {
@@ -81,7 +80,7 @@ class Lane {
   virtual void send_held() = 0;
 
   // May block (asks the daemon, makes a shared-memory channel). REQUIRES: not the lock.
-  virtual Result<objects::Path, Problem> resolve(const Device& device, const PathRequest& request) = 0;
+  virtual Result<objects::Path, Problem> resolve(const host::Device& device, const PathRequest& request) = 0;
   // Makes one round of progress if nobody else is doing so: for pollers. REQUIRES: not the lock.
   void poll() {
     if (!mutex_.try_lock()) return;
@@ -93,12 +92,12 @@ class Lane {
 
   // For subsystems that speak with the daemon themselves (the connection manager). Requests block: not
   // under the lock.
-  [[nodiscard]] virtual DaemonClient& daemon() = 0;
+  [[nodiscard]] virtual control::DaemonClient& daemon() = 0;
   virtual void set_daemon_listener(DaemonListener* listener) = 0;
 
  private:
   LaneLock mutex_;
-  RecentClock clock_;
+  host::RecentClock clock_;
 };
 
 class Runtime {
@@ -107,12 +106,12 @@ class Runtime {
 
   [[nodiscard]] const Settings& settings() const;
   // What programs see; does not start anything.
-  std::vector<DeviceIdentity> devices();
+  std::vector<host::DeviceIdentity> devices();
   // Counted: each open is closed once.
-  Result<std::shared_ptr<Device>, Problem> open(std::string_view name);
-  void close(const std::shared_ptr<Device>& device);
+  Result<std::shared_ptr<host::Device>, Problem> open(std::string_view name);
+  void close(const std::shared_ptr<host::Device>& device);
   // The device if this process has it open; not counted.
-  [[nodiscard]] std::shared_ptr<Device> find_open(std::string_view name);
+  [[nodiscard]] std::shared_ptr<host::Device> find_open(std::string_view name);
   // REQUIRES: a device is open.
   Lane& lane();
   // True in a child of the process that opened the devices: its objects are dead.

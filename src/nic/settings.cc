@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "nic/explain.h"
+#include "host/explain.h"
 
 namespace rrdma::nic {
 namespace {
@@ -17,7 +17,7 @@ std::string_view variable(const char* name) {
 }
 
 void ignored(const char* name, std::string_view value, std::string_view allowed) {
-  explain(Severity::kError, name, fmt::format("'{}' is ignored; allowed are {}", value, allowed));
+  host::explain(host::Severity::kError, name, fmt::format("'{}' is ignored; allowed are {}", value, allowed));
 }
 
 void read_flag(const char* name, bool& flag) {
@@ -49,7 +49,7 @@ void read_fault(link::FaultSpec& fault) {
   if (parsed) {
     fault = *parsed;
   } else {
-    explain(Severity::kError, "RRDMA_FAULT", parsed.error());
+    host::explain(host::Severity::kError, "RRDMA_FAULT", parsed.error());
   }
 }
 

@@ -7,12 +7,11 @@
 
 namespace rrdma::nic {
 
-using control::Problem;
 
 namespace {
 
 Failure<Problem> no_channel(const link::ShmError& error) {
-  return control::problem(error.error != 0 ? error.error : EIO,
+  return problem(error.error != 0 ? error.error : EIO,
                           fmt::format("no shared-memory channel could be made: {}.", link::describe(error.problem)));
 }
 

@@ -14,20 +14,20 @@
 #include "base/owned_fd.h"
 #include "base/result.h"
 #include "control/messages.h"
-#include "control/problem.h"
+#include "base/problem.h"
 #include "link/shm/shm_link.h"
-#include "nic/daemon_client.h"
+#include "control/client/daemon_client.h"
 #include "nic/lane_lock.h"
 
 namespace rrdma::nic {
 
 class ShmPeers {
  public:
-  ShmPeers(link::ShmLink& link, DaemonClient& daemon, LaneLock& mutex) : link_(link), daemon_(daemon), mutex_(mutex) {}
+  ShmPeers(link::ShmLink& link, control::DaemonClient& daemon, LaneLock& mutex) : link_(link), daemon_(daemon), mutex_(mutex) {}
 
   // The number for Path::peer of the process that holds `slot`, made now if there is none yet.
   // REQUIRES: not the lock.
-  Result<std::uint32_t, control::Problem> open_channel(std::uint8_t own_slot, std::uint8_t slot, std::uint64_t token);
+  Result<std::uint32_t, Problem> open_channel(std::uint8_t own_slot, std::uint8_t slot, std::uint64_t token);
   // The other end of a channel that a peer made.
   void accept(const control::ChannelOffered& offer, std::vector<OwnedFd> fds);
 
@@ -47,10 +47,10 @@ class ShmPeers {
   };
   std::uint32_t party_of_token(std::uint64_t token);
   std::optional<std::uint32_t> find(std::uint8_t slot, std::uint64_t token) const;
-  Result<std::uint32_t, control::Problem> open_self(std::uint8_t slot, std::uint64_t token);
+  Result<std::uint32_t, Problem> open_self(std::uint8_t slot, std::uint64_t token);
 
   link::ShmLink& link_;
-  DaemonClient& daemon_;
+  control::DaemonClient& daemon_;
   LaneLock& mutex_;
   std::vector<Peer> peers_;
   std::uint32_t last_party_ = 0;

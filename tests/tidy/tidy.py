@@ -66,28 +66,38 @@ def is_code(path):
 # --- one function for each rule: (path, source text, rules) -> findings -------------------------------
 
 
+def layer_of(path, layers):
+    """The innermost folder of src/ that has an entry among the layers: "control/client" before "control"."""
+    folders = path.split("/")[:-1]
+    for depth in range(len(folders), 0, -1):
+        if "/".join(folders[:depth]) in layers:
+            return "/".join(folders[:depth])
+    return folders[0] if folders else ""
+
+
 def check_layers(path, source, rules):
+    layers = rules["layers"]
     top = path.split("/")[0]
     if path.startswith("src/") and path.count("/") >= 2:
-        folder = path.split("/")[1]
-        if folder not in rules["layers"]:
+        folder = layer_of(path[len("src/"):], layers)
+        if folder not in layers:
             yield Finding(path, 1, "layers", f"src/{folder} has no entry in the layers of rules.toml")
             return
-        allowed = [folder, *rules["layers"][folder]]
+        allowed = [folder, *layers[folder]]
     elif top in rules["public_only"]:
         folder, allowed = top, rules["public_only"][top]
     else:
         return
-    internal = set(rules["layers"])
+    internal = {name.split("/")[0] for name in layers}
     for number, line in enumerate(source.splitlines(), 1):
         match = INCLUDE.match(line)
         if not match:
             continue
         quote, target = match.groups()
         first = target.split("/")[0]
-        if quote == '"' and "/" not in target and first not in allowed:
+        if quote == '"' and "/" not in target:
             yield Finding(path, number, "layers", f'"{target}": write includes relative to src/')
-        elif (quote == '"' or first in internal and "/" in target) and first not in allowed:
+        elif (quote == '"' or first in internal and "/" in target) and layer_of(target, layers) not in allowed:
             yield Finding(path, number, "layers", f"{folder} may not include {target} (it may: {', '.join(allowed)})")
 
 

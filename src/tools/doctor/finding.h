@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/local_devices.h"
+#include "tools/devices/local_devices.h"
 
 namespace rrdma::tools {
 

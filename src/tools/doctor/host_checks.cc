@@ -23,7 +23,7 @@
 
 #include "base/owned_fd.h"
 #include "tools/doctor/finding.h"
-#include "tools/library_file.h"
+#include "tools/run/library_file.h"
 
 #ifndef UDP_SEGMENT
 #define UDP_SEGMENT 103

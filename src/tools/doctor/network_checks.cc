@@ -7,10 +7,10 @@
 #include <cerrno>
 #include <cstring>
 
-#include "control/daemon_launch.h"
-#include "daemon/port_holder.h"
-#include "daemon/slot_socket.h"
-#include "nic/daemon_client.h"
+#include "control/client/daemon_launch.h"
+#include "daemon/slots/port_holder.h"
+#include "daemon/slots/slot_socket.h"
+#include "control/client/daemon_client.h"
 #include "tools/doctor/finding.h"
 #include "wire/address_text.h"
 
@@ -18,7 +18,7 @@ namespace rrdma::tools {
 namespace {
 
 constexpr unsigned kIbMtuLargest = 4096;
-constexpr unsigned kHeadersMax = 96;  // as nic::ib_mtu_code
+constexpr unsigned kHeadersMax = 96;  // as host::ib_mtu_code
 constexpr const char* kPort = "port 4791";
 
 Finding check_daemon_program() {
@@ -64,7 +64,7 @@ std::vector<Finding> check_running_daemon(const control::Status& status) {
 }  // namespace
 
 std::vector<Finding> check_port_and_daemon() {
-  auto client = nic::DaemonClient::connect_or_start({.role = control::Role::kTool, .may_start = false});
+  auto client = control::DaemonClient::connect_or_start({.role = control::Role::kTool, .may_start = false});
   if (client) {
     const auto status = (*client)->status();
     if (status) return check_running_daemon(*status);
@@ -77,7 +77,7 @@ std::vector<Finding> check_port_and_daemon() {
 Finding check_addresses(const LocalDevice& device) {
   const std::string subject = device.identity.name;
   std::string addresses;
-  for (const nic::GidEntry& entry : device.gids) {
+  for (const host::GidEntry& entry : device.gids) {
     if (entry.valid) addresses += (addresses.empty() ? "" : ", ") + wire::to_text(entry.gid);
   }
   const std::string& interface = device.identity.interface;

@@ -15,8 +15,8 @@
 
 #include "base/owned_fd.h"
 #include "control/cm_messages.h"
-#include "daemon/slot_socket.h"
-#include "nic/daemon_client.h"
+#include "daemon/slots/slot_socket.h"
+#include "control/client/daemon_client.h"
 #include "tools/doctor/finding.h"
 #include "wire/address_text.h"
 #include "wire/cm_ip_header.h"
@@ -105,7 +105,7 @@ class Knock {
   int error_ = 0;
 };
 
-class AnswerWaiter final : public nic::DaemonEvents {
+class AnswerWaiter final : public control::DaemonEvents {
  public:
   void handle_channel_offered(const control::ChannelOffered&, std::vector<OwnedFd>) override {}
   void handle_peer_gone(std::uint8_t, std::uint64_t) override {}
@@ -121,7 +121,7 @@ class AnswerWaiter final : public nic::DaemonEvents {
 };
 
 // Asks; the time until the answer, or nothing.
-std::optional<Clock::duration> ask(nic::DaemonClient& daemon, const Target& target, std::uint32_t number) {
+std::optional<Clock::duration> ask(control::DaemonClient& daemon, const Target& target, std::uint32_t number) {
   control::CmLookUp question;
   question.number = number;
   // Port 0: nobody can listen there, so every answer is "no such service", and nobody's program is disturbed.
@@ -160,7 +160,7 @@ Finding check_peer(const std::string& name) {
   auto target = resolve(name);
   if (!target) return {Health::kBad, subject, "the name cannot be resolved: " + target.error(), "give an address"};
   const std::string address = wire::to_text(target->remote);
-  auto daemon = nic::DaemonClient::connect_or_start({.role = control::Role::kTool});
+  auto daemon = control::DaemonClient::connect_or_start({.role = control::Role::kTool});
   if (!daemon) return {Health::kBad, subject, "cannot be asked: " + daemon.error().sentence, "put this host in order first"};
   const control::NetworkState network = (*daemon)->network();
   const std::uint8_t needed = target->remote.is_ipv4() ? control::kFamilyV4 : control::kFamilyV6;

@@ -1,6 +1,6 @@
 // Whether librrdma.so.1 can be loaded into a program, and what to do where it cannot.
 #include "tools/doctor/finding.h"
-#include "tools/program_file.h"
+#include "tools/run/program_file.h"
 
 namespace rrdma::tools {
 

@@ -1,0 +1,243 @@
+#include "control/client/daemon_session.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "control/client/daemon_launch.h"
+#include "control/identity.h"
+#include "control/names.h"
+
+#ifndef RRDMA_VERSION
+#define RRDMA_VERSION "unknown"
+#endif
+
+namespace rrdma::control {
+namespace {
+
+constexpr std::uint32_t kHelloSerial = 1;
+// A daemon that was started answers within milliseconds; one that will never come costs four connects a
+// second.
+constexpr Duration kQuickPause = milliseconds(2);
+constexpr Duration kSlowPause = milliseconds(25);
+constexpr Duration kIdlePause = milliseconds(250);
+constexpr unsigned kQuickAttempts = 100;
+constexpr unsigned kSlowAttempts = 200;
+constexpr Duration kStartPause = milliseconds(200);  // one that met its dying predecessor is gone by then
+// The process that holds the start lock may be stopped; do not wait for it for ever.
+constexpr Duration kStarterPatience = seconds(2);
+constexpr Duration kRefusalPause = seconds(1);
+
+std::string executable_name() {
+  std::array<char, 4096> path{};
+  const long size = ::syscall(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", path.data(), path.size() - 1);
+  if (size <= 0) return "unknown";
+  const std::string name(path.data(), static_cast<std::size_t>(size));
+  return name.substr(name.rfind('/') + 1);
+}
+
+}  // namespace
+
+DaemonSession::DaemonSession(const DaemonSettings& settings, control::ProcessPage* page, std::uint64_t token)
+    : settings_(settings), page_(page), token_(token) {
+  if (settings_.program.empty()) settings_.program = executable_name();
+}
+
+DaemonSession::State DaemonSession::advance(Instant now) {
+  if (state_ == State::kDown && now >= next_attempt_) attempt(now);
+  if (state_ == State::kGreeting) receive_greeting(now);
+  return state_;
+}
+
+Duration DaemonSession::pause() {
+  ++failures_;
+  return failures_ < kQuickAttempts ? kQuickPause : failures_ < kSlowAttempts ? kSlowPause : kIdlePause;
+}
+
+void DaemonSession::go_down(Instant next_attempt) {
+  socket_.reset();
+  state_ = State::kDown;
+  next_attempt_ = next_attempt;
+}
+
+void DaemonSession::attempt(Instant now) {
+  obstacle_.reset();
+  if (connect_to_own() || connect_to_network(now)) return greet(now);
+  if (!obstacle_) start_one(now);
+  next_attempt_ = now + pause();
+}
+
+bool DaemonSession::connect_to_own() {
+  const std::string name = control::user_name(::geteuid());
+  socket_ = control::connect_to(name);
+  socket_.close_at_fork();  // its end tells the daemon that we are gone
+  if (!socket_) return false;
+  const auto peer = control::peer_identity(socket_.get());
+  if (control::is_own_user(peer)) {
+    is_network_daemon_ = false;
+    return true;
+  }
+  socket_.reset();
+  obstacle_ = Problem{EACCES, "the name of this user's RRDMA daemon (@" + name + ") is held by a process of uid " +
+                                           std::to_string(peer.uid) + ", pid " + std::to_string(peer.pid) +
+                                           ", which is not trusted: end it."};
+  return false;
+}
+
+// Whoever serves us gets descriptors of our memory: our own user's daemon, or root's.
+bool DaemonSession::connect_to_network(Instant now) {
+  if (now < network_refused_until_) return false;
+  socket_ = control::connect_to(control::kNetworkName);
+  socket_.close_at_fork();
+  if (!socket_) return false;
+  const auto peer = control::peer_identity(socket_.get());
+  if (control::is_own_user(peer) || peer.uid == 0) {
+    is_network_daemon_ = true;
+    return true;
+  }
+  socket_.reset();
+  return false;
+}
+
+void DaemonSession::start_one(Instant now) {
+  if (!settings_.may_start || (generation_ > 0 && welcome_.is_system)) {
+    if (generation_ == 0) {
+      obstacle_ = Problem{ECONNREFUSED, "no RRDMA daemon is running for this user in this network namespace: no "
+                                                 "program uses RRDMA here now."};
+    }
+    return;
+  }
+  if (now < next_start_) return;
+  if (!start_lock_) start_lock_ = control::listen_on(control::start_name(::geteuid()));
+  if (!start_lock_) {
+    if (waits_for_starter_since_ == kNever) waits_for_starter_since_ = now;
+    if (now - waits_for_starter_since_ < kStarterPatience) return;
+  }
+  next_start_ = now + kStartPause;
+  const auto executable = control::find_daemon();
+  if (!executable) {
+    obstacle_ = executable.error();
+    return;
+  }
+  if (const auto launched = control::launch_daemon(*executable); !launched) obstacle_ = launched.error();
+}
+
+void DaemonSession::greet(Instant now) {
+  control::Hello hello;
+  hello.role = settings_.role;
+  hello.links = settings_.links;
+  hello.program = settings_.program;
+  hello.devices = settings_.devices;
+  hello.library_version = RRDMA_VERSION;
+  hello.token = token_;
+  hello.has_page = page_ != nullptr;
+  hello.offers_parking = parking_.valid();
+  for (const HeldSlot& held : slots_) {
+    const std::uint32_t next = page_ != nullptr ? page_->next_index(held.slot).load(std::memory_order_relaxed) : 0;
+    hello.claims.push_back({.slot = held.slot, .next_index = static_cast<std::uint16_t>(next), .families = held.families});
+  }
+  std::vector<int> fds;
+  if (hello.has_page) fds.push_back(page_->fd());
+  if (hello.offers_parking) fds.push_back(parking_.get());
+  switch (control::send_datagram(socket_.get(), control::encode(hello, kHelloSerial), fds)) {
+    case control::SendOutcome::kSent:
+      state_ = State::kGreeting;
+      next_attempt_ = kNever;
+      return;
+    case control::SendOutcome::kRefused:
+      obstacle_ = Problem{errno, std::string("descriptors cannot be passed to the RRDMA daemon: ") + std::strerror(errno) +
+                                              "; this user has too many in flight, raise `ulimit -n`."};
+      [[fallthrough]];
+    default:
+      go_down(now + pause());
+  }
+}
+
+void DaemonSession::receive_greeting(Instant now) {
+  control::Received message;
+  switch (control::receive_message(socket_.get(), message)) {
+    case control::ReceiveOutcome::kNothing:
+      return;
+    case control::ReceiveOutcome::kGone:
+      return go_down(now + pause());
+    case control::ReceiveOutcome::kMalformed:
+      obstacle_ = Problem{EPROTO, "what holds the name of the RRDMA daemon does not speak its protocol."};
+      return go_down(now + kRefusalPause);
+    case control::ReceiveOutcome::kMessage:
+      break;
+  }
+  // Refused is the same in every version.
+  if (message.type() == control::MessageType::kRefused) {
+    const auto refusal = control::decode<control::Refused>(message.body);
+    return handle_refusal(refusal.value_or(control::Refused{"the RRDMA daemon refused this program."}), now);
+  }
+  const auto welcome = message.as<control::Welcome>();
+  if (!welcome || message.fds.size() != (welcome->has_parking ? 1u : 0u)) {
+    obstacle_ = Problem{EPROTO, "the RRDMA daemon answered in a protocol that this library does not know: they are of "
+                                         "different releases."};
+    return go_down(now + kRefusalPause);
+  }
+  welcome_ = *welcome;
+  // What kept us from the daemon that has the network says more than what ours could find out.
+  if (welcome_.network.families == 0 && !network_refusal_.empty()) welcome_.network.reason = network_refusal_;
+  if (welcome->has_parking) parking_ = std::move(message.fds[0]);
+  for (const std::uint8_t lost : welcome->lost_slots) remove_slot(lost);
+  state_ = State::kReady;
+  ++generation_;
+  failures_ = 0;
+  start_lock_.reset();
+  next_start_ = {};
+  waits_for_starter_since_ = kNever;
+}
+
+void DaemonSession::handle_refusal(const control::Refused& refusal, Instant now) {
+  if (is_network_daemon_) {
+    // Not ours to use; the daemon of this user can still serve this host.
+    network_refusal_ = refusal.sentence;
+    network_refused_until_ = now + kRefusalPause;
+    if (!settings_.may_start) obstacle_ = Problem{EPROTO, refusal.sentence};
+    return go_down(settings_.may_start ? now : now + kRefusalPause);
+  }
+  obstacle_ = Problem{EPROTO, refusal.sentence};
+  go_down(now + kRefusalPause);
+}
+
+control::SendOutcome DaemonSession::send(Octets datagram, std::span<const int> fds) {
+  const auto outcome = control::send_datagram(socket_.get(), datagram, fds);
+  if (outcome == control::SendOutcome::kGone) go_down(Instant{});
+  return outcome;
+}
+
+control::ReceiveOutcome DaemonSession::receive(control::Received& message) {
+  const auto outcome = control::receive_message(socket_.get(), message);
+  const bool ends = outcome == control::ReceiveOutcome::kGone || outcome == control::ReceiveOutcome::kMalformed;
+  if (ends) go_down(Instant{});
+  return ends ? control::ReceiveOutcome::kGone : outcome;
+}
+
+void DaemonSession::add_slot(std::uint8_t slot, std::uint8_t families) {
+  remove_slot(slot);
+  slots_.push_back({slot, families});
+}
+
+void DaemonSession::remove_slot(std::uint8_t slot) {
+  slots_.erase(std::remove_if(slots_.begin(), slots_.end(), [&](const HeldSlot& held) { return held.slot == slot; }),
+               slots_.end());
+}
+
+bool DaemonSession::holds(std::uint8_t slot) const {
+  return std::any_of(slots_.begin(), slots_.end(), [&](const HeldSlot& held) { return held.slot == slot; });
+}
+
+void DaemonSession::describe(std::uint32_t links, std::string devices) {
+  settings_.links = links;
+  settings_.devices = std::move(devices);
+}
+
+void DaemonSession::take_network(const control::NetworkState& network, OwnedFd parking) {
+  welcome_.network = network;
+  if (parking) parking_ = std::move(parking);
+}
+
+}  // namespace rrdma::control

@@ -1,0 +1,303 @@
+#include "daemon/qp1/cm_service.h"
+
+#include <algorithm>
+#include <cerrno>
+
+#include "daemon/qp1/cm_translation.h"
+#include "daemon/event_loop.h"
+
+namespace rrdma::daemon {
+namespace {
+
+constexpr Duration kFlushPause = milliseconds(2);
+
+template <typename Message>
+constexpr std::uint16_t kNumber = static_cast<std::uint16_t>(Message::kType);
+
+bool is_loopback(const wire::Gid& gid) {
+  if (gid.is_ipv4()) return gid.octets[12] == 127;
+  wire::Gid loopback;
+  loopback.octets[15] = 1;
+  return gid == loopback;
+}
+
+cm::AddressMatch match_of(const PortClaim& claim) {
+  using Kind = cm::AddressMatch::Kind;
+  if (!claim.address.is_zero()) return {.kind = Kind::kExactIp, .address = claim.address};
+  if (claim.family == control::CmFamily::kIpv4) return {.kind = Kind::kAnyIpv4};
+  return {.kind = claim.family_only ? Kind::kAnyIpv6 : Kind::kAnyIp};
+}
+
+}  // namespace
+
+ConnectionService::ConnectionService(Counters& counters, std::uint64_t seed)
+    : counters_(counters), prng_(seed), endpoint_(cm::Settings{}, Prng(prng_.next())), ports_(prng_.next()),
+      mads_(counters, prng_.next()) {}
+
+template <typename Message>
+Subsystem::Verdict ConnectionService::take(Client& client, control::Received& message) {
+  const auto request = message.as<Message>();
+  if (!request || !message.fds.empty()) return Verdict::kMalformed;
+  handle(program_of(client), message, *request);
+  pump(EventLoop::now());
+  return Verdict::kHandled;
+}
+
+Subsystem::Verdict ConnectionService::handle_message(Client& client, control::Received& message) {
+  switch (message.header.type) {
+    case kNumber<control::CmBind>: return take<control::CmBind>(client, message);
+    case kNumber<control::CmRelease>: return take<control::CmRelease>(client, message);
+    case kNumber<control::CmListen>: return take<control::CmListen>(client, message);
+    case kNumber<control::CmConnect>: return take<control::CmConnect>(client, message);
+    case kNumber<control::CmLookUp>: return take<control::CmLookUp>(client, message);
+    case kNumber<control::CmAccept>: return take<control::CmAccept>(client, message);
+    case kNumber<control::CmReject>: return take<control::CmReject>(client, message);
+    case kNumber<control::CmReplyLookUp>: return take<control::CmReplyLookUp>(client, message);
+    case kNumber<control::CmReady>: return take<control::CmReady>(client, message);
+    case kNumber<control::CmNotify>: return take<control::CmNotify>(client, message);
+    case kNumber<control::CmDisconnect>: return take<control::CmDisconnect>(client, message);
+    case kNumber<control::CmDestroy>: return take<control::CmDestroy>(client, message);
+    case kNumber<control::CmRestore>: return take<control::CmRestore>(client, message);
+    default: return Verdict::kOthers;
+  }
+}
+
+ConnectionService::Program& ConnectionService::program_of(Client& client) {
+  std::unique_ptr<Program>& program = programs_[&client];
+  if (program == nullptr) {
+    program = std::make_unique<Program>();
+    program->client = &client;
+    while (++last_serial_ == 0 || by_serial_.contains(last_serial_)) {
+    }
+    program->serial = last_serial_;
+    by_serial_[last_serial_] = program.get();
+  }
+  return *program;
+}
+
+bool ConnectionService::owns(const Program& program, std::uint32_t connection) const {
+  return program.connections.contains(connection);
+}
+
+// ---- what a program that is gone leaves behind
+
+void ConnectionService::handle_client_gone(Client& client) {
+  const auto found = programs_.find(&client);
+  if (found == programs_.end()) return;
+  const Instant now = EventLoop::now();
+  Program& program = *found->second;
+  // Listeners first: what they were not told of yet is refused.
+  while (!program.numbers.empty()) release(program, *program.numbers.begin(), now);
+  for (const std::uint32_t connection : program.connections) endpoint_.destroy(now, {connection});
+  by_serial_.erase(program.serial);
+  programs_.erase(found);
+  pump(now);
+}
+
+void ConnectionService::release(Program& program, std::uint32_t number, Instant now) {
+  if (const auto listener = program.listeners.find(number); listener != program.listeners.end()) {
+    (void)endpoint_.stop_listening(now, listener->second);
+    program.listeners.erase(listener);
+  }
+  ports_.release(program.owner(number));
+  program.numbers.erase(number);
+}
+
+// ---- requests
+
+void ConnectionService::answer(Program& program, const control::Received& request, const Result<void, cm::Error>& outcome) {
+  if (outcome.ok()) {
+    (void)program.client->reply(request, control::Done{});
+  } else {
+    program.client->fail(request, errno_of(outcome.error()), std::string(cm::describe(outcome.error())));
+  }
+}
+
+void ConnectionService::handle(Program& program, const control::Received& request, const control::CmBind& bind) {
+  const auto port = ports_.bind({.owner = program.owner(bind.number),
+                                 .port_space = bind.port_space,
+                                 .port = bind.port,
+                                 .family = bind.family,
+                                 .address = bind.address,
+                                 .reuse = bind.reuse,
+                                 .family_only = bind.family_only});
+  if (!port) {
+    return program.client->fail(request, port.error(),
+                                port.error() == EADDRINUSE
+                                    ? "port " + std::to_string(bind.port) + " is in use by another id: end its program, or choose another port."
+                                    : "the id cannot be bound to that port.");
+  }
+  program.numbers.insert(bind.number);
+  (void)program.client->reply(request, control::CmBound{.port = *port});
+}
+
+void ConnectionService::handle(Program& program, const control::Received& request, const control::CmRelease& released) {
+  release(program, released.number, EventLoop::now());
+  (void)program.client->reply(request, control::Done{});
+}
+
+void ConnectionService::handle(Program& program, const control::Received& request, const control::CmListen& listen) {
+  const CmOwner owner = program.owner(listen.number);
+  if (const auto listening = ports_.listen(owner); !listening) {
+    return program.client->fail(request, listening.error(), "another id listens on that address and port.");
+  }
+  const PortClaim& claim = *ports_.find(owner);
+  const auto service = wire::service_id_of({.port_space = static_cast<wire::PortSpace>(claim.port_space), .port = claim.port});
+  const auto listener = endpoint_.listen({.owner = owner, .service_id = service, .match = match_of(claim), .backlog = listen.backlog});
+  if (!listener) return answer(program, request, Failure{listener.error()});
+  program.listeners.emplace(listen.number, *listener);
+  (void)program.client->reply(request, control::Done{});
+}
+
+void ConnectionService::start(Program& program, const control::Received& request,
+                              const Result<cm::ConnectionId, cm::Error>& started) {
+  if (!started) return answer(program, request, Failure{started.error()});
+  program.connections.insert(started->value);
+  (void)program.client->reply(request, control::CmStarted{.connection = started->value});
+}
+
+void ConnectionService::handle(Program& program, const control::Received& request, const control::CmConnect& connect) {
+  mads_.learn_interface(connect.route.remote, connect.route.interface_index);
+  start(program, request, endpoint_.connect(EventLoop::now(), parameters_of(connect, program.owner(connect.number))));
+}
+
+void ConnectionService::handle(Program& program, const control::Received& request, const control::CmLookUp& look_up) {
+  mads_.learn_interface(look_up.route.remote, look_up.route.interface_index);
+  start(program, request, endpoint_.look_up(EventLoop::now(), parameters_of(look_up, program.owner(look_up.number))));
+}
+
+void ConnectionService::handle(Program& program, const control::Received& request, const control::CmAccept& accept) {
+  if (!owns(program, accept.connection)) return answer(program, request, Failure{cm::Error::kUnknownConnection});
+  answer(program, request, endpoint_.accept(EventLoop::now(), {accept.connection}, parameters_of(accept)));
+}
+
+void ConnectionService::handle(Program& program, const control::Received& request, const control::CmReject& reject) {
+  if (!owns(program, reject.connection)) return answer(program, request, Failure{cm::Error::kUnknownConnection});
+  const cm::RejectParameters parameters{.reason = static_cast<wire::RejectReason>(reject.reason), .info = {}, .private_data = reject.private_data};
+  answer(program, request, endpoint_.reject(EventLoop::now(), {reject.connection}, parameters));
+}
+
+void ConnectionService::handle(Program& program, const control::Received& request, const control::CmReplyLookUp& reply) {
+  if (!owns(program, reply.connection)) return answer(program, request, Failure{cm::Error::kUnknownConnection});
+  answer(program, request, endpoint_.reply_lookup(EventLoop::now(), {reply.connection}, parameters_of(reply)));
+}
+
+void ConnectionService::handle(Program& program, const control::Received& request, const control::CmReady& ready) {
+  if (!owns(program, ready.connection)) return answer(program, request, Failure{cm::Error::kUnknownConnection});
+  if (const auto sent = endpoint_.send_rtu({ready.connection}); !sent) return answer(program, request, sent);
+  const auto snapshot = endpoint_.snapshot({ready.connection});
+  (void)program.client->reply(request, snapshot.ok() ? message_of(*snapshot) : control::CmEstablished{});
+}
+
+void ConnectionService::handle(Program& program, const control::Received& request, const control::CmNotify& notify) {
+  if (!owns(program, notify.connection)) return answer(program, request, Failure{cm::Error::kUnknownConnection});
+  answer(program, request, endpoint_.notify_established({notify.connection}));
+}
+
+void ConnectionService::handle(Program& program, const control::Received& request, const control::CmDisconnect& disconnect) {
+  if (!owns(program, disconnect.connection)) return answer(program, request, Failure{cm::Error::kUnknownConnection});
+  answer(program, request, endpoint_.disconnect(EventLoop::now(), {disconnect.connection}));
+}
+
+void ConnectionService::handle(Program& program, const control::Received& request, const control::CmDestroy& destroy) {
+  if (!owns(program, destroy.connection)) return answer(program, request, Failure{cm::Error::kUnknownConnection});
+  endpoint_.destroy(EventLoop::now(), {destroy.connection});
+  program.connections.erase(destroy.connection);
+  std::erase_if(program.outbox, [&](const control::CmEvent& event) { return event.connection == destroy.connection; });
+  (void)program.client->reply(request, control::Done{});
+}
+
+void ConnectionService::handle(Program& program, const control::Received& request, const control::CmRestore& restore) {
+  const auto restored = endpoint_.restore(connection_of(restore.connection), program.owner(restore.number));
+  if (restored.ok()) {
+    program.connections.insert(restore.connection.connection);
+    mads_.learn_interface(restore.connection.route.remote, restore.connection.route.interface_index);
+    counters_.add("cm.connections_restored");
+  }
+  answer(program, request, restored);
+}
+
+// ---- MADs, time, events
+
+bool ConnectionService::handle_frame(const control::FrameFields& frame) {
+  const auto mad = mads_.parse(frame);
+  if (!mad) return false;
+  const Instant now = EventLoop::now();
+  receive(*mad, now);
+  pump(now);
+  return true;
+}
+
+void ConnectionService::receive(const ReceivedMad& mad, Instant now) {
+  for (unsigned copies = mads_.copies(); copies > 0; --copies) endpoint_.handle_mad(now, mad.addresses, mad.octets);
+}
+
+Instant ConnectionService::next_deadline() const { return std::min(endpoint_.next_deadline(), flush_at_); }
+
+void ConnectionService::handle_deadline(Instant now) {
+  endpoint_.handle_timeouts(now);
+  if (now >= flush_at_) {
+    flush_at_ = kNever;
+    for (auto& [client, program] : programs_) flush(*program, now);
+  }
+  pump(now);
+}
+
+void ConnectionService::pump(Instant now) {
+  for (bool moved = true; moved;) {
+    moved = false;
+    while (const auto mad = endpoint_.poll_mad()) mads_.send(*mad, now);
+    while (const auto mad = mads_.next_local()) {
+      moved = true;
+      receive(*mad, now);
+    }
+    while (const auto event = endpoint_.poll_event()) {
+      moved = true;
+      deliver(*event, now);
+    }
+  }
+}
+
+void ConnectionService::deliver(const cm::Event& event, Instant now) {
+  const auto found = by_serial_.find(static_cast<std::uint32_t>(event.owner >> 32));
+  if (found == by_serial_.end()) {
+    endpoint_.destroy(now, event.id);
+    return;
+  }
+  Program& program = *found->second;
+  control::CmEvent message = message_of(event);
+  const bool is_request = message.kind == control::CmEventKind::kConnectRequest || message.kind == control::CmEventKind::kLookUpRequest;
+  if (is_request) {
+    if (!may_call(message, now)) {
+      counters_.add("cm.calls_refused");
+      endpoint_.destroy(now, event.id);
+      return;
+    }
+    program.connections.insert(message.connection);
+  }
+  if (message.kind == control::CmEventKind::kConnectRequest || message.kind == control::CmEventKind::kConnectReply) {
+    if (const auto attributes = endpoint_.qp_attributes(event.id, cm::QpStep::kReadyToSend); attributes.ok()) {
+      message.attributes = message_of(*attributes);
+      message.route = message_of(attributes->route);
+    }
+  }
+  if (message.kind == control::CmEventKind::kEstablished) {
+    if (const auto snapshot = endpoint_.snapshot(event.id); snapshot.ok()) message.established = message_of(*snapshot);
+  }
+  program.outbox.push_back(std::move(message));
+  flush(program, now);
+}
+
+// A listener on a loopback address is for callers on this host, whatever the header of a call says.
+bool ConnectionService::may_call(const control::CmEvent& request, Instant now) {
+  if (!request.addresses.present || !is_loopback(request.addresses.destination)) return true;
+  return mads_.is_own(request.route.remote, now);
+}
+
+void ConnectionService::flush(Program& program, Instant now) {
+  while (!program.outbox.empty() && program.client->notify(program.outbox.front())) program.outbox.pop_front();
+  if (program.client->doomed()) program.outbox.clear();
+  if (!program.outbox.empty()) flush_at_ = std::min(flush_at_, now + kFlushPause);
+}
+
+}  // namespace rrdma::daemon

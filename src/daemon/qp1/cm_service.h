@@ -1,0 +1,90 @@
+// ConnectionService: the connection manager of this host. It runs cm::Endpoint on QP1 for all programs,
+// holds their ports, and turns requests into calls of the Endpoint and its events into messages. What an
+// rdma_cm id is, and which commands it takes when, is the program's side (preload/rdma_cm/).
+//
+// Events wait in an outbox of their program until its socket takes them: none is lost, and a program
+// that does not read keeps nobody else waiting. When a program is gone, its connections say goodbye to
+// their peers.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "cm/endpoint.h"
+#include "control/cm_messages.h"
+#include "daemon/client.h"
+#include "daemon/qp1/cm_mads.h"
+#include "daemon/qp1/cm_ports.h"
+#include "daemon/counters.h"
+#include "daemon/subsystem.h"
+
+namespace rrdma::daemon {
+
+class ConnectionService final : public Subsystem {
+ public:
+  // REQUIRES: `counters` outlives this. `seed` comes from the system's entropy.
+  ConnectionService(Counters& counters, std::uint64_t seed);
+
+  Verdict handle_message(Client& client, control::Received& message) override;
+  void handle_client_gone(Client& client) override;
+  bool handle_frame(const control::FrameFields& frame) override;
+  [[nodiscard]] Instant next_deadline() const override;
+  void handle_deadline(Instant now) override;
+
+ private:
+  struct Program {
+    Client* client = nullptr;
+    std::uint32_t serial = 0;
+    std::unordered_map<std::uint32_t, cm::ListenerId> listeners;  // by number
+    std::unordered_set<std::uint32_t> numbers;                    // that have a port
+    std::unordered_set<std::uint32_t> connections;
+    std::deque<control::CmEvent> outbox;
+
+    [[nodiscard]] CmOwner owner(std::uint32_t number) const { return std::uint64_t{serial} << 32 | number; }
+  };
+
+  // Requests. Each answers exactly once.
+  void handle(Program& program, const control::Received& request, const control::CmBind& bind);
+  void handle(Program& program, const control::Received& request, const control::CmRelease& release);
+  void handle(Program& program, const control::Received& request, const control::CmListen& listen);
+  void handle(Program& program, const control::Received& request, const control::CmConnect& connect);
+  void handle(Program& program, const control::Received& request, const control::CmLookUp& look_up);
+  void handle(Program& program, const control::Received& request, const control::CmAccept& accept);
+  void handle(Program& program, const control::Received& request, const control::CmReject& reject);
+  void handle(Program& program, const control::Received& request, const control::CmReplyLookUp& reply);
+  void handle(Program& program, const control::Received& request, const control::CmReady& ready);
+  void handle(Program& program, const control::Received& request, const control::CmNotify& notify);
+  void handle(Program& program, const control::Received& request, const control::CmDisconnect& disconnect);
+  void handle(Program& program, const control::Received& request, const control::CmDestroy& destroy);
+  void handle(Program& program, const control::Received& request, const control::CmRestore& restore);
+  template <typename Message>
+  Verdict take(Client& client, control::Received& message);
+
+  Program& program_of(Client& client);
+  [[nodiscard]] bool owns(const Program& program, std::uint32_t connection) const;
+  void start(Program& program, const control::Received& request, const Result<cm::ConnectionId, cm::Error>& started);
+  void answer(Program& program, const control::Received& request, const Result<void, cm::Error>& outcome);
+  void release(Program& program, std::uint32_t number, Instant now);
+
+  // Moves MADs and events until nothing moves any more.
+  void pump(Instant now);
+  void receive(const ReceivedMad& mad, Instant now);
+  void deliver(const cm::Event& event, Instant now);
+  [[nodiscard]] bool may_call(const control::CmEvent& request, Instant now);
+  void flush(Program& program, Instant now);
+
+  Counters& counters_;
+  Prng prng_;
+  cm::Endpoint endpoint_;
+  PortTable ports_;
+  MadPort mads_;
+  std::unordered_map<const Client*, std::unique_ptr<Program>> programs_;
+  std::unordered_map<std::uint32_t, Program*> by_serial_;
+  std::uint32_t last_serial_ = 0;
+  Instant flush_at_ = kNever;  // while an outbox holds something
+};
+
+}  // namespace rrdma::daemon

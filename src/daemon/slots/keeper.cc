@@ -1,0 +1,151 @@
+#include "daemon/slots/keeper.h"
+
+#include <sys/prctl.h>
+#include <sys/un.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <string_view>
+
+#include "control/identity.h"
+#include "control/message_socket.h"
+#include "control/names.h"
+#include "daemon/log.h"
+#include "daemon/slots/parking.h"
+#include "daemon/slots/slot_ledger.h"
+
+namespace rrdma::daemon {
+namespace {
+
+constexpr int kFirstListenFd = 3;  // where systemd puts what it kept
+constexpr std::string_view kStoreName = "rrdma-parking";
+constexpr timespec kReconnectPause = {.tv_sec = 0, .tv_nsec = 100'000'000};
+constexpr int kAttemptsMax = 6000;  // ten minutes without a daemon
+constexpr int kAttemptsBetweenLooks = 10;
+
+// One datagram to $NOTIFY_SOCKET, with one descriptor or none.
+bool notify_service(std::string_view text, int fd) {
+  const char* path = std::getenv("NOTIFY_SOCKET");
+  if (path == nullptr || (path[0] != '/' && path[0] != '@')) return false;
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  const std::size_t size = std::strlen(path);
+  if (size >= sizeof address.sun_path) return false;
+  std::memcpy(address.sun_path, path, size);
+  if (path[0] == '@') address.sun_path[0] = '\0';
+
+  iovec content{const_cast<char*>(text.data()), text.size()};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof fd)] = {};
+  msghdr message{};
+  message.msg_name = &address;
+  message.msg_namelen = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + size);
+  message.msg_iov = &content;
+  message.msg_iovlen = 1;
+  if (fd >= 0) {
+    message.msg_control = control;
+    message.msg_controllen = sizeof control;
+    cmsghdr* rights = CMSG_FIRSTHDR(&message);
+    rights->cmsg_level = SOL_SOCKET;
+    rights->cmsg_type = SCM_RIGHTS;
+    rights->cmsg_len = CMSG_LEN(sizeof fd);
+    std::memcpy(CMSG_DATA(rights), &fd, sizeof fd);
+  }
+  const OwnedFd socket(raw::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  return raw::sendmsg(socket.get(), &message, MSG_NOSIGNAL) >= 0;
+}
+
+enum class Episode : std::uint8_t { kLost, kRetired };
+
+// One daemon's life, seen by the keeper.
+Episode keep_for(int socket, const OwnedFd& parking) {
+  control::Hello hello;
+  hello.role = control::Role::kKeeper;
+  hello.program = "rrdmad keeper";
+  hello.offers_parking = true;
+  const int fds[] = {parking.get()};
+  if (control::send_datagram(socket, control::encode(hello, 1), fds) != control::SendOutcome::kSent) return Episode::kLost;
+  for (;;) {
+    pollfd wait{.fd = socket, .events = POLLIN, .revents = 0};
+    if (raw::ppoll(&wait, 1, nullptr) < 0 && errno != EINTR) return Episode::kLost;
+    control::Received message;
+    switch (control::receive_message(socket, message)) {
+      case control::ReceiveOutcome::kNothing:
+        continue;
+      case control::ReceiveOutcome::kMessage:
+        if (message.as<control::Retire>()) return Episode::kRetired;
+        if (message.type() == control::MessageType::kRefused) return Episode::kLost;
+        continue;
+      default:
+        return Episode::kLost;
+    }
+  }
+}
+
+// Whether a program may still be using a slot, as far as the ledger tells.
+bool is_needed(const OwnedFd& parking) {
+  const auto adopted = Parking::adopt(parking.duplicate());
+  auto first = adopted ? adopted->peek(0) : std::nullopt;
+  auto ledger = first ? SlotLedger::adopt(std::move(first->ledger)) : std::nullopt;
+  if (!ledger) return false;
+  for (unsigned i = 1; i < control::kSlotCount; ++i) {
+    const auto slot = static_cast<std::uint8_t>(i);
+    if (ledger->row(slot).held != 0 && ledger->holder_state(slot) != SlotLedger::Holder::kDead) return true;
+  }
+  return false;
+}
+
+void keep(const OwnedFd& parking) {
+  for (int attempt = 1; attempt < kAttemptsMax; ++attempt) {
+    if (attempt % kAttemptsBetweenLooks == 0 && !is_needed(parking)) return;
+    const OwnedFd socket = control::connect_to(control::kNetworkName);
+    if (socket && control::is_own_user(control::peer_identity(socket.get()))) {
+      if (keep_for(socket.get(), parking) == Episode::kRetired) return;
+      attempt = 0;  // counts from the loss of this daemon
+    }
+    (void)raw::ppoll(nullptr, 0, &kReconnectPause);
+  }
+}
+
+}  // namespace
+
+void announce_ready() { (void)notify_service("READY=1", -1); }
+
+bool store_parking(int parking_end) {
+  return notify_service("FDSTORE=1\nFDNAME=" + std::string(kStoreName), parking_end);
+}
+
+OwnedFd stored_parking() {
+  const char* pid = std::getenv("LISTEN_PID");
+  const char* count = std::getenv("LISTEN_FDS");
+  const char* names = std::getenv("LISTEN_FDNAMES");
+  if (pid == nullptr || count == nullptr || std::atoi(pid) != raw::getpid()) return {};
+  std::string_view rest = names == nullptr ? std::string_view() : std::string_view(names);
+  for (int fd = kFirstListenFd; fd < kFirstListenFd + std::atoi(count); ++fd) {
+    const auto colon = rest.find(':');
+    if (rest.substr(0, colon) == kStoreName) {
+      (void)raw::fcntl(fd, F_SETFD, FD_CLOEXEC);
+      return OwnedFd(fd);
+    }
+    rest = colon == std::string_view::npos ? std::string_view() : rest.substr(colon + 1);
+  }
+  return {};
+}
+
+void start_keeper(int parking_end) {
+  const pid_t child = ::fork();
+  if (child < 0) log_line("the keeper of the sockets could not be started: " + std::string(std::strerror(errno)) + ".");
+  if (child != 0) return;
+  // Nothing of the daemon may live on in the keeper, above all not the lock.
+  constexpr int kKept = 3;
+  if (parking_end != kKept) (void)raw::dup3(parking_end, kKept, O_CLOEXEC);
+  (void)raw::close_range(kKept + 1, ~0u, 0);
+  (void)::setsid();
+  (void)::prctl(PR_SET_NAME, "rrdmad-keeper");
+  keep(OwnedFd(kKept));
+  ::_exit(0);
+}
+
+}  // namespace rrdma::daemon

@@ -1,0 +1,206 @@
+#include "daemon/slots/network.h"
+
+#include <netinet/in.h>
+#include <netinet/udp.h>
+
+#include <cerrno>
+
+#include "control/identity.h"
+#include "control/names.h"
+#include "daemon/slots/port_holder.h"
+
+#ifndef UDP_GRO
+#define UDP_GRO 104
+#endif
+
+namespace rrdma::daemon {
+namespace {
+
+// Programs notice the end of their daemon at once and come back within a few milliseconds of the start
+// of the next; a busy machine is given time.
+constexpr Duration kOfferWait = milliseconds(600);
+constexpr Duration kRetryPause = milliseconds(100);
+constexpr timespec kLockPause = {.tv_sec = 0, .tv_nsec = 2'000'000};
+constexpr int kLockAttempts = 100;
+constexpr int kDaemonReceiveBuffer = 1024 * 1024;
+
+SlotLedger fresh_ledger(Prng& prng) {
+  auto ledger = SlotLedger::create(prng);
+  RRDMA_ASSERT(ledger.ok());  // one memfd of 200 KiB, at the start
+  return std::move(ledger).value();
+}
+
+// Members of the group must leave it from its end: any other order would move a neighbour.
+void close_from_the_end(std::vector<SlotSockets>& slots) {
+  while (!slots.empty()) slots.pop_back();
+}
+
+// Appends `count` slots of the families to `slots`; 0 or the errno, with the new ones closed again.
+int bind_slots(std::uint8_t families, std::size_t count, std::vector<SlotSockets>& slots) {
+  std::vector<SlotSockets> added;
+  for (std::size_t i = 0; i < count; ++i) {
+    SlotSockets slot;
+    for (const auto& [bit, family] : {std::pair{control::kFamilyV4, AF_INET}, {control::kFamilyV6, AF_INET6}}) {
+      if ((families & bit) == 0) continue;
+      auto socket = bind_slot_socket(family, false);
+      if (!socket) {
+        const int error = socket.error();
+        slot = {};
+        close_from_the_end(added);
+        return error;
+      }
+      lock_steering(socket->get());
+      (family == AF_INET ? slot.v4 : slot.v6) = std::move(*socket);
+    }
+    added.push_back(std::move(slot));
+  }
+  for (SlotSockets& slot : added) slots.push_back(std::move(slot));
+  return 0;
+}
+
+int steer(const SlotSockets& first, unsigned slots_bound) {
+  for (const OwnedFd* socket : {&first.v4, &first.v6}) {
+    if (!socket->valid()) continue;
+    if (const int error = steer_group(socket->get(), slots_bound); error != 0) return error;
+  }
+  return 0;
+}
+
+}  // namespace
+
+Network::Network(Counters& counters, Prng& prng) : counters_(counters), ledger_(fresh_ledger(prng)) {}
+
+void Network::open(Instant now) {
+  next_attempt_ = now + kRetryPause;
+  // An earlier daemon of this user may be dying: its names vanish one after the other.
+  for (int i = 0; i < kLockAttempts && !take_lock() && lock_holder_ == ::geteuid(); ++i) {
+    (void)raw::ppoll(nullptr, 0, &kLockPause);
+  }
+  if (!lock_) return;
+  if (bind_group()) return;
+  if (is_own_orphaned_group(find_port_holder())) awaits_offer_until_ = now + kOfferWait;
+}
+
+bool Network::retry(Instant now) {
+  if (is_up() || now < next_attempt_ || !settled(now)) return false;
+  next_attempt_ = now + kRetryPause;
+  if (!take_lock()) return false;
+  return (offered_ && adopt(std::move(offered_))) || bind_group();
+}
+
+bool Network::take_lock() {
+  if (lock_) return true;
+  lock_ = control::listen_on(control::kNetworkName);
+  if (lock_) return true;
+  if (errno != EADDRINUSE) {
+    state_ = explain_failure("lock", errno);
+    return false;
+  }
+  const OwnedFd other = control::connect_to(control::kNetworkName);
+  const auto identity = other ? control::peer_identity(other.get()) : control::PeerIdentity{.pid = 0, .uid = ::geteuid()};
+  lock_holder_ = identity.uid;
+  state_ = explain_lock_taken(identity.uid, identity.pid);
+  return false;
+}
+
+bool Network::bind_group() {
+  std::vector<SlotSockets> slots(1);
+  auto v4 = bind_slot_socket(AF_INET, true);
+  auto v6 = bind_slot_socket(AF_INET6, true);
+  if (v4.ok()) slots[0].v4 = std::move(*v4);
+  if (v6.ok()) slots[0].v6 = std::move(*v6);
+  const std::uint8_t families = slots[0].families();
+  const int error = !v4.ok() ? v4.error() : !v6.ok() ? v6.error() : 0;
+  control::NetworkState state;
+  if (error == EADDRINUSE) {
+    const PortHolder holder = find_port_holder();
+    state = explain_port_taken(holder);
+    // A group must be taken over as a whole, never half of it made anew.
+    if (is_own_orphaned_group(holder)) {
+      state_ = state;
+      return false;
+    }
+  } else if (families == 0) {
+    state = explain_failure("bind", error);
+  }
+  state.families = families;
+  state_ = state;
+  if (families == 0) return false;
+
+  auto parking = Parking::create();
+  int failed = parking.ok() ? bind_slots(families, kParcelSlots[0] - 1u, slots) : parking.error();
+  if (failed == 0) failed = steer(slots[0], kParcelSlots[0]);
+  Parcel parcel;
+  if (failed == 0) {
+    parcel.families = families;
+    parcel.ledger = OwnedFd(raw::fcntl(ledger_.fd(), F_DUPFD_CLOEXEC, 3));
+    parcel.slots = std::move(slots);
+    failed = parking->park(parcel);
+  }
+  if (failed != 0) {
+    close_from_the_end(parcel.slots);
+    state_ = explain_failure("group", failed);
+    return false;
+  }
+  come_up(std::move(*parking), std::move(parcel.slots[0]));
+  return true;
+}
+
+bool Network::adopt(OwnedFd parking_end) {
+  if (is_up()) return false;
+  if (!take_lock()) {
+    // Another daemon is responsible for that group, or was until a moment ago.
+    offered_ = std::move(parking_end);
+    return false;
+  }
+  auto parking = Parking::adopt(std::move(parking_end));
+  auto first = parking ? parking->peek(0) : std::nullopt;
+  auto ledger = first ? SlotLedger::adopt(std::move(first->ledger)) : std::nullopt;
+  if (!ledger) {
+    counters_.add("parking.refused");
+    return false;
+  }
+  ledger_ = std::move(*ledger);
+  state_ = {.families = first->families, .reason = {}, .remedy = {}};
+  took_over_ = true;
+  // An earlier daemon may have died between binding and steering.
+  (void)steer(first->slots[0], parking->slots_parked());
+  come_up(std::move(*parking), std::move(first->slots[0]));
+  counters_.add("parking.taken_over");
+  return true;
+}
+
+void Network::come_up(Parking parking, SlotSockets daemon_slot) {
+  parking_ = std::move(parking);
+  daemon_slot_ = std::move(daemon_slot);
+  for (const OwnedFd* socket : {&daemon_slot_.v4, &daemon_slot_.v6}) {
+    if (!socket->valid()) continue;
+    prepare_slot_socket(socket->get(), socket == &daemon_slot_.v4 ? AF_INET : AF_INET6, kDaemonReceiveBuffer);
+    // Management datagrams are few, and one at a time is simpler to read.
+    (void)raw::setsockopt(socket->get(), IPPROTO_UDP, UDP_GRO, 0);
+  }
+}
+
+Result<void, Problem> Network::grow() {
+  RRDMA_ASSERT(is_up() && slots_bound() < control::kSlotCount);
+  std::size_t index = 0;
+  for (unsigned slots = 0; slots < slots_bound(); ++index) slots += kParcelSlots[index];
+  Parcel parcel;
+  parcel.first_slot = static_cast<std::uint16_t>(slots_bound());
+  parcel.families = state_.families;
+  int error = bind_slots(parcel.families, kParcelSlots[index], parcel.slots);
+  if (error == 0) error = parking_->park(parcel);
+  if (error != 0) {
+    close_from_the_end(parcel.slots);
+    counters_.add("slots.growth_failed");
+    return problem(error, explain_failure("more slots", error).reason + " " +
+                                       explain_failure("more slots", error).remedy);
+  }
+  if (const int failed = steer(daemon_slot_, slots_bound()); failed != 0) {
+    return problem(failed, explain_failure("steering", failed).reason);
+  }
+  counters_.add("slots.bound", kParcelSlots[index]);
+  return {};
+}
+
+}  // namespace rrdma::daemon

@@ -1,0 +1,73 @@
+// Network: the lock of the network namespace, the group of slot sockets, its parking and its ledger. It
+// comes up in one of three ways: bound afresh; taken over from a client that offers the parking of an
+// earlier daemon; or not at all, with a reason and a remedy, and then it is tried again whenever a
+// program comes.
+//
+// When the port turns out to be held by a group of this user, whose daemon died, Network waits a moment
+// for one of its programs to offer the parking before it calls the port taken (`settled`).
+#pragma once
+
+#include <optional>
+
+#include "base/instant.h"
+#include "base/prng.h"
+#include "control/messages.h"
+#include "base/problem.h"
+#include "daemon/counters.h"
+#include "daemon/slots/parking.h"
+#include "daemon/slots/slot_ledger.h"
+
+namespace rrdma::daemon {
+
+class Network {
+ public:
+  // REQUIRES: both outlive this. Takes memory for a ledger; nothing else yet.
+  Network(Counters& counters, Prng& prng);
+
+  // The first attempt.
+  void open(Instant now);
+  // Another one; true when the network is up now and was not before. Does nothing while it is up, or
+  // shortly after the last attempt.
+  bool retry(Instant now);
+  // The parking that a client offers; true when the network is up now and was not before.
+  bool adopt(OwnedFd parking_end);
+
+  [[nodiscard]] bool is_up() const { return parking_.has_value(); }
+  [[nodiscard]] bool took_over() const { return took_over_; }
+  // False while an offer may still come.
+  [[nodiscard]] bool settled(Instant now) const { return is_up() || now >= awaits_offer_until_; }
+  [[nodiscard]] Instant awaits_offer_until() const { return awaits_offer_until_; }
+  [[nodiscard]] const control::NetworkState& state() const { return state_; }
+  // The listening socket that is the lock; -1 while another daemon holds it.
+  [[nodiscard]] int listener() const { return lock_.get(); }
+
+  // REQUIRES: is_up().
+  [[nodiscard]] int parking_end() const { return parking_->end(); }
+  [[nodiscard]] unsigned slots_bound() const { return is_up() ? parking_->slots_parked() : 0; }
+  // Copies of the sockets of a slot. REQUIRES: slot < slots_bound().
+  [[nodiscard]] SlotSockets sockets_of(std::uint8_t slot) const { return parking_->sockets_of(slot); }
+  // Binds and parks the next slots. REQUIRES: is_up() and slots_bound() < kSlotCount.
+  [[nodiscard]] Result<void, Problem> grow();
+  [[nodiscard]] const SlotSockets& daemon_slot() const { return daemon_slot_; }
+
+  [[nodiscard]] SlotLedger& ledger() { return ledger_; }
+
+ private:
+  bool take_lock();
+  bool bind_group();
+  void come_up(Parking parking, SlotSockets daemon_slot);
+
+  Counters& counters_;
+  OwnedFd lock_;
+  uid_t lock_holder_ = 0;  // while it is not us
+  OwnedFd offered_;        // a parking that came while another daemon held the lock
+  SlotLedger ledger_;
+  std::optional<Parking> parking_;
+  SlotSockets daemon_slot_;
+  control::NetworkState state_;
+  Instant awaits_offer_until_{};
+  Instant next_attempt_{};
+  bool took_over_ = false;
+};
+
+}  // namespace rrdma::daemon

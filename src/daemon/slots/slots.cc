@@ -1,0 +1,220 @@
+#include "daemon/slots/slots.h"
+
+#include <cerrno>
+#include <cstring>
+
+namespace rrdma::daemon {
+namespace {
+
+constexpr Duration kOrphanGrace = seconds(60);
+constexpr Duration kReapingPause = seconds(1);
+// Where a dead program's next QPN is not known, go on at least this far from the last one that is.
+constexpr std::uint64_t kUnknownSkipMin = 0x2000;
+constexpr std::uint64_t kUnknownSkipMax = 0xe000;
+
+}  // namespace
+
+Slots::Slots(Server& server, Network& network, Counters& counters, Prng& prng)
+    : server_(server), network_(network), counters_(counters), prng_(prng) {
+  server_.on_claim([this](Client& client, const control::SlotClaim& claim) { return handle_claim(client, claim); });
+  server_.on_network_up([this] { handle_network_up(); });
+}
+
+Subsystem::Verdict Slots::handle_message(Client& client, control::Received& message) {
+  switch (message.type()) {
+    case control::MessageType::kRequestSlot:
+      if (!message.as<control::RequestSlot>()) return Verdict::kMalformed;
+      grant(client, message);
+      return Verdict::kHandled;
+    case control::MessageType::kReleaseSlot: {
+      const auto release_slot = message.as<control::ReleaseSlot>();
+      if (!release_slot) return Verdict::kMalformed;
+      if (owners_[release_slot->slot] != &client) {
+        client.fail(message, ENOENT, "the program does not hold that slot.");
+        return Verdict::kHandled;
+      }
+      release(client, release_slot->slot, release_slot->next_index);
+      (void)client.reply(message, control::Done{});
+      return Verdict::kHandled;
+    }
+    default:
+      return Verdict::kOthers;
+  }
+}
+
+void Slots::handle_client_gone(Client& client) {
+  for (unsigned i = 0; i < control::kSlotCount; ++i) {
+    const auto slot = static_cast<std::uint8_t>(i);
+    if (!client.slots[slot]) continue;
+    const auto known = client.page ? client.page->next_index(slot) : std::nullopt;
+    const auto skipped = network_.ledger().row(slot).next_index + prng_.between(kUnknownSkipMin, kUnknownSkipMax);
+    release(client, slot, known.value_or(static_cast<std::uint16_t>(skipped)));
+  }
+}
+
+void Slots::grant(Client& client, const control::Received& request) {
+  if (client.hello.role != control::Role::kProgram) {
+    return client.fail(request, EPERM, "only a program may hold a slot.");
+  }
+  const auto chosen = choose();
+  if (!chosen) {
+    counters_.add("slots.refused");
+    return client.fail(request, chosen.error().error, chosen.error().sentence);
+  }
+  const std::uint8_t slot = *chosen;
+  SlotSockets sockets;
+  if (network_.is_up()) sockets = clean(slot, kHeldReceiveBuffer);
+  std::vector<int> fds;
+  if (sockets.v4) fds.push_back(sockets.v4.get());
+  if (sockets.v6) fds.push_back(sockets.v6.get());
+  const control::SlotGranted granted{.slot = slot,
+                                     .next_index = static_cast<std::uint16_t>(network_.ledger().row(slot).next_index),
+                                     .families = sockets.families()};
+  // Before the program knows of it: this daemon may be killed at any point.
+  network_.ledger().hold(slot, client.identity);
+  if (!client.reply(request, granted, fds)) {
+    network_.ledger().free(slot, granted.next_index);
+    return client.fail(request, errno,
+                       std::string("the sockets of the slot cannot be passed to the program: ") + std::strerror(errno) +
+                           "; this user has too many descriptors in flight, raise `ulimit -n`.");
+  }
+  owners_[slot] = &client;
+  client.slots.set(slot);
+  without_sockets_.set(slot, fds.empty());
+  counters_.add("slots.granted");
+}
+
+bool Slots::is_free(unsigned slot) const { return owners_[slot] == nullptr && !orphans_[slot]; }
+
+// The longest free of the bound ones; more are bound when none is free. Without a network, from the top:
+// a takeover that comes later meets slots that were given out from the bottom.
+Result<std::uint8_t, Problem> Slots::choose() {
+  if (orphans_.any()) reap(EventLoop::now());
+  if (!network_.is_up()) {
+    for (unsigned slot = control::kSlotCount - 1; slot > control::kDaemonSlot; --slot) {
+      if (is_free(slot)) return static_cast<std::uint8_t>(slot);
+    }
+  }
+  while (network_.is_up()) {
+    unsigned best = control::kSlotCount;
+    for (unsigned slot = control::kDaemonSlot + 1u; slot < network_.slots_bound(); ++slot) {
+      const auto order = [&](unsigned s) { return network_.ledger().row(static_cast<std::uint8_t>(s)).freed_order; };
+      if (is_free(slot) && (best == control::kSlotCount || order(slot) < order(best))) best = slot;
+    }
+    if (best < control::kSlotCount) return static_cast<std::uint8_t>(best);
+    if (network_.slots_bound() == control::kSlotCount) break;
+    if (auto grown = network_.grow(); !grown) return Failure{grown.error()};
+  }
+  return problem(EBUSY,
+                          "all 255 slots of UDP port 4791 are in use in this network namespace: end some RDMA programs "
+                          "(`rrdma stat` lists them), or use another network namespace.");
+}
+
+SlotSockets Slots::clean(std::uint8_t slot, int receive_buffer) {
+  if (slot >= network_.slots_bound()) return {};
+  SlotSockets sockets = network_.sockets_of(slot);
+  leave_all_groups(network_.ledger(), slot, sockets);
+  std::uint64_t drained = 0;
+  for (const OwnedFd* socket : {&sockets.v4, &sockets.v6}) {
+    if (!socket->valid()) continue;
+    prepare_slot_socket(socket->get(), socket == &sockets.v4 ? AF_INET : AF_INET6, receive_buffer);
+    drained += drain_slot_socket(socket->get());
+  }
+  if (drained > 0) counters_.add("slots.drained_datagrams", drained);
+  return sockets;
+}
+
+void Slots::release(Client& client, std::uint8_t slot, std::uint16_t next_index) {
+  owners_[slot] = nullptr;
+  client.slots.reset(slot);
+  network_.ledger().free(slot, next_index);
+  if (network_.is_up() && !without_sockets_[slot]) (void)clean(slot, kFreeReceiveBuffer);
+  without_sockets_.reset(slot);
+  counters_.add("slots.released");
+  server_.for_each_client([&](Client& other) {
+    if (&other == &client || !other.watched[slot]) return;
+    other.watched.reset(slot);
+    (void)other.notify(control::PeerGone{.slot = slot, .token = client.token});
+  });
+}
+
+bool Slots::handle_claim(Client& client, const control::SlotClaim& claim) {
+  const LedgerRow& row = network_.ledger().row(claim.slot);
+  const bool is_foreign = row.held != 0 && row.uid != client.identity.uid;
+  if (claim.slot == control::kDaemonSlot || owners_[claim.slot] != nullptr || is_foreign) {
+    counters_.add("slots.claims_lost");
+    return false;
+  }
+  orphans_.reset(claim.slot);
+  owners_[claim.slot] = &client;
+  client.slots.set(claim.slot);
+  without_sockets_.set(claim.slot, claim.families == 0);
+  network_.ledger().row(claim.slot).next_index = claim.next_index;
+  network_.ledger().hold(claim.slot, client.identity);
+  counters_.add("slots.claimed");
+  return true;
+}
+
+void Slots::handle_network_up() {
+  const Instant now = EventLoop::now();
+  SlotLedger& ledger = network_.ledger();
+  for (unsigned i = 1; i < control::kSlotCount; ++i) {
+    const auto slot = static_cast<std::uint8_t>(i);
+    if (ledger.row(slot).held != 0 && owners_[slot] == nullptr) orphans_.set(slot);
+  }
+  if (orphans_.any()) {
+    orphans_since_ = now;
+    next_reaping_ = now + kReapingPause;
+  }
+  // Programs that came before the network did get what they missed.
+  server_.for_each_client([&](Client& client) {
+    std::vector<int> parking;
+    if (control::is_own_user(client.identity)) parking.push_back(network_.parking_end());
+    (void)client.notify(control::NetworkUp{.network = network_.state()}, parking);
+  });
+  for (unsigned i = 1; i < control::kSlotCount; ++i) {
+    const auto slot = static_cast<std::uint8_t>(i);
+    Client* owner = owners_[slot];
+    if (owner == nullptr || !without_sockets_[slot]) continue;
+    while (network_.slots_bound() <= slot && network_.grow().ok()) {
+    }
+    // Somebody who came back from an earlier daemon may hold the sockets of the same slot.
+    if (slot >= network_.slots_bound() || (network_.took_over() && ledger.row(slot).held != 0)) continue;
+    ledger.hold(slot, owner->identity);
+    const SlotSockets sockets = clean(slot, kHeldReceiveBuffer);
+    std::vector<int> fds;
+    if (sockets.v4) fds.push_back(sockets.v4.get());
+    if (sockets.v6) fds.push_back(sockets.v6.get());
+    const bool sent = owner->notify(
+        control::SlotGranted{.slot = slot, .next_index = 0, .families = sockets.families()}, fds);
+    without_sockets_.set(slot, !sent || fds.empty());
+  }
+}
+
+void Slots::handle_deadline(Instant now) { reap(now); }
+
+void Slots::reap(Instant now) {
+  for (unsigned i = 1; i < control::kSlotCount; ++i) {
+    const auto slot = static_cast<std::uint8_t>(i);
+    if (!orphans_[slot]) continue;
+    const auto state = network_.ledger().holder_state(slot);
+    const bool too_long = state == SlotLedger::Holder::kUnknown && now - orphans_since_ >= kOrphanGrace;
+    if (state != SlotLedger::Holder::kDead && !too_long) continue;
+    orphans_.reset(slot);
+    const auto skipped = network_.ledger().row(slot).next_index + prng_.between(kUnknownSkipMin, kUnknownSkipMax);
+    network_.ledger().free(slot, static_cast<std::uint16_t>(skipped));
+    (void)clean(slot, kFreeReceiveBuffer);
+    counters_.add("slots.orphans_reaped");
+  }
+  next_reaping_ = orphans_.any() ? now + kReapingPause : kNever;
+}
+
+unsigned Slots::held_count() const {
+  unsigned held = 0;
+  for (const Client* owner : owners_) held += owner != nullptr ? 1u : 0u;
+  return held;
+}
+
+unsigned Slots::orphan_count() const { return static_cast<unsigned>(orphans_.count()); }
+
+}  // namespace rrdma::daemon

@@ -1,0 +1,59 @@
+// Slots: who holds which of the 255 slots that programs may have. A slot is given out drained, with its
+// options as they must be and its QPNs going on where they were; it comes back when its program says so
+// or is gone.
+//
+// After a takeover the ledger names holders who have not come back yet: those slots are orphans. An
+// orphan is reserved until its program claims it or is known to be dead; where that cannot be known, for
+// kOrphanGrace.
+#pragma once
+
+#include <array>
+
+#include "base/prng.h"
+#include "daemon/counters.h"
+#include "daemon/slots/network.h"
+#include "daemon/server.h"
+#include "daemon/subsystem.h"
+
+namespace rrdma::daemon {
+
+class Slots : public Subsystem {
+ public:
+  // REQUIRES: all outlive this.
+  Slots(Server& server, Network& network, Counters& counters, Prng& prng);
+
+  Verdict handle_message(Client& client, control::Received& message) override;
+  void handle_client_gone(Client& client) override;
+  [[nodiscard]] Instant next_deadline() const override { return next_reaping_; }
+  void handle_deadline(Instant now) override;
+
+  [[nodiscard]] Client* owner_of(std::uint8_t slot) const { return owners_[slot]; }
+  [[nodiscard]] unsigned held_count() const;
+  [[nodiscard]] unsigned orphan_count() const;
+
+ private:
+  void grant(Client& client, const control::Received& request);
+  [[nodiscard]] Result<std::uint8_t, Problem> choose();
+  [[nodiscard]] bool is_free(unsigned slot) const;
+  // Prepares the slot's sockets for a new holder (or for none).
+  [[nodiscard]] SlotSockets clean(std::uint8_t slot, int receive_buffer);
+  void release(Client& client, std::uint8_t slot, std::uint16_t next_index);
+  [[nodiscard]] bool handle_claim(Client& client, const control::SlotClaim& claim);
+  void handle_network_up();
+  void reap(Instant now);
+
+  Server& server_;
+  Network& network_;
+  Counters& counters_;
+  Prng& prng_;
+  std::array<Client*, control::kSlotCount> owners_{};
+  std::bitset<control::kSlotCount> orphans_;
+  std::bitset<control::kSlotCount> without_sockets_;  // given out before the network came up
+  Instant orphans_since_{};
+  Instant next_reaping_ = kNever;
+};
+
+// Leaves the multicast groups that the ledger has for a slot. In multicast.cc.
+void leave_all_groups(SlotLedger& ledger, std::uint8_t slot, const SlotSockets& sockets);
+
+}  // namespace rrdma::daemon

@@ -1,0 +1,109 @@
+#include "host/device_links.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <cstdlib>
+#include <string_view>
+
+#include "base/owned_fd.h"
+#include "base/raw_syscall.h"
+
+namespace rrdma::host {
+namespace {
+
+constexpr std::string_view kDevicePrefix = "rrdma";
+constexpr std::size_t kFileOctetsMax = 4096;
+
+std::string configuration_folder() {
+  const char* folder = std::getenv("XDG_CONFIG_HOME");
+  if (folder != nullptr && *folder == '/') return folder;
+  const char* home = std::getenv("HOME");
+  return home != nullptr && *home == '/' ? std::string(home) + "/.config" : std::string();
+}
+
+// Nothing if the line makes no sense.
+AddedLink parse_line(std::string_view line) {
+  AddedLink link;
+  const std::size_t blank = line.find(' ');
+  if (blank == std::string_view::npos || !line.starts_with(kDevicePrefix)) return {};
+  const std::string_view number = line.substr(kDevicePrefix.size(), blank - kDevicePrefix.size());
+  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), link.number);
+  if (error != std::errc() || end != number.data() + number.size() || link.number > kAddedDevicesMax)
+    return {};
+  link.interface = line.substr(blank + 1);
+  return link;
+}
+
+std::string file_text() {
+  const std::string path = added_links_file();
+  if (path.empty()) return {};
+  const OwnedFd file(raw::open(path.c_str(), O_RDONLY | O_CLOEXEC, 0));
+  if (!file) return {};
+  std::string text(kFileOctetsMax, '\0');
+  const ssize_t octets = raw::read(file.get(), text.data(), text.size());
+  text.resize(octets > 0 ? static_cast<std::size_t>(octets) : 0);
+  return text;
+}
+
+bool write_whole(const std::string& path, std::string_view text) {
+  const OwnedFd file(raw::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  return file && raw::write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
+}
+
+}  // namespace
+
+std::string added_links_file() {
+  const std::string folder = configuration_folder();
+  return folder.empty() ? folder : folder + "/rrdma/links";
+}
+
+std::vector<AddedLink> read_added_links() {
+  std::vector<AddedLink> links;
+  const std::string text = file_text();
+  for (std::string_view rest = text; !rest.empty();) {
+    const std::size_t end = rest.find('\n');
+    const AddedLink link = parse_line(rest.substr(0, end));
+    const auto same = [&](const AddedLink& other) {
+      return other.number == link.number || other.interface == link.interface;
+    };
+    if (link.number != 0 && !link.interface.empty() && std::none_of(links.begin(), links.end(), same))
+      links.push_back(link);
+    rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
+  }
+  std::sort(links.begin(), links.end(),
+            [](const AddedLink& a, const AddedLink& b) { return a.number < b.number; });
+  return links;
+}
+
+Result<void, int> write_added_links(const std::vector<AddedLink>& links) {
+  const std::string path = added_links_file();
+  if (path.empty()) return Failure{ENOENT};
+  for (std::size_t slash = path.find('/', 1); slash != std::string::npos; slash = path.find('/', slash + 1)) {
+    if (::mkdir(path.substr(0, slash).c_str(), 0755) != 0 && errno != EEXIST) return Failure{errno};
+  }
+  std::string text;
+  for (const AddedLink& link : links)
+    text += std::string(kDevicePrefix) + std::to_string(link.number) + " " + link.interface + "\n";
+  const std::string fresh = path + ".new";
+  if (!write_whole(fresh, text) || std::rename(fresh.c_str(), path.c_str()) != 0) return Failure{errno};
+  return {};
+}
+
+std::vector<Placement> place_devices(const std::vector<Interface>& interfaces, const std::string& wanted) {
+  const Interface* first = choose_interface(interfaces, wanted);
+  if (first == nullptr) return {};
+  std::vector<Placement> placements{{first, 0}};
+  for (const AddedLink& link : read_added_links()) {
+    const auto found = std::find_if(interfaces.begin(), interfaces.end(),
+                                    [&](const Interface& one) { return one.name == link.interface; });
+    if (found != interfaces.end() && &*found != first) placements.push_back({&*found, link.number});
+  }
+  return placements;
+}
+
+}  // namespace rrdma::host

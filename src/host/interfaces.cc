@@ -1,0 +1,151 @@
+#include "host/interfaces.h"
+
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <net/if.h>
+#include <netlink/netlink.h>
+#include <netlink/route/addr.h>
+#include <netlink/route/link.h>
+#include <netlink/route/route.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <memory>
+
+#include "base/raw_syscall.h"
+
+namespace rrdma::host {
+namespace {
+
+struct SocketFree {
+  void operator()(nl_sock* socket) const { nl_socket_free(socket); }
+};
+struct CacheFree {
+  void operator()(nl_cache* cache) const { nl_cache_free(cache); }
+};
+using Socket = std::unique_ptr<nl_sock, SocketFree>;
+using Cache = std::unique_ptr<nl_cache, CacheFree>;
+
+Interface describe_link(rtnl_link* link) {
+  Interface interface;
+  if (const char* name = rtnl_link_get_name(link)) interface.name = name;
+  interface.index = static_cast<std::uint32_t>(rtnl_link_get_ifindex(link));
+  interface.mtu = rtnl_link_get_mtu(link);
+  const unsigned flags = rtnl_link_get_flags(link);
+  interface.running = (flags & IFF_UP) != 0 && (flags & IFF_RUNNING) != 0;
+  interface.loopback = (flags & IFF_LOOPBACK) != 0;
+  if (nl_addr* address = rtnl_link_get_addr(link); address != nullptr && nl_addr_get_len(address) == 6) {
+    std::memcpy(interface.mac, nl_addr_get_binary_addr(address), 6);
+  }
+  return interface;
+}
+
+wire::Gid gid_of(nl_addr* address) {
+  wire::Gid gid;
+  const auto* octets = static_cast<const std::uint8_t*>(nl_addr_get_binary_addr(address));
+  if (nl_addr_get_family(address) == AF_INET && nl_addr_get_len(address) == 4) {
+    gid = wire::gid_of_ipv4({octets[0], octets[1], octets[2], octets[3]});
+  } else if (nl_addr_get_family(address) == AF_INET6 && nl_addr_get_len(address) == 16) {
+    std::memcpy(gid.octets.data(), octets, 16);
+  }
+  return gid;
+}
+
+bool is_link_local(const wire::Gid& gid) { return gid.octets[0] == 0xfe && (gid.octets[1] & 0xc0) == 0x80; }
+
+// Link-local before IPv4 before the other IPv6 addresses; within a kind, the kernel's order.
+int rank(const wire::Gid& gid) { return is_link_local(gid) ? 0 : gid.is_ipv4() ? 1 : 2; }
+
+void read_addresses(nl_sock* socket, std::vector<Interface>& interfaces) {
+  nl_cache* raw_cache = nullptr;
+  if (rtnl_addr_alloc_cache(socket, &raw_cache) < 0) return;
+  const Cache cache(raw_cache);
+  for (nl_object* object = nl_cache_get_first(cache.get()); object != nullptr; object = nl_cache_get_next(object)) {
+    auto* address = reinterpret_cast<rtnl_addr*>(object);
+    nl_addr* local = rtnl_addr_get_local(address);
+    // An address that is still being checked for duplicates cannot be used yet.
+    if (local == nullptr || (rtnl_addr_get_flags(address) & (IFA_F_TENTATIVE | IFA_F_DADFAILED)) != 0) continue;
+    const InterfaceAddress found{.gid = gid_of(local), .prefix_length = static_cast<std::uint8_t>(nl_addr_get_prefixlen(local))};
+    if (found.gid.is_zero()) continue;
+    for (Interface& interface : interfaces) {
+      if (interface.index == static_cast<std::uint32_t>(rtnl_addr_get_ifindex(address))) interface.addresses.push_back(found);
+    }
+  }
+  for (Interface& interface : interfaces) {
+    std::stable_sort(interface.addresses.begin(), interface.addresses.end(),
+                     [](const InterfaceAddress& a, const InterfaceAddress& b) { return rank(a.gid) < rank(b.gid); });
+  }
+}
+
+void mark_default_route(nl_sock* socket, std::vector<Interface>& interfaces) {
+  nl_cache* raw_cache = nullptr;
+  if (rtnl_route_alloc_cache(socket, AF_UNSPEC, 0, &raw_cache) < 0) return;
+  const Cache cache(raw_cache);
+  int best = -1;
+  std::uint32_t best_priority = 0xffffffff;
+  for (nl_object* object = nl_cache_get_first(cache.get()); object != nullptr; object = nl_cache_get_next(object)) {
+    auto* route = reinterpret_cast<rtnl_route*>(object);
+    nl_addr* destination = rtnl_route_get_dst(route);
+    if (rtnl_route_get_table(route) != RT_TABLE_MAIN || rtnl_route_get_type(route) != RTN_UNICAST) continue;
+    if (destination == nullptr || nl_addr_get_prefixlen(destination) != 0 || rtnl_route_get_nnexthops(route) == 0) continue;
+    // IPv4's default route before IPv6's, then the smaller metric.
+    const std::uint32_t priority = rtnl_route_get_priority(route) / 2 + (rtnl_route_get_family(route) == AF_INET ? 0 : 0x80000000u);
+    if (priority >= best_priority) continue;
+    best_priority = priority;
+    best = rtnl_route_nh_get_ifindex(rtnl_route_nexthop_n(route, 0));
+  }
+  for (Interface& interface : interfaces) interface.default_route = best >= 0 && interface.index == static_cast<std::uint32_t>(best);
+}
+
+}  // namespace
+
+std::vector<Interface> read_interfaces() {
+  std::vector<Interface> interfaces;
+  const Socket socket(nl_socket_alloc());
+  if (socket == nullptr || nl_connect(socket.get(), NETLINK_ROUTE) < 0) return interfaces;
+  nl_cache* raw_cache = nullptr;
+  if (rtnl_link_alloc_cache(socket.get(), AF_UNSPEC, &raw_cache) < 0) return interfaces;
+  const Cache cache(raw_cache);
+  for (nl_object* object = nl_cache_get_first(cache.get()); object != nullptr; object = nl_cache_get_next(object)) {
+    interfaces.push_back(describe_link(reinterpret_cast<rtnl_link*>(object)));
+  }
+  std::sort(interfaces.begin(), interfaces.end(), [](const Interface& a, const Interface& b) { return a.index < b.index; });
+  read_addresses(socket.get(), interfaces);
+  mark_default_route(socket.get(), interfaces);
+  return interfaces;
+}
+
+const Interface* choose_interface(const std::vector<Interface>& all, const std::string& wanted) {
+  const Interface* by_route = nullptr;
+  const Interface* loopback = nullptr;
+  for (const Interface& interface : all) {
+    if (!wanted.empty() && interface.name == wanted) return &interface;
+    if (interface.default_route) by_route = &interface;
+    if (interface.loopback) loopback = &interface;
+  }
+  if (!wanted.empty()) return nullptr;
+  return by_route != nullptr ? by_route : loopback;
+}
+
+InterfaceMonitor::InterfaceMonitor()
+    : socket_(lifted(raw::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE))) {
+  sockaddr_nl address{};
+  address.nl_family = AF_NETLINK;
+  address.nl_groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR;
+  if (socket_.valid() && raw::bind(socket_.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) socket_.reset();
+}
+
+bool InterfaceMonitor::changed() {
+  if (!socket_.valid()) return false;
+  bool any = false;
+  std::array<std::uint8_t, 8192> message;
+  // An overrun (ENOBUFS) is a change too: something happened that we did not see.
+  for (;;) {
+    const ssize_t n = raw::recvfrom(socket_.get(), message.data(), message.size(), MSG_DONTWAIT, nullptr, nullptr);
+    if (n < 0 && errno != ENOBUFS) return any;
+    any = true;
+  }
+}
+
+}  // namespace rrdma::host

@@ -1,0 +1,138 @@
+#include "host/netlink_device.h"
+
+#include <algorithm>
+
+namespace rrdma::host {
+namespace {
+
+// Modified EUI-64, as IPv6 and the kernel's RoCE make it from a MAC address.
+std::uint64_t guid_of(const Interface& interface) {
+  const std::uint8_t* m = interface.mac;
+  std::uint8_t octets[8] = {static_cast<std::uint8_t>(m[0] ^ 2), m[1], m[2], 0xff, 0xfe, m[3], m[4], m[5]};
+  if (interface.loopback) {  // lo has no MAC: a locally administered one
+    constexpr std::uint8_t kLoopback[8] = {0x02, 0x52, 0x52, 0xff, 0xfe, 0x44, 0x4d, 0x41};
+    std::copy(std::begin(kLoopback), std::end(kLoopback), octets);
+  }
+  std::uint64_t guid = 0;
+  for (const std::uint8_t octet : octets) guid = guid << 8 | octet;
+  return guid;
+}
+
+}  // namespace
+
+DeviceIdentity identify(const Interface& interface, std::uint32_t index) {
+  return {.name = "rrdma" + std::to_string(index),
+          .interface = interface.name,
+          .interface_index = interface.index,
+          .guid = guid_of(interface) ^ (std::uint64_t{index} << 32),
+          .device_index = index};
+}
+
+std::uint8_t ib_mtu_code(std::uint32_t interface_mtu) {
+  constexpr std::uint32_t kHeadersMax = 96;
+  const std::uint32_t room = interface_mtu > kHeadersMax ? interface_mtu - kHeadersMax : 0;
+  std::uint8_t code = 1;
+  while (code < 5 && (256u << code) <= room) ++code;
+  return code;
+}
+
+NetlinkDevice::NetlinkDevice(DeviceIdentity identity, const std::vector<Interface>& interfaces) : identity_(std::move(identity)) {
+  take(interfaces);
+}
+
+PortStatus NetlinkDevice::port() const {
+  std::lock_guard lock(mutex_);
+  return port_;
+}
+
+std::vector<GidEntry> NetlinkDevice::gids() const {
+  std::lock_guard lock(mutex_);
+  return gids_;
+}
+
+bool NetlinkDevice::is_local_address(const wire::Gid& gid) const {
+  if (gid.is_ipv4() && gid.octets[12] == 127) return true;
+  std::lock_guard lock(mutex_);
+  return std::find(local_.begin(), local_.end(), gid) != local_.end();
+}
+
+void NetlinkDevice::add_listener(DeviceListener& listener) {
+  std::lock_guard lock(telling_);
+  listeners_.push_back(&listener);
+}
+
+void NetlinkDevice::remove_listener(DeviceListener& listener) {
+  std::lock_guard lock(telling_);
+  std::erase(listeners_, &listener);
+}
+
+// Indices stay while their address does: a new address takes the first free index.
+void NetlinkDevice::take(const std::vector<Interface>& interfaces) {
+  local_.clear();
+  const Interface* own = nullptr;
+  for (const Interface& interface : interfaces) {
+    for (const InterfaceAddress& address : interface.addresses) local_.push_back(address.gid);
+    if (interface.index == identity_.interface_index) own = &interface;
+  }
+  present_ = own != nullptr;
+  port_.up = own != nullptr && own->running;
+  if (own == nullptr) {
+    for (GidEntry& entry : gids_) entry.valid = false;
+    return;
+  }
+  std::copy(std::begin(own->mac), std::end(own->mac), hardware_address_.begin());
+  port_.interface_mtu = own->mtu;
+  port_.mtu_code = ib_mtu_code(own->mtu);
+  for (GidEntry& entry : gids_) {
+    entry.valid = entry.valid && std::any_of(own->addresses.begin(), own->addresses.end(),
+                                             [&](const InterfaceAddress& a) { return a.gid == entry.gid; });
+  }
+  for (const InterfaceAddress& address : own->addresses) {
+    const auto known = std::find_if(gids_.begin(), gids_.end(), [&](const GidEntry& e) { return e.valid && e.gid == address.gid; });
+    if (known != gids_.end()) {
+      known->prefix_length = address.prefix_length;
+      continue;
+    }
+    auto free = std::find_if(gids_.begin(), gids_.end(), [](const GidEntry& e) { return !e.valid; });
+    if (free == gids_.end()) {
+      if (gids_.size() == kGidsMax) break;
+      gids_.push_back({.index = static_cast<std::uint32_t>(gids_.size())});
+      free = gids_.end() - 1;
+    }
+    free->gid = address.gid;
+    free->prefix_length = address.prefix_length;
+    free->valid = true;
+  }
+}
+
+std::vector<DeviceEvent> NetlinkDevice::take_and_compare(const std::vector<Interface>& interfaces) {
+  const bool was_up = port_.up;
+  const bool was_present = present_;
+  const auto hardware_before = hardware_address_;
+  const std::vector<GidEntry> before = gids_;
+  take(interfaces);
+  std::vector<DeviceEvent> events;
+  const bool gids_differ = !std::equal(before.begin(), before.end(), gids_.begin(), gids_.end(), [](const GidEntry& a, const GidEntry& b) {
+    return a.valid == b.valid && (!a.valid || a.gid == b.gid);
+  });
+  if (gids_differ) events.push_back(DeviceEvent::kGidChange);
+  if (port_.up != was_up) events.push_back(port_.up ? DeviceEvent::kPortActive : DeviceEvent::kPortError);
+  if (hardware_address_ != hardware_before) events.push_back(DeviceEvent::kHardwareAddressChange);
+  if (was_present && !present_) events.push_back(DeviceEvent::kRemoved);
+  return events;
+}
+
+void NetlinkDevice::refresh(const std::vector<Interface>& interfaces) {
+  if (interfaces.empty()) return;
+  std::lock_guard telling(telling_);
+  std::vector<DeviceEvent> events;
+  {
+    std::lock_guard lock(mutex_);
+    events = take_and_compare(interfaces);
+  }
+  for (const DeviceEvent event : events) {
+    for (DeviceListener* listener : listeners_) listener->on_device_event(event);
+  }
+}
+
+}  // namespace rrdma::host

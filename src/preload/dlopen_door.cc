@@ -1,0 +1,91 @@
+// The door for programs that look for libibverbs by themselves: dlopen of "libibverbs.so.1" or
+// "libibverbs.so" answers with our own library, in which dlsym and dlvsym find our functions first and
+// the real library's behind them.
+//
+// Any other name goes to the real dlopen by a jump, not by a call: it searches the RUNPATH of the object
+// that its return address lies in, and that must stay the caller's. The compiler cannot be made to promise
+// that, so the hook is written in assembly: it asks choose_dlopen() and jumps to what that answers.
+#include <dlfcn.h>
+
+#include <cstring>
+
+#include "preload/verbs/real_library.h"
+
+namespace {
+
+using Dlopen = void* (*)(const char*, int);
+
+Dlopen real_dlopen() {
+  static const auto real = reinterpret_cast<Dlopen>(rrdma::verbs::find_real("dlopen", nullptr));
+  return real;
+}
+
+void* open_own(const char*, int flags) {
+  Dl_info own{};
+  if (dladdr(reinterpret_cast<void*>(&open_own), &own) == 0) return nullptr;
+  return real_dlopen()(own.dli_fname, flags);
+}
+
+bool is_verbs_library(const char* name) {
+  return name != nullptr && (std::strcmp(name, "libibverbs.so.1") == 0 || std::strcmp(name, "libibverbs.so") == 0);
+}
+
+}  // namespace
+
+extern "C" __attribute__((visibility("hidden"), used)) void* rrdma_choose_dlopen(const char* name) {
+  return reinterpret_cast<void*>(is_verbs_library(name) ? &open_own : real_dlopen());
+}
+
+#if defined(__x86_64__)
+asm(R"(
+  .text
+  .globl dlopen
+  .type dlopen, @function
+dlopen:
+  .cfi_startproc
+  endbr64
+  push %rdi
+  .cfi_adjust_cfa_offset 8
+  push %rsi
+  .cfi_adjust_cfa_offset 8
+  sub $8, %rsp
+  .cfi_adjust_cfa_offset 8
+  call rrdma_choose_dlopen
+  mov %rax, %r11
+  add $8, %rsp
+  .cfi_adjust_cfa_offset -8
+  pop %rsi
+  .cfi_adjust_cfa_offset -8
+  pop %rdi
+  .cfi_adjust_cfa_offset -8
+  jmp *%r11
+  .cfi_endproc
+  .size dlopen, .-dlopen
+)");
+#elif defined(__aarch64__)
+asm(R"(
+  .text
+  .globl dlopen
+  .type dlopen, %function
+dlopen:
+  .cfi_startproc
+  hint #34
+  stp x29, x30, [sp, #-32]!
+  .cfi_def_cfa_offset 32
+  .cfi_offset 29, -32
+  .cfi_offset 30, -24
+  stp x0, x1, [sp, #16]
+  bl rrdma_choose_dlopen
+  mov x16, x0
+  ldp x0, x1, [sp, #16]
+  ldp x29, x30, [sp], #32
+  .cfi_def_cfa_offset 0
+  .cfi_restore 29
+  .cfi_restore 30
+  br x16
+  .cfi_endproc
+  .size dlopen, .-dlopen
+)");
+#else
+#error "write the jump for this architecture"
+#endif

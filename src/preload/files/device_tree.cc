@@ -1,0 +1,139 @@
+#include "preload/files/device_tree.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace rrdma::files {
+namespace {
+
+using Kind = TreeEntry::Kind;
+
+constexpr const char* kVerbsAbi = "6";
+constexpr const char* kCharacterDevice = "/dev/null";
+constexpr const char* kCharacterDeviceNumber = "1:3";
+// As ibv_query_port says: a connection manager, and GIDs made of IP addresses.
+constexpr std::uint32_t kCapabilities = 0x04010000;
+
+std::string guid_text(std::uint64_t guid) {
+  return fmt::format("{:04x}:{:04x}:{:04x}:{:04x}", guid >> 48, guid >> 32 & 0xffff, guid >> 16 & 0xffff,
+                     guid & 0xffff);
+}
+
+std::string gid_text(const wire::Gid& gid) {
+  std::string text;
+  for (std::size_t i = 0; i < gid.octets.size(); i += 2) {
+    text += fmt::format("{}{:02x}{:02x}", i == 0 ? "" : ":", gid.octets[i], gid.octets[i + 1]);
+  }
+  return text;
+}
+
+// One device's entries under its folder.
+class Writer {
+ public:
+  Writer(std::vector<TreeEntry>& out, std::string folder) : out_(out), folder_(std::move(folder)) {}
+  void file(const std::string& name, const std::string& line) {
+    out_.push_back({folder_ + "/" + name, Kind::kFile, line + "\n"});
+  }
+  void link(const std::string& name, const std::string& target) {
+    out_.push_back({folder_ + "/" + name, Kind::kLink, target});
+  }
+
+ private:
+  std::vector<TreeEntry>& out_;
+  std::string folder_;
+};
+
+void add_port(Writer& device, const DeviceView& view) {
+  const auto file = [&](const std::string& name, const std::string& line) {
+    device.file("ports/1/" + name, line);
+  };
+  const std::uint64_t gbps =
+      std::max<std::uint64_t>(view.port.speed_mbps != 0 ? view.port.speed_mbps / 1000 : 100, 1);
+  file("state", view.port.up ? "4: ACTIVE" : "1: DOWN");
+  file("phys_state", view.port.up ? "5: LinkUp" : "3: Disabled");
+  file("rate", fmt::format("{} Gb/sec", gbps));
+  file("link_layer", "Ethernet");
+  file("cap_mask", fmt::format("{:#010x}", kCapabilities));
+  file("lid", fmt::format("{:#x}", view.lid));
+  file("lid_mask_count", "0");
+  file("sm_lid", "0x0");
+  file("sm_sl", "0");
+  file("pkeys/0", "0xffff");
+  // Only what the table holds: the kernel's files of empty entries say zero or cannot be read.
+  for (const host::GidEntry& entry : view.gids) {
+    if (!entry.valid) continue;
+    const std::string index = std::to_string(entry.index);
+    file("gids/" + index, gid_text(entry.gid));
+    file("gid_attrs/types/" + index, "RoCE v2");
+    file("gid_attrs/ndevs/" + index, view.identity.interface);
+  }
+}
+
+void add_device(std::vector<TreeEntry>& out, const DeviceView& view) {
+  const std::string& name = view.identity.name;
+  Writer device(out, "sys/devices/virtual/infiniband/" + name);
+  device.link("subsystem", "../../../../class/infiniband");
+  device.file("node_type", "1: CA");
+  device.file("node_desc", name);
+  device.file("node_guid", guid_text(view.identity.guid));
+  device.file("sys_image_guid", guid_text(view.identity.guid));
+  device.file("fw_ver", RRDMA_VERSION);
+  device.file("hw_rev", "1");
+  device.file("hca_type", "RRDMA");
+  device.file("board_id", "RRDMA");
+  device.link("device/net/" + view.identity.interface, "/sys/class/net/" + view.identity.interface);
+  device.file("device/numa_node", view.numa_node);
+  device.link("device/infiniband/" + name, "../..");
+  device.link("device/infiniband_verbs/" + view.verbs_file,
+              "../../../../infiniband_verbs/" + view.verbs_file);
+  add_port(device, view);
+
+  Writer verbs(out, "sys/devices/virtual/infiniband_verbs/" + view.verbs_file);
+  verbs.link("subsystem", "../../../../class/infiniband_verbs");
+  verbs.link("device", "../../infiniband/" + name + "/device");
+  verbs.file("ibdev", name);
+  verbs.file("abi_version", "1");
+  verbs.file("dev", kCharacterDeviceNumber);
+
+  out.push_back({"sys/class/infiniband/" + name, Kind::kLink, "../../devices/virtual/infiniband/" + name});
+  out.push_back({"sys/class/infiniband_verbs/" + view.verbs_file, Kind::kLink,
+                 "../../devices/virtual/infiniband_verbs/" + view.verbs_file});
+  out.push_back({"dev/infiniband/" + view.verbs_file, Kind::kLink, kCharacterDevice});
+}
+
+// The machine's own devices stay where they are; a listing shows them beside ours.
+void add_kernel_names(std::vector<TreeEntry>& out, const std::string& folder,
+                      const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    const std::string path = folder + "/" + name;
+    const bool taken = std::any_of(out.begin(), out.end(), [&](const TreeEntry& entry) {
+      return entry.path.starts_with(path) &&
+             (entry.path.size() == path.size() || entry.path[path.size()] == '/');
+    });
+    if (!taken) out.push_back({path, Kind::kLink, "/" + path});
+  }
+}
+
+bool contains(const std::vector<std::string>& names, const char* name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+}  // namespace
+
+std::vector<TreeEntry> device_tree(const std::vector<DeviceView>& views, const KernelNames& kernel) {
+  std::vector<TreeEntry> out;
+  for (const DeviceView& view : views) add_device(out, view);
+  add_kernel_names(out, "sys/class/infiniband", kernel.devices);
+  add_kernel_names(out, "sys/class/infiniband_verbs", kernel.verbs_files);
+  add_kernel_names(out, "dev/infiniband", kernel.device_files);
+  add_kernel_names(out, "sys/devices/virtual/infiniband", kernel.device_folders);
+  add_kernel_names(out, "sys/devices/virtual/infiniband_verbs", kernel.verbs_folders);
+  if (!contains(kernel.verbs_files, "abi_version"))
+    out.push_back({"sys/class/infiniband_verbs/abi_version", Kind::kFile, std::string(kVerbsAbi) + "\n"});
+  if (!contains(kernel.device_files, "rdma_cm"))
+    out.push_back({"dev/infiniband/rdma_cm", Kind::kLink, kCharacterDevice});
+  return out;
+}
+
+}  // namespace rrdma::files

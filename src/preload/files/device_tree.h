@@ -1,0 +1,36 @@
+// The files of our devices as the kernel would show them, as a list of entries: a pure function of what
+// the devices are. Who writes them down: tree_store.h.
+//
+//   sys/class/infiniband/rrdma0             -> the device's folder
+//   sys/class/infiniband_verbs/uverbs0      -> the folder of its command file
+//   sys/devices/virtual/infiniband/rrdma0/  node_guid, fw_ver, ..., device/net/IF, ports/1/{state, gids/N, ...}
+//   dev/infiniband/uverbs0, rdma_cm         -> /dev/null: a character device that everybody may open
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "preload/files/device_view.h"
+
+namespace rrdma::files {
+
+// Folders are implied by the paths in them.
+struct TreeEntry {
+  enum class Kind : std::uint8_t { kFile, kLink };
+  std::string path;  // relative to the root of the tree
+  Kind kind = Kind::kFile;
+  std::string content;  // of a file, or where a link leads to
+};
+
+// What the kernel shows itself, beside which ours stand: names in the folders that we answer for.
+struct KernelNames {
+  std::vector<std::string> devices;         // /sys/class/infiniband
+  std::vector<std::string> verbs_files;     // /sys/class/infiniband_verbs
+  std::vector<std::string> device_files;    // /dev/infiniband
+  std::vector<std::string> device_folders;  // /sys/devices/virtual/infiniband
+  std::vector<std::string> verbs_folders;   // /sys/devices/virtual/infiniband_verbs
+};
+
+std::vector<TreeEntry> device_tree(const std::vector<DeviceView>& views, const KernelNames& kernel);
+
+}  // namespace rrdma::files

@@ -1,0 +1,59 @@
+#include "preload/files/device_view.h"
+
+#include <algorithm>
+
+#include "base/owned_fd.h"
+#include "base/raw_syscall.h"
+#include "host/interfaces.h"
+#include "host/lid.h"
+#include "host/netlink_device.h"
+#include "nic/runtime.h"
+
+namespace rrdma::files {
+namespace {
+
+// Not through the C library: our own hooks would answer.
+bool kernel_has(const std::string& path) {
+  return ::syscall(SYS_faccessat, AT_FDCWD, path.c_str(), F_OK) == 0;
+}
+
+std::string first_line(const std::string& path) {
+  const OwnedFd fd(raw::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  char text[64];
+  const ssize_t size = fd.get() < 0 ? 0 : raw::read(fd.get(), text, sizeof text);
+  if (size <= 0) return {};
+  const std::string all(text, static_cast<std::size_t>(size));
+  return all.substr(0, all.find('\n'));
+}
+
+}  // namespace
+
+std::string verbs_file_of(const host::DeviceIdentity& identity) {
+  for (std::uint32_t number = identity.device_index;; ++number) {
+    std::string name = "uverbs" + std::to_string(number);
+    if (!kernel_has("/sys/class/infiniband_verbs/" + name) && !kernel_has("/dev/infiniband/" + name))
+      return name;
+  }
+}
+
+std::vector<DeviceView> view_devices() {
+  std::vector<DeviceView> views;
+  nic::Runtime& runtime = nic::Runtime::instance();
+  const std::vector<host::Interface> interfaces = host::read_interfaces();
+  for (const host::DeviceIdentity& identity : runtime.devices()) {
+    // An open device's table keeps its indices when addresses come and go; a fresh one would count anew.
+    std::shared_ptr<host::Device> device = runtime.find_open(identity.name);
+    if (device == nullptr) device = std::make_shared<host::NetlinkDevice>(identity, interfaces);
+    DeviceView view{.identity = identity,
+                    .port = device->port(),
+                    .gids = device->gids(),
+                    .verbs_file = verbs_file_of(identity)};
+    if (runtime.settings().lid) view.lid = host::lid_of_port(view.gids);
+    const std::string node = first_line("/sys/class/net/" + identity.interface + "/device/numa_node");
+    if (!node.empty()) view.numa_node = node;
+    views.push_back(std::move(view));
+  }
+  return views;
+}
+
+}  // namespace rrdma::files

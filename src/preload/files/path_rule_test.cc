@@ -1,0 +1,54 @@
+// Which paths lead into our tree, and which stay the machine's.
+#include "preload/files/path_rule.h"
+
+#include <gtest/gtest.h>
+
+namespace rrdma::files {
+namespace {
+
+PathRule rule(const KernelNames& kernel = {}) {
+  DeviceView view;
+  view.identity.name = "rrdma0";
+  view.verbs_file = "uverbs2";
+  return PathRule({view}, kernel);
+}
+
+TEST(PathRule, OurNamesAreOurs) {
+  for (const char* path :
+       {"/sys/class/infiniband/rrdma0", "/sys/class/infiniband//rrdma0/ports/1/gids/0",
+        "/sys/class/infiniband_verbs/uverbs2/ibdev", "/sys/class/infiniband_verbs/abi_version",
+        "/sys/devices/virtual/infiniband/rrdma0/node_guid", "/dev/infiniband/uverbs2",
+        "/dev/infiniband/rdma_cm"}) {
+    EXPECT_TRUE(PathRule::may_match(path)) << path;
+    EXPECT_TRUE(rule().matches(path)) << path;
+  }
+}
+
+TEST(PathRule, FoldersThatListDevicesAreOurs) {
+  for (const char* path :
+       {"/sys/class/infiniband", "/sys/class/infiniband/", "/sys/class/infiniband_verbs", "/dev/infiniband",
+        "/dev/infiniband/", "/sys/devices/virtual/infiniband", "/sys/devices/virtual/infiniband_verbs"}) {
+    EXPECT_TRUE(rule().matches(path)) << path;
+  }
+}
+
+TEST(PathRule, EverythingElseIsTheMachines) {
+  for (const char* path :
+       {"", "/", "/sys", "/sys/class", "/sys/class/infiniband_mad", "/sys/class/infiniband_cm/x",
+        "/sys/class/infiniband/mlx5_0/ports", "/sys/class/infiniband/rrdma01",
+        "/sys/class/infiniband_verbs/uverbs0", "/sys/devices/virtual", "/sys/devices/virtual/infiniband/rxe0",
+        "/dev/infiniband/umad0", "/dev/infinibandx", "sys/class/infiniband/rrdma0",
+        "/tmp/sys/class/infiniband/rrdma0"}) {
+    EXPECT_FALSE(rule().matches(path)) << path;
+  }
+}
+
+TEST(PathRule, WhatTheKernelHasItself) {
+  const PathRule beside = rule({.verbs_files = {"abi_version"}, .device_files = {"rdma_cm"}});
+  EXPECT_FALSE(beside.matches("/sys/class/infiniband_verbs/abi_version"));
+  EXPECT_FALSE(beside.matches("/dev/infiniband/rdma_cm"));
+  EXPECT_TRUE(beside.matches("/dev/infiniband/uverbs2"));
+}
+
+}  // namespace
+}  // namespace rrdma::files

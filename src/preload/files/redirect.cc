@@ -1,0 +1,94 @@
+#include "preload/files/redirect.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <mutex>
+#include <string_view>
+
+#include "preload/files/path_rule.h"
+#include "preload/files/tree_store.h"
+#include "host/clock.h"
+#include "host/explain.h"
+#include "host/explain_log.h"
+
+namespace rrdma::files {
+namespace {
+
+// How long a tree is taken for the truth: a program reads dozens of files in a row.
+constexpr std::int64_t kFreshNs = 200'000'000;
+
+thread_local __attribute__((tls_model("initial-exec"))) int machine_only = 0;
+
+std::vector<std::string> names_in(const char* folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error))
+    names.push_back(entry.path().filename());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+struct Tree {
+  std::string root;
+  PathRule rule;
+};
+
+Tree make_tree() {
+  const std::vector<DeviceView> views = view_devices();
+  if (views.empty()) return {};
+  const KernelNames kernel{.devices = names_in("/sys/class/infiniband"),
+                           .verbs_files = names_in("/sys/class/infiniband_verbs"),
+                           .device_files = names_in("/dev/infiniband"),
+                           .device_folders = names_in("/sys/devices/virtual/infiniband"),
+                           .verbs_folders = names_in("/sys/devices/virtual/infiniband_verbs")};
+  const std::string folder = host::explain_directory();
+  std::string root = folder.empty() ? folder : TreeStore(folder).keep(device_tree(views, kernel));
+  if (root.empty()) {
+    host::explain(host::Severity::kError, "rrdma",
+                 "the files of the device (/sys/class/infiniband) cannot be written: neither "
+                 "$XDG_RUNTIME_DIR nor /tmp is writable.");
+    return {};
+  }
+  return {std::move(root), PathRule(views, kernel)};
+}
+
+// The tree of this moment. Never waits for another thread: the child of a fork may find the lock taken by
+// one that does not exist there.
+Tree current_tree() {
+  struct Cache {
+    std::mutex mutex;
+    Tree tree;
+    std::int64_t made_ns = 0;
+  };
+  static auto* const cache = new Cache;
+  std::unique_lock lock(cache->mutex, std::try_to_lock);
+  if (!lock.owns_lock()) return make_tree();
+  const std::int64_t now_ns = host::now().ns;
+  if (cache->made_ns == 0 || now_ns - cache->made_ns > kFreshNs) {
+    cache->tree = make_tree();
+    cache->made_ns = now_ns;
+  }
+  return cache->tree;
+}
+
+}  // namespace
+
+MachineFiles::MachineFiles() { ++machine_only; }
+MachineFiles::~MachineFiles() { --machine_only; }
+
+void Redirect::follow() {
+  if (machine_only != 0 || !PathRule::may_match(path_)) return;
+  const int saved = errno;
+  const MachineFiles inside;  // what the tree is made of is the machine's
+  const Tree tree = current_tree();
+  const std::string_view path(path_);
+  if (!tree.root.empty() && tree.rule.matches(path) && tree.root.size() + path.size() < sizeof text_) {
+    std::memcpy(text_, tree.root.data(), tree.root.size());
+    std::memcpy(text_ + tree.root.size(), path.data(), path.size() + 1);
+    path_ = text_;
+  }
+  errno = saved;
+}
+
+}  // namespace rrdma::files

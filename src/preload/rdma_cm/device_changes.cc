@@ -1,0 +1,67 @@
+// What becomes of ids when their device changes: its interface loses an address or gets another MAC address
+// (ADDR_CHANGE, a hint: the id stays as it is), or is gone (DEVICE_REMOVAL: the id is good for nothing but
+// rdma_destroy_id, as with the kernel). All of it comes on the NIC's background thread.
+#include "host/explain.h"
+#include "preload/rdma_cm/routes.h"
+#include "preload/rdma_cm/station.h"
+
+namespace rrdma::rdma_cm {
+namespace {
+
+bool uses_device(const Identifier& id) {
+  return id.has_device && !id.destroyed && id.state != IdState::kIdle && id.state != IdState::kRemoved;
+}
+
+}  // namespace
+
+void Station::on_device_event(host::DeviceEvent event) {
+  switch (event) {
+    case host::DeviceEvent::kGidChange: return report_lost_addresses();
+    case host::DeviceEvent::kHardwareAddressChange: return report_hardware_address();
+    case host::DeviceEvent::kRemoved: return remove_device();
+    case host::DeviceEvent::kPortActive:
+    case host::DeviceEvent::kPortError: return;  // connections live through it
+  }
+}
+
+void Station::report_lost_addresses() {
+  const std::lock_guard lock(mutex_);
+  for (const IdPointer& id : ids_) {
+    if (id == nullptr || !uses_device(*id) || id->route.local.is_zero()) continue;
+    const bool lost = !gid_index_for(uplink_.device(), id->route.local, id->route.remote);
+    // Once for each loss; an address that comes back may be lost again.
+    if (std::exchange(id->address_lost, lost) || !lost || id->uid == 0) continue;
+    host::explain(host::Severity::kInfo, "rdma_cm",
+                 "the interface lost the address " + text_of(address_of_gid(id->route.local, 0)) +
+                     ", which an id is bound to.");
+    push(event_for(id, EventKind::kAddressChange));
+  }
+}
+
+void Station::report_hardware_address() {
+  const std::lock_guard lock(mutex_);
+  for (const IdPointer& id : ids_) {
+    if (id != nullptr && uses_device(*id) && id->uid != 0) push(event_for(id, EventKind::kAddressChange));
+  }
+}
+
+void Station::remove_device() {
+  std::vector<IdPointer> removed;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const IdPointer& id : ids_) {
+      if (id == nullptr || !uses_device(*id)) continue;
+      id->state = IdState::kRemoved;
+      id->half_open = false;
+      by_connection_.erase(id->connection);
+      removed.push_back(id);
+      // A request that nobody has accepted has no name to tell it by.
+      if (id->uid != 0) push(event_for(id, EventKind::kDeviceRemoval));
+    }
+  }
+  host::explain(host::Severity::kError, "rdma_cm",
+               "the network interface of the device is gone: close the device and open another.");
+  bury(removed);
+}
+
+}  // namespace rrdma::rdma_cm

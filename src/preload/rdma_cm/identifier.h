@@ -1,0 +1,98 @@
+// Identifier: one rdma_cm id as the kernel would hold it, and the events that wait for the program. Passive;
+// what commands and events do to it is in station.h.
+//
+//   idle -> bound -> listening
+//             └───> address resolved -> route resolved -> connecting -> disconnected
+//   (request from the network) ------------------------> connecting
+//
+// "Connecting" is also the state of an established connection, as in the kernel: the daemon's
+// connection manager knows more.
+#pragma once
+
+#include <rdma/rdma_user_cm.h>
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "control/cm_messages.h"
+#include "preload/rdma_cm/address.h"
+#include "preload/rdma_cm/event_kind.h"
+
+namespace rrdma::rdma_cm {
+
+class Channel;
+
+enum class IdState : std::uint8_t { kIdle, kBound, kListening, kAddressResolved, kRouteResolved, kConnecting, kDisconnected, kRemoved };
+
+// enum ibv_qp_type.
+inline constexpr std::uint8_t kQpReliable = 2;
+inline constexpr std::uint8_t kQpUnreliable = 3;
+inline constexpr std::uint8_t kQpDatagram = 4;
+inline constexpr std::uint8_t kQpXrcInitiator = 9;
+inline constexpr std::uint8_t kQpXrcTarget = 10;
+
+// A multicast group that an id has joined.
+struct Membership {
+  std::uint32_t handle = 0;
+  std::uint64_t uid = 0;
+  wire::Gid group;
+  std::uint32_t events_reported = 0;
+};
+
+struct Identifier {
+  // One command at a time; taken before the station's lock, never after it.
+  std::mutex command;
+
+  // Constant.
+  std::uint32_t handle = 0;  // names it to the program; dense
+  std::uint32_t number = 0;  // names it to the daemon; never used twice
+  std::uint16_t port_space = 0;
+  std::uint8_t qp_type = 0;  // ibv_qp_type
+
+  // The rest is guarded by the station's lock.
+  Channel* channel = nullptr;
+  std::uint64_t uid = 0;  // what the program calls it; 0: a request that it has not accepted
+  IdState state = IdState::kIdle;
+  bool destroyed = false;
+  bool has_port = false;    // at the daemon
+  bool has_device = false;  // an address of our device is involved
+  bool address_lost = false;  // the device had it, and has it no more
+  IpAddress source;
+  IpAddress destination;
+  std::uint32_t backlog = 0;
+  std::uint32_t events_reported = 0;
+  std::vector<std::shared_ptr<Membership>> memberships;
+
+  // Options.
+  std::uint8_t traffic_class = 0;
+  std::uint8_t ack_timeout = 0;
+  bool ack_timeout_set = false;
+  bool reuse = false;
+  bool family_only = false;
+
+  // The connection. `half_open` until it is established: a daemon that dies takes such a one with it.
+  control::CmRoute route;
+  std::uint32_t connection = 0;
+  std::uint32_t daemon_pid = 0;  // that knows the connection
+  bool active = false;
+  bool half_open = false;
+  std::uint32_t starting_psn = 0;
+  std::uint32_t qkey = 0;
+  bool attributes_known = false;
+  control::CmQpAttributes attributes;
+  control::CmEstablished established;
+
+  [[nodiscard]] bool is_datagram() const { return qp_type == kQpDatagram; }
+};
+
+// An event on its way to the program. It is counted for `id` once the program has fetched it.
+struct PendingEvent {
+  std::shared_ptr<Identifier> id;
+  std::shared_ptr<Identifier> request;  // CONNECT_REQUEST: the id that it brings
+  std::shared_ptr<Membership> membership;
+  rdma_ucm_event_resp content{};
+};
+
+}  // namespace rrdma::rdma_cm

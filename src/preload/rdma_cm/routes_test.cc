@@ -1,0 +1,120 @@
+// Routes on a device of which only the table of GIDs is real. What the kernel's routing would say of foreign
+// addresses is left to the tests in network namespaces.
+#include "preload/rdma_cm/routes.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cerrno>
+
+namespace rrdma::rdma_cm {
+namespace {
+
+const wire::Gid kV4 = wire::gid_of_ipv4({10, 77, 0, 1});
+const wire::Gid kOtherV4 = wire::gid_of_ipv4({192, 168, 9, 9});  // of this host, on another interface
+const wire::Gid kForeign = wire::gid_of_ipv4({10, 77, 0, 2});
+
+wire::Gid gid_v6(std::uint8_t first, std::uint8_t second, std::uint8_t last) {
+  wire::Gid gid;
+  gid.octets[0] = first;
+  gid.octets[1] = second;
+  gid.octets[15] = last;
+  return gid;
+}
+const wire::Gid kLinkLocal = gid_v6(0xfe, 0x80, 1);
+const wire::Gid kV6 = gid_v6(0xfd, 0x77, 1);
+
+class TableDevice final : public host::Device {
+ public:
+  explicit TableDevice(const std::vector<wire::Gid>& own) : own_(own) { identity_.interface_index = 5; }
+  const host::DeviceIdentity& identity() const override { return identity_; }
+  host::PortStatus port() const override { return {}; }
+  std::vector<host::GidEntry> gids() const override {
+    std::vector<host::GidEntry> entries;
+    for (const wire::Gid& gid : own_)
+      entries.push_back({.gid = gid, .index = static_cast<std::uint32_t>(entries.size()), .valid = true});
+    return entries;
+  }
+  bool is_local_address(const wire::Gid& gid) const override {
+    return gid == kOtherV4 || std::find(own_.begin(), own_.end(), gid) != own_.end();
+  }
+  void add_listener(host::DeviceListener&) override {}
+  void remove_listener(host::DeviceListener&) override {}
+
+ private:
+  host::DeviceIdentity identity_{.name = "rrdma0", .interface = "eth0"};
+  std::vector<wire::Gid> own_;
+};
+
+const TableDevice kDevice({kLinkLocal, kV4, kV6});
+
+IpAddress of(const wire::Gid& gid) { return address_of_gid(gid, 0); }
+
+TEST(CheckSource, TakesWildcardsLoopbackAndTheDevicesOwn) {
+  for (const Family family : {Family::kIpv4, Family::kIpv6}) {
+    EXPECT_TRUE(check_source(kDevice, wildcard_of(family)).ok());
+    EXPECT_TRUE(check_source(kDevice, loopback_of(family)).ok());
+  }
+  EXPECT_TRUE(check_source(kDevice, of(kV4)).ok());
+  EXPECT_TRUE(check_source(kDevice, of(kV6)).ok());
+}
+
+TEST(CheckSource, TellsForeignAddressesFromOtherInterfaces) {
+  EXPECT_EQ(check_source(kDevice, of(kForeign)).error().error, EADDRNOTAVAIL);
+  EXPECT_EQ(check_source(kDevice, of(kOtherV4)).error().error, ENODEV);
+}
+
+TEST(ResolveRoute, StaysWithinTheHostOnTheAddressThatIsNamed) {
+  const auto route = resolve_route(kDevice, wildcard_of(Family::kIpv4), of(kV4));
+  ASSERT_TRUE(route.ok());
+  EXPECT_EQ(route->local, kV4);
+  EXPECT_EQ(route->remote, kV4);
+  EXPECT_EQ(route->source.gid, kV4);
+  EXPECT_EQ(route->interface_index, 5u);
+}
+
+TEST(ResolveRoute, BorrowsAGidOfTheFamilyForLoopbackAndOtherInterfaces) {
+  for (const IpAddress& destination :
+       {loopback_of(Family::kIpv4), wildcard_of(Family::kIpv4), of(kOtherV4)}) {
+    const auto route = resolve_route(kDevice, wildcard_of(Family::kIpv4), destination);
+    ASSERT_TRUE(route.ok()) << text_of(destination);
+    EXPECT_EQ(route->local, kV4);
+    EXPECT_EQ(route->remote, kV4);
+  }
+  const auto six = resolve_route(kDevice, wildcard_of(Family::kIpv6), loopback_of(Family::kIpv6));
+  ASSERT_TRUE(six.ok());
+  EXPECT_EQ(six->local, kV6);  // not the link-local one
+}
+
+TEST(ResolveRoute, KeepsTheSourceThatTheProgramChose) {
+  const auto route = resolve_route(kDevice, of(kV4), of(kForeign));
+  ASSERT_TRUE(route.ok());
+  EXPECT_EQ(route->local, kV4);
+  EXPECT_EQ(route->remote, kForeign);
+  EXPECT_EQ(resolve_route(kDevice, of(kOtherV4), of(kForeign)).error().error, ENODEV);
+  EXPECT_EQ(resolve_route(kDevice, loopback_of(Family::kIpv4), of(kForeign)).error().error, ENETUNREACH);
+}
+
+TEST(ResolveRoute, ReachesGroupsFromAnAddressOfTheirFamily) {
+  const IpAddress group4 = of(wire::gid_of_ipv4({239, 1, 2, 3}));
+  const IpAddress group6 = of(gid_v6(0xff, 0x15, 7));
+  EXPECT_EQ(resolve_route(kDevice, wildcard_of(Family::kIpv4), group4)->local, kV4);
+  EXPECT_EQ(resolve_route(kDevice, wildcard_of(Family::kIpv6), group6)->local, kV6);
+  const TableDevice only_v6({kLinkLocal, kV6});
+  EXPECT_EQ(resolve_route(only_v6, wildcard_of(Family::kIpv4), group4).error().error, EADDRNOTAVAIL);
+}
+
+TEST(ResolveRoute, FailsOnADeviceWithoutAddresses) {
+  EXPECT_EQ(
+      resolve_route(TableDevice({}), wildcard_of(Family::kIpv4), loopback_of(Family::kIpv4)).error().error,
+      ENODEV);
+}
+
+TEST(GidIndexFor, TakesAnyForPeersOnThisHostOnly) {
+  EXPECT_EQ(gid_index_for(kDevice, kV4, kForeign), 1u);
+  EXPECT_EQ(gid_index_for(kDevice, kOtherV4, kV4), 1u);
+  EXPECT_EQ(gid_index_for(kDevice, kOtherV4, kForeign), std::nullopt);
+}
+
+}  // namespace
+}  // namespace rrdma::rdma_cm

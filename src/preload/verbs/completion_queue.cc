@@ -1,0 +1,219 @@
+// Completion queues: creation, polling, notification, resizing, destruction. The extended polling calls
+// are in completion_queue_ex.cc.
+#include "preload/verbs/completion_queue.h"
+
+#include <infiniband/verbs.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <memory>
+#include <mutex>
+#include <new>
+
+#include "base/raw_syscall.h"
+#include "host/clock.h"
+#include "host/explain.h"
+#include "preload/verbs/limits.h"
+#include "preload/verbs/operations.h"
+#include "preload/verbs/real_library.h"
+
+namespace rrdma::verbs {
+namespace {
+
+void translate(const objects::Completion& from, ibv_wc& to) {
+  to.wr_id = from.wr_id;
+  to.status = static_cast<ibv_wc_status>(from.status);
+  to.opcode = static_cast<ibv_wc_opcode>(from.opcode);
+  to.vendor_err = from.vendor_err;
+  to.byte_len = from.byte_length;
+  to.imm_data = from.immediate_or_key;
+  to.qp_num = from.qpn.value;
+  to.src_qp = from.source_qpn.value;
+  to.wc_flags = from.flags;
+  to.pkey_index = 0;
+  to.slid = 0;
+  to.sl = from.service_level;
+  to.dlid_path_bits = 0;
+}
+
+int take(Cq& cq, int count, ibv_wc* wc) {
+  if (cq.queue.is_empty()) return 0;
+  std::lock_guard lock(cq.consumer);
+  int taken = 0;
+  for (; taken < count; ++taken) {
+    const objects::Completion* completion = cq.queue.peek();
+    if (completion == nullptr) break;
+    translate(*completion, wc[taken]);
+    cq.queue.pop();
+  }
+  return taken;
+}
+
+}  // namespace
+
+Cq::Cq(std::uint32_t entries, Context& owner, Channel* events)
+    : ibv_cq_ex{}, lane(*owner.lane), runtime(*owner.runtime), notifications(events), queue(entries, this, events != nullptr) {}
+
+// By the clock, because a poll takes 60 ns here and 6 us on an emulated machine.
+void Cq::wait_in_vain(std::uint32_t idle) {
+  const std::int64_t now_ns = host::now().ns;
+  if (idle != kPollsBetweenClocks && now_ns - idle_since_ns.load(std::memory_order_relaxed) < kPatience.ns) return;
+  if (idle != kPollsBetweenClocks) give_core_away(idle);
+  idle_since_ns.store(now_ns, std::memory_order_relaxed);
+}
+
+// Yielding costs least where the answer is near. It is no good alone: between threads that only yield to
+// one another some kernels let nothing else run on that core for seconds (seen with Linux 6.18 and its
+// autogroups: a daemon that is to start, kernel threads, all). Who has polled for milliseconds in vain, at once or
+// in all, can sleep for 50 us.
+void Cq::give_core_away(std::uint32_t idle) {
+  const std::uint32_t count = yields.load(std::memory_order_relaxed) + 1;
+  yields.store(count, std::memory_order_relaxed);
+  if (idle < kIdlePollsBeforeSleep && count % kYieldsBeforeSleep != 0) {
+    syscall(SYS_sched_yield);
+    return;
+  }
+  timespec moment{.tv_sec = 0, .tv_nsec = 1'000};
+  (void)raw::ppoll(nullptr, 0, &moment);
+}
+
+void Cq::on_completion(objects::CompletionQueue&) {
+  if (notifications == nullptr) return;
+  {
+    std::lock_guard lock(notifications->mutex);
+    if (events_waiting++ == 0) notifications->waiting.push_back(*this);
+  }
+  notifications->descriptor.raise();
+}
+
+void Cq::on_overflow(objects::CompletionQueue&) {
+  host::explain(host::Severity::kError, "ibv_poll_cq",
+               "a completion queue overflowed and is lost: create it with as many entries as all its work queues together, or poll more often.");
+  ibv_async_event event{};
+  event.element.cq = abi();
+  event.event_type = IBV_EVENT_CQ_ERR;
+  own(context).async_events->push(event);
+}
+
+Cq* create_cq(const char* call, ibv_context* context, const CqForm& form) {
+  Context& owner = own(context);
+  if (owner.forked()) {
+    refuse_forked(call);
+    return nullptr;
+  }
+  if (form.entries < 1 || form.entries > kCqeMax) {
+    host::fail(EINVAL, call, "cqe must be between 1 and max_cqe of ibv_query_device.");
+    return nullptr;
+  }
+  if (form.vector < 0 || form.vector >= context->num_comp_vectors) {
+    host::fail(EINVAL, call, "comp_vector must be less than num_comp_vectors of the context.");
+    return nullptr;
+  }
+  std::unique_ptr<Cq> cq;
+  try {
+    cq = std::make_unique<Cq>(static_cast<std::uint32_t>(form.entries), owner, form.channel != nullptr ? &own(form.channel) : nullptr);
+  } catch (const std::bad_alloc&) {
+    host::fail(ENOMEM, call, "no memory for that many entries.");
+    return nullptr;
+  }
+  cq->context = context;
+  cq->channel = form.channel;
+  cq->cq_context = form.user_context;
+  cq->cqe = static_cast<int>(form.entries);
+  pthread_mutex_init(&cq->mutex, nullptr);
+  pthread_cond_init(&cq->cond, nullptr);
+  if (form.channel != nullptr) {
+    std::lock_guard lock(cq->notifications->mutex);
+    ++form.channel->refcnt;
+  }
+  owner.belongings.add(Thing::kCq, cq.get());
+  return cq.release();
+}
+
+int poll_cq(ibv_cq* abi, int count, ibv_wc* wc) {
+  Cq& cq = own(abi);
+  if (cq.runtime.forked()) [[unlikely]] return -refuse_forked("ibv_poll_cq");
+  int taken = take(cq, count, wc);
+  if (taken == 0) {
+    cq.lane.poll();
+    taken = take(cq, count, wc);
+  }
+  if (taken != 0) {
+    cq.note_busy_poll();
+  } else {
+    cq.note_idle_poll();
+  }
+  return taken;
+}
+
+int req_notify_cq(ibv_cq* abi, int solicited_only) {
+  Cq& cq = own(abi);
+  if (cq.runtime.forked()) [[unlikely]] return refuse_forked("ibv_req_notify_cq");
+  cq.queue.arm(solicited_only != 0);
+  cq.lane.rely_on_background();
+  return 0;
+}
+
+int modify_cq(ibv_cq*, ibv_modify_cq_attr* attr) {
+  if (attr->attr_mask != IBV_CQ_ATTR_MODERATE) {
+    return host::fail(EINVAL, "ibv_modify_cq", "attr_mask must be IBV_CQ_ATTR_MODERATE.");
+  }
+  // Moderation allows events to come later; they come at once, which it allows too.
+  return 0;
+}
+
+}  // namespace rrdma::verbs
+
+using namespace rrdma;
+using namespace rrdma::verbs;
+
+RRDMA_VERBS ibv_cq* ibv_create_cq(ibv_context* context, int cqe, void* cq_context, ibv_comp_channel* channel, int vector) {
+  if (!is_own(context)) RRDMA_PASS_ON(nullptr, ibv_create_cq, "IBVERBS_1.1", context, cqe, cq_context, channel, vector);
+  Cq* cq = create_cq("ibv_create_cq", context,
+                     {.entries = cqe, .user_context = cq_context, .channel = channel, .vector = vector});
+  return cq != nullptr ? cq->abi() : nullptr;
+}
+
+RRDMA_VERBS int ibv_resize_cq(ibv_cq* abi, int cqe) {
+  constexpr const char* kCall = "ibv_resize_cq";
+  if (!is_own(abi->context)) RRDMA_PASS_ON(EOPNOTSUPP, ibv_resize_cq, "IBVERBS_1.1", abi, cqe);
+  Cq& cq = own(abi);
+  if (cq.runtime.forked()) return refuse_forked(kCall);
+  if (cqe < 1 || static_cast<std::uint32_t>(cqe) > kCqeMax) {
+    return host::fail(EINVAL, kCall, "cqe must be between 1 and max_cqe of ibv_query_device.");
+  }
+  std::lock_guard producer(cq.lane.mutex());
+  std::lock_guard consumer(cq.consumer);
+  if (!cq.queue.resize(static_cast<std::uint32_t>(cqe))) {
+    return host::fail(EINVAL, kCall, "more completions wait in the queue than would fit; poll them first.");
+  }
+  cq.cqe = cqe;
+  return 0;
+}
+
+RRDMA_VERBS int ibv_destroy_cq(ibv_cq* abi) {
+  constexpr const char* kCall = "ibv_destroy_cq";
+  if (!is_own(abi->context)) RRDMA_PASS_ON(EOPNOTSUPP, ibv_destroy_cq, "IBVERBS_1.1", abi);
+  Cq& cq = own(abi);
+  if (cq.runtime.forked()) return refuse_forked(kCall);
+  {
+    std::lock_guard lock(cq.lane.mutex());
+    if (cq.queue.users != 0) return host::fail(EBUSY, kCall, "QPs or shared receive queues still report to the CQ; destroy them first.");
+  }
+  // Nothing is added from here on: what the program has not taken is withdrawn, what it has taken must be
+  // acknowledged.
+  if (Channel* channel = cq.notifications; channel != nullptr) {
+    std::lock_guard lock(channel->mutex);
+    if (cq.event_hook.linked()) cq.event_hook.unlink();
+    for (; cq.events_waiting != 0; --cq.events_waiting) channel->descriptor.withdraw();
+    --channel->refcnt;
+  }
+  own(abi->context).async_events->withdraw(abi);
+  wait_for_acknowledgements(abi->mutex, abi->cond, abi->comp_events_completed, cq.events_reported);
+  wait_for_acknowledgements(abi->mutex, abi->cond, abi->async_events_completed, cq.async_events_reported);
+  pthread_mutex_destroy(&cq.mutex);
+  pthread_cond_destroy(&cq.cond);
+  own(abi->context).belongings.remove(Thing::kCq, &cq);
+  delete &cq;
+  return 0;
+}

@@ -1,0 +1,65 @@
+// Context: an open device as a program sees it, with the operations that verbs.h calls through it.
+//
+// Threads: everything from any thread. Objects of a context outlive calls on them; the context outlives
+// its objects, as the API demands. In the child of a fork every call is refused: the parent's threads
+// and sockets are not there.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <memory>
+#include <mutex>
+#include <string_view>
+
+#include "host/device.h"
+#include "nic/runtime.h"
+#include "preload/verbs/async_events.h"
+#include "preload/verbs/belongings.h"
+
+namespace rrdma::verbs {
+
+struct Context;
+
+// Port changes become events of the context.
+class PortWatch final : public host::DeviceListener {
+ public:
+  explicit PortWatch(AsyncEvents& events) : events_(events) {}
+  void on_device_event(host::DeviceEvent event) override;
+
+ private:
+  AsyncEvents& events_;
+};
+
+struct Context : verbs_context {
+  nic::Runtime* runtime = nullptr;
+  nic::Lane* lane = nullptr;
+  std::shared_ptr<host::Device> nic_device;
+  std::unique_ptr<AsyncEvents> async_events;
+  std::unique_ptr<PortWatch> port_watch;
+  Belongings belongings;
+  OwnedFd command_file;  // stands for the kernel's command descriptor: programs duplicate it
+
+  [[nodiscard]] bool forked() const { return runtime->forked(); }
+};
+
+// Devices of ours carry this in a field that nobody else uses.
+void own_device_mark();
+
+inline bool is_own(const ibv_device* device) {
+  return reinterpret_cast<const void*>(device->_ops._dummy2) == reinterpret_cast<const void*>(&own_device_mark);
+}
+inline bool is_own(const ibv_context* context) { return is_own(context->device); }
+
+// REQUIRES: is_own(context).
+inline Context& own(ibv_context* context) {
+  return *static_cast<Context*>(reinterpret_cast<verbs_context*>(reinterpret_cast<std::uint8_t*>(context) -
+                                                                 offsetof(verbs_context, context)));
+}
+
+// Says that the process has forked; returns EIO with errno set.
+int refuse_forked(std::string_view call);
+
+// Fills in everything that programs reach through the context. In operations.cc.
+void fill_operations(verbs_context& context);
+
+}  // namespace rrdma::verbs

@@ -1,0 +1,151 @@
+// The port's GIDs and its one P_Key.
+#include <infiniband/verbs.h>
+#include <net/if_arp.h>
+#include <netinet/in.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "host/explain.h"
+#include "preload/verbs/context.h"
+#include "preload/verbs/device_attributes.h"
+#include "preload/verbs/gid_table.h"
+#include "preload/verbs/limits.h"
+#include "preload/verbs/real_library.h"
+#include "wire/numbers.h"
+
+namespace rrdma::verbs {
+namespace {
+
+int check_port(std::string_view call, std::uint32_t port) {
+  return port == kPort ? 0 : host::fail(EINVAL, call, "port_num is not 1, and the device has one port.");
+}
+
+// As the private header of libibverbs numbers them for ibv_query_gid_type.
+enum SysfsGidType { kGidTypeIbOrRoceV1 = 0, kGidTypeRoceV2 = 1 };
+
+void fill_entry(const host::Device& device, const host::GidEntry& entry, ibv_gid_entry& out) {
+  std::memcpy(out.gid.raw, entry.gid.octets.data(), sizeof out.gid.raw);
+  out.gid_index = entry.index;
+  out.port_num = kPort;
+  out.gid_type = IBV_GID_TYPE_ROCE_V2;
+  out.ndev_ifindex = device.identity().interface_index;
+}
+
+bool find_gid(const host::Device& device, std::uint32_t index, host::GidEntry& out) {
+  const auto gids = device.gids();
+  if (index >= gids.size() || !gids[index].valid) return false;
+  out = gids[index];
+  return true;
+}
+
+}  // namespace
+
+wire::Gid gid_of(const ibv_gid& gid) {
+  wire::Gid out;
+  std::memcpy(out.octets.data(), gid.raw, sizeof gid.raw);
+  return out;
+}
+
+int find_gid_index(const host::Device& device, const wire::Gid& gid) {
+  for (const host::GidEntry& entry : device.gids()) {
+    if (entry.valid && entry.gid == gid) return static_cast<int>(entry.index);
+  }
+  return -1;
+}
+
+}  // namespace rrdma::verbs
+
+using namespace rrdma;
+using namespace rrdma::verbs;
+
+RRDMA_VERBS int ibv_query_gid(ibv_context* context, std::uint8_t port, int index, ibv_gid* gid) {
+  if (!is_own(context)) RRDMA_PASS_ON(-1, ibv_query_gid, "IBVERBS_1.1", context, port, index, gid);
+  if (check_port("ibv_query_gid", port) != 0) return -1;
+  if (index < 0 || index >= kGidTableLength) {
+    host::fail(EINVAL, "ibv_query_gid", "the index is beyond the GID table (gid_tbl_len of ibv_query_port).");
+    return -1;
+  }
+  // An empty entry is all zero, not an error.
+  host::GidEntry entry;
+  if (!find_gid(*own(context).nic_device, static_cast<std::uint32_t>(index), entry)) entry = {};
+  std::memcpy(gid->raw, entry.gid.octets.data(), sizeof gid->raw);
+  return 0;
+}
+
+RRDMA_VERBS int _ibv_query_gid_ex(ibv_context* context, std::uint32_t port, std::uint32_t index, ibv_gid_entry* entry,
+                                  std::uint32_t flags, std::size_t entry_size) {
+  constexpr const char* kCall = "ibv_query_gid_ex";
+  if (!is_own(context)) {
+    RRDMA_PASS_ON(EOPNOTSUPP, _ibv_query_gid_ex, "IBVERBS_1.11", context, port, index, entry, flags, entry_size);
+  }
+  if (const int error = check_port(kCall, port); error != 0) return error;
+  if (flags != 0) return host::fail(EINVAL, kCall, "flags is reserved and must be 0.");
+  if (index >= kGidTableLength) return host::fail(EINVAL, kCall, "gid_index is beyond the GID table.");
+  host::GidEntry found;
+  if (!find_gid(*own(context).nic_device, index, found)) {
+    errno = ENODATA;  // no sentence: programs search the table with this call
+    return ENODATA;
+  }
+  ibv_gid_entry full{};
+  fill_entry(*own(context).nic_device, found, full);
+  std::memset(entry, 0, entry_size);
+  std::memcpy(entry, &full, std::min(entry_size, sizeof full));
+  return 0;
+}
+
+RRDMA_VERBS ssize_t _ibv_query_gid_table(ibv_context* context, ibv_gid_entry* entries, std::size_t entries_max,
+                                         std::uint32_t flags, std::size_t entry_size) {
+  constexpr const char* kCall = "ibv_query_gid_table";
+  if (!is_own(context)) {
+    RRDMA_PASS_ON(-EOPNOTSUPP, _ibv_query_gid_table, "IBVERBS_1.11", context, entries, entries_max, flags, entry_size);
+  }
+  if (flags != 0) return -host::fail(EINVAL, kCall, "flags is reserved and must be 0.");
+  const host::Device& device = *own(context).nic_device;
+  std::size_t count = 0;
+  auto* out = reinterpret_cast<std::uint8_t*>(entries);
+  for (const host::GidEntry& gid : device.gids()) {
+    if (!gid.valid) continue;
+    if (count == entries_max) return -host::fail(EINVAL, kCall, "there are more GIDs than max_entries.");
+    ibv_gid_entry full{};
+    fill_entry(device, gid, full);
+    std::memset(out + count * entry_size, 0, entry_size);
+    std::memcpy(out + count * entry_size, &full, std::min(entry_size, sizeof full));
+    ++count;
+  }
+  return static_cast<ssize_t>(count);
+}
+
+// Not in the public header, but ibv_devinfo and pyverbs call it.
+RRDMA_VERBS int ibv_query_gid_type(ibv_context* context, std::uint8_t port, unsigned index, int* type);
+int ibv_query_gid_type(ibv_context* context, std::uint8_t port, unsigned index, int* type) {
+  if (!is_own(context)) RRDMA_PASS_ON(-1, ibv_query_gid_type, nullptr, context, port, index, type);
+  host::GidEntry entry;
+  if (check_port("ibv_query_gid_type", port) != 0) return -1;
+  if (index >= kGidTableLength) {
+    host::fail(EINVAL, "ibv_query_gid_type", "the index is beyond the GID table (gid_tbl_len of ibv_query_port).");
+    return -1;
+  }
+  // An empty entry has the type that sysfs would say: none, which reads as the first.
+  *type = find_gid(*own(context).nic_device, index, entry) ? kGidTypeRoceV2 : kGidTypeIbOrRoceV1;
+  return 0;
+}
+
+RRDMA_VERBS int ibv_query_pkey(ibv_context* context, std::uint8_t port, int index, __be16* pkey) {
+  if (!is_own(context)) RRDMA_PASS_ON(-1, ibv_query_pkey, "IBVERBS_1.1", context, port, index, pkey);
+  if (check_port("ibv_query_pkey", port) != 0) return -1;
+  if (index != 0) {
+    host::fail(EINVAL, "ibv_query_pkey", "the P_Key table has one entry, index 0.");
+    return -1;
+  }
+  *pkey = htons(wire::kDefaultPKey);
+  return 0;
+}
+
+RRDMA_VERBS int ibv_get_pkey_index(ibv_context* context, std::uint8_t port, __be16 pkey) {
+  if (!is_own(context)) RRDMA_PASS_ON(-1, ibv_get_pkey_index, "IBVERBS_1.5", context, port, pkey);
+  if (check_port("ibv_get_pkey_index", port) != 0) return -1;
+  if (ntohs(pkey) == wire::kDefaultPKey) return 0;
+  host::fail(EINVAL, "ibv_get_pkey_index", "the only P_Key is 0xffff.");
+  return -1;
+}

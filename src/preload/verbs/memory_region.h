@@ -1,0 +1,23 @@
+// Registering memory on behalf of the other files of this folder.
+#pragma once
+
+#include "preload/verbs/objects.h"
+
+namespace rrdma::verbs {
+
+struct RegionForm {
+  ibv_pd* pd = nullptr;
+  void* address = nullptr;
+  std::size_t length = 0;
+  std::uint64_t iova = 0;
+  unsigned access = 0;
+  bool null_region = false;
+};
+
+// Does not look at the memory itself. Null with errno and a sentence on failure.
+Mr* register_region(const char* call, const RegionForm& form);
+
+// Looks at the memory too: it must be mapped, unless it is registered on demand.
+ibv_mr* register_memory(const char* call, ibv_pd* pd, void* address, std::size_t length, std::uint64_t iova, unsigned access);
+
+}  // namespace rrdma::verbs

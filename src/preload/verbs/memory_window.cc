@@ -1,0 +1,70 @@
+// Memory windows. Binding goes through the send queue, as the API has it; ibv_bind_mw of a type 1 window
+// is such a request made here, with the key that the window will have.
+#include <infiniband/verbs.h>
+
+#include <mutex>
+
+#include "host/explain.h"
+#include "preload/verbs/objects.h"
+#include "preload/verbs/operations.h"
+
+namespace rrdma::verbs {
+
+ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type) {
+  constexpr const char* kCall = "ibv_alloc_mw";
+  if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2) {
+    host::fail(EINVAL, kCall, "the type is neither IBV_MW_TYPE_1 nor IBV_MW_TYPE_2.");
+    return nullptr;
+  }
+  Context& context = own(pd->context);
+  if (context.forked()) {
+    refuse_forked(kCall);
+    return nullptr;
+  }
+  std::lock_guard lock(context.lane->mutex());
+  auto window = context.lane->memory().allocate_window(
+      own(pd).root(), type == IBV_MW_TYPE_1 ? objects::WindowType::kType1 : objects::WindowType::kType2);
+  if (!window) {
+    host::fail(ENOMEM, kCall, "all memory keys of the process are in use.");
+    return nullptr;
+  }
+  auto* mw = new Mw{};
+  mw->context = pd->context;
+  mw->pd = pd;
+  mw->type = type;
+  mw->window = *window;
+  mw->rkey = mw->handle = (*window)->key;
+  context.belongings.add(Thing::kWindow, mw);
+  return mw;
+}
+
+int dealloc_mw(ibv_mw* abi) {
+  Mw& mw = own(abi);
+  Context& context = own(abi->context);
+  if (context.forked()) return refuse_forked("ibv_dealloc_mw");
+  std::lock_guard lock(context.lane->mutex());
+  context.lane->memory().free_window(*mw.window);
+  context.belongings.remove(Thing::kWindow, &mw);
+  delete &mw;
+  return 0;
+}
+
+int bind_mw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* bind) {
+  const ibv_mw_bind_info& info = bind->bind_info;
+  if (info.mw_access_flags & IBV_ACCESS_ZERO_BASED) {
+    return host::fail(EINVAL, "ibv_bind_mw", "a type 1 window cannot be zero-based.");
+  }
+  ibv_send_wr wr{};
+  wr.wr_id = bind->wr_id;
+  wr.opcode = IBV_WR_BIND_MW;
+  wr.send_flags = bind->send_flags;
+  wr.bind_mw.mw = mw;
+  wr.bind_mw.rkey = ibv_inc_rkey(mw->rkey);
+  wr.bind_mw.bind_info = info;
+  ibv_send_wr* bad = nullptr;
+  const int error = post_send(qp, &wr, &bad);
+  if (error == 0) mw->rkey = wr.bind_mw.rkey;
+  return error;
+}
+
+}  // namespace rrdma::verbs

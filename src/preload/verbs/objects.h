@@ -1,0 +1,173 @@
+// The objects behind the structs of verbs.h: each begins as (derives from) the struct that the program
+// holds, and own() finds the object again. REQUIRES of every own(): the object's context is ours.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <array>
+#include <atomic>
+#include <memory>
+
+#include "base/intrusive_list.h"
+#include "nic/lane_lock.h"
+#include "objects/completion_queue.h"
+#include "objects/memory.h"
+#include "objects/work_queue.h"
+#include "transport/engine.h"
+#include "preload/verbs/context.h"
+
+namespace rrdma::verbs {
+
+struct ThreadDomain : ibv_td {
+  std::atomic<std::uint32_t> users{0};
+};
+
+struct Pd : ibv_pd {
+  objects::ProtectionDomain domain;
+  // A parent domain stands for another one and adds what its creator wants to know of.
+  Pd* original = nullptr;
+  ThreadDomain* thread_domain = nullptr;
+  std::uint32_t parent_users = 0;  // parent domains made of this one; guarded by the lane's lock
+
+  // What memory keys and QPs are checked against.
+  [[nodiscard]] objects::ProtectionDomain& root() { return original != nullptr ? original->domain : domain; }
+};
+
+struct Mr : ibv_mr {
+  objects::MemoryRegion* region = nullptr;
+  struct DeviceMemory* device_memory = nullptr;
+  void* mapped = nullptr;  // a dmabuf's mapping, ours to undo
+  std::size_t mapped_octets = 0;
+};
+
+struct DeviceMemory : ibv_dm {
+  std::uint8_t* data = nullptr;
+  std::size_t length = 0;
+  std::atomic<std::uint32_t> users{0};  // regions
+};
+
+struct Mw : ibv_mw {
+  objects::MemoryWindow* window = nullptr;
+};
+
+struct Channel;
+
+struct Cq : ibv_cq_ex, private objects::CompletionListener {
+  Cq(std::uint32_t entries, Context& owner, Channel* events);
+
+  nic::Lane& lane;
+  const nic::Runtime& runtime;
+  Channel* const notifications;   // may be null
+  nic::LaneLock consumer;         // one poller at a time
+  std::atomic<std::uint32_t> idle_polls{0};  // polls in a row that found nothing
+  std::atomic<std::int64_t> idle_since_ns{0};
+  std::atomic<std::uint32_t> yields{0};
+  objects::CompletionQueue queue;
+  std::uint64_t wc_flags = 0;     // extended: what the program may read
+  bool extended = false;
+  objects::Completion current;    // extended: the completion that is being read
+  // Guarded by the channel's mutex.
+  ListHook event_hook;
+  std::uint32_t events_waiting = 0;
+  std::uint32_t events_reported = 0;
+  std::uint32_t async_events_reported = 0;  // guarded by the context's AsyncEvents
+
+  [[nodiscard]] ibv_cq* abi() { return reinterpret_cast<ibv_cq*>(static_cast<ibv_cq_ex*>(this)); }
+  // A program that polls in vain for long gives its core to whoever waits for one: the other end may be
+  // a process of this host, which a spinning poller would keep from answering.
+  void note_idle_poll() {
+    const std::uint32_t idle = idle_polls.load(std::memory_order_relaxed) + 1;
+    idle_polls.store(idle, std::memory_order_relaxed);
+    if (idle % kPollsBetweenClocks == 0) wait_in_vain(idle);
+  }
+  void note_busy_poll() {
+    if (idle_polls.load(std::memory_order_relaxed) != 0) idle_polls.store(0, std::memory_order_relaxed);
+  }
+
+ private:
+  static constexpr std::uint32_t kPollsBetweenClocks = 8;  // to read it costs as much as several polls
+  static constexpr std::uint32_t kIdlePollsBeforeSleep = 16'384;  // some milliseconds
+  static constexpr std::uint32_t kYieldsBeforeSleep = 256;        // kPatience apart
+  static constexpr Duration kPatience = microseconds(10);
+  void wait_in_vain(std::uint32_t idle);
+  void give_core_away(std::uint32_t idle);
+  void on_completion(objects::CompletionQueue& completions) override;
+  void on_overflow(objects::CompletionQueue& completions) override;
+};
+
+struct Channel : ibv_comp_channel {
+  explicit Channel(EventDescriptor from) : ibv_comp_channel{}, descriptor(std::move(from)) {}
+  EventDescriptor descriptor;
+  std::mutex mutex;
+  IntrusiveList<Cq, &Cq::event_hook> waiting;  // CQs with events that nobody has taken
+};
+
+struct XrcDomain : ibv_xrcd {
+  objects::ProtectionDomain domain;  // of XRC_RECV QPs, which have none of their own
+  std::uint32_t users = 0;  // guarded by the lane's lock
+  int fd = -1;              // as the program gave it
+  std::uint32_t opens = 1;
+  dev_t device = 0;
+  ino_t inode = 0;
+};
+
+struct Srq : ibv_srq, private objects::LimitListener {
+  Srq(std::uint32_t entries, std::uint32_t sges) : ibv_srq{}, queue(entries, sges, this) {}
+
+  nic::LaneLock producer;
+  objects::ReceiveQueue queue;
+  std::uint32_t events_reported = 0;  // guarded by the context's AsyncEvents
+  ibv_srq_type type = IBV_SRQT_BASIC;
+  std::uint32_t number = 0;
+  XrcDomain* xrc_domain = nullptr;
+  Cq* cq = nullptr;
+
+ private:
+  void on_limit(objects::ReceiveQueue& receives) override;
+};
+
+struct Ah : ibv_ah {
+  objects::AddressHandle* handle = nullptr;
+};
+
+struct Qp : ibv_qp_ex {
+  nic::Lane* lane = nullptr;
+  const nic::Runtime* runtime = nullptr;
+  transport::QueuePair* engine_qp = nullptr;
+  nic::LaneLock receive_lock;
+  std::uint32_t events_reported = 0;  // guarded by the context's AsyncEvents
+  ibv_qp_cap cap{};
+  bool signal_all = false;
+  bool has_builders = false;
+  ibv_ah_attr address{};              // as the program gave it
+  XrcDomain* xrc_domain = nullptr;
+  std::uint32_t multicast_groups = 0;
+  ibv_ece ece{};
+  // ibv_wr_*: the caller holds send_lock from wr_start to wr_complete and fills entries of `staging`;
+  // nothing of it counts before wr_complete.
+  nic::LaneLock send_lock;
+  std::unique_ptr<objects::SendQueue> staging;
+  std::uint32_t staged = 0;
+  int stage_error = 0;
+
+  [[nodiscard]] ibv_qp* abi() { return &qp_base; }
+};
+
+// Completions of a QP disappear with it, and when it is reset. REQUIRES: the lane's lock.
+void purge_completions(const ibv_qp& qp);
+
+inline Pd& own(ibv_pd* pd) { return *static_cast<Pd*>(pd); }
+inline Mr& own(ibv_mr* mr) { return *static_cast<Mr*>(mr); }
+inline Mw& own(ibv_mw* mw) { return *static_cast<Mw*>(mw); }
+inline DeviceMemory& own(ibv_dm* dm) { return *static_cast<DeviceMemory*>(dm); }
+inline Cq& own(ibv_cq_ex* cq) { return *static_cast<Cq*>(cq); }
+inline Cq& own(ibv_cq* cq) { return own(reinterpret_cast<ibv_cq_ex*>(cq)); }
+inline Channel& own(ibv_comp_channel* channel) { return *static_cast<Channel*>(channel); }
+inline Srq& own(ibv_srq* srq) { return *static_cast<Srq*>(srq); }
+inline Ah& own(ibv_ah* ah) { return *static_cast<Ah*>(ah); }
+inline Qp& own(ibv_qp_ex* qp) { return *static_cast<Qp*>(qp); }
+inline Qp& own(ibv_qp* qp) { return own(reinterpret_cast<ibv_qp_ex*>(qp)); }
+inline XrcDomain& own(ibv_xrcd* domain) { return *static_cast<XrcDomain*>(domain); }
+inline ThreadDomain& own(ibv_td* td) { return *static_cast<ThreadDomain*>(td); }
+
+}  // namespace rrdma::verbs

@@ -1,0 +1,110 @@
+// Protection domains, parent domains and thread domains. A parent domain is the domain that it was made
+// of under another name; its allocators are not needed, because nothing here is placed by the device.
+#include <infiniband/verbs.h>
+
+#include <mutex>
+
+#include "host/explain.h"
+#include "preload/verbs/objects.h"
+#include "preload/verbs/operations.h"
+#include "preload/verbs/real_library.h"
+
+namespace rrdma::verbs {
+namespace {
+
+std::atomic<std::uint32_t> next_handle{1};
+
+Pd* make_pd(ibv_context* context) {
+  auto* pd = new Pd{};
+  pd->context = context;
+  pd->handle = next_handle.fetch_add(1, std::memory_order_relaxed);
+  pd->domain.handle = pd->handle;
+  own(context).belongings.add(Thing::kDomain, pd);
+  return pd;
+}
+
+}  // namespace
+
+ibv_td* alloc_td(ibv_context* context, ibv_td_init_attr* attr) {
+  if (attr->comp_mask != 0) {
+    host::fail(EINVAL, "ibv_alloc_td", "comp_mask has unknown bits; it must be 0.");
+    return nullptr;
+  }
+  auto* td = new ThreadDomain{};
+  td->context = context;
+  own(context).belongings.add(Thing::kThreadDomain, td);
+  return td;
+}
+
+int dealloc_td(ibv_td* abi) {
+  ThreadDomain& td = own(abi);
+  if (td.users.load() != 0) return host::fail(EBUSY, "ibv_dealloc_td", "parent domains still use the thread domain.");
+  own(abi->context).belongings.remove(Thing::kThreadDomain, &td);
+  delete &td;
+  return 0;
+}
+
+ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* attr) {
+  constexpr const char* kCall = "ibv_alloc_parent_domain";
+  constexpr std::uint32_t kKnown = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
+  if (attr->pd == nullptr || (attr->comp_mask & ~kKnown) != 0) {
+    host::fail(EINVAL, kCall, attr->pd == nullptr ? "attr->pd is null; a parent domain is made of a protection domain."
+                                                 : "comp_mask has unknown bits.");
+    return nullptr;
+  }
+  if (own(context).forked()) {
+    refuse_forked(kCall);
+    return nullptr;
+  }
+  Pd& base = own(attr->pd);
+  Pd* pd = make_pd(context);
+  pd->original = base.original != nullptr ? base.original : &base;
+  if (attr->td != nullptr) {
+    pd->thread_domain = &own(attr->td);
+    ++pd->thread_domain->users;
+  }
+  std::lock_guard lock(own(context).lane->mutex());
+  ++pd->original->parent_users;
+  return pd;
+}
+
+}  // namespace rrdma::verbs
+
+using namespace rrdma;
+using namespace rrdma::verbs;
+
+RRDMA_VERBS ibv_pd* ibv_alloc_pd(ibv_context* context) {
+  if (!is_own(context)) RRDMA_PASS_ON(nullptr, ibv_alloc_pd, "IBVERBS_1.1", context);
+  if (own(context).forked()) {
+    refuse_forked("ibv_alloc_pd");
+    return nullptr;
+  }
+  return make_pd(context);
+}
+
+RRDMA_VERBS int ibv_dealloc_pd(ibv_pd* abi) {
+  if (!is_own(abi->context)) RRDMA_PASS_ON(EOPNOTSUPP, ibv_dealloc_pd, "IBVERBS_1.1", abi);
+  Pd& pd = own(abi);
+  Context& context = own(abi->context);
+  if (context.forked()) return refuse_forked("ibv_dealloc_pd");
+  std::lock_guard lock(context.lane->mutex());
+  if (pd.parent_users != 0 || pd.domain.users != 0) {
+    return host::fail(EBUSY, "ibv_dealloc_pd", "memory regions, windows, QPs, SRQs, address handles or parent domains of this domain still exist; destroy them first.");
+  }
+  if (pd.original != nullptr) --pd.original->parent_users;
+  if (pd.thread_domain != nullptr) --pd.thread_domain->users;
+  context.belongings.remove(Thing::kDomain, &pd);
+  delete &pd;
+  return 0;
+}
+
+RRDMA_VERBS ibv_pd* ibv_import_pd(ibv_context* context, std::uint32_t handle) {
+  if (!is_own(context)) RRDMA_PASS_ON(nullptr, ibv_import_pd, "IBVERBS_1.10", context, handle);
+  host::fail(EOPNOTSUPP, "ibv_import_pd", "a protection domain cannot be shared between processes here.");
+  return nullptr;
+}
+
+RRDMA_VERBS void ibv_unimport_pd(ibv_pd* pd) {
+  if (is_own(pd->context)) return;
+  if (auto* const real_function = RRDMA_REAL(ibv_unimport_pd, "IBVERBS_1.10")) real_function(pd);
+}

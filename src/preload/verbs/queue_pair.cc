@@ -1,0 +1,214 @@
+// Queue pairs: creation and destruction. State changes are in queue_pair_state.cc, requests in
+// work_requests.cc and work_request_builders.cc.
+#include <infiniband/verbs.h>
+
+#include <memory>
+#include <mutex>
+#include <new>
+#include <string>
+
+#include "host/explain.h"
+#include "preload/verbs/limits.h"
+#include "preload/verbs/objects.h"
+#include "preload/verbs/operations.h"
+#include "preload/verbs/real_library.h"
+#include "preload/verbs/work_request_builders.h"
+
+namespace rrdma::verbs {
+namespace {
+
+constexpr std::uint32_t kSgeOctets = sizeof(ibv_sge);
+// ibv_wr_atomic_write carries its value inline.
+constexpr std::uint32_t kAtomicOctets = 8;
+
+bool is_known_type(ibv_qp_type type) {
+  return type == IBV_QPT_RC || type == IBV_QPT_UC || type == IBV_QPT_UD || type == IBV_QPT_XRC_SEND || type == IBV_QPT_XRC_RECV;
+}
+
+int check_form(const char* call, const ibv_qp_init_attr_ex& attr) {
+  const ibv_qp_cap& cap = attr.cap;
+  if (!is_known_type(attr.qp_type)) {
+    return host::fail(EOPNOTSUPP, call, "the QP type is not one of RC, UC, UD, XRC_SEND and XRC_RECV.");
+  }
+  if (attr.qp_type == IBV_QPT_XRC_RECV) {
+    return (attr.comp_mask & IBV_QP_INIT_ATTR_XRCD) != 0 && attr.xrcd != nullptr
+               ? 0
+               : host::fail(EINVAL, call, "an XRC_RECV QP needs an XRC domain (IBV_QP_INIT_ATTR_XRCD).");
+  }
+  if ((attr.comp_mask & IBV_QP_INIT_ATTR_PD) == 0 || attr.pd == nullptr) {
+    return host::fail(EINVAL, call, "a protection domain is needed (IBV_QP_INIT_ATTR_PD).");
+  }
+  if (attr.send_cq == nullptr || (attr.recv_cq == nullptr && attr.qp_type != IBV_QPT_XRC_SEND)) {
+    return host::fail(EINVAL, call, "send_cq or recv_cq is null.");
+  }
+  if (attr.send_cq->context != attr.pd->context || (attr.recv_cq != nullptr && attr.recv_cq->context != attr.pd->context)) {
+    return host::fail(EINVAL, call, "a CQ is of another context than the protection domain.");
+  }
+  if (cap.max_send_wr > kQueueDepthMax || cap.max_recv_wr > kQueueDepthMax) {
+    return host::fail(EINVAL, call, "max_send_wr or max_recv_wr is more than max_qp_wr of ibv_query_device (16384).");
+  }
+  if (cap.max_send_sge > kSgeMax || cap.max_recv_sge > kSgeMax) {
+    return host::fail(EINVAL, call, "max_send_sge or max_recv_sge is more than max_sge of ibv_query_device (32).");
+  }
+  if (cap.max_inline_data > kInlineMax) return host::fail(EINVAL, call, "max_inline_data is more than 1024.");
+  return 0;
+}
+
+int check_extensions(const char* call, const ibv_qp_init_attr_ex& attr) {
+  constexpr std::uint32_t kKnown =
+      IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD | IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+  if ((attr.comp_mask & ~kKnown) != 0) {
+    return host::fail(EOPNOTSUPP, call, "comp_mask asks for TSO, RSS or something unknown, which this device does not have.");
+  }
+  constexpr std::uint32_t kKnownFlags = IBV_QP_CREATE_BLOCK_SELF_MCAST_LB;
+  if ((attr.comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0 && (attr.create_flags & ~kKnownFlags) != 0) {
+    return host::fail(EOPNOTSUPP, call, "create_flags asks for something that only raw Ethernet QPs of hardware have.");
+  }
+  if ((attr.comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0) return check_builders(call, attr.qp_type, attr.send_ops_flags);
+  return 0;
+}
+
+// Without receive queue of its own (SRQ, XRC) the sizes are 0.
+void settle_sizes(ibv_qp_init_attr_ex& attr) {
+  ibv_qp_cap& cap = attr.cap;
+  const bool receives = attr.srq == nullptr && attr.qp_type != IBV_QPT_XRC_SEND && attr.qp_type != IBV_QPT_XRC_RECV;
+  if (!receives) cap.max_recv_wr = cap.max_recv_sge = 0;
+  if (attr.qp_type == IBV_QPT_XRC_RECV) cap = {};
+  if (cap.max_send_wr != 0) cap.max_send_sge = std::max(cap.max_send_sge, 1u);
+  if ((attr.comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0) cap.max_inline_data = std::max(cap.max_inline_data, kAtomicOctets);
+  // A work request has room for its list of SGEs, and NICs let programs use that room for inline data whether
+  // they asked for any or not; some never ask (rdma_xclient).
+  if (cap.max_send_wr != 0) cap.max_inline_data = std::max(cap.max_inline_data, std::min(cap.max_send_sge * kSgeOctets, kInlineMax));
+  if (cap.max_recv_wr != 0) cap.max_recv_sge = std::max(cap.max_recv_sge, 1u);
+}
+
+objects::ProtectionDomain& domain_of(Qp& qp, const ibv_qp_init_attr_ex& attr) {
+  return attr.pd != nullptr ? own(attr.pd).root() : qp.xrc_domain->domain;
+}
+
+Qp* create_qp(const char* call, ibv_context* context, ibv_qp_init_attr_ex& attr) {
+  Context& owner = own(context);
+  if (owner.forked()) {
+    refuse_forked(call);
+    return nullptr;
+  }
+  if (check_extensions(call, attr) != 0 || check_form(call, attr) != 0) return nullptr;
+  settle_sizes(attr);
+  auto qp = std::make_unique<Qp>();
+  qp->lane = owner.lane;
+  qp->runtime = owner.runtime;
+  qp->cap = attr.cap;
+  qp->signal_all = attr.sq_sig_all != 0;
+  qp->xrc_domain = attr.qp_type == IBV_QPT_XRC_RECV ? &own(attr.xrcd) : nullptr;
+  const transport::QpInit init{
+      .type = static_cast<transport::QpType>(attr.qp_type),
+      .pd = &domain_of(*qp, attr),
+      .send_cq = attr.send_cq != nullptr ? &own(attr.send_cq).queue : nullptr,
+      .receive_cq = attr.recv_cq != nullptr ? &own(attr.recv_cq).queue : nullptr,
+      .shared_receive_queue = attr.srq != nullptr ? &own(attr.srq).queue : nullptr,
+      .send_entries = attr.cap.max_send_wr,
+      .receive_entries = attr.cap.max_recv_wr,
+      .send_sges = attr.cap.max_send_sge,
+      .receive_sges = attr.cap.max_recv_sge,
+      .inline_octets = attr.cap.max_inline_data,
+      .signal_all = qp->signal_all,
+      .owner = qp.get()};
+  std::lock_guard lock(owner.lane->mutex());
+  auto qpn = owner.lane->allocate_qpn();
+  if (!qpn) {
+    host::fail(qpn.error().error, call, qpn.error().sentence);
+    return nullptr;
+  }
+  try {
+    qp->engine_qp = &owner.lane->engine().create_qp(init, *qpn);
+  } catch (const std::bad_alloc&) {
+    host::fail(ENOMEM, call, "no memory for queues of that size.");
+    return nullptr;
+  }
+  qp->engine_qp->port_mtu = transport::mtu_octets(owner.nic_device->port().mtu_code);
+  if (qp->xrc_domain != nullptr) ++qp->xrc_domain->users;
+  ibv_qp& abi = qp->qp_base;
+  abi.context = context;
+  abi.qp_context = attr.qp_context;
+  abi.pd = attr.pd;
+  abi.send_cq = attr.send_cq;
+  abi.recv_cq = attr.recv_cq;
+  abi.srq = attr.srq;
+  abi.handle = abi.qp_num = qpn->value;
+  abi.state = IBV_QPS_RESET;
+  abi.qp_type = attr.qp_type;
+  pthread_mutex_init(&abi.mutex, nullptr);
+  pthread_cond_init(&abi.cond, nullptr);
+  if ((attr.comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0) {
+    qp->has_builders = true;
+    fill_builders(*qp, attr.send_ops_flags);
+  }
+  owner.belongings.add(Thing::kQp, qp.get());
+  return qp.release();
+}
+
+}  // namespace
+
+void purge_completions(const ibv_qp& abi) {
+  for (ibv_cq* cq : {abi.send_cq, abi.recv_cq}) {
+    if (cq == nullptr) continue;
+    std::lock_guard consumer(own(cq).consumer);
+    own(cq).queue.purge(wire::Qpn(abi.qp_num));
+  }
+}
+
+ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attr) {
+  Qp* qp = create_qp("ibv_create_qp_ex", context, *attr);
+  return qp != nullptr ? qp->abi() : nullptr;
+}
+
+}  // namespace rrdma::verbs
+
+using namespace rrdma;
+using namespace rrdma::verbs;
+
+RRDMA_VERBS ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) {
+  if (!is_own(pd->context)) RRDMA_PASS_ON(nullptr, ibv_create_qp, "IBVERBS_1.1", pd, attr);
+  ibv_qp_init_attr_ex full{};
+  full.qp_context = attr->qp_context;
+  full.send_cq = attr->send_cq;
+  full.recv_cq = attr->recv_cq;
+  full.srq = attr->srq;
+  full.cap = attr->cap;
+  full.qp_type = attr->qp_type;
+  full.sq_sig_all = attr->sq_sig_all;
+  full.comp_mask = IBV_QP_INIT_ATTR_PD;
+  full.pd = pd;
+  Qp* qp = create_qp("ibv_create_qp", pd->context, full);
+  if (qp == nullptr) return nullptr;
+  attr->cap = full.cap;
+  return qp->abi();
+}
+
+RRDMA_VERBS int ibv_destroy_qp(ibv_qp* abi) {
+  constexpr const char* kCall = "ibv_destroy_qp";
+  if (!is_own(abi->context)) RRDMA_PASS_ON(EOPNOTSUPP, ibv_destroy_qp, "IBVERBS_1.1", abi);
+  Qp& qp = own(abi);
+  Context& context = own(abi->context);
+  if (context.forked()) return refuse_forked(kCall);
+  {
+    std::lock_guard lock(qp.lane->mutex());
+    if (qp.multicast_groups != 0) return host::fail(EBUSY, kCall, "the QP is attached to multicast groups; detach it first.");
+    qp.lane->send_held();
+    qp.lane->engine().destroy_qp(*qp.engine_qp);
+    if (qp.xrc_domain != nullptr) --qp.xrc_domain->users;
+    purge_completions(*abi);
+  }
+  context.async_events->withdraw(abi);
+  wait_for_acknowledgements(abi->mutex, abi->cond, abi->events_completed, qp.events_reported);
+  pthread_mutex_destroy(&abi->mutex);
+  pthread_cond_destroy(&abi->cond);
+  context.belongings.remove(Thing::kQp, &qp);
+  delete &qp;
+  return 0;
+}
+
+RRDMA_VERBS ibv_qp_ex* ibv_qp_to_qp_ex(ibv_qp* qp) {
+  if (!is_own(qp->context)) RRDMA_PASS_ON(nullptr, ibv_qp_to_qp_ex, "IBVERBS_1.6", qp);
+  return own(qp).has_builders ? &own(qp) : nullptr;
+}

@@ -1,0 +1,169 @@
+// Queue pairs: changing and asking their state and attributes. What a transition may and must say is
+// decided by transport/qp_state.h; here the ABI's structures are translated and addresses resolved.
+#include <infiniband/verbs.h>
+
+#include <mutex>
+#include <string>
+
+#include "host/clock.h"
+#include "host/explain.h"
+#include "transport/qp_state.h"
+#include "preload/verbs/address.h"
+#include "preload/verbs/limits.h"
+#include "preload/verbs/objects.h"
+#include "preload/verbs/operations.h"
+#include "preload/verbs/real_library.h"
+
+namespace rrdma::verbs {
+namespace {
+
+constexpr const char* kModify = "ibv_modify_qp";
+
+transport::QpAttributes translate(const ibv_qp_attr& from) {
+  transport::QpAttributes to;
+  to.state = static_cast<transport::QpState>(from.qp_state);
+  to.current_state = static_cast<transport::QpState>(from.cur_qp_state);
+  to.drain_notify = from.en_sqd_async_notify != 0;
+  to.access_flags = from.qp_access_flags;
+  to.pkey_index = from.pkey_index;
+  to.port = from.port_num;
+  to.qkey = {from.qkey};
+  to.path_mtu = static_cast<std::uint8_t>(from.path_mtu);
+  to.timeout = from.timeout;
+  to.retry_count = from.retry_cnt;
+  to.rnr_retry = from.rnr_retry;
+  to.min_rnr_timer = from.min_rnr_timer;
+  to.receive_psn = wire::Psn(from.rq_psn);
+  to.send_psn = wire::Psn(from.sq_psn);
+  to.max_reads = from.max_rd_atomic;
+  to.max_destination_reads = from.max_dest_rd_atomic;
+  to.destination = wire::Qpn(from.dest_qp_num);
+  return to;
+}
+
+// What the state table does not know: the port's own limits.
+int check_port_limits(const Context& context, const ibv_qp_attr& attr, int mask) {
+  if ((mask & IBV_QP_PORT) != 0 && attr.port_num != kPort) return host::fail(EINVAL, kModify, "port_num is not 1, and the device has one port.");
+  if ((mask & IBV_QP_PKEY_INDEX) != 0 && attr.pkey_index != 0) return host::fail(EINVAL, kModify, "pkey_index is not 0, and the table has one entry.");
+  if ((mask & IBV_QP_PATH_MTU) != 0 && attr.path_mtu > static_cast<ibv_mtu>(context.nic_device->port().mtu_code)) {
+    return host::fail(EINVAL, kModify, "path_mtu is larger than active_mtu of ibv_query_port: the interface's MTU allows no more.");
+  }
+  constexpr int kNotOffered = IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE | IBV_QP_RATE_LIMIT | IBV_QP_CAP;
+  if ((mask & kNotOffered) != 0) {
+    return host::fail(EOPNOTSUPP, kModify, "alternate paths, rate limits and resizing of a QP are not offered.");
+  }
+  return 0;
+}
+
+// The QP's path, when the call says where to. May block.
+int resolve_path(Qp& qp, const ibv_qp_attr& attr, int mask, transport::QpAttributes& to) {
+  nic::PathRequest request;
+  if (const int error = path_request_of(kModify, own(qp.qp_base.context), attr.ah_attr, request); error != 0) return error;
+  request.local_qpn = wire::Qpn(qp.qp_base.qp_num);
+  request.remote_qpn = (mask & IBV_QP_DEST_QPN) != 0 ? to.destination : qp.engine_qp->remote;
+  auto path = qp.lane->resolve(*own(qp.qp_base.context).nic_device, request);
+  if (!path) return host::fail(path.error().error, kModify, path.error().sentence);
+  to.path = *path;
+  return 0;
+}
+
+int modify(Qp& qp, const ibv_qp_attr& attr, int mask) {
+  Context& context = own(qp.qp_base.context);
+  if (context.forked()) return refuse_forked(kModify);
+  if (const int error = check_port_limits(context, attr, mask); error != 0) return error;
+  transport::QpAttributes to = translate(attr);
+  const auto bits = static_cast<std::uint32_t>(mask);
+  {
+    // Before the path is resolved, which may take its time, see that the rest is right.
+    std::lock_guard lock(qp.lane->mutex());
+    if (auto checked = transport::check_transition(qp.engine_qp->type, qp.engine_qp->state, to, bits); !checked) {
+      return host::fail(EINVAL, kModify, transport::explain(checked.error()));
+    }
+  }
+  if ((mask & IBV_QP_AV) != 0) {
+    if (const int error = resolve_path(qp, attr, mask, to); error != 0) return error;
+  }
+  std::lock_guard lock(qp.lane->mutex());
+  qp.lane->send_held();
+  const Instant now = host::now();
+  if (auto changed = qp.lane->engine().modify_qp(*qp.engine_qp, to, bits, now); !changed) {
+    return host::fail(EINVAL, kModify, transport::explain(changed.error()));
+  }
+  if ((mask & IBV_QP_AV) != 0) qp.address = attr.ah_attr;
+  qp.qp_base.state = static_cast<ibv_qp_state>(qp.engine_qp->state);
+  if (qp.qp_base.state == IBV_QPS_RESET) purge_completions(qp.qp_base);
+  qp.lane->transmit(now);
+  return 0;
+}
+
+void describe(const Qp& qp, ibv_qp_attr& attr) {
+  const transport::QueuePair& engine = *qp.engine_qp;
+  const transport::QpAttributes& from = engine.attributes;
+  attr = {};
+  attr.qp_state = attr.cur_qp_state = static_cast<ibv_qp_state>(engine.state);
+  attr.path_mtu = static_cast<ibv_mtu>(from.path_mtu);
+  attr.path_mig_state = IBV_MIG_MIGRATED;
+  attr.qkey = from.qkey.value;
+  attr.rq_psn = engine.resp.expected.value;
+  attr.sq_psn = engine.req.next.value;
+  attr.dest_qp_num = engine.remote.value;
+  attr.qp_access_flags = engine.access_flags;
+  attr.cap = qp.cap;
+  attr.ah_attr = qp.address;
+  attr.pkey_index = from.pkey_index;
+  attr.en_sqd_async_notify = from.drain_notify ? 1 : 0;
+  attr.sq_draining = engine.state == transport::QpState::kDrain && !engine.send_queue.empty() ? 1 : 0;
+  attr.max_rd_atomic = from.max_reads;
+  attr.max_dest_rd_atomic = from.max_destination_reads;
+  attr.min_rnr_timer = from.min_rnr_timer;
+  attr.port_num = from.port;
+  attr.timeout = from.timeout;
+  attr.retry_cnt = from.retry_count;
+  attr.rnr_retry = from.rnr_retry;
+}
+
+}  // namespace
+}  // namespace rrdma::verbs
+
+using namespace rrdma;
+using namespace rrdma::verbs;
+
+RRDMA_VERBS int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) {
+  if (!is_own(qp->context)) RRDMA_PASS_ON(EOPNOTSUPP, ibv_modify_qp, "IBVERBS_1.1", qp, attr, mask);
+  return modify(own(qp), *attr, mask);
+}
+
+RRDMA_VERBS int ibv_query_qp(ibv_qp* abi, ibv_qp_attr* attr, int mask, ibv_qp_init_attr* init) {
+  if (!is_own(abi->context)) RRDMA_PASS_ON(EOPNOTSUPP, ibv_query_qp, "IBVERBS_1.1", abi, attr, mask, init);
+  Qp& qp = own(abi);
+  if (qp.runtime->forked()) return refuse_forked("ibv_query_qp");
+  std::lock_guard lock(qp.lane->mutex());
+  describe(qp, *attr);
+  abi->state = attr->qp_state;
+  *init = {.qp_context = abi->qp_context,
+           .send_cq = abi->send_cq,
+           .recv_cq = abi->recv_cq,
+           .srq = abi->srq,
+           .cap = qp.cap,
+           .qp_type = abi->qp_type,
+           .sq_sig_all = qp.signal_all ? 1 : 0};
+  return 0;
+}
+
+RRDMA_VERBS int ibv_query_qp_data_in_order(ibv_qp* qp, ibv_wr_opcode opcode, std::uint32_t flags) {
+  if (!is_own(qp->context)) RRDMA_PASS_ON(0, ibv_query_qp_data_in_order, "IBVERBS_1.14", qp, opcode, flags);
+  return 0;  // the last octets come last; no more is promised
+}
+
+// Extended connection establishment: options between two ends of one vendor. There are none.
+RRDMA_VERBS int ibv_set_ece(ibv_qp* qp, ibv_ece* ece) {
+  if (!is_own(qp->context)) RRDMA_PASS_ON(EOPNOTSUPP, ibv_set_ece, "IBVERBS_1.10", qp, ece);
+  if (ece->vendor_id == 0) return 0;
+  return host::fail(EOPNOTSUPP, "ibv_set_ece", "this device has no ECE options; pass vendor_id 0.");
+}
+
+RRDMA_VERBS int ibv_query_ece(ibv_qp* qp, ibv_ece* ece) {
+  if (!is_own(qp->context)) RRDMA_PASS_ON(EOPNOTSUPP, ibv_query_ece, "IBVERBS_1.10", qp, ece);
+  *ece = {};
+  return host::fail(EOPNOTSUPP, "ibv_query_ece", "this device has no ECE options.");
+}

@@ -1,0 +1,124 @@
+#include "preload/verbs/work_requests.h"
+
+#include <mutex>
+
+#include "host/clock.h"
+#include "host/explain.h"
+#include "preload/verbs/limits.h"
+#include "preload/verbs/objects.h"
+#include "preload/verbs/operations.h"
+
+namespace rrdma::verbs {
+namespace {
+
+using objects::SendOpcode;
+using transport::PostError;
+
+constexpr unsigned kSendFlags = IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE;
+
+// False: the operation does not exist here.
+bool translate(const ibv_send_wr& wr, const Qp& qp, objects::SendEntry& entry) {
+  entry.wr_id = wr.wr_id;
+  entry.opcode = static_cast<SendOpcode>(wr.opcode);
+  entry.flags = static_cast<std::uint8_t>(wr.send_flags & kSendFlags);
+  entry.immediate_or_key = wr.imm_data;
+  if (qp.qp_base.qp_type == IBV_QPT_UD) {
+    if (wr.wr.ud.ah == nullptr) return true;  // the engine says what is missing
+    entry.datagram.handle = own(wr.wr.ud.ah).handle;
+    entry.datagram.qkey = wr.wr.ud.remote_qkey;
+    entry.datagram.remote_qpn = wr.wr.ud.remote_qpn;
+    return true;
+  }
+  if (qp.qp_base.qp_type == IBV_QPT_XRC_SEND) entry.xrc_srq = wr.qp_type.xrc.remote_srqn;
+  switch (wr.opcode) {
+    case IBV_WR_RDMA_WRITE:
+    case IBV_WR_RDMA_WRITE_WITH_IMM:
+    case IBV_WR_RDMA_READ:
+    case IBV_WR_ATOMIC_WRITE:
+      entry.remote_address = wr.wr.rdma.remote_addr;
+      entry.rkey = {wr.wr.rdma.rkey};
+      return true;
+    case IBV_WR_SEND:
+    case IBV_WR_SEND_WITH_IMM:
+    case IBV_WR_SEND_WITH_INV:
+    case IBV_WR_LOCAL_INV: return true;
+    case IBV_WR_ATOMIC_CMP_AND_SWP:
+    case IBV_WR_ATOMIC_FETCH_AND_ADD:
+      entry.remote_address = wr.wr.atomic.remote_addr;
+      entry.rkey = {wr.wr.atomic.rkey};
+      entry.atomic = {wr.wr.atomic.compare_add, wr.wr.atomic.swap};
+      return true;
+    case IBV_WR_BIND_MW:
+      entry.rkey = {wr.bind_mw.rkey};
+      entry.bind = bind_request_of(wr.bind_mw.mw, wr.bind_mw.bind_info);
+      return true;
+    default: return false;
+  }
+}
+
+PostError post_one(Qp& qp, const ibv_send_wr& wr, Instant now) {
+  transport::SendRequest request{};
+  if (wr.num_sge < 0 || wr.num_sge > static_cast<int>(kSgeMax)) return PostError::kTooManySges;
+  if (!translate(wr, qp, request.entry)) return PostError::kOperationNotSupported;
+  const bool has_list = wr.opcode != IBV_WR_LOCAL_INV && wr.opcode != IBV_WR_BIND_MW;
+  if (has_list) request.list = list_of(wr.sg_list, wr.num_sge);
+  return qp.lane->engine().post_send(*qp.engine_qp, request, now);
+}
+
+}  // namespace
+
+objects::BindRequest bind_request_of(ibv_mw* mw, const ibv_mw_bind_info& info) {
+  return {mw != nullptr ? own(mw).window : nullptr, info.mr != nullptr ? own(info.mr).region : nullptr, info.addr, info.length,
+          info.mw_access_flags & ~unsigned{IBV_ACCESS_LOCAL_WRITE}};
+}
+
+int refuse_post(const char* call, PostError error) {
+  const int number = error == PostError::kQueueFull ? ENOMEM : EINVAL;
+  return host::fail(number, call, transport::describe(error));
+}
+
+int post_send(ibv_qp* abi, ibv_send_wr* wr, ibv_send_wr** bad) {
+  Qp& qp = own(abi);
+  if (qp.runtime->forked()) [[unlikely]] {
+    if (bad != nullptr) *bad = wr;
+    return refuse_forked("ibv_post_send");
+  }
+  PostError error = PostError::kNone;
+  {
+    std::lock_guard lock(qp.lane->mutex());
+    const Instant now = qp.lane->now();
+    for (; wr != nullptr; wr = wr->next) {
+      error = post_one(qp, *wr, now);
+      if (error != PostError::kNone) break;
+    }
+    qp.lane->transmit(now);
+  }
+  if (error == PostError::kNone) return 0;
+  if (bad != nullptr) *bad = wr;
+  return refuse_post("ibv_post_send", error);
+}
+
+int post_recv(ibv_qp* abi, ibv_recv_wr* wr, ibv_recv_wr** bad) {
+  Qp& qp = own(abi);
+  if (qp.runtime->forked()) [[unlikely]] {
+    if (bad != nullptr) *bad = wr;
+    return refuse_forked("ibv_post_recv");
+  }
+  PostError error = PostError::kNone;
+  {
+    std::lock_guard lock(qp.lane->mutex());
+    transport::Engine& engine = qp.lane->engine();
+    // Only what is flushed at once wants to know the time, and asking costs as much as posting.
+    const Instant now = qp.engine_qp->state == transport::QpState::kError ? host::now() : Instant{};
+    for (; wr != nullptr; wr = wr->next) {
+      error = wr->num_sge < 0 ? PostError::kTooManySges
+                              : engine.post_receive(*qp.engine_qp, wr->wr_id, list_of(wr->sg_list, wr->num_sge), now);
+      if (error != PostError::kNone) break;
+    }
+  }
+  if (error == PostError::kNone) return 0;
+  if (bad != nullptr) *bad = wr;
+  return refuse_post("ibv_post_recv", error);
+}
+
+}  // namespace rrdma::verbs

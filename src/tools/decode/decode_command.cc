@@ -1,0 +1,218 @@
+// `rrdma decode FILE`: shows the packets of a capture, as lines, as trees of explained fields, or as
+// JSON. What a packet says is read in wire/; here is only what a file is and how it is shown.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "tools/commands.h"
+#include "tools/exit_status.h"
+#include "tools/file_octets.h"
+#include "tools/interrupt.h"
+#include "tools/decode/packet_json.h"
+#include "tools/terminal.h"
+#include "wire/packet_dissection.h"
+#include "wire/packet_fields.h"
+#include "wire/pcap_reader.h"
+#include "wire/printer.h"
+
+namespace rrdma::tools {
+namespace {
+
+constexpr std::string_view kName = "rrdma decode";
+constexpr std::string_view kExitText =
+    "Exit status:\n"
+    "  0  every RoCE packet is right\n"
+    "  1  some RoCE packets are bad\n"
+    "  2  the file cannot be read (missing, foreign, truncated), or an argument is wrong\n"
+    "Packets that are not RoCE, and packets of which the capture holds only a part, are not bad.\n";
+
+struct DecodeOptions {
+  std::string file;
+  bool verbose = false;
+  bool json = false;
+  bool payload = false;
+  std::string colour = "auto";
+};
+
+struct Numbered {
+  std::uint64_t number = 0;  // counting from 1
+  std::int64_t since_first_ns = 0;
+  const wire::CapturedPacket& captured;
+  const wire::Dissection& packet;
+  std::string interface_name;
+};
+
+struct Tally {
+  std::uint64_t packets = 0;
+  std::uint64_t bad = 0;
+  std::uint64_t cut = 0;
+  std::uint64_t foreign = 0;
+};
+
+// What was captured of the payload.
+Octets payload_of(const wire::Dissection& packet) {
+  if (!packet.transport) return {};
+  const Octets payload = packet.transport->payload;
+  if (packet.verdict != wire::PacketVerdict::kCut) return payload;
+  const auto before = static_cast<std::size_t>(payload.data() - packet.filled_up.data());
+  if (packet.captured_octets <= before) return {};
+  return payload.first(std::min(payload.size(), packet.captured_octets - before));
+}
+
+std::string line_form(const Numbered& item, const wire::Palette& palette) {
+  std::string line = fmt::format("{:>5}  {:>12}  {}", item.number, wire::seconds_text(item.since_first_ns),
+                                 wire::packet_line(item.packet, palette));
+  for (const auto comment : item.captured.comments) {
+    line += fmt::format("  {}# {}{}", palette.faint, printable(comment), palette.reset);
+  }
+  return line + "\n";
+}
+
+std::string tree_form(const Numbered& item, const DecodeOptions& options, const wire::Palette& palette) {
+  std::string text = line_form(item, palette);
+  text +=
+      fmt::format("    {} octets captured of {}", item.packet.captured_octets, item.packet.original_octets);
+  if (!item.interface_name.empty()) text += " on " + printable(item.interface_name);
+  text += "\n" + wire::fields_tree(wire::packet_fields(item.packet), palette);
+  if (options.payload) text += wire::hex_dump(payload_of(item.packet), 6);
+  return text + "\n";
+}
+
+std::string json_form(const Numbered& item, const DecodeOptions& options) {
+  nlohmann::ordered_json object;
+  object["number"] = item.number;
+  object["time_ns"] = item.captured.time_ns;
+  object["since_first_ns"] = item.since_first_ns;
+  if (!item.interface_name.empty()) object["interface"] = item.interface_name;
+  object["captured_octets"] = item.packet.captured_octets;
+  object["original_octets"] = item.packet.original_octets;
+  object["verdict"] = wire::verdict_name(item.packet.verdict);
+  if (!item.packet.reason.empty()) object["reason"] = item.packet.reason;
+  if (!item.captured.comments.empty()) object["comments"] = item.captured.comments;
+  add_fields(object, wire::packet_fields(item.packet));
+  if (options.payload && item.packet.transport) {
+    std::string hex;
+    for (const std::uint8_t octet : payload_of(item.packet)) hex += fmt::format("{:02x}", octet);
+    object["payload"] = hex;
+  }
+  return json_line(object) + "\n";
+}
+
+void count(Tally& tally, wire::PacketVerdict verdict) {
+  ++tally.packets;
+  switch (verdict) {
+    case wire::PacketVerdict::kGood: return;
+    case wire::PacketVerdict::kCut: ++tally.cut; return;
+    case wire::PacketVerdict::kBad: ++tally.bad; return;
+    case wire::PacketVerdict::kForeign: ++tally.foreign; return;
+  }
+}
+
+// What to try when a file is no capture.
+std::string hint_for(wire::CaptureFault fault, Octets file, const std::string& path) {
+  const auto begins_with = [file](std::initializer_list<std::uint8_t> magic) {
+    return file.size() >= magic.size() && std::equal(magic.begin(), magic.end(), file.begin());
+  };
+  if (fault != wire::CaptureFault::kForeign) return "";
+  if (begins_with({0x1f, 0x8b})) return fmt::format("it is compressed: try 'zcat {} | rrdma decode -'", path);
+  if (begins_with({0x28, 0xb5, 0x2f, 0xfd})) {
+    return fmt::format("it is compressed: try 'zstdcat {} | rrdma decode -'", path);
+  }
+  return "give a file that tcpdump, dumpcap or Wireshark wrote";
+}
+
+int complain_about_file(const DecodeOptions& options, const wire::CaptureError& error, Octets file,
+                        std::uint64_t packets) {
+  std::string sentence = fmt::format("{}: {}", options.file, wire::describe(error.fault));
+  const bool whole_file =
+      error.fault == wire::CaptureFault::kEmpty || error.fault == wire::CaptureFault::kForeign;
+  if (!whole_file) sentence += fmt::format(" (at octet {}, after {} packets)", error.offset, packets);
+  return complain(kName, sentence, hint_for(error.fault, file, options.file));
+}
+
+std::string interface_name(const wire::PcapReader& reader, std::uint32_t index) {
+  return index < reader.interfaces().size() ? reader.interfaces()[index].name : std::string();
+}
+
+std::string form_of(const Numbered& item, const DecodeOptions& options, const wire::Palette& palette) {
+  if (options.json) return json_form(item, options);
+  if (options.verbose) return tree_form(item, options, palette);
+  return line_form(item, palette);
+}
+
+// Shows all packets. Returns the fault that ended the reading, if one did.
+std::optional<wire::CaptureError> show_packets(wire::PcapReader& reader, const DecodeOptions& options,
+                                               Output& output, Tally& tally) {
+  const wire::Palette palette = palette_for(STDOUT_FILENO, colour_choice(options.colour));
+  std::uint64_t first_ns = 0;
+  while (!interrupted()) {
+    auto next = reader.next();
+    if (!next) return next.error();
+    if (!*next) return std::nullopt;
+    const wire::CapturedPacket& captured = **next;
+    const wire::Dissection packet = wire::dissect(captured);
+    if (tally.packets == 0) first_ns = captured.time_ns;
+    count(tally, packet.verdict);
+    output.write(form_of({tally.packets, static_cast<std::int64_t>(captured.time_ns - first_ns), captured,
+                          packet, interface_name(reader, captured.interface)},
+                         options, palette));
+  }
+  return std::nullopt;
+}
+
+// A few words at the end, where somebody is likely to read them.
+void summarise(const DecodeOptions& options, const Tally& tally) {
+  if (tally.bad == 0 && (options.json || !is_terminal(STDOUT_FILENO))) return;
+  const auto roce = tally.packets - tally.foreign;
+  complain(kName,
+           fmt::format("{} packets: {} RoCE ({} bad, {} cut by the capture), {} others", tally.packets, roce,
+                       tally.bad, tally.cut, tally.foreign),
+           "");
+}
+
+int run_decode(const DecodeOptions& options) {
+  watch_interrupts();
+  if (options.file == "-" && is_terminal(STDIN_FILENO)) {
+    return complain(kName, "standard input is a terminal", "pipe a capture into it, or name a file");
+  }
+  const auto file = FileOctets::read(options.file);
+  if (!file && interrupted()) return kExitFailure;  // whoever did it knows
+  if (!file) return complain(kName, fmt::format("{}: {}", options.file, file.error()), "");
+
+  auto reader = wire::PcapReader::open(file->octets());
+  if (!reader) return complain_about_file(options, reader.error(), file->octets(), 0);
+  Output output;
+  Tally tally;
+  const auto fault = show_packets(*reader, options, output, tally);
+  if (const int error = output.flush(); error != 0) {
+    return complain(kName, fmt::format("cannot write the output: {}", std::strerror(error)), "");
+  }
+  if (fault) return complain_about_file(options, *fault, file->octets(), tally.packets);
+  summarise(options, tally);
+  return tally.bad == 0 ? kExitSuccess : kExitFoundFault;
+}
+
+}  // namespace
+
+void add_decode_command(CLI::App& app, Runner& chosen) {
+  auto options = std::make_shared<DecodeOptions>();
+  CLI::App* decode = app.add_subcommand("decode", "Show the RoCE packets of a pcap or pcapng file");
+  decode->add_option("FILE", options->file, "The capture; - for standard input")->required();
+  auto* verbose =
+      decode->add_flag("-v,--verbose", options->verbose, "Every field as a tree, with what it is for");
+  decode->add_flag("-j,--json", options->json, "One JSON object for each packet, on a line of its own")
+      ->excludes(verbose);
+  decode->add_flag("-p,--payload", options->payload,
+                   "With --verbose or --json: the payload in hexadecimal too");
+  decode
+      ->add_option("--color", options->colour,
+                   "auto (on a terminal, unless NO_COLOR is set), always or never")
+      ->type_name("WHEN")
+      ->check(CLI::IsMember({"auto", "always", "never"}));
+  decode->footer(std::string(kExitText));
+  decode->callback([&chosen, options] { chosen = [options] { return run_decode(*options); }; });
+}
+
+}  // namespace rrdma::tools

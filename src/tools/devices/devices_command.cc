@@ -1,0 +1,160 @@
+// `rrdma devices`: the RDMA devices that programs find, with the interface each sits on, its state, its
+// MTU and its addresses. `rrdma gids`: the table of a device's GIDs, whose indices programs ask for.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstring>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "tools/commands.h"
+#include "tools/exit_status.h"
+#include "tools/devices/local_devices.h"
+#include "tools/terminal.h"
+#include "tools/text_layout.h"
+#include "wire/address_text.h"
+
+namespace rrdma::tools {
+namespace {
+
+constexpr const char* kInterfaceHint = "`ip link` lists the interfaces that exist; `ip link set lo up` brings up the one that always does";
+constexpr std::string_view kGidType = "RoCE v2";
+
+struct DeviceOptions {
+  std::string netdev;
+  bool json = false;
+};
+
+std::string guid_text(std::uint64_t guid) {
+  return fmt::format("{:04x}:{:04x}:{:04x}:{:04x}", guid >> 48, guid >> 32 & 0xffff, guid >> 16 & 0xffff, guid & 0xffff);
+}
+
+// A GID in the form of /sys/class/infiniband: eight groups of four digits.
+std::string gid_text(const wire::Gid& gid) {
+  std::string text;
+  for (std::size_t i = 0; i < 16; i += 2) {
+    text += fmt::format("{}{:02x}{:02x}", i == 0 ? "" : ":", gid.octets[i], gid.octets[i + 1]);
+  }
+  return text;
+}
+
+std::string first_address(const LocalDevice& device) {
+  // An address that people know: IPv4 first, then what reaches beyond the link.
+  const auto rank = [](const wire::Gid& gid) { return gid.is_ipv4() ? 0 : gid.octets[0] == 0xfe ? 2 : 1; };
+  const host::GidEntry* best = nullptr;
+  for (const host::GidEntry& entry : device.gids) {
+    if (entry.valid && (best == nullptr || rank(entry.gid) < rank(best->gid))) best = &entry;
+  }
+  return best == nullptr ? std::string("none") : wire::to_text(best->gid);
+}
+
+nlohmann::ordered_json gids_json(const LocalDevice& device) {
+  auto list = nlohmann::ordered_json::array();
+  for (const host::GidEntry& entry : device.gids) {
+    if (!entry.valid) continue;
+    list.push_back({{"device", device.identity.name},
+                    {"port", 1},
+                    {"index", entry.index},
+                    {"gid", gid_text(entry.gid)},
+                    {"address", wire::to_text(entry.gid)},
+                    {"type", kGidType},
+                    {"interface", device.identity.interface}});
+  }
+  return list;
+}
+
+nlohmann::ordered_json device_json(const LocalDevice& device) {
+  return {{"device", device.identity.name},
+          {"interface", device.identity.interface},
+          {"state", device.port.up ? "active" : "down"},
+          {"guid", guid_text(device.identity.guid)},
+          {"interface_mtu", device.port.interface_mtu},
+          {"ib_mtu", ib_mtu_octets(device.port.mtu_code)},
+          {"gids", gids_json(device)}};
+}
+
+int finish(Output& output, const char* command) {
+  if (const int error = output.flush(); error != 0) return complain(command, fmt::format("cannot write the output: {}", std::strerror(error)), "");
+  return kExitSuccess;
+}
+
+int show_devices(const DeviceOptions& options) {
+  const auto devices = read_local_devices(options.netdev);
+  if (!devices) return complain("rrdma devices", devices.error(), kInterfaceHint);
+  Output output;
+  if (options.json) {
+    auto list = nlohmann::ordered_json::array();
+    for (const LocalDevice& device : *devices) list.push_back(device_json(device));
+    output.write(list.dump(2) + "\n");
+    return finish(output, "rrdma devices");
+  }
+  const wire::Palette palette = palette_for(STDOUT_FILENO, ColourChoice::kAuto);
+  Table table({{"DEVICE"}, {"INTERFACE"}, {"STATE"}, {"MTU", Align::kRight}, {"IB MTU", Align::kRight}, {"GUID"}, {"ADDRESS"}});
+  for (const LocalDevice& device : *devices) {
+    table.add({device.identity.name, device.identity.interface,
+               Cell(device.port.up ? "active" : "down", device.port.up ? palette.good : palette.bad),
+               std::to_string(device.port.interface_mtu), std::to_string(ib_mtu_octets(device.port.mtu_code)),
+               guid_text(device.identity.guid), first_address(device)});
+  }
+  output.write(table.text(palette.name, palette.reset));
+  return finish(output, "rrdma devices");
+}
+
+int show_gids(const DeviceOptions& options) {
+  const auto devices = read_local_devices(options.netdev);
+  if (!devices) return complain("rrdma gids", devices.error(), kInterfaceHint);
+  Output output;
+  if (options.json) {
+    auto list = nlohmann::ordered_json::array();
+    for (const LocalDevice& device : *devices) {
+      for (auto& entry : gids_json(device)) list.push_back(std::move(entry));
+    }
+    output.write(list.dump(2) + "\n");
+    return finish(output, "rrdma gids");
+  }
+  const wire::Palette palette = palette_for(STDOUT_FILENO, ColourChoice::kAuto);
+  Table table({{"DEVICE"}, {"INDEX", Align::kRight}, {"ADDRESS"}, {"TYPE"}, {"INTERFACE"}});
+  for (const LocalDevice& device : *devices) {
+    for (const host::GidEntry& entry : device.gids) {
+      if (!entry.valid) continue;
+      table.add({device.identity.name, std::to_string(entry.index), wire::to_text(entry.gid), std::string(kGidType),
+                 device.identity.interface});
+    }
+  }
+  if (table.empty()) {
+    return complain("rrdma gids", "the interface '" + devices->front().identity.interface + "' has no address, so the device has no GID",
+                    "give it one (`ip addr add ADDRESS/PREFIX dev " + devices->front().identity.interface + "`), or choose another with --netdev");
+  }
+  output.write(table.text(palette.name, palette.reset));
+  return finish(output, "rrdma gids");
+}
+
+template <typename Run>
+void add_listing(CLI::App& app, Runner& chosen, const char* name, const char* description, const char* footer, Run run) {
+  auto options = std::make_shared<DeviceOptions>();
+  CLI::App* command = app.add_subcommand(name, description);
+  command->add_option("--netdev", options->netdev, "As it would be on this network interface (default: as for `rrdma run`)")
+      ->option_text("IF");
+  command->add_flag("-j,--json", options->json, "As JSON");
+  command->footer(footer);
+  command->callback([&chosen, options, run] { chosen = [options, run] { return run(*options); }; });
+}
+
+}  // namespace
+
+void add_devices_command(CLI::App& app, Runner& chosen) {
+  add_listing(app, chosen, "devices", "List the RDMA devices that programs find",
+              "The IB MTU is the largest path MTU that fits the interface; 4096 needs an interface MTU of 4192.\n"
+              "Exit status: 0, or 2 when there is no device.",
+              show_devices);
+}
+
+void add_gids_command(CLI::App& app, Runner& chosen) {
+  add_listing(app, chosen, "gids", "List the GIDs (addresses) of a device with their indices",
+              "Programs take the index as an option: `-g` of ibv_rc_pingpong, `-x` of ib_write_bw.\n"
+              "Exit status: 0, or 2 when there is none.",
+              show_gids);
+}
+
+}  // namespace rrdma::tools

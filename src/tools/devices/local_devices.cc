@@ -1,0 +1,27 @@
+#include "tools/devices/local_devices.h"
+
+#include "host/device_links.h"
+#include "host/interfaces.h"
+#include "host/netlink_device.h"
+#include "nic/settings.h"
+
+namespace rrdma::tools {
+
+Result<std::vector<LocalDevice>, std::string> read_local_devices(const std::string& netdev) {
+  const std::string wanted = netdev.empty() ? nic::settings_from_environment().netdev : netdev;
+  const std::vector<host::Interface> interfaces = host::read_interfaces();
+  if (interfaces.empty()) return Failure{std::string("netlink cannot be asked for the network interfaces")};
+  const std::vector<host::Placement> placements = host::place_devices(interfaces, wanted);
+  if (placements.empty()) {
+    return Failure{wanted.empty() ? std::string("this network namespace has no usable interface")
+                                  : "there is no network interface '" + wanted + "'"};
+  }
+  std::vector<LocalDevice> devices;
+  for (const host::Placement& placement : placements) {
+    const host::NetlinkDevice device(host::identify(*placement.interface, placement.number), interfaces);
+    devices.push_back({.identity = device.identity(), .port = device.port(), .gids = device.gids(), .loopback = placement.interface->loopback});
+  }
+  return devices;
+}
+
+}  // namespace rrdma::tools

@@ -1,0 +1,23 @@
+#include "tools/run/library_file.h"
+
+#include <filesystem>
+
+#ifndef RRDMA_LIBRARY_FOLDER
+#define RRDMA_LIBRARY_FOLDER "lib"
+#endif
+
+namespace rrdma::tools {
+
+std::string find_library() {
+  std::error_code error;
+  const std::filesystem::path own = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (error) return {};
+  const std::filesystem::path prefix = own.parent_path().parent_path();
+  for (const char* folder : {"lib", RRDMA_LIBRARY_FOLDER}) {
+    const std::filesystem::path candidate = prefix / folder / "librrdma.so.1";
+    if (std::filesystem::exists(candidate, error)) return candidate;
+  }
+  return {};
+}
+
+}  // namespace rrdma::tools

@@ -1,0 +1,201 @@
+// `rrdma sim`: the engine in a simulated network, in virtual time. One world that the options describe, or
+// many random ones; every completion is held against the promises of the transport. A broken promise is
+// told with its seed, the last packets and a capture.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "sim/exchange.h"
+#include "tools/commands.h"
+#include "tools/exit_status.h"
+#include "tools/interrupt.h"
+#include "tools/sim/sim_plan.h"
+#include "tools/sim/sim_report.h"
+#include "tools/terminal.h"
+
+namespace rrdma::tools {
+namespace {
+
+constexpr std::string_view kName = "rrdma sim";
+constexpr std::string_view kExitText =
+    "With --seeds or --seed and nothing else, the worlds are random: hosts, cables, faults and workload all\n"
+    "come from the seed, and the same seed is the same run on every machine.\n"
+    "\n"
+    "Examples:\n"
+    "  rrdma sim --workload write --bandwidth 25G --rtt 100us --fault drop=0.01%\n"
+    "  rrdma sim --hosts 8 --qps 64 --workload mix --fault 'drop=1%,dup=0.1%,reorder=2%,corrupt=0.1%,seed=7'\n"
+    "  rrdma sim --seeds 1000\n"
+    "\n"
+    "Exit status:\n"
+    "  0  every promise was kept\n"
+    "  1  a promise was broken: seed, packets and capture are shown\n"
+    "  2  an argument is wrong, or the command was interrupted\n";
+
+using Clock = std::chrono::steady_clock;
+
+// One line on standard error that is written over, where that is a terminal.
+class Progress {
+ public:
+  explicit Progress(bool wanted) : wanted_(wanted && is_terminal(STDERR_FILENO)), start_(Clock::now()) {}
+  ~Progress() { clear(); }
+
+  // `done` of 1000.
+  void show(std::uint64_t done, const std::string& what) {
+    const auto now = Clock::now();
+    if (!wanted_ || now - last_ < std::chrono::milliseconds(100)) return;
+    last_ = now;
+    const double elapsed = std::chrono::duration<double>(now - start_).count();
+    if (elapsed < 0.5) return;
+    constexpr std::uint64_t kWidth = 30;
+    std::string bar(done * kWidth / 1000, '#');
+    bar.resize(kWidth, '.');
+    const double left = done == 0 ? 0 : elapsed * static_cast<double>(1000 - done) / static_cast<double>(done);
+    fmt::print(stderr, "\r\033[K[{}] {:>5.1f} %  {}  {:.0f} s left", bar, static_cast<double>(done) / 10.0, what, left);
+    std::fflush(stderr);
+    shown_ = true;
+  }
+  void clear() {
+    if (shown_) fmt::print(stderr, "\r\033[K");
+    shown_ = false;
+  }
+
+ private:
+  bool wanted_;
+  bool shown_ = false;
+  Clock::time_point start_;
+  Clock::time_point last_;
+};
+
+int report_violation(const SimOptions& options, const sim::Plan& plan) {
+  const std::string pcap = options.pcap.empty() ? fmt::format("rrdma-sim-{}.pcapng", plan.seed) : options.pcap;
+  bool saved = false;
+  const std::string story = violation_story(plan, options, pcap, saved);
+  fmt::print("{}\n", story);
+  if (saved) {
+    fmt::print("capture: {} (rrdma decode {})\n", pcap, pcap);
+  } else {
+    fmt::print("the capture could not be written to {}\n", pcap);
+  }
+  return kExitFoundFault;
+}
+
+int finish(const SimOptions& options, const SimSummary& summary) {
+  if (options.json) {
+    fmt::print("{}", summary_json(options, summary));
+  } else {
+    fmt::print("{}", summary_table(options, summary, palette_for(STDOUT_FILENO, ColourChoice::kAuto)));
+  }
+  if (!interrupted()) return kExitSuccess;
+  return complain(kName, "interrupted: what is shown is a part", "");
+}
+
+int run_one(const SimOptions& options) {
+  const auto plan = plan_for(options, options.seed);
+  if (!plan) return complain(kName, plan.error(), "'rrdma sim --help' shows the usage");
+  sim::Exchange exchange(*plan);
+  Progress progress(!options.json);
+  const std::int64_t whole = plan->run_time.ns != 0 ? plan->run_time.ns : plan->turbulence_max.ns;
+  for (std::uint64_t steps = 0; exchange.step(); ++steps) {
+    if (steps % 4096 != 0) continue;
+    if (interrupted()) break;
+    const std::int64_t now = exchange.world().now().ns;
+    progress.show(static_cast<std::uint64_t>(std::min<std::int64_t>(now * 1000 / whole, 1000)),
+                  fmt::format("{} messages", exchange.totals().messages_succeeded));
+  }
+  progress.clear();
+  if (exchange.world().violation()) return report_violation(options, *plan);
+  SimSummary summary;
+  summary.add(exchange);
+  return finish(options, summary);
+}
+
+int run_many(const SimOptions& options) {
+  if (const auto plan = plan_for(options, options.seed); !plan) {
+    return complain(kName, plan.error(), "'rrdma sim --help' shows the usage");
+  }
+  std::atomic<std::uint64_t> next{0};
+  std::atomic<std::uint64_t> done{0};
+  std::atomic<std::uint64_t> broken{~std::uint64_t{0}};  // the lowest seed that broke a promise
+  std::mutex mutex;
+  SimSummary summary;
+  const auto work = [&] {
+    SimSummary own;
+    for (std::uint64_t i = next++; i < options.seeds && !interrupted(); i = next++) {
+      const std::uint64_t seed = options.seed + i;
+      if (seed > broken) break;
+      sim::Exchange exchange(*plan_for(options, seed));
+      if (exchange.run()) {
+        own.add(exchange);
+      } else {
+        std::uint64_t lowest = broken;
+        while (seed < lowest && !broken.compare_exchange_weak(lowest, seed)) {}
+      }
+      ++done;
+    }
+    const std::lock_guard lock(mutex);
+    summary.runs += own.runs;
+    summary.virtual_ns += own.virtual_ns;
+    summary.totals.messages_posted += own.totals.messages_posted;
+    summary.totals.messages_succeeded += own.totals.messages_succeeded;
+    summary.totals.messages_failed += own.totals.messages_failed;
+    summary.totals.octets_moved += own.totals.octets_moved;
+    summary.totals.latency.merge(own.totals.latency);
+    summary.coverage.add(own.coverage);
+  };
+  std::vector<std::thread> threads;
+  for (unsigned i = 0; i < std::max(1u, std::thread::hardware_concurrency()); ++i) threads.emplace_back(work);
+  Progress progress(!options.json);
+  while (done < options.seeds && next < options.seeds + threads.size() && !interrupted() && broken == ~std::uint64_t{0}) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    progress.show(done * 1000 / options.seeds, fmt::format("{} of {} seeds", done.load(), options.seeds));
+  }
+  for (auto& thread : threads) thread.join();
+  progress.clear();
+  if (broken != ~std::uint64_t{0}) return report_violation(options, *plan_for(options, broken));
+  return finish(options, summary);
+}
+
+}  // namespace
+
+void add_sim_command(CLI::App& app, Runner& chosen) {
+  auto options = std::make_shared<SimOptions>();
+  CLI::App* sim = app.add_subcommand("sim", "Run the engine in a simulated network and check every promise");
+  std::vector<CLI::Option*> shape = {
+      sim->add_option("--hosts", options->hosts, "Hosts on one switch")->capture_default_str(),
+      sim->add_option("--qps", options->qps, "Connected pairs of QPs, spread over the hosts")->capture_default_str(),
+      sim->add_option("--type", options->type, "rc, uc or ud")->capture_default_str(),
+      sim->add_option("--size", options->size, "Octets of a message (mix: at most)")->capture_default_str(),
+      sim->add_option("--mtu", options->mtu, "Path MTU")->capture_default_str(),
+      sim->add_option("--depth", options->depth, "Requests outstanding on each QP")->capture_default_str(),
+      sim->add_flag("--both-ways", options->both_ways, "Both ends of a connection send"),
+      sim->add_option("--seconds", options->seconds, "Virtual time to run")->capture_default_str(),
+      sim->add_option("--bandwidth", options->bandwidth, "Of every cable, such as 25G or 400M")->capture_default_str(),
+      sim->add_option("--rtt", options->rtt, "Round trip of an empty network")->capture_default_str(),
+      sim->add_option("--queue", options->queue, "Octets that wait at the switch for one host")->capture_default_str(),
+      sim->add_option("--fault", options->fault, "Such as 'drop=1%,dup=0.1%,reorder=2%,corrupt=0.1%,ecn=1%,delay=50us±20us'"),
+  };
+  sim->add_option("--workload", options->workload, "send, write, read, atomic, mix or random");
+  CLI::Option* seed = sim->add_option("--seed", options->seed, "Decides everything that is left to chance")->capture_default_str();
+  CLI::Option* seeds = sim->add_option("--seeds", options->seeds, "Run so many seeds, from --seed on")->check(CLI::PositiveNumber);
+  sim->add_option("--trace", options->trace, "Packets to show when a promise is broken")->capture_default_str();
+  sim->add_option("--pcap", options->pcap, "Where a broken promise leaves its capture (default: rrdma-sim-SEED.pcapng)");
+  sim->add_flag("-j,--json", options->json, "Print the summary as one JSON object");
+  sim->footer(std::string(kExitText));
+  sim->callback([&chosen, options, shape, seed, seeds] {
+    options->seed_given = seed->count() != 0;
+    options->seeds_given = seeds->count() != 0;
+    for (const CLI::Option* option : shape) options->shape_given |= option->count() != 0;
+    chosen = [options] {
+      watch_interrupts();
+      return options->seeds > 1 ? run_many(*options) : run_one(*options);
+    };
+  });
+}
+
+}  // namespace rrdma::tools

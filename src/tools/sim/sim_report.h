@@ -1,0 +1,33 @@
+// What `rrdma sim` tells at the end: a table for people or one JSON object, and the story of a broken promise.
+#pragma once
+
+#include <string>
+
+#include "sim/exchange.h"
+#include "tools/sim/sim_plan.h"
+#include "wire/printer.h"
+
+namespace rrdma::tools {
+
+// The sum over all runs.
+struct SimSummary {
+  std::uint64_t runs = 0;
+  std::uint64_t log_hash = 0;      // of the last run
+  std::int64_t virtual_ns = 0;
+  sim::Totals totals;
+  sim::Coverage coverage;
+
+  void add(sim::Exchange& exchange);
+};
+
+[[nodiscard]] std::string summary_table(const SimOptions& options, const SimSummary& summary, const wire::Palette& palette);
+[[nodiscard]] std::string summary_json(const SimOptions& options, const SimSummary& summary);
+
+// Runs the seed again with a recorder; writes the capture to `pcap` and returns seed, promise, trace and
+// where every QP stood. `saved` says whether the capture could be written.
+[[nodiscard]] std::string violation_story(const sim::Plan& plan, const SimOptions& options, const std::string& pcap, bool& saved);
+
+// "312 us", "1.05 ms".
+[[nodiscard]] std::string time_text(Duration time);
+
+}  // namespace rrdma::tools

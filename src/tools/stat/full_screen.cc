@@ -1,0 +1,81 @@
+#include "tools/stat/full_screen.h"
+
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <string>
+
+namespace rrdma::tools {
+namespace {
+
+// The other screen, no cursor, and lines that are too long are cut, not wrapped.
+constexpr std::string_view kEnter = "\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[2J";
+constexpr std::string_view kLeave = "\x1b[?7h\x1b[?25h\x1b[?1049l";
+constexpr std::string_view kHome = "\x1b[H";
+constexpr std::string_view kClearLine = "\x1b[K";
+constexpr std::string_view kClearBelow = "\x1b[J";
+
+bool write_all(std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(STDOUT_FILENO, text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return false;
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return true;
+}
+
+}  // namespace
+
+FullScreen::FullScreen() {
+  ::tcgetattr(STDIN_FILENO, &before_);
+  termios keys = before_;
+  keys.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
+  keys.c_cc[VMIN] = 1;
+  keys.c_cc[VTIME] = 0;
+  ::tcsetattr(STDIN_FILENO, TCSAFLUSH, &keys);
+  gone_ = !write_all(kEnter);
+}
+
+FullScreen::~FullScreen() {
+  (void)write_all(kLeave);
+  ::tcsetattr(STDIN_FILENO, TCSAFLUSH, &before_);
+}
+
+ScreenSize FullScreen::size() {
+  winsize window{};
+  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) != 0 || window.ws_col == 0 || window.ws_row == 0) return {};
+  return {window.ws_col, window.ws_row};
+}
+
+bool FullScreen::show(std::string_view text) {
+  // Line by line over what was there: clearing the whole screen first would flicker.
+  std::string frame(kHome);
+  while (!text.empty()) {
+    const std::size_t end = text.find('\n');
+    frame += text.substr(0, end);
+    frame += kClearLine;
+    if (end == std::string_view::npos) break;
+    frame += "\r\n";
+    text.remove_prefix(end + 1);
+  }
+  frame += kClearBelow;
+  gone_ = gone_ || !write_all(frame);
+  return !gone_;
+}
+
+std::optional<char> FullScreen::key(int timeout_ms) {
+  pollfd input{STDIN_FILENO, POLLIN, 0};
+  if (::poll(&input, 1, timeout_ms) <= 0) return std::nullopt;
+  char letters[16];
+  const ssize_t count = ::read(STDIN_FILENO, letters, sizeof letters);
+  if (count <= 0) {
+    gone_ = gone_ || count == 0 || errno != EINTR;
+    return std::nullopt;
+  }
+  return letters[0] == '\x1b' && count > 1 ? '\0' : letters[0];
+}
+
+}  // namespace rrdma::tools

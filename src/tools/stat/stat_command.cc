@@ -1,0 +1,98 @@
+// `rrdma stat`: the counters of a device, a process or a queue pair, once or again and again. What it
+// shows is made in stat_report.cc; here are the options, the waiting and the screen.
+#include <fmt/format.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstring>
+#include <memory>
+
+#include "tools/commands.h"
+#include "tools/exit_status.h"
+#include "tools/interrupt.h"
+#include "tools/stat/stat_report.h"
+#include "tools/terminal.h"
+
+namespace rrdma::tools {
+namespace {
+
+constexpr const char* kName = "rrdma stat";
+constexpr std::string_view kHomeAndClear = "\x1b[H\x1b[2J";
+constexpr double kWatchSecondsDefault = 1;
+
+struct StatOptions {
+  StatChoice choice;
+  bool json = false;
+  double watch_s = 0;  // 0: once
+  std::uint64_t count = 0;  // 0: until interrupted
+};
+
+void pause_for(double seconds) {
+  // Ends early at a signal: the caller looks at interrupted().
+  (void)::poll(nullptr, 0, static_cast<int>(seconds * 1000));
+}
+
+int run_stat(const StatOptions& options) {
+  const wire::Palette palette = palette_for(STDOUT_FILENO, ColourChoice::kAuto);
+  const bool screen = options.watch_s > 0 && !options.json && is_terminal(STDOUT_FILENO);
+  if (options.watch_s > 0) watch_interrupts();
+  std::optional<Observation> before;
+  bool found = true;
+  for (std::uint64_t round = 0; round == 0 || (options.watch_s > 0 && !interrupted() && (options.count == 0 || round < options.count)); ++round) {
+    if (round > 0) pause_for(options.watch_s);
+    if (interrupted()) break;
+    auto seen = observe();
+    if (!seen) return complain(kName, seen.error().sentence, "");
+    Observation now = chosen_part(std::move(*seen), options.choice);
+    found = !now.processes.empty() || !(options.choice.pid || options.choice.qpn);
+    Output output;
+    if (screen) output.write(kHomeAndClear);
+    if (options.json) {
+      output.write(stat_json(now, options.choice).dump(options.watch_s > 0 ? -1 : 2) + "\n");
+    } else {
+      if (!screen && round > 0) output.write("\n");
+      output.write(stat_text(now, before ? &*before : nullptr, options.choice, palette, terminal_columns(STDOUT_FILENO)));
+    }
+    if (const int error = output.flush(); error != 0) return complain(kName, fmt::format("cannot write the output: {}", std::strerror(error)), "");
+    before = std::move(now);
+  }
+  return found ? kExitSuccess : kExitFoundFault;
+}
+
+std::optional<std::uint32_t> number_of(const std::string& text) {
+  char* end = nullptr;
+  const unsigned long value = std::strtoul(text.c_str(), &end, 0);
+  if (text.empty() || *end != '\0' || value > 0xffffffff || text.front() == '-') return std::nullopt;
+  return static_cast<std::uint32_t>(value);
+}
+
+}  // namespace
+
+void add_stat_command(CLI::App& app, Runner& chosen) {
+  auto options = std::make_shared<StatOptions>();
+  auto qpn = std::make_shared<std::string>();
+  CLI::App* stat = app.add_subcommand("stat", "Show counters: of all programs, a device, a process or a queue pair");
+  stat->add_option("-p,--pid", options->choice.pid, "The counters of this process")->option_text("PID");
+  stat->add_option("-d,--device", options->choice.device, "The counters of this device, summed over its processes")->option_text("NAME");
+  stat->add_option("-q,--qp", *qpn, "The counters of this queue pair")
+      ->option_text("QPN")
+      ->check([](const std::string& text) { return number_of(text) ? std::string() : "'" + text + "' is no queue pair number such as 0x030001"; });
+  stat->add_flag("-Q,--qps", options->choice.queue_pairs, "A table of queue pairs");
+  stat->add_flag("-a,--all", options->choice.zeros, "Counters that are 0 too");
+  stat->add_option("-w,--watch", options->watch_s, "Again and again, every so many seconds (default 1), with rates")
+      ->option_text("[SECONDS]")
+      ->expected(0, 1)
+      ->check(CLI::Range(0.1, 3600.0));
+  stat->add_option("-n,--count", options->count, "With --watch: stop after so many times")->option_text("N")->check(CLI::PositiveNumber);
+  stat->add_flag("-j,--json", options->json, "As JSON; with --watch one object on each line");
+  stat->footer("Without options: the daemon, and a line for each program that uses RRDMA.\n"
+               "Exit status: 0; 1 when the process or queue pair that was named is not there; 2 on failure.");
+  stat->callback([&chosen, options, qpn, stat] {
+    if (!qpn->empty()) options->choice.qpn = number_of(*qpn);
+    if (stat->count("--watch") > 0 && options->watch_s == 0) options->watch_s = kWatchSecondsDefault;
+    chosen = [options] { return run_stat(*options); };
+  });
+}
+
+}  // namespace rrdma::tools

@@ -1,0 +1,117 @@
+// `rrdma top`: a live table of processes and queue pairs that fills the terminal. The text is made in
+// top_report.cc, the terminal is full_screen.h's; here are the options, the keys and the pace.
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <memory>
+
+#include "tools/commands.h"
+#include "tools/exit_status.h"
+#include "tools/stat/full_screen.h"
+#include "tools/interrupt.h"
+#include "tools/terminal.h"
+#include "tools/stat/top_report.h"
+
+namespace rrdma::tools {
+namespace {
+
+constexpr const char* kName = "rrdma top";
+
+struct TopOptions {
+  double interval_s = 1;
+  std::string order = "bytes";
+};
+
+class Top {
+ public:
+  explicit Top(const TopOptions& options)
+      : interval_(
+            std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options.interval_s))),
+        palette_(palette_for(STDOUT_FILENO, ColourChoice::kAuto)) {
+    view_.order = top_order(options.order).value_or(TopOrder::kOctets);
+  }
+
+  // Until q, a signal, or the end of the terminal. The sentence of what went wrong; empty if nothing.
+  std::string run() {
+    FullScreen screen;
+    while (!interrupted() && !ended_ && !screen.gone()) {
+      if (Clock::now() >= next_look_ && !view_.paused) {
+        if (std::string sentence = look(); !sentence.empty()) return sentence;
+        next_look_ = Clock::now() + interval_;
+      }
+      if (!screen.show(top_screen(now_, before_ ? &*before_ : nullptr, view_, FullScreen::size(), palette_)))
+        break;
+      const auto left =
+          std::chrono::ceil<std::chrono::milliseconds>(view_.paused ? interval_ : next_look_ - Clock::now())
+              .count();
+      if (const auto key = screen.key(static_cast<int>(std::max<std::int64_t>(left, 0)))) handle_key(*key);
+    }
+    return {};
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  std::string look() {
+    auto seen = observe();
+    if (!seen) return seen.error().sentence;
+    if (seen_once_) before_ = std::move(now_);
+    now_ = std::move(*seen);
+    seen_once_ = true;
+    return {};
+  }
+
+  void handle_key(char key) {
+    switch (key) {
+      case 'q':
+      case 'Q': ended_ = true; return;
+      case 's':
+        view_.order = static_cast<TopOrder>((static_cast<std::size_t>(view_.order) + 1) % kTopOrderCount);
+        return;
+      case 'r': view_.reversed = !view_.reversed; return;
+      case ' ': view_.paused = !view_.paused; return;
+      default: return;
+    }
+  }
+
+  const Clock::duration interval_;
+  const wire::Palette palette_;
+  TopView view_;
+  Observation now_;
+  std::optional<Observation> before_;
+  Clock::time_point next_look_ = Clock::now();
+  bool seen_once_ = false;
+  bool ended_ = false;
+};
+
+int run_top(const TopOptions& options) {
+  if (!is_terminal(STDIN_FILENO) || !is_terminal(STDOUT_FILENO)) {
+    return complain(kName, "needs a terminal for its screen and its keys",
+                    "`rrdma stat --watch` prints the same numbers line by line");
+  }
+  watch_interrupts();
+  const std::string sentence = Top(options).run();
+  return sentence.empty() ? kExitSuccess : complain(kName, sentence, "");
+}
+
+}  // namespace
+
+void add_top_command(CLI::App& app, Runner& chosen) {
+  auto options = std::make_shared<TopOptions>();
+  CLI::App* top = app.add_subcommand("top", "Watch processes and queue pairs on a full screen");
+  top->add_option("-i,--interval", options->interval_s, "Seconds between two looks (default 1)")
+      ->option_text("SECONDS")
+      ->check(CLI::Range(0.1, 3600.0));
+  top->add_option("-s,--sort", options->order, "What the busiest is judged by (default: bytes)")
+      ->option_text("bytes|messages|resent|rnr|pid")
+      ->check(CLI::IsMember({"bytes", "messages", "resent", "rnr", "pid"}));
+  top->footer(
+      "Keys: q quits, s sorts by the next column, r reverses the order, space stops and goes on.\n"
+      "Rates are per second; RESENT and RNR count since the beginning.\n"
+      "Exit status: 0, or 2 on failure.");
+  top->callback([&chosen, options] { chosen = [options] { return run_top(*options); }; });
+}
+
+}  // namespace rrdma::tools
