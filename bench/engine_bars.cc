@@ -18,7 +18,9 @@ std::size_t allocations = 0;
 void* counted(std::size_t size, std::size_t alignment) {
   allocated_octets += size;
   ++allocations;
-  void* memory = alignment == 0 ? std::malloc(size == 0 ? 1 : size) : std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+  void* memory = alignment == 0
+                     ? std::malloc(size == 0 ? 1 : size)
+                     : std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
   if (memory == nullptr) std::abort();
   return memory;
 }
@@ -27,8 +29,12 @@ void* counted(std::size_t size, std::size_t alignment) {
 
 void* operator new(std::size_t size) { return counted(size, 0); }
 void* operator new[](std::size_t size) { return counted(size, 0); }
-void* operator new(std::size_t size, std::align_val_t alignment) { return counted(size, static_cast<std::size_t>(alignment)); }
-void* operator new[](std::size_t size, std::align_val_t alignment) { return counted(size, static_cast<std::size_t>(alignment)); }
+void* operator new(std::size_t size, std::align_val_t alignment) {
+  return counted(size, static_cast<std::size_t>(alignment));
+}
+void* operator new[](std::size_t size, std::align_val_t alignment) {
+  return counted(size, static_cast<std::size_t>(alignment));
+}
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete[](void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
@@ -112,9 +118,11 @@ bool idle_state() {
     RRDMA_ASSERT(engine.modify_qp(qp, attributes, kAttrState | mask, {}).ok());
   };
   go(QpState::kInit, kAttrPKeyIndex | kAttrPort | kAttrAccessFlags);
-  go(QpState::kReadyToReceive, kAttrPath | kAttrPathMtu | kAttrDestinationQpn | kAttrReceivePsn | kAttrMaxDestinationReads | kAttrMinRnrTimer);
+  go(QpState::kReadyToReceive, kAttrPath | kAttrPathMtu | kAttrDestinationQpn | kAttrReceivePsn |
+                                   kAttrMaxDestinationReads | kAttrMinRnrTimer);
   go(QpState::kReadyToSend, kAttrSendPsn | kAttrTimeout | kAttrRetryCount | kAttrRnrRetry | kAttrMaxReads);
-  return verdict("state of an idle RC QP, max_dest_rd_atomic 16", static_cast<double>(allocated_octets - before), "B", kIdleOctetsMax);
+  return verdict("state of an idle RC QP, max_dest_rd_atomic 16",
+                 static_cast<double>(allocated_octets - before), "B", kIdleOctetsMax);
 }
 
 bool no_allocations() {
@@ -131,7 +139,8 @@ bool speeds() {
   const double one_ns = burst_ns(one, 0, EnginePair::kDepth);
   std::printf("%-58s %9.2f M/s\n", "64-octet SENDs on one QP", 1e3 / one_ns);
   bool good = verdict("64-octet SEND on one QP", one_ns, "ns", kMessageNsMax);
-  good &= verdict("one of 10,000 QPs, against one", burst_ns(many, 7, EnginePair::kDepth) / one_ns, "x", kOneOfManyRatioMax);
+  good &= verdict("one of 10,000 QPs, against one", burst_ns(many, 7, EnginePair::kDepth) / one_ns, "x",
+                  kOneOfManyRatioMax);
   const double rotating = rotating_ns(many, kTurnMessages) / burst_ns(one, 0, kTurnMessages);
   good &= verdict("10,000 QPs in turn, 16 messages each, against one", rotating, "x", kSpreadRatioMax);
   // With one message in a turn it is the memory that is measured: all state of both QPs is cold every time.

@@ -49,12 +49,14 @@ class EnginePair final : private transport::EventSink {
     const objects::Sge sge{kAddress, kMessageOctets, wire::LKey{a_.region->key}};
     request.list = {&sge, 1};
     for (std::uint32_t i = 0; i < count; ++i) {
-      RRDMA_ASSERT(a_.engine->post_send(*a_.qps[(first + i) % a_.qps.size()], request, now_) == transport::PostError::kNone);
+      RRDMA_ASSERT(a_.engine->post_send(*a_.qps[(first + i) % a_.qps.size()], request, now_) ==
+                   transport::PostError::kNone);
     }
     run();
     poll(a_, count);
     poll(b_, count);
-    for (std::uint32_t i = 0; i < count; ++i) post_receive(static_cast<std::uint32_t>((first + i) % a_.qps.size()));
+    for (std::uint32_t i = 0; i < count; ++i)
+      post_receive(static_cast<std::uint32_t>((first + i) % a_.qps.size()));
   }
 
   [[nodiscard]] transport::Engine& first() { return *a_.engine; }
@@ -70,7 +72,8 @@ class EnginePair final : private transport::EventSink {
     objects::Frame* reserve(const objects::Path&) override { return &frame_; }
     void commit(objects::Frame& frame) override {
       wire::TransportPacket packet;
-      RRDMA_ASSERT(wire::parse_transport_headers({frame.header.data(), frame.header_octets}, packet.headers) == wire::TransportError::kNone);
+      RRDMA_ASSERT(wire::parse_transport_headers({frame.header.data(), frame.header_octets},
+                                                 packet.headers) == wire::TransportError::kNone);
       RRDMA_ASSERT(frame.span_count <= 1);
       if (frame.span_count == 1) packet.payload = {frame.spans[0].data, frame.spans[0].length};
       to->engine->handle_packet(packet, to->origin, pair_.now_);
@@ -89,7 +92,11 @@ class EnginePair final : private transport::EventSink {
       remote = wire::gid_of_ipv4({10, 0, 0, static_cast<std::uint8_t>(3 - number)});
       origin.source = remote;
       origin.destination = local;
-      region = *table.register_region({.pd = &pd, .host = memory.data(), .length = memory.size(), .address = kAddress, .access = objects::kLocalWrite});
+      region = *table.register_region({.pd = &pd,
+                                       .host = memory.data(),
+                                       .length = memory.size(),
+                                       .address = kAddress,
+                                       .access = objects::kLocalWrite});
       transport::EventSink& events = pair;
       engine = std::make_unique<transport::Engine>(transport::EngineConfig{}, table, events);
     }
@@ -127,7 +134,8 @@ class EnginePair final : private transport::EventSink {
       RRDMA_ASSERT(end.engine->modify_qp(qp, attributes, kAttrState | mask, now_).ok());
     };
     go(QpState::kInit, kAttrPKeyIndex | kAttrPort | kAttrAccessFlags);
-    go(QpState::kReadyToReceive, kAttrPath | kAttrPathMtu | kAttrDestinationQpn | kAttrReceivePsn | kAttrMaxDestinationReads | kAttrMinRnrTimer);
+    go(QpState::kReadyToReceive, kAttrPath | kAttrPathMtu | kAttrDestinationQpn | kAttrReceivePsn |
+                                     kAttrMaxDestinationReads | kAttrMinRnrTimer);
     go(QpState::kReadyToSend, kAttrSendPsn | kAttrTimeout | kAttrRetryCount | kAttrRnrRetry | kAttrMaxReads);
   }
 

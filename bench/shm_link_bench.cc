@@ -19,7 +19,6 @@
 namespace rrdma::link {
 namespace {
 
-
 std::int64_t now_ns() {
   timespec t;
   ::clock_gettime(CLOCK_MONOTONIC, &t);
@@ -63,7 +62,8 @@ struct Side {
     wire::TransportHeaders headers;
     headers.bth.opcode = wire::Opcode(wire::Transport::kReliableConnection, wire::Step::kSendOnly);
     headers.bth.pad = wire::pad_for(length);
-    frame->header_octets = static_cast<std::uint8_t>(wire::emit_transport_headers(headers, frame->header.data()));
+    frame->header_octets =
+        static_cast<std::uint8_t>(wire::emit_transport_headers(headers, frame->header.data()));
     frame->add_span(data, length);
     link->commit(*frame);
     return true;
@@ -164,12 +164,14 @@ constexpr wire::RKey kRkey{0x12345600};
 void open_memory(Side& side, std::vector<std::uint8_t>& memory) {
   constexpr std::uint32_t kAccess = objects::kLocalWrite | objects::kRemoteWrite;
   side.link->publish(DirectQp{.qpn = kQpn, .peer_qpn = kQpn, .peer = side.path.peer, .access = kAccess});
-  side.link->publish(DirectKey{.rkey = kRkey, .length = memory.size(), .host = memory.data(), .access = kAccess});
+  side.link->publish(
+      DirectKey{.rkey = kRkey, .length = memory.size(), .host = memory.data(), .access = kAccess});
   while (!side.link->reaches_directly(side.path.peer)) side.link->handle_doorbells();
 }
 
 void spin_on_last(const std::vector<std::uint8_t>& memory, std::uint8_t mark) {
-  while (__atomic_load_n(&memory.back(), __ATOMIC_ACQUIRE) != mark) {}
+  while (__atomic_load_n(&memory.back(), __ATOMIC_ACQUIRE) != mark) {
+  }
 }
 
 // Half of a round trip of direct writes into memory that the other side spins on; `bare`: the same with
@@ -189,11 +191,13 @@ double direct_ping_pong(std::size_t octets, bool bare) {
       const iovec local{data.data(), octets};
       const iovec remote[2] = {{memory.data(), octets - 8}, {memory.data() + octets - 8, 8}};
       const bool split = octets > 8;
-      if (::process_vm_writev(child, &local, 1, split ? remote : remote + 1, split ? 2 : 1, 0) < 0) std::abort();
+      if (::process_vm_writev(child, &local, 1, split ? remote : remote + 1, split ? 2 : 1, 0) < 0)
+        std::abort();
       return;
     }
     const objects::PayloadSpan span{data.data(), octets};
-    while (!side.link->direct_write(side.path, {kQpn, kQpn, kRkey, 0}, {&span, 1})) {}
+    while (!side.link->direct_write(side.path, {kQpn, kQpn, kRkey, 0}, {&span, 1})) {
+    }
   };
   return run_pair(
       kRingOctetsMin,
@@ -246,7 +250,8 @@ double direct_stream(std::size_t octets) {
         std::vector<double> samples;
         auto start = now_ns();
         for (std::uint64_t i = 1; i <= writes; ++i) {
-          while (!side.link->direct_write(side.path, {kQpn, kQpn, kRkey, 0}, {&span, 1})) {}
+          while (!side.link->direct_write(side.path, {kQpn, kQpn, kRkey, 0}, {&span, 1})) {
+          }
           if (i % stretch != 0) continue;
           const auto end = now_ns();
           samples.push_back(static_cast<double>(end - start) / static_cast<double>(stretch));
@@ -294,7 +299,8 @@ void run() {
     std::printf("direct write %5zu B  %8.0f ns half RTT, bare call %.0f ns\n", octets, ours, bare);
   }
   for (const std::size_t octets : {65536u, 1048576u}) {
-    std::printf("direct write %7zu B  %8.2f GB/s\n", octets, static_cast<double>(octets) / direct_stream(octets));
+    std::printf("direct write %7zu B  %8.2f GB/s\n", octets,
+                static_cast<double>(octets) / direct_stream(octets));
   }
   for (const std::size_t channels : {1u, 8u, 63u}) {
     std::printf("idle poll, %zu channels: %.1f ns\n", channels, idle_poll(channels));

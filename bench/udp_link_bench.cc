@@ -76,7 +76,8 @@ double bare_round_trip() {
   });
   const double elapsed = seconds_of([&] {
     std::uint8_t packet[44] = {};
-    (void)raw::sendto(a.get(), packet, sizeof packet, 0, reinterpret_cast<const sockaddr*>(&to_b), sizeof to_b);
+    (void)raw::sendto(a.get(), packet, sizeof packet, 0, reinterpret_cast<const sockaddr*>(&to_b),
+                      sizeof to_b);
     for (std::size_t i = 1; i < kRoundTrips; ++i) bounce(a.get(), to_b);
     while (raw::recvfrom(a.get(), packet, sizeof packet, MSG_DONTWAIT, nullptr, nullptr) < 0) {
     }
@@ -98,7 +99,8 @@ double bare_stream() {
   std::thread sink([&] {
     std::vector<std::uint8_t> buffer(65536);
     while (received.load(std::memory_order_relaxed) < total) {
-      const ssize_t octets = raw::recvfrom(receiver.get(), buffer.data(), buffer.size(), MSG_DONTWAIT, nullptr, nullptr);
+      const ssize_t octets =
+          raw::recvfrom(receiver.get(), buffer.data(), buffer.size(), MSG_DONTWAIT, nullptr, nullptr);
       if (octets > 0) received.fetch_add(static_cast<std::size_t>(octets));
     }
   });
@@ -107,7 +109,8 @@ double bare_stream() {
     for (std::size_t sent = 0; sent < total; sent += memory.size()) {
       while (sent - received.load() > kWindowOctets && sent > received.load()) {
       }
-      (void)raw::sendto(sender.get(), memory.data(), memory.size(), 0, reinterpret_cast<const sockaddr*>(&to), sizeof to);
+      (void)raw::sendto(sender.get(), memory.data(), memory.size(), 0, reinterpret_cast<const sockaddr*>(&to),
+                        sizeof to);
     }
     sink.join();
   });
@@ -142,15 +145,16 @@ Path path_between(int family, std::uint8_t from, std::uint8_t to) {
   return path;
 }
 
-bool commit_write(Link& link, const Path& path, wire::Step step, std::uint32_t psn, const std::uint8_t* memory,
-                  std::size_t octets) {
+bool commit_write(Link& link, const Path& path, wire::Step step, std::uint32_t psn,
+                  const std::uint8_t* memory, std::size_t octets) {
   Frame* frame = link.reserve(path);
   if (frame == nullptr) return false;
   wire::TransportHeaders headers;
   headers.bth.opcode = wire::Opcode(wire::Transport::kReliableConnection, step);
   headers.bth.destination = wire::Qpn(0x010001);
   headers.bth.psn = wire::Psn(psn);
-  frame->header_octets = static_cast<std::uint8_t>(wire::emit_transport_headers(headers, frame->header.data()));
+  frame->header_octets =
+      static_cast<std::uint8_t>(wire::emit_transport_headers(headers, frame->header.data()));
   frame->add_span(memory, octets);
   link.commit(*frame);
   return true;
@@ -201,14 +205,16 @@ double link_stream(int family, const UdpConfig& config, wire::Step step, bool co
       while ((sent - received.load()) * kPayload > kWindowOctets) {
       }
       for (std::size_t i = 0; i < 15 && sent < kStreamPackets; ++i, ++sent) {
-        while (!commit_write(*a, path, step, static_cast<std::uint32_t>(sent), memory.data() + sent % 64 * kPayload, kPayload)) {
+        while (!commit_write(*a, path, step, static_cast<std::uint32_t>(sent),
+                             memory.data() + sent % 64 * kPayload, kPayload)) {
         }
       }
       a->flush({});
     }
     sink.join();
   });
-  if (b->tally().refused_icrc != 0) std::printf("wrong ICRCs: %llu\n", static_cast<unsigned long long>(b->tally().refused_icrc));
+  if (b->tally().refused_icrc != 0)
+    std::printf("wrong ICRCs: %llu\n", static_cast<unsigned long long>(b->tally().refused_icrc));
   return static_cast<double>(kStreamPackets) * kPayload / elapsed * 1e-9;
 }
 
@@ -227,13 +233,15 @@ double link_batches(int family, const UdpConfig& config, std::size_t ports) {
   });
   std::vector<std::uint8_t> memory(kPayload);
   std::vector<Path> paths(16, path_between(family, 1, 2));
-  for (std::size_t i = 0; i < paths.size(); ++i) paths[i].source_port = static_cast<std::uint16_t>(0xc000 + i % ports * 4097);
+  for (std::size_t i = 0; i < paths.size(); ++i)
+    paths[i].source_port = static_cast<std::uint16_t>(0xc000 + i % ports * 4097);
   const double elapsed = seconds_of([&] {
     for (std::size_t sent = 0; sent < kPackets;) {
       while (sent - received.load() > 512) {
       }
       for (std::size_t i = 0; i < 32 && sent < kPackets; ++i, ++sent) {
-        (void)commit_write(*a, paths[sent % paths.size()], wire::Step::kWriteOnly, static_cast<std::uint32_t>(sent), memory.data(), 8 + i * 4);
+        (void)commit_write(*a, paths[sent % paths.size()], wire::Step::kWriteOnly,
+                           static_cast<std::uint32_t>(sent), memory.data(), 8 + i * 4);
       }
       a->flush({});
     }
@@ -252,20 +260,22 @@ double cpu_ns_of(std::size_t count, const std::function<void()>& body) {
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &start);
     body();
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &end);
-    const double ns = static_cast<double>(end.tv_sec - start.tv_sec) * 1e9 + static_cast<double>(end.tv_nsec - start.tv_nsec);
+    const double ns = static_cast<double>(end.tv_sec - start.tv_sec) * 1e9 +
+                      static_cast<double>(end.tv_nsec - start.tv_nsec);
     best = std::min(best, ns / static_cast<double>(count));
   }
   return best;
 }
 
 // `unlike`: neighbours differ in length, so that none joins a train.
-double cpu_of_link(int family, const UdpConfig& config, std::size_t burst, std::size_t octets, wire::Step step,
-                   bool unlike, std::size_t ports) {
+double cpu_of_link(int family, const UdpConfig& config, std::size_t burst, std::size_t octets,
+                   wire::Step step, bool unlike, std::size_t ports) {
   auto a = open_link(family, 1, config);
   auto b = open_link(family, 2, config);
   std::vector<std::uint8_t> memory(64 * kPayload);
   std::vector<Path> paths(16, path_between(family, 1, 2));
-  for (std::size_t i = 0; i < paths.size(); ++i) paths[i].source_port = static_cast<std::uint16_t>(0xc000 + i % ports * 4097);
+  for (std::size_t i = 0; i < paths.size(); ++i)
+    paths[i].source_port = static_cast<std::uint16_t>(0xc000 + i % ports * 4097);
   Counting counting;
   std::size_t sent = 0;
   constexpr std::size_t kRounds = 200;
@@ -273,7 +283,8 @@ double cpu_of_link(int family, const UdpConfig& config, std::size_t burst, std::
     for (std::size_t round = 0; round < kRounds; ++round) {
       for (std::size_t i = 0; i < burst; ++i, ++sent) {
         const std::size_t length = octets + (unlike ? i * 4 : 0);
-        (void)commit_write(*a, paths[i % paths.size()], step, static_cast<std::uint32_t>(sent), memory.data() + i * octets, length);
+        (void)commit_write(*a, paths[i % paths.size()], step, static_cast<std::uint32_t>(sent),
+                           memory.data() + i * octets, length);
       }
       a->flush({});
       while (counting.packets < sent) b->poll(counting, {}, 64);
@@ -292,8 +303,10 @@ double cpu_of_bare(std::size_t segments, std::size_t octets) {
   constexpr std::size_t kRounds = 200;
   return cpu_ns_of(kRounds * segments, [&] {
     for (std::size_t round = 0; round < kRounds; ++round) {
-      (void)raw::sendto(sender.get(), memory.data(), memory.size(), 0, reinterpret_cast<const sockaddr*>(&to), sizeof to);
-      while (raw::recvfrom(receiver.get(), buffer.data(), buffer.size(), MSG_DONTWAIT, nullptr, nullptr) < 0) {
+      (void)raw::sendto(sender.get(), memory.data(), memory.size(), 0, reinterpret_cast<const sockaddr*>(&to),
+                        sizeof to);
+      while (raw::recvfrom(receiver.get(), buffer.data(), buffer.size(), MSG_DONTWAIT, nullptr, nullptr) <
+             0) {
       }
     }
   });
@@ -307,17 +320,21 @@ void report_cpu() {
   const wire::Step middle = wire::Step::kWriteMiddle;
   std::printf("CPU ns for a packet, both ends together\n");
   std::printf("  one packet of 8 octets:        bare %.0f  link IPv4 %.0f  IPv6 %.0f\n", cpu_of_bare(1, 40),
-              cpu_of_link(AF_INET, plain, 1, 8, only, false, 1), cpu_of_link(AF_INET6, plain, 1, 8, only, false, 1));
+              cpu_of_link(AF_INET, plain, 1, 8, only, false, 1),
+              cpu_of_link(AF_INET6, plain, 1, 8, only, false, 1));
   std::printf("  train of 15 x 4 KiB:           bare %.0f  link IPv4 %.0f  IPv6 %.0f  READ response %.0f\n",
               cpu_of_bare(15, 4112), cpu_of_link(AF_INET, plain, 15, 4096, middle, false, 1),
               cpu_of_link(AF_INET6, plain, 15, 4096, middle, false, 1),
               cpu_of_link(AF_INET, plain, 15, 4096, wire::Step::kReadResponseMiddle, false, 1));
-  std::printf("  train of 15 x 1 KiB:           bare %.0f  link IPv4 %.0f  READ response %.0f\n", cpu_of_bare(15, 1040),
-              cpu_of_link(AF_INET, plain, 15, 1024, middle, false, 1),
+  std::printf("  train of 15 x 1 KiB:           bare %.0f  link IPv4 %.0f  READ response %.0f\n",
+              cpu_of_bare(15, 1040), cpu_of_link(AF_INET, plain, 15, 1024, middle, false, 1),
               cpu_of_link(AF_INET, plain, 15, 1024, wire::Step::kReadResponseMiddle, false, 1));
-  std::printf("  32 x 8 octets in a train:      link %.0f\n", cpu_of_link(AF_INET, plain, 32, 8, only, false, 1));
-  std::printf("  32 unlike packets, one port:   link %.0f\n", cpu_of_link(AF_INET, plain, 32, 8, only, true, 1));
-  std::printf("  32 unlike packets, four ports: link %.0f  io_uring %.0f\n", cpu_of_link(AF_INET, plain, 32, 8, only, true, 4),
+  std::printf("  32 x 8 octets in a train:      link %.0f\n",
+              cpu_of_link(AF_INET, plain, 32, 8, only, false, 1));
+  std::printf("  32 unlike packets, one port:   link %.0f\n",
+              cpu_of_link(AF_INET, plain, 32, 8, only, true, 1));
+  std::printf("  32 unlike packets, four ports: link %.0f  io_uring %.0f\n",
+              cpu_of_link(AF_INET, plain, 32, 8, only, true, 4),
               cpu_of_link(AF_INET, uring, 32, 8, only, true, 4));
 }
 
@@ -330,13 +347,16 @@ void report() {
               best_of([&] { return link_round_trip(AF_INET, plain); }, true),
               best_of([&] { return link_round_trip(AF_INET6, plain); }, true));
   std::printf("stream of 4 KiB packets, GB/s:     bare segmented sends %.2f\n", best_of(bare_stream, false));
-  std::printf("                                   link WRITE IPv4 %.2f  IPv6 %.2f  READ response %.2f  WRITE and copy %.2f\n",
-              best_of([&] { return link_stream(AF_INET, plain, wire::Step::kWriteMiddle, false); }, false),
-              best_of([&] { return link_stream(AF_INET6, plain, wire::Step::kWriteMiddle, false); }, false),
-              best_of([&] { return link_stream(AF_INET, plain, wire::Step::kReadResponseMiddle, false); }, false),
-              best_of([&] { return link_stream(AF_INET, plain, wire::Step::kWriteMiddle, true); }, false));
-  std::printf("                                   link WRITE without trains %.2f\n",
-              best_of([&] { return link_stream(AF_INET, no_trains, wire::Step::kWriteMiddle, false); }, false));
+  std::printf(
+      "                                   link WRITE IPv4 %.2f  IPv6 %.2f  READ response %.2f  WRITE and "
+      "copy %.2f\n",
+      best_of([&] { return link_stream(AF_INET, plain, wire::Step::kWriteMiddle, false); }, false),
+      best_of([&] { return link_stream(AF_INET6, plain, wire::Step::kWriteMiddle, false); }, false),
+      best_of([&] { return link_stream(AF_INET, plain, wire::Step::kReadResponseMiddle, false); }, false),
+      best_of([&] { return link_stream(AF_INET, plain, wire::Step::kWriteMiddle, true); }, false));
+  std::printf(
+      "                                   link WRITE without trains %.2f\n",
+      best_of([&] { return link_stream(AF_INET, no_trains, wire::Step::kWriteMiddle, false); }, false));
   std::printf("batches of unlike packets, M/s:    one port %.2f  four ports %.2f\n",
               best_of([&] { return link_batches(AF_INET, plain, 1); }, false),
               best_of([&] { return link_batches(AF_INET, plain, 4); }, false));

@@ -18,7 +18,8 @@ void check(const Header& header, Octets datagram) {
   if (!message) return;
   const auto again = encode(*message, header.serial);
   RRDMA_ASSERT(again.size() == datagram.size());
-  RRDMA_ASSERT(std::memcmp(again.data() + sizeof(Header), datagram.data() + sizeof(Header), again.size() - sizeof(Header)) == 0);
+  RRDMA_ASSERT(std::memcmp(again.data() + sizeof(Header), datagram.data() + sizeof(Header),
+                           again.size() - sizeof(Header)) == 0);
 }
 
 template <typename... Messages>
@@ -32,8 +33,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const Octets datagram(data, size);
   const auto header = parse_header(datagram);
   if (!header) return 0;
-  check_all<Hello, Welcome, Refused, Done, Failed, RequestSlot, SlotGranted, ReleaseSlot, UpdateProcess, NetworkUp, Retire,
-            LookUpSlot, SlotOwner, OfferChannel, ChannelOffered, PeerGone, ForwardFrame, FrameForwarded, ListProcesses,
-            ProcessEntry, QueryStatus, Status, JoinGroup, LeaveGroup>(*header, datagram);
+  check_all<Hello, Welcome, Refused, Done, Failed, RequestSlot, SlotGranted, ReleaseSlot, UpdateProcess,
+            NetworkUp, Retire, LookUpSlot, SlotOwner, OfferChannel, ChannelOffered, PeerGone, ForwardFrame,
+            FrameForwarded, ListProcesses, ProcessEntry, QueryStatus, Status, JoinGroup, LeaveGroup>(
+      *header, datagram);
   return 0;
 }

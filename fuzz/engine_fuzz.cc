@@ -39,7 +39,8 @@ class Drain final : public objects::FrameSink {
   objects::Frame* reserve(const objects::Path&) override { return room_-- > 0 ? &frame_ : nullptr; }
   void commit(objects::Frame& frame) override {
     wire::TransportHeaders headers;
-    RRDMA_ASSERT(wire::parse_transport_headers({frame.header.data(), frame.header_octets}, headers) == wire::TransportError::kNone);
+    RRDMA_ASSERT(wire::parse_transport_headers({frame.header.data(), frame.header_octets}, headers) ==
+                 wire::TransportError::kNone);
     RRDMA_ASSERT(frame.span_count <= frame.spans.size() && frame.payload_octets <= kPages * kPage);
     std::size_t total = 0;
     for (std::size_t i = 0; i < frame.span_count; ++i) {
@@ -60,8 +61,14 @@ class Drain final : public objects::FrameSink {
 class World final : private EventSink {
  public:
   explicit World(Input input)
-      : input_(input), memory_(kPages * kPage, kUntouched), table_(7), queue_(4096, nullptr), shared_(kQueueEntries, 2), engine_({}, table_, *this) {
-    open_page(kOpen, objects::kLocalWrite | objects::kRemoteWrite | objects::kRemoteRead | objects::kRemoteAtomic | objects::kWindowBind);
+      : input_(input),
+        memory_(kPages * kPage, kUntouched),
+        table_(7),
+        queue_(4096, nullptr),
+        shared_(kQueueEntries, 2),
+        engine_({}, table_, *this) {
+    open_page(kOpen, objects::kLocalWrite | objects::kRemoteWrite | objects::kRemoteRead |
+                         objects::kRemoteAtomic | objects::kWindowBind);
     open_page(kLocalOnly, objects::kLocalWrite);
     open_page(kReadOnly, objects::kRemoteRead);
     shared_.pd = &pd_;
@@ -93,8 +100,11 @@ class World final : private EventSink {
   };
 
   void open_page(Page page, std::uint32_t access) {
-    regions_[page] = *table_.register_region({.pd = &pd_, .host = memory_.data() + page * kPage, .length = kPage,
-                                              .address = kAddress + page * kPage, .access = access});
+    regions_[page] = *table_.register_region({.pd = &pd_,
+                                              .host = memory_.data() + page * kPage,
+                                              .length = kPage,
+                                              .address = kAddress + page * kPage,
+                                              .access = access});
   }
   static objects::Path path() {
     objects::Path path;
@@ -107,13 +117,21 @@ class World final : private EventSink {
 
   void one_step(Slot& slot) {
     switch (input_.below(12)) {
-      case 0: case 1: post_send(slot); break;
+      case 0:
+      case 1: post_send(slot); break;
       case 2: post_receive(slot); break;
       case 3: modify(slot, input_.octet()); break;
-      case 4: now_ = now_ + nanoseconds(std::int64_t{1} << input_.below(34)); engine_.handle_timers(now_); break;
+      case 4:
+        now_ = now_ + nanoseconds(std::int64_t{1} << input_.below(34));
+        engine_.handle_timers(now_);
+        break;
       case 5: recreate(slot, input_.octet()); break;
       default: hostile_packet(slot); break;
-      case 11: drain_.set_room(static_cast<int>(input_.below(8))); engine_.transmit(drain_, now_); engine_.flushed(now_); break;
+      case 11:
+        drain_.set_room(static_cast<int>(input_.below(8)));
+        engine_.transmit(drain_, now_);
+        engine_.flushed(now_);
+        break;
     }
   }
 
@@ -151,10 +169,15 @@ class World final : private EventSink {
     }
     const bool rc = slot.type == QpType::kRc;
     go(slot, QpState::kInit, kAttrPKeyIndex | kAttrPort | kAttrAccessFlags);
-    go(slot, QpState::kReadyToReceive, kAttrPath | kAttrPathMtu | kAttrDestinationQpn | kAttrReceivePsn | (rc ? kAttrMaxDestinationReads | kAttrMinRnrTimer : 0u));
-    go(slot, QpState::kReadyToSend, kAttrSendPsn | (rc ? kAttrTimeout | kAttrRetryCount | kAttrRnrRetry | kAttrMaxReads : 0u));
+    go(slot, QpState::kReadyToReceive,
+       kAttrPath | kAttrPathMtu | kAttrDestinationQpn | kAttrReceivePsn |
+           (rc ? kAttrMaxDestinationReads | kAttrMinRnrTimer : 0u));
+    go(slot, QpState::kReadyToSend,
+       kAttrSendPsn | (rc ? kAttrTimeout | kAttrRetryCount | kAttrRnrRetry | kAttrMaxReads : 0u));
   }
-  void go(Slot& slot, QpState state, std::uint32_t mask) { (void)engine_.modify_qp(*slot.qp, attributes(state), kAttrState | mask, now_).ok(); }
+  void go(Slot& slot, QpState state, std::uint32_t mask) {
+    (void)engine_.modify_qp(*slot.qp, attributes(state), kAttrState | mask, now_).ok();
+  }
   QpAttributes attributes(QpState state) {
     QpAttributes attributes;
     attributes.state = state;
@@ -171,36 +194,45 @@ class World final : private EventSink {
     return attributes;
   }
   void modify(Slot& slot, std::uint8_t choice) {
-    static constexpr std::array kStates = {QpState::kError, QpState::kDrain, QpState::kReadyToSend, QpState::kInit};
+    static constexpr std::array kStates = {QpState::kError, QpState::kDrain, QpState::kReadyToSend,
+                                           QpState::kInit};
     go(slot, kStates[choice & 3], (choice & 4) != 0 ? static_cast<std::uint32_t>(input_.word()) << 3 : 0);
   }
 
   objects::Sge some_sge() {
     const std::size_t page = input_.below(kPages);
     const objects::MemoryRegion* region = regions_[page];
-    return {kAddress + page * kPage + input_.octet(), input_.word() % 6000, wire::LKey{region == nullptr ? input_.word() : region->key}};
+    return {kAddress + page * kPage + input_.octet(), input_.word() % 6000,
+            wire::LKey{region == nullptr ? input_.word() : region->key}};
   }
   void post_send(Slot& slot) {
     static constexpr std::array kOpcodes = {
-        objects::SendOpcode::kWrite, objects::SendOpcode::kWriteImmediate, objects::SendOpcode::kSend, objects::SendOpcode::kSendImmediate,
-        objects::SendOpcode::kRead, objects::SendOpcode::kCompareSwap, objects::SendOpcode::kFetchAdd, objects::SendOpcode::kLocalInvalidate,
-        objects::SendOpcode::kBindWindow, objects::SendOpcode::kSendInvalidate, objects::SendOpcode::kFlush, objects::SendOpcode::kAtomicWrite};
+        objects::SendOpcode::kWrite,      objects::SendOpcode::kWriteImmediate,
+        objects::SendOpcode::kSend,       objects::SendOpcode::kSendImmediate,
+        objects::SendOpcode::kRead,       objects::SendOpcode::kCompareSwap,
+        objects::SendOpcode::kFetchAdd,   objects::SendOpcode::kLocalInvalidate,
+        objects::SendOpcode::kBindWindow, objects::SendOpcode::kSendInvalidate,
+        objects::SendOpcode::kFlush,      objects::SendOpcode::kAtomicWrite};
     SendRequest request;
     request.entry.opcode = kOpcodes[input_.below(kOpcodes.size())];
-    request.entry.flags = static_cast<std::uint8_t>(input_.octet() & (objects::kSendFence | objects::kSendSignaled | objects::kSendSolicited));
+    request.entry.flags = static_cast<std::uint8_t>(
+        input_.octet() & (objects::kSendFence | objects::kSendSignaled | objects::kSendSolicited));
     request.entry.wr_id = next_id(slot);
     request.entry.rkey = {input_.word()};
     request.entry.remote_address = input_.word() & ~7u;
     if (request.entry.opcode == objects::SendOpcode::kBindWindow) {
-      request.entry.bind = {window_, regions_[kOpen], kAddress + kOpen * kPage, input_.word() % 5000, objects::kRemoteWrite};
+      request.entry.bind = {window_, regions_[kOpen], kAddress + kOpen * kPage, input_.word() % 5000,
+                            objects::kRemoteWrite};
       request.entry.rkey = {window_->key ^ input_.below(2)};
     }
-    if (request.entry.opcode == objects::SendOpcode::kLocalInvalidate) request.entry.immediate_or_key = window_->key;
+    if (request.entry.opcode == objects::SendOpcode::kLocalInvalidate)
+      request.entry.immediate_or_key = window_->key;
     if (slot.type == QpType::kUd) request.entry.datagram = {&handle_, 0x11111111, 0x200};
     const std::array list = {some_sge(), some_sge()};
     request.list = {list.data(), input_.below(3)};
     const bool signaled = (request.entry.flags & objects::kSendSignaled) != 0;
-    if (engine_.post_send(*slot.qp, request, now_) == PostError::kNone) slot.sends.push_back({request.entry.wr_id, signaled});
+    if (engine_.post_send(*slot.qp, request, now_) == PostError::kNone)
+      slot.sends.push_back({request.entry.wr_id, signaled});
   }
   void post_receive(Slot& slot) {
     const std::array list = {some_sge(), some_sge()};
@@ -226,7 +258,8 @@ class World final : private EventSink {
     headers.bth.psn = wire::Psn(base.value + (near & 0x7f) - 32);
     headers.deth = {.qkey = {(near & 1) != 0 ? 0x11111111u : 0u}, .source = wire::Qpn(0x200)};
     headers.reth.rkey = headers.atomic.rkey = headers.invalidate = some_key();
-    headers.reth.address = headers.atomic.address = kAddress + input_.below(kPages) * kPage + (input_.octet() & ~7u);
+    headers.reth.address = headers.atomic.address =
+        kAddress + input_.below(kPages) * kPage + (input_.octet() & ~7u);
     headers.reth.length = input_.word() % 9000;
     headers.atomic.compare = input_.octet();
     headers.atomic.swap_or_add = input_.word();
@@ -292,7 +325,8 @@ class World final : private EventSink {
     for (Slot& slot : slots_) {
       go(slot, QpState::kError, 0);
       poll();
-      RRDMA_ASSERT(std::none_of(slot.sends.begin(), slot.sends.end(), [](const Posted& posted) { return posted.signaled; }));
+      RRDMA_ASSERT(std::none_of(slot.sends.begin(), slot.sends.end(),
+                                [](const Posted& posted) { return posted.signaled; }));
       engine_.destroy_qp(*slot.qp);
       poll();
     }

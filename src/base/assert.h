@@ -9,7 +9,7 @@ namespace rrdma {
 
 }  // namespace rrdma
 
-#define RRDMA_ASSERT(expression)                                           \
-  (__builtin_expect(static_cast<bool>(expression), 1)                      \
-       ? static_cast<void>(0)                                              \
+#define RRDMA_ASSERT(expression)                      \
+  (__builtin_expect(static_cast<bool>(expression), 1) \
+       ? static_cast<void>(0)                         \
        : ::rrdma::assertion_failed(#expression, __FILE__, __LINE__))

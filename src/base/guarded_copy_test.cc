@@ -17,12 +17,13 @@ void on_fault(int) {
 class GuardedCopy : public testing::Test {
  protected:
   void SetUp() override {
-    struct sigaction action{};
+    struct sigaction action {};
     action.sa_handler = on_fault;
     action.sa_flags = SA_NODEFER;  // the handler is left by a jump: the signal must not stay blocked
     sigaction(SIGSEGV, &action, &before_segv_);
     sigaction(SIGBUS, &action, &before_bus_);
-    page_ = static_cast<char*>(mmap(nullptr, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    page_ =
+        static_cast<char*>(mmap(nullptr, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     munmap(page_ + 4096, 4096);
   }
   void TearDown() override {
@@ -31,7 +32,8 @@ class GuardedCopy : public testing::Test {
     sigaction(SIGBUS, &before_bus_, nullptr);
   }
   char* page_ = nullptr;
-  struct sigaction before_segv_{}, before_bus_{};
+  struct sigaction before_segv_ {
+  }, before_bus_{};
 };
 
 TEST_F(GuardedCopy, a_missing_page_is_an_answer_not_a_crash) {

@@ -58,13 +58,16 @@ inline ssize_t sendto(int fd, const void* data, std::size_t size, int flags, con
                       socklen_t to_size) {
   return ::syscall(SYS_sendto, fd, data, size, flags, to, to_size);
 }
-inline ssize_t recvfrom(int fd, void* data, std::size_t size, int flags, sockaddr* from, socklen_t* from_size) {
+inline ssize_t recvfrom(int fd, void* data, std::size_t size, int flags, sockaddr* from,
+                        socklen_t* from_size) {
   return ::syscall(SYS_recvfrom, fd, data, size, flags, from, from_size);
 }
 inline ssize_t sendmsg(int fd, const msghdr* message, int flags) {
   return ::syscall(SYS_sendmsg, fd, message, flags);
 }
-inline ssize_t recvmsg(int fd, msghdr* message, int flags) { return ::syscall(SYS_recvmsg, fd, message, flags); }
+inline ssize_t recvmsg(int fd, msghdr* message, int flags) {
+  return ::syscall(SYS_recvmsg, fd, message, flags);
+}
 inline int sendmmsg(int fd, mmsghdr* messages, unsigned count, int flags) {
   return static_cast<int>(::syscall(SYS_sendmmsg, fd, messages, count, flags));
 }
@@ -73,24 +76,34 @@ inline int recvmmsg(int fd, mmsghdr* messages, unsigned count, int flags, timesp
 }
 
 inline ssize_t read(int fd, void* data, std::size_t size) { return ::syscall(SYS_read, fd, data, size); }
-inline ssize_t write(int fd, const void* data, std::size_t size) { return ::syscall(SYS_write, fd, data, size); }
+inline ssize_t write(int fd, const void* data, std::size_t size) {
+  return ::syscall(SYS_write, fd, data, size);
+}
 inline int close(int fd) { return static_cast<int>(::syscall(SYS_close, fd)); }
 inline int openat(int directory, const char* path, int flags, unsigned mode = 0) {
   return static_cast<int>(::syscall(SYS_openat, directory, path, flags, mode));
 }
-inline int open(const char* path, int flags, unsigned mode = 0) { return openat(AT_FDCWD, path, flags, mode); }
+inline int open(const char* path, int flags, unsigned mode = 0) {
+  return openat(AT_FDCWD, path, flags, mode);
+}
 inline int fcntl(int fd, int command, unsigned long argument = 0) {
   return static_cast<int>(::syscall(SYS_fcntl, fd, command, argument));
 }
-inline int dup3(int from, int to, int flags) { return static_cast<int>(::syscall(SYS_dup3, from, to, flags)); }
-inline int ftruncate(int fd, std::int64_t size) { return static_cast<int>(::syscall(SYS_ftruncate, fd, size)); }
+inline int dup3(int from, int to, int flags) {
+  return static_cast<int>(::syscall(SYS_dup3, from, to, flags));
+}
+inline int ftruncate(int fd, std::int64_t size) {
+  return static_cast<int>(::syscall(SYS_ftruncate, fd, size));
+}
 inline int close_range(unsigned first, unsigned last, unsigned flags) {
   return static_cast<int>(::syscall(SYS_close_range, first, last, flags));
 }
 inline int memfd_create(const char* name, unsigned flags) {
   return static_cast<int>(::syscall(SYS_memfd_create, name, flags));
 }
-inline int eventfd(unsigned count, int flags) { return static_cast<int>(::syscall(SYS_eventfd2, count, flags)); }
+inline int eventfd(unsigned count, int flags) {
+  return static_cast<int>(::syscall(SYS_eventfd2, count, flags));
+}
 inline int timerfd_create(int clock, int flags) {
   return static_cast<int>(::syscall(SYS_timerfd_create, clock, flags));
 }

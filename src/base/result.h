@@ -22,8 +22,8 @@ class [[nodiscard]] Result {
  public:
   Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}
   template <typename F>
-    requires std::is_convertible_v<F, E>
-  Result(Failure<F> failure) : state_(std::in_place_index<1>, std::move(failure.error)) {}
+  requires std::is_convertible_v<F, E> Result(Failure<F> failure)
+      : state_(std::in_place_index<1>, std::move(failure.error)) {}
 
   [[nodiscard]] bool ok() const { return state_.index() == 0; }
   explicit operator bool() const { return ok(); }
@@ -56,8 +56,8 @@ class [[nodiscard]] Result<void, E> {
  public:
   Result() = default;
   template <typename F>
-    requires std::is_convertible_v<F, E>
-  Result(Failure<F> failure) : failed_(true), error_(std::move(failure.error)) {}
+  requires std::is_convertible_v<F, E> Result(Failure<F> failure)
+      : failed_(true), error_(std::move(failure.error)) {}
 
   [[nodiscard]] bool ok() const { return !failed_; }
   explicit operator bool() const { return ok(); }

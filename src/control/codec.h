@@ -28,10 +28,8 @@ class Encoder {
   static constexpr bool kDecodes = false;
 
   template <typename T>
-    requires std::is_integral_v<T>
-  void value(const T& from) {
-    append(&from, sizeof from);
-  }
+  requires std::is_integral_v<T>
+  void value(const T& from) { append(&from, sizeof from); }
   void flag(const bool& from) { value(static_cast<std::uint8_t>(from ? 1 : 0)); }
   template <typename E>
   void enumeration(const E& from, E last) {
@@ -91,7 +89,7 @@ class Decoder {
   explicit Decoder(Octets octets) : octets_(octets) {}
 
   template <typename T>
-    requires std::is_integral_v<T>
+  requires std::is_integral_v<T>
   void value(T& to) {
     const std::uint8_t* from = take(sizeof to);
     if (from != nullptr) std::memcpy(&to, from, sizeof to);

@@ -24,17 +24,13 @@ SendOutcome send_datagram(int socket, Octets datagram, std::span<const int> fds)
   for (;;) {
     if (raw::sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0) return SendOutcome::kSent;
     switch (errno) {
-      case EINTR:
-        continue;
+      case EINTR: continue;
       case EAGAIN:
-      case ENOBUFS:
-        return SendOutcome::kWouldBlock;
+      case ENOBUFS: return SendOutcome::kWouldBlock;
       case EPIPE:
       case ECONNRESET:
-      case ENOTCONN:
-        return SendOutcome::kGone;
-      default:
-        return SendOutcome::kRefused;
+      case ENOTCONN: return SendOutcome::kGone;
+      default: return SendOutcome::kRefused;
     }
   }
 }

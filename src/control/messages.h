@@ -48,7 +48,7 @@ inline constexpr std::uint8_t kDaemonSlot = 0;
 
 enum class MessageType : std::uint16_t {
   // The session and the slots.
-  kHello = 1,    // frozen
+  kHello = 1,  // frozen
   kWelcome = 2,
   kRefused = 3,  // frozen
   kDone = 4,

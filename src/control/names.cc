@@ -51,7 +51,8 @@ OwnedFd listen_on(std::string_view name) {
   const AbstractAddress address(name);
   OwnedFd socket = control_socket();
   if (!socket) return socket;
-  if (raw::bind(socket.get(), address.generic(), address.size) < 0 || raw::listen(socket.get(), kBacklog) < 0) {
+  if (raw::bind(socket.get(), address.generic(), address.size) < 0 ||
+      raw::listen(socket.get(), kBacklog) < 0) {
     socket.reset();
   }
   return socket;

@@ -43,7 +43,8 @@ std::size_t size_of_file(int fd) {
 
 Result<ProcessPage, Problem> failed(const char* step) {
   const int error = errno;
-  return problem(error, std::string("the process page could not be made (") + step + "): " + std::strerror(error) + ".");
+  return problem(
+      error, std::string("the process page could not be made (") + step + "): " + std::strerror(error) + ".");
 }
 
 }  // namespace
@@ -55,7 +56,8 @@ Result<ProcessPage, Problem> ProcessPage::create() {
   void* base = ::mmap(nullptr, kPageSize, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   if (base == MAP_FAILED) return failed("mmap");
   // FUTURE_WRITE came with Linux 5.1; without it the page is writable by its readers, who are the same user.
-  if (raw::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) < 0 &&
+  if (raw::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) <
+          0 &&
       raw::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0) {
     auto failure = failed("seal");
     ::munmap(base, kPageSize);
@@ -68,7 +70,8 @@ Result<ProcessPage, Problem> ProcessPage::create() {
   header.counter_capacity = kPageCounterCapacity;
   header.qp_capacity = kPageQpCapacity;
   for (std::size_t slot = 0; slot < kSlotCount; ++slot) {
-    rows_at<SlotRow>(page.base_, kSlotsOffset)[slot].next_index.store(kIndexUnknown, std::memory_order_relaxed);
+    rows_at<SlotRow>(page.base_, kSlotsOffset)[slot].next_index.store(kIndexUnknown,
+                                                                      std::memory_order_relaxed);
   }
   header.version = kPageVersion;
   std::atomic_ref<std::uint32_t>(header.magic).store(kPageMagic, std::memory_order_release);
@@ -144,12 +147,14 @@ Result<ProcessPageView, Problem> ProcessPageView::open(int fd) {
   auto* header = rows_at<PageHeader>(view.base_, 0);
   if (std::atomic_ref<std::uint32_t>(header->magic).load(std::memory_order_acquire) != kPageMagic ||
       header->version != kPageVersion) {
-    return problem(EPROTO, "a process page of another version: the program and this tool are not from one build.");
+    return problem(EPROTO,
+                   "a process page of another version: the program and this tool are not from one build.");
   }
   return view;
 }
 
-ProcessPageView::ProcessPageView(ProcessPageView&& other) noexcept : base_(std::exchange(other.base_, nullptr)) {}
+ProcessPageView::ProcessPageView(ProcessPageView&& other) noexcept
+    : base_(std::exchange(other.base_, nullptr)) {}
 
 ProcessPageView::~ProcessPageView() {
   if (base_ != nullptr) ::munmap(const_cast<std::uint8_t*>(base_), kPageSize);
@@ -163,7 +168,8 @@ std::vector<NamedCounter> ProcessPageView::counters() const {
   for (std::uint32_t i = 0; i < used; ++i) {
     char name[kCounterNameMax];
     std::memcpy(name, rows[i].name, sizeof name);
-    counters.push_back({std::string(name, ::strnlen(name, sizeof name)), rows[i].value.load(std::memory_order_relaxed)});
+    counters.push_back(
+        {std::string(name, ::strnlen(name, sizeof name)), rows[i].value.load(std::memory_order_relaxed)});
   }
   return counters;
 }
@@ -177,7 +183,8 @@ std::optional<QpSnapshot> copy_row(const QpRow& row) {
     if (before == 0) return std::nullopt;
     if (before % 2 != 0) continue;
     std::uint64_t words[sizeof(QpFields) / 8];
-    for (std::size_t i = 0; i < std::size(words); ++i) words[i] = row.words[i].load(std::memory_order_relaxed);
+    for (std::size_t i = 0; i < std::size(words); ++i)
+      words[i] = row.words[i].load(std::memory_order_relaxed);
     QpSnapshot snapshot;
     for (std::size_t i = 0; i < kQpCounterCount; ++i) {
       snapshot.counters[i] = row.counters[i].load(std::memory_order_relaxed);

@@ -23,9 +23,9 @@
 #include <vector>
 
 #include "base/owned_fd.h"
+#include "base/problem.h"
 #include "base/result.h"
 #include "control/messages.h"
-#include "base/problem.h"
 #include "wire/gid.h"
 
 namespace rrdma::control {
@@ -89,7 +89,8 @@ static_assert(sizeof(QpFields) == 32);
 struct QpRow {
   std::atomic<std::uint32_t> sequence;
   std::uint32_t reserved;
-  std::atomic<std::uint64_t> words[sizeof(QpFields) / 8];  // QpFields, stored so that a race is no undefined behaviour
+  std::atomic<std::uint64_t>
+      words[sizeof(QpFields) / 8];  // QpFields, stored so that a race is no undefined behaviour
   std::atomic<std::uint64_t> counters[kQpCounterCount];
   std::uint64_t reserved_tail[3];
 };

@@ -8,15 +8,10 @@ bool Client::send(std::vector<std::uint8_t> datagram, std::span<const int> fds, 
   if (doomed_) return false;
   if (outbox_.empty()) {
     switch (control::send_datagram(socket_.get(), datagram, fds)) {
-      case control::SendOutcome::kSent:
-        return true;
-      case control::SendOutcome::kGone:
-        doom();
-        return false;
-      case control::SendOutcome::kRefused:
-        return false;
-      case control::SendOutcome::kWouldBlock:
-        break;
+      case control::SendOutcome::kSent: return true;
+      case control::SendOutcome::kGone: doom(); return false;
+      case control::SendOutcome::kRefused: return false;
+      case control::SendOutcome::kWouldBlock: break;
     }
   }
   if (outbox_.size() >= outbox_max) {

@@ -72,8 +72,8 @@ class Client {
   const Instant connected_at;
   OwnedFd process;  // a pidfd: a child that inherited the connection must not keep a dead program alive
 
-  bool greeted = false;          // Welcome was sent
-  bool awaits_welcome = false;   // Hello came, the network is not settled
+  bool greeted = false;         // Welcome was sent
+  bool awaits_welcome = false;  // Hello came, the network is not settled
   std::uint32_t hello_serial = 0;
   control::Hello hello;
   std::uint64_t token = 0;

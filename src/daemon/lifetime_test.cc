@@ -163,13 +163,15 @@ TEST(Start, ADaemonThatCannotRunIsSaid) {
     ::setenv("RRDMA_DAEMON", "/usr", 1);
     const auto directory = control::DaemonClient::connect_or_start({});
     ASSERT_FALSE(directory.ok());
-    EXPECT_NE(directory.error().sentence.find("cannot start /usr"), std::string::npos) << directory.error().sentence;
+    EXPECT_NE(directory.error().sentence.find("cannot start /usr"), std::string::npos)
+        << directory.error().sentence;
   });
 }
 
 TEST(Start, AToolStartsNothing) {
   in_own_network([] {
-    const auto tool = control::DaemonClient::connect_or_start({.role = control::Role::kTool, .may_start = false});
+    const auto tool =
+        control::DaemonClient::connect_or_start({.role = control::Role::kTool, .may_start = false});
     ASSERT_FALSE(tool.ok());
     EXPECT_NE(tool.error().sentence.find("no RRDMA daemon is running"), std::string::npos);
     EXPECT_TRUE(daemons_here().empty());
@@ -184,7 +186,8 @@ TEST(End, LeavesAfterTheLastProgram) {
     ASSERT_FALSE(eventually([&] { return !is_running(daemon); }, 700)) << "it left while a program was there";
     client.reset();
     EXPECT_FALSE(eventually([&] { return !is_running(daemon); }, 100)) << "it did not linger";
-    EXPECT_TRUE(eventually([&] { return !is_running(daemon); }, 15000));  // a leak check at its end may take seconds
+    EXPECT_TRUE(
+        eventually([&] { return !is_running(daemon); }, 15000));  // a leak check at its end may take seconds
     // And takes the port with it.
     EXPECT_TRUE(bind_slot_socket(AF_INET, true).ok());
     // The next program starts the next one.
@@ -298,7 +301,8 @@ void expect_takeover(bool kills_starter_too) {
     EXPECT_TRUE(eventually([&] {
       const auto later = client->status();
       return later->slots_held == expected && later->slots_orphaned == 0;
-    })) << client->status()->slots_held << " held, " << client->status()->slots_orphaned << " orphaned";
+    })) << client->status()->slots_held
+        << " held, " << client->status()->slots_orphaned << " orphaned";
     finish.pass();
     EXPECT_EQ(counted.take(), sent);
     EXPECT_TRUE(program.succeeded());

@@ -18,14 +18,14 @@
 #include "control/identity.h"
 #include "control/names.h"
 #include "daemon/captures.h"
+#include "daemon/log.h"
+#include "daemon/peers.h"
 #include "daemon/qp1/cm_service.h"
 #include "daemon/qp1/general_services.h"
-#include "daemon/slots/keeper.h"
-#include "daemon/log.h"
-#include "daemon/slots/multicast.h"
-#include "daemon/peers.h"
 #include "daemon/registry.h"
 #include "daemon/server.h"
+#include "daemon/slots/keeper.h"
+#include "daemon/slots/multicast.h"
 #include "daemon/slots/slots.h"
 
 #ifndef RRDMA_VERSION
@@ -61,7 +61,8 @@ void raise_descriptor_limit() {
 
 std::uint64_t entropy() {
   std::uint64_t seed = 0;
-  if (::getrandom(&seed, sizeof seed, 0) != sizeof seed) seed = static_cast<std::uint64_t>(EventLoop::now().ns);
+  if (::getrandom(&seed, sizeof seed, 0) != sizeof seed)
+    seed = static_cast<std::uint64_t>(EventLoop::now().ns);
   return seed;
 }
 
@@ -100,7 +101,8 @@ void open_network(Network& network, bool is_system) {
   if (OwnedFd parking = stored_parking()) (void)network.adopt(std::move(parking));
   if (!network.is_up()) network.open(EventLoop::now());
   if (is_system) wait_for_lock(network);
-  if (!network.state().reason.empty() && network.settled(EventLoop::now())) log_line(network.state().reason + " " + network.state().remedy);
+  if (!network.state().reason.empty() && network.settled(EventLoop::now()))
+    log_line(network.state().reason + " " + network.state().remedy);
 }
 
 int run(const Options& options) {
@@ -132,9 +134,10 @@ int run(const Options& options) {
   Multicast multicast(slots, network, counters);
   ConnectionService connections(counters, entropy());
   GeneralServices general_services(server, loop, network, counters);
-  for (Subsystem* subsystem : {static_cast<Subsystem*>(&captures), static_cast<Subsystem*>(&slots), static_cast<Subsystem*>(&peers),
-                               static_cast<Subsystem*>(&registry), static_cast<Subsystem*>(&multicast),
-                               static_cast<Subsystem*>(&connections), static_cast<Subsystem*>(&general_services)}) {
+  for (Subsystem* subsystem :
+       {static_cast<Subsystem*>(&captures), static_cast<Subsystem*>(&slots), static_cast<Subsystem*>(&peers),
+        static_cast<Subsystem*>(&registry), static_cast<Subsystem*>(&multicast),
+        static_cast<Subsystem*>(&connections), static_cast<Subsystem*>(&general_services)}) {
     server.add(*subsystem);
   }
   if (options.system) {
@@ -156,14 +159,18 @@ int run(const Options& options) {
 
 int main(int argc, char** argv) {
   rrdma::daemon::Options options;
-  CLI::App app{"rrdmad holds UDP port 4791 for the RDMA programs of a network namespace. Programs start it by themselves."};
+  CLI::App app{
+      "rrdmad holds UDP port 4791 for the RDMA programs of a network namespace. Programs start it by "
+      "themselves."};
   app.set_version_flag("--version", RRDMA_VERSION);
-  app.add_flag("--system", options.system, "serve every user of this network namespace (as root); implies --stay");
+  app.add_flag("--system", options.system,
+               "serve every user of this network namespace (as root); implies --stay");
   app.add_flag("--stay", options.stay, "stay when the last program has gone");
   app.add_option("--linger", options.linger_s, "seconds to stay after the last program")
       ->envname("RRDMA_DAEMON_LINGER")
       ->check(CLI::Range(0.0, 86400.0));
-  app.add_flag("--autostarted", options.autostarted, "started by a program: keep nothing of its surroundings")->group("");
+  app.add_flag("--autostarted", options.autostarted, "started by a program: keep nothing of its surroundings")
+      ->group("");
   CLI11_PARSE(app, argc, argv);
   return rrdma::daemon::run(options);
 }

@@ -33,8 +33,7 @@ Subsystem::Verdict Peers::handle_message(Client& client, control::Received& mess
       forward(client, *frame);
       return Verdict::kHandled;
     }
-    default:
-      return Verdict::kOthers;
+    default: return Verdict::kOthers;
   }
 }
 
@@ -61,7 +60,8 @@ void Peers::offer(Client& client, const control::Received& request, control::Off
     return client.fail(request, EPERM, "a channel can only be offered from a slot that the program holds.");
   }
   if (owner == nullptr || owner->doomed()) {
-    return client.fail(request, ENOENT, "no program on this host holds slot " + std::to_string(channel.to_slot) + ".");
+    return client.fail(request, ENOENT,
+                       "no program on this host holds slot " + std::to_string(channel.to_slot) + ".");
   }
   if (!control::is_one_user(client.identity, owner->identity)) {
     counters_.add("offers.refused_other_user");
@@ -78,8 +78,9 @@ void Peers::offer(Client& client, const control::Received& request, control::Off
                                         .opaque = std::move(channel.opaque)};
   if (!owner->notify(offered, fds)) {
     counters_.add("offers.undeliverable");
-    return client.fail(request, EAGAIN, "the program that holds slot " + std::to_string(channel.to_slot) +
-                                            " does not read its messages; try again.");
+    return client.fail(request, EAGAIN,
+                       "the program that holds slot " + std::to_string(channel.to_slot) +
+                           " does not read its messages; try again.");
   }
   // Each is interested in the other's end.
   client.watched.set(channel.to_slot);

@@ -10,7 +10,8 @@ namespace rrdma::daemon {
 class Peers : public Subsystem {
  public:
   // REQUIRES: all outlive this.
-  Peers(Server& server, Slots& slots, Counters& counters) : server_(server), slots_(slots), counters_(counters) {}
+  Peers(Server& server, Slots& slots, Counters& counters)
+      : server_(server), slots_(slots), counters_(counters) {}
 
   Verdict handle_message(Client& client, control::Received& message) override;
 

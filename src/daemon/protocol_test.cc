@@ -31,7 +31,8 @@ std::size_t descriptors_of(pid_t pid) {
 
 control::Received receive(int socket) {
   control::Received message;
-  EXPECT_TRUE(eventually([&] { return control::receive_message(socket, message) != control::ReceiveOutcome::kNothing; }));
+  EXPECT_TRUE(eventually(
+      [&] { return control::receive_message(socket, message) != control::ReceiveOutcome::kNothing; }));
   return message;
 }
 
@@ -265,28 +266,30 @@ std::vector<std::uint8_t> random_message(Prng& prng) {
   std::vector<std::uint8_t> datagram;
   switch (prng.below(6)) {
     case 0:
-      datagram = control::encode(control::Hello{.program = "x", .claims = {{.slot = 3, .next_index = 1, .families = 3}}}, 1);
+      datagram = control::encode(
+          control::Hello{.program = "x", .claims = {{.slot = 3, .next_index = 1, .families = 3}}}, 1);
       break;
     case 1:
       datagram = control::encode(control::OfferChannel{.from_slot = 1, .to_slot = 1, .opaque = {1, 2, 3}}, 2);
       break;
     case 2:
-      datagram = control::encode(control::JoinGroup{.slot = 1, .interface_index = 1, .group = wire::gid_of_ipv4({239, 0, 0, 1})}, 3);
+      datagram = control::encode(
+          control::JoinGroup{.slot = 1, .interface_index = 1, .group = wire::gid_of_ipv4({239, 0, 0, 1})}, 3);
       break;
     case 3:
-      datagram = control::encode(control::ForwardFrame{.content = {.frame = std::vector<std::uint8_t>(prng.below(64), 1)}}, 0);
+      datagram = control::encode(
+          control::ForwardFrame{.content = {.frame = std::vector<std::uint8_t>(prng.below(64), 1)}}, 0);
       break;
-    case 4:
-      datagram = control::encode(control::ReleaseSlot{.slot = 1, .next_index = 2}, 4);
-      break;
-    default:
-      datagram = control::encode(control::UpdateProcess{.links = 1, .devices = "y"}, 5);
+    case 4: datagram = control::encode(control::ReleaseSlot{.slot = 1, .next_index = 2}, 4); break;
+    default: datagram = control::encode(control::UpdateProcess{.links = 1, .devices = "y"}, 5);
   }
   const std::uint64_t type = prng.below(4) == 0 ? prng.below(0x120) : 0;
-  if (type != 0) store_native(datagram.data() + offsetof(control::Header, type), static_cast<std::uint16_t>(type));
+  if (type != 0)
+    store_native(datagram.data() + offsetof(control::Header, type), static_cast<std::uint16_t>(type));
   for (std::uint64_t n = prng.below(4); n > 0; --n) {
     // Mostly behind the header, else nothing would get further than that.
-    const std::uint64_t first = prng.below(8) == 0 ? 0 : std::min<std::size_t>(sizeof(control::Header), datagram.size() - 1);
+    const std::uint64_t first =
+        prng.below(8) == 0 ? 0 : std::min<std::size_t>(sizeof(control::Header), datagram.size() - 1);
     datagram[prng.between(first, datagram.size() - 1)] = static_cast<std::uint8_t>(prng.next());
   }
   if (prng.below(8) == 0) datagram.resize(prng.between(1, datagram.size()));
@@ -307,7 +310,8 @@ TEST(Hostile, MalformedMessagesHurtNobody) {
     for (int i = 0; i < 6'000; ++i) {
       if (!hostile || prng.below(50) == 0) {
         hostile = connect_raw();
-        if (prng.below(4) != 0) (void)control::send_datagram(hostile.get(), control::encode(control::Hello{}, 1));
+        if (prng.below(4) != 0)
+          (void)control::send_datagram(hostile.get(), control::encode(control::Hello{}, 1));
       }
       std::vector<int> fds(prng.below(8) == 0 ? prng.below(control::kFdsMax + 1) : 0, memory.get());
       const auto datagram = random_message(prng);
@@ -350,7 +354,8 @@ TEST(Hostile, WhoNeverGreetsAndWhoNeverReadsIsBounded) {
     EXPECT_TRUE(client->status().ok());
     silent.clear();
     const OwnedFd deaf = connect_raw();
-    EXPECT_EQ(control::send_datagram(deaf.get(), control::encode(control::Hello{}, 1)), control::SendOutcome::kSent);
+    EXPECT_EQ(control::send_datagram(deaf.get(), control::encode(control::Hello{}, 1)),
+              control::SendOutcome::kSent);
     for (int i = 0; i < 10'000; ++i) {
       (void)control::send_datagram(deaf.get(), control::encode(control::QueryStatus{}, 2));
     }
@@ -375,7 +380,8 @@ TEST(Hostile, AForgedParkingIsRefused) {
     control::Hello hello;
     hello.offers_parking = true;
     const int fds[] = {one.get()};
-    EXPECT_EQ(control::send_datagram(hostile.get(), control::encode(hello, 1), fds), control::SendOutcome::kSent);
+    EXPECT_EQ(control::send_datagram(hostile.get(), control::encode(hello, 1), fds),
+              control::SendOutcome::kSent);
     const auto welcome = receive(hostile.get()).as<control::Welcome>();
     ASSERT_TRUE(welcome.has_value());
     EXPECT_EQ(welcome->network.families, 0);

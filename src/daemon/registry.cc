@@ -33,8 +33,7 @@ Subsystem::Verdict Registry::handle_message(Client& client, control::Received& m
       (void)client.reply(message, control::Done{});
       return Verdict::kHandled;
     }
-    default:
-      return Verdict::kOthers;
+    default: return Verdict::kOthers;
   }
 }
 

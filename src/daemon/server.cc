@@ -19,9 +19,15 @@ constexpr Duration kFirstClientWait = seconds(2);
 
 }  // namespace
 
-Server::Server(const ServerSettings& settings, EventLoop& loop, Network& network, Counters& counters, Prng& prng)
-    : settings_(settings), loop_(loop), network_(network), counters_(counters), prng_(prng),
-      started_at_(EventLoop::now()), alone_since_(started_at_) {}
+Server::Server(const ServerSettings& settings, EventLoop& loop, Network& network, Counters& counters,
+               Prng& prng)
+    : settings_(settings),
+      loop_(loop),
+      network_(network),
+      counters_(counters),
+      prng_(prng),
+      started_at_(EventLoop::now()),
+      alone_since_(started_at_) {}
 
 Server::~Server() {
   for (auto& [fd, client] : clients_) {
@@ -72,7 +78,8 @@ Instant Server::next_deadline() const {
 Instant Server::leaves_at() const {
   if (alone_since_ == kNever || settings_.stays) return kNever;
   // Whoever started us needs a moment to connect, however short we are told to linger.
-  return alone_since_ + (alone_since_ == started_at_ ? std::max(settings_.linger, kFirstClientWait) : settings_.linger);
+  return alone_since_ +
+         (alone_since_ == started_at_ ? std::max(settings_.linger, kFirstClientWait) : settings_.linger);
 }
 
 // True when nobody has been here for long enough. Whoever connects at this very moment is reset, and
@@ -118,8 +125,11 @@ void Server::handle_connection(int listener) {
     }
     counters_.add("connections.accepted");
     if (clients_.size() >= kConnectionsMax) {
-      (void)control::send_datagram(socket.get(), control::encode(control::Refused{.sentence =
-          "rrdmad has " + std::to_string(kConnectionsMax) + " connections and takes no more: end some programs."}, 0));
+      (void)control::send_datagram(
+          socket.get(),
+          control::encode(control::Refused{.sentence = "rrdmad has " + std::to_string(kConnectionsMax) +
+                                                       " connections and takes no more: end some programs."},
+                          0));
       continue;
     }
     const int fd = socket.get();
@@ -154,16 +164,14 @@ void Server::receive_from(Client& client) {
   for (int i = 0; i < kMessagesInOneTurn && !client.doomed() && !client.has_backlog(); ++i) {
     control::Received message;
     switch (control::receive_message(client.fd(), message)) {
-      case control::ReceiveOutcome::kNothing:
-        return;
-      case control::ReceiveOutcome::kGone:
-        return client.doom();
+      case control::ReceiveOutcome::kNothing: return;
+      case control::ReceiveOutcome::kGone: return client.doom();
       case control::ReceiveOutcome::kMalformed:
         counters_.add("messages.malformed");
-        (void)client.notify(control::Refused{.sentence = "rrdmad received something that is not a message of its protocol."});
+        (void)client.notify(
+            control::Refused{.sentence = "rrdmad received something that is not a message of its protocol."});
         return client.doom();
-      case control::ReceiveOutcome::kMessage:
-        dispatch(client, message);
+      case control::ReceiveOutcome::kMessage: dispatch(client, message);
     }
   }
 }
@@ -172,22 +180,23 @@ void Server::dispatch(Client& client, control::Received& message) {
   counters_.add("messages.received");
   if (message.type() == control::MessageType::kHello) return handle_hello(client, message);
   if (message.header.version != control::kProtocolVersion || !client.greeted) {
-    return refuse(client, message, "rrdmad expects a Hello of its own protocol version before anything else.");
+    return refuse(client, message,
+                  "rrdmad expects a Hello of its own protocol version before anything else.");
   }
   for (Subsystem* subsystem : subsystems_) {
     switch (subsystem->handle_message(client, message)) {
-      case Subsystem::Verdict::kOthers:
-        continue;
-      case Subsystem::Verdict::kHandled:
-        return;
+      case Subsystem::Verdict::kOthers: continue;
+      case Subsystem::Verdict::kHandled: return;
       case Subsystem::Verdict::kMalformed:
         counters_.add("messages.malformed");
-        return refuse(client, message, "rrdmad received a malformed message of type " +
-                                           std::to_string(message.header.type) + ".");
+        return refuse(
+            client, message,
+            "rrdmad received a malformed message of type " + std::to_string(message.header.type) + ".");
     }
   }
   counters_.add("messages.unknown");
-  client.fail(message, EOPNOTSUPP, "this rrdmad knows no message of type " + std::to_string(message.header.type) + ".");
+  client.fail(message, EOPNOTSUPP,
+              "this rrdmad knows no message of type " + std::to_string(message.header.type) + ".");
 }
 
 void Server::refuse(Client& client, const control::Received& message, std::string sentence) {
@@ -205,11 +214,12 @@ bool Server::may_be_served(const Client& client, control::Role role) const {
 
 void Server::handle_hello(Client& client, control::Received& message) {
   if (message.header.version != control::kProtocolVersion) {
-    return refuse(client, message,
-                  "rrdmad (pid " + std::to_string(raw::getpid()) + ") speaks protocol version " +
-                      std::to_string(control::kProtocolVersion) + ", this program's RRDMA library version " +
-                      std::to_string(message.header.version) +
-                      ": they are of different releases; end the programs that use the older one, then start again.");
+    return refuse(
+        client, message,
+        "rrdmad (pid " + std::to_string(raw::getpid()) + ") speaks protocol version " +
+            std::to_string(control::kProtocolVersion) + ", this program's RRDMA library version " +
+            std::to_string(message.header.version) +
+            ": they are of different releases; end the programs that use the older one, then start again.");
   }
   auto hello = message.as<control::Hello>();
   const std::size_t expected = hello ? std::size_t{hello->has_page} + std::size_t{hello->offers_parking} : 0;
@@ -229,7 +239,8 @@ void Server::handle_hello(Client& client, control::Received& message) {
       return refuse(client, message, page.error().sentence);
     }
   }
-  if (hello->offers_parking && control::is_own_user(client.identity)) (void)network_.adopt(std::move(message.fds.back()));
+  if (hello->offers_parking && control::is_own_user(client.identity))
+    (void)network_.adopt(std::move(message.fds.back()));
   client.hello = std::move(*hello);
   client.hello_serial = message.header.serial;
   client.token = client.hello.token != 0 ? client.hello.token : prng_.next();
@@ -238,9 +249,8 @@ void Server::handle_hello(Client& client, control::Received& message) {
 }
 
 void Server::settle(Instant now) {
-  const bool someone_waits = std::any_of(clients_.begin(), clients_.end(), [](const auto& entry) {
-    return entry.second->awaits_welcome;
-  });
+  const bool someone_waits = std::any_of(clients_.begin(), clients_.end(),
+                                         [](const auto& entry) { return entry.second->awaits_welcome; });
   if (someone_waits) (void)network_.retry(now);
   watch_lock();
   if (network_.is_up() && !network_was_up_) {
@@ -293,7 +303,8 @@ void Server::bury_doomed() {
   const Instant now = EventLoop::now();
   for (auto entry = clients_.begin(); entry != clients_.end();) {
     Client& client = *entry->second;
-    if (!client.greeted && !client.awaits_welcome && now >= client.connected_at + kGreetingTimeout) client.doom();
+    if (!client.greeted && !client.awaits_welcome && now >= client.connected_at + kGreetingTimeout)
+      client.doom();
     if (!client.doomed()) {
       update_watch(client);
       ++entry;

@@ -36,7 +36,9 @@ class Server {
   // Called after the network came up, before clients hear of it.
   void on_network_up(std::function<void()> callback) { network_up_.push_back(std::move(callback)); }
   // Called for each slot that a program claims from an earlier daemon; false: somebody else has it.
-  void on_claim(std::function<bool(Client&, const control::SlotClaim&)> callback) { claim_ = std::move(callback); }
+  void on_claim(std::function<bool(Client&, const control::SlotClaim&)> callback) {
+    claim_ = std::move(callback);
+  }
 
   // Until stop(), or until the last client has been gone for the linger time.
   void run();

@@ -31,7 +31,8 @@ control::GrantedSlot take_slot(control::DaemonClient& client) {
 TEST(Slots, AllArriveWhereTheirQpnSays) {
   in_own_network([] {
     const auto client = open_client();
-    EXPECT_EQ(client->network().families, control::kFamilyV4 | control::kFamilyV6) << client->network().reason;
+    EXPECT_EQ(client->network().families, control::kFamilyV4 | control::kFamilyV6)
+        << client->network().reason;
     EXPECT_EQ(client->network().reason, "");
     std::vector<control::GrantedSlot> slots;
     for (int i = 0; i < 255; ++i) slots.push_back(take_slot(*client));
@@ -99,7 +100,9 @@ TEST(Slots, SocketsTellAddressAndTrafficClass) {
     to.sin_addr.s_addr = htonl(0x7f000005);
     std::array<std::uint8_t, 16> datagram{};
     datagram[5] = slot.slot;
-    ASSERT_GT(raw::sendto(sender.get(), datagram.data(), datagram.size(), 0, reinterpret_cast<sockaddr*>(&to), sizeof to), 0);
+    ASSERT_GT(raw::sendto(sender.get(), datagram.data(), datagram.size(), 0, reinterpret_cast<sockaddr*>(&to),
+                          sizeof to),
+              0);
     iovec content{datagram.data(), datagram.size()};
     alignas(cmsghdr) char control[256];
     msghdr message{};
@@ -249,7 +252,10 @@ TEST(Slots, MulticastReachesTheSlotThatJoinedAndNoOther) {
     ASSERT_TRUE(result.ok()) << result.error().sentence;
     const auto send = [&] {
       const OwnedFd sender(raw::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-      const ip_mreqn interface{.imr_multiaddr = {}, .imr_address = {htonl(INADDR_LOOPBACK)}, .imr_ifindex = static_cast<int>(loopback)};
+      const ip_mreqn interface {
+        .imr_multiaddr = {}, .imr_address = {htonl(INADDR_LOOPBACK)},
+        .imr_ifindex = static_cast<int>(loopback)
+      };
       EXPECT_EQ(raw::setsockopt(sender.get(), IPPROTO_IP, IP_MULTICAST_IF, &interface, sizeof interface), 0);
       sockaddr_in to{};
       to.sin_family = AF_INET;
@@ -257,7 +263,8 @@ TEST(Slots, MulticastReachesTheSlotThatJoinedAndNoOther) {
       to.sin_addr.s_addr = htonl(0xef010203);
       std::array<std::uint8_t, 16> datagram{};
       datagram[5] = datagram[6] = datagram[7] = 0xff;
-      EXPECT_EQ(raw::sendto(sender.get(), datagram.data(), 16, 0, reinterpret_cast<sockaddr*>(&to), sizeof to), 16);
+      EXPECT_EQ(
+          raw::sendto(sender.get(), datagram.data(), 16, 0, reinterpret_cast<sockaddr*>(&to), sizeof to), 16);
     };
     send();
     EXPECT_EQ(marks_of(joined.v4).size(), 1u);

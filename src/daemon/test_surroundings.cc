@@ -119,8 +119,10 @@ void in_own_network(const std::function<void()>& body, Privilege privilege) {
   }
   int status = 0;
   ::waitpid(child, &status, 0);
-  if (WIFEXITED(status) && WEXITSTATUS(status) == kSkipped) GTEST_SKIP() << "network namespaces are not allowed here";
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "the process of the test ended with status " << status;
+  if (WIFEXITED(status) && WEXITSTATUS(status) == kSkipped)
+    GTEST_SKIP() << "network namespaces are not allowed here";
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0)
+      << "the process of the test ended with status " << status;
 }
 
 Program::Program(const std::function<void()>& body) {
@@ -215,7 +217,8 @@ pid_t start_daemon(const std::vector<std::string>& arguments, const std::string&
     ::_exit(127);
   }
   const std::string where = name.empty() ? control::user_name(::geteuid()) : name;
-  EXPECT_TRUE(eventually([&] { return control::connect_to(where).valid(); })) << "rrdmad does not listen on " << where;
+  EXPECT_TRUE(eventually([&] { return control::connect_to(where).valid(); }))
+      << "rrdmad does not listen on " << where;
   return child;
 }
 
@@ -239,22 +242,25 @@ void send_to_qpn(int family, std::uint32_t qpn, std::uint8_t mark) {
   v4.sin_family = AF_INET;
   v4.sin_port = htons(kRocePort);
   v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  const auto* to = family == AF_INET ? reinterpret_cast<const sockaddr*>(&v4) : reinterpret_cast<const sockaddr*>(&v6);
-  EXPECT_EQ(raw::sendto(socket.get(), datagram.data(), datagram.size(), 0, to, family == AF_INET ? sizeof v4 : sizeof v6),
+  const auto* to =
+      family == AF_INET ? reinterpret_cast<const sockaddr*>(&v4) : reinterpret_cast<const sockaddr*>(&v6);
+  EXPECT_EQ(raw::sendto(socket.get(), datagram.data(), datagram.size(), 0, to,
+                        family == AF_INET ? sizeof v4 : sizeof v6),
             static_cast<ssize_t>(datagram.size()));
 }
 
 std::vector<std::uint8_t> marks_of(const OwnedFd& socket) {
   std::vector<std::uint8_t> marks;
   std::array<std::uint8_t, 16> datagram;
-  while (raw::recvfrom(socket.get(), datagram.data(), datagram.size(), MSG_DONTWAIT, nullptr, nullptr) == 16) {
+  while (raw::recvfrom(socket.get(), datagram.data(), datagram.size(), MSG_DONTWAIT, nullptr, nullptr) ==
+         16) {
     marks.push_back(datagram[15]);
   }
   return marks;
 }
 
-bool handle_until(control::DaemonClient& client, RecordedEvents& events, const std::function<bool()>& condition,
-                  int timeout_ms) {
+bool handle_until(control::DaemonClient& client, RecordedEvents& events,
+                  const std::function<bool()>& condition, int timeout_ms) {
   const Instant deadline = host::now() + milliseconds(timeout_ms);
   while (!condition()) {
     if (host::now() >= deadline) return false;

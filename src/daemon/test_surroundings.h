@@ -102,7 +102,7 @@ struct RecordedEvents : control::DaemonEvents {
 };
 
 // Handles events until the condition holds; false after the timeout.
-[[nodiscard]] bool handle_until(control::DaemonClient& client, RecordedEvents& events, const std::function<bool()>& condition,
-                                int timeout_ms = 5000);
+[[nodiscard]] bool handle_until(control::DaemonClient& client, RecordedEvents& events,
+                                const std::function<bool()>& condition, int timeout_ms = 5000);
 
 }  // namespace rrdma::daemon

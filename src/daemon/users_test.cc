@@ -68,7 +68,8 @@ TEST(Users, ADaemonOfAnotherUserIsNotTrusted) {
           become(kBob);
           const auto client = control::DaemonClient::connect_or_start({});
           ASSERT_FALSE(client.ok());
-          EXPECT_NE(client.error().sentence.find("not trusted"), std::string::npos) << client.error().sentence;
+          EXPECT_NE(client.error().sentence.find("not trusted"), std::string::npos)
+              << client.error().sentence;
         });
         EXPECT_TRUE(bob.succeeded());
       },

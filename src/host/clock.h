@@ -50,7 +50,9 @@ class RecentClock {
   }
 #elif defined(__x86_64__)
   static std::uint64_t read_ticks() { return __rdtsc(); }
-  static std::uint64_t ticks_per_microsecond() { return 1000; }  // no processor that runs this counts more slowly
+  static std::uint64_t ticks_per_microsecond() {
+    return 1000;
+  }  // no processor that runs this counts more slowly
 #else
   static std::uint64_t read_ticks() { return 0; }
   static std::uint64_t ticks_per_microsecond() { return 0; }  // always asks

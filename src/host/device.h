@@ -15,12 +15,11 @@
 
 namespace rrdma::host {
 
-
 struct DeviceIdentity {
-  std::string name;          // rrdma0
-  std::string interface;     // eth0
+  std::string name;       // rrdma0
+  std::string interface;  // eth0
   std::uint32_t interface_index = 0;
-  std::uint64_t guid = 0;    // host order; from the MAC address, or made from the host's identity for lo
+  std::uint64_t guid = 0;  // host order; from the MAC address, or made from the host's identity for lo
   std::uint32_t device_index = 0;
 };
 

@@ -63,7 +63,8 @@ void remove_oldest_files() {
     if (::fstatat(::dirfd(folder), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0) continue;
     files.push_back({info.st_mtim.tv_sec, entry->d_name});
   }
-  std::sort(files.begin(), files.end(), [](const EarlierFile& a, const EarlierFile& b) { return a.written_s < b.written_s; });
+  std::sort(files.begin(), files.end(),
+            [](const EarlierFile& a, const EarlierFile& b) { return a.written_s < b.written_s; });
   std::size_t left = files.size();
   for (const EarlierFile& file : files) {
     if (left < kExplainFiles) break;
@@ -116,7 +117,9 @@ void ExplainLog::append(Severity severity, std::string_view call, std::string_vi
   ExplainRecord& record = file_->records[index % kExplainRecords];
   // Who is a whole round behind still writes here: one of the two sentences is lost, not both.
   std::uint32_t sequence = record.sequence.load(std::memory_order_relaxed);
-  if (sequence == kBeingWritten || !record.sequence.compare_exchange_strong(sequence, kBeingWritten, std::memory_order_acquire)) return;
+  if (sequence == kBeingWritten ||
+      !record.sequence.compare_exchange_strong(sequence, kBeingWritten, std::memory_order_acquire))
+    return;
   record.severity = static_cast<std::uint8_t>(severity);
   record.wall_ns = wall_clock_ns();
   copy_text(record.call, call);
@@ -134,7 +137,8 @@ std::vector<Explained> read_explained(std::uint32_t pid) {
   OwnedFd fd(::open(file_of(pid).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
   if (fd.get() < 0) return result;
   auto file = std::make_unique<ExplainFile>();
-  if (::read(fd.get(), static_cast<void*>(file.get()), sizeof *file) != static_cast<ssize_t>(sizeof *file)) return result;
+  if (::read(fd.get(), static_cast<void*>(file.get()), sizeof *file) != static_cast<ssize_t>(sizeof *file))
+    return result;
   if (file->magic != kExplainMagic || file->version != kExplainVersion) return result;
   const std::uint32_t next = file->next.load();
   const std::uint32_t first = next > kExplainRecords ? next - static_cast<std::uint32_t>(kExplainRecords) : 0;

@@ -61,20 +61,25 @@ void read_addresses(nl_sock* socket, std::vector<Interface>& interfaces) {
   nl_cache* raw_cache = nullptr;
   if (rtnl_addr_alloc_cache(socket, &raw_cache) < 0) return;
   const Cache cache(raw_cache);
-  for (nl_object* object = nl_cache_get_first(cache.get()); object != nullptr; object = nl_cache_get_next(object)) {
+  for (nl_object* object = nl_cache_get_first(cache.get()); object != nullptr;
+       object = nl_cache_get_next(object)) {
     auto* address = reinterpret_cast<rtnl_addr*>(object);
     nl_addr* local = rtnl_addr_get_local(address);
     // An address that is still being checked for duplicates cannot be used yet.
-    if (local == nullptr || (rtnl_addr_get_flags(address) & (IFA_F_TENTATIVE | IFA_F_DADFAILED)) != 0) continue;
-    const InterfaceAddress found{.gid = gid_of(local), .prefix_length = static_cast<std::uint8_t>(nl_addr_get_prefixlen(local))};
+    if (local == nullptr || (rtnl_addr_get_flags(address) & (IFA_F_TENTATIVE | IFA_F_DADFAILED)) != 0)
+      continue;
+    const InterfaceAddress found{.gid = gid_of(local),
+                                 .prefix_length = static_cast<std::uint8_t>(nl_addr_get_prefixlen(local))};
     if (found.gid.is_zero()) continue;
     for (Interface& interface : interfaces) {
-      if (interface.index == static_cast<std::uint32_t>(rtnl_addr_get_ifindex(address))) interface.addresses.push_back(found);
+      if (interface.index == static_cast<std::uint32_t>(rtnl_addr_get_ifindex(address)))
+        interface.addresses.push_back(found);
     }
   }
   for (Interface& interface : interfaces) {
-    std::stable_sort(interface.addresses.begin(), interface.addresses.end(),
-                     [](const InterfaceAddress& a, const InterfaceAddress& b) { return rank(a.gid) < rank(b.gid); });
+    std::stable_sort(
+        interface.addresses.begin(), interface.addresses.end(),
+        [](const InterfaceAddress& a, const InterfaceAddress& b) { return rank(a.gid) < rank(b.gid); });
   }
 }
 
@@ -84,18 +89,23 @@ void mark_default_route(nl_sock* socket, std::vector<Interface>& interfaces) {
   const Cache cache(raw_cache);
   int best = -1;
   std::uint32_t best_priority = 0xffffffff;
-  for (nl_object* object = nl_cache_get_first(cache.get()); object != nullptr; object = nl_cache_get_next(object)) {
+  for (nl_object* object = nl_cache_get_first(cache.get()); object != nullptr;
+       object = nl_cache_get_next(object)) {
     auto* route = reinterpret_cast<rtnl_route*>(object);
     nl_addr* destination = rtnl_route_get_dst(route);
     if (rtnl_route_get_table(route) != RT_TABLE_MAIN || rtnl_route_get_type(route) != RTN_UNICAST) continue;
-    if (destination == nullptr || nl_addr_get_prefixlen(destination) != 0 || rtnl_route_get_nnexthops(route) == 0) continue;
+    if (destination == nullptr || nl_addr_get_prefixlen(destination) != 0 ||
+        rtnl_route_get_nnexthops(route) == 0)
+      continue;
     // IPv4's default route before IPv6's, then the smaller metric.
-    const std::uint32_t priority = rtnl_route_get_priority(route) / 2 + (rtnl_route_get_family(route) == AF_INET ? 0 : 0x80000000u);
+    const std::uint32_t priority =
+        rtnl_route_get_priority(route) / 2 + (rtnl_route_get_family(route) == AF_INET ? 0 : 0x80000000u);
     if (priority >= best_priority) continue;
     best_priority = priority;
     best = rtnl_route_nh_get_ifindex(rtnl_route_nexthop_n(route, 0));
   }
-  for (Interface& interface : interfaces) interface.default_route = best >= 0 && interface.index == static_cast<std::uint32_t>(best);
+  for (Interface& interface : interfaces)
+    interface.default_route = best >= 0 && interface.index == static_cast<std::uint32_t>(best);
 }
 
 }  // namespace
@@ -107,10 +117,12 @@ std::vector<Interface> read_interfaces() {
   nl_cache* raw_cache = nullptr;
   if (rtnl_link_alloc_cache(socket.get(), AF_UNSPEC, &raw_cache) < 0) return interfaces;
   const Cache cache(raw_cache);
-  for (nl_object* object = nl_cache_get_first(cache.get()); object != nullptr; object = nl_cache_get_next(object)) {
+  for (nl_object* object = nl_cache_get_first(cache.get()); object != nullptr;
+       object = nl_cache_get_next(object)) {
     interfaces.push_back(describe_link(reinterpret_cast<rtnl_link*>(object)));
   }
-  std::sort(interfaces.begin(), interfaces.end(), [](const Interface& a, const Interface& b) { return a.index < b.index; });
+  std::sort(interfaces.begin(), interfaces.end(),
+            [](const Interface& a, const Interface& b) { return a.index < b.index; });
   read_addresses(socket.get(), interfaces);
   mark_default_route(socket.get(), interfaces);
   return interfaces;
@@ -133,7 +145,8 @@ InterfaceMonitor::InterfaceMonitor()
   sockaddr_nl address{};
   address.nl_family = AF_NETLINK;
   address.nl_groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR;
-  if (socket_.valid() && raw::bind(socket_.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) socket_.reset();
+  if (socket_.valid() && raw::bind(socket_.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0)
+    socket_.reset();
 }
 
 bool InterfaceMonitor::changed() {
@@ -142,7 +155,8 @@ bool InterfaceMonitor::changed() {
   std::array<std::uint8_t, 8192> message;
   // An overrun (ENOBUFS) is a change too: something happened that we did not see.
   for (;;) {
-    const ssize_t n = raw::recvfrom(socket_.get(), message.data(), message.size(), MSG_DONTWAIT, nullptr, nullptr);
+    const ssize_t n =
+        raw::recvfrom(socket_.get(), message.data(), message.size(), MSG_DONTWAIT, nullptr, nullptr);
     if (n < 0 && errno != ENOBUFS) return any;
     any = true;
   }

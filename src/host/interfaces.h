@@ -20,7 +20,7 @@ struct Interface {
   std::string name;
   std::uint32_t index = 0;
   std::uint32_t mtu = 0;
-  bool running = false;    // up, with carrier
+  bool running = false;  // up, with carrier
   bool loopback = false;
   bool default_route = false;
   std::uint8_t mac[6] = {};

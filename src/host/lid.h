@@ -25,7 +25,8 @@ enum class LidRefusal : std::uint8_t {
 };
 
 // The address that a LID names, seen from `own`. The own one is always found.
-Result<wire::Ipv4Address, LidRefusal> address_of_lid(wire::Ipv4Address own, unsigned prefix_length, std::uint16_t lid);
+Result<wire::Ipv4Address, LidRefusal> address_of_lid(wire::Ipv4Address own, unsigned prefix_length,
+                                                     std::uint16_t lid);
 
 // The port's own LID: 0 if it has no IPv4 address.
 [[nodiscard]] std::uint16_t lid_of_port(const std::vector<GidEntry>& gids);
@@ -36,6 +37,7 @@ struct LidRoute {
 };
 
 // What a GRH would have said, or a sentence that says why this LID leads nowhere and what to do.
-Result<LidRoute, std::string> route_by_lid(const std::vector<GidEntry>& gids, std::string_view interface, std::uint16_t lid);
+Result<LidRoute, std::string> route_by_lid(const std::vector<GidEntry>& gids, std::string_view interface,
+                                           std::uint16_t lid);
 
 }  // namespace rrdma::host

@@ -70,7 +70,8 @@ TEST(Lid, SubnetAndBroadcastAddressesAreNoHosts) {
 TEST(Lid, PortHasThatOfItsFirstIpv4Address) {
   GidEntry gone = entry({10, 1, 2, 3}, 1, 24);
   gone.valid = false;
-  EXPECT_EQ(lid_of_port({link_local(), gone, entry({10, 77, 4, 5}, 2, 24), entry({10, 78, 6, 7}, 3, 24)}), 0x0405);
+  EXPECT_EQ(lid_of_port({link_local(), gone, entry({10, 77, 4, 5}, 2, 24), entry({10, 78, 6, 7}, 3, 24)}),
+            0x0405);
   EXPECT_EQ(lid_of_port({link_local()}), 0);
   EXPECT_EQ(lid_of_port({}), 0);
 }
@@ -83,12 +84,14 @@ TEST(Lid, RouteSaysWhatAGrhWould) {
 }
 
 // The sentence of a refusal, which must name what it must.
-void expect_sentence(const std::vector<GidEntry>& gids, std::uint16_t lid, std::initializer_list<const char*> words) {
+void expect_sentence(const std::vector<GidEntry>& gids, std::uint16_t lid,
+                     std::initializer_list<const char*> words) {
   constexpr std::size_t kSentenceMax = 447;  // of the explain channel
   const auto route = route_by_lid(gids, "eth0", lid);
   ASSERT_FALSE(route.ok());
   EXPECT_LE(route.error().size(), kSentenceMax);
-  for (const char* word : words) EXPECT_NE(route.error().find(word), std::string::npos) << word << ": " << route.error();
+  for (const char* word : words)
+    EXPECT_NE(route.error().find(word), std::string::npos) << word << ": " << route.error();
 }
 
 TEST(Lid, RefusalSaysWhichAndWhyAndWhatToDo) {

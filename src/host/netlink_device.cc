@@ -36,7 +36,8 @@ std::uint8_t ib_mtu_code(std::uint32_t interface_mtu) {
   return code;
 }
 
-NetlinkDevice::NetlinkDevice(DeviceIdentity identity, const std::vector<Interface>& interfaces) : identity_(std::move(identity)) {
+NetlinkDevice::NetlinkDevice(DeviceIdentity identity, const std::vector<Interface>& interfaces)
+    : identity_(std::move(identity)) {
   take(interfaces);
 }
 
@@ -88,7 +89,8 @@ void NetlinkDevice::take(const std::vector<Interface>& interfaces) {
                                              [&](const InterfaceAddress& a) { return a.gid == entry.gid; });
   }
   for (const InterfaceAddress& address : own->addresses) {
-    const auto known = std::find_if(gids_.begin(), gids_.end(), [&](const GidEntry& e) { return e.valid && e.gid == address.gid; });
+    const auto known = std::find_if(gids_.begin(), gids_.end(),
+                                    [&](const GidEntry& e) { return e.valid && e.gid == address.gid; });
     if (known != gids_.end()) {
       known->prefix_length = address.prefix_length;
       continue;
@@ -112,9 +114,10 @@ std::vector<DeviceEvent> NetlinkDevice::take_and_compare(const std::vector<Inter
   const std::vector<GidEntry> before = gids_;
   take(interfaces);
   std::vector<DeviceEvent> events;
-  const bool gids_differ = !std::equal(before.begin(), before.end(), gids_.begin(), gids_.end(), [](const GidEntry& a, const GidEntry& b) {
-    return a.valid == b.valid && (!a.valid || a.gid == b.gid);
-  });
+  const bool gids_differ = !std::equal(before.begin(), before.end(), gids_.begin(), gids_.end(),
+                                       [](const GidEntry& a, const GidEntry& b) {
+                                         return a.valid == b.valid && (!a.valid || a.gid == b.gid);
+                                       });
   if (gids_differ) events.push_back(DeviceEvent::kGidChange);
   if (port_.up != was_up) events.push_back(port_.up ? DeviceEvent::kPortActive : DeviceEvent::kPortError);
   if (hardware_address_ != hardware_before) events.push_back(DeviceEvent::kHardwareAddressChange);

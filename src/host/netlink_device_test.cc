@@ -21,7 +21,8 @@ Interface loopback() {
           .addresses = {{.gid = wire::gid_of_ipv4({127, 0, 0, 1}), .prefix_length = 8}}};
 }
 
-Interface ethernet(const std::vector<wire::Gid>& gids, std::uint8_t mac = 1, std::uint8_t prefix_length = 24) {
+Interface ethernet(const std::vector<wire::Gid>& gids, std::uint8_t mac = 1,
+                   std::uint8_t prefix_length = 24) {
   Interface made{.name = "eth0", .index = 2, .mtu = 1500, .running = true, .mac = {2, 0, 0, 0, 0, mac}};
   for (const wire::Gid& gid : gids) made.addresses.push_back({.gid = gid, .prefix_length = prefix_length});
   return made;

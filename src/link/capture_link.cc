@@ -47,7 +47,8 @@ void CaptureLink::commit(Frame& frame) {
     octets += frame.pad;
     const objects::Path& path = *frame.path;
     const Ends ends{path.local, path.remote, path.source_port, path.traffic_class, path.hop_limit};
-    const MutableOctets place = MutableOctets(pending_octets_).subspan(pending_count_ * kPacketOctetsMax, kPacketOctetsMax);
+    const MutableOctets place =
+        MutableOctets(pending_octets_).subspan(pending_count_ * kPacketOctetsMax, kPacketOctetsMax);
     const std::size_t packet_octets = emit_packet(ends, Octets(transport_).first(octets), place);
     if (frame.corrupt_bit >= 0) {
       // As the link below counts: from the BTH to the end of the ICRC.
@@ -83,7 +84,8 @@ void CaptureLink::on_packet(const wire::TransportPacket& packet, const objects::
   if (packet.payload.size() <= kPayloadOctetsMax) {
     wire::TransportHeaders headers = packet.headers;
     std::size_t octets = wire::emit_transport_headers(headers, transport_.data());
-    std::copy(packet.payload.begin(), packet.payload.end(), transport_.begin() + static_cast<std::ptrdiff_t>(octets));
+    std::copy(packet.payload.begin(), packet.payload.end(),
+              transport_.begin() + static_cast<std::ptrdiff_t>(octets));
     octets += packet.payload.size();
     std::memset(transport_.data() + octets, 0, headers.bth.pad);
     octets += headers.bth.pad;

@@ -42,7 +42,8 @@ class CaptureLink final : public Link, private Receiver {
 
  private:
   static constexpr std::size_t kPayloadOctetsMax = 4096;
-  static constexpr std::size_t kPacketOctetsMax = 14 + 40 + 8 + wire::kHeaderOctetsMax + kPayloadOctetsMax + 3 + 4;
+  static constexpr std::size_t kPacketOctetsMax =
+      14 + 40 + 8 + wire::kHeaderOctetsMax + kPayloadOctetsMax + 3 + 4;
   static constexpr std::size_t kPendingMax = 128;
   // How long a packet may be on its way to the file: what a killed program loses.
   static constexpr Duration kWriteOut = milliseconds(50);

@@ -79,12 +79,14 @@ std::size_t exchange_every_opcode(CaptureLink& link, RecordingLink& inner) {
       now = now + microseconds(1);
       const auto headers = headers_of(opcode, static_cast<std::uint32_t>(count));
       objects::Frame* frame = link.reserve(path);
-      frame->header_octets = static_cast<std::uint8_t>(wire::emit_transport_headers(headers, frame->header.data()));
+      frame->header_octets =
+          static_cast<std::uint8_t>(wire::emit_transport_headers(headers, frame->header.data()));
       frame->pad = headers.bth.pad;
       if (payload_of(opcode) != 0) frame->add_span(memory.data(), payload_of(opcode));
       link.commit(*frame);
       link.flush(now);
-      inner.arriving.push_back({{headers, Octets(memory).first(payload_of(opcode))}, {path.remote, path.local}});
+      inner.arriving.push_back(
+          {{headers, Octets(memory).first(payload_of(opcode))}, {path.remote, path.local}});
       inner.arriving.back().second.source_port = 0xc0de;
       test::Collector collector;
       link.poll(collector, now, 16);
@@ -127,7 +129,8 @@ TEST(CaptureLink, writes_what_is_sent_and_received_with_right_icrcs) {
   ASSERT_TRUE(out.ok() && in.ok());
   EXPECT_EQ(out->udp.source, 0xd00d);
   EXPECT_EQ(in->udp.source, 0xc0de);
-  EXPECT_EQ(std::get<wire::Ipv4Header>(out->network).destination, std::get<wire::Ipv4Header>(in->network).source);
+  EXPECT_EQ(std::get<wire::Ipv4Header>(out->network).destination,
+            std::get<wire::Ipv4Header>(in->network).source);
   EXPECT_EQ(std::get<wire::Ipv4Header>(out->network).tos, 0x20);
 }
 

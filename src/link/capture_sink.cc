@@ -17,7 +17,8 @@ std::unique_ptr<CaptureFile> CaptureFile::adopt(OwnedFd file, std::uint64_t octe
   return std::unique_ptr<CaptureFile>(new CaptureFile(std::move(file), octets_max));
 }
 
-CaptureFile::CaptureFile(OwnedFd file, std::uint64_t octets_max) : file_(std::move(file)), octets_max_(octets_max) {
+CaptureFile::CaptureFile(OwnedFd file, std::uint64_t octets_max)
+    : file_(std::move(file)), octets_max_(octets_max) {
   buffer_.reserve(kBufferOctets);
 }
 

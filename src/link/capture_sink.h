@@ -29,9 +29,10 @@ class CaptureFile final : public CaptureSink {
 
   // Creates the file or goes on behind its end. The error is an errno.
   [[nodiscard]] static Result<std::unique_ptr<CaptureFile>, int> open(const char* path,
-                                                                     std::uint64_t octets_max = kOctetsMax);
+                                                                      std::uint64_t octets_max = kOctetsMax);
   // A file that somebody else has opened, for appending.
-  [[nodiscard]] static std::unique_ptr<CaptureFile> adopt(OwnedFd file, std::uint64_t octets_max = kOctetsMax);
+  [[nodiscard]] static std::unique_ptr<CaptureFile> adopt(OwnedFd file,
+                                                          std::uint64_t octets_max = kOctetsMax);
   ~CaptureFile() override { write_out(); }
 
   void append(Octets block) override;

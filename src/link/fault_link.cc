@@ -140,7 +140,8 @@ void FaultLink::flush(Instant now) {
 // Sorts what is due to the front, earliest first, and gives it to the inner link. Returns how many went.
 std::size_t FaultLink::hand_over_due(Instant now) {
   blocked_ = false;
-  const auto end = std::stable_partition(waiting_.begin(), waiting_.end(), [&](const Waiting& w) { return w.due <= now; });
+  const auto end =
+      std::stable_partition(waiting_.begin(), waiting_.end(), [&](const Waiting& w) { return w.due <= now; });
   std::stable_sort(waiting_.begin(), end, [](const Waiting& a, const Waiting& b) { return a.due < b.due; });
   std::size_t count = 0;
   for (auto waiting = waiting_.begin(); waiting != end; ++waiting, ++count) {

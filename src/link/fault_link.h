@@ -90,7 +90,7 @@ class FaultLink final : public Link {
   Prng prng_;
   FaultCounters tally_;
   HeldFrames held_;
-  std::vector<Waiting> waiting_;  // in the order they came
+  std::vector<Waiting> waiting_;                          // in the order they came
   std::array<objects::Path, kMarkedMax> marked_paths_{};  // of the frames since the last flush
   std::size_t marked_count_ = 0;
   objects::Frame spare_;

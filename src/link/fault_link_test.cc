@@ -89,7 +89,8 @@ TEST(FaultLink, reordering_loses_nothing_and_moves_a_little) {
 TEST(FaultLink, copies_are_what_was_sent) {
   for (const char* spec : {"reorder=30%,dup=10%,seed=4", "delay=30us±25us,dup=10%,seed=5"}) {
     for (const Sent& sent : run(spec, 1000)) {
-      EXPECT_EQ(sent.payload, std::vector<std::uint8_t>(16 + sent.psn % 64, static_cast<std::uint8_t>(sent.psn)));
+      EXPECT_EQ(sent.payload,
+                std::vector<std::uint8_t>(16 + sent.psn % 64, static_cast<std::uint8_t>(sent.psn)));
     }
   }
 }
@@ -99,7 +100,8 @@ TEST(FaultLink, a_delay_is_neither_shorter_nor_longer) {
   FaultLink link(inner, *parse_fault_spec("delay=50us±20us,seed=9"));
   const objects::Path path = path_of_test();
   const std::vector<std::uint8_t> memory(64);
-  for (std::uint32_t i = 0; i < 64; ++i) ASSERT_TRUE(test::send(link, path, {.psn = i, .octets = 8}, memory.data()));
+  for (std::uint32_t i = 0; i < 64; ++i)
+    ASSERT_TRUE(test::send(link, path, {.psn = i, .octets = 8}, memory.data()));
   link.flush({1'000});
   EXPECT_TRUE(inner.sent.empty());
   while (link.next_deadline() != kNever) {
@@ -114,7 +116,8 @@ TEST(FaultLink, a_delay_is_neither_shorter_nor_longer) {
     EXPECT_GE(sent.when.ns, 31'000);
     EXPECT_LE(sent.when.ns, 71'000);
   }
-  EXPECT_TRUE(std::is_sorted(inner.sent.begin(), inner.sent.end(), [](auto& a, auto& b) { return a.when < b.when; }));
+  EXPECT_TRUE(
+      std::is_sorted(inner.sent.begin(), inner.sent.end(), [](auto& a, auto& b) { return a.when < b.when; }));
 }
 
 TEST(FaultLink, the_last_frame_does_not_wait_for_ever_to_be_overtaken) {
@@ -150,7 +153,8 @@ TEST(FaultLink, a_full_store_is_no_room) {
   FaultLink link(inner, *parse_fault_spec("delay=1s"));
   const objects::Path path = path_of_test();
   std::size_t taken = 0;
-  while (taken < 10'000 && test::send(link, path, {.psn = static_cast<std::uint32_t>(taken)}, nullptr)) ++taken;
+  while (taken < 10'000 && test::send(link, path, {.psn = static_cast<std::uint32_t>(taken)}, nullptr))
+    ++taken;
   EXPECT_GE(taken, FaultLink::kHeldMax - 2);
   EXPECT_LE(taken, FaultLink::kHeldMax);
   // The inner link takes a burst at a time.
@@ -168,7 +172,8 @@ TEST(FaultLink, marks_reach_the_path_of_this_frame_only) {
   for (std::uint32_t i = 0; i < 40; ++i) ASSERT_TRUE(test::send(link, path, {.psn = i}, nullptr));
   link.flush({0});
   EXPECT_EQ(path.traffic_class, 0x20);
-  const auto marked = std::count_if(inner.sent.begin(), inner.sent.end(), [](auto& s) { return s.traffic_class == 0x23; });
+  const auto marked =
+      std::count_if(inner.sent.begin(), inner.sent.end(), [](auto& s) { return s.traffic_class == 0x23; });
   EXPECT_EQ(static_cast<std::uint64_t>(marked), link.tally().marked);
   EXPECT_GT(marked, 5);
   EXPECT_LT(marked, 35);

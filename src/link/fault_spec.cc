@@ -46,7 +46,8 @@ constexpr std::array kChanceUnits = {Unit{"ppm", 1}, Unit{"%", 10'000}};
 template <std::size_t N>
 std::optional<std::uint64_t> with_unit(std::string_view text, const std::array<Unit, N>& units) {
   for (const Unit& unit : units) {
-    if (text.ends_with(unit.name)) return scaled_decimal(text.substr(0, text.size() - unit.name.size()), unit.scale);
+    if (text.ends_with(unit.name))
+      return scaled_decimal(text.substr(0, text.size() - unit.name.size()), unit.scale);
   }
   return std::nullopt;
 }
@@ -78,7 +79,9 @@ Result<void, std::string> parse_delay(std::string_view text, FaultSpec& spec) {
   if (middle.size() == text.size()) return {};
   auto parsed = parse_duration(spread);
   if (!parsed) return Failure{parsed.error()};
-  if (*parsed > *delay) return Failure{"the spread in " + quoted(text) + " is larger than the delay: no packet can arrive before it was sent."};
+  if (*parsed > *delay)
+    return Failure{"the spread in " + quoted(text) +
+                   " is larger than the delay: no packet can arrive before it was sent."};
   spec.delay_spread = *parsed;
   return {};
 }
@@ -133,7 +136,8 @@ std::string time_text(Duration time) {
 
 Result<Duration, std::string> parse_duration(std::string_view text) {
   const auto ns = with_unit(text, kTimeUnits);
-  if (!ns) return Failure{quoted(text) + " is no time: write a number and ns, us, ms or s, for example 50us."};
+  if (!ns)
+    return Failure{quoted(text) + " is no time: write a number and ns, us, ms or s, for example 50us."};
   return nanoseconds(static_cast<std::int64_t>(*ns));
 }
 
@@ -145,7 +149,9 @@ Result<FaultSpec, std::string> parse_fault_spec(std::string_view text) {
     if (auto parsed = parse_item(item, spec); !parsed) return Failure{parsed.error()};
     if (comma == std::string_view::npos) break;
     text.remove_prefix(comma + 1);
-    if (text.empty()) return Failure{std::string("the fault specification ends with a comma: something is missing behind it.")};
+    if (text.empty())
+      return Failure{
+          std::string("the fault specification ends with a comma: something is missing behind it.")};
   }
   return spec;
 }

@@ -30,7 +30,8 @@ struct FaultSpec {
 
   [[nodiscard]] bool loses() const { return drop_ppm != 0 || corrupt_ppm != 0; }
   [[nodiscard]] bool any() const {
-    return loses() || duplicate_ppm != 0 || reorder_ppm != 0 || ecn_ppm != 0 || delay.ns != 0 || delay_spread.ns != 0;
+    return loses() || duplicate_ppm != 0 || reorder_ppm != 0 || ecn_ppm != 0 || delay.ns != 0 ||
+           delay_spread.ns != 0;
   }
   friend bool operator==(const FaultSpec&, const FaultSpec&) = default;
 };

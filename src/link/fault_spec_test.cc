@@ -18,8 +18,8 @@ TEST(FaultSpec, ReadsTheExampleOfTheDesign) {
 }
 
 TEST(FaultSpec, WritesWhatItReads) {
-  for (const char* text : {"", "drop=0.0001%", "drop=100%", "ecn=3.25%,seed=18446744073709551615", "delay=1.5ms",
-                           "delay=7ns+-7ns,dup=12ppm"}) {
+  for (const char* text : {"", "drop=0.0001%", "drop=100%", "ecn=3.25%,seed=18446744073709551615",
+                           "delay=1.5ms", "delay=7ns+-7ns,dup=12ppm"}) {
     const auto spec = parse_fault_spec(text);
     ASSERT_TRUE(spec.ok()) << text << ": " << spec.error();
     const auto again = parse_fault_spec(emit_fault_spec(*spec));
@@ -32,10 +32,26 @@ TEST(FaultSpec, WritesWhatItReads) {
 }
 
 TEST(FaultSpec, RefusesWithASentence) {
-  for (const char* text :
-       {"drop", "drop=", "drop=1", "drop=101%", "drop=0.00001%", "drop=-1%", "drop=1.2.3%", "loss=1%", "drop=1%,", ",",
-        "delay=5", "delay=us", "delay=10us±20us", "delay=10us+-", "seed=", "seed=x", "seed=-1", "seed=18446744073709551616",
-        "delay=99999999999999999999s", "drop=99999999999999999999999%"}) {
+  for (const char* text : {"drop",
+                           "drop=",
+                           "drop=1",
+                           "drop=101%",
+                           "drop=0.00001%",
+                           "drop=-1%",
+                           "drop=1.2.3%",
+                           "loss=1%",
+                           "drop=1%,",
+                           ",",
+                           "delay=5",
+                           "delay=us",
+                           "delay=10us±20us",
+                           "delay=10us+-",
+                           "seed=",
+                           "seed=x",
+                           "seed=-1",
+                           "seed=18446744073709551616",
+                           "delay=99999999999999999999s",
+                           "drop=99999999999999999999999%"}) {
     const auto spec = parse_fault_spec(text);
     ASSERT_FALSE(spec.ok()) << text;
     EXPECT_TRUE(spec.error().ends_with(".")) << spec.error();

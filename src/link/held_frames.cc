@@ -36,7 +36,8 @@ HeldFrames::Held HeldFrames::hold(const Frame& frame) {
   for (std::size_t i = 0; i < frame.span_count; ++i) {
     const objects::PayloadSpan& span = frame.spans[i];
     RRDMA_ASSERT(copied + span.length <= frame.payload_octets);
-    if (span.length != 0 && !guarded_copy(payload + copied, span.data, span.length)) return {Verdict::kUnreadable};
+    if (span.length != 0 && !guarded_copy(payload + copied, span.data, span.length))
+      return {Verdict::kUnreadable};
     copied += span.length;
   }
   free_.pop_back();

@@ -48,7 +48,8 @@ inline bool send(Link& link, const objects::Path& path, const Message& message, 
   headers.bth.psn = wire::Psn(message.psn);
   headers.bth.pad = wire::pad_for(message.octets);
   headers.reth = {.address = 0x1000, .rkey = {7}, .length = 99};
-  frame->header_octets = static_cast<std::uint8_t>(wire::emit_transport_headers(headers, frame->header.data()));
+  frame->header_octets =
+      static_cast<std::uint8_t>(wire::emit_transport_headers(headers, frame->header.data()));
   frame->pad = headers.bth.pad;
   frame->corrupt_bit = message.corrupt_bit;
   if (message.octets != 0) frame->add_span(memory, message.octets);
@@ -89,9 +90,14 @@ class RecordingLink final : public Link {
   void flush(Instant now) override {
     for (std::size_t i = 0; i < count_; ++i) {
       const objects::Frame& frame = frames_[i];
-      Sent record{wire::parse_bth(frame.header.data()).psn.value, {}, frame.corrupt_bit, frame.path->traffic_class, now};
+      Sent record{wire::parse_bth(frame.header.data()).psn.value,
+                  {},
+                  frame.corrupt_bit,
+                  frame.path->traffic_class,
+                  now};
       for (std::size_t s = 0; s < frame.span_count; ++s) {
-        record.payload.insert(record.payload.end(), frame.spans[s].data, frame.spans[s].data + frame.spans[s].length);
+        record.payload.insert(record.payload.end(), frame.spans[s].data,
+                              frame.spans[s].data + frame.spans[s].length);
       }
       sent.push_back(std::move(record));
     }

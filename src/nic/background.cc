@@ -93,7 +93,8 @@ int Background::wait(int epoll, Instant deadline) {
   timeout.tv_sec = ns / 1'000'000'000;
   timeout.tv_nsec = ns % 1'000'000'000;
   const int count = wait_for_events(epoll, timeout);
-  for (int i = 0; i < count; ++i) control_ready_ |= source_of(events_[static_cast<std::size_t>(i)]) == kControl;
+  for (int i = 0; i < count; ++i)
+    control_ready_ |= source_of(events_[static_cast<std::size_t>(i)]) == kControl;
   return count;
 }
 
@@ -117,7 +118,8 @@ void Background::sleep_on_links(BackgroundWork& work, Instant deadline) {
   const int count = wait(epoll_all_.get(), deadline);
   for (int i = 0; i < count; ++i) {
     const epoll_event& event = events_[static_cast<std::size_t>(i)];
-    if (source_of(event) == kLink) work.note_arrival(static_cast<int>(static_cast<std::uint32_t>(event.data.u64)));
+    if (source_of(event) == kLink)
+      work.note_arrival(static_cast<int>(static_cast<std::uint32_t>(event.data.u64)));
   }
   work.disarm();
 }
@@ -131,8 +133,12 @@ Background::End Background::watch_program(BackgroundWork& work) {
     if (stopping_.load(std::memory_order_relaxed) || control_ready_) return End::kCalledAway;
     if (events != 0) return End::kNeeded;
     Instant deadline = kNever;
-    if (!work.tick() && host::now().ns - last_look_ns_.load(std::memory_order_relaxed) > kTardy.ns && work.work(deadline)) return End::kNeeded;
-    if (calls_.load(std::memory_order_relaxed) - before < static_cast<std::uint64_t>(tick.ns / kBetweenCalls.ns)) return End::kNeeded;
+    if (!work.tick() && host::now().ns - last_look_ns_.load(std::memory_order_relaxed) > kTardy.ns &&
+        work.work(deadline))
+      return End::kNeeded;
+    if (calls_.load(std::memory_order_relaxed) - before <
+        static_cast<std::uint64_t>(tick.ns / kBetweenCalls.ns))
+      return End::kNeeded;
   }
 }
 
@@ -155,7 +161,8 @@ void Background::run(BackgroundWork& work) {
   unsigned wakeups = 0;  // in a row, of a program that polls
   for (;;) {
     std::uint64_t count;
-    if (kicked_.load() && raw::read(wake_.get(), &count, sizeof count) == sizeof count) kicked_.exchange(false);
+    if (kicked_.load() && raw::read(wake_.get(), &count, sizeof count) == sizeof count)
+      kicked_.exchange(false);
     if (stopping_.load()) return;  // after the kick that tells of it may have been taken
     if (std::exchange(control_ready_, false)) work.handle_control();
     Instant deadline = kNever;

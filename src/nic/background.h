@@ -87,8 +87,8 @@ class Background {
   std::atomic<bool> stopping_{false};
   std::atomic<bool> kicked_{false};
   static constexpr Duration kPauseMin = milliseconds(1);
-  Duration pause_ = kPauseMin;        // after standing by in vain
-  Instant not_before_{};              // when to try next
+  Duration pause_ = kPauseMin;  // after standing by in vain
+  Instant not_before_{};        // when to try next
   std::thread thread_;
 };
 

@@ -41,7 +41,8 @@ class LinkSwitch final : public objects::FrameSink {
   std::size_t poll(link::Receiver& receiver, Instant now, std::size_t burst_max) {
     const std::size_t near = poll(kShmLink, receiver, now, burst_max);
     if (near != 0) last_near_ = now;
-    const bool far_waits = now - last_near_ < kNearStaysBusy && !far_brings_ && now - last_far_look_ < kFarLookInterval;
+    const bool far_waits =
+        now - last_near_ < kNearStaysBusy && !far_brings_ && now - last_far_look_ < kFarLookInterval;
     return far_waits ? near : near + poll_far(receiver, now, burst_max);
   }
   std::size_t poll_all(link::Receiver& receiver, Instant now, std::size_t burst_max) {

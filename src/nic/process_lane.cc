@@ -8,11 +8,11 @@
 #include <cerrno>
 #include <mutex>
 
-#include "link/capture_link.h"
-#include "link/fault_link.h"
 #include "host/clock.h"
 #include "host/explain.h"
 #include "host/fault_handler.h"
+#include "link/capture_link.h"
+#include "link/fault_link.h"
 #include "wire/source_port.h"
 
 namespace rrdma::nic {
@@ -46,7 +46,8 @@ std::uint32_t allowed_links(const Settings& settings) {
 
 }  // namespace
 
-Result<std::unique_ptr<ProcessLane>, Problem> ProcessLane::open(const Settings& settings, const std::string& devices,
+Result<std::unique_ptr<ProcessLane>, Problem> ProcessLane::open(const Settings& settings,
+                                                                const std::string& devices,
                                                                 std::uint32_t interface_index) {
   control::DaemonSettings wanted;
   wanted.links = allowed_links(settings);
@@ -65,7 +66,8 @@ Result<std::unique_ptr<ProcessLane>, Problem> ProcessLane::open(const Settings& 
   return lane;
 }
 
-ProcessLane::ProcessLane(const Settings& settings, std::unique_ptr<control::DaemonClient> daemon, std::uint32_t interface_index)
+ProcessLane::ProcessLane(const Settings& settings, std::unique_ptr<control::DaemonClient> daemon,
+                         std::uint32_t interface_index)
     : settings_(settings),
       interface_index_(interface_index),
       daemon_(std::move(daemon)),
@@ -106,7 +108,9 @@ void ProcessLane::attach(control::GrantedSlot granted) {
   config.receive_buffer_octets = static_cast<int>(settings_.receive_buffer_octets);
   auto opened = link::UdpLink::open({&sockets, 1}, config);
   if (!opened) {
-    host::explain(host::Severity::kError, "rrdma", fmt::format("no network: {} failed: {}.", opened.error().step, strerror(opened.error().error)));
+    host::explain(
+        host::Severity::kError, "rrdma",
+        fmt::format("no network: {} failed: {}.", opened.error().step, strerror(opened.error().error)));
     return;
   }
   udp_ = std::move(*opened);
@@ -115,7 +119,8 @@ void ProcessLane::attach(control::GrantedSlot granted) {
 void ProcessLane::watch_udp() {
   if (udp_ == nullptr) {
     const control::NetworkState network = daemon_->network();
-    if (!network.reason.empty()) host::explain(host::Severity::kError, "rrdma", network.reason + " " + network.remedy);
+    if (!network.reason.empty())
+      host::explain(host::Severity::kError, "rrdma", network.reason + " " + network.remedy);
     return;
   }
   for (const int fd : udp_->descriptors()) background_.add_link_descriptor(fd);
@@ -129,7 +134,9 @@ void ProcessLane::open_shm() {
   if (settings_.link == LinkChoice::kUdp) return;
   auto created = link::ShmLink::create();
   if (!created) {
-    host::explain(host::Severity::kError, "rrdma", fmt::format("no shared memory between processes: {}.", link::describe(created.error().problem)));
+    host::explain(
+        host::Severity::kError, "rrdma",
+        fmt::format("no shared memory between processes: {}.", link::describe(created.error().problem)));
     return;
   }
   shm_ = std::move(*created);
@@ -149,7 +156,9 @@ void ProcessLane::decorate(const std::string& interface) {
     if (opened) {
       capture_ = std::move(*opened);
     } else {
-      host::explain(host::Severity::kError, "RRDMA_PCAP", fmt::format("nothing is captured: {}: {}.", settings_.capture_file, strerror(opened.error())));
+      host::explain(
+          host::Severity::kError, "RRDMA_PCAP",
+          fmt::format("nothing is captured: {}: {}.", settings_.capture_file, strerror(opened.error())));
     }
   }
   links_.attach(kUdpLink, decorated(udp_.get(), interface));
@@ -206,7 +215,8 @@ void ProcessLane::pass_on(const wire::TransportPacket& packet, const objects::Pa
   fields.frame.resize(wire::kHeaderOctetsMax);
   fields.frame.resize(wire::emit_transport_headers(packet.headers, fields.frame.data()));
   fields.frame.insert(fields.frame.end(), packet.payload.begin(), packet.payload.end());
-  fields.frame.resize(fields.frame.size() + packet.headers.bth.pad + wire::kIcrcOctets);  // the ICRC was checked here
+  fields.frame.resize(fields.frame.size() + packet.headers.bth.pad +
+                      wire::kIcrcOctets);  // the ICRC was checked here
   daemon_->forward_frame(fields);
 }
 
@@ -251,7 +261,9 @@ void ProcessLane::on_window_opened(const objects::MemoryWindow& window) {
 
 void ProcessLane::on_key_closed(wire::RKey key) { shm_->retire(key); }
 
-bool ProcessLane::taken(const objects::Path& path) const { return shm_ == nullptr || shm_->drained(path.peer); }
+bool ProcessLane::taken(const objects::Path& path) const {
+  return shm_ == nullptr || shm_->drained(path.peer);
+}
 
 void ProcessLane::transmit(Instant now) {
   now_ = now;
@@ -285,7 +297,8 @@ bool ProcessLane::waits_for_reply(bool in_background) const {
 std::size_t ProcessLane::round(Instant now, bool in_background) {
   now_ = now;
   const std::uint64_t messages_before = engine_.counters().messages_received;
-  std::size_t received = in_background ? poll_all(link::Look::kPending, now) : links_.poll(*this, now, kBurst);
+  std::size_t received =
+      in_background ? poll_all(link::Look::kPending, now) : links_.poll(*this, now, kBurst);
   if (now >= engine_.next_deadline()) {
     // Silence is judged when all that has arrived was heard: perhaps it was this thread that came late.
     for (int i = 0; i < kRoundsBeforeTimers; ++i) {
@@ -319,7 +332,8 @@ void ProcessLane::note_call() {
 void ProcessLane::progress() {
   note_call();
   // Where nothing has come, most polls end after a look at shared memory: asking for the time costs more.
-  if (shm_ != nullptr && shm_->is_quiet() && !engine_.wants_transmit() && ++looks_spared_ < kLooksSpared) return;
+  if (shm_ != nullptr && shm_->is_quiet() && !engine_.wants_transmit() && ++looks_spared_ < kLooksSpared)
+    return;
   looks_spared_ = 0;
   const Instant time = host::now();
   background_.note_look(time);
@@ -364,9 +378,12 @@ bool ProcessLane::work(Instant& deadline) {
     }
   }
   // The descriptors tell of arrivals, not of what is there: nothing may be left behind when the thread sleeps.
-  deadline = last != 0 ? now_ : std::min({engine_.next_deadline(), links_.next_deadline(), publisher_.publish(engine_, links_.all(), now_)});
+  deadline = last != 0 ? now_
+                       : std::min({engine_.next_deadline(), links_.next_deadline(),
+                                   publisher_.publish(engine_, links_.all(), now_)});
   if (waits_for_reply(true)) deadline = std::min(deadline, reply_habit_.patience_ends());
-  if (reply_habit_.replied_again() && !background_.one_core()) deadline = std::min(deadline, now_ + kReplyWatch);
+  if (reply_habit_.replied_again() && !background_.one_core())
+    deadline = std::min(deadline, now_ + kReplyWatch);
   background_deadline_ = deadline;
   return received != 0;
 }
@@ -430,7 +447,7 @@ Result<objects::Path, Problem> ProcessLane::resolve(const host::Device& device, 
   const std::vector<host::GidEntry> gids = device.gids();
   if (request.local_gid_index >= gids.size() || !gids[request.local_gid_index].valid) {
     return problem(EINVAL, fmt::format("sgid_index {} names no GID of {}; `rrdma gids` lists them.",
-                                                request.local_gid_index, device.identity().name));
+                                       request.local_gid_index, device.identity().name));
   }
   objects::Path path;
   path.local = gids[request.local_gid_index].gid;
@@ -454,15 +471,18 @@ Result<objects::Path, Problem> ProcessLane::resolve(const host::Device& device, 
   }
   if (udp_ == nullptr) {
     const control::NetworkState network = daemon_->network();
-    return problem(ENETUNREACH, network.reason.empty() ? "this process has no network link." : network.reason + " " + network.remedy);
+    return problem(ENETUNREACH, network.reason.empty() ? "this process has no network link."
+                                                       : network.reason + " " + network.remedy);
   }
   path.link = kUdpLink;
-  path.source_port = request.datagram
-                         ? wire::source_port_of_datagrams(request.local_qpn)
-                         : wire::source_port_of_connection(request.flow_label, request.local_qpn, request.remote_qpn);
+  path.source_port = request.datagram ? wire::source_port_of_datagrams(request.local_qpn)
+                                      : wire::source_port_of_connection(request.flow_label, request.local_qpn,
+                                                                        request.remote_qpn);
   path.source_port = udp_->source_port(path);
   if (path.source_port == 0) {
-    return problem(EHOSTUNREACH, "no packet can be sent from that source GID to that destination GID: they are not of the same family.");
+    return problem(EHOSTUNREACH,
+                   "no packet can be sent from that source GID to that destination GID: they are not of the "
+                   "same family.");
   }
   return path;
 }
@@ -482,7 +502,8 @@ Result<bool, Problem> ProcessLane::try_shm(const PathRequest& request, objects::
   path.lossless = !settings_.fault.any();
   path.direct = direct_allowed() && (owner->links & control::kLinkDirect) != 0;
   // A peer that captures wants to see packets, not trains.
-  path.train_octets = settings_.packets_only() || (owner->links & control::kLinkTrains) == 0 ? 0 : kTrainOctets;
+  path.train_octets =
+      settings_.packets_only() || (owner->links & control::kLinkTrains) == 0 ? 0 : kTrainOctets;
   path.train_accepted = kTrainOctets;
   return true;
 }
@@ -546,7 +567,8 @@ void ProcessLane::handle_daemon_changed(std::span<const std::uint8_t>) {
 }
 
 void ProcessLane::handle_other(control::Received& message) {
-  if (const auto order = message.as<control::CaptureOrder>()) return follow_capture_order(*order, std::move(message.fds));
+  if (const auto order = message.as<control::CaptureOrder>())
+    return follow_capture_order(*order, std::move(message.fds));
   if (DaemonListener* listener = daemon_listener_.load()) listener->on_daemon_message(message);
 }
 

@@ -8,16 +8,16 @@
 #include <vector>
 
 #include "control/capture_messages.h"
+#include "control/client/daemon_client.h"
+#include "host/interfaces.h"
+#include "host/netlink_device.h"
 #include "link/capture_sink.h"
 #include "link/link.h"
 #include "link/shm/shm_link.h"
 #include "link/udp/udp_link.h"
 #include "nic/background.h"
-#include "control/client/daemon_client.h"
-#include "host/interfaces.h"
 #include "nic/link_switch.h"
 #include "nic/live_capture.h"
-#include "host/netlink_device.h"
 #include "nic/publisher.h"
 #include "nic/relay_link.h"
 #include "nic/reply_habit.h"
@@ -35,7 +35,8 @@ class ProcessLane final : public Lane,
                           private BackgroundWork,
                           private control::DaemonEvents {
  public:
-  static Result<std::unique_ptr<ProcessLane>, Problem> open(const Settings& settings, const std::string& devices,
+  static Result<std::unique_ptr<ProcessLane>, Problem> open(const Settings& settings,
+                                                            const std::string& devices,
                                                             std::uint32_t interface_index);
   ~ProcessLane() override;
 
@@ -57,7 +58,8 @@ class ProcessLane final : public Lane,
   void describe(std::string devices);
 
  private:
-  ProcessLane(const Settings& settings, std::unique_ptr<control::DaemonClient> daemon, std::uint32_t interface_index);
+  ProcessLane(const Settings& settings, std::unique_ptr<control::DaemonClient> daemon,
+              std::uint32_t interface_index);
   Result<void, Problem> take_slot();
   void attach(control::GrantedSlot granted);
   void watch_udp();
@@ -125,16 +127,16 @@ class ProcessLane final : public Lane,
   bool packets_only_ = false;  // by order of a capture: neither trains nor direct operations
   host::InterfaceMonitor monitor_;
   std::vector<std::shared_ptr<host::NetlinkDevice>> devices_;
-  Instant now_;               // of the present round
+  Instant now_;                  // of the present round
   bool direct_enabled_ = false;  // peers know our memory; whether we use theirs is the engine's config
   Instant background_deadline_ = kNever;  // under the lock: when the thread wakes by itself
-  std::atomic<bool> shm_armed_{false};  // changes under the lock; read without it by rely_on_background()
+  std::atomic<bool> shm_armed_{false};    // changes under the lock; read without it by rely_on_background()
   int calls_while_armed_ = 0;
   int looks_spared_ = 0;
   ReplyHabit reply_habit_;
   std::vector<std::uint32_t> scratch_;
   std::vector<int> arrivals_;  // of the background thread: descriptors that became readable
-  Background background_;     // last: its thread ends before anything that it serves
+  Background background_;      // last: its thread ends before anything that it serves
 };
 
 }  // namespace rrdma::nic

@@ -17,7 +17,8 @@ void set(control::QpRow& row, control::QpCounter which, std::uint64_t value) {
 }  // namespace
 
 Publisher::Publisher(control::ProcessPage& page) : page_(page) {
-  for (const auto& counter : transport::kCounterNames) engine_counters_.push_back(&page_.counter(counter.name));
+  for (const auto& counter : transport::kCounterNames)
+    engine_counters_.push_back(&page_.counter(counter.name));
 }
 
 void Publisher::handle_qp_changed(const transport::QueuePair& qp, bool destroyed) {

@@ -19,7 +19,8 @@ void RelayLink::commit(objects::Frame& frame) {
     const objects::PayloadSpan& span = frame.spans[i];
     const std::size_t at = fields.frame.size();
     fields.frame.resize(at + span.length);
-    if (!guarded_copy(fields.frame.data() + at, span.data, span.length)) return;  // the sender's memory is gone
+    if (!guarded_copy(fields.frame.data() + at, span.data, span.length))
+      return;  // the sender's memory is gone
   }
   fields.frame.resize(fields.frame.size() + frame.pad + wire::kIcrcOctets);  // no network, no ICRC: zero
   if (fields.frame.size() > control::kFrameMax) return;
@@ -27,7 +28,8 @@ void RelayLink::commit(objects::Frame& frame) {
   ++relayed_.value;
 }
 
-void emit_relayed_grh(const control::FrameFields& frame, std::size_t payload_octets, std::span<std::uint8_t, 40> to) {
+void emit_relayed_grh(const control::FrameFields& frame, std::size_t payload_octets,
+                      std::span<std::uint8_t, 40> to) {
   constexpr std::size_t kUdpOctets = 8;
   const auto behind_ip = static_cast<std::uint16_t>(kUdpOctets + payload_octets);
   if (frame.source.is_ipv4()) {

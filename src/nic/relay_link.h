@@ -5,8 +5,8 @@
 
 #include <span>
 
-#include "link/link.h"
 #include "control/client/daemon_client.h"
+#include "link/link.h"
 
 namespace rrdma::nic {
 
@@ -28,6 +28,7 @@ class RelayLink final : public link::Link {
 };
 
 // The GRH area that a datagram receiver sees: an IPv6 header, or 20 zero octets and an IPv4 header.
-void emit_relayed_grh(const control::FrameFields& frame, std::size_t payload_octets, std::span<std::uint8_t, 40> to);
+void emit_relayed_grh(const control::FrameFields& frame, std::size_t payload_octets,
+                      std::span<std::uint8_t, 40> to);
 
 }  // namespace rrdma::nic

@@ -51,7 +51,8 @@ struct Runtime::State {
   // All devices of a process share its lane; link-local addresses and groups are those of the first one's interface.
   Result<void, Problem> provide_lane(const host::NetlinkDevice& device, std::uint32_t interface_index) {
     std::string shown;
-    for (const OpenDevice& one : devices) shown += fmt::format("{} on {}, ", one.device->identity().name, one.device->identity().interface);
+    for (const OpenDevice& one : devices)
+      shown += fmt::format("{} on {}, ", one.device->identity().name, one.device->identity().interface);
     shown += fmt::format("{} on {}", device.identity().name, device.identity().interface);
     if (lane != nullptr) {
       lane->describe(shown);
@@ -110,10 +111,12 @@ std::vector<host::DeviceIdentity> Runtime::devices() {
     identities.push_back(host::identify(*placement.interface, placement.number));
   }
   if (identities.empty()) {
-    host::explain(host::Severity::kError, "rrdma",
-            state_->settings.netdev.empty()
-                ? std::string("this network namespace has no usable interface; bring lo up: ip link set lo up")
-                : fmt::format("there is no network interface '{}'; `ip link` lists those that exist", state_->settings.netdev));
+    host::explain(
+        host::Severity::kError, "rrdma",
+        state_->settings.netdev.empty()
+            ? std::string("this network namespace has no usable interface; bring lo up: ip link set lo up")
+            : fmt::format("there is no network interface '{}'; `ip link` lists those that exist",
+                          state_->settings.netdev));
   }
   return identities;
 }
@@ -129,7 +132,8 @@ Result<std::shared_ptr<host::Device>, Problem> Runtime::open(std::string_view na
     const host::DeviceIdentity identity = host::identify(*placement.interface, placement.number);
     if (identity.name != name) continue;
     auto device = std::make_shared<host::NetlinkDevice>(identity, interfaces);
-    if (auto ready = state_->provide_lane(*device, placement.interface->index); !ready) return Failure{ready.error()};
+    if (auto ready = state_->provide_lane(*device, placement.interface->index); !ready)
+      return Failure{ready.error()};
     state_->lane->follow(device);
     state_->devices.push_back({device, 1});
     return std::shared_ptr<host::Device>(device);

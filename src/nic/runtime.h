@@ -24,7 +24,7 @@
 namespace rrdma::control {
 class DaemonClient;
 struct Received;
-}
+}  // namespace rrdma::control
 
 namespace rrdma::nic {
 
@@ -37,8 +37,8 @@ struct PathRequest {
   std::uint8_t traffic_class = 0;
   std::uint8_t service_level = 0;
   wire::Qpn local_qpn;
-  wire::Qpn remote_qpn;    // connected QPs; decides whether the peer is a process of this host
-  bool datagram = false;   // an address handle: remote_qpn is not known yet
+  wire::Qpn remote_qpn;   // connected QPs; decides whether the peer is a process of this host
+  bool datagram = false;  // an address handle: remote_qpn is not known yet
 };
 
 // Events of QPs, in the order in which they happen. Called with the lane's lock held: only queue them.

@@ -12,15 +12,15 @@ namespace rrdma::nic {
 enum class LinkChoice : std::uint8_t { kAuto, kShm, kUdp };
 
 struct Settings {
-  std::string netdev;                       // RRDMA_NETDEV: empty: interface of the default route, else lo
-  LinkChoice link = LinkChoice::kAuto;      // RRDMA_LINK=auto|shm|udp
-  link::FaultSpec fault;                    // RRDMA_FAULT
-  std::string capture_file;                 // RRDMA_PCAP
-  bool io_uring = false;                    // RRDMA_IO_URING=0|1: slower than plain calls where measured (docs/adr/0006)
-  bool segmentation = true;                 // RRDMA_GSO=0|1
-  bool direct = true;                       // RRDMA_DIRECT=0|1: one-sided operations by the initiator
-  bool udp_checksum_zero = false;           // RRDMA_UDP_CHECKSUM=auto|zero
-  bool lid = false;                         // RRDMA_LID=0|1: ports have LIDs, for programs that know no GIDs (docs/adr/0009)
+  std::string netdev;                   // RRDMA_NETDEV: empty: interface of the default route, else lo
+  LinkChoice link = LinkChoice::kAuto;  // RRDMA_LINK=auto|shm|udp
+  link::FaultSpec fault;                // RRDMA_FAULT
+  std::string capture_file;             // RRDMA_PCAP
+  bool io_uring = false;     // RRDMA_IO_URING=0|1: slower than plain calls where measured (docs/adr/0006)
+  bool segmentation = true;  // RRDMA_GSO=0|1
+  bool direct = true;        // RRDMA_DIRECT=0|1: one-sided operations by the initiator
+  bool udp_checksum_zero = false;  // RRDMA_UDP_CHECKSUM=auto|zero
+  bool lid = false;  // RRDMA_LID=0|1: ports have LIDs, for programs that know no GIDs (docs/adr/0009)
   std::uint32_t receive_buffer_octets = 0;  // RRDMA_RCVBUF: 0: as large as allowed
 
   // While packets must be seen or disturbed, everything goes as single packets.

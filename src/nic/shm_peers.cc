@@ -7,12 +7,11 @@
 
 namespace rrdma::nic {
 
-
 namespace {
 
 Failure<Problem> no_channel(const link::ShmError& error) {
   return problem(error.error != 0 ? error.error : EIO,
-                          fmt::format("no shared-memory channel could be made: {}.", link::describe(error.problem)));
+                 fmt::format("no shared-memory channel could be made: {}.", link::describe(error.problem)));
 }
 
 }  // namespace
@@ -24,7 +23,8 @@ std::optional<std::uint32_t> ShmPeers::find(std::uint8_t slot, std::uint64_t tok
   return std::nullopt;
 }
 
-Result<std::uint32_t, Problem> ShmPeers::open_channel(std::uint8_t own_slot, std::uint8_t slot, std::uint64_t token) {
+Result<std::uint32_t, Problem> ShmPeers::open_channel(std::uint8_t own_slot, std::uint8_t slot,
+                                                      std::uint64_t token) {
   {
     std::lock_guard lock(mutex_);
     if (auto known = find(slot, token)) return *known;
@@ -33,7 +33,8 @@ Result<std::uint32_t, Problem> ShmPeers::open_channel(std::uint8_t own_slot, std
   auto pair = link::ShmChannel::create();
   if (!pair) return no_channel(pair.error());
   const int fds[] = {pair->peer_memory.get(), pair->peer_doorbell.get()};
-  if (auto offered = daemon_.offer_channel(own_slot, slot, {}, fds); !offered) return Failure{offered.error()};
+  if (auto offered = daemon_.offer_channel(own_slot, slot, {}, fds); !offered)
+    return Failure{offered.error()};
   std::lock_guard lock(mutex_);
   const std::uint32_t party = party_of_token(token);
   auto channel = link_.add_channel(std::move(pair->own), party);

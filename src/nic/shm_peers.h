@@ -12,18 +12,19 @@
 #include <vector>
 
 #include "base/owned_fd.h"
-#include "base/result.h"
-#include "control/messages.h"
 #include "base/problem.h"
-#include "link/shm/shm_link.h"
+#include "base/result.h"
 #include "control/client/daemon_client.h"
+#include "control/messages.h"
+#include "link/shm/shm_link.h"
 #include "nic/lane_lock.h"
 
 namespace rrdma::nic {
 
 class ShmPeers {
  public:
-  ShmPeers(link::ShmLink& link, control::DaemonClient& daemon, LaneLock& mutex) : link_(link), daemon_(daemon), mutex_(mutex) {}
+  ShmPeers(link::ShmLink& link, control::DaemonClient& daemon, LaneLock& mutex)
+      : link_(link), daemon_(daemon), mutex_(mutex) {}
 
   // The number for Path::peer of the process that holds `slot`, made now if there is none yet.
   // REQUIRES: not the lock.

@@ -27,11 +27,11 @@ enum class Cause : std::uint8_t {
   kPeerSaidInvalidRequest = 32,
   kPeerSaidAccessError = 33,
   kPeerSaidOperationalError = 34,
-  kPeerNotReady = 35,       // RNR retries exhausted
-  kPeerSilent = 36,         // acknowledgement timeouts exhausted
-  kPeerBadResponse = 37,    // a response that does not fit its request
-  kPeerKeepsNaking = 38,    // sequence NAKs without progress, retries exhausted
-  kPeerGone = 39,           // the other process died (same host)
+  kPeerNotReady = 35,     // RNR retries exhausted
+  kPeerSilent = 36,       // acknowledgement timeouts exhausted
+  kPeerBadResponse = 37,  // a response that does not fit its request
+  kPeerKeepsNaking = 38,  // sequence NAKs without progress, retries exhausted
+  kPeerGone = 39,         // the other process died (same host)
   // What this side, as responder, refused.
   kRemoteKeyUnknown = 64,
   kRemoteKeyOtherDomain = 65,
@@ -41,9 +41,9 @@ enum class Cause : std::uint8_t {
   kRemoteMemoryFault = 69,
   kRequestOpcodeUnexpected = 70,
   kRequestLengthWrong = 71,
-  kRequestNotEnabled = 72,   // the QP's access flags or its type
+  kRequestNotEnabled = 72,  // the QP's access flags or its type
   kAtomicMisaligned = 73,
-  kTooManyReads = 74,        // more READ/ATOMIC at once than max_dest_rd_atomic
+  kTooManyReads = 74,  // more READ/ATOMIC at once than max_dest_rd_atomic
   kRemoteInvalidateRefused = 75,
   // Not the fault of this request.
   kFlushed = 96,

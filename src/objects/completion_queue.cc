@@ -84,7 +84,9 @@ const Completion* CompletionQueue::peek() const {
   return tail_.load(std::memory_order_acquire) == head ? nullptr : &ring_[head & mask_];
 }
 
-void CompletionQueue::pop() { head_.store(head_.load(std::memory_order_relaxed) + 1, std::memory_order_release); }
+void CompletionQueue::pop() {
+  head_.store(head_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+}
 
 void CompletionQueue::arm(bool solicited_only) {
   std::uint8_t expected = kIdle;

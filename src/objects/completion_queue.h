@@ -67,14 +67,14 @@ struct Completion {
   Status status = Status::kSuccess;
   CompletionOpcode opcode = CompletionOpcode::kSend;
   std::uint8_t flags = 0;
-  bool solicited = false;            // counts for a solicited-only arm
+  bool solicited = false;  // counts for a solicited-only arm
   std::uint32_t byte_length = 0;
   std::uint32_t immediate_or_key = 0;  // wire::Immediate::raw, or the invalidated rkey
   wire::Qpn qpn;
-  wire::Qpn source_qpn;                // UD
+  wire::Qpn source_qpn;  // UD
   std::uint32_t vendor_err = 0;
   std::int64_t timestamp_ns = 0;
-  std::uint8_t service_level = 0;      // UD: the kind of packet that it came in (transport/datagram.cc)
+  std::uint8_t service_level = 0;  // UD: the kind of packet that it came in (transport/datagram.cc)
 };
 
 class CompletionQueue;

@@ -18,7 +18,10 @@ class Events : public CompletionListener {
 };
 
 Completion completion(std::uint64_t wr_id, bool solicited = false, Status status = Status::kSuccess) {
-  return {.wr_id = wr_id, .status = status, .solicited = solicited, .qpn = wire::Qpn(static_cast<std::uint32_t>(wr_id % 3))};
+  return {.wr_id = wr_id,
+          .status = status,
+          .solicited = solicited,
+          .qpn = wire::Qpn(static_cast<std::uint32_t>(wr_id % 3))};
 }
 
 std::vector<std::uint64_t> drain(CompletionQueue& queue) {
@@ -217,7 +220,8 @@ TEST(CompletionQueue, no_event_is_missed_between_arm_and_sleep) {
     if (poll()) continue;
     queue.arm(false);
     if (poll()) continue;
-    while (events.completions == events_taken && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+    while (events.completions == events_taken && std::chrono::steady_clock::now() < end)
+      std::this_thread::yield();
     events_taken = events.completions;
   }
   EXPECT_EQ(next, kCount) << "asleep with " << queue.size() << " completions queued";
@@ -254,7 +258,8 @@ TEST(CompletionQueue, strengthening_an_arm_loses_no_event) {
     queue.pop();
     // The completion is visible, so push() is past its store; its event follows at once, unless it is lost.
     const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(2);
-    while (events.completions == before && std::chrono::steady_clock::now() < patience) std::this_thread::yield();
+    while (events.completions == before && std::chrono::steady_clock::now() < patience)
+      std::this_thread::yield();
     if (events.completions == before) ++missed;
     if (missed != 0 || std::chrono::steady_clock::now() > end) {
       wanted = kRounds;

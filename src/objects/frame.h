@@ -25,7 +25,8 @@ struct Frame {
   std::uint8_t header_octets = 0;  // BTH and extension headers in `header`
   std::uint8_t pad = 0;            // as the BTH says; the link appends that many zero octets
   std::uint8_t span_count = 0;
-  std::int32_t corrupt_bit = -1;   // fault injection: the link flips this bit of the finished packet (modulo its length)
+  std::int32_t corrupt_bit =
+      -1;  // fault injection: the link flips this bit of the finished packet (modulo its length)
   std::uint32_t payload_octets = 0;  // sum of the spans; more than one path MTU only if the path takes trains
   std::array<std::uint8_t, wire::kHeaderOctetsMax + 4> header{};
   std::array<PayloadSpan, kSgeMax + 1> spans{};
@@ -47,7 +48,7 @@ struct PacketOrigin {
   wire::Gid source;
   wire::Gid destination;
   const std::uint8_t* grh = nullptr;  // 40 octets: the GRH area of a UD receive
-  std::uint16_t source_port = 0;  // UDP; 0 where the link has none
+  std::uint16_t source_port = 0;      // UDP; 0 where the link has none
   std::uint8_t traffic_class = 0;
   bool ecn_marked = false;
 };

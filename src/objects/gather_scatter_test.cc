@@ -92,17 +92,25 @@ TEST_F(GatherScatter, the_null_region_reads_as_zeroes_and_swallows_writes) {
 
 // Only what is touched is checked: elements behind the end of a short message do not matter.
 TEST_F(GatherScatter, refusals) {
-  auto* read_only = *table_.register_region({.pd = &pd_, .host = memory_.data(), .length = 64, .address = 0x100});
-  auto* foreign = *table_.register_region({.pd = &other_pd_, .host = memory_.data(), .length = 64, .access = kOwner});
+  auto* read_only =
+      *table_.register_region({.pd = &pd_, .host = memory_.data(), .length = 64, .address = 0x100});
+  auto* foreign =
+      *table_.register_region({.pd = &other_pd_, .host = memory_.data(), .length = 64, .access = kOwner});
   struct {
     Sge sge;
     Cause gather, scatter;
   } const cases[] = {
-      {{.address = kBase, .length = 8, .lkey = {region_->key ^ 1}}, Cause::kLocalKeyUnknown, Cause::kLocalKeyUnknown},
-      {{.address = 0, .length = 8, .lkey = {foreign->key}}, Cause::kLocalKeyOtherDomain, Cause::kLocalKeyOtherDomain},
+      {{.address = kBase, .length = 8, .lkey = {region_->key ^ 1}},
+       Cause::kLocalKeyUnknown,
+       Cause::kLocalKeyUnknown},
+      {{.address = 0, .length = 8, .lkey = {foreign->key}},
+       Cause::kLocalKeyOtherDomain,
+       Cause::kLocalKeyOtherDomain},
       {{.address = 0x100, .length = 8, .lkey = {read_only->key}}, Cause::kNone, Cause::kLocalNotWritable},
       {element(4089, 8), Cause::kLocalOutOfBounds, Cause::kLocalOutOfBounds},
-      {{.address = ~std::uint64_t{0} - 3, .length = 8, .lkey = {region_->key}}, Cause::kLocalOutOfBounds, Cause::kLocalOutOfBounds},
+      {{.address = ~std::uint64_t{0} - 3, .length = 8, .lkey = {region_->key}},
+       Cause::kLocalOutOfBounds,
+       Cause::kLocalOutOfBounds},
   };
   const std::uint8_t data[12] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
   for (const auto& c : cases) {
@@ -143,9 +151,11 @@ TEST_F(GatherScatter, any_list_behaves_as_the_model_does) {
       const auto length = static_cast<std::uint32_t>(prng.below(4) == 0 ? prng.below(2) : prng.below(100));
       const bool null = prng.below(8) == 0;
       const std::uint64_t start = i * 128 + prng.below(128 - length);
-      model.list.push_back(null ? Sge{.address = prng.next(), .length = length, .lkey = {null_->key}} : element(start, length));
+      model.list.push_back(null ? Sge{.address = prng.next(), .length = length, .lkey = {null_->key}}
+                                : element(start, length));
       if (null) model.list.back().address >>= 1;
-      for (std::uint32_t k = 0; k < length; ++k) model.octets.push_back(null ? -1 : static_cast<std::ptrdiff_t>(start + k));
+      for (std::uint32_t k = 0; k < length; ++k)
+        model.octets.push_back(null ? -1 : static_cast<std::ptrdiff_t>(start + k));
     }
     const auto total = static_cast<std::uint32_t>(model.octets.size());
     ASSERT_EQ(total_length(model.list), total);
@@ -162,7 +172,8 @@ TEST_F(GatherScatter, any_list_behaves_as_the_model_does) {
       std::vector<std::uint8_t> data(length), after = memory_;
       for (std::uint32_t i = 0; i < length; ++i) {
         data[i] = static_cast<std::uint8_t>(prng.next());
-        if (model.octets[offset + i] >= 0) after[static_cast<std::size_t>(model.octets[offset + i])] = data[i];
+        if (model.octets[offset + i] >= 0)
+          after[static_cast<std::size_t>(model.octets[offset + i])] = data[i];
       }
       ASSERT_EQ(scatter(table_, pd_, model.list, offset, data, prng.below(2) == 0), Cause::kNone);
       ASSERT_EQ(memory_, after);

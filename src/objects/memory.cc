@@ -23,7 +23,9 @@ bool in_bounds(std::uint64_t address, std::uint64_t length, std::uint64_t base, 
 }
 
 // One past the end may be 2^64, which reads as 0.
-bool wraps(std::uint64_t address, std::uint64_t length) { return address + length < address && address + length != 0; }
+bool wraps(std::uint64_t address, std::uint64_t length) {
+  return address + length < address && address + length != 0;
+}
 
 std::uint64_t base_address(const RegionRequest& request) {
   return (request.access & kZeroBased) != 0 ? 0 : request.address;
@@ -34,7 +36,8 @@ Result<void, MemoryError> check_request(const RegionRequest& request) {
   if ((request.access & (kRemoteWrite | kRemoteAtomic)) != 0 && (request.access & kLocalWrite) == 0) {
     return Failure{MemoryError::kRemoteRightsNeedLocalWrite};
   }
-  if (wraps(request.address, request.length) || wraps(reinterpret_cast<std::uintptr_t>(request.host), request.length)) {
+  if (wraps(request.address, request.length) ||
+      wraps(reinterpret_cast<std::uintptr_t>(request.host), request.length)) {
     return Failure{MemoryError::kLengthOverflow};
   }
   return {};
@@ -44,11 +47,14 @@ Result<void, MemoryError> check_request(const RegionRequest& request) {
 
 std::string_view describe(MemoryError error) {
   switch (error) {
-    case MemoryError::kRemoteRightsNeedLocalWrite: return "remote write and remote atomic rights need IBV_ACCESS_LOCAL_WRITE too";
-    case MemoryError::kUnknownAccessFlags: return "the access flags contain bits that this device does not know";
+    case MemoryError::kRemoteRightsNeedLocalWrite:
+      return "remote write and remote atomic rights need IBV_ACCESS_LOCAL_WRITE too";
+    case MemoryError::kUnknownAccessFlags:
+      return "the access flags contain bits that this device does not know";
     case MemoryError::kLengthOverflow: return "address + length runs past the end of the address space";
     case MemoryError::kTooManyKeys: return "the device has no memory keys left; deregister some memory first";
-    case MemoryError::kStillBound: return "memory windows are still bound to the region; unbind or free them first";
+    case MemoryError::kStillBound:
+      return "memory windows are still bound to the region; unbind or free them first";
   }
   return "unknown error";
 }
@@ -73,20 +79,23 @@ const MemoryTable::Entry* MemoryTable::find(std::uint32_t key) const {
 
 MemoryRegion* MemoryTable::find_region(std::uint32_t key) const {
   const Entry* entry = find(key);
-  return entry != nullptr && entry->kind == Kind::kRegion ? static_cast<MemoryRegion*>(entry->object) : nullptr;
+  return entry != nullptr && entry->kind == Kind::kRegion ? static_cast<MemoryRegion*>(entry->object)
+                                                          : nullptr;
 }
 
 MemoryWindow* MemoryTable::find_window_of_any_variant(std::uint32_t key) const {
   const std::size_t mask = entries_.size() - 1;
   for (std::size_t i = slot_of(key); entries_[i].kind != Kind::kEmpty; i = (i + 1) & mask) {
-    if (entries_[i].kind == Kind::kWindow && entries_[i].key >> 8 == key >> 8) return static_cast<MemoryWindow*>(entries_[i].object);
+    if (entries_[i].kind == Kind::kWindow && entries_[i].key >> 8 == key >> 8)
+      return static_cast<MemoryWindow*>(entries_[i].object);
   }
   return nullptr;
 }
 
 MemoryWindow* MemoryTable::find_window(std::uint32_t key) const {
   const Entry* entry = find(key);
-  return entry != nullptr && entry->kind == Kind::kWindow ? static_cast<MemoryWindow*>(entry->object) : nullptr;
+  return entry != nullptr && entry->kind == Kind::kWindow ? static_cast<MemoryWindow*>(entry->object)
+                                                          : nullptr;
 }
 
 std::uint64_t MemoryTable::first_address(wire::RKey key) const {
@@ -118,7 +127,8 @@ void MemoryTable::grow() {
   old.swap(entries_);
   used_ = dirty_ = 0;
   for (const auto& entry : old) {
-    if (entry.kind == Kind::kRegion || entry.kind == Kind::kWindow) insert(entry.key, entry.kind, entry.object);
+    if (entry.kind == Kind::kRegion || entry.kind == Kind::kWindow)
+      insert(entry.key, entry.kind, entry.object);
   }
 }
 
@@ -191,17 +201,22 @@ void MemoryTable::free_window(MemoryWindow& window) {
   delete &window;
 }
 
-Cause MemoryTable::bind_window(MemoryWindow& window, MemoryRegion* region, std::uint64_t address, std::uint64_t length,
-                               std::uint32_t access, std::uint32_t key, wire::Qpn through) {
+Cause MemoryTable::bind_window(MemoryWindow& window, MemoryRegion* region, std::uint64_t address,
+                               std::uint64_t length, std::uint32_t access, std::uint32_t key,
+                               wire::Qpn through) {
   if (key >> 8 != window.key >> 8) return Cause::kWindowBindRefused;
   // IBTA o10-37.2.30, o10-37.2.40: only a free type 2 window is bound, and only to something.
-  if (window.type == WindowType::kType2 && (window.region != nullptr || length == 0)) return Cause::kWindowBindRefused;
-  if (window.type == WindowType::kType1 && (access & kZeroBased) != 0) return Cause::kWindowBindRefused;  // o10-36.2.2
+  if (window.type == WindowType::kType2 && (window.region != nullptr || length == 0))
+    return Cause::kWindowBindRefused;
+  if (window.type == WindowType::kType1 && (access & kZeroBased) != 0)
+    return Cause::kWindowBindRefused;  // o10-36.2.2
   if (length != 0) {
     if (region == nullptr || region->null_region || region->pd != window.pd) return Cause::kWindowBindRefused;
     if ((region->access & kWindowBind) == 0) return Cause::kWindowBindRefused;
-    if ((access & ~(kRemoteRead | kRemoteWrite | kRemoteAtomic | kZeroBased)) != 0) return Cause::kWindowBindRefused;
-    if ((access & (kRemoteWrite | kRemoteAtomic)) != 0 && (region->access & kLocalWrite) == 0) return Cause::kWindowBindRefused;
+    if ((access & ~(kRemoteRead | kRemoteWrite | kRemoteAtomic | kZeroBased)) != 0)
+      return Cause::kWindowBindRefused;
+    if ((access & (kRemoteWrite | kRemoteAtomic)) != 0 && (region->access & kLocalWrite) == 0)
+      return Cause::kWindowBindRefused;
     if ((region->access & kZeroBased) != 0) return Cause::kWindowBindRefused;
     if (!in_bounds(address, length, region->address, region->length)) return Cause::kWindowBindRefused;
   }
@@ -239,7 +254,8 @@ void MemoryTable::invalidate_windows_of(wire::Qpn qpn) {
   for (auto& entry : entries_) {
     if (entry.kind != Kind::kWindow) continue;
     auto* window = static_cast<MemoryWindow*>(entry.object);
-    if (window->type == WindowType::kType2 && window->region != nullptr && window->bound_through == qpn) unbind(*window);
+    if (window->type == WindowType::kType2 && window->region != nullptr && window->bound_through == qpn)
+      unbind(*window);
   }
 }
 
@@ -247,7 +263,8 @@ namespace {
 
 // Reckoned as a number: an implicit region begins at address 0, and a null pointer has no neighbours.
 std::uint8_t* host_address(const MemoryRegion& region, std::uint64_t address) {
-  return reinterpret_cast<std::uint8_t*>(reinterpret_cast<std::uintptr_t>(region.host) + (address - region.address));
+  return reinterpret_cast<std::uint8_t*>(reinterpret_cast<std::uintptr_t>(region.host) +
+                                         (address - region.address));
 }
 
 }  // namespace
@@ -258,13 +275,15 @@ AccessVerdict MemoryTable::check_local(const ProtectionDomain& pd, wire::LKey ke
   if (region == nullptr) return {.cause = Cause::kLocalKeyUnknown};
   if (region->pd != &pd) return {.cause = Cause::kLocalKeyOtherDomain};
   if (region->null_region) return {.null_region = true};
-  if (!in_bounds(address, length, region->address, region->length)) return {.cause = Cause::kLocalOutOfBounds};
+  if (!in_bounds(address, length, region->address, region->length))
+    return {.cause = Cause::kLocalOutOfBounds};
   if ((region->access & need) != need) return {.cause = Cause::kLocalNotWritable};
   return {.host = host_address(*region, address)};
 }
 
 AccessVerdict MemoryTable::check_remote(const ProtectionDomain& pd, wire::Qpn qpn, wire::RKey key,
-                                        std::uint64_t address, std::uint64_t length, std::uint32_t need) const {
+                                        std::uint64_t address, std::uint64_t length,
+                                        std::uint32_t need) const {
   const Entry* entry = find(key.value);
   if (entry == nullptr) return {.cause = Cause::kRemoteKeyUnknown};
   if (entry->kind == Kind::kRegion) {
@@ -272,13 +291,15 @@ AccessVerdict MemoryTable::check_remote(const ProtectionDomain& pd, wire::Qpn qp
     if (region.pd != &pd) return {.cause = Cause::kRemoteKeyOtherDomain};
     if (region.null_region) return {.cause = Cause::kRemoteAccessNotGranted};
     if ((region.access & need) != need) return {.cause = Cause::kRemoteAccessNotGranted};
-    if (!in_bounds(address, length, region.address, region.length)) return {.cause = Cause::kRemoteOutOfBounds};
+    if (!in_bounds(address, length, region.address, region.length))
+      return {.cause = Cause::kRemoteOutOfBounds};
     return {.host = host_address(region, address)};
   }
   const auto& window = *static_cast<const MemoryWindow*>(entry->object);
   if (window.region == nullptr) return {.cause = Cause::kRemoteKeyUnknown};
   if (window.pd != &pd) return {.cause = Cause::kRemoteKeyOtherDomain};
-  if (window.type == WindowType::kType2 && window.bound_through != qpn) return {.cause = Cause::kRemoteKeyOtherQueuePair};
+  if (window.type == WindowType::kType2 && window.bound_through != qpn)
+    return {.cause = Cause::kRemoteKeyOtherQueuePair};
   if ((window.access & need) != need) return {.cause = Cause::kRemoteAccessNotGranted};
   const std::uint64_t base = (window.access & kZeroBased) != 0 ? 0 : window.address;
   if (!in_bounds(address, length, base, window.length)) return {.cause = Cause::kRemoteOutOfBounds};
@@ -289,8 +310,8 @@ namespace {
 
 // The octets of an element from `offset` on. An element that wraps around 2^64 is out of bounds behind the
 // wrap as well, although a zero-based region has such addresses.
-AccessVerdict check_element(const MemoryTable& table, const ProtectionDomain& pd, const Sge& sge, std::uint64_t offset,
-                            std::uint64_t length, std::uint32_t need) {
+AccessVerdict check_element(const MemoryTable& table, const ProtectionDomain& pd, const Sge& sge,
+                            std::uint64_t offset, std::uint64_t length, std::uint32_t need) {
   const std::uint64_t address = sge.address + offset;
   if (address < sge.address) return {.cause = Cause::kLocalOutOfBounds};
   return table.check_local(pd, sge.lkey, address, length, need);
@@ -342,8 +363,8 @@ RRDMA_MAY_FAULT void touch_pages(void* argument) {
 
 bool is_mapped(const Frame& frame) { return guarded_call(touch_pages, const_cast<Frame*>(&frame)); }
 
-Cause gather(const MemoryTable& table, const ProtectionDomain& pd, std::span<const Sge> list, std::uint64_t offset,
-             std::uint32_t length, Frame& frame) {
+Cause gather(const MemoryTable& table, const ProtectionDomain& pd, std::span<const Sge> list,
+             std::uint64_t offset, std::uint32_t length, Frame& frame) {
   for (const Sge& sge : list) {
     if (length == 0) break;
     if (offset >= sge.length) {
@@ -369,8 +390,8 @@ bool place(std::uint8_t* to, const std::uint8_t* from, std::size_t n, bool final
   return guarded_call(copy_end_last, &all);
 }
 
-Cause scatter(const MemoryTable& table, const ProtectionDomain& pd, std::span<const Sge> list, std::uint64_t offset,
-              std::span<const std::uint8_t> data, bool final) {
+Cause scatter(const MemoryTable& table, const ProtectionDomain& pd, std::span<const Sge> list,
+              std::uint64_t offset, std::span<const std::uint8_t> data, bool final) {
   for (const Sge& sge : list) {
     if (data.empty()) break;
     if (offset >= sge.length) {

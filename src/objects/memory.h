@@ -35,9 +35,9 @@ enum Access : std::uint32_t {
   kFlushPersistent = 1u << 9,
   kRelaxedOrdering = 1u << 20,
 };
-inline constexpr std::uint32_t kAccessAll = kLocalWrite | kRemoteWrite | kRemoteRead | kRemoteAtomic | kWindowBind |
-                                            kZeroBased | kOnDemand | kHugePages | kFlushGlobal | kFlushPersistent |
-                                            kRelaxedOrdering;
+inline constexpr std::uint32_t kAccessAll = kLocalWrite | kRemoteWrite | kRemoteRead | kRemoteAtomic |
+                                            kWindowBind | kZeroBased | kOnDemand | kHugePages | kFlushGlobal |
+                                            kFlushPersistent | kRelaxedOrdering;
 
 struct ProtectionDomain {
   std::uint32_t handle = 0;
@@ -46,13 +46,13 @@ struct ProtectionDomain {
 
 struct MemoryRegion {
   ProtectionDomain* pd = nullptr;
-  std::uint8_t* host = nullptr;     // where the octet with address `address` lies; null for the null region
-  std::uint64_t address = 0;        // first address that work requests use (iova; 0 when zero-based)
+  std::uint8_t* host = nullptr;  // where the octet with address `address` lies; null for the null region
+  std::uint64_t address = 0;     // first address that work requests use (iova; 0 when zero-based)
   std::uint64_t length = 0;
   std::uint32_t access = 0;
-  std::uint32_t key = 0;            // lkey and rkey
-  std::uint32_t windows = 0;        // windows bound to it
-  bool null_region = false;         // reads give zeroes, writes vanish
+  std::uint32_t key = 0;      // lkey and rkey
+  std::uint32_t windows = 0;  // windows bound to it
+  bool null_region = false;   // reads give zeroes, writes vanish
 };
 
 enum class WindowType : std::uint8_t { kType1 = 1, kType2 = 2 };
@@ -61,11 +61,11 @@ struct MemoryWindow {
   ProtectionDomain* pd = nullptr;
   WindowType type = WindowType::kType1;
   std::uint32_t key = 0;
-  MemoryRegion* region = nullptr;   // null while unbound
+  MemoryRegion* region = nullptr;  // null while unbound
   std::uint64_t address = 0;
   std::uint64_t length = 0;
   std::uint32_t access = 0;
-  wire::Qpn bound_through;          // type 2: only this QP may use it
+  wire::Qpn bound_through;  // type 2: only this QP may use it
 };
 
 struct RegionRequest {
@@ -82,7 +82,7 @@ enum class MemoryError : std::uint8_t {
   kUnknownAccessFlags,
   kLengthOverflow,
   kTooManyKeys,
-  kStillBound,                  // windows are bound to the region
+  kStillBound,  // windows are bound to the region
 };
 std::string_view describe(MemoryError error);
 
@@ -146,7 +146,8 @@ class MemoryTable {
                                           std::uint64_t length, std::uint32_t need) const;
   // Access by a peer through a QP of this domain. `need`: kRemoteRead, kRemoteWrite, kRemoteAtomic, ...
   [[nodiscard]] AccessVerdict check_remote(const ProtectionDomain& pd, wire::Qpn qpn, wire::RKey key,
-                                           std::uint64_t address, std::uint64_t length, std::uint32_t need) const;
+                                           std::uint64_t address, std::uint64_t length,
+                                           std::uint32_t need) const;
 
   // The first address that a key grants; 0 for unknown keys.
   [[nodiscard]] std::uint64_t first_address(wire::RKey key) const;
@@ -185,8 +186,8 @@ class MemoryTable {
 
 // Appends to the frame the spans of `length` octets that start `offset` octets into the gather list.
 // REQUIRES: offset + length <= the list's total length; length <= 64 KiB.
-Cause gather(const MemoryTable& table, const ProtectionDomain& pd, std::span<const Sge> list, std::uint64_t offset,
-             std::uint32_t length, Frame& frame);
+Cause gather(const MemoryTable& table, const ProtectionDomain& pd, std::span<const Sge> list,
+             std::uint64_t offset, std::uint32_t length, Frame& frame);
 
 // Whether every page that the frame's payload lies on is still there. A link that found out by itself could
 // only drop the frame, and the peer's silence would be blamed.
@@ -194,8 +195,8 @@ Cause gather(const MemoryTable& table, const ProtectionDomain& pd, std::span<con
 
 // Writes `data` to the scatter list from `offset` on. With `final`, the last octets (up to 8) become
 // visible after all the others: programs spin on the last octet of a message.
-Cause scatter(const MemoryTable& table, const ProtectionDomain& pd, std::span<const Sge> list, std::uint64_t offset,
-              std::span<const std::uint8_t> data, bool final);
+Cause scatter(const MemoryTable& table, const ProtectionDomain& pd, std::span<const Sge> list,
+              std::uint64_t offset, std::span<const std::uint8_t> data, bool final);
 
 // Copies to registered memory; with `final`, the last octets in one store behind all others: the widest
 // aligned word that ends the message, so that a program may spin on its last word too. False on a fault.

@@ -16,13 +16,17 @@ constexpr wire::Qpn kQpn{17};
 class Memory : public testing::Test {
  protected:
   MemoryRegion& add(std::uint64_t length, std::uint32_t access, ProtectionDomain* pd = nullptr) {
-    auto made = table_.register_region(
-        {.pd = pd != nullptr ? pd : &pd_, .host = buffer_, .length = length, .address = address_of(buffer_), .access = access});
+    auto made = table_.register_region({.pd = pd != nullptr ? pd : &pd_,
+                                        .host = buffer_,
+                                        .length = length,
+                                        .address = address_of(buffer_),
+                                        .access = access});
     EXPECT_TRUE(made.ok());
     return **made;
   }
   static std::uint64_t address_of(const void* p) { return reinterpret_cast<std::uintptr_t>(p); }
-  AccessVerdict local(const MemoryRegion& r, std::uint64_t address, std::uint64_t length, std::uint32_t need = 0) {
+  AccessVerdict local(const MemoryRegion& r, std::uint64_t address, std::uint64_t length,
+                      std::uint32_t need = 0) {
     return table_.check_local(pd_, wire::LKey{r.key}, address, length, need);
   }
   AccessVerdict remote(std::uint32_t key, std::uint64_t address, std::uint64_t length, std::uint32_t need,
@@ -55,7 +59,8 @@ TEST_F(Memory, a_region_grants_its_octets_and_not_one_more) {
 
 TEST_F(Memory, addresses_at_the_end_of_the_address_space_do_not_wrap) {
   constexpr std::uint64_t kLast64 = ~std::uint64_t{0} - 63;  // 64 octets up to the very end
-  auto made = table_.register_region({.pd = &pd_, .host = buffer_, .length = 64, .address = kLast64, .access = kOwner});
+  auto made = table_.register_region(
+      {.pd = &pd_, .host = buffer_, .length = 64, .address = kLast64, .access = kOwner});
   ASSERT_TRUE(made.ok());
   const MemoryRegion& region = **made;
   EXPECT_EQ(local(region, kLast64, 64).host, buffer_);
@@ -66,20 +71,25 @@ TEST_F(Memory, addresses_at_the_end_of_the_address_space_do_not_wrap) {
 
   EXPECT_EQ(table_.register_region({.pd = &pd_, .host = buffer_, .length = 65, .address = kLast64}).error(),
             MemoryError::kLengthOverflow);
-  EXPECT_EQ(table_.register_region({.pd = &pd_, .host = buffer_, .length = ~std::uint64_t{0}, .address = 2}).error(),
+  EXPECT_EQ(table_.register_region({.pd = &pd_, .host = buffer_, .length = ~std::uint64_t{0}, .address = 2})
+                .error(),
             MemoryError::kLengthOverflow);
 }
 
 // The address of work requests is free to choose, so the memory itself has to be checked as well.
 TEST_F(Memory, memory_that_runs_past_the_address_space_is_refused_whatever_its_address) {
-  EXPECT_EQ(table_.register_region({.pd = &pd_, .host = buffer_, .length = ~std::uint64_t{0}, .address = 0}).error(),
+  EXPECT_EQ(table_.register_region({.pd = &pd_, .host = buffer_, .length = ~std::uint64_t{0}, .address = 0})
+                .error(),
             MemoryError::kLengthOverflow);
   auto& region = add(64, kOwner);
-  EXPECT_EQ(table_.reregister(region, {.pd = &pd_, .host = buffer_, .length = ~std::uint64_t{0} - 64, .address = 0}).error(),
-            MemoryError::kLengthOverflow);
+  EXPECT_EQ(
+      table_.reregister(region, {.pd = &pd_, .host = buffer_, .length = ~std::uint64_t{0} - 64, .address = 0})
+          .error(),
+      MemoryError::kLengthOverflow);
   EXPECT_EQ(region.length, 64u);
   // On-demand paging registers everything.
-  EXPECT_TRUE(table_.register_region({.pd = &pd_, .length = ~std::uint64_t{0}, .access = kOwner | kOnDemand}).ok());
+  EXPECT_TRUE(
+      table_.register_region({.pd = &pd_, .length = ~std::uint64_t{0}, .access = kOwner | kOnDemand}).ok());
 }
 
 TEST_F(Memory, local_rights) {
@@ -92,7 +102,8 @@ TEST_F(Memory, local_rights) {
 
 // Every set of remote rights against every need.
 TEST_F(Memory, remote_rights) {
-  constexpr std::uint32_t kBits[] = {kRemoteRead, kRemoteWrite, kRemoteAtomic, kFlushGlobal, kFlushPersistent};
+  constexpr std::uint32_t kBits[] = {kRemoteRead, kRemoteWrite, kRemoteAtomic, kFlushGlobal,
+                                     kFlushPersistent};
   for (std::uint32_t set = 0; set < 32; ++set) {
     std::uint32_t access = kLocalWrite;
     for (unsigned i = 0; i < 5; ++i) access |= (set >> i & 1) != 0 ? kBits[i] : 0;
@@ -130,7 +141,8 @@ TEST_F(Memory, a_stale_key_and_a_near_miss_find_nothing) {
   const std::uint64_t address = region.address;
   for (unsigned bit = 0; bit < 32; ++bit) {
     EXPECT_EQ(remote(key ^ 1u << bit, address, 1, kRemoteRead).cause, Cause::kRemoteKeyUnknown);
-    EXPECT_EQ(table_.check_local(pd_, wire::LKey{key ^ 1u << bit}, address, 1, 0).cause, Cause::kLocalKeyUnknown);
+    EXPECT_EQ(table_.check_local(pd_, wire::LKey{key ^ 1u << bit}, address, 1, 0).cause,
+              Cause::kLocalKeyUnknown);
   }
   ASSERT_TRUE(table_.deregister(region).ok());
   EXPECT_EQ(remote(key, address, 1, kRemoteRead).cause, Cause::kRemoteKeyUnknown);
@@ -168,19 +180,26 @@ TEST_F(Memory, the_null_region_takes_all_local_access_and_no_remote) {
 TEST_F(Memory, reregistering_keeps_the_key_and_changes_the_rest) {
   auto& region = add(100, kOwner);
   const std::uint32_t key = region.key;
-  ASSERT_TRUE(table_.reregister(region, {.pd = &other_pd_, .host = buffer_ + 128, .length = 50, .address = 0x5000,
-                                         .access = kRemoteRead})
+  ASSERT_TRUE(table_
+                  .reregister(region, {.pd = &other_pd_,
+                                       .host = buffer_ + 128,
+                                       .length = 50,
+                                       .address = 0x5000,
+                                       .access = kRemoteRead})
                   .ok());
   EXPECT_EQ(region.key, key);
   EXPECT_EQ(pd_.users, 0u);
   EXPECT_EQ(other_pd_.users, 1u);
   EXPECT_EQ(remote(key, 0x5000, 1, kRemoteRead).cause, Cause::kRemoteKeyOtherDomain);
   EXPECT_EQ(table_.check_remote(other_pd_, kQpn, {key}, 0x5031, 1, kRemoteRead).host, buffer_ + 128 + 0x31);
-  EXPECT_EQ(table_.check_remote(other_pd_, kQpn, {key}, 0x5032, 1, kRemoteRead).cause, Cause::kRemoteOutOfBounds);
-  EXPECT_EQ(table_.check_remote(other_pd_, kQpn, {key}, 0x5000, 1, kRemoteWrite).cause, Cause::kRemoteAccessNotGranted);
+  EXPECT_EQ(table_.check_remote(other_pd_, kQpn, {key}, 0x5032, 1, kRemoteRead).cause,
+            Cause::kRemoteOutOfBounds);
+  EXPECT_EQ(table_.check_remote(other_pd_, kQpn, {key}, 0x5000, 1, kRemoteWrite).cause,
+            Cause::kRemoteAccessNotGranted);
 
   // A refused change changes nothing.
-  EXPECT_FALSE(table_.reregister(region, {.pd = &pd_, .host = buffer_, .length = 8, .access = kRemoteWrite}).ok());
+  EXPECT_FALSE(
+      table_.reregister(region, {.pd = &pd_, .host = buffer_, .length = 8, .access = kRemoteWrite}).ok());
   EXPECT_EQ(region.pd, &other_pd_);
   EXPECT_EQ(region.length, 50u);
   EXPECT_EQ(other_pd_.users, 1u);

@@ -14,8 +14,11 @@ constexpr std::uint64_t kBase = 0x10000;
 class Windows : public testing::Test {
  protected:
   MemoryRegion& region(std::uint32_t access = kOwner, ProtectionDomain* pd = nullptr) {
-    auto made = table_.register_region({.pd = pd != nullptr ? pd : &pd_, .host = buffer_, .length = sizeof buffer_,
-                                        .address = kBase, .access = access});
+    auto made = table_.register_region({.pd = pd != nullptr ? pd : &pd_,
+                                        .host = buffer_,
+                                        .length = sizeof buffer_,
+                                        .address = kBase,
+                                        .access = access});
     EXPECT_TRUE(made.ok());
     return **made;
   }
@@ -24,7 +27,8 @@ class Windows : public testing::Test {
     EXPECT_TRUE(made.ok());
     return **made;
   }
-  Cause bind(MemoryWindow& w, MemoryRegion* r, std::uint64_t address, std::uint64_t length, std::uint32_t access) {
+  Cause bind(MemoryWindow& w, MemoryRegion* r, std::uint64_t address, std::uint64_t length,
+             std::uint32_t access) {
     return table_.bind_window(w, r, address, length, access, MemoryTable::next_variant(w.key), kQpn);
   }
   AccessVerdict remote(std::uint32_t key, std::uint64_t address, std::uint64_t length, std::uint32_t need,
@@ -88,14 +92,16 @@ TEST_F(Windows, binds_that_must_be_refused) {
   for (const auto type : kBoth) {
     auto& w = window(type);
     const std::uint32_t key = w.key;
-    EXPECT_EQ(bind(w, &region(kLocalWrite), kBase, 8, kRemoteRead), Cause::kWindowBindRefused);           // C10-73
-    EXPECT_EQ(bind(w, &region(kOwner, &other_pd_), kBase, 8, kRemoteRead), Cause::kWindowBindRefused);    // C10-72
+    EXPECT_EQ(bind(w, &region(kLocalWrite), kBase, 8, kRemoteRead), Cause::kWindowBindRefused);  // C10-73
+    EXPECT_EQ(bind(w, &region(kOwner, &other_pd_), kBase, 8, kRemoteRead),
+              Cause::kWindowBindRefused);  // C10-72
     EXPECT_EQ(bind(w, &region(kOwner | kZeroBased), 0, 8, kRemoteRead), Cause::kWindowBindRefused);
     EXPECT_EQ(bind(w, nullptr, kBase, 8, kRemoteRead), Cause::kWindowBindRefused);
-    EXPECT_EQ(bind(w, &r, kBase - 1, 8, kRemoteRead), Cause::kWindowBindRefused);                         // C10-75
+    EXPECT_EQ(bind(w, &r, kBase - 1, 8, kRemoteRead), Cause::kWindowBindRefused);  // C10-75
     EXPECT_EQ(bind(w, &r, kBase + 249, 8, kRemoteRead), Cause::kWindowBindRefused);
     EXPECT_EQ(bind(w, &r, kBase + 8, ~std::uint64_t{0}, kRemoteRead), Cause::kWindowBindRefused);
-    EXPECT_EQ(table_.bind_window(w, &r, kBase, 8, kRemoteRead, w.key ^ 0x100, kQpn), Cause::kWindowBindRefused);
+    EXPECT_EQ(table_.bind_window(w, &r, kBase, 8, kRemoteRead, w.key ^ 0x100, kQpn),
+              Cause::kWindowBindRefused);
     EXPECT_EQ(w.key, key);
     EXPECT_EQ(w.region, nullptr);
   }
@@ -104,9 +110,11 @@ TEST_F(Windows, binds_that_must_be_refused) {
 
 // The null region has no octets that a peer could reach.
 TEST_F(Windows, the_null_region_takes_no_window) {
-  auto made = table_.register_region({.pd = &pd_, .length = ~std::uint64_t{0}, .access = kOwner, .null_region = true});
+  auto made = table_.register_region(
+      {.pd = &pd_, .length = ~std::uint64_t{0}, .access = kOwner, .null_region = true});
   ASSERT_TRUE(made.ok());
-  for (const auto type : kBoth) EXPECT_EQ(bind(window(type), *made, 0x1000, 8, kRemoteRead), Cause::kWindowBindRefused);
+  for (const auto type : kBoth)
+    EXPECT_EQ(bind(window(type), *made, 0x1000, 8, kRemoteRead), Cause::kWindowBindRefused);
 }
 
 TEST_F(Windows, type_1_rebinds_and_each_old_key_dies) {
@@ -159,7 +167,8 @@ TEST_F(Windows, type_2_belongs_to_the_qp_that_bound_it) {
   EXPECT_EQ(w.key, key);
   EXPECT_TRUE(remote(key, kBase, 8, kRemoteRead).ok());
   EXPECT_EQ(remote(key, kBase, 8, kRemoteRead, kOtherQpn).cause, Cause::kRemoteKeyOtherQueuePair);
-  EXPECT_EQ(table_.check_remote(other_pd_, kQpn, {key}, kBase, 8, kRemoteRead).cause, Cause::kRemoteKeyOtherDomain);
+  EXPECT_EQ(table_.check_remote(other_pd_, kQpn, {key}, kBase, 8, kRemoteRead).cause,
+            Cause::kRemoteKeyOtherDomain);
 }
 
 TEST_F(Windows, type_2_is_bound_again_only_after_it_was_invalidated) {
@@ -181,7 +190,8 @@ TEST_F(Windows, type_2_is_bound_again_only_after_it_was_invalidated) {
   EXPECT_EQ(remote(key, kBase, 8, kRemoteRead).cause, Cause::kRemoteKeyUnknown);
   EXPECT_FALSE(table_.invalidate({key}, pd_, kQpn));
 
-  ASSERT_EQ(table_.bind_window(w, &r, kBase + 8, 8, kRemoteRead, MemoryTable::next_variant(key), kOtherQpn), Cause::kNone);
+  ASSERT_EQ(table_.bind_window(w, &r, kBase + 8, 8, kRemoteRead, MemoryTable::next_variant(key), kOtherQpn),
+            Cause::kNone);
   EXPECT_EQ(remote(key, kBase + 8, 8, kRemoteRead, kOtherQpn).cause, Cause::kRemoteKeyUnknown);
   EXPECT_TRUE(remote(w.key, kBase + 8, 8, kRemoteRead, kOtherQpn).ok());
 }

@@ -18,12 +18,12 @@ struct Path {
   std::uint8_t hop_limit = 64;
   std::uint8_t service_level = 0;
   std::uint8_t local_gid_index = 0;
-  std::uint8_t link = 0;              // index of the link in its NIC
-  bool lossless = false;              // no ack timeout, no congestion window: the link never loses (shm)
-  std::uint32_t peer = 0;             // the link's own name for the other end (a channel, a route)
-  bool direct = false;                // one-sided requests may be done by the initiator (DirectAccess)
-  std::uint32_t train_octets = 0;     // payload that one frame may carry; 0: one path MTU
-  std::uint32_t train_accepted = 0;   // payload that one frame of the peer may carry; 0: one path MTU
+  std::uint8_t link = 0;             // index of the link in its NIC
+  bool lossless = false;             // no ack timeout, no congestion window: the link never loses (shm)
+  std::uint32_t peer = 0;            // the link's own name for the other end (a channel, a route)
+  bool direct = false;               // one-sided requests may be done by the initiator (DirectAccess)
+  std::uint32_t train_octets = 0;    // payload that one frame may carry; 0: one path MTU
+  std::uint32_t train_accepted = 0;  // payload that one frame of the peer may carry; 0: one path MTU
 };
 
 }  // namespace rrdma::objects

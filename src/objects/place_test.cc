@@ -31,7 +31,8 @@ class Spin {
 };
 
 // The reader is a program that knows nothing of data races, so the sanitizer must not judge it.
-__attribute__((no_sanitize("thread"), noinline)) bool all_equal(const std::uint8_t* data, std::size_t n, std::uint8_t value) {
+__attribute__((no_sanitize("thread"), noinline)) bool all_equal(const std::uint8_t* data, std::size_t n,
+                                                                std::uint8_t value) {
   for (std::size_t i = 0; i < n; ++i) {
     if (*const_cast<const volatile std::uint8_t*>(data + i) != value) return false;
   }
@@ -115,10 +116,12 @@ TEST_F(Place, the_detectors_catch_a_wrong_writer) {
 
 TEST_F(Place, who_sees_the_last_octet_sees_all_others) {
   std::size_t shift = 0;
-  for (const std::size_t size : {1, 2, 3, 5, 6, 7, 8, 9, 11, 13, 15, 16, 17, 23, 31, 33, 63, 65, 100, 255, 257, 1023, 4095, 4097, 65535}) {
+  for (const std::size_t size : {1,  2,  3,  5,  6,  7,   8,   9,   11,   13,   15,   16,   17,
+                                 23, 31, 33, 63, 65, 100, 255, 257, 1023, 4095, 4097, 65535}) {
     for (int turn = 0; turn < 2; ++turn, shift = (shift + 3) % 16) {
       const Outcome outcome = spin_on_the_end<std::uint8_t>(memory_ + shift, size, 3000, write_by_place);
-      EXPECT_EQ(outcome.torn, 0) << size << " octets at offset " << shift << ", " << outcome.rounds << " rounds";
+      EXPECT_EQ(outcome.torn, 0) << size << " octets at offset " << shift << ", " << outcome.rounds
+                                 << " rounds";
     }
   }
 }
@@ -126,9 +129,14 @@ TEST_F(Place, who_sees_the_last_octet_sees_all_others) {
 TEST_F(Place, an_aligned_last_word_appears_at_once) {
   for (const std::size_t start : {0, 1, 3, 4}) {
     for (const std::size_t end : {16, 40, 1024}) {
-      EXPECT_EQ(spin_on_the_end<std::uint64_t>(memory_ + start, end - start, 3000, write_by_place).torn, 0) << start << " " << end;
-      EXPECT_EQ(spin_on_the_end<std::uint32_t>(memory_ + start, end + 4 - start, 3000, write_by_place).torn, 0) << start << " " << end;
-      EXPECT_EQ(spin_on_the_end<std::uint16_t>(memory_ + start, end + 2 - start, 3000, write_by_place).torn, 0) << start << " " << end;
+      EXPECT_EQ(spin_on_the_end<std::uint64_t>(memory_ + start, end - start, 3000, write_by_place).torn, 0)
+          << start << " " << end;
+      EXPECT_EQ(spin_on_the_end<std::uint32_t>(memory_ + start, end + 4 - start, 3000, write_by_place).torn,
+                0)
+          << start << " " << end;
+      EXPECT_EQ(spin_on_the_end<std::uint16_t>(memory_ + start, end + 2 - start, 3000, write_by_place).torn,
+                0)
+          << start << " " << end;
     }
   }
   EXPECT_EQ(spin_on_the_end<std::uint64_t>(memory_, 8, 3000, write_by_place).torn, 0);
@@ -161,12 +169,13 @@ void on_fault(int) {
 class PlaceFault : public testing::Test {
  protected:
   void SetUp() override {
-    struct sigaction action{};
+    struct sigaction action {};
     action.sa_handler = on_fault;  // without SA_NODEFER: the jump out of the handler must unblock the signal
     sigaction(SIGSEGV, &action, &before_segv_);
     sigaction(SIGBUS, &action, &before_bus_);
     size_ = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-    pages_ = static_cast<std::uint8_t*>(mmap(nullptr, 2 * size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    pages_ = static_cast<std::uint8_t*>(
+        mmap(nullptr, 2 * size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   }
   void TearDown() override {
     munmap(pages_, 2 * size_);
@@ -175,7 +184,8 @@ class PlaceFault : public testing::Test {
   }
   std::size_t size_ = 0;
   std::uint8_t* pages_ = nullptr;
-  struct sigaction before_segv_{}, before_bus_{};
+  struct sigaction before_segv_ {
+  }, before_bus_{};
 };
 
 // The order, without a second thread: where the rest cannot be written, the last octets must not be either.

@@ -49,11 +49,13 @@ bool ReceiveQueue::take(ReceiveEntry& entry, Sge* list) {
   if (queued == 0) return false;
   const std::uint8_t* from = slot(head);
   std::memcpy(&entry, from, sizeof entry);
-  if (entry.sge_count != 0) std::memcpy(static_cast<void*>(list), from + kListOffset, entry.sge_count * sizeof(Sge));
+  if (entry.sge_count != 0)
+    std::memcpy(static_cast<void*>(list), from + kListOffset, entry.sge_count * sizeof(Sge));
   head_.store(head + 1, std::memory_order_release);
   std::uint32_t limit = limit_.load(std::memory_order_relaxed);
   // The exchange, because a limit that is armed at this moment must stay armed.
-  if (limit != 0 && queued - 1 < limit && limit_.compare_exchange_strong(limit, 0, std::memory_order_relaxed)) {
+  if (limit != 0 && queued - 1 < limit &&
+      limit_.compare_exchange_strong(limit, 0, std::memory_order_relaxed)) {
     if (listener_ != nullptr) listener_->on_limit(*this);
   }
   return true;

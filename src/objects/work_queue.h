@@ -66,8 +66,13 @@ struct AddressHandle {
 // Names window and region by their keys: when its turn comes, either may be gone.
 struct BindRequest {
   BindRequest() = default;
-  BindRequest(const MemoryWindow* of_window, const MemoryRegion* of_region, std::uint64_t first, std::uint64_t octets, std::uint32_t rights)
-      : window_key(of_window != nullptr ? of_window->key : 0), region_key(of_region != nullptr ? of_region->key : 0), address(first), length(octets), access(rights) {}
+  BindRequest(const MemoryWindow* of_window, const MemoryRegion* of_region, std::uint64_t first,
+              std::uint64_t octets, std::uint32_t rights)
+      : window_key(of_window != nullptr ? of_window->key : 0),
+        region_key(of_region != nullptr ? of_region->key : 0),
+        address(first),
+        length(octets),
+        access(rights) {}
 
   std::uint32_t window_key;  // 0: none. Its variant may have changed since.
   std::uint32_t region_key;  // 0: none
@@ -81,8 +86,8 @@ struct SendEntry {
   std::uint64_t wr_id = 0;
   SendOpcode opcode = SendOpcode::kSend;
   std::uint8_t flags = 0;
-  std::uint8_t sge_count = 0;        // 0 when inline
-  std::uint32_t length = 0;          // of the message
+  std::uint8_t sge_count = 0;          // 0 when inline
+  std::uint32_t length = 0;            // of the message
   std::uint32_t immediate_or_key = 0;  // Immediate::raw; or the rkey to invalidate (host order)
   wire::RKey rkey;
   std::uint64_t remote_address = 0;
@@ -138,9 +143,7 @@ class SendQueue {
   std::uint8_t* inline_data(std::uint64_t index) { return slot(index) + kListOffset; }
 
   // The entry to fill next, reset to defaults. REQUIRES: !full().
-  SendEntry& reserve(std::uint64_t ahead = 0) {
-    return *new (slot(tail_ + ahead)) SendEntry();
-  }
+  SendEntry& reserve(std::uint64_t ahead = 0) { return *new (slot(tail_ + ahead)) SendEntry(); }
   void publish(std::uint64_t count = 1) {
     tail_ += count;
     RRDMA_ASSERT(tail_ - head_ <= capacity_);

@@ -24,7 +24,8 @@ TEST(SendQueue, holds_as_many_entries_as_it_was_asked_for_and_wraps) {
         SendEntry& entry = queue.reserve();
         entry.wr_id = next;
         entry.sge_count = 4;
-        for (std::uint32_t i = 0; i < 4; ++i) queue.sges(queue.tail())[i] = {.address = next, .length = i, .lkey = {7}};
+        for (std::uint32_t i = 0; i < 4; ++i)
+          queue.sges(queue.tail())[i] = {.address = next, .length = i, .lkey = {7}};
         queue.publish();
         ++next;
       } else if (!queue.empty()) {

@@ -27,7 +27,8 @@ void* open_own(const char*, int flags) {
 }
 
 bool is_verbs_library(const char* name) {
-  return name != nullptr && (std::strcmp(name, "libibverbs.so.1") == 0 || std::strcmp(name, "libibverbs.so") == 0);
+  return name != nullptr &&
+         (std::strcmp(name, "libibverbs.so.1") == 0 || std::strcmp(name, "libibverbs.so") == 0);
 }
 
 }  // namespace

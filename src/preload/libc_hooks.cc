@@ -25,15 +25,16 @@
 
 namespace {
 
-using rrdma::preload::NextSymbol;
 using rrdma::files::Redirect;
+using rrdma::preload::NextSymbol;
 using rrdma::rdma_cm::Station;
 
 constexpr const char* kFile = "/dev/infiniband/rdma_cm";
 constexpr const char* kOldFile = "/dev/rdma_cm";
 
 bool is_rdma_cm(const char* path) {
-  return path != nullptr && path[0] == '/' && (std::strcmp(path, kFile) == 0 || std::strcmp(path, kOldFile) == 0);
+  return path != nullptr && path[0] == '/' &&
+         (std::strcmp(path, kFile) == 0 || std::strcmp(path, kOldFile) == 0);
 }
 
 constinit NextSymbol<int(const char*, int, ...)> next_open("open");
@@ -95,7 +96,8 @@ void look_up(Symbols&... symbols) {
 }
 
 __attribute__((constructor)) void look_up_all() {
-  look_up(next_open, next_open64, next_openat, next_openat64, next_open_2, next_open64_2, next_openat_2, next_openat64_2);
+  look_up(next_open, next_open64, next_openat, next_openat64, next_open_2, next_open64_2, next_openat_2,
+          next_openat64_2);
   look_up(next_write, next_close, next_fstat, next_fstat64, next_fxstat, next_fxstat64);
   look_up(next_stat, next_stat64, next_lstat, next_lstat64, next_fstatat, next_fstatat64, next_xstat,
           next_xstat64, next_lxstat, next_lxstat64, next_fxstatat, next_fxstatat64, next_statx);
@@ -120,24 +122,24 @@ mode_t mode_argument(int flags, va_list arguments) {
 
 }  // namespace
 
-#define RRDMA_HOOK_OPEN(name)                                                  \
-  RRDMA_HOOK int name(const char* path, int flags, ...) {                      \
-    if (is_rdma_cm(path)) return Station::instance().open(flags);              \
-    va_list arguments;                                                         \
-    va_start(arguments, flags);                                                \
-    const mode_t mode = mode_argument(flags, arguments);                       \
-    va_end(arguments);                                                         \
-    return (*next_##name)(Redirect(path).path(), flags, mode);                 \
+#define RRDMA_HOOK_OPEN(name)                                     \
+  RRDMA_HOOK int name(const char* path, int flags, ...) {         \
+    if (is_rdma_cm(path)) return Station::instance().open(flags); \
+    va_list arguments;                                            \
+    va_start(arguments, flags);                                   \
+    const mode_t mode = mode_argument(flags, arguments);          \
+    va_end(arguments);                                            \
+    return (*next_##name)(Redirect(path).path(), flags, mode);    \
   }
 
-#define RRDMA_HOOK_OPENAT(name)                                                \
-  RRDMA_HOOK int name(int directory, const char* path, int flags, ...) {       \
-    if (is_rdma_cm(path)) return Station::instance().open(flags);              \
-    va_list arguments;                                                         \
-    va_start(arguments, flags);                                                \
-    const mode_t mode = mode_argument(flags, arguments);                       \
-    va_end(arguments);                                                         \
-    return (*next_##name)(directory, Redirect(path).path(), flags, mode);      \
+#define RRDMA_HOOK_OPENAT(name)                                           \
+  RRDMA_HOOK int name(int directory, const char* path, int flags, ...) {  \
+    if (is_rdma_cm(path)) return Station::instance().open(flags);         \
+    va_list arguments;                                                    \
+    va_start(arguments, flags);                                           \
+    const mode_t mode = mode_argument(flags, arguments);                  \
+    va_end(arguments);                                                    \
+    return (*next_##name)(directory, Redirect(path).path(), flags, mode); \
   }
 
 RRDMA_HOOK_OPEN(open)

@@ -96,7 +96,8 @@ std::string Arena::check_guards(const Slot& slot) {
   for (const std::uint64_t at : {slot.at - kGuardOctets, slot.at + slot.size}) {
     fill_pattern(guard, kGuardPattern, at);
     if (std::memcmp(guard.data(), host(at), kGuardOctets) == 0) continue;
-    return at < slot.at ? "the guard before the slot was written to" : "the guard behind the slot was written to";
+    return at < slot.at ? "the guard before the slot was written to"
+                        : "the guard behind the slot was written to";
   }
   return {};
 }
@@ -106,7 +107,8 @@ std::string Arena::compare(const Slot& slot, const char* what) {
   if (std::memcmp(found, expected_.data(), slot.size) != 0) {
     std::uint32_t at = 0;
     while (found[at] == expected_[at]) ++at;
-    return std::string(what) + octet_text(at, found[at], expected_[at]) + " in the slot at " + std::to_string(slot.at);
+    return std::string(what) + octet_text(at, found[at], expected_[at]) + " in the slot at " +
+           std::to_string(slot.at);
   }
   return check_guards(slot);
 }
@@ -127,7 +129,8 @@ std::string Arena::check_partial(const Slot& slot, const Content& content) {
     const std::uint32_t n = std::min(piece.length, content.length - done);
     for (std::uint32_t i = 0; i < n; ++i) {
       const std::uint32_t at = piece.offset + i;
-      if (found[at] == pattern_octet(content.id, std::uint64_t{content.skip} + done + i)) expected_[at] = found[at];
+      if (found[at] == pattern_octet(content.id, std::uint64_t{content.skip} + done + i))
+        expected_[at] = found[at];
     }
     done += n;
   }
@@ -155,7 +158,8 @@ std::string Arena::check_free() {
     }
   }
   for (const Slot& slot : slots_) {
-    if (std::string wrong = check_guards(slot); !wrong.empty()) return wrong + ", at " + std::to_string(slot.at);
+    if (std::string wrong = check_guards(slot); !wrong.empty())
+      return wrong + ", at " + std::to_string(slot.at);
   }
   return {};
 }
@@ -163,7 +167,8 @@ std::string Arena::check_free() {
 Layout cut(Prng& prng, std::uint32_t length, std::uint32_t slot_octets, std::uint32_t pieces_max) {
   RRDMA_ASSERT(length <= slot_octets && pieces_max >= 1 && pieces_max <= kPiecesMax);
   Layout layout;
-  if (length == 0 && prng.below(2) == 0) return layout;  // an empty message may have an empty list, or empty pieces
+  if (length == 0 && prng.below(2) == 0)
+    return layout;  // an empty message may have an empty list, or empty pieces
   const auto count = static_cast<std::uint32_t>(prng.between(1, pieces_max));
   std::uint32_t at = 0;
   std::uint32_t left = length;

@@ -34,7 +34,7 @@ struct Layout {
 };
 
 struct Slot {
-  std::uint64_t at = 0;       // offset in the arena
+  std::uint64_t at = 0;  // offset in the arena
   std::uint32_t size = 0;
   std::uint32_t pool = 0;
   std::uint64_t fill_id = 0;  // what it holds where nothing was written

@@ -7,8 +7,9 @@ namespace rrdma::sim {
 // Places everything that saw `value`, then goes on from what it left. Values do not come back: operands
 // are random 64-bit numbers.
 bool AtomicHistory::extend(std::uint64_t value, std::size_t placed, std::uint64_t end, std::uint32_t used) {
-  const auto begin = std::lower_bound(certain_.begin(), certain_.end(), value,
-                                      [](const AtomicCall& call, std::uint64_t v) { return call.original < v; });
+  const auto begin =
+      std::lower_bound(certain_.begin(), certain_.end(), value,
+                       [](const AtomicCall& call, std::uint64_t v) { return call.original < v; });
   const AtomicCall* changing = nullptr;
   std::size_t here = 0;
   for (auto call = begin; call != certain_.end() && call->original == value; ++call, ++here) {
@@ -43,7 +44,8 @@ std::string AtomicHistory::check(std::uint64_t value) {
   });
   order_.clear();
   if (!extend(initial_, 0, value, 0)) {
-    return "the results of " + std::to_string(certain_.size()) + " atomics on one word fit no order of execution";
+    return "the results of " + std::to_string(certain_.size()) +
+           " atomics on one word fit no order of execution";
   }
   Instant earliest_end = kNever;
   for (std::size_t i = order_.size(); i-- > 0;) {

@@ -13,13 +13,13 @@
 namespace rrdma::sim {
 
 struct AtomicCall {
-  bool swap = false;              // compare-and-swap, otherwise fetch-and-add
+  bool swap = false;  // compare-and-swap, otherwise fetch-and-add
   std::uint64_t compare_add = 0;
   std::uint64_t swap_value = 0;
   Instant posted;
   Instant completed = kNever;
-  std::uint64_t original = 0;     // what it returned
-  bool certain = false;           // it completed with success
+  std::uint64_t original = 0;  // what it returned
+  bool certain = false;        // it completed with success
 
   [[nodiscard]] std::uint64_t after(std::uint64_t value) const {
     return swap ? (value == compare_add ? swap_value : value) : value + compare_add;

@@ -8,9 +8,15 @@ namespace {
 AtomicCall add(std::uint64_t operand, std::uint64_t original, std::int64_t from, std::int64_t to) {
   return {.compare_add = operand, .posted = {from}, .completed = {to}, .original = original, .certain = true};
 }
-AtomicCall swap(std::uint64_t compare, std::uint64_t value, std::uint64_t original, std::int64_t from, std::int64_t to) {
-  return {.swap = true, .compare_add = compare, .swap_value = value, .posted = {from}, .completed = {to},
-          .original = original, .certain = true};
+AtomicCall swap(std::uint64_t compare, std::uint64_t value, std::uint64_t original, std::int64_t from,
+                std::int64_t to) {
+  return {.swap = true,
+          .compare_add = compare,
+          .swap_value = value,
+          .posted = {from},
+          .completed = {to},
+          .original = original,
+          .certain = true};
 }
 
 TEST(AtomicHistory, AcceptsAnOrderThatExists) {
@@ -37,8 +43,8 @@ TEST(AtomicHistory, FindsALostAndADoubleExecution) {
 
 TEST(AtomicHistory, FindsAStepBackInTime) {
   AtomicHistory history(100);
-  history.add(add(10, 110, 0, 5));   // second in the chain, ended
-  history.add(add(10, 100, 20, 30)); // before the first one began
+  history.add(add(10, 110, 0, 5));    // second in the chain, ended
+  history.add(add(10, 100, 20, 30));  // before the first one began
   EXPECT_NE(history.check(120), "");
 }
 

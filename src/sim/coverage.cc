@@ -57,30 +57,38 @@ std::vector<std::string> Coverage::missing() const {
   using link::Fate;
   for (std::size_t i = 0; i < link::kFateCount; ++i) {
     const auto fate = static_cast<Fate>(i);
-    if (fate == Fate::kFiltered || fate == Fate::kNoRoute || fate == Fate::kTransportRefused) continue;  // made by tests only
+    if (fate == Fate::kFiltered || fate == Fate::kNoRoute || fate == Fate::kTransportRefused)
+      continue;  // made by tests only
     need(fates[i], "fate: " + std::string(link::describe(fate)));
   }
   for (const auto& name : transport::kCounterNames) {
     // A packet that names another source or transport does not come from a peer that keeps to the rules.
     // Nor does an answer to what was never sent; and no path of this network goes around it.
-    static constexpr std::string_view kHostileOnly[] = {"dropped_wrong_type", "dropped_wrong_source", "dropped_pkey",
-                                                        "dropped_bogus_ack", "direct_operations"};
+    static constexpr std::string_view kHostileOnly[] = {"dropped_wrong_type", "dropped_wrong_source",
+                                                        "dropped_pkey", "dropped_bogus_ack",
+                                                        "direct_operations"};
     bool hostile = false;
     for (const auto only : kHostileOnly) hostile |= name.name == only;
     if (!hostile) need(engine.*name.member, "counter: " + std::string(name.name));
   }
-  for (const Status status : {Status::kSuccess, Status::kLocalQpOperationError, Status::kLocalProtectionError, Status::kFlushed,
-                              Status::kWindowBindError, Status::kRemoteInvalidRequest, Status::kRemoteAccessError,
-                              Status::kRemoteOperationError, Status::kRetryExceeded, Status::kRnrRetryExceeded}) {
-    need(send_statuses[static_cast<std::size_t>(status)], "send status: " + std::string(objects::describe(status)));
+  for (const Status status :
+       {Status::kSuccess, Status::kLocalQpOperationError, Status::kLocalProtectionError, Status::kFlushed,
+        Status::kWindowBindError, Status::kRemoteInvalidRequest, Status::kRemoteAccessError,
+        Status::kRemoteOperationError, Status::kRetryExceeded, Status::kRnrRetryExceeded}) {
+    need(send_statuses[static_cast<std::size_t>(status)],
+         "send status: " + std::string(objects::describe(status)));
   }
-  for (const Status status : {Status::kSuccess, Status::kLocalLengthError, Status::kLocalProtectionError, Status::kFlushed}) {
-    need(receive_statuses[static_cast<std::size_t>(status)], "receive status: " + std::string(objects::describe(status)));
+  for (const Status status :
+       {Status::kSuccess, Status::kLocalLengthError, Status::kLocalProtectionError, Status::kFlushed}) {
+    need(receive_statuses[static_cast<std::size_t>(status)],
+         "receive status: " + std::string(objects::describe(status)));
   }
-  for (const SendOpcode opcode : {SendOpcode::kWrite, SendOpcode::kWriteImmediate, SendOpcode::kSend, SendOpcode::kSendImmediate,
-                                  SendOpcode::kRead, SendOpcode::kCompareSwap, SendOpcode::kFetchAdd, SendOpcode::kLocalInvalidate,
-                                  SendOpcode::kBindWindow, SendOpcode::kSendInvalidate, SendOpcode::kFlush, SendOpcode::kAtomicWrite}) {
-    need(operations[static_cast<std::size_t>(opcode)], "operation " + std::to_string(static_cast<int>(opcode)));
+  for (const SendOpcode opcode :
+       {SendOpcode::kWrite, SendOpcode::kWriteImmediate, SendOpcode::kSend, SendOpcode::kSendImmediate,
+        SendOpcode::kRead, SendOpcode::kCompareSwap, SendOpcode::kFetchAdd, SendOpcode::kLocalInvalidate,
+        SendOpcode::kBindWindow, SendOpcode::kSendInvalidate, SendOpcode::kFlush, SendOpcode::kAtomicWrite}) {
+    need(operations[static_cast<std::size_t>(opcode)],
+         "operation " + std::to_string(static_cast<int>(opcode)));
   }
   for (std::size_t i = 1; i < kProvocationCount; ++i) {
     need(provocations[i], "provocation: " + std::string(describe(static_cast<Provocation>(i))));

@@ -28,7 +28,7 @@ struct Coverage {
   std::uint64_t overflow_events = 0;
   std::uint64_t limit_events = 0;
   std::uint64_t pauses = 0;
-  std::uint64_t rebuilt = 0;       // connections that failed and were made anew
+  std::uint64_t rebuilt = 0;  // connections that failed and were made anew
   std::uint64_t psn_wraps = 0;
 
   void add(const Coverage& other);

@@ -15,7 +15,8 @@ using transport::QpType;
 
 namespace {
 
-constexpr std::uint32_t kQpAccess = objects::kLocalWrite | objects::kRemoteWrite | objects::kRemoteRead | objects::kRemoteAtomic;
+constexpr std::uint32_t kQpAccess =
+    objects::kLocalWrite | objects::kRemoteWrite | objects::kRemoteRead | objects::kRemoteAtomic;
 constexpr wire::QKey kQKey{0x11223344};
 constexpr std::uint32_t kGrhRoom = 40;
 constexpr Duration kPostAgain = microseconds(10);
@@ -33,9 +34,14 @@ Operation pick(Prng& prng, const Mix& mix) {
 
 }  // namespace
 
-Endpoint::Endpoint(Exchange& exchange, Connection& connection, Site& site, const TrafficPlan& plan, std::uint32_t psn,
-                   std::uint32_t messages)
-    : exchange_(exchange), connection_(connection), site_(site), plan_(plan), first_psn_(psn), budget_(messages) {}
+Endpoint::Endpoint(Exchange& exchange, Connection& connection, Site& site, const TrafficPlan& plan,
+                   std::uint32_t psn, std::uint32_t messages)
+    : exchange_(exchange),
+      connection_(connection),
+      site_(site),
+      plan_(plan),
+      first_psn_(psn),
+      budget_(messages) {}
 
 std::string Endpoint::name() const {
   return std::string(transport::describe(plan_.type)) + " QP " + std::to_string(qpn_.value) + " on host " +
@@ -44,15 +50,16 @@ std::string Endpoint::name() const {
 
 std::string Endpoint::standing() const {
   static constexpr std::string_view kStates[] = {"closed", "connecting", "ready", "broken"};
-  std::string text = name() + ": " + std::string(kStates[static_cast<std::size_t>(state_)]) + ", " + std::to_string(budget_) +
-                     " to post, " + std::to_string(outstanding_.size()) + " outstanding, " + std::to_string(incoming_.size()) +
-                     " to receive";
+  std::string text = name() + ": " + std::string(kStates[static_cast<std::size_t>(state_)]) + ", " +
+                     std::to_string(budget_) + " to post, " + std::to_string(outstanding_.size()) +
+                     " outstanding, " + std::to_string(incoming_.size()) + " to receive";
   if (qp_ == nullptr) return text;
   const transport::RequesterState& req = qp_->req;
-  text += "; " + std::string(transport::describe(qp_->state)) + " una " + std::to_string(req.una.value) + " tx " +
-          std::to_string(req.tx.value) + " sent " + std::to_string(req.sent.value) + " next " + std::to_string(req.next.value) +
-          " flight " + std::to_string(req.flight_packets) + " window " + std::to_string(req.window.size()) + " reads " +
-          std::to_string(req.reads) + (req.waiting_rnr ? " waits for RNR" : "") + "; expects " +
+  text += "; " + std::string(transport::describe(qp_->state)) + " una " + std::to_string(req.una.value) +
+          " tx " + std::to_string(req.tx.value) + " sent " + std::to_string(req.sent.value) + " next " +
+          std::to_string(req.next.value) + " flight " + std::to_string(req.flight_packets) + " window " +
+          std::to_string(req.window.size()) + " reads " + std::to_string(req.reads) +
+          (req.waiting_rnr ? " waits for RNR" : "") + "; expects " +
           std::to_string(qp_->resp.expected.value) + ", receives " + std::to_string(qp_->incoming->size());
   return text;
 }
@@ -60,8 +67,9 @@ std::string Endpoint::standing() const {
 void Endpoint::violate(const std::string& what, const Message* message) {
   std::string text = name() + ": " + what;
   if (message != nullptr) {
-    text += " (message " + std::to_string(message->id) + ", opcode " + std::to_string(static_cast<int>(message->opcode)) +
-            ", " + std::to_string(message->length) + " octets)";
+    text += " (message " + std::to_string(message->id) + ", opcode " +
+            std::to_string(static_cast<int>(message->opcode)) + ", " + std::to_string(message->length) +
+            " octets)";
   }
   exchange_.world().violate(std::move(text));
 }
@@ -96,7 +104,8 @@ void Endpoint::open() {
   attributes.qkey = kQKey;
   const std::uint32_t mask = transport::kAttrState | transport::kAttrPKeyIndex | transport::kAttrPort |
                              (plan_.type == QpType::kUd ? transport::kAttrQKey : transport::kAttrAccessFlags);
-  if (!site_.host.engine.modify_qp(*qp_, attributes, mask, exchange_.world().now()).ok()) violate("RESET to INIT was refused");
+  if (!site_.host.engine.modify_qp(*qp_, attributes, mask, exchange_.world().now()).ok())
+    violate("RESET to INIT was refused");
   if (plan_.type == QpType::kRc && plan_.mix[static_cast<std::size_t>(Operation::kBindWindow)] != 0) {
     auto window = site_.host.memory.allocate_window(site_.host.pd, objects::WindowType::kType2);
     RRDMA_ASSERT(window.ok());
@@ -116,14 +125,16 @@ void Endpoint::to_receive(const Endpoint& other) {
     attributes.path_mtu = plan_.mtu_code;
     attributes.destination = other.qpn_;
     attributes.receive_psn = wire::Psn(other.first_psn_);
-    mask |= transport::kAttrPath | transport::kAttrPathMtu | transport::kAttrDestinationQpn | transport::kAttrReceivePsn;
+    mask |= transport::kAttrPath | transport::kAttrPathMtu | transport::kAttrDestinationQpn |
+            transport::kAttrReceivePsn;
   }
   if (plan_.type == QpType::kRc) {
     attributes.max_destination_reads = plan_.max_destination_reads;
     attributes.min_rnr_timer = plan_.min_rnr_timer;
     mask |= transport::kAttrMaxDestinationReads | transport::kAttrMinRnrTimer;
   }
-  if (!site_.host.engine.modify_qp(*qp_, attributes, mask, exchange_.world().now()).ok()) violate("INIT to RTR was refused");
+  if (!site_.host.engine.modify_qp(*qp_, attributes, mask, exchange_.world().now()).ok())
+    violate("INIT to RTR was refused");
 }
 
 void Endpoint::to_send() {
@@ -141,9 +152,11 @@ void Endpoint::to_send() {
     attributes.retry_count = plan_.retry_count;
     attributes.rnr_retry = plan_.rnr_retry;
     attributes.max_reads = plan_.max_reads;
-    mask |= transport::kAttrTimeout | transport::kAttrRetryCount | transport::kAttrRnrRetry | transport::kAttrMaxReads;
+    mask |= transport::kAttrTimeout | transport::kAttrRetryCount | transport::kAttrRnrRetry |
+            transport::kAttrMaxReads;
   }
-  if (!site_.host.engine.modify_qp(*qp_, attributes, mask, exchange_.world().now()).ok()) violate("RTR to RTS was refused");
+  if (!site_.host.engine.modify_qp(*qp_, attributes, mask, exchange_.world().now()).ok())
+    violate("RTR to RTS was refused");
   state_ = State::kReady;
   next_post_ = exchange_.world().now();
   site_.host.wake(next_post_);
@@ -193,7 +206,8 @@ void Endpoint::settle() {
     release_local(*message);
     release_target(*message);
     end_window_use(*message);
-    const bool atomic = message->opcode == objects::SendOpcode::kCompareSwap || message->opcode == objects::SendOpcode::kFetchAdd;
+    const bool atomic = message->opcode == objects::SendOpcode::kCompareSwap ||
+                        message->opcode == objects::SendOpcode::kFetchAdd;
     if (atomic && message->expected == Status::kSuccess) {
       peer->site_.words[message->word].history.add(message->call);
     }
@@ -210,7 +224,8 @@ void Endpoint::settle() {
   }
   incoming_.clear();
   for (Target& target : unreliable_targets_) {
-    if (std::string wrong = peer->site_.arena.check_partial(*target.slot, target.content); !wrong.empty()) violate(wrong);
+    if (std::string wrong = peer->site_.arena.check_partial(*target.slot, target.content); !wrong.empty())
+      violate(wrong);
     peer->site_.arena.refill(*target.slot);
     peer->site_.arena.give_back(*target.slot);
   }
@@ -246,8 +261,9 @@ void Endpoint::post_receives() {
     return;
   }
   if (starve || qp_ == nullptr || qp_->state == QpState::kError) return;
-  const std::uint32_t want = exchange_.calm() ? plan_.receive_entries
-                                              : static_cast<std::uint32_t>(prng.between(1, plan_.receive_entries));
+  const std::uint32_t want = exchange_.calm()
+                                 ? plan_.receive_entries
+                                 : static_cast<std::uint32_t>(prng.between(1, plan_.receive_entries));
   while (receives_.size() < want) {
     Receive receive;
     std::uint32_t octets = plan_.octets_max + (plan_.type == QpType::kUd ? kGrhRoom : 0);
@@ -277,7 +293,8 @@ void Endpoint::post_receives() {
 
 void Endpoint::end_receive(Receive& receive, const Content* partial) {
   std::string wrong;
-  if (partial != nullptr && plan_.type == QpType::kRc) wrong = site_.arena.check_partial(*receive.slot, *partial);
+  if (partial != nullptr && plan_.type == QpType::kRc)
+    wrong = site_.arena.check_partial(*receive.slot, *partial);
   if (!wrong.empty()) violate("a receive buffer that no message completed: " + wrong);
   if (plan_.shared_receive) {
     site_.end_shared(receive);
@@ -296,7 +313,8 @@ void Endpoint::turn(Instant now) {
   if (qp_->state == QpState::kSendError && outstanding_.empty()) {
     transport::QpAttributes attributes;
     attributes.state = QpState::kReadyToSend;
-    if (!site_.host.engine.modify_qp(*qp_, attributes, transport::kAttrState, now).ok()) violate("SQE to RTS was refused");
+    if (!site_.host.engine.modify_qp(*qp_, attributes, transport::kAttrState, now).ok())
+      violate("SQE to RTS was refused");
     failed_ = false;
   }
   drain_queue(now);
@@ -304,7 +322,8 @@ void Endpoint::turn(Instant now) {
   if (now >= next_post_) {
     post_burst(now);
     if (qp_ == nullptr || state_ != State::kReady) return;
-    next_post_ = now + nanoseconds(static_cast<std::int64_t>(exchange_.prng().below(static_cast<std::uint64_t>(plan_.think_max.ns) + 1)));
+    next_post_ = now + nanoseconds(static_cast<std::int64_t>(
+                           exchange_.prng().below(static_cast<std::uint64_t>(plan_.think_max.ns) + 1)));
   }
   // A burst that found no room, in a world where nothing else happens, is tried again.
   if (budget_ != 0) site_.host.wake(next_post_ > now ? next_post_ : now + kPostAgain);
@@ -318,7 +337,8 @@ void Endpoint::post_burst(Instant now) {
   for (std::uint64_t i = 0; i < count && budget_ != 0 && outstanding_.size() + 2 <= plan_.send_entries; ++i) {
     const bool provoke = !exchange_.calm() && plan_.provoke_ppm != 0 && prng.chance_ppm(plan_.provoke_ppm);
     if (provoke && prng.below(4) == 0 && plan_.type == QpType::kRc) {
-      static constexpr Provocation kActs[] = {Provocation::kModifyToError, Provocation::kDestroy, Provocation::kReset};
+      static constexpr Provocation kActs[] = {Provocation::kModifyToError, Provocation::kDestroy,
+                                              Provocation::kReset};
       act_up(kActs[prng.below(3)]);
       return;
     }
@@ -359,11 +379,14 @@ void Endpoint::act_up(Provocation provocation) {
 void Endpoint::drain_queue(Instant now) {
   Prng& prng = exchange_.prng();
   transport::QpAttributes attributes;
-  if (qp_->state == QpState::kReadyToSend && !exchange_.calm() && plan_.drain_ppm != 0 && prng.chance_ppm(plan_.drain_ppm)) {
+  if (qp_->state == QpState::kReadyToSend && !exchange_.calm() && plan_.drain_ppm != 0 &&
+      prng.chance_ppm(plan_.drain_ppm)) {
     attributes.state = QpState::kDrain;
     attributes.drain_notify = true;
     drained_ = false;
-    if (!site_.host.engine.modify_qp(*qp_, attributes, transport::kAttrState | transport::kAttrDrainNotify, now).ok()) {
+    if (!site_.host.engine
+             .modify_qp(*qp_, attributes, transport::kAttrState | transport::kAttrDrainNotify, now)
+             .ok()) {
       violate("RTS to SQD was refused");
     }
     return;
@@ -376,14 +399,16 @@ void Endpoint::drain_queue(Instant now) {
   }
   attributes.state = QpState::kReadyToSend;
   resume_at_ = kNever;
-  if (!site_.host.engine.modify_qp(*qp_, attributes, transport::kAttrState, now).ok()) violate("SQD to RTS was refused");
+  if (!site_.host.engine.modify_qp(*qp_, attributes, transport::kAttrState, now).ok())
+    violate("SQD to RTS was refused");
 }
 
 void Endpoint::on_event(transport::QpEvent event) {
   using transport::QpEvent;
   switch (event) {
     case QpEvent::kSendQueueDrained:
-      if (qp_ != nullptr && qp_->state != QpState::kDrain) violate("the send queue is said to be drained outside of SQD");
+      if (qp_ != nullptr && qp_->state != QpState::kDrain)
+        violate("the send queue is said to be drained outside of SQD");
       drained_ = true;
       site_.host.wake(exchange_.world().now());
       break;

@@ -28,7 +28,7 @@ class Endpoint {
            std::uint32_t messages);
 
   // Control.
-  void open();                          // to INIT, receives posted
+  void open();                            // to INIT, receives posted
   void to_receive(const Endpoint& peer);  // to RTR; UD: no peer needed
   void to_send();
   // Takes the QP away: destroyed, or reset and kept.
@@ -46,7 +46,9 @@ class Endpoint {
   [[nodiscard]] bool done() const { return budget_ == 0 && outstanding_.empty(); }
   [[nodiscard]] bool idle() const { return outstanding_.empty(); }
   // The oldest request that is not known to be complete; kNever if there is none.
-  [[nodiscard]] Instant oldest() const { return outstanding_.empty() ? kNever : outstanding_.front()->posted; }
+  [[nodiscard]] Instant oldest() const {
+    return outstanding_.empty() ? kNever : outstanding_.front()->posted;
+  }
   [[nodiscard]] std::string name() const;
   // One line for people: where its queues and sequence numbers stand.
   [[nodiscard]] std::string standing() const;
@@ -87,7 +89,8 @@ class Endpoint {
   void receive_failed(Receive& receive, const objects::Completion& completion);
   Message* match(const Receive& receive, const objects::Completion& completion);
   bool check_grh(const Receive& receive, const objects::Completion& completion);
-  std::string check_received(const Message& message, const Receive& receive, const objects::Completion& completion);
+  std::string check_received(const Message& message, const Receive& receive,
+                             const objects::Completion& completion);
   [[nodiscard]] Content received_content(const Message& message, const Receive& receive) const;
   void end_receive(Receive& receive, const Content* partial);
 
@@ -101,19 +104,19 @@ class Endpoint {
   std::uint32_t first_psn_;
   std::uint32_t budget_;
   Instant next_post_;
-  std::deque<Message*> outstanding_;   // posted, in order
-  std::deque<Message*> incoming_;      // of the peer, that take a receive and were not seen yet
-  std::deque<Message*> limbo_;         // failed: their slots are settled when the connection is closed
-  std::deque<Receive> receives_;       // own receive queue, in order
-  bool failed_ = false;                // an error completion was seen at the send side
+  std::deque<Message*> outstanding_;  // posted, in order
+  std::deque<Message*> incoming_;     // of the peer, that take a receive and were not seen yet
+  std::deque<Message*> limbo_;        // failed: their slots are settled when the connection is closed
+  std::deque<Receive> receives_;      // own receive queue, in order
+  bool failed_ = false;               // an error completion was seen at the send side
   bool drained_ = false;
-  Instant resume_at_ = kNever;         // SQD until then
-  std::uint32_t unsignaled_ = 0;       // posted since the last signalled one
+  Instant resume_at_ = kNever;    // SQD until then
+  std::uint32_t unsignaled_ = 0;  // posted since the last signalled one
   struct Handle {
     const Endpoint* to;
     objects::AddressHandle handle;
   };
-  std::deque<Handle> handles_;         // UD; they stay where they are while requests point to them
+  std::deque<Handle> handles_;  // UD; they stay where they are while requests point to them
 
   // The window that this side's memory is opened by, for the peer to use.
   struct Window {
@@ -121,7 +124,7 @@ class Endpoint {
     objects::MemoryWindow* window = nullptr;
     Slot* slot = nullptr;
     std::uint32_t key = 0;
-    std::uint32_t uses = 0;     // of the peer, under way
+    std::uint32_t uses = 0;  // of the peer, under way
     std::uint32_t stale_key = 0;
     bool zero_based = false;
   };
@@ -139,8 +142,8 @@ struct Connection {
   const TrafficPlan* plan = nullptr;
   Endpoint* a = nullptr;
   Endpoint* b = nullptr;
-  bool breaking = false;        // tear-down is scheduled
-  bool error_excused = false;   // one side posted what the other must refuse
+  bool breaking = false;       // tear-down is scheduled
+  bool error_excused = false;  // one side posted what the other must refuse
   std::uint32_t incarnation = 0;
 };
 

@@ -39,7 +39,8 @@ bool is_atomic(const Message& message) {
 }
 bool has_answer(const Message& message) { return message.opcode == SendOpcode::kRead || is_atomic(message); }
 bool awaits_answer(const Message& message) {
-  return has_answer(message) || message.opcode == SendOpcode::kFlush || message.opcode == SendOpcode::kAtomicWrite;
+  return has_answer(message) || message.opcode == SendOpcode::kFlush ||
+         message.opcode == SendOpcode::kAtomicWrite;
 }
 
 std::string status_text(Status status) { return "'" + std::string(objects::describe(status)) + "'"; }
@@ -58,7 +59,8 @@ Layout behind(const Layout& layout, std::uint32_t octets) {
 }  // namespace
 
 void Endpoint::on_completion(const Completion& completion) {
-  if (static_cast<std::size_t>(completion.status) >= kStatusCount) return violate("a completion status that does not exist");
+  if (static_cast<std::size_t>(completion.status) >= kStatusCount)
+    return violate("a completion status that does not exist");
   if ((completion.wr_id & kReceiveIdBit) != 0) {
     ++exchange_.met().receive_statuses[static_cast<std::size_t>(completion.status)];
     on_receive_completion(completion);
@@ -74,18 +76,25 @@ void Endpoint::on_send_completion(const Completion& completion) {
   // What was posted without a signal and lies before it is complete by that.
   while (!outstanding_.empty() && outstanding_.front()->id != completion.wr_id) {
     Message& silent = *outstanding_.front();
-    if (silent.signaled) return violate("completions are out of order, or one is missing: " + std::to_string(completion.wr_id) + " came first", &silent);
+    if (silent.signaled)
+      return violate("completions are out of order, or one is missing: " + std::to_string(completion.wr_id) +
+                         " came first",
+                     &silent);
     outstanding_.pop_front();
     succeed(silent);
     if (exchange_.world().violation()) return;
   }
-  if (outstanding_.empty()) return violate("a completion for message " + std::to_string(completion.wr_id) + ", which is not outstanding");
+  if (outstanding_.empty())
+    return violate("a completion for message " + std::to_string(completion.wr_id) +
+                   ", which is not outstanding");
   Message& message = *outstanding_.front();
   outstanding_.pop_front();
-  if (completion.opcode != completion_of(message.opcode)) return violate("the completion names another operation", &message);
+  if (completion.opcode != completion_of(message.opcode))
+    return violate("the completion names another operation", &message);
   if (completion.status != Status::kSuccess) return fail(message, completion.status);
   if (!message.signaled) return violate("an unsignalled request made a completion", &message);
-  if (has_answer(message) && completion.byte_length != message.length) return violate("the completion names another length", &message);
+  if (has_answer(message) && completion.byte_length != message.length)
+    return violate("the completion names another length", &message);
   succeed(message);
 }
 
@@ -106,14 +115,16 @@ void Endpoint::succeed(Message& message) {
 
 void Endpoint::check_success(Message& message) {
   if (plan_.type != QpType::kRc) {
-    if (message.provocation != Provocation::kNone) ++exchange_.met().provocations[static_cast<std::size_t>(message.provocation)];
+    if (message.provocation != Provocation::kNone)
+      ++exchange_.met().provocations[static_cast<std::size_t>(message.provocation)];
     release_local(message);
     rest_target(message);
     return;
   }
   if (message.takes_receive && !message.delivered) {
     const auto& queue = peer->incoming_;
-    const auto position = static_cast<std::size_t>(std::find(queue.begin(), queue.end(), &message) - queue.begin());
+    const auto position =
+        static_cast<std::size_t>(std::find(queue.begin(), queue.end(), &message) - queue.begin());
     if (peer->site_.waiting_receives(peer->qpn_, Status::kSuccess) <= position) {
       return violate("success, and the other side has no receive completion for it", &message);
     }
@@ -162,10 +173,12 @@ void Endpoint::fail(Message& message, Status status) {
   ++exchange_.count().messages_failed;
   if (!excused(message, status)) {
     return violate(status_text(status) + " where " +
-                       (message.expected == Status::kSuccess ? "nothing was wrong" : status_text(message.expected) + " was due"),
+                       (message.expected == Status::kSuccess ? "nothing was wrong"
+                                                             : status_text(message.expected) + " was due"),
                    &message);
   }
-  if (status == message.expected) ++exchange_.met().provocations[static_cast<std::size_t>(message.provocation)];
+  if (status == message.expected)
+    ++exchange_.met().provocations[static_cast<std::size_t>(message.provocation)];
   if (status != Status::kFlushed) failed_ = true;
   if (plan_.type != QpType::kRc) {
     release_local(message);
@@ -181,20 +194,25 @@ bool Endpoint::excused(const Message& message, Status status) {
   if (status == message.expected) return true;
   const bool broken_here = failed_ || connection_.error_excused;
   switch (status) {
-    case Status::kFlushed: return broken_here && (qp_->state == QpState::kError || qp_->state == QpState::kSendError);
+    case Status::kFlushed:
+      return broken_here && (qp_->state == QpState::kError || qp_->state == QpState::kSendError);
     case Status::kRetryExceeded:
       if (plan_.type != QpType::kRc) return false;
-      if (plan_.max_reads > plan_.max_destination_reads) return true;  // the other side forgets answers that are still wanted
+      if (plan_.max_reads > plan_.max_destination_reads)
+        return true;  // the other side forgets answers that are still wanted
       if (exchange_.plan().harsh || exchange_.was_partitioned(*this, *peer)) return true;
-      if (peer->qp_ == nullptr || peer->state_ == State::kClosed || peer->state_ == State::kConnecting) return true;
+      if (peer->qp_ == nullptr || peer->state_ == State::kClosed || peer->state_ == State::kConnecting)
+        return true;
       // The answer that names the reason may be lost, and the other side is silent ever after.
       return peer->qp_->state == QpState::kError && (!exchange_.plan().calm() || peer->failed_);
     case Status::kRnrRetryExceeded: return plan_.rnr_retry < 7 && message.takes_receive;
     case Status::kRemoteInvalidRequest:
       if (plan_.max_reads > plan_.max_destination_reads && awaits_answer(message)) return true;
-      return message.takes_receive && peer->site_.waiting_receives(peer->qpn_, Status::kLocalLengthError) != 0;
+      return message.takes_receive &&
+             peer->site_.waiting_receives(peer->qpn_, Status::kLocalLengthError) != 0;
     case Status::kRemoteOperationError:
-      return message.takes_receive && peer->site_.waiting_receives(peer->qpn_, Status::kLocalProtectionError) != 0;
+      return message.takes_receive &&
+             peer->site_.waiting_receives(peer->qpn_, Status::kLocalProtectionError) != 0;
     default: return false;
   }
 }
@@ -216,7 +234,9 @@ void Endpoint::release_local(Message& message) {
 void Endpoint::release_target(Message& message) {
   if (message.target == nullptr || message.keeps_target) return;
   Arena& arena = peer->site_.arena;
-  if (std::string wrong = message.succeeded ? "" : arena.check_partial(*message.target, message.target_content); !wrong.empty()) {
+  if (std::string wrong =
+          message.succeeded ? "" : arena.check_partial(*message.target, message.target_content);
+      !wrong.empty()) {
     violate("the memory of the other side is wrong: " + wrong, &message);
   }
   arena.refill(*message.target);
@@ -259,7 +279,8 @@ void Endpoint::on_receive_completion(const Completion& completion) {
     receives_.pop_front();
     receive = &own;
   }
-  if (receive == nullptr) return violate("a receive completion out of order, or for a request that is not posted");
+  if (receive == nullptr)
+    return violate("a receive completion out of order, or for a request that is not posted");
   if (completion.status != Status::kSuccess) return receive_failed(*receive, completion);
   Message* message = match(*receive, completion);
   if (message == nullptr) return;
@@ -274,17 +295,20 @@ void Endpoint::receive_failed(Receive& receive, const Completion& completion) {
   Message* next = incoming_.empty() ? nullptr : incoming_.front();
   switch (completion.status) {
     case Status::kLocalLengthError:
-      if (next == nullptr || next->length <= receive.room) return violate("a length error, and the message fits");
+      if (next == nullptr || next->length <= receive.room)
+        return violate("a length error, and the message fits");
       next->expected = Status::kRemoteInvalidRequest;
       next->provocation = Provocation::kSmallReceive;
       break;
     case Status::kLocalProtectionError:
-      if (next == nullptr || !receive.bad_key) return violate("a protection error, and nothing is wrong with the receive request");
+      if (next == nullptr || !receive.bad_key)
+        return violate("a protection error, and nothing is wrong with the receive request");
       next->expected = Status::kRemoteOperationError;
       next->provocation = Provocation::kBadReceiveKey;
       break;
     case Status::kFlushed:
-      if (qp_->state != QpState::kError || !(failed_ || connection_.error_excused || site_.waiting_send_error(qpn_))) {
+      if (qp_->state != QpState::kError ||
+          !(failed_ || connection_.error_excused || site_.waiting_send_error(qpn_))) {
         return violate("a receive request was flushed for no reason");
       }
       break;
@@ -334,30 +358,36 @@ Message* Endpoint::match(const Receive& receive, const Completion& completion) {
     if (message->expected != Status::kSuccess || (message->delivered && exchange_.keeps_order())) continue;
     wrong = check_received(*message, receive, completion);
     if (!wrong.empty()) continue;
-    if (exchange_.keeps_order() && plan_.type == QpType::kUc) incoming_.erase(incoming_.begin(), incoming_.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+    if (exchange_.keeps_order() && plan_.type == QpType::kUc)
+      incoming_.erase(incoming_.begin(), incoming_.begin() + static_cast<std::ptrdiff_t>(i) + 1);
     return message;
   }
   violate("received what fits no message that may be under way: " + wrong);
   return nullptr;
 }
 
-std::string Endpoint::check_received(const Message& message, const Receive& receive, const Completion& completion) {
+std::string Endpoint::check_received(const Message& message, const Receive& receive,
+                                     const Completion& completion) {
   const bool write = message.opcode == SendOpcode::kWriteImmediate;
   const bool immediate = write || message.opcode == SendOpcode::kSendImmediate;
   const bool invalidate = message.opcode == SendOpcode::kSendInvalidate;
   const bool datagram = plan_.type == QpType::kUd;
-  if (completion.opcode != (write ? CompletionOpcode::kReceiveWriteImmediate : CompletionOpcode::kReceive)) return "the opcode is wrong";
+  if (completion.opcode != (write ? CompletionOpcode::kReceiveWriteImmediate : CompletionOpcode::kReceive))
+    return "the opcode is wrong";
   if (completion.byte_length != message.length + (datagram ? kGrhOctets : 0)) {
     return "the length is " + std::to_string(completion.byte_length);
   }
-  const unsigned flags = (immediate ? objects::kWithImmediate : 0u) | (invalidate ? objects::kWithInvalidate : 0u) |
-                         (datagram ? objects::kWithGrh : 0u);
+  const unsigned flags = (immediate ? objects::kWithImmediate : 0u) |
+                         (invalidate ? objects::kWithInvalidate : 0u) | (datagram ? objects::kWithGrh : 0u);
   if (completion.flags != flags) return "the flags are wrong";
-  if ((immediate || invalidate) && completion.immediate_or_key != message.immediate) return "the immediate data or key is wrong";
-  if (completion.solicited != ((message.flags & objects::kSendSolicited) != 0)) return "the solicited event bit is wrong";
+  if ((immediate || invalidate) && completion.immediate_or_key != message.immediate)
+    return "the immediate data or key is wrong";
+  if (completion.solicited != ((message.flags & objects::kSendSolicited) != 0))
+    return "the solicited event bit is wrong";
   if (completion.source_qpn != message.from->qpn_) return "the source QP is wrong";
   if (write) {
-    if (std::string wrong = site_.arena.check(*message.target, message.target_content.length != 0 ? &message.target_content : nullptr);
+    if (std::string wrong = site_.arena.check(
+            *message.target, message.target_content.length != 0 ? &message.target_content : nullptr);
         !wrong.empty()) {
       return "the memory that it announces is wrong: " + wrong;
     }
@@ -366,7 +396,8 @@ std::string Endpoint::check_received(const Message& message, const Receive& rece
   }
   if (message.length > receive.layout.length()) return "it is longer than the buffer";
   const Content content = received_content(message, receive);
-  return plan_.type == QpType::kUc ? site_.arena.check_front(*receive.slot, content) : site_.arena.check(*receive.slot, &content);
+  return plan_.type == QpType::kUc ? site_.arena.check_front(*receive.slot, content)
+                                   : site_.arena.check(*receive.slot, &content);
 }
 
 // Looks at the first 40 octets, then makes them fill again, so that the rest can be checked as usual.
@@ -390,7 +421,8 @@ bool Endpoint::check_grh(const Receive& receive, const Completion& completion) {
   const auto own4 = link::SimNetwork::ipv4_gid(site_.host.index());
   const auto own6 = link::SimNetwork::ipv6_gid(site_.host.index());
   if (grh[0] >> 4 == 6) return std::equal(own6.octets.begin(), own6.octets.end(), grh.begin() + 24);
-  return (completion.flags & objects::kWithGrh) != 0 && std::equal(own4.octets.begin() + 12, own4.octets.end(), grh.begin() + 36);
+  return (completion.flags & objects::kWithGrh) != 0 &&
+         std::equal(own4.octets.begin() + 12, own4.octets.end(), grh.begin() + 36);
 }
 
 }  // namespace rrdma::sim

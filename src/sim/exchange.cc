@@ -48,7 +48,8 @@ void LatencyHistogram::merge(const LatencyHistogram& other) {
 
 // ---- building ----
 
-Exchange::Exchange(const Plan& plan) : plan_(plan), world_(plan.seed), prng_(plan.seed ^ 0x5bd1e995c0ffeeULL) {
+Exchange::Exchange(const Plan& plan)
+    : plan_(plan), world_(plan.seed), prng_(plan.seed ^ 0x5bd1e995c0ffeeULL) {
   for (const HostConfig& config : plan_.hosts) {
     Host& host = world_.add_host(config);
     host.burst_max = plan_.burst_max;
@@ -70,11 +71,13 @@ Exchange::Exchange(const Plan& plan) : plan_(plan), world_(plan.seed), prng_(pla
   }
   for (std::size_t i = 0; i < plan_.hosts.size(); ++i) {
     const std::uint32_t receive_slots = receives[i] + (shared ? 2 * kSharedEntries : 0);
-    sites_.push_back(std::make_unique<Site>(*this, world_.host(i), octets, slots + 8 * endpoints[i], receive_slots, completions[i]));
+    sites_.push_back(std::make_unique<Site>(*this, world_.host(i), octets, slots + 8 * endpoints[i],
+                                            receive_slots, completions[i]));
     sites_.back()->size_shared(kSharedEntries, 4);
   }
   world_.network().set_faults(plan_.faults);
-  for (const PartitionPlan& cut : plan_.partitions) world_.network().partition(cut.from, cut.to, cut.begin, cut.end);
+  for (const PartitionPlan& cut : plan_.partitions)
+    world_.network().partition(cut.from, cut.to, cut.begin, cut.end);
   for (const PausePlan& pause : plan_.pauses) {
     world_.at(pause.at, [this, pause] {
       if (calm_) return;
@@ -86,13 +89,16 @@ Exchange::Exchange(const Plan& plan) : plan_(plan), world_(plan.seed), prng_(pla
     Connection& connection = connections_.emplace_back();
     connection.plan = &traffic;
     const std::uint32_t to_b = traffic.both_ways ? traffic.messages / 2 : traffic.messages;
-    connection.a = &endpoints_.emplace_back(*this, connection, site(traffic.host_a), traffic, traffic.psn_a, to_b);
-    connection.b = &endpoints_.emplace_back(*this, connection, site(traffic.host_b), traffic, traffic.psn_b, traffic.messages - to_b);
+    connection.a =
+        &endpoints_.emplace_back(*this, connection, site(traffic.host_a), traffic, traffic.psn_a, to_b);
+    connection.b = &endpoints_.emplace_back(*this, connection, site(traffic.host_b), traffic, traffic.psn_b,
+                                            traffic.messages - to_b);
     connection.a->peer = connection.b;
     connection.b->peer = connection.a;
     connect(connection);
   }
-  if (plan_.overflow_queue) overrun_ = std::make_unique<Overrun>(*this, world_.host(0), world_.host(plan_.hosts.size() - 1));
+  if (plan_.overflow_queue)
+    overrun_ = std::make_unique<Overrun>(*this, world_.host(0), world_.host(plan_.hosts.size() - 1));
 }
 
 Exchange::~Exchange() {
@@ -115,7 +121,8 @@ Message& Exchange::new_message() {
 Endpoint* Exchange::random_datagram_peer(const Endpoint& from) {
   std::vector<Endpoint*> others;
   for (Endpoint& endpoint : endpoints_) {
-    if (&endpoint != &from && endpoint.plan().type == QpType::kUd && endpoint.plan().ipv6 == from.plan().ipv6) others.push_back(&endpoint);
+    if (&endpoint != &from && endpoint.plan().type == QpType::kUd && endpoint.plan().ipv6 == from.plan().ipv6)
+      others.push_back(&endpoint);
   }
   return others.empty() ? nullptr : others[prng_.below(others.size())];
 }
@@ -123,11 +130,12 @@ Endpoint* Exchange::random_datagram_peer(const Endpoint& from) {
 bool Exchange::was_partitioned(const Endpoint& a, const Endpoint& b) const {
   const std::uint32_t x = a.site().host.index();
   const std::uint32_t y = b.site().host.index();
-  return std::any_of(plan_.partitions.begin(), plan_.partitions.end(), [&](const PartitionPlan& cut) {
-    return (cut.from == x && cut.to == y) || (cut.from == y && cut.to == x);
-  }) || std::any_of(plan_.pauses.begin(), plan_.pauses.end(), [&](const PausePlan& pause) {
-    return pause.host == x || pause.host == y;
-  });
+  return std::any_of(plan_.partitions.begin(), plan_.partitions.end(),
+                     [&](const PartitionPlan& cut) {
+                       return (cut.from == x && cut.to == y) || (cut.from == y && cut.to == x);
+                     }) ||
+         std::any_of(plan_.pauses.begin(), plan_.pauses.end(),
+                     [&](const PausePlan& pause) { return pause.host == x || pause.host == y; });
 }
 
 void Exchange::connect(Connection& connection) {
@@ -140,7 +148,8 @@ void Exchange::connect(Connection& connection) {
   a.to_receive(b);
   const std::uint32_t incarnation = connection.incarnation;
   const auto stagger = [&] {
-    return world_.now() + nanoseconds(static_cast<std::int64_t>(prng_.below(static_cast<std::uint64_t>(traffic.stagger_max.ns) + 1)));
+    return world_.now() + nanoseconds(static_cast<std::int64_t>(
+                              prng_.below(static_cast<std::uint64_t>(traffic.stagger_max.ns) + 1)));
   };
   const Instant first = stagger();
   const Instant second = stagger();
@@ -167,7 +176,9 @@ void Exchange::broken(Connection& connection) {
     case 0: delay_ns = static_cast<std::int64_t>(prng_.below(5'000)); break;
     case 1: delay_ns = static_cast<std::int64_t>(prng_.below(200'000)); break;
     case 2: delay_ns = static_cast<std::int64_t>(prng_.below(5'000'000)); break;
-    default: delay_ns = ack_timeout(traffic).ns * (traffic.retry_count + 3); break;  // the other side runs out of retries
+    default:
+      delay_ns = ack_timeout(traffic).ns * (traffic.retry_count + 3);
+      break;  // the other side runs out of retries
   }
   world_.at(world_.now() + nanoseconds(delay_ns), [this, &connection] { tear_down(connection); });
 }
@@ -184,7 +195,8 @@ void Exchange::tear_down(Connection& connection) {
   ++coverage_.rebuilt;
   if (connection.a->done() && connection.b->done()) return;
   // A QP that is used again under its old number must not meet packets of its earlier life.
-  const Duration rest = keep ? plan_.packet_lifetime : nanoseconds(static_cast<std::int64_t>(prng_.below(50'000)));
+  const Duration rest =
+      keep ? plan_.packet_lifetime : nanoseconds(static_cast<std::int64_t>(prng_.below(50'000)));
   const std::uint32_t incarnation = connection.incarnation;
   world_.at(world_.now() + rest, [this, &connection, incarnation] {
     if (connection.incarnation == incarnation) connect(connection);
@@ -208,13 +220,15 @@ void Exchange::calm_down() {
 
 Duration Exchange::completion_bound(const TrafficPlan& traffic) const {
   const Duration silence = ack_timeout(traffic) * (4 * (traffic.retry_count + 2));
-  const Duration not_ready = nanoseconds(static_cast<std::int64_t>(wire::rnr_delay_ns(traffic.min_rnr_timer))) * 16;
+  const Duration not_ready =
+      nanoseconds(static_cast<std::int64_t>(wire::rnr_delay_ns(traffic.min_rnr_timer))) * 16;
   return silence + not_ready + plan_.packet_lifetime * 4 + milliseconds(800);
 }
 
 void Exchange::watch() {
   if (!calm_) {
-    const bool all_posted = std::all_of(endpoints_.begin(), endpoints_.end(), [](const Endpoint& e) { return e.posted_all(); });
+    const bool all_posted =
+        std::all_of(endpoints_.begin(), endpoints_.end(), [](const Endpoint& e) { return e.posted_all(); });
     if (all_posted || world_.now() - Instant{} >= plan_.turbulence_max) calm_down();
     return;
   }
@@ -229,7 +243,8 @@ void Exchange::watch() {
 
 bool Exchange::finished() const {
   return std::all_of(endpoints_.begin(), endpoints_.end(), [](const Endpoint& e) { return e.done(); }) &&
-         std::none_of(connections_.begin(), connections_.end(), [](const Connection& c) { return c.breaking; });
+         std::none_of(connections_.begin(), connections_.end(),
+                      [](const Connection& c) { return c.breaking; });
 }
 
 bool Exchange::step() {
@@ -257,7 +272,8 @@ bool Exchange::step() {
 }
 
 bool Exchange::run() {
-  while (step()) {}
+  while (step()) {
+  }
   return !world_.violation();
 }
 
@@ -280,7 +296,8 @@ void Exchange::final_checks() {
     if (std::string wrong = overrun_->finish(); !wrong.empty()) world_.violate(std::move(wrong));
   }
   world_.run_until(world_.now() + plan_.packet_lifetime);
-  if (world_.network().corruption_missed() != 0) world_.violate("a packet with a flipped bit was taken for good");
+  if (world_.network().corruption_missed() != 0)
+    world_.violate("a packet with a flipped bit was taken for good");
   if (world_.network().in_flight() != 0) world_.violate("packets are left in the network");
   for (std::size_t i = 0; i < sites_.size() && !world_.violation(); ++i) {
     Site& site = *sites_[i];
@@ -298,7 +315,8 @@ std::string Exchange::standing() const {
 }
 
 void Exchange::collect_coverage() {
-  for (std::size_t i = 0; i < link::kFateCount; ++i) coverage_.fates[i] = world_.network().count(static_cast<link::Fate>(i));
+  for (std::size_t i = 0; i < link::kFateCount; ++i)
+    coverage_.fates[i] = world_.network().count(static_cast<link::Fate>(i));
   for (std::size_t i = 0; i < world_.host_count(); ++i) {
     const transport::Counters& counters = world_.host(i).engine.counters();
     for (const auto& name : transport::kCounterNames) coverage_.engine.*name.member += counters.*name.member;

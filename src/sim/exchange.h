@@ -37,7 +37,7 @@ struct Totals {
   std::uint64_t messages_posted = 0;
   std::uint64_t messages_succeeded = 0;
   std::uint64_t messages_failed = 0;
-  std::uint64_t octets_moved = 0;   // of messages that succeeded
+  std::uint64_t octets_moved = 0;  // of messages that succeeded
   Instant end;
   LatencyHistogram latency;
 };
@@ -73,7 +73,9 @@ class Exchange {
   // Partitions that may have cut this pair of hosts off.
   [[nodiscard]] bool was_partitioned(const Endpoint& a, const Endpoint& b) const;
   // Between these two, duplicates or overtaking may have happened.
-  [[nodiscard]] bool keeps_order() const { return plan_.faults.duplicate_ppm == 0 && plan_.faults.reorder_ppm == 0; }
+  [[nodiscard]] bool keeps_order() const {
+    return plan_.faults.duplicate_ppm == 0 && plan_.faults.reorder_ppm == 0;
+  }
 
  private:
   void connect(Connection& connection);

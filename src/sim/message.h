@@ -24,23 +24,23 @@ struct Message {
   Instant posted;
   bool signaled = false;
   bool takes_receive = false;
-  bool delivered = false;       // its receive completion was seen and was right
+  bool delivered = false;  // its receive completion was seen and was right
   bool completed = false;
   bool succeeded = false;
   Instant completed_at;
 
   // At this side: what it carries, or where the answer goes.
   Slot* local = nullptr;
-  Content carried;              // SEND, WRITE, ATOMIC WRITE
-  Content answer;               // READ, ATOMIC (which only uses the layout)
-  bool keeps_local = false;     // the slot belongs to the message after it
+  Content carried;           // SEND, WRITE, ATOMIC WRITE
+  Content answer;            // READ, ATOMIC (which only uses the layout)
+  bool keeps_local = false;  // the slot belongs to the message after it
   // At the other side.
   Slot* target = nullptr;
-  Content target_content;       // what must be there once it is done; length 0: what was there before
-  bool keeps_target = false;    // the slot belongs to somebody else
+  Content target_content;           // what must be there once it is done; length 0: what was there before
+  bool keeps_target = false;        // the slot belongs to somebody else
   bool target_overwritten = false;  // by the message after it, perhaps before this one is seen to be complete
 
-  std::uint32_t word = 0;       // ATOMIC
+  std::uint32_t word = 0;  // ATOMIC
   AtomicCall call;
 
   Provocation provocation = Provocation::kNone;

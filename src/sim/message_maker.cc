@@ -19,8 +19,12 @@ constexpr std::uint32_t kFlippedKeyBits = 0x00ffff00;
 }  // namespace
 
 MessageMaker::MessageMaker(Endpoint& endpoint, Instant now)
-    : endpoint_(endpoint), plan_(endpoint.plan_), site_(endpoint.site_), exchange_(endpoint.exchange_),
-      prng_(endpoint.exchange_.prng()), now_(now) {}
+    : endpoint_(endpoint),
+      plan_(endpoint.plan_),
+      site_(endpoint.site_),
+      exchange_(endpoint.exchange_),
+      prng_(endpoint.exchange_.prng()),
+      now_(now) {}
 
 std::uint32_t MessageMaker::pick_length() {
   const std::uint32_t low = plan_.octets_min;
@@ -54,7 +58,8 @@ Message& MessageMaker::start(SendOpcode opcode, std::uint32_t length) {
 bool MessageMaker::take_local(Message& message, std::uint32_t pool, std::uint32_t length) {
   message.local = site_.arena.take(pool);
   if (message.local == nullptr) return false;
-  const Layout layout = cut(prng_, length, message.local->size, std::min<std::uint32_t>(plan_.sges, kPiecesMax));
+  const Layout layout =
+      cut(prng_, length, message.local->size, std::min<std::uint32_t>(plan_.sges, kPiecesMax));
   message.carried.layout = message.answer.layout = layout;
   return true;
 }
@@ -69,7 +74,8 @@ bool MessageMaker::carry(Message& message) {
   if (fits && prng_.chance_ppm(plan_.inline_ppm)) {
     message.flags |= objects::kSendInline;
     for (std::size_t i = 0; i < list_.size(); ++i) {
-      const std::uint8_t* octets = site_.arena.host(message.local->at + message.carried.layout.pieces[i].offset);
+      const std::uint8_t* octets =
+          site_.arena.host(message.local->at + message.carried.layout.pieces[i].offset);
       sges_[i].address = reinterpret_cast<std::uintptr_t>(octets);
     }
   }
@@ -81,8 +87,8 @@ bool MessageMaker::aim(Message& message, std::uint32_t alignment) {
   Endpoint& peer = *endpoint_.peer;
   Endpoint::Window& window = peer.window_;
   Site& there = peer.site_;
-  if (window.state == Endpoint::Window::State::kBound && window.uses == 0 && message.opcode != SendOpcode::kFlush &&
-      prng_.below(3) == 0) {
+  if (window.state == Endpoint::Window::State::kBound && window.uses == 0 &&
+      message.opcode != SendOpcode::kFlush && prng_.below(3) == 0) {
     message.target = window.slot;
     message.through_window = message.keeps_target = true;
     window.uses = 1;
@@ -133,7 +139,8 @@ bool MessageMaker::post(Message& message) {
     return false;
   }
   if (message.provocation != Provocation::kNone) endpoint_.connection_.error_excused = true;
-  if ((message.flags & objects::kSendInline) != 0) {  // copied when it was posted: the source may change at once
+  if ((message.flags & objects::kSendInline) !=
+      0) {  // copied when it was posted: the source may change at once
     site_.arena.refill(*message.local);
     site_.arena.give_back(*message.local);
     message.local = nullptr;
@@ -147,9 +154,11 @@ bool MessageMaker::post(Message& message) {
 
 bool MessageMaker::make(Operation operation, bool provoke) {
   if (plan_.type == QpType::kUd) return make_datagram(operation, provoke);
-  const bool answered = operation >= Operation::kRead && operation != Operation::kLocalInvalidate && operation != Operation::kBindWindow;
+  const bool answered = operation >= Operation::kRead && operation != Operation::kLocalInvalidate &&
+                        operation != Operation::kBindWindow;
   if (answered && plan_.max_reads == 0 && !provoke) operation = Operation::kSend;
-  if (provoke && plan_.type == QpType::kRc) return plan_.max_reads == 0 && prng_.below(2) == 0 ? make_read() : make_wrong();
+  if (provoke && plan_.type == QpType::kRc)
+    return plan_.max_reads == 0 && prng_.below(2) == 0 ? make_read() : make_wrong();
   switch (operation) {
     case Operation::kSend: return make_send(SendOpcode::kSend, provoke);
     case Operation::kSendImmediate: return make_send(SendOpcode::kSendImmediate, provoke);
@@ -174,7 +183,8 @@ bool MessageMaker::make_send(SendOpcode opcode, bool bad_key) {
   Message& message = start(opcode, std::max(pick_length(), bad_key ? 1u : 0u));
   message.takes_receive = true;
   if (!carry(message)) return false;
-  if (opcode == SendOpcode::kSendImmediate) entry_.immediate_or_key = message.immediate = static_cast<std::uint32_t>(prng_.next());
+  if (opcode == SendOpcode::kSendImmediate)
+    entry_.immediate_or_key = message.immediate = static_cast<std::uint32_t>(prng_.next());
   if (bad_key) spoil_local(message);
   return post(message);
 }
@@ -193,7 +203,8 @@ void MessageMaker::spoil_local(Message& message) {
 
 bool MessageMaker::make_invalidate() {
   Endpoint::Window& window = endpoint_.peer->window_;
-  if (window.state != Endpoint::Window::State::kBound || window.uses != 0) return make_send(SendOpcode::kSend, false);
+  if (window.state != Endpoint::Window::State::kBound || window.uses != 0)
+    return make_send(SendOpcode::kSend, false);
   Message& message = start(SendOpcode::kSendInvalidate, pick_length());
   message.takes_receive = true;
   if (!carry(message)) return false;
@@ -214,7 +225,8 @@ bool MessageMaker::make_write(SendOpcode opcode, bool bad_key) {
   }
   message.target_content.id = message.id;
   message.target_content.length = message.length;
-  if (message.takes_receive) entry_.immediate_or_key = message.immediate = static_cast<std::uint32_t>(prng_.next());
+  if (message.takes_receive)
+    entry_.immediate_or_key = message.immediate = static_cast<std::uint32_t>(prng_.next());
   return post(message);
 }
 
@@ -225,7 +237,8 @@ bool MessageMaker::make_unreliable_write(Message& message, bool bad_key) {
   auto& targets = endpoint_.unreliable_targets_;
   Site& there = endpoint_.peer->site_;
   if (targets.size() < kTargets) {
-    if (Slot* slot = there.arena.take(there.targets); slot != nullptr) targets.push_back({slot, {}, Instant{} - seconds(1)});
+    if (Slot* slot = there.arena.take(there.targets); slot != nullptr)
+      targets.push_back({slot, {}, Instant{} - seconds(1)});
   }
   const auto rested = std::find_if(targets.begin(), targets.end(), [&](const Endpoint::Target& target) {
     return target.used != kNever && now_ - target.used > exchange_.plan().packet_lifetime;
@@ -246,7 +259,8 @@ bool MessageMaker::make_unreliable_write(Message& message, bool bad_key) {
   message.target_content.length = message.length;
   entry_.rkey = wire::RKey{there.target_region->key};
   entry_.remote_address = there.arena.address(message.target->at + offset);
-  if (message.takes_receive) entry_.immediate_or_key = message.immediate = static_cast<std::uint32_t>(prng_.next());
+  if (message.takes_receive)
+    entry_.immediate_or_key = message.immediate = static_cast<std::uint32_t>(prng_.next());
   if (bad_key) {  // the responder throws it away, and nobody is told
     entry_.rkey.value ^= kFlippedKeyBits;
     message.takes_receive = false;
@@ -294,7 +308,8 @@ bool MessageMaker::make_atomic(SendOpcode opcode) {
   message.call.posted = now_;
   message.call.compare_add = prng_.next() | 1;
   message.call.swap_value = prng_.next();
-  if (message.call.swap && prng_.below(4) != 0) message.call.compare_add = there.word_value(there.words[word]);
+  if (message.call.swap && prng_.below(4) != 0)
+    message.call.compare_add = there.word_value(there.words[word]);
   entry_.rkey = wire::RKey{there.word_region->key};
   entry_.remote_address = there.arena.address(there.words[word].at);
   entry_.atomic.compare_add = message.call.compare_add;
@@ -322,7 +337,8 @@ bool MessageMaker::make_local_invalidate() {
 
 bool MessageMaker::make_bind() {
   Endpoint::Window& window = endpoint_.window_;
-  if (window.window == nullptr || window.state != Endpoint::Window::State::kIdle) return make_send(SendOpcode::kSend, false);
+  if (window.window == nullptr || window.state != Endpoint::Window::State::kIdle)
+    return make_send(SendOpcode::kSend, false);
   window.slot = site_.arena.take(site_.targets);
   if (window.slot == nullptr) return false;
   Message& message = start(SendOpcode::kBindWindow, 0);
@@ -330,8 +346,9 @@ bool MessageMaker::make_bind() {
   window.key = objects::MemoryTable::next_variant(window.window->key);
   window.zero_based = prng_.below(2) == 0;
   window.state = Endpoint::Window::State::kBinding;
-  entry_.bind = {window.window, site_.target_region, site_.arena.address(window.slot->at), window.slot->size,
-                 objects::kRemoteRead | objects::kRemoteWrite | (window.zero_based ? objects::kZeroBased : 0u)};
+  entry_.bind = {
+      window.window, site_.target_region, site_.arena.address(window.slot->at), window.slot->size,
+      objects::kRemoteRead | objects::kRemoteWrite | (window.zero_based ? objects::kZeroBased : 0u)};
   entry_.rkey = wire::RKey{window.key};
   return post(message);
 }
@@ -431,22 +448,23 @@ bool MessageMaker::make_read_then_send() {
 bool MessageMaker::make_wrong() {
   Endpoint& peer = *endpoint_.peer;
   Site& there = peer.site_;
-  static constexpr Provocation kKinds[] = {
-      Provocation::kUnknownRemoteKey, Provocation::kOtherDomainKey, Provocation::kBeyondRegion,
-      Provocation::kNoRights,         Provocation::kMisalignedAtomic, Provocation::kUnknownLocalKey,
-      Provocation::kBadReadSink,      Provocation::kStaleWindow,    Provocation::kBadInvalidate,
-      Provocation::kBadBind};
+  static constexpr Provocation kKinds[] = {Provocation::kUnknownRemoteKey, Provocation::kOtherDomainKey,
+                                           Provocation::kBeyondRegion,     Provocation::kNoRights,
+                                           Provocation::kMisalignedAtomic, Provocation::kUnknownLocalKey,
+                                           Provocation::kBadReadSink,      Provocation::kStaleWindow,
+                                           Provocation::kBadInvalidate,    Provocation::kBadBind};
   const Provocation kind = kKinds[prng_.below(std::size(kKinds))];
   if (kind == Provocation::kUnknownLocalKey) return make_send(SendOpcode::kSend, true);
 
   const bool atomic = kind == Provocation::kMisalignedAtomic;
   const bool sink = kind == Provocation::kBadReadSink || atomic;
-  const SendOpcode opcode = atomic                                  ? SendOpcode::kFetchAdd
-                            : kind == Provocation::kBadReadSink     ? SendOpcode::kRead
-                            : kind == Provocation::kBadInvalidate   ? SendOpcode::kSendInvalidate
-                            : kind == Provocation::kBadBind         ? SendOpcode::kBindWindow
-                                                                    : SendOpcode::kWrite;
-  if (kind == Provocation::kBadBind && endpoint_.window_.window == nullptr) return make_send(SendOpcode::kSend, true);
+  const SendOpcode opcode = atomic                                ? SendOpcode::kFetchAdd
+                            : kind == Provocation::kBadReadSink   ? SendOpcode::kRead
+                            : kind == Provocation::kBadInvalidate ? SendOpcode::kSendInvalidate
+                            : kind == Provocation::kBadBind       ? SendOpcode::kBindWindow
+                                                                  : SendOpcode::kWrite;
+  if (kind == Provocation::kBadBind && endpoint_.window_.window == nullptr)
+    return make_send(SendOpcode::kSend, true);
   const bool small = kind == Provocation::kOtherDomainKey || kind == Provocation::kNoRights;
   std::uint32_t length = atomic ? 8 : std::max(pick_length(), 1u);
   if (small) length = std::min(length, 512u);
@@ -469,7 +487,8 @@ bool MessageMaker::make_wrong() {
       entry_.remote_address = there.foreign_region->address;
       break;
     case Provocation::kBeyondRegion:
-      entry_.remote_address = there.target_region->address + there.target_region->length - prng_.below(length);
+      entry_.remote_address =
+          there.target_region->address + there.target_region->length - prng_.below(length);
       break;
     case Provocation::kNoRights:
       entry_.rkey = wire::RKey{there.read_only_region->key};
@@ -484,7 +503,9 @@ bool MessageMaker::make_wrong() {
       message.expected = Status::kLocalProtectionError;
       for (std::size_t i = 0; i < list_.size(); ++i) sges_[i].lkey.value ^= kFlippedKeyBits;
       break;
-    case Provocation::kStaleWindow: entry_.rkey = wire::RKey{peer.window_.stale_key ^ (peer.window_.window == nullptr ? 1u : 0u)}; break;
+    case Provocation::kStaleWindow:
+      entry_.rkey = wire::RKey{peer.window_.stale_key ^ (peer.window_.window == nullptr ? 1u : 0u)};
+      break;
     case Provocation::kBadInvalidate:
       message.takes_receive = true;
       entry_.immediate_or_key = there.target_region->key;  // a region is not to be invalidated like this

@@ -11,7 +11,8 @@ constexpr std::uint32_t kMessages = 5;
 
 }  // namespace
 
-Overrun::Overrun(Exchange& exchange, Host& host, Host& other) : exchange_(exchange), host_(host), queue_(kEntries, this) {
+Overrun::Overrun(Exchange& exchange, Host& host, Host& other)
+    : exchange_(exchange), host_(host), queue_(kEntries, this) {
   transport::QpInit init;
   init.type = transport::QpType::kUd;
   init.pd = &host.pd;
@@ -60,10 +61,12 @@ Overrun::~Overrun() {
 std::string Overrun::finish() {
   host_.engine.destroy_qp(*qp_);
   qp_ = nullptr;
-  if (overflows_ != 1 || !queue_.overflowed()) return "a completion queue ran over, and its event came " + std::to_string(overflows_) + " times";
+  if (overflows_ != 1 || !queue_.overflowed())
+    return "a completion queue ran over, and its event came " + std::to_string(overflows_) + " times";
   for (std::uint64_t i = 0; i < kEntries; ++i) {
     const objects::Completion* completion = queue_.peek();
-    if (completion == nullptr || completion->wr_id != i) return "a completion queue that ran over lost what it had";
+    if (completion == nullptr || completion->wr_id != i)
+      return "a completion queue that ran over lost what it had";
     queue_.pop();
   }
   return queue_.peek() == nullptr ? "" : "a completion queue holds more than it has room for";

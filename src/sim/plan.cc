@@ -48,9 +48,11 @@ HostConfig random_host(Prng& prng, Weather weather) {
   HostConfig host;
   const bool roomy = weather != Weather::kCongested;
   host.network.up = random_cable(prng, true);
-  host.network.up.queue_octets = static_cast<std::uint32_t>(prng.between(16, 256)) * 1024;  // no loss: it pushes back
+  host.network.up.queue_octets =
+      static_cast<std::uint32_t>(prng.between(16, 256)) * 1024;  // no loss: it pushes back
   host.network.down = random_cable(prng, roomy);
-  host.network.receive_octets = roomy ? kRoomyOctets : static_cast<std::uint32_t>(prng.between(64, 512)) * 1024;
+  host.network.receive_octets =
+      roomy ? kRoomyOctets : static_cast<std::uint32_t>(prng.between(64, 512)) * 1024;
   host.engine.window_octets_max = std::uint32_t{4096} << prng.below(8);
   host.engine.flight_octets_max = std::uint32_t{16384} << prng.below(8);
   host.engine.early_retransmit_min = microseconds(static_cast<std::int64_t>(prng.between(100, 8'000)));
@@ -65,7 +67,8 @@ link::FaultSpec random_faults(Prng& prng, Weather weather) {
   faults.ecn_ppm = ppm_up_to(prng, 20'000);
   if (prng.below(3) == 0) {
     faults.delay = nanoseconds(static_cast<std::int64_t>(prng.below(50'000)));
-    faults.delay_spread = nanoseconds(static_cast<std::int64_t>(prng.below(static_cast<std::uint64_t>(faults.delay.ns) + 1)));
+    faults.delay_spread =
+        nanoseconds(static_cast<std::int64_t>(prng.below(static_cast<std::uint64_t>(faults.delay.ns) + 1)));
   }
   const std::uint32_t most = weather == Weather::kHarsh ? 200'000 : weather == Weather::kMild ? 15'000 : 0;
   faults.drop_ppm = ppm_up_to(prng, most);
@@ -83,7 +86,8 @@ Duration crossing_time(const Plan& plan) {
   }
   const auto drain = [&](const link::CableProperties& cable) {
     const std::uint64_t octets = std::min<std::uint64_t>(cable.queue_octets, flight);
-    return nanoseconds(static_cast<std::int64_t>(octets * 8'000 / cable.megabits_per_second)) + cable.latency + cable.jitter;
+    return nanoseconds(static_cast<std::int64_t>(octets * 8'000 / cable.megabits_per_second)) +
+           cable.latency + cable.jitter;
   };
   Duration worst_up, worst_down;
   for (const HostConfig& host : plan.hosts) {
@@ -131,17 +135,20 @@ TrafficPlan random_traffic(Prng& prng, const Plan& plan, Weather weather, QpType
   TrafficPlan traffic;
   traffic.type = type;
   traffic.host_a = static_cast<std::uint32_t>(prng.below(plan.hosts.size()));
-  traffic.host_b = static_cast<std::uint32_t>((traffic.host_a + prng.between(1, plan.hosts.size() - 1)) % plan.hosts.size());
+  traffic.host_b = static_cast<std::uint32_t>((traffic.host_a + prng.between(1, plan.hosts.size() - 1)) %
+                                              plan.hosts.size());
   traffic.ipv6 = prng.below(2) == 0;
   traffic.both_ways = prng.below(4) != 0;
   traffic.mtu_code = static_cast<std::uint8_t>(std::min(prng.between(1, 5), prng.between(1, 5)));
   const std::uint32_t mtu = transport::mtu_octets(traffic.mtu_code);
-  traffic.octets_max = mtu * static_cast<std::uint32_t>(prng.below(8) == 0 ? prng.between(8, 24) : prng.between(1, 8));
+  traffic.octets_max =
+      mtu * static_cast<std::uint32_t>(prng.below(8) == 0 ? prng.between(8, 24) : prng.between(1, 8));
   traffic.octets_max = std::min(traffic.octets_max, 32u * 1024);
   if (type == QpType::kUd) traffic.octets_max = std::min(traffic.octets_max, 4096u);
 
   traffic.retry_count = weather == Weather::kHarsh ? static_cast<std::uint8_t>(prng.below(8)) : 7;
-  traffic.stagger_max = prng.below(2) == 0 ? nanoseconds(0) : microseconds(static_cast<std::int64_t>(prng.below(100)));
+  traffic.stagger_max =
+      prng.below(2) == 0 ? nanoseconds(0) : microseconds(static_cast<std::int64_t>(prng.below(100)));
   traffic.timeout = 4;
   if (weather == Weather::kCalm && prng.below(4) == 0) {
     traffic.timeout = 0;
@@ -178,7 +185,9 @@ TrafficPlan random_traffic(Prng& prng, const Plan& plan, Weather weather, QpType
 }  // namespace
 
 bool Plan::calm() const {
-  if (faults.loses() || faults.duplicate_ppm != 0 || faults.reorder_ppm != 0 || !partitions.empty() || !pauses.empty()) return false;
+  if (faults.loses() || faults.duplicate_ppm != 0 || faults.reorder_ppm != 0 || !partitions.empty() ||
+      !pauses.empty())
+    return false;
   return std::all_of(hosts.begin(), hosts.end(), [](const HostConfig& host) {
     return host.network.down.queue_octets >= kRoomyOctets && host.network.receive_octets >= kRoomyOctets;
   });
@@ -206,26 +215,31 @@ Plan plan_of(std::uint64_t seed) {
     const auto roll = prng.below(10);
     const QpType type = i == 0 || roll < 7 ? QpType::kRc : roll < 8 ? QpType::kUc : QpType::kUd;
     plan.traffic.push_back(random_traffic(prng, plan, weather, type));
-    plan.traffic.back().messages = static_cast<std::uint32_t>((kMessagesMin + prng.below(200)) / connections + 2);
+    plan.traffic.back().messages =
+        static_cast<std::uint32_t>((kMessagesMin + prng.below(200)) / connections + 2);
   }
   const Duration crossing = crossing_time(plan);
   plan.packet_lifetime = crossing + milliseconds(1);
   for (TrafficPlan& traffic : plan.traffic) {
     // Silence for longer than any packet can be under way there and back.
-    while (traffic.timeout != 0 && (std::int64_t{4096} << traffic.timeout) < crossing.ns * 2) ++traffic.timeout;
+    while (traffic.timeout != 0 && (std::int64_t{4096} << traffic.timeout) < crossing.ns * 2)
+      ++traffic.timeout;
     if (traffic.timeout != 0) traffic.timeout = static_cast<std::uint8_t>(traffic.timeout + prng.below(3));
   }
   if (weather >= Weather::kMild && prng.below(4) == 0) {
     for (std::uint64_t i = prng.between(1, 3); i != 0; --i) {
       const auto from = static_cast<std::uint32_t>(prng.below(hosts));
       const Instant begin{static_cast<std::int64_t>(prng.below(20'000'000))};
-      plan.partitions.push_back({from, static_cast<std::uint32_t>((from + prng.between(1, hosts - 1)) % hosts), begin,
-                                 begin + nanoseconds(static_cast<std::int64_t>(prng.below(prng.below(2) == 0 ? 2'000'000 : 80'000'000)))});
+      plan.partitions.push_back(
+          {from, static_cast<std::uint32_t>((from + prng.between(1, hosts - 1)) % hosts), begin,
+           begin + nanoseconds(
+                       static_cast<std::int64_t>(prng.below(prng.below(2) == 0 ? 2'000'000 : 80'000'000)))});
     }
   }
   if (weather >= Weather::kUnruly && prng.below(4) == 0) {
     for (std::uint64_t i = prng.between(1, 3); i != 0; --i) {
-      const PausePlan pause{static_cast<std::uint32_t>(prng.below(hosts)), Instant{static_cast<std::int64_t>(prng.below(10'000'000))},
+      const PausePlan pause{static_cast<std::uint32_t>(prng.below(hosts)),
+                            Instant{static_cast<std::int64_t>(prng.below(10'000'000))},
                             nanoseconds(static_cast<std::int64_t>(prng.below(5'000'000)))};
       plan.pauses.push_back(pause);
       plan.packet_lifetime = plan.packet_lifetime + pause.time;  // it may meet every one of them

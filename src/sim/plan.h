@@ -27,9 +27,9 @@ enum class Operation : std::uint8_t {
   kLocalInvalidate,
   kBindWindow,
   // Two requests that only make sense together.
-  kWriteReadBack,   // READ what the WRITE before it has written
-  kReadThenWrite,   // a fenced WRITE over what the READ before it reads
-  kReadThenSend,    // a fenced SEND of what the READ before it has read
+  kWriteReadBack,  // READ what the WRITE before it has written
+  kReadThenWrite,  // a fenced WRITE over what the READ before it reads
+  kReadThenSend,   // a fenced SEND of what the READ before it has read
 };
 inline constexpr std::size_t kOperationCount = static_cast<std::size_t>(Operation::kReadThenSend) + 1;
 using Mix = std::array<std::uint8_t, kOperationCount>;  // weights
@@ -77,19 +77,19 @@ struct TrafficPlan {
   bool shared_receive = false;
   std::uint32_t psn_a = 0;
   std::uint32_t psn_b = 0;
-  std::uint32_t messages = 1000;     // posted by both sides together
+  std::uint32_t messages = 1000;  // posted by both sides together
   std::uint32_t octets_min = 0;
   std::uint32_t octets_max = 4096;
   Mix mix{};
-  std::uint32_t starve_ppm = 0;      // turns in which no receive is posted
+  std::uint32_t starve_ppm = 0;  // turns in which no receive is posted
   std::uint32_t unsignaled_ppm = 300'000;
   std::uint32_t inline_ppm = 200'000;
   std::uint32_t fence_ppm = 50'000;
-  std::uint32_t drain_ppm = 0;       // turns that take the send queue through SQD
-  std::uint32_t provoke_ppm = 0;     // messages that are an error on purpose
-  std::uint32_t burst_max = 4;       // messages posted in one turn
+  std::uint32_t drain_ppm = 0;    // turns that take the send queue through SQD
+  std::uint32_t provoke_ppm = 0;  // messages that are an error on purpose
+  std::uint32_t burst_max = 4;    // messages posted in one turn
   Duration think_max = microseconds(20);
-  Duration stagger_max;              // one side gets to RTR and RTS that much later
+  Duration stagger_max;  // one side gets to RTR and RTS that much later
 };
 
 struct PartitionPlan {
@@ -112,7 +112,7 @@ struct Plan {
   std::vector<PartitionPlan> partitions;
   std::vector<PausePlan> pauses;
   std::vector<TrafficPlan> traffic;
-  bool overflow_queue = false;        // one completion queue is overrun on purpose
+  bool overflow_queue = false;  // one completion queue is overrun on purpose
   // So much is lost that running out of retries is no wonder.
   bool harsh = false;
   // After that, or when all is posted: no more faults, and everything must complete.

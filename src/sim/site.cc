@@ -18,9 +18,11 @@ constexpr std::uint64_t kAddressStep = std::uint64_t{1} << 40;
 
 }  // namespace
 
-Site::Site(Exchange& owner, Host& owner_host, std::uint32_t octets_max, std::uint32_t depth, std::uint32_t receive_slots,
-           std::uint32_t completions)
-    : exchange(owner), host(owner_host), arena(owner.prng().next() >> 24 << 20, kAddressStep * (host.index() + 1)) {
+Site::Site(Exchange& owner, Host& owner_host, std::uint32_t octets_max, std::uint32_t depth,
+           std::uint32_t receive_slots, std::uint32_t completions)
+    : exchange(owner),
+      host(owner_host),
+      arena(owner.prng().next() >> 24 << 20, kAddressStep * (host.index() + 1)) {
   const std::uint32_t octets = octets_max + 256;  // room for gaps between pieces
   sources = arena.add_pool(depth, octets);
   sinks = arena.add_pool(depth, octets);
@@ -34,11 +36,13 @@ Site::Site(Exchange& owner, Host& owner_host, std::uint32_t octets_max, std::uin
 
   using namespace objects;
   local_region = enroll(sources, receives, host.pd, kLocalWrite);
-  foreign_region = enroll(foreign, foreign, other_domain, kLocalWrite | kRemoteWrite | kRemoteRead | kRemoteAtomic);
+  foreign_region =
+      enroll(foreign, foreign, other_domain, kLocalWrite | kRemoteWrite | kRemoteRead | kRemoteAtomic);
   read_only_region = enroll(read_only, read_only, host.pd, kLocalWrite | kRemoteRead);
   word_region = enroll(word_pool, word_pool, host.pd, kLocalWrite | kRemoteAtomic | kRemoteRead);
-  target_region = enroll(targets, targets, host.pd,
-                         kLocalWrite | kRemoteWrite | kRemoteRead | kFlushGlobal | kFlushPersistent | kWindowBind);
+  target_region =
+      enroll(targets, targets, host.pd,
+             kLocalWrite | kRemoteWrite | kRemoteRead | kFlushGlobal | kFlushPersistent | kWindowBind);
   for (std::uint32_t i = 0; i < kWordSlots; ++i) {
     Slot* slot = arena.take(word_pool);
     for (std::uint32_t k = 0; k < kWordsPerSlot; ++k) {
@@ -55,17 +59,21 @@ Site::Site(Exchange& owner, Host& owner_host, std::uint32_t octets_max, std::uin
 
 Site::~Site() { host.application = nullptr; }
 
-objects::MemoryRegion* Site::enroll(std::uint32_t first_pool, std::uint32_t last_pool, objects::ProtectionDomain& pd,
-                                    std::uint32_t access) {
+objects::MemoryRegion* Site::enroll(std::uint32_t first_pool, std::uint32_t last_pool,
+                                    objects::ProtectionDomain& pd, std::uint32_t access) {
   const std::uint64_t begin = arena.pool_begin(first_pool);
   const std::uint64_t end = arena.pool_begin(last_pool) + arena.pool_length(last_pool);
-  auto region = host.memory.register_region(
-      {.pd = &pd, .host = arena.host(begin), .length = end - begin, .address = arena.address(begin), .access = access});
+  auto region = host.memory.register_region({.pd = &pd,
+                                             .host = arena.host(begin),
+                                             .length = end - begin,
+                                             .address = arena.address(begin),
+                                             .access = access});
   RRDMA_ASSERT(region.ok());
   return *region;
 }
 
-std::span<const objects::Sge> Site::sges(const Slot& slot, const Layout& layout, std::uint32_t key, SgeArray& list) const {
+std::span<const objects::Sge> Site::sges(const Slot& slot, const Layout& layout, std::uint32_t key,
+                                         SgeArray& list) const {
   for (std::uint32_t i = 0; i < layout.count; ++i) {
     list[i] = {arena.address(slot.at + layout.pieces[i].offset), layout.pieces[i].length, wire::LKey{key}};
   }
@@ -82,13 +90,15 @@ void Site::collect(Queue& queue) {
   while (const objects::Completion* next = queue.queue->peek()) {
     const objects::Completion completion = *next;
     queue.queue->pop();
-    const bool counts = !queue.armed_solicited || completion.solicited || completion.status != objects::Status::kSuccess;
+    const bool counts =
+        !queue.armed_solicited || completion.solicited || completion.status != objects::Status::kSuccess;
     queue.event_due |= queue.armed && counts;
     inbox_.push_back(completion);
   }
   if (queue.event_due != queue.event_seen) {
-    exchange.world().violate(queue.event_due ? "an armed completion queue got a completion and raised no event"
-                                             : "a completion queue raised an event that no completion explains");
+    exchange.world().violate(queue.event_due
+                                 ? "an armed completion queue got a completion and raised no event"
+                                 : "a completion queue raised an event that no completion explains");
   }
   if (queue.event_seen) queue.armed = false;
   queue.event_due = queue.event_seen = false;
@@ -108,7 +118,8 @@ bool Site::dispatch() {
     const objects::Completion completion = inbox_.front();
     inbox_.pop_front();
     exchange.world().log(completion.wr_id, std::uint64_t{static_cast<std::uint8_t>(completion.status)} << 56 |
-                                               std::uint64_t{completion.byte_length} << 24 | completion.qpn.value);
+                                               std::uint64_t{completion.byte_length} << 24 |
+                                               completion.qpn.value);
     const auto endpoint = endpoints_.find(completion.qpn.value);
     if (endpoint == endpoints_.end()) {
       exchange.world().violate("host " + std::to_string(host.index()) + ": a completion for QP " +
@@ -122,15 +133,17 @@ bool Site::dispatch() {
 
 std::size_t Site::waiting_receives(wire::Qpn qpn, objects::Status status) {
   collect();
-  return static_cast<std::size_t>(std::count_if(inbox_.begin(), inbox_.end(), [&](const objects::Completion& c) {
-    return c.qpn == qpn && c.status == status && (c.wr_id & kReceiveIdBit) != 0;
-  }));
+  return static_cast<std::size_t>(
+      std::count_if(inbox_.begin(), inbox_.end(), [&](const objects::Completion& c) {
+        return c.qpn == qpn && c.status == status && (c.wr_id & kReceiveIdBit) != 0;
+      }));
 }
 
 bool Site::waiting_send_error(wire::Qpn qpn) {
   collect();
   return std::any_of(inbox_.begin(), inbox_.end(), [&](const objects::Completion& c) {
-    return c.qpn == qpn && (c.wr_id & kReceiveIdBit) == 0 && c.status != objects::Status::kSuccess && c.status != objects::Status::kFlushed;
+    return c.qpn == qpn && (c.wr_id & kReceiveIdBit) == 0 && c.status != objects::Status::kSuccess &&
+           c.status != objects::Status::kFlushed;
   });
 }
 
@@ -149,7 +162,8 @@ void Site::on_completion(objects::CompletionQueue& queue) {
 
 void Site::on_overflow(objects::CompletionQueue&) {
   EngineCall::Pause pause;
-  exchange.world().violate("host " + std::to_string(host.index()) + ": a completion queue that is large enough ran over");
+  exchange.world().violate("host " + std::to_string(host.index()) +
+                           ": a completion queue that is large enough ran over");
 }
 
 // ---- shared receive queue ----
@@ -163,7 +177,8 @@ void Site::size_shared(std::uint32_t entries, std::uint32_t list_max) {
 bool Site::make_receive(Receive& receive, std::uint32_t octets, std::uint32_t pieces_max) {
   receive.slot = arena.take(receives);
   if (receive.slot == nullptr) return false;
-  receive.layout = cut(exchange.prng(), octets, receive.slot->size, std::min<std::uint32_t>(pieces_max, kPiecesMax));
+  receive.layout =
+      cut(exchange.prng(), octets, receive.slot->size, std::min<std::uint32_t>(pieces_max, kPiecesMax));
   receive.room = octets;
   receive.bad_key = false;
   receive.id = kReceiveIdBit | next_receive_++;
@@ -188,7 +203,8 @@ void Site::fill_shared(bool starve) {
     RRDMA_ASSERT(shared_queue_->post(receive.id, sge));
   }
   if (!limit_armed_ && exchange.prng().below(8) == 0 && shared_queue_->size() > 2) {
-    shared_queue_->arm_limit(static_cast<std::uint32_t>(exchange.prng().between(1, shared_queue_->size() - 1)));
+    shared_queue_->arm_limit(
+        static_cast<std::uint32_t>(exchange.prng().between(1, shared_queue_->size() - 1)));
     limit_armed_ = true;
   }
 }
@@ -204,10 +220,12 @@ void Site::end_shared_receives() {
   for (Receive& receive : shared_receives_) {
     if (receive.slot == nullptr) continue;
     ++posted;
-    if (std::string wrong = arena.check(*receive.slot, nullptr); !wrong.empty()) exchange.world().violate(std::move(wrong));
+    if (std::string wrong = arena.check(*receive.slot, nullptr); !wrong.empty())
+      exchange.world().violate(std::move(wrong));
     end_shared(receive);
   }
-  if (posted != shared_queue_->size()) exchange.world().violate("receive requests of a shared queue were lost");
+  if (posted != shared_queue_->size())
+    exchange.world().violate("receive requests of a shared queue were lost");
 }
 
 std::string Site::check_nothing_left() {

@@ -24,8 +24,8 @@ class Exchange;
 
 class Site final : public Application, private objects::CompletionListener, private objects::LimitListener {
  public:
-  Site(Exchange& owner, Host& owner_host, std::uint32_t octets_max, std::uint32_t depth, std::uint32_t receive_slots,
-       std::uint32_t completions);
+  Site(Exchange& owner, Host& owner_host, std::uint32_t octets_max, std::uint32_t depth,
+       std::uint32_t receive_slots, std::uint32_t completions);
   ~Site() override;
 
   bool on_turn(Host& host, Instant now) override;
@@ -39,7 +39,9 @@ class Site final : public Application, private objects::CompletionListener, priv
   [[nodiscard]] std::size_t waiting_receives(wire::Qpn qpn, objects::Status status);
   // Or an error of one of its requests, which may lie in another queue than the receives that it flushed.
   [[nodiscard]] bool waiting_send_error(wire::Qpn qpn);
-  objects::CompletionQueue& completion_queue(std::size_t which) { return *queues_[which % queues_.size()].queue; }
+  objects::CompletionQueue& completion_queue(std::size_t which) {
+    return *queues_[which % queues_.size()].queue;
+  }
   void add(wire::Qpn qpn, Endpoint& endpoint) { endpoints_[qpn.value] = &endpoint; }
   // The QP is gone: nothing of it may be seen any more.
   void forget(wire::Qpn qpn);
@@ -58,7 +60,8 @@ class Site final : public Application, private objects::CompletionListener, priv
   // Posts nothing if no slot is free.
   bool make_receive(Receive& receive, std::uint32_t octets, std::uint32_t pieces_max);
   using SgeArray = std::array<objects::Sge, kPiecesMax>;
-  std::span<const objects::Sge> sges(const Slot& slot, const Layout& layout, std::uint32_t key, SgeArray& list) const;
+  std::span<const objects::Sge> sges(const Slot& slot, const Layout& layout, std::uint32_t key,
+                                     SgeArray& list) const;
 
   // Words still hold what their histories say, memory at rest is untouched.
   [[nodiscard]] std::string check_memory(bool everything);
@@ -67,7 +70,9 @@ class Site final : public Application, private objects::CompletionListener, priv
     std::uint64_t at;  // in the arena
     AtomicHistory history;
   };
-  [[nodiscard]] std::uint64_t word_value(const Word& word) { return load_native<std::uint64_t>(arena.host(word.at)); }
+  [[nodiscard]] std::uint64_t word_value(const Word& word) {
+    return load_native<std::uint64_t>(arena.host(word.at));
+  }
 
   Exchange& exchange;
   Host& host;
@@ -86,13 +91,14 @@ class Site final : public Application, private objects::CompletionListener, priv
     std::unique_ptr<objects::CompletionQueue> queue;
     bool armed = false;
     bool armed_solicited = false;
-    bool event_due = false;   // a completion that counts has come since it was armed
+    bool event_due = false;  // a completion that counts has come since it was armed
     bool event_seen = false;
   };
   void on_completion(objects::CompletionQueue& queue) override;
   void on_overflow(objects::CompletionQueue& queue) override;
   void on_limit(objects::ReceiveQueue& queue) override;
-  objects::MemoryRegion* enroll(std::uint32_t first_pool, std::uint32_t last_pool, objects::ProtectionDomain& pd, std::uint32_t access);
+  objects::MemoryRegion* enroll(std::uint32_t first_pool, std::uint32_t last_pool,
+                                objects::ProtectionDomain& pd, std::uint32_t access);
   void collect(Queue& queue);
   void rearm(Queue& queue);
 

@@ -92,7 +92,9 @@ Host& World::add_host(const HostConfig& config) {
   return *hosts_.back();
 }
 
-void World::at(Instant when, std::function<void()> action) { actions_.push(std::max(when, now_), std::move(action)); }
+void World::at(Instant when, std::function<void()> action) {
+  actions_.push(std::max(when, now_), std::move(action));
+}
 
 bool World::step(Instant limit) {
   if (violation_) return false;
@@ -122,7 +124,8 @@ bool World::step(Instant limit) {
 }
 
 void World::run_until(Instant limit) {
-  while (step(limit)) {}
+  while (step(limit)) {
+  }
   if (!violation_ && limit != kNever) now_ = std::max(now_, limit);
 }
 
@@ -134,7 +137,8 @@ bool World::run_until(const std::function<bool()>& done, Instant limit) {
 }
 
 void World::log(std::uint64_t a, std::uint64_t b) {
-  log_hash_ = mix(log_hash_ ^ mix(a + 0x9e3779b97f4a7c15ULL * static_cast<std::uint64_t>(now_.ns)) ^ (b << 1));
+  log_hash_ =
+      mix(log_hash_ ^ mix(a + 0x9e3779b97f4a7c15ULL * static_cast<std::uint64_t>(now_.ns)) ^ (b << 1));
 }
 
 void World::violate(std::string promise) {

@@ -54,8 +54,8 @@ class Host final : private link::Receiver, private transport::EventSink {
   objects::ProtectionDomain pd;
   transport::Engine engine;
   Application* application = nullptr;
-  std::size_t burst_max = 32;   // packets taken in one turn
-  Duration wake_delay_max;      // a turn comes that much after a packet, at most
+  std::size_t burst_max = 32;  // packets taken in one turn
+  Duration wake_delay_max;     // a turn comes that much after a packet, at most
 
  private:
   friend class World;

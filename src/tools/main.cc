@@ -25,8 +25,10 @@ int explain_usage(const CLI::App& app, const CLI::ParseError& error) {
     return kExitSuccess;
   }
   const std::string name = command_name(app);
-  const bool no_command = app.get_subcommands().empty() && !app.remaining().empty() && app.remaining().front()[0] != '-';
-  complain(name, no_command ? "there is no command '" + app.remaining().front() + "'" : error.what(), "'" + name + " --help' shows the usage");
+  const bool no_command =
+      app.get_subcommands().empty() && !app.remaining().empty() && app.remaining().front()[0] != '-';
+  complain(name, no_command ? "there is no command '" + app.remaining().front() + "'" : error.what(),
+           "'" + name + " --help' shows the usage");
   return app.got_subcommand("run") ? kExitRunFailure : kExitFailure;
 }
 

@@ -62,7 +62,8 @@ std::vector<Piece> pieces_of(std::string_view text) {
         pieces.push_back({text.substr(at, 0), 0, blank});
       }
       Piece& piece = pieces.back();
-      piece.text = std::string_view(piece.text.data(), static_cast<std::size_t>(text.data() + at - piece.text.data()) + point.octets);
+      piece.text = std::string_view(
+          piece.text.data(), static_cast<std::size_t>(text.data() + at - piece.text.data()) + point.octets);
       piece.width += wide ? 2 : 1;
       joins = !wide;
       blank = false;
@@ -128,7 +129,9 @@ std::string short_number(double value) {
     value /= 1000;
     ++power;
   }
-  if (power == 0) return std::abs(value - std::round(value)) < 0.05 || value >= 99.95 ? fmt::format("{:.0f}", value) : fmt::format("{:.1f}", value);
+  if (power == 0)
+    return std::abs(value - std::round(value)) < 0.05 || value >= 99.95 ? fmt::format("{:.0f}", value)
+                                                                        : fmt::format("{:.1f}", value);
   return fmt::format("{:.{}f}{}", value, value < 9.995 ? 2 : value < 99.95 ? 1 : 0, kSuffixes[power]);
 }
 
@@ -136,7 +139,8 @@ std::string Table::text(std::string_view heading_colour, std::string_view reset)
   std::vector<std::size_t> widths;
   for (const Column& column : columns_) widths.push_back(display_width(column.heading));
   for (const auto& row : rows_) {
-    for (std::size_t i = 0; i < widths.size(); ++i) widths[i] = std::max(widths[i], display_width(row[i].text));
+    for (std::size_t i = 0; i < widths.size(); ++i)
+      widths[i] = std::max(widths[i], display_width(row[i].text));
   }
   std::string result;
   const auto add_line = [&](auto&& cell_of) {

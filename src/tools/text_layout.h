@@ -15,7 +15,8 @@ namespace rrdma::tools {
 
 // The lines of a paragraph, none wider than `width` where the words allow it; between Chinese characters
 // a line may end anywhere but before a punctuation mark. The first line follows `first`, the others `rest`.
-[[nodiscard]] std::string wrapped(std::string_view text, std::size_t width, std::string_view first, std::string_view rest);
+[[nodiscard]] std::string wrapped(std::string_view text, std::size_t width, std::string_view first,
+                                  std::string_view rest);
 
 // As much of the text as fits into `width` columns; cut text ends with "…".
 [[nodiscard]] std::string clipped(std::string_view text, std::size_t width);

@@ -44,7 +44,7 @@ enum AttributeBit : std::uint32_t {
   kAttrRetryCount = 1u << 10,
   kAttrRnrRetry = 1u << 11,
   kAttrReceivePsn = 1u << 12,
-  kAttrMaxReads = 1u << 13,         // max_rd_atomic
+  kAttrMaxReads = 1u << 13,  // max_rd_atomic
   kAttrAlternatePath = 1u << 14,
   kAttrMinRnrTimer = 1u << 15,
   kAttrSendPsn = 1u << 16,
@@ -68,9 +68,9 @@ struct QpAttributes {
   std::uint16_t pkey_index = 0;
   std::uint8_t port = 1;
   wire::QKey qkey;
-  objects::Path path;          // resolved by nic/
+  objects::Path path;  // resolved by nic/
   std::uint8_t path_mtu = kMtuCodeMin;
-  std::uint8_t timeout = 0;    // 4.096 us * 2^timeout; 0: never
+  std::uint8_t timeout = 0;  // 4.096 us * 2^timeout; 0: never
   std::uint8_t retry_count = 0;
   std::uint8_t rnr_retry = 0;  // 7: for ever
   std::uint8_t min_rnr_timer = 0;

@@ -16,8 +16,9 @@ namespace {
 
 // IBTA table 45, in microseconds.
 constexpr std::array<std::uint32_t, 32> kRnrMicroseconds = {
-    655360, 10,   20,   30,   40,    60,    80,    120,   160,   240,   320,    480,    640,    960,    1280,   1920,
-    2560,   3840, 5120, 7680, 10240, 15360, 20480, 30720, 40960, 61440, 81920, 122880, 163840, 245760, 327680, 491520};
+    655360, 10,    20,    30,    40,    60,     80,     120,    160,    240,   320,
+    480,    640,   960,   1280,  1920,  2560,   3840,   5120,   7680,   10240, 15360,
+    20480,  30720, 40960, 61440, 81920, 122880, 163840, 245760, 327680, 491520};
 
 constexpr std::uint8_t kRnrForEver = 7;
 constexpr std::uint8_t kBackoffMax = 6;
@@ -29,7 +30,8 @@ struct NakMeaning {
 
 NakMeaning meaning_of(std::uint8_t code) {
   switch (static_cast<wire::NakCode>(code)) {
-    case wire::NakCode::kInvalidRequest: return {Status::kRemoteInvalidRequest, Cause::kPeerSaidInvalidRequest};
+    case wire::NakCode::kInvalidRequest:
+      return {Status::kRemoteInvalidRequest, Cause::kPeerSaidInvalidRequest};
     case wire::NakCode::kRemoteAccessError: return {Status::kRemoteAccessError, Cause::kPeerSaidAccessError};
     default: return {Status::kRemoteOperationError, Cause::kPeerSaidOperationalError};
   }
@@ -39,7 +41,9 @@ NakMeaning meaning_of(std::uint8_t code) {
 
 Duration rnr_delay(std::uint8_t code) { return microseconds(kRnrMicroseconds[code & 0x1f]); }
 
-Duration ack_timeout_of(std::uint8_t code) { return code == 0 ? Duration{0} : nanoseconds(4096LL << (code & 0x1f)); }
+Duration ack_timeout_of(std::uint8_t code) {
+  return code == 0 ? Duration{0} : nanoseconds(4096LL << (code & 0x1f));
+}
 
 void Completer::handle(const wire::TransportPacket& packet) {
   if (!qp_.can_send() || qp_.type == QpType::kXrcReceive) {
@@ -59,7 +63,8 @@ void Completer::handle_acknowledge(const wire::TransportHeaders& headers) {
   const wire::Aeth& aeth = headers.aeth;
   ++engine_.counters_.acks_received;
   // An answer to what was never sent, or was answered long ago. A NAK names the PSN that it wants.
-  const bool stale = planted(PlantedBug::kWrongPsnCompare) ? psn.value < req_.una.value : psn.before(req_.una);
+  const bool stale =
+      planted(PlantedBug::kWrongPsnCompare) ? psn.value < req_.una.value : psn.before(req_.una);
   if (!psn.before(req_.sent)) {
     ++engine_.counters_.dropped_bogus_ack;
     return;
@@ -136,7 +141,8 @@ void Completer::restart_timers() {
   if (req_.una == req_.tx) return;
   if (qp_.ack_timeout.ns != 0) req_.ack_deadline = now_ + qp_.ack_timeout;
   const Duration delay{std::max(req_.window.loss_delay().ns, engine_.config_.early_retransmit_min.ns)};
-  if (!qp_.path.lossless && delay.ns < INT64_MAX / 8) req_.early_deadline = now_ + Duration{delay.ns << req_.backoff};
+  if (!qp_.path.lossless && delay.ns < INT64_MAX / 8)
+    req_.early_deadline = now_ + Duration{delay.ns << req_.backoff};
   const Instant earliest = std::min(req_.ack_deadline, req_.early_deadline);
   if (earliest != kNever) engine_.timers_.arm(qp_, earliest);
 }

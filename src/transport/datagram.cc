@@ -11,7 +11,9 @@ namespace {
 // the service level, of which RoCE has none, and programs read the GRH area accordingly (UCX).
 constexpr std::uint8_t kUdp = 8, kIpv6 = 1, kIpv4 = 2;
 
-std::uint8_t packet_type(const objects::PacketOrigin& origin) { return kUdp | (origin.destination.is_ipv4() ? kIpv4 : kIpv6); }
+std::uint8_t packet_type(const objects::PacketOrigin& origin) {
+  return kUdp | (origin.destination.is_ipv4() ? kIpv4 : kIpv6);
+}
 
 }  // namespace
 
@@ -22,7 +24,8 @@ using objects::Status;
 
 SendVerdict Datagram::send_next(objects::FrameSink& sink) {
   RequesterState& req = qp_.req;
-  if (!qp_.can_send() || qp_.state == QpState::kDrain || req.index == qp_.send_queue.tail()) return SendVerdict::kNothing;
+  if (!qp_.can_send() || qp_.state == QpState::kDrain || req.index == qp_.send_queue.tail())
+    return SendVerdict::kNothing;
   SendEntry& entry = qp_.send_queue.at(req.index);
   if (entry.status != Status::kSuccess) return SendVerdict::kNothing;
   const objects::Path& path = entry.datagram.handle->path;
@@ -33,7 +36,8 @@ SendVerdict Datagram::send_next(objects::FrameSink& sink) {
   if (entry.is_inline()) {
     if (entry.length != 0) frame->add_span(qp_.send_queue.inline_data(req.index), entry.length);
   } else {
-    cause = objects::gather(engine_.memory_, *qp_.pd, qp_.send_queue.list(req.index), 0, entry.length, *frame);
+    cause =
+        objects::gather(engine_.memory_, *qp_.pd, qp_.send_queue.list(req.index), 0, entry.length, *frame);
   }
   if (cause != Cause::kNone) {
     sink.cancel(*frame);
@@ -54,7 +58,8 @@ SendVerdict Datagram::send_next(objects::FrameSink& sink) {
   p += wire::kBthOctets;
   // A Q_Key with its top bit set means: use the QP's own (IBTA 10.2.5).
   const bool own_key = (entry.datagram.qkey & 0x80000000u) != 0;
-  wire::emit_deth({.qkey = own_key ? qp_.attributes.qkey : wire::QKey{entry.datagram.qkey}, .source = qp_.qpn}, p);
+  wire::emit_deth(
+      {.qkey = own_key ? qp_.attributes.qkey : wire::QKey{entry.datagram.qkey}, .source = qp_.qpn}, p);
   p += wire::kDethOctets;
   if (immediate) {
     wire::emit_immediate({entry.immediate_or_key}, p);
@@ -111,8 +116,10 @@ void Datagram::handle(const wire::TransportPacket& packet, const objects::Packet
     return;
   }
   Cause cause = Cause::kNone;
-  if (origin.grh != nullptr) cause = objects::scatter(engine_.memory_, *qp_.pd, list, 0, {origin.grh, kGrhOctets}, false);
-  if (cause == Cause::kNone) cause = objects::scatter(engine_.memory_, *qp_.pd, list, kGrhOctets, packet.payload, true);
+  if (origin.grh != nullptr)
+    cause = objects::scatter(engine_.memory_, *qp_.pd, list, 0, {origin.grh, kGrhOctets}, false);
+  if (cause == Cause::kNone)
+    cause = objects::scatter(engine_.memory_, *qp_.pd, list, kGrhOctets, packet.payload, true);
   objects::Completion completion{.wr_id = resp.receive.wr_id,
                                  .opcode = objects::CompletionOpcode::kReceive,
                                  .flags = objects::kWithGrh,

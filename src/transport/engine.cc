@@ -44,7 +44,8 @@ bool supports(QpType type, SendOpcode opcode) {
     case SendOpcode::kWrite:
     case SendOpcode::kWriteImmediate:
     case SendOpcode::kBindWindow:
-    case SendOpcode::kLocalInvalidate: return type == QpType::kRc || type == QpType::kUc || type == QpType::kXrcSend;
+    case SendOpcode::kLocalInvalidate:
+      return type == QpType::kRc || type == QpType::kUc || type == QpType::kXrcSend;
     default: return type == QpType::kRc || type == QpType::kXrcSend;
   }
 }
@@ -67,13 +68,19 @@ std::uint32_t message_length(const SendRequest& request) {
 std::string_view describe(PostError error) {
   switch (error) {
     case PostError::kNone: return "ok";
-    case PostError::kQueueFull: return "the work queue is full: poll completions before posting more, or create the QP with a larger queue";
-    case PostError::kWrongState: return "the QP's state does not allow posting: sends need RTS, receives need INIT or later";
+    case PostError::kQueueFull:
+      return "the work queue is full: poll completions before posting more, or create the QP with a larger "
+             "queue";
+    case PostError::kWrongState:
+      return "the QP's state does not allow posting: sends need RTS, receives need INIT or later";
     case PostError::kTooManySges: return "more scatter/gather elements than the QP was created with";
     case PostError::kInlineTooLong: return "more inline data than the QP was created with (max_inline_data)";
-    case PostError::kMessageTooLong: return "the message is longer than the transport allows (max_msg_sz; one path MTU for UD)";
+    case PostError::kMessageTooLong:
+      return "the message is longer than the transport allows (max_msg_sz; one path MTU for UD)";
     case PostError::kOperationNotSupported: return "this QP type has no such operation";
-    case PostError::kBadRequest: return "the request lacks what its operation needs (address handle, memory window, 8 octets for an atomic)";
+    case PostError::kBadRequest:
+      return "the request lacks what its operation needs (address handle, memory window, 8 octets for an "
+             "atomic)";
   }
   return "unknown error";
 }
@@ -88,7 +95,8 @@ Engine::~Engine() {
 }
 
 QueuePair& Engine::create_qp(const QpInit& init, wire::Qpn qpn) {
-  auto* qp = new QueuePair(init.send_entries, init.send_sges, init.inline_octets, init.receive_entries, init.receive_sges);
+  auto* qp = new QueuePair(init.send_entries, init.send_sges, init.inline_octets, init.receive_entries,
+                           init.receive_sges);
   qp->qpn = qpn;
   qp->type = init.type;
   qp->signal_all = init.signal_all;
@@ -98,9 +106,11 @@ QueuePair& Engine::create_qp(const QpInit& init, wire::Qpn qpn) {
   qp->shared_queue = init.shared_receive_queue;
   qp->incoming = init.shared_receive_queue != nullptr ? init.shared_receive_queue : &qp->receive_queue;
   qp->owner = init.owner;
-  const std::uint32_t list = init.type == QpType::kXrcReceive ? objects::kSgeMax : std::max(qp->incoming->sge_max(), 1u);
+  const std::uint32_t list =
+      init.type == QpType::kXrcReceive ? objects::kSgeMax : std::max(qp->incoming->sge_max(), 1u);
   qp->resp.receive_list = std::make_unique<objects::Sge[]>(list);
-  if (init.type != QpType::kXrcReceive) ++qp->pd->users;  // those take the domain of the queue that is asked for
+  if (init.type != QpType::kXrcReceive)
+    ++qp->pd->users;  // those take the domain of the queue that is asked for
   if (qp->send_cq != nullptr) ++qp->send_cq->users;
   if (qp->receive_cq != nullptr) ++qp->receive_cq->users;
   if (qp->shared_queue != nullptr) ++qp->shared_queue->users;
@@ -145,8 +155,8 @@ objects::ReceiveQueue* Engine::xrc_queue(std::uint32_t number) const {
 
 // ---- control ----
 
-Result<void, TransitionError> Engine::modify_qp(QueuePair& qp, const QpAttributes& attributes, std::uint32_t mask,
-                                                Instant now) {
+Result<void, TransitionError> Engine::modify_qp(QueuePair& qp, const QpAttributes& attributes,
+                                                std::uint32_t mask, Instant now) {
   if (auto checked = check_transition(qp.type, qp.state, attributes, mask); !checked) return checked;
   const QpState from = qp.state;
   const QpState to = (mask & kAttrState) != 0 ? attributes.state : from;
@@ -246,11 +256,13 @@ PostError Engine::check_send(const QueuePair& qp, const SendRequest& request) co
   const std::uint64_t length = objects::total_length(request.list);
   if (entry.is_inline()) {
     if (length > qp.send_queue.inline_max()) return PostError::kInlineTooLong;
-    if (entry.opcode == SendOpcode::kRead || entry.opcode == SendOpcode::kCompareSwap || entry.opcode == SendOpcode::kFetchAdd) {
+    if (entry.opcode == SendOpcode::kRead || entry.opcode == SendOpcode::kCompareSwap ||
+        entry.opcode == SendOpcode::kFetchAdd) {
       return PostError::kBadRequest;
     }
   }
-  if (length > (qp.type == QpType::kUd ? qp.mtu_limit() : config_.message_octets_max)) return PostError::kMessageTooLong;
+  if (length > (qp.type == QpType::kUd ? qp.mtu_limit() : config_.message_octets_max))
+    return PostError::kMessageTooLong;
   if (qp.type == QpType::kUd && entry.datagram.handle == nullptr) return PostError::kBadRequest;
   if (entry.opcode == SendOpcode::kBindWindow && entry.bind.window_key == 0) return PostError::kBadRequest;
   const bool eight = entry.opcode == SendOpcode::kCompareSwap || entry.opcode == SendOpcode::kFetchAdd ||
@@ -286,7 +298,8 @@ PostError Engine::post_send(QueuePair& qp, const SendRequest& request, Instant n
   return PostError::kNone;
 }
 
-PostError Engine::post_receive(QueuePair& qp, std::uint64_t wr_id, std::span<const objects::Sge> list, Instant now) {
+PostError Engine::post_receive(QueuePair& qp, std::uint64_t wr_id, std::span<const objects::Sge> list,
+                               Instant now) {
   if (qp.state == QpState::kReset || qp.shared_queue != nullptr) return PostError::kWrongState;
   if (list.size() > qp.receive_queue.sge_max()) return PostError::kTooManySges;
   if (!qp.receive_queue.post(wr_id, list)) return PostError::kQueueFull;
@@ -296,7 +309,8 @@ PostError Engine::post_receive(QueuePair& qp, std::uint64_t wr_id, std::span<con
 
 // ---- packets and time ----
 
-void Engine::handle_packet(const wire::TransportPacket& packet, const objects::PacketOrigin& origin, Instant now) {
+void Engine::handle_packet(const wire::TransportPacket& packet, const objects::PacketOrigin& origin,
+                           Instant now) {
   const wire::Bth& bth = packet.headers.bth;
   ++counters_.packets_received;
   if (bth.destination == wire::kMulticastQpn) return deliver_multicast(packet, origin, now);
@@ -356,7 +370,8 @@ void Engine::detach_multicast(QueuePair& qp) {
   std::erase_if(memberships_, [&](const Membership& m) { return m.qp == &qp; });
 }
 
-void Engine::deliver_multicast(const wire::TransportPacket& packet, const objects::PacketOrigin& origin, Instant now) {
+void Engine::deliver_multicast(const wire::TransportPacket& packet, const objects::PacketOrigin& origin,
+                               Instant now) {
   if (packet.headers.bth.opcode.transport() != wire::Transport::kUnreliableDatagram) {
     ++counters_.dropped_wrong_type;
     return;
@@ -432,8 +447,9 @@ bool Engine::send_cnp(QueuePair& qp, objects::FrameSink& sink) {
   objects::Frame* frame = sink.reserve(qp.path);
   if (frame == nullptr) return false;
   frame->clear();
-  wire::emit_bth({.opcode = wire::kCongestionNotification, .pkey = qp.pkey, .becn = true, .destination = qp.remote},
-                 frame->header.data());
+  wire::emit_bth(
+      {.opcode = wire::kCongestionNotification, .pkey = qp.pkey, .becn = true, .destination = qp.remote},
+      frame->header.data());
   frame->header_octets = wire::kBthOctets;
   frame->path = &qp.path;
   frame->add_span(kReserved, sizeof kReserved);
@@ -477,13 +493,14 @@ void Engine::complete_send(QueuePair& qp, const SendEntry& entry, Status status,
   if (status == Status::kSuccess && !wanted) return;
   ++counters_.send_completions;
   if (status != Status::kSuccess) ++counters_.error_completions;
-  qp.send_cq->push({.wr_id = entry.wr_id,
-                    .status = status,
-                    .opcode = completion_opcode(entry.opcode),
-                    .byte_length = entry.length,
-                    .qpn = qp.qpn,
-                    .vendor_err = status == Status::kSuccess ? 0 : objects::vendor_error(cause, entry.first_psn),
-                    .timestamp_ns = now.ns});
+  qp.send_cq->push(
+      {.wr_id = entry.wr_id,
+       .status = status,
+       .opcode = completion_opcode(entry.opcode),
+       .byte_length = entry.length,
+       .qpn = qp.qpn,
+       .vendor_err = status == Status::kSuccess ? 0 : objects::vendor_error(cause, entry.first_psn),
+       .timestamp_ns = now.ns});
 }
 
 void Engine::complete_receive(QueuePair& qp, objects::Completion& completion, Instant now) {

@@ -114,7 +114,8 @@ class Engine {
 
   // Control. The QPN is the caller's choice and must be free.
   QueuePair& create_qp(const QpInit& init, wire::Qpn qpn);
-  Result<void, TransitionError> modify_qp(QueuePair& qp, const QpAttributes& attributes, std::uint32_t mask, Instant now);
+  Result<void, TransitionError> modify_qp(QueuePair& qp, const QpAttributes& attributes, std::uint32_t mask,
+                                          Instant now);
   // Nothing of the QP is left in the engine; its completions stay in their queues unless purged by the owner.
   void destroy_qp(QueuePair& qp);
   [[nodiscard]] QueuePair* find_qp(wire::Qpn qpn) const { return table_.find(qpn); }
@@ -170,14 +171,16 @@ class Engine {
     return flight_octets_ + octets + kPacketOctetsMax > config_.flight_octets_max;
   }
   void detach_multicast(QueuePair& qp);  // from all groups
-  void deliver_multicast(const wire::TransportPacket& packet, const objects::PacketOrigin& origin, Instant now);
+  void deliver_multicast(const wire::TransportPacket& packet, const objects::PacketOrigin& origin,
+                         Instant now);
   SendVerdict serve(QueuePair& qp, objects::FrameSink& sink, Instant now);
   bool send_cnp(QueuePair& qp, objects::FrameSink& sink);
-  void complete_send(QueuePair& qp, const objects::SendEntry& entry, objects::Status status, objects::Cause cause, Instant now);
+  void complete_send(QueuePair& qp, const objects::SendEntry& entry, objects::Status status,
+                     objects::Cause cause, Instant now);
   void complete_receive(QueuePair& qp, objects::Completion& completion, Instant now);
   void fail_qp(QueuePair& qp, Instant now);  // to the error state, everything flushed
   objects::SendEntry take_oldest(QueuePair& qp);
-  void stop_sending(QueuePair& qp);          // forgets timers and flight
+  void stop_sending(QueuePair& qp);  // forgets timers and flight
   void flush_sends(QueuePair& qp, Instant now);
   void flush_receives(QueuePair& qp, Instant now);
   void reset_qp(QueuePair& qp);
@@ -189,8 +192,8 @@ class Engine {
   objects::MemoryTable& memory_;
   EventSink& events_;
   Counters counters_;
-  IntrusiveList<QueuePair, &QueuePair::ready_hook> ready_;    // have something to send
-  IntrusiveList<QueuePair, &QueuePair::ready_hook> waiting_;  // have, but the flight budget is spent
+  IntrusiveList<QueuePair, &QueuePair::ready_hook> ready_;          // have something to send
+  IntrusiveList<QueuePair, &QueuePair::ready_hook> waiting_;        // have, but the flight budget is spent
   IntrusiveList<QueuePair, &QueuePair::unflushed_hook> unflushed_;  // UC, UD: sent but not flushed
   TimerQueue<QueuePair> timers_;
   QpTable table_;

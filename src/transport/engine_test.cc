@@ -36,14 +36,16 @@ class Wire : public objects::FrameSink {
 };
 
 struct Host : EventSink {
-  explicit Host(std::uint64_t seed) : memory(seed), engine({}, memory, *this), cq(4096, nullptr), buffer(1 << 20) {
+  explicit Host(std::uint64_t seed)
+      : memory(seed), engine({}, memory, *this), cq(4096, nullptr), buffer(1 << 20) {
     region = memory
                  .register_region({.pd = &pd,
                                    .host = buffer.data(),
                                    .length = buffer.size(),
                                    .address = reinterpret_cast<std::uint64_t>(buffer.data()),
-                                   .access = objects::kLocalWrite | objects::kRemoteWrite | objects::kRemoteRead |
-                                             objects::kRemoteAtomic | objects::kWindowBind | objects::kFlushGlobal})
+                                   .access = objects::kLocalWrite | objects::kRemoteWrite |
+                                             objects::kRemoteRead | objects::kRemoteAtomic |
+                                             objects::kWindowBind | objects::kFlushGlobal})
                  .value();
   }
   ~Host() override {
@@ -76,15 +78,26 @@ class EnginePair : public testing::Test {
   void connect(QpType type, std::uint8_t mtu = 3, std::uint32_t train = 0, std::uint32_t first_qpn = 0x10) {
     std::uint32_t i = 0;
     for (Host* host : {&a_, &b_}) {
-      QpInit init{.type = type, .pd = &host->pd, .send_cq = &host->cq, .receive_cq = &host->cq, .send_entries = 64,
-                  .receive_entries = 64, .send_sges = 4, .receive_sges = 4, .inline_octets = 256, .signal_all = true};
+      QpInit init{.type = type,
+                  .pd = &host->pd,
+                  .send_cq = &host->cq,
+                  .receive_cq = &host->cq,
+                  .send_entries = 64,
+                  .receive_entries = 64,
+                  .send_sges = 4,
+                  .receive_sges = 4,
+                  .inline_octets = 256,
+                  .signal_all = true};
       host->qp = &host->engine.create_qp(init, wire::Qpn(first_qpn + i++));
       QpAttributes attr;
       attr.state = QpState::kInit;
       attr.access_flags = objects::kRemoteWrite | objects::kRemoteRead | objects::kRemoteAtomic;
       attr.qkey = {0x11};
       const bool rc = type == QpType::kRc;
-      ok(host->engine.modify_qp(*host->qp, attr, kAttrState | kAttrPKeyIndex | kAttrPort | (type == QpType::kUd ? kAttrQKey : kAttrAccessFlags), now_));
+      ok(host->engine.modify_qp(
+          *host->qp, attr,
+          kAttrState | kAttrPKeyIndex | kAttrPort | (type == QpType::kUd ? kAttrQKey : kAttrAccessFlags),
+          now_));
       attr.state = QpState::kReadyToReceive;
       attr.path_mtu = mtu;
       attr.path.local.octets[15] = static_cast<std::uint8_t>(i);
@@ -157,7 +170,8 @@ class EnginePair : public testing::Test {
     return host.engine.post_send(*host.qp, request, now_);
   }
   void fill(Host& host, std::size_t offset, std::size_t length) {
-    for (std::size_t i = 0; i < length; ++i) host.buffer[offset + i] = static_cast<std::uint8_t>(i * 7 + offset + 1);
+    for (std::size_t i = 0; i < length; ++i)
+      host.buffer[offset + i] = static_cast<std::uint8_t>(i * 7 + offset + 1);
   }
 
   Instant now_{1'000'000};

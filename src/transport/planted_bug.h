@@ -8,13 +8,13 @@ namespace rrdma::transport {
 
 enum class PlantedBug : std::uint8_t {
   kNone,
-  kSkipDuplicateCheck,   // execute a duplicate request again
-  kAckBeforePlacing,     // acknowledge a message whose last packet was not placed
-  kWrongPsnCompare,      // compare PSNs as plain integers
-  kForgetFence,          // send a fenced request while READs are unanswered
-  kExecuteAtomicAgain,   // replay an atomic by executing it again
-  kLoseCompletion,       // drop the completion when an ACK covers several requests
-  kIgnoreRegionBounds,   // write beyond the granted region
+  kSkipDuplicateCheck,  // execute a duplicate request again
+  kAckBeforePlacing,    // acknowledge a message whose last packet was not placed
+  kWrongPsnCompare,     // compare PSNs as plain integers
+  kForgetFence,         // send a fenced request while READs are unanswered
+  kExecuteAtomicAgain,  // replay an atomic by executing it again
+  kLoseCompletion,      // drop the completion when an ACK covers several requests
+  kIgnoreRegionBounds,  // write beyond the granted region
 };
 
 #ifdef RRDMA_PLANTED_BUGS

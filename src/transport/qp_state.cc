@@ -1,6 +1,5 @@
 #include "transport/qp_state.h"
 
-
 #include "objects/memory.h"
 
 namespace rrdma::transport {
@@ -222,7 +221,8 @@ Result<void, TransitionError> check_transition(QpType type, QpState from, const 
   };
   const TransitionRule rule = transition_rule(type, from, to);
   if (!rule.allowed) return refuse(Reason::kNoSuchTransition, 0);
-  if (const auto missing = rule.required & ~mask; missing != 0) return refuse(Reason::kMissingAttributes, missing);
+  if (const auto missing = rule.required & ~mask; missing != 0)
+    return refuse(Reason::kMissingAttributes, missing);
   if (const auto extra = mask & ~(rule.required | rule.optional | kAttrState); extra != 0) {
     return refuse(Reason::kForbiddenAttributes, extra);
   }
@@ -246,16 +246,23 @@ std::string explain(const TransitionError& error) {
       break;
     }
     case Reason::kMissingAttributes:
-      text.append("it also needs ").append(names_of(error.bits, false)).append("; set these attributes and their mask bits");
+      text.append("it also needs ")
+          .append(names_of(error.bits, false))
+          .append("; set these attributes and their mask bits");
       break;
     case Reason::kForbiddenAttributes:
-      text.append("this transition does not take ").append(names_of(error.bits, false)).append("; clear these mask bits");
+      text.append("this transition does not take ")
+          .append(names_of(error.bits, false))
+          .append("; clear these mask bits");
       break;
     case Reason::kWrongCurrentState:
-      text.append("cur_qp_state does not name the state that the QP is in; set it right or clear IBV_QP_CUR_STATE");
+      text.append(
+          "cur_qp_state does not name the state that the QP is in; set it right or clear IBV_QP_CUR_STATE");
       break;
     case Reason::kBadValue:
-      text.append("out of range: ").append(names_of(error.bits, true)).append("; give a value within the range");
+      text.append("out of range: ")
+          .append(names_of(error.bits, true))
+          .append("; give a value within the range");
       break;
   }
   return text;

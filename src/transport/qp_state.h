@@ -13,10 +13,10 @@ namespace rrdma::transport {
 struct TransitionError {
   enum class Reason : std::uint8_t {
     kNoSuchTransition,
-    kMissingAttributes,     // `bits` are required and were not given
-    kForbiddenAttributes,   // `bits` were given and are not allowed in this transition
-    kWrongCurrentState,     // cur_qp_state does not name the QP's state
-    kBadValue,              // `bits` name the attribute whose value is out of range
+    kMissingAttributes,    // `bits` are required and were not given
+    kForbiddenAttributes,  // `bits` were given and are not allowed in this transition
+    kWrongCurrentState,    // cur_qp_state does not name the QP's state
+    kBadValue,             // `bits` name the attribute whose value is out of range
   };
   Reason reason = Reason::kNoSuchTransition;
   QpType type = QpType::kRc;

@@ -161,7 +161,8 @@ TEST(QpState, without_the_state_bit_the_state_stays) {
       const auto state = static_cast<QpState>(s);
       QpAttributes attributes = attributes_for(state, QpState::kInit);  // the state must not be looked at
       const bool stays = expected_rule(type, state, state).allowed;
-      EXPECT_EQ(check_transition(type, state, attributes, 0).ok(), stays) << describe(type) << describe(state);
+      EXPECT_EQ(check_transition(type, state, attributes, 0).ok(), stays)
+          << describe(type) << describe(state);
     }
   }
 }
@@ -174,7 +175,8 @@ TEST(QpState, a_state_or_type_from_outside_the_enumeration_has_no_transition) {
   EXPECT_FALSE(transition_rule(static_cast<QpType>(8), QpState::kReset, QpState::kInit).allowed);
   EXPECT_FALSE(transition_rule(static_cast<QpType>(8), QpState::kInit, QpState::kError).allowed);
   EXPECT_FALSE(transition_rule(QpType::kRc, static_cast<QpState>(9), QpState::kReset).allowed);
-  EXPECT_NE(explain(check_transition(QpType::kRc, QpState::kInit, attributes, kAttrState).error()).find("unknown state"),
+  EXPECT_NE(explain(check_transition(QpType::kRc, QpState::kInit, attributes, kAttrState).error())
+                .find("unknown state"),
             std::string::npos);
 }
 
@@ -199,19 +201,29 @@ struct Limit {
 TEST(QpState, values_out_of_range_are_refused_when_they_are_given) {
   using enum QpState;
   const Limit limits[] = {
-      {kAttrPathMtu, kInit, kReadyToReceive, [](QpAttributes& a, std::uint32_t v) { a.path_mtu = std::uint8_t(v); }, 1, 5},
-      {kAttrMinRnrTimer, kInit, kReadyToReceive, [](QpAttributes& a, std::uint32_t v) { a.min_rnr_timer = std::uint8_t(v); }, 0, 31},
+      {kAttrPathMtu, kInit, kReadyToReceive,
+       [](QpAttributes& a, std::uint32_t v) { a.path_mtu = std::uint8_t(v); }, 1, 5},
+      {kAttrMinRnrTimer, kInit, kReadyToReceive,
+       [](QpAttributes& a, std::uint32_t v) { a.min_rnr_timer = std::uint8_t(v); }, 0, 31},
       {kAttrMaxDestinationReads, kInit, kReadyToReceive,
        [](QpAttributes& a, std::uint32_t v) { a.max_destination_reads = std::uint8_t(v); }, 0, kReadsMax},
-      {kAttrReceivePsn, kInit, kReadyToReceive, [](QpAttributes& a, std::uint32_t v) { a.receive_psn.value = v; }, 0, 0xffffff},
-      {kAttrDestinationQpn, kInit, kReadyToReceive, [](QpAttributes& a, std::uint32_t v) { a.destination.value = v; }, 0, 0xffffff},
-      {kAttrTimeout, kReadyToReceive, kReadyToSend, [](QpAttributes& a, std::uint32_t v) { a.timeout = std::uint8_t(v); }, 0, 31},
-      {kAttrRetryCount, kReadyToReceive, kReadyToSend, [](QpAttributes& a, std::uint32_t v) { a.retry_count = std::uint8_t(v); }, 0, 7},
-      {kAttrRnrRetry, kReadyToReceive, kReadyToSend, [](QpAttributes& a, std::uint32_t v) { a.rnr_retry = std::uint8_t(v); }, 0, 7},
-      {kAttrMaxReads, kReadyToReceive, kReadyToSend, [](QpAttributes& a, std::uint32_t v) { a.max_reads = std::uint8_t(v); }, 0, kReadsMax},
-      {kAttrSendPsn, kReadyToReceive, kReadyToSend, [](QpAttributes& a, std::uint32_t v) { a.send_psn.value = v; }, 0, 0xffffff},
+      {kAttrReceivePsn, kInit, kReadyToReceive,
+       [](QpAttributes& a, std::uint32_t v) { a.receive_psn.value = v; }, 0, 0xffffff},
+      {kAttrDestinationQpn, kInit, kReadyToReceive,
+       [](QpAttributes& a, std::uint32_t v) { a.destination.value = v; }, 0, 0xffffff},
+      {kAttrTimeout, kReadyToReceive, kReadyToSend,
+       [](QpAttributes& a, std::uint32_t v) { a.timeout = std::uint8_t(v); }, 0, 31},
+      {kAttrRetryCount, kReadyToReceive, kReadyToSend,
+       [](QpAttributes& a, std::uint32_t v) { a.retry_count = std::uint8_t(v); }, 0, 7},
+      {kAttrRnrRetry, kReadyToReceive, kReadyToSend,
+       [](QpAttributes& a, std::uint32_t v) { a.rnr_retry = std::uint8_t(v); }, 0, 7},
+      {kAttrMaxReads, kReadyToReceive, kReadyToSend,
+       [](QpAttributes& a, std::uint32_t v) { a.max_reads = std::uint8_t(v); }, 0, kReadsMax},
+      {kAttrSendPsn, kReadyToReceive, kReadyToSend,
+       [](QpAttributes& a, std::uint32_t v) { a.send_psn.value = v; }, 0, 0xffffff},
       {kAttrPort, kReset, kInit, [](QpAttributes& a, std::uint32_t v) { a.port = std::uint8_t(v); }, 1, 1},
-      {kAttrPKeyIndex, kReset, kInit, [](QpAttributes& a, std::uint32_t v) { a.pkey_index = std::uint16_t(v); }, 0, 0},
+      {kAttrPKeyIndex, kReset, kInit,
+       [](QpAttributes& a, std::uint32_t v) { a.pkey_index = std::uint16_t(v); }, 0, 0},
   };
   for (const auto& limit : limits) {
     const std::uint32_t mask = expected_rule(QpType::kRc, limit.from, limit.to).required | kAttrState;
@@ -249,31 +261,39 @@ TEST(QpState, unknown_access_flags_are_refused) {
 
 TEST(QpState, explanations_name_the_transition_and_the_attributes) {
   const QpAttributes to_rtr = attributes_for(QpState::kInit, QpState::kReadyToReceive);
-  const auto missing = check_transition(QpType::kUc, QpState::kInit, to_rtr, kAttrState | kAttrPath | kAttrPathMtu);
+  const auto missing =
+      check_transition(QpType::kUc, QpState::kInit, to_rtr, kAttrState | kAttrPath | kAttrPathMtu);
   EXPECT_EQ(explain(missing.error()),
-            "ibv_modify_qp refused to take the UC QP from INIT to RTR: it also needs IBV_QP_RQ_PSN, IBV_QP_DEST_QPN; "
+            "ibv_modify_qp refused to take the UC QP from INIT to RTR: it also needs IBV_QP_RQ_PSN, "
+            "IBV_QP_DEST_QPN; "
             "set these attributes and their mask bits");
 
-  const auto forbidden = check_transition(QpType::kUd, QpState::kInit, to_rtr, kAttrState | kAttrPath | 1u << 30);
-  EXPECT_EQ(explain(forbidden.error()),
-            "ibv_modify_qp refused to take the UD QP from INIT to RTR: this transition does not take IBV_QP_AV, "
-            "unknown bit 30; clear these mask bits");
+  const auto forbidden =
+      check_transition(QpType::kUd, QpState::kInit, to_rtr, kAttrState | kAttrPath | 1u << 30);
+  EXPECT_EQ(
+      explain(forbidden.error()),
+      "ibv_modify_qp refused to take the UD QP from INIT to RTR: this transition does not take IBV_QP_AV, "
+      "unknown bit 30; clear these mask bits");
 
   const QpAttributes to_rts = attributes_for(QpState::kReset, QpState::kReadyToSend);
   const auto none = check_transition(QpType::kRc, QpState::kReset, to_rts, kAttrState);
   EXPECT_EQ(explain(none.error()),
-            "ibv_modify_qp refused to take the RC QP from RESET to RTS: there is no such transition; from RESET it may "
+            "ibv_modify_qp refused to take the RC QP from RESET to RTS: there is no such transition; from "
+            "RESET it may "
             "go to RESET, INIT, ERR");
 
   QpAttributes to_init = attributes_for(QpState::kReset, QpState::kInit);
   to_init.port = 2;
-  const auto bad = check_transition(QpType::kUd, QpState::kReset, to_init, kAttrState | kAttrPort | kAttrPKeyIndex | kAttrQKey);
+  const auto bad = check_transition(QpType::kUd, QpState::kReset, to_init,
+                                    kAttrState | kAttrPort | kAttrPKeyIndex | kAttrQKey);
   EXPECT_EQ(explain(bad.error()),
-            "ibv_modify_qp refused to take the UD QP from RESET to INIT: out of range: IBV_QP_PORT (1); give a value "
+            "ibv_modify_qp refused to take the UD QP from RESET to INIT: out of range: IBV_QP_PORT (1); give "
+            "a value "
             "within the range");
   for (unsigned i = 0; i < 32; ++i) {  // no bit goes unnamed
     const std::string text = explain({.reason = Reason::kForbiddenAttributes, .bits = 1u << i});
-    EXPECT_TRUE(text.find("IBV_QP_") != std::string::npos || text.find("unknown bit") != std::string::npos) << text;
+    EXPECT_TRUE(text.find("IBV_QP_") != std::string::npos || text.find("unknown bit") != std::string::npos)
+        << text;
   }
 }
 

@@ -21,21 +21,21 @@ namespace rrdma::transport {
 
 // Requests on their way out. PSNs: una <= tx <= sent <= next, all within half of the number space.
 struct RequesterState {
-  std::uint64_t index = 0;        // the entry that the next packet belongs to
-  std::uint64_t started = 0;      // entries below it have their PSNs
-  wire::Psn una;                  // oldest PSN not acknowledged
-  wire::Psn tx;                   // next PSN to send; goes back when something was lost
-  wire::Psn sent;                 // one past the highest PSN ever sent
-  wire::Psn next;                 // first PSN not assigned to an entry
+  std::uint64_t index = 0;              // the entry that the next packet belongs to
+  std::uint64_t started = 0;            // entries below it have their PSNs
+  wire::Psn una;                        // oldest PSN not acknowledged
+  wire::Psn tx;                         // next PSN to send; goes back when something was lost
+  wire::Psn sent;                       // one past the highest PSN ever sent
+  wire::Psn next;                       // first PSN not assigned to an entry
   std::uint32_t flight_packets = 0;     // tx - una, as counted in the engine's budget
   std::uint32_t since_ack_request = 0;  // packets since the last AckReq
-  std::uint8_t reads = 0;         // READs and ATOMICs sent and not answered
+  std::uint8_t reads = 0;               // READs and ATOMICs sent and not answered
   std::uint8_t retries_left = 0;
   std::uint8_t rnr_left = 0;
-  std::uint8_t backoff = 0;       // doublings of the early retransmission's delay
-  bool waiting_rnr = false;       // until rnr_until
-  bool rewound_for_gap = false;   // an implied NAK was acted upon; the next one waits for progress
-  bool repeating = false;         // the peer asked for `una` again, and got it at repeated_at
+  std::uint8_t backoff = 0;      // doublings of the early retransmission's delay
+  bool waiting_rnr = false;      // until rnr_until
+  bool rewound_for_gap = false;  // an implied NAK was acted upon; the next one waits for progress
+  bool repeating = false;        // the peer asked for `una` again, and got it at repeated_at
   bool drained_told = false;
   objects::Cause failure = objects::Cause::kNone;  // of the entry at `index`: it fails once it is the oldest
   Instant rnr_until;
@@ -50,16 +50,16 @@ struct ResponderState {
   wire::Psn expected;
   std::uint32_t msn = 0;
   wire::Kind message = wire::Kind::kUnknown;  // the message in progress: kSend, kWrite or none
-  bool have_receive = false;        // `receive` holds an entry
-  bool nak_sent = false;            // a sequence NAK for this gap was sent: silence until in order
-  bool answer_due = false;          // an ACK or NAK is to be sent
-  bool drop_message = false;        // UC: the rest of a broken message
+  bool have_receive = false;                  // `receive` holds an entry
+  bool nak_sent = false;                      // a sequence NAK for this gap was sent: silence until in order
+  bool answer_due = false;                    // an ACK or NAK is to be sent
+  bool drop_message = false;                  // UC: the rest of a broken message
   std::uint8_t answer_syndrome = 0;
   wire::Psn answer_psn;
-  std::uint32_t offset = 0;         // octets of the message so far
-  wire::RKey rkey;                  // WRITE in progress
-  std::uint64_t address = 0;        // WRITE: where the message starts
-  std::uint32_t length = 0;         // WRITE: DMA length
+  std::uint32_t offset = 0;   // octets of the message so far
+  wire::RKey rkey;            // WRITE in progress
+  std::uint64_t address = 0;  // WRITE: where the message starts
+  std::uint32_t length = 0;   // WRITE: DMA length
   objects::ReceiveEntry receive;
   std::uint32_t receive_length = 0;
   std::unique_ptr<objects::Sge[]> receive_list;
@@ -74,11 +74,11 @@ struct QueuePair {
   QpState state = QpState::kReset;
   bool signal_all = false;
   bool established_told = false;
-  bool waits_for_budget = false;        // ready_hook is in the engine's waiting list
+  bool waits_for_budget = false;  // ready_hook is in the engine's waiting list
   std::uint16_t pkey = wire::kDefaultPKey;
   std::uint32_t mtu = 256;
-  std::uint32_t train_octets = 256;     // payload of one frame at most; a multiple of mtu
-  std::uint32_t train_accepted = 256;   // and of one that comes in
+  std::uint32_t train_octets = 256;    // payload of one frame at most; a multiple of mtu
+  std::uint32_t train_accepted = 256;  // and of one that comes in
   std::uint32_t timer_position = kNoTimer;
   wire::Qpn remote;
   std::uint32_t access_flags = 0;
@@ -98,9 +98,9 @@ struct QueuePair {
   objects::ReceiveQueue receive_queue;
   objects::Path path;
   QpAttributes attributes;
-  std::uint32_t port_mtu = 4096;        // UD: the longest datagram; set by nic/
-  Duration ack_timeout;                 // 0: never
-  void* owner = nullptr;                // the verbs object around it
+  std::uint32_t port_mtu = 4096;  // UD: the longest datagram; set by nic/
+  Duration ack_timeout;           // 0: never
+  void* owner = nullptr;          // the verbs object around it
   std::uint64_t messages_sent = 0;
   std::uint64_t messages_received = 0;
   std::uint64_t octets_sent = 0;
@@ -112,7 +112,9 @@ struct QueuePair {
             std::uint32_t receive_entries, std::uint32_t receive_sges)
       : send_queue(send_entries, send_sges, inline_octets), receive_queue(receive_entries, receive_sges) {}
 
-  [[nodiscard]] bool reliable() const { return type == QpType::kRc || type == QpType::kXrcSend || type == QpType::kXrcReceive; }
+  [[nodiscard]] bool reliable() const {
+    return type == QpType::kRc || type == QpType::kXrcSend || type == QpType::kXrcReceive;
+  }
   [[nodiscard]] bool can_send() const { return state == QpState::kReadyToSend || state == QpState::kDrain; }
   [[nodiscard]] bool can_receive() const {
     return state == QpState::kReadyToReceive || state == QpState::kReadyToSend || state == QpState::kDrain ||

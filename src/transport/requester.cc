@@ -22,13 +22,16 @@ constexpr std::int32_t kPsnsOutstandingMax = 0x7fffff;
 constexpr std::uint32_t kFramesBetweenAckRequests = 32;
 constexpr std::uint32_t kReadOctetsMax = 64 * 1024;  // of one READ on a lossy wire
 
-std::uint32_t packets_of(std::uint32_t length, std::uint32_t mtu) { return length == 0 ? 1 : (length + mtu - 1) / mtu; }
+std::uint32_t packets_of(std::uint32_t length, std::uint32_t mtu) {
+  return length == 0 ? 1 : (length + mtu - 1) / mtu;
+}
 
 // FIRST/MIDDLE/LAST/ONLY of SEND and WRITE, with what the last packet carries besides.
 Step data_step(SendOpcode opcode, bool first, bool last) {
   const bool write = opcode == SendOpcode::kWrite || opcode == SendOpcode::kWriteImmediate;
   if (!last) {
-    return write ? (first ? Step::kWriteFirst : Step::kWriteMiddle) : (first ? Step::kSendFirst : Step::kSendMiddle);
+    return write ? (first ? Step::kWriteFirst : Step::kWriteMiddle)
+                 : (first ? Step::kSendFirst : Step::kSendMiddle);
   }
   switch (opcode) {
     case SendOpcode::kWrite: return first ? Step::kWriteOnly : Step::kWriteLast;
@@ -42,11 +45,14 @@ Step data_step(SendOpcode opcode, bool first, bool last) {
 }  // namespace
 
 bool awaits_response(SendOpcode opcode) {
-  return opcode == SendOpcode::kRead || opcode == SendOpcode::kCompareSwap || opcode == SendOpcode::kFetchAdd ||
-         opcode == SendOpcode::kFlush || opcode == SendOpcode::kAtomicWrite;
+  return opcode == SendOpcode::kRead || opcode == SendOpcode::kCompareSwap ||
+         opcode == SendOpcode::kFetchAdd || opcode == SendOpcode::kFlush ||
+         opcode == SendOpcode::kAtomicWrite;
 }
 
-bool is_local(SendOpcode opcode) { return opcode == SendOpcode::kBindWindow || opcode == SendOpcode::kLocalInvalidate; }
+bool is_local(SendOpcode opcode) {
+  return opcode == SendOpcode::kBindWindow || opcode == SendOpcode::kLocalInvalidate;
+}
 
 SendVerdict Requester::send_next(FrameSink& sink) {
   while (qp_.can_send() && !req_.waiting_rnr && req_.index != qp_.send_queue.tail()) {
@@ -100,7 +106,8 @@ Requester::Start Requester::execute_local(SendEntry& entry) {
   if (entry.opcode == SendOpcode::kLocalInvalidate) {
     // A local invalidate must not overtake the READs before it: their responses may still be placed.
     if (req_.reads != 0) return Start::kWait;
-    if (!engine_.memory_.invalidate({entry.immediate_or_key}, *qp_.pd, qp_.qpn)) cause = Cause::kInvalidateRefused;
+    if (!engine_.memory_.invalidate({entry.immediate_or_key}, *qp_.pd, qp_.qpn))
+      cause = Cause::kInvalidateRefused;
   } else {
     const objects::BindRequest& bind = entry.bind;
     objects::MemoryWindow* window = engine_.memory_.find_window_of_any_variant(bind.window_key);
@@ -108,7 +115,8 @@ Requester::Start Requester::execute_local(SendEntry& entry) {
     if (window == nullptr || window->pd != qp_.pd) {
       cause = Cause::kWindowBindRefused;
     } else {
-      cause = engine_.memory_.bind_window(*window, region, bind.address, bind.length, bind.access, entry.rkey.value, qp_.qpn);
+      cause = engine_.memory_.bind_window(*window, region, bind.address, bind.length, bind.access,
+                                          entry.rkey.value, qp_.qpn);
     }
   }
   if (cause != Cause::kNone) {
@@ -125,8 +133,9 @@ Requester::Start Requester::execute_local(SendEntry& entry) {
 
 // DESIGN D6: only while no earlier request of this QP is on its way, so that order and errors stay RC's.
 bool Requester::may_go_direct(const SendEntry& entry) const {
-  return qp_.path.direct && engine_.config_.direct != nullptr && req_.una == req_.next && qp_.type == QpType::kRc &&
-         entry.length != 0 && (entry.opcode == SendOpcode::kWrite || entry.opcode == SendOpcode::kRead);
+  return qp_.path.direct && engine_.config_.direct != nullptr && req_.una == req_.next &&
+         qp_.type == QpType::kRc && entry.length != 0 &&
+         (entry.opcode == SendOpcode::kWrite || entry.opcode == SendOpcode::kRead);
 }
 
 // False: nothing happened that packets cannot repeat; whatever is wrong, the packets will find it.
@@ -136,8 +145,8 @@ bool Requester::execute_direct(SendEntry& entry) {
   std::size_t count = 0;
   for (const objects::Sge& sge : qp_.send_queue.list(req_.index)) {
     if (sge.length == 0) continue;
-    const auto access =
-        engine_.memory_.check_local(*qp_.pd, sge.lkey, sge.address, sge.length, write ? 0u : std::uint32_t{objects::kLocalWrite});
+    const auto access = engine_.memory_.check_local(*qp_.pd, sge.lkey, sge.address, sge.length,
+                                                    write ? 0u : std::uint32_t{objects::kLocalWrite});
     if (!access.ok() || access.null_region) return false;
     local[count++] = {access.host, sge.length};
   }
@@ -199,16 +208,19 @@ bool Requester::want_ack(bool ends_message, std::uint32_t packets) {
   if (ends_message) return true;
   const std::uint32_t window = qp_.path.lossless ? kFramesBetweenAckRequests * 4 : req_.window.size();
   return req_.since_ack_request + 1 >= std::min(kFramesBetweenAckRequests, std::max(window / 4, 1u)) ||
-         (!qp_.path.lossless && (req_.flight_packets + packets >= window || engine_.fills_budget(packets * qp_.mtu)));
+         (!qp_.path.lossless &&
+          (req_.flight_packets + packets >= window || engine_.fills_budget(packets * qp_.mtu)));
 }
 
-Cause Requester::add_payload(const SendEntry& entry, std::uint32_t offset, std::uint32_t length, Frame& frame) const {
+Cause Requester::add_payload(const SendEntry& entry, std::uint32_t offset, std::uint32_t length,
+                             Frame& frame) const {
   if (length == 0) return Cause::kNone;
   if (entry.is_inline()) {
     frame.add_span(qp_.send_queue.inline_data(req_.index) + offset, length);
     return Cause::kNone;
   }
-  const Cause cause = objects::gather(engine_.memory_, *qp_.pd, qp_.send_queue.list(req_.index), offset, length, frame);
+  const Cause cause =
+      objects::gather(engine_.memory_, *qp_.pd, qp_.send_queue.list(req_.index), offset, length, frame);
   return cause != Cause::kNone || objects::is_mapped(frame) ? cause : Cause::kLocalMemoryFault;
 }
 
@@ -289,7 +301,8 @@ SendVerdict Requester::send_single(SendEntry& entry, FrameSink& sink) {
   switch (entry.opcode) {
     case SendOpcode::kFlush:
       p = emit_base(*frame, entry, Step::kFlush, true, 0);
-      wire::emit_feth({.raw = static_cast<std::uint32_t>(entry.flush.placement | entry.flush.selectivity << 4)}, p);
+      wire::emit_feth(
+          {.raw = static_cast<std::uint32_t>(entry.flush.placement | entry.flush.selectivity << 4)}, p);
       p += wire::kFethOctets;
       wire::emit_reth(reth, p);
       p += wire::kRethOctets;
@@ -322,7 +335,8 @@ SendVerdict Requester::send_single(SendEntry& entry, FrameSink& sink) {
 }
 
 // The frame is complete: hand it over and advance.
-void Requester::sent(SendEntry& entry, Frame& frame, FrameSink& sink, std::uint32_t packets, bool ack_requested) {
+void Requester::sent(SendEntry& entry, Frame& frame, FrameSink& sink, std::uint32_t packets,
+                     bool ack_requested) {
   frame.path = &qp_.path;
   auto& counters = engine_.counters_;
   ++counters.packets_sent;

@@ -39,8 +39,8 @@ class Requester {
   SendVerdict send_data(objects::SendEntry& entry, objects::FrameSink& sink);
   SendVerdict send_read(objects::SendEntry& entry, objects::FrameSink& sink);
   SendVerdict send_single(objects::SendEntry& entry, objects::FrameSink& sink);
-  std::uint8_t* emit_base(objects::Frame& frame, const objects::SendEntry& entry, wire::Step step, bool ack_request,
-                          std::uint8_t pad) const;
+  std::uint8_t* emit_base(objects::Frame& frame, const objects::SendEntry& entry, wire::Step step,
+                          bool ack_request, std::uint8_t pad) const;
   bool want_ack(bool ends_message, std::uint32_t packets);
   void sent(objects::SendEntry& entry, objects::Frame& frame, objects::FrameSink& sink, std::uint32_t packets,
             bool ack_requested);

@@ -33,7 +33,8 @@ RRDMA_MAY_FAULT void run_atomic(void* argument) {
   auto& call = *static_cast<AtomicCall*>(argument);
   if (call.swap) {
     call.original = call.compare;
-    __atomic_compare_exchange_n(call.target, &call.original, call.operand, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+    __atomic_compare_exchange_n(call.target, &call.original, call.operand, false, __ATOMIC_SEQ_CST,
+                                __ATOMIC_SEQ_CST);
   } else {
     call.original = __atomic_fetch_add(call.target, call.operand, __ATOMIC_SEQ_CST);
   }
@@ -89,7 +90,8 @@ void Responder::handle_reliable(const TransportPacket& packet) {
     case Verdict::Kind::kNotReady:
       ++engine_.counters_.rnr_naks_sent;
       resp_.nak_sent = true;  // what follows in the window meets silence until the request comes again
-      answer(static_cast<std::uint8_t>(wire::kSyndromeRnrBase | (qp_.attributes.min_rnr_timer & 0x1f)), resp_.expected);
+      answer(static_cast<std::uint8_t>(wire::kSyndromeRnrBase | (qp_.attributes.min_rnr_timer & 0x1f)),
+             resp_.expected);
       break;
     case Verdict::Kind::kRefuse: send_nak(verdict); break;
   }
@@ -116,8 +118,8 @@ void Responder::handle_duplicate(const TransportPacket& packet) {
       if (response->kind != wire::shape_of(headers.bth.opcode).kind) return;
       ++engine_.counters_.atomic_replays;
       if (planted(PlantedBug::kExecuteAtomicAgain) && response->kind == Kind::kAtomic) {
-        const AccessVerdict access = engine_.memory_.check_remote(*qp_.pd, qp_.qpn, headers.atomic.rkey,
-                                                                  headers.atomic.address, 8, objects::kRemoteAtomic);
+        const AccessVerdict access = engine_.memory_.check_remote(
+            *qp_.pd, qp_.qpn, headers.atomic.rkey, headers.atomic.address, 8, objects::kRemoteAtomic);
         AtomicCall call{reinterpret_cast<std::uint64_t*>(access.host),
                         headers.bth.opcode.step() == Step::kCompareSwap, headers.atomic.swap_or_add,
                         headers.atomic.compare, 0};
@@ -162,7 +164,8 @@ Responder::Verdict Responder::execute(const TransportPacket& packet) {
     if (const Verdict v = select_shared_queue(packet.headers); v.kind != Verdict::Kind::kAccept) return v;
   }
   if (const Verdict v = check_rights(shape); v.kind != Verdict::Kind::kAccept) return v;
-  if (const Verdict v = check_length(shape, packet.payload.size()); v.kind != Verdict::Kind::kAccept) return v;
+  if (const Verdict v = check_length(shape, packet.payload.size()); v.kind != Verdict::Kind::kAccept)
+    return v;
   switch (shape.kind) {
     case Kind::kSend: return execute_send(packet, shape);
     case Kind::kWrite: return execute_write(packet, shape);
@@ -190,13 +193,16 @@ Responder::Verdict Responder::check_rights(const OpcodeShape& shape) const {
     case Kind::kAtomic: need = objects::kRemoteAtomic; break;
     default: return {};
   }
-  return (qp_.access_flags & need) != 0 ? Verdict{} : refuse(NakCode::kInvalidRequest, Cause::kRequestNotEnabled);
+  return (qp_.access_flags & need) != 0 ? Verdict{}
+                                        : refuse(NakCode::kInvalidRequest, Cause::kRequestNotEnabled);
 }
 
 Responder::Verdict Responder::check_length(const OpcodeShape& shape, std::size_t length) const {
   bool fits = true;
   switch (shape.payload) {
-    case wire::PayloadRule::kFull: fits = length != 0 && length % qp_.mtu == 0 && length <= qp_.train_accepted; break;
+    case wire::PayloadRule::kFull:
+      fits = length != 0 && length % qp_.mtu == 0 && length <= qp_.train_accepted;
+      break;
     case wire::PayloadRule::kOneToFull:
     case wire::PayloadRule::kUpToFull: fits = length <= qp_.train_accepted; break;
     default: break;
@@ -207,7 +213,8 @@ Responder::Verdict Responder::check_length(const OpcodeShape& shape, std::size_t
 // XRC: each message names the queue, and with it the protection domain and the CQ, that it is for.
 Responder::Verdict Responder::select_shared_queue(const TransportHeaders& headers) {
   objects::ReceiveQueue* queue = engine_.xrc_queue(headers.xrceth.srq);
-  if (queue == nullptr || queue->pd == nullptr) return refuse(NakCode::kRemoteOperationalError, Cause::kRequestNotEnabled);
+  if (queue == nullptr || queue->pd == nullptr)
+    return refuse(NakCode::kRemoteOperationalError, Cause::kRequestNotEnabled);
   qp_.incoming = queue;
   qp_.pd = queue->pd;
   qp_.receive_cq = queue->completions;
@@ -218,8 +225,8 @@ Responder::Verdict Responder::take_receive() {
   if (resp_.have_receive) return {};
   if (!qp_.incoming->take(resp_.receive, resp_.receive_list.get())) return {Verdict::Kind::kNotReady};
   resp_.have_receive = true;
-  resp_.receive_length = static_cast<std::uint32_t>(
-      std::min<std::uint64_t>(objects::total_length({resp_.receive_list.get(), resp_.receive.sge_count}), 0xffffffff));
+  resp_.receive_length = static_cast<std::uint32_t>(std::min<std::uint64_t>(
+      objects::total_length({resp_.receive_list.get(), resp_.receive.sge_count}), 0xffffffff));
   return {};
 }
 
@@ -236,8 +243,9 @@ Responder::Verdict Responder::execute_send(const TransportPacket& packet, const 
     return refuse(NakCode::kRemoteAccessError, Cause::kRemoteInvalidateRefused);
   }
   if (!(planted(PlantedBug::kAckBeforePlacing) && shape.ends_message && !shape.starts_message)) {
-    const Cause cause = objects::scatter(engine_.memory_, *qp_.pd, {resp_.receive_list.get(), resp_.receive.sge_count},
-                                         resp_.offset, packet.payload, shape.ends_message);
+    const Cause cause =
+        objects::scatter(engine_.memory_, *qp_.pd, {resp_.receive_list.get(), resp_.receive.sge_count},
+                         resp_.offset, packet.payload, shape.ends_message);
     if (cause != Cause::kNone) return refuse(NakCode::kRemoteOperationalError, cause);
   }
   resp_.message = Kind::kSend;
@@ -255,9 +263,10 @@ Responder::Verdict Responder::execute_write(const TransportPacket& packet, const
     const wire::Reth& reth = packet.headers.reth;
     if (reth.length > kMessageOctetsMax) return refuse(NakCode::kInvalidRequest, Cause::kRequestLengthWrong);
     if (reth.length != 0) {  // a zero-length WRITE does not look at its key
-      const AccessVerdict access =
-          engine_.memory_.check_remote(*qp_.pd, qp_.qpn, reth.rkey, reth.address, reth.length, objects::kRemoteWrite);
-      if (!access.ok() && !planted(PlantedBug::kIgnoreRegionBounds)) return refuse(NakCode::kRemoteAccessError, access.cause);
+      const AccessVerdict access = engine_.memory_.check_remote(*qp_.pd, qp_.qpn, reth.rkey, reth.address,
+                                                                reth.length, objects::kRemoteWrite);
+      if (!access.ok() && !planted(PlantedBug::kIgnoreRegionBounds))
+        return refuse(NakCode::kRemoteAccessError, access.cause);
     }
     resp_.rkey = reth.rkey;
     resp_.address = reth.address;
@@ -271,10 +280,11 @@ Responder::Verdict Responder::execute_write(const TransportPacket& packet, const
   if (shape.immediate) {
     if (const Verdict v = take_receive(); v.kind != Verdict::Kind::kAccept) return v;
   }
-  if (length != 0 && !(planted(PlantedBug::kAckBeforePlacing) && shape.ends_message && !shape.starts_message)) {
+  if (length != 0 &&
+      !(planted(PlantedBug::kAckBeforePlacing) && shape.ends_message && !shape.starts_message)) {
     // Checked again for each packet: the region may have gone since the first.
-    AccessVerdict access = engine_.memory_.check_remote(*qp_.pd, qp_.qpn, resp_.rkey, resp_.address + resp_.offset,
-                                                        length, objects::kRemoteWrite);
+    AccessVerdict access = engine_.memory_.check_remote(
+        *qp_.pd, qp_.qpn, resp_.rkey, resp_.address + resp_.offset, length, objects::kRemoteWrite);
     if (planted(PlantedBug::kIgnoreRegionBounds) && access.cause == Cause::kRemoteOutOfBounds) {
       if (const auto* region = engine_.memory_.find_region(resp_.rkey.value); region != nullptr) {
         access = {.host = region->host + (resp_.address + resp_.offset - region->address)};
@@ -302,8 +312,9 @@ void Responder::complete_message(const TransportPacket& packet, const OpcodeShap
   ++qp_.messages_received;
   if (shape.kind == Kind::kWrite && !shape.immediate) return;
   objects::Completion completion{.wr_id = resp_.receive.wr_id,
-                                 .opcode = shape.kind == Kind::kWrite ? objects::CompletionOpcode::kReceiveWriteImmediate
-                                                                      : objects::CompletionOpcode::kReceive,
+                                 .opcode = shape.kind == Kind::kWrite
+                                               ? objects::CompletionOpcode::kReceiveWriteImmediate
+                                               : objects::CompletionOpcode::kReceive,
                                  .solicited = headers.bth.solicited,
                                  .byte_length = resp_.offset,
                                  .qpn = qp_.qpn,
@@ -341,8 +352,8 @@ Responder::Verdict Responder::execute_read(const TransportHeaders& headers) {
   const wire::Reth& reth = headers.reth;
   if (reth.length > kMessageOctetsMax) return refuse(NakCode::kInvalidRequest, Cause::kRequestLengthWrong);
   if (reth.length != 0) {
-    const AccessVerdict access =
-        engine_.memory_.check_remote(*qp_.pd, qp_.qpn, reth.rkey, reth.address, reth.length, objects::kRemoteRead);
+    const AccessVerdict access = engine_.memory_.check_remote(*qp_.pd, qp_.qpn, reth.rkey, reth.address,
+                                                              reth.length, objects::kRemoteRead);
     if (!access.ok()) return refuse(NakCode::kRemoteAccessError, access.cause);
   }
   Response* response = new_response(Kind::kReadRequest, packets_of(reth.length));
@@ -363,8 +374,8 @@ Responder::Verdict Responder::execute_atomic(const TransportHeaders& headers) {
     return refuse(NakCode::kInvalidRequest, Cause::kAtomicMisaligned);
   }
   if (!qp_.responses.has_room()) return refuse(NakCode::kInvalidRequest, Cause::kTooManyReads);
-  AtomicCall call{reinterpret_cast<std::uint64_t*>(access.host), headers.bth.opcode.step() == Step::kCompareSwap,
-                  atomic.swap_or_add, atomic.compare, 0};
+  AtomicCall call{reinterpret_cast<std::uint64_t*>(access.host),
+                  headers.bth.opcode.step() == Step::kCompareSwap, atomic.swap_or_add, atomic.compare, 0};
   if (!guarded_call(run_atomic, &call)) return refuse(NakCode::kRemoteAccessError, Cause::kRemoteMemoryFault);
   new_response(Kind::kAtomic, 1)->original = call.original;
   return {};
@@ -378,10 +389,13 @@ Responder::Verdict Responder::execute_flush(const TransportHeaders& headers) {
   std::uint32_t need = 0;
   if ((placement & 1) != 0) need |= objects::kFlushGlobal;
   if ((placement & 2) != 0) need |= objects::kFlushPersistent;
-  if (need == 0 || headers.feth.selectivity() > 1) return refuse(NakCode::kInvalidRequest, Cause::kRequestLengthWrong);
+  if (need == 0 || headers.feth.selectivity() > 1)
+    return refuse(NakCode::kInvalidRequest, Cause::kRequestLengthWrong);
   const std::uint64_t length = headers.feth.selectivity() == 1 ? 0 : reth.length;  // whole region: no range
-  const std::uint64_t address = headers.feth.selectivity() == 1 ? engine_.memory_.first_address(reth.rkey) : reth.address;
-  const AccessVerdict access = engine_.memory_.check_remote(*qp_.pd, qp_.qpn, reth.rkey, address, length, need);
+  const std::uint64_t address =
+      headers.feth.selectivity() == 1 ? engine_.memory_.first_address(reth.rkey) : reth.address;
+  const AccessVerdict access =
+      engine_.memory_.check_remote(*qp_.pd, qp_.qpn, reth.rkey, address, length, need);
   if (!access.ok()) return refuse(NakCode::kRemoteAccessError, access.cause);
   if (!qp_.responses.has_room()) return refuse(NakCode::kInvalidRequest, Cause::kTooManyReads);
   std::atomic_thread_fence(std::memory_order_seq_cst);
@@ -391,7 +405,8 @@ Responder::Verdict Responder::execute_flush(const TransportHeaders& headers) {
 
 Responder::Verdict Responder::execute_atomic_write(const TransportPacket& packet) {
   const wire::Reth& reth = packet.headers.reth;
-  if (reth.address % 8 != 0 || reth.length != 8) return refuse(NakCode::kInvalidRequest, Cause::kAtomicMisaligned);
+  if (reth.address % 8 != 0 || reth.length != 8)
+    return refuse(NakCode::kInvalidRequest, Cause::kAtomicMisaligned);
   const AccessVerdict access =
       engine_.memory_.check_remote(*qp_.pd, qp_.qpn, reth.rkey, reth.address, 8, objects::kRemoteWrite);
   if (!access.ok()) return refuse(NakCode::kRemoteAccessError, access.cause);
@@ -399,7 +414,8 @@ Responder::Verdict Responder::execute_atomic_write(const TransportPacket& packet
     return refuse(NakCode::kInvalidRequest, Cause::kAtomicMisaligned);
   }
   if (!qp_.responses.has_room()) return refuse(NakCode::kInvalidRequest, Cause::kTooManyReads);
-  StoreCall call{reinterpret_cast<std::uint64_t*>(access.host), load_native<std::uint64_t>(packet.payload.data())};
+  StoreCall call{reinterpret_cast<std::uint64_t*>(access.host),
+                 load_native<std::uint64_t>(packet.payload.data())};
   if (!guarded_call(run_store, &call)) return refuse(NakCode::kRemoteAccessError, Cause::kRemoteMemoryFault);
   new_response(Kind::kAtomicWrite, 1);
   return {};
@@ -428,14 +444,15 @@ void Responder::send_nak(const Verdict& verdict) {
                                    .qpn = qp_.qpn,
                                    .vendor_err = objects::vendor_error(verdict.cause, psn)};
     completion.status = verdict.cause == Cause::kReceiveBufferTooSmall ? objects::Status::kLocalLengthError
-                        : verdict.nak == NakCode::kRemoteOperationalError ? objects::Status::kLocalProtectionError
-                                                                          : objects::Status::kFlushed;
+                        : verdict.nak == NakCode::kRemoteOperationalError
+                            ? objects::Status::kLocalProtectionError
+                            : objects::Status::kFlushed;
     resp_.have_receive = false;
     engine_.complete_receive(qp_, completion, now_);
   }
-  engine_.events_.on_qp_event(qp_, verdict.nak == NakCode::kRemoteAccessError  ? QpEvent::kAccessError
-                                   : verdict.nak == NakCode::kInvalidRequest ? QpEvent::kRequestError
-                                                                             : QpEvent::kFatal);
+  engine_.events_.on_qp_event(qp_, verdict.nak == NakCode::kRemoteAccessError ? QpEvent::kAccessError
+                                   : verdict.nak == NakCode::kInvalidRequest  ? QpEvent::kRequestError
+                                                                              : QpEvent::kFatal);
   resp_.message = Kind::kUnknown;
   engine_.fail_qp(qp_, now_);
   answer(static_cast<std::uint8_t>(wire::kSyndromeNakBase | static_cast<std::uint8_t>(verdict.nak)), psn);
@@ -463,7 +480,8 @@ void Responder::handle_unreliable(const TransportPacket& packet) {
   const wire::Psn before = resp_.expected;
   const Verdict verdict = execute(packet);
   if (verdict.kind == Verdict::Kind::kAccept) return;
-  ++(verdict.kind == Verdict::Kind::kNotReady ? engine_.counters_.dropped_no_receive : engine_.counters_.dropped_too_long);
+  ++(verdict.kind == Verdict::Kind::kNotReady ? engine_.counters_.dropped_no_receive
+                                              : engine_.counters_.dropped_too_long);
   give_up_message();
   resp_.drop_message = !shape.ends_message;
   resp_.expected = before + packets_of(packet.payload.size());
@@ -476,17 +494,19 @@ void Responder::give_up_message() {
 }
 
 SendVerdict Responder::send_next(objects::FrameSink& sink) {
-  if (Response* response = qp_.responses.first_pending(); response != nullptr) return send_response(*response, sink);
+  if (Response* response = qp_.responses.first_pending(); response != nullptr)
+    return send_response(*response, sink);
   if (resp_.answer_due) return send_answer(sink);
   return SendVerdict::kNothing;
 }
 
-void Responder::emit(objects::Frame& frame, objects::FrameSink& sink, Step step, wire::Psn psn, std::uint32_t msn,
-                     const std::uint64_t* atomic_original, std::uint8_t syndrome) {
+void Responder::emit(objects::Frame& frame, objects::FrameSink& sink, Step step, wire::Psn psn,
+                     std::uint32_t msn, const std::uint64_t* atomic_original, std::uint8_t syndrome) {
   const wire::Opcode opcode(qp_.transport(), step);
   frame.pad = wire::pad_for(frame.payload_octets);
   std::uint8_t* p = frame.header.data();
-  wire::emit_bth({.opcode = opcode, .pad = frame.pad, .pkey = qp_.pkey, .destination = qp_.remote, .psn = psn}, p);
+  wire::emit_bth(
+      {.opcode = opcode, .pad = frame.pad, .pkey = qp_.pkey, .destination = qp_.remote, .psn = psn}, p);
   p += wire::kBthOctets;
   if (wire::shape_of(opcode).aeth) {
     wire::emit_aeth({.syndrome = syndrome, .msn = msn}, p);
@@ -521,8 +541,8 @@ SendVerdict Responder::send_response(Response& response, objects::FrameSink& sin
   const wire::Psn psn = response.first_psn + response.next / qp_.mtu;
   if (length != 0) {
     // The key is checked for each packet: the region may have gone since the request.
-    const AccessVerdict access = engine_.memory_.check_remote(*qp_.pd, qp_.qpn, response.rkey,
-                                                              response.address + response.next, length, objects::kRemoteRead);
+    const AccessVerdict access = engine_.memory_.check_remote(
+        *qp_.pd, qp_.qpn, response.rkey, response.address + response.next, length, objects::kRemoteRead);
     if (access.ok()) frame->add_span(access.host, length);
     const Cause cause = access.ok() && !objects::is_mapped(*frame) ? Cause::kRemoteMemoryFault : access.cause;
     if (cause != Cause::kNone && response.replaying) {

@@ -9,7 +9,8 @@ namespace rrdma::transport {
 
 class Responder {
  public:
-  Responder(Engine& engine, QueuePair& qp, Instant now) : engine_(engine), qp_(qp), resp_(qp.resp), now_(now) {}
+  Responder(Engine& engine, QueuePair& qp, Instant now)
+      : engine_(engine), qp_(qp), resp_(qp.resp), now_(now) {}
 
   void handle(const wire::TransportPacket& packet);
   SendVerdict send_next(objects::FrameSink& sink);
@@ -22,7 +23,9 @@ class Responder {
     wire::NakCode nak = wire::NakCode::kInvalidRequest;
     objects::Cause cause = objects::Cause::kNone;
   };
-  static Verdict refuse(wire::NakCode nak, objects::Cause cause) { return {Verdict::Kind::kRefuse, nak, cause}; }
+  static Verdict refuse(wire::NakCode nak, objects::Cause cause) {
+    return {Verdict::Kind::kRefuse, nak, cause};
+  }
 
   void handle_reliable(const wire::TransportPacket& packet);
   void handle_unreliable(const wire::TransportPacket& packet);
@@ -50,8 +53,9 @@ class Responder {
   Response* new_response(wire::Kind kind, std::uint32_t packets);
   SendVerdict send_response(Response& response, objects::FrameSink& sink);
   SendVerdict send_answer(objects::FrameSink& sink);
-  void emit(objects::Frame& frame, objects::FrameSink& sink, wire::Step step, wire::Psn psn, std::uint32_t msn,
-            const std::uint64_t* atomic_original, std::uint8_t syndrome = wire::kSyndromeAckNoCredits);
+  void emit(objects::Frame& frame, objects::FrameSink& sink, wire::Step step, wire::Psn psn,
+            std::uint32_t msn, const std::uint64_t* atomic_original,
+            std::uint8_t syndrome = wire::kSyndromeAckNoCredits);
   [[nodiscard]] std::uint32_t packets_of(std::size_t length) const {
     return length == 0 ? 1 : static_cast<std::uint32_t>((length + qp_.mtu - 1) / qp_.mtu);
   }

@@ -8,8 +8,8 @@
 #include <memory>
 
 #include "base/assert.h"
-#include "wire/opcode.h"
 #include "wire/numbers.h"
+#include "wire/opcode.h"
 
 namespace rrdma::transport {
 
@@ -19,18 +19,19 @@ struct Response {
   bool replaying = false;                  // for a duplicate: it was sent before
   bool sending = false;                    // a READ of which some but not all was sent
   wire::Psn first_psn;
-  std::uint32_t packet_count = 1;          // PSNs that the response takes
+  std::uint32_t packet_count = 1;  // PSNs that the response takes
   std::uint32_t msn = 0;
   wire::RKey rkey;
-  std::uint64_t address = 0;               // of first_psn
+  std::uint64_t address = 0;  // of first_psn
   std::uint32_t length = 0;
-  std::uint32_t next = 0;                  // READ: octets already sent
-  std::uint32_t end = 0;                   // READ: where the present (re)play stops
-  std::uint64_t original = 0;              // ATOMIC: the value before
+  std::uint32_t next = 0;      // READ: octets already sent
+  std::uint32_t end = 0;       // READ: where the present (re)play stops
+  std::uint64_t original = 0;  // ATOMIC: the value before
 
   [[nodiscard]] bool covers(wire::Psn psn) const {
     const std::int32_t distance = psn.since(first_psn);
-    return kind != wire::Kind::kUnknown && distance >= 0 && distance < static_cast<std::int32_t>(packet_count);
+    return kind != wire::Kind::kUnknown && distance >= 0 &&
+           distance < static_cast<std::int32_t>(packet_count);
   }
 };
 
@@ -51,7 +52,9 @@ class ResponseCache {
 
   // The oldest one may go if it was sent. A replay that still waits may go too: a requester that keeps
   // to max_dest_rd_atomic sends a new request only when it has the answer to the oldest.
-  [[nodiscard]] bool has_room() const { return capacity_ != 0 && (!entries_[next_].pending || entries_[next_].replaying); }
+  [[nodiscard]] bool has_room() const {
+    return capacity_ != 0 && (!entries_[next_].pending || entries_[next_].replaying);
+  }
   // The slot for a new request; null if there is none.
   Response* add() {
     if (!has_room()) return nullptr;
@@ -90,7 +93,8 @@ class ResponseCache {
     wire::Psn last = newest;
     for (std::uint32_t i = 0; i < capacity_; ++i) {
       const Response& response = entries_[i];
-      if (response.kind != wire::Kind::kUnknown && response.first_psn.after(psn) && !response.first_psn.after(last)) {
+      if (response.kind != wire::Kind::kUnknown && response.first_psn.after(psn) &&
+          !response.first_psn.after(last)) {
         last = response.first_psn - 1;
       }
     }
@@ -106,7 +110,9 @@ class ResponseCache {
  private:
   [[nodiscard]] std::uint32_t after(std::uint32_t at) const { return at + 1 == capacity_ ? 0 : at + 1; }
   // 0 is the oldest.
-  [[nodiscard]] std::uint32_t age_rank(std::uint32_t at) const { return at >= next_ ? at - next_ : at + capacity_ - next_; }
+  [[nodiscard]] std::uint32_t age_rank(std::uint32_t at) const {
+    return at >= next_ ? at - next_ : at + capacity_ - next_;
+  }
 
   std::unique_ptr<Response[]> entries_;
   std::uint32_t capacity_ = 0;

@@ -25,7 +25,9 @@ class Model {
     }
     return nullptr;
   }
-  [[nodiscard]] Response* any(Prng& random) const { return by_age_.empty() ? nullptr : by_age_[random.below(by_age_.size())]; }
+  [[nodiscard]] Response* any(Prng& random) const {
+    return by_age_.empty() ? nullptr : by_age_[random.below(by_age_.size())];
+  }
 
  private:
   std::size_t capacity_;

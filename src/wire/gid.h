@@ -16,10 +16,14 @@ struct Gid {
     static constexpr std::uint8_t kPrefix[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
     return std::memcmp(octets.data(), kPrefix, sizeof kPrefix) == 0;
   }
-  [[nodiscard]] bool is_multicast() const { return is_ipv4() ? (octets[12] & 0xf0) == 0xe0 : octets[0] == 0xff; }
+  [[nodiscard]] bool is_multicast() const {
+    return is_ipv4() ? (octets[12] & 0xf0) == 0xe0 : octets[0] == 0xff;
+  }
   [[nodiscard]] bool is_zero() const { return *this == Gid{}; }
   // The four octets of an IPv4 address, in network order. REQUIRES: is_ipv4().
-  [[nodiscard]] std::array<std::uint8_t, 4> ipv4() const { return {octets[12], octets[13], octets[14], octets[15]}; }
+  [[nodiscard]] std::array<std::uint8_t, 4> ipv4() const {
+    return {octets[12], octets[13], octets[14], octets[15]};
+  }
 };
 
 inline Gid gid_of_ipv4(std::array<std::uint8_t, 4> address) {

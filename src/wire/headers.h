@@ -114,13 +114,13 @@ inline Bth parse_bth(const std::uint8_t* p) {
 
 inline void emit_bth(const Bth& bth, std::uint8_t* p) {
   p[0] = bth.opcode.value;
-  p[1] = static_cast<std::uint8_t>((bth.solicited ? 0x80 : 0) | (bth.migration ? 0x40 : 0) | (bth.pad & 3) << 4 |
-                                   (bth.version & 0xf));
+  p[1] = static_cast<std::uint8_t>((bth.solicited ? 0x80 : 0) | (bth.migration ? 0x40 : 0) |
+                                   (bth.pad & 3) << 4 | (bth.version & 0xf));
   store_be16(p + 2, bth.pkey);
   store_be32(p + 4, (bth.fecn ? 0x80000000u : 0) | (bth.becn ? 0x40000000u : 0) |
                         static_cast<std::uint32_t>(bth.reserved6 & 0x3f) << 24 | bth.destination.value);
-  store_be32(p + 8, (bth.ack_request ? 0x80000000u : 0) | static_cast<std::uint32_t>(bth.reserved7 & 0x7f) << 24 |
-                        bth.psn.value);
+  store_be32(p + 8, (bth.ack_request ? 0x80000000u : 0) |
+                        static_cast<std::uint32_t>(bth.reserved7 & 0x7f) << 24 | bth.psn.value);
 }
 
 inline Reth parse_reth(const std::uint8_t* p) {

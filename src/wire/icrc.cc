@@ -113,8 +113,8 @@ IcrcSeed::Head IcrcSeed::head(Octets headers, std::size_t length, std::uint16_t 
 }
 
 template <typename AddPiece>
-std::uint32_t IcrcSeed::icrc_of_pieces(Octets headers, std::span<const Octets> payload, std::uint8_t pad, std::uint16_t identification,
-                                       AddPiece add_piece) const {
+std::uint32_t IcrcSeed::icrc_of_pieces(Octets headers, std::span<const Octets> payload, std::uint8_t pad,
+                                       std::uint16_t identification, AddPiece add_piece) const {
   RRDMA_ASSERT(headers.size() >= kBthOctets && headers.size() <= kHeaderOctetsMax && pad < 4);
   std::size_t length = headers.size() + pad + kIcrcOctets;
   for (const Octets piece : payload) length += piece.size();
@@ -127,11 +127,12 @@ std::uint32_t IcrcSeed::icrc_of_pieces(Octets headers, std::span<const Octets> p
 
 std::uint32_t IcrcSeed::icrc(Octets headers, std::span<const Octets> payload, std::uint8_t pad,
                              std::uint16_t identification) const {
-  return icrc_of_pieces(headers, payload, pad, identification, [](Crc32& sum, Octets piece) { sum.update(piece); });
+  return icrc_of_pieces(headers, payload, pad, identification,
+                        [](Crc32& sum, Octets piece) { sum.update(piece); });
 }
 
-std::uint32_t IcrcSeed::icrc_copying(Octets headers, std::span<const Octets> payload, std::uint8_t pad, std::uint8_t* to,
-                                     std::uint16_t identification) const {
+std::uint32_t IcrcSeed::icrc_copying(Octets headers, std::span<const Octets> payload, std::uint8_t pad,
+                                     std::uint8_t* to, std::uint16_t identification) const {
   return icrc_of_pieces(headers, payload, pad, identification, [&to](Crc32& sum, Octets piece) {
     sum.update_copying(piece, to);
     to += piece.size();

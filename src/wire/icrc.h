@@ -48,8 +48,8 @@ class IcrcSeed {
   [[nodiscard]] std::uint32_t icrc(Octets headers, std::span<const Octets> payload, std::uint8_t pad,
                                    std::uint16_t identification = 0) const;
   // The same, and copies the payload to `to` on the way (see crc32_copy()).
-  [[nodiscard]] std::uint32_t icrc_copying(Octets headers, std::span<const Octets> payload, std::uint8_t pad, std::uint8_t* to,
-                                           std::uint16_t identification = 0) const;
+  [[nodiscard]] std::uint32_t icrc_copying(Octets headers, std::span<const Octets> payload, std::uint8_t pad,
+                                           std::uint8_t* to, std::uint16_t identification = 0) const;
   // The ICRC that the octets from the BTH to the end of the pad should be followed by.
   // REQUIRES: transport.size() >= kBthOctets.
   [[nodiscard]] std::uint32_t icrc(Octets transport, std::uint16_t identification = 0) const;
@@ -61,7 +61,8 @@ class IcrcSeed {
   IcrcSeed() = default;
   [[nodiscard]] Head head(Octets headers, std::size_t length, std::uint16_t identification) const;
   template <typename AddPiece>
-  [[nodiscard]] std::uint32_t icrc_of_pieces(Octets headers, std::span<const Octets> payload, std::uint8_t pad, std::uint16_t identification,
+  [[nodiscard]] std::uint32_t icrc_of_pieces(Octets headers, std::span<const Octets> payload,
+                                             std::uint8_t pad, std::uint16_t identification,
                                              AddPiece add_piece) const;
 
   std::array<std::uint8_t, kSizeMax> octets_{};  // masked; lengths and identification are zero

@@ -69,7 +69,9 @@ TEST(Crc32, CopiesOnTheWay) {
     std::vector<std::uint8_t> copy(size + 8, 0xee);
     EXPECT_EQ(crc32_copy(0x1234, octets, copy.data()), crc32_extend(0x1234, octets)) << size;
     EXPECT_TRUE(std::equal(octets.begin(), octets.end(), copy.begin())) << size;
-    EXPECT_TRUE(std::all_of(copy.begin() + static_cast<std::ptrdiff_t>(size), copy.end(), [](auto octet) { return octet == 0xee; })) << size;
+    EXPECT_TRUE(std::all_of(copy.begin() + static_cast<std::ptrdiff_t>(size), copy.end(), [](auto octet) {
+      return octet == 0xee;
+    })) << size;
   }
 }
 

@@ -46,7 +46,8 @@ const std::array<std::string, 256>& all_names() {
       if (opcode == kCongestionNotification) {
         built[i] = "CNP";
       } else if (shape_of(opcode).known()) {
-        built[i] = std::string(transport_name(opcode.transport())) + " " + std::string(step_name(opcode.step()));
+        built[i] =
+            std::string(transport_name(opcode.transport())) + " " + std::string(step_name(opcode.step()));
       } else {
         built[i] = std::string("reserved 0x") + digits[i >> 4] + digits[i & 15];
       }

@@ -53,7 +53,8 @@ struct Opcode {
   constexpr Opcode() = default;
   constexpr explicit Opcode(std::uint8_t v) : value(v) {}
   constexpr Opcode(Transport transport, Step step)
-      : value(static_cast<std::uint8_t>(static_cast<unsigned>(transport) << 5 | static_cast<unsigned>(step))) {}
+      : value(
+            static_cast<std::uint8_t>(static_cast<unsigned>(transport) << 5 | static_cast<unsigned>(step))) {}
   [[nodiscard]] constexpr Transport transport() const { return static_cast<Transport>(value >> 5); }
   [[nodiscard]] constexpr Step step() const { return static_cast<Step>(value & 0x1f); }
   friend constexpr bool operator==(Opcode, Opcode) = default;
@@ -138,29 +139,49 @@ constexpr OpcodeShape shape_by_rule(Opcode opcode) {
   Kind kind = Kind::kUnknown;
   unsigned position = 3;  // 0 first, 1 middle, 2 last, 3 only
   switch (opcode.step()) {
-    case Step::kSendFirst: case Step::kSendMiddle: case Step::kSendLast:
-      kind = Kind::kSend; position = number; break;
-    case Step::kSendLastImmediate: case Step::kSendLastInvalidate:
-      kind = Kind::kSend; position = 2; break;
-    case Step::kSendOnly: case Step::kSendOnlyImmediate: case Step::kSendOnlyInvalidate:
-      kind = Kind::kSend; break;
-    case Step::kWriteFirst: case Step::kWriteMiddle: case Step::kWriteLast:
-      kind = Kind::kWrite; position = number - static_cast<unsigned>(Step::kWriteFirst); break;
+    case Step::kSendFirst:
+    case Step::kSendMiddle:
+    case Step::kSendLast:
+      kind = Kind::kSend;
+      position = number;
+      break;
+    case Step::kSendLastImmediate:
+    case Step::kSendLastInvalidate:
+      kind = Kind::kSend;
+      position = 2;
+      break;
+    case Step::kSendOnly:
+    case Step::kSendOnlyImmediate:
+    case Step::kSendOnlyInvalidate: kind = Kind::kSend; break;
+    case Step::kWriteFirst:
+    case Step::kWriteMiddle:
+    case Step::kWriteLast:
+      kind = Kind::kWrite;
+      position = number - static_cast<unsigned>(Step::kWriteFirst);
+      break;
     case Step::kWriteLastImmediate:
-      kind = Kind::kWrite; position = 2; break;
-    case Step::kWriteOnly: case Step::kWriteOnlyImmediate:
-      kind = Kind::kWrite; break;
+      kind = Kind::kWrite;
+      position = 2;
+      break;
+    case Step::kWriteOnly:
+    case Step::kWriteOnlyImmediate: kind = Kind::kWrite; break;
     case Step::kReadRequest: kind = Kind::kReadRequest; break;
-    case Step::kReadResponseFirst: case Step::kReadResponseMiddle: case Step::kReadResponseLast:
-      kind = Kind::kReadResponse; position = number - static_cast<unsigned>(Step::kReadResponseFirst); break;
+    case Step::kReadResponseFirst:
+    case Step::kReadResponseMiddle:
+    case Step::kReadResponseLast:
+      kind = Kind::kReadResponse;
+      position = number - static_cast<unsigned>(Step::kReadResponseFirst);
+      break;
     case Step::kReadResponseOnly: kind = Kind::kReadResponse; break;
     case Step::kAcknowledge: kind = Kind::kAcknowledge; break;
     case Step::kAtomicAcknowledge: kind = Kind::kAtomicAcknowledge; break;
-    case Step::kCompareSwap: case Step::kFetchAdd: kind = Kind::kAtomic; break;
+    case Step::kCompareSwap:
+    case Step::kFetchAdd: kind = Kind::kAtomic; break;
     case Step::kFlush: kind = Kind::kFlush; break;
     case Step::kAtomicWrite: kind = Kind::kAtomicWrite; break;
   }
-  const bool invalidate = opcode.step() == Step::kSendLastInvalidate || opcode.step() == Step::kSendOnlyInvalidate;
+  const bool invalidate =
+      opcode.step() == Step::kSendLastInvalidate || opcode.step() == Step::kSendOnlyInvalidate;
   if (uc && ((kind != Kind::kSend && kind != Kind::kWrite) || invalidate)) return shape;
   if (ud && opcode.step() != Step::kSendOnly && opcode.step() != Step::kSendOnlyImmediate) return shape;
 
@@ -185,15 +206,18 @@ constexpr OpcodeShape shape_by_rule(Opcode opcode) {
                     step == Step::kWriteLastImmediate || step == Step::kWriteOnlyImmediate;
   shape.invalidate = invalidate;
   if (kind == Kind::kSend || kind == Kind::kWrite || kind == Kind::kReadResponse) {
-    shape.payload = position == 3 ? PayloadRule::kUpToFull : position == 2 ? PayloadRule::kOneToFull : PayloadRule::kFull;
+    shape.payload = position == 3   ? PayloadRule::kUpToFull
+                    : position == 2 ? PayloadRule::kOneToFull
+                                    : PayloadRule::kFull;
   } else if (kind == Kind::kAtomicWrite) {
     shape.payload = PayloadRule::kEight;
   }
   shape.header_octets = static_cast<std::uint8_t>(
       kBthOctets + (shape.deth ? kDethOctets : 0) + (shape.xrceth ? kXrcEthOctets : 0) +
-      (shape.feth ? kFethOctets : 0) + (shape.reth ? kRethOctets : 0) + (shape.atomic_eth ? kAtomicEthOctets : 0) +
-      (shape.aeth ? kAethOctets : 0) + (shape.atomic_ack_eth ? kAtomicAckEthOctets : 0) +
-      (shape.immediate ? kImmediateOctets : 0) + (shape.invalidate ? kIethOctets : 0));
+      (shape.feth ? kFethOctets : 0) + (shape.reth ? kRethOctets : 0) +
+      (shape.atomic_eth ? kAtomicEthOctets : 0) + (shape.aeth ? kAethOctets : 0) +
+      (shape.atomic_ack_eth ? kAtomicAckEthOctets : 0) + (shape.immediate ? kImmediateOctets : 0) +
+      (shape.invalidate ? kIethOctets : 0));
   return shape;
 }
 
@@ -208,7 +232,8 @@ constexpr const OpcodeShape& shape_of(Opcode opcode) { return kOpcodeShapes[opco
 // The longest run of BTH and extension headers (XRC compare-and-swap).
 inline constexpr std::size_t kHeaderOctetsMax = [] {
   std::size_t longest = 0;
-  for (const auto& shape : kOpcodeShapes) longest = shape.header_octets > longest ? shape.header_octets : longest;
+  for (const auto& shape : kOpcodeShapes)
+    longest = shape.header_octets > longest ? shape.header_octets : longest;
   return longest;
 }();
 static_assert(kHeaderOctetsMax == 44);

@@ -60,7 +60,8 @@ TransportError parse_transport_headers(Octets octets, TransportHeaders& headers)
 }
 
 TransportError parse_transport(Octets octets, TransportPacket& packet) {
-  if (const auto error = parse_transport_headers(octets, packet.headers); error != TransportError::kNone) return error;
+  if (const auto error = parse_transport_headers(octets, packet.headers); error != TransportError::kNone)
+    return error;
   const OpcodeShape& shape = shape_of(packet.headers.bth.opcode);
   const std::size_t rest = octets.size() - shape.header_octets;
   const std::size_t pad = packet.headers.bth.pad;

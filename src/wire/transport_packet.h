@@ -32,12 +32,12 @@ struct TransportPacket {
 
 enum class TransportError : std::uint8_t {
   kNone,
-  kTooShort,         // shorter than a BTH, or than the headers that its opcode demands
-  kUnknownOpcode,    // reserved, or of a transport that RRDMA does not speak
-  kUnknownVersion,   // TVer is not 0
-  kPadBeyondPayload, // more pad than octets after the headers
-  kNotPadded,        // the octets after the headers are not a multiple of four
-  kPayloadLength,    // the opcode allows no such payload (the path MTU is judged by the receiver)
+  kTooShort,          // shorter than a BTH, or than the headers that its opcode demands
+  kUnknownOpcode,     // reserved, or of a transport that RRDMA does not speak
+  kUnknownVersion,    // TVer is not 0
+  kPadBeyondPayload,  // more pad than octets after the headers
+  kNotPadded,         // the octets after the headers are not a multiple of four
+  kPayloadLength,     // the opcode allows no such payload (the path MTU is judged by the receiver)
 };
 std::string_view describe(TransportError error);
 
@@ -55,6 +55,8 @@ std::string_view describe(TransportError error);
 std::size_t emit_transport_headers(const TransportHeaders& headers, std::uint8_t* to);
 
 // How many pad octets follow a payload of this length.
-constexpr std::uint8_t pad_for(std::size_t payload_length) { return static_cast<std::uint8_t>(-payload_length & 3); }
+constexpr std::uint8_t pad_for(std::size_t payload_length) {
+  return static_cast<std::uint8_t>(-payload_length & 3);
+}
 
 }  // namespace rrdma::wire

@@ -30,7 +30,8 @@ int main(int argc, char** argv) {
   int (*close_device)(struct ibv_context*) = find("ibv_close_device", "IBVERBS_1.1");
   int (*query)(struct ibv_context*, struct ibv_device_attr*) = find("ibv_query_device", "IBVERBS_1.1");
   const char* (*event_name)(enum ibv_event_type) = find("ibv_event_type_str", "IBVERBS_1.1");
-  if (!list_devices || !free_list || !name_of || !open_device || !close_device || !query || !event_name) return 1;
+  if (!list_devices || !free_list || !name_of || !open_device || !close_device || !query || !event_name)
+    return 1;
 
   int count = 0;
   struct ibv_device** list = list_devices(&count);

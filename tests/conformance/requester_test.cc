@@ -124,12 +124,13 @@ TEST_P(FatalNaks, EndTheRequestAndFlushTheRest) {
     post send 3 10
     < SEND ONLY psn 1002 a +10
   )");
-  script.play("> ACKNOWLEDGE psn 1001 nak(" + std::string(GetParam().code) + ") msn 1\n= 1 success 10\n= 2 " + GetParam().status +
-              "\n= 3 flushed\n= 9 flushed\n");
+  script.play("> ACKNOWLEDGE psn 1001 nak(" + std::string(GetParam().code) + ") msn 1\n= 1 success 10\n= 2 " +
+              GetParam().status + "\n= 3 flushed\n= 9 flushed\n");
   EXPECT_EQ(script.qp().state, transport::QpState::kError);
 }
 INSTANTIATE_TEST_SUITE_P(All, FatalNaks,
-                         ::testing::Values(NakCase{"1", "remote invalid request"}, NakCase{"2", "remote access error"},
+                         ::testing::Values(NakCase{"1", "remote invalid request"},
+                                           NakCase{"2", "remote access error"},
                                            NakCase{"3", "remote operation error"}));
 
 TEST(Requester, WaitsAsLongAsTheRnrNakSays) {
@@ -200,7 +201,8 @@ TEST(Requester, CountsRnrRetriesFromTheLastProgress) {
 TEST(Requester, RnrRetrySevenIsForEver) {
   Script script;
   script.play("post send 1 10\n< SEND ONLY psn 1000 a +10\n");
-  for (int i = 0; i < 100; ++i) script.play("> ACKNOWLEDGE psn 1000 rnr(1) msn 0\n@ 10us\n< SEND ONLY psn 1000 a +10\n");
+  for (int i = 0; i < 100; ++i)
+    script.play("> ACKNOWLEDGE psn 1000 rnr(1) msn 0\n@ 10us\n< SEND ONLY psn 1000 a +10\n");
 }
 
 // What Linux rxe does: the packets behind the one that was not ready get a sequence NAK as well.
@@ -418,11 +420,12 @@ TEST_P(BadResponses, EndTheRequest) {
   script.play("post read 1 300\n< RDMA READ REQUEST psn 1000 a va 0x5000 dma 300\n");
   script.play("> " + std::string(GetParam()) + "\n= 1 bad response\n");
 }
-INSTANTIATE_TEST_SUITE_P(All, BadResponses,
-                         ::testing::Values("RDMA READ RESPONSE ONLY psn 1000 ack msn 1 +301",   // too long
-                                           "RDMA READ RESPONSE ONLY psn 1000 ack msn 1 +10",    // too short
-                                           "RDMA READ RESPONSE FIRST psn 1000 ack msn 1 +100",  // not a full MTU
-                                           "ATOMIC ACKNOWLEDGE psn 1000 ack msn 1"));           // not a READ response
+INSTANTIATE_TEST_SUITE_P(
+    All, BadResponses,
+    ::testing::Values("RDMA READ RESPONSE ONLY psn 1000 ack msn 1 +301",   // too long
+                      "RDMA READ RESPONSE ONLY psn 1000 ack msn 1 +10",    // too short
+                      "RDMA READ RESPONSE FIRST psn 1000 ack msn 1 +100",  // not a full MTU
+                      "ATOMIC ACKNOWLEDGE psn 1000 ack msn 1"));           // not a READ response
 
 TEST(Requester, KeepsToMaxReads) {
   ScriptOptions options;

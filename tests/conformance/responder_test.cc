@@ -209,19 +209,31 @@ TEST_P(WrongLengths, AreAnInvalidRequest) {
   EXPECT_EQ(script.qp().state, transport::QpState::kError);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, WrongLengths,
+INSTANTIATE_TEST_SUITE_P(
+    All, WrongLengths,
     ::testing::Values(
-        LengthCase{"FirstShorterThanTheMtu", "recv 7 1000\n> SEND FIRST psn 0 +255\n< ACKNOWLEDGE psn 0 nak(1) msn 0\n! request error\n= 7 flushed"},
+        LengthCase{"FirstShorterThanTheMtu",
+                   "recv 7 1000\n> SEND FIRST psn 0 +255\n< ACKNOWLEDGE psn 0 nak(1) msn 0\n! request "
+                   "error\n= 7 flushed"},
         LengthCase{"MiddleShorterThanTheMtu",
-                   "recv 7 1000\n> SEND FIRST psn 0 +256\n> SEND MIDDLE psn 1 +4\n< ACKNOWLEDGE psn 1 nak(1) msn 0\n! request error\n= 7 flushed"},
-        LengthCase{"OnlyLongerThanTheMtu", "recv 7 1000\n> SEND ONLY psn 0 +257\n< ACKNOWLEDGE psn 0 nak(1) msn 0\n! request error\n= 7 flushed"},
+                   "recv 7 1000\n> SEND FIRST psn 0 +256\n> SEND MIDDLE psn 1 +4\n< ACKNOWLEDGE psn 1 nak(1) "
+                   "msn 0\n! request error\n= 7 flushed"},
+        LengthCase{"OnlyLongerThanTheMtu",
+                   "recv 7 1000\n> SEND ONLY psn 0 +257\n< ACKNOWLEDGE psn 0 nak(1) msn 0\n! request "
+                   "error\n= 7 flushed"},
         LengthCase{"LastLongerThanTheMtu",
-                   "recv 7 1000\n> SEND FIRST psn 0 +256\n> SEND LAST psn 1 +260\n< ACKNOWLEDGE psn 1 nak(1) msn 0\n! request error\n= 7 flushed"},
-        LengthCase{"WriteShorterThanItsDmaLength", "> RDMA WRITE ONLY psn 0 a dma 20 +10\n< ACKNOWLEDGE psn 0 nak(1) msn 0\n! request error"},
-        LengthCase{"WriteLongerThanItsDmaLength", "> RDMA WRITE ONLY psn 0 a dma 5 +10\n< ACKNOWLEDGE psn 0 nak(1) msn 0\n! request error"},
-        LengthCase{"WriteThatGoesOnBeyondItsDmaLength",
-                   "> RDMA WRITE FIRST psn 0 dma 256 +256\n< ACKNOWLEDGE psn 0 nak(1) msn 0\n! request error"},
-        LengthCase{"ReadLongerThanAMessageMayBe", "> RDMA READ REQUEST psn 0 dma 2147483649\n< ACKNOWLEDGE psn 0 nak(1) msn 0\n! request error"}),
+                   "recv 7 1000\n> SEND FIRST psn 0 +256\n> SEND LAST psn 1 +260\n< ACKNOWLEDGE psn 1 nak(1) "
+                   "msn 0\n! request error\n= 7 flushed"},
+        LengthCase{"WriteShorterThanItsDmaLength",
+                   "> RDMA WRITE ONLY psn 0 a dma 20 +10\n< ACKNOWLEDGE psn 0 nak(1) msn 0\n! request error"},
+        LengthCase{"WriteLongerThanItsDmaLength",
+                   "> RDMA WRITE ONLY psn 0 a dma 5 +10\n< ACKNOWLEDGE psn 0 nak(1) msn 0\n! request error"},
+        LengthCase{
+            "WriteThatGoesOnBeyondItsDmaLength",
+            "> RDMA WRITE FIRST psn 0 dma 256 +256\n< ACKNOWLEDGE psn 0 nak(1) msn 0\n! request error"},
+        LengthCase{
+            "ReadLongerThanAMessageMayBe",
+            "> RDMA READ REQUEST psn 0 dma 2147483649\n< ACKNOWLEDGE psn 0 nak(1) msn 0\n! request error"}),
     [](const auto& suite) { return std::string(suite.param.name); });
 
 // ---- opcode sequence ----
@@ -233,20 +245,29 @@ TEST_P(WrongSequences, AreAnInvalidRequest) {
   EXPECT_EQ(script.qp().state, transport::QpState::kError);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, WrongSequences,
-    ::testing::Values(
-        LengthCase{"MiddleWithoutFirst", "recv 7 1000\n> SEND MIDDLE psn 0 +256\n< ACKNOWLEDGE psn 0 nak(1) msn 0\n! request error\n= 7 flushed"},
-        LengthCase{"LastWithoutFirst", "> RDMA WRITE LAST psn 0 +10\n< ACKNOWLEDGE psn 0 nak(1) msn 0\n! request error"},
-        LengthCase{"FirstInsideAMessage",
-                   "recv 7 1000\n> SEND FIRST psn 0 +256\n> SEND FIRST psn 1 +256\n< ACKNOWLEDGE psn 1 nak(1) msn 0\n! request error\n= 7 flushed"},
-        LengthCase{"OnlyInsideAMessage",
-                   "recv 7 1000\n> SEND FIRST psn 0 +256\n> SEND ONLY psn 1 +2\n< ACKNOWLEDGE psn 1 nak(1) msn 0\n! request error\n= 7 flushed"},
-        LengthCase{"WriteInsideASend",
-                   "recv 7 1000\n> SEND FIRST psn 0 +256\n> RDMA WRITE LAST psn 1 +2\n< ACKNOWLEDGE psn 1 nak(1) msn 0\n! request error\n= 7 flushed"},
-        LengthCase{"ReadInsideAWrite",
-                   "> RDMA WRITE FIRST psn 0 dma 300 +256\n> RDMA READ REQUEST psn 1 dma 8\n< ACKNOWLEDGE psn 1 nak(1) msn 0\n! request error"},
-        LengthCase{"AtomicInsideASend",
-                   "recv 7 1000\n> SEND FIRST psn 0 +256\n> FETCH ADD psn 1\n< ACKNOWLEDGE psn 1 nak(1) msn 0\n! request error\n= 7 flushed"}),
+INSTANTIATE_TEST_SUITE_P(
+    All, WrongSequences,
+    ::testing::Values(LengthCase{"MiddleWithoutFirst",
+                                 "recv 7 1000\n> SEND MIDDLE psn 0 +256\n< ACKNOWLEDGE psn 0 nak(1) msn 0\n! "
+                                 "request error\n= 7 flushed"},
+                      LengthCase{
+                          "LastWithoutFirst",
+                          "> RDMA WRITE LAST psn 0 +10\n< ACKNOWLEDGE psn 0 nak(1) msn 0\n! request error"},
+                      LengthCase{"FirstInsideAMessage",
+                                 "recv 7 1000\n> SEND FIRST psn 0 +256\n> SEND FIRST psn 1 +256\n< "
+                                 "ACKNOWLEDGE psn 1 nak(1) msn 0\n! request error\n= 7 flushed"},
+                      LengthCase{"OnlyInsideAMessage",
+                                 "recv 7 1000\n> SEND FIRST psn 0 +256\n> SEND ONLY psn 1 +2\n< ACKNOWLEDGE "
+                                 "psn 1 nak(1) msn 0\n! request error\n= 7 flushed"},
+                      LengthCase{"WriteInsideASend",
+                                 "recv 7 1000\n> SEND FIRST psn 0 +256\n> RDMA WRITE LAST psn 1 +2\n< "
+                                 "ACKNOWLEDGE psn 1 nak(1) msn 0\n! request error\n= 7 flushed"},
+                      LengthCase{"ReadInsideAWrite",
+                                 "> RDMA WRITE FIRST psn 0 dma 300 +256\n> RDMA READ REQUEST psn 1 dma 8\n< "
+                                 "ACKNOWLEDGE psn 1 nak(1) msn 0\n! request error"},
+                      LengthCase{"AtomicInsideASend",
+                                 "recv 7 1000\n> SEND FIRST psn 0 +256\n> FETCH ADD psn 1\n< ACKNOWLEDGE psn "
+                                 "1 nak(1) msn 0\n! request error\n= 7 flushed"}),
     [](const auto& suite) { return std::string(suite.param.name); });
 
 TEST(Responder, IsSilentOnceItHasRefused) {
@@ -264,10 +285,12 @@ TEST(Responder, IsSilentOnceItHasRefused) {
 TEST(Responder, ChecksKeysAndRights) {
   for (const char* key : {"bad", "foreign", "readonly", "0"}) {
     Script script;
-    script.play("> RDMA WRITE ONLY psn 0 a key " + std::string(key) + " +10\n< ACKNOWLEDGE psn 0 nak(2) msn 0\n! access error\n");
+    script.play("> RDMA WRITE ONLY psn 0 a key " + std::string(key) +
+                " +10\n< ACKNOWLEDGE psn 0 nak(2) msn 0\n! access error\n");
   }
   Script reads;
-  reads.play("> RDMA READ REQUEST psn 0 key readonly dma 16\n< RDMA READ RESPONSE ONLY psn 0 +16 ack msn 1\n");
+  reads.play(
+      "> RDMA READ REQUEST psn 0 key readonly dma 16\n< RDMA READ RESPONSE ONLY psn 0 +16 ack msn 1\n");
 }
 
 TEST(Responder, ChecksBoundsToTheOctet) {
@@ -282,7 +305,9 @@ TEST(Responder, ChecksBoundsToTheOctet) {
   Script below;
   below.play("> RDMA READ REQUEST psn 0 va 0xffff dma 2\n< ACKNOWLEDGE psn 0 nak(2) msn 0\n! access error\n");
   Script wrap;
-  wrap.play("> RDMA READ REQUEST psn 0 va 0xffffffffffffffff dma 2\n< ACKNOWLEDGE psn 0 nak(2) msn 0\n! access error\n");
+  wrap.play(
+      "> RDMA READ REQUEST psn 0 va 0xffffffffffffffff dma 2\n< ACKNOWLEDGE psn 0 nak(2) msn 0\n! access "
+      "error\n");
 }
 
 TEST(Responder, ChecksTheWholeWriteBeforeItsFirstOctet) {
@@ -310,7 +335,8 @@ TEST(Responder, ZeroLengthDoesNotLookAtTheKey) {
 TEST(Responder, RefusesWhatTheQpDoesNotAllow) {
   ScriptOptions options;
   options.access = objects::kLocalWrite;
-  for (const char* request : {"RDMA WRITE ONLY psn 0 a +8", "RDMA READ REQUEST psn 0 dma 8", "FETCH ADD psn 0 swap 1", "ATOMIC WRITE psn 0 +8"}) {
+  for (const char* request : {"RDMA WRITE ONLY psn 0 a +8", "RDMA READ REQUEST psn 0 dma 8",
+                              "FETCH ADD psn 0 swap 1", "ATOMIC WRITE psn 0 +8"}) {
     Script script(options);
     script.play("> " + std::string(request) + "\n< ACKNOWLEDGE psn 0 nak(1) msn 0\n! request error\n");
   }
@@ -440,7 +466,8 @@ TEST(Responder, DropsADuplicateAtomicThatItDoesNotRemember) {
 }
 
 TEST(Responder, RefusesAMisalignedAtomic) {
-  for (const char* request : {"FETCH ADD psn 0 va 0x10004 swap 1", "COMPARE SWAP psn 0 va 0x10001", "ATOMIC WRITE psn 0 va 0x10002 +8"}) {
+  for (const char* request : {"FETCH ADD psn 0 va 0x10004 swap 1", "COMPARE SWAP psn 0 va 0x10001",
+                              "ATOMIC WRITE psn 0 va 0x10002 +8"}) {
     Script script;
     script.play("> " + std::string(request) + "\n< ACKNOWLEDGE psn 0 nak(1) msn 0\n! request error\n");
   }

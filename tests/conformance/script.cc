@@ -68,7 +68,9 @@ std::string text_of(const wire::TransportPacket& packet) {
     text += " msn " + std::to_string(h.aeth.msn);
   }
   if (shape.reth) text += " va " + hex(h.reth.address) + " dma " + std::to_string(h.reth.length);
-  if (shape.atomic_eth) text += " va " + hex(h.atomic.address) + " swap " + hex(h.atomic.swap_or_add) + " compare " + hex(h.atomic.compare);
+  if (shape.atomic_eth)
+    text += " va " + hex(h.atomic.address) + " swap " + hex(h.atomic.swap_or_add) + " compare " +
+            hex(h.atomic.compare);
   if (shape.atomic_ack_eth) text += " original " + hex(h.atomic_ack.original);
   if (shape.immediate) text += " imm " + hex(h.immediate.raw);
   if (shape.invalidate) text += " inv";
@@ -99,7 +101,8 @@ Script::Script(const ScriptOptions& options)
     RRDMA_ASSERT(region.ok());
     return *region;
   };
-  const std::uint32_t all = kLocalWrite | kRemoteWrite | kRemoteRead | kRemoteAtomic | kFlushGlobal | kWindowBind;
+  const std::uint32_t all =
+      kLocalWrite | kRemoteWrite | kRemoteRead | kRemoteAtomic | kFlushGlobal | kWindowBind;
   good_ = enroll(pd_, all);
   read_only_ = enroll(pd_, kRemoteRead);
   foreign_ = enroll(other_pd_, all);
@@ -141,7 +144,8 @@ Script::Script(const ScriptOptions& options)
   go(QpState::kInit, kAttrPKeyIndex | kAttrPort | (ud ? kAttrQKey : kAttrAccessFlags));
   go(QpState::kReadyToReceive, (ud ? 0u : kAttrPath | kAttrPathMtu | kAttrDestinationQpn | kAttrReceivePsn) |
                                    (rc ? kAttrMaxDestinationReads | kAttrMinRnrTimer : 0u));
-  go(QpState::kReadyToSend, kAttrSendPsn | (rc ? kAttrTimeout | kAttrRetryCount | kAttrRnrRetry | kAttrMaxReads : 0u));
+  go(QpState::kReadyToSend,
+     kAttrSendPsn | (rc ? kAttrTimeout | kAttrRetryCount | kAttrRnrRetry | kAttrMaxReads : 0u));
   handle_.pd = &pd_;
   handle_.path = attributes.path;
 }
@@ -180,7 +184,8 @@ void Script::act(std::string_view line) {
   } else if (words[0] == "@") {
     const bool us = words[1].ends_with("us");
     const std::uint64_t time = number(words[1].substr(0, words[1].size() - 2));
-    now = now + (us ? microseconds(static_cast<std::int64_t>(time)) : milliseconds(static_cast<std::int64_t>(time)));
+    now = now + (us ? microseconds(static_cast<std::int64_t>(time))
+                    : milliseconds(static_cast<std::int64_t>(time)));
     engine_->handle_timers(now);
     go_on();
   } else {
@@ -194,7 +199,8 @@ void Script::go_on() {
   engine_->flushed(now);
   objects::Completion completion;
   while (queue_.poll({&completion, 1}) != 0) {
-    std::string text = std::to_string(completion.wr_id) + " " + std::string(objects::describe(completion.status));
+    std::string text =
+        std::to_string(completion.wr_id) + " " + std::string(objects::describe(completion.status));
     if (completion.status == objects::Status::kSuccess) text += " " + std::to_string(completion.byte_length);
     if ((completion.flags & objects::kWithImmediate) != 0) text += " imm " + hex(completion.immediate_or_key);
     if (completion.solicited) text += " s";
@@ -212,9 +218,12 @@ void Script::expect(std::deque<std::string>& from, const std::string& wanted, co
 }
 
 void Script::expect_silence() {
-  for (const auto& text : sent_) ADD_FAILURE() << "before '" << line_ << "': sent '" << text << "', and nobody asked";
-  for (const auto& text : completions_) ADD_FAILURE() << "before '" << line_ << "': completed '" << text << "', and nobody asked";
-  for (const auto& text : events_) ADD_FAILURE() << "before '" << line_ << "': told '" << text << "', and nobody asked";
+  for (const auto& text : sent_)
+    ADD_FAILURE() << "before '" << line_ << "': sent '" << text << "', and nobody asked";
+  for (const auto& text : completions_)
+    ADD_FAILURE() << "before '" << line_ << "': completed '" << text << "', and nobody asked";
+  for (const auto& text : events_)
+    ADD_FAILURE() << "before '" << line_ << "': told '" << text << "', and nobody asked";
   sent_.clear();
   completions_.clear();
   events_.clear();
@@ -238,7 +247,8 @@ void Script::packet_in(const Words& words) {
   bool known = false;
   for (unsigned code = 0; code < 256 && !known; ++code) {
     const wire::Opcode opcode(static_cast<std::uint8_t>(code));
-    const bool ours = opcode == wire::kCongestionNotification || opcode.transport() == transport_of(options_.type);
+    const bool ours =
+        opcode == wire::kCongestionNotification || opcode.transport() == transport_of(options_.type);
     if (!ours || !wire::shape_of(opcode).known() || short_name(opcode) != name) continue;
     h.bth.opcode = opcode;
     known = true;
@@ -257,31 +267,55 @@ void Script::packet_in(const Words& words) {
     const std::string& word = words[i];
     const auto value = [&] { return ++i < words.size() ? number(words[i]) : 0; };
     std::uint64_t code = 0;
-    if (word == "psn") h.bth.psn = wire::Psn(static_cast<std::uint32_t>(value()));
-    else if (word == "a") h.bth.ack_request = true;
-    else if (word == "s") h.bth.solicited = true;
-    else if (word == "mig") h.bth.migration = true;
-    else if (word == "ecn") origin.ecn_marked = true;
-    else if (word == "ack") h.aeth.syndrome = wire::kSyndromeAckNoCredits;
-    else if (in_brackets(word, "nak(", code)) h.aeth.syndrome = static_cast<std::uint8_t>(wire::kSyndromeNakBase | code);
-    else if (in_brackets(word, "rnr(", code)) h.aeth.syndrome = static_cast<std::uint8_t>(wire::kSyndromeRnrBase | code);
-    else if (word == "msn") h.aeth.msn = static_cast<std::uint32_t>(value());
-    else if (word == "va") h.reth.address = h.atomic.address = value();
-    else if (word == "dma") h.reth.length = static_cast<std::uint32_t>(value()), dma = true;
-    else if (word == "key") h.reth.rkey.value = h.atomic.rkey.value = h.invalidate.value = key_of(words[++i]);
-    else if (word == "swap") h.atomic.swap_or_add = value();
-    else if (word == "compare") h.atomic.compare = value();
-    else if (word == "original") h.atomic_ack.original = value();
-    else if (word == "imm") h.immediate.raw = static_cast<std::uint32_t>(value());
-    else if (word == "qkey") h.deth.qkey.value = static_cast<std::uint32_t>(value());
-    else if (word == "pkey") h.bth.pkey = static_cast<std::uint16_t>(value());
-    else if (word == "qpn") h.bth.destination = wire::Qpn(static_cast<std::uint32_t>(value()));
-    else if (word == "from") origin.source = gid_of(static_cast<std::uint8_t>(value()));
-    else if (word == "feth") h.feth.raw = static_cast<std::uint32_t>(value());
-    else if (word.starts_with("+")) payload.resize(number(word.substr(1)));
-    else ADD_FAILURE() << "no such word '" << word << "' in " << line_;
+    if (word == "psn")
+      h.bth.psn = wire::Psn(static_cast<std::uint32_t>(value()));
+    else if (word == "a")
+      h.bth.ack_request = true;
+    else if (word == "s")
+      h.bth.solicited = true;
+    else if (word == "mig")
+      h.bth.migration = true;
+    else if (word == "ecn")
+      origin.ecn_marked = true;
+    else if (word == "ack")
+      h.aeth.syndrome = wire::kSyndromeAckNoCredits;
+    else if (in_brackets(word, "nak(", code))
+      h.aeth.syndrome = static_cast<std::uint8_t>(wire::kSyndromeNakBase | code);
+    else if (in_brackets(word, "rnr(", code))
+      h.aeth.syndrome = static_cast<std::uint8_t>(wire::kSyndromeRnrBase | code);
+    else if (word == "msn")
+      h.aeth.msn = static_cast<std::uint32_t>(value());
+    else if (word == "va")
+      h.reth.address = h.atomic.address = value();
+    else if (word == "dma")
+      h.reth.length = static_cast<std::uint32_t>(value()), dma = true;
+    else if (word == "key")
+      h.reth.rkey.value = h.atomic.rkey.value = h.invalidate.value = key_of(words[++i]);
+    else if (word == "swap")
+      h.atomic.swap_or_add = value();
+    else if (word == "compare")
+      h.atomic.compare = value();
+    else if (word == "original")
+      h.atomic_ack.original = value();
+    else if (word == "imm")
+      h.immediate.raw = static_cast<std::uint32_t>(value());
+    else if (word == "qkey")
+      h.deth.qkey.value = static_cast<std::uint32_t>(value());
+    else if (word == "pkey")
+      h.bth.pkey = static_cast<std::uint16_t>(value());
+    else if (word == "qpn")
+      h.bth.destination = wire::Qpn(static_cast<std::uint32_t>(value()));
+    else if (word == "from")
+      origin.source = gid_of(static_cast<std::uint8_t>(value()));
+    else if (word == "feth")
+      h.feth.raw = static_cast<std::uint32_t>(value());
+    else if (word.starts_with("+"))
+      payload.resize(number(word.substr(1)));
+    else
+      ADD_FAILURE() << "no such word '" << word << "' in " << line_;
   }
-  if (!dma && wire::shape_of(h.bth.opcode).kind == wire::Kind::kWrite) h.reth.length = static_cast<std::uint32_t>(payload.size());
+  if (!dma && wire::shape_of(h.bth.opcode).kind == wire::Kind::kWrite)
+    h.reth.length = static_cast<std::uint32_t>(payload.size());
   if (wire::shape_of(h.bth.opcode).kind == wire::Kind::kAtomicWrite && !dma) h.reth.length = 8;
   sim::fill_pattern(payload, h.bth.psn.value, 0);
   packet.payload = payload;
@@ -294,9 +328,11 @@ void Script::packet_in(const Words& words) {
 void Script::post(const Words& words) {
   using objects::SendOpcode;
   static constexpr std::pair<std::string_view, SendOpcode> kNames[] = {
-      {"send", SendOpcode::kSend},          {"send_imm", SendOpcode::kSendImmediate}, {"write", SendOpcode::kWrite},
-      {"write_imm", SendOpcode::kWriteImmediate}, {"read", SendOpcode::kRead},        {"cas", SendOpcode::kCompareSwap},
-      {"fadd", SendOpcode::kFetchAdd},      {"atomic_write", SendOpcode::kAtomicWrite}, {"flush", SendOpcode::kFlush}};
+      {"send", SendOpcode::kSend},     {"send_imm", SendOpcode::kSendImmediate},
+      {"write", SendOpcode::kWrite},   {"write_imm", SendOpcode::kWriteImmediate},
+      {"read", SendOpcode::kRead},     {"cas", SendOpcode::kCompareSwap},
+      {"fadd", SendOpcode::kFetchAdd}, {"atomic_write", SendOpcode::kAtomicWrite},
+      {"flush", SendOpcode::kFlush}};
   objects::SendEntry entry;
   for (const auto& [name, opcode] : kNames) {
     if (words[1] == name) entry.opcode = opcode;
@@ -329,11 +365,15 @@ void Script::post(const Words& words) {
 }
 
 void Script::receive(const Words& words) {
-  const objects::Sge sge{kAddress + 0x8000, static_cast<std::uint32_t>(number(words[2])), wire::LKey{good_->key}};
-  EXPECT_EQ(engine_->post_receive(*qp_, number(words[1]), {&sge, 1}, now), transport::PostError::kNone) << line_;
+  const objects::Sge sge{kAddress + 0x8000, static_cast<std::uint32_t>(number(words[2])),
+                         wire::LKey{good_->key}};
+  EXPECT_EQ(engine_->post_receive(*qp_, number(words[1]), {&sge, 1}, now), transport::PostError::kNone)
+      << line_;
 }
 
-void Script::on_qp_event(transport::QueuePair&, transport::QpEvent event) { events_.emplace_back(event_name(event)); }
+void Script::on_qp_event(transport::QueuePair&, transport::QpEvent event) {
+  events_.emplace_back(event_name(event));
+}
 
 objects::Frame* Script::reserve(const objects::Path& path) {
   frame_.clear();
@@ -349,7 +389,8 @@ void Script::commit(objects::Frame& frame) {
   octets.resize(octets.size() + frame.pad);
   wire::TransportPacket packet;
   const auto error = wire::parse_transport(octets, packet);
-  if (error != wire::TransportError::kNone) ADD_FAILURE() << "sent octets that are no packet: " << wire::describe(error);
+  if (error != wire::TransportError::kNone)
+    ADD_FAILURE() << "sent octets that are no packet: " << wire::describe(error);
   EXPECT_EQ(packet.headers.bth.pkey, 0xffff);
   EXPECT_EQ(packet.headers.bth.destination, wire::Qpn(kPeerQpn));
   sent_.push_back(text_of(packet));

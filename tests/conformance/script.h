@@ -36,7 +36,8 @@ struct ScriptOptions {
   std::uint8_t max_destination_reads = 4;
   std::uint32_t receive_psn = 0;
   std::uint32_t send_psn = 1000;
-  std::uint32_t access = objects::kLocalWrite | objects::kRemoteWrite | objects::kRemoteRead | objects::kRemoteAtomic;
+  std::uint32_t access =
+      objects::kLocalWrite | objects::kRemoteWrite | objects::kRemoteRead | objects::kRemoteAtomic;
   transport::EngineConfig engine;
 };
 

@@ -43,8 +43,8 @@ class Conversation {
   static std::size_t memory_octets(const TalkSettings& settings);
 
   // `index` names it in work request numbers: index_of() of a completion. `side` is 0 or 1.
-  Conversation(Device& device, ibv_cq* cq, std::uint8_t* memory, const ibv_mr& mr, const TalkSettings& settings,
-               std::uint32_t index, std::uint64_t topic, unsigned side);
+  Conversation(Device& device, ibv_cq* cq, std::uint8_t* memory, const ibv_mr& mr,
+               const TalkSettings& settings, std::uint32_t index, std::uint64_t topic, unsigned side);
   ~Conversation();
   Conversation(const Conversation&) = delete;
   Conversation& operator=(const Conversation&) = delete;
@@ -52,7 +52,9 @@ class Conversation {
   [[nodiscard]] const Hello& hello() const { return hello_; }
   void connect(Device& device, const Hello& peer, const Patience& patience);
 
-  [[nodiscard]] static std::uint32_t index_of(const ibv_wc& completion) { return static_cast<std::uint32_t>(completion.wr_id >> 32); }
+  [[nodiscard]] static std::uint32_t index_of(const ibv_wc& completion) {
+    return static_cast<std::uint32_t>(completion.wr_id >> 32);
+  }
   // Posts one more message if there is one and the window has room.
   bool post();
   // Ends the program if anything about it is wrong.
@@ -84,7 +86,8 @@ class Conversation {
   void handle_sent(const ibv_wc& completion);
   void handle_received(const ibv_wc& completion);
   void skip_silent();
-  void check(const char* what, const std::uint8_t* octets, const Plan& plan, std::uint64_t sequence, std::uint64_t key) const;
+  void check(const char* what, const std::uint8_t* octets, const Plan& plan, std::uint64_t sequence,
+             std::uint64_t key) const;
 
   TalkSettings settings_;
   std::uint64_t topic_;
@@ -98,11 +101,11 @@ class Conversation {
   Hello peer_{};
   std::uint64_t posted_ = 0;
   std::uint64_t completed_ = 0;
-  std::uint64_t posted_heard_ = 0;     // of those posted, how many the peer hears of by a receive
+  std::uint64_t posted_heard_ = 0;  // of those posted, how many the peer hears of by a receive
   std::uint64_t atomics_posted_ = 0;
-  std::uint64_t atomics_ = 0;          // completed
-  std::uint64_t heard_ = 0;            // of the peer's messages, those that must have arrived by now
-  std::uint64_t received_ = 0;         // receives completed
+  std::uint64_t atomics_ = 0;   // completed
+  std::uint64_t heard_ = 0;     // of the peer's messages, those that must have arrived by now
+  std::uint64_t received_ = 0;  // receives completed
   std::uint64_t octets_ = 0;
 };
 

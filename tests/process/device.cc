@@ -11,7 +11,8 @@
 namespace proof {
 namespace {
 
-constexpr int kRemoteRights = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+constexpr int kRemoteRights =
+    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
 constexpr std::uint8_t kReadDepth = 16;
 constexpr std::uint8_t kForEver = 7;
 
@@ -52,7 +53,8 @@ ibv_context* open_first(const std::string& prefix) {
 
 }  // namespace
 
-Device::Device(Arguments& arguments) : context_(open_first(arguments.text("device", "rrdma"))), mtu_(mtu_code(arguments.number("mtu", 1024))) {
+Device::Device(Arguments& arguments)
+    : context_(open_first(arguments.text("device", "rrdma"))), mtu_(mtu_code(arguments.number("mtu", 1024))) {
   const bool want_ipv4 = arguments.number("family", 4) == 4;
   pd_ = ibv_alloc_pd(context_);
   if (pd_ == nullptr) fail_errno("ibv_alloc_pd");
@@ -80,7 +82,8 @@ void Device::linger(long milliseconds) {
 }
 
 Device::~Device() {
-  if (const char* milliseconds = std::getenv("PROOF_LINGER_MS"); milliseconds != nullptr) linger(std::atol(milliseconds));
+  if (const char* milliseconds = std::getenv("PROOF_LINGER_MS"); milliseconds != nullptr)
+    linger(std::atol(milliseconds));
   if (const int error = ibv_dealloc_pd(pd_); error != 0) fail("ibv_dealloc_pd: " + std::to_string(error));
   if (ibv_close_device(context_) != 0) fail("ibv_close_device");
 }
@@ -110,7 +113,8 @@ QpAddress Device::prepare(ibv_qp* qp, std::uint32_t psn) {
   to_init.qp_state = IBV_QPS_INIT;
   to_init.port_num = 1;
   to_init.qp_access_flags = kRemoteRights;
-  const int error = ibv_modify_qp(qp, &to_init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+  const int error =
+      ibv_modify_qp(qp, &to_init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
   if (error != 0) fail("ibv_modify_qp to INIT: " + std::to_string(error));
   return {.qpn = qp->qp_num, .psn = psn & 0xffffff, .gid = gid_};
 }
@@ -140,7 +144,8 @@ void Device::connect(ibv_qp* qp, const QpAddress& own, const QpAddress& peer, co
   to_rts.rnr_retry = kForEver;
   to_rts.max_rd_atomic = kReadDepth;
   error = ibv_modify_qp(qp, &to_rts,
-                        IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC);
+                        IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+                            IBV_QP_MAX_QP_RD_ATOMIC);
   if (error != 0) fail("ibv_modify_qp to RTS: " + std::to_string(error));
 }
 
@@ -157,8 +162,9 @@ std::uint8_t* map_memory(std::size_t octets) {
 }
 
 std::string describe(const ibv_wc& completion) {
-  return std::string(ibv_wc_status_str(completion.status)) + " (wr_id " + std::to_string(completion.wr_id) + ", QP " +
-         std::to_string(completion.qp_num) + ", vendor_err " + std::to_string(completion.vendor_err) + ")";
+  return std::string(ibv_wc_status_str(completion.status)) + " (wr_id " + std::to_string(completion.wr_id) +
+         ", QP " + std::to_string(completion.qp_num) + ", vendor_err " +
+         std::to_string(completion.vendor_err) + ")";
 }
 
 }  // namespace proof

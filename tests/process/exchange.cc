@@ -20,9 +20,9 @@ constexpr std::uint64_t kFlowing = 100;  // messages after which the harness hea
 
 struct Manner {
   bool events = false;
-  double pace_seconds = 0;     // between two posts; 0: as fast as it goes
+  double pace_seconds = 0;       // between two posts; 0: as fast as it goes
   double patience_seconds = 60;  // without any completion
-  double rest_seconds = 0;     // asleep between connecting and talking
+  double rest_seconds = 0;       // asleep between connecting and talking
   double rest_share_max = 0.01;  // of a core that this may cost
 };
 
@@ -60,7 +60,8 @@ void handle(Talk& talk, const ibv_wc& completion, bool post) {
   for (const Conversation& conversation : talk.conversations) {
     if (!conversation.done() && named++ < 4) states += "\n  " + conversation.state();
   }
-  fail("nothing completed for " + std::to_string(manner.patience_seconds) + " s; " + std::to_string(talk.busy) + " QPs are not done" + states);
+  fail("nothing completed for " + std::to_string(manner.patience_seconds) + " s; " +
+       std::to_string(talk.busy) + " QPs are not done" + states);
 }
 
 void talk_paced(Talk& talk, Completions& completions, const Manner& manner) {
@@ -95,7 +96,8 @@ void talk_freely(Talk& talk, Completions& completions, const Manner& manner) {
 }
 
 Patience read_patience(Arguments& arguments) {
-  return {.timeout = static_cast<std::uint8_t>(arguments.number("timeout", 14)), .retries = static_cast<std::uint8_t>(arguments.number("retries", 7))};
+  return {.timeout = static_cast<std::uint8_t>(arguments.number("timeout", 14)),
+          .retries = static_cast<std::uint8_t>(arguments.number("retries", 7))};
 }
 
 }  // namespace
@@ -132,13 +134,18 @@ int main(int argc, char** argv) {
       talk.busy = count;
       const double connecting = monotonic_seconds();
       for (std::uint32_t i = 0; i < count; ++i) {
-        talk.conversations.emplace_back(device, completions.cq(), memory + i * each, *mr, settings, i, i, side.side());
+        talk.conversations.emplace_back(device, completions.cq(), memory + i * each, *mr, settings, i, i,
+                                        side.side());
       }
-      for (Conversation& conversation : talk.conversations) conversation.connect(device, side.trade(conversation.hello()), patience);
+      for (Conversation& conversation : talk.conversations)
+        conversation.connect(device, side.trade(conversation.hello()), patience);
       side.meet();
       const double begin = monotonic_seconds();
-      if (count > 1) say("connected " + std::to_string(count) + " QPs in " + std::to_string((begin - connecting) * 1000) + " ms");
-      say("first QPN " + std::to_string(talk.conversations.front().hello().qp.qpn) + " of pid " + std::to_string(::getpid()));
+      if (count > 1)
+        say("connected " + std::to_string(count) + " QPs in " + std::to_string((begin - connecting) * 1000) +
+            " ms");
+      say("first QPN " + std::to_string(talk.conversations.front().hello().qp.qpn) + " of pid " +
+          std::to_string(::getpid()));
       if (manner.rest_seconds > 0) rest(manner);
       if (manner.pace_seconds > 0) {
         talk_paced(talk, completions, manner);
@@ -152,8 +159,8 @@ int main(int argc, char** argv) {
         conversation.check_end();
         octets += conversation.octets();
       }
-      say("exchanged " + std::to_string(2 * settings.messages * count) + " messages, " + std::to_string(octets) + " octets, in " +
-          std::to_string(seconds) + " s");
+      say("exchanged " + std::to_string(2 * settings.messages * count) + " messages, " +
+          std::to_string(octets) + " octets, in " + std::to_string(seconds) + " s");
     }
     if (ibv_dereg_mr(mr) != 0) fail("ibv_dereg_mr");
   }

@@ -62,7 +62,8 @@ unsigned Family::wait(double seconds, const std::vector<unsigned>& expendable) {
     const bool may_fail = std::find(expendable.begin(), expendable.end(), member) != expendable.end();
     if (status == 0 || may_fail) continue;
     ++bad;
-    std::fprintf(stderr, "member %u (pid %d) ended with status 0x%x\n", member, static_cast<int>(pid), static_cast<unsigned>(status));
+    std::fprintf(stderr, "member %u (pid %d) ended with status 0x%x\n", member, static_cast<int>(pid),
+                 static_cast<unsigned>(status));
   }
   for (unsigned member = 0; member < members_; ++member) {
     if (ended[member]) continue;

@@ -113,6 +113,7 @@ int main(int argc, char** argv) {
   const double begin = monotonic_seconds();
   end.send();
   end.await_sent();
-  say("the last message was answered after " + std::to_string(static_cast<int>((monotonic_seconds() - begin) * 1e6)) + " us");
+  say("the last message was answered after " +
+      std::to_string(static_cast<int>((monotonic_seconds() - begin) * 1e6)) + " us");
   return 0;
 }

@@ -24,7 +24,8 @@ int main(int argc, char** argv) {
       const QpAddress own = device.prepare(qps.back(), 1);
       device.connect(qps.back(), own, own);
     }
-    say("qpn " + std::to_string(qps.front()->qp_num) + " opened in " + std::to_string((opened - begin) * 1000) + " ms");
+    say("qpn " + std::to_string(qps.front()->qp_num) + " opened in " +
+        std::to_string((opened - begin) * 1000) + " ms");
     char nothing;
     while (::read(STDIN_FILENO, &nothing, 1) > 0) {
     }

@@ -58,7 +58,8 @@ std::size_t watch(Watcher& watcher, std::uint8_t* octets, const Shot& expected) 
   for (int spins = 1; __atomic_load_n(last, __ATOMIC_ACQUIRE) != expected.value; ++spins) {
     spun = true;
     ibv_wc nothing;
-    if (watcher.polling && ibv_poll_cq(watcher.completions.cq(), 1, &nothing) != 0) fail("a completion for nobody");
+    if (watcher.polling && ibv_poll_cq(watcher.completions.cq(), 1, &nothing) != 0)
+      fail("a completion for nobody");
     if (spins % kSpinsBeforeYield != 0) continue;
     ::sched_yield();
     if (monotonic_seconds() - begin > kPatienceSeconds) fail("a WRITE never arrived");
@@ -84,7 +85,8 @@ void take_processor(unsigned side) {
   }
 }
 
-void be_watched(SideChannel& side, Watcher& watcher, std::uint8_t* memory, std::uint64_t seed, std::uint64_t writes) {
+void be_watched(SideChannel& side, Watcher& watcher, std::uint8_t* memory, std::uint64_t seed,
+                std::uint64_t writes) {
   std::uint64_t early = 0;
   for (std::uint64_t number = 0; number < writes;) {
     side.send("g", 1);
@@ -93,19 +95,23 @@ void be_watched(SideChannel& side, Watcher& watcher, std::uint8_t* memory, std::
       const Shot expected = shot(seed, number);
       std::uint8_t* const octets = memory + number % kBatch * kStride + expected.offset;
       if (const std::size_t late = watch(watcher, octets, expected); late != 0) {
-        if (early++ < 5) say("write " + std::to_string(number) + " of " + std::to_string(expected.octets) + " octets: the last was early, " + std::to_string(late) + " came after it");
+        if (early++ < 5)
+          say("write " + std::to_string(number) + " of " + std::to_string(expected.octets) +
+              " octets: the last was early, " + std::to_string(late) + " came after it");
         while (count_late(octets, expected.octets, expected.value) != 0) ::sched_yield();
       }
       std::memset(octets, 0, expected.octets);
     }
   }
-  say(std::to_string(writes) + " writes, " + std::to_string(watcher.caught) + " seen arriving, " + std::to_string(early) + " early");
+  say(std::to_string(writes) + " writes, " + std::to_string(watcher.caught) + " seen arriving, " +
+      std::to_string(early) + " early");
   if (early != 0) fail("the last octet was seen before others");
-  if (watcher.caught * 20 < writes) fail("nearly every write had arrived before anybody looked: this shows nothing");
+  if (watcher.caught * 20 < writes)
+    fail("nearly every write had arrived before anybody looked: this shows nothing");
 }
 
-void write_all(SideChannel& side, Completions& completions, ibv_qp* qp, std::uint8_t* memory, const ibv_mr& mr, const RemoteMemory& remote,
-               std::uint64_t seed, std::uint64_t writes) {
+void write_all(SideChannel& side, Completions& completions, ibv_qp* qp, std::uint8_t* memory,
+               const ibv_mr& mr, const RemoteMemory& remote, std::uint64_t seed, std::uint64_t writes) {
   for (std::uint64_t number = 0; number < writes;) {
     char go = 0;
     side.receive(&go, 1);
@@ -115,16 +121,20 @@ void write_all(SideChannel& side, Completions& completions, ibv_qp* qp, std::uin
       // A place for each of the batch: until the batch is complete, a retransmission may read it again.
       std::uint8_t* const from = memory + number % kBatch * kStride;
       std::memset(from, what.value, what.octets);
-      ibv_sge sge{.addr = reinterpret_cast<std::uintptr_t>(from), .length = static_cast<std::uint32_t>(what.octets), .lkey = mr.lkey};
+      ibv_sge sge{.addr = reinterpret_cast<std::uintptr_t>(from),
+                  .length = static_cast<std::uint32_t>(what.octets),
+                  .lkey = mr.lkey};
       ibv_send_wr request{};
       request.wr_id = number;
       request.sg_list = &sge;
       request.num_sge = 1;
       request.opcode = IBV_WR_RDMA_WRITE;
       request.send_flags = number + 1 == end ? IBV_SEND_SIGNALED : 0;
-      request.wr.rdma = {.remote_addr = remote.address + number % kBatch * kStride + what.offset, .rkey = remote.rkey};
+      request.wr.rdma = {.remote_addr = remote.address + number % kBatch * kStride + what.offset,
+                         .rkey = remote.rkey};
       ibv_send_wr* bad = nullptr;
-      if (const int error = ibv_post_send(qp, &request, &bad); error != 0) fail("ibv_post_send: " + std::to_string(error));
+      if (const int error = ibv_post_send(qp, &request, &bad); error != 0)
+        fail("ibv_post_send: " + std::to_string(error));
     }
     const ibv_wc completion = completions.take(kPatienceSeconds);
     if (completion.status != IBV_WC_SUCCESS) fail("WRITE failed: " + describe(completion));

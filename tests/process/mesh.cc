@@ -42,12 +42,15 @@ void live(Arguments& arguments, Family& family, const Plan& plan, unsigned membe
     {
       std::deque<Conversation> conversations;
       for (std::uint32_t i = 0; i < peers.size(); ++i) {
-        const std::uint64_t topic = std::uint64_t{std::min(member, peers[i])} << 16 | std::max(member, peers[i]);
-        conversations.emplace_back(device, completions.cq(), memory + i * each, *mr, plan.talk, i, topic, member < peers[i] ? 0 : 1);
+        const std::uint64_t topic =
+            std::uint64_t{std::min(member, peers[i])} << 16 | std::max(member, peers[i]);
+        conversations.emplace_back(device, completions.cq(), memory + i * each, *mr, plan.talk, i, topic,
+                                   member < peers[i] ? 0 : 1);
         family.hello(member, peers[i]) = conversations.back().hello();
       }
       family.meet();
-      for (std::uint32_t i = 0; i < peers.size(); ++i) conversations[i].connect(device, family.hello(peers[i], member), {.timeout = 18});
+      for (std::uint32_t i = 0; i < peers.size(); ++i)
+        conversations[i].connect(device, family.hello(peers[i], member), {.timeout = 18});
       family.meet();
       for (Conversation& conversation : conversations) {
         while (conversation.post()) {
@@ -56,7 +59,8 @@ void live(Arguments& arguments, Family& family, const Plan& plan, unsigned membe
       ibv_wc batch[kBatch];
       for (std::size_t busy = peers.size(); busy != 0;) {
         const int count = completions.wait(batch, kBatch, plan.patience);
-        if (count == 0) fail("member " + std::to_string(member) + ": nothing completed; " + conversations.front().state());
+        if (count == 0)
+          fail("member " + std::to_string(member) + ": nothing completed; " + conversations.front().state());
         for (int i = 0; i < count; ++i) {
           Conversation& conversation = conversations[Conversation::index_of(batch[i])];
           const bool was_done = conversation.done();
@@ -90,8 +94,10 @@ int main(int argc, char** argv) {
   family.start([&](unsigned member) { live(arguments, family, plan, member); });
   const unsigned bad = family.wait(seconds);
   if (bad != 0) fail(std::to_string(bad) + " of " + std::to_string(plan.members) + " processes failed");
-  const std::uint64_t pairs = plan.all ? std::uint64_t{plan.members} * (plan.members - 1) / 2 : plan.members / 2;
-  say(std::to_string(plan.members) + " processes, " + std::to_string(pairs) + " pairs, " + std::to_string(2 * pairs * plan.talk.messages) + " messages in " +
+  const std::uint64_t pairs =
+      plan.all ? std::uint64_t{plan.members} * (plan.members - 1) / 2 : plan.members / 2;
+  say(std::to_string(plan.members) + " processes, " + std::to_string(pairs) + " pairs, " +
+      std::to_string(2 * pairs * plan.talk.messages) + " messages in " +
       std::to_string(monotonic_seconds() - begin) + " s");
   return 0;
 }

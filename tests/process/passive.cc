@@ -26,8 +26,11 @@ struct Initiator {
   ibv_mr* mr;
   RemoteMemory remote;
 
-  void carry_out(ibv_wr_opcode opcode, const std::uint8_t* local, std::size_t octets, std::size_t offset, std::uint64_t add = 0) {
-    ibv_sge sge{.addr = reinterpret_cast<std::uintptr_t>(local), .length = static_cast<std::uint32_t>(octets), .lkey = mr->lkey};
+  void carry_out(ibv_wr_opcode opcode, const std::uint8_t* local, std::size_t octets, std::size_t offset,
+                 std::uint64_t add = 0) {
+    ibv_sge sge{.addr = reinterpret_cast<std::uintptr_t>(local),
+                .length = static_cast<std::uint32_t>(octets),
+                .lkey = mr->lkey};
     ibv_send_wr request{};
     request.sg_list = &sge;
     request.num_sge = 1;
@@ -41,9 +44,11 @@ struct Initiator {
       request.wr.rdma = {.remote_addr = remote.address + offset, .rkey = remote.rkey};
     }
     ibv_send_wr* bad = nullptr;
-    if (const int error = ibv_post_send(qp, &request, &bad); error != 0) fail("ibv_post_send: " + std::to_string(error));
+    if (const int error = ibv_post_send(qp, &request, &bad); error != 0)
+      fail("ibv_post_send: " + std::to_string(error));
     const ibv_wc completion = completions.take(kPatienceSeconds);
-    if (completion.status != IBV_WC_SUCCESS) fail("a request to the passive target failed: " + describe(completion));
+    if (completion.status != IBV_WC_SUCCESS)
+      fail("a request to the passive target failed: " + describe(completion));
   }
 };
 
@@ -51,7 +56,8 @@ void serve_yourself(Initiator& initiator, std::uint8_t* memory, std::uint64_t ro
   std::uint64_t octets_moved = 0;
   for (std::uint64_t round = 0; round < rounds; ++round) {
     const std::uint64_t key = mix(seed, round);
-    const std::size_t octets = 1 + mix(key, 1) % std::min<std::size_t>(std::size_t{1} << (mix(key, 2) % 19), kArea / 2);
+    const std::size_t octets =
+        1 + mix(key, 1) % std::min<std::size_t>(std::size_t{1} << (mix(key, 2) % 19), kArea / 2);
     const std::size_t offset = mix(key, 3) % (kArea - octets);
     fill(memory, octets, key);
     initiator.carry_out(IBV_WR_RDMA_WRITE, memory, octets, offset);
@@ -65,7 +71,8 @@ void serve_yourself(Initiator& initiator, std::uint8_t* memory, std::uint64_t ro
     if (before != 3 * round) fail("FETCH AND ADD found a wrong value");
     octets_moved += 2 * octets;
   }
-  say("the sleeping target served " + std::to_string(3 * rounds) + " requests, " + std::to_string(octets_moved) + " octets");
+  say("the sleeping target served " + std::to_string(3 * rounds) + " requests, " +
+      std::to_string(octets_moved) + " octets");
 }
 
 }  // namespace

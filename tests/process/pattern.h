@@ -19,6 +19,7 @@ namespace proof {
 void fill(std::uint8_t* octets, std::size_t count, std::uint64_t key, std::size_t from = 0);
 
 // The place of the first wrong octet; `count` if there is none.
-[[nodiscard]] std::size_t first_wrong(const std::uint8_t* octets, std::size_t count, std::uint64_t key, std::size_t from = 0);
+[[nodiscard]] std::size_t first_wrong(const std::uint8_t* octets, std::size_t count, std::uint64_t key,
+                                      std::size_t from = 0);
 
 }  // namespace proof

@@ -8,7 +8,9 @@ namespace proof {
 namespace {
 
 ibv_sge element_of(const Part& part) {
-  return {.addr = reinterpret_cast<std::uintptr_t>(part.region.addr) + part.offset, .length = part.octets, .lkey = part.region.lkey};
+  return {.addr = reinterpret_cast<std::uintptr_t>(part.region.addr) + part.offset,
+          .length = part.octets,
+          .lkey = part.region.lkey};
 }
 
 }  // namespace
@@ -22,7 +24,8 @@ void post_send(ibv_qp* qp, const Part& part, std::uint64_t wr_id) {
   request.opcode = IBV_WR_SEND;
   request.send_flags = IBV_SEND_SIGNALED;
   ibv_send_wr* bad = nullptr;
-  if (const int error = ibv_post_send(qp, &request, &bad); error != 0) fail("ibv_post_send: " + std::to_string(error));
+  if (const int error = ibv_post_send(qp, &request, &bad); error != 0)
+    fail("ibv_post_send: " + std::to_string(error));
 }
 
 void post_receive(ibv_qp* qp, const Part& part, std::uint64_t wr_id) {
@@ -32,7 +35,8 @@ void post_receive(ibv_qp* qp, const Part& part, std::uint64_t wr_id) {
   request.sg_list = &element;
   request.num_sge = 1;
   ibv_recv_wr* bad = nullptr;
-  if (const int error = ibv_post_recv(qp, &request, &bad); error != 0) fail("ibv_post_recv: " + std::to_string(error));
+  if (const int error = ibv_post_recv(qp, &request, &bad); error != 0)
+    fail("ibv_post_recv: " + std::to_string(error));
 }
 
 }  // namespace proof

@@ -93,7 +93,8 @@ class HostileLink {
   // One more request of any kind, as long as the QP takes them.
   void post(std::uint64_t random) {
     if (outstanding_ == kHostileWindow || failed_) return;
-    ibv_sge sge{.addr = reinterpret_cast<std::uintptr_t>(memory_), .length = kHostileOctets, .lkey = mr_->lkey};
+    ibv_sge sge{
+        .addr = reinterpret_cast<std::uintptr_t>(memory_), .length = kHostileOctets, .lkey = mr_->lkey};
     ibv_send_wr request{};
     request.wr_id = std::uint64_t{index_} << 32;
     request.sg_list = &sge;
@@ -118,12 +119,15 @@ class HostileLink {
     }
   }
   [[nodiscard]] std::string verdict() const {
-    return std::to_string(good_) + " requests to the hostile one went well, then: " + (failed_ ? ibv_wc_status_str(status_) : "nothing");
+    return std::to_string(good_) + " requests to the hostile one went well, then: " +
+           (failed_ ? ibv_wc_status_str(status_) : "nothing");
   }
 
  private:
   void post_receive(std::uint32_t slot) {
-    ibv_sge sge{.addr = reinterpret_cast<std::uintptr_t>(memory_) + (kHostileWindow + slot) * kHostileOctets, .length = kHostileOctets, .lkey = mr_->lkey};
+    ibv_sge sge{.addr = reinterpret_cast<std::uintptr_t>(memory_) + (kHostileWindow + slot) * kHostileOctets,
+                .length = kHostileOctets,
+                .lkey = mr_->lkey};
     ibv_recv_wr request{};
     request.wr_id = std::uint64_t{index_} << 32 | 1;
     request.sg_list = &sge;
@@ -195,10 +199,12 @@ void talk(Arguments& arguments, Family& family, const Settings& settings, bool v
         if (!victim) continue;
         random = mix(random);
         hostile.front().post(random);
-        if (settings.churn && random % 64 == 0 && ibv_dereg_mr(device.register_memory(churned, 4096)) != 0) fail("ibv_dereg_mr");
+        if (settings.churn && random % 64 == 0 && ibv_dereg_mr(device.register_memory(churned, 4096)) != 0)
+          fail("ibv_dereg_mr");
       }
       if (victim) {
-        say("victim: longest wait " + std::to_string(wait_longest * 1000) + " ms; " + hostile.front().verdict());
+        say("victim: longest wait " + std::to_string(wait_longest * 1000) + " ms; " +
+            hostile.front().verdict());
         if (wait_longest > settings.wait_max) fail("the hostile one made the others wait");
       }
       family.flag(kFinished).fetch_add(1);
@@ -226,7 +232,8 @@ void be_hostile(Arguments& arguments, Family& family, const Settings& settings) 
   if (mappings.empty()) fail("the hostile process was given no shared mapping");
   std::size_t octets = 0;
   for (const Mapping& mapping : mappings) octets += mapping.octets;
-  say("hostile: scribbles in " + std::to_string(mappings.size()) + " mappings of " + std::to_string(octets) + " octets");
+  say("hostile: scribbles in " + std::to_string(mappings.size()) + " mappings of " + std::to_string(octets) +
+      " octets");
   family.flag(kScribbling).store(1);
   // Slowly at first, so that something is still believed; its own library reads the same memory and may end it.
   for (std::uint64_t i = 0; family.flag(kFinished).load() < 2; ++i) {

@@ -23,8 +23,8 @@ constexpr double kPatienceSeconds = 60;
 struct Shape {
   unsigned threads = 8;
   unsigned qps = 4;
-  unsigned window = 8;     // sends outstanding for each thread
-  unsigned receives = 64;  // for each QP
+  unsigned window = 8;            // sends outstanding for each thread
+  unsigned receives = 64;         // for each QP
   std::uint64_t messages = 2000;  // of each thread
 };
 
@@ -40,8 +40,8 @@ struct Stage {
   std::vector<ibv_qp*> qps;
   ibv_mr* mr;
   std::uint8_t* memory;
-  std::unique_ptr<std::atomic<std::uint8_t>[]> sent;      // completions of each message of ours
-  std::unique_ptr<std::atomic<std::uint8_t>[]> received;  // arrivals of each message of theirs
+  std::unique_ptr<std::atomic<std::uint8_t>[]> sent;          // completions of each message of ours
+  std::unique_ptr<std::atomic<std::uint8_t>[]> received;      // arrivals of each message of theirs
   std::unique_ptr<std::atomic<std::uint32_t>[]> outstanding;  // of each thread
   std::atomic<std::uint64_t> sent_count{0};
   std::atomic<std::uint64_t> received_count{0};
@@ -61,13 +61,16 @@ std::uint32_t content_octets(std::uint64_t key) {
 }
 
 void post_receive(Stage& stage, std::uint64_t slot) {
-  ibv_sge sge{.addr = reinterpret_cast<std::uintptr_t>(stage.receive_slot(slot)), .length = kOctetsMax, .lkey = stage.mr->lkey};
+  ibv_sge sge{.addr = reinterpret_cast<std::uintptr_t>(stage.receive_slot(slot)),
+              .length = kOctetsMax,
+              .lkey = stage.mr->lkey};
   ibv_recv_wr request{};
   request.wr_id = kReceiveMark | slot;
   request.sg_list = &sge;
   request.num_sge = 1;
   ibv_recv_wr* bad = nullptr;
-  if (const int error = ibv_post_recv(stage.qps[slot / stage.shape.receives], &request, &bad); error != 0) fail("ibv_post_recv: " + std::to_string(error));
+  if (const int error = ibv_post_recv(stage.qps[slot / stage.shape.receives], &request, &bad); error != 0)
+    fail("ibv_post_recv: " + std::to_string(error));
 }
 
 void handle_received(Stage& stage, const ibv_wc& completion) {
@@ -75,7 +78,8 @@ void handle_received(Stage& stage, const ibv_wc& completion) {
   const std::uint8_t* const octets = stage.receive_slot(slot);
   Head head{};
   std::memcpy(&head, octets, sizeof head);
-  if (head.number >= stage.total() || head.key != content_key(1 - stage.side, head.number)) fail("a message that nobody sent");
+  if (head.number >= stage.total() || head.key != content_key(1 - stage.side, head.number))
+    fail("a message that nobody sent");
   if (completion.byte_len != content_octets(head.key)) fail("a message of a wrong length");
   const std::size_t body = completion.byte_len - sizeof head;
   if (first_wrong(octets + sizeof head, body, head.key) != body) fail("a message with wrong octets");
@@ -123,7 +127,9 @@ void post_one(Stage& stage, unsigned thread, std::uint64_t sequence) {
   ibv_send_wr* bad = nullptr;
   stage.outstanding[thread].fetch_add(1);
   // All threads on all QPs.
-  if (const int error = ibv_post_send(stage.qps[mix(head.key, 5) % stage.qps.size()], &request, &bad); error != 0) fail("ibv_post_send: " + std::to_string(error));
+  if (const int error = ibv_post_send(stage.qps[mix(head.key, 5) % stage.qps.size()], &request, &bad);
+      error != 0)
+    fail("ibv_post_send: " + std::to_string(error));
 }
 
 void work(Stage& stage, unsigned thread) {
@@ -132,7 +138,8 @@ void work(Stage& stage, unsigned thread) {
   while (stage.sent_count.load() < stage.total() || stage.received_count.load() < stage.total()) {
     bool active = false;
     // In groups: requests on different QPs complete in any order, and a slot is free when its group is done.
-    if (posted < stage.shape.messages && (posted % stage.shape.window != 0 || stage.outstanding[thread].load() == 0)) {
+    if (posted < stage.shape.messages &&
+        (posted % stage.shape.window != 0 || stage.outstanding[thread].load() == 0)) {
       post_one(stage, thread, posted++);
       active = true;
     }
@@ -142,7 +149,8 @@ void work(Stage& stage, unsigned thread) {
     } else {
       std::this_thread::yield();
       if (monotonic_seconds() - last > kPatienceSeconds) {
-        fail("stalled: sent " + std::to_string(stage.sent_count.load()) + ", received " + std::to_string(stage.received_count.load()) + " of " + std::to_string(stage.total()));
+        fail("stalled: sent " + std::to_string(stage.sent_count.load()) + ", received " +
+             std::to_string(stage.received_count.load()) + " of " + std::to_string(stage.total()));
       }
     }
   }
@@ -170,7 +178,8 @@ int main(int argc, char** argv) {
     stage.received = std::make_unique<std::atomic<std::uint8_t>[]>(stage.total());
     stage.outstanding = std::make_unique<std::atomic<std::uint32_t>[]>(shape.threads);
     for (unsigned i = 0; i < shape.qps; ++i) {
-      ibv_qp* qp = device.create_qp(completions.cq(), {.sends = shape.threads * shape.window, .receives = shape.receives});
+      ibv_qp* qp = device.create_qp(completions.cq(),
+                                    {.sends = shape.threads * shape.window, .receives = shape.receives});
       stage.qps.push_back(qp);
       const QpAddress own = device.prepare(qp, i);
       for (unsigned slot = 0; slot < shape.receives; ++slot) post_receive(stage, i * shape.receives + slot);
@@ -183,7 +192,8 @@ int main(int argc, char** argv) {
     for (std::thread& thread : threads) thread.join();
     const double seconds = monotonic_seconds() - begin;
     side.meet();
-    say(std::to_string(shape.threads) + " threads, " + std::to_string(shape.qps) + " QPs: " + std::to_string(2 * stage.total()) + " messages in " + std::to_string(seconds) + " s");
+    say(std::to_string(shape.threads) + " threads, " + std::to_string(shape.qps) +
+        " QPs: " + std::to_string(2 * stage.total()) + " messages in " + std::to_string(seconds) + " s");
     for (ibv_qp* qp : stage.qps) ibv_destroy_qp(qp);
     ibv_dereg_mr(stage.mr);
   }

@@ -28,7 +28,8 @@ Addresses resolve(const char* host, const char* port) {
   hints.ai_family = host == nullptr ? AF_INET6 : AF_UNSPEC;
   hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | (host == nullptr ? AI_PASSIVE : 0);
   addrinfo* list = nullptr;
-  if (const int error = ::getaddrinfo(host, port, &hints, &list); error != 0) fail(std::string("address: ") + ::gai_strerror(error));
+  if (const int error = ::getaddrinfo(host, port, &hints, &list); error != 0)
+    fail(std::string("address: ") + ::gai_strerror(error));
   return Addresses(list);
 }
 
@@ -64,7 +65,8 @@ SideChannel SideChannel::open(Arguments& arguments) {
   const std::string remote = arguments.text("connect");
   if (port.empty() == remote.empty()) fail("give either --listen=PORT or --connect=ADDRESS,PORT");
   const auto comma = remote.rfind(',');
-  const int fd = port.empty() ? connect_to(remote.substr(0, comma), remote.substr(comma + 1)) : accept_one(port);
+  const int fd =
+      port.empty() ? connect_to(remote.substr(0, comma), remote.substr(comma + 1)) : accept_one(port);
   const int on = 1;
   ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   const timeval patience{.tv_sec = kSilenceSeconds, .tv_usec = 0};

@@ -70,7 +70,8 @@ class Sleeper {
   // One completion, told by the channel.
   ibv_wc sleep_until_one(int milliseconds) {
     pollfd descriptor{.fd = channel_->fd, .events = POLLIN, .revents = 0};
-    if (::poll(&descriptor, 1, milliseconds) != 1) fail("nothing came for " + std::to_string(milliseconds) + " ms");
+    if (::poll(&descriptor, 1, milliseconds) != 1)
+      fail("nothing came for " + std::to_string(milliseconds) + " ms");
     ibv_cq* cq = nullptr;
     void* context = nullptr;
     if (ibv_get_cq_event(channel_, &cq, &context) != 0) fail("ibv_get_cq_event");

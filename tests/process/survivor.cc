@@ -20,7 +20,9 @@ constexpr std::uint32_t kWindow = 32;
 constexpr std::uint32_t kOctets = 2000;
 constexpr std::uint64_t kFlowing = 200;
 
-Part slot_of(const ibv_mr& mr, std::uint64_t slot) { return {.region = mr, .offset = slot * kOctets, .octets = kOctets}; }
+Part slot_of(const ibv_mr& mr, std::uint64_t slot) {
+  return {.region = mr, .offset = slot * kOctets, .octets = kOctets};
+}
 
 [[noreturn]] void take_for_ever(Completions& completions, ibv_qp* qp, const ibv_mr& mr) {
   for (;;) {
@@ -41,7 +43,9 @@ std::uint64_t send_until_it_ends(Completions& completions, ibv_qp* qp, const ibv
     while (!failed && posted - completed < kWindow) post_send(qp, slot_of(mr, 0), posted++);
     if (failed && completed == posted) return good;
     ibv_wc completion;
-    if (completions.wait(&completion, 1, patience) == 0) fail("no completion for " + std::to_string(patience) + " s with " + std::to_string(posted - completed) + " outstanding");
+    if (completions.wait(&completion, 1, patience) == 0)
+      fail("no completion for " + std::to_string(patience) + " s with " + std::to_string(posted - completed) +
+           " outstanding");
     if (completion.wr_id != completed) fail("out of order: " + describe(completion));
     ++completed;
     if (completion.status == IBV_WC_SUCCESS) {
@@ -61,7 +65,8 @@ std::uint64_t send_until_it_ends(Completions& completions, ibv_qp* qp, const ibv
 int main(int argc, char** argv) {
   Arguments arguments(argc, argv);
   const bool events = arguments.flag("events");
-  const Patience patience{.timeout = static_cast<std::uint8_t>(arguments.number("timeout", 14)), .retries = static_cast<std::uint8_t>(arguments.number("retries", 7))};
+  const Patience patience{.timeout = static_cast<std::uint8_t>(arguments.number("timeout", 14)),
+                          .retries = static_cast<std::uint8_t>(arguments.number("retries", 7))};
   const auto seconds = static_cast<double>(arguments.number("patience", 60));
   SideChannel side = SideChannel::open(arguments);
   Device device(arguments);
@@ -80,7 +85,8 @@ int main(int argc, char** argv) {
   const std::uint64_t good = send_until_it_ends(completions, qp, *mr, seconds);
   ibv_qp_attr attributes{};
   ibv_qp_init_attr initial{};
-  if (ibv_query_qp(qp, &attributes, IBV_QP_STATE, &initial) != 0 || attributes.qp_state != IBV_QPS_ERR) fail("the QP is not in the error state");
+  if (ibv_query_qp(qp, &attributes, IBV_QP_STATE, &initial) != 0 || attributes.qp_state != IBV_QPS_ERR)
+    fail("the QP is not in the error state");
   say(std::to_string(good) + " messages went well before, and every request completed");
   ibv_destroy_qp(qp);
   ibv_dereg_mr(mr);

@@ -35,14 +35,17 @@ struct Case {
 constexpr Case kCases[] = {
     {"WRITE to unmapped memory", Reach::kWrite, Loss::kUnmapped, IBV_WC_REM_ACCESS_ERR, IBV_WC_SUCCESS},
     {"READ of unmapped memory", Reach::kRead, Loss::kUnmapped, IBV_WC_REM_ACCESS_ERR, IBV_WC_SUCCESS},
-    {"WRITE across the edge of what is left", Reach::kWrite, Loss::kSecondHalfUnmapped, IBV_WC_REM_ACCESS_ERR, IBV_WC_SUCCESS},
-    {"READ across the edge of what is left", Reach::kRead, Loss::kSecondHalfUnmapped, IBV_WC_REM_ACCESS_ERR, IBV_WC_SUCCESS},
+    {"WRITE across the edge of what is left", Reach::kWrite, Loss::kSecondHalfUnmapped, IBV_WC_REM_ACCESS_ERR,
+     IBV_WC_SUCCESS},
+    {"READ across the edge of what is left", Reach::kRead, Loss::kSecondHalfUnmapped, IBV_WC_REM_ACCESS_ERR,
+     IBV_WC_SUCCESS},
     {"WRITE to forbidden pages", Reach::kWrite, Loss::kForbidden, IBV_WC_REM_ACCESS_ERR, IBV_WC_SUCCESS},
     {"READ of forbidden pages", Reach::kRead, Loss::kForbidden, IBV_WC_REM_ACCESS_ERR, IBV_WC_SUCCESS},
     {"WRITE to read-only pages", Reach::kWrite, Loss::kReadOnly, IBV_WC_REM_ACCESS_ERR, IBV_WC_SUCCESS},
     {"WRITE to a truncated file", Reach::kWrite, Loss::kTruncatedFile, IBV_WC_REM_ACCESS_ERR, IBV_WC_SUCCESS},
     {"READ of a truncated file", Reach::kRead, Loss::kTruncatedFile, IBV_WC_REM_ACCESS_ERR, IBV_WC_SUCCESS},
-    {"FETCH AND ADD on unmapped memory", Reach::kAtomic, Loss::kUnmapped, IBV_WC_REM_ACCESS_ERR, IBV_WC_SUCCESS},
+    {"FETCH AND ADD on unmapped memory", Reach::kAtomic, Loss::kUnmapped, IBV_WC_REM_ACCESS_ERR,
+     IBV_WC_SUCCESS},
     {"SEND into an unmapped receive", Reach::kSend, Loss::kUnmapped, IBV_WC_REM_OP_ERR, IBV_WC_LOC_PROT_ERR},
     {"WRITE from unmapped memory", Reach::kLocalWrite, Loss::kUnmapped, IBV_WC_LOC_PROT_ERR, IBV_WC_SUCCESS},
     {"READ into unmapped memory", Reach::kLocalRead, Loss::kUnmapped, IBV_WC_LOC_PROT_ERR, IBV_WC_SUCCESS},
@@ -56,7 +59,8 @@ class Region {
   Region(Device& device, Loss loss) : loss_(loss) {
     if (loss == Loss::kTruncatedFile) file_ = ::memfd_create("lost", MFD_CLOEXEC);
     if (file_ >= 0 && ::ftruncate(file_, kOctets) != 0) fail_errno("ftruncate");
-    memory_ = ::mmap(nullptr, kOctets, PROT_READ | PROT_WRITE, file_ >= 0 ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS, file_, 0);
+    memory_ = ::mmap(nullptr, kOctets, PROT_READ | PROT_WRITE,
+                     file_ >= 0 ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS, file_, 0);
     if (memory_ == MAP_FAILED) fail_errno("mmap");
     mr_ = device.register_memory(memory_, kOctets);
   }
@@ -93,7 +97,8 @@ class Region {
 
 class Link {
  public:
-  Link(Device& device, SideChannel& side, std::uint32_t psn) : completions_(device, 16, false), qp_(device.create_qp(completions_.cq(), {})) {
+  Link(Device& device, SideChannel& side, std::uint32_t psn)
+      : completions_(device, 16, false), qp_(device.create_qp(completions_.cq(), {})) {
     const QpAddress own = device.prepare(qp_, psn);
     device.connect(qp_, own, side.trade(own));
   }
@@ -145,10 +150,12 @@ ibv_wr_opcode opcode_of(Reach reach) {
 
 void expect(const Case& what, const char* who, ibv_wc_status got, ibv_wc_status wanted) {
   if (got == wanted) return;
-  fail(std::string(what.name) + ": the " + who + " got \"" + ibv_wc_status_str(got) + "\" instead of \"" + ibv_wc_status_str(wanted) + "\"");
+  fail(std::string(what.name) + ": the " + who + " got \"" + ibv_wc_status_str(got) + "\" instead of \"" +
+       ibv_wc_status_str(wanted) + "\"");
 }
 
-void try_case(Device& device, SideChannel& side, Link& sound, Region& sound_memory, const RemoteMemory& sound_remote, const Case& what) {
+void try_case(Device& device, SideChannel& side, Link& sound, Region& sound_memory,
+              const RemoteMemory& sound_remote, const Case& what) {
   const bool is_initiator = side.side() == 1;
   Link link(device, side, 99);
   Region memory(device, what.loss);
@@ -159,10 +166,15 @@ void try_case(Device& device, SideChannel& side, Link& sound, Region& sound_memo
   side.meet();
   if (is_initiator) {
     const Region& from = is_local(what.reach) ? memory : sound_memory;
-    expect(what, "initiator", link.carry_out(opcode_of(what.reach), from.whole(), remote.address, remote.rkey), what.initiator);
+    expect(what, "initiator",
+           link.carry_out(opcode_of(what.reach), from.whole(), remote.address, remote.rkey), what.initiator);
     // The others of this process are as before.
-    expect(what, "sound connection", sound.carry_out(IBV_WR_RDMA_WRITE, sound_memory.whole(), sound_remote.address, sound_remote.rkey), IBV_WC_SUCCESS);
-    expect(what, "sound connection", sound.carry_out(IBV_WR_RDMA_READ, sound_memory.whole(), sound_remote.address, sound_remote.rkey), IBV_WC_SUCCESS);
+    expect(what, "sound connection",
+           sound.carry_out(IBV_WR_RDMA_WRITE, sound_memory.whole(), sound_remote.address, sound_remote.rkey),
+           IBV_WC_SUCCESS);
+    expect(what, "sound connection",
+           sound.carry_out(IBV_WR_RDMA_READ, sound_memory.whole(), sound_remote.address, sound_remote.rkey),
+           IBV_WC_SUCCESS);
   } else if (what.target != IBV_WC_SUCCESS) {
     expect(what, "target", link.received(), what.target);
   }

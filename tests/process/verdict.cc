@@ -12,7 +12,8 @@ namespace proof {
 
 void fail(const std::string& what) {
   std::fflush(stdout);
-  std::fprintf(stderr, "%s[%d]: %s\n", program_invocation_short_name, static_cast<int>(::getpid()), what.c_str());
+  std::fprintf(stderr, "%s[%d]: %s\n", program_invocation_short_name, static_cast<int>(::getpid()),
+               what.c_str());
   std::fflush(stderr);
   ::_exit(1);
 }

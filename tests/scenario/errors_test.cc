@@ -23,7 +23,8 @@ TEST(Errors, InTheMiddleOfAWindow) {
   pair.b.receive(91, 0, 10);
   pair.run();
   EXPECT_EQ(pair.a.statuses(),
-            "0: success, 1: success, 2: success, 3: success, 4: success, 5: remote access error, 6: flushed, 7: flushed, "
+            "0: success, 1: success, 2: success, 3: success, 4: success, 5: remote access error, 6: flushed, "
+            "7: flushed, "
             "8: flushed, 9: flushed, 90: flushed");
   EXPECT_EQ(pair.b.statuses(), "91: flushed");
   EXPECT_EQ(pair.b.count(QpEvent::kAccessError), 1u);
@@ -52,7 +53,9 @@ TEST_P(RemoteErrors, EndTheConnectionAndTouchNothing) {
   pair.run();
   ASSERT_EQ(pair.a.completions.size(), 1u);
   EXPECT_EQ(pair.a.completions[0].status, GetParam().status) << pair.a.statuses();
-  EXPECT_EQ(pair.b.count(GetParam().status == Status::kRemoteAccessError ? QpEvent::kAccessError : QpEvent::kRequestError), 1u);
+  EXPECT_EQ(pair.b.count(GetParam().status == Status::kRemoteAccessError ? QpEvent::kAccessError
+                                                                         : QpEvent::kRequestError),
+            1u);
   EXPECT_TRUE(pair.b.untouched(0, Side::kMemoryOctets));
   EXPECT_TRUE(pair.a.untouched(0, Side::kMemoryOctets));
 }
@@ -67,16 +70,23 @@ objects::MemoryRegion* other_region(Pair& pair, std::uint32_t access, bool other
   return *region;
 }
 
-constexpr std::uint32_t kEverything = objects::kLocalWrite | objects::kRemoteWrite | objects::kRemoteRead | objects::kRemoteAtomic;
+constexpr std::uint32_t kEverything =
+    objects::kLocalWrite | objects::kRemoteWrite | objects::kRemoteRead | objects::kRemoteAtomic;
 
 void unknown_key(Pair&, objects::SendEntry& entry) { entry.rkey.value ^= 0x4200; }
 void stale_variant(Pair&, objects::SendEntry& entry) { entry.rkey.value ^= 1; }
-void other_domain(Pair& pair, objects::SendEntry& entry) { entry.rkey.value = other_region(pair, kEverything, true)->key; }
-void no_write(Pair& pair, objects::SendEntry& entry) { entry.rkey.value = other_region(pair, objects::kRemoteRead, false)->key; }
+void other_domain(Pair& pair, objects::SendEntry& entry) {
+  entry.rkey.value = other_region(pair, kEverything, true)->key;
+}
+void no_write(Pair& pair, objects::SendEntry& entry) {
+  entry.rkey.value = other_region(pair, objects::kRemoteRead, false)->key;
+}
 void no_read(Pair& pair, objects::SendEntry& entry) {
   entry.rkey.value = other_region(pair, objects::kLocalWrite | objects::kRemoteWrite, false)->key;
 }
-void beyond(Pair&, objects::SendEntry& entry) { entry.remote_address = 0x7000'0000'0000 + Side::kMemoryOctets - 7; }
+void beyond(Pair&, objects::SendEntry& entry) {
+  entry.remote_address = 0x7000'0000'0000 + Side::kMemoryOctets - 7;
+}
 void before(Pair&, objects::SendEntry& entry) { entry.remote_address = 0x7000'0000'0000 - 1; }
 void wraps(Pair&, objects::SendEntry& entry) { entry.remote_address = ~std::uint64_t{0} - 3; }
 void misaligned(Pair&, objects::SendEntry& entry) { entry.remote_address += 4; }
@@ -85,24 +95,25 @@ void region_key(Pair& pair, objects::SendEntry& entry) { entry.immediate_or_key 
 
 INSTANTIATE_TEST_SUITE_P(
     All, RemoteErrors,
-    ::testing::Values(Refused{"WriteUnknownKey", SendOpcode::kWrite, unknown_key, Status::kRemoteAccessError},
-                      Refused{"WriteStaleVariant", SendOpcode::kWrite, stale_variant, Status::kRemoteAccessError},
-                      Refused{"WriteOtherDomain", SendOpcode::kWrite, other_domain, Status::kRemoteAccessError},
-                      Refused{"WriteNotGranted", SendOpcode::kWrite, no_write, Status::kRemoteAccessError},
-                      Refused{"WriteBeyond", SendOpcode::kWrite, beyond, Status::kRemoteAccessError},
-                      Refused{"WriteBefore", SendOpcode::kWrite, before, Status::kRemoteAccessError},
-                      Refused{"WriteWraps", SendOpcode::kWrite, wraps, Status::kRemoteAccessError},
-                      Refused{"ReadUnknownKey", SendOpcode::kRead, unknown_key, Status::kRemoteAccessError},
-                      Refused{"ReadNotGranted", SendOpcode::kRead, no_read, Status::kRemoteAccessError},
-                      Refused{"ReadBeyond", SendOpcode::kRead, beyond, Status::kRemoteAccessError},
-                      Refused{"AtomicUnknownKey", SendOpcode::kFetchAdd, unknown_key, Status::kRemoteAccessError},
-                      Refused{"AtomicNotGranted", SendOpcode::kCompareSwap, no_write, Status::kRemoteAccessError},
-                      Refused{"AtomicMisaligned", SendOpcode::kFetchAdd, misaligned, Status::kRemoteInvalidRequest},
-                      Refused{"AtomicWriteMisaligned", SendOpcode::kAtomicWrite, misaligned, Status::kRemoteInvalidRequest},
-                      Refused{"AtomicWriteUnknownKey", SendOpcode::kAtomicWrite, unknown_key, Status::kRemoteAccessError},
-                      Refused{"FlushUnknownKey", SendOpcode::kFlush, unknown_key, Status::kRemoteAccessError},
-                      Refused{"FlushNotGranted", SendOpcode::kFlush, no_write, Status::kRemoteAccessError},
-                      Refused{"FlushWithoutPlacement", SendOpcode::kFlush, no_placement, Status::kRemoteInvalidRequest}),
+    ::testing::Values(
+        Refused{"WriteUnknownKey", SendOpcode::kWrite, unknown_key, Status::kRemoteAccessError},
+        Refused{"WriteStaleVariant", SendOpcode::kWrite, stale_variant, Status::kRemoteAccessError},
+        Refused{"WriteOtherDomain", SendOpcode::kWrite, other_domain, Status::kRemoteAccessError},
+        Refused{"WriteNotGranted", SendOpcode::kWrite, no_write, Status::kRemoteAccessError},
+        Refused{"WriteBeyond", SendOpcode::kWrite, beyond, Status::kRemoteAccessError},
+        Refused{"WriteBefore", SendOpcode::kWrite, before, Status::kRemoteAccessError},
+        Refused{"WriteWraps", SendOpcode::kWrite, wraps, Status::kRemoteAccessError},
+        Refused{"ReadUnknownKey", SendOpcode::kRead, unknown_key, Status::kRemoteAccessError},
+        Refused{"ReadNotGranted", SendOpcode::kRead, no_read, Status::kRemoteAccessError},
+        Refused{"ReadBeyond", SendOpcode::kRead, beyond, Status::kRemoteAccessError},
+        Refused{"AtomicUnknownKey", SendOpcode::kFetchAdd, unknown_key, Status::kRemoteAccessError},
+        Refused{"AtomicNotGranted", SendOpcode::kCompareSwap, no_write, Status::kRemoteAccessError},
+        Refused{"AtomicMisaligned", SendOpcode::kFetchAdd, misaligned, Status::kRemoteInvalidRequest},
+        Refused{"AtomicWriteMisaligned", SendOpcode::kAtomicWrite, misaligned, Status::kRemoteInvalidRequest},
+        Refused{"AtomicWriteUnknownKey", SendOpcode::kAtomicWrite, unknown_key, Status::kRemoteAccessError},
+        Refused{"FlushUnknownKey", SendOpcode::kFlush, unknown_key, Status::kRemoteAccessError},
+        Refused{"FlushNotGranted", SendOpcode::kFlush, no_write, Status::kRemoteAccessError},
+        Refused{"FlushWithoutPlacement", SendOpcode::kFlush, no_placement, Status::kRemoteInvalidRequest}),
     [](const auto& suite) { return std::string(suite.param.name); });
 
 TEST(Errors, InvalidateOfARegionIsRefused) {
@@ -166,7 +177,9 @@ TEST(Errors, ALocalMistakeFailsHereAndOnlyHere) {
   Pair pair;
   pair.a.write(1, 0, 0, 100);
   const objects::Sge bad{0x7000'0000'0000, 100, wire::LKey{pair.a.region->key ^ 0x8000}};
-  ASSERT_EQ(pair.a.host.engine.post_send(*pair.a.qp, {pair.a.entry(2, SendOpcode::kWrite, 4096), {&bad, 1}}, pair.world.now()), PostError::kNone);
+  ASSERT_EQ(pair.a.host.engine.post_send(*pair.a.qp, {pair.a.entry(2, SendOpcode::kWrite, 4096), {&bad, 1}},
+                                         pair.world.now()),
+            PostError::kNone);
   pair.a.write(3, 0, 8192, 100);
   pair.run();
   EXPECT_EQ(pair.a.statuses(), "1: success, 2: local protection error, 3: flushed");

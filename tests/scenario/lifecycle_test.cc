@@ -118,8 +118,8 @@ TEST(Lifecycle, TheFirstPacketBeforeRtsTellsThatCommunicationIsEstablished) {
   attributes.path_mtu = 3;
   attributes.destination = pair.a.qp->qpn;
   attributes.receive_psn = wire::Psn(100);
-  ASSERT_TRUE(pair.b.modify(attributes, kAttrState | kAttrPath | kAttrPathMtu | kAttrDestinationQpn | kAttrReceivePsn |
-                                            kAttrMaxDestinationReads | kAttrMinRnrTimer));
+  ASSERT_TRUE(pair.b.modify(attributes, kAttrState | kAttrPath | kAttrPathMtu | kAttrDestinationQpn |
+                                            kAttrReceivePsn | kAttrMaxDestinationReads | kAttrMinRnrTimer));
   pair.a.write(1, 0, 0, 100);
   pair.a.write(2, 0, 0, 100);
   pair.run(milliseconds(1));
@@ -134,7 +134,9 @@ TEST(Lifecycle, AnUnreliableQpStopsSendingAndRecovers) {
   pair.b.receive(7, 0, 4096);
   pair.a.receive(8, 8192, 4096);
   const objects::Sge bad{0x7000'0000'0000, 100, wire::LKey{pair.a.region->key ^ 0x8000}};
-  ASSERT_EQ(pair.a.host.engine.post_send(*pair.a.qp, {pair.a.entry(1, SendOpcode::kSend), {&bad, 1}}, pair.world.now()), PostError::kNone);
+  ASSERT_EQ(pair.a.host.engine.post_send(*pair.a.qp, {pair.a.entry(1, SendOpcode::kSend), {&bad, 1}},
+                                         pair.world.now()),
+            PostError::kNone);
   pair.a.send(2, 10);
   pair.run(milliseconds(1));
   EXPECT_EQ(pair.a.statuses(), "1: local protection error, 2: flushed");
@@ -154,10 +156,12 @@ TEST(Lifecycle, UnsignalledRequestsCompleteSilently) {
   PairOptions options;
   options.signal_all = false;
   Pair pair(options);
-  for (std::uint64_t i = 0; i < 60; ++i) pair.a.write(i, 0, 0, 100, i == 59 ? objects::kSendSignaled : std::uint8_t{0});
+  for (std::uint64_t i = 0; i < 60; ++i)
+    pair.a.write(i, 0, 0, 100, i == 59 ? objects::kSendSignaled : std::uint8_t{0});
   pair.run(milliseconds(5));
   EXPECT_EQ(pair.a.statuses(), "59: success");
-  for (std::uint64_t i = 60; i < 120; ++i) pair.a.write(i, 0, 0, 100);  // their places in the queue are free again
+  for (std::uint64_t i = 60; i < 120; ++i)
+    pair.a.write(i, 0, 0, 100);  // their places in the queue are free again
   pair.run(milliseconds(5));
   EXPECT_EQ(pair.a.completions.size(), 1u);
 }

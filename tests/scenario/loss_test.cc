@@ -16,7 +16,9 @@ using wire::Step;
 
 using Ids = std::vector<std::uint64_t>;
 
-std::uint64_t spent(const Side& side, std::uint64_t transport::Counters::*counter) { return side.host.engine.counters().*counter; }
+std::uint64_t spent(const Side& side, std::uint64_t transport::Counters::*counter) {
+  return side.host.engine.counters().*counter;
+}
 
 TEST(Loss, TheLastAckIsLost) {
   Pair pair;
@@ -29,7 +31,9 @@ TEST(Loss, TheLastAckIsLost) {
   EXPECT_TRUE(pair.b.holds(0, pair.a, 0, 3000));
   EXPECT_TRUE(pair.b.untouched(3000, 2000));
   EXPECT_GE(spent(pair.b, &transport::Counters::duplicates), 1u);
-  EXPECT_GE(spent(pair.a, &transport::Counters::ack_timeouts) + spent(pair.a, &transport::Counters::early_retransmits), 1u);
+  EXPECT_GE(spent(pair.a, &transport::Counters::ack_timeouts) +
+                spent(pair.a, &transport::Counters::early_retransmits),
+            1u);
 }
 
 TEST(Loss, TheFirstRequestIsLost) {
@@ -39,7 +43,8 @@ TEST(Loss, TheFirstRequestIsLost) {
   pair.a.send(1, 10);
   pair.run();
   EXPECT_EQ(pair.a.statuses(), "1: success");
-  EXPECT_EQ(spent(pair.b, &transport::Counters::sequence_naks_sent), 0u);  // nothing behind it told of the gap
+  EXPECT_EQ(spent(pair.b, &transport::Counters::sequence_naks_sent),
+            0u);  // nothing behind it told of the gap
   EXPECT_GE(spent(pair.a, &transport::Counters::ack_timeouts), 1u);
 }
 

@@ -20,18 +20,20 @@ Side::Side(sim::World& in, const PairOptions& options, std::uint64_t with_patter
     : world(in), host(in.add_host(options.host)), pattern(with_pattern), memory(kMemoryOctets) {
   sim::fill_pattern(memory, pattern, 0);
   using namespace objects;
-  auto registered = host.memory.register_region({.pd = &host.pd,
-                                                 .host = memory.data(),
-                                                 .length = memory.size(),
-                                                 .address = kAddress,
-                                                 .access = kLocalWrite | kRemoteWrite | kRemoteRead | kRemoteAtomic |
-                                                           kFlushGlobal | kFlushPersistent | kWindowBind});
+  auto registered =
+      host.memory.register_region({.pd = &host.pd,
+                                   .host = memory.data(),
+                                   .length = memory.size(),
+                                   .address = kAddress,
+                                   .access = kLocalWrite | kRemoteWrite | kRemoteRead | kRemoteAtomic |
+                                             kFlushGlobal | kFlushPersistent | kWindowBind});
   RRDMA_ASSERT(registered.ok());
   region = *registered;
   CompletionListener* listener = this;
   queue = std::make_unique<CompletionQueue>(options.completion_entries, listener);
   LimitListener* limit_listener = this;
-  if (options.shared_entries != 0) shared = std::make_unique<ReceiveQueue>(options.shared_entries, 2, limit_listener);
+  if (options.shared_entries != 0)
+    shared = std::make_unique<ReceiveQueue>(options.shared_entries, 2, limit_listener);
   transport::QpInit init;
   init.type = options.type;
   init.pd = &host.pd;
@@ -71,7 +73,8 @@ bool Side::to_state(QpState state) {
   return modify(attributes, transport::kAttrState);
 }
 
-objects::SendEntry Side::entry(std::uint64_t id, objects::SendOpcode opcode, std::uint32_t remote, std::uint8_t flags) const {
+objects::SendEntry Side::entry(std::uint64_t id, objects::SendOpcode opcode, std::uint32_t remote,
+                               std::uint8_t flags) const {
   objects::SendEntry made;
   made.wr_id = id;
   made.opcode = opcode;
@@ -88,8 +91,8 @@ transport::PostError Side::post(const objects::SendEntry& made, std::uint32_t lo
   return host.engine.post_send(*qp, {made, {&sge, 1}}, world.now());
 }
 
-void Side::request(std::uint64_t id, objects::SendOpcode opcode, std::uint32_t local, std::uint32_t length, std::uint32_t remote,
-                   std::uint8_t flags) {
+void Side::request(std::uint64_t id, objects::SendOpcode opcode, std::uint32_t local, std::uint32_t length,
+                   std::uint32_t remote, std::uint8_t flags) {
   RRDMA_ASSERT(post(entry(id, opcode, remote, flags), local, length) == transport::PostError::kNone);
 }
 
@@ -147,7 +150,9 @@ bool Side::on_turn(sim::Host&, Instant) {
   return any;
 }
 
-void Side::on_qp_event(sim::Host&, transport::QueuePair&, transport::QpEvent event) { events.push_back(event); }
+void Side::on_qp_event(sim::Host&, transport::QueuePair&, transport::QpEvent event) {
+  events.push_back(event);
+}
 
 Pair::Pair(const PairOptions& options) : world(1), a(world, options, 0xa), b(world, options, 0xb) {
   a.peer = &b;
@@ -173,7 +178,8 @@ Pair::Pair(const PairOptions& options) : world(1), a(world, options, 0xa), b(wor
     attributes.state = QpState::kInit;
     attributes.access_flags = options.access;
     attributes.qkey = wire::QKey{0x1234};
-    std::uint32_t mask = kAttrState | kAttrPKeyIndex | kAttrPort | (options.type == QpType::kUd ? kAttrQKey : kAttrAccessFlags);
+    std::uint32_t mask = kAttrState | kAttrPKeyIndex | kAttrPort |
+                         (options.type == QpType::kUd ? kAttrQKey : kAttrAccessFlags);
     RRDMA_ASSERT(side->modify(attributes, mask));
     attributes.state = QpState::kReadyToReceive;
     attributes.path = side->host.path_to(other.host, false, side->qp->qpn, other.qp->qpn);

@@ -30,12 +30,15 @@ struct PairOptions {
   std::uint32_t queue_entries = 64;
   std::uint32_t shared_entries = 0;  // b takes receives from a shared queue of that size
   std::uint32_t completion_entries = 1024;
-  std::uint32_t access = objects::kLocalWrite | objects::kRemoteWrite | objects::kRemoteRead | objects::kRemoteAtomic;
+  std::uint32_t access =
+      objects::kLocalWrite | objects::kRemoteWrite | objects::kRemoteRead | objects::kRemoteAtomic;
   bool signal_all = true;
   sim::HostConfig host;
 };
 
-class Side final : public sim::Application, private objects::CompletionListener, private objects::LimitListener {
+class Side final : public sim::Application,
+                   private objects::CompletionListener,
+                   private objects::LimitListener {
  public:
   static constexpr std::size_t kMemoryOctets = 1 << 20;
 
@@ -46,19 +49,21 @@ class Side final : public sim::Application, private objects::CompletionListener,
   void send(std::uint64_t id, std::uint32_t length, std::uint8_t flags = 0) {
     request(id, objects::SendOpcode::kSend, 0, length, 0, flags);
   }
-  void write(std::uint64_t id, std::uint32_t from, std::uint32_t to, std::uint32_t length, std::uint8_t flags = 0) {
+  void write(std::uint64_t id, std::uint32_t from, std::uint32_t to, std::uint32_t length,
+             std::uint8_t flags = 0) {
     request(id, objects::SendOpcode::kWrite, from, length, to, flags);
   }
-  void read(std::uint64_t id, std::uint32_t into, std::uint32_t from, std::uint32_t length, std::uint8_t flags = 0) {
+  void read(std::uint64_t id, std::uint32_t into, std::uint32_t from, std::uint32_t length,
+            std::uint8_t flags = 0) {
     request(id, objects::SendOpcode::kRead, into, length, from, flags);
   }
   void fetch_add(std::uint64_t id, std::uint32_t into, std::uint32_t at, std::uint64_t operand);
-  void request(std::uint64_t id, objects::SendOpcode opcode, std::uint32_t local, std::uint32_t length, std::uint32_t remote,
-               std::uint8_t flags);
+  void request(std::uint64_t id, objects::SendOpcode opcode, std::uint32_t local, std::uint32_t length,
+               std::uint32_t remote, std::uint8_t flags);
   transport::PostError post(const objects::SendEntry& entry, std::uint32_t local, std::uint32_t length);
   void receive(std::uint64_t id, std::uint32_t at, std::uint32_t length);
-  [[nodiscard]] objects::SendEntry entry(std::uint64_t id, objects::SendOpcode opcode, std::uint32_t remote = 0,
-                                         std::uint8_t flags = 0) const;
+  [[nodiscard]] objects::SendEntry entry(std::uint64_t id, objects::SendOpcode opcode,
+                                         std::uint32_t remote = 0, std::uint8_t flags = 0) const;
   void destroy();
   bool modify(transport::QpAttributes attributes, std::uint32_t mask);
   bool to_state(transport::QpState state);
@@ -67,7 +72,8 @@ class Side final : public sim::Application, private objects::CompletionListener,
   [[nodiscard]] std::vector<std::uint64_t> ids() const;
   [[nodiscard]] std::string statuses() const;  // "1:success 2:flushed"
   [[nodiscard]] std::size_t count(transport::QpEvent event) const;
-  [[nodiscard]] bool holds(std::uint32_t at, const Side& other, std::uint32_t from, std::uint32_t length) const;
+  [[nodiscard]] bool holds(std::uint32_t at, const Side& other, std::uint32_t from,
+                           std::uint32_t length) const;
   [[nodiscard]] bool untouched(std::uint32_t at, std::uint32_t length) const;
   std::uint64_t word(std::uint32_t at) const { return load_native<std::uint64_t>(memory.data() + at); }
 
@@ -105,7 +111,10 @@ class Pair {
   // Loses the packets from that side that match, the `skip` first ones excepted, `count` in all.
   void lose(const Side& from, Match match, std::uint32_t count = 1, std::uint32_t skip = 0);
   // Everything from that side, from now on.
-  void silence(const Side& from) { lose(from, [](const wire::TransportHeaders&) { return true; }, 0xffffffff); }
+  void silence(const Side& from) {
+    lose(
+        from, [](const wire::TransportHeaders&) { return true; }, 0xffffffff);
+  }
   // Delivers the packets that match twice.
   void run(Duration time = seconds(5));
 
@@ -128,10 +137,14 @@ inline Pair::Match step_is(wire::Step step) {
   return [step](const wire::TransportHeaders& headers) { return headers.bth.opcode.step() == step; };
 }
 inline Pair::Match positive_ack() {
-  return [](const wire::TransportHeaders& h) { return h.bth.opcode.step() == wire::Step::kAcknowledge && h.aeth.is_ack(); };
+  return [](const wire::TransportHeaders& h) {
+    return h.bth.opcode.step() == wire::Step::kAcknowledge && h.aeth.is_ack();
+  };
 }
 inline Pair::Match nak() {
-  return [](const wire::TransportHeaders& h) { return h.bth.opcode.step() == wire::Step::kAcknowledge && h.aeth.is_nak(); };
+  return [](const wire::TransportHeaders& h) {
+    return h.bth.opcode.step() == wire::Step::kAcknowledge && h.aeth.is_nak();
+  };
 }
 inline Pair::Match psn_is(std::uint32_t psn) {
   return [psn](const wire::TransportHeaders& h) { return h.bth.psn == wire::Psn(psn); };

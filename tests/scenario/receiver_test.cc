@@ -122,7 +122,8 @@ TEST(Receiver, AMessageLongerThanTheBufferFailsBothSides) {
 TEST(Receiver, ABufferWithAnUnknownKeyFailsBothSides) {
   Pair pair;
   const objects::Sge sge{0x7000'0000'0000, 100, wire::LKey{pair.b.region->key ^ 0x100}};
-  ASSERT_EQ(pair.b.host.engine.post_receive(*pair.b.qp, 7, {&sge, 1}, pair.world.now()), transport::PostError::kNone);
+  ASSERT_EQ(pair.b.host.engine.post_receive(*pair.b.qp, 7, {&sge, 1}, pair.world.now()),
+            transport::PostError::kNone);
   pair.a.send(1, 50);
   pair.run();
   EXPECT_EQ(pair.a.statuses(), "1: remote operation error");

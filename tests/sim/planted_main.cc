@@ -8,7 +8,8 @@
 
 int main(int argc, char** argv) {
   const char* bug = std::getenv("PLANTED_BUG");
-  if (bug != nullptr) rrdma::transport::planted_bug = static_cast<rrdma::transport::PlantedBug>(std::atoi(bug));
+  if (bug != nullptr)
+    rrdma::transport::planted_bug = static_cast<rrdma::transport::PlantedBug>(std::atoi(bug));
   CLI::App app("planted");
   rrdma::tools::Runner chosen;
   rrdma::tools::add_sim_command(app, chosen);

@@ -38,7 +38,8 @@ void hunt(PlantedBug bug) {
     std::fflush(stdout);
     Exchange exchange(plan_of(seed));
     if (exchange.run()) continue;
-    std::printf("found by seed %llu: %s\n", static_cast<unsigned long long>(seed), exchange.world().violation()->c_str());
+    std::printf("found by seed %llu: %s\n", static_cast<unsigned long long>(seed),
+                exchange.world().violation()->c_str());
     std::fflush(stdout);
     ::_exit(kFound);
   }

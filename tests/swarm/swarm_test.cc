@@ -99,7 +99,8 @@ TEST(Swarm, KeepsEveryPromise) {
   for (auto& thread : threads) thread.join();
 
   std::printf("%llu seeds, %llu messages, %llu packets\n", static_cast<unsigned long long>(seeds),
-              static_cast<unsigned long long>(messages), static_cast<unsigned long long>(coverage.engine.packets_sent));
+              static_cast<unsigned long long>(messages),
+              static_cast<unsigned long long>(coverage.engine.packets_sent));
   EXPECT_GE(messages, seeds * 1000);
 #ifdef RRDMA_SWARM_SMALL
   return;  // too few worlds to meet everything

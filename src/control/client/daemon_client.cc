@@ -22,7 +22,8 @@ timespec timespec_of(Duration duration) {
 
 std::uint64_t random_token() {
   std::uint64_t token = 0;
-  if (::getrandom(&token, sizeof token, 0) != sizeof token) token = static_cast<std::uint64_t>(host::now().ns);
+  if (::getrandom(&token, sizeof token, 0) != sizeof token)
+    token = static_cast<std::uint64_t>(host::now().ns);
   return token | 1;  // 0 means none
 }
 
@@ -34,8 +35,9 @@ void wait_for(int socket, short what, Instant deadline) {
 }
 
 Problem no_answer(const control::Welcome& welcome) {
-  return {ETIMEDOUT, "the RRDMA daemon (pid " + std::to_string(welcome.daemon_pid) +
-                         ") does not answer: it may be stopped; `kill -CONT` it, or kill it and a new one will start."};
+  return {ETIMEDOUT,
+          "the RRDMA daemon (pid " + std::to_string(welcome.daemon_pid) +
+              ") does not answer: it may be stopped; `kill -CONT` it, or kill it and a new one will start."};
 }
 
 Result<void, Problem> without_content(const Result<control::Done, Problem>& done) {
@@ -53,7 +55,8 @@ GrantedSlot granted_slot(const control::SlotGranted& granted, std::vector<OwnedF
 
 }  // namespace
 
-Result<std::unique_ptr<DaemonClient>, Problem> DaemonClient::connect_or_start(const DaemonSettings& settings) {
+Result<std::unique_ptr<DaemonClient>, Problem> DaemonClient::connect_or_start(
+    const DaemonSettings& settings) {
   std::unique_ptr<control::ProcessPage> page;
   if (settings.role == control::Role::kProgram) {
     auto created = control::ProcessPage::create();
@@ -70,9 +73,14 @@ Result<std::unique_ptr<DaemonClient>, Problem> DaemonClient::connect_or_start(co
   return client;
 }
 
-DaemonClient::DaemonClient(const DaemonSettings& settings, std::unique_ptr<control::ProcessPage> page, std::uint64_t token)
-    : settings_(settings), owner_(raw::getpid()), token_(token), page_(std::move(page)),
-      session_(settings, page_.get(), token), epoll_(lifted(raw::epoll_create1(EPOLL_CLOEXEC))),
+DaemonClient::DaemonClient(const DaemonSettings& settings, std::unique_ptr<control::ProcessPage> page,
+                           std::uint64_t token)
+    : settings_(settings),
+      owner_(raw::getpid()),
+      token_(token),
+      page_(std::move(page)),
+      session_(settings, page_.get(), token),
+      epoll_(lifted(raw::epoll_create1(EPOLL_CLOEXEC))),
       timer_(lifted(raw::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK))),
       signal_(lifted(raw::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))) {
   for (const OwnedFd* fd : {&timer_, &signal_}) {
@@ -107,24 +115,22 @@ Result<void, Problem> DaemonClient::make_ready(Instant deadline) {
     }
     if (session_.obstacle()) return Failure{*session_.obstacle()};
     if (time >= deadline) {
-      return problem(ETIMEDOUT,
-                              "the RRDMA daemon was started or found, but did not answer in time; set RRDMA_DAEMON_LOG to a "
-                              "file to see what it says.");
+      return problem(
+          ETIMEDOUT,
+          "the RRDMA daemon was started or found, but did not answer in time; set RRDMA_DAEMON_LOG to a "
+          "file to see what it says.");
     }
     wait_for(session_.socket(), POLLIN, std::min(deadline, session_.next_attempt()));
   }
 }
 
-DaemonClient::Wait DaemonClient::send_all(Octets datagram, std::span<const int> fds, Instant deadline, int& error) {
+DaemonClient::Wait DaemonClient::send_all(Octets datagram, std::span<const int> fds, Instant deadline,
+                                          int& error) {
   for (;;) {
     switch (session_.send(datagram, fds)) {
-      case control::SendOutcome::kSent:
-        return Wait::kReplied;
-      case control::SendOutcome::kGone:
-        return Wait::kLost;
-      case control::SendOutcome::kRefused:
-        error = errno;
-        return Wait::kTimedOut;
+      case control::SendOutcome::kSent: return Wait::kReplied;
+      case control::SendOutcome::kGone: return Wait::kLost;
+      case control::SendOutcome::kRefused: error = errno; return Wait::kTimedOut;
       case control::SendOutcome::kWouldBlock:
         if (host::now() >= deadline) return Wait::kTimedOut;
         wait_for(session_.socket(), POLLOUT, deadline);
@@ -141,13 +147,12 @@ DaemonClient::Wait DaemonClient::await_replies(std::uint32_t serial, bool many, 
         if (host::now() >= deadline) return Wait::kTimedOut;
         wait_for(session_.socket(), POLLIN, deadline);
         continue;
-      case control::ReceiveOutcome::kMessage:
-        break;
-      default:
-        return Wait::kLost;
+      case control::ReceiveOutcome::kMessage: break;
+      default: return Wait::kLost;
     }
     // A late reply to a request that was given up is nobody's.
-    if (message.header.serial == 0) keep_event(std::move(message));
+    if (message.header.serial == 0)
+      keep_event(std::move(message));
     else if (message.header.serial == serial) {
       const bool is_last = !many || message.type() == control::MessageType::kDone ||
                            message.type() == control::MessageType::kFailed;
@@ -158,10 +163,11 @@ DaemonClient::Wait DaemonClient::await_replies(std::uint32_t serial, bool many, 
 }
 
 Result<std::vector<control::Received>, Problem> DaemonClient::exchange(std::vector<std::uint8_t> datagram,
-                                                                                std::span<const int> fds, Repeat repeat,
-                                                                                bool many) {
+                                                                       std::span<const int> fds,
+                                                                       Repeat repeat, bool many) {
   if (is_forked()) {
-    return problem(EOWNERDEAD, "this process was forked from the one that opened the device: open it again here.");
+    return problem(EOWNERDEAD,
+                   "this process was forked from the one that opened the device: open it again here.");
   }
   const std::lock_guard lock(mutex_);
   const Instant deadline = host::now() + settings_.patience;
@@ -184,7 +190,7 @@ Result<std::vector<control::Received>, Problem> DaemonClient::exchange(std::vect
     if (wait == Wait::kTimedOut) {
       result = error == 0 ? Failure{no_answer(session_.welcome())}
                           : problem(error, std::string("descriptors cannot be passed to the RRDMA daemon: ") +
-                                                        std::strerror(error) + ".");
+                                               std::strerror(error) + ".");
       break;
     }
     if (const auto failed = replies.back().as<control::Failed>()) {
@@ -237,9 +243,10 @@ Result<control::SlotOwner, Problem> DaemonClient::look_up_slot(std::uint8_t slot
 }
 
 Result<void, Problem> DaemonClient::offer_channel(std::uint8_t from_slot, std::uint8_t to_slot, Octets opaque,
-                                                           std::span<const int> fds) {
+                                                  std::span<const int> fds) {
   RRDMA_ASSERT(opaque.size() <= control::kOpaqueMax && fds.size() <= control::kChannelFdsMax);
-  const control::OfferChannel offer{.from_slot = from_slot, .to_slot = to_slot, .opaque = {opaque.begin(), opaque.end()}};
+  const control::OfferChannel offer{
+      .from_slot = from_slot, .to_slot = to_slot, .opaque = {opaque.begin(), opaque.end()}};
   return without_content(request<control::Done>(offer, Repeat::kOnce, fds));
 }
 
@@ -247,17 +254,18 @@ void DaemonClient::forward_frame(const control::FrameFields& frame) {
   if (is_forked() || frame.frame.size() > control::kFrameMax) return;
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock() || session_.state() != DaemonSession::State::kReady) return;
-  (void)control::send_datagram(session_.socket(), control::encode(control::ForwardFrame{.content = frame}, 0));
+  (void)control::send_datagram(session_.socket(),
+                               control::encode(control::ForwardFrame{.content = frame}, 0));
 }
 
 Result<void, Problem> DaemonClient::join_group(std::uint8_t slot, std::uint32_t interface_index,
-                                                        const wire::Gid& group) {
-  return without_content(
-      request<control::Done>(control::JoinGroup{.slot = slot, .interface_index = interface_index, .group = group}));
+                                               const wire::Gid& group) {
+  return without_content(request<control::Done>(
+      control::JoinGroup{.slot = slot, .interface_index = interface_index, .group = group}));
 }
 
 Result<void, Problem> DaemonClient::leave_group(std::uint8_t slot, std::uint32_t interface_index,
-                                                         const wire::Gid& group) {
+                                                const wire::Gid& group) {
   return without_content(request<control::Done>(
       control::LeaveGroup{.slot = slot, .interface_index = interface_index, .group = group}, Repeat::kOnce));
 }
@@ -267,7 +275,8 @@ Result<void, Problem> DaemonClient::update_process(std::uint32_t links, std::str
     const std::lock_guard lock(mutex_);
     session_.describe(links, devices);
   }
-  return without_content(request<control::Done>(control::UpdateProcess{.links = links, .devices = std::move(devices)}));
+  return without_content(
+      request<control::Done>(control::UpdateProcess{.links = links, .devices = std::move(devices)}));
 }
 
 Result<std::vector<ListedProcess>, Problem> DaemonClient::list_processes() {
@@ -284,13 +293,16 @@ Result<std::vector<ListedProcess>, Problem> DaemonClient::list_processes() {
   return listed;
 }
 
-Result<control::Status, Problem> DaemonClient::status() { return request<control::Status>(control::QueryStatus{}); }
+Result<control::Status, Problem> DaemonClient::status() {
+  return request<control::Status>(control::QueryStatus{});
+}
 
 // ---- events
 
 // Events of the connection manager are never dropped: the daemon bounds them by the number of connections.
 void DaemonClient::keep_event(control::Received message) {
-  const bool is_cm = message.type() >= control::MessageType::kCmFirst && message.type() <= control::MessageType::kCmLast;
+  const bool is_cm =
+      message.type() >= control::MessageType::kCmFirst && message.type() <= control::MessageType::kCmLast;
   if (is_cm || events_.size() < kEventsMax) events_.push_back(std::move(message));
 }
 
@@ -362,13 +374,15 @@ void DaemonClient::handle_events(DaemonEvents& events) {
            session_.receive(message) == control::ReceiveOutcome::kMessage) {
       if (message.header.serial == 0) keep_event(std::move(message));
     }
-    if (session_.state() != DaemonSession::State::kReady && session_.advance(host::now()) == DaemonSession::State::kReady) {
+    if (session_.state() != DaemonSession::State::kReady &&
+        session_.advance(host::now()) == DaemonSession::State::kReady) {
       notice_generation();
     }
     for (control::Received& event : events_) {
       if (auto up = event.as<control::NetworkUp>()) {
         session_.take_network(up->network, event.fds.empty() ? OwnedFd() : std::move(event.fds[0]));
-      } else if (const auto granted = event.as<control::SlotGranted>(); granted && session_.holds(granted->slot)) {
+      } else if (const auto granted = event.as<control::SlotGranted>();
+                 granted && session_.holds(granted->slot)) {
         session_.add_slot(granted->slot, granted->families);
       }
     }

@@ -17,11 +17,11 @@
 #include <span>
 #include <vector>
 
-#include "base/result.h"
-#include "control/messages.h"
 #include "base/problem.h"
-#include "control/process_page.h"
+#include "base/result.h"
 #include "control/client/daemon_session.h"
+#include "control/messages.h"
+#include "control/process_page.h"
 #include "wire/gid.h"
 #include "wire/numbers.h"
 
@@ -89,14 +89,14 @@ class DaemonClient {
   [[nodiscard]] Result<control::SlotOwner, Problem> look_up_slot(std::uint8_t slot);
   // REQUIRES: opaque.size() <= kOpaqueMax, fds.size() <= kChannelFdsMax. ECONNRESET: the daemon ended
   // meanwhile, the offer may have been delivered or not.
-  [[nodiscard]] Result<void, Problem> offer_channel(std::uint8_t from_slot, std::uint8_t to_slot, Octets opaque,
-                                                             std::span<const int> fds);
+  [[nodiscard]] Result<void, Problem> offer_channel(std::uint8_t from_slot, std::uint8_t to_slot,
+                                                    Octets opaque, std::span<const int> fds);
   // Like the network: gone, or it arrives. Does not wait for anything.
   void forward_frame(const control::FrameFields& frame);
   [[nodiscard]] Result<void, Problem> join_group(std::uint8_t slot, std::uint32_t interface_index,
-                                                          const wire::Gid& group);
+                                                 const wire::Gid& group);
   [[nodiscard]] Result<void, Problem> leave_group(std::uint8_t slot, std::uint32_t interface_index,
-                                                           const wire::Gid& group);
+                                                  const wire::Gid& group);
   [[nodiscard]] Result<void, Problem> update_process(std::uint32_t links, std::string devices);
 
   [[nodiscard]] Result<std::vector<ListedProcess>, Problem> list_processes();
@@ -107,8 +107,8 @@ class DaemonClient {
   enum class Repeat : std::uint8_t { kOnce, kAgain };
   template <typename Reply, typename Request>
   [[nodiscard]] Result<Reply, Problem> request(const Request& message, Repeat repeat = Repeat::kAgain,
-                                                        std::span<const int> fds = {},
-                                                        std::vector<OwnedFd>* reply_fds = nullptr) {
+                                               std::span<const int> fds = {},
+                                               std::vector<OwnedFd>* reply_fds = nullptr) {
     auto replies = exchange(control::encode(message, 0), fds, repeat, false);
     if (!replies) return Failure{replies.error()};
     auto reply = replies->back().template as<Reply>();
@@ -122,15 +122,17 @@ class DaemonClient {
   void handle_events(DaemonEvents& events);
 
  private:
-  DaemonClient(const DaemonSettings& settings, std::unique_ptr<control::ProcessPage> page, std::uint64_t token);
+  DaemonClient(const DaemonSettings& settings, std::unique_ptr<control::ProcessPage> page,
+               std::uint64_t token);
 
   // The replies to a request: one, or (many) all until Done. A Failed reply is a Problem.
   [[nodiscard]] Result<std::vector<control::Received>, Problem> exchange(std::vector<std::uint8_t> datagram,
-                                                                                  std::span<const int> fds, Repeat repeat,
-                                                                                  bool many);
+                                                                         std::span<const int> fds,
+                                                                         Repeat repeat, bool many);
   [[nodiscard]] Result<void, Problem> make_ready(Instant deadline);
   enum class Wait : std::uint8_t { kReplied, kLost, kTimedOut };
-  [[nodiscard]] Wait await_replies(std::uint32_t serial, bool many, Instant deadline, std::vector<control::Received>& replies);
+  [[nodiscard]] Wait await_replies(std::uint32_t serial, bool many, Instant deadline,
+                                   std::vector<control::Received>& replies);
   [[nodiscard]] Wait send_all(Octets datagram, std::span<const int> fds, Instant deadline, int& error);
   [[nodiscard]] bool is_forked() const;
   void keep_event(control::Received message);
@@ -149,9 +151,9 @@ class DaemonClient {
 
   std::mutex mutex_;
   DaemonSession session_;
-  OwnedFd epoll_;        // event_fd(): the socket while nobody waits on it, the timer, the signal
-  OwnedFd timer_;        // the session's next attempt
-  OwnedFd signal_;       // events were kept for handle_events()
+  OwnedFd epoll_;   // event_fd(): the socket while nobody waits on it, the timer, the signal
+  OwnedFd timer_;   // the session's next attempt
+  OwnedFd signal_;  // events were kept for handle_events()
   int watched_ = -1;
   std::uint32_t last_serial_ = 1;
   std::uint64_t seen_generation_ = 1;

@@ -137,8 +137,9 @@ RRDMA_BORROWED_MEMORY int leave_session(void* argument) {
 // What must not follow the daemon: our own preload, and the program's contract with its service
 // manager.
 bool is_inherited(std::string_view assignment) {
-  constexpr std::string_view kDropped[] = {"LD_PRELOAD=", "LD_AUDIT=",   "NOTIFY_SOCKET=", "LISTEN_FDS=",
-                                           "LISTEN_PID=", "LISTEN_FDNAMES=", "WATCHDOG_USEC=", "WATCHDOG_PID="};
+  constexpr std::string_view kDropped[] = {
+      "LD_PRELOAD=", "LD_AUDIT=",       "NOTIFY_SOCKET=", "LISTEN_FDS=",
+      "LISTEN_PID=", "LISTEN_FDNAMES=", "WATCHDOG_USEC=", "WATCHDOG_PID="};
   for (const std::string_view dropped : kDropped) {
     if (assignment.substr(0, dropped.size()) == dropped) return false;
   }
@@ -183,13 +184,13 @@ Result<std::string, Problem> find_daemon() {
     }
   }
   if (is_executable(RRDMA_DAEMON_INSTALLED)) return std::string(RRDMA_DAEMON_INSTALLED);
-  return problem(ENOENT,
-                 "rrdmad was found neither beside the library nor at " RRDMA_DAEMON_INSTALLED
-                 ": install it, or set RRDMA_DAEMON to its path.");
+  return problem(ENOENT, "rrdmad was found neither beside the library nor at " RRDMA_DAEMON_INSTALLED
+                         ": install it, or set RRDMA_DAEMON to its path.");
 }
 
 Result<void, Problem> launch_daemon(const std::string& executable) {
-  std::vector<char*> arguments = {const_cast<char*>(executable.c_str()), const_cast<char*>("--autostarted"), nullptr};
+  std::vector<char*> arguments = {const_cast<char*>(executable.c_str()), const_cast<char*>("--autostarted"),
+                                  nullptr};
   std::vector<char*> environment;
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     if (is_inherited(*entry)) environment.push_back(*entry);

@@ -7,8 +7,8 @@
 
 #include <string>
 
-#include "base/result.h"
 #include "base/problem.h"
+#include "base/result.h"
 
 namespace rrdma::control {
 

@@ -79,9 +79,9 @@ bool DaemonSession::connect_to_own() {
     return true;
   }
   socket_.reset();
-  obstacle_ = Problem{EACCES, "the name of this user's RRDMA daemon (@" + name + ") is held by a process of uid " +
-                                           std::to_string(peer.uid) + ", pid " + std::to_string(peer.pid) +
-                                           ", which is not trusted: end it."};
+  obstacle_ = Problem{EACCES, "the name of this user's RRDMA daemon (@" + name +
+                                  ") is held by a process of uid " + std::to_string(peer.uid) + ", pid " +
+                                  std::to_string(peer.pid) + ", which is not trusted: end it."};
   return false;
 }
 
@@ -103,8 +103,9 @@ bool DaemonSession::connect_to_network(Instant now) {
 void DaemonSession::start_one(Instant now) {
   if (!settings_.may_start || (generation_ > 0 && welcome_.is_system)) {
     if (generation_ == 0) {
-      obstacle_ = Problem{ECONNREFUSED, "no RRDMA daemon is running for this user in this network namespace: no "
-                                                 "program uses RRDMA here now."};
+      obstacle_ = Problem{ECONNREFUSED,
+                          "no RRDMA daemon is running for this user in this network namespace: no "
+                          "program uses RRDMA here now."};
     }
     return;
   }
@@ -134,8 +135,10 @@ void DaemonSession::greet(Instant now) {
   hello.has_page = page_ != nullptr;
   hello.offers_parking = parking_.valid();
   for (const HeldSlot& held : slots_) {
-    const std::uint32_t next = page_ != nullptr ? page_->next_index(held.slot).load(std::memory_order_relaxed) : 0;
-    hello.claims.push_back({.slot = held.slot, .next_index = static_cast<std::uint16_t>(next), .families = held.families});
+    const std::uint32_t next =
+        page_ != nullptr ? page_->next_index(held.slot).load(std::memory_order_relaxed) : 0;
+    hello.claims.push_back(
+        {.slot = held.slot, .next_index = static_cast<std::uint16_t>(next), .families = held.families});
   }
   std::vector<int> fds;
   if (hello.has_page) fds.push_back(page_->fd());
@@ -146,26 +149,23 @@ void DaemonSession::greet(Instant now) {
       next_attempt_ = kNever;
       return;
     case control::SendOutcome::kRefused:
-      obstacle_ = Problem{errno, std::string("descriptors cannot be passed to the RRDMA daemon: ") + std::strerror(errno) +
-                                              "; this user has too many in flight, raise `ulimit -n`."};
+      obstacle_ =
+          Problem{errno, std::string("descriptors cannot be passed to the RRDMA daemon: ") +
+                             std::strerror(errno) + "; this user has too many in flight, raise `ulimit -n`."};
       [[fallthrough]];
-    default:
-      go_down(now + pause());
+    default: go_down(now + pause());
   }
 }
 
 void DaemonSession::receive_greeting(Instant now) {
   control::Received message;
   switch (control::receive_message(socket_.get(), message)) {
-    case control::ReceiveOutcome::kNothing:
-      return;
-    case control::ReceiveOutcome::kGone:
-      return go_down(now + pause());
+    case control::ReceiveOutcome::kNothing: return;
+    case control::ReceiveOutcome::kGone: return go_down(now + pause());
     case control::ReceiveOutcome::kMalformed:
       obstacle_ = Problem{EPROTO, "what holds the name of the RRDMA daemon does not speak its protocol."};
       return go_down(now + kRefusalPause);
-    case control::ReceiveOutcome::kMessage:
-      break;
+    case control::ReceiveOutcome::kMessage: break;
   }
   // Refused is the same in every version.
   if (message.type() == control::MessageType::kRefused) {
@@ -174,8 +174,10 @@ void DaemonSession::receive_greeting(Instant now) {
   }
   const auto welcome = message.as<control::Welcome>();
   if (!welcome || message.fds.size() != (welcome->has_parking ? 1u : 0u)) {
-    obstacle_ = Problem{EPROTO, "the RRDMA daemon answered in a protocol that this library does not know: they are of "
-                                         "different releases."};
+    obstacle_ =
+        Problem{EPROTO,
+                "the RRDMA daemon answered in a protocol that this library does not know: they are of "
+                "different releases."};
     return go_down(now + kRefusalPause);
   }
   welcome_ = *welcome;
@@ -211,7 +213,8 @@ control::SendOutcome DaemonSession::send(Octets datagram, std::span<const int> f
 
 control::ReceiveOutcome DaemonSession::receive(control::Received& message) {
   const auto outcome = control::receive_message(socket_.get(), message);
-  const bool ends = outcome == control::ReceiveOutcome::kGone || outcome == control::ReceiveOutcome::kMalformed;
+  const bool ends =
+      outcome == control::ReceiveOutcome::kGone || outcome == control::ReceiveOutcome::kMalformed;
   if (ends) go_down(Instant{});
   return ends ? control::ReceiveOutcome::kGone : outcome;
 }
@@ -222,8 +225,9 @@ void DaemonSession::add_slot(std::uint8_t slot, std::uint8_t families) {
 }
 
 void DaemonSession::remove_slot(std::uint8_t slot) {
-  slots_.erase(std::remove_if(slots_.begin(), slots_.end(), [&](const HeldSlot& held) { return held.slot == slot; }),
-               slots_.end());
+  slots_.erase(
+      std::remove_if(slots_.begin(), slots_.end(), [&](const HeldSlot& held) { return held.slot == slot; }),
+      slots_.end());
 }
 
 bool DaemonSession::holds(std::uint8_t slot) const {

@@ -18,9 +18,9 @@
 
 #include "base/instant.h"
 #include "base/owned_fd.h"
+#include "base/problem.h"
 #include "control/message_socket.h"
 #include "control/messages.h"
-#include "base/problem.h"
 #include "control/process_page.h"
 
 namespace rrdma::control {
@@ -28,8 +28,8 @@ namespace rrdma::control {
 struct DaemonSettings {
   control::Role role = control::Role::kProgram;
   std::uint32_t links = control::kLinkUdp | control::kLinkShm | control::kLinkDirect;
-  std::string program;   // empty: the name of the executable
-  std::string devices;   // for people: "rrdma0 on eth0"
+  std::string program;    // empty: the name of the executable
+  std::string devices;    // for people: "rrdma0 on eth0"
   bool may_start = true;  // a daemon, where there is none
   // For a connection, and for each reply. A busy machine may leave a daemon without a processor for seconds.
   Duration patience = seconds(20);

@@ -54,7 +54,8 @@ OwnedFd open_sender(bool ipv4, std::uint16_t& port) {
   (void)raw::setsockopt(socket.get(), SOL_SOCKET, SO_RCVBUF, 1);
   const std::uint16_t wanted = wire::source_port_of_datagrams(wire::kGeneralServicesQpn);
   for (std::uint32_t i = 0; i < 64; ++i) {
-    port = static_cast<std::uint16_t>(wire::kSourcePortMin + (wanted - wire::kSourcePortMin + i * 131) % 0x4000);
+    port =
+        static_cast<std::uint16_t>(wire::kSourcePortMin + (wanted - wire::kSourcePortMin + i * 131) % 0x4000);
     int bound = -1;
     if (ipv4) {
       sockaddr_in any{};
@@ -252,9 +253,11 @@ void MadPort::transmit(const cm::OutgoingMad& mad) {
   wire::store_icrc(frame.data() + covered, seed.icrc(Octets(frame).first(covered)));
   const Octets whole = Octets(frame).first(covered + wire::kIcrcOctets);
   std::uint32_t interface_index = 0;
-  if (const auto known = interfaces_.find(mad.route.remote); known != interfaces_.end()) interface_index = known->second;
-  const int error = mad.route.remote.is_ipv4() ? send_datagram_v4(sender.socket.get(), mad.route, whole)
-                                               : send_datagram_v6(sender.socket.get(), mad.route, interface_index, whole);
+  if (const auto known = interfaces_.find(mad.route.remote); known != interfaces_.end())
+    interface_index = known->second;
+  const int error = mad.route.remote.is_ipv4()
+                        ? send_datagram_v4(sender.socket.get(), mad.route, whole)
+                        : send_datagram_v6(sender.socket.get(), mad.route, interface_index, whole);
   // What could not be sent is lost as on any network; a timer repeats it.
   counters_.add(error == 0 ? "cm.mads_sent" : "cm.mads_unsendable");
 }
@@ -263,14 +266,20 @@ std::optional<ReceivedMad> MadPort::parse(const control::FrameFields& frame) {
   if (frame.frame.size() != kFrameOctets) return std::nullopt;
   const Octets octets(frame.frame);
   wire::TransportPacket packet;
-  if (wire::parse_transport(octets.first(octets.size() - wire::kIcrcOctets), packet) != wire::TransportError::kNone) return std::nullopt;
-  if (packet.headers.bth.opcode != kDatagramSend || packet.headers.bth.destination != wire::kGeneralServicesQpn) return std::nullopt;
-  if (packet.headers.deth.qkey != kGeneralServicesQKey || packet.payload.size() != wire::kMadOctets) return std::nullopt;
+  if (wire::parse_transport(octets.first(octets.size() - wire::kIcrcOctets), packet) !=
+      wire::TransportError::kNone)
+    return std::nullopt;
+  if (packet.headers.bth.opcode != kDatagramSend ||
+      packet.headers.bth.destination != wire::kGeneralServicesQpn)
+    return std::nullopt;
+  if (packet.headers.deth.qkey != kGeneralServicesQKey || packet.payload.size() != wire::kMadOctets)
+    return std::nullopt;
   // Who passed a frame on has checked its ICRC; the port is only known to who received it.
   if (frame.source_port != 0) {
     const auto seed = seed_of(frame.source, frame.destination, frame.source_port);
-    const bool right = frame.source.is_ipv4() ? solver_.check(seed, octets).verdict != wire::IcrcVerdict::kWrong
-                                              : wire::icrc_matches(seed, octets);
+    const bool right = frame.source.is_ipv4()
+                           ? solver_.check(seed, octets).verdict != wire::IcrcVerdict::kWrong
+                           : wire::icrc_matches(seed, octets);
     if (!right) {
       counters_.add("cm.mads_corrupt");
       return std::nullopt;

@@ -42,7 +42,9 @@ class PortTable {
 
  private:
   using Key = std::uint32_t;
-  static Key key_of(std::uint8_t port_space, std::uint16_t port) { return std::uint32_t{port_space} << 16 | port; }
+  static Key key_of(std::uint8_t port_space, std::uint16_t port) {
+    return std::uint32_t{port_space} << 16 | port;
+  }
   [[nodiscard]] bool is_free(const PortClaim& wanted, bool may_reuse) const;
   [[nodiscard]] std::uint16_t choose_port(std::uint8_t port_space);
 

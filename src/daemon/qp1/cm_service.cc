@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "daemon/qp1/cm_translation.h"
 #include "daemon/event_loop.h"
+#include "daemon/qp1/cm_translation.h"
 
 namespace rrdma::daemon {
 namespace {
@@ -31,7 +31,10 @@ cm::AddressMatch match_of(const PortClaim& claim) {
 }  // namespace
 
 ConnectionService::ConnectionService(Counters& counters, std::uint64_t seed)
-    : counters_(counters), prng_(seed), endpoint_(cm::Settings{}, Prng(prng_.next())), ports_(prng_.next()),
+    : counters_(counters),
+      prng_(seed),
+      endpoint_(cm::Settings{}, Prng(prng_.next())),
+      ports_(prng_.next()),
       mads_(counters, prng_.next()) {}
 
 template <typename Message>
@@ -105,7 +108,8 @@ void ConnectionService::release(Program& program, std::uint32_t number, Instant 
 
 // ---- requests
 
-void ConnectionService::answer(Program& program, const control::Received& request, const Result<void, cm::Error>& outcome) {
+void ConnectionService::answer(Program& program, const control::Received& request,
+                               const Result<void, cm::Error>& outcome) {
   if (outcome.ok()) {
     (void)program.client->reply(request, control::Done{});
   } else {
@@ -113,7 +117,8 @@ void ConnectionService::answer(Program& program, const control::Received& reques
   }
 }
 
-void ConnectionService::handle(Program& program, const control::Received& request, const control::CmBind& bind) {
+void ConnectionService::handle(Program& program, const control::Received& request,
+                               const control::CmBind& bind) {
   const auto port = ports_.bind({.owner = program.owner(bind.number),
                                  .port_space = bind.port_space,
                                  .port = bind.port,
@@ -124,26 +129,31 @@ void ConnectionService::handle(Program& program, const control::Received& reques
   if (!port) {
     return program.client->fail(request, port.error(),
                                 port.error() == EADDRINUSE
-                                    ? "port " + std::to_string(bind.port) + " is in use by another id: end its program, or choose another port."
+                                    ? "port " + std::to_string(bind.port) +
+                                          " is in use by another id: end its program, or choose another port."
                                     : "the id cannot be bound to that port.");
   }
   program.numbers.insert(bind.number);
   (void)program.client->reply(request, control::CmBound{.port = *port});
 }
 
-void ConnectionService::handle(Program& program, const control::Received& request, const control::CmRelease& released) {
+void ConnectionService::handle(Program& program, const control::Received& request,
+                               const control::CmRelease& released) {
   release(program, released.number, EventLoop::now());
   (void)program.client->reply(request, control::Done{});
 }
 
-void ConnectionService::handle(Program& program, const control::Received& request, const control::CmListen& listen) {
+void ConnectionService::handle(Program& program, const control::Received& request,
+                               const control::CmListen& listen) {
   const CmOwner owner = program.owner(listen.number);
   if (const auto listening = ports_.listen(owner); !listening) {
     return program.client->fail(request, listening.error(), "another id listens on that address and port.");
   }
   const PortClaim& claim = *ports_.find(owner);
-  const auto service = wire::service_id_of({.port_space = static_cast<wire::PortSpace>(claim.port_space), .port = claim.port});
-  const auto listener = endpoint_.listen({.owner = owner, .service_id = service, .match = match_of(claim), .backlog = listen.backlog});
+  const auto service =
+      wire::service_id_of({.port_space = static_cast<wire::PortSpace>(claim.port_space), .port = claim.port});
+  const auto listener = endpoint_.listen(
+      {.owner = owner, .service_id = service, .match = match_of(claim), .backlog = listen.backlog});
   if (!listener) return answer(program, request, Failure{listener.error()});
   program.listeners.emplace(listen.number, *listener);
   (void)program.client->reply(request, control::Done{});
@@ -156,58 +166,81 @@ void ConnectionService::start(Program& program, const control::Received& request
   (void)program.client->reply(request, control::CmStarted{.connection = started->value});
 }
 
-void ConnectionService::handle(Program& program, const control::Received& request, const control::CmConnect& connect) {
+void ConnectionService::handle(Program& program, const control::Received& request,
+                               const control::CmConnect& connect) {
   mads_.learn_interface(connect.route.remote, connect.route.interface_index);
-  start(program, request, endpoint_.connect(EventLoop::now(), parameters_of(connect, program.owner(connect.number))));
+  start(program, request,
+        endpoint_.connect(EventLoop::now(), parameters_of(connect, program.owner(connect.number))));
 }
 
-void ConnectionService::handle(Program& program, const control::Received& request, const control::CmLookUp& look_up) {
+void ConnectionService::handle(Program& program, const control::Received& request,
+                               const control::CmLookUp& look_up) {
   mads_.learn_interface(look_up.route.remote, look_up.route.interface_index);
-  start(program, request, endpoint_.look_up(EventLoop::now(), parameters_of(look_up, program.owner(look_up.number))));
+  start(program, request,
+        endpoint_.look_up(EventLoop::now(), parameters_of(look_up, program.owner(look_up.number))));
 }
 
-void ConnectionService::handle(Program& program, const control::Received& request, const control::CmAccept& accept) {
-  if (!owns(program, accept.connection)) return answer(program, request, Failure{cm::Error::kUnknownConnection});
+void ConnectionService::handle(Program& program, const control::Received& request,
+                               const control::CmAccept& accept) {
+  if (!owns(program, accept.connection))
+    return answer(program, request, Failure{cm::Error::kUnknownConnection});
   answer(program, request, endpoint_.accept(EventLoop::now(), {accept.connection}, parameters_of(accept)));
 }
 
-void ConnectionService::handle(Program& program, const control::Received& request, const control::CmReject& reject) {
-  if (!owns(program, reject.connection)) return answer(program, request, Failure{cm::Error::kUnknownConnection});
-  const cm::RejectParameters parameters{.reason = static_cast<wire::RejectReason>(reject.reason), .info = {}, .private_data = reject.private_data};
+void ConnectionService::handle(Program& program, const control::Received& request,
+                               const control::CmReject& reject) {
+  if (!owns(program, reject.connection))
+    return answer(program, request, Failure{cm::Error::kUnknownConnection});
+  const cm::RejectParameters parameters{.reason = static_cast<wire::RejectReason>(reject.reason),
+                                        .info = {},
+                                        .private_data = reject.private_data};
   answer(program, request, endpoint_.reject(EventLoop::now(), {reject.connection}, parameters));
 }
 
-void ConnectionService::handle(Program& program, const control::Received& request, const control::CmReplyLookUp& reply) {
-  if (!owns(program, reply.connection)) return answer(program, request, Failure{cm::Error::kUnknownConnection});
-  answer(program, request, endpoint_.reply_lookup(EventLoop::now(), {reply.connection}, parameters_of(reply)));
+void ConnectionService::handle(Program& program, const control::Received& request,
+                               const control::CmReplyLookUp& reply) {
+  if (!owns(program, reply.connection))
+    return answer(program, request, Failure{cm::Error::kUnknownConnection});
+  answer(program, request,
+         endpoint_.reply_lookup(EventLoop::now(), {reply.connection}, parameters_of(reply)));
 }
 
-void ConnectionService::handle(Program& program, const control::Received& request, const control::CmReady& ready) {
-  if (!owns(program, ready.connection)) return answer(program, request, Failure{cm::Error::kUnknownConnection});
+void ConnectionService::handle(Program& program, const control::Received& request,
+                               const control::CmReady& ready) {
+  if (!owns(program, ready.connection))
+    return answer(program, request, Failure{cm::Error::kUnknownConnection});
   if (const auto sent = endpoint_.send_rtu({ready.connection}); !sent) return answer(program, request, sent);
   const auto snapshot = endpoint_.snapshot({ready.connection});
   (void)program.client->reply(request, snapshot.ok() ? message_of(*snapshot) : control::CmEstablished{});
 }
 
-void ConnectionService::handle(Program& program, const control::Received& request, const control::CmNotify& notify) {
-  if (!owns(program, notify.connection)) return answer(program, request, Failure{cm::Error::kUnknownConnection});
+void ConnectionService::handle(Program& program, const control::Received& request,
+                               const control::CmNotify& notify) {
+  if (!owns(program, notify.connection))
+    return answer(program, request, Failure{cm::Error::kUnknownConnection});
   answer(program, request, endpoint_.notify_established({notify.connection}));
 }
 
-void ConnectionService::handle(Program& program, const control::Received& request, const control::CmDisconnect& disconnect) {
-  if (!owns(program, disconnect.connection)) return answer(program, request, Failure{cm::Error::kUnknownConnection});
+void ConnectionService::handle(Program& program, const control::Received& request,
+                               const control::CmDisconnect& disconnect) {
+  if (!owns(program, disconnect.connection))
+    return answer(program, request, Failure{cm::Error::kUnknownConnection});
   answer(program, request, endpoint_.disconnect(EventLoop::now(), {disconnect.connection}));
 }
 
-void ConnectionService::handle(Program& program, const control::Received& request, const control::CmDestroy& destroy) {
-  if (!owns(program, destroy.connection)) return answer(program, request, Failure{cm::Error::kUnknownConnection});
+void ConnectionService::handle(Program& program, const control::Received& request,
+                               const control::CmDestroy& destroy) {
+  if (!owns(program, destroy.connection))
+    return answer(program, request, Failure{cm::Error::kUnknownConnection});
   endpoint_.destroy(EventLoop::now(), {destroy.connection});
   program.connections.erase(destroy.connection);
-  std::erase_if(program.outbox, [&](const control::CmEvent& event) { return event.connection == destroy.connection; });
+  std::erase_if(program.outbox,
+                [&](const control::CmEvent& event) { return event.connection == destroy.connection; });
   (void)program.client->reply(request, control::Done{});
 }
 
-void ConnectionService::handle(Program& program, const control::Received& request, const control::CmRestore& restore) {
+void ConnectionService::handle(Program& program, const control::Received& request,
+                               const control::CmRestore& restore) {
   const auto restored = endpoint_.restore(connection_of(restore.connection), program.owner(restore.number));
   if (restored.ok()) {
     program.connections.insert(restore.connection.connection);
@@ -229,7 +262,8 @@ bool ConnectionService::handle_frame(const control::FrameFields& frame) {
 }
 
 void ConnectionService::receive(const ReceivedMad& mad, Instant now) {
-  for (unsigned copies = mads_.copies(); copies > 0; --copies) endpoint_.handle_mad(now, mad.addresses, mad.octets);
+  for (unsigned copies = mads_.copies(); copies > 0; --copies)
+    endpoint_.handle_mad(now, mad.addresses, mad.octets);
 }
 
 Instant ConnectionService::next_deadline() const { return std::min(endpoint_.next_deadline(), flush_at_); }
@@ -266,7 +300,8 @@ void ConnectionService::deliver(const cm::Event& event, Instant now) {
   }
   Program& program = *found->second;
   control::CmEvent message = message_of(event);
-  const bool is_request = message.kind == control::CmEventKind::kConnectRequest || message.kind == control::CmEventKind::kLookUpRequest;
+  const bool is_request = message.kind == control::CmEventKind::kConnectRequest ||
+                          message.kind == control::CmEventKind::kLookUpRequest;
   if (is_request) {
     if (!may_call(message, now)) {
       counters_.add("cm.calls_refused");
@@ -275,14 +310,17 @@ void ConnectionService::deliver(const cm::Event& event, Instant now) {
     }
     program.connections.insert(message.connection);
   }
-  if (message.kind == control::CmEventKind::kConnectRequest || message.kind == control::CmEventKind::kConnectReply) {
-    if (const auto attributes = endpoint_.qp_attributes(event.id, cm::QpStep::kReadyToSend); attributes.ok()) {
+  if (message.kind == control::CmEventKind::kConnectRequest ||
+      message.kind == control::CmEventKind::kConnectReply) {
+    if (const auto attributes = endpoint_.qp_attributes(event.id, cm::QpStep::kReadyToSend);
+        attributes.ok()) {
       message.attributes = message_of(*attributes);
       message.route = message_of(attributes->route);
     }
   }
   if (message.kind == control::CmEventKind::kEstablished) {
-    if (const auto snapshot = endpoint_.snapshot(event.id); snapshot.ok()) message.established = message_of(*snapshot);
+    if (const auto snapshot = endpoint_.snapshot(event.id); snapshot.ok())
+      message.established = message_of(*snapshot);
   }
   program.outbox.push_back(std::move(message));
   flush(program, now);
@@ -295,7 +333,8 @@ bool ConnectionService::may_call(const control::CmEvent& request, Instant now) {
 }
 
 void ConnectionService::flush(Program& program, Instant now) {
-  while (!program.outbox.empty() && program.client->notify(program.outbox.front())) program.outbox.pop_front();
+  while (!program.outbox.empty() && program.client->notify(program.outbox.front()))
+    program.outbox.pop_front();
   if (program.client->doomed()) program.outbox.clear();
   if (!program.outbox.empty()) flush_at_ = std::min(flush_at_, now + kFlushPause);
 }

@@ -16,9 +16,9 @@
 #include "cm/endpoint.h"
 #include "control/cm_messages.h"
 #include "daemon/client.h"
+#include "daemon/counters.h"
 #include "daemon/qp1/cm_mads.h"
 #include "daemon/qp1/cm_ports.h"
-#include "daemon/counters.h"
 #include "daemon/subsystem.h"
 
 namespace rrdma::daemon {
@@ -65,7 +65,8 @@ class ConnectionService final : public Subsystem {
 
   Program& program_of(Client& client);
   [[nodiscard]] bool owns(const Program& program, std::uint32_t connection) const;
-  void start(Program& program, const control::Received& request, const Result<cm::ConnectionId, cm::Error>& started);
+  void start(Program& program, const control::Received& request,
+             const Result<cm::ConnectionId, cm::Error>& started);
   void answer(Program& program, const control::Received& request, const Result<void, cm::Error>& outcome);
   void release(Program& program, std::uint32_t number, Instant now);
 

@@ -112,10 +112,11 @@ control::CmRoute message_of(const cm::Route& route) {
 
 std::optional<wire::IpCmHeader> header_of(const control::CmAddresses& addresses) {
   if (!addresses.present) return std::nullopt;
-  return wire::IpCmHeader{.version = addresses.ip_version == 4 ? wire::IpVersion::kIpv4 : wire::IpVersion::kIpv6,
-                          .source_port = addresses.source_port,
-                          .source = addresses.source,
-                          .destination = addresses.destination};
+  return wire::IpCmHeader{
+      .version = addresses.ip_version == 4 ? wire::IpVersion::kIpv4 : wire::IpVersion::kIpv6,
+      .source_port = addresses.source_port,
+      .source = addresses.source,
+      .destination = addresses.destination};
 }
 
 cm::ConnectParameters parameters_of(const control::CmConnect& connect, cm::OwnerToken owner) {
@@ -210,7 +211,8 @@ cm::EstablishedConnection connection_of(const control::CmEstablished& message) {
           .rnr_retry_count = message.rnr_retry_count,
           .ack_timeout = std::min(message.ack_timeout, cm::kTimeCodeMax),
           .max_cm_retries = message.max_cm_retries,
-          .response_timeout = nanoseconds(std::clamp<std::int64_t>(message.response_timeout_ns, 1'000'000, 60'000'000'000)),
+          .response_timeout =
+              nanoseconds(std::clamp<std::int64_t>(message.response_timeout_ns, 1'000'000, 60'000'000'000)),
           .transaction_id = message.transaction_id,
           .local_ca_guid = message.device_guid};
 }

@@ -57,7 +57,8 @@ void take_control(msghdr& message, control::FrameFields& frame) {
 
 GeneralServices::~GeneralServices() {
   if (!watches_) return;
-  for (const OwnedFd* socket : {&network_.daemon_slot().v4, &network_.daemon_slot().v6}) loop_.forget(socket->get());
+  for (const OwnedFd* socket : {&network_.daemon_slot().v4, &network_.daemon_slot().v6})
+    loop_.forget(socket->get());
 }
 
 Instant GeneralServices::next_deadline() const { return network_.is_up() && !watches_ ? Instant{} : kNever; }

@@ -3,8 +3,8 @@
 // which asks the subsystems; it neither checks an ICRC nor answers anything.
 #pragma once
 
-#include "daemon/slots/network.h"
 #include "daemon/server.h"
+#include "daemon/slots/network.h"
 #include "daemon/subsystem.h"
 
 namespace rrdma::daemon {

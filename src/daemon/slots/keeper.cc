@@ -66,20 +66,19 @@ Episode keep_for(int socket, const OwnedFd& parking) {
   hello.program = "rrdmad keeper";
   hello.offers_parking = true;
   const int fds[] = {parking.get()};
-  if (control::send_datagram(socket, control::encode(hello, 1), fds) != control::SendOutcome::kSent) return Episode::kLost;
+  if (control::send_datagram(socket, control::encode(hello, 1), fds) != control::SendOutcome::kSent)
+    return Episode::kLost;
   for (;;) {
     pollfd wait{.fd = socket, .events = POLLIN, .revents = 0};
     if (raw::ppoll(&wait, 1, nullptr) < 0 && errno != EINTR) return Episode::kLost;
     control::Received message;
     switch (control::receive_message(socket, message)) {
-      case control::ReceiveOutcome::kNothing:
-        continue;
+      case control::ReceiveOutcome::kNothing: continue;
       case control::ReceiveOutcome::kMessage:
         if (message.as<control::Retire>()) return Episode::kRetired;
         if (message.type() == control::MessageType::kRefused) return Episode::kLost;
         continue;
-      default:
-        return Episode::kLost;
+      default: return Episode::kLost;
     }
   }
 }
@@ -136,7 +135,8 @@ OwnedFd stored_parking() {
 
 void start_keeper(int parking_end) {
   const pid_t child = ::fork();
-  if (child < 0) log_line("the keeper of the sockets could not be started: " + std::string(std::strerror(errno)) + ".");
+  if (child < 0)
+    log_line("the keeper of the sockets could not be started: " + std::string(std::strerror(errno)) + ".");
   if (child != 0) return;
   // Nothing of the daemon may live on in the keeper, above all not the lock.
   constexpr int kKept = 3;

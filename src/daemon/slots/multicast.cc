@@ -16,8 +16,8 @@ int change_membership(const SlotSockets& sockets, const GroupRow& row, bool join
     std::memcpy(&request.imr_multiaddr, row.group.ipv4().data(), 4);
     request.imr_ifindex = static_cast<int>(row.interface_index);
     if (!sockets.v4) return EAFNOSUPPORT;
-    return raw::setsockopt(sockets.v4.get(), IPPROTO_IP, joins ? IP_ADD_MEMBERSHIP : IP_DROP_MEMBERSHIP, &request,
-                           sizeof request) < 0
+    return raw::setsockopt(sockets.v4.get(), IPPROTO_IP, joins ? IP_ADD_MEMBERSHIP : IP_DROP_MEMBERSHIP,
+                           &request, sizeof request) < 0
                ? errno
                : 0;
   }
@@ -62,7 +62,8 @@ Subsystem::Verdict Multicast::handle_message(Client& client, control::Received& 
   return Verdict::kOthers;
 }
 
-void Multicast::join(Client& client, const control::Received& request, std::uint8_t slot, const GroupRow& group) {
+void Multicast::join(Client& client, const control::Received& request, std::uint8_t slot,
+                     const GroupRow& group) {
   if (slots_.owner_of(slot) != &client || !group.group.is_multicast()) {
     return client.fail(request, EINVAL, "a multicast group is joined for a slot that the program holds.");
   }
@@ -73,20 +74,23 @@ void Multicast::join(Client& client, const control::Received& request, std::uint
   const auto end = row.groups.begin() + row.group_count;
   if (std::find(row.groups.begin(), end, group) != end) return (void)client.reply(request, control::Done{});
   if (row.group_count == kGroupsPerSlotMax) {
-    return client.fail(request, ENOSPC, "a slot joins at most " + std::to_string(kGroupsPerSlotMax) + " multicast groups.");
+    return client.fail(request, ENOSPC,
+                       "a slot joins at most " + std::to_string(kGroupsPerSlotMax) + " multicast groups.");
   }
   row.groups[row.group_count] = group;
   ++row.group_count;
   if (const int error = change_membership(network_.sockets_of(slot), group, true); error != 0) {
     --row.group_count;
-    return client.fail(request, error, std::string("the kernel refused to join the multicast group: ") + std::strerror(error) +
-                                           ".");
+    return client.fail(
+        request, error,
+        std::string("the kernel refused to join the multicast group: ") + std::strerror(error) + ".");
   }
   counters_.add("multicast.joined");
   (void)client.reply(request, control::Done{});
 }
 
-void Multicast::leave(Client& client, const control::Received& request, std::uint8_t slot, const GroupRow& group) {
+void Multicast::leave(Client& client, const control::Received& request, std::uint8_t slot,
+                      const GroupRow& group) {
   LedgerRow& row = network_.ledger().row(slot);
   const auto end = row.groups.begin() + row.group_count;
   const auto found = std::find(row.groups.begin(), end, group);

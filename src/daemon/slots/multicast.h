@@ -11,7 +11,8 @@ namespace rrdma::daemon {
 class Multicast : public Subsystem {
  public:
   // REQUIRES: all outlive this.
-  Multicast(Slots& slots, Network& network, Counters& counters) : slots_(slots), network_(network), counters_(counters) {}
+  Multicast(Slots& slots, Network& network, Counters& counters)
+      : slots_(slots), network_(network), counters_(counters) {}
 
   Verdict handle_message(Client& client, control::Received& message) override;
 

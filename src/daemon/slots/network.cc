@@ -40,7 +40,8 @@ int bind_slots(std::uint8_t families, std::size_t count, std::vector<SlotSockets
   std::vector<SlotSockets> added;
   for (std::size_t i = 0; i < count; ++i) {
     SlotSockets slot;
-    for (const auto& [bit, family] : {std::pair{control::kFamilyV4, AF_INET}, {control::kFamilyV6, AF_INET6}}) {
+    for (const auto& [bit, family] :
+         {std::pair{control::kFamilyV4, AF_INET}, {control::kFamilyV6, AF_INET6}}) {
       if ((families & bit) == 0) continue;
       auto socket = bind_slot_socket(family, false);
       if (!socket) {
@@ -97,7 +98,8 @@ bool Network::take_lock() {
     return false;
   }
   const OwnedFd other = control::connect_to(control::kNetworkName);
-  const auto identity = other ? control::peer_identity(other.get()) : control::PeerIdentity{.pid = 0, .uid = ::geteuid()};
+  const auto identity =
+      other ? control::peer_identity(other.get()) : control::PeerIdentity{.pid = 0, .uid = ::geteuid()};
   lock_holder_ = identity.uid;
   state_ = explain_lock_taken(identity.uid, identity.pid);
   return false;
@@ -194,7 +196,7 @@ Result<void, Problem> Network::grow() {
     close_from_the_end(parcel.slots);
     counters_.add("slots.growth_failed");
     return problem(error, explain_failure("more slots", error).reason + " " +
-                                       explain_failure("more slots", error).remedy);
+                              explain_failure("more slots", error).remedy);
   }
   if (const int failed = steer(daemon_slot_, slots_bound()); failed != 0) {
     return problem(failed, explain_failure("steering", failed).reason);

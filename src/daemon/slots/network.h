@@ -11,8 +11,8 @@
 
 #include "base/instant.h"
 #include "base/prng.h"
-#include "control/messages.h"
 #include "base/problem.h"
+#include "control/messages.h"
 #include "daemon/counters.h"
 #include "daemon/slots/parking.h"
 #include "daemon/slots/slot_ledger.h"

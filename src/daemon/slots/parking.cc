@@ -55,7 +55,8 @@ std::vector<OwnedFd> receive_descriptors(msghdr& message) {
 std::optional<std::vector<SlotSockets>> sort_sockets(const ParcelHeader& header, std::vector<OwnedFd> fds) {
   std::vector<SlotSockets> slots(header.count);
   auto next = fds.begin();
-  for (const auto& [family_bit, family] : {std::pair{control::kFamilyV4, AF_INET}, {control::kFamilyV6, AF_INET6}}) {
+  for (const auto& [family_bit, family] :
+       {std::pair{control::kFamilyV4, AF_INET}, {control::kFamilyV6, AF_INET6}}) {
     if ((header.families & family_bit) == 0) continue;
     for (SlotSockets& slot : slots) {
       if (next == fds.end() || !is_slot_socket(next->get(), family)) return std::nullopt;
@@ -70,7 +71,8 @@ std::optional<std::vector<SlotSockets>> sort_sockets(const ParcelHeader& header,
 
 Result<Parking, int> Parking::create() {
   int ends[2];
-  if (raw::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) < 0) return Failure{errno};
+  if (raw::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) < 0)
+    return Failure{errno};
   Parking parking;
   parking.end_ = lifted(ends[0]);
   parking.feed_ = lifted(ends[1]);
@@ -120,7 +122,8 @@ int Parking::park(const Parcel& parcel) {
 std::optional<Parcel> Parking::peek(std::size_t index) const {
   RRDMA_ASSERT(index < kParcelSlots.size());
   // The offset is a property of the shared socket: set before every look.
-  if (raw::setsockopt(end_.get(), SOL_SOCKET, SO_PEEK_OFF, static_cast<int>(index * sizeof(ParcelHeader))) < 0) {
+  if (raw::setsockopt(end_.get(), SOL_SOCKET, SO_PEEK_OFF, static_cast<int>(index * sizeof(ParcelHeader))) <
+      0) {
     return std::nullopt;
   }
   ParcelHeader header;
@@ -135,9 +138,10 @@ std::optional<Parcel> Parking::peek(std::size_t index) const {
   if (size < 0) return std::nullopt;
   std::vector<OwnedFd> fds = receive_descriptors(message);
   if (size != sizeof header || (message.msg_flags & (MSG_CTRUNC | MSG_TRUNC)) != 0) return std::nullopt;
-  const unsigned expected_first = std::accumulate(kParcelSlots.begin(), kParcelSlots.begin() + static_cast<long>(index), 0u);
-  if (header.magic != kParcelMagic || header.version != kParcelVersion || header.first_slot != expected_first ||
-      header.count != kParcelSlots[index]) {
+  const unsigned expected_first =
+      std::accumulate(kParcelSlots.begin(), kParcelSlots.begin() + static_cast<long>(index), 0u);
+  if (header.magic != kParcelMagic || header.version != kParcelVersion ||
+      header.first_slot != expected_first || header.count != kParcelSlots[index]) {
     return std::nullopt;
   }
 

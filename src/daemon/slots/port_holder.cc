@@ -20,7 +20,9 @@ void count_line(const std::string& line, PortHolder& holder) {
   std::string number, local, remote, state, queues, timer, retransmits;
   uid_t uid = 0;
   unsigned long timeout = 0, inode = 0;
-  if (!(fields >> number >> local >> remote >> state >> queues >> timer >> retransmits >> uid >> timeout >> inode)) return;
+  if (!(fields >> number >> local >> remote >> state >> queues >> timer >> retransmits >> uid >> timeout >>
+        inode))
+    return;
   const auto colon = local.rfind(':');
   if (colon == std::string::npos || std::strtoul(local.c_str() + colon + 1, nullptr, 16) != kRocePort) return;
   ++holder.sockets;
@@ -54,37 +56,47 @@ std::string describe_user(uid_t uid) {
 
 control::NetworkState explain_port_taken(const PortHolder& holder) {
   if (holder.is_kernel) {
-    return {.families = 0,
-            .reason = "UDP port 4791 is held by the kernel's own software RoCE (rdma_rxe), so RRDMA reaches only "
-                      "programs of this user on this host.",
-            .remedy = "Remove the rxe device (as root: `rdma link delete NAME`, or `modprobe -r rdma_rxe`) and start "
-                      "the program again."};
+    return {
+        .families = 0,
+        .reason =
+            "UDP port 4791 is held by the kernel's own software RoCE (rdma_rxe), so RRDMA reaches only "
+            "programs of this user on this host.",
+        .remedy =
+            "Remove the rxe device (as root: `rdma link delete NAME`, or `modprobe -r rdma_rxe`) and start "
+            "the program again."};
   }
   const std::string who =
       holder.sockets == 0 ? "another program" : "a program of user " + describe_user(holder.uid);
-  return {.families = 0,
-          .reason = "UDP port 4791 is held by " + who + ", so RRDMA reaches only programs of this user on this host.",
-          .remedy = "Find it with `ss -ulpn 'sport = :4791'` (as root), end it, and start the program again; or run "
-                    "in a network namespace of your own."};
+  return {
+      .families = 0,
+      .reason =
+          "UDP port 4791 is held by " + who + ", so RRDMA reaches only programs of this user on this host.",
+      .remedy =
+          "Find it with `ss -ulpn 'sport = :4791'` (as root), end it, and start the program again; or run "
+          "in a network namespace of your own."};
 }
 
 control::NetworkState explain_lock_taken(uid_t uid, pid_t pid) {
   std::string who = "user " + describe_user(uid);
   if (pid > 0) who += ", pid " + std::to_string(pid);
-  return {.families = 0,
-          .reason = "UDP port 4791 of this network namespace belongs to the RRDMA daemon of " + who +
-                    ", so programs of another user reach only each other on this host.",
-          .remedy = "Have the administrator run one daemon for all users (`systemctl enable --now rrdmad`), or wait "
-                    "until that user's programs have ended."};
+  return {
+      .families = 0,
+      .reason = "UDP port 4791 of this network namespace belongs to the RRDMA daemon of " + who +
+                ", so programs of another user reach only each other on this host.",
+      .remedy =
+          "Have the administrator run one daemon for all users (`systemctl enable --now rrdmad`), or wait "
+          "until that user's programs have ended."};
 }
 
 control::NetworkState explain_failure(const char* step, int error) {
-  return {.families = 0,
-          .reason = std::string("the sockets of UDP port 4791 could not be made (") + step + ": " + std::strerror(error) +
-                    "), so RRDMA reaches only programs of this user on this host.",
-          .remedy = error == EMFILE || error == ETOOMANYREFS || error == ENFILE
-                        ? "Raise the limit of open files (`ulimit -n 4096`) and start the program again."
-                        : "Look for a sandbox (seccomp, container policy) that forbids UDP sockets or their options."};
+  return {
+      .families = 0,
+      .reason = std::string("the sockets of UDP port 4791 could not be made (") + step + ": " +
+                std::strerror(error) + "), so RRDMA reaches only programs of this user on this host.",
+      .remedy =
+          error == EMFILE || error == ETOOMANYREFS || error == ENFILE
+              ? "Raise the limit of open files (`ulimit -n 4096`) and start the program again."
+              : "Look for a sandbox (seccomp, container policy) that forbids UDP sockets or their options."};
 }
 
 }  // namespace rrdma::daemon

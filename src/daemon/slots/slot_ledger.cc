@@ -113,7 +113,8 @@ void SlotLedger::free(std::uint8_t slot, std::uint16_t next_index) {
 
 SlotLedger::Holder SlotLedger::holder_state(std::uint8_t slot) {
   const LedgerRow& held = row(slot);
-  if (held.pid == 0 || held.start_time == 0 || held.pid_namespace != own_pid_namespace()) return Holder::kUnknown;
+  if (held.pid == 0 || held.start_time == 0 || held.pid_namespace != own_pid_namespace())
+    return Holder::kUnknown;
   return start_time_of(static_cast<pid_t>(held.pid)) == held.start_time ? Holder::kAlive : Holder::kDead;
 }
 

@@ -31,13 +31,13 @@ struct GroupRow {
 
 struct LedgerRow {
   std::uint32_t held = 0;
-  std::uint32_t pid = 0;             // of the holder, in the namespace below; 0: not visible
-  std::uint32_t uid = 0;             // of the holder
+  std::uint32_t pid = 0;  // of the holder, in the namespace below; 0: not visible
+  std::uint32_t uid = 0;  // of the holder
   std::uint32_t reserved = 0;
-  std::uint64_t pid_namespace = 0;   // in which the writing daemon read the pid
-  std::uint64_t start_time = 0;      // of the holder: a pid alone may be somebody else by now
-  std::uint64_t freed_order = 0;     // 0: never held. The longest free is given out first.
-  std::uint32_t next_index = 0;      // low 16 bits of the next QPN
+  std::uint64_t pid_namespace = 0;  // in which the writing daemon read the pid
+  std::uint64_t start_time = 0;     // of the holder: a pid alone may be somebody else by now
+  std::uint64_t freed_order = 0;    // 0: never held. The longest free is given out first.
+  std::uint32_t next_index = 0;     // low 16 bits of the next QPN
   std::uint32_t group_count = 0;
   std::array<GroupRow, kGroupsPerSlotMax> groups{};
 };

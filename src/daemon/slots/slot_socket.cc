@@ -70,11 +70,13 @@ std::uint64_t namespace_cookie(int socket) {
 Result<OwnedFd, int> bind_slot_socket(int family, bool is_first) {
   OwnedFd socket = lifted(raw::socket(family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_UDP));
   if (!socket) return Failure{errno};
-  if (family == AF_INET6 && raw::setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, 1) < 0) return Failure{errno};
+  if (family == AF_INET6 && raw::setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, 1) < 0)
+    return Failure{errno};
   if (!is_first && raw::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEPORT, 1) < 0) return Failure{errno};
   prepare_slot_socket(socket.get(), family, kFreeReceiveBuffer);
   const Address any = any_address(family);
-  if (raw::bind(socket.get(), reinterpret_cast<const sockaddr*>(&any.storage), any.size) < 0) return Failure{errno};
+  if (raw::bind(socket.get(), reinterpret_cast<const sockaddr*>(&any.storage), any.size) < 0)
+    return Failure{errno};
   if (is_first && raw::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEPORT, 1) < 0) return Failure{errno};
   return socket;
 }
@@ -87,7 +89,8 @@ int steer_group(int socket, unsigned slots_bound) {
       BPF_STMT(BPF_RET | BPF_K, 0),
   };
   const sock_fprog attached{.len = std::size(program), .filter = program};
-  return raw::setsockopt(socket, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &attached, sizeof attached) < 0 ? errno : 0;
+  return raw::setsockopt(socket, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &attached, sizeof attached) < 0 ? errno
+                                                                                                       : 0;
 }
 
 void lock_steering(int socket) { (void)raw::setsockopt(socket, SOL_SOCKET, SO_LOCK_FILTER, 1); }
@@ -114,7 +117,8 @@ void prepare_slot_socket(int socket, int family, int receive_buffer) {
 
 std::uint64_t drain_slot_socket(int socket) {
   std::uint64_t drained = 0;
-  while (drained < kDrainMax && raw::recvfrom(socket, nullptr, 0, MSG_DONTWAIT | MSG_TRUNC, nullptr, nullptr) >= 0) {
+  while (drained < kDrainMax &&
+         raw::recvfrom(socket, nullptr, 0, MSG_DONTWAIT | MSG_TRUNC, nullptr, nullptr) >= 0) {
     ++drained;
   }
   return drained;

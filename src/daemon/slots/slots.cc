@@ -16,7 +16,8 @@ constexpr std::uint64_t kUnknownSkipMax = 0xe000;
 
 Slots::Slots(Server& server, Network& network, Counters& counters, Prng& prng)
     : server_(server), network_(network), counters_(counters), prng_(prng) {
-  server_.on_claim([this](Client& client, const control::SlotClaim& claim) { return handle_claim(client, claim); });
+  server_.on_claim(
+      [this](Client& client, const control::SlotClaim& claim) { return handle_claim(client, claim); });
   server_.on_network_up([this] { handle_network_up(); });
 }
 
@@ -37,8 +38,7 @@ Subsystem::Verdict Slots::handle_message(Client& client, control::Received& mess
       (void)client.reply(message, control::Done{});
       return Verdict::kHandled;
     }
-    default:
-      return Verdict::kOthers;
+    default: return Verdict::kOthers;
   }
 }
 
@@ -47,7 +47,8 @@ void Slots::handle_client_gone(Client& client) {
     const auto slot = static_cast<std::uint8_t>(i);
     if (!client.slots[slot]) continue;
     const auto known = client.page ? client.page->next_index(slot) : std::nullopt;
-    const auto skipped = network_.ledger().row(slot).next_index + prng_.between(kUnknownSkipMin, kUnknownSkipMax);
+    const auto skipped =
+        network_.ledger().row(slot).next_index + prng_.between(kUnknownSkipMin, kUnknownSkipMax);
     release(client, slot, known.value_or(static_cast<std::uint16_t>(skipped)));
   }
 }
@@ -67,15 +68,17 @@ void Slots::grant(Client& client, const control::Received& request) {
   std::vector<int> fds;
   if (sockets.v4) fds.push_back(sockets.v4.get());
   if (sockets.v6) fds.push_back(sockets.v6.get());
-  const control::SlotGranted granted{.slot = slot,
-                                     .next_index = static_cast<std::uint16_t>(network_.ledger().row(slot).next_index),
-                                     .families = sockets.families()};
+  const control::SlotGranted granted{
+      .slot = slot,
+      .next_index = static_cast<std::uint16_t>(network_.ledger().row(slot).next_index),
+      .families = sockets.families()};
   // Before the program knows of it: this daemon may be killed at any point.
   network_.ledger().hold(slot, client.identity);
   if (!client.reply(request, granted, fds)) {
     network_.ledger().free(slot, granted.next_index);
     return client.fail(request, errno,
-                       std::string("the sockets of the slot cannot be passed to the program: ") + std::strerror(errno) +
+                       std::string("the sockets of the slot cannot be passed to the program: ") +
+                           std::strerror(errno) +
                            "; this user has too many descriptors in flight, raise `ulimit -n`.");
   }
   owners_[slot] = &client;
@@ -98,16 +101,19 @@ Result<std::uint8_t, Problem> Slots::choose() {
   while (network_.is_up()) {
     unsigned best = control::kSlotCount;
     for (unsigned slot = control::kDaemonSlot + 1u; slot < network_.slots_bound(); ++slot) {
-      const auto order = [&](unsigned s) { return network_.ledger().row(static_cast<std::uint8_t>(s)).freed_order; };
+      const auto order = [&](unsigned s) {
+        return network_.ledger().row(static_cast<std::uint8_t>(s)).freed_order;
+      };
       if (is_free(slot) && (best == control::kSlotCount || order(slot) < order(best))) best = slot;
     }
     if (best < control::kSlotCount) return static_cast<std::uint8_t>(best);
     if (network_.slots_bound() == control::kSlotCount) break;
     if (auto grown = network_.grow(); !grown) return Failure{grown.error()};
   }
-  return problem(EBUSY,
-                          "all 255 slots of UDP port 4791 are in use in this network namespace: end some RDMA programs "
-                          "(`rrdma stat` lists them), or use another network namespace.");
+  return problem(
+      EBUSY,
+      "all 255 slots of UDP port 4791 are in use in this network namespace: end some RDMA programs "
+      "(`rrdma stat` lists them), or use another network namespace.");
 }
 
 SlotSockets Slots::clean(std::uint8_t slot, int receive_buffer) {
@@ -201,7 +207,8 @@ void Slots::reap(Instant now) {
     const bool too_long = state == SlotLedger::Holder::kUnknown && now - orphans_since_ >= kOrphanGrace;
     if (state != SlotLedger::Holder::kDead && !too_long) continue;
     orphans_.reset(slot);
-    const auto skipped = network_.ledger().row(slot).next_index + prng_.between(kUnknownSkipMin, kUnknownSkipMax);
+    const auto skipped =
+        network_.ledger().row(slot).next_index + prng_.between(kUnknownSkipMin, kUnknownSkipMax);
     network_.ledger().free(slot, static_cast<std::uint16_t>(skipped));
     (void)clean(slot, kFreeReceiveBuffer);
     counters_.add("slots.orphans_reaped");

@@ -11,8 +11,8 @@
 
 #include "base/prng.h"
 #include "daemon/counters.h"
-#include "daemon/slots/network.h"
 #include "daemon/server.h"
+#include "daemon/slots/network.h"
 #include "daemon/subsystem.h"
 
 namespace rrdma::daemon {

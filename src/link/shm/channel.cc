@@ -109,7 +109,8 @@ Result<ShmChannel::Pair, ShmError> ShmChannel::create(std::uint32_t ring_octets)
   if (base == nullptr) return Failure{ShmError{ShmProblem::kMemory, errno}};
 
   ShmChannel channel(base, ring_octets, 0, std::move(own_end));
-  if (::syscall(SYS_getrandom, channel.nonce_, sizeof channel.nonce_, 0) != static_cast<long>(sizeof channel.nonce_)) {
+  if (::syscall(SYS_getrandom, channel.nonce_, sizeof channel.nonce_, 0) !=
+      static_cast<long>(sizeof channel.nonce_)) {
     return Failure{ShmError{ShmProblem::kMemory, errno}};
   }
   ChannelHeader header{};
@@ -137,7 +138,8 @@ Result<ShmChannel, ShmError> ShmChannel::open(OwnedFd memory, OwnedFd doorbell) 
   if (base == nullptr) return Failure{ShmError{ShmProblem::kMemory, errno}};
   ChannelHeader header;
   std::memcpy(&header, base, sizeof header);
-  if (header.magic != kChannelMagic || header.version != kChannelVersion || !ring_size_fits(header.ring_octets) ||
+  if (header.magic != kChannelMagic || header.version != kChannelVersion ||
+      !ring_size_fits(header.ring_octets) ||
       channel_octets(header.ring_octets) != static_cast<std::size_t>(octets)) {
     ::munmap(base, static_cast<std::size_t>(octets));
     return Failure{ShmError{ShmProblem::kLayout, 0}};
@@ -151,8 +153,8 @@ Result<ShmChannel, ShmError> ShmChannel::open(OwnedFd memory, OwnedFd doorbell) 
 bool ShmChannel::ring_doorbell() const {
   const std::uint8_t knock = 1;
   // A full socket means that the peer has not looked at earlier knocks: it will wake without this one.
-  return raw::sendto(doorbell_.get(), &knock, 1, MSG_DONTWAIT | MSG_NOSIGNAL, nullptr, 0) == 1 || errno == EAGAIN ||
-         errno == ENOBUFS || errno == EINTR;
+  return raw::sendto(doorbell_.get(), &knock, 1, MSG_DONTWAIT | MSG_NOSIGNAL, nullptr, 0) == 1 ||
+         errno == EAGAIN || errno == ENOBUFS || errno == EINTR;
 }
 
 }  // namespace rrdma::link

@@ -19,12 +19,12 @@ namespace rrdma::link {
 
 enum class ShmProblem : std::uint8_t {
   kNone,
-  kRingSize,   // no power of two between kRingOctetsMin and kRingOctetsMax
-  kMemory,     // the memfd could not be made, sealed or mapped
-  kDoorbell,   // the socket pair could not be made, or what was given is none
-  kNotSealed,  // what was given could shrink
-  kNotMemory,  // what was given is no memfd of plain pages
-  kLayout,     // magic, version or size differ
+  kRingSize,      // no power of two between kRingOctetsMin and kRingOctetsMax
+  kMemory,        // the memfd could not be made, sealed or mapped
+  kDoorbell,      // the socket pair could not be made, or what was given is none
+  kNotSealed,     // what was given could shrink
+  kNotMemory,     // what was given is no memfd of plain pages
+  kLayout,        // magic, version or size differ
   kNotReachable,  // direct access: another PID namespace, ptrace forbidden, or not the process that it says
 };
 std::string_view describe(ShmProblem problem);
@@ -51,7 +51,9 @@ class ShmChannel {
   [[nodiscard]] unsigned own_direction() const { return direction_; }
   [[nodiscard]] std::uint64_t nonce(unsigned direction) const { return nonce_[direction]; }
   [[nodiscard]] DirectionControl& control(unsigned direction) const;
-  [[nodiscard]] std::uint8_t* ring(unsigned direction) const { return base_ + ring_offset(direction, ring_octets_); }
+  [[nodiscard]] std::uint8_t* ring(unsigned direction) const {
+    return base_ + ring_offset(direction, ring_octets_);
+  }
   [[nodiscard]] int doorbell() const { return doorbell_.get(); }
 
   // Wakes the peer. Never blocks. False if the peer hung up.
@@ -70,7 +72,7 @@ class ShmChannel {
 
 struct ShmChannel::Pair {
   ShmChannel own;
-  OwnedFd peer_memory;    // both for open() in the other process
+  OwnedFd peer_memory;  // both for open() in the other process
   OwnedFd peer_doorbell;
 };
 

@@ -66,7 +66,8 @@ TEST(ShmChannel, what_is_no_memory_or_no_socket_is_refused) {
 
 TEST(ShmChannel, a_wrong_layout_is_refused) {
   EXPECT_EQ(problem_of(memory_of(4096, kAllSeals), doorbell_end()), ShmProblem::kLayout);
-  EXPECT_EQ(problem_of(memory_of(channel_octets(kRingOctetsMin), kAllSeals), doorbell_end()), ShmProblem::kLayout);
+  EXPECT_EQ(problem_of(memory_of(channel_octets(kRingOctetsMin), kAllSeals), doorbell_end()),
+            ShmProblem::kLayout);
   const auto refused_after = [](auto change) {
     auto pair = ShmChannel::create(kRingOctetsMin).value();
     auto* header = static_cast<ChannelHeader*>(

@@ -58,7 +58,8 @@ std::size_t cut(std::span<iovec>& local, std::size_t length, std::array<iovec, k
 
 }  // namespace
 
-Result<DirectPeer, ShmError> DirectPeer::open(const OwnedFd& table, pid_t pid, const DirectIntroduction& introduction,
+Result<DirectPeer, ShmError> DirectPeer::open(const OwnedFd& table, pid_t pid,
+                                              const DirectIntroduction& introduction,
                                               std::atomic<std::uint64_t>& in_use) {
   if (pid <= 0) return Failure{ShmError{ShmProblem::kNotReachable, ESRCH}};
   auto view = DirectTableView::open(table);
@@ -75,7 +76,8 @@ bool DirectPeer::is_the_same_process() {
   if (now == verified_s_) return true;
   std::array<std::uint8_t, DirectIntroduction::kNonceOctets> nonce{};
   const iovec local{nonce.data(), nonce.size()};
-  const iovec remote{reinterpret_cast<void*>(static_cast<std::uintptr_t>(introduction_.nonce_address)), nonce.size()};
+  const iovec remote{reinterpret_cast<void*>(static_cast<std::uintptr_t>(introduction_.nonce_address)),
+                     nonce.size()};
   errno = 0;
   const ssize_t got = move_octets(false, pid_, {&local, 1}, {&remote, 1});
   if (got != static_cast<ssize_t>(nonce.size()) || nonce != introduction_.nonce) return false;
@@ -83,13 +85,15 @@ bool DirectPeer::is_the_same_process() {
   return true;
 }
 
-DirectOutcome DirectPeer::move_piece(Way way, std::span<const iovec> local, std::uint64_t to, std::size_t length,
-                                     bool last) const {
+DirectOutcome DirectPeer::move_piece(Way way, std::span<const iovec> local, std::uint64_t to,
+                                     std::size_t length, bool last) const {
   const std::size_t tail = last ? tail_octets(to, length) : 0;
   std::array<iovec, 2> remote;
   std::size_t count = 0;
-  if (length != tail) remote[count++] = {reinterpret_cast<void*>(static_cast<std::uintptr_t>(to)), length - tail};
-  if (tail != 0) remote[count++] = {reinterpret_cast<void*>(static_cast<std::uintptr_t>(to + length - tail)), tail};
+  if (length != tail)
+    remote[count++] = {reinterpret_cast<void*>(static_cast<std::uintptr_t>(to)), length - tail};
+  if (tail != 0)
+    remote[count++] = {reinterpret_cast<void*>(static_cast<std::uintptr_t>(to + length - tail)), tail};
   const ssize_t moved = move_octets(way == Way::kWrite, pid_, local, std::span(remote).first(count));
   if (moved == static_cast<ssize_t>(length)) return DirectOutcome::kDone;
   // EPERM: ptrace access was taken away. ESRCH: the process is gone. ENOSYS: a sandbox.
@@ -100,13 +104,15 @@ DirectOutcome DirectPeer::move_piece(Way way, std::span<const iovec> local, std:
 DirectOutcome DirectPeer::move_listed(Way way, const objects::DirectTarget& target, std::span<iovec> local,
                                       std::uint64_t length) {
   const auto qp = view_.find(target.remote);
-  if (!qp || qp->value.peer_qpn != target.local || qp->value.peer != introduction_.peer) return DirectOutcome::kNotListed;
+  if (!qp || qp->value.peer_qpn != target.local || qp->value.peer != introduction_.peer)
+    return DirectOutcome::kNotListed;
   const auto key = view_.find(target.rkey);
   const std::uint32_t need = way == Way::kWrite ? objects::kRemoteWrite : objects::kRemoteRead;
   if (!key || !is_allowed(key->value, qp->value, need) || !is_within(key->value, target.address, length)) {
     return DirectOutcome::kNotListed;
   }
-  std::uint64_t at = reinterpret_cast<std::uintptr_t>(key->value.host) + (target.address - key->value.address);
+  std::uint64_t at =
+      reinterpret_cast<std::uintptr_t>(key->value.host) + (target.address - key->value.address);
   if (length <= kPieceOctets) return move_piece(way, local, at, length, true);
   std::array<iovec, kVectorsMax> piece;
   while (length != 0) {
@@ -121,7 +127,8 @@ DirectOutcome DirectPeer::move_listed(Way way, const objects::DirectTarget& targ
   return DirectOutcome::kDone;
 }
 
-DirectOutcome DirectPeer::move(Way way, const objects::DirectTarget& target, std::span<iovec> local, std::uint64_t length) {
+DirectOutcome DirectPeer::move(Way way, const objects::DirectTarget& target, std::span<iovec> local,
+                               std::uint64_t length) {
   // Nothing to move still asks for the state of the target's QP: packets do that.
   if (length == 0) return DirectOutcome::kNotListed;
   if (refused_ || !is_the_same_process()) {
@@ -137,7 +144,8 @@ DirectOutcome DirectPeer::move(Way way, const objects::DirectTarget& target, std
   return outcome;
 }
 
-DirectOutcome DirectPeer::write(const objects::DirectTarget& target, std::span<const objects::PayloadSpan> from) {
+DirectOutcome DirectPeer::write(const objects::DirectTarget& target,
+                                std::span<const objects::PayloadSpan> from) {
   std::array<iovec, kVectorsMax> local;
   if (from.size() > local.size()) return DirectOutcome::kNotListed;
   std::size_t count = 0;
@@ -150,7 +158,8 @@ DirectOutcome DirectPeer::write(const objects::DirectTarget& target, std::span<c
   return move(Way::kWrite, target, std::span(local).first(count), length);
 }
 
-DirectOutcome DirectPeer::read(const objects::DirectTarget& target, std::span<const objects::MutableSpan> to) {
+DirectOutcome DirectPeer::read(const objects::DirectTarget& target,
+                               std::span<const objects::MutableSpan> to) {
   std::array<iovec, kVectorsMax> local;
   if (to.size() > local.size()) return DirectOutcome::kNotListed;
   std::size_t count = 0;

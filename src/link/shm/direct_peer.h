@@ -38,7 +38,7 @@ struct DirectIntroduction {
   static constexpr std::size_t kNonceOctets = 16;
   std::uint64_t nonce_address = 0;
   std::array<std::uint8_t, kNonceOctets> nonce{};
-  std::uint32_t peer = 0;      // the number that the teller has for the told
+  std::uint32_t peer = 0;  // the number that the teller has for the told
   std::uint32_t reserved = 0;
 };
 
@@ -55,12 +55,16 @@ class DirectPeer {
 
  private:
   enum class Way : std::uint8_t { kWrite, kRead };
-  DirectPeer(DirectTableView view, pid_t pid, const DirectIntroduction& introduction, std::atomic<std::uint64_t>& in_use)
+  DirectPeer(DirectTableView view, pid_t pid, const DirectIntroduction& introduction,
+             std::atomic<std::uint64_t>& in_use)
       : view_(std::move(view)), pid_(pid), introduction_(introduction), in_use_(&in_use) {}
 
-  DirectOutcome move(Way way, const objects::DirectTarget& target, std::span<iovec> local, std::uint64_t length);
-  DirectOutcome move_listed(Way way, const objects::DirectTarget& target, std::span<iovec> local, std::uint64_t length);
-  DirectOutcome move_piece(Way way, std::span<const iovec> local, std::uint64_t to, std::size_t length, bool last) const;
+  DirectOutcome move(Way way, const objects::DirectTarget& target, std::span<iovec> local,
+                     std::uint64_t length);
+  DirectOutcome move_listed(Way way, const objects::DirectTarget& target, std::span<iovec> local,
+                            std::uint64_t length);
+  DirectOutcome move_piece(Way way, std::span<const iovec> local, std::uint64_t to, std::size_t length,
+                           bool last) const;
   [[nodiscard]] bool is_the_same_process();
 
   DirectTableView view_;

@@ -23,7 +23,9 @@ constexpr std::size_t kValues = 7;
 // What is compared in a search is value 0; it is never 0 in a published row.
 using Values = std::array<std::uint64_t, kValues>;
 
-std::uint64_t pack(std::uint32_t low, std::uint32_t high) { return low | static_cast<std::uint64_t>(high) << 32; }
+std::uint64_t pack(std::uint32_t low, std::uint32_t high) {
+  return low | static_cast<std::uint64_t>(high) << 32;
+}
 std::uint32_t low(std::uint64_t word) { return static_cast<std::uint32_t>(word); }
 std::uint32_t high(std::uint64_t word) { return static_cast<std::uint32_t>(word >> 32); }
 
@@ -88,7 +90,8 @@ const DirectRow* rows_of(const std::uint8_t* base, unsigned kind) {
 
 Result<DirectTable, ShmError> DirectTable::create() {
   OwnedFd fd = lifted(raw::memfd_create("rrdma-direct", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (!fd || raw::ftruncate(fd.get(), kDirectTableOctets) != 0) return Failure{ShmError{ShmProblem::kMemory, errno}};
+  if (!fd || raw::ftruncate(fd.get(), kDirectTableOctets) != 0)
+    return Failure{ShmError{ShmProblem::kMemory, errno}};
   void* base = ::mmap(nullptr, kDirectTableOctets, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   if (base == MAP_FAILED) return Failure{ShmError{ShmProblem::kMemory, errno}};
   DirectTable table(std::move(fd), static_cast<std::uint8_t*>(base));
@@ -121,7 +124,9 @@ bool DirectTable::publish(const DirectQp& qp) {
                      {pack(qp.qpn.value, qp.domain), pack(qp.peer_qpn.value, qp.peer), qp.access});
 }
 
-bool DirectTable::unpublish(wire::RKey rkey) { return unpublish_row(rows(kKeyRows), hash_of(rkey), rkey.value); }
+bool DirectTable::unpublish(wire::RKey rkey) {
+  return unpublish_row(rows(kKeyRows), hash_of(rkey), rkey.value);
+}
 bool DirectTable::unpublish(wire::Qpn qpn) { return unpublish_row(rows(kQpRows), hash_of(qpn), qpn.value); }
 
 Result<DirectTableView, ShmError> DirectTableView::open(const OwnedFd& fd) {
@@ -130,7 +135,8 @@ Result<DirectTableView, ShmError> DirectTableView::open(const OwnedFd& fd) {
   if (seals < 0 || ::syscall(SYS_fstatfs, fd.get(), &about) != 0 || about.f_type != TMPFS_MAGIC) {
     return Failure{ShmError{ShmProblem::kNotMemory, errno}};
   }
-  if ((static_cast<unsigned>(seals) & kSizeSeals) != kSizeSeals) return Failure{ShmError{ShmProblem::kNotSealed, 0}};
+  if ((static_cast<unsigned>(seals) & kSizeSeals) != kSizeSeals)
+    return Failure{ShmError{ShmProblem::kNotSealed, 0}};
   if (::syscall(SYS_lseek, fd.get(), 0L, SEEK_END) != static_cast<long>(kDirectTableOctets)) {
     return Failure{ShmError{ShmProblem::kLayout, 0}};
   }
@@ -145,7 +151,8 @@ Result<DirectTableView, ShmError> DirectTableView::open(const OwnedFd& fd) {
   return view;
 }
 
-DirectTableView::DirectTableView(DirectTableView&& other) noexcept : base_(std::exchange(other.base_, nullptr)) {}
+DirectTableView::DirectTableView(DirectTableView&& other) noexcept
+    : base_(std::exchange(other.base_, nullptr)) {}
 
 DirectTableView::~DirectTableView() {
   if (base_ != nullptr) ::munmap(const_cast<std::uint8_t*>(base_), kDirectTableOctets);

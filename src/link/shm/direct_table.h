@@ -32,19 +32,19 @@ inline constexpr std::size_t kDirectProbes = 8;
 // A region, or a bound window: memory that a key opens.
 struct DirectKey {
   wire::RKey rkey;
-  std::uint64_t address = 0;     // the first that requests use
+  std::uint64_t address = 0;  // the first that requests use
   std::uint64_t length = 0;
-  const void* host = nullptr;    // where that octet lies
-  std::uint32_t access = 0;      // objects::Access
-  std::uint32_t domain = 0;      // the handle of its protection domain
-  wire::Qpn only_through;        // a type 2 window's QP; 0: any QP of the domain
+  const void* host = nullptr;  // where that octet lies
+  std::uint32_t access = 0;    // objects::Access
+  std::uint32_t domain = 0;    // the handle of its protection domain
+  wire::Qpn only_through;      // a type 2 window's QP; 0: any QP of the domain
 };
 
 // A connected QP that receives.
 struct DirectQp {
   wire::Qpn qpn;
   wire::Qpn peer_qpn;
-  std::uint32_t peer = 0;        // whom it is connected to: the party that the owner gave to add_channel()
+  std::uint32_t peer = 0;  // whom it is connected to: the party that the owner gave to add_channel()
   std::uint32_t access = 0;
   std::uint32_t domain = 0;
 };

@@ -67,12 +67,16 @@ struct DirectSide {
     return true;
   }
   void publish_qp(std::uint32_t access = kAllRights, wire::Qpn peer_qpn = kInitiatorQpn) const {
-    ASSERT_TRUE(link->publish(DirectQp{.qpn = kTargetQpn, .peer_qpn = peer_qpn, .peer = path.peer, .access = access, .domain = 5}));
+    ASSERT_TRUE(link->publish(
+        DirectQp{.qpn = kTargetQpn, .peer_qpn = peer_qpn, .peer = path.peer, .access = access, .domain = 5}));
   }
-  void publish_memory(const void* host, std::uint64_t length, wire::RKey rkey = kRkey, std::uint32_t access = kAllRights) const {
-    ASSERT_TRUE(link->publish(DirectKey{.rkey = rkey, .address = kAddress, .length = length, .host = host, .access = access, .domain = 5}));
+  void publish_memory(const void* host, std::uint64_t length, wire::RKey rkey = kRkey,
+                      std::uint32_t access = kAllRights) const {
+    ASSERT_TRUE(link->publish(DirectKey{
+        .rkey = rkey, .address = kAddress, .length = length, .host = host, .access = access, .domain = 5}));
   }
-  bool write(std::uint64_t address, const std::uint8_t* data, std::size_t length, wire::RKey rkey = kRkey) const {
+  bool write(std::uint64_t address, const std::uint8_t* data, std::size_t length,
+             wire::RKey rkey = kRkey) const {
     const objects::PayloadSpan spans[2] = {{data, length / 3}, {data + length / 3, length - length / 3}};
     return link->direct_write(path, {kInitiatorQpn, kTargetQpn, rkey, address}, spans);
   }
@@ -87,7 +91,8 @@ struct DirectSide {
 // Runs the two bodies in two unprivileged children; each returns 0 when all was well.
 template <typename Target, typename Initiator>
 void run_two(Target target, Initiator initiator) {
-  auto* board = new (::mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) Board{};
+  auto* board =
+      new (::mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) Board{};
   auto pair = ShmChannel::create(kRingOctetsMin).value();
   const auto start = [&](auto open, auto body) {
     const pid_t child = ::fork();
@@ -100,8 +105,9 @@ void run_two(Target target, Initiator initiator) {
     ::_exit(body(side, *board));
   };
   const pid_t first = start([&] { return std::move(pair.own); }, target);
-  const pid_t second =
-      start([&] { return ShmChannel::open(std::move(pair.peer_memory), std::move(pair.peer_doorbell)).value(); }, initiator);
+  const pid_t second = start(
+      [&] { return ShmChannel::open(std::move(pair.peer_memory), std::move(pair.peer_doorbell)).value(); },
+      initiator);
   for (const pid_t child : {first, second}) {
     int status = 0;
     EXPECT_EQ(::waitpid(child, &status, 0), child);
@@ -156,9 +162,26 @@ TEST(Direct, what_the_table_does_not_allow_is_left_to_packets) {
         std::vector<std::uint8_t> memory(4096, 0);
         side.publish_qp();
         side.publish_memory(memory.data(), memory.size(), wire::RKey{0x100}, objects::kRemoteRead);
-        side.link->publish(DirectKey{.rkey = {0x200}, .address = kAddress, .length = 4096, .host = memory.data(), .access = kAllRights, .domain = 6});
-        side.link->publish(DirectKey{.rkey = {0x300}, .address = kAddress, .length = 4096, .host = memory.data(), .access = kAllRights, .domain = 5, .only_through = wire::Qpn(77)});
-        side.link->publish(DirectKey{.rkey = {0x400}, .address = kAddress, .length = 4096, .host = memory.data(), .access = kAllRights, .domain = 5, .only_through = kTargetQpn});
+        side.link->publish(DirectKey{.rkey = {0x200},
+                                     .address = kAddress,
+                                     .length = 4096,
+                                     .host = memory.data(),
+                                     .access = kAllRights,
+                                     .domain = 6});
+        side.link->publish(DirectKey{.rkey = {0x300},
+                                     .address = kAddress,
+                                     .length = 4096,
+                                     .host = memory.data(),
+                                     .access = kAllRights,
+                                     .domain = 5,
+                                     .only_through = wire::Qpn(77)});
+        side.link->publish(DirectKey{.rkey = {0x400},
+                                     .address = kAddress,
+                                     .length = 4096,
+                                     .host = memory.data(),
+                                     .access = kAllRights,
+                                     .domain = 5,
+                                     .only_through = kTargetQpn});
         side.publish_memory(memory.data(), memory.size());
         board.stage = 1;
         STEP(1, wait_for(board.other_stage, 1));
@@ -256,7 +279,8 @@ TEST(Direct, another_process_behind_the_pid_is_not_reached) {
   introduction.nonce_address = reinterpret_cast<std::uintptr_t>(here.data());
   std::atomic<std::uint64_t> in_use{0};
   const OwnedFd fd(raw::fcntl(table.fd(), F_DUPFD_CLOEXEC, 3));
-  EXPECT_EQ(DirectPeer::open(fd, ::getpid(), introduction, in_use).error().problem, ShmProblem::kNotReachable);
+  EXPECT_EQ(DirectPeer::open(fd, ::getpid(), introduction, in_use).error().problem,
+            ShmProblem::kNotReachable);
   EXPECT_EQ(DirectPeer::open(fd, 0, introduction, in_use).error().problem, ShmProblem::kNotReachable);
   here[0] = 1;
   EXPECT_TRUE(DirectPeer::open(fd, ::getpid(), introduction, in_use).ok());
@@ -267,8 +291,11 @@ TEST(DirectTable, rows_are_found_until_they_are_unpublished_and_no_place_means_p
   auto table = DirectTable::create().value();
   auto view = DirectTableView::open(OwnedFd(raw::fcntl(table.fd(), F_DUPFD_CLOEXEC, 3))).value();
   // The same hash for all: kDirectProbes of them have a place.
-  const auto key_of = [](std::uint32_t i) { return wire::RKey{(i * std::uint32_t{kDirectRows} + 9) << 8 | 1}; };
-  for (std::uint32_t i = 0; i < kDirectProbes; ++i) EXPECT_TRUE(table.publish(DirectKey{.rkey = key_of(i), .length = i}));
+  const auto key_of = [](std::uint32_t i) {
+    return wire::RKey{(i * std::uint32_t{kDirectRows} + 9) << 8 | 1};
+  };
+  for (std::uint32_t i = 0; i < kDirectProbes; ++i)
+    EXPECT_TRUE(table.publish(DirectKey{.rkey = key_of(i), .length = i}));
   EXPECT_FALSE(table.publish(DirectKey{.rkey = key_of(kDirectProbes)}));
   EXPECT_FALSE(view.find(key_of(kDirectProbes)).has_value());
   const auto found = view.find(key_of(3));
@@ -291,7 +318,9 @@ TEST(Direct, the_last_octet_is_never_early) {
   constexpr std::size_t kSlotOctets = 256;
   static constexpr auto length_of = [](std::uint64_t i) { return 2 + (i * 37) % 200; };
   static constexpr auto place_of = [](std::uint64_t i) { return i % kSlots * kSlotOctets + i % 13; };
-  static constexpr auto mark_of = [](std::uint64_t i) { return static_cast<std::uint8_t>(1 + i / kSlots % 255); };
+  static constexpr auto mark_of = [](std::uint64_t i) {
+    return static_cast<std::uint8_t>(1 + i / kSlots % 255);
+  };
   run_two(
       [](DirectSide& side, Board& board) {
         std::vector<std::uint8_t> memory(kSlots * kSlotOctets, 0);
@@ -341,12 +370,14 @@ TEST(Direct, retired_memory_is_left_alone) {
           board.key.store(key.value, std::memory_order_release);
           board.stage = 1;
           const auto until = now_ns() + static_cast<std::int64_t>(prng.below(200'000));
-          while (now_ns() < until) {}
+          while (now_ns() < until) {
+          }
           if (!side.link->retire(key)) return 2;
           const std::uint64_t before = prng.next();
           for (std::size_t i = 0; i + 8 <= kOctets; i += 4096) store_native(memory.data() + i, before);
           const auto quiet = now_ns() + 30'000;
-          while (now_ns() < quiet) {}
+          while (now_ns() < quiet) {
+          }
           for (std::size_t i = 0; i + 8 <= kOctets; i += 4096) {
             if (load_native<std::uint64_t>(memory.data() + i) == before) continue;
             board.stage = 2;

@@ -74,7 +74,8 @@ Heard hear(int doorbell, HeardIntroduction& heard) {
     pid = credentials.pid;
   }
   if (got == 0) return Heard::kHangUp;
-  if (got != static_cast<ssize_t>(sizeof message) || message.magic != kIntroductionMagic || !table) return Heard::kKnock;
+  if (got != static_cast<ssize_t>(sizeof message) || message.magic != kIntroductionMagic || !table)
+    return Heard::kKnock;
   heard.introduction = message.introduction;
   heard.table = std::move(table);
   heard.pid = pid;

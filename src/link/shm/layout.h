@@ -44,12 +44,14 @@ static_assert(sizeof(ChannelHeader) == 128);
 struct DirectionControl {
   alignas(128) std::atomic<std::uint64_t> consumed;  // the reader's: everything before it may be overwritten
   alignas(128) std::atomic<std::uint32_t> armed;     // the reader sleeps: ring its doorbell after writing
-  std::atomic<std::uint32_t> attentive;              // the reader looks by itself: no need to see whether it is armed
-  alignas(128) std::atomic<std::uint32_t> starved;   // the writer sleeps: ring its doorbell after consuming
-  alignas(128) std::atomic<std::uint64_t> in_use;    // the writer's: odd while it is in the reader's memory (direct_table.h)
+  std::atomic<std::uint32_t> attentive;  // the reader looks by itself: no need to see whether it is armed
+  alignas(128) std::atomic<std::uint32_t> starved;  // the writer sleeps: ring its doorbell after consuming
+  alignas(128) std::atomic<
+      std::uint64_t> in_use;  // the writer's: odd while it is in the reader's memory (direct_table.h)
 };
 static_assert(sizeof(DirectionControl) == 512);
-static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<std::uint32_t>::is_always_lock_free);
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free &&
+              std::atomic<std::uint32_t>::is_always_lock_free);
 
 struct RecordHead {
   std::uint64_t ready;
@@ -86,9 +88,11 @@ constexpr std::size_t payload_offset(bool has_route, std::size_t header_octets, 
   return payload_octets > 2 * kUnitOctets ? (end + kUnitOctets - 1) & ~(kUnitOctets - 1) : end;
 }
 constexpr std::size_t record_octets(bool has_route, std::size_t header_octets, std::size_t payload_octets) {
-  return (payload_offset(has_route, header_octets, payload_octets) + payload_octets + kUnitOctets - 1) & ~(kUnitOctets - 1);
+  return (payload_offset(has_route, header_octets, payload_octets) + payload_octets + kUnitOctets - 1) &
+         ~(kUnitOctets - 1);
 }
-inline constexpr std::size_t kRecordOctetsMax = record_octets(true, wire::kHeaderOctetsMax, kShmTrainOctetsMax);
+inline constexpr std::size_t kRecordOctetsMax =
+    record_octets(true, wire::kHeaderOctetsMax, kShmTrainOctetsMax);
 // The reader tells a sleeping writer at least once for each quarter of the ring; what is left must hold a frame.
 static_assert(kRecordOctetsMax <= kRingOctetsMin / 2);
 

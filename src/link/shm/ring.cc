@@ -68,10 +68,10 @@ void RingWriter::turn_back_if_wanted(std::size_t octets) {
 
 WriteVerdict RingWriter::write(const objects::Frame& frame) {
   const PeerRoute route{.source = frame.path->local,
-                    .destination = frame.path->remote,
-                    .flow_label = frame.path->flow_label,
-                    .traffic_class = frame.path->traffic_class,
-                    .hop_limit = frame.path->hop_limit};
+                        .destination = frame.path->remote,
+                        .flow_label = frame.path->flow_label,
+                        .traffic_class = frame.path->traffic_class,
+                        .hop_limit = frame.path->hop_limit};
   const bool has_route = !(route == route_);
   const std::size_t octets = record_octets(has_route, frame.header_octets, frame.payload_octets);
   RRDMA_ASSERT(octets <= needed_);
@@ -90,8 +90,10 @@ WriteVerdict RingWriter::write(const objects::Frame& frame) {
     route_ = route;
   }
   std::memcpy(headers, frame.header.data(), frame.header_octets);
-  const auto flags = static_cast<std::uint8_t>((has_route ? kRecordRoute : 0) | (frame.corrupt_bit >= 0 ? kRecordCorrupted : 0));
-  publish(record, {.payload_octets = frame.payload_octets, .header_octets = frame.header_octets, .flags = flags});
+  const auto flags = static_cast<std::uint8_t>((has_route ? kRecordRoute : 0) |
+                                               (frame.corrupt_bit >= 0 ? kRecordCorrupted : 0));
+  publish(record,
+          {.payload_octets = frame.payload_octets, .header_octets = frame.header_octets, .flags = flags});
   head_ += octets;
   __builtin_prefetch(ring_ + offset(), 1);
   return WriteVerdict::kWritten;
@@ -131,10 +133,11 @@ bool RingReader::take(RecordView& record) {
     std::memcpy(&route_, headers, sizeof route_);
     headers += sizeof route_;
   }
-  std::memcpy(record.headers.data(), headers, record.headers.size() <= to_end - static_cast<std::size_t>(headers - at)
-                                                  ? record.headers.size()
-                                                  : head.header_octets);
-  record.payload = {at + payload_offset(has_route, head.header_octets, head.payload_octets), head.payload_octets};
+  std::memcpy(record.headers.data(), headers,
+              record.headers.size() <= to_end - static_cast<std::size_t>(headers - at) ? record.headers.size()
+                                                                                       : head.header_octets);
+  record.payload = {at + payload_offset(has_route, head.header_octets, head.payload_octets),
+                    head.payload_octets};
   return true;
 }
 

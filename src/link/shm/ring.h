@@ -48,7 +48,9 @@ class RingWriter {
   [[nodiscard]] std::size_t soft_limit() const { return soft_limit_; }
 
  private:
-  [[nodiscard]] std::size_t free_octets() const { return size_ - static_cast<std::size_t>(head_ - consumed_); }
+  [[nodiscard]] std::size_t free_octets() const {
+    return size_ - static_cast<std::size_t>(head_ - consumed_);
+  }
   [[nodiscard]] std::size_t offset() const { return static_cast<std::size_t>(head_) & (size_ - 1); }
   [[nodiscard]] bool fits(std::size_t octets, std::size_t free) const {
     const std::size_t to_end = size_ - offset();
@@ -66,8 +68,8 @@ class RingWriter {
   std::uint64_t head_ = 0;
   std::uint64_t consumed_ = 0;  // as last seen
   std::size_t soft_limit_;
-  std::size_t needed_ = 0;      // what the last has_room() asked for
-  PeerRoute route_{};               // what the reader believes
+  std::size_t needed_ = 0;  // what the last has_room() asked for
+  PeerRoute route_{};       // what the reader believes
   bool broken_ = false;
   bool starved_ = false;
 };
@@ -86,9 +88,7 @@ class RingReader {
  public:
   explicit RingReader(const ShmChannel& channel);
 
-  [[nodiscard]] bool has_record() const {
-    return __atomic_load_n(ready_, __ATOMIC_ACQUIRE) == expected_;
-  }
+  [[nodiscard]] bool has_record() const { return __atomic_load_n(ready_, __ATOMIC_ACQUIRE) == expected_; }
   // The next record. It stays where it is until release().
   ReadVerdict read(RecordView& record);
   // Gives the room of the record back.
@@ -114,8 +114,8 @@ class RingReader {
   std::size_t size_;
   std::uint64_t nonce_;
   std::uint64_t position_ = 0;
-  std::uint64_t told_ = 0;      // position at the last full barrier
-  std::size_t record_ = 0;      // octets of the record that read() gave
+  std::uint64_t told_ = 0;  // position at the last full barrier
+  std::size_t record_ = 0;  // octets of the record that read() gave
   PeerRoute route_{};
   bool broken_ = false;
 };

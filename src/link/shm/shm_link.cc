@@ -87,7 +87,8 @@ Result<std::uint32_t, ShmError> ShmLink::add_channel(ShmChannel channel, std::ui
     slots_.push_back(nullptr);
     generations_.push_back(0);
   }
-  const std::uint32_t peer = static_cast<std::uint32_t>(generations_[slot]) << 16 | static_cast<std::uint32_t>(slot);
+  const std::uint32_t peer =
+      static_cast<std::uint32_t>(generations_[slot]) << 16 | static_cast<std::uint32_t>(slot);
   epoll_event interest{.events = EPOLLIN | EPOLLRDHUP, .data = {.u32 = peer}};
   if (raw::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, channel.doorbell(), &interest) != 0) {
     return Failure{ShmError{ShmProblem::kDoorbell, errno}};
@@ -207,8 +208,10 @@ void ShmLink::hear_doorbell(Port& port) {
         raw::setsockopt(port.channel.doorbell(), SOL_SOCKET, SO_PASSCRED, 0);
         auto& in_use = port.channel.control(port.channel.own_direction()).in_use;
         auto peer = DirectPeer::open(heard.table, heard.pid, heard.introduction, in_use);
-        if (peer) port.direct.emplace(std::move(peer).value());
-        else count(kDirectRefused);
+        if (peer)
+          port.direct.emplace(std::move(peer).value());
+        else
+          count(kDirectRefused);
         break;
       }
     }
@@ -229,7 +232,8 @@ objects::Frame* ShmLink::reserve(const objects::Path& path) {
   RRDMA_ASSERT(path.train_octets <= kShmTrainOctetsMax);
   reserved_ = find(path.peer);
   if (reserved_ != nullptr && reserved_->hung_up) reserved_ = nullptr;
-  if (reserved_ != nullptr && !reserved_->writer.has_room(path.train_octets != 0 ? path.train_octets : kShmFrameOctetsMax)) {
+  if (reserved_ != nullptr &&
+      !reserved_->writer.has_room(path.train_octets != 0 ? path.train_octets : kShmFrameOctetsMax)) {
     count(kNoRoom);
     if (!reserved_->writer.broken()) return nullptr;
     hang_up(*reserved_, kBadRecord);
@@ -265,7 +269,8 @@ void ShmLink::flush(Instant) {
     if (has_barrier_ && control.attentive.load(std::memory_order_relaxed) != 0) continue;
     if (!std::exchange(fenced, true)) std::atomic_thread_fence(std::memory_order_seq_cst);
     std::atomic<std::uint32_t>& armed = control.armed;
-    if (armed.load(std::memory_order_relaxed) != 0 && armed.exchange(0, std::memory_order_relaxed) != 0) wake(*port);
+    if (armed.load(std::memory_order_relaxed) != 0 && armed.exchange(0, std::memory_order_relaxed) != 0)
+      wake(*port);
   }
   unflushed_.clear();
 }
@@ -273,9 +278,11 @@ void ShmLink::flush(Instant) {
 void ShmLink::deliver(const RecordView& record, const PeerRoute& route, Receiver& receiver) {
   if ((record.head.flags & kRecordCorrupted) != 0) return count(kCorrupted);
   wire::TransportPacket packet;
-  const auto error = wire::parse_transport_headers(Octets(record.headers).first(record.head.header_octets), packet.headers);
+  const auto error =
+      wire::parse_transport_headers(Octets(record.headers).first(record.head.header_octets), packet.headers);
   const wire::OpcodeShape& shape = wire::shape_of(packet.headers.bth.opcode);
-  if (error != wire::TransportError::kNone || shape.header_octets != record.head.header_octets) return count(kBadHeaders);
+  if (error != wire::TransportError::kNone || shape.header_octets != record.head.header_octets)
+    return count(kBadHeaders);
   packet.payload = record.payload;
   if (!wire::payload_allowed(shape.payload, packet.payload.size()) ||
       packet.headers.bth.pad != wire::pad_for(packet.payload.size())) {
@@ -329,7 +336,8 @@ std::size_t ShmLink::poll_hot(Receiver& receiver, std::size_t burst_max) {
 
 bool ShmLink::is_quiet() const {
   return !ports_.empty() && ports_.size() <= kHotPorts &&
-         std::none_of(ports_.begin(), ports_.end(), [](const auto& port) { return port->reader.has_record(); });
+         std::none_of(ports_.begin(), ports_.end(),
+                      [](const auto& port) { return port->reader.has_record(); });
 }
 
 // Looks at so many of the others; one that has something changes places with a hot one.
@@ -352,7 +360,8 @@ std::size_t ShmLink::poll(Receiver& receiver, Instant, std::size_t burst_max) {
   std::size_t done = poll_hot(receiver, burst_max);
   if (ports_.size() > kHotPorts) {
     const std::size_t cold = ports_.size() - kHotPorts;
-    done += poll_cold(receiver, std::max<std::size_t>(burst_max - done, 1), done != 0 ? std::min(cold, kHotPorts) : cold);
+    done += poll_cold(receiver, std::max<std::size_t>(burst_max - done, 1),
+                      done != 0 ? std::min(cold, kHotPorts) : cold);
   }
   return done;
 }

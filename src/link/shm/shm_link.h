@@ -110,7 +110,11 @@ class ShmLink final : public Link, public objects::DirectAccess {
   };
   struct Port {
     Port(ShmChannel given, std::uint32_t number, std::uint32_t whose)
-        : channel(std::move(given)), writer(channel), reader(channel), peer(number), party(whose != 0 ? whose : number) {}
+        : channel(std::move(given)),
+          writer(channel),
+          reader(channel),
+          peer(number),
+          party(whose != 0 ? whose : number) {}
     ShmChannel channel;
     RingWriter writer;
     RingReader reader;
@@ -143,15 +147,15 @@ class ShmLink final : public Link, public objects::DirectAccess {
   std::optional<DirectTable> table_;
   std::array<std::uint8_t, DirectIntroduction::kNonceOctets> nonce_{};  // peers read it where it lies
   objects::Frame frame_;
-  Port* reserved_ = nullptr;  // whose frame is out; null: nobody's, it will be dropped
-  std::vector<std::unique_ptr<Port>> ports_;   // those that had frames of late stand first
-  std::vector<Port*> slots_;                   // by the low half of the number
-  std::vector<std::uint16_t> generations_;     // the high half
+  Port* reserved_ = nullptr;                  // whose frame is out; null: nobody's, it will be dropped
+  std::vector<std::unique_ptr<Port>> ports_;  // those that had frames of late stand first
+  std::vector<Port*> slots_;                  // by the low half of the number
+  std::vector<std::uint16_t> generations_;    // the high half
   std::vector<Port*> unflushed_;
-  std::size_t next_hot_ = 0;    // where the next poll starts among the first kHotPorts
-  std::size_t next_cold_ = 0;   // and among the others
+  std::size_t next_hot_ = 0;   // where the next poll starts among the first kHotPorts
+  std::size_t next_cold_ = 0;  // and among the others
   std::size_t next_demoted_ = 0;
-  std::size_t hung_up_ = 0;   // ports that poll_lost() has yet to name
+  std::size_t hung_up_ = 0;  // ports that poll_lost() has yet to name
   std::array<LinkCounter, kCountOfCounters> counters_;
   std::array<std::uint8_t, wire::kGrhOctets> grh_{};
 };

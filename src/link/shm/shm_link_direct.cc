@@ -25,7 +25,8 @@ bool has_hung_up(int doorbell) {
 }
 
 // Waits until `in_use` is no longer the odd value `busy`, the initiator is gone, or time is up (false).
-bool wait_until_done(const std::atomic<std::uint64_t>& in_use, std::uint64_t busy, int doorbell, std::int64_t until_ns) {
+bool wait_until_done(const std::atomic<std::uint64_t>& in_use, std::uint64_t busy, int doorbell,
+                     std::int64_t until_ns) {
   constexpr int kSpins = 200;
   for (int i = 0; in_use.load(std::memory_order_acquire) == busy; ++i) {
     if (i < kSpins) continue;
@@ -52,9 +53,8 @@ Result<void, ShmError> ShmLink::enable_direct() {
 
 // Credentials are asked for after our own message: a socket that wants them gets a name at its first send.
 void ShmLink::introduce(Port& port) {
-  const DirectIntroduction introduction{.nonce_address = reinterpret_cast<std::uintptr_t>(nonce_.data()),
-                                        .nonce = nonce_,
-                                        .peer = port.party};
+  const DirectIntroduction introduction{
+      .nonce_address = reinterpret_cast<std::uintptr_t>(nonce_.data()), .nonce = nonce_, .peer = port.party};
   send_introduction(port.channel.doorbell(), introduction, table_->fd());
   raw::setsockopt(port.channel.doorbell(), SOL_SOCKET, SO_PASSCRED, 1);
 }

@@ -34,7 +34,8 @@ TEST(ShmLink, frames_of_all_sizes_arrive_whole_and_in_order_over_many_laps) {
     joined.a->flush({});
     joined.b->poll(receiver, {}, prng.below(20));
   }
-  while (joined.b->poll(receiver, {}, 64) != 0) {}
+  while (joined.b->poll(receiver, {}, 64) != 0) {
+  }
   EXPECT_EQ(receiver.packets, sent);
   EXPECT_TRUE(receiver.all_right());
   EXPECT_GT(counter(*joined.a, "shm_no_room"), 0u);
@@ -125,7 +126,8 @@ void send_datagram(ShmLink& link, const objects::Path& path, std::size_t length)
   wire::TransportHeaders headers;
   headers.bth.opcode = wire::Opcode(wire::Transport::kUnreliableDatagram, wire::Step::kSendOnly);
   headers.bth.pad = wire::pad_for(length);
-  frame->header_octets = static_cast<std::uint8_t>(wire::emit_transport_headers(headers, frame->header.data()));
+  frame->header_octets =
+      static_cast<std::uint8_t>(wire::emit_transport_headers(headers, frame->header.data()));
   frame->add_span(zeroes.data(), length);
   link.commit(*frame);
 }
@@ -166,7 +168,8 @@ TEST(ShmLink, a_datagram_comes_with_the_grh_area_of_its_family) {
 TEST(ShmLink, what_a_nic_would_drop_is_dropped_and_counted_by_reason) {
   JoinedLinks joined;
   const auto path = test_path(joined.a_to_b, kShmTrainOctetsMax);
-  const auto send_raw = [&](std::uint8_t opcode, std::uint8_t header_octets, std::size_t payload, std::int32_t corrupt) {
+  const auto send_raw = [&](std::uint8_t opcode, std::uint8_t header_octets, std::size_t payload,
+                            std::int32_t corrupt) {
     static const std::vector<std::uint8_t> zeroes(65536);
     objects::Frame* frame = joined.a->reserve(path);
     frame->header.fill(0);
@@ -176,15 +179,15 @@ TEST(ShmLink, what_a_nic_would_drop_is_dropped_and_counted_by_reason) {
     if (payload != 0) frame->add_span(zeroes.data(), payload);
     joined.a->commit(*frame);
   };
-  send_raw(0x04, 12, 8, 5);    // right, but broken on the way
-  send_raw(0xff, 12, 8, -1);   // no such opcode
-  send_raw(0x0a, 12, 8, -1);   // WRITE ONLY without its RETH
-  send_raw(0x04, 16, 8, -1);   // more headers than the opcode has
-  send_raw(0x04, 4, 8, -1);    // no whole BTH
-  send_raw(0x11, 16, 8, -1);   // an ACK with payload
-  send_raw(0x04, 12, 7, -1);   // the pad does not fit the payload
+  send_raw(0x04, 12, 8, 5);      // right, but broken on the way
+  send_raw(0xff, 12, 8, -1);     // no such opcode
+  send_raw(0x0a, 12, 8, -1);     // WRITE ONLY without its RETH
+  send_raw(0x04, 16, 8, -1);     // more headers than the opcode has
+  send_raw(0x04, 4, 8, -1);      // no whole BTH
+  send_raw(0x11, 16, 8, -1);     // an ACK with payload
+  send_raw(0x04, 12, 7, -1);     // the pad does not fit the payload
   send_raw(0x64, 20, 8192, -1);  // a datagram longer than any MTU
-  send_raw(0x04, 12, 8, -1);   // right
+  send_raw(0x04, 12, 8, -1);     // right
   CheckingReceiver receiver;
   EXPECT_EQ(joined.b->poll(receiver, {}, 64), 9u);
   EXPECT_EQ(receiver.packets, 1u);
@@ -264,7 +267,8 @@ TEST(ShmLink, no_frame_is_lost_between_attending_and_sleeping) {
     for (std::uint32_t i = 0; i < kFrames; ++i) {
       while (taken.load() != i) {
       }
-      for (std::uint32_t spin = i * 7 % 600; spin != 0; --spin) std::atomic_signal_fence(std::memory_order_seq_cst);
+      for (std::uint32_t spin = i * 7 % 600; spin != 0; --spin)
+        std::atomic_signal_fence(std::memory_order_seq_cst);
       EXPECT_TRUE(send_numbered(*joined.a, path, i, {}));
       joined.a->flush({});
     }
@@ -285,7 +289,8 @@ TEST(ShmLink, no_frame_is_lost_between_attending_and_sleeping) {
     joined.b->handle_doorbells();
   }
   EXPECT_FALSE(lost) << "at frame " << receiver.packets;
-  for (; receiver.packets != kFrames; taken = static_cast<std::uint32_t>(receiver.packets)) joined.b->poll(receiver, {}, 4);
+  for (; receiver.packets != kFrames; taken = static_cast<std::uint32_t>(receiver.packets))
+    joined.b->poll(receiver, {}, 4);
   writer.join();
   EXPECT_EQ(receiver.wrong_order + receiver.wrong_content, 0u);
 }
@@ -298,7 +303,8 @@ TEST(ShmLink, a_writer_without_room_is_woken_when_some_comes) {
   while (send_numbered(*joined.a, path, sent, data)) ++sent;
   ASSERT_TRUE(joined.a->arm());
   CheckingReceiver receiver;
-  while (joined.b->poll(receiver, {}, 1) != 0) {}
+  while (joined.b->poll(receiver, {}, 1) != 0) {
+  }
   EXPECT_EQ(counter(*joined.b, "shm_doorbells_rung"), 1u);
   EXPECT_FALSE(joined.a->arm());
   joined.a->disarm();
@@ -324,7 +330,8 @@ TEST(ShmLink, hanging_up_is_told_after_the_last_frame) {
 }
 
 TEST(ShmLink, a_consumed_position_that_cannot_be_costs_the_channel) {
-  for (const std::uint64_t lie : {std::uint64_t{64} << 40, ~std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{128 * 1024 + 1}}) {
+  for (const std::uint64_t lie :
+       {std::uint64_t{64} << 40, ~std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{128 * 1024 + 1}}) {
     JoinedLinks joined;
     const auto path = test_path(joined.a_to_b);
     const std::vector<std::uint8_t> data(4096);
@@ -366,7 +373,8 @@ TEST(ShmLink, scribbling_hurts_nobody_but_the_scribbler) {
       joined.b->poll(receiver, {}, 3);
     }
     lost += joined.b->poll_lost().has_value() || joined.a->poll_lost().has_value();
-    dropped += counter(*joined.b, "shm_dropped_bad_headers") + counter(*joined.b, "shm_dropped_bad_payload_length");
+    dropped +=
+        counter(*joined.b, "shm_dropped_bad_headers") + counter(*joined.b, "shm_dropped_bad_payload_length");
   }
   EXPECT_GT(lost, 0u);
   EXPECT_GT(dropped, 0u);
@@ -382,7 +390,10 @@ TEST(ShmLink, many_channels_are_all_served) {
     ASSERT_TRUE(hub->add_channel(std::move(pair.own)).ok());
     peers.push_back(ShmLink::create().value());
     paths.push_back(test_path(
-        peers.back()->add_channel(ShmChannel::open(std::move(pair.peer_memory), std::move(pair.peer_doorbell)).value()).value()));
+        peers.back()
+            ->add_channel(
+                ShmChannel::open(std::move(pair.peer_memory), std::move(pair.peer_doorbell)).value())
+            .value()));
   }
   CheckingReceiver receiver;
   // One that always has frames must not hide the others.
@@ -398,7 +409,8 @@ TEST(ShmLink, many_channels_are_all_served) {
     }
     EXPECT_TRUE(heard) << round;
   }
-  while (hub->poll(receiver, {}, 64) != 0) {}
+  while (hub->poll(receiver, {}, 64) != 0) {
+  }
   std::uint64_t sent = 0;
   for (auto& peer : peers) sent += counter(*peer, "shm_frames_sent");
   EXPECT_EQ(receiver.packets, sent);

@@ -137,7 +137,8 @@ TEST(ShmProcess, a_killed_peer_is_told_as_lost) {
   auto pair = ShmChannel::create(kRingOctetsMin).value();
   const pid_t child = fork_child([&] {
     End end = open_end(pair);
-    for (std::uint32_t i = 0; i < 3; ++i) static_cast<void>(send_numbered(*end.link, test_path(end.peer), i, {}));
+    for (std::uint32_t i = 0; i < 3; ++i)
+      static_cast<void>(send_numbered(*end.link, test_path(end.peer), i, {}));
     end.link->flush({});
     for (;;) ::pause();
     return 0;
@@ -172,7 +173,8 @@ TEST(ShmProcess, a_hostile_peer_stalls_nobody_else) {
       store_native(memory + prng.below(octets / 8) * 8, prng.next());
       if (i % 256 == 0) {
         const std::uint8_t noise[3] = {1, 2, 3};
-        static_cast<void>(raw::sendto(hostile.peer_doorbell.get(), noise, prng.below(4), MSG_DONTWAIT | MSG_NOSIGNAL, nullptr, 0));
+        static_cast<void>(raw::sendto(hostile.peer_doorbell.get(), noise, prng.below(4),
+                                      MSG_DONTWAIT | MSG_NOSIGNAL, nullptr, 0));
       }
     }
     return 0;
@@ -194,7 +196,8 @@ TEST(ShmProcess, a_hostile_peer_stalls_nobody_else) {
   struct HonestOnly final : Receiver {
     explicit HonestOnly(CheckingReceiver& inner) : checking(inner) {}
     void on_packet(const wire::TransportPacket& packet, const objects::PacketOrigin& origin) override {
-      const bool numbered = packet.headers.bth.opcode == wire::Opcode(wire::Transport::kReliableConnection, wire::Step::kSendOnlyImmediate) &&
+      const bool numbered = packet.headers.bth.opcode == wire::Opcode(wire::Transport::kReliableConnection,
+                                                                      wire::Step::kSendOnlyImmediate) &&
                             packet.headers.immediate.raw == checking.next;
       if (numbered) checking.on_packet(packet, origin);
     }

@@ -34,7 +34,8 @@ inline void fill_content(std::vector<std::uint8_t>& data, std::uint32_t number) 
 }
 
 // Sends frame `number` with this payload, cut into spans of uneven length. False: no room.
-inline bool send_numbered(Link& link, const objects::Path& path, std::uint32_t number, const std::vector<std::uint8_t>& data) {
+inline bool send_numbered(Link& link, const objects::Path& path, std::uint32_t number,
+                          const std::vector<std::uint8_t>& data) {
   objects::Frame* frame = link.reserve(path);
   if (frame == nullptr) return false;
   wire::TransportHeaders headers;
@@ -42,7 +43,8 @@ inline bool send_numbered(Link& link, const objects::Path& path, std::uint32_t n
   headers.bth.pad = wire::pad_for(data.size());
   headers.bth.psn = wire::Psn(number);
   headers.immediate.raw = number;
-  frame->header_octets = static_cast<std::uint8_t>(wire::emit_transport_headers(headers, frame->header.data()));
+  frame->header_octets =
+      static_cast<std::uint8_t>(wire::emit_transport_headers(headers, frame->header.data()));
   frame->pad = headers.bth.pad;
   const std::size_t cut = data.size() / 3;
   if (cut != 0) frame->add_span(data.data(), cut);
@@ -105,7 +107,9 @@ struct JoinedLinks {
     a = ShmLink::create().value();
     b = ShmLink::create().value();
     a_to_b = a->add_channel(std::move(pair.own)).value();
-    b_to_a = b->add_channel(ShmChannel::open(std::move(pair.peer_memory), std::move(pair.peer_doorbell)).value()).value();
+    b_to_a =
+        b->add_channel(ShmChannel::open(std::move(pair.peer_memory), std::move(pair.peer_doorbell)).value())
+            .value();
   }
   ~JoinedLinks() { ::munmap(memory, octets); }
   DirectionControl& control(unsigned direction) {

@@ -40,7 +40,8 @@ wire::MacAddress sim_mac(std::uint32_t host) {
   return {{0x02, 0x52, 0x44, 0x4d, static_cast<std::uint8_t>(host >> 8), static_cast<std::uint8_t>(host)}};
 }
 
-void emit_sim_frame(const objects::Frame& frame, std::uint32_t from, std::uint32_t to, std::vector<std::uint8_t>& octets) {
+void emit_sim_frame(const objects::Frame& frame, std::uint32_t from, std::uint32_t to,
+                    std::vector<std::uint8_t>& octets) {
   const objects::Path& path = *frame.path;
   const bool ipv4 = path.remote.is_ipv4();
   const std::size_t transport = frame.header_octets + frame.payload_octets + frame.pad;
@@ -68,7 +69,8 @@ void emit_sim_frame(const objects::Frame& frame, std::uint32_t from, std::uint32
   std::memset(rest.data(), 0, frame.pad);
   skip(frame.pad);
   const Octets covered = Octets(octets).subspan(network_at, octets.size() - network_at - wire::kIcrcOctets);
-  wire::store_icrc(rest.data(), wire::icrc_of_packet(ipv4 ? wire::Network::kIpv4 : wire::Network::kIpv6, covered));
+  wire::store_icrc(rest.data(),
+                   wire::icrc_of_packet(ipv4 ? wire::Network::kIpv4 : wire::Network::kIpv6, covered));
 }
 
 bool mark_congestion(MutableOctets frame) {

@@ -18,7 +18,8 @@ namespace rrdma::link {
 [[nodiscard]] wire::MacAddress sim_mac(std::uint32_t host);
 
 // Writes the whole Ethernet frame to `octets` (resized to fit).
-void emit_sim_frame(const objects::Frame& frame, std::uint32_t from, std::uint32_t to, std::vector<std::uint8_t>& octets);
+void emit_sim_frame(const objects::Frame& frame, std::uint32_t from, std::uint32_t to,
+                    std::vector<std::uint8_t>& octets);
 
 // Sets "congestion experienced" in the IP header if the sender said that it understands ECN. False if not.
 bool mark_congestion(MutableOctets frame);

@@ -18,8 +18,9 @@ bool SimLink::has_arrivals() const { return !network_.hosts_[host_].received.emp
 objects::Frame* SimLink::reserve(const objects::Path& path) {
   auto& host = network_.hosts_[host_];
   const CableProperties& up = host.properties.up;
-  const std::uint64_t backlog =
-      host.up_free <= now_ ? 0 : static_cast<std::uint64_t>((host.up_free - now_).ns) * up.megabits_per_second / 8'000;
+  const std::uint64_t backlog = host.up_free <= now_ ? 0
+                                                     : static_cast<std::uint64_t>((host.up_free - now_).ns) *
+                                                           up.megabits_per_second / 8'000;
   if (pending_.size() >= kBurstMax || backlog + pending_octets_ > up.queue_octets) {
     ++network_.fates_[static_cast<std::size_t>(Fate::kNoRoom)];
     ++host.fates[static_cast<std::size_t>(Fate::kNoRoom)];
@@ -47,7 +48,8 @@ Instant SimLink::room_at(Instant now) const {
   const auto& host = network_.hosts_[host_];
   const CableProperties& up = host.properties.up;
   // Half of the queue, so that a burst fits when the host is woken.
-  const auto half = nanoseconds(static_cast<std::int64_t>(std::uint64_t{up.queue_octets} / 2 * 8'000 / up.megabits_per_second));
+  const auto half = nanoseconds(
+      static_cast<std::int64_t>(std::uint64_t{up.queue_octets} / 2 * 8'000 / up.megabits_per_second));
   return std::max(now + nanoseconds(1), host.up_free - half);
 }
 

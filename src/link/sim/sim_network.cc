@@ -18,7 +18,8 @@ constexpr std::uint64_t kCableOverheadOctets = 24;
 constexpr std::int64_t kReorderNsMax = 60'000;
 
 Duration cable_time(std::size_t octets, std::uint64_t megabits_per_second) {
-  return nanoseconds(static_cast<std::int64_t>(((octets + kCableOverheadOctets) * 8'000 + megabits_per_second - 1) / megabits_per_second));
+  return nanoseconds(static_cast<std::int64_t>(
+      ((octets + kCableOverheadOctets) * 8'000 + megabits_per_second - 1) / megabits_per_second));
 }
 
 std::uint64_t backlog_octets(Instant free_at, Instant now, std::uint64_t megabits_per_second) {
@@ -62,7 +63,8 @@ HostIndex SimNetwork::add_host(const HostProperties& properties) {
 }
 
 wire::Gid SimNetwork::ipv4_gid(HostIndex host) {
-  return wire::gid_of_ipv4({10, 0, static_cast<std::uint8_t>((host + 1) >> 8), static_cast<std::uint8_t>(host + 1)});
+  return wire::gid_of_ipv4(
+      {10, 0, static_cast<std::uint8_t>((host + 1) >> 8), static_cast<std::uint8_t>(host + 1)});
 }
 
 wire::Gid SimNetwork::ipv6_gid(HostIndex host) {
@@ -190,7 +192,8 @@ void SimNetwork::corrupt(Flight& flight) {
 // octet 4 of the BTH not at all.
 void SimNetwork::flip(Flight& flight, std::size_t bit) {
   const std::size_t ip = wire::kEthernetOctets;
-  const std::size_t bth = ip + (flight.octets[ip] >> 4 == 4 ? wire::kIpv4Octets : wire::kIpv6Octets) + wire::kUdpOctets;
+  const std::size_t bth =
+      ip + (flight.octets[ip] >> 4 == 4 ? wire::kIpv4Octets : wire::kIpv6Octets) + wire::kUdpOctets;
   const std::size_t octet = bit / 8;
   flight.octets[octet] ^= static_cast<std::uint8_t>(0x80u >> (bit % 8));
   flight.corrupted = true;
@@ -211,11 +214,14 @@ void SimNetwork::travel(std::uint32_t index, Instant departed, const FaultSpec& 
     corrupt(flight);
     tell(flight, Fate::kCorrupted, departed);
   }
-  if (faults.ecn_ppm != 0 && prng_.chance_ppm(faults.ecn_ppm) && !flight.corrupted && mark_congestion(flight.octets)) {
+  if (faults.ecn_ppm != 0 && prng_.chance_ppm(faults.ecn_ppm) && !flight.corrupted &&
+      mark_congestion(flight.octets)) {
     tell(flight, Fate::kMarked, departed);
   }
   Duration time = up.latency;
-  if (up.jitter.ns != 0) time = time + nanoseconds(static_cast<std::int64_t>(prng_.below(static_cast<std::uint64_t>(up.jitter.ns) + 1)));
+  if (up.jitter.ns != 0)
+    time = time +
+           nanoseconds(static_cast<std::int64_t>(prng_.below(static_cast<std::uint64_t>(up.jitter.ns) + 1)));
   if (faults.delay.ns != 0) {
     const auto spread = static_cast<std::uint64_t>(faults.delay_spread.ns);
     const auto more = static_cast<std::int64_t>(prng_.below(2 * spread + 1)) - faults.delay_spread.ns;
@@ -244,12 +250,16 @@ void SimNetwork::enter_downlink(std::uint32_t index, Instant now) {
     release(index);
     return;
   }
-  if (down.ecn_octets != 0 && backlog > down.ecn_octets && !flight.corrupted && mark_congestion(flight.octets)) {
+  if (down.ecn_octets != 0 && backlog > down.ecn_octets && !flight.corrupted &&
+      mark_congestion(flight.octets)) {
     tell(flight, Fate::kMarked, now);
   }
-  receiver.down_free = std::max(receiver.down_free, now) + cable_time(flight.octets.size(), down.megabits_per_second);
+  receiver.down_free =
+      std::max(receiver.down_free, now) + cable_time(flight.octets.size(), down.megabits_per_second);
   Instant at = receiver.down_free + down.latency;
-  if (down.jitter.ns != 0) at = at + nanoseconds(static_cast<std::int64_t>(prng_.below(static_cast<std::uint64_t>(down.jitter.ns) + 1)));
+  if (down.jitter.ns != 0)
+    at = at +
+         nanoseconds(static_cast<std::int64_t>(prng_.below(static_cast<std::uint64_t>(down.jitter.ns) + 1)));
   at = std::max(at, receiver.last_arrival);
   receiver.last_arrival = at;
   flight.at_switch = false;

@@ -31,9 +31,9 @@ using HostIndex = std::uint32_t;
 struct CableProperties {
   std::uint64_t megabits_per_second = 100'000;
   Duration latency = microseconds(1);
-  Duration jitter;                          // uniformly 0..jitter on top; never overtakes
+  Duration jitter;  // uniformly 0..jitter on top; never overtakes
   std::uint32_t queue_octets = 1024 * 1024;
-  std::uint32_t ecn_octets = 0;             // mark what arrives at a longer queue; 0: never
+  std::uint32_t ecn_octets = 0;  // mark what arrives at a longer queue; 0: never
 };
 
 struct HostProperties {
@@ -49,14 +49,14 @@ enum class Fate : std::uint8_t {
   kReordered,
   kCorrupted,
   kDelayed,
-  kMarked,           // congestion experienced
+  kMarked,  // congestion experienced
   kPartitioned,
-  kFiltered,         // by the filter of a test
-  kQueueFull,        // downlink
+  kFiltered,   // by the filter of a test
+  kQueueFull,  // downlink
   kReceiveFull,
-  kNoRoom,           // uplink: a frame was asked for and not given
+  kNoRoom,  // uplink: a frame was asked for and not given
   kNoRoute,
-  kFrameRefused,     // Ethernet, IP or UDP header wrong
+  kFrameRefused,  // Ethernet, IP or UDP header wrong
   kIcrcRefused,
   kTransportRefused,
   kDelivered,
@@ -85,7 +85,9 @@ class SimLink final : public Link {
  public:
   static constexpr std::size_t kBurstMax = 64;
 
-  SimLink(SimNetwork& network, HostIndex host) : network_(network), host_(host) { pending_.reserve(kBurstMax); }
+  SimLink(SimNetwork& network, HostIndex host) : network_(network), host_(host) {
+    pending_.reserve(kBurstMax);
+  }
 
   objects::Frame* reserve(const objects::Path& path) override;
   void commit(objects::Frame& frame) override;
@@ -157,19 +159,19 @@ class SimNetwork {
     HostIndex from = 0;
     HostIndex to = 0;
     bool corrupted = false;
-    bool must_be_refused = false;      // a flipped bit is guarded by the ICRC
-    bool at_switch = false;            // next event: entering the downlink; otherwise: arrival
+    bool must_be_refused = false;  // a flipped bit is guarded by the ICRC
+    bool at_switch = false;        // next event: entering the downlink; otherwise: arrival
   };
   struct Host {
     HostProperties properties;
     std::unique_ptr<SimLink> link;
-    Instant up_free;       // when the uplink has sent all that it was given
+    Instant up_free;  // when the uplink has sent all that it was given
     Instant down_free;
     Instant last_at_switch;
     Instant last_arrival;
     std::deque<std::uint32_t> received;  // flights that wait to be polled
     std::uint32_t received_octets = 0;
-    bool listed = false;                 // in arrivals_
+    bool listed = false;  // in arrivals_
     std::array<std::uint64_t, kFateCount> fates{};
   };
   struct Partition {

@@ -50,7 +50,8 @@ class Network : public ::testing::TestWithParam<bool> {
     headers.bth.opcode = wire::Opcode(wire::Transport::kReliableConnection, wire::Step::kSendOnly);
     headers.bth.psn = wire::Psn(psn);
     headers.bth.pad = frame->pad = wire::pad_for(octets);
-    frame->header_octets = static_cast<std::uint8_t>(wire::emit_transport_headers(headers, frame->header.data()));
+    frame->header_octets =
+        static_cast<std::uint8_t>(wire::emit_transport_headers(headers, frame->header.data()));
     frame->add_span(payload.data(), octets / 2);
     frame->add_span(payload.data() + octets / 2, octets - octets / 2);
     link.commit(*frame);
@@ -61,7 +62,8 @@ class Network : public ::testing::TestWithParam<bool> {
     while (network->next_event() != kNever) {
       now = network->next_event();
       network->advance(now);
-      while (network->link(1).poll(inbox, now, 16) != 0) {}
+      while (network->link(1).poll(inbox, now, 16) != 0) {
+      }
     }
   }
 
@@ -80,7 +82,8 @@ TEST_P(Network, CarriesPacketsInOrderAndUnaltered) {
   for (std::uint32_t i = 0; i < 50; ++i) {
     EXPECT_EQ(inbox.psns[i], i);
     ASSERT_EQ(inbox.payloads[i].size(), i * 7);
-    for (std::size_t k = 0; k < inbox.payloads[i].size(); ++k) ASSERT_EQ(inbox.payloads[i][k], static_cast<std::uint8_t>(i + k));
+    for (std::size_t k = 0; k < inbox.payloads[i].size(); ++k)
+      ASSERT_EQ(inbox.payloads[i][k], static_cast<std::uint8_t>(i + k));
   }
   EXPECT_EQ(inbox.source, path.local);
   EXPECT_EQ(network->in_flight(), 0u);
@@ -133,7 +136,8 @@ TEST_P(Network, ReceiveBufferOverflows) {
   start(1, small);
   for (std::uint32_t i = 0; i < 20; ++i) ASSERT_TRUE(send(i, 1000));
   network->advance(now + seconds(1));
-  while (network->link(1).poll(inbox, now, 16) != 0) {}
+  while (network->link(1).poll(inbox, now, 16) != 0) {
+  }
   EXPECT_EQ(inbox.psns.size(), 4u);
   EXPECT_EQ(network->count(Fate::kReceiveFull), 16u);
 }
@@ -154,13 +158,18 @@ TEST_P(Network, FindsEveryFlippedBit) {
 
 TEST_P(Network, EachFaultHappensAsOftenAsAsked) {
   start(4);
-  network->set_faults({.drop_ppm = 100'000, .duplicate_ppm = 50'000, .reorder_ppm = 30'000, .ecn_ppm = 20'000,
-                       .delay = microseconds(5), .delay_spread = microseconds(5)});
+  network->set_faults({.drop_ppm = 100'000,
+                       .duplicate_ppm = 50'000,
+                       .reorder_ppm = 30'000,
+                       .ecn_ppm = 20'000,
+                       .delay = microseconds(5),
+                       .delay_spread = microseconds(5)});
   for (std::uint32_t i = 0; i < 10'000; ++i) {
     ASSERT_TRUE(send(i, 10));
     now = now + nanoseconds(500);
     network->advance(now);
-    while (network->link(1).poll(inbox, now, 16) != 0) {}
+    while (network->link(1).poll(inbox, now, 16) != 0) {
+    }
   }
   run_dry();
   EXPECT_NEAR(static_cast<double>(network->count(Fate::kDropped)), 1050, 120);
@@ -204,12 +213,14 @@ TEST_P(Network, FilterLosesACertainPacket) {
 TEST_P(Network, OneSeedIsOneRun) {
   const auto run = [&](std::uint64_t seed) {
     start(seed, {.up = {.jitter = microseconds(3)}});
-    network->set_faults({.drop_ppm = 50'000, .duplicate_ppm = 50'000, .reorder_ppm = 50'000, .corrupt_ppm = 50'000});
+    network->set_faults(
+        {.drop_ppm = 50'000, .duplicate_ppm = 50'000, .reorder_ppm = 50'000, .corrupt_ppm = 50'000});
     for (std::uint32_t i = 0; i < 500; ++i) {
       EXPECT_TRUE(send(i, i % 64));
       now = now + nanoseconds(700);
       network->advance(now);
-      while (network->link(1).poll(inbox, now, 16) != 0) {}
+      while (network->link(1).poll(inbox, now, 16) != 0) {
+      }
     }
     run_dry();
     return inbox.psns;

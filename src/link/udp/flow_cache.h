@@ -72,10 +72,11 @@ class FlowCache {
 
   // The flow with this key, or a new one in the place of another.
   [[nodiscard]] Flow& find(const FlowKey& key) {
-    const std::uint64_t mixed = (load_native<std::uint64_t>(key.source.octets.data() + 8) * 0x9e3779b97f4a7c15u) ^
-                                (load_native<std::uint64_t>(key.source.octets.data()) * 0xd6e8feb86659fd93u) ^
-                                (load_native<std::uint64_t>(key.destination.octets.data() + 8) * 0xc2b2ae3d27d4eb4fu) ^
-                                key.source_port;
+    const std::uint64_t mixed =
+        (load_native<std::uint64_t>(key.source.octets.data() + 8) * 0x9e3779b97f4a7c15u) ^
+        (load_native<std::uint64_t>(key.source.octets.data()) * 0xd6e8feb86659fd93u) ^
+        (load_native<std::uint64_t>(key.destination.octets.data() + 8) * 0xc2b2ae3d27d4eb4fu) ^
+        key.source_port;
     Flow& flow = flows_[(mixed ^ mixed >> 31) * 0x9e3779b97f4a7c15u >> 40 & (kFlows - 1)];
     if (!flow.is(key)) flow.start(key);
     return flow;

@@ -113,7 +113,8 @@ std::size_t Intake::receive(const Socket& socket, std::size_t wanted) {
       messages_[0].msg_len = static_cast<unsigned>(octets);
       received = octets < 0 ? -1 : 1;
     } else {
-      received = raw::recvmmsg(socket.fd.get(), messages_.data(), static_cast<unsigned>(wanted), MSG_DONTWAIT, nullptr);
+      received = raw::recvmmsg(socket.fd.get(), messages_.data(), static_cast<unsigned>(wanted), MSG_DONTWAIT,
+                               nullptr);
     }
     if (received >= 0) return static_cast<std::size_t>(received);
     if (errno == EINTR) continue;
@@ -243,7 +244,8 @@ void Intake::count_refused(wire::TransportError error) {
 }
 
 // The socket gives the payload only: the IP header is made again from what is known about it.
-const std::uint8_t* Intake::make_grh(const Envelope& envelope, std::size_t octets, std::uint16_t identification) {
+const std::uint8_t* Intake::make_grh(const Envelope& envelope, std::size_t octets,
+                                     std::uint16_t identification) {
   const std::size_t udp_octets = wire::kUdpOctets + octets;
   if (envelope.source.is_ipv4()) {
     wire::Ipv4Header ip;

@@ -90,7 +90,8 @@ class Intake {
   void accept_packet(Octets octets, const Envelope& envelope, Flow& flow, Receiver& receiver);
   [[nodiscard]] bool check_icrc(Octets octets, Flow& flow, std::uint16_t& identification);
   void count_refused(wire::TransportError error);
-  [[nodiscard]] const std::uint8_t* make_grh(const Envelope& envelope, std::size_t octets, std::uint16_t identification);
+  [[nodiscard]] const std::uint8_t* make_grh(const Envelope& envelope, std::size_t octets,
+                                             std::uint16_t identification);
 
   UdpCounters& counters_;
   std::vector<Socket> sockets_;

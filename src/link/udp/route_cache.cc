@@ -112,7 +112,8 @@ void RouteCache::fill(Route& route, const RouteKey& key) const {
     if (on_interface) source.ipi6_ifindex = interface_index_;
     route.control_octets = append_value(route, IPPROTO_IPV6, IPV6_PKTINFO, source);
     if (tell_hop_limit) route.control_octets = append_value(route, IPPROTO_IPV6, IPV6_HOPLIMIT, hop_limit);
-    if (traffic_class != 0) route.control_octets = append_value(route, IPPROTO_IPV6, IPV6_TCLASS, traffic_class);
+    if (traffic_class != 0)
+      route.control_octets = append_value(route, IPPROTO_IPV6, IPV6_TCLASS, traffic_class);
   }
 }
 

@@ -42,8 +42,8 @@ struct Route {
   std::optional<wire::IcrcSeed> seed;  // none: the entry is empty
   SocketAddress address{};
   socklen_t address_octets = 0;
-  int plain = -1;       // descriptors of the source port
-  int segmenting = -1;  // -1: this path takes no segmented sends
+  int plain = -1;           // descriptors of the source port
+  int segmenting = -1;      // -1: this path takes no segmented sends
   std::uint64_t batch = 0;  // the last one that used it
   std::size_t control_octets = 0;
   alignas(cmsghdr) std::array<std::uint8_t, kControlOctetsMax> control{};

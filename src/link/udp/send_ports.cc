@@ -65,9 +65,11 @@ Result<bool, SocketFailure> bind_pair(int family, SendPort& port, std::uint16_t 
   port.number = number;
   if (!port.segmenting) return true;
   for (const int fd : {port.plain.get(), port.segmenting.get()}) {
-    if (raw::setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, 1) < 0) return Failure{SocketFailure{"sharing a source port", errno}};
+    if (raw::setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, 1) < 0)
+      return Failure{SocketFailure{"sharing a source port", errno}};
   }
-  if (bind_to(port.segmenting.get(), family, number) < 0) return Failure{SocketFailure{"sharing a source port", errno}};
+  if (bind_to(port.segmenting.get(), family, number) < 0)
+    return Failure{SocketFailure{"sharing a source port", errno}};
   for (const int fd : {port.plain.get(), port.segmenting.get()}) {
     (void)raw::setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, 0);
   }

@@ -30,7 +30,8 @@ class SendPorts {
   SendPorts() = default;
 
   // `family` is AF_INET or AF_INET6. `seed` says where to look first.
-  [[nodiscard]] static Result<SendPorts, SocketFailure> open(int family, const UdpConfig& config, std::uint64_t seed);
+  [[nodiscard]] static Result<SendPorts, SocketFailure> open(int family, const UdpConfig& config,
+                                                             std::uint64_t seed);
 
   [[nodiscard]] bool empty() const { return ports_.empty(); }
   [[nodiscard]] std::span<const SendPort> ports() const { return ports_; }

@@ -39,7 +39,9 @@ class Pieces {
 };
 
 // What a peer reads the program may write meanwhile; what a fault spoils must not be the program's memory.
-bool may_change(const Frame& frame) { return frame.kind() == wire::Kind::kReadResponse || frame.corrupt_bit >= 0; }
+bool may_change(const Frame& frame) {
+  return frame.kind() == wire::Kind::kReadResponse || frame.corrupt_bit >= 0;
+}
 
 // With its padding; the end of it.
 std::uint8_t* copy_payload(const Frame& frame, std::uint8_t* to) {
@@ -52,13 +54,16 @@ std::uint8_t* copy_payload(const Frame& frame, std::uint8_t* to) {
   return to + frame.pad;
 }
 
-void flip_bit(std::uint8_t* octets, std::size_t bit) { octets[bit / 8] = static_cast<std::uint8_t>(octets[bit / 8] ^ 0x80u >> bit % 8); }
+void flip_bit(std::uint8_t* octets, std::size_t bit) {
+  octets[bit / 8] = static_cast<std::uint8_t>(octets[bit / 8] ^ 0x80u >> bit % 8);
+}
 
 bool means_no_room(int error) { return error == EAGAIN || error == ENOBUFS || error == ENOMEM; }
 
 }  // namespace
 
-Transmitter::Transmitter(const SendPorts& ipv4, const SendPorts& ipv6, const UdpConfig& config, UdpCounters& counters)
+Transmitter::Transmitter(const SendPorts& ipv4, const SendPorts& ipv6, const UdpConfig& config,
+                         UdpCounters& counters)
     : routes_(ipv4, ipv6, config.interface_index),
       counters_(counters),
       segments_(config.segmentation && config.checksum == UdpChecksum::kAuto),
@@ -132,8 +137,9 @@ void Transmitter::plan() {
 }
 
 bool Transmitter::joins(const Send& send, const Route& route, std::size_t frame, std::size_t octets) const {
-  return segments_ && send.route == &route && route.segmenting >= 0 && !send.closed && !queue_[send.first].alone && !queue_[frame].alone &&
-         send.count < kTrainPackets && octets <= send.packet_octets && send.octets + octets <= kTrainOctets &&
+  return segments_ && send.route == &route && route.segmenting >= 0 && !send.closed &&
+         !queue_[send.first].alone && !queue_[frame].alone && send.count < kTrainPackets &&
+         octets <= send.packet_octets && send.octets + octets <= kTrainOctets &&
          queue_[frame].frame->corrupt_bit < 0 && !(octets < send.packet_octets && leads(frame, octets));
 }
 
@@ -168,7 +174,8 @@ void Transmitter::fill_sends() {
   }
 }
 
-void Transmitter::fill_packet(const Send& send, std::size_t index, std::uint16_t identification, Cursor& cursor) {
+void Transmitter::fill_packet(const Send& send, std::size_t index, std::uint16_t identification,
+                              Cursor& cursor) {
   const Frame& frame = *queue_[index].frame;
   const wire::IcrcSeed& seed = *send.route->seed;
   std::uint8_t* const start = scratch_.get() + cursor.scratch;
@@ -191,7 +198,8 @@ void Transmitter::fill_packet(const Send& send, std::size_t index, std::uint16_t
     }
   }
   add_trailer(cursor, frame.pad, icrc);
-  if (frame.corrupt_bit >= 0) flip_bit(start, static_cast<std::size_t>(frame.corrupt_bit) % (packet_octets(frame) * 8));
+  if (frame.corrupt_bit >= 0)
+    flip_bit(start, static_cast<std::size_t>(frame.corrupt_bit) % (packet_octets(frame) * 8));
 }
 
 void Transmitter::add_trailer(Cursor& cursor, std::uint8_t pad, std::uint32_t icrc) {
@@ -313,8 +321,10 @@ bool Transmitter::settle() {
       queue_[kept++] = queued;
     }
   }
-  const std::size_t planned = send_count_ == 0 ? 0 : std::size_t{sends_[send_count_ - 1].first} + sends_[send_count_ - 1].count;
-  std::copy(queue_.begin() + static_cast<std::ptrdiff_t>(planned), queue_.begin() + static_cast<std::ptrdiff_t>(queued_),
+  const std::size_t planned =
+      send_count_ == 0 ? 0 : std::size_t{sends_[send_count_ - 1].first} + sends_[send_count_ - 1].count;
+  std::copy(queue_.begin() + static_cast<std::ptrdiff_t>(planned),
+            queue_.begin() + static_cast<std::ptrdiff_t>(queued_),
             queue_.begin() + static_cast<std::ptrdiff_t>(kept));
   queued_ = kept + queued_ - planned;
   return no_room;
@@ -356,7 +366,8 @@ void Transmitter::count_dropped(int error) {
 
 void Transmitter::remove_frame(std::size_t frame) {
   RRDMA_ASSERT(frame < queued_);
-  std::copy(queue_.begin() + static_cast<std::ptrdiff_t>(frame + 1), queue_.begin() + static_cast<std::ptrdiff_t>(queued_),
+  std::copy(queue_.begin() + static_cast<std::ptrdiff_t>(frame + 1),
+            queue_.begin() + static_cast<std::ptrdiff_t>(queued_),
             queue_.begin() + static_cast<std::ptrdiff_t>(frame));
   --queued_;
 }

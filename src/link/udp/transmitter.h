@@ -36,11 +36,14 @@ class Transmitter {
 
   // Sends in order. Returns the frames for which the socket had no room; all others are sent, or dropped
   // and counted. The result is good until the next call. REQUIRES: at most kBurstFrames.
-  [[nodiscard]] std::span<const objects::Frame* const> transmit(std::span<const objects::Frame* const> frames);
+  [[nodiscard]] std::span<const objects::Frame* const> transmit(
+      std::span<const objects::Frame* const> frames);
 
   [[nodiscard]] bool segments() const { return segments_; }
   [[nodiscard]] bool uses_uring() const { return uring_ != nullptr; }
-  [[nodiscard]] std::uint16_t source_port(const objects::Path& path) const { return routes_.source_port(path); }
+  [[nodiscard]] std::uint16_t source_port(const objects::Path& path) const {
+    return routes_.source_port(path);
+  }
   // The errno of the last frame that was dropped; 0: none yet.
   [[nodiscard]] int last_error() const { return last_error_; }
 
@@ -49,7 +52,8 @@ class Transmitter {
   static constexpr std::size_t kTrainOctets = 65507;
   static constexpr std::size_t kTrainPackets = 64;
   static constexpr std::size_t kSends = 64;
-  static constexpr std::size_t kCopyOctetsMax = 1024;  // up to here a copy costs less than a gather list (measured)
+  static constexpr std::size_t kCopyOctetsMax =
+      1024;  // up to here a copy costs less than a gather list (measured)
   static constexpr std::size_t kGatheredSpansMax = 3;
   static constexpr std::size_t kIovecs = kBurstFrames * (kGatheredSpansMax + 2);
   static constexpr std::size_t kScratchOctets = kBatchOctets + 8192;
@@ -96,9 +100,9 @@ class Transmitter {
   UdpCounters& counters_;
   bool segments_;
   int last_error_ = 0;
-  int train_error_ = 0;            // of the train whose frames are being tried one by one
+  int train_error_ = 0;  // of the train whose frames are being tried one by one
   std::uint64_t batch_ = 0;
-  std::size_t fill_frame_ = 0;     // which frame is being read: what a fault blames
+  std::size_t fill_frame_ = 0;  // which frame is being read: what a fault blames
 
   std::array<Queued, kBurstFrames> queue_{};
   std::size_t queued_ = 0;

@@ -29,7 +29,8 @@ Path path_to_peer() {
   return path;
 }
 
-Frame frame_of(const Path& path, std::uint32_t psn, const std::vector<std::uint8_t>& memory, std::size_t octets) {
+Frame frame_of(const Path& path, std::uint32_t psn, const std::vector<std::uint8_t>& memory,
+               std::size_t octets) {
   wire::TransportHeaders headers;
   headers.bth.opcode = wire::Opcode(wire::Transport::kReliableConnection, wire::Step::kSendMiddle);
   headers.bth.psn = wire::Psn(psn);
@@ -49,7 +50,8 @@ TEST_P(RefusalTest, ARefusedTrainGoesPacketByPacketInOrder) {
   auto ipv4 = SendPorts::open(AF_INET, config, 1);
   ASSERT_TRUE(ipv4.ok());
   // Segmented sends without a checksum are refused: as good as a device that cannot cut.
-  for (const SendPort& port : ipv4->ports()) ASSERT_EQ(raw::setsockopt(port.segmenting.get(), SOL_SOCKET, SO_NO_CHECK, 1), 0);
+  for (const SendPort& port : ipv4->ports())
+    ASSERT_EQ(raw::setsockopt(port.segmenting.get(), SOL_SOCKET, SO_NO_CHECK, 1), 0);
   const SendPorts ipv6;
   UdpCounters counters;
   Transmitter transmitter(*ipv4, ipv6, config, counters);
@@ -62,7 +64,8 @@ TEST_P(RefusalTest, ARefusedTrainGoesPacketByPacketInOrder) {
   const Path path = path_to_peer();
   std::vector<Frame> frames;
   // A lone one, a train, a lone one: order holds across the refusal.
-  for (std::uint32_t i = 0; i < 20; ++i) frames.push_back(frame_of(path, i, memory, i == 0 ? 300 : i == 19 ? 900 : 512));
+  for (std::uint32_t i = 0; i < 20; ++i)
+    frames.push_back(frame_of(path, i, memory, i == 0 ? 300 : i == 19 ? 900 : 512));
   std::vector<const Frame*> pointers;
   for (const Frame& frame : frames) pointers.push_back(&frame);
   EXPECT_TRUE(transmitter.segments());
@@ -113,7 +116,8 @@ bool forbid_uring() {
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
   };
   const sock_fprog program{.len = std::size(filter), .filter = filter};
-  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
 }
 
 // Sends bursts over four source ports, trains and lone packets mixed. The exit code of a process: 0 is good.
@@ -135,10 +139,12 @@ int exchange(bool expects_uring) {
   std::size_t sent = 0;
   for (int round = 0; round < 200; ++round) {
     for (std::uint32_t i = 0; i < 40; ++i, ++sent) {
-      if (!test::send(**a, paths[i / 10], {.psn = i, .octets = i % 10 < 5 ? 100 : i * 20}, memory.data())) return 12;
+      if (!test::send(**a, paths[i / 10], {.psn = i, .octets = i % 10 < 5 ? 100 : i * 20}, memory.data()))
+        return 12;
     }
     (*a)->flush({});
-    for (int i = 0; i < 100 && collector.packets.size() < sent; ++i) (*b)->poll(collector, Instant{i * 10'000}, 64);
+    for (int i = 0; i < 100 && collector.packets.size() < sent; ++i)
+      (*b)->poll(collector, Instant{i * 10'000}, 64);
   }
   if (collector.packets.size() != sent) return 13;
   if (((*a)->tally().uring_calls != 0) != expects_uring) return 14;

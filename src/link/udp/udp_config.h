@@ -16,11 +16,11 @@ struct UdpConfig {
   bool segmentation = true;  // UDP_SEGMENT: many packets in one send
   bool io_uring = false;     // for batches of several sockets, where the kernel allows it (docs/adr/0006)
   UdpChecksum checksum = UdpChecksum::kAuto;
-  std::size_t send_ports = 4;            // for each family
-  int send_buffer_octets = 4 << 20;      // asked for; the kernel gives at most net.core.wmem_max
-  int receive_buffer_octets = 0;         // 0: as the daemon set it
-  std::uint32_t interface_index = 0;     // of the device: link-local and multicast addresses need it
-  std::uint64_t port_seed = 0;           // where the search for free source ports starts; 0: by process id
+  std::size_t send_ports = 4;         // for each family
+  int send_buffer_octets = 4 << 20;   // asked for; the kernel gives at most net.core.wmem_max
+  int receive_buffer_octets = 0;      // 0: as the daemon set it
+  std::uint32_t interface_index = 0;  // of the device: link-local and multicast addresses need it
+  std::uint64_t port_seed = 0;        // where the search for free source ports starts; 0: by process id
 };
 
 struct SocketFailure {

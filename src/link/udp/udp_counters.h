@@ -14,16 +14,18 @@
 
 namespace rrdma::link {
 
-#define RRDMA_UDP_COUNTERS(X)                                                                            \
-  X(packets_sent) X(octets_sent) X(sends) X(trains_sent) X(send_calls) X(uring_calls) X(waited_for_room)                \
-  X(trains_refused)                                                                                      \
-  X(dropped_unreadable) X(dropped_too_long) X(dropped_unreachable) X(dropped_forbidden)                  \
-  X(dropped_no_source) X(dropped_no_socket) X(dropped_other)                                             \
-  X(packets_received) X(octets_received) X(receives) X(trains_received) X(receive_calls)                 \
-  X(icrc_solved)                                                                                         \
-  X(refused_icrc) X(refused_identification) X(refused_short) X(refused_truncated) X(refused_origin)      \
-  X(refused_opcode) X(refused_version) X(refused_pad) X(refused_payload_length)                          \
+// clang-format off
+#define RRDMA_UDP_COUNTERS(X)                                                                               \
+  X(packets_sent) X(octets_sent) X(sends) X(trains_sent) X(send_calls) X(uring_calls) X(waited_for_room)    \
+  X(trains_refused)                                                                                         \
+  X(dropped_unreadable) X(dropped_too_long) X(dropped_unreachable) X(dropped_forbidden)                     \
+  X(dropped_no_source) X(dropped_no_socket) X(dropped_other)                                                \
+  X(packets_received) X(octets_received) X(receives) X(trains_received) X(receive_calls)                    \
+  X(icrc_solved)                                                                                            \
+  X(refused_icrc) X(refused_identification) X(refused_short) X(refused_truncated) X(refused_origin)         \
+  X(refused_opcode) X(refused_version) X(refused_pad) X(refused_payload_length)                             \
   X(receive_errors)
+// clang-format on
 
 struct UdpCounters {
 #define RRDMA_X(name) std::uint64_t name = 0;

@@ -16,14 +16,18 @@ using objects::Frame;
 namespace {
 
 bool is_answer(wire::Kind kind) {
-  return kind == wire::Kind::kAcknowledge || kind == wire::Kind::kAtomicAcknowledge || kind == wire::Kind::kReadResponse;
+  return kind == wire::Kind::kAcknowledge || kind == wire::Kind::kAtomicAcknowledge ||
+         kind == wire::Kind::kReadResponse;
 }
 
 }  // namespace
 
-Result<std::unique_ptr<UdpLink>, SocketFailure> UdpLink::open(std::span<SlotSockets> slots, const UdpConfig& config) {
-  const bool wants_ipv4 = std::any_of(slots.begin(), slots.end(), [](const SlotSockets& s) { return s.ipv4.valid(); });
-  const bool wants_ipv6 = std::any_of(slots.begin(), slots.end(), [](const SlotSockets& s) { return s.ipv6.valid(); });
+Result<std::unique_ptr<UdpLink>, SocketFailure> UdpLink::open(std::span<SlotSockets> slots,
+                                                              const UdpConfig& config) {
+  const bool wants_ipv4 =
+      std::any_of(slots.begin(), slots.end(), [](const SlotSockets& s) { return s.ipv4.valid(); });
+  const bool wants_ipv6 =
+      std::any_of(slots.begin(), slots.end(), [](const SlotSockets& s) { return s.ipv6.valid(); });
   const std::uint64_t seed =
       config.port_seed != 0 ? config.port_seed : static_cast<std::uint64_t>(raw::getpid()) * 0x9e3779b1u >> 7;
   SocketFailure failure{"finding a slot socket to receive from", EBADF};
@@ -99,8 +103,8 @@ void UdpLink::send_burst() {
   std::array<const Frame*, kBurstFrames> frames;
   for (std::size_t i = 0; i < burst_count_; ++i) {
     frames[i] = &burst_[i];
-    if (i != 0 && frames[i - 1]->path == frames[i]->path && frames[i - 1]->kind() == wire::Kind::kAcknowledge &&
-        !is_answer(frames[i]->kind())) {
+    if (i != 0 && frames[i - 1]->path == frames[i]->path &&
+        frames[i - 1]->kind() == wire::Kind::kAcknowledge && !is_answer(frames[i]->kind())) {
       std::swap(frames[i - 1], frames[i]);
     }
   }

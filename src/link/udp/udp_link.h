@@ -35,7 +35,7 @@ class UdpLink final : public Link {
  public:
   // Opens the source ports of each family that a slot has. Fails only if no family has any.
   [[nodiscard]] static Result<std::unique_ptr<UdpLink>, SocketFailure> open(std::span<SlotSockets> slots,
-                                                                           const UdpConfig& config);
+                                                                            const UdpConfig& config);
 
   objects::Frame* reserve(const objects::Path& path) override;
   void commit(objects::Frame& frame) override;
@@ -52,7 +52,9 @@ class UdpLink final : public Link {
   [[nodiscard]] std::span<const int> descriptors() const { return intake_.descriptors(); }
   // The UDP source port that packets of this path really carry; 0: this path cannot be sent along.
   // A path whose source_port is that number keeps it.
-  [[nodiscard]] std::uint16_t source_port(const objects::Path& path) const { return transmitter_.source_port(path); }
+  [[nodiscard]] std::uint16_t source_port(const objects::Path& path) const {
+    return transmitter_.source_port(path);
+  }
   // What the kernel queues for us, at least, in octets of packets of `packet_octets`: the bound of all
   // that may be in flight to this process.
   [[nodiscard]] std::size_t receive_room(std::size_t packet_octets) const;

@@ -31,7 +31,8 @@ using test::random_octets;
 using test::send;
 namespace net = private_network;
 
-std::unique_ptr<UdpLink> open_link(int family, std::uint8_t host, UdpConfig config = {}, int receive_buffer = 4 << 20) {
+std::unique_ptr<UdpLink> open_link(int family, std::uint8_t host, UdpConfig config = {},
+                                   int receive_buffer = 4 << 20) {
   SlotSockets slot;
   (family == AF_INET ? slot.ipv4 : slot.ipv6) = net::slot_socket(family, host, receive_buffer);
   auto link = UdpLink::open(std::span(&slot, 1), config);
@@ -74,7 +75,8 @@ TEST_P(UdpLinkTest, CarriesPacketsOfEveryLength) {
   const auto memory = random_octets(8192);
   const Path path = path_between(family(), 1, 2);
   std::uint32_t psn = 0;
-  for (const std::size_t octets : {0u, 1u, 2u, 3u, 4u, 5u, 64u, 255u, 256u, 257u, 1023u, 1024u, 4095u, 4096u}) {
+  for (const std::size_t octets :
+       {0u, 1u, 2u, 3u, 4u, 5u, 64u, 255u, 256u, 257u, 1023u, 1024u, 4095u, 4096u}) {
     ASSERT_TRUE(send(*a, path, {.psn = psn, .octets = octets}, memory.data() + psn));
     a->flush({});
     Collector collector;
@@ -82,7 +84,8 @@ TEST_P(UdpLinkTest, CarriesPacketsOfEveryLength) {
     ASSERT_EQ(collector.packets.size(), 1u) << octets;
     const Arrived& packet = collector.packets[0];
     EXPECT_EQ(packet.headers.bth.psn, wire::Psn(psn));
-    EXPECT_EQ(packet.payload, std::vector(memory.begin() + psn, memory.begin() + psn + static_cast<std::ptrdiff_t>(octets)));
+    EXPECT_EQ(packet.payload,
+              std::vector(memory.begin() + psn, memory.begin() + psn + static_cast<std::ptrdiff_t>(octets)));
     EXPECT_EQ(packet.origin.source, path.local);
     EXPECT_EQ(packet.origin.destination, path.remote);
     EXPECT_EQ(packet.origin.source_port, a->source_port(path));
@@ -96,7 +99,8 @@ TEST_P(UdpLinkTest, CarriesPacketsOfEveryLength) {
 // A poll leaves cold sockets out for a moment; a thread that sleeps until the next arrival must not.
 TEST_P(UdpLinkTest, LooksAtEverySocketWhenAsked) {
   const int other = family() == AF_INET ? AF_INET6 : AF_INET;
-  SlotSockets slot{.ipv4 = net::slot_socket(AF_INET, 2, 1 << 20), .ipv6 = net::slot_socket(AF_INET6, 2, 1 << 20)};
+  SlotSockets slot{.ipv4 = net::slot_socket(AF_INET, 2, 1 << 20),
+                   .ipv6 = net::slot_socket(AF_INET6, 2, 1 << 20)};
   auto opened = UdpLink::open(std::span(&slot, 1), {});
   ASSERT_TRUE(opened.ok());
   UdpLink& b = **opened;
@@ -155,7 +159,9 @@ TEST_P(UdpLinkTest, NeighboursOfOneLengthGoAsATrain) {
     auto a = open_link(family(), 1);
     auto b = open_link(family(), 2);
     for (std::uint32_t i = 0; i < 16; ++i) {
-      const wire::Step step = i == 0 ? wire::Step::kWriteFirst : i == 15 ? wire::Step::kWriteLast : wire::Step::kWriteMiddle;
+      const wire::Step step = i == 0    ? wire::Step::kWriteFirst
+                              : i == 15 ? wire::Step::kWriteLast
+                                        : wire::Step::kWriteMiddle;
       ASSERT_TRUE(send(*a, path, {step, i, i == 15 ? last : mtu}, memory.data() + i * mtu));
     }
     a->flush({});
@@ -164,7 +170,8 @@ TEST_P(UdpLinkTest, NeighboursOfOneLengthGoAsATrain) {
     ASSERT_EQ(collector.packets.size(), 16u);
     for (std::uint32_t i = 0; i < 16; ++i) {
       EXPECT_EQ(collector.packets[i].headers.bth.psn, wire::Psn(i));
-      EXPECT_EQ(0, std::memcmp(collector.packets[i].payload.data(), memory.data() + i * mtu, collector.packets[i].payload.size()));
+      EXPECT_EQ(0, std::memcmp(collector.packets[i].payload.data(), memory.data() + i * mtu,
+                               collector.packets[i].payload.size()));
     }
     EXPECT_EQ(a->tally().sends, 2u) << "the FIRST alone, all others in a train";
     EXPECT_EQ(a->tally().trains_sent, 1u);
@@ -179,7 +186,8 @@ TEST_P(UdpLinkTest, AWriteOfTwoPacketsIsATrain) {
   const auto memory = random_octets(4096);
   const Path path = path_between(family(), 1, 2);
   for (std::uint32_t i = 0; i < 4; ++i) {
-    ASSERT_TRUE(send(*a, path, {i % 2 == 0 ? wire::Step::kWriteFirst : wire::Step::kWriteLast, i, 1024}, memory.data() + i * 1024));
+    ASSERT_TRUE(send(*a, path, {i % 2 == 0 ? wire::Step::kWriteFirst : wire::Step::kWriteLast, i, 1024},
+                     memory.data() + i * 1024));
   }
   a->flush({});
   Collector collector;
@@ -207,7 +215,8 @@ TEST_P(UdpLinkTest, AnAcknowledgementRidesBehindTheRequestsOfItsQueuePair) {
   collect(*b, collector, 7);
   std::vector<std::uint32_t> order;
   for (const Arrived& packet : collector.packets) order.push_back(packet.headers.bth.psn.value);
-  EXPECT_EQ(order, (std::vector<std::uint32_t>{2, 3, 1, 4, 5, 6, 7})) << "answers keep their order, others theirs";
+  EXPECT_EQ(order, (std::vector<std::uint32_t>{2, 3, 1, 4, 5, 6, 7}))
+      << "answers keep their order, others theirs";
   EXPECT_GE(a->tally().trains_sent, 1u);
 }
 
@@ -216,12 +225,14 @@ TEST_P(UdpLinkTest, SmallPacketsShareATrainToo) {
   auto b = open_link(family(), 2);
   const auto memory = random_octets(64 * 8);
   const Path path = path_between(family(), 1, 2);
-  for (std::uint32_t i = 0; i < 64; ++i) ASSERT_TRUE(send(*a, path, {wire::Step::kWriteOnly, i, 8}, memory.data() + i * 8));
+  for (std::uint32_t i = 0; i < 64; ++i)
+    ASSERT_TRUE(send(*a, path, {wire::Step::kWriteOnly, i, 8}, memory.data() + i * 8));
   a->flush({});
   Collector collector;
   collect(*b, collector, 64);
   ASSERT_EQ(collector.packets.size(), 64u);
-  for (std::uint32_t i = 0; i < 64; ++i) EXPECT_EQ(0, std::memcmp(collector.packets[i].payload.data(), memory.data() + i * 8, 8));
+  for (std::uint32_t i = 0; i < 64; ++i)
+    EXPECT_EQ(0, std::memcmp(collector.packets[i].payload.data(), memory.data() + i * 8, 8));
   EXPECT_EQ(a->tally().send_calls, 1u);
 }
 
@@ -232,7 +243,8 @@ TEST_P(UdpLinkTest, ChecksumZeroMeansNoTrains) {
   auto b = open_link(family(), 2);
   const auto memory = random_octets(8192);
   const Path path = path_between(family(), 1, 2);
-  for (std::uint32_t i = 0; i < 8; ++i) ASSERT_TRUE(send(*a, path, {.psn = i, .octets = 1024}, memory.data() + i * 1024));
+  for (std::uint32_t i = 0; i < 8; ++i)
+    ASSERT_TRUE(send(*a, path, {.psn = i, .octets = 1024}, memory.data() + i * 1024));
   a->flush({});
   Collector collector;
   collect(*b, collector, 8);
@@ -271,13 +283,15 @@ TEST_P(UdpLinkTest, CorruptionTouchesOnePacketOfABurst) {
   const auto memory = random_octets(16 * 1024);
   const Path path = path_between(family(), 1, 2);
   for (std::uint32_t i = 0; i < 16; ++i) {
-    ASSERT_TRUE(send(*a, path, {.psn = i, .octets = 1024, .corrupt_bit = i == 5 ? 999 : -1}, memory.data() + i * 1024));
+    ASSERT_TRUE(send(*a, path, {.psn = i, .octets = 1024, .corrupt_bit = i == 5 ? 999 : -1},
+                     memory.data() + i * 1024));
   }
   a->flush({});
   Collector collector;
   collect(*b, collector, 16);
   ASSERT_EQ(collector.packets.size(), 15u);
-  for (std::uint32_t i = 0; i < 15; ++i) EXPECT_EQ(collector.packets[i].headers.bth.psn, wire::Psn(i < 5 ? i : i + 1));
+  for (std::uint32_t i = 0; i < 15; ++i)
+    EXPECT_EQ(collector.packets[i].headers.bth.psn, wire::Psn(i < 5 ? i : i + 1));
 }
 
 TEST_P(UdpLinkTest, FaultsOnPurposeReachTheOtherEnd) {
@@ -302,7 +316,8 @@ TEST_P(UdpLinkTest, FaultsOnPurposeReachTheOtherEnd) {
   EXPECT_EQ(collector.packets.size() + refused, sent);
   // A flipped bit outside the ICRC's sum does no harm; a corrupted packet may have a double.
   EXPECT_NEAR(static_cast<double>(refused), static_cast<double>(faults.corrupted), 15);
-  for (const Arrived& packet : collector.packets) EXPECT_EQ(0, std::memcmp(packet.payload.data(), memory.data(), 200));
+  for (const Arrived& packet : collector.packets)
+    EXPECT_EQ(0, std::memcmp(packet.payload.data(), memory.data(), 200));
 }
 
 TEST_P(UdpLinkTest, DatagramsBringTheirGrh) {
@@ -316,7 +331,8 @@ TEST_P(UdpLinkTest, DatagramsBringTheirGrh) {
   wire::TransportHeaders headers;
   headers.bth.opcode = wire::Opcode(wire::Transport::kUnreliableDatagram, wire::Step::kSendOnly);
   headers.bth.destination = wire::Qpn(0x010042);
-  frame->header_octets = static_cast<std::uint8_t>(wire::emit_transport_headers(headers, frame->header.data()));
+  frame->header_octets =
+      static_cast<std::uint8_t>(wire::emit_transport_headers(headers, frame->header.data()));
   frame->add_span(memory.data(), 64);
   a->commit(*frame);
   a->flush({});
@@ -352,7 +368,8 @@ TEST_P(UdpLinkTest, ManyRoutesInOneBurst) {
     paths.push_back(path);
   }
   for (std::uint32_t round = 0; round < 4; ++round) {
-    for (std::uint32_t i = 0; i < 64; ++i) ASSERT_TRUE(send(*a, paths[i], {.psn = i, .octets = 32}, memory.data()));
+    for (std::uint32_t i = 0; i < 64; ++i)
+      ASSERT_TRUE(send(*a, paths[i], {.psn = i, .octets = 32}, memory.data()));
     a->flush({});
     Collector collector;
     collect(*b, collector, 64);
@@ -385,7 +402,8 @@ TEST_P(UdpLinkTest, MoreThanABurstGoesOutByItself) {
   auto b = open_link(family(), 2);
   const auto memory = random_octets(4096);
   const Path path = path_between(family(), 1, 2);
-  for (std::uint32_t i = 0; i < 1000; ++i) ASSERT_TRUE(send(*a, path, {.psn = i, .octets = 512}, memory.data()));
+  for (std::uint32_t i = 0; i < 1000; ++i)
+    ASSERT_TRUE(send(*a, path, {.psn = i, .octets = 512}, memory.data()));
   a->flush({});
   Collector collector;
   collect(*b, collector, 1000);
@@ -443,16 +461,18 @@ TEST_P(UdpLinkTest, JunkIsRefusedAndCounted) {
   const std::size_t count = 20'000;
   for (std::size_t i = 0; i < count; ++i) {
     const auto junk = random_octets(prng.below(200), prng.next());
-    ASSERT_GE(raw::sendto(stranger.get(), junk.data(), junk.size(), 0, reinterpret_cast<const sockaddr*>(&address),
-                          family() == AF_INET ? sizeof address.v4 : sizeof address.v6),
-              0);
+    ASSERT_GE(
+        raw::sendto(stranger.get(), junk.data(), junk.size(), 0, reinterpret_cast<const sockaddr*>(&address),
+                    family() == AF_INET ? sizeof address.v4 : sizeof address.v6),
+        0);
     b->poll(collector, Instant{static_cast<std::int64_t>(i) * 10'000}, 64);
   }
   collect(*b, collector, 100);
   const UdpCounters& tally = b->tally();
   // 16 bits of check let about one in 65536 through to the parser on IPv4, none on IPv6.
   EXPECT_LE(collector.packets.size() + tally.refused_opcode + tally.refused_pad + tally.refused_version +
-                tally.refused_payload_length, 5u);
+                tally.refused_payload_length,
+            5u);
   EXPECT_GE(tally.refused_icrc + tally.refused_short + tally.refused_identification, count - 5);
 }
 
@@ -470,13 +490,15 @@ TEST_P(UdpLinkTest, SmallReceiveBuffersLoseButNeverStall) {
   // A window that fits loses nothing.
   std::uint32_t psn = 0;
   for (int round = 0; round < 20; ++round) {
-    for (std::size_t i = 0; i < window; ++i, ++psn) ASSERT_TRUE(send(*a, path, {.psn = psn, .octets = 4096}, memory.data()));
+    for (std::size_t i = 0; i < window; ++i, ++psn)
+      ASSERT_TRUE(send(*a, path, {.psn = psn, .octets = 4096}, memory.data()));
     a->flush({});
     collect(*b, collector, psn);
     ASSERT_EQ(collector.packets.size(), psn);
   }
   // One that does not loses, and the link goes on.
-  for (std::size_t i = 0; i < 1000; ++i) ASSERT_TRUE(send(*a, path, {.psn = psn, .octets = 4096}, memory.data()));
+  for (std::size_t i = 0; i < 1000; ++i)
+    ASSERT_TRUE(send(*a, path, {.psn = psn, .octets = 4096}, memory.data()));
   a->flush({});
   collector.packets.clear();
   collect(*b, collector, 1000);
@@ -491,10 +513,10 @@ TEST_P(UdpLinkTest, SmallReceiveBuffersLoseButNeverStall) {
 void recover(int) { recover_from_fault(); }
 
 TEST_P(UdpLinkTest, UnmappedMemoryDropsItsFrameOnly) {
-  struct sigaction action{};
+  struct sigaction action {};
   action.sa_handler = recover;
   action.sa_flags = SA_NODEFER;
-  struct sigaction before{};
+  struct sigaction before {};
   sigaction(SIGSEGV, &action, &before);
   auto a = open_link(family(), 1);
   auto b = open_link(family(), 2);
@@ -505,7 +527,8 @@ TEST_P(UdpLinkTest, UnmappedMemoryDropsItsFrameOnly) {
   for (const std::size_t octets : {64u, 2048u}) {  // copied, and gathered
     for (std::uint32_t i = 0; i < 16; ++i) {
       const bool bad = i == 0 || i == 7 || i == 15;
-      ASSERT_TRUE(send(*a, path, {.psn = i, .octets = octets}, bad ? static_cast<std::uint8_t*>(gone) : memory.data()));
+      ASSERT_TRUE(send(*a, path, {.psn = i, .octets = octets},
+                       bad ? static_cast<std::uint8_t*>(gone) : memory.data()));
     }
     a->flush({});
     Collector collector;
@@ -562,7 +585,8 @@ TEST_P(UdpLinkTest, NoRoomInTheSocketKeepsFramesInOrder) {
 class Scribbler {
  public:
   explicit Scribbler(std::size_t octets) : octets_(octets) {
-    memory_ = static_cast<std::uint8_t*>(mmap(nullptr, octets, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+    memory_ = static_cast<std::uint8_t*>(
+        mmap(nullptr, octets, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
     child_ = fork();
     for (std::uint8_t value = 0; child_ == 0; ++value) {
       for (std::size_t i = 0; i < octets_; i += 64) static_cast<volatile std::uint8_t*>(memory_)[i] = value;

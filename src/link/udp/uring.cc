@@ -26,7 +26,8 @@ std::unique_ptr<Uring> Uring::open(std::span<const int> sockets) {
   state->sockets.assign(sockets.begin(), sockets.end());
   io_uring_params parameters{};
   if (io_uring_queue_init_params(kEntries, &state->ring, &parameters) != 0) return nullptr;
-  if (io_uring_register_files(&state->ring, state->sockets.data(), static_cast<unsigned>(sockets.size())) != 0) {
+  if (io_uring_register_files(&state->ring, state->sockets.data(), static_cast<unsigned>(sockets.size())) !=
+      0) {
     io_uring_queue_exit(&state->ring);
     return nullptr;
   }
@@ -45,7 +46,8 @@ bool Uring::send(std::span<mmsghdr> messages, std::span<const int> sockets, std:
   for (std::size_t i = 0; i < messages.size(); ++i) {
     io_uring_sqe* const entry = io_uring_get_sqe(&ring);
     RRDMA_ASSERT(entry != nullptr);
-    io_uring_prep_sendmsg(entry, state_->index_of(sockets[i]), &messages[i].msg_hdr, MSG_DONTWAIT | MSG_NOSIGNAL);
+    io_uring_prep_sendmsg(entry, state_->index_of(sockets[i]), &messages[i].msg_hdr,
+                          MSG_DONTWAIT | MSG_NOSIGNAL);
     entry->flags |= IOSQE_FIXED_FILE;
     if (i + 1 < messages.size()) entry->flags |= IOSQE_IO_LINK;
     entry->user_data = i;

@@ -49,7 +49,8 @@ class Tun {
       std::memcpy(&address.sin_addr, octets.data(), 4);
       return ioctl(control.get(), code, &request) == 0;
     };
-    if (!set(SIOCSIFADDR, captured_address(AF_INET, host).ipv4()) || !set(SIOCSIFNETMASK, {255, 255, 255, 0})) return;
+    if (!set(SIOCSIFADDR, captured_address(AF_INET, host).ipv4()) || !set(SIOCSIFNETMASK, {255, 255, 255, 0}))
+      return;
     request.ifr_mtu = 9000;
     if (ioctl(control.get(), SIOCSIFMTU, &request) < 0) return;
     request.ifr_flags = IFF_UP;
@@ -74,7 +75,9 @@ class Tun {
     }
     return {};
   }
-  bool inject(Octets packet) { return raw::write(fd_.get(), packet.data(), packet.size()) == static_cast<ssize_t>(packet.size()); }
+  bool inject(Octets packet) {
+    return raw::write(fd_.get(), packet.data(), packet.size()) == static_cast<ssize_t>(packet.size());
+  }
 
  private:
   OwnedFd fd_;
@@ -159,7 +162,8 @@ TEST_P(WireTest, TrainsAreCutIntoPacketsThatAreRight) {
   const objects::Path to_peer = path();
   for (const std::size_t octets : {8u, 1024u, 4096u}) {
     for (std::uint32_t i = 0; i < 14; ++i) {
-      ASSERT_TRUE(test::send(*link, to_peer, {wire::Step::kSendMiddle, i, i == 13 ? octets - 3 : octets}, memory.data() + i * octets));
+      ASSERT_TRUE(test::send(*link, to_peer, {wire::Step::kSendMiddle, i, i == 13 ? octets - 3 : octets},
+                             memory.data() + i * octets));
     }
     link->flush({});
     for (std::uint16_t i = 0; i < 14; ++i) {
@@ -180,7 +184,8 @@ TEST_P(WireTest, ChecksumZeroIsOnEveryPacketWhereAskedFor) {
   config.checksum = UdpChecksum::kZero;
   auto link = open_link(config);
   const auto memory = test::random_octets(8192);
-  for (std::uint32_t i = 0; i < 8; ++i) ASSERT_TRUE(test::send(*link, path(), {.psn = i, .octets = 1024}, memory.data()));
+  for (std::uint32_t i = 0; i < 8; ++i)
+    ASSERT_TRUE(test::send(*link, path(), {.psn = i, .octets = 1024}, memory.data()));
   link->flush({});
   for (std::uint32_t i = 0; i < 8; ++i) {
     const auto packet = tun.next();
@@ -196,7 +201,8 @@ TEST_P(WireTest, APacketLongerThanTheDeviceTakesIsCounted) {
   ASSERT_EQ(std::system("ip link set rocetun mtu 1500"), 0);
   auto link = open_link();
   const auto memory = test::random_octets(16 * 1024);
-  for (std::uint32_t i = 0; i < 4; ++i) ASSERT_TRUE(test::send(*link, path(), {.psn = i, .octets = 4096}, memory.data()));
+  for (std::uint32_t i = 0; i < 4; ++i)
+    ASSERT_TRUE(test::send(*link, path(), {.psn = i, .octets = 4096}, memory.data()));
   ASSERT_TRUE(test::send(*link, path(), {.psn = 9, .octets = 1024}, memory.data()));
   link->flush({});
   EXPECT_EQ(link->tally().dropped_too_long, 4u);
@@ -217,7 +223,8 @@ TEST_P(WireTest, MulticastLeavesByTheDeviceWithTheHopLimitOfThePath) {
   } else {
     to_group.remote.octets = {0xff, 0x0e, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9};
   }
-  for (std::uint32_t i = 0; i < 4; ++i) ASSERT_TRUE(test::send(*link, to_group, {.psn = i, .octets = 256}, memory.data()));
+  for (std::uint32_t i = 0; i < 4; ++i)
+    ASSERT_TRUE(test::send(*link, to_group, {.psn = i, .octets = 256}, memory.data()));
   link->flush({});
   for (std::uint16_t i = 0; i < 4; ++i) {
     const auto packet = tun.next();
@@ -250,11 +257,13 @@ TEST(KernelPackets, AreAccepted) {
         const auto* ip = std::get_if<wire::Ipv4Header>(&frame->network);
         const auto* ip6 = std::get_if<wire::Ipv6Header>(&frame->network);
         if (ip == nullptr && ip6 == nullptr) continue;
-        const wire::Gid destination = ip != nullptr ? wire::gid_of(ip->destination) : wire::gid_of(ip6->destination);
+        const wire::Gid destination =
+            ip != nullptr ? wire::gid_of(ip->destination) : wire::gid_of(ip6->destination);
         if (destination != captured_address(ip != nullptr ? AF_INET : AF_INET6, host)) continue;
         ASSERT_TRUE(tun.inject((*next)->octets.subspan(frame->ethernet->octets())));
         ++injected;
-        for (int i = 0; i < 1000 && collector.packets.size() < injected; ++i) link->poll(collector, Instant{i * 10'000}, 16);
+        for (int i = 0; i < 1000 && collector.packets.size() < injected; ++i)
+          link->poll(collector, Instant{i * 10'000}, 16);
         ASSERT_EQ(collector.packets.size(), injected) << entry.path();
       }
       EXPECT_EQ(link->tally().refused_icrc + link->tally().refused_identification, 0u);

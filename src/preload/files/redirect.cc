@@ -6,11 +6,11 @@
 #include <mutex>
 #include <string_view>
 
-#include "preload/files/path_rule.h"
-#include "preload/files/tree_store.h"
 #include "host/clock.h"
 #include "host/explain.h"
 #include "host/explain_log.h"
+#include "preload/files/path_rule.h"
+#include "preload/files/tree_store.h"
 
 namespace rrdma::files {
 namespace {
@@ -46,8 +46,8 @@ Tree make_tree() {
   std::string root = folder.empty() ? folder : TreeStore(folder).keep(device_tree(views, kernel));
   if (root.empty()) {
     host::explain(host::Severity::kError, "rrdma",
-                 "the files of the device (/sys/class/infiniband) cannot be written: neither "
-                 "$XDG_RUNTIME_DIR nor /tmp is writable.");
+                  "the files of the device (/sys/class/infiniband) cannot be written: neither "
+                  "$XDG_RUNTIME_DIR nor /tmp is writable.");
     return {};
   }
   return {std::move(root), PathRule(views, kernel)};

@@ -93,13 +93,16 @@ void Station::arrive_request(const control::CmEvent& event) {
     }
   }
   if (!refused) return;
-  host::explain(host::Severity::kDebug, "rdma_listen", "a call was refused: nobody listens any more, or it came by an interface that the device is not on.");
+  host::explain(
+      host::Severity::kDebug, "rdma_listen",
+      "a call was refused: nobody listens any more, or it came by an interface that the device is not on.");
   (void)ask<control::Done>(control::CmDestroy{.connection = event.connection});
 }
 
 // The id that an event is about; null if it is gone. REQUIRES: the lock.
 IdPointer Station::owner_of(const control::CmEvent& event) {
-  if (const auto known = by_connection_.find(event.connection); known != by_connection_.end()) return known->second;
+  if (const auto known = by_connection_.find(event.connection); known != by_connection_.end())
+    return known->second;
   const auto named = by_number_.find(event.number);
   if (named == by_number_.end()) return nullptr;
   // The daemon's answer to the command that made the connection may not have been read yet.
@@ -210,21 +213,27 @@ void Station::restore_port(const IdPointer& id) {
   {
     const std::lock_guard lock(mutex_);
     if (id->destroyed) return;
-    bind = {.number = id->number,
-            .port_space = static_cast<std::uint8_t>(id->port_space),
-            .family = id->source.family == Family::kIpv4 ? control::CmFamily::kIpv4 : control::CmFamily::kIpv6,
-            .reuse = id->reuse,
-            .family_only = id->family_only,
-            .address = id->source.gid,
-            .port = id->source.port};
+    bind = {
+        .number = id->number,
+        .port_space = static_cast<std::uint8_t>(id->port_space),
+        .family = id->source.family == Family::kIpv4 ? control::CmFamily::kIpv4 : control::CmFamily::kIpv6,
+        .reuse = id->reuse,
+        .family_only = id->family_only,
+        .address = id->source.gid,
+        .port = id->source.port};
     listens = id->state == IdState::kListening;
     backlog = id->backlog;
   }
   const auto bound = uplink_.ask<control::CmBound>(bind);
-  if (!bound) host::explain(host::Severity::kError, "rdma_bind_addr", "after the daemon's death the port was lost: " + bound.error().sentence);
+  if (!bound)
+    host::explain(host::Severity::kError, "rdma_bind_addr",
+                  "after the daemon's death the port was lost: " + bound.error().sentence);
   if (!bound || !listens) return;
-  const auto listening = uplink_.ask<control::Done>(control::CmListen{.number = id->number, .backlog = backlog});
-  if (!listening) host::explain(host::Severity::kError, "rdma_listen", "after the daemon's death nobody listens: " + listening.error().sentence);
+  const auto listening =
+      uplink_.ask<control::Done>(control::CmListen{.number = id->number, .backlog = backlog});
+  if (!listening)
+    host::explain(host::Severity::kError, "rdma_listen",
+                  "after the daemon's death nobody listens: " + listening.error().sentence);
 }
 
 void Station::restore_connection(const IdPointer& id) {

@@ -9,7 +9,9 @@
 namespace rrdma::rdma_cm {
 namespace {
 
-constexpr std::uint8_t port_space_octet(std::uint16_t port_space) { return static_cast<std::uint8_t>(port_space); }
+constexpr std::uint8_t port_space_octet(std::uint16_t port_space) {
+  return static_cast<std::uint8_t>(port_space);
+}
 
 control::CmBind bind_message(const Identifier& id, const IpAddress& address) {
   return {.number = id.number,
@@ -40,7 +42,8 @@ int Station::bind_ip(Channel& channel, const rdma_ucm_bind_ip& command) {
 }
 
 int Station::bind(Channel& channel, const rdma_ucm_bind& command) {
-  if (command.reserved != 0 || command.addr_size == 0 || command.addr_size > sizeof command.addr) return EINVAL;
+  if (command.reserved != 0 || command.addr_size == 0 || command.addr_size > sizeof command.addr)
+    return EINVAL;
   int error = 0;
   const IdPointer id = find(channel, command.id, error);
   if (id == nullptr) return error;
@@ -58,7 +61,9 @@ int Station::bind_id(Identifier& id, const IpAddress& address) {
     if (id.destroyed || id.state != IdState::kIdle) return EINVAL;
     if (address.family == Family::kIb) {
       if (id.port_space != RDMA_PS_IB) return EINVAL;
-      if (!address.is_any()) return host::fail(ENODEV, kCall, "addresses of family AF_IB are for InfiniBand; RoCE has IP addresses.");
+      if (!address.is_any())
+        return host::fail(ENODEV, kCall,
+                          "addresses of family AF_IB are for InfiniBand; RoCE has IP addresses.");
       id.source = address;
       id.state = IdState::kBound;
       return 0;
@@ -95,7 +100,9 @@ int Station::resolve_ip(Channel& channel, const rdma_ucm_resolve_ip& command) {
 }
 
 int Station::resolve_address(Channel& channel, const rdma_ucm_resolve_addr& command) {
-  if (command.reserved != 0 || command.src_size > sizeof command.src_addr || command.dst_size > sizeof command.dst_addr) return EINVAL;
+  if (command.reserved != 0 || command.src_size > sizeof command.src_addr ||
+      command.dst_size > sizeof command.dst_addr)
+    return EINVAL;
   int error = 0;
   const IdPointer id = find(channel, command.id, error);
   if (id == nullptr) return error;
@@ -119,7 +126,8 @@ int Station::resolve_id(const IdPointer& id, const IpAddress& source, const IpAd
   }
   if (state == IdState::kIdle) {
     const IpAddress from = source.family == destination.family ? source : wildcard_of(destination.family);
-    if (source.family != Family::kNone && source.family != destination.family && !source.is_any()) return EINVAL;
+    if (source.family != Family::kNone && source.family != destination.family && !source.is_any())
+      return EINVAL;
     if (const int error = bind_id(*id, from); error != 0) return error;
   } else if (state != IdState::kBound) {
     return EINVAL;
@@ -176,7 +184,8 @@ int Station::listen(Channel& channel, const rdma_ucm_listen& command) {
   {
     const std::lock_guard lock(mutex_);
     state = id->state;
-    if (state != IdState::kIdle && (state != IdState::kBound || id->source.family == Family::kIb)) return EINVAL;
+    if (state != IdState::kIdle && (state != IdState::kBound || id->source.family == Family::kIb))
+      return EINVAL;
   }
   if (state == IdState::kIdle) {
     if (const int failed = bind_id(*id, wildcard_of(Family::kIpv4)); failed != 0) return failed;
@@ -204,14 +213,17 @@ int Station::set_option(Channel& channel, const rdma_ucm_set_option& command) {
   const std::lock_guard command_lock(id->command);
   if (command.level == RDMA_OPTION_IB) {
     return command.optname == RDMA_OPTION_IB_PATH
-               ? host::fail(EINVAL, "rdma_set_option", "paths are for InfiniBand fabrics; RoCE routes by IP address.")
+               ? host::fail(EINVAL, "rdma_set_option",
+                            "paths are for InfiniBand fabrics; RoCE routes by IP address.")
                : ENOSYS;
   }
   if (command.level != RDMA_OPTION_ID) return ENOSYS;
   std::uint8_t octet = 0;
   int number = 0;
-  const bool is_octet = command.optname == RDMA_OPTION_ID_TOS || command.optname == RDMA_OPTION_ID_ACK_TIMEOUT;
-  const bool is_number = command.optname == RDMA_OPTION_ID_REUSEADDR || command.optname == RDMA_OPTION_ID_AFONLY;
+  const bool is_octet =
+      command.optname == RDMA_OPTION_ID_TOS || command.optname == RDMA_OPTION_ID_ACK_TIMEOUT;
+  const bool is_number =
+      command.optname == RDMA_OPTION_ID_REUSEADDR || command.optname == RDMA_OPTION_ID_AFONLY;
   if (!is_octet && !is_number) return ENOSYS;
   error = is_octet ? read_option(command, octet) : read_option(command, number);
   if (error != 0) return error;

@@ -9,9 +9,9 @@
 namespace rrdma::rdma_cm {
 namespace {
 
-constexpr std::uint8_t kPacketLifetime = 16;     // as the kernel has it for RoCE
+constexpr std::uint8_t kPacketLifetime = 16;            // as the kernel has it for RoCE
 constexpr std::uint32_t kCommunicationEstablished = 4;  // IBV_EVENT_COMM_EST
-constexpr std::uint8_t kLookUpRejected = 2;      // wire::SidrStatus::kRejected
+constexpr std::uint8_t kLookUpRejected = 2;             // wire::SidrStatus::kRejected
 
 // cm::QpType of an ibv_qp_type; nothing for those that no connection is made of.
 std::optional<std::uint8_t> connection_type(std::uint8_t qp_type) {
@@ -25,8 +25,9 @@ std::optional<std::uint8_t> connection_type(std::uint8_t qp_type) {
 }
 
 std::uint64_t service_of(const Identifier& id) {
-  return wire::service_id_of({.port_space = static_cast<wire::PortSpace>(static_cast<std::uint8_t>(id.port_space)),
-                              .port = id.destination.port});
+  return wire::service_id_of(
+      {.port_space = static_cast<wire::PortSpace>(static_cast<std::uint8_t>(id.port_space)),
+       .port = id.destination.port});
 }
 
 control::CmAddresses addresses_of(const Identifier& id) {
@@ -38,7 +39,9 @@ control::CmAddresses addresses_of(const Identifier& id) {
 }
 
 std::vector<std::uint8_t> private_data_of(const rdma_ucm_conn_param& parameters) {
-  return {parameters.private_data, parameters.private_data + std::min<std::size_t>(parameters.private_data_len, wire::kPrivateOctetsMax)};
+  return {
+      parameters.private_data,
+      parameters.private_data + std::min<std::size_t>(parameters.private_data_len, wire::kPrivateOctetsMax)};
 }
 
 control::CmTerms terms_of(const rdma_ucm_conn_param& parameters, const rdma_ucm_ece& ece, std::uint32_t psn) {
@@ -74,7 +77,9 @@ int Station::connect(Channel& channel, const rdma_ucm_connect& command) {
                  .service_id = service_of(*id),
                  .qp_type = *type,
                  .path_mtu = uplink_.device().port().mtu_code,
-                 .packet_lifetime = id->ack_timeout_set && id->ack_timeout > 0 ? static_cast<std::uint8_t>(id->ack_timeout - 1) : kPacketLifetime,
+                 .packet_lifetime = id->ack_timeout_set && id->ack_timeout > 0
+                                        ? static_cast<std::uint8_t>(id->ack_timeout - 1)
+                                        : kPacketLifetime,
                  .device_guid = uplink_.device().identity().guid,
                  .route = id->route,
                  .addresses = addresses_of(*id),
@@ -87,12 +92,14 @@ int Station::connect(Channel& channel, const rdma_ucm_connect& command) {
     id->active = true;
     id->half_open = true;
   }
-  auto started = id->is_datagram() ? ask<control::CmStarted>(control::CmLookUp{.number = id->number,
-                                                                               .service_id = service_of(*id),
-                                                                               .route = id->route,
-                                                                               .addresses = addresses_of(*id),
-                                                                               .private_data = private_data_of(command.conn_param)})
-                                   : ask<control::CmStarted>(message);
+  auto started =
+      id->is_datagram()
+          ? ask<control::CmStarted>(control::CmLookUp{.number = id->number,
+                                                      .service_id = service_of(*id),
+                                                      .route = id->route,
+                                                      .addresses = addresses_of(*id),
+                                                      .private_data = private_data_of(command.conn_param)})
+          : ask<control::CmStarted>(message);
   const std::lock_guard lock(mutex_);
   if (!started) {
     id->state = IdState::kRouteResolved;
@@ -132,12 +139,13 @@ int Station::accept_call(Identifier& id, const rdma_ucm_accept& command) {
   }
   int error = 0;
   if (id.is_datagram()) {
-    error = tell(kCall, control::CmReplyLookUp{.connection = id.connection,
-                                               .status = 0,
-                                               .qpn = parameters.qp_num & wire::kMask24,
-                                               .qkey = qkey,
-                                               .ece = {.vendor_id = command.ece.vendor_id, .options = command.ece.attr_mod},
-                                               .private_data = private_data_of(parameters)});
+    error = tell(kCall, control::CmReplyLookUp{
+                            .connection = id.connection,
+                            .status = 0,
+                            .qpn = parameters.qp_num & wire::kMask24,
+                            .qkey = qkey,
+                            .ece = {.vendor_id = command.ece.vendor_id, .options = command.ece.attr_mod},
+                            .private_data = private_data_of(parameters)});
   } else {
     error = tell(kCall, control::CmAccept{.connection = id.connection,
                                           .device_guid = uplink_.device().identity().guid,
@@ -157,7 +165,8 @@ int Station::accept_call(Identifier& id, const rdma_ucm_accept& command) {
 // The active side: its queue pair is ready. REQUIRES: the id's command lock.
 int Station::confirm(Identifier& id) {
   const auto established = ask<control::CmEstablished>(control::CmReady{.connection = id.connection});
-  if (!established) return host::fail(established.error().error, "rdma_establish", established.error().sentence);
+  if (!established)
+    return host::fail(established.error().error, "rdma_establish", established.error().sentence);
   const std::lock_guard lock(mutex_);
   id.established = *established;
   id.half_open = false;
@@ -166,8 +175,11 @@ int Station::confirm(Identifier& id) {
 
 int Station::reject(Channel& channel, const rdma_ucm_reject& command) {
   constexpr const char* kCall = "rdma_reject";
-  const auto reason = command.reason == 0 ? wire::RejectReason::kConsumerDefined : static_cast<wire::RejectReason>(command.reason);
-  if (reason != wire::RejectReason::kConsumerDefined && reason != wire::RejectReason::kVendorOptionNotSupported) return EINVAL;
+  const auto reason = command.reason == 0 ? wire::RejectReason::kConsumerDefined
+                                          : static_cast<wire::RejectReason>(command.reason);
+  if (reason != wire::RejectReason::kConsumerDefined &&
+      reason != wire::RejectReason::kVendorOptionNotSupported)
+    return EINVAL;
   int error = 0;
   const IdPointer id = find(channel, command.id, error);
   if (id == nullptr) return error;
@@ -179,7 +191,9 @@ int Station::reject(Channel& channel, const rdma_ucm_reject& command) {
   const std::size_t size = std::min<std::size_t>(command.private_data_len, wire::kPrivateOctetsMax);
   std::vector<std::uint8_t> private_data(command.private_data, command.private_data + size);
   if (id->is_datagram()) {
-    return tell(kCall, control::CmReplyLookUp{.connection = id->connection, .status = kLookUpRejected, .private_data = std::move(private_data)});
+    return tell(kCall, control::CmReplyLookUp{.connection = id->connection,
+                                              .status = kLookUpRejected,
+                                              .private_data = std::move(private_data)});
   }
   return tell(kCall, control::CmReject{.connection = id->connection,
                                        .reason = static_cast<std::uint16_t>(reason),

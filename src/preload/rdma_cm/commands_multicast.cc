@@ -21,14 +21,16 @@ int Station::join_ip_multicast(Channel& channel, const rdma_ucm_join_ip_mcast& c
 }
 
 int Station::join_multicast(Channel& channel, const rdma_ucm_join_mcast& command, std::size_t room) {
-  if (command.addr_size > sizeof command.addr || command.join_flags >= RDMA_MC_JOIN_FLAG_RESERVED) return EINVAL;
+  if (command.addr_size > sizeof command.addr || command.join_flags >= RDMA_MC_JOIN_FLAG_RESERVED)
+    return EINVAL;
   const auto group = address_of(&command.addr, command.addr_size);
   if (!group) return EINVAL;
   // A member that only sends is not attached by librdmacm: nothing to do differently here.
   return join(channel, command.id, command.uid, *group, {command.response, room});
 }
 
-int Station::join(Channel& channel, std::uint32_t handle, std::uint64_t uid, const IpAddress& group, const Response& response) {
+int Station::join(Channel& channel, std::uint32_t handle, std::uint64_t uid, const IpAddress& group,
+                  const Response& response) {
   constexpr const char* kCall = "rdma_join_multicast";
   if (response.room < sizeof(rdma_ucm_create_id_resp)) return ENOSPC;
   int error = 0;
@@ -39,9 +41,11 @@ int Station::join(Channel& channel, std::uint32_t handle, std::uint64_t uid, con
     return host::fail(EINVAL, kCall, text_of(group) + " is not the address of a multicast group.");
   }
   const std::lock_guard lock(mutex_);
-  const bool may_join = id->state == IdState::kBound || id->state == IdState::kAddressResolved || id->state == IdState::kRouteResolved;
+  const bool may_join = id->state == IdState::kBound || id->state == IdState::kAddressResolved ||
+                        id->state == IdState::kRouteResolved;
   if (id->destroyed || !may_join || !id->has_device) return EINVAL;
-  const auto route = resolve_route(uplink_.device(), id->source.family == group.family ? id->source : wildcard_of(group.family), group);
+  const auto route = resolve_route(
+      uplink_.device(), id->source.family == group.family ? id->source : wildcard_of(group.family), group);
   if (!route) return host::fail(route.error().error, kCall, route.error().sentence);
   auto membership = std::make_shared<Membership>();
   membership->uid = uid;

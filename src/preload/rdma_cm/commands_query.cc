@@ -68,14 +68,17 @@ ib_user_path_rec user_path(const Identifier& id, std::uint8_t mtu_code) {
 }
 
 bool has_path(const Identifier& id) {
-  return id.state == IdState::kRouteResolved || id.state == IdState::kConnecting || id.state == IdState::kDisconnected;
+  return id.state == IdState::kRouteResolved || id.state == IdState::kConnecting ||
+         id.state == IdState::kDisconnected;
 }
 
 // The GID of one end as an address of family AF_IB.
 IpAddress ib_address(const Identifier& id, const wire::Gid& gid, std::uint16_t port) {
   if (id.source.family == Family::kIb) return id.source;
   const auto space = static_cast<wire::PortSpace>(static_cast<std::uint8_t>(id.port_space));
-  return {.family = Family::kIb, .gid = gid, .service_id = wire::service_id_of({.port_space = space, .port = port})};
+  return {.family = Family::kIb,
+          .gid = gid,
+          .service_id = wire::service_id_of({.port_space = space, .port = port})};
 }
 
 }  // namespace
@@ -101,8 +104,10 @@ int Station::query(Channel& channel, const rdma_ucm_query& command, std::size_t 
     }
     case RDMA_USER_CM_QUERY_GID: {
       rdma_ucm_query_addr_resp answer{};
-      answer.src_size = static_cast<std::uint16_t>(emit_sockaddr(ib_address(*id, id->route.local, id->source.port), &answer.src_addr));
-      answer.dst_size = static_cast<std::uint16_t>(emit_sockaddr(ib_address(*id, id->route.remote, id->destination.port), &answer.dst_addr));
+      answer.src_size = static_cast<std::uint16_t>(
+          emit_sockaddr(ib_address(*id, id->route.local, id->source.port), &answer.src_addr));
+      answer.dst_size = static_cast<std::uint16_t>(
+          emit_sockaddr(ib_address(*id, id->route.remote, id->destination.port), &answer.dst_addr));
       if (id->has_device) {
         answer.node_guid = guid_of(uplink_.device());
         answer.ibdev_index = uplink_.device().identity().device_index;
@@ -120,8 +125,7 @@ int Station::query(Channel& channel, const rdma_ucm_query& command, std::size_t 
       }
       return response.write(&answer, sizeof answer, sizeof(rdma_ucm_query_path_resp));
     }
-    default:
-      return ENOSYS;
+    default: return ENOSYS;
   }
 }
 
@@ -143,12 +147,14 @@ int Station::query_route(Channel& channel, const rdma_ucm_query& command, std::s
     answer.ib_route[0] = user_path(*id, uplink_.device().port().mtu_code);
     answer.num_paths = has_path(*id) ? 1 : 0;
   }
-  return Response{command.response, room}.write(&answer, sizeof answer, offsetof(rdma_ucm_query_route_resp, ibdev_index));
+  return Response{command.response, room}.write(&answer, sizeof answer,
+                                                offsetof(rdma_ucm_query_route_resp, ibdev_index));
 }
 
 void Station::fill_path(const Identifier& id, ib_uverbs_ah_attr& to) const {
   copy_gid(id.route.remote, to.grh.dgid);
-  to.grh.sgid_index = static_cast<std::uint8_t>(gid_index_for(uplink_.device(), id.route.local, id.route.remote).value_or(0));
+  to.grh.sgid_index =
+      static_cast<std::uint8_t>(gid_index_for(uplink_.device(), id.route.local, id.route.remote).value_or(0));
   to.grh.hop_limit = kHopLimit;
   to.grh.traffic_class = id.route.traffic_class;
   to.sl = id.route.service_level;
@@ -180,7 +186,8 @@ int Station::init_qp_attributes(Channel& channel, const rdma_ucm_init_qp_attr& c
     case IBV_QPS_INIT:
       answer.qp_attr_mask = IBV_QP_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
       answer.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
-      if (known.responder_resources != 0) answer.qp_access_flags |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+      if (known.responder_resources != 0)
+        answer.qp_access_flags |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
       break;
     case IBV_QPS_RTR:
       if (!id->attributes_known) return EINVAL;
@@ -209,8 +216,7 @@ int Station::init_qp_attributes(Channel& channel, const rdma_ucm_init_qp_attr& c
         answer.timeout = id->ack_timeout_set ? id->ack_timeout : known.ack_timeout;
       }
       break;
-    default:
-      return EINVAL;
+    default: return EINVAL;
   }
   return Response{command.response, room}.write(answer);
 }

@@ -32,8 +32,8 @@ void Station::report_lost_addresses() {
     // Once for each loss; an address that comes back may be lost again.
     if (std::exchange(id->address_lost, lost) || !lost || id->uid == 0) continue;
     host::explain(host::Severity::kInfo, "rdma_cm",
-                 "the interface lost the address " + text_of(address_of_gid(id->route.local, 0)) +
-                     ", which an id is bound to.");
+                  "the interface lost the address " + text_of(address_of_gid(id->route.local, 0)) +
+                      ", which an id is bound to.");
     push(event_for(id, EventKind::kAddressChange));
   }
 }
@@ -60,7 +60,7 @@ void Station::remove_device() {
     }
   }
   host::explain(host::Severity::kError, "rdma_cm",
-               "the network interface of the device is gone: close the device and open another.");
+                "the network interface of the device is gone: close the device and open another.");
   bury(removed);
 }
 

@@ -24,7 +24,16 @@ namespace rrdma::rdma_cm {
 
 class Channel;
 
-enum class IdState : std::uint8_t { kIdle, kBound, kListening, kAddressResolved, kRouteResolved, kConnecting, kDisconnected, kRemoved };
+enum class IdState : std::uint8_t {
+  kIdle,
+  kBound,
+  kListening,
+  kAddressResolved,
+  kRouteResolved,
+  kConnecting,
+  kDisconnected,
+  kRemoved
+};
 
 // enum ibv_qp_type.
 inline constexpr std::uint8_t kQpReliable = 2;
@@ -56,8 +65,8 @@ struct Identifier {
   std::uint64_t uid = 0;  // what the program calls it; 0: a request that it has not accepted
   IdState state = IdState::kIdle;
   bool destroyed = false;
-  bool has_port = false;    // at the daemon
-  bool has_device = false;  // an address of our device is involved
+  bool has_port = false;      // at the daemon
+  bool has_device = false;    // an address of our device is involved
   bool address_lost = false;  // the device had it, and has it no more
   IpAddress source;
   IpAddress destination;

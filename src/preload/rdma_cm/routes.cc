@@ -35,7 +35,8 @@ Result<IpAddress, int> ask_kernel(const IpAddress& destination) {
   target.port = 4791;
   sockaddr_storage storage;
   const auto size = static_cast<socklen_t>(emit_sockaddr(target, &storage));
-  if (raw::connect(socket.get(), reinterpret_cast<const sockaddr*>(&storage), size) < 0) return Failure{errno};
+  if (raw::connect(socket.get(), reinterpret_cast<const sockaddr*>(&storage), size) < 0)
+    return Failure{errno};
   socklen_t got = sizeof storage;
   if (raw::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&storage), &got) < 0) return Failure{errno};
   const auto source = address_of(&storage, got);
@@ -44,7 +45,7 @@ Result<IpAddress, int> ask_kernel(const IpAddress& destination) {
 }
 
 Result<ResolvedRoute, Problem> route_within_host(const host::Device& device, const IpAddress& source,
-                                                          const IpAddress& destination) {
+                                                 const IpAddress& destination) {
   ResolvedRoute route{.source = source.is_any() ? destination : source};
   route.interface_index = device.identity().interface_index;
   if (gid_index_of(device, destination.gid)) {
@@ -59,7 +60,7 @@ Result<ResolvedRoute, Problem> route_within_host(const host::Device& device, con
 }
 
 Result<ResolvedRoute, Problem> route_to_group(const host::Device& device, const IpAddress& source,
-                                                       const IpAddress& destination) {
+                                              const IpAddress& destination) {
   ResolvedRoute route{.source = source, .remote = destination.gid};
   route.interface_index = device.identity().interface_index;
   if (!source.is_any() && gid_index_of(device, source.gid)) {
@@ -84,7 +85,8 @@ std::optional<std::uint32_t> gid_index_of(const host::Device& device, const wire
   return std::nullopt;
 }
 
-std::optional<std::uint32_t> gid_index_for(const host::Device& device, const wire::Gid& local, const wire::Gid& remote) {
+std::optional<std::uint32_t> gid_index_for(const host::Device& device, const wire::Gid& local,
+                                           const wire::Gid& remote) {
   if (const auto index = gid_index_of(device, local)) return index;
   // The caller's device is on another interface of this host.
   if (!device.is_local_address(remote)) return std::nullopt;
@@ -98,11 +100,11 @@ Result<void, Problem> check_source(const host::Device& device, const IpAddress& 
     return problem(EADDRNOTAVAIL, text_of(source) + " is no address of this host.");
   }
   return problem(ENODEV, text_of(source) + " is on another interface: " + place_of(device) +
-                                      "; set RRDMA_NETDEV to the interface of that address.");
+                             "; set RRDMA_NETDEV to the interface of that address.");
 }
 
 Result<ResolvedRoute, Problem> resolve_route(const host::Device& device, const IpAddress& source,
-                                                      const IpAddress& asked) {
+                                             const IpAddress& asked) {
   const IpAddress destination = asked.is_any() ? loopback_of(asked.family) : asked;
   if (destination.is_multicast()) return route_to_group(device, source, destination);
   if (destination.is_loopback() || device.is_local_address(destination.gid)) {
@@ -116,15 +118,17 @@ Result<ResolvedRoute, Problem> resolve_route(const host::Device& device, const I
   if (source.is_any()) {
     const auto chosen = ask_kernel(destination);
     if (!chosen) {
-      return problem(chosen.error(), "there is no route to " + text_of(destination) + ": " + std::strerror(chosen.error()) + ".");
+      return problem(chosen.error(), "there is no route to " + text_of(destination) + ": " +
+                                         std::strerror(chosen.error()) + ".");
     }
     route.source = *chosen;
     if (route.source.is_link_local()) route.source.scope = route.interface_index;
   }
   route.local = route.source.gid;
   if (gid_index_of(device, route.local)) return route;
-  return problem(ENODEV, "the route to " + text_of(destination) + " leaves from " + text_of(route.source) + ", but " +
-                                      place_of(device) + "; set RRDMA_NETDEV to the interface of that address.");
+  return problem(ENODEV, "the route to " + text_of(destination) + " leaves from " + text_of(route.source) +
+                             ", but " + place_of(device) +
+                             "; set RRDMA_NETDEV to the interface of that address.");
 }
 
 }  // namespace rrdma::rdma_cm

@@ -6,8 +6,8 @@
 
 #include <optional>
 
-#include "base/result.h"
 #include "base/problem.h"
+#include "base/result.h"
 #include "host/device.h"
 #include "preload/rdma_cm/address.h"
 
@@ -24,12 +24,14 @@ struct ResolvedRoute {
 [[nodiscard]] Result<void, Problem> check_source(const host::Device& device, const IpAddress& source);
 
 // `source` may be the wildcard. REQUIRES: source and destination are of one IP family.
-[[nodiscard]] Result<ResolvedRoute, Problem> resolve_route(const host::Device& device, const IpAddress& source,
-                                                                    const IpAddress& destination);
+[[nodiscard]] Result<ResolvedRoute, Problem> resolve_route(const host::Device& device,
+                                                           const IpAddress& source,
+                                                           const IpAddress& destination);
 
 // The index of the GID in the device's table.
 [[nodiscard]] std::optional<std::uint32_t> gid_index_of(const host::Device& device, const wire::Gid& gid);
 // The index that a connection on this local GID uses: its own, or, where the peer is on this host, any.
-[[nodiscard]] std::optional<std::uint32_t> gid_index_for(const host::Device& device, const wire::Gid& local, const wire::Gid& remote);
+[[nodiscard]] std::optional<std::uint32_t> gid_index_for(const host::Device& device, const wire::Gid& local,
+                                                         const wire::Gid& remote);
 
 }  // namespace rrdma::rdma_cm

@@ -89,7 +89,8 @@ bool Station::may_be_channel(int fd) {
 // ---- channels
 
 int Station::open(int flags) {
-  const int wanted = EFD_SEMAPHORE | ((flags & O_CLOEXEC) != 0 ? EFD_CLOEXEC : 0) | ((flags & O_NONBLOCK) != 0 ? EFD_NONBLOCK : 0);
+  const int wanted = EFD_SEMAPHORE | ((flags & O_CLOEXEC) != 0 ? EFD_CLOEXEC : 0) |
+                     ((flags & O_NONBLOCK) != 0 ? EFD_NONBLOCK : 0);
   const int fd = raw::eventfd(0, wanted);
   if (fd < 0) return -1;
   if (static_cast<std::size_t>(fd) >= kDescriptorsMax) {
@@ -132,7 +133,8 @@ void Station::close(int fd) {
 ssize_t Station::write(int fd, const void* data, std::size_t size) {
   const std::shared_ptr<Channel> channel = channel_of(fd);
   if (channel == nullptr) {
-    host::fail(ENODEV, "rdma_cm", "this event channel belongs to the process that this one was forked from: open a new one.");
+    host::fail(ENODEV, "rdma_cm",
+               "this event channel belongs to the process that this one was forked from: open a new one.");
     return -1;
   }
   // A program may close a descriptor behind our back; what has its number now is not ours to speak for.
@@ -146,12 +148,14 @@ ssize_t Station::write(int fd, const void* data, std::size_t size) {
     error = EINVAL;
   } else if (!guarded_copy(&header, data, sizeof header)) {
     error = EFAULT;
-  } else if (header.cmd > RDMA_USER_CM_CMD_JOIN_MCAST || sizeof header + header.in > size || header.in > kCommandMax) {
+  } else if (header.cmd > RDMA_USER_CM_CMD_JOIN_MCAST || sizeof header + header.in > size ||
+             header.in > kCommandMax) {
     error = EINVAL;
   } else {
     std::array<std::uint8_t, kCommandMax> body;
     if (guarded_copy(body.data(), static_cast<const std::uint8_t*>(data) + sizeof header, header.in)) {
-      error = dispatch(*channel, {.number = header.cmd, .body = Octets(body).first(header.in), .room = header.out});
+      error = dispatch(*channel,
+                       {.number = header.cmd, .body = Octets(body).first(header.in), .room = header.out});
     } else {
       error = EFAULT;
     }
@@ -169,51 +173,85 @@ int Station::dispatch(Channel& channel, const Command& command) {
   const std::size_t room = command.room;
   switch (command.number) {
     case RDMA_USER_CM_CMD_CREATE_ID:
-      return holds(sizeof(rdma_ucm_create_id)) ? create_id(channel, body_of<rdma_ucm_create_id>(command.body), room) : EINVAL;
+      return holds(sizeof(rdma_ucm_create_id))
+                 ? create_id(channel, body_of<rdma_ucm_create_id>(command.body), room)
+                 : EINVAL;
     case RDMA_USER_CM_CMD_DESTROY_ID:
-      return holds(sizeof(rdma_ucm_destroy_id)) ? destroy_id(channel, body_of<rdma_ucm_destroy_id>(command.body), room) : EINVAL;
+      return holds(sizeof(rdma_ucm_destroy_id))
+                 ? destroy_id(channel, body_of<rdma_ucm_destroy_id>(command.body), room)
+                 : EINVAL;
     case RDMA_USER_CM_CMD_BIND_IP:
-      return holds(sizeof(rdma_ucm_bind_ip)) ? bind_ip(channel, body_of<rdma_ucm_bind_ip>(command.body)) : EINVAL;
+      return holds(sizeof(rdma_ucm_bind_ip)) ? bind_ip(channel, body_of<rdma_ucm_bind_ip>(command.body))
+                                             : EINVAL;
     case RDMA_USER_CM_CMD_RESOLVE_IP:
-      return holds(sizeof(rdma_ucm_resolve_ip)) ? resolve_ip(channel, body_of<rdma_ucm_resolve_ip>(command.body)) : EINVAL;
+      return holds(sizeof(rdma_ucm_resolve_ip))
+                 ? resolve_ip(channel, body_of<rdma_ucm_resolve_ip>(command.body))
+                 : EINVAL;
     case RDMA_USER_CM_CMD_RESOLVE_ROUTE:
-      return holds(sizeof(rdma_ucm_resolve_route)) ? resolve_path(channel, body_of<rdma_ucm_resolve_route>(command.body)) : EINVAL;
+      return holds(sizeof(rdma_ucm_resolve_route))
+                 ? resolve_path(channel, body_of<rdma_ucm_resolve_route>(command.body))
+                 : EINVAL;
     case RDMA_USER_CM_CMD_QUERY_ROUTE:
-      return holds(sizeof(rdma_ucm_query)) ? query_route(channel, body_of<rdma_ucm_query>(command.body), room) : EINVAL;
+      return holds(sizeof(rdma_ucm_query)) ? query_route(channel, body_of<rdma_ucm_query>(command.body), room)
+                                           : EINVAL;
     case RDMA_USER_CM_CMD_CONNECT:
-      return holds(offsetof(rdma_ucm_connect, ece)) ? connect(channel, body_of<rdma_ucm_connect>(command.body)) : EINVAL;
+      return holds(offsetof(rdma_ucm_connect, ece))
+                 ? connect(channel, body_of<rdma_ucm_connect>(command.body))
+                 : EINVAL;
     case RDMA_USER_CM_CMD_LISTEN:
-      return holds(sizeof(rdma_ucm_listen)) ? listen(channel, body_of<rdma_ucm_listen>(command.body)) : EINVAL;
+      return holds(sizeof(rdma_ucm_listen)) ? listen(channel, body_of<rdma_ucm_listen>(command.body))
+                                            : EINVAL;
     case RDMA_USER_CM_CMD_ACCEPT:
-      return holds(offsetof(rdma_ucm_accept, ece)) ? accept(channel, body_of<rdma_ucm_accept>(command.body)) : EINVAL;
+      return holds(offsetof(rdma_ucm_accept, ece)) ? accept(channel, body_of<rdma_ucm_accept>(command.body))
+                                                   : EINVAL;
     case RDMA_USER_CM_CMD_REJECT:
-      return holds(sizeof(rdma_ucm_reject)) ? reject(channel, body_of<rdma_ucm_reject>(command.body)) : EINVAL;
+      return holds(sizeof(rdma_ucm_reject)) ? reject(channel, body_of<rdma_ucm_reject>(command.body))
+                                            : EINVAL;
     case RDMA_USER_CM_CMD_DISCONNECT:
-      return holds(sizeof(rdma_ucm_disconnect)) ? disconnect(channel, body_of<rdma_ucm_disconnect>(command.body)) : EINVAL;
+      return holds(sizeof(rdma_ucm_disconnect))
+                 ? disconnect(channel, body_of<rdma_ucm_disconnect>(command.body))
+                 : EINVAL;
     case RDMA_USER_CM_CMD_INIT_QP_ATTR:
-      return holds(sizeof(rdma_ucm_init_qp_attr)) ? init_qp_attributes(channel, body_of<rdma_ucm_init_qp_attr>(command.body), room) : EINVAL;
+      return holds(sizeof(rdma_ucm_init_qp_attr))
+                 ? init_qp_attributes(channel, body_of<rdma_ucm_init_qp_attr>(command.body), room)
+                 : EINVAL;
     case RDMA_USER_CM_CMD_GET_EVENT:
-      return holds(sizeof(rdma_ucm_get_event)) ? fetch_event(channel, body_of<rdma_ucm_get_event>(command.body), room) : EINVAL;
+      return holds(sizeof(rdma_ucm_get_event))
+                 ? fetch_event(channel, body_of<rdma_ucm_get_event>(command.body), room)
+                 : EINVAL;
     case RDMA_USER_CM_CMD_SET_OPTION:
-      return holds(sizeof(rdma_ucm_set_option)) ? set_option(channel, body_of<rdma_ucm_set_option>(command.body)) : EINVAL;
+      return holds(sizeof(rdma_ucm_set_option))
+                 ? set_option(channel, body_of<rdma_ucm_set_option>(command.body))
+                 : EINVAL;
     case RDMA_USER_CM_CMD_NOTIFY:
-      return holds(sizeof(rdma_ucm_notify)) ? notify(channel, body_of<rdma_ucm_notify>(command.body)) : EINVAL;
+      return holds(sizeof(rdma_ucm_notify)) ? notify(channel, body_of<rdma_ucm_notify>(command.body))
+                                            : EINVAL;
     case RDMA_USER_CM_CMD_JOIN_IP_MCAST:
-      return holds(sizeof(rdma_ucm_join_ip_mcast)) ? join_ip_multicast(channel, body_of<rdma_ucm_join_ip_mcast>(command.body), room) : EINVAL;
+      return holds(sizeof(rdma_ucm_join_ip_mcast))
+                 ? join_ip_multicast(channel, body_of<rdma_ucm_join_ip_mcast>(command.body), room)
+                 : EINVAL;
     case RDMA_USER_CM_CMD_LEAVE_MCAST:
-      return holds(sizeof(rdma_ucm_destroy_id)) ? leave_multicast(channel, body_of<rdma_ucm_destroy_id>(command.body), room) : EINVAL;
+      return holds(sizeof(rdma_ucm_destroy_id))
+                 ? leave_multicast(channel, body_of<rdma_ucm_destroy_id>(command.body), room)
+                 : EINVAL;
     case RDMA_USER_CM_CMD_MIGRATE_ID:
-      return holds(sizeof(rdma_ucm_migrate_id)) ? migrate_id(channel, body_of<rdma_ucm_migrate_id>(command.body), room) : EINVAL;
+      return holds(sizeof(rdma_ucm_migrate_id))
+                 ? migrate_id(channel, body_of<rdma_ucm_migrate_id>(command.body), room)
+                 : EINVAL;
     case RDMA_USER_CM_CMD_QUERY:
-      return holds(sizeof(rdma_ucm_query)) ? query(channel, body_of<rdma_ucm_query>(command.body), room) : EINVAL;
+      return holds(sizeof(rdma_ucm_query)) ? query(channel, body_of<rdma_ucm_query>(command.body), room)
+                                           : EINVAL;
     case RDMA_USER_CM_CMD_BIND:
       return holds(sizeof(rdma_ucm_bind)) ? bind(channel, body_of<rdma_ucm_bind>(command.body)) : EINVAL;
     case RDMA_USER_CM_CMD_RESOLVE_ADDR:
-      return holds(sizeof(rdma_ucm_resolve_addr)) ? resolve_address(channel, body_of<rdma_ucm_resolve_addr>(command.body)) : EINVAL;
+      return holds(sizeof(rdma_ucm_resolve_addr))
+                 ? resolve_address(channel, body_of<rdma_ucm_resolve_addr>(command.body))
+                 : EINVAL;
     case RDMA_USER_CM_CMD_JOIN_MCAST:
-      return holds(sizeof(rdma_ucm_join_mcast)) ? join_multicast(channel, body_of<rdma_ucm_join_mcast>(command.body), room) : EINVAL;
-    default:
-      return ENOSYS;  // GET_OPTION, as in the kernel
+      return holds(sizeof(rdma_ucm_join_mcast))
+                 ? join_multicast(channel, body_of<rdma_ucm_join_mcast>(command.body), room)
+                 : EINVAL;
+    default: return ENOSYS;  // GET_OPTION, as in the kernel
   }
 }
 
@@ -258,7 +296,8 @@ int Station::create_id(Channel& channel, const rdma_ucm_create_id& command, std:
     case RDMA_PS_UDP: qp_type = kQpDatagram; break;
     case RDMA_PS_IB: qp_type = command.qp_type; break;
     case RDMA_PS_IPOIB:
-      return host::fail(EPROTONOSUPPORT, "rdma_create_id", "RDMA_PS_IPOIB is for InfiniBand fabrics; on RoCE use RDMA_PS_UDP.");
+      return host::fail(EPROTONOSUPPORT, "rdma_create_id",
+                        "RDMA_PS_IPOIB is for InfiniBand fabrics; on RoCE use RDMA_PS_UDP.");
     default: return EINVAL;
   }
   const Response response{command.response, room};
@@ -351,7 +390,9 @@ int Station::fetch_event(Channel& channel, const rdma_ucm_get_event& command, st
       turn = channel.turn();
       if (!channel.empty()) {
         const rdma_ucm_event_resp& content = channel.front().content;
-        if (const int error = Response{command.response, room}.write(&content, sizeof content, kNeeded); error != 0) return error;
+        if (const int error = Response{command.response, room}.write(&content, sizeof content, kNeeded);
+            error != 0)
+          return error;
         const PendingEvent event = channel.pop();
         ++event.id->events_reported;
         if (event.membership != nullptr) ++event.membership->events_reported;
@@ -388,7 +429,8 @@ int Station::migrate_id(Channel& channel, const rdma_ucm_migrate_id& command, st
 
 int Station::ensure_uplink(const char* call) {
   if (uplink_.is_open()) return 0;
-  if (const auto opened = uplink_.open(*this, *this); !opened) return host::fail(opened.error().error, call, opened.error().sentence);
+  if (const auto opened = uplink_.open(*this, *this); !opened)
+    return host::fail(opened.error().error, call, opened.error().sentence);
   const std::lock_guard lock(adoption_);
   if (adopted_pid_ == 0) adopted_pid_ = uplink_.daemon_pid();
   return 0;

@@ -97,7 +97,8 @@ class Station final : private nic::DaemonListener, private host::DeviceListener 
   int join_ip_multicast(Channel& channel, const rdma_ucm_join_ip_mcast& command, std::size_t room);
   int join_multicast(Channel& channel, const rdma_ucm_join_mcast& command, std::size_t room);
   int leave_multicast(Channel& channel, const rdma_ucm_destroy_id& command, std::size_t room);
-  int join(Channel& channel, std::uint32_t handle, std::uint64_t uid, const IpAddress& group, const Response& response);
+  int join(Channel& channel, std::uint32_t handle, std::uint64_t uid, const IpAddress& group,
+           const Response& response);
 
   // --- channels and ids
   [[nodiscard]] std::shared_ptr<Channel> channel_of(int fd);

@@ -9,10 +9,10 @@
 #include <memory>
 #include <mutex>
 
-#include "base/result.h"
-#include "control/cm_messages.h"
 #include "base/problem.h"
+#include "base/result.h"
 #include "control/client/daemon_client.h"
+#include "control/cm_messages.h"
 #include "host/device.h"
 #include "nic/runtime.h"
 
@@ -28,8 +28,8 @@ class Uplink {
   [[nodiscard]] host::Device& device() const { return *device_; }
   [[nodiscard]] std::uint32_t daemon_pid() const { return lane_.load()->daemon().welcome().daemon_pid; }
   template <typename Reply, typename Request>
-  [[nodiscard]] Result<Reply, Problem> ask(const Request& request,
-                                                    control::DaemonClient::Repeat repeat = control::DaemonClient::Repeat::kOnce) {
+  [[nodiscard]] Result<Reply, Problem> ask(
+      const Request& request, control::DaemonClient::Repeat repeat = control::DaemonClient::Repeat::kOnce) {
     return lane_.load()->daemon().request<Reply>(request, repeat);
   }
 

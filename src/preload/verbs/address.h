@@ -9,7 +9,8 @@
 namespace rrdma::verbs {
 
 // Everything but the QPNs. 0, or an errno that was explained.
-int path_request_of(const char* call, const Context& context, const ibv_ah_attr& attr, nic::PathRequest& request);
+int path_request_of(const char* call, const Context& context, const ibv_ah_attr& attr,
+                    nic::PathRequest& request);
 
 // The MAC address behind a GID; `vlan` may be null. 0, or an errno that was explained.
 int resolve_ethernet(Context& context, const wire::Gid& gid, std::uint8_t* mac, std::uint16_t* vlan);

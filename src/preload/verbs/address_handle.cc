@@ -19,9 +19,13 @@ namespace rrdma::verbs {
 namespace {
 
 // A program that forgets its GRH must fail here as it does on hardware, so LIDs count only where they were asked for.
-int complete_from_lid(const char* call, const Context& context, const ibv_ah_attr& attr, nic::PathRequest& request) {
+int complete_from_lid(const char* call, const Context& context, const ibv_ah_attr& attr,
+                      nic::PathRequest& request) {
   if (!context.runtime->settings().lid) {
-    return host::fail(EINVAL, call, "the address has is_global = 0, but RoCE addresses are GIDs: set is_global = 1, grh.dgid and grh.sgid_index (with programs, choose a GID index: -g, -x or --gid-index). Programs that know LIDs only: start both ends with `rrdma run --lid`.");
+    return host::fail(EINVAL, call,
+                      "the address has is_global = 0, but RoCE addresses are GIDs: set is_global = 1, "
+                      "grh.dgid and grh.sgid_index (with programs, choose a GID index: -g, -x or "
+                      "--gid-index). Programs that know LIDs only: start both ends with `rrdma run --lid`.");
   }
   const host::Device& device = *context.nic_device;
   const auto route = host::route_by_lid(device.gids(), device.identity().interface, attr.dlid);
@@ -41,8 +45,10 @@ void take_grh(const ibv_global_route& grh, nic::PathRequest& request) {
 
 }  // namespace
 
-int path_request_of(const char* call, const Context& context, const ibv_ah_attr& attr, nic::PathRequest& request) {
-  if (attr.port_num != kPort) return host::fail(EINVAL, call, "port_num of the address is not 1, and the device has one port.");
+int path_request_of(const char* call, const Context& context, const ibv_ah_attr& attr,
+                    nic::PathRequest& request) {
+  if (attr.port_num != kPort)
+    return host::fail(EINVAL, call, "port_num of the address is not 1, and the device has one port.");
   request.service_level = attr.sl;
   if (attr.is_global == 0) return complete_from_lid(call, context, attr, request);
   take_grh(attr.grh, request);
@@ -60,7 +66,9 @@ struct Route {
   std::uint8_t hop_limit = 0;
 };
 
-wire::Gid gid_of_ipv4_at(const std::uint8_t* octets) { return wire::gid_of_ipv4({octets[0], octets[1], octets[2], octets[3]}); }
+wire::Gid gid_of_ipv4_at(const std::uint8_t* octets) {
+  return wire::gid_of_ipv4({octets[0], octets[1], octets[2], octets[3]});
+}
 
 bool read_route(const ibv_grh& grh, Route& route) {
   const auto* octets = reinterpret_cast<const std::uint8_t*>(&grh);
@@ -87,7 +95,8 @@ bool read_route(const ibv_grh& grh, Route& route) {
 bool names_itself(const ibv_ah_attr& attr, const void* caller) {
   if (attr.is_global != 0 || attr.dlid != 0 || attr.port_num != kPort) return false;
   Dl_info info{};
-  return dladdr(caller, &info) != 0 && info.dli_fname != nullptr && std::strstr(info.dli_fname, "librdmacm") != nullptr;
+  return dladdr(caller, &info) != 0 && info.dli_fname != nullptr &&
+         std::strstr(info.dli_fname, "librdmacm") != nullptr;
 }
 
 ibv_ah_attr address_of_itself(const Context& context) {
@@ -152,7 +161,8 @@ RRDMA_VERBS int ibv_destroy_ah(ibv_ah* abi) {
   return 0;
 }
 
-RRDMA_VERBS int ibv_init_ah_from_wc(ibv_context* context, std::uint8_t port, ibv_wc* wc, ibv_grh* grh, ibv_ah_attr* attr) {
+RRDMA_VERBS int ibv_init_ah_from_wc(ibv_context* context, std::uint8_t port, ibv_wc* wc, ibv_grh* grh,
+                                    ibv_ah_attr* attr) {
   constexpr const char* kCall = "ibv_init_ah_from_wc";
   if (!is_own(context)) RRDMA_PASS_ON(-1, ibv_init_ah_from_wc, "IBVERBS_1.1", context, port, wc, grh, attr);
   *attr = {};
@@ -185,9 +195,13 @@ RRDMA_VERBS ibv_ah* ibv_create_ah_from_wc(ibv_pd* pd, ibv_wc* wc, ibv_grh* grh, 
 }
 
 // No packet of ours carries an Ethernet header that we wrote; the kernel finds the neighbour's address.
-RRDMA_VERBS int ibv_resolve_eth_l2_from_gid(ibv_context* context, ibv_ah_attr* attr, std::uint8_t* mac, std::uint16_t* vlan) {
-  if (!is_own(context)) RRDMA_PASS_ON(EOPNOTSUPP, ibv_resolve_eth_l2_from_gid, "IBVERBS_1.1", context, attr, mac, vlan);
+RRDMA_VERBS int ibv_resolve_eth_l2_from_gid(ibv_context* context, ibv_ah_attr* attr, std::uint8_t* mac,
+                                            std::uint16_t* vlan) {
+  if (!is_own(context))
+    RRDMA_PASS_ON(EOPNOTSUPP, ibv_resolve_eth_l2_from_gid, "IBVERBS_1.1", context, attr, mac, vlan);
   nic::PathRequest request;
-  if (const int error = path_request_of("ibv_resolve_eth_l2_from_gid", own(context), *attr, request); error != 0) return error;
+  if (const int error = path_request_of("ibv_resolve_eth_l2_from_gid", own(context), *attr, request);
+      error != 0)
+    return error;
   return resolve_ethernet(own(context), request.remote, mac, vlan);
 }

@@ -78,12 +78,13 @@ int AsyncEvents::take(ibv_async_event& event) {
 
 void AsyncEvents::withdraw(const void* object) {
   std::lock_guard lock(mutex_);
-  const std::size_t gone = std::erase_if(waiting_, [&](const ibv_async_event& e) { return object_of(e) == object; });
+  const std::size_t gone =
+      std::erase_if(waiting_, [&](const ibv_async_event& e) { return object_of(e) == object; });
   for (std::size_t i = 0; i < gone; ++i) descriptor_.withdraw();
 }
 
-void wait_for_acknowledgements(pthread_mutex_t& mutex, pthread_cond_t& condition, const std::uint32_t& completed,
-                               const std::uint32_t& reported) {
+void wait_for_acknowledgements(pthread_mutex_t& mutex, pthread_cond_t& condition,
+                               const std::uint32_t& completed, const std::uint32_t& reported) {
   pthread_mutex_lock(&mutex);
   while (completed != reported) pthread_cond_wait(&condition, &mutex);
   pthread_mutex_unlock(&mutex);

@@ -32,7 +32,7 @@ class AsyncEvents {
 };
 
 // Waits until `completed` equals `reported`; the fields of an ibv_cq, ibv_qp or ibv_srq and its lock.
-void wait_for_acknowledgements(pthread_mutex_t& mutex, pthread_cond_t& condition, const std::uint32_t& completed,
-                               const std::uint32_t& reported);
+void wait_for_acknowledgements(pthread_mutex_t& mutex, pthread_cond_t& condition,
+                               const std::uint32_t& completed, const std::uint32_t& reported);
 
 }  // namespace rrdma::verbs

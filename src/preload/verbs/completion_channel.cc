@@ -36,7 +36,8 @@ RRDMA_VERBS int ibv_destroy_comp_channel(ibv_comp_channel* abi) {
   Channel& channel = own(abi);
   {
     std::lock_guard lock(channel.mutex);
-    if (channel.refcnt != 0) return host::fail(EBUSY, "ibv_destroy_comp_channel", "CQs still use the channel; destroy them first.");
+    if (channel.refcnt != 0)
+      return host::fail(EBUSY, "ibv_destroy_comp_channel", "CQs still use the channel; destroy them first.");
   }
   own(abi->context).belongings.remove(Thing::kChannel, &channel);
   delete &channel;

@@ -52,12 +52,17 @@ int take(Cq& cq, int count, ibv_wc* wc) {
 }  // namespace
 
 Cq::Cq(std::uint32_t entries, Context& owner, Channel* events)
-    : ibv_cq_ex{}, lane(*owner.lane), runtime(*owner.runtime), notifications(events), queue(entries, this, events != nullptr) {}
+    : ibv_cq_ex{},
+      lane(*owner.lane),
+      runtime(*owner.runtime),
+      notifications(events),
+      queue(entries, this, events != nullptr) {}
 
 // By the clock, because a poll takes 60 ns here and 6 us on an emulated machine.
 void Cq::wait_in_vain(std::uint32_t idle) {
   const std::int64_t now_ns = host::now().ns;
-  if (idle != kPollsBetweenClocks && now_ns - idle_since_ns.load(std::memory_order_relaxed) < kPatience.ns) return;
+  if (idle != kPollsBetweenClocks && now_ns - idle_since_ns.load(std::memory_order_relaxed) < kPatience.ns)
+    return;
   if (idle != kPollsBetweenClocks) give_core_away(idle);
   idle_since_ns.store(now_ns, std::memory_order_relaxed);
 }
@@ -88,7 +93,8 @@ void Cq::on_completion(objects::CompletionQueue&) {
 
 void Cq::on_overflow(objects::CompletionQueue&) {
   host::explain(host::Severity::kError, "ibv_poll_cq",
-               "a completion queue overflowed and is lost: create it with as many entries as all its work queues together, or poll more often.");
+                "a completion queue overflowed and is lost: create it with as many entries as all its work "
+                "queues together, or poll more often.");
   ibv_async_event event{};
   event.element.cq = abi();
   event.event_type = IBV_EVENT_CQ_ERR;
@@ -111,7 +117,8 @@ Cq* create_cq(const char* call, ibv_context* context, const CqForm& form) {
   }
   std::unique_ptr<Cq> cq;
   try {
-    cq = std::make_unique<Cq>(static_cast<std::uint32_t>(form.entries), owner, form.channel != nullptr ? &own(form.channel) : nullptr);
+    cq = std::make_unique<Cq>(static_cast<std::uint32_t>(form.entries), owner,
+                              form.channel != nullptr ? &own(form.channel) : nullptr);
   } catch (const std::bad_alloc&) {
     host::fail(ENOMEM, call, "no memory for that many entries.");
     return nullptr;
@@ -132,7 +139,8 @@ Cq* create_cq(const char* call, ibv_context* context, const CqForm& form) {
 
 int poll_cq(ibv_cq* abi, int count, ibv_wc* wc) {
   Cq& cq = own(abi);
-  if (cq.runtime.forked()) [[unlikely]] return -refuse_forked("ibv_poll_cq");
+  if (cq.runtime.forked()) [[unlikely]]
+    return -refuse_forked("ibv_poll_cq");
   int taken = take(cq, count, wc);
   if (taken == 0) {
     cq.lane.poll();
@@ -148,7 +156,8 @@ int poll_cq(ibv_cq* abi, int count, ibv_wc* wc) {
 
 int req_notify_cq(ibv_cq* abi, int solicited_only) {
   Cq& cq = own(abi);
-  if (cq.runtime.forked()) [[unlikely]] return refuse_forked("ibv_req_notify_cq");
+  if (cq.runtime.forked()) [[unlikely]]
+    return refuse_forked("ibv_req_notify_cq");
   cq.queue.arm(solicited_only != 0);
   cq.lane.rely_on_background();
   return 0;
@@ -167,8 +176,10 @@ int modify_cq(ibv_cq*, ibv_modify_cq_attr* attr) {
 using namespace rrdma;
 using namespace rrdma::verbs;
 
-RRDMA_VERBS ibv_cq* ibv_create_cq(ibv_context* context, int cqe, void* cq_context, ibv_comp_channel* channel, int vector) {
-  if (!is_own(context)) RRDMA_PASS_ON(nullptr, ibv_create_cq, "IBVERBS_1.1", context, cqe, cq_context, channel, vector);
+RRDMA_VERBS ibv_cq* ibv_create_cq(ibv_context* context, int cqe, void* cq_context, ibv_comp_channel* channel,
+                                  int vector) {
+  if (!is_own(context))
+    RRDMA_PASS_ON(nullptr, ibv_create_cq, "IBVERBS_1.1", context, cqe, cq_context, channel, vector);
   Cq* cq = create_cq("ibv_create_cq", context,
                      {.entries = cqe, .user_context = cq_context, .channel = channel, .vector = vector});
   return cq != nullptr ? cq->abi() : nullptr;
@@ -198,7 +209,9 @@ RRDMA_VERBS int ibv_destroy_cq(ibv_cq* abi) {
   if (cq.runtime.forked()) return refuse_forked(kCall);
   {
     std::lock_guard lock(cq.lane.mutex());
-    if (cq.queue.users != 0) return host::fail(EBUSY, kCall, "QPs or shared receive queues still report to the CQ; destroy them first.");
+    if (cq.queue.users != 0)
+      return host::fail(EBUSY, kCall,
+                        "QPs or shared receive queues still report to the CQ; destroy them first.");
   }
   // Nothing is added from here on: what the program has not taken is withdrawn, what it has taken must be
   // acknowledged.

@@ -11,7 +11,8 @@
 namespace rrdma::verbs {
 namespace {
 
-constexpr std::uint64_t kReadable = std::uint64_t{IBV_WC_STANDARD_FLAGS} | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
+constexpr std::uint64_t kReadable = std::uint64_t{IBV_WC_STANDARD_FLAGS} |
+                                    IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
                                     IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
 
 // Moves the oldest completion to where the read functions look.
@@ -30,7 +31,8 @@ int start_poll(ibv_cq_ex* abi, ibv_poll_cq_attr* attr) {
   if (attr != nullptr && attr->comp_mask != 0) {
     return host::fail(EINVAL, "ibv_start_poll", "comp_mask has unknown bits; it must be 0.");
   }
-  if (cq.runtime.forked()) [[unlikely]] return refuse_forked("ibv_start_poll");
+  if (cq.runtime.forked()) [[unlikely]]
+    return refuse_forked("ibv_start_poll");
   cq.consumer.lock();
   bool taken = take_next(cq);
   if (!taken) {
@@ -61,7 +63,9 @@ unsigned read_wc_flags(ibv_cq_ex* cq) { return own(cq).current.flags; }
 std::uint32_t read_slid(ibv_cq_ex*) { return 0; }
 std::uint8_t read_sl(ibv_cq_ex* cq) { return own(cq).current.service_level; }
 std::uint8_t read_dlid_path_bits(ibv_cq_ex*) { return 0; }
-std::uint64_t read_completion_ts(ibv_cq_ex* cq) { return static_cast<std::uint64_t>(own(cq).current.timestamp_ns); }
+std::uint64_t read_completion_ts(ibv_cq_ex* cq) {
+  return static_cast<std::uint64_t>(own(cq).current.timestamp_ns);
+}
 
 std::uint64_t read_completion_wallclock_ns(ibv_cq_ex* cq) {
   timespec wall{};
@@ -106,11 +110,13 @@ ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attr) {
     return nullptr;
   }
   if ((attr->wc_flags & ~kReadable) != 0) {
-    host::fail(EOPNOTSUPP, kCall, "wc_flags asks for VLAN, flow tag or tag matching, which this device does not have.");
+    host::fail(EOPNOTSUPP, kCall,
+               "wc_flags asks for VLAN, flow tag or tag matching, which this device does not have.");
     return nullptr;
   }
   if ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) != 0 && (attr->flags & ~kKnownFlags) != 0) {
-    host::fail(EOPNOTSUPP, kCall, "flags asks for IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN: a CQ here always notices an overrun.");
+    host::fail(EOPNOTSUPP, kCall,
+               "flags asks for IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN: a CQ here always notices an overrun.");
     return nullptr;
   }
   Cq* cq = create_cq(kCall, context,

@@ -105,7 +105,9 @@ void PortWatch::on_device_event(host::DeviceEvent event) {
 }
 
 int refuse_forked(std::string_view call) {
-  return host::fail(EIO, call, "this process is a child of the one that opened the device, and RDMA objects do not survive a fork: open the device again.");
+  return host::fail(EIO, call,
+                    "this process is a child of the one that opened the device, and RDMA objects do not "
+                    "survive a fork: open the device again.");
 }
 
 }  // namespace rrdma::verbs
@@ -121,7 +123,8 @@ RRDMA_VERBS ibv_context* ibv_open_device(ibv_device* device) {
 
 RRDMA_VERBS ibv_context* ibv_import_device(int fd) {
   if (!is_command_file(fd)) RRDMA_PASS_ON(nullptr, ibv_import_device, "IBVERBS_1.10", fd);
-  host::fail(EOPNOTSUPP, "ibv_import_device", "an open device cannot be shared between processes here; open it in each.");
+  host::fail(EOPNOTSUPP, "ibv_import_device",
+             "an open device cannot be shared between processes here; open it in each.");
   return nullptr;
 }
 

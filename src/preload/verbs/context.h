@@ -46,7 +46,8 @@ struct Context : verbs_context {
 void own_device_mark();
 
 inline bool is_own(const ibv_device* device) {
-  return reinterpret_cast<const void*>(device->_ops._dummy2) == reinterpret_cast<const void*>(&own_device_mark);
+  return reinterpret_cast<const void*>(device->_ops._dummy2) ==
+         reinterpret_cast<const void*>(&own_device_mark);
 }
 inline bool is_own(const ibv_context* context) { return is_own(context->device); }
 

@@ -19,8 +19,10 @@ namespace rrdma::verbs {
 namespace {
 
 constexpr std::uint32_t kOdpReliable = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_WRITE |
-                                       IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC | IBV_ODP_SUPPORT_SRQ_RECV;
-constexpr std::uint32_t kOdpUnreliable = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_SRQ_RECV;
+                                       IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC |
+                                       IBV_ODP_SUPPORT_SRQ_RECV;
+constexpr std::uint32_t kOdpUnreliable =
+    IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_SRQ_RECV;
 constexpr std::uint32_t kOdpDatagram = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV;
 constexpr std::uint64_t kNanosecondsPerTickKhz = 1'000'000;  // timestamps count nanoseconds
 
@@ -35,9 +37,10 @@ void fill_device(Context& context, ibv_device_attr& attr) {
   attr.hw_ver = 1;
   attr.max_qp = kQpMax;
   attr.max_qp_wr = kQueueDepthMax;
-  attr.device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_SYS_IMAGE_GUID |
-                          IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_MEM_WINDOW |
-                          IBV_DEVICE_MEM_MGT_EXTENSIONS | IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_XRC;
+  attr.device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |
+                          IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE |
+                          IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_MGT_EXTENSIONS |
+                          IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_XRC;
   attr.max_sge = attr.max_sge_rd = kSgeMax;
   attr.max_cq = kCqMax;
   attr.max_cqe = kCqeMax;
@@ -65,10 +68,12 @@ void fill_speed(std::uint64_t mbps, ibv_port_attr& attr) {
     std::uint8_t width, speed;
   };
   constexpr std::uint8_t kOneLane = 1, kFourLanes = 2;
-  constexpr Speed kSpeeds[] = {{400'000, kFourLanes, 128}, {200'000, kFourLanes, 64}, {100'000, kFourLanes, 32},
-                               {50'000, kOneLane, 64},     {40'000, kFourLanes, 4},   {25'000, kOneLane, 32},
+  constexpr Speed kSpeeds[] = {{400'000, kFourLanes, 128}, {200'000, kFourLanes, 64},
+                               {100'000, kFourLanes, 32},  {50'000, kOneLane, 64},
+                               {40'000, kFourLanes, 4},    {25'000, kOneLane, 32},
                                {10'000, kFourLanes, 1},    {0, kOneLane, 1}};
-  const auto* fit = std::find_if(std::begin(kSpeeds), std::end(kSpeeds), [&](const Speed& s) { return mbps >= s.mbps; });
+  const auto* fit =
+      std::find_if(std::begin(kSpeeds), std::end(kSpeeds), [&](const Speed& s) { return mbps >= s.mbps; });
   attr.active_width = fit->width;
   attr.active_speed = fit->speed;
 }
@@ -80,7 +85,8 @@ int query_device(ibv_context* abi, ibv_device_attr* attr) {
   return 0;
 }
 
-int query_device_ex(ibv_context* abi, const ibv_query_device_ex_input* input, ibv_device_attr_ex* attr, std::size_t size) {
+int query_device_ex(ibv_context* abi, const ibv_query_device_ex_input* input, ibv_device_attr_ex* attr,
+                    std::size_t size) {
   if (input != nullptr && input->comp_mask != 0) {
     return host::fail(EINVAL, "ibv_query_device_ex", "input->comp_mask has unknown bits; it must be 0.");
   }
@@ -95,14 +101,16 @@ int query_device_ex(ibv_context* abi, const ibv_query_device_ex_input* input, ib
   full.cq_mod_caps = {kCqModerationCountMax, kCqModerationCountMax};
   full.max_dm_size = kDeviceMemoryMax;
   full.phys_port_cnt_ex = 1;
-  if (size < sizeof full.orig_attr) return host::fail(EINVAL, "ibv_query_device_ex", "the structure is too small.");
+  if (size < sizeof full.orig_attr)
+    return host::fail(EINVAL, "ibv_query_device_ex", "the structure is too small.");
   std::memset(attr, 0, size);
   std::memcpy(attr, &full, std::min(size, sizeof full));
   return 0;
 }
 
 int query_port(ibv_context* abi, std::uint8_t port, ibv_port_attr* attr, std::size_t size) {
-  if (port != kPort) return host::fail(EINVAL, "ibv_query_port", "port_num is not 1, and the device has one port.");
+  if (port != kPort)
+    return host::fail(EINVAL, "ibv_query_port", "port_num is not 1, and the device has one port.");
   const Context& context = own(abi);
   const host::PortStatus status = context.nic_device->port();
   ibv_port_attr full{};
@@ -113,7 +121,8 @@ int query_port(ibv_context* abi, std::uint8_t port, ibv_port_attr* attr, std::si
   full.port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS;
   full.max_msg_sz = transport::kMessageOctetsMax;
   full.pkey_tbl_len = 1;
-  full.lid = context.runtime->settings().lid ? host::lid_of_port(context.nic_device->gids()) : std::uint16_t{0};
+  full.lid =
+      context.runtime->settings().lid ? host::lid_of_port(context.nic_device->gids()) : std::uint16_t{0};
   full.max_vl_num = 1;
   full.phys_state = status.up ? 5 : 3;  // LinkUp, Disabled
   full.link_layer = IBV_LINK_LAYER_ETHERNET;
@@ -147,5 +156,6 @@ RRDMA_VERBS int ibv_query_device(ibv_context* context, ibv_device_attr* attr) {
 // The structure of older programs ends with link_layer.
 RRDMA_VERBS int ibv_query_port(ibv_context* context, std::uint8_t port, _compat_ibv_port_attr* attr) {
   if (!is_own(context)) RRDMA_PASS_ON(EOPNOTSUPP, ibv_query_port, "IBVERBS_1.1", context, port, attr);
-  return query_port(context, port, reinterpret_cast<ibv_port_attr*>(attr), offsetof(ibv_port_attr, link_layer) + 1);
+  return query_port(context, port, reinterpret_cast<ibv_port_attr*>(attr),
+                    offsetof(ibv_port_attr, link_layer) + 1);
 }

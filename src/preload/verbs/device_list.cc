@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "preload/files/device_view.h"
-#include "preload/files/redirect.h"
 #include "host/explain.h"
 #include "nic/runtime.h"
+#include "preload/files/device_view.h"
+#include "preload/files/redirect.h"
 #include "preload/verbs/context.h"
 #include "preload/verbs/device_list.h"
 #include "preload/verbs/real_library.h"
@@ -63,7 +63,8 @@ OwnDevice* make_device(const host::DeviceIdentity& identity) {
 OwnDevice* find_or_make(const host::DeviceIdentity& identity) {
   for (OwnDevice* known : known_devices()) {
     const host::DeviceIdentity& other = *known->identity;
-    if (other.name == identity.name && other.interface == identity.interface && other.guid == identity.guid) return known;
+    if (other.name == identity.name && other.interface == identity.interface && other.guid == identity.guid)
+      return known;
   }
   OwnDevice* made = make_device(identity);
   if (made != nullptr) known_devices().push_back(made);
@@ -102,7 +103,9 @@ ibv_device** make_list(int* count) {
 
 }  // namespace
 
-const host::DeviceIdentity& identity_of(ibv_device* device) { return *reinterpret_cast<OwnDevice*>(device)->identity; }
+const host::DeviceIdentity& identity_of(ibv_device* device) {
+  return *reinterpret_cast<OwnDevice*>(device)->identity;
+}
 
 }  // namespace rrdma::verbs
 

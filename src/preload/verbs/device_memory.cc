@@ -22,7 +22,8 @@ bool in_range(const DeviceMemory& dm, std::uint64_t offset, std::size_t length) 
 }
 
 int check_copy(const char* call, const DeviceMemory& dm, std::uint64_t offset, std::size_t length) {
-  if (!in_range(dm, offset, length)) return host::fail(EFAULT, call, "the range goes beyond the device memory.");
+  if (!in_range(dm, offset, length))
+    return host::fail(EFAULT, call, "the range goes beyond the device memory.");
   if (offset % kWordOctets != 0 || length % kWordOctets != 0) {
     return host::fail(EINVAL, call, "offset and length must be multiples of 4.");
   }
@@ -73,7 +74,8 @@ ibv_dm* alloc_dm(ibv_context* context, ibv_alloc_dm_attr* attr) {
 int free_dm(ibv_dm* abi) {
   DeviceMemory& dm = own(abi);
   // No lock of the lane: device memory is the one thing that works in the child of a fork too.
-  if (dm.users.load() != 0) return host::fail(EBUSY, "ibv_free_dm", "memory regions of the device memory still exist.");
+  if (dm.users.load() != 0)
+    return host::fail(EBUSY, "ibv_free_dm", "memory regions of the device memory still exist.");
   munmap(dm.data, dm.length);
   own(abi->context).belongings.remove(Thing::kDeviceMemory, &dm);
   delete &dm;
@@ -83,17 +85,20 @@ int free_dm(ibv_dm* abi) {
 ibv_mr* reg_dm_mr(ibv_pd* pd, ibv_dm* abi, std::uint64_t offset, std::size_t length, unsigned access) {
   constexpr const char* kCall = "ibv_reg_dm_mr";
   constexpr unsigned kAllowed = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-                                IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_OPTIONAL_RANGE;
+                                IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED |
+                                IBV_ACCESS_OPTIONAL_RANGE;
   DeviceMemory& dm = own(abi);
   if ((access & IBV_ACCESS_ZERO_BASED) == 0 || (access & ~kAllowed) != 0) {
-    host::fail(EINVAL, kCall, "access must contain IBV_ACCESS_ZERO_BASED, and neither on-demand paging nor huge pages.");
+    host::fail(EINVAL, kCall,
+               "access must contain IBV_ACCESS_ZERO_BASED, and neither on-demand paging nor huge pages.");
     return nullptr;
   }
   if (!in_range(dm, offset, length)) {
     host::fail(EINVAL, kCall, "the range goes beyond the device memory.");
     return nullptr;
   }
-  Mr* mr = register_region(kCall, {.pd = pd, .address = dm.data + offset, .length = length, .iova = 0, .access = access});
+  Mr* mr = register_region(
+      kCall, {.pd = pd, .address = dm.data + offset, .length = length, .iova = 0, .access = access});
   if (mr == nullptr) return nullptr;
   mr->addr = nullptr;
   mr->device_memory = &dm;

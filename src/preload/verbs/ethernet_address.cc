@@ -26,7 +26,8 @@ bool multicast_mac(const wire::Gid& gid, std::uint8_t* mac) {
   if (!gid.is_multicast()) return false;
   if (gid.is_ipv4()) {
     const auto address = gid.ipv4();
-    const std::uint8_t made[6] = {0x01, 0x00, 0x5e, static_cast<std::uint8_t>(address[1] & 0x7f), address[2], address[3]};
+    const std::uint8_t made[6] = {0x01,       0x00,      0x5e, static_cast<std::uint8_t>(address[1] & 0x7f),
+                                  address[2], address[3]};
     std::copy(std::begin(made), std::end(made), mac);
   } else {
     mac[0] = mac[1] = 0x33;
@@ -49,9 +50,12 @@ bool neighbour_mac(int interface, const wire::Gid& gid, std::uint8_t* mac) {
   if (socket == nullptr || nl_connect(socket.get(), NETLINK_ROUTE) < 0) return false;
   if (rtnl_neigh_alloc_cache(socket.get(), &raw_cache) < 0) return false;
   std::unique_ptr<nl_cache, FreeCache> cache(raw_cache);
-  for (nl_object* object = nl_cache_get_first(cache.get()); object != nullptr; object = nl_cache_get_next(object)) {
+  for (nl_object* object = nl_cache_get_first(cache.get()); object != nullptr;
+       object = nl_cache_get_next(object)) {
     auto* neighbour = reinterpret_cast<rtnl_neigh*>(object);
-    if (rtnl_neigh_get_ifindex(neighbour) != interface || !is_same_address(rtnl_neigh_get_dst(neighbour), gid)) continue;
+    if (rtnl_neigh_get_ifindex(neighbour) != interface ||
+        !is_same_address(rtnl_neigh_get_dst(neighbour), gid))
+      continue;
     nl_addr* link = rtnl_neigh_get_lladdr(neighbour);
     if (link == nullptr || nl_addr_get_len(link) != 6) continue;
     std::memcpy(mac, nl_addr_get_binary_addr(link), 6);
@@ -63,8 +67,12 @@ bool neighbour_mac(int interface, const wire::Gid& gid, std::uint8_t* mac) {
 // An IPv6 address whose lower half is a modified EUI-64 names its MAC.
 bool embedded_mac(const wire::Gid& gid, std::uint8_t* mac) {
   if (gid.octets[11] != 0xff || gid.octets[12] != 0xfe) return false;
-  const std::uint8_t made[6] = {static_cast<std::uint8_t>(gid.octets[8] ^ 2), gid.octets[9], gid.octets[10],
-                                gid.octets[13], gid.octets[14], gid.octets[15]};
+  const std::uint8_t made[6] = {static_cast<std::uint8_t>(gid.octets[8] ^ 2),
+                                gid.octets[9],
+                                gid.octets[10],
+                                gid.octets[13],
+                                gid.octets[14],
+                                gid.octets[15]};
   std::copy(std::begin(made), std::end(made), mac);
   return true;
 }
@@ -81,7 +89,8 @@ int resolve_ethernet(Context& context, const wire::Gid& gid, std::uint8_t* mac, 
   if (neighbour_mac(static_cast<int>(context.nic_device->identity().interface_index), gid, mac)) return 0;
   if (embedded_mac(gid, mac)) return 0;
   return host::fail(EHOSTUNREACH, "ibv_resolve_eth_l2_from_gid",
-                   "the kernel knows no neighbour with that address; send something to it first (ping), or let the connection manager resolve it.");
+                    "the kernel knows no neighbour with that address; send something to it first (ping), or "
+                    "let the connection manager resolve it.");
 }
 
 }  // namespace rrdma::verbs

@@ -73,11 +73,12 @@ RRDMA_VERBS int ibv_query_gid(ibv_context* context, std::uint8_t port, int index
   return 0;
 }
 
-RRDMA_VERBS int _ibv_query_gid_ex(ibv_context* context, std::uint32_t port, std::uint32_t index, ibv_gid_entry* entry,
-                                  std::uint32_t flags, std::size_t entry_size) {
+RRDMA_VERBS int _ibv_query_gid_ex(ibv_context* context, std::uint32_t port, std::uint32_t index,
+                                  ibv_gid_entry* entry, std::uint32_t flags, std::size_t entry_size) {
   constexpr const char* kCall = "ibv_query_gid_ex";
   if (!is_own(context)) {
-    RRDMA_PASS_ON(EOPNOTSUPP, _ibv_query_gid_ex, "IBVERBS_1.11", context, port, index, entry, flags, entry_size);
+    RRDMA_PASS_ON(EOPNOTSUPP, _ibv_query_gid_ex, "IBVERBS_1.11", context, port, index, entry, flags,
+                  entry_size);
   }
   if (const int error = check_port(kCall, port); error != 0) return error;
   if (flags != 0) return host::fail(EINVAL, kCall, "flags is reserved and must be 0.");
@@ -94,11 +95,13 @@ RRDMA_VERBS int _ibv_query_gid_ex(ibv_context* context, std::uint32_t port, std:
   return 0;
 }
 
-RRDMA_VERBS ssize_t _ibv_query_gid_table(ibv_context* context, ibv_gid_entry* entries, std::size_t entries_max,
-                                         std::uint32_t flags, std::size_t entry_size) {
+RRDMA_VERBS ssize_t _ibv_query_gid_table(ibv_context* context, ibv_gid_entry* entries,
+                                         std::size_t entries_max, std::uint32_t flags,
+                                         std::size_t entry_size) {
   constexpr const char* kCall = "ibv_query_gid_table";
   if (!is_own(context)) {
-    RRDMA_PASS_ON(-EOPNOTSUPP, _ibv_query_gid_table, "IBVERBS_1.11", context, entries, entries_max, flags, entry_size);
+    RRDMA_PASS_ON(-EOPNOTSUPP, _ibv_query_gid_table, "IBVERBS_1.11", context, entries, entries_max, flags,
+                  entry_size);
   }
   if (flags != 0) return -host::fail(EINVAL, kCall, "flags is reserved and must be 0.");
   const host::Device& device = *own(context).nic_device;
@@ -123,7 +126,8 @@ int ibv_query_gid_type(ibv_context* context, std::uint8_t port, unsigned index, 
   host::GidEntry entry;
   if (check_port("ibv_query_gid_type", port) != 0) return -1;
   if (index >= kGidTableLength) {
-    host::fail(EINVAL, "ibv_query_gid_type", "the index is beyond the GID table (gid_tbl_len of ibv_query_port).");
+    host::fail(EINVAL, "ibv_query_gid_type",
+               "the index is beyond the GID table (gid_tbl_len of ibv_query_port).");
     return -1;
   }
   // An empty entry has the type that sysfs would say: none, which reads as the first.

@@ -54,7 +54,9 @@ int check_memory(const char* call, void* address, std::size_t length, unsigned a
     return host::fail(EINVAL, call, "address plus length goes beyond the end of the address space.");
   }
   if (!is_mapped(address, length)) {
-    return host::fail(EFAULT, call, "part of the range is not mapped; map it first, or register with IBV_ACCESS_ON_DEMAND.");
+    return host::fail(
+        EFAULT, call,
+        "part of the range is not mapped; map it first, or register with IBV_ACCESS_ON_DEMAND.");
   }
   return 0;
 }
@@ -93,19 +95,26 @@ Mr* register_checked(const char* call, const RegionForm& form) {
 
 Mr* register_region(const char* call, const RegionForm& form) { return register_checked(call, form); }
 
-ibv_mr* register_memory(const char* call, ibv_pd* pd, void* address, std::size_t length, std::uint64_t iova, unsigned access) {
+ibv_mr* register_memory(const char* call, ibv_pd* pd, void* address, std::size_t length, std::uint64_t iova,
+                        unsigned access) {
   if (check_memory(call, address, length, access) != 0) return nullptr;
-  return register_checked(call, {.pd = pd, .address = address, .length = length, .iova = iova, .access = access});
+  return register_checked(call,
+                          {.pd = pd, .address = address, .length = length, .iova = iova, .access = access});
 }
 
 ibv_mr* alloc_null_mr(ibv_pd* pd) {
-  return register_checked("ibv_alloc_null_mr", {.pd = pd, .length = SIZE_MAX, .access = IBV_ACCESS_LOCAL_WRITE, .null_region = true});
+  return register_checked(
+      "ibv_alloc_null_mr",
+      {.pd = pd, .length = SIZE_MAX, .access = IBV_ACCESS_LOCAL_WRITE, .null_region = true});
 }
 
-int advise_mr(ibv_pd* pd, ibv_advise_mr_advice advice, std::uint32_t flags, ibv_sge* list, std::uint32_t count) {
+int advise_mr(ibv_pd* pd, ibv_advise_mr_advice advice, std::uint32_t flags, ibv_sge* list,
+              std::uint32_t count) {
   constexpr const char* kCall = "ibv_advise_mr";
-  constexpr std::uint32_t kFlagFlush = 1;  // IBV_ADVISE_MR_FLAG_FLUSH: wait for it, which is what happens anyway
-  const bool known = advice == IBV_ADVISE_MR_ADVICE_PREFETCH || advice == IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE ||
+  constexpr std::uint32_t kFlagFlush =
+      1;  // IBV_ADVISE_MR_FLAG_FLUSH: wait for it, which is what happens anyway
+  const bool known = advice == IBV_ADVISE_MR_ADVICE_PREFETCH ||
+                     advice == IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE ||
                      advice == IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT;
   if (!known) return host::fail(EOPNOTSUPP, kCall, "there is no such advice.");
   if ((flags & ~kFlagFlush) != 0) return host::fail(EINVAL, kCall, "flags has unknown bits.");
@@ -122,7 +131,8 @@ int advise_mr(ibv_pd* pd, ibv_advise_mr_advice advice, std::uint32_t flags, ibv_
     if ((region->access & objects::kOnDemand) == 0) {
       return host::fail(EINVAL, kCall, "a region of the list was not registered with IBV_ACCESS_ON_DEMAND.");
     }
-    const std::uint32_t need = advice == IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE ? std::uint32_t{objects::kLocalWrite} : 0;
+    const std::uint32_t need =
+        advice == IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE ? std::uint32_t{objects::kLocalWrite} : 0;
     const objects::AccessVerdict verdict =
         context.lane->memory().check_local(*region->pd, wire::LKey{sge.lkey}, sge.addr, sge.length, need);
     if (verdict.cause == objects::Cause::kLocalNotWritable) {
@@ -133,7 +143,9 @@ int advise_mr(ibv_pd* pd, ibv_advise_mr_advice advice, std::uint32_t flags, ibv_
     if (!mapped && advice != IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT) {
       return host::fail(EFAULT, kCall, "part of a range of the list is not mapped.");
     }
-    if (mapped) madvise(reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(verdict.host) & ~std::uintptr_t{4095}), sge.length, MADV_WILLNEED);
+    if (mapped)
+      madvise(reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(verdict.host) & ~std::uintptr_t{4095}),
+              sge.length, MADV_WILLNEED);
   }
   return 0;
 }
@@ -145,25 +157,33 @@ using namespace rrdma::verbs;
 
 RRDMA_VERBS ibv_mr* ibv_reg_mr(ibv_pd* pd, void* address, std::size_t length, int access) {
   if (!is_own(pd->context)) RRDMA_PASS_ON(nullptr, ibv_reg_mr, "IBVERBS_1.1", pd, address, length, access);
-  return register_memory("ibv_reg_mr", pd, address, length, reinterpret_cast<std::uintptr_t>(address), static_cast<unsigned>(access));
+  return register_memory("ibv_reg_mr", pd, address, length, reinterpret_cast<std::uintptr_t>(address),
+                         static_cast<unsigned>(access));
 }
 
-RRDMA_VERBS ibv_mr* ibv_reg_mr_iova(ibv_pd* pd, void* address, std::size_t length, std::uint64_t iova, int access) {
-  if (!is_own(pd->context)) RRDMA_PASS_ON(nullptr, ibv_reg_mr_iova, "IBVERBS_1.7", pd, address, length, iova, access);
+RRDMA_VERBS ibv_mr* ibv_reg_mr_iova(ibv_pd* pd, void* address, std::size_t length, std::uint64_t iova,
+                                    int access) {
+  if (!is_own(pd->context))
+    RRDMA_PASS_ON(nullptr, ibv_reg_mr_iova, "IBVERBS_1.7", pd, address, length, iova, access);
   return register_memory("ibv_reg_mr_iova", pd, address, length, iova, static_cast<unsigned>(access));
 }
 
-RRDMA_VERBS ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* address, std::size_t length, std::uint64_t iova, unsigned access) {
-  if (!is_own(pd->context)) RRDMA_PASS_ON(nullptr, ibv_reg_mr_iova2, "IBVERBS_1.8", pd, address, length, iova, access);
+RRDMA_VERBS ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* address, std::size_t length, std::uint64_t iova,
+                                     unsigned access) {
+  if (!is_own(pd->context))
+    RRDMA_PASS_ON(nullptr, ibv_reg_mr_iova2, "IBVERBS_1.8", pd, address, length, iova, access);
   return register_memory("ibv_reg_mr", pd, address, length, iova, access);
 }
 
-RRDMA_VERBS int ibv_rereg_mr(ibv_mr* abi, int flags, ibv_pd* pd, void* address, std::size_t length, int access) {
+RRDMA_VERBS int ibv_rereg_mr(ibv_mr* abi, int flags, ibv_pd* pd, void* address, std::size_t length,
+                             int access) {
   constexpr const char* kCall = "ibv_rereg_mr";
-  if (!is_own(abi->context)) RRDMA_PASS_ON(-1, ibv_rereg_mr, "IBVERBS_1.1", abi, flags, pd, address, length, access);
+  if (!is_own(abi->context))
+    RRDMA_PASS_ON(-1, ibv_rereg_mr, "IBVERBS_1.1", abi, flags, pd, address, length, access);
   Mr& mr = own(abi);
   if (flags == 0 || (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) != 0) {
-    host::fail(EINVAL, kCall, "flags must be a combination of IBV_REREG_MR_CHANGE_TRANSLATION, _PD and _ACCESS.");
+    host::fail(EINVAL, kCall,
+               "flags must be a combination of IBV_REREG_MR_CHANGE_TRANSLATION, _PD and _ACCESS.");
     return IBV_REREG_MR_ERR_INPUT;
   }
   const bool translation = (flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0;
@@ -213,7 +233,8 @@ RRDMA_VERBS int ibv_dereg_mr(ibv_mr* abi) {
   {
     std::lock_guard lock(context.lane->mutex());
     if (auto gone = context.lane->memory().deregister(*mr.region); !gone) {
-      return host::fail(EBUSY, "ibv_dereg_mr", "memory windows are still bound to the region; invalidate or free them first.");
+      return host::fail(EBUSY, "ibv_dereg_mr",
+                        "memory windows are still bound to the region; invalidate or free them first.");
     }
     if (mr.device_memory != nullptr) --mr.device_memory->users;
   }
@@ -223,19 +244,24 @@ RRDMA_VERBS int ibv_dereg_mr(ibv_mr* abi) {
   return 0;
 }
 
-RRDMA_VERBS ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* pd, std::uint64_t offset, std::size_t length, std::uint64_t iova, int fd, int access) {
+RRDMA_VERBS ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* pd, std::uint64_t offset, std::size_t length,
+                                      std::uint64_t iova, int fd, int access) {
   constexpr const char* kCall = "ibv_reg_dmabuf_mr";
-  if (!is_own(pd->context)) RRDMA_PASS_ON(nullptr, ibv_reg_dmabuf_mr, "IBVERBS_1.12", pd, offset, length, iova, fd, access);
+  if (!is_own(pd->context))
+    RRDMA_PASS_ON(nullptr, ibv_reg_dmabuf_mr, "IBVERBS_1.12", pd, offset, length, iova, fd, access);
   if (length == 0) {
     host::fail(EINVAL, kCall, "the length is 0.");
     return nullptr;
   }
   const std::uint64_t page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
   const std::uint64_t skip = offset & (page - 1);
-  const bool writable = (access & (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) != 0;
-  void* mapped = mmap(nullptr, length + skip, PROT_READ | (writable ? PROT_WRITE : 0), MAP_SHARED, fd, static_cast<off_t>(offset - skip));
+  const bool writable =
+      (access & (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) != 0;
+  void* mapped = mmap(nullptr, length + skip, PROT_READ | (writable ? PROT_WRITE : 0), MAP_SHARED, fd,
+                      static_cast<off_t>(offset - skip));
   if (mapped == MAP_FAILED) {
-    host::fail(errno, kCall, "the buffer cannot be mapped into this process, and only the CPU can reach it here.");
+    host::fail(errno, kCall,
+               "the buffer cannot be mapped into this process, and only the CPU can reach it here.");
     return nullptr;
   }
   Mr* mr = register_region(kCall, {.pd = pd,

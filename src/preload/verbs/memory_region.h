@@ -18,6 +18,7 @@ struct RegionForm {
 Mr* register_region(const char* call, const RegionForm& form);
 
 // Looks at the memory too: it must be mapped, unless it is registered on demand.
-ibv_mr* register_memory(const char* call, ibv_pd* pd, void* address, std::size_t length, std::uint64_t iova, unsigned access);
+ibv_mr* register_memory(const char* call, ibv_pd* pd, void* address, std::size_t length, std::uint64_t iova,
+                        unsigned access);
 
 }  // namespace rrdma::verbs

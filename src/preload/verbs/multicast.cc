@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "control/messages.h"
 #include "control/client/daemon_client.h"
+#include "control/messages.h"
 #include "host/explain.h"
 #include "preload/verbs/gid_table.h"
 #include "preload/verbs/multicast.h"
@@ -32,7 +32,8 @@ Memberships& memberships() {
 
 int check(const char* call, Qp& qp, const wire::Gid& group) {
   if (own(qp.abi()->context).forked()) return refuse_forked(call);
-  if (qp.abi()->qp_type != IBV_QPT_UD) return host::fail(EINVAL, call, "only QPs of type UD receive multicast.");
+  if (qp.abi()->qp_type != IBV_QPT_UD)
+    return host::fail(EINVAL, call, "only QPs of type UD receive multicast.");
   if (!group.is_multicast()) return host::fail(EINVAL, call, "the GID is not that of a multicast group.");
   return 0;
 }

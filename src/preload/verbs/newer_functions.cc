@@ -26,10 +26,19 @@ namespace rrdma::verbs {
 namespace {
 
 constexpr const char* kCounters = "completion counters are not offered; count completions of a CQ.";
-constexpr const char* kHandles = "DMA handles steer caches of real devices, and there is no such device here.";
-constexpr const char* kExport = "memory of this device is memory of the process, and no dmabuf stands behind it.";
+constexpr const char* kHandles =
+    "DMA handles steer caches of real devices, and there is no such device here.";
+constexpr const char* kExport =
+    "memory of this device is memory of the process, and no dmabuf stands behind it.";
 
-enum RegionMask : std::uint64_t { kHasIova = 1, kHasAddress = 2, kHasFd = 4, kHasFdOffset = 8, kHasHandle = 16, kHasBuffer = 32 };
+enum RegionMask : std::uint64_t {
+  kHasIova = 1,
+  kHasAddress = 2,
+  kHasFd = 4,
+  kHasFdOffset = 8,
+  kHasHandle = 16,
+  kHasBuffer = 32
+};
 
 // struct ibv_mr_init_attr
 struct RegionAttributes {
@@ -108,17 +117,22 @@ RRDMA_NEWER(ibv_mr*, ibv_reg_mr_ex, ibv_pd* pd, ibv_mr_init_attr* attr) {
   if ((form.mask & kHasHandle) != 0) return refuse_region(kHandles);
   if ((form.mask & ~kKnown) != 0) return refuse_region("comp_mask has unknown bits.");
   if ((form.mask & kHasFd) != 0) {
-    if ((form.mask & kHasFdOffset) == 0) return refuse_region("a dmabuf needs IBV_REG_MR_MASK_FD_OFFSET too.");
+    if ((form.mask & kHasFdOffset) == 0)
+      return refuse_region("a dmabuf needs IBV_REG_MR_MASK_FD_OFFSET too.");
     const std::uint64_t iova = (form.mask & kHasIova) != 0 ? form.iova : form.fd_offset;
     return ibv_reg_dmabuf_mr(pd, form.fd_offset, form.length, iova, form.fd, form.access);
   }
-  if ((form.mask & kHasAddress) == 0) return refuse_region("neither IBV_REG_MR_MASK_ADDR nor IBV_REG_MR_MASK_FD is set.");
+  if ((form.mask & kHasAddress) == 0)
+    return refuse_region("neither IBV_REG_MR_MASK_ADDR nor IBV_REG_MR_MASK_FD is set.");
   if ((form.mask & kHasBuffer) != 0) {
     const Buffer* buffer = find_buffer(form.buffer);
-    if (buffer == nullptr || !contains(*buffer, form.address, form.length)) return refuse_region("the range is not within the buffer.");
+    if (buffer == nullptr || !contains(*buffer, form.address, form.length))
+      return refuse_region("the range is not within the buffer.");
   }
-  const std::uint64_t iova = (form.mask & kHasIova) != 0 ? form.iova : reinterpret_cast<std::uintptr_t>(form.address);
-  return register_memory("ibv_reg_mr_ex", pd, form.address, form.length, iova, static_cast<unsigned>(form.access));
+  const std::uint64_t iova =
+      (form.mask & kHasIova) != 0 ? form.iova : reinterpret_cast<std::uintptr_t>(form.address);
+  return register_memory("ibv_reg_mr_ex", pd, form.address, form.length, iova,
+                         static_cast<unsigned>(form.access));
 }
 
 RRDMA_NEWER(ibv_dmah*, ibv_alloc_dmah, ibv_context* context, ibv_dmah_init_attr* attr) {
@@ -143,7 +157,8 @@ RRDMA_NEWER(int, ibv_dm_export_dmabuf_fd, ibv_dm* dm) {
 // In units of 100 Mb/s.
 RRDMA_NEWER(int, ibv_query_port_speed, ibv_context* context, std::uint32_t port, std::uint64_t* speed) {
   if (!is_own(context)) RRDMA_PASS_ON(EOPNOTSUPP, ibv_query_port_speed, "IBVERBS_1.16", context, port, speed);
-  if (port != kPort) return host::fail(EINVAL, "ibv_query_port_speed", "port_num is not 1, and the device has one port.");
+  if (port != kPort)
+    return host::fail(EINVAL, "ibv_query_port_speed", "port_num is not 1, and the device has one port.");
   *speed = own(context).nic_device->port().speed_mbps / 100;
   return 0;
 }
@@ -152,7 +167,8 @@ RRDMA_NEWER(int, ibv_query_port_speed, ibv_context* context, std::uint32_t port,
 
 RRDMA_NEWER(void*, ibv_alloc_buf, ibv_pd* pd, std::size_t size, ibv_buf** handle) {
   if (!is_own(pd->context)) RRDMA_PASS_ON(nullptr, ibv_alloc_buf, "IBVERBS_1.17", pd, size, handle);
-  void* address = size != 0 ? mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) : MAP_FAILED;
+  void* address = size != 0 ? mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
+                            : MAP_FAILED;
   if (address == MAP_FAILED) {
     host::fail(size != 0 ? ENOMEM : EINVAL, "ibv_alloc_buf", size != 0 ? "no memory." : "the size is 0.");
     return nullptr;
@@ -176,14 +192,17 @@ RRDMA_NEWER(void, ibv_free_buf, ibv_buf* handle) {
   delete buffer;
 }
 
-RRDMA_NEWER(ibv_mr*, ibv_reg_buf_mr, ibv_pd* pd, ibv_buf* handle, void* address, std::size_t length, int access) {
-  if (!is_own(pd->context)) RRDMA_PASS_ON(nullptr, ibv_reg_buf_mr, "IBVERBS_1.17", pd, handle, address, length, access);
+RRDMA_NEWER(ibv_mr*, ibv_reg_buf_mr, ibv_pd* pd, ibv_buf* handle, void* address, std::size_t length,
+            int access) {
+  if (!is_own(pd->context))
+    RRDMA_PASS_ON(nullptr, ibv_reg_buf_mr, "IBVERBS_1.17", pd, handle, address, length, access);
   const Buffer* buffer = find_buffer(handle);
   if (buffer == nullptr || !contains(*buffer, address, length)) {
     host::fail(EINVAL, "ibv_reg_buf_mr", "the range is not within the buffer.");
     return nullptr;
   }
-  return register_memory("ibv_reg_buf_mr", pd, address, length, reinterpret_cast<std::uintptr_t>(address), static_cast<unsigned>(access));
+  return register_memory("ibv_reg_buf_mr", pd, address, length, reinterpret_cast<std::uintptr_t>(address),
+                         static_cast<unsigned>(access));
 }
 
 // ---- 1.18 ----
@@ -194,8 +213,10 @@ RRDMA_NEWER(int, ibv_export_buf_dmabuf_fd, ibv_buf* handle) {
   return -1;
 }
 
-RRDMA_NEWER(int, _ibv_query_comp_cntr_caps, ibv_context* context, ibv_comp_cntr_caps* caps, std::size_t size) {
-  if (!is_own(context)) RRDMA_PASS_ON(EOPNOTSUPP, _ibv_query_comp_cntr_caps, "IBVERBS_1.18", context, caps, size);
+RRDMA_NEWER(int, _ibv_query_comp_cntr_caps, ibv_context* context, ibv_comp_cntr_caps* caps,
+            std::size_t size) {
+  if (!is_own(context))
+    RRDMA_PASS_ON(EOPNOTSUPP, _ibv_query_comp_cntr_caps, "IBVERBS_1.18", context, caps, size);
   return refuse("ibv_query_comp_cntr_caps", kCounters);
 }
 
@@ -210,10 +231,10 @@ RRDMA_NEWER(int, ibv_destroy_comp_cntr, ibv_comp_cntr* counter) {
   return refuse("ibv_destroy_comp_cntr", kCounters);
 }
 
-#define RRDMA_COUNTER_CALL(name, type)                                                         \
-  RRDMA_NEWER(int, name, ibv_comp_cntr* counter, type value) {                                 \
+#define RRDMA_COUNTER_CALL(name, type)                                                            \
+  RRDMA_NEWER(int, name, ibv_comp_cntr* counter, type value) {                                    \
     if (!is_own_object(counter)) RRDMA_PASS_ON(EOPNOTSUPP, name, "IBVERBS_1.18", counter, value); \
-    return refuse(#name, kCounters);                                                           \
+    return refuse(#name, kCounters);                                                              \
   }
 
 RRDMA_COUNTER_CALL(ibv_set_comp_cntr, std::uint64_t)
@@ -223,7 +244,9 @@ RRDMA_COUNTER_CALL(ibv_inc_err_comp_cntr, std::uint64_t)
 RRDMA_COUNTER_CALL(ibv_read_comp_cntr, std::uint64_t*)
 RRDMA_COUNTER_CALL(ibv_read_err_comp_cntr, std::uint64_t*)
 
-RRDMA_NEWER(int, ibv_qp_attach_comp_cntr, ibv_qp* qp, ibv_comp_cntr* counter, ibv_qp_attach_comp_cntr_attr* attr) {
-  if (!is_own(qp->context)) RRDMA_PASS_ON(EOPNOTSUPP, ibv_qp_attach_comp_cntr, "IBVERBS_1.18", qp, counter, attr);
+RRDMA_NEWER(int, ibv_qp_attach_comp_cntr, ibv_qp* qp, ibv_comp_cntr* counter,
+            ibv_qp_attach_comp_cntr_attr* attr) {
+  if (!is_own(qp->context))
+    RRDMA_PASS_ON(EOPNOTSUPP, ibv_qp_attach_comp_cntr, "IBVERBS_1.18", qp, counter, attr);
   return refuse("ibv_qp_attach_comp_cntr", kCounters);
 }

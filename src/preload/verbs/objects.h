@@ -13,8 +13,8 @@
 #include "objects/completion_queue.h"
 #include "objects/memory.h"
 #include "objects/work_queue.h"
-#include "transport/engine.h"
 #include "preload/verbs/context.h"
+#include "transport/engine.h"
 
 namespace rrdma::verbs {
 
@@ -57,15 +57,15 @@ struct Cq : ibv_cq_ex, private objects::CompletionListener {
 
   nic::Lane& lane;
   const nic::Runtime& runtime;
-  Channel* const notifications;   // may be null
-  nic::LaneLock consumer;         // one poller at a time
+  Channel* const notifications;              // may be null
+  nic::LaneLock consumer;                    // one poller at a time
   std::atomic<std::uint32_t> idle_polls{0};  // polls in a row that found nothing
   std::atomic<std::int64_t> idle_since_ns{0};
   std::atomic<std::uint32_t> yields{0};
   objects::CompletionQueue queue;
-  std::uint64_t wc_flags = 0;     // extended: what the program may read
+  std::uint64_t wc_flags = 0;  // extended: what the program may read
   bool extended = false;
-  objects::Completion current;    // extended: the completion that is being read
+  objects::Completion current;  // extended: the completion that is being read
   // Guarded by the channel's mutex.
   ListHook event_hook;
   std::uint32_t events_waiting = 0;
@@ -85,7 +85,7 @@ struct Cq : ibv_cq_ex, private objects::CompletionListener {
   }
 
  private:
-  static constexpr std::uint32_t kPollsBetweenClocks = 8;  // to read it costs as much as several polls
+  static constexpr std::uint32_t kPollsBetweenClocks = 8;         // to read it costs as much as several polls
   static constexpr std::uint32_t kIdlePollsBeforeSleep = 16'384;  // some milliseconds
   static constexpr std::uint32_t kYieldsBeforeSleep = 256;        // kPatience apart
   static constexpr Duration kPatience = microseconds(10);
@@ -104,8 +104,8 @@ struct Channel : ibv_comp_channel {
 
 struct XrcDomain : ibv_xrcd {
   objects::ProtectionDomain domain;  // of XRC_RECV QPs, which have none of their own
-  std::uint32_t users = 0;  // guarded by the lane's lock
-  int fd = -1;              // as the program gave it
+  std::uint32_t users = 0;           // guarded by the lane's lock
+  int fd = -1;                       // as the program gave it
   std::uint32_t opens = 1;
   dev_t device = 0;
   ino_t inode = 0;
@@ -139,7 +139,7 @@ struct Qp : ibv_qp_ex {
   ibv_qp_cap cap{};
   bool signal_all = false;
   bool has_builders = false;
-  ibv_ah_attr address{};              // as the program gave it
+  ibv_ah_attr address{};  // as the program gave it
   XrcDomain* xrc_domain = nullptr;
   std::uint32_t multicast_groups = 0;
   ibv_ece ece{};

@@ -9,7 +9,8 @@ namespace rrdma::verbs {
 namespace {
 
 int compat_query_port(ibv_context* context, std::uint8_t port, _compat_ibv_port_attr* attr) {
-  return query_port(context, port, reinterpret_cast<ibv_port_attr*>(attr), offsetof(ibv_port_attr, link_layer) + 1);
+  return query_port(context, port, reinterpret_cast<ibv_port_attr*>(attr),
+                    offsetof(ibv_port_attr, link_layer) + 1);
 }
 
 }  // namespace

@@ -38,7 +38,8 @@ ibv_td* alloc_td(ibv_context* context, ibv_td_init_attr* attr) {
 
 int dealloc_td(ibv_td* abi) {
   ThreadDomain& td = own(abi);
-  if (td.users.load() != 0) return host::fail(EBUSY, "ibv_dealloc_td", "parent domains still use the thread domain.");
+  if (td.users.load() != 0)
+    return host::fail(EBUSY, "ibv_dealloc_td", "parent domains still use the thread domain.");
   own(abi->context).belongings.remove(Thing::kThreadDomain, &td);
   delete &td;
   return 0;
@@ -46,10 +47,12 @@ int dealloc_td(ibv_td* abi) {
 
 ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* attr) {
   constexpr const char* kCall = "ibv_alloc_parent_domain";
-  constexpr std::uint32_t kKnown = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
+  constexpr std::uint32_t kKnown =
+      IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
   if (attr->pd == nullptr || (attr->comp_mask & ~kKnown) != 0) {
-    host::fail(EINVAL, kCall, attr->pd == nullptr ? "attr->pd is null; a parent domain is made of a protection domain."
-                                                 : "comp_mask has unknown bits.");
+    host::fail(EINVAL, kCall,
+               attr->pd == nullptr ? "attr->pd is null; a parent domain is made of a protection domain."
+                                   : "comp_mask has unknown bits.");
     return nullptr;
   }
   if (own(context).forked()) {
@@ -89,7 +92,9 @@ RRDMA_VERBS int ibv_dealloc_pd(ibv_pd* abi) {
   if (context.forked()) return refuse_forked("ibv_dealloc_pd");
   std::lock_guard lock(context.lane->mutex());
   if (pd.parent_users != 0 || pd.domain.users != 0) {
-    return host::fail(EBUSY, "ibv_dealloc_pd", "memory regions, windows, QPs, SRQs, address handles or parent domains of this domain still exist; destroy them first.");
+    return host::fail(EBUSY, "ibv_dealloc_pd",
+                      "memory regions, windows, QPs, SRQs, address handles or parent domains of this domain "
+                      "still exist; destroy them first.");
   }
   if (pd.original != nullptr) --pd.original->parent_users;
   if (pd.thread_domain != nullptr) --pd.thread_domain->users;

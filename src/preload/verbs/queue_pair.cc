@@ -22,7 +22,8 @@ constexpr std::uint32_t kSgeOctets = sizeof(ibv_sge);
 constexpr std::uint32_t kAtomicOctets = 8;
 
 bool is_known_type(ibv_qp_type type) {
-  return type == IBV_QPT_RC || type == IBV_QPT_UC || type == IBV_QPT_UD || type == IBV_QPT_XRC_SEND || type == IBV_QPT_XRC_RECV;
+  return type == IBV_QPT_RC || type == IBV_QPT_UC || type == IBV_QPT_UD || type == IBV_QPT_XRC_SEND ||
+         type == IBV_QPT_XRC_RECV;
 }
 
 int check_form(const char* call, const ibv_qp_init_attr_ex& attr) {
@@ -41,44 +42,53 @@ int check_form(const char* call, const ibv_qp_init_attr_ex& attr) {
   if (attr.send_cq == nullptr || (attr.recv_cq == nullptr && attr.qp_type != IBV_QPT_XRC_SEND)) {
     return host::fail(EINVAL, call, "send_cq or recv_cq is null.");
   }
-  if (attr.send_cq->context != attr.pd->context || (attr.recv_cq != nullptr && attr.recv_cq->context != attr.pd->context)) {
+  if (attr.send_cq->context != attr.pd->context ||
+      (attr.recv_cq != nullptr && attr.recv_cq->context != attr.pd->context)) {
     return host::fail(EINVAL, call, "a CQ is of another context than the protection domain.");
   }
   if (cap.max_send_wr > kQueueDepthMax || cap.max_recv_wr > kQueueDepthMax) {
-    return host::fail(EINVAL, call, "max_send_wr or max_recv_wr is more than max_qp_wr of ibv_query_device (16384).");
+    return host::fail(EINVAL, call,
+                      "max_send_wr or max_recv_wr is more than max_qp_wr of ibv_query_device (16384).");
   }
   if (cap.max_send_sge > kSgeMax || cap.max_recv_sge > kSgeMax) {
-    return host::fail(EINVAL, call, "max_send_sge or max_recv_sge is more than max_sge of ibv_query_device (32).");
+    return host::fail(EINVAL, call,
+                      "max_send_sge or max_recv_sge is more than max_sge of ibv_query_device (32).");
   }
   if (cap.max_inline_data > kInlineMax) return host::fail(EINVAL, call, "max_inline_data is more than 1024.");
   return 0;
 }
 
 int check_extensions(const char* call, const ibv_qp_init_attr_ex& attr) {
-  constexpr std::uint32_t kKnown =
-      IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD | IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+  constexpr std::uint32_t kKnown = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD |
+                                   IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
   if ((attr.comp_mask & ~kKnown) != 0) {
-    return host::fail(EOPNOTSUPP, call, "comp_mask asks for TSO, RSS or something unknown, which this device does not have.");
+    return host::fail(EOPNOTSUPP, call,
+                      "comp_mask asks for TSO, RSS or something unknown, which this device does not have.");
   }
   constexpr std::uint32_t kKnownFlags = IBV_QP_CREATE_BLOCK_SELF_MCAST_LB;
   if ((attr.comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0 && (attr.create_flags & ~kKnownFlags) != 0) {
-    return host::fail(EOPNOTSUPP, call, "create_flags asks for something that only raw Ethernet QPs of hardware have.");
+    return host::fail(EOPNOTSUPP, call,
+                      "create_flags asks for something that only raw Ethernet QPs of hardware have.");
   }
-  if ((attr.comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0) return check_builders(call, attr.qp_type, attr.send_ops_flags);
+  if ((attr.comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0)
+    return check_builders(call, attr.qp_type, attr.send_ops_flags);
   return 0;
 }
 
 // Without receive queue of its own (SRQ, XRC) the sizes are 0.
 void settle_sizes(ibv_qp_init_attr_ex& attr) {
   ibv_qp_cap& cap = attr.cap;
-  const bool receives = attr.srq == nullptr && attr.qp_type != IBV_QPT_XRC_SEND && attr.qp_type != IBV_QPT_XRC_RECV;
+  const bool receives =
+      attr.srq == nullptr && attr.qp_type != IBV_QPT_XRC_SEND && attr.qp_type != IBV_QPT_XRC_RECV;
   if (!receives) cap.max_recv_wr = cap.max_recv_sge = 0;
   if (attr.qp_type == IBV_QPT_XRC_RECV) cap = {};
   if (cap.max_send_wr != 0) cap.max_send_sge = std::max(cap.max_send_sge, 1u);
-  if ((attr.comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0) cap.max_inline_data = std::max(cap.max_inline_data, kAtomicOctets);
+  if ((attr.comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0)
+    cap.max_inline_data = std::max(cap.max_inline_data, kAtomicOctets);
   // A work request has room for its list of SGEs, and NICs let programs use that room for inline data whether
   // they asked for any or not; some never ask (rdma_xclient).
-  if (cap.max_send_wr != 0) cap.max_inline_data = std::max(cap.max_inline_data, std::min(cap.max_send_sge * kSgeOctets, kInlineMax));
+  if (cap.max_send_wr != 0)
+    cap.max_inline_data = std::max(cap.max_inline_data, std::min(cap.max_send_sge * kSgeOctets, kInlineMax));
   if (cap.max_recv_wr != 0) cap.max_recv_sge = std::max(cap.max_recv_sge, 1u);
 }
 
@@ -100,19 +110,18 @@ Qp* create_qp(const char* call, ibv_context* context, ibv_qp_init_attr_ex& attr)
   qp->cap = attr.cap;
   qp->signal_all = attr.sq_sig_all != 0;
   qp->xrc_domain = attr.qp_type == IBV_QPT_XRC_RECV ? &own(attr.xrcd) : nullptr;
-  const transport::QpInit init{
-      .type = static_cast<transport::QpType>(attr.qp_type),
-      .pd = &domain_of(*qp, attr),
-      .send_cq = attr.send_cq != nullptr ? &own(attr.send_cq).queue : nullptr,
-      .receive_cq = attr.recv_cq != nullptr ? &own(attr.recv_cq).queue : nullptr,
-      .shared_receive_queue = attr.srq != nullptr ? &own(attr.srq).queue : nullptr,
-      .send_entries = attr.cap.max_send_wr,
-      .receive_entries = attr.cap.max_recv_wr,
-      .send_sges = attr.cap.max_send_sge,
-      .receive_sges = attr.cap.max_recv_sge,
-      .inline_octets = attr.cap.max_inline_data,
-      .signal_all = qp->signal_all,
-      .owner = qp.get()};
+  const transport::QpInit init{.type = static_cast<transport::QpType>(attr.qp_type),
+                               .pd = &domain_of(*qp, attr),
+                               .send_cq = attr.send_cq != nullptr ? &own(attr.send_cq).queue : nullptr,
+                               .receive_cq = attr.recv_cq != nullptr ? &own(attr.recv_cq).queue : nullptr,
+                               .shared_receive_queue = attr.srq != nullptr ? &own(attr.srq).queue : nullptr,
+                               .send_entries = attr.cap.max_send_wr,
+                               .receive_entries = attr.cap.max_recv_wr,
+                               .send_sges = attr.cap.max_send_sge,
+                               .receive_sges = attr.cap.max_recv_sge,
+                               .inline_octets = attr.cap.max_inline_data,
+                               .signal_all = qp->signal_all,
+                               .owner = qp.get()};
   std::lock_guard lock(owner.lane->mutex());
   auto qpn = owner.lane->allocate_qpn();
   if (!qpn) {
@@ -193,7 +202,8 @@ RRDMA_VERBS int ibv_destroy_qp(ibv_qp* abi) {
   if (context.forked()) return refuse_forked(kCall);
   {
     std::lock_guard lock(qp.lane->mutex());
-    if (qp.multicast_groups != 0) return host::fail(EBUSY, kCall, "the QP is attached to multicast groups; detach it first.");
+    if (qp.multicast_groups != 0)
+      return host::fail(EBUSY, kCall, "the QP is attached to multicast groups; detach it first.");
     qp.lane->send_held();
     qp.lane->engine().destroy_qp(*qp.engine_qp);
     if (qp.xrc_domain != nullptr) --qp.xrc_domain->users;

@@ -7,12 +7,12 @@
 
 #include "host/clock.h"
 #include "host/explain.h"
-#include "transport/qp_state.h"
 #include "preload/verbs/address.h"
 #include "preload/verbs/limits.h"
 #include "preload/verbs/objects.h"
 #include "preload/verbs/operations.h"
 #include "preload/verbs/real_library.h"
+#include "transport/qp_state.h"
 
 namespace rrdma::verbs {
 namespace {
@@ -43,14 +43,20 @@ transport::QpAttributes translate(const ibv_qp_attr& from) {
 
 // What the state table does not know: the port's own limits.
 int check_port_limits(const Context& context, const ibv_qp_attr& attr, int mask) {
-  if ((mask & IBV_QP_PORT) != 0 && attr.port_num != kPort) return host::fail(EINVAL, kModify, "port_num is not 1, and the device has one port.");
-  if ((mask & IBV_QP_PKEY_INDEX) != 0 && attr.pkey_index != 0) return host::fail(EINVAL, kModify, "pkey_index is not 0, and the table has one entry.");
-  if ((mask & IBV_QP_PATH_MTU) != 0 && attr.path_mtu > static_cast<ibv_mtu>(context.nic_device->port().mtu_code)) {
-    return host::fail(EINVAL, kModify, "path_mtu is larger than active_mtu of ibv_query_port: the interface's MTU allows no more.");
+  if ((mask & IBV_QP_PORT) != 0 && attr.port_num != kPort)
+    return host::fail(EINVAL, kModify, "port_num is not 1, and the device has one port.");
+  if ((mask & IBV_QP_PKEY_INDEX) != 0 && attr.pkey_index != 0)
+    return host::fail(EINVAL, kModify, "pkey_index is not 0, and the table has one entry.");
+  if ((mask & IBV_QP_PATH_MTU) != 0 &&
+      attr.path_mtu > static_cast<ibv_mtu>(context.nic_device->port().mtu_code)) {
+    return host::fail(
+        EINVAL, kModify,
+        "path_mtu is larger than active_mtu of ibv_query_port: the interface's MTU allows no more.");
   }
   constexpr int kNotOffered = IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE | IBV_QP_RATE_LIMIT | IBV_QP_CAP;
   if ((mask & kNotOffered) != 0) {
-    return host::fail(EOPNOTSUPP, kModify, "alternate paths, rate limits and resizing of a QP are not offered.");
+    return host::fail(EOPNOTSUPP, kModify,
+                      "alternate paths, rate limits and resizing of a QP are not offered.");
   }
   return 0;
 }
@@ -58,7 +64,8 @@ int check_port_limits(const Context& context, const ibv_qp_attr& attr, int mask)
 // The QP's path, when the call says where to. May block.
 int resolve_path(Qp& qp, const ibv_qp_attr& attr, int mask, transport::QpAttributes& to) {
   nic::PathRequest request;
-  if (const int error = path_request_of(kModify, own(qp.qp_base.context), attr.ah_attr, request); error != 0) return error;
+  if (const int error = path_request_of(kModify, own(qp.qp_base.context), attr.ah_attr, request); error != 0)
+    return error;
   request.local_qpn = wire::Qpn(qp.qp_base.qp_num);
   request.remote_qpn = (mask & IBV_QP_DEST_QPN) != 0 ? to.destination : qp.engine_qp->remote;
   auto path = qp.lane->resolve(*own(qp.qp_base.context).nic_device, request);
@@ -76,7 +83,8 @@ int modify(Qp& qp, const ibv_qp_attr& attr, int mask) {
   {
     // Before the path is resolved, which may take its time, see that the rest is right.
     std::lock_guard lock(qp.lane->mutex());
-    if (auto checked = transport::check_transition(qp.engine_qp->type, qp.engine_qp->state, to, bits); !checked) {
+    if (auto checked = transport::check_transition(qp.engine_qp->type, qp.engine_qp->state, to, bits);
+        !checked) {
       return host::fail(EINVAL, kModify, transport::explain(checked.error()));
     }
   }

@@ -15,19 +15,20 @@ void* find_real(const char* name, const char* version);
 }  // namespace rrdma::verbs
 
 // The real function of that name, looked up once; may be null.
-#define RRDMA_REAL(name, version)                                                                        \
-  ([] {                                                                                                  \
-    static auto* const found = reinterpret_cast<decltype(&::name)>(::rrdma::verbs::find_real(#name, version)); \
-    return found;                                                                                        \
+#define RRDMA_REAL(name, version)                                                       \
+  ([] {                                                                                 \
+    static auto* const found =                                                          \
+        reinterpret_cast<decltype(&::name)>(::rrdma::verbs::find_real(#name, version)); \
+    return found;                                                                       \
   }())
 
 // Returns what the real function answers; `otherwise` with EOPNOTSUPP if there is none.
-#define RRDMA_PASS_ON(otherwise, name, version, ...)         \
-  do {                                                       \
-    auto* const real_function = RRDMA_REAL(name, version);   \
-    if (real_function == nullptr) {                          \
-      errno = EOPNOTSUPP;                                    \
-      return otherwise;                                      \
-    }                                                        \
-    return real_function(__VA_ARGS__);                       \
+#define RRDMA_PASS_ON(otherwise, name, version, ...)       \
+  do {                                                     \
+    auto* const real_function = RRDMA_REAL(name, version); \
+    if (real_function == nullptr) {                        \
+      errno = EOPNOTSUPP;                                  \
+      return otherwise;                                    \
+    }                                                      \
+    return real_function(__VA_ARGS__);                     \
   } while (false)

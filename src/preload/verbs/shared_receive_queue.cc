@@ -20,7 +20,8 @@ int check_capacity(const char* call, const ibv_srq_attr& attr) {
   if (attr.max_wr < 1 || attr.max_wr > kQueueDepthMax) {
     return host::fail(EINVAL, call, "max_wr must be between 1 and max_srq_wr of ibv_query_device.");
   }
-  if (attr.max_sge > kSgeMax) return host::fail(EINVAL, call, "max_sge is more than max_srq_sge of ibv_query_device.");
+  if (attr.max_sge > kSgeMax)
+    return host::fail(EINVAL, call, "max_sge is more than max_srq_sge of ibv_query_device.");
   return 0;
 }
 
@@ -55,11 +56,13 @@ void Srq::on_limit(objects::ReceiveQueue&) {
 
 ibv_srq* create_srq_ex(ibv_context* context, ibv_srq_init_attr_ex* attr) {
   constexpr const char* kCall = "ibv_create_srq_ex";
-  constexpr std::uint32_t kKnown = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
+  constexpr std::uint32_t kKnown =
+      IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
   const std::uint32_t mask = attr->comp_mask;
   const ibv_srq_type type = (mask & IBV_SRQ_INIT_ATTR_TYPE) != 0 ? attr->srq_type : IBV_SRQT_BASIC;
   if ((mask & ~kKnown) != 0 || (type != IBV_SRQT_BASIC && type != IBV_SRQT_XRC)) {
-    host::fail(EOPNOTSUPP, kCall, "this device has basic and XRC shared receive queues; tag matching is not offered.");
+    host::fail(EOPNOTSUPP, kCall,
+               "this device has basic and XRC shared receive queues; tag matching is not offered.");
     return nullptr;
   }
   if ((mask & IBV_SRQ_INIT_ATTR_PD) == 0) {
@@ -68,7 +71,9 @@ ibv_srq* create_srq_ex(ibv_context* context, ibv_srq_init_attr_ex* attr) {
   }
   constexpr std::uint32_t kXrcNeeds = IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
   if (type == IBV_SRQT_XRC && (mask & kXrcNeeds) != kXrcNeeds) {
-    host::fail(EINVAL, kCall, "an XRC shared receive queue needs an XRC domain and a CQ (IBV_SRQ_INIT_ATTR_XRCD, IBV_SRQ_INIT_ATTR_CQ).");
+    host::fail(EINVAL, kCall,
+               "an XRC shared receive queue needs an XRC domain and a CQ (IBV_SRQ_INIT_ATTR_XRCD, "
+               "IBV_SRQ_INIT_ATTR_CQ).");
     return nullptr;
   }
   Srq* srq = make_srq(kCall, attr->pd, attr->srq_context, attr->attr);
@@ -100,7 +105,8 @@ int post_srq_recv(ibv_srq* abi, ibv_recv_wr* wr, ibv_recv_wr** bad) {
   std::lock_guard lock(srq.producer);
   for (; wr != nullptr; wr = wr->next) {
     if (wr->num_sge < 0 || static_cast<std::uint32_t>(wr->num_sge) > srq.queue.sge_max()) {
-      error = host::fail(EINVAL, "ibv_post_srq_recv", "the request has more scatter elements than max_sge of the queue.");
+      error = host::fail(EINVAL, "ibv_post_srq_recv",
+                         "the request has more scatter elements than max_sge of the queue.");
       break;
     }
     if (!srq.queue.post(wr->wr_id, list_of(wr->sg_list, wr->num_sge))) {
@@ -128,7 +134,8 @@ RRDMA_VERBS int ibv_modify_srq(ibv_srq* abi, ibv_srq_attr* attr, int mask) {
   Srq& srq = own(abi);
   Context& context = own(abi->context);
   if (context.forked()) return refuse_forked(kCall);
-  if ((mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT)) != 0) return host::fail(EINVAL, kCall, "the mask has unknown bits.");
+  if ((mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT)) != 0)
+    return host::fail(EINVAL, kCall, "the mask has unknown bits.");
   std::lock_guard lane(context.lane->mutex());
   std::lock_guard producer(srq.producer);
   std::uint32_t capacity = srq.queue.capacity();
@@ -164,7 +171,8 @@ RRDMA_VERBS int ibv_destroy_srq(ibv_srq* abi) {
   if (context.forked()) return refuse_forked(kCall);
   {
     std::lock_guard lock(context.lane->mutex());
-    if (srq.queue.users != 0) return host::fail(EBUSY, kCall, "QPs still use the shared receive queue; destroy them first.");
+    if (srq.queue.users != 0)
+      return host::fail(EBUSY, kCall, "QPs still use the shared receive queue; destroy them first.");
     if (srq.type == IBV_SRQT_XRC) {
       context.lane->engine().set_xrc_queue(srq.number, nullptr);
       --srq.xrc_domain->users;

@@ -9,9 +9,11 @@ namespace rrdma::verbs {
 namespace {
 
 constexpr const char* kFlow = "flow steering needs raw Ethernet frames, which this device does not carry.";
-constexpr const char* kRss = "receive work queues and RSS belong to raw Ethernet QPs, which this device does not have.";
+constexpr const char* kRss =
+    "receive work queues and RSS belong to raw Ethernet QPs, which this device does not have.";
 constexpr const char* kTags = "tag matching is not offered (tm_caps of ibv_query_device_ex is zero).";
-constexpr const char* kCounters = "counters are attached to flows, which this device does not have; `rrdma stat` shows its own.";
+constexpr const char* kCounters =
+    "counters are attached to flows, which this device does not have; `rrdma stat` shows its own.";
 
 int refuse(const char* call, const char* why) { return host::fail(EOPNOTSUPP, call, why); }
 
@@ -26,7 +28,9 @@ ibv_flow_action* create_flow_action_esp(ibv_context*, ibv_flow_action_esp_attr*)
   refuse("ibv_create_flow_action_esp", kFlow);
   return nullptr;
 }
-int modify_flow_action_esp(ibv_flow_action*, ibv_flow_action_esp_attr*) { return refuse("ibv_modify_flow_action_esp", kFlow); }
+int modify_flow_action_esp(ibv_flow_action*, ibv_flow_action_esp_attr*) {
+  return refuse("ibv_modify_flow_action_esp", kFlow);
+}
 int destroy_flow_action(ibv_flow_action*) { return refuse("ibv_destroy_flow_action", kFlow); }
 
 ibv_wq* create_wq(ibv_context*, ibv_wq_init_attr*) {
@@ -54,14 +58,17 @@ int destroy_counters(ibv_counters*) { return refuse("ibv_destroy_counters", kCou
 int attach_counters_point_flow(ibv_counters*, ibv_counter_attach_attr*, ibv_flow*) {
   return refuse("ibv_attach_counters_point_flow", kCounters);
 }
-int read_counters(ibv_counters*, std::uint64_t*, std::uint32_t, std::uint32_t) { return refuse("ibv_read_counters", kCounters); }
+int read_counters(ibv_counters*, std::uint64_t*, std::uint32_t, std::uint32_t) {
+  return refuse("ibv_read_counters", kCounters);
+}
 
 ibv_qp* open_qp(ibv_context*, ibv_qp_open_attr*) {
   refuse("ibv_open_qp", "a QP cannot be shared between processes here; create one in each.");
   return nullptr;
 }
 int modify_qp_rate_limit(ibv_qp*, ibv_qp_rate_limit_attr*) {
-  return refuse("ibv_modify_qp_rate_limit", "packet pacing is not offered (packet_pacing_caps of ibv_query_device_ex is zero).");
+  return refuse("ibv_modify_qp_rate_limit",
+                "packet pacing is not offered (packet_pacing_caps of ibv_query_device_ex is zero).");
 }
 
 }  // namespace rrdma::verbs

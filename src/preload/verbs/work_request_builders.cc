@@ -17,14 +17,18 @@ constexpr const char* kCall = "ibv_wr_complete";
 // Newer headers name it IBV_QP_EX_WITH_FLUSH, and have a member for it: built with an older one, we have
 // no place for the function, and do not offer it.
 template <typename QpEx>
-constexpr bool kHasFlush = requires(QpEx& qp) { qp.wr_flush; };
+constexpr bool kHasFlush = requires(QpEx& qp) {
+  qp.wr_flush;
+};
 constexpr std::uint64_t kWithFlush = kHasFlush<ibv_qp_ex> ? 1u << 11 : 0;
 
 constexpr std::uint64_t kSends = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
-constexpr std::uint64_t kUnreliable = kSends | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
-                                      IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_SEND_WITH_INV;
-constexpr std::uint64_t kReliable = kUnreliable | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
-                                    IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | kWithFlush | IBV_QP_EX_WITH_ATOMIC_WRITE;
+constexpr std::uint64_t kUnreliable = kSends | IBV_QP_EX_WITH_RDMA_WRITE |
+                                      IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_LOCAL_INV |
+                                      IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_SEND_WITH_INV;
+constexpr std::uint64_t kReliable = kUnreliable | IBV_QP_EX_WITH_RDMA_READ |
+                                    IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD |
+                                    kWithFlush | IBV_QP_EX_WITH_ATOMIC_WRITE;
 
 std::uint64_t operations_of(ibv_qp_type type) {
   switch (type) {
@@ -58,7 +62,8 @@ SendEntry* begin(ibv_qp_ex* abi, SendOpcode opcode) {
   SendEntry& entry = qp.staging->reserve(qp.staged++);
   entry.wr_id = abi->wr_id;
   entry.opcode = opcode;
-  entry.flags = static_cast<std::uint8_t>(abi->wr_flags & (IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED));
+  entry.flags =
+      static_cast<std::uint8_t>(abi->wr_flags & (IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED));
   return &entry;
 }
 
@@ -76,18 +81,29 @@ void begin_with_word(ibv_qp_ex* qp, SendOpcode opcode, std::uint32_t word) {
 // ---- operations ----
 
 void wr_send(ibv_qp_ex* qp) { begin(qp, SendOpcode::kSend); }
-void wr_send_imm(ibv_qp_ex* qp, __be32 immediate) { begin_with_word(qp, SendOpcode::kSendImmediate, immediate); }
-void wr_send_inv(ibv_qp_ex* qp, std::uint32_t rkey) { begin_with_word(qp, SendOpcode::kSendInvalidate, rkey); }
-void wr_local_inv(ibv_qp_ex* qp, std::uint32_t rkey) { begin_with_word(qp, SendOpcode::kLocalInvalidate, rkey); }
-void wr_rdma_read(ibv_qp_ex* qp, std::uint32_t rkey, std::uint64_t address) { begin_remote(qp, SendOpcode::kRead, rkey, address); }
-void wr_rdma_write(ibv_qp_ex* qp, std::uint32_t rkey, std::uint64_t address) { begin_remote(qp, SendOpcode::kWrite, rkey, address); }
+void wr_send_imm(ibv_qp_ex* qp, __be32 immediate) {
+  begin_with_word(qp, SendOpcode::kSendImmediate, immediate);
+}
+void wr_send_inv(ibv_qp_ex* qp, std::uint32_t rkey) {
+  begin_with_word(qp, SendOpcode::kSendInvalidate, rkey);
+}
+void wr_local_inv(ibv_qp_ex* qp, std::uint32_t rkey) {
+  begin_with_word(qp, SendOpcode::kLocalInvalidate, rkey);
+}
+void wr_rdma_read(ibv_qp_ex* qp, std::uint32_t rkey, std::uint64_t address) {
+  begin_remote(qp, SendOpcode::kRead, rkey, address);
+}
+void wr_rdma_write(ibv_qp_ex* qp, std::uint32_t rkey, std::uint64_t address) {
+  begin_remote(qp, SendOpcode::kWrite, rkey, address);
+}
 
 void wr_rdma_write_imm(ibv_qp_ex* qp, std::uint32_t rkey, std::uint64_t address, __be32 immediate) {
   begin_remote(qp, SendOpcode::kWriteImmediate, rkey, address);
   if (SendEntry* entry = current(own(qp))) entry->immediate_or_key = immediate;
 }
 
-void wr_atomic_cmp_swp(ibv_qp_ex* qp, std::uint32_t rkey, std::uint64_t address, std::uint64_t compare, std::uint64_t swap) {
+void wr_atomic_cmp_swp(ibv_qp_ex* qp, std::uint32_t rkey, std::uint64_t address, std::uint64_t compare,
+                       std::uint64_t swap) {
   begin_remote(qp, SendOpcode::kCompareSwap, rkey, address);
   if (SendEntry* entry = current(own(qp))) entry->atomic = {compare, swap};
 }
@@ -167,7 +183,8 @@ void wr_atomic_write(ibv_qp_ex* qp, std::uint32_t rkey, std::uint64_t address, c
   wr_set_inline_data_list(qp, 1, &buffer);
 }
 
-[[maybe_unused]] void wr_flush(ibv_qp_ex* qp, std::uint32_t rkey, std::uint64_t address, std::size_t length, std::uint8_t type, std::uint8_t level) {
+[[maybe_unused]] void wr_flush(ibv_qp_ex* qp, std::uint32_t rkey, std::uint64_t address, std::size_t length,
+                               std::uint8_t type, std::uint8_t level) {
   begin_remote(qp, SendOpcode::kFlush, rkey, address);
   SendEntry* entry = current(own(qp));
   if (entry == nullptr) return;
@@ -196,7 +213,8 @@ transport::PostError post_staged(Qp& qp, std::uint32_t index, Instant now) {
   transport::SendRequest request{.entry = entry};
   objects::Sge plain;
   if (entry.is_inline()) {
-    plain = {.address = reinterpret_cast<std::uintptr_t>(qp.staging->inline_data(index)), .length = entry.length};
+    plain = {.address = reinterpret_cast<std::uintptr_t>(qp.staging->inline_data(index)),
+             .length = entry.length};
     request.list = {&plain, 1};
   } else {
     request.list = qp.staging->list(index);
@@ -209,11 +227,13 @@ transport::PostError post_staged(Qp& qp, std::uint32_t index, Instant now) {
 int post_all(Qp& qp) {
   std::lock_guard lock(qp.lane->mutex());
   const objects::SendQueue& queue = qp.engine_qp->send_queue;
-  if (queue.capacity() - (queue.tail() - queue.head()) < qp.staged) return refuse_post(kCall, transport::PostError::kQueueFull);
+  if (queue.capacity() - (queue.tail() - queue.head()) < qp.staged)
+    return refuse_post(kCall, transport::PostError::kQueueFull);
   const Instant now = qp.lane->now();
   int error = 0;
   for (std::uint32_t i = 0; i < qp.staged && error == 0; ++i) {
-    if (const auto refused = post_staged(qp, i, now); refused != transport::PostError::kNone) error = refuse_post(kCall, refused);
+    if (const auto refused = post_staged(qp, i, now); refused != transport::PostError::kNone)
+      error = refuse_post(kCall, refused);
   }
   qp.lane->transmit(now);
   return error;
@@ -237,11 +257,13 @@ void fill_flush(QpEx& qp) {
 
 int check_builders(const char* call, ibv_qp_type type, std::uint64_t operations) {
   if ((operations & ~operations_of(type)) == 0) return 0;
-  return host::fail(EOPNOTSUPP, call, "send_ops_flags asks for operations that this QP type or this device does not have.");
+  return host::fail(EOPNOTSUPP, call,
+                    "send_ops_flags asks for operations that this QP type or this device does not have.");
 }
 
 void fill_builders(Qp& qp, std::uint64_t operations) {
-  qp.staging = std::make_unique<objects::SendQueue>(qp.cap.max_send_wr, qp.cap.max_send_sge, qp.cap.max_inline_data);
+  qp.staging =
+      std::make_unique<objects::SendQueue>(qp.cap.max_send_wr, qp.cap.max_send_sge, qp.cap.max_inline_data);
   const auto set = [&](std::uint64_t operation, auto& slot, auto function) {
     if ((operations & operation) != 0) slot = function;
   };

@@ -68,8 +68,8 @@ PostError post_one(Qp& qp, const ibv_send_wr& wr, Instant now) {
 }  // namespace
 
 objects::BindRequest bind_request_of(ibv_mw* mw, const ibv_mw_bind_info& info) {
-  return {mw != nullptr ? own(mw).window : nullptr, info.mr != nullptr ? own(info.mr).region : nullptr, info.addr, info.length,
-          info.mw_access_flags & ~unsigned{IBV_ACCESS_LOCAL_WRITE}};
+  return {mw != nullptr ? own(mw).window : nullptr, info.mr != nullptr ? own(info.mr).region : nullptr,
+          info.addr, info.length, info.mw_access_flags & ~unsigned{IBV_ACCESS_LOCAL_WRITE}};
 }
 
 int refuse_post(const char* call, PostError error) {
@@ -111,8 +111,9 @@ int post_recv(ibv_qp* abi, ibv_recv_wr* wr, ibv_recv_wr** bad) {
     // Only what is flushed at once wants to know the time, and asking costs as much as posting.
     const Instant now = qp.engine_qp->state == transport::QpState::kError ? host::now() : Instant{};
     for (; wr != nullptr; wr = wr->next) {
-      error = wr->num_sge < 0 ? PostError::kTooManySges
-                              : engine.post_receive(*qp.engine_qp, wr->wr_id, list_of(wr->sg_list, wr->num_sge), now);
+      error = wr->num_sge < 0
+                  ? PostError::kTooManySges
+                  : engine.post_receive(*qp.engine_qp, wr->wr_id, list_of(wr->sg_list, wr->num_sge), now);
       if (error != PostError::kNone) break;
     }
   }

@@ -90,7 +90,8 @@ int close_xrcd(ibv_xrcd* abi) {
   }
   {
     std::lock_guard lane(own(abi->context).lane->mutex());
-    if (domain.users != 0) return host::fail(EBUSY, "ibv_close_xrcd", "QPs or shared receive queues of the domain still exist.");
+    if (domain.users != 0)
+      return host::fail(EBUSY, "ibv_close_xrcd", "QPs or shared receive queues of the domain still exist.");
   }
   std::erase(shared.list, &domain);
   own(abi->context).belongings.remove(Thing::kXrcDomain, &domain);

@@ -98,7 +98,8 @@ int run_capture(const CaptureOptions& options) {
                            options.seconds > 0 ? fmt::format("for {} s", options.seconds) : "Ctrl-C ends it");
   if (!wait_for_end(options, mark.watched))
     return complain(kName, "the RRDMA daemon has ended, and the capture with it", "start it again");
-  auto stopped = (*daemon)->request<control::Done>(control::StopCapture{}, control::DaemonClient::Repeat::kOnce);
+  auto stopped =
+      (*daemon)->request<control::Done>(control::StopCapture{}, control::DaemonClient::Repeat::kOnce);
   if (!stopped) return complain(kName, stopped.error().sentence, "");
   const auto patience = Clock::now() + std::chrono::milliseconds(kWriteOutMs);
   bool complete = false;

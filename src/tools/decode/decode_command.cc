@@ -7,10 +7,10 @@
 #include <nlohmann/json.hpp>
 
 #include "tools/commands.h"
+#include "tools/decode/packet_json.h"
 #include "tools/exit_status.h"
 #include "tools/file_octets.h"
 #include "tools/interrupt.h"
-#include "tools/decode/packet_json.h"
 #include "tools/terminal.h"
 #include "wire/packet_dissection.h"
 #include "wire/packet_fields.h"

@@ -9,8 +9,8 @@
 #include <nlohmann/json.hpp>
 
 #include "tools/commands.h"
-#include "tools/exit_status.h"
 #include "tools/devices/local_devices.h"
+#include "tools/exit_status.h"
 #include "tools/terminal.h"
 #include "tools/text_layout.h"
 #include "wire/address_text.h"
@@ -18,7 +18,8 @@
 namespace rrdma::tools {
 namespace {
 
-constexpr const char* kInterfaceHint = "`ip link` lists the interfaces that exist; `ip link set lo up` brings up the one that always does";
+constexpr const char* kInterfaceHint =
+    "`ip link` lists the interfaces that exist; `ip link set lo up` brings up the one that always does";
 constexpr std::string_view kGidType = "RoCE v2";
 
 struct DeviceOptions {
@@ -27,7 +28,8 @@ struct DeviceOptions {
 };
 
 std::string guid_text(std::uint64_t guid) {
-  return fmt::format("{:04x}:{:04x}:{:04x}:{:04x}", guid >> 48, guid >> 32 & 0xffff, guid >> 16 & 0xffff, guid & 0xffff);
+  return fmt::format("{:04x}:{:04x}:{:04x}:{:04x}", guid >> 48, guid >> 32 & 0xffff, guid >> 16 & 0xffff,
+                     guid & 0xffff);
 }
 
 // A GID in the form of /sys/class/infiniband: eight groups of four digits.
@@ -75,7 +77,8 @@ nlohmann::ordered_json device_json(const LocalDevice& device) {
 }
 
 int finish(Output& output, const char* command) {
-  if (const int error = output.flush(); error != 0) return complain(command, fmt::format("cannot write the output: {}", std::strerror(error)), "");
+  if (const int error = output.flush(); error != 0)
+    return complain(command, fmt::format("cannot write the output: {}", std::strerror(error)), "");
   return kExitSuccess;
 }
 
@@ -90,7 +93,13 @@ int show_devices(const DeviceOptions& options) {
     return finish(output, "rrdma devices");
   }
   const wire::Palette palette = palette_for(STDOUT_FILENO, ColourChoice::kAuto);
-  Table table({{"DEVICE"}, {"INTERFACE"}, {"STATE"}, {"MTU", Align::kRight}, {"IB MTU", Align::kRight}, {"GUID"}, {"ADDRESS"}});
+  Table table({{"DEVICE"},
+               {"INTERFACE"},
+               {"STATE"},
+               {"MTU", Align::kRight},
+               {"IB MTU", Align::kRight},
+               {"GUID"},
+               {"ADDRESS"}});
   for (const LocalDevice& device : *devices) {
     table.add({device.identity.name, device.identity.interface,
                Cell(device.port.up ? "active" : "down", device.port.up ? palette.good : palette.bad),
@@ -118,23 +127,29 @@ int show_gids(const DeviceOptions& options) {
   for (const LocalDevice& device : *devices) {
     for (const host::GidEntry& entry : device.gids) {
       if (!entry.valid) continue;
-      table.add({device.identity.name, std::to_string(entry.index), wire::to_text(entry.gid), std::string(kGidType),
-                 device.identity.interface});
+      table.add({device.identity.name, std::to_string(entry.index), wire::to_text(entry.gid),
+                 std::string(kGidType), device.identity.interface});
     }
   }
   if (table.empty()) {
-    return complain("rrdma gids", "the interface '" + devices->front().identity.interface + "' has no address, so the device has no GID",
-                    "give it one (`ip addr add ADDRESS/PREFIX dev " + devices->front().identity.interface + "`), or choose another with --netdev");
+    return complain("rrdma gids",
+                    "the interface '" + devices->front().identity.interface +
+                        "' has no address, so the device has no GID",
+                    "give it one (`ip addr add ADDRESS/PREFIX dev " + devices->front().identity.interface +
+                        "`), or choose another with --netdev");
   }
   output.write(table.text(palette.name, palette.reset));
   return finish(output, "rrdma gids");
 }
 
 template <typename Run>
-void add_listing(CLI::App& app, Runner& chosen, const char* name, const char* description, const char* footer, Run run) {
+void add_listing(CLI::App& app, Runner& chosen, const char* name, const char* description, const char* footer,
+                 Run run) {
   auto options = std::make_shared<DeviceOptions>();
   CLI::App* command = app.add_subcommand(name, description);
-  command->add_option("--netdev", options->netdev, "As it would be on this network interface (default: as for `rrdma run`)")
+  command
+      ->add_option("--netdev", options->netdev,
+                   "As it would be on this network interface (default: as for `rrdma run`)")
       ->option_text("IF");
   command->add_flag("-j,--json", options->json, "As JSON");
   command->footer(footer);
@@ -144,10 +159,11 @@ void add_listing(CLI::App& app, Runner& chosen, const char* name, const char* de
 }  // namespace
 
 void add_devices_command(CLI::App& app, Runner& chosen) {
-  add_listing(app, chosen, "devices", "List the RDMA devices that programs find",
-              "The IB MTU is the largest path MTU that fits the interface; 4096 needs an interface MTU of 4192.\n"
-              "Exit status: 0, or 2 when there is no device.",
-              show_devices);
+  add_listing(
+      app, chosen, "devices", "List the RDMA devices that programs find",
+      "The IB MTU is the largest path MTU that fits the interface; 4096 needs an interface MTU of 4192.\n"
+      "Exit status: 0, or 2 when there is no device.",
+      show_devices);
 }
 
 void add_gids_command(CLI::App& app, Runner& chosen) {

@@ -19,7 +19,10 @@ Result<std::vector<LocalDevice>, std::string> read_local_devices(const std::stri
   std::vector<LocalDevice> devices;
   for (const host::Placement& placement : placements) {
     const host::NetlinkDevice device(host::identify(*placement.interface, placement.number), interfaces);
-    devices.push_back({.identity = device.identity(), .port = device.port(), .gids = device.gids(), .loopback = placement.interface->loopback});
+    devices.push_back({.identity = device.identity(),
+                       .port = device.port(),
+                       .gids = device.gids(),
+                       .loopback = placement.interface->loopback});
   }
   return devices;
 }

@@ -32,19 +32,24 @@ std::string_view health_name(Health health) {
 }
 
 std::string finding_text(const Finding& finding, const wire::Palette& palette, std::size_t columns) {
-  const std::string_view colour = finding.health == Health::kOk ? palette.good : finding.health == Health::kWarn ? palette.alert : palette.bad;
+  const std::string_view colour = finding.health == Health::kOk     ? palette.good
+                                  : finding.health == Health::kWarn ? palette.alert
+                                                                    : palette.bad;
   // Colours take no columns, so the text is wrapped with the words of a fixed width, and coloured then.
   const std::string head = fmt::format("{:<6}", health_name(finding.health));
   const std::string indent(head.size(), ' ');
   std::string text = wrapped(finding.subject + ": " + finding.sentence, columns, head, indent);
   text.replace(0, head.size(), fmt::format("{}{}{}", colour, head, palette.reset));
-  if (!finding.remedy.empty()) text += wrapped("remedy: " + finding.remedy, columns, indent, indent + "        ");
+  if (!finding.remedy.empty())
+    text += wrapped("remedy: " + finding.remedy, columns, indent, indent + "        ");
   return text;
 }
 
 std::vector<Finding> examine(const DoctorOptions& options) {
-  std::vector<Finding> findings = {check_kernel(),       check_library(),      check_io_uring(),         check_segmentation(),  check_steering(),
-                                   check_receive_buffer(), check_send_buffer(), check_descriptor_limit(), check_direct_access(), check_kernel_devices()};
+  std::vector<Finding> findings = {check_kernel(),        check_library(),          check_io_uring(),
+                                   check_segmentation(),  check_steering(),         check_receive_buffer(),
+                                   check_send_buffer(),   check_descriptor_limit(), check_direct_access(),
+                                   check_kernel_devices()};
   for (Finding& finding : check_port_and_daemon()) findings.push_back(std::move(finding));
   const auto devices = read_local_devices(options.netdev);
   if (devices) {
@@ -53,7 +58,8 @@ std::vector<Finding> examine(const DoctorOptions& options) {
       findings.push_back(check_mtu(device));
     }
   } else {
-    findings.push_back({Health::kBad, "interface", devices.error(), "as root: ip link set lo up; or name one that exists: --netdev IF"});
+    findings.push_back({Health::kBad, "interface", devices.error(),
+                        "as root: ip link set lo up; or name one that exists: --netdev IF"});
   }
   for (const std::string& program : options.programs) findings.push_back(check_program(program));
   for (const std::string& peer : options.peers) findings.push_back(check_peer(peer));
@@ -69,17 +75,22 @@ int run_doctor(const DoctorOptions& options) {
   for (const Finding& finding : examine(options)) {
     warnings += finding.health == Health::kWarn ? 1 : 0;
     bad += finding.health == Health::kBad ? 1 : 0;
-    list.push_back({{"health", health_name(finding.health)}, {"check", finding.subject}, {"sentence", finding.sentence}, {"remedy", finding.remedy}});
+    list.push_back({{"health", health_name(finding.health)},
+                    {"check", finding.subject},
+                    {"sentence", finding.sentence},
+                    {"remedy", finding.remedy}});
     if (!options.json) output.write(finding_text(finding, palette, columns));
   }
   if (options.json) {
     output.write(list.dump(2) + "\n");
   } else {
-    output.write(bad != 0        ? fmt::format("{} {} not work; {} could be better.\n", bad, bad == 1 ? "thing does" : "things do", warnings)
+    output.write(bad != 0        ? fmt::format("{} {} not work; {} could be better.\n", bad,
+                                        bad == 1 ? "thing does" : "things do", warnings)
                  : warnings != 0 ? fmt::format("RRDMA works here; {} could be better.\n", warnings)
                                  : "All is well.\n");
   }
-  if (const int error = output.flush(); error != 0) return complain(kName, fmt::format("cannot write the output: {}", std::strerror(error)), "");
+  if (const int error = output.flush(); error != 0)
+    return complain(kName, fmt::format("cannot write the output: {}", std::strerror(error)), "");
   return bad == 0 ? kExitSuccess : kExitFoundFault;
 }
 
@@ -87,14 +98,21 @@ int run_doctor(const DoctorOptions& options) {
 
 void add_doctor_command(CLI::App& app, Runner& chosen) {
   auto options = std::make_shared<DoctorOptions>();
-  CLI::App* doctor = app.add_subcommand("doctor", "Check this machine, a program or a peer, and name the remedies");
-  doctor->add_option("--netdev", options->netdev, "The network interface of the device (default: as for `rrdma run`)")->option_text("IF");
-  doctor->add_option("--program", options->programs, "Can this program be run with `rrdma run`?")->option_text("FILE");
-  doctor->add_option("--peer", options->peers, "Does this host answer on UDP port 4791?")->option_text("ADDRESS");
+  CLI::App* doctor =
+      app.add_subcommand("doctor", "Check this machine, a program or a peer, and name the remedies");
+  doctor
+      ->add_option("--netdev", options->netdev,
+                   "The network interface of the device (default: as for `rrdma run`)")
+      ->option_text("IF");
+  doctor->add_option("--program", options->programs, "Can this program be run with `rrdma run`?")
+      ->option_text("FILE");
+  doctor->add_option("--peer", options->peers, "Does this host answer on UDP port 4791?")
+      ->option_text("ADDRESS");
   doctor->add_flag("-j,--json", options->json, "As JSON");
-  doctor->footer("Each line is ok, warn (works, but not as well as it could) or bad, with the remedy.\n"
-                 "Static, setuid and musl programs cannot be reached: no library can be loaded into them.\n"
-                 "Exit status: 0; 1 when something is bad.");
+  doctor->footer(
+      "Each line is ok, warn (works, but not as well as it could) or bad, with the remedy.\n"
+      "Static, setuid and musl programs cannot be reached: no library can be loaded into them.\n"
+      "Exit status: 0; 1 when something is bad.");
   doctor->callback([&chosen, options] { chosen = [options] { return run_doctor(*options); }; });
 }
 

@@ -17,9 +17,9 @@ enum class Health : std::uint8_t {
 
 struct Finding {
   Health health = Health::kOk;
-  std::string subject;   // "port 4791"
+  std::string subject;  // "port 4791"
   std::string sentence;
-  std::string remedy;    // empty if all is well
+  std::string remedy;  // empty if all is well
 };
 
 // The machine: kernel, system calls, limits.

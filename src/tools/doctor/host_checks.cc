@@ -64,17 +64,20 @@ std::uint64_t buffer_limit(const char* setting, int option) {
   ::setsockopt(socket.get(), SOL_SOCKET, option, &wanted, sizeof wanted);
   std::uint64_t limit = kBufferWanted;
   // The kernel doubles what it is told, for its own bookkeeping.
-  if (::getsockopt(socket.get(), SOL_SOCKET, option, &given, &size) == 0) limit = static_cast<std::uint64_t>(given) / 2;
+  if (::getsockopt(socket.get(), SOL_SOCKET, option, &given, &size) == 0)
+    limit = static_cast<std::uint64_t>(given) / 2;
   return std::min(limit, number_in(setting).value_or(limit));
 }
 
-Finding check_buffer(const char* subject, const char* name, const char* setting, int option, const char* harm) {
+Finding check_buffer(const char* subject, const char* name, const char* setting, int option,
+                     const char* harm) {
   const std::uint64_t limit = buffer_limit(setting, option);
   Finding finding{.subject = subject, .sentence = fmt::format("{} allows {} KiB", name, limit / 1024)};
   if (limit >= kBufferEnough) return finding;
   finding.health = limit < kBufferLeast ? Health::kBad : Health::kWarn;
   finding.sentence += fmt::format(": {}", harm);
-  finding.remedy = fmt::format("as root: sysctl -w {}={} (to keep it: /etc/sysctl.d/90-rrdma.conf)", name, kBufferWanted);
+  finding.remedy =
+      fmt::format("as root: sysctl -w {}={} (to keep it: /etc/sysctl.d/90-rrdma.conf)", name, kBufferWanted);
   return finding;
 }
 
@@ -88,7 +91,8 @@ Finding check_kernel() {
   Finding finding{.subject = "kernel", .sentence = fmt::format("Linux {} on {}", name.release, name.machine)};
   if (major < kKernelMajorMin || (major == kKernelMajorMin && minor < kKernelMinorMin)) {
     finding.health = Health::kWarn;
-    finding.sentence += fmt::format(": older than {}.{}, packets go one by one", kKernelMajorMin, kKernelMinorMin);
+    finding.sentence +=
+        fmt::format(": older than {}.{}, packets go one by one", kKernelMajorMin, kKernelMinorMin);
     finding.remedy = "use a newer kernel if speed matters";
   }
   return finding;
@@ -98,11 +102,13 @@ Finding check_kernel() {
 Finding check_library() {
   const std::string path = find_library();
   if (path.empty()) {
-    return {Health::kBad, "library", "librrdma.so.1 is not where this rrdma looks for it, in ../lib beside its own folder",
+    return {Health::kBad, "library",
+            "librrdma.so.1 is not where this rrdma looks for it, in ../lib beside its own folder",
             "install RRDMA whole, or build the target `products`"};
   }
   int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) return {Health::kWarn, "library", "cannot be tried: " + error_text(errno), "close programs"};
+  if (::pipe2(ends, O_CLOEXEC) != 0)
+    return {Health::kWarn, "library", "cannot be tried: " + error_text(errno), "close programs"};
   const OwnedFd reading(ends[0]);
   OwnedFd writing(ends[1]);
   const pid_t child = ::fork();
@@ -119,8 +125,10 @@ Finding check_library() {
   const ssize_t length = ::read(reading.get(), why, sizeof why - 1);
   int status = 0;
   ::waitpid(child, &status, 0);
-  if (child > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0) return {.subject = "library", .sentence = path};
-  return {Health::kBad, "library", fmt::format("{} cannot be loaded: {}", path, length > 0 ? why : "it failed"),
+  if (child > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0)
+    return {.subject = "library", .sentence = path};
+  return {Health::kBad, "library",
+          fmt::format("{} cannot be loaded: {}", path, length > 0 ? why : "it failed"),
           "install what is missing (Debian: apt-get install libibverbs1 librdmacm1)"};
 }
 
@@ -133,13 +141,20 @@ Finding check_io_uring() {
   const auto disabled = number_in("/proc/sys/kernel/io_uring_disabled");
   if (error == ENOSYS) {
     finding.sentence = "this kernel has none";
-    finding.remedy = "nothing needs to be done: plain system calls carry everything; a kernel from 5.6 on has it";
+    finding.remedy =
+        "nothing needs to be done: plain system calls carry everything; a kernel from 5.6 on has it";
   } else if (disabled.value_or(0) != 0) {
-    finding.sentence = fmt::format("disabled by the administrator (kernel.io_uring_disabled = {})", *disabled);
-    finding.remedy = "as root: sysctl -w kernel.io_uring_disabled=0; without it plain system calls carry everything";
+    finding.sentence =
+        fmt::format("disabled by the administrator (kernel.io_uring_disabled = {})", *disabled);
+    finding.remedy =
+        "as root: sysctl -w kernel.io_uring_disabled=0; without it plain system calls carry everything";
   } else {
-    finding.sentence = fmt::format("disabled: io_uring_setup fails ({}), as under the seccomp profile of a container", error_text(error));
-    finding.remedy = "allow io_uring_setup, io_uring_enter and io_uring_register (docker run --security-opt seccomp=PROFILE); without it plain system calls carry everything";
+    finding.sentence =
+        fmt::format("disabled: io_uring_setup fails ({}), as under the seccomp profile of a container",
+                    error_text(error));
+    finding.remedy =
+        "allow io_uring_setup, io_uring_enter and io_uring_register (docker run --security-opt "
+        "seccomp=PROFILE); without it plain system calls carry everything";
   }
   return finding;
 }
@@ -149,8 +164,10 @@ Finding check_segmentation() {
   const int octets = 1024, on = 1;
   const bool send = ::setsockopt(socket.get(), IPPROTO_UDP, UDP_SEGMENT, &octets, sizeof octets) == 0;
   const bool receive = ::setsockopt(socket.get(), IPPROTO_UDP, UDP_GRO, &on, sizeof on) == 0;
-  if (send && receive) return {.subject = "UDP trains", .sentence = "many packets in one system call, both ways (GSO, GRO)"};
-  return {Health::kWarn, "UDP trains", fmt::format("the kernel has no UDP {}: packets go one by one", send ? "GRO" : "GSO"),
+  if (send && receive)
+    return {.subject = "UDP trains", .sentence = "many packets in one system call, both ways (GSO, GRO)"};
+  return {Health::kWarn, "UDP trains",
+          fmt::format("the kernel has no UDP {}: packets go one by one", send ? "GRO" : "GSO"),
           "use a kernel from 5.0 on if speed between hosts matters"};
 }
 
@@ -177,7 +194,8 @@ Finding check_receive_buffer() {
 }
 
 Finding check_send_buffer() {
-  return check_buffer("send buffer", "net.core.wmem_max", "/proc/sys/net/core/wmem_max", SO_SNDBUF, "bursts are cut short");
+  return check_buffer("send buffer", "net.core.wmem_max", "/proc/sys/net/core/wmem_max", SO_SNDBUF,
+                      "bursts are cut short");
 }
 
 Finding check_descriptor_limit() {
@@ -187,16 +205,20 @@ Finding check_descriptor_limit() {
   if (limit.rlim_cur >= kDescriptorsEnough) return finding;
   finding.health = limit.rlim_cur < kDescriptorsLeast ? Health::kBad : Health::kWarn;
   finding.sentence += ": a program takes about ten for RRDMA, and a few for each peer process on this host";
-  finding.remedy = limit.rlim_max > limit.rlim_cur ? fmt::format("ulimit -n {}", limit.rlim_max)
-                                                   : "raise it in /etc/security/limits.conf (nofile), and log in again";
+  finding.remedy = limit.rlim_max > limit.rlim_cur
+                       ? fmt::format("ulimit -n {}", limit.rlim_max)
+                       : "raise it in /etc/security/limits.conf (nofile), and log in again";
   return finding;
 }
 
 Finding check_direct_access() {
   const std::uint64_t scope = number_in("/proc/sys/kernel/yama/ptrace_scope").value_or(0);
-  if (scope == 0) return {.subject = "direct memory", .sentence = "programs of one user may copy from each other's memory"};
+  if (scope == 0)
+    return {.subject = "direct memory", .sentence = "programs of one user may copy from each other's memory"};
   return {Health::kWarn, "direct memory",
-          fmt::format("kernel.yama.ptrace_scope is {}: READ and WRITE within this host go through a ring in shared memory, with one copy more", scope),
+          fmt::format("kernel.yama.ptrace_scope is {}: READ and WRITE within this host go through a ring in "
+                      "shared memory, with one copy more",
+                      scope),
           "as root, if that speed matters: sysctl -w kernel.yama.ptrace_scope=0"};
 }
 

@@ -7,10 +7,10 @@
 #include <cerrno>
 #include <cstring>
 
+#include "control/client/daemon_client.h"
 #include "control/client/daemon_launch.h"
 #include "daemon/slots/port_holder.h"
 #include "daemon/slots/slot_socket.h"
-#include "control/client/daemon_client.h"
 #include "tools/doctor/finding.h"
 #include "wire/address_text.h"
 
@@ -23,7 +23,9 @@ constexpr const char* kPort = "port 4791";
 
 Finding check_daemon_program() {
   const auto found = control::find_daemon();
-  if (!found) return {Health::kBad, "daemon", found.error().sentence, "install RRDMA whole, or set RRDMA_DAEMON to the path of rrdmad"};
+  if (!found)
+    return {Health::kBad, "daemon", found.error().sentence,
+            "install RRDMA whole, or set RRDMA_DAEMON to the path of rrdmad"};
   return {.subject = "daemon", .sentence = "not running; programs start " + *found + " by themselves"};
 }
 
@@ -34,10 +36,13 @@ Finding check_free_port() {
     if (bound || bound.error() == EAFNOSUPPORT) continue;
     const daemon::PortHolder holder = daemon::find_port_holder();
     if (bound.error() == EADDRINUSE && daemon::is_own_orphaned_group(holder)) {
-      return {.subject = kPort, .sentence = "held by programs of this user whose daemon has ended; the next daemon takes it over"};
+      return {
+          .subject = kPort,
+          .sentence = "held by programs of this user whose daemon has ended; the next daemon takes it over"};
     }
-    const control::NetworkState state = bound.error() == EADDRINUSE ? daemon::explain_port_taken(holder)
-                                                                   : daemon::explain_failure("bind", bound.error());
+    const control::NetworkState state = bound.error() == EADDRINUSE
+                                            ? daemon::explain_port_taken(holder)
+                                            : daemon::explain_failure("bind", bound.error());
     return {Health::kBad, kPort, state.reason, state.remedy};
   }
   return {.subject = kPort, .sentence = "free"};
@@ -46,7 +51,8 @@ Finding check_free_port() {
 std::vector<Finding> check_running_daemon(const control::Status& status) {
   std::vector<Finding> findings;
   findings.push_back({.subject = "daemon",
-                      .sentence = fmt::format("running: pid {}, version {}{}, {} of 255 slots held", status.daemon_pid, status.version,
+                      .sentence = fmt::format("running: pid {}, version {}{}, {} of 255 slots held",
+                                              status.daemon_pid, status.version,
                                               status.is_system ? ", for all users" : "", status.slots_held)});
   if (status.version != RRDMA_VERSION) {
     findings.back().health = Health::kWarn;
@@ -56,7 +62,8 @@ std::vector<Finding> check_running_daemon(const control::Status& status) {
   if (status.network.reason.empty()) {
     findings.push_back({.subject = kPort, .sentence = "held by the daemon"});
   } else {
-    findings.push_back({status.network.families == 0 ? Health::kBad : Health::kWarn, kPort, status.network.reason, status.network.remedy});
+    findings.push_back({status.network.families == 0 ? Health::kBad : Health::kWarn, kPort,
+                        status.network.reason, status.network.remedy});
   }
   return findings;
 }
@@ -70,7 +77,8 @@ std::vector<Finding> check_port_and_daemon() {
     if (status) return check_running_daemon(*status);
     return {{Health::kBad, "daemon", status.error().sentence, "end it and the programs that use it"}};
   }
-  if (client.error().error != ECONNREFUSED) return {{Health::kBad, "daemon", client.error().sentence, "end the programs that use it, and try again"}};
+  if (client.error().error != ECONNREFUSED)
+    return {{Health::kBad, "daemon", client.error().sentence, "end the programs that use it, and try again"}};
   return {check_daemon_program(), check_free_port()};
 }
 
@@ -81,21 +89,32 @@ Finding check_addresses(const LocalDevice& device) {
     if (entry.valid) addresses += (addresses.empty() ? "" : ", ") + wire::to_text(entry.gid);
   }
   const std::string& interface = device.identity.interface;
-  if (!device.port.up) return {Health::kBad, subject, "the interface " + interface + " is down", "as root: ip link set " + interface + " up; or choose another: --netdev IF"};
-  if (addresses.empty()) return {Health::kBad, subject, "the interface " + interface + " has no address", "as root: ip addr add ADDRESS/PREFIX dev " + interface + "; or choose another: --netdev IF"};
+  if (!device.port.up)
+    return {Health::kBad, subject, "the interface " + interface + " is down",
+            "as root: ip link set " + interface + " up; or choose another: --netdev IF"};
+  if (addresses.empty())
+    return {Health::kBad, subject, "the interface " + interface + " has no address",
+            "as root: ip addr add ADDRESS/PREFIX dev " + interface + "; or choose another: --netdev IF"};
   if (device.loopback) {
-    return {.subject = subject, .sentence = fmt::format("on {} ({}): programs of this host reach each other; for other hosts choose an interface with --netdev", interface, addresses)};
+    return {.subject = subject,
+            .sentence = fmt::format("on {} ({}): programs of this host reach each other; for other hosts "
+                                    "choose an interface with --netdev",
+                                    interface, addresses)};
   }
   return {.subject = subject, .sentence = fmt::format("on {} ({})", interface, addresses)};
 }
 
 Finding check_mtu(const LocalDevice& device) {
   const unsigned ib_mtu = ib_mtu_octets(device.port.mtu_code);
-  Finding finding{.subject = "MTU", .sentence = fmt::format("{} of {} gives an IB MTU of {}", device.port.interface_mtu, device.identity.interface, ib_mtu)};
+  Finding finding{.subject = "MTU",
+                  .sentence = fmt::format("{} of {} gives an IB MTU of {}", device.port.interface_mtu,
+                                          device.identity.interface, ib_mtu)};
   if (ib_mtu >= kIbMtuLargest) return finding;
   finding.health = Health::kWarn;
   finding.sentence += "; a path MTU of 4096 needs 4192";
-  finding.remedy = fmt::format("where both ends and the network between them allow it, as root: ip link set {} mtu {}", device.identity.interface, kIbMtuLargest + kHeadersMax);
+  finding.remedy =
+      fmt::format("where both ends and the network between them allow it, as root: ip link set {} mtu {}",
+                  device.identity.interface, kIbMtuLargest + kHeadersMax);
   return finding;
 }
 

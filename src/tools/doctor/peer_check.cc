@@ -14,9 +14,9 @@
 #include <optional>
 
 #include "base/owned_fd.h"
+#include "control/client/daemon_client.h"
 #include "control/cm_messages.h"
 #include "daemon/slots/slot_socket.h"
-#include "control/client/daemon_client.h"
 #include "tools/doctor/finding.h"
 #include "wire/address_text.h"
 #include "wire/cm_ip_header.h"
@@ -83,11 +83,14 @@ class Knock {
     // Without it a socket hears of closed ports only.
     const int on = 1;
     ::setsockopt(socket_.get(), IPPROTO_IP, IP_RECVERR, &on, sizeof on);
-    if (target.address.ss_family == AF_INET6) ::setsockopt(socket_.get(), IPPROTO_IPV6, IPV6_RECVERR, &on, sizeof on);
-    if (::connect(socket_.get(), reinterpret_cast<const sockaddr*>(&target.address), target.size) != 0) error_ = errno;
+    if (target.address.ss_family == AF_INET6)
+      ::setsockopt(socket_.get(), IPPROTO_IPV6, IPV6_RECVERR, &on, sizeof on);
+    if (::connect(socket_.get(), reinterpret_cast<const sockaddr*>(&target.address), target.size) != 0)
+      error_ = errno;
     sockaddr_storage local{};
     socklen_t size = sizeof local;
-    if (::getsockname(socket_.get(), reinterpret_cast<sockaddr*>(&local), &size) == 0) target.local = gid_of(local);
+    if (::getsockname(socket_.get(), reinterpret_cast<sockaddr*>(&local), &size) == 0)
+      target.local = gid_of(local);
     if (error_ == 0 && ::send(socket_.get(), "", 0, 0) < 0) error_ = errno;
   }
 
@@ -121,12 +124,14 @@ class AnswerWaiter final : public control::DaemonEvents {
 };
 
 // Asks; the time until the answer, or nothing.
-std::optional<Clock::duration> ask(control::DaemonClient& daemon, const Target& target, std::uint32_t number) {
+std::optional<Clock::duration> ask(control::DaemonClient& daemon, const Target& target,
+                                   std::uint32_t number) {
   control::CmLookUp question;
   question.number = number;
   // Port 0: nobody can listen there, so every answer is "no such service", and nobody's program is disturbed.
   question.service_id = wire::service_id_of({.port_space = wire::PortSpace::kUdp, .port = 0});
-  question.route = {.local = target.local, .remote = target.remote, .interface_index = target.interface_index};
+  question.route = {
+      .local = target.local, .remote = target.remote, .interface_index = target.interface_index};
   question.addresses = {.present = true,
                         .ip_version = static_cast<std::uint8_t>(target.remote.is_ipv4() ? 4 : 6),
                         .source = target.local,
@@ -136,7 +141,8 @@ std::optional<Clock::duration> ask(control::DaemonClient& daemon, const Target& 
   if (const auto started = daemon.request<control::CmStarted>(question); !started) return std::nullopt;
   AnswerWaiter waiter;
   while (!waiter.answered()) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(begin + kPatience - Clock::now()).count();
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(begin + kPatience - Clock::now()).count();
     pollfd wait{.fd = daemon.event_fd(), .events = POLLIN, .revents = 0};
     if (left <= 0 || ::poll(&wait, 1, static_cast<int>(left)) < 0) return std::nullopt;
     daemon.handle_events(waiter);
@@ -147,7 +153,8 @@ std::optional<Clock::duration> ask(control::DaemonClient& daemon, const Target& 
 Finding unreachable(const std::string& subject, const std::string& address, int error) {
   if (error == ECONNREFUSED) {
     return {Health::kBad, subject, fmt::format("{} is there, but nobody serves UDP port 4791", address),
-            "start a program with `rrdma run` there, or `rrdmad --stay`; with rxe: rdma link add rxe0 type rxe netdev IF"};
+            "start a program with `rrdma run` there, or `rrdmad --stay`; with rxe: rdma link add rxe0 type "
+            "rxe netdev IF"};
   }
   return {Health::kBad, subject, fmt::format("{} cannot be reached: {}", address, std::strerror(error)),
           "look at `ip route get " + address + "` and `ping " + address + "`"};
@@ -158,23 +165,31 @@ Finding unreachable(const std::string& subject, const std::string& address, int 
 Finding check_peer(const std::string& name) {
   const std::string subject = "peer " + name;
   auto target = resolve(name);
-  if (!target) return {Health::kBad, subject, "the name cannot be resolved: " + target.error(), "give an address"};
+  if (!target)
+    return {Health::kBad, subject, "the name cannot be resolved: " + target.error(), "give an address"};
   const std::string address = wire::to_text(target->remote);
   auto daemon = control::DaemonClient::connect_or_start({.role = control::Role::kTool});
-  if (!daemon) return {Health::kBad, subject, "cannot be asked: " + daemon.error().sentence, "put this host in order first"};
+  if (!daemon)
+    return {Health::kBad, subject, "cannot be asked: " + daemon.error().sentence,
+            "put this host in order first"};
   const control::NetworkState network = (*daemon)->network();
   const std::uint8_t needed = target->remote.is_ipv4() ? control::kFamilyV4 : control::kFamilyV6;
-  if ((network.families & needed) == 0) return {Health::kBad, subject, "cannot be asked: " + network.reason, network.remedy};
+  if ((network.families & needed) == 0)
+    return {Health::kBad, subject, "cannot be asked: " + network.reason, network.remedy};
   const Knock knock(*target);
-  if (const int error = knock.heard(kRefusalPatienceMs); error != 0) return unreachable(subject, address, error);
+  if (const int error = knock.heard(kRefusalPatienceMs); error != 0)
+    return unreachable(subject, address, error);
   for (int i = 1; i <= kQuestions; ++i) {
     if (const auto time = ask(**daemon, *target, static_cast<std::uint32_t>(i))) {
-      return {.subject = subject, .sentence = fmt::format("{} answers on UDP port 4791, after {:.1f} ms", address, std::chrono::duration<double, std::milli>(*time).count())};
+      return {.subject = subject,
+              .sentence = fmt::format("{} answers on UDP port 4791, after {:.1f} ms", address,
+                                      std::chrono::duration<double, std::milli>(*time).count())};
     }
     if (const int error = knock.heard(0); error != 0) return unreachable(subject, address, error);
   }
   return {Health::kBad, subject, fmt::format("{} does not answer on UDP port 4791", address),
-          "let UDP port 4791 through the firewalls between here and there (both ways), and see that a RoCEv2 device runs there: `rrdmad --stay`, a program, or rxe"};
+          "let UDP port 4791 through the firewalls between here and there (both ways), and see that a RoCEv2 "
+          "device runs there: `rrdmad --stay`, a program, or rxe"};
 }
 
 }  // namespace rrdma::tools

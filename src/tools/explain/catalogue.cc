@@ -11,7 +11,8 @@
 namespace rrdma::tools {
 namespace {
 
-constexpr std::array kKinds = {TopicKind::kCompletion, TopicKind::kErrno, TopicKind::kReject, TopicKind::kSidr, TopicKind::kConnectEvent, TopicKind::kCause};
+constexpr std::array kKinds = {TopicKind::kCompletion, TopicKind::kErrno,        TopicKind::kReject,
+                               TopicKind::kSidr,       TopicKind::kConnectEvent, TopicKind::kCause};
 constexpr std::uint32_t kPsnValues = 1u << 24;
 
 std::span<const Topic> topics_of(TopicKind kind) {
@@ -53,7 +54,8 @@ std::optional<std::uint32_t> number_of(std::string_view text) {
 
 const Topic* topic_of(TopicKind kind, std::uint32_t code) {
   const auto topics = topics_of(kind);
-  const auto found = std::find_if(topics.begin(), topics.end(), [&](const Topic& topic) { return topic.code == code; });
+  const auto found =
+      std::find_if(topics.begin(), topics.end(), [&](const Topic& topic) { return topic.code == code; });
   return found == topics.end() ? nullptr : &*found;
 }
 
@@ -117,7 +119,9 @@ Phrase kind_name(TopicKind kind) {
 std::vector<FoundTopic> find_topics(std::string_view words) {
   for (const TopicKind kind : kKinds) {
     const std::string_view prefix = kind_prefix(kind);
-    if (!words.starts_with(prefix) || words.size() <= prefix.size() || (words[prefix.size()] != ':' && words[prefix.size()] != '=')) continue;
+    if (!words.starts_with(prefix) || words.size() <= prefix.size() ||
+        (words[prefix.size()] != ':' && words[prefix.size()] != '='))
+      continue;
     const auto value = number_of(words.substr(prefix.size() + 1));
     return value ? find_code(kind, *value) : std::vector<FoundTopic>();
   }

@@ -16,13 +16,15 @@ struct Phrase {
   std::string_view english{};
   std::string_view chinese{};
 
-  [[nodiscard]] std::string_view in(Language language) const { return language == Language::kChinese ? chinese : english; }
+  [[nodiscard]] std::string_view in(Language language) const {
+    return language == Language::kChinese ? chinese : english;
+  }
   [[nodiscard]] bool empty() const { return english.empty(); }
 };
 
 enum class TopicKind : std::uint8_t {
-  kCompletion,    // ibv_wc_status
-  kCause,         // upper octet of vendor_err
+  kCompletion,  // ibv_wc_status
+  kCause,       // upper octet of vendor_err
   kErrno,
   kReject,        // reason of a REJ: status of RDMA_CM_EVENT_REJECTED
   kSidr,          // status of a SIDR_REP: the same event, for RDMA_PS_UDP

@@ -36,7 +36,8 @@ bool is_file(const std::string& path) {
 
 Result<std::string, ProgramProblem> find_on_path(const std::string& name) {
   if (name.find('/') != std::string::npos) {
-    if (::access(name.c_str(), F_OK) != 0) return Failure{ProgramProblem{kNotFound, "'" + name + "': no such file"}};
+    if (::access(name.c_str(), F_OK) != 0)
+      return Failure{ProgramProblem{kNotFound, "'" + name + "': no such file"}};
     return name;
   }
   const char* variable = std::getenv("PATH");
@@ -72,7 +73,8 @@ std::string_view text_at(Octets file, std::uint64_t offset) {
 // Where an address of the program lies in the file.
 std::uint64_t file_offset(std::span<const Elf64_Phdr> segments, std::uint64_t address) {
   for (const Elf64_Phdr& segment : segments) {
-    if (segment.p_type == PT_LOAD && address >= segment.p_vaddr && address - segment.p_vaddr < segment.p_filesz) {
+    if (segment.p_type == PT_LOAD && address >= segment.p_vaddr &&
+        address - segment.p_vaddr < segment.p_filesz) {
       return address - segment.p_vaddr + segment.p_offset;
     }
   }
@@ -80,11 +82,12 @@ std::uint64_t file_offset(std::span<const Elf64_Phdr> segments, std::uint64_t ad
 }
 
 bool wants_to_be_first(std::string_view library) {
-  return library.starts_with("libasan.so") || library.starts_with("libclang_rt.asan") || library.starts_with("libtsan.so") ||
-         library.starts_with("libclang_rt.tsan");
+  return library.starts_with("libasan.so") || library.starts_with("libclang_rt.asan") ||
+         library.starts_with("libtsan.so") || library.starts_with("libclang_rt.tsan");
 }
 
-void read_needed(Octets file, std::span<const Elf64_Phdr> segments, const Elf64_Phdr& dynamic, ProgramFile& program) {
+void read_needed(Octets file, std::span<const Elf64_Phdr> segments, const Elf64_Phdr& dynamic,
+                 ProgramFile& program) {
   const auto count = dynamic.p_filesz / sizeof(Elf64_Dyn);
   const auto* entries = at<Elf64_Dyn>(file, dynamic.p_offset, count);
   if (entries == nullptr) return;
@@ -123,13 +126,15 @@ bool gains_privilege(const std::string& path) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0) return false;
   if ((status.st_mode & S_ISUID) != 0 && status.st_uid != ::getuid()) return true;
-  if ((status.st_mode & S_ISGID) != 0 && (status.st_mode & S_IXGRP) != 0 && status.st_gid != ::getgid()) return true;
+  if ((status.st_mode & S_ISGID) != 0 && (status.st_mode & S_IXGRP) != 0 && status.st_gid != ::getgid())
+    return true;
   return ::getuid() != 0 && ::getxattr(path.c_str(), "security.capability", nullptr, 0) > 0;
 }
 
 // The interpreter that a script names in its first line.
 std::string interpreter_of(Octets file) {
-  std::string_view line(reinterpret_cast<const char*>(file.data()) + 2, std::min<std::size_t>(file.size() - 2, 255));
+  std::string_view line(reinterpret_cast<const char*>(file.data()) + 2,
+                        std::min<std::size_t>(file.size() - 2, 255));
   line = line.substr(0, line.find('\n'));
   line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size()));
   return std::string(line.substr(0, line.find_first_of(" \t")));
@@ -154,7 +159,8 @@ Result<ProgramFile, ProgramProblem> inspect_program(const std::string& name) {
     }
     if (octets.size() < 3 || octets[0] != '#' || octets[1] != '!') return program;
     program.loaded = interpreter_of(octets);
-    if (!is_file(program.loaded)) return not_executable(program.path, "its interpreter '" + program.loaded + "' does not exist");
+    if (!is_file(program.loaded))
+      return not_executable(program.path, "its interpreter '" + program.loaded + "' does not exist");
   }
   return program;
 }

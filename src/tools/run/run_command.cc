@@ -48,17 +48,22 @@ int refuse(int status, const std::string& sentence, const std::string& hint) {
 int check_program(const ProgramFile& program) {
   const std::string name = "'" + program.loaded + "'";
   if (program.other_machine) {
-    return refuse(kUnsuitable, name + " is built for another architecture than " + kLibrary, "run it with an RRDMA of its own architecture");
+    return refuse(kUnsuitable, name + " is built for another architecture than " + kLibrary,
+                  "run it with an RRDMA of its own architecture");
   }
   if (program.static_linked) {
-    return refuse(kUnsuitable, name + " is statically linked, and no library can be loaded into it", "link it dynamically against libibverbs");
+    return refuse(kUnsuitable, name + " is statically linked, and no library can be loaded into it",
+                  "link it dynamically against libibverbs");
   }
   if (program.musl) {
-    return refuse(kUnsuitable, name + " is linked against musl, and the library against glibc", "build the program on a system with glibc");
+    return refuse(kUnsuitable, name + " is linked against musl, and the library against glibc",
+                  "build the program on a system with glibc");
   }
   if (program.gains_privilege) {
-    return refuse(kUnsuitable, name + " is setuid, setgid or has file capabilities, and the loader then ignores preloaded libraries",
-                  "run a copy of it without these rights: cp it somewhere of your own");
+    return refuse(
+        kUnsuitable,
+        name + " is setuid, setgid or has file capabilities, and the loader then ignores preloaded libraries",
+        "run a copy of it without these rights: cp it somewhere of your own");
   }
   return 0;
 }
@@ -68,7 +73,8 @@ void set_preload(const ProgramFile& program, const std::string& library) {
   std::string list;
   for (const std::string& runtime : program.sanitizers) list += runtime + ":";
   list += library;
-  if (const char* before = std::getenv("LD_PRELOAD"); before != nullptr && *before != 0) list += std::string(":") + before;
+  if (const char* before = std::getenv("LD_PRELOAD"); before != nullptr && *before != 0)
+    list += std::string(":") + before;
   ::setenv("LD_PRELOAD", list.c_str(), 1);
 }
 
@@ -78,17 +84,20 @@ void set_variable(const char* name, const std::string& value) {
 
 int check_options(RunOptions& options) {
   if (!options.netdev.empty() && if_nametoindex(options.netdev.c_str()) == 0) {
-    return refuse(kExitRunFailure, "there is no network interface '" + options.netdev + "'", "`ip link` lists those that exist");
+    return refuse(kExitRunFailure, "there is no network interface '" + options.netdev + "'",
+                  "`ip link` lists those that exist");
   }
   if (!options.fault.empty()) {
-    if (auto parsed = link::parse_fault_spec(options.fault); !parsed) return refuse(kExitRunFailure, "--fault: " + parsed.error(), "");
+    if (auto parsed = link::parse_fault_spec(options.fault); !parsed)
+      return refuse(kExitRunFailure, "--fault: " + parsed.error(), "");
   }
   if (!options.capture.empty()) {
     std::error_code error;
     options.capture = std::filesystem::absolute(options.capture, error);
     const std::filesystem::path folder = std::filesystem::path(options.capture).parent_path();
     if (::access(folder.c_str(), W_OK) != 0) {
-      return refuse(kExitRunFailure, "--pcap: cannot write to '" + folder.string() + "': " + std::strerror(errno), "");
+      return refuse(kExitRunFailure,
+                    "--pcap: cannot write to '" + folder.string() + "': " + std::strerror(errno), "");
     }
   }
   return 0;
@@ -98,7 +107,10 @@ int run_program(RunOptions& options) {
   if (const int status = check_options(options); status != 0) return status;
   const std::string library = find_library();
   if (library.empty()) {
-    return refuse(kExitRunFailure, std::string(kLibrary) + " is not where this rrdma looks for it, in ../lib beside its own folder", "install RRDMA whole, or build the target `products`");
+    return refuse(
+        kExitRunFailure,
+        std::string(kLibrary) + " is not where this rrdma looks for it, in ../lib beside its own folder",
+        "install RRDMA whole, or build the target `products`");
   }
   auto program = inspect_program(options.command.front());
   if (!program) return refuse(program.error().exit_status, program.error().sentence, "");
@@ -128,9 +140,12 @@ int run_program(RunOptions& options) {
 
 int drop_run_separator(int argc, char** argv) {
   if (argc < 2 || std::strcmp(argv[1], "run") != 0) return argc;
-  const auto stands_alone = [](const char* option) { return std::strchr(option, '=') != nullptr || std::strcmp(option, kLidOption) == 0; };
+  const auto stands_alone = [](const char* option) {
+    return std::strchr(option, '=') != nullptr || std::strcmp(option, kLidOption) == 0;
+  };
   int i = 2;
-  while (i < argc && std::strncmp(argv[i], "--", 2) == 0 && argv[i][2] != 0) i += stands_alone(argv[i]) ? 1 : 2;
+  while (i < argc && std::strncmp(argv[i], "--", 2) == 0 && argv[i][2] != 0)
+    i += stands_alone(argv[i]) ? 1 : 2;
   if (i >= argc || std::strcmp(argv[i], "--") != 0) return argc;
   std::copy(argv + i + 1, argv + argc + 1, argv + i);
   return argc - 1;
@@ -139,14 +154,19 @@ int drop_run_separator(int argc, char** argv) {
 void add_run_command(CLI::App& app, Runner& chosen) {
   auto options = std::make_shared<RunOptions>();
   CLI::App* run = app.add_subcommand("run", "Run a program with an RDMA device made of software");
-  run->add_option("--netdev", options->netdev, "Network interface that the device sits on (default: that of the default route, else lo)")
+  run->add_option("--netdev", options->netdev,
+                  "Network interface that the device sits on (default: that of the default route, else lo)")
       ->option_text("IF");
   run->add_option("--link", options->link, "How programs on this host reach each other (default: auto)")
       ->option_text("auto|shm|udp")
       ->check(CLI::IsMember({"auto", "shm", "udp"}));
-  run->add_option("--fault", options->fault, "Faults on purpose, such as 'drop=1%,dup=0.1%,delay=50us,seed=7'")->option_text("SPEC");
-  run->add_option("--pcap", options->capture, "Write every packet to this file (pcapng)")->option_text("FILE");
-  run->add_option("--udp-checksum", options->udp_checksum, "UDP checksums: as cheap as possible, or always zero")
+  run->add_option("--fault", options->fault,
+                  "Faults on purpose, such as 'drop=1%,dup=0.1%,delay=50us,seed=7'")
+      ->option_text("SPEC");
+  run->add_option("--pcap", options->capture, "Write every packet to this file (pcapng)")
+      ->option_text("FILE");
+  run->add_option("--udp-checksum", options->udp_checksum,
+                  "UDP checksums: as cheap as possible, or always zero")
       ->option_text("auto|zero")
       ->check(CLI::IsMember({"auto", "zero"}));
   run->add_option("--log", options->log, "Print what the device has to say to standard error")
@@ -163,8 +183,10 @@ void add_run_command(CLI::App& app, Runner& chosen) {
     if (options->command.empty()) throw CLI::RequiredError("PROGRAM");
     chosen = [options] { return run_program(*options); };
   });
-  run->footer("After the options comes the program with its arguments: rrdma run [OPTIONS] [--] PROGRAM [ARGS...]\n"
-              "The exit status is the program's; 125: rrdma failed, 126: the program cannot be run, 127: it was not found.");
+  run->footer(
+      "After the options comes the program with its arguments: rrdma run [OPTIONS] [--] PROGRAM [ARGS...]\n"
+      "The exit status is the program's; 125: rrdma failed, 126: the program cannot be run, 127: it was not "
+      "found.");
 }
 
 }  // namespace rrdma::tools

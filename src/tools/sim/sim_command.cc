@@ -29,7 +29,8 @@ constexpr std::string_view kExitText =
     "\n"
     "Examples:\n"
     "  rrdma sim --workload write --bandwidth 25G --rtt 100us --fault drop=0.01%\n"
-    "  rrdma sim --hosts 8 --qps 64 --workload mix --fault 'drop=1%,dup=0.1%,reorder=2%,corrupt=0.1%,seed=7'\n"
+    "  rrdma sim --hosts 8 --qps 64 --workload mix --fault "
+    "'drop=1%,dup=0.1%,reorder=2%,corrupt=0.1%,seed=7'\n"
     "  rrdma sim --seeds 1000\n"
     "\n"
     "Exit status:\n"
@@ -55,8 +56,10 @@ class Progress {
     constexpr std::uint64_t kWidth = 30;
     std::string bar(done * kWidth / 1000, '#');
     bar.resize(kWidth, '.');
-    const double left = done == 0 ? 0 : elapsed * static_cast<double>(1000 - done) / static_cast<double>(done);
-    fmt::print(stderr, "\r\033[K[{}] {:>5.1f} %  {}  {:.0f} s left", bar, static_cast<double>(done) / 10.0, what, left);
+    const double left =
+        done == 0 ? 0 : elapsed * static_cast<double>(1000 - done) / static_cast<double>(done);
+    fmt::print(stderr, "\r\033[K[{}] {:>5.1f} %  {}  {:.0f} s left", bar, static_cast<double>(done) / 10.0,
+               what, left);
     std::fflush(stderr);
     shown_ = true;
   }
@@ -73,7 +76,8 @@ class Progress {
 };
 
 int report_violation(const SimOptions& options, const sim::Plan& plan) {
-  const std::string pcap = options.pcap.empty() ? fmt::format("rrdma-sim-{}.pcapng", plan.seed) : options.pcap;
+  const std::string pcap =
+      options.pcap.empty() ? fmt::format("rrdma-sim-{}.pcapng", plan.seed) : options.pcap;
   bool saved = false;
   const std::string story = violation_story(plan, options, pcap, saved);
   fmt::print("{}\n", story);
@@ -134,7 +138,8 @@ int run_many(const SimOptions& options) {
         own.add(exchange);
       } else {
         std::uint64_t lowest = broken;
-        while (seed < lowest && !broken.compare_exchange_weak(lowest, seed)) {}
+        while (seed < lowest && !broken.compare_exchange_weak(lowest, seed)) {
+        }
       }
       ++done;
     }
@@ -151,7 +156,8 @@ int run_many(const SimOptions& options) {
   std::vector<std::thread> threads;
   for (unsigned i = 0; i < std::max(1u, std::thread::hardware_concurrency()); ++i) threads.emplace_back(work);
   Progress progress(!options.json);
-  while (done < options.seeds && next < options.seeds + threads.size() && !interrupted() && broken == ~std::uint64_t{0}) {
+  while (done < options.seeds && next < options.seeds + threads.size() && !interrupted() &&
+         broken == ~std::uint64_t{0}) {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     progress.show(done * 1000 / options.seeds, fmt::format("{} of {} seeds", done.load(), options.seeds));
   }
@@ -168,23 +174,31 @@ void add_sim_command(CLI::App& app, Runner& chosen) {
   CLI::App* sim = app.add_subcommand("sim", "Run the engine in a simulated network and check every promise");
   std::vector<CLI::Option*> shape = {
       sim->add_option("--hosts", options->hosts, "Hosts on one switch")->capture_default_str(),
-      sim->add_option("--qps", options->qps, "Connected pairs of QPs, spread over the hosts")->capture_default_str(),
+      sim->add_option("--qps", options->qps, "Connected pairs of QPs, spread over the hosts")
+          ->capture_default_str(),
       sim->add_option("--type", options->type, "rc, uc or ud")->capture_default_str(),
       sim->add_option("--size", options->size, "Octets of a message (mix: at most)")->capture_default_str(),
       sim->add_option("--mtu", options->mtu, "Path MTU")->capture_default_str(),
       sim->add_option("--depth", options->depth, "Requests outstanding on each QP")->capture_default_str(),
       sim->add_flag("--both-ways", options->both_ways, "Both ends of a connection send"),
       sim->add_option("--seconds", options->seconds, "Virtual time to run")->capture_default_str(),
-      sim->add_option("--bandwidth", options->bandwidth, "Of every cable, such as 25G or 400M")->capture_default_str(),
+      sim->add_option("--bandwidth", options->bandwidth, "Of every cable, such as 25G or 400M")
+          ->capture_default_str(),
       sim->add_option("--rtt", options->rtt, "Round trip of an empty network")->capture_default_str(),
-      sim->add_option("--queue", options->queue, "Octets that wait at the switch for one host")->capture_default_str(),
-      sim->add_option("--fault", options->fault, "Such as 'drop=1%,dup=0.1%,reorder=2%,corrupt=0.1%,ecn=1%,delay=50us±20us'"),
+      sim->add_option("--queue", options->queue, "Octets that wait at the switch for one host")
+          ->capture_default_str(),
+      sim->add_option("--fault", options->fault,
+                      "Such as 'drop=1%,dup=0.1%,reorder=2%,corrupt=0.1%,ecn=1%,delay=50us±20us'"),
   };
   sim->add_option("--workload", options->workload, "send, write, read, atomic, mix or random");
-  CLI::Option* seed = sim->add_option("--seed", options->seed, "Decides everything that is left to chance")->capture_default_str();
-  CLI::Option* seeds = sim->add_option("--seeds", options->seeds, "Run so many seeds, from --seed on")->check(CLI::PositiveNumber);
-  sim->add_option("--trace", options->trace, "Packets to show when a promise is broken")->capture_default_str();
-  sim->add_option("--pcap", options->pcap, "Where a broken promise leaves its capture (default: rrdma-sim-SEED.pcapng)");
+  CLI::Option* seed = sim->add_option("--seed", options->seed, "Decides everything that is left to chance")
+                          ->capture_default_str();
+  CLI::Option* seeds = sim->add_option("--seeds", options->seeds, "Run so many seeds, from --seed on")
+                           ->check(CLI::PositiveNumber);
+  sim->add_option("--trace", options->trace, "Packets to show when a promise is broken")
+      ->capture_default_str();
+  sim->add_option("--pcap", options->pcap,
+                  "Where a broken promise leaves its capture (default: rrdma-sim-SEED.pcapng)");
   sim->add_flag("-j,--json", options->json, "Print the summary as one JSON object");
   sim->footer(std::string(kExitText));
   sim->callback([&chosen, options, shape, seed, seeds] {

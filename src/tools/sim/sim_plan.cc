@@ -30,7 +30,9 @@ std::uint64_t megabits(const std::string& text) {
 Result<sim::Mix, std::string> mix_of(const std::string& workload, transport::QpType type) {
   using sim::Operation;
   sim::Mix mix{};
-  const auto weigh = [&mix](Operation operation, std::uint8_t weight) { mix[static_cast<std::size_t>(operation)] = weight; };
+  const auto weigh = [&mix](Operation operation, std::uint8_t weight) {
+    mix[static_cast<std::size_t>(operation)] = weight;
+  };
   const bool rc = type == transport::QpType::kRc;
   if (workload == "send") {
     weigh(Operation::kSend, 1);
@@ -47,13 +49,16 @@ Result<sim::Mix, std::string> mix_of(const std::string& workload, transport::QpT
     if (type != transport::QpType::kUd) weigh(Operation::kWrite, 4);
     if (rc) {
       for (const auto operation : {Operation::kRead, Operation::kWriteImmediate}) weigh(operation, 3);
-      for (const auto operation : {Operation::kFetchAdd, Operation::kCompareSwap, Operation::kFlush, Operation::kAtomicWrite,
-                                   Operation::kWriteReadBack, Operation::kReadThenWrite, Operation::kReadThenSend}) {
+      for (const auto operation :
+           {Operation::kFetchAdd, Operation::kCompareSwap, Operation::kFlush, Operation::kAtomicWrite,
+            Operation::kWriteReadBack, Operation::kReadThenWrite, Operation::kReadThenSend}) {
         weigh(operation, 1);
       }
     }
   } else {
-    return Failure{"'" + workload + "' is no workload of this QP type: known are send, write (RC, UC), read and atomic (RC), mix and random"};
+    return Failure{"'" + workload +
+                   "' is no workload of this QP type: known are send, write (RC, UC), read and atomic (RC), "
+                   "mix and random"};
   }
   return mix;
 }
@@ -77,7 +82,8 @@ Result<sim::TrafficPlan, std::string> traffic_for(const SimOptions& options, con
     return Failure{std::string("--mtu is 256, 512, 1024, 2048 or 4096")};
   }
   if (options.size > (*type == transport::QpType::kUd ? options.mtu : kSizeMax)) {
-    return Failure{"--size is at most " + std::to_string(*type == transport::QpType::kUd ? options.mtu : kSizeMax) + " here"};
+    return Failure{"--size is at most " +
+                   std::to_string(*type == transport::QpType::kUd ? options.mtu : kSizeMax) + " here"};
   }
   traffic.mtu_code = static_cast<std::uint8_t>(std::bit_width(options.mtu) - 8);
   traffic.both_ways = options.both_ways;
@@ -102,21 +108,26 @@ Result<sim::TrafficPlan, std::string> traffic_for(const SimOptions& options, con
 
 Result<sim::Plan, std::string> plan_for(const SimOptions& options, std::uint64_t seed) {
   if (options.random()) {
-    if (options.shape_given) return Failure{std::string("with --workload random the seed decides everything: leave the other options out")};
+    if (options.shape_given)
+      return Failure{
+          std::string("with --workload random the seed decides everything: leave the other options out")};
     return sim::plan_of(seed);
   }
   sim::Plan plan;
   plan.seed = seed;
-  if (options.hosts < 2 || options.hosts > kHostsMax) return Failure{"--hosts is 2 to " + std::to_string(kHostsMax)};
+  if (options.hosts < 2 || options.hosts > kHostsMax)
+    return Failure{"--hosts is 2 to " + std::to_string(kHostsMax)};
   if (options.qps < 1 || options.qps > kQpsMax) return Failure{"--qps is 1 to " + std::to_string(kQpsMax)};
   if (options.depth < 4 || options.depth > 4096) return Failure{std::string("--depth is 4 to 4096")};
   const std::uint64_t rate = megabits(options.bandwidth);
   if (rate == 0) return Failure{"'" + options.bandwidth + "' is no bandwidth: write for example 25G or 400M"};
   const auto rtt = link::parse_duration(options.rtt);
   if (!rtt) return Failure{rtt.error()};
-  const bool bare = !options.seconds.empty() && options.seconds.find_first_not_of("0123456789.") == std::string::npos;
+  const bool bare =
+      !options.seconds.empty() && options.seconds.find_first_not_of("0123456789.") == std::string::npos;
   const auto time = link::parse_duration(bare ? options.seconds + "s" : options.seconds);
-  if (!time || time->ns == 0) return Failure{"'" + options.seconds + "' is no time to run: write for example 2 or 0.5"};
+  if (!time || time->ns == 0)
+    return Failure{"'" + options.seconds + "' is no time to run: write for example 2 or 0.5"};
   const auto fault = link::parse_fault_spec(options.fault);
   if (!fault) return Failure{fault.error()};
 
@@ -129,14 +140,17 @@ Result<sim::Plan, std::string> plan_for(const SimOptions& options, std::uint64_t
   plan.faults = *fault;
   plan.harsh = fault->drop_ppm + fault->corrupt_ppm > kHarshPpm;
   plan.run_time = plan.turbulence_max = *time;
-  const auto drain = nanoseconds(static_cast<std::int64_t>((std::uint64_t{host.network.up.queue_octets} + host.network.down.queue_octets) * 8'000 / rate));
+  const auto drain = nanoseconds(static_cast<std::int64_t>(
+      (std::uint64_t{host.network.up.queue_octets} + host.network.down.queue_octets) * 8'000 / rate));
   plan.packet_lifetime = *rtt + drain + fault->delay * 2 + milliseconds(1);
   auto traffic = traffic_for(options, plan);
   if (!traffic) return Failure{traffic.error()};
   // Every request under way has memory of its own at both ends.
-  const std::uint64_t octets = (std::uint64_t{options.size} + 300) * options.qps * 2 * (3 * 8 + traffic->receive_entries);
+  const std::uint64_t octets =
+      (std::uint64_t{options.size} + 300) * options.qps * 2 * (3 * 8 + traffic->receive_entries);
   if (octets > kArenasMax) {
-    return Failure{"the messages under way would take " + std::to_string(octets >> 30) + " GiB of memory: give fewer --qps or a smaller --size"};
+    return Failure{"the messages under way would take " + std::to_string(octets >> 30) +
+                   " GiB of memory: give fewer --qps or a smaller --size"};
   }
   for (std::uint32_t i = 0; i < options.qps; ++i) {
     traffic->host_a = i % options.hosts;

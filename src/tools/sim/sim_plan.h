@@ -13,7 +13,7 @@ struct SimOptions {
   std::uint32_t hosts = 2;
   std::uint32_t qps = 1;
   std::string type = "rc";
-  std::string workload;           // empty: by the other options
+  std::string workload;  // empty: by the other options
   std::uint64_t size = 65536;
   std::uint32_t mtu = 4096;
   std::uint32_t depth = 64;

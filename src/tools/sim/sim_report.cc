@@ -47,32 +47,44 @@ void SimSummary::add(sim::Exchange& exchange) {
   coverage.add(exchange.coverage());
 }
 
-std::string summary_table(const SimOptions& options, const SimSummary& summary, const wire::Palette& palette) {
+std::string summary_table(const SimOptions& options, const SimSummary& summary,
+                          const wire::Palette& palette) {
   const transport::Counters& engine = summary.coverage.engine;
   Table table({{"", Align::kLeft}, {"", Align::kRight}, {"", Align::kLeft}});
   const auto row = [&table](std::string name, std::string value, std::string note = "") {
     table.add({std::move(name), std::move(value), std::move(note)});
   };
-  row("messages", fmt::format("{}", summary.totals.messages_succeeded), summary.totals.messages_failed == 0 ? "" : fmt::format("and {} failed, as they had to", summary.totals.messages_failed));
+  row("messages", fmt::format("{}", summary.totals.messages_succeeded),
+      summary.totals.messages_failed == 0
+          ? ""
+          : fmt::format("and {} failed, as they had to", summary.totals.messages_failed));
   if (!options.random()) row("goodput", fmt::format("{:.3f}", gigabits(summary)), "Gb/s");
   row("packets sent", fmt::format("{}", engine.packets_sent));
-  row("retransmitted", fmt::format("{}", engine.packets_resent), fmt::format("{:.3f} %", percent(engine.packets_resent, engine.packets_sent)));
+  row("retransmitted", fmt::format("{}", engine.packets_resent),
+      fmt::format("{:.3f} %", percent(engine.packets_resent, engine.packets_sent)));
   row("sequence NAKs", fmt::format("{}", engine.sequence_naks_received));
   row("RNR NAKs", fmt::format("{}", engine.rnr_naks_received));
   row("other NAKs", fmt::format("{}", engine.fatal_naks_received));
   row("implied NAKs", fmt::format("{}", engine.implied_naks));
-  row("ack timeouts", fmt::format("{}", engine.ack_timeouts), engine.early_retransmits == 0 ? "" : fmt::format("and {} early retransmissions", engine.early_retransmits));
+  row("ack timeouts", fmt::format("{}", engine.ack_timeouts),
+      engine.early_retransmits == 0 ? ""
+                                    : fmt::format("and {} early retransmissions", engine.early_retransmits));
   row("duplicates seen", fmt::format("{}", engine.duplicates));
   for (const std::uint32_t per_mille : {500u, 900u, 990u, 999u, 1000u}) {
-    const std::string name = per_mille == 1000 ? "latency, slowest" : fmt::format("latency, {} %", per_mille / 10.0);
+    const std::string name =
+        per_mille == 1000 ? "latency, slowest" : fmt::format("latency, {} %", per_mille / 10.0);
     row(name, time_text(summary.totals.latency.percentile(per_mille)));
   }
   for (std::size_t i = 0; i < link::kFateCount; ++i) {
     const auto fate = static_cast<link::Fate>(i);
-    if (summary.coverage.fates[i] == 0 || fate == link::Fate::kDelivered || fate == link::Fate::kNoRoom || fate == link::Fate::kDelayed) continue;
+    if (summary.coverage.fates[i] == 0 || fate == link::Fate::kDelivered || fate == link::Fate::kNoRoom ||
+        fate == link::Fate::kDelayed)
+      continue;
     row(fmt::format("network: {}", link::describe(fate)), fmt::format("{}", summary.coverage.fates[i]));
   }
-  row("virtual time", time_text(nanoseconds(summary.virtual_ns)), summary.runs == 1 ? fmt::format("event log {:016x}", summary.log_hash) : fmt::format("in {} runs", summary.runs));
+  row("virtual time", time_text(nanoseconds(summary.virtual_ns)),
+      summary.runs == 1 ? fmt::format("event log {:016x}", summary.log_hash)
+                        : fmt::format("in {} runs", summary.runs));
   std::string text = table.text(palette.name, palette.reset);
   const auto heading = text.find('\n');
   return heading == std::string::npos ? text : text.substr(heading + 1);  // the columns speak for themselves
@@ -93,7 +105,8 @@ std::string summary_json(const SimOptions& options, const SimSummary& summary) {
   }
   object["latency_ns"] = latency;
   nlohmann::ordered_json counters;
-  for (const auto& name : transport::kCounterNames) counters[std::string(name.name)] = summary.coverage.engine.*name.member;
+  for (const auto& name : transport::kCounterNames)
+    counters[std::string(name.name)] = summary.coverage.engine.*name.member;
   object["counters"] = counters;
   nlohmann::ordered_json network;
   for (std::size_t i = 0; i < link::kFateCount; ++i) {
@@ -104,15 +117,17 @@ std::string summary_json(const SimOptions& options, const SimSummary& summary) {
   return json_line(object) + "\n";
 }
 
-std::string violation_story(const sim::Plan& plan, const SimOptions& options, const std::string& pcap, bool& saved) {
+std::string violation_story(const sim::Plan& plan, const SimOptions& options, const std::string& pcap,
+                            bool& saved) {
   sim::Exchange exchange(plan);
   sim::Recorder recorder(kRecordedMax);
   exchange.world().set_observer(&recorder);
   exchange.run();
   const auto& promise = exchange.world().violation();
-  std::string text = fmt::format("seed {}: {}\nat {} of virtual time\n\nthe last packets:\n{}\nthe queue pairs:\n{}", plan.seed,
-                                 promise ? *promise : std::string("(it did not happen again: that is a second bug)"),
-                                 time_text(exchange.world().now() - Instant{}), recorder.trace(options.trace), exchange.standing());
+  std::string text = fmt::format(
+      "seed {}: {}\nat {} of virtual time\n\nthe last packets:\n{}\nthe queue pairs:\n{}", plan.seed,
+      promise ? *promise : std::string("(it did not happen again: that is a second bug)"),
+      time_text(exchange.world().now() - Instant{}), recorder.trace(options.trace), exchange.standing());
   const auto octets = recorder.pcapng();
   std::ofstream file(pcap, std::ios::binary);
   file.write(reinterpret_cast<const char*>(octets.data()), static_cast<std::streamsize>(octets.size()));

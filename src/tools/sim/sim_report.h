@@ -12,7 +12,7 @@ namespace rrdma::tools {
 // The sum over all runs.
 struct SimSummary {
   std::uint64_t runs = 0;
-  std::uint64_t log_hash = 0;      // of the last run
+  std::uint64_t log_hash = 0;  // of the last run
   std::int64_t virtual_ns = 0;
   sim::Totals totals;
   sim::Coverage coverage;
@@ -20,12 +20,14 @@ struct SimSummary {
   void add(sim::Exchange& exchange);
 };
 
-[[nodiscard]] std::string summary_table(const SimOptions& options, const SimSummary& summary, const wire::Palette& palette);
+[[nodiscard]] std::string summary_table(const SimOptions& options, const SimSummary& summary,
+                                        const wire::Palette& palette);
 [[nodiscard]] std::string summary_json(const SimOptions& options, const SimSummary& summary);
 
 // Runs the seed again with a recorder; writes the capture to `pcap` and returns seed, promise, trace and
 // where every QP stood. `saved` says whether the capture could be written.
-[[nodiscard]] std::string violation_story(const sim::Plan& plan, const SimOptions& options, const std::string& pcap, bool& saved);
+[[nodiscard]] std::string violation_story(const sim::Plan& plan, const SimOptions& options,
+                                          const std::string& pcap, bool& saved);
 
 // "312 us", "1.05 ms".
 [[nodiscard]] std::string time_text(Duration time);

@@ -34,7 +34,9 @@ Result<Observation, Problem> observe() {
     if (!process.page) continue;  // a tool, or a program that publishes nothing
     const auto page = control::ProcessPageView::open(process.page.get());
     if (!page) continue;
-    seen.processes.push_back({.entry = std::move(process.entry), .counters = page->counters(), .queue_pairs = page->queue_pairs()});
+    seen.processes.push_back({.entry = std::move(process.entry),
+                              .counters = page->counters(),
+                              .queue_pairs = page->queue_pairs()});
   }
   std::sort(seen.processes.begin(), seen.processes.end(),
             [](const ObservedProcess& a, const ObservedProcess& b) { return a.entry.pid < b.entry.pid; });

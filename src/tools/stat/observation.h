@@ -13,9 +13,9 @@
 #include <string_view>
 #include <vector>
 
+#include "base/problem.h"
 #include "base/result.h"
 #include "control/messages.h"
-#include "base/problem.h"
 #include "control/process_page.h"
 
 namespace rrdma::tools {

@@ -21,7 +21,8 @@ constexpr std::string_view kListening = "00010000";
 std::optional<uid_t> user_of(const std::string& line) {
   std::istringstream fields(line);
   std::string address, references, protocol, flags, type, state, inode, name;
-  if (!(fields >> address >> references >> protocol >> flags >> type >> state >> inode >> name)) return std::nullopt;
+  if (!(fields >> address >> references >> protocol >> flags >> type >> state >> inode >> name))
+    return std::nullopt;
   if (flags != kListening || name.compare(0, kNameBeforeUid.size(), kNameBeforeUid) != 0) return std::nullopt;
   uid_t uid = 0;
   const char* end = name.data() + name.size();
@@ -46,7 +47,8 @@ std::vector<uid_t> other_users_with_daemons() {
 
 std::string other_daemons_text(const std::vector<uid_t>& users) {
   std::string text = "Daemons of other users: ";
-  for (std::size_t i = 0; i < users.size(); ++i) text += (i == 0 ? "" : ", ") + daemon::describe_user(users[i]);
+  for (std::size_t i = 0; i < users.size(); ++i)
+    text += (i == 0 ? "" : ", ") + daemon::describe_user(users[i]);
   return text + ".";
 }
 

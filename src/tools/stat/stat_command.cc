@@ -24,7 +24,7 @@ constexpr double kWatchSecondsDefault = 1;
 struct StatOptions {
   StatChoice choice;
   bool json = false;
-  double watch_s = 0;  // 0: once
+  double watch_s = 0;       // 0: once
   std::uint64_t count = 0;  // 0: until interrupted
 };
 
@@ -39,7 +39,9 @@ int run_stat(const StatOptions& options) {
   if (options.watch_s > 0) watch_interrupts();
   std::optional<Observation> before;
   bool found = true;
-  for (std::uint64_t round = 0; round == 0 || (options.watch_s > 0 && !interrupted() && (options.count == 0 || round < options.count)); ++round) {
+  for (std::uint64_t round = 0;
+       round == 0 || (options.watch_s > 0 && !interrupted() && (options.count == 0 || round < options.count));
+       ++round) {
     if (round > 0) pause_for(options.watch_s);
     if (interrupted()) break;
     auto seen = observe();
@@ -52,9 +54,11 @@ int run_stat(const StatOptions& options) {
       output.write(stat_json(now, options.choice).dump(options.watch_s > 0 ? -1 : 2) + "\n");
     } else {
       if (!screen && round > 0) output.write("\n");
-      output.write(stat_text(now, before ? &*before : nullptr, options.choice, palette, terminal_columns(STDOUT_FILENO)));
+      output.write(stat_text(now, before ? &*before : nullptr, options.choice, palette,
+                             terminal_columns(STDOUT_FILENO)));
     }
-    if (const int error = output.flush(); error != 0) return complain(kName, fmt::format("cannot write the output: {}", std::strerror(error)), "");
+    if (const int error = output.flush(); error != 0)
+      return complain(kName, fmt::format("cannot write the output: {}", std::strerror(error)), "");
     before = std::move(now);
   }
   return found ? kExitSuccess : kExitFoundFault;
@@ -72,22 +76,31 @@ std::optional<std::uint32_t> number_of(const std::string& text) {
 void add_stat_command(CLI::App& app, Runner& chosen) {
   auto options = std::make_shared<StatOptions>();
   auto qpn = std::make_shared<std::string>();
-  CLI::App* stat = app.add_subcommand("stat", "Show counters: of all programs, a device, a process or a queue pair");
+  CLI::App* stat =
+      app.add_subcommand("stat", "Show counters: of all programs, a device, a process or a queue pair");
   stat->add_option("-p,--pid", options->choice.pid, "The counters of this process")->option_text("PID");
-  stat->add_option("-d,--device", options->choice.device, "The counters of this device, summed over its processes")->option_text("NAME");
+  stat->add_option("-d,--device", options->choice.device,
+                   "The counters of this device, summed over its processes")
+      ->option_text("NAME");
   stat->add_option("-q,--qp", *qpn, "The counters of this queue pair")
       ->option_text("QPN")
-      ->check([](const std::string& text) { return number_of(text) ? std::string() : "'" + text + "' is no queue pair number such as 0x030001"; });
+      ->check([](const std::string& text) {
+        return number_of(text) ? std::string() : "'" + text + "' is no queue pair number such as 0x030001";
+      });
   stat->add_flag("-Q,--qps", options->choice.queue_pairs, "A table of queue pairs");
   stat->add_flag("-a,--all", options->choice.zeros, "Counters that are 0 too");
-  stat->add_option("-w,--watch", options->watch_s, "Again and again, every so many seconds (default 1), with rates")
+  stat->add_option("-w,--watch", options->watch_s,
+                   "Again and again, every so many seconds (default 1), with rates")
       ->option_text("[SECONDS]")
       ->expected(0, 1)
       ->check(CLI::Range(0.1, 3600.0));
-  stat->add_option("-n,--count", options->count, "With --watch: stop after so many times")->option_text("N")->check(CLI::PositiveNumber);
+  stat->add_option("-n,--count", options->count, "With --watch: stop after so many times")
+      ->option_text("N")
+      ->check(CLI::PositiveNumber);
   stat->add_flag("-j,--json", options->json, "As JSON; with --watch one object on each line");
-  stat->footer("Without options: the daemon, and a line for each program that uses RRDMA.\n"
-               "Exit status: 0; 1 when the process or queue pair that was named is not there; 2 on failure.");
+  stat->footer(
+      "Without options: the daemon, and a line for each program that uses RRDMA.\n"
+      "Exit status: 0; 1 when the process or queue pair that was named is not there; 2 on failure.");
   stat->callback([&chosen, options, qpn, stat] {
     if (!qpn->empty()) options->choice.qpn = number_of(*qpn);
     if (stat->count("--watch") > 0 && options->watch_s == 0) options->watch_s = kWatchSecondsDefault;

@@ -24,7 +24,9 @@ bool is_on_device(const ObservedProcess& process, const std::string& device) {
   const std::string& devices = process.entry.devices;
   for (std::size_t at = devices.find(device); at != std::string::npos; at = devices.find(device, at + 1)) {
     const std::size_t end = at + device.size();
-    if ((at == 0 || devices[at - 1] == ' ') && (end == devices.size() || devices[end] == ' ' || devices[end] == ',')) return true;
+    if ((at == 0 || devices[at - 1] == ' ') &&
+        (end == devices.size() || devices[end] == ' ' || devices[end] == ','))
+      return true;
   }
   return false;
 }
@@ -41,20 +43,25 @@ std::string network_text(const control::NetworkState& network) {
 // Their programs are theirs to look at; that there are some is no secret.
 std::string other_users_text(const Observation& now) {
   if (now.other_users.empty()) return "";
-  return other_daemons_text(now.other_users) + " A user's daemon answers that user alone: run `rrdma stat` as that user.\n";
+  return other_daemons_text(now.other_users) +
+         " A user's daemon answers that user alone: run `rrdma stat` as that user.\n";
 }
 
 std::string daemon_text(const Observation& now, const wire::Palette& palette) {
   if (!now.daemon) {
-    return now.other_users.empty() ? "No RRDMA daemon is running here: no program uses RRDMA in this network namespace now.\n"
-                                   : "No program of this user uses RRDMA in this network namespace now.\n" + other_users_text(now);
+    return now.other_users.empty()
+               ? "No RRDMA daemon is running here: no program uses RRDMA in this network namespace now.\n"
+               : "No program of this user uses RRDMA in this network namespace now.\n" +
+                     other_users_text(now);
   }
   const control::Status& daemon = *now.daemon;
-  std::string text = fmt::format("Daemon pid {}{}, up {}, network {}, {} of 255 slots held\n", daemon.daemon_pid,
-                                 daemon.is_system ? " (for all users)" : "", duration_text(daemon.uptime_ms),
-                                 network_text(daemon.network), daemon.slots_held);
+  std::string text =
+      fmt::format("Daemon pid {}{}, up {}, network {}, {} of 255 slots held\n", daemon.daemon_pid,
+                  daemon.is_system ? " (for all users)" : "", duration_text(daemon.uptime_ms),
+                  network_text(daemon.network), daemon.slots_held);
   if (!daemon.network.reason.empty()) {
-    text += fmt::format("{}{}{}\n{}\n", palette.alert, daemon.network.reason, palette.reset, daemon.network.remedy);
+    text += fmt::format("{}{}{}\n{}\n", palette.alert, daemon.network.reason, palette.reset,
+                        daemon.network.remedy);
   }
   return text + other_users_text(now);
 }
@@ -69,11 +76,13 @@ class Rates {
 
   [[nodiscard]] std::string of(const ObservedProcess& process, std::string_view counter) const {
     for (const ObservedProcess& earlier : before_->processes) {
-      if (earlier.entry.token == process.entry.token) return text(earlier.counter(counter), process.counter(counter));
+      if (earlier.entry.token == process.entry.token)
+        return text(earlier.counter(counter), process.counter(counter));
     }
     return "-";
   }
-  [[nodiscard]] std::string of(const ObservedProcess& process, const control::QpSnapshot& qp, QpCounter counter) const {
+  [[nodiscard]] std::string of(const ObservedProcess& process, const control::QpSnapshot& qp,
+                               QpCounter counter) const {
     for (const ObservedProcess& earlier : before_->processes) {
       if (earlier.entry.token != process.entry.token) continue;
       for (const control::QpSnapshot& row : earlier.queue_pairs) {
@@ -93,13 +102,17 @@ class Rates {
 
 std::string count_text(std::uint64_t value) { return short_number(static_cast<double>(value)); }
 
-Cell alarming(std::uint64_t value, std::string_view colour) { return value == 0 ? Cell("0") : Cell(count_text(value), colour); }
+Cell alarming(std::uint64_t value, std::string_view colour) {
+  return value == 0 ? Cell("0") : Cell(count_text(value), colour);
+}
 
 std::string table_of_processes(const Observation& now, const Rates& rates, const wire::Palette& palette) {
   if (now.processes.empty()) return now.daemon ? "No program uses RRDMA now.\n" : "";
-  std::vector<Column> columns = {{"PID", Align::kRight}, {"PROGRAM"}, {"QPS", Align::kRight}, {"TX", Align::kRight},
-                                 {"RX", Align::kRight}, {"TX B", Align::kRight}, {"RX B", Align::kRight},
-                                 {"RESENT", Align::kRight}, {"RNR", Align::kRight}, {"ERR", Align::kRight}};
+  std::vector<Column> columns = {{"PID", Align::kRight},  {"PROGRAM"},
+                                 {"QPS", Align::kRight},  {"TX", Align::kRight},
+                                 {"RX", Align::kRight},   {"TX B", Align::kRight},
+                                 {"RX B", Align::kRight}, {"RESENT", Align::kRight},
+                                 {"RNR", Align::kRight},  {"ERR", Align::kRight}};
   if (rates.known()) {
     columns[3] = {"TX/s", Align::kRight};
     columns[4] = {"RX/s", Align::kRight};
@@ -111,8 +124,9 @@ std::string table_of_processes(const Observation& now, const Rates& rates, const
     const auto shown = [&](std::string_view name) {
       return rates.known() ? rates.of(process, name) : count_text(process.counter(name));
     };
-    table.add({std::to_string(process.entry.pid), clipped(process.entry.program, kProgramColumns), std::to_string(process.queue_pairs.size()),
-               shown("messages_sent"), shown("messages_received"), shown("octets_sent"), shown("octets_received"),
+    table.add({std::to_string(process.entry.pid), clipped(process.entry.program, kProgramColumns),
+               std::to_string(process.queue_pairs.size()), shown("messages_sent"), shown("messages_received"),
+               shown("octets_sent"), shown("octets_received"),
                alarming(process.counter("packets_resent"), palette.alert),
                alarming(process.counter("rnr_naks_received"), palette.alert),
                alarming(process.counter("error_completions"), palette.bad)});
@@ -120,18 +134,33 @@ std::string table_of_processes(const Observation& now, const Rates& rates, const
   return table.text(palette.name, palette.reset);
 }
 
-std::string table_of_queue_pairs(const Observation& now, const Rates& rates, const wire::Palette& palette, std::size_t columns) {
+std::string table_of_queue_pairs(const Observation& now, const Rates& rates, const wire::Palette& palette,
+                                 std::size_t columns) {
   const std::size_t peer_columns = std::max(kPeerColumnsMin, columns - std::min(columns, kColumnsBesidePeer));
-  Table table({{"PID", Align::kRight}, {"QPN"}, {"TYPE"}, {"STATE"}, {"LINK"}, {"PEER"}, {rates.known() ? "TX/s" : "TX", Align::kRight},
-               {rates.known() ? "RX/s" : "RX", Align::kRight}, {"RESENT", Align::kRight}, {"RNR", Align::kRight}});
+  Table table({{"PID", Align::kRight},
+               {"QPN"},
+               {"TYPE"},
+               {"STATE"},
+               {"LINK"},
+               {"PEER"},
+               {rates.known() ? "TX/s" : "TX", Align::kRight},
+               {rates.known() ? "RX/s" : "RX", Align::kRight},
+               {"RESENT", Align::kRight},
+               {"RNR", Align::kRight}});
   for (const ObservedProcess& process : now.processes) {
     for (const control::QpSnapshot& qp : process.queue_pairs) {
-      const auto shown = [&](QpCounter which) { return rates.known() ? rates.of(process, qp, which) : count_text(value_of(qp, which)); };
+      const auto shown = [&](QpCounter which) {
+        return rates.known() ? rates.of(process, qp, which) : count_text(value_of(qp, which));
+      };
       const std::string_view state = qp_state_name(qp.fields.state);
-      table.add({std::to_string(process.entry.pid), fmt::format("{:#08x}", qp.fields.qpn), std::string(qp_type_name(qp.fields.type)),
-                 Cell(std::string(state), state == "RTS" ? palette.good : state == "ERR" ? palette.bad : std::string_view()),
-                 std::string(qp_link_name(qp.fields.link)), clipped(peer_text(qp.fields), peer_columns), shown(QpCounter::kSentMessages),
-                 shown(QpCounter::kReceivedMessages), alarming(value_of(qp, QpCounter::kRetransmittedPackets), palette.alert),
+      table.add({std::to_string(process.entry.pid), fmt::format("{:#08x}", qp.fields.qpn),
+                 std::string(qp_type_name(qp.fields.type)),
+                 Cell(std::string(state), state == "RTS"   ? palette.good
+                                          : state == "ERR" ? palette.bad
+                                                           : std::string_view()),
+                 std::string(qp_link_name(qp.fields.link)), clipped(peer_text(qp.fields), peer_columns),
+                 shown(QpCounter::kSentMessages), shown(QpCounter::kReceivedMessages),
+                 alarming(value_of(qp, QpCounter::kRetransmittedPackets), palette.alert),
                  alarming(value_of(qp, QpCounter::kReceiverNotReady), palette.alert)});
     }
   }
@@ -143,7 +172,8 @@ std::vector<control::NamedCounter> summed_counters(const Observation& seen) {
   std::vector<control::NamedCounter> sums;
   for (const ObservedProcess& process : seen.processes) {
     for (const control::NamedCounter& counter : process.counters) {
-      const auto known = std::find_if(sums.begin(), sums.end(), [&](const auto& sum) { return sum.name == counter.name; });
+      const auto known =
+          std::find_if(sums.begin(), sums.end(), [&](const auto& sum) { return sum.name == counter.name; });
       if (known == sums.end()) {
         sums.push_back(counter);
       } else {
@@ -154,8 +184,9 @@ std::vector<control::NamedCounter> summed_counters(const Observation& seen) {
   return sums;
 }
 
-std::string counter_table(const std::vector<control::NamedCounter>& now, const std::vector<control::NamedCounter>& before,
-                          const Rates& rates, bool zeros, const wire::Palette& palette) {
+std::string counter_table(const std::vector<control::NamedCounter>& now,
+                          const std::vector<control::NamedCounter>& before, const Rates& rates, bool zeros,
+                          const wire::Palette& palette) {
   std::vector<Column> columns = {{"COUNTER"}, {"VALUE", Align::kRight}};
   if (rates.known()) columns.push_back({"PER SECOND", Align::kRight});
   Table table(std::move(columns));
@@ -163,7 +194,8 @@ std::string counter_table(const std::vector<control::NamedCounter>& now, const s
     if (counter.value == 0 && !zeros) continue;
     std::vector<Cell> row = {counter.name, std::to_string(counter.value)};
     if (rates.known()) {
-      const auto earlier = std::find_if(before.begin(), before.end(), [&](const auto& other) { return other.name == counter.name; });
+      const auto earlier = std::find_if(before.begin(), before.end(),
+                                        [&](const auto& other) { return other.name == counter.name; });
       row.push_back(earlier == before.end() ? "-" : rates.text(earlier->value, counter.value));
     }
     table.add(std::move(row));
@@ -173,31 +205,35 @@ std::string counter_table(const std::vector<control::NamedCounter>& now, const s
 
 std::vector<control::NamedCounter> named_counters(const control::QpSnapshot& qp) {
   std::vector<control::NamedCounter> list;
-  for (std::size_t i = 0; i < kQpCounterNames.size(); ++i) list.push_back({std::string(kQpCounterNames[i]), qp.counters[i]});
+  for (std::size_t i = 0; i < kQpCounterNames.size(); ++i)
+    list.push_back({std::string(kQpCounterNames[i]), qp.counters[i]});
   return list;
 }
 
 const control::QpSnapshot* first_queue_pair(const Observation* seen) {
-  if (seen == nullptr || seen->processes.empty() || seen->processes.front().queue_pairs.empty()) return nullptr;
+  if (seen == nullptr || seen->processes.empty() || seen->processes.front().queue_pairs.empty())
+    return nullptr;
   return &seen->processes.front().queue_pairs.front();
 }
 
-std::string one_queue_pair(const Observation& now, const Observation* before, const Rates& rates, const StatChoice& choice,
-                           const wire::Palette& palette) {
+std::string one_queue_pair(const Observation& now, const Observation* before, const Rates& rates,
+                           const StatChoice& choice, const wire::Palette& palette) {
   const control::QpSnapshot* qp = first_queue_pair(&now);
   if (qp == nullptr) return fmt::format("No queue pair {:#08x}.\n", *choice.qpn);
   const control::QpSnapshot* earlier = first_queue_pair(before);
   const ObservedProcess& process = now.processes.front();
-  return fmt::format("QP {:#08x} of {} (pid {}): {}, {}, over {}, path MTU {}, peer {}\n", qp->fields.qpn, process.entry.program,
-                     process.entry.pid, qp_type_name(qp->fields.type), qp_state_name(qp->fields.state),
-                     qp_link_name(qp->fields.link), qp->fields.path_mtu_code == 0 ? 0 : 128u << qp->fields.path_mtu_code,
+  return fmt::format("QP {:#08x} of {} (pid {}): {}, {}, over {}, path MTU {}, peer {}\n", qp->fields.qpn,
+                     process.entry.program, process.entry.pid, qp_type_name(qp->fields.type),
+                     qp_state_name(qp->fields.state), qp_link_name(qp->fields.link),
+                     qp->fields.path_mtu_code == 0 ? 0 : 128u << qp->fields.path_mtu_code,
                      peer_text(qp->fields)) +
-         counter_table(named_counters(*qp), earlier == nullptr ? std::vector<control::NamedCounter>() : named_counters(*earlier), rates, true,
-                       palette);
+         counter_table(named_counters(*qp),
+                       earlier == nullptr ? std::vector<control::NamedCounter>() : named_counters(*earlier),
+                       rates, true, palette);
 }
 
-std::string counters_of_choice(const Observation& now, const Observation* before, const Rates& rates, const StatChoice& choice,
-                               const wire::Palette& palette) {
+std::string counters_of_choice(const Observation& now, const Observation* before, const Rates& rates,
+                               const StatChoice& choice, const wire::Palette& palette) {
   if (now.processes.empty()) {
     return choice.pid ? fmt::format("Process {} uses no RRDMA device.\n", *choice.pid)
                       : fmt::format("No program uses {} now.\n", choice.device);
@@ -205,23 +241,29 @@ std::string counters_of_choice(const Observation& now, const Observation* before
   std::string text;
   if (choice.pid) {
     const control::ProcessEntry& entry = now.processes.front().entry;
-    text = fmt::format("{} (pid {}) on {}, since {}\n", entry.program, entry.pid, entry.devices, duration_text(entry.age_ms));
+    text = fmt::format("{} (pid {}) on {}, since {}\n", entry.program, entry.pid, entry.devices,
+                       duration_text(entry.age_ms));
   } else {
-    text = fmt::format("{}: sums over {} {}\n", choice.device, now.processes.size(), now.processes.size() == 1 ? "process" : "processes");
+    text = fmt::format("{}: sums over {} {}\n", choice.device, now.processes.size(),
+                       now.processes.size() == 1 ? "process" : "processes");
   }
-  return text + counter_table(summed_counters(now), before == nullptr ? std::vector<control::NamedCounter>() : summed_counters(*before),
-                              rates, choice.zeros, palette);
+  return text +
+         counter_table(summed_counters(now),
+                       before == nullptr ? std::vector<control::NamedCounter>() : summed_counters(*before),
+                       rates, choice.zeros, palette);
 }
 
 nlohmann::ordered_json queue_pair_json(const control::QpSnapshot& qp) {
-  nlohmann::ordered_json json = {{"qpn", qp.fields.qpn},
-                                 {"type", qp_type_name(qp.fields.type)},
-                                 {"state", qp_state_name(qp.fields.state)},
-                                 {"link", qp_link_name(qp.fields.link)},
-                                 {"path_mtu", qp.fields.path_mtu_code == 0 ? 0 : 128u << qp.fields.path_mtu_code},
-                                 {"peer_qpn", qp.fields.peer_qpn},
-                                 {"peer", wire::to_text(qp.fields.peer_gid)}};
-  for (std::size_t i = 0; i < kQpCounterNames.size(); ++i) json[std::string(kQpCounterNames[i])] = qp.counters[i];
+  nlohmann::ordered_json json = {
+      {"qpn", qp.fields.qpn},
+      {"type", qp_type_name(qp.fields.type)},
+      {"state", qp_state_name(qp.fields.state)},
+      {"link", qp_link_name(qp.fields.link)},
+      {"path_mtu", qp.fields.path_mtu_code == 0 ? 0 : 128u << qp.fields.path_mtu_code},
+      {"peer_qpn", qp.fields.peer_qpn},
+      {"peer", wire::to_text(qp.fields.peer_gid)}};
+  for (std::size_t i = 0; i < kQpCounterNames.size(); ++i)
+    json[std::string(kQpCounterNames[i])] = qp.counters[i];
   return json;
 }
 
@@ -256,11 +298,13 @@ std::string peer_text(const control::QpFields& fields) {
 
 Observation chosen_part(Observation seen, const StatChoice& choice) {
   std::erase_if(seen.processes, [&](const ObservedProcess& process) {
-    return (choice.pid && process.entry.pid != *choice.pid) || (!choice.device.empty() && !is_on_device(process, choice.device));
+    return (choice.pid && process.entry.pid != *choice.pid) ||
+           (!choice.device.empty() && !is_on_device(process, choice.device));
   });
   if (choice.qpn) {
     for (ObservedProcess& process : seen.processes) {
-      std::erase_if(process.queue_pairs, [&](const control::QpSnapshot& qp) { return qp.fields.qpn != *choice.qpn; });
+      std::erase_if(process.queue_pairs,
+                    [&](const control::QpSnapshot& qp) { return qp.fields.qpn != *choice.qpn; });
     }
     std::erase_if(seen.processes, [](const ObservedProcess& process) { return process.queue_pairs.empty(); });
   }

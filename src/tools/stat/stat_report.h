@@ -27,8 +27,9 @@ struct StatChoice {
 
 // `before`: the observation before this one, for rates; null the first time. Addresses are cut so that
 // lines fit `columns`.
-[[nodiscard]] std::string stat_text(const Observation& now, const Observation* before, const StatChoice& choice,
-                                    const wire::Palette& palette, std::size_t columns);
+[[nodiscard]] std::string stat_text(const Observation& now, const Observation* before,
+                                    const StatChoice& choice, const wire::Palette& palette,
+                                    std::size_t columns);
 [[nodiscard]] nlohmann::ordered_json stat_json(const Observation& now, const StatChoice& choice);
 
 // "2h05m", "3m12s", "7s".

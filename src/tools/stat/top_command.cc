@@ -9,10 +9,10 @@
 
 #include "tools/commands.h"
 #include "tools/exit_status.h"
-#include "tools/stat/full_screen.h"
 #include "tools/interrupt.h"
-#include "tools/terminal.h"
+#include "tools/stat/full_screen.h"
 #include "tools/stat/top_report.h"
+#include "tools/terminal.h"
 
 namespace rrdma::tools {
 namespace {

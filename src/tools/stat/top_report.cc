@@ -157,7 +157,7 @@ std::string table_of_processes(const std::vector<ProcessRow>& rows, const wire::
 }
 
 std::string table_of_queue_pairs(const std::vector<QueuePairRow>& rows, const wire::Palette& palette,
-                             std::size_t columns) {
+                                 std::size_t columns) {
   Table table({{"PID", Align::kRight},
                {"QPN"},
                {"STATE"},
@@ -185,7 +185,8 @@ std::string table_of_queue_pairs(const std::vector<QueuePairRow>& rows, const wi
 std::string head(const Observation& now, const std::vector<ProcessRow>& rows, std::size_t queue_pairs,
                  std::size_t columns, const wire::Palette& palette) {
   if (!now.daemon && !now.other_users.empty())
-    return clipped("RRDMA top: no program of this user. " + other_daemons_text(now.other_users), columns) + "\n";
+    return clipped("RRDMA top: no program of this user. " + other_daemons_text(now.other_users), columns) +
+           "\n";
   if (!now.daemon)
     return clipped("RRDMA top: no program uses RRDMA in this network namespace now.", columns) + "\n";
   Activity total;
