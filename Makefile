@@ -12,8 +12,8 @@ BENCH_ARGS ?=
 need := scripts/install-packages
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test clang test-clang test-asan test-tsan test-cross soak fuzz bench bench-micro coverage \
-        interop interop-quick install deb format tidy clean
+.PHONY: help build demo test clang test-clang test-asan test-tsan test-cross soak fuzz bench bench-check bench-micro \
+        coverage interop interop-quick install deb format tidy clean
 
 help: ## list the targets
 	@echo 'RRDMA: an RDMA NIC made of software. Targets:'
@@ -82,6 +82,12 @@ bench: ## measure RRDMA and its alternatives side by side; table and charts in b
 	@$(call configure,release,build-release)
 	@$(call build_all,release) --target products side_by_side
 	@scripts/bench build-release $(if $(filter-out 0,$(QUICK)),--quick) $(BENCH_ARGS)
+
+bench-check: ## hold the speed of wire and engine against the bars of the project; wants a quiet machine
+	@$(need) build bench
+	@$(call configure,release,build-release)
+	@$(call build_all,release) --target bars
+	@scripts/bench --bars build-release
 
 bench-micro: ## run the micro-benchmarks of wire, engine and links
 	@$(need) build bench
