@@ -81,7 +81,7 @@ ProcessLane::~ProcessLane() {
   // The links go before the engine: what QPs and regions say on their way out is for nobody.
   live_capture_.stop(links_);
   direct_enabled_ = false;
-  engine_.config().direct = nullptr;
+  engine_.set_direct(nullptr);
   memory_.set_listener(nullptr);
 }
 
@@ -126,8 +126,7 @@ void ProcessLane::watch_udp() {
   for (const int fd : udp_->descriptors()) background_.add_link_descriptor(fd);
   // What may be in flight to a peer like us: half of what the socket holds, the rest is for the others.
   const auto room = static_cast<std::uint32_t>(udp_->receive_room(4096));
-  engine_.config().flight_octets_max = std::max(room / 2, 64u * 1024);
-  engine_.config().window_octets_max = std::clamp(room / 4, 32u * 1024, 512u * 1024);
+  engine_.set_windows(std::clamp(room / 4, 32u * 1024, 512u * 1024), std::max(room / 2, 64u * 1024));
 }
 
 void ProcessLane::open_shm() {
@@ -145,7 +144,7 @@ void ProcessLane::open_shm() {
   if (!direct_allowed()) return;
   if (auto enabled = shm_->enable_direct(); !enabled) return;  // then packets carry everything
   direct_enabled_ = true;
-  engine_.config().direct = shm_.get();
+  engine_.set_direct(shm_.get());
   memory_.set_listener(this);
 }
 
@@ -227,7 +226,6 @@ void ProcessLane::on_qp_event(transport::QueuePair& qp, transport::QpEvent event
 // What peers on this host may do to our memory by themselves (DESIGN D6) follows every change.
 void ProcessLane::on_qp_changed(transport::QueuePair& qp, bool destroyed) {
   publisher_.handle_qp_changed(qp, destroyed);
-  if (packets_only_ && !destroyed) qp.train_octets = qp.mtu;
   if (!direct_enabled_ || qp.type != transport::QpType::kRc) return;
   shm_->retire(qp.qpn);
   if (destroyed || !qp.can_receive() || !qp.path.direct) return;
@@ -584,15 +582,10 @@ void ProcessLane::follow_capture_order(const control::CaptureOrder& order, std::
   }
 }
 
-// A train counts as many PSNs as its packets do, and a direct operation none: either may end or begin
-// between two frames.
+// A direct operation takes no PSN: either may end or begin between two frames.
 void ProcessLane::send_packets_only(bool packets_only) {
-  packets_only_ = packets_only;
-  if (direct_enabled_) engine_.config().direct = packets_only ? nullptr : shm_.get();
-  engine_.for_each_qp([&](transport::QueuePair& qp) {
-    if (qp.mtu == 0) return;
-    qp.train_octets = packets_only ? qp.mtu : std::max(qp.path.train_octets / qp.mtu * qp.mtu, qp.mtu);
-  });
+  if (direct_enabled_) engine_.set_direct(packets_only ? nullptr : shm_.get());
+  engine_.set_trains(!packets_only);
 }
 
 }  // namespace rrdma::nic

@@ -124,7 +124,6 @@ class ProcessLane final : public Lane,
   std::unique_ptr<ShmPeers> peers_;
   LinkSwitch links_;
   LiveCapture live_capture_;
-  bool packets_only_ = false;  // by order of a capture: neither trains nor direct operations
   host::InterfaceMonitor monitor_;
   std::vector<std::shared_ptr<host::NetlinkDevice>> devices_;
   Instant now_;                  // of the present round

@@ -220,9 +220,25 @@ void Engine::apply(QueuePair& qp, const QpAttributes& attributes, std::uint32_t 
   }
   if (mask & kAttrDrainNotify) own.drain_notify = attributes.drain_notify;
   if (mask & (kAttrPath | kAttrPathMtu)) {
-    qp.train_octets = std::max(qp.path.train_octets / qp.mtu * qp.mtu, qp.mtu);
+    fit_trains(qp);
     qp.train_accepted = std::max(std::max(qp.path.train_accepted, qp.path.train_octets), qp.mtu);
   }
+}
+
+void Engine::fit_trains(QueuePair& qp) const {
+  qp.train_octets = config_.trains ? std::max(qp.path.train_octets / qp.mtu * qp.mtu, qp.mtu) : qp.mtu;
+}
+
+void Engine::set_trains(bool allowed) {
+  config_.trains = allowed;
+  for_each_qp([this](QueuePair& qp) {
+    if (qp.mtu != 0) fit_trains(qp);
+  });
+}
+
+void Engine::set_windows(std::uint32_t window_octets_max, std::uint32_t flight_octets_max) {
+  config_.window_octets_max = window_octets_max;
+  config_.flight_octets_max = flight_octets_max;
 }
 
 void Engine::reset_qp(QueuePair& qp) {

@@ -40,8 +40,8 @@ struct EngineConfig {
   // host, an emulated one) has lost nothing.
   Duration early_retransmit_min = milliseconds(30);
   std::uint32_t message_octets_max = kMessageOctetsMax;
-  // For paths that allow it; null: everything goes as packets. Outlives the engine.
-  objects::DirectAccess* direct = nullptr;
+  objects::DirectAccess* direct = nullptr;  // see Engine::set_direct
+  bool trains = true;                       // see Engine::set_trains
   // Where nothing is lost, silence means that the peer has no such QP, or no processor now: its scheduler's
   // time slices must not look like the former.
   Duration lossless_timeout_min = milliseconds(250);
@@ -152,7 +152,15 @@ class Engine {
 
   const Counters& counters() const { return counters_; }
   [[nodiscard]] std::size_t qp_count() const { return table_.size(); }
-  EngineConfig& config() { return config_; }
+
+  // What the owner learns after the engine began: the room of its links, and what they can do. Direct operations for
+  // paths that allow them; null: everything goes as packets. Outlives the engine, or is taken back.
+  void set_direct(objects::DirectAccess* direct) { config_.direct = direct; }
+  // Octets in flight from one QP that is connected from now on, and from all QPs together, where packets can be lost.
+  void set_windows(std::uint32_t window_octets_max, std::uint32_t flight_octets_max);
+  // Whether a frame may carry a train, for all QPs, now and later. A train counts as many PSNs as its packets do:
+  // either may end between two frames. What peers may send does not change.
+  void set_trains(bool allowed);
 
  private:
   friend class Requester;
@@ -185,6 +193,7 @@ class Engine {
   void flush_receives(QueuePair& qp, Instant now);
   void reset_qp(QueuePair& qp);
   void apply(QueuePair& qp, const QpAttributes& attributes, std::uint32_t mask);
+  void fit_trains(QueuePair& qp) const;
   PostError check_send(const QueuePair& qp, const SendRequest& request) const;
   void check_drained(QueuePair& qp);
 

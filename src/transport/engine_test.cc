@@ -239,6 +239,29 @@ TEST_F(EnginePair, trains_carry_many_packets_in_one_frame) {
   EXPECT_EQ(0, std::memcmp(a_.buffer.data() + 400000, a_.buffer.data(), 200001));
 }
 
+TEST_F(EnginePair, trains_end_and_begin_when_told) {
+  connect(QpType::kRc, 3, 64 * 1024);
+  const auto frames_of_a_write = [this] {
+    EXPECT_EQ(post(a_, SendOpcode::kWrite, {a_.sge(0, 8 * 1024)}), PostError::kNone);
+    a_.engine.transmit(a_.wire, now_);
+    const std::size_t frames = a_.wire.packets.size();
+    run();
+    EXPECT_EQ(a_.poll().status, Status::kSuccess);
+    return frames;
+  };
+  EXPECT_EQ(frames_of_a_write(), 1u);
+  a_.engine.set_trains(false);
+  EXPECT_EQ(frames_of_a_write(), 8u);
+  QueuePair* const first_of_a = a_.qp;
+  QueuePair* const first_of_b = b_.qp;
+  connect(QpType::kRc, 3, 64 * 1024, 0x20);
+  EXPECT_EQ(frames_of_a_write(), 8u) << "of a QP that was connected afterwards";
+  a_.engine.set_trains(true);
+  EXPECT_EQ(frames_of_a_write(), 1u);
+  a_.engine.destroy_qp(*first_of_a);
+  b_.engine.destroy_qp(*first_of_b);
+}
+
 TEST_F(EnginePair, a_send_without_a_receive_waits_by_rnr) {
   connect(QpType::kRc);
   ASSERT_EQ(post(a_, SendOpcode::kSend, {a_.sge(0, 10)}), PostError::kNone);
@@ -292,7 +315,7 @@ TEST_F(EnginePair, silence_ends_in_retry_exceeded) {
 
 // With less in flight allowed than lies between two requests for an ACK, only a time-out would go on.
 TEST_F(EnginePair, who_runs_out_of_budget_has_asked_for_an_answer) {
-  a_.engine.config().flight_octets_max = 6 * 1024;
+  a_.engine.set_windows(512 * 1024, 6 * 1024);
   connect(QpType::kRc);
   ASSERT_EQ(post(a_, SendOpcode::kWrite, {a_.sge(0, 30000)}), PostError::kNone);
   run();

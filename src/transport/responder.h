@@ -14,7 +14,6 @@ class Responder {
 
   void handle(const wire::TransportPacket& packet);
   SendVerdict send_next(objects::FrameSink& sink);
-  [[nodiscard]] bool has_something_to_send() const { return resp_.answer_due || qp_.responses.any_pending(); }
 
  private:
   // What became of a packet in sequence.
