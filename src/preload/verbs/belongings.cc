@@ -3,9 +3,9 @@
 #include <string>
 
 #include "host/explain.h"
-#include "preload/verbs/multicast.h"
 #include "preload/verbs/objects.h"
 #include "preload/verbs/operations.h"
+#include "preload/verbs/queues/multicast.h"
 
 namespace rrdma::verbs {
 namespace {

@@ -8,8 +8,8 @@
 #include <set>
 
 #include "host/explain.h"
-#include "preload/verbs/limits.h"
-#include "preload/verbs/memory_region.h"
+#include "preload/verbs/device/limits.h"
+#include "preload/verbs/memory/memory_region.h"
 #include "preload/verbs/objects.h"
 #include "preload/verbs/real_library.h"
 

@@ -13,7 +13,7 @@
 #include "objects/completion_queue.h"
 #include "objects/memory.h"
 #include "objects/work_queue.h"
-#include "preload/verbs/context.h"
+#include "preload/verbs/device/context.h"
 #include "transport/engine.h"
 
 namespace rrdma::verbs {

@@ -2,8 +2,8 @@
 
 #include <cstdint>
 
-#include "preload/verbs/context.h"
-#include "preload/verbs/device_attributes.h"
+#include "preload/verbs/device/context.h"
+#include "preload/verbs/device/device_attributes.h"
 
 namespace rrdma::verbs {
 namespace {

@@ -7,10 +7,10 @@
 #include <cstring>
 
 #include "host/explain.h"
-#include "preload/verbs/context.h"
-#include "preload/verbs/device_attributes.h"
-#include "preload/verbs/gid_table.h"
-#include "preload/verbs/limits.h"
+#include "preload/verbs/device/context.h"
+#include "preload/verbs/device/device_attributes.h"
+#include "preload/verbs/device/gid_table.h"
+#include "preload/verbs/device/limits.h"
 #include "preload/verbs/real_library.h"
 #include "wire/numbers.h"
 

@@ -13,8 +13,8 @@
 
 #include "host/device.h"
 #include "nic/runtime.h"
-#include "preload/verbs/async_events.h"
 #include "preload/verbs/belongings.h"
+#include "preload/verbs/device/async_events.h"
 
 namespace rrdma::verbs {
 

@@ -8,11 +8,11 @@
 #include <string>
 
 #include "host/explain.h"
-#include "preload/verbs/limits.h"
+#include "preload/verbs/device/limits.h"
 #include "preload/verbs/objects.h"
 #include "preload/verbs/operations.h"
+#include "preload/verbs/queues/work_request_builders.h"
 #include "preload/verbs/real_library.h"
-#include "preload/verbs/work_request_builders.h"
 
 namespace rrdma::verbs {
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "host/explain.h"
-#include "preload/verbs/memory_region.h"
+#include "preload/verbs/memory/memory_region.h"
 #include "preload/verbs/objects.h"
 #include "preload/verbs/operations.h"
 #include "preload/verbs/real_library.h"

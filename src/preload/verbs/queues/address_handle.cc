@@ -8,10 +8,10 @@
 
 #include "host/explain.h"
 #include "host/lid.h"
-#include "preload/verbs/address.h"
-#include "preload/verbs/gid_table.h"
-#include "preload/verbs/limits.h"
+#include "preload/verbs/device/gid_table.h"
+#include "preload/verbs/device/limits.h"
 #include "preload/verbs/objects.h"
+#include "preload/verbs/queues/address.h"
 #include "preload/verbs/real_library.h"
 
 namespace rrdma::verbs {

@@ -7,10 +7,10 @@
 #include "host/clock.h"
 #include "host/explain.h"
 #include "host/lid.h"
-#include "preload/verbs/context.h"
-#include "preload/verbs/device_attributes.h"
-#include "preload/verbs/device_list.h"
-#include "preload/verbs/limits.h"
+#include "preload/verbs/device/context.h"
+#include "preload/verbs/device/device_attributes.h"
+#include "preload/verbs/device/device_list.h"
+#include "preload/verbs/device/limits.h"
 #include "preload/verbs/real_library.h"
 
 #undef ibv_query_port

@@ -5,8 +5,8 @@
 
 #include "host/clock.h"
 #include "host/explain.h"
-#include "preload/verbs/completion_queue.h"
 #include "preload/verbs/operations.h"
+#include "preload/verbs/queues/completion_queue.h"
 
 namespace rrdma::verbs {
 namespace {

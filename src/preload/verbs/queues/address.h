@@ -4,7 +4,7 @@
 #include <infiniband/verbs.h>
 
 #include "nic/runtime.h"
-#include "preload/verbs/context.h"
+#include "preload/verbs/device/context.h"
 
 namespace rrdma::verbs {
 

@@ -1,8 +1,8 @@
-#include "preload/verbs/async_events.h"
+#include "preload/verbs/device/async_events.h"
 
 #include <algorithm>
 
-#include "preload/verbs/context.h"
+#include "preload/verbs/device/context.h"
 #include "preload/verbs/objects.h"
 #include "preload/verbs/real_library.h"
 

@@ -6,8 +6,8 @@
 #include <cstring>
 
 #include "host/explain.h"
-#include "preload/verbs/limits.h"
-#include "preload/verbs/memory_region.h"
+#include "preload/verbs/device/limits.h"
+#include "preload/verbs/memory/memory_region.h"
 #include "preload/verbs/operations.h"
 #include "preload/verbs/real_library.h"
 

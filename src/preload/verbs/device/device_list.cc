@@ -14,8 +14,8 @@
 #include "nic/runtime.h"
 #include "preload/files/device_view.h"
 #include "preload/files/redirect.h"
-#include "preload/verbs/context.h"
-#include "preload/verbs/device_list.h"
+#include "preload/verbs/device/context.h"
+#include "preload/verbs/device/device_list.h"
 #include "preload/verbs/real_library.h"
 
 namespace rrdma::verbs {

@@ -7,10 +7,10 @@
 
 #include "host/clock.h"
 #include "host/explain.h"
-#include "preload/verbs/address.h"
-#include "preload/verbs/limits.h"
+#include "preload/verbs/device/limits.h"
 #include "preload/verbs/objects.h"
 #include "preload/verbs/operations.h"
+#include "preload/verbs/queues/address.h"
 #include "preload/verbs/real_library.h"
 #include "transport/qp_state.h"
 

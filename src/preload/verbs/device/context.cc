@@ -1,4 +1,4 @@
-#include "preload/verbs/context.h"
+#include "preload/verbs/device/context.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -7,7 +7,7 @@
 #include <string>
 
 #include "host/explain.h"
-#include "preload/verbs/device_list.h"
+#include "preload/verbs/device/device_list.h"
 #include "preload/verbs/objects.h"
 #include "preload/verbs/real_library.h"
 

@@ -11,9 +11,9 @@
 #include "control/client/daemon_client.h"
 #include "control/messages.h"
 #include "host/explain.h"
-#include "preload/verbs/gid_table.h"
-#include "preload/verbs/multicast.h"
+#include "preload/verbs/device/gid_table.h"
 #include "preload/verbs/objects.h"
+#include "preload/verbs/queues/multicast.h"
 #include "preload/verbs/real_library.h"
 
 namespace rrdma::verbs {

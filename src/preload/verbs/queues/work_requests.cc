@@ -1,10 +1,10 @@
-#include "preload/verbs/work_requests.h"
+#include "preload/verbs/queues/work_requests.h"
 
 #include <mutex>
 
 #include "host/clock.h"
 #include "host/explain.h"
-#include "preload/verbs/limits.h"
+#include "preload/verbs/device/limits.h"
 #include "preload/verbs/objects.h"
 #include "preload/verbs/operations.h"
 

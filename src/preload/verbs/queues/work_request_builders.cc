@@ -1,11 +1,11 @@
-#include "preload/verbs/work_request_builders.h"
+#include "preload/verbs/queues/work_request_builders.h"
 
 #include <cstring>
 #include <mutex>
 
 #include "host/clock.h"
 #include "host/explain.h"
-#include "preload/verbs/work_requests.h"
+#include "preload/verbs/queues/work_requests.h"
 
 namespace rrdma::verbs {
 namespace {

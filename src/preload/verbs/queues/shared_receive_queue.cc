@@ -5,11 +5,11 @@
 #include <new>
 
 #include "host/explain.h"
-#include "preload/verbs/limits.h"
+#include "preload/verbs/device/limits.h"
 #include "preload/verbs/objects.h"
 #include "preload/verbs/operations.h"
+#include "preload/verbs/queues/work_requests.h"
 #include "preload/verbs/real_library.h"
-#include "preload/verbs/work_requests.h"
 
 namespace rrdma::verbs {
 namespace {

@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "host/explain.h"
-#include "preload/verbs/address.h"
+#include "preload/verbs/queues/address.h"
 
 namespace rrdma::verbs {
 namespace {

@@ -1,6 +1,6 @@
 // Completion queues: creation, polling, notification, resizing, destruction. The extended polling calls
 // are in completion_queue_ex.cc.
-#include "preload/verbs/completion_queue.h"
+#include "preload/verbs/queues/completion_queue.h"
 
 #include <infiniband/verbs.h>
 #include <sys/syscall.h>
@@ -13,7 +13,7 @@
 #include "base/raw_syscall.h"
 #include "host/clock.h"
 #include "host/explain.h"
-#include "preload/verbs/limits.h"
+#include "preload/verbs/device/limits.h"
 #include "preload/verbs/operations.h"
 #include "preload/verbs/real_library.h"
 
