@@ -13,6 +13,7 @@
 #include "host/fault_handler.h"
 #include "link/capture_link.h"
 #include "link/fault_link.h"
+#include "wire/grh.h"
 #include "wire/source_port.h"
 
 namespace rrdma::nic {
@@ -94,8 +95,8 @@ Result<void, Problem> ProcessLane::take_slot() {
 }
 
 void ProcessLane::attach(control::GrantedSlot granted) {
-  link::SlotSockets sockets{std::move(granted.v4), std::move(granted.v6)};
-  if (!sockets.ipv4.valid() && !sockets.ipv6.valid()) return;
+  IpSockets sockets = std::move(granted.sockets);
+  if (!sockets.v4.valid() && !sockets.v6.valid()) return;
   if (udp_ != nullptr) {
     udp_->add_slot(std::move(sockets));
     return;
@@ -536,8 +537,12 @@ void ProcessLane::handle_frame_forwarded(const control::FrameFields& frame) {
   const Octets octets = Octets(frame.frame).first(frame.frame.size() - wire::kIcrcOctets);
   if (wire::parse_transport(octets, packet) != wire::TransportError::kNone) return;
   if (!holds_slot_of(packet.headers.bth.destination)) return;
-  std::array<std::uint8_t, 40> grh{};
-  emit_relayed_grh(frame, frame.frame.size(), grh);
+  std::array<std::uint8_t, wire::kGrhOctets> grh{};
+  wire::emit_grh_area({.source = frame.source,
+                       .destination = frame.destination,
+                       .traffic_class = frame.traffic_class,
+                       .datagram_octets = frame.frame.size()},
+                      grh);
   now_ = host::now();
   engine_.handle_packet(packet,
                         {.source = frame.source,

@@ -27,8 +27,4 @@ class RelayLink final : public link::Link {
   link::LinkCounter relayed_{"relay_frames_sent", 0};
 };
 
-// The GRH area that a datagram receiver sees: an IPv6 header, or 20 zero octets and an IPv4 header.
-void emit_relayed_grh(const control::FrameFields& frame, std::size_t payload_octets,
-                      std::span<std::uint8_t, 40> to);
-
 }  // namespace rrdma::nic

@@ -250,7 +250,7 @@ Responder::Verdict Responder::execute_send(const TransportPacket& packet, const 
   }
   resp_.message = Kind::kSend;
   resp_.offset += length;
-  resp_.expected = resp_.expected + packets_of(length);
+  resp_.expected = resp_.expected + qp_.packets_of(length);
   engine_.counters_.octets_received += length;
   qp_.octets_received += length;
   if (shape.ends_message) complete_message(packet, shape);
@@ -297,7 +297,7 @@ Responder::Verdict Responder::execute_write(const TransportPacket& packet, const
   }
   resp_.message = Kind::kWrite;
   resp_.offset += length;
-  resp_.expected = resp_.expected + packets_of(length);
+  resp_.expected = resp_.expected + qp_.packets_of(length);
   engine_.counters_.octets_received += length;
   qp_.octets_received += length;
   if (shape.ends_message) complete_message(packet, shape);
@@ -356,7 +356,7 @@ Responder::Verdict Responder::execute_read(const TransportHeaders& headers) {
                                                               reth.length, objects::kRemoteRead);
     if (!access.ok()) return refuse(NakCode::kRemoteAccessError, access.cause);
   }
-  Response* response = new_response(Kind::kReadRequest, packets_of(reth.length));
+  Response* response = new_response(Kind::kReadRequest, qp_.packets_of(reth.length));
   if (response == nullptr) return refuse(NakCode::kInvalidRequest, Cause::kTooManyReads);
   response->rkey = reth.rkey;
   response->address = reth.address;
@@ -473,7 +473,7 @@ void Responder::handle_unreliable(const TransportPacket& packet) {
     resp_.drop_message = false;
   }
   if (resp_.drop_message || (!shape.starts_message && resp_.message == Kind::kUnknown)) {
-    resp_.expected = packet.headers.bth.psn + packets_of(packet.payload.size());
+    resp_.expected = packet.headers.bth.psn + qp_.packets_of(packet.payload.size());
     resp_.drop_message = !shape.ends_message;
     return;
   }
@@ -484,7 +484,7 @@ void Responder::handle_unreliable(const TransportPacket& packet) {
                                               : engine_.counters_.dropped_too_long);
   give_up_message();
   resp_.drop_message = !shape.ends_message;
-  resp_.expected = before + packets_of(packet.payload.size());
+  resp_.expected = before + qp_.packets_of(packet.payload.size());
 }
 
 void Responder::give_up_message() {

@@ -55,9 +55,6 @@ class Responder {
   void emit(objects::Frame& frame, objects::FrameSink& sink, wire::Step step, wire::Psn psn,
             std::uint32_t msn, const std::uint64_t* atomic_original,
             std::uint8_t syndrome = wire::kSyndromeAckNoCredits);
-  [[nodiscard]] std::uint32_t packets_of(std::size_t length) const {
-    return length == 0 ? 1 : static_cast<std::uint32_t>((length + qp_.mtu - 1) / qp_.mtu);
-  }
 
   Engine& engine_;
   QueuePair& qp_;

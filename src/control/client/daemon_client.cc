@@ -46,10 +46,10 @@ Result<void, Problem> without_content(const Result<control::Done, Problem>& done
 }
 
 GrantedSlot granted_slot(const control::SlotGranted& granted, std::vector<OwnedFd>& fds) {
-  GrantedSlot slot{.slot = granted.slot, .v4 = {}, .v6 = {}};
+  GrantedSlot slot{.slot = granted.slot, .sockets = {}};
   auto next = fds.begin();
-  if ((granted.families & control::kFamilyV4) != 0 && next != fds.end()) slot.v4 = std::move(*next++);
-  if ((granted.families & control::kFamilyV6) != 0 && next != fds.end()) slot.v6 = std::move(*next++);
+  if ((granted.families & control::kFamilyV4) != 0 && next != fds.end()) slot.sockets.v4 = std::move(*next++);
+  if ((granted.families & control::kFamilyV6) != 0 && next != fds.end()) slot.sockets.v6 = std::move(*next++);
   return slot;
 }
 
