@@ -26,4 +26,17 @@ void RelayLink::commit(objects::Frame& frame) {
   ++relayed_.value;
 }
 
+control::FrameFields relayed(const wire::TransportPacket& packet, const objects::PacketOrigin& origin) {
+  control::FrameFields fields;
+  fields.source = origin.source;
+  fields.destination = origin.destination;
+  fields.traffic_class = origin.traffic_class;
+  fields.frame.resize(wire::kHeaderOctetsMax);
+  fields.frame.resize(wire::emit_transport_headers(packet.headers, fields.frame.data()));
+  fields.frame.insert(fields.frame.end(), packet.payload.begin(), packet.payload.end());
+  // The ICRC was checked already.
+  fields.frame.resize(fields.frame.size() + packet.headers.bth.pad + wire::kIcrcOctets);
+  return fields;
+}
+
 }  // namespace rrdma::nic

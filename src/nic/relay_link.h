@@ -27,4 +27,8 @@ class RelayLink final : public link::Link {
   link::LinkCounter relayed_{"relay_frames_sent", 0};
 };
 
+// A packet that arrived at the wrong process, as the daemon passes it on.
+[[nodiscard]] control::FrameFields relayed(const wire::TransportPacket& packet,
+                                           const objects::PacketOrigin& origin);
+
 }  // namespace rrdma::nic

@@ -159,7 +159,7 @@ int req_notify_cq(ibv_cq* abi, int solicited_only) {
   if (cq.runtime.forked()) [[unlikely]]
     return refuse_forked("ibv_req_notify_cq");
   cq.queue.arm(solicited_only != 0);
-  cq.lane.rely_on_background();
+  cq.lane.rely_on_thread();
   return 0;
 }
 

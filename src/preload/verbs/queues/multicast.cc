@@ -70,7 +70,7 @@ RRDMA_VERBS int ibv_attach_mcast(ibv_qp* abi, const ibv_gid* gid, std::uint16_t 
   unsigned& count = memberships().counts[{slot, group}];
   if (count == 0) {
     const std::uint32_t interface_index = own(abi->context).nic_device->identity().interface_index;
-    if (const auto joined = qp.lane->daemon().join_group(slot, interface_index, group); !joined) {
+    if (const auto joined = qp.runtime->daemon().join_group(slot, interface_index, group); !joined) {
       memberships().counts.erase({slot, group});
       return host::fail(joined.error().error, kCall, joined.error().sentence);
     }
@@ -104,6 +104,6 @@ RRDMA_VERBS int ibv_detach_mcast(ibv_qp* abi, const ibv_gid* gid, std::uint16_t 
   if (found == memberships().counts.end() || --found->second != 0) return 0;
   memberships().counts.erase(found);
   const std::uint32_t interface_index = own(abi->context).nic_device->identity().interface_index;
-  (void)qp.lane->daemon().leave_group(slot, interface_index, group);
+  (void)qp.runtime->daemon().leave_group(slot, interface_index, group);
   return 0;
 }
