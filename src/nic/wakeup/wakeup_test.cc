@@ -439,6 +439,26 @@ TEST(WakeUp, NoAnswerIsHeldWhileTheThreadSleepsForLong) {
   EXPECT_EQ(world.answered_at.size(), 20u);
 }
 
+// Once it has seen that the program replies, it wakes often enough for what a poll of the program holds.
+TEST(WakeUp, TheThreadWatchesAProgramThatReplies) {
+  World world(false, false);
+  bool goes_on = true;
+  world.every(microseconds(20), goes_on, [&] {
+    world.frame_arrives();
+    world.in(microseconds(2), [&] { world.poll(); });
+    world.in(microseconds(4), [&] { world.post(); });
+  });
+  world.run(milliseconds(1));
+  const std::size_t before = world.answered_at.size();
+  EXPECT_GE(before, 45u) << "asleep: not held";
+  world.wakeup.kick();
+  world.run(milliseconds(1));
+  EXPECT_LE(world.answered_at.size(), before + 1);
+  goes_on = false;
+  world.run(milliseconds(1));
+  EXPECT_FALSE(world.answers_due);
+}
+
 class ReplyingOnOneCore : public Replying {
  protected:
   ReplyingOnOneCore() : Replying(true) {}
@@ -466,10 +486,13 @@ TEST(WakeUp, NoKickIsLost) {
       };
       ask();
     });
-    world.run(milliseconds(10));
+    world.run(milliseconds(2));
     EXPECT_TRUE(once);
     EXPECT_EQ(world.asked, 2);
     EXPECT_EQ(world.served, 2);
+    world.in(milliseconds(1), ask);
+    world.run(milliseconds(2));
+    EXPECT_EQ(world.served, 3) << "no trace of the two is left";
   }
 }
 
