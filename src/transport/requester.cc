@@ -46,6 +46,11 @@ bool awaits_response(SendOpcode opcode) {
          opcode == SendOpcode::kAtomicWrite;
 }
 
+bool is_atomic(SendOpcode opcode) {
+  return opcode == SendOpcode::kCompareSwap || opcode == SendOpcode::kFetchAdd ||
+         opcode == SendOpcode::kAtomicWrite;
+}
+
 bool is_local(SendOpcode opcode) {
   return opcode == SendOpcode::kBindWindow || opcode == SendOpcode::kLocalInvalidate;
 }
@@ -80,6 +85,10 @@ Requester::Start Requester::start(SendEntry& entry) {
   if (is_local(entry.opcode)) return execute_local(entry);
   if (awaits_response(entry.opcode) && qp_.attributes.max_reads == 0) {
     fail_entry(entry, Status::kLocalQpOperationError, Cause::kOperationNotAllowed);
+    return Start::kWait;
+  }
+  if (is_atomic(entry.opcode) && entry.length != kAtomicOctets) {
+    fail_entry(entry, Status::kLocalLengthError, Cause::kMessageTooLong);
     return Start::kWait;
   }
   if (may_go_direct(entry) && execute_direct(entry)) return Start::kExecuted;

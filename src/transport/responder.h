@@ -48,6 +48,8 @@ class Responder {
   void give_up_message();
 
   void answer(std::uint8_t syndrome, wire::Psn psn);
+  void fail_receive(const Verdict& verdict);
+  static objects::Status status_of_receive(const Verdict& verdict);
   void send_nak(const Verdict& verdict);
   Response* new_response(wire::Kind kind, std::uint32_t packets);
   SendVerdict send_response(Response& response, objects::FrameSink& sink);

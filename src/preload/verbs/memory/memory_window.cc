@@ -62,9 +62,7 @@ int bind_mw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* bind) {
   wr.bind_mw.rkey = ibv_inc_rkey(mw->rkey);
   wr.bind_mw.bind_info = info;
   ibv_send_wr* bad = nullptr;
-  const int error = post_send(qp, &wr, &bad);
-  if (error == 0) mw->rkey = wr.bind_mw.rkey;
-  return error;
+  return post_send(qp, &wr, &bad);
 }
 
 }  // namespace rrdma::verbs

@@ -39,6 +39,7 @@ Srq* make_srq(const char* call, ibv_pd* pd, void* user_context, ibv_srq_attr& at
   srq->number = srq->handle = next_number.fetch_add(1, std::memory_order_relaxed) & wire::kMask24;
   pthread_mutex_init(&srq->mutex, nullptr);
   pthread_cond_init(&srq->cond, nullptr);
+  srq->queue.pd = &own(pd).root();
   std::lock_guard lock(own(pd->context).lane->mutex());
   ++own(pd).root().users;
   own(pd->context).belongings.add(Thing::kSrq, srq);
@@ -85,7 +86,6 @@ ibv_srq* create_srq_ex(ibv_context* context, ibv_srq_init_attr_ex* attr) {
   std::lock_guard lock(lane.mutex());
   ++srq->xrc_domain->users;
   ++srq->cq->queue.users;
-  srq->queue.pd = &own(attr->pd).root();
   srq->queue.completions = &srq->cq->queue;
   lane.engine().set_xrc_queue(srq->number, &srq->queue);
   return srq;
