@@ -246,9 +246,9 @@ Responder::Verdict Responder::execute_send(const TransportPacket& packet, const 
     return refuse(NakCode::kRemoteAccessError, Cause::kRemoteInvalidateRefused);
   }
   if (!(planted(PlantedBug::kAckBeforePlacing) && shape.ends_message && !shape.starts_message)) {
-    const Cause cause =
-        objects::scatter(engine_.memory_, qp_.receive_pd(), {resp_.receive_list.get(), resp_.receive.sge_count},
-                         resp_.offset, packet.payload, shape.ends_message);
+    const Cause cause = objects::scatter(engine_.memory_, qp_.receive_pd(),
+                                         {resp_.receive_list.get(), resp_.receive.sge_count}, resp_.offset,
+                                         packet.payload, shape.ends_message);
     if (cause != Cause::kNone) return refuse(NakCode::kRemoteOperationalError, cause);
   }
   resp_.message = Kind::kSend;

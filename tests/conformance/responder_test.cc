@@ -247,27 +247,27 @@ TEST_P(WrongSequences, AreAnInvalidRequest) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, WrongSequences,
-    ::testing::Values(LengthCase{"MiddleWithoutFirst",
-                                 "recv 7 1000\n> SEND MIDDLE psn 0 +256\n< ACKNOWLEDGE psn 0 nak(1) msn 0\n! "
-                                 "request error\n= 7 flushed"},
-                      LengthCase{
-                          "LastWithoutFirst",
-                          "> RDMA WRITE LAST psn 0 +10\n< ACKNOWLEDGE psn 0 nak(1) msn 0\n! request error"},
-                      LengthCase{"FirstInsideAMessage",
-                                 "recv 7 1000\n> SEND FIRST psn 0 +256\n> SEND FIRST psn 1 +256\n< "
-                                 "ACKNOWLEDGE psn 1 nak(1) msn 0\n! request error\n= 7 remote invalid request"},
-                      LengthCase{"OnlyInsideAMessage",
-                                 "recv 7 1000\n> SEND FIRST psn 0 +256\n> SEND ONLY psn 1 +2\n< ACKNOWLEDGE "
-                                 "psn 1 nak(1) msn 0\n! request error\n= 7 remote invalid request"},
-                      LengthCase{"WriteInsideASend",
-                                 "recv 7 1000\n> SEND FIRST psn 0 +256\n> RDMA WRITE LAST psn 1 +2\n< "
-                                 "ACKNOWLEDGE psn 1 nak(1) msn 0\n! request error\n= 7 remote invalid request"},
-                      LengthCase{"ReadInsideAWrite",
-                                 "> RDMA WRITE FIRST psn 0 dma 300 +256\n> RDMA READ REQUEST psn 1 dma 8\n< "
-                                 "ACKNOWLEDGE psn 1 nak(1) msn 0\n! request error"},
-                      LengthCase{"AtomicInsideASend",
-                                 "recv 7 1000\n> SEND FIRST psn 0 +256\n> FETCH ADD psn 1\n< ACKNOWLEDGE psn "
-                                 "1 nak(1) msn 0\n! request error\n= 7 remote invalid request"}),
+    ::testing::Values(
+        LengthCase{"MiddleWithoutFirst",
+                   "recv 7 1000\n> SEND MIDDLE psn 0 +256\n< ACKNOWLEDGE psn 0 nak(1) msn 0\n! "
+                   "request error\n= 7 flushed"},
+        LengthCase{"LastWithoutFirst",
+                   "> RDMA WRITE LAST psn 0 +10\n< ACKNOWLEDGE psn 0 nak(1) msn 0\n! request error"},
+        LengthCase{"FirstInsideAMessage",
+                   "recv 7 1000\n> SEND FIRST psn 0 +256\n> SEND FIRST psn 1 +256\n< "
+                   "ACKNOWLEDGE psn 1 nak(1) msn 0\n! request error\n= 7 remote invalid request"},
+        LengthCase{"OnlyInsideAMessage",
+                   "recv 7 1000\n> SEND FIRST psn 0 +256\n> SEND ONLY psn 1 +2\n< ACKNOWLEDGE "
+                   "psn 1 nak(1) msn 0\n! request error\n= 7 remote invalid request"},
+        LengthCase{"WriteInsideASend",
+                   "recv 7 1000\n> SEND FIRST psn 0 +256\n> RDMA WRITE LAST psn 1 +2\n< "
+                   "ACKNOWLEDGE psn 1 nak(1) msn 0\n! request error\n= 7 remote invalid request"},
+        LengthCase{"ReadInsideAWrite",
+                   "> RDMA WRITE FIRST psn 0 dma 300 +256\n> RDMA READ REQUEST psn 1 dma 8\n< "
+                   "ACKNOWLEDGE psn 1 nak(1) msn 0\n! request error"},
+        LengthCase{"AtomicInsideASend",
+                   "recv 7 1000\n> SEND FIRST psn 0 +256\n> FETCH ADD psn 1\n< ACKNOWLEDGE psn "
+                   "1 nak(1) msn 0\n! request error\n= 7 remote invalid request"}),
     [](const auto& suite) { return std::string(suite.param.name); });
 
 TEST(Responder, IsSilentOnceItHasRefused) {

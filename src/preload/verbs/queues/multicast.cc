@@ -15,6 +15,7 @@
 #include "preload/verbs/objects.h"
 #include "preload/verbs/queues/multicast.h"
 #include "preload/verbs/real_library.h"
+#include "preload/verbs/standing.h"
 
 namespace rrdma::verbs {
 namespace {
@@ -61,7 +62,10 @@ using namespace rrdma::verbs;
 
 RRDMA_VERBS int ibv_attach_mcast(ibv_qp* abi, const ibv_gid* gid, std::uint16_t lid) {
   constexpr const char* kCall = "ibv_attach_mcast";
-  if (!is_own(abi->context)) RRDMA_PASS_ON(EOPNOTSUPP, ibv_attach_mcast, "IBVERBS_1.1", abi, gid, lid);
+  const Standing standing = standing_of(abi);
+  if (standing == Standing::kForeign)
+    RRDMA_PASS_ON(EOPNOTSUPP, ibv_attach_mcast, "IBVERBS_1.1", abi, gid, lid);
+  if (const int error = refuse_unless_live(kCall, Thing::kQp, standing); error != 0) return error;
   Qp& qp = own(abi);
   const wire::Gid group = gid_of(*gid);
   if (const int error = check(kCall, qp, group); error != 0) return error;
@@ -87,7 +91,10 @@ RRDMA_VERBS int ibv_attach_mcast(ibv_qp* abi, const ibv_gid* gid, std::uint16_t 
 
 RRDMA_VERBS int ibv_detach_mcast(ibv_qp* abi, const ibv_gid* gid, std::uint16_t lid) {
   constexpr const char* kCall = "ibv_detach_mcast";
-  if (!is_own(abi->context)) RRDMA_PASS_ON(EOPNOTSUPP, ibv_detach_mcast, "IBVERBS_1.1", abi, gid, lid);
+  const Standing standing = standing_of(abi);
+  if (standing == Standing::kForeign)
+    RRDMA_PASS_ON(EOPNOTSUPP, ibv_detach_mcast, "IBVERBS_1.1", abi, gid, lid);
+  if (const int error = refuse_unless_live(kCall, Thing::kQp, standing); error != 0) return error;
   Qp& qp = own(abi);
   const wire::Gid group = gid_of(*gid);
   if (const int error = check(kCall, qp, group); error != 0) return error;
