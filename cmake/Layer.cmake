@@ -3,12 +3,13 @@
 # Declares the static library of one folder, and beside it one test program of its *_test.cc files
 # (ctest name: unit.NAME). A layer links only the layers that it may include; the `tidy` test
 # checks the same rule on the #include lines.
-add_library(rrdma_options INTERFACE)
-target_include_directories(rrdma_options INTERFACE ${CMAKE_SOURCE_DIR}/src)
-target_compile_options(rrdma_options INTERFACE
+set(RRDMA_WARNINGS
   -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor -Wold-style-cast -Woverloaded-virtual -Wno-missing-field-initializers
   $<$<BOOL:${RRDMA_WERROR}>:-Werror>
   -fno-omit-frame-pointer)
+add_library(rrdma_options INTERFACE)
+target_include_directories(rrdma_options INTERFACE ${CMAKE_SOURCE_DIR}/src)
+target_compile_options(rrdma_options INTERFACE ${RRDMA_WARNINGS})
 
 function(rrdma_layer name)
   cmake_parse_arguments(ARG "" "" "SOURCES;TESTS;LINKS" ${ARGN})

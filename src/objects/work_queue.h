@@ -201,10 +201,9 @@ class ReceiveQueue {
   [[nodiscard]] std::uint32_t limit() const { return limit_.load(std::memory_order_relaxed); }
 
   std::uint32_t users = 0;  // QPs that take from it (shared queues)
-  // Shared queues: the domain that the lists of its entries are checked against, whatever the
-  // QP's; for XRC also the one that remote keys are checked against. Set by the owner.
+  // XRC: the domain that requests for this queue reach, and where its completions go; set by the owner.
   ProtectionDomain* pd = nullptr;
-  CompletionQueue* completions = nullptr;  // XRC: where its completions go; null for other queues
+  CompletionQueue* completions = nullptr;
 
  private:
   static constexpr std::size_t kListOffset = 16;

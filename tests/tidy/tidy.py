@@ -77,15 +77,16 @@ def layer_of(path, layers):
 
 def check_layers(path, source, rules):
     layers = rules["layers"]
-    top = path.split("/")[0]
+    public_only = rules["public_only"]
     if path.startswith("src/") and path.count("/") >= 2:
         folder = layer_of(path[len("src/"):], layers)
         if folder not in layers:
             yield Finding(path, 1, "layers", f"src/{folder} has no entry in the layers of rules.toml")
             return
         allowed = [folder, *layers[folder]]
-    elif top in rules["public_only"]:
-        folder, allowed = top, rules["public_only"][top]
+    elif layer_of(path, public_only) in public_only:
+        folder = layer_of(path, public_only)
+        allowed = public_only[folder]
     else:
         return
     internal = {name.split("/")[0] for name in layers}
@@ -97,7 +98,7 @@ def check_layers(path, source, rules):
         first = target.split("/")[0]
         if quote == '"' and "/" not in target:
             yield Finding(path, number, "layers", f'"{target}": write includes relative to src/')
-        elif (quote == '"' or first in internal and "/" in target) and layer_of(target, layers) not in allowed:
+        elif (quote == '"' or first in internal and "/" in target) and layer_of(target, layers | public_only) not in allowed:
             yield Finding(path, number, "layers", f"{folder} may not include {target} (it may: {', '.join(allowed)})")
 
 

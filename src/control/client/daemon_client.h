@@ -17,7 +17,6 @@
 #include <span>
 #include <vector>
 
-#include "base/ip_sockets.h"
 #include "base/problem.h"
 #include "base/result.h"
 #include "control/client/daemon_session.h"
@@ -32,7 +31,8 @@ namespace rrdma::control {
 // why). They only receive; options are set. QPNs come from DaemonClient::next_qpn.
 struct GrantedSlot {
   std::uint8_t slot = 0;
-  IpSockets sockets;
+  OwnedFd v4;
+  OwnedFd v6;
 };
 
 struct ListedProcess {

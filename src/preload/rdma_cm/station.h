@@ -21,7 +21,6 @@
 
 #include "base/octets.h"
 #include "base/prng.h"
-#include "host/fork.h"
 #include "preload/rdma_cm/channel.h"
 #include "preload/rdma_cm/identifier.h"
 #include "preload/rdma_cm/uplink.h"
@@ -139,7 +138,7 @@ class Station final : private nic::DaemonListener, private host::DeviceListener 
   void fill_path(const Identifier& id, ib_uverbs_ah_attr& to) const;
   void fill_connection(const control::CmEvent& event, rdma_ucm_conn_param& to) const;
 
-  const host::ForkMark birth_;
+  const unsigned born_;
   Uplink uplink_;
   std::mutex adoption_;
   std::uint32_t adopted_pid_ = 0;  // guarded by adoption_

@@ -10,7 +10,6 @@
 #include "host/explain.h"
 #include "preload/verbs/objects.h"
 #include "preload/verbs/operations.h"
-#include "preload/verbs/standing.h"
 
 namespace rrdma::verbs {
 namespace {
@@ -29,7 +28,7 @@ SharedDomains& shared_domains() {
 XrcDomain* make_domain(ibv_context* context) {
   auto* domain = new XrcDomain{};
   domain->context = context;
-  Place("ibv_open_xrcd", Thing::kXrcDomain, context).settle<ibv_xrcd>(domain);
+  own(context).belongings.add(Thing::kXrcDomain, domain);
   return domain;
 }
 
@@ -81,8 +80,6 @@ ibv_xrcd* open_xrcd(ibv_context* context, ibv_xrcd_init_attr* attr) {
 }
 
 int close_xrcd(ibv_xrcd* abi) {
-  if (const int error = refuse_unless_live("ibv_close_xrcd", Thing::kXrcDomain, standing_of(abi)); error != 0)
-    return error;
   XrcDomain& domain = own(abi);
   if (own(abi->context).forked()) return refuse_forked("ibv_close_xrcd");
   SharedDomains& shared = shared_domains();
@@ -97,7 +94,8 @@ int close_xrcd(ibv_xrcd* abi) {
       return host::fail(EBUSY, "ibv_close_xrcd", "QPs or shared receive queues of the domain still exist.");
   }
   std::erase(shared.list, &domain);
-  bury(domain, abi);
+  own(abi->context).belongings.remove(Thing::kXrcDomain, &domain);
+  delete &domain;
   return 0;
 }
 

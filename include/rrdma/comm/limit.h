@@ -1,0 +1,42 @@
+// Limit: how long a caller is willing to wait for an operation. A deadline, a std::stop_token, both or neither.
+// Reaching it resumes the waiter at once; the memory of a request that was already posted stays with the operation
+// until the device has finished with it.
+#pragma once
+
+#include <chrono>
+#include <stop_token>
+#include <utility>
+
+namespace rrdma::comm {
+inline namespace v0 {
+
+using Clock = std::chrono::steady_clock;
+
+class Limit {
+ public:
+  Limit() = default;
+  // From now on.
+  template <typename Rep, typename Period>
+  Limit(std::chrono::duration<Rep, Period> within) : Limit(within, std::stop_token()) {}
+  template <typename Rep, typename Period>
+  Limit(std::chrono::duration<Rep, Period> within, std::stop_token stop) : stop_(std::move(stop)) {
+    const Clock::time_point now = Clock::now();
+    // A duration that the clock cannot count is no limit.
+    if (within < Clock::time_point::max() - now)
+      at_ = now + std::chrono::duration_cast<Clock::duration>(within);
+  }
+  Limit(Clock::time_point at) : at_(at) {}
+  Limit(Clock::time_point at, std::stop_token stop) : at_(at), stop_(std::move(stop)) {}
+  Limit(std::stop_token stop) : stop_(std::move(stop)) {}
+
+  [[nodiscard]] bool timed() const { return at_ != Clock::time_point::max(); }
+  [[nodiscard]] Clock::time_point at() const { return at_; }
+  [[nodiscard]] const std::stop_token& stop() const { return stop_; }
+
+ private:
+  Clock::time_point at_ = Clock::time_point::max();
+  std::stop_token stop_;
+};
+
+}  // namespace v0
+}  // namespace rrdma::comm

@@ -1,0 +1,75 @@
+// Reconnecting: a client's endpoint that comes back after it was lost. Each operation of the application is tried on the connection that
+// there is; what was lost with a connection is lost, since only the application knows whether it may be repeated. What this class
+// does is to connect again, with pauses that grow and never coincide among many clients.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <random>
+#include <string>
+#include <utility>
+
+#include "rrdma/comm/context.h"
+
+namespace rrdma::comm {
+inline namespace v0 {
+
+struct Backoff {
+  std::chrono::milliseconds first{10};
+  std::chrono::milliseconds most{5000};
+  unsigned tries = 0;      // 0: for as long as the limit allows
+  std::uint64_t seed = 0;  // of the random part of pauses; 0: one of its own
+};
+
+class Reconnecting {
+ public:
+  Reconnecting(Context& context, std::string address, Profile profile = {}, Backoff backoff = {})
+      : context_(&context),
+        address_(std::move(address)),
+        hello_(reinterpret_cast<const char*>(profile.hello.data()), profile.hello.size()),
+        profile_(profile),
+        backoff_(backoff),
+        random_(backoff.seed != 0 ? backoff.seed : std::random_device{}()) {}
+
+  // The endpoint, connected: the one that there is while it is open, otherwise a new one. The last error when no try succeeded. The pointer
+  // holds until the next call.
+  Task<Result<Endpoint*>> endpoint(Limit limit = {}) {
+    std::chrono::milliseconds pause = backoff_.first;
+    for (unsigned attempt = 1;; ++attempt) {
+      if (endpoint_ && endpoint_.open()) co_return &endpoint_;
+      profile_.hello = std::as_bytes(std::span<const char>(hello_.data(), hello_.size()));
+      auto connected = co_await context_->connect(address_, profile_, limit);
+      if (connected) {
+        endpoint_ = std::move(*connected);
+        ++connections_;
+        co_return &endpoint_;
+      }
+      const Code code = connected.error().code();
+      const bool may_pass = code == Code::kRefused || code == Code::kUnreachable || code == Code::kPeerGone;
+      if (!may_pass || attempt == backoff_.tries) co_return connected.error();
+      // A random part of the pause, so that clients of one server that went away do not come back all at once.
+      std::uniform_int_distribution<std::int64_t> part(pause.count() / 2, pause.count());
+      const Clock::time_point next = Clock::now() + std::chrono::milliseconds(part(random_));
+      if (next > limit.at()) co_return connected.error();
+      auto slept = co_await context_->sleep_until(next, limit.stop());
+      if (!slept) co_return slept.error();
+      pause = std::min(pause * 2, backoff_.most);
+    }
+  }
+  // Connections that came up so far.
+  [[nodiscard]] std::uint64_t connections() const { return connections_; }
+
+ private:
+  Context* context_;
+  std::string address_;
+  std::string hello_;
+  Profile profile_;
+  Backoff backoff_;
+  std::mt19937_64 random_;
+  Endpoint endpoint_;
+  std::uint64_t connections_ = 0;
+};
+
+}  // namespace v0
+}  // namespace rrdma::comm

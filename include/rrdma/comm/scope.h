@@ -1,0 +1,287 @@
+// Several things at once: when_all, when_any, and Scope, which owns tasks that run beside its owner. Who goes away takes what it
+// started along: destroying a task withdraws what it awaits.
+#pragma once
+
+#include <coroutine>
+#include <cstddef>
+#include <exception>
+#include <optional>
+#include <stop_token>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "rrdma/comm/error.h"
+#include "rrdma/comm/list.h"
+#include "rrdma/comm/task.h"
+
+namespace rrdma::comm {
+inline namespace v0 {
+
+namespace detail {
+
+// Resumes a coroutine when enough tasks have ended.
+class Latch {
+ public:
+  explicit Latch(std::size_t count) : left_(count) {}
+  std::coroutine_handle<> arrive() {
+    if (left_ == 0 || --left_ != 0 || !waiter_) return std::noop_coroutine();
+    return std::exchange(waiter_, nullptr);
+  }
+  [[nodiscard]] bool open() const { return left_ == 0; }
+  auto operator co_await() noexcept { return Awaiter(this); }
+
+ private:
+  class Awaiter {
+   public:
+    explicit Awaiter(Latch* latch) : latch_(latch) {}
+    bool await_ready() const noexcept { return latch_->open(); }
+    void await_suspend(std::coroutine_handle<> waiter) noexcept { latch_->waiter_ = waiter; }
+    void await_resume() const noexcept {}
+
+   private:
+    Latch* latch_;
+  };
+  std::size_t left_;
+  std::coroutine_handle<> waiter_;
+};
+
+// A coroutine that drives one task and then arrives at a latch.
+class Driver {
+ public:
+  class promise_type {
+   public:
+    static void* operator new(std::size_t size) { return allocate_frame(size); }
+    static void operator delete(void* frame, std::size_t size) noexcept { release_frame(frame, size); }
+    template <typename T>
+    promise_type(Task<T>&, Latch& latch) : latch_(&latch) {}
+    Driver get_return_object() noexcept {
+      return Driver(std::coroutine_handle<promise_type>::from_promise(*this));
+    }
+    std::suspend_always initial_suspend() noexcept { return {}; }
+    struct Final {
+      bool await_ready() noexcept { return false; }
+      std::coroutine_handle<> await_suspend(std::coroutine_handle<promise_type> self) noexcept {
+        return self.promise().latch_->arrive();
+      }
+      void await_resume() noexcept {}
+    };
+    Final final_suspend() noexcept { return {}; }
+    void return_void() noexcept {}
+    void unhandled_exception() noexcept { std::terminate(); }
+
+   private:
+    Latch* latch_;
+  };
+
+  explicit Driver(std::coroutine_handle<promise_type> handle) : handle_(handle) {}
+  Driver(Driver&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+  Driver& operator=(Driver&&) = delete;
+  ~Driver() {
+    if (handle_) handle_.destroy();
+  }
+  void start() { handle_.resume(); }
+
+ private:
+  std::coroutine_handle<promise_type> handle_;
+};
+
+template <typename T>
+Driver drive(Task<T>& task, [[maybe_unused]] Latch& latch) {
+  co_await task.finished();
+}
+
+template <typename T>
+using Held = std::conditional_t<std::is_void_v<T>, std::monostate, T>;
+
+template <typename T>
+Held<T> take_held(Task<T>& task) {
+  if constexpr (std::is_void_v<T>) {
+    task.take();
+    return {};
+  } else {
+    return task.take();
+  }
+}
+
+template <typename A>
+using ValueOf = typename decltype(as_task(std::declval<A>()))::Value;
+
+template <typename... T>
+Task<std::tuple<Held<T>...>> all_of(Task<T>... tasks) {
+  Latch latch(sizeof...(T));
+  std::tuple<decltype((static_cast<void>(tasks), Driver(nullptr)))...> drivers(drive(tasks, latch)...);
+  std::apply([](auto&... driver) { (driver.start(), ...); }, drivers);
+  co_await latch;
+  co_return std::tuple<Held<T>...>(take_held(tasks)...);
+}
+
+template <typename... T>
+Task<std::variant<Held<T>...>> any_of(Task<T>... tasks) {
+  using Answer = std::variant<Held<T>...>;
+  Latch latch(1);
+  std::optional<Answer> answer;
+  {
+    std::tuple<decltype((static_cast<void>(tasks), Driver(nullptr)))...> drivers(drive(tasks, latch)...);
+    std::apply([&latch](auto&... driver) { ((latch.open() ? void() : driver.start()), ...); }, drivers);
+    co_await latch;
+    const auto pick = [&]<std::size_t... I>(std::index_sequence<I...>, auto&... task) {
+      ((!answer && task.done() ? static_cast<void>(answer.emplace(std::in_place_index<I>, take_held(task)))
+                               : void()),
+       ...);
+    };
+    pick(std::index_sequence_for<T...>(), tasks...);
+  }
+  co_return std::move(*answer);
+}
+
+}  // namespace detail
+
+// Runs all of them, tasks or operations, at once; a tuple of their values (std::monostate for void).
+template <typename... A>
+requires(sizeof...(A) > 0) [[nodiscard]] auto when_all(A... awaitables) {
+  return detail::all_of(as_task(std::move(awaitables))...);
+}
+
+// The same for many of one kind.
+template <typename T>
+[[nodiscard]] Task<std::vector<detail::Held<T>>> when_all(std::vector<Task<T>> tasks) {
+  detail::Latch latch(tasks.size());
+  std::vector<detail::Driver> drivers;
+  drivers.reserve(tasks.size());
+  for (Task<T>& task : tasks) drivers.push_back(detail::drive(task, latch));
+  for (detail::Driver& driver : drivers) driver.start();
+  co_await latch;
+  std::vector<detail::Held<T>> values;
+  values.reserve(tasks.size());
+  for (Task<T>& task : tasks) values.push_back(detail::take_held(task));
+  co_return values;
+}
+
+// Runs them at once until the first one ends; a variant whose index() says which. The others are destroyed, which withdraws what they await.
+template <typename... A>
+requires(sizeof...(A) > 0) [[nodiscard]] auto when_any(A... awaitables) {
+  return detail::any_of(as_task(std::move(awaitables))...);
+}
+
+// Owns tasks that run beside its owner. join() awaits the end of all of them; the destructor destroys those that have not
+// ended. Not to be destroyed by one of its own tasks.
+class Scope {
+ public:
+  Scope() = default;
+  // A stop of `parent` is a stop of this scope.
+  explicit Scope(std::stop_token parent) { parent_.emplace(std::move(parent), Forward{&source_}); }
+  Scope(const Scope&) = delete;
+  Scope& operator=(const Scope&) = delete;
+  ~Scope() {
+    while (Child* child = children_.front()) std::coroutine_handle<Child>::from_promise(*child).destroy();
+  }
+
+  // Starts it; it runs until it first waits.
+  void spawn(Task<void> task) {
+    ++size_;
+    run(this, std::move(task)).resume();
+  }
+  // What the tasks should watch, and how to ask them to end.
+  [[nodiscard]] std::stop_token token() const { return source_.get_token(); }
+  void cancel() { source_.request_stop(); }
+  [[nodiscard]] std::size_t size() const { return size_; }
+
+  // Awaits the end of all tasks, of those as well that are spawned meanwhile; rethrows the first exception that one of them left.
+  Task<void> join() {
+    while (size_ != 0) co_await Joining(this);
+    if (exception_) std::rethrow_exception(std::exchange(exception_, nullptr));
+  }
+
+ private:
+  struct Forward {
+    std::stop_source* source;
+    void operator()() const noexcept { source->request_stop(); }
+  };
+
+  struct Handle;
+  class Child : public detail::Link {
+   public:
+    using Self = std::coroutine_handle<Child>;
+    static void* operator new(std::size_t size) { return detail::allocate_frame(size); }
+    static void operator delete(void* frame, std::size_t size) noexcept {
+      detail::release_frame(frame, size);
+    }
+    Child(Scope* scope, Task<void>&) : scope_(scope) { scope->children_.push_back(this); }
+    ~Child() { --scope_->size_; }
+    Handle get_return_object() noexcept { return Handle{Self::from_promise(*this)}; }
+    std::suspend_always initial_suspend() noexcept { return {}; }
+    struct Final {
+      bool await_ready() noexcept { return false; }
+      std::coroutine_handle<> await_suspend(Self self) noexcept {
+        Scope* scope = self.promise().scope_;
+        self.destroy();
+        if (scope->size_ != 0 || !scope->joiner_) return std::noop_coroutine();
+        return std::exchange(scope->joiner_, nullptr);
+      }
+      void await_resume() noexcept {}
+    };
+    Final final_suspend() noexcept { return {}; }
+    void return_void() noexcept {}
+    void unhandled_exception() noexcept {
+      if (!scope_->exception_) scope_->exception_ = std::current_exception();
+    }
+
+   private:
+    Scope* scope_;
+  };
+  struct Handle {
+    using promise_type = Child;
+    std::coroutine_handle<Child> handle;
+    void resume() const { handle.resume(); }
+  };
+  class Joining {
+   public:
+    explicit Joining(Scope* scope) : scope_(scope) {}
+    bool await_ready() const noexcept { return scope_->size_ == 0; }
+    void await_suspend(std::coroutine_handle<> joiner) noexcept { scope_->joiner_ = joiner; }
+    void await_resume() const noexcept {}
+
+   private:
+    Scope* scope_;
+  };
+
+  static Handle run([[maybe_unused]] Scope* scope, Task<void> task) { co_await task; }
+
+  detail::List<Child> children_;
+  std::size_t size_ = 0;
+  std::coroutine_handle<> joiner_;
+  std::stop_source source_;
+  std::optional<std::stop_callback<Forward>> parent_;
+  std::exception_ptr exception_;
+};
+
+namespace detail {
+// A coroutine that nobody waits for.
+struct Detached {
+  struct promise_type {
+    static void* operator new(std::size_t size) { return allocate_frame(size); }
+    static void operator delete(void* frame, std::size_t size) noexcept { release_frame(frame, size); }
+    Detached get_return_object() noexcept { return {}; }
+    std::suspend_never initial_suspend() noexcept { return {}; }
+    std::suspend_never final_suspend() noexcept { return {}; }
+    void return_void() noexcept {}
+    void unhandled_exception() noexcept { std::terminate(); }
+  };
+};
+template <typename A, typename F>
+Detached call_then(A awaitable, F callback) {
+  callback(co_await awaitable);
+}
+}  // namespace detail
+
+// For who wants no coroutines: begins the operation and calls `callback` with its result, from Context::poll or at once.
+template <typename A, typename F>
+void then(A awaitable, F callback) {
+  detail::call_then(std::move(awaitable), std::move(callback));
+}
+
+}  // namespace v0
+}  // namespace rrdma::comm

@@ -1,0 +1,172 @@
+// Task<T>: a coroutine that starts when it is awaited and belongs to who holds it. Destroying a Task destroys what it is
+// suspended in: an operation that it awaits is withdrawn, memory that a device still uses stays with the operation.
+// Frames come from a free list of the thread; the awaiting coroutine is resumed by symmetric transfer.
+#pragma once
+
+#include <coroutine>
+#include <cstddef>
+#include <exception>
+#include <optional>
+#include <type_traits>
+#include <utility>
+
+#include "rrdma/comm/error.h"
+#include "rrdma/comm/visibility.h"
+
+namespace rrdma::comm {
+inline namespace v0 {
+
+template <typename T = void>
+class Task;
+
+namespace detail {
+
+// Memory of coroutine frames: from this thread's free lists, by size class.
+[[nodiscard]] RRDMA_COMM_API void* allocate_frame(std::size_t size);
+RRDMA_COMM_API void release_frame(void* frame, std::size_t size) noexcept;
+
+class PromiseBase {
+ public:
+  static void* operator new(std::size_t size) { return allocate_frame(size); }
+  static void operator delete(void* frame, std::size_t size) noexcept { release_frame(frame, size); }
+
+  std::suspend_always initial_suspend() noexcept { return {}; }
+
+  struct FinalAwaiter {
+    bool await_ready() noexcept { return false; }
+    template <typename Promise>
+    std::coroutine_handle<> await_suspend(std::coroutine_handle<Promise> self) noexcept {
+      return self.promise().continuation_;
+    }
+    void await_resume() noexcept {}
+  };
+  FinalAwaiter final_suspend() noexcept { return {}; }
+  void unhandled_exception() noexcept { exception_ = std::current_exception(); }
+
+  void continue_with(std::coroutine_handle<> continuation) { continuation_ = continuation; }
+
+ protected:
+  void rethrow() {
+    if (exception_) [[unlikely]]
+      std::rethrow_exception(std::move(exception_));
+  }
+
+ private:
+  std::coroutine_handle<> continuation_ = std::noop_coroutine();
+  std::exception_ptr exception_;
+};
+
+template <typename T>
+class Promise : public PromiseBase {
+ public:
+  Task<T> get_return_object() noexcept;
+  template <typename U>
+  requires std::is_constructible_v<T, U&&>
+  void return_value(U&& value) { value_.emplace(std::forward<U>(value)); }
+  T take() {
+    rethrow();
+    return std::move(*value_);
+  }
+
+ private:
+  std::optional<T> value_;
+};
+
+template <>
+class Promise<void> : public PromiseBase {
+ public:
+  Task<void> get_return_object() noexcept;
+  void return_void() noexcept {}
+  void take() { rethrow(); }
+};
+
+}  // namespace detail
+
+template <typename T>
+class [[nodiscard]] Task {
+ public:
+  using promise_type = detail::Promise<T>;
+  using Value = T;
+
+  Task() = default;
+  explicit Task(std::coroutine_handle<promise_type> handle) : handle_(handle) {}
+  Task(Task&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+  Task& operator=(Task&& other) noexcept {
+    if (this != &other) {
+      destroy();
+      handle_ = std::exchange(other.handle_, nullptr);
+    }
+    return *this;
+  }
+  ~Task() { destroy(); }
+
+  [[nodiscard]] bool valid() const { return handle_ != nullptr; }
+  [[nodiscard]] bool done() const { return handle_ != nullptr && handle_.done(); }
+
+  // Runs it until it first waits; `continuation` is resumed when it is done. REQUIRES: valid, not yet started.
+  void start(std::coroutine_handle<> continuation) {
+    handle_.promise().continue_with(continuation);
+    handle_.resume();
+  }
+  // Awaits its end without taking the value, nor the exception.
+  auto finished() noexcept { return Finished(handle_); }
+  // REQUIRES: done(), once.
+  T take() { return handle_.promise().take(); }
+
+  auto operator co_await() && noexcept { return Awaiter(handle_); }
+  auto operator co_await() & noexcept { return Awaiter(handle_); }
+
+ private:
+  class Finished {
+   public:
+    explicit Finished(std::coroutine_handle<promise_type> handle) : handle_(handle) {}
+    bool await_ready() const noexcept { return handle_.done(); }
+    std::coroutine_handle<> await_suspend(std::coroutine_handle<> awaiting) noexcept {
+      handle_.promise().continue_with(awaiting);
+      return handle_;
+    }
+    void await_resume() noexcept {}
+
+   protected:
+    std::coroutine_handle<promise_type> handle_;
+  };
+  class Awaiter : public Finished {
+   public:
+    using Finished::Finished;
+    T await_resume() { return this->handle_.promise().take(); }
+  };
+
+  void destroy() {
+    if (handle_ != nullptr) std::exchange(handle_, nullptr).destroy();
+  }
+  std::coroutine_handle<promise_type> handle_;
+};
+
+namespace detail {
+template <typename T>
+Task<T> Promise<T>::get_return_object() noexcept {
+  return Task<T>(std::coroutine_handle<Promise>::from_promise(*this));
+}
+inline Task<void> Promise<void>::get_return_object() noexcept {
+  return Task<void>(std::coroutine_handle<Promise>::from_promise(*this));
+}
+
+template <typename A>
+struct IsTask : std::false_type {};
+template <typename T>
+struct IsTask<Task<T>> : std::true_type {};
+
+}  // namespace detail
+
+// A Task of any awaitable of this library, which must not have been begun.
+template <typename A>
+auto as_task(A awaitable) -> Task<decltype(awaitable.await_resume())> {
+  co_return co_await awaitable;
+}
+template <typename T>
+Task<T> as_task(Task<T> task) {
+  return task;
+}
+
+}  // namespace v0
+}  // namespace rrdma::comm

@@ -1,0 +1,31 @@
+// Timer: something that a context calls when its time has come, unless it was taken back before.
+#pragma once
+
+#include <cstddef>
+
+#include "rrdma/comm/limit.h"
+
+namespace rrdma::comm {
+inline namespace v0 {
+namespace detail {
+
+class Timer {
+ public:
+  [[nodiscard]] bool set() const { return place_ != 0; }
+
+ protected:
+  Timer() = default;
+  Timer(const Timer&) = delete;
+  Timer& operator=(const Timer&) = delete;
+  virtual ~Timer() = default;
+  virtual void expire() = 0;
+
+ private:
+  friend class Timers;
+  Clock::time_point at_{};
+  std::size_t place_ = 0;  // in the heap, from 1; 0: not set
+};
+
+}  // namespace detail
+}  // namespace v0
+}  // namespace rrdma::comm

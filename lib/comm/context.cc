@@ -1,0 +1,122 @@
+// Context, and the operations that only need one: sleeping and connecting.
+#include "rrdma/comm/context.h"
+
+#include <utility>
+
+#include "lib/comm/endpoint_state.h"
+#include "lib/comm/listener_state.h"
+#include "lib/comm/reactor.h"
+
+namespace rrdma::comm {
+inline namespace v0 {
+
+Result<Context> Context::open(const ContextOptions& options) {
+  auto reactor = detail::Reactor::open(options);
+  if (!reactor) return reactor.error();
+  return Context(std::move(*reactor));
+}
+
+Context::Context(detail::Ref<detail::Reactor> reactor)
+    : reactor_(std::move(reactor)), pool_(Pool(reactor_->pool())) {}
+Context::Context(Context&&) noexcept = default;
+Context& Context::operator=(Context&& other) noexcept {
+  if (this != &other) {
+    if (reactor_) reactor_->shut_down();
+    pool_ = std::move(other.pool_);
+    reactor_ = std::move(other.reactor_);
+  }
+  return *this;
+}
+Context::~Context() {
+  if (reactor_) reactor_->shut_down();
+}
+
+Connecting Context::connect(std::string_view address, const Profile& profile, Limit limit) {
+  return Connecting(reactor_, std::string(address), profile, std::move(limit));
+}
+
+Result<Listener> Context::listen(std::string_view address, int backlog) {
+  detail::Ref<detail::ListenerState> state(new detail::ListenerState(reactor_));
+  if (auto listening = state->listen(address, backlog); !listening) return listening.error();
+  return Listener(std::move(state));
+}
+
+bool Context::poll() { return reactor_->armed() ? reactor_->look_and_turn() : reactor_->turn(); }
+bool Context::wait(Clock::time_point until) { return reactor_->wait(until); }
+int Context::fd() const { return reactor_->fd(); }
+bool Context::arm() { return reactor_->arm(); }
+void Context::post(std::function<void()> call) { reactor_->inbox().add(std::move(call)); }
+Pool& Context::pool() { return *pool_; }
+const Device& Context::device() const { return reactor_->device(); }
+std::size_t Context::endpoints() const { return reactor_->residents(); }
+
+// --- Sleeping --------------------------------------------------------------------------------------------------
+
+Sleeping Context::sleep(Clock::duration duration, std::stop_token stop) {
+  return {reactor_, Limit(duration, std::move(stop)), false};
+}
+Sleeping Context::sleep_until(Clock::time_point at, std::stop_token stop) {
+  return {reactor_, Limit(at, std::move(stop)), false};
+}
+Sleeping Context::yield() { return {reactor_, Limit(), true}; }
+
+Sleeping::Sleeping(detail::Ref<detail::Reactor> reactor, Limit limit, bool yield)
+    : Operation(std::move(reactor), During::kSleep, std::move(limit)), yield_(yield) {}
+void Sleeping::begin() {
+  // Done in the next turn, after all who are ready now.
+  if (yield_) reactor()->complete_later(this);
+}
+void Sleeping::withdraw() noexcept { leave_list(); }
+Result<void> Sleeping::await_resume() {
+  require_done();
+  if (!failed()) return {};
+  Error error = take_failure();
+  if (error.code() == Code::kDeadline) return {};
+  return error;
+}
+
+// --- Connecting ------------------------------------------------------------------------------------------------
+
+Connecting::Connecting(detail::Ref<detail::Reactor> reactor, std::string address, const Profile& profile,
+                       Limit limit)
+    : Operation(std::move(reactor), During::kConnect, std::move(limit)),
+      address_(std::move(address)),
+      profile_(profile),
+      hello_(reinterpret_cast<const char*>(profile.hello.data()), profile.hello.size()) {
+  profile_.hello = {};
+}
+
+Connecting::~Connecting() {
+  abandon();
+  if (endpoint_) endpoint_->handle_gone();
+}
+
+void Connecting::begin() {
+  if (hello_.size() > kMaxHelloRequest)
+    return fail(error_for(Code::kTooLarge, 0).with_note("hello is larger than kMaxHelloRequest"));
+  endpoint_ = detail::Ref<detail::EndpointState>(new detail::EndpointState(reactor(), profile_, hello_));
+  endpoint_->connect(this, address_);
+}
+
+void Connecting::opened() { complete(); }
+void Connecting::not_opened(Error error) {
+  endpoint_.reset();
+  fail(std::move(error));
+}
+
+void Connecting::withdraw() noexcept {
+  if (endpoint_) std::exchange(endpoint_, {})->forsake();
+}
+
+Error Connecting::error_for(Code code, int detail) const {
+  return Error(code, During::kConnect, detail).with_peer(address_);
+}
+
+Result<Endpoint> Connecting::await_resume() {
+  require_done();
+  if (failed()) return take_failure();
+  return Endpoint(std::move(endpoint_));
+}
+
+}  // namespace v0
+}  // namespace rrdma::comm

@@ -1,0 +1,181 @@
+// EndpointState, the receiving half: from a completed receive to a Message, and back to the receive queue.
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "lib/comm/endpoint_state.h"
+
+namespace rrdma::comm {
+inline namespace v0 {
+namespace detail {
+namespace {
+constexpr std::size_t kChain = 16;  // receives that are posted with one call
+}
+
+void EndpointState::receive_arrived(Completion* completion, const ibv_wc& wc) {
+  auto* slot = static_cast<ReceiveSlot*>(completion);
+  EndpointState* endpoint = slot->endpoint;
+  const Ref<EndpointState> self(endpoint);
+  --endpoint->posted_receives_;
+  if (wc.status == IBV_WC_SUCCESS) [[likely]] {
+    endpoint->take_message(slot, wc);
+  } else {
+    endpoint->break_off(wc);
+  }
+  if (endpoint->phase_ == Phase::kDraining) [[unlikely]]
+    endpoint->check_drained();
+}
+
+void EndpointState::take_message(ReceiveSlot* slot, const ibv_wc& wc) {
+  heard_ = true;
+  if (peer_has_ > 0) --peer_has_;
+  slot->has_immediate = wc.opcode == IBV_WC_RECV_RDMA_WITH_IMM;
+  slot->counts = true;
+  if (slot->has_immediate) {
+    slot->immediate = ntohl(wc.imm_data);
+    slot->length = 0;
+    return deliver(slot);
+  }
+  MessageHeader header{};
+  if (wc.byte_len >= sizeof(header)) std::memcpy(&header, slot->data - sizeof(header), sizeof(header));
+  const bool sound = wc.byte_len >= sizeof(header) && header.length == wc.byte_len - sizeof(header) &&
+                     header.reserved == 0 &&
+                     header.credits <= peer_hello_.receive_depth -
+                                           std::min<std::uint32_t>(credits_, peer_hello_.receive_depth);
+  if (!sound) return break_off(Code::kProtocol, 0);
+  credits_ += header.credits;
+  if (header.credits != 0 && (!queued_.empty() || owed_counting_ != 0 || closing_))
+    reactor_->settle_later(this);
+  slot->length = header.length;
+  switch (static_cast<MessageKind>(header.kind)) {
+    case MessageKind::kData: return deliver(slot);
+    case MessageKind::kCredit:
+      ++counters_.credit_messages_received;
+      slot->counts = false;
+      return release(slot);
+    case MessageKind::kClose:
+      peer_closed_ = true;
+      slot->counts = false;
+      fail_queued();
+      if (inbound_.empty()) fail_receivers();
+      return release(slot);
+  }
+  break_off(Code::kProtocol, 0);
+}
+
+void EndpointState::deliver(ReceiveSlot* slot) {
+  if (peer_closed_) return break_off(Code::kProtocol, 0);
+  slot->sequence = next_sequence_++;
+  ++counters_.messages_received;
+  counters_.octets_received += slot->length;
+  if (Receiving* receiving = receivers_.pop_front()) {
+    receiving->message_ = Message(Ref<EndpointState>(this), slot);
+    receiving->complete();
+  } else {
+    inbound_.push_back(slot);
+  }
+}
+
+// A message that was given to somebody who went away before seeing it: the next one gets it, in its place.
+void EndpointState::put_back(ReceiveSlot* slot) {
+  if (Receiving* receiving = receivers_.pop_front()) {
+    receiving->message_ = Message(Ref<EndpointState>(this), slot);
+    return receiving->complete();
+  }
+  ReceiveSlot* position = inbound_.front();
+  while (position != nullptr && position->sequence < slot->sequence) position = inbound_.after(position);
+  inbound_.insert_before(slot, position);
+}
+
+void EndpointState::begin(Receiving* receiving) {
+  if (ReceiveSlot* slot = inbound_.pop_front()) {
+    receiving->message_ = Message(Ref<EndpointState>(this), slot);
+    return receiving->complete();
+  }
+  if (phase_ == Phase::kGone || peer_closed_ || closing_)
+    return receiving->fail(end_of_messages(During::kReceive));
+  receivers_.push_back(receiving);
+}
+
+void EndpointState::release(ReceiveSlot* slot) {
+  if (phase_ != Phase::kOpen) return;
+  released_.push_back(slot);
+  reactor_->settle_later(this);
+}
+
+bool EndpointState::post_released() {
+  const std::uint32_t lkey = PoolState::chunk_of(ring_)->lkey;
+  while (!released_.empty()) {
+    std::array<ibv_recv_wr, kChain> requests;
+    std::array<ibv_sge, kChain> parts;
+    std::uint32_t count = 0;
+    while (count < kChain && !released_.empty()) {
+      ReceiveSlot* slot = released_.pop_front();
+      parts[count] = {reinterpret_cast<std::uintptr_t>(slot->data) - sizeof(MessageHeader),
+                      static_cast<std::uint32_t>(profile_.message_limit + sizeof(MessageHeader)), lkey};
+      requests[count] = {reinterpret_cast<std::uintptr_t>(static_cast<Completion*>(slot)), nullptr,
+                         &parts[count], 1};
+      if (count > 0) requests[count - 1].next = &requests[count];
+      if (slot->counts) ++owed_counting_;
+      ++count;
+    }
+    ibv_recv_wr* bad = nullptr;
+    if (const int status = ibv_post_recv(queue_pair_, requests.data(), &bad); status != 0) {
+      for (const ibv_recv_wr* wr = requests.data(); wr != bad; wr = wr->next) ++posted_receives_;
+      break_off(Code::kSystem, status);
+      return false;
+    }
+    posted_receives_ += count;
+    owed_ += count;
+  }
+  return true;
+}
+
+void EndpointState::fail_receivers() {
+  while (Receiving* receiving = receivers_.pop_front()) receiving->fail(end_of_messages(During::kReceive));
+}
+
+}  // namespace detail
+
+Message::Message(detail::Ref<detail::EndpointState> endpoint, detail::ReceiveSlot* slot)
+    : endpoint_(std::move(endpoint)), slot_(slot) {}
+
+void Message::release() noexcept {
+  if (slot_ == nullptr) return;
+  endpoint_->release(std::exchange(slot_, nullptr));
+  endpoint_.reset();
+}
+
+std::span<std::byte> Message::bytes() {
+  if (slot_ == nullptr) return {};
+  return {slot_->data, slot_->length};
+}
+
+std::optional<std::uint32_t> Message::immediate() const {
+  if (slot_ == nullptr || !slot_->has_immediate) return std::nullopt;
+  return slot_->immediate;
+}
+
+Receiving::Receiving(const detail::Ref<detail::EndpointState>& endpoint, Limit limit)
+    : Operation(endpoint->reactor(), During::kReceive, std::move(limit)), endpoint_(endpoint) {}
+
+Receiving::~Receiving() {
+  abandon();
+  if (message_) endpoint_->put_back(std::exchange(message_.slot_, nullptr));
+}
+
+void Receiving::begin() { endpoint_->begin(this); }
+void Receiving::withdraw() noexcept { leave_list(); }
+Error Receiving::error_for(Code code, int detail) const {
+  return endpoint_->error_for(code, During::kReceive, detail);
+}
+
+Result<Message> Receiving::await_resume() {
+  require_done();
+  if (failed()) return take_failure();
+  return std::move(message_);
+}
+
+}  // namespace v0
+}  // namespace rrdma::comm

@@ -1,0 +1,410 @@
+// EndpointState, the sending half: from a begun Transfer to its completion.
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "lib/comm/endpoint_state.h"
+
+namespace rrdma::comm {
+inline namespace v0 {
+namespace detail {
+namespace {
+
+constexpr std::size_t kChain = 16;  // requests that are posted with one call
+constexpr std::uint32_t kControlRoom =
+    3;  // of the send queue, for credit, close and probe; the marker has one more
+constexpr std::uint32_t kMostUnsignalled = 16;  // sends in a row without a completion
+
+Code code_of(ibv_wc_status status) {
+  switch (status) {
+    case IBV_WC_RETRY_EXC_ERR:
+    case IBV_WC_RESP_TIMEOUT_ERR:
+    case IBV_WC_REM_ABORT_ERR: return Code::kPeerGone;
+    case IBV_WC_REM_ACCESS_ERR:
+    case IBV_WC_REM_OP_ERR: return Code::kRemoteAccess;
+    case IBV_WC_LOC_PROT_ERR:
+    case IBV_WC_LOC_ACCESS_ERR:
+    case IBV_WC_MW_BIND_ERR: return Code::kLocalAccess;
+    case IBV_WC_RNR_RETRY_EXC_ERR:
+    case IBV_WC_REM_INV_REQ_ERR:
+    case IBV_WC_LOC_LEN_ERR: return Code::kProtocol;
+    default: return Code::kSystem;
+  }
+}
+
+bool takes_credit(Verb verb) { return verb == Verb::kSend || verb == Verb::kWriteImmediate; }
+
+}  // namespace
+
+// A work request and its memory, while it is built.
+struct EndpointState::Request {
+  ibv_send_wr wr;
+  std::array<ibv_sge, 2> parts;
+  MessageHeader header;
+};
+
+void EndpointState::fill_header(std::byte* at, MessageKind kind, std::size_t length) {
+  MessageHeader header{static_cast<std::uint8_t>(kind), 0, static_cast<std::uint16_t>(owed_),
+                       static_cast<std::uint32_t>(length)};
+  std::memcpy(at, &header, sizeof(header));
+  peer_has_ += owed_;
+  owed_ = owed_counting_ = 0;
+}
+
+Posting* EndpointState::take_posting(Posting::Kind kind) {
+  Posting* posting = free_postings_;
+  free_postings_ = posting->next_free;
+  posting->kind = kind;
+  posting->covers = unsignalled_ + 1;
+  unsignalled_ = 0;
+  return posting;
+}
+
+void EndpointState::free_posting(Posting* posting) {
+  posting->waiter = nullptr;
+  posting->next_free = free_postings_;
+  free_postings_ = posting;
+}
+
+bool EndpointState::can_post(const Transfer& transfer) const {
+  return in_queue_ < send_room_ && (!takes_credit(transfer.verb_) || credits_ > 1);
+}
+
+// False, and the transfer has failed: it can never be sent.
+bool EndpointState::fits(Transfer& transfer) {
+  const std::size_t size = transfer.octets_.empty() ? transfer.buffer_.size() : transfer.octets_.size();
+  if (transfer.verb_ == Verb::kSend && size > peer_limit_) {
+    Error error = error_for(Code::kTooLarge, During::kSend, 0);
+    transfer.fail(std::move(error).with_note(std::to_string(size) + " octets, the peer takes " +
+                                             std::to_string(peer_limit_)));
+    return false;
+  }
+  if ((transfer.verb_ == Verb::kWrite || transfer.verb_ == Verb::kWriteImmediate) &&
+      size > transfer.length_) {
+    Error error = error_for(Code::kTooLarge, During::kWrite, 0);
+    transfer.fail(std::move(error).with_note(std::to_string(size) + " octets, the remote span has " +
+                                             std::to_string(transfer.length_)));
+    return false;
+  }
+  if (transfer.verb_ == Verb::kRead) {
+    if (transfer.buffer_.capacity() < transfer.length_) {
+      Error error = error_for(transfer.buffer_ ? Code::kTooLarge : Code::kNoMemory, During::kRead, 0);
+      transfer.fail(std::move(error).with_note(std::to_string(transfer.length_) + " octets, the buffer has " +
+                                               std::to_string(transfer.buffer_.capacity())));
+      return false;
+    }
+    transfer.buffer_.resize(transfer.length_);
+  }
+  return true;
+}
+
+// What cannot go at once needs memory of its own.
+bool EndpointState::copy_octets(Transfer& transfer) {
+  auto buffer = reactor_->pool()->take(transfer.octets_.size());
+  if (!buffer) {
+    transfer.fail(buffer.error());
+    return false;
+  }
+  std::memcpy(buffer->data(), transfer.octets_.data(), transfer.octets_.size());
+  transfer.buffer_ = std::move(*buffer);
+  transfer.octets_ = {};
+  return true;
+}
+
+void EndpointState::begin(Transfer* transfer) {
+  if (!usable()) [[unlikely]] {
+    Error error = end_of_messages(transfer->during());
+    return transfer->fail(std::move(error));
+  }
+  if (!fits(*transfer)) return;
+  const bool at_once = queued_.empty() && !reactor_->corked() && can_post(*transfer);
+  const bool goes_inline = at_once && transfer->octets_.size() + sizeof(MessageHeader) <= inline_limit_;
+  if (transfer->octets_.data() != nullptr && !goes_inline && !copy_octets(*transfer)) return;
+  if (at_once) return post_one(*transfer);
+  if (in_queue_ >= send_room_) {
+    ++counters_.waits_for_queue;
+  } else if (takes_credit(transfer->verb_) && credits_ <= 1) {
+    ++counters_.waits_for_credit;
+  }
+  queued_.push_back(transfer);
+  reactor_->settle_later(this);
+}
+
+// Builds the work request. From here on the memory belongs to the Posting, or to nobody when it goes inline.
+void EndpointState::prepare(Transfer& transfer, Request& request) {
+  ibv_send_wr& wr = request.wr;
+  wr = ibv_send_wr{};
+  wr.sg_list = request.parts.data();
+  wr.num_sge = 1;
+  ibv_sge& part = request.parts[0];
+  std::size_t size = transfer.buffer_.size();
+  bool silent = false;
+  if (transfer.buffer_)
+    part = {reinterpret_cast<std::uintptr_t>(transfer.buffer_.data()), static_cast<std::uint32_t>(size),
+            PoolState::chunk_of(transfer.buffer_)->lkey};
+  if (takes_credit(transfer.verb_)) --credits_;
+  switch (transfer.verb_) {
+    case Verb::kSend: {
+      wr.opcode = IBV_WR_SEND;
+      if (transfer.octets_.data() != nullptr) {
+        size = transfer.octets_.size();
+        fill_header(reinterpret_cast<std::byte*>(&request.header), MessageKind::kData, size);
+        request.parts[0] = {reinterpret_cast<std::uintptr_t>(&request.header), sizeof(MessageHeader), 0};
+        request.parts[1] = {reinterpret_cast<std::uintptr_t>(transfer.octets_.data()),
+                            static_cast<std::uint32_t>(size), 0};
+        wr.num_sge = size != 0 ? 2 : 1;
+      } else {
+        fill_header(transfer.buffer_.data() - sizeof(MessageHeader), MessageKind::kData, size);
+        part.addr -= sizeof(MessageHeader);
+        part.length += sizeof(MessageHeader);
+      }
+      silent = size + sizeof(MessageHeader) <= inline_limit_;
+      if (silent) {
+        wr.send_flags |= IBV_SEND_INLINE;
+        ++counters_.inlined;
+      }
+      ++counters_.messages_sent;
+      counters_.octets_sent += size;
+      break;
+    }
+    case Verb::kWriteImmediate:
+    case Verb::kWrite:
+      wr.opcode = transfer.verb_ == Verb::kWrite ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_WRITE_WITH_IMM;
+      wr.imm_data = htonl(transfer.immediate_);
+      wr.wr.rdma = {transfer.remote_address_, transfer.remote_key_};
+      if (size == 0) wr.num_sge = 0;
+      if (size <= inline_limit_ && size != 0) wr.send_flags |= IBV_SEND_INLINE;
+      ++counters_.writes;
+      break;
+    case Verb::kRead:
+      wr.opcode = IBV_WR_RDMA_READ;
+      wr.wr.rdma = {transfer.remote_address_, transfer.remote_key_};
+      if (size == 0) wr.num_sge = 0;
+      ++counters_.reads;
+      break;
+    case Verb::kCompareSwap:
+    case Verb::kFetchAdd:
+      wr.opcode =
+          transfer.verb_ == Verb::kCompareSwap ? IBV_WR_ATOMIC_CMP_AND_SWP : IBV_WR_ATOMIC_FETCH_AND_ADD;
+      wr.wr.atomic = {transfer.remote_address_, transfer.operand_, transfer.swap_, transfer.remote_key_};
+      ++counters_.atomics;
+      break;
+  }
+  if (transfer.fenced_) wr.send_flags |= IBV_SEND_FENCE;
+  ++in_queue_;
+  if (silent && unsignalled_ + 1 < std::min(kMostUnsignalled, send_room_ / 4)) {
+    ++unsignalled_;
+    wr.wr_id = reinterpret_cast<std::uintptr_t>(static_cast<Completion*>(&silent_));
+    return;
+  }
+  Posting* posting = take_posting(silent ? Posting::Kind::kSilent : Posting::Kind::kTransfer);
+  wr.wr_id = reinterpret_cast<std::uintptr_t>(static_cast<Completion*>(posting));
+  wr.send_flags |= IBV_SEND_SIGNALED;
+  if (silent) return;
+  if (wr.opcode == IBV_WR_ATOMIC_CMP_AND_SWP || wr.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
+    part = {reinterpret_cast<std::uintptr_t>(posting->scratch), sizeof(std::uint64_t),
+            PoolState::chunk_of(scratch_)->lkey};
+  }
+  posting->buffer = std::move(transfer.buffer_);
+  posting->waiter = &transfer;
+  transfer.posting_ = posting;
+}
+
+bool EndpointState::post(ibv_send_wr* first) {
+  ibv_send_wr* bad = nullptr;
+  const int status = ibv_post_send(queue_pair_, first, &bad);
+  if (status == 0) [[likely]]
+    return true;
+  break_off(Code::kSystem, status);
+  // What the queue did not take gives no completion either.
+  for (; bad != nullptr; bad = bad->next) {
+    if ((bad->send_flags & IBV_SEND_SIGNALED) == 0) continue;
+    auto* posting = static_cast<Posting*>(reinterpret_cast<Completion*>(bad->wr_id));
+    if (posting->waiter != nullptr) {
+      posting->waiter->posting_ = nullptr;
+      std::exchange(posting->waiter, nullptr)->fail(Code::kSystem, status);
+    }
+    posting->buffer = Buffer();
+    free_posting(posting);
+  }
+  return false;
+}
+
+void EndpointState::post_one(Transfer& transfer) {
+  Request request;
+  prepare(transfer, request);
+  if (!post(&request.wr)) {
+    if (!transfer.done()) transfer.fail(Code::kSystem, reason_detail_);
+    return;
+  }
+  if (transfer.posting_ == nullptr) transfer.complete();
+}
+
+void EndpointState::post_queued() {
+  while (!queued_.empty() && phase_ == Phase::kOpen) {
+    std::array<Request, kChain> requests;
+    std::array<Transfer*, kChain> silent;
+    std::size_t count = 0;
+    std::size_t silent_count = 0;
+    while (count < kChain && !queued_.empty() && can_post(*queued_.front())) {
+      Transfer* transfer = queued_.pop_front();
+      prepare(*transfer, requests[count]);
+      if (count > 0) requests[count - 1].wr.next = &requests[count].wr;
+      if (transfer->posting_ == nullptr) silent[silent_count++] = transfer;
+      ++count;
+    }
+    if (count == 0) return;
+    const bool posted = post(&requests[0].wr);
+    for (std::size_t i = 0; i < silent_count; ++i) {
+      if (posted) {
+        silent[i]->complete();
+      } else {
+        silent[i]->fail(Code::kSystem, reason_detail_);
+      }
+    }
+    if (!posted) return;
+  }
+}
+
+// A message or probe of the library's own. False: there is no room or credit for it now; it is tried again when something comes back.
+bool EndpointState::post_control(Posting::Kind kind) {
+  const bool message = kind == Posting::Kind::kCredit || kind == Posting::Kind::kClose;
+  if (free_postings_ == nullptr || in_queue_ >= send_room_ + kControlRoom || (message && credits_ == 0))
+    return false;
+  Posting* posting = take_posting(kind);
+  ibv_sge part{reinterpret_cast<std::uintptr_t>(posting->scratch), sizeof(MessageHeader),
+               PoolState::chunk_of(scratch_)->lkey};
+  ibv_send_wr wr{};
+  wr.wr_id = reinterpret_cast<std::uintptr_t>(static_cast<Completion*>(posting));
+  wr.send_flags = IBV_SEND_SIGNALED;
+  if (message) {
+    --credits_;
+    fill_header(posting->scratch, kind == Posting::Kind::kCredit ? MessageKind::kCredit : MessageKind::kClose,
+                0);
+    wr.opcode = IBV_WR_SEND;
+    wr.sg_list = &part;
+    wr.num_sge = 1;
+    if (inline_limit_ >= sizeof(MessageHeader)) wr.send_flags |= IBV_SEND_INLINE;
+  } else {
+    // A write of nothing: acknowledged by the peer's device, noticed by nobody else.
+    wr.opcode = IBV_WR_RDMA_WRITE;
+  }
+  ++in_queue_;
+  return post(&wr);
+}
+
+void EndpointState::give_credits() {
+  if (owed_counting_ == 0 || peer_closed_ || phase_ != Phase::kOpen) return;
+  if (owed_ < profile_.receive_depth / 2U && peer_has_ > 1) return;
+  if (post_control(Posting::Kind::kCredit)) ++counters_.credit_messages_sent;
+}
+
+void EndpointState::settle() {
+  const Ref<EndpointState> self(this);
+  if (phase_ != Phase::kOpen) return;
+  if (!released_.empty() && !post_released()) return;
+  post_queued();
+  give_credits();
+  if (closing_ && !close_sent_ && queued_.empty() && phase_ == Phase::kOpen)
+    close_sent_ = post_control(Posting::Kind::kClose);
+}
+
+void EndpointState::withdraw(Transfer* transfer) noexcept {
+  if (transfer->posting_ != nullptr) {
+    // The device still has it: the memory stays with the posting until it comes back.
+    transfer->posting_->waiter = nullptr;
+    transfer->posting_ = nullptr;
+  } else {
+    static_cast<Link*>(transfer)->unlink();
+    if (closing_ && queued_.empty()) reactor_->settle_later(this);
+  }
+}
+
+void EndpointState::send_arrived(Completion* completion, const ibv_wc& wc) {
+  auto* posting = static_cast<Posting*>(completion);
+  posting->endpoint->end_posting(posting, wc);
+}
+
+void EndpointState::silent_arrived(Completion* completion, const ibv_wc& wc) {
+  auto* posting = static_cast<Posting*>(completion);
+  if (wc.status != IBV_WC_SUCCESS) posting->endpoint->break_off(wc);
+}
+
+void EndpointState::end_posting(Posting* posting, const ibv_wc& wc) {
+  const Ref<EndpointState> self(this);
+  const Posting::Kind kind = posting->kind;
+  Transfer* waiter = std::exchange(posting->waiter, nullptr);
+  Buffer buffer = std::move(posting->buffer);
+  in_queue_ -= std::min(in_queue_, posting->covers);
+  if (waiter != nullptr) waiter->posting_ = nullptr;
+  if (wc.status == IBV_WC_SUCCESS) [[likely]] {
+    if (waiter != nullptr) {
+      if (waiter->verb_ == Verb::kCompareSwap || waiter->verb_ == Verb::kFetchAdd)
+        std::memcpy(&waiter->answer_, posting->scratch, sizeof(waiter->answer_));
+      waiter->buffer_ = std::move(buffer);
+      waiter->complete();
+    }
+  } else {
+    if (kind != Posting::Kind::kMarker) break_off(wc);
+    if (waiter != nullptr) {
+      if (wc.status == IBV_WC_WR_FLUSH_ERR) {
+        waiter->fail(end_of_messages(waiter->during()));
+      } else {
+        waiter->fail(code_of(wc.status), wc.status);
+      }
+    }
+  }
+  free_posting(posting);
+  if (kind == Posting::Kind::kMarker) {
+    marker_done_ = true;
+    check_drained();
+  } else if (wc.status == IBV_WC_SUCCESS) {
+    if (kind == Posting::Kind::kClose) close_acknowledged();
+    if (kind == Posting::Kind::kProbe) probing_ = false;
+    if (!queued_.empty() || owed_counting_ != 0 || closing_) reactor_->settle_later(this);
+  }
+}
+
+void EndpointState::break_off(const ibv_wc& wc) {
+  if (wc.status == IBV_WC_WR_FLUSH_ERR) {
+    break_off(peer_closed_ ? Code::kClosedByPeer : Code::kPeerGone, wc.status);
+  } else {
+    break_off(code_of(wc.status), wc.status);
+  }
+}
+
+}  // namespace detail
+
+namespace detail {
+
+Transfer::Transfer(const Ref<EndpointState>& endpoint, Verb verb, During during, Buffer buffer, Limit limit)
+    : Operation(endpoint->reactor(), during, std::move(limit)),
+      endpoint_(endpoint),
+      buffer_(std::move(buffer)),
+      verb_(verb) {}
+
+Transfer::Transfer(Transfer&& other) noexcept
+    : Operation(std::move(other)),
+      endpoint_(std::move(other.endpoint_)),
+      buffer_(std::move(other.buffer_)),
+      octets_(other.octets_),
+      remote_address_(other.remote_address_),
+      remote_key_(other.remote_key_),
+      immediate_(other.immediate_),
+      length_(other.length_),
+      operand_(other.operand_),
+      swap_(other.swap_),
+      verb_(other.verb_),
+      fenced_(other.fenced_) {}
+
+Transfer::~Transfer() { abandon(); }
+void Transfer::begin() { endpoint_->begin(this); }
+void Transfer::withdraw() noexcept { endpoint_->withdraw(this); }
+Error Transfer::error_for(Code code, int detail) const {
+  return endpoint_->error_for(code, during(), detail);
+}
+
+}  // namespace detail
+}  // namespace v0
+}  // namespace rrdma::comm

@@ -1,0 +1,251 @@
+// EndpointState: the state behind an Endpoint: its queue pair, what waits for it, and its credits.
+//
+// Sending. Requests are posted in the order in which they were begun; one that lacks room in the send queue or a credit waits, and
+// all later ones behind it. A posted request lives in a Posting, of which there are as many as the send queue has room:
+// it owns the buffer until the completion, and knows who waits for it, if anybody still does. Sends that go inline are
+// complete when they are posted; only some of them ask for a completion, which frees the queue's room for all before it.
+//
+// Credits. Each of our receives is either posted, held by somebody (inbound or on loan), or released. Released
+// ones are reposted at the end of a turn and then owed to the peer; every message that we send carries what is owed. A message of its own
+// says it when half of all is owed or the peer has none left, and then only for receives that held messages of the
+// application: otherwise two ends would answer each other's credit messages for ever. Messages of the application leave one credit
+// untouched, so that a credit message can always be sent.
+//
+// The end. Whatever the reason, the queue pair goes to the error state, a last request marks the end of the send queue, and the
+// endpoint stays with its reactor until the marker and every receive have come back.
+#pragma once
+
+#include <infiniband/verbs.h>
+#include <rdma/rdma_cma.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lib/comm/address.h"
+#include "lib/comm/hello.h"
+#include "lib/comm/pool_state.h"
+#include "lib/comm/reactor.h"
+#include "rrdma/comm/endpoint.h"
+
+namespace rrdma::comm {
+inline namespace v0 {
+namespace detail {
+
+// In front of each message, little-endian.
+struct MessageHeader {
+  std::uint8_t kind;
+  std::uint8_t reserved;
+  std::uint16_t credits;
+  std::uint32_t length;
+};
+static_assert(sizeof(MessageHeader) == 8);
+enum class MessageKind : std::uint8_t { kData = 1, kCredit = 2, kClose = 3 };
+
+struct ReceiveSlot : Completion, Link {
+  EndpointState* endpoint = nullptr;
+  std::byte* data = nullptr;
+  std::uint64_t sequence = 0;
+  std::uint32_t length = 0;
+  std::uint32_t immediate = 0;
+  bool has_immediate = false;
+  bool counts = false;  // held a message of the application
+};
+
+struct Posting : Completion {
+  EndpointState* endpoint = nullptr;
+  Transfer* waiter = nullptr;
+  Buffer buffer;
+  std::byte* scratch = nullptr;  // 16 registered octets: an atomic's answer, a control message's header
+  Posting* next_free = nullptr;
+  std::uint32_t covers = 0;  // requests that this completion ends
+  enum class Kind : std::uint8_t {
+    kTransfer,
+    kSilent,
+    kCredit,
+    kClose,
+    kProbe,
+    kMarker
+  } kind = Kind::kTransfer;
+};
+
+class EndpointState final : public Resident, public CmTarget, public Settler {
+ public:
+  enum class Phase : std::uint8_t {
+    kIdle,
+    kLookingUp,
+    kResolving,
+    kRouting,
+    kConnecting,
+    kAccepting,
+    kOpen,
+    kDraining,
+    kGone
+  };
+
+  EndpointState(Ref<Reactor> reactor, const Profile& profile, std::string hello);
+  ~EndpointState() override;
+
+  // Life: endpoint_life.cc.
+  void connect(Opener* opener, const std::string& address);
+  void accept(Opener* opener, rdma_cm_id* id, const Hello& peer, const rdma_conn_param& request);
+  void forsake();  // the opener no longer waits
+  void handle_event(const rdma_cm_event& event) override;
+  void shut_down() override;
+  [[nodiscard]] bool lingering() const override;
+  void handle_gone();  // the last handle of the user is gone
+  void start_close();
+  void abort(Code code);
+
+  // Sending: endpoint_send.cc.
+  void begin(Transfer* transfer);
+  void withdraw(Transfer* transfer) noexcept;
+  void settle() override;
+
+  // Receiving: endpoint_receive.cc.
+  void begin(Receiving* receiving);
+  void put_back(ReceiveSlot* slot);
+  void release(ReceiveSlot* slot);
+
+  // Closing.
+  void begin(Settling* settling);
+
+  [[nodiscard]] const Ref<Reactor>& reactor() const { return reactor_; }
+  [[nodiscard]] Phase phase() const { return phase_; }
+  [[nodiscard]] bool usable() const { return phase_ == Phase::kOpen && !closing_ && !peer_closed_; }
+  [[nodiscard]] Error error_for(Code code, During during, int detail) const;
+  [[nodiscard]] const std::shared_ptr<const std::string>& peer_name() const { return peer_name_; }
+  [[nodiscard]] const std::string& local_name() const { return local_name_; }
+  [[nodiscard]] const Hello& peer_hello() const { return peer_hello_; }
+  [[nodiscard]] std::uint32_t inline_limit() const { return inline_limit_; }
+  [[nodiscard]] std::uint32_t credits() const { return credits_; }
+  [[nodiscard]] const EndpointCounters& counters() const { return counters_; }
+  [[nodiscard]] const Profile& profile() const { return profile_; }
+
+ private:
+  struct Request;
+  class Alarm final : public Timer {
+   public:
+    Alarm(EndpointState* endpoint, void (EndpointState::*call)()) : endpoint_(endpoint), call_(call) {}
+    void expire() override { (endpoint_->*call_)(); }
+
+   private:
+    EndpointState* endpoint_;
+    void (EndpointState::*call_)();
+  };
+
+  // Life.
+  Result<void> make_queues();
+  Result<void> create_queue_pair(std::uint32_t send_entries);
+  void make_postings(std::uint32_t count);
+  void look_up(const std::string& address);
+  void resolve(const SocketAddress& target);
+  void handle_route();
+  void handle_established(const rdma_cm_event& event);
+  void handle_refusal(const rdma_cm_event& event);
+  void fail_opening(Error error);
+  void take_names();
+  void disconnect();
+  // Enters the draining phase: what waits for room fails now, what is posted when it comes back.
+  void break_off(Code code, int detail);
+  void break_off(const ibv_wc& wc);
+  void fail_queued();
+  void fail_posted(Code code, int detail);
+  void fail_receivers();
+  void post_marker();
+  void check_drained();
+  void finish_drain();
+  void leave();
+  void destroy_queue_pair();
+  void close_acknowledged();
+  void finish_settlers();
+  void probe();
+  void linger_over();
+
+  // Sending.
+  [[nodiscard]] bool can_post(const Transfer& transfer) const;
+  [[nodiscard]] bool fits(Transfer& transfer);
+  bool copy_octets(Transfer& transfer);
+  void prepare(Transfer& transfer, Request& request);
+  void fill_header(std::byte* at, MessageKind kind, std::size_t length);
+  Posting* take_posting(Posting::Kind kind);
+  void free_posting(Posting* posting);
+  void post_one(Transfer& transfer);
+  void post_queued();
+  bool post_control(Posting::Kind kind);
+  bool post(ibv_send_wr* first);
+  static void send_arrived(Completion* completion, const ibv_wc& wc);
+  static void silent_arrived(Completion* completion, const ibv_wc& wc);
+  void end_posting(Posting* posting, const ibv_wc& wc);
+  void give_credits();
+
+  // Receiving.
+  static void receive_arrived(Completion* completion, const ibv_wc& wc);
+  void take_message(ReceiveSlot* slot, const ibv_wc& wc);
+  void deliver(ReceiveSlot* slot);
+  bool post_released();
+  [[nodiscard]] Error end_of_messages(During during) const;
+
+  Ref<Reactor> reactor_;
+  Profile profile_;
+  std::string hello_;
+  Hello peer_hello_;
+  std::shared_ptr<const std::string> peer_name_;
+  std::string local_name_;
+  rdma_cm_id* id_ = nullptr;
+  ibv_qp* queue_pair_ = nullptr;
+  CompletionShard* shard_ = nullptr;
+  std::uint32_t shard_entries_ = 0;
+  Opener* opener_ = nullptr;
+
+  // Sending.
+  List<Transfer> queued_;
+  std::unique_ptr<Posting[]> postings_;
+  std::uint32_t posting_count_ = 0;
+  Posting* free_postings_ = nullptr;
+  Posting silent_;  // what sends without a completion point to
+  Buffer scratch_;
+  std::uint32_t send_room_ = 0;  // requests of the application at a time; the queue itself has a few more
+  std::uint32_t in_queue_ = 0;
+  std::uint32_t unsignalled_ = 0;
+  std::uint32_t inline_limit_ = 0;
+  std::uint32_t peer_limit_ = 0;
+  std::uint32_t credits_ = 0;  // that we have
+
+  // Receiving.
+  Buffer ring_;
+  std::unique_ptr<ReceiveSlot[]> slots_;
+  List<ReceiveSlot> inbound_;
+  List<ReceiveSlot> released_;
+  List<Receiving> receivers_;
+  std::uint64_t next_sequence_ = 0;
+  std::uint32_t posted_receives_ = 0;
+  std::uint32_t owed_ = 0;           // credits that the peer does not know of yet
+  std::uint32_t owed_counting_ = 0;  // those of them that held messages of the application
+  std::uint32_t peer_has_ = 0;       // credits that the peer knows of and has not used, as far as we can see
+
+  // The end.
+  List<Settling> settlers_;
+  Code reason_ = Code::kClosed;
+  int reason_detail_ = 0;
+  Phase phase_ = Phase::kIdle;
+  bool closing_ = false;
+  bool close_sent_ = false;
+  bool close_acknowledged_ = false;
+  bool peer_closed_ = false;
+  bool marker_out_ = false;
+  bool marker_done_ = false;
+  bool disconnect_sent_ = false;
+  bool disconnected_ = false;
+  bool left_ = false;
+  bool heard_ = false;  // since the last probe
+  bool probing_ = false;
+  Alarm probe_alarm_{this, &EndpointState::probe};
+  Alarm linger_alarm_{this, &EndpointState::linger_over};
+  EndpointCounters counters_;
+};
+
+}  // namespace detail
+}  // namespace v0
+}  // namespace rrdma::comm

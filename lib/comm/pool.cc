@@ -1,0 +1,247 @@
+// Pool and Buffer: cutting slabs, free lists by size class, quotas and who waits for memory.
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <string>
+
+#include "lib/comm/owned_fd.h"
+#include "lib/comm/pool_state.h"
+#include "lib/comm/reactor.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+#define RRDMA_COMM_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define RRDMA_COMM_ASAN 1
+#endif
+#endif
+#ifdef RRDMA_COMM_ASAN
+#include <sanitizer/asan_interface.h>
+#endif
+
+namespace rrdma::comm {
+inline namespace v0 {
+namespace detail {
+namespace {
+
+constexpr std::size_t kSmallest = 64;
+constexpr std::size_t kLargestSmall = 64 << 10;
+constexpr std::size_t kPage = 4096;
+constexpr std::uint32_t kLargeKind = ~0U;
+constexpr int kHugeAlignment = 64;
+
+std::uint32_t kind_of(std::size_t size) {
+  if (size > kLargestSmall) return kLargeKind;
+  return static_cast<std::uint32_t>(std::countr_zero(std::bit_ceil(std::max(size, kSmallest))) -
+                                    std::countr_zero(kSmallest));
+}
+constexpr std::size_t kKinds = 11;  // 64 to 64 Ki
+
+// What a request of this size is rounded up to.
+std::size_t capacity_of(std::size_t size) {
+  if (size > kLargestSmall) return (size + kPage - 1) / kPage * kPage;
+  return std::bit_ceil(std::max(size, kSmallest));
+}
+
+// Memory that nobody has on loan may not be touched: under AddressSanitizer, a touch is a report.
+void forbid([[maybe_unused]] const Chunk& chunk) {
+#ifdef RRDMA_COMM_ASAN
+  __asan_poison_memory_region(chunk.data - kHeadroom, chunk.capacity + kHeadroom);
+#endif
+}
+void permit([[maybe_unused]] const Chunk& chunk) {
+#ifdef RRDMA_COMM_ASAN
+  __asan_unpoison_memory_region(chunk.data - kHeadroom, chunk.capacity + kHeadroom);
+#endif
+}
+void permit([[maybe_unused]] const Slab& slab) {
+#ifdef RRDMA_COMM_ASAN
+  __asan_unpoison_memory_region(slab.data(), slab.size());
+#endif
+}
+
+}  // namespace
+
+int verbs_access(Access access) {
+  int flags = IBV_ACCESS_LOCAL_WRITE;
+  if (includes(access, Access::kRead)) flags |= IBV_ACCESS_REMOTE_READ;
+  if (includes(access, Access::kWrite)) flags |= IBV_ACCESS_REMOTE_WRITE;
+  if (includes(access, Access::kAtomic)) flags |= IBV_ACCESS_REMOTE_ATOMIC;
+  return flags;
+}
+
+Result<std::unique_ptr<Slab>> Slab::map(ibv_pd* domain, std::size_t size, int access) {
+  size = (size + kPage - 1) / kPage * kPage;
+  const auto fail = [size](Code code, const char* what) {
+    return Error(code, During::kTake, errno)
+        .with_note(std::string(what) + " for " + std::to_string(size) + " octets");
+  };
+  // Shared, so that a device made of software can hand the same pages to a peer on this machine.
+  const OwnedFd file(::memfd_create("rrdma-comm", MFD_CLOEXEC));
+  if (!file || ::ftruncate(file.number(), static_cast<off_t>(size)) != 0)
+    return fail(Code::kNoMemory, "no memfd");
+  void* data = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, file.number(), 0);
+  if (data == MAP_FAILED) return fail(Code::kNoMemory, "no mapping");
+  std::unique_ptr<Slab> slab(new Slab(static_cast<std::byte*>(data), size));
+  slab->region_ = ibv_reg_mr(domain, data, size, access);
+  if (slab->region_ == nullptr) return fail(Code::kNoMemory, "the device refuses to register memory");
+  return slab;
+}
+
+Slab::~Slab() {
+  if (region_ != nullptr) ibv_dereg_mr(region_);
+  permit(*this);
+  ::munmap(data_, size_);
+}
+
+PoolState::PoolState(Ref<Reactor> reactor, const PoolOptions& options)
+    : reactor_(std::move(reactor)), options_(options), free_small_(kKinds, nullptr) {
+  reactor_->add_pool(this);
+}
+
+PoolState::PoolState(Ref<PoolState> source, std::size_t limit)
+    : reactor_(source->reactor_), source_(std::move(source)) {
+  options_.limit = limit;
+  reactor_->add_pool(this);
+}
+
+PoolState::~PoolState() = default;
+
+Result<void> PoolState::grow(std::size_t size) {
+  auto slab = Slab::map(reactor_->domain(), std::max(options_.slab, size), verbs_access(options_.remote));
+  if (!slab) return slab.error();
+  registered_ += (*slab)->size();
+  slabs_.push_back(std::move(*slab));
+  cut_ = 0;
+  return {};
+}
+
+Result<Chunk*> PoolState::cut(std::size_t size) {
+  const std::uint32_t kind = kind_of(size);
+  const std::size_t capacity = capacity_of(size);
+  Chunk*& free = kind == kLargeKind ? free_large_[capacity] : free_small_[kind];
+  if (free != nullptr) {
+    Chunk* chunk = free;
+    free = chunk->next;
+    return chunk;
+  }
+  const std::size_t whole = kHeadroom + (capacity + kHugeAlignment - 1) / kHugeAlignment * kHugeAlignment;
+  if (slabs_.empty() || slabs_.back()->size() - cut_ < whole) {
+    if (auto grown = grow(whole); !grown) return grown.error();
+  }
+  const Slab& slab = *slabs_.back();
+  Chunk& chunk = chunks_.emplace_back();
+  chunk.data = slab.data() + cut_ + kHeadroom;
+  chunk.capacity = capacity;
+  chunk.lkey = slab.region().lkey;
+  chunk.rkey = slab.region().rkey;
+  chunk.kind = kind;
+  cut_ += whole;
+  return &chunk;
+}
+
+Result<Buffer> PoolState::take(std::size_t size) {
+  const std::size_t capacity = capacity_of(size);
+  if (capacity < size || capacity > options_.limit || in_use_ > options_.limit - capacity) [[unlikely]] {
+    return Error(Code::kNoMemory, During::kTake)
+        .with_note(std::to_string(size) + " octets are asked for, " + std::to_string(in_use_) +
+                   " of at most " + std::to_string(options_.limit) + " are lent out");
+  }
+  if (source_) {
+    auto buffer = source_->take(size);
+    if (!buffer) return buffer.error();
+    // The source lends it to us, we lend it on.
+    Chunk* chunk = std::exchange(buffer->chunk_, nullptr);
+    in_use_ += capacity;
+    return Buffer(Ref<PoolState>(this), chunk, size);
+  }
+  auto chunk = cut(size);
+  if (!chunk) return chunk.error();
+  permit(**chunk);
+  in_use_ += capacity;
+  return Buffer(Ref<PoolState>(this), *chunk, size);
+}
+
+void PoolState::give_back(Chunk* chunk) {
+  in_use_ -= chunk->capacity;
+  if (source_) {
+    source_->give_back(chunk);
+  } else {
+    forbid(*chunk);
+    Chunk*& free = chunk->kind == kLargeKind ? free_large_[chunk->capacity] : free_small_[chunk->kind];
+    chunk->next = free;
+    free = chunk;
+  }
+  if (!waiters_.empty()) serve_waiters();
+}
+
+void PoolState::wait(Taking* taking) { waiters_.push_back(taking); }
+
+void PoolState::serve_waiters() {
+  while (auto* taking = static_cast<Taking*>(waiters_.front())) {
+    auto buffer = take(taking->size_);
+    if (!buffer) return;
+    waiters_.pop_front();
+    taking->buffer_ = std::move(*buffer);
+    taking->complete();
+  }
+}
+
+void PoolState::shut_down() {
+  while (auto* taking = static_cast<Taking*>(waiters_.pop_front())) taking->fail(Code::kClosed);
+}
+
+}  // namespace detail
+
+void Buffer::release() noexcept {
+  if (chunk_ == nullptr) return;
+  pool_->give_back(std::exchange(chunk_, nullptr));
+  pool_.reset();
+  size_ = 0;
+}
+
+Taking::Taking(detail::Ref<detail::PoolState> pool, std::size_t size, Limit limit)
+    : Operation(pool->reactor(), During::kTake, std::move(limit)), pool_(std::move(pool)), size_(size) {}
+
+void Taking::begin() {
+  auto buffer = pool_->take(size_);
+  if (buffer) {
+    buffer_ = std::move(*buffer);
+    return complete();
+  }
+  // What can never be given is not waited for.
+  if (size_ > pool_->limit() || pool_->in_use() == 0) return fail(buffer.error());
+  pool_->wait(this);
+}
+
+void Taking::withdraw() noexcept { leave_list(); }
+
+Result<Buffer> Taking::await_resume() {
+  require_done();
+  if (failed()) return take_failure();
+  return std::move(buffer_);
+}
+
+Pool::Pool(detail::Ref<detail::PoolState> state) : state_(std::move(state)) {}
+Pool::Pool(Pool&&) noexcept = default;
+Pool& Pool::operator=(Pool&&) noexcept = default;
+Pool::~Pool() = default;
+
+Result<Pool> Pool::create(Context& context, const PoolOptions& options) {
+  return Pool(detail::Ref<detail::PoolState>(new detail::PoolState(context.reactor_, options)));
+}
+
+Result<Buffer> Pool::take(std::size_t size) { return state_->take(size); }
+Taking Pool::wait(std::size_t size, Limit limit) { return Taking(state_, size, std::move(limit)); }
+Pool Pool::quota(std::size_t limit) const {
+  return Pool(detail::Ref<detail::PoolState>(new detail::PoolState(state_, limit)));
+}
+std::size_t Pool::in_use() const { return state_->in_use(); }
+std::size_t Pool::registered() const { return state_->registered(); }
+std::size_t Pool::limit() const { return state_->limit(); }
+
+}  // namespace v0
+}  // namespace rrdma::comm

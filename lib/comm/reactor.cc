@@ -1,0 +1,353 @@
+#include "lib/comm/reactor.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <string>
+#include <thread>
+
+#include "lib/comm/device_query.h"
+#include "lib/comm/pool_state.h"
+
+namespace rrdma::comm {
+inline namespace v0 {
+namespace detail {
+namespace {
+
+constexpr int kBatch = 32;          // completions that are read at a time
+constexpr int kBatchesInATurn = 4;  // of one queue, before others get their turn
+constexpr std::uint32_t kFirstShard =
+    1024;  // entries of the first completion queue; each further one is twice as large
+constexpr std::uint32_t kIdleTurnsToLook = 128;  // turns without completions between two looks at files
+constexpr std::uint32_t kBusyTurnsToLook = 256;
+
+// A mark of the calling thread.
+const void* this_thread() {
+  thread_local char mark;
+  return &mark;
+}
+
+void make_nonblocking(int fd) { ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK); }
+
+}  // namespace
+
+Result<Ref<Reactor>> Reactor::open(const ContextOptions& options) {
+  Ref<Reactor> reactor(new Reactor);
+  reactor->options_ = options;
+  if (auto opened = reactor->open_device(options.device); !opened) return opened.error();
+  if (auto opened = reactor->open_files(); !opened) return opened.error();
+  if (auto shard = reactor->add_shard(kFirstShard); !shard) return shard.error();
+  reactor->pool_ = Ref<PoolState>(new PoolState(reactor, options.pool));
+  reactor->owner_.store(this_thread(), std::memory_order_relaxed);
+  return reactor;
+}
+
+Result<void> Reactor::open_device(const std::string& name) {
+  auto found = find_device(name);
+  if (!found) return found.error();
+  verbs_ = found->verbs;
+  limits_ = found->limits;
+  device_ = std::move(found->device);
+  domain_ = ibv_alloc_pd(verbs_);
+  if (domain_ == nullptr)
+    return Error(Code::kSystem, During::kOpen, errno)
+        .with_peer(device_.name)
+        .with_note("no protection domain");
+  return {};
+}
+
+Result<void> Reactor::open_files() {
+  const auto fail = [this](const char* what) {
+    return Error(Code::kSystem, During::kOpen, errno).with_peer(device_.name).with_note(what);
+  };
+  completion_channel_ = ibv_create_comp_channel(verbs_);
+  if (completion_channel_ == nullptr) return fail("no completion channel");
+  cm_channel_ = rdma_create_event_channel();
+  if (cm_channel_ == nullptr) return fail("no channel for connection events");
+  if (!inbox_->open()) return fail("no eventfd");
+  make_nonblocking(completion_channel_->fd);
+  make_nonblocking(cm_channel_->fd);
+  timer_fd_ = OwnedFd(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+  epoll_ = OwnedFd(::epoll_create1(EPOLL_CLOEXEC));
+  if (!timer_fd_ || !epoll_) return fail("no epoll or timer");
+  for (const int fd : {completion_channel_->fd, cm_channel_->fd, inbox_->fd(), timer_fd_.number()}) {
+    epoll_event event{};
+    event.events = EPOLLIN;
+    event.data.fd = fd;
+    if (::epoll_ctl(epoll_.number(), EPOLL_CTL_ADD, fd, &event) != 0) return fail("epoll_ctl");
+  }
+  return {};
+}
+
+Reactor::~Reactor() {
+  for (auto& shard : shards_) ibv_destroy_cq(shard->queue);
+  if (completion_channel_ != nullptr) ibv_destroy_comp_channel(completion_channel_);
+  if (cm_channel_ != nullptr) rdma_destroy_event_channel(cm_channel_);
+  if (domain_ != nullptr) ibv_dealloc_pd(domain_);
+}
+
+Result<CompletionShard*> Reactor::add_shard(std::uint32_t entries) {
+  auto shard = std::make_unique<CompletionShard>();
+  shard->queue = ibv_create_cq(verbs_, static_cast<int>(entries), nullptr, completion_channel_, 0);
+  if (shard->queue == nullptr) {
+    return Error(Code::kSystem, During::kOpen, errno)
+        .with_peer(device_.name)
+        .with_note("no completion queue of " + std::to_string(entries) + " entries");
+  }
+  shard->entries = static_cast<std::uint32_t>(shard->queue->cqe);
+  shards_.push_back(std::move(shard));
+  return shards_.back().get();
+}
+
+Result<CompletionShard*> Reactor::reserve_completions(std::uint32_t entries) {
+  for (auto& shard : shards_) {
+    if (shard->entries - shard->reserved < entries) continue;
+    shard->reserved += entries;
+    return shard.get();
+  }
+  const auto most = static_cast<std::uint32_t>(limits_.max_cqe);
+  auto shard = add_shard(std::min(most, std::max(entries, shards_.back()->entries * 2)));
+  if (!shard) return shard.error();
+  if ((*shard)->entries < entries) {
+    return Error(Code::kNotSupported, During::kOpen)
+        .with_peer(device_.name)
+        .with_note("its completion queues are smaller than the depths of one endpoint");
+  }
+  (*shard)->reserved += entries;
+  return *shard;
+}
+
+std::size_t Reactor::poll_completions() {
+  std::array<ibv_wc, kBatch> completions;
+  std::size_t total = 0;
+  for (std::size_t i = 0; i < shards_.size(); ++i) {
+    for (int round = 0; round < kBatchesInATurn; ++round) {
+      const int count = ibv_poll_cq(shards_[i]->queue, kBatch, completions.data());
+      for (int n = 0; n < count; ++n) {
+        auto* completion = reinterpret_cast<Completion*>(completions[static_cast<std::size_t>(n)].wr_id);
+        completion->arrive(completion, completions[static_cast<std::size_t>(n)]);
+      }
+      if (count > 0) total += static_cast<std::size_t>(count);
+      if (count < kBatch) break;
+    }
+  }
+  return total;
+}
+
+bool Reactor::take_cm_events() {
+  bool any = false;
+  rdma_cm_event* event = nullptr;
+  while (rdma_get_cm_event(cm_channel_, &event) == 0) {
+    any = true;
+    // A copy, because an id can only be destroyed after its events were acknowledged.
+    rdma_cm_event copy = *event;
+    std::array<std::byte, 256> octets{};
+    const bool datagram = event->id->ps == RDMA_PS_UDP || event->id->ps == RDMA_PS_IPOIB;
+    if (!datagram && event->param.conn.private_data != nullptr) {
+      const std::size_t length = std::min<std::size_t>(event->param.conn.private_data_len, octets.size());
+      std::copy_n(static_cast<const std::byte*>(event->param.conn.private_data), length, octets.begin());
+      copy.param.conn.private_data = octets.data();
+    }
+    auto* target = static_cast<CmTarget*>(
+        event->event == RDMA_CM_EVENT_CONNECT_REQUEST ? event->listen_id->context : event->id->context);
+    rdma_ack_cm_event(event);
+    if (target != nullptr) target->handle_event(copy);
+  }
+  return any;
+}
+
+void Reactor::take_completion_events() {
+  ibv_cq* queue = nullptr;
+  void* context = nullptr;
+  while (ibv_get_cq_event(completion_channel_, &queue, &context) == 0) ibv_ack_cq_events(queue, 1);
+}
+
+bool Reactor::fire_timers() {
+  if (timers_.empty()) return false;
+  const Clock::time_point now = Clock::now();
+  bool any = false;
+  while (timers_.fire_one(now)) any = true;
+  return any;
+}
+
+void Reactor::resume_ready() {
+  // Who becomes ready while others are resumed waits for the next turn.
+  running_.splice(ready_);
+  while (Operation* operation = running_.pop_front()) operation->continuation_.resume();
+}
+
+void Reactor::complete_yielding() {
+  List<Operation> now;
+  now.splice(yielding_);
+  while (Operation* operation = now.pop_front()) operation->complete();
+}
+
+void Reactor::settle_all() {
+  List<Settler> now;
+  now.splice(settling_);
+  while (Settler* settler = now.pop_front()) settler->settle();
+}
+
+void Reactor::let_go() {
+  while (Resident* resident = leaving_.pop_front()) {
+    --resident_count_;
+    Ref<Resident> last(resident);
+    // The reference that move_in took.
+    Ref<Resident>::release_one(resident);
+  }
+}
+
+bool Reactor::look_around() {
+  idle_turns_ = busy_turns_ = 0;
+  return take_cm_events();
+}
+
+bool Reactor::turn() {
+  if (closed_) return false;
+  if (turning_) broken_contract("Context::poll was called by a coroutine that it had resumed");
+  const Ref<Reactor> self(this);
+  turning_ = true;
+  owner_.store(this_thread(), std::memory_order_relaxed);
+  bool any = poll_completions() != 0;
+  if (any ? ++busy_turns_ >= kBusyTurnsToLook : ++idle_turns_ >= kIdleTurnsToLook) any |= look_around();
+  if (inbox_->flagged()) {
+    any = true;
+    inbox_->drain();
+  }
+  any |= fire_timers();
+  if (!yielding_.empty()) complete_yielding();
+  if (!ready_.empty()) {
+    any = true;
+    resume_ready();
+  }
+  if (!settling_.empty()) settle_all();
+  if (!leaving_.empty()) let_go();
+  turning_ = false;
+  return any;
+}
+
+bool Reactor::arm() {
+  armed_ = true;
+  for (auto& shard : shards_) ibv_req_notify_cq(shard->queue, 0);
+  if (!ready_.empty() || !yielding_.empty() || !settling_.empty() || inbox_->flagged()) return false;
+  if (!timers_.empty()) {
+    const auto left = timers_.next().time_since_epoch();
+    itimerspec spec{};
+    const auto seconds = std::chrono::floor<std::chrono::seconds>(left);
+    spec.it_value.tv_sec = seconds.count();
+    spec.it_value.tv_nsec = std::max<long>(1, (left - seconds).count());
+    ::timerfd_settime(timer_fd_.number(), TFD_TIMER_ABSTIME, &spec, nullptr);
+  }
+  // What arrived before the queues were armed gives no event.
+  return !turn();
+}
+
+void Reactor::sleep(Clock::time_point until) {
+  for (auto& shard : shards_) ibv_req_notify_cq(shard->queue, 0);
+  if (turn()) return;
+  if (!timers_.empty()) until = std::min(until, timers_.next());
+  timespec left{};
+  const bool timed = until != Clock::time_point::max();
+  if (timed) {
+    const auto duration = std::max(Clock::duration::zero(), until - Clock::now());
+    const auto seconds = std::chrono::floor<std::chrono::seconds>(duration);
+    left.tv_sec = seconds.count();
+    left.tv_nsec = (duration - seconds).count();
+  }
+  pollfd file{epoll_.number(), POLLIN, 0};
+  ::ppoll(&file, 1, timed ? &left : nullptr, nullptr);
+}
+
+bool Reactor::wait(Clock::time_point until) {
+  if (turn()) return true;
+  if (options_.wait.way == Wait::Way::kPoll) return false;
+  if (options_.wait.way == Wait::Way::kSpinThenEvent) {
+    const auto spin_until = std::min(until, Clock::now() + options_.wait.spin);
+    do {
+      if (turn()) return true;
+    } while (Clock::now() < spin_until);
+  }
+  if (Clock::now() >= until) return false;
+  sleep(until);
+  return look_and_turn();
+}
+
+bool Reactor::look_and_turn() {
+  take_completion_events();
+  std::uint64_t expirations = 0;
+  [[maybe_unused]] const auto count = ::read(timer_fd_.number(), &expirations, sizeof(expirations));
+  idle_turns_ = busy_turns_ = kBusyTurnsToLook;
+  armed_ = false;
+  return turn();
+}
+
+void Reactor::request_stop(Operation* operation) {
+  if (owner_.load(std::memory_order_relaxed) == this_thread()) {
+    operation->give_up(Code::kCancelled);
+  } else {
+    inbox_->add(operation);
+  }
+}
+
+void Reactor::look_up(HostPort address, std::function<void(Result<SocketAddress>)> found) {
+  const std::uint64_t number = next_look_up_++;
+  look_ups_.emplace(number, std::move(found));
+  // The thread may outlive this reactor; the inbox makes the call only while the reactor drains it.
+  std::thread([this, inbox = inbox_, number, address = std::move(address)] {
+    Result<SocketAddress> result = detail::look_up(address);
+    inbox->add([this, number, result = std::move(result)] {
+      if (auto call = look_ups_.extract(number)) call.mapped()(result);
+    });
+  }).detach();
+}
+
+void Reactor::add_pool(PoolState* pool) { pools_.push_back(pool); }
+
+void Reactor::move_in(Resident* resident) {
+  Ref<Resident>::hold_one(resident);
+  ++resident_count_;
+  residents_.push_back(resident);
+}
+
+void Reactor::move_out(Resident* resident) {
+  static_cast<Link*>(resident)->unlink();
+  leaving_.push_back(resident);
+}
+
+void Reactor::shut_down() {
+  if (closed_) return;
+  const Ref<Reactor> self(this);
+  const auto lingering = [this] {
+    for (Resident* resident = residents_.front(); resident != nullptr;
+         resident = residents_.after(resident)) {
+      if (resident->lingering()) return true;
+    }
+    return false;
+  };
+  if (!turning_) {
+    const Clock::time_point until = Clock::now() + options_.linger;
+    while (lingering() && Clock::now() < until) wait(until);
+  }
+  closed_ = true;
+  while (Resident* resident = residents_.front()) resident->shut_down();
+  for (PoolState* pool = pools_.front(); pool != nullptr; pool = pools_.after(pool)) pool->shut_down();
+  pool_.reset();
+  look_ups_.clear();
+  while (timers_.fire_one(Clock::time_point::max())) {
+  }
+  if (turning_) return;
+  turning_ = true;
+  while (!ready_.empty()) resume_ready();
+  settle_all();
+  let_go();
+  turning_ = false;
+}
+
+}  // namespace detail
+}  // namespace v0
+}  // namespace rrdma::comm

@@ -1,0 +1,171 @@
+// Reactor: the state behind a Context. It reads completions in batches, lets each mark its operation as done, then fires
+// timers, takes connection events and the inbox, resumes who became ready in the order in which they did, and at last lets
+// every endpoint that something happened to settle: repost receives, give credits, post what waited.
+#pragma once
+
+#include <infiniband/verbs.h>
+#include <rdma/rdma_cma.h>
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "lib/comm/address.h"
+#include "lib/comm/inbox.h"
+#include "lib/comm/owned_fd.h"
+#include "lib/comm/pool_state.h"
+#include "lib/comm/timers.h"
+#include "rrdma/comm/context.h"
+
+namespace rrdma::comm {
+inline namespace v0 {
+namespace detail {
+
+// What a wr_id points to.
+struct Completion {
+  void (*arrive)(Completion* self, const ibv_wc& wc);
+};
+
+// What an rdma_cm_id's context points to.
+class CmTarget {
+ public:
+  virtual void handle_event(const rdma_cm_event& event) = 0;
+
+ protected:
+  ~CmTarget() = default;
+};
+
+// Something that wants a call at the end of the turn.
+class Settler : public Link {
+ public:
+  virtual void settle() = 0;
+
+ protected:
+  ~Settler() = default;
+};
+
+// A completion queue with a known number of free entries.
+struct CompletionShard {
+  ibv_cq* queue = nullptr;
+  std::uint32_t entries = 0;
+  std::uint32_t reserved = 0;
+};
+
+// Something that lives until it has ended by itself; held by the reactor meanwhile.
+class Resident : public Counted, public Link {
+ public:
+  // The context ends: end now, with everybody who waits.
+  virtual void shut_down() = 0;
+  // Whether ~Context should wait for it.
+  [[nodiscard]] virtual bool lingering() const { return false; }
+};
+
+class Reactor final : public Counted {
+ public:
+  static Result<Ref<Reactor>> open(const ContextOptions& options);
+  ~Reactor() override;
+
+  bool turn();
+  // A turn that looks at every file; the plain one does so once in a while.
+  bool look_and_turn();
+  [[nodiscard]] bool armed() const { return armed_; }
+  bool wait(Clock::time_point until);
+  bool arm();
+  [[nodiscard]] int fd() const { return epoll_.number(); }
+  // Ends everything; called by ~Context.
+  void shut_down();
+  [[nodiscard]] bool closed() const { return closed_; }
+
+  void make_ready(Operation* operation) { ready_.push_back(operation); }
+  // Completes it in the next turn.
+  void complete_later(Operation* operation) { yielding_.push_back(operation); }
+  // Tries again what waited for something that may be there now. REQUIRES: it is in no list.
+  static void begin_again(Operation* operation) { operation->begin(); }
+  void settle_later(Settler* settler) {
+    if (!settler->linked()) settling_.push_back(settler);
+  }
+  // While corked, requests are collected; uncork posts them.
+  void cork() { corked_ = true; }
+  void uncork() {
+    corked_ = false;
+    settle_all();
+  }
+  [[nodiscard]] bool corked() const { return corked_; }
+  void request_stop(Operation* operation);
+  Timers& timers() { return timers_; }
+  StopInbox& inbox() { return *inbox_; }
+  // Looks a name up in a thread of its own, then calls `found` in this one, unless the context has ended.
+  void look_up(HostPort address, std::function<void(Result<SocketAddress>)> found);
+
+  [[nodiscard]] ibv_context* verbs() const { return verbs_; }
+  [[nodiscard]] ibv_pd* domain() const { return domain_; }
+  [[nodiscard]] rdma_event_channel* cm_channel() const { return cm_channel_; }
+  [[nodiscard]] const ibv_device_attr& limits() const { return limits_; }
+  [[nodiscard]] const Device& device() const { return device_; }
+  [[nodiscard]] const Ref<PoolState>& pool() const { return pool_; }
+  [[nodiscard]] const ContextOptions& options() const { return options_; }
+
+  // A queue with room for that many completions, until it is given back.
+  Result<CompletionShard*> reserve_completions(std::uint32_t entries);
+  void release_completions(CompletionShard* shard, std::uint32_t entries) { shard->reserved -= entries; }
+
+  void add_pool(PoolState* pool);
+  void move_in(Resident* resident);
+  // Drops the reactor's reference, at the end of the turn.
+  void move_out(Resident* resident);
+  [[nodiscard]] std::size_t residents() const { return resident_count_; }
+
+ private:
+  Reactor() = default;
+  Result<void> open_device(const std::string& name);
+  Result<void> open_files();
+  Result<CompletionShard*> add_shard(std::uint32_t entries);
+  std::size_t poll_completions();
+  bool take_cm_events();
+  void take_completion_events();
+  bool fire_timers();
+  void resume_ready();
+  void complete_yielding();
+  void settle_all();
+  void let_go();
+  bool look_around();
+  void sleep(Clock::time_point until);
+
+  ContextOptions options_;
+  Device device_;
+  ibv_context* verbs_ = nullptr;  // librdmacm's
+  ibv_pd* domain_ = nullptr;
+  ibv_device_attr limits_{};
+  ibv_comp_channel* completion_channel_ = nullptr;
+  rdma_event_channel* cm_channel_ = nullptr;
+  OwnedFd epoll_;
+  OwnedFd timer_fd_;
+  std::vector<std::unique_ptr<CompletionShard>> shards_;
+  List<Operation> ready_;
+  List<Operation> yielding_;
+  List<Operation> running_;  // being resumed in this turn
+  List<Settler> settling_;
+  List<Resident> residents_;
+  List<Resident> leaving_;
+  std::size_t resident_count_ = 0;
+  Timers timers_;
+  std::shared_ptr<StopInbox> inbox_ =
+      std::make_shared<StopInbox>();  // shared with threads that look names up
+  std::map<std::uint64_t, std::function<void(Result<SocketAddress>)>> look_ups_;
+  std::uint64_t next_look_up_ = 0;
+  Ref<PoolState> pool_;  // until shut_down, because it holds the reactor
+  List<PoolState> pools_;
+  std::atomic<const void*> owner_{nullptr};  // marks the thread that polls
+  std::uint32_t idle_turns_ = 0;
+  std::uint32_t busy_turns_ = 0;
+  bool armed_ = false;  // somebody may sleep on fd()
+  bool corked_ = false;
+  bool turning_ = false;
+  bool closed_ = false;
+};
+
+}  // namespace detail
+}  // namespace v0
+}  // namespace rrdma::comm

@@ -1,0 +1,51 @@
+// ReplyHabit: whether the program, when a message has come for it, usually posts a request at once, as the two
+// ends of a ping-pong do. Then the acknowledgement of what came can wait for that request and leave with it:
+// one system call less before the reply, and one less for whoever receives both.
+#pragma once
+
+#include <algorithm>
+#include <utility>
+
+#include "base/instant.h"
+
+namespace rrdma::nic {
+
+class ReplyHabit {
+ public:
+  void note_arrival(Instant now) {
+    if (!expecting_) since_ = now;
+    expecting_ = true;
+  }
+  void note_post(Instant now) {
+    note_time(now);
+    if (!expecting_) return;
+    expecting_ = false;
+    replied_ = true;
+    replies_ = std::min(replies_ + 1, kHabit);
+  }
+  void note_time(Instant now) {
+    if (expecting_ && now > patience_ends()) give_up();
+  }
+  // No reply will come.
+  void give_up() {
+    expecting_ = false;
+    replies_ = 0;
+  }
+
+  // The answer to what has come may wait until patience_ends().
+  [[nodiscard]] bool expects_reply() const { return expecting_ && replies_ == kHabit; }
+  [[nodiscard]] Instant patience_ends() const { return since_ + kPatience; }
+  // The program has the habit, and has replied since this was asked last.
+  [[nodiscard]] bool replied_again() { return std::exchange(replied_, false) && replies_ == kHabit; }
+
+ private:
+  static constexpr int kHabit = 8;  // replies in a row
+  static constexpr Duration kPatience = microseconds(20);
+
+  int replies_ = 0;
+  Instant since_;
+  bool expecting_ = false;
+  bool replied_ = false;
+};
+
+}  // namespace rrdma::nic

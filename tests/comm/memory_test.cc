@@ -1,0 +1,111 @@
+// Pools and buffers: limits, quotas, waiting, reuse; and no allocation for a message once things run.
+#include <cstdlib>
+#include <new>
+
+#include "tests/comm/world.h"
+
+namespace {
+std::size_t allocations = 0;
+}
+
+void* operator new(std::size_t size) {
+  ++allocations;
+  if (void* memory = std::malloc(size)) return memory;
+  throw std::bad_alloc();
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+
+namespace comm_test {
+namespace {
+
+class Memory : public World {};
+
+TEST_F(Memory, SizesAndReuse) {
+  for (const std::size_t size : {0UL, 1UL, 64UL, 65UL, 4096UL, 65536UL, 65537UL, 1000000UL, 5000000UL}) {
+    Buffer buffer = take(size);
+    EXPECT_EQ(buffer.size(), size);
+    EXPECT_GE(buffer.capacity(), size);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(buffer.data()) % 64, 0U);
+    const std::byte* where = buffer.data();
+    buffer = Buffer();
+    EXPECT_EQ(take(size).data(), where);
+  }
+  const std::size_t registered = context_.pool().registered();
+  for (int i = 0; i < 1000; ++i) take(5000000);
+  EXPECT_EQ(context_.pool().registered(), registered);
+}
+
+TEST_F(Memory, AnExhaustedPoolSaysSo) {
+  Pool pool = Pool::create(context_, {.limit = 10000}).value_or_throw();
+  Buffer a = pool.take(4096).value_or_throw();
+  Buffer b = pool.take(4096).value_or_throw();
+  auto c = pool.take(4096);
+  ASSERT_FALSE(c.ok());
+  EXPECT_EQ(c.error().code(), Code::kNoMemory);
+  EXPECT_NE(c.error().what().find("8192 of at most 10000"), std::string::npos) << c.error().what();
+  a = Buffer();
+  EXPECT_TRUE(pool.take(4096).ok());
+  EXPECT_EQ(pool.in_use(), 4096U);
+  EXPECT_EQ(run(as_task(pool.wait(20000, kPatience))).error().code(), Code::kNoMemory)
+      << "what can never come is not waited for";
+  EXPECT_EQ(run(as_task(pool.wait(8192, 10ms))).error().code(), Code::kDeadline);
+}
+
+TEST_F(Memory, WaitingForABuffer) {
+  Pool pool = Pool::create(context_, {.limit = 8192}).value_or_throw();
+  run([](Pool& p) -> Task<> {
+    Buffer held = p.take(8192).value_or_throw();
+    int served = 0;
+    Scope scope;
+    for (int i = 0; i < 3; ++i) {
+      scope.spawn([](Pool& q, int& count, int number) -> Task<> {
+        Buffer buffer = (co_await q.wait(8192, kPatience)).value_or_throw();
+        EXPECT_EQ(count++, number);
+      }(p, served, i));
+    }
+    EXPECT_EQ(served, 0);
+    held = Buffer();
+    co_await scope.join();
+    EXPECT_EQ(served, 3);
+  }(pool));
+}
+
+TEST_F(Memory, QuotasDrawFromOnePool) {
+  Pool pool = Pool::create(context_, {.limit = 100000}).value_or_throw();
+  Pool one = pool.quota(8192);
+  Pool two = pool.quota(8192);
+  Buffer a = one.take(8192).value_or_throw();
+  EXPECT_FALSE(one.take(1).ok());
+  EXPECT_TRUE(two.take(8192).ok());
+  EXPECT_EQ(pool.in_use(), 8192U);
+  a = Buffer();
+  EXPECT_EQ(pool.in_use(), 0U);
+  EXPECT_TRUE(one.take(8192).ok());
+}
+
+TEST_F(Memory, NoAllocationForAMessage) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "frames come from the heap under sanitizers";
+#endif
+  Pair pair = connect();
+  const auto echo = [](Endpoint& end, int count) -> Task<> {
+    for (int i = 0; i < count; ++i) {
+      Message message = *co_await end.receive(kPatience);
+      (co_await end.send(message.as<std::uint64_t>(), kPatience)).value();
+    }
+  };
+  const auto ask = [](Endpoint& end, Buffer buffer, int count) -> Task<> {
+    for (int i = 0; i < count; ++i) {
+      buffer = *co_await end.send(std::move(buffer), kPatience);
+      static_cast<void>(*co_await end.receive(kPatience));
+    }
+  };
+  run(when_all(echo(pair.server, 200), ask(pair.client, take(1000), 200)));
+  const std::size_t before = allocations;
+  run(when_all(echo(pair.server, 2000), ask(pair.client, take(1000), 2000)));
+  EXPECT_EQ(allocations - before, 0U);
+}
+
+}  // namespace
+}  // namespace comm_test

@@ -1,0 +1,183 @@
+// Messages: contents, order, sizes, credits, who waits for whom.
+#include <cstring>
+#include <numeric>
+
+#include "tests/comm/world.h"
+
+namespace comm_test {
+namespace {
+
+class Messages : public World {};
+
+std::string pattern(std::size_t size, unsigned seed) {
+  std::string text(size, '\0');
+  for (std::size_t i = 0; i < size; ++i) text[i] = static_cast<char>((i * 31 + seed * 7) & 0xff);
+  return text;
+}
+
+TEST_F(Messages, ArriveWhole) {
+  Pair pair = connect();
+  run([](Pair& p) -> Task<> {
+    (co_await p.client.send("hello", kPatience)).value_or_throw();
+    Message message = (co_await p.server.receive(kPatience)).value_or_throw();
+    EXPECT_EQ(message.text(), "hello");
+  }(pair));
+}
+
+TEST_F(Messages, EverySizeInOrder) {
+  Pair pair = connect();
+  const auto sender = [](Endpoint& end) -> Task<> {
+    for (unsigned i = 0; i < 300; ++i)
+      (co_await end.send(pattern(i * 13 % 4097, i), kPatience)).value_or_throw();
+    (co_await end.send(pattern(4096, 1), kPatience)).value_or_throw();
+    (co_await end.send(std::string_view(), kPatience)).value_or_throw();
+  };
+  const auto receiver = [](Endpoint& end) -> Task<> {
+    for (unsigned i = 0; i < 300; ++i) {
+      Message message = (co_await end.receive(kPatience)).value_or_throw();
+      EXPECT_EQ(message.text(), pattern(i * 13 % 4097, i)) << i;
+    }
+    Message last = (co_await end.receive(kPatience)).value_or_throw();
+    EXPECT_EQ(last.text(), pattern(4096, 1));
+    Message nothing = (co_await end.receive(kPatience)).value_or_throw();
+    EXPECT_EQ(nothing.size(), 0U);
+    EXPECT_FALSE(nothing.immediate());
+  };
+  run(when_all(sender(pair.client), receiver(pair.server)));
+  run(when_all(sender(pair.server), receiver(pair.client)));
+}
+
+TEST_F(Messages, OwnedBuffersComeBack) {
+  Pair pair = connect();
+  run([](Pair& p, Buffer buffer) -> Task<> {
+    const std::byte* where = buffer.data();
+    for (unsigned i = 0; i < 100; ++i) {
+      std::memset(buffer.data(), static_cast<int>(i), buffer.size());
+      buffer = (co_await p.client.send(std::move(buffer), kPatience)).value_or_throw();
+      EXPECT_EQ(buffer.data(), where);
+      Message message = (co_await p.server.receive(kPatience)).value_or_throw();
+      EXPECT_EQ(message.size(), buffer.size());
+      EXPECT_EQ(std::to_integer<unsigned>(message.bytes()[message.size() - 1]), i);
+    }
+  }(pair, take(3000)));
+}
+
+TEST_F(Messages, TooLargeIsSaidAtOnceAndHarmsNobody) {
+  Profile small;
+  small.message_limit = 100;
+  Pair pair = connect({}, small);
+  EXPECT_EQ(pair.client.message_limit(), 100U);
+  run([](Pair& p) -> Task<> {
+    const std::string large(101, 'x');
+    auto sent = co_await p.client.send(large, kPatience);
+    EXPECT_EQ(sent.error().code(), Code::kTooLarge);
+    EXPECT_NE(sent.error().what().find("the peer takes 100"), std::string::npos) << sent.error().what();
+    (co_await p.client.send(std::string(100, 'y'), kPatience)).value_or_throw();
+    EXPECT_EQ((co_await p.server.receive(kPatience)).value_or_throw().size(), 100U);
+  }(pair));
+}
+
+// A sender waits for the receiver, not for the network, and the receiver's loans are what it waits for.
+TEST_F(Messages, BackpressureByLoans) {
+  Profile narrow;
+  narrow.receive_depth = 8;
+  Pair pair = connect({}, narrow);
+  run([](Context& context, Pair& p) -> Task<> {
+    unsigned sent = 0;
+    Scope scope;
+    scope.spawn([](Endpoint& end, unsigned& count) -> Task<> {
+      for (; count < 100; ++count) (co_await end.send(count, kPatience)).value_or_throw();
+    }(p.client, sent));
+    std::vector<Message> loans;
+    for (int i = 0; i < 7; ++i) loans.push_back((co_await p.server.receive(kPatience)).value_or_throw());
+    (co_await context.sleep(50ms)).value();
+    EXPECT_EQ(sent, 7U) << "one of eight is kept for credits";
+    EXPECT_GT(p.client.counters().waits_for_credit, 0U);
+    // One given back is one more; nothing else is needed for it.
+    for (unsigned expected = 7; expected < 100; ++expected) {
+      EXPECT_EQ(loans.front().as<unsigned>(), expected - 7);
+      loans.erase(loans.begin());
+      loans.push_back((co_await p.server.receive(kPatience)).value_or_throw());
+      EXPECT_EQ(loans.back().as<unsigned>(), expected);
+    }
+    co_await scope.join();
+  }(context_, pair));
+}
+
+// Both ends send as fast as they can with the least room that there is: credits may not run dry.
+TEST_F(Messages, BothWaysWithLittleRoom) {
+  for (const std::uint16_t depth : std::initializer_list<std::uint16_t>{4, 5, 7, 16}) {
+    Profile profile;
+    profile.receive_depth = depth;
+    profile.send_depth = 4;
+    Pair pair = connect(profile, profile);
+    const auto sender = [](Endpoint& end) -> Task<> {
+      for (unsigned i = 0; i < 500; ++i) (co_await end.send(i, kPatience)).value_or_throw();
+    };
+    const auto receiver = [](Endpoint& end) -> Task<> {
+      for (unsigned i = 0; i < 500; ++i)
+        EXPECT_EQ((co_await end.receive(kPatience)).value_or_throw().as<unsigned>(), i);
+    };
+    run(when_all(sender(pair.client), receiver(pair.server), sender(pair.server), receiver(pair.client)));
+  }
+}
+
+TEST_F(Messages, CreditMessagesEnd) {
+  Profile narrow;
+  narrow.receive_depth = 4;
+  Pair pair = connect(narrow, narrow);
+  run([](Context& context, Pair& p) -> Task<> {
+    for (unsigned i = 0; i < 20; ++i) {
+      (co_await p.client.send(i, kPatience)).value_or_throw();
+      EXPECT_EQ((co_await p.server.receive(kPatience)).value_or_throw().as<unsigned>(), i);
+    }
+    const auto before = p.client.counters().credit_messages_sent + p.server.counters().credit_messages_sent;
+    (co_await context.sleep(50ms)).value();
+    const auto after = p.client.counters().credit_messages_sent + p.server.counters().credit_messages_sent;
+    EXPECT_LE(after - before, 1U) << "two ends answer each other's credits";
+  }(context_, pair));
+}
+
+TEST_F(Messages, CallbacksAndPollingAreTheSameOperations) {
+  Pair pair = connect();
+  bool called = false;
+  then(pair.server.receive(kPatience), [&](Result<Message> message) {
+    EXPECT_EQ(message.value().text(), "by callback");
+    called = true;
+  });
+  auto sending = pair.client.send("by callback", kPatience);
+  sending.start();
+  EXPECT_TRUE(context_.run_until([&] { return called && sending.done(); }, Clock::now() + kPatience));
+  EXPECT_TRUE(sending.await_resume().ok());
+
+  auto receiving = pair.client.receive(kPatience);
+  receiving.start();
+  EXPECT_FALSE(receiving.done());
+  then(pair.server.send("back", kPatience), [](Result<void> sent) { EXPECT_TRUE(sent.ok()); });
+  EXPECT_TRUE(context_.run_until([&] { return receiving.done(); }, Clock::now() + kPatience));
+  EXPECT_EQ(receiving.await_resume().value().text(), "back");
+}
+
+TEST_F(Messages, OneSlowPeerStallsNobodyElse) {
+  Profile narrow;
+  narrow.receive_depth = 4;
+  Pair slow = connect({}, narrow);
+  Pair quick = connect({}, narrow);
+  run([](Pair& s, Pair& q) -> Task<> {
+    Scope scope;
+    scope.spawn([](Endpoint& end) -> Task<> {
+      for (unsigned i = 0; i < 10; ++i) {
+        auto sent = co_await end.send(i, kPatience);
+        if (!sent) co_return;
+      }
+    }(s.client));
+    for (unsigned i = 0; i < 200; ++i) {
+      (co_await q.client.send(i, kPatience)).value_or_throw();
+      EXPECT_EQ((co_await q.server.receive(kPatience)).value_or_throw().as<unsigned>(), i);
+    }
+    EXPECT_EQ(scope.size(), 1U);
+  }(slow, quick));
+}
+
+}  // namespace
+}  // namespace comm_test

@@ -1,0 +1,151 @@
+// Tasks, when_all, when_any, scopes, sleeping: no device is needed for most of it, but a context is.
+#include <memory>
+#include <thread>
+
+#include "tests/comm/world.h"
+
+namespace comm_test {
+namespace {
+
+class Tasks : public World {};
+
+Task<int> number(int value) { co_return value; }
+Task<int> deep(int levels) {
+  if (levels == 0) co_return 0;
+  co_return 1 + co_await deep(levels - 1);
+}
+Task<> thrower() {
+  throw std::runtime_error("thrown");
+  co_return;
+}
+
+TEST_F(Tasks, ValuesAndExceptions) {
+  EXPECT_EQ(run(number(7)), 7);
+  EXPECT_THROW(run(thrower()), std::runtime_error);
+  auto [a, b, c] = run(when_all(number(1), deep(3), []() -> Task<> { co_return; }()));
+  EXPECT_EQ(a, 1);
+  EXPECT_EQ(b, 3);
+  EXPECT_EQ(c, std::monostate{});
+  EXPECT_THROW(run(when_all(number(1), thrower())), std::runtime_error);
+}
+
+// A long loop over tasks that end at once needs no more stack than a short one.
+TEST_F(Tasks, SymmetricTransfer) {
+  EXPECT_EQ(run([]() -> Task<int> {
+              int sum = 0;
+              for (int i = 0; i < 1000000; ++i) sum += co_await number(1);
+              co_return sum;
+            }()),
+            1000000);
+}
+
+TEST_F(Tasks, WhenAnyDestroysTheOthers) {
+  auto witness = std::make_shared<int>(0);
+  const auto sleeper = [](Context& context, std::shared_ptr<int> held) -> Task<int> {
+    (co_await context.sleep(1h)).value();
+    co_return *held;
+  };
+  auto answer = run(when_any(sleeper(context_, witness), number(3), sleeper(context_, witness)));
+  EXPECT_EQ(answer.index(), 1U);
+  EXPECT_EQ(std::get<1>(answer), 3);
+  EXPECT_EQ(witness.use_count(), 1);
+}
+
+TEST_F(Tasks, SleepingTakesItsTimeAndStops) {
+  const auto begin = Clock::now();
+  EXPECT_TRUE(run(as_task(context_.sleep(20ms))).ok());
+  EXPECT_GE(Clock::now() - begin, 20ms);
+  std::stop_source source;
+  auto sleeping = context_.sleep(1h, source.get_token());
+  sleeping.start();
+  source.request_stop();
+  EXPECT_TRUE(sleeping.done());
+  EXPECT_EQ(sleeping.await_resume().error().code(), Code::kCancelled);
+}
+
+TEST_F(Tasks, AStopFromAnotherThread) {
+  for (int round = 0; round < 20; ++round) {
+    std::stop_source source;
+    std::thread other([&] { source.request_stop(); });
+    auto slept = run(as_task(context_.sleep(10s, source.get_token())));
+    EXPECT_EQ(slept.error().code(), Code::kCancelled);
+    other.join();
+  }
+}
+
+// The operation ends while another thread asks it to stop.
+TEST_F(Tasks, AStopThatComesTooLate) {
+  for (int round = 0; round < 200; ++round) {
+    std::stop_source source;
+    std::thread other([&] { source.request_stop(); });
+    {
+      auto sleeping = context_.sleep(10us * (round % 10), source.get_token());
+      sleeping.start();
+      for (int i = 0; i < round % 7; ++i) context_.poll();
+    }
+    other.join();
+    context_.poll();
+  }
+}
+
+TEST_F(Tasks, ScopesOwnWhatTheyStarted) {
+  auto witness = std::make_shared<int>(0);
+  run([](Context& context, std::shared_ptr<int> held) -> Task<> {
+    {
+      Scope scope;
+      for (int i = 0; i < 5; ++i) {
+        scope.spawn([](Context& c, std::shared_ptr<int> h) -> Task<> {
+          (co_await c.sleep(1ms)).value();
+          ++*h;
+        }(context, held));
+      }
+      co_await scope.join();
+      EXPECT_EQ(*held, 5);
+      scope.spawn([](Context& c, std::shared_ptr<int> h) -> Task<> {
+        (co_await c.sleep(1h)).value();
+        ++*h;
+      }(context, held));
+    }
+    std::stop_source parent;
+    Scope scope(parent.get_token());
+    scope.spawn([](Context& c, std::stop_token stop, std::shared_ptr<int> h) -> Task<> {
+      EXPECT_FALSE((co_await c.sleep(1h, stop)).ok());
+      ++*h;
+    }(context, scope.token(), held));
+    parent.request_stop();
+    co_await scope.join();
+    EXPECT_EQ(*held, 6);
+    scope.spawn(thrower());
+    bool caught = false;
+    try {
+      co_await scope.join();
+    } catch (const std::runtime_error&) {
+      caught = true;
+    }
+    EXPECT_TRUE(caught);
+  }(context_, witness));
+  EXPECT_EQ(witness.use_count(), 1);
+}
+
+TEST_F(Tasks, YieldLetsOthersRun) {
+  std::string order;
+  const auto speaker = [](Context& context, std::string& text, char letter) -> Task<> {
+    for (int i = 0; i < 3; ++i) {
+      text += letter;
+      (co_await context.yield()).value();
+    }
+  };
+  run(when_all(speaker(context_, order, 'a'), speaker(context_, order, 'b')));
+  EXPECT_EQ(order, "ababab");
+}
+
+TEST_F(Tasks, ResultsSayWhatIsWrong) {
+  Result<int> good = 3;
+  EXPECT_EQ(*good, 3);
+  Result<int> bad = Error(Code::kDeadline, During::kSend).with_peer("10.0.0.1:1");
+  EXPECT_EQ(bad.error().what(), "send to 10.0.0.1:1: the time was over");
+  EXPECT_THROW(std::move(bad).value_or_throw(), Failure);
+}
+
+}  // namespace
+}  // namespace comm_test

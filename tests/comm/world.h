@@ -1,0 +1,67 @@
+// What the tests of rrdma::comm stand on: a context, and pairs of connected endpoints within it.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+
+#include "rrdma/comm/comm.h"
+
+namespace comm_test {
+
+using namespace rrdma::comm;
+using namespace std::chrono_literals;
+
+inline constexpr auto kPatience = 10s;
+
+// Where the device is: its first IPv4 address.
+inline std::string address_of(const Context& context) {
+  for (const std::string& address : context.device().addresses) {
+    if (address.find(':') == std::string::npos) return address;
+  }
+  return context.device().addresses.at(0);
+}
+
+struct Pair {
+  Endpoint client;
+  Endpoint server;
+};
+
+class World : public ::testing::Test {
+ protected:
+  World() : context_(Context::open(options()).value_or_throw()) {
+    listener_ = context_.listen(address_of(context_) + ":0").value_or_throw();
+  }
+  static ContextOptions options() {
+    ContextOptions options;
+    options.linger = 3s;
+    return options;
+  }
+
+  [[nodiscard]] std::string address() const {
+    return address_of(context_) + ":" + std::to_string(listener_.port());
+  }
+
+  Task<Pair> connected(Profile client = {}, Profile server = {}) {
+    auto [near, far] = co_await when_all(context_.connect(address(), client, kPatience),
+                                         listener_.accept(server, kPatience));
+    co_return Pair{std::move(near).value_or_throw(), std::move(far).value_or_throw()};
+  }
+  Pair connect(Profile client = {}, Profile server = {}) { return context_.run(connected(client, server)); }
+
+  template <typename T>
+  T run(Task<T> task) {
+    return context_.run(std::move(task));
+  }
+  Buffer take(std::size_t size) { return context_.pool().take(size).value_or_throw(); }
+  // Polls until everything that was closed has gone, the listener apart.
+  void settle() {
+    EXPECT_TRUE(context_.run_until([this] { return context_.endpoints() <= 1; }, Clock::now() + kPatience));
+  }
+
+  Context context_;
+  Listener listener_;
+};
+
+}  // namespace comm_test
