@@ -130,8 +130,8 @@ class Counting final : public Receiver {
 };
 
 std::unique_ptr<UdpLink> open_link(int family, std::uint8_t host, const UdpConfig& config) {
-  SlotSockets slot;
-  (family == AF_INET ? slot.ipv4 : slot.ipv6) = net::slot_socket(family, host);
+  IpSockets slot;
+  (family == AF_INET ? slot.v4 : slot.v6) = net::slot_socket(family, host);
   auto link = UdpLink::open(std::span(&slot, 1), config);
   if (!link) std::abort();
   return std::move(*link);

@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "base/ip_sockets.h"
 #include "base/octets.h"
 #include "control/codec.h"
 #include "wire/gid.h"
@@ -107,6 +108,10 @@ inline constexpr std::uint32_t kLinkTrains = 1u << 3;  // shm frames of more tha
 
 inline constexpr std::uint8_t kFamilyV4 = 1u << 0;
 inline constexpr std::uint8_t kFamilyV6 = 1u << 1;
+
+[[nodiscard]] inline std::uint8_t families_of(const IpSockets& sockets) {
+  return static_cast<std::uint8_t>((sockets.v4 ? kFamilyV4 : 0) | (sockets.v6 ? kFamilyV6 : 0));
+}
 
 // A slot that the program holds already, from an earlier daemon.
 struct SlotClaim {

@@ -139,7 +139,10 @@ TEST(Start, WorksWithStandardDescriptorsClosed) {
       ::close(1);
       const auto client = open_client();
       const auto slot = client->request_slot();
-      done.pass(slot.ok() && slot->v4.get() > 2 && slot->v6.get() > 2 && client->event_fd() > 2 ? 1 : 0);
+      done.pass(slot.ok() && slot->sockets.v4.get() > 2 && slot->sockets.v6.get() > 2 &&
+                        client->event_fd() > 2
+                    ? 1
+                    : 0);
     });
     EXPECT_EQ(done.take(), 1u);
   });
@@ -246,15 +249,15 @@ void receive_until(Baton& finish, Baton& ready, Baton& counted) {
   RecordedEvents events;
   std::atomic<bool> finished{false};
   while (!finished) {
-    pollfd wait[] = {{.fd = slot->v4.get(), .events = POLLIN, .revents = 0},
+    pollfd wait[] = {{.fd = slot->sockets.v4.get(), .events = POLLIN, .revents = 0},
                      {.fd = client->event_fd(), .events = POLLIN, .revents = 0},
                      {.fd = finish.reader(), .events = POLLIN, .revents = 0}};
     (void)raw::ppoll(wait, 3, nullptr);
-    received += marks_of(slot->v4).size();
+    received += marks_of(slot->sockets.v4).size();
     if (wait[1].revents != 0) client->handle_events(events);
     finished = wait[2].revents != 0;
   }
-  received += marks_of(slot->v4).size();
+  received += marks_of(slot->sockets.v4).size();
   counted.pass(received);
   EXPECT_TRUE(events.lost.empty());
 }
@@ -288,10 +291,10 @@ void expect_takeover(bool kills_starter_too) {
     EXPECT_LT((host::now() - before).ns, seconds(1).ns);
     EXPECT_EQ(client->network().families, 3) << client->network().reason;
     EXPECT_NE(own->slot, slot);
-    ASSERT_TRUE(own->v4.valid());
+    ASSERT_TRUE(own->sockets.v4.valid());
     send_some();
     send_to_qpn(AF_INET, std::uint32_t{own->slot} << 16, 9);
-    EXPECT_EQ(marks_of(own->v4), std::vector<std::uint8_t>{9});
+    EXPECT_EQ(marks_of(own->sockets.v4), std::vector<std::uint8_t>{9});
 
     const auto status = client->status();
     ASSERT_TRUE(status.ok());
@@ -326,8 +329,8 @@ TEST(Death, ManyTimes) {
       more.push_back(std::move(*another));
       send_to_qpn(AF_INET, std::uint32_t{slot->slot} << 16, 1);
       send_to_qpn(AF_INET6, std::uint32_t{more.back().slot} << 16, 2);
-      EXPECT_EQ(marks_of(slot->v4), std::vector<std::uint8_t>{1});
-      EXPECT_EQ(marks_of(more.back().v6), std::vector<std::uint8_t>{2});
+      EXPECT_EQ(marks_of(slot->sockets.v4), std::vector<std::uint8_t>{1});
+      EXPECT_EQ(marks_of(more.back().sockets.v6), std::vector<std::uint8_t>{2});
     }
     EXPECT_EQ(client->status()->slots_held, 21);
     RecordedEvents events;
@@ -396,7 +399,7 @@ TEST(Limits, A1024DescriptorsAreEnough) {
     EXPECT_TRUE(client->status()->took_over);
     for (const auto& slot : slots) {
       send_to_qpn(AF_INET, std::uint32_t{slot.slot} << 16, slot.slot);
-      EXPECT_EQ(marks_of(slot.v4), std::vector<std::uint8_t>{slot.slot});
+      EXPECT_EQ(marks_of(slot.sockets.v4), std::vector<std::uint8_t>{slot.slot});
     }
   });
 }

@@ -2,7 +2,6 @@
 // parts together and runs the loop. What it does for programs is in server.h and the subsystems.
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
@@ -15,6 +14,7 @@
 #include <optional>
 #include <string>
 
+#include "base/entropy.h"
 #include "control/identity.h"
 #include "control/names.h"
 #include "daemon/captures.h"
@@ -57,13 +57,6 @@ void raise_descriptor_limit() {
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
   limit.rlim_cur = std::max(limit.rlim_cur, std::min(limit.rlim_max, kDescriptorsWanted));
   (void)::setrlimit(RLIMIT_NOFILE, &limit);
-}
-
-std::uint64_t entropy() {
-  std::uint64_t seed = 0;
-  if (::getrandom(&seed, sizeof seed, 0) != sizeof seed)
-    seed = static_cast<std::uint64_t>(EventLoop::now().ns);
-  return seed;
 }
 
 // Signals arrive as readable events; children (the keeper) are not waited for.
@@ -117,7 +110,7 @@ int run(const Options& options) {
 
   std::optional<OwnedFd> listener;
   if (!options.system && !(listener = claim_user_name())) return 0;
-  Prng prng(entropy());
+  Prng prng(system_entropy());
   Counters counters;
   EventLoop loop;
   Network network(counters, prng);
@@ -132,7 +125,7 @@ int run(const Options& options) {
   Peers peers(server, slots, counters);
   Registry registry(server, slots, network, counters);
   Multicast multicast(slots, network, counters);
-  ConnectionService connections(counters, entropy());
+  ConnectionService connections(counters, system_entropy());
   GeneralServices general_services(server, loop, network, counters);
   for (Subsystem* subsystem :
        {static_cast<Subsystem*>(&captures), static_cast<Subsystem*>(&slots), static_cast<Subsystem*>(&peers),

@@ -342,7 +342,7 @@ TEST(Hostile, MalformedMessagesHurtNobody) {
     }
     EXPECT_GT(malformed, 300u);
     send_to_qpn(AF_INET, std::uint32_t{slot->slot} << 16, 3);
-    EXPECT_EQ(marks_of(slot->v4), std::vector<std::uint8_t>{3});
+    EXPECT_EQ(marks_of(slot->sockets.v4), std::vector<std::uint8_t>{3});
   });
 }
 

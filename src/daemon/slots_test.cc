@@ -9,6 +9,7 @@
 #include "daemon/slots/parking.h"
 #include "daemon/slots/slot_ledger.h"
 #include "daemon/test_surroundings.h"
+#include "wire/udp.h"
 
 namespace rrdma::daemon {
 namespace {
@@ -53,7 +54,8 @@ TEST(Slots, AllArriveWhereTheirQpnSays) {
       }
       for (const auto& slot : slots) {
         const std::vector<std::uint8_t> expected(2, slot.slot);
-        EXPECT_EQ(marks_of(family == AF_INET ? slot.v4 : slot.v6), expected) << "slot " << int{slot.slot};
+        EXPECT_EQ(marks_of(family == AF_INET ? slot.sockets.v4 : slot.sockets.v6), expected)
+            << "slot " << int{slot.slot};
       }
     }
     EXPECT_TRUE(eventually([&] { return counter(*client, "frames.received") == 4; }));
@@ -67,7 +69,7 @@ TEST(Slots, DatagramsForSlotsThatAreNotBoundGoToTheDaemon) {
     const auto slot = take_slot(*client);
     for (const unsigned other : {0u, 100u, 255u}) send_to_qpn(AF_INET, other << 16);
     EXPECT_TRUE(eventually([&] { return counter(*client, "frames.received") == 3; }));
-    EXPECT_TRUE(marks_of(slot.v4).empty());
+    EXPECT_TRUE(marks_of(slot.sockets.v4).empty());
     EXPECT_EQ(client->status()->slots_bound, 16);
   });
 }
@@ -81,8 +83,8 @@ TEST(Slots, GrowingTheGroupDisturbsNobody) {
       send_to_qpn(AF_INET, std::uint32_t{first.slot} << 16, 7);
       others.push_back(take_slot(*client));
       send_to_qpn(AF_INET, std::uint32_t{others.back().slot} << 16, 9);
-      EXPECT_EQ(marks_of(first.v4), std::vector<std::uint8_t>{7});
-      EXPECT_EQ(marks_of(others.back().v4), std::vector<std::uint8_t>{9});
+      EXPECT_EQ(marks_of(first.sockets.v4), std::vector<std::uint8_t>{7});
+      EXPECT_EQ(marks_of(others.back().sockets.v4), std::vector<std::uint8_t>{9});
     }
     EXPECT_EQ(client->status()->slots_bound, 256);
   });
@@ -96,7 +98,7 @@ TEST(Slots, SocketsTellAddressAndTrafficClass) {
     EXPECT_EQ(raw::setsockopt(sender.get(), IPPROTO_IP, IP_TOS, 0x03), 0);
     sockaddr_in to{};
     to.sin_family = AF_INET;
-    to.sin_port = htons(kRocePort);
+    to.sin_port = htons(wire::kRoceUdpPort);
     to.sin_addr.s_addr = htonl(0x7f000005);
     std::array<std::uint8_t, 16> datagram{};
     datagram[5] = slot.slot;
@@ -110,7 +112,7 @@ TEST(Slots, SocketsTellAddressAndTrafficClass) {
     message.msg_iovlen = 1;
     message.msg_control = control;
     message.msg_controllen = sizeof control;
-    ASSERT_EQ(raw::recvmsg(slot.v4.get(), &message, 0), 16);
+    ASSERT_EQ(raw::recvmsg(slot.sockets.v4.get(), &message, 0), 16);
     bool address = false, ecn = false;
     for (cmsghdr* c = CMSG_FIRSTHDR(&message); c != nullptr; c = CMSG_NXTHDR(&message, c)) {
       if (c->cmsg_type == IP_PKTINFO) {
@@ -129,8 +131,8 @@ TEST(Slots, AHolderCannotChangeTheSteering) {
   in_own_network([] {
     const auto client = open_client();
     const auto slot = take_slot(*client);
-    EXPECT_EQ(steer_group(slot.v4.get(), 1), EPERM);
-    EXPECT_EQ(steer_group(slot.v6.get(), 1), EPERM);
+    EXPECT_EQ(steer_group(slot.sockets.v4.get(), 1), EPERM);
+    EXPECT_EQ(steer_group(slot.sockets.v6.get(), 1), EPERM);
   });
 }
 
@@ -163,11 +165,11 @@ TEST(Slots, AReusedSlotIsDrainedAndItsQpnsGoOn) {
     } while (slots.back().slot != slot && slots.size() < 20);
     ASSERT_EQ(slots.back().slot, slot);
     EXPECT_GT(slots.size(), 10u) << "the longest free slot is given out first";
-    EXPECT_TRUE(marks_of(slots.back().v4).empty());
-    EXPECT_TRUE(marks_of(slots.back().v6).empty());
+    EXPECT_TRUE(marks_of(slots.back().sockets.v4).empty());
+    EXPECT_TRUE(marks_of(slots.back().sockets.v6).empty());
     EXPECT_EQ(client->next_qpn(slot).value, (last_qpn & 0xff0000) | ((last_qpn + 1) & 0xffff));
     send_to_qpn(AF_INET, last_qpn, 3);
-    EXPECT_EQ(marks_of(slots.back().v4), std::vector<std::uint8_t>{3});
+    EXPECT_EQ(marks_of(slots.back().sockets.v4), std::vector<std::uint8_t>{3});
   });
 }
 
@@ -213,7 +215,7 @@ TEST(Slots, AProgramRunsOnThisHostWhileThePortIsTaken) {
         << client->network().reason;
     EXPECT_NE(client->network().remedy, "");
     const auto slot = take_slot(*client);
-    EXPECT_FALSE(slot.v4.valid());
+    EXPECT_FALSE(slot.sockets.v4.valid());
     EXPECT_NE(slot.slot, 0);
 
     // The port becomes free: the next program has the network, and the first one gets it after all.
@@ -225,7 +227,7 @@ TEST(Slots, AProgramRunsOnThisHostWhileThePortIsTaken) {
     EXPECT_EQ(events.arrived[0].slot, slot.slot);
     EXPECT_EQ(client->network().families, 3);
     send_to_qpn(AF_INET, std::uint32_t{slot.slot} << 16, 5);
-    EXPECT_EQ(marks_of(events.arrived[0].v4), std::vector<std::uint8_t>{5});
+    EXPECT_EQ(marks_of(events.arrived[0].sockets.v4), std::vector<std::uint8_t>{5});
   });
 }
 
@@ -236,8 +238,8 @@ TEST(Slots, OneFamilyMayBeMissing) {
     EXPECT_EQ(client->network().families, control::kFamilyV4);
     EXPECT_NE(client->network().reason, "");
     const auto slot = take_slot(*client);
-    EXPECT_TRUE(slot.v4.valid());
-    EXPECT_FALSE(slot.v6.valid());
+    EXPECT_TRUE(slot.sockets.v4.valid());
+    EXPECT_FALSE(slot.sockets.v6.valid());
   });
 }
 
@@ -259,7 +261,7 @@ TEST(Slots, MulticastReachesTheSlotThatJoinedAndNoOther) {
       EXPECT_EQ(raw::setsockopt(sender.get(), IPPROTO_IP, IP_MULTICAST_IF, &interface, sizeof interface), 0);
       sockaddr_in to{};
       to.sin_family = AF_INET;
-      to.sin_port = htons(kRocePort);
+      to.sin_port = htons(wire::kRoceUdpPort);
       to.sin_addr.s_addr = htonl(0xef010203);
       std::array<std::uint8_t, 16> datagram{};
       datagram[5] = datagram[6] = datagram[7] = 0xff;
@@ -267,12 +269,12 @@ TEST(Slots, MulticastReachesTheSlotThatJoinedAndNoOther) {
           raw::sendto(sender.get(), datagram.data(), 16, 0, reinterpret_cast<sockaddr*>(&to), sizeof to), 16);
     };
     send();
-    EXPECT_EQ(marks_of(joined.v4).size(), 1u);
-    EXPECT_TRUE(marks_of(other.v4).empty());
+    EXPECT_EQ(marks_of(joined.sockets.v4).size(), 1u);
+    EXPECT_TRUE(marks_of(other.sockets.v4).empty());
 
     // The next holder of the socket is no member.
-    const OwnedFd same_socket = joined.v4.duplicate();
-    joined.v4.reset();
+    const OwnedFd same_socket = joined.sockets.v4.duplicate();
+    joined.sockets.v4.reset();
     ASSERT_TRUE(client->release_slot(joined.slot).ok());
     send();
     EXPECT_TRUE(marks_of(same_socket).empty());

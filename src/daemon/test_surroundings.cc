@@ -21,6 +21,7 @@
 #include "control/names.h"
 #include "daemon/slots/slot_socket.h"
 #include "host/clock.h"
+#include "wire/udp.h"
 
 namespace rrdma::daemon {
 namespace {
@@ -236,11 +237,11 @@ void send_to_qpn(int family, std::uint32_t qpn, std::uint8_t mark) {
   const OwnedFd socket(raw::socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   sockaddr_in6 v6{};
   v6.sin6_family = AF_INET6;
-  v6.sin6_port = htons(kRocePort);
+  v6.sin6_port = htons(wire::kRoceUdpPort);
   v6.sin6_addr = in6addr_loopback;
   sockaddr_in v4{};
   v4.sin_family = AF_INET;
-  v4.sin_port = htons(kRocePort);
+  v4.sin_port = htons(wire::kRoceUdpPort);
   v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   const auto* to =
       family == AF_INET ? reinterpret_cast<const sockaddr*>(&v4) : reinterpret_cast<const sockaddr*>(&v6);

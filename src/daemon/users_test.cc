@@ -91,7 +91,7 @@ TEST(Users, ASystemDaemonServesAll) {
           alice_done.take();
           const std::uint32_t qpn = std::uint32_t{slot->slot} << 16;
           send_to_qpn(AF_INET, qpn, 4);
-          EXPECT_EQ(marks_of(slot->v4), std::vector<std::uint8_t>{4});
+          EXPECT_EQ(marks_of(slot->sockets.v4), std::vector<std::uint8_t>{4});
         });
         const auto foreign = static_cast<std::uint8_t>(alice_slot.take());
         Program bob([&] {
@@ -113,7 +113,7 @@ TEST(Users, ASystemDaemonServesAll) {
           ASSERT_TRUE(listed.ok());
           EXPECT_EQ(listed->size(), 1u) << "only Bob's own";
           send_to_qpn(AF_INET6, std::uint32_t{slot->slot} << 16, 6);
-          EXPECT_EQ(marks_of(slot->v6), std::vector<std::uint8_t>{6});
+          EXPECT_EQ(marks_of(slot->sockets.v6), std::vector<std::uint8_t>{6});
         });
         EXPECT_TRUE(bob.succeeded());
         alice_done.pass();
@@ -145,7 +145,7 @@ TEST(Users, ARestartedSystemDaemonTakesOver) {
           const auto status = client->status();
           EXPECT_TRUE(status.ok() && status->took_over && status->slots_held == 1);
           send_to_qpn(AF_INET, std::uint32_t{slot->slot} << 16, 8);
-          EXPECT_EQ(marks_of(slot->v4), std::vector<std::uint8_t>{8});
+          EXPECT_EQ(marks_of(slot->sockets.v4), std::vector<std::uint8_t>{8});
           finish.take();
         });
         slot_known.take();
@@ -208,7 +208,7 @@ TEST(Users, TheStoreOfSystemdIsUsed) {
           RecordedEvents events;
           EXPECT_TRUE(handle_until(*client, events, [&] { return events.daemons == 1; }));
           send_to_qpn(AF_INET, std::uint32_t{slot->slot} << 16, 8);
-          EXPECT_EQ(marks_of(slot->v4), std::vector<std::uint8_t>{8});
+          EXPECT_EQ(marks_of(slot->sockets.v4), std::vector<std::uint8_t>{8});
         });
         ready.take();
         ::kill(daemon, SIGKILL);

@@ -52,10 +52,8 @@ wire::Gid gid_of(nl_addr* address) {
   return gid;
 }
 
-bool is_link_local(const wire::Gid& gid) { return gid.octets[0] == 0xfe && (gid.octets[1] & 0xc0) == 0x80; }
-
 // Link-local before IPv4 before the other IPv6 addresses; within a kind, the kernel's order.
-int rank(const wire::Gid& gid) { return is_link_local(gid) ? 0 : gid.is_ipv4() ? 1 : 2; }
+int rank(const wire::Gid& gid) { return gid.is_link_local() ? 0 : gid.is_ipv4() ? 1 : 2; }
 
 void read_addresses(nl_sock* socket, std::vector<Interface>& interfaces) {
   nl_cache* raw_cache = nullptr;

@@ -18,7 +18,7 @@ void set(control::QpRow& row, control::QpCounter which, std::uint64_t value) {
 
 Publisher::Publisher(control::ProcessPage& page) : page_(page) {
   for (const auto& counter : transport::kCounterNames)
-    engine_counters_.push_back(&page_.counter(counter.name));
+    engine_counters_.push_back({&page_.counter(counter.name)});
 }
 
 void Publisher::handle_qp_changed(const transport::QueuePair& qp, bool destroyed) {
@@ -50,7 +50,8 @@ Publisher::LinkTotal& Publisher::link_total(std::string_view name) {
   // A link counts packets of its own under the engine's words; they are published apart.
   const bool taken = std::any_of(transport::kCounterNames.begin(), transport::kCounterNames.end(),
                                  [&](const auto& counter) { return counter.name == name; });
-  link_totals_.push_back({std::string(name), &page_.counter((taken ? "link_" : "") + std::string(name)), 0});
+  link_totals_.push_back(
+      {std::string(name), {&page_.counter((taken ? "link_" : "") + std::string(name))}, 0});
   return link_totals_.back();
 }
 
@@ -61,7 +62,7 @@ void Publisher::publish_links(std::span<link::Link* const> links) {
     if (link == nullptr) continue;
     for (const link::LinkCounter& counter : link->counters()) link_total(counter.name).sum += counter.value;
   }
-  for (const LinkTotal& total : link_totals_) total.published->store(total.sum, std::memory_order_relaxed);
+  for (LinkTotal& total : link_totals_) total.counter.publish(total.sum);
 }
 
 Instant Publisher::publish(const transport::Engine& engine, std::span<link::Link* const> links, Instant now) {
@@ -69,7 +70,7 @@ Instant Publisher::publish(const transport::Engine& engine, std::span<link::Link
   last_ = now;
   const transport::Counters& counters = engine.counters();
   for (std::size_t i = 0; i < engine_counters_.size(); ++i) {
-    engine_counters_[i]->store(counters.*transport::kCounterNames[i].member, std::memory_order_relaxed);
+    engine_counters_[i].publish(counters.*transport::kCounterNames[i].member);
   }
   publish_links(links);
   engine.for_each_qp([&](transport::QueuePair& qp) {

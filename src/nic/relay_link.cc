@@ -3,9 +3,7 @@
 #include <algorithm>
 
 #include "base/guarded_copy.h"
-#include "wire/grh.h"
-#include "wire/ipv4.h"
-#include "wire/ipv6.h"
+#include "wire/icrc.h"
 
 namespace rrdma::nic {
 
@@ -28,25 +26,17 @@ void RelayLink::commit(objects::Frame& frame) {
   ++relayed_.value;
 }
 
-void emit_relayed_grh(const control::FrameFields& frame, std::size_t payload_octets,
-                      std::span<std::uint8_t, 40> to) {
-  constexpr std::size_t kUdpOctets = 8;
-  const auto behind_ip = static_cast<std::uint16_t>(kUdpOctets + payload_octets);
-  if (frame.source.is_ipv4()) {
-    wire::Ipv4Header ip;
-    ip.tos = frame.traffic_class;
-    ip.total_length = static_cast<std::uint16_t>(wire::kIpv4Octets + behind_ip);
-    ip.source.octets = frame.source.ipv4();
-    ip.destination.octets = frame.destination.ipv4();
-    wire::emit_grh_area(ip, to);
-    return;
-  }
-  wire::Ipv6Header ip;
-  ip.traffic_class = frame.traffic_class;
-  ip.payload_length = behind_ip;
-  ip.source.octets = frame.source.octets;
-  ip.destination.octets = frame.destination.octets;
-  wire::emit_ipv6(ip, to);
+control::FrameFields relayed(const wire::TransportPacket& packet, const objects::PacketOrigin& origin) {
+  control::FrameFields fields;
+  fields.source = origin.source;
+  fields.destination = origin.destination;
+  fields.traffic_class = origin.traffic_class;
+  fields.frame.resize(wire::kHeaderOctetsMax);
+  fields.frame.resize(wire::emit_transport_headers(packet.headers, fields.frame.data()));
+  fields.frame.insert(fields.frame.end(), packet.payload.begin(), packet.payload.end());
+  // The ICRC was checked already.
+  fields.frame.resize(fields.frame.size() + packet.headers.bth.pad + wire::kIcrcOctets);
+  return fields;
 }
 
 }  // namespace rrdma::nic

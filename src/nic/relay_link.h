@@ -27,8 +27,8 @@ class RelayLink final : public link::Link {
   link::LinkCounter relayed_{"relay_frames_sent", 0};
 };
 
-// The GRH area that a datagram receiver sees: an IPv6 header, or 20 zero octets and an IPv4 header.
-void emit_relayed_grh(const control::FrameFields& frame, std::size_t payload_octets,
-                      std::span<std::uint8_t, 40> to);
+// A packet that arrived at the wrong process, as the daemon passes it on.
+[[nodiscard]] control::FrameFields relayed(const wire::TransportPacket& packet,
+                                           const objects::PacketOrigin& origin);
 
 }  // namespace rrdma::nic

@@ -1,32 +1,27 @@
 #include "nic/runtime.h"
 
 #include <fmt/format.h>
-#include <pthread.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <mutex>
+#include <string>
+#include <utility>
 
-#include "base/fork_closed.h"
 #include "host/device_links.h"
 #include "host/explain.h"
+#include "host/fork.h"
 #include "host/interfaces.h"
 #include "host/netlink_device.h"
-#include "nic/process_lane.h"
+#include "nic/host_lane.h"
+#include "nic/process_control.h"
 
 namespace rrdma::nic {
 namespace {
 
-// Incremented in every child: a runtime that was made before it is the parent's.
-std::atomic<unsigned> fork_count{0};
 // The latest one, for the exit handler: it may run in a child where nothing else of us does.
 std::atomic<Runtime*> latest{nullptr};
-
-}  // namespace
-
-namespace {
 
 struct OpenDevice {
   std::shared_ptr<host::NetlinkDevice> device;
@@ -38,9 +33,11 @@ struct OpenDevice {
 struct Runtime::State {
   std::mutex mutex;
   Settings settings = settings_from_environment();
-  unsigned born = fork_count.load();
-  std::unique_ptr<ProcessLane> lane;
-  std::vector<OpenDevice> devices;  // that are open
+  host::ForkMark birth;
+  // While a device is open.
+  std::unique_ptr<ProcessControl> control;
+  std::vector<std::unique_ptr<HostLane>> lanes;  // one, for all contexts
+  std::vector<OpenDevice> devices;               // that are open
 
   OpenDevice* find(std::string_view name) {
     for (OpenDevice& one : devices) {
@@ -48,19 +45,28 @@ struct Runtime::State {
     }
     return nullptr;
   }
-  // All devices of a process share its lane; link-local addresses and groups are those of the first one's interface.
-  Result<void, Problem> provide_lane(const host::NetlinkDevice& device, std::uint32_t interface_index) {
+  // What the tools show.
+  [[nodiscard]] std::string description_with(const host::DeviceIdentity& added) const {
     std::string shown;
     for (const OpenDevice& one : devices)
       shown += fmt::format("{} on {}, ", one.device->identity().name, one.device->identity().interface);
-    shown += fmt::format("{} on {}", device.identity().name, device.identity().interface);
-    if (lane != nullptr) {
-      lane->describe(shown);
-    } else {
-      auto opened = ProcessLane::open(settings, shown, interface_index);
-      if (!opened) return Failure{opened.error()};
-      lane = std::move(*opened);
+    return shown + fmt::format("{} on {}", added.name, added.interface);
+  }
+  // Link-local addresses and groups are those of the first device's interface.
+  Result<void, Problem> provide_lane(const host::DeviceIdentity& device, std::uint32_t interface_index) {
+    const std::string shown = description_with(device);
+    if (control != nullptr) {
+      control->describe(shown);
+      return {};
     }
+    auto connected = ProcessControl::connect(settings, shown);
+    if (!connected) return Failure{connected.error()};
+    auto lane = HostLane::open(settings, (*connected)->daemon(), {.name = shown, .index = interface_index});
+    if (!lane) return Failure{lane.error()};
+    control = std::move(*connected);
+    lanes.push_back(std::move(*lane));
+    control->add(*lanes.front());
+    lanes.front()->start(control->descriptors(), [one = control.get()] { one->handle(); });
     return {};
   }
 };
@@ -71,10 +77,6 @@ Runtime& Runtime::instance() {
   static std::mutex mutex;
   static Runtime* runtime = nullptr;
   static const bool registered = [] {
-    pthread_atfork(nullptr, nullptr, [] {
-      fork_count.fetch_add(1);
-      close_marked_after_fork();
-    });
     std::atexit([] {
       if (Runtime* last = latest.load(); last != nullptr && !last->forked()) last->say_goodbye();
     });
@@ -95,12 +97,14 @@ Runtime& Runtime::instance() {
 // may have been stopped with it, so nothing is waited for.
 void Runtime::say_goodbye() {
   const std::unique_lock lock(state_->mutex, std::try_to_lock);
-  if (!lock.owns_lock() || state_->lane == nullptr) return;
-  const std::unique_lock lane(state_->lane->mutex(), std::try_to_lock);
-  if (lane.owns_lock()) state_->lane->send_held();
+  if (!lock.owns_lock()) return;
+  for (const auto& lane : state_->lanes) {
+    const std::unique_lock held(lane->mutex(), std::try_to_lock);
+    if (held.owns_lock()) lane->send_held();
+  }
 }
 
-bool Runtime::forked() const { return state_->born != fork_count.load(); }
+bool Runtime::forked() const { return state_->birth.forked(); }
 
 const Settings& Runtime::settings() const { return state_->settings; }
 
@@ -132,9 +136,9 @@ Result<std::shared_ptr<host::Device>, Problem> Runtime::open(std::string_view na
     const host::DeviceIdentity identity = host::identify(*placement.interface, placement.number);
     if (identity.name != name) continue;
     auto device = std::make_shared<host::NetlinkDevice>(identity, interfaces);
-    if (auto ready = state_->provide_lane(*device, placement.interface->index); !ready)
+    if (auto ready = state_->provide_lane(identity, placement.interface->index); !ready)
       return Failure{ready.error()};
-    state_->lane->follow(device);
+    state_->control->follow(device);
     state_->devices.push_back({device, 1});
     return std::shared_ptr<host::Device>(device);
   }
@@ -142,14 +146,19 @@ Result<std::shared_ptr<host::Device>, Problem> Runtime::open(std::string_view na
 }
 
 void Runtime::close(const std::shared_ptr<host::Device>& device) {
-  std::unique_ptr<ProcessLane> lane;
+  std::unique_ptr<ProcessControl> control;
+  std::vector<std::unique_ptr<HostLane>> lanes;
   {
     std::lock_guard lock(state_->mutex);
     OpenDevice* known = device == nullptr ? nullptr : state_->find(device->identity().name);
     if (known == nullptr || --known->opens != 0) return;
     std::erase_if(state_->devices, [](const OpenDevice& one) { return one.opens == 0; });
-    if (state_->devices.empty()) lane = std::move(state_->lane);
+    if (!state_->devices.empty()) return;
+    control = std::move(state_->control);
+    lanes = std::exchange(state_->lanes, {});
   }
+  for (const auto& lane : lanes) control->remove(*lane);
+  lanes.clear();  // before the control, which the thread of one of them serves
 }
 
 std::shared_ptr<host::Device> Runtime::find_open(std::string_view name) {
@@ -158,6 +167,10 @@ std::shared_ptr<host::Device> Runtime::find_open(std::string_view name) {
   return known != nullptr ? known->device : nullptr;
 }
 
-Lane& Runtime::lane() { return *state_->lane; }
+Lane& Runtime::lane() { return *state_->lanes.front(); }
+
+control::DaemonClient& Runtime::daemon() const { return state_->control->daemon(); }
+
+void Runtime::set_daemon_listener(DaemonListener* listener) { state_->control->set_listener(listener); }
 
 }  // namespace rrdma::nic

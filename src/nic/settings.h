@@ -25,6 +25,7 @@ struct Settings {
 
   // While packets must be seen or disturbed, everything goes as single packets.
   [[nodiscard]] bool packets_only() const { return fault.any() || !capture_file.empty(); }
+  [[nodiscard]] bool direct_allowed() const { return direct && !packets_only(); }
 };
 
 Settings settings_from_environment();

@@ -204,7 +204,6 @@ void MemoryTable::free_window(MemoryWindow& window) {
 Cause MemoryTable::bind_window(MemoryWindow& window, MemoryRegion* region, std::uint64_t address,
                                std::uint64_t length, std::uint32_t access, std::uint32_t key,
                                wire::Qpn through) {
-  if (key >> 8 != window.key >> 8) return Cause::kWindowBindRefused;
   // IBTA o10-37.2.30, o10-37.2.40: only a free type 2 window is bound, and only to something.
   if (window.type == WindowType::kType2 && (window.region != nullptr || length == 0))
     return Cause::kWindowBindRefused;
@@ -221,8 +220,9 @@ Cause MemoryTable::bind_window(MemoryWindow& window, MemoryRegion* region, std::
     if (!in_bounds(address, length, region->address, region->length)) return Cause::kWindowBindRefused;
   }
   unbind(window);
-  find(window.key)->key = key;  // the slot hangs on the 24 bits that stay
-  window.key = key;
+  const std::uint32_t bound_key = with_variant(window.key, key);
+  find(window.key)->key = bound_key;  // the slot hangs on the 24 bits that stay
+  window.key = bound_key;
   window.region = length != 0 ? region : nullptr;
   window.address = address;
   window.length = length;

@@ -129,13 +129,18 @@ class MemoryTable {
 
   Result<MemoryWindow*, MemoryError> allocate_window(ProtectionDomain& pd, WindowType type);
   void free_window(MemoryWindow& window);
-  // Binds a window, or with length 0 unbinds one of type 1 (type 2 ends by invalidation). `key` is its new
-  // rkey: same 24 bits, any variant. The window and the QP are in one domain: the caller has checked.
+  // Binds a window, or with length 0 unbinds one of type 1 (type 2 ends by invalidation). Of `key`
+  // only the low octet counts: it is the variant of the window's new rkey, whose 24 bits stay. The window and
+  // the QP are in one domain: the caller has checked.
   // Cause::kNone on success.
   Cause bind_window(MemoryWindow& window, MemoryRegion* region, std::uint64_t address, std::uint64_t length,
                     std::uint32_t access, std::uint32_t key, wire::Qpn through);
+  // The rkey of a window after a bind that asks for `wanted`.
+  static std::uint32_t with_variant(std::uint32_t key, std::uint32_t wanted) {
+    return (key & ~0xffu) | (wanted & 0xffu);
+  }
   // The key that a type 1 bind takes next.
-  static std::uint32_t next_variant(std::uint32_t key) { return (key & ~0xffu) | ((key + 1) & 0xffu); }
+  static std::uint32_t next_variant(std::uint32_t key) { return with_variant(key, key + 1); }
   // Invalidates a bound type 2 window of this QP. False if the key names no such window.
   bool invalidate(wire::RKey key, const ProtectionDomain& pd, wire::Qpn qpn);
   // Windows bound through a QP die with it.

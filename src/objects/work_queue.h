@@ -201,9 +201,10 @@ class ReceiveQueue {
   [[nodiscard]] std::uint32_t limit() const { return limit_.load(std::memory_order_relaxed); }
 
   std::uint32_t users = 0;  // QPs that take from it (shared queues)
-  // XRC: the domain that requests for this queue reach, and where its completions go; set by the owner.
+  // Shared queues: the domain that the lists of its entries are checked against, whatever the
+  // QP's; for XRC also the one that remote keys are checked against. Set by the owner.
   ProtectionDomain* pd = nullptr;
-  CompletionQueue* completions = nullptr;
+  CompletionQueue* completions = nullptr;  // XRC: where its completions go; null for other queues
 
  private:
   static constexpr std::size_t kListOffset = 16;

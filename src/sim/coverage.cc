@@ -78,8 +78,8 @@ std::vector<std::string> Coverage::missing() const {
     need(send_statuses[static_cast<std::size_t>(status)],
          "send status: " + std::string(objects::describe(status)));
   }
-  for (const Status status :
-       {Status::kSuccess, Status::kLocalLengthError, Status::kLocalProtectionError, Status::kFlushed}) {
+  for (const Status status : {Status::kSuccess, Status::kLocalLengthError, Status::kLocalProtectionError,
+                              Status::kRemoteInvalidRequest, Status::kFlushed}) {
     need(receive_statuses[static_cast<std::size_t>(status)],
          "receive status: " + std::string(objects::describe(status)));
   }

@@ -306,6 +306,10 @@ void Endpoint::receive_failed(Receive& receive, const Completion& completion) {
       next->expected = Status::kRemoteOperationError;
       next->provocation = Provocation::kBadReceiveKey;
       break;
+    case Status::kRemoteInvalidRequest:
+      if (next == nullptr || next->provocation != Provocation::kBadInvalidate)
+        return violate("an invalid request, and nothing is wrong with the message");
+      break;
     case Status::kFlushed:
       if (qp_->state != QpState::kError ||
           !(failed_ || connection_.error_excused || site_.waiting_send_error(qpn_))) {

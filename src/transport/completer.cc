@@ -5,6 +5,7 @@
 
 #include "transport/planted_bug.h"
 #include "transport/requester.h"
+#include "wire/rnr_timer.h"
 
 namespace rrdma::transport {
 
@@ -13,12 +14,6 @@ using objects::SendEntry;
 using objects::Status;
 
 namespace {
-
-// IBTA table 45, in microseconds.
-constexpr std::array<std::uint32_t, 32> kRnrMicroseconds = {
-    655360, 10,    20,    30,    40,    60,     80,     120,    160,    240,   320,
-    480,    640,   960,   1280,  1920,  2560,   3840,   5120,   7680,   10240, 15360,
-    20480,  30720, 40960, 61440, 81920, 122880, 163840, 245760, 327680, 491520};
 
 constexpr std::uint8_t kRnrForEver = 7;
 constexpr std::uint8_t kBackoffMax = 6;
@@ -39,7 +34,9 @@ NakMeaning meaning_of(std::uint8_t code) {
 
 }  // namespace
 
-Duration rnr_delay(std::uint8_t code) { return microseconds(kRnrMicroseconds[code & 0x1f]); }
+Duration rnr_delay(std::uint8_t code) {
+  return nanoseconds(static_cast<std::int64_t>(wire::rnr_delay_ns(code)));
+}
 
 Duration ack_timeout_of(std::uint8_t code) {
   return code == 0 ? Duration{0} : nanoseconds(4096LL << (code & 0x1f));
@@ -309,7 +306,7 @@ void Completer::handle_read_response(const wire::TransportPacket& packet) {
     fail_oldest(Status::kBadResponse, Cause::kPeerBadResponse);
     return;
   }
-  const std::uint32_t packets = length == 0 ? 1 : (length + qp_.mtu - 1) / qp_.mtu;
+  const std::uint32_t packets = qp_.packets_of(length);
   const std::uint32_t received = entry->received + length;
   const bool whole = length % qp_.mtu == 0 && length != 0;
   if (received > entry->length || (!whole && received != entry->length)) {

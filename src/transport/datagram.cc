@@ -117,9 +117,9 @@ void Datagram::handle(const wire::TransportPacket& packet, const objects::Packet
   }
   Cause cause = Cause::kNone;
   if (origin.grh != nullptr)
-    cause = objects::scatter(engine_.memory_, *qp_.pd, list, 0, {origin.grh, kGrhOctets}, false);
+    cause = objects::scatter(engine_.memory_, qp_.receive_pd(), list, 0, {origin.grh, kGrhOctets}, false);
   if (cause == Cause::kNone)
-    cause = objects::scatter(engine_.memory_, *qp_.pd, list, kGrhOctets, packet.payload, true);
+    cause = objects::scatter(engine_.memory_, qp_.receive_pd(), list, kGrhOctets, packet.payload, true);
   objects::Completion completion{.wr_id = resp.receive.wr_id,
                                  .opcode = objects::CompletionOpcode::kReceive,
                                  .flags = objects::kWithGrh,

@@ -53,9 +53,6 @@ bool supports(QpType type, SendOpcode opcode) {
 // Entries that only this side looks at carry no message.
 std::uint32_t message_length(const SendRequest& request) {
   switch (request.entry.opcode) {
-    case SendOpcode::kCompareSwap:
-    case SendOpcode::kFetchAdd:
-    case SendOpcode::kAtomicWrite: return 8;
     case SendOpcode::kBindWindow:
     case SendOpcode::kLocalInvalidate: return 0;
     case SendOpcode::kFlush: return request.entry.length;  // the range at the other side
@@ -281,9 +278,8 @@ PostError Engine::check_send(const QueuePair& qp, const SendRequest& request) co
     return PostError::kMessageTooLong;
   if (qp.type == QpType::kUd && entry.datagram.handle == nullptr) return PostError::kBadRequest;
   if (entry.opcode == SendOpcode::kBindWindow && entry.bind.window_key == 0) return PostError::kBadRequest;
-  const bool eight = entry.opcode == SendOpcode::kCompareSwap || entry.opcode == SendOpcode::kFetchAdd ||
-                     entry.opcode == SendOpcode::kAtomicWrite;
-  if (eight && length < 8) return PostError::kBadRequest;
+  // A longer one is taken, and completes with an error (Requester::start).
+  if (is_atomic(entry.opcode) && length < kAtomicOctets) return PostError::kBadRequest;
   return PostError::kNone;
 }
 

@@ -120,7 +120,15 @@ struct QueuePair {
     return state == QpState::kReadyToReceive || state == QpState::kReadyToSend || state == QpState::kDrain ||
            state == QpState::kSendError;
   }
+  // What the list of a receive request is checked against: a shared queue has a domain of its own.
+  [[nodiscard]] const objects::ProtectionDomain& receive_pd() const {
+    return incoming->pd != nullptr ? *incoming->pd : *pd;
+  }
   // UD has no path MTU attribute: one packet of the port's MTU.
+  // Packets, and so PSNs, that a message of this length takes.
+  [[nodiscard]] std::uint32_t packets_of(std::size_t length) const {
+    return length == 0 ? 1 : static_cast<std::uint32_t>((length + mtu - 1) / mtu);
+  }
   [[nodiscard]] std::uint32_t mtu_limit() const { return port_mtu; }
   [[nodiscard]] wire::Transport transport() const {
     switch (type) {

@@ -22,10 +22,6 @@ constexpr std::int32_t kPsnsOutstandingMax = 0x7fffff;
 constexpr std::uint32_t kFramesBetweenAckRequests = 32;
 constexpr std::uint32_t kReadOctetsMax = 64 * 1024;  // of one READ on a lossy wire
 
-std::uint32_t packets_of(std::uint32_t length, std::uint32_t mtu) {
-  return length == 0 ? 1 : (length + mtu - 1) / mtu;
-}
-
 // FIRST/MIDDLE/LAST/ONLY of SEND and WRITE, with what the last packet carries besides.
 Step data_step(SendOpcode opcode, bool first, bool last) {
   const bool write = opcode == SendOpcode::kWrite || opcode == SendOpcode::kWriteImmediate;
@@ -47,6 +43,11 @@ Step data_step(SendOpcode opcode, bool first, bool last) {
 bool awaits_response(SendOpcode opcode) {
   return opcode == SendOpcode::kRead || opcode == SendOpcode::kCompareSwap ||
          opcode == SendOpcode::kFetchAdd || opcode == SendOpcode::kFlush ||
+         opcode == SendOpcode::kAtomicWrite;
+}
+
+bool is_atomic(SendOpcode opcode) {
+  return opcode == SendOpcode::kCompareSwap || opcode == SendOpcode::kFetchAdd ||
          opcode == SendOpcode::kAtomicWrite;
 }
 
@@ -86,9 +87,13 @@ Requester::Start Requester::start(SendEntry& entry) {
     fail_entry(entry, Status::kLocalQpOperationError, Cause::kOperationNotAllowed);
     return Start::kWait;
   }
+  if (is_atomic(entry.opcode) && entry.length != kAtomicOctets) {
+    fail_entry(entry, Status::kLocalLengthError, Cause::kMessageTooLong);
+    return Start::kWait;
+  }
   if (may_go_direct(entry) && execute_direct(entry)) return Start::kExecuted;
   const bool whole_message = entry.opcode == SendOpcode::kRead || !awaits_response(entry.opcode);
-  const std::uint32_t count = whole_message ? packets_of(entry.length, qp_.mtu) : 1;
+  const std::uint32_t count = whole_message ? qp_.packets_of(entry.length) : 1;
   if (req_.next.since(req_.una) + static_cast<std::int64_t>(count) > kPsnsOutstandingMax) return Start::kWait;
   entry.first_psn = req_.next;
   entry.packet_count = count;
@@ -229,7 +234,7 @@ SendVerdict Requester::send_data(SendEntry& entry, FrameSink& sink) {
   const std::uint32_t offset = packet * qp_.mtu;
   const std::uint32_t remaining = entry.length - offset;
   std::uint32_t payload = std::min(remaining, qp_.train_octets);
-  const std::uint32_t packets = packets_of(payload, qp_.mtu);
+  const std::uint32_t packets = qp_.packets_of(payload);
   if (qp_.reliable()) {
     if (!fits_window(1)) return SendVerdict::kNothing;
     if (!qp_.path.lossless && engine_.over_budget(packets * qp_.mtu)) return SendVerdict::kNoBudget;

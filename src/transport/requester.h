@@ -16,6 +16,9 @@ enum class SendVerdict : std::uint8_t {
 
 // READ, ATOMIC, FLUSH and ATOMIC WRITE complete by a response of their own, not by an ACK.
 bool awaits_response(objects::SendOpcode opcode);
+// One word of eight octets: the two ATOMICs and ATOMIC WRITE.
+bool is_atomic(objects::SendOpcode opcode);
+inline constexpr std::uint32_t kAtomicOctets = 8;
 // Bind and local invalidate take no PSN.
 bool is_local(objects::SendOpcode opcode);
 

@@ -93,7 +93,10 @@ void Responder::handle_reliable(const TransportPacket& packet) {
       answer(static_cast<std::uint8_t>(wire::kSyndromeRnrBase | (qp_.attributes.min_rnr_timer & 0x1f)),
              resp_.expected);
       break;
-    case Verdict::Kind::kRefuse: send_nak(verdict); break;
+    case Verdict::Kind::kRefuse:
+      fail_receive(verdict);
+      send_nak(verdict);
+      break;
   }
 }
 
@@ -213,7 +216,7 @@ Responder::Verdict Responder::check_length(const OpcodeShape& shape, std::size_t
 // XRC: each message names the queue, and with it the protection domain and the CQ, that it is for.
 Responder::Verdict Responder::select_shared_queue(const TransportHeaders& headers) {
   objects::ReceiveQueue* queue = engine_.xrc_queue(headers.xrceth.srq);
-  if (queue == nullptr || queue->pd == nullptr)
+  if (queue == nullptr || queue->completions == nullptr)
     return refuse(NakCode::kRemoteOperationalError, Cause::kRequestNotEnabled);
   qp_.incoming = queue;
   qp_.pd = queue->pd;
@@ -243,14 +246,14 @@ Responder::Verdict Responder::execute_send(const TransportPacket& packet, const 
     return refuse(NakCode::kRemoteAccessError, Cause::kRemoteInvalidateRefused);
   }
   if (!(planted(PlantedBug::kAckBeforePlacing) && shape.ends_message && !shape.starts_message)) {
-    const Cause cause =
-        objects::scatter(engine_.memory_, *qp_.pd, {resp_.receive_list.get(), resp_.receive.sge_count},
-                         resp_.offset, packet.payload, shape.ends_message);
+    const Cause cause = objects::scatter(engine_.memory_, qp_.receive_pd(),
+                                         {resp_.receive_list.get(), resp_.receive.sge_count}, resp_.offset,
+                                         packet.payload, shape.ends_message);
     if (cause != Cause::kNone) return refuse(NakCode::kRemoteOperationalError, cause);
   }
   resp_.message = Kind::kSend;
   resp_.offset += length;
-  resp_.expected = resp_.expected + packets_of(length);
+  resp_.expected = resp_.expected + qp_.packets_of(length);
   engine_.counters_.octets_received += length;
   qp_.octets_received += length;
   if (shape.ends_message) complete_message(packet, shape);
@@ -259,6 +262,10 @@ Responder::Verdict Responder::execute_send(const TransportPacket& packet, const 
 
 Responder::Verdict Responder::execute_write(const TransportPacket& packet, const OpcodeShape& shape) {
   const auto length = static_cast<std::uint32_t>(packet.payload.size());
+  // Before the key is looked at: the receive request that an immediate meets fails with the message.
+  if (shape.immediate) {
+    if (const Verdict v = take_receive(); v.kind != Verdict::Kind::kAccept) return v;
+  }
   if (shape.starts_message) {
     const wire::Reth& reth = packet.headers.reth;
     if (reth.length > kMessageOctetsMax) return refuse(NakCode::kInvalidRequest, Cause::kRequestLengthWrong);
@@ -277,9 +284,6 @@ Responder::Verdict Responder::execute_write(const TransportPacket& packet, const
   if (shape.ends_message ? length != remaining : length >= remaining) {
     return refuse(NakCode::kInvalidRequest, Cause::kRequestLengthWrong);
   }
-  if (shape.immediate) {
-    if (const Verdict v = take_receive(); v.kind != Verdict::Kind::kAccept) return v;
-  }
   if (length != 0 &&
       !(planted(PlantedBug::kAckBeforePlacing) && shape.ends_message && !shape.starts_message)) {
     // Checked again for each packet: the region may have gone since the first.
@@ -297,7 +301,7 @@ Responder::Verdict Responder::execute_write(const TransportPacket& packet, const
   }
   resp_.message = Kind::kWrite;
   resp_.offset += length;
-  resp_.expected = resp_.expected + packets_of(length);
+  resp_.expected = resp_.expected + qp_.packets_of(length);
   engine_.counters_.octets_received += length;
   qp_.octets_received += length;
   if (shape.ends_message) complete_message(packet, shape);
@@ -356,7 +360,7 @@ Responder::Verdict Responder::execute_read(const TransportHeaders& headers) {
                                                               reth.length, objects::kRemoteRead);
     if (!access.ok()) return refuse(NakCode::kRemoteAccessError, access.cause);
   }
-  Response* response = new_response(Kind::kReadRequest, packets_of(reth.length));
+  Response* response = new_response(Kind::kReadRequest, qp_.packets_of(reth.length));
   if (response == nullptr) return refuse(NakCode::kInvalidRequest, Cause::kTooManyReads);
   response->rkey = reth.rkey;
   response->address = reth.address;
@@ -428,6 +432,28 @@ void Responder::answer(std::uint8_t syndrome, wire::Psn psn) {
   engine_.schedule(qp_);
 }
 
+// IBTA 11.6.2: how the receive request ends that a refused message met.
+objects::Status Responder::status_of_receive(const Verdict& verdict) {
+  if (verdict.cause == Cause::kReceiveBufferTooSmall) return objects::Status::kLocalLengthError;
+  if (verdict.nak == NakCode::kRemoteOperationalError) return objects::Status::kLocalProtectionError;
+  // A key that cannot be invalidated makes the message invalid; any other key is that of a WRITE.
+  const bool write_refused =
+      verdict.nak == NakCode::kRemoteAccessError && verdict.cause != Cause::kRemoteInvalidateRefused;
+  return write_refused ? objects::Status::kLocalAccessError : objects::Status::kRemoteInvalidRequest;
+}
+
+// The receive request that the message met, if any, fails with it.
+void Responder::fail_receive(const Verdict& verdict) {
+  if (!resp_.have_receive) return;
+  resp_.have_receive = false;
+  objects::Completion completion{.wr_id = resp_.receive.wr_id,
+                                 .status = status_of_receive(verdict),
+                                 .opcode = objects::CompletionOpcode::kReceive,
+                                 .qpn = qp_.qpn,
+                                 .vendor_err = objects::vendor_error(verdict.cause, resp_.expected)};
+  engine_.complete_receive(qp_, completion, now_);
+}
+
 // A request that must not be answered with success: NAK, and this QP is in error from now on (IBTA class C).
 void Responder::send_nak(const Verdict& verdict) {
   auto& counters = engine_.counters_;
@@ -437,19 +463,6 @@ void Responder::send_nak(const Verdict& verdict) {
     default: ++counters.operational_naks_sent;
   }
   const wire::Psn psn = resp_.expected;
-  if (resp_.have_receive) {
-    // The receive request that the message met fails with it.
-    objects::Completion completion{.wr_id = resp_.receive.wr_id,
-                                   .opcode = objects::CompletionOpcode::kReceive,
-                                   .qpn = qp_.qpn,
-                                   .vendor_err = objects::vendor_error(verdict.cause, psn)};
-    completion.status = verdict.cause == Cause::kReceiveBufferTooSmall ? objects::Status::kLocalLengthError
-                        : verdict.nak == NakCode::kRemoteOperationalError
-                            ? objects::Status::kLocalProtectionError
-                            : objects::Status::kFlushed;
-    resp_.have_receive = false;
-    engine_.complete_receive(qp_, completion, now_);
-  }
   engine_.events_.on_qp_event(qp_, verdict.nak == NakCode::kRemoteAccessError ? QpEvent::kAccessError
                                    : verdict.nak == NakCode::kInvalidRequest  ? QpEvent::kRequestError
                                                                               : QpEvent::kFatal);
@@ -473,7 +486,7 @@ void Responder::handle_unreliable(const TransportPacket& packet) {
     resp_.drop_message = false;
   }
   if (resp_.drop_message || (!shape.starts_message && resp_.message == Kind::kUnknown)) {
-    resp_.expected = packet.headers.bth.psn + packets_of(packet.payload.size());
+    resp_.expected = packet.headers.bth.psn + qp_.packets_of(packet.payload.size());
     resp_.drop_message = !shape.ends_message;
     return;
   }
@@ -484,7 +497,7 @@ void Responder::handle_unreliable(const TransportPacket& packet) {
                                               : engine_.counters_.dropped_too_long);
   give_up_message();
   resp_.drop_message = !shape.ends_message;
-  resp_.expected = before + packets_of(packet.payload.size());
+  resp_.expected = before + qp_.packets_of(packet.payload.size());
 }
 
 void Responder::give_up_message() {

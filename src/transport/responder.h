@@ -48,6 +48,8 @@ class Responder {
   void give_up_message();
 
   void answer(std::uint8_t syndrome, wire::Psn psn);
+  void fail_receive(const Verdict& verdict);
+  static objects::Status status_of_receive(const Verdict& verdict);
   void send_nak(const Verdict& verdict);
   Response* new_response(wire::Kind kind, std::uint32_t packets);
   SendVerdict send_response(Response& response, objects::FrameSink& sink);
@@ -55,9 +57,6 @@ class Responder {
   void emit(objects::Frame& frame, objects::FrameSink& sink, wire::Step step, wire::Psn psn,
             std::uint32_t msn, const std::uint64_t* atomic_original,
             std::uint8_t syndrome = wire::kSyndromeAckNoCredits);
-  [[nodiscard]] std::uint32_t packets_of(std::size_t length) const {
-    return length == 0 ? 1 : static_cast<std::uint32_t>((length + qp_.mtu - 1) / qp_.mtu);
-  }
 
   Engine& engine_;
   QueuePair& qp_;

@@ -19,6 +19,8 @@ struct Gid {
   [[nodiscard]] bool is_multicast() const {
     return is_ipv4() ? (octets[12] & 0xf0) == 0xe0 : octets[0] == 0xff;
   }
+  // fe80::/10: means something only together with an interface.
+  [[nodiscard]] bool is_link_local() const { return octets[0] == 0xfe && (octets[1] & 0xc0) == 0x80; }
   [[nodiscard]] bool is_zero() const { return *this == Gid{}; }
   // The four octets of an IPv4 address, in network order. REQUIRES: is_ipv4().
   [[nodiscard]] std::array<std::uint8_t, 4> ipv4() const {

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "base/assert.h"
+#include "wire/ipv6.h"
+#include "wire/udp.h"
 
 namespace rrdma::wire {
 
@@ -42,6 +44,27 @@ std::size_t emit_grh_area(const Ipv4Header& header, MutableOctets to) {
   std::fill_n(to.data(), kGrhOctets - kIpv4Octets, std::uint8_t{0});
   emit_ipv4(plain, to.subspan(kGrhOctets - kIpv4Octets));
   return kGrhOctets;
+}
+
+void emit_grh_area(const UnseenIpHeader& header, MutableOctets to) {
+  const std::size_t udp_octets = kUdpOctets + header.datagram_octets;
+  if (header.source.is_ipv4() && header.destination.is_ipv4()) {
+    const Ipv4Header ip{.tos = header.traffic_class,
+                        .total_length = static_cast<std::uint16_t>(kIpv4Octets + udp_octets),
+                        .identification = header.identification,
+                        .ttl = header.hop_limit,
+                        .source = {header.source.ipv4()},
+                        .destination = {header.destination.ipv4()}};
+    emit_grh_area(ip, to);
+    return;
+  }
+  const Ipv6Header ip{.traffic_class = header.traffic_class,
+                      .flow_label = header.flow_label & kFlowLabelMask,
+                      .payload_length = static_cast<std::uint16_t>(udp_octets),
+                      .hop_limit = header.hop_limit,
+                      .source = {header.source.octets},
+                      .destination = {header.destination.octets}};
+  emit_ipv6(ip, to);
 }
 
 }  // namespace rrdma::wire

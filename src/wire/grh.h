@@ -38,4 +38,18 @@ std::size_t emit_grh(const Grh& grh, MutableOctets to);
 // options) in the last 20. REQUIRES: room for them.
 std::size_t emit_grh_area(const Ipv4Header& header, MutableOctets to);
 
+// What is known about a datagram whose IP header was not seen: a socket gives the payload only, and
+// within a host there was none.
+struct UnseenIpHeader {
+  Gid source;
+  Gid destination;
+  std::uint8_t traffic_class = 0;
+  std::uint8_t hop_limit = 64;
+  std::uint32_t flow_label = 0;      // IPv6
+  std::uint16_t identification = 0;  // IPv4
+  std::size_t datagram_octets = 0;   // from the BTH to the end of the ICRC
+};
+// The GRH area with that header made again. REQUIRES: room for kGrhOctets.
+void emit_grh_area(const UnseenIpHeader& header, MutableOctets to);
+
 }  // namespace rrdma::wire

@@ -427,6 +427,20 @@ INSTANTIATE_TEST_SUITE_P(
                       "RDMA READ RESPONSE FIRST psn 1000 ack msn 1 +100",  // not a full MTU
                       "ATOMIC ACKNOWLEDGE psn 1000 ack msn 1"));           // not a READ response
 
+// An atomic moves one word: a list that says otherwise never leaves.
+TEST(Requester, AnAtomicWithALongListIsALocalLengthError) {
+  for (const char* operation : {"cas", "fadd", "atomic_write"}) {
+    Script script;
+    script.play(std::string("post send 1 10\n< SEND ONLY psn 1000 a +10\npost ") + operation +
+                " 2 9\npost send 3 10\n" + R"(
+      > ACKNOWLEDGE psn 1000 ack msn 1
+      = 1 success 10
+      = 2 local length error
+      = 3 flushed
+    )");
+  }
+}
+
 TEST(Requester, KeepsToMaxReads) {
   ScriptOptions options;
   options.max_reads = 2;

@@ -217,13 +217,13 @@ INSTANTIATE_TEST_SUITE_P(
                    "error\n= 7 flushed"},
         LengthCase{"MiddleShorterThanTheMtu",
                    "recv 7 1000\n> SEND FIRST psn 0 +256\n> SEND MIDDLE psn 1 +4\n< ACKNOWLEDGE psn 1 nak(1) "
-                   "msn 0\n! request error\n= 7 flushed"},
+                   "msn 0\n! request error\n= 7 remote invalid request"},
         LengthCase{"OnlyLongerThanTheMtu",
                    "recv 7 1000\n> SEND ONLY psn 0 +257\n< ACKNOWLEDGE psn 0 nak(1) msn 0\n! request "
                    "error\n= 7 flushed"},
         LengthCase{"LastLongerThanTheMtu",
                    "recv 7 1000\n> SEND FIRST psn 0 +256\n> SEND LAST psn 1 +260\n< ACKNOWLEDGE psn 1 nak(1) "
-                   "msn 0\n! request error\n= 7 flushed"},
+                   "msn 0\n! request error\n= 7 remote invalid request"},
         LengthCase{"WriteShorterThanItsDmaLength",
                    "> RDMA WRITE ONLY psn 0 a dma 20 +10\n< ACKNOWLEDGE psn 0 nak(1) msn 0\n! request error"},
         LengthCase{"WriteLongerThanItsDmaLength",
@@ -247,27 +247,27 @@ TEST_P(WrongSequences, AreAnInvalidRequest) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, WrongSequences,
-    ::testing::Values(LengthCase{"MiddleWithoutFirst",
-                                 "recv 7 1000\n> SEND MIDDLE psn 0 +256\n< ACKNOWLEDGE psn 0 nak(1) msn 0\n! "
-                                 "request error\n= 7 flushed"},
-                      LengthCase{
-                          "LastWithoutFirst",
-                          "> RDMA WRITE LAST psn 0 +10\n< ACKNOWLEDGE psn 0 nak(1) msn 0\n! request error"},
-                      LengthCase{"FirstInsideAMessage",
-                                 "recv 7 1000\n> SEND FIRST psn 0 +256\n> SEND FIRST psn 1 +256\n< "
-                                 "ACKNOWLEDGE psn 1 nak(1) msn 0\n! request error\n= 7 flushed"},
-                      LengthCase{"OnlyInsideAMessage",
-                                 "recv 7 1000\n> SEND FIRST psn 0 +256\n> SEND ONLY psn 1 +2\n< ACKNOWLEDGE "
-                                 "psn 1 nak(1) msn 0\n! request error\n= 7 flushed"},
-                      LengthCase{"WriteInsideASend",
-                                 "recv 7 1000\n> SEND FIRST psn 0 +256\n> RDMA WRITE LAST psn 1 +2\n< "
-                                 "ACKNOWLEDGE psn 1 nak(1) msn 0\n! request error\n= 7 flushed"},
-                      LengthCase{"ReadInsideAWrite",
-                                 "> RDMA WRITE FIRST psn 0 dma 300 +256\n> RDMA READ REQUEST psn 1 dma 8\n< "
-                                 "ACKNOWLEDGE psn 1 nak(1) msn 0\n! request error"},
-                      LengthCase{"AtomicInsideASend",
-                                 "recv 7 1000\n> SEND FIRST psn 0 +256\n> FETCH ADD psn 1\n< ACKNOWLEDGE psn "
-                                 "1 nak(1) msn 0\n! request error\n= 7 flushed"}),
+    ::testing::Values(
+        LengthCase{"MiddleWithoutFirst",
+                   "recv 7 1000\n> SEND MIDDLE psn 0 +256\n< ACKNOWLEDGE psn 0 nak(1) msn 0\n! "
+                   "request error\n= 7 flushed"},
+        LengthCase{"LastWithoutFirst",
+                   "> RDMA WRITE LAST psn 0 +10\n< ACKNOWLEDGE psn 0 nak(1) msn 0\n! request error"},
+        LengthCase{"FirstInsideAMessage",
+                   "recv 7 1000\n> SEND FIRST psn 0 +256\n> SEND FIRST psn 1 +256\n< "
+                   "ACKNOWLEDGE psn 1 nak(1) msn 0\n! request error\n= 7 remote invalid request"},
+        LengthCase{"OnlyInsideAMessage",
+                   "recv 7 1000\n> SEND FIRST psn 0 +256\n> SEND ONLY psn 1 +2\n< ACKNOWLEDGE "
+                   "psn 1 nak(1) msn 0\n! request error\n= 7 remote invalid request"},
+        LengthCase{"WriteInsideASend",
+                   "recv 7 1000\n> SEND FIRST psn 0 +256\n> RDMA WRITE LAST psn 1 +2\n< "
+                   "ACKNOWLEDGE psn 1 nak(1) msn 0\n! request error\n= 7 remote invalid request"},
+        LengthCase{"ReadInsideAWrite",
+                   "> RDMA WRITE FIRST psn 0 dma 300 +256\n> RDMA READ REQUEST psn 1 dma 8\n< "
+                   "ACKNOWLEDGE psn 1 nak(1) msn 0\n! request error"},
+        LengthCase{"AtomicInsideASend",
+                   "recv 7 1000\n> SEND FIRST psn 0 +256\n> FETCH ADD psn 1\n< ACKNOWLEDGE psn "
+                   "1 nak(1) msn 0\n! request error\n= 7 remote invalid request"}),
     [](const auto& suite) { return std::string(suite.param.name); });
 
 TEST(Responder, IsSilentOnceItHasRefused) {
@@ -550,7 +550,45 @@ TEST(Responder, InvalidatesOnlyWindows) {
     > SEND ONLY WITH INVALIDATE psn 0 a key good +4
     < ACKNOWLEDGE psn 0 nak(2) msn 0
     ! access error
-    = 7 flushed
+    = 7 remote invalid request
+  )");
+}
+
+// IBTA 11.6.2: a local access error is the end of the receive request that a refused WRITE with immediate met.
+TEST(Responder, FailsTheReceiveOfARefusedWriteWithImmediate) {
+  for (const char* key : {"bad", "foreign", "readonly"}) {
+    Script script;
+    script.play(std::string(R"(
+      recv 7 100
+      recv 8 100
+      > RDMA WRITE ONLY WITH IMMEDIATE psn 0 a key )") +
+                key + R"( +8
+      < ACKNOWLEDGE psn 0 nak(2) msn 0
+      ! access error
+      = 7 local access error
+      = 8 flushed
+    )");
+  }
+}
+
+// The region goes while the message comes: only its last packet shows that there is an immediate.
+TEST(Responder, FailsTheReceiveOfAWriteWhoseRegionGoes) {
+  Script script;
+  script.play("recv 7 100\n> RDMA WRITE FIRST psn 0 dma 300 +256");
+  script.close_memory();
+  script.play(R"(
+    > RDMA WRITE LAST WITH IMMEDIATE psn 1 a +44
+    < ACKNOWLEDGE psn 1 nak(2) msn 0
+    ! access error
+    = 7 local access error
+  )");
+}
+
+TEST(Responder, AWriteWithImmediateWaitsForAReceiveBeforeItsKeyIsLookedAt) {
+  Script script;
+  script.play(R"(
+    > RDMA WRITE ONLY WITH IMMEDIATE psn 0 a key bad +8
+    < ACKNOWLEDGE psn 0 rnr(12) msn 0
   )");
 }
 

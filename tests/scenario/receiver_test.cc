@@ -55,6 +55,45 @@ TEST(Receiver, TheRnrTimerIsHonoured) {
   EXPECT_LE(pair.a.completions[0].timestamp_ns, 5'300'000);
 }
 
+// The receives of a shared queue lie in its own domain, whatever that of the QP which takes them.
+TEST(Receiver, ASharedQueueHasADomainOfItsOwn) {
+  for (const transport::QpType type : {transport::QpType::kRc, transport::QpType::kUc}) {
+    for (const bool in_queues_domain : {true, false}) {
+      PairOptions options;
+      options.type = type;
+      options.shared_entries = 8;
+      Pair pair(options);
+      objects::ProtectionDomain domain{.handle = 99};
+      auto region = pair.b.host.memory.register_region({.pd = &domain,
+                                                        .host = pair.b.memory.data(),
+                                                        .length = 4096,
+                                                        .address = 0x6000'0000'0000,
+                                                        .access = objects::kLocalWrite});
+      ASSERT_TRUE(region.ok());
+      pair.b.shared->pd = &domain;
+      const objects::Sge sge{0x6000'0000'0000, 4096, wire::LKey{(*region)->key}};
+      if (in_queues_domain) {
+        ASSERT_TRUE(pair.b.shared->post(7, {&sge, 1}));
+      } else {
+        pair.b.receive(7, 0, 4096);  // in the QP's
+      }
+      pair.a.send(1, 100);
+      pair.run();
+      if (in_queues_domain) {
+        EXPECT_EQ(pair.b.statuses(), "7: success");
+        EXPECT_TRUE(pair.b.holds(0, pair.a, 0, 100));
+      } else if (type == transport::QpType::kRc) {
+        EXPECT_EQ(pair.b.statuses(), "7: local protection error");
+        EXPECT_EQ(pair.a.statuses(), "1: remote operation error");
+      } else {
+        EXPECT_TRUE(pair.b.untouched(0, 4096));
+      }
+      pair.b.destroy();
+      ASSERT_TRUE(pair.b.host.memory.deregister(**region).ok());
+    }
+  }
+}
+
 TEST(Receiver, OnlyWriteWithImmediateTakesAReceive) {
   Pair pair;
   pair.a.write(1, 0, 1000, 500);

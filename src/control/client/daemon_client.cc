@@ -1,7 +1,6 @@
 #include "control/client/daemon_client.h"
 
 #include <sys/eventfd.h>
-#include <sys/random.h>
 #include <sys/timerfd.h>
 
 #include <algorithm>
@@ -9,6 +8,7 @@
 #include <cstddef>
 #include <cstring>
 
+#include "base/entropy.h"
 #include "host/clock.h"
 
 namespace rrdma::control {
@@ -20,12 +20,7 @@ timespec timespec_of(Duration duration) {
   return {.tv_sec = duration.ns / 1'000'000'000, .tv_nsec = duration.ns % 1'000'000'000};
 }
 
-std::uint64_t random_token() {
-  std::uint64_t token = 0;
-  if (::getrandom(&token, sizeof token, 0) != sizeof token)
-    token = static_cast<std::uint64_t>(host::now().ns);
-  return token | 1;  // 0 means none
-}
+std::uint64_t random_token() { return system_entropy() | 1; }  // 0 means none
 
 // Waits until the socket is ready or the deadline is over.
 void wait_for(int socket, short what, Instant deadline) {
@@ -46,10 +41,10 @@ Result<void, Problem> without_content(const Result<control::Done, Problem>& done
 }
 
 GrantedSlot granted_slot(const control::SlotGranted& granted, std::vector<OwnedFd>& fds) {
-  GrantedSlot slot{.slot = granted.slot, .v4 = {}, .v6 = {}};
+  GrantedSlot slot{.slot = granted.slot, .sockets = {}};
   auto next = fds.begin();
-  if ((granted.families & control::kFamilyV4) != 0 && next != fds.end()) slot.v4 = std::move(*next++);
-  if ((granted.families & control::kFamilyV6) != 0 && next != fds.end()) slot.v6 = std::move(*next++);
+  if ((granted.families & control::kFamilyV4) != 0 && next != fds.end()) slot.sockets.v4 = std::move(*next++);
+  if ((granted.families & control::kFamilyV6) != 0 && next != fds.end()) slot.sockets.v6 = std::move(*next++);
   return slot;
 }
 

@@ -17,6 +17,7 @@
 #include <span>
 #include <vector>
 
+#include "base/ip_sockets.h"
 #include "base/problem.h"
 #include "base/result.h"
 #include "control/client/daemon_session.h"
@@ -31,8 +32,7 @@ namespace rrdma::control {
 // why). They only receive; options are set. QPNs come from DaemonClient::next_qpn.
 struct GrantedSlot {
   std::uint8_t slot = 0;
-  OwnedFd v4;
-  OwnedFd v6;
+  IpSockets sockets;
 };
 
 struct ListedProcess {

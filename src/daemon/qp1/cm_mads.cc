@@ -29,8 +29,6 @@ constexpr Duration kAddressesAskedAgain = milliseconds(20);
 constexpr std::size_t kInterfacesMax = 4096;
 constexpr std::size_t kFrameOctets = wire::kBthOctets + 8 + wire::kMadOctets + wire::kIcrcOctets;
 
-bool is_link_local(const wire::Gid& gid) { return gid.octets[0] == 0xfe && (gid.octets[1] & 0xc0) == 0x80; }
-
 wire::IcrcSeed seed_of(const wire::Gid& source, const wire::Gid& destination, std::uint16_t source_port) {
   if (source.is_ipv4()) {
     return wire::IcrcSeed::ipv4({source.ipv4()}, {destination.ipv4()}, source_port);
@@ -192,7 +190,7 @@ MadPort::MadPort(Counters& counters, std::uint64_t seed)
 }
 
 void MadPort::learn_interface(const wire::Gid& remote, std::uint32_t interface_index) {
-  if (!is_link_local(remote) || interface_index == 0) return;
+  if (!remote.is_link_local() || interface_index == 0) return;
   if (interfaces_.size() >= kInterfacesMax) interfaces_.clear();
   interfaces_[remote] = interface_index;
 }

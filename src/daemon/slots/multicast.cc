@@ -10,7 +10,7 @@ namespace rrdma::daemon {
 namespace {
 
 // 0 or an errno.
-int change_membership(const SlotSockets& sockets, const GroupRow& row, bool joins) {
+int change_membership(const IpSockets& sockets, const GroupRow& row, bool joins) {
   if (row.group.is_ipv4()) {
     ip_mreqn request{};
     std::memcpy(&request.imr_multiaddr, row.group.ipv4().data(), 4);
@@ -38,7 +38,7 @@ void forget_group(LedgerRow& row, std::uint32_t index) {
 
 }  // namespace
 
-void leave_all_groups(SlotLedger& ledger, std::uint8_t slot, const SlotSockets& sockets) {
+void leave_all_groups(SlotLedger& ledger, std::uint8_t slot, const IpSockets& sockets) {
   LedgerRow& row = ledger.row(slot);
   while (row.group_count > 0) {
     (void)change_membership(sockets, row.groups[row.group_count - 1], false);

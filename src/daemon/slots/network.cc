@@ -31,15 +31,15 @@ SlotLedger fresh_ledger(Prng& prng) {
 }
 
 // Members of the group must leave it from its end: any other order would move a neighbour.
-void close_from_the_end(std::vector<SlotSockets>& slots) {
+void close_from_the_end(std::vector<IpSockets>& slots) {
   while (!slots.empty()) slots.pop_back();
 }
 
 // Appends `count` slots of the families to `slots`; 0 or the errno, with the new ones closed again.
-int bind_slots(std::uint8_t families, std::size_t count, std::vector<SlotSockets>& slots) {
-  std::vector<SlotSockets> added;
+int bind_slots(std::uint8_t families, std::size_t count, std::vector<IpSockets>& slots) {
+  std::vector<IpSockets> added;
   for (std::size_t i = 0; i < count; ++i) {
-    SlotSockets slot;
+    IpSockets slot;
     for (const auto& [bit, family] :
          {std::pair{control::kFamilyV4, AF_INET}, {control::kFamilyV6, AF_INET6}}) {
       if ((families & bit) == 0) continue;
@@ -55,11 +55,11 @@ int bind_slots(std::uint8_t families, std::size_t count, std::vector<SlotSockets
     }
     added.push_back(std::move(slot));
   }
-  for (SlotSockets& slot : added) slots.push_back(std::move(slot));
+  for (IpSockets& slot : added) slots.push_back(std::move(slot));
   return 0;
 }
 
-int steer(const SlotSockets& first, unsigned slots_bound) {
+int steer(const IpSockets& first, unsigned slots_bound) {
   for (const OwnedFd* socket : {&first.v4, &first.v6}) {
     if (!socket->valid()) continue;
     if (const int error = steer_group(socket->get(), slots_bound); error != 0) return error;
@@ -106,12 +106,12 @@ bool Network::take_lock() {
 }
 
 bool Network::bind_group() {
-  std::vector<SlotSockets> slots(1);
+  std::vector<IpSockets> slots(1);
   auto v4 = bind_slot_socket(AF_INET, true);
   auto v6 = bind_slot_socket(AF_INET6, true);
   if (v4.ok()) slots[0].v4 = std::move(*v4);
   if (v6.ok()) slots[0].v6 = std::move(*v6);
-  const std::uint8_t families = slots[0].families();
+  const std::uint8_t families = control::families_of(slots[0]);
   const int error = !v4.ok() ? v4.error() : !v6.ok() ? v6.error() : 0;
   control::NetworkState state;
   if (error == EADDRINUSE) {
@@ -172,7 +172,7 @@ bool Network::adopt(OwnedFd parking_end) {
   return true;
 }
 
-void Network::come_up(Parking parking, SlotSockets daemon_slot) {
+void Network::come_up(Parking parking, IpSockets daemon_slot) {
   parking_ = std::move(parking);
   daemon_slot_ = std::move(daemon_slot);
   for (const OwnedFd* socket : {&daemon_slot_.v4, &daemon_slot_.v6}) {

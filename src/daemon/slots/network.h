@@ -45,17 +45,17 @@ class Network {
   [[nodiscard]] int parking_end() const { return parking_->end(); }
   [[nodiscard]] unsigned slots_bound() const { return is_up() ? parking_->slots_parked() : 0; }
   // Copies of the sockets of a slot. REQUIRES: slot < slots_bound().
-  [[nodiscard]] SlotSockets sockets_of(std::uint8_t slot) const { return parking_->sockets_of(slot); }
+  [[nodiscard]] IpSockets sockets_of(std::uint8_t slot) const { return parking_->sockets_of(slot); }
   // Binds and parks the next slots. REQUIRES: is_up() and slots_bound() < kSlotCount.
   [[nodiscard]] Result<void, Problem> grow();
-  [[nodiscard]] const SlotSockets& daemon_slot() const { return daemon_slot_; }
+  [[nodiscard]] const IpSockets& daemon_slot() const { return daemon_slot_; }
 
   [[nodiscard]] SlotLedger& ledger() { return ledger_; }
 
  private:
   bool take_lock();
   bool bind_group();
-  void come_up(Parking parking, SlotSockets daemon_slot);
+  void come_up(Parking parking, IpSockets daemon_slot);
 
   Counters& counters_;
   OwnedFd lock_;
@@ -63,7 +63,7 @@ class Network {
   OwnedFd offered_;        // a parking that came while another daemon held the lock
   SlotLedger ledger_;
   std::optional<Parking> parking_;
-  SlotSockets daemon_slot_;
+  IpSockets daemon_slot_;
   control::NetworkState state_;
   Instant awaits_offer_until_{};
   Instant next_attempt_{};

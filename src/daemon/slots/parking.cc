@@ -29,10 +29,10 @@ constexpr int kParkingBuffer = 1 << 20;
 std::vector<int> descriptors_of(const Parcel& parcel) {
   std::vector<int> fds;
   if (parcel.first_slot == 0) fds = {parcel.feed.get(), parcel.ledger.get()};
-  for (const SlotSockets& slot : parcel.slots) {
+  for (const IpSockets& slot : parcel.slots) {
     if (slot.v4) fds.push_back(slot.v4.get());
   }
-  for (const SlotSockets& slot : parcel.slots) {
+  for (const IpSockets& slot : parcel.slots) {
     if (slot.v6) fds.push_back(slot.v6.get());
   }
   return fds;
@@ -52,13 +52,13 @@ std::vector<OwnedFd> receive_descriptors(msghdr& message) {
 }
 
 // The slots of a parcel out of its descriptors; nothing when a descriptor is not what it should be.
-std::optional<std::vector<SlotSockets>> sort_sockets(const ParcelHeader& header, std::vector<OwnedFd> fds) {
-  std::vector<SlotSockets> slots(header.count);
+std::optional<std::vector<IpSockets>> sort_sockets(const ParcelHeader& header, std::vector<OwnedFd> fds) {
+  std::vector<IpSockets> slots(header.count);
   auto next = fds.begin();
   for (const auto& [family_bit, family] :
        {std::pair{control::kFamilyV4, AF_INET}, {control::kFamilyV6, AF_INET6}}) {
     if ((header.families & family_bit) == 0) continue;
-    for (SlotSockets& slot : slots) {
+    for (IpSockets& slot : slots) {
       if (next == fds.end() || !is_slot_socket(next->get(), family)) return std::nullopt;
       (family == AF_INET ? slot.v4 : slot.v6) = std::move(*next++);
     }
@@ -160,7 +160,7 @@ std::optional<Parcel> Parking::peek(std::size_t index) const {
   return parcel;
 }
 
-SlotSockets Parking::sockets_of(std::uint8_t slot) const {
+IpSockets Parking::sockets_of(std::uint8_t slot) const {
   RRDMA_ASSERT(slot < slots_parked_);
   std::size_t index = 0;
   unsigned first = 0;

@@ -30,7 +30,7 @@ struct Parcel {
   std::uint8_t families = 0;
   OwnedFd feed;    // parcel 0
   OwnedFd ledger;  // parcel 0
-  std::vector<SlotSockets> slots;
+  std::vector<IpSockets> slots;
 };
 
 class Parking {
@@ -50,7 +50,7 @@ class Parking {
   // Copies of the descriptors of a parcel.
   [[nodiscard]] std::optional<Parcel> peek(std::size_t index) const;
   // The sockets of one slot. REQUIRES: slot < slots_parked().
-  [[nodiscard]] SlotSockets sockets_of(std::uint8_t slot) const;
+  [[nodiscard]] IpSockets sockets_of(std::uint8_t slot) const;
 
  private:
   OwnedFd end_;

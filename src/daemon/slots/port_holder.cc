@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "daemon/slots/parking.h"
+#include "wire/udp.h"
 
 namespace rrdma::daemon {
 namespace {
@@ -24,7 +25,9 @@ void count_line(const std::string& line, PortHolder& holder) {
         inode))
     return;
   const auto colon = local.rfind(':');
-  if (colon == std::string::npos || std::strtoul(local.c_str() + colon + 1, nullptr, 16) != kRocePort) return;
+  if (colon == std::string::npos ||
+      std::strtoul(local.c_str() + colon + 1, nullptr, 16) != wire::kRoceUdpPort)
+    return;
   ++holder.sockets;
   holder.uid = uid;
   holder.is_kernel = holder.is_kernel || inode == 0;

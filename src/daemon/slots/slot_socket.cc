@@ -8,6 +8,8 @@
 #include <cstddef>
 #include <cstring>
 
+#include "wire/udp.h"
+
 #ifndef UDP_NO_CHECK6_RX
 #define UDP_NO_CHECK6_RX 102
 #endif
@@ -39,13 +41,13 @@ Address any_address(int family) {
   if (family == AF_INET) {
     sockaddr_in v4{};
     v4.sin_family = AF_INET;
-    v4.sin_port = htons(kRocePort);
+    v4.sin_port = htons(wire::kRoceUdpPort);
     std::memcpy(&address.storage, &v4, sizeof v4);
     address.size = sizeof v4;
   } else {
     sockaddr_in6 v6{};
     v6.sin6_family = AF_INET6;
-    v6.sin6_port = htons(kRocePort);
+    v6.sin6_port = htons(wire::kRoceUdpPort);
     std::memcpy(&address.storage, &v6, sizeof v6);
     address.size = sizeof v6;
   }
@@ -132,7 +134,7 @@ bool is_slot_socket(int socket, int family) {
   socklen_t size = sizeof address;
   // The port stands at the same place in both families.
   if (raw::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size) < 0) return false;
-  if (address.sin6_port != htons(kRocePort)) return false;
+  if (address.sin6_port != htons(wire::kRoceUdpPort)) return false;
   static const std::uint64_t own_cookie =
       namespace_cookie(OwnedFd(raw::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0)).get());
   return namespace_cookie(socket) == own_cookie;

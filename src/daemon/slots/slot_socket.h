@@ -18,20 +18,9 @@
 
 namespace rrdma::daemon {
 
-inline constexpr std::uint16_t kRocePort = 4791;
-
 // What a slot may queue in the kernel while somebody reads it, and while nobody does.
 inline constexpr int kHeldReceiveBuffer = 8 * 1024 * 1024;
 inline constexpr int kFreeReceiveBuffer = 4 * 1024;
-
-struct SlotSockets {
-  OwnedFd v4;
-  OwnedFd v6;
-
-  [[nodiscard]] std::uint8_t families() const {
-    return static_cast<std::uint8_t>((v4 ? control::kFamilyV4 : 0) | (v6 ? control::kFamilyV6 : 0));
-  }
-};
 
 // A bound socket of AF_INET or AF_INET6, or the errno. `is_first`: of its group, which must not exist.
 [[nodiscard]] Result<OwnedFd, int> bind_slot_socket(int family, bool is_first);

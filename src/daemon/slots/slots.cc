@@ -63,7 +63,7 @@ void Slots::grant(Client& client, const control::Received& request) {
     return client.fail(request, chosen.error().error, chosen.error().sentence);
   }
   const std::uint8_t slot = *chosen;
-  SlotSockets sockets;
+  IpSockets sockets;
   if (network_.is_up()) sockets = clean(slot, kHeldReceiveBuffer);
   std::vector<int> fds;
   if (sockets.v4) fds.push_back(sockets.v4.get());
@@ -71,7 +71,7 @@ void Slots::grant(Client& client, const control::Received& request) {
   const control::SlotGranted granted{
       .slot = slot,
       .next_index = static_cast<std::uint16_t>(network_.ledger().row(slot).next_index),
-      .families = sockets.families()};
+      .families = control::families_of(sockets)};
   // Before the program knows of it: this daemon may be killed at any point.
   network_.ledger().hold(slot, client.identity);
   if (!client.reply(request, granted, fds)) {
@@ -116,9 +116,9 @@ Result<std::uint8_t, Problem> Slots::choose() {
       "(`rrdma stat` lists them), or use another network namespace.");
 }
 
-SlotSockets Slots::clean(std::uint8_t slot, int receive_buffer) {
+IpSockets Slots::clean(std::uint8_t slot, int receive_buffer) {
   if (slot >= network_.slots_bound()) return {};
-  SlotSockets sockets = network_.sockets_of(slot);
+  IpSockets sockets = network_.sockets_of(slot);
   leave_all_groups(network_.ledger(), slot, sockets);
   std::uint64_t drained = 0;
   for (const OwnedFd* socket : {&sockets.v4, &sockets.v6}) {
@@ -187,12 +187,12 @@ void Slots::handle_network_up() {
     // Somebody who came back from an earlier daemon may hold the sockets of the same slot.
     if (slot >= network_.slots_bound() || (network_.took_over() && ledger.row(slot).held != 0)) continue;
     ledger.hold(slot, owner->identity);
-    const SlotSockets sockets = clean(slot, kHeldReceiveBuffer);
+    const IpSockets sockets = clean(slot, kHeldReceiveBuffer);
     std::vector<int> fds;
     if (sockets.v4) fds.push_back(sockets.v4.get());
     if (sockets.v6) fds.push_back(sockets.v6.get());
     const bool sent = owner->notify(
-        control::SlotGranted{.slot = slot, .next_index = 0, .families = sockets.families()}, fds);
+        control::SlotGranted{.slot = slot, .next_index = 0, .families = control::families_of(sockets)}, fds);
     without_sockets_.set(slot, !sent || fds.empty());
   }
 }

@@ -36,7 +36,7 @@ class Slots : public Subsystem {
   [[nodiscard]] Result<std::uint8_t, Problem> choose();
   [[nodiscard]] bool is_free(unsigned slot) const;
   // Prepares the slot's sockets for a new holder (or for none).
-  [[nodiscard]] SlotSockets clean(std::uint8_t slot, int receive_buffer);
+  [[nodiscard]] IpSockets clean(std::uint8_t slot, int receive_buffer);
   void release(Client& client, std::uint8_t slot, std::uint16_t next_index);
   [[nodiscard]] bool handle_claim(Client& client, const control::SlotClaim& claim);
   void handle_network_up();
@@ -54,6 +54,6 @@ class Slots : public Subsystem {
 };
 
 // Leaves the multicast groups that the ledger has for a slot. In multicast.cc.
-void leave_all_groups(SlotLedger& ledger, std::uint8_t slot, const SlotSockets& sockets);
+void leave_all_groups(SlotLedger& ledger, std::uint8_t slot, const IpSockets& sockets);
 
 }  // namespace rrdma::daemon

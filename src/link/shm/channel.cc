@@ -9,6 +9,8 @@
 #include <cstring>
 #include <utility>
 
+#include "base/entropy.h"
+
 namespace rrdma::link {
 namespace {
 
@@ -109,10 +111,7 @@ Result<ShmChannel::Pair, ShmError> ShmChannel::create(std::uint32_t ring_octets)
   if (base == nullptr) return Failure{ShmError{ShmProblem::kMemory, errno}};
 
   ShmChannel channel(base, ring_octets, 0, std::move(own_end));
-  if (::syscall(SYS_getrandom, channel.nonce_, sizeof channel.nonce_, 0) !=
-      static_cast<long>(sizeof channel.nonce_)) {
-    return Failure{ShmError{ShmProblem::kMemory, errno}};
-  }
+  fill_with_system_entropy({reinterpret_cast<std::uint8_t*>(channel.nonce_), sizeof channel.nonce_});
   ChannelHeader header{};
   header.magic = kChannelMagic;
   header.version = kChannelVersion;

@@ -10,8 +10,6 @@
 #include "base/assert.h"
 #include "link/shm/introduction.h"
 #include "wire/icrc.h"
-#include "wire/ipv6.h"
-#include "wire/udp.h"
 
 namespace rrdma::link {
 namespace {
@@ -20,27 +18,6 @@ constexpr std::size_t kTurnMax = 16;  // records of one channel before the next 
 constexpr std::size_t kHotPorts = 8;
 constexpr int kDoorbellsAtOnce = 16;
 constexpr int kKnocksAtOnce = 64;
-
-// The GRH area that a UD receive would have got from the network.
-void emit_grh_area(const PeerRoute& route, std::size_t transport_octets, MutableOctets to) {
-  const std::size_t udp_octets = wire::kUdpOctets + transport_octets + wire::kIcrcOctets;
-  if (route.source.is_ipv4() && route.destination.is_ipv4()) {
-    const wire::Ipv4Header header{.tos = route.traffic_class,
-                                  .total_length = static_cast<std::uint16_t>(wire::kIpv4Octets + udp_octets),
-                                  .ttl = route.hop_limit,
-                                  .source = {route.source.ipv4()},
-                                  .destination = {route.destination.ipv4()}};
-    wire::emit_grh_area(header, to);
-    return;
-  }
-  const wire::Ipv6Header header{.traffic_class = route.traffic_class,
-                                .flow_label = route.flow_label & wire::kFlowLabelMask,
-                                .payload_length = static_cast<std::uint16_t>(udp_octets),
-                                .hop_limit = route.hop_limit,
-                                .source = {route.source.octets},
-                                .destination = {route.destination.octets}};
-  wire::emit_ipv6(header, to);
-}
 
 }  // namespace
 
@@ -293,7 +270,15 @@ void ShmLink::deliver(const RecordView& record, const PeerRoute& route, Receiver
   origin.ecn_marked = (route.traffic_class & 3) == 3;
   if (shape.deth) {
     if (packet.payload.size() > kShmFrameOctetsMax) return count(kBadPayload);  // a datagram is never a train
-    emit_grh_area(route, shape.header_octets + packet.payload.size() + packet.headers.bth.pad, grh_);
+    // What a UD receive would have got from the network.
+    wire::emit_grh_area({.source = route.source,
+                         .destination = route.destination,
+                         .traffic_class = route.traffic_class,
+                         .hop_limit = route.hop_limit,
+                         .flow_label = route.flow_label,
+                         .datagram_octets = shape.header_octets + packet.payload.size() +
+                                            packet.headers.bth.pad + wire::kIcrcOctets},
+                        grh_);
     origin.grh = grh_.data();
   }
   count(kReceived);

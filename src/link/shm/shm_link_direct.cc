@@ -6,6 +6,7 @@
 #include <cerrno>
 
 #include "base/assert.h"
+#include "base/entropy.h"
 #include "link/shm/introduction.h"
 #include "link/shm/shm_link.h"
 
@@ -42,9 +43,7 @@ bool wait_until_done(const std::atomic<std::uint64_t>& in_use, std::uint64_t bus
 
 Result<void, ShmError> ShmLink::enable_direct() {
   RRDMA_ASSERT(ports_.empty() && !table_);
-  if (::syscall(SYS_getrandom, nonce_.data(), nonce_.size(), 0) != static_cast<long>(nonce_.size())) {
-    return Failure{ShmError{ShmProblem::kMemory, errno}};
-  }
+  fill_with_system_entropy(nonce_);
   auto table = DirectTable::create();
   if (!table) return Failure{table.error()};
   table_.emplace(std::move(table).value());

@@ -9,8 +9,6 @@
 
 #include "base/raw_syscall.h"
 #include "wire/grh.h"
-#include "wire/ipv4.h"
-#include "wire/ipv6.h"
 
 namespace rrdma::link {
 namespace {
@@ -206,7 +204,14 @@ void Intake::accept_packet(Octets octets, const Envelope& envelope, Flow& flow, 
   origin.traffic_class = envelope.traffic_class;
   origin.ecn_marked = (envelope.traffic_class & 3) == 3;
   if (packet.headers.bth.opcode.transport() == wire::Transport::kUnreliableDatagram) {
-    origin.grh = make_grh(envelope, octets.size(), identification);
+    wire::emit_grh_area({.source = envelope.source,
+                         .destination = envelope.destination,
+                         .traffic_class = envelope.traffic_class,
+                         .hop_limit = envelope.hop_limit,
+                         .identification = identification,
+                         .datagram_octets = octets.size()},
+                        grh_);
+    origin.grh = grh_.data();
   }
   receiver.on_packet(packet, origin);
 }
@@ -241,31 +246,6 @@ void Intake::count_refused(wire::TransportError error) {
     case wire::TransportError::kNotPadded: ++counters_.refused_pad; return;
     case wire::TransportError::kPayloadLength: ++counters_.refused_payload_length; return;
   }
-}
-
-// The socket gives the payload only: the IP header is made again from what is known about it.
-const std::uint8_t* Intake::make_grh(const Envelope& envelope, std::size_t octets,
-                                     std::uint16_t identification) {
-  const std::size_t udp_octets = wire::kUdpOctets + octets;
-  if (envelope.source.is_ipv4()) {
-    wire::Ipv4Header ip;
-    ip.tos = envelope.traffic_class;
-    ip.total_length = static_cast<std::uint16_t>(wire::kIpv4Octets + udp_octets);
-    ip.identification = identification;
-    ip.ttl = envelope.hop_limit;
-    ip.source = {envelope.source.ipv4()};
-    ip.destination = {envelope.destination.ipv4()};
-    wire::emit_grh_area(ip, grh_);
-  } else {
-    wire::Ipv6Header ip;
-    ip.traffic_class = envelope.traffic_class;
-    ip.payload_length = static_cast<std::uint16_t>(udp_octets);
-    ip.hop_limit = envelope.hop_limit;
-    ip.source = {envelope.source.octets};
-    ip.destination = {envelope.destination.octets};
-    wire::emit_ipv6(ip, grh_);
-  }
-  return grh_.data();
 }
 
 }  // namespace rrdma::link

@@ -20,6 +20,7 @@
 #include "link/link.h"
 #include "link/udp/flow_cache.h"
 #include "link/udp/udp_counters.h"
+#include "wire/grh.h"
 #include "wire/identification_solver.h"
 
 namespace rrdma::link {
@@ -90,8 +91,6 @@ class Intake {
   void accept_packet(Octets octets, const Envelope& envelope, Flow& flow, Receiver& receiver);
   [[nodiscard]] bool check_icrc(Octets octets, Flow& flow, std::uint16_t& identification);
   void count_refused(wire::TransportError error);
-  [[nodiscard]] const std::uint8_t* make_grh(const Envelope& envelope, std::size_t octets,
-                                             std::uint16_t identification);
 
   UdpCounters& counters_;
   std::vector<Socket> sockets_;
@@ -105,7 +104,7 @@ class Intake {
   std::array<iovec, kFlock> pieces_{};
   std::array<Address, kFlock> addresses_{};
   std::array<Control, kFlock> controls_{};
-  std::array<std::uint8_t, 40> grh_{};
+  std::array<std::uint8_t, wire::kGrhOctets> grh_{};
 };
 
 }  // namespace rrdma::link

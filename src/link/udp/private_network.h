@@ -18,6 +18,7 @@
 #include "base/owned_fd.h"
 #include "link/udp/udp_link.h"
 #include "wire/gid.h"
+#include "wire/udp.h"
 
 namespace rrdma::link::private_network {
 
@@ -87,7 +88,7 @@ inline OwnedFd slot_socket_at(int family, const wire::Gid& gid, int receive_buff
     (void)raw::setsockopt(fd, IPPROTO_IP, IP_RECVTOS, 1);
     sockaddr_in address{};
     address.sin_family = AF_INET;
-    address.sin_port = htons(4791);
+    address.sin_port = htons(wire::kRoceUdpPort);
     std::memcpy(&address.sin_addr, gid.octets.data() + 12, 4);
     bound = raw::bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address);
   } else {
@@ -97,7 +98,7 @@ inline OwnedFd slot_socket_at(int family, const wire::Gid& gid, int receive_buff
     (void)raw::setsockopt(fd, IPPROTO_UDP, UDP_NO_CHECK6_RX, 1);
     sockaddr_in6 address{};
     address.sin6_family = AF_INET6;
-    address.sin6_port = htons(4791);
+    address.sin6_port = htons(wire::kRoceUdpPort);
     std::memcpy(&address.sin6_addr, gid.octets.data(), 16);
     bound = raw::bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address);
   }

@@ -21,8 +21,6 @@ std::size_t place_of(const RouteKey& key, std::size_t places) {
   return (mixed ^ mixed >> 29) * 0x9e3779b97f4a7c15u >> 40 & (places - 1);
 }
 
-bool is_link_local(const wire::Gid& gid) { return gid.octets[0] == 0xfe && (gid.octets[1] & 0xc0) == 0x80; }
-
 template <typename T>
 std::size_t append_value(Route& route, int level, int type, const T& value) {
   return append_control(route.control.data(), route.control_octets, level, type, &value, sizeof value);
@@ -101,7 +99,7 @@ void RouteCache::fill(Route& route, const RouteKey& key) const {
     route.plain = port.plain.get();
     route.segmenting = port.segmenting.get();
     route.seed = wire::IcrcSeed::ipv6({key.local.octets}, {key.remote.octets}, port.number);
-    const bool on_interface = multicast || is_link_local(key.remote) || is_link_local(key.local);
+    const bool on_interface = multicast || key.remote.is_link_local() || key.local.is_link_local();
     route.address.v6.sin6_family = AF_INET6;
     route.address.v6.sin6_port = htons(wire::kRoceUdpPort);
     std::memcpy(&route.address.v6.sin6_addr, key.remote.octets.data(), 16);

@@ -55,8 +55,8 @@ TEST_P(RefusalTest, ARefusedTrainGoesPacketByPacketInOrder) {
   const SendPorts ipv6;
   UdpCounters counters;
   Transmitter transmitter(*ipv4, ipv6, config, counters);
-  SlotSockets slot;
-  slot.ipv4 = net::slot_socket(AF_INET, 2);
+  IpSockets slot;
+  slot.v4 = net::slot_socket(AF_INET, 2);
   auto peer = UdpLink::open(std::span(&slot, 1), config);
   ASSERT_TRUE(peer.ok());
 
@@ -122,10 +122,10 @@ bool forbid_uring() {
 
 // Sends bursts over four source ports, trains and lone packets mixed. The exit code of a process: 0 is good.
 int exchange(bool expects_uring) {
-  SlotSockets near;
-  near.ipv4 = net::slot_socket(AF_INET, 1);
-  SlotSockets far;
-  far.ipv4 = net::slot_socket(AF_INET, 2);
+  IpSockets near;
+  near.v4 = net::slot_socket(AF_INET, 1);
+  IpSockets far;
+  far.v4 = net::slot_socket(AF_INET, 2);
   UdpConfig config;
   config.io_uring = true;
   auto a = UdpLink::open(std::span(&near, 1), config);

@@ -22,12 +22,12 @@ bool is_answer(wire::Kind kind) {
 
 }  // namespace
 
-Result<std::unique_ptr<UdpLink>, SocketFailure> UdpLink::open(std::span<SlotSockets> slots,
+Result<std::unique_ptr<UdpLink>, SocketFailure> UdpLink::open(std::span<IpSockets> slots,
                                                               const UdpConfig& config) {
   const bool wants_ipv4 =
-      std::any_of(slots.begin(), slots.end(), [](const SlotSockets& s) { return s.ipv4.valid(); });
+      std::any_of(slots.begin(), slots.end(), [](const IpSockets& s) { return s.v4.valid(); });
   const bool wants_ipv6 =
-      std::any_of(slots.begin(), slots.end(), [](const SlotSockets& s) { return s.ipv6.valid(); });
+      std::any_of(slots.begin(), slots.end(), [](const IpSockets& s) { return s.v6.valid(); });
   const std::uint64_t seed =
       config.port_seed != 0 ? config.port_seed : static_cast<std::uint64_t>(raw::getpid()) * 0x9e3779b1u >> 7;
   SocketFailure failure{"finding a slot socket to receive from", EBADF};
@@ -49,7 +49,7 @@ Result<std::unique_ptr<UdpLink>, SocketFailure> UdpLink::open(std::span<SlotSock
   }
   if (ipv4.empty() && ipv6.empty()) return Failure{failure};
   std::unique_ptr<UdpLink> link(new UdpLink(std::move(ipv4), std::move(ipv6), config));
-  for (SlotSockets& slot : slots) link->add_slot(std::move(slot));
+  for (IpSockets& slot : slots) link->add_slot(std::move(slot));
   return link;
 }
 
@@ -62,8 +62,8 @@ UdpLink::UdpLink(SendPorts ipv4, SendPorts ipv6, const UdpConfig& config)
       burst_(kBurstFrames),
       held_(kBurstFrames) {}
 
-void UdpLink::add_slot(SlotSockets slot) {
-  for (OwnedFd* socket : {&slot.ipv4, &slot.ipv6}) {
+void UdpLink::add_slot(IpSockets slot) {
+  for (OwnedFd* socket : {&slot.v4, &slot.v6}) {
     if (!socket->valid()) continue;
     if (config_.receive_buffer_octets > 0) {
       (void)raw::setsockopt(socket->get(), SOL_SOCKET, SO_RCVBUF, config_.receive_buffer_octets);

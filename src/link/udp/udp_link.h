@@ -13,7 +13,7 @@
 #include <span>
 #include <vector>
 
-#include "base/owned_fd.h"
+#include "base/ip_sockets.h"
 #include "base/result.h"
 #include "link/held_frames.h"
 #include "link/link.h"
@@ -25,16 +25,10 @@
 
 namespace rrdma::link {
 
-// The receiving sockets of one slot; an invalid one is a family that this machine does not have.
-struct SlotSockets {
-  OwnedFd ipv4;
-  OwnedFd ipv6;
-};
-
 class UdpLink final : public Link {
  public:
   // Opens the source ports of each family that a slot has. Fails only if no family has any.
-  [[nodiscard]] static Result<std::unique_ptr<UdpLink>, SocketFailure> open(std::span<SlotSockets> slots,
+  [[nodiscard]] static Result<std::unique_ptr<UdpLink>, SocketFailure> open(std::span<IpSockets> slots,
                                                                             const UdpConfig& config);
 
   objects::Frame* reserve(const objects::Path& path) override;
@@ -47,7 +41,7 @@ class UdpLink final : public Link {
   [[nodiscard]] std::span<const LinkCounter> counters() override;
 
   // Another slot of the same process.
-  void add_slot(SlotSockets slot);
+  void add_slot(IpSockets slot);
   // What a thread that sleeps waits on: readable when poll() would find something.
   [[nodiscard]] std::span<const int> descriptors() const { return intake_.descriptors(); }
   // The UDP source port that packets of this path really carry; 0: this path cannot be sent along.

@@ -19,6 +19,7 @@
 #include "link/udp/private_network.h"
 #include "wire/grh.h"
 #include "wire/source_port.h"
+#include "wire/udp.h"
 
 namespace rrdma::link {
 namespace {
@@ -33,8 +34,8 @@ namespace net = private_network;
 
 std::unique_ptr<UdpLink> open_link(int family, std::uint8_t host, UdpConfig config = {},
                                    int receive_buffer = 4 << 20) {
-  SlotSockets slot;
-  (family == AF_INET ? slot.ipv4 : slot.ipv6) = net::slot_socket(family, host, receive_buffer);
+  IpSockets slot;
+  (family == AF_INET ? slot.v4 : slot.v6) = net::slot_socket(family, host, receive_buffer);
   auto link = UdpLink::open(std::span(&slot, 1), config);
   EXPECT_TRUE(link.ok());
   return std::move(*link);
@@ -99,8 +100,7 @@ TEST_P(UdpLinkTest, CarriesPacketsOfEveryLength) {
 // A poll leaves cold sockets out for a moment; a thread that sleeps until the next arrival must not.
 TEST_P(UdpLinkTest, LooksAtEverySocketWhenAsked) {
   const int other = family() == AF_INET ? AF_INET6 : AF_INET;
-  SlotSockets slot{.ipv4 = net::slot_socket(AF_INET, 2, 1 << 20),
-                   .ipv6 = net::slot_socket(AF_INET6, 2, 1 << 20)};
+  IpSockets slot{.v4 = net::slot_socket(AF_INET, 2, 1 << 20), .v6 = net::slot_socket(AF_INET6, 2, 1 << 20)};
   auto opened = UdpLink::open(std::span(&slot, 1), {});
   ASSERT_TRUE(opened.ok());
   UdpLink& b = **opened;
@@ -449,11 +449,11 @@ TEST_P(UdpLinkTest, JunkIsRefusedAndCounted) {
   } address{};
   if (family() == AF_INET) {
     address.v4.sin_family = AF_INET;
-    address.v4.sin_port = htons(4791);
+    address.v4.sin_port = htons(wire::kRoceUdpPort);
     std::memcpy(&address.v4.sin_addr, to.octets.data() + 12, 4);
   } else {
     address.v6.sin6_family = AF_INET6;
-    address.v6.sin6_port = htons(4791);
+    address.v6.sin6_port = htons(wire::kRoceUdpPort);
     std::memcpy(&address.v6.sin6_addr, to.octets.data(), 16);
   }
   Prng prng(7);

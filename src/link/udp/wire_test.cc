@@ -85,9 +85,9 @@ class Tun {
 };
 
 std::unique_ptr<UdpLink> open_link(const UdpConfig& config = {}) {
-  SlotSockets slot;
-  slot.ipv4 = net::slot_socket_at(AF_INET, {});
-  slot.ipv6 = net::slot_socket_at(AF_INET6, {});
+  IpSockets slot;
+  slot.v4 = net::slot_socket_at(AF_INET, {});
+  slot.v6 = net::slot_socket_at(AF_INET6, {});
   auto link = UdpLink::open(std::span(&slot, 1), config);
   EXPECT_TRUE(link.ok());
   return std::move(*link);

@@ -15,9 +15,7 @@ bool IpAddress::is_loopback() const {
   return gid == loopback_of(Family::kIpv6).gid;
 }
 
-bool IpAddress::is_link_local() const {
-  return family == Family::kIpv6 && gid.octets[0] == 0xfe && (gid.octets[1] & 0xc0) == 0x80;
-}
+bool IpAddress::is_link_local() const { return family == Family::kIpv6 && gid.is_link_local(); }
 
 std::optional<IpAddress> address_of(const void* from, std::size_t size) {
   sa_family_t family = 0;

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/owned_fd.h"
+#include "wire/udp.h"
 
 namespace rrdma::rdma_cm {
 namespace {
@@ -32,7 +33,7 @@ Result<IpAddress, int> ask_kernel(const IpAddress& destination) {
   const OwnedFd socket = lifted(raw::socket(ipv4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   if (!socket) return Failure{errno};
   IpAddress target = destination;
-  target.port = 4791;
+  target.port = wire::kRoceUdpPort;
   sockaddr_storage storage;
   const auto size = static_cast<socklen_t>(emit_sockaddr(target, &storage));
   if (raw::connect(socket.get(), reinterpret_cast<const sockaddr*>(&storage), size) < 0)

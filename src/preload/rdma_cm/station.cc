@@ -1,8 +1,6 @@
 #include "preload/rdma_cm/station.h"
 
-#include <pthread.h>
 #include <sys/eventfd.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -10,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/entropy.h"
 #include "base/guarded_copy.h"
 #include "base/raw_syscall.h"
 #include "host/explain.h"
@@ -36,14 +35,6 @@ void mark(int fd, bool is_channel) {
   }
 }
 
-std::atomic<unsigned> fork_count{0};
-
-std::uint64_t entropy() {
-  std::uint64_t seed = 0;
-  if (::getrandom(&seed, sizeof seed, 0) != sizeof seed) seed = reinterpret_cast<std::uintptr_t>(&seed);
-  return seed;
-}
-
 // All eventfds share one inode of the kernel; nothing else has it.
 std::uint64_t inode_of(int fd) {
   struct stat status;
@@ -67,18 +58,13 @@ int Response::write(const void* from, std::size_t size, std::size_t needed) cons
 Station& Station::instance() {
   static std::mutex mutex;
   static Station* station = nullptr;
-  static const bool registered = [] {
-    pthread_atfork(nullptr, nullptr, [] { fork_count.fetch_add(1); });
-    return true;
-  }();
-  static_cast<void>(registered);
   const std::lock_guard lock(mutex);
   // The parent's is left alone: its threads and locks are not here.
-  if (station == nullptr || station->born_ != fork_count.load()) station = new Station;
+  if (station == nullptr || station->birth_.forked()) station = new Station;
   return *station;
 }
 
-Station::Station() : born_(fork_count.load()), prng_(entropy()), ids_(1) { host::install_fault_handler(); }
+Station::Station() : prng_(system_entropy()), ids_(1) { host::install_fault_handler(); }
 
 bool Station::may_be_channel(int fd) {
   if (fd < 0 || static_cast<std::size_t>(fd) >= kDescriptorsMax) return false;

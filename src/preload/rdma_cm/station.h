@@ -21,6 +21,7 @@
 
 #include "base/octets.h"
 #include "base/prng.h"
+#include "host/fork.h"
 #include "preload/rdma_cm/channel.h"
 #include "preload/rdma_cm/identifier.h"
 #include "preload/rdma_cm/uplink.h"
@@ -138,7 +139,7 @@ class Station final : private nic::DaemonListener, private host::DeviceListener 
   void fill_path(const Identifier& id, ib_uverbs_ah_attr& to) const;
   void fill_connection(const control::CmEvent& event, rdma_ucm_conn_param& to) const;
 
-  const unsigned born_;
+  const host::ForkMark birth_;
   Uplink uplink_;
   std::mutex adoption_;
   std::uint32_t adopted_pid_ = 0;  // guarded by adoption_

@@ -13,8 +13,8 @@ Result<void, Problem> Uplink::open(nic::DaemonListener& daemon, host::DeviceList
   auto device = runtime.open(devices.front().name);
   if (!device) return Failure{device.error()};
   device_ = std::move(*device);
-  runtime.lane().set_daemon_listener(&daemon);
-  lane_.store(&runtime.lane());
+  runtime.set_daemon_listener(&daemon);
+  daemon_.store(&runtime.daemon());
   device_->add_listener(changes);
   return {};
 }

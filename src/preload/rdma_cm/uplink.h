@@ -22,21 +22,21 @@ class Uplink {
  public:
   // Any thread, any number of times. The listeners must live for ever.
   Result<void, Problem> open(nic::DaemonListener& daemon, host::DeviceListener& changes);
-  [[nodiscard]] bool is_open() const { return lane_.load() != nullptr; }
+  [[nodiscard]] bool is_open() const { return daemon_.load() != nullptr; }
 
   // REQUIRES: is_open(), for all of these.
   [[nodiscard]] host::Device& device() const { return *device_; }
-  [[nodiscard]] std::uint32_t daemon_pid() const { return lane_.load()->daemon().welcome().daemon_pid; }
+  [[nodiscard]] std::uint32_t daemon_pid() const { return daemon_.load()->welcome().daemon_pid; }
   template <typename Reply, typename Request>
   [[nodiscard]] Result<Reply, Problem> ask(
       const Request& request, control::DaemonClient::Repeat repeat = control::DaemonClient::Repeat::kOnce) {
-    return lane_.load()->daemon().request<Reply>(request, repeat);
+    return daemon_.load()->request<Reply>(request, repeat);
   }
 
  private:
   std::mutex mutex_;
   std::shared_ptr<host::Device> device_;
-  std::atomic<nic::Lane*> lane_{nullptr};
+  std::atomic<control::DaemonClient*> daemon_{nullptr};
 };
 
 }  // namespace rrdma::rdma_cm

@@ -1,77 +1,69 @@
 #include "preload/verbs/belongings.h"
 
-#include <string>
-
-#include "host/explain.h"
 #include "preload/verbs/objects.h"
 #include "preload/verbs/operations.h"
 #include "preload/verbs/queues/multicast.h"
+#include "preload/verbs/standing.h"
 
 namespace rrdma::verbs {
 namespace {
 
-void destroy(Qp& qp) {
-  leave_groups(qp);
-  qp.qp_base.events_completed = qp.events_reported;
-  ibv_destroy_qp(qp.abi());
+// What is alive of one kind, as its program knows it.
+template <typename Abi>
+std::vector<Abi*> left_of(const Context& context) {
+  std::vector<Abi*> left;
+  for (void* object : live_objects().list(thing_of(static_cast<Abi*>(nullptr)), &context.context)) {
+    left.push_back(static_cast<Abi*>(object));
+    mend(left.back());
+  }
+  return left;
 }
 
-void destroy(Srq& srq) {
-  srq.events_completed = srq.events_reported;
-  ibv_destroy_srq(&srq);
+void destroy(ibv_qp* qp) {
+  leave_groups(own(qp));
+  qp->events_completed = own(qp).events_reported;
+  ibv_destroy_qp(qp);
 }
 
-void destroy(Cq& cq) {
-  cq.comp_events_completed = cq.events_reported;
-  cq.async_events_completed = cq.async_events_reported;
-  ibv_destroy_cq(cq.abi());
+void destroy(ibv_srq* srq) {
+  srq->events_completed = own(srq).events_reported;
+  ibv_destroy_srq(srq);
 }
 
-void destroy(XrcDomain& domain) {
-  domain.opens = 1;
-  close_xrcd(&domain);
+void destroy(ibv_cq* cq) {
+  cq->comp_events_completed = own(cq).events_reported;
+  cq->async_events_completed = own(cq).async_events_reported;
+  ibv_destroy_cq(cq);
+}
+
+void destroy(ibv_xrcd* domain) {
+  own(domain).opens = 1;
+  close_xrcd(domain);
 }
 
 // Parent domains first: each stands on another one.
-void destroy_domains(const Belongings& all) {
+void destroy_domains(const Context& context) {
   for (const bool parents : {true, false}) {
-    for (void* object : all.list(Thing::kDomain)) {
-      if (auto* pd = static_cast<Pd*>(object); (pd->original != nullptr) == parents) ibv_dealloc_pd(pd);
+    for (ibv_pd* pd : left_of<ibv_pd>(context)) {
+      if ((own(pd).original != nullptr) == parents) ibv_dealloc_pd(pd);
     }
   }
 }
 
 }  // namespace
 
-void Belongings::add(Thing kind, void* object) {
-  std::lock_guard lock(mutex_);
-  objects_[static_cast<std::size_t>(kind)].insert(object);
-}
-
-void Belongings::remove(Thing kind, void* object) {
-  std::lock_guard lock(mutex_);
-  objects_[static_cast<std::size_t>(kind)].erase(object);
-}
-
-std::vector<void*> Belongings::list(Thing kind) const {
-  std::lock_guard lock(mutex_);
-  const auto& objects = objects_[static_cast<std::size_t>(kind)];
-  return {objects.begin(), objects.end()};
-}
-
 void destroy_belongings(Context& context) {
-  const Belongings& all = context.belongings;
-  for (void* object : all.list(Thing::kQp)) destroy(*static_cast<Qp*>(object));
-  for (void* object : all.list(Thing::kAh)) ibv_destroy_ah(static_cast<Ah*>(object));
-  for (void* object : all.list(Thing::kSrq)) destroy(*static_cast<Srq*>(object));
-  for (void* object : all.list(Thing::kCq)) destroy(*static_cast<Cq*>(object));
-  for (void* object : all.list(Thing::kChannel)) ibv_destroy_comp_channel(static_cast<Channel*>(object));
-  for (void* object : all.list(Thing::kXrcDomain)) destroy(*static_cast<XrcDomain*>(object));
-  for (void* object : all.list(Thing::kWindow)) dealloc_mw(static_cast<Mw*>(object));
-  for (void* object : all.list(Thing::kRegion)) ibv_dereg_mr(static_cast<Mr*>(object));
-  for (void* object : all.list(Thing::kDeviceMemory)) free_dm(static_cast<DeviceMemory*>(object));
-  destroy_domains(all);
-  for (void* object : all.list(Thing::kThreadDomain)) dealloc_td(static_cast<ThreadDomain*>(object));
+  for (ibv_qp* qp : left_of<ibv_qp>(context)) destroy(qp);
+  for (ibv_ah* ah : left_of<ibv_ah>(context)) ibv_destroy_ah(ah);
+  for (ibv_srq* srq : left_of<ibv_srq>(context)) destroy(srq);
+  for (ibv_cq* cq : left_of<ibv_cq>(context)) destroy(cq);
+  for (ibv_comp_channel* channel : left_of<ibv_comp_channel>(context)) ibv_destroy_comp_channel(channel);
+  for (ibv_xrcd* domain : left_of<ibv_xrcd>(context)) destroy(domain);
+  for (ibv_mw* mw : left_of<ibv_mw>(context)) dealloc_mw(mw);
+  for (ibv_mr* mr : left_of<ibv_mr>(context)) ibv_dereg_mr(mr);
+  for (ibv_dm* dm : left_of<ibv_dm>(context)) free_dm(dm);
+  destroy_domains(context);
+  for (ibv_td* td : left_of<ibv_td>(context)) dealloc_td(td);
 }
 
 }  // namespace rrdma::verbs

@@ -134,7 +134,6 @@ struct Qp : ibv_qp_ex {
   nic::Lane* lane = nullptr;
   const nic::Runtime* runtime = nullptr;
   transport::QueuePair* engine_qp = nullptr;
-  nic::LaneLock receive_lock;
   std::uint32_t events_reported = 0;  // guarded by the context's AsyncEvents
   ibv_qp_cap cap{};
   bool signal_all = false;

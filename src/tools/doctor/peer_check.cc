@@ -20,6 +20,7 @@
 #include "tools/doctor/finding.h"
 #include "wire/address_text.h"
 #include "wire/cm_ip_header.h"
+#include "wire/udp.h"
 
 namespace rrdma::tools {
 namespace {
@@ -57,7 +58,7 @@ Result<Target, std::string> resolve(const std::string& name) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_DGRAM;
   addrinfo* list = nullptr;
-  const std::string port = std::to_string(daemon::kRocePort);
+  const std::string port = std::to_string(wire::kRoceUdpPort);
   if (const int error = ::getaddrinfo(name.c_str(), port.c_str(), &hints, &list); error != 0) {
     return Failure{std::string(::gai_strerror(error))};
   }

@@ -7,9 +7,11 @@
 #include <string>
 
 #include "host/explain.h"
+#include "preload/verbs/belongings.h"
 #include "preload/verbs/device/device_list.h"
 #include "preload/verbs/objects.h"
 #include "preload/verbs/real_library.h"
+#include "preload/verbs/standing.h"
 
 namespace rrdma::verbs {
 namespace {
@@ -118,7 +120,9 @@ using namespace rrdma::verbs;
 RRDMA_VERBS ibv_context* ibv_open_device(ibv_device* device) {
   if (!is_own(device)) RRDMA_PASS_ON(nullptr, ibv_open_device, "IBVERBS_1.1", device);
   Context* context = open_context(device);
-  return context != nullptr ? &context->context : nullptr;
+  if (context == nullptr) return nullptr;
+  Place("ibv_open_device", Thing::kContext, &context->context).settle(&context->context);
+  return &context->context;
 }
 
 RRDMA_VERBS ibv_context* ibv_import_device(int fd) {
@@ -129,15 +133,15 @@ RRDMA_VERBS ibv_context* ibv_import_device(int fd) {
 }
 
 RRDMA_VERBS int ibv_close_device(ibv_context* abi) {
-  if (!is_own(abi)) RRDMA_PASS_ON(-1, ibv_close_device, "IBVERBS_1.1", abi);
-  std::unique_ptr<Context> context(&own(abi));
-  if (context->forked()) {
-    static_cast<void>(context.release());  // the parent's memory, as it was at the fork
-    return 0;
-  }
-  destroy_belongings(*context);
-  context->nic_device->remove_listener(*context->port_watch);
-  context->runtime->close(context->nic_device);
+  const Standing standing = standing_of(abi);
+  if (standing == Standing::kForeign) RRDMA_PASS_ON(-1, ibv_close_device, "IBVERBS_1.1", abi);
+  if (refuse_unless_live("ibv_close_device", Thing::kContext, standing) != 0) return -1;
+  Context& context = own(abi);
+  if (context.forked()) return 0;  // the parent's memory, as it was at the fork
+  destroy_belongings(context);
+  context.nic_device->remove_listener(*context.port_watch);
+  context.runtime->close(context.nic_device);
   pthread_mutex_destroy(&abi->mutex);
+  bury(context, abi);
   return 0;
 }

@@ -13,7 +13,6 @@
 
 #include "host/device.h"
 #include "nic/runtime.h"
-#include "preload/verbs/belongings.h"
 #include "preload/verbs/device/async_events.h"
 
 namespace rrdma::verbs {
@@ -36,7 +35,6 @@ struct Context : verbs_context {
   std::shared_ptr<host::Device> nic_device;
   std::unique_ptr<AsyncEvents> async_events;
   std::unique_ptr<PortWatch> port_watch;
-  Belongings belongings;
   OwnedFd command_file;  // stands for the kernel's command descriptor: programs duplicate it
 
   [[nodiscard]] bool forked() const { return runtime->forked(); }

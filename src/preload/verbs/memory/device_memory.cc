@@ -10,6 +10,7 @@
 #include "preload/verbs/memory/memory_region.h"
 #include "preload/verbs/operations.h"
 #include "preload/verbs/real_library.h"
+#include "preload/verbs/standing.h"
 
 namespace rrdma::verbs {
 namespace {
@@ -67,18 +68,21 @@ ibv_dm* alloc_dm(ibv_context* context, ibv_alloc_dm_attr* attr) {
   dm->memcpy_from_dm = copy_from;
   dm->data = static_cast<std::uint8_t*>(data);
   dm->length = attr->length;
-  own(context).belongings.add(Thing::kDeviceMemory, dm);
+  static std::atomic<std::uint32_t> next_handle{1};
+  dm->handle = next_handle.fetch_add(1, std::memory_order_relaxed);
+  Place(kCall, Thing::kDeviceMemory, context).settle<ibv_dm>(dm);
   return dm;
 }
 
 int free_dm(ibv_dm* abi) {
+  if (const int error = refuse_unless_live("ibv_free_dm", Thing::kDeviceMemory, standing_of(abi)); error != 0)
+    return error;
   DeviceMemory& dm = own(abi);
   // No lock of the lane: device memory is the one thing that works in the child of a fork too.
   if (dm.users.load() != 0)
     return host::fail(EBUSY, "ibv_free_dm", "memory regions of the device memory still exist.");
   munmap(dm.data, dm.length);
-  own(abi->context).belongings.remove(Thing::kDeviceMemory, &dm);
-  delete &dm;
+  bury(dm, abi);
   return 0;
 }
 
@@ -87,6 +91,7 @@ ibv_mr* reg_dm_mr(ibv_pd* pd, ibv_dm* abi, std::uint64_t offset, std::size_t len
   constexpr unsigned kAllowed = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
                                 IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED |
                                 IBV_ACCESS_OPTIONAL_RANGE;
+  if (check_argument(kCall, abi, pd->context) != 0) return nullptr;
   DeviceMemory& dm = own(abi);
   if ((access & IBV_ACCESS_ZERO_BASED) == 0 || (access & ~kAllowed) != 0) {
     host::fail(EINVAL, kCall,

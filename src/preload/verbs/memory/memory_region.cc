@@ -1,5 +1,6 @@
 // Memory regions: registration in all its forms. The pages are not pinned: every copy is guarded, so that
 // a page which the program takes away is an error of the work request and never a crash.
+#include <fcntl.h>
 #include <infiniband/verbs.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -7,11 +8,13 @@
 #include <mutex>
 #include <string>
 
+#include "base/raw_syscall.h"
 #include "host/explain.h"
 #include "preload/verbs/memory/memory_region.h"
 #include "preload/verbs/objects.h"
 #include "preload/verbs/operations.h"
 #include "preload/verbs/real_library.h"
+#include "preload/verbs/standing.h"
 
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova
@@ -61,13 +64,30 @@ int check_memory(const char* call, void* address, std::size_t length, unsigned a
   return 0;
 }
 
+// What libibverbs itself refuses before a driver hears of it; all else is an error of the command.
+int check_rereg_input(int flags, const void* address, std::size_t length, int access) {
+  constexpr const char* kCall = "ibv_rereg_mr";
+  if (flags == 0 || (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) != 0) {
+    return host::fail(EINVAL, kCall,
+                      "flags must be a combination of IBV_REREG_MR_CHANGE_TRANSLATION, _PD and _ACCESS.");
+  }
+  if ((flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0 && (address == nullptr || length == 0))
+    return host::fail(EINVAL, kCall, "a new translation needs an address and a length.");
+  if ((flags & IBV_REREG_MR_CHANGE_ACCESS) == 0 && access != 0)
+    return host::fail(EINVAL, kCall, "access is given, and flags lacks IBV_REREG_MR_CHANGE_ACCESS.");
+  return 0;
+}
+
 Mr* register_checked(const char* call, const RegionForm& form) {
+  if (refuse_unless_live(call, Thing::kDomain, standing_of(form.pd)) != 0) return nullptr;
   Pd& pd = own(form.pd);
   Context& context = own(form.pd->context);
   if (context.forked()) {
     refuse_forked(call);
     return nullptr;
   }
+  Place place(call, Thing::kRegion, form.pd->context);
+  if (!place.granted()) return nullptr;
   auto mr = std::make_unique<Mr>();
   std::lock_guard lock(context.lane->mutex());
   auto region = context.lane->memory().register_region({.pd = &pd.root(),
@@ -87,7 +107,7 @@ Mr* register_checked(const char* call, const RegionForm& form) {
   mr->length = form.length;
   mr->handle = (*region)->key;
   mr->lkey = mr->rkey = (*region)->key;
-  context.belongings.add(Thing::kRegion, mr.get());
+  place.settle<ibv_mr>(mr.get());
   return mr.release();
 }
 
@@ -101,6 +121,22 @@ ibv_mr* register_memory(const char* call, ibv_pd* pd, void* address, std::size_t
   return register_checked(call,
                           {.pd = pd, .address = address, .length = length, .iova = iova, .access = access});
 }
+
+namespace {
+
+// Collective libraries ask with descriptor -1 whether the device reaches the memory of other devices (a GPU's): this
+// one reaches what the CPU does. A real descriptor is tried.
+int check_dmabuf(const char* call, int fd, std::size_t length) {
+  if (fd < 0) {
+    return host::fail(
+        EOPNOTSUPP, call,
+        "this device cannot reach the memory of other devices, only buffers that the CPU can map.");
+  }
+  if (raw::fcntl(fd, F_GETFD) < 0) return host::fail(EBADF, call, "fd is not an open file.");
+  return length != 0 ? 0 : host::fail(EINVAL, call, "the length is 0.");
+}
+
+}  // namespace
 
 ibv_mr* alloc_null_mr(ibv_pd* pd) {
   return register_checked(
@@ -156,21 +192,22 @@ using namespace rrdma;
 using namespace rrdma::verbs;
 
 RRDMA_VERBS ibv_mr* ibv_reg_mr(ibv_pd* pd, void* address, std::size_t length, int access) {
-  if (!is_own(pd->context)) RRDMA_PASS_ON(nullptr, ibv_reg_mr, "IBVERBS_1.1", pd, address, length, access);
+  if (standing_of(pd) == Standing::kForeign)
+    RRDMA_PASS_ON(nullptr, ibv_reg_mr, "IBVERBS_1.1", pd, address, length, access);
   return register_memory("ibv_reg_mr", pd, address, length, reinterpret_cast<std::uintptr_t>(address),
                          static_cast<unsigned>(access));
 }
 
 RRDMA_VERBS ibv_mr* ibv_reg_mr_iova(ibv_pd* pd, void* address, std::size_t length, std::uint64_t iova,
                                     int access) {
-  if (!is_own(pd->context))
+  if (standing_of(pd) == Standing::kForeign)
     RRDMA_PASS_ON(nullptr, ibv_reg_mr_iova, "IBVERBS_1.7", pd, address, length, iova, access);
   return register_memory("ibv_reg_mr_iova", pd, address, length, iova, static_cast<unsigned>(access));
 }
 
 RRDMA_VERBS ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* address, std::size_t length, std::uint64_t iova,
                                      unsigned access) {
-  if (!is_own(pd->context))
+  if (standing_of(pd) == Standing::kForeign)
     RRDMA_PASS_ON(nullptr, ibv_reg_mr_iova2, "IBVERBS_1.8", pd, address, length, iova, access);
   return register_memory("ibv_reg_mr", pd, address, length, iova, access);
 }
@@ -178,25 +215,23 @@ RRDMA_VERBS ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* address, std::size_t leng
 RRDMA_VERBS int ibv_rereg_mr(ibv_mr* abi, int flags, ibv_pd* pd, void* address, std::size_t length,
                              int access) {
   constexpr const char* kCall = "ibv_rereg_mr";
-  if (!is_own(abi->context))
+  const Standing standing = standing_of(abi);
+  if (standing == Standing::kForeign)
     RRDMA_PASS_ON(-1, ibv_rereg_mr, "IBVERBS_1.1", abi, flags, pd, address, length, access);
-  Mr& mr = own(abi);
-  if (flags == 0 || (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) != 0) {
-    host::fail(EINVAL, kCall,
-               "flags must be a combination of IBV_REREG_MR_CHANGE_TRANSLATION, _PD and _ACCESS.");
-    return IBV_REREG_MR_ERR_INPUT;
-  }
+  if (check_rereg_input(flags, address, length, access) != 0) return IBV_REREG_MR_ERR_INPUT;
   const bool translation = (flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0;
   const auto rights = static_cast<unsigned>(access);
-  if (translation && check_memory(kCall, address, length, rights) != 0) return IBV_REREG_MR_ERR_INPUT;
-  if ((flags & IBV_REREG_MR_CHANGE_PD) != 0 && (pd == nullptr || pd->context != abi->context)) {
-    host::fail(EINVAL, kCall, "the protection domain is null or of another context.");
-    return IBV_REREG_MR_ERR_INPUT;
-  }
+  if (refuse_unless_live(kCall, Thing::kRegion, standing) != 0) return IBV_REREG_MR_ERR_CMD;
+  if (translation && check_memory(kCall, address, length, rights) != 0) return IBV_REREG_MR_ERR_CMD;
+  Mr& mr = own(abi);
+  if ((flags & IBV_REREG_MR_CHANGE_PD) != 0 &&
+      (pd == nullptr ? host::fail(EINVAL, kCall, "the protection domain is null.")
+                     : check_argument(kCall, pd, abi->context)) != 0)
+    return IBV_REREG_MR_ERR_CMD;
   Context& context = own(abi->context);
   if (context.forked()) {
     refuse_forked(kCall);
-    return IBV_REREG_MR_ERR_INPUT;
+    return IBV_REREG_MR_ERR_CMD;
   }
   std::lock_guard lock(context.lane->mutex());
   const objects::MemoryRegion& region = *mr.region;
@@ -215,7 +250,7 @@ RRDMA_VERBS int ibv_rereg_mr(ibv_mr* abi, int flags, ibv_pd* pd, void* address, 
   if ((flags & IBV_REREG_MR_CHANGE_ACCESS) != 0) request.access = known_access(rights);
   if (auto changed = context.lane->memory().reregister(*mr.region, request); !changed) {
     host::fail(error_of(changed.error()), kCall, std::string(objects::describe(changed.error())));
-    return IBV_REREG_MR_ERR_INPUT;
+    return IBV_REREG_MR_ERR_CMD;
   }
   if (translation) {
     mr.addr = address;
@@ -226,33 +261,32 @@ RRDMA_VERBS int ibv_rereg_mr(ibv_mr* abi, int flags, ibv_pd* pd, void* address, 
 }
 
 RRDMA_VERBS int ibv_dereg_mr(ibv_mr* abi) {
-  if (!is_own(abi->context)) RRDMA_PASS_ON(EOPNOTSUPP, ibv_dereg_mr, "IBVERBS_1.1", abi);
+  constexpr const char* kCall = "ibv_dereg_mr";
+  const Standing standing = standing_of(abi);
+  if (standing == Standing::kForeign) RRDMA_PASS_ON(EOPNOTSUPP, ibv_dereg_mr, "IBVERBS_1.1", abi);
+  if (const int error = refuse_unless_live(kCall, Thing::kRegion, standing); error != 0) return error;
   Mr& mr = own(abi);
   Context& context = own(abi->context);
-  if (context.forked()) return refuse_forked("ibv_dereg_mr");
+  if (context.forked()) return refuse_forked(kCall);
   {
     std::lock_guard lock(context.lane->mutex());
     if (auto gone = context.lane->memory().deregister(*mr.region); !gone) {
-      return host::fail(EBUSY, "ibv_dereg_mr",
+      return host::fail(EBUSY, kCall,
                         "memory windows are still bound to the region; invalidate or free them first.");
     }
     if (mr.device_memory != nullptr) --mr.device_memory->users;
   }
   if (mr.mapped != nullptr) munmap(mr.mapped, mr.mapped_octets);
-  context.belongings.remove(Thing::kRegion, &mr);
-  delete &mr;
+  bury(mr, abi);
   return 0;
 }
 
 RRDMA_VERBS ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* pd, std::uint64_t offset, std::size_t length,
                                       std::uint64_t iova, int fd, int access) {
   constexpr const char* kCall = "ibv_reg_dmabuf_mr";
-  if (!is_own(pd->context))
+  if (standing_of(pd) == Standing::kForeign)
     RRDMA_PASS_ON(nullptr, ibv_reg_dmabuf_mr, "IBVERBS_1.12", pd, offset, length, iova, fd, access);
-  if (length == 0) {
-    host::fail(EINVAL, kCall, "the length is 0.");
-    return nullptr;
-  }
+  if (check_dmabuf(kCall, fd, length) != 0) return nullptr;
   const std::uint64_t page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
   const std::uint64_t skip = offset & (page - 1);
   const bool writable =
@@ -260,7 +294,7 @@ RRDMA_VERBS ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* pd, std::uint64_t offset, std::siz
   void* mapped = mmap(nullptr, length + skip, PROT_READ | (writable ? PROT_WRITE : 0), MAP_SHARED, fd,
                       static_cast<off_t>(offset - skip));
   if (mapped == MAP_FAILED) {
-    host::fail(errno, kCall,
+    host::fail(EOPNOTSUPP, kCall,
                "the buffer cannot be mapped into this process, and only the CPU can reach it here.");
     return nullptr;
   }
@@ -280,7 +314,8 @@ RRDMA_VERBS ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* pd, std::uint64_t offset, std::siz
 }
 
 RRDMA_VERBS ibv_mr* ibv_import_mr(ibv_pd* pd, std::uint32_t handle) {
-  if (!is_own(pd->context)) RRDMA_PASS_ON(nullptr, ibv_import_mr, "IBVERBS_1.10", pd, handle);
+  if (standing_of(pd) == Standing::kForeign)
+    RRDMA_PASS_ON(nullptr, ibv_import_mr, "IBVERBS_1.10", pd, handle);
   host::fail(EOPNOTSUPP, "ibv_import_mr", "a memory region cannot be shared between processes here.");
   return nullptr;
 }

@@ -7,6 +7,7 @@
 #include "host/explain.h"
 #include "preload/verbs/objects.h"
 #include "preload/verbs/operations.h"
+#include "preload/verbs/standing.h"
 
 namespace rrdma::verbs {
 
@@ -16,11 +17,14 @@ ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type) {
     host::fail(EINVAL, kCall, "the type is neither IBV_MW_TYPE_1 nor IBV_MW_TYPE_2.");
     return nullptr;
   }
+  if (refuse_unless_live(kCall, Thing::kDomain, standing_of(pd)) != 0) return nullptr;
   Context& context = own(pd->context);
   if (context.forked()) {
     refuse_forked(kCall);
     return nullptr;
   }
+  Place place(kCall, Thing::kWindow, pd->context);
+  if (!place.granted()) return nullptr;
   std::lock_guard lock(context.lane->mutex());
   auto window = context.lane->memory().allocate_window(
       own(pd).root(), type == IBV_MW_TYPE_1 ? objects::WindowType::kType1 : objects::WindowType::kType2);
@@ -34,18 +38,19 @@ ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type) {
   mw->type = type;
   mw->window = *window;
   mw->rkey = mw->handle = (*window)->key;
-  context.belongings.add(Thing::kWindow, mw);
+  place.settle<ibv_mw>(mw);
   return mw;
 }
 
 int dealloc_mw(ibv_mw* abi) {
+  if (const int error = refuse_unless_live("ibv_dealloc_mw", Thing::kWindow, standing_of(abi)); error != 0)
+    return error;
   Mw& mw = own(abi);
   Context& context = own(abi->context);
   if (context.forked()) return refuse_forked("ibv_dealloc_mw");
   std::lock_guard lock(context.lane->mutex());
   context.lane->memory().free_window(*mw.window);
-  context.belongings.remove(Thing::kWindow, &mw);
-  delete &mw;
+  bury(mw, abi);
   return 0;
 }
 
@@ -62,9 +67,7 @@ int bind_mw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* bind) {
   wr.bind_mw.rkey = ibv_inc_rkey(mw->rkey);
   wr.bind_mw.bind_info = info;
   ibv_send_wr* bad = nullptr;
-  const int error = post_send(qp, &wr, &bad);
-  if (error == 0) mw->rkey = wr.bind_mw.rkey;
-  return error;
+  return post_send(qp, &wr, &bad);
 }
 
 }  // namespace rrdma::verbs

@@ -8,18 +8,19 @@
 #include "preload/verbs/objects.h"
 #include "preload/verbs/operations.h"
 #include "preload/verbs/real_library.h"
+#include "preload/verbs/standing.h"
 
 namespace rrdma::verbs {
 namespace {
 
 std::atomic<std::uint32_t> next_handle{1};
 
-Pd* make_pd(ibv_context* context) {
+Pd* make_pd(ibv_context* context, Place& place) {
   auto* pd = new Pd{};
   pd->context = context;
   pd->handle = next_handle.fetch_add(1, std::memory_order_relaxed);
   pd->domain.handle = pd->handle;
-  own(context).belongings.add(Thing::kDomain, pd);
+  place.settle<ibv_pd>(pd);
   return pd;
 }
 
@@ -32,16 +33,18 @@ ibv_td* alloc_td(ibv_context* context, ibv_td_init_attr* attr) {
   }
   auto* td = new ThreadDomain{};
   td->context = context;
-  own(context).belongings.add(Thing::kThreadDomain, td);
+  Place("ibv_alloc_td", Thing::kThreadDomain, context).settle<ibv_td>(td);
   return td;
 }
 
 int dealloc_td(ibv_td* abi) {
+  if (const int error = refuse_unless_live("ibv_dealloc_td", Thing::kThreadDomain, standing_of(abi));
+      error != 0)
+    return error;
   ThreadDomain& td = own(abi);
   if (td.users.load() != 0)
     return host::fail(EBUSY, "ibv_dealloc_td", "parent domains still use the thread domain.");
-  own(abi->context).belongings.remove(Thing::kThreadDomain, &td);
-  delete &td;
+  bury(td, abi);
   return 0;
 }
 
@@ -59,8 +62,11 @@ ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* a
     refuse_forked(kCall);
     return nullptr;
   }
+  if (check_argument(kCall, attr->pd, context) != 0) return nullptr;
+  if (attr->td != nullptr && check_argument(kCall, attr->td, context) != 0) return nullptr;
   Pd& base = own(attr->pd);
-  Pd* pd = make_pd(context);
+  Place place(kCall, Thing::kDomain, context, false);
+  Pd* pd = make_pd(context, place);
   pd->original = base.original != nullptr ? base.original : &base;
   if (attr->td != nullptr) {
     pd->thread_domain = &own(attr->td);
@@ -77,16 +83,23 @@ using namespace rrdma;
 using namespace rrdma::verbs;
 
 RRDMA_VERBS ibv_pd* ibv_alloc_pd(ibv_context* context) {
-  if (!is_own(context)) RRDMA_PASS_ON(nullptr, ibv_alloc_pd, "IBVERBS_1.1", context);
+  constexpr const char* kCall = "ibv_alloc_pd";
+  const Standing standing = standing_of(context);
+  if (standing == Standing::kForeign) RRDMA_PASS_ON(nullptr, ibv_alloc_pd, "IBVERBS_1.1", context);
+  if (refuse_unless_live(kCall, Thing::kContext, standing) != 0) return nullptr;
   if (own(context).forked()) {
-    refuse_forked("ibv_alloc_pd");
+    refuse_forked(kCall);
     return nullptr;
   }
-  return make_pd(context);
+  Place place(kCall, Thing::kDomain, context);
+  return place.granted() ? make_pd(context, place) : nullptr;
 }
 
 RRDMA_VERBS int ibv_dealloc_pd(ibv_pd* abi) {
-  if (!is_own(abi->context)) RRDMA_PASS_ON(EOPNOTSUPP, ibv_dealloc_pd, "IBVERBS_1.1", abi);
+  const Standing standing = standing_of(abi);
+  if (standing == Standing::kForeign) RRDMA_PASS_ON(EOPNOTSUPP, ibv_dealloc_pd, "IBVERBS_1.1", abi);
+  if (const int error = refuse_unless_live("ibv_dealloc_pd", Thing::kDomain, standing); error != 0)
+    return error;
   Pd& pd = own(abi);
   Context& context = own(abi->context);
   if (context.forked()) return refuse_forked("ibv_dealloc_pd");
@@ -98,8 +111,7 @@ RRDMA_VERBS int ibv_dealloc_pd(ibv_pd* abi) {
   }
   if (pd.original != nullptr) --pd.original->parent_users;
   if (pd.thread_domain != nullptr) --pd.thread_domain->users;
-  context.belongings.remove(Thing::kDomain, &pd);
-  delete &pd;
+  bury(pd, abi);
   return 0;
 }
 

@@ -13,6 +13,7 @@
 #include "preload/verbs/objects.h"
 #include "preload/verbs/queues/address.h"
 #include "preload/verbs/real_library.h"
+#include "preload/verbs/standing.h"
 
 namespace rrdma::verbs {
 
@@ -118,6 +119,8 @@ Ah* create_ah(const char* call, ibv_pd* pd, const ibv_ah_attr& attr) {
     refuse_forked(call);
     return nullptr;
   }
+  Place place(call, Thing::kAh, pd->context);
+  if (!place.granted()) return nullptr;
   nic::PathRequest request;
   request.datagram = true;
   if (path_request_of(call, context, attr, request) != 0) return nullptr;
@@ -129,10 +132,12 @@ Ah* create_ah(const char* call, ibv_pd* pd, const ibv_ah_attr& attr) {
   auto* ah = new Ah{};
   ah->context = pd->context;
   ah->pd = pd;
+  static std::atomic<std::uint32_t> next_handle{1};
+  ah->ibv_ah::handle = next_handle.fetch_add(1, std::memory_order_relaxed);
   ah->handle = new objects::AddressHandle{.pd = &own(pd).root(), .path = *path};
   std::lock_guard lock(context.lane->mutex());
   ++own(pd).root().users;
-  context.belongings.add(Thing::kAh, ah);
+  place.settle<ibv_ah>(ah);
   return ah;
 }
 
@@ -143,21 +148,24 @@ using namespace rrdma;
 using namespace rrdma::verbs;
 
 RRDMA_VERBS ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attr) {
-  if (!is_own(pd->context)) RRDMA_PASS_ON(nullptr, ibv_create_ah, "IBVERBS_1.1", pd, attr);
+  const Standing standing = standing_of(pd);
+  if (standing == Standing::kForeign) RRDMA_PASS_ON(nullptr, ibv_create_ah, "IBVERBS_1.1", pd, attr);
+  if (refuse_unless_live("ibv_create_ah", Thing::kDomain, standing) != 0) return nullptr;
   const bool itself = names_itself(*attr, __builtin_return_address(0));
   return create_ah("ibv_create_ah", pd, itself ? address_of_itself(own(pd->context)) : *attr);
 }
 
 RRDMA_VERBS int ibv_destroy_ah(ibv_ah* abi) {
-  if (!is_own(abi->context)) RRDMA_PASS_ON(EOPNOTSUPP, ibv_destroy_ah, "IBVERBS_1.1", abi);
+  const Standing standing = standing_of(abi);
+  if (standing == Standing::kForeign) RRDMA_PASS_ON(EOPNOTSUPP, ibv_destroy_ah, "IBVERBS_1.1", abi);
+  if (const int error = refuse_unless_live("ibv_destroy_ah", Thing::kAh, standing); error != 0) return error;
   Ah& ah = own(abi);
   Context& context = own(abi->context);
   if (context.forked()) return refuse_forked("ibv_destroy_ah");
   std::lock_guard lock(context.lane->mutex());
   --own(ah.pd).root().users;
   ah.handle->destroy();
-  context.belongings.remove(Thing::kAh, &ah);
-  delete &ah;
+  bury(ah, abi);
   return 0;
 }
 
@@ -188,7 +196,10 @@ RRDMA_VERBS int ibv_init_ah_from_wc(ibv_context* context, std::uint8_t port, ibv
 }
 
 RRDMA_VERBS ibv_ah* ibv_create_ah_from_wc(ibv_pd* pd, ibv_wc* wc, ibv_grh* grh, std::uint8_t port) {
-  if (!is_own(pd->context)) RRDMA_PASS_ON(nullptr, ibv_create_ah_from_wc, "IBVERBS_1.1", pd, wc, grh, port);
+  const Standing standing = standing_of(pd);
+  if (standing == Standing::kForeign)
+    RRDMA_PASS_ON(nullptr, ibv_create_ah_from_wc, "IBVERBS_1.1", pd, wc, grh, port);
+  if (refuse_unless_live("ibv_create_ah_from_wc", Thing::kDomain, standing) != 0) return nullptr;
   ibv_ah_attr attr;
   if (ibv_init_ah_from_wc(pd->context, port, wc, grh, &attr) != 0) return nullptr;
   return create_ah("ibv_create_ah_from_wc", pd, attr);

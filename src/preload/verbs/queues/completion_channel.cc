@@ -7,13 +7,16 @@
 #include "host/explain.h"
 #include "preload/verbs/objects.h"
 #include "preload/verbs/real_library.h"
+#include "preload/verbs/standing.h"
 
 using namespace rrdma;
 using namespace rrdma::verbs;
 
 RRDMA_VERBS ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
   constexpr const char* kCall = "ibv_create_comp_channel";
-  if (!is_own(context)) RRDMA_PASS_ON(nullptr, ibv_create_comp_channel, "IBVERBS_1.0", context);
+  const Standing standing = standing_of(context);
+  if (standing == Standing::kForeign) RRDMA_PASS_ON(nullptr, ibv_create_comp_channel, "IBVERBS_1.0", context);
+  if (refuse_unless_live(kCall, Thing::kContext, standing) != 0) return nullptr;
   if (own(context).forked()) {
     refuse_forked(kCall);
     return nullptr;
@@ -27,20 +30,22 @@ RRDMA_VERBS ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
   channel->context = context;
   channel->fd = channel->descriptor.fd();
   channel->refcnt = 0;
-  own(context).belongings.add(Thing::kChannel, channel);
+  Place(kCall, Thing::kChannel, context).settle<ibv_comp_channel>(channel);
   return channel;
 }
 
 RRDMA_VERBS int ibv_destroy_comp_channel(ibv_comp_channel* abi) {
-  if (!is_own(abi->context)) RRDMA_PASS_ON(EOPNOTSUPP, ibv_destroy_comp_channel, "IBVERBS_1.0", abi);
+  constexpr const char* kCall = "ibv_destroy_comp_channel";
+  const Standing standing = standing_of(abi);
+  if (standing == Standing::kForeign) RRDMA_PASS_ON(EOPNOTSUPP, ibv_destroy_comp_channel, "IBVERBS_1.0", abi);
+  if (const int error = refuse_unless_live(kCall, Thing::kChannel, standing); error != 0) return error;
   Channel& channel = own(abi);
   {
     std::lock_guard lock(channel.mutex);
     if (channel.refcnt != 0)
-      return host::fail(EBUSY, "ibv_destroy_comp_channel", "CQs still use the channel; destroy them first.");
+      return host::fail(EBUSY, kCall, "CQs still use the channel; destroy them first.");
   }
-  own(abi->context).belongings.remove(Thing::kChannel, &channel);
-  delete &channel;
+  bury(channel, abi);
   return 0;
 }
 

@@ -16,6 +16,7 @@
 #include "preload/verbs/device/limits.h"
 #include "preload/verbs/operations.h"
 #include "preload/verbs/real_library.h"
+#include "preload/verbs/standing.h"
 
 namespace rrdma::verbs {
 namespace {
@@ -115,6 +116,9 @@ Cq* create_cq(const char* call, ibv_context* context, const CqForm& form) {
     host::fail(EINVAL, call, "comp_vector must be less than num_comp_vectors of the context.");
     return nullptr;
   }
+  if (form.channel != nullptr && check_argument(call, form.channel, context) != 0) return nullptr;
+  Place place(call, Thing::kCq, context);
+  if (!place.granted()) return nullptr;
   std::unique_ptr<Cq> cq;
   try {
     cq = std::make_unique<Cq>(static_cast<std::uint32_t>(form.entries), owner,
@@ -123,7 +127,9 @@ Cq* create_cq(const char* call, ibv_context* context, const CqForm& form) {
     host::fail(ENOMEM, call, "no memory for that many entries.");
     return nullptr;
   }
+  static std::atomic<std::uint32_t> next_handle{1};
   cq->context = context;
+  cq->handle = next_handle.fetch_add(1, std::memory_order_relaxed);
   cq->channel = form.channel;
   cq->cq_context = form.user_context;
   cq->cqe = static_cast<int>(form.entries);
@@ -133,7 +139,7 @@ Cq* create_cq(const char* call, ibv_context* context, const CqForm& form) {
     std::lock_guard lock(cq->notifications->mutex);
     ++form.channel->refcnt;
   }
-  owner.belongings.add(Thing::kCq, cq.get());
+  place.settle(cq->abi());
   return cq.release();
 }
 
@@ -159,11 +165,13 @@ int req_notify_cq(ibv_cq* abi, int solicited_only) {
   if (cq.runtime.forked()) [[unlikely]]
     return refuse_forked("ibv_req_notify_cq");
   cq.queue.arm(solicited_only != 0);
-  cq.lane.rely_on_background();
+  cq.lane.rely_on_thread();
   return 0;
 }
 
-int modify_cq(ibv_cq*, ibv_modify_cq_attr* attr) {
+int modify_cq(ibv_cq* cq, ibv_modify_cq_attr* attr) {
+  if (const int error = refuse_unless_live("ibv_modify_cq", Thing::kCq, standing_of(cq)); error != 0)
+    return error;
   if (attr->attr_mask != IBV_CQ_ATTR_MODERATE) {
     return host::fail(EINVAL, "ibv_modify_cq", "attr_mask must be IBV_CQ_ATTR_MODERATE.");
   }
@@ -178,8 +186,10 @@ using namespace rrdma::verbs;
 
 RRDMA_VERBS ibv_cq* ibv_create_cq(ibv_context* context, int cqe, void* cq_context, ibv_comp_channel* channel,
                                   int vector) {
-  if (!is_own(context))
+  const Standing standing = standing_of(context);
+  if (standing == Standing::kForeign)
     RRDMA_PASS_ON(nullptr, ibv_create_cq, "IBVERBS_1.1", context, cqe, cq_context, channel, vector);
+  if (refuse_unless_live("ibv_create_cq", Thing::kContext, standing) != 0) return nullptr;
   Cq* cq = create_cq("ibv_create_cq", context,
                      {.entries = cqe, .user_context = cq_context, .channel = channel, .vector = vector});
   return cq != nullptr ? cq->abi() : nullptr;
@@ -187,7 +197,9 @@ RRDMA_VERBS ibv_cq* ibv_create_cq(ibv_context* context, int cqe, void* cq_contex
 
 RRDMA_VERBS int ibv_resize_cq(ibv_cq* abi, int cqe) {
   constexpr const char* kCall = "ibv_resize_cq";
-  if (!is_own(abi->context)) RRDMA_PASS_ON(EOPNOTSUPP, ibv_resize_cq, "IBVERBS_1.1", abi, cqe);
+  const Standing standing = standing_of(abi);
+  if (standing == Standing::kForeign) RRDMA_PASS_ON(EOPNOTSUPP, ibv_resize_cq, "IBVERBS_1.1", abi, cqe);
+  if (const int error = refuse_unless_live(kCall, Thing::kCq, standing); error != 0) return error;
   Cq& cq = own(abi);
   if (cq.runtime.forked()) return refuse_forked(kCall);
   if (cqe < 1 || static_cast<std::uint32_t>(cqe) > kCqeMax) {
@@ -204,7 +216,9 @@ RRDMA_VERBS int ibv_resize_cq(ibv_cq* abi, int cqe) {
 
 RRDMA_VERBS int ibv_destroy_cq(ibv_cq* abi) {
   constexpr const char* kCall = "ibv_destroy_cq";
-  if (!is_own(abi->context)) RRDMA_PASS_ON(EOPNOTSUPP, ibv_destroy_cq, "IBVERBS_1.1", abi);
+  const Standing standing = standing_of(abi);
+  if (standing == Standing::kForeign) RRDMA_PASS_ON(EOPNOTSUPP, ibv_destroy_cq, "IBVERBS_1.1", abi);
+  if (const int error = refuse_unless_live(kCall, Thing::kCq, standing); error != 0) return error;
   Cq& cq = own(abi);
   if (cq.runtime.forked()) return refuse_forked(kCall);
   {
@@ -226,7 +240,6 @@ RRDMA_VERBS int ibv_destroy_cq(ibv_cq* abi) {
   wait_for_acknowledgements(abi->mutex, abi->cond, abi->async_events_completed, cq.async_events_reported);
   pthread_mutex_destroy(&cq.mutex);
   pthread_cond_destroy(&cq.cond);
-  own(abi->context).belongings.remove(Thing::kCq, &cq);
-  delete &cq;
+  bury(cq, abi);
   return 0;
 }

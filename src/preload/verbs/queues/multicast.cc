@@ -15,6 +15,7 @@
 #include "preload/verbs/objects.h"
 #include "preload/verbs/queues/multicast.h"
 #include "preload/verbs/real_library.h"
+#include "preload/verbs/standing.h"
 
 namespace rrdma::verbs {
 namespace {
@@ -61,7 +62,10 @@ using namespace rrdma::verbs;
 
 RRDMA_VERBS int ibv_attach_mcast(ibv_qp* abi, const ibv_gid* gid, std::uint16_t lid) {
   constexpr const char* kCall = "ibv_attach_mcast";
-  if (!is_own(abi->context)) RRDMA_PASS_ON(EOPNOTSUPP, ibv_attach_mcast, "IBVERBS_1.1", abi, gid, lid);
+  const Standing standing = standing_of(abi);
+  if (standing == Standing::kForeign)
+    RRDMA_PASS_ON(EOPNOTSUPP, ibv_attach_mcast, "IBVERBS_1.1", abi, gid, lid);
+  if (const int error = refuse_unless_live(kCall, Thing::kQp, standing); error != 0) return error;
   Qp& qp = own(abi);
   const wire::Gid group = gid_of(*gid);
   if (const int error = check(kCall, qp, group); error != 0) return error;
@@ -70,7 +74,7 @@ RRDMA_VERBS int ibv_attach_mcast(ibv_qp* abi, const ibv_gid* gid, std::uint16_t 
   unsigned& count = memberships().counts[{slot, group}];
   if (count == 0) {
     const std::uint32_t interface_index = own(abi->context).nic_device->identity().interface_index;
-    if (const auto joined = qp.lane->daemon().join_group(slot, interface_index, group); !joined) {
+    if (const auto joined = qp.runtime->daemon().join_group(slot, interface_index, group); !joined) {
       memberships().counts.erase({slot, group});
       return host::fail(joined.error().error, kCall, joined.error().sentence);
     }
@@ -87,7 +91,10 @@ RRDMA_VERBS int ibv_attach_mcast(ibv_qp* abi, const ibv_gid* gid, std::uint16_t 
 
 RRDMA_VERBS int ibv_detach_mcast(ibv_qp* abi, const ibv_gid* gid, std::uint16_t lid) {
   constexpr const char* kCall = "ibv_detach_mcast";
-  if (!is_own(abi->context)) RRDMA_PASS_ON(EOPNOTSUPP, ibv_detach_mcast, "IBVERBS_1.1", abi, gid, lid);
+  const Standing standing = standing_of(abi);
+  if (standing == Standing::kForeign)
+    RRDMA_PASS_ON(EOPNOTSUPP, ibv_detach_mcast, "IBVERBS_1.1", abi, gid, lid);
+  if (const int error = refuse_unless_live(kCall, Thing::kQp, standing); error != 0) return error;
   Qp& qp = own(abi);
   const wire::Gid group = gid_of(*gid);
   if (const int error = check(kCall, qp, group); error != 0) return error;
@@ -104,6 +111,6 @@ RRDMA_VERBS int ibv_detach_mcast(ibv_qp* abi, const ibv_gid* gid, std::uint16_t 
   if (found == memberships().counts.end() || --found->second != 0) return 0;
   memberships().counts.erase(found);
   const std::uint32_t interface_index = own(abi->context).nic_device->identity().interface_index;
-  (void)qp.lane->daemon().leave_group(slot, interface_index, group);
+  (void)qp.runtime->daemon().leave_group(slot, interface_index, group);
   return 0;
 }

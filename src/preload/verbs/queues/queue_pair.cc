@@ -13,6 +13,7 @@
 #include "preload/verbs/operations.h"
 #include "preload/verbs/queues/work_request_builders.h"
 #include "preload/verbs/real_library.h"
+#include "preload/verbs/standing.h"
 
 namespace rrdma::verbs {
 namespace {
@@ -41,10 +42,6 @@ int check_form(const char* call, const ibv_qp_init_attr_ex& attr) {
   }
   if (attr.send_cq == nullptr || (attr.recv_cq == nullptr && attr.qp_type != IBV_QPT_XRC_SEND)) {
     return host::fail(EINVAL, call, "send_cq or recv_cq is null.");
-  }
-  if (attr.send_cq->context != attr.pd->context ||
-      (attr.recv_cq != nullptr && attr.recv_cq->context != attr.pd->context)) {
-    return host::fail(EINVAL, call, "a CQ is of another context than the protection domain.");
   }
   if (cap.max_send_wr > kQueueDepthMax || cap.max_recv_wr > kQueueDepthMax) {
     return host::fail(EINVAL, call,
@@ -92,6 +89,17 @@ void settle_sizes(ibv_qp_init_attr_ex& attr) {
   if (cap.max_recv_wr != 0) cap.max_recv_sge = std::max(cap.max_recv_sge, 1u);
 }
 
+// What the QP is made of must be alive, and of its context.
+int check_parts(const char* call, const ibv_context* context, const ibv_qp_init_attr_ex& attr) {
+  if (attr.qp_type == IBV_QPT_XRC_RECV) return check_argument(call, attr.xrcd, context);
+  if (const int error = check_argument(call, attr.pd, context); error != 0) return error;
+  if (const int error = check_argument(call, attr.send_cq, context); error != 0) return error;
+  if (attr.recv_cq != nullptr) {
+    if (const int error = check_argument(call, attr.recv_cq, context); error != 0) return error;
+  }
+  return attr.srq != nullptr ? check_argument(call, attr.srq, context) : 0;
+}
+
 objects::ProtectionDomain& domain_of(Qp& qp, const ibv_qp_init_attr_ex& attr) {
   return attr.pd != nullptr ? own(attr.pd).root() : qp.xrc_domain->domain;
 }
@@ -103,6 +111,9 @@ Qp* create_qp(const char* call, ibv_context* context, ibv_qp_init_attr_ex& attr)
     return nullptr;
   }
   if (check_extensions(call, attr) != 0 || check_form(call, attr) != 0) return nullptr;
+  if (check_parts(call, context, attr) != 0) return nullptr;
+  Place place(call, Thing::kQp, context);
+  if (!place.granted()) return nullptr;
   settle_sizes(attr);
   auto qp = std::make_unique<Qp>();
   qp->lane = owner.lane;
@@ -152,7 +163,7 @@ Qp* create_qp(const char* call, ibv_context* context, ibv_qp_init_attr_ex& attr)
     qp->has_builders = true;
     fill_builders(*qp, attr.send_ops_flags);
   }
-  owner.belongings.add(Thing::kQp, qp.get());
+  place.settle(&abi);
   return qp.release();
 }
 
@@ -177,7 +188,9 @@ using namespace rrdma;
 using namespace rrdma::verbs;
 
 RRDMA_VERBS ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) {
-  if (!is_own(pd->context)) RRDMA_PASS_ON(nullptr, ibv_create_qp, "IBVERBS_1.1", pd, attr);
+  const Standing standing = standing_of(pd);
+  if (standing == Standing::kForeign) RRDMA_PASS_ON(nullptr, ibv_create_qp, "IBVERBS_1.1", pd, attr);
+  if (refuse_unless_live("ibv_create_qp", Thing::kDomain, standing) != 0) return nullptr;
   ibv_qp_init_attr_ex full{};
   full.qp_context = attr->qp_context;
   full.send_cq = attr->send_cq;
@@ -196,7 +209,9 @@ RRDMA_VERBS ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) {
 
 RRDMA_VERBS int ibv_destroy_qp(ibv_qp* abi) {
   constexpr const char* kCall = "ibv_destroy_qp";
-  if (!is_own(abi->context)) RRDMA_PASS_ON(EOPNOTSUPP, ibv_destroy_qp, "IBVERBS_1.1", abi);
+  const Standing standing = standing_of(abi);
+  if (standing == Standing::kForeign) RRDMA_PASS_ON(EOPNOTSUPP, ibv_destroy_qp, "IBVERBS_1.1", abi);
+  if (const int error = refuse_unless_live(kCall, Thing::kQp, standing); error != 0) return error;
   Qp& qp = own(abi);
   Context& context = own(abi->context);
   if (context.forked()) return refuse_forked(kCall);
@@ -213,8 +228,7 @@ RRDMA_VERBS int ibv_destroy_qp(ibv_qp* abi) {
   wait_for_acknowledgements(abi->mutex, abi->cond, abi->events_completed, qp.events_reported);
   pthread_mutex_destroy(&abi->mutex);
   pthread_cond_destroy(&abi->cond);
-  context.belongings.remove(Thing::kQp, &qp);
-  delete &qp;
+  bury(qp, abi);
   return 0;
 }
 

@@ -12,6 +12,7 @@
 #include "preload/verbs/operations.h"
 #include "preload/verbs/queues/address.h"
 #include "preload/verbs/real_library.h"
+#include "preload/verbs/standing.h"
 #include "transport/qp_state.h"
 
 namespace rrdma::verbs {
@@ -137,14 +138,20 @@ using namespace rrdma;
 using namespace rrdma::verbs;
 
 RRDMA_VERBS int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) {
-  if (!is_own(qp->context)) RRDMA_PASS_ON(EOPNOTSUPP, ibv_modify_qp, "IBVERBS_1.1", qp, attr, mask);
+  const Standing standing = standing_of(qp);
+  if (standing == Standing::kForeign) RRDMA_PASS_ON(EOPNOTSUPP, ibv_modify_qp, "IBVERBS_1.1", qp, attr, mask);
+  if (const int error = refuse_unless_live(kModify, Thing::kQp, standing); error != 0) return error;
   return modify(own(qp), *attr, mask);
 }
 
 RRDMA_VERBS int ibv_query_qp(ibv_qp* abi, ibv_qp_attr* attr, int mask, ibv_qp_init_attr* init) {
-  if (!is_own(abi->context)) RRDMA_PASS_ON(EOPNOTSUPP, ibv_query_qp, "IBVERBS_1.1", abi, attr, mask, init);
+  constexpr const char* kCall = "ibv_query_qp";
+  const Standing standing = standing_of(abi);
+  if (standing == Standing::kForeign)
+    RRDMA_PASS_ON(EOPNOTSUPP, ibv_query_qp, "IBVERBS_1.1", abi, attr, mask, init);
+  if (const int error = refuse_unless_live(kCall, Thing::kQp, standing); error != 0) return error;
   Qp& qp = own(abi);
-  if (qp.runtime->forked()) return refuse_forked("ibv_query_qp");
+  if (qp.runtime->forked()) return refuse_forked(kCall);
   std::lock_guard lock(qp.lane->mutex());
   describe(qp, *attr);
   abi->state = attr->qp_state;

@@ -10,6 +10,7 @@
 #include "preload/verbs/operations.h"
 #include "preload/verbs/queues/work_requests.h"
 #include "preload/verbs/real_library.h"
+#include "preload/verbs/standing.h"
 
 namespace rrdma::verbs {
 namespace {
@@ -31,6 +32,8 @@ Srq* make_srq(const char* call, ibv_pd* pd, void* user_context, ibv_srq_attr& at
     return nullptr;
   }
   if (check_capacity(call, attr) != 0) return nullptr;
+  Place place(call, Thing::kSrq, pd->context);
+  if (!place.granted()) return nullptr;
   attr.max_sge = std::max(attr.max_sge, 1u);
   auto* srq = new Srq(attr.max_wr, attr.max_sge);
   srq->context = pd->context;
@@ -39,9 +42,10 @@ Srq* make_srq(const char* call, ibv_pd* pd, void* user_context, ibv_srq_attr& at
   srq->number = srq->handle = next_number.fetch_add(1, std::memory_order_relaxed) & wire::kMask24;
   pthread_mutex_init(&srq->mutex, nullptr);
   pthread_cond_init(&srq->cond, nullptr);
+  srq->queue.pd = &own(pd).root();
   std::lock_guard lock(own(pd->context).lane->mutex());
   ++own(pd).root().users;
-  own(pd->context).belongings.add(Thing::kSrq, srq);
+  place.settle<ibv_srq>(srq);
   return srq;
 }
 
@@ -76,6 +80,10 @@ ibv_srq* create_srq_ex(ibv_context* context, ibv_srq_init_attr_ex* attr) {
                "IBV_SRQ_INIT_ATTR_CQ).");
     return nullptr;
   }
+  if (check_argument(kCall, attr->pd, context) != 0) return nullptr;
+  if (type == IBV_SRQT_XRC &&
+      (check_argument(kCall, attr->xrcd, context) != 0 || check_argument(kCall, attr->cq, context) != 0))
+    return nullptr;
   Srq* srq = make_srq(kCall, attr->pd, attr->srq_context, attr->attr);
   if (srq == nullptr || type == IBV_SRQT_BASIC) return srq;
   srq->type = IBV_SRQT_XRC;
@@ -85,7 +93,6 @@ ibv_srq* create_srq_ex(ibv_context* context, ibv_srq_init_attr_ex* attr) {
   std::lock_guard lock(lane.mutex());
   ++srq->xrc_domain->users;
   ++srq->cq->queue.users;
-  srq->queue.pd = &own(attr->pd).root();
   srq->queue.completions = &srq->cq->queue;
   lane.engine().set_xrc_queue(srq->number, &srq->queue);
   return srq;
@@ -124,13 +131,18 @@ using namespace rrdma;
 using namespace rrdma::verbs;
 
 RRDMA_VERBS ibv_srq* ibv_create_srq(ibv_pd* pd, ibv_srq_init_attr* attr) {
-  if (!is_own(pd->context)) RRDMA_PASS_ON(nullptr, ibv_create_srq, "IBVERBS_1.1", pd, attr);
+  const Standing standing = standing_of(pd);
+  if (standing == Standing::kForeign) RRDMA_PASS_ON(nullptr, ibv_create_srq, "IBVERBS_1.1", pd, attr);
+  if (refuse_unless_live("ibv_create_srq", Thing::kDomain, standing) != 0) return nullptr;
   return make_srq("ibv_create_srq", pd, attr->srq_context, attr->attr);
 }
 
 RRDMA_VERBS int ibv_modify_srq(ibv_srq* abi, ibv_srq_attr* attr, int mask) {
   constexpr const char* kCall = "ibv_modify_srq";
-  if (!is_own(abi->context)) RRDMA_PASS_ON(EOPNOTSUPP, ibv_modify_srq, "IBVERBS_1.1", abi, attr, mask);
+  const Standing standing = standing_of(abi);
+  if (standing == Standing::kForeign)
+    RRDMA_PASS_ON(EOPNOTSUPP, ibv_modify_srq, "IBVERBS_1.1", abi, attr, mask);
+  if (const int error = refuse_unless_live(kCall, Thing::kSrq, standing); error != 0) return error;
   Srq& srq = own(abi);
   Context& context = own(abi->context);
   if (context.forked()) return refuse_forked(kCall);
@@ -156,7 +168,9 @@ RRDMA_VERBS int ibv_modify_srq(ibv_srq* abi, ibv_srq_attr* attr, int mask) {
 }
 
 RRDMA_VERBS int ibv_query_srq(ibv_srq* abi, ibv_srq_attr* attr) {
-  if (!is_own(abi->context)) RRDMA_PASS_ON(EOPNOTSUPP, ibv_query_srq, "IBVERBS_1.1", abi, attr);
+  const Standing standing = standing_of(abi);
+  if (standing == Standing::kForeign) RRDMA_PASS_ON(EOPNOTSUPP, ibv_query_srq, "IBVERBS_1.1", abi, attr);
+  if (const int error = refuse_unless_live("ibv_query_srq", Thing::kSrq, standing); error != 0) return error;
   Srq& srq = own(abi);
   std::lock_guard lock(srq.producer);
   *attr = {.max_wr = srq.queue.capacity(), .max_sge = srq.queue.sge_max(), .srq_limit = srq.queue.limit()};
@@ -165,7 +179,9 @@ RRDMA_VERBS int ibv_query_srq(ibv_srq* abi, ibv_srq_attr* attr) {
 
 RRDMA_VERBS int ibv_destroy_srq(ibv_srq* abi) {
   constexpr const char* kCall = "ibv_destroy_srq";
-  if (!is_own(abi->context)) RRDMA_PASS_ON(EOPNOTSUPP, ibv_destroy_srq, "IBVERBS_1.1", abi);
+  const Standing standing = standing_of(abi);
+  if (standing == Standing::kForeign) RRDMA_PASS_ON(EOPNOTSUPP, ibv_destroy_srq, "IBVERBS_1.1", abi);
+  if (const int error = refuse_unless_live(kCall, Thing::kSrq, standing); error != 0) return error;
   Srq& srq = own(abi);
   Context& context = own(abi->context);
   if (context.forked()) return refuse_forked(kCall);
@@ -184,7 +200,6 @@ RRDMA_VERBS int ibv_destroy_srq(ibv_srq* abi) {
   wait_for_acknowledgements(abi->mutex, abi->cond, abi->events_completed, srq.events_reported);
   pthread_mutex_destroy(&abi->mutex);
   pthread_cond_destroy(&abi->cond);
-  context.belongings.remove(Thing::kSrq, &srq);
-  delete &srq;
+  bury(srq, abi);
   return 0;
 }

@@ -118,6 +118,7 @@ void wr_bind_mw(ibv_qp_ex* qp, ibv_mw* mw, std::uint32_t rkey, const ibv_mw_bind
   if (entry == nullptr) return;
   entry->rkey = {rkey};
   entry->bind = bind_request_of(mw, *info);
+  if (mw != nullptr) mw->rkey = objects::MemoryTable::with_variant(mw->rkey, rkey);
 }
 
 void wr_send_tso(ibv_qp_ex* qp, void*, std::uint16_t, std::uint16_t) {

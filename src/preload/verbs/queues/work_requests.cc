@@ -56,13 +56,20 @@ bool translate(const ibv_send_wr& wr, const Qp& qp, objects::SendEntry& entry) {
   }
 }
 
+// A bind that is posted decides the window's key, of which the program chose the low octet.
+void tell_key(const ibv_send_wr& wr) {
+  wr.bind_mw.mw->rkey = objects::MemoryTable::with_variant(wr.bind_mw.mw->rkey, wr.bind_mw.rkey);
+}
+
 PostError post_one(Qp& qp, const ibv_send_wr& wr, Instant now) {
   transport::SendRequest request{};
   if (wr.num_sge < 0 || wr.num_sge > static_cast<int>(kSgeMax)) return PostError::kTooManySges;
   if (!translate(wr, qp, request.entry)) return PostError::kOperationNotSupported;
   const bool has_list = wr.opcode != IBV_WR_LOCAL_INV && wr.opcode != IBV_WR_BIND_MW;
   if (has_list) request.list = list_of(wr.sg_list, wr.num_sge);
-  return qp.lane->engine().post_send(*qp.engine_qp, request, now);
+  const PostError error = qp.lane->engine().post_send(*qp.engine_qp, request, now);
+  if (error == PostError::kNone && wr.opcode == IBV_WR_BIND_MW) tell_key(wr);
+  return error;
 }
 
 }  // namespace

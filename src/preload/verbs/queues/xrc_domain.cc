@@ -10,6 +10,7 @@
 #include "host/explain.h"
 #include "preload/verbs/objects.h"
 #include "preload/verbs/operations.h"
+#include "preload/verbs/standing.h"
 
 namespace rrdma::verbs {
 namespace {
@@ -28,7 +29,7 @@ SharedDomains& shared_domains() {
 XrcDomain* make_domain(ibv_context* context) {
   auto* domain = new XrcDomain{};
   domain->context = context;
-  own(context).belongings.add(Thing::kXrcDomain, domain);
+  Place("ibv_open_xrcd", Thing::kXrcDomain, context).settle<ibv_xrcd>(domain);
   return domain;
 }
 
@@ -80,6 +81,8 @@ ibv_xrcd* open_xrcd(ibv_context* context, ibv_xrcd_init_attr* attr) {
 }
 
 int close_xrcd(ibv_xrcd* abi) {
+  if (const int error = refuse_unless_live("ibv_close_xrcd", Thing::kXrcDomain, standing_of(abi)); error != 0)
+    return error;
   XrcDomain& domain = own(abi);
   if (own(abi->context).forked()) return refuse_forked("ibv_close_xrcd");
   SharedDomains& shared = shared_domains();
@@ -94,8 +97,7 @@ int close_xrcd(ibv_xrcd* abi) {
       return host::fail(EBUSY, "ibv_close_xrcd", "QPs or shared receive queues of the domain still exist.");
   }
   std::erase(shared.list, &domain);
-  own(abi->context).belongings.remove(Thing::kXrcDomain, &domain);
-  delete &domain;
+  bury(domain, abi);
   return 0;
 }
 

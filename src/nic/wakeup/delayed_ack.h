@@ -1,6 +1,7 @@
-// ReplyHabit: whether the program, when a message has come for it, usually posts a request at once, as the two
-// ends of a ping-pong do. Then the acknowledgement of what came can wait for that request and leave with it:
-// one system call less before the reply, and one less for whoever receives both.
+// DelayedAck: whether the acknowledgement of a message may wait for the program's reply and leave with it, as TCP's
+// delayed ACK does: one system call less before the reply, and one less for whoever receives both. It waits
+// only where the program usually posts a request at once when a message has come, as the two ends of a
+// ping-pong do (docs/adr/0010).
 #pragma once
 
 #include <algorithm>
@@ -10,9 +11,9 @@
 
 namespace rrdma::nic {
 
-class ReplyHabit {
+class DelayedAck {
  public:
-  void note_arrival(Instant now) {
+  void note_message(Instant now) {
     if (!expecting_) since_ = now;
     expecting_ = true;
   }

@@ -1,0 +1,126 @@
+#include "nic/host_lane.h"
+
+#include <algorithm>
+#include <mutex>
+#include <utility>
+
+#include "base/entropy.h"
+
+namespace rrdma::nic {
+
+Result<std::unique_ptr<HostLane>, Problem> HostLane::open(const Settings& settings,
+                                                          control::DaemonClient& daemon,
+                                                          LaneInterface interface) {
+  auto granted = daemon.request_slot();
+  if (!granted) return Failure{granted.error()};
+  return std::unique_ptr<HostLane>(new HostLane(settings, daemon, std::move(*granted), std::move(interface)));
+}
+
+HostLane::HostLane(const Settings& settings, control::DaemonClient& daemon, control::GrantedSlot granted,
+                   LaneInterface interface)
+    : slot_(daemon, granted.slot),
+      publisher_(daemon.page()),
+      links_(settings, daemon, std::move(granted), std::move(interface)),
+      peers_(links_.shm() != nullptr ? std::make_unique<ShmPeers>(*links_.shm(), daemon, mutex()) : nullptr),
+      memory_(system_entropy()),
+      engine_({.probe = &links_}, memory_, *this),
+      paths_(settings, links_, peers_.get(), daemon),
+      wakeup_(mutex(), sleeper_, has_one_core()),
+      progress_({.engine = engine_,
+                 .links = links_,
+                 .slot = slot_,
+                 .peers = peers_.get(),
+                 .daemon = daemon,
+                 .publisher = publisher_,
+                 .wakeup = wakeup_}),
+      thread_(wakeup_) {
+  if (links_.shm() != nullptr) watch_shm(settings);
+  if (links_.udp() != nullptr) watch_udp();
+}
+
+HostLane::~HostLane() {
+  thread_.stop();
+  // What QPs and regions say on their way out is for nobody.
+  engine_.set_direct(nullptr);
+  memory_.set_listener(nullptr);
+  direct_.reset();
+}
+
+void HostLane::watch_shm(const Settings& settings) {
+  sleeper_.add_link(links_.shm()->fd());
+  wakeup_.set_doorbells(&links_);
+  if (!settings.direct_allowed()) return;
+  if (auto enabled = links_.shm()->enable_direct(); !enabled) return;
+  direct_ = std::make_unique<DirectPublication>(*links_.shm(), *peers_);
+  engine_.set_direct(links_.shm());
+  memory_.set_listener(direct_.get());
+}
+
+void HostLane::watch_udp() {
+  for (const int fd : links_.udp()->descriptors()) sleeper_.add_link(fd);
+  // What may be in flight to a peer like us: half of what the socket holds, the rest is for the others.
+  const auto room = static_cast<std::uint32_t>(links_.udp()->receive_room(4096));
+  engine_.set_windows(std::clamp(room / 4, 32u * 1024, 512u * 1024), std::max(room / 2, 64u * 1024));
+}
+
+void HostLane::start(std::span<const int> control, std::function<void()> handle_control) {
+  for (const int fd : control) sleeper_.add_control(fd);
+  handle_control_ = std::move(handle_control);
+  thread_.start(*this);
+}
+
+Result<objects::Path, Problem> HostLane::resolve(const host::Device& device, const PathRequest& request) {
+  auto path = paths_.resolve(device, request);
+  // The thread may sleep since before there was this channel: nobody would ring.
+  if (path && path->link == kShmLink) wakeup_.kick();
+  return path;
+}
+
+void HostLane::on_qp_event(transport::QueuePair& qp, transport::QpEvent event) {
+  if (qp_listener_ != nullptr) qp_listener_->on_qp_event(qp, event);
+}
+
+void HostLane::on_qp_changed(transport::QueuePair& qp, bool destroyed) {
+  publisher_.handle_qp_changed(qp, destroyed);
+  if (direct_ != nullptr) direct_->handle_qp_changed(qp, destroyed);
+}
+
+// ---- what the daemon says ----
+
+void HostLane::accept_channel(const control::ChannelOffered& offer, std::vector<OwnedFd> fds) {
+  const std::lock_guard lock(mutex());
+  if (peers_ != nullptr) peers_->accept(offer, std::move(fds));
+}
+
+void HostLane::forget_peer(std::uint64_t token) {
+  const std::lock_guard lock(mutex());
+  progress_.forget_peer(token);
+}
+
+void HostLane::deliver(const control::FrameFields& frame) {
+  const std::lock_guard lock(mutex());
+  progress_.deliver(frame);
+}
+
+void HostLane::open_network(control::GrantedSlot granted) {
+  const std::lock_guard lock(mutex());
+  if (links_.open_late(std::move(granted))) watch_udp();
+}
+
+void HostLane::follow_capture_order(const control::CaptureOrder& order, std::vector<OwnedFd> fds) {
+  const std::lock_guard lock(mutex());
+  send_packets_only(order.packets_only);
+  if (order.record && fds.size() == control::kCaptureFds) {
+    links_.start_capture(std::move(fds[0]), std::move(fds[1]));
+  } else if (!order.record) {
+    links_.stop_capture();
+  }
+}
+
+// A direct operation takes no PSN: either may end or begin between two frames.
+void HostLane::send_packets_only(bool packets_only) {
+  if (direct_ != nullptr) engine_.set_direct(packets_only ? nullptr : links_.shm());
+  engine_.set_trains(!packets_only);
+}
+
+}  // namespace rrdma::nic

@@ -1,0 +1,85 @@
+// Lane: an engine with its lock, its memory table and its links, as the doors (preload/) see it. Two lanes share
+// nothing that is touched for a message, so a process can have several:
+//
+//   of a lane     the engine and its QPs, the memory table, the lock, the links with the slot of UDP port 4791 (the top
+//                 octet of its QPNs), the channels to peers, the wake-up protocol with its thread, the publisher
+//   of a process  the daemon's client, settings, devices and the interface monitor, the explain channel, the state of
+//                 forks, the page of counters (Runtime and ProcessControl)
+//
+// Today each process has one, which all its contexts use. What may be in two lanes: contexts, since no object
+// belongs to two of them.
+#pragma once
+
+#include <cstdint>
+
+#include "base/instant.h"
+#include "base/problem.h"
+#include "base/result.h"
+#include "host/clock.h"
+#include "host/device.h"
+#include "nic/lane_lock.h"
+#include "objects/memory.h"
+#include "objects/path.h"
+#include "transport/engine.h"
+
+namespace rrdma::nic {
+
+// What nic/ needs to know to resolve an address vector.
+struct PathRequest {
+  wire::Gid remote;
+  std::uint32_t local_gid_index = 0;
+  std::uint32_t flow_label = 0;
+  std::uint8_t hop_limit = 0;
+  std::uint8_t traffic_class = 0;
+  std::uint8_t service_level = 0;
+  wire::Qpn local_qpn;
+  wire::Qpn remote_qpn;   // connected QPs; decides whether the peer is a process of this host
+  bool datagram = false;  // an address handle: remote_qpn is not known yet
+};
+
+// Events of QPs, in the order in which they happen. Called with the lane's lock held: only queue them.
+class QpListener {
+ public:
+  virtual ~QpListener() = default;
+  virtual void on_qp_event(transport::QueuePair& qp, transport::QpEvent event) = 0;
+};
+
+// Everything that touches the engine, the memory table or a QP happens under the lock, with the exceptions
+// that engine.h names.
+class Lane {
+ public:
+  virtual ~Lane() = default;
+  [[nodiscard]] LaneLock& mutex() { return mutex_; }
+
+  // REQUIRES: the lock.
+  // The time for the calls below, up to a microsecond late.
+  [[nodiscard]] Instant now() { return clock_.now(); }
+  [[nodiscard]] virtual transport::Engine& engine() = 0;
+  [[nodiscard]] virtual objects::MemoryTable& memory() = 0;
+  // A QPN that no QP has; fails when all 65,535 of the lane's slot are taken.
+  virtual Result<wire::Qpn, Problem> allocate_qpn() = 0;
+  virtual void set_qp_listener(QpListener* listener) = 0;
+  // Sends what the engine has to send. Call after posting.
+  virtual void transmit(Instant now) = 0;
+  // Receives, handles timers, sends.
+  virtual void progress() = 0;
+  // Sends what waits for the program's reply: before a change after which it could not be sent any more.
+  virtual void send_held() = 0;
+
+  // May block (asks the daemon, makes a shared-memory channel). REQUIRES: not the lock.
+  virtual Result<objects::Path, Problem> resolve(const host::Device& device, const PathRequest& request) = 0;
+  // Makes one round of progress if nobody else is doing so: for pollers. REQUIRES: not the lock.
+  void poll() {
+    if (!mutex_.try_lock()) return;
+    progress();
+    mutex_.unlock();
+  }
+  // For whoever goes to sleep until an event: the lane's thread takes over.
+  virtual void rely_on_thread() = 0;
+
+ private:
+  LaneLock mutex_;
+  host::RecentClock clock_;
+};
+
+}  // namespace rrdma::nic

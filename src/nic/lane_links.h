@@ -1,0 +1,91 @@
+// LaneLinks: the links of a lane. It opens shared memory, the sockets of the slot and the relay, puts faults and captures
+// around them as the settings and the daemon order, and polls them in the order that is worth it (LinkSwitch).
+//
+// Threads: under the lane's lock, once the lane has begun.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/owned_fd.h"
+#include "control/client/daemon_client.h"
+#include "link/capture_sink.h"
+#include "link/link.h"
+#include "link/shm/shm_link.h"
+#include "link/udp/udp_link.h"
+#include "nic/link_switch.h"
+#include "nic/live_capture.h"
+#include "nic/relay_link.h"
+#include "nic/settings.h"
+#include "nic/wakeup/wakeup.h"
+
+namespace rrdma::nic {
+
+// The interface whose addresses and groups sockets use where an address alone does not say it, and its name in captures.
+struct LaneInterface {
+  std::string name;
+  std::uint32_t index = 0;
+};
+
+class LaneLinks final : public objects::PathProbe, public Doorbells {
+ public:
+  // Opens what the settings allow; says why where it cannot, and the lane does without. The settings and the daemon's
+  // client outlive this.
+  LaneLinks(const Settings& settings, control::DaemonClient& daemon, control::GrantedSlot granted,
+            LaneInterface interface);
+  ~LaneLinks() override;
+
+  // The port was somebody else's when the process began, and is ours now. True if there is a network from now on.
+  [[nodiscard]] bool open_late(control::GrantedSlot granted);
+  // Null: there is none.
+  [[nodiscard]] link::ShmLink* shm() { return shm_.get(); }
+  [[nodiscard]] link::UdpLink* udp() { return udp_.get(); }
+
+  [[nodiscard]] objects::FrameSink& sink() { return switch_; }
+  [[nodiscard]] std::span<link::Link* const> all() const { return switch_.all(); }
+  void flush(Instant now) { switch_.flush(now); }
+  [[nodiscard]] Instant next_deadline() const { return switch_.next_deadline(); }
+  std::size_t poll(link::Receiver& receiver, Instant now) { return switch_.poll(receiver, now, kBurst); }
+  std::size_t poll_all(link::Look look, link::Receiver& receiver, Instant now) {
+    if (udp_ != nullptr) udp_->look_next(look);
+    return switch_.poll_all(receiver, now, kBurst);
+  }
+  // A few loads tell that nothing has come from this host; false where they cannot.
+  [[nodiscard]] bool is_quiet() const { return shm_ != nullptr && shm_->is_quiet(); }
+  // The kernel told of arrivals at these descriptors, or of doorbells.
+  void note_arrivals(std::span<const int> descriptors);
+
+  // By order of the daemon, while the program runs.
+  void start_capture(OwnedFd file, OwnedFd end_mark);
+  void stop_capture() { live_capture_.stop(switch_); }
+
+ private:
+  static constexpr std::size_t kBurst = 64;
+  void open_shm();
+  void open_udp(control::GrantedSlot granted);
+  void open_capture_file();
+  void attach(LinkIndex index, link::Link* link);
+  [[nodiscard]] link::Link* decorated(link::Link* link);
+
+  bool taken(const objects::Path& path) const override;
+  bool request() override { return shm_->arm(); }
+  void suppress() override { shm_->disarm(); }
+  void announce_polling() override { shm_->attend(); }
+  void end_polling() override { shm_->attend_no_more(); }
+
+  const Settings& settings_;
+  control::DaemonClient& daemon_;
+  const LaneInterface interface_;
+  std::unique_ptr<link::UdpLink> udp_;
+  std::unique_ptr<link::ShmLink> shm_;
+  RelayLink relay_;
+  std::unique_ptr<link::CaptureFile> capture_;
+  std::vector<std::unique_ptr<link::Link>> decorators_;
+  LinkSwitch switch_;
+  LiveCapture live_capture_;
+};
+
+}  // namespace rrdma::nic

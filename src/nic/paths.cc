@@ -1,0 +1,93 @@
+#include "nic/paths.h"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+
+#include "wire/source_port.h"
+
+namespace rrdma::nic {
+namespace {
+
+constexpr std::uint32_t kTrainOctets = 64 * 1024;
+
+// The part that does not depend on the link.
+Result<objects::Path, Problem> addresses_of(const host::Device& device, const PathRequest& request) {
+  const std::vector<host::GidEntry> gids = device.gids();
+  if (request.local_gid_index >= gids.size() || !gids[request.local_gid_index].valid) {
+    return problem(EINVAL, fmt::format("sgid_index {} names no GID of {}; `rrdma gids` lists them.",
+                                       request.local_gid_index, device.identity().name));
+  }
+  if (request.remote.is_zero()) {
+    return problem(EINVAL, "the destination GID is zero: RoCE needs ah_attr.is_global = 1 and grh.dgid.");
+  }
+  objects::Path path;
+  path.local = gids[request.local_gid_index].gid;
+  path.remote = request.remote;
+  path.flow_label = request.flow_label;
+  path.hop_limit = request.hop_limit != 0 ? request.hop_limit : 64;
+  path.traffic_class = request.traffic_class;
+  path.service_level = request.service_level;
+  path.local_gid_index = static_cast<std::uint8_t>(request.local_gid_index);
+  return path;
+}
+
+}  // namespace
+
+Result<objects::Path, Problem> Paths::resolve(const host::Device& device, const PathRequest& request) {
+  auto addressed = addresses_of(device, request);
+  if (!addressed) return addressed;
+  objects::Path path = *addressed;
+  const bool local = device.is_local_address(request.remote);
+  if (local && !request.datagram && peers_ != nullptr) {
+    auto by_shm = try_shm(request, path);
+    if (!by_shm) return Failure{by_shm.error()};
+    if (*by_shm) return path;
+  }
+  if (local && request.datagram && links_.udp() == nullptr) {
+    path.link = kRelayLink;
+    return path;
+  }
+  if (auto chosen = choose_udp(request, path); !chosen) return Failure{chosen.error()};
+  return path;
+}
+
+Result<bool, Problem> Paths::try_shm(const PathRequest& request, objects::Path& path) {
+  const std::uint8_t slot = control::slot_of_qpn(request.remote_qpn.value);
+  auto owner = daemon_.look_up_slot(slot);
+  if (!owner) return Failure{owner.error()};
+  if (!owner->found || !owner->same_user || (owner->links & control::kLinkShm) == 0) return false;
+  const std::uint8_t own_slot = control::slot_of_qpn(request.local_qpn.value);
+  auto channel = peers_->open_channel(own_slot, slot, owner->token);
+  if (!channel) return Failure{channel.error()};
+  path.link = kShmLink;
+  path.peer = *channel;
+  path.lossless = !settings_.fault.any();
+  path.direct = settings_.direct_allowed() && (owner->links & control::kLinkDirect) != 0;
+  // A peer that captures wants to see packets, not trains.
+  path.train_octets =
+      settings_.packets_only() || (owner->links & control::kLinkTrains) == 0 ? 0 : kTrainOctets;
+  path.train_accepted = kTrainOctets;
+  return true;
+}
+
+Result<void, Problem> Paths::choose_udp(const PathRequest& request, objects::Path& path) {
+  if (links_.udp() == nullptr) {
+    const control::NetworkState network = daemon_.network();
+    return problem(ENETUNREACH, network.reason.empty() ? "this process has no network link."
+                                                       : network.reason + " " + network.remedy);
+  }
+  path.link = kUdpLink;
+  path.source_port = request.datagram ? wire::source_port_of_datagrams(request.local_qpn)
+                                      : wire::source_port_of_connection(request.flow_label, request.local_qpn,
+                                                                        request.remote_qpn);
+  path.source_port = links_.udp()->source_port(path);
+  if (path.source_port == 0) {
+    return problem(EHOSTUNREACH,
+                   "no packet can be sent from that source GID to that destination GID: they are not of the "
+                   "same family.");
+  }
+  return {};
+}
+
+}  // namespace rrdma::nic

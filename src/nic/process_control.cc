@@ -1,0 +1,138 @@
+#include "nic/process_control.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "host/fault_handler.h"
+#include "nic/host_lane.h"
+#include "wire/transport_packet.h"
+
+namespace rrdma::nic {
+namespace {
+
+std::uint32_t allowed_links(const Settings& settings) {
+  std::uint32_t shm = control::kLinkShm;
+  if (!settings.packets_only()) shm |= control::kLinkTrains | (settings.direct ? control::kLinkDirect : 0);
+  switch (settings.link) {
+    case LinkChoice::kUdp: return control::kLinkUdp;
+    case LinkChoice::kShm: return shm;
+    case LinkChoice::kAuto: break;
+  }
+  return control::kLinkUdp | shm;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ProcessControl>, Problem> ProcessControl::connect(const Settings& settings,
+                                                                         const std::string& devices) {
+  control::DaemonSettings wanted;
+  wanted.links = allowed_links(settings);
+  wanted.devices = devices;
+  auto daemon = control::DaemonClient::connect_or_start(wanted);
+  if (!daemon) return Failure{daemon.error()};
+  host::install_fault_handler();
+  return std::unique_ptr<ProcessControl>(new ProcessControl(settings, std::move(*daemon)));
+}
+
+void ProcessControl::describe(std::string devices) {
+  devices.resize(std::min(devices.size(), control::kNameMax));
+  (void)daemon_->update_process(allowed_links(settings_), std::move(devices));
+}
+
+// ---- devices ----
+
+void ProcessControl::follow(std::shared_ptr<host::NetlinkDevice> device) {
+  const std::lock_guard lock(devices_mutex_);
+  std::erase_if(devices_, [](const auto& known) { return known.use_count() == 1; });  // closed by now
+  devices_.push_back(std::move(device));
+}
+
+void ProcessControl::refresh_devices() {
+  std::vector<std::shared_ptr<host::NetlinkDevice>> devices;
+  {
+    const std::lock_guard lock(devices_mutex_);
+    devices = devices_;
+  }
+  for (const auto& device : devices) device->refresh(host::read_interfaces());
+}
+
+// ---- lanes ----
+
+void ProcessControl::add(HostLane& lane) {
+  const std::lock_guard lock(lanes_mutex_);
+  lanes_.push_back(&lane);
+}
+
+void ProcessControl::remove(HostLane& lane) {
+  const std::lock_guard lock(lanes_mutex_);
+  std::erase(lanes_, &lane);
+}
+
+HostLane* ProcessControl::find_lane(std::uint8_t slot) const {
+  const auto found = std::find_if(lanes_.begin(), lanes_.end(),
+                                  [&](const HostLane* lane) { return lane->slot().number() == slot; });
+  return found != lanes_.end() ? *found : nullptr;
+}
+
+// ---- what the daemon says ----
+
+std::vector<int> ProcessControl::descriptors() const {
+  std::vector<int> all{daemon_->event_fd()};
+  if (monitor_.fd() >= 0) all.push_back(monitor_.fd());
+  return all;
+}
+
+void ProcessControl::handle() {
+  daemon_->handle_events(*this);
+  if (monitor_.changed()) refresh_devices();
+}
+
+void ProcessControl::handle_channel_offered(const control::ChannelOffered& offer, std::vector<OwnedFd> fds) {
+  const std::lock_guard lock(lanes_mutex_);
+  if (HostLane* lane = find_lane(offer.to_slot)) lane->accept_channel(offer, std::move(fds));
+}
+
+// Any lane may have a channel to it.
+void ProcessControl::handle_peer_gone(std::uint8_t, std::uint64_t token) {
+  const std::lock_guard lock(lanes_mutex_);
+  for (HostLane* lane : lanes_) lane->forget_peer(token);
+}
+
+// Each looks whether the destination is its own.
+void ProcessControl::handle_frame_forwarded(const control::FrameFields& frame) {
+  const std::lock_guard lock(lanes_mutex_);
+  for (HostLane* lane : lanes_) lane->deliver(frame);
+}
+
+void ProcessControl::handle_sockets_arrived(control::GrantedSlot slot) {
+  const std::lock_guard lock(lanes_mutex_);
+  if (HostLane* lane = find_lane(slot.slot)) lane->open_network(std::move(slot));
+}
+
+// Who ordered a capture is gone with the last daemon.
+void ProcessControl::handle_daemon_changed(std::span<const std::uint8_t>) {
+  follow_capture_order({}, {});
+  if (DaemonListener* listener = listener_.load()) listener->on_daemon_changed();
+}
+
+void ProcessControl::handle_other(control::Received& message) {
+  if (const auto order = message.as<control::CaptureOrder>())
+    return follow_capture_order(*order, std::move(message.fds));
+  if (DaemonListener* listener = listener_.load()) listener->on_daemon_message(message);
+}
+
+// All lanes write into the one file: each gets descriptors of its own to it.
+void ProcessControl::follow_capture_order(const control::CaptureOrder& order, std::vector<OwnedFd> fds) {
+  const std::lock_guard lock(lanes_mutex_);
+  for (HostLane* lane : lanes_) {
+    std::vector<OwnedFd> own;
+    if (lane == lanes_.back()) {
+      own = std::move(fds);
+    } else {
+      for (const OwnedFd& fd : fds) own.push_back(fd.duplicate());
+    }
+    lane->follow_capture_order(order, std::move(own));
+  }
+}
+
+}  // namespace rrdma::nic

@@ -1,0 +1,74 @@
+// ProcessControl: what a process has once, however many lanes it has: its connection to the daemon, whose events it passes on
+// to the lane that each is for, and the watch over the interfaces that its devices stand on.
+//
+// Threads: any, except handle(), which the thread of one lane calls whenever one of the descriptors is readable.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/problem.h"
+#include "base/result.h"
+#include "control/capture_messages.h"
+#include "control/client/daemon_client.h"
+#include "host/interfaces.h"
+#include "host/netlink_device.h"
+#include "nic/daemon_listener.h"
+#include "nic/settings.h"
+
+namespace rrdma::nic {
+
+class HostLane;
+
+class ProcessControl final : private control::DaemonEvents {
+ public:
+  // Connects to the daemon, starts it if need be. `devices` is what the tools show: "rrdma0 on eth0, rrdma1 on eth1".
+  [[nodiscard]] static Result<std::unique_ptr<ProcessControl>, Problem> connect(const Settings& settings,
+                                                                                const std::string& devices);
+
+  [[nodiscard]] control::DaemonClient& daemon() { return *daemon_; }
+  void set_listener(DaemonListener* listener) { listener_.store(listener); }
+  void describe(std::string devices);
+  // Keeps the device's port and GID table up to date, from now to the end.
+  void follow(std::shared_ptr<host::NetlinkDevice> device);
+
+  // Events for the lane go to it until it is removed; the call waits for one that is under way.
+  // REQUIRES of remove: not from handle().
+  void add(HostLane& lane);
+  void remove(HostLane& lane);
+
+  [[nodiscard]] std::vector<int> descriptors() const;
+  void handle();
+
+ private:
+  ProcessControl(const Settings& settings, std::unique_ptr<control::DaemonClient> daemon)
+      : settings_(settings), daemon_(std::move(daemon)) {}
+  void refresh_devices();
+  void follow_capture_order(const control::CaptureOrder& order, std::vector<OwnedFd> fds);
+  // REQUIRES: lanes_mutex_. Null: none of ours.
+  [[nodiscard]] HostLane* find_lane(std::uint8_t slot) const;
+
+  void handle_channel_offered(const control::ChannelOffered& offer, std::vector<OwnedFd> fds) override;
+  void handle_peer_gone(std::uint8_t slot, std::uint64_t token) override;
+  void handle_frame_forwarded(const control::FrameFields& frame) override;
+  void handle_sockets_arrived(control::GrantedSlot slot) override;
+  void handle_daemon_changed(std::span<const std::uint8_t> lost) override;
+  void handle_other(control::Received& message) override;
+
+  const Settings& settings_;
+  const std::unique_ptr<control::DaemonClient> daemon_;
+  host::InterfaceMonitor monitor_;
+  std::atomic<DaemonListener*> listener_{nullptr};
+  std::mutex devices_mutex_;
+  std::vector<std::shared_ptr<host::NetlinkDevice>> devices_;
+  std::mutex lanes_mutex_;  // before any lane's lock
+  std::vector<HostLane*> lanes_;
+};
+
+}  // namespace rrdma::nic

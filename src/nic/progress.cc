@@ -1,0 +1,156 @@
+#include "nic/progress.h"
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "host/clock.h"
+#include "nic/relay_link.h"
+#include "wire/grh.h"
+
+namespace rrdma::nic {
+namespace {
+
+constexpr int kRoundsBeforeTimers = 64;
+constexpr int kThreadRounds = 64;
+
+}  // namespace
+
+// ---- the program ----
+
+void Progress::transmit(Instant now) {
+  now_ = now;
+  parts_.wakeup.note_post(now);
+  send(now);
+  parts_.wakeup.note_deadline(next_deadline());
+  // Operations that are done at once leave nothing to poll for, and nothing wakes the thread.
+  publish(now);
+}
+
+void Progress::poll() {
+  // Where nothing has come, most polls end after a look at shared memory: asking for the time costs more.
+  const bool quiet = parts_.links.is_quiet() && !parts_.engine.wants_transmit();
+  if (!parts_.wakeup.note_poll(quiet)) return;
+  const Instant now = host::now();
+  parts_.wakeup.note_look(now);
+  round(now, WakeUp::Caller::kProgram);
+  parts_.wakeup.note_deadline(next_deadline());
+  // A program that polls all the time keeps the thread asleep: it publishes for itself.
+  publish(now);
+}
+
+void Progress::send_held() {
+  parts_.wakeup.give_up_reply();
+  if (parts_.engine.wants_transmit()) transmit(host::now());
+}
+
+// ---- the thread ----
+
+Duty::Served Progress::serve(std::span<const int> arrivals) {
+  parts_.links.note_arrivals(arrivals);
+  std::size_t received = 0, last = 0;
+  for (int i = 0; i < kThreadRounds; ++i) {
+    last = round(host::now(), WakeUp::Caller::kThread);
+    received += last;
+    if (last == 0) break;
+  }
+  forget_lost_channels();
+  // The descriptors tell of arrivals, not of what is there: nothing may be left behind when the thread sleeps.
+  const Instant deadline = last != 0 ? now_ : std::min(next_deadline(), publish(now_));
+  return {.received = received != 0, .now = now_, .deadline = deadline};
+}
+
+void Progress::forget_lost_channels() {
+  if (parts_.links.shm() == nullptr) return;
+  while (const auto lost = parts_.links.shm()->poll_lost()) {
+    fail_qps_of(*lost);
+    parts_.peers->forget_channel(*lost);
+  }
+}
+
+// ---- both ----
+
+std::size_t Progress::round(Instant now, WakeUp::Caller caller) {
+  now_ = now;
+  transport::Engine& engine = parts_.engine;
+  LaneLinks& links = parts_.links;
+  const std::uint64_t messages_before = engine.counters().messages_received;
+  std::size_t received = caller == WakeUp::Caller::kThread ? links.poll_all(link::Look::kPending, *this, now)
+                                                           : links.poll(*this, now);
+  if (now >= engine.next_deadline()) {
+    // Silence is judged when all that has arrived was heard: perhaps it was this thread that came late.
+    for (int i = 0; i < kRoundsBeforeTimers; ++i) {
+      const std::size_t more = links.poll_all(link::Look::kEverywhere, *this, now);
+      if (more == 0) break;
+      received += more;
+    }
+    engine.handle_timers(now);
+  }
+  const bool message = engine.counters().messages_received != messages_before;
+  if (parts_.wakeup.note_arrivals(message, now, caller)) return received;
+  if (engine.wants_transmit() || now >= links.next_deadline()) send(now);
+  return received;
+}
+
+void Progress::send(Instant now) {
+  parts_.engine.transmit(parts_.links.sink(), now);
+  parts_.links.flush(now);
+  parts_.engine.flushed(now);
+}
+
+Instant Progress::next_deadline() const {
+  return std::min(parts_.engine.next_deadline(), parts_.links.next_deadline());
+}
+
+Instant Progress::publish(Instant now) {
+  return parts_.publisher.publish(parts_.engine, parts_.links.all(), now);
+}
+
+void Progress::on_packet(const wire::TransportPacket& packet, const objects::PacketOrigin& origin) {
+  const wire::Qpn destination = packet.headers.bth.destination;
+  // UDP GRO merged a packet for another process into a train of ours: the daemon knows whose it is.
+  if (!parts_.slot.holds(destination) && destination != wire::kMulticastQpn)
+    return parts_.daemon.forward_frame(relayed(packet, origin));
+  parts_.engine.handle_packet(packet, origin, now_);
+}
+
+// ---- what the daemon says ----
+
+void Progress::deliver(const control::FrameFields& frame) {
+  wire::TransportPacket packet;
+  if (frame.frame.size() < wire::kIcrcOctets) return;
+  const Octets octets = Octets(frame.frame).first(frame.frame.size() - wire::kIcrcOctets);
+  if (wire::parse_transport(octets, packet) != wire::TransportError::kNone) return;
+  if (!parts_.slot.holds(packet.headers.bth.destination)) return;
+  std::array<std::uint8_t, wire::kGrhOctets> grh{};
+  wire::emit_grh_area({.source = frame.source,
+                       .destination = frame.destination,
+                       .traffic_class = frame.traffic_class,
+                       .datagram_octets = frame.frame.size()},
+                      grh);
+  now_ = host::now();
+  parts_.engine.handle_packet(packet,
+                              {.source = frame.source,
+                               .destination = frame.destination,
+                               .grh = grh.data(),
+                               .traffic_class = frame.traffic_class},
+                              now_);
+  transmit(now_);
+}
+
+void Progress::forget_peer(std::uint64_t token) {
+  if (parts_.peers == nullptr) return;
+  round(host::now(), WakeUp::Caller::kThread);
+  std::vector<std::uint32_t> gone;
+  parts_.peers->forget_token(token, gone);
+  for (const std::uint32_t channel : gone) fail_qps_of(channel);
+}
+
+void Progress::fail_qps_of(std::uint32_t channel) {
+  now_ = host::now();
+  parts_.engine.for_each_qp([&](transport::QueuePair& qp) {
+    if (qp.path.link == kShmLink && qp.path.peer == channel) parts_.engine.peer_gone(qp, now_);
+  });
+}
+
+}  // namespace rrdma::nic

@@ -1,0 +1,66 @@
+// Progress: what a lane does with the processor time that it is given: it receives, lets the engine judge silence, and sends.
+// The program gives the time in its calls, the lane's thread when it serves; which of them, and when, is WakeUp's.
+//
+// Threads: all calls under the lane's lock.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/instant.h"
+#include "control/client/daemon_client.h"
+#include "link/link.h"
+#include "nic/lane_links.h"
+#include "nic/lane_slot.h"
+#include "nic/publisher.h"
+#include "nic/shm_peers.h"
+#include "nic/wakeup/wakeup.h"
+#include "transport/engine.h"
+
+namespace rrdma::nic {
+
+// What it moves. All outlive it; `peers` is null where there is no shared memory.
+struct ProgressParts {
+  transport::Engine& engine;
+  LaneLinks& links;
+  const LaneSlot& slot;
+  ShmPeers* peers;
+  control::DaemonClient& daemon;
+  Publisher& publisher;
+  WakeUp& wakeup;
+};
+
+class Progress final : private link::Receiver {
+ public:
+  explicit Progress(const ProgressParts& parts) : parts_(parts) {}
+
+  // The program has posted.
+  void transmit(Instant now);
+  // The program polls.
+  void poll();
+  // Sends what waits for the program's reply.
+  void send_held();
+
+  // For the lane's thread: until nothing is left to do.
+  Duty::Served serve(std::span<const int> arrivals);
+  Instant publish(Instant now);
+
+  // A packet for us that the daemon brings.
+  void deliver(const control::FrameFields& frame);
+  // A process of this host is gone: what it sent before counts, what is under way to it fails.
+  void forget_peer(std::uint64_t token);
+
+ private:
+  std::size_t round(Instant now, WakeUp::Caller caller);
+  void send(Instant now);
+  void forget_lost_channels();
+  void fail_qps_of(std::uint32_t channel);
+  [[nodiscard]] Instant next_deadline() const;
+  void on_packet(const wire::TransportPacket& packet, const objects::PacketOrigin& origin) override;
+
+  const ProgressParts parts_;
+  Instant now_;  // of the present round
+};
+
+}  // namespace rrdma::nic

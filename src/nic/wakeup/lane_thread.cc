@@ -1,0 +1,113 @@
+#include "nic/wakeup/lane_thread.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "base/assert.h"
+#include "base/raw_syscall.h"
+#include "host/clock.h"
+
+namespace rrdma::nic {
+namespace {
+
+enum Source : std::uint32_t { kLink, kControl, kRing };
+
+void watch(int epoll, int fd, Source source, std::uint32_t events) {
+  epoll_event event{};
+  event.events = events;
+  event.data.u64 = std::uint64_t{source} << 32 | static_cast<std::uint32_t>(fd);
+  RRDMA_ASSERT(raw::epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0);
+}
+
+Source source_of(const epoll_event& event) { return static_cast<Source>(event.data.u64 >> 32); }
+int descriptor_of(const epoll_event& event) {
+  return static_cast<int>(static_cast<std::uint32_t>(event.data.u64));
+}
+
+}  // namespace
+
+EpollSleeper::EpollSleeper()
+    : everything_(lifted(raw::epoll_create1(EPOLL_CLOEXEC))),
+      no_links_(lifted(raw::epoll_create1(EPOLL_CLOEXEC))),
+      ring_(lifted(raw::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))) {
+  watch(everything_.get(), ring_.get(), kRing, EPOLLIN);
+  watch(no_links_.get(), ring_.get(), kRing, EPOLLIN);
+}
+
+// Edge-triggered: while the program drains the socket by itself, what it has not read yet does not wake
+// the thread again and again.
+void EpollSleeper::add_link(int fd) { watch(everything_.get(), fd, kLink, EPOLLIN | EPOLLET); }
+
+void EpollSleeper::add_control(int fd) {
+  watch(everything_.get(), fd, kControl, EPOLLIN);
+  watch(no_links_.get(), fd, kControl, EPOLLIN);
+}
+
+Instant EpollSleeper::now() { return host::now(); }
+
+Sleeper::Woken EpollSleeper::sleep(Watch watched, Instant deadline) {
+  const Duration left = deadline == kNever ? seconds(3600) : deadline - host::now();
+  const std::int64_t ns = std::clamp<std::int64_t>(left.ns, 0, seconds(3600).ns);
+  const timespec timeout{.tv_sec = ns / 1'000'000'000, .tv_nsec = ns % 1'000'000'000};
+  const int count = wait(watched == Watch::kEverything ? everything_.get() : no_links_.get(), timeout);
+  Woken woken{.by_event = count != 0};
+  std::size_t links = 0;
+  for (const epoll_event& event : std::span(events_).first(static_cast<std::size_t>(count))) {
+    woken.by_control |= source_of(event) == kControl;
+    if (source_of(event) == kLink) links_[links++] = descriptor_of(event);
+  }
+  woken.links = std::span(links_).first(links);
+  return woken;
+}
+
+int EpollSleeper::wait(int epoll, const timespec& timeout) {
+  const int room = static_cast<int>(events_.size());
+  if (has_pwait2_) {
+    const int count = raw::epoll_pwait2(epoll, events_.data(), room, &timeout);
+    if (count >= 0 || errno == EINTR) return std::max(count, 0);
+    has_pwait2_ = false;  // an old kernel, or a filter that does not know the call
+  }
+  pollfd one{.fd = epoll, .events = POLLIN, .revents = 0};
+  if (raw::ppoll(&one, 1, &timeout) <= 0) return 0;
+  return std::max(raw::epoll_wait(epoll, events_.data(), room, 0), 0);
+}
+
+void EpollSleeper::ring() {
+  const std::uint64_t one = 1;
+  static_cast<void>(raw::write(ring_.get(), &one, sizeof one));
+}
+
+bool EpollSleeper::take_ring() {
+  std::uint64_t count;
+  return raw::read(ring_.get(), &count, sizeof count) == sizeof count;
+}
+
+bool has_one_core() { return sysconf(_SC_NPROCESSORS_ONLN) < 2; }
+
+void LaneThread::start(Duty& duty) {
+  // The program's signals are the program's: none is handled on this thread.
+  sigset_t all, before;
+  sigfillset(&all);
+  // Faults in guarded copies must reach the handler on the thread that faulted.
+  for (const int fault : {SIGSEGV, SIGBUS, SIGILL, SIGFPE}) sigdelset(&all, fault);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  thread_ = std::thread([this, &duty] {
+    while (wakeup_.turn(duty)) {
+    }
+  });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  pthread_setname_np(thread_.native_handle(), "rrdma-nic");
+}
+
+void LaneThread::stop() {
+  if (!thread_.joinable()) return;
+  wakeup_.stop();
+  thread_.join();
+}
+
+}  // namespace rrdma::nic

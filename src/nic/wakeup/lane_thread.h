@@ -1,0 +1,60 @@
+// LaneThread: the thread of a lane, and epoll as what it sleeps on. When it sleeps and what for is WakeUp's to say.
+#pragma once
+
+#include <sys/epoll.h>
+
+#include <array>
+#include <cstdint>
+#include <thread>
+
+#include "base/instant.h"
+#include "base/owned_fd.h"
+#include "nic/wakeup/wakeup.h"
+
+namespace rrdma::nic {
+
+// Descriptors may be added at any time.
+class EpollSleeper final : public Sleeper {
+ public:
+  EpollSleeper();
+
+  void add_link(int fd);
+  void add_control(int fd);
+
+  [[nodiscard]] Instant now() override;
+  Woken sleep(Watch watch, Instant deadline) override;
+  void ring() override;
+  bool take_ring() override;
+
+ private:
+  static constexpr std::size_t kEventsMax = 16;
+  [[nodiscard]] int wait(int epoll, const timespec& timeout);
+
+  OwnedFd everything_;  // links, control, ring
+  OwnedFd no_links_;    // control, ring
+  OwnedFd ring_;
+  std::array<epoll_event, kEventsMax> events_;
+  std::array<int, kEventsMax> links_;
+  bool has_pwait2_ = true;  // until the kernel says otherwise
+};
+
+// Whether the machine has one core only: see WakeUp.
+[[nodiscard]] bool has_one_core();
+
+class LaneThread {
+ public:
+  explicit LaneThread(WakeUp& wakeup) : wakeup_(wakeup) {}
+  ~LaneThread() { stop(); }
+  LaneThread(const LaneThread&) = delete;
+  LaneThread& operator=(const LaneThread&) = delete;
+
+  void start(Duty& duty);
+  // Returns when it has ended.
+  void stop();
+
+ private:
+  WakeUp& wakeup_;
+  std::thread thread_;
+};
+
+}  // namespace rrdma::nic

@@ -1,0 +1,130 @@
+// The thread with its epoll and the real clock: what virtual time cannot show (wakeup_test.cc shows the rest). Waits
+// are generous: the machine may be busy.
+#include "nic/wakeup/lane_thread.h"
+
+#include <gtest/gtest.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+#include "base/raw_syscall.h"
+#include "host/clock.h"
+
+namespace rrdma::nic {
+namespace {
+
+bool comes_true(const std::function<bool()>& condition) {
+  for (const Instant end = host::now() + seconds(20); host::now() < end; usleep(100)) {
+    if (condition()) return true;
+  }
+  return false;
+}
+
+void spin(Duration span) {
+  for (const Instant until = host::now() + span; host::now() < until;) {
+  }
+}
+
+// A lane that counts what is asked of it.
+struct CountedDuty : Duty {
+  Served serve(std::span<const int> arrivals) override {
+    for (const int fd : arrivals) {
+      std::uint64_t taken;
+      if (raw::read(fd, &taken, sizeof taken) > 0) ++arrived;
+    }
+    ++works;
+    served = asked.load();
+    const Instant now = host::now();
+    return {.received = false, .now = now, .deadline = pause_us < 0 ? kNever : now + microseconds(pause_us)};
+  }
+  void publish(Instant) override {}
+  void handle_control() override { ++controls; }
+
+  std::atomic<int> works{0}, arrived{0}, controls{0}, asked{0}, served{0};
+  std::atomic<int> pause_us{-1};
+};
+
+class LaneThreadTest : public testing::Test {
+ protected:
+  LaneLock lock_;
+  EpollSleeper sleeper_;
+  WakeUp wakeup_{lock_, sleeper_, has_one_core()};
+  CountedDuty duty_;
+  LaneThread thread_{wakeup_};
+};
+
+TEST_F(LaneThreadTest, WakesForDescriptorsAndForTheDeadline) {
+  const OwnedFd link(eventfd(0, EFD_NONBLOCK)), control(eventfd(0, EFD_NONBLOCK));
+  sleeper_.add_link(link.get());
+  sleeper_.add_control(control.get());
+  thread_.start(duty_);
+  ASSERT_TRUE(comes_true([this] { return duty_.works > 0; }));
+  const std::uint64_t one = 1;
+  ASSERT_EQ(raw::write(link.get(), &one, sizeof one), 8);
+  EXPECT_TRUE(comes_true([this] { return duty_.arrived == 1; }));
+  const int controls = duty_.controls;
+  ASSERT_EQ(raw::write(control.get(), &one, sizeof one), 8);
+  EXPECT_TRUE(comes_true([&] { return duty_.controls > controls; }));
+  duty_.pause_us = 100;
+  wakeup_.kick();
+  EXPECT_TRUE(comes_true([this] { return duty_.works > 100; }));
+}
+
+TEST_F(LaneThreadTest, StandsByWhileTheProgramPollsAndComesBackWhenItStops) {
+  if (has_one_core()) GTEST_SKIP() << "stands by nowhere";
+  duty_.pause_us = 100;  // busy enough to wake for
+  thread_.start(duty_);
+  std::atomic<bool> polls{true}, ended{false};
+  std::thread program([&] {
+    while (!ended) {
+      if (!polls) usleep(10);
+      const std::lock_guard lock(lock_);
+      if (polls && wakeup_.note_poll(false)) wakeup_.note_look(host::now());
+    }
+  });
+  EXPECT_TRUE(comes_true([this] { return wakeup_.standing_by(); }));
+  polls = false;
+  EXPECT_TRUE(comes_true([this] { return !wakeup_.standing_by(); }));
+  ended = true;
+  program.join();
+}
+
+// The second kick comes while the thread takes the first, at one moment or another. Nothing else wakes it.
+TEST_F(LaneThreadTest, NoKickIsLost) {
+  thread_.start(duty_);
+  for (int i = 1; i <= 20'000; ++i) {
+    duty_.asked = 2 * i - 1;
+    wakeup_.kick();
+    spin(nanoseconds(i * 37 % 20'000));
+    duty_.asked = 2 * i;
+    wakeup_.kick();
+    const Instant end = host::now() + seconds(20);
+    while (duty_.served != 2 * i && host::now() < end) {
+    }
+    ASSERT_EQ(duty_.served, 2 * i);
+  }
+}
+
+TEST(LaneThreadStop, ComesBackWhileKicksAreTaken) {
+  for (int i = 0; i < 2'000; ++i) {
+    LaneLock lock;
+    EpollSleeper sleeper;
+    WakeUp wakeup(lock, sleeper, has_one_core());
+    CountedDuty duty;
+    LaneThread thread(wakeup);
+    thread.start(duty);
+    duty.asked = 1;
+    wakeup.kick();
+    ASSERT_TRUE(comes_true([&] { return duty.served == 1; }));
+    wakeup.kick();
+    spin(nanoseconds(i * 37 % 20'000));
+    thread.stop();  // hangs if the thread took the kick and slept
+  }
+}
+
+}  // namespace
+}  // namespace rrdma::nic

@@ -1,0 +1,162 @@
+#include "nic/wakeup/wakeup.h"
+
+#include <algorithm>
+#include <mutex>
+#include <utility>
+
+namespace rrdma::nic {
+
+// ---- under the lane's lock ----
+
+bool WakeUp::note_arrivals(bool message, Instant now, Caller caller) {
+  answers_.note_time(now);
+  if (message) answers_.note_message(now);
+  return holds_answers(now, caller);
+}
+
+// Who is to look again must be sure to: the program may not call any more.
+bool WakeUp::holds_answers(Instant now, Caller caller) const {
+  if (!answers_.expects_reply() || one_core_) return false;
+  return caller == Caller::kThread || standing_by() || wakes_at_ <= now + kReplyWatch;
+}
+
+// The thread sleeps until the deadline that it saw last. The caller may sleep next, too: an earlier one that
+// came with its post or its poll (a time-out, the pause after an RNR NAK) would be nobody's.
+void WakeUp::note_deadline(Instant deadline) {
+  if (deadline >= wakes_at_ || standing_by()) return;
+  wakes_at_ = deadline;
+  kick();
+}
+
+void WakeUp::outgrow_doorbells() {
+  doorbells_requested_ = false;
+  doorbells_->suppress();
+  kick();
+}
+
+// ---- any thread ----
+
+// While kicked_ is set, a ring is in the sleeper or about to be.
+void WakeUp::kick() {
+  if (!kicked_.exchange(true)) sleeper_.ring();
+}
+
+void WakeUp::stop() {
+  stopping_.store(true);
+  kick();
+}
+
+// ---- the thread ----
+
+bool WakeUp::turn(Duty& duty) {
+  if (standing_by()) {
+    tick(duty);
+    return true;
+  }
+  take_kick();
+  if (stopping_.load()) return false;  // after the kick that tells of it may have been taken
+  if (std::exchange(control_ready_, false)) duty.handle_control();
+  const Instant deadline = serve(duty).deadline;
+  const std::uint64_t calls = calls_.load(std::memory_order_relaxed);
+  wakeups_ = calls != calls_seen_ ? wakeups_ + 1 : 0;
+  calls_seen_ = calls;
+  if (wakeups_ >= kWakeupsBeforeStandBy && !one_core_ && sleeper_.now() >= not_before_) {
+    begin_stand_by();
+  } else {
+    sleep(deadline);
+  }
+  return true;
+}
+
+// The flag is cleared once the ring has been taken, and before the work that the kick asks for: a kick that
+// comes in between is served by that work.
+void WakeUp::take_kick() {
+  if (kicked_.load() && sleeper_.take_ring()) kicked_.exchange(false);
+}
+
+Duty::Served WakeUp::serve(Duty& duty) {
+  const std::lock_guard lock(lock_);
+  Duty::Served served = duty.serve(arrivals_);
+  arrivals_.clear();
+  if (holds_answers(served.now, Caller::kThread))
+    served.deadline = std::min(served.deadline, answers_.patience_ends());
+  if (answers_.replied_again() && !one_core_)
+    served.deadline = std::min(served.deadline, served.now + kReplyWatch);
+  wakes_at_ = served.deadline;
+  return served;
+}
+
+void WakeUp::sleep(Instant deadline) {
+  if (request_doorbells()) {
+    const Sleeper::Woken woken = sleeper_.sleep(Sleeper::Watch::kEverything, deadline);
+    control_ready_ |= woken.by_control;
+    arrivals_.assign(woken.links.begin(), woken.links.end());
+  }
+  suppress_doorbells();
+}
+
+bool WakeUp::request_doorbells() {
+  if (doorbells_ == nullptr) return true;
+  const std::lock_guard lock(lock_);
+  doorbells_requested_ = true;
+  calls_while_requested_ = 0;
+  return doorbells_->request();
+}
+
+void WakeUp::suppress_doorbells() {
+  if (doorbells_ == nullptr) return;
+  const std::lock_guard lock(lock_);
+  if (!doorbells_requested_) return;
+  doorbells_requested_ = false;
+  doorbells_->suppress();
+}
+
+// ---- standing by ----
+
+// Whether the program looks by itself when something arrives is seen by trying: one that spins on its memory
+// between polls does not, and something waits for it.
+void WakeUp::begin_stand_by() {
+  stands_by_since_ = sleeper_.now();
+  tick_ = kFirstTick;
+  standing_by_.store(true, std::memory_order_relaxed);
+}
+
+void WakeUp::end_stand_by(End why) {
+  standing_by_.store(false, std::memory_order_relaxed);
+  wakeups_ = 0;
+  if (doorbells_ != nullptr) {
+    const std::lock_guard lock(lock_);
+    doorbells_->end_polling();
+  }
+  if (why == End::kCalledAway) return;
+  const Instant left = sleeper_.now();
+  pause_ = left - stands_by_since_ < kShortStay ? std::min(Duration{pause_.ns * 2}, kPauseMax) : kPauseMin;
+  not_before_ = left + pause_;
+}
+
+// Deadlines are the program's while it polls: to come back for each would cost it the wake-ups, and the
+// doorbells requested for them, that standing by is there to spare it.
+void WakeUp::tick(Duty& duty) {
+  const Duration span = std::exchange(tick_, kTick);
+  const std::uint64_t before = calls_.load(std::memory_order_relaxed);
+  const Sleeper::Woken woken = sleeper_.sleep(Sleeper::Watch::kAllButLinks, sleeper_.now() + span);
+  control_ready_ |= woken.by_control;
+  if (stopping_.load(std::memory_order_relaxed) || control_ready_) return end_stand_by(End::kCalledAway);
+  if (woken.by_event) return end_stand_by(End::kNeeded);
+  if (!program_is_calling(duty) &&
+      sleeper_.now().ns - last_look_ns_.load(std::memory_order_relaxed) > kTardy.ns && serve(duty).received)
+    return end_stand_by(End::kNeeded);
+  const std::uint64_t calls = calls_.load(std::memory_order_relaxed) - before;
+  if (calls < static_cast<std::uint64_t>(span.ns / kBetweenCalls.ns)) end_stand_by(End::kNeeded);
+}
+
+// Who holds the lock polls, and publishes by itself: to wait for it would only take its core away.
+bool WakeUp::program_is_calling(Duty& duty) {
+  const std::unique_lock lock(lock_, std::try_to_lock);
+  if (!lock.owns_lock()) return true;
+  duty.publish(sleeper_.now());
+  if (doorbells_ != nullptr) doorbells_->announce_polling();
+  return false;
+}
+
+}  // namespace rrdma::nic
