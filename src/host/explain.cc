@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <string>
 
 #include "base/raw_syscall.h"
 #include "host/explain_log.h"
@@ -31,8 +32,7 @@ void explain(Severity severity, std::string_view call, std::string_view sentence
   const int saved = errno;
   explain_log().append(severity, call, sentence);
   if (static_cast<int>(severity) <= threshold()) {
-    fmt::basic_memory_buffer<char, 512> line;
-    fmt::format_to(std::back_inserter(line), "rrdma[{}]: {}: {}\n", ::getpid(), call, sentence);
+    const std::string line = fmt::format("rrdma[{}]: {}: {}\n", ::getpid(), call, sentence);
     static_cast<void>(raw::write(STDERR_FILENO, line.data(), line.size()));
   }
   errno = saved;

@@ -2,7 +2,6 @@
 // what RRDMA had to say about the last errors of a process, also after it has ended. The texts are in
 // explain/, the sentences of processes in the logs that host/explain_log.h describes.
 #include <dirent.h>
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -164,7 +163,10 @@ std::string_view severity_name(host::Severity severity) {
 
 std::string time_text(std::int64_t wall_ns) {
   const std::time_t seconds = static_cast<std::time_t>(wall_ns / 1'000'000'000);
-  return fmt::format("{:%H:%M:%S}.{:03}", fmt::localtime(seconds), wall_ns / 1'000'000 % 1000);
+  std::tm here{};
+  ::localtime_r(&seconds, &here);
+  return fmt::format("{:02}:{:02}:{:02}.{:03}", here.tm_hour, here.tm_min, here.tm_sec,
+                     wall_ns / 1'000'000 % 1000);
 }
 
 std::string text_of_process(std::uint32_t pid, const std::vector<host::Explained>& sentences,
