@@ -28,11 +28,11 @@ build: ## build the programs; build/bin/rrdma then runs in place
 	@$(call configure,dev,build)
 	@$(call build_all,dev) --target products
 
-demo: ## build, then show unmodified RDMA programs on rrdma0
+demo: ## build the programs the quick way, then show unmodified RDMA programs on rrdma0
 	@$(need) build demo
-	@$(call configure,dev,build)
-	@$(call build_all,dev) --target products
-	@scripts/demo build
+	@$(call configure,demo,build-demo)
+	@$(call build_all,demo) --target products
+	@scripts/demo build-demo
 
 test: ## build with GCC and with clang (CLANG=0: without), warnings as errors, and run the tests (ctest)
 	@$(need) build test

@@ -5,6 +5,9 @@
 # checks the same rule on the #include lines.
 set(RRDMA_WARNINGS
   -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor -Wold-style-cast -Woverloaded-virtual -Wno-missing-field-initializers
+  # Many sources compiled as one: names that are private to a file meet there, and mean no harm.
+  $<$<BOOL:${CMAKE_UNITY_BUILD}>:-Wno-shadow>
+  $<$<AND:$<BOOL:${CMAKE_UNITY_BUILD}>,$<CXX_COMPILER_ID:GNU>>:-Wno-subobject-linkage>
   $<$<BOOL:${RRDMA_WERROR}>:-Werror>
   -fno-omit-frame-pointer)
 add_library(rrdma_options INTERFACE)

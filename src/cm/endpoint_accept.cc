@@ -10,7 +10,6 @@ namespace rrdma::cm {
 using wire::CmMessageKind;
 namespace {
 
-constexpr std::uint8_t kRetryCountMax = 7;
 constexpr std::uint8_t kFailoverNotSupported = 1;
 
 // The queue pair to create here for the one that asks; nothing if there is none of that kind.
@@ -61,7 +60,7 @@ wire::CmRep rep_of(const AcceptParameters& p, const Connection& connection, std:
                   .starting_psn = p.starting_psn,
                   .responder_resources = p.responder_resources,
                   .target_ack_delay = std::min(ack_delay, kTimeCodeMax),
-                  .rnr_retry_count = std::min(p.rnr_retry_count, kRetryCountMax),
+                  .rnr_retry_count = std::min(p.rnr_retry_count, wire::kRetryCountMax),
                   .local_ca_guid = connection.local_ca_guid};
   if (connection.alternate_path_asked) rep.failover_accepted = kFailoverNotSupported;
   if (connection.qp_type == QpType::kXrcTarget) {

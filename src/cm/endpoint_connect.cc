@@ -9,7 +9,6 @@ namespace rrdma::cm {
 using wire::CmMessageKind;
 namespace {
 
-constexpr std::uint8_t kRetryCountMax = 7;
 constexpr std::uint8_t kCmRetriesMax = 15;
 constexpr std::uint16_t kPermissiveLid = 0xffff;
 constexpr std::uint32_t kFlowLabelMask = 0xfffff;
@@ -58,8 +57,8 @@ wire::CmReq req_of(const ConnectParameters& p, const Connection& connection, std
     req.extended_transport = wire::kCmExtendedTransportXrc;
   } else {
     req.responder_resources = p.responder_resources;
-    req.retry_count = std::min(p.retry_count, kRetryCountMax);
-    req.rnr_retry_count = std::min(p.rnr_retry_count, kRetryCountMax);
+    req.retry_count = std::min(p.retry_count, wire::kRetryCountMax);
+    req.rnr_retry_count = std::min(p.rnr_retry_count, wire::kRetryCountMax);
     req.srq = p.srq;
   }
   if (p.ip.has_value()) wire::emit_ip_cm_header(*p.ip, req.private_data);
@@ -89,8 +88,8 @@ Result<ConnectionId, Error> Endpoint::connect(Instant now, const ConnectParamete
   connection.path_mtu = p.path_mtu;
   connection.responder_resources = p.responder_resources;
   connection.initiator_depth = p.initiator_depth;
-  connection.retry_count = std::min(p.retry_count, kRetryCountMax);
-  connection.rnr_retry_count = std::min(p.rnr_retry_count, kRetryCountMax);
+  connection.retry_count = std::min(p.retry_count, wire::kRetryCountMax);
+  connection.rnr_retry_count = std::min(p.rnr_retry_count, wire::kRetryCountMax);
   connection.ack_timeout = static_cast<std::uint8_t>(std::min<int>(kTimeCodeMax, p.packet_lifetime + 1));
   connection.response_timeout = time_of_code(p.packet_lifetime) * 2 + time_of_code(p.remote_response_code);
   connection.max_cm_retries = std::min(p.max_cm_retries, kCmRetriesMax);

@@ -21,6 +21,7 @@
 namespace rrdma::wire {
 
 inline constexpr std::uint8_t kCmClassVersion = 2;
+inline constexpr std::uint8_t kRetryCountMax = 7;  // of three bits: retry count and RNR retry count
 
 // Names one side's half of a connection. Zero: not known yet.
 struct CommId {

@@ -16,8 +16,6 @@ Field& Field::add_hex(std::string_view its_key, std::string_view its_label, std:
 
 namespace {
 
-std::string octets_text(std::size_t octets) { return fmt::format("{} octets", octets); }
-
 void add_ethernet(Field& parent, const EthernetHeader& header) {
   Field& group = parent.add_group("ethernet", "Ethernet", octets_text(header.octets()),
                                   "Carries the packet over one link; routers replace it.");

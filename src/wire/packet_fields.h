@@ -13,6 +13,11 @@ namespace rrdma::wire {
 // ICRC. Empty for a foreign packet without an Ethernet header.
 [[nodiscard]] Field packet_fields(const Dissection& packet);
 
+// "12 octets": how a group says its size.
+[[nodiscard]] inline std::string octets_text(std::size_t octets) {
+  return std::to_string(octets) + " octets";
+}
+
 // The headers of a transport packet alone (BTH and extension headers), added to `parent`.
 void add_transport_fields(Field& parent, const TransportHeaders& headers);
 

@@ -7,8 +7,6 @@
 namespace rrdma::wire {
 namespace {
 
-std::string octets_text(std::size_t octets) { return fmt::format("{} octets", octets); }
-
 constexpr std::string_view kRemoteKeyMeaning =
     "The key that the owner of the memory gave out; it names region and rights.";
 

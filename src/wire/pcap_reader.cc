@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "wire/pcapng_format.h"
+
 namespace rrdma::wire {
 namespace {
 
@@ -10,21 +12,6 @@ constexpr std::uint32_t kMagicNanoseconds = 0xa1b23c4d;
 constexpr std::size_t kFileHeaderOctets = 24;
 constexpr std::size_t kRecordHeaderOctets = 16;
 constexpr std::uint16_t kPcapMajor = 2;
-
-constexpr std::uint32_t kSectionBlock = 0x0a0d0d0a;  // reads the same in both byte orders
-constexpr std::uint32_t kInterfaceBlock = 1;
-constexpr std::uint32_t kSimplePacketBlock = 3;
-constexpr std::uint32_t kEnhancedPacketBlock = 6;
-constexpr std::uint32_t kByteOrderMark = 0x1a2b3c4d;
-constexpr std::size_t kBlockFrameOctets = 12;  // type, length, and the length again
-constexpr std::size_t kSectionBodyOctets = 16;
-constexpr std::uint16_t kPcapngMajor = 1;
-
-constexpr std::uint16_t kOptionEnd = 0;
-constexpr std::uint16_t kOptionComment = 1;
-constexpr std::uint16_t kOptionInterfaceName = 2;
-constexpr std::uint16_t kOptionTimeResolution = 9;
-constexpr std::uint16_t kOptionTimeOffset = 14;
 
 constexpr std::uint64_t kNsPerSecond = 1'000'000'000;
 

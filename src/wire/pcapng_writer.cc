@@ -4,20 +4,11 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "wire/pcapng_format.h"
 
 namespace rrdma::wire {
 namespace {
 
-constexpr std::uint32_t kSectionBlock = 0x0a0d0d0a;
-constexpr std::uint32_t kInterfaceBlock = 1;
-constexpr std::uint32_t kEnhancedPacketBlock = 6;
-constexpr std::uint32_t kByteOrderMark = 0x1a2b3c4d;
-
-constexpr std::uint16_t kOptionEnd = 0;
-constexpr std::uint16_t kOptionComment = 1;
-constexpr std::uint16_t kOptionInterfaceName = 2;
-constexpr std::uint16_t kOptionApplication = 4;
-constexpr std::uint16_t kOptionTimeResolution = 9;
 constexpr std::uint8_t kNanoseconds = 9;  // 10^-9
 
 Octets octets_of(std::string_view text) {

@@ -1,0 +1,26 @@
+// The numbers of the pcapng format that reader and writer share: block types, the marks of a section, option
+// codes (IETF draft-ietf-opsawg-pcapng, sections 4.1 to 4.4 and 3.5).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace rrdma::wire {
+
+inline constexpr std::uint32_t kSectionBlock = 0x0a0d0d0a;  // reads the same in both byte orders
+inline constexpr std::uint32_t kInterfaceBlock = 1;
+inline constexpr std::uint32_t kSimplePacketBlock = 3;
+inline constexpr std::uint32_t kEnhancedPacketBlock = 6;
+inline constexpr std::uint32_t kByteOrderMark = 0x1a2b3c4d;
+inline constexpr std::size_t kBlockFrameOctets = 12;  // type, length, and the length again
+inline constexpr std::size_t kSectionBodyOctets = 16;
+inline constexpr std::uint16_t kPcapngMajor = 1;
+
+inline constexpr std::uint16_t kOptionEnd = 0;
+inline constexpr std::uint16_t kOptionComment = 1;
+inline constexpr std::uint16_t kOptionInterfaceName = 2;
+inline constexpr std::uint16_t kOptionApplication = 4;
+inline constexpr std::uint16_t kOptionTimeResolution = 9;
+inline constexpr std::uint16_t kOptionTimeOffset = 14;
+
+}  // namespace rrdma::wire
