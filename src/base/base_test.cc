@@ -10,7 +10,7 @@
 namespace rrdma {
 namespace {
 
-TEST(Result, holds_a_value_or_an_error) {
+TEST(Result, HoldsAValueOrAnError) {
   Result<int, const char*> good = 7;
   Result<int, const char*> bad = Failure{"why"};
   ASSERT_TRUE(good.ok());
@@ -20,7 +20,7 @@ TEST(Result, holds_a_value_or_an_error) {
   EXPECT_DEATH(static_cast<void>(bad.value()), "internal error");
 }
 
-TEST(Octets, big_endian_both_ways) {
+TEST(Octets, BigEndianBothWays) {
   std::uint8_t b[8];
   store_be64(b, 0x0102030405060708);
   for (int i = 0; i < 8; ++i) EXPECT_EQ(b[i], i + 1);
@@ -30,7 +30,7 @@ TEST(Octets, big_endian_both_ways) {
   EXPECT_EQ(load_be64(b), 0x0102030405060708u);
 }
 
-TEST(Prng, the_same_seed_gives_the_same_sequence_everywhere) {
+TEST(Prng, TheSameSeedGivesTheSameSequenceEverywhere) {
   Prng prng(42);
   EXPECT_EQ(prng.next(), 0x15780b2e0c2ec716u);
   EXPECT_EQ(prng.next(), 0x6104d9866d113a7eu);
@@ -43,7 +43,7 @@ struct Item {
   ListHook hook;
 };
 
-TEST(IntrusiveList, keeps_order_and_unlinks_from_the_middle) {
+TEST(IntrusiveList, KeepsOrderAndUnlinksFromTheMiddle) {
   Item a{1, {}}, b{2, {}}, c{3, {}};
   IntrusiveList<Item, &Item::hook> list;
   list.push_back(a);
@@ -56,7 +56,7 @@ TEST(IntrusiveList, keeps_order_and_unlinks_from_the_middle) {
   EXPECT_TRUE(list.empty());
 }
 
-TEST(Instant, never_is_after_everything) {
+TEST(Instant, NeverIsAfterEverything) {
   EXPECT_LT((Instant{1} + seconds(100)), kNever);
   EXPECT_EQ((Instant{5} - Instant{2}).ns, 3);
 }

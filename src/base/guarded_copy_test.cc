@@ -36,7 +36,7 @@ class GuardedCopy : public testing::Test {
   }, before_bus_{};
 };
 
-TEST_F(GuardedCopy, a_missing_page_is_an_answer_not_a_crash) {
+TEST_F(GuardedCopy, AMissingPageIsAnAnswerNotACrash) {
   char buffer[64] = "hello";
   for (int i = 0; i < 1000; ++i) {
     EXPECT_TRUE(guarded_copy(page_ + 4096 - 64, buffer, 64));
@@ -46,7 +46,7 @@ TEST_F(GuardedCopy, a_missing_page_is_an_answer_not_a_crash) {
   EXPECT_EQ(active_fault_guard, nullptr);
 }
 
-TEST_F(GuardedCopy, guards_nest) {
+TEST_F(GuardedCopy, GuardsNest) {
   struct Both {
     char* page;
     bool inner = true;

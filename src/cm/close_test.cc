@@ -10,7 +10,7 @@ using Close = TestPair;
 using wire::CmAttribute;
 using wire::RejectReason;
 
-TEST_F(Close, a_rejection_carries_reason_information_and_private_data) {
+TEST_F(Close, ARejectionCarriesReasonInformationAndPrivateData) {
   const ConnectionId id = call();
   settle();
   const ConnectionId server_id = expect_event<ConnectRequest>(1).first.id;
@@ -40,7 +40,7 @@ TEST_F(Close, a_rejection_carries_reason_information_and_private_data) {
   EXPECT_EQ(caller().connections(), 0u);
 }
 
-TEST_F(Close, a_lost_rejection_is_said_again_to_the_double_of_the_req) {
+TEST_F(Close, ALostRejectionIsSaidAgainToTheDoubleOfTheReq) {
   call();
   settle();
   const ConnectionId server_id = expect_event<ConnectRequest>(1).first.id;
@@ -57,7 +57,7 @@ TEST_F(Close, a_lost_rejection_is_said_again_to_the_double_of_the_req) {
   EXPECT_EQ(server().tombstones(), 0u);
 }
 
-TEST_F(Close, the_caller_may_take_its_call_back) {
+TEST_F(Close, TheCallerMayTakeItsCallBack) {
   const ConnectionId id = call();
   settle();
   const ConnectionId server_id = expect_event<ConnectRequest>(1).first.id;
@@ -77,7 +77,7 @@ TEST_F(Close, the_caller_may_take_its_call_back) {
   EXPECT_TRUE(network->events(1).empty());
 }
 
-TEST_F(Close, the_caller_may_refuse_the_rep) {
+TEST_F(Close, TheCallerMayRefuseTheRep) {
   const ConnectionId id = call();
   settle();
   const ConnectionId server_id = expect_event<ConnectRequest>(1).first.id;
@@ -94,7 +94,7 @@ TEST_F(Close, the_caller_may_refuse_the_rep) {
   EXPECT_EQ(network->take_trace(), Trace{});
 }
 
-TEST_F(Close, disconnect_is_answered_and_both_leave_timewait) {
+TEST_F(Close, DisconnectIsAnsweredAndBothLeaveTimewait) {
   const auto [id, server_id] = connected();
   const Instant start = network->now();
   const std::vector<std::uint8_t> bye(wire::kDreqPrivateOctets, 0x42);
@@ -123,7 +123,7 @@ TEST_F(Close, disconnect_is_answered_and_both_leave_timewait) {
   EXPECT_EQ(caller().state_of(id), std::nullopt);
 }
 
-TEST_F(Close, two_dreqs_that_cross_are_both_content) {
+TEST_F(Close, TwoDreqsThatCrossAreBothContent) {
   const auto [id, server_id] = connected();
   ASSERT_TRUE(caller().disconnect(network->now(), id).ok());
   ASSERT_TRUE(server().disconnect(network->now(), server_id).ok());
@@ -135,7 +135,7 @@ TEST_F(Close, two_dreqs_that_cross_are_both_content) {
   EXPECT_TRUE(network->events(0).empty());
 }
 
-TEST_F(Close, a_lost_drep_is_repeated_from_timewait_and_after_it) {
+TEST_F(Close, ALostDrepIsRepeatedFromTimewaitAndAfterIt) {
   for (const bool forgotten : {false, true}) {
     start({});
     const auto [id, server_id] = connected();
@@ -153,7 +153,7 @@ TEST_F(Close, a_lost_drep_is_repeated_from_timewait_and_after_it) {
   }
 }
 
-TEST_F(Close, a_dreq_to_a_peer_that_is_gone_is_given_up) {
+TEST_F(Close, ADreqToAPeerThatIsGoneIsGivenUp) {
   const auto [id, server_id] = connected();
   drop_next(CmAttribute::kDreq, 1000);
   ASSERT_TRUE(caller().disconnect(network->now(), id).ok());
@@ -163,14 +163,14 @@ TEST_F(Close, a_dreq_to_a_peer_that_is_gone_is_given_up) {
   EXPECT_EQ(server().state_of(server_id), State::kEstablished);
 }
 
-TEST_F(Close, an_unknown_dreq_is_answered) {
+TEST_F(Close, AnUnknownDreqIsAnswered) {
   network->inject(
       0, 1, {.transaction_id = 5, .message = wire::CmDreq{.local_comm_id = {1}, .remote_comm_id = {2}}});
   settle();
   EXPECT_EQ(network->take_trace(), (Trace{"1>0 DREP"}));
 }
 
-TEST_F(Close, a_dreq_for_another_queue_pair_does_nothing) {
+TEST_F(Close, ADreqForAnotherQueuePairDoesNothing) {
   const auto [id, server_id] = connected();
   network->inject(0, 1,
                   {.message = wire::CmDreq{
@@ -179,7 +179,7 @@ TEST_F(Close, a_dreq_for_another_queue_pair_does_nothing) {
   EXPECT_EQ(server().counters().unmatched, 1u);
 }
 
-TEST_F(Close, a_dreq_may_overtake_the_rtu) {
+TEST_F(Close, ADreqMayOvertakeTheRtu) {
   const ConnectionId id = call();
   settle();
   const ConnectionId server_id = expect_event<ConnectRequest>(1).first.id;
@@ -193,7 +193,7 @@ TEST_F(Close, a_dreq_may_overtake_the_rtu) {
   ASSERT_TRUE(server().disconnect(network->now(), server_id).ok());
 }
 
-TEST_F(Close, an_owner_that_lets_go_disconnects_its_peer_even_if_the_dreq_is_lost) {
+TEST_F(Close, AnOwnerThatLetsGoDisconnectsItsPeerEvenIfTheDreqIsLost) {
   const auto [id, server_id] = connected();
   drop_next(CmAttribute::kDreq, 2);
   caller().destroy(network->now(), id);
@@ -208,7 +208,7 @@ TEST_F(Close, an_owner_that_lets_go_disconnects_its_peer_even_if_the_dreq_is_los
 }
 
 // Whatever the state, destroy() tells the peer, and leaves nothing behind once the timers have run out.
-TEST_F(Close, destroy_in_every_state) {
+TEST_F(Close, DestroyInEveryState) {
   enum class When {
     kReqSent,
     kReqReceived,
@@ -262,7 +262,7 @@ TEST_F(Close, destroy_in_every_state) {
   }
 }
 
-TEST_F(Close, a_server_that_lets_go_after_its_rep_refuses_the_rtu_too) {
+TEST_F(Close, AServerThatLetsGoAfterItsRepRefusesTheRtuToo) {
   const ConnectionId id = call();
   settle();
   const ConnectionId server_id = expect_event<ConnectRequest>(1).first.id;
@@ -278,7 +278,7 @@ TEST_F(Close, a_server_that_lets_go_after_its_rep_refuses_the_rtu_too) {
   EXPECT_TRUE(rejected.was_established);
 }
 
-TEST_F(Close, a_queue_pair_that_calls_anew_ends_its_old_connection) {
+TEST_F(Close, AQueuePairThatCallsAnewEndsItsOldConnection) {
   const auto [id, server_id] = connected();
   // The caller's host has lost its memory of the connection, and its QPN is in use again.
   network->filter = [](unsigned from, const wire::CmMad&) { return from != 0; };
@@ -299,7 +299,7 @@ TEST_F(Close, a_queue_pair_that_calls_anew_ends_its_old_connection) {
   expect_event<ConnectRequest>(1);
 }
 
-TEST_F(Close, a_rep_from_a_queue_pair_that_is_connected_is_stale) {
+TEST_F(Close, ARepFromAQueuePairThatIsConnectedIsStale) {
   const auto [id, server_id] = connected(17, 33);
   call(18);
   settle();
@@ -313,7 +313,7 @@ TEST_F(Close, a_rep_from_a_queue_pair_that_is_connected_is_stale) {
   EXPECT_TRUE(std::holds_alternative<Disconnected>(first_news.details));
 }
 
-TEST_F(Close, alternate_paths_are_refused_properly) {
+TEST_F(Close, AlternatePathsAreRefusedProperly) {
   const auto [id, server_id] = connected();
   const ConnectionId caller_id = id;
   std::vector<wire::AlternatePathStatus> statuses;
@@ -339,7 +339,7 @@ TEST_F(Close, alternate_paths_are_refused_properly) {
   EXPECT_EQ(server().state_of(server_id), State::kEstablished);
 }
 
-TEST_F(Close, messages_from_somebody_else_touch_nothing) {
+TEST_F(Close, MessagesFromSomebodyElseTouchNothing) {
   network->add_host();
   const auto [id, server_id] = connected();
   network->inject(2, 1,
@@ -382,7 +382,7 @@ TEST_F(Close, messages_from_somebody_else_touch_nothing) {
   EXPECT_TRUE(network->events(1).empty());
 }
 
-TEST_F(Close, a_restarted_host_goes_on_with_what_its_owners_remember) {
+TEST_F(Close, ARestartedHostGoesOnWithWhatItsOwnersRemember) {
   const auto [id, server_id] = connected();
   const auto memory = server().snapshot(server_id);
   ASSERT_TRUE(memory.ok());
@@ -416,7 +416,7 @@ TEST_F(Close, a_restarted_host_goes_on_with_what_its_owners_remember) {
   EXPECT_TRUE(std::holds_alternative<wire::CmRtu>(wire::parse_cm_mad(rtu->octets)->message));
 }
 
-TEST_F(Close, no_event_comes_for_what_was_destroyed) {
+TEST_F(Close, NoEventComesForWhatWasDestroyed) {
   const ConnectionId id = call();
   settle();
   const ConnectionId server_id = expect_event<ConnectRequest>(1).first.id;

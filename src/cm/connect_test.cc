@@ -10,7 +10,7 @@ namespace {
 
 using Connect = TestPair;
 
-TEST_F(Connect, three_messages_make_a_connection) {
+TEST_F(Connect, ThreeMessagesMakeAConnection) {
   ConnectParameters parameters = test_call(0, 1, 17);
   const std::vector<std::uint8_t> greeting(wire::kReqPrivateOctets - wire::kIpCmHeaderOctets, 0xa5);
   parameters.private_data = greeting;
@@ -74,7 +74,7 @@ TEST_F(Connect, three_messages_make_a_connection) {
   EXPECT_EQ(server().next_deadline(), kNever);
 }
 
-TEST_F(Connect, queue_pairs_are_told_what_was_agreed) {
+TEST_F(Connect, QueuePairsAreToldWhatWasAgreed) {
   const ConnectionId id = call();
   EXPECT_FALSE(caller().qp_attributes(id, QpStep::kReadyToReceive).ok());
   ASSERT_TRUE(caller().qp_attributes(id, QpStep::kInit).ok());
@@ -108,7 +108,7 @@ TEST_F(Connect, queue_pairs_are_told_what_was_agreed) {
   EXPECT_EQ(passive.route.remote, test_gid(0));
 }
 
-TEST(AckTimeout, is_computed_as_the_kernel_does) {
+TEST(AckTimeout, IsComputedAsTheKernelDoes) {
   EXPECT_EQ(ack_timeout_code(15, 16), 17);
   EXPECT_EQ(ack_timeout_code(15, 18), 19);  // what the kernel 6.1 puts into its REQ
   EXPECT_EQ(ack_timeout_code(16, 16), 18);
@@ -118,7 +118,7 @@ TEST(AckTimeout, is_computed_as_the_kernel_does) {
   EXPECT_EQ(ack_timeout_code(31, 31), 31);
 }
 
-TEST_F(Connect, without_early_retries_the_req_is_repeated_as_often_as_agreed) {
+TEST_F(Connect, WithoutEarlyRetriesTheReqIsRepeatedAsOftenAsAgreed) {
   start({.first_retry = {}});
   drop_next(wire::CmAttribute::kReq, 1000);
   ConnectParameters parameters = test_call(0, 1, 17);
@@ -137,7 +137,7 @@ TEST_F(Connect, without_early_retries_the_req_is_repeated_as_often_as_agreed) {
   EXPECT_EQ(caller().connections(), 0u);
 }
 
-TEST_F(Connect, a_lost_req_is_repeated_early_and_a_dead_peer_still_gets_all_its_time) {
+TEST_F(Connect, ALostReqIsRepeatedEarlyAndADeadPeerStillGetsAllItsTime) {
   drop_next(wire::CmAttribute::kReq);
   const ConnectionId id = call();
   network->run_for(milliseconds(201));
@@ -158,7 +158,7 @@ TEST_F(Connect, a_lost_req_is_repeated_early_and_a_dead_peer_still_gets_all_its_
   expect_event<Unreachable>(0);
 }
 
-TEST_F(Connect, a_lost_rep_is_repeated_and_its_double_gets_the_same_rtu) {
+TEST_F(Connect, ALostRepIsRepeatedAndItsDoubleGetsTheSameRtu) {
   call();
   settle();
   const ConnectionId server_id = network->events(1).front().id;
@@ -175,7 +175,7 @@ TEST_F(Connect, a_lost_rep_is_repeated_and_its_double_gets_the_same_rtu) {
   EXPECT_EQ(caller().counters().duplicates[index_of(wire::CmAttribute::kRep)], 1u);
 }
 
-TEST_F(Connect, a_double_req_gets_an_mra_while_the_owner_thinks_and_then_the_rep) {
+TEST_F(Connect, ADoubleReqGetsAnMraWhileTheOwnerThinksAndThenTheRep) {
   const ConnectionId id = call();
   network->run_for(milliseconds(300));
   EXPECT_EQ(network->take_trace(), (Trace{"0>1 REQ", "0>1 REQ", "1>0 MRA"}));
@@ -192,7 +192,7 @@ TEST_F(Connect, a_double_req_gets_an_mra_while_the_owner_thinks_and_then_the_rep
   expect_event<ConnectReply>(0);
 }
 
-TEST_F(Connect, the_double_of_a_req_that_was_accepted_gets_the_rep_again) {
+TEST_F(Connect, TheDoubleOfAReqThatWasAcceptedGetsTheRepAgain) {
   std::optional<wire::CmMad> req;
   network->filter = [&](unsigned from, const wire::CmMad& mad) {
     if (from == 0 && !req.has_value()) req = mad;
@@ -210,7 +210,7 @@ TEST_F(Connect, the_double_of_a_req_that_was_accepted_gets_the_rep_again) {
   EXPECT_TRUE(network->events(1).empty());
 }
 
-TEST_F(Connect, an_mra_on_demand_is_honoured) {
+TEST_F(Connect, AnMraOnDemandIsHonoured) {
   start({.first_retry = {}, .retry_interval_max = seconds(1000)});
   const ConnectionId id = call();
   settle();
@@ -236,7 +236,7 @@ TEST_F(Connect, an_mra_on_demand_is_honoured) {
   EXPECT_EQ(server().state_of(server_id), State::kEstablished);
 }
 
-TEST_F(Connect, a_packet_on_the_queue_pair_stands_for_a_lost_rtu) {
+TEST_F(Connect, APacketOnTheQueuePairStandsForALostRtu) {
   const ConnectionId id = call();
   settle();
   const ConnectionId server_id = expect_event<ConnectRequest>(1).first.id;
@@ -252,7 +252,7 @@ TEST_F(Connect, a_packet_on_the_queue_pair_stands_for_a_lost_rtu) {
   EXPECT_EQ(server().next_deadline(), kNever);
 }
 
-TEST_F(Connect, a_rep_that_nobody_answers_makes_the_server_give_up_and_say_so) {
+TEST_F(Connect, ARepThatNobodyAnswersMakesTheServerGiveUpAndSaySo) {
   const ConnectionId id = call();
   settle();
   const ConnectionId server_id = expect_event<ConnectRequest>(1).first.id;
@@ -270,7 +270,7 @@ TEST_F(Connect, a_rep_that_nobody_answers_makes_the_server_give_up_and_say_so) {
   expect_event<TimeWaitExit>(0);
 }
 
-TEST_F(Connect, a_late_rep_for_a_call_that_was_given_up_is_refused) {
+TEST_F(Connect, ALateRepForACallThatWasGivenUpIsRefused) {
   const ConnectionId id = call();
   settle();
   const ConnectionId server_id = expect_event<ConnectRequest>(1).first.id;
@@ -283,7 +283,7 @@ TEST_F(Connect, a_late_rep_for_a_call_that_was_given_up_is_refused) {
   EXPECT_EQ(expect_event<Rejected>(1).second.reason, wire::RejectReason::kInvalidCommId);
 }
 
-TEST_F(Connect, a_host_may_call_itself) {
+TEST_F(Connect, AHostMayCallItself) {
   ASSERT_TRUE(caller().listen({.owner = 5, .service_id = kTestService}).ok());
   const ConnectionId id = *caller().connect(network->now(), test_call(0, 0, 17));
   settle();
@@ -299,7 +299,7 @@ TEST_F(Connect, a_host_may_call_itself) {
   EXPECT_EQ(expect_event<Disconnected>(0).first.id, id);
 }
 
-TEST_F(Connect, xrc_targets_answer_with_their_number_in_the_place_of_the_eec) {
+TEST_F(Connect, XrcTargetsAnswerWithTheirNumberInThePlaceOfTheEec) {
   ConnectParameters parameters = test_call(0, 1, 17);
   parameters.qp_type = QpType::kXrcTarget;
   EXPECT_EQ(caller().connect(network->now(), parameters).error(), Error::kInvalidQpType);
@@ -325,7 +325,7 @@ TEST_F(Connect, xrc_targets_answer_with_their_number_in_the_place_of_the_eec) {
   EXPECT_EQ(server().connections(), 0u);
 }
 
-TEST_F(Connect, unreliable_connections_come_about_like_reliable_ones) {
+TEST_F(Connect, UnreliableConnectionsComeAboutLikeReliableOnes) {
   ConnectParameters parameters = test_call(0, 1, 17);
   parameters.qp_type = QpType::kUnreliable;
   const ConnectionId id = *caller().connect(network->now(), parameters);
@@ -337,7 +337,7 @@ TEST_F(Connect, unreliable_connections_come_about_like_reliable_ones) {
   EXPECT_EQ(caller().qp_attributes(id, QpStep::kReadyToSend)->qp_type, QpType::kUnreliable);
 }
 
-TEST_F(Connect, a_second_rep_under_another_name_is_dropped) {
+TEST_F(Connect, ASecondRepUnderAnotherNameIsDropped) {
   const ConnectionId id = call();
   settle();
   const ConnectionId server_id = expect_event<ConnectRequest>(1).first.id;
@@ -358,7 +358,7 @@ TEST_F(Connect, a_second_rep_under_another_name_is_dropped) {
   EXPECT_EQ(caller().state_of(second), State::kReqSent);
 }
 
-TEST_F(Connect, what_does_not_fit_is_refused_before_anything_is_sent) {
+TEST_F(Connect, WhatDoesNotFitIsRefusedBeforeAnythingIsSent) {
   const std::vector<std::uint8_t> octets(wire::kPrivateOctetsMax + 1);
   ConnectParameters parameters = test_call(0, 1, 17);
   parameters.private_data = Octets(octets).first(57);
@@ -393,13 +393,13 @@ TEST_F(Connect, what_does_not_fit_is_refused_before_anything_is_sent) {
   EXPECT_EQ(caller().send_rtu(id, octets).error(), Error::kPrivateDataTooLong);
 }
 
-TEST_F(Connect, a_full_table_refuses) {
+TEST_F(Connect, AFullTableRefuses) {
   start({.connections_max = 100});
   for (std::uint32_t i = 0; i < 100; ++i) call(i + 1);
   EXPECT_EQ(caller().connect(network->now(), test_call(0, 1, 500)).error(), Error::kTooManyConnections);
 }
 
-TEST(ConnectionTable, ids_do_not_come_back_soon_and_show_no_order) {
+TEST(ConnectionTable, IdsDoNotComeBackSoonAndShowNoOrder) {
   Prng prng(1);
   ConnectionTable table(prng);
   std::set<std::uint32_t> ids;
@@ -422,7 +422,7 @@ TEST(ConnectionTable, ids_do_not_come_back_soon_and_show_no_order) {
   for (const int count : ones) EXPECT_NEAR(count, kRounds / 2, kRounds / 50);
 }
 
-TEST_F(Connect, the_owner_of_a_connection_may_change) {
+TEST_F(Connect, TheOwnerOfAConnectionMayChange) {
   call();
   settle();
   const ConnectionId server_id = expect_event<ConnectRequest>(1).first.id;

@@ -15,7 +15,7 @@ struct Element {
 };
 
 // Against a sorted map, which is slow and right.
-TEST(DeadlineHeap, agrees_with_a_sorted_map) {
+TEST(DeadlineHeap, AgreesWithASortedMap) {
   Prng prng(1);
   std::vector<Element> elements(200);
   DeadlineHeap<Element> heap;

@@ -11,7 +11,7 @@ using wire::RejectReason;
 using wire::SidrStatus;
 using Kind = AddressMatch::Kind;
 
-TEST_F(Listen, a_service_nobody_offers_is_refused) {
+TEST_F(Listen, AServiceNobodyOffersIsRefused) {
   ConnectParameters parameters = test_call(0, 1, 17);
   parameters.service_id = kTestService + 1;
   ASSERT_TRUE(caller().connect(network->now(), parameters).ok());
@@ -21,7 +21,7 @@ TEST_F(Listen, a_service_nobody_offers_is_refused) {
   EXPECT_EQ(server().counters().refused, 1u);
 }
 
-TEST(ListenerTable, the_most_specific_listener_takes_the_call) {
+TEST(ListenerTable, TheMostSpecificListenerTakesTheCall) {
   ListenerTable table;
   const auto add = [&](OwnerToken owner, Kind kind, wire::Gid address = {}) {
     return table.create({.owner = owner, .service_id = 7, .match = {.kind = kind, .address = address}}, 100);
@@ -51,7 +51,7 @@ TEST(ListenerTable, the_most_specific_listener_takes_the_call) {
   EXPECT_EQ(table.size(), 4u);
 }
 
-TEST_F(Listen, a_call_without_an_ip_header_reaches_only_who_takes_everything) {
+TEST_F(Listen, ACallWithoutAnIpHeaderReachesOnlyWhoTakesEverything) {
   ASSERT_TRUE(server().stop_listening(network->now(), {1}).ok());
   ASSERT_TRUE(server().listen({.service_id = kTestService, .match = {.kind = Kind::kAnyIp}}).ok());
   ConnectParameters parameters = test_call(0, 1, 17);
@@ -70,7 +70,7 @@ TEST_F(Listen, a_call_without_an_ip_header_reaches_only_who_takes_everything) {
   EXPECT_EQ(event.private_data.view().front(), 0xff);
 }
 
-TEST_F(Listen, requests_that_make_no_sense_are_refused_with_the_reason) {
+TEST_F(Listen, RequestsThatMakeNoSenseAreRefusedWithTheReason) {
   std::vector<wire::CmRej> rejections;
   network->filter = [&](unsigned, const wire::CmMad& mad) {
     if (const auto* rej = std::get_if<wire::CmRej>(&mad.message)) rejections.push_back(*rej);
@@ -114,7 +114,7 @@ TEST_F(Listen, requests_that_make_no_sense_are_refused_with_the_reason) {
   EXPECT_EQ(server().connections(), 1u);
 }
 
-TEST_F(Listen, beyond_the_backlog_callers_are_turned_away_or_ignored) {
+TEST_F(Listen, BeyondTheBacklogCallersAreTurnedAwayOrIgnored) {
   for (const bool reject_overflow : {true, false}) {
     start({});
     ASSERT_TRUE(server().stop_listening(network->now(), {1}).ok());
@@ -136,7 +136,7 @@ TEST_F(Listen, beyond_the_backlog_callers_are_turned_away_or_ignored) {
   }
 }
 
-TEST_F(Listen, half_open_connections_are_bounded_too) {
+TEST_F(Listen, HalfOpenConnectionsAreBoundedToo) {
   start({.half_open_max = 2});
   for (std::uint32_t i = 0; i < 2; ++i) {
     call(17 + i);
@@ -158,7 +158,7 @@ TEST_F(Listen, half_open_connections_are_bounded_too) {
   expect_event<ConnectRequest>(1);
 }
 
-TEST_F(Listen, a_flood_of_requests_costs_no_more_than_the_backlog) {
+TEST_F(Listen, AFloodOfRequestsCostsNoMoreThanTheBacklog) {
   network->add_host();
   for (std::uint32_t i = 0; i < 100'000; ++i) {
     const wire::CmReq req{
@@ -192,7 +192,7 @@ TEST_F(Listen, a_flood_of_requests_costs_no_more_than_the_backlog) {
   EXPECT_TRUE(reached);
 }
 
-TEST_F(Listen, who_stops_listening_keeps_what_it_knows_and_turns_away_the_rest) {
+TEST_F(Listen, WhoStopsListeningKeepsWhatItKnowsAndTurnsAwayTheRest) {
   call(17);
   settle();
   const ConnectionId known = expect_event<ConnectRequest>(1).first.id;
@@ -210,7 +210,7 @@ TEST_F(Listen, who_stops_listening_keeps_what_it_knows_and_turns_away_the_rest) 
   EXPECT_EQ(server().listeners(), 0u);
 }
 
-TEST_F(Listen, the_kernels_own_request_is_understood) {
+TEST_F(Listen, TheKernelsOwnRequestIsUnderstood) {
   // REQ of rping on the kernel's rxe (see wire/cm_mad_test.cc), from 10.77.0.3 to 10.77.0.2.
   wire::CmReq req{.local_comm_id = {0xb00de82c},
                   .service_id = 0x0000000001061c06,
@@ -264,7 +264,7 @@ TEST_F(Listen, the_kernels_own_request_is_understood) {
                               .local_ca_guid = 0x0200000000000001}));
 }
 
-TEST_F(Listen, malformed_mads_are_counted_and_nothing_else) {
+TEST_F(Listen, MalformedMadsAreCountedAndNothingElse) {
   const std::vector<std::uint8_t> zeros(256);
   server().handle_mad({}, {}, zeros);
   server().handle_mad({}, {}, Octets(zeros).first(10));
@@ -274,7 +274,7 @@ TEST_F(Listen, malformed_mads_are_counted_and_nothing_else) {
 
 // --- lookups
 
-TEST_F(Listen, a_lookup_is_answered) {
+TEST_F(Listen, ALookupIsAnswered) {
   const std::vector<std::uint8_t> question(180, 0x21);
   const auto id = caller().look_up(network->now(),
                                    {.owner = 3,
@@ -308,7 +308,7 @@ TEST_F(Listen, a_lookup_is_answered) {
   EXPECT_EQ(caller().connections() + server().connections(), 0u);
 }
 
-TEST_F(Listen, a_lost_lookup_answer_is_given_again_without_asking_the_owner) {
+TEST_F(Listen, ALostLookupAnswerIsGivenAgainWithoutAskingTheOwner) {
   const LookupParameters parameters{.route = {.local = test_gid(0), .remote = test_gid(1)},
                                     .service_id = kTestService};
   ASSERT_TRUE(caller().look_up(network->now(), parameters).ok());
@@ -322,7 +322,7 @@ TEST_F(Listen, a_lost_lookup_answer_is_given_again_without_asking_the_owner) {
   EXPECT_TRUE(network->events(1).empty());
 }
 
-TEST_F(Listen, lookups_are_refused_rejected_and_given_up) {
+TEST_F(Listen, LookupsAreRefusedRejectedAndGivenUp) {
   LookupParameters parameters{.route = {.local = test_gid(0), .remote = test_gid(1)},
                               .service_id = kTestService + 1};
   ASSERT_TRUE(caller().look_up(network->now(), parameters).ok());
@@ -349,7 +349,7 @@ TEST_F(Listen, lookups_are_refused_rejected_and_given_up) {
   EXPECT_EQ(caller().look_up(network->now(), parameters).error(), Error::kPrivateDataTooLong);
 }
 
-TEST_F(Listen, lookups_count_against_the_backlog) {
+TEST_F(Listen, LookupsCountAgainstTheBacklog) {
   ASSERT_TRUE(server().stop_listening(network->now(), {1}).ok());
   ASSERT_TRUE(server().listen({.service_id = kTestService, .backlog = 1}).ok());
   const LookupParameters parameters{.route = {.local = test_gid(0), .remote = test_gid(1)},
@@ -363,7 +363,7 @@ TEST_F(Listen, lookups_count_against_the_backlog) {
   EXPECT_EQ(caller().state_of(*first), std::nullopt);
 }
 
-TEST_F(Listen, tombstones_make_room_for_the_living) {
+TEST_F(Listen, TombstonesMakeRoomForTheLiving) {
   start({.tombstones_max = 10});
   for (std::uint32_t i = 0; i < 50; ++i) {
     call(17 + i);

@@ -307,19 +307,19 @@ void expect_all_stood(const Swarm& swarm) {
 
 class SwarmSeed : public ::testing::TestWithParam<std::uint64_t> {};
 
-TEST_P(SwarmSeed, two_hosts_on_a_rough_network) {
+TEST_P(SwarmSeed, TwoHostsOnARoughNetwork) {
   Swarm swarm({.seed = GetParam(), .calls = 2000, .faults = kRough});
   swarm.run();
   expect_all_stood(swarm);
 }
 
-TEST_P(SwarmSeed, many_hosts_on_a_terrible_network) {
+TEST_P(SwarmSeed, ManyHostsOnATerribleNetwork) {
   Swarm swarm({.seed = GetParam(), .hosts = 7, .calls = 2000, .faults = kTerrible});
   swarm.run();
   expect_all_stood(swarm);
 }
 
-TEST_P(SwarmSeed, a_thousand_at_once_with_five_percent_loss) {
+TEST_P(SwarmSeed, AThousandAtOnceWithFivePercentLoss) {
   Swarm swarm({.seed = GetParam(),
                .calls = 1000,
                .faults = kRough,
@@ -329,7 +329,7 @@ TEST_P(SwarmSeed, a_thousand_at_once_with_five_percent_loss) {
   expect_all_stood(swarm);
 }
 
-TEST_P(SwarmSeed, hosts_that_retry_only_after_the_response_timeout) {
+TEST_P(SwarmSeed, HostsThatRetryOnlyAfterTheResponseTimeout) {
   Swarm swarm(
       {.seed = GetParam(), .hosts = 3, .calls = 1000, .faults = kRough, .settings = {.first_retry = {}}});
   swarm.run();
@@ -337,7 +337,7 @@ TEST_P(SwarmSeed, hosts_that_retry_only_after_the_response_timeout) {
 }
 
 // The network dies in the middle: everybody learns of it, and nothing stays behind.
-TEST_P(SwarmSeed, a_network_that_dies) {
+TEST_P(SwarmSeed, ANetworkThatDies) {
   Swarm swarm({.seed = GetParam(), .hosts = 3, .calls = 1000, .faults = kRough});
   swarm.network().schedule(seconds(10), [&] { swarm.network().faults.drop_ppm = 1'000'000; });
   // Where nobody wants to disconnect it is the queue pairs that notice.
@@ -356,7 +356,7 @@ TEST_P(SwarmSeed, a_network_that_dies) {
   EXPECT_GT(unanswered, 10);
 }
 
-TEST_P(SwarmSeed, the_same_seed_gives_the_same_events) {
+TEST_P(SwarmSeed, TheSameSeedGivesTheSameEvents) {
   const SwarmOptions options{.seed = GetParam(), .hosts = 4, .calls = 300, .faults = kTerrible};
   Swarm first(options);
   first.run();
@@ -371,7 +371,7 @@ TEST_P(SwarmSeed, the_same_seed_gives_the_same_events) {
 }
 
 // Every question gets its answer, and every owner is asked once, whatever was lost on the way.
-TEST_P(SwarmSeed, lookups_on_a_rough_network) {
+TEST_P(SwarmSeed, LookupsOnARoughNetwork) {
   TestNetwork network(GetParam(), kRough);
   Prng prng(GetParam());
   for (unsigned host = 0; host < 3; ++host) {

@@ -113,7 +113,7 @@ std::vector<wire::CapturedPacket> check_capture(Octets file) {
   }
 }
 
-TEST(CaptureLink, writes_what_is_sent_and_received_with_right_icrcs) {
+TEST(CaptureLink, WritesWhatIsSentAndReceivedWithRightIcrcs) {
   RecordingLink inner;
   MemorySink sink;
   std::size_t count = 0;
@@ -134,7 +134,7 @@ TEST(CaptureLink, writes_what_is_sent_and_received_with_right_icrcs) {
   EXPECT_EQ(std::get<wire::Ipv4Header>(out->network).tos, 0x20);
 }
 
-TEST(CaptureLink, time_is_that_of_the_flush) {
+TEST(CaptureLink, TimeIsThatOfTheFlush) {
   RecordingLink inner;
   MemorySink sink;
   CaptureLink link(inner, sink, {});
@@ -147,7 +147,7 @@ TEST(CaptureLink, time_is_that_of_the_flush) {
   EXPECT_EQ(packets[0].time_ns, 9'000'000u);
 }
 
-TEST(CaptureLink, what_is_corrupted_on_purpose_says_so) {
+TEST(CaptureLink, WhatIsCorruptedOnPurposeSaysSo) {
   RecordingLink inner;
   MemorySink sink;
   CaptureLink link(inner, sink, {});
@@ -166,7 +166,7 @@ TEST(CaptureLink, what_is_corrupted_on_purpose_says_so) {
   EXPECT_EQ(frame->transport[11], 0) << "the last bit of the PSN 1";
 }
 
-TEST(CaptureLink, is_written_out_before_long) {
+TEST(CaptureLink, IsWrittenOutBeforeLong) {
   RecordingLink inner;
   MemorySink sink;
   CaptureLink link(inner, sink, {});
@@ -193,7 +193,7 @@ class CaptureFileTest : public testing::Test {
   const std::string path_;
 };
 
-TEST_F(CaptureFileTest, many_writers_share_a_file) {
+TEST_F(CaptureFileTest, ManyWritersShareAFile) {
   std::size_t count = 0;
   {
     RecordingLink inner_a;
@@ -212,7 +212,7 @@ TEST_F(CaptureFileTest, many_writers_share_a_file) {
   EXPECT_EQ(check_capture(read_file(path_)).size(), count);
 }
 
-TEST_F(CaptureFileTest, is_bounded) {
+TEST_F(CaptureFileTest, IsBounded) {
   RecordingLink inner;
   auto file = CaptureFile::open(path_.c_str(), 4096);
   ASSERT_TRUE(file.ok());
@@ -226,7 +226,7 @@ TEST_F(CaptureFileTest, is_bounded) {
   EXPECT_GT(check_capture(octets).size(), 5u);
 }
 
-TEST_F(CaptureFileTest, tshark_dissects_every_packet) {
+TEST_F(CaptureFileTest, TsharkDissectsEveryPacket) {
   if (std::system("tshark --version >/dev/null 2>&1") != 0) GTEST_SKIP() << "tshark is not installed";
   std::size_t count = 0;
   {

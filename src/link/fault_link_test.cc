@@ -45,13 +45,13 @@ std::vector<Sent> run(const char* spec, std::uint32_t count, FaultCounters* tall
   return inner.sent;
 }
 
-TEST(FaultLink, without_faults_everything_passes_in_order) {
+TEST(FaultLink, WithoutFaultsEverythingPassesInOrder) {
   const auto sent = run("", 1000);
   ASSERT_EQ(sent.size(), 1000u);
   for (std::uint32_t i = 0; i < 1000; ++i) EXPECT_EQ(sent[i].psn, i);
 }
 
-TEST(FaultLink, a_seed_is_a_fate) {
+TEST(FaultLink, ASeedIsAFate) {
   const char* spec = "drop=5%,dup=3%,reorder=4%,corrupt=2%,ecn=1%,seed=7";
   const auto first = run(spec, 5000);
   EXPECT_EQ(first, run(spec, 5000));
@@ -60,7 +60,7 @@ TEST(FaultLink, a_seed_is_a_fate) {
   EXPECT_EQ(run(slow, 3000), run(slow, 3000));
 }
 
-TEST(FaultLink, the_rates_are_those_of_the_specification) {
+TEST(FaultLink, TheRatesAreThoseOfTheSpecification) {
   FaultCounters tally;
   const auto sent = run("drop=10%,dup=5%,reorder=2%,corrupt=1%,ecn=3%,seed=1", 20'000, &tally);
   EXPECT_NEAR(static_cast<double>(tally.dropped), 2000, 200);
@@ -72,7 +72,7 @@ TEST(FaultLink, the_rates_are_those_of_the_specification) {
   EXPECT_EQ(sent.size(), 20'000 - tally.dropped + tally.duplicated);
 }
 
-TEST(FaultLink, reordering_loses_nothing_and_moves_a_little) {
+TEST(FaultLink, ReorderingLosesNothingAndMovesALittle) {
   const auto sent = run("reorder=10%,seed=2", 2000);
   ASSERT_EQ(sent.size(), 2000u);
   std::set<std::uint32_t> seen;
@@ -86,7 +86,7 @@ TEST(FaultLink, reordering_loses_nothing_and_moves_a_little) {
   EXPECT_GT(moved, 100u);
 }
 
-TEST(FaultLink, copies_are_what_was_sent) {
+TEST(FaultLink, CopiesAreWhatWasSent) {
   for (const char* spec : {"reorder=30%,dup=10%,seed=4", "delay=30us±25us,dup=10%,seed=5"}) {
     for (const Sent& sent : run(spec, 1000)) {
       EXPECT_EQ(sent.payload,
@@ -95,7 +95,7 @@ TEST(FaultLink, copies_are_what_was_sent) {
   }
 }
 
-TEST(FaultLink, a_delay_is_neither_shorter_nor_longer) {
+TEST(FaultLink, ADelayIsNeitherShorterNorLonger) {
   RecordingLink inner;
   FaultLink link(inner, *parse_fault_spec("delay=50us±20us,seed=9"));
   const objects::Path path = path_of_test();
@@ -120,7 +120,7 @@ TEST(FaultLink, a_delay_is_neither_shorter_nor_longer) {
       std::is_sorted(inner.sent.begin(), inner.sent.end(), [](auto& a, auto& b) { return a.when < b.when; }));
 }
 
-TEST(FaultLink, the_last_frame_does_not_wait_for_ever_to_be_overtaken) {
+TEST(FaultLink, TheLastFrameDoesNotWaitForEverToBeOvertaken) {
   RecordingLink inner;
   FaultLink link(inner, *parse_fault_spec("reorder=100%"));
   const objects::Path path = path_of_test();
@@ -132,7 +132,7 @@ TEST(FaultLink, the_last_frame_does_not_wait_for_ever_to_be_overtaken) {
   EXPECT_EQ(inner.sent.size(), 1u);
 }
 
-TEST(FaultLink, what_is_due_waits_for_room) {
+TEST(FaultLink, WhatIsDueWaitsForRoom) {
   RecordingLink inner;
   FaultLink link(inner, *parse_fault_spec("delay=10us"));
   const objects::Path path = path_of_test();
@@ -148,7 +148,7 @@ TEST(FaultLink, what_is_due_waits_for_room) {
   for (std::uint32_t i = 0; i < 10; ++i) EXPECT_EQ(inner.sent[i].psn, i);
 }
 
-TEST(FaultLink, a_full_store_is_no_room) {
+TEST(FaultLink, AFullStoreIsNoRoom) {
   RecordingLink inner;
   FaultLink link(inner, *parse_fault_spec("delay=1s"));
   const objects::Path path = path_of_test();
@@ -164,7 +164,7 @@ TEST(FaultLink, a_full_store_is_no_room) {
   EXPECT_EQ(inner.sent.size(), taken);
 }
 
-TEST(FaultLink, marks_reach_the_path_of_this_frame_only) {
+TEST(FaultLink, MarksReachThePathOfThisFrameOnly) {
   RecordingLink inner;
   FaultLink link(inner, *parse_fault_spec("ecn=50%,seed=3"));
   objects::Path path = path_of_test();

@@ -35,12 +35,12 @@ class LinkSwitchPoll : public testing::Test, protected link::Receiver {
   LinkSwitch links;
 };
 
-TEST_F(LinkSwitchPoll, looks_at_the_network_each_time_while_shared_memory_is_quiet) {
+TEST_F(LinkSwitchPoll, LooksAtTheNetworkEachTimeWhileSharedMemoryIsQuiet) {
   for (int us = 1; us <= 5; ++us) poll_at(us);
   EXPECT_EQ(far.looks, 5);
 }
 
-TEST_F(LinkSwitchPoll, looks_at_the_network_now_and_then_while_shared_memory_is_busy) {
+TEST_F(LinkSwitchPoll, LooksAtTheNetworkNowAndThenWhileSharedMemoryIsBusy) {
   for (int us = 0; us < 100; ++us) {
     near.waiting = 1;
     poll_at(us);
@@ -50,14 +50,14 @@ TEST_F(LinkSwitchPoll, looks_at_the_network_now_and_then_while_shared_memory_is_
   EXPECT_EQ(near.looks, 100);
 }
 
-TEST_F(LinkSwitchPoll, stays_with_a_network_that_brings_something) {
+TEST_F(LinkSwitchPoll, StaysWithANetworkThatBringsSomething) {
   near.waiting = far.waiting = 1;
   EXPECT_EQ(poll_at(100), 2u);
   far.waiting = 1;
   EXPECT_EQ(poll_at(101), 1u);
 }
 
-TEST_F(LinkSwitchPoll, leaves_nothing_out_for_whoever_goes_to_sleep) {
+TEST_F(LinkSwitchPoll, LeavesNothingOutForWhoeverGoesToSleep) {
   near.waiting = 1;
   poll_at(100);
   far.waiting = 1;

@@ -9,13 +9,13 @@
 namespace rrdma::objects {
 namespace {
 
-TEST(Cause, travels_with_the_psn_in_vendor_err) {
+TEST(Cause, TravelsWithThePsnInVendorErr) {
   const std::uint32_t vendor_err = vendor_error(Cause::kQueuePairDestroyed, wire::Psn(0xfedcba));
   EXPECT_EQ(cause_of(vendor_err), Cause::kQueuePairDestroyed);
   EXPECT_EQ(psn_of(vendor_err), wire::Psn(0xfedcba));
 }
 
-TEST(Cause, every_cause_and_status_has_words_of_its_own) {
+TEST(Cause, EveryCauseAndStatusHasWordsOfItsOwn) {
   std::set<std::string_view> sentences;
   int known = 0;
   const std::string_view unknown = describe(static_cast<Cause>(0xff));

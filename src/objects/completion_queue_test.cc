@@ -32,7 +32,7 @@ std::vector<std::uint64_t> drain(CompletionQueue& queue) {
   return ids;
 }
 
-TEST(CompletionQueue, first_in_first_out_through_many_laps) {
+TEST(CompletionQueue, FirstInFirstOutThroughManyLaps) {
   for (const std::uint32_t capacity : {1u, 2u, 3u, 5u, 64u}) {
     CompletionQueue queue(capacity, nullptr);
     std::uint64_t in = 0, out = 0;
@@ -46,7 +46,7 @@ TEST(CompletionQueue, first_in_first_out_through_many_laps) {
   }
 }
 
-TEST(CompletionQueue, polling_takes_no_more_than_there_is_room_for) {
+TEST(CompletionQueue, PollingTakesNoMoreThanThereIsRoomFor) {
   CompletionQueue queue(8, nullptr);
   for (std::uint64_t i = 0; i < 5; ++i) queue.push(completion(i));
   Completion out[8];
@@ -58,7 +58,7 @@ TEST(CompletionQueue, polling_takes_no_more_than_there_is_room_for) {
   EXPECT_EQ(queue.poll(out), 0u);
 }
 
-TEST(CompletionQueue, peek_and_pop_go_one_by_one) {
+TEST(CompletionQueue, PeekAndPopGoOneByOne) {
   CompletionQueue queue(4, nullptr);
   EXPECT_EQ(queue.peek(), nullptr);
   queue.push(completion(1));
@@ -72,7 +72,7 @@ TEST(CompletionQueue, peek_and_pop_go_one_by_one) {
   EXPECT_EQ(queue.peek(), nullptr);
 }
 
-TEST(CompletionQueue, an_arm_raises_one_event) {
+TEST(CompletionQueue, AnArmRaisesOneEvent) {
   Events events;
   CompletionQueue queue(16, &events);
   queue.push(completion(0));
@@ -90,7 +90,7 @@ TEST(CompletionQueue, an_arm_raises_one_event) {
   EXPECT_EQ(events.completions, 2);
 }
 
-TEST(CompletionQueue, a_solicited_arm_waits_for_a_solicited_or_failed_one) {
+TEST(CompletionQueue, ASolicitedArmWaitsForASolicitedOrFailedOne) {
   Events events;
   CompletionQueue queue(16, &events);
   queue.arm(true);
@@ -105,7 +105,7 @@ TEST(CompletionQueue, a_solicited_arm_waits_for_a_solicited_or_failed_one) {
   EXPECT_EQ(events.completions, 2);
 }
 
-TEST(CompletionQueue, the_stronger_arm_wins) {
+TEST(CompletionQueue, TheStrongerArmWins) {
   Events events;
   CompletionQueue queue(16, &events);
   queue.arm(false);
@@ -118,7 +118,7 @@ TEST(CompletionQueue, the_stronger_arm_wins) {
   EXPECT_EQ(events.completions, 2);
 }
 
-TEST(CompletionQueue, without_events_an_arm_is_idle_and_an_overflow_is_told) {
+TEST(CompletionQueue, WithoutEventsAnArmIsIdleAndAnOverflowIsTold) {
   Events events;
   CompletionQueue queue(3, &events, false);
   queue.arm(false);
@@ -131,7 +131,7 @@ TEST(CompletionQueue, without_events_an_arm_is_idle_and_an_overflow_is_told) {
   EXPECT_TRUE(queue.overflowed());
 }
 
-TEST(CompletionQueue, overflow_is_told_once_and_poisons) {
+TEST(CompletionQueue, OverflowIsToldOnceAndPoisons) {
   Events events;
   CompletionQueue queue(3, &events);
   for (std::uint64_t i = 0; i < 3; ++i) queue.push(completion(i));
@@ -148,7 +148,7 @@ TEST(CompletionQueue, overflow_is_told_once_and_poisons) {
   EXPECT_EQ(events.overflows, 1);
 }
 
-TEST(CompletionQueue, resizing_keeps_what_is_queued_wherever_the_ring_stands) {
+TEST(CompletionQueue, ResizingKeepsWhatIsQueuedWhereverTheRingStands) {
   for (std::uint64_t turn = 0; turn < 8; ++turn) {
     CompletionQueue queue(5, nullptr);
     for (std::uint64_t i = 0; i < turn; ++i) {
@@ -169,7 +169,7 @@ TEST(CompletionQueue, resizing_keeps_what_is_queued_wherever_the_ring_stands) {
   }
 }
 
-TEST(CompletionQueue, purging_removes_one_qp_and_keeps_the_order_of_the_others) {
+TEST(CompletionQueue, PurgingRemovesOneQpAndKeepsTheOrderOfTheOthers) {
   for (std::uint64_t turn = 0; turn < 8; ++turn) {
     CompletionQueue queue(8, nullptr);
     for (std::uint64_t i = 0; i < turn; ++i) {
@@ -185,14 +185,14 @@ TEST(CompletionQueue, purging_removes_one_qp_and_keeps_the_order_of_the_others) 
   }
 }
 
-TEST(CompletionQueueDeathTest, sizes_out_of_range_stop_the_program) {
+TEST(CompletionQueueDeathTest, SizesOutOfRangeStopTheProgram) {
   EXPECT_DEATH(CompletionQueue(0, nullptr), "internal error");
   EXPECT_DEATH(CompletionQueue(CompletionQueue::kEntriesMax + 1, nullptr), "internal error");
 }
 
 // The program's loop: arm, look once more, sleep until an event. A missed event would leave it asleep with
 // completions queued. The producer keeps just behind, so that arm() and push() meet as often as possible.
-TEST(CompletionQueue, no_event_is_missed_between_arm_and_sleep) {
+TEST(CompletionQueue, NoEventIsMissedBetweenArmAndSleep) {
   constexpr std::uint64_t kCount = 100'000;
   Events events;
   CompletionQueue queue(64, &events);
@@ -233,7 +233,7 @@ TEST(CompletionQueue, no_event_is_missed_between_arm_and_sleep) {
 
 // A solicited arm is made stronger just when a solicited completion comes: it came after the first arm,
 // so its event is owed, whichever of the two the producer saw.
-TEST(CompletionQueue, strengthening_an_arm_loses_no_event) {
+TEST(CompletionQueue, StrengtheningAnArmLosesNoEvent) {
   constexpr int kRounds = 50'000;
   Events events;
   CompletionQueue queue(4, &events);

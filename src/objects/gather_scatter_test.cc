@@ -44,7 +44,7 @@ class GatherScatter : public testing::Test {
   Frame frame_;
 };
 
-TEST_F(GatherScatter, as_many_elements_as_a_request_may_have) {
+TEST_F(GatherScatter, AsManyElementsAsARequestMayHave) {
   std::vector<Sge> list;
   for (std::uint32_t i = 0; i < kSgeMax; ++i) list.push_back(element(i * 100, 3));
   EXPECT_EQ(total_length(list), kSgeMax * 3);
@@ -53,7 +53,7 @@ TEST_F(GatherScatter, as_many_elements_as_a_request_may_have) {
   for (std::uint32_t i = 0; i < octets.size(); ++i) EXPECT_EQ(octets[i], memory_[i / 3 * 100 + i % 3]);
 }
 
-TEST_F(GatherScatter, offsets_on_before_and_behind_each_boundary) {
+TEST_F(GatherScatter, OffsetsOnBeforeAndBehindEachBoundary) {
   const Sge list[] = {element(0, 10), element(500, 0), element(100, 1), element(200, 20)};
   std::vector<std::uint8_t> whole;
   for (const auto& sge : list) {
@@ -67,7 +67,7 @@ TEST_F(GatherScatter, offsets_on_before_and_behind_each_boundary) {
   }
 }
 
-TEST_F(GatherScatter, gathering_copies_nothing_and_appends) {
+TEST_F(GatherScatter, GatheringCopiesNothingAndAppends) {
   const Sge list[] = {element(40, 8)};
   frame_.clear();
   frame_.add_span(memory_.data(), 4);
@@ -77,7 +77,7 @@ TEST_F(GatherScatter, gathering_copies_nothing_and_appends) {
   EXPECT_EQ(frame_.payload_octets, 9u);
 }
 
-TEST_F(GatherScatter, the_null_region_reads_as_zeroes_and_swallows_writes) {
+TEST_F(GatherScatter, TheNullRegionReadsAsZeroesAndSwallowsWrites) {
   const Sge list[] = {element(1, 2), {.address = 12, .length = 70'000, .lkey = {null_->key}}, element(9, 2)};
   const auto octets = gathered(list, 0, 10);
   EXPECT_EQ(octets, (std::vector<std::uint8_t>{1, 2, 0, 0, 0, 0, 0, 0, 0, 0}));
@@ -91,7 +91,7 @@ TEST_F(GatherScatter, the_null_region_reads_as_zeroes_and_swallows_writes) {
 }
 
 // Only what is touched is checked: elements behind the end of a short message do not matter.
-TEST_F(GatherScatter, refusals) {
+TEST_F(GatherScatter, Refusals) {
   auto* read_only =
       *table_.register_region({.pd = &pd_, .host = memory_.data(), .length = 64, .address = 0x100});
   auto* foreign =
@@ -125,7 +125,7 @@ TEST_F(GatherScatter, refusals) {
 }
 
 // The second half of such an element has small addresses, which a zero-based region would grant.
-TEST_F(GatherScatter, an_element_that_wraps_around_the_address_space_is_refused_behind_the_wrap_too) {
+TEST_F(GatherScatter, AnElementThatWrapsAroundTheAddressSpaceIsRefusedBehindTheWrapToo) {
   auto* zero_based = *table_.register_region(
       {.pd = &pd_, .host = memory_.data(), .length = 64, .address = 0, .access = kOwner | kZeroBased});
   const Sge list[] = {{.address = ~std::uint64_t{0} - 15, .length = 32, .lkey = {zero_based->key}}};
@@ -140,7 +140,7 @@ struct Model {
   std::vector<std::ptrdiff_t> octets;  // index into memory_, -1 in the null region
 };
 
-TEST_F(GatherScatter, any_list_behaves_as_the_model_does) {
+TEST_F(GatherScatter, AnyListBehavesAsTheModelDoes) {
   for (std::uint64_t seed = 1; seed <= 400; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     Prng prng(seed);

@@ -6,11 +6,11 @@ namespace rrdma::objects {
 namespace {
 
 // From the reference vectors of SipHash-2-4: key 00 01 .. 0f, message 00 01 .. 07.
-TEST(KeySource, the_hash_is_siphash) {
+TEST(KeySource, TheHashIsSiphash) {
   EXPECT_EQ(keyed_hash(0x0706050403020100, 0x0f0e0d0c0b0a0908, 0x0706050403020100), 0x93f5f5799a932462u);
 }
 
-TEST(KeySource, a_secret_gives_one_sequence) {
+TEST(KeySource, ASecretGivesOneSequence) {
   KeySource one(5), same(5), other(6);
   int equal = 0;
   for (int i = 0; i < 100; ++i) {

@@ -40,7 +40,7 @@ class Memory : public testing::Test {
   alignas(64) std::uint8_t buffer_[256] = {};
 };
 
-TEST_F(Memory, a_region_grants_its_octets_and_not_one_more) {
+TEST_F(Memory, ARegionGrantsItsOctetsAndNotOneMore) {
   const auto& region = add(100, kOwner);
   const std::uint64_t base = region.address;
   EXPECT_EQ(local(region, base, 100).host, buffer_);
@@ -57,7 +57,7 @@ TEST_F(Memory, a_region_grants_its_octets_and_not_one_more) {
   EXPECT_EQ(remote(region.key, ~std::uint64_t{0}, 2, kRemoteRead).cause, Cause::kRemoteOutOfBounds);
 }
 
-TEST_F(Memory, addresses_at_the_end_of_the_address_space_do_not_wrap) {
+TEST_F(Memory, AddressesAtTheEndOfTheAddressSpaceDoNotWrap) {
   constexpr std::uint64_t kLast64 = ~std::uint64_t{0} - 63;  // 64 octets up to the very end
   auto made = table_.register_region(
       {.pd = &pd_, .host = buffer_, .length = 64, .address = kLast64, .access = kOwner});
@@ -77,7 +77,7 @@ TEST_F(Memory, addresses_at_the_end_of_the_address_space_do_not_wrap) {
 }
 
 // The address of work requests is free to choose, so the memory itself has to be checked as well.
-TEST_F(Memory, memory_that_runs_past_the_address_space_is_refused_whatever_its_address) {
+TEST_F(Memory, MemoryThatRunsPastTheAddressSpaceIsRefusedWhateverItsAddress) {
   EXPECT_EQ(table_.register_region({.pd = &pd_, .host = buffer_, .length = ~std::uint64_t{0}, .address = 0})
                 .error(),
             MemoryError::kLengthOverflow);
@@ -92,7 +92,7 @@ TEST_F(Memory, memory_that_runs_past_the_address_space_is_refused_whatever_its_a
       table_.register_region({.pd = &pd_, .length = ~std::uint64_t{0}, .access = kOwner | kOnDemand}).ok());
 }
 
-TEST_F(Memory, local_rights) {
+TEST_F(Memory, LocalRights) {
   const auto& writable = add(16, kLocalWrite);
   const auto& readable = add(16, 0);
   EXPECT_TRUE(local(writable, writable.address, 16, kLocalWrite).ok());
@@ -101,7 +101,7 @@ TEST_F(Memory, local_rights) {
 }
 
 // Every set of remote rights against every need.
-TEST_F(Memory, remote_rights) {
+TEST_F(Memory, RemoteRights) {
   constexpr std::uint32_t kBits[] = {kRemoteRead, kRemoteWrite, kRemoteAtomic, kFlushGlobal,
                                      kFlushPersistent};
   for (std::uint32_t set = 0; set < 32; ++set) {
@@ -116,7 +116,7 @@ TEST_F(Memory, remote_rights) {
   }
 }
 
-TEST_F(Memory, remote_write_and_atomic_need_local_write) {
+TEST_F(Memory, RemoteWriteAndAtomicNeedLocalWrite) {
   for (const std::uint32_t access : {kRemoteWrite, kRemoteAtomic}) {
     EXPECT_EQ(table_.register_region({.pd = &pd_, .host = buffer_, .length = 8, .access = access}).error(),
               MemoryError::kRemoteRightsNeedLocalWrite);
@@ -127,7 +127,7 @@ TEST_F(Memory, remote_write_and_atomic_need_local_write) {
   EXPECT_EQ(table_.size(), 0u);
 }
 
-TEST_F(Memory, domains_are_separate) {
+TEST_F(Memory, DomainsAreSeparate) {
   const auto& foreign = add(16, kOwner, &other_pd_);
   EXPECT_EQ(local(foreign, foreign.address, 1).cause, Cause::kLocalKeyOtherDomain);
   EXPECT_EQ(remote(foreign.key, foreign.address, 1, kRemoteRead).cause, Cause::kRemoteKeyOtherDomain);
@@ -135,7 +135,7 @@ TEST_F(Memory, domains_are_separate) {
   EXPECT_EQ(other_pd_.users, 1u);
 }
 
-TEST_F(Memory, a_stale_key_and_a_near_miss_find_nothing) {
+TEST_F(Memory, AStaleKeyAndANearMissFindNothing) {
   auto& region = add(16, kOwner);
   const std::uint32_t key = region.key;
   const std::uint64_t address = region.address;
@@ -156,7 +156,7 @@ TEST_F(Memory, a_stale_key_and_a_near_miss_find_nothing) {
   EXPECT_EQ(table_.find_region(key), nullptr);
 }
 
-TEST_F(Memory, zero_based_regions_start_at_zero_whatever_address_came_with_them) {
+TEST_F(Memory, ZeroBasedRegionsStartAtZeroWhateverAddressCameWithThem) {
   const auto& region = add(64, kOwner | kZeroBased);
   EXPECT_EQ(region.address, 0u);
   EXPECT_EQ(local(region, 0, 64).host, buffer_);
@@ -166,7 +166,7 @@ TEST_F(Memory, zero_based_regions_start_at_zero_whatever_address_came_with_them)
   EXPECT_EQ(remote(region.key, address_of(buffer_), 1, kRemoteRead).cause, Cause::kRemoteOutOfBounds);
 }
 
-TEST_F(Memory, the_null_region_takes_all_local_access_and_no_remote) {
+TEST_F(Memory, TheNullRegionTakesAllLocalAccessAndNoRemote) {
   auto made = table_.register_region({.pd = &pd_, .access = kOwner, .null_region = true});
   ASSERT_TRUE(made.ok());
   const MemoryRegion& region = **made;
@@ -177,7 +177,7 @@ TEST_F(Memory, the_null_region_takes_all_local_access_and_no_remote) {
   EXPECT_EQ(remote(region.key, 0, 1, kRemoteWrite).cause, Cause::kRemoteAccessNotGranted);
 }
 
-TEST_F(Memory, reregistering_keeps_the_key_and_changes_the_rest) {
+TEST_F(Memory, ReregisteringKeepsTheKeyAndChangesTheRest) {
   auto& region = add(100, kOwner);
   const std::uint32_t key = region.key;
   ASSERT_TRUE(table_
@@ -205,7 +205,7 @@ TEST_F(Memory, reregistering_keeps_the_key_and_changes_the_rest) {
   EXPECT_EQ(other_pd_.users, 1u);
 }
 
-TEST_F(Memory, a_hundred_thousand_regions_have_a_hundred_thousand_keys) {
+TEST_F(Memory, AHundredThousandRegionsHaveAHundredThousandKeys) {
   constexpr std::size_t kCount = 100'000;
   std::vector<MemoryRegion*> regions;
   std::unordered_set<std::uint32_t> uppers;
@@ -226,7 +226,7 @@ TEST_F(Memory, a_hundred_thousand_regions_have_a_hundred_thousand_keys) {
 }
 
 // Registering and deregistering for ever must neither fill the table with leftovers nor slow it down.
-TEST_F(Memory, churn_keeps_the_table_whole) {
+TEST_F(Memory, ChurnKeepsTheTableWhole) {
   Prng prng(7);
   std::vector<MemoryRegion*> live;
   for (int i = 0; i < 200'000; ++i) {
@@ -243,7 +243,7 @@ TEST_F(Memory, churn_keeps_the_table_whole) {
   for (const auto* region : live) EXPECT_EQ(table_.find_region(region->key), region);
 }
 
-TEST_F(Memory, the_secret_decides_the_keys) {
+TEST_F(Memory, TheSecretDecidesTheKeys) {
   MemoryTable same(42), different(43);
   ProtectionDomain pd;
   const RegionRequest request{.pd = &pd, .host = buffer_, .length = 16};
@@ -258,7 +258,7 @@ TEST_F(Memory, the_secret_decides_the_keys) {
 
 // A peer is given keys by design. The generator's own output would give its state away after a dozen
 // of them, and with it every other key; so no key may be a part of that output.
-TEST_F(Memory, keys_do_not_give_the_generator_away) {
+TEST_F(Memory, KeysDoNotGiveTheGeneratorAway) {
   Prng prng(42);
   std::set<std::uint32_t> outputs;
   for (int i = 0; i < 256; ++i) {
@@ -271,7 +271,7 @@ TEST_F(Memory, keys_do_not_give_the_generator_away) {
 }
 
 // Every bit of a key is as often set as not: 4000 keys, so one in 2000 +- 6 sigma.
-TEST_F(Memory, keys_spread_over_all_bits) {
+TEST_F(Memory, KeysSpreadOverAllBits) {
   int ones[32] = {};
   for (int i = 0; i < 4000; ++i) {
     const std::uint32_t key = add(16, 0).key;
@@ -280,7 +280,7 @@ TEST_F(Memory, keys_spread_over_all_bits) {
   for (const int count : ones) EXPECT_NEAR(count, 2000, 190);
 }
 
-TEST_F(Memory, every_error_has_a_sentence) {
+TEST_F(Memory, EveryErrorHasASentence) {
   for (int i = 0; i <= static_cast<int>(MemoryError::kStillBound); ++i) {
     EXPECT_GT(describe(static_cast<MemoryError>(i)).size(), 20u);
   }

@@ -44,7 +44,7 @@ class Windows : public testing::Test {
 
 constexpr WindowType kBoth[] = {WindowType::kType1, WindowType::kType2};
 
-TEST_F(Windows, an_unbound_window_grants_nothing) {
+TEST_F(Windows, AnUnboundWindowGrantsNothing) {
   for (const auto type : kBoth) {
     const auto& w = window(type);
     EXPECT_EQ(remote(w.key, 0, 0, 0).cause, Cause::kRemoteKeyUnknown);
@@ -53,7 +53,7 @@ TEST_F(Windows, an_unbound_window_grants_nothing) {
   EXPECT_EQ(pd_.users, 2u);
 }
 
-TEST_F(Windows, a_bound_window_grants_its_part_with_its_own_rights) {
+TEST_F(Windows, ABoundWindowGrantsItsPartWithItsOwnRights) {
   for (const auto type : kBoth) {
     auto& r = region();
     auto& w = window(type);
@@ -70,7 +70,7 @@ TEST_F(Windows, a_bound_window_grants_its_part_with_its_own_rights) {
 }
 
 // IBTA C10-74: remote rights of the region do not matter, its local write right does.
-TEST_F(Windows, rights_come_from_the_bind_and_need_local_write_of_the_region) {
+TEST_F(Windows, RightsComeFromTheBindAndNeedLocalWriteOfTheRegion) {
   for (const auto type : kBoth) {
     auto& no_remote = region(kLocalWrite | kWindowBind);
     auto& w = window(type);
@@ -87,7 +87,7 @@ TEST_F(Windows, rights_come_from_the_bind_and_need_local_write_of_the_region) {
   }
 }
 
-TEST_F(Windows, binds_that_must_be_refused) {
+TEST_F(Windows, BindsThatMustBeRefused) {
   auto& r = region();
   for (const auto type : kBoth) {
     auto& w = window(type);
@@ -107,7 +107,7 @@ TEST_F(Windows, binds_that_must_be_refused) {
 }
 
 // The null region has no octets that a peer could reach.
-TEST_F(Windows, the_null_region_takes_no_window) {
+TEST_F(Windows, TheNullRegionTakesNoWindow) {
   auto made = table_.register_region(
       {.pd = &pd_, .length = ~std::uint64_t{0}, .access = kOwner, .null_region = true});
   ASSERT_TRUE(made.ok());
@@ -115,7 +115,7 @@ TEST_F(Windows, the_null_region_takes_no_window) {
     EXPECT_EQ(bind(window(type), *made, 0x1000, 8, kRemoteRead), Cause::kWindowBindRefused);
 }
 
-TEST_F(Windows, type_1_rebinds_and_each_old_key_dies) {
+TEST_F(Windows, Type1RebindsAndEachOldKeyDies) {
   auto& first = region();
   auto& second = region();
   auto& w = window(WindowType::kType1);
@@ -134,7 +134,7 @@ TEST_F(Windows, type_1_rebinds_and_each_old_key_dies) {
   EXPECT_EQ(table_.size(), 3u);
 }
 
-TEST_F(Windows, type_1_is_unbound_by_length_zero) {
+TEST_F(Windows, Type1IsUnboundByLengthZero) {
   auto& r = region();
   auto& w = window(WindowType::kType1);
   ASSERT_EQ(bind(w, &r, kBase, 8, kRemoteWrite), Cause::kNone);
@@ -146,7 +146,7 @@ TEST_F(Windows, type_1_is_unbound_by_length_zero) {
   EXPECT_TRUE(table_.deregister(r).ok());
 }
 
-TEST_F(Windows, type_1_is_never_zero_based_and_cannot_be_invalidated) {
+TEST_F(Windows, Type1IsNeverZeroBasedAndCannotBeInvalidated) {
   auto& r = region();
   auto& w = window(WindowType::kType1);
   EXPECT_EQ(bind(w, &r, kBase, 8, kRemoteRead | kZeroBased), Cause::kWindowBindRefused);
@@ -157,7 +157,7 @@ TEST_F(Windows, type_1_is_never_zero_based_and_cannot_be_invalidated) {
   EXPECT_TRUE(remote(w.key, kBase, 1, kRemoteRead).ok());
 }
 
-TEST_F(Windows, type_2_belongs_to_the_qp_that_bound_it) {
+TEST_F(Windows, Type2BelongsToTheQpThatBoundIt) {
   auto& r = region();
   auto& w = window(WindowType::kType2);
   const std::uint32_t key = (w.key & ~0xffu) | 0x5a;
@@ -169,7 +169,7 @@ TEST_F(Windows, type_2_belongs_to_the_qp_that_bound_it) {
             Cause::kRemoteKeyOtherDomain);
 }
 
-TEST_F(Windows, of_the_key_that_a_bind_asks_for_only_the_low_octet_counts) {
+TEST_F(Windows, OfTheKeyThatABindAsksForOnlyTheLowOctetCounts) {
   for (const auto type : kBoth) {
     auto& r = region();
     auto& w = window(type);
@@ -184,7 +184,7 @@ TEST_F(Windows, of_the_key_that_a_bind_asks_for_only_the_low_octet_counts) {
   }
 }
 
-TEST_F(Windows, type_2_is_bound_again_only_after_it_was_invalidated) {
+TEST_F(Windows, Type2IsBoundAgainOnlyAfterItWasInvalidated) {
   auto& r = region();
   auto& w = window(WindowType::kType2);
   ASSERT_EQ(bind(w, &r, kBase, 8, kRemoteRead), Cause::kNone);
@@ -210,7 +210,7 @@ TEST_F(Windows, type_2_is_bound_again_only_after_it_was_invalidated) {
 }
 
 // o10-37.2.40: a type 2 window is taken back by invalidation, never by a bind.
-TEST_F(Windows, type_2_is_not_bound_with_length_zero) {
+TEST_F(Windows, Type2IsNotBoundWithLengthZero) {
   auto& r = region();
   auto& w = window(WindowType::kType2);
   const std::uint32_t key = w.key;
@@ -219,7 +219,7 @@ TEST_F(Windows, type_2_is_not_bound_with_length_zero) {
   EXPECT_EQ(w.key, key);
 }
 
-TEST_F(Windows, type_2_may_be_zero_based) {
+TEST_F(Windows, Type2MayBeZeroBased) {
   auto& r = region();
   auto& w = window(WindowType::kType2);
   ASSERT_EQ(bind(w, &r, kBase + 100, 20, kRemoteRead | kZeroBased), Cause::kNone);
@@ -229,7 +229,7 @@ TEST_F(Windows, type_2_may_be_zero_based) {
   EXPECT_EQ(remote(w.key, kBase + 100, 1, kRemoteRead).cause, Cause::kRemoteOutOfBounds);
 }
 
-TEST_F(Windows, the_windows_of_a_qp_die_with_it) {
+TEST_F(Windows, TheWindowsOfAQpDieWithIt) {
   auto& r = region();
   MemoryWindow* mine[3];
   for (auto& w : mine) {
@@ -245,7 +245,7 @@ TEST_F(Windows, the_windows_of_a_qp_die_with_it) {
   EXPECT_TRUE(remote(foreign.key, kBase, 8, kRemoteRead, kOtherQpn).ok());
 }
 
-TEST_F(Windows, a_region_with_bound_windows_stays) {
+TEST_F(Windows, ARegionWithBoundWindowsStays) {
   for (const auto type : kBoth) {
     auto& r = region();
     auto& w = window(type);

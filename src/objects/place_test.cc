@@ -109,12 +109,12 @@ class Place : public testing::Test {
   std::uint8_t* memory_ = reinterpret_cast<std::uint8_t*>(words_.data());
 };
 
-TEST_F(Place, the_detectors_catch_a_wrong_writer) {
+TEST_F(Place, TheDetectorsCatchAWrongWriter) {
   EXPECT_GT(spin_on_the_end<std::uint8_t>(memory_, 33, 2, write_backwards).torn, 0);
   EXPECT_GT(spin_on_the_end<std::uint64_t>(memory_, 64, 2, write_backwards).torn, 0);
 }
 
-TEST_F(Place, who_sees_the_last_octet_sees_all_others) {
+TEST_F(Place, WhoSeesTheLastOctetSeesAllOthers) {
   std::size_t shift = 0;
   for (const std::size_t size : {1,  2,  3,  5,  6,  7,   8,   9,   11,   13,   15,   16,   17,
                                  23, 31, 33, 63, 65, 100, 255, 257, 1023, 4095, 4097, 65535}) {
@@ -126,7 +126,7 @@ TEST_F(Place, who_sees_the_last_octet_sees_all_others) {
   }
 }
 
-TEST_F(Place, an_aligned_last_word_appears_at_once) {
+TEST_F(Place, AnAlignedLastWordAppearsAtOnce) {
   for (const std::size_t start : {0, 1, 3, 4}) {
     for (const std::size_t end : {16, 40, 1024}) {
       EXPECT_EQ(spin_on_the_end<std::uint64_t>(memory_ + start, end - start, 3000, write_by_place).torn, 0)
@@ -142,7 +142,7 @@ TEST_F(Place, an_aligned_last_word_appears_at_once) {
   EXPECT_EQ(spin_on_the_end<std::uint64_t>(memory_, 8, 3000, write_by_place).torn, 0);
 }
 
-TEST_F(Place, every_size_and_alignment_is_copied_whole_and_nothing_else) {
+TEST_F(Place, EverySizeAndAlignmentIsCopiedWholeAndNothingElse) {
   std::vector<std::uint8_t> from(64), expected(128), to(128);
   for (std::size_t i = 0; i < from.size(); ++i) from[i] = static_cast<std::uint8_t>(i + 1);
   for (const bool final : {false, true}) {
@@ -189,7 +189,7 @@ class PlaceFault : public testing::Test {
 };
 
 // The order, without a second thread: where the rest cannot be written, the last octets must not be either.
-TEST_F(PlaceFault, the_end_stays_when_the_rest_faults) {
+TEST_F(PlaceFault, TheEndStaysWhenTheRestFaults) {
   mprotect(pages_, size_, PROT_READ);
   std::vector<std::uint8_t> from(64, 7);
   for (std::size_t behind = 1; behind <= 8; ++behind) {
@@ -198,7 +198,7 @@ TEST_F(PlaceFault, the_end_stays_when_the_rest_faults) {
   }
 }
 
-TEST_F(PlaceFault, a_missing_end_is_an_answer_too) {
+TEST_F(PlaceFault, AMissingEndIsAnAnswerToo) {
   munmap(pages_ + size_, size_);
   std::vector<std::uint8_t> from(64, 7);
   for (std::size_t n = 1; n <= 64; ++n) {
@@ -217,7 +217,7 @@ TEST_F(PlaceFault, a_missing_end_is_an_answer_too) {
   EXPECT_EQ(scatter(table, pd, list, 0, std::span(from).first(9), true), Cause::kLocalMemoryFault);
 }
 
-TEST_F(PlaceFault, a_payload_on_a_missing_page_is_found_before_it_is_sent) {
+TEST_F(PlaceFault, APayloadOnAMissingPageIsFoundBeforeItIsSent) {
   munmap(pages_ + size_, size_);
   Frame frame;
   frame.add_span(pages_, 1);

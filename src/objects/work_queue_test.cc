@@ -13,7 +13,7 @@
 namespace rrdma::objects {
 namespace {
 
-TEST(SendQueue, holds_as_many_entries_as_it_was_asked_for_and_wraps) {
+TEST(SendQueue, HoldsAsManyEntriesAsItWasAskedForAndWraps) {
   for (const std::uint32_t capacity : {1u, 2u, 3u, 5u, 8u, 13u}) {
     SendQueue queue(capacity, 4, 32);
     EXPECT_TRUE(queue.empty());
@@ -44,7 +44,7 @@ TEST(SendQueue, holds_as_many_entries_as_it_was_asked_for_and_wraps) {
   }
 }
 
-TEST(SendQueue, a_reserved_entry_starts_from_defaults_and_a_batch_is_published_at_once) {
+TEST(SendQueue, AReservedEntryStartsFromDefaultsAndABatchIsPublishedAtOnce) {
   SendQueue queue(4, 1, 0);
   for (std::uint64_t lap = 0; lap < 3; ++lap) {
     for (std::uint64_t i = 0; i < 4; ++i) {
@@ -66,7 +66,7 @@ TEST(SendQueue, a_reserved_entry_starts_from_defaults_and_a_batch_is_published_a
   }
 }
 
-TEST(SendQueue, inline_data_of_neighbours_does_not_touch) {
+TEST(SendQueue, InlineDataOfNeighboursDoesNotTouch) {
   SendQueue queue(8, 1, kInlineMax);
   for (int i = 0; i < 8; ++i) {
     queue.reserve().flags = kSendInline;
@@ -79,13 +79,13 @@ TEST(SendQueue, inline_data_of_neighbours_does_not_touch) {
   }
 }
 
-TEST(SendQueue, a_queue_of_no_entries_is_always_full) {
+TEST(SendQueue, AQueueOfNoEntriesIsAlwaysFull) {
   SendQueue queue(0, 0, 0);
   EXPECT_TRUE(queue.full());
   EXPECT_TRUE(queue.empty());
 }
 
-TEST(SendQueueDeathTest, our_own_mistakes_stop_the_program) {
+TEST(SendQueueDeathTest, OurOwnMistakesStopTheProgram) {
   EXPECT_DEATH(SendQueue(kQueueEntriesMax + 1, 1, 0), "internal error");
   EXPECT_DEATH(SendQueue(1, kSgeMax + 1, 0), "internal error");
   SendQueue queue(1, 1, 0);
@@ -110,7 +110,7 @@ bool post(ReceiveQueue& queue, std::uint64_t wr_id, std::uint32_t sges = 1) {
   return queue.post(wr_id, list);
 }
 
-TEST(ReceiveQueue, behaves_as_a_bounded_queue) {
+TEST(ReceiveQueue, BehavesAsABoundedQueue) {
   for (const std::uint32_t capacity : {1u, 2u, 3u, 7u, 16u}) {
     ReceiveQueue queue(capacity, kSgeMax);
     std::deque<std::uint64_t> model;
@@ -139,7 +139,7 @@ TEST(ReceiveQueue, behaves_as_a_bounded_queue) {
   }
 }
 
-TEST(ReceiveQueue, resizing_keeps_what_is_queued_wherever_the_ring_stands) {
+TEST(ReceiveQueue, ResizingKeepsWhatIsQueuedWhereverTheRingStands) {
   for (std::uint32_t turn = 0; turn < 8; ++turn) {
     ReceiveQueue queue(5, 2);
     Taken taken;
@@ -163,7 +163,7 @@ TEST(ReceiveQueue, resizing_keeps_what_is_queued_wherever_the_ring_stands) {
   }
 }
 
-TEST(ReceiveQueue, the_limit_event_comes_once_for_each_arm) {
+TEST(ReceiveQueue, TheLimitEventComesOnceForEachArm) {
   Limits limits;
   ReceiveQueue queue(8, 1, &limits);
   Taken taken;
@@ -194,7 +194,7 @@ TEST(ReceiveQueue, the_limit_event_comes_once_for_each_arm) {
   EXPECT_EQ(limits.events, 2);
 }
 
-TEST(ReceiveQueue, one_thread_posts_while_another_takes) {
+TEST(ReceiveQueue, OneThreadPostsWhileAnotherTakes) {
   constexpr std::uint64_t kCount = 200'000;
   ReceiveQueue queue(7, 3);
   std::thread producer([&] {

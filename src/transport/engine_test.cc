@@ -179,7 +179,7 @@ class EnginePair : public testing::Test {
   std::uint64_t next_wr_id_ = 1;
 };
 
-TEST_F(EnginePair, send_arrives_across_the_psn_wrap) {
+TEST_F(EnginePair, SendArrivesAcrossThePsnWrap) {
   connect(QpType::kRc);
   fill(a_, 0, 5000);
   const Sge to[] = {b_.sge(0, 1000), b_.sge(8000, 6000)};
@@ -196,7 +196,7 @@ TEST_F(EnginePair, send_arrives_across_the_psn_wrap) {
   EXPECT_EQ(a_.engine.counters().packets_resent, 0u);
 }
 
-TEST_F(EnginePair, write_read_and_atomics) {
+TEST_F(EnginePair, WriteReadAndAtomics) {
   connect(QpType::kRc);
   fill(a_, 0, 300000);
   ASSERT_EQ(post(a_, SendOpcode::kWrite, {a_.sge(0, 300000)}, 1000), PostError::kNone);
@@ -225,7 +225,7 @@ TEST_F(EnginePair, write_read_and_atomics) {
   EXPECT_EQ(value, 42u);
 }
 
-TEST_F(EnginePair, trains_carry_many_packets_in_one_frame) {
+TEST_F(EnginePair, TrainsCarryManyPacketsInOneFrame) {
   connect(QpType::kRc, 3, 64 * 1024);
   fill(a_, 0, 200001);
   ASSERT_EQ(post(a_, SendOpcode::kWrite, {a_.sge(0, 200001)}), PostError::kNone);
@@ -239,7 +239,7 @@ TEST_F(EnginePair, trains_carry_many_packets_in_one_frame) {
   EXPECT_EQ(0, std::memcmp(a_.buffer.data() + 400000, a_.buffer.data(), 200001));
 }
 
-TEST_F(EnginePair, trains_end_and_begin_when_told) {
+TEST_F(EnginePair, TrainsEndAndBeginWhenTold) {
   connect(QpType::kRc, 3, 64 * 1024);
   const auto frames_of_a_write = [this] {
     EXPECT_EQ(post(a_, SendOpcode::kWrite, {a_.sge(0, 8 * 1024)}), PostError::kNone);
@@ -262,7 +262,7 @@ TEST_F(EnginePair, trains_end_and_begin_when_told) {
   b_.engine.destroy_qp(*first_of_b);
 }
 
-TEST_F(EnginePair, a_send_without_a_receive_waits_by_rnr) {
+TEST_F(EnginePair, ASendWithoutAReceiveWaitsByRnr) {
   connect(QpType::kRc);
   ASSERT_EQ(post(a_, SendOpcode::kSend, {a_.sge(0, 10)}), PostError::kNone);
   a_.engine.transmit(a_.wire, now_);
@@ -277,7 +277,7 @@ TEST_F(EnginePair, a_send_without_a_receive_waits_by_rnr) {
   EXPECT_EQ(b_.poll().status, Status::kSuccess);
 }
 
-TEST_F(EnginePair, a_bad_key_fails_this_request_and_flushes_the_rest) {
+TEST_F(EnginePair, ABadKeyFailsThisRequestAndFlushesTheRest) {
   connect(QpType::kRc);
   SendRequest bad;
   bad.entry.opcode = SendOpcode::kWrite;
@@ -297,7 +297,7 @@ TEST_F(EnginePair, a_bad_key_fails_this_request_and_flushes_the_rest) {
   EXPECT_EQ(b_.events.back(), QpEvent::kAccessError);
 }
 
-TEST_F(EnginePair, silence_ends_in_retry_exceeded) {
+TEST_F(EnginePair, SilenceEndsInRetryExceeded) {
   connect(QpType::kRc);
   ASSERT_EQ(post(a_, SendOpcode::kSend, {a_.sge(0, 10)}), PostError::kNone);
   const Instant start = now_;
@@ -314,7 +314,7 @@ TEST_F(EnginePair, silence_ends_in_retry_exceeded) {
 }
 
 // With less in flight allowed than lies between two requests for an ACK, only a time-out would go on.
-TEST_F(EnginePair, who_runs_out_of_budget_has_asked_for_an_answer) {
+TEST_F(EnginePair, WhoRunsOutOfBudgetHasAskedForAnAnswer) {
   a_.engine.set_windows(512 * 1024, 6 * 1024);
   connect(QpType::kRc);
   ASSERT_EQ(post(a_, SendOpcode::kWrite, {a_.sge(0, 30000)}), PostError::kNone);
@@ -325,7 +325,7 @@ TEST_F(EnginePair, who_runs_out_of_budget_has_asked_for_an_answer) {
 }
 
 // Who took the last room must not be the first to find the next, for ever.
-TEST_F(EnginePair, two_share_a_link_with_room_for_one_packet) {
+TEST_F(EnginePair, TwoShareALinkWithRoomForOnePacket) {
   connect(QpType::kUc);
   for (int i = 0; i < 30; ++i) ASSERT_EQ(post(a_, SendOpcode::kWrite, {a_.sge(0, 2000)}), PostError::kNone);
   QueuePair* const first_of_a = a_.qp;
@@ -347,7 +347,7 @@ TEST_F(EnginePair, two_share_a_link_with_room_for_one_packet) {
   b_.engine.destroy_qp(*first_of_b);
 }
 
-TEST_F(EnginePair, unreliable_connection_and_datagram) {
+TEST_F(EnginePair, UnreliableConnectionAndDatagram) {
   connect(QpType::kUc);
   fill(a_, 0, 3000);
   const Sge to = b_.sge(0, 4000);
@@ -359,7 +359,7 @@ TEST_F(EnginePair, unreliable_connection_and_datagram) {
   EXPECT_EQ(0, std::memcmp(b_.buffer.data(), a_.buffer.data(), 3000));
 }
 
-TEST_F(EnginePair, datagram_carries_a_grh_area) {
+TEST_F(EnginePair, DatagramCarriesAGrhArea) {
   connect(QpType::kUd);
   fill(a_, 0, 100);
   const Sge to = b_.sge(0, 140);

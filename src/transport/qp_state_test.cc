@@ -112,7 +112,7 @@ QpAttributes attributes_for(QpState from, QpState to) {
   return attributes;
 }
 
-TEST(QpState, the_table_is_the_expected_one_in_every_cell) {
+TEST(QpState, TheTableIsTheExpectedOneInEveryCell) {
   int allowed = 0;
   for_each_transition([&](QpType type, QpState from, QpState to) {
     const auto rule = transition_rule(type, from, to);
@@ -127,7 +127,7 @@ TEST(QpState, the_table_is_the_expected_one_in_every_cell) {
 }
 
 // Each bit of the mask, added to or taken from the smallest good mask, gets exactly the right verdict.
-TEST(QpState, every_bit_of_every_mask_is_judged) {
+TEST(QpState, EveryBitOfEveryMaskIsJudged) {
   for_each_transition([](QpType type, QpState from, QpState to) {
     const auto rule = expected_rule(type, from, to);
     const auto attributes = attributes_for(from, to);
@@ -155,7 +155,7 @@ TEST(QpState, every_bit_of_every_mask_is_judged) {
   });
 }
 
-TEST(QpState, without_the_state_bit_the_state_stays) {
+TEST(QpState, WithoutTheStateBitTheStateStays) {
   for (const QpType type : kTypes) {
     for (int s = 0; s < kStates; ++s) {
       const auto state = static_cast<QpState>(s);
@@ -167,7 +167,7 @@ TEST(QpState, without_the_state_bit_the_state_stays) {
   }
 }
 
-TEST(QpState, a_state_or_type_from_outside_the_enumeration_has_no_transition) {
+TEST(QpState, AStateOrTypeFromOutsideTheEnumerationHasNoTransition) {
   QpAttributes attributes;
   attributes.state = static_cast<QpState>(7);
   EXPECT_EQ(check_transition(QpType::kRc, QpState::kInit, attributes, kAttrState).error().reason,
@@ -180,7 +180,7 @@ TEST(QpState, a_state_or_type_from_outside_the_enumeration_has_no_transition) {
             std::string::npos);
 }
 
-TEST(QpState, the_current_state_must_be_named_right) {
+TEST(QpState, TheCurrentStateMustBeNamedRight) {
   QpAttributes attributes = attributes_for(QpState::kReadyToSend, QpState::kReadyToSend);
   const std::uint32_t mask = kAttrState | kAttrCurrentState;
   EXPECT_TRUE(check_transition(QpType::kUd, QpState::kReadyToSend, attributes, mask).ok());
@@ -198,7 +198,7 @@ struct Limit {
   std::uint32_t least, most;
 };
 
-TEST(QpState, values_out_of_range_are_refused_when_they_are_given) {
+TEST(QpState, ValuesOutOfRangeAreRefusedWhenTheyAreGiven) {
   using enum QpState;
   const Limit limits[] = {
       {kAttrPathMtu, kInit, kReadyToReceive,
@@ -249,7 +249,7 @@ TEST(QpState, values_out_of_range_are_refused_when_they_are_given) {
   EXPECT_TRUE(check_transition(QpType::kRc, kReadyToSend, attributes, kAttrState).ok());
 }
 
-TEST(QpState, unknown_access_flags_are_refused) {
+TEST(QpState, UnknownAccessFlagsAreRefused) {
   QpAttributes attributes = attributes_for(QpState::kReadyToSend, QpState::kReadyToSend);
   attributes.access_flags = objects::kAccessAll;
   EXPECT_TRUE(check_transition(QpType::kRc, QpState::kReadyToSend, attributes, kAttrAccessFlags).ok());
@@ -259,7 +259,7 @@ TEST(QpState, unknown_access_flags_are_refused) {
   EXPECT_EQ(verdict.error().bits, std::uint32_t{kAttrAccessFlags});
 }
 
-TEST(QpState, explanations_name_the_transition_and_the_attributes) {
+TEST(QpState, ExplanationsNameTheTransitionAndTheAttributes) {
   const QpAttributes to_rtr = attributes_for(QpState::kInit, QpState::kReadyToReceive);
   const auto missing =
       check_transition(QpType::kUc, QpState::kInit, to_rtr, kAttrState | kAttrPath | kAttrPathMtu);

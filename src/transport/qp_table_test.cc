@@ -12,7 +12,7 @@
 namespace rrdma::transport {
 namespace {
 
-TEST(QpTable, holds_what_a_map_would_hold) {
+TEST(QpTable, HoldsWhatAMapWouldHold) {
   Prng prng(5);
   QpTable table;
   std::map<std::uint32_t, QueuePair*> expected;
@@ -38,7 +38,7 @@ TEST(QpTable, holds_what_a_map_would_hold) {
 }
 
 // A run of all of them would make every erase walk to its end: 40,000 would take minutes.
-TEST(QpTable, forgets_many_in_sequence_quickly) {
+TEST(QpTable, ForgetsManyInSequenceQuickly) {
   constexpr std::uint32_t kQps = 40'000;
   QpTable table;
   QueuePair qp(1, 1, 0, 1, 1);

@@ -95,7 +95,7 @@ Message parsed(std::string_view hex) {
   return std::get<Message>(mad->message);
 }
 
-TEST(CmMad, golden_messages_come_out_as_they_went_in) {
+TEST(CmMad, GoldenMessagesComeOutAsTheyWentIn) {
   for (const auto hex :
        {kReqV4, kReqV6, kRep, kRtu, kDreq, kDrep, kRej, kSidrReq, kSidrRep, kMra, kLap, kApr}) {
     const MadBuffer mad = mad_of(hex);
@@ -105,7 +105,7 @@ TEST(CmMad, golden_messages_come_out_as_they_went_in) {
   }
 }
 
-TEST(CmMad, the_kernels_req_says_what_tshark_reads) {
+TEST(CmMad, TheKernelsReqSaysWhatTsharkReads) {
   EXPECT_EQ(parse_cm_mad(mad_of(kReqV4))->transaction_id, 0x000000022ce80db0u);
   const auto req = parsed<CmReq>(kReqV4);
   EXPECT_EQ(req.local_comm_id.value, 0xb00de82cu);
@@ -140,7 +140,7 @@ TEST(CmMad, the_kernels_req_says_what_tshark_reads) {
   EXPECT_EQ(req.alternate, CmPath{});
 }
 
-TEST(CmMad, the_kernels_ip_cm_headers_say_who_called_whom) {
+TEST(CmMad, TheKernelsIpCmHeadersSayWhoCalledWhom) {
   const auto v4 = parse_ip_cm_header(parsed<CmReq>(kReqV4).private_data);
   ASSERT_TRUE(v4.ok());
   EXPECT_EQ(*v4, (IpCmHeader{.version = IpVersion::kIpv4,
@@ -156,7 +156,7 @@ TEST(CmMad, the_kernels_ip_cm_headers_say_who_called_whom) {
   EXPECT_EQ(sidr->source_port, 0x95a0);
 }
 
-TEST(CmMad, the_kernels_answers_say_what_tshark_reads) {
+TEST(CmMad, TheKernelsAnswersSayWhatTsharkReads) {
   const auto rep = parsed<CmRep>(kRep);
   EXPECT_EQ(rep.local_comm_id.value, 0x6ea668ecu);
   EXPECT_EQ(rep.remote_comm_id.value, 0xb00de82cu);
@@ -188,7 +188,7 @@ TEST(CmMad, the_kernels_answers_say_what_tshark_reads) {
   EXPECT_EQ(sidr.qkey.value, 0x01234567u);
 }
 
-TEST(CmMad, messages_that_no_capture_holds) {
+TEST(CmMad, MessagesThatNoCaptureHolds) {
   const auto mra = parsed<CmMra>(kMra);
   EXPECT_EQ(mra.kind, CmMessageKind::kRep);
   EXPECT_EQ(mra.service_timeout, 24);
@@ -216,7 +216,7 @@ TEST(CmMad, messages_that_no_capture_holds) {
   EXPECT_EQ(apr.info[1], 0xef);
 }
 
-TEST(CmMad, private_data_ends_with_the_mad) {
+TEST(CmMad, PrivateDataEndsWithTheMad) {
   for (unsigned attribute = 0x10; attribute <= 0x1a; ++attribute) {
     MadBuffer mad = mad_of(kRtu.substr(0, 2 * kMadHeaderOctets));
     mad[17] = static_cast<std::uint8_t>(attribute);
@@ -240,7 +240,7 @@ MadBuffer random_mad(Prng& prng, unsigned attribute) {
 
 // Random octets are the random values. What emit drops must be the reserved bits: always the same ones,
 // and as many as the tables of chapter 12 reserve (a length of at most 72 never uses its eighth bit).
-TEST(CmMad, parse_and_emit_are_inverse_up_to_reserved_bits) {
+TEST(CmMad, ParseAndEmitAreInverseUpToReservedBits) {
   constexpr unsigned kHeaderReserved = 16;
   const std::vector<std::pair<unsigned, unsigned>> reserved_bits = {
       {0x10, 8 + 32 + (6 + 3 + 3) + (6 + 3 + 2)},
@@ -281,7 +281,7 @@ TEST(CmMad, parse_and_emit_are_inverse_up_to_reserved_bits) {
   }
 }
 
-TEST(CmMad, refuses_with_the_reason) {
+TEST(CmMad, RefusesWithTheReason) {
   const auto error_of = [](const MadBuffer& mad) { return parse_cm_mad(mad).error(); };
   const auto changed = [](std::string_view hex, std::size_t octet, std::uint8_t value) {
     MadBuffer mad = mad_of(hex);
@@ -304,7 +304,7 @@ TEST(CmMad, refuses_with_the_reason) {
   EXPECT_EQ(parse_cm_mad(Octets(mad_of(kRtu)).first(255)).error(), MadError::kWrongLength);
 }
 
-TEST(IpCmHeader, parse_undoes_emit_and_strange_ones_are_refused) {
+TEST(IpCmHeader, ParseUndoesEmitAndStrangeOnesAreRefused) {
   Prng prng(4);
   for (int round = 0; round < 1000; ++round) {
     IpCmHeader header{.version = prng.below(2) == 0 ? IpVersion::kIpv4 : IpVersion::kIpv6,
@@ -327,7 +327,7 @@ TEST(IpCmHeader, parse_undoes_emit_and_strange_ones_are_refused) {
   }
 }
 
-TEST(IpService, is_the_service_id_of_a_port) {
+TEST(IpService, IsTheServiceIdOfAPort) {
   EXPECT_EQ(service_id_of({PortSpace::kTcp, 7174}), 0x0000000001061c06u);
   EXPECT_EQ(ip_service_of(0x0000000001111c06), (IpService{PortSpace::kUdp, 0x1c06}));
   EXPECT_EQ(ip_service_of(0x00000000013f0001), (IpService{PortSpace::kIb, 1}));

@@ -9,7 +9,7 @@
 namespace rrdma::wire {
 namespace {
 
-TEST(MadHeader, stands_where_the_specification_puts_it) {
+TEST(MadHeader, StandsWhereTheSpecificationPutsIt) {
   std::array<std::uint8_t, kMadOctets> mad{};
   emit_mad_header({.management_class = 0x07,
                    .class_version = 2,
@@ -25,7 +25,7 @@ TEST(MadHeader, stands_where_the_specification_puts_it) {
   EXPECT_TRUE(std::equal(expected.begin(), expected.end(), mad.begin()));
 }
 
-TEST(MadHeader, parse_undoes_emit) {
+TEST(MadHeader, ParseUndoesEmit) {
   Prng prng(1);
   for (int round = 0; round < 1000; ++round) {
     const MadHeader header{.management_class = static_cast<std::uint8_t>(prng.next()),
@@ -44,7 +44,7 @@ TEST(MadHeader, parse_undoes_emit) {
   }
 }
 
-TEST(MadHeader, refuses_other_lengths_and_versions) {
+TEST(MadHeader, RefusesOtherLengthsAndVersions) {
   std::array<std::uint8_t, kMadOctets + 1> octets{};
   octets[0] = kMadBaseVersion;
   for (std::size_t length = 0; length <= octets.size(); ++length) {
@@ -58,7 +58,7 @@ TEST(MadHeader, refuses_other_lengths_and_versions) {
   EXPECT_EQ(parse_mad_header(Octets(octets).first(kMadOctets)).error(), MadError::kUnknownBaseVersion);
 }
 
-TEST(Bits, agree_with_a_bit_by_bit_reading) {
+TEST(Bits, AgreeWithABitByBitReading) {
   Prng prng(2);
   for (int round = 0; round < 20'000; ++round) {
     std::array<std::uint8_t, 12> octets{};

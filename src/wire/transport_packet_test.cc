@@ -10,7 +10,7 @@
 namespace rrdma::wire {
 namespace {
 
-TEST(Psn, order_holds_across_the_wrap) {
+TEST(Psn, OrderHoldsAcrossTheWrap) {
   EXPECT_TRUE(Psn(0xffffff).before(Psn(0)));
   EXPECT_TRUE(Psn(2).after(Psn(0xfffffe)));
   EXPECT_EQ(Psn(1).since(Psn(0xffffff)), 2);
@@ -19,7 +19,7 @@ TEST(Psn, order_holds_across_the_wrap) {
   EXPECT_EQ(Psn(0x800000).since(Psn(0)), -0x800000);
 }
 
-TEST(Opcode, lengths_of_the_headers_follow_the_rule) {
+TEST(Opcode, LengthsOfTheHeadersFollowTheRule) {
   using enum Step;
   const auto octets = [](Transport t, Step s) { return int{shape_of(Opcode(t, s)).header_octets}; };
   EXPECT_EQ(octets(Transport::kReliableConnection, kSendOnly), 12);
@@ -34,7 +34,7 @@ TEST(Opcode, lengths_of_the_headers_follow_the_rule) {
   EXPECT_EQ(octets(Transport::kUnreliableConnection, kWriteFirst), 28);
 }
 
-TEST(Opcode, transports_have_just_the_operations_of_the_specification) {
+TEST(Opcode, TransportsHaveJustTheOperationsOfTheSpecification) {
   int rc = 0, uc = 0, ud = 0, xrc = 0, other = 0;
   std::set<std::string_view> names;
   for (unsigned i = 0; i < 256; ++i) {
@@ -101,7 +101,7 @@ std::size_t random_payload_length(PayloadRule rule, Prng& prng) {
   return 0;
 }
 
-TEST(TransportPacket, parse_is_the_inverse_of_emit_for_every_opcode) {
+TEST(TransportPacket, ParseIsTheInverseOfEmitForEveryOpcode) {
   Prng prng(1);
   for (unsigned i = 0; i < 256; ++i) {
     const Opcode opcode(static_cast<std::uint8_t>(i));
@@ -123,7 +123,7 @@ TEST(TransportPacket, parse_is_the_inverse_of_emit_for_every_opcode) {
   }
 }
 
-TEST(TransportPacket, what_is_wrong_is_named) {
+TEST(TransportPacket, WhatIsWrongIsNamed) {
   TransportHeaders headers;
   headers.bth.opcode = Opcode(Transport::kReliableConnection, Step::kWriteOnly);
   std::vector<std::uint8_t> octets(kHeaderOctetsMax);

@@ -85,7 +85,8 @@ def shapes(code):
             begin = position
         elif token == "{":
             head = re.sub(r"\b(public|private|protected)\s*:(?!:)", lambda m: " " * len(m.group(0)), code[begin:match.start()])
-            kind = "other" if depth else kind_of(head)
+            attached = not head[-1:].isspace()  # a value, such as a member's in `A::A() : b_{1} {`
+            kind = "other" if depth or attached else kind_of(head)
             if kind in ("class", "function"):
                 start = begin + len(head) - len(head.lstrip())
                 line = code.count("\n", 0, start) + 1

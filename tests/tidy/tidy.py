@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Checks the rules of the house (rules.toml) on the files of the tree: layers of #include, words that a
 folder must not use, names that say nothing, file size, head comments, text that has no place in the
-tree, and the layout by clang-format 14 where it is installed. Prints FILE:LINE: [rule] what, why; exits 1
+tree, the shape of folders, classes and functions, names of tests, that the documents name what exists, and the
+layout by clang-format 14 where it is installed. Prints FILE:LINE: [rule] what, why; exits 1
 when there is anything to print. Standard library only."""
 
 import argparse
@@ -12,6 +13,8 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+
+import shapes
 
 CODE = {".h", ".cc", ".c", ".hpp", ".cpp"}
 TEXT = CODE | {".md", ".txt", ".cmake", ".py", ".sh", ".json", ".toml", ".yml", ".yaml", ".map", ".service", ""}
@@ -181,6 +184,72 @@ def check_text(path, source, rules):
                 yield Finding(path, number, f"text.{rule['name']}", f"`{match.group(0).strip()}`: {rule['why']}")
 
 
+def check_shapes(path, code, rules):
+    """Classes with few bases, functions that fit a screen; production code only."""
+    rule = rules["shapes"]
+    if not within(path, rule["in"]) or is_test(path):
+        return
+    for shape in shapes.shapes(code):
+        name = f"{path} {shape.name}"
+        if shape.kind == "function" and shape.lines > rule["function_lines_max"] and name not in rule["functions"]:
+            yield Finding(path, shape.line, "shapes", f"{shape.name} has {shape.lines} lines, at most {rule['function_lines_max']}")
+        if shape.bases > rule["bases_max"] and name not in rule["classes"]:
+            yield Finding(path, shape.line, "shapes", f"{shape.name} has {shape.bases} bases, at most {rule['bases_max']}")
+
+
+def check_test_names(path, code, rules):
+    rule = rules["test_names"]
+    if not within(path, rule["in"]) or within(path, rule["not_in"]):
+        return
+    for match in re.finditer(r"^(?:TYPED_)?TEST(?:_F|_P)?\(\s*(\w+)\s*,\s*(\w+)\s*\)", code, re.MULTILINE):
+        for name in match.groups():
+            if not re.fullmatch(rule["pattern"], name):
+                yield Finding(path, code.count("\n", 0, match.start()) + 1, "test_names", f"`{name}`: tests are named in PascalCase")
+
+
+def check_folders(root, paths, rules):
+    """No folder of src/ grows beyond what one can keep in mind."""
+    rule = rules["folders"]
+    counted = {}
+    for path in paths:
+        folder = path.rsplit("/", 1)[0]
+        if within(path, rule["in"]) and is_code(path) and folder not in rule["except"]:
+            files, lines = counted.get(folder, (0, 0))
+            own = 0 if is_test(path) else len((Path(root) / path).read_text(encoding="utf-8").splitlines())
+            counted[folder] = (files + 1, lines + own)
+    for folder, (files, lines) in counted.items():
+        if files > rule["files_max"]:
+            yield Finding(folder, 1, "folders", f"{files} files, at most {rule['files_max']}")
+        if lines > rule["lines_max"]:
+            yield Finding(folder, 1, "folders", f"{lines} lines of production code, at most {rule['lines_max']}")
+
+
+def check_named(root, paths, rules):
+    """What documents and rules name exists: folders of the table, targets of make, paths, layers."""
+    rule = rules["named"]
+    folders = {"/".join(path.split("/")[:depth]) for path in paths for depth in range(1, path.count("/") + 1)}
+    makefile = Path(root) / "Makefile"
+    targets = set(re.findall(r"^([a-z][a-z-]*):", makefile.read_text(encoding="utf-8"), re.MULTILINE)) if makefile.is_file() else None
+    for name in rules["layers"]:
+        if f"src/{name}" not in folders and rule["table_in"] in paths:
+            yield Finding("tests/tidy/rules.toml", 1, "named", f"layer {name}: there is no such folder")
+    for document in [path for path in paths if path in rule["documents"]]:
+        text = (Path(root) / document).read_text(encoding="utf-8")
+        for number, line in enumerate(text.splitlines(), 1):
+            for target in re.findall(r"(?:`|^\s{4})make ([a-z][a-z-]*)", line):
+                if targets is not None and target not in targets:
+                    yield Finding(document, number, "named", f"make {target}: the Makefile has no such target")
+            for path in re.findall(r"`((?:src|tests|docs|scripts|cmake|bench|lib|include|packaging|fuzz|examples)/[\w./-]*)`", line):
+                if path.rstrip("/") not in folders and path not in paths:
+                    yield Finding(document, number, "named", f"{path} does not exist")
+    if rule["table_in"] in paths:
+        text = (Path(root) / rule["table_in"]).read_text(encoding="utf-8")
+        named = {row.rstrip("/") for row in re.findall(r"^\| `(src/[\w/]+)`", text, re.MULTILINE)}
+        for folder in sorted(folder for folder in folders if folder.startswith("src/") and folder.count("/") == 1):
+            if folder not in named:
+                yield Finding(rule["table_in"], 1, "named", f"{folder} has no row in the table of folders")
+
+
 def check_format(root, paths, rules):
     formatter = shutil.which("clang-format-14")
     paths = [path for path in paths if is_code(path) and within(path, rules["format"]["in"])]
@@ -232,7 +301,11 @@ def check_tree(root, rules):
         findings += check_words(path, code, rules)
         findings += check_names(path, code, rules)
         findings += check_size(path, source, rules)
+        findings += check_shapes(path, code, rules)
+        findings += check_test_names(path, code, rules)
         findings += check_head(path, source, rules, known)
+    findings += check_folders(root, paths, rules)
+    findings += check_named(root, known, rules)
     findings += check_format(root, paths, rules)
     return findings, len(paths)
 

@@ -117,6 +117,60 @@ class Tree(unittest.TestCase):
             for fine in rule["fine"]:
                 self.assertEqual(self.findings({"README.md": fine + "\n"}), [], fine)
 
+    def test_folders(self):
+        rule = RULES["folders"]
+        many = {f"src/base/a{i}.h": HEAD for i in range(rule["files_max"])}
+        self.assertEqual(self.findings(many), [])
+        self.assertEqual(self.findings({**many, "src/base/b_test.cc": HEAD}), ["folders"])
+        large = {f"src/base/a{i}.h": HEAD + "\n" * 499 for i in range(rule["lines_max"] // 500)}
+        self.assertEqual(self.findings(large), [])
+        self.assertEqual(self.findings({**large, "src/base/b.h": HEAD}), ["folders"])
+        self.assertEqual(self.findings({**large, "src/base/b_test.cc": HEAD}), [])
+        for folder in rule["except"]:
+            self.assertEqual(self.findings({name.replace("src/base", folder): text for name, text in large.items()} | {f"{folder}/b.h": HEAD}), [])
+
+    def test_functions(self):
+        lines = RULES["shapes"]["function_lines_max"]
+        for head in ["void f() {", "int A::f(int x) const noexcept {", "A::A(int x) : B(x), c_{x} {", "auto f() -> int {",
+                     "template <typename T, class U = X<T>> U f(T) {", "class A {\n public:\n  int f() override {",
+                     "namespace a {\nnamespace {\nstruct B f(struct C* c) {", "bool operator==(A, A) {"]:
+            closing = "\n".join("}" for _ in range(head.count("{") - head.count("c_{")))
+            short, long = ("\n".join([HEAD + head, *["  x;"] * body, closing, ""]) for body in (lines - 2, lines - 1))
+            self.assertEqual(self.findings({"src/wire/a.h": short}), [], head)
+            self.assertEqual(self.findings({"src/wire/a.h": long}), ["shapes"], head)
+            self.assertEqual(self.findings({"src/wire/a.h": HEAD, "src/wire/a_test.cc": long}), [], head)
+            self.assertEqual(self.findings({"lib/a/a.h": long}), ["shapes"], head)
+
+    def test_long_things_that_are_no_functions(self):
+        body = "\n".join(["  1,"] * 100)
+        for head in ["constexpr int kTable[] = {", "enum class A : int {", "const Table kTable{", "class A {", "namespace a {",
+                     "inline constexpr auto kTable = std::to_array<int>({"]:
+            tail = "});" if head.endswith("({") else "};"
+            self.assertEqual(self.findings({"src/wire/a.h": f"{HEAD}{head}\n{body}\n{tail}\n"}), [], head)
+
+    def test_bases(self):
+        for bases, expected in (["A, B, C"], []), (["A, B, C, D"], ["shapes"]), (["X<A, B, C>, D"], []), (["x::A, y::B, public C, private D"], ["shapes"]):
+            for head in "class T final : public ", "template <class U, class V>\nstruct T : ":
+                self.assertEqual(self.findings({"src/wire/a.h": f"{HEAD}{head}{bases[0]} {{\n}};\n"}), expected, bases)
+
+    def test_names_of_tests(self):
+        for macro in "TEST", "TEST_F", "TEST_P", "TYPED_TEST":
+            self.assertEqual(self.findings({"src/wire/a_test.cc": f"{HEAD}{macro}(Bth, ReadsWhatItWrote) {{}}\n"}), [])
+            for name in "reads_what_it_wrote", "Reads_it", "readsIt":
+                self.assertEqual(self.findings({"src/wire/a_test.cc": f"{HEAD}{macro}(Bth, {name}) {{}}\n"}), ["test_names"], name)
+
+    def test_what_documents_name(self):
+        folders = {f"src/{layer}/a.h": HEAD for layer in RULES["layers"]} | {f"{folder}/a.h": HEAD for folder in RULES["public_only"]}
+        table = "".join(f"| `src/{layer}/` | x |\n" for layer in RULES["layers"] if "/" not in layer)
+        tree = {**folders, "Makefile": "build: x\n", "ARCHITECTURE.md": table}
+        self.assertEqual(self.findings(tree), [])
+        self.assertEqual(self.findings({**tree, "ARCHITECTURE.md": table + "`make build`, `src/base/a.h`, `tests/`, src/nowhere"}), ["named"])
+        for wrong in "`make nothing`", "    make nothing", "`src/base/b.h`", "| `src/gone/` | x |":
+            self.assertEqual(self.findings({**tree, "ARCHITECTURE.md": table + wrong + "\n"}), ["named"], wrong)
+        self.assertEqual(self.findings({**tree, "ARCHITECTURE.md": table.replace("| `src/base/` | x |\n", "")}), ["named"])
+        self.assertEqual(self.findings({name: text for name, text in tree.items() if not name.startswith("src/cm/")} |
+                                       {"ARCHITECTURE.md": table.replace("| `src/cm/` | x |\n", "")}), ["named"])
+
     @unittest.skipUnless(shutil.which("clang-format-14"), "no clang-format-14 here")
     def test_format(self):
         rules = {**RULES, "format": {"in": ["src"]}}

@@ -32,7 +32,7 @@ ShmProblem problem_of(OwnedFd memory, OwnedFd doorbell) {
   return opened ? ShmProblem::kNone : opened.error().problem;
 }
 
-TEST(ShmChannel, both_sides_see_the_same_memory) {
+TEST(ShmChannel, BothSidesSeeTheSameMemory) {
   auto pair = ShmChannel::create(kRingOctetsMin).value();
   auto other = ShmChannel::open(std::move(pair.peer_memory), std::move(pair.peer_doorbell)).value();
   EXPECT_NE(other.own_direction(), pair.own.own_direction());
@@ -45,26 +45,26 @@ TEST(ShmChannel, both_sides_see_the_same_memory) {
   EXPECT_EQ(other.control(1).armed.load(), 3u);
 }
 
-TEST(ShmChannel, ring_size_is_bounded) {
+TEST(ShmChannel, RingSizeIsBounded) {
   EXPECT_EQ(ShmChannel::create(kRingOctetsMin / 2).error().problem, ShmProblem::kRingSize);
   EXPECT_EQ(ShmChannel::create(kRingOctetsMin + 4096).error().problem, ShmProblem::kRingSize);
   EXPECT_EQ(ShmChannel::create(kRingOctetsMax * 2).error().problem, ShmProblem::kRingSize);
 }
 
-TEST(ShmChannel, memory_that_could_shrink_is_refused) {
+TEST(ShmChannel, MemoryThatCouldShrinkIsRefused) {
   const std::size_t octets = channel_octets(kRingOctetsMin);
   EXPECT_EQ(problem_of(memory_of(octets, 0), doorbell_end()), ShmProblem::kNotSealed);
   EXPECT_EQ(problem_of(memory_of(octets, F_SEAL_GROW | F_SEAL_SEAL), doorbell_end()), ShmProblem::kNotSealed);
 }
 
-TEST(ShmChannel, what_is_no_memory_or_no_socket_is_refused) {
+TEST(ShmChannel, WhatIsNoMemoryOrNoSocketIsRefused) {
   EXPECT_EQ(problem_of(doorbell_end(), doorbell_end()), ShmProblem::kNotMemory);
   EXPECT_EQ(problem_of(OwnedFd(), doorbell_end()), ShmProblem::kNotMemory);
   EXPECT_EQ(problem_of(memory_of(4096, kAllSeals), memory_of(4096, 0)), ShmProblem::kDoorbell);
   EXPECT_EQ(problem_of(memory_of(4096, kAllSeals), OwnedFd(raw::eventfd(0, 0))), ShmProblem::kDoorbell);
 }
 
-TEST(ShmChannel, a_wrong_layout_is_refused) {
+TEST(ShmChannel, AWrongLayoutIsRefused) {
   EXPECT_EQ(problem_of(memory_of(4096, kAllSeals), doorbell_end()), ShmProblem::kLayout);
   EXPECT_EQ(problem_of(memory_of(channel_octets(kRingOctetsMin), kAllSeals), doorbell_end()),
             ShmProblem::kLayout);
@@ -83,7 +83,7 @@ TEST(ShmChannel, a_wrong_layout_is_refused) {
   EXPECT_EQ(refused_after([](ChannelHeader& header) { header.ring_octets = 0; }), ShmProblem::kLayout);
 }
 
-TEST(ShmChannel, a_doorbell_never_blocks) {
+TEST(ShmChannel, ADoorbellNeverBlocks) {
   auto pair = ShmChannel::create(kRingOctetsMin).value();
   // What the peer does to its end, or to the flags of ours, does not matter.
   ASSERT_EQ(raw::fcntl(pair.own.doorbell(), F_SETFL, 0), 0);

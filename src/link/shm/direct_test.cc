@@ -121,7 +121,7 @@ void run_two(Target target, Initiator initiator) {
 #define STEP(number, condition) \
   if (!(condition)) return number
 
-TEST(Direct, octets_go_and_come_back_whole) {
+TEST(Direct, OctetsGoAndComeBackWhole) {
   run_two(
       [](DirectSide& side, Board& board) {
         std::vector<std::uint8_t> memory(3'000'000, 0xee);
@@ -156,7 +156,7 @@ TEST(Direct, octets_go_and_come_back_whole) {
       });
 }
 
-TEST(Direct, what_the_table_does_not_allow_is_left_to_packets) {
+TEST(Direct, WhatTheTableDoesNotAllowIsLeftToPackets) {
   run_two(
       [](DirectSide& side, Board& board) {
         std::vector<std::uint8_t> memory(4096, 0);
@@ -219,7 +219,7 @@ TEST(Direct, what_the_table_does_not_allow_is_left_to_packets) {
       });
 }
 
-TEST(Direct, unmapped_memory_is_a_fault_and_left_to_packets) {
+TEST(Direct, UnmappedMemoryIsAFaultAndLeftToPackets) {
   run_two(
       [](DirectSide& side, Board& board) {
         void* memory = ::mmap(nullptr, 65536, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -243,7 +243,7 @@ TEST(Direct, unmapped_memory_is_a_fault_and_left_to_packets) {
       });
 }
 
-TEST(Direct, a_process_that_may_not_be_traced_is_not_reached) {
+TEST(Direct, AProcessThatMayNotBeTracedIsNotReached) {
   if (::prctl(PR_GET_DUMPABLE) != 1) GTEST_SKIP() << "not dumpable to begin with";
   run_two(
       [](DirectSide& side, Board& board) {
@@ -271,7 +271,7 @@ TEST(Direct, a_process_that_may_not_be_traced_is_not_reached) {
       });
 }
 
-TEST(Direct, another_process_behind_the_pid_is_not_reached) {
+TEST(Direct, AnotherProcessBehindThePidIsNotReached) {
   auto table = DirectTable::create().value();
   DirectIntroduction introduction;
   introduction.nonce[0] = 1;
@@ -287,7 +287,7 @@ TEST(Direct, another_process_behind_the_pid_is_not_reached) {
   EXPECT_EQ(::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, table.fd(), 0), MAP_FAILED);
 }
 
-TEST(DirectTable, rows_are_found_until_they_are_unpublished_and_no_place_means_packets) {
+TEST(DirectTable, RowsAreFoundUntilTheyAreUnpublishedAndNoPlaceMeansPackets) {
   auto table = DirectTable::create().value();
   auto view = DirectTableView::open(OwnedFd(raw::fcntl(table.fd(), F_DUPFD_CLOEXEC, 3))).value();
   // The same hash for all: kDirectProbes of them have a place.
@@ -312,7 +312,7 @@ TEST(DirectTable, rows_are_found_until_they_are_unpublished_and_no_place_means_p
 }
 
 // The target spins on the last octet of each WRITE, as programs do, and looks at the rest when it comes.
-TEST(Direct, the_last_octet_is_never_early) {
+TEST(Direct, TheLastOctetIsNeverEarly) {
   constexpr std::uint64_t kWrites = 1'000'000;
   constexpr std::size_t kSlots = 1024;
   constexpr std::size_t kSlotOctets = 256;
@@ -356,7 +356,7 @@ TEST(Direct, the_last_octet_is_never_early) {
 }
 
 // After retire() has returned, nothing may change what lies there.
-TEST(Direct, retired_memory_is_left_alone) {
+TEST(Direct, RetiredMemoryIsLeftAlone) {
   constexpr std::uint32_t kRounds = 1'500;
   constexpr std::size_t kOctets = 600'000;  // several pieces
   run_two(
@@ -404,7 +404,7 @@ TEST(Direct, retired_memory_is_left_alone) {
 }
 
 // An initiator that dies, or claims to be at it for ever, delays letting go by a bounded time.
-TEST(Direct, retiring_does_not_wait_for_the_dead_nor_for_ever) {
+TEST(Direct, RetiringDoesNotWaitForTheDeadNorForEver) {
   auto target = ShmLink::create().value();
   ASSERT_TRUE(target->enable_direct().ok());
   auto pair = ShmChannel::create(kRingOctetsMin).value();

@@ -17,7 +17,7 @@
 namespace rrdma::link {
 namespace {
 
-TEST(ShmLink, frames_of_all_sizes_arrive_whole_and_in_order_over_many_laps) {
+TEST(ShmLink, FramesOfAllSizesArriveWholeAndInOrderOverManyLaps) {
   JoinedLinks joined;
   const auto path = test_path(joined.a_to_b, kShmTrainOctetsMax);
   CheckingReceiver receiver;
@@ -42,7 +42,7 @@ TEST(ShmLink, frames_of_all_sizes_arrive_whole_and_in_order_over_many_laps) {
   EXPECT_EQ(counter(*joined.a, "shm_doorbells_rung"), 0u);
 }
 
-TEST(ShmLink, a_full_ring_refuses_and_has_room_again_after_polling) {
+TEST(ShmLink, AFullRingRefusesAndHasRoomAgainAfterPolling) {
   JoinedLinks joined;
   const auto path = test_path(joined.a_to_b);
   const std::vector<std::uint8_t> data(4096);
@@ -55,7 +55,7 @@ TEST(ShmLink, a_full_ring_refuses_and_has_room_again_after_polling) {
   EXPECT_TRUE(send_numbered(*joined.a, path, sent, data));
 }
 
-TEST(ShmLink, memory_is_touched_only_as_far_as_the_reader_lags) {
+TEST(ShmLink, MemoryIsTouchedOnlyAsFarAsTheReaderLags) {
   JoinedLinks joined(ShmChannel::kRingOctets);
   const auto path = test_path(joined.a_to_b, kShmTrainOctetsMax);
   CheckingReceiver receiver;
@@ -77,7 +77,7 @@ void on_fault(int, siginfo_t*, void*) {
   ::_exit(99);
 }
 
-TEST(ShmLink, a_frame_from_memory_that_is_gone_is_dropped_and_counted) {
+TEST(ShmLink, AFrameFromMemoryThatIsGoneIsDroppedAndCounted) {
   struct sigaction action {};
   struct sigaction old;
   action.sa_sigaction = on_fault;
@@ -102,7 +102,7 @@ TEST(ShmLink, a_frame_from_memory_that_is_gone_is_dropped_and_counted) {
   ::sigaction(SIGSEGV, &old, nullptr);
 }
 
-TEST(ShmLink, the_origin_follows_the_path_of_each_frame) {
+TEST(ShmLink, TheOriginFollowsThePathOfEachFrame) {
   JoinedLinks joined;
   auto path = test_path(joined.a_to_b);
   CheckingReceiver receiver;
@@ -132,7 +132,7 @@ void send_datagram(ShmLink& link, const objects::Path& path, std::size_t length)
   link.commit(*frame);
 }
 
-TEST(ShmLink, a_datagram_comes_with_the_grh_area_of_its_family) {
+TEST(ShmLink, ADatagramComesWithTheGrhAreaOfItsFamily) {
   JoinedLinks joined;
   auto path = test_path(joined.a_to_b);
   path.traffic_class = 0x20;
@@ -165,7 +165,7 @@ TEST(ShmLink, a_datagram_comes_with_the_grh_area_of_its_family) {
   EXPECT_EQ(wire::gid_of(v6->destination), path.remote);
 }
 
-TEST(ShmLink, what_a_nic_would_drop_is_dropped_and_counted_by_reason) {
+TEST(ShmLink, WhatANicWouldDropIsDroppedAndCountedByReason) {
   JoinedLinks joined;
   const auto path = test_path(joined.a_to_b, kShmTrainOctetsMax);
   const auto send_raw = [&](std::uint8_t opcode, std::uint8_t header_octets, std::size_t payload,
@@ -196,7 +196,7 @@ TEST(ShmLink, what_a_nic_would_drop_is_dropped_and_counted_by_reason) {
   EXPECT_EQ(counter(*joined.b, "shm_dropped_bad_payload_length"), 3u);
 }
 
-TEST(ShmLink, a_number_never_means_another_channel) {
+TEST(ShmLink, ANumberNeverMeansAnotherChannel) {
   JoinedLinks joined;
   const auto path = test_path(joined.a_to_b);
   joined.a->remove_channel(joined.a_to_b);
@@ -208,7 +208,7 @@ TEST(ShmLink, a_number_never_means_another_channel) {
   EXPECT_EQ(joined.a->channel_count(), 1u);
 }
 
-TEST(ShmLink, arming_sees_what_is_there_and_calls_for_a_doorbell_otherwise) {
+TEST(ShmLink, ArmingSeesWhatIsThereAndCallsForADoorbellOtherwise) {
   JoinedLinks joined;
   const auto path = test_path(joined.a_to_b);
   pollfd waits{.fd = joined.b->fd(), .events = POLLIN, .revents = 0};
@@ -238,7 +238,7 @@ TEST(ShmLink, arming_sees_what_is_there_and_calls_for_a_doorbell_otherwise) {
   EXPECT_EQ(joined.b->poll(receiver, {}, 4), 3u);
 }
 
-TEST(ShmLink, nobody_rings_for_who_attends) {
+TEST(ShmLink, NobodyRingsForWhoAttends) {
   JoinedLinks joined;
   const auto path = test_path(joined.a_to_b);
   joined.b->attend();
@@ -258,7 +258,7 @@ TEST(ShmLink, nobody_rings_for_who_attends) {
 
 // A reader that attends for a moment and then sleeps, against a writer that sends the next frame when the last
 // one was taken: one that is neither seen nor rung for would be waited for in vain.
-TEST(ShmLink, no_frame_is_lost_between_attending_and_sleeping) {
+TEST(ShmLink, NoFrameIsLostBetweenAttendingAndSleeping) {
   constexpr std::uint32_t kFrames = 20'000;
   JoinedLinks joined;
   const auto path = test_path(joined.a_to_b);
@@ -295,7 +295,7 @@ TEST(ShmLink, no_frame_is_lost_between_attending_and_sleeping) {
   EXPECT_EQ(receiver.wrong_order + receiver.wrong_content, 0u);
 }
 
-TEST(ShmLink, a_writer_without_room_is_woken_when_some_comes) {
+TEST(ShmLink, AWriterWithoutRoomIsWokenWhenSomeComes) {
   JoinedLinks joined;
   const auto path = test_path(joined.a_to_b, kShmTrainOctetsMax);
   const std::vector<std::uint8_t> data(30'000);
@@ -311,7 +311,7 @@ TEST(ShmLink, a_writer_without_room_is_woken_when_some_comes) {
   EXPECT_TRUE(send_numbered(*joined.a, path, sent, data));
 }
 
-TEST(ShmLink, hanging_up_is_told_after_the_last_frame) {
+TEST(ShmLink, HangingUpIsToldAfterTheLastFrame) {
   JoinedLinks joined;
   ASSERT_TRUE(send_numbered(*joined.a, test_path(joined.a_to_b), 0, {}));
   joined.a.reset();
@@ -329,7 +329,7 @@ TEST(ShmLink, hanging_up_is_told_after_the_last_frame) {
   EXPECT_TRUE(joined.b->arm());
 }
 
-TEST(ShmLink, a_consumed_position_that_cannot_be_costs_the_channel) {
+TEST(ShmLink, AConsumedPositionThatCannotBeCostsTheChannel) {
   for (const std::uint64_t lie :
        {std::uint64_t{64} << 40, ~std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{128 * 1024 + 1}}) {
     JoinedLinks joined;
@@ -346,7 +346,7 @@ TEST(ShmLink, a_consumed_position_that_cannot_be_costs_the_channel) {
 
 // Every kind of scribble, at the places that matter and at random ones, while both ends work. Whatever
 // happens to the frames, nothing crashes, every call returns, and a broken channel is told as lost.
-TEST(ShmLink, scribbling_hurts_nobody_but_the_scribbler) {
+TEST(ShmLink, ScribblingHurtsNobodyButTheScribbler) {
   std::uint64_t lost = 0;
   std::uint64_t dropped = 0;
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
@@ -380,7 +380,7 @@ TEST(ShmLink, scribbling_hurts_nobody_but_the_scribbler) {
   EXPECT_GT(dropped, 0u);
 }
 
-TEST(ShmLink, many_channels_are_all_served) {
+TEST(ShmLink, ManyChannelsAreAllServed) {
   constexpr std::size_t kPeers = 63;
   auto hub = ShmLink::create().value();
   std::vector<std::unique_ptr<ShmLink>> peers;

@@ -78,7 +78,7 @@ int exchange(End& end, std::uint32_t count, std::uint32_t train, bool sleeps) {
   return receiver.all_right() ? 0 : 4;
 }
 
-TEST(ShmProcess, both_sides_poll_and_everything_arrives) {
+TEST(ShmProcess, BothSidesPollAndEverythingArrives) {
   auto pair = ShmChannel::create(kRingOctetsMin).value();
   const pid_t child = fork_child([&] {
     End end = open_end(pair);
@@ -90,7 +90,7 @@ TEST(ShmProcess, both_sides_poll_and_everything_arrives) {
   EXPECT_EQ(exit_code(child), 0);
 }
 
-TEST(ShmProcess, both_sides_sleep_and_no_wake_up_is_lost) {
+TEST(ShmProcess, BothSidesSleepAndNoWakeUpIsLost) {
   auto pair = ShmChannel::create(kRingOctetsMin).value();
   const pid_t child = fork_child([&] {
     End end = open_end(pair);
@@ -101,7 +101,7 @@ TEST(ShmProcess, both_sides_sleep_and_no_wake_up_is_lost) {
   EXPECT_EQ(exit_code(child), 0);
 }
 
-TEST(ShmProcess, ping_pong_of_sleepers) {
+TEST(ShmProcess, PingPongOfSleepers) {
   constexpr std::uint32_t kTrips = 5'000;
   auto pair = ShmChannel::create(kRingOctetsMin).value();
   const auto play = [](End& end, bool serves) {
@@ -133,7 +133,7 @@ TEST(ShmProcess, ping_pong_of_sleepers) {
   EXPECT_EQ(exit_code(child), 0);
 }
 
-TEST(ShmProcess, a_killed_peer_is_told_as_lost) {
+TEST(ShmProcess, AKilledPeerIsToldAsLost) {
   auto pair = ShmChannel::create(kRingOctetsMin).value();
   const pid_t child = fork_child([&] {
     End end = open_end(pair);
@@ -155,7 +155,7 @@ TEST(ShmProcess, a_killed_peer_is_told_as_lost) {
 }
 
 // The child writes noise over everything it was given, for as long as the honest traffic beside it takes.
-TEST(ShmProcess, a_hostile_peer_stalls_nobody_else) {
+TEST(ShmProcess, AHostilePeerStallsNobodyElse) {
   auto hostile = ShmChannel::create(kRingOctetsMin).value();
   auto honest = ShmChannel::create(kRingOctetsMin).value();
   const pid_t scribbler = fork_child([&] {
