@@ -32,7 +32,7 @@ namespace rrdma::transport {
 inline constexpr std::uint32_t kPacketOctetsMax = 4096;  // payload at the largest MTU
 
 struct EngineConfig {
-  // D8: what may be in flight from one QP, and from all QPs of a lossy link together.
+  // docs/adr/0015: what may be in flight from one QP, and from all QPs of a lossy link together.
   std::uint32_t window_octets_max = 512 * 1024;
   std::uint32_t flight_octets_max = 2 * 1024 * 1024;
   // A retransmission before the ack timeout, when the measured round trip says that something was lost.

@@ -136,7 +136,7 @@ Requester::Start Requester::execute_local(SendEntry& entry) {
   return Start::kExecuted;
 }
 
-// DESIGN D6: only while no earlier request of this QP is on its way, so that order and errors stay RC's.
+// docs/adr/0014: only while no earlier request of this QP is on its way, so that order and errors stay RC's.
 bool Requester::may_go_direct(const SendEntry& entry) const {
   return qp_.path.direct && engine_.config_.direct != nullptr && req_.una == req_.next &&
          qp_.type == QpType::kRc && entry.length != 0 &&
@@ -272,7 +272,7 @@ SendVerdict Requester::send_data(SendEntry& entry, FrameSink& sink) {
 }
 
 // One READ of a request may become several on the wire, so that no more responses are in flight than the
-// window allows (DESIGN D8). To the responder these are READs like any other, and it answers a duplicate
+// window allows (docs/adr/0015). To the responder these are READs like any other, and it answers a duplicate
 // only within the bounds of the first one: so the bounds are fixed when the entry starts, and a request
 // that is sent again goes from the PSN that is missing to the same end.
 SendVerdict Requester::send_read(SendEntry& entry, FrameSink& sink) {

@@ -1,4 +1,4 @@
-// SendWindow: how many packets of a QP may be unacknowledged (DESIGN D8). Grows by a packet for each one
+// SendWindow: how many packets of a QP may be unacknowledged (docs/adr/0015). Grows by a packet for each one
 // acknowledged until the first loss, then by one for each window; a loss takes it to seven tenths, once
 // for each window; silence takes it to the floor. Also keeps the round-trip estimate (RFC 6298's
 // smoothing) from which the early retransmission is timed.

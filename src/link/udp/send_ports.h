@@ -3,7 +3,7 @@
 //
 // A port is two sockets with one number. The plain one sends checksum 0 and, on IPv4, identification 0
 // with DF. The kernel refuses segmented sends without a checksum, so those go by its twin, and their
-// packets are numbered 0, 1, 2, … (docs: WIRE, "Measured"). A port belongs to nobody else: it is bound
+// packets are numbered 0, 1, 2, … (docs/adr/0017). A port belongs to nobody else: it is bound
 // alone before the twin joins it, and closed to others again. Nothing is ever received on it; a filter
 // drops what a stranger sends there.
 #pragma once
