@@ -4,6 +4,8 @@
 #include <cstring>
 
 #include "base/assert.h"
+#include "control/capture_messages.h"
+#include "control/cm_messages.h"
 #include "control/messages.h"
 
 namespace {
@@ -35,7 +37,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (!header) return 0;
   check_all<Hello, Welcome, Refused, Done, Failed, RequestSlot, SlotGranted, ReleaseSlot, UpdateProcess,
             NetworkUp, Retire, LookUpSlot, SlotOwner, OfferChannel, ChannelOffered, PeerGone, ForwardFrame,
-            FrameForwarded, ListProcesses, ProcessEntry, QueryStatus, Status, JoinGroup, LeaveGroup>(
-      *header, datagram);
+            FrameForwarded, ListProcesses, ProcessEntry, QueryStatus, Status, JoinGroup, LeaveGroup, CmBind,
+            CmBound, CmRelease, CmListen, CmConnect, CmStarted, CmLookUp, CmAccept, CmReject, CmReplyLookUp,
+            CmReady, CmNotify, CmDisconnect, CmDestroy, CmEstablished, CmRestore, CmEvent, StartCapture,
+            CaptureStarted, StopCapture, CaptureOrder>(*header, datagram);
   return 0;
 }

@@ -116,9 +116,10 @@ Result<void, Error> Endpoint::restore(const EstablishedConnection& from, OwnerTo
   connection->initiator_depth = from.initiator_depth;
   connection->retry_count = from.retry_count;
   connection->rnr_retry_count = from.rnr_retry_count;
-  connection->ack_timeout = from.ack_timeout;
-  connection->max_cm_retries = from.max_cm_retries;
-  connection->response_timeout = from.response_timeout;
+  // What a program remembers is not to be trusted with times.
+  connection->ack_timeout = std::min(from.ack_timeout, kTimeCodeMax);
+  connection->max_cm_retries = std::min(from.max_cm_retries, kDefaultCmRetries);
+  connection->response_timeout = std::clamp(from.response_timeout, milliseconds(1), seconds(60));
   table_.file(RemoteKind::kCommId, *connection);
   table_.file(RemoteKind::kQpn, *connection);
   return {};
@@ -161,7 +162,9 @@ void Endpoint::resend(const Connection& connection) {
 }
 
 void Endpoint::answer(const Received& in, wire::CmMessage message) {
-  queue_mad({.local = in.addresses.local, .remote = in.addresses.remote},
+  queue_mad({.local = in.addresses.local,
+             .remote = in.addresses.remote,
+             .interface_index = in.addresses.interface_index},
             wire::emit_cm_mad({.transaction_id = in.mad.transaction_id, .message = std::move(message)}));
 }
 

@@ -27,11 +27,12 @@
 #include "cm/connection_table.h"
 #include "cm/counters.h"
 #include "cm/deadline_heap.h"
-#include "cm/event.h"
 #include "cm/listener_table.h"
 #include "cm/parameters.h"
 #include "cm/qp_attributes.h"
 #include "cm/settings.h"
+#include "cm/values/established.h"
+#include "cm/values/event.h"
 #include "wire/cm_mad.h"
 
 namespace rrdma::cm {
@@ -40,34 +41,12 @@ namespace rrdma::cm {
 struct MadAddresses {
   wire::Gid local;
   wire::Gid remote;
+  std::uint32_t interface_index = 0;  // that it came by; 0: not known
 };
 
 struct OutgoingMad {
   Route route;
   wire::MadBuffer octets{};
-};
-
-// What is needed to go on with an established connection in another Endpoint (a restarted daemon).
-struct EstablishedConnection {
-  ConnectionId id;
-  wire::CommId remote_id;
-  Route route;
-  bool active = false;
-  QpType qp_type = QpType::kReliable;
-  wire::Qpn local_qpn;
-  wire::Qpn remote_qpn;
-  wire::Psn send_psn;
-  wire::Psn receive_psn;
-  std::uint8_t path_mtu = 0;
-  std::uint8_t responder_resources = 0;
-  std::uint8_t initiator_depth = 0;
-  std::uint8_t retry_count = 0;
-  std::uint8_t rnr_retry_count = 0;
-  std::uint8_t ack_timeout = 0;
-  std::uint8_t max_cm_retries = 0;
-  Duration response_timeout;
-  std::uint64_t transaction_id = 0;
-  std::uint64_t local_ca_guid = 0;
 };
 
 class Endpoint {

@@ -72,7 +72,7 @@ wire::CmRep rep_of(const AcceptParameters& p, const Connection& connection, std:
     rep.end_to_end_flow_control = p.flow_control;
     rep.srq = p.srq;
   }
-  place_octets(p.private_data, rep.private_data);
+  place_octets(p.private_data.view(), rep.private_data);
   return rep;
 }
 
@@ -171,6 +171,7 @@ Connection& Endpoint::admit_req(const Received& in, const wire::CmReq& req, List
   connection.transaction_id = in.mad.transaction_id;
   connection.route = {.local = in.addresses.local,
                       .remote = in.addresses.remote,
+                      .interface_index = in.addresses.interface_index,
                       .flow_label = req.primary.flow_label,
                       .traffic_class = req.primary.traffic_class,
                       .service_level = req.primary.service_level,

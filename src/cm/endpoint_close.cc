@@ -51,7 +51,7 @@ void Endpoint::send_rej(Connection& connection, const RejectParameters& paramete
     default: break;
   }
   place_octets(parameters.info, rej.info);
-  place_octets(parameters.private_data, rej.private_data);
+  place_octets(parameters.private_data.view(), rej.private_data);
   send(connection, connection.transaction_id, rej);
 }
 

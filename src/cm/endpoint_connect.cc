@@ -62,7 +62,7 @@ wire::CmReq req_of(const ConnectParameters& p, const Connection& connection, std
     req.srq = p.srq;
   }
   if (p.ip.has_value()) wire::emit_ip_cm_header(*p.ip, req.private_data);
-  place_octets(p.private_data, req.private_data, p.ip.has_value() ? wire::kIpCmHeaderOctets : 0);
+  place_octets(p.private_data.view(), req.private_data, p.ip.has_value() ? wire::kIpCmHeaderOctets : 0);
   return req;
 }
 

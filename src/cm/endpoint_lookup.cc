@@ -32,7 +32,7 @@ Result<ConnectionId, Error> Endpoint::look_up(Instant now, const LookupParameter
   wire::CmSidrReq req{
       .request_id = connection.id, .partition_key = p.route.partition_key, .service_id = p.service_id};
   if (p.ip.has_value()) wire::emit_ip_cm_header(*p.ip, req.private_data);
-  place_octets(p.private_data, req.private_data, p.ip.has_value() ? wire::kIpCmHeaderOctets : 0);
+  place_octets(p.private_data.view(), req.private_data, p.ip.has_value() ? wire::kIpCmHeaderOctets : 0);
   send(connection, connection.transaction_id, req);
   await_answer(now, connection, connection.response_timeout, settings_.first_retry);
   return connection.id;
@@ -58,8 +58,10 @@ void Endpoint::handle(const Received& in, const wire::CmSidrReq& req) {
   connection.announced = false;
   connection.remote_id = req.request_id;
   connection.transaction_id = in.mad.transaction_id;
-  connection.route = {
-      .local = in.addresses.local, .remote = in.addresses.remote, .partition_key = req.partition_key};
+  connection.route = {.local = in.addresses.local,
+                      .remote = in.addresses.remote,
+                      .interface_index = in.addresses.interface_index,
+                      .partition_key = req.partition_key};
   connection.service_id = req.service_id;
   table_.file(RemoteKind::kLookup, connection);
   count_unanswered(connection, *listener);
@@ -96,7 +98,7 @@ void Endpoint::send_sidr_rep(Instant now, Connection& connection, const LookupRe
                       .service_id = connection.service_id,
                       .qkey = p.qkey};
   place_octets(p.info, rep.info);
-  place_octets(p.private_data, rep.private_data);
+  place_octets(p.private_data.view(), rep.private_data);
   connection.state = State::kSidrReplied;
   leave_listener(connection);
   send(connection, connection.transaction_id, rep, p.ece.options);

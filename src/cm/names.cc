@@ -1,7 +1,7 @@
 // Texts for errors, states and events.
 #include "cm/connection.h"
-#include "cm/event.h"
 #include "cm/parameters.h"
+#include "cm/values/event.h"
 
 namespace rrdma::cm {
 

@@ -5,6 +5,7 @@
 // message malformed, and the struct is never seen by anybody.
 //
 //   integer  = its octets        boolean = one octet, 0 or 1
+//   optional = boolean, the value if 1        variant = u8 index, that alternative
 //   text     = u16 size, octets (no 0 among them)
 //   blob     = u16 size, octets
 //   list     = u16 count, elements
@@ -14,8 +15,11 @@
 #include <array>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <type_traits>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "base/assert.h"
@@ -23,7 +27,46 @@
 
 namespace rrdma::control {
 
-class Encoder {
+// Where a type states its fields: itself, unless it belongs to a layer that knows nothing of messages.
+template <typename T>
+struct FieldsOf {
+  template <typename Archive, typename Self>
+  static void list(Archive& archive, Self& self) {
+    T::fields(archive, self);
+  }
+};
+
+// The last enumerator, for every enumeration that is part of a message.
+template <typename E>
+struct LastOf;
+
+// Fields whose kind follows from their type: archive(self.number, self.route, ...).
+template <typename Archive>
+class ByType {
+ public:
+  template <typename... T>
+  void operator()(T&... fields) {
+    (field(fields), ...);
+  }
+
+ private:
+  template <typename T>
+  void field(T& it) {
+    using Value = std::remove_const_t<T>;
+    auto& archive = static_cast<Archive&>(*this);
+    if constexpr (std::is_same_v<Value, bool>) {
+      archive.flag(it);
+    } else if constexpr (std::is_integral_v<Value>) {
+      archive.value(it);
+    } else if constexpr (std::is_enum_v<Value>) {
+      archive.enumeration(it, LastOf<Value>::kLast);
+    } else {
+      archive.nested(it);
+    }
+  }
+};
+
+class Encoder : public ByType<Encoder> {
  public:
   static constexpr bool kDecodes = false;
 
@@ -34,6 +77,11 @@ class Encoder {
   template <typename E>
   void enumeration(const E& from, E last) {
     RRDMA_ASSERT(from <= last);
+    value(static_cast<std::underlying_type_t<E>>(from));
+  }
+  // An enumeration that is open: a peer may say what nobody has named.
+  template <typename E>
+  void number(const E& from) {
     value(static_cast<std::underlying_type_t<E>>(from));
   }
   // What is too long for its field is cut: a text is for people.
@@ -59,14 +107,26 @@ class Encoder {
       if constexpr (std::is_integral_v<T>) {
         value(element);
       } else {
-        T::fields(*this, element);
+        nested(element);
       }
     }
   }
   template <typename T>
   void nested(const T& from) {
-    T::fields(*this, from);
+    FieldsOf<T>::list(*this, from);
   }
+  template <typename T>
+  void nested(const std::optional<T>& from) {
+    flag(from.has_value());
+    if (from) (*this)(*from);
+  }
+  template <typename... T>
+  void nested(const std::variant<T...>& from) {
+    value(static_cast<std::uint8_t>(from.index()));
+    std::visit([this](const auto& alternative) { nested(alternative); }, from);
+  }
+  // What every value of this kind satisfies.
+  void require(bool holds) { RRDMA_ASSERT(holds); }
 
   [[nodiscard]] std::vector<std::uint8_t>& octets() { return octets_; }
 
@@ -82,7 +142,7 @@ class Encoder {
   std::vector<std::uint8_t> octets_;
 };
 
-class Decoder {
+class Decoder : public ByType<Decoder> {
  public:
   static constexpr bool kDecodes = true;
 
@@ -110,6 +170,12 @@ class Decoder {
       to = static_cast<E>(number);
     }
   }
+  template <typename E>
+  void number(E& to) {
+    std::underlying_type_t<E> from{};
+    value(from);
+    to = static_cast<E>(from);
+  }
   void text(std::string& to, std::size_t size_max) {
     const Octets octets = sized(size_max);
     to.assign(reinterpret_cast<const char*>(octets.data()), octets.size());
@@ -134,20 +200,42 @@ class Decoder {
       if constexpr (std::is_integral_v<T>) {
         value(element);
       } else {
-        T::fields(*this, element);
+        nested(element);
       }
       to.push_back(std::move(element));
     }
   }
   template <typename T>
   void nested(T& to) {
-    T::fields(*this, to);
+    FieldsOf<T>::list(*this, to);
+  }
+  template <typename T>
+  void nested(std::optional<T>& to) {
+    bool present = false;
+    flag(present);
+    to.reset();
+    if (!present || malformed_) return;
+    (*this)(to.emplace());
+  }
+  template <typename... T>
+  void nested(std::variant<T...>& to) {
+    std::uint8_t index = 0;
+    value(index);
+    if (index >= sizeof...(T)) malformed_ = true;
+    if (!malformed_) alternative(to, index, std::index_sequence_for<T...>());
+  }
+  void require(bool holds) {
+    if (!holds) malformed_ = true;
   }
 
   // True when everything was in bounds and nothing is left over.
   [[nodiscard]] bool complete() const { return !malformed_ && octets_.empty(); }
 
  private:
+  template <typename Variant, std::size_t... I>
+  void alternative(Variant& to, std::size_t index, std::index_sequence<I...>) {
+    (void)((I == index && (nested(to.template emplace<I>()), true)) || ...);
+  }
   const std::uint8_t* take(std::size_t size) {
     if (malformed_ || octets_.size() < size) {
       malformed_ = true;

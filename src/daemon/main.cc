@@ -21,7 +21,7 @@
 #include "daemon/log.h"
 #include "daemon/peers.h"
 #include "daemon/qp1/cm_service.h"
-#include "daemon/qp1/general_services.h"
+#include "daemon/qp1/mad_port.h"
 #include "daemon/registry.h"
 #include "daemon/server.h"
 #include "daemon/slots/keeper.h"
@@ -122,15 +122,15 @@ int run(const Options& options) {
   Server server(settings, loop, network, counters, prng);
   Captures captures(server);
   Slots slots(server, network, counters, prng);
-  Peers peers(server, slots, counters);
+  Peers peers(slots, counters);
   Registry registry(server, slots, network, counters);
   Multicast multicast(slots, network, counters);
-  ConnectionService connections(counters, system_entropy());
-  GeneralServices general_services(server, loop, network, counters);
+  MadPort qp1(loop, network, counters, system_entropy());
+  ConnectionService connections(qp1, counters, system_entropy());
   for (Subsystem* subsystem :
        {static_cast<Subsystem*>(&captures), static_cast<Subsystem*>(&slots), static_cast<Subsystem*>(&peers),
         static_cast<Subsystem*>(&registry), static_cast<Subsystem*>(&multicast),
-        static_cast<Subsystem*>(&connections), static_cast<Subsystem*>(&general_services)}) {
+        static_cast<Subsystem*>(&connections), static_cast<Subsystem*>(&qp1)}) {
     server.add(*subsystem);
   }
   if (options.system) {

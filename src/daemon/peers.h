@@ -10,8 +10,7 @@ namespace rrdma::daemon {
 class Peers : public Subsystem {
  public:
   // REQUIRES: all outlive this.
-  Peers(Server& server, Slots& slots, Counters& counters)
-      : server_(server), slots_(slots), counters_(counters) {}
+  Peers(Slots& slots, Counters& counters) : slots_(slots), counters_(counters) {}
 
   Verdict handle_message(Client& client, control::Received& message) override;
 
@@ -20,7 +19,6 @@ class Peers : public Subsystem {
   void offer(Client& client, const control::Received& request, control::OfferChannel& channel);
   void forward(Client& client, control::ForwardFrame& frame);
 
-  Server& server_;
   Slots& slots_;
   Counters& counters_;
 };

@@ -292,13 +292,6 @@ void Server::welcome(Client& client) {
   update_watch(client);
 }
 
-void Server::deliver_frame(const control::FrameFields& frame) {
-  for (Subsystem* subsystem : subsystems_) {
-    if (subsystem->handle_frame(frame)) return;
-  }
-  counters_.add("frames.for_nobody");
-}
-
 void Server::bury_doomed() {
   const Instant now = EventLoop::now();
   for (auto entry = clients_.begin(); entry != clients_.end();) {

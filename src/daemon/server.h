@@ -46,9 +46,6 @@ class Server {
   // Where no program needs the sockets any longer, whoever keeps them may end. Last, before the end.
   void retire_keepers();
 
-  // Passes a datagram for slot 0 to the subsystem that wants it.
-  void deliver_frame(const control::FrameFields& frame);
-
   template <typename Visitor>
   void for_each_client(Visitor visitor) {
     for (auto& [fd, client] : clients_) {

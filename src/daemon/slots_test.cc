@@ -298,7 +298,7 @@ TEST(Parking, SocketsOutliveTheirMaker) {
       ASSERT_TRUE(socket.ok());
       parcel.slots.push_back({std::move(*socket), {}});
     }
-    ASSERT_EQ(steer_group(parcel.slots[0].v4.get(), kParcelSlots[0]), 0);
+    ASSERT_EQ(steer_group(parcel.slots[0].sockets.v4.get(), kParcelSlots[0]), 0);
     ASSERT_EQ(parking->park(parcel), 0);
     parcel = {};
     OwnedFd end(raw::fcntl(parking->end(), F_DUPFD_CLOEXEC, 3));
@@ -309,7 +309,7 @@ TEST(Parking, SocketsOutliveTheirMaker) {
     EXPECT_EQ(adopted->slots_parked(), kParcelSlots[0]);
     for (std::uint8_t slot = 1; slot < kParcelSlots[0]; ++slot) {
       send_to_qpn(AF_INET, std::uint32_t{slot} << 16, slot);
-      EXPECT_EQ(marks_of(adopted->sockets_of(slot).v4), std::vector<std::uint8_t>{slot});
+      EXPECT_EQ(marks_of(adopted->sockets_of(slot).sockets.v4), std::vector<std::uint8_t>{slot});
     }
     auto again = SlotLedger::adopt(std::move(adopted->peek(0)->ledger));
     ASSERT_TRUE(again.has_value());

@@ -19,11 +19,6 @@ class Subsystem {
   virtual Verdict handle_message(Client& client, control::Received& message) = 0;
   // The program is gone or said good-bye; `client` is good for the last time.
   virtual void handle_client_gone(Client& client) { (void)client; }
-  // A datagram for QPNs of slot 0 (QP1). True when it was for this subsystem.
-  virtual bool handle_frame(const control::FrameFields& frame) {
-    (void)frame;
-    return false;
-  }
   [[nodiscard]] virtual Instant next_deadline() const { return kNever; }
   virtual void handle_deadline(Instant now) { (void)now; }
 };

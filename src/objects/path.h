@@ -13,7 +13,8 @@ struct Path {
   wire::Gid local;
   wire::Gid remote;
   std::uint32_t flow_label = 0;
-  std::uint16_t source_port = 0;  // UDP source port: fixed for a QP
+  std::uint32_t interface_index = 0;  // for link-local and multicast addresses; 0: the link's own
+  std::uint16_t source_port = 0;      // UDP source port: fixed for a QP
   std::uint8_t traffic_class = 0;
   std::uint8_t hop_limit = 64;
   std::uint8_t service_level = 0;

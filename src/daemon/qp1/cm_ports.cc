@@ -43,7 +43,7 @@ bool PortTable::is_free(const PortClaim& wanted, bool may_reuse) const {
 }
 
 // The next free one after the last: a port that was just given up is not taken for its predecessor.
-std::uint16_t PortTable::choose_port(std::uint8_t port_space) {
+std::uint16_t PortTable::choose_port(wire::PortSpace port_space) {
   if (next_ephemeral_ == 0) next_ephemeral_ = static_cast<std::uint32_t>(prng_.below(kEphemeralCount));
   for (std::uint32_t i = 0; i < kEphemeralCount; ++i) {
     const std::uint32_t offset = next_ephemeral_++ % kEphemeralCount;

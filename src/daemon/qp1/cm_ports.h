@@ -18,7 +18,7 @@ using CmOwner = std::uint64_t;
 
 struct PortClaim {
   CmOwner owner = 0;
-  std::uint8_t port_space = 0;
+  wire::PortSpace port_space = wire::PortSpace::kTcp;
   std::uint16_t port = 0;
   control::CmFamily family = control::CmFamily::kIpv4;
   wire::Gid address;  // zero: the wildcard
@@ -42,11 +42,11 @@ class PortTable {
 
  private:
   using Key = std::uint32_t;
-  static Key key_of(std::uint8_t port_space, std::uint16_t port) {
-    return std::uint32_t{port_space} << 16 | port;
+  static Key key_of(wire::PortSpace port_space, std::uint16_t port) {
+    return static_cast<std::uint32_t>(port_space) << 16 | port;
   }
   [[nodiscard]] bool is_free(const PortClaim& wanted, bool may_reuse) const;
-  [[nodiscard]] std::uint16_t choose_port(std::uint8_t port_space);
+  [[nodiscard]] std::uint16_t choose_port(wire::PortSpace port_space);
 
   std::map<CmOwner, PortClaim> claims_;
   std::unordered_map<Key, std::vector<CmOwner>> by_port_;

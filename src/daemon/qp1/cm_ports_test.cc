@@ -8,8 +8,8 @@
 namespace rrdma::daemon {
 namespace {
 
-constexpr std::uint8_t kTcp = 0x06;
-constexpr std::uint8_t kUdp = 0x11;
+constexpr auto kTcp = wire::PortSpace::kTcp;
+constexpr auto kUdp = wire::PortSpace::kUdp;
 const wire::Gid kHere = wire::gid_of_ipv4({10, 0, 0, 1});
 const wire::Gid kThere = wire::gid_of_ipv4({10, 0, 0, 2});
 

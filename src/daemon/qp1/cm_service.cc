@@ -4,7 +4,6 @@
 #include <cerrno>
 
 #include "daemon/event_loop.h"
-#include "daemon/qp1/cm_translation.h"
 
 namespace rrdma::daemon {
 namespace {
@@ -28,14 +27,47 @@ cm::AddressMatch match_of(const PortClaim& claim) {
   return {.kind = claim.family_only ? Kind::kAnyIpv6 : Kind::kAnyIp};
 }
 
+// The errno that a program sees.
+int errno_of(cm::Error error) {
+  switch (error) {
+    case cm::Error::kUnknownConnection:
+    case cm::Error::kUnknownListener: return ENOENT;
+    case cm::Error::kAlreadyEstablished: return EISCONN;
+    case cm::Error::kWrongState:
+    case cm::Error::kPrivateDataTooLong:
+    case cm::Error::kInfoTooLong:
+    case cm::Error::kInvalidPathMtu:
+    case cm::Error::kInvalidQpType: return EINVAL;
+    case cm::Error::kTooManyConnections:
+    case cm::Error::kTooManyListeners: return ENOMEM;
+    case cm::Error::kServiceInUse: return EADDRINUSE;
+    case cm::Error::kIdInUse: return EEXIST;
+  }
+  return EINVAL;
+}
+
+struct IncomingCall {
+  const cm::Route& route;
+  const std::optional<wire::IpCmHeader>& ip;
+};
+std::optional<IncomingCall> incoming_call(const cm::EventDetails& details) {
+  if (const auto* connect = std::get_if<cm::ConnectRequest>(&details))
+    return IncomingCall{connect->route, connect->ip};
+  if (const auto* look_up = std::get_if<cm::LookupRequest>(&details))
+    return IncomingCall{look_up->route, look_up->ip};
+  return std::nullopt;
+}
+
 }  // namespace
 
-ConnectionService::ConnectionService(Counters& counters, std::uint64_t seed)
+ConnectionService::ConnectionService(MadPort& mads, Counters& counters, std::uint64_t seed)
     : counters_(counters),
+      mads_(mads),
       prng_(seed),
       endpoint_(cm::Settings{}, Prng(prng_.next())),
-      ports_(prng_.next()),
-      mads_(counters, prng_.next()) {}
+      ports_(prng_.next()) {
+  mads_.on_arrival([this] { pump(EventLoop::now()); });
+}
 
 template <typename Message>
 Subsystem::Verdict ConnectionService::take(Client& client, control::Received& message) {
@@ -78,8 +110,8 @@ ConnectionService::Program& ConnectionService::program_of(Client& client) {
   return *program;
 }
 
-bool ConnectionService::owns(const Program& program, std::uint32_t connection) const {
-  return program.connections.contains(connection);
+bool ConnectionService::owns(const Program& program, cm::ConnectionId connection) const {
+  return program.connections.contains(connection.value);
 }
 
 // ---- what a program that is gone leaves behind
@@ -150,8 +182,7 @@ void ConnectionService::handle(Program& program, const control::Received& reques
     return program.client->fail(request, listening.error(), "another id listens on that address and port.");
   }
   const PortClaim& claim = *ports_.find(owner);
-  const auto service =
-      wire::service_id_of({.port_space = static_cast<wire::PortSpace>(claim.port_space), .port = claim.port});
+  const auto service = wire::service_id_of({.port_space = claim.port_space, .port = claim.port});
   const auto listener = endpoint_.listen(
       {.owner = owner, .service_id = service, .match = match_of(claim), .backlog = listen.backlog});
   if (!listener) return answer(program, request, Failure{listener.error()});
@@ -163,108 +194,91 @@ void ConnectionService::start(Program& program, const control::Received& request
                               const Result<cm::ConnectionId, cm::Error>& started) {
   if (!started) return answer(program, request, Failure{started.error()});
   program.connections.insert(started->value);
-  (void)program.client->reply(request, control::CmStarted{.connection = started->value});
+  (void)program.client->reply(request, control::CmStarted{.connection = *started});
 }
 
 void ConnectionService::handle(Program& program, const control::Received& request,
                                const control::CmConnect& connect) {
-  mads_.learn_interface(connect.route.remote, connect.route.interface_index);
-  start(program, request,
-        endpoint_.connect(EventLoop::now(), parameters_of(connect, program.owner(connect.number))));
+  cm::ConnectParameters parameters = connect.parameters;
+  parameters.owner = program.owner(connect.number);
+  start(program, request, endpoint_.connect(EventLoop::now(), parameters));
 }
 
 void ConnectionService::handle(Program& program, const control::Received& request,
                                const control::CmLookUp& look_up) {
-  mads_.learn_interface(look_up.route.remote, look_up.route.interface_index);
-  start(program, request,
-        endpoint_.look_up(EventLoop::now(), parameters_of(look_up, program.owner(look_up.number))));
+  cm::LookupParameters parameters = look_up.parameters;
+  parameters.owner = program.owner(look_up.number);
+  start(program, request, endpoint_.look_up(EventLoop::now(), parameters));
 }
 
 void ConnectionService::handle(Program& program, const control::Received& request,
                                const control::CmAccept& accept) {
   if (!owns(program, accept.connection))
     return answer(program, request, Failure{cm::Error::kUnknownConnection});
-  answer(program, request, endpoint_.accept(EventLoop::now(), {accept.connection}, parameters_of(accept)));
+  answer(program, request, endpoint_.accept(EventLoop::now(), accept.connection, accept.parameters));
 }
 
 void ConnectionService::handle(Program& program, const control::Received& request,
                                const control::CmReject& reject) {
   if (!owns(program, reject.connection))
     return answer(program, request, Failure{cm::Error::kUnknownConnection});
-  const cm::RejectParameters parameters{.reason = static_cast<wire::RejectReason>(reject.reason),
-                                        .info = {},
-                                        .private_data = reject.private_data};
-  answer(program, request, endpoint_.reject(EventLoop::now(), {reject.connection}, parameters));
+  answer(program, request, endpoint_.reject(EventLoop::now(), reject.connection, reject.parameters));
 }
 
 void ConnectionService::handle(Program& program, const control::Received& request,
                                const control::CmReplyLookUp& reply) {
   if (!owns(program, reply.connection))
     return answer(program, request, Failure{cm::Error::kUnknownConnection});
-  answer(program, request,
-         endpoint_.reply_lookup(EventLoop::now(), {reply.connection}, parameters_of(reply)));
+  answer(program, request, endpoint_.reply_lookup(EventLoop::now(), reply.connection, reply.parameters));
 }
 
 void ConnectionService::handle(Program& program, const control::Received& request,
                                const control::CmReady& ready) {
   if (!owns(program, ready.connection))
     return answer(program, request, Failure{cm::Error::kUnknownConnection});
-  if (const auto sent = endpoint_.send_rtu({ready.connection}); !sent) return answer(program, request, sent);
-  const auto snapshot = endpoint_.snapshot({ready.connection});
-  (void)program.client->reply(request, snapshot.ok() ? message_of(*snapshot) : control::CmEstablished{});
+  if (const auto sent = endpoint_.send_rtu(ready.connection); !sent) return answer(program, request, sent);
+  control::CmEstablished established;
+  if (const auto snapshot = endpoint_.snapshot(ready.connection); snapshot.ok())
+    established.connection = *snapshot;
+  (void)program.client->reply(request, established);
 }
 
 void ConnectionService::handle(Program& program, const control::Received& request,
                                const control::CmNotify& notify) {
   if (!owns(program, notify.connection))
     return answer(program, request, Failure{cm::Error::kUnknownConnection});
-  answer(program, request, endpoint_.notify_established({notify.connection}));
+  answer(program, request, endpoint_.notify_established(notify.connection));
 }
 
 void ConnectionService::handle(Program& program, const control::Received& request,
                                const control::CmDisconnect& disconnect) {
   if (!owns(program, disconnect.connection))
     return answer(program, request, Failure{cm::Error::kUnknownConnection});
-  answer(program, request, endpoint_.disconnect(EventLoop::now(), {disconnect.connection}));
+  answer(program, request, endpoint_.disconnect(EventLoop::now(), disconnect.connection));
 }
 
 void ConnectionService::handle(Program& program, const control::Received& request,
                                const control::CmDestroy& destroy) {
   if (!owns(program, destroy.connection))
     return answer(program, request, Failure{cm::Error::kUnknownConnection});
-  endpoint_.destroy(EventLoop::now(), {destroy.connection});
-  program.connections.erase(destroy.connection);
+  endpoint_.destroy(EventLoop::now(), destroy.connection);
+  program.connections.erase(destroy.connection.value);
   std::erase_if(program.outbox,
-                [&](const control::CmEvent& event) { return event.connection == destroy.connection; });
+                [&](const control::CmEvent& waiting) { return waiting.event.id == destroy.connection; });
   (void)program.client->reply(request, control::Done{});
 }
 
 void ConnectionService::handle(Program& program, const control::Received& request,
                                const control::CmRestore& restore) {
-  const auto restored = endpoint_.restore(connection_of(restore.connection), program.owner(restore.number));
+  const auto restored = endpoint_.restore(restore.connection, program.owner(restore.number));
   if (restored.ok()) {
-    program.connections.insert(restore.connection.connection);
-    mads_.learn_interface(restore.connection.route.remote, restore.connection.route.interface_index);
+    program.connections.insert(restore.connection.id.value);
     counters_.add("cm.connections_restored");
   }
   answer(program, request, restored);
 }
 
 // ---- MADs, time, events
-
-bool ConnectionService::handle_frame(const control::FrameFields& frame) {
-  const auto mad = mads_.parse(frame);
-  if (!mad) return false;
-  const Instant now = EventLoop::now();
-  receive(*mad, now);
-  pump(now);
-  return true;
-}
-
-void ConnectionService::receive(const ReceivedMad& mad, Instant now) {
-  for (unsigned copies = mads_.copies(); copies > 0; --copies)
-    endpoint_.handle_mad(now, mad.addresses, mad.octets);
-}
 
 Instant ConnectionService::next_deadline() const { return std::min(endpoint_.next_deadline(), flush_at_); }
 
@@ -281,9 +295,9 @@ void ConnectionService::pump(Instant now) {
   for (bool moved = true; moved;) {
     moved = false;
     while (const auto mad = endpoint_.poll_mad()) mads_.send(*mad, now);
-    while (const auto mad = mads_.next_local()) {
+    while (const auto mad = mads_.receive()) {
       moved = true;
-      receive(*mad, now);
+      endpoint_.handle_mad(now, mad->addresses, mad->octets);
     }
     while (const auto event = endpoint_.poll_event()) {
       moved = true;
@@ -299,37 +313,29 @@ void ConnectionService::deliver(const cm::Event& event, Instant now) {
     return;
   }
   Program& program = *found->second;
-  control::CmEvent message = message_of(event);
-  const bool is_request = message.kind == control::CmEventKind::kConnectRequest ||
-                          message.kind == control::CmEventKind::kLookUpRequest;
-  if (is_request) {
-    if (!may_call(message, now)) {
+  if (const auto call = incoming_call(event.details)) {
+    if (!may_call(call->route, call->ip)) {
       counters_.add("cm.calls_refused");
       endpoint_.destroy(now, event.id);
       return;
     }
-    program.connections.insert(message.connection);
+    program.connections.insert(event.id.value);
   }
-  if (message.kind == control::CmEventKind::kConnectRequest ||
-      message.kind == control::CmEventKind::kConnectReply) {
-    if (const auto attributes = endpoint_.qp_attributes(event.id, cm::QpStep::kReadyToSend);
-        attributes.ok()) {
-      message.attributes = message_of(*attributes);
-      message.route = message_of(attributes->route);
-    }
-  }
-  if (message.kind == control::CmEventKind::kEstablished) {
-    if (const auto snapshot = endpoint_.snapshot(event.id); snapshot.ok())
-      message.established = message_of(*snapshot);
+  control::CmEvent message{.number = static_cast<std::uint32_t>(event.owner), .event = event};
+  const bool settles_terms = std::holds_alternative<cm::ConnectRequest>(event.details) ||
+                             std::holds_alternative<cm::ConnectReply>(event.details);
+  const auto attributes = endpoint_.qp_attributes(event.id, cm::QpStep::kReadyToSend);
+  if (settles_terms && attributes.ok()) message.attributes = *attributes;
+  if (std::holds_alternative<cm::Established>(event.details)) {
+    if (const auto snapshot = endpoint_.snapshot(event.id); snapshot.ok()) message.established = *snapshot;
   }
   program.outbox.push_back(std::move(message));
   flush(program, now);
 }
 
 // A listener on a loopback address is for callers on this host, whatever the header of a call says.
-bool ConnectionService::may_call(const control::CmEvent& request, Instant now) {
-  if (!request.addresses.present || !is_loopback(request.addresses.destination)) return true;
-  return mads_.is_own(request.route.remote, now);
+bool ConnectionService::may_call(const cm::Route& route, const std::optional<wire::IpCmHeader>& ip) {
+  return !ip || !is_loopback(ip->destination) || mads_.is_own(route.remote);
 }
 
 void ConnectionService::flush(Program& program, Instant now) {

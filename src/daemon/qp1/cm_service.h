@@ -17,20 +17,19 @@
 #include "control/cm_messages.h"
 #include "daemon/client.h"
 #include "daemon/counters.h"
-#include "daemon/qp1/cm_mads.h"
 #include "daemon/qp1/cm_ports.h"
+#include "daemon/qp1/mad_port.h"
 #include "daemon/subsystem.h"
 
 namespace rrdma::daemon {
 
 class ConnectionService final : public Subsystem {
  public:
-  // REQUIRES: `counters` outlives this. `seed` comes from the system's entropy.
-  ConnectionService(Counters& counters, std::uint64_t seed);
+  // REQUIRES: `mads` and `counters` outlive this. `seed` comes from the system's entropy.
+  ConnectionService(MadPort& mads, Counters& counters, std::uint64_t seed);
 
   Verdict handle_message(Client& client, control::Received& message) override;
   void handle_client_gone(Client& client) override;
-  bool handle_frame(const control::FrameFields& frame) override;
   [[nodiscard]] Instant next_deadline() const override;
   void handle_deadline(Instant now) override;
 
@@ -64,7 +63,7 @@ class ConnectionService final : public Subsystem {
   Verdict take(Client& client, control::Received& message);
 
   Program& program_of(Client& client);
-  [[nodiscard]] bool owns(const Program& program, std::uint32_t connection) const;
+  [[nodiscard]] bool owns(const Program& program, cm::ConnectionId connection) const;
   void start(Program& program, const control::Received& request,
              const Result<cm::ConnectionId, cm::Error>& started);
   void answer(Program& program, const control::Received& request, const Result<void, cm::Error>& outcome);
@@ -72,16 +71,15 @@ class ConnectionService final : public Subsystem {
 
   // Moves MADs and events until nothing moves any more.
   void pump(Instant now);
-  void receive(const ReceivedMad& mad, Instant now);
   void deliver(const cm::Event& event, Instant now);
-  [[nodiscard]] bool may_call(const control::CmEvent& request, Instant now);
+  [[nodiscard]] bool may_call(const cm::Route& route, const std::optional<wire::IpCmHeader>& ip);
   void flush(Program& program, Instant now);
 
   Counters& counters_;
+  MadPort& mads_;
   Prng prng_;
   cm::Endpoint endpoint_;
   PortTable ports_;
-  MadPort mads_;
   std::unordered_map<const Client*, std::unique_ptr<Program>> programs_;
   std::unordered_map<std::uint32_t, Program*> by_serial_;
   std::uint32_t last_serial_ = 0;

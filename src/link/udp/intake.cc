@@ -138,14 +138,18 @@ bool Intake::read_envelope(const msghdr& message, Envelope& envelope) const {
       const int octets = value_of<int>(control);
       if (octets > 0) envelope.segment_octets = static_cast<std::size_t>(octets);
     } else if (control->cmsg_level == IPPROTO_IP && control->cmsg_type == IP_PKTINFO) {
-      envelope.destination = gid_of_v4(value_of<in_pktinfo>(control).ipi_addr);
+      const auto info = value_of<in_pktinfo>(control);
+      envelope.destination = gid_of_v4(info.ipi_addr);
+      envelope.interface_index = static_cast<std::uint32_t>(info.ipi_ifindex);
       has_destination = true;
     } else if (control->cmsg_level == IPPROTO_IP && control->cmsg_type == IP_TOS) {
       envelope.traffic_class = value_of<std::uint8_t>(control);
     } else if (control->cmsg_level == IPPROTO_IP && control->cmsg_type == IP_TTL) {
       envelope.hop_limit = static_cast<std::uint8_t>(value_of<int>(control));
     } else if (control->cmsg_level == IPPROTO_IPV6 && control->cmsg_type == IPV6_PKTINFO) {
-      envelope.destination = gid_of_v6(value_of<in6_pktinfo>(control).ipi6_addr);
+      const auto info = value_of<in6_pktinfo>(control);
+      envelope.destination = gid_of_v6(info.ipi6_addr);
+      envelope.interface_index = info.ipi6_ifindex;
       has_destination = true;
     } else if (control->cmsg_level == IPPROTO_IPV6 && control->cmsg_type == IPV6_TCLASS) {
       envelope.traffic_class = static_cast<std::uint8_t>(value_of<int>(control));
@@ -201,6 +205,7 @@ void Intake::accept_packet(Octets octets, const Envelope& envelope, Flow& flow, 
   origin.source = envelope.source;
   origin.destination = envelope.destination;
   origin.source_port = envelope.source_port;
+  origin.interface_index = envelope.interface_index;
   origin.traffic_class = envelope.traffic_class;
   origin.ecn_marked = (envelope.traffic_class & 3) == 3;
   if (packet.headers.bth.opcode.transport() == wire::Transport::kUnreliableDatagram) {

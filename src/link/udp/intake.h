@@ -70,6 +70,7 @@ class Intake {
     wire::Gid source;
     wire::Gid destination;
     std::uint16_t source_port = 0;
+    std::uint32_t interface_index = 0;
     std::uint8_t traffic_class = 0;
     std::uint8_t hop_limit = 64;
     std::size_t segment_octets = 0;  // 0: one packet

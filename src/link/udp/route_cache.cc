@@ -55,7 +55,8 @@ RouteCache::Found RouteCache::find(const objects::Path& path, std::uint64_t batc
                      .remote = path.remote,
                      .port_index = static_cast<std::uint16_t>(ports.index_for(path.source_port)),
                      .traffic_class = path.traffic_class,
-                     .hop_limit = path.hop_limit};
+                     .hop_limit = path.hop_limit,
+                     .interface_index = path.interface_index != 0 ? path.interface_index : interface_index_};
   Route& route = routes_[place_of(key, routes_.size())];
   if (!route.seed || route.key != key) {
     if (route.seed && route.batch == batch) return {Verdict::kInUse};
@@ -90,7 +91,7 @@ void RouteCache::fill(Route& route, const RouteKey& key) const {
     route.address_octets = sizeof route.address.v4;
     in_pktinfo source{};
     std::memcpy(&source.ipi_spec_dst, key.local.octets.data() + 12, 4);
-    if (multicast) source.ipi_ifindex = static_cast<int>(interface_index_);
+    if (multicast) source.ipi_ifindex = static_cast<int>(key.interface_index);
     route.control_octets = append_value(route, IPPROTO_IP, IP_PKTINFO, source);
     if (tell_hop_limit) route.control_octets = append_value(route, IPPROTO_IP, IP_TTL, hop_limit);
     if (traffic_class != 0) route.control_octets = append_value(route, IPPROTO_IP, IP_TOS, traffic_class);
@@ -103,11 +104,11 @@ void RouteCache::fill(Route& route, const RouteKey& key) const {
     route.address.v6.sin6_family = AF_INET6;
     route.address.v6.sin6_port = htons(wire::kRoceUdpPort);
     std::memcpy(&route.address.v6.sin6_addr, key.remote.octets.data(), 16);
-    if (on_interface) route.address.v6.sin6_scope_id = interface_index_;
+    if (on_interface) route.address.v6.sin6_scope_id = key.interface_index;
     route.address_octets = sizeof route.address.v6;
     in6_pktinfo source{};
     std::memcpy(&source.ipi6_addr, key.local.octets.data(), 16);
-    if (on_interface) source.ipi6_ifindex = interface_index_;
+    if (on_interface) source.ipi6_ifindex = key.interface_index;
     route.control_octets = append_value(route, IPPROTO_IPV6, IPV6_PKTINFO, source);
     if (tell_hop_limit) route.control_octets = append_value(route, IPPROTO_IPV6, IPV6_HOPLIMIT, hop_limit);
     if (traffic_class != 0)

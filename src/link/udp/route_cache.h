@@ -34,6 +34,7 @@ struct RouteKey {
   std::uint16_t port_index = 0;
   std::uint8_t traffic_class = 0;
   std::uint8_t hop_limit = 0;
+  std::uint32_t interface_index = 0;
   friend bool operator==(const RouteKey&, const RouteKey&) = default;
 };
 

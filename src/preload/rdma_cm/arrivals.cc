@@ -12,55 +12,151 @@
 namespace rrdma::rdma_cm {
 namespace {
 
-using control::CmEventKind;
+// What the program may see of the private data: not the header that its library put before it.
+Octets visible(const cm::Event& event, bool has_header) {
+  const Octets all = event.private_data.view();
+  return all.subspan(has_header ? std::min(all.size(), wire::kIpCmHeaderOctets) : 0);
+}
 
-void copy_private_data(const std::vector<std::uint8_t>& from, std::uint8_t* to, std::uint8_t& length) {
-  length = static_cast<std::uint8_t>(std::min<std::size_t>(from.size(), wire::kPrivateOctetsMax));
-  std::memcpy(to, from.data(), length);
+void copy_octets(Octets from, std::uint8_t* to, std::uint8_t& length) {
+  length = static_cast<std::uint8_t>(from.size());
+  std::memcpy(to, from.data(), from.size());
 }
 
 // The addresses of an incoming call: the caller's source is our destination.
-void take_addresses(const control::CmEvent& event, Identifier& id) {
-  const auto service = wire::ip_service_of(event.service_id);
-  if (!event.addresses.present) return;
-  id.source = address_of_gid(event.addresses.destination, service ? service->port : 0);
-  id.destination = address_of_gid(event.addresses.source, event.addresses.source_port);
-  id.source.scope = event.route.interface_index;
-  id.destination.scope = event.route.interface_index;
+void take_addresses(const wire::IpCmHeader& ip, std::uint64_t service_id, std::uint32_t scope,
+                    Identifier& id) {
+  const auto service = wire::ip_service_of(service_id);
+  id.source = address_of_gid(ip.destination, service ? service->port : 0);
+  id.destination = address_of_gid(ip.source, ip.source_port);
+  id.source.scope = scope;
+  id.destination.scope = scope;
 }
+
+rdma_ucm_ece ece_of(const cm::Ece& ece) { return {.vendor_id = ece.vendor_id, .attr_mod = ece.options}; }
+
+// What the peer has said, in the words of librdmacm's event: terms of a REQ or a REP, the queue pair that a
+// lookup found. Every kind of event has private data, most have nothing else.
+class Filler {
+ public:
+  Filler(rdma_ucm_event_resp& to, bool is_datagram) : to_(to), is_datagram_(is_datagram) {}
+
+  void private_data(Octets octets) {
+    if (is_datagram_) {
+      copy_octets(octets, to_.param.ud.private_data, to_.param.ud.private_data_len);
+    } else {
+      copy_octets(octets, to_.param.conn.private_data, to_.param.conn.private_data_len);
+    }
+  }
+  void operator()(const cm::ConnectRequest& request) {
+    fill_terms(request);
+    if (!is_datagram_) to_.param.conn.retry_count = request.retry_count;
+  }
+  void operator()(const cm::ConnectReply& reply) { fill_terms(reply); }
+  void operator()(const cm::LookupReply& reply) {
+    fill_queue_pair(reply.qpn, reply.qkey);
+    to_.ece = ece_of(reply.ece);
+  }
+  template <typename Other>
+  void operator()(const Other&) {}
+
+ private:
+  template <typename Terms>
+  void fill_terms(const Terms& terms) {
+    fill_queue_pair(terms.remote_qpn, terms.remote_qkey);
+    to_.ece = ece_of(terms.ece);
+    if (is_datagram_) return;
+    rdma_ucm_conn_param& conn = to_.param.conn;
+    conn.srq = terms.srq ? 1 : 0;
+    conn.responder_resources = terms.responder_resources;
+    conn.initiator_depth = terms.initiator_depth;
+    conn.flow_control = terms.flow_control ? 1 : 0;
+    conn.rnr_retry_count = terms.rnr_retry_count;
+  }
+  void fill_queue_pair(wire::Qpn qpn, wire::QKey qkey) {
+    if (is_datagram_) {
+      to_.param.ud.qp_num = qpn.value;
+      to_.param.ud.qkey = qkey.value;
+    } else {
+      to_.param.conn.qp_num = qpn.value;
+      to_.param.conn.qkey = qkey.value;
+    }
+  }
+
+  rdma_ucm_event_resp& to_;
+  const bool is_datagram_;
+};
+
+// What an event does to its id, and what the program hears of it.
+struct Effect {
+  EventKind kind{};
+  int status = 0;
+};
+
+struct Applier {
+  Identifier& id;
+  const control::CmEvent& message;
+
+  std::optional<Effect> operator()(const cm::ConnectReply&) const {
+    if (message.attributes) id.attributes = *message.attributes;
+    id.attributes_known = message.attributes.has_value();
+    return Effect{EventKind::kConnectResponse};
+  }
+  std::optional<Effect> operator()(const cm::Established&) const {
+    id.established = message.established;
+    id.half_open = false;
+    return Effect{EventKind::kEstablished};
+  }
+  std::optional<Effect> operator()(const cm::Rejected& rejected) const {
+    id.half_open = false;
+    return Effect{EventKind::kRejected, static_cast<int>(rejected.reason)};
+  }
+  std::optional<Effect> operator()(const cm::Unreachable&) const {
+    id.half_open = false;
+    return Effect{EventKind::kUnreachable, -ETIMEDOUT};
+  }
+  std::optional<Effect> operator()(const cm::Disconnected& disconnected) const {
+    id.state = IdState::kDisconnected;
+    id.half_open = false;
+    return Effect{EventKind::kDisconnected,
+                  disconnected.cause == cm::DisconnectCause::kNoAnswer ? -ETIMEDOUT : 0};
+  }
+  std::optional<Effect> operator()(const cm::TimeWaitExit&) const { return Effect{EventKind::kTimeWaitExit}; }
+  std::optional<Effect> operator()(const cm::LookupReply& reply) const {
+    const bool found = reply.status == wire::SidrStatus::kValid;
+    id.half_open = false;
+    if (found) id.qkey = reply.qkey.value;
+    return Effect{found ? EventKind::kEstablished : EventKind::kUnreachable, static_cast<int>(reply.status)};
+  }
+  // Requests: see arrive_request().
+  std::optional<Effect> operator()(const cm::ConnectRequest&) const { return std::nullopt; }
+  std::optional<Effect> operator()(const cm::LookupRequest&) const { return std::nullopt; }
+};
 
 }  // namespace
 
 void Station::on_daemon_message(control::Received& message) {
-  const auto event = message.as<control::CmEvent>();
-  if (!event) return;
-  if (event->kind == CmEventKind::kConnectRequest || event->kind == CmEventKind::kLookUpRequest) {
-    arrive_request(*event);
+  const auto arrived = message.as<control::CmEvent>();
+  if (!arrived) return;
+  if (const auto* call = std::get_if<cm::ConnectRequest>(&arrived->event.details)) {
+    arrive_request(*arrived, arrived->attributes ? arrived->attributes->route : call->route, call->ip,
+                   call->service_id);
+  } else if (const auto* question = std::get_if<cm::LookupRequest>(&arrived->event.details)) {
+    arrive_request(*arrived, question->route, question->ip, question->service_id);
   } else {
-    arrive(*event);
+    arrive(*arrived);
   }
 }
 
-void Station::fill_connection(const control::CmEvent& event, rdma_ucm_conn_param& to) const {
-  to.qp_num = event.terms.qpn;
-  to.qkey = event.terms.qkey;
-  to.srq = event.terms.srq ? 1 : 0;
-  to.responder_resources = event.terms.responder_resources;
-  to.initiator_depth = event.terms.initiator_depth;
-  to.flow_control = event.terms.flow_control ? 1 : 0;
-  to.retry_count = event.terms.retry_count;
-  to.rnr_retry_count = event.terms.rnr_retry_count;
-  copy_private_data(event.private_data, to.private_data, to.private_data_len);
-}
-
-void Station::arrive_request(const control::CmEvent& event) {
+void Station::arrive_request(const control::CmEvent& message, const cm::Route& route,
+                             const std::optional<wire::IpCmHeader>& ip, std::uint64_t service_id) {
   bool refused = false;
   {
     const std::lock_guard lock(mutex_);
-    const auto found = by_number_.find(event.number);
+    const auto found = by_number_.find(message.number);
     const IdPointer listener = found == by_number_.end() ? nullptr : found->second;
     refused = listener == nullptr || listener->state != IdState::kListening ||
-              !gid_index_for(uplink_.device(), event.route.local, event.route.remote);
+              !gid_index_for(uplink_.device(), route.local, route.remote);
     if (!refused) {
       const IdPointer id = make_id(*listener->channel);
       id->port_space = listener->port_space;
@@ -68,27 +164,21 @@ void Station::arrive_request(const control::CmEvent& event) {
       id->state = IdState::kConnecting;
       id->has_device = true;
       id->half_open = true;
-      id->connection = event.connection;
-      id->route = event.route;
+      id->connection = message.event.id;
+      id->route = route;
       id->route.interface_index = uplink_.device().identity().interface_index;
-      id->attributes = event.attributes;
-      id->attributes_known = event.kind == CmEventKind::kConnectRequest;
+      if (message.attributes) id->attributes = *message.attributes;
+      id->attributes_known = message.attributes.has_value();
       id->source.family = listener->source.family;
-      take_addresses(event, *id);
-      by_connection_[id->connection] = id;
+      if (ip) take_addresses(*ip, service_id, route.interface_index, *id);
+      by_connection_[id->connection.value] = id;
 
       PendingEvent pending = event_for(listener, EventKind::kConnectRequest);
       pending.request = id;
       pending.content.id = id->handle;
-      if (id->is_datagram()) {
-        rdma_ucm_ud_param& to = pending.content.param.ud;
-        to.qp_num = event.terms.qpn;
-        to.qkey = event.terms.qkey;
-        copy_private_data(event.private_data, to.private_data, to.private_data_len);
-      } else {
-        fill_connection(event, pending.content.param.conn);
-      }
-      pending.content.ece = {.vendor_id = event.terms.ece.vendor_id, .attr_mod = event.terms.ece.options};
+      Filler filler(pending.content, id->is_datagram());
+      std::visit(filler, message.event.details);
+      filler.private_data(visible(message.event, ip.has_value()));
       push(std::move(pending));
     }
   }
@@ -96,78 +186,34 @@ void Station::arrive_request(const control::CmEvent& event) {
   host::explain(
       host::Severity::kDebug, "rdma_listen",
       "a call was refused: nobody listens any more, or it came by an interface that the device is not on.");
-  (void)ask<control::Done>(control::CmDestroy{.connection = event.connection});
+  (void)ask<control::Done>(control::CmDestroy{.connection = message.event.id});
 }
 
 // The id that an event is about; null if it is gone. REQUIRES: the lock.
-IdPointer Station::owner_of(const control::CmEvent& event) {
-  if (const auto known = by_connection_.find(event.connection); known != by_connection_.end())
+IdPointer Station::owner_of(const control::CmEvent& message) {
+  if (const auto known = by_connection_.find(message.event.id.value); known != by_connection_.end())
     return known->second;
-  const auto named = by_number_.find(event.number);
+  const auto named = by_number_.find(message.number);
   if (named == by_number_.end()) return nullptr;
   // The daemon's answer to the command that made the connection may not have been read yet.
   const IdPointer& id = named->second;
-  return id->active && id->connection == 0 && id->state == IdState::kConnecting ? id : nullptr;
+  return id->active && !id->is_connected() && id->state == IdState::kConnecting ? id : nullptr;
 }
 
-void Station::arrive(const control::CmEvent& event) {
+void Station::arrive(const control::CmEvent& message) {
   const std::lock_guard lock(mutex_);
-  const IdPointer id = owner_of(event);
+  const IdPointer id = owner_of(message);
   if (id == nullptr) return;
-  const bool connecting = id->state == IdState::kConnecting;
-  if (event.kind == CmEventKind::kTimeWaitExit ? id->state != IdState::kDisconnected : !connecting) return;
-  EventKind kind{};
-  int status = 0;
-  switch (event.kind) {
-    case CmEventKind::kConnectReply:
-      kind = EventKind::kConnectResponse;
-      id->attributes = event.attributes;
-      id->attributes_known = true;
-      break;
-    case CmEventKind::kEstablished:
-      kind = EventKind::kEstablished;
-      id->established = event.established;
-      id->half_open = false;
-      break;
-    case CmEventKind::kRejected:
-      kind = EventKind::kRejected;
-      status = event.status;
-      id->half_open = false;
-      break;
-    case CmEventKind::kUnreachable:
-      kind = EventKind::kUnreachable;
-      status = -ETIMEDOUT;
-      id->half_open = false;
-      break;
-    case CmEventKind::kDisconnected:
-      kind = EventKind::kDisconnected;
-      status = event.status == 0 ? 0 : -ETIMEDOUT;
-      id->state = IdState::kDisconnected;
-      id->half_open = false;
-      break;
-    case CmEventKind::kTimeWaitExit: kind = EventKind::kTimeWaitExit; break;
-    case CmEventKind::kLookUpReply:
-      kind = event.status == 0 ? EventKind::kEstablished : EventKind::kUnreachable;
-      status = event.status;
-      id->half_open = false;
-      if (event.status == 0) id->qkey = event.terms.qkey;
-      break;
-    case CmEventKind::kConnectRequest:
-    case CmEventKind::kLookUpRequest: return;
-  }
+  const bool is_exit = std::holds_alternative<cm::TimeWaitExit>(message.event.details);
+  if (id->state != (is_exit ? IdState::kDisconnected : IdState::kConnecting)) return;
+  const auto effect = std::visit(Applier{*id, message}, message.event.details);
   // Nobody was told of an incoming call that was not accepted: it fails when the program tries.
-  if (id->uid == 0) return;
-  PendingEvent pending = event_for(id, kind, status);
-  if (id->is_datagram()) {
-    rdma_ucm_ud_param& to = pending.content.param.ud;
-    to.qp_num = event.terms.qpn;
-    to.qkey = event.terms.qkey;
-    fill_path(*id, to.ah_attr);
-    copy_private_data(event.private_data, to.private_data, to.private_data_len);
-  } else {
-    fill_connection(event, pending.content.param.conn);
-  }
-  pending.content.ece = {.vendor_id = event.terms.ece.vendor_id, .attr_mod = event.terms.ece.options};
+  if (!effect || id->uid == 0) return;
+  PendingEvent pending = event_for(id, effect->kind, effect->status);
+  Filler filler(pending.content, id->is_datagram());
+  std::visit(filler, message.event.details);
+  filler.private_data(visible(message.event, false));
+  if (id->is_datagram()) fill_path(*id, pending.content.param.ud.ah_attr);
   push(std::move(pending));
 }
 
@@ -190,13 +236,13 @@ void Station::adopt_new_daemon() {
     for (const IdPointer& id : ids_) {
       if (id == nullptr) continue;
       if (id->has_port) bound.push_back(id);
-      if (id->connection == 0) continue;
-      if (id->established.present && id->state == IdState::kConnecting) {
+      if (!id->is_connected()) continue;
+      if (id->established && id->state == IdState::kConnecting) {
         standing.push_back(id);
         continue;
       }
-      by_connection_.erase(id->connection);
-      id->connection = 0;
+      by_connection_.erase(id->connection.value);
+      id->connection = {};
       if (!id->half_open) continue;
       id->half_open = false;
       if (id->uid != 0) push(event_for(id, EventKind::kUnreachable, -ETIMEDOUT));
@@ -213,14 +259,7 @@ void Station::restore_port(const IdPointer& id) {
   {
     const std::lock_guard lock(mutex_);
     if (id->destroyed) return;
-    bind = {
-        .number = id->number,
-        .port_space = static_cast<std::uint8_t>(id->port_space),
-        .family = id->source.family == Family::kIpv4 ? control::CmFamily::kIpv4 : control::CmFamily::kIpv6,
-        .reuse = id->reuse,
-        .family_only = id->family_only,
-        .address = id->source.gid,
-        .port = id->source.port};
+    bind = bind_message(*id, id->source);
     listens = id->state == IdState::kListening;
     backlog = id->backlog;
   }
@@ -240,16 +279,16 @@ void Station::restore_connection(const IdPointer& id) {
   control::CmRestore restore;
   {
     const std::lock_guard lock(mutex_);
-    if (id->destroyed) return;
-    restore = {.number = id->number, .connection = id->established};
+    if (id->destroyed || !id->established) return;
+    restore = {.number = id->number, .connection = *id->established};
     restore.connection.route.interface_index = id->route.interface_index;
   }
   const auto restored = uplink_.ask<control::Done>(restore);
   if (restored.ok()) return;
   const std::lock_guard lock(mutex_);
   if (id->destroyed || id->state != IdState::kConnecting) return;
-  by_connection_.erase(id->connection);
-  id->connection = 0;
+  by_connection_.erase(id->connection.value);
+  id->connection = {};
   id->state = IdState::kDisconnected;
   push(event_for(id, EventKind::kDisconnected, -ETIMEDOUT));
 }

@@ -9,20 +9,6 @@
 namespace rrdma::rdma_cm {
 namespace {
 
-constexpr std::uint8_t port_space_octet(std::uint16_t port_space) {
-  return static_cast<std::uint8_t>(port_space);
-}
-
-control::CmBind bind_message(const Identifier& id, const IpAddress& address) {
-  return {.number = id.number,
-          .port_space = port_space_octet(id.port_space),
-          .family = address.family == Family::kIpv4 ? control::CmFamily::kIpv4 : control::CmFamily::kIpv6,
-          .reuse = id.reuse,
-          .family_only = id.family_only,
-          .address = address.gid,
-          .port = address.port};
-}
-
 template <typename T>
 int read_option(const rdma_ucm_set_option& command, T& value) {
   if (command.optlen != sizeof value) return EINVAL;
@@ -30,6 +16,16 @@ int read_option(const rdma_ucm_set_option& command, T& value) {
 }
 
 }  // namespace
+
+control::CmBind bind_message(const Identifier& id, const IpAddress& address) {
+  return {.number = id.number,
+          .port_space = id.service(0).port_space,
+          .family = address.family == Family::kIpv4 ? control::CmFamily::kIpv4 : control::CmFamily::kIpv6,
+          .reuse = id.reuse,
+          .family_only = id.family_only,
+          .address = address.gid,
+          .port = address.port};
+}
 
 int Station::bind_ip(Channel& channel, const rdma_ucm_bind_ip& command) {
   int error = 0;

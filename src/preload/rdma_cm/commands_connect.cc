@@ -9,55 +9,64 @@
 namespace rrdma::rdma_cm {
 namespace {
 
-constexpr std::uint8_t kPacketLifetime = 16;            // as the kernel has it for RoCE
 constexpr std::uint32_t kCommunicationEstablished = 4;  // IBV_EVENT_COMM_EST
-constexpr std::uint8_t kLookUpRejected = 2;             // wire::SidrStatus::kRejected
+constexpr std::uint8_t kRetryCountMax = 7;
 
-// cm::QpType of an ibv_qp_type; nothing for those that no connection is made of.
-std::optional<std::uint8_t> connection_type(std::uint8_t qp_type) {
+// Of an ibv_qp_type; nothing for those that no connection is made of.
+std::optional<cm::QpType> connection_type(std::uint8_t qp_type) {
   switch (qp_type) {
-    case kQpReliable: return 0;
-    case kQpUnreliable: return 1;
-    case kQpXrcInitiator: return 2;
-    case kQpXrcTarget: return 3;
+    case kQpReliable: return cm::QpType::kReliable;
+    case kQpUnreliable: return cm::QpType::kUnreliable;
+    case kQpXrcInitiator: return cm::QpType::kXrcInitiator;
+    case kQpXrcTarget: return cm::QpType::kXrcTarget;
     default: return std::nullopt;
   }
 }
 
 std::uint64_t service_of(const Identifier& id) {
-  return wire::service_id_of(
-      {.port_space = static_cast<wire::PortSpace>(static_cast<std::uint8_t>(id.port_space)),
-       .port = id.destination.port});
+  return wire::service_id_of(id.service(id.destination.port));
 }
 
-control::CmAddresses addresses_of(const Identifier& id) {
-  return {.present = true,
-          .ip_version = static_cast<std::uint8_t>(id.destination.family == Family::kIpv4 ? 4 : 6),
+wire::IpCmHeader addresses_of(const Identifier& id) {
+  return {.version = id.destination.family == Family::kIpv4 ? wire::IpVersion::kIpv4 : wire::IpVersion::kIpv6,
+          .source_port = id.source.port,
           .source = id.source.gid,
-          .destination = id.destination.gid,
-          .source_port = id.source.port};
+          .destination = id.destination.gid};
 }
 
-std::vector<std::uint8_t> private_data_of(const rdma_ucm_conn_param& parameters) {
-  return {
-      parameters.private_data,
-      parameters.private_data + std::min<std::size_t>(parameters.private_data_len, wire::kPrivateOctetsMax)};
+template <typename Parameters>
+cm::PrivateData private_data_of(const Parameters& parameters) {
+  return Octets(parameters.private_data,
+                std::min<std::size_t>(parameters.private_data_len, wire::kPrivateOctetsMax));
 }
 
-control::CmTerms terms_of(const rdma_ucm_conn_param& parameters, const rdma_ucm_ece& ece, std::uint32_t psn) {
-  return {.qpn = parameters.qp_num & wire::kMask24,
-          .psn = psn,
-          .qkey = parameters.qkey,
-          .responder_resources = parameters.responder_resources,
-          .initiator_depth = parameters.initiator_depth,
-          .retry_count = std::min<std::uint8_t>(parameters.retry_count, 7),
-          .rnr_retry_count = std::min<std::uint8_t>(parameters.rnr_retry_count, 7),
-          .flow_control = parameters.flow_control != 0,
-          .srq = parameters.srq != 0,
-          .ece = {.vendor_id = ece.vendor_id, .options = ece.attr_mod}};
-}
+cm::Ece ece_of(const rdma_ucm_ece& ece) { return {.vendor_id = ece.vendor_id, .options = ece.attr_mod}; }
 
 }  // namespace
+
+// REQUIRES: the lock, and an id that is not for datagrams.
+cm::ConnectParameters Station::call_of(const Identifier& id, const rdma_ucm_connect& command,
+                                       cm::QpType type) const {
+  const rdma_ucm_conn_param& wanted = command.conn_param;
+  const bool timed = id.ack_timeout_set && id.ack_timeout > 0;
+  return {.route = id.route,
+          .service_id = service_of(id),
+          .ip = addresses_of(id),
+          .qp_type = type,
+          .qpn = wire::Qpn(wanted.qp_num),
+          .starting_psn = wire::Psn(id.starting_psn),
+          .path_mtu = uplink_.device().port().mtu_code,
+          .responder_resources = wanted.responder_resources,
+          .initiator_depth = wanted.initiator_depth,
+          .retry_count = std::min(wanted.retry_count, kRetryCountMax),
+          .rnr_retry_count = std::min(wanted.rnr_retry_count, kRetryCountMax),
+          .flow_control = wanted.flow_control != 0,
+          .srq = wanted.srq != 0,
+          .packet_lifetime = timed ? static_cast<std::uint8_t>(id.ack_timeout - 1) : cm::kRocePacketLifetime,
+          .local_ca_guid = uplink_.device().identity().guid,
+          .ece = ece_of(command.ece),
+          .private_data = private_data_of(wanted)};
+}
 
 int Station::connect(Channel& channel, const rdma_ucm_connect& command) {
   constexpr const char* kCall = "rdma_connect";
@@ -70,36 +79,25 @@ int Station::connect(Channel& channel, const rdma_ucm_connect& command) {
   {
     const std::lock_guard lock(mutex_);
     if (id->destroyed || id->state != IdState::kRouteResolved) return EINVAL;
+    if (id->destination.family == Family::kIpv4 && !id->source.gid.is_ipv4()) return EINVAL;
     if (!id->is_datagram()) {
       const auto type = connection_type(id->qp_type);
       if (!type) return EINVAL;
-      message = {.number = id->number,
-                 .service_id = service_of(*id),
-                 .qp_type = *type,
-                 .path_mtu = uplink_.device().port().mtu_code,
-                 .packet_lifetime = id->ack_timeout_set && id->ack_timeout > 0
-                                        ? static_cast<std::uint8_t>(id->ack_timeout - 1)
-                                        : kPacketLifetime,
-                 .device_guid = uplink_.device().identity().guid,
-                 .route = id->route,
-                 .addresses = addresses_of(*id),
-                 .terms = terms_of(command.conn_param, command.ece, id->starting_psn),
-                 .private_data = private_data_of(command.conn_param)};
-      id->attributes.responder_resources = message.terms.responder_resources;
+      message = {.number = id->number, .parameters = call_of(*id, command, *type)};
+      id->attributes.max_destination_reads = message.parameters.responder_resources;
     }
     // Before the daemon knows: its answer may come at once.
     id->state = IdState::kConnecting;
     id->active = true;
     id->half_open = true;
   }
-  auto started =
-      id->is_datagram()
-          ? ask<control::CmStarted>(control::CmLookUp{.number = id->number,
-                                                      .service_id = service_of(*id),
-                                                      .route = id->route,
-                                                      .addresses = addresses_of(*id),
-                                                      .private_data = private_data_of(command.conn_param)})
-          : ask<control::CmStarted>(message);
+  auto started = id->is_datagram() ? ask<control::CmStarted>(control::CmLookUp{
+                                         .number = id->number,
+                                         .parameters = {.route = id->route,
+                                                        .service_id = service_of(*id),
+                                                        .ip = addresses_of(*id),
+                                                        .private_data = private_data_of(command.conn_param)}})
+                                   : ask<control::CmStarted>(message);
   const std::lock_guard lock(mutex_);
   if (!started) {
     id->state = IdState::kRouteResolved;
@@ -108,7 +106,7 @@ int Station::connect(Channel& channel, const rdma_ucm_connect& command) {
   }
   if (id->destroyed) return 0;
   id->connection = started->connection;
-  by_connection_[id->connection] = id;
+  by_connection_[id->connection.value] = id;
   return 0;
 }
 
@@ -119,7 +117,7 @@ int Station::accept(Channel& channel, const rdma_ucm_accept& command) {
   const std::lock_guard command_lock(id->command);
   {
     const std::lock_guard lock(mutex_);
-    if (id->destroyed || id->state != IdState::kConnecting || id->connection == 0) return EINVAL;
+    if (id->destroyed || id->state != IdState::kConnecting || !id->is_connected()) return EINVAL;
   }
   return command.conn_param.valid != 0 ? accept_call(*id, command) : confirm(*id);
 }
@@ -139,25 +137,32 @@ int Station::accept_call(Identifier& id, const rdma_ucm_accept& command) {
   }
   int error = 0;
   if (id.is_datagram()) {
-    error = tell(kCall, control::CmReplyLookUp{
-                            .connection = id.connection,
-                            .status = 0,
-                            .qpn = parameters.qp_num & wire::kMask24,
-                            .qkey = qkey,
-                            .ece = {.vendor_id = command.ece.vendor_id, .options = command.ece.attr_mod},
-                            .private_data = private_data_of(parameters)});
+    error = tell(kCall, control::CmReplyLookUp{.connection = id.connection,
+                                               .parameters = {.qpn = wire::Qpn(parameters.qp_num),
+                                                              .qkey = {qkey},
+                                                              .ece = ece_of(command.ece),
+                                                              .private_data = private_data_of(parameters)}});
   } else {
-    error = tell(kCall, control::CmAccept{.connection = id.connection,
-                                          .device_guid = uplink_.device().identity().guid,
-                                          .terms = terms_of(parameters, command.ece, id.starting_psn),
-                                          .private_data = private_data_of(parameters)});
+    error = tell(kCall,
+                 control::CmAccept{
+                     .connection = id.connection,
+                     .parameters = {.qpn = wire::Qpn(parameters.qp_num),
+                                    .starting_psn = wire::Psn(id.starting_psn),
+                                    .responder_resources = parameters.responder_resources,
+                                    .initiator_depth = parameters.initiator_depth,
+                                    .rnr_retry_count = std::min(parameters.rnr_retry_count, kRetryCountMax),
+                                    .flow_control = parameters.flow_control != 0,
+                                    .srq = parameters.srq != 0,
+                                    .local_ca_guid = uplink_.device().identity().guid,
+                                    .ece = ece_of(command.ece),
+                                    .private_data = private_data_of(parameters)}});
   }
   const std::lock_guard lock(mutex_);
   if (error != 0) {
     id.uid = uid_before;
   } else {
-    id.attributes.responder_resources = parameters.responder_resources;
-    id.attributes.initiator_depth = parameters.initiator_depth;
+    id.attributes.max_destination_reads = parameters.responder_resources;
+    id.attributes.max_reads = parameters.initiator_depth;
   }
   return error;
 }
@@ -168,7 +173,7 @@ int Station::confirm(Identifier& id) {
   if (!established)
     return host::fail(established.error().error, "rdma_establish", established.error().sentence);
   const std::lock_guard lock(mutex_);
-  id.established = *established;
+  id.established = established->connection;
   id.half_open = false;
   return 0;
 }
@@ -186,18 +191,16 @@ int Station::reject(Channel& channel, const rdma_ucm_reject& command) {
   const std::lock_guard command_lock(id->command);
   {
     const std::lock_guard lock(mutex_);
-    if (id->destroyed || id->connection == 0) return EINVAL;
+    if (id->destroyed || !id->is_connected()) return EINVAL;
   }
-  const std::size_t size = std::min<std::size_t>(command.private_data_len, wire::kPrivateOctetsMax);
-  std::vector<std::uint8_t> private_data(command.private_data, command.private_data + size);
+  const cm::PrivateData private_data = private_data_of(command);
   if (id->is_datagram()) {
     return tell(kCall, control::CmReplyLookUp{.connection = id->connection,
-                                              .status = kLookUpRejected,
-                                              .private_data = std::move(private_data)});
+                                              .parameters = {.status = wire::SidrStatus::kRejected,
+                                                             .private_data = private_data}});
   }
   return tell(kCall, control::CmReject{.connection = id->connection,
-                                       .reason = static_cast<std::uint16_t>(reason),
-                                       .private_data = std::move(private_data)});
+                                       .parameters = {.reason = reason, .private_data = private_data}});
 }
 
 int Station::disconnect(Channel& channel, const rdma_ucm_disconnect& command) {
@@ -207,7 +210,7 @@ int Station::disconnect(Channel& channel, const rdma_ucm_disconnect& command) {
   const std::lock_guard command_lock(id->command);
   {
     const std::lock_guard lock(mutex_);
-    if (id->destroyed || id->connection == 0) return EINVAL;
+    if (id->destroyed || !id->is_connected()) return EINVAL;
   }
   const auto asked = ask<control::Done>(control::CmDisconnect{.connection = id->connection});
   // Nothing to disconnect, or disconnected already: not a mistake of the program.
@@ -222,7 +225,7 @@ int Station::notify(Channel& channel, const rdma_ucm_notify& command) {
   const std::lock_guard command_lock(id->command);
   {
     const std::lock_guard lock(mutex_);
-    if (id->destroyed || id->connection == 0) return EINVAL;
+    if (id->destroyed || !id->is_connected()) return EINVAL;
   }
   if (command.event != kCommunicationEstablished) return EINVAL;
   const auto asked = ask<control::Done>(control::CmNotify{.connection = id->connection});

@@ -14,10 +14,8 @@ namespace rrdma::rdma_cm {
 namespace {
 
 constexpr std::uint8_t kPort = 1;
-constexpr std::uint8_t kHopLimit = 64;
 constexpr std::uint8_t kExactly = 2;  // selector of MTU, rate and life time
 constexpr std::uint8_t kRate = IBV_RATE_40_GBPS;
-constexpr std::uint8_t kPacketLifetime = 16;
 constexpr std::uint32_t kPathFlags = IB_PATH_GMP | IB_PATH_PRIMARY | IB_PATH_BIDIRECTIONAL;
 
 // rdma_ucm_query_path_resp with one path.
@@ -37,14 +35,14 @@ ibv_path_record path_record(const Identifier& id, std::uint8_t mtu_code) {
   ibv_path_record record{};
   copy_gid(id.route.remote, record.dgid.raw);
   copy_gid(id.route.local, record.sgid.raw);
-  record.flowlabel_hoplimit = htobe32(kHopLimit);
+  record.flowlabel_hoplimit = htobe32(cm::kHopLimit);
   record.tclass = id.route.traffic_class;
   record.reversible_numpath = 0x80 | 1;
   record.pkey = htobe16(wire::kDefaultPKey);
   record.qosclass_sl = htobe16(id.route.service_level);
   record.mtu = static_cast<std::uint8_t>(kExactly << 6 | mtu_code);
   record.rate = kExactly << 6 | kRate;
-  record.packetlifetime = kExactly << 6 | kPacketLifetime;
+  record.packetlifetime = kExactly << 6 | cm::kRocePacketLifetime;
   return record;
 }
 
@@ -55,7 +53,7 @@ ib_user_path_rec user_path(const Identifier& id, std::uint8_t mtu_code) {
   path.reversible = 1;
   path.mtu = mtu_code;
   path.pkey = htobe16(wire::kDefaultPKey);
-  path.hop_limit = kHopLimit;
+  path.hop_limit = cm::kHopLimit;
   path.traffic_class = id.route.traffic_class;
   path.numb_path = 1;
   path.sl = id.route.service_level;
@@ -63,7 +61,7 @@ ib_user_path_rec user_path(const Identifier& id, std::uint8_t mtu_code) {
   path.rate_selector = kExactly;
   path.rate = kRate;
   path.packet_life_time_selector = kExactly;
-  path.packet_life_time = kPacketLifetime;
+  path.packet_life_time = cm::kRocePacketLifetime;
   return path;
 }
 
@@ -75,10 +73,7 @@ bool has_path(const Identifier& id) {
 // The GID of one end as an address of family AF_IB.
 IpAddress ib_address(const Identifier& id, const wire::Gid& gid, std::uint16_t port) {
   if (id.source.family == Family::kIb) return id.source;
-  const auto space = static_cast<wire::PortSpace>(static_cast<std::uint8_t>(id.port_space));
-  return {.family = Family::kIb,
-          .gid = gid,
-          .service_id = wire::service_id_of({.port_space = space, .port = port})};
+  return {.family = Family::kIb, .gid = gid, .service_id = wire::service_id_of(id.service(port))};
 }
 
 }  // namespace
@@ -155,7 +150,7 @@ void Station::fill_path(const Identifier& id, ib_uverbs_ah_attr& to) const {
   copy_gid(id.route.remote, to.grh.dgid);
   to.grh.sgid_index =
       static_cast<std::uint8_t>(gid_index_for(uplink_.device(), id.route.local, id.route.remote).value_or(0));
-  to.grh.hop_limit = kHopLimit;
+  to.grh.hop_limit = cm::kHopLimit;
   to.grh.traffic_class = id.route.traffic_class;
   to.sl = id.route.service_level;
   to.is_global = 1;
@@ -170,7 +165,7 @@ int Station::init_qp_attributes(Channel& channel, const rdma_ucm_init_qp_attr& c
   ib_uverbs_qp_attr answer{};
   const std::lock_guard lock(mutex_);
   if (!id->has_device || command.qp_state > IBV_QPS_ERR) return EINVAL;
-  const control::CmQpAttributes& known = id->attributes;
+  const cm::QpAttributes& known = id->attributes;
   answer.qp_state = command.qp_state;
   answer.port_num = kPort;
   answer.pkey_index = 0;
@@ -186,7 +181,7 @@ int Station::init_qp_attributes(Channel& channel, const rdma_ucm_init_qp_attr& c
     case IBV_QPS_INIT:
       answer.qp_attr_mask = IBV_QP_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
       answer.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
-      if (known.responder_resources != 0)
+      if (known.max_destination_reads != 0)
         answer.qp_access_flags |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
       break;
     case IBV_QPS_RTR:
@@ -194,26 +189,26 @@ int Station::init_qp_attributes(Channel& channel, const rdma_ucm_init_qp_attr& c
       answer.qp_attr_mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
       fill_path(*id, answer.ah_attr);
       answer.path_mtu = known.path_mtu;
-      answer.dest_qp_num = known.destination_qpn;
+      answer.dest_qp_num = known.destination_qpn.value;
       answer.rq_psn = id->starting_psn;
       if (id->qp_type == kQpReliable || id->qp_type == kQpXrcTarget) {
         answer.qp_attr_mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
-        answer.max_dest_rd_atomic = known.responder_resources;
+        answer.max_dest_rd_atomic = known.max_destination_reads;
       }
       break;
     case IBV_QPS_RTS:
       if (!id->attributes_known) return EINVAL;
       answer.qp_attr_mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
-      answer.sq_psn = known.send_psn;
+      answer.sq_psn = known.send_psn.value;
       if (id->qp_type == kQpReliable || id->qp_type == kQpXrcInitiator) {
         answer.qp_attr_mask |= IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
         answer.retry_cnt = known.retry_count;
         answer.rnr_retry = known.rnr_retry_count;
-        answer.max_rd_atomic = known.initiator_depth;
+        answer.max_rd_atomic = known.max_reads;
       }
       if (id->qp_type != kQpUnreliable) {
         answer.qp_attr_mask |= IBV_QP_TIMEOUT;
-        answer.timeout = id->ack_timeout_set ? id->ack_timeout : known.ack_timeout;
+        answer.timeout = id->ack_timeout_set ? id->ack_timeout : known.timeout;
       }
       break;
     default: return EINVAL;

@@ -53,7 +53,7 @@ void Station::remove_device() {
       if (id == nullptr || !uses_device(*id)) continue;
       id->state = IdState::kRemoved;
       id->half_open = false;
-      by_connection_.erase(id->connection);
+      by_connection_.erase(id->connection.value);
       removed.push_back(id);
       // A request that nobody has accepted has no name to tell it by.
       if (id->uid != 0) push(event_for(id, EventKind::kDeviceRemoval));

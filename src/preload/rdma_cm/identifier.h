@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "control/cm_messages.h"
@@ -55,10 +56,10 @@ struct Identifier {
   std::mutex command;
 
   // Constant.
-  std::uint32_t handle = 0;  // names it to the program; dense
-  std::uint32_t number = 0;  // names it to the daemon; never used twice
-  std::uint16_t port_space = 0;
-  std::uint8_t qp_type = 0;  // ibv_qp_type
+  std::uint32_t handle = 0;      // names it to the program; dense
+  std::uint32_t number = 0;      // names it to the daemon; never used twice
+  std::uint16_t port_space = 0;  // RDMA_PS_*
+  std::uint8_t qp_type = 0;      // ibv_qp_type
 
   // The rest is guarded by the station's lock.
   Channel* channel = nullptr;
@@ -82,18 +83,23 @@ struct Identifier {
   bool family_only = false;
 
   // The connection. `half_open` until it is established: a daemon that dies takes such a one with it.
-  control::CmRoute route;
-  std::uint32_t connection = 0;
+  cm::Route route;
+  cm::ConnectionId connection;   // 0: none
   std::uint32_t daemon_pid = 0;  // that knows the connection
   bool active = false;
   bool half_open = false;
   std::uint32_t starting_psn = 0;
   std::uint32_t qkey = 0;
   bool attributes_known = false;
-  control::CmQpAttributes attributes;
-  control::CmEstablished established;
+  cm::QpAttributes attributes;
+  std::optional<cm::EstablishedConnection> established;
 
   [[nodiscard]] bool is_datagram() const { return qp_type == kQpDatagram; }
+  [[nodiscard]] bool is_connected() const { return connection.value != 0; }
+  // The low octet of RDMA_PS_* is what service IDs carry.
+  [[nodiscard]] wire::IpService service(std::uint16_t port) const {
+    return {.port_space = static_cast<wire::PortSpace>(static_cast<std::uint8_t>(port_space)), .port = port};
+  }
 };
 
 // An event on its way to the program. It is counted for `id` once the program has fetched it.

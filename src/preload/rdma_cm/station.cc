@@ -307,7 +307,7 @@ void Station::forget(const IdPointer& id, std::vector<IdPointer>& ended) {
   id->destroyed = true;
   ids_[id->handle] = nullptr;
   by_number_.erase(id->number);
-  if (id->connection != 0) by_connection_.erase(id->connection);
+  if (id->is_connected()) by_connection_.erase(id->connection.value);
   for (const auto& membership : id->memberships) memberships_.erase(membership->handle);
   ended.push_back(id);
   if (id->channel == nullptr) return;
@@ -319,15 +319,15 @@ void Station::forget(const IdPointer& id, std::vector<IdPointer>& ended) {
 void Station::bury(const std::vector<IdPointer>& ended) {
   for (const IdPointer& id : ended) {
     const std::lock_guard command(id->command);
-    std::uint32_t connection = 0;
+    cm::ConnectionId connection;
     bool has_port = false;
     {
       const std::lock_guard lock(mutex_);
-      connection = std::exchange(id->connection, 0);
+      connection = std::exchange(id->connection, {});
       has_port = std::exchange(id->has_port, false);
     }
     // A daemon that is gone has forgotten them, too.
-    if (connection != 0) (void)ask<control::Done>(control::CmDestroy{.connection = connection});
+    if (connection.value != 0) (void)ask<control::Done>(control::CmDestroy{.connection = connection});
     if (has_port) (void)ask<control::Done>(control::CmRelease{.number = id->number});
   }
 }

@@ -43,6 +43,9 @@ struct Response {
 
 using IdPointer = std::shared_ptr<Identifier>;
 
+// What the daemon is told about the port of an id. In commands_address.cc.
+[[nodiscard]] control::CmBind bind_message(const Identifier& id, const IpAddress& address);
+
 class Station final : private nic::DaemonListener, private host::DeviceListener {
  public:
   static Station& instance();
@@ -88,6 +91,8 @@ class Station final : private nic::DaemonListener, private host::DeviceListener 
   int reject(Channel& channel, const rdma_ucm_reject& command);
   int disconnect(Channel& channel, const rdma_ucm_disconnect& command);
   int notify(Channel& channel, const rdma_ucm_notify& command);
+  [[nodiscard]] cm::ConnectParameters call_of(const Identifier& id, const rdma_ucm_connect& command,
+                                              cm::QpType type) const;
   int accept_call(Identifier& id, const rdma_ucm_accept& command);
   int confirm(Identifier& id);
 
@@ -133,11 +138,11 @@ class Station final : private nic::DaemonListener, private host::DeviceListener 
   void report_hardware_address();
   void remove_device();
 
-  void arrive(const control::CmEvent& event);
-  void arrive_request(const control::CmEvent& event);
-  [[nodiscard]] IdPointer owner_of(const control::CmEvent& event);
+  void arrive(const control::CmEvent& message);
+  void arrive_request(const control::CmEvent& message, const cm::Route& route,
+                      const std::optional<wire::IpCmHeader>& ip, std::uint64_t service_id);
+  [[nodiscard]] IdPointer owner_of(const control::CmEvent& message);
   void fill_path(const Identifier& id, ib_uverbs_ah_attr& to) const;
-  void fill_connection(const control::CmEvent& event, rdma_ucm_conn_param& to) const;
 
   const host::ForkMark birth_;
   Uplink uplink_;

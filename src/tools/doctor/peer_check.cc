@@ -116,7 +116,7 @@ class AnswerWaiter final : public control::DaemonEvents {
   void handle_frame_forwarded(const control::FrameFields&) override {}
   void handle_other(control::Received& message) override {
     const auto event = message.as<control::CmEvent>();
-    if (event && event->kind == control::CmEventKind::kLookUpReply) answered_ = true;
+    if (event && std::holds_alternative<cm::LookupReply>(event->event.details)) answered_ = true;
   }
   [[nodiscard]] bool answered() const { return answered_; }
 
@@ -130,14 +130,15 @@ std::optional<Clock::duration> ask(control::DaemonClient& daemon, const Target& 
   control::CmLookUp question;
   question.number = number;
   // Port 0: nobody can listen there, so every answer is "no such service", and nobody's program is disturbed.
-  question.service_id = wire::service_id_of({.port_space = wire::PortSpace::kUdp, .port = 0});
-  question.route = {
+  question.parameters.service_id = wire::service_id_of({.port_space = wire::PortSpace::kUdp, .port = 0});
+  question.parameters.route = {
       .local = target.local, .remote = target.remote, .interface_index = target.interface_index};
-  question.addresses = {.present = true,
-                        .ip_version = static_cast<std::uint8_t>(target.remote.is_ipv4() ? 4 : 6),
-                        .source = target.local,
-                        .destination = target.remote,
-                        .source_port = 0};
+  if (target.local.is_ipv4() == target.remote.is_ipv4()) {
+    question.parameters.ip =
+        wire::IpCmHeader{.version = target.remote.is_ipv4() ? wire::IpVersion::kIpv4 : wire::IpVersion::kIpv6,
+                         .source = target.local,
+                         .destination = target.remote};
+  }
   const auto begin = Clock::now();
   if (const auto started = daemon.request<control::CmStarted>(question); !started) return std::nullopt;
   AnswerWaiter waiter;

@@ -2,30 +2,17 @@
 // zeros included: the wire does not say how much of it the peer filled.
 #pragma once
 
-#include <algorithm>
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <string_view>
 #include <variant>
 
-#include "cm/parameters.h"
+#include "cm/values/private_data.h"
+#include "cm/values/route.h"
+#include "wire/cm_ip_header.h"
 #include "wire/cm_mad.h"
 
 namespace rrdma::cm {
-
-struct PrivateData {
-  std::array<std::uint8_t, wire::kPrivateOctetsMax> octets{};
-  std::uint8_t length = 0;
-
-  PrivateData() = default;
-  template <std::size_t N>
-  explicit PrivateData(const std::array<std::uint8_t, N>& from) : length(N) {
-    static_assert(N <= wire::kPrivateOctetsMax);
-    std::copy(from.begin(), from.end(), octets.begin());
-  }
-  [[nodiscard]] Octets view() const { return Octets(octets).first(length); }
-};
 
 // A REQ came for a listener. Answer: accept(), reject() or destroy().
 struct ConnectRequest {

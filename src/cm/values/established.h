@@ -1,0 +1,35 @@
+// EstablishedConnection: a connection that stands, as its program keeps it for the day its daemon dies.
+#pragma once
+
+#include <cstdint>
+
+#include "base/instant.h"
+#include "cm/values/route.h"
+#include "wire/numbers.h"
+
+namespace rrdma::cm {
+
+// What is needed to go on with an established connection in another Endpoint (a restarted daemon).
+struct EstablishedConnection {
+  ConnectionId id;
+  wire::CommId remote_id;
+  Route route;
+  bool active = false;
+  QpType qp_type = QpType::kReliable;
+  wire::Qpn local_qpn;
+  wire::Qpn remote_qpn;
+  wire::Psn send_psn;
+  wire::Psn receive_psn;
+  std::uint8_t path_mtu = 0;
+  std::uint8_t responder_resources = 0;
+  std::uint8_t initiator_depth = 0;
+  std::uint8_t retry_count = 0;
+  std::uint8_t rnr_retry_count = 0;
+  std::uint8_t ack_timeout = 0;
+  std::uint8_t max_cm_retries = 0;
+  Duration response_timeout;
+  std::uint64_t transaction_id = 0;
+  std::uint64_t local_ca_guid = 0;
+};
+
+}  // namespace rrdma::cm

@@ -1,0 +1,83 @@
+// MadPort: QP1. A UdpLink on slot 0 carries MADs as UD SENDs, with the ICRC of everything that comes
+// checked; what is for an address of this host never leaves the process, so that programs on one host
+// connect without a network.
+//
+// RRDMA_MAD_FAULT (drop and dup of link/fault_spec.h) loses and doubles MADs on their way in, for tests.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+
+#include "base/instant.h"
+#include "base/prng.h"
+#include "cm/endpoint.h"
+#include "daemon/counters.h"
+#include "daemon/event_loop.h"
+#include "daemon/slots/network.h"
+#include "daemon/subsystem.h"
+#include "host/interfaces.h"
+#include "link/fault_spec.h"
+#include "link/udp/udp_link.h"
+
+namespace rrdma::daemon {
+
+struct ReceivedMad {
+  cm::MadAddresses addresses;
+  wire::MadBuffer octets{};
+};
+
+// The IP addresses of this host, read again when netlink says that one has changed.
+class OwnAddresses {
+ public:
+  [[nodiscard]] bool contains(const wire::Gid& gid);
+
+ private:
+  host::InterfaceMonitor monitor_;
+  std::set<wire::Gid> known_;
+  bool read_once_ = false;
+};
+
+class MadPort final : public Subsystem, private link::Receiver {
+ public:
+  // REQUIRES: all outlive this.
+  MadPort(EventLoop& loop, Network& network, Counters& counters, std::uint64_t seed);
+  ~MadPort() override;
+
+  // Called when receive() has something.
+  void on_arrival(std::function<void()> callback) { arrival_ = std::move(callback); }
+  // By the network, or to this host itself. What cannot be sent is lost, as on any network.
+  void send(const cm::OutgoingMad& mad, Instant now);
+  [[nodiscard]] std::optional<ReceivedMad> receive();
+  [[nodiscard]] bool is_own(const wire::Gid& gid) { return own_.contains(gid); }
+
+  Verdict handle_message(Client&, control::Received&) override { return Verdict::kOthers; }
+  // Opens the link once the network has come up, and sends what the link had no room for.
+  [[nodiscard]] Instant next_deadline() const override;
+  void handle_deadline(Instant now) override;
+
+ private:
+  void open_link();
+  void handle_readable(int descriptor);
+  void on_packet(const wire::TransportPacket& packet, const objects::PacketOrigin& origin) override;
+  void transmit(const cm::OutgoingMad& mad, Instant now);
+  void deliver(const cm::MadAddresses& addresses, Octets mad);
+
+  EventLoop& loop_;
+  Network& network_;
+  Counters& counters_;
+  Prng prng_;
+  link::FaultSpec fault_;
+  OwnAddresses own_;
+  std::unique_ptr<link::UdpLink> link_;
+  bool tried_ = false;
+  std::uint64_t refused_icrc_seen_ = 0;
+  std::deque<ReceivedMad> inbox_;
+  std::function<void()> arrival_;
+  std::uint32_t next_psn_ = 0;
+};
+
+}  // namespace rrdma::daemon
