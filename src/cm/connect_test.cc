@@ -175,6 +175,23 @@ TEST_F(Connect, ALostRepIsRepeatedAndItsDoubleGetsTheSameRtu) {
   EXPECT_EQ(caller().counters().duplicates[index_of(wire::CmAttribute::kRep)], 1u);
 }
 
+// A REQ may carry a forged source: whoever is there must not get ten REPs for it.
+TEST_F(Connect, ACallerThatWasNeverHeardOfGetsFewRepsUnasked) {
+  unsigned reqs = 0, reps = 0;
+  network->filter = [&](unsigned from, const wire::CmMad& mad) {
+    if (from == 0) return ++reqs == 1;
+    if (std::holds_alternative<wire::CmRep>(mad.message)) ++reps;
+    return false;
+  };
+  call();
+  settle();
+  const ConnectionId server_id = expect_event<ConnectRequest>(1).first.id;
+  ASSERT_TRUE(server().accept(network->now(), server_id, test_acceptance(33)).ok());
+  network->run_for(seconds(600));
+  EXPECT_EQ(reps, 3u);
+  expect_event<Unreachable>(1);
+}
+
 TEST_F(Connect, ADoubleReqGetsAnMraWhileTheOwnerThinksAndThenTheRep) {
   const ConnectionId id = call();
   network->run_for(milliseconds(300));

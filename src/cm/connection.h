@@ -78,6 +78,7 @@ struct Connection {
   Duration retry_interval;
   Duration retry_interval_max;
   Instant give_up_at = kNever;
+  std::uint8_t unasked_repeats = 0;  // of the message that awaits its answer
   TimerSlot timer;
 
   Listener* listener = nullptr;  // while it counts against the listener's bounds

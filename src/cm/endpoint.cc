@@ -139,6 +139,12 @@ bool Endpoint::is_foreign(const Received& in, wire::CommId local_id) {
   return true;
 }
 
+// Only addresses that could be spoken with get in, so that a forger cannot fill it.
+void Endpoint::note_peer(const wire::Gid& peer) {
+  if (known_peers_.size() >= settings_.known_peers_max) known_peers_.clear();
+  known_peers_.insert(peer);
+}
+
 void Endpoint::count_duplicate(const Received& in) { ++counters_.duplicates[in.mad.message.index()]; }
 
 bool Endpoint::make_room() {

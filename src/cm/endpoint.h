@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
+#include <unordered_set>
 
 #include "base/instant.h"
 #include "base/octets.h"
@@ -47,6 +48,13 @@ struct MadAddresses {
 struct OutgoingMad {
   Route route;
   wire::MadBuffer octets{};
+};
+
+struct GidHash {
+  std::size_t operator()(const wire::Gid& gid) const {
+    return static_cast<std::size_t>(load_native<std::uint64_t>(gid.octets.data()) * 0x9e3779b97f4a7c15u ^
+                                    load_native<std::uint64_t>(gid.octets.data() + 8));
+  }
 };
 
 class Endpoint {
@@ -117,6 +125,9 @@ class Endpoint {
   // There is a connection of this ID, but the MAD does not come from its peer.
   bool is_foreign(const Received& in, wire::CommId local_id);
   void count_duplicate(const Received& in);
+  // The peer has named an ID that only who hears us can know.
+  void note_peer(const wire::Gid& peer);
+  [[nodiscard]] bool may_be_forged(const Connection& connection) const;
   // Whether one more connection fits; the oldest tombstone may have to go.
   bool make_room();
 
@@ -196,6 +207,7 @@ class Endpoint {
   std::deque<PendingEvent> events_;
   Counters counters_;
   std::uint32_t next_transaction_ = 0;
+  std::unordered_set<wire::Gid, GidHash> known_peers_;
 };
 
 }  // namespace rrdma::cm

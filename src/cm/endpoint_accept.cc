@@ -226,7 +226,10 @@ void Endpoint::handle(const Received& in, const wire::CmRtu& rtu) {
   }
   switch (connection->state) {
     case State::kRepSent:
-    case State::kMraRepReceived: become_established(*connection, PrivateData(rtu.private_data)); break;
+    case State::kMraRepReceived:
+      note_peer(in.addresses.remote);
+      become_established(*connection, PrivateData(rtu.private_data));
+      break;
     case State::kRejected:
       // Our REJ was lost, and the peer believes that the connection stands.
       repeat_rejection(*connection);

@@ -109,6 +109,7 @@ void Endpoint::handle(const Received& in, const wire::CmRep& rep) {
     return;
   }
   if (connection->state == State::kReqSent || connection->state == State::kMraReqReceived) {
+    note_peer(in.addresses.remote);
     take_rep(in, *connection, rep);
     return;
   }

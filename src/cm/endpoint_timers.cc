@@ -14,6 +14,7 @@ void Endpoint::await_answer(Instant now, Connection& connection, Duration nomina
   connection.retry_interval_max = early ? std::min(nominal, settings_.retry_interval_max) : nominal;
   connection.retry_interval = early ? std::min(first, connection.retry_interval_max) : nominal;
   connection.give_up_at = now + nominal * (connection.max_cm_retries + 1);
+  connection.unasked_repeats = 0;
   timers_.set(connection, std::min(now + connection.retry_interval, connection.give_up_at));
 }
 
@@ -32,7 +33,10 @@ void Endpoint::handle_timeout(Instant now, Connection& connection) {
     case State::kMraRepReceived:
     case State::kDreqSent:
     case State::kSidrReqSent:
-      if (now < connection.give_up_at) {
+      if (now < connection.give_up_at && may_be_forged(connection)) {
+        timers_.set(connection, connection.give_up_at);
+      } else if (now < connection.give_up_at) {
+        ++connection.unasked_repeats;
         send_again(now, connection);
       } else {
         give_up(now, connection);
@@ -54,6 +58,13 @@ void Endpoint::handle_timeout(Instant now, Connection& connection) {
       // No other state sets a timer, or keeps one.
       RRDMA_ASSERT(connection.timer.place == TimerSlot::kUnset);
   }
+}
+
+// A REP that goes to whoever a REQ named as its source, and has been said often enough.
+bool Endpoint::may_be_forged(const Connection& connection) const {
+  return connection.state == State::kRepSent &&
+         connection.unasked_repeats >= settings_.repeats_to_strangers &&
+         !known_peers_.contains(connection.route.remote);
 }
 
 void Endpoint::send_again(Instant now, Connection& connection) {

@@ -30,6 +30,11 @@ struct Settings {
   Duration first_retry = milliseconds(200);
   // The same behind an MRA, which may have crossed the answer: a lost REJ or RTU must be noticed.
   Duration first_retry_after_mra = seconds(1);
+  // How often a REP is repeated unasked to an address that has never shown that it hears us: the source of a
+  // REQ may be forged, and whoever really is there would get all of them. A double of the REQ is answered
+  // every time.
+  std::uint8_t repeats_to_strangers = 2;
+  std::size_t known_peers_max = 4'096;
   // Longest pause between two sends.
   Duration retry_interval_max = seconds(8);
   // Times that a peer asks for are honoured up to these codes (24: 68 s, 21: 8.6 s).

@@ -106,10 +106,10 @@ TEST(CmMessages, version_4_with_an_address_that_is_not_ipv4_is_refused) {
 }
 
 TEST(CmMessages, ip_versions_other_than_4_and_6_are_refused) {
-  for (const std::uint8_t version : {0, 3, 5, 7, 255}) {
+  for (const unsigned version : {0u, 3u, 5u, 7u, 255u}) {
     auto other = kIpHeader;
-    other[0] = version;
-    EXPECT_FALSE(decode<CmConnect>(body_of(with(encode(a_call(), 1), kIpHeader, other)))) << int{version};
+    other[0] = static_cast<std::uint8_t>(version);
+    EXPECT_FALSE(decode<CmConnect>(body_of(with(encode(a_call(), 1), kIpHeader, other)))) << version;
   }
 }
 

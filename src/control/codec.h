@@ -24,6 +24,7 @@
 
 #include "base/assert.h"
 #include "base/octets.h"
+#include "control/slot.h"
 
 namespace rrdma::control {
 
@@ -127,6 +128,7 @@ class Encoder : public ByType<Encoder> {
   }
   // What every value of this kind satisfies.
   void require(bool holds) { RRDMA_ASSERT(holds); }
+  void slot(const Slot& from) { value(from); }
 
   [[nodiscard]] std::vector<std::uint8_t>& octets() { return octets_; }
 
@@ -226,6 +228,10 @@ class Decoder : public ByType<Decoder> {
   }
   void require(bool holds) {
     if (!holds) malformed_ = true;
+  }
+  void slot(Slot& to) {
+    value(to);
+    require(to < kSlotCount);
   }
 
   // True when everything was in bounds and nothing is left over.

@@ -84,7 +84,8 @@ TEST(Messages, MutatedBodiesNeverYieldValuesOutOfBounds) {
     if (const auto hello = decode<Hello>(body)) {
       EXPECT_LE(hello->role, Role::kKeeper);
       EXPECT_LE(hello->program.size(), kNameMax);
-      EXPECT_LE(hello->claims.size(), kSlotCount);
+      EXPECT_LE(hello->claims.size(), kSlotsOfProgramMax);
+      for (const SlotClaim& claim : hello->claims) EXPECT_LT(claim.slot, kSlotCount);
     }
   }
 }

@@ -2,47 +2,103 @@
 
 #include <signal.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
+#include <string>
+#include <string_view>
 
 #include "base/owned_fd.h"
+#include "control/raw_stat.h"
 
 namespace rrdma::control {
 namespace {
 
 constexpr uid_t kOverflowUid = 65534;
 
+// The first octets of a file of /proc; nothing when it cannot be read.
+std::optional<std::string> text_of(const std::string& path) {
+  const OwnedFd file(raw::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  char text[4096];
+  const ssize_t size = file ? raw::read(file.get(), text, sizeof text) : -1;
+  if (size < 0) return std::nullopt;
+  return std::string(text, static_cast<std::size_t>(size));
+}
+
+std::uint64_t inode_of(const std::string& path) {
+  struct stat status {};
+  return raw_stat(path.c_str(), status) == 0 ? status.st_ino : 0;
+}
+
+std::string folder_of(pid_t pid) { return "/proc/" + std::to_string(pid); }
+
 // /proc/self/uid_map of the first namespace: "0 0 4294967295", every number but -1.
 bool namespace_maps_every_uid() {
-  const OwnedFd map(raw::open("/proc/self/uid_map", O_RDONLY | O_CLOEXEC));
-  char text[128] = {};
-  if (!map || raw::read(map.get(), text, sizeof text - 1) <= 0) return false;
-  char* rest = text;
-  const unsigned long inside = std::strtoul(rest, &rest, 10);
+  const std::string text = text_of("/proc/self/uid_map").value_or("");
+  const char* at = text.c_str();
+  char* rest = nullptr;
+  const unsigned long inside = std::strtoul(at, &rest, 10);
   std::strtoul(rest, &rest, 10);
   const unsigned long count = std::strtoul(rest, &rest, 10);
   return inside == 0 && count >= 0xffffffffUL;
 }
 
+// The process has one number only, the one that we see: it lives in the PID namespace that we see.
+bool has_one_pid(pid_t pid) {
+  const std::string status = text_of(folder_of(pid) + "/status").value_or("");
+  const auto begin = status.find("\nNSpid:");
+  if (begin == std::string::npos) return false;
+  const auto end = status.find('\n', begin + 1);
+  const std::string_view line(status.data() + begin, end - begin);
+  return std::count(line.begin(), line.end(), '\t') == 1;
+}
+
+bool has_our_uid_map(pid_t pid) {
+  const auto own = text_of("/proc/self/uid_map");
+  return own && text_of(folder_of(pid) + "/uid_map") == own;
+}
+
 }  // namespace
+
+Namespaces own_namespaces() {
+  return {.user = inode_of("/proc/self/ns/user"), .pid = inode_of("/proc/self/ns/pid")};
+}
+
+Namespaces namespaces_of(pid_t pid) {
+  const std::string folder = folder_of(pid) + "/ns/";
+  Namespaces found{.user = inode_of(folder + "user"), .pid = inode_of(folder + "pid")};
+  if (found.pid == 0 && has_one_pid(pid)) found.pid = own_namespaces().pid;
+  if (found.user == 0 && has_our_uid_map(pid)) found.user = own_namespaces().user;
+  return found;
+}
 
 PeerIdentity peer_identity(int socket) {
   ucred credentials{};
   socklen_t size = sizeof credentials;
   if (raw::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &size) < 0) return {};
-  return {.pid = credentials.pid, .uid = credentials.uid};
+  PeerIdentity peer{.pid = credentials.pid, .uid = credentials.uid, .namespaces = {}};
+  if (peer.pid > 0) peer.namespaces = namespaces_of(peer.pid);
+  return peer;
 }
 
 bool uid_is_unambiguous(uid_t uid) { return uid != kOverflowUid || namespace_maps_every_uid(); }
 
 bool is_own_user(const PeerIdentity& peer) {
   if (peer.uid != ::geteuid()) return false;
-  if (uid_is_unambiguous(peer.uid)) return true;
-  return peer.pid > 0 && ::kill(peer.pid, 0) == 0;
+  const Namespaces own = own_namespaces();
+  // Without /proc, what we can see and signal is the best that can be known.
+  const bool may_signal = peer.pid > 0 && ::kill(peer.pid, 0) == 0;
+  if (!own.known()) return may_signal;
+  return peer.namespaces == own && (uid_is_unambiguous(peer.uid) || may_signal);
+}
+
+bool is_root_here(const PeerIdentity& peer) {
+  return peer.uid == 0 && peer.namespaces.known() && peer.namespaces == own_namespaces();
 }
 
 bool is_one_user(const PeerIdentity& a, const PeerIdentity& b) {
-  if (a.uid != b.uid) return false;
+  if (a.uid != b.uid || !a.namespaces.known() || a.namespaces != b.namespaces) return false;
   return uid_is_unambiguous(a.uid) || (is_own_user(a) && is_own_user(b));
 }
 

@@ -1,9 +1,41 @@
 #include "control/message_socket.h"
 
+#include <sys/resource.h>
+
 #include <cerrno>
 #include <cstring>
 
 namespace rrdma::control {
+namespace {
+
+// The kernel lets a process pass descriptors while its user has no more of them in flight than the process
+// may have open; parked slots are in flight. For one more try, that is as many as it may ask for.
+class RaisedLimit {
+ public:
+  RaisedLimit() {
+    if (::getrlimit(RLIMIT_NOFILE, &before_) != 0 || before_.rlim_cur >= before_.rlim_max) return;
+    const rlimit most{.rlim_cur = before_.rlim_max, .rlim_max = before_.rlim_max};
+    raised_ = ::setrlimit(RLIMIT_NOFILE, &most) == 0;
+  }
+  ~RaisedLimit() {
+    if (raised_) (void)::setrlimit(RLIMIT_NOFILE, &before_);
+  }
+  RaisedLimit(const RaisedLimit&) = delete;
+  RaisedLimit& operator=(const RaisedLimit&) = delete;
+
+ private:
+  rlimit before_{};
+  bool raised_ = false;
+};
+
+ssize_t send_with_patience(int socket, const msghdr& message) {
+  const ssize_t sent = raw::sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+  if (sent >= 0 || errno != ETOOMANYREFS) return sent;
+  const RaisedLimit raised;
+  return raw::sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+}  // namespace
 
 SendOutcome send_datagram(int socket, Octets datagram, std::span<const int> fds) {
   RRDMA_ASSERT(fds.size() <= kFdsMax);
@@ -22,7 +54,7 @@ SendOutcome send_datagram(int socket, Octets datagram, std::span<const int> fds)
     std::memcpy(CMSG_DATA(rights), fds.data(), fds.size_bytes());
   }
   for (;;) {
-    if (raw::sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0) return SendOutcome::kSent;
+    if (send_with_patience(socket, message) >= 0) return SendOutcome::kSent;
     switch (errno) {
       case EINTR: continue;
       case EAGAIN:

@@ -22,12 +22,13 @@
 #include "base/ip_sockets.h"
 #include "base/octets.h"
 #include "control/codec.h"
+#include "control/slot.h"
 #include "wire/gid.h"
 
 namespace rrdma::control {
 
 inline constexpr std::uint32_t kMagic = 0x52524443;  // "RRDC"
-inline constexpr std::uint16_t kProtocolVersion = 1;
+inline constexpr std::uint16_t kProtocolVersion = 2;
 
 inline constexpr std::size_t kMessageMax = 12 * 1024;  // one forwarded frame of the largest path MTU fits
 inline constexpr std::size_t kFdsMax = 6;
@@ -36,16 +37,7 @@ inline constexpr std::size_t kChannelFdsMax = 4;
 inline constexpr std::size_t kFrameMax = 9 * 1024;
 inline constexpr std::size_t kSentenceMax = 1024;
 inline constexpr std::size_t kNameMax = 64;
-inline constexpr std::size_t kSlotCount = 256;
 inline constexpr std::size_t kCountersMax = 64;
-inline constexpr unsigned kQpnBitsBelowSlot = 16;
-
-// Slot 0 holds QP1 and stays with the daemon.
-inline constexpr std::uint8_t kDaemonSlot = 0;
-
-[[nodiscard]] constexpr std::uint8_t slot_of_qpn(std::uint32_t qpn) {
-  return static_cast<std::uint8_t>(qpn >> kQpnBitsBelowSlot);
-}
 
 enum class MessageType : std::uint16_t {
   // The session and the slots.
@@ -115,13 +107,13 @@ inline constexpr std::uint8_t kFamilyV6 = 1u << 1;
 
 // A slot that the program holds already, from an earlier daemon.
 struct SlotClaim {
-  std::uint8_t slot = 0;
-  std::uint16_t next_index = 0;  // the low 16 bits of the next QPN
+  Slot slot = 0;
+  std::uint16_t next_index = 0;  // of the next QPN, within the slot
   std::uint8_t families = 0;     // for which it has the sockets
 
   template <typename Archive, typename Self>
   static void fields(Archive& archive, Self& self) {
-    archive.value(self.slot);
+    archive.slot(self.slot);
     archive.value(self.next_index);
     archive.value(self.families);
   }
@@ -149,7 +141,7 @@ struct Hello {
     archive.text(self.library_version, kNameMax);
     archive.flag(self.has_page);
     archive.flag(self.offers_parking);
-    archive.list(self.claims, kSlotCount);
+    archive.list(self.claims, kSlotsOfProgramMax);
     archive.value(self.token);
   }
 };
@@ -179,7 +171,7 @@ struct Welcome {
   std::uint64_t token = 0;  // names this program; LookUpSlot of a peer answers the same
   bool has_parking = false;
   NetworkState network;
-  std::vector<std::uint8_t> lost_slots;  // claims that somebody else holds by now
+  std::vector<Slot> lost_slots;  // claims that somebody else holds by now
 
   template <typename Archive, typename Self>
   static void fields(Archive& archive, Self& self) {
@@ -189,7 +181,7 @@ struct Welcome {
     archive.value(self.token);
     archive.flag(self.has_parking);
     archive.nested(self.network);
-    archive.list(self.lost_slots, kSlotCount);
+    archive.list(self.lost_slots, kSlotsOfProgramMax);
   }
 };
 
@@ -232,13 +224,13 @@ struct RequestSlot {
 // from; it must not send, connect, join or attach anything to them.
 struct SlotGranted {
   static constexpr MessageType kType = MessageType::kSlotGranted;
-  std::uint8_t slot = 0;
-  std::uint16_t next_index = 0;  // the first QPN to give out is slot << 16 | next_index
+  Slot slot = 0;
+  std::uint16_t next_index = 0;  // of the first QPN to give out, within the slot
   std::uint8_t families = 0;
 
   template <typename Archive, typename Self>
   static void fields(Archive& archive, Self& self) {
-    archive.value(self.slot);
+    archive.slot(self.slot);
     archive.value(self.next_index);
     archive.value(self.families);
   }
@@ -247,12 +239,12 @@ struct SlotGranted {
 // Reply: Done.
 struct ReleaseSlot {
   static constexpr MessageType kType = MessageType::kReleaseSlot;
-  std::uint8_t slot = 0;
+  Slot slot = 0;
   std::uint16_t next_index = 0;
 
   template <typename Archive, typename Self>
   static void fields(Archive& archive, Self& self) {
-    archive.value(self.slot);
+    archive.slot(self.slot);
     archive.value(self.next_index);
   }
 };
@@ -292,11 +284,11 @@ struct Retire {
 // Who holds a slot on this host? Reply: SlotOwner. The asker hears PeerGone when that owner is gone.
 struct LookUpSlot {
   static constexpr MessageType kType = MessageType::kLookUpSlot;
-  std::uint8_t slot = 0;
+  Slot slot = 0;
 
   template <typename Archive, typename Self>
   static void fields(Archive& archive, Self& self) {
-    archive.value(self.slot);
+    archive.slot(self.slot);
   }
 };
 
@@ -322,22 +314,22 @@ struct SlotOwner {
 // on their way, else Failed. REQUIRES: the sender holds from_slot.
 struct OfferChannel {
   static constexpr MessageType kType = MessageType::kOfferChannel;
-  std::uint8_t from_slot = 0;
-  std::uint8_t to_slot = 0;
+  Slot from_slot = 0;
+  Slot to_slot = 0;
   std::vector<std::uint8_t> opaque;
 
   template <typename Archive, typename Self>
   static void fields(Archive& archive, Self& self) {
-    archive.value(self.from_slot);
-    archive.value(self.to_slot);
+    archive.slot(self.from_slot);
+    archive.slot(self.to_slot);
     archive.blob(self.opaque, kOpaqueMax);
   }
 };
 
 struct ChannelOffered {
   static constexpr MessageType kType = MessageType::kChannelOffered;
-  std::uint8_t from_slot = 0;
-  std::uint8_t to_slot = 0;
+  Slot from_slot = 0;
+  Slot to_slot = 0;
   std::uint32_t pid = 0;
   std::uint32_t uid = 0;
   std::uint32_t links = 0;
@@ -346,8 +338,8 @@ struct ChannelOffered {
 
   template <typename Archive, typename Self>
   static void fields(Archive& archive, Self& self) {
-    archive.value(self.from_slot);
-    archive.value(self.to_slot);
+    archive.slot(self.from_slot);
+    archive.slot(self.to_slot);
     archive.value(self.pid);
     archive.value(self.uid);
     archive.value(self.links);
@@ -360,12 +352,12 @@ struct ChannelOffered {
 // or gave the slot back.
 struct PeerGone {
   static constexpr MessageType kType = MessageType::kPeerGone;
-  std::uint8_t slot = 0;
+  Slot slot = 0;
   std::uint64_t token = 0;
 
   template <typename Archive, typename Self>
   static void fields(Archive& archive, Self& self) {
-    archive.value(self.slot);
+    archive.slot(self.slot);
     archive.value(self.token);
   }
 };
@@ -432,7 +424,7 @@ struct ProcessEntry {
   std::string devices;
   std::string library_version;
   bool has_page = false;
-  std::vector<std::uint8_t> slots;
+  std::vector<Slot> slots;
 
   template <typename Archive, typename Self>
   static void fields(Archive& archive, Self& self) {
@@ -445,7 +437,7 @@ struct ProcessEntry {
     archive.text(self.devices, kNameMax);
     archive.text(self.library_version, kNameMax);
     archive.flag(self.has_page);
-    archive.list(self.slots, kSlotCount);
+    archive.list(self.slots, kSlotsOfProgramMax);
   }
 };
 
@@ -504,13 +496,13 @@ struct Status {
 // outlives its program, so the daemon joins, remembers, and leaves. Reply: Done.
 struct JoinGroup {
   static constexpr MessageType kType = MessageType::kJoinGroup;
-  std::uint8_t slot = 0;
+  Slot slot = 0;
   std::uint32_t interface_index = 0;
   wire::Gid group;
 
   template <typename Archive, typename Self>
   static void fields(Archive& archive, Self& self) {
-    archive.value(self.slot);
+    archive.slot(self.slot);
     archive.value(self.interface_index);
     archive.array(self.group.octets);
   }
@@ -518,13 +510,13 @@ struct JoinGroup {
 
 struct LeaveGroup {
   static constexpr MessageType kType = MessageType::kLeaveGroup;
-  std::uint8_t slot = 0;
+  Slot slot = 0;
   std::uint32_t interface_index = 0;
   wire::Gid group;
 
   template <typename Archive, typename Self>
   static void fields(Archive& archive, Self& self) {
-    archive.value(self.slot);
+    archive.slot(self.slot);
     archive.value(self.interface_index);
     archive.array(self.group.octets);
   }

@@ -1,11 +1,13 @@
 #include "control/names.h"
 
+#include <sys/file.h>
 #include <sys/un.h>
 
 #include <cerrno>
 #include <cstring>
 
 #include "base/assert.h"
+#include "control/raw_stat.h"
 
 namespace rrdma::control {
 namespace {
@@ -13,15 +15,17 @@ namespace {
 // Programs that open a device at the same moment queue here; beyond it connect() answers EAGAIN.
 constexpr int kBacklog = 512;
 
-struct AbstractAddress {
+// Of a path, which begins with a slash, or of an abstract name.
+struct Address {
   sockaddr_un address{};
   socklen_t size = 0;
 
-  explicit AbstractAddress(std::string_view name) {
-    RRDMA_ASSERT(name.size() < sizeof address.sun_path);
+  explicit Address(std::string_view name) {
+    const std::size_t skipped = name.front() == '/' ? 0 : 1;  // sun_path[0] is 0: abstract
+    RRDMA_ASSERT(name.size() + skipped < sizeof address.sun_path);
     address.sun_family = AF_UNIX;
-    std::memcpy(address.sun_path + 1, name.data(), name.size());  // sun_path[0] is 0: abstract
-    size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+    std::memcpy(address.sun_path + skipped, name.data(), name.size());
+    size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + skipped + name.size() + (1 - skipped));
   }
   [[nodiscard]] const sockaddr* generic() const { return reinterpret_cast<const sockaddr*>(&address); }
 };
@@ -30,13 +34,112 @@ OwnedFd control_socket() {
   return lifted(raw::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 }
 
+constexpr std::string_view kSystemFolder = "/run/rrdma";
+
+std::string own_namespace(const char* path) {
+  struct stat status {};
+  return "-" + std::to_string(raw_stat(path, status) == 0 ? status.st_ino : 0);
+}
+
+std::string file_of_network(std::string_view ending) {
+  return "/net" + own_namespace("/proc/self/ns/net") + std::string(ending);
+}
+
+// One user is one uid in one user namespace and one PID namespace (identity.h).
+std::string file_of_user(std::string_view ending) {
+  return "/net" + own_namespace("/proc/self/ns/net") + own_namespace("/proc/self/ns/pid") +
+         own_namespace("/proc/self/ns/user") + std::string(ending);
+}
+
+// A real folder of that user's, in which nobody else can write.
+bool is_safe(const std::string& folder, uid_t uid, mode_t forbidden) {
+  struct stat status {};
+  return raw_stat(folder.c_str(), status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(status.st_mode) &&
+         status.st_uid == uid && (status.st_mode & forbidden) == 0;
+}
+
+bool make_folder(const std::string& folder, uid_t uid, mode_t mode) {
+  if (uid == ::geteuid() && ::mkdir(folder.c_str(), mode) == 0 && mode != 0700)
+    (void)::chmod(folder.c_str(), mode);
+  return is_safe(folder, uid, mode == 0700 ? 077 : 022);
+}
+
+std::vector<std::string> user_folders(uid_t uid) {
+  std::vector<std::string> folders;
+  const std::string run = "/run/user/" + std::to_string(uid);
+  const std::string temporary = "/tmp/rrdma-" + std::to_string(uid);
+  if (is_safe(run, uid, 077) && make_folder(run + "/rrdma", uid, 0700)) folders.push_back(run + "/rrdma");
+  if (make_folder(temporary, uid, 0700)) folders.push_back(temporary);
+  return folders;
+}
+
+// The locked file; invalid and EWOULDBLOCK where another process has it locked.
+OwnedFd locked_file(const std::string& path) {
+  OwnedFd file = lifted(raw::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (file && ::flock(file.get(), LOCK_EX | LOCK_NB) != 0) file.reset();
+  return file;
+}
+
+// A socket at the path, in the place of whatever lay there. REQUIRES: the lock beside it.
+OwnedFd listen_at(const std::string& path, mode_t mode) {
+  OwnedFd socket = control_socket();
+  if (!socket) return socket;
+  const Address address(path);
+  (void)::unlink(path.c_str());
+  if (raw::bind(socket.get(), address.generic(), address.size) < 0 || ::chmod(path.c_str(), mode) < 0 ||
+      raw::listen(socket.get(), kBacklog) < 0) {
+    socket.reset();
+  }
+  return socket;
+}
+
+std::optional<HeldPaths> hold(const std::vector<std::string>& folders, std::string (*file)(std::string_view),
+                              mode_t mode) {
+  HeldPaths held;
+  for (const std::string& folder : folders) {
+    OwnedFd lock = locked_file(folder + file(".lock"));
+    if (!lock && errno == EWOULDBLOCK) return std::nullopt;
+    const std::string path = folder + file(".sock");
+    OwnedFd listener = lock ? listen_at(path, mode) : OwnedFd();
+    if (!listener) continue;
+    held.locks.push_back(std::move(lock));
+    held.listeners.push_back(std::move(listener));
+    held.paths.push_back(path);
+  }
+  return held;
+}
+
 }  // namespace
 
 std::string user_name(uid_t uid) { return "rrdma.user." + std::to_string(uid); }
 std::string start_name(uid_t uid) { return "rrdma.start." + std::to_string(uid); }
 
+std::string system_path() { return std::string(kSystemFolder) + file_of_network(".sock"); }
+
+std::vector<std::string> user_paths(uid_t uid) {
+  std::vector<std::string> paths = user_folders(uid);
+  for (std::string& path : paths) path += file_of_user(".sock");
+  return paths;
+}
+
+std::optional<HeldPaths> hold_user_paths() { return hold(user_folders(::geteuid()), file_of_user, 0600); }
+
+std::optional<HeldPaths> hold_system_path() {
+  const std::string folder(kSystemFolder);
+  if (!make_folder(folder, 0, 0755)) return HeldPaths();
+  return hold({folder}, file_of_network, 0666);
+}
+
+OwnedFd start_lock() {
+  for (const std::string& folder : user_folders(::geteuid())) {
+    OwnedFd lock = locked_file(folder + file_of_user(".start"));
+    if (lock || errno == EWOULDBLOCK) return lock;
+  }
+  return listen_on(start_name(::geteuid()));
+}
+
 OwnedFd connect_to(std::string_view name) {
-  const AbstractAddress address(name);
+  const Address address(name);
   OwnedFd socket = control_socket();
   if (!socket) return socket;
   int status;
@@ -48,7 +151,7 @@ OwnedFd connect_to(std::string_view name) {
 }
 
 OwnedFd listen_on(std::string_view name) {
-  const AbstractAddress address(name);
+  const Address address(name);
   OwnedFd socket = control_socket();
   if (!socket) return socket;
   if (raw::bind(socket.get(), address.generic(), address.size) < 0 ||

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t kCountersOffset = sizeof(PageHeader);
 constexpr std::size_t kSlotsOffset = kCountersOffset + kPageCounterCapacity * sizeof(CounterRow);
-constexpr std::size_t kQpsOffset = (kSlotsOffset + kSlotCount * sizeof(SlotRow) + 127) / 128 * 128;
+constexpr std::size_t kQpsOffset = (kSlotsOffset + kSlotsOfProgramMax * sizeof(SlotRow) + 127) / 128 * 128;
 constexpr std::size_t kPageSize = kQpsOffset + std::size_t{kPageQpCapacity} * sizeof(QpRow);
 constexpr int kReadAttemptsMax = 16;
 
@@ -69,10 +69,6 @@ Result<ProcessPage, Problem> ProcessPage::create() {
   header.pid = static_cast<std::uint32_t>(raw::getpid());
   header.counter_capacity = kPageCounterCapacity;
   header.qp_capacity = kPageQpCapacity;
-  for (std::size_t slot = 0; slot < kSlotCount; ++slot) {
-    rows_at<SlotRow>(page.base_, kSlotsOffset)[slot].next_index.store(kIndexUnknown,
-                                                                      std::memory_order_relaxed);
-  }
   header.version = kPageVersion;
   std::atomic_ref<std::uint32_t>(header.magic).store(kPageMagic, std::memory_order_release);
   return page;
@@ -98,8 +94,29 @@ std::atomic<std::uint64_t>& ProcessPage::counter(std::string_view name) {
   return rows[used].value;
 }
 
-std::atomic<std::uint32_t>& ProcessPage::next_index(std::uint8_t slot) {
-  return rows_at<SlotRow>(base_, kSlotsOffset)[slot].next_index;
+std::atomic<std::uint32_t>& ProcessPage::next_index(Slot slot) {
+  auto* rows = rows_at<SlotRow>(base_, kSlotsOffset);
+  const std::uint32_t held = std::uint32_t{slot} + 1;
+  for (std::size_t i = 0; i < kSlotsOfProgramMax; ++i) {
+    if (rows[i].held.load(std::memory_order_acquire) == held) return rows[i].next_index;
+  }
+  for (std::size_t i = 0; i < kSlotsOfProgramMax; ++i) {
+    std::uint32_t free = 0;
+    if (rows[i].held.load(std::memory_order_relaxed) != 0) continue;
+    rows[i].next_index.store(kIndexUnknown, std::memory_order_relaxed);
+    if (rows[i].held.compare_exchange_strong(free, held, std::memory_order_acq_rel))
+      return rows[i].next_index;
+  }
+  RRDMA_ASSERT(!"a program holds at most kSlotsOfProgramMax slots");
+  return rows[0].next_index;
+}
+
+void ProcessPage::forget_slot(Slot slot) {
+  auto* rows = rows_at<SlotRow>(base_, kSlotsOffset);
+  for (std::size_t i = 0; i < kSlotsOfProgramMax; ++i) {
+    std::uint32_t held = std::uint32_t{slot} + 1;
+    (void)rows[i].held.compare_exchange_strong(held, 0, std::memory_order_acq_rel);
+  }
 }
 
 // A row is taken by making its sequence 2: even, so readable, and not 0.
@@ -210,11 +227,14 @@ std::vector<QpSnapshot> ProcessPageView::queue_pairs() const {
   return found;
 }
 
-std::optional<std::uint16_t> ProcessPageView::next_index(std::uint8_t slot) const {
-  const std::uint32_t index =
-      rows_at<SlotRow>(base_, kSlotsOffset)[slot].next_index.load(std::memory_order_acquire);
-  if (index > 0xffff) return std::nullopt;
-  return static_cast<std::uint16_t>(index);
+std::optional<std::uint16_t> ProcessPageView::next_index(Slot slot) const {
+  const auto* rows = rows_at<SlotRow>(base_, kSlotsOffset);
+  for (std::size_t i = 0; i < kSlotsOfProgramMax; ++i) {
+    if (rows[i].held.load(std::memory_order_acquire) != std::uint32_t{slot} + 1) continue;
+    const std::uint32_t index = rows[i].next_index.load(std::memory_order_acquire);
+    if (index < qpns_of(slot).count) return static_cast<std::uint16_t>(index);
+  }
+  return std::nullopt;
 }
 
 }  // namespace rrdma::control

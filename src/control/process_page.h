@@ -31,7 +31,7 @@
 namespace rrdma::control {
 
 inline constexpr std::uint32_t kPageMagic = 0x52525050;  // "RRPP"
-inline constexpr std::uint32_t kPageVersion = 1;
+inline constexpr std::uint32_t kPageVersion = 2;
 inline constexpr std::uint32_t kPageCounterCapacity = 128;
 inline constexpr std::uint32_t kPageQpCapacity = 65536;
 inline constexpr std::size_t kCounterNameMax = 40;
@@ -69,6 +69,7 @@ struct CounterRow {
 static_assert(sizeof(CounterRow) == 48);
 
 struct SlotRow {
+  std::atomic<std::uint32_t> held;        // the slot + 1; 0: a free row
   std::atomic<std::uint32_t> next_index;  // kIndexUnknown until the program holds the slot
 };
 inline constexpr std::uint32_t kIndexUnknown = 0xffffffff;
@@ -112,7 +113,9 @@ class ProcessPage {
   // spare counter for all when the page is full. REQUIRES: name.size() < kCounterNameMax.
   // One thread at a time: counters are made while the device opens.
   [[nodiscard]] std::atomic<std::uint64_t>& counter(std::string_view name);
-  [[nodiscard]] std::atomic<std::uint32_t>& next_index(std::uint8_t slot);
+  // Where the next QPN of a slot stands. The first call for a slot takes a row for it.
+  [[nodiscard]] std::atomic<std::uint32_t>& next_index(Slot slot);
+  void forget_slot(Slot slot);
 
   // A free row with zeroed counters, or nullptr when all are taken: the QP then lives unlisted.
   [[nodiscard]] QpRow* create_qp();
@@ -147,7 +150,7 @@ class ProcessPageView {
   [[nodiscard]] std::vector<NamedCounter> counters() const;
   // Queue pairs, as they are at the moment each is read; rows that change all the time are left out.
   [[nodiscard]] std::vector<QpSnapshot> queue_pairs() const;
-  [[nodiscard]] std::optional<std::uint16_t> next_index(std::uint8_t slot) const;
+  [[nodiscard]] std::optional<std::uint16_t> next_index(Slot slot) const;
 
  private:
   explicit ProcessPageView(const std::uint8_t* base) : base_(base) {}

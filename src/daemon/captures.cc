@@ -28,7 +28,7 @@ Subsystem::Verdict Captures::handle_message(Client& client, control::Received& m
 
 bool Captures::may_watch(const Client& tool, const Client& program) {
   return program.hello.role == control::Role::kProgram &&
-         (tool.identity.uid == 0 || control::is_one_user(tool.identity, program.identity));
+         (control::is_root_here(tool.identity) || control::is_one_user(tool.identity, program.identity));
 }
 
 void Captures::start(Client& client, control::Received& request, std::uint32_t pid) {

@@ -17,19 +17,24 @@
 #include "control/message_socket.h"
 #include "control/messages.h"
 #include "control/process_page.h"
+#include "daemon/shares.h"
 
 namespace rrdma::daemon {
 
-// Replies to one request (a list of all processes) always fit; events stop earlier.
-inline constexpr std::size_t kOutboxMax = 2 * control::kSlotCount;
+// Replies stop being made when a client does not read them; events stop earlier.
+inline constexpr std::size_t kOutboxMax = 128;
 inline constexpr std::size_t kOutboxEventsMax = 64;
 
 class Client {
  public:
-  Client(OwnedFd socket, Instant now)
-      : socket_(std::move(socket)), identity(control::peer_identity(socket_.get())), connected_at(now) {}
+  // `waiting` counts the octets of all outboxes; it outlives this.
+  Client(OwnedFd socket, const control::PeerIdentity& peer, Shares& waiting, Instant now);
+  ~Client();
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
 
   [[nodiscard]] int fd() const { return socket_.get(); }
+  [[nodiscard]] const OwnedFd& socket() const { return socket_; }
 
   // Answers a request. False: the descriptors cannot be passed (errno says why) or the client is gone.
   template <typename Message>
@@ -64,6 +69,7 @@ class Client {
   bool send(std::vector<std::uint8_t> datagram, std::span<const int> fds, std::size_t outbox_max);
 
   OwnedFd socket_;
+  Shares& waiting_;
   std::deque<Outgoing> outbox_;
   bool doomed_ = false;
 
@@ -79,7 +85,7 @@ class Client {
   std::uint64_t token = 0;
   OwnedFd page_fd;
   std::optional<control::ProcessPageView> page;
-  std::bitset<control::kSlotCount> slots;    // that it holds
+  std::vector<control::Slot> slots;          // that it holds, at most kSlotsOfProgramMax
   std::bitset<control::kSlotCount> watched;  // whose owners it wants to hear of
   std::uint32_t awaited_events = 0;          // what the loop watches on its socket
 };

@@ -268,14 +268,14 @@ void expect_takeover(bool kills_starter_too) {
     Program starter([&] { receive_until(unused, starter_ready, unused); });
     starter_ready.take();
     Program program([&] { receive_until(finish, ready, counted); });
-    const auto slot = static_cast<std::uint32_t>(ready.take());
+    const auto slot = static_cast<control::Slot>(ready.take());
     const auto first = daemons_here();
     ASSERT_EQ(first.size(), 1u);
 
     std::uint64_t sent = 0;
     const auto send_some = [&] {
       for (int i = 0; i < 200; ++i) {
-        send_to_qpn(AF_INET, slot << 16 | 5);
+        send_to_qpn(AF_INET, control::qpns_of(slot).first + 5);
         ++sent;
       }
     };
@@ -293,7 +293,7 @@ void expect_takeover(bool kills_starter_too) {
     EXPECT_NE(own->slot, slot);
     ASSERT_TRUE(own->sockets.v4.valid());
     send_some();
-    send_to_qpn(AF_INET, std::uint32_t{own->slot} << 16, 9);
+    send_to_qpn(AF_INET, control::qpns_of(own->slot).first, 9);
     EXPECT_EQ(marks_of(own->sockets.v4), std::vector<std::uint8_t>{9});
 
     const auto status = client->status();
@@ -321,18 +321,18 @@ TEST(Death, ManyTimes) {
     auto slot = client->request_slot();
     ASSERT_TRUE(slot.ok());
     std::vector<control::GrantedSlot> more;
-    for (int i = 0; i < 20; ++i) {
+    for (int i = 0; i < 15; ++i) {
       ::kill(daemon_of(*client), SIGKILL);
       // Requests find the next daemon by themselves.
       auto another = client->request_slot();
       ASSERT_TRUE(another.ok()) << i << ": " << another.error().sentence;
       more.push_back(std::move(*another));
-      send_to_qpn(AF_INET, std::uint32_t{slot->slot} << 16, 1);
-      send_to_qpn(AF_INET6, std::uint32_t{more.back().slot} << 16, 2);
+      send_to_qpn(AF_INET, control::qpns_of(slot->slot).first, 1);
+      send_to_qpn(AF_INET6, control::qpns_of(more.back().slot).first, 2);
       EXPECT_EQ(marks_of(slot->sockets.v4), std::vector<std::uint8_t>{1});
       EXPECT_EQ(marks_of(more.back().sockets.v6), std::vector<std::uint8_t>{2});
     }
-    EXPECT_EQ(client->status()->slots_held, 21);
+    EXPECT_EQ(client->status()->slots_held, 16);
     RecordedEvents events;
     client->handle_events(events);
     EXPECT_EQ(events.daemons, 1) << "one report for all";
@@ -353,13 +353,13 @@ TEST(Death, OfAProgramBetweenTwoDaemons) {
       ready.pass(slot->slot);
       ::pause();
     });
-    const auto slot = static_cast<std::uint8_t>(ready.take());
+    const auto slot = static_cast<control::Slot>(ready.take());
     ::kill(program.pid(), SIGSTOP);  // it cannot come back
     ::kill(daemon_of(*client), SIGKILL);
     ASSERT_TRUE(client->status().ok());
     EXPECT_EQ(client->status()->slots_orphaned, 1);
     std::vector<control::GrantedSlot> slots;
-    for (int i = 0; i < 40; ++i) {
+    for (std::size_t i = 0; i < control::kSlotsOfProgramMax; ++i) {
       auto other = client->request_slot();
       ASSERT_TRUE(other.ok());
       EXPECT_NE(other->slot, slot) << "a stopped program keeps its slot";
@@ -387,19 +387,21 @@ TEST(Limits, A1024DescriptorsAreEnough) {
   in_own_network([] {
     const rlimit limit{.rlim_cur = 1024, .rlim_max = 1024};
     ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
-    const auto client = open_client();
+    std::vector<std::unique_ptr<control::DaemonClient>> clients;
     std::vector<control::GrantedSlot> slots;
     for (int i = 0; i < 255; ++i) {
-      auto slot = client->request_slot();
+      if (i % control::kSlotsOfProgramMax == 0) clients.push_back(open_client());
+      auto slot = clients.back()->request_slot();
       ASSERT_TRUE(slot.ok()) << i << ": " << slot.error().sentence;
       slots.push_back(std::move(*slot));
     }
-    ::kill(daemon_of(*client), SIGKILL);
-    ASSERT_TRUE(client->status().ok());
-    EXPECT_TRUE(client->status()->took_over);
+    ::kill(daemon_of(*clients[0]), SIGKILL);
+    for (const auto& client : clients) ASSERT_TRUE(client->status().ok());
+    EXPECT_TRUE(clients[0]->status()->took_over);
     for (const auto& slot : slots) {
-      send_to_qpn(AF_INET, std::uint32_t{slot.slot} << 16, slot.slot);
-      EXPECT_EQ(marks_of(slot.sockets.v4), std::vector<std::uint8_t>{slot.slot});
+      const auto mark = static_cast<std::uint8_t>(slot.slot);
+      send_to_qpn(AF_INET, control::qpns_of(slot.slot).first, mark);
+      EXPECT_EQ(marks_of(slot.sockets.v4), std::vector<std::uint8_t>{mark}) << slot.slot;
     }
   });
 }

@@ -70,19 +70,38 @@ OwnedFd signal_events() {
   return OwnedFd(::signalfd(-1, &ends, SFD_CLOEXEC | SFD_NONBLOCK));
 }
 
-// The name of this user's daemon; nothing when another daemon has it already.
-std::optional<OwnedFd> claim_user_name() {
-  OwnedFd listener = control::listen_on(control::user_name(::geteuid()));
-  if (listener) return listener;
-  log_line(errno == EADDRINUSE ? "another daemon of this user is running; this one is not needed."
-                               : "cannot listen: " + std::string(std::strerror(errno)) + ".");
-  return std::nullopt;
+// Where this daemon is found: its paths, and its abstract name unless somebody has taken that. Nothing when
+// another daemon of this user runs already, or when there is no place at all.
+std::optional<control::HeldPaths> hold_names(bool is_system) {
+  auto held = is_system ? control::hold_system_path() : control::hold_user_paths();
+  OwnedFd named;
+  if (held && !is_system) {
+    const std::string name = control::user_name(::geteuid());
+    named = control::listen_on(name);
+    const OwnedFd other = named ? OwnedFd() : control::connect_to(name);
+    if (other && control::is_own_user(control::peer_identity(other.get()))) held.reset();
+  }
+  if (!held) {
+    log_line("another daemon is running here; this one is not needed.");
+    return std::nullopt;
+  }
+  if (named) {
+    held->listeners.push_back(std::move(named));
+  } else if (!is_system) {
+    log_line("the abstract name of this user's daemon is held by a stranger; going on without it.");
+  }
+  if (held->listeners.empty() && !is_system) {
+    log_line(
+        "there is no place where programs could find this daemon: neither /run/user nor /tmp is writable.");
+    return std::nullopt;
+  }
+  return held;
 }
 
-// A system daemon is of no use without the network's lock: it waits until a user's daemon has left.
-void wait_for_lock(Network& network) {
+// A system daemon is of no use without the port: it waits until a user's daemon has left.
+void wait_for_port(Network& network) {
   bool said = false;
-  while (network.listener() < 0) {
+  while (!network.is_up() && network.listener() < 0 && network.settled(EventLoop::now())) {
     if (!said) log_line(network.state().reason + " Waiting for it to end.");
     said = true;
     (void)raw::ppoll(nullptr, 0, &kLockPause);
@@ -93,7 +112,7 @@ void wait_for_lock(Network& network) {
 void open_network(Network& network, bool is_system) {
   if (OwnedFd parking = stored_parking()) (void)network.adopt(std::move(parking));
   if (!network.is_up()) network.open(EventLoop::now());
-  if (is_system) wait_for_lock(network);
+  if (is_system) wait_for_port(network);
   if (!network.state().reason.empty() && network.settled(EventLoop::now()))
     log_line(network.state().reason + " " + network.state().remedy);
 }
@@ -108,13 +127,15 @@ int run(const Options& options) {
   raise_descriptor_limit();
   const OwnedFd signals = signal_events();
 
-  std::optional<OwnedFd> listener;
-  if (!options.system && !(listener = claim_user_name())) return 0;
+  std::optional<control::HeldPaths> names;
+  if (!options.system && !(names = hold_names(false))) return 0;
   Prng prng(system_entropy());
   Counters counters;
   EventLoop loop;
   Network network(counters, prng);
   open_network(network, options.system);
+  // Programs must not find a system daemon that waits for the port.
+  if (options.system && !(names = hold_names(true))) return 0;
 
   const ServerSettings settings{.is_system = options.system,
                                 .stays = options.stay || options.system,
@@ -138,12 +159,13 @@ int run(const Options& options) {
       if (!store_parking(network.parking_end()) && !network.took_over()) start_keeper(network.parking_end());
     });
   }
-  if (listener) server.serve(std::move(*listener));
+  for (OwnedFd& listener : names->listeners) server.serve(std::move(listener));
   loop.watch(signals.get(), EPOLLIN, [&](std::uint32_t) { server.stop(); });
   announce_ready();
   log_line("ready" + std::string(network.took_over() ? ", with the sockets of an earlier daemon." : "."));
   server.run();
   server.retire_keepers();
+  for (const std::string& path : names->paths) (void)::unlink(path.c_str());
   return 0;
 }
 

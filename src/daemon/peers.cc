@@ -7,9 +7,9 @@
 namespace rrdma::daemon {
 namespace {
 
-// BTH.DestQP's first octet; a frame shorter than a BTH and an ICRC is none.
+// A frame shorter than a BTH and an ICRC is none.
 constexpr std::size_t kFrameMin = 16;
-constexpr std::size_t kSlotOctet = 5;
+constexpr std::size_t kDestQpOffset = 5;
 
 }  // namespace
 
@@ -37,7 +37,7 @@ Subsystem::Verdict Peers::handle_message(Client& client, control::Received& mess
   }
 }
 
-void Peers::look_up(Client& client, const control::Received& request, std::uint8_t slot) {
+void Peers::look_up(Client& client, const control::Received& request, Slot slot) {
   control::SlotOwner answer;
   if (const Client* owner = slots_.owner_of(slot); owner != nullptr && !owner->doomed()) {
     answer.found = true;
@@ -91,7 +91,7 @@ void Peers::offer(Client& client, const control::Received& request, control::Off
 
 void Peers::forward(Client& client, control::ForwardFrame& frame) {
   if (frame.content.frame.size() < kFrameMin) return counters_.add("frames.too_short");
-  const std::uint8_t slot = frame.content.frame[kSlotOctet];
+  const Slot slot = control::slot_of_qpn(load_be24(frame.content.frame.data() + kDestQpOffset));
   // QP1 believes what comes from the network with a right ICRC, and nothing that a program says.
   if (slot == control::kDaemonSlot) return counters_.add("frames.for_daemon");
   Client* owner = slots_.owner_of(slot);

@@ -15,7 +15,7 @@ class Peers : public Subsystem {
   Verdict handle_message(Client& client, control::Received& message) override;
 
  private:
-  void look_up(Client& client, const control::Received& request, std::uint8_t slot);
+  void look_up(Client& client, const control::Received& request, Slot slot);
   void offer(Client& client, const control::Received& request, control::OfferChannel& channel);
   void forward(Client& client, control::ForwardFrame& frame);
 

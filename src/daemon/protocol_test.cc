@@ -57,7 +57,9 @@ TEST(Versions, ADaemonTellsAProgramOfAnotherRelease) {
     const auto refused = reply.as<control::Refused>();
     ASSERT_TRUE(refused.has_value());
     EXPECT_EQ(reply.header.serial, 5u);
-    EXPECT_NE(refused->sentence.find("version 1"), std::string::npos) << refused->sentence;
+    EXPECT_NE(refused->sentence.find("version " + std::to_string(control::kProtocolVersion)),
+              std::string::npos)
+        << refused->sentence;
     EXPECT_NE(refused->sentence.find("version 77"), std::string::npos);
     EXPECT_TRUE(client->status().ok());
   });
@@ -114,7 +116,7 @@ TEST(Peers, FindEachOtherAndPassDescriptors) {
       EXPECT_STREQ(text, "shm");
       done.take();
     });
-    const auto to = static_cast<std::uint8_t>(slot_of_peer.take());
+    const auto to = static_cast<control::Slot>(slot_of_peer.take());
     const std::uint64_t token = slot_of_peer.take();
     const auto owner = client->look_up_slot(to);
     ASSERT_TRUE(owner.ok());
@@ -140,7 +142,7 @@ TEST(Peers, FindEachOtherAndPassDescriptors) {
     done.pass();
     RecordedEvents events;
     EXPECT_TRUE(handle_until(*client, events, [&] { return !events.gone.empty(); }));
-    EXPECT_EQ(events.gone, std::vector<std::uint8_t>{to});
+    EXPECT_EQ(events.gone, std::vector<control::Slot>{to});
     EXPECT_TRUE(peer.succeeded());
   });
 }
@@ -155,7 +157,7 @@ TEST(Peers, PassOnWhatWasMergedIntoTheWrongSlot) {
     frame.source = wire::gid_of_ipv4({10, 0, 0, 1});
     frame.source_port = 0xc001;
     frame.frame.assign(4096 + 60, 0x5a);
-    frame.frame[5] = slot->slot;
+    store_be24(frame.frame.data() + 5, control::qpns_of(slot->slot).first);
     client->forward_frame(frame);
     RecordedEvents events;
     ASSERT_TRUE(handle_until(*other, events, [&] { return !events.frames.empty(); }));
@@ -223,7 +225,7 @@ TEST(Registry, ShowsProgramsWithTheirPages) {
     EXPECT_EQ(entry.program, "ib_write_bw");
     EXPECT_EQ(entry.devices, "rrdma0 on eth7");
     EXPECT_EQ(entry.links, control::kLinkUdp);
-    EXPECT_EQ(entry.slots, std::vector<std::uint8_t>{slot->slot});
+    EXPECT_EQ(entry.slots, std::vector<control::Slot>{slot->slot});
     const auto view = control::ProcessPageView::open((*listed)[0].page.get());
     ASSERT_TRUE(view.ok());
     ASSERT_EQ(view->queue_pairs().size(), 1u);
@@ -341,7 +343,7 @@ TEST(Hostile, MalformedMessagesHurtNobody) {
       if (counter.name == "messages.malformed") malformed = counter.value;
     }
     EXPECT_GT(malformed, 300u);
-    send_to_qpn(AF_INET, std::uint32_t{slot->slot} << 16, 3);
+    send_to_qpn(AF_INET, control::qpns_of(slot->slot).first, 3);
     EXPECT_EQ(marks_of(slot->sockets.v4), std::vector<std::uint8_t>{3});
   });
 }

@@ -1,5 +1,7 @@
 #include "daemon/registry.h"
 
+#include <cerrno>
+
 #include "control/identity.h"
 
 #ifndef RRDMA_VERSION
@@ -8,6 +10,12 @@
 
 namespace rrdma::daemon {
 namespace {
+
+constexpr Duration kListPause = milliseconds(2);
+
+bool may_see(const Client& client, const Client& program) {
+  return control::is_root_here(client.identity) || control::is_one_user(client.identity, program.identity);
+}
 
 std::uint64_t milliseconds_since(Instant then) {
   return static_cast<std::uint64_t>((EventLoop::now() - then).ns / 1'000'000);
@@ -38,30 +46,49 @@ Subsystem::Verdict Registry::handle_message(Client& client, control::Received& m
 }
 
 void Registry::list_programs(Client& client, const control::Received& request) {
-  server_.for_each_client([&](Client& program) {
-    if (program.hello.role != control::Role::kProgram) return;
-    if (client.identity.uid != 0 && !control::is_one_user(client.identity, program.identity)) return;
-    control::ProcessEntry entry{.pid = static_cast<std::uint32_t>(program.identity.pid),
-                                .uid = program.identity.uid,
-                                .token = program.token,
-                                .age_ms = milliseconds_since(program.connected_at),
-                                .links = program.hello.links,
-                                .program = program.hello.program,
-                                .devices = program.hello.devices,
-                                .library_version = program.hello.library_version,
-                                .has_page = program.page_fd.valid(),
-                                .slots = {}};
-    for (unsigned slot = 0; slot < control::kSlotCount; ++slot) {
-      if (program.slots[slot]) entry.slots.push_back(static_cast<std::uint8_t>(slot));
-    }
-    const int page[] = {program.page_fd.get()};
-    if (!client.reply(request, entry, std::span(page).first(entry.has_page ? 1 : 0))) {
-      entry.has_page = false;
-      (void)client.reply(request, entry);
-    }
-  });
-  (void)client.reply(request, control::Done{});
+  if (listings_.contains(&client))
+    return client.fail(request, EBUSY, "the last list of programs has not been read yet.");
+  Listing listing{.serial = request.header.serial};
+  if (go_on(client, listing)) return;
+  listings_.emplace(&client, listing);
+  go_on_at_ = EventLoop::now() + kListPause;
 }
+
+bool Registry::go_on(Client& client, Listing& listing) {
+  while (!client.has_backlog() && !client.doomed()) {
+    const Client* program = server_.client_after(listing.last);
+    if (program == nullptr) {
+      (void)client.answer(listing.serial, control::Done{});
+      return true;
+    }
+    listing.last = program->fd();
+    if (program->hello.role != control::Role::kProgram || !may_see(client, *program)) continue;
+    control::ProcessEntry entry{.pid = static_cast<std::uint32_t>(program->identity.pid),
+                                .uid = program->identity.uid,
+                                .token = program->token,
+                                .age_ms = milliseconds_since(program->connected_at),
+                                .links = program->hello.links,
+                                .program = program->hello.program,
+                                .devices = program->hello.devices,
+                                .library_version = program->hello.library_version,
+                                .has_page = program->page_fd.valid(),
+                                .slots = program->slots};
+    const int page[] = {program->page_fd.get()};
+    if (!client.answer(listing.serial, entry, std::span(page).first(entry.has_page ? 1 : 0))) {
+      entry.has_page = false;
+      (void)client.answer(listing.serial, entry);
+    }
+  }
+  return client.doomed();
+}
+
+void Registry::handle_deadline(Instant now) {
+  for (auto entry = listings_.begin(); entry != listings_.end();)
+    entry = go_on(*entry->first, entry->second) ? listings_.erase(entry) : std::next(entry);
+  go_on_at_ = listings_.empty() ? kNever : now + kListPause;
+}
+
+void Registry::handle_client_gone(Client& client) { listings_.erase(&client); }
 
 void Registry::describe_daemon(Client& client, const control::Received& request) {
   (void)client.reply(request,

@@ -1,5 +1,7 @@
 #include "daemon/server.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <string>
@@ -12,10 +14,33 @@ namespace rrdma::daemon {
 namespace {
 
 constexpr int kMessagesInOneTurn = 32;
-constexpr std::size_t kConnectionsMax = 700;  // of all kinds; descriptors must remain for parcels
+// Descriptors: what a client costs (its socket, its process, its page), and what remains for the rest
+// (slot 0, a parcel that is looked into).
+constexpr std::size_t kDescriptorsOfClient = 3;
+constexpr std::size_t kDescriptorsOfDaemon = 320;
+constexpr std::size_t kConnectionsMax = 16384;
+constexpr std::size_t kConnectionsMin = 16;
+constexpr int kConnectionsInOneTurn = 64;
+// Of all messages that wait for their readers.
+constexpr std::size_t kWaitingOctetsMax = 64 * 1024 * 1024;
+// How long to leave new connections alone when there is no descriptor for them.
+constexpr Duration kAcceptPause = milliseconds(100);
 // A program that was killed between connect and Hello must not be waited for.
 constexpr Duration kGreetingTimeout = seconds(10);
 constexpr Duration kFirstClientWait = seconds(2);
+
+std::size_t connections_max() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return kConnectionsMin;
+  const std::size_t descriptors = std::max<std::size_t>(limit.rlim_cur, kDescriptorsOfDaemon);
+  return std::clamp((descriptors - kDescriptorsOfDaemon) / kDescriptorsOfClient, kConnectionsMin,
+                    kConnectionsMax);
+}
+
+void turn_away(const OwnedFd& socket, std::string sentence) {
+  (void)control::send_datagram(socket.get(),
+                               control::encode(control::Refused{.sentence = std::move(sentence)}, 0));
+}
 
 }  // namespace
 
@@ -26,6 +51,8 @@ Server::Server(const ServerSettings& settings, EventLoop& loop, Network& network
       network_(network),
       counters_(counters),
       prng_(prng),
+      waiting_octets_(kWaitingOctetsMax, ::geteuid()),
+      connections_(connections_max(), ::geteuid()),
       started_at_(EventLoop::now()),
       alone_since_(started_at_) {}
 
@@ -37,34 +64,56 @@ Server::~Server() {
 }
 
 void Server::serve(OwnedFd listener) {
-  const int fd = listener.get();
   listeners_.push_back(std::move(listener));
+  watch_listener(listeners_.back().get());
+}
+
+void Server::watch_listener(int fd) {
   loop_.watch(fd, EPOLLIN, [this, fd](std::uint32_t) { handle_connection(fd); });
+}
+
+// A connection that cannot be accepted stays at the head of its queue, and would wake us at once again.
+void Server::pause_listeners(Instant now) {
+  counters_.add("connections.failed");
+  if (accepts_again_at_ != kNever) return;
+  accepts_again_at_ = now + kAcceptPause;
+  for (const OwnedFd& listener : listeners_) loop_.forget(listener.get());
+  if (serves_lock_) loop_.forget(network_.listener());
+}
+
+void Server::resume_listeners() {
+  accepts_again_at_ = kNever;
+  for (const OwnedFd& listener : listeners_) watch_listener(listener.get());
+  if (serves_lock_) watch_listener(network_.listener());
 }
 
 void Server::watch_lock() {
   if (serves_lock_ || network_.listener() < 0) return;
   serves_lock_ = true;
-  const int fd = network_.listener();
-  loop_.watch(fd, EPOLLIN, [this, fd](std::uint32_t) { handle_connection(fd); });
+  if (accepts_again_at_ == kNever) watch_listener(network_.listener());
 }
 
 void Server::run() {
   settle(started_at_);
   while (!stopped_) {
-    loop_.run_once(next_deadline());
-    const Instant now = EventLoop::now();
-    for (Subsystem* subsystem : subsystems_) {
-      if (subsystem->next_deadline() <= now) subsystem->handle_deadline(now);
-    }
-    settle(now);
-    bury_doomed();
-    if (may_leave(now)) return;
+    run_once(kNever);
+    if (may_leave(EventLoop::now())) return;
   }
 }
 
+void Server::run_once(Instant deadline) {
+  loop_.run_once(std::min(deadline, next_deadline()));
+  const Instant now = EventLoop::now();
+  for (Subsystem* subsystem : subsystems_) {
+    if (subsystem->next_deadline() <= now) subsystem->handle_deadline(now);
+  }
+  settle(now);
+  bury_doomed();
+  if (now >= accepts_again_at_) resume_listeners();
+}
+
 Instant Server::next_deadline() const {
-  Instant deadline = kNever;
+  Instant deadline = accepts_again_at_;
   for (const Subsystem* subsystem : subsystems_) deadline = std::min(deadline, subsystem->next_deadline());
   bool someone_waits = false;
   for (const auto& [fd, client] : clients_) {
@@ -117,32 +166,55 @@ void Server::retire_keepers() {
 }
 
 void Server::handle_connection(int listener) {
-  for (;;) {
+  for (int i = 0; i < kConnectionsInOneTurn; ++i) {
     OwnedFd socket = lifted(raw::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket) {
-      if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) counters_.add("connections.failed");
+      if (errno == EINTR || errno == ECONNABORTED) continue;
+      if (errno != EAGAIN) pause_listeners(EventLoop::now());
       return;
     }
     counters_.add("connections.accepted");
-    if (clients_.size() >= kConnectionsMax) {
-      (void)control::send_datagram(
-          socket.get(),
-          control::encode(control::Refused{.sentence = "rrdmad has " + std::to_string(kConnectionsMax) +
-                                                       " connections and takes no more: end some programs."},
-                          0));
-      continue;
-    }
-    const int fd = socket.get();
-    auto client = std::make_unique<Client>(std::move(socket), EventLoop::now());
-    Client& known = *client;
-    clients_.emplace(fd, std::move(client));
-    known.awaited_events = EPOLLIN;
-    loop_.watch(fd, EPOLLIN, [this, &known](std::uint32_t events) { handle_client_event(known, events); });
-    if (known.identity.pid > 0) known.process = lifted(raw::pidfd_open(known.identity.pid, 0));
-    if (known.process) {
-      loop_.watch(known.process.get(), EPOLLIN, [&known](std::uint32_t) { known.doom(); });
-    }
+    const control::PeerIdentity peer = control::peer_identity(socket.get());
+    admit(std::move(socket), peer);
   }
+}
+
+void Server::admit(OwnedFd socket, const control::PeerIdentity& peer) {
+  auto client = std::make_unique<Client>(std::move(socket), peer, waiting_octets_, EventLoop::now());
+  const uid_t uid = client->identity.uid;
+  const bool is_known = control::is_own_user(client->identity) || control::is_root_here(client->identity);
+  if (!settings_.is_system && !is_known) {
+    counters_.add("clients.strangers");
+    const auto state = explain_lock_taken(::geteuid(), raw::getpid());
+    return turn_away(client->socket(), state.reason + " " + state.remedy);
+  }
+  if (!connections_.take(uid)) {
+    counters_.add("connections.refused_share");
+    return turn_away(client->socket(),
+                     "rrdmad has " + std::to_string(connections_.total()) + " connections, " +
+                         std::to_string(connections_.of(uid)) +
+                         " of them this user's, and takes no more of this user's: end some programs.");
+  }
+  Client& known = *client;
+  const int fd = known.fd();
+  clients_.emplace(fd, std::move(client));
+  known.awaited_events = EPOLLIN;
+  loop_.watch(fd, EPOLLIN, [this, &known](std::uint32_t events) { handle_client_event(known, events); });
+  if (known.identity.pid > 0) known.process = lifted(raw::pidfd_open(known.identity.pid, 0));
+  if (known.process) {
+    loop_.watch(known.process.get(), EPOLLIN, [&known](std::uint32_t) { known.doom(); });
+  }
+}
+
+Client* Server::client_after(int fd) {
+  for (auto entry = clients_.upper_bound(fd); entry != clients_.end(); ++entry) {
+    if (entry->second->greeted && !entry->second->doomed()) return entry->second.get();
+  }
+  return nullptr;
+}
+
+bool Server::may_hold_parking(const Client& client) const {
+  return !settings_.is_system && control::is_own_user(client.identity);
 }
 
 void Server::handle_client_event(Client& client, std::uint32_t events) {
@@ -209,7 +281,7 @@ bool Server::may_be_served(const Client& client, control::Role role) const {
   if (control::is_own_user(client.identity)) return true;
   if (role == control::Role::kKeeper) return false;
   // Root may look at everybody's daemon; a program of root has its own.
-  return settings_.is_system || (role == control::Role::kTool && client.identity.uid == 0);
+  return settings_.is_system || (role == control::Role::kTool && control::is_root_here(client.identity));
 }
 
 void Server::handle_hello(Client& client, control::Received& message) {
@@ -239,8 +311,9 @@ void Server::handle_hello(Client& client, control::Received& message) {
       return refuse(client, message, page.error().sentence);
     }
   }
-  if (hello->offers_parking && control::is_own_user(client.identity))
-    (void)network_.adopt(std::move(message.fds.back()));
+  const bool may_offer = may_hold_parking(client) ||
+                         (hello->role == control::Role::kKeeper && control::is_own_user(client.identity));
+  if (hello->offers_parking && may_offer) (void)network_.adopt(std::move(message.fds.back()));
   client.hello = std::move(*hello);
   client.hello_serial = message.header.serial;
   client.token = client.hello.token != 0 ? client.hello.token : prng_.next();
@@ -266,7 +339,7 @@ void Server::settle(Instant now) {
 void Server::welcome(Client& client) {
   client.awaits_welcome = false;
   client.greeted = true;
-  std::vector<std::uint8_t> lost_slots;
+  std::vector<control::Slot> lost_slots;
   for (const control::SlotClaim& claim : client.hello.claims) {
     if (!claim_ || !claim_(client, claim)) lost_slots.push_back(claim.slot);
   }
@@ -278,8 +351,7 @@ void Server::welcome(Client& client) {
                            .network = network_.state(),
                            .lost_slots = std::move(lost_slots)};
   std::vector<int> fds;
-  // Whoever holds the parking can read every slot: only the daemon's own user.
-  if (network_.is_up() && control::is_own_user(client.identity)) {
+  if (network_.is_up() && may_hold_parking(client)) {
     message.has_parking = true;
     fds.push_back(network_.parking_end());
   }
@@ -308,6 +380,7 @@ void Server::bury_doomed() {
     if (client.greeted) {
       for (Subsystem* subsystem : subsystems_) subsystem->handle_client_gone(client);
     }
+    connections_.give_back(client.identity.uid);
     entry = clients_.erase(entry);
   }
 }

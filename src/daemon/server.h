@@ -12,6 +12,7 @@
 #include "daemon/client.h"
 #include "daemon/counters.h"
 #include "daemon/event_loop.h"
+#include "daemon/shares.h"
 #include "daemon/slots/network.h"
 #include "daemon/subsystem.h"
 
@@ -42,7 +43,11 @@ class Server {
 
   // Until stop(), or until the last client has been gone for the linger time.
   void run();
+  // One turn: waits for events, until the deadline at the latest, and does what is due.
+  void run_once(Instant deadline);
   void stop() { stopped_ = true; }
+  // A connection of somebody; strangers are turned away before anything is kept for them.
+  void admit(OwnedFd socket, const control::PeerIdentity& peer);
   // Where no program needs the sockets any longer, whoever keeps them may end. Last, before the end.
   void retire_keepers();
 
@@ -52,12 +57,20 @@ class Server {
       if (client->greeted && !client->doomed()) visitor(*client);
     }
   }
+  // The next greeted client in the order of descriptors, by which a long list can be made in parts.
+  [[nodiscard]] Client* client_after(int fd);
+  // Whoever holds the parking can read every slot: only programs of the daemon's own user, and none of a
+  // daemon that serves others.
+  [[nodiscard]] bool may_hold_parking(const Client& client) const;
   [[nodiscard]] std::size_t client_count() const;
   [[nodiscard]] std::size_t keeper_count() const;
   [[nodiscard]] const ServerSettings& settings() const { return settings_; }
   [[nodiscard]] Instant started_at() const { return started_at_; }
 
  private:
+  void watch_listener(int fd);
+  void pause_listeners(Instant now);
+  void resume_listeners();
   void handle_connection(int listener);
   void handle_client_event(Client& client, std::uint32_t events);
   void receive_from(Client& client);
@@ -81,7 +94,10 @@ class Server {
   Prng& prng_;
   std::vector<Subsystem*> subsystems_;
   std::vector<OwnedFd> listeners_;
+  Shares waiting_octets_;
   std::map<int, std::unique_ptr<Client>> clients_;
+  Shares connections_;
+  Instant accepts_again_at_ = kNever;  // kNever: listeners are watched
   std::vector<std::function<void()>> network_up_;
   std::function<bool(Client&, const control::SlotClaim&)> claim_;
   bool serves_lock_ = false;

@@ -29,37 +29,60 @@ control::GrantedSlot take_slot(control::DaemonClient& client) {
   return slot.ok() ? std::move(*slot) : control::GrantedSlot{};
 }
 
+// So many slots of several programs: all large ones and some of the next size.
+struct ManySlots {
+  std::vector<std::unique_ptr<control::DaemonClient>> clients;
+  std::vector<control::GrantedSlot> slots;
+
+  void take_one() {
+    if (slots.size() % control::kSlotsOfProgramMax == 0) clients.push_back(open_client());
+    slots.push_back(take_slot(*clients.back()));
+  }
+};
+constexpr std::size_t kMany = 200;
+
 TEST(Slots, AllArriveWhereTheirQpnSays) {
   in_own_network([] {
-    const auto client = open_client();
-    EXPECT_EQ(client->network().families, control::kFamilyV4 | control::kFamilyV6)
-        << client->network().reason;
-    EXPECT_EQ(client->network().reason, "");
-    std::vector<control::GrantedSlot> slots;
-    for (int i = 0; i < 255; ++i) slots.push_back(take_slot(*client));
+    ManySlots many;
+    for (std::size_t i = 0; i < kMany; ++i) many.take_one();
+    control::DaemonClient& client = *many.clients[0];
+    EXPECT_EQ(client.network().families, control::kFamilyV4 | control::kFamilyV6) << client.network().reason;
+    EXPECT_EQ(client.network().reason, "");
     std::set<int> numbers;
-    for (const auto& slot : slots) numbers.insert(slot.slot);
-    EXPECT_EQ(numbers.size(), 255u);
+    for (const auto& slot : many.slots) numbers.insert(slot.slot);
+    EXPECT_EQ(numbers.size(), kMany);
     EXPECT_EQ(*numbers.begin(), 1);
-
-    const auto one_more = client->request_slot();
-    ASSERT_FALSE(one_more.ok());
-    EXPECT_EQ(one_more.error().error, EBUSY);
-    EXPECT_NE(one_more.error().sentence.find("all 255 slots"), std::string::npos);
+    EXPECT_EQ(*numbers.rbegin(), int{kMany});
 
     for (const int family : {AF_INET, AF_INET6}) {
-      for (unsigned slot = 0; slot < 256; ++slot) {
-        send_to_qpn(family, slot << 16 | 0x1234, static_cast<std::uint8_t>(slot));
-        send_to_qpn(family, slot << 16, static_cast<std::uint8_t>(slot));
+      for (control::Slot slot = 0; slot <= kMany; ++slot) {
+        const auto [first, count] = control::qpns_of(slot);
+        send_to_qpn(family, first, static_cast<std::uint8_t>(slot));
+        send_to_qpn(family, first + count - 1, static_cast<std::uint8_t>(slot));
       }
-      for (const auto& slot : slots) {
-        const std::vector<std::uint8_t> expected(2, slot.slot);
+      for (const auto& slot : many.slots) {
+        const std::vector<std::uint8_t> expected(2, static_cast<std::uint8_t>(slot.slot));
         EXPECT_EQ(marks_of(family == AF_INET ? slot.sockets.v4 : slot.sockets.v6), expected)
-            << "slot " << int{slot.slot};
+            << "slot " << slot.slot;
       }
     }
-    EXPECT_TRUE(eventually([&] { return counter(*client, "frames.received") == 4; }));
-    EXPECT_EQ(counter(*client, "frames.for_nobody"), 4u);
+    EXPECT_TRUE(eventually([&] { return counter(client, "frames.received") == 4; }));
+  });
+}
+
+TEST(Slots, AProgramHoldsNoMoreThanItMay) {
+  in_own_network([] {
+    const auto client = open_client();
+    std::vector<control::GrantedSlot> slots;
+    for (std::size_t i = 0; i < control::kSlotsOfProgramMax; ++i) slots.push_back(take_slot(*client));
+    const auto one_more = client->request_slot();
+    ASSERT_FALSE(one_more.ok());
+    EXPECT_EQ(one_more.error().error, EDQUOT);
+    EXPECT_NE(one_more.error().sentence.find("hold 16 slots"), std::string::npos)
+        << one_more.error().sentence;
+    slots.back() = {};
+    ASSERT_TRUE(client->release_slot(slots[0].slot).ok());
+    EXPECT_TRUE(client->request_slot().ok());
   });
 }
 
@@ -67,8 +90,9 @@ TEST(Slots, DatagramsForSlotsThatAreNotBoundGoToTheDaemon) {
   in_own_network([] {
     const auto client = open_client();
     const auto slot = take_slot(*client);
-    for (const unsigned other : {0u, 100u, 255u}) send_to_qpn(AF_INET, other << 16);
-    EXPECT_TRUE(eventually([&] { return counter(*client, "frames.received") == 3; }));
+    for (const unsigned other : {0u, 50u, 100u, 2000u, 5183u})
+      send_to_qpn(AF_INET, control::qpns_of(static_cast<control::Slot>(other)).first);
+    EXPECT_TRUE(eventually([&] { return counter(*client, "frames.received") == 5; }));
     EXPECT_TRUE(marks_of(slot.sockets.v4).empty());
     EXPECT_EQ(client->status()->slots_bound, 16);
   });
@@ -76,17 +100,16 @@ TEST(Slots, DatagramsForSlotsThatAreNotBoundGoToTheDaemon) {
 
 TEST(Slots, GrowingTheGroupDisturbsNobody) {
   in_own_network([] {
-    const auto client = open_client();
-    const auto first = take_slot(*client);
-    std::vector<control::GrantedSlot> others;
-    for (int i = 0; i < 254; ++i) {
-      send_to_qpn(AF_INET, std::uint32_t{first.slot} << 16, 7);
-      others.push_back(take_slot(*client));
-      send_to_qpn(AF_INET, std::uint32_t{others.back().slot} << 16, 9);
-      EXPECT_EQ(marks_of(first.sockets.v4), std::vector<std::uint8_t>{7});
-      EXPECT_EQ(marks_of(others.back().sockets.v4), std::vector<std::uint8_t>{9});
+    ManySlots many;
+    many.take_one();
+    for (std::size_t i = 0; i < kMany; ++i) {
+      send_to_qpn(AF_INET, control::qpns_of(many.slots[0].slot).first, 7);
+      many.take_one();
+      send_to_qpn(AF_INET, control::qpns_of(many.slots.back().slot).first, 9);
+      EXPECT_EQ(marks_of(many.slots[0].sockets.v4), std::vector<std::uint8_t>{7});
+      EXPECT_EQ(marks_of(many.slots.back().sockets.v4), std::vector<std::uint8_t>{9});
     }
-    EXPECT_EQ(client->status()->slots_bound, 256);
+    EXPECT_EQ(many.clients[0]->status()->slots_bound, 256);
   });
 }
 
@@ -101,7 +124,7 @@ TEST(Slots, SocketsTellAddressAndTrafficClass) {
     to.sin_port = htons(wire::kRoceUdpPort);
     to.sin_addr.s_addr = htonl(0x7f000005);
     std::array<std::uint8_t, 16> datagram{};
-    datagram[5] = slot.slot;
+    store_be24(datagram.data() + 5, control::qpns_of(slot.slot).first);
     ASSERT_GT(raw::sendto(sender.get(), datagram.data(), datagram.size(), 0, reinterpret_cast<sockaddr*>(&to),
                           sizeof to),
               0);
@@ -177,7 +200,7 @@ TEST(Slots, AReleasedSlotComesBackToo) {
   in_own_network([] {
     const auto client = open_client();
     auto slot = take_slot(*client);
-    const std::uint8_t number = slot.slot;
+    const control::Slot number = slot.slot;
     const std::uint32_t last = client->next_qpn(number).value;
     slot = {};
     ASSERT_TRUE(client->release_slot(number).ok());
@@ -193,9 +216,10 @@ TEST(Slots, AReleasedSlotComesBackToo) {
 TEST(Slots, TheMulticastQpnIsNeverGivenOut) {
   in_own_network([] {
     const auto client = open_client();
-    client->page().next_index(255).store(0xfffe);
-    EXPECT_EQ(client->next_qpn(255).value, 0xfffffeu);
-    EXPECT_EQ(client->next_qpn(255).value, 0xff0000u);
+    constexpr control::Slot kLast = control::kSlotCount - 1;
+    client->page().next_index(kLast).store(2046);
+    EXPECT_EQ(client->next_qpn(kLast).value, 0xfffffeu);
+    EXPECT_EQ(client->next_qpn(kLast).value, 0xfff800u);
   });
 }
 
@@ -226,7 +250,7 @@ TEST(Slots, AProgramRunsOnThisHostWhileThePortIsTaken) {
     ASSERT_TRUE(handle_until(*client, events, [&] { return !events.arrived.empty(); }));
     EXPECT_EQ(events.arrived[0].slot, slot.slot);
     EXPECT_EQ(client->network().families, 3);
-    send_to_qpn(AF_INET, std::uint32_t{slot.slot} << 16, 5);
+    send_to_qpn(AF_INET, control::qpns_of(slot.slot).first, 5);
     EXPECT_EQ(marks_of(events.arrived[0].sockets.v4), std::vector<std::uint8_t>{5});
   });
 }
@@ -289,16 +313,16 @@ TEST(Parking, SocketsOutliveTheirMaker) {
     Prng prng(1);
     auto ledger = SlotLedger::create(prng);
     ASSERT_TRUE(ledger.ok());
-    ledger->row(7).next_index = 4711;
+    ledger->free(7, 4711);
     Parcel parcel;
     parcel.families = control::kFamilyV4;
     parcel.ledger = OwnedFd(raw::fcntl(ledger->fd(), F_DUPFD_CLOEXEC, 3));
-    for (unsigned i = 0; i < kParcelSlots[0]; ++i) {
+    for (unsigned i = 0; i < parcel_slots(0); ++i) {
       auto socket = bind_slot_socket(AF_INET, i == 0);
       ASSERT_TRUE(socket.ok());
       parcel.slots.push_back({std::move(*socket), {}});
     }
-    ASSERT_EQ(steer_group(parcel.slots[0].sockets.v4.get(), kParcelSlots[0]), 0);
+    ASSERT_EQ(steer_group(parcel.slots[0].v4.get(), parcel_slots(0)), 0);
     ASSERT_EQ(parking->park(parcel), 0);
     parcel = {};
     OwnedFd end(raw::fcntl(parking->end(), F_DUPFD_CLOEXEC, 3));
@@ -306,12 +330,12 @@ TEST(Parking, SocketsOutliveTheirMaker) {
 
     auto adopted = Parking::adopt(std::move(end));
     ASSERT_TRUE(adopted.has_value());
-    EXPECT_EQ(adopted->slots_parked(), kParcelSlots[0]);
-    for (std::uint8_t slot = 1; slot < kParcelSlots[0]; ++slot) {
-      send_to_qpn(AF_INET, std::uint32_t{slot} << 16, slot);
-      EXPECT_EQ(marks_of(adopted->sockets_of(slot).sockets.v4), std::vector<std::uint8_t>{slot});
+    EXPECT_EQ(adopted->slots_parked(), parcel_slots(0));
+    for (std::uint8_t slot = 1; slot < parcel_slots(0); ++slot) {
+      send_to_qpn(AF_INET, control::qpns_of(slot).first, slot);
+      EXPECT_EQ(marks_of(adopted->sockets_of(slot).v4), std::vector<std::uint8_t>{slot});
     }
-    auto again = SlotLedger::adopt(std::move(adopted->peek(0)->ledger));
+    auto again = SlotLedger::adopt(std::move(adopted->peek(0)->ledger), prng);
     ASSERT_TRUE(again.has_value());
     EXPECT_EQ(again->row(7).next_index, 4711u);
 
@@ -320,24 +344,6 @@ TEST(Parking, SocketsOutliveTheirMaker) {
     const OwnedFd unused(ends[1]);
     EXPECT_FALSE(Parking::adopt(OwnedFd(ends[0])).has_value());
   });
-}
-
-TEST(Ledger, KnowsTheLivingFromTheDead) {
-  Prng prng(1);
-  auto ledger = SlotLedger::create(prng);
-  ASSERT_TRUE(ledger.ok());
-  ledger->hold(3, {.pid = raw::getpid(), .uid = ::geteuid()});
-  EXPECT_EQ(ledger->holder_state(3), SlotLedger::Holder::kAlive);
-  ledger->row(3).start_time -= 1;
-  EXPECT_EQ(ledger->holder_state(3), SlotLedger::Holder::kDead);
-  ledger->hold(4, {.pid = 0, .uid = ::geteuid()});
-  EXPECT_EQ(ledger->holder_state(4), SlotLedger::Holder::kUnknown);
-  const pid_t child = ::fork();
-  if (child == 0) ::_exit(0);
-  ledger->hold(5, {.pid = child, .uid = ::geteuid()});
-  ledger->row(5).start_time |= 1;
-  ::waitpid(child, nullptr, 0);
-  EXPECT_EQ(ledger->holder_state(5), SlotLedger::Holder::kDead);
 }
 
 }  // namespace

@@ -83,19 +83,19 @@ struct RecordedEvents : control::DaemonEvents {
     std::vector<OwnedFd> fds;
   };
   std::vector<Offer> offers;
-  std::vector<std::uint8_t> gone;
+  std::vector<control::Slot> gone;
   std::vector<control::FrameFields> frames;
   std::vector<control::GrantedSlot> arrived;
-  std::vector<std::uint8_t> lost;
+  std::vector<control::Slot> lost;
   int daemons = 0;
 
   void handle_channel_offered(const control::ChannelOffered& offer, std::vector<OwnedFd> fds) override {
     offers.push_back({offer, std::move(fds)});
   }
-  void handle_peer_gone(std::uint8_t slot, std::uint64_t) override { gone.push_back(slot); }
+  void handle_peer_gone(control::Slot slot, std::uint64_t) override { gone.push_back(slot); }
   void handle_frame_forwarded(const control::FrameFields& frame) override { frames.push_back(frame); }
   void handle_sockets_arrived(control::GrantedSlot slot) override { arrived.push_back(std::move(slot)); }
-  void handle_daemon_changed(std::span<const std::uint8_t> slots) override {
+  void handle_daemon_changed(std::span<const control::Slot> slots) override {
     ++daemons;
     lost.insert(lost.end(), slots.begin(), slots.end());
   }

@@ -60,18 +60,34 @@ TEST(Users, TheSecondOneHasNoNetworkButThisHost) {
       Privilege::kRoot);
 }
 
-TEST(Users, ADaemonOfAnotherUserIsNotTrusted) {
+// Anybody may take an abstract name. Who does gets no program to talk to, and keeps no daemon from running.
+TEST(Users, SquattersOfNamesAreInNobodysWay) {
   in_own_network(
       [] {
-        const OwnedFd squatter = control::listen_on(control::user_name(kBob));  // by root
+        Baton squatted, done;
+        Program alice([&] {
+          become(kAlice);
+          std::vector<OwnedFd> names;
+          for (const std::string& name :
+               {control::user_name(kBob), control::start_name(kBob), std::string(control::kNetworkName)}) {
+            names.push_back(control::listen_on(name));
+            ASSERT_TRUE(names.back().valid());
+          }
+          squatted.pass();
+          done.take();
+        });
+        squatted.take();
         Program bob([&] {
           become(kBob);
           const auto client = control::DaemonClient::connect_or_start({});
-          ASSERT_FALSE(client.ok());
-          EXPECT_NE(client.error().sentence.find("not trusted"), std::string::npos)
-              << client.error().sentence;
+          ASSERT_TRUE(client.ok()) << client.error().sentence;
+          EXPECT_EQ((*client)->welcome().daemon_uid, kBob);
+          EXPECT_EQ((*client)->network().families, 3) << (*client)->network().reason;
+          EXPECT_TRUE((*client)->request_slot().ok());
         });
         EXPECT_TRUE(bob.succeeded());
+        done.pass();
+        EXPECT_TRUE(alice.succeeded());
       },
       Privilege::kRoot);
 }
@@ -89,11 +105,11 @@ TEST(Users, ASystemDaemonServesAll) {
           EXPECT_TRUE(client->welcome().is_system);
           alice_slot.pass(slot->slot);
           alice_done.take();
-          const std::uint32_t qpn = std::uint32_t{slot->slot} << 16;
+          const std::uint32_t qpn = control::qpns_of(slot->slot).first;
           send_to_qpn(AF_INET, qpn, 4);
           EXPECT_EQ(marks_of(slot->sockets.v4), std::vector<std::uint8_t>{4});
         });
-        const auto foreign = static_cast<std::uint8_t>(alice_slot.take());
+        const auto foreign = static_cast<control::Slot>(alice_slot.take());
         Program bob([&] {
           become(kBob);
           const auto client = open_client();
@@ -112,7 +128,7 @@ TEST(Users, ASystemDaemonServesAll) {
           const auto listed = client->list_processes();
           ASSERT_TRUE(listed.ok());
           EXPECT_EQ(listed->size(), 1u) << "only Bob's own";
-          send_to_qpn(AF_INET6, std::uint32_t{slot->slot} << 16, 6);
+          send_to_qpn(AF_INET6, control::qpns_of(slot->slot).first, 6);
           EXPECT_EQ(marks_of(slot->sockets.v6), std::vector<std::uint8_t>{6});
         });
         EXPECT_TRUE(bob.succeeded());
@@ -144,7 +160,7 @@ TEST(Users, ARestartedSystemDaemonTakesOver) {
           EXPECT_TRUE(client->welcome().is_system) << "a program must not replace a system daemon by its own";
           const auto status = client->status();
           EXPECT_TRUE(status.ok() && status->took_over && status->slots_held == 1);
-          send_to_qpn(AF_INET, std::uint32_t{slot->slot} << 16, 8);
+          send_to_qpn(AF_INET, control::qpns_of(slot->slot).first, 8);
           EXPECT_EQ(marks_of(slot->sockets.v4), std::vector<std::uint8_t>{8});
           finish.take();
         });
@@ -207,7 +223,7 @@ TEST(Users, TheStoreOfSystemdIsUsed) {
           ready.pass();
           RecordedEvents events;
           EXPECT_TRUE(handle_until(*client, events, [&] { return events.daemons == 1; }));
-          send_to_qpn(AF_INET, std::uint32_t{slot->slot} << 16, 8);
+          send_to_qpn(AF_INET, control::qpns_of(slot->slot).first, 8);
           EXPECT_EQ(marks_of(slot->sockets.v4), std::vector<std::uint8_t>{8});
         });
         ready.take();
@@ -272,7 +288,8 @@ TEST(Users, AnUnmappedUserIsStillServedByItsOwnDaemon) {
     const auto client = open_client();
     auto slot = client->request_slot();
     EXPECT_TRUE(slot.ok());
-    EXPECT_FALSE(control::is_own_user({.pid = 1, .uid = kNobody})) << "the first process is root's";
+    EXPECT_FALSE(control::is_own_user({.pid = 1, .uid = kNobody, .namespaces = control::own_namespaces()}))
+        << "the first process is root's";
   });
 }
 

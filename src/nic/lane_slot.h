@@ -1,4 +1,4 @@
-// LaneSlot: the slot of UDP port 4791 that a lane holds: the kernel brings it what is for QPNs with that top octet, so
+// LaneSlot: the slot of UDP port 4791 that a lane holds: the kernel brings it what is for the QPNs of that slot, so
 // these are the numbers of the lane's QPs.
 #pragma once
 
@@ -15,13 +15,13 @@ namespace rrdma::nic {
 
 class LaneSlot {
  public:
-  LaneSlot(control::DaemonClient& daemon, std::uint8_t number) : daemon_(daemon), number_(number) {}
+  LaneSlot(control::DaemonClient& daemon, control::Slot number) : daemon_(daemon), number_(number) {}
 
-  [[nodiscard]] std::uint8_t number() const { return number_; }
+  [[nodiscard]] control::Slot number() const { return number_; }
   [[nodiscard]] bool holds(wire::Qpn qpn) const { return control::slot_of_qpn(qpn.value) == number_; }
   // Numbers go round, so that one which was destroyed lately does not come again soon.
   [[nodiscard]] Result<wire::Qpn, Problem> allocate_qpn(const transport::Engine& engine) {
-    for (int tries = 0; tries < kNumbers; ++tries) {
+    for (std::uint32_t tries = control::qpns_of(number_).count; tries > 0; --tries) {
       const wire::Qpn qpn = daemon_.next_qpn(number_);
       if (engine.find_qp(qpn) == nullptr) return qpn;
     }
@@ -29,9 +29,8 @@ class LaneSlot {
   }
 
  private:
-  static constexpr int kNumbers = 65536;
   control::DaemonClient& daemon_;
-  const std::uint8_t number_;
+  const control::Slot number_;
 };
 
 }  // namespace rrdma::nic

@@ -53,11 +53,11 @@ Result<objects::Path, Problem> Paths::resolve(const host::Device& device, const 
 }
 
 Result<bool, Problem> Paths::try_shm(const PathRequest& request, objects::Path& path) {
-  const std::uint8_t slot = control::slot_of_qpn(request.remote_qpn.value);
+  const control::Slot slot = control::slot_of_qpn(request.remote_qpn.value);
   auto owner = daemon_.look_up_slot(slot);
   if (!owner) return Failure{owner.error()};
   if (!owner->found || !owner->same_user || (owner->links & control::kLinkShm) == 0) return false;
-  const std::uint8_t own_slot = control::slot_of_qpn(request.local_qpn.value);
+  const control::Slot own_slot = control::slot_of_qpn(request.local_qpn.value);
   auto channel = peers_->open_channel(own_slot, slot, owner->token);
   if (!channel) return Failure{channel.error()};
   path.link = kShmLink;

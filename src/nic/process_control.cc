@@ -68,7 +68,7 @@ void ProcessControl::remove(HostLane& lane) {
   std::erase(lanes_, &lane);
 }
 
-HostLane* ProcessControl::find_lane(std::uint8_t slot) const {
+HostLane* ProcessControl::find_lane(control::Slot slot) const {
   const auto found = std::find_if(lanes_.begin(), lanes_.end(),
                                   [&](const HostLane* lane) { return lane->slot().number() == slot; });
   return found != lanes_.end() ? *found : nullptr;
@@ -93,7 +93,7 @@ void ProcessControl::handle_channel_offered(const control::ChannelOffered& offer
 }
 
 // Any lane may have a channel to it.
-void ProcessControl::handle_peer_gone(std::uint8_t, std::uint64_t token) {
+void ProcessControl::handle_peer_gone(control::Slot, std::uint64_t token) {
   const std::lock_guard lock(lanes_mutex_);
   for (HostLane* lane : lanes_) lane->forget_peer(token);
 }
@@ -110,7 +110,7 @@ void ProcessControl::handle_sockets_arrived(control::GrantedSlot slot) {
 }
 
 // Who ordered a capture is gone with the last daemon.
-void ProcessControl::handle_daemon_changed(std::span<const std::uint8_t>) {
+void ProcessControl::handle_daemon_changed(std::span<const control::Slot>) {
   follow_capture_order({}, {});
   if (DaemonListener* listener = listener_.load()) listener->on_daemon_changed();
 }

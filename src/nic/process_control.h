@@ -52,13 +52,13 @@ class ProcessControl final : private control::DaemonEvents {
   void refresh_devices();
   void follow_capture_order(const control::CaptureOrder& order, std::vector<OwnedFd> fds);
   // REQUIRES: lanes_mutex_. Null: none of ours.
-  [[nodiscard]] HostLane* find_lane(std::uint8_t slot) const;
+  [[nodiscard]] HostLane* find_lane(control::Slot slot) const;
 
   void handle_channel_offered(const control::ChannelOffered& offer, std::vector<OwnedFd> fds) override;
-  void handle_peer_gone(std::uint8_t slot, std::uint64_t token) override;
+  void handle_peer_gone(control::Slot slot, std::uint64_t token) override;
   void handle_frame_forwarded(const control::FrameFields& frame) override;
   void handle_sockets_arrived(control::GrantedSlot slot) override;
-  void handle_daemon_changed(std::span<const std::uint8_t> lost) override;
+  void handle_daemon_changed(std::span<const control::Slot> lost) override;
   void handle_other(control::Received& message) override;
 
   const Settings& settings_;

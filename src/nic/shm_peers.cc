@@ -16,14 +16,14 @@ Failure<Problem> no_channel(const link::ShmError& error) {
 
 }  // namespace
 
-std::optional<std::uint32_t> ShmPeers::find(std::uint8_t slot, std::uint64_t token) const {
+std::optional<std::uint32_t> ShmPeers::find(control::Slot slot, std::uint64_t token) const {
   for (const Peer& peer : peers_) {
     if (peer.slot == slot && peer.token == token) return peer.channel;
   }
   return std::nullopt;
 }
 
-Result<std::uint32_t, Problem> ShmPeers::open_channel(std::uint8_t own_slot, std::uint8_t slot,
+Result<std::uint32_t, Problem> ShmPeers::open_channel(control::Slot own_slot, control::Slot slot,
                                                       std::uint64_t token) {
   {
     std::lock_guard lock(mutex_);
@@ -58,7 +58,7 @@ std::uint32_t ShmPeers::party_of(std::uint32_t channel) const {
 }
 
 // A QP may be connected to another of its own process: both ends of the channel are ours.
-Result<std::uint32_t, Problem> ShmPeers::open_self(std::uint8_t slot, std::uint64_t token) {
+Result<std::uint32_t, Problem> ShmPeers::open_self(control::Slot slot, std::uint64_t token) {
   auto pair = link::ShmChannel::create();
   if (!pair) return no_channel(pair.error());
   auto other = link::ShmChannel::open(std::move(pair->peer_memory), std::move(pair->peer_doorbell));

@@ -28,7 +28,8 @@ class ShmPeers {
 
   // The number for Path::peer of the process that holds `slot`, made now if there is none yet.
   // REQUIRES: not the lock.
-  Result<std::uint32_t, Problem> open_channel(std::uint8_t own_slot, std::uint8_t slot, std::uint64_t token);
+  Result<std::uint32_t, Problem> open_channel(control::Slot own_slot, control::Slot slot,
+                                              std::uint64_t token);
   // The other end of a channel that a peer made.
   void accept(const control::ChannelOffered& offer, std::vector<OwnedFd> fds);
 
@@ -42,13 +43,13 @@ class ShmPeers {
  private:
   struct Peer {
     std::uint64_t token;
-    std::uint8_t slot;
+    control::Slot slot;
     std::uint32_t channel;
     std::uint32_t party;
   };
   std::uint32_t party_of_token(std::uint64_t token);
-  std::optional<std::uint32_t> find(std::uint8_t slot, std::uint64_t token) const;
-  Result<std::uint32_t, Problem> open_self(std::uint8_t slot, std::uint64_t token);
+  std::optional<std::uint32_t> find(control::Slot slot, std::uint64_t token) const;
+  Result<std::uint32_t, Problem> open_self(control::Slot slot, std::uint64_t token);
 
   link::ShmLink& link_;
   control::DaemonClient& daemon_;

@@ -209,7 +209,7 @@ Result<GrantedSlot, Problem> DaemonClient::request_slot() {
   return granted_slot(*granted, fds);
 }
 
-Result<void, Problem> DaemonClient::release_slot(std::uint8_t slot) {
+Result<void, Problem> DaemonClient::release_slot(Slot slot) {
   const std::uint32_t next = page_ ? page_->next_index(slot).load(std::memory_order_relaxed) : 0;
   {
     // First, so that no later daemon is told that we hold it.
@@ -218,26 +218,27 @@ Result<void, Problem> DaemonClient::release_slot(std::uint8_t slot) {
   }
   auto released = without_content(request<control::Done>(
       control::ReleaseSlot{.slot = slot, .next_index = static_cast<std::uint16_t>(next)}, Repeat::kOnce));
-  if (page_) page_->next_index(slot).store(control::kIndexUnknown, std::memory_order_relaxed);
+  if (page_) page_->forget_slot(slot);
   return released;
 }
 
-wire::Qpn DaemonClient::next_qpn(std::uint8_t slot) {
+wire::Qpn DaemonClient::next_qpn(Slot slot) {
+  const control::QpnRange range = control::qpns_of(slot);
   std::atomic<std::uint32_t>& next = page_->next_index(slot);
   for (;;) {
     std::uint32_t index = next.load(std::memory_order_relaxed);
-    while (!next.compare_exchange_weak(index, (index + 1) & 0xffff, std::memory_order_relaxed)) {
+    while (!next.compare_exchange_weak(index, (index + 1) % range.count, std::memory_order_relaxed)) {
     }
-    const wire::Qpn qpn(std::uint32_t{slot} << control::kQpnBitsBelowSlot | (index & 0xffff));
+    const wire::Qpn qpn(range.first + index % range.count);
     if (qpn != wire::kMulticastQpn) return qpn;
   }
 }
 
-Result<control::SlotOwner, Problem> DaemonClient::look_up_slot(std::uint8_t slot) {
+Result<control::SlotOwner, Problem> DaemonClient::look_up_slot(Slot slot) {
   return request<control::SlotOwner>(control::LookUpSlot{.slot = slot});
 }
 
-Result<void, Problem> DaemonClient::offer_channel(std::uint8_t from_slot, std::uint8_t to_slot, Octets opaque,
+Result<void, Problem> DaemonClient::offer_channel(Slot from_slot, Slot to_slot, Octets opaque,
                                                   std::span<const int> fds) {
   RRDMA_ASSERT(opaque.size() <= control::kOpaqueMax && fds.size() <= control::kChannelFdsMax);
   const control::OfferChannel offer{
@@ -253,13 +254,13 @@ void DaemonClient::forward_frame(const control::FrameFields& frame) {
                                control::encode(control::ForwardFrame{.content = frame}, 0));
 }
 
-Result<void, Problem> DaemonClient::join_group(std::uint8_t slot, std::uint32_t interface_index,
+Result<void, Problem> DaemonClient::join_group(Slot slot, std::uint32_t interface_index,
                                                const wire::Gid& group) {
   return without_content(request<control::Done>(
       control::JoinGroup{.slot = slot, .interface_index = interface_index, .group = group}));
 }
 
-Result<void, Problem> DaemonClient::leave_group(std::uint8_t slot, std::uint32_t interface_index,
+Result<void, Problem> DaemonClient::leave_group(Slot slot, std::uint32_t interface_index,
                                                 const wire::Gid& group) {
   return without_content(request<control::Done>(
       control::LeaveGroup{.slot = slot, .interface_index = interface_index, .group = group}, Repeat::kOnce));
@@ -355,7 +356,7 @@ void DaemonClient::signal_events() {
 void DaemonClient::handle_events(DaemonEvents& events) {
   if (is_forked()) return;
   std::vector<control::Received> arrived;
-  std::vector<std::uint8_t> lost;
+  std::vector<Slot> lost;
   bool changed = false;
   {
     const std::unique_lock lock(mutex_, std::try_to_lock);

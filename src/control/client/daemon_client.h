@@ -31,7 +31,7 @@ namespace rrdma::control {
 // The sockets are missing where the daemon has no network for that family (DaemonClient::network says
 // why). They only receive; options are set. QPNs come from DaemonClient::next_qpn.
 struct GrantedSlot {
-  std::uint8_t slot = 0;
+  Slot slot = 0;
   IpSockets sockets;
 };
 
@@ -49,14 +49,14 @@ class DaemonEvents {
   // between delivering and confirming it.
   virtual void handle_channel_offered(const control::ChannelOffered& offer, std::vector<OwnedFd> fds) = 0;
   // The program that held the slot is gone; `token` tells it from a later holder.
-  virtual void handle_peer_gone(std::uint8_t slot, std::uint64_t token) = 0;
+  virtual void handle_peer_gone(Slot slot, std::uint64_t token) = 0;
   // A datagram for one of our QPs that the kernel had merged into another program's slot.
   virtual void handle_frame_forwarded(const control::FrameFields& frame) = 0;
   // The network came up after the slot was granted without it.
   virtual void handle_sockets_arrived(GrantedSlot slot) { (void)slot; }
   // Another daemon serves us now. Look-ups must be repeated to hear of peers that are gone; slots in
   // `lost` belong to somebody else.
-  virtual void handle_daemon_changed(std::span<const std::uint8_t> lost) { (void)lost; }
+  virtual void handle_daemon_changed(std::span<const Slot> lost) { (void)lost; }
   // An event of a subsystem that this class knows nothing about (the connection manager).
   virtual void handle_other(control::Received& message) { (void)message; }
 };
@@ -81,21 +81,21 @@ class DaemonClient {
 
   [[nodiscard]] Result<GrantedSlot, Problem> request_slot();
   // The caller has closed the sockets.
-  [[nodiscard]] Result<void, Problem> release_slot(std::uint8_t slot);
-  // The next QPN of a slot that we hold; skips the number of multicast. It goes round after 65,536: the
+  [[nodiscard]] Result<void, Problem> release_slot(Slot slot);
+  // The next QPN of a slot that we hold; skips the number of multicast. It goes round after all of them: the
   // caller skips QPNs that are in use. Never blocks, any thread.
-  [[nodiscard]] wire::Qpn next_qpn(std::uint8_t slot);
+  [[nodiscard]] wire::Qpn next_qpn(Slot slot);
 
-  [[nodiscard]] Result<control::SlotOwner, Problem> look_up_slot(std::uint8_t slot);
+  [[nodiscard]] Result<control::SlotOwner, Problem> look_up_slot(Slot slot);
   // REQUIRES: opaque.size() <= kOpaqueMax, fds.size() <= kChannelFdsMax. ECONNRESET: the daemon ended
   // meanwhile, the offer may have been delivered or not.
-  [[nodiscard]] Result<void, Problem> offer_channel(std::uint8_t from_slot, std::uint8_t to_slot,
-                                                    Octets opaque, std::span<const int> fds);
+  [[nodiscard]] Result<void, Problem> offer_channel(Slot from_slot, Slot to_slot, Octets opaque,
+                                                    std::span<const int> fds);
   // Like the network: gone, or it arrives. Does not wait for anything.
   void forward_frame(const control::FrameFields& frame);
-  [[nodiscard]] Result<void, Problem> join_group(std::uint8_t slot, std::uint32_t interface_index,
+  [[nodiscard]] Result<void, Problem> join_group(Slot slot, std::uint32_t interface_index,
                                                  const wire::Gid& group);
-  [[nodiscard]] Result<void, Problem> leave_group(std::uint8_t slot, std::uint32_t interface_index,
+  [[nodiscard]] Result<void, Problem> leave_group(Slot slot, std::uint32_t interface_index,
                                                   const wire::Gid& group);
   [[nodiscard]] Result<void, Problem> update_process(std::uint32_t links, std::string devices);
 
@@ -158,7 +158,7 @@ class DaemonClient {
   std::uint32_t last_serial_ = 1;
   std::uint64_t seen_generation_ = 1;
   std::vector<control::Received> events_;
-  std::vector<std::uint8_t> lost_slots_;
+  std::vector<Slot> lost_slots_;
   bool daemon_changed_ = false;
 };
 

@@ -69,34 +69,47 @@ void DaemonSession::attempt(Instant now) {
 }
 
 bool DaemonSession::connect_to_own() {
+  const std::vector<std::string> paths = control::user_paths(::geteuid());
   const std::string name = control::user_name(::geteuid());
-  socket_ = control::connect_to(name);
-  socket_.close_at_fork();  // its end tells the daemon that we are gone
-  if (!socket_) return false;
-  const auto peer = control::peer_identity(socket_.get());
-  if (control::is_own_user(peer)) {
-    is_network_daemon_ = false;
-    return true;
+  for (const std::string& path : paths) {
+    if (connect_if(path, control::is_own_user)) return true;
   }
-  socket_.reset();
-  obstacle_ = Problem{EACCES, "the name of this user's RRDMA daemon (@" + name +
-                                  ") is held by a process of uid " + std::to_string(peer.uid) + ", pid " +
-                                  std::to_string(peer.pid) + ", which is not trusted: end it."};
+  if (connect_if(name, control::is_own_user)) return true;
+  // Whoever else has taken that name is not in the way of a daemon that has a folder.
+  if (stranger_ && paths.empty()) {
+    obstacle_ =
+        Problem{EACCES, "the name of this user's RRDMA daemon (@" + name + ") is held by a process of uid " +
+                            std::to_string(stranger_->uid) + ", pid " + std::to_string(stranger_->pid) +
+                            ", which is not trusted: end it, or make /tmp writable."};
+  }
   return false;
 }
 
 // Whoever serves us gets descriptors of our memory: our own user's daemon, or root's.
 bool DaemonSession::connect_to_network(Instant now) {
   if (now < network_refused_until_) return false;
-  socket_ = control::connect_to(control::kNetworkName);
-  socket_.close_at_fork();
+  const auto is_trusted = [](const PeerIdentity& peer) {
+    return control::is_own_user(peer) || peer.uid == 0;
+  };
+  is_network_daemon_ = connect_if(control::system_path(), is_trusted) ||
+                       connect_if(std::string(control::kNetworkName), is_trusted);
+  return is_network_daemon_;
+}
+
+// Connects, and stays if the peer is one that `is_trusted` likes.
+bool DaemonSession::connect_if(const std::string& name, bool (*is_trusted)(const PeerIdentity& peer)) {
+  socket_ = control::connect_to(name);
+  socket_.close_at_fork();  // its end tells the daemon that we are gone
+  stranger_.reset();
+  is_network_daemon_ = false;
   if (!socket_) return false;
   const auto peer = control::peer_identity(socket_.get());
-  if (control::is_own_user(peer) || peer.uid == 0) {
-    is_network_daemon_ = true;
-    return true;
-  }
+  // One that we cannot place may be another container's: it sees packets, as any root of this network
+  // does, but no memory of ours.
+  is_placed_ = peer.namespaces.known();
+  if (is_trusted(peer)) return true;
   socket_.reset();
+  stranger_ = peer;
   return false;
 }
 
@@ -110,7 +123,7 @@ void DaemonSession::start_one(Instant now) {
     return;
   }
   if (now < next_start_) return;
-  if (!start_lock_) start_lock_ = control::listen_on(control::start_name(::geteuid()));
+  if (!start_lock_) start_lock_ = control::start_lock();
   if (!start_lock_) {
     if (waits_for_starter_since_ == kNever) waits_for_starter_since_ = now;
     if (now - waits_for_starter_since_ < kStarterPatience) return;
@@ -127,7 +140,7 @@ void DaemonSession::start_one(Instant now) {
 void DaemonSession::greet(Instant now) {
   control::Hello hello;
   hello.role = settings_.role;
-  hello.links = settings_.links;
+  hello.links = is_placed_ ? settings_.links : settings_.links & control::kLinkUdp;
   hello.program = settings_.program;
   hello.devices = settings_.devices;
   hello.library_version = RRDMA_VERSION;
@@ -148,6 +161,11 @@ void DaemonSession::greet(Instant now) {
       state_ = State::kGreeting;
       next_attempt_ = kNever;
       return;
+    case control::SendOutcome::kGone:
+      // It may have turned us away at once, with a sentence that waits to be read.
+      state_ = State::kGreeting;
+      next_attempt_ = kNever;
+      return receive_greeting(now);
     case control::SendOutcome::kRefused:
       obstacle_ =
           Problem{errno, std::string("descriptors cannot be passed to the RRDMA daemon: ") +
@@ -184,7 +202,7 @@ void DaemonSession::receive_greeting(Instant now) {
   // What kept us from the daemon that has the network says more than what ours could find out.
   if (welcome_.network.families == 0 && !network_refusal_.empty()) welcome_.network.reason = network_refusal_;
   if (welcome->has_parking) parking_ = std::move(message.fds[0]);
-  for (const std::uint8_t lost : welcome->lost_slots) remove_slot(lost);
+  for (const Slot lost : welcome->lost_slots) remove_slot(lost);
   state_ = State::kReady;
   ++generation_;
   failures_ = 0;
@@ -219,18 +237,18 @@ control::ReceiveOutcome DaemonSession::receive(control::Received& message) {
   return ends ? control::ReceiveOutcome::kGone : outcome;
 }
 
-void DaemonSession::add_slot(std::uint8_t slot, std::uint8_t families) {
+void DaemonSession::add_slot(Slot slot, std::uint8_t families) {
   remove_slot(slot);
   slots_.push_back({slot, families});
 }
 
-void DaemonSession::remove_slot(std::uint8_t slot) {
+void DaemonSession::remove_slot(Slot slot) {
   slots_.erase(
       std::remove_if(slots_.begin(), slots_.end(), [&](const HeldSlot& held) { return held.slot == slot; }),
       slots_.end());
 }
 
-bool DaemonSession::holds(std::uint8_t slot) const {
+bool DaemonSession::holds(Slot slot) const {
   return std::any_of(slots_.begin(), slots_.end(), [&](const HeldSlot& held) { return held.slot == slot; });
 }
 

@@ -6,8 +6,7 @@
 //   down ──connect──► greeting ──Welcome──► ready ──hang-up──► down
 //     └─ nobody there: start one (one process starts, the others wait), try again
 //
-// Which daemon: this user's own (rrdma.user.UID) before the one that holds the network (rrdma.net), which
-// must be root's or this user's. Threads: one at a time; DaemonClient holds the lock.
+// Which daemon: this user's own before the system daemon, which must be root's (names.h). Threads: one at a time; DaemonClient holds the lock.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +18,7 @@
 #include "base/instant.h"
 #include "base/owned_fd.h"
 #include "base/problem.h"
+#include "control/identity.h"
 #include "control/message_socket.h"
 #include "control/messages.h"
 #include "control/process_page.h"
@@ -57,9 +57,9 @@ class DaemonSession {
   [[nodiscard]] control::ReceiveOutcome receive(control::Received& message);
 
   // Slots that are claimed from the next daemon.
-  void add_slot(std::uint8_t slot, std::uint8_t families);
-  void remove_slot(std::uint8_t slot);
-  [[nodiscard]] bool holds(std::uint8_t slot) const;
+  void add_slot(Slot slot, std::uint8_t families);
+  void remove_slot(Slot slot);
+  [[nodiscard]] bool holds(Slot slot) const;
   void describe(std::uint32_t links, std::string devices);
   // NetworkUp came.
   void take_network(const control::NetworkState& network, OwnedFd parking);
@@ -71,12 +71,13 @@ class DaemonSession {
 
  private:
   struct HeldSlot {
-    std::uint8_t slot;
+    Slot slot;
     std::uint8_t families;
   };
 
   void attempt(Instant now);
   [[nodiscard]] bool connect_to_own();
+  [[nodiscard]] bool connect_if(const std::string& name, bool (*is_trusted)(const PeerIdentity& peer));
   [[nodiscard]] bool connect_to_network(Instant now);
   void start_one(Instant now);
   void greet(Instant now);
@@ -90,7 +91,9 @@ class DaemonSession {
   const std::uint64_t token_;
   State state_ = State::kDown;
   OwnedFd socket_;
-  bool is_network_daemon_ = false;  // reached through rrdma.net
+  bool is_network_daemon_ = false;        // the one that has the network, not our own user's
+  bool is_placed_ = true;                 // we know in which namespaces it lives
+  std::optional<PeerIdentity> stranger_;  // who was found at the last name, if that is nobody to trust
   OwnedFd parking_;
   OwnedFd start_lock_;
   std::vector<HeldSlot> slots_;

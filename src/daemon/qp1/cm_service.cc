@@ -9,6 +9,8 @@ namespace rrdma::daemon {
 namespace {
 
 constexpr Duration kFlushPause = milliseconds(2);
+constexpr std::size_t kPortsMax = 65'536;
+constexpr std::size_t kEventsMax = 65'536;
 
 template <typename Message>
 constexpr std::uint16_t kNumber = static_cast<std::uint16_t>(Message::kType);
@@ -65,7 +67,10 @@ ConnectionService::ConnectionService(MadPort& mads, Counters& counters, std::uin
       mads_(mads),
       prng_(seed),
       endpoint_(cm::Settings{}, Prng(prng_.next())),
-      ports_(prng_.next()) {
+      ports_(prng_.next()),
+      port_shares_(kPortsMax, ::geteuid()),
+      connection_shares_(cm::Settings{}.connections_max, ::geteuid()),
+      event_shares_(kEventsMax, ::geteuid()) {
   mads_.on_arrival([this] { pump(EventLoop::now()); });
 }
 
@@ -123,7 +128,12 @@ void ConnectionService::handle_client_gone(Client& client) {
   Program& program = *found->second;
   // Listeners first: what they were not told of yet is refused.
   while (!program.numbers.empty()) release(program, *program.numbers.begin(), now);
-  for (const std::uint32_t connection : program.connections) endpoint_.destroy(now, {connection});
+  while (!program.connections.empty()) {
+    const cm::ConnectionId connection{*program.connections.begin()};
+    endpoint_.destroy(now, connection);
+    forget(program, connection);
+  }
+  while (!program.outbox.empty()) drop_front(program);
   by_serial_.erase(program.serial);
   programs_.erase(found);
   pump(now);
@@ -135,7 +145,7 @@ void ConnectionService::release(Program& program, std::uint32_t number, Instant 
     program.listeners.erase(listener);
   }
   ports_.release(program.owner(number));
-  program.numbers.erase(number);
+  if (program.numbers.erase(number) != 0) port_shares_.give_back(program.client->identity.uid);
 }
 
 // ---- requests
@@ -151,6 +161,12 @@ void ConnectionService::answer(Program& program, const control::Received& reques
 
 void ConnectionService::handle(Program& program, const control::Received& request,
                                const control::CmBind& bind) {
+  const uid_t uid = program.client->identity.uid;
+  if (!port_shares_.take(uid)) {
+    return program.client->fail(request, EDQUOT,
+                                "this user's programs have " + std::to_string(port_shares_.of(uid)) +
+                                    " ids with a port, and others need some: end some of them.");
+  }
   const auto port = ports_.bind({.owner = program.owner(bind.number),
                                  .port_space = bind.port_space,
                                  .port = bind.port,
@@ -159,6 +175,7 @@ void ConnectionService::handle(Program& program, const control::Received& reques
                                  .reuse = bind.reuse,
                                  .family_only = bind.family_only});
   if (!port) {
+    port_shares_.give_back(uid);
     return program.client->fail(request, port.error(),
                                 port.error() == EADDRINUSE
                                     ? "port " + std::to_string(bind.port) +
@@ -190,15 +207,33 @@ void ConnectionService::handle(Program& program, const control::Received& reques
   (void)program.client->reply(request, control::Done{});
 }
 
+bool ConnectionService::may_start(Program& program, const control::Received& request) {
+  const uid_t uid = program.client->identity.uid;
+  if (connection_shares_.take(uid)) return true;
+  program.client->fail(request, EDQUOT,
+                       "this user's programs have " + std::to_string(connection_shares_.of(uid)) +
+                           " connections, and others need some: end some of them.");
+  return false;
+}
+
+void ConnectionService::forget(Program& program, cm::ConnectionId connection) {
+  if (program.connections.erase(connection.value) != 0)
+    connection_shares_.give_back(program.client->identity.uid);
+}
+
 void ConnectionService::start(Program& program, const control::Received& request,
                               const Result<cm::ConnectionId, cm::Error>& started) {
-  if (!started) return answer(program, request, Failure{started.error()});
+  if (!started) {
+    connection_shares_.give_back(program.client->identity.uid);
+    return answer(program, request, Failure{started.error()});
+  }
   program.connections.insert(started->value);
   (void)program.client->reply(request, control::CmStarted{.connection = *started});
 }
 
 void ConnectionService::handle(Program& program, const control::Received& request,
                                const control::CmConnect& connect) {
+  if (!may_start(program, request)) return;
   cm::ConnectParameters parameters = connect.parameters;
   parameters.owner = program.owner(connect.number);
   start(program, request, endpoint_.connect(EventLoop::now(), parameters));
@@ -206,6 +241,7 @@ void ConnectionService::handle(Program& program, const control::Received& reques
 
 void ConnectionService::handle(Program& program, const control::Received& request,
                                const control::CmLookUp& look_up) {
+  if (!may_start(program, request)) return;
   cm::LookupParameters parameters = look_up.parameters;
   parameters.owner = program.owner(look_up.number);
   start(program, request, endpoint_.look_up(EventLoop::now(), parameters));
@@ -262,16 +298,21 @@ void ConnectionService::handle(Program& program, const control::Received& reques
   if (!owns(program, destroy.connection))
     return answer(program, request, Failure{cm::Error::kUnknownConnection});
   endpoint_.destroy(EventLoop::now(), destroy.connection);
-  program.connections.erase(destroy.connection.value);
-  std::erase_if(program.outbox,
-                [&](const control::CmEvent& waiting) { return waiting.event.id == destroy.connection; });
+  forget(program, destroy.connection);
+  const std::size_t dropped = std::erase_if(program.outbox, [&](const control::CmEvent& waiting) {
+    return waiting.event.id == destroy.connection;
+  });
+  if (dropped != 0) event_shares_.give_back(program.client->identity.uid, dropped);
   (void)program.client->reply(request, control::Done{});
 }
 
 void ConnectionService::handle(Program& program, const control::Received& request,
                                const control::CmRestore& restore) {
+  if (!may_start(program, request)) return;
   const auto restored = endpoint_.restore(restore.connection, program.owner(restore.number));
-  if (restored.ok()) {
+  if (!restored.ok()) {
+    connection_shares_.give_back(program.client->identity.uid);
+  } else {
     program.connections.insert(restore.connection.id.value);
     counters_.add("cm.connections_restored");
   }
@@ -314,7 +355,7 @@ void ConnectionService::deliver(const cm::Event& event, Instant now) {
   }
   Program& program = *found->second;
   if (const auto call = incoming_call(event.details)) {
-    if (!may_call(call->route, call->ip)) {
+    if (!may_call(call->route, call->ip) || !connection_shares_.take(program.client->identity.uid)) {
       counters_.add("cm.calls_refused");
       endpoint_.destroy(now, event.id);
       return;
@@ -329,8 +370,18 @@ void ConnectionService::deliver(const cm::Event& event, Instant now) {
   if (std::holds_alternative<cm::Established>(event.details)) {
     if (const auto snapshot = endpoint_.snapshot(event.id); snapshot.ok()) message.established = *snapshot;
   }
+  if (!event_shares_.take(program.client->identity.uid)) {
+    // It does not read, or its user has others that do not: none of its events may be lost, so it ends.
+    counters_.add("cm.programs_ended_unread");
+    return program.client->doom();
+  }
   program.outbox.push_back(std::move(message));
   flush(program, now);
+}
+
+void ConnectionService::drop_front(Program& program) {
+  program.outbox.pop_front();
+  event_shares_.give_back(program.client->identity.uid);
 }
 
 // A listener on a loopback address is for callers on this host, whatever the header of a call says.
@@ -339,9 +390,9 @@ bool ConnectionService::may_call(const cm::Route& route, const std::optional<wir
 }
 
 void ConnectionService::flush(Program& program, Instant now) {
-  while (!program.outbox.empty() && program.client->notify(program.outbox.front()))
-    program.outbox.pop_front();
-  if (program.client->doomed()) program.outbox.clear();
+  while (!program.outbox.empty() &&
+         (program.client->doomed() || program.client->notify(program.outbox.front())))
+    drop_front(program);
   if (!program.outbox.empty()) flush_at_ = std::min(flush_at_, now + kFlushPause);
 }
 

@@ -19,6 +19,7 @@
 #include "daemon/counters.h"
 #include "daemon/qp1/cm_ports.h"
 #include "daemon/qp1/mad_port.h"
+#include "daemon/shares.h"
 #include "daemon/subsystem.h"
 
 namespace rrdma::daemon {
@@ -64,8 +65,11 @@ class ConnectionService final : public Subsystem {
 
   Program& program_of(Client& client);
   [[nodiscard]] bool owns(const Program& program, cm::ConnectionId connection) const;
+  // Counts one more connection for the program's user; where it has its share, the request fails.
+  [[nodiscard]] bool may_start(Program& program, const control::Received& request);
   void start(Program& program, const control::Received& request,
              const Result<cm::ConnectionId, cm::Error>& started);
+  void forget(Program& program, cm::ConnectionId connection);
   void answer(Program& program, const control::Received& request, const Result<void, cm::Error>& outcome);
   void release(Program& program, std::uint32_t number, Instant now);
 
@@ -74,12 +78,17 @@ class ConnectionService final : public Subsystem {
   void deliver(const cm::Event& event, Instant now);
   [[nodiscard]] bool may_call(const cm::Route& route, const std::optional<wire::IpCmHeader>& ip);
   void flush(Program& program, Instant now);
+  void drop_front(Program& program);
 
   Counters& counters_;
   MadPort& mads_;
   Prng prng_;
   cm::Endpoint endpoint_;
   PortTable ports_;
+  // What users have of each: ports, connections, events that wait for their program.
+  Shares port_shares_;
+  Shares connection_shares_;
+  Shares event_shares_;
   std::unordered_map<const Client*, std::unique_ptr<Program>> programs_;
   std::unordered_map<std::uint32_t, Program*> by_serial_;
   std::uint32_t last_serial_ = 0;

@@ -87,11 +87,12 @@ Episode keep_for(int socket, const OwnedFd& parking) {
 bool is_needed(const OwnedFd& parking) {
   const auto adopted = Parking::adopt(parking.duplicate());
   auto first = adopted ? adopted->peek(0) : std::nullopt;
-  auto ledger = first ? SlotLedger::adopt(std::move(first->ledger)) : std::nullopt;
+  Prng prng(1);  // nothing is given out here
+  auto ledger = first ? SlotLedger::adopt(std::move(first->ledger), prng) : std::nullopt;
   if (!ledger) return false;
   for (unsigned i = 1; i < control::kSlotCount; ++i) {
-    const auto slot = static_cast<std::uint8_t>(i);
-    if (ledger->row(slot).held != 0 && ledger->holder_state(slot) != SlotLedger::Holder::kDead) return true;
+    const auto slot = static_cast<Slot>(i);
+    if (ledger->row(slot).held && ledger->holder_state(slot) != SlotLedger::Holder::kDead) return true;
   }
   return false;
 }
@@ -99,8 +100,9 @@ bool is_needed(const OwnedFd& parking) {
 void keep(const OwnedFd& parking) {
   for (int attempt = 1; attempt < kAttemptsMax; ++attempt) {
     if (attempt % kAttemptsBetweenLooks == 0 && !is_needed(parking)) return;
-    const OwnedFd socket = control::connect_to(control::kNetworkName);
-    if (socket && control::is_own_user(control::peer_identity(socket.get()))) {
+    for (const std::string& name : {control::system_path(), std::string(control::kNetworkName)}) {
+      const OwnedFd socket = control::connect_to(name);
+      if (!socket || !control::is_own_user(control::peer_identity(socket.get()))) continue;
       if (keep_for(socket.get(), parking) == Episode::kRetired) return;
       attempt = 0;  // counts from the loss of this daemon
     }

@@ -31,18 +31,13 @@ int change_membership(const IpSockets& sockets, const GroupRow& row, bool joins)
              : 0;
 }
 
-void forget_group(LedgerRow& row, std::uint32_t index) {
-  row.groups[index] = row.groups[row.group_count - 1];
-  --row.group_count;
-}
-
 }  // namespace
 
-void leave_all_groups(SlotLedger& ledger, std::uint8_t slot, const IpSockets& sockets) {
-  LedgerRow& row = ledger.row(slot);
-  while (row.group_count > 0) {
-    (void)change_membership(sockets, row.groups[row.group_count - 1], false);
-    --row.group_count;
+void leave_all_groups(SlotLedger& ledger, Slot slot, const IpSockets& sockets) {
+  while (!ledger.row(slot).groups.empty()) {
+    const GroupRow group = ledger.row(slot).groups.back();
+    (void)change_membership(sockets, group, false);
+    ledger.leave(slot, group);
   }
 }
 
@@ -62,25 +57,23 @@ Subsystem::Verdict Multicast::handle_message(Client& client, control::Received& 
   return Verdict::kOthers;
 }
 
-void Multicast::join(Client& client, const control::Received& request, std::uint8_t slot,
-                     const GroupRow& group) {
+void Multicast::join(Client& client, const control::Received& request, Slot slot, const GroupRow& group) {
   if (slots_.owner_of(slot) != &client || !group.group.is_multicast()) {
     return client.fail(request, EINVAL, "a multicast group is joined for a slot that the program holds.");
   }
   if (slot >= network_.slots_bound()) {
     return client.fail(request, ENETDOWN, "multicast needs the network: " + network_.state().reason);
   }
-  LedgerRow& row = network_.ledger().row(slot);
-  const auto end = row.groups.begin() + row.group_count;
-  if (std::find(row.groups.begin(), end, group) != end) return (void)client.reply(request, control::Done{});
-  if (row.group_count == kGroupsPerSlotMax) {
+  const auto& groups = network_.ledger().row(slot).groups;
+  if (std::find(groups.begin(), groups.end(), group) != groups.end())
+    return (void)client.reply(request, control::Done{});
+  // Noted first: this daemon may be killed at any point.
+  if (!network_.ledger().join(slot, group)) {
     return client.fail(request, ENOSPC,
                        "a slot joins at most " + std::to_string(kGroupsPerSlotMax) + " multicast groups.");
   }
-  row.groups[row.group_count] = group;
-  ++row.group_count;
   if (const int error = change_membership(network_.sockets_of(slot), group, true); error != 0) {
-    --row.group_count;
+    network_.ledger().leave(slot, group);
     return client.fail(
         request, error,
         std::string("the kernel refused to join the multicast group: ") + std::strerror(error) + ".");
@@ -89,16 +82,14 @@ void Multicast::join(Client& client, const control::Received& request, std::uint
   (void)client.reply(request, control::Done{});
 }
 
-void Multicast::leave(Client& client, const control::Received& request, std::uint8_t slot,
-                      const GroupRow& group) {
-  LedgerRow& row = network_.ledger().row(slot);
-  const auto end = row.groups.begin() + row.group_count;
-  const auto found = std::find(row.groups.begin(), end, group);
-  if (slots_.owner_of(slot) != &client || found == end || slot >= network_.slots_bound()) {
+void Multicast::leave(Client& client, const control::Received& request, Slot slot, const GroupRow& group) {
+  const auto& groups = network_.ledger().row(slot).groups;
+  const bool joined = std::find(groups.begin(), groups.end(), group) != groups.end();
+  if (slots_.owner_of(slot) != &client || !joined || slot >= network_.slots_bound()) {
     return client.fail(request, EADDRNOTAVAIL, "the slot has not joined that multicast group.");
   }
   (void)change_membership(network_.sockets_of(slot), group, false);
-  forget_group(row, static_cast<std::uint32_t>(found - row.groups.begin()));
+  network_.ledger().leave(slot, group);
   counters_.add("multicast.left");
   (void)client.reply(request, control::Done{});
 }

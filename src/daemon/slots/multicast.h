@@ -17,8 +17,8 @@ class Multicast : public Subsystem {
   Verdict handle_message(Client& client, control::Received& message) override;
 
  private:
-  void join(Client& client, const control::Received& request, std::uint8_t slot, const GroupRow& group);
-  void leave(Client& client, const control::Received& request, std::uint8_t slot, const GroupRow& group);
+  void join(Client& client, const control::Received& request, Slot slot, const GroupRow& group);
+  void leave(Client& client, const control::Received& request, Slot slot, const GroupRow& group);
 
   Slots& slots_;
   Network& network_;

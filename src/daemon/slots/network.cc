@@ -26,7 +26,7 @@ constexpr int kDaemonReceiveBuffer = 1024 * 1024;
 
 SlotLedger fresh_ledger(Prng& prng) {
   auto ledger = SlotLedger::create(prng);
-  RRDMA_ASSERT(ledger.ok());  // one memfd of 200 KiB, at the start
+  RRDMA_ASSERT(ledger.ok());  // one memfd, at the start
   return std::move(ledger).value();
 }
 
@@ -69,28 +69,30 @@ int steer(const IpSockets& first, unsigned slots_bound) {
 
 }  // namespace
 
-Network::Network(Counters& counters, Prng& prng) : counters_(counters), ledger_(fresh_ledger(prng)) {}
+Network::Network(Counters& counters, Prng& prng)
+    : counters_(counters), prng_(prng), ledger_(fresh_ledger(prng)) {}
 
 void Network::open(Instant now) {
   next_attempt_ = now + kRetryPause;
   // An earlier daemon of this user may be dying: its names vanish one after the other.
-  for (int i = 0; i < kLockAttempts && !take_lock() && lock_holder_ == ::geteuid(); ++i) {
+  for (int i = 0; i < kLockAttempts && !take_lock() && lock_holder_ && control::is_own_user(*lock_holder_);
+       ++i) {
     (void)raw::ppoll(nullptr, 0, &kLockPause);
   }
-  if (!lock_) return;
-  if (bind_group()) return;
+  if (!may_take_port() || bind_group()) return;
   if (is_own_orphaned_group(find_port_holder())) awaits_offer_until_ = now + kOfferWait;
 }
 
 bool Network::retry(Instant now) {
   if (is_up() || now < next_attempt_ || !settled(now)) return false;
   next_attempt_ = now + kRetryPause;
-  if (!take_lock()) return false;
+  if (!may_take_port()) return false;
   return (offered_ && adopt(std::move(offered_))) || bind_group();
 }
 
 bool Network::take_lock() {
   if (lock_) return true;
+  lock_holder_.reset();
   lock_ = control::listen_on(control::kNetworkName);
   if (lock_) return true;
   if (errno != EADDRINUSE) {
@@ -98,11 +100,19 @@ bool Network::take_lock() {
     return false;
   }
   const OwnedFd other = control::connect_to(control::kNetworkName);
-  const auto identity =
-      other ? control::peer_identity(other.get()) : control::PeerIdentity{.pid = 0, .uid = ::geteuid()};
-  lock_holder_ = identity.uid;
-  state_ = explain_lock_taken(identity.uid, identity.pid);
+  if (other) lock_holder_ = control::peer_identity(other.get());
   return false;
+}
+
+// The name is a lock between daemons of one user. Anybody may have taken it: whether somebody else's daemon
+// has the port is asked of the port.
+bool Network::may_take_port() {
+  if (take_lock()) return true;
+  if (!lock_holder_ || control::is_own_user(*lock_holder_)) {
+    state_ = explain_lock_taken(::geteuid(), lock_holder_ ? lock_holder_->pid : 0);
+    return false;
+  }
+  return true;
 }
 
 bool Network::bind_group() {
@@ -122,6 +132,8 @@ bool Network::bind_group() {
       state_ = state;
       return false;
     }
+    if (lock_holder_ && holder.uid == lock_holder_->uid)
+      state = explain_lock_taken(lock_holder_->uid, lock_holder_->pid);
   } else if (families == 0) {
     state = explain_failure("bind", error);
   }
@@ -130,8 +142,8 @@ bool Network::bind_group() {
   if (families == 0) return false;
 
   auto parking = Parking::create();
-  int failed = parking.ok() ? bind_slots(families, kParcelSlots[0] - 1u, slots) : parking.error();
-  if (failed == 0) failed = steer(slots[0], kParcelSlots[0]);
+  int failed = parking.ok() ? bind_slots(families, parcel_slots(0) - 1u, slots) : parking.error();
+  if (failed == 0) failed = steer(slots[0], parcel_slots(0));
   Parcel parcel;
   if (failed == 0) {
     parcel.families = families;
@@ -150,14 +162,14 @@ bool Network::bind_group() {
 
 bool Network::adopt(OwnedFd parking_end) {
   if (is_up()) return false;
-  if (!take_lock()) {
+  if (!may_take_port()) {
     // Another daemon is responsible for that group, or was until a moment ago.
     offered_ = std::move(parking_end);
     return false;
   }
   auto parking = Parking::adopt(std::move(parking_end));
   auto first = parking ? parking->peek(0) : std::nullopt;
-  auto ledger = first ? SlotLedger::adopt(std::move(first->ledger)) : std::nullopt;
+  auto ledger = first ? SlotLedger::adopt(std::move(first->ledger), prng_) : std::nullopt;
   if (!ledger) {
     counters_.add("parking.refused");
     return false;
@@ -185,12 +197,11 @@ void Network::come_up(Parking parking, IpSockets daemon_slot) {
 
 Result<void, Problem> Network::grow() {
   RRDMA_ASSERT(is_up() && slots_bound() < control::kSlotCount);
-  std::size_t index = 0;
-  for (unsigned slots = 0; slots < slots_bound(); ++index) slots += kParcelSlots[index];
+  const std::uint16_t count = parking_->next_parcel_slots();
   Parcel parcel;
   parcel.first_slot = static_cast<std::uint16_t>(slots_bound());
   parcel.families = state_.families;
-  int error = bind_slots(parcel.families, kParcelSlots[index], parcel.slots);
+  int error = bind_slots(parcel.families, count, parcel.slots);
   if (error == 0) error = parking_->park(parcel);
   if (error != 0) {
     close_from_the_end(parcel.slots);
@@ -201,7 +212,7 @@ Result<void, Problem> Network::grow() {
   if (const int failed = steer(daemon_slot_, slots_bound()); failed != 0) {
     return problem(failed, explain_failure("steering", failed).reason);
   }
-  counters_.add("slots.bound", kParcelSlots[index]);
+  counters_.add("slots.bound", count);
   return {};
 }
 

@@ -29,6 +29,8 @@ class Network {
   // Another one; true when the network is up now and was not before. Does nothing while it is up, or
   // shortly after the last attempt.
   bool retry(Instant now);
+  // For good: a daemon that must not touch the port of its network namespace.
+  void stay_down() { next_attempt_ = kNever; }
   // The parking that a client offers; true when the network is up now and was not before.
   bool adopt(OwnedFd parking_end);
 
@@ -45,7 +47,7 @@ class Network {
   [[nodiscard]] int parking_end() const { return parking_->end(); }
   [[nodiscard]] unsigned slots_bound() const { return is_up() ? parking_->slots_parked() : 0; }
   // Copies of the sockets of a slot. REQUIRES: slot < slots_bound().
-  [[nodiscard]] IpSockets sockets_of(std::uint8_t slot) const { return parking_->sockets_of(slot); }
+  [[nodiscard]] IpSockets sockets_of(Slot slot) const { return parking_->sockets_of(slot); }
   // Binds and parks the next slots. REQUIRES: is_up() and slots_bound() < kSlotCount.
   [[nodiscard]] Result<void, Problem> grow();
   [[nodiscard]] const IpSockets& daemon_slot() const { return daemon_slot_; }
@@ -54,13 +56,15 @@ class Network {
 
  private:
   bool take_lock();
+  bool may_take_port();
   bool bind_group();
   void come_up(Parking parking, IpSockets daemon_slot);
 
   Counters& counters_;
+  Prng& prng_;
   OwnedFd lock_;
-  uid_t lock_holder_ = 0;  // while it is not us
-  OwnedFd offered_;        // a parking that came while another daemon held the lock
+  std::optional<control::PeerIdentity> lock_holder_;  // while it is not us
+  OwnedFd offered_;  // a parking that came while another daemon held the lock
   SlotLedger ledger_;
   std::optional<Parking> parking_;
   IpSockets daemon_slot_;

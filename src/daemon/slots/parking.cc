@@ -2,7 +2,6 @@
 
 #include <cerrno>
 #include <cstring>
-#include <numeric>
 
 #include "base/assert.h"
 
@@ -10,7 +9,7 @@ namespace rrdma::daemon {
 namespace {
 
 constexpr std::uint32_t kParcelMagic = 0x52525053;  // "RRPS"
-constexpr std::uint16_t kParcelVersion = 1;
+constexpr std::uint16_t kParcelVersion = 2;
 constexpr std::size_t kParcelFdsMax = 2 + 2 * 64;  // the kernel's own bound is 253
 
 struct ParcelHeader {
@@ -22,7 +21,8 @@ struct ParcelHeader {
   std::uint8_t reserved[5] = {};
 };
 static_assert(sizeof(ParcelHeader) == 16);
-static_assert(std::accumulate(kParcelSlots.begin(), kParcelSlots.end(), 0u) == control::kSlotCount);
+// In the place of a first slot, where the next shelf lies.
+constexpr std::uint16_t kNextShelf = 0xffff;
 
 constexpr int kParkingBuffer = 1 << 20;
 
@@ -67,42 +67,9 @@ std::optional<std::vector<IpSockets>> sort_sockets(const ParcelHeader& header, s
   return slots;
 }
 
-}  // namespace
-
-Result<Parking, int> Parking::create() {
-  int ends[2];
-  if (raw::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) < 0)
-    return Failure{errno};
-  Parking parking;
-  parking.end_ = lifted(ends[0]);
-  parking.feed_ = lifted(ends[1]);
-  (void)raw::setsockopt(parking.feed_.get(), SOL_SOCKET, SO_SNDBUF, kParkingBuffer);
-  return parking;
-}
-
-std::optional<Parking> Parking::adopt(OwnedFd end) {
-  Parking parking;
-  parking.end_ = std::move(end);
-  for (std::size_t index = 0; index < kParcelSlots.size(); ++index) {
-    auto parcel = parking.peek(index);
-    if (!parcel) break;
-    if (index == 0) parking.feed_ = std::move(parcel->feed);
-    parking.slots_parked_ += static_cast<unsigned>(parcel->slots.size());
-  }
-  if (parking.slots_parked_ == 0) return std::nullopt;
-  return parking;
-}
-
-int Parking::park(const Parcel& parcel) {
-  ParcelHeader header{.first_slot = parcel.first_slot,
-                      .count = static_cast<std::uint16_t>(parcel.slots.size()),
-                      .families = parcel.families};
-  RRDMA_ASSERT(parcel.first_slot == slots_parked_);
-  std::vector<int> fds = descriptors_of(parcel);
-  if (parcel.first_slot == 0) fds[0] = feed_.get();
+int send_parcel(int feed, const ParcelHeader& header, const std::vector<int>& fds) {
   RRDMA_ASSERT(fds.size() <= kParcelFdsMax);
-
-  iovec content{&header, sizeof header};
+  iovec content{const_cast<ParcelHeader*>(&header), sizeof header};
   alignas(cmsghdr) char control[CMSG_SPACE(kParcelFdsMax * sizeof(int))] = {};
   msghdr message{};
   message.msg_iov = &content;
@@ -114,60 +81,127 @@ int Parking::park(const Parcel& parcel) {
   rights->cmsg_type = SCM_RIGHTS;
   rights->cmsg_len = CMSG_LEN(fds.size() * sizeof(int));
   std::memcpy(CMSG_DATA(rights), fds.data(), fds.size() * sizeof(int));
-  if (raw::sendmsg(feed_.get(), &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0) return errno;
+  return raw::sendmsg(feed, &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? errno : 0;
+}
+
+}  // namespace
+
+struct Parking::Message {
+  ParcelHeader header;
+  std::vector<OwnedFd> fds;
+};
+
+Result<Parking::Shelf, int> Parking::create_shelf() {
+  int ends[2];
+  if (raw::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) < 0)
+    return Failure{errno};
+  Shelf shelf{lifted(ends[0]), lifted(ends[1])};
+  (void)raw::setsockopt(shelf.feed.get(), SOL_SOCKET, SO_SNDBUF, kParkingBuffer);
+  return shelf;
+}
+
+Result<Parking, int> Parking::create() {
+  auto shelf = create_shelf();
+  if (!shelf) return Failure{shelf.error()};
+  Parking parking;
+  parking.shelves_.push_back(std::move(*shelf));
+  return parking;
+}
+
+std::optional<Parking> Parking::adopt(OwnedFd end) {
+  Parking parking;
+  parking.shelves_.push_back({std::move(end), OwnedFd()});
+  while (parking.parcels_ < kParcels) {
+    auto parcel = parking.peek(parking.parcels_);
+    if (!parcel) break;
+    if (parking.parcels_ == 0) parking.shelves_[0].feed = std::move(parcel->feed);
+    parking.slots_parked_ += static_cast<unsigned>(parcel->slots.size());
+    ++parking.parcels_;
+    if (parking.parcels_ % kParcelsOnShelf != 0) continue;
+    auto next = peek_message(parking.shelves_.back(), kParcelsOnShelf);
+    if (!next || next->header.first_slot != kNextShelf || next->fds.size() != 2) break;
+    parking.shelves_.push_back({std::move(next->fds[0]), std::move(next->fds[1])});
+  }
+  if (parking.slots_parked_ == 0) return std::nullopt;
+  return parking;
+}
+
+int Parking::add_shelf() {
+  auto shelf = create_shelf();
+  if (!shelf) return shelf.error();
+  const int error = send_parcel(shelves_.back().feed.get(), {.first_slot = kNextShelf},
+                                {shelf->end.get(), shelf->feed.get()});
+  if (error == 0) shelves_.push_back(std::move(*shelf));
+  return error;
+}
+
+int Parking::park(const Parcel& parcel) {
+  RRDMA_ASSERT(parcel.first_slot == slots_parked_ && parcel.slots.size() == next_parcel_slots());
+  const ParcelHeader header{.first_slot = parcel.first_slot,
+                            .count = static_cast<std::uint16_t>(parcel.slots.size()),
+                            .families = parcel.families};
+  if (parcels_ / kParcelsOnShelf >= shelves_.size()) {
+    if (const int error = add_shelf(); error != 0) return error;
+  }
+  std::vector<int> fds = descriptors_of(parcel);
+  if (parcel.first_slot == 0) fds[0] = shelves_[0].feed.get();
+  if (const int error = send_parcel(shelves_.back().feed.get(), header, fds); error != 0) return error;
   slots_parked_ += header.count;
+  ++parcels_;
   return 0;
 }
 
-std::optional<Parcel> Parking::peek(std::size_t index) const {
-  RRDMA_ASSERT(index < kParcelSlots.size());
+std::optional<Parking::Message> Parking::peek_message(const Shelf& shelf, std::size_t place) {
   // The offset is a property of the shared socket: set before every look.
-  if (raw::setsockopt(end_.get(), SOL_SOCKET, SO_PEEK_OFF, static_cast<int>(index * sizeof(ParcelHeader))) <
-      0) {
+  if (raw::setsockopt(shelf.end.get(), SOL_SOCKET, SO_PEEK_OFF,
+                      static_cast<int>(place * sizeof(ParcelHeader))) < 0) {
     return std::nullopt;
   }
-  ParcelHeader header;
-  iovec content{&header, sizeof header};
+  Message found;
+  iovec content{&found.header, sizeof found.header};
   alignas(cmsghdr) char control[CMSG_SPACE(kParcelFdsMax * sizeof(int))];
   msghdr message{};
   message.msg_iov = &content;
   message.msg_iovlen = 1;
   message.msg_control = control;
   message.msg_controllen = sizeof control;
-  const ssize_t size = raw::recvmsg(end_.get(), &message, MSG_PEEK | MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  const ssize_t size = raw::recvmsg(shelf.end.get(), &message, MSG_PEEK | MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   if (size < 0) return std::nullopt;
-  std::vector<OwnedFd> fds = receive_descriptors(message);
-  if (size != sizeof header || (message.msg_flags & (MSG_CTRUNC | MSG_TRUNC)) != 0) return std::nullopt;
-  const unsigned expected_first =
-      std::accumulate(kParcelSlots.begin(), kParcelSlots.begin() + static_cast<long>(index), 0u);
-  if (header.magic != kParcelMagic || header.version != kParcelVersion ||
-      header.first_slot != expected_first || header.count != kParcelSlots[index]) {
+  found.fds = receive_descriptors(message);
+  if (size != sizeof found.header || (message.msg_flags & (MSG_CTRUNC | MSG_TRUNC)) != 0) return std::nullopt;
+  if (found.header.magic != kParcelMagic || found.header.version != kParcelVersion) return std::nullopt;
+  return found;
+}
+
+std::optional<Parcel> Parking::peek(std::size_t index) const {
+  RRDMA_ASSERT(index < kParcels);
+  if (index / kParcelsOnShelf >= shelves_.size()) return std::nullopt;
+  auto message = peek_message(shelves_[index / kParcelsOnShelf], index % kParcelsOnShelf);
+  if (!message || message->header.first_slot != first_slot_of_parcel(index) ||
+      message->header.count != parcel_slots(index)) {
     return std::nullopt;
   }
-
   Parcel parcel;
-  parcel.first_slot = header.first_slot;
-  parcel.families = header.families;
+  parcel.first_slot = message->header.first_slot;
+  parcel.families = message->header.families;
   if (index == 0) {
-    if (fds.size() < 2) return std::nullopt;
-    parcel.feed = std::move(fds[0]);
-    parcel.ledger = std::move(fds[1]);
-    fds.erase(fds.begin(), fds.begin() + 2);
+    if (message->fds.size() < 2) return std::nullopt;
+    parcel.feed = std::move(message->fds[0]);
+    parcel.ledger = std::move(message->fds[1]);
+    message->fds.erase(message->fds.begin(), message->fds.begin() + 2);
   }
-  auto slots = sort_sockets(header, std::move(fds));
+  auto slots = sort_sockets(message->header, std::move(message->fds));
   if (!slots) return std::nullopt;
   parcel.slots = std::move(*slots);
   return parcel;
 }
 
-IpSockets Parking::sockets_of(std::uint8_t slot) const {
+IpSockets Parking::sockets_of(Slot slot) const {
   RRDMA_ASSERT(slot < slots_parked_);
-  std::size_t index = 0;
-  unsigned first = 0;
-  while (slot >= first + kParcelSlots[index]) first += kParcelSlots[index++];
+  const std::size_t index = parcel_of_slot(slot);
   auto parcel = peek(index);
   if (!parcel) return {};
-  return std::move(parcel->slots[slot - first]);
+  return std::move(parcel->slots[slot - first_slot_of_parcel(index)]);
 }
 
 }  // namespace rrdma::daemon

@@ -3,13 +3,15 @@
 // the queue lives until the last of them is gone. Reading with MSG_PEEK takes a copy and leaves the
 // message, so that any daemon, now or later, can take them all.
 //
-//   parking = parcel 0, parcel 1, ...                  in the order of the slots, one datagram each
+//   parking = shelf 0, shelf 1, ...         a socketpair each; clients hold the reading end of shelf 0
+//   shelf   = parcel, ..., next             at most kParcelsOnShelf, in the order of the slots
 //   parcel  = ParcelHeader | descriptors: (parcel 0 only: the feeding end, the ledger), v4[count], v6[count]
+//   next    = ParcelHeader | descriptors: both ends of the next shelf
 //
 // The group grows by parcels, as slots are wanted: descriptors in flight count against the user's
-// RLIMIT_NOFILE in every process of that user, so a host with ten programs must not have 512 of them.
-// Few, large parcels: a queue may hold no more than net.unix.max_dgram_qlen (10) datagrams. The feeding
-// end is parked in parcel 0, else a later daemon could not append.
+// RLIMIT_NOFILE in every process of that user, so a host with ten programs must not have thousands of
+// them. A queue may hold no more than net.unix.max_dgram_qlen (10) datagrams, a datagram no more than 253
+// descriptors. The feeding end is parked, else a later daemon could not append.
 #pragma once
 
 #include <array>
@@ -19,11 +21,27 @@
 
 #include "base/owned_fd.h"
 #include "base/result.h"
+#include "control/slot.h"
 #include "daemon/slots/slot_socket.h"
 
 namespace rrdma::daemon {
 
-inline constexpr std::array<std::uint16_t, 6> kParcelSlots = {16, 16, 32, 64, 64, 64};
+using control::Slot;
+
+inline constexpr std::size_t kParcelsOnShelf = 9;
+inline constexpr std::size_t kParcels = 83;
+
+// How many slots a parcel has: 16, 16, 32, then 64 each.
+[[nodiscard]] constexpr std::uint16_t parcel_slots(std::size_t index) {
+  return index < 2 ? 16 : index == 2 ? 32 : 64;
+}
+[[nodiscard]] constexpr Slot first_slot_of_parcel(std::size_t index) {
+  return static_cast<Slot>(index < 3 ? 16 * index : 64 * (index - 2));
+}
+[[nodiscard]] constexpr std::size_t parcel_of_slot(Slot slot) {
+  return slot < 48 ? slot / 16 : slot < 64 ? 2 : slot / 64u + 2;
+}
+static_assert(first_slot_of_parcel(kParcels) == control::kSlotCount);
 
 struct Parcel {
   std::uint16_t first_slot = 0;
@@ -41,20 +59,34 @@ class Parking {
   [[nodiscard]] static std::optional<Parking> adopt(OwnedFd end);
 
   // What every client holds.
-  [[nodiscard]] int end() const { return end_.get(); }
+  [[nodiscard]] int end() const { return shelves_.front().end.get(); }
   [[nodiscard]] unsigned slots_parked() const { return slots_parked_; }
+  // How many slots the next parcel has; 0: all are there.
+  [[nodiscard]] std::uint16_t next_parcel_slots() const {
+    return parcels_ < kParcels ? parcel_slots(parcels_) : 0;
+  }
 
   // Appends the next parcel; 0 or an errno. The caller may close its own descriptors afterwards.
-  // REQUIRES: parcel.first_slot == slots_parked() and the size that kParcelSlots says.
+  // REQUIRES: parcel.first_slot == slots_parked() and the size that parcel_slots() says.
   [[nodiscard]] int park(const Parcel& parcel);
   // Copies of the descriptors of a parcel.
   [[nodiscard]] std::optional<Parcel> peek(std::size_t index) const;
   // The sockets of one slot. REQUIRES: slot < slots_parked().
-  [[nodiscard]] IpSockets sockets_of(std::uint8_t slot) const;
+  [[nodiscard]] IpSockets sockets_of(Slot slot) const;
 
  private:
-  OwnedFd end_;
-  OwnedFd feed_;
+  struct Shelf {
+    OwnedFd end;
+    OwnedFd feed;
+  };
+  // One datagram of a shelf; nothing when there is none at that place.
+  struct Message;
+  [[nodiscard]] static Result<Shelf, int> create_shelf();
+  [[nodiscard]] static std::optional<Message> peek_message(const Shelf& shelf, std::size_t place);
+  [[nodiscard]] int add_shelf();
+
+  std::vector<Shelf> shelves_;
+  std::size_t parcels_ = 0;
   unsigned slots_parked_ = 0;
 };
 

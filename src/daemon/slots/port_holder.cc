@@ -45,7 +45,7 @@ PortHolder find_port_holder() {
 }
 
 bool is_own_orphaned_group(const PortHolder& holder) {
-  return holder.sockets >= kParcelSlots[0] && !holder.is_kernel && holder.uid == ::geteuid();
+  return holder.sockets >= parcel_slots(0) && !holder.is_kernel && holder.uid == ::geteuid();
 }
 
 std::string describe_user(uid_t uid) {

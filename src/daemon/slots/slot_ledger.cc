@@ -3,34 +3,48 @@
 #include <linux/memfd.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <string>
 
 namespace rrdma::daemon {
 namespace {
 
 constexpr std::uint32_t kLedgerMagic = 0x52524c47;  // "RRLG"
-constexpr std::uint32_t kLedgerVersion = 1;
+constexpr std::uint32_t kLedgerVersion = 2;
 
-struct LedgerLayout {
-  std::uint32_t magic = kLedgerMagic;
-  std::uint32_t version = kLedgerVersion;
-  std::uint64_t last_order = 0;
-  std::array<LedgerRow, control::kSlotCount> rows{};
+// As it lies in the memfd.
+struct SharedRow {
+  std::uint32_t held = 0;
+  std::uint32_t pid = 0;
+  std::uint32_t uid = 0;
+  std::uint32_t next_index = 0;
+  std::uint64_t user_namespace_of_holder = 0;
+  std::uint64_t pid_namespace_of_holder = 0;
+  std::uint64_t pid_namespace = 0;
+  std::uint64_t start_time = 0;
+  std::uint64_t freed_order = 0;
+  std::uint32_t group_count = 0;
+  std::uint32_t reserved = 0;
+  std::array<GroupRow, kGroupsPerSlotMax> groups{};
 };
-static_assert(std::is_trivially_copyable_v<LedgerLayout>);
 
-LedgerLayout& layout(void* base) { return *static_cast<LedgerLayout*>(base); }
+// Pages of rows that were never written are never taken.
+struct SharedLedger {
+  std::uint32_t magic;
+  std::uint32_t version;
+  std::array<SharedRow, control::kSlotCount> rows;
+};
+static_assert(std::is_trivially_copyable_v<SharedLedger>);
 
-std::uint64_t own_pid_namespace() {
-  struct stat status {};
-  return ::stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino : 0;
-}
+SharedLedger& shared(void* base) { return *static_cast<SharedLedger*>(base); }
 
 }  // namespace
 
@@ -47,75 +61,148 @@ std::uint64_t start_time_of(pid_t pid) {
   return at == nullptr ? 0 : std::strtoull(at + 1, nullptr, 10);
 }
 
+SlotLedger::SlotLedger(OwnedFd fd, void* base, Prng& prng)
+    : fd_(std::move(fd)), base_(base), rows_(control::kSlotCount) {
+  for (Slot slot = 0; slot < control::kSlotCount; ++slot)
+    rows_[slot].next_index = static_cast<std::uint16_t>(prng.below(control::qpns_of(slot).count));
+}
+
 Result<SlotLedger, int> SlotLedger::create(Prng& prng) {
   OwnedFd fd = lifted(raw::memfd_create("rrdma-ledger", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd) return Failure{errno};
-  if (raw::ftruncate(fd.get(), sizeof(LedgerLayout)) < 0) return Failure{errno};
+  if (raw::ftruncate(fd.get(), sizeof(SharedLedger)) < 0) return Failure{errno};
   (void)raw::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
-  void* base = ::mmap(nullptr, sizeof(LedgerLayout), PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
+  void* base = ::mmap(nullptr, sizeof(SharedLedger), PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   if (base == MAP_FAILED) return Failure{errno};
-  auto* fresh = new (base) LedgerLayout;
-  for (LedgerRow& row : fresh->rows) row.next_index = static_cast<std::uint32_t>(prng.below(0x10000));
-  return SlotLedger(std::move(fd), base);
+  shared(base).magic = kLedgerMagic;
+  shared(base).version = kLedgerVersion;
+  return SlotLedger(std::move(fd), base, prng);
 }
 
-std::optional<SlotLedger> SlotLedger::adopt(OwnedFd fd) {
+std::optional<SlotLedger> SlotLedger::adopt(OwnedFd fd, Prng& prng) {
   struct stat status {};
   const int seals = raw::fcntl(fd.get(), F_GET_SEALS);
   if (seals < 0 || (seals & F_SEAL_SHRINK) == 0) return std::nullopt;
-  if (::fstat(fd.get(), &status) < 0 || status.st_size != sizeof(LedgerLayout)) return std::nullopt;
-  void* base = ::mmap(nullptr, sizeof(LedgerLayout), PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
+  if (::fstat(fd.get(), &status) < 0 || status.st_size != sizeof(SharedLedger)) return std::nullopt;
+  void* base = ::mmap(nullptr, sizeof(SharedLedger), PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   if (base == MAP_FAILED) return std::nullopt;
-  SlotLedger ledger(std::move(fd), base);
-  if (layout(base).magic != kLedgerMagic || layout(base).version != kLedgerVersion) return std::nullopt;
-  for (LedgerRow& row : layout(base).rows) {
-    row.next_index &= 0xffff;
-    row.group_count = std::min<std::uint32_t>(row.group_count, kGroupsPerSlotMax);
+  SlotLedger ledger(std::move(fd), base, prng);
+  // One copy, since the memory may change under us; by a read, which takes no pages for what was never
+  // written.
+  const auto copy = std::make_unique<SharedLedger>();
+  if (::pread(ledger.fd(), copy.get(), sizeof(SharedLedger), 0) != sizeof(SharedLedger)) return std::nullopt;
+  if (copy->magic != kLedgerMagic || copy->version != kLedgerVersion) return std::nullopt;
+  for (Slot slot = 0; slot < control::kSlotCount; ++slot) {
+    const SharedRow& from = copy->rows[slot];
+    if (from.held == 0 && from.freed_order == 0) continue;  // never held: begins at a place of our own choice
+    LedgerRow& row = ledger.rows_[slot];
+    row.held = from.held != 0;
+    row.holder = {.pid = static_cast<pid_t>(from.pid),
+                  .uid = from.uid,
+                  .namespaces = {.user = from.user_namespace_of_holder, .pid = from.pid_namespace_of_holder}};
+    row.pid_namespace = from.pid_namespace;
+    row.start_time = from.start_time;
+    row.freed_order = from.freed_order;
+    row.next_index = static_cast<std::uint16_t>(from.next_index % control::qpns_of(slot).count);
+    const std::size_t groups = std::min<std::size_t>(from.group_count, kGroupsPerSlotMax);
+    row.groups.assign(from.groups.begin(), from.groups.begin() + static_cast<std::ptrdiff_t>(groups));
+    ledger.last_order_ = std::max(ledger.last_order_, row.freed_order);
   }
   return ledger;
 }
 
 SlotLedger::SlotLedger(SlotLedger&& other) noexcept
-    : fd_(std::move(other.fd_)), base_(std::exchange(other.base_, nullptr)) {}
+    : fd_(std::move(other.fd_)),
+      base_(std::exchange(other.base_, nullptr)),
+      rows_(std::move(other.rows_)),
+      last_order_(other.last_order_) {}
 
 SlotLedger& SlotLedger::operator=(SlotLedger&& other) noexcept {
   if (this != &other) {
-    if (base_ != nullptr) ::munmap(base_, sizeof(LedgerLayout));
+    if (base_ != nullptr) ::munmap(base_, sizeof(SharedLedger));
     fd_ = std::move(other.fd_);
     base_ = std::exchange(other.base_, nullptr);
+    rows_ = std::move(other.rows_);
+    last_order_ = other.last_order_;
   }
   return *this;
 }
 
 SlotLedger::~SlotLedger() {
-  if (base_ != nullptr) ::munmap(base_, sizeof(LedgerLayout));
+  if (base_ != nullptr) ::munmap(base_, sizeof(SharedLedger));
 }
 
-LedgerRow& SlotLedger::row(std::uint8_t slot) { return layout(base_).rows[slot]; }
-
-void SlotLedger::hold(std::uint8_t slot, const control::PeerIdentity& holder) {
-  LedgerRow& held = row(slot);
-  held.pid = static_cast<std::uint32_t>(holder.pid);
-  held.uid = holder.uid;
-  held.pid_namespace = own_pid_namespace();
-  held.start_time = holder.pid > 0 ? start_time_of(holder.pid) : 0;
-  // Last: a daemon that is killed meanwhile has told nobody of a holder.
-  std::atomic_ref<std::uint32_t>(held.held).store(1, std::memory_order_release);
+// `held` last: a daemon that is killed meanwhile has told nobody of a holder.
+void SlotLedger::write(Slot slot) {
+  const LedgerRow& row = rows_[slot];
+  SharedRow to{.pid = static_cast<std::uint32_t>(row.holder.pid),
+               .uid = row.holder.uid,
+               .next_index = row.next_index,
+               .user_namespace_of_holder = row.holder.namespaces.user,
+               .pid_namespace_of_holder = row.holder.namespaces.pid,
+               .pid_namespace = row.pid_namespace,
+               .start_time = row.start_time,
+               .freed_order = row.freed_order,
+               .group_count = static_cast<std::uint32_t>(row.groups.size())};
+  std::copy(row.groups.begin(), row.groups.end(), to.groups.begin());
+  SharedRow& place = shared(base_).rows[slot];
+  to.held = place.held;
+  std::memcpy(&place, &to, sizeof to);
+  std::atomic_ref<std::uint32_t>(place.held).store(row.held ? 1 : 0, std::memory_order_release);
 }
 
-void SlotLedger::free(std::uint8_t slot, std::uint16_t next_index) {
-  LedgerRow& freed = row(slot);
-  freed.held = 0;
-  freed.pid = 0;
-  freed.next_index = next_index;
-  freed.freed_order = ++layout(base_).last_order;
+void SlotLedger::hold(Slot slot, const control::PeerIdentity& holder) {
+  hold(slot, holder, rows_[slot].next_index);
 }
 
-SlotLedger::Holder SlotLedger::holder_state(std::uint8_t slot) {
-  const LedgerRow& held = row(slot);
-  if (held.pid == 0 || held.start_time == 0 || held.pid_namespace != own_pid_namespace())
+void SlotLedger::hold(Slot slot, const control::PeerIdentity& holder, std::uint16_t next_index) {
+  LedgerRow& row = rows_[slot];
+  row.held = true;
+  row.holder = holder;
+  row.pid_namespace = control::own_namespaces().pid;
+  row.start_time = holder.pid > 0 ? start_time_of(holder.pid) : 0;
+  row.next_index = static_cast<std::uint16_t>(next_index % control::qpns_of(slot).count);
+  write(slot);
+}
+
+void SlotLedger::free(Slot slot, std::uint16_t next_index) {
+  LedgerRow& row = rows_[slot];
+  row.held = false;
+  row.holder = {};
+  row.next_index = static_cast<std::uint16_t>(next_index % control::qpns_of(slot).count);
+  row.freed_order = ++last_order_;
+  write(slot);
+}
+
+bool SlotLedger::join(Slot slot, const GroupRow& group) {
+  std::vector<GroupRow>& groups = rows_[slot].groups;
+  if (std::find(groups.begin(), groups.end(), group) != groups.end()) return true;
+  if (groups.size() >= kGroupsPerSlotMax) return false;
+  groups.push_back(group);
+  write(slot);
+  return true;
+}
+
+void SlotLedger::leave(Slot slot, const GroupRow& group) {
+  std::erase(rows_[slot].groups, group);
+  write(slot);
+}
+
+SlotLedger::Holder SlotLedger::holder_state(Slot slot) const {
+  const LedgerRow& row = rows_[slot];
+  if (row.holder.pid <= 0 || row.start_time == 0 || row.pid_namespace != control::own_namespaces().pid)
     return Holder::kUnknown;
-  return start_time_of(static_cast<pid_t>(held.pid)) == held.start_time ? Holder::kAlive : Holder::kDead;
+  return start_time_of(row.holder.pid) == row.start_time ? Holder::kAlive : Holder::kDead;
+}
+
+bool SlotLedger::may_be_holder(Slot slot, const control::PeerIdentity& claimant) const {
+  const LedgerRow& row = rows_[slot];
+  if (!row.held) return true;
+  const bool same_numbers = row.pid_namespace == control::own_namespaces().pid;
+  if (same_numbers && row.holder.pid > 0 && claimant.pid > 0)
+    return row.holder.pid == claimant.pid && row.holder.uid == claimant.uid &&
+           row.start_time == start_time_of(claimant.pid);
+  return control::is_one_user(row.holder, claimant);
 }
 
 }  // namespace rrdma::daemon

@@ -1,23 +1,28 @@
-// The ledger: what a daemon must remember about each slot beyond its own death. It lies in a memfd that
-// is parked together with the sockets (parking.h), so that the next daemon finds who holds which slot
-// (until they have come back to it), where the QPNs of a free slot go on, and which multicast groups a
-// dead program left behind on a socket that lives on. Only daemons write it.
+// The ledger: what a daemon must remember about each slot beyond its own death: who holds which slot (until
+// they have come back to the next daemon), where the QPNs of a free slot go on, and which multicast groups
+// a dead program left behind on a socket that lives on.
+//
+// A daemon works on rows of its own, and writes every change also into a memfd that is parked together with
+// the sockets (parking.h). It reads that memfd once, when it takes over, and believes nothing of it that
+// is out of bounds: whoever else can write it cannot reach the daemon that runs.
 #pragma once
 
 #include <sys/types.h>
 
-#include <array>
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "base/owned_fd.h"
 #include "base/prng.h"
 #include "base/result.h"
 #include "control/identity.h"
-#include "control/messages.h"
+#include "control/slot.h"
 #include "wire/gid.h"
 
 namespace rrdma::daemon {
+
+using control::Slot;
 
 inline constexpr std::size_t kGroupsPerSlotMax = 32;
 
@@ -30,16 +35,13 @@ struct GroupRow {
 };
 
 struct LedgerRow {
-  std::uint32_t held = 0;
-  std::uint32_t pid = 0;  // of the holder, in the namespace below; 0: not visible
-  std::uint32_t uid = 0;  // of the holder
-  std::uint32_t reserved = 0;
-  std::uint64_t pid_namespace = 0;  // in which the writing daemon read the pid
+  bool held = false;
+  control::PeerIdentity holder;     // as the writing daemon saw it
+  std::uint64_t pid_namespace = 0;  // of the writing daemon: in which the holder's pid means something
   std::uint64_t start_time = 0;     // of the holder: a pid alone may be somebody else by now
   std::uint64_t freed_order = 0;    // 0: never held. The longest free is given out first.
-  std::uint32_t next_index = 0;     // low 16 bits of the next QPN
-  std::uint32_t group_count = 0;
-  std::array<GroupRow, kGroupsPerSlotMax> groups{};
+  std::uint16_t next_index = 0;     // of the next QPN, within the slot
+  std::vector<GroupRow> groups;     // at most kGroupsPerSlotMax
 };
 
 class SlotLedger {
@@ -48,26 +50,37 @@ class SlotLedger {
   // QPNs of programs that ended before the daemon did.
   [[nodiscard]] static Result<SlotLedger, int> create(Prng& prng);
   // One that an earlier daemon wrote; nothing when its layout is not ours.
-  [[nodiscard]] static std::optional<SlotLedger> adopt(OwnedFd fd);
+  [[nodiscard]] static std::optional<SlotLedger> adopt(OwnedFd fd, Prng& prng);
   SlotLedger(SlotLedger&& other) noexcept;
   SlotLedger& operator=(SlotLedger&& other) noexcept;
   ~SlotLedger();
 
   [[nodiscard]] int fd() const { return fd_.get(); }
-  [[nodiscard]] LedgerRow& row(std::uint8_t slot);
+  // REQUIRES: slot < kSlotCount, for all of these.
+  [[nodiscard]] const LedgerRow& row(Slot slot) const { return rows_[slot]; }
 
-  void hold(std::uint8_t slot, const control::PeerIdentity& holder);
-  void free(std::uint8_t slot, std::uint16_t next_index);
+  void hold(Slot slot, const control::PeerIdentity& holder);
+  void hold(Slot slot, const control::PeerIdentity& holder, std::uint16_t next_index);
+  void free(Slot slot, std::uint16_t next_index);
+  // False: the slot has as many groups as it may have. One that is there already is no mistake.
+  [[nodiscard]] bool join(Slot slot, const GroupRow& group);
+  void leave(Slot slot, const GroupRow& group);
 
   enum class Holder : std::uint8_t { kAlive, kDead, kUnknown };
   // What has become of the noted holder; unknown when its pid means nothing here.
-  [[nodiscard]] Holder holder_state(std::uint8_t slot);
+  [[nodiscard]] Holder holder_state(Slot slot) const;
+  // Whether a program that says it holds the slot may be the noted holder: the same process where that
+  // can be seen, else the same user.
+  [[nodiscard]] bool may_be_holder(Slot slot, const control::PeerIdentity& claimant) const;
 
  private:
-  SlotLedger(OwnedFd fd, void* base) : fd_(std::move(fd)), base_(base) {}
+  SlotLedger(OwnedFd fd, void* base, Prng& prng);
+  void write(Slot slot);
 
   OwnedFd fd_;
   void* base_ = nullptr;
+  std::vector<LedgerRow> rows_;
+  std::uint64_t last_order_ = 0;
 };
 
 // When a process started, in clock ticks since boot; 0 when that cannot be seen.

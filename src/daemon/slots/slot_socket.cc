@@ -28,6 +28,7 @@ namespace {
 
 // BTH: opcode, flags, P_Key (2), FECN/BECN/reserved, DestQP (3).
 constexpr unsigned kDestQpOffset = 5;
+constexpr unsigned kBitsBehind = 8;  // of the QPN, behind the 16 that are looked at
 // A drain ends although datagrams go on arriving: the new holder knows how to ignore them.
 constexpr std::uint64_t kDrainMax = 100'000;
 
@@ -84,11 +85,27 @@ Result<OwnedFd, int> bind_slot_socket(int family, bool is_first) {
 }
 
 int steer_group(int socket, unsigned slots_bound) {
+  // The upper 16 bits of the QPN tell the slot, whatever its size; see control::slot_of_qpn().
+  static_assert(control::kSmallSlots.qpn_bits >= kBitsBehind);
+  using control::kLargeSlots, control::kMediumSlots, control::kSmallSlots;
+  // How far a shifted QPN is ahead of its slot.
+  constexpr unsigned kMediumBias =
+      (kMediumSlots.first_qpn >> kMediumSlots.qpn_bits) - kMediumSlots.first_slot;
+  constexpr unsigned kSmallBias = (kSmallSlots.first_qpn >> kSmallSlots.qpn_bits) - kSmallSlots.first_slot;
   sock_filter program[] = {
-      BPF_STMT(BPF_LD | BPF_B | BPF_ABS, kDestQpOffset),  // a load beyond the end returns 0
-      BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, slots_bound, 1, 0),
-      BPF_STMT(BPF_RET | BPF_A, 0),
-      BPF_STMT(BPF_RET | BPF_K, 0),
+      /*  0 */ BPF_STMT(BPF_LD | BPF_H | BPF_ABS, kDestQpOffset),  // a load beyond the end returns 0
+      /*  1 */ BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, kSmallSlots.first_qpn >> kBitsBehind, 6, 0),
+      /*  2 */ BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, kMediumSlots.first_qpn >> kBitsBehind, 2, 0),
+      /*  3 */ BPF_STMT(BPF_ALU | BPF_RSH | BPF_K, kLargeSlots.qpn_bits - kBitsBehind),
+      /*  4 */ BPF_STMT(BPF_JMP | BPF_JA, 5),
+      /*  5 */ BPF_STMT(BPF_ALU | BPF_RSH | BPF_K, kMediumSlots.qpn_bits - kBitsBehind),
+      /*  6 */ BPF_STMT(BPF_ALU | BPF_SUB | BPF_K, kMediumBias),
+      /*  7 */ BPF_STMT(BPF_JMP | BPF_JA, 2),
+      /*  8 */ BPF_STMT(BPF_ALU | BPF_RSH | BPF_K, kSmallSlots.qpn_bits - kBitsBehind),
+      /*  9 */ BPF_STMT(BPF_ALU | BPF_SUB | BPF_K, kSmallBias),
+      /* 10 */ BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, slots_bound, 1, 0),
+      /* 11 */ BPF_STMT(BPF_RET | BPF_A, 0),
+      /* 12 */ BPF_STMT(BPF_RET | BPF_K, 0),
   };
   const sock_fprog attached{.len = std::size(program), .filter = program};
   return raw::setsockopt(socket, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &attached, sizeof attached) < 0 ? errno

@@ -1,9 +1,9 @@
 // One receiving socket of UDP port 4791, and the steering of the group that it belongs to.
 //
 // All slot sockets of a family form one SO_REUSEPORT group; the kernel picks the member whose index a
-// classic BPF program returns: the top 8 bits of BTH.DestQP. Offset 0 of that program is the first octet
-// after the UDP header (measured); a datagram too short to have a DestQP, and one for a slot that is not
-// bound yet, goes to slot 0. The order of binding is the index, so that a socket of the group is never
+// classic BPF program returns: the slot of BTH.DestQP (control/slot.h). Offset 0 of that program is the
+// first octet after the UDP header (measured); a datagram too short to have a DestQP, and one for a slot
+// that is not bound yet, goes to slot 0. The order of binding is the index, so that a socket of the group is never
 // closed while anybody lives: the kernel would move the last one into its place.
 //
 // Slot 0 is bound first and without SO_REUSEPORT: that is the probe, and it leaves no moment in which

@@ -1,5 +1,6 @@
 #include "daemon/slots/slots.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -8,14 +9,15 @@ namespace {
 
 constexpr Duration kOrphanGrace = seconds(60);
 constexpr Duration kReapingPause = seconds(1);
-// Where a dead program's next QPN is not known, go on at least this far from the last one that is.
-constexpr std::uint64_t kUnknownSkipMin = 0x2000;
-constexpr std::uint64_t kUnknownSkipMax = 0xe000;
 
 }  // namespace
 
 Slots::Slots(Server& server, Network& network, Counters& counters, Prng& prng)
-    : server_(server), network_(network), counters_(counters), prng_(prng) {
+    : server_(server),
+      network_(network),
+      counters_(counters),
+      prng_(prng),
+      shares_(control::kSlotCount - 1, ::geteuid()) {
   server_.on_claim(
       [this](Client& client, const control::SlotClaim& claim) { return handle_claim(client, claim); });
   server_.on_network_up([this] { handle_network_up(); });
@@ -43,80 +45,108 @@ Subsystem::Verdict Slots::handle_message(Client& client, control::Received& mess
 }
 
 void Slots::handle_client_gone(Client& client) {
-  for (unsigned i = 0; i < control::kSlotCount; ++i) {
-    const auto slot = static_cast<std::uint8_t>(i);
-    if (!client.slots[slot]) continue;
+  while (!client.slots.empty()) {
+    const Slot slot = client.slots.back();
     const auto known = client.page ? client.page->next_index(slot) : std::nullopt;
-    const auto skipped =
-        network_.ledger().row(slot).next_index + prng_.between(kUnknownSkipMin, kUnknownSkipMax);
-    release(client, slot, known.value_or(static_cast<std::uint16_t>(skipped)));
+    release(client, slot, known.value_or(index_after_unknown(slot)));
   }
+}
+
+// Where a dead program's next QPN is not known, go on at least an eighth of the slot from the last that is.
+std::uint16_t Slots::index_after_unknown(Slot slot) {
+  const std::uint32_t count = control::qpns_of(slot).count;
+  const std::uint64_t next = network_.ledger().row(slot).next_index + prng_.between(count / 8, count / 8 * 7);
+  return static_cast<std::uint16_t>(next % count);
 }
 
 void Slots::grant(Client& client, const control::Received& request) {
   if (client.hello.role != control::Role::kProgram) {
     return client.fail(request, EPERM, "only a program may hold a slot.");
   }
+  if (client.slots.size() >= control::kSlotsOfProgramMax || !shares_.take(client.identity.uid)) {
+    counters_.add("slots.refused_share");
+    return client.fail(request, EDQUOT,
+                       "this user's programs hold " + std::to_string(shares_.of(client.identity.uid)) +
+                           " slots of UDP port 4791, and others need some: end some of them.");
+  }
   const auto chosen = choose();
   if (!chosen) {
+    shares_.give_back(client.identity.uid);
     counters_.add("slots.refused");
     return client.fail(request, chosen.error().error, chosen.error().sentence);
   }
-  const std::uint8_t slot = *chosen;
+  const Slot slot = *chosen;
   IpSockets sockets;
   if (network_.is_up()) sockets = clean(slot, kHeldReceiveBuffer);
   std::vector<int> fds;
   if (sockets.v4) fds.push_back(sockets.v4.get());
   if (sockets.v6) fds.push_back(sockets.v6.get());
-  const control::SlotGranted granted{
-      .slot = slot,
-      .next_index = static_cast<std::uint16_t>(network_.ledger().row(slot).next_index),
-      .families = control::families_of(sockets)};
+  const control::SlotGranted granted{.slot = slot,
+                                     .next_index = network_.ledger().row(slot).next_index,
+                                     .families = control::families_of(sockets)};
   // Before the program knows of it: this daemon may be killed at any point.
   network_.ledger().hold(slot, client.identity);
   if (!client.reply(request, granted, fds)) {
+    const int error = errno;
     network_.ledger().free(slot, granted.next_index);
-    return client.fail(request, errno,
+    shares_.give_back(client.identity.uid);
+    return client.fail(request, error,
                        std::string("the sockets of the slot cannot be passed to the program: ") +
-                           std::strerror(errno) +
+                           std::strerror(error) +
                            "; this user has too many descriptors in flight, raise `ulimit -n`.");
   }
-  owners_[slot] = &client;
-  client.slots.set(slot);
+  hand_over(client, slot);
   without_sockets_.set(slot, fds.empty());
   counters_.add("slots.granted");
 }
 
+// REQUIRES: the slot is counted for the client's user.
+void Slots::hand_over(Client& client, Slot slot) {
+  owners_[slot] = &client;
+  client.slots.push_back(slot);
+}
+
 bool Slots::is_free(unsigned slot) const { return owners_[slot] == nullptr && !orphans_[slot]; }
 
-// The longest free of the bound ones; more are bound when none is free. Without a network, from the top:
-// a takeover that comes later meets slots that were given out from the bottom.
-Result<std::uint8_t, Problem> Slots::choose() {
+unsigned Slots::best_below(unsigned end) const {
+  unsigned best = control::kSlotCount;
+  const auto order = [&](unsigned slot) {
+    return network_.ledger().row(static_cast<Slot>(slot)).freed_order;
+  };
+  for (const control::SlotSize& size : {control::kLargeSlots, control::kMediumSlots, control::kSmallSlots}) {
+    const unsigned first = std::max<unsigned>(size.first_slot, control::kDaemonSlot + 1u);
+    for (unsigned slot = first; slot < std::min<unsigned>(end, size.first_slot + size.slots); ++slot) {
+      if (is_free(slot) && (best == control::kSlotCount || order(slot) < order(best))) best = slot;
+    }
+    if (best < control::kSlotCount) break;
+  }
+  return best;
+}
+
+// One of the bound ones; more are bound when none is free. Without a network, of each size from the top: a
+// takeover that comes later meets slots that were given out from the bottom.
+Result<Slot, Problem> Slots::choose() {
   if (orphans_.any()) reap(EventLoop::now());
   if (!network_.is_up()) {
-    for (unsigned slot = control::kSlotCount - 1; slot > control::kDaemonSlot; --slot) {
-      if (is_free(slot)) return static_cast<std::uint8_t>(slot);
+    for (const control::SlotSize& size :
+         {control::kLargeSlots, control::kMediumSlots, control::kSmallSlots}) {
+      for (unsigned slot = size.first_slot + size.slots - 1u; slot > size.first_slot; --slot) {
+        if (is_free(slot)) return static_cast<Slot>(slot);
+      }
     }
   }
   while (network_.is_up()) {
-    unsigned best = control::kSlotCount;
-    for (unsigned slot = control::kDaemonSlot + 1u; slot < network_.slots_bound(); ++slot) {
-      const auto order = [&](unsigned s) {
-        return network_.ledger().row(static_cast<std::uint8_t>(s)).freed_order;
-      };
-      if (is_free(slot) && (best == control::kSlotCount || order(slot) < order(best))) best = slot;
-    }
-    if (best < control::kSlotCount) return static_cast<std::uint8_t>(best);
+    if (const unsigned best = best_below(network_.slots_bound()); best < control::kSlotCount)
+      return static_cast<Slot>(best);
     if (network_.slots_bound() == control::kSlotCount) break;
     if (auto grown = network_.grow(); !grown) return Failure{grown.error()};
   }
-  return problem(
-      EBUSY,
-      "all 255 slots of UDP port 4791 are in use in this network namespace: end some RDMA programs "
-      "(`rrdma stat` lists them), or use another network namespace.");
+  return problem(EBUSY, "all " + std::to_string(control::kSlotCount - 1) +
+                            " slots of UDP port 4791 are in use in this network namespace: end some RDMA "
+                            "programs (`rrdma stat` lists them), or use another network namespace.");
 }
 
-IpSockets Slots::clean(std::uint8_t slot, int receive_buffer) {
+IpSockets Slots::clean(Slot slot, int receive_buffer) {
   if (slot >= network_.slots_bound()) return {};
   IpSockets sockets = network_.sockets_of(slot);
   leave_all_groups(network_.ledger(), slot, sockets);
@@ -130,9 +160,10 @@ IpSockets Slots::clean(std::uint8_t slot, int receive_buffer) {
   return sockets;
 }
 
-void Slots::release(Client& client, std::uint8_t slot, std::uint16_t next_index) {
+void Slots::release(Client& client, Slot slot, std::uint16_t next_index) {
   owners_[slot] = nullptr;
-  client.slots.reset(slot);
+  std::erase(client.slots, slot);
+  shares_.give_back(client.identity.uid);
   network_.ledger().free(slot, next_index);
   if (network_.is_up() && !without_sockets_[slot]) (void)clean(slot, kFreeReceiveBuffer);
   without_sockets_.reset(slot);
@@ -145,18 +176,17 @@ void Slots::release(Client& client, std::uint8_t slot, std::uint16_t next_index)
 }
 
 bool Slots::handle_claim(Client& client, const control::SlotClaim& claim) {
-  const LedgerRow& row = network_.ledger().row(claim.slot);
-  const bool is_foreign = row.held != 0 && row.uid != client.identity.uid;
-  if (claim.slot == control::kDaemonSlot || owners_[claim.slot] != nullptr || is_foreign) {
+  const bool is_claimable = claim.slot != control::kDaemonSlot && owners_[claim.slot] == nullptr &&
+                            client.slots.size() < control::kSlotsOfProgramMax &&
+                            network_.ledger().may_be_holder(claim.slot, client.identity);
+  if (!is_claimable || !shares_.take(client.identity.uid)) {
     counters_.add("slots.claims_lost");
     return false;
   }
   orphans_.reset(claim.slot);
-  owners_[claim.slot] = &client;
-  client.slots.set(claim.slot);
+  hand_over(client, claim.slot);
   without_sockets_.set(claim.slot, claim.families == 0);
-  network_.ledger().row(claim.slot).next_index = claim.next_index;
-  network_.ledger().hold(claim.slot, client.identity);
+  network_.ledger().hold(claim.slot, client.identity, claim.next_index);
   counters_.add("slots.claimed");
   return true;
 }
@@ -165,8 +195,8 @@ void Slots::handle_network_up() {
   const Instant now = EventLoop::now();
   SlotLedger& ledger = network_.ledger();
   for (unsigned i = 1; i < control::kSlotCount; ++i) {
-    const auto slot = static_cast<std::uint8_t>(i);
-    if (ledger.row(slot).held != 0 && owners_[slot] == nullptr) orphans_.set(slot);
+    const auto slot = static_cast<Slot>(i);
+    if (ledger.row(slot).held && owners_[slot] == nullptr) orphans_.set(slot);
   }
   if (orphans_.any()) {
     orphans_since_ = now;
@@ -175,17 +205,17 @@ void Slots::handle_network_up() {
   // Programs that came before the network did get what they missed.
   server_.for_each_client([&](Client& client) {
     std::vector<int> parking;
-    if (control::is_own_user(client.identity)) parking.push_back(network_.parking_end());
+    if (server_.may_hold_parking(client)) parking.push_back(network_.parking_end());
     (void)client.notify(control::NetworkUp{.network = network_.state()}, parking);
   });
   for (unsigned i = 1; i < control::kSlotCount; ++i) {
-    const auto slot = static_cast<std::uint8_t>(i);
+    const auto slot = static_cast<Slot>(i);
     Client* owner = owners_[slot];
     if (owner == nullptr || !without_sockets_[slot]) continue;
     while (network_.slots_bound() <= slot && network_.grow().ok()) {
     }
     // Somebody who came back from an earlier daemon may hold the sockets of the same slot.
-    if (slot >= network_.slots_bound() || (network_.took_over() && ledger.row(slot).held != 0)) continue;
+    if (slot >= network_.slots_bound() || (network_.took_over() && ledger.row(slot).held)) continue;
     ledger.hold(slot, owner->identity);
     const IpSockets sockets = clean(slot, kHeldReceiveBuffer);
     std::vector<int> fds;
@@ -201,15 +231,13 @@ void Slots::handle_deadline(Instant now) { reap(now); }
 
 void Slots::reap(Instant now) {
   for (unsigned i = 1; i < control::kSlotCount; ++i) {
-    const auto slot = static_cast<std::uint8_t>(i);
+    const auto slot = static_cast<Slot>(i);
     if (!orphans_[slot]) continue;
     const auto state = network_.ledger().holder_state(slot);
     const bool too_long = state == SlotLedger::Holder::kUnknown && now - orphans_since_ >= kOrphanGrace;
     if (state != SlotLedger::Holder::kDead && !too_long) continue;
     orphans_.reset(slot);
-    const auto skipped =
-        network_.ledger().row(slot).next_index + prng_.between(kUnknownSkipMin, kUnknownSkipMax);
-    network_.ledger().free(slot, static_cast<std::uint16_t>(skipped));
+    network_.ledger().free(slot, index_after_unknown(slot));
     (void)clean(slot, kFreeReceiveBuffer);
     counters_.add("slots.orphans_reaped");
   }

@@ -1,4 +1,4 @@
-// Slots: who holds which of the 255 slots that programs may have. A slot is given out drained, with its
+// Slots: who holds which of the slots that programs may have (control/slot.h). A slot is given out drained, with its
 // options as they must be and its QPNs going on where they were; it comes back when its program says so
 // or is gone.
 //
@@ -12,6 +12,7 @@
 #include "base/prng.h"
 #include "daemon/counters.h"
 #include "daemon/server.h"
+#include "daemon/shares.h"
 #include "daemon/slots/network.h"
 #include "daemon/subsystem.h"
 
@@ -27,17 +28,21 @@ class Slots : public Subsystem {
   [[nodiscard]] Instant next_deadline() const override { return next_reaping_; }
   void handle_deadline(Instant now) override;
 
-  [[nodiscard]] Client* owner_of(std::uint8_t slot) const { return owners_[slot]; }
+  [[nodiscard]] Client* owner_of(Slot slot) const { return owners_[slot]; }
   [[nodiscard]] unsigned held_count() const;
   [[nodiscard]] unsigned orphan_count() const;
 
  private:
   void grant(Client& client, const control::Received& request);
-  [[nodiscard]] Result<std::uint8_t, Problem> choose();
+  [[nodiscard]] Result<Slot, Problem> choose();
   [[nodiscard]] bool is_free(unsigned slot) const;
+  // The best free one below `end`: of the largest size, and of those the longest free. kSlotCount: none.
+  [[nodiscard]] unsigned best_below(unsigned end) const;
+  void hand_over(Client& client, Slot slot);
+  [[nodiscard]] std::uint16_t index_after_unknown(Slot slot);
   // Prepares the slot's sockets for a new holder (or for none).
-  [[nodiscard]] IpSockets clean(std::uint8_t slot, int receive_buffer);
-  void release(Client& client, std::uint8_t slot, std::uint16_t next_index);
+  [[nodiscard]] IpSockets clean(Slot slot, int receive_buffer);
+  void release(Client& client, Slot slot, std::uint16_t next_index);
   [[nodiscard]] bool handle_claim(Client& client, const control::SlotClaim& claim);
   void handle_network_up();
   void reap(Instant now);
@@ -47,6 +52,7 @@ class Slots : public Subsystem {
   Counters& counters_;
   Prng& prng_;
   std::array<Client*, control::kSlotCount> owners_{};
+  Shares shares_;
   std::bitset<control::kSlotCount> orphans_;
   std::bitset<control::kSlotCount> without_sockets_;  // given out before the network came up
   Instant orphans_since_{};
@@ -54,6 +60,6 @@ class Slots : public Subsystem {
 };
 
 // Leaves the multicast groups that the ledger has for a slot. In multicast.cc.
-void leave_all_groups(SlotLedger& ledger, std::uint8_t slot, const IpSockets& sockets);
+void leave_all_groups(SlotLedger& ledger, Slot slot, const IpSockets& sockets);
 
 }  // namespace rrdma::daemon

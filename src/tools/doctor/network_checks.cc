@@ -50,10 +50,11 @@ Finding check_free_port() {
 
 std::vector<Finding> check_running_daemon(const control::Status& status) {
   std::vector<Finding> findings;
-  findings.push_back({.subject = "daemon",
-                      .sentence = fmt::format("running: pid {}, version {}{}, {} of 255 slots held",
-                                              status.daemon_pid, status.version,
-                                              status.is_system ? ", for all users" : "", status.slots_held)});
+  findings.push_back(
+      {.subject = "daemon",
+       .sentence = fmt::format("running: pid {}, version {}{}, {} of {} slots held", status.daemon_pid,
+                               status.version, status.is_system ? ", for all users" : "", status.slots_held,
+                               control::kSlotCount - 1)});
   if (status.version != RRDMA_VERSION) {
     findings.back().health = Health::kWarn;
     findings.back().sentence += fmt::format("; this rrdma is version {}", RRDMA_VERSION);

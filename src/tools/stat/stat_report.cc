@@ -56,9 +56,9 @@ std::string daemon_text(const Observation& now, const wire::Palette& palette) {
   }
   const control::Status& daemon = *now.daemon;
   std::string text =
-      fmt::format("Daemon pid {}{}, up {}, network {}, {} of 255 slots held\n", daemon.daemon_pid,
+      fmt::format("Daemon pid {}{}, up {}, network {}, {} of {} slots held\n", daemon.daemon_pid,
                   daemon.is_system ? " (for all users)" : "", duration_text(daemon.uptime_ms),
-                  network_text(daemon.network), daemon.slots_held);
+                  network_text(daemon.network), daemon.slots_held, control::kSlotCount - 1);
   if (!daemon.network.reason.empty()) {
     text += fmt::format("{}{}{}\n{}\n", palette.alert, daemon.network.reason, palette.reset,
                         daemon.network.remedy);

@@ -69,7 +69,7 @@ RRDMA_VERBS int ibv_attach_mcast(ibv_qp* abi, const ibv_gid* gid, std::uint16_t 
   Qp& qp = own(abi);
   const wire::Gid group = gid_of(*gid);
   if (const int error = check(kCall, qp, group); error != 0) return error;
-  const std::uint8_t slot = control::slot_of_qpn(abi->qp_num);
+  const control::Slot slot = control::slot_of_qpn(abi->qp_num);
   const std::lock_guard lock(memberships().mutex);
   unsigned& count = memberships().counts[{slot, group}];
   if (count == 0) {
@@ -106,7 +106,7 @@ RRDMA_VERBS int ibv_detach_mcast(ibv_qp* abi, const ibv_gid* gid, std::uint16_t 
     }
     --qp.multicast_groups;
   }
-  const std::uint8_t slot = control::slot_of_qpn(abi->qp_num);
+  const control::Slot slot = control::slot_of_qpn(abi->qp_num);
   const auto found = memberships().counts.find({slot, group});
   if (found == memberships().counts.end() || --found->second != 0) return 0;
   memberships().counts.erase(found);

@@ -1,0 +1,16 @@
+// stat() past the C library, whose own is one of those that the preload answers for programs.
+#pragma once
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace rrdma::control {
+
+// 0, or -1 and errno. `flags`: AT_SYMLINK_NOFOLLOW.
+[[nodiscard]] inline int raw_stat(const char* path, struct stat& status, int flags = 0) {
+  return static_cast<int>(::syscall(SYS_newfstatat, AT_FDCWD, path, &status, flags));
+}
+
+}  // namespace rrdma::control

@@ -1,0 +1,49 @@
+#include "daemon/shares.h"
+
+#include <gtest/gtest.h>
+
+namespace rrdma::daemon {
+namespace {
+
+constexpr uid_t kDaemon = 0;
+constexpr uid_t kAlice = 1000;
+constexpr uid_t kBob = 1001;
+
+unsigned all_that(Shares& shares, uid_t uid) {
+  unsigned taken = 0;
+  while (shares.take(uid)) ++taken;
+  return taken;
+}
+
+TEST(Shares, one_user_gets_half_and_the_next_half_of_the_rest) {
+  Shares shares(1000, kDaemon);
+  EXPECT_EQ(all_that(shares, kAlice), 500u);
+  EXPECT_EQ(all_that(shares, kBob), 250u);
+  EXPECT_FALSE(shares.take(kAlice)) << "what Bob took is not hers";
+  for (uid_t uid = 2000; uid < 2005; ++uid) EXPECT_GT(all_that(shares, uid), 0u) << uid;
+  EXPECT_GT(all_that(shares, kDaemon), 0u) << "the daemon's own user takes what is left";
+  EXPECT_EQ(shares.total(), 1000u);
+}
+
+TEST(Shares, what_is_given_back_can_be_taken_again) {
+  Shares shares(8, kDaemon);
+  EXPECT_TRUE(shares.take(kAlice, 4));
+  EXPECT_FALSE(shares.take(kAlice));
+  shares.give_back(kAlice, 3);
+  EXPECT_EQ(shares.of(kAlice), 1u);
+  EXPECT_TRUE(shares.take(kBob, 3));
+  EXPECT_TRUE(shares.take(kAlice));
+  shares.give_back(kAlice, 2);
+  EXPECT_EQ(shares.of(kAlice), 0u);
+}
+
+TEST(Shares, more_than_there_is_is_refused_whoever_asks) {
+  Shares shares(8, kDaemon);
+  EXPECT_FALSE(shares.take(kDaemon, 9));
+  EXPECT_FALSE(shares.take(kAlice, ~std::size_t{0}));
+  EXPECT_TRUE(shares.take(kDaemon, 8));
+  EXPECT_FALSE(shares.take(kDaemon));
+}
+
+}  // namespace
+}  // namespace rrdma::daemon
