@@ -1,0 +1,191 @@
+// A daemon's dispatch and its clients of two users, all driven by the input: connections that come and go,
+// greetings, messages of every kind in any order (the connection manager's and captures included) that are
+// whole or mangled, with descriptors or without, ledgers that are scribbled into, time that passes. The
+// parts are the daemon's own, put together as main.cc does, without the network: no packet leaves. Nothing
+// ends the daemon, the shares add up, and once everybody has gone nothing is held.
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/assert.h"
+#include "control/capture_messages.h"
+#include "control/cm_messages.h"
+#include "daemon/captures.h"
+#include "daemon/peers.h"
+#include "daemon/qp1/cm_service.h"
+#include "daemon/registry.h"
+#include "daemon/server.h"
+#include "daemon/slots/multicast.h"
+#include "daemon/slots/slots.h"
+#include "input.h"
+
+namespace {
+
+using namespace rrdma;
+using namespace rrdma::control;
+using namespace rrdma::daemon;
+using fuzz::Input;
+
+constexpr std::size_t kClients = 6;
+constexpr std::size_t kStepsMax = 256;
+const wire::Gid kHere = wire::gid_of_ipv4({127, 0, 0, 1});
+
+class World {
+ public:
+  explicit World(Input input) : input_(input) {
+    network_.stay_down();
+    for (Subsystem* subsystem : subsystems()) server_.add(*subsystem);
+  }
+  ~World() {
+    for (auto& end : ends_) end.reset();
+    turn();
+    RRDMA_ASSERT(server_.client_count() == 0);
+    RRDMA_ASSERT(slots_.held_count() == 0);
+  }
+
+  void run() {
+    for (std::size_t step = 0; step < kStepsMax && !input_.empty(); ++step) {
+      one_step(input_.octet());
+      turn();
+      RRDMA_ASSERT(server_.client_count() <= kClients);
+      RRDMA_ASSERT(slots_.held_count() <= kClients * kSlotsOfProgramMax);
+    }
+  }
+
+ private:
+  std::array<Subsystem*, 7> subsystems() {
+    return {&captures_, &slots_, &peers_, &registry_, &multicast_, &connections_, &qp1_};
+  }
+
+  void one_step(std::uint8_t piece) {
+    OwnedFd& end = ends_[piece % kClients];
+    switch (piece / kClients % 8) {
+      case 0: connect(end, piece % 2); break;
+      case 1: end.reset(); break;
+      case 2: send(end, encode(hello(), 1), 0); break;
+      default: send(end, mangled(any_message()), input_.below(4)); break;
+    }
+  }
+
+  // Half of the clients are another user's.
+  void connect(OwnedFd& end, unsigned user) {
+    int pair[2];
+    RRDMA_ASSERT(raw::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) == 0);
+    end = OwnedFd(pair[0]);
+    PeerIdentity identity = peer_identity(pair[1]);
+    identity.uid += user;
+    server_.admit(OwnedFd(pair[1]), identity);
+  }
+
+  void send(const OwnedFd& end, const std::vector<std::uint8_t>& datagram, unsigned fds) {
+    if (!end) return;
+    Received answer;
+    while (input_.below(2) == 0 && receive_message(end.get(), answer) == ReceiveOutcome::kMessage) {
+    }
+    const std::array<int, 4> passed = {memory_.get(), end.get(), memory_.get(), end.get()};
+    (void)send_datagram(end.get(), datagram, std::span(passed).first(fds));
+  }
+
+  Hello hello() {
+    Hello hello;
+    hello.role = static_cast<Role>(input_.below(3));
+    hello.token = input_.octet();
+    for (unsigned i = input_.below(3); i > 0; --i) hello.claims.push_back({.slot = slot(), .next_index = 7});
+    return hello;
+  }
+  Slot slot() { return static_cast<Slot>(input_.word() % kSlotCount); }
+  // Small numbers meet each other.
+  std::uint32_t number() { return input_.below(4); }
+  cm::ConnectionId connection() {
+    return {known_.empty() ? number() : known_[input_.below(64) % known_.size()]};
+  }
+
+  std::vector<std::uint8_t> any_message() {
+    switch (input_.below(26)) {
+      case 0: return encode(RequestSlot{}, 2);
+      case 1: return encode(ReleaseSlot{.slot = slot(), .next_index = 3}, 2);
+      case 2: return encode(UpdateProcess{.links = input_.octet(), .devices = "d"}, 2);
+      case 3: return encode(LookUpSlot{.slot = slot()}, 2);
+      case 4: return encode(OfferChannel{.from_slot = slot(), .to_slot = slot()}, 2);
+      case 5: return encode(ForwardFrame{.content = {.frame = std::vector<std::uint8_t>(input_.octet())}}, 0);
+      case 6: return encode(ListProcesses{}, 2);
+      case 7: return encode(QueryStatus{}, 2);
+      case 8: return encode(JoinGroup{.slot = slot(), .group = wire::gid_of_ipv4({239, 1, 1, 1})}, 2);
+      case 9: return encode(LeaveGroup{.slot = slot(), .group = wire::gid_of_ipv4({239, 1, 1, 1})}, 2);
+      case 10: return encode(StartCapture{.pid = number()}, 2);
+      case 11: return encode(StopCapture{}, 2);
+      case 12:
+        return encode(CmBind{.number = number(), .reuse = input_.below(2) == 0, .port = input_.below(3)}, 2);
+      case 13: return encode(CmRelease{.number = number()}, 2);
+      case 14: return encode(CmListen{.number = number(), .backlog = number()}, 2);
+      case 15: return encode(CmConnect{.number = number(), .parameters = call()}, 2);
+      case 16:
+        return encode(CmLookUp{.number = number(), .parameters = {.route = route(), .service_id = service()}},
+                      2);
+      case 17: return encode(CmAccept{.connection = connection()}, 2);
+      case 18: return encode(CmReject{.connection = connection()}, 2);
+      case 19: return encode(CmReplyLookUp{.connection = connection()}, 2);
+      case 20: return encode(CmReady{.connection = connection()}, 2);
+      case 21: return encode(CmNotify{.connection = connection()}, 2);
+      case 22: return encode(CmDisconnect{.connection = connection()}, 2);
+      case 23: return encode(CmDestroy{.connection = connection()}, 2);
+      case 24: {
+        cm::EstablishedConnection standing{.id = {number()}, .remote_id = {number()}};
+        standing.route = route();
+        known_.push_back(standing.id.value);
+        return encode(CmRestore{.number = number(), .connection = standing}, 2);
+      }
+      default: return encode(Retire{}, 2);
+    }
+  }
+  cm::Route route() const { return {.local = kHere, .remote = kHere}; }
+  std::uint64_t service() {
+    return wire::service_id_of({.port_space = wire::PortSpace::kTcp, .port = input_.below(3)});
+  }
+  cm::ConnectParameters call() {
+    return {.route = route(),
+            .service_id = service(),
+            .ip = wire::IpCmHeader{.version = wire::IpVersion::kIpv4, .source = kHere, .destination = kHere},
+            .qpn = wire::Qpn(number()),
+            .path_mtu = input_.below(7)};
+  }
+
+  std::vector<std::uint8_t> mangled(std::vector<std::uint8_t> datagram) {
+    for (unsigned i = input_.below(4); i > 0; --i) datagram[input_.word() % datagram.size()] = input_.octet();
+    if (input_.below(16) == 0) datagram.resize(input_.word() % datagram.size());
+    return datagram;
+  }
+
+  // What main's loop does in one turn, without waiting.
+  void turn() { server_.run_once(EventLoop::now()); }
+
+  Input input_;
+  Prng prng_{1};
+  Counters counters_;
+  EventLoop loop_;
+  Network network_{counters_, prng_};
+  Server server_{{.is_system = true, .stays = true}, loop_, network_, counters_, prng_};
+  Captures captures_{server_};
+  Slots slots_{server_, network_, counters_, prng_};
+  Peers peers_{slots_, counters_};
+  Registry registry_{server_, slots_, network_, counters_};
+  Multicast multicast_{slots_, network_, counters_};
+  MadPort qp1_{loop_, network_, counters_, 2};
+  ConnectionService connections_{qp1_, counters_, 3};
+  OwnedFd memory_{raw::memfd_create("fuzz", 1)};
+  std::array<OwnedFd, kClients> ends_;
+  std::vector<std::uint32_t> known_;
+};
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  World world(Input(Octets(data, size)));
+  world.run();
+  return 0;
+}

@@ -1,0 +1,430 @@
+// Attacks on rrdmad by those who may talk to it: another user of the host, a container with the same uid, a
+// stranger on the network. Each was possible once.
+#include <netinet/in.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+
+#include "base/prng.h"
+#include "control/capture_messages.h"
+#include "control/cm_messages.h"
+#include "control/identity.h"
+#include "control/names.h"
+#include "daemon/test_surroundings.h"
+#include "wire/cm_mad.h"
+#include "wire/transport_packet.h"
+#include "wire/udp.h"
+
+namespace rrdma::daemon {
+namespace {
+
+constexpr uid_t kAlice = 54321;
+constexpr uid_t kMallory = 54322;
+const wire::Gid kHere = wire::gid_of_ipv4({127, 0, 0, 1});
+
+std::uint64_t counter(control::DaemonClient& client, const std::string& name) {
+  const auto status = client.status();
+  if (!status.ok()) return 0;
+  for (const auto& one : status->counters) {
+    if (one.name == name) return one.value;
+  }
+  return 0;
+}
+
+// A connection that says what it likes.
+class RawClient {
+ public:
+  explicit RawClient(const std::string& name) : socket_(control::connect_to(name)) {
+    EXPECT_TRUE(socket_.valid()) << name;
+  }
+  bool send(const std::vector<std::uint8_t>& datagram, std::span<const int> fds = {}) {
+    return control::send_datagram(socket_.get(), datagram, fds) == control::SendOutcome::kSent;
+  }
+  // The next message; nothing when the daemon has hung up.
+  std::optional<control::Received> receive() {
+    control::Received message;
+    auto outcome = control::ReceiveOutcome::kNothing;
+    EXPECT_TRUE(eventually([&] {
+      outcome = control::receive_message(socket_.get(), message);
+      return outcome != control::ReceiveOutcome::kNothing;
+    }));
+    if (outcome != control::ReceiveOutcome::kMessage) return std::nullopt;
+    return message;
+  }
+  void skip_all() {
+    control::Received message;
+    while (control::receive_message(socket_.get(), message) == control::ReceiveOutcome::kMessage) {
+    }
+  }
+  std::optional<control::Welcome> greet(const control::Hello& hello = {}) {
+    EXPECT_TRUE(send(control::encode(hello, 1)));
+    const auto reply = receive();
+    return reply ? reply->as<control::Welcome>() : std::nullopt;
+  }
+
+ private:
+  OwnedFd socket_;
+};
+
+// A system daemon that lives until the end of the test, and must.
+class SystemDaemon {
+ public:
+  SystemDaemon() : pid_(start_daemon({"--system"}, std::string(control::kNetworkName))) {}
+  ~SystemDaemon() {
+    EXPECT_TRUE(is_running(pid_)) << "the daemon died of the attack";
+    ::kill(pid_, SIGTERM);
+    ::waitpid(pid_, nullptr, 0);
+  }
+  SystemDaemon(const SystemDaemon&) = delete;
+  SystemDaemon& operator=(const SystemDaemon&) = delete;
+  [[nodiscard]] pid_t pid() const { return pid_; }
+
+ private:
+  pid_t pid_;
+};
+
+void as(uid_t uid, const std::function<void()>& body) {
+  Program program([&] {
+    become(uid);
+    body();
+  });
+  EXPECT_TRUE(program.succeeded());
+}
+
+control::CmConnect a_call() {
+  control::CmConnect call{.number = 1};
+  call.parameters.route = {.local = kHere, .remote = kHere};
+  call.parameters.service_id = wire::service_id_of({.port_space = wire::PortSpace::kTcp, .port = 9});
+  call.parameters.ip =
+      wire::IpCmHeader{.version = wire::IpVersion::kIpv4, .source = kHere, .destination = kHere};
+  call.parameters.path_mtu = 3;
+  return call;
+}
+
+// The address of the one IP header in the message becomes one that is not IPv4, though its version says so.
+std::vector<std::uint8_t> with_foreign_address(std::vector<std::uint8_t> datagram) {
+  const std::vector<std::uint8_t> mapped = {4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127};
+  const auto at = std::search(datagram.begin(), datagram.end(), mapped.begin(), mapped.end());
+  EXPECT_NE(at, datagram.end());
+  at[3] = 0xfe;
+  return datagram;
+}
+
+TEST(Attack, ACallWithAnAddressThatIsNoneIsRefused) {
+  in_own_network(
+      [] {
+        const SystemDaemon daemon;
+        as(kMallory, [] {
+          control::CmLookUp question{.number = 2};
+          question.parameters.ip = a_call().parameters.ip;
+          for (const auto& message : {control::encode(a_call(), 2), control::encode(question, 2)}) {
+            RawClient mallory{std::string(control::kNetworkName)};
+            ASSERT_TRUE(mallory.greet());
+            ASSERT_TRUE(mallory.send(with_foreign_address(message)));
+            const auto reply = mallory.receive();
+            ASSERT_TRUE(reply);
+            EXPECT_EQ(reply->type(), control::MessageType::kRefused);
+            EXPECT_FALSE(mallory.receive()) << "and hung up";
+          }
+        });
+        as(kAlice, [] { EXPECT_TRUE(open_client()->request_slot().ok()); });
+      },
+      Privilege::kRoot);
+}
+
+// One well-formed message of every kind that a client may send.
+std::vector<std::vector<std::uint8_t>> one_of_each() {
+  using namespace control;
+  const cm::ConnectionId nobody{77};
+  cm::EstablishedConnection standing{.id = {5}, .remote_id = {6}};
+  standing.route = {.local = kHere, .remote = kHere};
+  return {encode(RequestSlot{}, 2),
+          encode(ReleaseSlot{.slot = 1}, 2),
+          encode(UpdateProcess{.links = 7, .devices = "x"}, 2),
+          encode(LookUpSlot{.slot = 1}, 2),
+          encode(OfferChannel{.from_slot = 1, .to_slot = 2, .opaque = {1}}, 2),
+          encode(ForwardFrame{.content = {.frame = std::vector<std::uint8_t>(64, 0)}}, 0),
+          encode(ListProcesses{}, 2),
+          encode(QueryStatus{}, 2),
+          encode(JoinGroup{.slot = 1, .interface_index = 1, .group = wire::gid_of_ipv4({239, 0, 0, 1})}, 2),
+          encode(LeaveGroup{.slot = 1, .interface_index = 1, .group = wire::gid_of_ipv4({239, 0, 0, 1})}, 2),
+          encode(CmBind{.number = 1, .reuse = true, .port = 99}, 2),
+          encode(CmRelease{.number = 1}, 2),
+          encode(CmListen{.number = 1, .backlog = 4}, 2),
+          encode(a_call(), 2),
+          encode(CmLookUp{.number = 3}, 2),
+          encode(CmAccept{.connection = nobody}, 2),
+          encode(CmReject{.connection = nobody}, 2),
+          encode(CmReplyLookUp{.connection = nobody}, 2),
+          encode(CmReady{.connection = nobody}, 2),
+          encode(CmNotify{.connection = nobody}, 2),
+          encode(CmDisconnect{.connection = nobody}, 2),
+          encode(CmDestroy{.connection = nobody}, 2),
+          encode(CmRestore{.number = 1, .connection = standing}, 2),
+          encode(StartCapture{.pid = 0}, 2),
+          encode(StopCapture{}, 2)};
+}
+
+TEST(Attack, NoMessageOfAnyKindEndsTheDaemon) {
+  in_own_network(
+      [] {
+        const SystemDaemon daemon;
+        as(kMallory, [] {
+          const std::uint64_t seed = 20261116;
+          Prng prng(seed);
+          const auto originals = one_of_each();
+          for (int round = 0; round < 60; ++round) {
+            for (const auto& original : originals) {
+              RawClient mallory{std::string(control::kNetworkName)};
+              if (!mallory.greet()) continue;
+              for (int i = 0; i < 6; ++i) {
+                auto datagram = original;
+                for (std::uint64_t n = prng.below(5); n > 0 && datagram.size() > sizeof(control::Header);
+                     --n) {
+                  datagram[prng.between(sizeof(control::Header), datagram.size() - 1)] =
+                      static_cast<std::uint8_t>(prng.below(3) == 0 ? 0xff : prng.next());
+                }
+                if (!mallory.send(datagram)) break;
+                mallory.skip_all();
+              }
+            }
+          }
+        });
+        as(kAlice, [] { EXPECT_TRUE(open_client()->request_slot().ok()); });
+      },
+      Privilege::kRoot);
+}
+
+// A container of root's with the host's network: uid 0, in a PID namespace of its own.
+TEST(Attack, RootOfAnotherPidNamespaceIsAStranger) {
+  in_own_network(
+      [] {
+        const SystemDaemon daemon;
+        Baton slot_known, finish;
+        Program victim([&] {
+          const auto client = open_client();
+          auto slot = client->request_slot();
+          ASSERT_TRUE(slot.ok());
+          EXPECT_FALSE(client->welcome().has_parking) << "a system daemon gives no parking, not even to root";
+          slot_known.pass(slot->slot);
+          finish.take();
+        });
+        const auto foreign = static_cast<control::Slot>(slot_known.take());
+        Program container([&] {
+          ASSERT_EQ(::unshare(CLONE_NEWPID), 0);
+          const pid_t inside = ::fork();
+          if (inside != 0) {
+            int status = 0;
+            ::waitpid(inside, &status, 0);
+            EXPECT_EQ(status, 0);
+            return;
+          }
+          {
+            RawClient mallory{std::string(control::kNetworkName)};
+            const auto welcome = mallory.greet();
+            ASSERT_TRUE(welcome);
+            EXPECT_FALSE(welcome->has_parking);
+            ASSERT_TRUE(mallory.send(control::encode(control::LookUpSlot{.slot = foreign}, 2)));
+            const auto owner = mallory.receive()->as<control::SlotOwner>();
+            ASSERT_TRUE(owner);
+            EXPECT_FALSE(owner->same_user);
+            EXPECT_EQ(owner->token, 0u);
+            ASSERT_TRUE(mallory.send(control::encode(control::ListProcesses{}, 3)));
+            EXPECT_EQ(mallory.receive()->type(), control::MessageType::kDone) << "nobody's processes";
+            ASSERT_TRUE(mallory.send(control::encode(control::RequestSlot{}, 4)));
+            const auto own = mallory.receive()->as<control::SlotGranted>();
+            ASSERT_TRUE(own);
+            const control::OfferChannel offer{.from_slot = own->slot, .to_slot = foreign};
+            ASSERT_TRUE(mallory.send(control::encode(offer, 5)));
+            EXPECT_EQ(mallory.receive()->as<control::Failed>()->error, EACCES);
+          }
+          ::_exit(::testing::Test::HasFailure() ? 1 : 0);
+        });
+        EXPECT_TRUE(container.succeeded());
+        finish.pass();
+        EXPECT_TRUE(victim.succeeded());
+      },
+      Privilege::kRoot);
+}
+
+// A MAD as a program would pass it on, for QP1.
+control::FrameFields forged_mad() {
+  wire::TransportHeaders headers{};
+  headers.bth.opcode = wire::Opcode{wire::Transport::kUnreliableDatagram, wire::Step::kSendOnly};
+  headers.bth.pkey = wire::kDefaultPKey;
+  headers.bth.destination = wire::kGeneralServicesQpn;
+  headers.deth.qkey = {0x80010000};
+  headers.deth.source = wire::kGeneralServicesQpn;
+  control::FrameFields fields;
+  fields.source = wire::gid_of_ipv4({10, 9, 8, 7});
+  fields.destination = kHere;
+  fields.frame.resize(wire::kHeaderOctetsMax);
+  fields.frame.resize(wire::emit_transport_headers(headers, fields.frame.data()));
+  fields.frame.resize(fields.frame.size() + wire::kMadOctets + wire::kIcrcOctets);
+  return fields;
+}
+
+TEST(Attack, NoProgramSpeaksForTheNetwork) {
+  in_own_network(
+      [] {
+        const SystemDaemon daemon;
+        for (const uid_t uid : {kMallory, uid_t{0}}) {
+          as(uid, [] {
+            const auto client = open_client();
+            control::FrameFields frame = forged_mad();
+            client->forward_frame(frame);  // source port 0: once taken for "somebody has checked the ICRC"
+            frame.source_port = 0xc000;
+            client->forward_frame(frame);
+            EXPECT_TRUE(eventually([&] { return counter(*client, "frames.for_daemon") >= 2; }));
+            EXPECT_EQ(counter(*client, "cm.mads_received"), 0u);
+          });
+        }
+      },
+      Privilege::kRoot);
+}
+
+TEST(Attack, AMadWithAWrongIcrcIsNotHeard) {
+  in_own_network([] {
+    const auto client = open_client();
+    ASSERT_TRUE(client->request_slot().ok());
+    const control::FrameFields frame = forged_mad();
+    const OwnedFd socket(raw::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    sockaddr_in to{};
+    to.sin_family = AF_INET;
+    to.sin_port = htons(wire::kRoceUdpPort);
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    for (int i = 0; i < 20; ++i) {
+      ASSERT_GT(raw::sendto(socket.get(), frame.frame.data(), frame.frame.size(), 0,
+                            reinterpret_cast<const sockaddr*>(&to), sizeof to),
+                0);
+    }
+    EXPECT_TRUE(eventually([&] { return counter(*client, "cm.mads_corrupt") == 20; }));
+    EXPECT_EQ(counter(*client, "cm.mads_received"), 0u);
+  });
+}
+
+TEST(Attack, OneUserDoesNotLockTheOthersOut) {
+  in_own_network(
+      [] {
+        const SystemDaemon daemon;
+        Baton full, finish;
+        Program mallory([&] {
+          become(kMallory);
+          const rlimit limit{.rlim_cur = 20'000, .rlim_max = 20'000};
+          (void)::setrlimit(RLIMIT_NOFILE, &limit);
+          std::vector<OwnedFd> connections;
+          bool refused = false;
+          for (int i = 0; i < 12'000 && !refused; ++i) {
+            connections.push_back(control::connect_to(control::kNetworkName));
+            if (!connections.back().valid()) break;
+            pollfd answered{.fd = connections.back().get(), .events = POLLIN, .revents = 0};
+            const timespec none{};
+            refused = i % 64 == 63 && raw::ppoll(&answered, 1, &none) == 1;
+          }
+          full.pass(connections.size());
+          finish.take();
+        });
+        EXPECT_GT(full.take(), 100u);
+        as(kAlice, [] {
+          const auto client = open_client();
+          EXPECT_EQ(client->network().families, 3) << client->network().reason;
+          EXPECT_TRUE(client->request_slot().ok());
+        });
+        finish.pass();
+        EXPECT_TRUE(mallory.succeeded());
+      },
+      Privilege::kRoot);
+}
+
+TEST(Attack, PortsOfIdsAreBounded) {
+  in_own_network(
+      [] {
+        const SystemDaemon daemon;
+        as(kMallory, [] {
+          const auto client = open_client();
+          int error = 0;
+          std::uint32_t number = 0;
+          while (error == 0 && ++number < 40'000) {
+            const auto bound = client->request<control::CmBound>(
+                control::CmBind{.number = number, .reuse = true, .address = kHere, .port = 4000});
+            if (!bound) error = bound.error().error;
+          }
+          EXPECT_EQ(error, EDQUOT) << number;
+        });
+        as(kAlice, [] {
+          const auto client = open_client();
+          EXPECT_TRUE(client->request<control::CmBound>(control::CmBind{.number = 1, .port = 4001}).ok());
+        });
+      },
+      Privilege::kRoot);
+}
+
+// Seconds of processor time that a process has used.
+double processor_time(pid_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  std::string text;
+  std::getline(file, text);
+  std::istringstream fields(text.substr(text.rfind(')') + 2));
+  std::string skipped;
+  for (int i = 0; i < 11; ++i) fields >> skipped;
+  double user = 0, system = 0;
+  fields >> user >> system;
+  return (user + system) / static_cast<double>(::sysconf(_SC_CLK_TCK));
+}
+
+TEST(Attack, ADaemonWithoutDescriptorsWaitsForThem) {
+  in_own_network([] {
+    const auto client = open_client();
+    const auto pid = static_cast<pid_t>(client->welcome().daemon_pid);
+    const rlimit few{.rlim_cur = 40, .rlim_max = 40};
+    ASSERT_EQ(::prlimit(pid, RLIMIT_NOFILE, &few, nullptr), 0);
+    std::vector<OwnedFd> connections;
+    for (int i = 0; i < 100; ++i) connections.push_back(control::connect_to(control::user_name(::geteuid())));
+    EXPECT_TRUE(client->status().ok()) << "who is there already is served";
+    const double before = processor_time(pid);
+    const timespec second{.tv_sec = 1, .tv_nsec = 0};
+    (void)raw::ppoll(nullptr, 0, &second);
+    EXPECT_LT(processor_time(pid) - before, 0.3) << "it spins";
+    connections.clear();
+    EXPECT_TRUE(eventually([&] { return control::DaemonClient::connect_or_start({}).ok(); }));
+  });
+}
+
+TEST(Attack, StrangersAreTurnedAwayAtTheDoor) {
+  in_own_network(
+      [] {
+        Baton ready, finish;
+        Program alice([&] {
+          become(kAlice);
+          const auto client = open_client();
+          ready.pass();
+          finish.take();
+          EXPECT_GE(counter(*client, "clients.strangers"), 50u);
+          EXPECT_EQ(client->status()->clients, 1);
+        });
+        ready.take();
+        as(kMallory, [] {
+          for (int i = 0; i < 50; ++i) {
+            RawClient mallory{control::user_name(kAlice)};
+            const auto reply = mallory.receive();
+            ASSERT_TRUE(reply);
+            EXPECT_EQ(reply->type(), control::MessageType::kRefused);
+          }
+          EXPECT_FALSE(control::connect_to(
+                           control::user_paths(kAlice).empty() ? "/nowhere" : control::user_paths(kAlice)[0])
+                           .valid());
+        });
+        finish.pass();
+        EXPECT_TRUE(alice.succeeded());
+      },
+      Privilege::kRoot);
+}
+
+}  // namespace
+}  // namespace rrdma::daemon
