@@ -61,7 +61,8 @@ Result<bool, Problem> Paths::try_shm(const PathRequest& request, objects::Path& 
   auto channel = peers_->open_channel(own_slot, slot, owner->token);
   if (!channel) return Failure{channel.error()};
   path.link = kShmLink;
-  path.peer = *channel;
+  path.peer = channel->number;
+  path.party = channel->party;
   path.lossless = !settings_.fault.any();
   path.direct = settings_.direct_allowed() && (owner->links & control::kLinkDirect) != 0;
   // A peer that captures wants to see packets, not trains.

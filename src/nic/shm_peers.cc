@@ -16,15 +16,15 @@ Failure<Problem> no_channel(const link::ShmError& error) {
 
 }  // namespace
 
-std::optional<std::uint32_t> ShmPeers::find(control::Slot slot, std::uint64_t token) const {
+std::optional<ShmPeers::Channel> ShmPeers::find(control::Slot slot, std::uint64_t token) const {
   for (const Peer& peer : peers_) {
-    if (peer.slot == slot && peer.token == token) return peer.channel;
+    if (peer.slot == slot && peer.token == token) return Channel{peer.channel, peer.party};
   }
   return std::nullopt;
 }
 
-Result<std::uint32_t, Problem> ShmPeers::open_channel(control::Slot own_slot, control::Slot slot,
-                                                      std::uint64_t token) {
+Result<ShmPeers::Channel, Problem> ShmPeers::open_channel(control::Slot own_slot, control::Slot slot,
+                                                          std::uint64_t token) {
   {
     std::lock_guard lock(mutex_);
     if (auto known = find(slot, token)) return *known;
@@ -40,7 +40,7 @@ Result<std::uint32_t, Problem> ShmPeers::open_channel(control::Slot own_slot, co
   auto channel = link_.add_channel(std::move(pair->own), party);
   if (!channel) return no_channel(channel.error());
   peers_.push_back({token, slot, *channel, party});
-  return *channel;
+  return Channel{*channel, party};
 }
 
 std::uint32_t ShmPeers::party_of_token(std::uint64_t token) {
@@ -58,7 +58,7 @@ std::uint32_t ShmPeers::party_of(std::uint32_t channel) const {
 }
 
 // A QP may be connected to another of its own process: both ends of the channel are ours.
-Result<std::uint32_t, Problem> ShmPeers::open_self(control::Slot slot, std::uint64_t token) {
+Result<ShmPeers::Channel, Problem> ShmPeers::open_self(control::Slot slot, std::uint64_t token) {
   auto pair = link::ShmChannel::create();
   if (!pair) return no_channel(pair.error());
   auto other = link::ShmChannel::open(std::move(pair->peer_memory), std::move(pair->peer_doorbell));
@@ -71,7 +71,7 @@ Result<std::uint32_t, Problem> ShmPeers::open_self(control::Slot slot, std::uint
   auto channel = link_.add_channel(std::move(pair->own), party);
   if (!channel) return no_channel(channel.error());
   peers_.push_back({token, slot, *channel, party});
-  return *channel;
+  return Channel{*channel, party};
 }
 
 void ShmPeers::accept(const control::ChannelOffered& offer, std::vector<OwnedFd> fds) {

@@ -26,14 +26,15 @@ class ShmPeers {
   ShmPeers(link::ShmLink& link, control::DaemonClient& daemon, LaneLock& mutex)
       : link_(link), daemon_(daemon), mutex_(mutex) {}
 
-  // The number for Path::peer of the process that holds `slot`, made now if there is none yet.
-  // REQUIRES: not the lock.
-  Result<std::uint32_t, Problem> open_channel(control::Slot own_slot, control::Slot slot,
-                                              std::uint64_t token);
+  struct Channel {
+    std::uint32_t number;  // for Path::peer
+    std::uint32_t party;   // for Path::party: names the process behind it, the same for all its channels
+  };
+  // The channel to the process that holds `slot`, made now if there is none yet. REQUIRES: not the lock.
+  Result<Channel, Problem> open_channel(control::Slot own_slot, control::Slot slot, std::uint64_t token);
   // The other end of a channel that a peer made.
   void accept(const control::ChannelOffered& offer, std::vector<OwnedFd> fds);
 
-  // Names the process behind a channel, the same for all its channels.
   [[nodiscard]] std::uint32_t party_of(std::uint32_t channel) const;
 
   // Removes the channels of a process that is gone; the numbers that Path::peer had are appended to `gone`.
@@ -48,8 +49,8 @@ class ShmPeers {
     std::uint32_t party;
   };
   std::uint32_t party_of_token(std::uint64_t token);
-  std::optional<std::uint32_t> find(control::Slot slot, std::uint64_t token) const;
-  Result<std::uint32_t, Problem> open_self(control::Slot slot, std::uint64_t token);
+  std::optional<Channel> find(control::Slot slot, std::uint64_t token) const;
+  Result<Channel, Problem> open_self(control::Slot slot, std::uint64_t token);
 
   link::ShmLink& link_;
   control::DaemonClient& daemon_;

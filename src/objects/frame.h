@@ -48,6 +48,7 @@ struct PacketOrigin {
   wire::Gid source;
   wire::Gid destination;
   const std::uint8_t* grh = nullptr;  // 40 octets: the GRH area of a UD receive
+  std::uint32_t party = 0;            // whom the link knows to have sent it; 0: the network
   std::uint16_t source_port = 0;      // UDP; 0 where the link has none
   std::uint32_t interface_index = 0;  // that it came by; 0 where the link does not know
   std::uint8_t traffic_class = 0;

@@ -205,6 +205,7 @@ class ReceiveQueue {
   // QP's; for XRC also the one that remote keys are checked against. Set by the owner.
   ProtectionDomain* pd = nullptr;
   CompletionQueue* completions = nullptr;  // XRC: where its completions go; null for other queues
+  const void* xrc_domain = nullptr;        // XRC: of who may ask for it
 
  private:
   static constexpr std::size_t kListOffset = 16;

@@ -15,7 +15,8 @@ namespace rrdma::transport {
   X(rnr_naks_sent) X(rnr_naks_received) X(invalid_request_naks_sent) X(access_naks_sent)                    \
   X(operational_naks_sent) X(fatal_naks_received) X(implied_naks) X(ack_timeouts) X(early_retransmits)      \
   X(rnr_timeouts) X(read_replays) X(atomic_replays) X(stale_responses)                                      \
-  X(dropped_no_qp) X(dropped_qp_state) X(dropped_wrong_type) X(dropped_wrong_source)                        \
+  X(dropped_no_qp) X(dropped_qp_state) X(dropped_wrong_type) X(dropped_wrong_party)                         \
+  X(dropped_wrong_source) X(dropped_wrong_destination) X(dropped_wrong_port)                                \
   X(dropped_pkey) X(dropped_qkey) X(dropped_no_receive) X(dropped_too_long) X(dropped_uc_gap)               \
   X(dropped_bogus_ack) X(cnps_sent) X(cnps_received) X(ecn_marked)                                          \
   X(send_completions) X(receive_completions) X(error_completions)

@@ -93,14 +93,6 @@ void Datagram::fail_entry(SendEntry& entry, Status status, Cause cause) {
 void Datagram::handle(const wire::TransportPacket& packet, const objects::PacketOrigin& origin) {
   auto& counters = engine_.counters_;
   const wire::TransportHeaders& headers = packet.headers;
-  if (!qp_.can_receive()) {
-    ++counters.dropped_qp_state;
-    return;
-  }
-  if (headers.deth.qkey != qp_.attributes.qkey) {
-    ++counters.dropped_qkey;
-    return;
-  }
   ResponderState& resp = qp_.resp;
   if (!resp.have_receive) {
     if (!qp_.incoming->take(resp.receive, resp.receive_list.get())) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "transport/admission.h"
 #include "transport/completer.h"
 #include "transport/datagram.h"
 #include "transport/planted_bug.h"
@@ -103,6 +104,7 @@ QueuePair& Engine::create_qp(const QpInit& init, wire::Qpn qpn) {
   qp->shared_queue = init.shared_receive_queue;
   qp->incoming = init.shared_receive_queue != nullptr ? init.shared_receive_queue : &qp->receive_queue;
   qp->owner = init.owner;
+  qp->xrc_domain = init.xrc_domain;
   const std::uint32_t list =
       init.type == QpType::kXrcReceive ? objects::kSgeMax : std::max(qp->incoming->sge_max(), 1u);
   qp->resp.receive_list = std::make_unique<objects::Sge[]>(list);
@@ -197,7 +199,10 @@ void Engine::apply(QueuePair& qp, const QpAttributes& attributes, std::uint32_t 
     own.path_mtu = attributes.path_mtu;
     qp.mtu = mtu_octets(attributes.path_mtu);
   }
-  if (mask & kAttrPath) qp.path = own.path = attributes.path;
+  if (mask & kAttrPath) {
+    qp.path = own.path = attributes.path;
+    qp.peer_port = 0;
+  }
   if (mask & kAttrDestinationQpn) qp.remote = own.destination = attributes.destination;
   if (mask & kAttrReceivePsn) qp.resp.expected = own.receive_psn = attributes.receive_psn;
   if (mask & kAttrSendPsn) own.send_psn = attributes.send_psn;
@@ -251,6 +256,7 @@ void Engine::reset_qp(QueuePair& qp) {
   qp.resp.receive_list = std::move(list);
   qp.responses.clear();
   qp.established_told = false;
+  qp.peer_port = 0;
   qp.state = QpState::kReset;
   qp.attributes = {};
 }
@@ -331,25 +337,11 @@ void Engine::handle_packet(const wire::TransportPacket& packet, const objects::P
     ++counters_.dropped_no_qp;
     return;
   }
+  if (!admits(*qp, packet, origin)) return;
+  if (qp->type == QpType::kUd) return Datagram(*this, *qp, now).handle(packet, origin);
   if (bth.opcode == wire::kCongestionNotification) {
     ++counters_.cnps_received;
     if (qp->reliable() && qp->can_send()) qp->req.window.on_loss(qp->req.sent);
-    return;
-  }
-  if (bth.opcode.transport() != qp->transport()) {
-    ++counters_.dropped_wrong_type;
-    return;
-  }
-  if ((bth.pkey & 0x7fff) != (qp->pkey & 0x7fff)) {
-    ++counters_.dropped_pkey;
-    return;
-  }
-  if (qp->type == QpType::kUd) {
-    Datagram(*this, *qp, now).handle(packet, origin);
-    return;
-  }
-  if (qp->can_receive() && origin.source != qp->path.remote) {
-    ++counters_.dropped_wrong_source;
     return;
   }
   if (origin.ecn_marked) {
@@ -360,11 +352,23 @@ void Engine::handle_packet(const wire::TransportPacket& packet, const objects::P
       schedule(*qp);
     }
   }
+  const wire::Psn expected = qp->resp.expected, oldest = qp->req.una;
   if (wire::shape_of(bth.opcode).request) {
     Responder(*this, *qp, now).handle(packet);
   } else {
     Completer(*this, *qp, now).handle(packet);
   }
+  // Who knows the sequence number is the peer: from now on its port belongs to its name.
+  const bool proved = qp->resp.expected != expected || qp->req.una != oldest;
+  if (proved && qp->peer_port == 0 && qp->path.one_source_port) qp->peer_port = origin.source_port;
+}
+
+bool Engine::admits(const QueuePair& qp, const wire::TransportPacket& packet,
+                    const objects::PacketOrigin& origin) {
+  const Admission admission = admit(qp, packet.headers, origin);
+  if (admission == Admission::kAdmitted) return true;
+  ++count_of(counters_, admission);
+  return false;
 }
 
 bool Engine::attach_multicast(QueuePair& qp, const wire::Gid& group) {
@@ -392,7 +396,7 @@ void Engine::deliver_multicast(const wire::TransportPacket& packet, const object
   for (const Membership& membership : memberships_) {
     if (membership.group != origin.destination) continue;
     any = true;
-    Datagram(*this, *membership.qp, now).handle(packet, origin);
+    if (admits(*membership.qp, packet, origin)) Datagram(*this, *membership.qp, now).handle(packet, origin);
   }
   if (!any) ++counters_.dropped_no_qp;
 }

@@ -83,6 +83,7 @@ struct QpInit {
   std::uint32_t receive_sges = 1;
   std::uint32_t inline_octets = 0;
   bool signal_all = false;
+  const void* xrc_domain = nullptr;  // XRC targets
   void* owner = nullptr;
 };
 
@@ -178,6 +179,7 @@ class Engine {
   [[nodiscard]] bool fills_budget(std::uint32_t octets) const {
     return flight_octets_ + octets + kPacketOctetsMax > config_.flight_octets_max;
   }
+  bool admits(const QueuePair& qp, const wire::TransportPacket& packet, const objects::PacketOrigin& origin);
   void detach_multicast(QueuePair& qp);  // from all groups
   void deliver_multicast(const wire::TransportPacket& packet, const objects::PacketOrigin& origin,
                          Instant now);

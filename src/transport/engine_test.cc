@@ -133,7 +133,8 @@ class EnginePair : public testing::Test {
       wire::TransportPacket packet;
       ASSERT_EQ(wire::parse_transport(octets, packet), wire::TransportError::kNone);
       std::uint8_t grh[40] = {};
-      objects::PacketOrigin origin{.source = to.qp->path.remote, .grh = grh};
+      objects::PacketOrigin origin{
+          .source = to.qp->path.remote, .destination = to.qp->path.local, .grh = grh};
       to.engine.handle_packet(packet, origin, now_);
     }
   }

@@ -76,6 +76,7 @@ struct QueuePair {
   bool established_told = false;
   bool waits_for_budget = false;  // ready_hook is in the engine's waiting list
   std::uint16_t pkey = wire::kDefaultPKey;
+  std::uint16_t peer_port = 0;  // the UDP source port that the peer has proved to be its own; 0: none yet
   std::uint32_t mtu = 256;
   std::uint32_t train_octets = 256;    // payload of one frame at most; a multiple of mtu
   std::uint32_t train_accepted = 256;  // and of one that comes in
@@ -98,9 +99,10 @@ struct QueuePair {
   objects::ReceiveQueue receive_queue;
   objects::Path path;
   QpAttributes attributes;
-  std::uint32_t port_mtu = 4096;  // UD: the longest datagram; set by nic/
-  Duration ack_timeout;           // 0: never
-  void* owner = nullptr;          // the verbs object around it
+  std::uint32_t port_mtu = 4096;     // UD: the longest datagram; set by nic/
+  Duration ack_timeout;              // 0: never
+  void* owner = nullptr;             // the verbs object around it
+  const void* xrc_domain = nullptr;  // XRC targets: only queues of this domain can be asked for
   std::uint64_t messages_sent = 0;
   std::uint64_t messages_received = 0;
   std::uint64_t octets_sent = 0;

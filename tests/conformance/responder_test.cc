@@ -601,6 +601,8 @@ TEST(Responder, DropsWhatIsNotMeantForIt) {
     > SEND ONLY psn 0 a qpn 99 +4
     > SEND ONLY psn 0 a pkey 0x1234 +4
     > SEND ONLY psn 0 a from 9 +4
+    > SEND ONLY psn 0 a to 9 +4
+    > SEND ONLY psn 0 a party 3 +4
     # the full and the limited member of the default partition are one
     > SEND ONLY psn 0 a pkey 0x7fff mig +4
     < ACKNOWLEDGE psn 0 ack msn 1
@@ -609,6 +611,56 @@ TEST(Responder, DropsWhatIsNotMeantForIt) {
   EXPECT_EQ(script.counters().dropped_no_qp, 1u);
   EXPECT_EQ(script.counters().dropped_pkey, 1u);
   EXPECT_EQ(script.counters().dropped_wrong_source, 1u);
+  EXPECT_EQ(script.counters().dropped_wrong_destination, 1u);
+  EXPECT_EQ(script.counters().dropped_wrong_party, 1u);
+}
+
+TEST(Responder, HearsOnePortOnceThePeerHasProvedIt) {
+  Script script;
+  script.qp().path.one_source_port = true;
+  script.play(R"(
+    recv 7 100
+    recv 8 100
+    # a guess at the sequence number proves nothing
+    > SEND ONLY psn 5 a port 50000 +4
+    < ACKNOWLEDGE psn 0 nak(0) msn 0
+    > SEND ONLY psn 0 a port 60000 +4
+    < ACKNOWLEDGE psn 0 ack msn 1
+    = 7 success 4
+    > SEND ONLY psn 1 a port 50000 +4
+    > SEND ONLY psn 1 a port 60000 +4
+    < ACKNOWLEDGE psn 1 ack msn 2
+    = 8 success 4
+  )");
+  EXPECT_EQ(script.counters().dropped_wrong_port, 1u);
+}
+
+TEST(Responder, LeavesThePortOfOtherMakesAlone) {
+  Script script;
+  script.play(R"(
+    recv 7 100
+    recv 8 100
+    > SEND ONLY psn 0 a port 60000 +4
+    < ACKNOWLEDGE psn 0 ack msn 1
+    = 7 success 4
+    > SEND ONLY psn 1 a port 50000 +4
+    < ACKNOWLEDGE psn 1 ack msn 2
+    = 8 success 4
+  )");
+}
+
+// One notification halves the window: whoever may send them may stop a QP.
+TEST(Responder, ObeysNoCongestionNotificationOfAStranger) {
+  Script script;
+  script.play(R"(
+    > CNP psn 0 from 9 +16
+    > CNP psn 0 to 9 +16
+    > CNP psn 0 party 3 +16
+    > CNP psn 0 pkey 0x1234 +16
+  )");
+  EXPECT_EQ(script.counters().cnps_received, 0u);
+  script.play("> CNP psn 0 +16");
+  EXPECT_EQ(script.counters().cnps_received, 1u);
 }
 
 TEST(Responder, AnswersCongestionWithANotificationNowAndThen) {

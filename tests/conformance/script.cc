@@ -307,6 +307,12 @@ void Script::packet_in(const Words& words) {
       h.bth.destination = wire::Qpn(static_cast<std::uint32_t>(value()));
     else if (word == "from")
       origin.source = gid_of(static_cast<std::uint8_t>(value()));
+    else if (word == "to")
+      origin.destination = gid_of(static_cast<std::uint8_t>(value()));
+    else if (word == "party")
+      origin.party = static_cast<std::uint32_t>(value());
+    else if (word == "port")
+      origin.source_port = static_cast<std::uint16_t>(value());
     else if (word == "feth")
       h.feth.raw = static_cast<std::uint32_t>(value());
     else if (word.starts_with("+"))

@@ -252,7 +252,9 @@ void ShmLink::flush(Instant) {
   unflushed_.clear();
 }
 
-void ShmLink::deliver(const RecordView& record, const PeerRoute& route, Receiver& receiver) {
+// The route is what the peer wrote; whose the ring is, this side knows.
+void ShmLink::deliver(const RecordView& record, const Port& port, Receiver& receiver) {
+  const PeerRoute& route = port.reader.route();
   if ((record.head.flags & kRecordCorrupted) != 0) return count(kCorrupted);
   wire::TransportPacket packet;
   const auto error =
@@ -266,6 +268,7 @@ void ShmLink::deliver(const RecordView& record, const PeerRoute& route, Receiver
     return count(kBadPayload);
   }
   objects::PacketOrigin origin{.source = route.source, .destination = route.destination};
+  origin.party = port.party;
   origin.traffic_class = route.traffic_class;
   origin.ecn_marked = (route.traffic_class & 3) == 3;
   if (shape.deth) {
@@ -296,7 +299,7 @@ std::size_t ShmLink::poll_port(Port& port, Receiver& receiver, std::size_t burst
     }
     if (verdict == ReadVerdict::kRecord) {
       ++done;
-      deliver(record, port.reader.route(), receiver);
+      deliver(record, port, receiver);
       port.reader.release();
     }
     if (port.reader.writer_waits()) wake(port);

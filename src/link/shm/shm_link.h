@@ -133,7 +133,7 @@ class ShmLink final : public Link, public objects::DirectAccess {
   std::size_t poll_hot(Receiver& receiver, std::size_t burst_max);
   std::size_t poll_cold(Receiver& receiver, std::size_t burst_max, std::size_t looks);
   std::size_t poll_port(Port& port, Receiver& receiver, std::size_t burst_max);
-  void deliver(const RecordView& record, const PeerRoute& route, Receiver& receiver);
+  void deliver(const RecordView& record, const Port& port, Receiver& receiver);
   void hang_up(Port& port, Count reason);
   void wake(Port& port);
   void introduce(Port& port);

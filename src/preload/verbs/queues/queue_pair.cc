@@ -132,6 +132,7 @@ Qp* create_qp(const char* call, ibv_context* context, ibv_qp_init_attr_ex& attr)
                                .receive_sges = attr.cap.max_recv_sge,
                                .inline_octets = attr.cap.max_inline_data,
                                .signal_all = qp->signal_all,
+                               .xrc_domain = qp->xrc_domain,
                                .owner = qp.get()};
   std::lock_guard lock(owner.lane->mutex());
   auto qpn = owner.lane->allocate_qpn();

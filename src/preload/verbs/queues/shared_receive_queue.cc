@@ -93,6 +93,7 @@ ibv_srq* create_srq_ex(ibv_context* context, ibv_srq_init_attr_ex* attr) {
   std::lock_guard lock(lane.mutex());
   ++srq->xrc_domain->users;
   ++srq->cq->queue.users;
+  srq->queue.xrc_domain = srq->xrc_domain;
   srq->queue.completions = &srq->cq->queue;
   lane.engine().set_xrc_queue(srq->number, &srq->queue);
   return srq;

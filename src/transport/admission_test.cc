@@ -1,0 +1,130 @@
+#include "transport/admission.h"
+
+#include <gtest/gtest.h>
+
+#include "transport/engine.h"
+
+namespace rrdma::transport {
+namespace {
+
+constexpr std::uint32_t kParty = 7;
+
+wire::Gid gid(std::uint8_t last) {
+  wire::Gid result;
+  result.octets[15] = last;
+  return result;
+}
+
+struct Admitting : testing::Test {
+  Admitting() : qp(1, 1, 0, 1, 1) {
+    qp.state = QpState::kReadyToSend;
+    qp.path.local = gid(1);
+    qp.path.remote = gid(2);
+    qp.path.party = kParty;
+    headers.bth.opcode = wire::Opcode(wire::Transport::kReliableConnection, wire::Step::kSendOnly);
+    headers.bth.pkey = wire::kDefaultPKey;
+  }
+  Admission verdict() const { return admit(qp, headers, origin); }
+
+  QueuePair qp;
+  wire::TransportHeaders headers;
+  objects::PacketOrigin origin{
+      .source = gid(2), .destination = gid(1), .party = kParty, .source_port = 50000};
+};
+
+TEST_F(Admitting, the_peer_and_nobody_else) {
+  EXPECT_EQ(verdict(), Admission::kAdmitted);
+  origin.source = gid(3);
+  EXPECT_EQ(verdict(), Admission::kWrongSource);
+  origin.source = gid(2);
+  origin.destination = gid(3);
+  EXPECT_EQ(verdict(), Admission::kWrongDestination);
+  origin.destination = gid(1);
+  headers.bth.pkey = 0x1234;
+  EXPECT_EQ(verdict(), Admission::kWrongPartition);
+}
+
+// The addresses are right: another process writes into its own ring, or sends from the network.
+TEST_F(Admitting, a_neighbour_that_names_the_peers_address_is_known_by_its_ring) {
+  origin.party = kParty + 1;
+  EXPECT_EQ(verdict(), Admission::kWrongParty);
+  origin.party = 0;
+  EXPECT_EQ(verdict(), Admission::kWrongParty);
+  qp.path.party = 0;
+  EXPECT_EQ(verdict(), Admission::kAdmitted);
+  origin.party = kParty;
+  EXPECT_EQ(verdict(), Admission::kWrongParty);
+}
+
+TEST_F(Admitting, congestion_notifications_are_no_exception) {
+  headers.bth.opcode = wire::kCongestionNotification;
+  EXPECT_EQ(verdict(), Admission::kAdmitted);
+  origin.source = gid(3);
+  EXPECT_EQ(verdict(), Admission::kWrongSource);
+  origin.source = gid(2);
+  headers.bth.pkey = 0x1234;
+  EXPECT_EQ(verdict(), Admission::kWrongPartition);
+  headers.bth.pkey = wire::kDefaultPKey;
+  qp.state = QpState::kInit;
+  EXPECT_EQ(verdict(), Admission::kWrongState);
+  qp.state = QpState::kReadyToSend;
+  qp.type = QpType::kUd;
+  EXPECT_EQ(verdict(), Admission::kWrongType);
+}
+
+TEST_F(Admitting, a_qp_that_is_not_connected_hears_nobody) {
+  for (const QpState state : {QpState::kReset, QpState::kInit, QpState::kError}) {
+    qp.state = state;
+    EXPECT_EQ(verdict(), Admission::kWrongState);
+  }
+}
+
+TEST_F(Admitting, datagrams_by_key_and_link) {
+  qp.type = QpType::kUd;
+  qp.path = {};
+  qp.attributes.qkey = {5};
+  headers.bth.opcode = wire::Opcode(wire::Transport::kUnreliableDatagram, wire::Step::kSendOnly);
+  headers.deth.qkey = {5};
+  origin.party = 0;
+  origin.source = gid(99);
+  EXPECT_EQ(verdict(), Admission::kAdmitted);
+  headers.deth.qkey = {6};
+  EXPECT_EQ(verdict(), Admission::kWrongKey);
+  headers.deth.qkey = {5};
+  origin.party = kParty;  // rings carry connections only: there a source may say anything
+  EXPECT_EQ(verdict(), Admission::kWrongParty);
+}
+
+TEST_F(Admitting, a_port_once_proved) {
+  qp.peer_port = 50000;
+  EXPECT_EQ(verdict(), Admission::kAdmitted);
+  origin.source_port = 50001;
+  EXPECT_EQ(verdict(), Admission::kWrongPort);
+  origin.source_port = 0;  // by a link that has none
+  EXPECT_EQ(verdict(), Admission::kAdmitted);
+}
+
+TEST(XrcDomain, queues_of_other_domains_are_out_of_reach) {
+  const int ours = 0, theirs = 0;
+  objects::CompletionQueue completions(1, nullptr);
+  QueuePair target(1, 1, 0, 1, 1);
+  objects::ReceiveQueue queue(1, 1);
+  queue.completions = &completions;
+  EXPECT_FALSE(reaches(target, queue)) << "no domain is no domain in common";
+  target.xrc_domain = queue.xrc_domain = &ours;
+  EXPECT_TRUE(reaches(target, queue));
+  queue.xrc_domain = &theirs;
+  EXPECT_FALSE(reaches(target, queue));
+}
+
+TEST(Refusals, each_has_its_counter) {
+  Counters counters;
+  for (auto refusal : {Admission::kWrongType, Admission::kWrongPartition, Admission::kWrongState,
+                       Admission::kWrongKey, Admission::kWrongParty, Admission::kWrongSource,
+                       Admission::kWrongDestination, Admission::kWrongPort}) {
+    EXPECT_EQ(++count_of(counters, refusal), 1u);
+  }
+}
+
+}  // namespace
+}  // namespace rrdma::transport
