@@ -90,15 +90,14 @@ __attribute__((noinline)) bool guarded_copy(void* to, const void* from, std::siz
   return true;
 }
 
-void recover_from_fault() noexcept {
+void recover_from_fault(const sigset_t* mask) noexcept {
   if (active_fault_guard == nullptr) return;
-  // The guard does not save the mask (that would cost a syscall each time), and a handler may run with these
-  // signals blocked; left so, the next fault would end the program.
+  // The guard does not save the mask: that would cost a system call each time.
   sigset_t faults;
   sigemptyset(&faults);
   sigaddset(&faults, SIGSEGV);
   sigaddset(&faults, SIGBUS);
-  sigprocmask(SIG_UNBLOCK, &faults, nullptr);
+  sigprocmask(mask != nullptr ? SIG_SETMASK : SIG_UNBLOCK, mask != nullptr ? mask : &faults, nullptr);
   siglongjmp(active_fault_guard->frame, 1);
 }
 

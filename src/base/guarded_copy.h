@@ -5,6 +5,7 @@
 #pragma once
 
 #include <setjmp.h>
+#include <signal.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -33,7 +34,8 @@ extern thread_local FaultGuard* active_fault_guard;
 // own nothing that needs a destructor, and must not be in the middle of changing state.
 [[nodiscard]] bool guarded_call(void (*body)(void*), void* argument) noexcept;
 
-// For the signal handler: if this thread is inside a guard, jumps out of it and does not return.
-void recover_from_fault() noexcept;
+// For the signal handler: if this thread is inside a guard, jumps out of it and does not return. `mask` is the
+// one that the fault interrupted (ucontext): it holds again. Null: only the signals of faults are unblocked.
+void recover_from_fault(const sigset_t* mask = nullptr) noexcept;
 
 }  // namespace rrdma

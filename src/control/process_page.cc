@@ -1,12 +1,16 @@
 #include "control/process_page.h"
 
+#include <linux/magic.h>
 #include <linux/memfd.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+
+#include "base/file_space.h"
 
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x0010
@@ -34,6 +38,12 @@ bool has_seals(int fd, int wanted) {
   return seals >= 0 && (seals & wanted) == wanted;
 }
 
+// A hugetlb file can be sealed too, but may have no page to give when it is touched.
+bool is_plain_memory(int fd) {
+  struct statfs about {};
+  return ::syscall(SYS_fstatfs, fd, &about) == 0 && about.f_type == TMPFS_MAGIC;
+}
+
 std::size_t size_of_file(int fd) {
   struct stat status {};
   // The C library's fstat is one of those that our own preload answers.
@@ -52,7 +62,7 @@ Result<ProcessPage, Problem> failed(const char* step) {
 Result<ProcessPage, Problem> ProcessPage::create() {
   OwnedFd fd = lifted(raw::memfd_create("rrdma-process", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd) return failed("memfd_create");
-  if (raw::ftruncate(fd.get(), kPageSize) < 0) return failed("ftruncate");
+  if (!set_length(fd.get(), kPageSize)) return failed("ftruncate");
   void* base = ::mmap(nullptr, kPageSize, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   if (base == MAP_FAILED) return failed("mmap");
   // FUTURE_WRITE came with Linux 5.1; without it the page is writable by its readers, who are the same user.
@@ -152,7 +162,7 @@ void ProcessPage::update_qp(QpRow& row, const QpFields& fields) {
 void ProcessPage::destroy_qp(QpRow& row) { row.sequence.store(0, std::memory_order_release); }
 
 Result<ProcessPageView, Problem> ProcessPageView::open(int fd) {
-  if (!has_seals(fd, F_SEAL_SHRINK | F_SEAL_GROW)) {
+  if (!is_plain_memory(fd) || !has_seals(fd, F_SEAL_SHRINK | F_SEAL_GROW)) {
     return problem(EINVAL, "a process page that is not sealed against shrinking is not read.");
   }
   if (size_of_file(fd) != kPageSize) return problem(EINVAL, "a process page has a size of another version.");
@@ -177,6 +187,18 @@ ProcessPageView::~ProcessPageView() {
   if (base_ != nullptr) ::munmap(const_cast<std::uint8_t*>(base_), kPageSize);
 }
 
+namespace {
+
+// What a process writes is shown on terminals, and by tools that read lines.
+std::string printable(const char* name, std::size_t room) {
+  std::string text(name, ::strnlen(name, room));
+  std::replace_if(
+      text.begin(), text.end(), [](char c) { return c <= ' ' || c >= 0x7f; }, '?');
+  return text;
+}
+
+}  // namespace
+
 std::vector<NamedCounter> ProcessPageView::counters() const {
   const auto* header = rows_at<PageHeader>(base_, 0);
   const auto* rows = rows_at<CounterRow>(base_, kCountersOffset);
@@ -185,8 +207,7 @@ std::vector<NamedCounter> ProcessPageView::counters() const {
   for (std::uint32_t i = 0; i < used; ++i) {
     char name[kCounterNameMax];
     std::memcpy(name, rows[i].name, sizeof name);
-    counters.push_back(
-        {std::string(name, ::strnlen(name, sizeof name)), rows[i].value.load(std::memory_order_relaxed)});
+    counters.push_back({printable(name, sizeof name), rows[i].value.load(std::memory_order_relaxed)});
   }
   return counters;
 }

@@ -15,6 +15,7 @@
 #include <memory>
 #include <new>
 
+#include "base/file_space.h"
 #include "base/owned_fd.h"
 
 namespace rrdma::host {
@@ -78,7 +79,11 @@ void* map_file() {
   if (path.empty()) return MAP_FAILED;
   remove_oldest_files();
   OwnedFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (fd.get() < 0 || ::ftruncate(fd.get(), sizeof(ExplainFile)) != 0) return MAP_FAILED;
+  if (fd.get() < 0) return MAP_FAILED;
+  if (!allocate_file(fd.get(), sizeof(ExplainFile))) {
+    ::unlink(path.c_str());
+    return MAP_FAILED;
+  }
   return ::mmap(nullptr, sizeof(ExplainFile), PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
 }
 

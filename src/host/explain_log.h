@@ -1,6 +1,6 @@
 // The last sentences of this process, in a file under the user's runtime directory that is mapped and
 // written in place: `rrdma explain` reads it, also after the process has ended. Where no such file can be
-// made, the sentences live in memory only. Files of processes that have ended stay to be read; the oldest of
+// made, or none that is really there (a full disk), the sentences live in memory only. Files of processes that have ended stay to be read; the oldest of
 // them make room for a new one when there are kExplainFiles.
 //
 //   file = Header, records[kRecords]    a ring; `next` counts up for ever

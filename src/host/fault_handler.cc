@@ -1,50 +1,130 @@
 #include "host/fault_handler.h"
 
-#include <signal.h>
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <ucontext.h>
+#include <unistd.h>
 
+#include <array>
+#include <atomic>
 #include <mutex>
 
 #include "base/guarded_copy.h"
+#include "base/raw_syscall.h"
 
 namespace rrdma::host {
 namespace {
 
-struct sigaction previous_segv;
-struct sigaction previous_bus;
+// What the program wants done. Read in signal handlers and written by sigaction(), which may be called in one:
+// no lock, but a ring in which nothing is overwritten before many more were set.
+class ProgramAction {
+ public:
+  [[nodiscard]] struct sigaction read() const { return *latest_.load(std::memory_order_acquire); }
+  void write(const struct sigaction& action) {
+    struct sigaction& place = ring_[next_.fetch_add(1, std::memory_order_relaxed) % ring_.size()];
+    place = action;
+    latest_.store(&place, std::memory_order_release);
+  }
 
-void pass_on(int signal, siginfo_t* info, void* context, const struct sigaction& previous) {
-  if ((previous.sa_flags & SA_SIGINFO) != 0 && previous.sa_sigaction != nullptr) {
-    previous.sa_sigaction(signal, info, context);
-    return;
+ private:
+  std::array<struct sigaction, 32> ring_{};
+  std::atomic<unsigned> next_{1};
+  std::atomic<const struct sigaction*> latest_{&ring_[0]};
+};
+
+constinit ProgramAction segv, bus;
+std::atomic<pid_t> owner{0};  // the process that the handler was installed in
+thread_local bool installing = false;
+
+ProgramAction& action_of(int signal) { return signal == SIGBUS ? bus : segv; }
+
+// The instruction that was running has done it, and would do it again.
+bool is_fault(int signal, const siginfo_t& info) {
+  return info.si_code > 0 && !(signal == SIGBUS && info.si_code == BUS_MCEERR_AO);
+}
+
+// The kernel's own action, by the kernel: a fault runs into it again, what was sent is sent again.
+void end_by_default(int signal, siginfo_t& info) {
+  struct sigaction standard {};
+  standard.sa_handler = SIG_DFL;
+  installing = true;
+  sigaction(signal, &standard, nullptr);
+  installing = false;
+  if (is_fault(signal, info)) return;
+  const long thread = ::syscall(SYS_gettid);
+  if (::syscall(SYS_rt_tgsigqueueinfo, raw::getpid(), thread, signal, &info) != 0)
+    ::syscall(SYS_tgkill, raw::getpid(), thread, signal);
+}
+
+void call(const struct sigaction& action, int signal, siginfo_t* info, void* context) {
+  if ((action.sa_flags & SA_SIGINFO) != 0) return action.sa_sigaction(signal, info, context);
+  action.sa_handler(signal);
+}
+
+void pass_on(int signal, siginfo_t* info, void* context) {
+  ProgramAction& place = action_of(signal);
+  const struct sigaction action = place.read();
+  const bool plain = (action.sa_flags & SA_SIGINFO) == 0;
+  if (plain && action.sa_handler == SIG_IGN && !is_fault(signal, *info)) return;
+  // A fault cannot be ignored: the kernel ends the program then, too.
+  if (plain && (action.sa_handler == SIG_DFL || action.sa_handler == SIG_IGN))
+    return end_by_default(signal, *info);
+  if ((action.sa_flags & SA_RESETHAND) != 0) {
+    struct sigaction standard {};
+    standard.sa_handler = SIG_DFL;
+    place.write(standard);
   }
-  if (previous.sa_handler == SIG_IGN) return;
-  if (previous.sa_handler == SIG_DFL) {
-    // Back to the default action: the faulting instruction runs again and ends the program as usual.
-    struct sigaction standard = previous;
-    sigaction(signal, &standard, nullptr);
-    return;
-  }
-  previous.sa_handler(signal);
+  sigset_t during = action.sa_mask, before;
+  if ((action.sa_flags & SA_NODEFER) == 0) sigaddset(&during, signal);
+  pthread_sigmask(SIG_BLOCK, &during, &before);
+  call(action, signal, info, context);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 void on_fault(int signal, siginfo_t* info, void* context) {
-  recover_from_fault();  // does not return if this thread is inside a guard
-  pass_on(signal, info, context, signal == SIGBUS ? previous_bus : previous_segv);
+  // Does not return if this thread is inside a guard.
+  if (is_fault(signal, *info)) recover_from_fault(&static_cast<const ucontext_t*>(context)->uc_sigmask);
+  pass_on(signal, info, context);
+}
+
+void install(int signal) {
+  struct sigaction action {};
+  action.sa_sigaction = on_fault;
+  // Left by a jump, so the signal must not stay blocked; on the alternate stack if the program has one.
+  action.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK;
+  sigemptyset(&action.sa_mask);
+  struct sigaction previous {};
+  sigaction(signal, nullptr, &previous);
+  if ((previous.sa_flags & SA_SIGINFO) != 0 && previous.sa_sigaction == on_fault) return;
+  action_of(signal).write(previous);
+  sigaction(signal, &action, nullptr);
 }
 
 }  // namespace
 
 void install_fault_handler() {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    struct sigaction action {};
-    action.sa_sigaction = on_fault;
-    // Left by a jump, so the signal must not stay blocked; on the alternate stack if the program has one.
-    action.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK;
-    sigemptyset(&action.sa_mask);
-    sigaction(SIGSEGV, &action, &previous_segv);
-    sigaction(SIGBUS, &action, &previous_bus);
-  });
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  if (owner.load() == raw::getpid()) return;
+  static const int follows_forks = pthread_atfork(nullptr, nullptr, [] { owner = raw::getpid(); });
+  static_cast<void>(follows_forks);
+  installing = true;
+  install(SIGSEGV);
+  install(SIGBUS);
+  installing = false;
+  owner.store(raw::getpid());
+}
+
+bool keeps_action(int signal) {
+  if (signal != SIGSEGV && signal != SIGBUS) return false;
+  return !installing && owner.load(std::memory_order_relaxed) == raw::getpid();
+}
+
+void exchange_action(int signal, const struct sigaction* action, struct sigaction* old) {
+  ProgramAction& place = action_of(signal);
+  const struct sigaction before = place.read();
+  if (action != nullptr) place.write(*action);
+  if (old != nullptr) *old = before;
 }
 
 }  // namespace rrdma::host

@@ -2,7 +2,7 @@
 
 #include <pthread.h>
 
-#include "base/fork_closed.h"
+#include "base/own_descriptors.h"
 
 namespace rrdma::host {
 

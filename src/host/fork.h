@@ -1,6 +1,6 @@
 // ForkMark: whether this process is a child of the one that made the mark. Threads, sockets and locks do not survive a
 // fork, so what stands on them is dead in the child. With the first mark, descriptors that must not live on there
-// (base/fork_closed.h) are closed in every child from then on.
+// (base/own_descriptors.h) are closed in every child from then on.
 #pragma once
 
 #include <atomic>

@@ -1,7 +1,8 @@
 // The functions of the C library that stand between a program and our doors. Through open, fstat, write and
-// close librdmacm reaches the kernel's rdma_cm file (rdma_cm/station.h); through all the others, and open
-// again, programs look at a device's files: each asks where the path leads (files/redirect.h). Everything else
-// goes on to the next definition (librspreload's or the C library's). These symbols stay unversioned.
+// close (descriptor_hooks.cc) librdmacm reaches the kernel's rdma_cm file (rdma_cm/station.h); through all the
+// others, and open again, programs look at a device's files: each asks where the path leads
+// (files/redirect.h). Everything else goes on to the next definition (librspreload's or the C library's).
+// These symbols stay unversioned.
 //
 // The C library's own calls do not come here (glob, nftw); those of programs, of Python and of C++ do.
 #include <dirent.h>
@@ -46,7 +47,6 @@ constinit NextSymbol<int(const char*, int)> next_open64_2("__open64_2");
 constinit NextSymbol<int(int, const char*, int)> next_openat_2("__openat_2");
 constinit NextSymbol<int(int, const char*, int)> next_openat64_2("__openat64_2");
 constinit NextSymbol<ssize_t(int, const void*, size_t)> next_write("write");
-constinit NextSymbol<int(int)> next_close("close");
 constinit NextSymbol<int(int, struct stat*)> next_fstat("fstat");
 constinit NextSymbol<int(int, struct stat64*)> next_fstat64("fstat64");
 constinit NextSymbol<int(int, int, struct stat*)> next_fxstat("__fxstat");
@@ -98,7 +98,7 @@ void look_up(Symbols&... symbols) {
 __attribute__((constructor)) void look_up_all() {
   look_up(next_open, next_open64, next_openat, next_openat64, next_open_2, next_open64_2, next_openat_2,
           next_openat64_2);
-  look_up(next_write, next_close, next_fstat, next_fstat64, next_fxstat, next_fxstat64);
+  look_up(next_write, next_fstat, next_fstat64, next_fxstat, next_fxstat64);
   look_up(next_stat, next_stat64, next_lstat, next_lstat64, next_fstatat, next_fstatat64, next_xstat,
           next_xstat64, next_lxstat, next_lxstat64, next_fxstatat, next_fxstatat64, next_statx);
   look_up(next_access, next_eaccess, next_euidaccess, next_faccessat, next_fopen, next_fopen64, next_opendir,
@@ -174,17 +174,8 @@ RRDMA_HOOK ssize_t write(int fd, const void* data, size_t size) {
   return next != nullptr ? next(fd, data, size) : rrdma::raw::write(fd, data, size);
 }
 
-RRDMA_HOOK int close(int fd) {
-  if (Station::may_be_channel(fd)) {
-    Station::instance().close(fd);
-    return rrdma::raw::close(fd);
-  }
-  auto* const next = *next_close;
-  return next != nullptr ? next(fd) : rrdma::raw::close(fd);
-}
-
 RRDMA_HOOK int fstat(int fd, struct stat* status) {
-  if (Station::may_be_channel(fd)) {
+  if (Station::is_channel(fd)) {
     describe_channel(status);
     return 0;
   }
@@ -194,7 +185,7 @@ RRDMA_HOOK int fstat(int fd, struct stat* status) {
 
 RRDMA_HOOK int fstat64(int fd, struct stat64* status) {
   static_assert(sizeof(struct stat) == sizeof(struct stat64));
-  if (Station::may_be_channel(fd)) {
+  if (Station::is_channel(fd)) {
     describe_channel(reinterpret_cast<struct stat*>(status));
     return 0;
   }
@@ -204,7 +195,7 @@ RRDMA_HOOK int fstat64(int fd, struct stat64* status) {
 
 // What fstat() is in programs that were built against a C library before 2.33.
 RRDMA_HOOK int __fxstat(int version, int fd, struct stat* status) {
-  if (Station::may_be_channel(fd)) {
+  if (Station::is_channel(fd)) {
     describe_channel(status);
     return 0;
   }
@@ -213,7 +204,7 @@ RRDMA_HOOK int __fxstat(int version, int fd, struct stat* status) {
 }
 
 RRDMA_HOOK int __fxstat64(int version, int fd, struct stat64* status) {
-  if (Station::may_be_channel(fd)) {
+  if (Station::is_channel(fd)) {
     describe_channel(reinterpret_cast<struct stat*>(status));
     return 0;
   }

@@ -36,8 +36,9 @@ Admission admit(const QueuePair& qp, const wire::TransportHeaders& headers,
   return origin.party == qp.path.party ? Admission::kAdmitted : Admission::kWrongParty;
 }
 
-bool reaches(const QueuePair& target, const objects::ReceiveQueue& queue) {
-  return queue.completions != nullptr && queue.xrc_domain != nullptr && queue.xrc_domain == target.xrc_domain;
+bool reaches(const QueuePair& target, const objects::ReceiveQueue* queue) {
+  return queue != nullptr && queue->completions != nullptr && queue->xrc_domain != nullptr &&
+         queue->xrc_domain == target.xrc_domain;
 }
 
 std::uint64_t& count_of(Counters& counters, Admission refusal) {

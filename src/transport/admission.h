@@ -31,7 +31,7 @@ enum class Admission : std::uint8_t {
                               const objects::PacketOrigin& origin);
 
 // Whether requests that come in at an XRC target may take from this queue: only within one XRC domain.
-[[nodiscard]] bool reaches(const QueuePair& target, const objects::ReceiveQueue& queue);
+[[nodiscard]] bool reaches(const QueuePair& target, const objects::ReceiveQueue* queue);
 
 // Where refusals of this kind are counted. REQUIRES: not kAdmitted.
 [[nodiscard]] std::uint64_t& count_of(Counters& counters, Admission refusal);

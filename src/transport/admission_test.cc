@@ -110,11 +110,11 @@ TEST(XrcDomain, queues_of_other_domains_are_out_of_reach) {
   QueuePair target(1, 1, 0, 1, 1);
   objects::ReceiveQueue queue(1, 1);
   queue.completions = &completions;
-  EXPECT_FALSE(reaches(target, queue)) << "no domain is no domain in common";
+  EXPECT_FALSE(reaches(target, &queue)) << "no domain is no domain in common";
   target.xrc_domain = queue.xrc_domain = &ours;
-  EXPECT_TRUE(reaches(target, queue));
+  EXPECT_TRUE(reaches(target, &queue));
   queue.xrc_domain = &theirs;
-  EXPECT_FALSE(reaches(target, queue));
+  EXPECT_FALSE(reaches(target, &queue));
 }
 
 TEST(Refusals, each_has_its_counter) {

@@ -217,8 +217,7 @@ Responder::Verdict Responder::check_length(const OpcodeShape& shape, std::size_t
 // XRC: each message names the queue, and with it the protection domain and the CQ, that it is for.
 Responder::Verdict Responder::select_shared_queue(const TransportHeaders& headers) {
   objects::ReceiveQueue* queue = engine_.xrc_queue(headers.xrceth.srq);
-  if (queue == nullptr || !reaches(qp_, *queue))
-    return refuse(NakCode::kRemoteOperationalError, Cause::kRequestNotEnabled);
+  if (!reaches(qp_, queue)) return refuse(NakCode::kRemoteOperationalError, Cause::kRequestNotEnabled);
   qp_.incoming = queue;
   qp_.pd = queue->pd;
   qp_.receive_cq = queue->completions;

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/entropy.h"
+#include "base/file_space.h"
 
 namespace rrdma::link {
 namespace {
@@ -96,7 +97,7 @@ Result<ShmChannel::Pair, ShmError> ShmChannel::create(std::uint32_t ring_octets)
   if (!ring_size_fits(ring_octets)) return Failure{ShmError{ShmProblem::kRingSize, 0}};
   OwnedFd memory = lifted(raw::memfd_create("rrdma-channel", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   const std::size_t octets = channel_octets(ring_octets);
-  if (!memory || raw::ftruncate(memory.get(), static_cast<std::int64_t>(octets)) != 0 ||
+  if (!memory || !set_length(memory.get(), static_cast<std::int64_t>(octets)) ||
       raw::fcntl(memory.get(), F_ADD_SEALS, kSeals) != 0) {
     return Failure{ShmError{ShmProblem::kMemory, errno}};
   }

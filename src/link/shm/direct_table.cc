@@ -8,6 +8,8 @@
 #include <cstring>
 #include <utility>
 
+#include "base/file_space.h"
+
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x0010
 #endif
@@ -90,8 +92,7 @@ const DirectRow* rows_of(const std::uint8_t* base, unsigned kind) {
 
 Result<DirectTable, ShmError> DirectTable::create() {
   OwnedFd fd = lifted(raw::memfd_create("rrdma-direct", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (!fd || raw::ftruncate(fd.get(), kDirectTableOctets) != 0)
-    return Failure{ShmError{ShmProblem::kMemory, errno}};
+  if (!fd || !set_length(fd.get(), kDirectTableOctets)) return Failure{ShmError{ShmProblem::kMemory, errno}};
   void* base = ::mmap(nullptr, kDirectTableOctets, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   if (base == MAP_FAILED) return Failure{ShmError{ShmProblem::kMemory, errno}};
   DirectTable table(std::move(fd), static_cast<std::uint8_t*>(base));

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/descriptor_set.h"
 #include "base/entropy.h"
 #include "base/guarded_copy.h"
 #include "base/raw_syscall.h"
@@ -18,22 +19,14 @@
 namespace rrdma::rdma_cm {
 namespace {
 
-constexpr std::size_t kDescriptorsMax = 65536;
 constexpr std::size_t kCommandMax = 1024;  // the longest is a CONNECT of some 300 octets
 constexpr std::uint32_t kDatagramQKey = 0x01234567;
 
 // Which descriptors are channels. In the child of a fork the bits stay: its copies are closed like any.
-std::array<std::atomic<std::uint64_t>, kDescriptorsMax / 64> channel_bits;
+constinit DescriptorSet channels;
 
-void mark(int fd, bool is_channel) {
-  const auto n = static_cast<std::size_t>(fd);
-  const std::uint64_t bit = std::uint64_t{1} << (n % 64);
-  if (is_channel) {
-    channel_bits[n / 64].fetch_or(bit);
-  } else {
-    channel_bits[n / 64].fetch_and(~bit);
-  }
-}
+std::atomic<Station*> latest{nullptr};
+std::atomic<std::uint64_t> eventfd_inode{0};
 
 // All eventfds share one inode of the kernel; nothing else has it.
 std::uint64_t inode_of(int fd) {
@@ -55,22 +48,34 @@ int Response::write(const void* from, std::size_t size, std::size_t needed) cons
   return guarded_copy(reinterpret_cast<void*>(address), from, std::min(size, room)) ? 0 : EFAULT;
 }
 
+// The child of a vfork runs in our memory with descriptors of its own: what it closes there is none of the
+// station's business. The child of a fork has got memory of its own, and knows it.
+bool Station::in_borrowed_memory() {
+  Station* const current = latest.load(std::memory_order_acquire);
+  return current != nullptr && !current->birth_.forked() && current->owner_ != raw::getpid();
+}
+
 Station& Station::instance() {
   static std::mutex mutex;
   static Station* station = nullptr;
   const std::lock_guard lock(mutex);
   // The parent's is left alone: its threads and locks are not here.
   if (station == nullptr || station->birth_.forked()) station = new Station;
+  latest.store(station, std::memory_order_release);
   return *station;
 }
 
-Station::Station() : prng_(system_entropy()), ids_(1) { host::install_fault_handler(); }
-
-bool Station::may_be_channel(int fd) {
-  if (fd < 0 || static_cast<std::size_t>(fd) >= kDescriptorsMax) return false;
-  const auto n = static_cast<std::size_t>(fd);
-  return (channel_bits[n / 64].load(std::memory_order_relaxed) >> (n % 64) & 1) != 0;
+Station::Station() : owner_(raw::getpid()), prng_(system_entropy()), ids_(1) {
+  host::install_fault_handler();
 }
+
+bool Station::may_be_channel(int fd) { return channels.contains(fd); }
+
+bool Station::is_channel(int fd) {
+  return may_be_channel(fd) && inode_of(fd) == eventfd_inode.load(std::memory_order_relaxed);
+}
+
+int Station::next_channel(int first) { return channels.next(first); }
 
 // ---- channels
 
@@ -79,14 +84,15 @@ int Station::open(int flags) {
                      ((flags & O_NONBLOCK) != 0 ? EFD_NONBLOCK : 0);
   const int fd = raw::eventfd(0, wanted);
   if (fd < 0) return -1;
-  if (static_cast<std::size_t>(fd) >= kDescriptorsMax) {
+  if (fd >= DescriptorSet::kNumbers) {
     raw::close(fd);
     errno = EMFILE;
     return -1;
   }
   const std::lock_guard lock(mutex_);
   channels_[fd] = std::make_shared<Channel>(fd, inode_of(fd));
-  mark(fd, true);
+  eventfd_inode.store(channels_[fd]->inode(), std::memory_order_relaxed);
+  channels.add(fd);
   return fd;
 }
 
@@ -97,7 +103,8 @@ std::shared_ptr<Channel> Station::channel_of(int fd) {
 }
 
 void Station::close(int fd) {
-  mark(fd, false);
+  if (in_borrowed_memory()) return;
+  channels.remove(fd);
   std::vector<IdPointer> ended;
   {
     const std::lock_guard lock(mutex_);
@@ -117,6 +124,7 @@ void Station::close(int fd) {
 // ---- commands
 
 ssize_t Station::write(int fd, const void* data, std::size_t size) {
+  if (in_borrowed_memory()) return raw::write(fd, data, size);
   const std::shared_ptr<Channel> channel = channel_of(fd);
   if (channel == nullptr) {
     host::fail(ENODEV, "rdma_cm",

@@ -52,16 +52,22 @@ class Station final : private nic::DaemonListener, private host::DeviceListener 
 
   // Whether a descriptor may be one of ours: cheap, for every write() and close() of the program.
   [[nodiscard]] static bool may_be_channel(int fd);
+  // Whether it is one, as far as the kernel can tell: a program may have closed it behind our back, and have
+  // another file there now.
+  [[nodiscard]] static bool is_channel(int fd);
+  // The lowest that may be one and is not below `first`, or DescriptorSet::kNumbers.
+  [[nodiscard]] static int next_channel(int first);
 
   // A new channel, or -1 and errno. `flags`: those of open().
   int open(int flags);
   // One command. The size, or -1 and errno.
   ssize_t write(int fd, const void* data, std::size_t size);
-  // The program is about to close the descriptor: ends all ids of the channel.
+  // The program is about to close the descriptor: ends all ids of the channel. In the child of a vfork nothing.
   void close(int fd);
 
  private:
   Station();
+  [[nodiscard]] static bool in_borrowed_memory();
 
   struct Command {
     std::uint32_t number = 0;
@@ -145,6 +151,7 @@ class Station final : private nic::DaemonListener, private host::DeviceListener 
   void fill_path(const Identifier& id, ib_uverbs_ah_attr& to) const;
 
   const host::ForkMark birth_;
+  const pid_t owner_;
   Uplink uplink_;
   std::mutex adoption_;
   std::uint32_t adopted_pid_ = 0;  // guarded by adoption_

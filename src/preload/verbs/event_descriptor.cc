@@ -9,7 +9,7 @@ namespace rrdma::verbs {
 
 EventDescriptor EventDescriptor::create() {
   EventDescriptor descriptor;
-  descriptor.fd_ = lifted(raw::eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE));
+  descriptor.fd_ = above_standard(raw::eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE));
   return descriptor;
 }
 

@@ -82,7 +82,7 @@ Context* open_context(ibv_device* device) {
   }
   ibv_context& abi = context->context;
   abi.device = device;
-  context->command_file = lifted(raw::memfd_create(kCommandFile, MFD_CLOEXEC));
+  context->command_file = above_standard(raw::memfd_create(kCommandFile, MFD_CLOEXEC));
   abi.cmd_fd = context->command_file.get();
   abi.async_fd = context->async_events->fd();
   abi.num_comp_vectors = static_cast<int>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
