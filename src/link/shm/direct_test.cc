@@ -10,6 +10,7 @@
 #include <atomic>
 #include <new>
 
+#include <optional>
 #include "link/shm/shm_link.h"
 #include "link/shm/shm_test_frames.h"
 #include "objects/memory.h"
@@ -403,26 +404,46 @@ TEST(Direct, RetiredMemoryIsLeftAlone) {
       });
 }
 
-// An initiator that dies, or claims to be at it for ever, delays letting go by a bounded time.
-TEST(Direct, RetiringDoesNotWaitForTheDeadNorForEver) {
+struct Holder {
+  explicit Holder(ShmLink& target, std::uint32_t party = 0) {
+    auto pair = ShmChannel::create(kRingOctetsMin).value();
+    number = target.add_channel(std::move(pair.own), party).value();
+    end.emplace(ShmChannel::open(std::move(pair.peer_memory), std::move(pair.peer_doorbell)).value());
+    end->control(1).in_use.store(7);
+  }
+  std::uint32_t number = 0;
+  std::optional<ShmChannel> end;
+};
+
+TEST(Direct, RetiringDoesNotWaitForTheDead) {
   auto target = ShmLink::create().value();
   ASSERT_TRUE(target->enable_direct().ok());
-  auto pair = ShmChannel::create(kRingOctetsMin).value();
-  const auto number = target->add_channel(std::move(pair.own)).value();
-  auto other = ShmChannel::open(std::move(pair.peer_memory), std::move(pair.peer_doorbell)).value();
+  Holder holder(*target);
   ASSERT_TRUE(target->publish(DirectKey{.rkey = kRkey}));
-  other.control(1).in_use.store(7);
+  holder.end.reset();
+  const auto start = now_ns();
+  EXPECT_TRUE(target->retire(kRkey));
+  EXPECT_LT(now_ns() - start, ShmLink::kRetireWait.ns / 2);
+  target->handle_doorbells();
+  EXPECT_EQ(target->poll_lost(), holder.number);
+}
+
+// Who claims to be at it for ever delays letting go once, whatever it opens afterwards.
+TEST(Direct, WhoHoldsOnIsWaitedForOnce) {
+  auto target = ShmLink::create().value();
+  ASSERT_TRUE(target->enable_direct().ok());
+  const Holder holder(*target, 5);
+  ASSERT_TRUE(target->publish(DirectKey{.rkey = kRkey}));
   auto start = now_ns();
   EXPECT_FALSE(target->retire(kRkey));
   EXPECT_GE(now_ns() - start, ShmLink::kRetireWait.ns);
   EXPECT_EQ(counter(*target, "shm_direct_retire_overdue"), 1u);
+  EXPECT_EQ(target->poll_lost(), holder.number);
+  const Holder again(*target, 5);
   ASSERT_TRUE(target->publish(DirectKey{.rkey = kRkey}));
-  { const ShmChannel dies = std::move(other); }
   start = now_ns();
   EXPECT_TRUE(target->retire(kRkey));
   EXPECT_LT(now_ns() - start, ShmLink::kRetireWait.ns / 2);
-  target->handle_doorbells();
-  EXPECT_EQ(target->poll_lost(), number);
 }
 
 }  // namespace

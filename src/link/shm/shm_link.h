@@ -70,7 +70,8 @@ class ShmLink final : public Link, public objects::DirectAccess {
   bool publish(const DirectKey& key);
   bool publish(const DirectQp& qp);
   // What they may no longer do. Returns when nobody is at it any more: call it before the memory or the
-  // QP is let go or changed. False: a peer held on for longer than kRetireWait and may still be at it.
+  // QP is let go or changed. False: a peer held on for longer than kRetireWait and may still be at it; it has
+  // lost its channel.
   bool retire(wire::RKey rkey);
   bool retire(wire::Qpn qpn);
   static constexpr Duration kRetireWait = seconds(2);
@@ -123,6 +124,7 @@ class ShmLink final : public Link, public objects::DirectAccess {
     std::uint32_t party;
     bool attended = false;    // the peer knows that it need not ring
     bool introduced = false;  // the peer's introduction was heard
+    bool shown = false;       // the peer has our table
     bool unflushed = false;   // has frames that the peer was not woken for
     bool hung_up = false;     // nothing is written any more
     bool lost_told = false;
@@ -152,8 +154,9 @@ class ShmLink final : public Link, public objects::DirectAccess {
   std::vector<Port*> slots_;                  // by the low half of the number
   std::vector<std::uint16_t> generations_;    // the high half
   std::vector<Port*> unflushed_;
-  std::size_t next_hot_ = 0;   // where the next poll starts among the first kHotPorts
-  std::size_t next_cold_ = 0;  // and among the others
+  std::vector<std::uint32_t> overdue_parties_;  // held on to memory that was taken back
+  std::size_t next_hot_ = 0;                    // where the next poll starts among the first kHotPorts
+  std::size_t next_cold_ = 0;                   // and among the others
   std::size_t next_demoted_ = 0;
   std::size_t hung_up_ = 0;  // ports that poll_lost() has yet to name
   std::array<LinkCounter, kCountOfCounters> counters_;

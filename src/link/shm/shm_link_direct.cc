@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 #include <time.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "base/assert.h"
@@ -52,6 +53,9 @@ Result<void, ShmError> ShmLink::enable_direct() {
 
 // Credentials are asked for after our own message: a socket that wants them gets a name at its first send.
 void ShmLink::introduce(Port& port) {
+  if (std::find(overdue_parties_.begin(), overdue_parties_.end(), port.party) != overdue_parties_.end())
+    return;
+  port.shown = true;
   const DirectIntroduction introduction{
       .nonce_address = reinterpret_cast<std::uintptr_t>(nonce_.data()), .nonce = nonce_, .peer = port.party};
   send_introduction(port.channel.doorbell(), introduction, table_->fd());
@@ -64,6 +68,8 @@ bool ShmLink::publish(const DirectQp& qp) { return table_ && table_->publish(qp)
 bool ShmLink::retire(wire::RKey rkey) { return !table_ || !table_->unpublish(rkey) || wait_for_initiators(); }
 bool ShmLink::retire(wire::Qpn qpn) { return !table_ || !table_->unpublish(qpn) || wait_for_initiators(); }
 
+// A peer that stays in our memory, or says so, is waited for once: whoever deregisters next must not wait
+// again. It loses its channel, and what it opens instead is not shown our table.
 bool ShmLink::wait_for_initiators() {
   std::atomic_thread_fence(std::memory_order_seq_cst);
   const std::int64_t until_ns = monotonic_ns() + kRetireWait.ns;
@@ -71,9 +77,10 @@ bool ShmLink::wait_for_initiators() {
   for (const auto& port : ports_) {
     const auto& in_use = port->channel.control(1 - port->channel.own_direction()).in_use;
     const std::uint64_t seen = in_use.load(std::memory_order_acquire);
-    if (seen % 2 == 0 || port->hung_up) continue;
+    if (seen % 2 == 0 || port->hung_up || !port->shown) continue;
     if (wait_until_done(in_use, seen, port->channel.doorbell(), until_ns)) continue;
-    count(kRetireOverdue);
+    overdue_parties_.push_back(port->party);
+    hang_up(*port, kRetireOverdue);
     all_done = false;
   }
   return all_done;
