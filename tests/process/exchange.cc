@@ -146,6 +146,10 @@ int main(int argc, char** argv) {
             " ms");
       say("first QPN " + std::to_string(talk.conversations.front().hello().qp.qpn) + " of pid " +
           std::to_string(::getpid()));
+      std::string all = "all QPNs";
+      for (const auto& conversation : talk.conversations)
+        all += " " + std::to_string(conversation.hello().qp.qpn);
+      say(all);
       if (manner.rest_seconds > 0) rest(manner);
       if (manner.pace_seconds > 0) {
         talk_paced(talk, completions, manner);

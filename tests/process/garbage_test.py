@@ -59,17 +59,16 @@ class Garbage(ProcessTest):
         count = amount(100_000, 1_000_000)
         host = Host()
         victim = host.start("hold", "--qps=8")
-        first = int(victim.await_line("qpn").split()[1])
+        sacrificed = [int(word) for word in victim.await_line("qpns").split()[1:]]
         pair = Pair(host, host, "exchange", f"--messages={amount(6000, 60000)}", "--qps=4", "--octets=3000", "--pace-us=100",
                     "--timeout=13", environment={**LINKS["udp"], **LINGER})
         live = []
         for program in (pair.client, pair.server):
-            qpn = int(program.await_line("first QPN").split()[2])
-            live += range(qpn, qpn + 4)
+            live += [int(word) for word in program.await_line("all QPNs").split()[2:]]
         pair.client.await_line("flowing")
         daemon, = daemons(host)
         begin = time.monotonic()
-        attackers = [Task(host, flood, count // 2, seed, live, list(range(first, first + 8))) for seed in (1, 2)]
+        attackers = [Task(host, flood, count // 2, seed, live, sacrificed) for seed in (1, 2)]
         sent = sum(attacker.result(amount(120, 1200)) for attacker in attackers)
         report(f"{sent} datagrams in {time.monotonic() - begin:.1f} s")
         pair.succeed(amount(120, 1200))

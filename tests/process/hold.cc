@@ -1,7 +1,8 @@
-// hold: opens the device, makes queue pairs (--qps=N), says how long opening took and the first QPN, and
+// hold: opens the device, makes queue pairs (--qps=N), says how long opening took and their QPNs, and
 // keeps them until its standard input ends or it is killed.
 #include <unistd.h>
 
+#include <string>
 #include <vector>
 
 #include "completions.h"
@@ -26,6 +27,9 @@ int main(int argc, char** argv) {
     }
     say("qpn " + std::to_string(qps.front()->qp_num) + " opened in " +
         std::to_string((opened - begin) * 1000) + " ms");
+    std::string all = "qpns";
+    for (const ibv_qp* qp : qps) all += " " + std::to_string(qp->qp_num);
+    say(all);
     char nothing;
     while (::read(STDIN_FILENO, &nothing, 1) > 0) {
     }

@@ -27,15 +27,17 @@ Result<OwnedFd, SocketFailure> open_send_socket(int family, bool checksum, int b
   const int fd = socket.get();
   drop_all_received(fd);
   (void)raw::setsockopt(fd, SOL_SOCKET, SO_SNDBUF, buffer_octets);
-  // DF is inside the ICRC, so these two are no convenience.
+  // DF is inside the ICRC, so these two are no convenience. Not _DO, which would believe what an ICMP packet of
+  // anybody says about the path, and refuse to send what the interface can: the path MTU of a QP is a promise
+  // of whoever connected it.
   if (family == AF_INET) {
-    if (raw::setsockopt(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO) < 0) {
+    if (raw::setsockopt(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_PROBE) < 0) {
       return Failure{SocketFailure{"forbidding fragments", errno}};
     }
     if (!checksum) (void)raw::setsockopt(fd, SOL_SOCKET, SO_NO_CHECK, 1);
   } else {
     if (raw::setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1) < 0 ||
-        raw::setsockopt(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO) < 0) {
+        raw::setsockopt(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_PROBE) < 0) {
       return Failure{SocketFailure{"forbidding fragments", errno}};
     }
     if (!checksum) (void)raw::setsockopt(fd, IPPROTO_UDP, UDP_NO_CHECK6_TX, 1);

@@ -1,0 +1,82 @@
+"""Attacks from the network, each as somebody would try it. Who is attacked goes on as if nothing was."""
+
+import os
+import pathlib
+import subprocess
+import sys
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "process"))
+
+from packets import Sender, bth  # noqa: E402
+from surroundings import LINGER, LINKS, Host, Pair, ProcessTest, Stage, Task, amount, join_hosts, main, report  # noqa: E402
+
+CNP = 0x81
+
+
+def notify(qpns, times, source, destination, **fields):
+    """Congestion notifications with every sum right."""
+    with Sender(source, destination) as attacker:
+        for _ in range(times):
+            for qpn in qpns:
+                attacker.send_right(bth(CNP, qpn, 0, ack=False, **fields) + bytes(16))
+            time.sleep(0.001)
+    return times * len(qpns)
+
+
+class Congestion(ProcessTest):
+    """Whoever may send congestion notifications to a QP may stop it: only its peer may."""
+
+    def test_notifications_of_strangers(self):
+        host = Host()
+        pair = Pair(host, host, "exchange", f"--messages={amount(4000, 40000)}", "--octets=8000", "--pace-us=100",
+                    environment={**LINKS["udp"], **LINGER})
+        qpns = [int(program.await_line("first QPN").split()[2]) for program in (pair.client, pair.server)]
+        pair.client.await_line("flowing")
+        attacks = [("another address", Task(host, notify, qpns, 200, "127.0.0.2", "127.0.0.1")),
+                   ("to another address", Task(host, notify, qpns, 200, "127.0.0.1", "127.0.0.3"))]
+        for name, attack in attacks:
+            report(f"{attack.result()} notifications: {name}")
+        pair.succeed(amount(120, 600))
+        refused = 0
+        for program in (pair.client, pair.server):
+            self.assertEqual(program.counters.get("cnps_received", 0), 0, program.counters)
+            refused += program.counters.get("dropped_wrong_source", 0) + program.counters.get("dropped_wrong_destination", 0)
+        self.assertGreater(refused, 0)
+        report(f"{refused} refused; {pair.last('exchanged')}")
+
+
+class PathMtu(ProcessTest):
+    def test_spoofed_fragmentation_needed(self):
+        """A route that shrinks because a stranger says so must not stop what the interface can send."""
+        if os.geteuid() != 0 or Stage.in_user_namespace:
+            self.skipTest("needs root for raw sockets")
+        left, right = join_hosts(1500)
+        pair = Pair(left, right, "exchange", f"--messages={amount(3000, 30000)}", "--octets=8000", "--mtu=1024", "--pace-us=500",
+                    address=left.addresses[4], environment=LINKS["udp"])
+        pair.client.await_line("flowing")
+        for victim, attacker in ((left, right), (right, left)):
+            attacker.configure(sys.executable, "-B", str(HERE / "spoofed_icmp.py"), victim.addresses[4],
+                               attacker.addresses[4], "600")
+            route = subprocess.run(["ip", "route", "get", attacker.addresses[4]], preexec_fn=victim.enter, check=True,
+                                   capture_output=True, text=True, timeout=20).stdout
+            report(f"{victim.name} believes: {' '.join(route.split())}")
+        pair.succeed(amount(120, 600))
+        report(pair.last("exchanged"))
+
+
+class Guessing(ProcessTest):
+    """A stranger on the peer's own host knows both addresses, and guesses numbers."""
+
+    def test_numbers_of_queue_pairs_are_no_row(self):
+        host = Host()
+        program = host.start("hold", "--qps=16")
+        qpns = sorted(int(word) for word in program.await_line("qpns").split()[1:])
+        steps = [after - before for before, after in zip(qpns, qpns[1:])]
+        report(f"steps between 16 numbers: {steps}")
+        self.assertLess(sum(step == 1 for step in steps), 8)
+
+
+if __name__ == "__main__":
+    main()
