@@ -76,6 +76,7 @@ fuzz: ## run each fuzz target for FUZZ_SECONDS=60 under ASan and UBSan
 	@$(call configure,fuzz,build-fuzz)
 	@$(call build_all,fuzz)
 	@scripts/fuzz build-fuzz $(FUZZ_SECONDS)
+	@scripts/fuzz-coverage build-fuzz
 
 bench: ## measure RRDMA and its alternatives side by side; table and charts in build/bench (QUICK=1: in 5 minutes)
 	@$(need) build bench

@@ -23,10 +23,11 @@ using namespace rrdma::transport;
 using fuzz::Input;
 
 constexpr std::size_t kStepsMax = 600;
-constexpr std::uint32_t kQpCount = 5;
+constexpr std::uint32_t kQpCount = 7;
 constexpr std::uint32_t kQueueEntries = 8;
 constexpr std::size_t kPage = 4096;
 constexpr std::uint8_t kUntouched = 0xa5;
+constexpr std::uint32_t kXrcQueue = 0x40, kForbiddenQueue = 0x41;
 constexpr std::uint64_t kAddress = 0x10000;  // of the first page; the others follow
 
 // What lies at which page. Pages between them belong to nobody.
@@ -66,12 +67,22 @@ class World final : private EventSink {
         table_(7),
         queue_(4096, nullptr),
         shared_(kQueueEntries, 2),
+        xrc_(kQueueEntries, 2),
+        forbidden_(kQueueEntries, 2),
         engine_({}, table_, *this) {
     open_page(kOpen, objects::kLocalWrite | objects::kRemoteWrite | objects::kRemoteRead |
                          objects::kRemoteAtomic | objects::kWindowBind);
     open_page(kLocalOnly, objects::kLocalWrite);
     open_page(kReadOnly, objects::kRemoteRead);
-    shared_.pd = &pd_;
+    // One XRC queue of the target's domain, one of another: what asks for that is refused.
+    xrc_.pd = forbidden_.pd = &pd_;
+    xrc_.completions = forbidden_.completions = &queue_;
+    xrc_.xrc_domain = &domain_;
+    forbidden_.xrc_domain = &other_domain_;
+    engine_.set_xrc_queue(kXrcQueue, &xrc_);
+    engine_.set_xrc_queue(kForbiddenQueue, &forbidden_);
+    const objects::Sge nowhere{};
+    while (forbidden_.post(0, {&nowhere, 1})) ++forbidden_entries_;
     window_ = *table_.allocate_window(pd_, objects::WindowType::kType2);
     handle_.pd = &pd_;
     handle_.path = path();
@@ -136,7 +147,8 @@ class World final : private EventSink {
   }
 
   void create(Slot& slot) {
-    static constexpr std::array kTypes = {QpType::kRc, QpType::kRc, QpType::kRc, QpType::kUc, QpType::kUd};
+    static constexpr std::array kTypes = {QpType::kRc, QpType::kRc,      QpType::kRc,        QpType::kUc,
+                                          QpType::kUd, QpType::kXrcSend, QpType::kXrcReceive};
     const auto index = static_cast<std::uint32_t>(&slot - slots_.data());
     slot.type = kTypes[index];
     slot.sends.clear();
@@ -149,6 +161,7 @@ class World final : private EventSink {
     init.send_sges = init.receive_sges = 2;
     init.inline_octets = 64;
     if (index == 2) init.shared_receive_queue = &shared_;
+    if (slot.type == QpType::kXrcReceive) init.xrc_domain = &domain_;
     slot.qp = &engine_.create_qp(init, wire::Qpn(0x100 + index));
     connect(slot);
   }
@@ -167,7 +180,8 @@ class World final : private EventSink {
       go(slot, QpState::kReadyToSend, kAttrSendPsn);
       return;
     }
-    const bool rc = slot.type == QpType::kRc;
+    const bool rc =
+        slot.type == QpType::kRc || slot.type == QpType::kXrcSend || slot.type == QpType::kXrcReceive;
     go(slot, QpState::kInit, kAttrPKeyIndex | kAttrPort | kAttrAccessFlags);
     go(slot, QpState::kReadyToReceive,
        kAttrPath | kAttrPathMtu | kAttrDestinationQpn | kAttrReceivePsn |
@@ -237,7 +251,9 @@ class World final : private EventSink {
   void post_receive(Slot& slot) {
     const std::array list = {some_sge(), some_sge()};
     const std::span<const objects::Sge> some(list.data(), input_.below(3));
-    if (slot.qp->shared_queue != nullptr) {
+    if (slot.type == QpType::kXrcReceive) {
+      (void)xrc_.post(0, some);
+    } else if (slot.qp->shared_queue != nullptr) {
       (void)shared_.post(0, some);
     } else {
       (void)engine_.post_receive(*slot.qp, 0, some, now_);
@@ -266,6 +282,7 @@ class World final : private EventSink {
     headers.aeth = {.syndrome = input_.octet(), .msn = input_.octet()};
     headers.feth.raw = input_.octet();
     headers.immediate.raw = input_.octet();
+    headers.xrceth.srq = kXrcQueue + input_.below(3);
     static constexpr std::array<std::uint32_t, 8> kLengths = {0, 8, 40, 256, 512, 1024, 255, 4096};
     const std::uint32_t length = kLengths[input_.below(kLengths.size())];
     headers.bth.pad = wire::pad_for(length);
@@ -290,7 +307,36 @@ class World final : private EventSink {
     origin.source = path().remote;
     origin.destination = path().local;
     origin.grh = kGrh.data();
+    const std::uint8_t flaw = input_.octet();
+    origin.ecn_marked = (flaw & 1) != 0;
+    origin.source_port = (flaw & 2) != 0 ? 50000 : 50001;
+    const bool stranger = (flaw & 0xf0) != 0 && mislead(origin, flaw >> 4);
+    if (!stranger) return engine_.handle_packet(packet, origin, now_);
+    expect_no_trace(packet, origin);
+  }
+  // One thing about where the packet came from is wrong.
+  static bool mislead(objects::PacketOrigin& origin, unsigned kind) {
+    switch (kind) {
+      case 1: origin.source.octets[15] ^= 1; return true;
+      case 2: origin.destination.octets[15] ^= 1; return true;
+      case 3: origin.party = 7; return true;
+      default: return false;
+    }
+  }
+  // What a stranger sends to a connected QP changes nothing but a counter.
+  void expect_no_trace(const wire::TransportPacket& packet, const objects::PacketOrigin& origin) {
+    QueuePair* qp = engine_.find_qp(packet.headers.bth.destination);
+    const Counters before = engine_.counters();
+    const bool wanted = engine_.wants_transmit();
+    const wire::Psn expected = qp->resp.expected, una = qp->req.una;
     engine_.handle_packet(packet, origin, now_);
+    if (qp->type == QpType::kUd) return;  // hears everybody who knows its key
+    const Counters& after = engine_.counters();
+    RRDMA_ASSERT(after.cnps_received == before.cnps_received && after.acks_received == before.acks_received &&
+                 after.messages_received == before.messages_received &&
+                 after.ecn_marked == before.ecn_marked && after.duplicates == before.duplicates &&
+                 after.out_of_order == before.out_of_order);
+    RRDMA_ASSERT(engine_.wants_transmit() == wanted && qp->resp.expected == expected && qp->req.una == una);
   }
 
   // ---- what must hold
@@ -316,6 +362,7 @@ class World final : private EventSink {
     }
   }
   void check_memory() const {
+    RRDMA_ASSERT(forbidden_.size() == forbidden_entries_);
     for (const Page page : kNeverWritten) {
       const auto first = memory_.begin() + static_cast<std::ptrdiff_t>(page * kPage);
       RRDMA_ASSERT(std::all_of(first, first + kPage, [](std::uint8_t octet) { return octet == kUntouched; }));
@@ -332,6 +379,7 @@ class World final : private EventSink {
     }
     RRDMA_ASSERT(engine_.next_deadline() == kNever && !engine_.wants_transmit() && engine_.qp_count() == 0);
     RRDMA_ASSERT(handle_.users == 0);
+    for (const std::uint32_t number : {kXrcQueue, kForbiddenQueue}) engine_.set_xrc_queue(number, nullptr);
     table_.free_window(*window_);
     for (objects::MemoryRegion* region : regions_) {
       if (region != nullptr) RRDMA_ASSERT(table_.deregister(*region).ok());
@@ -348,7 +396,9 @@ class World final : private EventSink {
   objects::MemoryWindow* window_ = nullptr;
   objects::AddressHandle handle_;
   objects::CompletionQueue queue_;
-  objects::ReceiveQueue shared_;
+  objects::ReceiveQueue shared_, xrc_, forbidden_;
+  std::uint32_t forbidden_entries_ = 0;
+  const int domain_ = 0, other_domain_ = 0;
   Drain drain_;
   Engine engine_;
   std::array<Slot, kQpCount> slots_;

@@ -1,0 +1,23 @@
+// Fault specifications from any text: what is accepted means the same when it is written again.
+#include <cstdint>
+#include <string_view>
+
+#include "base/assert.h"
+#include "link/fault_spec.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace rrdma::link;
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  const auto spec = parse_fault_spec(text);
+  if (!spec) {
+    RRDMA_ASSERT(!spec.error().empty());
+    return 0;
+  }
+  RRDMA_ASSERT(spec->drop_ppm <= 1'000'000 && spec->duplicate_ppm <= 1'000'000 &&
+               spec->reorder_ppm <= 1'000'000 && spec->corrupt_ppm <= 1'000'000 &&
+               spec->ecn_ppm <= 1'000'000);
+  RRDMA_ASSERT(spec->delay.ns >= 0 && spec->delay_spread.ns >= 0);
+  const auto again = parse_fault_spec(emit_fault_spec(*spec));
+  RRDMA_ASSERT(again.ok() && *again == *spec);
+  return 0;
+}

@@ -1,0 +1,73 @@
+// The page of counters as `rrdma stat` reads it, when its process writes what it likes: a page as the library
+// makes it, with octets of the input in it, changed once more between two looks.
+#include <linux/memfd.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+
+#include "base/assert.h"
+#include "control/process_page.h"
+#include "input.h"
+
+namespace {
+
+using namespace rrdma;
+using namespace rrdma::control;
+
+class HostilePage {
+ public:
+  HostilePage() {
+    const auto page = ProcessPage::create();
+    RRDMA_ASSERT(page.ok());
+    size_ = static_cast<std::size_t>(::lseek(page->fd(), 0, SEEK_END));
+    fd_ = OwnedFd(raw::memfd_create("rrdma-process", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    RRDMA_ASSERT(raw::ftruncate(fd_.get(), static_cast<std::int64_t>(size_)) == 0);
+    RRDMA_ASSERT(raw::fcntl(fd_.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0);
+    base_ =
+        static_cast<std::uint8_t*>(::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_SHARED, fd_.get(), 0));
+    RRDMA_ASSERT(::pread(page->fd(), base_, kHead, 0) == static_cast<ssize_t>(kHead));
+    std::copy_n(base_, kHead, pristine_);
+  }
+
+  // Places runs of the input: two octets of where, one of how many.
+  void scribble(fuzz::Input& input, int runs) {
+    for (; runs > 0 && !input.empty(); --runs) {
+      const std::size_t at = std::size_t{input.word()} * 4 % kHead;
+      const Octets octets = input.take(input.octet());
+      std::copy_n(octets.begin(), std::min(octets.size(), kHead - at), base_ + at);
+    }
+  }
+  void look() const {
+    const auto view = ProcessPageView::open(fd_.get());
+    if (!view) return;
+    for (const NamedCounter& counter : view->counters()) {
+      RRDMA_ASSERT(counter.name.size() <= kCounterNameMax);
+      RRDMA_ASSERT(
+          std::all_of(counter.name.begin(), counter.name.end(), [](char c) { return c > ' ' && c < 0x7f; }));
+    }
+    RRDMA_ASSERT(view->queue_pairs().size() <= kPageQpCapacity);
+  }
+  void restore() { std::copy_n(pristine_, kHead, base_); }
+
+ private:
+  static constexpr std::size_t kHead = 16384;  // the header, all counters, and the first QPs
+  OwnedFd fd_;
+  std::size_t size_ = 0;
+  std::uint8_t* base_ = nullptr;
+  std::uint8_t pristine_[kHead];
+};
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  static auto* const page = new HostilePage;
+  fuzz::Input input({data, size});
+  page->scribble(input, 8);
+  page->look();
+  page->scribble(input, 1 << 20);
+  page->look();
+  page->restore();
+  return 0;
+}
