@@ -1,0 +1,23 @@
+// The cases of the good guest suite. Each is a program of its own: `guest NAME` runs one and ends with 0 when
+// the program noticed nothing of us but messages that come.
+#pragma once
+
+#include <span>
+
+namespace guest {
+
+struct Case {
+  const char* name;
+  void (*run)();
+};
+
+std::span<const Case> child_cases();
+std::span<const Case> descriptor_cases();
+std::span<const Case> signal_cases();
+std::span<const Case> thread_cases();
+std::span<const Case> limit_cases();
+std::span<const Case> ending_cases();
+std::span<const Case> network_cases();
+std::span<const Case> queue_pair_cases();
+
+}  // namespace guest

@@ -1,0 +1,123 @@
+// Children: what they do must not reach the parent, and what they have is theirs.
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "cases.h"
+#include "talk.h"
+#include "verdict.h"
+
+extern char** environ;
+
+namespace guest {
+namespace {
+
+void expect_success(pid_t child) {
+  int status = 0;
+  if (::waitpid(child, &status, 0) != child) proof::fail_errno("waitpid");
+  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+    proof::fail("a child ended with status " + std::to_string(status));
+}
+
+void fork_and_go_on() {
+  Talk talk;
+  talk.exchange();
+  for (int i = 0; i < 8; ++i) {
+    const pid_t child = ::fork();
+    if (child == 0) ::_exit(0);
+    talk.exchange();
+    expect_success(child);
+  }
+  talk.exchange();
+}
+
+// The parent's device is dead in the child, and says so; one of its own works.
+void fork_and_open_anew() {
+  Talk talk;
+  talk.exchange();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (ibv_alloc_pd(talk.device().context()) != nullptr) ::_exit(2);
+    {
+      Talk own;
+      own.exchange();
+    }
+    ::_exit(0);
+  }
+  talk.exchange();
+  expect_success(child);
+  talk.exchange();
+}
+
+void fork_closes_everything() {
+  Talk talk;
+  talk.exchange();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    for (int fd = 3; fd < 1024; ++fd) ::close(fd);
+    for (int fd = 3; fd < 1024; ++fd) {
+      if (::fcntl(fd, F_GETFD) >= 0) ::_exit(3);
+    }
+    ::_exit(0);
+  }
+  expect_success(child);
+  talk.exchange();
+}
+
+// As Python's subprocess does it.
+void vfork_closes_everything() {
+  Talk talk(true);
+  const int cm = ::open("/dev/infiniband/rdma_cm", O_RDWR | O_CLOEXEC);
+  if (cm < 0) proof::fail_errno("opening rdma_cm");
+  talk.exchange();
+  const pid_t child = ::vfork();
+  if (child == 0) {
+    for (int fd = 3; fd < 1024; ++fd) ::close(fd);
+    ::execl("/bin/true", "true", nullptr);
+    ::_exit(1);
+  }
+  expect_success(child);
+  talk.exchange();
+  // The channel is still one: a command that is too short is refused as such.
+  if (::write(cm, "", 1) != -1 || errno != EINVAL)
+    proof::fail("the rdma_cm channel did not outlive a vfork: " + std::string(std::strerror(errno)));
+  if (::close(cm) != 0) proof::fail_errno("closing rdma_cm");
+}
+
+void spawn() {
+  Talk talk;
+  talk.exchange();
+  posix_spawn_file_actions_t actions;
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
+  ::posix_spawn_file_actions_addclosefrom_np(&actions, 3);
+  char name[] = "true";
+  char* const words[] = {name, nullptr};
+  for (int i = 0; i < 4; ++i) {
+    pid_t child = 0;
+    if (::posix_spawn(&child, "/bin/true", &actions, nullptr, words, environ) != 0)
+      proof::fail("posix_spawn");
+    talk.exchange();
+    expect_success(child);
+  }
+  ::posix_spawn_file_actions_destroy(&actions);
+  talk.exchange();
+}
+
+constexpr Case kCases[] = {
+    {"fork_and_go_on", fork_and_go_on},
+    {"fork_and_open_anew", fork_and_open_anew},
+    {"fork_closes_everything", fork_closes_everything},
+    {"vfork_closes_everything", vfork_closes_everything},
+    {"spawn", spawn},
+};
+
+}  // namespace
+
+std::span<const Case> child_cases() { return kCases; }
+
+}  // namespace guest

@@ -1,0 +1,113 @@
+"""The good guest: a program with RRDMA inside behaves as it would without, whatever it does to itself."""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "process"))
+
+from surroundings import Host, ProcessTest, Stage, amount, main, report, wait_until  # noqa: E402
+
+
+def cases():
+    listing = subprocess.run([Stage.prefix.program("guest")], capture_output=True, text=True, check=True, timeout=30)
+    return listing.stdout.split()
+
+
+class Guest(ProcessTest):
+    # Run by a test of their own, which prepares something first.
+    PREPARED = {"full_disk", "steady_traffic", "idle"}
+
+    def test_cases(self):
+        host = Host()
+        environment = {"GUEST_THREADS": str(amount(64, 1024)), "GUEST_STEP": str(amount(3, 1)),
+                       "GUEST_QPS": str(amount(2000, 65000))}
+        for case in cases():
+            if case in self.PREPARED:
+                continue
+            with self.subTest(case):
+                program = host.run("guest", case, seconds=amount(120, 1200), environment=environment)
+                said = program.output().splitlines()
+                self.assertEqual(said[-1:], ["fine"])
+                for line in said[:-1]:
+                    report(f"{case}: {line}")
+
+    def test_one_core(self):
+        host = Host()
+        core = str(min(os.sched_getaffinity(0)))
+        for case in ("fork_and_go_on", "many_threads", "close_all_by_closefrom", "all_signals_blocked"):
+            host.run("guest", case, seconds=120, prefix=["taskset", "-c", core])
+
+    def test_full_disk(self):
+        """The runtime directory is on a file system with no room left."""
+        if os.geteuid() != 0 or Stage.in_user_namespace:
+            self.skipTest("needs root to mount a small file system")
+        host = Host()
+        small = Stage.prefix.scratch / "small"
+        small.mkdir()
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k,mode=777", "none", str(small)], check=True, timeout=20)
+        try:
+            (small / "ballast").write_bytes(bytes(40 * 1024))
+            environment = {"XDG_RUNTIME_DIR": str(small), "RRDMA_LOG": ""}
+            program = host.start("guest", "full_disk", environment=environment)
+            program.succeed(60)
+            self.assertIn("fine", program.output())
+        finally:
+            Stage.end_all()
+            subprocess.run(["umount", "-l", str(small)], check=True, timeout=20)
+
+
+class Network(ProcessTest):
+    """What happens to the interface while the program uses it."""
+
+    def test_interface_comes_and_goes(self):
+        host = Host()
+        host.ip("link", "add", "port", "type", "dummy")
+        host.ip("address", "add", "10.78.0.1/24", "dev", "port")
+        host.ip("link", "set", "port", "up")
+        host.environment["RRDMA_NETDEV"] = "port"
+        for link in ("udp", "shm"):
+            program = host.start("guest", "steady_traffic", environment={"RRDMA_LINK": link})
+            program.await_line("talking")
+            for change in (("link", "set", "port", "mtu", "1280"), ("link", "set", "port", "mtu", "9000"),
+                           ("link", "set", "port", "down"), ("link", "set", "port", "up"),
+                           ("address", "add", "10.78.0.9/24", "dev", "port"), ("address", "del", "10.78.0.9/24", "dev", "port")):
+                host.ip(*change)
+            wait_until(lambda: False, 0.3)
+            program.process.stdin.close()
+            program.succeed(60)
+            report(f"{link}: {program.output().splitlines()[-2]}")
+
+    def test_interface_is_removed_and_made_again(self):
+        host = Host()
+
+        def make():
+            host.ip("link", "add", "port", "type", "dummy")
+            host.ip("address", "add", "10.78.0.1/24", "dev", "port")
+            host.ip("link", "set", "port", "up")
+
+        make()
+        host.environment["RRDMA_NETDEV"] = "port"
+        program = host.start("guest", "idle")
+        program.await_line("idle")
+        host.ip("link", "del", "port")
+        make()
+        program.process.stdin.close()
+        program.succeed(60)
+        host.run("guest", "fork_and_go_on")
+
+    def test_vlan(self):
+        host = Host()
+        host.ip("link", "add", "port", "type", "dummy")
+        host.ip("link", "set", "port", "up")
+        host.ip("link", "add", "link", "port", "name", "port.7", "type", "vlan", "id", "7")
+        host.ip("address", "add", "10.79.0.1/24", "dev", "port.7")
+        host.ip("link", "set", "port.7", "up")
+        host.environment["RRDMA_NETDEV"] = "port.7"
+        for link in ("udp", "shm"):
+            host.run("guest", "fork_and_go_on", environment={"RRDMA_LINK": link})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,121 @@
+// Limits: what is not allowed is an errno and a sentence, and never the end of the program.
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include "cases.h"
+#include "talk.h"
+#include "verdict.h"
+
+namespace guest {
+namespace {
+
+// Opens and closes the first device under a limit, in a child. The errno, 0 when it worked.
+int open_under(int resource, rlim_t limit) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(60);
+    const rlimit wanted{limit, limit};
+    if (::setrlimit(static_cast<__rlimit_resource>(resource), &wanted) != 0) ::_exit(255);
+    errno = 0;
+    ibv_device** list = ibv_get_device_list(nullptr);
+    if (list == nullptr || list[0] == nullptr) ::_exit(errno != 0 ? errno : ENODEV);
+    ibv_context* context = ibv_open_device(list[0]);
+    if (context == nullptr) ::_exit(errno != 0 ? errno : 254);
+    ibv_pd* pd = ibv_alloc_pd(context);
+    if (pd == nullptr) ::_exit(errno != 0 ? errno : 253);
+    ibv_dealloc_pd(pd);
+    ::_exit(ibv_close_device(context) == 0 ? 0 : 252);
+  }
+  int status = 0;
+  if (::waitpid(child, &status, 0) != child) proof::fail_errno("waitpid");
+  if (!WIFEXITED(status))
+    proof::fail("limit " + std::to_string(limit) + ": ended by " + ::strsignal(WTERMSIG(status)));
+  const int result = WEXITSTATUS(status);
+  if (result >= 252) proof::fail("limit " + std::to_string(limit) + ": failed without errno");
+  return result;
+}
+
+// GUEST_STEP: every 3rd number in the short form, each in the long one.
+void few_descriptors() {
+  { Talk warm; }  // the daemon is there
+  const char* step = std::getenv("GUEST_STEP");
+  std::string story;
+  int enough = -1;
+  for (rlim_t limit = 0; limit <= 64; limit += step != nullptr ? std::strtoul(step, nullptr, 10) : 3) {
+    const int error = open_under(RLIMIT_NOFILE, limit);
+    if (error == 0 && enough < 0) enough = static_cast<int>(limit);
+    if (error != 0 && enough >= 0)
+      proof::fail("enough at " + std::to_string(enough) + ", but not at " + std::to_string(limit));
+    if (error != 0 && error != EMFILE)
+      proof::fail("limit " + std::to_string(limit) + ": " + std::strerror(error) + " instead of EMFILE");
+  }
+  if (enough < 0) proof::fail("64 descriptors are not enough");
+  proof::say("enough descriptors: " + std::to_string(enough));
+}
+
+void no_locked_memory() {
+  const rlimit none{0, 0};
+  ::setrlimit(RLIMIT_MEMLOCK, &none);
+  Talk talk;
+  talk.exchange(10);
+}
+
+void little_address_space() {
+  { Talk warm; }
+  int worked = 0;
+  for (rlim_t mebibytes = 32; mebibytes <= 2048; mebibytes *= 2)
+    worked += open_under(RLIMIT_AS, mebibytes << 20) == 0;
+  if (worked == 0) proof::fail("2 GiB of addresses are not enough");
+}
+
+void no_file_may_grow() {
+  { Talk warm; }
+  const rlimit none{0, 0};
+  ::setrlimit(RLIMIT_FSIZE, &none);
+  ibv_device** list = ibv_get_device_list(nullptr);
+  ibv_context* context = list != nullptr && list[0] != nullptr ? ibv_open_device(list[0]) : nullptr;
+  if (context == nullptr && errno == 0) proof::fail("no errno");
+  if (context != nullptr) ibv_close_device(context);
+}
+
+// The harness has filled the runtime directory: the first explained error writes there.
+void full_disk() {
+  Talk talk;
+  for (int i = 0; i < 100; ++i) {
+    ibv_qp_attr nonsense{};
+    nonsense.qp_state = IBV_QPS_RTR;
+    if (ibv_modify_qp(talk.qp(), &nonsense, IBV_QP_STATE | IBV_QP_ALT_PATH) == 0)
+      proof::fail("nonsense was accepted");
+  }
+  talk.exchange();
+}
+
+void one_process_too_many() {
+  const rlimit none{0, 0};
+  ::setrlimit(RLIMIT_NPROC, &none);  // no thread may be started
+  ibv_device** list = ibv_get_device_list(nullptr);
+  ibv_context* context = list != nullptr && list[0] != nullptr ? ibv_open_device(list[0]) : nullptr;
+  if (context == nullptr && errno == 0) proof::fail("no errno");
+  if (context != nullptr) ibv_close_device(context);
+}
+
+constexpr Case kCases[] = {
+    {"few_descriptors", few_descriptors},
+    {"no_locked_memory", no_locked_memory},
+    {"little_address_space", little_address_space},
+    {"no_file_may_grow", no_file_may_grow},
+    {"full_disk", full_disk},
+    {"one_process_too_many", one_process_too_many},
+};
+
+}  // namespace
+
+std::span<const Case> limit_cases() { return kCases; }
+
+}  // namespace guest
