@@ -366,9 +366,8 @@ void Engine::handle_packet(const wire::TransportPacket& packet, const objects::P
 bool Engine::admits(const QueuePair& qp, const wire::TransportPacket& packet,
                     const objects::PacketOrigin& origin) {
   const Admission admission = admit(qp, packet.headers, origin);
-  if (admission == Admission::kAdmitted) return true;
-  ++count_of(counters_, admission);
-  return false;
+  if (admission != Admission::kAdmitted) ++count_of(counters_, admission);
+  return admission == Admission::kAdmitted;
 }
 
 bool Engine::attach_multicast(QueuePair& qp, const wire::Gid& group) {
