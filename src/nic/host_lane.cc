@@ -1,6 +1,7 @@
 #include "nic/host_lane.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <mutex>
 #include <utility>
 
@@ -13,12 +14,15 @@ Result<std::unique_ptr<HostLane>, Problem> HostLane::open(const Settings& settin
                                                           LaneInterface interface) {
   auto granted = daemon.request_slot();
   if (!granted) return Failure{granted.error()};
-  return std::unique_ptr<HostLane>(new HostLane(settings, daemon, std::move(*granted), std::move(interface)));
+  std::unique_ptr<HostLane> lane(new HostLane(settings, daemon, std::move(*granted), std::move(interface)));
+  if (!lane->sleeper_.valid())
+    return problem(EMFILE, "the program has no descriptors left to wait with: raise its limit (ulimit -n).");
+  return lane;
 }
 
 HostLane::HostLane(const Settings& settings, control::DaemonClient& daemon, control::GrantedSlot granted,
                    LaneInterface interface)
-    : slot_(daemon, granted.slot),
+    : slot_(daemon, granted.slot, system_entropy()),
       publisher_(daemon.page()),
       links_(settings, daemon, std::move(granted), std::move(interface)),
       peers_(links_.shm() != nullptr ? std::make_unique<ShmPeers>(*links_.shm(), daemon, mutex()) : nullptr),

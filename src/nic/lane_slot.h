@@ -9,21 +9,25 @@
 #include "base/result.h"
 #include "control/client/daemon_client.h"
 #include "control/messages.h"
+#include "nic/qpn_order.h"
 #include "transport/engine.h"
 
 namespace rrdma::nic {
 
 class LaneSlot {
  public:
-  LaneSlot(control::DaemonClient& daemon, control::Slot number) : daemon_(daemon), number_(number) {}
+  // `key`: a number that nobody can guess.
+  LaneSlot(control::DaemonClient& daemon, control::Slot number, std::uint64_t key)
+      : daemon_(daemon), number_(number), order_(key) {}
 
   [[nodiscard]] control::Slot number() const { return number_; }
   [[nodiscard]] bool holds(wire::Qpn qpn) const { return control::slot_of_qpn(qpn.value) == number_; }
-  // Numbers go round, so that one which was destroyed lately does not come again soon.
   [[nodiscard]] Result<wire::Qpn, Problem> allocate_qpn(const transport::Engine& engine) {
-    for (std::uint32_t tries = control::qpns_of(number_).count; tries > 0; --tries) {
-      const wire::Qpn qpn = daemon_.next_qpn(number_);
-      if (engine.find_qp(qpn) == nullptr) return qpn;
+    const control::QpnRange range = control::qpns_of(number_);
+    for (std::uint32_t tries = range.count; tries > 0; --tries) {
+      const std::uint32_t index = daemon_.next_qpn(number_).value - range.first;
+      const wire::Qpn qpn(range.first + order_(index, control::size_of_slot(number_).qpn_bits));
+      if (qpn != wire::kMulticastQpn && engine.find_qp(qpn) == nullptr) return qpn;
     }
     return problem(ENOMEM, "all queue pair numbers of this process are in use; destroy some QPs first.");
   }
@@ -31,6 +35,7 @@ class LaneSlot {
  private:
   control::DaemonClient& daemon_;
   const control::Slot number_;
+  const QpnOrder order_;
 };
 
 }  // namespace rrdma::nic

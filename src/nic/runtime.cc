@@ -9,6 +9,8 @@
 #include <string>
 #include <utility>
 
+#include "base/raw_syscall.h"
+#include "host/descriptor_room.h"
 #include "host/device_links.h"
 #include "host/explain.h"
 #include "host/fork.h"
@@ -23,6 +25,9 @@ namespace {
 // The latest one, for the exit handler: it may run in a child where nothing else of us does.
 std::atomic<Runtime*> latest{nullptr};
 
+// Of the daemon's client, a lane and its links (16 of them are UDP ports to send from), and some in passing.
+constexpr unsigned kDescriptorsNeeded = 40;
+
 struct OpenDevice {
   std::shared_ptr<host::NetlinkDevice> device;
   unsigned opens;
@@ -34,6 +39,7 @@ struct Runtime::State {
   std::mutex mutex;
   Settings settings = settings_from_environment();
   host::ForkMark birth;
+  const pid_t owner = raw::getpid();
   // While a device is open.
   std::unique_ptr<ProcessControl> control;
   std::vector<std::unique_ptr<HostLane>> lanes;  // one, for all contexts
@@ -59,6 +65,7 @@ struct Runtime::State {
       control->describe(shown);
       return {};
     }
+    if (auto room = host::require_descriptors(kDescriptorsNeeded); !room) return room;
     auto connected = ProcessControl::connect(settings, shown);
     if (!connected) return Failure{connected.error()};
     auto lane = HostLane::open(settings, (*connected)->daemon(), {.name = shown, .index = interface_index});
@@ -77,9 +84,8 @@ Runtime& Runtime::instance() {
   static std::mutex mutex;
   static Runtime* runtime = nullptr;
   static const bool registered = [] {
-    std::atexit([] {
-      if (Runtime* last = latest.load(); last != nullptr && !last->forked()) last->say_goodbye();
-    });
+    std::atexit(&Runtime::leave);
+    std::at_quick_exit(&Runtime::leave);
     return true;
   }();
   static_cast<void>(registered);
@@ -91,6 +97,12 @@ Runtime& Runtime::instance() {
   if (runtime == nullptr) runtime = new Runtime;  // never destroyed: programs call into us from exit handlers
   latest.store(runtime);
   return *runtime;
+}
+
+// Not in a child, where nothing of this works; that of a vfork shares even our memory.
+void Runtime::leave() {
+  Runtime* const last = latest.load();
+  if (last != nullptr && !last->forked() && last->state_->owner == raw::getpid()) last->say_goodbye();
 }
 
 // The program may have taken a message and gone: its sender must learn that it came. Whoever holds a lock now
@@ -115,6 +127,10 @@ std::vector<host::DeviceIdentity> Runtime::devices() {
     identities.push_back(host::identify(*placement.interface, placement.number));
   }
   if (identities.empty()) {
+    if (auto room = host::require_descriptors(1); !room) {
+      host::fail(room.error().error, "rrdma", room.error().sentence);
+      return identities;
+    }
     host::explain(
         host::Severity::kError, "rrdma",
         state_->settings.netdev.empty()

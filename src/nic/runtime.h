@@ -42,6 +42,8 @@ class Runtime {
   void set_daemon_listener(DaemonListener* listener);
   // True in a child of the process that opened the devices: its objects are dead.
   [[nodiscard]] bool forked() const;
+  // The process is about to end: what is held back goes out.
+  static void leave();
 
  private:
   Runtime();

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "base/assert.h"
 #include "base/raw_syscall.h"
 #include "host/clock.h"
 
@@ -17,11 +16,11 @@ namespace {
 
 enum Source : std::uint32_t { kLink, kControl, kRing };
 
-void watch(int epoll, int fd, Source source, std::uint32_t events) {
+[[nodiscard]] bool watch(int epoll, int fd, Source source, std::uint32_t events) {
   epoll_event event{};
   event.events = events;
   event.data.u64 = std::uint64_t{source} << 32 | static_cast<std::uint32_t>(fd);
-  RRDMA_ASSERT(raw::epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0);
+  return raw::epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
 Source source_of(const epoll_event& event) { return static_cast<Source>(event.data.u64 >> 32); }
@@ -35,17 +34,16 @@ EpollSleeper::EpollSleeper()
     : everything_(lifted(raw::epoll_create1(EPOLL_CLOEXEC))),
       no_links_(lifted(raw::epoll_create1(EPOLL_CLOEXEC))),
       ring_(lifted(raw::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))) {
-  watch(everything_.get(), ring_.get(), kRing, EPOLLIN);
-  watch(no_links_.get(), ring_.get(), kRing, EPOLLIN);
+  valid_ = watch(everything_.get(), ring_.get(), kRing, EPOLLIN) &&
+           watch(no_links_.get(), ring_.get(), kRing, EPOLLIN);
 }
 
 // Edge-triggered: while the program drains the socket by itself, what it has not read yet does not wake
 // the thread again and again.
-void EpollSleeper::add_link(int fd) { watch(everything_.get(), fd, kLink, EPOLLIN | EPOLLET); }
+void EpollSleeper::add_link(int fd) { valid_ &= watch(everything_.get(), fd, kLink, EPOLLIN | EPOLLET); }
 
 void EpollSleeper::add_control(int fd) {
-  watch(everything_.get(), fd, kControl, EPOLLIN);
-  watch(no_links_.get(), fd, kControl, EPOLLIN);
+  valid_ &= watch(everything_.get(), fd, kControl, EPOLLIN) && watch(no_links_.get(), fd, kControl, EPOLLIN);
 }
 
 Instant EpollSleeper::now() { return host::now(); }
@@ -65,16 +63,28 @@ Sleeper::Woken EpollSleeper::sleep(Watch watched, Instant deadline) {
   return woken;
 }
 
+// The program has closed our descriptors, by a way that nobody can hook: what is left is the clock, so that
+// requests end by their time-outs and nobody spins.
+int EpollSleeper::nap(const timespec& timeout) {
+  constexpr long kNapNs = 10'000'000;
+  const timespec pause{.tv_sec = 0,
+                       .tv_nsec = timeout.tv_sec != 0 ? kNapNs : std::min(timeout.tv_nsec, kNapNs)};
+  (void)raw::ppoll(nullptr, 0, &pause);
+  return 0;
+}
+
 int EpollSleeper::wait(int epoll, const timespec& timeout) {
   const int room = static_cast<int>(events_.size());
   if (has_pwait2_) {
     const int count = raw::epoll_pwait2(epoll, events_.data(), room, &timeout);
     if (count >= 0 || errno == EINTR) return std::max(count, 0);
+    if (errno == EBADF || errno == EINVAL) return nap(timeout);
     has_pwait2_ = false;  // an old kernel, or a filter that does not know the call
   }
   pollfd one{.fd = epoll, .events = POLLIN, .revents = 0};
   if (raw::ppoll(&one, 1, &timeout) <= 0) return 0;
-  return std::max(raw::epoll_wait(epoll, events_.data(), room, 0), 0);
+  const int count = raw::epoll_wait(epoll, events_.data(), room, 0);
+  return count < 0 && errno != EINTR ? nap(timeout) : std::max(count, 0);
 }
 
 void EpollSleeper::ring() {

@@ -17,6 +17,8 @@ namespace rrdma::nic {
 class EpollSleeper final : public Sleeper {
  public:
   EpollSleeper();
+  // False: a descriptor could not be had or watched (the limit of the program, of its user's watches).
+  [[nodiscard]] bool valid() const { return valid_; }
 
   void add_link(int fd);
   void add_control(int fd);
@@ -29,12 +31,14 @@ class EpollSleeper final : public Sleeper {
  private:
   static constexpr std::size_t kEventsMax = 16;
   [[nodiscard]] int wait(int epoll, const timespec& timeout);
+  [[nodiscard]] int nap(const timespec& timeout);
 
   OwnedFd everything_;  // links, control, ring
   OwnedFd no_links_;    // control, ring
   OwnedFd ring_;
   std::array<epoll_event, kEventsMax> events_;
   std::array<int, kEventsMax> links_;
+  bool valid_ = false;
   bool has_pwait2_ = true;  // until the kernel says otherwise
 };
 

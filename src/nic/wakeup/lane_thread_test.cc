@@ -11,6 +11,7 @@
 #include <mutex>
 #include <thread>
 
+#include "base/own_descriptors.h"
 #include "base/raw_syscall.h"
 #include "host/clock.h"
 
@@ -72,6 +73,15 @@ TEST_F(LaneThreadTest, WakesForDescriptorsAndForTheDeadline) {
   duty_.pause_us = 100;
   wakeup_.kick();
   EXPECT_TRUE(comes_true([this] { return duty_.works > 100; }));
+}
+
+// By system calls of its own: then there is the clock, and no core is lost.
+TEST_F(LaneThreadTest, DoesNotSpinWhenItsDescriptorsWereClosed) {
+  for (int fd = own_descriptors.next(0); fd < DescriptorSet::kNumbers; fd = own_descriptors.next(fd + 1))
+    raw::close(fd);
+  const Instant begin = host::now();
+  for (int i = 0; i < 5; ++i) EXPECT_FALSE(sleeper_.sleep(Sleeper::Watch::kEverything, kNever).by_event);
+  EXPECT_GE(host::now() - begin, milliseconds(40));
 }
 
 TEST_F(LaneThreadTest, StandsByWhileTheProgramPollsAndComesBackWhenItStops) {
