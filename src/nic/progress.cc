@@ -98,7 +98,9 @@ void Progress::send(Instant now) {
   parts_.engine.flushed(now);
 }
 
+// Direct requests that gave way go on at once, once others had the lock.
 Instant Progress::next_deadline() const {
+  if (parts_.engine.has_yielded()) return now_;
   return std::min(parts_.engine.next_deadline(), parts_.links.next_deadline());
 }
 

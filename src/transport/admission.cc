@@ -36,6 +36,14 @@ Admission admit(const QueuePair& qp, const wire::TransportHeaders& headers,
   return origin.party == qp.path.party ? Admission::kAdmitted : Admission::kWrongParty;
 }
 
+bool admitted(const QueuePair& qp, const wire::TransportHeaders& headers, const objects::PacketOrigin& origin,
+              Counters& counters) {
+  const Admission admission = admit(qp, headers, origin);
+  if (admission == Admission::kAdmitted) return true;
+  ++count_of(counters, admission);
+  return false;
+}
+
 bool reaches(const QueuePair& target, const objects::ReceiveQueue* queue) {
   return queue != nullptr && queue->completions != nullptr && queue->xrc_domain != nullptr &&
          queue->xrc_domain == target.xrc_domain;

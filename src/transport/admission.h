@@ -30,6 +30,10 @@ enum class Admission : std::uint8_t {
 [[nodiscard]] Admission admit(const QueuePair& qp, const wire::TransportHeaders& headers,
                               const objects::PacketOrigin& origin);
 
+// The same, and a refusal is counted.
+[[nodiscard]] bool admitted(const QueuePair& qp, const wire::TransportHeaders& headers,
+                            const objects::PacketOrigin& origin, Counters& counters);
+
 // Whether requests that come in at an XRC target may take from this queue: only within one XRC domain.
 [[nodiscard]] bool reaches(const QueuePair& target, const objects::ReceiveQueue* queue);
 

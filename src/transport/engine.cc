@@ -337,7 +337,7 @@ void Engine::handle_packet(const wire::TransportPacket& packet, const objects::P
     ++counters_.dropped_no_qp;
     return;
   }
-  if (!admits(*qp, packet, origin)) return;
+  if (!admitted(*qp, packet.headers, origin, counters_)) return;
   if (qp->type == QpType::kUd) return Datagram(*this, *qp, now).handle(packet, origin);
   if (bth.opcode == wire::kCongestionNotification) {
     ++counters_.cnps_received;
@@ -361,13 +361,6 @@ void Engine::handle_packet(const wire::TransportPacket& packet, const objects::P
   // Who knows the sequence number is the peer: from now on its port belongs to its name.
   const bool proved = qp->resp.expected != expected || qp->req.una != oldest;
   if (proved && qp->peer_port == 0 && qp->path.one_source_port) qp->peer_port = origin.source_port;
-}
-
-bool Engine::admits(const QueuePair& qp, const wire::TransportPacket& packet,
-                    const objects::PacketOrigin& origin) {
-  const Admission admission = admit(qp, packet.headers, origin);
-  if (admission != Admission::kAdmitted) ++count_of(counters_, admission);
-  return admission == Admission::kAdmitted;
 }
 
 bool Engine::attach_multicast(QueuePair& qp, const wire::Gid& group) {
@@ -395,7 +388,8 @@ void Engine::deliver_multicast(const wire::TransportPacket& packet, const object
   for (const Membership& membership : memberships_) {
     if (membership.group != origin.destination) continue;
     any = true;
-    if (admits(*membership.qp, packet, origin)) Datagram(*this, *membership.qp, now).handle(packet, origin);
+    if (admitted(*membership.qp, packet.headers, origin, counters_))
+      Datagram(*this, *membership.qp, now).handle(packet, origin);
   }
   if (!any) ++counters_.dropped_no_qp;
 }
@@ -477,18 +471,26 @@ bool Engine::send_cnp(QueuePair& qp, objects::FrameSink& sink) {
 bool Engine::transmit(objects::FrameSink& sink, Instant now) {
   // A link with room for little: who found none goes first next time, who took the last goes after them.
   IntrusiveList<QueuePair, &QueuePair::ready_hook> starved, served;
+  direct_left_ = config_.direct_octets_max;
+  direct_yielded_ = false;
   while (!ready_.empty()) {
     QueuePair& qp = ready_.pop_front();
+    const std::uint32_t direct_before = direct_left_;
     const std::uint64_t sent_before = counters_.packets_sent;
     switch (serve(qp, sink, now)) {
       case SendVerdict::kSent: schedule(qp); break;
       case SendVerdict::kNothing: break;
       case SendVerdict::kNoBudget: wait_for_budget(qp); break;
       case SendVerdict::kNoRoom:
-        if (!qp.ready_hook.linked()) (counters_.packets_sent == sent_before ? starved : served).push_back(qp);
+        if (!qp.ready_hook.linked()) {
+          const bool got_some = counters_.packets_sent != sent_before || direct_left_ != direct_before;
+          (got_some ? served : starved).push_back(qp);
+        }
         break;
     }
   }
+  counters_.direct_turn_octets_max =
+      std::max<std::uint64_t>(counters_.direct_turn_octets_max, config_.direct_octets_max - direct_left_);
   while (!starved.empty()) ready_.push_back(starved.pop_front());
   while (!served.empty()) ready_.push_back(served.pop_front());
   return !ready_.empty();

@@ -42,6 +42,9 @@ struct EngineConfig {
   std::uint32_t message_octets_max = kMessageOctetsMax;
   objects::DirectAccess* direct = nullptr;  // see Engine::set_direct
   bool trains = true;                       // see Engine::set_trains
+  // What one transmit() moves by direct access at most: some 100 us. The rest waits for the next, so that whoever
+  // shares the engine's lock gets it in between.
+  std::uint32_t direct_octets_max = 1024 * 1024;
   // Where nothing is lost, silence means that the peer has no such QP, or no processor now: its scheduler's
   // time slices must not look like the former.
   Duration lossless_timeout_min = milliseconds(250);
@@ -145,6 +148,8 @@ class Engine {
   // that only waits for room: call again when the link has some.
   bool transmit(objects::FrameSink& sink, Instant now);
   [[nodiscard]] bool wants_transmit() const { return !ready_.empty(); }
+  // The last transmit() left direct requests that wait for nothing but their turn: call it again soon.
+  [[nodiscard]] bool has_yielded() const { return direct_yielded_; }
   // What transmit() gave to the sink has left: datagrams and unreliable messages are complete now.
   void flushed(Instant now);
 
@@ -179,7 +184,6 @@ class Engine {
   [[nodiscard]] bool fills_budget(std::uint32_t octets) const {
     return flight_octets_ + octets + kPacketOctetsMax > config_.flight_octets_max;
   }
-  bool admits(const QueuePair& qp, const wire::TransportPacket& packet, const objects::PacketOrigin& origin);
   void detach_multicast(QueuePair& qp);  // from all groups
   void deliver_multicast(const wire::TransportPacket& packet, const objects::PacketOrigin& origin,
                          Instant now);
@@ -209,6 +213,8 @@ class Engine {
   TimerQueue<QueuePair> timers_;
   QpTable table_;
   std::uint64_t flight_octets_ = 0;  // of all lossy paths
+  std::uint32_t direct_left_ = 0;    // of this transmit()
+  bool direct_yielded_ = false;
   struct XrcQueue {
     std::uint32_t number;
     objects::ReceiveQueue* queue;

@@ -348,6 +348,69 @@ TEST_F(EnginePair, TwoShareALinkWithRoomForOnePacket) {
   b_.engine.destroy_qp(*first_of_b);
 }
 
+// A link that does one-sided requests at once, and counts their octets.
+struct CountingAccess : objects::DirectAccess {
+  bool direct_write(const objects::Path&, const objects::DirectTarget& target,
+                    std::span<const objects::PayloadSpan> from) override {
+    if (refuses_after-- == 0) return false;
+    std::uint64_t at = target.address;
+    for (const objects::PayloadSpan& span : from) {
+      std::memcpy(reinterpret_cast<void*>(at), span.data, span.length);
+      at += span.length;
+      moved += span.length;
+    }
+    return true;
+  }
+  bool direct_read(const objects::Path&, const objects::DirectTarget&,
+                   std::span<const objects::MutableSpan>) override {
+    return false;
+  }
+  std::uint64_t moved = 0;
+  int refuses_after = -1;
+};
+
+TEST_F(EnginePair, DirectRequestsGiveWayAfterAQuantum) {
+  CountingAccess access;
+  connect(QpType::kRc, 3, 65536);
+  a_.engine.set_direct(&access);
+  a_.qp->path.direct = true;
+  constexpr std::uint32_t kLength = 900'000;
+  const std::uint64_t quantum = EngineConfig{}.direct_octets_max;
+  fill(a_, 0, kLength);
+  for (int i = 0; i < 3; ++i)
+    ASSERT_EQ(post(a_, SendOpcode::kWrite, {a_.sge(0, 400'000), a_.sge(400'000, 500'000)}), PostError::kNone);
+  std::uint64_t before = 0;
+  int turns = 0;
+  do {
+    a_.engine.transmit(a_.wire, now_);
+    EXPECT_LE(access.moved - before, quantum);
+    before = access.moved;
+    ++turns;
+  } while (a_.engine.has_yielded());
+  EXPECT_EQ(turns, 3);
+  EXPECT_EQ(access.moved, 3u * kLength);
+  EXPECT_EQ(a_.engine.counters().direct_operations, 3u);
+  EXPECT_EQ(a_.engine.counters().direct_turn_octets_max, quantum);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(a_.poll().status, Status::kSuccess);
+  EXPECT_EQ(std::memcmp(a_.buffer.data(), b_.buffer.data(), kLength), 0);
+  EXPECT_TRUE(a_.wire.packets.empty());
+}
+
+TEST_F(EnginePair, WhatWasMovedInPartAndRefusedGoesAsPackets) {
+  CountingAccess access;
+  connect(QpType::kRc, 3, 65536);
+  a_.engine.set_direct(&access);
+  a_.qp->path.direct = true;
+  access.refuses_after = 2;
+  constexpr std::uint32_t kLength = 700'000;
+  fill(a_, 0, kLength);
+  for (int i = 0; i < 2; ++i) ASSERT_EQ(post(a_, SendOpcode::kWrite, {a_.sge(0, kLength)}), PostError::kNone);
+  run();
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(a_.poll().status, Status::kSuccess);
+  EXPECT_EQ(a_.engine.counters().direct_operations, 1u);
+  EXPECT_EQ(std::memcmp(a_.buffer.data(), b_.buffer.data(), kLength), 0);
+}
+
 TEST_F(EnginePair, UnreliableConnectionAndDatagram) {
   connect(QpType::kUc);
   fill(a_, 0, 3000);

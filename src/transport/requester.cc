@@ -62,6 +62,7 @@ SendVerdict Requester::send_next(FrameSink& sink) {
     if (req_.index == req_.started) {
       const Start verdict = start(entry);
       if (verdict == Start::kWait) return SendVerdict::kNothing;
+      if (verdict == Start::kYield) return SendVerdict::kNoRoom;
       if (verdict == Start::kExecuted) continue;
     }
     if (entry.local_done) {
@@ -91,7 +92,9 @@ Requester::Start Requester::start(SendEntry& entry) {
     fail_entry(entry, Status::kLocalLengthError, Cause::kMessageTooLong);
     return Start::kWait;
   }
-  if (may_go_direct(entry) && execute_direct(entry)) return Start::kExecuted;
+  if (may_go_direct(entry)) {
+    if (const Start verdict = execute_direct(entry); verdict != Start::kReady) return verdict;
+  }
   const bool whole_message = entry.opcode == SendOpcode::kRead || !awaits_response(entry.opcode);
   const std::uint32_t count = whole_message ? qp_.packets_of(entry.length) : 1;
   if (req_.next.since(req_.una) + static_cast<std::int64_t>(count) > kPsnsOutstandingMax) return Start::kWait;
@@ -143,27 +146,48 @@ bool Requester::may_go_direct(const SendEntry& entry) const {
          (entry.opcode == SendOpcode::kWrite || entry.opcode == SendOpcode::kRead);
 }
 
-// False: nothing happened that packets cannot repeat; whatever is wrong, the packets will find it.
-bool Requester::execute_direct(SendEntry& entry) {
+// A part of the request, from where it is. False: nothing happened that packets cannot repeat; whatever is
+// wrong, the packets will find it.
+bool Requester::move_direct(const SendEntry& entry, std::uint32_t octets) const {
   const bool write = entry.opcode == SendOpcode::kWrite;
   std::array<objects::MutableSpan, objects::kSgeMax> local;
+  std::array<objects::PayloadSpan, objects::kSgeMax> from;
   std::size_t count = 0;
+  std::uint32_t skip = req_.direct_octets, left = octets;
   for (const objects::Sge& sge : qp_.send_queue.list(req_.index)) {
-    if (sge.length == 0) continue;
-    const auto access = engine_.memory_.check_local(*qp_.pd, sge.lkey, sge.address, sge.length,
+    const std::uint32_t skipped = std::min(skip, sge.length);
+    const std::uint32_t taken = std::min(left, sge.length - skipped);
+    skip -= skipped;
+    if (taken == 0) continue;
+    const auto access = engine_.memory_.check_local(*qp_.pd, sge.lkey, sge.address + skipped, taken,
                                                     write ? 0u : std::uint32_t{objects::kLocalWrite});
     if (!access.ok() || access.null_region) return false;
-    local[count++] = {access.host, sge.length};
+    from[count] = {access.host, taken};
+    local[count++] = {access.host, taken};
+    left -= taken;
   }
-  const objects::DirectTarget target{qp_.qpn, qp_.remote, entry.rkey, entry.remote_address};
-  if (write) {
-    std::array<objects::PayloadSpan, objects::kSgeMax> from;
-    for (std::size_t i = 0; i < count; ++i) from[i] = {local[i].data, local[i].length};
-    if (entry.is_inline()) from[count++] = {qp_.send_queue.inline_data(req_.index), entry.length};
-    if (!engine_.config_.direct->direct_write(qp_.path, target, {from.data(), count})) return false;
-  } else if (!engine_.config_.direct->direct_read(qp_.path, target, {local.data(), count})) {
-    return false;
+  if (entry.is_inline()) from[count++] = {qp_.send_queue.inline_data(req_.index) + skip, octets};
+  const objects::DirectTarget target{qp_.qpn, qp_.remote, entry.rkey,
+                                     entry.remote_address + req_.direct_octets};
+  return write ? engine_.config_.direct->direct_write(qp_.path, target, {from.data(), count})
+               : engine_.config_.direct->direct_read(qp_.path, target, {local.data(), count});
+}
+
+// kReady: packets must carry it, all of it.
+Requester::Start Requester::execute_direct(SendEntry& entry) {
+  const std::uint32_t octets = std::min(entry.length - req_.direct_octets, engine_.direct_left_);
+  const bool moved = octets != 0 && move_direct(entry, octets);
+  if (octets != 0 && !moved) {
+    req_.direct_octets = 0;
+    return Start::kReady;
   }
+  engine_.direct_left_ -= octets;
+  req_.direct_octets += octets;
+  if (req_.direct_octets != entry.length) {
+    engine_.direct_yielded_ = true;
+    return Start::kYield;
+  }
+  req_.direct_octets = 0;
   ++engine_.counters_.direct_operations;
   ++engine_.counters_.messages_sent;
   ++qp_.messages_sent;
@@ -173,7 +197,7 @@ bool Requester::execute_direct(SendEntry& entry) {
   ++req_.started;
   ++req_.index;
   Completer(engine_, qp_, now_).retire();
-  return true;
+  return Start::kExecuted;
 }
 
 void Requester::fail_entry(SendEntry& entry, Status status, Cause cause) {

@@ -31,11 +31,12 @@ class Requester {
   void rewind();
 
  private:
-  enum class Start : std::uint8_t { kReady, kWait, kExecuted };
+  enum class Start : std::uint8_t { kReady, kWait, kYield, kExecuted };
   Start start(objects::SendEntry& entry);
   Start execute_local(objects::SendEntry& entry);
   [[nodiscard]] bool may_go_direct(const objects::SendEntry& entry) const;
-  bool execute_direct(objects::SendEntry& entry);
+  Start execute_direct(objects::SendEntry& entry);
+  bool move_direct(const objects::SendEntry& entry, std::uint32_t octets) const;
   void fail_entry(objects::SendEntry& entry, objects::Status status, objects::Cause cause);
   // Whether so many more PSNs may be unacknowledged. With nothing in flight one request always may.
   [[nodiscard]] bool fits_window(std::uint32_t packets) const;
