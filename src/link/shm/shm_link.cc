@@ -135,6 +135,7 @@ void ShmLink::attend_no_more() {
 }
 
 bool ShmLink::arm() {
+  armed_ = true;
   for (const auto& port : ports_) {
     if (port->hung_up) continue;
     port->channel.control(1 - port->channel.own_direction()).armed.store(1, std::memory_order_relaxed);
@@ -153,6 +154,7 @@ bool ShmLink::arm() {
 }
 
 void ShmLink::disarm() {
+  armed_ = false;
   for (const auto& port : ports_) {
     auto& armed = port->channel.control(1 - port->channel.own_direction()).armed;
     if (armed.load(std::memory_order_relaxed) != 0) armed.store(0, std::memory_order_relaxed);
@@ -205,12 +207,22 @@ bool ShmLink::drained(std::uint32_t peer) const {
   return port == nullptr || port->writer.drained();
 }
 
+// Who sleeps has told its peers which rings it waits for when it armed. A program that posts meanwhile may find
+// another one full and sleep next: the reader must hear of that, or nobody would ever ring.
+bool ShmLink::has_room(Port& port, std::size_t payload_octets) {
+  if (port.writer.has_room(payload_octets)) return true;
+  if (!armed_) return false;
+  port.channel.control(port.channel.own_direction()).starved.store(1, std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  return port.writer.room_came() && port.writer.has_room(payload_octets);
+}
+
 objects::Frame* ShmLink::reserve(const objects::Path& path) {
   RRDMA_ASSERT(path.train_octets <= kShmTrainOctetsMax);
   reserved_ = find(path.peer);
   if (reserved_ != nullptr && reserved_->hung_up) reserved_ = nullptr;
   if (reserved_ != nullptr &&
-      !reserved_->writer.has_room(path.train_octets != 0 ? path.train_octets : kShmFrameOctetsMax)) {
+      !has_room(*reserved_, path.train_octets != 0 ? path.train_octets : kShmFrameOctetsMax)) {
     count(kNoRoom);
     if (!reserved_->writer.broken()) return nullptr;
     hang_up(*reserved_, kBadRecord);

@@ -137,6 +137,7 @@ class ShmLink final : public Link, public objects::DirectAccess {
   std::size_t poll_port(Port& port, Receiver& receiver, std::size_t burst_max);
   void deliver(const RecordView& record, const Port& port, Receiver& receiver);
   void hang_up(Port& port, Count reason);
+  [[nodiscard]] bool has_room(Port& port, std::size_t payload_octets);
   void wake(Port& port);
   void introduce(Port& port);
   void hear_doorbell(Port& port);
@@ -158,6 +159,7 @@ class ShmLink final : public Link, public objects::DirectAccess {
   std::size_t next_hot_ = 0;                    // where the next poll starts among the first kHotPorts
   std::size_t next_cold_ = 0;                   // and among the others
   std::size_t next_demoted_ = 0;
+  bool armed_ = false;       // somebody sleeps on fd(), or is about to
   std::size_t hung_up_ = 0;  // ports that poll_lost() has yet to name
   std::array<LinkCounter, kCountOfCounters> counters_;
   std::array<std::uint8_t, wire::kGrhOctets> grh_{};

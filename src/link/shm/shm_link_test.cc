@@ -311,6 +311,24 @@ TEST(ShmLink, AWriterWithoutRoomIsWokenWhenSomeComes) {
   EXPECT_TRUE(send_numbered(*joined.a, path, sent, data));
 }
 
+// The one that sleeps armed when there was room; the program filled the ring afterwards, and sleeps too.
+TEST(ShmLink, AWriterThatFillsTheRingWhileArmedIsWoken) {
+  JoinedLinks joined;
+  const auto path = test_path(joined.a_to_b);
+  const std::vector<std::uint8_t> data(4096);
+  ASSERT_TRUE(joined.a->arm());
+  std::uint32_t sent = 0;
+  while (send_numbered(*joined.a, path, sent, data)) ++sent;
+  joined.a->flush({});
+  CheckingReceiver receiver;
+  while (joined.b->poll(receiver, {}, 64) != 0) {
+  }
+  EXPECT_EQ(receiver.packets, sent);
+  EXPECT_EQ(counter(*joined.b, "shm_doorbells_rung"), 1u);
+  joined.a->disarm();
+  EXPECT_TRUE(send_numbered(*joined.a, path, sent, data));
+}
+
 TEST(ShmLink, HangingUpIsToldAfterTheLastFrame) {
   JoinedLinks joined;
   ASSERT_TRUE(send_numbered(*joined.a, test_path(joined.a_to_b), 0, {}));
