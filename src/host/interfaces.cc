@@ -52,8 +52,24 @@ wire::Gid gid_of(nl_addr* address) {
   return gid;
 }
 
-// Link-local before IPv4 before the other IPv6 addresses; within a kind, the kernel's order.
-int rank(const wire::Gid& gid) { return gid.is_link_local() ? 0 : gid.is_ipv4() ? 1 : 2; }
+// Every process counts the same way, whenever it starts: what was made first stands first.
+bool stands_before(const InterfaceAddress& a, const InterfaceAddress& b) {
+  if (a.gid.is_link_local() != b.gid.is_link_local()) return a.gid.is_link_local();
+  if (a.created != b.created) return a.created < b.created;
+  return a.gid.is_ipv4() && !b.gid.is_ipv4();
+}
+
+// Whether the kernel gives this interface a link-local address by itself.
+bool gets_link_local(const std::string& interface) {
+  const auto setting = [&](const char* name) {
+    const std::string path = "/proc/sys/net/ipv6/conf/" + interface + "/" + name;
+    const OwnedFd file(static_cast<int>(raw::open(path.c_str(), O_RDONLY | O_CLOEXEC)));
+    char digit = 0;
+    return file.valid() && raw::read(file.get(), &digit, 1) == 1 ? digit : char{0};
+  };
+  constexpr char kNoAddress = '1';  // IN6_ADDR_GEN_MODE_NONE
+  return setting("disable_ipv6") == '0' && setting("addr_gen_mode") != kNoAddress;
+}
 
 void read_addresses(nl_sock* socket, std::vector<Interface>& interfaces) {
   nl_cache* raw_cache = nullptr;
@@ -63,21 +79,24 @@ void read_addresses(nl_sock* socket, std::vector<Interface>& interfaces) {
        object = nl_cache_get_next(object)) {
     auto* address = reinterpret_cast<rtnl_addr*>(object);
     nl_addr* local = rtnl_addr_get_local(address);
-    // An address that is still being checked for duplicates cannot be used yet.
-    if (local == nullptr || (rtnl_addr_get_flags(address) & (IFA_F_TENTATIVE | IFA_F_DADFAILED)) != 0)
-      continue;
+    if (local == nullptr || (rtnl_addr_get_flags(address) & IFA_F_DADFAILED) != 0) continue;
     const InterfaceAddress found{.gid = gid_of(local),
-                                 .prefix_length = static_cast<std::uint8_t>(nl_addr_get_prefixlen(local))};
-    if (found.gid.is_zero()) continue;
+                                 .prefix_length = static_cast<std::uint8_t>(nl_addr_get_prefixlen(local)),
+                                 .created = static_cast<int>(rtnl_addr_get_create_time(address))};
+    // An address that is still being checked for duplicates cannot be used yet. The link-local one is shown all the
+    // same, as the kernel's own RoCE does: programs remember its index.
+    const bool tentative = (rtnl_addr_get_flags(address) & IFA_F_TENTATIVE) != 0;
+    if (found.gid.is_zero() || (tentative && !found.gid.is_link_local())) continue;
     for (Interface& interface : interfaces) {
       if (interface.index == static_cast<std::uint32_t>(rtnl_addr_get_ifindex(address)))
         interface.addresses.push_back(found);
     }
   }
   for (Interface& interface : interfaces) {
-    std::stable_sort(
-        interface.addresses.begin(), interface.addresses.end(),
-        [](const InterfaceAddress& a, const InterfaceAddress& b) { return rank(a.gid) < rank(b.gid); });
+    std::stable_sort(interface.addresses.begin(), interface.addresses.end(), stands_before);
+    interface.link_local = std::any_of(interface.addresses.begin(), interface.addresses.end(),
+                                       [](const InterfaceAddress& a) { return a.gid.is_link_local(); }) ||
+                           (!interface.loopback && gets_link_local(interface.name));
   }
 }
 

@@ -14,6 +14,7 @@ namespace rrdma::host {
 struct InterfaceAddress {
   wire::Gid gid;
   std::uint8_t prefix_length = 0;  // of its subnet; a point-to-point address is a subnet of its own
+  int created = 0;                 // when, as the kernel counts
 };
 
 struct Interface {
@@ -23,8 +24,10 @@ struct Interface {
   bool running = false;  // up, with carrier
   bool loopback = false;
   bool default_route = false;
+  bool link_local = false;  // has a link-local address, or gets one as soon as it is up
   std::uint8_t mac[6] = {};
-  std::vector<InterfaceAddress> addresses;  // link-local first, then IPv4, then the other IPv6 addresses
+  // Link-local first, also while it is checked for duplicates; then as they were made, IPv4 before IPv6 at one moment.
+  std::vector<InterfaceAddress> addresses;
 };
 
 // All interfaces, in the order of their index. Empty if netlink cannot be asked.

@@ -67,7 +67,8 @@ void NetlinkDevice::remove_listener(DeviceListener& listener) {
   std::erase(listeners_, &listener);
 }
 
-// Indices stay while their address does: a new address takes the first free index.
+// Indices stay while their address does: a new address takes the first free index. Index 0 is kept for the
+// link-local address where there is one or will be, as the kernel keeps it.
 void NetlinkDevice::take(const std::vector<Interface>& interfaces) {
   local_.clear();
   const Interface* own = nullptr;
@@ -88,6 +89,10 @@ void NetlinkDevice::take(const std::vector<Interface>& interfaces) {
     entry.valid = entry.valid && std::any_of(own->addresses.begin(), own->addresses.end(),
                                              [&](const InterfaceAddress& a) { return a.gid == entry.gid; });
   }
+  if (gids_.empty() && own->link_local) {
+    gids_.push_back({.index = 0});
+    first_is_link_local_ = true;
+  }
   for (const InterfaceAddress& address : own->addresses) {
     const auto known = std::find_if(gids_.begin(), gids_.end(),
                                     [&](const GidEntry& e) { return e.valid && e.gid == address.gid; });
@@ -95,7 +100,9 @@ void NetlinkDevice::take(const std::vector<Interface>& interfaces) {
       known->prefix_length = address.prefix_length;
       continue;
     }
-    auto free = std::find_if(gids_.begin(), gids_.end(), [](const GidEntry& e) { return !e.valid; });
+    const bool may_be_first = !first_is_link_local_ || address.gid.is_link_local();
+    auto free = std::find_if(gids_.begin() + (may_be_first ? 0 : 1), gids_.end(),
+                             [](const GidEntry& e) { return !e.valid; });
     if (free == gids_.end()) {
       if (gids_.size() == kGidsMax) break;
       gids_.push_back({.index = static_cast<std::uint32_t>(gids_.size())});

@@ -40,6 +40,7 @@ class NetlinkDevice final : public Device {
   std::vector<wire::Gid> local_;  // of all interfaces
   std::array<std::uint8_t, 6> hardware_address_{};
   bool present_ = true;
+  bool first_is_link_local_ = false;  // nothing else takes index 0
 
   std::mutex telling_;  // while listeners are called; before mutex_ where both are taken
   std::vector<DeviceListener*> listeners_;

@@ -77,6 +77,29 @@ TEST_F(NetlinkDeviceTest, KeepsIndicesWhileTheirAddressStays) {
   EXPECT_EQ(gids[1].gid, kSecond);
 }
 
+// A fresh interface: its link-local address comes later than the one that the administrator gave it.
+TEST(NetlinkDeviceGids, IndexZeroIsTheLinkLocalOneFromTheStart) {
+  wire::Gid link_local;
+  link_local.octets = {0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 7};
+  Interface fresh = ethernet({kFirst});
+  fresh.link_local = true;
+  NetlinkDevice device(identify(fresh, 0), {loopback(), fresh});
+  ASSERT_EQ(device.gids().size(), 2u);
+  EXPECT_FALSE(device.gids()[0].valid);
+  EXPECT_EQ(device.gids()[1].gid, kFirst);
+  fresh.addresses.insert(fresh.addresses.begin(), {.gid = link_local, .prefix_length = 64});
+  device.refresh({loopback(), fresh});
+  EXPECT_TRUE(device.gids()[0].valid);
+  EXPECT_EQ(device.gids()[0].gid, link_local);
+  EXPECT_EQ(device.gids()[1].gid, kFirst);
+  // It goes with the link and comes back; nobody takes its place.
+  Interface down = ethernet({kFirst, kSecond});
+  down.link_local = true;
+  device.refresh({loopback(), down});
+  EXPECT_FALSE(device.gids()[0].valid);
+  EXPECT_EQ(device.gids()[2].gid, kSecond);
+}
+
 TEST_F(NetlinkDeviceTest, KnowsTheSubnetAlsoWhenOnlyThatChanges) {
   EXPECT_EQ(device_.gids()[0].prefix_length, 24);
   device_.refresh({loopback(), ethernet({kFirst, kSecond}, 1, 16)});
