@@ -20,6 +20,7 @@
 #include "base/raw_syscall.h"
 #include "preload/files/redirect.h"
 #include "preload/next_symbol.h"
+#include "preload/rdma_cm/device_number.h"
 #include "preload/rdma_cm/station.h"
 
 #define RRDMA_HOOK extern "C" __attribute__((visibility("default")))
@@ -107,11 +108,26 @@ __attribute__((constructor)) void look_up_all() {
           next_realpath_chk, next_canonicalize, next_getxattr, next_lgetxattr);
 }
 
+// Where the kernel has an rdma_cm of its own, librdmacm learns its number by netlink and takes no file with another.
+dev_t rdma_cm_number() {
+  static const dev_t number = [] {
+    const rrdma::files::MachineFiles only;
+    const int fd = static_cast<int>(rrdma::raw::open("/sys/class/misc/rdma_cm/dev", O_RDONLY | O_CLOEXEC));
+    char text[32] = {};
+    if (fd >= 0) {
+      static_cast<void>(rrdma::raw::read(fd, text, sizeof text - 1));
+      rrdma::raw::close(fd);
+    }
+    return rrdma::rdma_cm::parse_device_number(text, ::makedev(10, 58));
+  }();
+  return number;
+}
+
 // A descriptor of ours, as the kernel's character device would look.
 void describe_channel(struct stat* status) {
   std::memset(status, 0, sizeof *status);
   status->st_mode = S_IFCHR | 0666;
-  status->st_rdev = ::makedev(10, 58);
+  status->st_rdev = rdma_cm_number();
   status->st_nlink = 1;
   status->st_blksize = 4096;
 }
