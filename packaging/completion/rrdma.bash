@@ -16,7 +16,7 @@ _rrdma() {
     for ((++i; i < COMP_CWORD; ++i)); do
       case ${COMP_WORDS[i]} in
         --) ((++i)); _command_offset "$i"; return ;;
-        --*=* | --lid) ;;
+        --*=* | --lid | --only | --beside) ;;
         --*) ((++i)) ;;
         *) _command_offset "$i"; return ;;
       esac

@@ -42,6 +42,18 @@ void read_link(LinkChoice& choice) {
   }
 }
 
+void read_devices(KernelDevices& kernel) {
+  const std::string_view value = variable("RRDMA_DEVICES");
+  if (value.empty() || value == "first") return;
+  if (value == "only") {
+    kernel = KernelDevices::kHidden;
+  } else if (value == "beside") {
+    kernel = KernelDevices::kBefore;
+  } else {
+    ignored("RRDMA_DEVICES", value, "first, only and beside");
+  }
+}
+
 void read_fault(link::FaultSpec& fault) {
   const std::string_view value = variable("RRDMA_FAULT");
   if (value.empty()) return;
@@ -70,6 +82,7 @@ Settings settings_from_environment() {
   settings.netdev = variable("RRDMA_NETDEV");
   settings.capture_file = variable("RRDMA_PCAP");
   read_link(settings.link);
+  read_devices(settings.kernel_devices);
   read_fault(settings.fault);
   read_flag("RRDMA_IO_URING", settings.io_uring);
   read_flag("RRDMA_GSO", settings.segmentation);

@@ -9,13 +9,17 @@
 
 namespace rrdma::nic {
 
+// Where devices of the kernel stand in the lists that programs see.
+enum class KernelDevices : std::uint8_t { kBehind, kHidden, kBefore };
+
 enum class LinkChoice : std::uint8_t { kAuto, kShm, kUdp };
 
 struct Settings {
   std::string netdev;                   // RRDMA_NETDEV: empty: interface of the default route, else lo
   LinkChoice link = LinkChoice::kAuto;  // RRDMA_LINK=auto|shm|udp
-  link::FaultSpec fault;                // RRDMA_FAULT
-  std::string capture_file;             // RRDMA_PCAP
+  KernelDevices kernel_devices = KernelDevices::kBehind;  // RRDMA_DEVICES=first|only|beside
+  link::FaultSpec fault;                                  // RRDMA_FAULT
+  std::string capture_file;                               // RRDMA_PCAP
   bool io_uring = false;     // RRDMA_IO_URING=0|1: slower than plain calls where measured (docs/adr/0006)
   bool segmentation = true;  // RRDMA_GSO=0|1
   bool direct = true;        // RRDMA_DIRECT=0|1: one-sided operations by the initiator

@@ -29,6 +29,7 @@ struct KernelNames {
   std::vector<std::string> device_files;    // /dev/infiniband
   std::vector<std::string> device_folders;  // /sys/devices/virtual/infiniband
   std::vector<std::string> verbs_folders;   // /sys/devices/virtual/infiniband_verbs
+  bool hidden = false;                      // programs see none of them
 };
 
 std::vector<TreeEntry> device_tree(const std::vector<DeviceView>& views, const KernelNames& kernel);

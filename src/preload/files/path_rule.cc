@@ -28,7 +28,7 @@ bool contains(const std::vector<std::string>& names, std::string_view name) {
 
 }  // namespace
 
-PathRule::PathRule(const std::vector<DeviceView>& views, const KernelNames& kernel) {
+PathRule::PathRule(const std::vector<DeviceView>& views, const KernelNames& kernel) : all_(kernel.hidden) {
   std::vector<std::string> devices, verbs_files;
   for (const DeviceView& view : views) {
     devices.push_back(view.identity.name);
@@ -53,7 +53,7 @@ bool PathRule::matches(std::string_view path) const {
   for (const Folder& folder : folders_) {
     if (!is_inside(path, folder.path)) continue;
     const std::string_view name = first_name(path.substr(folder.path.size()));
-    return name.empty() || contains(folder.own_names, name);
+    return all_ || name.empty() || contains(folder.own_names, name);
   }
   return false;
 }

@@ -25,6 +25,7 @@ class PathRule {
     std::vector<std::string> own_names;
   };
   std::vector<Folder> folders_;
+  bool all_;  // also the names that we do not have: nobody has them
 };
 
 }  // namespace rrdma::files

@@ -50,5 +50,14 @@ TEST(PathRule, WhatTheKernelHasItself) {
   EXPECT_TRUE(beside.matches("/dev/infiniband/uverbs2"));
 }
 
+TEST(PathRule, WhatTheKernelHasIsHiddenWhereOnlyOursIsWanted) {
+  const PathRule only = rule({.hidden = true});
+  EXPECT_TRUE(only.matches("/sys/class/infiniband/mlx5_0/ports"));
+  EXPECT_TRUE(only.matches("/sys/class/infiniband_verbs/uverbs0"));
+  EXPECT_TRUE(only.matches("/dev/infiniband/umad0"));
+  EXPECT_TRUE(only.matches("/dev/infiniband/rdma_cm"));
+  EXPECT_FALSE(only.matches("/sys/class/infiniband_mad"));
+}
+
 }  // namespace
 }  // namespace rrdma::files

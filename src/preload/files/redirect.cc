@@ -9,6 +9,7 @@
 #include "host/clock.h"
 #include "host/explain.h"
 #include "host/explain_log.h"
+#include "nic/runtime.h"
 #include "preload/files/path_rule.h"
 #include "preload/files/tree_store.h"
 
@@ -37,11 +38,13 @@ struct Tree {
 Tree make_tree() {
   const std::vector<DeviceView> views = view_devices();
   if (views.empty()) return {};
-  const KernelNames kernel{.devices = names_in("/sys/class/infiniband"),
-                           .verbs_files = names_in("/sys/class/infiniband_verbs"),
-                           .device_files = names_in("/dev/infiniband"),
-                           .device_folders = names_in("/sys/devices/virtual/infiniband"),
-                           .verbs_folders = names_in("/sys/devices/virtual/infiniband_verbs")};
+  KernelNames kernel{.devices = names_in("/sys/class/infiniband"),
+                     .verbs_files = names_in("/sys/class/infiniband_verbs"),
+                     .device_files = names_in("/dev/infiniband"),
+                     .device_folders = names_in("/sys/devices/virtual/infiniband"),
+                     .verbs_folders = names_in("/sys/devices/virtual/infiniband_verbs")};
+  if (nic::Runtime::instance().settings().kernel_devices == nic::KernelDevices::kHidden)
+    kernel = KernelNames{.hidden = true};
   const std::string folder = host::explain_directory();
   std::string root = folder.empty() ? folder : TreeStore(folder).keep(device_tree(views, kernel));
   if (root.empty()) {
@@ -67,7 +70,7 @@ Tree current_tree() {
   const std::int64_t now_ns = host::now().ns;
   if (cache->made_ns == 0 || now_ns - cache->made_ns > kFreshNs) {
     cache->tree = make_tree();
-    cache->made_ns = now_ns;
+    cache->made_ns = cache->tree.root.empty() ? 0 : now_ns;  // what could not be made is tried again
   }
   return cache->tree;
 }

@@ -24,7 +24,10 @@ namespace {
 
 constexpr const char* kName = "rrdma run";
 constexpr const char* kLibrary = "librrdma.so.1";
-constexpr const char* kLidOption = "--lid";  // the one without a value
+// The ones without a value.
+constexpr const char* kLidOption = "--lid";
+constexpr const char* kOnlyOption = "--only";
+constexpr const char* kBesideOption = "--beside";
 // The failure is the program's; kExitRunFailure is our own.
 constexpr int kUnsuitable = 126;
 
@@ -36,6 +39,8 @@ struct RunOptions {
   std::string udp_checksum;
   std::string log;
   bool lid = false;
+  bool only = false;
+  bool beside = false;
   std::vector<std::string> command;
 };
 
@@ -122,6 +127,7 @@ int run_program(RunOptions& options) {
   set_variable("RRDMA_UDP_CHECKSUM", options.udp_checksum);
   set_variable("RRDMA_LOG", options.log);
   set_variable("RRDMA_LID", options.lid ? "1" : "");
+  set_variable("RRDMA_DEVICES", options.only ? "only" : options.beside ? "beside" : "");
   set_preload(*program, library);
   std::vector<char*> arguments;
   for (std::string& argument : options.command) arguments.push_back(argument.data());
@@ -141,7 +147,8 @@ int run_program(RunOptions& options) {
 int drop_run_separator(int argc, char** argv) {
   if (argc < 2 || std::strcmp(argv[1], "run") != 0) return argc;
   const auto stands_alone = [](const char* option) {
-    return std::strchr(option, '=') != nullptr || std::strcmp(option, kLidOption) == 0;
+    return std::strchr(option, '=') != nullptr || std::strcmp(option, kLidOption) == 0 ||
+           std::strcmp(option, kOnlyOption) == 0 || std::strcmp(option, kBesideOption) == 0;
   };
   int i = 2;
   while (i < argc && std::strncmp(argv[i], "--", 2) == 0 && argv[i][2] != 0)
@@ -173,6 +180,11 @@ void add_run_command(CLI::App& app, Runner& chosen) {
       ->option_text("error|info|debug")
       ->check(CLI::IsMember({"error", "info", "debug"}));
   run->add_flag(kLidOption, options->lid, "Give ports a LID, for programs that know no GIDs; at both ends");
+  CLI::Option* only =
+      run->add_flag(kOnlyOption, options->only,
+                    "Hide the RDMA devices of the kernel (default: they come behind RRDMA's own)");
+  run->add_flag(kBesideOption, options->beside, "List the RDMA devices of the kernel before RRDMA's own")
+      ->excludes(only);
   // Everything from the program's name on is its own.
   run->prefix_command();
   run->callback([&chosen, options, run] {

@@ -1,4 +1,5 @@
-// Devices that a program finds: those of the system's libibverbs, then ours. A device of ours is never
+// Devices that a program finds: ours, then those of the system's libibverbs (many programs take the first one, and
+// hosts with a device that they cannot use are common), unless the user wants it otherwise. A device of ours is never
 // freed: programs keep pointers to it beyond ibv_free_device_list, and there are few.
 #include <infiniband/verbs.h>
 
@@ -78,24 +79,36 @@ ibv_device**& real_list_of(ibv_device** entries) {
   return *reinterpret_cast<ibv_device***>(entries + 1);
 }
 
+ibv_device** list_real_devices(int& count) {
+  auto* const list_real = RRDMA_REAL(ibv_get_device_list, "IBVERBS_1.1");
+  if (list_real == nullptr) return nullptr;
+  const files::MachineFiles only;
+  ibv_device** real = list_real(&count);
+  if (real == nullptr) count = 0;
+  return real;
+}
+
 ibv_device** make_list(int* count) {
+  const nic::KernelDevices kernel = nic::Runtime::instance().settings().kernel_devices;
   int real_count = 0;
-  ibv_device** real = nullptr;
-  if (auto* const list_real = RRDMA_REAL(ibv_get_device_list, "IBVERBS_1.1")) {
-    const files::MachineFiles only;
-    real = list_real(&real_count);
-  }
-  if (real == nullptr) real_count = 0;
+  ibv_device** real = kernel != nic::KernelDevices::kHidden ? list_real_devices(real_count) : nullptr;
   const std::vector<host::DeviceIdentity> identities = nic::Runtime::instance().devices();
   const std::size_t total = static_cast<std::size_t>(real_count) + identities.size();
   auto** entries = static_cast<ibv_device**>(std::calloc(total + 2, sizeof(ibv_device*)));
   if (entries == nullptr) return nullptr;
-  std::copy_n(real, real_count, entries);
-  int used = real_count;
-  std::lock_guard lock(devices_mutex());
-  for (const host::DeviceIdentity& identity : identities) {
-    if (OwnDevice* device = find_or_make(identity)) entries[used++] = &device->device;
+  int used = 0;
+  const auto add_real = [&] {
+    std::copy_n(real, real_count, entries + used);
+    used += real_count;
+  };
+  if (kernel == nic::KernelDevices::kBefore) add_real();
+  {
+    std::lock_guard lock(devices_mutex());
+    for (const host::DeviceIdentity& identity : identities) {
+      if (OwnDevice* device = find_or_make(identity)) entries[used++] = &device->device;
+    }
   }
+  if (kernel != nic::KernelDevices::kBefore) add_real();
   if (count != nullptr) *count = used;
   real_list_of(entries) = real;
   return entries;
