@@ -46,6 +46,11 @@ class HostLane final : public Lane, private transport::EventSink, private Duty {
   void transmit(Instant now) override { progress_.transmit(now); }
   void progress() override { progress_.poll(); }
   void send_held() override { progress_.send_held(); }
+  // The process ends: nothing that peers or captures wait for stays behind. REQUIRES: the lock.
+  void end() {
+    send_held();
+    links_.write_captures();
+  }
   Result<objects::Path, Problem> resolve(const host::Device& device, const PathRequest& request) override;
   void rely_on_thread() override { wakeup_.rely_on_thread(); }
 

@@ -61,6 +61,11 @@ class LaneLinks final : public objects::PathProbe, public Doorbells {
   // By order of the daemon, while the program runs.
   void start_capture(OwnedFd file, OwnedFd end_mark);
   void stop_capture() { live_capture_.stop(switch_); }
+  // What was captured so far goes to its file.
+  void write_captures() {
+    if (capture_ != nullptr) capture_->write_out();
+    live_capture_.write_out();
+  }
 
  private:
   static constexpr std::size_t kBurst = 64;

@@ -21,6 +21,10 @@ class LiveCapture {
   // Starts anew where one is running. `end_mark` is closed when the last packet is in the file.
   void start(LinkSwitch& links, OwnedFd file, OwnedFd end_mark, const std::string& interface);
   void stop(LinkSwitch& links);
+  // What was captured so far goes to the file.
+  void write_out() {
+    if (file_ != nullptr) file_->write_out();
+  }
   // Attaches a link that was not there when the capture began.
   void attach(LinkSwitch& links, LinkIndex index, link::Link* link);
 

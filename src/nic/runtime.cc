@@ -39,7 +39,7 @@ struct Runtime::State {
   std::mutex mutex;
   Settings settings = settings_from_environment();
   host::ForkMark birth;
-  const pid_t owner = raw::getpid();
+  pid_t pid = raw::getpid();
   // While a device is open.
   std::unique_ptr<ProcessControl> control;
   std::vector<std::unique_ptr<HostLane>> lanes;  // one, for all contexts
@@ -84,8 +84,8 @@ Runtime& Runtime::instance() {
   static std::mutex mutex;
   static Runtime* runtime = nullptr;
   static const bool registered = [] {
-    std::atexit(&Runtime::leave);
-    std::at_quick_exit(&Runtime::leave);
+    std::atexit(end_process);
+    ::at_quick_exit(end_process);
     return true;
   }();
   static_cast<void>(registered);
@@ -99,10 +99,10 @@ Runtime& Runtime::instance() {
   return *runtime;
 }
 
-// Not in a child, where nothing of this works; that of a vfork shares even our memory.
-void Runtime::leave() {
-  Runtime* const last = latest.load();
-  if (last != nullptr && !last->forked() && last->state_->owner == raw::getpid()) last->say_goodbye();
+// A child of vfork has the parent's memory and another number.
+void Runtime::end_process() {
+  Runtime* last = latest.load();
+  if (last != nullptr && !last->forked() && last->state_->pid == raw::getpid()) last->say_goodbye();
 }
 
 // The program may have taken a message and gone: its sender must learn that it came. Whoever holds a lock now
@@ -112,7 +112,7 @@ void Runtime::say_goodbye() {
   if (!lock.owns_lock()) return;
   for (const auto& lane : state_->lanes) {
     const std::unique_lock held(lane->mutex(), std::try_to_lock);
-    if (held.owns_lock()) lane->send_held();
+    if (held.owns_lock()) lane->end();
   }
 }
 
@@ -131,6 +131,10 @@ std::vector<host::DeviceIdentity> Runtime::devices() {
       host::fail(room.error().error, "rrdma", room.error().sentence);
       return identities;
     }
+  }
+  // No interface at all, not even lo: netlink cannot be asked, perhaps because a constructor of another library calls
+  // before ours have run. That is not for the user.
+  if (identities.empty() && !interfaces.empty()) {
     host::explain(
         host::Severity::kError, "rrdma",
         state_->settings.netdev.empty()

@@ -40,10 +40,11 @@ class Runtime {
   Lane& lane();
   [[nodiscard]] control::DaemonClient& daemon() const;
   void set_daemon_listener(DaemonListener* listener);
+  // The process ends now, perhaps without exit handlers: what is held back for its sake goes out, captures are
+  // written. Never waits, and does nothing in a child.
+  static void end_process();
   // True in a child of the process that opened the devices: its objects are dead.
   [[nodiscard]] bool forked() const;
-  // The process is about to end: what is held back goes out.
-  static void leave();
 
  private:
   Runtime();

@@ -1,14 +1,14 @@
-// The door for programs that look for libibverbs by themselves: dlopen of "libibverbs.so.1" or
-// "libibverbs.so" answers with our own library, in which dlsym and dlvsym find our functions first and
-// the real library's behind them.
+// The door for programs that look for libibverbs by themselves: dlopen of it, under any path and also under the
+// private name that a Python wheel gave its copy ("libibverbs-1de1263b.so"), answers with our own library, in which
+// dlsym and dlvsym find our functions first and the real library's behind them. A private librdmacm becomes the
+// system's, which speaks to our rdma_cm file; it must not be bound deeper than our hooks.
 //
 // Any other name goes to the real dlopen by a jump, not by a call: it searches the RUNPATH of the object
 // that its return address lies in, and that must stay the caller's. The compiler cannot be made to promise
 // that, so the hook is written in assembly: it asks choose_dlopen() and jumps to what that answers.
 #include <dlfcn.h>
 
-#include <cstring>
-
+#include "preload/library_name.h"
 #include "preload/verbs/real_library.h"
 
 namespace {
@@ -26,15 +26,19 @@ void* open_own(const char*, int flags) {
   return real_dlopen()(own.dli_fname, flags);
 }
 
-bool is_verbs_library(const char* name) {
-  return name != nullptr &&
-         (std::strcmp(name, "libibverbs.so.1") == 0 || std::strcmp(name, "libibverbs.so") == 0);
+void* open_rdma_cm(const char* name, int flags) {
+  flags &= ~RTLD_DEEPBIND;
+  void* system = real_dlopen()("librdmacm.so.1", flags);
+  return system != nullptr ? system : real_dlopen()(name, flags);
 }
 
 }  // namespace
 
 extern "C" __attribute__((visibility("hidden"), used)) void* rrdma_choose_dlopen(const char* name) {
-  return reinterpret_cast<void*>(is_verbs_library(name) ? &open_own : real_dlopen());
+  using rrdma::preload::is_library;
+  if (is_library(name, "libibverbs")) return reinterpret_cast<void*>(&open_own);
+  if (is_library(name, "librdmacm")) return reinterpret_cast<void*>(&open_rdma_cm);
+  return reinterpret_cast<void*>(real_dlopen());
 }
 
 #if defined(__x86_64__)

@@ -1,7 +1,9 @@
 /* A program that is not linked against libibverbs and finds it as NCCL does: by dlopen and dlvsym. Ends with
    0 if the device rrdma0 is found, opened and queried that way.
 
-     door LIBRARY_NAME */
+     door LIBRARY_NAME [local|global|deepbind]
+
+   With a name that contains librdmacm: 0 if an event channel can be created and destroyed through it. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <infiniband/verbs.h>
@@ -16,13 +18,32 @@ static void* find(const char* name, const char* version) {
   return function;
 }
 
+static int mode_of(const char* word) {
+  if (strcmp(word, "global") == 0) return RTLD_GLOBAL;
+  return strcmp(word, "deepbind") == 0 ? RTLD_LOCAL | RTLD_DEEPBIND : RTLD_LOCAL;
+}
+
+static int try_event_channel(void) {
+  void* (*create)(void) = dlsym(library, "rdma_create_event_channel");
+  void (*destroy)(void*) = dlsym(library, "rdma_destroy_event_channel");
+  if (create == NULL || destroy == NULL) return 1;
+  void* channel = create();
+  if (channel == NULL) {
+    perror("rdma_create_event_channel");
+    return 1;
+  }
+  destroy(channel);
+  return 0;
+}
+
 int main(int argc, char** argv) {
-  if (argc != 2) return 2;
-  library = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
+  if (argc != 2 && argc != 3) return 2;
+  library = dlopen(argv[1], RTLD_NOW | mode_of(argc == 3 ? argv[2] : "local"));
   if (library == NULL) {
     fprintf(stderr, "%s\n", dlerror());
     return 1;
   }
+  if (strstr(argv[1], "librdmacm") != NULL) return try_event_channel();
   struct ibv_device** (*list_devices)(int*) = find("ibv_get_device_list", "IBVERBS_1.1");
   void (*free_list)(struct ibv_device**) = find("ibv_free_device_list", "IBVERBS_1.1");
   const char* (*name_of)(struct ibv_device*) = find("ibv_get_device_name", "IBVERBS_1.1");

@@ -52,7 +52,7 @@ class Departure(ProcessTest):
         """Who took a message and then leaves has taken it: no answer waits for a reply that never comes."""
         host = Host()
         for link in ("udp", "ring"):
-            for way in ("exit", "quick_exit", "_exit", "destroy", "sleep"):
+            for way in ("exit", "quick_exit", "_exit", "_Exit", "destroy", "sleep"):
                 for _ in range(amount(2, 15)):
                     pair = Pair(host, host, "farewell", f"--leave={way}", environment=LINKS[link]).succeed()
                     took = int(pair.last("the last message").split()[-2])

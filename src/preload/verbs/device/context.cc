@@ -9,6 +9,7 @@
 #include "host/explain.h"
 #include "preload/verbs/belongings.h"
 #include "preload/verbs/device/device_list.h"
+#include "preload/verbs/device/end_of_process.h"
 #include "preload/verbs/objects.h"
 #include "preload/verbs/real_library.h"
 #include "preload/verbs/standing.h"
@@ -92,6 +93,8 @@ Context* open_context(ibv_device* device) {
 }
 
 }  // namespace
+
+void end_of_process() { nic::Runtime::end_process(); }
 
 void PortWatch::on_device_event(host::DeviceEvent event) {
   ibv_async_event out{};

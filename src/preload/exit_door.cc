@@ -1,0 +1,21 @@
+// The door for programs that end without exit handlers. These symbols stay unversioned. Programs that make the system
+// call by themselves are not met.
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "preload/verbs/device/end_of_process.h"
+
+#define RRDMA_HOOK extern "C" __attribute__((visibility("default")))
+
+namespace {
+
+[[noreturn]] void end(int status) {
+  rrdma::verbs::end_of_process();
+  for (;;) ::syscall(SYS_exit_group, status);
+}
+
+}  // namespace
+
+RRDMA_HOOK [[noreturn]] void _exit(int status) { end(status); }
+RRDMA_HOOK [[noreturn]] void _Exit(int status) noexcept { end(status); }
