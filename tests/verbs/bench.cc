@@ -60,7 +60,7 @@ ibv_qp* Bench::create_qp(ibv_pd* in, ibv_srq* srq, ibv_qp_type type) const {
   return ibv_create_qp(in, &init);
 }
 
-void Bench::connect(ibv_qp* one, ibv_qp* other) const {
+void Bench::connect(ibv_qp* one, ibv_qp* other, const Patience& patience) const {
   int index = 0;
   const ibv_gid gid = usable_gid(context_, index);
   for (const auto& [qp, peer] : {std::pair{one, other}, std::pair{other, one}}) {
@@ -85,8 +85,8 @@ void Bench::connect(ibv_qp* one, ibv_qp* other) const {
                                 IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
               0);
     attr.qp_state = IBV_QPS_RTS;
-    attr.timeout = 14;
-    attr.retry_cnt = 7;
+    attr.timeout = patience.timeout;
+    attr.retry_cnt = patience.retries;
     attr.rnr_retry = 7;
     attr.max_rd_atomic = 4;
     ASSERT_EQ(ibv_modify_qp(qp, &attr,

@@ -14,6 +14,11 @@ constexpr int kAllRights = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IB
 
 ibv_context* open_device();
 
+struct Patience {
+  std::uint8_t timeout = 14;
+  std::uint8_t retries = 7;
+};
+
 class Bench : public ::testing::Test {
  protected:
   static constexpr std::size_t kOctets = 8192;
@@ -23,7 +28,7 @@ class Bench : public ::testing::Test {
 
   ibv_qp* create_qp(ibv_pd* in, ibv_srq* srq = nullptr, ibv_qp_type type = IBV_QPT_RC) const;
   // RESET to RTS, both.
-  void connect(ibv_qp* one, ibv_qp* other) const;
+  void connect(ibv_qp* one, ibv_qp* other, const Patience& patience = {}) const;
   // The next completion; IBV_WC_RESP_TIMEOUT_ERR after five seconds without one.
   ibv_wc next(ibv_cq* from = nullptr) const;
   // The next completion of that QP; others are kept for later calls.
