@@ -7,7 +7,7 @@
 namespace rrdma {
 namespace {
 
-TEST(DescriptorSet, knows_its_members_and_the_next_of_them) {
+TEST(DescriptorSet, KnowsItsMembersAndTheNextOfThem) {
   static DescriptorSet set;
   for (const int fd : {3, 63, 64, 65535}) set.add(fd);
   for (const int fd : {-1, 65536, 1 << 30}) {
@@ -25,7 +25,7 @@ TEST(DescriptorSet, knows_its_members_and_the_next_of_them) {
   EXPECT_EQ(set.next(DescriptorSet::kNumbers), DescriptorSet::kNumbers);
 }
 
-TEST(OwnDescriptors, are_known_as_long_as_they_live) {
+TEST(OwnDescriptors, AreKnownAsLongAsTheyLive) {
   int number = -1;
   {
     OwnedFd first = lifted(raw::memfd_create("test", 0));
@@ -43,7 +43,7 @@ TEST(OwnDescriptors, are_known_as_long_as_they_live) {
   raw::close(number);
 }
 
-TEST(OwnDescriptors, leave_the_low_numbers_to_the_program) {
+TEST(OwnDescriptors, LeaveTheLowNumbersToTheProgram) {
   const OwnedFd low = above_standard(raw::memfd_create("test", 0));
   const OwnedFd high = lifted(raw::memfd_create("test", 0));
   EXPECT_LT(low.get(), 256);

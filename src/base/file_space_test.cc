@@ -16,7 +16,7 @@
 namespace rrdma {
 namespace {
 
-TEST(FileSpace, every_octet_is_there) {
+TEST(FileSpace, EveryOctetIsThere) {
   const OwnedFd file(raw::open("/tmp", O_RDWR | O_TMPFILE | O_CLOEXEC, 0600));
   if (!file) GTEST_SKIP() << "no unnamed files in /tmp";
   ASSERT_TRUE(allocate_file(file.get(), 40000));
@@ -27,7 +27,7 @@ TEST(FileSpace, every_octet_is_there) {
 }
 
 // Going beyond RLIMIT_FSIZE ends a program by SIGXFSZ.
-TEST(FileSpace, the_programs_limit_is_an_error_and_no_signal) {
+TEST(FileSpace, TheProgramsLimitIsAnErrorAndNoSignal) {
   const pid_t child = ::fork();
   if (child == 0) {
     const rlimit limit{1000, 1000};

@@ -32,7 +32,7 @@ CmConnect a_call() {
   return call;
 }
 
-TEST(CmMessages, a_call_arrives_as_it_was_made) {
+TEST(CmMessages, ACallArrivesAsItWasMade) {
   const CmConnect call = a_call();
   const auto got = carried(call);
   ASSERT_TRUE(got);
@@ -45,7 +45,7 @@ TEST(CmMessages, a_call_arrives_as_it_was_made) {
   EXPECT_EQ(got->parameters.private_data, call.parameters.private_data);
 }
 
-TEST(CmMessages, every_kind_of_event_arrives_as_itself) {
+TEST(CmMessages, EveryKindOfEventArrivesAsItself) {
   const std::vector<cm::EventDetails> kinds = {cm::ConnectRequest{.service_id = 9},
                                                cm::ConnectReply{.remote_qpn = wire::Qpn(4)},
                                                cm::Established{},
@@ -67,7 +67,7 @@ TEST(CmMessages, every_kind_of_event_arrives_as_itself) {
   EXPECT_EQ(std::get<cm::Rejected>(rejected->event.details).reason, wire::RejectReason::kStaleConnection);
 }
 
-TEST(CmMessages, what_a_standing_connection_is_comes_back_whole) {
+TEST(CmMessages, WhatAStandingConnectionIsComesBackWhole) {
   cm::EstablishedConnection connection{.id = {1}, .remote_id = {2}, .active = true};
   connection.response_timeout = seconds(4);
   connection.local_qpn = wire::Qpn(0x10001);
@@ -91,7 +91,7 @@ std::vector<std::uint8_t> with(std::vector<std::uint8_t> datagram, std::vector<s
 // The IP version, the source port and the beginning of the source address of a_call().
 const std::vector<std::uint8_t> kIpHeader = {4, 0x40, 0x9c, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
 
-TEST(CmMessages, version_4_with_an_address_that_is_not_ipv4_is_refused) {
+TEST(CmMessages, Version4WithAnAddressThatIsNotIpv4IsRefused) {
   const auto whole = encode(a_call(), 1);
   EXPECT_TRUE(decode<CmConnect>(body_of(whole)));
   auto v6 = kIpHeader;
@@ -105,7 +105,7 @@ TEST(CmMessages, version_4_with_an_address_that_is_not_ipv4_is_refused) {
   EXPECT_FALSE(decode<CmLookUp>(body_of(with(asked, kIpHeader, v6))));
 }
 
-TEST(CmMessages, ip_versions_other_than_4_and_6_are_refused) {
+TEST(CmMessages, IpVersionsOtherThan4And6AreRefused) {
   for (const unsigned version : {0u, 3u, 5u, 7u, 255u}) {
     auto other = kIpHeader;
     other[0] = static_cast<std::uint8_t>(version);
@@ -113,7 +113,7 @@ TEST(CmMessages, ip_versions_other_than_4_and_6_are_refused) {
   }
 }
 
-TEST(CmMessages, numbers_of_25_bits_and_unknown_alternatives_are_refused) {
+TEST(CmMessages, NumbersOf25BitsAndUnknownAlternativesAreRefused) {
   const std::vector<std::uint8_t> qpn = {0x42, 0x00, 0x03, 0x00};
   EXPECT_FALSE(decode<CmConnect>(body_of(with(encode(a_call(), 1), qpn, {0x42, 0x00, 0x03, 0x01}))));
   auto event = encode(CmEvent{.event = {.id = {0x01020304}, .details = cm::TimeWaitExit{}}}, 0);
@@ -122,7 +122,7 @@ TEST(CmMessages, numbers_of_25_bits_and_unknown_alternatives_are_refused) {
   EXPECT_FALSE(decode<CmEvent>(body_of(with(event, kind, {4, 3, 2, 1, 9}))));
 }
 
-TEST(CmMessages, private_data_longer_than_its_field_is_refused) {
+TEST(CmMessages, PrivateDataLongerThanItsFieldIsRefused) {
   const std::vector<std::uint8_t> data = {3, 1, 2, 3};
   EXPECT_FALSE(decode<CmConnect>(body_of(with(encode(a_call(), 1), data, {225, 1, 2, 3}))));
 }

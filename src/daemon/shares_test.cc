@@ -15,7 +15,7 @@ unsigned all_that(Shares& shares, uid_t uid) {
   return taken;
 }
 
-TEST(Shares, one_user_gets_half_and_the_next_half_of_the_rest) {
+TEST(Shares, OneUserGetsHalfAndTheNextHalfOfTheRest) {
   Shares shares(1000, kDaemon);
   EXPECT_EQ(all_that(shares, kAlice), 500u);
   EXPECT_EQ(all_that(shares, kBob), 250u);
@@ -25,7 +25,7 @@ TEST(Shares, one_user_gets_half_and_the_next_half_of_the_rest) {
   EXPECT_EQ(shares.total(), 1000u);
 }
 
-TEST(Shares, what_is_given_back_can_be_taken_again) {
+TEST(Shares, WhatIsGivenBackCanBeTakenAgain) {
   Shares shares(8, kDaemon);
   EXPECT_TRUE(shares.take(kAlice, 4));
   EXPECT_FALSE(shares.take(kAlice));
@@ -37,7 +37,7 @@ TEST(Shares, what_is_given_back_can_be_taken_again) {
   EXPECT_EQ(shares.of(kAlice), 0u);
 }
 
-TEST(Shares, more_than_there_is_is_refused_whoever_asks) {
+TEST(Shares, MoreThanThereIsIsRefusedWhoeverAsks) {
   Shares shares(8, kDaemon);
   EXPECT_FALSE(shares.take(kDaemon, 9));
   EXPECT_FALSE(shares.take(kAlice, ~std::size_t{0}));

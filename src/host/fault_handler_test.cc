@@ -49,7 +49,7 @@ struct sigaction plain(void (*handler)(int), int flags = 0) {
   return action;
 }
 
-TEST(FaultHandler, what_was_sent_ends_the_program_the_first_time) {
+TEST(FaultHandler, WhatWasSentEndsTheProgramTheFirstTime) {
   for (const int signal : {SIGSEGV, SIGBUS}) {
     EXPECT_TRUE(ended_by(status_of([signal] {
                            install_fault_handler();
@@ -60,7 +60,7 @@ TEST(FaultHandler, what_was_sent_ends_the_program_the_first_time) {
   }
 }
 
-TEST(FaultHandler, a_fault_ends_the_program_as_usual) {
+TEST(FaultHandler, AFaultEndsTheProgramAsUsual) {
   EXPECT_TRUE(ended_by(status_of([] {
                          install_fault_handler();
                          touch(missing_page());
@@ -69,7 +69,7 @@ TEST(FaultHandler, a_fault_ends_the_program_as_usual) {
                        SIGSEGV));
 }
 
-TEST(FaultHandler, ignoring_is_for_what_was_sent_and_not_for_faults) {
+TEST(FaultHandler, IgnoringIsForWhatWasSentAndNotForFaults) {
   const auto ignoring = [](bool fault) {
     return status_of([fault] {
       ::signal(SIGSEGV, SIG_IGN);
@@ -83,7 +83,7 @@ TEST(FaultHandler, ignoring_is_for_what_was_sent_and_not_for_faults) {
   EXPECT_TRUE(ended_by(ignoring(true), SIGSEGV));
 }
 
-TEST(FaultHandler, what_was_sent_is_no_fault_of_a_guarded_copy) {
+TEST(FaultHandler, WhatWasSentIsNoFaultOfAGuardedCopy) {
   EXPECT_TRUE(succeeded(status_of([] {
     struct sigaction action = plain(note);
     ::sigaction(SIGSEGV, &action, nullptr);
@@ -93,7 +93,7 @@ TEST(FaultHandler, what_was_sent_is_no_fault_of_a_guarded_copy) {
   })));
 }
 
-TEST(FaultHandler, an_action_set_later_counts_and_the_guard_goes_on) {
+TEST(FaultHandler, AnActionSetLaterCountsAndTheGuardGoesOn) {
   EXPECT_TRUE(succeeded(status_of([] {
     install_fault_handler();
     struct sigaction action = plain(leave), old{};
@@ -109,7 +109,7 @@ TEST(FaultHandler, an_action_set_later_counts_and_the_guard_goes_on) {
   })));
 }
 
-TEST(FaultHandler, a_handler_meant_for_once_is_called_once) {
+TEST(FaultHandler, AHandlerMeantForOnceIsCalledOnce) {
   EXPECT_TRUE(ended_by(status_of([] {
                          struct sigaction action = plain(note, SA_RESETHAND);
                          ::sigaction(SIGSEGV, &action, nullptr);
@@ -125,7 +125,7 @@ TEST(FaultHandler, a_handler_meant_for_once_is_called_once) {
 sigset_t inside;
 void note_mask(int) { ::pthread_sigmask(SIG_SETMASK, nullptr, &inside); }
 
-TEST(FaultHandler, the_mask_of_the_action_holds_while_it_runs) {
+TEST(FaultHandler, TheMaskOfTheActionHoldsWhileItRuns) {
   EXPECT_TRUE(succeeded(status_of([] {
     struct sigaction action = plain(note_mask);
     sigaddset(&action.sa_mask, SIGUSR1);
@@ -139,7 +139,7 @@ TEST(FaultHandler, the_mask_of_the_action_holds_while_it_runs) {
   })));
 }
 
-TEST(FaultHandler, a_guarded_fault_leaves_the_mask_as_it_was) {
+TEST(FaultHandler, AGuardedFaultLeavesTheMaskAsItWas) {
   EXPECT_TRUE(succeeded(status_of([] {
     install_fault_handler();
     sigset_t blocked, after;
@@ -164,7 +164,7 @@ void note_stack(int) {
   on_alternate = &here >= alternate && &here < alternate + sizeof alternate;
 }
 
-TEST(FaultHandler, an_alternate_stack_is_used) {
+TEST(FaultHandler, AnAlternateStackIsUsed) {
   EXPECT_TRUE(succeeded(status_of([] {
     const stack_t stack{.ss_sp = alternate, .ss_flags = 0, .ss_size = sizeof alternate};
     ::sigaltstack(&stack, nullptr);
@@ -176,7 +176,7 @@ TEST(FaultHandler, an_alternate_stack_is_used) {
   })));
 }
 
-TEST(FaultHandler, a_child_keeps_its_parents_actions_and_guards) {
+TEST(FaultHandler, AChildKeepsItsParentsActionsAndGuards) {
   EXPECT_TRUE(succeeded(status_of([] {
     install_fault_handler();
     return succeeded(status_of([] {

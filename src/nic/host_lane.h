@@ -16,12 +16,12 @@
 #include "nic/direct_publication.h"
 #include "nic/lane.h"
 #include "nic/lane_links.h"
-#include "nic/lane_slot.h"
 #include "nic/paths.h"
 #include "nic/progress.h"
 #include "nic/publisher.h"
 #include "nic/settings.h"
 #include "nic/shm_peers.h"
+#include "nic/slot/lane_slot.h"
 #include "nic/wakeup/lane_thread.h"
 #include "nic/wakeup/wakeup.h"
 

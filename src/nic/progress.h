@@ -12,9 +12,9 @@
 #include "control/client/daemon_client.h"
 #include "link/link.h"
 #include "nic/lane_links.h"
-#include "nic/lane_slot.h"
 #include "nic/publisher.h"
 #include "nic/shm_peers.h"
+#include "nic/slot/lane_slot.h"
 #include "nic/wakeup/wakeup.h"
 #include "transport/engine.h"
 

@@ -32,7 +32,7 @@ struct Admitting : testing::Test {
       .source = gid(2), .destination = gid(1), .party = kParty, .source_port = 50000};
 };
 
-TEST_F(Admitting, the_peer_and_nobody_else) {
+TEST_F(Admitting, ThePeerAndNobodyElse) {
   EXPECT_EQ(verdict(), Admission::kAdmitted);
   origin.source = gid(3);
   EXPECT_EQ(verdict(), Admission::kWrongSource);
@@ -45,7 +45,7 @@ TEST_F(Admitting, the_peer_and_nobody_else) {
 }
 
 // The addresses are right: another process writes into its own ring, or sends from the network.
-TEST_F(Admitting, a_neighbour_that_names_the_peers_address_is_known_by_its_ring) {
+TEST_F(Admitting, ANeighbourThatNamesThePeersAddressIsKnownByItsRing) {
   origin.party = kParty + 1;
   EXPECT_EQ(verdict(), Admission::kWrongParty);
   origin.party = 0;
@@ -56,7 +56,7 @@ TEST_F(Admitting, a_neighbour_that_names_the_peers_address_is_known_by_its_ring)
   EXPECT_EQ(verdict(), Admission::kWrongParty);
 }
 
-TEST_F(Admitting, congestion_notifications_are_no_exception) {
+TEST_F(Admitting, CongestionNotificationsAreNoException) {
   headers.bth.opcode = wire::kCongestionNotification;
   EXPECT_EQ(verdict(), Admission::kAdmitted);
   origin.source = gid(3);
@@ -72,14 +72,14 @@ TEST_F(Admitting, congestion_notifications_are_no_exception) {
   EXPECT_EQ(verdict(), Admission::kWrongType);
 }
 
-TEST_F(Admitting, a_qp_that_is_not_connected_hears_nobody) {
+TEST_F(Admitting, AQpThatIsNotConnectedHearsNobody) {
   for (const QpState state : {QpState::kReset, QpState::kInit, QpState::kError}) {
     qp.state = state;
     EXPECT_EQ(verdict(), Admission::kWrongState);
   }
 }
 
-TEST_F(Admitting, datagrams_by_key_and_link) {
+TEST_F(Admitting, DatagramsByKeyAndLink) {
   qp.type = QpType::kUd;
   qp.path = {};
   qp.attributes.qkey = {5};
@@ -95,7 +95,7 @@ TEST_F(Admitting, datagrams_by_key_and_link) {
   EXPECT_EQ(verdict(), Admission::kWrongParty);
 }
 
-TEST_F(Admitting, a_port_once_proved) {
+TEST_F(Admitting, APortOnceProved) {
   qp.peer_port = 50000;
   EXPECT_EQ(verdict(), Admission::kAdmitted);
   origin.source_port = 50001;
@@ -104,7 +104,7 @@ TEST_F(Admitting, a_port_once_proved) {
   EXPECT_EQ(verdict(), Admission::kAdmitted);
 }
 
-TEST(XrcDomain, queues_of_other_domains_are_out_of_reach) {
+TEST(XrcDomain, QueuesOfOtherDomainsAreOutOfReach) {
   const int ours = 0, theirs = 0;
   objects::CompletionQueue completions(1, nullptr);
   QueuePair target(1, 1, 0, 1, 1);
@@ -117,7 +117,7 @@ TEST(XrcDomain, queues_of_other_domains_are_out_of_reach) {
   EXPECT_FALSE(reaches(target, &queue));
 }
 
-TEST(Refusals, each_has_its_counter) {
+TEST(Refusals, EachHasItsCounter) {
   Counters counters;
   for (auto refusal : {Admission::kWrongType, Admission::kWrongPartition, Admission::kWrongState,
                        Admission::kWrongKey, Admission::kWrongParty, Admission::kWrongSource,

@@ -30,7 +30,7 @@ class Ledger : public ::testing::Test {
   Prng prng_{1};
 };
 
-TEST_F(Ledger, tells_the_living_from_the_dead) {
+TEST_F(Ledger, TellsTheLivingFromTheDead) {
   SlotLedger ledger = fresh();
   ledger.hold(3, self());
   EXPECT_EQ(ledger.holder_state(3), SlotLedger::Holder::kAlive);
@@ -45,7 +45,7 @@ TEST_F(Ledger, tells_the_living_from_the_dead) {
   EXPECT_EQ(ledger.holder_state(5), SlotLedger::Holder::kDead);
 }
 
-TEST_F(Ledger, the_next_daemon_finds_what_was_written) {
+TEST_F(Ledger, TheNextDaemonFindsWhatWasWritten) {
   SlotLedger ledger = fresh();
   const GroupRow group{.group = wire::gid_of_ipv4({239, 1, 2, 3}), .interface_index = 4};
   ledger.hold(70, self(), 4095);
@@ -61,7 +61,7 @@ TEST_F(Ledger, the_next_daemon_finds_what_was_written) {
   EXPECT_GT(next.row(1).freed_order, 0u);
 }
 
-TEST_F(Ledger, a_slot_is_only_claimed_by_the_process_that_held_it) {
+TEST_F(Ledger, ASlotIsOnlyClaimedByTheProcessThatHeldIt) {
   SlotLedger ledger = fresh();
   ledger.hold(9, self());
   EXPECT_TRUE(ledger.may_be_holder(9, self()));
@@ -79,7 +79,7 @@ TEST_F(Ledger, a_slot_is_only_claimed_by_the_process_that_held_it) {
   EXPECT_FALSE(ledger.may_be_holder(11, elsewhere));
 }
 
-TEST_F(Ledger, a_slot_has_no_more_groups_than_it_may) {
+TEST_F(Ledger, ASlotHasNoMoreGroupsThanItMay) {
   SlotLedger ledger = fresh();
   for (std::uint32_t i = 0; i < kGroupsPerSlotMax; ++i) EXPECT_TRUE(ledger.join(2, {.interface_index = i}));
   EXPECT_TRUE(ledger.join(2, {.interface_index = 5})) << "it is there";
@@ -90,7 +90,7 @@ TEST_F(Ledger, a_slot_has_no_more_groups_than_it_may) {
 
 // Whoever holds the parking can write into the ledger. The daemon that runs does not look there, and the
 // next one believes nothing that is out of bounds.
-TEST_F(Ledger, who_scribbles_into_it_reaches_no_daemon) {
+TEST_F(Ledger, WhoScribblesIntoItReachesNoDaemon) {
   SlotLedger ledger = fresh();
   ledger.hold(2, self());
   struct stat status {};

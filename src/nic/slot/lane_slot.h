@@ -9,7 +9,7 @@
 #include "base/result.h"
 #include "control/client/daemon_client.h"
 #include "control/messages.h"
-#include "nic/qpn_order.h"
+#include "nic/slot/qpn_order.h"
 #include "transport/engine.h"
 
 namespace rrdma::nic {

@@ -1,4 +1,4 @@
-#include "nic/qpn_order.h"
+#include "nic/slot/qpn_order.h"
 
 #include <gtest/gtest.h>
 
