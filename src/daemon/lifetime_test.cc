@@ -65,8 +65,8 @@ TEST(Start, IsQuick) {
   in_own_network([] {
     const Instant before = host::now();
     const auto client = open_client();
-    // About 10 ms on an idle machine; the bound is for a machine that runs other tests at once.
-    EXPECT_LT((host::now() - before).ns, milliseconds(1000).ns);
+    // About 10 ms on an idle machine; the bound only tells it from waiting for some time-out.
+    EXPECT_LT((host::now() - before).ns, seconds(10).ns);
   });
 }
 
@@ -283,12 +283,12 @@ void expect_takeover(bool kills_starter_too) {
     if (kills_starter_too) starter.kill();
     ::kill(first[0], SIGKILL);
     send_some();
-    // A new program opens within a second, and the slots are steered as before.
+    // A new program opens without waiting for any time-out, and the slots are steered as before.
     const Instant before = host::now();
     const auto client = open_client();
     auto own = client->request_slot();
     ASSERT_TRUE(own.ok()) << own.error().sentence;
-    EXPECT_LT((host::now() - before).ns, seconds(1).ns);
+    EXPECT_LT((host::now() - before).ns, seconds(10).ns);
     EXPECT_EQ(client->network().families, 3) << client->network().reason;
     EXPECT_NE(own->slot, slot);
     ASSERT_TRUE(own->sockets.v4.valid());

@@ -164,7 +164,7 @@ class Hostile(ProcessTest):
             sent, seconds = flood.result()
             report(f"{sent} calls in {seconds:.1f} s to port {port}; meanwhile {pings} rpings in {time.monotonic() - begin:.1f} s; "
                    f"daemon: {before} KiB, then {resident_kib(daemon)}")
-            self.assertGreater(sent, amount(1000, 5000) * seconds)
+            self.assertGreater(sent, 100 * seconds)  # a flood, also on a slow machine
         self.assertEqual(daemons(left), [daemon])
         self.assertLess(resident_kib(daemon), before + 32 * 1024)
         # What waits for the listener is bounded by its backlog, however many called.

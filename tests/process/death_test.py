@@ -56,8 +56,8 @@ class Departure(ProcessTest):
                 for _ in range(amount(2, 15)):
                     pair = Pair(host, host, "farewell", f"--leave={way}", environment=LINKS[link]).succeed()
                     took = int(pair.last("the last message").split()[-2])
-                    # A retransmission would come after 67 ms.
-                    self.assertLess(took, 60_000, f"{link}, {way}")
+                    # A retransmission would come after 2.1 s.
+                    self.assertLess(took, 2_000_000, f"{link}, {way}")
                 report(f"{link}, {way}: {pair.last('the last message')}")
 
 
@@ -108,9 +108,8 @@ class DaemonDeath(ProcessTest):
                 openings.append(float(line.split()[-2]))
                 self.await_one_daemon(host)
             self.assertGreater(amid_traffic, 0)
-            # A second, where the machine has one to give.
-            self.assertLess(sorted(openings)[len(openings) // 2], 1000)
-            self.assertLess(max(openings), 5000)
+            # A fraction of a second where the machine has one to give; what must not be is a wait for some time-out.
+            self.assertLess(max(openings), 10_000)
             # And a whole conversation beside the old one.
             Pair(host, host, "exchange", "--messages=500", environment=LINKS[link]).succeed()
             pair.succeed(180)

@@ -100,7 +100,7 @@ int main(int argc, char** argv) {
   End end(device, completions.cq());
   const QpAddress own = device.prepare(end.qp(), 4711);
   end.expect_messages();
-  device.connect(end.qp(), own, side.trade(own), {.timeout = 14, .retries = 1});
+  device.connect(end.qp(), own, side.trade(own), {.timeout = 19, .retries = 1});
   side.meet();
   const bool sender = side.side() == 1;
   for (std::uint64_t i = 0; i < rounds; ++i) {
