@@ -9,7 +9,7 @@ namespace {
 
 // A frame shorter than a BTH and an ICRC is none.
 constexpr std::size_t kFrameMin = 16;
-constexpr std::size_t kDestQpOffset = 5;
+constexpr std::size_t kQpnOffset = 5;
 
 }  // namespace
 
@@ -91,7 +91,7 @@ void Peers::offer(Client& client, const control::Received& request, control::Off
 
 void Peers::forward(Client& client, control::ForwardFrame& frame) {
   if (frame.content.frame.size() < kFrameMin) return counters_.add("frames.too_short");
-  const Slot slot = control::slot_of_qpn(load_be24(frame.content.frame.data() + kDestQpOffset));
+  const Slot slot = control::slot_of_qpn(load_be24(frame.content.frame.data() + kQpnOffset));
   // QP1 believes what comes from the network with a right ICRC, and nothing that a program says.
   if (slot == control::kDaemonSlot) return counters_.add("frames.for_daemon");
   Client* owner = slots_.owner_of(slot);

@@ -10,7 +10,6 @@ namespace rrdma::rdma_cm {
 namespace {
 
 constexpr std::uint32_t kCommunicationEstablished = 4;  // IBV_EVENT_COMM_EST
-constexpr std::uint8_t kRetryCountMax = 7;
 
 // Of an ibv_qp_type; nothing for those that no connection is made of.
 std::optional<cm::QpType> connection_type(std::uint8_t qp_type) {
@@ -58,8 +57,8 @@ cm::ConnectParameters Station::call_of(const Identifier& id, const rdma_ucm_conn
           .path_mtu = uplink_.device().port().mtu_code,
           .responder_resources = wanted.responder_resources,
           .initiator_depth = wanted.initiator_depth,
-          .retry_count = std::min(wanted.retry_count, kRetryCountMax),
-          .rnr_retry_count = std::min(wanted.rnr_retry_count, kRetryCountMax),
+          .retry_count = std::min(wanted.retry_count, wire::kRetryCountMax),
+          .rnr_retry_count = std::min(wanted.rnr_retry_count, wire::kRetryCountMax),
           .flow_control = wanted.flow_control != 0,
           .srq = wanted.srq != 0,
           .packet_lifetime = timed ? static_cast<std::uint8_t>(id.ack_timeout - 1) : cm::kRocePacketLifetime,
@@ -143,19 +142,19 @@ int Station::accept_call(Identifier& id, const rdma_ucm_accept& command) {
                                                               .ece = ece_of(command.ece),
                                                               .private_data = private_data_of(parameters)}});
   } else {
-    error = tell(kCall,
-                 control::CmAccept{
-                     .connection = id.connection,
-                     .parameters = {.qpn = wire::Qpn(parameters.qp_num),
-                                    .starting_psn = wire::Psn(id.starting_psn),
-                                    .responder_resources = parameters.responder_resources,
-                                    .initiator_depth = parameters.initiator_depth,
-                                    .rnr_retry_count = std::min(parameters.rnr_retry_count, kRetryCountMax),
-                                    .flow_control = parameters.flow_control != 0,
-                                    .srq = parameters.srq != 0,
-                                    .local_ca_guid = uplink_.device().identity().guid,
-                                    .ece = ece_of(command.ece),
-                                    .private_data = private_data_of(parameters)}});
+    error =
+        tell(kCall, control::CmAccept{.connection = id.connection,
+                                      .parameters = {.qpn = wire::Qpn(parameters.qp_num),
+                                                     .starting_psn = wire::Psn(id.starting_psn),
+                                                     .responder_resources = parameters.responder_resources,
+                                                     .initiator_depth = parameters.initiator_depth,
+                                                     .rnr_retry_count = std::min(parameters.rnr_retry_count,
+                                                                                 wire::kRetryCountMax),
+                                                     .flow_control = parameters.flow_control != 0,
+                                                     .srq = parameters.srq != 0,
+                                                     .local_ca_guid = uplink_.device().identity().guid,
+                                                     .ece = ece_of(command.ece),
+                                                     .private_data = private_data_of(parameters)}});
   }
   const std::lock_guard lock(mutex_);
   if (error != 0) {
