@@ -29,7 +29,7 @@ Result<ShmPeers::Channel, Problem> ShmPeers::open_channel(control::Slot own_slot
     std::lock_guard lock(mutex_);
     if (auto known = find(slot, token)) return *known;
   }
-  if (token == daemon_.token()) return open_self(slot, token);
+  if (token == daemon_.token() && slot == own_slot) return open_self(slot, token);
   auto pair = link::ShmChannel::create();
   if (!pair) return no_channel(pair.error());
   const int fds[] = {pair->peer_memory.get(), pair->peer_doorbell.get()};
@@ -57,7 +57,8 @@ std::uint32_t ShmPeers::party_of(std::uint32_t channel) const {
   return 0;
 }
 
-// A QP may be connected to another of its own process: both ends of the channel are ours.
+// A QP may be connected to another of its own lane: both ends of the channel are ours. Another lane of the same
+// process is a peer like any other.
 Result<ShmPeers::Channel, Problem> ShmPeers::open_self(control::Slot slot, std::uint64_t token) {
   auto pair = link::ShmChannel::create();
   if (!pair) return no_channel(pair.error());

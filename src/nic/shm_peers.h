@@ -1,4 +1,4 @@
-// ShmPeers: the shared-memory channels of this process, by the slot of the peer. A channel is made by
+// ShmPeers: the shared-memory channels of a lane, by the slot of the peer. A channel is made by
 // whoever needs it first and offered to the other through the daemon; frames may be written before the
 // other side has opened it. Both ends decide by the same facts (same user, both allow shm), so the two
 // directions of a connection use the same kind of link.

@@ -40,8 +40,6 @@ class UdpLink final : public Link {
   [[nodiscard]] Instant next_deadline() const override;
   [[nodiscard]] std::span<const LinkCounter> counters() override;
 
-  // Another slot of the same process.
-  void add_slot(IpSockets slot);
   // What a thread that sleeps waits on: readable when poll() would find something.
   [[nodiscard]] std::span<const int> descriptors() const { return intake_.descriptors(); }
   // The UDP source port that packets of this path really carry; 0: this path cannot be sent along.
@@ -65,6 +63,7 @@ class UdpLink final : public Link {
   static constexpr Duration kRoomRetry = microseconds(20);
 
   UdpLink(SendPorts ipv4, SendPorts ipv6, const UdpConfig& config);
+  void add_slot(IpSockets slot);
   void send_burst();
   void send_backlog();
   void hold(const objects::Frame& frame);
