@@ -10,6 +10,7 @@
 
 #include "base/intrusive_list.h"
 #include "nic/lane_lock.h"
+#include "nic/wakeup/idle_polls.h"
 #include "objects/completion_queue.h"
 #include "objects/memory.h"
 #include "objects/work_queue.h"
@@ -57,11 +58,9 @@ struct Cq : ibv_cq_ex, private objects::CompletionListener {
 
   nic::Lane& lane;
   const nic::Runtime& runtime;
-  Channel* const notifications;              // may be null
-  nic::LaneLock consumer;                    // one poller at a time
-  std::atomic<std::uint32_t> idle_polls{0};  // polls in a row that found nothing
-  std::atomic<std::int64_t> idle_since_ns{0};
-  std::atomic<std::uint32_t> yields{0};
+  Channel* const notifications;  // may be null
+  nic::LaneLock consumer;        // one poller at a time
+  nic::IdlePolls idle_polls;
   objects::CompletionQueue queue;
   std::uint64_t wc_flags = 0;  // extended: what the program may read
   bool extended = false;
@@ -73,24 +72,12 @@ struct Cq : ibv_cq_ex, private objects::CompletionListener {
   std::uint32_t async_events_reported = 0;  // guarded by the context's AsyncEvents
 
   [[nodiscard]] ibv_cq* abi() { return reinterpret_cast<ibv_cq*>(static_cast<ibv_cq_ex*>(this)); }
-  // A program that polls in vain for long gives its core to whoever waits for one: the other end may be
-  // a process of this host, which a spinning poller would keep from answering.
   void note_idle_poll() {
-    const std::uint32_t idle = idle_polls.load(std::memory_order_relaxed) + 1;
-    idle_polls.store(idle, std::memory_order_relaxed);
-    if (idle % kPollsBetweenClocks == 0) wait_in_vain(idle);
-  }
-  void note_busy_poll() {
-    if (idle_polls.load(std::memory_order_relaxed) != 0) idle_polls.store(0, std::memory_order_relaxed);
+    if (idle_polls.note_idle()) wait_in_vain();
   }
 
  private:
-  static constexpr std::uint32_t kPollsBetweenClocks = 8;         // to read it costs as much as several polls
-  static constexpr std::uint32_t kIdlePollsBeforeSleep = 16'384;  // some milliseconds
-  static constexpr std::uint32_t kYieldsBeforeSleep = 256;        // kPatience apart
-  static constexpr Duration kPatience = microseconds(10);
-  void wait_in_vain(std::uint32_t idle);
-  void give_core_away(std::uint32_t idle);
+  void wait_in_vain();
   void on_completion(objects::CompletionQueue& completions) override;
   void on_overflow(objects::CompletionQueue& completions) override;
 };

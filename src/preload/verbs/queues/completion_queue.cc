@@ -60,24 +60,11 @@ Cq::Cq(std::uint32_t entries, Context& owner, Channel* events)
       queue(entries, this, events != nullptr) {}
 
 // By the clock, because a poll takes 60 ns here and 6 us on an emulated machine.
-void Cq::wait_in_vain(std::uint32_t idle) {
-  const std::int64_t now_ns = host::now().ns;
-  if (idle != kPollsBetweenClocks && now_ns - idle_since_ns.load(std::memory_order_relaxed) < kPatience.ns)
-    return;
-  if (idle != kPollsBetweenClocks) give_core_away(idle);
-  idle_since_ns.store(now_ns, std::memory_order_relaxed);
-}
-
-// Yielding costs least where the answer is near. It is no good alone: between threads that only yield to
-// one another some kernels let nothing else run on that core for seconds (seen with Linux 6.18 and its
-// autogroups: a daemon that is to start, kernel threads, all). Who has polled for milliseconds in vain, at once or
-// in all, can sleep for 50 us.
-void Cq::give_core_away(std::uint32_t idle) {
-  const std::uint32_t count = yields.load(std::memory_order_relaxed) + 1;
-  yields.store(count, std::memory_order_relaxed);
-  if (idle < kIdlePollsBeforeSleep && count % kYieldsBeforeSleep != 0) {
-    syscall(SYS_sched_yield);
-    return;
+void Cq::wait_in_vain() {
+  switch (idle_polls.pause_at(host::now())) {
+    case nic::IdlePolls::Pause::kNone: return;
+    case nic::IdlePolls::Pause::kYield: syscall(SYS_sched_yield); return;
+    case nic::IdlePolls::Pause::kNap: break;
   }
   timespec moment{.tv_sec = 0, .tv_nsec = 1'000};
   (void)raw::ppoll(nullptr, 0, &moment);
@@ -153,7 +140,7 @@ int poll_cq(ibv_cq* abi, int count, ibv_wc* wc) {
     taken = take(cq, count, wc);
   }
   if (taken != 0) {
-    cq.note_busy_poll();
+    cq.idle_polls.note_busy();
   } else {
     cq.note_idle_poll();
   }

@@ -42,7 +42,7 @@ int start_poll(ibv_cq_ex* abi, ibv_poll_cq_attr* attr) {
     taken = take_next(cq);
   }
   if (taken) {
-    cq.note_busy_poll();
+    cq.idle_polls.note_busy();
     return 0;
   }
   cq.consumer.unlock();

@@ -1,0 +1,65 @@
+#include "nic/wakeup/idle_polls.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+
+namespace rrdma::nic {
+namespace {
+
+using Pause = IdlePolls::Pause;
+
+class IdlePollsTest : public testing::Test {
+ protected:
+  // Polls in vain; how often it paused which way.
+  void poll(int times, Duration each) {
+    for (int i = 0; i < times; ++i) {
+      now_ = now_ + each;
+      if (idle_.note_idle()) ++pauses_[static_cast<std::size_t>(idle_.pause_at(now_))];
+    }
+  }
+  int yields() { return std::exchange(pauses_[static_cast<std::size_t>(Pause::kYield)], 0); }
+  int naps() { return std::exchange(pauses_[static_cast<std::size_t>(Pause::kNap)], 0); }
+
+  IdlePolls idle_;
+  Instant now_{1'000'000'000};
+  std::array<int, 3> pauses_{};
+};
+
+TEST_F(IdlePollsTest, NothingHappensWhileTheAnswerIsNear) {
+  for (int i = 0; i < 100; ++i) {
+    poll(90, nanoseconds(100));
+    idle_.note_busy();
+  }
+  EXPECT_EQ(yields() + naps(), 0);
+}
+
+TEST_F(IdlePollsTest, YieldsAfterTenMicrosecondsAndEveryTenAgain) {
+  poll(8 + 104, nanoseconds(100));
+  EXPECT_EQ(yields(), 1);
+  poll(104 * 9, nanoseconds(100));
+  EXPECT_EQ(yields(), 9);
+  EXPECT_EQ(naps(), 0);
+}
+
+TEST_F(IdlePollsTest, NapsWhereItHasPolledForMilliseconds) {
+  poll(16'384, nanoseconds(50));
+  yields();
+  const int before = naps();
+  poll(1000, microseconds(2));
+  EXPECT_EQ(yields(), 0);
+  EXPECT_EQ(naps() - before, 125);
+}
+
+// Those who only yield to one another would let nobody else run.
+TEST_F(IdlePollsTest, NapsNowAndThenAmongYieldsThatAnAnswerFollows) {
+  for (int i = 0; i < 256; ++i) {
+    poll(16, microseconds(2));
+    idle_.note_busy();
+  }
+  EXPECT_EQ(yields(), 255);
+  EXPECT_EQ(naps(), 1);
+}
+
+}  // namespace
+}  // namespace rrdma::nic
