@@ -92,8 +92,8 @@ TEST(Messages, MutatedBodiesNeverYieldValuesOutOfBounds) {
 
 TEST(Messages, TheFrozenPartIsFrozen) {
   const auto datagram = encode(Refused{.sentence = "no"}, 0x01020304);
-  const std::uint8_t expected_little_endian[] = {0x43, 0x44, 0x52, 0x52, 1, 0, 3, 0, 4,   3,
-                                                 2,    1,    4,    0,    0, 0, 2, 0, 'n', 'o'};
+  const std::uint8_t expected_little_endian[] = {
+      0x43, 0x44, 0x52, 0x52, kProtocolVersion, 0, 3, 0, 4, 3, 2, 1, 4, 0, 0, 0, 2, 0, 'n', 'o'};
   ASSERT_EQ(datagram.size(), sizeof expected_little_endian);
   EXPECT_EQ(std::memcmp(datagram.data(), expected_little_endian, datagram.size()), 0);
   EXPECT_EQ(static_cast<int>(MessageType::kHello), 1);

@@ -73,7 +73,7 @@ std::vector<std::string> user_folders(uid_t uid) {
   return folders;
 }
 
-// The locked file; invalid and EWOULDBLOCK where another process has it locked.
+// The locked file; invalid and EAGAIN where another process has it locked.
 OwnedFd locked_file(const std::string& path) {
   OwnedFd file = lifted(raw::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (file && ::flock(file.get(), LOCK_EX | LOCK_NB) != 0) file.reset();
@@ -98,7 +98,7 @@ std::optional<HeldPaths> hold(const std::vector<std::string>& folders, std::stri
   HeldPaths held;
   for (const std::string& folder : folders) {
     OwnedFd lock = locked_file(folder + file(".lock"));
-    if (!lock && errno == EWOULDBLOCK) return std::nullopt;
+    if (!lock && errno == EAGAIN) return std::nullopt;
     const std::string path = folder + file(".sock");
     OwnedFd listener = lock ? listen_at(path, mode) : OwnedFd();
     if (!listener) continue;
@@ -133,7 +133,7 @@ std::optional<HeldPaths> hold_system_path() {
 OwnedFd start_lock() {
   for (const std::string& folder : user_folders(::geteuid())) {
     OwnedFd lock = locked_file(folder + file_of_user(".start"));
-    if (lock || errno == EWOULDBLOCK) return lock;
+    if (lock || errno == EAGAIN) return lock;
   }
   return listen_on(start_name(::geteuid()));
 }

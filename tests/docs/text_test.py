@@ -37,6 +37,8 @@ ALONE = {
     "--netdev": ("rrdma run --netdev lo -- ibv_devinfo", r"hca_id:\s+rrdma0"),
     "--netdev IF": ("rrdma gids --netdev lo", r"rrdma0 .* lo$"),
     "-d rrdma0": ("rrdma run -- ibv_devinfo -d rrdma0", r"hca_id:\s+rrdma0"),
+    "rrdma run --only": ("rrdma run --only -- ibv_devinfo", r"hca_id:\s+rrdma0"),
+    "--beside": ("rrdma run --beside -- ibv_devinfo", r"hca_id:\s+rrdma0"),
     "make help": (f"make -C {SOURCE} help", r"^  demo +\S"),
 }
 # The same while two programs talk to each other.

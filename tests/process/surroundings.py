@@ -418,7 +418,7 @@ class Program:
 def read_page(octets):
     """{name: value} of a process page."""
     magic, version = struct.unpack_from("<II", octets, 0)
-    if magic != 0x52525050 or version != 1:
+    if magic != 0x52525050 or version != 2:
         return None
     used = struct.unpack_from("<I", octets, 28)[0]
     counters = {}

@@ -168,8 +168,8 @@ class Tree(unittest.TestCase):
         for wrong in "`make nothing`", "    make nothing", "`src/base/b.h`", "| `src/gone/` | x |":
             self.assertEqual(self.findings({**tree, "ARCHITECTURE.md": table + wrong + "\n"}), ["named"], wrong)
         self.assertEqual(self.findings({**tree, "ARCHITECTURE.md": table.replace("| `src/base/` | x |\n", "")}), ["named"])
-        self.assertEqual(self.findings({name: text for name, text in tree.items() if not name.startswith("src/cm/")} |
-                                       {"ARCHITECTURE.md": table.replace("| `src/cm/` | x |\n", "")}), ["named"])
+        self.assertEqual(self.findings({name: text for name, text in tree.items() if not name.startswith("src/sim/")} |
+                                       {"ARCHITECTURE.md": table.replace("| `src/sim/` | x |\n", "")}), ["named"])
 
     @unittest.skipUnless(shutil.which("clang-format-14"), "no clang-format-14 here")
     def test_format(self):
