@@ -146,6 +146,7 @@ class EnginePair : public testing::Test {
         host->engine.transmit(host->wire, now_);
         host->engine.flushed(now_);
       }
+      if (a_.engine.has_yielded() || b_.engine.has_yielded()) continue;
       if (a_.wire.packets.empty() && b_.wire.packets.empty()) {
         const Instant next = std::min(a_.engine.next_deadline(), b_.engine.next_deadline());
         if (next == kNever || next > now_ + seconds(1)) return;
