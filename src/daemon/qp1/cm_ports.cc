@@ -9,6 +9,8 @@ namespace {
 // What Linux gives out by default.
 constexpr std::uint32_t kEphemeralFirst = 32768;
 constexpr std::uint32_t kEphemeralCount = 28232;
+// Ids that may share a port: every bind looks at all of them.
+constexpr std::size_t kSharersMax = 1024;
 
 // Whether a call could be meant for both.
 bool overlap(const PortClaim& a, const PortClaim& b) {
@@ -28,7 +30,9 @@ Result<std::uint16_t, int> PortTable::bind(const PortClaim& wanted) {
   if (claim.port == 0) claim.port = choose_port(claim.port_space);
   if (claim.port == 0) return Failure{EADDRNOTAVAIL};
   if (!is_free(claim, claim.reuse)) return Failure{EADDRINUSE};
-  by_port_[key_of(claim.port_space, claim.port)].push_back(claim.owner);
+  auto& sharers = by_port_[key_of(claim.port_space, claim.port)];
+  if (sharers.size() >= kSharersMax) return Failure{EADDRINUSE};
+  sharers.push_back(claim.owner);
   claims_.emplace(claim.owner, claim);
   return claim.port;
 }
