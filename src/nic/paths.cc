@@ -38,7 +38,7 @@ Result<objects::Path, Problem> Paths::resolve(const host::Device& device, const 
   auto addressed = addresses_of(device, request);
   if (!addressed) return addressed;
   objects::Path path = *addressed;
-  const bool local = device.is_local_address(request.remote);
+  const bool local = path.same_host = device.is_local_address(request.remote);
   if (local && !request.datagram && peers_ != nullptr) {
     auto by_shm = try_shm(request, path);
     if (!by_shm) return Failure{by_shm.error()};

@@ -65,6 +65,16 @@ void read_fault(link::FaultSpec& fault) {
   }
 }
 
+void read_congestion(transport::CongestionKind& kind) {
+  const std::string_view value = variable("RRDMA_CC");
+  if (value.empty()) return;
+  if (const auto known = transport::parse_congestion_kind(value)) {
+    kind = *known;
+  } else {
+    ignored("RRDMA_CC", value, "auto, loss, swift, dcqcn, fixed and none");
+  }
+}
+
 void read_receive_buffer(std::uint32_t& octets) {
   const std::string_view value = variable("RRDMA_RCVBUF");
   if (value.empty()) return;
@@ -88,6 +98,8 @@ Settings settings_from_environment() {
   read_flag("RRDMA_GSO", settings.segmentation);
   read_flag("RRDMA_DIRECT", settings.direct);
   read_flag("RRDMA_LID", settings.lid);
+  read_flag("RRDMA_STRICT", settings.strict);
+  read_congestion(settings.congestion);
   read_receive_buffer(settings.receive_buffer_octets);
   const std::string_view checksum = variable("RRDMA_UDP_CHECKSUM");
   if (checksum == "zero") {

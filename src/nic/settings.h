@@ -6,6 +6,7 @@
 #include <string>
 
 #include "link/fault_spec.h"
+#include "transport/congestion.h"
 
 namespace rrdma::nic {
 
@@ -24,7 +25,9 @@ struct Settings {
   bool segmentation = true;  // RRDMA_GSO=0|1
   bool direct = true;        // RRDMA_DIRECT=0|1: one-sided operations by the initiator
   bool udp_checksum_zero = false;  // RRDMA_UDP_CHECKSUM=auto|zero
-  bool lid = false;  // RRDMA_LID=0|1: ports have LIDs, for programs that know no GIDs (docs/adr/0009)
+  bool lid = false;     // RRDMA_LID=0|1: ports have LIDs, for programs that know no GIDs (docs/adr/0009)
+  bool strict = false;  // RRDMA_STRICT=0|1: the wire as it was before probes and repairs (docs/adr/0018)
+  transport::CongestionKind congestion = transport::CongestionKind::kAutomatic;  // RRDMA_CC
   std::uint32_t receive_buffer_octets = 0;  // RRDMA_RCVBUF: 0: as large as allowed
 
   // While packets must be seen or disturbed, everything goes as single packets.

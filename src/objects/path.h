@@ -24,6 +24,7 @@ struct Path {
   std::uint32_t peer = 0;            // the link's own name for the other end (a channel, a route)
   std::uint32_t party = 0;           // the process behind `peer`, by all its channels; 0: the network
   bool one_source_port = false;      // the peer keeps to one UDP source port for a QP, as we do
+  bool same_host = false;            // no network between the ends: nothing to be congested
   bool direct = false;               // one-sided requests may be done by the initiator (DirectAccess)
   std::uint32_t train_octets = 0;    // payload that one frame may carry; 0: one path MTU
   std::uint32_t train_accepted = 0;  // payload that one frame of the peer may carry; 0: one path MTU

@@ -106,6 +106,10 @@ struct SendEntry {
       std::uint8_t selectivity;  // FETH selectivity level
     } flush;
     BindRequest bind;
+    struct {
+      std::uint8_t data[8];
+      std::uint8_t octets;
+    } tail;  // READ: the end of the message, which came before something else of it
   };
   std::uint32_t xrc_srq = 0;  // XRC: the shared receive queue at the other side
 

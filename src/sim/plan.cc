@@ -199,6 +199,10 @@ std::uint32_t message_octets_max(const Plan& plan) {
   return most;
 }
 
+void make_strict(Plan& plan) {
+  for (HostConfig& host : plan.hosts) host.engine.strict = true;
+}
+
 Plan plan_of(std::uint64_t seed) {
   Prng prng(seed);
   Plan plan;

@@ -129,6 +129,9 @@ struct Plan {
 // A random world: every parameter above, decided by the seed.
 Plan plan_of(std::uint64_t seed);
 
+// The same world with a transport that goes back N and knows nobody (EngineConfig::strict).
+void make_strict(Plan& plan);
+
 // What a run of random worlds must have met.
 [[nodiscard]] std::uint32_t message_octets_max(const Plan& plan);
 

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "transport/planted_bug.h"
+#include "transport/recovery.h"
 #include "transport/requester.h"
 #include "wire/rnr_timer.h"
 
@@ -56,6 +57,7 @@ void Completer::handle(const wire::TransportPacket& packet) {
 }
 
 void Completer::handle_acknowledge(const wire::TransportHeaders& headers) {
+  if (req_.log.enabled()) return handle_logged_acknowledge(headers);
   const wire::Psn psn = headers.bth.psn;
   const wire::Aeth& aeth = headers.aeth;
   ++engine_.counters_.acks_received;
@@ -81,6 +83,36 @@ void Completer::handle_acknowledge(const wire::TransportHeaders& headers) {
   }
   if (!qp_.can_send()) return;  // an entry before it failed
   if (aeth.is_rnr_nak()) {
+    handle_rnr(aeth.code());
+  } else {
+    handle_nak(psn, aeth.code());
+  }
+}
+
+void Completer::handle_logged_acknowledge(const wire::TransportHeaders& headers) {
+  const wire::Psn psn = headers.bth.psn;
+  const wire::Aeth& aeth = headers.aeth;
+  ++engine_.counters_.acks_received;
+  const bool answer = aeth.is_ack() || aeth.is_nak() || aeth.is_rnr_nak();
+  if (!psn.before(req_.sent) || !answer) {
+    ++engine_.counters_.dropped_bogus_ack;
+    return;
+  }
+  const bool stale =
+      planted(PlantedBug::kWrongPsnCompare) ? psn.value < req_.una.value : psn.before(req_.una);
+  if (stale) return;
+  Recovery recovery(engine_, qp_, now_);
+  recovery.executed(aeth.is_ack() ? psn + 1 : psn);
+  recovery.conclude();
+  if (aeth.is_ack() || !qp_.can_send()) return;
+  if (psn != req_.una) {
+    // The response to a READ or ATOMIC before it is missing, and comes first; what is behind was not taken.
+    if (told_already()) return;
+    ++engine_.counters_.implied_naks;
+    req_.repeating = true;
+    req_.repeated_at = now_;
+    recovery.lose_from(req_.una);
+  } else if (aeth.is_rnr_nak()) {
     handle_rnr(aeth.code());
   } else {
     handle_nak(psn, aeth.code());
@@ -134,6 +166,7 @@ void Completer::advance(wire::Psn una) {
 }
 
 void Completer::restart_timers() {
+  if (req_.log.enabled()) return Recovery(engine_, qp_, now_).restart_timers();
   req_.ack_deadline = req_.early_deadline = kNever;
   if (req_.una == req_.tx) return;
   if (qp_.ack_timeout.ns != 0) req_.ack_deadline = now_ + qp_.ack_timeout;
@@ -206,7 +239,8 @@ void Completer::implied_nak() {
 // whether they keep silent about those: Linux rxe answers an RNR NAK's followers with a sequence NAK. One
 // that comes sooner than an answer to the repetition can tells nothing new, and is no failed attempt.
 bool Completer::told_already() const {
-  return req_.waiting_rnr || (req_.repeating && now_ - req_.repeated_at < req_.window.smoothed() / 2);
+  const Duration trip = req_.log.enabled() ? req_.round_trip.smoothed() : req_.window.smoothed();
+  return req_.waiting_rnr || (req_.repeating && now_ - req_.repeated_at < trip / 2);
 }
 
 void Completer::handle_nak(wire::Psn psn, std::uint8_t code) {
@@ -214,7 +248,11 @@ void Completer::handle_nak(wire::Psn psn, std::uint8_t code) {
     ++engine_.counters_.sequence_naks_received;
     if (told_already()) return;
     if (!spend_retry(Cause::kPeerKeepsNaking)) return;
-    req_.window.on_loss(req_.sent);
+    if (req_.log.enabled()) {
+      Recovery(engine_, qp_, now_).on_loss();
+    } else {
+      req_.window.on_loss(req_.sent);
+    }
     Requester(engine_, qp_, now_).rewind();
     req_.repeating = true;
     req_.repeated_at = now_;
@@ -246,31 +284,70 @@ void Completer::handle_rnr(std::uint8_t timer_code) {
   engine_.timers_.arm(qp_, req_.rnr_until);
 }
 
-SendEntry* Completer::awaiting(wire::Psn psn) {
+std::optional<std::uint64_t> Completer::awaiting_logged(wire::Psn psn) {
+  if (psn.before(req_.sent) && !psn.before(req_.una) && req_.log.at(psn).response &&
+      req_.log.at(psn).fate != PacketFate::kDone) {
+    for (std::uint64_t index = qp_.send_queue.head(); index != req_.started; ++index) {
+      const SendEntry& entry = qp_.send_queue.at(index);
+      if (!entry.local_done && psn.before(entry.first_psn + entry.packet_count)) return index;
+    }
+  }
+  ++engine_.counters_.stale_responses;
+  return std::nullopt;
+}
+
+std::optional<std::uint64_t> Completer::awaiting(wire::Psn psn) {
+  if (req_.log.enabled()) return awaiting_logged(psn);
   if (!psn.before(req_.sent) || psn.before(req_.una)) {
     ++engine_.counters_.stale_responses;
-    return nullptr;
+    return std::nullopt;
   }
   if (psn != req_.una && !acknowledge(psn - 1)) {
     // An earlier response is missing, or this one has a gap before it.
     implied_nak();
-    return nullptr;
+    return std::nullopt;
   }
-  if (!qp_.can_send()) return nullptr;
+  if (!qp_.can_send()) return std::nullopt;
   for (std::uint64_t index = qp_.send_queue.head(); index != req_.started; ++index) {
-    SendEntry& entry = qp_.send_queue.at(index);
+    const SendEntry& entry = qp_.send_queue.at(index);
     if (entry.local_done) continue;
     const bool inside = !psn.before(entry.first_psn) && psn.before(entry.first_psn + entry.packet_count);
-    if (inside && awaits_response(entry.opcode) && !entry.answered) return &entry;
+    if (inside && awaits_response(entry.opcode) && !entry.answered) return index;
     break;
   }
   ++engine_.counters_.stale_responses;
-  return nullptr;
+  return std::nullopt;
 }
 
 void Completer::answered(SendEntry& entry, wire::Psn last) {
   entry.answered = true;
-  acknowledge(last);
+  if (!req_.log.enabled()) {
+    acknowledge(last);
+    return;
+  }
+  Recovery recovery(engine_, qp_, now_);
+  recovery.responded(last, last);
+  recovery.conclude();
+}
+
+void Completer::answered_part(SendEntry& entry, wire::Psn first, wire::Psn last) {
+  if (!req_.log.enabled()) {
+    count_answered_reads(entry, first, last);
+    if (entry.received == entry.length) return answered(entry, last);
+    return advance(last + 1);
+  }
+  entry.answered = entry.received == entry.length;
+  Recovery recovery(engine_, qp_, now_);
+  recovery.responded(first, last);
+  recovery.conclude();
+}
+
+void Completer::refuse_response(std::uint64_t index, Status status, Cause cause) {
+  if (index != qp_.send_queue.head()) {
+    ++engine_.counters_.dropped_bogus_ack;
+    return;
+  }
+  fail_oldest(status, cause);
 }
 
 void Completer::count_answered_reads(const SendEntry& entry, wire::Psn first, wire::Psn last) {
@@ -284,72 +361,95 @@ void Completer::count_answered_reads(const SendEntry& entry, wire::Psn first, wi
 
 void Completer::handle_read_response(const wire::TransportPacket& packet) {
   const wire::Psn psn = packet.headers.bth.psn;
-  SendEntry* entry = awaiting(psn);
-  if (entry == nullptr) return;
+  const auto index = awaiting(psn);
+  if (!index) return;
+  SendEntry& entry = qp_.send_queue.at(*index);
   const auto shape = wire::shape_of(packet.headers.bth.opcode);
   if (shape.aeth && !packet.headers.aeth.is_ack()) {
     ++engine_.counters_.dropped_bogus_ack;
     return;
   }
-  const bool ends = shape.ends_message;
   const auto length = static_cast<std::uint32_t>(packet.payload.size());
-  if (entry->opcode == objects::SendOpcode::kFlush || entry->opcode == objects::SendOpcode::kAtomicWrite) {
-    if (!ends || length != 0) {
-      fail_oldest(Status::kBadResponse, Cause::kPeerBadResponse);
-      return;
-    }
-    if (req_.reads != 0 && !req_.tx.before(psn + 1)) --req_.reads;
-    answered(*entry, psn);
-    return;
-  }
-  if (entry->opcode != objects::SendOpcode::kRead) {
-    fail_oldest(Status::kBadResponse, Cause::kPeerBadResponse);
+  if (entry.opcode == objects::SendOpcode::kFlush || entry.opcode == objects::SendOpcode::kAtomicWrite) {
+    if (!shape.ends_message || length != 0)
+      return refuse_response(*index, Status::kBadResponse, Cause::kPeerBadResponse);
+    if (!req_.log.enabled() && req_.reads != 0 && !req_.tx.before(psn + 1)) --req_.reads;
+    answered(entry, psn);
     return;
   }
   const std::uint32_t packets = qp_.packets_of(length);
-  const std::uint32_t received = entry->received + length;
-  const bool whole = length % qp_.mtu == 0 && length != 0;
-  if (received > entry->length || (!whole && received != entry->length)) {
-    fail_oldest(Status::kBadResponse, Cause::kPeerBadResponse);
-    return;
-  }
-  const Cause cause = objects::scatter(engine_.memory_, *qp_.pd, qp_.send_queue.list(qp_.send_queue.head()),
-                                       entry->received, packet.payload, received == entry->length);
-  if (cause != Cause::kNone) {
-    fail_oldest(Status::kLocalProtectionError, cause);
-    return;
-  }
+  const std::uint32_t offset = static_cast<std::uint32_t>(psn.since(entry.first_psn)) * qp_.mtu;
+  const bool whole = length % qp_.mtu == 0 && length != 0 && (packets == 1 || !req_.log.enabled());
+  if (entry.opcode != objects::SendOpcode::kRead || length > entry.length - offset ||
+      (!whole && offset + length != entry.length) || (req_.log.enabled() && packets != 1))
+    return refuse_response(*index, Status::kBadResponse, Cause::kPeerBadResponse);
+  if (const Cause cause = place_read(*index, offset, packet.payload); cause != Cause::kNone)
+    return refuse_response(*index, Status::kLocalProtectionError, cause);
   engine_.counters_.octets_received += length;
-  entry->received = received;
-  const wire::Psn last = psn + (packets - 1);
-  count_answered_reads(*entry, psn, last);
-  if (received == entry->length) {
-    answered(*entry, last);
-  } else {
-    advance(last + 1);
+  entry.received += length;
+  answered_part(entry, psn, psn + (packets - 1));
+}
+
+// The last octets of a message become visible last: where something before them is still missing they wait.
+Cause Completer::place_read(std::uint64_t index, std::uint32_t offset, Octets payload) {
+  SendEntry& entry = qp_.send_queue.at(index);
+  const auto list = qp_.send_queue.list(index);
+  const auto length = static_cast<std::uint32_t>(payload.size());
+  const auto scatter = [&](std::uint32_t at, Octets octets, bool last) {
+    return objects::scatter(engine_.memory_, *qp_.pd, list, at, octets, last);
+  };
+  const bool completes = entry.received + length == entry.length;
+  if (completes && entry.tail.octets != 0) {
+    if (const Cause cause = scatter(offset, payload, false); cause != Cause::kNone) return cause;
+    return scatter(entry.length - entry.tail.octets, {entry.tail.data, entry.tail.octets}, true);
   }
+  if (completes || offset + length != entry.length) return scatter(offset, payload, completes);
+  const std::uint32_t kept = std::min<std::uint32_t>(length, sizeof entry.tail.data);
+  if (length != kept) {
+    if (const Cause cause = scatter(offset, payload.first(length - kept), false); cause != Cause::kNone)
+      return cause;
+  }
+  std::copy_n(payload.end() - kept, kept, entry.tail.data);
+  entry.tail.octets = static_cast<std::uint8_t>(kept);
+  return Cause::kNone;
 }
 
 void Completer::handle_atomic_acknowledge(const wire::TransportHeaders& headers) {
   const wire::Psn psn = headers.bth.psn;
-  SendEntry* entry = awaiting(psn);
-  if (entry == nullptr) return;
+  const auto index = awaiting(psn);
+  if (!index) return;
+  SendEntry& entry = qp_.send_queue.at(*index);
   const bool atomic =
-      entry->opcode == objects::SendOpcode::kCompareSwap || entry->opcode == objects::SendOpcode::kFetchAdd;
-  if (!atomic || !headers.aeth.is_ack()) {
-    fail_oldest(Status::kBadResponse, Cause::kPeerBadResponse);
-    return;
-  }
+      entry.opcode == objects::SendOpcode::kCompareSwap || entry.opcode == objects::SendOpcode::kFetchAdd;
+  if (!atomic || !headers.aeth.is_ack())
+    return refuse_response(*index, Status::kBadResponse, Cause::kPeerBadResponse);
   std::array<std::uint8_t, 8> value;
   store_native(value.data(), headers.atomic_ack.original);
-  const Cause cause =
-      objects::scatter(engine_.memory_, *qp_.pd, qp_.send_queue.list(qp_.send_queue.head()), 0, value, true);
-  if (cause != Cause::kNone) {
-    fail_oldest(Status::kLocalProtectionError, cause);
+  const Cause cause = objects::scatter(engine_.memory_, *qp_.pd, qp_.send_queue.list(*index), 0, value, true);
+  if (cause != Cause::kNone) return refuse_response(*index, Status::kLocalProtectionError, cause);
+  if (!req_.log.enabled() && req_.reads != 0 && req_.tx.after(psn)) --req_.reads;
+  answered(entry, psn);
+}
+
+void Completer::handle_silence() {
+  if (req_.log.enabled()) return Recovery(engine_, qp_, now_).on_silence();
+  req_.window.on_silence(req_.sent);
+  Requester(engine_, qp_, now_).rewind();
+}
+
+// Long before the ack timeout, and without spending a retry.
+void Completer::handle_early_timeout() {
+  if (req_.log.enabled()) {
+    Recovery recovery(engine_, qp_, now_);
+    recovery.probe();
+    recovery.restart_probe();
     return;
   }
-  if (req_.reads != 0 && req_.tx.after(psn)) --req_.reads;
-  answered(*entry, psn);
+  ++engine_.counters_.early_retransmits;
+  req_.backoff = std::min<std::uint8_t>(req_.backoff + 1, kBackoffMax);
+  handle_silence();
+  const Duration delay{std::max(req_.window.loss_delay().ns, engine_.config_.early_retransmit_min.ns)};
+  req_.early_deadline = now_ + Duration{delay.ns << req_.backoff};
 }
 
 void Completer::handle_timeout() {
@@ -372,17 +472,17 @@ void Completer::handle_timeout() {
   } else if (now_ >= req_.ack_deadline) {
     ++engine_.counters_.ack_timeouts;
     if (!spend_retry(Cause::kPeerSilent)) return;
-    req_.window.on_silence(req_.sent);
-    Requester(engine_, qp_, now_).rewind();
+    handle_silence();
     req_.ack_deadline = now_ + qp_.ack_timeout;
     req_.early_deadline = kNever;
+    if (req_.log.enabled()) Recovery(engine_, qp_, now_).restart_probe();
   } else if (now_ >= req_.early_deadline) {
-    ++engine_.counters_.early_retransmits;
-    req_.backoff = std::min<std::uint8_t>(req_.backoff + 1, kBackoffMax);
-    req_.window.on_silence(req_.sent);
-    Requester(engine_, qp_, now_).rewind();
-    const Duration delay{std::max(req_.window.loss_delay().ns, engine_.config_.early_retransmit_min.ns)};
-    req_.early_deadline = now_ + Duration{delay.ns << req_.backoff};
+    handle_early_timeout();
+  }
+  if (req_.log.enabled() && req_.congestion->allowed_at() > now_) {
+    engine_.timers_.arm(qp_, req_.congestion->allowed_at());
+  } else if (req_.log.enabled()) {
+    engine_.schedule(qp_);  // it may have waited for its pace
   }
   const Instant earliest = std::min(req_.ack_deadline, req_.early_deadline);
   if (earliest != kNever) engine_.timers_.arm(qp_, earliest);

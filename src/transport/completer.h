@@ -2,6 +2,8 @@
 // order; a loss that they reveal, or silence, sends the requester back; retries are counted here.
 #pragma once
 
+#include <optional>
+
 #include "transport/engine.h"
 
 namespace rrdma::transport {
@@ -18,6 +20,7 @@ class Completer {
 
  private:
   void handle_acknowledge(const wire::TransportHeaders& headers);
+  void handle_logged_acknowledge(const wire::TransportHeaders& headers);
   void handle_read_response(const wire::TransportPacket& packet);
   void handle_atomic_acknowledge(const wire::TransportHeaders& headers);
   // Everything up to and with `psn` has arrived. False if a READ or ATOMIC before it lacks its response.
@@ -26,13 +29,22 @@ class Completer {
   void handle_nak(wire::Psn psn, std::uint8_t code);
   void handle_rnr(std::uint8_t timer_code);
   void implied_nak();
+  void handle_silence();
+  void handle_early_timeout();
   // One more try, or the end. False if the QP failed.
   bool spend_retry(objects::Cause cause);
   void fail_oldest(objects::Status status, objects::Cause cause);
   void advance(wire::Psn una);
-  // The oldest entry if it awaits a response and `psn` lies in it; null otherwise.
-  objects::SendEntry* awaiting(wire::Psn psn);
+  // The entry that awaits the response `psn`, if there is one: without a FlightLog only the oldest may.
+  std::optional<std::uint64_t> awaiting(wire::Psn psn);
+  [[nodiscard]] std::optional<std::uint64_t> awaiting_logged(wire::Psn psn);
+  // The response to a whole entry, or to a part of a READ, is here.
   void answered(objects::SendEntry& entry, wire::Psn last);
+  void answered_part(objects::SendEntry& entry, wire::Psn first, wire::Psn last);
+  // Something is wrong with the response to an entry. It fails if it is the oldest; if not, it is asked for again
+  // when it is.
+  void refuse_response(std::uint64_t index, objects::Status status, objects::Cause cause);
+  objects::Cause place_read(std::uint64_t index, std::uint32_t offset, Octets payload);
   // The responses from `first` to `last` have come: READs on the wire that end there are answered.
   void count_answered_reads(const objects::SendEntry& entry, wire::Psn first, wire::Psn last);
   [[nodiscard]] bool outstanding() const { return req_.una != req_.sent; }

@@ -39,6 +39,15 @@ struct EngineConfig {
   // It does not count as a retry. Not sooner than this: a peer that has no processor for some 20 ms (a busy
   // host, an emulated one) has lost nothing.
   Duration early_retransmit_min = milliseconds(30);
+  // Octet for octet what the transport said before it learned to probe and to repair single packets: go back N,
+  // after early_retransmit_min at the soonest.
+  bool strict = false;
+  // Otherwise: how long a peer may be silent before it is asked with a packet that it may have seen. Not sooner
+  // than this; and how long before the round trip was measured.
+  Duration probe_min = microseconds(500);
+  Duration probe_unmeasured = milliseconds(5);
+  CongestionKind congestion = CongestionKind::kAutomatic;
+  std::uint32_t fixed_window_packets = 64;
   std::uint32_t message_octets_max = kMessageOctetsMax;
   objects::DirectAccess* direct = nullptr;  // see Engine::set_direct
   bool trains = true;                       // see Engine::set_trains
@@ -169,6 +178,7 @@ class Engine {
   void set_trains(bool allowed);
 
  private:
+  friend class Recovery;
   friend class Requester;
   friend class Completer;
   friend class Responder;
@@ -198,6 +208,7 @@ class Engine {
   void flush_sends(QueuePair& qp, Instant now);
   void flush_receives(QueuePair& qp, Instant now);
   void reset_qp(QueuePair& qp);
+  void start_recovery(QueuePair& qp);  // the QP gets to RTS: how it will find and repair losses
   void apply(QueuePair& qp, const QpAttributes& attributes, std::uint32_t mask);
   void fit_trains(QueuePair& qp) const;
   PostError check_send(const QueuePair& qp, const SendRequest& request) const;

@@ -12,14 +12,18 @@
 #include "objects/memory.h"
 #include "objects/work_queue.h"
 #include "transport/attributes.h"
+#include "transport/congestion.h"
+#include "transport/flight_log.h"
 #include "transport/response_cache.h"
+#include "transport/round_trip.h"
 #include "transport/send_window.h"
 #include "transport/timer_queue.h"
 #include "wire/headers.h"
 
 namespace rrdma::transport {
 
-// Requests on their way out. PSNs: una <= tx <= sent <= next, all within half of the number space.
+// Requests on their way out. PSNs: una <= tx <= sent <= next, all within half of the number space. With a
+// FlightLog, which knows what to send again, tx == sent, and una <= executed <= sent.
 struct RequesterState {
   std::uint64_t index = 0;              // the entry that the next packet belongs to
   std::uint64_t started = 0;            // entries below it have their PSNs
@@ -27,6 +31,7 @@ struct RequesterState {
   wire::Psn tx;                         // next PSN to send; goes back when something was lost
   wire::Psn sent;                       // one past the highest PSN ever sent
   wire::Psn next;                       // first PSN not assigned to an entry
+  wire::Psn executed;                   // requests before it were executed by the peer; with a FlightLog
   std::uint32_t flight_packets = 0;     // tx - una, as counted in the engine's budget
   std::uint32_t since_ack_request = 0;  // packets since the last AckReq
   std::uint32_t direct_octets = 0;      // of the entry at `index`, moved by direct access so far
@@ -43,7 +48,12 @@ struct RequesterState {
   Instant repeated_at;
   Instant ack_deadline = kNever;    // IBTA's: counts as a retry
   Instant early_deadline = kNever;  // ours: does not count
-  SendWindow window;
+  SendWindow window;                // without a FlightLog
+  FlightLog log;                    // enabled on lossy paths, unless strict
+  RoundTrip round_trip;
+  Congestion congestion;
+  Duration reorder_window;           // how much later than its successors a packet may come
+  std::uint32_t repairs_needed = 0;  // in a row, since the tolerance changed
 };
 
 // Requests coming in, and the answers to them.
@@ -109,6 +119,8 @@ struct QueuePair {
   std::uint64_t octets_sent = 0;
   std::uint64_t octets_received = 0;
   std::uint64_t packets_resent = 0;
+  std::uint64_t packets_lost = 0;  // found by what came after them
+  std::uint64_t probes = 0;
   std::uint64_t rnr_naks = 0;
 
   QueuePair(std::uint32_t send_entries, std::uint32_t send_sges, std::uint32_t inline_octets,

@@ -5,6 +5,7 @@
 
 #include "transport/completer.h"
 #include "transport/planted_bug.h"
+#include "transport/recovery.h"
 
 namespace rrdma::transport {
 
@@ -21,6 +22,7 @@ namespace {
 constexpr std::int32_t kPsnsOutstandingMax = 0x7fffff;
 constexpr std::uint32_t kFramesBetweenAckRequests = 32;
 constexpr std::uint32_t kReadOctetsMax = 64 * 1024;  // of one READ on a lossy wire
+constexpr std::uint32_t kReadPacketsMin = 4;         // where many may be under way
 
 // FIRST/MIDDLE/LAST/ONLY of SEND and WRITE, with what the last packet carries besides.
 Step data_step(SendOpcode opcode, bool first, bool last) {
@@ -56,6 +58,7 @@ bool is_local(SendOpcode opcode) {
 }
 
 SendVerdict Requester::send_next(FrameSink& sink) {
+  if (req_.log.lost() != 0 && qp_.can_send() && !req_.waiting_rnr) return send_repair(sink);
   while (qp_.can_send() && !req_.waiting_rnr && req_.index != qp_.send_queue.tail()) {
     SendEntry& entry = qp_.send_queue.at(req_.index);
     if (entry.status != Status::kSuccess) return SendVerdict::kNothing;  // fails when it is the oldest
@@ -69,13 +72,35 @@ SendVerdict Requester::send_next(FrameSink& sink) {
       ++req_.index;
       continue;
     }
-    if (awaits_response(entry.opcode)) {
-      if (req_.reads >= qp_.attributes.max_reads) return SendVerdict::kNothing;
-      return entry.opcode == SendOpcode::kRead ? send_read(entry, sink) : send_single(entry, sink);
-    }
-    return send_data(entry, sink);
+    if (awaits_response(entry.opcode) && req_.reads >= qp_.attributes.max_reads) return SendVerdict::kNothing;
+    return send(next_place(), sink);
   }
   return SendVerdict::kNothing;
+}
+
+SendVerdict Requester::send(const Place& place, FrameSink& sink) {
+  if (!awaits_response(place.entry.opcode)) return send_data(place, sink);
+  return place.entry.opcode == SendOpcode::kRead ? send_read(place, sink) : send_single(place, sink);
+}
+
+// ---- sending again ----
+
+SendVerdict Requester::send_repair(FrameSink& sink) {
+  const Place place = place_of_lost();
+  if (place.entry.status != Status::kSuccess) return SendVerdict::kNothing;  // fails when it is the oldest
+  return send(place, sink);
+}
+
+// REQUIRES: something is lost.
+Requester::Place Requester::place_of_lost() {
+  wire::Psn psn = req_.una;
+  while (req_.log.at(psn).fate != PacketFate::kLost) ++psn;
+  std::uint64_t index = qp_.send_queue.head();
+  for (;; ++index) {
+    SendEntry& entry = qp_.send_queue.at(index);
+    if (!entry.local_done && psn.before(entry.first_psn + entry.packet_count)) break;
+  }
+  return {index, qp_.send_queue.at(index), psn, true};
 }
 
 // Gives an entry its PSNs, or executes it if it is local.
@@ -100,10 +125,8 @@ Requester::Start Requester::start(SendEntry& entry) {
   if (req_.next.since(req_.una) + static_cast<std::int64_t>(count) > kPsnsOutstandingMax) return Start::kWait;
   entry.first_psn = req_.next;
   entry.packet_count = count;
-  entry.read_packets = count;
-  if (!qp_.path.lossless && entry.opcode == SendOpcode::kRead) {
-    entry.read_packets = std::clamp(kReadOctetsMax / qp_.mtu, 1u, req_.window.size());
-  }
+  entry.read_packets =
+      qp_.path.lossless || entry.opcode != SendOpcode::kRead ? count : read_packets_of(entry);
   req_.next = req_.next + count;
   ++req_.started;
   return Start::kReady;
@@ -206,13 +229,43 @@ void Requester::fail_entry(SendEntry& entry, Status status, Cause cause) {
   Completer(engine_, qp_, now_).retire();
 }
 
-bool Requester::fits_window(std::uint32_t packets) const {
-  if (qp_.path.lossless || !qp_.reliable() || req_.flight_packets == 0) return true;
-  return req_.flight_packets + packets <= req_.window.size();
+// What is lost of a READ is asked for again whole, so it is cut into several small ones, as many as may be
+// under way together.
+std::uint32_t Requester::read_packets_of(const SendEntry& entry) const {
+  const std::uint32_t most = std::clamp(kReadOctetsMax / qp_.mtu, 1u, window());
+  if (!req_.log.enabled()) return most;
+  const std::uint32_t share = window() / std::max<std::uint32_t>(qp_.attributes.max_reads, 1);
+  return std::min(std::clamp(share, std::min(kReadPacketsMin, most), most), entry.packet_count);
 }
 
-std::uint8_t* Requester::emit_base(Frame& frame, const SendEntry& entry, Step step, bool ack_request,
+std::uint32_t Requester::window() const {
+  return req_.log.enabled() ? req_.congestion->window() : req_.window.size();
+}
+
+bool Requester::fits_window(std::uint32_t packets) const {
+  if (qp_.path.lossless || !qp_.reliable()) return true;
+  if (req_.log.enabled() &&
+      req_.sent.since(req_.una) + static_cast<std::int64_t>(packets) > req_.log.capacity())
+    return false;
+  return req_.flight_packets == 0 || req_.flight_packets + packets <= window();
+}
+
+SendVerdict Requester::check_room(const Place& place, std::uint32_t packets) const {
+  if (!qp_.reliable() || qp_.path.lossless || (place.repair && place.psn == req_.una))
+    return SendVerdict::kSent;
+  if (place.repair ? req_.flight_packets != 0 && req_.flight_packets + packets > window()
+                   : !fits_window(packets))
+    return SendVerdict::kNothing;
+  if (req_.log.enabled() && now_ < req_.congestion->allowed_at()) {
+    engine_.timers_.arm(qp_, req_.congestion->allowed_at());
+    return SendVerdict::kNothing;
+  }
+  return engine_.over_budget(packets * qp_.mtu) ? SendVerdict::kNoBudget : SendVerdict::kSent;
+}
+
+std::uint8_t* Requester::emit_base(Frame& frame, const Place& place, Step step, bool ack_request,
                                    std::uint8_t pad) const {
+  const SendEntry& entry = place.entry;
   const bool ends = wire::shape_of(wire::Opcode(qp_.transport(), step)).ends_message;
   std::uint8_t* p = frame.header.data();
   wire::emit_bth({.opcode = wire::Opcode(qp_.transport(), step),
@@ -221,7 +274,7 @@ std::uint8_t* Requester::emit_base(Frame& frame, const SendEntry& entry, Step st
                   .pkey = qp_.pkey,
                   .destination = qp_.remote,
                   .ack_request = ack_request,
-                  .psn = req_.tx},
+                  .psn = place.psn},
                  p);
   p += wire::kBthOctets;
   if (qp_.type == QpType::kXrcSend) {
@@ -232,41 +285,43 @@ std::uint8_t* Requester::emit_base(Frame& frame, const SendEntry& entry, Step st
 }
 
 // Who has to stop for want of room, in the window or in the budget, must have asked for the answer that makes some.
-bool Requester::want_ack(bool ends_message, std::uint32_t packets) {
+// So must the last one that is sent again.
+bool Requester::want_ack(const Place& place, bool ends_message, std::uint32_t packets) {
   if (!qp_.reliable()) return false;
   if (ends_message) return true;
-  const std::uint32_t window = qp_.path.lossless ? kFramesBetweenAckRequests * 4 : req_.window.size();
-  return req_.since_ack_request + 1 >= std::min(kFramesBetweenAckRequests, std::max(window / 4, 1u)) ||
-         (!qp_.path.lossless &&
-          (req_.flight_packets + packets >= window || engine_.fills_budget(packets * qp_.mtu)));
+  const std::uint32_t room = qp_.path.lossless ? kFramesBetweenAckRequests * 4 : window();
+  if (req_.since_ack_request + 1 >= std::min(kFramesBetweenAckRequests, std::max(room / 4, 1u))) return true;
+  if (qp_.path.lossless) return false;
+  if (req_.flight_packets + packets >= room || engine_.fills_budget(packets * qp_.mtu)) return true;
+  if (!req_.log.enabled()) return false;
+  return place.repair ? place.psn == req_.una || req_.log.lost() == 1
+                      : req_.sent.since(req_.una) + 1 >= static_cast<std::int64_t>(req_.log.capacity());
 }
 
-Cause Requester::add_payload(const SendEntry& entry, std::uint32_t offset, std::uint32_t length,
+Cause Requester::add_payload(const Place& place, std::uint32_t offset, std::uint32_t length,
                              Frame& frame) const {
   if (length == 0) return Cause::kNone;
-  if (entry.is_inline()) {
-    frame.add_span(qp_.send_queue.inline_data(req_.index) + offset, length);
+  if (place.entry.is_inline()) {
+    frame.add_span(qp_.send_queue.inline_data(place.index) + offset, length);
     return Cause::kNone;
   }
   const Cause cause =
-      objects::gather(engine_.memory_, *qp_.pd, qp_.send_queue.list(req_.index), offset, length, frame);
+      objects::gather(engine_.memory_, *qp_.pd, qp_.send_queue.list(place.index), offset, length, frame);
   return cause != Cause::kNone || objects::is_mapped(frame) ? cause : Cause::kLocalMemoryFault;
 }
 
-SendVerdict Requester::send_data(SendEntry& entry, FrameSink& sink) {
-  const std::uint32_t packet = static_cast<std::uint32_t>(req_.tx.since(entry.first_psn));
+SendVerdict Requester::send_data(const Place& place, FrameSink& sink) {
+  SendEntry& entry = place.entry;
+  const std::uint32_t packet = static_cast<std::uint32_t>(place.psn.since(entry.first_psn));
   const std::uint32_t offset = packet * qp_.mtu;
   const std::uint32_t remaining = entry.length - offset;
   std::uint32_t payload = std::min(remaining, qp_.train_octets);
   const std::uint32_t packets = qp_.packets_of(payload);
-  if (qp_.reliable()) {
-    if (!fits_window(1)) return SendVerdict::kNothing;
-    if (!qp_.path.lossless && engine_.over_budget(packets * qp_.mtu)) return SendVerdict::kNoBudget;
-  }
+  if (const SendVerdict room = check_room(place, packets); room != SendVerdict::kSent) return room;
   Frame* frame = sink.reserve(qp_.path);
   if (frame == nullptr) return SendVerdict::kNoRoom;
   frame->clear();
-  if (const Cause cause = add_payload(entry, offset, payload, *frame); cause != Cause::kNone) {
+  if (const Cause cause = add_payload(place, offset, payload, *frame); cause != Cause::kNone) {
     sink.cancel(*frame);
     fail_entry(entry, Status::kLocalProtectionError, cause);
     return SendVerdict::kNothing;
@@ -274,9 +329,9 @@ SendVerdict Requester::send_data(SendEntry& entry, FrameSink& sink) {
   const bool first = offset == 0;
   const bool last = payload == remaining;
   const Step step = data_step(entry.opcode, first, last);
-  const bool ack = want_ack(last, packets);
+  const bool ack = want_ack(place, last, packets);
   const std::uint8_t pad = wire::pad_for(payload);
-  std::uint8_t* p = emit_base(*frame, entry, step, ack, pad);
+  std::uint8_t* p = emit_base(*frame, place, step, ack, pad);
   const bool write = entry.opcode == SendOpcode::kWrite || entry.opcode == SendOpcode::kWriteImmediate;
   if (write && first) {
     wire::emit_reth({.address = entry.remote_address, .rkey = entry.rkey, .length = entry.length}, p);
@@ -291,7 +346,7 @@ SendVerdict Requester::send_data(SendEntry& entry, FrameSink& sink) {
   }
   frame->header_octets = static_cast<std::uint8_t>(p - frame->header.data());
   frame->pad = pad;
-  sent(entry, *frame, sink, packets, ack);
+  sent(place, *frame, sink, packets, ack);
   return SendVerdict::kSent;
 }
 
@@ -299,29 +354,39 @@ SendVerdict Requester::send_data(SendEntry& entry, FrameSink& sink) {
 // window allows (docs/adr/0015). To the responder these are READs like any other, and it answers a duplicate
 // only within the bounds of the first one: so the bounds are fixed when the entry starts, and a request
 // that is sent again goes from the PSN that is missing to the same end.
-SendVerdict Requester::send_read(SendEntry& entry, FrameSink& sink) {
-  const std::uint32_t packet = static_cast<std::uint32_t>(req_.tx.since(entry.first_psn));
+SendVerdict Requester::send_read(const Place& place, FrameSink& sink) {
+  const SendEntry& entry = place.entry;
+  const std::uint32_t packet = static_cast<std::uint32_t>(place.psn.since(entry.first_psn));
   const std::uint32_t offset = packet * qp_.mtu;
-  const std::uint32_t packets =
+  std::uint32_t packets =
       std::min(entry.read_packets - packet % entry.read_packets, entry.packet_count - packet);
-  if (!fits_window(packets)) return SendVerdict::kNothing;
-  if (!qp_.path.lossless && engine_.over_budget(packets * qp_.mtu)) return SendVerdict::kNoBudget;
+  if (place.repair) packets = missing_of_read(place, packets);
+  if (const SendVerdict room = check_room(place, packets); room != SendVerdict::kSent) return room;
   Frame* frame = sink.reserve(qp_.path);
   if (frame == nullptr) return SendVerdict::kNoRoom;
   frame->clear();
-  std::uint8_t* p = emit_base(*frame, entry, Step::kReadRequest, true, 0);
+  std::uint8_t* p = emit_base(*frame, place, Step::kReadRequest, true, 0);
   const std::uint32_t length = std::min(entry.length - offset, packets * qp_.mtu);
   wire::emit_reth({.address = entry.remote_address + offset, .rkey = entry.rkey, .length = length}, p);
   frame->header_octets = static_cast<std::uint8_t>(p + wire::kRethOctets - frame->header.data());
-  ++req_.reads;
-  sent(entry, *frame, sink, packets, true);
+  if (!place.repair) ++req_.reads;
+  sent(place, *frame, sink, packets, true);
   return SendVerdict::kSent;
 }
 
+// How many of the PSNs from `place` on, `packets` at most, a READ asks for again: those that are lost. If nothing
+// tells that the peer knows the request, it must come as it was the first time.
+std::uint32_t Requester::missing_of_read(const Place& place, std::uint32_t packets) const {
+  if (!place.psn.before(req_.executed)) return packets;
+  std::uint32_t run = 1;
+  while (run < packets && req_.log.at(place.psn + run).fate == PacketFate::kLost) ++run;
+  return run;
+}
+
 // ATOMIC, FLUSH, ATOMIC WRITE: one packet, one PSN.
-SendVerdict Requester::send_single(SendEntry& entry, FrameSink& sink) {
-  if (!fits_window(1)) return SendVerdict::kNothing;
-  if (!qp_.path.lossless && engine_.over_budget(qp_.mtu)) return SendVerdict::kNoBudget;
+SendVerdict Requester::send_single(const Place& place, FrameSink& sink) {
+  const SendEntry& entry = place.entry;
+  if (const SendVerdict room = check_room(place, 1); room != SendVerdict::kSent) return room;
   Frame* frame = sink.reserve(qp_.path);
   if (frame == nullptr) return SendVerdict::kNoRoom;
   frame->clear();
@@ -329,7 +394,7 @@ SendVerdict Requester::send_single(SendEntry& entry, FrameSink& sink) {
   std::uint8_t* p = nullptr;
   switch (entry.opcode) {
     case SendOpcode::kFlush:
-      p = emit_base(*frame, entry, Step::kFlush, true, 0);
+      p = emit_base(*frame, place, Step::kFlush, true, 0);
       wire::emit_feth(
           {.raw = static_cast<std::uint32_t>(entry.flush.placement | entry.flush.selectivity << 4)}, p);
       p += wire::kFethOctets;
@@ -337,18 +402,18 @@ SendVerdict Requester::send_single(SendEntry& entry, FrameSink& sink) {
       p += wire::kRethOctets;
       break;
     case SendOpcode::kAtomicWrite:
-      if (const Cause cause = add_payload(entry, 0, 8, *frame); cause != Cause::kNone) {
+      if (const Cause cause = add_payload(place, 0, 8, *frame); cause != Cause::kNone) {
         sink.cancel(*frame);
-        fail_entry(entry, Status::kLocalProtectionError, cause);
+        fail_entry(place.entry, Status::kLocalProtectionError, cause);
         return SendVerdict::kNothing;
       }
-      p = emit_base(*frame, entry, Step::kAtomicWrite, true, 0);
+      p = emit_base(*frame, place, Step::kAtomicWrite, true, 0);
       wire::emit_reth(reth, p);
       p += wire::kRethOctets;
       break;
     default: {
       const bool swap = entry.opcode == SendOpcode::kCompareSwap;
-      p = emit_base(*frame, entry, swap ? Step::kCompareSwap : Step::kFetchAdd, true, 0);
+      p = emit_base(*frame, place, swap ? Step::kCompareSwap : Step::kFetchAdd, true, 0);
       wire::emit_atomic_eth({.address = entry.remote_address,
                              .rkey = entry.rkey,
                              .swap_or_add = swap ? entry.atomic.swap : entry.atomic.compare_add,
@@ -358,29 +423,33 @@ SendVerdict Requester::send_single(SendEntry& entry, FrameSink& sink) {
     }
   }
   frame->header_octets = static_cast<std::uint8_t>(p - frame->header.data());
-  ++req_.reads;
-  sent(entry, *frame, sink, 1, true);
+  if (!place.repair) ++req_.reads;
+  sent(place, *frame, sink, 1, true);
   return SendVerdict::kSent;
 }
 
 // The frame is complete: hand it over and advance.
-void Requester::sent(SendEntry& entry, Frame& frame, FrameSink& sink, std::uint32_t packets,
+void Requester::sent(const Place& place, Frame& frame, FrameSink& sink, std::uint32_t packets,
                      bool ack_requested) {
   frame.path = &qp_.path;
   auto& counters = engine_.counters_;
   ++counters.packets_sent;
   counters.octets_sent += frame.payload_octets;
   qp_.octets_sent += frame.payload_octets;
-  const bool again = req_.tx.before(req_.sent);
+  const bool again = place.psn.before(req_.sent);
   if (again) {
     ++counters.packets_resent;
     ++qp_.packets_resent;
   }
   sink.commit(frame);
+  if (qp_.reliable()) req_.since_ack_request = ack_requested ? 0 : req_.since_ack_request + 1;
+  if (req_.log.enabled()) req_.congestion->on_sent(now_, packets * qp_.mtu);
+  if (place.repair) return sent_again(place, packets);
+  const bool first = req_.una == req_.tx;
   const wire::Psn last = req_.tx + (packets - 1);
   req_.tx = req_.tx + packets;
   if (req_.sent.before(req_.tx)) req_.sent = req_.tx;
-  if (req_.tx == entry.first_psn + entry.packet_count) {
+  if (req_.tx == place.entry.first_psn + place.entry.packet_count) {
     ++req_.index;
     if (!again) {
       ++counters.messages_sent;
@@ -392,13 +461,29 @@ void Requester::sent(SendEntry& entry, Frame& frame, FrameSink& sink, std::uint3
     if (!qp_.unflushed_hook.linked()) engine_.unflushed_.push_back(qp_);
     return;
   }
-  req_.since_ack_request = ack_requested ? 0 : req_.since_ack_request + 1;
   engine_.set_flight(qp_, req_.flight_packets + packets);
+  if (req_.log.enabled()) {
+    const bool response = awaits_response(place.entry.opcode);
+    for (std::uint32_t i = 0; i < packets; ++i)
+      req_.log.add(place.psn + i, now_, response, response && i + 1 == packets);
+    if (first || req_.early_deadline == kNever) Recovery(engine_, qp_, now_).restart_timers();
+    return;
+  }
   if (ack_requested && !again && !qp_.path.lossless) req_.window.sample_start(last, now_);
   if (req_.ack_deadline == kNever) Completer(engine_, qp_, now_).restart_timers();
 }
 
+void Requester::sent_again(const Place& place, std::uint32_t packets) {
+  for (std::uint32_t i = 0; i < packets; ++i) {
+    const PacketFate fate = req_.log.at(place.psn + i).fate;
+    if (fate != PacketFate::kDone) req_.log.send_again(place.psn + i, now_);
+  }
+  engine_.set_flight(qp_, req_.log.under_way());
+  if (req_.early_deadline == kNever) Recovery(engine_, qp_, now_).restart_timers();
+}
+
 void Requester::rewind() {
+  if (req_.log.enabled()) return Recovery(engine_, qp_, now_).lose_from(req_.una);
   std::uint64_t index = qp_.send_queue.head();
   while (index != req_.started) {
     const SendEntry& entry = qp_.send_queue.at(index);

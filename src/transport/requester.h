@@ -32,23 +32,40 @@ class Requester {
 
  private:
   enum class Start : std::uint8_t { kReady, kWait, kYield, kExecuted };
+  // What the next frame carries: a PSN of an entry, for the first time or again.
+  struct Place {
+    std::uint64_t index;
+    objects::SendEntry& entry;
+    wire::Psn psn;
+    bool repair;  // one that was lost, chosen from the FlightLog; otherwise the next one in turn
+  };
+  [[nodiscard]] Place next_place() { return {req_.index, qp_.send_queue.at(req_.index), req_.tx, false}; }
+  [[nodiscard]] Place place_of_lost();
+  SendVerdict send_repair(objects::FrameSink& sink);
+  SendVerdict send(const Place& place, objects::FrameSink& sink);
   Start start(objects::SendEntry& entry);
   Start execute_local(objects::SendEntry& entry);
   [[nodiscard]] bool may_go_direct(const objects::SendEntry& entry) const;
   Start execute_direct(objects::SendEntry& entry);
   bool move_direct(const objects::SendEntry& entry, std::uint32_t octets) const;
   void fail_entry(objects::SendEntry& entry, objects::Status status, objects::Cause cause);
-  // Whether so many more PSNs may be unacknowledged. With nothing in flight one request always may.
+  // Whether so many more PSNs may be unacknowledged: by the window, and by the budget of the engine. With
+  // nothing in flight one request always may, and so may the oldest one when it was lost.
+  [[nodiscard]] SendVerdict check_room(const Place& place, std::uint32_t packets) const;
   [[nodiscard]] bool fits_window(std::uint32_t packets) const;
-  SendVerdict send_data(objects::SendEntry& entry, objects::FrameSink& sink);
-  SendVerdict send_read(objects::SendEntry& entry, objects::FrameSink& sink);
-  SendVerdict send_single(objects::SendEntry& entry, objects::FrameSink& sink);
-  std::uint8_t* emit_base(objects::Frame& frame, const objects::SendEntry& entry, wire::Step step,
-                          bool ack_request, std::uint8_t pad) const;
-  bool want_ack(bool ends_message, std::uint32_t packets);
-  void sent(objects::SendEntry& entry, objects::Frame& frame, objects::FrameSink& sink, std::uint32_t packets,
+  [[nodiscard]] std::uint32_t window() const;
+  [[nodiscard]] std::uint32_t read_packets_of(const objects::SendEntry& entry) const;
+  [[nodiscard]] std::uint32_t missing_of_read(const Place& place, std::uint32_t packets) const;
+  SendVerdict send_data(const Place& place, objects::FrameSink& sink);
+  SendVerdict send_read(const Place& place, objects::FrameSink& sink);
+  SendVerdict send_single(const Place& place, objects::FrameSink& sink);
+  std::uint8_t* emit_base(objects::Frame& frame, const Place& place, wire::Step step, bool ack_request,
+                          std::uint8_t pad) const;
+  bool want_ack(const Place& place, bool ends_message, std::uint32_t packets);
+  void sent(const Place& place, objects::Frame& frame, objects::FrameSink& sink, std::uint32_t packets,
             bool ack_requested);
-  objects::Cause add_payload(const objects::SendEntry& entry, std::uint32_t offset, std::uint32_t length,
+  void sent_again(const Place& place, std::uint32_t packets);
+  objects::Cause add_payload(const Place& place, std::uint32_t offset, std::uint32_t length,
                              objects::Frame& frame) const;
 
   Engine& engine_;

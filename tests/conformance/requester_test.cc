@@ -88,6 +88,13 @@ TEST(Requester, PsnAndItsComparisonsWrap) {
   )");
 }
 
+// As the transport was before it kept a log of its flight, and is with --strict.
+ScriptOptions strict() {
+  ScriptOptions options;
+  options.engine.strict = true;
+  return options;
+}
+
 TEST(Requester, GoesBackToThePsnThatTheNakNames) {
   Script script;
   script.play(R"(
@@ -100,7 +107,8 @@ TEST(Requester, GoesBackToThePsnThatTheNakNames) {
     # it acknowledges everything before it
     > ACKNOWLEDGE psn 1002 nak(0) msn 1
     = 1 success 10
-    < SEND MIDDLE psn 1002 +256
+    # whether it arrives this time is worth an answer
+    < SEND MIDDLE psn 1002 a +256
     < SEND LAST psn 1003 a +88
     > ACKNOWLEDGE psn 1003 ack msn 2
     = 2 success 600
@@ -268,7 +276,7 @@ TEST(Requester, AnRnrNakShowsThatThePathWorks) {
 }
 
 TEST(Requester, StaysPatientWithASlowPeerUntilItHasMeasuredIt) {
-  ScriptOptions options;
+  ScriptOptions options = strict();
   options.engine.early_retransmit_min = milliseconds(8);
   Script script(options);
   script.play(R"(
@@ -297,7 +305,7 @@ TEST(Requester, StaysPatientWithASlowPeerUntilItHasMeasuredIt) {
 TEST(Requester, TriesAgainAfterSilenceAndThenGivesUp) {
   ScriptOptions options;
   options.retry_count = 2;
-  options.engine.early_retransmit_min = seconds(100);
+  options.engine.probe_unmeasured = seconds(100);
   Script script(options);
   script.play(R"(
     post send 1 10
@@ -315,7 +323,7 @@ TEST(Requester, TriesAgainAfterSilenceAndThenGivesUp) {
 TEST(Requester, ProgressGivesTheRetriesBack) {
   ScriptOptions options;
   options.retry_count = 1;
-  options.engine.early_retransmit_min = seconds(100);
+  options.engine.probe_unmeasured = options.engine.probe_min = seconds(100);
   Script script(options);
   script.play(R"(
     post send 1 10
@@ -361,6 +369,22 @@ TEST(Requester, AnAckBeyondAReadMeansThatItsResponseWasLost) {
     < SEND ONLY psn 1001 a +10
     > ACKNOWLEDGE psn 1001 ack msn 2
     < RDMA READ REQUEST psn 1000 a va 0x5000 dma 8
+    > RDMA READ RESPONSE ONLY psn 1000 ack msn 1 +8
+    = 1 success 8
+    = 2 success 10
+  )");
+  EXPECT_EQ(script.counters().implied_naks, 1u);
+}
+
+TEST(Requester, AnAckBeyondAReadGoesBackToItWhenStrict) {
+  Script script(strict());
+  script.play(R"(
+    post read 1 8
+    < RDMA READ REQUEST psn 1000 a va 0x5000 dma 8
+    post send 2 10
+    < SEND ONLY psn 1001 a +10
+    > ACKNOWLEDGE psn 1001 ack msn 2
+    < RDMA READ REQUEST psn 1000 a va 0x5000 dma 8
     < SEND ONLY psn 1001 a +10
     > RDMA READ RESPONSE ONLY psn 1000 ack msn 1 +8
     = 1 success 8
@@ -386,8 +410,108 @@ TEST(Requester, ANakBeyondAReadMeansThatItsResponseWasLost) {
   )");
 }
 
-TEST(Requester, AsksForTheRestOfARead) {
+TEST(Requester, AsksForWhatIsMissingOfARead) {
   Script script;
+  script.play(R"(
+    post read 1 700
+    < RDMA READ REQUEST psn 1000 a va 0x5000 dma 700
+    > RDMA READ RESPONSE FIRST psn 1000 ack msn 1 +256
+    # 1001 is missing
+    > RDMA READ RESPONSE LAST psn 1002 ack msn 1 +188
+    < RDMA READ REQUEST psn 1001 a va 0x5100 dma 256
+    # a copy of what is here already
+    > RDMA READ RESPONSE LAST psn 1002 ack msn 1 +188
+    > RDMA READ RESPONSE ONLY psn 1001 ack msn 1 +256
+    = 1 success 700
+  )");
+}
+
+// A request that nothing shows to have arrived is repeated as it was: the peer would take less for another one.
+TEST(Requester, RepeatsAWholeReadWhenItsRequestIsLost) {
+  Script script;
+  script.play(R"(
+    post send 1 10
+    < SEND ONLY psn 1000 a +10
+    post read 2 700
+    < RDMA READ REQUEST psn 1001 a va 0x5000 dma 700
+    post send 3 10
+    < SEND ONLY psn 1004 a +10
+    > ACKNOWLEDGE psn 1001 nak(0) msn 1
+    = 1 success 10
+    < RDMA READ REQUEST psn 1001 a va 0x5000 dma 700
+    < SEND ONLY psn 1004 a +10
+  )");
+}
+
+// Nothing is heard: one packet asks whether the others have arrived. It spends no retry.
+TEST(Requester, AsksASilentPeerWithTheOldestPacket) {
+  ScriptOptions options;
+  options.retry_count = 0;
+  Script script(options);
+  script.play(R"(
+    post send 1 10
+    < SEND ONLY psn 1000 a +10
+    @ 50us
+    > ACKNOWLEDGE psn 1000 ack msn 1
+    = 1 success 10
+    post send 2 600
+    < SEND FIRST psn 1001 +256
+    < SEND MIDDLE psn 1002 +256
+    < SEND LAST psn 1003 a +88
+    @ 400us
+    @ 150us
+    < SEND FIRST psn 1001 a +256
+    # all had arrived, the ACK was lost
+    @ 50us
+    > ACKNOWLEDGE psn 1003 ack msn 2
+    = 2 success 600
+    post send 3 600
+    < SEND FIRST psn 1004 +256
+    < SEND MIDDLE psn 1005 +256
+    < SEND LAST psn 1006 a +88
+    @ 1200us
+    < SEND FIRST psn 1004 a +256
+    # the answer shows a hole: now the rest is sent again
+    @ 50us
+    > ACKNOWLEDGE psn 1004 ack msn 2
+    < SEND MIDDLE psn 1005 a +256
+    < SEND LAST psn 1006 a +88
+    @ 50us
+    > ACKNOWLEDGE psn 1006 ack msn 3
+    = 3 success 600
+  )");
+  EXPECT_EQ(script.counters().probes_sent, 2u);
+  EXPECT_EQ(script.counters().packets_resent, 4u);
+}
+
+// The question itself may get lost: it is asked again, less and less often.
+TEST(Requester, AsksASilentPeerLessAndLessOften) {
+  Script script;
+  script.play(R"(
+    post send 1 10
+    < SEND ONLY psn 1000 a +10
+    @ 50us
+    > ACKNOWLEDGE psn 1000 ack msn 1
+    = 1 success 10
+    post send 2 10
+    < SEND ONLY psn 1001 a +10
+    @ 550us
+    < SEND ONLY psn 1001 a +10
+    @ 800us
+    @ 250us
+    < SEND ONLY psn 1001 a +10
+    @ 1900us
+    @ 200us
+    < SEND ONLY psn 1001 a +10
+    @ 50us
+    > ACKNOWLEDGE psn 1001 ack msn 2
+    = 2 success 10
+  )");
+  EXPECT_EQ(script.counters().ack_timeouts, 0u);
+}
+
+TEST(Requester, AsksForTheRestOfAReadWhenStrict) {
+  Script script(strict());
   script.play(R"(
     post read 1 700
     < RDMA READ REQUEST psn 1000 a va 0x5000 dma 700
@@ -470,7 +594,6 @@ TEST(Requester, AFenceWaitsForReadsAndAtomics) {
     post send 3 10 fence
     > ACKNOWLEDGE psn 1000 ack msn 1
     < RDMA READ REQUEST psn 1000 a va 0x5000 dma 8
-    < SEND ONLY psn 1001 a +10
     > RDMA READ RESPONSE ONLY psn 1000 ack msn 1 +8
     = 1 success 8
     < SEND ONLY psn 1002 a +10
@@ -528,9 +651,9 @@ TEST(Requester, AsksForAcksBeforeItsWindowIsFull) {
 
 TEST(Requester, ACongestionNotificationShrinksTheWindow) {
   Script script;
-  const std::uint32_t before = script.qp().req.window.size();
+  const std::uint32_t before = script.qp().req.congestion->window();
   script.play("post send 1 10\n< SEND ONLY psn 1000 a +10\n> CNP psn 0 +16\n");
-  EXPECT_LT(script.qp().req.window.size(), before);
+  EXPECT_LT(script.qp().req.congestion->window(), before);
   EXPECT_EQ(script.counters().cnps_received, 1u);
 }
 

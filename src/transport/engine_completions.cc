@@ -1,0 +1,123 @@
+// How requests end: with success, with an error that takes the QP along, or flushed behind one.
+#include "transport/completer.h"
+#include "transport/engine.h"
+
+namespace rrdma::transport {
+
+using objects::Cause;
+using objects::SendEntry;
+using objects::SendOpcode;
+using objects::Status;
+
+namespace {
+
+objects::CompletionOpcode completion_opcode(SendOpcode opcode) {
+  using objects::CompletionOpcode;
+  switch (opcode) {
+    case SendOpcode::kWrite:
+    case SendOpcode::kWriteImmediate: return CompletionOpcode::kWrite;
+    case SendOpcode::kRead: return CompletionOpcode::kRead;
+    case SendOpcode::kCompareSwap: return CompletionOpcode::kCompareSwap;
+    case SendOpcode::kFetchAdd: return CompletionOpcode::kFetchAdd;
+    case SendOpcode::kLocalInvalidate: return CompletionOpcode::kLocalInvalidate;
+    case SendOpcode::kBindWindow: return CompletionOpcode::kBindWindow;
+    case SendOpcode::kFlush: return CompletionOpcode::kFlush;
+    case SendOpcode::kAtomicWrite: return CompletionOpcode::kAtomicWrite;
+    default: return CompletionOpcode::kSend;
+  }
+}
+
+}  // namespace
+
+void Engine::complete_send(QueuePair& qp, const SendEntry& entry, Status status, Cause cause, Instant now) {
+  const bool wanted = qp.signal_all || (entry.flags & objects::kSendSignaled) != 0;
+  if (status == Status::kSuccess && !wanted) return;
+  ++counters_.send_completions;
+  if (status != Status::kSuccess) ++counters_.error_completions;
+  qp.send_cq->push(
+      {.wr_id = entry.wr_id,
+       .status = status,
+       .opcode = completion_opcode(entry.opcode),
+       .byte_length = entry.length,
+       .qpn = qp.qpn,
+       .vendor_err = status == Status::kSuccess ? 0 : objects::vendor_error(cause, entry.first_psn),
+       .timestamp_ns = now.ns});
+}
+
+void Engine::complete_receive(QueuePair& qp, objects::Completion& completion, Instant now) {
+  ++counters_.receive_completions;
+  if (completion.status != Status::kSuccess) ++counters_.error_completions;
+  completion.timestamp_ns = now.ns;
+  if (qp.receive_cq != nullptr) qp.receive_cq->push(completion);
+}
+
+void Engine::stop_sending(QueuePair& qp) {
+  if (qp.ready_hook.linked()) qp.ready_hook.unlink();
+  qp.waits_for_budget = false;
+  if (qp.unflushed_hook.linked()) qp.unflushed_hook.unlink();
+  timers_.cancel(qp);
+  set_flight(qp, 0);
+  qp.req.ack_deadline = qp.req.early_deadline = kNever;
+  qp.req.waiting_rnr = false;
+  qp.req.log.clear();
+}
+
+void Engine::fail_qp(QueuePair& qp, Instant now) {
+  if (qp.state == QpState::kError) return;
+  qp.state = QpState::kError;
+  events_.on_qp_changed(qp, false);
+  stop_sending(qp);
+  flush_sends(qp, now);
+  flush_receives(qp, now);
+  // The receive requests of a shared queue stay there; the owner is told when the QP takes no more.
+  if (qp.shared_queue != nullptr) events_.on_qp_event(qp, QpEvent::kLastReceiveReached);
+  if (qp.resp.answer_due || qp.responses.any_pending()) schedule(qp);
+}
+
+objects::SendEntry Engine::take_oldest(QueuePair& qp) {
+  const SendEntry entry = qp.send_queue.at(qp.send_queue.head());
+  qp.send_queue.retire();
+  if (qp.type == QpType::kUd) entry.datagram.handle->release();
+  return entry;
+}
+
+void Engine::flush_sends(QueuePair& qp, Instant now) {
+  while (!qp.send_queue.empty()) {
+    const SendEntry entry = take_oldest(qp);
+    complete_send(qp, entry, Status::kFlushed, Cause::kFlushed, now);
+  }
+  qp.req.index = qp.req.started = qp.send_queue.head();
+  qp.req.next = qp.req.tx;  // what was assigned and not sent; UC and UD go on from here after SQE
+}
+
+void Engine::flush_receives(QueuePair& qp, Instant now) {
+  const auto flush = [&](std::uint64_t wr_id) {
+    objects::Completion completion{.wr_id = wr_id,
+                                   .status = Status::kFlushed,
+                                   .opcode = objects::CompletionOpcode::kReceive,
+                                   .qpn = qp.qpn,
+                                   .vendor_err = objects::vendor_error(Cause::kFlushed, qp.resp.expected)};
+    complete_receive(qp, completion, now);
+  };
+  if (qp.resp.have_receive) {
+    qp.resp.have_receive = false;
+    flush(qp.resp.receive.wr_id);
+  }
+  objects::ReceiveEntry entry;
+  while (qp.receive_queue.take(entry, qp.resp.receive_list.get())) flush(entry.wr_id);
+}
+
+void Engine::check_drained(QueuePair& qp) {
+  if (qp.state != QpState::kDrain || qp.req.drained_told || qp.send_queue.head() != qp.req.started) return;
+  qp.req.drained_told = true;
+  if (qp.attributes.drain_notify) events_.on_qp_event(qp, QpEvent::kSendQueueDrained);
+}
+
+void Engine::peer_gone(QueuePair& qp, Instant now) {
+  if (!qp.reliable() || !qp.can_send() || qp.send_queue.empty()) return;
+  const SendEntry oldest = take_oldest(qp);
+  complete_send(qp, oldest, Status::kRetryExceeded, Cause::kPeerGone, now);
+  fail_qp(qp, now);
+}
+
+}  // namespace rrdma::transport

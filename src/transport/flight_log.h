@@ -1,0 +1,95 @@
+// FlightLog: what a requester knows about each PSN between the oldest unfinished one and the last one sent:
+// when it went, and what became of it. From it follow which packets are lost (RACK, RFC 8985: what was sent
+// before something that has arrived, and has not arrived itself), how many are under way, and how long a
+// round trip takes. A ring of records, taken when the QP is connected; without one (strict, lossless paths) the
+// requester goes back N as it always did.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <memory>
+
+#include "base/assert.h"
+#include "base/instant.h"
+#include "wire/numbers.h"
+
+namespace rrdma::transport {
+
+enum class PacketFate : std::uint8_t {
+  kUnderWay,
+  kArrived,  // the request is at the peer, its response is not here
+  kLost,     // to be sent again
+  kDone,
+};
+
+struct PacketRecord {
+  Instant sent_at;
+  PacketFate fate = PacketFate::kUnderWay;
+  bool again = false;         // sent more than once
+  bool response = false;      // finished by a response, not by an acknowledgement
+  bool ends_request = false;  // the last PSN of a READ or ATOMIC on the wire
+};
+
+class FlightLog {
+ public:
+  // Room for so many PSNs at least.
+  void enable(std::uint32_t packets) {
+    const std::uint32_t capacity = std::bit_ceil(packets < 2 ? 2 : packets);
+    if (capacity != this->capacity()) records_ = std::make_unique<PacketRecord[]>(capacity);
+    mask_ = capacity - 1;
+    clear();
+  }
+  void disable() {
+    records_.reset();
+    mask_ = 0;
+    clear();
+  }
+  void clear() { lost_ = done_ = under_way_ = 0; }
+
+  [[nodiscard]] bool enabled() const { return records_ != nullptr; }
+  [[nodiscard]] std::uint32_t capacity() const { return records_ == nullptr ? 0 : mask_ + 1; }
+  [[nodiscard]] std::uint32_t lost() const { return lost_; }
+  [[nodiscard]] std::uint32_t done() const { return done_; }  // beyond the oldest unfinished PSN
+  [[nodiscard]] std::uint32_t under_way() const { return under_way_; }
+
+  [[nodiscard]] const PacketRecord& at(wire::Psn psn) const { return records_[psn.value & mask_]; }
+
+  // A PSN beyond all others is sent for the first time.
+  void add(wire::Psn psn, Instant now, bool response, bool ends_request) {
+    records_[psn.value & mask_] = {now, PacketFate::kUnderWay, false, response, ends_request};
+    ++under_way_;
+  }
+  // A lost one is sent again.
+  void send_again(wire::Psn psn, Instant now) {
+    PacketRecord& record = records_[psn.value & mask_];
+    become(psn, PacketFate::kUnderWay);
+    record.sent_at = now;
+    record.again = true;
+  }
+  void become(wire::Psn psn, PacketFate fate) {
+    PacketRecord& record = records_[psn.value & mask_];
+    --counter(record.fate);
+    record.fate = fate;
+    ++counter(fate);
+  }
+  // The oldest one is finished and leaves.
+  void retire(wire::Psn psn) {
+    RRDMA_ASSERT(at(psn).fate == PacketFate::kDone);
+    --done_;
+  }
+
+ private:
+  std::uint32_t& counter(PacketFate fate) {
+    switch (fate) {
+      case PacketFate::kLost: return lost_;
+      case PacketFate::kDone: return done_;
+      default: return under_way_;
+    }
+  }
+
+  std::unique_ptr<PacketRecord[]> records_;
+  std::uint32_t mask_ = 0;
+  std::uint32_t lost_ = 0, done_ = 0, under_way_ = 0;
+};
+
+}  // namespace rrdma::transport

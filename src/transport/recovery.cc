@@ -1,0 +1,222 @@
+#include "transport/recovery.h"
+
+#include <algorithm>
+
+#include "transport/completer.h"
+#include "transport/planted_bug.h"
+#include "transport/requester.h"
+
+namespace rrdma::transport {
+
+namespace {
+
+constexpr std::uint8_t kBackoffMax = 6;
+// So many losses that were none widen the tolerance, so many that were some narrow it again.
+constexpr std::uint32_t kRepairsUntilNarrower = 16;
+
+}  // namespace
+
+// ---- what an answer says ----
+
+void Recovery::finish(wire::Psn psn) {
+  const PacketRecord& record = log_.at(psn);
+  if (record.fate == PacketFate::kDone) return;
+  const Duration since = now_ - record.sent_at;
+  // An answer that comes sooner than a round trip takes is one to the first copy: it was late, not lost.
+  const bool early = record.again && since < req_.round_trip.minimum() * 3 / 4;
+  if (early && record.fate == PacketFate::kUnderWay) {
+    ++engine_.counters_.spurious_repairs;
+    const Duration step = std::max(req_.round_trip.minimum() / 4, req_.reorder_window);
+    req_.reorder_window = std::min(req_.reorder_window + step, req_.round_trip.smoothed());
+    req_.repairs_needed = 0;
+  } else if (record.again && req_.reorder_window.ns != 0 && ++req_.repairs_needed >= kRepairsUntilNarrower) {
+    req_.repairs_needed = 0;
+    req_.reorder_window = req_.reorder_window / 2;
+  }
+  if (!record.again) sample_ = since;
+  Point& latest = record.response ? latest_response_ : latest_request_;
+  const bool later =
+      record.sent_at > latest.sent_at || (record.sent_at == latest.sent_at && psn.after(latest.psn));
+  if (!early && (!latest.any || later)) latest = {record.sent_at, psn, true};
+  log_.become(psn, PacketFate::kDone);
+  ++finished_;
+}
+
+void Recovery::executed(wire::Psn end) {
+  answers_ = true;
+  if (!end.after(req_.executed)) return;
+  wire::Psn psn = req_.executed.before(req_.una) ? req_.una : req_.executed;
+  for (; psn.before(end); ++psn) {
+    const PacketRecord& record = log_.at(psn);
+    if (!record.response) {
+      finish(psn);
+    } else if (record.fate == PacketFate::kUnderWay || record.fate == PacketFate::kLost) {
+      if (!record.again || record.fate == PacketFate::kLost) log_.become(psn, PacketFate::kArrived);
+    }
+  }
+  req_.executed = end;
+  // An acknowledgement of the request itself: its responses were sent before.
+  const PacketRecord& named = log_.at(end - 1);
+  if (named.response && named.fate == PacketFate::kArrived && !latest_request_.any)
+    latest_request_ = {named.sent_at, end - 1, true};
+}
+
+void Recovery::arrived(wire::Psn expected, Octets bits) {
+  executed(expected);
+  wire::Psn psn = expected;
+  for (std::size_t i = 0; i < bits.size() * 8 && psn.before(req_.sent); ++i, ++psn) {
+    if ((bits[i / 8] >> (7 - i % 8) & 1) == 0 || psn.before(req_.una)) continue;
+    const PacketRecord& record = log_.at(psn);
+    if (!record.response) {
+      finish(psn);
+      continue;
+    }
+    if (record.fate == PacketFate::kUnderWay || record.fate == PacketFate::kLost) {
+      if (!latest_request_.any || record.sent_at > latest_request_.sent_at)
+        latest_request_ = {record.sent_at, psn, true};
+      log_.become(psn, PacketFate::kArrived);
+    }
+  }
+}
+
+void Recovery::responded(wire::Psn first, wire::Psn last) {
+  for (wire::Psn psn = first; !psn.after(last); ++psn) finish(psn);
+  if (last.before(req_.executed)) return;
+  const bool answers = answers_;
+  executed(last + 1);
+  answers_ = answers;
+}
+
+// ---- what follows from it ----
+
+// Requests travel in order, so what was sent before something that has arrived, and has not arrived, is lost.
+// Responses come in the order of their PSNs for requests of one time; a request that was repeated is served
+// before younger ones, and tells nothing about those.
+bool Recovery::lost_by_order(wire::Psn psn, const PacketRecord& record) const {
+  if (record.fate != PacketFate::kUnderWay && record.fate != PacketFate::kArrived) return false;
+  if (record.response && psn.before(req_.executed)) {
+    if (latest_response_.any && psn.before(latest_response_.psn) &&
+        record.sent_at + req_.reorder_window <= latest_response_.sent_at)
+      return true;
+    return answers_ && latest_request_.any &&
+           record.sent_at + req_.reorder_window <= latest_request_.sent_at &&
+           (!record.again || record.sent_at < latest_request_.sent_at);
+  }
+  if (record.fate == PacketFate::kArrived || !latest_request_.any) return false;
+  if (req_.reorder_window.ns != 0) return record.sent_at + req_.reorder_window < latest_request_.sent_at;
+  return record.sent_at < latest_request_.sent_at ||
+         (record.sent_at == latest_request_.sent_at && psn.before(latest_request_.psn));
+}
+
+void Recovery::find_lost() {
+  std::uint32_t found = 0;
+  bool response = false;
+  std::uint32_t left = log_.under_way();
+  for (wire::Psn psn = req_.una; left != 0 && psn != req_.sent; ++psn) {
+    const PacketRecord& record = log_.at(psn);
+    if (record.fate == PacketFate::kLost || record.fate == PacketFate::kDone) continue;
+    --left;
+    if (!lost_by_order(psn, record)) continue;
+    response |= record.response && psn.before(req_.executed);
+    log_.become(psn, PacketFate::kLost);
+    ++found;
+  }
+  if (found == 0) return;
+  if (response) ++engine_.counters_.implied_naks;
+  engine_.counters_.packets_lost += found;
+  qp_.packets_lost += found;
+  req_.congestion->on_loss(view());
+}
+
+void Recovery::advance() {
+  const wire::Psn before = req_.una;
+  while (req_.una != req_.sent && log_.at(req_.una).fate == PacketFate::kDone) {
+    if (log_.at(req_.una).ends_request && req_.reads != 0) --req_.reads;
+    log_.retire(req_.una);
+    ++req_.una;
+  }
+  if (req_.executed.before(req_.una)) req_.executed = req_.una;
+  if (req_.una == before) return;
+  req_.repeating = false;
+  req_.rnr_left = qp_.attributes.rnr_retry;
+}
+
+void Recovery::conclude() {
+  if (sample_.ns != 0) {
+    req_.round_trip.sample(sample_, now_);
+    req_.backoff = 0;
+  }
+  advance();
+  if (finished_ != 0) {
+    req_.retries_left = qp_.attributes.retry_count;
+    req_.congestion->on_arrival(view(), finished_, sample_.ns != 0);
+  }
+  const bool hole = log_.done() != 0 || answers_ || latest_response_.any;
+  if (hole && log_.under_way() != 0) find_lost();
+  if (finished_ != 0) restart_timers();
+  engine_.set_flight(qp_, log_.under_way());
+  engine_.schedule(qp_);
+  if (finished_ != 0) Completer(engine_, qp_, now_).retire();
+}
+
+void Recovery::lose(wire::Psn psn) {
+  const PacketFate fate = log_.at(psn).fate;
+  if (fate == PacketFate::kDone || fate == PacketFate::kLost) return;
+  log_.become(psn, PacketFate::kLost);
+  engine_.set_flight(qp_, log_.under_way());
+  engine_.schedule(qp_);
+}
+
+void Recovery::lose_from(wire::Psn from) {
+  std::uint32_t found = 0;
+  for (wire::Psn psn = from; psn.before(req_.sent); ++psn) {
+    const PacketFate fate = log_.at(psn).fate;
+    if (fate == PacketFate::kDone || fate == PacketFate::kLost) continue;
+    log_.become(psn, PacketFate::kLost);
+    ++found;
+  }
+  req_.since_ack_request = 0;
+  if (found != 0) engine_.set_flight(qp_, log_.under_way());
+  engine_.schedule(qp_);
+}
+
+// ---- silence ----
+
+void Recovery::probe() {
+  req_.backoff = std::min<std::uint8_t>(req_.backoff + 1, kBackoffMax);
+  if (req_.una == req_.sent || log_.lost() != 0) return;  // something goes out anyway, when there is room
+  ++engine_.counters_.probes_sent;
+  ++qp_.probes;
+  lose(req_.una);
+}
+
+void Recovery::on_silence() {
+  req_.congestion->on_silence(view());
+  lose_from(req_.una);
+}
+
+void Recovery::on_loss() {
+  ++engine_.counters_.packets_lost;
+  ++qp_.packets_lost;
+  req_.congestion->on_loss(view());
+}
+
+void Recovery::on_mark() { req_.congestion->on_mark(view()); }
+
+void Recovery::restart_timers() {
+  req_.ack_deadline = req_.early_deadline = kNever;
+  if (req_.una == req_.sent) return;
+  if (qp_.ack_timeout.ns != 0) req_.ack_deadline = now_ + qp_.ack_timeout;
+  restart_probe();
+  engine_.timers_.arm(qp_, std::min(req_.ack_deadline, req_.early_deadline));
+}
+
+void Recovery::restart_probe() {
+  const EngineConfig& config = engine_.config_;
+  const Duration patience = req_.round_trip.measured()
+                                ? std::max(req_.round_trip.patience(), config.probe_min)
+                                : config.probe_unmeasured;
+  req_.early_deadline = now_ + Duration{patience.ns << req_.backoff};
+}
+
+}  // namespace rrdma::transport
