@@ -22,6 +22,7 @@ using namespace rrdma;
 using rdma_cm::Station;
 
 constexpr std::size_t kGuard = 64;
+constexpr std::uint32_t kChannels = 3;
 constexpr std::uint8_t kUntouched = 0xa5;
 
 struct Answer {
@@ -52,7 +53,7 @@ class World {
   }
 
   void command(fuzz::Input& input) {
-    int& channel = channels_[input.below(channels_.size())];
+    int& channel = channels_[input.below(kChannels)];
     rdma_ucm_cmd_hdr header{};
     header.cmd = input.below(RDMA_USER_CM_CMD_JOIN_MCAST + 2);
     if (header.cmd > RDMA_USER_CM_CMD_JOIN_MCAST) {
@@ -105,7 +106,7 @@ class World {
     std::memcpy(octets.data() + sizeof(rdma_ucm_cmd_hdr) + at, &address, sizeof address);
   }
 
-  std::array<int, 3> channels_{};
+  std::array<int, kChannels> channels_{};
   std::uintptr_t missing_ = 0;
   Answer answer_{};
 };

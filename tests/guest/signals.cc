@@ -68,8 +68,8 @@ void handler_after() {
   expect_guarded(talk);
   fault_of_the_program();
   if (handled != 2) proof::fail("the handler was called " + std::to_string(handled) + " times");
-  if (::signal(SIGSEGV, SIG_DFL) != reinterpret_cast<sighandler_t>(note_and_jump))
-    proof::fail("signal() returns another handler");
+  void* const returned = reinterpret_cast<void*>(::signal(SIGSEGV, SIG_DFL));
+  if (returned != reinterpret_cast<void*>(note_and_jump)) proof::fail("signal() returns another handler");
 }
 
 int status_of(void (*body)()) {
