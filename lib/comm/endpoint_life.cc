@@ -332,7 +332,8 @@ void EndpointState::close_acknowledged() {
 
 void EndpointState::finish_settlers() {
   while (Settling* settling = settlers_.pop_front()) {
-    if (close_acknowledged_) {
+    // Who closes an end that the peer has closed as well is done: there is nobody left to hear of it.
+    if (close_acknowledged_ || peer_closed_) {
       settling->complete();
     } else {
       settling->fail(error_for(reason_ == Code::kClosed && peer_closed_ ? Code::kClosedByPeer : reason_,
@@ -445,8 +446,8 @@ void EndpointState::finish_drain() {
   if (inbound_.empty()) fail_receivers();
   finish_settlers();
   destroy_queue_pair();
-  // The peer's answer is waited for, so that a lost farewell is sent again.
-  if (disconnected_ || !disconnect_sent_) return leave();
+  // A peer that knows nothing of the end is told again when the word is lost: its answer is waited for.
+  if (!lingering()) return leave();
   reactor_->timers().set(&linger_alarm_, Clock::now() + reactor_->options().linger);
 }
 

@@ -30,6 +30,8 @@ void EndpointState::receive_arrived(Completion* completion, const ibv_wc& wc) {
 void EndpointState::take_message(ReceiveSlot* slot, const ibv_wc& wc) {
   heard_ = true;
   if (peer_has_ > 0) --peer_has_;
+  // What was too little to be said while the peer had more is now what it waits for.
+  if (peer_has_ <= 1 && owed_counting_ != 0) reactor_->settle_later(this);
   slot->has_immediate = wc.opcode == IBV_WC_RECV_RDMA_WITH_IMM;
   slot->counts = true;
   if (slot->has_immediate) {

@@ -317,7 +317,8 @@ void EndpointState::withdraw(Transfer* transfer) noexcept {
     transfer->posting_ = nullptr;
   } else {
     static_cast<Link*>(transfer)->unlink();
-    if (closing_ && queued_.empty()) reactor_->settle_later(this);
+    // What waited behind it may go now, the farewell as well.
+    reactor_->settle_later(this);
   }
 }
 

@@ -228,7 +228,8 @@ bool Reactor::turn() {
   if (!settling_.empty()) settle_all();
   if (!leaving_.empty()) let_go();
   turning_ = false;
-  return any;
+  // Settling may have made somebody ready: nobody may sleep over that.
+  return any || !ready_.empty() || !settling_.empty() || !yielding_.empty();
 }
 
 bool Reactor::arm() {

@@ -10,6 +10,8 @@
 #include "rrdma/comm/limit.h"
 #include "rrdma/comm/listener.h"
 #include "rrdma/comm/operation.h"
+#include "rrdma/comm/pool_resource.h"
+#include "rrdma/comm/reconnecting.h"
 #include "rrdma/comm/remote.h"
 #include "rrdma/comm/scope.h"
 #include "rrdma/comm/share.h"

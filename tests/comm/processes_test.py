@@ -1,0 +1,116 @@
+# rrdma::comm between processes: a peer that is killed, and the examples. Arguments: the command, the program `death`, the folder
+# of the examples.
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tools"))
+import surroundings
+
+RRDMA, DEATH, EXAMPLES = sys.argv[1:4]
+HOST = "10.9.0.1"
+LINKS = ({"RRDMA_LINK": "shm"}, {"RRDMA_LINK": "udp"})
+
+
+def words(program, *rest):
+    return [RRDMA, "run", "--", str(program), *map(str, rest)]
+
+
+class Server:
+    """A program until it is ended; ready once it has said that it listens."""
+
+    def __init__(self, link, program, *rest):
+        self.process = subprocess.Popen(words(program, *rest), stdout=subprocess.PIPE, text=True, env={**os.environ, **link})
+        line = self.process.stdout.readline()
+        assert "listening" in line, line
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+        self.process.stdout.close()
+
+
+def run(link, program, *rest):
+    done = subprocess.run(words(program, *rest), capture_output=True, text=True, timeout=60, env={**os.environ, **link})
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+class Processes(unittest.TestCase):
+    def each_link(self, port, test):
+        for number, link in enumerate(LINKS):
+            with self.subTest(**link):
+                test(link, f"{HOST}:{port + number}")
+
+    def test_a_killed_peer(self):
+        def test(link, address):
+            with Server(link, DEATH, "serve", address) as server:
+                client = subprocess.Popen(words(DEATH, "wait", address), stdout=subprocess.PIPE, text=True, env={**os.environ, **link})
+                self.assertEqual(client.stdout.readline(), "waiting\n")
+                server.process.kill()
+                begin = time.monotonic()
+                rest, _ = client.communicate(timeout=60)
+                self.assertEqual(client.returncode, 0, rest)
+                print(f"  every waiter knew after {time.monotonic() - begin:.2f} s", flush=True)
+        self.each_link(7100, test)
+
+    def test_echo(self):
+        def test(link, address):
+            echo = f"{EXAMPLES}/echo"
+            server = subprocess.Popen(words(echo, address), env={**os.environ, **link})
+            try:
+                answer = surroundings.wait_for(lambda: subprocess.run(
+                    words(echo, address, "once more"), capture_output=True, text=True, env={**os.environ, **link}).stdout)
+                self.assertEqual(answer, "once more\n")
+            finally:
+                server.kill()
+                server.wait()
+        self.each_link(7110, test)
+
+    def test_hello(self):
+        self.assertIn('received "hello, RDMA"', run(LINKS[0], f"{EXAMPLES}/hello"))
+
+    def test_file_copy(self):
+        def test(link, address):
+            with tempfile.TemporaryDirectory() as folder:
+                source, target = f"{folder}/source", f"{folder}/target"
+                octets = os.urandom(9_000_017)
+                pathlib.Path(source).write_bytes(octets)
+                with Server(link, f"{EXAMPLES}/file_copy", "serve", address, target) as server:
+                    run(link, f"{EXAMPLES}/file_copy", "send", address, source)
+                    self.assertEqual(server.process.wait(30), 0)
+                self.assertEqual(pathlib.Path(target).read_bytes(), octets)
+        self.each_link(7120, test)
+
+    def test_key_value(self):
+        def test(link, address):
+            store = f"{EXAMPLES}/key_value"
+            with Server(link, store, "serve", address):
+                run(link, store, "put", address, "river", "Rhine")
+                run(link, store, "put", address, "hill", "Kahlenberg")
+                self.assertEqual(run(link, store, "get", address, "river"), "Rhine\n")
+                run(link, store, "put", address, "river", "Danube")
+                self.assertEqual(run(link, store, "get", address, "river"), "Danube\n")
+                self.assertEqual(run(link, store, "get", address, "sea"), "\n")
+        self.each_link(7130, test)
+
+    def test_counter(self):
+        def test(link, address):
+            with Server(link, f"{EXAMPLES}/counter", "serve", address, 2) as server:
+                for _ in range(2):
+                    run(link, f"{EXAMPLES}/counter", "add", address, 50)
+                self.assertEqual(server.process.stdout.read(), "100\n")
+        self.each_link(7140, test)
+
+
+if __name__ == "__main__":
+    surroundings.enter()
+    surroundings.make_pair()
+    unittest.main(argv=sys.argv[:1], verbosity=2)
