@@ -68,14 +68,14 @@ std::uint64_t hash_of_first_worlds(bool strict) {
 
 TEST(Swarm, HappensTheSameEverywhere) {
   const std::uint64_t all = hash_of_first_worlds(false);
-  EXPECT_EQ(all, 0xcb79fc1754248449u) << "now 0x" << std::hex << all;
+  EXPECT_EQ(all, 0x534f697ed38a76e8u) << "now 0x" << std::hex << all;
 }
 
 // What strict means: not an octet on the wire, nor its time, differs from the transport as it was before it
 // learned to probe, to repair single packets and to know its own kind. It changes with what both share, and else never.
 TEST(Swarm, StrictIsAsItAlwaysWas) {
   const std::uint64_t all = hash_of_first_worlds(true);
-  EXPECT_EQ(all, 0x93fa0e778f7417a9u) << "now 0x" << std::hex << all;
+  EXPECT_EQ(all, 0xae030decc19299abu) << "now 0x" << std::hex << all;
 }
 
 TEST(Swarm, KeepsEveryPromise) {
