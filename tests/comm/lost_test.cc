@@ -80,7 +80,7 @@ TEST_F(Lost, TheFileWakesAnotherLoop) {
   int sleeps = 0;
   while (!exchange.done() && sleeps < 100000) {
     context_.poll();
-    if (!context_.arm()) continue;
+    if (exchange.done() || !context_.arm()) continue;
     pollfd file{context_.fd(), POLLIN, 0};
     ASSERT_EQ(::poll(&file, 1, 10000), 1) << "it was not woken";
     ++sleeps;
@@ -90,7 +90,7 @@ TEST_F(Lost, TheFileWakesAnotherLoop) {
   sleeping.start();
   while (!sleeping.done()) {
     context_.poll();
-    if (!context_.arm()) continue;
+    if (sleeping.done() || !context_.arm()) continue;
     pollfd file{context_.fd(), POLLIN, 0};
     ASSERT_EQ(::poll(&file, 1, 10000), 1) << "a deadline does not wake";
   }
