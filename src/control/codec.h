@@ -124,7 +124,7 @@ class Encoder : public ByType<Encoder> {
   template <typename... T>
   void nested(const std::variant<T...>& from) {
     value(static_cast<std::uint8_t>(from.index()));
-    std::visit([this](const auto& alternative) { nested(alternative); }, from);
+    std::visit([this](const auto& alternative) { this->nested(alternative); }, from);
   }
   // What every value of this kind satisfies.
   void require(bool holds) { RRDMA_ASSERT(holds); }

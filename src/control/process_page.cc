@@ -117,7 +117,7 @@ std::atomic<std::uint32_t>& ProcessPage::next_index(Slot slot) {
     if (rows[i].held.compare_exchange_strong(free, held, std::memory_order_acq_rel))
       return rows[i].next_index;
   }
-  RRDMA_ASSERT(!"a program holds at most kSlotsOfProgramMax slots");
+  RRDMA_ASSERT(false);  // a program holds at most kSlotsOfProgramMax slots
   return rows[0].next_index;
 }
 

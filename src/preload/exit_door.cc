@@ -17,5 +17,5 @@ namespace {
 
 }  // namespace
 
-RRDMA_HOOK [[noreturn]] void _exit(int status) { end(status); }
-RRDMA_HOOK [[noreturn]] void _Exit(int status) noexcept { end(status); }
+RRDMA_HOOK __attribute__((noreturn)) void _exit(int status) { end(status); }
+RRDMA_HOOK __attribute__((noreturn)) void _Exit(int status) noexcept { end(status); }
