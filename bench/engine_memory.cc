@@ -43,7 +43,7 @@ void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept { s
 namespace rrdma::bench {
 namespace {
 
-constexpr std::size_t kIdleOctetsMax = 4096;
+constexpr std::size_t kIdleOctetsMax = 8192;
 
 bool verdict(const char* what, std::size_t value, std::size_t bar) {
   std::printf("%-50s %6zu (at most %zu)%s\n", what, value, bar, value <= bar ? "" : "  MISSED");

@@ -45,6 +45,8 @@ void add_port(ibv_context* verbs, std::uint8_t number, Device& device) {
     if (ibv_query_gid(verbs, number, index, &gid) != 0 || std::memcmp(&gid, &nothing, sizeof(gid)) == 0)
       continue;
     std::string text = text_of(gid);
+    // One that is link-local means nothing without its interface: nobody could bind to it or call it.
+    if (text.starts_with("fe80:")) continue;
     if (std::find(device.addresses.begin(), device.addresses.end(), text) == device.addresses.end())
       device.addresses.push_back(std::move(text));
   }
