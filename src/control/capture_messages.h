@@ -3,8 +3,8 @@
 //   tool:     StartCapture -> CaptureStarted; it ends with StopCapture -> Done, or with the tool
 //   program:  CaptureOrder (event), at the beginning, at the end, and to programs that come in between
 //
-// Both carry the same two descriptors: a socket that keeps messages apart, on which programs send whole pcapng
-// blocks to the tool, and one end of a pipe that every sender holds open until its last packet is on its way.
+// Both carry a descriptor: a socket that keeps messages apart, on which programs send whole pcapng blocks to the
+// tool. Every sender holds it open until its last packet is on its way.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ inline constexpr MessageType kStartCapture = static_cast<MessageType>(0x200);
 inline constexpr MessageType kCaptureStarted = static_cast<MessageType>(0x201);
 inline constexpr MessageType kStopCapture = static_cast<MessageType>(0x202);
 inline constexpr MessageType kCaptureOrder = static_cast<MessageType>(0x203);
-inline constexpr std::size_t kCaptureFds = 2;
+inline constexpr std::size_t kCaptureFds = 1;
 
 struct StartCapture {
   static constexpr MessageType kType = kStartCapture;
@@ -47,7 +47,7 @@ struct StopCapture {
   static void fields(Archive&, Self&) {}
 };
 
-// `record` comes with the descriptors. `packets_only` also goes to programs that are not recorded: what
+// `record` comes with the descriptor. `packets_only` also goes to programs that are not recorded: what
 // they do to a recorded one must travel as packets.
 struct CaptureOrder {
   static constexpr MessageType kType = kCaptureOrder;

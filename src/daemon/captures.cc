@@ -39,7 +39,7 @@ void Captures::start(Client& client, control::Received& request, const control::
                     "); end that one first.");
     return;
   }
-  running_ = Running{&client, pid, wanted.snap_octets, std::move(request.fds[0]), std::move(request.fds[1])};
+  running_ = Running{&client, pid, wanted.snap_octets, std::move(request.fds[0])};
   std::uint32_t recorded = 0;
   server_.for_each_client([&](Client& program) {
     if (may_watch(client, program) && order(program)) ++recorded;
@@ -55,7 +55,7 @@ void Captures::start(Client& client, control::Received& request, const control::
 
 bool Captures::order(Client& program) {
   const bool record = running_->pid == 0 || running_->pid == static_cast<std::uint32_t>(program.identity.pid);
-  const int fds[control::kCaptureFds] = {running_->socket.get(), running_->end_mark.get()};
+  const int fds[control::kCaptureFds] = {running_->socket.get()};
   const control::CaptureOrder order{
       .packets_only = true, .record = record, .snap_octets = running_->snap_octets};
   return program.notify(order, std::span(fds).first(record ? control::kCaptureFds : 0)) && record;

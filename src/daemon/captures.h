@@ -1,5 +1,5 @@
 // Captures: packets of running programs for a tool that writes them to a file. The daemon only passes the
-// order and the descriptors on; programs send by themselves. One capture at a time, which lives no
+// order and the descriptor on; programs send by themselves. One capture at a time, which lives no
 // longer than the connection of the tool that asked for it.
 #pragma once
 
@@ -28,7 +28,6 @@ class Captures final : public Subsystem {
     std::uint32_t pid;  // 0: all
     std::uint32_t snap_octets;
     OwnedFd socket;
-    OwnedFd end_mark;
   };
 
   void start(Client& client, control::Received& request, const control::StartCapture& wanted);

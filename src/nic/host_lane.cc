@@ -117,7 +117,7 @@ void HostLane::follow_capture_order(const control::CaptureOrder& order, std::vec
   const std::lock_guard lock(mutex());
   send_packets_only(order.packets_only);
   if (order.record && fds.size() == control::kCaptureFds) {
-    links_.start_capture(std::move(fds[0]), std::move(fds[1]), order.snap_octets);
+    links_.start_capture(std::move(fds[0]), order.snap_octets);
   } else if (!order.record) {
     links_.stop_capture();
   }

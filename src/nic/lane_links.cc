@@ -113,8 +113,8 @@ link::Link* LaneLinks::decorated(link::Link* link) {
   return link;
 }
 
-void LaneLinks::start_capture(OwnedFd socket, OwnedFd end_mark, std::uint32_t snap_octets) {
-  live_capture_.start(switch_, std::move(socket), std::move(end_mark),
+void LaneLinks::start_capture(OwnedFd socket, std::uint32_t snap_octets) {
+  live_capture_.start(switch_, std::move(socket),
                       {.interface_name = interface_.name, .snap_octets = snap_octets});
 }
 

@@ -59,7 +59,7 @@ class LaneLinks final : public objects::PathProbe, public Doorbells {
   void note_arrivals(std::span<const int> descriptors);
 
   // By order of the daemon, while the program runs.
-  void start_capture(OwnedFd socket, OwnedFd end_mark, std::uint32_t snap_octets);
+  void start_capture(OwnedFd socket, std::uint32_t snap_octets);
   void stop_capture() { live_capture_.stop(switch_); }
   // What was captured so far goes to its file.
   void write_captures() {

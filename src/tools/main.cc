@@ -46,7 +46,8 @@ int complain_no_command(const CLI::App& app, const std::string& word) {
 std::string meant_option(const CLI::App& app, const CLI::ParseError& error) {
   const std::string_view what = error.what();
   const std::size_t at = what.find("--");
-  if (error.get_name() != "ExtrasError" || at == std::string_view::npos) return "";
+  if (error.get_exit_code() != static_cast<int>(CLI::ExitCodes::ExtrasError) || at == std::string_view::npos)
+    return "";
   const std::string_view word = what.substr(at, what.find_first_of(" ,=", at) - at);
   return closest_word(word, option_names(app));
 }
@@ -74,7 +75,8 @@ void add_help_command(CLI::App& app, Runner& chosen) {
   help->callback([&app, &chosen, wanted] {
     chosen = [&app, wanted] {
       if (wanted->empty()) {
-        std::cout << app.help();
+        // Of the whole: app.help() would be that of this very command.
+        std::cout << app.get_formatter()->make_help(&app, "rrdma", CLI::AppFormatMode::Normal);
         return kExitSuccess;
       }
       for (const CLI::App* command : app.get_subcommands(nullptr)) {

@@ -90,7 +90,7 @@ class Command(unittest.TestCase):
         self.assert_complaint(run("decode", "--bogus", GOOD), "--bogus", "--help")
         self.assert_complaint(run("decode", "--color", "blue", GOOD), "blue", "always")
         self.assert_complaint(run("decode", "--json", "--verbose", GOOD), "excludes")
-        self.assert_complaint(run("no-such-command"), "no-such-command", "rrdma --help")
+        self.assert_complaint(run("no-such-command"), "no-such-command", "rrdma help")
         self.assertEqual(run().returncode, 2)
         self.assertIn(b"decode", run().stderr)
 

@@ -159,7 +159,7 @@ class Capture(unittest.TestCase):
             self.assertTrue(all(0 < size <= 65536 for size in sizes), sizes)
             self.assertFalse(os.path.exists(self.file + ".3"))
             for name in ("", ".1", ".2"):
-                self.assertGreater(len(self.packets(name)), 10)
+                self.assertGreater(len(self.packets(name)), 0)
 
     def test_standard_output(self):
         with PingPong(*SLOWLY, port=18620):

@@ -31,7 +31,7 @@ bool CaptureStream::send_message(Octets message) {
       return true;
     }
     if (errno == EINTR) continue;
-    if ((errno != EAGAIN && errno != EWOULDBLOCK) || stalled_) return false;
+    if (errno != EAGAIN || stalled_) return false;
     pollfd room{socket_.get(), POLLOUT, 0};
     stalled_ = raw::ppoll(&room, 1, &kPatience) <= 0;
     if (stalled_) return false;

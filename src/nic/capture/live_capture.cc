@@ -6,13 +6,10 @@
 
 namespace rrdma::nic {
 
-void LiveCapture::start(LinkSwitch& links, OwnedFd socket, OwnedFd end_mark,
-                        const link::CaptureConfig& config) {
+void LiveCapture::start(LinkSwitch& links, OwnedFd socket, const link::CaptureConfig& config) {
   stop(links);
-  socket.close_at_fork();
+  socket.close_at_fork();  // a child that lives on sends nothing
   stream_ = std::make_unique<CaptureStream>(std::move(socket));
-  end_mark_ = std::move(end_mark);
-  end_mark_.close_at_fork();  // a child that lives on writes nothing
   config_ = config;
   config_.epoch_offset_ns = host::wall_offset_ns();
   for (std::uint8_t index = 0; index < kLinkCount; ++index) wrap(links, static_cast<LinkIndex>(index));
@@ -33,7 +30,6 @@ void LiveCapture::stop(LinkSwitch& links) {
     inner_[index] = nullptr;
   }
   stream_.reset();
-  end_mark_.reset();
 }
 
 void LiveCapture::attach(LinkSwitch& links, LinkIndex index, link::Link* link) {

@@ -19,8 +19,8 @@ namespace rrdma::nic {
 
 class LiveCapture {
  public:
-  // Starts anew where one is running. `end_mark` is closed when the last packet is on its way.
-  void start(LinkSwitch& links, OwnedFd socket, OwnedFd end_mark, const link::CaptureConfig& config);
+  // Starts anew where one is running. The socket is closed when the last packet is on its way.
+  void start(LinkSwitch& links, OwnedFd socket, const link::CaptureConfig& config);
   void stop(LinkSwitch& links);
   // What was captured so far goes to the file.
   void write_out() {
@@ -32,7 +32,6 @@ class LiveCapture {
  private:
   void wrap(LinkSwitch& links, LinkIndex index);
 
-  OwnedFd end_mark_;
   link::CaptureConfig config_;
   std::unique_ptr<CaptureStream> stream_;
   std::array<link::Link*, kLinkCount> inner_{};

@@ -40,6 +40,7 @@ bool BlockIntake::take_all() {
   const std::uint64_t lost_before = file_->lost();
   for (std::size_t i = 0; i < kMessagesAtOnce && !complete(); ++i) {
     const ssize_t length = ::recv(socket_.get(), message_.data(), message_.size(), MSG_DONTWAIT);
+    ended_ = length == 0;
     if (length <= 0) break;
     take(Octets(message_).first(static_cast<std::size_t>(length)));
   }

@@ -20,6 +20,8 @@ class BlockIntake {
   // All messages that wait now. False: the file takes no more.
   [[nodiscard]] bool take_all();
   void write_out() { file_->write_out(); }
+  // Nobody can send any more, and all that was sent has been taken.
+  [[nodiscard]] bool ended() const { return ended_; }
 
   [[nodiscard]] bool complete() const { return file_->complete(); }
   [[nodiscard]] const link::CaptureFile& file() const { return *file_; }
@@ -31,6 +33,7 @@ class BlockIntake {
 
   OwnedFd socket_;
   std::unique_ptr<link::CaptureFile> file_;
+  bool ended_ = false;
   std::uint64_t left_out_ = 0;
   std::vector<std::uint8_t> message_;
 };

@@ -40,26 +40,21 @@ struct CaptureOptions {
   LimitWords limits;
 };
 
-enum class Ending : std::uint8_t { kWanted, kDaemonGone, kFileFailed };
+enum class Ending : std::uint8_t { kWanted, kNobodyLeft, kFileFailed };
 
 // Packets into the file until `end`, a signal, enough of them, or until nobody can send any more.
-Ending take_packets(BlockIntake& intake, const OwnedFd& end_mark, Clock::time_point end, bool draining) {
+Ending take_packets(BlockIntake& intake, Clock::time_point end, bool draining) {
   while (!intake.complete()) {
     if (!draining && interrupted()) return Ending::kWanted;
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now()).count();
     if (left <= 0) return Ending::kWanted;
-    pollfd sources[] = {{intake.socket(), POLLIN, 0}, {end_mark.get(), POLLIN, 0}};
-    const int ready = ::poll(sources, 2, static_cast<int>(std::min<std::int64_t>(left, 1000)));
-    if (ready <= 0) {
+    pollfd source{intake.socket(), POLLIN, 0};
+    if (::poll(&source, 1, static_cast<int>(std::min<std::int64_t>(left, 1000))) <= 0) {
       intake.write_out();
       continue;
     }
-    if ((sources[0].revents & POLLIN) != 0) {
-      if (!intake.take_all()) return Ending::kFileFailed;
-      continue;
-    }
-    // All that was sent has been read before anybody's end counts.
-    if (sources[1].revents != 0 || sources[0].revents != 0) return Ending::kDaemonGone;
+    if (!intake.take_all()) return Ending::kFileFailed;
+    if (intake.ended()) return Ending::kNobodyLeft;
   }
   return Ending::kWanted;
 }
@@ -92,30 +87,25 @@ Result<std::unique_ptr<link::CaptureFile>, int> open_target(const std::string& p
 
 int capture(const CaptureOptions& options, control::DaemonClient& daemon, BlockIntake& intake,
             OwnedFd senders) {
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) return complain(kName, std::strerror(errno), "");
-  const OwnedFd watched(ends[0]);
-  OwnedFd held(ends[1]);
-  const int fds[control::kCaptureFds] = {senders.get(), held.get()};
+  const int fds[control::kCaptureFds] = {senders.get()};
   const control::StartCapture wanted{.pid = options.pid, .snap_octets = options.limits.snap_octets};
   const auto started =
       daemon.request<control::CaptureStarted>(wanted, control::DaemonClient::Repeat::kOnce, fds);
   if (!started)
     return complain(kName, started.error().sentence,
                     options.pid == 0 ? "" : "`rrdma stat` lists the programs that do");
-  held.reset();
-  senders.reset();
+  senders.reset();  // now those of the daemon and of the programs are all there are
   std::cerr << fmt::format("Capturing {} {} into {}; {}\n", started->programs,
                            started->programs == 1 ? "program" : "programs", options.file, end_text(options));
   const auto time = std::chrono::duration<double>(options.seconds > 0 ? options.seconds : 1e8);
   const Ending ending =
-      take_packets(intake, watched, Clock::now() + std::chrono::duration_cast<Clock::duration>(time), false);
-  if (ending == Ending::kDaemonGone)
+      take_packets(intake, Clock::now() + std::chrono::duration_cast<Clock::duration>(time), false);
+  if (ending == Ending::kNobodyLeft)
     return complain(kName, "the RRDMA daemon has ended, and the capture with it", "start it again");
   auto stopped = daemon.request<control::Done>(control::StopCapture{}, control::DaemonClient::Repeat::kOnce);
   if (!stopped) return complain(kName, stopped.error().sentence, "");
   const bool all_said = ending == Ending::kFileFailed || intake.complete() ||
-                        take_packets(intake, watched, Clock::now() + kWriteOut, true) != Ending::kWanted ||
+                        take_packets(intake, Clock::now() + kWriteOut, true) != Ending::kWanted ||
                         intake.complete();
   intake.write_out();
   tell_result(options, intake);

@@ -15,7 +15,7 @@ using control::QpCounter;
 constexpr std::array<std::string_view, kOrderCount> kOrderNames = {"bytes", "messages", "resent", "rnr",
                                                                    "pid"};
 constexpr std::size_t kProgramMin = 8;
-constexpr std::size_t kPeerMin = 15;
+constexpr std::size_t kPeerMin = 24;  // an IPv4 address with its queue pair
 
 double per_second(double before, double now, double seconds) {
   return now < before || seconds <= 0 ? 0 : (now - before) / seconds;
