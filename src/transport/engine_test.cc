@@ -406,6 +406,7 @@ TEST_F(EnginePair, WhatWasMovedInPartAndRefusedGoesAsPackets) {
   constexpr std::uint32_t kLength = 700'000;
   fill(a_, 0, kLength);
   for (int i = 0; i < 2; ++i) ASSERT_EQ(post(a_, SendOpcode::kWrite, {a_.sge(0, kLength)}), PostError::kNone);
+  a_.engine.transmit(a_.wire, now_);  // all of the first, a part of the second
   run();
   for (int i = 0; i < 2; ++i) EXPECT_EQ(a_.poll().status, Status::kSuccess);
   EXPECT_EQ(a_.engine.counters().direct_operations, 1u);
