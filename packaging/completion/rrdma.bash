@@ -17,7 +17,7 @@ _rrdma() {
       case ${COMP_WORDS[i]} in
         --) ((++i)); _command_offset "$i"; return ;;
         --*=* | --lid | --only | --beside) ;;
-        --*) ((++i)) ;;
+        -*) ((++i)) ;;
         *) _command_offset "$i"; return ;;
       esac
     done
@@ -31,12 +31,17 @@ _rrdma() {
     --color) mapfile -t COMPREPLY < <(compgen -W "auto always never" -- "$current"); return ;;
     -p | --pid) mapfile -t COMPREPLY < <(compgen -W "$("${COMP_WORDS[0]}" stat --json 2>/dev/null | awk -F '[:,]' '/"pid"/ { print $2 }')" -- "$current"); return ;;
     --program) mapfile -t COMPREPLY < <(compgen -c -- "$current"); return ;;
+    -s | --sort) [[ $command == top ]] && mapfile -t COMPREPLY < <(compgen -W "bytes messages resent rnr pid" -- "$current"); return ;;
     --pcap) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
   esac
   if [[ $current == -* ]]; then
     mapfile -t COMPREPLY < <(compgen -W "$("${COMP_WORDS[0]}" "$command" --help 2>/dev/null | grep -oE -- '--[a-z][a-z-]*' | sort -u)" -- "$current")
-  elif [[ $command == decode ]]; then
-    mapfile -t COMPREPLY < <(compgen -f -- "$current")
+  elif [[ $command == decode || $command == capture ]]; then
+    mapfile -t COMPREPLY < <(compgen -f -- "$current"; [[ $command == decode ]] && compgen -W "qp= peer= op= errors" -- "$current")
+  elif [[ $command == gids ]]; then
+    mapfile -t COMPREPLY < <(compgen -W "$("${COMP_WORDS[0]}" devices 2>/dev/null | awk 'NR > 1 { print $1 }')" -- "$current")
+  elif [[ $command == help ]]; then
+    mapfile -t COMPREPLY < <(compgen -W "$("${COMP_WORDS[0]}" --help 2>/dev/null | awk '/^Subcommands:/ { on = 1; next } on && /^  [a-z]/ { print $1 }')" -- "$current")
   elif [[ $command == explain ]]; then
     mapfile -t COMPREPLY < <(compgen -W "$("${COMP_WORDS[0]}" explain --list 2>/dev/null | awk 'NR > 1 && $2 ~ /^[A-Z_]+$/ { print $2 }')" -- "$current")
   elif [[ $command == run ]]; then

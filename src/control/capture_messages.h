@@ -3,8 +3,8 @@
 //   tool:     StartCapture -> CaptureStarted; it ends with StopCapture -> Done, or with the tool
 //   program:  CaptureOrder (event), at the beginning, at the end, and to programs that come in between
 //
-// Both carry the same two descriptors: the file, opened for appending by the tool with the tool's rights,
-// and one end of a pipe that every writer holds open until all of its packets are in the file.
+// Both carry a descriptor: a socket that keeps messages apart, on which programs send whole pcapng blocks to the
+// tool. Every sender holds it open until its last packet is on its way.
 #pragma once
 
 #include <cstdint>
@@ -17,15 +17,17 @@ inline constexpr MessageType kStartCapture = static_cast<MessageType>(0x200);
 inline constexpr MessageType kCaptureStarted = static_cast<MessageType>(0x201);
 inline constexpr MessageType kStopCapture = static_cast<MessageType>(0x202);
 inline constexpr MessageType kCaptureOrder = static_cast<MessageType>(0x203);
-inline constexpr std::size_t kCaptureFds = 2;
+inline constexpr std::size_t kCaptureFds = 1;
 
 struct StartCapture {
   static constexpr MessageType kType = kStartCapture;
-  std::uint32_t pid = 0;  // 0: all programs that the tool's user may see, also those that start later
+  std::uint32_t pid = 0;          // 0: all programs that the tool's user may see, also those that start later
+  std::uint32_t snap_octets = 0;  // of each packet; 0: all
 
   template <typename Archive, typename Self>
   static void fields(Archive& archive, Self& self) {
     archive.value(self.pid);
+    archive.value(self.snap_octets);
   }
 };
 
@@ -45,17 +47,19 @@ struct StopCapture {
   static void fields(Archive&, Self&) {}
 };
 
-// `record` comes with the descriptors. `packets_only` also goes to programs that are not recorded: what
+// `record` comes with the descriptor. `packets_only` also goes to programs that are not recorded: what
 // they do to a recorded one must travel as packets.
 struct CaptureOrder {
   static constexpr MessageType kType = kCaptureOrder;
   bool packets_only = false;
   bool record = false;
+  std::uint32_t snap_octets = 0;
 
   template <typename Archive, typename Self>
   static void fields(Archive& archive, Self& self) {
     archive.flag(self.packets_only);
     archive.flag(self.record);
+    archive.value(self.snap_octets);
   }
 };
 

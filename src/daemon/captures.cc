@@ -11,7 +11,7 @@ Subsystem::Verdict Captures::handle_message(Client& client, control::Received& m
   if (message.type() == control::kStartCapture) {
     const auto wanted = message.as<control::StartCapture>();
     if (!wanted || message.fds.size() != control::kCaptureFds) return Verdict::kMalformed;
-    start(client, message, wanted->pid);
+    start(client, message, *wanted);
     return Verdict::kHandled;
   }
   if (message.type() == control::kStopCapture) {
@@ -31,14 +31,15 @@ bool Captures::may_watch(const Client& tool, const Client& program) {
          (control::is_root_here(tool.identity) || control::is_one_user(tool.identity, program.identity));
 }
 
-void Captures::start(Client& client, control::Received& request, std::uint32_t pid) {
+void Captures::start(Client& client, control::Received& request, const control::StartCapture& wanted) {
+  const std::uint32_t pid = wanted.pid;
   if (running_) {
     client.fail(request, EBUSY,
                 "another capture is running (process " + std::to_string(running_->tool->identity.pid) +
                     "); end that one first.");
     return;
   }
-  running_ = Running{&client, pid, std::move(request.fds[0]), std::move(request.fds[1])};
+  running_ = Running{&client, pid, wanted.snap_octets, std::move(request.fds[0])};
   std::uint32_t recorded = 0;
   server_.for_each_client([&](Client& program) {
     if (may_watch(client, program) && order(program)) ++recorded;
@@ -54,8 +55,9 @@ void Captures::start(Client& client, control::Received& request, std::uint32_t p
 
 bool Captures::order(Client& program) {
   const bool record = running_->pid == 0 || running_->pid == static_cast<std::uint32_t>(program.identity.pid);
-  const int fds[control::kCaptureFds] = {running_->file.get(), running_->end_mark.get()};
-  const control::CaptureOrder order{.packets_only = true, .record = record};
+  const int fds[control::kCaptureFds] = {running_->socket.get()};
+  const control::CaptureOrder order{
+      .packets_only = true, .record = record, .snap_octets = running_->snap_octets};
   return program.notify(order, std::span(fds).first(record ? control::kCaptureFds : 0)) && record;
 }
 

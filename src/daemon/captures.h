@@ -1,5 +1,5 @@
-// Captures: packets of running programs into a file that a tool has opened. The daemon only passes the
-// order and the descriptors on; programs write by themselves. One capture at a time, which lives no
+// Captures: packets of running programs for a tool that writes them to a file. The daemon only passes the
+// order and the descriptor on; programs send by themselves. One capture at a time, which lives no
 // longer than the connection of the tool that asked for it.
 #pragma once
 
@@ -26,11 +26,11 @@ class Captures final : public Subsystem {
   struct Running {
     Client* tool;
     std::uint32_t pid;  // 0: all
-    OwnedFd file;
-    OwnedFd end_mark;
+    std::uint32_t snap_octets;
+    OwnedFd socket;
   };
 
-  void start(Client& client, control::Received& request, std::uint32_t pid);
+  void start(Client& client, control::Received& request, const control::StartCapture& wanted);
   void stop();
   // True when the program records from now on.
   bool order(Client& program);

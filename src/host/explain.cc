@@ -26,20 +26,51 @@ int threshold() {
   return level;
 }
 
+bool is_power_of_ten(std::uint32_t value) {
+  while (value >= 10 && value % 10 == 0) value /= 10;
+  return value == 1;
+}
+
+// What is said again is printed at the 10th, the 100th, … time.
+void print(Severity severity, std::string_view call, std::string_view sentence, const Kept& kept) {
+  if (static_cast<int>(severity) > threshold() || !is_power_of_ten(kept.times)) return;
+  std::string line = fmt::format("rrdma[{}]: {}: {}", ::getpid(), call, sentence);
+  if (kept.times > 1) line += fmt::format(" (for the {}th time)", kept.times);
+  line += '\n';
+  static_cast<void>(raw::write(STDERR_FILENO, line.data(), line.size()));
+}
+
 }  // namespace
 
 void explain(Severity severity, std::string_view call, std::string_view sentence) noexcept {
   const int saved = errno;
-  explain_log().append(severity, call, sentence);
-  if (static_cast<int>(severity) <= threshold()) {
-    const std::string line = fmt::format("rrdma[{}]: {}: {}\n", ::getpid(), call, sentence);
-    static_cast<void>(raw::write(STDERR_FILENO, line.data(), line.size()));
-  }
+  print(severity, call, sentence, explain_log().append(severity, call, sentence));
   errno = saved;
 }
 
+ExplainHandle explain_failure(std::string_view call, std::string_view sentence,
+                              const ExplainFacts& facts) noexcept {
+  const int saved = errno;
+  const Kept kept = explain_log().append(Severity::kError, call, sentence, &facts);
+  print(Severity::kError, call, sentence, kept);
+  errno = saved;
+  return kept.handle;
+}
+
+void explain_flushed(ExplainHandle handle, std::uint32_t sends, std::uint32_t receives) noexcept {
+  explain_log().add_flushed(handle, sends, receives);
+}
+
+void explain_forgiven(std::string_view call) noexcept { explain_log().forgive(call); }
+
 int fail(int error, std::string_view call, std::string_view sentence) noexcept {
   explain(Severity::kInfo, call, sentence);
+  errno = error;
+  return error;
+}
+
+int lacks(int error, std::string_view call, std::string_view sentence) noexcept {
+  explain(Severity::kDebug, call, sentence);
   errno = error;
   return error;
 }

@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -23,6 +24,7 @@ namespace {
 
 constexpr std::uint32_t kBeingWritten = ~std::uint32_t{0};
 constexpr std::string_view kFilePrefix = "explain.";
+constexpr std::int64_t kFoldFailuresNs = 1'000'000'000;
 
 std::int64_t wall_clock_ns() {
   timespec t{};
@@ -35,6 +37,91 @@ void copy_text(char (&to)[N], std::string_view from) {
   const std::size_t n = std::min(from.size(), N - 1);
   std::memcpy(to, from.data(), n);
   to[n] = '\0';
+}
+
+// A text that was cut to fit counts as the whole.
+template <std::size_t N>
+bool same_text(const char (&kept)[N], std::string_view text) {
+  return std::string_view(kept) == text.substr(0, N - 1);
+}
+
+constexpr std::size_t ring_start(std::size_t which) {
+  std::size_t start = 0;
+  for (std::size_t i = 0; i < which; ++i) start += kExplainRecords[i];
+  return start;
+}
+static_assert(ring_start(kSeverities) == kExplainRecordsSum);
+
+ExplainHandle handle_of(std::size_t which, std::uint32_t sequence) {
+  return static_cast<ExplainHandle>(which) << 32 | sequence;
+}
+
+// FNV-1a.
+std::uint32_t hash_of(std::string_view octets, std::uint32_t before = 2166136261u) {
+  for (const char octet : octets) before = (before ^ static_cast<std::uint8_t>(octet)) * 16777619u;
+  return before;
+}
+std::uint32_t key_of(std::string_view call, std::string_view sentence) {
+  return hash_of(sentence, hash_of(call));
+}
+// Queue pair, sizes and addresses may differ.
+std::uint32_t key_of(const ExplainFacts& facts) {
+  const char same[] = {static_cast<char>(facts.kind),   static_cast<char>(facts.status),
+                       static_cast<char>(facts.cause),  static_cast<char>(facts.opcode),
+                       static_cast<char>(facts.reason), static_cast<char>(facts.qp_type)};
+  return hash_of({reinterpret_cast<const char*>(&facts.peer), sizeof facts.peer},
+                 hash_of({same, sizeof same}));
+}
+
+// One thread of this process at a time. A child of fork may find the turn taken for ever: it gives up.
+class WriterTurn {
+ public:
+  explicit WriterTurn(std::atomic_flag& taken) : taken_(taken) {
+    for (int tries = 0; !(held_ = !taken_.test_and_set(std::memory_order_acquire)) && tries < kTries; ++tries)
+      ::sched_yield();
+  }
+  ~WriterTurn() {
+    if (held_) taken_.clear(std::memory_order_release);
+  }
+  WriterTurn(const WriterTurn&) = delete;
+  WriterTurn& operator=(const WriterTurn&) = delete;
+  [[nodiscard]] bool held() const { return held_; }
+
+ private:
+  static constexpr int kTries = 10'000;
+  std::atomic_flag& taken_;
+  bool held_ = false;
+};
+
+// A record while it changes: readers leave it out.
+class RecordChange {
+ public:
+  explicit RecordChange(ExplainRecord& record) : RecordChange(record, record.sequence.load()) {}
+  RecordChange(ExplainRecord& record, std::uint32_t sequence_after)
+      : record_(record), sequence_after_(sequence_after) {
+    record.sequence.store(kBeingWritten, std::memory_order_relaxed);
+    std::atomic_thread_fence(std::memory_order_release);
+  }
+  ~RecordChange() { record_.sequence.store(sequence_after_, std::memory_order_release); }
+  RecordChange(const RecordChange&) = delete;
+  RecordChange& operator=(const RecordChange&) = delete;
+
+ private:
+  ExplainRecord& record_;
+  const std::uint32_t sequence_after_;
+};
+
+// When a process started, in ticks since the machine did; 0 if there is no such process.
+std::uint64_t start_ticks_of(std::uint32_t pid) {
+  const std::string path = "/proc/" + std::to_string(pid) + "/stat";
+  OwnedFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  char text[1024];
+  const ssize_t length = fd.get() < 0 ? -1 : ::read(fd.get(), text, sizeof text - 1);
+  if (length <= 0) return 0;
+  text[length] = '\0';
+  const char* at = std::strrchr(text, ')');  // the name may hold anything
+  for (int field = 2; at != nullptr && field < 22; ++field) at = std::strchr(at + 1, ' ');
+  return at == nullptr ? 0 : std::strtoull(at + 1, nullptr, 10);
 }
 
 std::string file_of(std::uint32_t pid) {
@@ -101,6 +188,15 @@ std::string explain_directory() {
   return path;
 }
 
+std::uint64_t net_namespace_of_this_process() {
+  char text[64];
+  const ssize_t length = ::readlink("/proc/self/ns/net", text, sizeof text - 1);
+  if (length <= 0) return 0;
+  text[length] = '\0';
+  const char* number = std::strchr(text, '[');  // "net:[4026531840]"
+  return number == nullptr ? 0 : std::strtoull(number + 1, nullptr, 10);
+}
+
 ExplainLog::ExplainLog() {
   void* memory = map_file();
   if (memory == MAP_FAILED) {
@@ -110,26 +206,69 @@ ExplainLog::ExplainLog() {
   file_ = new (memory) ExplainFile;
   file_->version = kExplainVersion;
   file_->pid = static_cast<std::uint32_t>(::getpid());
-  file_->next.store(0);
+  for (auto& next : file_->next) next = 0;
+  file_->net_namespace = net_namespace_of_this_process();
+  file_->start_ticks = start_ticks_of(file_->pid);
   copy_text(file_->program, program_invocation_short_name);
   for (auto& record : file_->records) record.sequence.store(0);
   file_->magic = kExplainMagic;
 }
 
-void ExplainLog::append(Severity severity, std::string_view call, std::string_view sentence) noexcept {
-  if (file_ == nullptr) return;
-  const std::uint32_t index = file_->next.fetch_add(1);
-  ExplainRecord& record = file_->records[index % kExplainRecords];
-  // Who is a whole round behind still writes here: one of the two sentences is lost, not both.
-  std::uint32_t sequence = record.sequence.load(std::memory_order_relaxed);
-  if (sequence == kBeingWritten ||
-      !record.sequence.compare_exchange_strong(sequence, kBeingWritten, std::memory_order_acquire))
-    return;
+ExplainRecord* ExplainLog::ring(std::size_t which) const { return file_->records + ring_start(which); }
+
+Kept ExplainLog::append(Severity severity, std::string_view call, std::string_view sentence,
+                        const ExplainFacts* facts) noexcept {
+  const WriterTurn turn(taken_);
+  if (file_ == nullptr || !turn.held()) return {};
+  const auto which = static_cast<std::size_t>(severity);
+  const std::uint32_t key = facts == nullptr ? key_of(call, sentence) : key_of(*facts);
+  const std::int64_t now = wall_clock_ns();
+  for (std::uint32_t i = 0; i < kExplainRecords[which]; ++i) {
+    ExplainRecord& record = ring(which)[i];
+    const std::uint32_t sequence = record.sequence.load(std::memory_order_relaxed);
+    if (sequence == 0 || record.key != key || !same_text(record.call, call)) continue;
+    if (facts == nullptr ? !same_text(record.sentence, sentence) : now - record.last_ns >= kFoldFailuresNs)
+      continue;
+    const RecordChange change(record);
+    record.last_ns = now;
+    record.severity = static_cast<std::uint8_t>(severity);  // it may have been forgiven
+    return {handle_of(which, sequence), ++record.times};
+  }
+  const std::uint32_t index = file_->next[which]++;
+  ExplainRecord& record = ring(which)[index % kExplainRecords[which]];
+  const RecordChange change(record, index + 1);
   record.severity = static_cast<std::uint8_t>(severity);
-  record.wall_ns = wall_clock_ns();
+  record.times = 1;
+  record.key = key;
+  record.first_ns = record.last_ns = now;
+  record.facts = facts == nullptr ? ExplainFacts{} : *facts;
   copy_text(record.call, call);
   copy_text(record.sentence, sentence);
-  record.sequence.store(index + 1, std::memory_order_release);
+  return {handle_of(which, index + 1), 1};
+}
+
+void ExplainLog::add_flushed(ExplainHandle handle, std::uint32_t sends, std::uint32_t receives) noexcept {
+  const WriterTurn turn(taken_);
+  if (file_ == nullptr || handle == 0 || !turn.held()) return;
+  const auto which = static_cast<std::size_t>(handle >> 32);
+  const auto sequence = static_cast<std::uint32_t>(handle);
+  ExplainRecord& record = ring(which)[(sequence - 1) % kExplainRecords[which]];
+  if (record.sequence.load(std::memory_order_relaxed) != sequence) return;  // others have taken its place
+  const RecordChange change(record);
+  record.facts.flushed_sends += sends;
+  record.facts.flushed_receives += receives;
+}
+
+void ExplainLog::forgive(std::string_view call) noexcept {
+  const WriterTurn turn(taken_);
+  if (file_ == nullptr || !turn.held()) return;
+  constexpr auto kInfos = static_cast<std::size_t>(Severity::kInfo);
+  for (std::uint32_t i = 0; i < kExplainRecords[kInfos]; ++i) {
+    ExplainRecord& record = ring(kInfos)[i];
+    if (record.sequence.load(std::memory_order_relaxed) == 0 || !same_text(record.call, call)) continue;
+    const RecordChange change(record);
+    record.severity = static_cast<std::uint8_t>(Severity::kDebug);
+  }
 }
 
 ExplainLog& explain_log() {
@@ -137,24 +276,46 @@ ExplainLog& explain_log() {
   return *log;
 }
 
-std::vector<Explained> read_explained(std::uint32_t pid) {
-  std::vector<Explained> result;
+ExplainedProcess read_explained(std::uint32_t pid) {
+  ExplainedProcess result{.pid = pid};
   OwnedFd fd(::open(file_of(pid).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
   if (fd.get() < 0) return result;
   auto file = std::make_unique<ExplainFile>();
   if (::read(fd.get(), static_cast<void*>(file.get()), sizeof *file) != static_cast<ssize_t>(sizeof *file))
     return result;
   if (file->magic != kExplainMagic || file->version != kExplainVersion) return result;
-  const std::uint32_t next = file->next.load();
-  const std::uint32_t first = next > kExplainRecords ? next - static_cast<std::uint32_t>(kExplainRecords) : 0;
-  for (std::uint32_t i = first; i != next; ++i) {
-    ExplainRecord& record = file->records[i % kExplainRecords];
-    if (record.sequence.load() != i + 1) continue;
+  file->program[sizeof file->program - 1] = '\0';
+  result.program = file->program;
+  result.net_namespace = file->net_namespace;
+  result.running = file->start_ticks != 0 && start_ticks_of(pid) == file->start_ticks;
+  for (ExplainRecord& record : file->records) {
+    const std::uint32_t sequence = record.sequence.load();
+    if (sequence == 0 || sequence == kBeingWritten || record.severity >= kSeverities) continue;
     record.call[sizeof record.call - 1] = '\0';
     record.sentence[sizeof record.sentence - 1] = '\0';
-    result.push_back({static_cast<Severity>(record.severity), record.wall_ns, record.call, record.sentence});
+    result.sentences.push_back({static_cast<Severity>(record.severity), record.times, record.first_ns,
+                                record.last_ns, record.call, record.sentence, record.facts});
   }
+  std::stable_sort(result.sentences.begin(), result.sentences.end(),
+                   [](const Explained& a, const Explained& b) {
+                     return a.severity != b.severity ? a.severity < b.severity : a.last_ns > b.last_ns;
+                   });
   return result;
+}
+
+std::vector<std::uint32_t> explained_pids() {
+  std::vector<std::uint32_t> pids;
+  const std::string directory = explain_directory();
+  DIR* folder = directory.empty() ? nullptr : ::opendir(directory.c_str());
+  if (folder == nullptr) return pids;
+  while (const dirent* entry = ::readdir(folder)) {
+    const std::string_view name = entry->d_name;
+    if (name.starts_with(kFilePrefix))
+      pids.push_back(
+          static_cast<std::uint32_t>(std::strtoul(name.substr(kFilePrefix.size()).data(), nullptr, 10)));
+  }
+  ::closedir(folder);
+  return pids;
 }
 
 }  // namespace rrdma::host

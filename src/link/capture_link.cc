@@ -24,11 +24,18 @@ CaptureLink::CaptureLink(Link& inner, CaptureSink& sink, const CaptureConfig& co
       sink_(sink),
       epoch_offset_ns_(config.epoch_offset_ns),
       writer_([this](Octets block) { sink_.append(block); }, config.application),
-      interface_(writer_.add_interface(wire::LinkType::kEthernet, config.interface_name)),
+      interface_(writer_.add_interface(
+          wire::LinkType::kEthernet, config.interface_name,
+          config.snap_octets == 0 ? wire::PcapngWriter::kPacketOctetsMax
+                                  : std::min(config.snap_octets, wire::PcapngWriter::kPacketOctetsMax))),
       pending_octets_(kPendingMax * kPacketOctetsMax) {}
 
 CaptureLink::~CaptureLink() {
   write_pending(now_);
+  sink_.write_out();
+  // What is lost in the sink is so for all links around it: the last one that goes tells.
+  writer_.write_statistics(interface_, static_cast<std::uint64_t>(now_.ns + epoch_offset_ns_),
+                           captured_ + skipped_, skipped_ + sink_.take_lost());
   sink_.write_out();
 }
 

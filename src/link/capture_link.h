@@ -23,6 +23,7 @@ namespace rrdma::link {
 struct CaptureConfig {
   std::string interface_name = "rrdma0";
   std::string application = "rrdma";
+  std::uint32_t snap_octets = 0;     // of each packet; 0: all
   std::int64_t epoch_offset_ns = 0;  // what must be added to an Instant to make it time since 1970
 };
 

@@ -20,7 +20,9 @@ class MemorySink final : public CaptureSink {
  public:
   void append(Octets block) override { file.insert(file.end(), block.begin(), block.end()); }
   void write_out() override { ++writes; }
+  std::uint64_t take_lost() override { return std::exchange(lost, 0); }
   std::vector<std::uint8_t> file;
+  std::uint64_t lost = 0;
   int writes = 0;
 };
 
@@ -181,6 +183,37 @@ TEST(CaptureLink, IsWrittenOutBeforeLong) {
   EXPECT_EQ(link.next_deadline(), kNever);
 }
 
+TEST(CaptureLink, KeepsTheBeginningOfPacketsAndTheirTrueLength) {
+  RecordingLink inner;
+  MemorySink sink;
+  {
+    CaptureLink link(inner, sink, {.snap_octets = 60});
+    (void)exchange_every_opcode(link, inner);
+  }
+  auto reader = wire::PcapReader::open(sink.file);
+  ASSERT_TRUE(reader.ok());
+  std::size_t cut = 0;
+  for (auto next = reader->next(); next.ok() && *next; next = reader->next()) {
+    EXPECT_LE((*next)->octets.size(), 60u);
+    cut += (*next)->original_octets > 60 ? 1 : 0;
+  }
+  EXPECT_GT(cut, 10u);
+}
+
+TEST(CaptureLink, TellsAtItsEndWhatWasLeftOut) {
+  RecordingLink inner;
+  MemorySink sink;
+  {
+    CaptureLink link(inner, sink, {});
+    sink.lost = 41;
+  }
+  auto reader = wire::PcapReader::open(sink.file);
+  ASSERT_TRUE(reader.ok());
+  const auto next = reader->next();
+  EXPECT_TRUE(next.ok() && !*next);
+  EXPECT_EQ(reader->left_out(), 41u);
+}
+
 std::vector<std::uint8_t> read_file(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
@@ -198,8 +231,8 @@ TEST_F(CaptureFileTest, ManyWritersShareAFile) {
   {
     RecordingLink inner_a;
     RecordingLink inner_b;
-    auto a = CaptureFile::open(path_.c_str());
-    auto b = CaptureFile::open(path_.c_str());
+    auto a = CaptureFile::open(path_);
+    auto b = CaptureFile::open(path_);
     ASSERT_TRUE(a.ok() && b.ok());
     CaptureLink link_a(inner_a, **a, {});
     CaptureLink link_b(inner_b, **b, {});
@@ -214,7 +247,7 @@ TEST_F(CaptureFileTest, ManyWritersShareAFile) {
 
 TEST_F(CaptureFileTest, IsBounded) {
   RecordingLink inner;
-  auto file = CaptureFile::open(path_.c_str(), 4096);
+  auto file = CaptureFile::open(path_, {}, 4096);
   ASSERT_TRUE(file.ok());
   {
     CaptureLink link(inner, **file, {});
@@ -226,12 +259,62 @@ TEST_F(CaptureFileTest, IsBounded) {
   EXPECT_GT(check_capture(octets).size(), 5u);
 }
 
+TEST_F(CaptureFileTest, EndsAfterSoManyPackets) {
+  RecordingLink inner;
+  auto file = CaptureFile::open(path_, {.packets_max = 7});
+  ASSERT_TRUE(file.ok());
+  {
+    CaptureLink link(inner, **file, {});
+    (void)exchange_every_opcode(link, inner);
+  }
+  EXPECT_TRUE((*file)->complete());
+  EXPECT_EQ((*file)->lost(), 0u) << "what nobody wanted is not lost";
+  EXPECT_EQ(check_capture(read_file(path_)).size(), 7u);
+}
+
+TEST_F(CaptureFileTest, GoesRoundInFilesOfASize) {
+  RecordingLink inner;
+  constexpr std::uint64_t kSize = 20'000;
+  auto file = CaptureFile::open(path_, {.file_octets = kSize, .files_max = 3});
+  auto other = CaptureFile::open(path_, {.file_octets = kSize});  // somebody else's: files of its own
+  ASSERT_TRUE(file.ok() && other.ok());
+  {
+    CaptureLink link(inner, **file, {});
+    for (int round = 0; round < 20; ++round) (void)exchange_every_opcode(link, inner);
+  }
+  EXPECT_GT((*file)->files(), 4u);
+  EXPECT_EQ((*file)->lost(), 0u);
+  for (const std::string& name : {path_, path_ + ".1", path_ + ".2"}) {
+    const auto octets = read_file(name);
+    EXPECT_LE(octets.size(), kSize) << name;
+    EXPECT_GT(check_capture(octets).size(), 5u) << name;
+    if (name != path_) std::remove(name.c_str());
+  }
+  EXPECT_TRUE(read_file(path_ + ".3").empty());
+  const std::string others = path_ + "." + std::to_string(getpid());
+  EXPECT_EQ(std::remove(others.c_str()), 0);
+}
+
+TEST(CaptureLimits, AreReadBack) {
+  const CaptureLimits limits{
+      .snap_octets = 96, .packets_max = 1000, .file_octets = 5'000'000, .files_max = 4};
+  const auto read = parse_capture_limits(emit_capture_limits(limits));
+  ASSERT_TRUE(read.ok());
+  EXPECT_EQ(*read, limits);
+  EXPECT_EQ(emit_capture_limits({}), "");
+  EXPECT_FALSE(parse_capture_limits("")->any());
+  for (const char* wrong :
+       {"snap", "snap=", "snap=x", "snap=0", "size=-1", "depth=3", "snap=1,,count=2", "snap=99999999999"}) {
+    EXPECT_FALSE(parse_capture_limits(wrong).ok()) << wrong;
+  }
+}
+
 TEST_F(CaptureFileTest, TsharkDissectsEveryPacket) {
   if (std::system("tshark --version >/dev/null 2>&1") != 0) GTEST_SKIP() << "tshark is not installed";
   std::size_t count = 0;
   {
     RecordingLink inner;
-    auto file = CaptureFile::open(path_.c_str());
+    auto file = CaptureFile::open(path_);
     ASSERT_TRUE(file.ok());
     CaptureLink link(inner, **file, {});
     count = exchange_every_opcode(link, inner);

@@ -87,6 +87,7 @@ void HostLane::on_qp_event(transport::QueuePair& qp, transport::QpEvent event) {
 
 void HostLane::on_qp_changed(transport::QueuePair& qp, bool destroyed) {
   publisher_.handle_qp_changed(qp, destroyed);
+  failures_.handle_qp_changed(qp, destroyed);
   if (direct_ != nullptr) direct_->handle_qp_changed(qp, destroyed);
 }
 
@@ -116,7 +117,7 @@ void HostLane::follow_capture_order(const control::CaptureOrder& order, std::vec
   const std::lock_guard lock(mutex());
   send_packets_only(order.packets_only);
   if (order.record && fds.size() == control::kCaptureFds) {
-    links_.start_capture(std::move(fds[0]), std::move(fds[1]));
+    links_.start_capture(std::move(fds[0]), order.snap_octets);
   } else if (!order.record) {
     links_.stop_capture();
   }

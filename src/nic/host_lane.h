@@ -14,6 +14,7 @@
 #include "control/capture_messages.h"
 #include "control/client/daemon_client.h"
 #include "nic/direct_publication.h"
+#include "nic/failure_log.h"
 #include "nic/lane.h"
 #include "nic/lane_links.h"
 #include "nic/paths.h"
@@ -71,6 +72,12 @@ class HostLane final : public Lane, private transport::EventSink, private Duty {
 
   void on_qp_event(transport::QueuePair& qp, transport::QpEvent event) override;
   void on_qp_changed(transport::QueuePair& qp, bool destroyed) override;
+  void on_request_failed(transport::QueuePair& qp, const transport::FailedRequest& failed) override {
+    failures_.handle_failed(qp, failed);
+  }
+  void on_requests_flushed(transport::QueuePair& qp, std::uint32_t sends, std::uint32_t receives) override {
+    failures_.handle_flushed(qp, sends, receives);
+  }
 
   Served serve(std::span<const int> arrivals) override { return progress_.serve(arrivals); }
   void publish(Instant now) override { progress_.publish(now); }
@@ -78,6 +85,7 @@ class HostLane final : public Lane, private transport::EventSink, private Duty {
 
   LaneSlot slot_;
   Publisher publisher_;
+  FailureLog failures_;
   LaneLinks links_;
   std::unique_ptr<ShmPeers> peers_;            // null: no shared memory
   std::unique_ptr<DirectPublication> direct_;  // null: packets carry everything

@@ -82,7 +82,7 @@ bool LaneLinks::taken(const objects::Path& path) const { return shm_ == nullptr 
 
 void LaneLinks::open_capture_file() {
   if (settings_.capture_file.empty()) return;
-  auto opened = link::CaptureFile::open(settings_.capture_file.c_str());
+  auto opened = link::CaptureFile::open(settings_.capture_file, settings_.capture_limits);
   if (opened) {
     capture_ = std::move(*opened);
   } else {
@@ -101,6 +101,7 @@ link::Link* LaneLinks::decorated(link::Link* link) {
   if (capture_ != nullptr) {
     link::CaptureConfig config;
     config.interface_name = interface_.name;
+    config.snap_octets = settings_.capture_limits.snap_octets;
     config.epoch_offset_ns = host::wall_offset_ns();
     decorators_.push_back(std::make_unique<link::CaptureLink>(*link, *capture_, config));
     link = decorators_.back().get();
@@ -112,8 +113,9 @@ link::Link* LaneLinks::decorated(link::Link* link) {
   return link;
 }
 
-void LaneLinks::start_capture(OwnedFd file, OwnedFd end_mark) {
-  live_capture_.start(switch_, std::move(file), std::move(end_mark), interface_.name);
+void LaneLinks::start_capture(OwnedFd socket, std::uint32_t snap_octets) {
+  live_capture_.start(switch_, std::move(socket),
+                      {.interface_name = interface_.name, .snap_octets = snap_octets});
 }
 
 }  // namespace rrdma::nic

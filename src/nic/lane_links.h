@@ -16,8 +16,8 @@
 #include "link/link.h"
 #include "link/shm/shm_link.h"
 #include "link/udp/udp_link.h"
+#include "nic/capture/live_capture.h"
 #include "nic/link_switch.h"
-#include "nic/live_capture.h"
 #include "nic/relay_link.h"
 #include "nic/settings.h"
 #include "nic/wakeup/wakeup.h"
@@ -59,7 +59,7 @@ class LaneLinks final : public objects::PathProbe, public Doorbells {
   void note_arrivals(std::span<const int> descriptors);
 
   // By order of the daemon, while the program runs.
-  void start_capture(OwnedFd file, OwnedFd end_mark);
+  void start_capture(OwnedFd socket, std::uint32_t snap_octets);
   void stop_capture() { live_capture_.stop(switch_); }
   // What was captured so far goes to its file.
   void write_captures() {

@@ -121,7 +121,7 @@ void ProcessControl::handle_other(control::Received& message) {
   if (DaemonListener* listener = listener_.load()) listener->on_daemon_message(message);
 }
 
-// All lanes write into the one file: each gets descriptors of its own to it.
+// All lanes send to the one tool: each gets a descriptor of its own for it.
 void ProcessControl::follow_capture_order(const control::CaptureOrder& order, std::vector<OwnedFd> fds) {
   const std::lock_guard lock(lanes_mutex_);
   for (HostLane* lane : lanes_) {

@@ -82,6 +82,8 @@ Instant Publisher::publish(const transport::Engine& engine, std::span<link::Link
     set(*found->second, control::QpCounter::kReceivedOctets, qp.octets_received);
     set(*found->second, control::QpCounter::kRetransmittedPackets, qp.packets_resent);
     set(*found->second, control::QpCounter::kReceiverNotReady, qp.rnr_naks);
+    set(*found->second, control::QpCounter::kTimeouts, qp.ack_timeouts);
+    set(*found->second, control::QpCounter::kSequenceNaks, qp.sequence_naks);
   });
   return kNever;
 }

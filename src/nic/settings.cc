@@ -75,6 +75,15 @@ void read_congestion(transport::CongestionKind& kind) {
   }
 }
 
+void read_capture_limits(link::CaptureLimits& limits) {
+  auto parsed = link::parse_capture_limits(variable("RRDMA_PCAP_LIMITS"));
+  if (parsed) {
+    limits = *parsed;
+  } else {
+    host::explain(host::Severity::kError, "RRDMA_PCAP_LIMITS", parsed.error());
+  }
+}
+
 void read_receive_buffer(std::uint32_t& octets) {
   const std::string_view value = variable("RRDMA_RCVBUF");
   if (value.empty()) return;
@@ -94,6 +103,7 @@ Settings settings_from_environment() {
   read_link(settings.link);
   read_devices(settings.kernel_devices);
   read_fault(settings.fault);
+  read_capture_limits(settings.capture_limits);
   read_flag("RRDMA_IO_URING", settings.io_uring);
   read_flag("RRDMA_GSO", settings.segmentation);
   read_flag("RRDMA_DIRECT", settings.direct);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "link/capture_limits.h"
 #include "link/fault_spec.h"
 #include "transport/congestion.h"
 
@@ -21,6 +22,7 @@ struct Settings {
   KernelDevices kernel_devices = KernelDevices::kBehind;  // RRDMA_DEVICES=first|only|beside
   link::FaultSpec fault;                                  // RRDMA_FAULT
   std::string capture_file;                               // RRDMA_PCAP
+  link::CaptureLimits capture_limits;                     // RRDMA_PCAP_LIMITS
   bool io_uring = false;     // RRDMA_IO_URING=0|1: slower than plain calls where measured (docs/adr/0006)
   bool segmentation = true;  // RRDMA_GSO=0|1
   bool direct = true;        // RRDMA_DIRECT=0|1: one-sided operations by the initiator

@@ -50,4 +50,89 @@ std::string_view describe(Cause cause) {
   return "a cause that this version does not know";
 }
 
+namespace {
+
+// Of requests that this side made.
+std::string_view remedy_here(Cause cause) {
+  switch (cause) {
+    case Cause::kNone: return "Look at the other side, too.";
+    case Cause::kLocalKeyUnknown:
+      return "Give the lkey that ibv_reg_mr returned, and deregister only after the completion.";
+    case Cause::kLocalKeyOtherDomain: return "Register the memory in the protection domain of the QP.";
+    case Cause::kLocalOutOfBounds: return "Compare addr and length of the sg_list with the ibv_mr.";
+    case Cause::kLocalNotWritable:
+      return "Register memory that receives or READs write to with IBV_ACCESS_LOCAL_WRITE.";
+    case Cause::kLocalMemoryFault:
+      return "Keep memory mapped until its requests have completed and it is deregistered.";
+    case Cause::kMessageTooLong: return "Send less at once: max_msg_sz of the port; on UD one MTU.";
+    case Cause::kReceiveBufferTooSmall:
+      return "Post receives as long as the longest message of the peer; on UD 40 octets more.";
+    case Cause::kOperationNotAllowed:
+      return "Choose an operation of this QP type; READs and atomics need max_rd_atomic above 0.";
+    case Cause::kWindowBindRefused:
+      return "Bind within a region of the same protection domain that has IBV_ACCESS_MW_BIND and the rights "
+             "asked "
+             "for.";
+    case Cause::kInvalidateRefused: return "Invalidate only an rkey that was bound through this QP.";
+    case Cause::kPathUnusable: return "`rrdma doctor` shows whether interface and address are still there.";
+    case Cause::kPeerSaidInvalidRequest:
+      return "Compare length and operation with the peer's receives, qp_access_flags and max_dest_rd_atomic; "
+             "`rrdma explain` there names the cause.";
+    case Cause::kPeerSaidAccessError:
+      return "Compare remote_addr, rkey and length with the peer's ibv_mr and its rights; `rrdma explain` "
+             "there "
+             "names the cause.";
+    case Cause::kPeerSaidOperationalError:
+      return "Look at the peer's failed receive: `rrdma explain` there names the cause.";
+    case Cause::kPeerNotReady: return "Post receives at the peer before sending, or set rnr_retry to 7.";
+    case Cause::kPeerSilent:
+      return "Check that the peer runs and its QP is connected to this one (QPN, GID); `rrdma doctor --peer` "
+             "asks "
+             "its host.";
+    case Cause::kPeerBadResponse:
+      return "Capture it with `rrdma capture`, and compare path_mtu of both sides.";
+    case Cause::kPeerKeepsNaking:
+      return "Compare rq_psn of the peer with sq_psn here, and path_mtu of both sides.";
+    case Cause::kPeerGone: return "Look at why the peer's process has ended.";
+    default: return {};
+  }
+}
+
+// Of requests that this side refused to its peer.
+std::string_view remedy_for_the_peer(Cause cause) {
+  switch (cause) {
+    case Cause::kRemoteKeyUnknown:
+      return "Tell the peer the rkey of this side's ibv_mr, and keep it registered while the peer uses it.";
+    case Cause::kRemoteKeyOtherDomain: return "Register the memory in the protection domain of the QP.";
+    case Cause::kRemoteKeyOtherQueuePair:
+      return "Bind the window through the QP that the peer is connected to.";
+    case Cause::kRemoteOutOfBounds:
+      return "Compare the peer's remote_addr and length with this side's ibv_mr.";
+    case Cause::kRemoteAccessNotGranted:
+      return "Register the memory with IBV_ACCESS_REMOTE_WRITE, _READ or _ATOMIC.";
+    case Cause::kRemoteMemoryFault: return "Keep memory mapped until it is deregistered.";
+    case Cause::kRequestOpcodeUnexpected:
+    case Cause::kRequestLengthWrong:
+      return "Compare path_mtu of both sides; if they agree, capture it with `rrdma capture`.";
+    case Cause::kRequestNotEnabled: return "Allow the operation in qp_access_flags when the QP goes to INIT.";
+    case Cause::kAtomicMisaligned: return "Give an address that is a multiple of eight.";
+    case Cause::kTooManyReads:
+      return "Keep the peer's max_rd_atomic at or below max_dest_rd_atomic of this side.";
+    case Cause::kRemoteInvalidateRefused:
+      return "Let the peer invalidate only an rkey of a window that is bound through this QP.";
+    case Cause::kFlushed:
+    case Cause::kQueuePairDestroyed: return "Look at the first failed completion of the QP.";
+    default: return {};
+  }
+}
+
+}  // namespace
+
+std::string_view remedy(Cause cause) {
+  const std::string_view here = remedy_here(cause);
+  if (!here.empty()) return here;
+  const std::string_view for_the_peer = remedy_for_the_peer(cause);
+  return for_the_peer.empty() ? "Look at the other side, too." : for_the_peer;
+}
+
 }  // namespace rrdma::objects

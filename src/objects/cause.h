@@ -52,6 +52,8 @@ enum class Cause : std::uint8_t {
 
 // One sentence without a full stop: "the remote key is not known".
 std::string_view describe(Cause cause);
+// What to do about it, in one sentence with its full stop.
+std::string_view remedy(Cause cause);
 
 constexpr std::uint32_t vendor_error(Cause cause, wire::Psn psn) {
   return static_cast<std::uint32_t>(cause) << 24 | psn.value;

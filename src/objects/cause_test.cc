@@ -25,6 +25,7 @@ TEST(Cause, EveryCauseAndStatusHasWordsOfItsOwn) {
     if (text == unknown) continue;
     EXPECT_NE(text.back(), '.');
     EXPECT_TRUE(sentences.insert(text).second) << text;
+    EXPECT_EQ(remedy(static_cast<Cause>(i)).back(), '.') << text;
     ++known;
   }
   EXPECT_GE(known, 33);

@@ -38,6 +38,21 @@ enum class SendOpcode : std::uint8_t {
   kAtomicWrite = 15,
 };
 
+constexpr CompletionOpcode completion_opcode(SendOpcode opcode) {
+  switch (opcode) {
+    case SendOpcode::kWrite:
+    case SendOpcode::kWriteImmediate: return CompletionOpcode::kWrite;
+    case SendOpcode::kRead: return CompletionOpcode::kRead;
+    case SendOpcode::kCompareSwap: return CompletionOpcode::kCompareSwap;
+    case SendOpcode::kFetchAdd: return CompletionOpcode::kFetchAdd;
+    case SendOpcode::kLocalInvalidate: return CompletionOpcode::kLocalInvalidate;
+    case SendOpcode::kBindWindow: return CompletionOpcode::kBindWindow;
+    case SendOpcode::kFlush: return CompletionOpcode::kFlush;
+    case SendOpcode::kAtomicWrite: return CompletionOpcode::kAtomicWrite;
+    default: return CompletionOpcode::kSend;
+  }
+}
+
 // Bits of ibv_send_flags.
 inline constexpr std::uint8_t kSendFence = 1u << 0;
 inline constexpr std::uint8_t kSendSignaled = 1u << 1;

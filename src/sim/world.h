@@ -31,6 +31,8 @@ class Application {
   // Packets and timers were handled: poll and post. True if there may be more to do at once.
   virtual bool on_turn(Host& host, Instant now) = 0;
   virtual void on_qp_event(Host&, transport::QueuePair&, transport::QpEvent) {}
+  virtual void on_request_failed(Host&, transport::QueuePair&, const transport::FailedRequest&) {}
+  virtual void on_requests_flushed(Host&, transport::QueuePair&, std::uint32_t, std::uint32_t) {}
 };
 
 class Host final : private link::Receiver, private transport::EventSink {
@@ -62,6 +64,12 @@ class Host final : private link::Receiver, private transport::EventSink {
   void turn(Instant now);
   void on_packet(const wire::TransportPacket& packet, const objects::PacketOrigin& origin) override;
   void on_qp_event(transport::QueuePair& qp, transport::QpEvent event) override;
+  void on_request_failed(transport::QueuePair& qp, const transport::FailedRequest& failed) override {
+    if (application != nullptr) application->on_request_failed(*this, qp, failed);
+  }
+  void on_requests_flushed(transport::QueuePair& qp, std::uint32_t sends, std::uint32_t receives) override {
+    if (application != nullptr) application->on_requests_flushed(*this, qp, sends, receives);
+  }
 
   World& world_;
   link::HostIndex index_;

@@ -1,6 +1,7 @@
 #include "tools/interrupt.h"
 
 #include <csignal>
+#include <cstdio>
 
 namespace rrdma::tools {
 namespace {
@@ -25,6 +26,7 @@ bool interrupted() { return arrived_signal != 0; }
 
 void end_by_interrupt() {
   if (arrived_signal == 0) return;
+  std::fflush(stdout);  // what was found so far: nobody else writes it out when a signal ends the process
   std::signal(arrived_signal, SIG_DFL);
   std::raise(arrived_signal);
 }

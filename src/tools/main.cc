@@ -3,10 +3,12 @@
 #include <CLI/CLI.hpp>
 #include <exception>
 #include <iostream>
+#include <memory>
 
 #include "tools/commands.h"
 #include "tools/exit_status.h"
 #include "tools/interrupt.h"
+#include "tools/suggestion.h"
 #include "tools/terminal.h"
 
 namespace rrdma::tools {
@@ -18,6 +20,38 @@ std::string command_name(const CLI::App& app) {
   return chosen.empty() ? "rrdma" : "rrdma " + chosen.front()->get_name();
 }
 
+std::vector<std::string> command_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands(nullptr)) names.push_back(command->get_name());
+  return names;
+}
+
+// Of the command that was chosen: "--netdev", "-j".
+std::vector<std::string> option_names(const CLI::App& app) {
+  const auto chosen = app.get_subcommands();
+  std::vector<std::string> names;
+  for (const CLI::Option* option : (chosen.empty() ? &app : chosen.front())->get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  return names;
+}
+
+int complain_no_command(const CLI::App& app, const std::string& word) {
+  const std::string meant = closest_word(word, command_names(app));
+  return complain("rrdma", "there is no command '" + printable(word) + "'",
+                  meant.empty() ? "'rrdma help' lists the commands" : "did you mean '" + meant + "'?");
+}
+
+// What somebody who wrote an option wrong may have meant; empty if nothing is near.
+std::string meant_option(const CLI::App& app, const CLI::ParseError& error) {
+  const std::string_view what = error.what();
+  const std::size_t at = what.find("--");
+  if (error.get_exit_code() != static_cast<int>(CLI::ExitCodes::ExtrasError) || at == std::string_view::npos)
+    return "";
+  const std::string_view word = what.substr(at, what.find_first_of(" ,=", at) - at);
+  return closest_word(word, option_names(app));
+}
+
 int explain_usage(const CLI::App& app, const CLI::ParseError& error) {
   // --help and --version also arrive as an exception, with status 0.
   if (error.get_exit_code() == 0) {
@@ -25,11 +59,34 @@ int explain_usage(const CLI::App& app, const CLI::ParseError& error) {
     return kExitSuccess;
   }
   const std::string name = command_name(app);
-  const bool no_command =
-      app.get_subcommands().empty() && !app.remaining().empty() && app.remaining().front()[0] != '-';
-  complain(name, no_command ? "there is no command '" + app.remaining().front() + "'" : error.what(),
-           "'" + name + " --help' shows the usage");
+  if (app.get_subcommands().empty() && !app.remaining().empty() && app.remaining().front()[0] != '-')
+    return complain_no_command(app, app.remaining().front());
+  const std::string meant = meant_option(app, error);
+  complain(name, error.what(),
+           meant.empty() ? "'" + name + " --help' shows the usage" : "did you mean '" + meant + "'?");
   return app.got_subcommand("run") ? kExitRunFailure : kExitFailure;
+}
+
+void add_help_command(CLI::App& app, Runner& chosen) {
+  auto wanted = std::make_shared<std::string>();
+  CLI::App* help = app.add_subcommand("help", "Show the usage of a command");
+  help->add_option("COMMAND", *wanted, "One of those that `rrdma help` lists");
+  help->footer("Exit status: 0, or 2 when there is no such command.");
+  help->callback([&app, &chosen, wanted] {
+    chosen = [&app, wanted] {
+      if (wanted->empty()) {
+        // Of the whole: app.help() would be that of this very command.
+        std::cout << app.get_formatter()->make_help(&app, "rrdma", CLI::AppFormatMode::Normal);
+        return kExitSuccess;
+      }
+      for (const CLI::App* command : app.get_subcommands(nullptr)) {
+        if (command->get_name() != *wanted) continue;
+        std::cout << command->help("rrdma");
+        return kExitSuccess;
+      }
+      return complain_no_command(app, *wanted);
+    };
+  });
 }
 
 int run(int argc, char** argv) {
@@ -41,6 +98,8 @@ int run(int argc, char** argv) {
   Runner chosen;
   add_decode_command(app, chosen);
   add_run_command(app, chosen);
+  add_shell_command(app, chosen);
+  add_env_command(app, chosen);
   add_devices_command(app, chosen);
   add_gids_command(app, chosen);
   add_link_command(app, chosen);
@@ -50,6 +109,7 @@ int run(int argc, char** argv) {
   add_explain_command(app, chosen);
   add_doctor_command(app, chosen);
   add_sim_command(app, chosen);
+  add_help_command(app, chosen);
   try {
     app.parse(drop_run_separator(argc, argv), argv);
   } catch (const CLI::ParseError& error) {

@@ -135,26 +135,59 @@ std::string short_number(double value) {
   return fmt::format("{:.{}f}{}", value, value < 9.995 ? 2 : value < 99.95 ? 1 : 0, kSuffixes[power]);
 }
 
-std::string Table::text(std::string_view heading_colour, std::string_view reset) const {
+std::vector<std::size_t> Table::widths_within(std::size_t width) const {
   std::vector<std::size_t> widths;
   for (const Column& column : columns_) widths.push_back(display_width(column.heading));
   for (const auto& row : rows_) {
     for (std::size_t i = 0; i < widths.size(); ++i)
       widths[i] = std::max(widths[i], display_width(row[i].text));
   }
+  const auto excess = [&] {
+    std::size_t sum = 0;
+    for (const std::size_t one : widths) sum += one == 0 ? 0 : one + kGap.size();
+    sum -= std::min(sum, kGap.size());
+    return sum - std::min(sum, width);
+  };
+  const auto shrink = [&] {
+    for (std::size_t i = 0; i < widths.size(); ++i) {
+      if (columns_[i].shrinks_to == 0 || widths[i] <= columns_[i].shrinks_to) continue;
+      widths[i] -= std::min(excess(), widths[i] - columns_[i].shrinks_to);
+    }
+  };
+  const std::vector<std::size_t> wanted = widths;
+  for (shrink(); excess() != 0; shrink()) {
+    std::size_t least = widths.size();
+    for (std::size_t i = 0; i < widths.size(); ++i) {
+      const bool may_go = widths[i] != 0 && columns_[i].keep != Column::kAlways;
+      if (may_go && (least == widths.size() || columns_[i].keep < columns_[least].keep)) least = i;
+    }
+    if (least == widths.size()) break;
+    widths[least] = 0;
+    // The room that this makes is first for what was cut.
+    for (std::size_t i = 0; i < widths.size(); ++i) {
+      if (columns_[i].shrinks_to != 0 && widths[i] != 0) widths[i] = wanted[i];
+    }
+  }
+  return widths;
+}
+
+std::string Table::text(std::string_view heading_colour, std::string_view reset, std::size_t width) const {
+  const std::vector<std::size_t> widths = widths_within(width);
   std::string result;
   const auto add_line = [&](auto&& cell_of) {
     std::size_t owed = 0;  // blanks that are written only when something follows
     for (std::size_t i = 0; i < columns_.size(); ++i) {
+      if (widths[i] == 0) continue;
       const Cell cell = cell_of(i);
-      const std::size_t pad = widths[i] - display_width(cell.text);
+      const std::string shown = clipped(cell.text, widths[i]);
+      const std::size_t pad = widths[i] - display_width(shown);
       const bool right = columns_[i].align == Align::kRight;
       if (right) owed += pad;
-      if (!cell.text.empty()) {
+      if (!shown.empty()) {
         result.append(owed, ' ');
         owed = 0;
         result += cell.colour;
-        result += cell.text;
+        result += shown;
         if (!cell.colour.empty()) result += reset;
       }
       owed += (right ? 0 : pad) + kGap.size();

@@ -27,8 +27,12 @@ namespace rrdma::tools {
 enum class Align : std::uint8_t { kLeft, kRight };
 
 struct Column {
+  static constexpr std::uint8_t kAlways = 255;
+
   std::string heading;
   Align align = Align::kLeft;
+  std::uint8_t keep = kAlways;  // where the table is too wide, columns with the lowest number are left out
+  std::size_t shrinks_to = 0;   // before that, its text is cut, down to so many columns; 0: never
 };
 
 // What is written before a cell and after it (a colour) takes no room.
@@ -47,10 +51,16 @@ class Table {
   // REQUIRES: as many cells as columns.
   void add(std::vector<Cell> row) { rows_.push_back(std::move(row)); }
   [[nodiscard]] bool empty() const { return rows_.empty(); }
-  // Heading and rows, each line ended; two blanks between columns, nothing at the end of a line.
-  [[nodiscard]] std::string text(std::string_view heading_colour, std::string_view reset) const;
+  // Heading and rows, each line ended; two blanks between columns, nothing at the end of a line. No wider than
+  // `width` where the columns allow it.
+  [[nodiscard]] std::string text(std::string_view heading_colour, std::string_view reset,
+                                 std::size_t width = kUnlimited) const;
 
  private:
+  static constexpr std::size_t kUnlimited = SIZE_MAX;
+  // Of each column; 0: it is left out.
+  [[nodiscard]] std::vector<std::size_t> widths_within(std::size_t width) const;
+
   std::vector<Column> columns_;
   std::vector<std::vector<Cell>> rows_;
 };

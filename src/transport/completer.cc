@@ -147,6 +147,7 @@ void Completer::advance(wire::Psn una) {
   const auto packets = static_cast<std::uint32_t>(una.since(req_.una));
   req_.una = una;
   req_.rewound_for_gap = req_.repeating = false;
+  req_.attempts = 0;
   req_.retries_left = qp_.attributes.retry_count;
   req_.rnr_left = qp_.attributes.rnr_retry;
   if (req_.tx.before(una)) {
@@ -205,6 +206,7 @@ void Completer::retire() {
 void Completer::fail_oldest(Status status, Cause cause) {
   auto& queue = qp_.send_queue;
   RRDMA_ASSERT(!queue.empty());
+  engine_.events_.on_request_failed(qp_, failed_send(qp_, queue.at(queue.head()), status, cause, now_));
   const SendEntry failed = engine_.take_oldest(qp_);
   engine_.complete_send(qp_, failed, status, cause, now_);
   if (qp_.reliable()) {
@@ -224,6 +226,14 @@ bool Completer::spend_retry(Cause cause) {
   }
   --req_.retries_left;
   return true;
+}
+
+// `since`: should it be the first.
+void Completer::note_attempt(Attempt::Why why, Instant since) {
+  AttemptHistory& history = qp_.attempts;
+  if (req_.attempts == 0) history.since = since;
+  history.last[req_.attempts % AttemptHistory::kKept] = {now_, why};
+  if (req_.attempts != UINT8_MAX) ++req_.attempts;
 }
 
 // The peer answered something later: the response to the oldest READ or ATOMIC was lost.
@@ -247,7 +257,10 @@ void Completer::handle_nak(wire::Psn psn, std::uint8_t code) {
   if (static_cast<wire::NakCode>(code) == wire::NakCode::kSequenceError) {
     ++engine_.counters_.sequence_naks_received;
     if (told_already()) return;
+    ++qp_.sequence_naks;
+    qp_.attempts.syndrome = static_cast<std::uint8_t>(wire::kSyndromeNakBase | code);
     if (!spend_retry(Cause::kPeerKeepsNaking)) return;
+    note_attempt(Attempt::Why::kSequenceNak, now_);
     if (req_.log.enabled()) {
       Recovery(engine_, qp_, now_).on_loss();
     } else {
@@ -261,6 +274,7 @@ void Completer::handle_nak(wire::Psn psn, std::uint8_t code) {
   }
   ++engine_.counters_.fatal_naks_received;
   RRDMA_ASSERT(psn == req_.una);
+  qp_.attempts.syndrome = static_cast<std::uint8_t>(wire::kSyndromeNakBase | code);
   const NakMeaning meaning = meaning_of(code);
   fail_oldest(meaning.status, meaning.cause);
 }
@@ -269,6 +283,7 @@ void Completer::handle_rnr(std::uint8_t timer_code) {
   if (req_.waiting_rnr) return;
   ++engine_.counters_.rnr_naks_received;
   ++qp_.rnr_naks;
+  qp_.attempts.syndrome = static_cast<std::uint8_t>(wire::kSyndromeRnrBase | timer_code);
   req_.retries_left = qp_.attributes.retry_count;  // the packet has arrived: the path is not what fails
   if (qp_.attributes.rnr_retry != kRnrForEver) {
     if (req_.rnr_left == 0) {
@@ -277,6 +292,7 @@ void Completer::handle_rnr(std::uint8_t timer_code) {
     }
     --req_.rnr_left;
   }
+  note_attempt(Attempt::Why::kNotReady, now_);
   Requester(engine_, qp_, now_).rewind();
   req_.waiting_rnr = true;
   req_.rnr_until = now_ + rnr_delay(timer_code);
@@ -386,6 +402,7 @@ void Completer::handle_read_response(const wire::TransportPacket& packet) {
   if (const Cause cause = place_read(*index, offset, packet.payload); cause != Cause::kNone)
     return refuse_response(*index, Status::kLocalProtectionError, cause);
   engine_.counters_.octets_received += length;
+  qp_.octets_received += length;
   entry.received += length;
   answered_part(entry, psn, psn + (packets - 1));
 }
@@ -471,7 +488,10 @@ void Completer::handle_timeout() {
     req_.ack_deadline = now_ + qp_.ack_timeout;  // a stopped peer is no loss
   } else if (now_ >= req_.ack_deadline) {
     ++engine_.counters_.ack_timeouts;
+    const Instant waiting_since = req_.ack_deadline - qp_.ack_timeout;
     if (!spend_retry(Cause::kPeerSilent)) return;
+    ++qp_.ack_timeouts;
+    note_attempt(Attempt::Why::kSilence, waiting_since);
     handle_silence();
     req_.ack_deadline = now_ + qp_.ack_timeout;
     req_.early_deadline = kNever;

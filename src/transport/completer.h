@@ -17,6 +17,8 @@ class Completer {
   // Completes the entries that are done, from the oldest on; fails the QP if the oldest has failed.
   void retire();
   void restart_timers();
+  // The oldest entry fails, and with it the QP, or its send side where the transport has no more to say.
+  void fail_oldest(objects::Status status, objects::Cause cause);
 
  private:
   void handle_acknowledge(const wire::TransportHeaders& headers);
@@ -33,7 +35,7 @@ class Completer {
   void handle_early_timeout();
   // One more try, or the end. False if the QP failed.
   bool spend_retry(objects::Cause cause);
-  void fail_oldest(objects::Status status, objects::Cause cause);
+  void note_attempt(Attempt::Why why, Instant since);
   void advance(wire::Psn una);
   // The entry that awaits the response `psn`, if there is one: without a FlightLog only the oldest may.
   std::optional<std::uint64_t> awaiting(wire::Psn psn);

@@ -10,8 +10,9 @@ namespace rrdma::transport {
 // clang-format off
 #define RRDMA_ENGINE_COUNTERS(X)                                                                            \
   X(packets_sent) X(packets_received) X(octets_sent) X(octets_received)                                     \
-  X(messages_sent) X(messages_received) X(direct_operations) X(direct_turn_octets_max) X(packets_resent) X(acks_sent) X(acks_received)\
-  X(duplicates) X(out_of_order) X(sequence_naks_sent) X(sequence_naks_received)                             \
+  X(messages_sent) X(messages_received) X(direct_operations) X(direct_octets) X(direct_turn_octets_max)     \
+  X(packets_resent) X(acks_sent) X(acks_received) X(duplicates) X(out_of_order)                             \
+  X(sequence_naks_sent) X(sequence_naks_received)                                                           \
   X(rnr_naks_sent) X(rnr_naks_received) X(invalid_request_naks_sent) X(access_naks_sent)                    \
   X(operational_naks_sent) X(fatal_naks_received) X(implied_naks) X(ack_timeouts) X(early_retransmits)      \
   X(packets_lost) X(spurious_repairs) X(probes_sent)                                                        \

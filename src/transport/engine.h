@@ -81,6 +81,16 @@ class EventSink {
     static_cast<void>(qp);
     static_cast<void>(destroyed);
   }
+  // A request fails, before its completion can be polled; of those that are flushed behind it, how many.
+  virtual void on_request_failed(QueuePair& qp, const FailedRequest& failed) {
+    static_cast<void>(qp);
+    static_cast<void>(failed);
+  }
+  virtual void on_requests_flushed(QueuePair& qp, std::uint32_t sends, std::uint32_t receives) {
+    static_cast<void>(qp);
+    static_cast<void>(sends);
+    static_cast<void>(receives);
+  }
 };
 
 struct QpInit {

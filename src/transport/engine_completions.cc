@@ -6,28 +6,7 @@ namespace rrdma::transport {
 
 using objects::Cause;
 using objects::SendEntry;
-using objects::SendOpcode;
 using objects::Status;
-
-namespace {
-
-objects::CompletionOpcode completion_opcode(SendOpcode opcode) {
-  using objects::CompletionOpcode;
-  switch (opcode) {
-    case SendOpcode::kWrite:
-    case SendOpcode::kWriteImmediate: return CompletionOpcode::kWrite;
-    case SendOpcode::kRead: return CompletionOpcode::kRead;
-    case SendOpcode::kCompareSwap: return CompletionOpcode::kCompareSwap;
-    case SendOpcode::kFetchAdd: return CompletionOpcode::kFetchAdd;
-    case SendOpcode::kLocalInvalidate: return CompletionOpcode::kLocalInvalidate;
-    case SendOpcode::kBindWindow: return CompletionOpcode::kBindWindow;
-    case SendOpcode::kFlush: return CompletionOpcode::kFlush;
-    case SendOpcode::kAtomicWrite: return CompletionOpcode::kAtomicWrite;
-    default: return CompletionOpcode::kSend;
-  }
-}
-
-}  // namespace
 
 void Engine::complete_send(QueuePair& qp, const SendEntry& entry, Status status, Cause cause, Instant now) {
   const bool wanted = qp.signal_all || (entry.flags & objects::kSendSignaled) != 0;
@@ -37,7 +16,7 @@ void Engine::complete_send(QueuePair& qp, const SendEntry& entry, Status status,
   qp.send_cq->push(
       {.wr_id = entry.wr_id,
        .status = status,
-       .opcode = completion_opcode(entry.opcode),
+       .opcode = objects::completion_opcode(entry.opcode),
        .byte_length = entry.length,
        .qpn = qp.qpn,
        .vendor_err = status == Status::kSuccess ? 0 : objects::vendor_error(cause, entry.first_psn),
@@ -46,7 +25,11 @@ void Engine::complete_send(QueuePair& qp, const SendEntry& entry, Status status,
 
 void Engine::complete_receive(QueuePair& qp, objects::Completion& completion, Instant now) {
   ++counters_.receive_completions;
-  if (completion.status != Status::kSuccess) ++counters_.error_completions;
+  if (completion.status != Status::kSuccess) {
+    ++counters_.error_completions;
+    if (completion.status != Status::kFlushed)
+      events_.on_request_failed(qp, failed_receive(qp, completion, now));
+  }
   completion.timestamp_ns = now.ns;
   if (qp.receive_cq != nullptr) qp.receive_cq->push(completion);
 }
@@ -82,6 +65,8 @@ objects::SendEntry Engine::take_oldest(QueuePair& qp) {
 }
 
 void Engine::flush_sends(QueuePair& qp, Instant now) {
+  const auto count = static_cast<std::uint32_t>(qp.send_queue.tail() - qp.send_queue.head());
+  if (count != 0) events_.on_requests_flushed(qp, count, 0);
   while (!qp.send_queue.empty()) {
     const SendEntry entry = take_oldest(qp);
     complete_send(qp, entry, Status::kFlushed, Cause::kFlushed, now);
@@ -91,6 +76,8 @@ void Engine::flush_sends(QueuePair& qp, Instant now) {
 }
 
 void Engine::flush_receives(QueuePair& qp, Instant now) {
+  const auto count = static_cast<std::uint32_t>(qp.receive_queue.size()) + (qp.resp.have_receive ? 1 : 0);
+  if (count != 0) events_.on_requests_flushed(qp, 0, count);
   const auto flush = [&](std::uint64_t wr_id) {
     objects::Completion completion{.wr_id = wr_id,
                                    .status = Status::kFlushed,
@@ -115,9 +102,7 @@ void Engine::check_drained(QueuePair& qp) {
 
 void Engine::peer_gone(QueuePair& qp, Instant now) {
   if (!qp.reliable() || !qp.can_send() || qp.send_queue.empty()) return;
-  const SendEntry oldest = take_oldest(qp);
-  complete_send(qp, oldest, Status::kRetryExceeded, Cause::kPeerGone, now);
-  fail_qp(qp, now);
+  Completer(*this, qp, now).fail_oldest(Status::kRetryExceeded, Cause::kPeerGone);
 }
 
 }  // namespace rrdma::transport

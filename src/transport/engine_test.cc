@@ -52,6 +52,7 @@ struct Host : EventSink {
     if (qp != nullptr) engine.destroy_qp(*qp);
   }
   void on_qp_event(QueuePair&, QpEvent event) override { events.push_back(event); }
+  void on_request_failed(QueuePair&, const FailedRequest& failed) override { failures.push_back(failed); }
   Sge sge(std::size_t offset, std::uint32_t length) {
     return {reinterpret_cast<std::uint64_t>(buffer.data() + offset), length, {region->key}};
   }
@@ -70,6 +71,7 @@ struct Host : EventSink {
   objects::MemoryRegion* region = nullptr;
   QueuePair* qp = nullptr;
   std::vector<QpEvent> events;
+  std::vector<FailedRequest> failures;
   Wire wire;
 };
 
@@ -196,6 +198,24 @@ TEST_F(EnginePair, SendArrivesAcrossThePsnWrap) {
   EXPECT_EQ(0, std::memcmp(b_.buffer.data(), a_.buffer.data(), 1000));
   EXPECT_EQ(0, std::memcmp(b_.buffer.data() + 8000, a_.buffer.data() + 1000, 4000));
   EXPECT_EQ(a_.engine.counters().packets_resent, 0u);
+}
+
+TEST_F(EnginePair, AResponseThatDoesNotFitIsTold) {
+  connect(QpType::kRc);
+  ASSERT_EQ(post(a_, SendOpcode::kRead, {a_.sge(0, 64)}), PostError::kNone);
+  a_.engine.transmit(a_.wire, now_);
+  deliver(a_, b_);
+  b_.engine.transmit(b_.wire, now_);
+  ASSERT_EQ(b_.wire.packets.size(), 1u);
+  b_.wire.packets.front().resize(b_.wire.packets.front().size() - 8);
+  deliver(b_, a_);
+  EXPECT_EQ(a_.poll().status, Status::kBadResponse);
+  ASSERT_EQ(a_.failures.size(), 1u);
+  EXPECT_EQ(a_.failures[0].cause, objects::Cause::kPeerBadResponse);
+  EXPECT_EQ(a_.failures[0].opcode, objects::CompletionOpcode::kRead);
+  EXPECT_EQ(a_.failures[0].length, 64u);
+  EXPECT_EQ(a_.failures[0].moved, 0u);
+  EXPECT_EQ(a_.failures[0].syndrome, 0);
 }
 
 TEST_F(EnginePair, WriteReadAndAtomics) {

@@ -13,6 +13,7 @@
 #include "objects/work_queue.h"
 #include "transport/attributes.h"
 #include "transport/congestion.h"
+#include "transport/failed_request.h"
 #include "transport/flight_log.h"
 #include "transport/response_cache.h"
 #include "transport/round_trip.h"
@@ -38,6 +39,7 @@ struct RequesterState {
   std::uint8_t reads = 0;               // READs and ATOMICs sent and not answered
   std::uint8_t retries_left = 0;
   std::uint8_t rnr_left = 0;
+  std::uint8_t attempts = 0;     // since progress; QueuePair::attempts tells when and why
   std::uint8_t backoff = 0;      // doublings of the early retransmission's delay
   bool waiting_rnr = false;      // until rnr_until
   bool rewound_for_gap = false;  // an implied NAK was acted upon; the next one waits for progress
@@ -110,8 +112,9 @@ struct QueuePair {
   objects::ReceiveQueue receive_queue;
   objects::Path path;
   QpAttributes attributes;
-  std::uint32_t port_mtu = 4096;     // UD: the longest datagram; set by nic/
-  Duration ack_timeout;              // 0: never
+  std::uint32_t port_mtu = 4096;  // UD: the longest datagram; set by nic/
+  Duration ack_timeout;           // 0: never
+  AttemptHistory attempts;
   void* owner = nullptr;             // the verbs object around it
   const void* xrc_domain = nullptr;  // XRC targets: only queues of this domain can be asked for
   std::uint64_t messages_sent = 0;
@@ -122,6 +125,8 @@ struct QueuePair {
   std::uint64_t packets_lost = 0;  // found by what came after them
   std::uint64_t probes = 0;
   std::uint64_t rnr_naks = 0;
+  std::uint64_t ack_timeouts = 0;
+  std::uint64_t sequence_naks = 0;
 
   QueuePair(std::uint32_t send_entries, std::uint32_t send_sges, std::uint32_t inline_octets,
             std::uint32_t receive_entries, std::uint32_t receive_sges)

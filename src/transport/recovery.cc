@@ -149,6 +149,7 @@ void Recovery::conclude() {
   advance();
   if (finished_ != 0) {
     req_.retries_left = qp_.attributes.retry_count;
+    req_.attempts = 0;
     req_.congestion->on_arrival(view(), finished_, sample_.ns != 0);
   }
   const bool hole = log_.done() != 0 || answers_ || latest_response_.any;

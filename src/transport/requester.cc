@@ -211,10 +211,14 @@ Requester::Start Requester::execute_direct(SendEntry& entry) {
     return Start::kYield;
   }
   req_.direct_octets = 0;
-  ++engine_.counters_.direct_operations;
-  ++engine_.counters_.messages_sent;
+  const bool write = entry.opcode == SendOpcode::kWrite;
+  auto& counters = engine_.counters_;
+  ++counters.direct_operations;
+  counters.direct_octets += entry.length;
+  ++counters.messages_sent;
   ++qp_.messages_sent;
-  qp_.octets_sent += entry.length;
+  (write ? counters.octets_sent : counters.octets_received) += entry.length;
+  (write ? qp_.octets_sent : qp_.octets_received) += entry.length;
   entry.local_done = true;
   entry.first_psn = req_.next;
   ++req_.started;

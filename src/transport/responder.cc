@@ -74,6 +74,7 @@ void Responder::handle(const TransportPacket& packet) {
 }
 
 void Responder::handle_reliable(const TransportPacket& packet) {
+  packet_ = &packet;
   const std::int32_t distance = packet.headers.bth.psn.since(resp_.expected);
   if (distance > 0) return out_of_sequence();
   if (distance < 0 && !planted(PlantedBug::kSkipDuplicateCheck)) return handle_duplicate(packet);
@@ -446,6 +447,7 @@ objects::Status Responder::status_of_receive(const Verdict& verdict) {
 void Responder::fail_receive(const Verdict& verdict) {
   if (!resp_.have_receive) return;
   resp_.have_receive = false;
+  receive_told_ = true;
   objects::Completion completion{.wr_id = resp_.receive.wr_id,
                                  .status = status_of_receive(verdict),
                                  .opcode = objects::CompletionOpcode::kReceive,
@@ -463,47 +465,15 @@ void Responder::send_nak(const Verdict& verdict) {
     default: ++counters.operational_naks_sent;
   }
   const wire::Psn psn = resp_.expected;
+  if (!receive_told_) {
+    engine_.events_.on_request_failed(qp_, refused_request(qp_, packet_, verdict.nak, verdict.cause, now_));
+  }
   engine_.events_.on_qp_event(qp_, verdict.nak == NakCode::kRemoteAccessError ? QpEvent::kAccessError
                                    : verdict.nak == NakCode::kInvalidRequest  ? QpEvent::kRequestError
                                                                               : QpEvent::kFatal);
   resp_.message = Kind::kUnknown;
   engine_.fail_qp(qp_, now_);
   answer(static_cast<std::uint8_t>(wire::kSyndromeNakBase | static_cast<std::uint8_t>(verdict.nak)), psn);
-}
-
-// Unreliable connection: a gap breaks the message in progress; the next FIRST or ONLY starts anew. A
-// receive request that a broken SEND had taken serves the next one.
-void Responder::handle_unreliable(const TransportPacket& packet) {
-  const OpcodeShape& shape = wire::shape_of(packet.headers.bth.opcode);
-  if (packet.headers.bth.psn != resp_.expected) {
-    ++engine_.counters_.dropped_uc_gap;
-    give_up_message();
-  }
-  resp_.expected = packet.headers.bth.psn;
-  if (shape.starts_message) {
-    resp_.drop_message = false;
-    if (resp_.message != Kind::kUnknown) give_up_message();
-    resp_.drop_message = false;
-  }
-  if (resp_.drop_message || (!shape.starts_message && resp_.message == Kind::kUnknown)) {
-    resp_.expected = packet.headers.bth.psn + qp_.packets_of(packet.payload.size());
-    resp_.drop_message = !shape.ends_message;
-    return;
-  }
-  const wire::Psn before = resp_.expected;
-  const Verdict verdict = execute(packet);
-  if (verdict.kind == Verdict::Kind::kAccept) return;
-  ++(verdict.kind == Verdict::Kind::kNotReady ? engine_.counters_.dropped_no_receive
-                                              : engine_.counters_.dropped_too_long);
-  give_up_message();
-  resp_.drop_message = !shape.ends_message;
-  resp_.expected = before + qp_.packets_of(packet.payload.size());
-}
-
-void Responder::give_up_message() {
-  resp_.message = Kind::kUnknown;
-  resp_.offset = 0;
-  resp_.drop_message = true;
 }
 
 SendVerdict Responder::send_next(objects::FrameSink& sink) {
@@ -533,6 +503,7 @@ void Responder::emit(objects::Frame& frame, objects::FrameSink& sink, Step step,
   frame.path = &qp_.path;
   ++engine_.counters_.packets_sent;
   engine_.counters_.octets_sent += frame.payload_octets;
+  qp_.octets_sent += frame.payload_octets;
   sink.commit(frame);
 }
 

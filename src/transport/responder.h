@@ -62,6 +62,8 @@ class Responder {
   QueuePair& qp_;
   ResponderState& resp_;
   Instant now_;
+  const wire::TransportPacket* packet_ = nullptr;  // the one that is being handled
+  bool receive_told_ = false;                      // a receive request has failed with it, and says why
 };
 
 }  // namespace rrdma::transport

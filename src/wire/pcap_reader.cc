@@ -120,6 +120,7 @@ PcapReader::PacketResult PcapReader::next_packet_block() {
       case kInterfaceBlock:
         if (const auto added = add_interface(*block); !added) return Failure{added.error()};
         break;
+      case kStatisticsBlock: add_statistics(*block); break;
       case kEnhancedPacketBlock: return enhanced_packet(*block);
       case kSimplePacketBlock: return simple_packet(*block);
       default: break;
@@ -185,6 +186,19 @@ Result<void, CaptureError> PcapReader::add_interface(const Block& block) {
   interfaces_.push_back(std::move(interface));
   clocks_.push_back(clock);
   return {};
+}
+
+// Statistics that cannot be read are passed over, as every block that says nothing about packets.
+void PcapReader::add_statistics(const Block& block) {
+  constexpr std::size_t kFixedOctets = 12;  // interface, time
+  if (block.body.size() < kFixedOctets) return;
+  Octets options = block.body.subspan(kFixedOctets);
+  for (auto option = next_option(options, block.offset); option && option->code != kOptionEnd;
+       option = next_option(options, block.offset)) {
+    if (option->code != kOptionLeftOut || option->value.size() != 8) continue;
+    const std::uint64_t first = load32(option->value.data()), second = load32(option->value.data() + 4);
+    left_out_ += big_endian_ ? first << 32 | second : second << 32 | first;
+  }
 }
 
 PcapReader::PacketResult PcapReader::enhanced_packet(const Block& block) const {

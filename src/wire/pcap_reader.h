@@ -67,6 +67,8 @@ class PcapReader {
   [[nodiscard]] Result<std::optional<CapturedPacket>, CaptureError> next();
 
   [[nodiscard]] Format format() const { return format_; }
+  // Packets that whoever captured could not keep, as far as was read (pcapng interface statistics).
+  [[nodiscard]] std::uint64_t left_out() const { return left_out_; }
   // Those of the section that is being read; a pcap file has one, without a name.
   [[nodiscard]] const std::vector<CaptureInterface>& interfaces() const { return interfaces_; }
 
@@ -99,6 +101,7 @@ class PcapReader {
   [[nodiscard]] Result<void, CaptureError> add_interface(const Block& block);
   [[nodiscard]] PacketResult enhanced_packet(const Block& block) const;
   [[nodiscard]] PacketResult simple_packet(const Block& block) const;
+  void add_statistics(const Block& block);
   // Takes the next option off `rest`; code 0 at the end.
   [[nodiscard]] Result<Option, CaptureError> next_option(Octets& rest, std::size_t block_offset) const;
 
@@ -112,6 +115,7 @@ class PcapReader {
   bool nanosecond_records_ = false;
   std::vector<CaptureInterface> interfaces_;
   std::vector<Clock> clocks_;  // one for each interface
+  std::uint64_t left_out_ = 0;
 };
 
 }  // namespace rrdma::wire

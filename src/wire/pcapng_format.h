@@ -1,5 +1,5 @@
 // The numbers of the pcapng format that reader and writer share: block types, the marks of a section, option
-// codes (IETF draft-ietf-opsawg-pcapng, sections 4.1 to 4.4 and 3.5).
+// codes (IETF draft-ietf-opsawg-pcapng, sections 4.1 to 4.4, 4.6 and 3.5).
 #pragma once
 
 #include <cstddef>
@@ -10,6 +10,7 @@ namespace rrdma::wire {
 inline constexpr std::uint32_t kSectionBlock = 0x0a0d0d0a;  // reads the same in both byte orders
 inline constexpr std::uint32_t kInterfaceBlock = 1;
 inline constexpr std::uint32_t kSimplePacketBlock = 3;
+inline constexpr std::uint32_t kStatisticsBlock = 5;
 inline constexpr std::uint32_t kEnhancedPacketBlock = 6;
 inline constexpr std::uint32_t kByteOrderMark = 0x1a2b3c4d;
 inline constexpr std::size_t kBlockFrameOctets = 12;  // type, length, and the length again
@@ -22,5 +23,8 @@ inline constexpr std::uint16_t kOptionInterfaceName = 2;
 inline constexpr std::uint16_t kOptionApplication = 4;
 inline constexpr std::uint16_t kOptionTimeResolution = 9;
 inline constexpr std::uint16_t kOptionTimeOffset = 14;
+// Of a statistics block, each of 64 bits: isb_ifrecv, isb_ifdrop.
+inline constexpr std::uint16_t kOptionSeen = 4;
+inline constexpr std::uint16_t kOptionLeftOut = 5;
 
 }  // namespace rrdma::wire

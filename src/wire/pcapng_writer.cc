@@ -31,28 +31,28 @@ PcapngWriter::PcapngWriter(Sink sink, std::string_view application) : sink_(std:
   end_block();
 }
 
-std::uint32_t PcapngWriter::add_interface(LinkType link, std::string_view name) {
+std::uint32_t PcapngWriter::add_interface(LinkType link, std::string_view name, std::uint32_t snap_octets) {
   begin_block(kInterfaceBlock);
   append16(static_cast<std::uint16_t>(link));
   append16(0);
-  append32(kPacketOctetsMax);
+  append32(snap_octets);
   if (!name.empty()) append_option(kOptionInterfaceName, octets_of(name));
   append_option(kOptionTimeResolution, Octets(&kNanoseconds, 1));
   append_option(kOptionEnd, {});
   end_block();
-  return interfaces_++;
+  snap_octets_.push_back(snap_octets);
+  return static_cast<std::uint32_t>(snap_octets_.size() - 1);
 }
 
 void PcapngWriter::write(const PacketRecord& record) {
-  RRDMA_ASSERT(record.interface < interfaces_);
+  RRDMA_ASSERT(record.interface < snap_octets_.size());
   std::size_t original = 0;
   for (const Octets piece : record.pieces) original += piece.size();
-  const std::size_t captured = std::min(original, kPacketOctetsMax);
+  const std::size_t captured = std::min<std::size_t>(original, snap_octets_[record.interface]);
 
   begin_block(kEnhancedPacketBlock);
   append32(record.interface);
-  append32(static_cast<std::uint32_t>(record.time_ns >> 32));
-  append32(static_cast<std::uint32_t>(record.time_ns));
+  append_time(record.time_ns);
   append32(static_cast<std::uint32_t>(captured));
   append32(static_cast<std::uint32_t>(original));
   std::size_t room = captured;
@@ -66,6 +66,27 @@ void PcapngWriter::write(const PacketRecord& record) {
     append_option(kOptionEnd, {});
   }
   end_block();
+}
+
+void PcapngWriter::write_statistics(std::uint32_t interface, std::uint64_t time_ns, std::uint64_t seen,
+                                    std::uint64_t left_out) {
+  RRDMA_ASSERT(interface < snap_octets_.size());
+  begin_block(kStatisticsBlock);
+  append32(interface);
+  append_time(time_ns);
+  for (const auto& [code, value] : {std::pair(kOptionSeen, seen), std::pair(kOptionLeftOut, left_out)}) {
+    append16(code);
+    append16(sizeof value);
+    append32(static_cast<std::uint32_t>(value));
+    append32(static_cast<std::uint32_t>(value >> 32));
+  }
+  append_option(kOptionEnd, {});
+  end_block();
+}
+
+void PcapngWriter::append_time(std::uint64_t time_ns) {
+  append32(static_cast<std::uint32_t>(time_ns >> 32));
+  append32(static_cast<std::uint32_t>(time_ns));
 }
 
 void PcapngWriter::begin_block(std::uint32_t type) {

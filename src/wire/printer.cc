@@ -170,7 +170,7 @@ std::string cm_line(const CmMad& mad) {
                      std::visit([](const auto& message) { return cm_words(message); }, mad.message));
 }
 
-std::string packet_line(const Dissection& packet, const Palette& palette) {
+std::string packet_line(const Dissection& packet, const Palette& palette, std::optional<Qpn> source) {
   if (!packet.is_roce()) {
     const std::string link = packet.ethernet ? to_text(packet.ethernet->source) + " > " +
                                                    to_text(packet.ethernet->destination) + "  "
@@ -184,6 +184,8 @@ std::string packet_line(const Dissection& packet, const Palette& palette) {
   }
   if (packet.transport) {
     line += transport_line(packet.transport->headers, packet.transport->payload.size(), palette);
+    if (source && !shape_of(packet.transport->headers.bth.opcode).deth)
+      line += fmt::format("  from qp 0x{:06x}", source->value);
     line += mad_text(packet, palette);
   } else {
     line += coloured(palette.name, "RoCE packet", palette);

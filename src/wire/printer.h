@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -30,7 +31,9 @@ struct Palette {
 [[nodiscard]] std::string cm_line(const CmMad& mad);
 
 // Addresses, transport line, connection manager and verdict; without number and time, and no newline.
-[[nodiscard]] std::string packet_line(const Dissection& packet, const Palette& palette = {});
+// `source`: the queue pair that sent it, where somebody knows that the packet does not tell.
+[[nodiscard]] std::string packet_line(const Dissection& packet, const Palette& palette = {},
+                                      std::optional<Qpn> source = std::nullopt);
 
 // The children of `root`, one line each, nested; every line ends with a newline.
 [[nodiscard]] std::string fields_tree(const Field& root, const Palette& palette = {});

@@ -90,7 +90,7 @@ class Command(unittest.TestCase):
         self.assert_complaint(run("decode", "--bogus", GOOD), "--bogus", "--help")
         self.assert_complaint(run("decode", "--color", "blue", GOOD), "blue", "always")
         self.assert_complaint(run("decode", "--json", "--verbose", GOOD), "excludes")
-        self.assert_complaint(run("no-such-command"), "no-such-command", "rrdma --help")
+        self.assert_complaint(run("no-such-command"), "no-such-command", "rrdma help")
         self.assertEqual(run().returncode, 2)
         self.assertIn(b"decode", run().stderr)
 
@@ -238,6 +238,68 @@ class Command(unittest.TestCase):
             child.wait()
             child.stdout.close()
             child.stderr.close()
+
+
+class Connections(unittest.TestCase):
+    """Who sends, filters and the summary, on captures of another implementation."""
+
+    def packets(self, name, *words):
+        done = run("decode", "--json", FOLDER / name, *words)
+        self.assertIn(done.returncode, (0, 1), done.stderr)
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    def test_the_queue_pair_that_sends(self):
+        for name in ("op_mixed_v4.pcap", "op_write_imm_v4.pcap", "cm_rping_v4.pcap", "cm_rping_v6.pcap", "op_atomics_v6.pcap"):
+            known = [p for p in self.packets(name) if "bth" in p and "deth" not in p]
+            # Two ends, each the other's: where one is the destination, the other sends.
+            pairs = {(p["sender_qp"], p["bth"]["destination_qp"]) for p in known}
+            self.assertTrue(known, name)
+            self.assertEqual(pairs, {(there, here) for here, there in pairs}, name)
+        shown = run("decode", FOLDER / "cm_rping_v4.pcap").stdout.decode()
+        self.assertRegex(shown, r"RC RDMA READ REQUEST +qp 0x[0-9a-f]{6}.*from qp 0x[0-9a-f]{6}")
+
+    def test_an_end_that_nobody_names_is_left_out(self):
+        packets = [record for record in records(FOLDER / "op_uc_send_imm_v4.pcap")]  # UC: nobody answers
+        done = run("decode", "--json", "-", input=pcap(*packets))
+        for packet in map(json.loads, done.stdout.splitlines()):
+            self.assertNotIn("sender_qp", packet) if "deth" not in packet else None
+
+    def test_filters(self):
+        everything = self.packets("cm_rping_v4.pcap")
+        qp = next(p["sender_qp"] for p in everything if "deth" not in p)
+        mine = self.packets("cm_rping_v4.pcap", f"qp={qp:#x}")
+        self.assertEqual(mine, [p for p in everything if qp in (p.get("sender_qp"), p["bth"]["destination_qp"])])
+        reads = self.packets("cm_rping_v4.pcap", f"qp={qp}", "op=read")
+        self.assertTrue(reads)
+        self.assertTrue(all("READ" in p["bth"]["opcode_name"] for p in reads))
+        self.assertEqual([p["cm"]["message"] for p in self.packets("cm_rping_v4.pcap", "op=REQ") if "cm" in p][:1], ["REQ"])
+        address = everything[0]["ipv4"]["source"]
+        self.assertEqual(self.packets("cm_rping_v4.pcap", f"peer={address}"), everything)
+        self.assertEqual(self.packets("cm_rping_v4.pcap", "peer=192.0.2.99"), [])
+
+    def test_errors(self):
+        naks = self.packets("op_bad_rkey_read_v4.pcap", "errors")
+        self.assertTrue(naks)
+        self.assertTrue(all(p["aeth"]["syndrome"] & 0x60 for p in naks))
+        self.assertTrue(self.packets("op_rnr_exhaust_v4.pcap", "errors"))
+        self.assertEqual([p["cm"]["message"] for p in self.packets("cm_rejected_v4.pcap", "errors")], ["REJ"])
+        self.assertEqual(self.packets("op_zero_v4.pcap", "errors"), [])
+
+    def test_a_filter_that_is_none(self):
+        for word, hint in (("qp=many", "queue pair number"), ("error", "did you mean 'errors'"), ("port=3", "filters are"), ("op=", "is no filter")):
+            done = run("decode", GOOD, word)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(hint, done.stderr.decode())
+            self.assertEqual(done.stdout, b"")
+
+    def test_summary(self):
+        packets = self.packets("cm_rping_v4.pcap")
+        summary = json.loads(run("decode", "--summary", "--json", FOLDER / "cm_rping_v4.pcap").stdout)
+        self.assertEqual(sum(flow["packets"] for flow in summary["flows"]), len(packets))
+        self.assertEqual(summary["left_out"], 0)
+        text = run("decode", "--summary", FOLDER / "op_rnr_exhaust_v4.pcap")
+        self.assertRegex(text.stdout.decode(), r"^FROM +QP +TO +QP +PACKETS +OCTETS")
+        self.assertRegex(text.stderr.decode(), r"\d+ packets: \d+ RoCE \(0 bad")
 
 
 if __name__ == "__main__":

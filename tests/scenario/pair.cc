@@ -150,6 +150,11 @@ bool Side::on_turn(sim::Host&, Instant) {
   return any;
 }
 
+void Side::on_request_failed(sim::Host&, transport::QueuePair& of, const transport::FailedRequest& failed) {
+  const auto first = of.attempts.last.begin();
+  failures.push_back({failed, of.attempts.since, {first, first + of.req.attempts}});
+}
+
 void Side::on_qp_event(sim::Host&, transport::QueuePair&, transport::QpEvent event) {
   events.push_back(event);
 }

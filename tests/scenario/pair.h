@@ -79,6 +79,13 @@ class Side final : public sim::Application,
 
   bool on_turn(sim::Host& host, Instant now) override;
   void on_qp_event(sim::Host& host, transport::QueuePair& qp, transport::QpEvent event) override;
+  void on_request_failed(sim::Host& host, transport::QueuePair& qp,
+                         const transport::FailedRequest& failed) override;
+  void on_requests_flushed(sim::Host&, transport::QueuePair&, std::uint32_t sends,
+                           std::uint32_t receives) override {
+    flushed_sends += sends;
+    flushed_receives += receives;
+  }
 
   sim::World& world;
   sim::Host& host;
@@ -91,6 +98,14 @@ class Side final : public sim::Application,
   Side* peer = nullptr;
   std::vector<objects::Completion> completions;
   std::vector<transport::QpEvent> events;
+  struct Failed {
+    transport::FailedRequest request;
+    Instant since;
+    std::vector<transport::Attempt> attempts;
+  };
+  std::vector<Failed> failures;
+  std::uint32_t flushed_sends = 0;
+  std::uint32_t flushed_receives = 0;
   std::uint32_t limits = 0;
   std::uint32_t overflows = 0;
   bool polls = true;

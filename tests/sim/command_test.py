@@ -6,9 +6,11 @@ usage: command_test.py RRDMA RRDMA_WITH_PLANTED_BUG
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 RRDMA = PLANTED = ""
@@ -70,6 +72,37 @@ class RandomWorlds(unittest.TestCase):
         first = run("--seed", "5", "--json")
         self.assertEqual(first.returncode, 0, first.stderr)
         self.assertEqual(first.stdout, run("--workload", "random", "--seed", "5", "--json").stdout)
+
+
+class Alone(unittest.TestCase):
+    def test_ends_within_seconds(self):
+        start = time.monotonic()
+        result = run("--json")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        summary = json.loads(result.stdout)
+        self.assertTrue(summary["complete"])
+        self.assertGreaterEqual(summary["virtual_ns"], 50_000_000)
+        self.assertGreater(summary["messages"], 1000)
+        self.assertLess(time.monotonic() - start, 60, "a few seconds where nothing else runs")
+
+    def interrupted(self, *arguments):
+        """Standard output of a run that would take minutes, interrupted once it has said how far it is."""
+        with subprocess.Popen([RRDMA, "sim", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            line = process.stderr.readline()  # without a terminal: every five seconds
+            self.assertRegex(line, r"rrdma sim: *[0-9.]+ %  .* s left")
+            process.send_signal(signal.SIGINT)
+            output, _ = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, -signal.SIGINT)
+        return output
+
+    def test_what_was_found_so_far(self):
+        one = self.interrupted("--seconds", "1000")
+        self.assertRegex(one, r"^interrupted after [0-9.]+ m?s of 1000.00 s of virtual time; so far no promise was broken\n")
+        self.assertGreater(int(re.search(r"messages +(\d+)", one).group(1)), 0)
+        many = self.interrupted("--seeds", "1000000")
+        seeds = int(re.match(r"interrupted after (\d+) of 1000000 seeds", many).group(1))
+        self.assertGreater(seeds, 0)
+        self.assertIn(f"in {seeds} runs" if seeds > 1 else "event log", many)
 
 
 class WrongArguments(unittest.TestCase):

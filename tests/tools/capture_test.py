@@ -39,7 +39,7 @@ class Capture(unittest.TestCase):
             _, said = run("capture", "--seconds", 0.2, self.file)
             self.assertIn("Capturing 2 programs", said)
             size = os.path.getsize(self.file)
-            self.assertIn(f"{size} octets written", said)
+            self.assertRegex(said, rf"\d+ packets, {size} octets written")
             before = sent(pair.server.pid)
             time.sleep(0.5)
             self.assertEqual(os.path.getsize(self.file), size, "the capture went on after its end")
@@ -135,6 +135,71 @@ class Capture(unittest.TestCase):
             time.sleep(0.5)
             self.assertEqual(os.path.getsize(self.file), size)
             run("capture", "--seconds", 0.2, self.file + "2")
+
+    def packets(self, name=""):
+        """What a file holds; it must be whole."""
+        return [json.loads(line) for line in run("decode", "--json", self.file + name)[0].splitlines()]
+
+    def test_limits(self):
+        with PingPong(port=18619):
+            self.both_run()
+            _, said = run("capture", "-c", 50, self.file)
+            self.assertIn("until 50 packets", said)
+            self.assertIn("50 packets, ", said)
+            self.assertEqual(len(self.packets()), 50)
+            os.unlink(self.file)
+            _, said = run("capture", "-s", 80, "-c", 40, self.file)
+            cut = [p for p in self.packets() if p["original_octets"] > 80]
+            self.assertTrue(cut)
+            self.assertTrue(all(p["captured_octets"] == 80 and p["verdict"] == "cut" and "psn" in p["bth"] for p in cut))
+            os.unlink(self.file)
+            _, said = run("capture", "-C", "64k", "-W", 3, "-c", 2000, self.file)
+            self.assertRegex(said, r"2000 packets, \d+ octets written to \d+ files in turn")
+            sizes = [os.path.getsize(self.file + name) for name in ("", ".1", ".2")]
+            self.assertTrue(all(0 < size <= 65536 for size in sizes), sizes)
+            self.assertFalse(os.path.exists(self.file + ".3"))
+            for name in ("", ".1", ".2"):
+                self.assertGreater(len(self.packets(name)), 0)
+
+    def test_standard_output(self):
+        with PingPong(*SLOWLY, port=18620):
+            self.both_run()
+            done = subprocess.run([RRDMA, "capture", "-c", "20", "-"], capture_output=True, timeout=30)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            shown = subprocess.run([RRDMA, "decode", "--json", "-"], input=done.stdout, capture_output=True, timeout=30)
+            self.assertEqual(len(shown.stdout.splitlines()), 20)
+
+    def test_what_is_left_out_is_counted(self):
+        """A tool that is stopped reads nothing: programs go on, and what they could not send is told."""
+        with PingPong(port=18621) as pair:
+            self.both_run()
+            capture = subprocess.Popen([RRDMA, "capture", self.file], stderr=subprocess.PIPE, text=True)
+            capture.stderr.readline()
+            capture.send_signal(signal.SIGSTOP)
+            before = sent(pair.server.pid)
+            surroundings.wait_for(lambda: sent(pair.server.pid) > before + 20_000)
+            capture.send_signal(signal.SIGCONT)
+            capture.send_signal(signal.SIGINT)
+            said = capture.communicate(timeout=20)[1]
+        left_out = int(re.search(r"(\d+) packets were left out", said)[1])
+        self.assertGreater(left_out, 1000)
+        self.assertEqual(json.loads(run("decode", "--summary", "--json", self.file)[0])["left_out"], left_out)
+        self.assertIn(f"had to leave out {left_out} more", run("decode", "--summary", self.file)[1])
+
+    def test_limits_of_a_program_from_its_beginning(self):
+        with PingPong("--pcap", self.file, "-s", "100", "-c", "30", port=18622, iterations=200) as pair:
+            pair.client.wait(30)
+            pair.server.wait(30)
+        packets = self.packets()
+        self.assertEqual(len(packets), 60)  # of each of the two
+        self.assertTrue(all(p["captured_octets"] <= 100 for p in packets))
+        _, error = run("run", "-c", 3, "true", status=125)
+        self.assertIn("--pcap FILE, which is missing", error)
+
+    def test_limits_that_are_none(self):
+        for words in (("-C", "nosuch"), ("-C", "3k"), ("-W", "3"), ("-c", "0"), ("-s", "x")):
+            self.assertTrue(run("capture", *words, self.file, status=2)[1], words)
+            self.assertFalse(os.path.exists(self.file))
 
     def test_mistakes(self):
         with PingPong(*SLOWLY, port=18616):

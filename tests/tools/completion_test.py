@@ -24,7 +24,7 @@ def offered(*words):
 
 class Completion(unittest.TestCase):
     def test_subcommands(self):
-        self.assertGreaterEqual(set(offered("")), {"run", "devices", "gids", "stat", "explain", "doctor", "decode", "--help"})
+        self.assertGreaterEqual(set(offered("")), {"run", "devices", "gids", "stat", "explain", "doctor", "decode", "shell", "env", "help", "--help"})
         self.assertEqual(offered("de"), ["decode", "devices"] if offered("de")[0] == "decode" else ["devices", "decode"])
         self.assertEqual(offered("doc"), ["doctor"])
 
@@ -36,6 +36,11 @@ class Completion(unittest.TestCase):
         self.assertEqual(offered("run", "--link", ""), ["auto", "shm", "udp"])
         self.assertIn("lo", offered("devices", "--netdev", ""))
         self.assertEqual(offered("explain", "IBV_WC_RNR"), ["IBV_WC_RNR_RETRY_EXC_ERR"])
+
+    def test_words_of_commands(self):
+        self.assertIn("stat", offered("help", "st"))
+        self.assertEqual(offered("decode", "err"), ["errors"])
+        self.assertIn("resent", offered("top", "--sort", ""))
 
     def test_programs(self):
         self.assertIn("bash", offered("run", "bas"))

@@ -157,7 +157,7 @@ assert verbs.ibv_query_port(ctypes.c_void_p(context), 99, ctypes.create_string_b
         surroundings.wait_for(connected)
         self.assertNotEqual(server.returncode, 0)
         output, _ = run("explain", "--pid", server.pid)
-        self.assertRegex(output, rf"Process {server.pid} \(ended\)")
+        self.assertRegex(output, rf"ibv_rc_pingpong, process {server.pid} \(ended\)")
         self.assertIn("ibv_modify_qp", output)
         self.assertIn("GID index", output)
         (record,) = run_json("explain", "--json", "--pid", server.pid)

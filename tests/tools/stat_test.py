@@ -10,6 +10,7 @@ import time
 import unittest
 
 import command
+import servers
 import surroundings
 from command import RRDMA, run, run_json
 from traffic import PingPong
@@ -91,7 +92,7 @@ class Programs(unittest.TestCase):
     def test_table(self):
         output, _ = run("stat")
         self.assertRegex(output, r"Daemon pid \d+, up \d+s, network IPv4 and IPv6, 2 of 5183 slots held")
-        self.assertEqual(len(re.findall(r"^ *\d+ +ibv_rc_pingp… +1 ", output, re.M)), 2, output)
+        self.assertEqual(len(re.findall(r"^ *\d+ +ibv_rc_pingpong +1 ", output, re.M)), 2, output)
         self.assertNotIn("\x1b", output)
 
     def test_one_process(self):
@@ -122,7 +123,7 @@ class Programs(unittest.TestCase):
         self.assertEqual(output.count("Daemon pid"), 3)
         self.assertEqual(output.count("TX/s"), 2)
         self.assertNotIn("\x1b", output)
-        rate = re.search(r"ibv_rc_pingp… +1 +([\d.]+[kM]?)", output.split("\n\n")[2])
+        rate = re.search(r"ibv_rc_pingpong +1 +([\d.]+[kM]?)", output.split("\n\n")[2])
         self.assertGreater(float(rate[1].rstrip("kM")), 0)
         lines, _ = run("stat", "--watch", 0.2, "--count", 2, "--json")
         self.assertEqual(len([json.loads(line)["processes"] for line in lines.splitlines()]), 2)
@@ -148,6 +149,28 @@ class Programs(unittest.TestCase):
         self.assertEqual(watcher.wait(10), 0)
         self.assertEqual(shown.count(b"\x1b[H\x1b[2J"), 3)
         self.assertIn(b"\x1b[1mPID", shown)
+
+
+class Direct(unittest.TestCase):
+    def test_octets_that_the_initiator_copies_count(self):
+        for program, counter in (("ib_write_bw", "octets_sent"), ("ib_read_bw", "octets_received")):
+            words = [RRDMA, "run", "--", program, "-x", "1", "-D", "60", "-F", "-s", "65536", "-p", "18609"]
+            before = servers.open_ports()
+            server = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            servers.await_server(server, before, words)
+            client = subprocess.Popen(words + ["localhost"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            try:
+                def copied():
+                    (process,) = [p for p in run_json("stat", "--json")["processes"] if p["pid"] == client.pid] or [None]
+                    return process if process and process["counters"].get("direct_octets", 0) > 1_000_000 else None
+                process = surroundings.wait_for(copied)
+                self.assertGreaterEqual(process["counters"][counter], process["counters"]["direct_octets"], program)
+                (qp,) = process["queue_pairs"]
+                self.assertGreater(qp["sent_octets" if counter == "octets_sent" else "received_octets"], 1_000_000)
+            finally:
+                for process in (client, server):
+                    process.kill()
+                    process.wait()
 
 
 class Faults(unittest.TestCase):

@@ -10,7 +10,7 @@ from command import RRDMA, run
 from screen import Screen
 from traffic import PingPong
 
-BUSY = re.compile(r"^ *\d+ +ibv_rc_pingpong +1 +[\d.]+[kM]? +[\d.]+[kM]? +[\d.]+[kMG]? +[\d.]+[kMG]? +0 +0$", re.M)
+BUSY = re.compile(r"^ *\d+ +ibv_rc_pingpong +1 +[\d.]+[kM]? +[\d.]+[kM]? +[\d.]+[kMG]? +[\d.]+[kMG]? +0 +0 +0$", re.M)
 
 
 def pids(text):
@@ -33,11 +33,12 @@ class Top(unittest.TestCase):
     def test_screen(self):
         with Screen(RRDMA, "top", "--interval", "0.3") as screen:
             text = self.moving(screen)
-            self.assertRegex(text, r"^RRDMA top: 2 processes, 2 QPs, [\d.]+[kM]? messages/s, [\d.]+[kMG]?B/s sent; daemon \d+, up ")
+            self.assertRegex(text, r"^RRDMA top: 2 processes, 2 QPs, [\d.]+[kM]? messages/s, [\d.]+[kMG]?B/s sent, [\d.]+[kMG]?B/s")
             self.assertEqual(set(pids(text)), self.pair.pids())
-            rows = re.findall(r"^ *(\d+) +0x[0-9a-f]{6} +RTS +shm +10\.9\.0\.1 0x[0-9a-f]{6} +[\d.]+[kM]? +[\d.]+[kMG]? +0 +0$", text, re.M)
+            rows = re.findall(r"^ *(\d+) +0x[0-9a-f]{6} +RTS +shm +10\.9\.0\.1 0x[0-9a-f]{6}(?: +[\d.]+[kM]?)? +[\d.]+[kMG]? +[\d.]+[kMG]? +0 +0$", text, re.M)
             self.assertEqual(set(map(int, rows)), self.pair.pids(), text)
-            self.assertIn("q quit  s sort: bytes  r reverse  space pause", text)
+            self.assertIn("q quit  ? help  s sort: bytes  r reverse  space pause  / filter", text)
+            self.assertRegex(text, r"TX B/s\* +RX B/s\*")
             screen.press("q")
             # The screen that was there before is back, and the terminal echoes again.
             text = screen.wait_for(lambda text: "ended with 0" in text)
@@ -63,19 +64,42 @@ class Top(unittest.TestCase):
             screen.wait_for(lambda text: "ended with 130" in text)
 
     def test_sizes(self):
-        for columns, lines in ((80, 24), (60, 10), (200, 50)):
+        for columns, lines in ((80, 24), (60, 10), (40, 12), (200, 50)):
             with Screen(RRDMA, "top", "-i", "0.2", columns=columns, lines=lines) as screen:
-                text = screen.wait_for(lambda text: "q quit" in text and "PROGRAM" in text)
+                text = screen.wait_for(lambda text: "q quit" in text and "PROGRAM" in text and "STATE" in text)
                 self.assertTrue(text.startswith("RRDMA top"), text)
+                # What does not fit is left out, not cut in the middle of a number.
+                headings = re.search(r"^ *PID +PROGRAM.*$", text, re.M)[0].split()
+                self.assertEqual("TYPE" in text, columns == 200, text)
+                self.assertEqual(headings[-1], "ERR")
+                self.assertEqual("RX/s" in headings, columns >= 80, headings)
+
+    def test_help_and_filter(self):
+        with Screen(RRDMA, "top", "-i", "0.2") as screen:
+            self.moving(screen)
+            screen.press("?")
+            text = screen.wait_for(lambda text: "show only rows with a text" in text)
+            self.assertNotIn("PROGRAM ", text)
+            screen.press("x")
+            self.moving(screen)
+            pid = self.pair.server.pid
+            screen.press("/", *str(pid), "Enter")
+            screen.wait_for(lambda text: pids(text) == [pid] and f"only: {pid}" in text)
+            screen.press("/", "n", "o", "n", "e")
+            screen.wait_for(lambda text: "show only: none_" in text and pids(text) == [])
+            screen.press("Escape")
+            screen.wait_for(lambda text: set(pids(text)) == self.pair.pids() and "/ filter" in text)
+        with Screen(RRDMA, "top", "--filter", pid) as screen:
+            screen.wait_for(lambda text: pids(text) == [pid])
 
     def test_stat_watch(self):
         with Screen(RRDMA, "stat", "--watch", "0.3") as screen:
-            text = screen.wait_for(lambda text: len(re.findall(r"^ *\d+ +ibv_rc_pingp… +1 +[\d.]+[kM]? ", text, re.M)) == 2 and "TX B/s" in text)
+            text = screen.wait_for(lambda text: len(re.findall(r"^ *\d+ +ibv_rc_pingpong +1 +[\d.]+[kM]? ", text, re.M)) == 2 and "TX B/s" in text)
             self.assertEqual(text.count("Daemon pid"), 1)
             screen.press("C-c")
             screen.wait_for(lambda text: "ended with 130" in text)
         with Screen(RRDMA, "stat", "--qps", "--watch", "0.3") as screen:
-            screen.wait_for(lambda text: len(re.findall(r"^ *\d+ +0x[0-9a-f]{6} +RC +RTS +shm +10\.9\.0\.1", text, re.M)) == 2 and "TX/s" in text)
+            screen.wait_for(lambda text: len(re.findall(r"^ *\d+ +0x[0-9a-f]{6} +RTS +shm +10\.9\.0\.1", text, re.M)) == 2 and "TX B/s" in text)
 
     def test_without_a_terminal(self):
         _, error = run("top", status=2)
@@ -87,7 +111,7 @@ class Top(unittest.TestCase):
 class Faults(unittest.TestCase):
     def test_retransmissions(self):
         with PingPong("--link", "udp", "--fault", "drop=5%,seed=3", port=18602), Screen(RRDMA, "top", "-i", "0.3", "-s", "resent") as screen:
-            screen.wait_for(lambda text: re.search(r"^ *\d+ +ibv_rc_pingpong .* [1-9][\d.]*k? +0$", text, re.M), 20)
+            screen.wait_for(lambda text: re.search(r"^ *\d+ +ibv_rc_pingpong .* [1-9][\d.]*k? +0 +0$", text, re.M), 20)
 
 
 class Nobody(unittest.TestCase):

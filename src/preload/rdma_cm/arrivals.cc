@@ -5,6 +5,7 @@
 
 #include "host/explain.h"
 #include "preload/rdma_cm/ask.h"
+#include "preload/rdma_cm/refusals.h"
 #include "preload/rdma_cm/routes.h"
 #include "preload/rdma_cm/station.h"
 #include "wire/cm_ip_header.h"
@@ -108,10 +109,12 @@ struct Applier {
     return Effect{EventKind::kEstablished};
   }
   std::optional<Effect> operator()(const cm::Rejected& rejected) const {
+    explain_rejection(id.destination, rejected.reason);
     id.half_open = false;
     return Effect{EventKind::kRejected, static_cast<int>(rejected.reason)};
   }
   std::optional<Effect> operator()(const cm::Unreachable&) const {
+    host::explain(host::Severity::kError, "rdma_connect", unreachable_sentence(id.destination));
     id.half_open = false;
     return Effect{EventKind::kUnreachable, -ETIMEDOUT};
   }
@@ -125,7 +128,11 @@ struct Applier {
   std::optional<Effect> operator()(const cm::LookupReply& reply) const {
     const bool found = reply.status == wire::SidrStatus::kValid;
     id.half_open = false;
-    if (found) id.qkey = reply.qkey.value;
+    if (found) {
+      id.qkey = reply.qkey.value;
+    } else {
+      host::explain(host::Severity::kError, "rdma_connect", look_up_sentence(id.destination, reply.status));
+    }
     return Effect{found ? EventKind::kEstablished : EventKind::kUnreachable, static_cast<int>(reply.status)};
   }
   // Requests: see arrive_request().

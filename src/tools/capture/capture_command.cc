@@ -1,10 +1,9 @@
-// `rrdma capture`: packets of running programs into a pcapng file, from now until Ctrl-C or for so many
-// seconds. The file is opened here, with this user's rights; the daemon passes it on to the programs,
-// which write by themselves and close their end of a pipe when the last packet is in the file.
-#include <fcntl.h>
+// `rrdma capture`: packets of running programs into a pcapng file, from now until Ctrl-C, for so many seconds or
+// so many packets. The daemon passes one end of a socket on to the programs; they send whole pcapng blocks, and
+// close their end when the last packet is on its way. The file is written here, with this user's rights.
 #include <fmt/format.h>
 #include <poll.h>
-#include <sys/stat.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -17,6 +16,9 @@
 
 #include "control/capture_messages.h"
 #include "control/client/daemon_client.h"
+#include "link/capture_sink.h"
+#include "tools/capture/block_intake.h"
+#include "tools/capture/limit_options.h"
 #include "tools/commands.h"
 #include "tools/exit_status.h"
 #include "tools/interrupt.h"
@@ -28,47 +30,98 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr const char* kName = "rrdma capture";
-constexpr int kWriteOutMs = 3000;
+constexpr auto kWriteOut = std::chrono::milliseconds(3000);
+constexpr int kSocketOctets = 4 * 1024 * 1024;
 
 struct CaptureOptions {
   std::string file;
   std::uint32_t pid = 0;
   double seconds = 0;  // 0: until interrupted
+  LimitWords limits;
 };
 
-struct EndMark {
-  OwnedFd watched;
-  OwnedFd held;
-};
+enum class Ending : std::uint8_t { kWanted, kNobodyLeft, kFileFailed };
 
-// True when all holders have closed their end, before the time is over or a signal came.
-bool ended_within(const OwnedFd& watched, int timeout_ms) {
-  pollfd end{watched.get(), POLLIN, 0};
-  return ::poll(&end, 1, timeout_ms) > 0;
-}
-
-// Until the time is over, a signal, or the end of the daemon. False: the daemon ended.
-bool wait_for_end(const CaptureOptions& options, const OwnedFd& watched) {
-  const auto end = Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                                      std::chrono::duration<double>(options.seconds));
-  while (!interrupted()) {
-    int timeout_ms = -1;
-    if (options.seconds > 0) {
-      const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now()).count();
-      if (left <= 0) return true;
-      timeout_ms = static_cast<int>(std::min<std::int64_t>(left, 3'600'000));
+// Packets into the file until `end`, a signal, enough of them, or until nobody can send any more.
+Ending take_packets(BlockIntake& intake, Clock::time_point end, bool draining) {
+  while (!intake.complete()) {
+    if (!draining && interrupted()) return Ending::kWanted;
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now()).count();
+    if (left <= 0) return Ending::kWanted;
+    pollfd source{intake.socket(), POLLIN, 0};
+    if (::poll(&source, 1, static_cast<int>(std::min<std::int64_t>(left, 1000))) <= 0) {
+      intake.write_out();
+      continue;
     }
-    if (ended_within(watched, timeout_ms)) return false;
+    if (!intake.take_all()) return Ending::kFileFailed;
+    if (intake.ended()) return Ending::kNobodyLeft;
   }
-  return true;
+  return Ending::kWanted;
 }
 
-std::uint64_t size_of(const OwnedFd& file) {
-  struct stat status {};
-  return ::fstat(file.get(), &status) == 0 ? static_cast<std::uint64_t>(status.st_size) : 0;
+std::string end_text(const CaptureOptions& options) {
+  if (options.seconds > 0) return fmt::format("for {} s", options.seconds);
+  if (options.limits.packets != 0) return fmt::format("until {} packets, or Ctrl-C", options.limits.packets);
+  return "Ctrl-C ends it";
+}
+
+void tell_result(const CaptureOptions& options, const BlockIntake& intake) {
+  const link::CaptureFile& file = intake.file();
+  std::string text = fmt::format("{} packets, {} octets written", file.packets(), file.octets());
+  if (file.files() > 1) text += fmt::format(" to {} files in turn", file.files());
+  text += options.file == "-" ? "\n" : fmt::format("; `rrdma decode {}` shows them\n", options.file);
+  if (intake.left_out() != 0)
+    text += fmt::format(
+        "{} packets were left out: this machine is too slow, or the disk full; -s 128 takes less\n",
+        intake.left_out());
+  std::cerr << text;
+}
+
+Result<std::unique_ptr<link::CaptureFile>, int> open_target(const std::string& path,
+                                                            const link::CaptureLimits& limits) {
+  if (path != "-") return link::CaptureFile::open(path, limits);
+  OwnedFd output(::dup(STDOUT_FILENO));
+  if (!output) return Failure{errno};
+  return link::CaptureFile::adopt(std::move(output), limits);
+}
+
+int capture(const CaptureOptions& options, control::DaemonClient& daemon, BlockIntake& intake,
+            OwnedFd senders) {
+  const int fds[control::kCaptureFds] = {senders.get()};
+  const control::StartCapture wanted{.pid = options.pid, .snap_octets = options.limits.snap_octets};
+  const auto started =
+      daemon.request<control::CaptureStarted>(wanted, control::DaemonClient::Repeat::kOnce, fds);
+  if (!started)
+    return complain(kName, started.error().sentence,
+                    options.pid == 0 ? "" : "`rrdma stat` lists the programs that do");
+  senders.reset();  // now those of the daemon and of the programs are all there are
+  std::cerr << fmt::format("Capturing {} {} into {}; {}\n", started->programs,
+                           started->programs == 1 ? "program" : "programs", options.file, end_text(options));
+  const auto time = std::chrono::duration<double>(options.seconds > 0 ? options.seconds : 1e8);
+  const Ending ending =
+      take_packets(intake, Clock::now() + std::chrono::duration_cast<Clock::duration>(time), false);
+  if (ending == Ending::kNobodyLeft)
+    return complain(kName, "the RRDMA daemon has ended, and the capture with it", "start it again");
+  auto stopped = daemon.request<control::Done>(control::StopCapture{}, control::DaemonClient::Repeat::kOnce);
+  if (!stopped) return complain(kName, stopped.error().sentence, "");
+  const bool all_said = ending == Ending::kFileFailed || intake.complete() ||
+                        take_packets(intake, Clock::now() + kWriteOut, true) != Ending::kWanted ||
+                        intake.complete();
+  intake.write_out();
+  tell_result(options, intake);
+  if (ending == Ending::kFileFailed) return complain(kName, "the file could not be written to its end", "");
+  if (!all_said)
+    return complain(kName, "a program did not say that its last packets are written",
+                    "is one of them stopped?");
+  return kExitSuccess;
 }
 
 int run_capture(const CaptureOptions& options) {
+  const auto limits = limits_of(options.limits);
+  if (!limits) return complain(kName, limits.error(), "'rrdma capture --help' shows the usage");
+  if (options.file == "-" && is_terminal(STDOUT_FILENO))
+    return complain(kName, "packets are nothing for a terminal",
+                    "name a file, or pipe it: rrdma capture - | tshark -i -");
   auto daemon = control::DaemonClient::connect_or_start({.role = control::Role::kTool, .may_start = false});
   if (!daemon) {
     if (daemon.error().error == ECONNREFUSED) {
@@ -77,43 +130,18 @@ int run_capture(const CaptureOptions& options) {
     }
     return complain(kName, daemon.error().sentence, "");
   }
-  // Until the daemon has agreed, what the file held stays.
-  OwnedFd file(::open(options.file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+  auto file = open_target(options.file, *limits);
   if (!file)
-    return complain(kName, fmt::format("cannot write '{}': {}", options.file, std::strerror(errno)), "");
+    return complain(kName, fmt::format("cannot write '{}': {}", options.file, std::strerror(file.error())),
+                    "");
   int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) return complain(kName, std::strerror(errno), "");
-  EndMark mark{OwnedFd(ends[0]), OwnedFd(ends[1])};
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+    return complain(kName, std::strerror(errno), "");
+  OwnedFd senders(ends[1]);
+  (void)::setsockopt(senders.get(), SOL_SOCKET, SO_SNDBUF, &kSocketOctets, sizeof kSocketOctets);
+  BlockIntake intake(OwnedFd(ends[0]), std::move(*file));
   watch_interrupts();
-  const std::uint64_t before = size_of(file);
-  const int fds[control::kCaptureFds] = {file.get(), mark.held.get()};
-  const auto started = (*daemon)->request<control::CaptureStarted>(control::StartCapture{.pid = options.pid},
-                                                                   control::DaemonClient::Repeat::kOnce, fds);
-  if (!started)
-    return complain(kName, started.error().sentence,
-                    options.pid == 0 ? "" : "`rrdma stat` lists the programs that do");
-  mark.held.reset();
-  std::cerr << fmt::format("Capturing {} {} into {}; {}\n", started->programs,
-                           started->programs == 1 ? "program" : "programs", options.file,
-                           options.seconds > 0 ? fmt::format("for {} s", options.seconds) : "Ctrl-C ends it");
-  if (!wait_for_end(options, mark.watched))
-    return complain(kName, "the RRDMA daemon has ended, and the capture with it", "start it again");
-  auto stopped =
-      (*daemon)->request<control::Done>(control::StopCapture{}, control::DaemonClient::Repeat::kOnce);
-  if (!stopped) return complain(kName, stopped.error().sentence, "");
-  const auto patience = Clock::now() + std::chrono::milliseconds(kWriteOutMs);
-  bool complete = false;
-  while (!complete && Clock::now() < patience) {
-    complete = ended_within(
-        mark.watched,
-        static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(patience - Clock::now()).count()));
-  }
-  std::cerr << fmt::format("{} octets written; `rrdma decode {}` shows them\n", size_of(file) - before,
-                           options.file);
-  if (!complete)
-    return complain(kName, "a program did not say that its last packets are written",
-                    "is one of them stopped?");
-  return kExitSuccess;
+  return capture(options, **daemon, intake, std::move(senders));
 }
 
 }  // namespace
@@ -121,19 +149,23 @@ int run_capture(const CaptureOptions& options) {
 void add_capture_command(CLI::App& app, Runner& chosen) {
   auto options = std::make_shared<CaptureOptions>();
   CLI::App* capture = app.add_subcommand("capture", "Write the packets of running programs to a file");
-  capture->add_option("FILE", options->file, "A pcapng file; what it holds already stays in front")
+  capture
+      ->add_option("FILE", options->file,
+                   "A pcapng file, what it holds already stays in front; - for standard output")
       ->required();
   capture
       ->add_option("-p,--pid", options->pid,
                    "Only this process (default: all of this user, also those that start later)")
       ->option_text("PID")
       ->check(CLI::PositiveNumber);
-  capture->add_option("-s,--seconds", options->seconds, "Stop after so many seconds (default: at Ctrl-C)")
+  capture->add_option("--seconds", options->seconds, "Stop after so many seconds (default: at Ctrl-C)")
       ->option_text("N")
       ->check(CLI::Range(0.1, 1e6));
+  add_limit_options(*capture, options->limits);
   capture->footer(
       "Between two programs that are both captured, each packet appears where it leaves and where it "
       "arrives.\n"
+      "What had to be left out, because this machine was too slow for it, is counted and said.\n"
       "To capture a program from its first packet on: rrdma run --pcap FILE.\n"
       "Exit status: 0, or 2 on failure; Ctrl-C ends it by the signal, with the file complete.");
   capture->callback([&chosen, options] { chosen = [options] { return run_capture(*options); }; });

@@ -7,6 +7,9 @@
 #include <nlohmann/json.hpp>
 
 #include "tools/commands.h"
+#include "tools/decode/capture_summary.h"
+#include "tools/decode/connections.h"
+#include "tools/decode/packet_filter.h"
 #include "tools/decode/packet_json.h"
 #include "tools/exit_status.h"
 #include "tools/file_octets.h"
@@ -30,6 +33,9 @@ constexpr std::string_view kExitText =
 
 struct DecodeOptions {
   std::string file;
+  std::vector<std::string> filter_words;
+  PacketFilter filter;
+  bool summary = false;
   bool verbose = false;
   bool json = false;
   bool payload = false;
@@ -42,10 +48,12 @@ struct Numbered {
   const wire::CapturedPacket& captured;
   const wire::Dissection& packet;
   std::string interface_name;
+  std::optional<wire::Qpn> source_qp;
 };
 
 struct Tally {
   std::uint64_t packets = 0;
+  std::uint64_t shown = 0;
   std::uint64_t bad = 0;
   std::uint64_t cut = 0;
   std::uint64_t foreign = 0;
@@ -63,7 +71,7 @@ Octets payload_of(const wire::Dissection& packet) {
 
 std::string line_form(const Numbered& item, const wire::Palette& palette) {
   std::string line = fmt::format("{:>5}  {:>12}  {}", item.number, wire::seconds_text(item.since_first_ns),
-                                 wire::packet_line(item.packet, palette));
+                                 wire::packet_line(item.packet, palette, item.source_qp));
   for (const auto comment : item.captured.comments) {
     line += fmt::format("  {}# {}{}", palette.faint, printable(comment), palette.reset);
   }
@@ -91,6 +99,7 @@ std::string json_form(const Numbered& item, const DecodeOptions& options) {
   object["verdict"] = wire::verdict_name(item.packet.verdict);
   if (!item.packet.reason.empty()) object["reason"] = item.packet.reason;
   if (!item.captured.comments.empty()) object["comments"] = item.captured.comments;
+  if (item.source_qp) object["sender_qp"] = item.source_qp->value;
   add_fields(object, wire::packet_fields(item.packet));
   if (options.payload && item.packet.transport) {
     std::string hex;
@@ -142,9 +151,24 @@ std::string form_of(const Numbered& item, const DecodeOptions& options, const wi
   return line_form(item, palette);
 }
 
-// Shows all packets. Returns the fault that ended the reading, if one did.
-std::optional<wire::CaptureError> show_packets(wire::PcapReader& reader, const DecodeOptions& options,
-                                               Output& output, Tally& tally) {
+// Who talks to whom, learned from the whole file: source queue pairs are known from the first packet on.
+Connections connections_of(Octets file) {
+  Connections connections;
+  auto reader = wire::PcapReader::open(file);
+  while (reader && !interrupted()) {
+    auto next = reader->next();
+    if (!next || !*next) break;
+    connections.learn(wire::dissect(**next));
+  }
+  connections.settle();
+  return connections;
+}
+
+// Shows all packets that the filter lets through, or adds them up. Returns the fault that ended the reading,
+// if one did.
+std::optional<wire::CaptureError> show_packets(wire::PcapReader& reader, const Connections& connections,
+                                               const DecodeOptions& options, Output& output, Tally& tally,
+                                               CaptureSummary& summary) {
   const wire::Palette palette = palette_for(STDOUT_FILENO, colour_choice(options.colour));
   std::uint64_t first_ns = 0;
   while (!interrupted()) {
@@ -155,25 +179,49 @@ std::optional<wire::CaptureError> show_packets(wire::PcapReader& reader, const D
     const wire::Dissection packet = wire::dissect(captured);
     if (tally.packets == 0) first_ns = captured.time_ns;
     count(tally, packet.verdict);
+    const auto source = connections.source_qp(packet);
+    if (options.filter.any() && !options.filter.matches(packet, captured, source)) continue;
+    ++tally.shown;
+    if (options.summary) {
+      summary.add(packet, captured.time_ns, source);
+      continue;
+    }
     output.write(form_of({tally.packets, static_cast<std::int64_t>(captured.time_ns - first_ns), captured,
-                          packet, interface_name(reader, captured.interface)},
+                          packet, interface_name(reader, captured.interface), source},
                          options, palette));
   }
   return std::nullopt;
 }
 
 // A few words at the end, where somebody is likely to read them.
-void summarise(const DecodeOptions& options, const Tally& tally) {
-  if (tally.bad == 0 && (options.json || !is_terminal(STDOUT_FILENO))) return;
+void summarise(const DecodeOptions& options, const Tally& tally, std::uint64_t left_out) {
+  const bool wanted = options.summary || is_terminal(STDOUT_FILENO);
+  if (tally.bad == 0 && left_out == 0 && (options.json || !wanted)) return;
   const auto roce = tally.packets - tally.foreign;
-  complain(kName,
-           fmt::format("{} packets: {} RoCE ({} bad, {} cut by the capture), {} others", tally.packets, roce,
-                       tally.bad, tally.cut, tally.foreign),
-           "");
+  std::string sentence = fmt::format("{} packets: {} RoCE ({} bad, {} cut by the capture), {} others",
+                                     tally.packets, roce, tally.bad, tally.cut, tally.foreign);
+  if (options.filter.any()) sentence += fmt::format("; {} are shown", tally.shown);
+  complain(kName, sentence,
+           left_out == 0 ? "" : fmt::format("the capture itself had to leave out {} more", left_out));
 }
 
-int run_decode(const DecodeOptions& options) {
+int report(const DecodeOptions& options, Output& output, const CaptureSummary& summary,
+           std::uint64_t left_out) {
+  if (options.summary) {
+    output.write(options.json ? summary.json(left_out)
+                              : summary.text(palette_for(STDOUT_FILENO, colour_choice(options.colour)),
+                                             terminal_columns(STDOUT_FILENO)));
+  }
+  if (const int error = output.flush(); error != 0)
+    return complain(kName, fmt::format("cannot write the output: {}", std::strerror(error)), "");
+  return kExitSuccess;
+}
+
+int run_decode(DecodeOptions& options) {
   watch_interrupts();
+  auto filter = parse_filter(options.filter_words);
+  if (!filter) return complain(kName, filter.error(), "filters are qp=N, peer=ADDRESS, op=NAME and errors");
+  options.filter = *filter;
   if (options.file == "-" && is_terminal(STDIN_FILENO)) {
     return complain(kName, "standard input is a terminal", "pipe a capture into it, or name a file");
   }
@@ -185,12 +233,11 @@ int run_decode(const DecodeOptions& options) {
   if (!reader) return complain_about_file(options, reader.error(), file->octets(), 0);
   Output output;
   Tally tally;
-  const auto fault = show_packets(*reader, options, output, tally);
-  if (const int error = output.flush(); error != 0) {
-    return complain(kName, fmt::format("cannot write the output: {}", std::strerror(error)), "");
-  }
+  CaptureSummary summary;
+  const auto fault = show_packets(*reader, connections_of(file->octets()), options, output, tally, summary);
+  if (const int status = report(options, output, summary, reader->left_out()); status != 0) return status;
   if (fault) return complain_about_file(options, *fault, file->octets(), tally.packets);
-  summarise(options, tally);
+  summarise(options, tally, reader->left_out());
   return tally.bad == 0 ? kExitSuccess : kExitFoundFault;
 }
 
@@ -200,9 +247,18 @@ void add_decode_command(CLI::App& app, Runner& chosen) {
   auto options = std::make_shared<DecodeOptions>();
   CLI::App* decode = app.add_subcommand("decode", "Show the RoCE packets of a pcap or pcapng file");
   decode->add_option("FILE", options->file, "The capture; - for standard input")->required();
+  decode
+      ->add_option(
+          "FILTER", options->filter_words,
+          "Only packets that fit: qp=N, peer=ADDRESS, op=NAME (such as op=READ, op=NAK, op=REQ), errors")
+      ->option_text("[qp=N] [peer=ADDRESS] [op=NAME] [errors]");
   auto* verbose =
       decode->add_flag("-v,--verbose", options->verbose, "Every field as a tree, with what it is for");
   decode->add_flag("-j,--json", options->json, "One JSON object for each packet, on a line of its own")
+      ->excludes(verbose);
+  decode
+      ->add_flag("-s,--summary", options->summary,
+                 "One line for each direction of each connection instead of the packets")
       ->excludes(verbose);
   decode->add_flag("-p,--payload", options->payload,
                    "With --verbose or --json: the payload in hexadecimal too");

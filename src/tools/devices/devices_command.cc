@@ -25,6 +25,7 @@ constexpr std::string_view kGidType = "RoCE v2";
 struct DeviceOptions {
   std::string netdev;
   bool json = false;
+  std::string device;  // gids: only this one
 };
 
 std::string guid_text(std::uint64_t guid) {
@@ -110,9 +111,33 @@ int show_devices(const DeviceOptions& options) {
   return finish(output, "rrdma devices");
 }
 
+// What to do about a device without a GID.
+int complain_no_gid(const LocalDevice& device) {
+  const std::string& interface = device.identity.interface;
+  if (!device.port.up) {
+    return complain("rrdma gids",
+                    "the interface '" + interface + "' is down, so " + device.identity.name + " has no GID",
+                    "as root: ip link set " + interface + " up; or choose another with --netdev");
+  }
+  return complain(
+      "rrdma gids",
+      "the interface '" + interface + "' has no address, so " + device.identity.name + " has no GID",
+      "give it one (`ip addr add ADDRESS/PREFIX dev " + interface + "`), or choose another with --netdev");
+}
+
 int show_gids(const DeviceOptions& options) {
-  const auto devices = read_local_devices(options.netdev);
+  auto devices = read_local_devices(options.netdev);
   if (!devices) return complain("rrdma gids", devices.error(), kInterfaceHint);
+  if (!options.device.empty()) {
+    std::string names;
+    for (const LocalDevice& device : *devices) names += (names.empty() ? "" : ", ") + device.identity.name;
+    std::erase_if(*devices,
+                  [&](const LocalDevice& device) { return device.identity.name != options.device; });
+    if (devices->empty()) {
+      return complain("rrdma gids", "there is no device '" + printable(options.device) + "'",
+                      "there is " + names + "; `rrdma link add IF` makes more");
+    }
+  }
   Output output;
   if (options.json) {
     auto list = nlohmann::ordered_json::array();
@@ -131,21 +156,14 @@ int show_gids(const DeviceOptions& options) {
                  std::string(kGidType), device.identity.interface});
     }
   }
-  if (table.empty()) {
-    return complain("rrdma gids",
-                    "the interface '" + devices->front().identity.interface +
-                        "' has no address, so the device has no GID",
-                    "give it one (`ip addr add ADDRESS/PREFIX dev " + devices->front().identity.interface +
-                        "`), or choose another with --netdev");
-  }
+  if (table.empty()) return complain_no_gid(devices->front());
   output.write(table.text(palette.name, palette.reset));
   return finish(output, "rrdma gids");
 }
 
 template <typename Run>
-void add_listing(CLI::App& app, Runner& chosen, const char* name, const char* description, const char* footer,
-                 Run run) {
-  auto options = std::make_shared<DeviceOptions>();
+CLI::App* add_listing(CLI::App& app, Runner& chosen, const char* name, const char* description,
+                      const char* footer, std::shared_ptr<DeviceOptions> options, Run run) {
   CLI::App* command = app.add_subcommand(name, description);
   command
       ->add_option("--netdev", options->netdev,
@@ -154,6 +172,7 @@ void add_listing(CLI::App& app, Runner& chosen, const char* name, const char* de
   command->add_flag("-j,--json", options->json, "As JSON");
   command->footer(footer);
   command->callback([&chosen, options, run] { chosen = [options, run] { return run(*options); }; });
+  return command;
 }
 
 }  // namespace
@@ -163,14 +182,17 @@ void add_devices_command(CLI::App& app, Runner& chosen) {
       app, chosen, "devices", "List the RDMA devices that programs find",
       "The IB MTU is the largest path MTU that fits the interface; 4096 needs an interface MTU of 4192.\n"
       "Exit status: 0, or 2 when there is no device.",
-      show_devices);
+      std::make_shared<DeviceOptions>(), show_devices);
 }
 
 void add_gids_command(CLI::App& app, Runner& chosen) {
-  add_listing(app, chosen, "gids", "List the GIDs (addresses) of a device with their indices",
-              "Programs take the index as an option: `-g` of ibv_rc_pingpong, `-x` of ib_write_bw.\n"
-              "Exit status: 0, or 2 when there is none.",
-              show_gids);
+  auto options = std::make_shared<DeviceOptions>();
+  CLI::App* gids =
+      add_listing(app, chosen, "gids", "List the GIDs (addresses) of a device with their indices",
+                  "Programs take the index as an option: `-g` of ibv_rc_pingpong, `-x` of ib_write_bw.\n"
+                  "Exit status: 0, or 2 when there is none.",
+                  options, show_gids);
+  gids->add_option("DEVICE", options->device, "Only those of this one, such as rrdma0");
 }
 
 }  // namespace rrdma::tools

@@ -52,20 +52,13 @@ std::optional<std::uint32_t> number_of(std::string_view text) {
   return value;
 }
 
-const Topic* topic_of(TopicKind kind, std::uint32_t code) {
-  const auto topics = topics_of(kind);
-  const auto found =
-      std::find_if(topics.begin(), topics.end(), [&](const Topic& topic) { return topic.code == code; });
-  return found == topics.end() ? nullptr : &*found;
-}
-
 std::vector<FoundTopic> find_code(TopicKind kind, std::uint32_t code) {
   std::optional<std::uint32_t> psn;
   if (kind == TopicKind::kCause) {
     psn = objects::psn_of(code).value;
     code = static_cast<std::uint32_t>(objects::cause_of(code));
   }
-  const Topic* topic = topic_of(kind, code);
+  const Topic* topic = find_topic(kind, code);
   if (topic == nullptr) return {};
   return {{topic, psn}};
 }
@@ -91,6 +84,13 @@ bool is_name(const Topic& topic, const std::string& words) {
 }
 
 }  // namespace
+
+const Topic* find_topic(TopicKind kind, std::uint32_t code) {
+  const auto topics = topics_of(kind);
+  const auto found =
+      std::find_if(topics.begin(), topics.end(), [&](const Topic& topic) { return topic.code == code; });
+  return found == topics.end() ? nullptr : &*found;
+}
 
 std::string_view kind_prefix(TopicKind kind) {
   switch (kind) {

@@ -23,6 +23,8 @@ struct FoundTopic {
 [[nodiscard]] std::vector<FoundTopic> find_topics(std::string_view words);
 
 [[nodiscard]] std::vector<const Topic*> all_topics();
+// Of a cause: without the PSN. Null if there is none.
+[[nodiscard]] const Topic* find_topic(TopicKind kind, std::uint32_t code);
 
 // "completion status", "wc": the kind for people, and as it stands before a colon.
 [[nodiscard]] Phrase kind_name(TopicKind kind);

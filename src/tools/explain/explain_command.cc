@@ -1,24 +1,20 @@
 // `rrdma explain`: what a code means, the usual causes in order and what to check; or, without a code,
 // what RRDMA had to say about the last errors of a process, also after it has ended. The texts are in
-// explain/, the sentences of processes in the logs that host/explain_log.h describes.
-#include <dirent.h>
+// *_topics.cc, the sentences of processes in the logs that host/explain_log.h describes.
 #include <fmt/format.h>
-#include <signal.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
-#include <ctime>
 #include <memory>
-#include <nlohmann/json.hpp>
 
 #include "host/explain_log.h"
 #include "tools/commands.h"
 #include "tools/exit_status.h"
 #include "tools/explain/catalogue.h"
+#include "tools/explain/explain_json.h"
+#include "tools/explain/process_report.h"
 #include "tools/terminal.h"
 #include "tools/text_layout.h"
 
@@ -35,13 +31,8 @@ struct ExplainOptions {
   std::string language;
   bool list = false;
   bool debug = false;
+  bool all = false;
   bool json = false;
-};
-
-struct Style {
-  Language language;
-  wire::Palette palette;
-  std::size_t columns;
 };
 
 std::string topic_text(const FoundTopic& found, const Style& style) {
@@ -64,24 +55,6 @@ std::string topic_text(const FoundTopic& found, const Style& style) {
   add_list({"Usual causes, most likely first:", "常见原因（按可能性排序）："}, topic.causes, true);
   add_list({"What to check:", "检查要点："}, topic.checks, false);
   return text;
-}
-
-nlohmann::ordered_json topic_json(const FoundTopic& found, Language language) {
-  const Topic& topic = *found.topic;
-  const auto list = [&](const std::array<Phrase, Topic::kLinesMax>& lines) {
-    auto array = nlohmann::ordered_json::array();
-    for (const Phrase& line : lines) {
-      if (!line.empty()) array.push_back(line.in(language));
-    }
-    return array;
-  };
-  nlohmann::ordered_json json = {
-      {"kind", kind_prefix(topic.kind)}, {"code", topic.code}, {"name", topic.name}};
-  if (found.psn) json["psn"] = *found.psn;
-  json["meaning"] = topic.meaning.in(language);
-  json["causes"] = list(topic.causes);
-  json["checks"] = list(topic.checks);
-  return json;
 }
 
 int finish(Output& output, int status) {
@@ -109,9 +82,7 @@ int explain_words(const ExplainOptions& options, const Style& style) {
                     "'rrdma explain --list' shows every code");
   Output output;
   if (options.json) {
-    auto list = nlohmann::ordered_json::array();
-    for (const FoundTopic& topic : found) list.push_back(topic_json(topic, style.language));
-    output.write(list.dump(2) + "\n");
+    output.write(topics_json(found, style.language));
   } else {
     for (std::size_t i = 0; i < found.size(); ++i)
       output.write((i == 0 ? "" : "\n") + topic_text(found[i], style));
@@ -121,117 +92,106 @@ int explain_words(const ExplainOptions& options, const Style& style) {
 
 int list_topics(const ExplainOptions& options, const Style& style) {
   Output output;
-  auto list = nlohmann::ordered_json::array();
+  std::vector<FoundTopic> found;
   Table table({{"CODE"}, {"NAME"}, {"MEANING"}});
   for (const Topic* topic : all_topics()) {
-    if (options.json) list.push_back(topic_json({topic, std::nullopt}, style.language));
+    found.push_back({topic, std::nullopt});
     const std::uint32_t code = topic->kind == TopicKind::kCause ? topic->code << 24 : topic->code;
     const std::string number =
         topic->kind == TopicKind::kCause ? fmt::format("{:#010x}", code) : std::to_string(code);
     table.add({fmt::format("{}:{}", kind_prefix(topic->kind), number), std::string(topic->name),
                std::string(topic->meaning.in(style.language))});
   }
-  output.write(options.json ? list.dump(2) + "\n" : table.text(style.palette.name, style.palette.reset));
+  output.write(options.json ? topics_json(found, style.language)
+                            : table.text(style.palette.name, style.palette.reset));
   return finish(output, kExitSuccess);
 }
 
-// Processes that left sentences, the most recent last.
-std::vector<std::uint32_t> recorded_processes() {
-  std::vector<std::pair<std::int64_t, std::uint32_t>> found;
-  const std::string directory = host::explain_directory();
-  DIR* folder = directory.empty() ? nullptr : ::opendir(directory.c_str());
-  if (folder == nullptr) return {};
-  constexpr std::string_view kPrefix = "explain.";
-  while (const dirent* entry = ::readdir(folder)) {
-    const std::string_view name = entry->d_name;
-    if (!name.starts_with(kPrefix)) continue;
-    const auto pid =
-        static_cast<std::uint32_t>(std::strtoul(name.substr(kPrefix.size()).data(), nullptr, 10));
-    const auto sentences = host::read_explained(pid);
-    if (!sentences.empty()) found.emplace_back(sentences.back().wall_ns, pid);
+// What there is to show, and what was left out of it.
+struct Findings {
+  std::vector<host::ExplainedProcess> processes;  // the newest first
+  std::size_t elsewhere = 0;                      // processes of other network namespaces
+  std::size_t debugging = 0;                      // sentences
+};
+
+std::int64_t latest(const host::ExplainedProcess& process) {
+  std::int64_t latest_ns = 0;
+  for (const host::Explained& said : process.sentences) latest_ns = std::max(latest_ns, said.last_ns);
+  return latest_ns;
+}
+
+Findings findings(const ExplainOptions& options) {
+  Findings found;
+  const std::uint64_t here = host::net_namespace_of_this_process();
+  const bool everywhere = options.all || options.pid.has_value();
+  for (const std::uint32_t pid :
+       options.pid ? std::vector<std::uint32_t>{*options.pid} : host::explained_pids()) {
+    host::ExplainedProcess process = host::read_explained(pid);
+    const std::size_t debugging =
+        options.debug ? 0 : std::erase_if(process.sentences, [](const host::Explained& said) {
+          return said.severity == host::Severity::kDebug;
+        });
+    const bool is_elsewhere = here != 0 && process.net_namespace != here && !everywhere;
+    if (!is_elsewhere) found.debugging += debugging;
+    if (process.sentences.empty()) continue;
+    if (is_elsewhere) {
+      ++found.elsewhere;
+    } else {
+      found.processes.push_back(std::move(process));
+    }
   }
-  ::closedir(folder);
-  std::sort(found.begin(), found.end());
-  std::vector<std::uint32_t> pids;
-  for (const auto& [when, pid] : found) pids.push_back(pid);
-  return pids;
+  std::sort(found.processes.begin(), found.processes.end(),
+            [](const auto& a, const auto& b) { return latest(a) > latest(b); });
+  return found;
 }
 
-std::string_view severity_name(host::Severity severity) {
-  return severity == host::Severity::kError ? "error" : severity == host::Severity::kInfo ? "info" : "debug";
+std::string nothing_text(const Style& style) {
+  const Phrase nothing = {"RRDMA has nothing to say: no call was refused and no work request failed.",
+                          "RRDMA 没有要说明的：没有调用被拒绝，也没有工作请求失败。"};
+  const Phrase usage = {
+      "`rrdma explain CODE` explains a status, an errno or a reason; `rrdma explain --list` shows every "
+      "code.",
+      "`rrdma explain CODE` 解释状态、errno 或原因；`rrdma explain --list` 列出所有代码。"};
+  return wrapped(nothing.in(style.language), style.columns, "", "") +
+         wrapped(usage.in(style.language), style.columns, "", "");
 }
 
-std::string time_text(std::int64_t wall_ns) {
-  const std::time_t seconds = static_cast<std::time_t>(wall_ns / 1'000'000'000);
-  std::tm here{};
-  ::localtime_r(&seconds, &here);
-  return fmt::format("{:02}:{:02}:{:02}.{:03}", here.tm_hour, here.tm_min, here.tm_sec,
-                     wall_ns / 1'000'000 % 1000);
-}
-
-std::string text_of_process(std::uint32_t pid, const std::vector<host::Explained>& sentences,
-                            const Style& style) {
-  const bool alive = ::kill(static_cast<pid_t>(pid), 0) == 0 || errno == EPERM;
-  const Phrase state = alive ? Phrase{"running", "运行中"} : Phrase{"ended", "已结束"};
-  std::string text = fmt::format("{}{} {}{} ({})\n", style.palette.name,
-                                 style.language == Language::kChinese ? "进程" : "Process", pid,
-                                 style.palette.reset, state.in(style.language));
-  for (const host::Explained& sentence : sentences) {
-    const std::string_view colour =
-        sentence.severity == host::Severity::kError ? style.palette.bad : std::string_view();
-    text +=
-        wrapped(fmt::format("{}: {}", printable(sentence.call), printable(sentence.sentence)), style.columns,
-                fmt::format("  {} {}{:5}{} ", time_text(sentence.wall_ns), colour,
-                            severity_name(sentence.severity), style.palette.reset),
-                "    ");
+// What was left out, so that nobody looks for it in vain.
+std::string rest_text(const Findings& found, std::size_t shown, const Style& style) {
+  const bool chinese = style.language == Language::kChinese;
+  std::string text;
+  const auto add = [&](std::string english, std::string translated) {
+    text += wrapped(chinese ? translated : english, style.columns, "", "");
+  };
+  if (found.processes.size() > shown) {
+    add(fmt::format("{} earlier processes: `rrdma explain --all`.", found.processes.size() - shown),
+        fmt::format("更早的进程 {} 个：`rrdma explain --all`。", found.processes.size() - shown));
   }
-  return text;
-}
-
-nlohmann::ordered_json json_of_process(std::uint32_t pid, const std::vector<host::Explained>& sentences) {
-  auto list = nlohmann::ordered_json::array();
-  for (const host::Explained& sentence : sentences) {
-    list.push_back({{"time_ns", sentence.wall_ns},
-                    {"severity", severity_name(sentence.severity)},
-                    {"call", printable(sentence.call)},
-                    {"sentence", printable(sentence.sentence)}});
+  if (found.elsewhere != 0) {
+    add(fmt::format("{} processes of other network namespaces: `rrdma explain --all`.", found.elsewhere),
+        fmt::format("其他网络命名空间的进程 {} 个：`rrdma explain --all`。", found.elsewhere));
   }
-  return {{"pid", pid}, {"sentences", list}};
+  if (found.debugging != 0) {
+    add(fmt::format("{} notes for debuggers: `rrdma explain --debug`.", found.debugging),
+        fmt::format("供调试的记录 {} 条：`rrdma explain --debug`。", found.debugging));
+  }
+  return text.empty() ? text : "\n" + text;
 }
 
 int explain_processes(const ExplainOptions& options, const Style& style) {
-  std::vector<std::uint32_t> pids =
-      options.pid ? std::vector<std::uint32_t>{*options.pid} : recorded_processes();
-  auto list = nlohmann::ordered_json::array();
-  std::vector<std::string> texts;
-  for (const std::uint32_t pid : pids) {
-    auto sentences = host::read_explained(pid);
-    std::erase_if(sentences, [&](const host::Explained& s) {
-      return s.severity == host::Severity::kDebug && !options.debug;
-    });
-    if (sentences.empty()) continue;
-    list.push_back(json_of_process(pid, sentences));
-    texts.push_back(text_of_process(pid, sentences, style));
-  }
+  const Findings found = findings(options);
   Output output;
   if (options.json) {
-    output.write(list.dump(2) + "\n");
+    output.write(processes_json(found.processes, style.language));
     return finish(output, kExitSuccess);
   }
-  if (texts.empty()) {
-    const Phrase nothing = {"RRDMA has nothing to say: no call was refused and no work request failed.",
-                            "RRDMA 没有要说明的：没有调用被拒绝，也没有工作请求失败。"};
-    const Phrase usage = {
-        "`rrdma explain CODE` explains a status, an errno or a reason; `rrdma explain --list` shows every "
-        "code.",
-        "`rrdma explain CODE` 解释状态、errno 或原因；`rrdma explain --list` 列出所有代码。"};
-    output.write(wrapped(nothing.in(style.language), style.columns, "", "") +
-                 wrapped(usage.in(style.language), style.columns, "", ""));
-    return finish(output, kExitSuccess);
-  }
-  const std::size_t first =
-      options.pid || texts.size() <= kRecentProcesses ? 0 : texts.size() - kRecentProcesses;
-  for (std::size_t i = first; i < texts.size(); ++i) output.write((i == first ? "" : "\n") + texts[i]);
+  const bool every = options.pid || options.all;
+  const std::size_t shown =
+      every ? found.processes.size() : std::min(found.processes.size(), kRecentProcesses);
+  if (shown == 0) output.write(nothing_text(style));
+  for (std::size_t i = 0; i < shown; ++i)
+    output.write((i == 0 ? "" : "\n") + text_of_process(found.processes[i], style));
+  output.write(rest_text(found, shown, style));
   return finish(output, kExitSuccess);
 }
 
@@ -257,13 +217,17 @@ void add_explain_command(CLI::App& app, Runner& chosen) {
       ->excludes(words);
   explain->add_flag("--debug", options->debug,
                     "With sentences that only matter to who looks for a fault in RRDMA");
+  explain->add_flag("-a,--all", options->all,
+                    "Every process that left something, also those of other network namespaces");
   explain->add_flag("-l,--list", options->list, "Every code with its meaning")->excludes(words);
   explain->add_option("--lang", options->language, "en or zh (default: by LC_ALL, LC_MESSAGES or LANG)")
       ->option_text("LANGUAGE")
       ->check(CLI::IsMember({"en", "zh"}));
   explain->add_flag("-j,--json", options->json, "As JSON");
   explain->footer(
-      "Without CODE and --pid: the last three processes that had errors.\n"
+      "Without CODE and --pid: the last three processes of this network namespace that had errors, errors "
+      "first\n"
+      "and the newest on top.\n"
       "Exit status: 0; 2 when nothing is known about the code.");
   explain->callback([&chosen, options] { chosen = [options] { return run_explain(*options); }; });
 }

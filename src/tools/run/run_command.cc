@@ -1,7 +1,6 @@
 // `rrdma run`: starts a program with librrdma.so.1 loaded into it. The settings travel as environment
 // variables (nic/settings.h), and the program takes this process's place, so that signals, the terminal
 // and the exit status are its own.
-#include <net/if.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -9,12 +8,11 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <memory>
 
-#include "link/fault_spec.h"
 #include "tools/commands.h"
 #include "tools/exit_status.h"
+#include "tools/run/device_options.h"
 #include "tools/run/library_file.h"
 #include "tools/run/program_file.h"
 #include "tools/terminal.h"
@@ -24,24 +22,20 @@ namespace {
 
 constexpr const char* kName = "rrdma run";
 constexpr const char* kLibrary = "librrdma.so.1";
-// The ones without a value.
-constexpr const char* kLidOption = "--lid";
-constexpr const char* kOnlyOption = "--only";
-constexpr const char* kBesideOption = "--beside";
 // The failure is the program's; kExitRunFailure is our own.
 constexpr int kUnsuitable = 126;
 
 struct RunOptions {
-  std::string netdev;
-  std::string link;
-  std::string fault;
-  std::string capture;
-  std::string udp_checksum;
-  std::string log;
-  bool lid = false;
-  bool only = false;
-  bool beside = false;
+  DeviceSettings settings;
   std::vector<std::string> command;
+};
+
+// What CLI11 does not know: the rest of the line is the program's.
+class RunFormatter final : public CLI::Formatter {
+ public:
+  std::string make_usage(const CLI::App*, std::string name) const override {
+    return "Usage: " + name + " [OPTIONS] [--] PROGRAM [ARGS...]\n";
+  }
 };
 
 int refuse(int status, const std::string& sentence, const std::string& hint) {
@@ -73,43 +67,9 @@ int check_program(const ProgramFile& program) {
   return 0;
 }
 
-// A sanitizer's runtime insists on being first; what the user preloads stays, behind us.
-void set_preload(const ProgramFile& program, const std::string& library) {
-  std::string list;
-  for (const std::string& runtime : program.sanitizers) list += runtime + ":";
-  list += library;
-  if (const char* before = std::getenv("LD_PRELOAD"); before != nullptr && *before != 0)
-    list += std::string(":") + before;
-  ::setenv("LD_PRELOAD", list.c_str(), 1);
-}
-
-void set_variable(const char* name, const std::string& value) {
-  if (!value.empty()) ::setenv(name, value.c_str(), 1);
-}
-
-int check_options(RunOptions& options) {
-  if (!options.netdev.empty() && if_nametoindex(options.netdev.c_str()) == 0) {
-    return refuse(kExitRunFailure, "there is no network interface '" + options.netdev + "'",
-                  "`ip link` lists those that exist");
-  }
-  if (!options.fault.empty()) {
-    if (auto parsed = link::parse_fault_spec(options.fault); !parsed)
-      return refuse(kExitRunFailure, "--fault: " + parsed.error(), "");
-  }
-  if (!options.capture.empty()) {
-    std::error_code error;
-    options.capture = std::filesystem::absolute(options.capture, error);
-    const std::filesystem::path folder = std::filesystem::path(options.capture).parent_path();
-    if (::access(folder.c_str(), W_OK) != 0) {
-      return refuse(kExitRunFailure,
-                    "--pcap: cannot write to '" + folder.string() + "': " + std::strerror(errno), "");
-    }
-  }
-  return 0;
-}
-
 int run_program(RunOptions& options) {
-  if (const int status = check_options(options); status != 0) return status;
+  if (const auto settled = settle(options.settings); !settled)
+    return refuse(kExitRunFailure, settled.error().sentence, settled.error().hint);
   const std::string library = find_library();
   if (library.empty()) {
     return refuse(
@@ -120,15 +80,8 @@ int run_program(RunOptions& options) {
   auto program = inspect_program(options.command.front());
   if (!program) return refuse(program.error().exit_status, program.error().sentence, "");
   if (const int status = check_program(*program); status != 0) return status;
-  set_variable("RRDMA_NETDEV", options.netdev);
-  set_variable("RRDMA_LINK", options.link);
-  set_variable("RRDMA_FAULT", options.fault);
-  set_variable("RRDMA_PCAP", options.capture);
-  set_variable("RRDMA_UDP_CHECKSUM", options.udp_checksum);
-  set_variable("RRDMA_LOG", options.log);
-  set_variable("RRDMA_LID", options.lid ? "1" : "");
-  set_variable("RRDMA_DEVICES", options.only ? "only" : options.beside ? "beside" : "");
-  set_preload(*program, library);
+  for (const auto& [name, value] : variables_of(options.settings)) ::setenv(name.c_str(), value.c_str(), 1);
+  ::setenv("LD_PRELOAD", preload_with(library, program->sanitizers).c_str(), 1);
   std::vector<char*> arguments;
   for (std::string& argument : options.command) arguments.push_back(argument.data());
   arguments.push_back(nullptr);
@@ -146,13 +99,8 @@ int run_program(RunOptions& options) {
 
 int drop_run_separator(int argc, char** argv) {
   if (argc < 2 || std::strcmp(argv[1], "run") != 0) return argc;
-  const auto stands_alone = [](const char* option) {
-    return std::strchr(option, '=') != nullptr || std::strcmp(option, kLidOption) == 0 ||
-           std::strcmp(option, kOnlyOption) == 0 || std::strcmp(option, kBesideOption) == 0;
-  };
   int i = 2;
-  while (i < argc && std::strncmp(argv[i], "--", 2) == 0 && argv[i][2] != 0)
-    i += stands_alone(argv[i]) ? 1 : 2;
+  while (i < argc && argv[i][0] == '-' && std::strcmp(argv[i], "--") != 0) i += stands_alone(argv[i]) ? 1 : 2;
   if (i >= argc || std::strcmp(argv[i], "--") != 0) return argc;
   std::copy(argv + i + 1, argv + argc + 1, argv + i);
   return argc - 1;
@@ -161,30 +109,8 @@ int drop_run_separator(int argc, char** argv) {
 void add_run_command(CLI::App& app, Runner& chosen) {
   auto options = std::make_shared<RunOptions>();
   CLI::App* run = app.add_subcommand("run", "Run a program with an RDMA device made of software");
-  run->add_option("--netdev", options->netdev,
-                  "Network interface that the device sits on (default: that of the default route, else lo)")
-      ->option_text("IF");
-  run->add_option("--link", options->link, "How programs on this host reach each other (default: auto)")
-      ->option_text("auto|shm|udp")
-      ->check(CLI::IsMember({"auto", "shm", "udp"}));
-  run->add_option("--fault", options->fault,
-                  "Faults on purpose, such as 'drop=1%,dup=0.1%,delay=50us,seed=7'")
-      ->option_text("SPEC");
-  run->add_option("--pcap", options->capture, "Write every packet to this file (pcapng)")
-      ->option_text("FILE");
-  run->add_option("--udp-checksum", options->udp_checksum,
-                  "UDP checksums: as cheap as possible, or always zero")
-      ->option_text("auto|zero")
-      ->check(CLI::IsMember({"auto", "zero"}));
-  run->add_option("--log", options->log, "Print what the device has to say to standard error")
-      ->option_text("error|info|debug")
-      ->check(CLI::IsMember({"error", "info", "debug"}));
-  run->add_flag(kLidOption, options->lid, "Give ports a LID, for programs that know no GIDs; at both ends");
-  CLI::Option* only =
-      run->add_flag(kOnlyOption, options->only,
-                    "Hide the RDMA devices of the kernel (default: they come behind RRDMA's own)");
-  run->add_flag(kBesideOption, options->beside, "List the RDMA devices of the kernel before RRDMA's own")
-      ->excludes(only);
+  add_device_options(*run, options->settings);
+  run->formatter(std::make_shared<RunFormatter>());
   // Everything from the program's name on is its own.
   run->prefix_command();
   run->callback([&chosen, options, run] {
@@ -196,7 +122,7 @@ void add_run_command(CLI::App& app, Runner& chosen) {
     chosen = [options] { return run_program(*options); };
   });
   run->footer(
-      "After the options comes the program with its arguments: rrdma run [OPTIONS] [--] PROGRAM [ARGS...]\n"
+      "Everything from PROGRAM on is the program's own. For a whole shell: `rrdma shell`.\n"
       "The exit status is the program's; 125: rrdma failed, 126: the program cannot be run, 127: it was not "
       "found.");
 }

@@ -24,6 +24,7 @@ namespace {
 
 constexpr std::string_view kName = "rrdma sim";
 constexpr std::string_view kExitText =
+    "Without options: 50 ms of virtual time of all operations between two hosts, which takes a few seconds.\n"
     "With --seeds or --seed and nothing else, the worlds are random: hosts, cables, faults and workload all\n"
     "come from the seed, and the same seed is the same run on every machine.\n"
     "\n"
@@ -36,32 +37,39 @@ constexpr std::string_view kExitText =
     "Exit status:\n"
     "  0  every promise was kept\n"
     "  1  a promise was broken: seed, packets and capture are shown\n"
-    "  2  an argument is wrong, or the command was interrupted\n";
+    "  2  an argument is wrong\n"
+    "Ctrl-C ends it by the signal, and shows what was found until then.\n";
 
 using Clock = std::chrono::steady_clock;
 
-// One line on standard error that is written over, where that is a terminal.
+// How far a long run is, on standard error: one line that is written over where that is a terminal, else a
+// line now and then, so that a log shows that it goes on.
 class Progress {
  public:
-  explicit Progress(bool wanted) : wanted_(wanted && is_terminal(STDERR_FILENO)), start_(Clock::now()) {}
+  explicit Progress(bool wanted)
+      : wanted_(wanted), terminal_(is_terminal(STDERR_FILENO)), start_(Clock::now()), last_(start_) {}
   ~Progress() { clear(); }
 
   // `done` of 1000.
   void show(std::uint64_t done, const std::string& what) {
     const auto now = Clock::now();
-    if (!wanted_ || now - last_ < std::chrono::milliseconds(100)) return;
+    if (!wanted_ || now - last_ < (terminal_ ? kScreenInterval : kLogInterval)) return;
     last_ = now;
     const double elapsed = std::chrono::duration<double>(now - start_).count();
-    if (elapsed < 0.5) return;
-    constexpr std::uint64_t kWidth = 30;
-    std::string bar(done * kWidth / 1000, '#');
-    bar.resize(kWidth, '.');
     const double left =
         done == 0 ? 0 : elapsed * static_cast<double>(1000 - done) / static_cast<double>(done);
-    fmt::print(stderr, "\r\033[K[{}] {:>5.1f} %  {}  {:.0f} s left", bar, static_cast<double>(done) / 10.0,
-               what, left);
+    const std::string numbers =
+        fmt::format("{:>5.1f} %  {}  {:.0f} s left", static_cast<double>(done) / 10.0, what, left);
+    if (terminal_) {
+      constexpr std::uint64_t kWidth = 30;
+      std::string bar(done * kWidth / 1000, '#');
+      bar.resize(kWidth, '.');
+      fmt::print(stderr, "\r\033[K[{}] {}", bar, numbers);
+    } else {
+      fmt::print(stderr, "{}:{}\n", kName, numbers);
+    }
     std::fflush(stderr);
-    shown_ = true;
+    shown_ = terminal_;
   }
   void clear() {
     if (shown_) fmt::print(stderr, "\r\033[K");
@@ -69,7 +77,11 @@ class Progress {
   }
 
  private:
-  bool wanted_;
+  static constexpr Clock::duration kScreenInterval = std::chrono::milliseconds(200);
+  static constexpr Clock::duration kLogInterval = std::chrono::seconds(5);
+
+  const bool wanted_;
+  const bool terminal_;
   bool shown_ = false;
   Clock::time_point start_;
   Clock::time_point last_;
@@ -89,14 +101,16 @@ int report_violation(const SimOptions& options, const sim::Plan& plan) {
   return kExitFoundFault;
 }
 
-int finish(const SimOptions& options, const SimSummary& summary) {
+// `done`: how much of what was asked for, should it be asked for.
+int finish(const SimOptions& options, const SimSummary& summary, const std::string& done) {
+  if (interrupted() && !options.json)
+    fmt::print("interrupted after {}; so far no promise was broken\n", done);
   if (options.json) {
-    fmt::print("{}", summary_json(options, summary));
+    fmt::print("{}", summary_json(options, summary, !interrupted()));
   } else {
     fmt::print("{}", summary_table(options, summary, palette_for(STDOUT_FILENO, ColourChoice::kAuto)));
   }
-  if (!interrupted()) return kExitSuccess;
-  return complain(kName, "interrupted: what is shown is a part", "");
+  return interrupted() ? kExitFailure : kExitSuccess;  // main() then ends by the signal
 }
 
 int run_one(const SimOptions& options) {
@@ -116,7 +130,9 @@ int run_one(const SimOptions& options) {
   if (exchange.world().violation()) return report_violation(options, *plan);
   SimSummary summary;
   summary.add(exchange);
-  return finish(options, summary);
+  return finish(options, summary,
+                fmt::format("{} of {} of virtual time", time_text(exchange.world().now() - Instant{}),
+                            time_text(nanoseconds(whole))));
 }
 
 int run_many(const SimOptions& options) {
@@ -164,7 +180,7 @@ int run_many(const SimOptions& options) {
   for (auto& thread : threads) thread.join();
   progress.clear();
   if (broken != ~std::uint64_t{0}) return report_violation(options, *plan_for(options, broken));
-  return finish(options, summary);
+  return finish(options, summary, fmt::format("{} of {} seeds", summary.runs, options.seeds));
 }
 
 }  // namespace

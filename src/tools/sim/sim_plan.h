@@ -18,7 +18,7 @@ struct SimOptions {
   std::uint32_t mtu = 4096;
   std::uint32_t depth = 64;
   bool both_ways = false;
-  std::string seconds = "1";
+  std::string seconds = "0.05";
   std::string bandwidth = "100G";
   std::string rtt = "10us";
   std::uint32_t queue = 1024 * 1024;  // octets, at the switch

@@ -90,8 +90,9 @@ std::string summary_table(const SimOptions& options, const SimSummary& summary,
   return heading == std::string::npos ? text : text.substr(heading + 1);  // the columns speak for themselves
 }
 
-std::string summary_json(const SimOptions& options, const SimSummary& summary) {
+std::string summary_json(const SimOptions& options, const SimSummary& summary, bool complete) {
   nlohmann::ordered_json object;
+  object["complete"] = complete;
   object["runs"] = summary.runs;
   object["first_seed"] = options.seed;
   object["virtual_ns"] = summary.virtual_ns;

@@ -22,7 +22,8 @@ struct SimSummary {
 
 [[nodiscard]] std::string summary_table(const SimOptions& options, const SimSummary& summary,
                                         const wire::Palette& palette);
-[[nodiscard]] std::string summary_json(const SimOptions& options, const SimSummary& summary);
+// `complete`: false when it was interrupted.
+[[nodiscard]] std::string summary_json(const SimOptions& options, const SimSummary& summary, bool complete);
 
 // Runs the seed again with a recorder; writes the capture to `pcap` and returns seed, promise, trace and
 // where every QP stood. `saved` says whether the capture could be written.

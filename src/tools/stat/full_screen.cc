@@ -55,8 +55,9 @@ bool FullScreen::show(std::string_view text) {
   std::string frame(kHome);
   while (!text.empty()) {
     const std::size_t end = text.find('\n');
-    frame += text.substr(0, end);
+    // Cleared first: after a line that fills the screen the cursor still stands on its last letter.
     frame += kClearLine;
+    frame += text.substr(0, end);
     if (end == std::string_view::npos) break;
     frame += "\r\n";
     text.remove_prefix(end + 1);
@@ -67,15 +68,21 @@ bool FullScreen::show(std::string_view text) {
 }
 
 std::optional<char> FullScreen::key(int timeout_ms) {
-  pollfd input{STDIN_FILENO, POLLIN, 0};
-  if (::poll(&input, 1, timeout_ms) <= 0) return std::nullopt;
-  char letters[16];
-  const ssize_t count = ::read(STDIN_FILENO, letters, sizeof letters);
-  if (count <= 0) {
-    gone_ = gone_ || count == 0 || errno != EINTR;
-    return std::nullopt;
+  if (typed_.empty()) {
+    pollfd input{STDIN_FILENO, POLLIN, 0};
+    if (::poll(&input, 1, timeout_ms) <= 0) return std::nullopt;
+    char letters[64];
+    const ssize_t count = ::read(STDIN_FILENO, letters, sizeof letters);
+    if (count <= 0) {
+      gone_ = gone_ || count == 0 || errno != EINTR;
+      return std::nullopt;
+    }
+    typed_.assign(letters, static_cast<std::size_t>(count));
   }
-  return letters[0] == '\x1b' && count > 1 ? '\0' : letters[0];
+  const bool sequence = typed_.size() > 1 && typed_[0] == '\x1b' && (typed_[1] == '[' || typed_[1] == 'O');
+  const char first = sequence ? '\0' : typed_[0];
+  typed_.erase(0, sequence ? std::string::npos : 1);
+  return first;
 }
 
 }  // namespace rrdma::tools

@@ -5,6 +5,7 @@
 #include <termios.h>
 
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "tools/stat/top_report.h"
@@ -30,6 +31,7 @@ class FullScreen {
  private:
   termios before_{};
   bool gone_ = false;
+  std::string typed_;  // keys that came together with one that was given out
 };
 
 }  // namespace rrdma::tools

@@ -51,7 +51,7 @@ int run_stat(const StatOptions& options) {
     Output output;
     if (screen) output.write(kHomeAndClear);
     if (options.json) {
-      output.write(stat_json(now, options.choice).dump(options.watch_s > 0 ? -1 : 2) + "\n");
+      output.write(stat_json(now, options.choice, options.watch_s > 0));
     } else {
       if (!screen && round > 0) output.write("\n");
       output.write(stat_text(now, before ? &*before : nullptr, options.choice, palette,

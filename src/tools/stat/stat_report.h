@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 
@@ -25,16 +24,18 @@ struct StatChoice {
 // Takes out what was not chosen.
 [[nodiscard]] Observation chosen_part(Observation seen, const StatChoice& choice);
 
-// `before`: the observation before this one, for rates; null the first time. Addresses are cut so that
-// lines fit `columns`.
+// `before`: the observation before this one, for rates; null the first time. Columns that do not fit the
+// terminal's are left out.
 [[nodiscard]] std::string stat_text(const Observation& now, const Observation* before,
                                     const StatChoice& choice, const wire::Palette& palette,
                                     std::size_t columns);
-[[nodiscard]] nlohmann::ordered_json stat_json(const Observation& now, const StatChoice& choice);
+// The same as JSON (stat_json.cc); `one_line`: for --watch.
+[[nodiscard]] std::string stat_json(const Observation& now, const StatChoice& choice, bool one_line);
+
+// Names with values summed over the processes, in the order of the first one that has them.
+[[nodiscard]] std::vector<control::NamedCounter> summed_counters(const Observation& seen);
 
 // "2h05m", "3m12s", "7s".
 [[nodiscard]] std::string duration_text(std::uint64_t ms);
-// The peer of a queue pair: "10.0.0.2 0x030001", or "-" while it has none.
-[[nodiscard]] std::string peer_text(const control::QpFields& fields);
 
 }  // namespace rrdma::tools

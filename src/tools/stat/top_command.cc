@@ -22,7 +22,11 @@ constexpr const char* kName = "rrdma top";
 struct TopOptions {
   double interval_s = 1;
   std::string order = "bytes";
+  std::string filter;
 };
+
+constexpr char kEscape = '\x1b';
+constexpr std::size_t kFilterMax = 40;
 
 class Top {
  public:
@@ -30,7 +34,8 @@ class Top {
       : interval_(
             std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options.interval_s))),
         palette_(palette_for(STDOUT_FILENO, ColourChoice::kAuto)) {
-    view_.order = top_order(options.order).value_or(TopOrder::kOctets);
+    view_.order = order_of(options.order).value_or(Order::kOctets);
+    view_.filter = options.filter;
   }
 
   // Until q, a signal, or the end of the terminal. The sentence of what went wrong; empty if nothing.
@@ -63,14 +68,40 @@ class Top {
     return {};
   }
 
+  void edit_filter(char key) {
+    constexpr char kDelete = '\x7f', kBackspace = '\b';
+    if (key == '\n' || key == '\r') {
+      view_.editing = false;
+    } else if (key == kEscape) {
+      view_.editing = false;
+      view_.filter.clear();
+    } else if (key == kDelete || key == kBackspace) {
+      if (!view_.filter.empty()) view_.filter.pop_back();
+    } else if (key >= ' ' && key < kDelete && view_.filter.size() < kFilterMax) {
+      view_.filter += key;
+    }
+  }
+
   void handle_key(char key) {
+    if (view_.help) {
+      view_.help = false;
+      return;
+    }
+    if (view_.editing) return edit_filter(key);
     switch (key) {
       case 'q':
       case 'Q': ended_ = true; return;
       case 's':
-        view_.order = static_cast<TopOrder>((static_cast<std::size_t>(view_.order) + 1) % kTopOrderCount);
+        view_.order = static_cast<Order>((static_cast<std::size_t>(view_.order) + 1) % kOrderCount);
         return;
       case 'r': view_.reversed = !view_.reversed; return;
+      case '?':
+      case 'h': view_.help = true; return;
+      case '/':
+        view_.editing = true;
+        view_.filter.clear();
+        return;
+      case kEscape: view_.filter.clear(); return;
       case ' ': view_.paused = !view_.paused; return;
       default: return;
     }
@@ -107,9 +138,13 @@ void add_top_command(CLI::App& app, Runner& chosen) {
   top->add_option("-s,--sort", options->order, "What the busiest is judged by (default: bytes)")
       ->option_text("bytes|messages|resent|rnr|pid")
       ->check(CLI::IsMember({"bytes", "messages", "resent", "rnr", "pid"}));
+  top->add_option("-f,--filter", options->filter,
+                  "Only rows that show this text: program, pid, QPN, peer, state")
+      ->option_text("TEXT");
   top->footer(
-      "Keys: q quits, s sorts by the next column, r reverses the order, space stops and goes on.\n"
-      "Rates are per second; RESENT and RNR count since the beginning.\n"
+      "Keys: q quits, ? shows help, s sorts by the next column, r reverses the order, / asks for a filter,\n"
+      "space stops and goes on.\n"
+      "Rates are per second; RESENT, RNR and ERR count since the beginning.\n"
       "Exit status: 0, or 2 on failure.");
   top->callback([&chosen, options] { chosen = [options] { return run_top(*options); }; });
 }

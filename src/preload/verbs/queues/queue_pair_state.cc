@@ -180,5 +180,5 @@ RRDMA_VERBS int ibv_set_ece(ibv_qp* qp, ibv_ece* ece) {
 RRDMA_VERBS int ibv_query_ece(ibv_qp* qp, ibv_ece* ece) {
   if (!is_own(qp->context)) RRDMA_PASS_ON(EOPNOTSUPP, ibv_query_ece, "IBVERBS_1.10", qp, ece);
   *ece = {};
-  return host::fail(EOPNOTSUPP, "ibv_query_ece", "this device has no ECE options.");
+  return host::lacks(EOPNOTSUPP, "ibv_query_ece", "this device has no ECE options.");
 }

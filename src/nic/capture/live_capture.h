@@ -12,18 +12,19 @@
 #include "base/owned_fd.h"
 #include "link/capture_link.h"
 #include "link/capture_sink.h"
+#include "nic/capture/capture_stream.h"
 #include "nic/link_switch.h"
 
 namespace rrdma::nic {
 
 class LiveCapture {
  public:
-  // Starts anew where one is running. `end_mark` is closed when the last packet is in the file.
-  void start(LinkSwitch& links, OwnedFd file, OwnedFd end_mark, const std::string& interface);
+  // Starts anew where one is running. The socket is closed when the last packet is on its way.
+  void start(LinkSwitch& links, OwnedFd socket, const link::CaptureConfig& config);
   void stop(LinkSwitch& links);
   // What was captured so far goes to the file.
   void write_out() {
-    if (file_ != nullptr) file_->write_out();
+    if (stream_ != nullptr) stream_->write_out();
   }
   // Attaches a link that was not there when the capture began.
   void attach(LinkSwitch& links, LinkIndex index, link::Link* link);
@@ -31,9 +32,8 @@ class LiveCapture {
  private:
   void wrap(LinkSwitch& links, LinkIndex index);
 
-  OwnedFd end_mark_;
-  std::string interface_;
-  std::unique_ptr<link::CaptureFile> file_;
+  link::CaptureConfig config_;
+  std::unique_ptr<CaptureStream> stream_;
   std::array<link::Link*, kLinkCount> inner_{};
   std::array<std::unique_ptr<link::CaptureLink>, kLinkCount> around_;
 };

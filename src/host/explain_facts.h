@@ -1,0 +1,44 @@
+// ExplainFacts: the numbers behind a sentence about a failed work request or a rejected connection, as they
+// lie in the file that `rrdma explain` reads: for its --json, and for its remedies in other languages.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "wire/gid.h"
+
+namespace rrdma::host {
+
+struct ExplainFacts {
+  static constexpr std::size_t kAttempts = 8;
+  enum Kind : std::uint8_t { kNone, kSend, kReceive, kRefused, kRejected };
+
+  std::uint8_t kind = kNone;
+  std::uint8_t status = 0;    // ibv_wc_status
+  std::uint8_t cause = 0;     // objects::Cause
+  std::uint8_t opcode = 0;    // ibv_wc_opcode
+  std::uint8_t qp_type = 0;   // ibv_qp_type
+  std::uint8_t shm = 0;       // 1: the peer is on this host
+  std::uint8_t syndrome = 0;  // of the AETH that decided; 0: none
+  std::uint8_t timeout = 0;   // the QP's attributes
+  std::uint8_t retry_count = 0;
+  std::uint8_t rnr_retry = 0;
+  std::uint16_t reason = 0;  // kRejected: of the REJ
+  std::uint32_t qpn = 0;
+  std::uint32_t peer_qpn = 0;
+  std::uint32_t psn = 0;
+  std::uint32_t rkey = 0;
+  std::uint32_t length = 0;
+  std::uint32_t moved = 0;
+  std::uint64_t wr_id = 0;
+  std::uint64_t remote_address = 0;
+  wire::Gid peer;
+  std::uint32_t flushed_sends = 0;  // behind it
+  std::uint32_t flushed_receives = 0;
+  std::uint32_t attempts = 0;                // in all; the last ones follow, oldest first
+  std::uint32_t attempt_us[kAttempts] = {};  // since the first try was waited for
+  std::uint8_t attempt_why[kAttempts] = {};  // transport::Attempt::Why
+  std::uint32_t failed_us = 0;               // the end, by the same clock
+};
+
+}  // namespace rrdma::host

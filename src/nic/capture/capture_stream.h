@@ -1,0 +1,36 @@
+// CaptureStream: packets on their way to `rrdma capture`, which writes the file and minds its limits. A message
+// of the socket holds whole pcapng blocks. The tool may be slower than the traffic, or stopped: then the
+// program waits for a moment, once, and after that packets are left out and counted.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "base/owned_fd.h"
+#include "link/capture_sink.h"
+
+namespace rrdma::nic {
+
+class CaptureStream final : public link::CaptureSink {
+ public:
+  explicit CaptureStream(OwnedFd socket);
+  ~CaptureStream() override { write_out(); }
+
+  void append(Octets block) override;
+  void write_out() override;
+  [[nodiscard]] std::uint64_t take_lost() override { return std::exchange(lost_, 0); }
+
+ private:
+  // What one message may hold. Few messages may wait in a socket, and few octets: neither is wasted that way.
+  static constexpr std::size_t kMessageOctets = 64 * 1024;
+  [[nodiscard]] bool send_message(Octets message);
+
+  OwnedFd socket_;
+  bool stalled_ = false;  // the last message found no room: do not wait again until one did
+  std::uint64_t lost_ = 0;
+  std::uint64_t buffered_packets_ = 0;
+  std::vector<std::uint8_t> buffer_;
+};
+
+}  // namespace rrdma::nic

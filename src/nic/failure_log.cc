@@ -1,0 +1,219 @@
+#include "nic/failure_log.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "nic/link_switch.h"
+#include "objects/cause.h"
+#include "wire/address_text.h"
+#include "wire/rnr_timer.h"
+
+namespace rrdma::nic {
+
+using host::ExplainFacts;
+using objects::CompletionOpcode;
+using transport::Attempt;
+using transport::FailedRequest;
+
+namespace {
+
+std::string_view operation_name(CompletionOpcode opcode) {
+  switch (opcode) {
+    case CompletionOpcode::kSend: return "SEND";
+    case CompletionOpcode::kWrite: return "RDMA WRITE";
+    case CompletionOpcode::kRead: return "RDMA READ";
+    case CompletionOpcode::kCompareSwap: return "compare and swap";
+    case CompletionOpcode::kFetchAdd: return "fetch and add";
+    case CompletionOpcode::kBindWindow: return "memory window bind";
+    case CompletionOpcode::kLocalInvalidate: return "local invalidate";
+    case CompletionOpcode::kFlush: return "FLUSH";
+    case CompletionOpcode::kAtomicWrite: return "atomic WRITE";
+    case CompletionOpcode::kReceive:
+    case CompletionOpcode::kReceiveWriteImmediate: return "receive";
+  }
+  return "request";
+}
+
+bool is_one_sided(const ExplainFacts& facts) {
+  switch (static_cast<CompletionOpcode>(facts.opcode)) {
+    case CompletionOpcode::kWrite:
+    case CompletionOpcode::kRead:
+    case CompletionOpcode::kCompareSwap:
+    case CompletionOpcode::kFetchAdd:
+    case CompletionOpcode::kFlush:
+    case CompletionOpcode::kAtomicWrite: return facts.kind != ExplainFacts::kReceive;
+    default: return false;
+  }
+}
+
+bool is_local_operation(const ExplainFacts& facts) {
+  const auto opcode = static_cast<CompletionOpcode>(facts.opcode);
+  return opcode == CompletionOpcode::kBindWindow || opcode == CompletionOpcode::kLocalInvalidate;
+}
+
+std::string peer_text(const ExplainFacts& facts) {
+  const std::string qp = fmt::format("QP {:#08x}", facts.peer_qpn);
+  return facts.peer.is_zero() ? qp : fmt::format("{} at {}", qp, wire::to_text(facts.peer));
+}
+
+// "RDMA WRITE of 4096 octets (wr_id 7) from QP … to QP … at 10.0.0.2"
+std::string request_text(const ExplainFacts& facts) {
+  const std::string_view operation = operation_name(static_cast<CompletionOpcode>(facts.opcode));
+  if (is_local_operation(facts))
+    return fmt::format("{} (wr_id {}) on QP {:#08x}", operation, facts.wr_id, facts.qpn);
+  switch (facts.kind) {
+    case ExplainFacts::kReceive:
+      return fmt::format("receive request of {} octets (wr_id {}) on QP {:#08x} for a message of {}",
+                         facts.length, facts.wr_id, facts.qpn, peer_text(facts));
+    case ExplainFacts::kRefused:
+      return fmt::format("{} of {} octets that {} sent to QP {:#08x}", operation, facts.length,
+                         peer_text(facts), facts.qpn);
+    default:
+      return fmt::format("{} of {} octets (wr_id {}) from QP {:#08x} to {}", operation, facts.length,
+                         facts.wr_id, facts.qpn, peer_text(facts));
+  }
+}
+
+std::string milliseconds_text(std::uint32_t us) {
+  return us < 10'000 ? fmt::format("{:.2f}", us / 1e3) : fmt::format("{:.0f}", us / 1e3);
+}
+
+std::string_view why_text(std::uint8_t why) {
+  switch (static_cast<Attempt::Why>(why)) {
+    case Attempt::Why::kSilence: return "after silence";
+    case Attempt::Why::kSequenceNak: return "after a sequence NAK";
+    case Attempt::Why::kNotReady: return "after an RNR NAK";
+  }
+  return "";
+}
+
+// "PSN 77 was tried again 3 times (after silence), 67, 134, 201 ms after the first, and given up at 268 ms"
+std::string attempts_text(const ExplainFacts& facts) {
+  if (facts.attempts == 0) return "";
+  const std::uint32_t kept = std::min<std::uint32_t>(facts.attempts, ExplainFacts::kAttempts);
+  std::string times;
+  for (std::uint32_t i = 0; i < kept; ++i)
+    times += (i == 0 ? "" : ", ") + milliseconds_text(facts.attempt_us[i]);
+  return fmt::format(
+      "; PSN {} was tried again {} {} ({}), {}{} ms after it was first waited for, and given up at {} ms",
+      facts.psn, facts.attempts, facts.attempts == 1 ? "time" : "times",
+      why_text(facts.attempt_why[kept - 1]), facts.attempts > kept ? "…, " : "", times,
+      milliseconds_text(facts.failed_us));
+}
+
+// The AETH that decided: "the answer to PSN 77 was NAK code 2 (remote access error)".
+std::string answer_text(const ExplainFacts& facts) {
+  if (facts.syndrome == 0) return "";
+  const wire::Aeth aeth{.syndrome = facts.syndrome};
+  if (aeth.is_rnr_nak()) {
+    return fmt::format("; the answer to PSN {} was an RNR NAK with timer {} ({} ms)", facts.psn, aeth.code(),
+                       static_cast<double>(wire::rnr_delay_ns(aeth.code())) / 1e6);
+  }
+  return fmt::format("; {} PSN {} was NAK code {}",
+                     facts.kind == ExplainFacts::kRefused ? "our answer to" : "the answer to", facts.psn,
+                     aeth.code());
+}
+
+std::string place_text(const ExplainFacts& facts) {
+  if (!is_one_sided(facts)) return "";
+  return fmt::format("; remote address {:#x}, rkey {:#010x}", facts.remote_address, facts.rkey);
+}
+
+std::string progress_text(const ExplainFacts& facts) {
+  if (facts.kind != ExplainFacts::kSend || facts.moved == 0 || facts.moved >= facts.length) return "";
+  return fmt::format("; {} octets of it had arrived", facts.moved);
+}
+
+std::uint32_t microseconds_between(Instant from, Instant to) {
+  return static_cast<std::uint32_t>(std::clamp<std::int64_t>((to - from).ns / 1000, 0, UINT32_MAX));
+}
+
+void add_attempts(const transport::QueuePair& qp, Instant now, ExplainFacts& facts) {
+  constexpr std::size_t kKept = transport::AttemptHistory::kKept;
+  static_assert(kKept == ExplainFacts::kAttempts);
+  facts.attempts = qp.req.attempts;
+  const std::size_t kept = std::min<std::size_t>(facts.attempts, kKept);
+  for (std::size_t i = 0; i < kept; ++i) {
+    const Attempt& attempt = qp.attempts.last[(facts.attempts - kept + i) % kKept];
+    facts.attempt_us[i] = microseconds_between(qp.attempts.since, attempt.at);
+    facts.attempt_why[i] = static_cast<std::uint8_t>(attempt.why);
+  }
+  if (kept != 0) facts.failed_us = microseconds_between(qp.attempts.since, now);
+}
+
+bool has_failed(transport::QpState state) {
+  return state == transport::QpState::kError || state == transport::QpState::kSendError;
+}
+
+std::string_view call_of(const FailedRequest& failed) {
+  switch (failed.side) {
+    case FailedRequest::Side::kSend: return "ibv_post_send";
+    case FailedRequest::Side::kReceive: return "ibv_post_recv";
+    case FailedRequest::Side::kRefused: break;
+  }
+  return "peer's request";
+}
+
+}  // namespace
+
+ExplainFacts facts_of(const transport::QueuePair& qp, const FailedRequest& failed) {
+  ExplainFacts facts;
+  facts.kind = failed.side == FailedRequest::Side::kSend      ? ExplainFacts::kSend
+               : failed.side == FailedRequest::Side::kReceive ? ExplainFacts::kReceive
+                                                              : ExplainFacts::kRefused;
+  facts.status = static_cast<std::uint8_t>(failed.status);
+  facts.cause = static_cast<std::uint8_t>(failed.cause);
+  facts.opcode = static_cast<std::uint8_t>(failed.opcode);
+  facts.qp_type = static_cast<std::uint8_t>(qp.type);
+  facts.shm = qp.path.link == kShmLink ? 1 : 0;
+  facts.syndrome = failed.syndrome;
+  facts.timeout = qp.attributes.timeout;
+  facts.retry_count = qp.attributes.retry_count;
+  facts.rnr_retry = qp.attributes.rnr_retry;
+  facts.qpn = qp.qpn.value;
+  facts.peer_qpn = failed.peer_qpn.value;
+  facts.psn = failed.psn.value;
+  facts.rkey = failed.rkey.value;
+  facts.length = failed.length;
+  facts.moved = failed.moved;
+  facts.wr_id = failed.wr_id;
+  facts.remote_address = failed.remote_address;
+  facts.peer = failed.peer;
+  if (failed.side == FailedRequest::Side::kSend) add_attempts(qp, failed.at, facts);
+  return facts;
+}
+
+std::string failure_sentence(const ExplainFacts& facts) {
+  const auto cause = static_cast<objects::Cause>(facts.cause);
+  const std::string verdict =
+      facts.kind == ExplainFacts::kRefused
+          ? fmt::format("was refused, the peer gets status {}", facts.status)
+          : fmt::format("failed with status {} ({})", facts.status,
+                        objects::describe(static_cast<objects::Status>(facts.status)));
+  return fmt::format("{} {}: {}{}{}{}{}. {}", request_text(facts), verdict, objects::describe(cause),
+                     answer_text(facts), attempts_text(facts), place_text(facts), progress_text(facts),
+                     objects::remedy(cause));
+}
+
+void FailureLog::handle_failed(const transport::QueuePair& qp, const FailedRequest& failed) {
+  if (first_failures_.contains(qp.qpn.value)) return;
+  const ExplainFacts facts = facts_of(qp, failed);
+  first_failures_[qp.qpn.value] = host::explain_failure(call_of(failed), failure_sentence(facts), facts);
+}
+
+void FailureLog::handle_flushed(const transport::QueuePair& qp, std::uint32_t sends, std::uint32_t receives) {
+  const auto found = first_failures_.find(qp.qpn.value);
+  if (found != first_failures_.end()) return host::explain_flushed(found->second, sends, receives);
+  // The program, or the end of the connection, moved the QP to the error state: nothing went wrong.
+  host::explain(host::Severity::kDebug, "ibv_poll_cq",
+                fmt::format("requests of QP {:#08x} were flushed because it was moved to the error state.",
+                            qp.qpn.value));
+}
+
+void FailureLog::handle_qp_changed(const transport::QueuePair& qp, bool destroyed) {
+  if (first_failures_.empty()) return;
+  if (destroyed || !has_failed(qp.state)) first_failures_.erase(qp.qpn.value);
+}
+
+}  // namespace rrdma::nic

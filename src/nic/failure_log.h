@@ -1,0 +1,32 @@
+// FailureLog: makes sentences of the requests that fail in the engine and gives them to the explain channel
+// (host/explain.h): what failed, between whom, which packets decided it, and what to do. Of each QP the first
+// failure since it was connected is told; what is flushed behind it is counted there.
+//
+// Threads: all calls under the lane's lock.
+#pragma once
+
+#include <string>
+#include <unordered_map>
+
+#include "host/explain.h"
+#include "transport/engine.h"
+
+namespace rrdma::nic {
+
+class FailureLog {
+ public:
+  void handle_failed(const transport::QueuePair& qp, const transport::FailedRequest& failed);
+  void handle_flushed(const transport::QueuePair& qp, std::uint32_t sends, std::uint32_t receives);
+  // A QP that is connected anew, or is gone, has no history.
+  void handle_qp_changed(const transport::QueuePair& qp, bool destroyed);
+
+ private:
+  std::unordered_map<std::uint32_t, host::ExplainHandle> first_failures_;  // by QPN
+};
+
+[[nodiscard]] host::ExplainFacts facts_of(const transport::QueuePair& qp,
+                                          const transport::FailedRequest& failed);
+// "RDMA WRITE of 4096 octets from QP 0x030001 to QP 0x040001 at 10.0.0.2 failed: …"
+[[nodiscard]] std::string failure_sentence(const host::ExplainFacts& facts);
+
+}  // namespace rrdma::nic

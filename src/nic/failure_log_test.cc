@@ -1,0 +1,81 @@
+#include "nic/failure_log.h"
+
+#include <gtest/gtest.h>
+
+#include "objects/cause.h"
+
+namespace rrdma::nic {
+namespace {
+
+using host::ExplainFacts;
+
+ExplainFacts write_that_met(objects::Status status, objects::Cause cause) {
+  ExplainFacts facts;
+  facts.kind = ExplainFacts::kSend;
+  facts.status = static_cast<std::uint8_t>(status);
+  facts.cause = static_cast<std::uint8_t>(cause);
+  facts.opcode = static_cast<std::uint8_t>(objects::CompletionOpcode::kWrite);
+  facts.qpn = 0x030001;
+  facts.peer_qpn = 0x040002;
+  facts.peer.octets = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 9, 0, 2};
+  facts.psn = 77;
+  facts.length = 65536;
+  facts.wr_id = 5;
+  facts.rkey = 0x1234;
+  facts.remote_address = 0x7f0000001000;
+  return facts;
+}
+
+TEST(FailureSentence, ANakWithItsCode) {
+  ExplainFacts facts =
+      write_that_met(objects::Status::kRemoteAccessError, objects::Cause::kPeerSaidAccessError);
+  facts.syndrome = 0x62;
+  facts.moved = 4096;
+  EXPECT_EQ(
+      failure_sentence(facts),
+      "RDMA WRITE of 65536 octets (wr_id 5) from QP 0x030001 to QP 0x040002 at 10.9.0.2 failed with status "
+      "10 (remote access error): the peer answered NAK: remote access error; the answer to PSN 77 was NAK "
+      "code 2; remote address 0x7f0000001000, rkey 0x00001234; 4096 octets of it had arrived. Compare "
+      "remote_addr, rkey and length with the peer's ibv_mr and its rights; `rrdma explain` there names the "
+      "cause.");
+}
+
+TEST(FailureSentence, RetriesWithTheirTimes) {
+  ExplainFacts facts = write_that_met(objects::Status::kRetryExceeded, objects::Cause::kPeerSilent);
+  facts.attempts = 3;
+  facts.attempt_us[0] = 4200;
+  facts.attempt_us[1] = 67'100;
+  facts.attempt_us[2] = 134'200;
+  facts.failed_us = 201'300;
+  EXPECT_NE(
+      failure_sentence(facts).find(
+          "; PSN 77 was tried again 3 times (after silence), 4.20, 67, 134 ms after it was first waited for, "
+          "and given up at 201 ms;"),
+      std::string::npos)
+      << failure_sentence(facts);
+}
+
+TEST(FailureSentence, EveryCauseAndStatusFitsItsPlace) {
+  for (int status = 1; status <= 21; ++status) {
+    for (int cause = 0; cause < 128; ++cause) {
+      ExplainFacts facts =
+          write_that_met(static_cast<objects::Status>(status), static_cast<objects::Cause>(cause));
+      facts.attempts = 200;
+      facts.syndrome = 0x25;
+      for (auto& us : facts.attempt_us) us = 4'000'000'000;
+      facts.length = facts.moved = 0xffffffff;
+      facts.wr_id = facts.remote_address = ~std::uint64_t{0};
+      facts.peer.octets.fill(0xfe);
+      for (const auto kind : {ExplainFacts::kSend, ExplainFacts::kReceive, ExplainFacts::kRefused}) {
+        facts.kind = kind;
+        const std::string sentence = failure_sentence(facts);
+        EXPECT_LT(sentence.size(), 768u) << sentence;
+        EXPECT_EQ(sentence.back(), '.');
+        EXPECT_NE(sentence.find(objects::describe(static_cast<objects::Cause>(cause))), std::string::npos);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace rrdma::nic

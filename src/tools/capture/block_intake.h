@@ -1,0 +1,44 @@
+// BlockIntake: what programs send of their packets, into the file. A message is whole pcapng blocks; one that is
+// not is thrown away: programs of other users may send anything.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/octets.h"
+#include "base/owned_fd.h"
+#include "link/capture_sink.h"
+
+namespace rrdma::tools {
+
+class BlockIntake {
+ public:
+  BlockIntake(OwnedFd socket, std::unique_ptr<link::CaptureFile> file);
+
+  [[nodiscard]] int socket() const { return socket_.get(); }
+  // All messages that wait now. False: the file takes no more.
+  [[nodiscard]] bool take_all();
+  void write_out() { file_->write_out(); }
+  // Nobody can send any more, and all that was sent has been taken.
+  [[nodiscard]] bool ended() const { return ended_; }
+
+  [[nodiscard]] bool complete() const { return file_->complete(); }
+  [[nodiscard]] const link::CaptureFile& file() const { return *file_; }
+  // Packets that programs could not send, or that the file had no room for.
+  [[nodiscard]] std::uint64_t left_out() const { return left_out_ + file_->lost(); }
+
+ private:
+  void take(Octets message);
+
+  OwnedFd socket_;
+  std::unique_ptr<link::CaptureFile> file_;
+  bool ended_ = false;
+  std::uint64_t left_out_ = 0;
+  std::vector<std::uint8_t> message_;
+};
+
+// The first block of a message, or nothing where its lengths are impossible.
+[[nodiscard]] Octets first_block(Octets message);
+
+}  // namespace rrdma::tools

@@ -1,0 +1,107 @@
+#include "tools/explain/process_report.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <ctime>
+
+#include "tools/terminal.h"
+#include "tools/text_layout.h"
+
+namespace rrdma::tools {
+namespace {
+
+using host::ExplainFacts;
+
+std::string time_text(std::int64_t wall_ns) {
+  const std::time_t seconds = static_cast<std::time_t>(wall_ns / 1'000'000'000);
+  std::tm local{};
+  char text[16];
+  const std::size_t length = std::strftime(text, sizeof text, "%H:%M:%S", localtime_r(&seconds, &local));
+  return fmt::format("{}.{:03}", std::string_view(text, length), wall_ns / 1'000'000 % 1000);
+}
+
+const Topic* topic_of(const ExplainFacts& facts) {
+  if (facts.kind == ExplainFacts::kRejected) return find_topic(TopicKind::kReject, facts.reason);
+  const Topic* cause = find_topic(TopicKind::kCause, facts.cause);
+  return cause != nullptr && facts.cause != 0 ? cause : find_topic(TopicKind::kCompletion, facts.status);
+}
+
+// "again 41 times, the last at 12:00:00.000; 63 sends and 1 receive were flushed behind it"
+std::string consequences(const host::Explained& said, Language language) {
+  const bool chinese = language == Language::kChinese;
+  std::string text;
+  if (said.times > 1) {
+    text = chinese
+               ? fmt::format("另有 {} 次相同的情况，最后一次在 {}。", said.times - 1, time_text(said.last_ns))
+               : fmt::format("{} more times, the last at {}.", said.times - 1, time_text(said.last_ns));
+  }
+  const std::uint32_t sends = said.facts.flushed_sends, receives = said.facts.flushed_receives;
+  if (sends + receives == 0) return text;
+  if (chinese) return text + fmt::format("其后有 {} 个发送和 {} 个接收请求被 flush。", sends, receives);
+  return text + fmt::format("{}Flushed behind it: {} send {}, {} receive {}.", text.empty() ? "" : " ", sends,
+                            sends == 1 ? "request" : "requests", receives,
+                            receives == 1 ? "request" : "requests");
+}
+
+std::string sentence_text(const host::Explained& said, const Style& style) {
+  const wire::Palette& palette = style.palette;
+  const std::string_view colour = said.severity == host::Severity::kError ? palette.bad : std::string_view();
+  std::string text =
+      wrapped(fmt::format("{}: {}", printable(said.call), printable(said.sentence)), style.columns,
+              fmt::format("  {} {}{:5}{} ", time_text(said.first_ns), colour, severity_name(said.severity),
+                          palette.reset),
+              "    ");
+  if (const std::string more = consequences(said, style.language); !more.empty())
+    text += wrapped(more, style.columns, "    ", "    ");
+  const auto remedies = remedies_of(said.facts, style.language);
+  if (remedies.empty()) return text;
+  text += fmt::format("    {}{}{}\n", palette.faint,
+                      style.language == Language::kChinese ? "检查要点：" : "What to check:", palette.reset);
+  for (const std::string_view line : remedies) text += wrapped(line, style.columns, "      - ", "        ");
+  return text;
+}
+
+}  // namespace
+
+std::vector<std::string_view> remedies_of(const ExplainFacts& facts, Language language) {
+  std::vector<std::string_view> lines;
+  const Topic* topic = facts.kind == ExplainFacts::kNone ? nullptr : topic_of(facts);
+  if (topic == nullptr) return lines;
+  for (const Phrase& line : topic->checks) {
+    if (!line.empty()) lines.push_back(line.in(language));
+  }
+  return lines;
+}
+
+std::string text_of_process(const host::ExplainedProcess& process, const Style& style) {
+  const bool chinese = style.language == Language::kChinese;
+  const std::string_view state =
+      process.running ? (chinese ? "运行中" : "running") : (chinese ? "已结束" : "ended");
+  std::string text = fmt::format("{}{}, {} {}{} ({})\n", style.palette.name,
+                                 process.program.empty() ? "?" : printable(process.program),
+                                 chinese ? "进程" : "process", process.pid, style.palette.reset, state);
+  for (const host::Explained& said : process.sentences) text += sentence_text(said, style);
+  return text;
+}
+
+std::string_view severity_name(host::Severity severity) {
+  return severity == host::Severity::kError ? "error" : severity == host::Severity::kInfo ? "info" : "debug";
+}
+
+std::string_view status_name(std::uint8_t status) {
+  const Topic* topic = find_topic(TopicKind::kCompletion, status);
+  return topic == nullptr ? "?" : topic->name;
+}
+
+std::string_view failure_kind_name(std::uint8_t kind) {
+  constexpr std::array<std::string_view, 5> kNames = {"none", "send", "receive", "refused", "rejected"};
+  return kind < kNames.size() ? kNames[kind] : "?";
+}
+
+std::string_view attempt_name(std::uint8_t why) {
+  constexpr std::array<std::string_view, 3> kNames = {"silence", "sequence NAK", "RNR NAK"};
+  return why < kNames.size() ? kNames[why] : "?";
+}
+
+}  // namespace rrdma::tools

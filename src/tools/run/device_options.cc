@@ -1,0 +1,153 @@
+#include "tools/run/device_options.h"
+
+#include <net/if.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <sstream>
+
+#include "link/fault_spec.h"
+
+namespace rrdma::tools {
+namespace {
+
+constexpr const char* kLidOption = "--lid";
+constexpr const char* kOnlyOption = "--only";
+constexpr const char* kBesideOption = "--beside";
+
+std::string_view present_preload() {
+  const char* value = std::getenv("LD_PRELOAD");
+  return value == nullptr ? std::string_view() : std::string_view(value);
+}
+
+// Entries are separated by colons or blanks.
+std::vector<std::string> entries_without(std::string_view list, const std::string& library) {
+  std::vector<std::string> entries;
+  std::string entry;
+  for (const char c : list) {
+    if (c != ':' && c != ' ') {
+      entry += c;
+      continue;
+    }
+    if (!entry.empty() && entry != library) entries.push_back(entry);
+    entry.clear();
+  }
+  if (!entry.empty() && entry != library) entries.push_back(entry);
+  return entries;
+}
+
+std::string joined(const std::vector<std::string>& entries) {
+  std::string list;
+  for (const std::string& entry : entries) list += (list.empty() ? "" : ":") + entry;
+  return list;
+}
+
+// REQUIRES: settle() found nothing wrong.
+std::string limits_text(const DeviceSettings& settings) {
+  const auto limits = limits_of(settings.capture_limits);
+  return limits ? link::emit_capture_limits(*limits) : "";
+}
+
+}  // namespace
+
+void add_device_options(CLI::App& command, DeviceSettings& settings) {
+  command
+      .add_option("--netdev", settings.netdev,
+                  "Network interface that the device sits on (default: that of the default route, else lo)")
+      ->option_text("IF");
+  command.add_option("--link", settings.link, "How programs on this host reach each other (default: auto)")
+      ->option_text("auto|shm|udp")
+      ->check(CLI::IsMember({"auto", "shm", "udp"}));
+  command
+      .add_option("--fault", settings.fault,
+                  "Faults on purpose, such as 'drop=1%,dup=0.1%,delay=50us,seed=7'")
+      ->option_text("SPEC");
+  command.add_option("--pcap", settings.capture, "Write every packet to this file (pcapng)")
+      ->option_text("FILE");
+  add_limit_options(command, settings.capture_limits);
+  command
+      .add_option("--udp-checksum", settings.udp_checksum,
+                  "UDP checksums: as cheap as possible, or always zero")
+      ->option_text("auto|zero")
+      ->check(CLI::IsMember({"auto", "zero"}));
+  command.add_option("--log", settings.log, "Print what the device has to say to standard error")
+      ->option_text("error|info|debug")
+      ->check(CLI::IsMember({"error", "info", "debug"}));
+  command.add_flag(kLidOption, settings.lid,
+                   "Give ports a LID, for programs that know no GIDs; at both ends");
+  CLI::Option* only =
+      command.add_flag(kOnlyOption, settings.only,
+                       "Hide the RDMA devices of the kernel (default: they come behind RRDMA's own)");
+  command.add_flag(kBesideOption, settings.beside, "List the RDMA devices of the kernel before RRDMA's own")
+      ->excludes(only);
+}
+
+bool stands_alone(const char* option) {
+  return std::strchr(option, '=') != nullptr || std::strcmp(option, kLidOption) == 0 ||
+         std::strcmp(option, kOnlyOption) == 0 || std::strcmp(option, kBesideOption) == 0;
+}
+
+Result<void, OptionProblem> settle(DeviceSettings& settings) {
+  if (!settings.netdev.empty() && if_nametoindex(settings.netdev.c_str()) == 0) {
+    return Failure{OptionProblem{"there is no network interface '" + settings.netdev + "'",
+                                 "`ip link` lists those that exist"}};
+  }
+  if (!settings.fault.empty()) {
+    if (auto parsed = link::parse_fault_spec(settings.fault); !parsed)
+      return Failure{OptionProblem{"--fault: " + parsed.error(), ""}};
+  }
+  const auto limits = limits_of(settings.capture_limits);
+  if (!limits) return Failure{OptionProblem{limits.error(), ""}};
+  if (settings.capture.empty()) {
+    if (limits->any())
+      return Failure{OptionProblem{"-s, -c, -C and -W are for --pcap FILE, which is missing", ""}};
+    return {};
+  }
+  std::error_code error;
+  settings.capture = std::filesystem::absolute(settings.capture, error);
+  const std::filesystem::path folder = std::filesystem::path(settings.capture).parent_path();
+  if (::access(folder.c_str(), W_OK) != 0) {
+    return Failure{
+        OptionProblem{"--pcap: cannot write to '" + folder.string() + "': " + std::strerror(errno), ""}};
+  }
+  return {};
+}
+
+Variables variables_of(const DeviceSettings& settings) {
+  Variables variables = {{"RRDMA_NETDEV", settings.netdev},
+                         {"RRDMA_LINK", settings.link},
+                         {"RRDMA_FAULT", settings.fault},
+                         {"RRDMA_PCAP", settings.capture},
+                         {"RRDMA_PCAP_LIMITS", limits_text(settings)},
+                         {"RRDMA_UDP_CHECKSUM", settings.udp_checksum},
+                         {"RRDMA_LOG", settings.log},
+                         {"RRDMA_LID", settings.lid ? "1" : ""},
+                         {"RRDMA_DEVICES", settings.only     ? "only"
+                                           : settings.beside ? "beside"
+                                                             : ""}};
+  std::erase_if(variables, [](const auto& variable) { return variable.second.empty(); });
+  return variables;
+}
+
+std::vector<std::string> variable_names() {
+  return {"RRDMA_NETDEV",       "RRDMA_LINK", "RRDMA_FAULT", "RRDMA_PCAP",   "RRDMA_PCAP_LIMITS",
+          "RRDMA_UDP_CHECKSUM", "RRDMA_LOG",  "RRDMA_LID",   "RRDMA_DEVICES"};
+}
+
+std::string preload_with(const std::string& library, const std::vector<std::string>& sanitizers) {
+  std::vector<std::string> entries = sanitizers;
+  entries.push_back(library);
+  for (std::string& entry : entries_without(present_preload(), library)) entries.push_back(std::move(entry));
+  return joined(entries);
+}
+
+std::string preload_without(const std::string& library) {
+  return joined(entries_without(present_preload(), library));
+}
+
+}  // namespace rrdma::tools

@@ -1,0 +1,53 @@
+// The options that describe the device to a program, the same for `rrdma run`, `rrdma shell` and `rrdma env`,
+// and the environment variables in which they travel (nic/settings.h).
+#pragma once
+
+#include <CLI/App.hpp>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "tools/capture/limit_options.h"
+
+namespace rrdma::tools {
+
+struct DeviceSettings {
+  std::string netdev;
+  std::string link;
+  std::string fault;
+  std::string capture;
+  LimitWords capture_limits;
+  std::string udp_checksum;
+  std::string log;
+  bool lid = false;
+  bool only = false;    // hide the devices of the kernel
+  bool beside = false;  // list them first
+};
+
+void add_device_options(CLI::App& command, DeviceSettings& settings);
+// Options of add_device_options that stand alone, for whoever reads the command line before CLI11 does.
+[[nodiscard]] bool stands_alone(const char* option);
+
+// A sentence and a hint about the first option that cannot be right.
+struct OptionProblem {
+  std::string sentence;
+  std::string hint;
+};
+// Makes file names absolute, too.
+[[nodiscard]] Result<void, OptionProblem> settle(DeviceSettings& settings);
+
+using Variables = std::vector<std::pair<std::string, std::string>>;
+[[nodiscard]] Variables variables_of(const DeviceSettings& settings);
+// All that variables_of may name.
+[[nodiscard]] std::vector<std::string> variable_names();
+
+// LD_PRELOAD with our library in it: behind the `sanitizers` (their runtimes insist on being first), before
+// what the user preloads. REQUIRES: no colon in `library`.
+[[nodiscard]] std::string preload_with(const std::string& library,
+                                       const std::vector<std::string>& sanitizers);
+// LD_PRELOAD as it would be without our library; empty: none.
+[[nodiscard]] std::string preload_without(const std::string& library);
+
+}  // namespace rrdma::tools

@@ -1,0 +1,127 @@
+// `rrdma shell` and `rrdma env`: the device for a whole shell, in a new one or in the present one by
+// eval "$(rrdma env)". What single programs get is run_command.cc's.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "tools/commands.h"
+#include "tools/exit_status.h"
+#include "tools/run/device_options.h"
+#include "tools/run/library_file.h"
+#include "tools/run/program_file.h"
+#include "tools/terminal.h"
+
+namespace rrdma::tools {
+namespace {
+
+constexpr const char* kShellName = "rrdma shell";
+constexpr const char* kEnvName = "rrdma env";
+
+int complain_no_library(const char* command) {
+  return complain(command,
+                  "librrdma.so.1 is not where this rrdma looks for it, in ../lib beside its own folder",
+                  "install RRDMA whole, or build the target `products`");
+}
+
+std::string users_shell() {
+  const char* shell = std::getenv("SHELL");
+  return shell != nullptr && *shell != '\0' ? shell : "/bin/sh";
+}
+
+int run_shell(DeviceSettings& settings) {
+  if (const auto settled = settle(settings); !settled)
+    return complain(kShellName, settled.error().sentence, settled.error().hint);
+  const std::string library = find_library();
+  if (library.empty()) return complain_no_library(kShellName);
+  const std::string shell = users_shell();
+  const auto program = inspect_program(shell);
+  if (!program) return complain(kShellName, program.error().sentence, "SHELL names the shell to start");
+  if (program->static_linked || program->musl || program->gains_privilege || program->other_machine) {
+    return complain(kShellName, "no library can be loaded into '" + program->loaded + "'",
+                    "set SHELL to another shell: SHELL=/bin/bash rrdma shell");
+  }
+  for (const auto& [name, value] : variables_of(settings)) ::setenv(name.c_str(), value.c_str(), 1);
+  ::setenv("LD_PRELOAD", preload_with(library, program->sanitizers).c_str(), 1);
+  if (is_terminal(STDIN_FILENO))
+    std::cerr << "Programs started here find the device rrdma0; `exit` or Ctrl-D leaves.\n";
+  std::string path = program->path;
+  char* arguments[] = {path.data(), nullptr};
+  ::execv(path.c_str(), arguments);
+  return complain(kShellName, "'" + path + "' cannot be executed: " + std::strerror(errno), "");
+}
+
+struct EnvOptions {
+  DeviceSettings settings;
+  bool unset = false;
+  bool json = false;
+};
+
+// In single quotes, as every POSIX shell reads it.
+std::string quoted(const std::string& value) {
+  std::string text = "'";
+  for (const char c : value) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return text + "'";
+}
+
+std::string unset_text(const std::string& library) {
+  std::string text = "unset";
+  for (const std::string& name : variable_names()) text += " " + name;
+  const std::string preload = preload_without(library);
+  return text + (preload.empty() ? "\nunset LD_PRELOAD\n" : "\nexport LD_PRELOAD=" + quoted(preload) + "\n");
+}
+
+int run_env(EnvOptions& options) {
+  if (const auto settled = settle(options.settings); !settled)
+    return complain(kEnvName, settled.error().sentence, settled.error().hint);
+  const std::string library = find_library();
+  if (library.empty()) return complain_no_library(kEnvName);
+  Variables variables = variables_of(options.settings);
+  variables.emplace_back("LD_PRELOAD", preload_with(library, {}));
+  Output output;
+  if (options.unset) {
+    output.write(unset_text(library));
+  } else if (options.json) {
+    nlohmann::ordered_json json;
+    for (const auto& [name, value] : variables) json[name] = value;
+    output.write(json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
+  } else {
+    output.write("# for a whole shell: eval \"$(rrdma env)\"; and back: eval \"$(rrdma env --unset)\"\n");
+    for (const auto& [name, value] : variables) output.write("export " + name + "=" + quoted(value) + "\n");
+  }
+  if (const int error = output.flush(); error != 0)
+    return complain(kEnvName, fmt::format("cannot write the output: {}", std::strerror(error)), "");
+  return kExitSuccess;
+}
+
+}  // namespace
+
+void add_shell_command(CLI::App& app, Runner& chosen) {
+  auto settings = std::make_shared<DeviceSettings>();
+  CLI::App* shell = app.add_subcommand("shell", "Start a shell in which every program has the device");
+  add_device_options(*shell, *settings);
+  shell->footer(
+      "It is the shell that the variable SHELL names.\n"
+      "The exit status is the shell's; 2: rrdma failed.");
+  shell->callback([&chosen, settings] { chosen = [settings] { return run_shell(*settings); }; });
+}
+
+void add_env_command(CLI::App& app, Runner& chosen) {
+  auto options = std::make_shared<EnvOptions>();
+  CLI::App* env = app.add_subcommand("env", "Print what gives the device to the present shell");
+  add_device_options(*env, options->settings);
+  auto* unset = env->add_flag("-u,--unset", options->unset, "Print what takes it away again");
+  env->add_flag("-j,--json", options->json, "The variables as JSON")->excludes(unset);
+  env->footer(
+      "Use it as eval \"$(rrdma env)\"; from then on every program that the shell starts has the device.\n"
+      "Exit status: 0, or 2 on failure.");
+  env->callback([&chosen, options] { chosen = [options] { return run_env(*options); }; });
+}
+
+}  // namespace rrdma::tools

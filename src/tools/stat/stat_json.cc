@@ -1,0 +1,70 @@
+// The JSON form of `rrdma stat`.
+#include <nlohmann/json.hpp>
+
+#include "tools/stat/stat_report.h"
+#include "wire/address_text.h"
+
+namespace rrdma::tools {
+namespace {
+
+nlohmann::ordered_json queue_pair_json(const control::QpSnapshot& qp) {
+  nlohmann::ordered_json json = {
+      {"qpn", qp.fields.qpn},
+      {"type", qp_type_name(qp.fields.type)},
+      {"state", qp_state_name(qp.fields.state)},
+      {"link", qp_link_name(qp.fields.link)},
+      {"path_mtu", qp.fields.path_mtu_code == 0 ? 0 : 128u << qp.fields.path_mtu_code},
+      {"peer_qpn", qp.fields.peer_qpn},
+      {"peer", wire::to_text(qp.fields.peer_gid)}};
+  for (std::size_t i = 0; i < kQpCounterNames.size(); ++i)
+    json[std::string(kQpCounterNames[i])] = qp.counters[i];
+  return json;
+}
+
+nlohmann::ordered_json daemon_json(const control::Status& daemon) {
+  auto counters = nlohmann::ordered_json::object();
+  for (const control::NamedCounter& counter : daemon.counters) counters[counter.name] = counter.value;
+  return {{"pid", daemon.daemon_pid},
+          {"uid", daemon.daemon_uid},
+          {"version", daemon.version},
+          {"is_system", daemon.is_system},
+          {"uptime_ms", daemon.uptime_ms},
+          {"slots_held", daemon.slots_held},
+          {"ipv4", (daemon.network.families & control::kFamilyV4) != 0},
+          {"ipv6", (daemon.network.families & control::kFamilyV6) != 0},
+          {"reason", daemon.network.reason},
+          {"remedy", daemon.network.remedy},
+          {"counters", counters}};
+}
+
+}  // namespace
+
+std::string stat_json(const Observation& now, const StatChoice& choice, bool one_line) {
+  auto processes = nlohmann::ordered_json::array();
+  for (const ObservedProcess& process : now.processes) {
+    auto counters = nlohmann::ordered_json::object();
+    for (const control::NamedCounter& counter : process.counters) counters[counter.name] = counter.value;
+    auto queue_pairs = nlohmann::ordered_json::array();
+    for (const control::QpSnapshot& qp : process.queue_pairs) queue_pairs.push_back(queue_pair_json(qp));
+    processes.push_back({{"pid", process.entry.pid},
+                         {"uid", process.entry.uid},
+                         {"program", process.entry.program},
+                         {"devices", process.entry.devices},
+                         {"age_ms", process.entry.age_ms},
+                         {"counters", counters},
+                         {"queue_pairs", queue_pairs}});
+  }
+  auto others = nlohmann::ordered_json::array();
+  for (const uid_t uid : now.other_users) others.push_back({{"uid", uid}});
+  nlohmann::ordered_json json = {{"daemon", now.daemon ? daemon_json(*now.daemon) : nlohmann::ordered_json()},
+                                 {"processes", processes},
+                                 {"other_daemons", others}};
+  if (!choice.device.empty()) {
+    auto sums = nlohmann::ordered_json::object();
+    for (const control::NamedCounter& counter : summed_counters(now)) sums[counter.name] = counter.value;
+    json["device"] = {{"device", choice.device}, {"counters", sums}};
+  }
+  return json.dump(one_line ? -1 : 2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace rrdma::tools

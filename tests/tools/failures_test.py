@@ -1,0 +1,198 @@
+# `rrdma explain` about work requests that failed and connections that were refused: record, sentence and remedy of
+# every status that can be provoked. Arguments: the command, the program that provokes them.
+import re
+import subprocess
+import sys
+import unittest
+
+import command
+import surroundings
+from command import RRDMA, run, run_json
+
+FAILURES = sys.argv[2]
+SEND, RDMA_WRITE, RDMA_READ, BIND, RECEIVE = 0, 1, 2, 5, 128  # ibv_wc_opcode
+
+# Name: status, kind, opcode, cause, octets, NAK code, words of the sentence, words of the remedy.
+WAYS = {
+    "receive-too-small": (1, "receive", RECEIVE, 7, 1500, None, "longer than the receive request", "receive"),
+    "reads-not-allowed": (2, "send", RDMA_READ, 8, 64, None, "not allowed on this QP", "max_rd_atomic"),
+    "bad-lkey": (4, "send", RDMA_WRITE, 1, 64, None, "names no registered memory", "lkey"),
+    "bad-receive-lkey": (4, "receive", RECEIVE, 1, 64, None, "names no registered memory", "lkey"),
+    "bind-refused": (6, "send", BIND, 9, 0, None, "cannot be bound", "IBV_ACCESS_MW_BIND"),
+    "write-with-immediate-refused": (8, "receive", RECEIVE, 64, 64, None, "names no registered memory or bound window", "rkey"),
+    "message-too-long": (9, "send", SEND, 32, 3000, 1, "NAK: invalid request", "receives"),
+    "bad-rkey": (10, "send", RDMA_WRITE, 33, 3000, 2, "NAK: remote access error", "rkey"),
+    "not-writable": (10, "send", RDMA_WRITE, 33, 64, 2, "NAK: remote access error", "rkey"),
+    "peer-cannot-receive": (11, "send", SEND, 34, 64, 3, "NAK: remote operational error", "receive"),
+    "peer-silent": (12, "send", SEND, 36, 64, None, "did not acknowledge", "doctor"),
+    "peer-not-ready": (13, "send", SEND, 35, 64, 1, "no receive request posted", "receives"),
+}
+
+
+def provoke(*names, options=()):
+    """What the completions said, by name, and the number of the process."""
+    process = subprocess.Popen([RRDMA, "run", *options, "--", FAILURES, "1", *names], stdout=subprocess.PIPE, text=True)
+    output, _ = process.communicate(timeout=120)
+    if process.returncode != 0:
+        raise AssertionError(f"{FAILURES} {' '.join(names)}: exit status {process.returncode}\n{output}")
+    seen = {}
+    for line in output.splitlines():
+        name, *numbers = line.split()
+        seen[name] = dict(zip(("status", "vendor_err", "wr_id", "qpn", "peer_qpn"), map(int, numbers)))
+    return seen, process.pid
+
+
+def failures(pid):
+    (process,) = run_json("explain", "--json", "--pid", pid)
+    return [said for said in process["sentences"] if "failure" in said]
+
+
+class EveryStatus(unittest.TestCase):
+    def check(self, name, options=(), link="shm"):
+        seen, pid = provoke(name, options=options)
+        status, kind, opcode, cause, length, nak, words, remedy = WAYS[name]
+        completion = seen[name]
+        self.assertEqual((completion["status"], completion["vendor_err"] >> 24), (status, cause))
+        (said,) = [s for s in failures(pid) if s["failure"]["kind"] == kind and s["failure"]["qpn"] == completion["qpn"]]
+        self.assertEqual((said["severity"], said["times"]), ("error", 1))
+        failure = said["failure"]
+        for key, value in {"status": status, "opcode": opcode, "cause": cause, "wr_id": completion["wr_id"], "qpn": completion["qpn"],
+                           "peer_qpn": completion["peer_qpn"], "peer": "10.9.0.1", "length": length, "link": link}.items():
+            self.assertEqual(failure[key], value, key)
+        self.assertEqual(failure.get("answer", {}).get("code"), nak)
+        sentence = said["sentence"]
+        self.assertIn(words, sentence)
+        self.assertIn(f"status {status} (", sentence)
+        self.assertIn(f"QP {completion['qpn']:#08x}", sentence)
+        if name != "bind-refused":
+            self.assertIn(f"QP {completion['peer_qpn']:#08x} at 10.9.0.1", sentence)
+        self.assertIn(remedy, sentence.rsplit(". ", 1)[1], "the remedy in the sentence")
+        self.assertTrue(failure["remedy"], "the remedies of the catalogue")
+        shown, _ = run("explain", "--pid", pid)
+        self.assertRegex(shown, rf"^failures, process {pid} \(ended\)\n")
+        self.assertIn("What to check:", shown)
+        chinese, _ = run("explain", "--pid", pid, "--lang", "zh")
+        self.assertIn("检查要点", chinese)
+        return failure, sentence
+
+    def test_each(self):
+        for name in WAYS:
+            with self.subTest(name):
+                self.check(name)
+
+    def test_over_udp(self):
+        for name in ("bad-rkey", "peer-silent", "receive-too-small"):
+            with self.subTest(name):
+                self.check(name, ("--link", "udp"), "udp")
+
+    def test_retries_with_their_times(self):
+        failure, sentence = self.check("peer-silent", ("--link", "udp"), "udp")
+        self.assertEqual((failure["retries"], failure["retry_cnt"], failure["timeout"]), (2, 2, 12))
+        times = [retry["after_us"] for retry in failure["last_retries"]]
+        self.assertEqual([retry["why"] for retry in failure["last_retries"]], ["silence"] * 2)
+        self.assertGreaterEqual(times[0], 16_000)  # 4.096 us * 2^12
+        self.assertGreaterEqual(times[1] - times[0], 16_000)
+        self.assertGreater(failure["gave_up_after_us"], times[1])
+        self.assertRegex(sentence, r"PSN 100 was tried again 2 times \(after silence\), [\d.]+, [\d.]+ ms after")
+        failure, sentence = self.check("peer-not-ready")
+        self.assertEqual((failure["retries"], failure["rnr_retry"], failure["answer"]["kind"]), (3, 3, "RNR NAK"))
+        self.assertIn("RNR NAK with timer 1 (0.01 ms)", sentence)
+
+    def test_flushes_are_counted_not_told(self):
+        seen, pid = provoke("not-writable")
+        (said,) = [s for s in failures(pid) if s["failure"]["kind"] == "send"]
+        self.assertEqual((said["failure"]["flushed_sends"], said["failure"]["flushed_receives"]), (3, 1))
+        self.assertIn("Flushed behind it: 3 send requests, 1 receive request.", run("explain", "--pid", pid)[0])
+        self.assertEqual(len(failures(pid)), 2)
+
+    def test_who_refuses_says_why(self):
+        seen, pid = provoke("not-writable")
+        (said,) = [s for s in failures(pid) if s["failure"]["kind"] == "refused"]
+        failure = said["failure"]
+        self.assertEqual((failure["qpn"], failure["peer_qpn"]), (seen["not-writable"]["peer_qpn"], seen["not-writable"]["qpn"]))
+        self.assertEqual((failure["status"], failure["cause"], failure["length"], failure["answer"]["code"]), (10, 68, 64, 2))
+        self.assertIn("does not grant this kind of access", said["sentence"])
+        self.assertIn("IBV_ACCESS_REMOTE_WRITE", said["sentence"])
+
+    def test_on_standard_error(self):
+        done = subprocess.run([RRDMA, "run", "--log", "error", "--", FAILURES, "1", "bad-rkey"], capture_output=True, text=True, timeout=60)
+        self.assertRegex(done.stderr, r"rrdma\[\d+\]: ibv_post_send: RDMA WRITE of 3000 octets \(wr_id 77\) from QP 0x[0-9a-f]{6} to QP ")
+
+    def test_the_newest_process_first_and_its_name(self):
+        _, first = provoke("bad-rkey")
+        _, second = provoke("bad-lkey")
+        shown, _ = run("explain")
+        self.assertLess(shown.index(f"failures, process {second}"), shown.index(f"failures, process {first}"))
+
+
+class Refusals(unittest.TestCase):
+    def client(self, address="10.9.0.1", port="18699"):
+        process = subprocess.Popen([RRDMA, "run", "--", "rping", "-c", "-a", address, "-p", port, "-C", "1"],
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        process.wait(60)
+        self.assertNotEqual(process.returncode, 0)
+        return process.pid
+
+    def test_nobody_listens(self):
+        pid = self.client()
+        (said,) = failures(pid)
+        self.assertEqual((said["failure"]["kind"], said["failure"]["reason"], said["failure"]["peer"]), ("rejected", 8, "10.9.0.1"))
+        self.assertIn("10.9.0.1 port 18699 rejected the connection with reason 8: invalid service ID: nobody listens there.", said["sentence"])
+        self.assertRegex(said["sentence"], r"Start the server there, .*\.$")
+        self.assertTrue(said["failure"]["remedy"])
+
+
+class Namespaces(unittest.TestCase):
+    def test_one_at_a_time(self):
+        elsewhere = ["unshare", "--net", "sh", "-c", f"ip link set lo up; {RRDMA} run -- {FAILURES} 1 bad-lkey; {RRDMA} run -- {FAILURES} 0 bad-lkey"]
+        subprocess.run(elsewhere, capture_output=True, timeout=60)
+        _, pid = provoke("bad-rkey")
+        here = run_json("explain", "--json")
+        self.assertEqual(len({process["net_namespace"] for process in here}), 1)
+        self.assertIn(pid, [process["pid"] for process in here])
+        everywhere = run_json("explain", "--json", "--all")
+        self.assertEqual(len({process["net_namespace"] for process in everywhere}), 2)
+        self.assertRegex(run("explain")[0], r"\d+ process(es)? of other network namespaces: `rrdma explain --all`")
+
+
+class Probes(unittest.TestCase):
+    # What libraries ask only to learn whether it is there: ECE, and the limit of inline data, by trying.
+    PROBE = """
+import ctypes, struct
+verbs = ctypes.CDLL("libibverbs.so.1", use_errno=True)
+for name in ("ibv_get_device_list", "ibv_open_device", "ibv_alloc_pd", "ibv_create_cq", "ibv_create_qp"):
+    getattr(verbs, name).restype = ctypes.c_void_p
+devices = ctypes.cast(verbs.ibv_get_device_list(None), ctypes.POINTER(ctypes.c_void_p))
+context = ctypes.c_void_p(verbs.ibv_open_device(ctypes.c_void_p(devices[0])))
+pd = ctypes.c_void_p(verbs.ibv_alloc_pd(context))
+cq = verbs.ibv_create_cq(context, 4, None, None, 0)
+def create(inline):
+    attributes = struct.pack("QQQQ5IiI", 0, cq, cq, 0, 1, 1, 1, 1, inline, 2, 0)
+    return verbs.ibv_create_qp(pd, ctypes.create_string_buffer(attributes, 128))
+qp = create(64)
+assert qp and not create(4096) and not create(2048)
+assert verbs.ibv_query_ece(ctypes.c_void_p(qp), ctypes.create_string_buffer(64)) != 0
+"""
+    MISTAKE = PROBE.replace("qp = create(64)", "assert not create(4096); raise SystemExit")
+
+    def explained(self, program):
+        process = subprocess.Popen([RRDMA, "run", "--", sys.executable, "-c", program])
+        self.assertEqual(process.wait(60), 0)
+        return run_json("explain", "--json", "--pid", process.pid), run_json("explain", "--json", "--debug", "--pid", process.pid)
+
+    def test_leave_nothing_above_debug(self):
+        said, debug = self.explained(self.PROBE)
+        self.assertEqual(said, [])
+        sentences = {s["call"]: s for s in debug[0]["sentences"]}
+        self.assertEqual(sentences["ibv_create_qp"]["times"], 2)
+        self.assertIn("ibv_query_ece", sentences)
+
+    def test_a_real_mistake_is_told(self):
+        said, _ = self.explained(self.MISTAKE)
+        self.assertIn("max_inline_data", said[0]["sentences"][0]["sentence"])
+
+
+if __name__ == "__main__":
+    surroundings.enter()
+    surroundings.make_pair()
+    command.main()
