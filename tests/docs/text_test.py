@@ -51,6 +51,7 @@ BESIDE_PROGRAMS = {
 # Run by another test: the file, and what must be in it.
 ELSEWHERE = {
     "rrdma top": ("tools/top_test.py", 'Screen(RRDMA, "top"'),
+    "rrdma shell": ("tools/shell_test.py", '[RRDMA, "shell"'),
     "rrdma doctor --peer ADDRESS": ("tools/readme_test.py", '"doctor", "--peer"'),
     "apt install ./rrdma_*.deb": ("tools/deb_test.py", 'manage("install", "/tmp/rrdma.deb")'),
     "systemctl enable --now rrdmad": ("tools/deb_test.py", '"enable", "rrdmad"'),
