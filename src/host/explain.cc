@@ -1,6 +1,9 @@
 #include "host/explain.h"
 
 #include <fmt/format.h>
+#include <pthread.h>
+#include <signal.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -31,13 +34,33 @@ bool is_power_of_ten(std::uint32_t value) {
   return value == 1;
 }
 
+// Writes as if nobody had to read it: no signal of the write reaches the program (a pipe without a reader, a
+// file that may not grow).
+void write_quietly(int fd, std::string_view text) {
+  sigset_t raised, before, pending;
+  sigemptyset(&raised);
+  sigaddset(&raised, SIGPIPE);
+  sigaddset(&raised, SIGXFSZ);
+  sigpending(&pending);
+  if (pthread_sigmask(SIG_BLOCK, &raised, &before) != 0) return;
+  const bool failed = raw::write(fd, text.data(), text.size()) < 0;
+  const int signal = failed && errno == EPIPE ? SIGPIPE : failed && errno == EFBIG ? SIGXFSZ : 0;
+  if (signal != 0 && sigismember(&pending, signal) == 0) {
+    constexpr timespec kNow{};
+    sigemptyset(&raised);
+    sigaddset(&raised, signal);
+    (void)sigtimedwait(&raised, nullptr, &kNow);
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
 // What is said again is printed at the 10th, the 100th, … time.
 void print(Severity severity, std::string_view call, std::string_view sentence, const Kept& kept) {
   if (static_cast<int>(severity) > threshold() || !is_power_of_ten(kept.times)) return;
   std::string line = fmt::format("rrdma[{}]: {}: {}", ::getpid(), call, sentence);
   if (kept.times > 1) line += fmt::format(" (for the {}th time)", kept.times);
   line += '\n';
-  static_cast<void>(raw::write(STDERR_FILENO, line.data(), line.size()));
+  write_quietly(STDERR_FILENO, line);
 }
 
 }  // namespace

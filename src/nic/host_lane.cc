@@ -68,10 +68,14 @@ void HostLane::watch_udp() {
   engine_.set_windows(std::clamp(room / 4, 32u * 1024, 512u * 1024), std::max(room / 2, 64u * 1024));
 }
 
-void HostLane::start(std::span<const int> control, std::function<void()> handle_control) {
+Result<void, Problem> HostLane::start(std::span<const int> control, std::function<void()> handle_control) {
   for (const int fd : control) sleeper_.add_control(fd);
   handle_control_ = std::move(handle_control);
-  thread_.start(*this);
+  if (thread_.start(*this)) return {};
+  return problem(
+      EAGAIN,
+      "the thread of the device could not be started: the program or its user has as many as it may "
+      "have (ulimit -u, TasksMax=), or no memory for a stack.");
 }
 
 Result<objects::Path, Problem> HostLane::resolve(const host::Device& device, const PathRequest& request) {

@@ -37,8 +37,9 @@ class HostLane final : public Lane, private transport::EventSink, private Duty {
   ~HostLane() override;
 
   // The thread begins. It also calls `handle_control` when one of these descriptors is readable, and once at
-  // the beginning, without the lock: what is the process's is served by the thread of one lane.
-  void start(std::span<const int> control, std::function<void()> handle_control);
+  // the beginning, without the lock: what is the process's is served by the thread of one lane. EAGAIN where there can be no thread.
+  [[nodiscard]] Result<void, Problem> start(std::span<const int> control,
+                                            std::function<void()> handle_control);
 
   transport::Engine& engine() override { return engine_; }
   objects::MemoryTable& memory() override { return memory_; }

@@ -73,8 +73,13 @@ struct Runtime::State {
     control = std::move(*connected);
     lanes.push_back(std::move(*lane));
     control->add(*lanes.front());
-    lanes.front()->start(control->descriptors(), [one = control.get()] { one->handle(); });
-    return {};
+    auto started = lanes.front()->start(control->descriptors(), [one = control.get()] { one->handle(); });
+    if (!started) {
+      control->remove(*lanes.front());
+      lanes.clear();
+      control.reset();
+    }
+    return started;
   }
 };
 

@@ -1,4 +1,5 @@
 // Limits: what is not allowed is an errno and a sentence, and never the end of the program.
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -74,14 +75,11 @@ void little_address_space() {
   if (worked == 0) proof::fail("2 GiB of addresses are not enough");
 }
 
+// In a child: what this one says goes into a file, too.
 void no_file_may_grow() {
   { Talk warm; }
-  const rlimit none{0, 0};
-  ::setrlimit(RLIMIT_FSIZE, &none);
-  ibv_device** list = ibv_get_device_list(nullptr);
-  ibv_context* context = list != nullptr && list[0] != nullptr ? ibv_open_device(list[0]) : nullptr;
-  if (context == nullptr && errno == 0) proof::fail("no errno");
-  if (context != nullptr) ibv_close_device(context);
+  const int error = open_under(RLIMIT_FSIZE, 0);
+  if (error != 0 && error != EFBIG) proof::fail(std::string("no file may grow: ") + std::strerror(error));
 }
 
 // The harness has filled the runtime directory: the first explained error writes there.
@@ -96,13 +94,44 @@ void full_disk() {
   talk.exchange();
 }
 
+// No thread may be started.
 void one_process_too_many() {
-  const rlimit none{0, 0};
-  ::setrlimit(RLIMIT_NPROC, &none);  // no thread may be started
-  ibv_device** list = ibv_get_device_list(nullptr);
-  ibv_context* context = list != nullptr && list[0] != nullptr ? ibv_open_device(list[0]) : nullptr;
-  if (context == nullptr && errno == 0) proof::fail("no errno");
-  if (context != nullptr) ibv_close_device(context);
+  { Talk warm; }
+  const int error = open_under(RLIMIT_NPROC, 0);
+  if (error != 0 && error != EAGAIN) proof::fail(std::string("no thread: ") + std::strerror(error));
+  Talk later;
+  later.exchange();
+}
+
+void fail_a_request() {
+  Talk talk;
+  std::uint8_t* memory = proof::map_memory(4096);
+  ibv_mr* region = talk.device().register_memory(memory, 4096);
+  ::munmap(memory, 4096);
+  if (talk.write_from(*region, 4096) == IBV_WC_SUCCESS) proof::fail("memory that is gone was sent");
+  ibv_dereg_mr(region);
+}
+
+// The sentence about a failed request goes to a pipe without a reader, then to a file that may not grow: neither
+// SIGPIPE nor SIGXFSZ reaches the program.
+void nobody_reads_what_we_say() {
+  const int before = ::dup(STDERR_FILENO);
+  int ends[2];
+  if (::pipe(ends) != 0) proof::fail_errno("pipe");
+  ::dup2(ends[1], STDERR_FILENO);
+  ::close(ends[0]);
+  ::close(ends[1]);
+  fail_a_request();
+  const int file = ::memfd_create("said", MFD_CLOEXEC);
+  ::dup2(file, STDERR_FILENO);
+  rlimit limit{};
+  ::getrlimit(RLIMIT_FSIZE, &limit);
+  Talk open;  // what it maps grows before
+  const rlimit none{.rlim_cur = 0, .rlim_max = limit.rlim_max};
+  ::setrlimit(RLIMIT_FSIZE, &none);
+  fail_a_request();
+  ::setrlimit(RLIMIT_FSIZE, &limit);
+  ::dup2(before, STDERR_FILENO);
 }
 
 constexpr Case kCases[] = {
@@ -112,6 +141,7 @@ constexpr Case kCases[] = {
     {"no_file_may_grow", no_file_may_grow},
     {"full_disk", full_disk},
     {"one_process_too_many", one_process_too_many},
+    {"nobody_reads_what_we_say", nobody_reads_what_we_say},
 };
 
 }  // namespace

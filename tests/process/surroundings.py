@@ -242,6 +242,15 @@ class Host:
     def start(self, *words, **options):
         return Program(self, list(words), **options)
 
+    def start_system_daemon(self):
+        """One daemon for all users. REQUIRES: root."""
+        daemon = subprocess.Popen([Stage.prefix.program("rrdmad"), "--system"], preexec_fn=self.enter,
+                                  stdin=subprocess.DEVNULL)
+        Stage.holders.append(daemon)
+        socket = pathlib.Path(f"/run/rrdma/net-{self.namespace.split('[')[1][:-1]}.sock")
+        if not wait_until(socket.exists, 10):
+            raise AssertionError("the system daemon did not come up")
+
     def run(self, *words, seconds=60, **options):
         """Starts a program and waits for its good end."""
         program = self.start(*words, **options)

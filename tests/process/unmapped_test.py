@@ -1,5 +1,7 @@
 """Memory that is gone, and peers that cannot be reached into: errors where they belong, the same results, no crash."""
 
+import os
+
 from surroundings import LINGER, LINKS, Host, Pair, ProcessTest, Stage, amount, main, report
 
 
@@ -13,27 +15,18 @@ class Unmapped(ProcessTest):
 
 
 class Apart(ProcessTest):
-    """Direct access is impossible, both ways or one: the ring carries what it cannot."""
+    """Direct access is impossible: the ring carries what it cannot."""
 
-    def exchange(self, what, client_reaches=False, **options):
+    def exchange(self, what, **options):
         host = Host()
         words = [f"--messages={amount(3000, 200_000)}", "--octets=20000"]
         pair = Pair(host, host, "exchange", *words, environment={**LINKS["direct"], **LINGER}, **options).succeed()
         for program in (pair.client, pair.server):
-            done = program.counters.get("shm_direct_done", 0)
-            self.assertEqual(done != 0, client_reaches and program is pair.client, f"{what}: {program.name}: {program.counters}")
+            self.assertEqual(program.counters.get("shm_direct_done", 0), 0, f"{what}: {program.name}: {program.counters}")
         report(f"{what}: {pair.last('exchanged')}; {pair.client.counters.get('shm_frames_sent', 0)} frames by ring")
         pair = Pair(host, host, "passive", "--rounds=200", environment=LINKS["direct"], **{
             name: value for name, value in options.items() if not name.endswith("_words")}).succeed()
         report(f"{what}: {pair.last('the sleeping')}")
-
-    def test_other_pid_namespace(self):
-        # Who stands outside sees into it, not the other way round.
-        self.exchange("peer in another PID namespace", client_reaches=True, server_options={"new_pid_namespace": True})
-
-    def test_both_in_pid_namespaces(self):
-        self.exchange("both in PID namespaces", server_options={"new_pid_namespace": True},
-                      client_options={"new_pid_namespace": True})
 
     def test_undumpable(self):
         self.exchange("both forbid ptrace", server_words=["--undumpable"], client_words=["--undumpable"])
@@ -41,6 +34,35 @@ class Apart(ProcessTest):
     def test_process_vm_refused(self):
         refused = {"prefix": [Stage.prefix.program("refuse_calls"), "process_vm"]}
         self.exchange("process_vm_* refused by seccomp", server_options=refused, client_options=refused)
+
+
+class Strangers(ProcessTest):
+    """A program in another PID namespace is another user's, whatever its number (SECURITY.md)."""
+
+    def test_a_users_daemon_serves_nobody_else(self):
+        # The second daemon finds the port taken: what it serves cannot reach the first one's programs, and says so.
+        host = Host()
+        first = host.start("hold", "--qps=1")
+        first.await_line("qpns")
+        stranger = host.start("hold", "--qps=1", new_pid_namespace=True)
+        stranger.await_line("qpns")
+        self.assertIn("in another container or PID namespace, which counts as another user", stranger.output())
+
+    def test_a_system_daemon_brings_them_together_by_udp(self):
+        if os.geteuid() != 0 or Stage.in_user_namespace:
+            self.skipTest("needs root to run a daemon for all users")
+        apart = {"new_pid_namespace": True}
+        for what, options in (("one in a PID namespace", {"server_options": apart}),
+                              ("both in PID namespaces", {"server_options": apart, "client_options": apart})):
+            host = Host()
+            host.start_system_daemon()
+            words = [f"--messages={amount(3000, 200_000)}", "--octets=20000"]
+            pair = Pair(host, host, "exchange", *words, environment=LINGER, **options).succeed()
+            counters = pair.client.counters
+            self.assertGreater(counters.get("link_packets_sent", 0), 0, f"{what}: {counters}")
+            for shared in ("shm_frames_sent", "shm_direct_done"):
+                self.assertEqual(counters[shared], 0, f"{what}: {counters}")
+            report(f"{what}: {pair.last('exchanged')}")
 
 
 if __name__ == "__main__":

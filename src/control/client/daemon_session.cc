@@ -137,7 +137,7 @@ void DaemonSession::start_one(Instant now) {
   if (const auto launched = control::launch_daemon(*executable); !launched) obstacle_ = launched.error();
 }
 
-void DaemonSession::greet(Instant now) {
+control::Hello DaemonSession::hello() const {
   control::Hello hello;
   hello.role = settings_.role;
   hello.links = is_placed_ ? settings_.links : settings_.links & control::kLinkUdp;
@@ -153,10 +153,24 @@ void DaemonSession::greet(Instant now) {
     hello.claims.push_back(
         {.slot = held.slot, .next_index = static_cast<std::uint16_t>(next), .families = held.families});
   }
+  return hello;
+}
+
+// Where the kernel passes no descriptors (this user has more of them in flight than the program may open), the
+// program is served without: nobody sees its counters, and it offers no memory to share.
+control::SendOutcome DaemonSession::send_hello() {
+  control::Hello greeting = hello();
   std::vector<int> fds;
-  if (hello.has_page) fds.push_back(page_->fd());
-  if (hello.offers_parking) fds.push_back(parking_.get());
-  switch (control::send_datagram(socket_.get(), control::encode(hello, kHelloSerial), fds)) {
+  if (greeting.has_page) fds.push_back(page_->fd());
+  if (greeting.offers_parking) fds.push_back(parking_.get());
+  const auto outcome = control::send_datagram(socket_.get(), control::encode(greeting, kHelloSerial), fds);
+  if (outcome != control::SendOutcome::kRefused || errno != ETOOMANYREFS) return outcome;
+  greeting.has_page = greeting.offers_parking = false;
+  return control::send_datagram(socket_.get(), control::encode(greeting, kHelloSerial), {});
+}
+
+void DaemonSession::greet(Instant now) {
+  switch (send_hello()) {
     case control::SendOutcome::kSent:
       state_ = State::kGreeting;
       next_attempt_ = kNever;
@@ -167,9 +181,8 @@ void DaemonSession::greet(Instant now) {
       next_attempt_ = kNever;
       return receive_greeting(now);
     case control::SendOutcome::kRefused:
-      obstacle_ =
-          Problem{errno, std::string("descriptors cannot be passed to the RRDMA daemon: ") +
-                             std::strerror(errno) + "; this user has too many in flight, raise `ulimit -n`."};
+      obstacle_ = Problem{errno, std::string("descriptors cannot be passed to the RRDMA daemon: ") +
+                                     std::strerror(errno) + "."};
       [[fallthrough]];
     default: go_down(now + pause());
   }

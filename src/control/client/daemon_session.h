@@ -80,6 +80,8 @@ class DaemonSession {
   [[nodiscard]] bool connect_if(const std::string& name, bool (*is_trusted)(const PeerIdentity& peer));
   [[nodiscard]] bool connect_to_network(Instant now);
   void start_one(Instant now);
+  [[nodiscard]] control::Hello hello() const;
+  [[nodiscard]] control::SendOutcome send_hello();
   void greet(Instant now);
   void receive_greeting(Instant now);
   void handle_refusal(const control::Refused& refusal, Instant now);

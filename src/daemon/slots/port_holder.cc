@@ -68,6 +68,20 @@ control::NetworkState explain_port_taken(const PortHolder& holder) {
             "Remove the rxe device (as root: `rdma link delete NAME`, or `modprobe -r rdma_rxe`) and start "
             "the program again."};
   }
+  // Ours by their number, and yet nobody offers them to us: see control/identity.h.
+  if (is_own_orphaned_group(holder)) {
+    return {
+        .families = 0,
+        .reason =
+            "UDP port 4791 is held by RRDMA programs of the same user as this one, " +
+            describe_user(holder.uid) +
+            ", but in another container or PID namespace, which counts as another user: RRDMA reaches only "
+            "programs of this container on this host.",
+        .remedy =
+            "Have the administrator run one daemon for all (`systemctl enable --now rrdmad`; a container "
+            "needs "
+            "its /run/rrdma, or the host's abstract sockets), or give the container a network of its own."};
+  }
   const std::string who =
       holder.sockets == 0 ? "another program" : "a program of user " + describe_user(holder.uid);
   return {

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <system_error>
 
 #include "base/raw_syscall.h"
 #include "host/clock.h"
@@ -99,19 +100,25 @@ bool EpollSleeper::take_ring() {
 
 bool has_one_core() { return sysconf(_SC_NPROCESSORS_ONLN) < 2; }
 
-void LaneThread::start(Duty& duty) {
+bool LaneThread::start(Duty& duty) {
   // The program's signals are the program's: none is handled on this thread.
   sigset_t all, before;
   sigfillset(&all);
   // Faults in guarded copies must reach the handler on the thread that faulted.
   for (const int fault : {SIGSEGV, SIGBUS, SIGILL, SIGFPE}) sigdelset(&all, fault);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread_ = std::thread([this, &duty] {
-    while (wakeup_.turn(duty)) {
-    }
-  });
+  try {
+    thread_ = std::thread([this, &duty] {
+      while (wakeup_.turn(duty)) {
+      }
+    });
+  } catch (const std::system_error&) {
+    // joinable() tells
+  }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (!thread_.joinable()) return false;
   pthread_setname_np(thread_.native_handle(), "rrdma-nic");
+  return true;
 }
 
 void LaneThread::stop() {

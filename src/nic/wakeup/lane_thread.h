@@ -52,7 +52,8 @@ class LaneThread {
   LaneThread(const LaneThread&) = delete;
   LaneThread& operator=(const LaneThread&) = delete;
 
-  void start(Duty& duty);
+  // False where the program may start no thread (RLIMIT_NPROC, a cgroup, no memory for its stack).
+  [[nodiscard]] bool start(Duty& duty);
   // Returns when it has ended.
   void stop();
 

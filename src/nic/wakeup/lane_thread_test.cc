@@ -62,7 +62,7 @@ TEST_F(LaneThreadTest, WakesForDescriptorsAndForTheDeadline) {
   const OwnedFd link(eventfd(0, EFD_NONBLOCK)), control(eventfd(0, EFD_NONBLOCK));
   sleeper_.add_link(link.get());
   sleeper_.add_control(control.get());
-  thread_.start(duty_);
+  ASSERT_TRUE(thread_.start(duty_));
   ASSERT_TRUE(comes_true([this] { return duty_.works > 0; }));
   const std::uint64_t one = 1;
   ASSERT_EQ(raw::write(link.get(), &one, sizeof one), 8);
@@ -87,7 +87,7 @@ TEST_F(LaneThreadTest, DoesNotSpinWhenItsDescriptorsWereClosed) {
 TEST_F(LaneThreadTest, StandsByWhileTheProgramPollsAndComesBackWhenItStops) {
   if (has_one_core()) GTEST_SKIP() << "stands by nowhere";
   duty_.pause_us = 100;  // busy enough to wake for
-  thread_.start(duty_);
+  ASSERT_TRUE(thread_.start(duty_));
   std::atomic<bool> polls{true}, ended{false};
   std::thread program([&] {
     while (!ended) {
@@ -105,7 +105,7 @@ TEST_F(LaneThreadTest, StandsByWhileTheProgramPollsAndComesBackWhenItStops) {
 
 // The second kick comes while the thread takes the first, at one moment or another. Nothing else wakes it.
 TEST_F(LaneThreadTest, NoKickIsLost) {
-  thread_.start(duty_);
+  ASSERT_TRUE(thread_.start(duty_));
   for (int i = 1; i <= 20'000; ++i) {
     duty_.asked = 2 * i - 1;
     wakeup_.kick();
@@ -126,7 +126,7 @@ TEST(LaneThreadStop, ComesBackWhileKicksAreTaken) {
     WakeUp wakeup(lock, sleeper, has_one_core());
     CountedDuty duty;
     LaneThread thread(wakeup);
-    thread.start(duty);
+    ASSERT_TRUE(thread.start(duty));
     duty.asked = 1;
     wakeup.kick();
     ASSERT_TRUE(comes_true([&] { return duty.served == 1; }));
