@@ -11,7 +11,8 @@ using namespace rrdma::comm;
 namespace {
 
 Task<> serve_one(Endpoint end, RemoteRef<std::uint64_t> counter) {
-  if (!co_await end.send(counter)) co_return;
+  const auto sent = co_await end.send(counter);
+  if (!sent) co_return;
   static_cast<void>(co_await end.receive());  // until the client closes
 }
 

@@ -77,9 +77,11 @@ Task<> send_file(Context& context, const char* address, const char* path) {
   Scope writes;
   std::uint64_t octets = 0;
   std::uint32_t blocks = 0;
+  std::uint32_t returned = 0;
   for (;; ++blocks) {
     // Blocks of the window come back in the order in which they were filled.
-    if (blocks >= kBlocks) static_cast<void>((co_await end.receive()).value_or_throw());
+    for (; blocks - returned == kBlocks; ++returned)
+      static_cast<void>((co_await end.receive()).value_or_throw());
     if (spare.empty()) co_await writes.join();
     Buffer buffer = std::move(spare.back());
     spare.pop_back();
@@ -91,6 +93,8 @@ Task<> send_file(Context& context, const char* address, const char* path) {
     writes.spawn(write_block(end, window, blocks % kBlocks, std::move(buffer), spare));
   }
   co_await writes.join();
+  // Who closes while the peer still has something to say fails the peer's sends: every block comes back first.
+  for (; returned < blocks; ++returned) static_cast<void>((co_await end.receive()).value_or_throw());
   const Total total{octets};
   (co_await end.send(total)).value_or_throw();
   (co_await end.close()).value_or_throw();

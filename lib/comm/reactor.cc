@@ -210,6 +210,7 @@ bool Reactor::look_around() {
 bool Reactor::turn() {
   if (closed_) return false;
   if (turning_) broken_contract("Context::poll was called by a coroutine that it had resumed");
+  require_body();
   const Ref<Reactor> self(this);
   turning_ = true;
   owner_.store(this_thread(), std::memory_order_relaxed);

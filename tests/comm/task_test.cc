@@ -139,6 +139,20 @@ TEST_F(Tasks, YieldLetsOthersRun) {
   EXPECT_EQ(order, "ababab");
 }
 
+// What one compiler makes of this must not be silence.
+Task<> waits_in_a_condition(Context& context) {
+  if (!co_await context.yield()) co_return;
+  throw std::runtime_error("it ran");
+}
+TEST_F(Tasks, ABodyThatTheCompilerLeftOutIsNoticed) {
+  if (detail::kBodiesMayBeMissing) {
+    GTEST_FLAG_SET(death_test_style, "threadsafe");
+    EXPECT_DEATH(run(waits_in_a_condition(context_)), "bug 106188");
+  } else {
+    EXPECT_THROW(run(waits_in_a_condition(context_)), std::runtime_error);
+  }
+}
+
 TEST_F(Tasks, ResultsSayWhatIsWrong) {
   Result<int> good = 3;
   EXPECT_EQ(*good, 3);

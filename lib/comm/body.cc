@@ -1,0 +1,23 @@
+// Whether the body of a coroutine that was started runs; see task.h for the compiler that makes this necessary.
+#include "rrdma/comm/task.h"
+
+namespace rrdma::comm {
+inline namespace v0 {
+namespace detail {
+namespace {
+thread_local bool body_expected = false;
+}
+
+void expect_body() noexcept { body_expected = true; }
+void body_runs() noexcept { body_expected = false; }
+void require_body() {
+  if (body_expected) [[unlikely]]
+    broken_contract(
+        "a coroutine did not begin: this compiler (GCC 12.1 and 12.2, bug 106188) compiled its body away, "
+        "because it awaits in "
+        "a condition and has no variable; write `const auto result = co_await ...; if (!result) ...`");
+}
+
+}  // namespace detail
+}  // namespace v0
+}  // namespace rrdma::comm
