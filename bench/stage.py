@@ -5,17 +5,17 @@ Every program has a time after which it is ended; nothing outlives the stage."""
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-NOBODY = 65534
-INSIDE = "RRDMA_BENCH_INSIDE_NAMESPACE"
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests/harness"))
+import namespaces  # noqa: E402
+from programs import end_all_of, end_group, listening_ports, readable_copy, writable_folder  # noqa: E402
+
 PRODUCTS = ("bin/rrdma", "bin/rrdmad", "bin/limits", "bin/many_qps", "lib/librrdma.so.1")
-LISTENING = {"tcp": "0A", "udp": "07"}
 
 
 class Trouble(Exception):
@@ -24,14 +24,7 @@ class Trouble(Exception):
 
 def enter_namespace():
     """Starts this script again in a network namespace of its own; goes on in the present one where that is forbidden."""
-    if os.environ.get(INSIDE) == "1":
-        subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
-        return
-    flags = ["--net"] if os.geteuid() == 0 else ["--user", "--map-root-user", "--net"]
-    if not shutil.which("unshare") or subprocess.run(["unshare", *flags, "true"], stderr=subprocess.DEVNULL).returncode != 0:
-        return
-    os.environ[INSIDE] = "1"
-    os.execvp("unshare", ["unshare", *flags, sys.executable, "-B", *sys.argv])
+    namespaces.enter("net")
 
 
 def two_cores():
@@ -53,31 +46,6 @@ def place_of(core):
         return [str(core)]
 
 
-def is_real_root():
-    return os.getuid() == 0 and Path("/proc/self/uid_map").read_text().split() == ["0", "0", "4294967295"]
-
-
-def ports_in_use(protocol):
-    ports = set()
-    for table in (f"/proc/net/{protocol}", f"/proc/net/{protocol}6"):
-        try:
-            lines = Path(table).read_text().splitlines()[1:]
-        except OSError:
-            continue
-        for line in lines:
-            words = line.split()
-            if words[3] == LISTENING[protocol]:
-                ports.add(int(words[1].rsplit(":", 1)[1], 16))
-    return ports
-
-
-def end_group(program):
-    try:
-        os.killpg(program.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
-
-
 class Stage:
     def __init__(self, build, limit_seconds):
         missing = [name for name in PRODUCTS if not (Path(build) / name).exists()]
@@ -86,17 +54,8 @@ class Stage:
         self.near_core, self.far_core = two_cores()
         self.limit_seconds = limit_seconds
         self.port = 21000
-        self.folder = Path(tempfile.mkdtemp(prefix="rrdma-bench-"))
-        self.folder.chmod(0o755)
-        for name in PRODUCTS:
-            target = self.folder / name
-            target.parent.mkdir(exist_ok=True)
-            target.parent.chmod(0o755)
-            shutil.copy(Path(build) / name, target)
-            target.chmod(0o755)
-        self.work = self.folder / "work"
-        self.work.mkdir()
-        self.work.chmod(0o777)
+        self.folder = readable_copy("rrdma-bench-", {name: Path(build) / name for name in PRODUCTS})
+        self.work = writable_folder(self.folder / "work")
         self.started = []
         self.device, self.gid_index = "", 0
 
@@ -107,7 +66,7 @@ class Stage:
         for program in self.started:
             end_group(program)
             program.wait()
-        self.end_daemons()
+        end_all_of(self.program("rrdmad"))
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def program(self, name):
@@ -131,7 +90,8 @@ class Stage:
     def start(self, command, environment, core):
         everything = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "HOME": str(self.work), "TMPDIR": str(self.work), "RRDMA_NETDEV": "lo", "RRDMA_LOG": "error"}
         everything.update(environment or {})
-        who = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if is_real_root() else {}
+        nobody = {"user": namespaces.NOBODY, "group": namespaces.NOBODY, "extra_groups": []}
+        who = nobody if namespaces.is_real_root() else {}
         pinned = command if core is None else ["taskset", "-c", str(core), *command]
         # A file, not a pipe: nobody reads while a server with many QPs says all their addresses.
         output = tempfile.TemporaryFile()
@@ -174,30 +134,10 @@ class Stage:
 
     def wait_for_port(self, server, port, protocol):
         deadline = time.monotonic() + self.limit_seconds
-        while port not in ports_in_use(protocol):
+        while port not in listening_ports(protocol):
             if server.poll() is not None or time.monotonic() > deadline:
                 raise Trouble("the server does not listen")
             time.sleep(0.005)
-
-    def end_daemons(self):
-        """Those that were started from our copy, and nobody else's."""
-        own = self.program("rrdmad")
-        for stop in (signal.SIGTERM, signal.SIGKILL):
-            mine = [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if runs(pid, own)]
-            for pid in mine:
-                try:
-                    os.kill(pid, stop)
-                except ProcessLookupError:
-                    pass
-            if mine:
-                time.sleep(0.5)
-
-
-def runs(pid, path):
-    try:
-        return os.readlink(f"/proc/{pid}/exe").split(" ")[0] == path
-    except OSError:
-        return False
 
 
 def describe(status):

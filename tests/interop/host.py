@@ -11,12 +11,13 @@ import sys
 import time
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "harness"))
+import namespaces  # noqa: E402
+
 BRIDGE, TAP = "br0", "tap1"
 ADDRESS4, ADDRESS6 = "10.77.0.1", "fd77::1"
 GUEST4, GUEST6 = "10.77.0.2", "fd77::2"
-NOBODY = 65534
-INSIDE = "RRDMA_INTEROP_INSIDE"
-CANNOT = 77  # exit code: this machine cannot run it, which is no failure
+CANNOT = namespaces.SKIPPED
 
 
 class CannotRun(Exception):
@@ -30,25 +31,18 @@ def cannot(why):
 
 def enter():
     """Starts this program again in network, mount and process namespaces of its own; returns inside them."""
-    if os.environ.get(INSIDE):
-        # What lists interfaces there must list those of the new namespace.
-        subprocess.run(["mount", "-t", "sysfs", "sys", "/sys"], check=False, capture_output=True)
-        return
     if not os.path.exists("/dev/net/tun"):
         cannot("there is no /dev/net/tun for the guest's network")
-    unshare = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
-    if os.geteuid() != 0:
-        unshare += ["--user", "--map-root-user"]
-    if subprocess.run([*unshare, "true"], check=False, capture_output=True).returncode != 0:
+    if not namespaces.enter("net", "mount", "pid"):
         cannot("no namespaces: neither root nor user namespaces are at hand")
-    os.environ[INSIDE] = "root" if os.geteuid() == 0 else "user"
-    os.execvp("unshare", [*unshare, sys.executable, *sys.argv])
+    # What lists interfaces there must list those of the new namespace.
+    subprocess.run(["mount", "-t", "sysfs", "sys", "/sys"], check=False, capture_output=True)
 
 
 def as_user():
     """Prefix that takes root's rights away; in a user namespace there is only the one user."""
-    if os.environ.get(INSIDE) == "root":
-        return ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "--"]
+    if namespaces.is_real_root():
+        return ["setpriv", f"--reuid={namespaces.NOBODY}", f"--regid={namespaces.NOBODY}", "--clear-groups", "--"]
     return []
 
 

@@ -116,7 +116,7 @@ def run(options):
         return 0
     if shutil.which(machine.here().qemu) is None:
         host.cannot(f"{machine.here().qemu} is missing: install {machine.here().qemu_package}")
-    if not os.environ.get(host.INSIDE):
+    if not host.namespaces.is_inside():
         options.output.mkdir(parents=True, exist_ok=True)
         shutil.rmtree(options.output / "captures", ignore_errors=True)
         for version in options.kernels:

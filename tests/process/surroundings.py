@@ -8,7 +8,6 @@ no capabilities in it. Nothing outside the namespaces that are made here is touc
 import argparse
 import atexit
 import codecs
-import ctypes
 import os
 import pathlib
 import pickle
@@ -19,16 +18,16 @@ import signal
 import struct
 import subprocess
 import sys
-import tempfile
 import time
 import traceback
 import unittest
 
-NOBODY = 65534
-SKIPPED = 77  # as CMakeLists.txt says
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "harness"))
+from namespaces import (CLONE_NEWNS, CLONE_NEWPID, CLONE_NEWUSER, NOBODY, SKIPPED, NetworkNamespace, call)  # noqa: E402
+from programs import pids_of, readable_copy, state_of, writable_folder  # noqa: E402
+
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_SECUREBITS = 1, 4, 28
 SECBIT_NOROOT_LOCKED = 3
-CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 0x00020000, 0x10000000, 0x20000000, 0x40000000
 
 # Makes our programs stay for a while before they end, so that their last counters can be read.
 LINGER = {"PROOF_LINGER_MS": "300"}
@@ -39,14 +38,6 @@ LINKS = {
     "ring": {"RRDMA_LINK": "shm", "RRDMA_DIRECT": "0"},
     "direct": {"RRDMA_LINK": "shm"},
 }
-
-libc = ctypes.CDLL(None, use_errno=True)
-
-
-def call(name, *arguments):
-    if getattr(libc, name)(*arguments) != 0:
-        raise OSError(ctypes.get_errno(), f"{name}: {os.strerror(ctypes.get_errno())}")
-
 
 def report(text):
     print("  " + text, flush=True)
@@ -69,26 +60,17 @@ class Prefix:
 
     def __init__(self, products):
         products = pathlib.Path(products)
-        sources = {"bin": [products / "bin" / "rrdma", products / "bin" / "rrdmad",
-                           *(products / "tests" / "process" / "programs").iterdir()],
-                   "lib": [products / "lib" / "librrdma.so.1"]}
-        missing = [str(path) for paths in sources.values() for path in paths if not path.exists()]
+        sources = [products / "bin/rrdma", products / "bin/rrdmad", products / "lib/librrdma.so.1",
+                   *(products / "tests/process/programs").iterdir()]
+        missing = [str(path) for path in sources if not path.exists()]
         if missing:
             raise SystemExit("not built: " + ", ".join(missing))
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="rrdma-process-"))
-        self.folder.chmod(0o755)
+        self.folder = readable_copy("rrdma-process-", {f"{'lib' if '.so' in path.name else 'bin'}/{path.name}": path
+                                                       for path in sources})
         self.binaries = self.folder / "bin"
-        for name, paths in sources.items():
-            (self.folder / name).mkdir()
-            for path in paths:
-                shutil.copy(path, self.folder / name)
-                (self.folder / name / path.name).chmod(0o755)
         # What programs write: captures, output, their runtime directory.
-        self.scratch = self.folder / "scratch"
-        self.scratch.mkdir()
-        self.scratch.chmod(0o777)
-        (self.scratch / "run").mkdir()
-        (self.scratch / "run").chmod(0o777)
+        self.scratch = writable_folder(self.folder / "scratch")
+        writable_folder(self.scratch / "run")
 
     def program(self, name):
         return str(self.binaries / name)
@@ -151,8 +133,7 @@ class Stage:
         for pid in daemons():
             end_process(pid)
         for holder in cls.holders:
-            holder.kill()
-            holder.wait()
+            holder.close()
         cls.holders.clear()
 
 
@@ -170,13 +151,6 @@ def end_process(pid):
     wait_until(lambda: not pathlib.Path(f"/proc/{pid}").exists() or state_of(pid) == "Z", 5)
 
 
-def state_of(pid):
-    try:
-        return pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rsplit(")", 1)[1].split()[0]
-    except OSError:
-        return None
-
-
 def cpu_seconds(pid):
     fields = pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
@@ -184,20 +158,15 @@ def cpu_seconds(pid):
 
 def daemons(host=None):
     """The pids of rrdmad processes of this run, in one host or in all."""
-    wanted = str(Stage.prefix.binaries / "rrdmad")
-    found = []
-    for entry in pathlib.Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
-        try:
-            if os.readlink(entry / "exe") != wanted or state_of(int(entry.name)) == "Z":
-                continue
-            if host is not None and os.readlink(entry / "ns" / "net") != host.namespace:
-                continue
-        except OSError:
-            continue
-        found.append(int(entry.name))
-    return found
+    found = pids_of(Stage.prefix.binaries / "rrdmad")
+    return [pid for pid in found if host is None or namespace_of(pid) == host.namespace]
+
+
+def namespace_of(pid):
+    try:
+        return os.readlink(f"/proc/{pid}/ns/net")
+    except OSError:
+        return None
 
 
 def wait_until(condition, seconds, pause=0.005):
@@ -209,35 +178,14 @@ def wait_until(condition, seconds, pause=0.005):
     return True
 
 
-class Host:
-    """A network namespace with lo up."""
+class Host(NetworkNamespace):
+    """A network namespace in which programs of the unprivileged user run."""
 
     def __init__(self, name="host"):
+        super().__init__()
         self.name = name
-        holder = subprocess.Popen(["sleep", "infinity"], preexec_fn=self._leave_network, stdin=subprocess.DEVNULL)
-        Stage.holders.append(holder)
-        self.pid = holder.pid
-        own = os.readlink("/proc/self/ns/net")
-        if not wait_until(lambda: os.readlink(f"/proc/{self.pid}/ns/net") != own, 5):
-            raise AssertionError("no network namespace could be made")
-        self.namespace = os.readlink(f"/proc/{self.pid}/ns/net")
         self.environment = {}
-        self.ip("link", "set", "lo", "up")
-
-    @staticmethod
-    def _leave_network():
-        call("prctl", PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        call("unshare", CLONE_NEWNET)
-
-    def enter(self):
-        with open(f"/proc/{self.pid}/ns/net", "rb") as namespace:
-            call("setns", namespace.fileno(), CLONE_NEWNET)
-
-    def ip(self, *words):
-        self.configure("ip", *words)
-
-    def configure(self, *words):
-        subprocess.run(words, preexec_fn=self.enter, check=True, timeout=20)
+        Stage.holders.append(self)
 
     def start(self, *words, **options):
         return Program(self, list(words), **options)

@@ -2,67 +2,34 @@
 products that this user can read. Everything that was started is ended when the arena closes."""
 import os
 import shutil
-import signal
 import subprocess
 import sys
-import tempfile
 import time
+from pathlib import Path
 
-NOBODY = 65534
-SKIPPED = 77  # ctest: SKIP_RETURN_CODE
-INSIDE = "RRDMA_TEST_INSIDE_NAMESPACE"
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "harness"))
+import namespaces  # noqa: E402
+from programs import end_all_of, end_group, listening_ports, readable_copy, writable_folder  # noqa: E402
 
 
 def skip(reason):
     print(f"skipped: {reason}")
-    sys.exit(SKIPPED)
+    sys.exit(namespaces.SKIPPED)
 
 
 def enter_namespace():
     """Starts this script again inside a new network namespace; returns only there."""
-    if os.environ.get(INSIDE):
-        subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
-        return
-    flags = ["--net"] if os.geteuid() == 0 else ["--user", "--map-root-user", "--net"]
-    if subprocess.run(["unshare", *flags, "true"], stderr=subprocess.DEVNULL).returncode != 0:
+    if not namespaces.enter("net"):
         skip("no network namespace can be made here")
-    os.environ[INSIDE] = "1"
-    os.execvp("unshare", ["unshare", *flags, sys.executable, *sys.argv])
-
-
-def listening_ports():
-    ports = set()
-    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
-        with open(table) as lines:
-            for line in list(lines)[1:]:
-                fields = line.split()
-                if fields[3] == "0A":
-                    ports.add(int(fields[1].rsplit(":", 1)[1], 16))
-    return ports
-
-
-def end_group(process):
-    """Ends a program that start() made, with the children that it may have left."""
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
 
 
 class Arena:
     """products: paths of rrdma, rrdmad and librrdma.so.1."""
 
     def __init__(self, products):
-        self.folder = tempfile.mkdtemp(prefix="rrdma-test-")
-        os.chmod(self.folder, 0o755)
-        for name, path in products.items():
-            place = os.path.join(self.folder, "lib" if ".so" in name else "bin")
-            os.makedirs(place, mode=0o755, exist_ok=True)
-            shutil.copy(path, os.path.join(place, name))
-            os.chmod(os.path.join(place, name), 0o755)
-        self.work = os.path.join(self.folder, "work")
-        os.mkdir(self.work)
-        os.chmod(self.work, 0o777)
+        self.folder = str(readable_copy("rrdma-test-", {f"{'lib' if '.so' in name else 'bin'}/{name}": path
+                                                        for name, path in products.items()}))
+        self.work = str(writable_folder(os.path.join(self.folder, "work")))
         self.started = []
 
     def __enter__(self):
@@ -72,30 +39,8 @@ class Arena:
         for process in self.started:
             end_group(process)
             process.wait()
-        self.end_daemons()
+        end_all_of(os.path.join(self.folder, "bin", "rrdmad"))
         shutil.rmtree(self.folder, ignore_errors=True)
-
-    def daemons(self):
-        """The daemons that were started from our copy, and nobody else's."""
-        own = os.path.join(self.folder, "bin", "rrdmad")
-        for entry in os.listdir("/proc"):
-            try:
-                if entry.isdigit() and os.readlink(f"/proc/{entry}/exe").split(" ")[0] == own:
-                    yield int(entry)
-            except OSError:
-                continue
-
-    def end_daemons(self):
-        for pid in list(self.daemons()):
-            try:
-                os.kill(pid, signal.SIGTERM)
-            except ProcessLookupError:
-                pass
-        deadline = time.monotonic() + 3
-        while time.monotonic() < deadline and list(self.daemons()):
-            time.sleep(0.05)
-        for pid in list(self.daemons()):
-            os.kill(pid, signal.SIGKILL)
 
     def start(self, command, link="auto", extra=None, options=()):
         """Runs a program under `rrdma run` as nobody; its output is collected by finish()."""
@@ -105,7 +50,8 @@ class Arena:
                 environment[name] = os.environ[name]
         environment.update(extra or {})
         line = [os.path.join(self.folder, "bin", "rrdma"), "run", "--link", link, *options, "--", *command]
-        who = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if os.getuid() == 0 and not in_user_namespace() else {}
+        nobody = {"user": namespaces.NOBODY, "group": namespaces.NOBODY, "extra_groups": []}
+        who = nobody if namespaces.is_real_root() else {}
         process = subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                    text=True, errors="replace", env=environment, cwd=self.work, start_new_session=True, **who)
         self.started.append(process)
@@ -136,8 +82,3 @@ class Arena:
         client = self.start([*command, address], **how)
         client_end = self.finish(client, timeout)
         return self.finish(server, 10 if client_end[0] == 0 else 2), client_end
-
-
-def in_user_namespace():
-    with open("/proc/self/uid_map") as lines:
-        return lines.read().split() != ["0", "0", "4294967295"]

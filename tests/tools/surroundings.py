@@ -2,40 +2,32 @@
 # processes, made anew for each test file and gone with it, so that nothing is left behind and nobody
 # else's programs are seen. Exit status 77 tells ctest that this machine does not allow them.
 import os
+import pathlib
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
 
-SKIPPED = 77
-_INSIDE = "RRDMA_TEST_INSIDE"
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "harness"))
+import namespaces  # noqa: E402
+from namespaces import SKIPPED  # noqa: E402
 
 
 def enter():
     """Starts this script again inside the namespaces; returns once inside."""
-    if os.environ.get(_INSIDE) == "1":
-        subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
-        # Addresses of new interfaces can be used at once: no search for duplicates.
-        for group in ("default", "all"):
-            with open(f"/proc/sys/net/ipv6/conf/{group}/accept_dad", "w") as setting:
-                setting.write("0")
-        return
-    unshare = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
-    if os.geteuid() != 0:
-        unshare += ["--user", "--map-root-user"]
-    if subprocess.run(unshare + ["true"], capture_output=True).returncode != 0:
+    runtime = None if namespaces.is_inside() else tempfile.mkdtemp(prefix="rrdma-test.")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("RRDMA_")}
+    environment.update({"XDG_RUNTIME_DIR": runtime or "", "XDG_CONFIG_HOME": runtime or "", "RRDMA_DAEMON_LINGER": "0.2",
+                        "LC_ALL": "C.UTF-8"})
+    if not namespaces.enter("net", "mount", "pid", environment=environment,
+                            afterwards=lambda: shutil.rmtree(runtime, ignore_errors=True)):
+        shutil.rmtree(runtime, ignore_errors=True)
         print("namespaces of one's own are not allowed here")
         sys.exit(SKIPPED)
-    runtime = tempfile.mkdtemp(prefix="rrdma-test.")
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("RRDMA_")}
-    environment.update({_INSIDE: "1", "XDG_RUNTIME_DIR": runtime, "XDG_CONFIG_HOME": runtime, "RRDMA_DAEMON_LINGER": "0.2", "LC_ALL": "C.UTF-8"})
-    status = 1
-    try:
-        status = subprocess.run(unshare + [sys.executable, "-B"] + sys.argv, env=environment).returncode
-    finally:
-        shutil.rmtree(runtime, ignore_errors=True)
-    sys.exit(status)
+    # Addresses of new interfaces can be used at once: no search for duplicates.
+    for group in ("default", "all"):
+        pathlib.Path(f"/proc/sys/net/ipv6/conf/{group}/accept_dad").write_text("0")
 
 
 def ip(*words):

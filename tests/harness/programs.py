@@ -1,0 +1,87 @@
+"""Programs that tests and benchmarks start: a copy of the products that any user can read (the checkout may not be
+readable to others), who of them runs, which ports are listened at, and their end by their own pid."""
+
+import os
+import shutil
+import signal
+import tempfile
+import time
+from pathlib import Path
+
+_LISTENING = {"tcp": "0A", "udp": "07"}
+
+
+def readable_copy(prefix, sources):
+    """A new folder with copies of files ({path in it: source}), which everybody can read and run."""
+    folder = Path(tempfile.mkdtemp(prefix=prefix))
+    folder.chmod(0o755)
+    for name, source in sources.items():
+        place = folder / name
+        place.parent.mkdir(exist_ok=True)
+        place.parent.chmod(0o755)
+        shutil.copy(source, place)
+        place.chmod(0o755)
+    return folder
+
+
+def writable_folder(path):
+    """A folder in which every user may write."""
+    path = Path(path)
+    path.mkdir()
+    path.chmod(0o777)
+    return path
+
+
+def state_of(pid):
+    """The letter of /proc/PID/stat; None when there is no such process."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rsplit(")", 1)[1].split()[0]
+    except OSError:
+        return None
+
+
+def pids_of(executable):
+    """The processes that run this very file, and nobody else's of that name."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and os.readlink(entry / "exe").split(" ")[0] == str(executable):
+                found.append(int(entry.name))
+        except OSError:
+            continue
+    return [pid for pid in found if state_of(pid) != "Z"]
+
+
+def end_all_of(executable, seconds=3):
+    """Asks the processes of this file to end, and ends what is left after that time."""
+    for sign, wait in ((signal.SIGTERM, seconds), (signal.SIGKILL, 1)):
+        for pid in pids_of(executable):
+            try:
+                os.kill(pid, sign)
+            except ProcessLookupError:
+                pass
+        end = time.monotonic() + wait
+        while pids_of(executable) and time.monotonic() < end:
+            time.sleep(0.05)
+
+
+def end_group(process):
+    """Ends a program that was started in a session of its own, with the children that it may have left."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
+def listening_ports(protocol="tcp"):
+    ports = set()
+    for table in (f"/proc/net/{protocol}", f"/proc/net/{protocol}6"):
+        try:
+            lines = Path(table).read_text().splitlines()[1:]
+        except OSError:
+            continue
+        for line in lines:
+            words = line.split()
+            if words[3] == _LISTENING[protocol]:
+                ports.add(int(words[1].rsplit(":", 1)[1], 16))
+    return ports
