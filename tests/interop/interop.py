@@ -16,6 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import beside
 import guest as guest_module
 import host
 import image
@@ -34,14 +35,14 @@ def parse():
     parser.add_argument("--build", default=ROOT / "build", type=Path, help="where RRDMA was built")
     parser.add_argument("--output", default=None, type=Path, help="for the report and captures of what failed (default: BUILD/interop)")
     parser.add_argument("--kernel", default=None, help="comma-separated: 6.1,6.12")
-    parser.add_argument("--pass", dest="passes", default=None, help="comma-separated: plain,loss,ratios")
+    parser.add_argument("--pass", dest="passes", default=None, help="comma-separated: plain,beside,loss,ratios")
     parser.add_argument("--only", default="", help="only rows whose name matches this regular expression")
     parser.add_argument("--keep", action="store_true", help="keep all captures")
     parser.add_argument("--processors", type=int, default=1, help="of the guest")
     parser.add_argument("--list", action="store_true", help="only list the rows")
     options = parser.parse_args()
     options.kernels = (options.kernel or ("6.1" if options.quick else "6.1,6.12")).split(",")
-    options.passes = (options.passes or ("plain" if options.quick else "plain,loss,ratios")).split(",")
+    options.passes = (options.passes or ("plain,beside" if options.quick else "plain,beside,loss,ratios")).split(",")
     options.build = options.build.resolve()
     options.output = (options.output or options.build / "interop").resolve()
     return options
@@ -89,6 +90,17 @@ def run_ratios(options, version, folder):
         guest.stop()
 
 
+def run_beside(options, version, folder):
+    picture = image.Image(version, options.output / "images")
+    guest = guest_module.Guest(picture, folder / "guest", host.TAP, host.GUEST4, host.GUEST6, 4500, 2)
+    try:
+        release = guest.start()
+        say(f"-- kernel {release}: RRDMA beside the kernel's own devices in the same guest")
+        return release, beside.BesideRunner(guest, options.build, picture, say).run()
+    finally:
+        guest.stop()
+
+
 def keep_captures(options, captures):
     for path in captures.glob("*.pcap"):
         target = options.output / "captures" / captures.name
@@ -127,22 +139,25 @@ def run(options):
     begin = time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix="rrdma-interop."))
     folder.chmod(0o755)
-    results, measured = [], []  # rows; (kernel, ratios)
+    results, together, measured = [], [], []  # rows; (kernel, findings); (kernel, ratios)
     try:
         host.set_up_network(4500)
         rrdma = host.Rrdma(options.build, folder / "stage")
         for version in options.kernels:
             if {"plain", "loss"} & set(options.passes):
                 run_matrix(options, rrdma, version, folder, results)
+            if "beside" in options.passes:
+                together.append(run_beside(options, version, folder))
             if "ratios" in options.passes:
                 measured.append(run_ratios(options, version, folder))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-        if results or measured:
-            report.write(options.output, results, time.monotonic() - begin, measured)
-    failed = [result for result in results if not result.passed]
-    say(f"interop: {len(results) - len(failed)} of {len(results)} passed in {time.monotonic() - begin:.0f} s; {options.output / 'report.md'}")
-    return 1 if failed or not (results or measured) else 0
+        if results or together or measured:
+            report.write(options.output, results, time.monotonic() - begin, together, measured)
+    judged = results + [finding for _, findings in together for finding in findings]
+    failed = [one for one in judged if not one.passed]
+    say(f"interop: {len(judged) - len(failed)} of {len(judged)} passed in {time.monotonic() - begin:.0f} s; {options.output / 'report.md'}")
+    return 1 if failed or not (judged or measured) else 0
 
 
 if __name__ == "__main__":
