@@ -99,6 +99,8 @@ class UnderLoad(ProcessTest):
                 for _, _, pair in running:
                     pair.succeed()
                 done += len(running)
+                if done % 100 == 0:
+                    report(f"{done} pairs of {pairs_in_all}")
         report(f"{pairs_in_all} pairs at load {load}: none stalled")
 
     def show(self, running):

@@ -4,6 +4,7 @@ import os
 import pty
 import re
 import select
+import signal
 import subprocess
 import tempfile
 import time
@@ -149,6 +150,25 @@ class Programs(unittest.TestCase):
         self.assertEqual(watcher.wait(10), 0)
         self.assertEqual(shown.count(b"\x1b[H\x1b[2J"), 3)
         self.assertIn(b"\x1b[1mPID", shown)
+
+
+class Troubles(unittest.TestCase):
+    """What a queue pair met on a network that loses packets, and with a peer that is silent for a while."""
+
+    def test_of_a_queue_pair(self):
+        with PingPong("--link", "udp", "--fault", "drop=5%,seed=3") as pair:
+            def troubled(*names):
+                qps = [qp for p in run_json("stat", "--json")["processes"] if p["pid"] == pair.client.pid for qp in p["queue_pairs"]]
+                return next((qp for qp in qps if all(qp[name] > 0 for name in names)), None)
+            surroundings.wait_for(lambda: troubled("packets_resent", "sequence_naks"))
+            # The programs' timeout is 14: 67 ms, eight times.
+            pair.server.send_signal(signal.SIGSTOP)
+            time.sleep(0.2)
+            pair.server.send_signal(signal.SIGCONT)
+            qp = surroundings.wait_for(lambda: troubled("ack_timeouts"))
+            shown, _ = run("stat", "--qp", qp["qpn"])
+            for name in ("packets_resent", "ack_timeouts", "sequence_naks"):
+                self.assertRegex(shown, rf"(?m)^ *{name} +[1-9]")
 
 
 class Direct(unittest.TestCase):
