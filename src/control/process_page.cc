@@ -85,7 +85,9 @@ Result<ProcessPage, Problem> ProcessPage::create() {
 }
 
 ProcessPage::ProcessPage(ProcessPage&& other) noexcept
-    : fd_(std::move(other.fd_)), base_(std::exchange(other.base_, nullptr)) {}
+    : fd_(std::move(other.fd_)),
+      base_(std::exchange(other.base_, nullptr)),
+      first_free_qp_(other.first_free_qp_.load(std::memory_order_relaxed)) {}
 
 ProcessPage::~ProcessPage() {
   if (base_ != nullptr) ::munmap(base_, kPageSize);
@@ -132,7 +134,9 @@ void ProcessPage::forget_slot(Slot slot) {
 // A row is taken by making its sequence 2: even, so readable, and not 0.
 QpRow* ProcessPage::create_qp() {
   auto* rows = rows_at<QpRow>(base_, kQpsOffset);
-  for (std::uint32_t i = 0; i < kPageQpCapacity; ++i) {
+  const std::uint32_t first = first_free_qp_.load(std::memory_order_relaxed);
+  for (std::uint32_t tries = 0; tries < kPageQpCapacity; ++tries) {
+    const std::uint32_t i = (first + tries) % kPageQpCapacity;
     std::uint32_t free = 0;
     if (rows[i].sequence.load(std::memory_order_relaxed) != 0) continue;
     if (!rows[i].sequence.compare_exchange_strong(free, 1, std::memory_order_acq_rel)) continue;
@@ -143,6 +147,7 @@ QpRow* ProcessPage::create_qp() {
     while (used < i + 1 &&
            !header().qp_rows_used.compare_exchange_weak(used, i + 1, std::memory_order_release)) {
     }
+    first_free_qp_.store((i + 1) % kPageQpCapacity, std::memory_order_relaxed);
     return &rows[i];
   }
   return nullptr;
@@ -159,7 +164,13 @@ void ProcessPage::update_qp(QpRow& row, const QpFields& fields) {
   row.sequence.store(before + 2 == 0 ? 2 : before + 2, std::memory_order_release);
 }
 
-void ProcessPage::destroy_qp(QpRow& row) { row.sequence.store(0, std::memory_order_release); }
+// Low rows are used again first: readers look at all below the highest that ever was.
+void ProcessPage::destroy_qp(QpRow& row) {
+  row.sequence.store(0, std::memory_order_release);
+  const auto number = static_cast<std::uint32_t>(&row - rows_at<QpRow>(base_, kQpsOffset));
+  if (number < first_free_qp_.load(std::memory_order_relaxed))
+    first_free_qp_.store(number, std::memory_order_relaxed);
+}
 
 Result<ProcessPageView, Problem> ProcessPageView::open(int fd) {
   if (!is_plain_memory(fd) || !has_seals(fd, F_SEAL_SHRINK | F_SEAL_GROW)) {

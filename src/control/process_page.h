@@ -131,6 +131,7 @@ class ProcessPage {
 
   OwnedFd fd_;
   std::uint8_t* base_ = nullptr;
+  std::atomic<std::uint32_t> first_free_qp_ = 0;  // where to look first; a guess
 };
 
 struct QpSnapshot {
