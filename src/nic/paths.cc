@@ -88,6 +88,12 @@ Result<void, Problem> Paths::choose_udp(const PathRequest& request, objects::Pat
                    "no packet can be sent from that source GID to that destination GID: they are not of the "
                    "same family.");
   }
+  // A program of this host with a slot is one of ours, whoever's it is: it keeps to one port for a QP, and the
+  // port is bound, so that no neighbour of it can send from there. Of other hosts nobody knows what they run.
+  if (path.same_host && !request.datagram) {
+    const auto owner = daemon_.look_up_slot(control::slot_of_qpn(request.remote_qpn.value));
+    path.one_source_port = owner.ok() && owner->found;
+  }
   return {};
 }
 
