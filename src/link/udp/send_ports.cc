@@ -12,6 +12,9 @@ namespace rrdma::link {
 namespace {
 
 constexpr std::uint32_t kPortSpace = 0x10000u - wire::kSourcePortMin;
+// Where thousands of programs share the ports of a host, one that has found a port does not look for long for
+// more of them: entropy is a good thing, taking the last ports from the others is not.
+constexpr std::uint32_t kTriesForMore = 64;
 constexpr int kReceiveBufferMin = 1;  // the kernel makes it its own minimum
 
 void drop_all_received(int socket) {
@@ -99,11 +102,13 @@ Result<SendPorts, SocketFailure> SendPorts::open(int family, const UdpConfig& co
       port.segmenting = std::move(*segmenting);
     }
     bool bound = false;
-    for (; !bound && tried < kPortSpace; ++tried, candidate = (candidate + kStride) % kPortSpace) {
+    const std::uint32_t tries = pool.ports_.empty() ? kPortSpace : kTriesForMore;
+    for (; !bound && tried < tries; ++tried, candidate = (candidate + kStride) % kPortSpace) {
       auto outcome = bind_pair(family, port, static_cast<std::uint16_t>(wire::kSourcePortMin + candidate));
       if (!outcome) return Failure{outcome.error()};
       bound = *outcome;
     }
+    if (!bound && !pool.ports_.empty()) break;
     if (!bound) return Failure{SocketFailure{"finding a free source port", EADDRINUSE}};
     pool.ports_.push_back(std::move(port));
   }
