@@ -287,6 +287,24 @@ TEST_F(Connect, ARepThatNobodyAnswersMakesTheServerGiveUpAndSaySo) {
   expect_event<TimeWaitExit>(0);
 }
 
+// Whoever is at the address that a forged REQ names did not ask for any of it.
+TEST_F(Connect, AForgedRequestDrawsFewAnswers) {
+  call();
+  settle();
+  const ConnectionId server_id = expect_event<ConnectRequest>(1).first.id;
+  unsigned reps = 0, others = 0;
+  network->filter = [&](unsigned from, const wire::CmMad& mad) {
+    if (from == 1) ++(wire::attribute_of(mad.message) == wire::CmAttribute::kRep ? reps : others);
+    return false;
+  };
+  ASSERT_TRUE(server().accept(network->now(), server_id, test_acceptance(33)).ok());
+  // The caller of this test repeats its REQ, which the filter takes away: the server hears nothing.
+  network->run_for(time_of_code(20) * 16 + seconds(60));
+  EXPECT_EQ(expect_event<Unreachable>(1).second.unanswered, wire::CmAttribute::kRep);
+  EXPECT_EQ(reps, 1u + Settings{}.repeats_to_strangers);
+  EXPECT_EQ(others, 1u) << "the REJ that takes it back";
+}
+
 TEST_F(Connect, ALateRepForACallThatWasGivenUpIsRefused) {
   const ConnectionId id = call();
   settle();

@@ -218,7 +218,8 @@ void Endpoint::disconnect_stale(Instant now, Connection& connection) {
 // Keeps the REJ for duplicates of what it answered. Nothing makes the peer repeat itself if it believes in
 // the connection already, so a REJ that takes a REP back is repeated instead.
 void Endpoint::become_rejected(Instant now, Connection& connection) {
-  const bool took_back = connection.state == State::kRepSent || connection.state == State::kMraRepReceived;
+  const bool took_back = (connection.state == State::kRepSent && !may_be_forged(connection)) ||
+                         connection.state == State::kMraRepReceived;
   // Behind an MRA the peer repeats its message only when the time that we asked for is over.
   const Duration linger = settings_.linger + connection.time_asked_for * 3;
   connection.state = State::kRejected;
