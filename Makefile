@@ -73,11 +73,11 @@ soak: ## run the long tests (label soak)
 	@$(call build_all,dev)
 	@ctest --preset soak $(CTEST_ARGS)
 
-fuzz: ## run each fuzz target for FUZZ_SECONDS=60 under ASan and UBSan
+fuzz: ## run each fuzz target for FUZZ_SECONDS=60 under ASan and UBSan, JOBS at a time; one line about each
 	@$(need) build fuzz
 	@$(call configure,fuzz,build-fuzz)
-	@$(call build_all,fuzz)
-	@scripts/fuzz build-fuzz $(FUZZ_SECONDS)
+	@$(call build_all,fuzz) --target fuzz_programs
+	@scripts/fuzz build-fuzz $(FUZZ_SECONDS) --jobs $(JOBS)
 	@scripts/fuzz-coverage build-fuzz
 
 bench: ## measure RRDMA and its alternatives side by side; table and charts in build/bench (QUICK=1: in 5 minutes)

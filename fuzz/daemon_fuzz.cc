@@ -1,8 +1,8 @@
 // A daemon's dispatch and its clients of two users, all driven by the input: connections that come and go,
 // greetings, messages of every kind in any order (the connection manager's and captures included) that are
-// whole or mangled, with descriptors or without, ledgers that are scribbled into, time that passes. The
-// parts are the daemon's own, put together as main.cc does, without the network: no packet leaves. Nothing
-// ends the daemon, the shares add up, and once everybody has gone nothing is held.
+// whole or mangled, with descriptors or without. The parts are the daemon's own, put together as main.cc
+// does, without the network: no packet leaves. Nothing ends the daemon, the shares add up, and once everybody
+// has gone nothing is held.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -89,7 +89,8 @@ class World {
     Received answer;
     while (input_.below(2) == 0 && receive_message(end.get(), answer) == ReceiveOutcome::kMessage) {
     }
-    const std::array<int, 4> passed = {memory_.get(), end.get(), memory_.get(), end.get()};
+    // Never its own end: who passes that and does not read its answers stays until its process is gone.
+    const std::array<int, 4> passed = {memory_.get(), bystander_.get(), memory_.get(), bystander_.get()};
     (void)send_datagram(end.get(), datagram, std::span(passed).first(fds));
   }
 
@@ -180,6 +181,7 @@ class World {
   MadPort qp1_{loop_, network_, counters_, 2};
   ConnectionService connections_{qp1_, counters_, 3};
   OwnedFd memory_{raw::memfd_create("fuzz", 1)};
+  OwnedFd bystander_{raw::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)};
   std::array<OwnedFd, kClients> ends_;
   std::vector<std::uint32_t> known_;
 };
