@@ -12,6 +12,7 @@ struct Case {
 };
 
 std::span<const Case> child_cases();
+std::span<const Case> clock_cases();
 std::span<const Case> descriptor_cases();
 std::span<const Case> signal_cases();
 std::span<const Case> thread_cases();

@@ -1,5 +1,6 @@
 """Many at once: processes, queue pairs, threads."""
 
+import os
 import re
 
 from surroundings import LINKS, Host, Pair, ProcessTest, amount, main, report
@@ -18,6 +19,15 @@ class Many(ProcessTest):
         program = host.run("mesh", "--members=64", "--all", f"--messages={amount(20, 10000)}", "--octets=512", "--window=8",
                            f"--seconds={amount(120, 2400)}", seconds=amount(150, 2500))
         report(program.lines("64 processes")[0])
+
+    def test_processes_of_a_job(self):
+        """As many processes as an MPI job has on a large host, each with a connected queue pair, in pairs."""
+        members = int(os.environ.get("RRDMA_MEMBERS", amount(96, 1024)))
+        for link, environment in (("shm", {}), ("udp", LINKS["udp"])):
+            host = Host()
+            program = host.run("mesh", f"--members={members}", "--messages=20", "--octets=256", "--window=4", "--memory",
+                               f"--seconds={amount(120, 1700)}", environment=environment, seconds=amount(150, 1800))
+            report(f"{link}: {program.lines(str(members))[0]}; {program.lines('memory')[0]}")
 
     def test_1000_queue_pairs(self):
         host = Host()

@@ -1,6 +1,9 @@
 // mesh: many processes on one host, each pair of neighbours (or each pair at all: --all) exchanging
-// messages over a connection of its own with every octet checked. They share few cores: events.
+// messages over a connection of its own with every octet checked. They share few cores: events. With --memory
+// it says how much each of them takes, while all are connected.
 #include <deque>
+#include <fstream>
+#include <string>
 #include <vector>
 
 #include "completions.h"
@@ -18,6 +21,7 @@ struct Plan {
   unsigned members = 64;
   bool all = false;
   bool polling = false;
+  bool memory = false;
   double patience = 90;
   TalkSettings talk;
 };
@@ -29,6 +33,37 @@ std::vector<unsigned> peers_of(const Plan& plan, unsigned member) {
     if (peer != member) peers.push_back(peer);
   }
   return peers;
+}
+
+// KiB of a line of /proc/self/smaps_rollup, all of them in one look.
+struct Taken {
+  std::uint32_t resident = 0;
+  std::uint32_t share = 0;  // what is shared counts in parts
+};
+Taken memory_taken() {
+  Taken taken;
+  std::ifstream lines("/proc/self/smaps_rollup");
+  for (std::string line; std::getline(lines, line);) {
+    if (line.rfind("Rss:", 0) == 0) taken.resident = static_cast<std::uint32_t>(std::atol(line.c_str() + 4));
+    if (line.rfind("Pss:", 0) == 0) taken.share = static_cast<std::uint32_t>(std::atol(line.c_str() + 4));
+  }
+  return taken;
+}
+
+// Everybody adds theirs, then one speaks.
+void tell_memory(Family& family, const Plan& plan, unsigned member) {
+  enum Sum : unsigned { kShare, kShareMost, kResident };
+  const Taken taken = memory_taken();
+  family.flag(kShare) += taken.share;
+  family.flag(kResident) += taken.resident;
+  for (std::uint32_t most = family.flag(kShareMost);
+       most < taken.share && !family.flag(kShareMost).compare_exchange_weak(most, taken.share);) {
+  }
+  family.meet();
+  if (member != 0) return;
+  say("memory of each: " + std::to_string(family.flag(kShare) / plan.members) + " KiB, at most " +
+      std::to_string(family.flag(kShareMost)) +
+      " (resident, with what they share: " + std::to_string(family.flag(kResident) / plan.members) + ")");
 }
 
 void live(Arguments& arguments, Family& family, const Plan& plan, unsigned member) {
@@ -70,6 +105,7 @@ void live(Arguments& arguments, Family& family, const Plan& plan, unsigned membe
         }
       }
       family.meet();
+      if (plan.memory) tell_memory(family, plan, member);
       for (const Conversation& conversation : conversations) conversation.check_end();
     }
     if (ibv_dereg_mr(mr) != 0) fail("ibv_dereg_mr");
@@ -84,6 +120,7 @@ int main(int argc, char** argv) {
   plan.members = static_cast<unsigned>(arguments.number("members", 64));
   plan.all = arguments.flag("all");
   plan.polling = arguments.flag("polling");
+  plan.memory = arguments.flag("memory");
   plan.talk.messages = static_cast<std::uint64_t>(arguments.number("messages", 1000));
   plan.talk.octets_max = static_cast<std::uint32_t>(arguments.number("octets", 2048));
   plan.talk.window = static_cast<std::uint32_t>(arguments.number("window", 16));
