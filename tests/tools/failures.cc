@@ -20,6 +20,7 @@ constexpr std::uint8_t kPort = 1;
 constexpr auto kPatience = std::chrono::seconds(60);
 constexpr int kAllRights =
     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+constexpr int kReadRights = IBV_ACCESS_REMOTE_READ;
 
 [[noreturn]] void give_up(const char* step) {
   std::perror(step);
@@ -45,7 +46,7 @@ struct Device {
     ibv_free_device_list(list);
     domain = must(ibv_alloc_pd(context), "ibv_alloc_pd");
     region = must(ibv_reg_mr(domain, memory.data(), memory.size(), kAllRights), "ibv_reg_mr");
-    read_only = must(ibv_reg_mr(domain, memory.data(), memory.size(), IBV_ACCESS_REMOTE_READ), "ibv_reg_mr");
+    read_only = must(ibv_reg_mr(domain, memory.data(), memory.size(), kReadRights), "ibv_reg_mr");
     must(ibv_query_gid(context, kPort, index, &gid), "ibv_query_gid");
   }
 
