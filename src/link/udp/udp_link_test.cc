@@ -573,7 +573,7 @@ TEST_P(UdpLinkTest, NoRoomInTheSocketKeepsFramesInOrder) {
   EXPECT_EQ(psn, 2000u);
   for (int i = 0; i < 2000 && (a->next_deadline() != kNever || i < 2); ++i, usleep(100)) a->flush({});
   collect(*b, collector, 2000);
-  (void)std::system("tc qdisc del dev lo root");
+  EXPECT_EQ(std::system("tc qdisc del dev lo root"), 0);
   EXPECT_GT(refusals, 0u);
   EXPECT_GT(a->tally().waited_for_room, 0u);
   EXPECT_EQ(a->tally().packets_sent, 2000u);

@@ -11,6 +11,7 @@
 #include "preload/verbs/device/device_attributes.h"
 #include "preload/verbs/device/device_list.h"
 #include "preload/verbs/device/limits.h"
+#include "preload/verbs/device/port_speed.h"
 #include "preload/verbs/real_library.h"
 
 #undef ibv_query_port
@@ -61,23 +62,6 @@ void fill_device(Context& context, ibv_device_attr& attr) {
   attr.phys_port_cnt = 1;
 }
 
-// The nearest combination of lanes and signalling rate that does not promise too much.
-void fill_speed(std::uint64_t mbps, ibv_port_attr& attr) {
-  struct Speed {
-    std::uint64_t mbps;
-    std::uint8_t width, speed;
-  };
-  constexpr std::uint8_t kOneLane = 1, kFourLanes = 2;
-  constexpr Speed kSpeeds[] = {{400'000, kFourLanes, 128}, {200'000, kFourLanes, 64},
-                               {100'000, kFourLanes, 32},  {50'000, kOneLane, 64},
-                               {40'000, kFourLanes, 4},    {25'000, kOneLane, 32},
-                               {10'000, kFourLanes, 1},    {0, kOneLane, 1}};
-  const auto* fit =
-      std::find_if(std::begin(kSpeeds), std::end(kSpeeds), [&](const Speed& s) { return mbps >= s.mbps; });
-  attr.active_width = fit->width;
-  attr.active_speed = fit->speed;
-}
-
 }  // namespace
 
 int query_device(ibv_context* abi, ibv_device_attr* attr) {
@@ -126,7 +110,9 @@ int query_port(ibv_context* abi, std::uint8_t port, ibv_port_attr* attr, std::si
   full.max_vl_num = 1;
   full.phys_state = status.up ? 5 : 3;  // LinkUp, Disabled
   full.link_layer = IBV_LINK_LAYER_ETHERNET;
-  fill_speed(status.speed_mbps != 0 ? status.speed_mbps : 100'000, full);
+  const PortSpeed speed = port_speed_of(status.speed_mbps != 0 ? status.speed_mbps : 100'000);
+  full.active_width = speed.width;
+  full.active_speed = speed.speed;
   std::memset(attr, 0, size);
   std::memcpy(attr, &full, std::min(size, sizeof full));
   return 0;

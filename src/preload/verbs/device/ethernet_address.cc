@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "host/explain.h"
+#include "preload/verbs/device/gid_mac.h"
 #include "preload/verbs/queues/address.h"
 
 namespace rrdma::verbs {
@@ -21,20 +22,6 @@ struct FreeSocket {
 struct FreeCache {
   void operator()(nl_cache* cache) const { nl_cache_free(cache); }
 };
-
-bool multicast_mac(const wire::Gid& gid, std::uint8_t* mac) {
-  if (!gid.is_multicast()) return false;
-  if (gid.is_ipv4()) {
-    const auto address = gid.ipv4();
-    const std::uint8_t made[6] = {0x01,       0x00,      0x5e, static_cast<std::uint8_t>(address[1] & 0x7f),
-                                  address[2], address[3]};
-    std::copy(std::begin(made), std::end(made), mac);
-  } else {
-    mac[0] = mac[1] = 0x33;
-    std::copy(gid.octets.begin() + 12, gid.octets.end(), mac + 2);
-  }
-  return true;
-}
 
 bool is_same_address(nl_addr* address, const wire::Gid& gid) {
   if (address == nullptr) return false;
@@ -64,30 +51,22 @@ bool neighbour_mac(int interface, const wire::Gid& gid, std::uint8_t* mac) {
   return false;
 }
 
-// An IPv6 address whose lower half is a modified EUI-64 names its MAC.
-bool embedded_mac(const wire::Gid& gid, std::uint8_t* mac) {
-  if (gid.octets[11] != 0xff || gid.octets[12] != 0xfe) return false;
-  const std::uint8_t made[6] = {static_cast<std::uint8_t>(gid.octets[8] ^ 2),
-                                gid.octets[9],
-                                gid.octets[10],
-                                gid.octets[13],
-                                gid.octets[14],
-                                gid.octets[15]};
-  std::copy(std::begin(made), std::end(made), mac);
-  return true;
+int say(const Mac& found, std::uint8_t* mac) {
+  std::copy(found.begin(), found.end(), mac);
+  return 0;
 }
 
 }  // namespace
 
 int resolve_ethernet(Context& context, const wire::Gid& gid, std::uint8_t* mac, std::uint16_t* vlan) {
   if (vlan != nullptr) *vlan = kNoVlan;
-  if (multicast_mac(gid, mac)) return 0;
+  if (const auto group = multicast_mac(gid)) return say(*group, mac);
   if (context.nic_device->is_local_address(gid)) {
     std::memset(mac, 0, ETHERNET_LL_SIZE);  // this host: the loopback interface has the zero address
     return 0;
   }
   if (neighbour_mac(static_cast<int>(context.nic_device->identity().interface_index), gid, mac)) return 0;
-  if (embedded_mac(gid, mac)) return 0;
+  if (const auto embedded = embedded_mac(gid)) return say(*embedded, mac);
   return host::fail(EHOSTUNREACH, "ibv_resolve_eth_l2_from_gid",
                     "the kernel knows no neighbour with that address; send something to it first (ping), or "
                     "let the connection manager resolve it.");

@@ -11,6 +11,7 @@
 #include "preload/verbs/objects.h"
 #include "preload/verbs/operations.h"
 #include "preload/verbs/queues/address.h"
+#include "preload/verbs/queues/qp_attributes.h"
 #include "preload/verbs/real_library.h"
 #include "preload/verbs/standing.h"
 #include "transport/qp_state.h"
@@ -19,28 +20,6 @@ namespace rrdma::verbs {
 namespace {
 
 constexpr const char* kModify = "ibv_modify_qp";
-
-transport::QpAttributes translate(const ibv_qp_attr& from) {
-  transport::QpAttributes to;
-  to.state = static_cast<transport::QpState>(from.qp_state);
-  to.current_state = static_cast<transport::QpState>(from.cur_qp_state);
-  to.drain_notify = from.en_sqd_async_notify != 0;
-  to.access_flags = from.qp_access_flags;
-  to.pkey_index = from.pkey_index;
-  to.port = from.port_num;
-  to.qkey = {from.qkey};
-  to.path_mtu = static_cast<std::uint8_t>(from.path_mtu);
-  to.timeout = from.timeout;
-  to.retry_count = from.retry_cnt;
-  to.rnr_retry = from.rnr_retry;
-  to.min_rnr_timer = from.min_rnr_timer;
-  to.receive_psn = wire::Psn(from.rq_psn);
-  to.send_psn = wire::Psn(from.sq_psn);
-  to.max_reads = from.max_rd_atomic;
-  to.max_destination_reads = from.max_dest_rd_atomic;
-  to.destination = wire::Qpn(from.dest_qp_num);
-  return to;
-}
 
 // What the state table does not know: the port's own limits.
 int check_port_limits(const Context& context, const ibv_qp_attr& attr, int mask) {
@@ -79,7 +58,7 @@ int modify(Qp& qp, const ibv_qp_attr& attr, int mask) {
   Context& context = own(qp.qp_base.context);
   if (context.forked()) return refuse_forked(kModify);
   if (const int error = check_port_limits(context, attr, mask); error != 0) return error;
-  transport::QpAttributes to = translate(attr);
+  transport::QpAttributes to = attributes_of(attr);
   const auto bits = static_cast<std::uint32_t>(mask);
   {
     // Before the path is resolved, which may take its time, see that the rest is right.
