@@ -86,6 +86,7 @@ class Stage:
     programs = []
     tasks = []
     holders = []
+    daemons = []  # that were started by a test, not by a program
     in_user_namespace = False
 
     @classmethod
@@ -132,6 +133,9 @@ class Stage:
         cls.tasks.clear()
         for pid in daemons():
             end_process(pid)
+        for daemon in cls.daemons:
+            daemon.wait()
+        cls.daemons.clear()
         for holder in cls.holders:
             holder.close()
         cls.holders.clear()
@@ -194,7 +198,7 @@ class Host(NetworkNamespace):
         """One daemon for all users. REQUIRES: root."""
         daemon = subprocess.Popen([Stage.prefix.program("rrdmad"), "--system"], preexec_fn=self.enter,
                                   stdin=subprocess.DEVNULL)
-        Stage.holders.append(daemon)
+        Stage.daemons.append(daemon)
         socket = pathlib.Path(f"/run/rrdma/net-{self.namespace.split('[')[1][:-1]}.sock")
         if not wait_until(socket.exists, 10):
             raise AssertionError("the system daemon did not come up")
