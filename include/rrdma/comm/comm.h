@@ -15,4 +15,5 @@
 #include "rrdma/comm/remote.h"
 #include "rrdma/comm/scope.h"
 #include "rrdma/comm/share.h"
+#include "rrdma/comm/signal.h"
 #include "rrdma/comm/task.h"

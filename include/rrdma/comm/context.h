@@ -17,6 +17,7 @@
 #include "rrdma/comm/error.h"
 #include "rrdma/comm/listener.h"
 #include "rrdma/comm/operation.h"
+#include "rrdma/comm/signal.h"
 #include "rrdma/comm/task.h"
 #include "rrdma/comm/visibility.h"
 
@@ -145,6 +146,8 @@ class RRDMA_COMM_API Context {
  private:
   friend class Pool;
   friend class Incoming;
+  friend class Signal;
+  friend class Alarm;
   friend class detail::Registration;
   explicit Context(detail::Ref<detail::Reactor> reactor);
   detail::Ref<detail::Reactor> reactor_;

@@ -1,0 +1,32 @@
+// Signal and Alarm: an operation that is completed by hand, and a timer of the context.
+#include "rrdma/comm/signal.h"
+
+#include <utility>
+
+#include "lib/comm/reactor.h"
+#include "rrdma/comm/context.h"
+
+namespace rrdma::comm {
+inline namespace v0 {
+
+Signal::Signal(Context& context, Limit limit, During during)
+    : Operation(context.reactor_, during, std::move(limit)) {}
+
+Result<void> Signal::await_resume() {
+  require_done();
+  if (failed()) return take_failure();
+  return {};
+}
+
+Alarm::Alarm(Context& context, void (*ring)(void* owner), void* owner)
+    : reactor_(context.reactor_), ring_(ring), owner_(owner) {}
+Alarm::~Alarm() { cancel(); }
+
+void Alarm::set(Clock::time_point at) {
+  cancel();
+  reactor_->timers().set(this, at);
+}
+void Alarm::cancel() { reactor_->timers().cancel(this); }
+
+}  // namespace v0
+}  // namespace rrdma::comm
