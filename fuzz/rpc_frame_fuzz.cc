@@ -1,0 +1,45 @@
+// Frames of the RPC framework from any octets: what is accepted lies within them, and is the same when it is written again.
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+#include "lib/rpc/frame.h"
+
+using namespace rrdma::rpc;
+using namespace rrdma::rpc::detail;
+
+namespace {
+
+void require(bool condition) {
+  if (!condition) std::abort();
+}
+template <typename T>
+bool within(const T& part, std::span<const std::byte> whole) {
+  const auto* begin = reinterpret_cast<const std::byte*>(part.data());
+  return part.empty() || (begin >= whole.data() && begin + part.size() <= whole.data() + whole.size());
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::span octets(reinterpret_cast<const std::byte*>(data), size);
+  static_cast<void>(parse_client_hello(octets));
+  static_cast<void>(parse_server_hello(octets));
+  const auto frame = parse_frame(octets);
+  if (!frame) return 0;
+  require(within(frame->body, octets) && within(frame->metadata, octets) && within(frame->message, octets) &&
+          within(frame->details, octets));
+  std::vector<std::byte> again(head_size(*frame));
+  require(again.size() + frame->body.size() == size);
+  emit_head(*frame, again.data());
+  require(std::memcmp(again.data(), octets.data(), again.size()) == 0);
+  Metadata metadata;
+  if (parse_metadata(frame->metadata, metadata)) {
+    require(emitted_size(metadata) == frame->metadata.size() && fits(metadata));
+    std::vector<std::byte> emitted(emitted_size(metadata));
+    emit_metadata(metadata, emitted.data());
+    require(emitted.empty() || std::memcmp(emitted.data(), frame->metadata.data(), emitted.size()) == 0);
+  }
+  return 0;
+}

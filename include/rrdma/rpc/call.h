@@ -1,0 +1,127 @@
+// Call: a call as its handler sees it. It belongs to the server and lives until the handler has ended.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <stop_token>
+#include <string_view>
+#include <utility>
+
+#include "rrdma/comm/context.h"
+#include "rrdma/comm/limit.h"
+#include "rrdma/comm/remote.h"
+#include "rrdma/comm/signal.h"
+#include "rrdma/rpc/bulk.h"
+#include "rrdma/rpc/codec.h"
+#include "rrdma/rpc/flow.h"
+#include "rrdma/rpc/metadata.h"
+#include "rrdma/rpc/method.h"
+#include "rrdma/rpc/status.h"
+#include "rrdma/rpc/visibility.h"
+
+namespace rrdma::rpc {
+inline namespace v0 {
+
+namespace detail {
+class ServerConnection;
+class ServerCall;
+struct Handler;
+}  // namespace detail
+
+class RRDMA_RPC_API Call {
+ public:
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+
+  // What the caller sent beside the argument.
+  [[nodiscard]] const Metadata& metadata() const { return metadata_; }
+  // What is sent back beside the result or the status.
+  [[nodiscard]] Metadata& trailers() { return trailers_; }
+  [[nodiscard]] const Method& method() const { return *method_; }
+  // The caller's address, as rdma_cm knows it. It says where somebody is, not who; see ServerOptions::secret.
+  [[nodiscard]] std::string_view peer() const;
+  [[nodiscard]] comm::Context& context() const { return *context_; }
+
+  // Nobody waits for the result any more: the caller took it back, its time is over, or its connection is.
+  [[nodiscard]] bool cancelled() const { return cancelled_; }
+  // The same for operations of the library; stopped when the call is cancelled.
+  [[nodiscard]] std::stop_token stop();
+  // The end of the caller's patience, in this machine's time.
+  [[nodiscard]] comm::Clock::time_point deadline() const { return deadline_; }
+  // Both together: what a handler gives to operations and calls of its own.
+  [[nodiscard]] comm::Limit limit() { return comm::Limit(deadline_, stop()); }
+
+ protected:
+  explicit Call(comm::Context& context) : context_(&context) {}
+  ~Call() = default;
+
+  comm::Context* context_;
+  const Method* method_ = nullptr;
+  detail::ServerConnection* connection_ = nullptr;
+  Metadata metadata_;
+  Metadata trailers_;
+  comm::Clock::time_point deadline_ = comm::Clock::time_point::max();
+  bool cancelled_ = false;
+  std::optional<std::stop_source> stop_;
+};
+
+namespace detail {
+
+// A Call as the server sees it.
+class RRDMA_RPC_API ServerCall final : public Call {
+ public:
+  ServerCall(comm::Context& context, ServerConnection& connection);
+  ~ServerCall();
+
+  Payload& argument() { return argument_; }
+  Inbound& inbound() { return inbound_; }
+  Outbound& outbound() { return outbound_; }
+
+  // The end of the call; only the first one counts.
+  void fail(Status status);
+  template <typename R>
+  void reply(R& value) {
+    if (replied_) return;
+    const std::size_t size = Codec<R>::size(value);
+    if constexpr (IsBulk<R>::value) {
+      if (!eager(size)) return reply_from(std::move(value.memory()));
+    }
+    if (std::byte* room = prepare(size)) {
+      Codec<R>::encode(value, {room, size});
+      send_prepared();
+    }
+  }
+
+ private:
+  friend class ServerConnection;
+
+  [[nodiscard]] bool eager(std::size_t size) const;
+  // Memory for the result: in the reply's frame, or of its own. None: the call has failed.
+  std::byte* prepare(std::size_t size);
+  void send_prepared();
+  void reply_from(comm::Buffer octets);
+  void send_parts(std::span<const std::byte> octets);
+  void cancel(Status status);
+
+  std::uint32_t id_ = 0;
+  const Handler* handler_ = nullptr;
+  Payload argument_;
+  comm::RemoteSpan<const std::byte> offered_;
+  comm::RemoteSpan<std::byte> lent_;
+  comm::Buffer result_;
+  std::size_t result_head_ =
+      0;  // octets in front of the result within its memory; 0: it has memory of its own
+  bool replied_ = false;
+  bool transferring_ = false;  // the device reads the argument: the caller's memory must stay open
+  Status pending_;             // why it was cancelled meanwhile
+  comm::Alarm alarm_;
+  Inbound inbound_;
+  Outbound outbound_;
+  ServerCall* next_free_ = nullptr;
+};
+
+}  // namespace detail
+}  // namespace v0
+}  // namespace rrdma::rpc

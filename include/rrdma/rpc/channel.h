@@ -1,0 +1,202 @@
+// Channel: a connection to a server, and the calls that are made on it. Many calls may be under way at a time; they are answered in any order.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "rrdma/comm/context.h"
+#include "rrdma/rpc/client_call.h"
+#include "rrdma/rpc/method.h"
+#include "rrdma/rpc/visibility.h"
+
+namespace rrdma::rpc {
+inline namespace v0 {
+
+struct ChannelOptions {
+  std::size_t max_result = 64 << 20;  // octets of the largest result, and of the largest item of a stream
+  std::uint32_t window = 64 << 10;    // octets of a server's stream that may be under way
+  std::chrono::milliseconds keep_alive{2000};  // a silent server is asked whether it is still there
+  std::uint16_t depth = 64;                    // frames that this end has room for
+  // Methods that the server must have, in this form and version: connecting fails with kFailedPrecondition otherwise. See expecting().
+  std::vector<Method> expects = {};
+
+  template <auto... kFunctions>
+  ChannelOptions&& expecting() && {
+    (expects.push_back(MethodOf<kFunctions>::method()), ...);
+    return std::move(*this);
+  }
+};
+
+// Results of one call, one by one.
+template <typename R>
+class ResultStream : public Reader<R> {
+ public:
+  explicit ResultStream(detail::CallHandle call) : Reader<R>(call.inbound()), call_(std::move(call)) {}
+  // How the call ended; waits for it. Items that were not read are lost.
+  comm::Task<Status> finish(comm::Limit limit = {}) {
+    Status waited = co_await detail::reply_of(call_, std::move(limit));
+    if (!waited.ok()) co_return waited;
+    co_return call_.status();
+  }
+  [[nodiscard]] const Metadata& trailers() const { return call_.trailers(); }
+  // Takes the call back; so does the destructor.
+  void cancel() { call_.reset(); }
+
+ private:
+  detail::CallHandle call_;
+};
+
+// Arguments of one call, one by one, and one result.
+template <typename A, typename R>
+class ArgumentStream : public Writer<A> {
+ public:
+  explicit ArgumentStream(detail::CallHandle call) : Writer<A>(call.outbound()), call_(std::move(call)) {}
+  // No more arguments: the result.
+  comm::Task<Result<R>> finish(comm::Limit limit = {}) {
+    static_cast<void>(this->outbound_->finish());
+    Status waited = co_await detail::reply_of(call_, std::move(limit));
+    if (!waited.ok()) co_return Result<R>(std::move(waited));
+    co_return detail::result_of<R>(call_, nullptr);
+  }
+  [[nodiscard]] const Metadata& trailers() const { return call_.trailers(); }
+  void cancel() { call_.reset(); }
+
+ private:
+  detail::CallHandle call_;
+};
+
+// Both, at the same time.
+template <typename A, typename R>
+class Conversation : public Writer<A>, public Reader<R> {
+ public:
+  explicit Conversation(detail::CallHandle call)
+      : Writer<A>(call.outbound()), Reader<R>(call.inbound()), call_(std::move(call)) {}
+  // No more arguments; results may still come.
+  Status writes_done() { return this->outbound_->finish(); }
+  comm::Task<Status> finish(comm::Limit limit = {}) {
+    static_cast<void>(this->outbound_->finish());
+    Status waited = co_await detail::reply_of(call_, std::move(limit));
+    if (!waited.ok()) co_return waited;
+    co_return call_.status();
+  }
+  [[nodiscard]] const Metadata& trailers() const { return call_.trailers(); }
+  void cancel() { call_.reset(); }
+
+ private:
+  detail::CallHandle call_;
+};
+
+namespace detail {
+template <typename Stream>
+comm::Task<Result<Stream>> call_stream(std::shared_ptr<ClientConnection> connection, Request request) {
+  Status status;
+  CallHandle call = begin_now(connection, request, status);
+  if (!call && status.ok()) status = co_await begin_later(connection, request, call);
+  if (!status.ok()) co_return Result<Stream>(std::move(status));
+  co_return Result<Stream>(Stream(std::move(call)));
+}
+
+template <Shape kShape, typename A, typename R>
+struct StreamOf;
+template <typename A, typename R>
+struct StreamOf<Shape::kServerStream, A, R> {
+  using Type = ResultStream<R>;
+};
+template <typename A, typename R>
+struct StreamOf<Shape::kClientStream, A, R> {
+  using Type = ArgumentStream<A, R>;
+};
+template <typename A, typename R>
+struct StreamOf<Shape::kBidirectional, A, R> {
+  using Type = Conversation<A, R>;
+};
+}  // namespace detail
+
+// Copies share the connection, which closes with the last of them. Belongs to its context's thread.
+class RRDMA_RPC_API Channel {
+ public:
+  Channel() = default;
+  explicit Channel(std::shared_ptr<detail::ClientConnection> connection);
+  static comm::Task<Result<Channel>> connect(comm::Context& context, std::string_view address,
+                                             ChannelOptions options = {}, comm::Limit limit = {});
+
+  // Calls a method of a service of plain C++. The argument is encoded at once.
+  //   unary: Task<Result<R>>; streams: Task<Result<ResultStream<R>>>, ArgumentStream<A, R> or Conversation<A, R>.
+  template <auto kFunction>
+  auto call(const typename MethodOf<kFunction>::Argument& argument, CallOptions options = {}) {
+    using Of = MethodOf<kFunction>;
+    static_assert(Of::Form::kShape == Shape::kUnary || Of::Form::kShape == Shape::kServerStream,
+                  "a method that reads a stream takes no argument");
+    if constexpr (Of::Form::kShape == Shape::kUnary) {
+      return unary<typename Of::Reply>(Of::method(), argument, std::move(options));
+    } else {
+      return results<typename Of::Reply>(Of::method(), argument, std::move(options));
+    }
+  }
+  template <auto kFunction>
+  auto call(CallOptions options = {}) {
+    using Of = MethodOf<kFunction>;
+    if constexpr (Of::Form::kShape == Shape::kUnary || Of::Form::kShape == Shape::kServerStream) {
+      static_assert(std::is_same_v<typename Of::Argument, Empty>, "this method takes an argument");
+      return call<kFunction>(Empty{}, std::move(options));
+    } else {
+      return stream<
+          typename detail::StreamOf<Of::Form::kShape, typename Of::Argument, typename Of::Reply>::Type>(
+          Of::method(), std::move(options));
+    }
+  }
+  // An argument that is never copied.
+  template <auto kFunction>
+  requires IsBulk<typename MethodOf<kFunction>::Argument>::value auto call(
+      typename MethodOf<kFunction>::Argument&& argument, CallOptions options = {}) {
+    using Of = MethodOf<kFunction>;
+    return detail::call_unary<typename Of::Reply>(
+        connection_,
+        detail::Request(context(), Of::method(), std::move(options), std::move(argument).take()));
+  }
+
+  // The same by a method's description, as generated stubs do it.
+  template <typename R, typename A>
+  comm::Task<Result<R>> unary(const Method& method, const A& argument, CallOptions options = {}) {
+    return detail::call_unary<R>(connection_,
+                                 detail::request_of(context(), method, std::move(options), argument));
+  }
+  template <typename R, typename A>
+  comm::Task<Result<ResultStream<R>>> results(const Method& method, const A& argument,
+                                              CallOptions options = {}) {
+    return detail::call_stream<ResultStream<R>>(
+        connection_, detail::request_of(context(), method, std::move(options), argument));
+  }
+  template <typename Stream>
+  comm::Task<Result<Stream>> stream(const Method& method, CallOptions options = {}) {
+    return detail::call_stream<Stream>(connection_,
+                                       detail::request_of(context(), method, std::move(options), Empty{}));
+  }
+
+  // Takes back what is under way and closes.
+  void close();
+  // Whether calls can be made: the server is there and has not said that it goes away.
+  [[nodiscard]] bool open() const;
+  [[nodiscard]] std::string_view peer() const;
+  // Calls that have no reply yet, those that were given up among them.
+  [[nodiscard]] std::size_t calls() const;
+  [[nodiscard]] comm::Context& context() const;
+
+ private:
+  std::shared_ptr<detail::ClientConnection> connection_;
+};
+
+// Channel::connect, as a function.
+inline comm::Task<Result<Channel>> connect(comm::Context& context, std::string_view address,
+                                           ChannelOptions options = {}, comm::Limit limit = {}) {
+  return Channel::connect(context, address, std::move(options), std::move(limit));
+}
+
+}  // namespace v0
+}  // namespace rrdma::rpc

@@ -1,0 +1,183 @@
+// Inbound and Outbound: the two directions of a stream, without types. What may be under way in a direction is bounded by its window: a
+// sender waits until the receiver's application has taken enough, so that a slow stream takes neither memory nor the connection from others.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "rrdma/comm/context.h"
+#include "rrdma/comm/signal.h"
+#include "rrdma/comm/task.h"
+#include "rrdma/rpc/codec.h"
+#include "rrdma/rpc/status.h"
+#include "rrdma/rpc/visibility.h"
+
+namespace rrdma::rpc {
+inline namespace v0 {
+namespace detail {
+
+class Line;
+struct Frame;
+
+// Where the signal of the one who waits is kept, for as long as the one waits.
+class WaitPlace {
+ public:
+  class Stay {
+   public:
+    Stay(WaitPlace& place, comm::Signal& signal) : place_(&place) { place.signal_ = &signal; }
+    Stay(const Stay&) = delete;
+    ~Stay() { place_->signal_ = nullptr; }
+
+   private:
+    WaitPlace* place_;
+  };
+  void give() {
+    if (signal_ != nullptr) signal_->give();
+  }
+  [[nodiscard]] bool taken() const { return signal_ != nullptr; }
+
+ private:
+  comm::Signal* signal_ = nullptr;
+};
+
+// Items that arrive.
+class RRDMA_RPC_API Inbound {
+ public:
+  // For another call; `window`: octets that the peer may send at first.
+  void open(Line& line, std::uint32_t call, std::uint32_t window, std::size_t max_item);
+  void close();
+
+  // An item, if there is one now.
+  std::optional<Payload> take();
+  // Nothing more will come, and everything that came was taken.
+  [[nodiscard]] bool over() const { return ended_ && items_.empty(); }
+  // Whether it ended as it should, once it is over.
+  [[nodiscard]] const Status& status() const { return status_; }
+  [[nodiscard]] comm::Context& context() const;
+  WaitPlace& place() { return place_; }
+  // The application could not read an item: it is over.
+  void refuse(Status status);
+
+  // False: the peer broke the protocol.
+  bool arrive(const Frame& frame, comm::Message& message);
+  void end(Status status);
+
+ private:
+  struct Item {
+    Payload payload;
+    std::uint32_t cost;
+  };
+  bool keep(const Frame& frame, comm::Message& message, std::uint32_t cost);
+  void give_window();
+
+  Line* line_ = nullptr;
+  std::uint32_t call_ = 0;
+  std::uint32_t window_ = 0;   // as a whole
+  std::uint32_t granted_ = 0;  // that the peer may use now
+  std::uint32_t owed_ = 0;     // that it does not know of yet
+  std::size_t max_item_ = 0;
+  std::string assembly_;
+  bool assembling_ = false;
+  bool ended_ = true;
+  Status status_;
+  std::deque<Item> items_;
+  WaitPlace place_;
+};
+
+// Items that leave.
+class RRDMA_RPC_API Outbound {
+ public:
+  void open(Line& line, std::uint32_t call, std::uint32_t window);
+  void close();
+
+  // An item in memory of its own, with room for a frame's head in front of it when it fits into one frame.
+  struct Item {
+    comm::Buffer memory;
+    bool framed = false;
+    std::span<std::byte> room;
+    Status failure;
+  };
+  Item prepare(std::size_t size);
+  // Sends it as the window allows; good once it is on its way.
+  comm::Task<Status> send(Item item, comm::Limit limit);
+  // No more items: the peer is told.
+  Status finish();
+
+  // False: the peer broke the protocol.
+  bool widen(std::uint32_t more);
+  void end(Status status);
+  [[nodiscard]] bool ended() const { return ended_; }
+
+ private:
+  comm::Task<Status> wait_for_window(std::uint32_t cost, comm::Limit limit);
+
+  Line* line_ = nullptr;
+  std::uint32_t call_ = 0;
+  std::uint64_t window_ = 0;
+  bool ended_ = true;
+  bool finished_ = false;
+  Status status_;
+  WaitPlace place_;
+};
+
+}  // namespace detail
+
+// Reads the items of a stream, in order. One reader at a time.
+template <typename T>
+class Reader {
+ public:
+  explicit Reader(detail::Inbound& inbound) : inbound_(&inbound) {}
+
+  // The next item; nothing at the end, or when the limit was reached: status() says which.
+  comm::Task<std::optional<T>> read(comm::Limit limit = {}) {
+    for (;;) {
+      if (auto payload = inbound_->take()) {
+        T item{};
+        if (Codec<T>::decode(payload->bytes(), item)) co_return std::optional<T>(std::move(item));
+        inbound_->refuse(Status(Code::kInternal, "an item of the stream cannot be read"));
+      }
+      if (inbound_->over()) {
+        status_ = inbound_->status();
+        co_return std::optional<T>();
+      }
+      comm::Signal signal(inbound_->context(), limit);
+      const detail::WaitPlace::Stay stay(inbound_->place(), signal);
+      auto waited = co_await signal;
+      if (!waited) {
+        status_ = status_of(waited.error());
+        co_return std::optional<T>();
+      }
+    }
+  }
+  // Why read() gave nothing: good at the end of the stream.
+  [[nodiscard]] const Status& status() const { return status_; }
+
+ private:
+  detail::Inbound* inbound_;
+  Status status_;
+};
+
+// Writes the items of a stream. One writer at a time.
+template <typename T>
+class Writer {
+ public:
+  explicit Writer(detail::Outbound& outbound) : outbound_(&outbound) {}
+
+  // Takes a copy of the item at once; good once the item is on its way, which it is when the reader has room for it.
+  comm::Task<Status> write(const T& item, comm::Limit limit = {}) {
+    auto encoded = outbound_->prepare(Codec<T>::size(item));
+    if (encoded.failure.ok()) Codec<T>::encode(item, encoded.room);
+    return outbound_->send(std::move(encoded), std::move(limit));
+  }
+
+ protected:
+  detail::Outbound* outbound_;
+};
+
+}  // namespace v0
+}  // namespace rrdma::rpc

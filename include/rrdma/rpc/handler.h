@@ -1,0 +1,140 @@
+// From a member function of a service to what a server calls: reads the argument, runs the method, sends its result.
+#pragma once
+
+#include <type_traits>
+#include <utility>
+
+#include "rrdma/rpc/call.h"
+#include "rrdma/rpc/method.h"
+
+namespace rrdma::rpc {
+inline namespace v0 {
+namespace detail {
+
+struct Handler {
+  Method method;
+  std::string service;  // what method's views point to
+  std::string name;
+  void* object = nullptr;
+  comm::Task<void> (*run)(void* object, ServerCall& call) = nullptr;
+};
+
+template <typename T>
+struct IsResult : std::false_type {};
+template <typename T>
+struct IsResult<Result<T>> : std::true_type {};
+
+// Ends the call with what a method gave.
+template <typename V>
+void conclude(ServerCall& call, V& value) {
+  if constexpr (std::is_same_v<V, Status>) {
+    if (!value.ok()) return call.fail(std::move(value));
+    Empty nothing;
+    call.reply(nothing);
+  } else if constexpr (IsResult<V>::value) {
+    if (!value.ok()) return call.fail(value.status());
+    call.reply(*value);
+  } else {
+    call.reply(value);
+  }
+}
+
+// Calls it, with the Call in front where it takes one.
+template <bool kCall, typename Function, typename Service, typename... A>
+auto invoke(Function function, Service& service, ServerCall& call, A&&... arguments) {
+  if constexpr (kCall) {
+    return (service.*function)(static_cast<Call&>(call), std::forward<A>(arguments)...);
+  } else {
+    return (service.*function)(std::forward<A>(arguments)...);
+  }
+}
+
+// Runs `give()`, which may return a Task, and concludes.
+template <typename Return, typename Give>
+comm::Task<void> run_to_end(ServerCall& call, Give give) {
+  if constexpr (comm::detail::IsTask<Return>::value) {
+    if constexpr (std::is_void_v<typename Return::Value>) {
+      auto task = give();
+      co_await task;
+      Empty nothing;
+      call.reply(nothing);
+    } else {
+      auto task = give();
+      auto value = co_await task;
+      conclude(call, value);
+    }
+  } else if constexpr (std::is_void_v<Return>) {
+    give();
+    Empty nothing;
+    call.reply(nothing);
+  } else {
+    auto value = give();
+    conclude(call, value);
+  }
+  co_return;
+}
+
+// False: the call has failed.
+template <typename A>
+bool read_argument(ServerCall& call, A& argument) {
+  const bool read = read_payload(call.argument(), call.context(), argument);
+  // Its room in the connection goes back before the method runs, however long that takes.
+  call.argument().release();
+  if (!read) call.fail(Status(Code::kInvalidArgument, "the argument cannot be read"));
+  return read;
+}
+
+// The methods of a service written in one of the forms of method.h, `Function` being a pointer to it.
+template <typename Form, bool kCall, typename Function, typename Service, typename Return>
+comm::Task<void> serve(Function function, Service& service, ServerCall& call) {
+  using Argument = typename Form::Argument;
+  using Reply = typename Form::Reply;
+  if constexpr (Form::kShape == Shape::kUnary) {
+    Argument argument{};
+    if (!read_argument(call, argument)) co_return;
+    const auto give = [&] {
+      if constexpr (!Form::kArgument) {
+        return invoke<kCall>(function, service, call);
+      } else if constexpr (IsBulk<Argument>::value) {
+        return invoke<kCall>(function, service, call, std::move(argument));
+      } else {
+        return invoke<kCall>(function, service, call, argument);
+      }
+    };
+    co_await run_to_end<Return>(call, give);
+  } else if constexpr (Form::kShape == Shape::kServerStream) {
+    Argument argument{};
+    if (!read_argument(call, argument)) co_return;
+    Writer<Reply> writer(call.outbound());
+    co_await run_to_end<Return>(call,
+                                [&] { return invoke<kCall>(function, service, call, argument, writer); });
+  } else if constexpr (Form::kShape == Shape::kClientStream) {
+    Reader<Argument> reader(call.inbound());
+    co_await run_to_end<Return>(call, [&] { return invoke<kCall>(function, service, call, reader); });
+  } else {
+    Reader<Argument> reader(call.inbound());
+    Writer<Reply> writer(call.outbound());
+    co_await run_to_end<Return>(call, [&] { return invoke<kCall>(function, service, call, reader, writer); });
+  }
+}
+
+template <auto kFunction>
+comm::Task<void> serve_method(void* object, ServerCall& call) {
+  using Of = MethodOf<kFunction>;
+  using Service = typename Of::Service;
+  return serve<typename Of::Form, Of::kCall, decltype(kFunction), Service, typename Of::Return>(
+      kFunction, *static_cast<Service*>(object), call);
+}
+
+template <auto kFunction>
+Handler handler_of(typename MethodOf<kFunction>::Service& service) {
+  Handler handler;
+  handler.method = MethodOf<kFunction>::method();
+  handler.object = &service;
+  handler.run = &serve_method<kFunction>;
+  return handler;
+}
+
+}  // namespace detail
+}  // namespace v0
+}  // namespace rrdma::rpc

@@ -1,0 +1,218 @@
+// Method: what is called, by its name's hash; both ends check that they mean the same by its schema. MethodOf<&Service::function> describes a
+// member function of a service made of plain C++ at compile time.
+//
+// A service is any class; a method is a member function of one of these forms, whose first parameter may also be left out:
+//
+//   Task<Result<R>> f(Call&, const A&)                   one argument, one result (also Result<R>, R or nothing, without Task)
+//   Task<Status>    f(Call&, const A&, Writer<R>&)       a stream of results
+//   Task<Result<R>> f(Call&, Reader<A>&)                 a stream of arguments
+//   Task<Status>    f(Call&, Reader<A>&, Writer<R>&)     both
+//
+// Its name is the class's and the function's. A class may say more: `static constexpr std::string_view kService` (another name),
+// `static constexpr unsigned kVersion` (clients of another version are refused).
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+
+#include "rrdma/comm/task.h"
+#include "rrdma/rpc/bulk.h"
+#include "rrdma/rpc/codec.h"
+#include "rrdma/rpc/flow.h"
+#include "rrdma/rpc/status.h"
+
+namespace rrdma::rpc {
+inline namespace v0 {
+
+class Call;
+
+enum class Shape : std::uint8_t { kUnary, kServerStream, kClientStream, kBidirectional };
+
+// The numbers that the wire knows: 64-bit FNV-1a.
+constexpr std::uint64_t hash_of(std::string_view text) {
+  std::uint64_t hash = 14695981039346656037ULL;
+  for (const char letter : text) hash = (hash ^ static_cast<unsigned char>(letter)) * 1099511628211ULL;
+  return hash;
+}
+
+struct Method {
+  std::string_view service;
+  std::string_view name;
+  std::uint64_t id = 0;
+  std::uint32_t schema = 0;  // 0: not checked
+  Shape shape = Shape::kUnary;
+  bool idempotent = false;  // may be done twice: it is repeated when its connection is lost
+
+  // "service/name", as it is hashed.
+  [[nodiscard]] std::string path() const { return std::string(service) + "/" + std::string(name); }
+};
+
+constexpr std::uint64_t method_id(std::string_view service, std::string_view name) {
+  std::uint64_t hash = hash_of(service);
+  hash = (hash ^ static_cast<unsigned char>('/')) * 1099511628211ULL;
+  for (const char letter : name) hash = (hash ^ static_cast<unsigned char>(letter)) * 1099511628211ULL;
+  return hash;
+}
+
+namespace detail {
+
+template <auto kFunction>
+constexpr std::string_view written_as() {
+  return __PRETTY_FUNCTION__;
+}
+
+// "Kv::get" out of what a compiler says of this instance: "... kFunction = &ns::Kv::get; ..." or "[kFunction = &ns::Kv::get]".
+template <auto kFunction>
+constexpr std::string_view qualified_name() {
+  constexpr std::string_view all = written_as<kFunction>();
+  constexpr std::string_view mark = "kFunction = ";
+  std::string_view name = all.substr(all.find(mark) + mark.size());
+  return name.substr(0, name.find_first_of(";]"));
+}
+template <auto kFunction>
+constexpr std::string_view function_name() {
+  const std::string_view name = qualified_name<kFunction>();
+  std::string_view last = name.substr(name.rfind("::") + 2);
+  // A compiler may put the whole into parentheses.
+  return last.substr(0, last.find_first_of(") "));
+}
+template <auto kFunction>
+constexpr std::string_view class_name() {
+  std::string_view name = qualified_name<kFunction>();
+  name = name.substr(0, name.rfind("::"));
+  const std::size_t from = name.find_last_of(":&( ");
+  return from == std::string_view::npos ? name : name.substr(from + 1);
+}
+
+template <typename F>
+struct Signature;
+template <typename R, typename S, typename... A>
+struct Signature<R (S::*)(A...)> {
+  using Service = S;
+  using Return = R;
+  using Arguments = std::tuple<A...>;
+};
+template <typename R, typename S, typename... A>
+struct Signature<R (S::*)(A...) const> : Signature<R (S::*)(A...)> {};
+template <typename R, typename S, typename... A>
+struct Signature<R (S::*)(A...) noexcept> : Signature<R (S::*)(A...)> {};
+template <typename R, typename S, typename... A>
+struct Signature<R (S::*)(A...) const noexcept> : Signature<R (S::*)(A...)> {};
+
+template <typename T>
+struct ReturnOf {
+  using Value = T;
+};
+template <>
+struct ReturnOf<void> {
+  using Value = Empty;
+};
+template <>
+struct ReturnOf<Status> {
+  using Value = Empty;
+};
+template <typename T>
+struct ReturnOf<Result<T>> : ReturnOf<T> {};
+template <typename T>
+struct ReturnOf<comm::Task<T>> : ReturnOf<T> {};
+
+// The parameters without Call&.
+template <typename Tuple>
+struct WithoutCall {
+  using Rest = Tuple;
+  static constexpr bool kCall = false;
+};
+template <typename... A>
+struct WithoutCall<std::tuple<Call&, A...>> {
+  using Rest = std::tuple<A...>;
+  static constexpr bool kCall = true;
+};
+
+template <typename Rest, typename Return>
+struct ShapeOf;
+template <typename Return>
+struct ShapeOf<std::tuple<>, Return> {
+  static constexpr Shape kShape = Shape::kUnary;
+  static constexpr bool kArgument = false;
+  using Argument = Empty;
+  using Reply = typename ReturnOf<Return>::Value;
+};
+template <typename A, typename Return>
+struct ShapeOf<std::tuple<A>, Return> {
+  static constexpr Shape kShape = Shape::kUnary;
+  static constexpr bool kArgument = true;
+  using Argument = std::remove_cvref_t<A>;
+  using Reply = typename ReturnOf<Return>::Value;
+};
+template <typename A, typename R, typename Return>
+struct ShapeOf<std::tuple<A, Writer<R>&>, Return> {
+  static_assert(std::is_same_v<Return, comm::Task<Status>>, "a method with a Writer returns Task<Status>");
+  static constexpr Shape kShape = Shape::kServerStream;
+  using Argument = std::remove_cvref_t<A>;
+  using Reply = R;
+};
+template <typename A, typename Return>
+struct ShapeOf<std::tuple<Reader<A>&>, Return> {
+  static constexpr Shape kShape = Shape::kClientStream;
+  using Argument = A;
+  using Reply = typename ReturnOf<Return>::Value;
+};
+template <typename A, typename R, typename Return>
+struct ShapeOf<std::tuple<Reader<A>&, Writer<R>&>, Return> {
+  static_assert(std::is_same_v<Return, comm::Task<Status>>, "a method with a Writer returns Task<Status>");
+  static constexpr Shape kShape = Shape::kBidirectional;
+  using Argument = A;
+  using Reply = R;
+};
+
+template <typename S>
+constexpr std::uint32_t version_of() {
+  if constexpr (requires { S::kVersion; }) {
+    return static_cast<std::uint32_t>(S::kVersion);
+  } else {
+    return 0;
+  }
+}
+
+}  // namespace detail
+
+template <auto kFunction>
+struct MethodOf {
+  using Written = detail::Signature<decltype(kFunction)>;
+  using Service = typename Written::Service;
+  using Return = typename Written::Return;
+  using Parameters = detail::WithoutCall<typename Written::Arguments>;
+  using Form = detail::ShapeOf<typename Parameters::Rest, Return>;
+  using Argument = typename Form::Argument;
+  using Reply = typename Form::Reply;
+  static constexpr bool kCall = Parameters::kCall;
+  static_assert(
+      Encodable<Argument> && Encodable<Reply>,
+      "the argument and the result are trivially copyable without pointers, std::string or have a Codec");
+
+  static constexpr std::string_view service() {
+    if constexpr (requires { Service::kService; }) {
+      return Service::kService;
+    } else {
+      return detail::class_name<kFunction>();
+    }
+  }
+  static constexpr Method method() {
+    Method method;
+    method.service = service();
+    method.name = detail::function_name<kFunction>();
+    method.id = method_id(method.service, method.name);
+    std::uint32_t schema = static_cast<std::uint32_t>(Form::kShape) + 1;
+    schema = schema * 1000003U + Codec<Argument>::kSchema;
+    schema = schema * 1000003U + Codec<Reply>::kSchema;
+    schema = schema * 1000003U + detail::version_of<Service>();
+    method.schema = schema != 0 ? schema : 1;
+    method.shape = Form::kShape;
+    return method;
+  }
+};
+
+}  // namespace v0
+}  // namespace rrdma::rpc

@@ -1,0 +1,84 @@
+// Server: answers calls that come to a port. It belongs to its context's thread; its handlers are coroutines of that thread.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "rrdma/comm/context.h"
+#include "rrdma/comm/task.h"
+#include "rrdma/rpc/handler.h"
+#include "rrdma/rpc/status.h"
+#include "rrdma/rpc/visibility.h"
+
+namespace rrdma::rpc {
+inline namespace v0 {
+
+namespace detail {
+class ServerState;
+}
+
+struct ServerOptions {
+  std::size_t max_argument = 64 << 20;  // octets of the largest argument, and of the largest item of a stream
+  std::uint16_t max_calls = 1024;       // of one connection at a time
+  std::uint32_t window = 64 << 10;      // octets of a client's stream that may be under way
+  std::size_t connection_memory = 256 << 20;   // octets of large arguments that one connection may hold
+  std::chrono::milliseconds keep_alive{2000};  // a silent client is asked whether it is still there
+  std::uint16_t depth = 64;                    // frames of one connection that the server has room for
+};
+
+struct ServerCounters {
+  std::uint64_t connections = 0;  // that were accepted
+  std::uint64_t refused = 0;      // that were not
+  std::uint64_t broken = 0;       // that were ended because the client broke the protocol
+  std::uint64_t calls = 0;        // that were begun
+  std::uint64_t good = 0;         // that ended well
+};
+
+class RRDMA_RPC_API Server {
+ public:
+  explicit Server(comm::Context& context, const ServerOptions& options = {});
+  Server(Server&&) noexcept;
+  Server& operator=(Server&&) noexcept;
+  // Ends everything at once: handlers are destroyed where they wait, connections aborted.
+  ~Server();
+
+  // Adds a method; `service` must outlive the server. Two methods of one name: the later one counts.
+  template <auto kFunction>
+  void add(typename MethodOf<kFunction>::Service& service) {
+    add(detail::handler_of<kFunction>(service));
+  }
+  // Adds all methods of a service that protoc-gen-rrdma described.
+  template <typename Service>
+  requires requires(Service& service) { service.rrdma_handlers(); }
+  void add(Service& service) {
+    for (detail::Handler& handler : service.rrdma_handlers()) add(std::move(handler));
+  }
+  void add(detail::Handler handler);
+
+  // Listens at "host:port", ":port" or port 0, and answers from now on.
+  Status listen(std::string_view address);
+  [[nodiscard]] std::uint16_t port() const;
+  [[nodiscard]] std::string_view address() const;
+
+  // Takes no new connections and no new calls, lets those under way end, and closes. What has not ended when the limit is reached
+  // is aborted, and the result says so.
+  [[nodiscard]] comm::Task<Status> drain(comm::Limit limit = {});
+  // Ends all connections now; callers see kUnavailable.
+  void abort();
+
+  [[nodiscard]] std::size_t connections() const;
+  // Handlers that run.
+  [[nodiscard]] std::size_t calls() const;
+  [[nodiscard]] const ServerCounters& counters() const;
+
+ private:
+  std::unique_ptr<detail::ServerState> state_;
+};
+
+}  // namespace v0
+}  // namespace rrdma::rpc

@@ -1,0 +1,180 @@
+// Channel, Request and CallHandle: the caller's side of the library.
+#include "rrdma/rpc/channel.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "lib/rpc/client_connection.h"
+#include "lib/rpc/versions.h"
+
+namespace rrdma::rpc {
+inline namespace v0 {
+namespace detail {
+
+// --- Request ---------------------------------------------------------------------------------------------------
+
+namespace {
+std::size_t call_head(const CallOptions& options, bool offered, std::size_t metadata) {
+  Frame frame;
+  frame.flags =
+      static_cast<std::uint8_t>((offered ? flag::kOffered : 0) | (options.lend != 0 ? flag::kLent : 0));
+  return head_size(frame) + metadata;
+}
+}  // namespace
+
+Request::Request(comm::Context& context, const Method& method, CallOptions options, std::size_t size)
+    : context_(&context), method_(method), options_(std::move(options)) {
+  if (!fits(options_.metadata)) {
+    failure_ = Status(Code::kResourceExhausted, "the metadata is larger than a frame allows");
+    return;
+  }
+  metadata_.resize(emitted_size(options_.metadata));
+  emit_metadata(options_.metadata, reinterpret_cast<std::byte*>(metadata_.data()));
+  head_ = call_head(options_, false, metadata_.size());
+  if (head_ + size <= kFrameLimit) {
+    take_frame(size);
+    return;
+  }
+  auto memory = context.pool().take(size);
+  if (!memory) {
+    failure_ = status_of(memory.error());
+    return;
+  }
+  large_ = std::move(*memory);
+  head_ = call_head(options_, true, metadata_.size());
+  take_frame(0);
+}
+
+Request::Request(comm::Context& context, const Method& method, CallOptions options, comm::Buffer argument)
+    : Request(context, method, std::move(options), std::size_t{0}) {
+  if (!failure_.ok()) return;
+  const std::size_t size = argument.size();
+  const bool small = head_ + size <= kFrameLimit;
+  if (!small) {
+    large_ = std::move(argument);
+    head_ = call_head(options_, true, metadata_.size());
+  }
+  take_frame(small ? size : 0);
+  if (small && size != 0 && failure_.ok()) std::memcpy(frame_.data() + head_, argument.data(), size);
+}
+
+void Request::take_frame(std::size_t body) {
+  auto memory = context_->pool().take(head_ + body);
+  if (memory) {
+    frame_ = std::move(*memory);
+  } else {
+    failure_ = status_of(memory.error());
+  }
+}
+
+std::span<std::byte> Request::room() { return large_ ? large_.bytes() : frame_.bytes().subspan(head_); }
+
+// --- CallHandle ------------------------------------------------------------------------------------------------
+
+void CallHandle::reset() {
+  if (call_ != nullptr) connection_->abandon(std::exchange(call_, nullptr));
+  connection_.reset();
+}
+bool CallHandle::replied() const { return call_->replied; }
+const Status& CallHandle::status() const { return call_->status; }
+const Metadata& CallHandle::trailers() const { return call_->trailers; }
+Payload& CallHandle::body() { return call_->body; }
+WaitPlace& CallHandle::place() { return call_->place; }
+Inbound& CallHandle::inbound() { return call_->inbound; }
+Outbound& CallHandle::outbound() { return call_->outbound; }
+comm::Context& CallHandle::context() const { return connection_->line().context(); }
+
+CallHandle begin_now(const std::shared_ptr<ClientConnection>& connection, Request& request, Status& status) {
+  status = request.failure();
+  if (!status.ok()) return {};
+  if (!connection->usable()) {
+    status = connection->why();
+    return {};
+  }
+  if (!connection->has_room()) return {};
+  ClientCall* call = connection->begin(request, status);
+  return call != nullptr ? CallHandle(connection, call) : CallHandle();
+}
+
+comm::Task<Status> begin_later(std::shared_ptr<ClientConnection> connection, Request& request,
+                               CallHandle& call) {
+  for (;;) {
+    RoomWaiter waiter(connection->line().context(), request.options().limit);
+    connection->await_room(waiter);
+    auto waited = co_await waiter.signal;
+    if (!waited) co_return status_of(waited.error());
+    Status status;
+    call = begin_now(connection, request, status);
+    if (call || !status.ok()) co_return status;
+  }
+}
+
+comm::Task<Status> reply_of(CallHandle& call, comm::Limit limit) {
+  if (!call) co_return Status(Code::kCancelled, "the call was taken back");
+  while (!call.replied()) {
+    comm::Signal signal(call.context(), limit);
+    const WaitPlace::Stay stay(call.place(), signal);
+    auto waited = co_await signal;
+    if (!waited) co_return status_of(waited.error());
+  }
+  co_return Status();
+}
+
+// --- connecting ------------------------------------------------------------------------------------------------
+
+namespace {
+
+comm::Task<Result<Channel>> open_channel(comm::Context& context, std::string address, ChannelOptions options,
+                                         comm::Limit limit) {
+  ClientHello hello;
+  hello.max_result = static_cast<std::uint32_t>(std::min<std::size_t>(options.max_result, ~std::uint32_t{0}));
+  const auto octets = emit(hello);
+  comm::Profile profile;
+  profile.message_limit = kFrameLimit;
+  profile.receive_depth = options.depth;
+  profile.send_depth = options.depth;
+  profile.keep_alive = options.keep_alive;
+  profile.hello = octets;
+  auto endpoint = co_await context.connect(address, profile, limit);
+  if (!endpoint) co_return Result<Channel>(status_of(endpoint.error()));
+  const auto server = parse_server_hello(endpoint->hello());
+  if (!server || server->version != kProtocolVersion || endpoint->message_limit() < kFrameLimit) {
+    co_return Result<Channel>(
+        Status(Code::kFailedPrecondition, address + " does not speak this version of rrdma::rpc"));
+  }
+  auto connection = std::make_shared<ClientConnection>(context, std::move(*endpoint), options, *server);
+  connection->start();
+  Channel channel(std::move(connection));
+  if (!options.expects.empty()) {
+    auto checked =
+        co_await channel.call<&Versions::check>(Versions::list(options.expects), CallOptions(limit));
+    if (!checked.ok()) co_return Result<Channel>(checked.status());
+  }
+  co_return Result<Channel>(std::move(channel));
+}
+
+}  // namespace
+}  // namespace detail
+
+Channel::Channel(std::shared_ptr<detail::ClientConnection> connection)
+    : connection_(connection.get(), [keep = connection](detail::ClientConnection* one) mutable {
+        // The last copy of the channel and the last call are gone.
+        one->close();
+        keep.reset();
+      }) {}
+
+comm::Task<Result<Channel>> Channel::connect(comm::Context& context, std::string_view address,
+                                             ChannelOptions options, comm::Limit limit) {
+  return detail::open_channel(context, std::string(address), std::move(options), std::move(limit));
+}
+
+void Channel::close() {
+  if (connection_) connection_->close();
+}
+bool Channel::open() const { return connection_ && connection_->usable(); }
+std::string_view Channel::peer() const { return connection_->peer(); }
+std::size_t Channel::calls() const { return connection_->under_way(); }
+comm::Context& Channel::context() const { return connection_->line().context(); }
+
+}  // namespace v0
+}  // namespace rrdma::rpc

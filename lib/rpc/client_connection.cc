@@ -1,0 +1,247 @@
+#include "lib/rpc/client_connection.h"
+
+#include <algorithm>
+
+namespace rrdma::rpc {
+inline namespace v0 {
+namespace detail {
+
+ClientConnection::ClientConnection(comm::Context& context, comm::Endpoint endpoint,
+                                   const ChannelOptions& options, const ServerHello& server)
+    : line_(context, std::move(endpoint)),
+      options_(options),
+      server_(server),
+      peer_(line_.endpoint().peer()) {}
+
+ClientConnection::~ClientConnection() = default;
+
+void ClientConnection::start() { run(shared_from_this()); }
+
+comm::detail::Detached ClientConnection::run(std::shared_ptr<ClientConnection> self) {
+  Status status;
+  while (!self->over_) {
+    auto message = co_await self->line_.endpoint().receive();
+    if (self->over_) break;
+    if (!message) {
+      status = status_of(message.error());
+      break;
+    }
+    if (!self->handle(std::move(*message))) {
+      status = Status(Code::kInternal, self->peer_ + " broke the protocol of rrdma::rpc");
+      self->line_.endpoint().abort();
+      break;
+    }
+  }
+  self->end(std::move(status));
+}
+
+void ClientConnection::close() {
+  end(Status(Code::kCancelled, "the channel was closed"));
+  line_.endpoint() = comm::Endpoint();
+}
+
+Status ClientConnection::why() const {
+  if (over_ && !why_.ok()) return why_;
+  return Status(Code::kUnavailable, peer_ + " is going away").as_refused();
+}
+
+void ClientConnection::end(Status status) {
+  if (std::exchange(over_, true)) return;
+  why_ =
+      status.ok() ? Status(Code::kUnavailable, "the connection to " + peer_ + " is over") : std::move(status);
+  for (std::size_t i = 0; i < calls_.size(); ++i) {
+    if (calls_[i]->active) settle(calls_[i].get(), why_);
+  }
+  while (RoomWaiter* waiter = waiting_.pop_front()) waiter->signal.give();
+}
+
+// --- calls -----------------------------------------------------------------------------------------------------
+
+ClientCall* ClientConnection::take_slot() {
+  if (free_ == nullptr) {
+    calls_.push_back(std::make_unique<ClientCall>());
+    free_ = calls_.back().get();
+    free_->id = static_cast<std::uint32_t>(calls_.size() - 1);
+  }
+  ClientCall* call = std::exchange(free_, free_->next_free);
+  // The slot stays, the number above it is new.
+  call->id += 0x10000;
+  call->active = call->held = true;
+  call->replied = false;
+  ++under_way_;
+  return call;
+}
+
+void ClientConnection::free_slot(ClientCall* call) {
+  call->held = false;
+  call->body.release();
+  call->trailers.clear();
+  call->status = Status();
+  call->inbound.close();
+  call->outbound.close();
+  call->next_free = free_;
+  free_ = call;
+  if (RoomWaiter* waiter = waiting_.pop_front()) waiter->signal.give();
+}
+
+Status ClientConnection::share_memory(ClientCall* call, Request& request, Frame& frame) {
+  if (request.large_) {
+    call->offered = std::move(request.large_);
+    auto opened = comm::share(line_.context(), call->offered, comm::Access::kRead);
+    if (!opened) return status_of(opened.error());
+    call->offered_share = std::move(*opened);
+    const auto remote = call->offered_share.remote();
+    frame.flags |= flag::kOffered;
+    frame.offered = {remote.address(), remote.key(), static_cast<std::uint32_t>(remote.size())};
+  }
+  if (request.options_.lend != 0) {
+    auto memory = line_.context().pool().take(request.options_.lend);
+    if (!memory) return status_of(memory.error());
+    call->lent = std::move(*memory);
+    auto opened = comm::share(line_.context(), call->lent, comm::Access::kWrite);
+    if (!opened) return status_of(opened.error());
+    call->lent_share = std::move(*opened);
+    const auto remote = call->lent_share.remote();
+    frame.flags |= flag::kLent;
+    frame.lent = {remote.address(), remote.key(), static_cast<std::uint32_t>(remote.size())};
+  }
+  return {};
+}
+
+ClientCall* ClientConnection::begin(Request& request, Status& status) {
+  if (request.large_.size() > server_.max_argument) {
+    status = Status(Code::kResourceExhausted, "the argument has " + std::to_string(request.large_.size()) +
+                                                  " octets, the server takes " +
+                                                  std::to_string(server_.max_argument));
+    return nullptr;
+  }
+  Frame frame;
+  frame.kind = Kind::kCall;
+  const comm::Limit& limit = request.options_.limit;
+  if (limit.stop().stop_requested()) {
+    status = Status(Code::kCancelled, "a stop was requested before the call");
+    return nullptr;
+  }
+  if (limit.timed()) {
+    const auto left = limit.at() - comm::Clock::now();
+    if (left <= comm::Clock::duration::zero()) {
+      status = Status(Code::kDeadlineExceeded, "the time was over before the call");
+      return nullptr;
+    }
+    frame.timeout = static_cast<std::uint64_t>(std::chrono::nanoseconds(left).count());
+  }
+  ClientCall* call = take_slot();
+  status = share_memory(call, request, frame);
+  if (!status.ok()) {
+    settle(call, status);
+    free_slot(call);
+    return nullptr;
+  }
+  frame.call = call->id;
+  frame.method = request.method_.id;
+  frame.schema = request.method_.schema;
+  frame.metadata = std::as_bytes(std::span<const char>(request.metadata_.data(), request.metadata_.size()));
+  const Shape shape = request.method_.shape;
+  call->streams = shape != Shape::kUnary;
+  if (shape == Shape::kServerStream || shape == Shape::kBidirectional) {
+    frame.window = options_.window;
+    call->inbound.open(line_, call->id, options_.window, options_.max_result);
+  }
+  if (shape == Shape::kClientStream || shape == Shape::kBidirectional)
+    call->outbound.open(line_, call->id, server_.window);
+  emit_head(frame, request.frame_.data());
+  line_.post(std::move(request.frame_));
+  return call;
+}
+
+void ClientConnection::abandon(ClientCall* call) {
+  if (call->replied) return free_slot(call);
+  call->held = false;
+  call->inbound.close();
+  call->outbound.close();
+  Frame frame;
+  frame.kind = Kind::kCancel;
+  frame.call = call->id;
+  line_.post(frame);
+}
+
+void ClientConnection::settle(ClientCall* call, Status status) {
+  call->active = false;
+  call->replied = true;
+  --under_way_;
+  call->offered_share.revoke();
+  call->lent_share.revoke();
+  call->offered = comm::Buffer();
+  call->lent = comm::Buffer();
+  call->parts.clear();
+  call->status = std::move(status);
+  if (!call->held) return free_slot(call);
+  call->outbound.end(call->status.ok() ? Status(Code::kCancelled, "the call is over") : call->status);
+  call->inbound.end(call->status);
+  call->place.give();
+}
+
+// --- frames ----------------------------------------------------------------------------------------------------
+
+ClientCall* ClientConnection::find(std::uint32_t id) {
+  const std::uint32_t slot = id & 0xffff;
+  if (slot >= calls_.size() || !calls_[slot]->active || calls_[slot]->id != id) return nullptr;
+  return calls_[slot].get();
+}
+
+bool ClientConnection::handle(comm::Message message) {
+  const auto frame = parse_frame(message.bytes());
+  if (!frame) return false;
+  if (frame->kind == Kind::kGoAway) {
+    going_away_ = true;
+    while (RoomWaiter* waiter = waiting_.pop_front()) waiter->signal.give();
+    return true;
+  }
+  // A server speaks of a call until its reply, which is the last word: anything else is no server.
+  ClientCall* call = find(frame->call);
+  if (call == nullptr) return false;
+  switch (frame->kind) {
+    case Kind::kReply: return handle_reply(call, *frame, message);
+    case Kind::kPart: return handle_part(call, *frame);
+    case Kind::kItem: return call->inbound.arrive(*frame, message);
+    case Kind::kWindow: return call->outbound.widen(frame->window);
+    default: return false;
+  }
+}
+
+bool ClientConnection::handle_part(ClientCall* call, const Frame& frame) {
+  if (call->parts.size() + frame.body.size() > options_.max_result) return false;
+  if (!call->held) return true;
+  call->parts.append(reinterpret_cast<const char*>(frame.body.data()), frame.body.size());
+  return true;
+}
+
+bool ClientConnection::handle_reply(ClientCall* call, const Frame& frame, comm::Message& message) {
+  Metadata trailers;
+  if (!parse_metadata(frame.metadata, trailers)) return false;
+  if (frame.has(flag::kWritten) && (!call->lent || frame.written > call->lent.size())) return false;
+  const auto code = static_cast<Code>(frame.status);
+  Status status(code, std::string(frame.message), std::string(frame.details));
+  if (frame.has(flag::kRefused)) status = std::move(status).as_refused();
+  if (call->held && status.ok()) {
+    if (frame.has(flag::kWritten)) {
+      call->lent_share.revoke();
+      call->lent.resize(frame.written);
+      call->body = Payload(std::move(call->lent));
+    } else if (!call->parts.empty() || call->streams) {
+      call->parts.append(reinterpret_cast<const char*>(frame.body.data()), frame.body.size());
+      call->body = Payload(std::move(call->parts));
+    } else {
+      // The caller reads it before the next message is looked at.
+      const auto offset = static_cast<std::size_t>(frame.body.data() - message.bytes().data());
+      call->body = Payload(std::move(message), offset, frame.body.size());
+    }
+  }
+  call->trailers = std::move(trailers);
+  settle(call, std::move(status));
+  return true;
+}
+
+}  // namespace detail
+}  // namespace v0
+}  // namespace rrdma::rpc

@@ -1,0 +1,96 @@
+// ClientConnection: one connection of a client, and its calls by their slots. A call that was given up keeps its slot, and the memory that the
+// server may still read or write, until the server has answered it: nothing is closed under a peer's device.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lib/rpc/frame.h"
+#include "lib/rpc/line.h"
+#include "rrdma/comm/comm.h"
+#include "rrdma/rpc/channel.h"
+
+namespace rrdma::rpc {
+inline namespace v0 {
+namespace detail {
+
+struct ClientCall {
+  std::uint32_t id = 0;
+  bool active = false;  // between its call and its reply
+  bool held = false;    // somebody has its handle
+  bool replied = false;
+  bool streams = false;
+  Status status;
+  Metadata trailers;
+  Payload body;
+  std::string parts;
+  comm::Buffer offered;
+  comm::Share<std::byte> offered_share;
+  comm::Buffer lent;
+  comm::Share<std::byte> lent_share;
+  WaitPlace place;
+  Inbound inbound;
+  Outbound outbound;
+  ClientCall* next_free = nullptr;
+};
+
+// Who waits for a slot.
+struct RoomWaiter : comm::detail::Link {
+  explicit RoomWaiter(comm::Context& context, comm::Limit limit) : signal(context, std::move(limit)) {}
+  comm::Signal signal;
+};
+
+class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
+ public:
+  ClientConnection(comm::Context& context, comm::Endpoint endpoint, const ChannelOptions& options,
+                   const ServerHello& server);
+  ~ClientConnection();
+  // Listens from now on.
+  void start();
+  void close();
+
+  [[nodiscard]] bool usable() const { return !over_ && !going_away_; }
+  [[nodiscard]] bool has_room() const { return free_ != nullptr || calls_.size() < server_.max_calls; }
+  // REQUIRES: usable(), has_room().
+  ClientCall* begin(Request& request, Status& status);
+  void await_room(RoomWaiter& waiter) { waiting_.push_back(&waiter); }
+  // Nobody holds its handle any more.
+  void abandon(ClientCall* call);
+  [[nodiscard]] Status why() const;
+
+  Line& line() { return line_; }
+  [[nodiscard]] std::size_t under_way() const { return under_way_; }
+  [[nodiscard]] const std::string& peer() const { return peer_; }
+
+ private:
+  static comm::detail::Detached run(std::shared_ptr<ClientConnection> self);
+  bool handle(comm::Message message);
+  bool handle_reply(ClientCall* call, const Frame& frame, comm::Message& message);
+  bool handle_part(ClientCall* call, const Frame& frame);
+  ClientCall* find(std::uint32_t id);
+  ClientCall* take_slot();
+  Status share_memory(ClientCall* call, Request& request, Frame& frame);
+  // The reply is there: what was open to the server is closed.
+  void settle(ClientCall* call, Status status);
+  void free_slot(ClientCall* call);
+  void end(Status status);
+
+  Line line_;
+  ChannelOptions options_;
+  ServerHello server_;
+  std::string peer_;
+  std::vector<std::unique_ptr<ClientCall>> calls_;
+  ClientCall* free_ = nullptr;
+  std::size_t under_way_ = 0;
+  comm::detail::List<RoomWaiter> waiting_;
+  bool over_ = false;
+  bool going_away_ = false;
+  Status why_;
+};
+
+}  // namespace detail
+}  // namespace v0
+}  // namespace rrdma::rpc

@@ -1,0 +1,74 @@
+// Line: one end of a connection that carries frames. Frames are posted in order and leave as the peer gives credits; nobody waits for a
+// frame. What cannot leave is bounded by who reads: a reader stops listening to a peer that takes nothing (crowded()).
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <utility>
+
+#include "lib/rpc/frame.h"
+#include "rrdma/comm/comm.h"
+#include "rrdma/rpc/flow.h"
+
+namespace rrdma::rpc {
+inline namespace v0 {
+namespace detail {
+
+// Who waits until frames have left: its signal is given then.
+struct SentWaiter : comm::detail::Link {
+  explicit SentWaiter(comm::Signal& given) : signal(&given) {}
+  comm::Signal* signal;
+};
+
+class Line {
+ public:
+  Line(comm::Context& context, comm::Endpoint endpoint)
+      : context_(&context), endpoint_(std::move(endpoint)), unsent_(std::make_shared<Unsent>()) {}
+
+  [[nodiscard]] comm::Context& context() const { return *context_; }
+  [[nodiscard]] comm::Endpoint& endpoint() { return endpoint_; }
+
+  // Memory for a frame of this size; none: there is none, and the connection ends of it.
+  comm::Buffer frame(std::size_t size) {
+    auto memory = context_->pool().take(size);
+    if (memory) return std::move(*memory);
+    endpoint_.abort();
+    return {};
+  }
+  // Sends a frame behind those before it.
+  void post(comm::Buffer frame);
+  // The same for one without a body.
+  void post(const Frame& head);
+  // A write into the peer's memory, before the frames that are posted later.
+  void post(comm::Buffer octets, const Region& into);
+
+  [[nodiscard]] bool crowded() const { return unsent_->count > kMostUnsent; }
+  // The waiter's signal is given when enough frames have left, or were lost with the connection.
+  void await_sent(SentWaiter& waiter) { unsent_->waiting.push_back(&waiter); }
+  // Until then. False: the connection is over.
+  comm::Task<bool> until_sent();
+
+ private:
+  static constexpr std::size_t kMostUnsent = 512;
+  struct Unsent {
+    std::size_t count = 0;
+    comm::detail::List<SentWaiter> waiting;
+  };
+  // What is called when a frame has left.
+  struct Sent {
+    std::shared_ptr<Unsent> unsent;
+    void operator()(const comm::Result<comm::Buffer>&) const {
+      if (--unsent->count > kMostUnsent / 2) return;
+      while (SentWaiter* waiter = unsent->waiting.pop_front()) waiter->signal->give();
+    }
+  };
+
+  comm::Context* context_;
+  comm::Endpoint endpoint_;
+  std::shared_ptr<Unsent> unsent_;
+};
+
+}  // namespace detail
+}  // namespace v0
+}  // namespace rrdma::rpc

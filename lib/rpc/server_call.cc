@@ -1,0 +1,171 @@
+// ServerCall: the answer of a call: in one frame, written into the caller's memory, or in parts.
+#include <algorithm>
+#include <cstring>
+
+#include "lib/rpc/frame.h"
+#include "lib/rpc/server_connection.h"
+#include "rrdma/rpc/call.h"
+
+namespace rrdma::rpc {
+inline namespace v0 {
+namespace {
+
+constexpr std::size_t kMaxMessage = 896;
+constexpr std::size_t kMaxDetails = 1024;
+
+}  // namespace
+
+std::string_view Call::peer() const { return connection_->line().endpoint().peer(); }
+
+std::stop_token Call::stop() {
+  if (!stop_) {
+    stop_.emplace();
+    if (cancelled_) stop_->request_stop();
+  }
+  return stop_->get_token();
+}
+
+namespace detail {
+
+ServerCall::ServerCall(comm::Context& context, ServerConnection& connection)
+    : Call(context),
+      alarm_(
+          context,
+          [](void* call) {
+            static_cast<ServerCall*>(call)->cancel(
+                Status(Code::kDeadlineExceeded, "the caller's time is over"));
+          },
+          this) {
+  connection_ = &connection;
+}
+ServerCall::~ServerCall() = default;
+
+namespace {
+
+Frame reply_frame(std::uint32_t id, Code code) {
+  Frame frame;
+  frame.kind = Kind::kReply;
+  frame.call = id;
+  frame.status = static_cast<std::uint8_t>(code);
+  return frame;
+}
+
+std::string emitted(const Metadata& metadata) {
+  std::string octets(emitted_size(metadata), '\0');
+  emit_metadata(metadata, reinterpret_cast<std::byte*>(octets.data()));
+  return octets;
+}
+std::span<const std::byte> octets_of(const std::string& text) {
+  return std::as_bytes(std::span<const char>(text.data(), text.size()));
+}
+
+}  // namespace
+
+bool ServerCall::eager(std::size_t size) const {
+  return size <= kFrameLimit &&
+         head_size(reply_frame(0, Code::kOk)) + emitted_size(trailers_) + size <= kFrameLimit;
+}
+
+std::byte* ServerCall::prepare(std::size_t size) {
+  if (!fits(trailers_)) {
+    trailers_.clear();
+    fail(Status(Code::kInternal, "the trailers are larger than a frame allows"));
+    return nullptr;
+  }
+  if (eager(size)) {
+    result_head_ = head_size(reply_frame(0, Code::kOk)) + emitted_size(trailers_);
+    result_ = connection_->line().frame(result_head_ + size);
+    return result_ ? result_.data() + result_head_ : nullptr;
+  }
+  auto memory = context().pool().take(size);
+  if (!memory) {
+    fail(status_of(memory.error()));
+    return nullptr;
+  }
+  result_head_ = 0;
+  result_ = std::move(*memory);
+  return result_.data();
+}
+
+void ServerCall::send_prepared() {
+  if (result_head_ == 0) return reply_from(std::move(result_));
+  Frame frame = reply_frame(id_, Code::kOk);
+  const std::string trailers = trailers_.empty() ? std::string() : emitted(trailers_);
+  frame.metadata = octets_of(trailers);
+  emit_head(frame, result_.data());
+  connection_->line().post(std::move(result_));
+  replied_ = true;
+  connection_->replied(*this, true);
+}
+
+void ServerCall::reply_from(comm::Buffer octets) {
+  const std::size_t size = octets.size();
+  const bool written = size <= lent_.size();
+  if (!written && size > connection_->hello().max_result) {
+    return fail(Status(Code::kResourceExhausted, "the result has " + std::to_string(size) +
+                                                     " octets, the caller takes " +
+                                                     std::to_string(connection_->hello().max_result)));
+  }
+  Line& line = connection_->line();
+  Frame frame = reply_frame(id_, Code::kOk);
+  const std::string trailers = emitted(trailers_);
+  frame.metadata = octets_of(trailers);
+  if (written) {
+    frame.flags = flag::kWritten;
+    frame.written = static_cast<std::uint32_t>(size);
+    line.post(std::move(octets),
+              Region{lent_.address(), lent_.key(), static_cast<std::uint32_t>(lent_.size())});
+  } else {
+    send_parts(octets.bytes());
+  }
+  line.post(frame);
+  replied_ = true;
+  connection_->replied(*this, true);
+}
+
+void ServerCall::send_parts(std::span<const std::byte> octets) {
+  Frame frame;
+  frame.kind = Kind::kPart;
+  frame.call = id_;
+  const std::size_t head = head_size(frame);
+  while (!octets.empty()) {
+    const std::size_t size = std::min(octets.size(), kFrameLimit - head);
+    comm::Buffer memory = connection_->line().frame(head + size);
+    if (!memory) return;
+    emit_head(frame, memory.data());
+    std::memcpy(memory.data() + head, octets.data(), size);
+    connection_->line().post(std::move(memory));
+    octets = octets.subspan(size);
+  }
+}
+
+void ServerCall::fail(Status status) {
+  if (std::exchange(replied_, true)) return;
+  if (!fits(trailers_)) trailers_.clear();
+  Frame frame = reply_frame(id_, status.ok() ? Code::kInternal : status.code());
+  const std::string trailers = emitted(trailers_);
+  frame.metadata = octets_of(trailers);
+  frame.message = std::string_view(status.message()).substr(0, kMaxMessage);
+  if (status.details().size() <= kMaxDetails) frame.details = status.details();
+  if (status.refused()) frame.flags = flag::kRefused;
+  connection_->line().post(frame);
+  connection_->replied(*this, false);
+}
+
+void ServerCall::cancel(Status status) {
+  if (cancelled_) return;
+  cancelled_ = true;
+  alarm_.cancel();
+  inbound_.end(status);
+  outbound_.end(status);
+  if (transferring_) {
+    pending_ = std::move(status);
+  } else {
+    fail(std::move(status));
+  }
+  if (stop_) stop_->request_stop();
+}
+
+}  // namespace detail
+}  // namespace v0
+}  // namespace rrdma::rpc

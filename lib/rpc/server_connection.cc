@@ -1,0 +1,226 @@
+#include "lib/rpc/server_connection.h"
+
+#include <algorithm>
+#include <exception>
+#include <limits>
+
+namespace rrdma::rpc {
+inline namespace v0 {
+namespace detail {
+namespace {
+constexpr std::size_t kLateHandlers = 16;
+}
+
+ServerConnection::ServerConnection(ServerState& server, comm::Endpoint endpoint, const ClientHello& hello)
+    : server_(&server),
+      hello_(hello),
+      line_(server.context(), std::move(endpoint)),
+      memory_(server.context().pool().quota(server.options().connection_memory)) {
+  server.moved_in(this);
+}
+
+ServerConnection::~ServerConnection() {
+  if (running_ != 0) abort();
+  unlink();
+  server_->moved_out();
+}
+
+comm::Task<void> ServerConnection::run() {
+  for (;;) {
+    if (line_.crowded()) {
+      const bool sent = co_await line_.until_sent();
+      if (!sent) break;
+    }
+    if (!line_.endpoint()) break;
+    auto message = co_await line_.endpoint().receive();
+    if (!message) break;
+    if (!handle(std::move(*message))) {
+      ++server_->counters().broken;
+      abort();
+      break;
+    }
+  }
+  for (std::size_t slot = 0; slot < slots_.size(); ++slot) {
+    if (slots_[slot] != nullptr) slots_[slot]->cancel(Status(Code::kCancelled, "the connection is over"));
+  }
+  co_await handlers_.join();
+}
+
+void ServerConnection::go_away() {
+  if (std::exchange(going_away_, true)) return;
+  Frame frame;
+  frame.kind = Kind::kGoAway;
+  line_.post(frame);
+}
+
+void ServerConnection::abort() { line_.endpoint().abort(); }
+void ServerConnection::leave() { line_.endpoint() = comm::Endpoint(); }
+
+ServerCall* ServerConnection::find(std::uint32_t id) {
+  const std::uint32_t slot = slot_of(id);
+  if (slot >= slots_.size() || slots_[slot] == nullptr || slots_[slot]->id_ != id) return nullptr;
+  return slots_[slot];
+}
+
+bool ServerConnection::handle(comm::Message message) {
+  const auto frame = parse_frame(message.bytes());
+  if (!frame) return false;
+  // What is said of a call that has ended crossed with its reply.
+  ServerCall* call = frame->kind == Kind::kCall ? nullptr : find(frame->call);
+  switch (frame->kind) {
+    case Kind::kCall: return handle_call(*frame, message);
+    case Kind::kItem: return call == nullptr || call->inbound_.arrive(*frame, message);
+    case Kind::kWindow: return call == nullptr || call->outbound_.widen(frame->window);
+    case Kind::kCancel:
+      if (call != nullptr) call->cancel(Status(Code::kCancelled, "the caller took it back"));
+      return true;
+    default: return false;
+  }
+}
+
+Status ServerConnection::admit(const Frame& frame, const Handler*& handler) {
+  if (going_away_) return {Code::kUnavailable, "the server is going away"};
+  // Handlers of calls that were cancelled go on until they notice; those are counted apart.
+  if (running_ >= 2 * std::size_t{server_->options().max_calls} + kLateHandlers)
+    return {Code::kResourceExhausted, "too many calls of this connection are running"};
+  handler = server_->find(frame.method);
+  if (handler == nullptr) return {Code::kUnimplemented, "the server has no such method"};
+  if (frame.schema != 0 && handler->method.schema != 0 && frame.schema != handler->method.schema) {
+    return {Code::kUnimplemented,
+            handler->method.path() +
+                " has another form or version here: build both ends from the same definition"};
+  }
+  if (frame.has(flag::kOffered)) {
+    if (frame.offered.length > server_->options().max_argument) {
+      return {Code::kResourceExhausted, "the argument has " + std::to_string(frame.offered.length) +
+                                            " octets, the server takes " +
+                                            std::to_string(server_->options().max_argument)};
+    }
+    if (!frame.body.empty()) return {Code::kInvalidArgument, "an argument comes once"};
+  }
+  return {};
+}
+
+bool ServerConnection::handle_call(const Frame& frame, comm::Message& message) {
+  const std::uint32_t slot = slot_of(frame.call);
+  // A number that is in use, or beyond what was agreed on.
+  if (slot >= server_->options().max_calls) return false;
+  if (slot >= slots_.size()) slots_.resize(slot + 1);
+  if (slots_[slot] != nullptr) return false;
+  Metadata metadata;
+  if (!parse_metadata(frame.metadata, metadata)) return false;
+  const Handler* handler = nullptr;
+  Status status = admit(frame, handler);
+  if (!status.ok()) {
+    refuse(frame.call, std::move(status));
+    return true;
+  }
+  begin(frame, message, *handler, std::move(metadata));
+  return true;
+}
+
+void ServerConnection::refuse(std::uint32_t call, Status status) {
+  Frame frame;
+  frame.kind = Kind::kReply;
+  frame.flags = flag::kRefused;
+  frame.call = call;
+  frame.status = static_cast<std::uint8_t>(status.code());
+  frame.message = status.message();
+  line_.post(frame);
+}
+
+void ServerConnection::begin(const Frame& frame, comm::Message& message, const Handler& handler,
+                             Metadata metadata) {
+  if (free_ == nullptr) {
+    calls_.push_back(std::make_unique<ServerCall>(server_->context(), *this));
+    free_ = calls_.back().get();
+  }
+  ServerCall* call = std::exchange(free_, free_->next_free_);
+  call->id_ = frame.call;
+  call->method_ = &handler.method;
+  call->handler_ = &handler;
+  call->metadata_ = std::move(metadata);
+  if (frame.timeout != 0) {
+    const comm::Limit limit{std::chrono::nanoseconds(
+        std::min<std::uint64_t>(frame.timeout, std::numeric_limits<std::int64_t>::max()))};
+    call->deadline_ = limit.at();
+    if (limit.timed()) call->alarm_.set(limit.at());
+  }
+  if (frame.has(flag::kOffered))
+    call->offered_ = {frame.offered.address, frame.offered.key, frame.offered.length};
+  if (frame.has(flag::kLent)) call->lent_ = {frame.lent.address, frame.lent.key, frame.lent.length};
+  const Shape shape = handler.method.shape;
+  if (shape == Shape::kClientStream || shape == Shape::kBidirectional)
+    call->inbound_.open(line_, call->id_, server_->options().window, server_->options().max_argument);
+  if (shape == Shape::kServerStream || shape == Shape::kBidirectional)
+    call->outbound_.open(line_, call->id_, frame.window);
+  const auto offset = static_cast<std::size_t>(frame.body.data() - message.bytes().data());
+  call->argument_ = Payload(std::move(message), offset, frame.body.size());
+  slots_[slot_of(call->id_)] = call;
+  ++running_;
+  server_->call_began();
+  ++server_->counters().calls;
+  handlers_.spawn(serve(call));
+}
+
+comm::Task<Status> ServerConnection::fetch(ServerCall* call) {
+  call->argument_.release();
+  auto memory = memory_.take(call->offered_.size());
+  if (!memory) co_return status_of(memory.error());
+  call->transferring_ = true;
+  auto read = co_await line_.endpoint().read(call->offered_, std::move(*memory));
+  call->transferring_ = false;
+  if (!read) co_return status_of(read.error());
+  if (call->cancelled_) co_return call->pending_;
+  call->argument_ = Payload(std::move(*read));
+  co_return Status();
+}
+
+comm::Task<void> ServerConnection::serve(ServerCall* call) {
+  Status status;
+  if (!call->offered_.empty()) status = co_await fetch(call);
+  if (status.ok() && !call->replied_) {
+    try {
+      auto handling = call->handler_->run(call->handler_->object, *call);
+      co_await handling;
+    } catch (const Failure& failure) {
+      status = failure.status();
+    } catch (const std::exception& failure) {
+      status = Status(Code::kUnknown, failure.what());
+    } catch (...) {
+      status = Status(Code::kUnknown, "the handler threw something");
+    }
+    if (status.ok() && !call->replied_) status = Status(Code::kInternal, "the handler gave no result");
+  }
+  if (!status.ok()) call->fail(std::move(status));
+  finish(call);
+}
+
+void ServerConnection::replied(const ServerCall& call, bool good) {
+  if (good) ++server_->counters().good;
+  slots_[slot_of(call.id_)] = nullptr;
+}
+
+void ServerConnection::finish(ServerCall* call) {
+  call->alarm_.cancel();
+  call->inbound_.close();
+  call->outbound_.close();
+  call->argument_.release();
+  call->metadata_.clear();
+  call->trailers_.clear();
+  call->stop_.reset();
+  call->result_ = comm::Buffer();
+  call->offered_ = {};
+  call->lent_ = {};
+  call->deadline_ = comm::Clock::time_point::max();
+  call->cancelled_ = call->replied_ = false;
+  call->pending_ = Status();
+  call->next_free_ = free_;
+  free_ = call;
+  --running_;
+  server_->call_ended();
+}
+
+}  // namespace detail
+}  // namespace v0
+}  // namespace rrdma::rpc

@@ -1,0 +1,118 @@
+// ServerConnection: one client of a server: its calls by their slots, and the handlers that run for it. ServerState: the methods, the port
+// and all connections.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "lib/rpc/frame.h"
+#include "lib/rpc/line.h"
+#include "lib/rpc/versions.h"
+#include "rrdma/rpc/server.h"
+
+namespace rrdma::rpc {
+inline namespace v0 {
+namespace detail {
+
+class ServerState;
+
+class ServerConnection final : public comm::detail::Link {
+ public:
+  ServerConnection(ServerState& server, comm::Endpoint endpoint, const ClientHello& hello);
+  ~ServerConnection();
+
+  // Answers until the connection ends and the last handler has.
+  comm::Task<void> run();
+  // Tells the client that no new calls are taken.
+  void go_away();
+  void abort();
+  // Ends it once everything posted has arrived.
+  void leave();
+
+  Line& line() { return line_; }
+  [[nodiscard]] const ClientHello& hello() const { return hello_; }
+  // The call has its reply: its number may be used again.
+  void replied(const ServerCall& call, bool good);
+
+ private:
+  bool handle(comm::Message message);
+  bool handle_call(const Frame& frame, comm::Message& message);
+  // Why a call is not begun; good: it is.
+  Status admit(const Frame& frame, const Handler*& handler);
+  void begin(const Frame& frame, comm::Message& message, const Handler& handler, Metadata metadata);
+  void refuse(std::uint32_t call, Status status);
+  comm::Task<void> serve(ServerCall* call);
+  // Reads a large argument out of the caller's memory.
+  comm::Task<Status> fetch(ServerCall* call);
+  ServerCall* find(std::uint32_t id);
+  void finish(ServerCall* call);
+  static constexpr std::uint32_t slot_of(std::uint32_t id) { return id & 0xffff; }
+
+  ServerState* server_;
+  ClientHello hello_;
+  Line line_;
+  comm::Pool memory_;               // of large arguments
+  std::vector<ServerCall*> slots_;  // by slot, while there is no reply
+  std::vector<std::unique_ptr<ServerCall>> calls_;
+  ServerCall* free_ = nullptr;
+  std::size_t running_ = 0;
+  bool going_away_ = false;
+  comm::Scope handlers_;  // last: destroyed first
+};
+
+class ServerState {
+ public:
+  ServerState(comm::Context& context, const ServerOptions& options);
+  ~ServerState();
+
+  void add(Handler handler);
+  Status listen(std::string_view address);
+  comm::Task<Status> drain(comm::Limit limit);
+  void abort();
+
+  [[nodiscard]] const Handler* find(std::uint64_t method) const;
+  [[nodiscard]] comm::Context& context() const { return *context_; }
+  [[nodiscard]] const ServerOptions& options() const { return options_; }
+  [[nodiscard]] comm::Listener& listener() { return listener_; }
+  [[nodiscard]] std::size_t connections() const { return connection_count_; }
+  [[nodiscard]] std::size_t calls() const { return running_; }
+  ServerCounters& counters() { return counters_; }
+  void call_began() { ++running_; }
+  void call_ended() {
+    if (--running_ == 0) idle_.give();
+  }
+  void moved_in(ServerConnection* connection) {
+    connections_.push_back(connection);
+    ++connection_count_;
+  }
+  void moved_out() {
+    if (--connection_count_ == 0) idle_.give();
+  }
+
+ private:
+  comm::Task<void> accept_all();
+  // Until `count` is none.
+  comm::Task<Status> until_none(const std::size_t& count, comm::Limit limit);
+  comm::Task<void> serve(comm::Incoming incoming);
+
+  comm::Context* context_;
+  ServerOptions options_;
+  Versions versions_;
+  std::unordered_map<std::uint64_t, std::unique_ptr<Handler>> handlers_;
+  comm::Listener listener_;
+  comm::detail::List<ServerConnection> connections_;
+  std::size_t connection_count_ = 0;
+  std::size_t running_ = 0;
+  bool draining_ = false;
+  WaitPlace idle_;
+  ServerCounters counters_;
+  comm::Scope scope_;  // last: destroyed first
+};
+
+}  // namespace detail
+}  // namespace v0
+}  // namespace rrdma::rpc

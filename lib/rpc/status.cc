@@ -1,0 +1,71 @@
+// The words of statuses, and what failures of the transport mean to a call.
+#include "rrdma/rpc/status.h"
+
+#include <cstdio>
+#include <cstdlib>
+
+namespace rrdma::rpc {
+inline namespace v0 {
+
+std::string_view name_of(Code code) {
+  switch (code) {
+    case Code::kOk: return "ok";
+    case Code::kCancelled: return "cancelled";
+    case Code::kUnknown: return "unknown";
+    case Code::kInvalidArgument: return "invalid argument";
+    case Code::kDeadlineExceeded: return "deadline exceeded";
+    case Code::kNotFound: return "not found";
+    case Code::kAlreadyExists: return "already exists";
+    case Code::kPermissionDenied: return "permission denied";
+    case Code::kResourceExhausted: return "resource exhausted";
+    case Code::kFailedPrecondition: return "failed precondition";
+    case Code::kAborted: return "aborted";
+    case Code::kOutOfRange: return "out of range";
+    case Code::kUnimplemented: return "unimplemented";
+    case Code::kInternal: return "internal";
+    case Code::kUnavailable: return "unavailable";
+    case Code::kDataLoss: return "data loss";
+    case Code::kUnauthenticated: return "unauthenticated";
+  }
+  return "unknown";
+}
+
+std::string Status::what() const {
+  std::string text(name_of(code_));
+  if (!message_.empty()) text += ": " + message_;
+  return text;
+}
+
+Status status_of(const comm::Error& error) {
+  using Wire = comm::Code;
+  Code code = Code::kInternal;
+  switch (error.code()) {
+    case Wire::kDeadline: code = Code::kDeadlineExceeded; break;
+    case Wire::kCancelled: code = Code::kCancelled; break;
+    case Wire::kUnreachable:
+    case Wire::kRefused:
+    case Wire::kClosed:
+    case Wire::kClosedByPeer:
+    case Wire::kPeerGone: code = Code::kUnavailable; break;
+    case Wire::kVersion: code = Code::kFailedPrecondition; break;
+    case Wire::kTooLarge:
+    case Wire::kNoMemory: code = Code::kResourceExhausted; break;
+    case Wire::kBadAddress:
+    case Wire::kInvalid: code = Code::kInvalidArgument; break;
+    default: break;
+  }
+  return {code, error.what()};
+}
+
+Failure::Failure(Status status) : std::runtime_error(status.what()), status_(std::move(status)) {}
+Failure::~Failure() = default;
+
+namespace detail {
+void throw_failure(Status status) { throw Failure(std::move(status)); }
+void no_value(const Status& status) {
+  std::fprintf(stderr, "rrdma::rpc: value() of a Result that holds a status: %s\n", status.what().c_str());
+  std::abort();
+}
+}  // namespace detail
+}  // namespace v0
+}  // namespace rrdma::rpc

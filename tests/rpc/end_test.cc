@@ -1,0 +1,103 @@
+// The end of servers and connections: drain, abort, strangers.
+#include <vector>
+
+#include "tests/rpc/world.h"
+
+namespace rpc_test {
+namespace {
+
+class Ends : public World {};
+
+TEST_F(Ends, DrainLetsCallsEndAndTakesNoNewOnes) {
+  Channel channel = connect();
+  const auto drainer = [](Context& context, Server& server, Channel& on) -> Task<Status> {
+    static_cast<void>(co_await context.sleep(30ms));
+    auto draining = server.drain(kPatience);
+    const auto late = [](Context& with, Channel& channel_of) -> Task<> {
+      static_cast<void>(co_await with.sleep(20ms));
+      EXPECT_FALSE(channel_of.open());
+      const Status refused = (co_await channel_of.call<&Desk::add>({1, 2}, kPatience)).status();
+      EXPECT_EQ(refused.code(), Code::kUnavailable);
+      EXPECT_TRUE(refused.refused());
+    };
+    auto [status, none] = co_await when_all(std::move(draining), late(context, on));
+    co_return status;
+  };
+  auto [slept, drained] =
+      run(when_all(channel.call<&Desk::nap>(200, kPatience), drainer(context_, server_, channel)));
+  EXPECT_TRUE(slept.ok()) << slept.status().what();
+  EXPECT_TRUE(drained.ok()) << drained.what();
+  EXPECT_EQ(server_.connections(), 0U);
+  EXPECT_FALSE(run(rrdma::rpc::connect(context_, address_of(context_) + ":7001", {}, 2s)).ok());
+}
+
+TEST_F(Ends, DrainGivesUpAtItsLimit) {
+  Channel channel = connect();
+  const auto drainer = [](Context& context, Server& server) -> Task<Status> {
+    static_cast<void>(co_await context.sleep(30ms));
+    Status drained = co_await server.drain(100ms);
+    co_return drained;
+  };
+  auto [slept, drained] =
+      run(when_all(channel.call<&Desk::nap>(5000, kPatience), drainer(context_, server_)));
+  EXPECT_EQ(drained.code(), Code::kDeadlineExceeded);
+  EXPECT_EQ(slept.status().code(), Code::kUnavailable) << slept.status().what();
+}
+
+TEST_F(Ends, AbortEndsEverythingAtOnce) {
+  Channel one = connect();
+  Channel two = connect();
+  const auto aborter = [](Context& context, Server& server) -> Task<> {
+    static_cast<void>(co_await context.sleep(30ms));
+    server.abort();
+  };
+  const auto reader = [](Channel& on) -> Task<> {
+    auto talk = (co_await on.call<&Desk::talk>()).value_or_throw();
+    auto none = co_await talk.read(kPatience);
+    EXPECT_FALSE(none.has_value());
+    EXPECT_EQ(talk.status().code(), Code::kUnavailable) << talk.status().what();
+  };
+  auto [a, b, c, d] =
+      run(when_all(one.call<&Desk::nap>(5000, kPatience), two.call<&Desk::nap>(5000, kPatience), reader(two),
+                   aborter(context_, server_)));
+  EXPECT_EQ(a.status().code(), Code::kUnavailable) << a.status().what();
+  EXPECT_EQ(b.status().code(), Code::kUnavailable);
+  settle();
+  EXPECT_EQ(desk_.cancelled, 2U);
+}
+
+// A server that is destroyed takes its handlers along, wherever they wait.
+TEST_F(Ends, DestroyingTheServer) {
+  Channel channel = connect();
+  auto call = channel.call<&Desk::nap>(5000, kPatience);
+  call.start(std::noop_coroutine());
+  EXPECT_TRUE(context_.run_until([&] { return desk_.calls == 1; }, Clock::now() + kPatience));
+  server_ = Server(context_);
+  EXPECT_TRUE(context_.run_until([&] { return call.done(); }, Clock::now() + kPatience));
+  EXPECT_EQ(call.take().status().code(), Code::kUnavailable);
+}
+
+TEST_F(Ends, StrangersAreRefused) {
+  run([](Context& context, std::string address) -> Task<> {
+    auto plain = co_await context.connect(address, kPatience);
+    EXPECT_EQ(plain.error().code(), rrdma::comm::Code::kRefused) << plain.error().what();
+    EXPECT_NE(plain.error().what().find("rrdma::rpc"), std::string::npos) << plain.error().what();
+  }(context_, address()));
+  EXPECT_EQ(server_.counters().refused, 1U);
+}
+
+// A server of another protocol is not taken for one of this.
+TEST_F(Ends, OtherServersAreNotTakenForOurs) {
+  auto listener = context_.listen(address_of(context_) + ":0").value_or_throw();
+  auto [connected, accepted] = run(
+      when_all(rrdma::rpc::connect(context_, listener.address(), {}, kPatience), listener.accept(kPatience)));
+  EXPECT_EQ(connected.status().code(), Code::kFailedPrecondition) << connected.status().what();
+}
+
+TEST_F(Ends, NobodyListens) {
+  auto nobody = run(rrdma::rpc::connect(context_, address_of(context_) + ":1", {}, kPatience));
+  EXPECT_EQ(nobody.status().code(), Code::kUnavailable) << nobody.status().what();
+}
+
+}  // namespace
+}  // namespace rpc_test

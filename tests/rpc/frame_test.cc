@@ -1,0 +1,153 @@
+// Frames: what is written is read again, and nothing else is read.
+#include "lib/rpc/frame.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace rrdma::rpc::detail {
+namespace {
+
+std::vector<std::byte> octets_of(const Frame& frame) {
+  std::vector<std::byte> octets(head_size(frame) + frame.body.size());
+  emit_head(frame, octets.data());
+  std::copy(frame.body.begin(), frame.body.end(),
+            octets.end() - static_cast<std::ptrdiff_t>(frame.body.size()));
+  return octets;
+}
+std::span<const std::byte> as_octets(std::string_view text) {
+  return std::as_bytes(std::span<const char>(text.data(), text.size()));
+}
+
+Frame a_call() {
+  Frame frame;
+  frame.kind = Kind::kCall;
+  frame.flags = flag::kOffered | flag::kLent;
+  frame.call = 0x12345;
+  frame.method = 0x1122334455667788;
+  frame.timeout = 5'000'000;
+  frame.schema = 77;
+  frame.window = 65536;
+  frame.offered = {0x1000, 5, 100};
+  frame.lent = {0x2000, 6, 200};
+  frame.body = as_octets("argument");
+  return frame;
+}
+Frame a_reply() {
+  Frame frame;
+  frame.kind = Kind::kReply;
+  frame.call = 9;
+  frame.status = 5;
+  frame.message = "no such key";
+  frame.details = "more";
+  return frame;
+}
+
+TEST(Frames, ACallIsReadAgain) {
+  Metadata metadata;
+  metadata.add("a", "b").add("name", std::string("\0\1", 2));
+  std::vector<std::byte> emitted(emitted_size(metadata));
+  emit_metadata(metadata, emitted.data());
+  Frame frame = a_call();
+  frame.metadata = emitted;
+  const auto octets = octets_of(frame);
+  const auto again = parse_frame(octets);
+  ASSERT_TRUE(again);
+  EXPECT_EQ(again->method, frame.method);
+  EXPECT_EQ(again->timeout, frame.timeout);
+  EXPECT_EQ(again->schema, frame.schema);
+  EXPECT_EQ(again->window, frame.window);
+  EXPECT_EQ(again->offered, frame.offered);
+  EXPECT_EQ(again->lent, frame.lent);
+  EXPECT_EQ(again->call, frame.call);
+  EXPECT_EQ(again->body.size(), 8U);
+  Metadata parsed;
+  EXPECT_TRUE(parse_metadata(again->metadata, parsed));
+  EXPECT_EQ(parsed, metadata);
+}
+
+TEST(Frames, AReplyIsReadAgain) {
+  const auto octets = octets_of(a_reply());
+  const auto again = parse_frame(octets);
+  ASSERT_TRUE(again);
+  EXPECT_EQ(again->status, 5);
+  EXPECT_EQ(again->message, "no such key");
+  EXPECT_EQ(again->details, "more");
+  EXPECT_TRUE(again->body.empty());
+}
+
+// Every octet string that is cut short is refused, unless what is missing belongs to the body.
+TEST(Frames, WhatIsCutShortIsRefused) {
+  for (const Frame& frame : {a_call(), a_reply()}) {
+    const auto octets = octets_of(frame);
+    for (std::size_t size = 0; size < head_size(frame); ++size)
+      EXPECT_FALSE(parse_frame(std::span(octets).first(size))) << size;
+  }
+}
+
+TEST(Frames, WhatIsNotAllowedIsRefused) {
+  const auto refused = [](Frame frame, auto change) {
+    auto octets = octets_of(frame);
+    change(octets);
+    return !parse_frame(octets).has_value();
+  };
+  EXPECT_TRUE(refused(a_call(), [](auto& o) { o[0] = std::byte{0}; })) << "an unknown kind";
+  EXPECT_TRUE(refused(a_call(), [](auto& o) { o[0] = std::byte{99}; }));
+  EXPECT_TRUE(refused(a_call(), [](auto& o) { o[1] = std::byte{0x83}; })) << "an unknown flag";
+  EXPECT_TRUE(refused(a_call(), [](auto& o) { o[3] = std::byte{0xff}; })) << "metadata beyond the end";
+  EXPECT_TRUE(refused(a_call(), [](auto& o) { o.resize(kFrameLimit + 1); })) << "larger than a frame";
+  Frame wraps = a_call();
+  wraps.offered = {~std::uint64_t{0} - 5, 5, 100};
+  EXPECT_TRUE(refused(wraps, [](auto&) {})) << "a region beyond the end of addresses";
+  Frame none = a_call();
+  none.lent.length = 0;
+  EXPECT_TRUE(refused(none, [](auto&) {})) << "an empty region";
+  EXPECT_TRUE(refused(a_reply(), [](auto& o) { o[8] = std::byte{17}; })) << "an unknown status";
+  EXPECT_TRUE(refused(a_reply(), [](auto& o) { o[9] = std::byte{1}; })) << "a reserved octet";
+  EXPECT_TRUE(refused(a_reply(), [](auto& o) { o.push_back(std::byte{1}); })) << "a result beside a failure";
+  Frame window;
+  window.kind = Kind::kWindow;
+  EXPECT_TRUE(refused(window, [](auto&) {})) << "a window that grows by nothing";
+  Frame item;
+  item.kind = Kind::kItem;
+  item.flags = flag::kMore | flag::kLast;
+  item.body = as_octets("x");
+  EXPECT_TRUE(refused(item, [](auto&) {})) << "the last one, and more of it";
+}
+
+TEST(Frames, MetadataThatIsNone) {
+  Metadata into;
+  EXPECT_FALSE(parse_metadata(as_octets(std::string_view("\0\0\0", 3)), into)) << "a name of no octets";
+  EXPECT_FALSE(parse_metadata(as_octets(std::string_view("\1\0", 2)), into));
+  EXPECT_FALSE(parse_metadata(as_octets(std::string_view("\1\5\0ab", 5)), into));
+  EXPECT_FALSE(fits(Metadata().add("", "x")));
+  EXPECT_FALSE(fits(Metadata().add(std::string(256, 'n'), "x")));
+  EXPECT_FALSE(fits(Metadata().add("n", std::string(kMaxMetadata, 'x'))));
+}
+
+TEST(Frames, HellosAreReadAgain) {
+  ClientHello client;
+  client.max_result = 123;
+  client.nonce[15] = std::byte{9};
+  const auto said = emit(client);
+  const auto heard = parse_client_hello(said);
+  ASSERT_TRUE(heard);
+  EXPECT_EQ(heard->max_result, 123U);
+  EXPECT_EQ(heard->nonce, client.nonce);
+  EXPECT_FALSE(parse_client_hello(std::span(said).first(31)));
+  ServerHello server;
+  server.max_calls = 5;
+  server.max_argument = 6;
+  server.window = 7;
+  const auto answered = emit(server);
+  const auto answer = parse_server_hello(answered);
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->max_calls, 5);
+  EXPECT_EQ(answer->max_argument, 6U);
+  EXPECT_EQ(answer->window, 7U);
+  EXPECT_FALSE(parse_server_hello(std::span(answered).first(63)));
+}
+
+}  // namespace
+}  // namespace rrdma::rpc::detail

@@ -1,0 +1,203 @@
+// Peers that break the rules: the connection of who does so ends, and nobody else notices. The peer is a bare endpoint that sends frames of its own making.
+#include <functional>
+#include <vector>
+
+#include "lib/rpc/frame.h"
+#include "tests/rpc/world.h"
+
+namespace rpc_test {
+namespace {
+
+using rrdma::comm::Endpoint;
+using rrdma::comm::Message;
+using rrdma::comm::Profile;
+namespace wire = rrdma::rpc::detail;
+
+std::vector<std::byte> octets_of(const wire::Frame& frame, std::size_t body = 0) {
+  std::vector<std::byte> octets(wire::head_size(frame) + body);
+  wire::emit_head(frame, octets.data());
+  return octets;
+}
+
+wire::Frame call_of(const Method& method, std::uint32_t id) {
+  wire::Frame frame;
+  frame.kind = wire::Kind::kCall;
+  frame.call = id;
+  frame.method = method.id;
+  frame.schema = method.schema;
+  return frame;
+}
+
+class Hostile : public World {
+ protected:
+  Endpoint intrude(std::uint16_t depth = 64) {
+    wire::ClientHello hello;
+    hello.max_result = 1 << 20;
+    const auto octets = wire::emit(hello);
+    Profile profile;
+    profile.hello = octets;
+    profile.receive_depth = depth;
+    auto connecting = context_.connect(address(), profile, kPatience);
+    connecting.start();
+    EXPECT_TRUE(context_.run_until([&] { return connecting.done(); }, Clock::now() + kPatience));
+    return connecting.await_resume().value_or_throw();
+  }
+  void send(Endpoint& end, const std::vector<std::byte>& octets) {
+    auto sending = end.send(std::span<const std::byte>(octets), kPatience);
+    sending.start();
+    EXPECT_TRUE(context_.run_until([&] { return sending.done(); }, Clock::now() + kPatience));
+  }
+  // The server ends this connection, and serves everybody else.
+  void expect_ended(Endpoint& end, const char* why) {
+    EXPECT_TRUE(context_.run_until([&] { return !end.open(); }, Clock::now() + kPatience)) << why;
+    Channel other = connect();
+    EXPECT_EQ(run(other.call<&Desk::add>({1, 2}, kPatience)).value(), 3U) << why;
+  }
+  void expect_ended_by(const std::vector<std::byte>& octets, const char* why) {
+    Endpoint end = intrude();
+    send(end, octets);
+    expect_ended(end, why);
+  }
+};
+
+TEST_F(Hostile, WhatIsNoFrame) {
+  expect_ended_by({}, "nothing");
+  expect_ended_by(std::vector<std::byte>(4096, std::byte{0xff}), "noise");
+  wire::Frame reply;
+  reply.kind = wire::Kind::kReply;
+  expect_ended_by(octets_of(reply), "what only a server says");
+  wire::Frame proof;
+  proof.kind = wire::Kind::kProof;
+  expect_ended_by(octets_of(proof, wire::kProofSize), "a proof that nobody asked for");
+  EXPECT_EQ(server_.counters().broken, 4U);
+}
+
+TEST_F(Hostile, NumbersOfCalls) {
+  expect_ended_by(octets_of(call_of(MethodOf<&Desk::raise>::method(), 5000)),
+                  "a slot beyond what was agreed on");
+  Endpoint end = intrude();
+  const auto nap = octets_of(call_of(MethodOf<&Desk::nap>::method(), 7), sizeof(std::uint32_t));
+  auto long_nap = nap;
+  long_nap[wire::head_size(call_of(MethodOf<&Desk::nap>::method(), 7)) + 1] = std::byte{0x40};
+  send(end, long_nap);
+  send(end, long_nap);
+  expect_ended(end, "a number that is in use");
+  settle();
+  EXPECT_EQ(desk_.calls, 1U + 2U) << "the second one was not begun";
+}
+
+// The server's device is sent to memory that is not open: its own connection breaks, its memory comes back.
+TEST_F(Hostile, RegionsThatAreNone) {
+  const std::size_t before = context_.pool().in_use();
+  wire::Frame offering = call_of(MethodOf<&Desk::echo>::method(), 1);
+  offering.flags = wire::flag::kOffered;
+  offering.offered = {0x10000, 0x1234, 1 << 20};
+  expect_ended_by(octets_of(offering), "an argument that cannot be read");
+  wire::Frame lending = call_of(MethodOf<&Desk::make>::method(), 2);
+  lending.flags = wire::flag::kLent;
+  lending.lent = {0x10000, 0x1234, 1 << 20};
+  auto octets = octets_of(lending, sizeof(std::uint32_t));
+  octets[wire::head_size(lending) + 1] = std::byte{0x40};
+  expect_ended_by(octets, "a result that cannot be written");
+  offering.offered.length = ~0U;
+  Endpoint end = intrude();
+  send(end, octets_of(offering));
+  EXPECT_TRUE(
+      context_.run_until([&] { return end.counters().messages_received == 1; }, Clock::now() + kPatience))
+      << "an argument that is too large is refused, not read";
+  end = Endpoint();
+  settle();
+  EXPECT_TRUE(
+      context_.run_until([&] { return context_.pool().in_use() <= before; }, Clock::now() + kPatience))
+      << context_.pool().in_use() << " of " << before;
+}
+
+TEST_F(Hostile, Windows) {
+  Endpoint end = intrude();
+  send(end, octets_of(call_of(MethodOf<&Desk::nothing_read>::method(), 1)));
+  wire::Frame item;
+  item.kind = wire::Kind::kItem;
+  item.call = 1;
+  for (int i = 0; i < 17; ++i) send(end, octets_of(item, 4000));
+  expect_ended(end, "more than the window");
+  Endpoint wide = intrude();
+  send(wide, octets_of(call_of(MethodOf<&Desk::talk>::method(), 1)));
+  wire::Frame window;
+  window.kind = wire::Kind::kWindow;
+  window.call = 1;
+  window.window = 0x7fffffff;
+  send(wide, octets_of(window));
+  send(wide, octets_of(window));
+  expect_ended(wide, "a window without end");
+}
+
+// Who takes no replies is not listened to any more: what the server keeps for it is bounded.
+TEST_F(Hostile, CreditsThatAreNeverGiven) {
+  Endpoint end = intrude(8);
+  Channel other = connect();
+  static_cast<void>(run(other.call<&Desk::add>({1, 2}, kPatience)));
+  const std::size_t before = context_.pool().in_use();
+  const Method add = MethodOf<&Desk::add>::method();
+  const auto octets = octets_of(call_of(add, 3), sizeof(Pair));
+  unsigned sent = 0;
+  for (; sent < 5000; ++sent) {
+    auto sending = end.send(std::span<const std::byte>(octets), Limit(300ms));
+    sending.start();
+    context_.run_until([&] { return sending.done(); }, Clock::now() + kPatience);
+    if (!sending.await_resume()) break;
+  }
+  EXPECT_LT(sent, 1500U) << "the server went on listening";
+  EXPECT_GT(sent, 100U);
+  EXPECT_LT(context_.pool().in_use() - before, std::size_t{1} << 20);
+  EXPECT_EQ(run(other.call<&Desk::add>({1, 2}, kPatience)).value(), 3U);
+}
+
+// A server that breaks the rules: the client's calls end, and the client does.
+TEST_F(Hostile, Servers) {
+  const auto reply_with = [this](const std::function<wire::Frame()>& make, CallOptions call_options) {
+    auto listener = context_.listen(address_of(context_) + ":0").value_or_throw();
+    wire::ServerHello hello;
+    hello.max_calls = 4;
+    hello.max_argument = 4096;
+    const auto octets = wire::emit(hello);
+    Profile profile;
+    profile.hello = octets;
+    auto [channel, end] = run(when_all(rrdma::rpc::connect(context_, listener.address(), {}, kPatience),
+                                       listener.accept(profile, kPatience)));
+    auto calling = channel.value().call<&Desk::echo>("x", std::move(call_options));
+    calling.start(std::noop_coroutine());
+    send(end.value(), octets_of(make()));
+    EXPECT_TRUE(context_.run_until([&] { return calling.done(); }, Clock::now() + kPatience));
+    return calling.take().status();
+  };
+  const auto reply = [](std::uint32_t id) {
+    wire::Frame frame;
+    frame.kind = wire::Kind::kReply;
+    frame.call = id;
+    return frame;
+  };
+  const std::uint32_t id = 0x10000;
+  EXPECT_TRUE(reply_with([&] { return reply(id); }, kPatience).ok()) << "a good one, to compare";
+  EXPECT_EQ(reply_with([&] { return reply(id + 1); }, kPatience).code(), Code::kInternal)
+      << "an unknown number";
+  const auto written = [&](std::uint32_t size) {
+    return [&, size] {
+      wire::Frame frame = reply(id);
+      frame.flags = wire::flag::kWritten;
+      frame.written = size;
+      return frame;
+    };
+  };
+  EXPECT_EQ(reply_with(written(5), kPatience).code(), Code::kInternal) << "written, and nothing was lent";
+  EXPECT_EQ(reply_with(written(101), CallOptions(kPatience).lending(100)).code(), Code::kInternal);
+  const auto item = [&] {
+    wire::Frame frame;
+    frame.kind = wire::Kind::kCall;
+    frame.call = id;
+    return frame;
+  };
+  EXPECT_EQ(reply_with(item, kPatience).code(), Code::kInternal) << "what only a client says";
+}
+
+}  // namespace
+}  // namespace rpc_test
