@@ -98,7 +98,7 @@ void CaptureLink::on_packet(const wire::TransportPacket& packet, const objects::
     octets += headers.bth.pad;
     const Ends ends{origin.source, origin.destination, origin.source_port, origin.traffic_class};
     const std::size_t packet_octets = emit_packet(ends, Octets(transport_).first(octets), packet_);
-    write(Octets(packet_).first(packet_octets), now_, {});
+    write(Octets(packet_).first(packet_octets), now_, wire::PacketDirection::kInbound, {});
   } else {
     ++skipped_;
   }
@@ -132,11 +132,13 @@ std::size_t CaptureLink::emit_packet(const Ends& ends, Octets transport, Mutable
   return wire::emit_frame(frame, to);
 }
 
-void CaptureLink::write(Octets packet, Instant when, std::string_view comment) {
+void CaptureLink::write(Octets packet, Instant when, wire::PacketDirection direction,
+                        std::string_view comment) {
   writer_.write({.interface = interface_,
                  .time_ns = static_cast<std::uint64_t>(when.ns + epoch_offset_ns_),
                  .pieces = std::span(&packet, 1),
-                 .comment = comment});
+                 .comment = comment,
+                 .direction = direction});
   if (!dirty_) last_write_out_ = when;
   dirty_ = true;
   ++captured_;
@@ -145,7 +147,8 @@ void CaptureLink::write(Octets packet, Instant when, std::string_view comment) {
 void CaptureLink::write_pending(Instant now) {
   for (std::size_t i = 0; i < pending_count_; ++i) {
     const Octets packet = Octets(pending_octets_).subspan(i * kPacketOctetsMax, pending_[i].octets);
-    write(packet, now, pending_[i].corrupted ? "corrupted on purpose" : std::string_view());
+    write(packet, now, wire::PacketDirection::kOutbound,
+          pending_[i].corrupted ? "corrupted on purpose" : std::string_view());
   }
   pending_count_ = 0;
 }

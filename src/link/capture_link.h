@@ -63,7 +63,7 @@ class CaptureLink final : public Link, private Receiver {
 
   void on_packet(const wire::TransportPacket& packet, const objects::PacketOrigin& origin) override;
   [[nodiscard]] std::size_t emit_packet(const Ends& ends, Octets transport, MutableOctets to) const;
-  void write(Octets packet, Instant when, std::string_view comment);
+  void write(Octets packet, Instant when, wire::PacketDirection direction, std::string_view comment);
   void write_pending(Instant now);
   void write_out_when_due(Instant now);
 

@@ -129,6 +129,8 @@ TEST(CaptureLink, WritesWhatIsSentAndReceivedWithRightIcrcs) {
   const auto out = wire::parse_frame(packets[0].octets);
   const auto in = wire::parse_frame(packets[1].octets);
   ASSERT_TRUE(out.ok() && in.ok());
+  EXPECT_EQ(packets[0].direction, wire::PacketDirection::kOutbound);
+  EXPECT_EQ(packets[1].direction, wire::PacketDirection::kInbound);
   EXPECT_EQ(out->udp.source, 0xd00d);
   EXPECT_EQ(in->udp.source, 0xc0de);
   EXPECT_EQ(std::get<wire::Ipv4Header>(out->network).destination,

@@ -58,10 +58,12 @@ std::vector<std::uint8_t> Recorder::pcapng() const {
     if (!event.sent && !lost) continue;
     const Octets piece(event.frame);
     const std::string comment = event.sent ? "" : std::string(link::describe(event.fate));
-    writer.write({.interface = event.from,
-                  .time_ns = static_cast<std::uint64_t>(event.at.ns),
-                  .pieces = {&piece, 1},
-                  .comment = comment});
+    writer.write(
+        {.interface = event.from,
+         .time_ns = static_cast<std::uint64_t>(event.at.ns),
+         .pieces = {&piece, 1},
+         .comment = comment,
+         .direction = event.sent ? wire::PacketDirection::kOutbound : wire::PacketDirection::kUnknown});
   }
   return file;
 }

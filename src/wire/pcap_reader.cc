@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "wire/pcapng_format.h"
-
 namespace rrdma::wire {
 namespace {
 
@@ -17,6 +15,12 @@ constexpr std::uint64_t kNsPerSecond = 1'000'000'000;
 
 std::string_view text_of(Octets octets) {
   return {reinterpret_cast<const char*>(octets.data()), octets.size()};
+}
+
+// The fourth value of the two bits is not defined.
+PacketDirection direction_of(std::uint32_t packet_flags) {
+  const std::uint32_t direction = packet_flags & 3;
+  return direction == 3 ? PacketDirection::kUnknown : static_cast<PacketDirection>(direction);
 }
 
 constexpr std::uint64_t power_of_ten(unsigned exponent) {
@@ -224,6 +228,8 @@ PcapReader::PacketResult PcapReader::enhanced_packet(const Block& block) const {
     if (!option) return Failure{option.error()};
     if (option->code == kOptionEnd) break;
     if (option->code == kOptionComment) packet.comments.push_back(text_of(option->value));
+    if (option->code == kOptionPacketFlags && option->value.size() == 4)
+      packet.direction = direction_of(load32(option->value.data()));
   }
   return Packet{std::move(packet)};
 }

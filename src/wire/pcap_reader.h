@@ -19,6 +19,7 @@
 #include "base/octets.h"
 #include "base/result.h"
 #include "wire/link_type.h"
+#include "wire/pcapng_format.h"
 
 namespace rrdma::wire {
 
@@ -52,6 +53,7 @@ struct CapturedPacket {
   LinkType link = LinkType::kEthernet;
   Octets octets;                      // may be cut: see original_octets
   std::uint32_t original_octets = 0;  // on the wire
+  PacketDirection direction = PacketDirection::kUnknown;
   std::vector<std::string_view> comments;
 };
 

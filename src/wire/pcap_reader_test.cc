@@ -310,10 +310,15 @@ TEST(PcapngWriter, WritesWhatTheReaderReads) {
     std::uint64_t time_ns;
     File octets;
     std::string comment;
+    PacketDirection direction;
   };
   std::vector<Written> written;
   for (int round = 0; round < 200; ++round) {
-    Written packet{static_cast<std::uint32_t>(prng.below(2)), prng.next(), File(prng.below(300)), {}};
+    Written packet{static_cast<std::uint32_t>(prng.below(2)),
+                   prng.next(),
+                   File(prng.below(300)),
+                   {},
+                   static_cast<PacketDirection>(prng.below(3))};
     for (auto& octet : packet.octets) octet = static_cast<std::uint8_t>(prng.next());
     if (prng.below(2) == 0) packet.comment = std::string(prng.between(1, 20), 'x');
     const std::size_t cut = prng.between(0, packet.octets.size());
@@ -321,7 +326,8 @@ TEST(PcapngWriter, WritesWhatTheReaderReads) {
     writer.write({.interface = packet.interface,
                   .time_ns = packet.time_ns,
                   .pieces = pieces,
-                  .comment = packet.comment});
+                  .comment = packet.comment,
+                  .direction = packet.direction});
     written.push_back(packet);
   }
   EXPECT_EQ(blocks, 203);
@@ -337,6 +343,7 @@ TEST(PcapngWriter, WritesWhatTheReaderReads) {
     EXPECT_EQ(read.time_ns, expected.time_ns);
     EXPECT_EQ(File(read.octets.begin(), read.octets.end()), expected.octets);
     EXPECT_EQ(read.original_octets, expected.octets.size());
+    EXPECT_EQ(read.direction, expected.direction);
     EXPECT_EQ(read.comments.size(), expected.comment.empty() ? 0U : 1U);
     if (!read.comments.empty()) {
       EXPECT_EQ(read.comments.front(), expected.comment);

@@ -20,11 +20,15 @@ inline constexpr std::uint16_t kPcapngMajor = 1;
 inline constexpr std::uint16_t kOptionEnd = 0;
 inline constexpr std::uint16_t kOptionComment = 1;
 inline constexpr std::uint16_t kOptionInterfaceName = 2;
+inline constexpr std::uint16_t kOptionPacketFlags = 2;  // the same number, of a packet: epb_flags
 inline constexpr std::uint16_t kOptionApplication = 4;
 inline constexpr std::uint16_t kOptionTimeResolution = 9;
 inline constexpr std::uint16_t kOptionTimeOffset = 14;
 // Of a statistics block, each of 64 bits: isb_ifrecv, isb_ifdrop.
 inline constexpr std::uint16_t kOptionSeen = 4;
 inline constexpr std::uint16_t kOptionLeftOut = 5;
+
+// Which way a packet went past whoever captured it, as the lowest two bits of epb_flags say it.
+enum class PacketDirection : std::uint8_t { kUnknown = 0, kInbound = 1, kOutbound = 2 };
 
 }  // namespace rrdma::wire

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "base/assert.h"
-#include "wire/pcapng_format.h"
 
 namespace rrdma::wire {
 namespace {
@@ -61,10 +60,14 @@ void PcapngWriter::write(const PacketRecord& record) {
     room -= std::min(piece.size(), room);
   }
   block_.resize((block_.size() + 3) & ~std::size_t{3});
-  if (!record.comment.empty()) {
-    append_option(kOptionComment, octets_of(record.comment));
-    append_option(kOptionEnd, {});
+  if (!record.comment.empty()) append_option(kOptionComment, octets_of(record.comment));
+  if (record.direction != PacketDirection::kUnknown) {
+    append16(kOptionPacketFlags);
+    append16(4);
+    append32(static_cast<std::uint32_t>(record.direction));
   }
+  const bool any_option = !record.comment.empty() || record.direction != PacketDirection::kUnknown;
+  if (any_option) append_option(kOptionEnd, {});
   end_block();
 }
 

@@ -14,6 +14,7 @@
 
 #include "base/octets.h"
 #include "wire/link_type.h"
+#include "wire/pcapng_format.h"
 
 namespace rrdma::wire {
 
@@ -22,6 +23,7 @@ struct PacketRecord {
   std::uint64_t time_ns = 0;       // since 1970
   std::span<const Octets> pieces;  // the packet, gathered
   std::string_view comment;        // empty: none
+  PacketDirection direction = PacketDirection::kUnknown;
 };
 
 class PcapngWriter {
