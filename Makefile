@@ -13,7 +13,7 @@ need := scripts/install-packages
 
 .DEFAULT_GOAL := help
 .PHONY: help build demo test clang test-clang test-asan test-tsan test-cross soak fuzz bench bench-check bench-micro \
-        coverage interop interop-quick install deb format tidy clean
+        coverage interop interop-quick test-inspector install deb format tidy clean
 
 help: ## list the targets
 	@echo 'RRDMA: an RDMA NIC made of software. Targets:'
@@ -111,6 +111,14 @@ interop-quick: ## the same in a few minutes: one kernel, IPv4, no loss
 	@$(need) build test interop $(qemu)
 	@$(interop_build)
 	@python3 tests/interop/interop.py --quick
+
+test-inspector: ## look at `rrdma inspect` with a real browser (chromium, npm); screenshots in build/inspector
+	@$(need) build test inspector
+	@command -v npm >/dev/null || $(need) :npm
+	@$(call configure,dev,build)
+	@$(call build_all,dev) --target products
+	@cd inspector && npm ci --no-audit --no-fund --silent && npm run --silent check
+	@python3 -B tests/inspector/inspector_test.py build/bin/rrdma build/inspector
 
 coverage: ## run the tests with line counters; report in build-coverage/coverage/index.html
 	@$(need) build test coverage

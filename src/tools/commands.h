@@ -24,6 +24,7 @@ void add_devices_command(CLI::App& app, Runner& chosen);
 void add_doctor_command(CLI::App& app, Runner& chosen);
 void add_env_command(CLI::App& app, Runner& chosen);
 void add_explain_command(CLI::App& app, Runner& chosen);
+void add_inspect_command(CLI::App& app, Runner& chosen);
 void add_gids_command(CLI::App& app, Runner& chosen);
 void add_shell_command(CLI::App& app, Runner& chosen);
 void add_sim_command(CLI::App& app, Runner& chosen);

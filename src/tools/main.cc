@@ -106,6 +106,7 @@ int run(int argc, char** argv) {
   add_stat_command(app, chosen);
   add_top_command(app, chosen);
   add_capture_command(app, chosen);
+  add_inspect_command(app, chosen);
   add_explain_command(app, chosen);
   add_doctor_command(app, chosen);
   add_sim_command(app, chosen);

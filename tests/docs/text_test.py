@@ -50,6 +50,9 @@ BESIDE_PROGRAMS = {
 }
 # Run by another test: the file, and what must be in it.
 ELSEWHERE = {
+    "rrdma inspect": ("tools/inspect_test.py", "Inspector() as"),
+    "rrdma inspect out.pcapng": ("tools/inspect_test.py", "Inspector(self.lossy)"),
+    "rrdma inspect --export report.html out.pcapng": ("tools/inspect_test.py", '"inspect", "--export", report, self.lossy'),
     "rrdma top": ("tools/top_test.py", 'Screen(RRDMA, "top"'),
     "rrdma shell": ("tools/shell_test.py", '[RRDMA, "shell"'),
     "rrdma doctor --peer ADDRESS": ("tools/readme_test.py", '"doctor", "--peer"'),

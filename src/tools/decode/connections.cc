@@ -87,8 +87,11 @@ std::optional<wire::Qpn> Connections::source_qp(const wire::Dissection& packet) 
   if (!packet.frame || !packet.transport) return std::nullopt;
   const wire::TransportHeaders& headers = packet.transport->headers;
   if (wire::shape_of(headers.bth.opcode).deth) return headers.deth.source;
-  const PacketEnds ends = ends_of(*packet.frame);
-  const auto found = sources_.find({ends.source, ends.destination, headers.bth.destination.value});
+  return source_qp(ends_of(*packet.frame), headers.bth.destination);
+}
+
+std::optional<wire::Qpn> Connections::source_qp(const PacketEnds& ends, wire::Qpn destination) const {
+  const auto found = sources_.find({ends.source, ends.destination, destination.value});
   return found == sources_.end() ? std::nullopt : std::optional(found->second);
 }
 

@@ -31,6 +31,8 @@ class Connections {
 
   // The queue pair that sent it; none if the capture does not tell.
   [[nodiscard]] std::optional<wire::Qpn> source_qp(const wire::Dissection& packet) const;
+  // The same of connected packets that go from one address to a queue pair at another.
+  [[nodiscard]] std::optional<wire::Qpn> source_qp(const PacketEnds& ends, wire::Qpn destination) const;
 
  private:
   // Packets from one address to a queue pair at another.

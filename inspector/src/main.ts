@@ -1,0 +1,309 @@
+// The inspector: puts the parts together. Data comes from the server that `rrdma inspect` runs, or, in a report, from
+// the page itself.
+import { Capture, Mark, none, Selection, type Details } from "./capture";
+import { LatencyView, SequenceView } from "./charts";
+import { DetailsPanel, type DetailsSource } from "./details";
+import { forgetPalette, h, icon, replace } from "./dom";
+import { count } from "./format";
+import { Ladder, type EndNames } from "./ladder";
+import { LivePage } from "./live";
+import { Overview } from "./overview";
+import { ConnectionList, endName, handshakeList, problemsView } from "./panels";
+import { currentLanguage, keys, of, setLanguage, t, type Language, type Word } from "./text";
+
+type Tab = "ladder" | "sequence" | "latency" | "problems" | "handshakes";
+const tabs: Tab[] = ["ladder", "sequence", "latency", "problems", "handshakes"];
+
+async function unpack(element: HTMLElement): Promise<ArrayBuffer> {
+  const packed = Uint8Array.from(atob(element.textContent!.trim()), (c) => c.charCodeAt(0));
+  element.remove();
+  return new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"))).arrayBuffer();
+}
+
+async function load(): Promise<{ capture: Capture; details: DetailsSource } | null> {
+  const inside = document.getElementById("capture");
+  if (inside) {
+    const capture = new Capture(await unpack(inside));
+    const packed = document.getElementById("details")!;
+    let all: Promise<{ strings: string[]; packets: Record<string, Details> }> | null = null;
+    const details = async (index: number) => {
+      all ??= unpack(packed).then((buffer) => JSON.parse(new TextDecoder().decode(buffer)));
+      const { strings, packets } = await all, found = packets[index];
+      return found ? { ...found, strings } : null;
+    };
+    return { capture, details: { fetch: details } };
+  }
+  const answer = await fetch("capture");
+  if (answer.status === 204) return null;
+  if (!answer.ok) throw new Error(await answer.text());
+  const capture = new Capture(await answer.arrayBuffer());
+  return { capture, details: { fetch: async (index) => { const one = await fetch(`packet/${index}`); return one.ok ? await one.json() as Details : null; } } };
+}
+
+class App {
+  private readonly ladder = new Ladder();
+  private readonly overview = new Overview();
+  private readonly latency = new LatencyView();
+  private readonly sequence = new SequenceView();
+  private readonly list: ConnectionList;
+  private readonly details: DetailsPanel;
+  private readonly main = h("main", {});
+  private readonly bar = h("header", { class: "bar" });
+  private readonly status = h("div", { class: "status", role: "status", "aria-live": "polite" });
+  private readonly caption = h("div", { class: "caption", hidden: true });
+  private tab: Tab = "ladder";
+  private connection = -1;
+  private handshake = -1;
+  private selection: Selection | null = null;
+  private names: EndNames = { a: ["", ""], b: ["", ""] };
+  private playing = 0;
+
+  constructor(private readonly capture: Capture, source: DetailsSource, private readonly root: HTMLElement) {
+    this.list = new ConnectionList(capture);
+    this.details = new DetailsPanel(capture, source);
+    this.list.onChoose = (connection) => { this.chooseConnection(connection); this.root.classList.remove("menu"); };
+    this.details.onGoTo = (packet) => this.goTo(packet);
+    this.details.onClose = () => { this.details.clear(); this.ladder.selected = -1; this.ladder.surface.redraw(); };
+    this.ladder.onSelect = (place) => this.selected(place);
+    this.ladder.onView = () => this.overview.setView(this.ladder.view);
+    this.overview.onMove = (time) => this.ladder.centre(time);
+    this.sequence.onPick = (place) => { this.openTab("ladder"); this.ladder.select(Math.min(place, this.selection!.size - 1)); };
+    replace(root, this.bar, this.list.element, this.main, this.details.element, this.status);
+    document.addEventListener("keydown", (event) => this.key(event));
+    window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.repaint());
+    this.build();
+    const first = this.list.first();
+    if (first >= 0) this.chooseConnection(first);
+    else replace(this.main, h("p", { class: "hint" }, t("no_capture")));
+  }
+
+  private build(): void {
+    const c = this.capture.header;
+    const amount: Partial<Record<Tab, number>> = { problems: c.findings.length, handshakes: c.handshakes.length };
+    const tool = (word: Word, path: string, action: () => void) => h("button", { class: "icon", title: t(word), "aria-label": t(word), onclick: action }, icon(path));
+    replace(this.bar,
+      h("button", { class: "icon menu-button", title: t("menu"), "aria-label": t("menu"), onclick: () => this.root.classList.toggle("menu") }, icon("M3 5h14M3 10h14M3 15h14")),
+      h("h1", {}, h("span", { class: "logo", "aria-hidden": "true" }), "RRDMA ", h("span", {}, t("title"))),
+      h("div", { class: "tabs", role: "tablist" }, ...tabs.map((tab) => h("button", { role: "tab", "data-tab": tab, "aria-selected": tab === this.tab ? "true" : "false", onclick: () => this.openTab(tab) }, t(tab), amount[tab] ? h("span", { class: `amount ${tab === "problems" && c.findings.some((f) => f.grave) ? "grave" : ""}` }, count(amount[tab]!)) : null))),
+      h("div", { class: "tools" }, h("button", { class: "icon text", title: "English / 中文", onclick: () => this.switchLanguage() }, currentLanguage() === "zh" ? "EN" : "中"),
+        tool("theme", "M10 3a7 7 0 1 0 0 14 7 7 0 0 0 0-14M10 3v14M10 6h3.5M10 10h6M10 14h3.5", () => this.switchTheme()),
+        tool("help", "M3.5 5.5h13v9h-13zM6 8.5h.01M9 8.5h.01M12 8.5h.01M14.5 8.5h.01M6.5 11.5h7", () => this.help())));
+  }
+
+  private chooseConnection(connection: number): void {
+    this.connection = connection;
+    const c = this.capture.header.connections[connection]!;
+    this.list.choose(connection);
+    this.present(new Selection(this.capture, this.capture.packetsOf(connection)), { a: endName(c.a), b: endName(c.b) });
+    if (this.tab === "problems" || this.tab === "handshakes") this.openTab("ladder");
+    else this.openTab(this.tab);
+  }
+
+  private present(selection: Selection, names: EndNames): void {
+    this.stop();
+    this.selection = selection;
+    this.names = names;
+    this.details.clear();
+    this.ladder.show(selection, names);
+    this.overview.show(selection);
+  }
+
+  private openTab(tab: Tab): void {
+    const leavesHandshakes = this.tab === "handshakes" && tab !== "handshakes";
+    this.tab = tab;
+    this.build();
+    this.root.dataset.tab = tab;
+    if (leavesHandshakes && this.connection >= 0 && this.handshake >= 0) {
+      this.handshake = -1;
+      const c = this.capture.header.connections[this.connection]!;
+      this.present(new Selection(this.capture, this.capture.packetsOf(this.connection)), { a: endName(c.a), b: endName(c.b) });
+    }
+    if (tab === "ladder") replace(this.main, this.overview.surface.canvas, this.ladderTools(), this.ladder.surface.canvas, this.caption);
+    if (tab === "sequence" && this.selection) { this.sequence.show(this.selection, this.names); replace(this.main, this.sequence.element); }
+    if (tab === "latency" && this.selection) { this.latency.show(this.selection, this.names); replace(this.main, this.latency.element); }
+    if (tab === "problems") replace(this.main, problemsView(this.capture, (packet) => this.goTo(packet)));
+    if (tab === "handshakes") this.openHandshakes();
+  }
+
+  private openHandshakes(): void {
+    const all = this.capture.header.handshakes;
+    if (!all.length) { replace(this.main, h("div", { class: "problems" }, h("p", { class: "empty" }, t("no_handshakes")))); return; }
+    const choose = (at: number) => {
+      this.handshake = at;
+      const one = all[at]!;
+      this.present(new Selection(this.capture, Uint32Array.from(one.packets)), { a: [one.a, "QP 1 · active"], b: [one.b, "QP 1 · passive"] });
+      replace(this.main, h("div", { class: "split" }, handshakeList(this.capture, at, choose), h("div", { class: "column" }, this.ladderTools(), this.ladder.surface.canvas, this.caption)));
+      requestAnimationFrame(() => this.ladder.home());
+    };
+    choose(Math.max(0, this.handshake));
+  }
+
+  private ladderTools(): HTMLElement {
+    const tool = (word: Word, path: string, action: () => void, id = "") => h("button", { class: "icon", id, title: t(word), "aria-label": t(word), onclick: action }, icon(path));
+    const mode = (name: "steps" | "time", word: Word) => h("button", { "aria-pressed": this.ladder.mode === name ? "true" : "false", "data-mode": name, onclick: () => this.setMode(name) }, t(word));
+    const legend = ([["request", "→", "request"], ["answer", "→", "answer"], ["repeat", "↻", "repeat"], ["nak", "⊘", "NAK"], ["lost", "✕", "lost"], ["lost", "◇", "gap"]] as const)
+      .map(([kind, sign, name]) => h("span", { class: `key ${kind}` }, h("i", {}, sign), currentLanguage() === "zh" ? { request: "请求", answer: "回答", repeat: "重传", NAK: "NAK", lost: "丢失", gap: "缺口" }[name] : name));
+    return h("div", { class: "toolbar" }, h("div", { class: "segmented" }, mode("steps", "by_step"), mode("time", "by_time")),
+      tool("zoom_out", "M4 10h12", () => this.ladder.zoom(1 / 1.6)), tool("zoom_in", "M4 10h12M10 4v12", () => this.ladder.zoom(1.6)), tool("fit", "M7 3H3v4M13 3h4v4M7 17H3v-4M13 17h4v-4", () => this.ladder.fit(), "fit"),
+      tool("previous_problem", "M5 12l5-5 5 5", () => this.problem(-1)), tool("next_problem", "M5 8l5 5 5-5", () => this.problem(1), "next-problem"),
+      tool(this.playing ? "pause" : "play", this.playing ? "M7 4v12M13 4v12" : "M6 4l10 6-10 6z", () => this.togglePlay(), "play"), h("div", { class: "legend" }, ...legend));
+  }
+  private refreshTools(): void { this.main.querySelector(".toolbar")?.replaceWith(this.ladderTools()); }
+
+  private setMode(mode: "steps" | "time"): void { this.ladder.setMode(mode); this.refreshTools(); }
+  private problem(step: 1 | -1): void {
+    const s = this.selection;
+    if (!s) return;
+    const from = this.ladder.selected >= 0 ? this.ladder.selected : step > 0 ? -1 : s.size;
+    const next = s.nextProblem(from, step);
+    if (next >= 0) this.ladder.select(next);
+  }
+  private goTo(packet: number): void {
+    const connection = this.capture.connection[packet]!;
+    if (this.selection && this.selection.placeOf(packet) < 0 && connection !== none) this.chooseConnection(connection);
+    if (this.tab !== "ladder" && this.tab !== "handshakes") this.openTab("ladder");
+    const place = this.selection?.placeOf(packet) ?? -1;
+    if (place >= 0) requestAnimationFrame(() => this.ladder.select(place));
+    else void this.details.show(packet);
+  }
+  private selected(place: number): void {
+    this.status.textContent = this.ladder.describe(place);
+    if (!this.playing) void this.details.show(this.selection!.packets[place]!);
+    this.tellStep(place);
+  }
+
+  // Step by step: what each packet is, in a sentence, and how far both sides are.
+  private togglePlay(): void {
+    if (this.playing) { this.stop(); return; }
+    const s = this.selection;
+    if (!s || !s.size) return;
+    if (this.ladder.mode !== "steps") this.ladder.setMode("steps");
+    let place = Math.max(0, this.ladder.selected);
+    if (place >= s.size - 1) place = 0;
+    const step = () => {
+      this.ladder.shownUntil = place;
+      this.ladder.select(place);
+      if (++place >= s.size) this.stop();
+    };
+    this.caption.hidden = false;
+    this.playing = window.setInterval(step, 1600);
+    step();
+    this.refreshTools();
+  }
+  private stop(): void {
+    if (!this.playing) return;
+    window.clearInterval(this.playing);
+    this.playing = 0;
+    this.ladder.shownUntil = Infinity;
+    this.ladder.surface.redraw();
+    this.refreshTools();
+  }
+  private tellStep(place: number): void {
+    if (this.caption.hidden) return;
+    const s = this.selection!, c = this.capture, i = s.packets[place]!;
+    const newest: Record<"a" | "b", { sent: number; answered: number }> = { a: { sent: NaN, answered: NaN }, b: { sent: NaN, answered: NaN } };
+    for (let k = Math.max(0, place - 4000); k <= place; ++k) {
+      const j = s.packets[k]!, marks = c.marks[j]!;
+      if (c.cm[j]) continue;
+      if (marks & Mark.request) newest[marks & Mark.fromB ? "b" : "a"].sent = c.psn[j]!;
+      else if (!(marks & (Mark.nak | Mark.rnr))) newest[marks & Mark.fromB ? "a" : "b"].answered = c.psn[j]!;
+    }
+    const side = (name: "a" | "b") => h("div", {}, h("b", {}, this.names[name][0], " ", h("code", {}, this.names[name][1])),
+      h("span", {}, Number.isNaN(newest[name].sent) ? "" : t("sent_until", newest[name].sent), Number.isNaN(newest[name].answered) ? "" : ` · ${t("acked_until", newest[name].answered)}`));
+    replace(this.caption, h("p", {}, of(story(c, i))), h("div", { class: "states" }, side("a"), side("b")),
+      h("button", { class: "icon", "aria-label": t("close"), onclick: () => { this.stop(); this.caption.hidden = true; } }, "✕"));
+  }
+
+  private switchTheme(): void {
+    const root = document.documentElement, dark = root.dataset.theme ? root.dataset.theme === "dark" : window.matchMedia("(prefers-color-scheme: dark)").matches;
+    root.dataset.theme = dark ? "light" : "dark";
+    this.repaint();
+  }
+  private repaint(): void {
+    forgetPalette();
+    this.ladder.surface.redraw();
+    this.overview.surface.redraw();
+    this.latency.redraw();
+    this.sequence.redraw();
+  }
+  private switchLanguage(): void {
+    const chosen: Language = currentLanguage() === "zh" ? "en" : "zh";
+    setLanguage(chosen);
+    this.list.build();
+    const place = this.ladder.selected;
+    this.openTab(this.tab);
+    if (place >= 0) this.selected(place); else this.details.clear();
+  }
+  private help(): void {
+    const dialog = h("dialog", { class: "help" }, h("h2", {}, t("keys_title")), h("dl", {}, ...keys.flatMap(([key, text]) => [h("dt", {}, h("kbd", {}, key)), h("dd", {}, of(text))])), h("button", { class: "chip", onclick: () => dialog.close() }, t("close")));
+    dialog.addEventListener("close", () => dialog.remove());
+    dialog.addEventListener("click", (event) => { if (event.target === dialog) dialog.close(); });
+    document.body.append(dialog);
+    dialog.showModal();
+  }
+
+  private key(event: KeyboardEvent): void {
+    if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
+    const typing = event.target instanceof HTMLInputElement;
+    if (typing) { if (event.key === "Escape" || event.key === "Enter") (event.target as HTMLInputElement).blur(); return; }
+    const at = this.ladder.selected, s = this.selection, onLadder = this.tab === "ladder" || this.tab === "handshakes";
+    const moves: Record<string, () => void> = {
+      ArrowDown: () => this.ladder.select(at < 0 ? 0 : at + 1), ArrowUp: () => this.ladder.select(at - 1),
+      PageDown: () => this.ladder.pan(0.9), PageUp: () => this.ladder.pan(-0.9),
+      Home: () => this.ladder.select(0), End: () => this.ladder.select((s?.size ?? 1) - 1),
+      "+": () => this.ladder.zoom(1.6), "=": () => this.ladder.zoom(1.6), "-": () => this.ladder.zoom(1 / 1.6), "0": () => this.ladder.fit(),
+      n: () => this.problem(1), p: () => this.problem(-1), s: () => this.setMode(this.ladder.mode === "steps" ? "time" : "steps"), " ": () => this.togglePlay(),
+      g: () => { if (at >= 0) { const partner = this.capture.partner[s!.packets[at]!]!; if (partner !== none) this.goTo(partner); } },
+      Escape: () => this.details.onClose(),
+    };
+    const everywhere: Record<string, () => void> = { "/": () => { this.root.classList.add("menu"); this.list.search.focus(); }, t: () => this.switchTheme(), l: () => this.switchLanguage(), "?": () => this.help() };
+    const tab = tabs[Number(event.key) - 1];
+    const action = tab ? () => this.openTab(tab) : everywhere[event.key] ?? (onLadder ? moves[event.key] : undefined);
+    if (!action || (event.key === " " && event.target instanceof HTMLButtonElement)) return;
+    event.preventDefault();
+    action();
+  }
+}
+
+// What a packet does, for a learner.
+function story(c: Capture, i: number): [string, string] {
+  const marks = c.marks[i]!, name = c.opcodeName(i), psn = c.psn[i]!;
+  const again: [string, string] = marks & Mark.repeat ? ["Again, because an answer or a packet was lost: ", "重传（因为回答或包丢失）："] : ["", ""];
+  const fate: [string, string] = marks & Mark.lost ? [" It is lost on the way.", "它在途中丢失。"] : ["", ""];
+  const tell = (en: string, zh: string): [string, string] => [again[0] + en + fate[0], again[1] + zh + fate[1]];
+  if (c.cm[i]) {
+    const message: Record<string, [string, string]> = {
+      REQ: ["REQ: the active side asks for a connection and names its queue pair, its first PSN and what it can take.", "REQ：主动方请求连接，并给出自己的队列对、起始 PSN 和能力。"],
+      REP: ["REP: the passive side accepts and names its own queue pair. Both now know each other.", "REP：被动方接受，并给出自己的队列对。双方互相认识了。"],
+      RTU: ["RTU: ready to use. The passive side may send now.", "RTU：就绪。被动方现在可以发送。"],
+      REJ: ["REJ: no connection; the reason stands in the message.", "REJ：拒绝连接；原因在消息中。"],
+      DREQ: ["DREQ: one side asks to end the connection.", "DREQ：一方请求断开连接。"],
+      DREP: ["DREP: the other side agrees; both queue pairs are done.", "DREP：另一方同意；两个队列对都结束了。"],
+    };
+    return message[c.label(i)] ?? [c.label(i), c.label(i)];
+  }
+  if (marks & Mark.rnr) return tell("RNR NAK: the receiver has no buffer posted; the sender waits and tries again.", "RNR NAK：接收方没有准备好缓冲区；发送方等待后重试。");
+  if (marks & Mark.nak) return tell(`NAK: the receiver missed PSN ${psn}, or refuses it. ${c.syndrome[i]! & 31 ? "The connection ends." : "The sender starts again from there."}`, `NAK：接收方缺少或拒绝 PSN ${psn}。${c.syndrome[i]! & 31 ? "连接终止。" : "发送方从那里重新开始。"}`);
+  if (name.includes("ACKNOWLEDGE")) return tell(`ACK: everything up to PSN ${psn} has arrived; the sender may forget it and completes its work requests.`, `ACK：PSN ${psn} 及之前的都已到达；发送方可以忘记它们，并完成相应的工作请求。`);
+  if (name.includes("READ REQUEST")) return tell("READ: asks for memory of the other side; its program takes no part.", "READ：请求对方的内存；对方程序不参与。");
+  if (name.includes("READ RESPONSE")) return tell("The data that a READ asked for, straight from memory.", "READ 所请求的数据，直接来自内存。");
+  if (name.includes("WRITE")) return tell(`WRITE: ${c.octets[i]} octets go directly into memory of the other side.`, `WRITE：${c.octets[i]} 字节直接写入对方内存。`);
+  if (name.includes("SEND")) return tell(`SEND: ${c.octets[i]} octets for the buffer that the receiver posted${marks & Mark.endsMessage ? "; the message is complete, and the receiver gets a completion." : "; more of the message follows."}`, `SEND：${c.octets[i]} 字节放入接收方准备的缓冲区${marks & Mark.endsMessage ? "；消息完整，接收方得到一个完成事件。" : "；后面还有该消息的内容。"}`);
+  return tell(name, name);
+}
+
+async function start(): Promise<void> {
+  const root = document.getElementById("app")!;
+  setLanguage(currentLanguage());
+  replace(root, h("p", { class: "loading" }, t("loading")));
+  try {
+    const loaded = await load();
+    if (loaded) new App(loaded.capture, loaded.details, root);
+    else { replace(root); new LivePage(root); }
+    document.documentElement.dataset.ready = "yes";
+  } catch (error) {
+    replace(root, h("p", { class: "loading" }, t("cannot", error instanceof Error ? error.message : String(error))));
+    document.documentElement.dataset.ready = "failed";
+  }
+}
+void start();

@@ -1,0 +1,116 @@
+// Lists beside and behind the ladder: connections with search, problems with what to do, handshakes.
+import { none, type Capture, type Connection, type End, type Finding, type Handshake } from "./capture";
+import { h, icon, replace, svg } from "./dom";
+import { count, duration, octets, qp, shortCount } from "./format";
+import { of, t } from "./text";
+
+const shownMax = 300;
+
+const sum = (c: Connection, of: (end: End) => number) => of(c.a) + of(c.b);
+export const endName = (end: End): [string, string] => [end.address, end.qp === 1 ? "QP 1 (CM)" : `QP ${qp(end.qp)}`];
+
+export class ConnectionList {
+  readonly element = h("nav", { class: "sidebar", "aria-label": "connections" });
+  onChoose: (connection: number) => void = () => {};
+  readonly search = h("input", { type: "search", "aria-label": "search", autocomplete: "off", spellcheck: "false" });
+  private readonly list = h("ul", { role: "listbox", tabindex: 0 });
+  private chosen = -1;
+  private order: number[];
+
+  constructor(private readonly capture: Capture) {
+    const all = capture.header.connections;
+    this.order = all.map((_, i) => i).sort((x, y) => sum(all[y]!, (e) => e.packets) - sum(all[x]!, (e) => e.packets));
+    this.search.addEventListener("input", () => this.fill());
+    this.list.addEventListener("keydown", (event) => {
+      if (event.key !== "ArrowDown" && event.key !== "ArrowUp") return;
+      event.preventDefault();
+      event.stopPropagation();
+      const shown = this.matching(), at = shown.indexOf(this.chosen) + (event.key === "ArrowDown" ? 1 : -1);
+      if (shown[at] !== undefined) this.onChoose(shown[at]!);
+    });
+    this.build();
+  }
+
+  build(): void {
+    const c = this.capture.header, notes = c.files.map((file) => h("div", { class: "file" }, h("b", { title: file.name }, file.name.replace(/^.*\//, "")),
+      h("span", {}, t("of_file", count(file.packets - file.foreign)), file.foreign ? ` · ${t("foreign", count(file.foreign))}` : "", file.left_out ? ` · ${t("left_out", count(file.left_out))}` : ""),
+      file.fault ? h("span", { class: "reason" }, file.fault) : null));
+    this.search.placeholder = t("search");
+    replace(this.element, h("div", { class: "files" }, ...notes, c.truncated ? h("span", { class: "reason" }, t("truncated")) : null),
+      h("div", { class: "searchbox" }, icon("M9 3.5a5.5 5.5 0 1 1 0 11 5.5 5.5 0 0 1 0-11M13 13l4 4"), this.search),
+      h("h2", {}, t("connections"), h("span", { class: "amount" }, count(c.connections.length))), this.list);
+    this.fill();
+  }
+
+  first(): number { return this.order.find((i) => this.capture.header.connections[i]!.a.qp !== 1) ?? this.order[0] ?? -1; }
+  choose(connection: number): void { this.chosen = connection; this.fill(); this.list.querySelector("[aria-selected=true]")?.scrollIntoView({ block: "nearest" }); }
+
+  private matching(): number[] {
+    const terms = this.search.value.toLowerCase().split(/\s+/).filter(Boolean);
+    if (!terms.length) return this.order;
+    return this.order.filter((i) => {
+      const c = this.capture.header.connections[i]!;
+      const flags = [sum(c, (e) => e.naks) ? "nak" : "", sum(c, (e) => e.rnr) ? "rnr" : "", sum(c, (e) => e.repeats) ? "repeat" : "", sum(c, (e) => e.lost + e.missing) ? "lost loss" : "", c.bad ? "bad" : "", c.a.qp === 1 ? "cm" : ""];
+      const text = [c.transport, c.a.address, c.b.address, qp(c.a.qp), qp(c.b.qp), c.a.qp, c.b.qp, ...flags].join(" ").toLowerCase();
+      return terms.every((term) => text.includes(term));
+    });
+  }
+
+  private fill(): void {
+    const shown = this.matching();
+    replace(this.list, ...shown.slice(0, shownMax).map((i) => this.item(i)),
+      shown.length > shownMax ? h("li", { class: "hint" }, t("more", count(shown.length - shownMax))) : null, shown.length ? null : h("li", { class: "hint" }, t("nothing_found")));
+  }
+
+  private item(i: number): HTMLElement {
+    const c = this.capture.header.connections[i]!, naks = sum(c, (e) => e.naks + e.rnr), repeats = sum(c, (e) => e.repeats), losses = sum(c, (e) => e.lost + e.missing);
+    const line = (end: End) => h("div", { class: "end" }, h("span", {}, end.address), h("code", {}, end.qp === 1 ? "QP 1" : qp(end.qp)));
+    return h("li", { role: "option", "aria-selected": i === this.chosen ? "true" : "false", "data-connection": i, onclick: () => this.onChoose(i) },
+      h("span", { class: `kind ${c.a.qp === 1 ? "cm" : ""}` }, c.a.qp === 1 ? "CM" : c.transport), h("div", { class: "ends" }, line(c.a), line(c.b)),
+      h("div", { class: "numbers" }, h("span", {}, `${shortCount(sum(c, (e) => e.packets))} ${t("packets")}`), h("span", {}, octets(sum(c, (e) => e.octets))),
+        repeats ? h("span", { class: "badge repeat", "data-repeats": repeats, title: t("repeats") }, `↻ ${shortCount(repeats)}`) : null,
+        naks ? h("span", { class: "badge nak", "data-naks": naks, title: t("naks") }, `⊘ ${shortCount(naks)}`) : null,
+        losses ? h("span", { class: "badge lost", "data-losses": losses, title: t("losses") }, `✕ ${shortCount(losses)}`) : null,
+        c.bad ? h("span", { class: "badge nak" }, `! ${shortCount(c.bad)}`) : null));
+  }
+}
+
+export function problemsView(capture: Capture, goTo: (packet: number) => void): HTMLElement {
+  const findings = capture.header.findings;
+  if (!findings.length) return h("div", { class: "problems" }, h("p", { class: "empty" }, svg("svg", { viewBox: "0 0 48 48", width: 48, height: 48, fill: "none", stroke: "currentColor", "stroke-width": 3 }, svg("path", { d: "M8 25l11 11 21-24" })), t("no_problems")));
+  return h("div", { class: "problems" }, ...findings.map((finding) => problemCard(capture, finding, goTo)));
+}
+
+function problemCard(capture: Capture, finding: Finding, goTo: (packet: number) => void): HTMLElement {
+  const c = finding.connection === null ? null : capture.header.connections[finding.connection]!;
+  const lines = (title: string, list: [string, string][]) => list.length ? h("section", {}, h("h4", {}, title), h("ul", {}, ...list.map((line) => h("li", {}, of(line))))) : null;
+  const first = finding.packets.slice(0, 12);
+  return h("article", { class: `problem ${finding.grave ? "grave" : ""}`, "data-kind": finding.kind },
+    h("header", {}, h("span", { class: "mark" }, { refused: "⊘", silence: "…", rnr: "⊘", rejected: "⊘", sequence: "◇", lost: "✕", bad: "!" }[finding.kind] ?? "!"),
+      h("div", {}, h("h3", {}, of(finding.title)), h("p", { class: "way" }, finding.name ? h("code", {}, finding.name) : null, c ? h("span", {}, `${c.a.address} ${endName(c.a)[1]} ⇄ ${c.b.address} ${endName(c.b)[1]}`) : null))),
+    h("p", {}, of(finding.meaning)), h("div", { class: "advice" }, lines(t("causes"), finding.causes), lines(t("checks"), finding.checks)),
+    h("div", { class: "chips" }, ...first.map((i) => h("button", { class: "chip", title: t("show"), onclick: () => goTo(i) }, `${capture.label(i)} · ${duration(capture.time[i]!, 5)}`)),
+      finding.count > first.length ? h("span", { class: "hint" }, `+ ${count(finding.count - first.length)}`) : null));
+}
+
+// How far a handshake came, by the messages that it has.
+export function outcome(capture: Capture, handshake: Handshake): { text: string; kind: string } {
+  const names = new Set(handshake.packets.map((i) => capture.label(i)));
+  if (names.has("REJ")) return { text: t("rejected"), kind: "nak" };
+  if (names.has("SIDR_REP") || names.has("SIDR REP")) return { text: t("resolved"), kind: "answer" };
+  if (names.has("DREQ")) return { text: t("closed"), kind: "answer" };
+  if (names.has("RTU")) return { text: t("connected"), kind: "answer" };
+  return { text: t("unfinished"), kind: "repeat" };
+}
+
+export function handshakeList(capture: Capture, chosen: number, choose: (at: number) => void): HTMLElement {
+  return h("div", { class: "handshakes" }, ...capture.header.handshakes.slice(0, shownMax).map((handshake, at) => {
+    const { text, kind } = outcome(capture, handshake), first = handshake.packets[0]!, last = handshake.packets[handshake.packets.length - 1]!;
+    return h("button", { class: "handshake", "aria-pressed": at === chosen ? "true" : "false", onclick: () => choose(at) },
+      h("b", {}, `${handshake.a} → ${handshake.b}`), h("span", { class: `badge ${kind}` }, text),
+      h("small", {}, `${handshake.packets.map((i) => capture.label(i)).slice(0, 8).join(" · ")} · ${duration(capture.time[last]! - capture.time[first]!)}`),
+      handshake.qps[0] !== null && handshake.qps[0] !== undefined ? h("code", {}, `${qp(handshake.qps[0])} ⇄ ${qp(handshake.qps[1] ?? null)}`) : null);
+  }));
+}
+
+export function unreadable(capture: Capture): number { let n = 0; for (const c of capture.connection) if (c === none) ++n; return n; }

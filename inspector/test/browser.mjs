@@ -1,0 +1,22 @@
+// Debian's chromium, driven by puppeteer-core; what goes wrong in the page fails the test.
+export async function launch(puppeteer) {
+  return puppeteer.launch({
+    executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
+    args: ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--force-color-profile=srgb"],
+  });
+}
+
+// `address`: what `rrdma inspect` printed, or a file. Resolves when the page is filled.
+export async function open(browser, address, { width = 1440, height = 900, scheme = "light" } = {}) {
+  const page = await browser.newPage();
+  page.problems = [];
+  page.on("pageerror", (error) => page.problems.push(String(error)));
+  page.on("console", (message) => { if (message.type() === "error") page.problems.push(message.text()); });
+  await page.setViewport({ width, height });
+  await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: scheme }]);
+  await page.goto(/^https?:/.test(address) ? address : `file://${address}`);
+  await page.waitForFunction(() => document.documentElement.dataset.ready, { timeout: 60_000 });
+  await new Promise((done) => setTimeout(done, 300));
+  if (page.problems.length) throw new Error(page.problems.join("\n"));
+  return page;
+}

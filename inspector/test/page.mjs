@@ -1,0 +1,103 @@
+// What the page shows, as JSON on standard output: node test/page.mjs COMMAND ADDRESS [FOLDER]. The judge is
+// tests/inspector/inspector_test.py.
+import puppeteer from "puppeteer-core";
+import { launch, open } from "./browser.mjs";
+
+const [command, address, folder] = process.argv.slice(2);
+const wait = (ms) => new Promise((done) => setTimeout(done, ms));
+
+// What the ladder has of the connection that it shows.
+const ladder = (page) => page.$eval("canvas.ladder", (canvas) => Object.fromEntries(Object.entries(canvas.dataset).map(([name, value]) => [name, Number(value)])));
+
+const commands = {
+  // Counts of the ladder, and the fields of the first problem.
+  async counts(page) {
+    const counts = await ladder(page);
+    await page.keyboard.press("n");
+    await page.waitForSelector(".details .fields details, .details .fields .hint:not(:empty)");
+    await wait(300);
+    const fields = await page.$$eval(".details .fields summary b", (all) => all.map((one) => one.textContent));
+    const meaning = await page.$$eval(".details .field p", (all) => all.length);
+    await page.keyboard.press("4");
+    const problems = await page.$$eval(".problem", (all) => all.map((one) => one.dataset.kind));
+    return { counts, fields, meaning, problems };
+  },
+
+  // Frames in a second while the wheel turns, near and far.
+  async scroll(page) {
+    const box = await (await page.$("canvas.ladder")).boundingBox();
+    await page.mouse.move(box.x + box.width / 2, box.y + box.height / 2);
+    const frames = async () => {
+      await page.evaluate(() => {
+        window.frames_seen = 0;
+        window.counting = true;
+        const next = () => { if (window.counting) { ++window.frames_seen; requestAnimationFrame(next); } };
+        requestAnimationFrame(next);
+      });
+      const begin = Date.now();
+      while (Date.now() - begin < 2000) await page.mouse.wheel({ deltaY: 240 });
+      const seconds = (Date.now() - begin) / 1000;
+      return await page.evaluate(() => { window.counting = false; return window.frames_seen; }) / seconds;
+    };
+    const near = await frames();
+    await page.keyboard.press("s");
+    const time = await frames();
+    await page.keyboard.press("0");
+    await page.keyboard.press("+");
+    const far = await frames();
+    return { near, time, far, counts: await ladder(page) };
+  },
+
+  // Whether text of a stranger became code.
+  async hostile(page) {
+    await page.keyboard.press("n");
+    await wait(400);
+    for (const key of "12345") { await page.keyboard.press(key); await wait(150); }
+    const inserted = await page.evaluate(() => {
+      const script = document.createElement("script");
+      script.textContent = "window.inserted = true";
+      document.body.append(script);
+      return Boolean(window.inserted);
+    });
+    return { hacked: await page.evaluate(() => Boolean(window.hacked)), inserted, images: await page.$$eval("img", (all) => all.length),
+      file: await page.$eval(".file b", (one) => one.textContent), problems: page.problems };
+  },
+
+  async shots(page, browser) {
+    const shot = (name, other = page) => other.screenshot({ path: `${folder}/${name}.png` });
+    const press = async (...keys) => { for (const key of keys) await page.keyboard.press(key); await wait(300); };
+    await shot("ladder");
+    await press("n", "n");
+    await shot("problem");
+    await press("s");
+    await shot("time");
+    await press("0");
+    await shot("all");
+    for (const [key, name] of [["2", "sequence"], ["3", "latency"], ["4", "problems"], ["5", "handshakes"]]) { await press(key); await shot(name); }
+    await press("1", "t", "n");
+    await shot("dark");
+    await press("l", " ");
+    await shot("play-chinese");
+    for (const [name, width, height] of [["phone", 360, 720], ["tablet", 820, 1180], ["4k", 3840, 2160]]) {
+      const other = await open(browser, address, { width, height });
+      await other.keyboard.press("n");
+      await wait(500);
+      await shot(name, other);
+      const overflow = await other.evaluate(() => document.documentElement.scrollWidth > window.innerWidth);
+      await other.close();
+      if (overflow) throw new Error(`${name}: wider than the screen`);
+    }
+    return {};
+  },
+};
+
+const browser = await launch(puppeteer);
+try {
+  const begin = Date.now();
+  const page = await open(browser, address);
+  const opened_ms = Date.now() - begin;
+  const result = await commands[command](page, browser);
+  console.log(JSON.stringify({ opened_ms, ...result }));
+} finally {
+  await browser.close();
+}

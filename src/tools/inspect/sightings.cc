@@ -1,0 +1,291 @@
+// Reads captures, and puts the departure and the arrival of each packet together: see sighting.h.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <unordered_map>
+
+#include "tools/inspect/sighting.h"
+#include "tools/interrupt.h"
+
+namespace rrdma::tools {
+namespace {
+
+// The stamps of a host's sender and receiver are taken by bursts: an arrival may look a little too early.
+constexpr std::int64_t kStampSlackNs = 2'000'000;
+constexpr std::size_t kRemarksMax = 100'000;
+constexpr std::size_t kFlowsMax = 1'000'000;
+
+struct CmIds {
+  std::uint32_t local = 0;
+  std::uint32_t remote = 0;
+  std::uint32_t qpn = 0;
+  std::uint32_t reason = 0;
+};
+
+CmIds ids_of(const wire::CmMessage& message) {
+  if (const auto* req = std::get_if<wire::CmReq>(&message))
+    return {req->local_comm_id.value, 0, req->local_qpn.value, 0};
+  if (const auto* rep = std::get_if<wire::CmRep>(&message))
+    return {rep->local_comm_id.value, rep->remote_comm_id.value, rep->local_qpn.value, 0};
+  if (const auto* rej = std::get_if<wire::CmRej>(&message))
+    return {rej->local_comm_id.value, rej->remote_comm_id.value, 0, static_cast<std::uint32_t>(rej->reason)};
+  if (const auto* request = std::get_if<wire::CmSidrReq>(&message))
+    return {request->request_id.value, 0, 0, 0};
+  if (const auto* answer = std::get_if<wire::CmSidrRep>(&message))
+    return {0, answer->request_id.value, answer->qpn.value, static_cast<std::uint32_t>(answer->status)};
+  return std::visit(
+      [](const auto& other) -> CmIds {
+        if constexpr (requires { other.remote_comm_id; })
+          return {other.local_comm_id.value, other.remote_comm_id.value, 0, 0};
+        return {};
+      },
+      message);
+}
+
+using FlowKey = std::tuple<wire::Gid, wire::Gid, std::uint32_t, std::uint32_t, std::uint8_t>;
+
+class FlowNumbers {
+ public:
+  explicit FlowNumbers(std::vector<Flow>& flows) : flows_(flows) {}
+
+  std::uint32_t number_of(const Flow& flow) {
+    const FlowKey key{flow.ends.source, flow.ends.destination, flow.destination, flow.datagram_source,
+                      static_cast<std::uint8_t>(flow.transport)};
+    if (last_ != kNoIndex && key == last_key_) return last_;
+    const auto found = numbers_.find(key);
+    if (found == numbers_.end() && flows_.size() == kFlowsMax) return kNoIndex;
+    if (found == numbers_.end()) {
+      last_ = static_cast<std::uint32_t>(flows_.size());
+      numbers_.emplace(key, last_);
+      flows_.push_back(flow);
+    } else {
+      last_ = found->second;
+    }
+    last_key_ = key;
+    return last_;
+  }
+
+ private:
+  std::vector<Flow>& flows_;
+  std::map<FlowKey, std::uint32_t> numbers_;
+  FlowKey last_key_;
+  std::uint32_t last_ = kNoIndex;
+};
+
+bool congestion_experienced(const wire::RoceFrame& frame) {
+  const auto* v4 = std::get_if<wire::Ipv4Header>(&frame.network);
+  const auto* v6 = std::get_if<wire::Ipv6Header>(&frame.network);
+  return ((v4 != nullptr ? v4->tos : v6 != nullptr ? v6->traffic_class : 0) & 3) == 3;
+}
+
+Sighting sighting_of(const wire::Dissection& packet, const wire::CapturedPacket& captured,
+                     FlowNumbers& flows) {
+  Sighting seen;
+  seen.time_ns = static_cast<std::int64_t>(captured.time_ns);
+  seen.bad = packet.verdict == wire::PacketVerdict::kBad;
+  seen.direction = captured.direction;
+  seen.remarked = !captured.comments.empty();
+  seen.where = {captured.octets.data(), static_cast<std::uint32_t>(captured.octets.size()),
+                captured.original_octets, captured.link, 0};
+  if (!packet.frame || !packet.transport) return seen;
+  const wire::TransportHeaders& headers = packet.transport->headers;
+  const wire::OpcodeShape& shape = wire::shape_of(headers.bth.opcode);
+  seen.icrc = packet.frame->icrc;
+  seen.congestion = congestion_experienced(*packet.frame) || shape.kind == wire::Kind::kCongestion;
+  seen.psn = headers.bth.psn.value;
+  seen.opcode = headers.bth.opcode.value;
+  seen.syndrome = shape.aeth ? headers.aeth.syndrome : std::uint8_t{0};
+  seen.octets = static_cast<std::uint32_t>(packet.transport->payload.size());
+  seen.span = shape.kind == wire::Kind::kReadRequest ? headers.reth.length : 1;
+  seen.ack_request = headers.bth.ack_request;
+  if (packet.cm) seen.cm_message = static_cast<std::uint8_t>(wire::attribute_of(packet.cm->message));
+  seen.flow =
+      flows.number_of({ends_of(*packet.frame), headers.bth.destination.value,
+                       shape.deth ? headers.deth.source.value : kNoIndex, headers.bth.opcode.transport()});
+  return seen;
+}
+
+void sort_by_time(Sightings& sightings) {
+  auto& list = sightings.list;
+  const auto earlier = [](const Sighting& a, const Sighting& b) { return a.time_ns < b.time_ns; };
+  if (std::is_sorted(list.begin(), list.end(), earlier)) return;
+  std::vector<std::uint32_t> order(list.size());
+  std::iota(order.begin(), order.end(), 0u);
+  std::stable_sort(order.begin(), order.end(),
+                   [&list](std::uint32_t a, std::uint32_t b) { return list[a].time_ns < list[b].time_ns; });
+  std::vector<std::uint32_t> place(list.size());
+  std::vector<Sighting> sorted;
+  sorted.reserve(list.size());
+  for (const std::uint32_t old : order) {
+    place[old] = static_cast<std::uint32_t>(sorted.size());
+    sorted.push_back(list[old]);
+  }
+  list = std::move(sorted);
+  for (CmNote& note : sightings.cm_notes) note.sighting = place[note.sighting];
+  std::sort(sightings.cm_notes.begin(), sightings.cm_notes.end(),
+            [](const CmNote& a, const CmNote& b) { return a.sighting < b.sighting; });
+  std::map<std::uint32_t, std::string> remarks;
+  for (auto& [old, remark] : sightings.remarks) remarks[place[old]] = std::move(remark);
+  sightings.remarks = std::move(remarks);
+}
+
+// Returns why the file ended early; empty if it did not.
+std::string read_file(const CaptureInput& input, std::uint16_t index, std::uint64_t packets_max,
+                      FlowNumbers& flows, Sightings& into) {
+  CaptureFileNote& note = into.files[index];
+  auto reader = wire::PcapReader::open(input.octets);
+  if (!reader) return std::string(wire::describe(reader.error().fault));
+  while (!interrupted()) {
+    auto next = reader->next();
+    note.left_out = reader->left_out();
+    if (!next)
+      return fmt::format("{} (at octet {})", wire::describe(next.error().fault), next.error().offset);
+    if (!*next) break;
+    const wire::CapturedPacket& captured = **next;
+    ++note.packets;
+    const wire::Dissection packet = wire::dissect(captured);
+    if (!packet.is_roce()) {
+      ++note.foreign;
+      continue;
+    }
+    if (into.list.size() == packets_max) {
+      into.truncated = true;
+      break;
+    }
+    into.connections.learn(packet);
+    const auto at = static_cast<std::uint32_t>(into.list.size());
+    Sighting& seen = into.list.emplace_back(sighting_of(packet, captured, flows));
+    seen.number = static_cast<std::uint32_t>(note.packets);
+    seen.where.file = index;
+    if (packet.cm) {
+      const CmIds ids = ids_of(packet.cm->message);
+      into.cm_notes.push_back({at, ids.local, ids.remote, ids.qpn, ids.reason});
+    }
+    if (seen.remarked && into.remarks.size() < kRemarksMax)
+      into.remarks[at] = std::string(captured.comments.front().substr(0, 200));
+  }
+  return "";
+}
+
+// What makes two sightings those of one packet: the ICRC covers headers and payload.
+struct Identity {
+  std::uint32_t flow, icrc, psn, opcode;
+  friend bool operator==(const Identity&, const Identity&) = default;
+};
+struct IdentityHash {
+  std::size_t operator()(const Identity& identity) const {
+    std::uint64_t hash = (std::uint64_t{identity.flow} << 32 | identity.icrc) * 0x9e3779b97f4a7c15u;
+    hash ^= (std::uint64_t{identity.psn} << 8 | identity.opcode) * 0xc2b2ae3d27d4eb4fu;
+    return hash ^ hash >> 29;
+  }
+};
+
+Identity identity_of(const Sighting& seen) { return {seen.flow, seen.icrc, seen.psn, seen.opcode}; }
+
+// What the simulator remarks on a packet that it did not take away.
+bool is_loss(std::string_view remark) {
+  constexpr std::string_view kOthers[] = {"duplicated", "reordered", "corrupted", "delayed", "ecn_marked"};
+  return std::find(std::begin(kOthers), std::end(kOthers), remark) == std::end(kOthers);
+}
+
+// Puts the departure and the arrival of each packet together.
+class Merger {
+ public:
+  explicit Merger(Sightings& sightings)
+      : sightings_(sightings),
+        leaves_(sightings.flows.size()),
+        arrives_(sightings.flows.size()),
+        arrival_(sightings.list.size(), kNoIndex),
+        absorbed_(sightings.list.size()),
+        lost_(sightings.list.size()) {}
+
+  Merged merged() {
+    const auto& list = sightings_.list;
+    note_departures();
+    for (std::uint32_t i = 0; i < list.size(); ++i) {
+      const Sighting& seen = list[i];
+      if (seen.flow == kNoIndex || !leaves_[seen.flow]) continue;
+      // Without a direction, only what is remarked is no packet of its own: the simulator's word on a departure.
+      const bool remark = seen.direction == wire::PacketDirection::kUnknown && seen.remarked;
+      if (remark || seen.direction == wire::PacketDirection::kInbound) find_departure(i, remark);
+    }
+    Merged merged;
+    for (std::uint32_t i = 0; i < list.size(); ++i) {
+      if (absorbed_[i]) continue;
+      merged.packets.push_back(i);
+      merged.arrival_of.push_back(arrival_[i]);
+      merged.lost.push_back(lost_[i] || (arrival_[i] == kNoIndex && arrival_would_be_seen(list[i])));
+    }
+    return merged;
+  }
+
+ private:
+  // Of packets that are alike to the last bit, in hostile files: more are not looked through.
+  static constexpr std::size_t kAlikeMax = 256;
+
+  void note_departures() {
+    for (std::uint32_t i = 0; i < sightings_.list.size(); ++i) {
+      const Sighting& seen = sightings_.list[i];
+      if (seen.flow == kNoIndex) continue;
+      if (seen.direction == wire::PacketDirection::kInbound) arrives_[seen.flow] = true;
+      if (seen.direction != wire::PacketDirection::kOutbound) continue;
+      leaves_[seen.flow] = true;
+      auto& alike = waiting_[identity_of(seen)];
+      if (alike.size() < kAlikeMax) alike.push_back(i);
+    }
+  }
+
+  // The latest departure that can have been it: earlier ones of the same octets were lost. One within the
+  // slack behind is taken only when there is none before.
+  void find_departure(std::uint32_t at, bool remark) {
+    const auto& list = sightings_.list;
+    const auto found = waiting_.find(identity_of(list[at]));
+    if (found == waiting_.end()) return;
+    auto& alike = found->second;
+    const auto first_after = [&](std::int64_t time_ns) {
+      return std::find_if(alike.begin(), alike.end(),
+                          [&](std::uint32_t departure) { return list[departure].time_ns > time_ns; });
+    };
+    if (first_after(list[at].time_ns + kStampSlackNs) == alike.begin()) return;
+    const auto after = first_after(list[at].time_ns);
+    const auto chosen = after == alike.begin() ? alike.begin() : after - 1;
+    if (remark) {
+      lost_[*chosen] = is_loss(sightings_.remarks[at]);
+      sightings_.remarks[*chosen] = sightings_.remarks[at];
+    } else {
+      arrival_[*chosen] = at;
+      alike.erase(chosen);
+    }
+    absorbed_[at] = true;
+  }
+
+  [[nodiscard]] bool arrival_would_be_seen(const Sighting& seen) const {
+    return seen.flow != kNoIndex && seen.direction == wire::PacketDirection::kOutbound && arrives_[seen.flow];
+  }
+
+  Sightings& sightings_;
+  std::unordered_map<Identity, std::vector<std::uint32_t>, IdentityHash>
+      waiting_;                         // departures, oldest first
+  std::vector<bool> leaves_, arrives_;  // of each flow: seen there
+  std::vector<std::uint32_t> arrival_;
+  std::vector<bool> absorbed_, lost_;
+};
+
+}  // namespace
+
+Sightings read_sightings(std::span<const CaptureInput> inputs, std::uint64_t packets_max) {
+  Sightings sightings;
+  FlowNumbers flows(sightings.flows);
+  for (const CaptureInput& input : inputs) sightings.files.push_back({.name = input.name});
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    sightings.files[i].fault =
+        read_file(inputs[i], static_cast<std::uint16_t>(i), packets_max, flows, sightings);
+  sightings.connections.settle();
+  sort_by_time(sightings);
+  return sightings;
+}
+
+Merged merge_sightings(Sightings& sightings) { return Merger(sightings).merged(); }
+
+}  // namespace rrdma::tools

@@ -1,0 +1,103 @@
+# `rrdma inspect` in a real browser: `make test-inspector`. Arguments: the command, the folder for screenshots.
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+sys.path.insert(0, os.path.join(ROOT, "tests", "tools"))
+
+import command  # noqa: E402
+import surroundings  # noqa: E402
+from command import run  # noqa: E402
+from inspecting import Inspector, hostile_capture, lossy_pingpong, tshark_counts  # noqa: E402
+
+PAGES = os.path.join(ROOT, "inspector", "test", "page.mjs")
+SHOTS = os.path.abspath(sys.argv[2]) if len(sys.argv) > 2 else tempfile.mkdtemp()
+
+
+def look(what, address, *words):
+    """What inspector/test/page.mjs saw on the page."""
+    done = subprocess.run(["node", PAGES, what, address, *words], capture_output=True, text=True, timeout=180)
+    if done.returncode != 0:
+        raise AssertionError(done.stdout + done.stderr)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+class InspectorTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        os.makedirs(SHOTS, exist_ok=True)
+        cls.folder = tempfile.mkdtemp(prefix="rrdma-inspector.")
+        cls.lossy = os.path.join(cls.folder, "pingpong.pcapng")
+        lossy_pingpong(cls.lossy)
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.folder)
+
+    def test_the_ladder_counts_as_tshark_does(self):
+        expected = tshark_counts(self.lossy)
+        self.assertGreater(expected["naks"], 5)
+        self.assertGreater(expected["repeats"], 20)
+        with Inspector(self.lossy) as inspector:
+            seen = look("counts", inspector.address)
+        self.assertEqual({name: seen["counts"][name] for name in expected}, expected)
+        self.assertIn("BTH", seen["fields"])
+        self.assertGreater(seen["meaning"], 10)
+        self.assertIn("sequence", seen["problems"])
+
+    def test_the_report_shows_the_same_without_a_server(self):
+        report = os.path.join(self.folder, "report.html")
+        run("inspect", "--export", report, self.lossy)
+        with Inspector(self.lossy) as inspector:
+            served = look("counts", inspector.address)
+        alone = look("counts", report)
+        for answer in (served, alone):
+            answer.pop("opened_ms")
+        self.assertEqual(alone, served)
+
+    def test_a_million_packets(self):
+        path = os.path.join(self.folder, "million.pcap")
+        subprocess.run([sys.executable, os.path.join(ROOT, "inspector", "test", "million.py"), path, "1000000"], check=True)
+        best = None
+        for _ in range(3):  # other things may happen on the machine
+            with Inspector(path) as inspector:
+                served = time.monotonic() - inspector.begin
+                seen = look("scroll", inspector.address)
+            seconds, frames = served + seen["opened_ms"] / 1000, min(seen["near"], seen["time"], seen["far"])
+            print(f"1,000,000 packets: open after {seconds:.2f} s ({served:.2f} s until served), frames a second: near {seen['near']:.0f}, by time {seen['time']:.0f}, far {seen['far']:.0f}")
+            best = (seconds, frames) if best is None else (min(seconds, best[0]), max(frames, best[1]))
+            if best[0] < 5 and best[1] >= 30:
+                break
+        self.assertLess(best[0], 5)
+        self.assertGreaterEqual(best[1], 30)
+
+    def test_a_capture_cannot_run_script(self):
+        path = os.path.join(self.folder, "<img src=x onerror=window.hacked=1>.pcapng")
+        report = os.path.join(self.folder, "hostile.html")
+        hostile_capture(path)
+        run("inspect", "--export", report, path)
+        with Inspector(path) as inspector:
+            for address in (inspector.address, report):
+                seen = look("hostile", address)
+                self.assertFalse(seen["hacked"], address)
+                self.assertFalse(seen["inserted"], "the policy of the page lets other scripts run")
+                self.assertEqual(seen["images"], 0)
+                self.assertIn("onerror", seen["file"], "the name is shown as it is")
+
+    def test_screenshots(self):
+        with Inspector(self.lossy, os.path.join(ROOT, "tests", "captures", "cm_rping_v4.pcap"), os.path.join(ROOT, "tests", "captures", "cm_rejected_v4.pcap")) as inspector:
+            look("shots", inspector.address, SHOTS)
+        print("screenshots:", SHOTS)
+
+
+if __name__ == "__main__":
+    surroundings.enter()
+    surroundings.make_pair()
+    command.main()

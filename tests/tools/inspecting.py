@@ -1,0 +1,111 @@
+# A running `rrdma inspect`, and what its capture says, for tests with and without a browser.
+import http.client
+import json
+import struct
+import subprocess
+import time
+
+import servers
+from command import RRDMA
+
+NAK = 3  # the upper bits of a syndrome, as tshark gives them
+
+
+class Inspector:
+    """A server of `rrdma inspect FILE…`; `address` is what it printed."""
+
+    def __init__(self, *words):
+        self.begin = time.monotonic()
+        self.words = [RRDMA, "inspect", "--no-browser", *words]
+
+    def __enter__(self):
+        self.process = subprocess.Popen(self.words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        self.address = self.process.stdout.readline().strip()
+        if not self.address:
+            raise AssertionError(f"{self.words}: no address")
+        self.token = self.address.rstrip("/").rsplit("/", 1)[1]
+        self.port = int(self.address.split(":")[2].split("/")[0])
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        self.process.wait()
+        self.process.stdout.close()
+
+    def ask(self, path=None, method="GET", host=None, origin=None):
+        """Status, body and headers of a request; without a path: of the page."""
+        authority, _, inside = self.address.removeprefix("http://").partition("/")
+        connection = http.client.HTTPConnection(authority, timeout=30)
+        connection.putrequest(method, "/" + inside if path is None else path, skip_host=True)
+        connection.putheader("Host", authority if host is None else host)
+        if origin:
+            connection.putheader("Origin", origin)
+        connection.endheaders()
+        answer = connection.getresponse()
+        body = answer.read()
+        connection.close()
+        return answer.status, body, answer.headers
+
+    def inside(self, name):
+        status, body, _ = self.ask(f"/{self.token}/{name}")
+        if status != 200:
+            raise AssertionError(f"{name}: {status}")
+        return body
+
+    def header(self):
+        """The JSON in front of the columns: src/tools/inspect/capture_image.h."""
+        image = self.inside("capture")
+        length = struct.unpack_from("<I", image, 8)[0]
+        return json.loads(image[12:12 + length])
+
+
+def lossy_pingpong(path, iterations=400, port=18710):
+    """A capture of both ends of ibv_rc_pingpong, with one packet of twenty dropped."""
+    words = [RRDMA, "run", "--pcap", path, "--fault", "drop=5%,seed=7", "--", "ibv_rc_pingpong", "-g", "1", "-n", str(iterations), "-p", str(port)]
+    before = servers.open_ports()
+    server = subprocess.Popen(words, stdout=subprocess.DEVNULL)
+    servers.await_server(server, before, words)
+    subprocess.run(words + ["localhost"], stdout=subprocess.DEVNULL, check=True, timeout=120)
+    server.wait(60)
+
+
+def tshark_counts(path):
+    """NAKs and repeats by tshark's fields: of packets that leave, by time, a request whose PSN is not beyond all before."""
+    fields = ("frame.time_epoch", "frame.packet_flags_direction", "infiniband.bth.opcode", "infiniband.bth.destqp", "infiniband.bth.psn", "infiniband.aeth.syndrome.opcode")
+    words = ["tshark", "-r", path, "-T", "fields"] + [word for field in fields for word in ("-e", field)]
+    rows = [line.split("\t") for line in subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines()]
+    leaving = sorted((row for row in rows if int(row[1], 0) == 2), key=lambda row: tuple(map(int, row[0].split("."))))
+    naks = sum(1 for row in leaving if row[5] and int(row[5], 0) == NAK)
+    newest, repeats = {}, 0
+    for row in leaving:
+        if int(row[2]) > 0x0c:
+            continue  # an answer
+        psn, flow = int(row[4]), row[3]
+        ahead = (psn - newest.get(flow, psn - 1)) % (1 << 24)
+        if 0 < ahead < 1 << 23:
+            newest[flow] = psn
+        else:
+            repeats += 1
+    return {"packets": len(leaving), "naks": naks, "repeats": repeats}
+
+
+def hostile_capture(path):
+    """A pcapng whose every text is an attempt to become a script."""
+    words = b"</script><script>window.hacked=1</script><img src=x onerror=window.hacked=1>"
+
+    def block(kind, body):
+        body += bytes(-len(body) % 4)
+        return struct.pack("<II", kind, len(body) + 12) + body + struct.pack("<I", len(body) + 12)
+
+    def option(code, value):
+        return struct.pack("<HH", code, len(value)) + value + bytes(-len(value) % 4)
+
+    bth = struct.pack(">BBHII", 4, 0x40, 0xFFFF, 0x22, 7) + words + bytes(-len(words) % 4) + b"bad!"
+    udp = struct.pack(">HHHH", 49152, 4791, 8 + len(bth), 0)
+    ip = struct.pack(">BBHHHBBHBBBBBBBB", 0x45, 0, 28 + len(bth), 0, 0x4000, 64, 17, 0, 10, 0, 0, 1, 10, 0, 0, 2)
+    frame = bytes(12) + b"\x08\x00" + ip + udp + bth
+    with open(path, "wb") as file:
+        file.write(block(0x0A0D0D0A, struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1) + option(4, words) + option(0, b"")))
+        file.write(block(1, struct.pack("<HHI", 1, 0, 0) + option(2, words) + option(0, b"")))
+        packet = struct.pack("<IIIII", 0, 0, 1, len(frame), len(frame)) + frame + bytes(-len(frame) % 4)
+        file.write(block(6, packet + option(1, words) + option(1, b"\xff\xfe\x00") + option(0, b"")))
