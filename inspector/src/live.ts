@@ -262,7 +262,7 @@ export class LivePage {
     if (shape === this.shownErrors) return;
     this.shownErrors = shape;
     const fresh = all.filter(({ said }) => said.last_time_ns >= this.opened), before = all.filter(({ said }) => said.last_time_ns < this.opened);
-    const card = ({ process, said }: (typeof all)[number]) => h("article", { class: "problem grave", "data-pid": process.pid },
+    const card = ({ process, said }: (typeof all)[number]) => h("article", { class: "problem grave", "data-pid": process.pid, "data-delay-ms": Math.round(Date.now() - said.last_time_ns / 1e6) },
       h("header", {}, h("span", { class: "mark" }, "⊘"), h("div", {}, h("h3", {}, said.failure?.status_name ?? said.call), h("p", { class: "way" }, h("code", {}, `${process.program} ${process.pid}`), said.failure?.peer ? h("span", {}, `→ ${said.failure.peer}`) : null, h("span", {}, new Date(said.last_time_ns / 1e6).toLocaleTimeString()), said.times > 1 ? h("span", { class: "badge nak" }, `× ${said.times}`) : null))),
       h("p", {}, said.sentence), said.failure?.remedy?.length ? h("div", {}, h("h4", {}, t("checks")), h("ul", { class: "advice" }, ...said.failure.remedy.map((line) => h("li", {}, line)))) : null);
     replace(this.errors, h("h2", {}, of(words.wrong)), fresh.length ? null : h("p", { class: "hint" }, of(words.calm)), ...fresh.map(card), before.length ? h("details", {}, h("summary", {}, `${of(words.earlier)} (${before.length})`), ...before.map(card)) : null);

@@ -63,6 +63,22 @@ const commands = {
       file: await page.$eval(".file b", (one) => one.textContent), problems: page.problems };
   },
 
+  // Programs that run: says "ready" when two talk and a queue pair is in RTS, then waits for the first failure.
+  async live(page) {
+    await page.waitForFunction(() => document.querySelectorAll(".node").length >= 2 && document.querySelector(".state.RTS.current"), { timeout: 30_000 });
+    await page.waitForFunction(() => document.querySelector(".edge.moving"), { timeout: 30_000 });
+    const states = await page.$$eval(".state.visited", (all) => all.map((one) => one.dataset.state));
+    const walked = await page.$$eval(".way.walked", (all) => all.length);
+    await wait(1500);
+    await page.screenshot({ path: `${folder}/live.png` });
+    console.log("ready");
+    const failure = await page.waitForSelector(".errors .problem", { timeout: 60_000 });
+    const told = await failure.evaluate((one) => ({ delay_ms: Number(one.dataset.delayMs), text: one.textContent }));
+    await wait(600);
+    await page.screenshot({ path: `${folder}/live-failure.png` });
+    return { states, walked, ...told };
+  },
+
   async shots(page, browser) {
     const shot = (name, other = page) => other.screenshot({ path: `${folder}/${name}.png` });
     const press = async (...keys) => { for (const key of keys) await page.keyboard.press(key); await wait(300); };

@@ -15,6 +15,7 @@ sys.path.insert(0, os.path.join(ROOT, "tests", "tools"))
 import command  # noqa: E402
 import surroundings  # noqa: E402
 from command import run  # noqa: E402
+from traffic import PingPong  # noqa: E402
 from inspecting import Inspector, hostile_capture, lossy_pingpong, tshark_counts  # noqa: E402
 
 PAGES = os.path.join(ROOT, "inspector", "test", "page.mjs")
@@ -90,6 +91,25 @@ class InspectorTest(unittest.TestCase):
                 self.assertFalse(seen["inserted"], "the policy of the page lets other scripts run")
                 self.assertEqual(seen["images"], 0)
                 self.assertIn("onerror", seen["file"], "the name is shown as it is")
+
+    def test_a_killed_peer_is_explained_at_once(self):
+        with Inspector() as inspector:
+            pair = PingPong("--link", "udp", port=18720)
+            pair.__enter__()
+            try:
+                watching = subprocess.Popen(["node", PAGES, "live", inspector.address, SHOTS], stdout=subprocess.PIPE, text=True)
+                self.assertEqual(watching.stdout.readline().strip(), "ready")
+                pair.client.kill()
+                seen = json.loads(watching.stdout.readline())
+                self.assertEqual(watching.wait(30), 0)
+                watching.stdout.close()
+            finally:
+                pair.__exit__()
+        print("explained on the page after", seen["delay_ms"], "ms")
+        self.assertLess(seen["delay_ms"], 1000)
+        self.assertIn("10.9.0.1", seen["text"])
+        self.assertLessEqual({"RESET", "INIT", "RTR", "RTS"}, set(seen["states"]))
+        self.assertGreaterEqual(seen["walked"], 3)
 
     def test_screenshots(self):
         with Inspector(self.lossy, os.path.join(ROOT, "tests", "captures", "cm_rping_v4.pcap"), os.path.join(ROOT, "tests", "captures", "cm_rejected_v4.pcap")) as inspector:
