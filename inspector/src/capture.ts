@@ -171,7 +171,9 @@ export function latencies(selection: Selection): { a: Float64Array; b: Float64Ar
     if (!(marks & Mark.request) || !(marks & Mark.endsMessage) || marks & Mark.repeat) continue;
     const answer = capture.partner[i]!;
     if (answer === none) continue;
-    sides[marks & Mark.fromB ? 1 : 0]!.push(capture.time[answer]! - capture.time[i]!);
+    // Until the answer is back, where its arrival was seen.
+    const way = capture.travel[answer]!;
+    sides[marks & Mark.fromB ? 1 : 0]!.push(capture.time[answer]! + (Number.isNaN(way) ? 0 : way) - capture.time[i]!);
   }
   return { a: Float64Array.from(sides[0]!).sort(), b: Float64Array.from(sides[1]!).sort() };
 }

@@ -100,7 +100,8 @@ export class Ladder {
     this.selected = place;
     if (reveal) {
       const at = this.positionOf(place), room = this.to - this.from;
-      if (at < this.from + room * 0.08 || at > this.to - room * 0.12) this.look(at - room * 0.4, at + room * 0.6);
+      // While it plays, a caption covers the lower part.
+      if (at < this.from + room * 0.08 || at > this.to - room * (this.shownUntil === Infinity ? 0.12 : 0.4)) this.look(at - room * 0.3, at + room * 0.7);
     }
     this.onSelect(place);
     this.surface.redraw();
