@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "lib/comm/endpoint_state.h"
+#include "lib/comm/window_state.h"
 
 namespace rrdma::comm {
 inline namespace v0 {
@@ -96,6 +97,22 @@ bool EndpointState::fits(Transfer& transfer) {
     }
     transfer.buffer_.resize(transfer.length_);
   }
+  return transfer.verb_ != Verb::kBind || makes_window(transfer);
+}
+
+bool EndpointState::makes_window(Transfer& transfer) {
+  if (transfer.operand_ > ~std::uint32_t{0}) {
+    transfer.fail(error_for(Code::kTooLarge, During::kShare, 0).with_note("a remote span counts to 4 GiB"));
+    return false;
+  }
+  auto window = WindowState::create(reactor_, reinterpret_cast<void*>(transfer.remote_address_),
+                                    transfer.operand_, static_cast<Access>(transfer.immediate_));
+  if (!window) {
+    Error error = window.error();
+    transfer.fail(std::move(error).with_peer(peer_name_));
+    return false;
+  }
+  transfer.kept_ = Ref<Counted>(window->raw());
   return true;
 }
 
@@ -190,6 +207,7 @@ void EndpointState::prepare(Transfer& transfer, Request& request) {
       wr.wr.atomic = {transfer.remote_address_, transfer.operand_, transfer.swap_, transfer.remote_key_};
       ++counters_.atomics;
       break;
+    case Verb::kBind: static_cast<const WindowState*>(transfer.kept_.raw())->fill(wr); break;
   }
   if (transfer.fenced_) wr.send_flags |= IBV_SEND_FENCE;
   ++in_queue_;
@@ -207,6 +225,7 @@ void EndpointState::prepare(Transfer& transfer, Request& request) {
             PoolState::chunk_of(scratch_)->lkey};
   }
   posting->buffer = std::move(transfer.buffer_);
+  posting->kept = transfer.kept_;
   posting->waiter = &transfer;
   transfer.posting_ = posting;
 }
@@ -226,6 +245,7 @@ bool EndpointState::post(ibv_send_wr* first) {
       std::exchange(posting->waiter, nullptr)->fail(Code::kSystem, status);
     }
     posting->buffer = Buffer();
+    posting->kept.reset();
     free_posting(posting);
   }
   return false;
@@ -337,6 +357,7 @@ void EndpointState::end_posting(Posting* posting, const ibv_wc& wc) {
   const Posting::Kind kind = posting->kind;
   Transfer* waiter = std::exchange(posting->waiter, nullptr);
   Buffer buffer = std::move(posting->buffer);
+  posting->kept.reset();
   in_queue_ -= std::min(in_queue_, posting->covers);
   if (waiter != nullptr) waiter->posting_ = nullptr;
   if (wc.status == IBV_WC_SUCCESS) [[likely]] {
@@ -396,10 +417,14 @@ Transfer::Transfer(Transfer&& other) noexcept
       length_(other.length_),
       operand_(other.operand_),
       swap_(other.swap_),
+      kept_(std::move(other.kept_)),
       verb_(other.verb_),
       fenced_(other.fenced_) {}
 
 Transfer::~Transfer() { abandon(); }
+WindowHandle Transfer::take_window() {
+  return WindowHandle(Ref<WindowState>(static_cast<WindowState*>(std::exchange(kept_, {}).raw())));
+}
 void Transfer::begin() { endpoint_->begin(this); }
 void Transfer::withdraw() noexcept { endpoint_->withdraw(this); }
 Error Transfer::error_for(Code code, int detail) const {

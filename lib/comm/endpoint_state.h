@@ -57,6 +57,7 @@ struct Posting : Completion {
   EndpointState* endpoint = nullptr;
   Transfer* waiter = nullptr;
   Buffer buffer;
+  Ref<Counted> kept;
   std::byte* scratch = nullptr;  // 16 registered octets: an atomic's answer, a control message's header
   Posting* next_free = nullptr;
   std::uint32_t covers = 0;  // requests that this completion ends
@@ -166,6 +167,7 @@ class EndpointState final : public Resident, public CmTarget, public Settler {
   // Sending.
   [[nodiscard]] bool can_post(const Transfer& transfer) const;
   [[nodiscard]] bool fits(Transfer& transfer);
+  bool makes_window(Transfer& transfer);
   bool copy_octets(Transfer& transfer);
   void prepare(Transfer& transfer, Request& request);
   void fill_header(std::byte* at, MessageKind kind, std::size_t length);

@@ -2,6 +2,7 @@
 # of the examples.
 import os
 import pathlib
+import socket
 import subprocess
 import sys
 import tempfile
@@ -108,6 +109,36 @@ class Processes(unittest.TestCase):
                     run(link, f"{EXAMPLES}/counter", "add", address, 50)
                 self.assertEqual(server.process.stdout.read(), "100\n")
         self.each_link(7140, test)
+
+    def test_publish(self):
+        def test(link, address):
+            publish, group = f"{EXAMPLES}/publish", "239.9.9.9"
+            with Server(link, publish, "subscribe", group, 3) as one, Server(link, publish, "subscribe", group, 3) as other:
+                publisher = subprocess.Popen(words(publish, "publish", group, "to all"), env={**os.environ, **link})
+                try:
+                    for subscriber in (one, other):
+                        self.assertEqual(subscriber.process.stdout.read(), "to all\n" * 3)
+                        self.assertEqual(subscriber.process.wait(30), 0)
+                finally:
+                    publisher.kill()
+                    publisher.wait()
+        self.each_link(7150, test)
+
+    def test_asio(self):
+        def test(link, address):
+            server = subprocess.Popen(words(f"{EXAMPLES}/echo", address), env={**os.environ, **link})
+            try:
+                surroundings.wait_for(lambda: subprocess.run(
+                    words(f"{EXAMPLES}/echo", address, "ready?"), capture_output=True, env={**os.environ, **link}).stdout)
+                port = 7160 + LINKS.index(link)
+                with Server(link, f"{EXAMPLES}/asio_echo", port, address), socket.create_connection(("127.0.0.1", port), 10) as client:
+                    for said in (b"from TCP", b"to RDMA and back"):
+                        client.sendall(said)
+                        self.assertEqual(client.recv(100), said)
+            finally:
+                server.kill()
+                server.wait()
+        self.each_link(7170, test)
 
 
 if __name__ == "__main__":

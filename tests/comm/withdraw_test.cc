@@ -190,6 +190,75 @@ TEST_F(Withdrawing, OneSidedOperations) {
       << "a loan was lost";
 }
 
+TEST_F(Withdrawing, WritesWithImmediateSwapsAndBatches) {
+  Pair pair = connect();
+  Buffer target = take(10000);
+  alignas(8) std::uint64_t counter[1] = {0};
+  auto memory = share(context_, target, Access::kRead | Access::kWrite).value_or_throw();
+  auto word =
+      share(context_, std::span<std::uint64_t>(counter), Access::kAtomic | Access::kRead | Access::kWrite)
+          .value_or_throw();
+  const std::size_t before = context_.pool().in_use();
+  each_way([&](std::stop_token, Limit limit) -> Task<bool> {
+    co_return (co_await pair.client.write(take(10000), memory.remote(), 7U, limit)).ok();
+  });
+  each_way([&](std::stop_token, Limit limit) -> Task<bool> {
+    co_return (co_await pair.client.compare_swap(word.remote()[0], 0, 1, limit)).ok();
+  });
+  each_way([&](std::stop_token, Limit limit) -> Task<bool> {
+    auto [written, sent, swapped] = co_await batch(
+        pair.client.write(take(5000), memory.remote(), limit), pair.client.send("batched", limit),
+        pair.client.compare_swap(word.remote()[0], 1, 2, limit).fenced());
+    co_return written.ok();
+  });
+  exchange_is_sound(pair);
+  EXPECT_TRUE(
+      context_.run_until([&] { return context_.pool().in_use() == before; }, Clock::now() + kPatience))
+      << "a loan was lost";
+}
+
+TEST_F(Withdrawing, BuffersRequestsAndTime) {
+  Pool pool = Pool::create(context_, {.limit = 8192}).value_or_throw();
+  {
+    Buffer all = pool.take(8192).value_or_throw();
+    each_way([&](std::stop_token, Limit limit) -> Task<bool> {
+      co_return (co_await pool.wait(8192, limit)).ok();
+    });
+  }
+  EXPECT_EQ(pool.in_use(), 0U) << "who went away holds nothing";
+  EXPECT_TRUE(pool.take(8192).ok());
+  each_way([this](std::stop_token stop, Limit limit) -> Task<bool> {
+    if (limit.timed()) co_return (co_await context_.sleep_until(limit.at(), stop)).ok();
+    co_return (co_await context_.sleep(1h, stop)).ok();
+  });
+  each_way([this](std::stop_token, Limit limit) -> Task<bool> {
+    auto connecting = context_.connect(address(), kPatience);
+    connecting.start();
+    co_return (co_await listener_.next(limit)).ok();
+  });
+  exchange_is_sound(*std::make_unique<Pair>(connect()));
+}
+
+TEST_F(Withdrawing, Datagrams) {
+  Datagram one = Datagram::open(context_, address_of(context_) + ":0").value_or_throw();
+  Datagram two = Datagram::open(context_, address_of(context_) + ":0").value_or_throw();
+  const Peer peer = run(as_task(one.resolve(two.address(), kPatience))).value_or_throw();
+  const std::size_t before = context_.pool().in_use();
+  each_way([&](std::stop_token, Limit limit) -> Task<bool> {
+    co_return (co_await one.send(peer, take(500), limit)).ok();
+  });
+  each_way([&](std::stop_token, Limit limit) -> Task<bool> { co_return (co_await two.receive(limit)).ok(); });
+  each_way([&](std::stop_token, Limit limit) -> Task<bool> {
+    co_return (co_await one.resolve(two.address(), limit)).ok();
+  });
+  each_way([&](std::stop_token, Limit limit) -> Task<bool> {
+    co_return (co_await one.join("239.7.7.9", limit)).ok();
+  });
+  EXPECT_TRUE(
+      context_.run_until([&] { return context_.pool().in_use() == before; }, Clock::now() + kPatience))
+      << "a loan was lost";
+}
+
 TEST_F(Withdrawing, Closing) {
   Pair other = connect();
   each_way([this](std::stop_token, Limit limit) -> Task<bool> {

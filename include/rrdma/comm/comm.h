@@ -4,6 +4,7 @@
 #include "rrdma/comm/batch.h"
 #include "rrdma/comm/buffer.h"
 #include "rrdma/comm/context.h"
+#include "rrdma/comm/datagram.h"
 #include "rrdma/comm/device.h"
 #include "rrdma/comm/endpoint.h"
 #include "rrdma/comm/error.h"
@@ -17,3 +18,4 @@
 #include "rrdma/comm/share.h"
 #include "rrdma/comm/signal.h"
 #include "rrdma/comm/task.h"
+#include "rrdma/comm/window.h"

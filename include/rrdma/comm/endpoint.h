@@ -22,6 +22,7 @@
 #include "rrdma/comm/operation.h"
 #include "rrdma/comm/remote.h"
 #include "rrdma/comm/visibility.h"
+#include "rrdma/comm/window.h"
 
 namespace rrdma::comm {
 inline namespace v0 {
@@ -126,7 +127,7 @@ class RRDMA_COMM_API Message {
 
 namespace detail {
 
-enum class Verb : std::uint8_t { kSend, kWrite, kWriteImmediate, kRead, kCompareSwap, kFetchAdd };
+enum class Verb : std::uint8_t { kSend, kWrite, kWriteImmediate, kRead, kCompareSwap, kFetchAdd, kBind };
 
 // A request for the send queue, with the memory that it owns.
 class RRDMA_COMM_API Transfer : public Operation {
@@ -138,6 +139,7 @@ class RRDMA_COMM_API Transfer : public Operation {
   void begin() override;
   void withdraw() noexcept override;
   [[nodiscard]] Error error_for(Code code, int detail) const override;
+  [[nodiscard]] WindowHandle take_window();
 
   friend class EndpointState;
   friend struct Posting;
@@ -153,6 +155,7 @@ class RRDMA_COMM_API Transfer : public Operation {
   std::uint64_t operand_ = 0;
   std::uint64_t swap_ = 0;
   std::uint64_t answer_ = 0;
+  Ref<Counted> kept_;  // what else must live until the device is done: a memory window
   Verb verb_;
   bool fenced_ = false;
   bool waited_ = false;
@@ -219,6 +222,22 @@ class Fetching final : public detail::Fenceable<Fetching<T>> {
  private:
   friend class Endpoint;
   using detail::Fenceable<Fetching<T>>::Fenceable;
+};
+
+// The opening of a memory window; the result is the Window.
+template <typename T>
+class Lending final : public detail::Fenceable<Lending<T>> {
+ public:
+  Result<Window<T>> await_resume() {
+    this->require_done();
+    if (this->failed()) return this->take_failure();
+    return Window<T>(this->take_window(), memory_);
+  }
+
+ private:
+  friend class Endpoint;
+  using detail::Fenceable<Lending<T>>::Fenceable;
+  std::span<T> memory_;
 };
 
 class RRDMA_COMM_API Receiving final : public Operation {
@@ -316,6 +335,18 @@ class RRDMA_COMM_API Endpoint {
                                         std::uint64_t desired, Limit limit = {});
   // *where += value; what was there before.
   [[nodiscard]] Exchanging fetch_add(RemoteRef<std::uint64_t> where, std::uint64_t value, Limit limit = {});
+
+  // Opens memory to this peer alone, for as long as the Window lives; see Window, and Share for every peer. The caller owns the memory, which
+  // must outlive the Window.
+  template <typename T>
+  [[nodiscard]] Lending<T> lend(std::span<T> memory, Access access, Limit limit = {}) {
+    Lending<T> lending(state_checked(), detail::Verb::kBind, During::kShare, Buffer(), std::move(limit));
+    lending.memory_ = memory;
+    lending.remote_address_ = reinterpret_cast<std::uintptr_t>(memory.data());
+    lending.operand_ = memory.size_bytes();
+    lending.immediate_ = static_cast<std::uint32_t>(access);
+    return lending;
+  }
 
   // Waits until the peer's device has acknowledged everything that was begun before.
   [[nodiscard]] Copying flush(Limit limit = {});

@@ -27,6 +27,7 @@ class Reactor;
 class StopInbox;
 class BatchBase;
 class EndpointState;
+class DatagramState;
 }  // namespace detail
 
 class RRDMA_COMM_API Operation : private detail::Link, private detail::Timer {
@@ -87,6 +88,7 @@ class RRDMA_COMM_API Operation : private detail::Link, private detail::Timer {
   friend class detail::StopInbox;
   friend class detail::BatchBase;
   friend class detail::EndpointState;
+  friend class detail::DatagramState;
   template <typename T>
   friend class detail::List;
 

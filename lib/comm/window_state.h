@@ -1,0 +1,39 @@
+// WindowState: a registration that nobody but us can use, and the memory window in it that a peer can.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "lib/comm/reactor.h"
+#include "rrdma/comm/buffer.h"
+#include "rrdma/comm/window.h"
+
+namespace rrdma::comm {
+inline namespace v0 {
+namespace detail {
+
+class WindowState final : public Counted {
+ public:
+  static Result<Ref<WindowState>> create(const Ref<Reactor>& reactor, void* data, std::size_t size,
+                                         Access access);
+  // Closes the window, then the registration behind it.
+  ~WindowState() override;
+
+  // The request that opens it. Its key is good once that request is complete.
+  void fill(ibv_send_wr& wr) const;
+  [[nodiscard]] std::uint32_t key() const { return key_; }
+
+ private:
+  explicit WindowState(const Ref<Reactor>& reactor) : reactor_(reactor) {}
+  Ref<Reactor> reactor_;
+  ibv_mr* region_ = nullptr;
+  ibv_mw* window_ = nullptr;
+  std::uint32_t key_ = 0;
+  unsigned access_ = 0;
+};
+
+}  // namespace detail
+}  // namespace v0
+}  // namespace rrdma::comm
