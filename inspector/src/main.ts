@@ -74,7 +74,8 @@ class App {
     this.build();
     const first = this.list.first();
     if (first >= 0) this.chooseConnection(first);
-    else replace(this.main, h("p", { class: "hint" }, t("no_capture")));
+    else if (capture.header.findings.length) this.openTab("problems");
+    else replace(this.main, h("p", { class: "hint" }, t("no_connection")));
   }
 
   private build(): void {

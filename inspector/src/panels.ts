@@ -1,5 +1,5 @@
 // Lists beside and behind the ladder: connections with search, problems with what to do, handshakes.
-import { none, type Capture, type Connection, type End, type Finding, type Handshake } from "./capture";
+import { type Capture, type Connection, type End, type Finding, type Handshake } from "./capture";
 import { h, icon, replace, svg } from "./dom";
 import { count, duration, octets, qp, shortCount } from "./format";
 import { of, t } from "./text";
@@ -112,5 +112,3 @@ export function handshakeList(capture: Capture, chosen: number, choose: (at: num
       handshake.qps[0] !== null && handshake.qps[0] !== undefined ? h("code", {}, `${qp(handshake.qps[0])} ⇄ ${qp(handshake.qps[1] ?? null)}`) : null);
   }));
 }
-
-export function unreadable(capture: Capture): number { let n = 0; for (const c of capture.connection) if (c === none) ++n; return n; }

@@ -75,8 +75,7 @@ const words = {
   sent_until: ["sent to PSN {}", "已发送至 PSN {}"],
   acked_until: ["answered to PSN {}", "已回答至 PSN {}"],
   keys_title: ["Keys", "快捷键"],
-  unknown_sender: ["packets whose headers cannot be read", "无法读取头部的包"],
-  no_capture: ["No capture was given.", "没有提供抓包文件。"],
+  no_connection: ["There is no RoCE packet in this capture.", "此抓包中没有 RoCE 包。"],
   cannot: ["The page could not be filled: {}", "页面无法加载：{}"],
 } satisfies Record<string, [string, string]>;
 

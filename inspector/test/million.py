@@ -1,8 +1,17 @@
 # Writes a pcap of a million RoCE packets (or as many as said): one busy RC connection with some loss, a few quiet
 # ones. Argument: the file, how many.
+import functools
 import random
 import struct
 import sys
+
+
+@functools.lru_cache(maxsize=None)
+def ip_header(length, source, destination):
+    words = [0x4500, length, 0, 0x4000, 64 << 8 | 17, 10 << 8, source, 10 << 8, destination]
+    total = sum(words)
+    checksum = ~((total & 0xFFFF) + (total >> 16)) & 0xFFFF
+    return struct.pack(">10H", *words[:5], checksum, *words[5:])
 
 
 def main(path, wanted):
@@ -18,7 +27,7 @@ def main(path, wanted):
             bth = struct.pack(">BBHII", opcode, 0x40, 0xFFFF, qp, (0x80000000 if ack else 0) | psn & 0xFFFFFF)
             transport = bth + extra + bytes(payload) + b"\0\0\0\0"
             udp = struct.pack(">HHHH", 49152, 4791, 8 + len(transport), 0)
-            ip = struct.pack(">BBHHHBBHBBBBBBBB", 0x45, 0, 28 + len(transport), 0, 0x4000, 64, 17, 0, 10, 0, 0, source, 10, 0, 0, destination)
+            ip = ip_header(28 + len(transport), source, destination)
             frame = bytes(12) + b"\x08\x00" + ip + udp + transport
             # Cut behind the headers, as `tcpdump -s 96` does: no ICRC to be checked, and a smaller file.
             kept = frame[:96]

@@ -29,15 +29,14 @@ const commands = {
     await page.mouse.move(box.x + box.width / 2, box.y + box.height / 2);
     const frames = async () => {
       await page.evaluate(() => {
-        window.frames_seen = 0;
-        window.counting = true;
-        const next = () => { if (window.counting) { ++window.frames_seen; requestAnimationFrame(next); } };
+        const round = window.round = { frames: 0 };
+        const next = () => { if (window.round === round) { ++round.frames; requestAnimationFrame(next); } };
         requestAnimationFrame(next);
       });
       const begin = Date.now();
       while (Date.now() - begin < 2000) await page.mouse.wheel({ deltaY: 240 });
       const seconds = (Date.now() - begin) / 1000;
-      return await page.evaluate(() => { window.counting = false; return window.frames_seen; }) / seconds;
+      return await page.evaluate(() => { const { frames } = window.round; window.round = null; return frames; }) / seconds;
     };
     const near = await frames();
     await page.keyboard.press("s");
