@@ -58,7 +58,7 @@ constexpr unsigned kAnnotation = 4, kType = 9, kTrack = 11, kCategory = 22, kNam
 constexpr std::uint64_t kBegin = 1, kEnd = 2, kInstant = 3;
 }  // namespace track_event
 namespace annotation {
-constexpr unsigned kUnsigned = 3, kText = 6, kName = 10;
+constexpr unsigned kUnsigned = 3, kName = 10;
 }
 
 constexpr std::uint64_t kSequenceId = 1;
