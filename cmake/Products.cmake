@@ -34,6 +34,9 @@ function(rrdma_known_products)
     endif()
   endforeach()
   install(FILES ${CMAKE_SOURCE_DIR}/README.md ${CMAKE_SOURCE_DIR}/README.zh-CN.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+  # Where Wireshark looks for interfaces of others and for profiles.
+  install(PROGRAMS ${CMAKE_SOURCE_DIR}/packaging/wireshark/extcap/rrdma DESTINATION ${CMAKE_INSTALL_LIBDIR}/wireshark/extcap)
+  install(DIRECTORY ${CMAKE_SOURCE_DIR}/packaging/wireshark/profiles DESTINATION ${CMAKE_INSTALL_DATADIR}/wireshark)
   install(FILES ${CMAKE_SOURCE_DIR}/packaging/completion/rrdma.bash
     DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME rrdma)
   # Both units have one name; Debian 12 looks for those of the system in /lib only when it writes maintainer scripts.
