@@ -75,8 +75,10 @@ void LaneLinks::note_arrivals(std::span<const int> descriptors) {
   if (shm_ != nullptr) shm_->handle_doorbells();
 }
 
-// Where nothing is kept back on the way, what was sent has been taken.
-bool LaneLinks::taken(const objects::Path& path) const { return shm_ == nullptr || shm_->drained(path.peer); }
+// Where nothing is kept back on the way, what was sent has been seen.
+bool LaneLinks::answered(const objects::Path& path) const {
+  return shm_ == nullptr || shm_->served(path.peer);
+}
 
 // ---- captures and faults ----
 

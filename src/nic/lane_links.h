@@ -47,6 +47,10 @@ class LaneLinks final : public objects::PathProbe, public Doorbells {
   [[nodiscard]] objects::FrameSink& sink() { return switch_; }
   [[nodiscard]] std::span<link::Link* const> all() const { return switch_.all(); }
   void flush(Instant now) { switch_.flush(now); }
+  // What poll() delivered is answered as far as it will be.
+  void note_served() {
+    if (shm_ != nullptr) shm_->note_served();
+  }
   [[nodiscard]] Instant next_deadline() const { return switch_.next_deadline(); }
   std::size_t poll(link::Receiver& receiver, Instant now) { return switch_.poll(receiver, now, kBurst); }
   std::size_t poll_all(link::Look look, link::Receiver& receiver, Instant now) {
@@ -75,7 +79,7 @@ class LaneLinks final : public objects::PathProbe, public Doorbells {
   void attach(LinkIndex index, link::Link* link);
   [[nodiscard]] link::Link* decorated(link::Link* link);
 
-  bool taken(const objects::Path& path) const override;
+  bool answered(const objects::Path& path) const override;
   bool request() override { return shm_->arm(); }
   void suppress() override { shm_->disarm(); }
   void announce_polling() override { shm_->attend(); }

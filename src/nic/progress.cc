@@ -88,7 +88,11 @@ std::size_t Progress::round(Instant now, WakeUp::Caller caller) {
   }
   const bool message = engine.counters().messages_received != messages_before;
   if (parts_.wakeup.note_arrivals(message, now, caller)) return received;
-  if (engine.wants_transmit() || now >= links.next_deadline()) send(now);
+  if (engine.wants_transmit() || now >= links.next_deadline()) {
+    send(now);
+  } else {
+    links.note_served();
+  }
   return received;
 }
 
@@ -96,6 +100,7 @@ void Progress::send(Instant now) {
   parts_.engine.transmit(parts_.links.sink(), now);
   parts_.links.flush(now);
   parts_.engine.flushed(now);
+  parts_.links.note_served();
 }
 
 // Direct requests that gave way go on at once, once others had the lock.

@@ -55,12 +55,12 @@ struct PacketOrigin {
   bool ecn_marked = false;
 };
 
-// Answers for a lossless link: has the other end taken every frame that was sent along this path? While
-// it has not (it is stopped, or slow), its silence means nothing and counts as no retry.
+// Answers for a lossless link: has the other end taken every frame that was sent along this path, and had the time
+// to answer? While it has not (it is stopped, or slow), its silence means nothing and counts as no retry.
 class PathProbe {
  public:
   virtual ~PathProbe() = default;
-  [[nodiscard]] virtual bool taken(const Path& path) const = 0;
+  [[nodiscard]] virtual bool answered(const Path& path) const = 0;
 };
 
 class FrameSink {

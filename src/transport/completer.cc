@@ -484,7 +484,7 @@ void Completer::handle_timeout() {
     return;
   }
   const objects::PathProbe* probe = engine_.config_.probe;
-  if (now_ >= req_.ack_deadline && qp_.path.lossless && probe != nullptr && !probe->taken(qp_.path)) {
+  if (now_ >= req_.ack_deadline && qp_.path.lossless && probe != nullptr && !probe->answered(qp_.path)) {
     req_.ack_deadline = now_ + qp_.ack_timeout;  // a stopped peer is no loss
   } else if (now_ >= req_.ack_deadline) {
     ++engine_.counters_.ack_timeouts;

@@ -209,8 +209,6 @@ void Engine::apply(QueuePair& qp, const QpAttributes& attributes, std::uint32_t 
   if (mask & kAttrTimeout) {
     own.timeout = attributes.timeout;
     qp.ack_timeout = ack_timeout_of(attributes.timeout);
-    const bool limited = qp.ack_timeout.ns != 0 && qp.path.lossless;
-    if (limited) qp.ack_timeout = std::max(qp.ack_timeout, config_.lossless_timeout_min);
   }
   if (mask & kAttrRetryCount) own.retry_count = qp.req.retries_left = attributes.retry_count;
   if (mask & kAttrRnrRetry) own.rnr_retry = qp.req.rnr_left = attributes.rnr_retry;

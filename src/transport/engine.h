@@ -54,9 +54,6 @@ struct EngineConfig {
   // What one transmit() moves by direct access at most: some 100 us. The rest waits for the next, so that whoever
   // shares the engine's lock gets it in between.
   std::uint32_t direct_octets_max = 1024 * 1024;
-  // Where nothing is lost, silence means that the peer has no such QP, or no processor now: its scheduler's
-  // time slices must not look like the former.
-  Duration lossless_timeout_min = milliseconds(250);
   // For lossless paths; null: silence counts there as everywhere. Outlives the engine.
   const objects::PathProbe* probe = nullptr;
 };

@@ -1,6 +1,7 @@
 #include "bench.h"
 
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 
 namespace letter {
@@ -22,11 +23,14 @@ ibv_gid usable_gid(ibv_context* context, int& index) {
 }  // namespace
 
 ibv_context* open_device() {
+  const char* wanted = std::getenv("LETTER_DEVICE");  // to see what another device answers: rxe0
+  if (wanted == nullptr) wanted = "rrdma";
   int count = 0;
   ibv_device** list = ibv_get_device_list(&count);
   ibv_context* context = nullptr;
   for (int i = 0; i < count && context == nullptr; ++i) {
-    if (std::strncmp(ibv_get_device_name(list[i]), "rrdma", 5) == 0) context = ibv_open_device(list[i]);
+    if (std::strncmp(ibv_get_device_name(list[i]), wanted, std::strlen(wanted)) == 0)
+      context = ibv_open_device(list[i]);
   }
   ibv_free_device_list(list);
   return context;
@@ -61,39 +65,42 @@ ibv_qp* Bench::create_qp(ibv_pd* in, ibv_srq* srq, ibv_qp_type type) const {
 }
 
 void Bench::connect(ibv_qp* one, ibv_qp* other, const Patience& patience) const {
+  connect_to(one, other->qp_num, patience);
+  connect_to(other, one->qp_num, patience);
+}
+
+void Bench::connect_to(ibv_qp* qp, std::uint32_t peer, const Patience& patience) const {
   int index = 0;
   const ibv_gid gid = usable_gid(context_, index);
-  for (const auto& [qp, peer] : {std::pair{one, other}, std::pair{other, one}}) {
-    ibv_qp_attr attr{};
-    attr.qp_state = IBV_QPS_INIT;
-    attr.port_num = kPort;
-    attr.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
-    ASSERT_EQ(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
-              0);
-    attr.qp_state = IBV_QPS_RTR;
-    attr.path_mtu = IBV_MTU_1024;
-    attr.dest_qp_num = peer->qp_num;
-    attr.max_dest_rd_atomic = 4;
-    attr.min_rnr_timer = 1;
-    attr.ah_attr.is_global = 1;
-    attr.ah_attr.port_num = kPort;
-    attr.ah_attr.grh.dgid = gid;
-    attr.ah_attr.grh.sgid_index = static_cast<std::uint8_t>(index);
-    attr.ah_attr.grh.hop_limit = 64;
-    ASSERT_EQ(ibv_modify_qp(qp, &attr,
-                            IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-                                IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
-              0);
-    attr.qp_state = IBV_QPS_RTS;
-    attr.timeout = patience.timeout;
-    attr.retry_cnt = patience.retries;
-    attr.rnr_retry = 7;
-    attr.max_rd_atomic = 4;
-    ASSERT_EQ(ibv_modify_qp(qp, &attr,
-                            IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-                                IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC),
-              0);
-  }
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_INIT;
+  attr.port_num = kPort;
+  attr.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+  ASSERT_EQ(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
+            0);
+  attr.qp_state = IBV_QPS_RTR;
+  attr.path_mtu = IBV_MTU_1024;
+  attr.dest_qp_num = peer;
+  attr.max_dest_rd_atomic = 4;
+  attr.min_rnr_timer = 1;
+  attr.ah_attr.is_global = 1;
+  attr.ah_attr.port_num = kPort;
+  attr.ah_attr.grh.dgid = gid;
+  attr.ah_attr.grh.sgid_index = static_cast<std::uint8_t>(index);
+  attr.ah_attr.grh.hop_limit = 64;
+  ASSERT_EQ(ibv_modify_qp(qp, &attr,
+                          IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                              IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
+            0);
+  attr.qp_state = IBV_QPS_RTS;
+  attr.timeout = patience.timeout;
+  attr.retry_cnt = patience.retries;
+  attr.rnr_retry = 7;
+  attr.max_rd_atomic = 4;
+  ASSERT_EQ(ibv_modify_qp(qp, &attr,
+                          IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+                              IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC),
+            0);
 }
 
 ibv_wc Bench::next(ibv_cq* from) const {

@@ -23,7 +23,7 @@
 namespace rrdma::link {
 
 inline constexpr std::uint64_t kChannelMagic = 0x314c484352535252;  // "RRSRCHL1", little-endian
-inline constexpr std::uint32_t kChannelVersion = 1;
+inline constexpr std::uint32_t kChannelVersion = 2;
 inline constexpr std::size_t kUnitOctets = 64;
 inline constexpr std::size_t kChannelPage = 65536;  // the largest page size of arm64
 inline constexpr std::uint32_t kShmTrainOctetsMax = 64 * 1024;
@@ -43,7 +43,8 @@ static_assert(sizeof(ChannelHeader) == 128);
 // Lines are owned by one writer each, so that a flag that is read at every burst stays in the cache.
 struct DirectionControl {
   alignas(128) std::atomic<std::uint64_t> consumed;  // the reader's: everything before it may be overwritten
-  alignas(128) std::atomic<std::uint32_t> armed;     // the reader sleeps: ring its doorbell after writing
+  std::atomic<std::uint64_t> served;  // the reader's: what it has to say to everything before it was said
+  alignas(128) std::atomic<std::uint32_t> armed;  // the reader sleeps: ring its doorbell after writing
   std::atomic<std::uint32_t> attentive;  // the reader looks by itself: no need to see whether it is armed
   alignas(128) std::atomic<std::uint32_t> starved;  // the writer sleeps: ring its doorbell after consuming
   alignas(128) std::atomic<

@@ -39,11 +39,8 @@ class RingWriter {
   void clear_starved() { starved_ = false; }
   // REQUIRES: a full barrier since the peer was told to ring. Whether what was refused last would fit now.
   [[nodiscard]] bool room_came();
-  // The reader has taken everything that was written.
-  [[nodiscard]] bool drained() {
-    refresh();
-    return consumed_ == head_;
-  }
+  // The reader has taken everything that was written, and its answers were written before this was true.
+  [[nodiscard]] bool served() const { return control_->served.load(std::memory_order_acquire) == head_; }
   [[nodiscard]] std::uint64_t position() const { return head_; }
   [[nodiscard]] std::size_t soft_limit() const { return soft_limit_; }
 
@@ -93,6 +90,8 @@ class RingReader {
   ReadVerdict read(RecordView& record);
   // Gives the room of the record back.
   void release();
+  // All that was released has its answers, as far as it gets any.
+  void tell_served() { control_->served.store(position_, std::memory_order_release); }
   // Whether the writer waits for room and must be woken. Costs a barrier once for each quarter of the
   // ring only: a writer that knows of all but the last quarter has room for any frame.
   [[nodiscard]] bool writer_waits() { return position_ - told_ >= size_ / 4 && tell_writer(); }

@@ -73,6 +73,7 @@ Result<std::uint32_t, ShmError> ShmLink::add_channel(ShmChannel channel, std::ui
   ports_.push_back(std::make_unique<Port>(std::move(channel), peer, party));
   slots_[slot] = ports_.back().get();
   unflushed_.reserve(ports_.size());
+  unserved_.reserve(ports_.size());
   if (table_) introduce(*ports_.back());
   return peer;
 }
@@ -83,6 +84,7 @@ void ShmLink::remove_channel(std::uint32_t peer) {
   if (!port->hung_up) raw::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, port->channel.doorbell(), nullptr);
   if (port->hung_up && !port->lost_told) --hung_up_;
   std::erase(unflushed_, port);
+  std::erase(unserved_, port);
   if (reserved_ == port) reserved_ = nullptr;
   slots_[peer & 0xffff] = nullptr;
   ++generations_[peer & 0xffff];
@@ -202,9 +204,17 @@ void ShmLink::wake(Port& port) {
   if (!port.channel.ring_doorbell()) hang_up(port, kHungUp);
 }
 
-bool ShmLink::drained(std::uint32_t peer) const {
-  Port* port = find(peer);
-  return port == nullptr || port->writer.drained();
+void ShmLink::tell_served() {
+  for (Port* port : unserved_) {
+    port->unserved = false;
+    port->reader.tell_served();
+  }
+  unserved_.clear();
+}
+
+bool ShmLink::served(std::uint32_t peer) const {
+  const Port* port = find(peer);
+  return port == nullptr || port->writer.served();
 }
 
 // Who sleeps has told its peers which rings it waits for when it armed. A program that posts meanwhile may find
@@ -317,6 +327,7 @@ std::size_t ShmLink::poll_port(Port& port, Receiver& receiver, std::size_t burst
     if (port.reader.writer_waits()) wake(port);
     if (verdict == ReadVerdict::kNothing) break;
   }
+  if (done != 0 && !std::exchange(port.unserved, true)) unserved_.push_back(&port);
   return done;
 }
 

@@ -49,8 +49,12 @@ class ShmLink final : public Link, public objects::DirectAccess {
   // A channel whose peer hung up or broke the rules, and whose last good frames were polled. Each is
   // named once; remove it then.
   [[nodiscard]] std::optional<std::uint32_t> poll_lost();
-  // The peer has taken every frame that was sent to this number.
-  [[nodiscard]] bool drained(std::uint32_t peer) const;
+  // What poll() delivered has its answers, flushed, as far as it gets any: peers that hear nothing may draw their conclusions.
+  void note_served() {
+    if (!unserved_.empty()) tell_served();
+  }
+  // The peer has taken every frame that was sent to this number and has flushed its answers.
+  [[nodiscard]] bool served(std::uint32_t peer) const;
   [[nodiscard]] std::size_t channel_count() const { return ports_.size(); }
 
   // Before sleeping on fd(): true if there is nothing to poll and no room came for what was refused.
@@ -126,6 +130,7 @@ class ShmLink final : public Link, public objects::DirectAccess {
     bool introduced = false;  // the peer's introduction was heard
     bool shown = false;       // the peer has our table
     bool unflushed = false;   // has frames that the peer was not woken for
+    bool unserved = false;    // had frames since note_served()
     bool hung_up = false;     // nothing is written any more
     bool lost_told = false;
   };
@@ -139,6 +144,7 @@ class ShmLink final : public Link, public objects::DirectAccess {
   void hang_up(Port& port, Count reason);
   [[nodiscard]] bool has_room(Port& port, std::size_t payload_octets);
   void wake(Port& port);
+  void tell_served();
   void introduce(Port& port);
   void hear_doorbell(Port& port);
   bool account(DirectOutcome outcome);
@@ -155,6 +161,7 @@ class ShmLink final : public Link, public objects::DirectAccess {
   std::vector<Port*> slots_;                  // by the low half of the number
   std::vector<std::uint16_t> generations_;    // the high half
   std::vector<Port*> unflushed_;
+  std::vector<Port*> unserved_;
   std::vector<std::uint32_t> overdue_parties_;  // held on to memory that was taken back
   std::size_t next_hot_ = 0;                    // where the next poll starts among the first kHotPorts
   std::size_t next_cold_ = 0;                   // and among the others
