@@ -16,6 +16,9 @@ if(RRDMA_BENCH)
   find_package(benchmark REQUIRED)
 endif()
 
+# The shared secret of rrdma::rpc.
+find_package(OpenSSL REQUIRED COMPONENTS Crypto)
+
 find_path(ISAL_INCLUDE_DIR isa-l.h REQUIRED)
 find_library(ISAL_LIBRARY NAMES libisal.a isal REQUIRED)
 add_library(rrdma_isal INTERFACE)

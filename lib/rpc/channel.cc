@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "lib/rpc/client_connection.h"
+#include "lib/rpc/proof.h"
 #include "lib/rpc/versions.h"
 
 namespace rrdma::rpc {
@@ -124,10 +125,21 @@ comm::Task<Status> reply_of(CallHandle& call, comm::Limit limit) {
 
 namespace {
 
+Status why_refused(const comm::Error& error) {
+  Status status = status_of(error);
+  if (error.code() != comm::Code::kRefused) return status;
+  if (error.detail() == kRefusedSecret) return {Code::kUnauthenticated, status.message()};
+  if (error.detail() == kRefusedVersion || error.detail() == kRefusedForeign)
+    return {Code::kFailedPrecondition, status.message()};
+  return status;
+}
+
 comm::Task<Result<Channel>> open_channel(comm::Context& context, std::string address, ChannelOptions options,
                                          comm::Limit limit) {
   ClientHello hello;
   hello.max_result = static_cast<std::uint32_t>(std::min<std::size_t>(options.max_result, ~std::uint32_t{0}));
+  hello.secret = !options.secret.empty();
+  if (hello.secret) hello.nonce = fresh_nonce();
   const auto octets = emit(hello);
   comm::Profile profile;
   profile.message_limit = kFrameLimit;
@@ -136,13 +148,19 @@ comm::Task<Result<Channel>> open_channel(comm::Context& context, std::string add
   profile.keep_alive = options.keep_alive;
   profile.hello = octets;
   auto endpoint = co_await context.connect(address, profile, limit);
-  if (!endpoint) co_return Result<Channel>(status_of(endpoint.error()));
+  if (!endpoint) co_return Result<Channel>(why_refused(endpoint.error()));
   const auto server = parse_server_hello(endpoint->hello());
   if (!server || server->version != kProtocolVersion || endpoint->message_limit() < kFrameLimit) {
     co_return Result<Channel>(
         Status(Code::kFailedPrecondition, address + " does not speak this version of rrdma::rpc"));
   }
+  if (hello.secret) {
+    const Proof expected = proof_of(options.secret, Role::kServer, hello.nonce, server->nonce);
+    if (!server->secret || !same(expected, server->proof))
+      co_return Result<Channel>(Status(Code::kUnauthenticated, address + " does not know the shared secret"));
+  }
   auto connection = std::make_shared<ClientConnection>(context, std::move(*endpoint), options, *server);
+  if (hello.secret) connection->prove(proof_of(options.secret, Role::kClient, hello.nonce, server->nonce));
   connection->start();
   Channel channel(std::move(connection));
   if (!options.expects.empty()) {

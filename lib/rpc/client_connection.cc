@@ -35,6 +35,17 @@ comm::detail::Detached ClientConnection::run(std::shared_ptr<ClientConnection> s
   self->end(std::move(status));
 }
 
+void ClientConnection::prove(const Proof& proof) {
+  Frame frame;
+  frame.kind = Kind::kProof;
+  const std::size_t head = head_size(frame);
+  comm::Buffer memory = line_.frame(head + proof.size());
+  if (!memory) return;
+  emit_head(frame, memory.data());
+  std::copy(proof.begin(), proof.end(), memory.data() + head);
+  line_.post(std::move(memory));
+}
+
 void ClientConnection::close() {
   end(Status(Code::kCancelled, "the channel was closed"));
   line_.endpoint() = comm::Endpoint();

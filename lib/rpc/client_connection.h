@@ -51,6 +51,8 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
   // Listens from now on.
   void start();
   void close();
+  // Shows the server that this end knows the secret: the first thing that is said.
+  void prove(const Proof& proof);
 
   [[nodiscard]] bool usable() const { return !over_ && !going_away_; }
   [[nodiscard]] bool has_room() const { return free_ != nullptr || calls_.size() < server_.max_calls; }

@@ -95,6 +95,11 @@ inline constexpr std::size_t kProofSize = 32;
 using Nonce = std::array<std::byte, kNonceSize>;
 using Proof = std::array<std::byte, kProofSize>;
 
+// Why a server refuses a connection, in the number beside the text.
+inline constexpr std::uint8_t kRefusedVersion = 1;
+inline constexpr std::uint8_t kRefusedForeign = 2;
+inline constexpr std::uint8_t kRefusedSecret = 3;
+
 struct ClientHello {
   std::uint8_t lowest = kProtocolVersion;
   std::uint8_t highest = kProtocolVersion;

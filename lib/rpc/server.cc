@@ -3,19 +3,12 @@
 
 #include <algorithm>
 
+#include "lib/rpc/proof.h"
 #include "lib/rpc/server_connection.h"
 
 namespace rrdma::rpc {
 inline namespace v0 {
 namespace detail {
-namespace {
-
-// Why a client is refused, in the number beside the text.
-constexpr std::uint8_t kRefusedVersion = 1;
-constexpr std::uint8_t kRefusedForeign = 2;
-
-}  // namespace
-
 ServerState::ServerState(comm::Context& context, const ServerOptions& options)
     : context_(&context), options_(options), versions_(*this) {
   add(handler_of<&Versions::check>(versions_));
@@ -67,11 +60,24 @@ comm::Task<void> ServerState::serve(comm::Incoming incoming) {
                     "this server speaks version " + std::to_string(kProtocolVersion) + " of rrdma::rpc");
     co_return;
   }
+  const bool guarded = !options_.secret.empty();
+  if (guarded && !hello->secret) {
+    ++counters_.refused;
+    incoming.refuse(kRefusedSecret, "this server asks for a shared secret");
+    co_return;
+  }
   ServerHello answer;
   answer.max_calls = options_.max_calls;
   answer.max_argument =
       static_cast<std::uint32_t>(std::min<std::size_t>(options_.max_argument, ~std::uint32_t{0}));
   answer.window = options_.window;
+  std::optional<Proof> expected;
+  if (guarded) {
+    answer.secret = true;
+    answer.nonce = fresh_nonce();
+    answer.proof = proof_of(options_.secret, Role::kServer, hello->nonce, answer.nonce);
+    expected = proof_of(options_.secret, Role::kClient, hello->nonce, answer.nonce);
+  }
   const auto octets = emit(answer);
   comm::Profile profile;
   profile.message_limit = kFrameLimit;
@@ -82,7 +88,7 @@ comm::Task<void> ServerState::serve(comm::Incoming incoming) {
   auto endpoint = co_await incoming.accept(*context_, profile, comm::Limit(std::chrono::seconds(10)));
   if (!endpoint || draining_) co_return;
   ++counters_.connections;
-  ServerConnection connection(*this, std::move(*endpoint), *hello);
+  ServerConnection connection(*this, std::move(*endpoint), *hello, expected);
   co_await connection.run();
 }
 

@@ -4,16 +4,21 @@
 #include <exception>
 #include <limits>
 
+#include "lib/rpc/proof.h"
+
 namespace rrdma::rpc {
 inline namespace v0 {
 namespace detail {
 namespace {
 constexpr std::size_t kLateHandlers = 16;
-}
+constexpr std::chrono::seconds kProofPatience{10};
+}  // namespace
 
-ServerConnection::ServerConnection(ServerState& server, comm::Endpoint endpoint, const ClientHello& hello)
+ServerConnection::ServerConnection(ServerState& server, comm::Endpoint endpoint, const ClientHello& hello,
+                                   const std::optional<Proof>& expected)
     : server_(&server),
       hello_(hello),
+      expected_(expected),
       line_(server.context(), std::move(endpoint)),
       memory_(server.context().pool().quota(server.options().connection_memory)) {
   server.moved_in(this);
@@ -32,7 +37,9 @@ comm::Task<void> ServerConnection::run() {
       if (!sent) break;
     }
     if (!line_.endpoint()) break;
-    auto message = co_await line_.endpoint().receive();
+    comm::Limit patience;
+    if (expected_) patience = comm::Limit(kProofPatience);
+    auto message = co_await line_.endpoint().receive(patience);
     if (!message) break;
     if (!handle(std::move(*message))) {
       ++server_->counters().broken;
@@ -65,6 +72,11 @@ ServerCall* ServerConnection::find(std::uint32_t id) {
 bool ServerConnection::handle(comm::Message message) {
   const auto frame = parse_frame(message.bytes());
   if (!frame) return false;
+  if (expected_) {
+    if (frame->kind != Kind::kProof || !same(*expected_, frame->body)) return false;
+    expected_.reset();
+    return true;
+  }
   // What is said of a call that has ended crossed with its reply.
   ServerCall* call = frame->kind == Kind::kCall ? nullptr : find(frame->call);
   switch (frame->kind) {
@@ -181,8 +193,11 @@ comm::Task<void> ServerConnection::serve(ServerCall* call) {
   if (!call->offered_.empty()) status = co_await fetch(call);
   if (status.ok() && !call->replied_) {
     try {
-      auto handling = call->handler_->run(call->handler_->object, *call);
-      co_await handling;
+      if (server_->options().before) status = server_->options().before(*call);
+      if (status.ok() && !call->replied_) {
+        auto handling = call->handler_->run(call->handler_->object, *call);
+        co_await handling;
+      }
     } catch (const Failure& failure) {
       status = failure.status();
     } catch (const std::exception& failure) {

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -22,7 +23,8 @@ class ServerState;
 
 class ServerConnection final : public comm::detail::Link {
  public:
-  ServerConnection(ServerState& server, comm::Endpoint endpoint, const ClientHello& hello);
+  ServerConnection(ServerState& server, comm::Endpoint endpoint, const ClientHello& hello,
+                   const std::optional<Proof>& expected);
   ~ServerConnection();
 
   // Answers until the connection ends and the last handler has.
@@ -54,6 +56,7 @@ class ServerConnection final : public comm::detail::Link {
 
   ServerState* server_;
   ClientHello hello_;
+  std::optional<Proof> expected_;  // what the client must say before anything else
   Line line_;
   comm::Pool memory_;               // of large arguments
   std::vector<ServerCall*> slots_;  // by slot, while there is no reply

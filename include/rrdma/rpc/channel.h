@@ -23,6 +23,8 @@ struct ChannelOptions {
   std::uint32_t window = 64 << 10;    // octets of a server's stream that may be under way
   std::chrono::milliseconds keep_alive{2000};  // a silent server is asked whether it is still there
   std::uint16_t depth = 64;                    // frames that this end has room for
+  // What the server must know as well, and shows first; empty: any server will do that asks for none.
+  std::string secret = {};
   // Methods that the server must have, in this form and version: connecting fails with kFailedPrecondition otherwise. See expecting().
   std::vector<Method> expects = {};
 

@@ -9,7 +9,8 @@
 //   Task<Status>    f(Call&, Reader<A>&, Writer<R>&)     both
 //
 // Its name is the class's and the function's. A class may say more: `static constexpr std::string_view kService` (another name),
-// `static constexpr unsigned kVersion` (clients of another version are refused).
+// `static constexpr unsigned kVersion` (clients of another version are refused), and
+// `static constexpr std::array<std::string_view, n> kIdempotent` (names of methods that may be done twice).
 #pragma once
 
 #include <cstdint>
@@ -176,6 +177,16 @@ constexpr std::uint32_t version_of() {
   }
 }
 
+template <typename S>
+constexpr bool idempotent_in(std::string_view name) {
+  if constexpr (requires { S::kIdempotent; }) {
+    for (const std::string_view one : S::kIdempotent) {
+      if (one == name) return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace detail
 
 template <auto kFunction>
@@ -210,6 +221,7 @@ struct MethodOf {
     schema = schema * 1000003U + detail::version_of<Service>();
     method.schema = schema != 0 ? schema : 1;
     method.shape = Form::kShape;
+    method.idempotent = detail::idempotent_in<Service>(method.name);
     return method;
   }
 };

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -28,7 +29,11 @@ struct ServerOptions {
   std::uint32_t window = 64 << 10;      // octets of a client's stream that may be under way
   std::size_t connection_memory = 256 << 20;   // octets of large arguments that one connection may hold
   std::chrono::milliseconds keep_alive{2000};  // a silent client is asked whether it is still there
-  std::uint16_t depth = 64;                    // frames of one connection that the server has room for
+  // What clients must know as well; empty: everybody is let in. It keeps strangers out; it encrypts nothing, since RDMA has no TLS.
+  std::string secret = {};
+  // Asked before each handler, on the server's thread: what is not good ends the call with that status.
+  std::function<Status(Call&)> before = {};
+  std::uint16_t depth = 64;  // frames of one connection that the server has room for
 };
 
 struct ServerCounters {
