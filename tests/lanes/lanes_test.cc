@@ -139,11 +139,10 @@ void exchange(LinkChoice link, bool polls) {
     ASSERT_TRUE(lane.ok()) << lane.error().sentence;
     (*control)->add(**lane);
     // What is the process's is served by the thread of the first.
-    if (stations.empty()) {
-      (*lane)->start((*control)->descriptors(), [one = control->get()] { one->handle(); });
-    } else {
-      (*lane)->start({}, [] {});
-    }
+    const auto started = stations.empty() ? (*lane)->start((*control)->descriptors(),
+                                                           [one = control->get()] { one->handle(); })
+                                          : (*lane)->start({}, [] {});
+    ASSERT_TRUE(started.ok()) << started.error().sentence;
     stations.push_back(std::make_unique<Station>(std::move(*lane), fill));
   }
   Station& a = *stations[0];

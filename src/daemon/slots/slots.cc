@@ -176,7 +176,8 @@ void Slots::release(Client& client, Slot slot, std::uint16_t next_index) {
 }
 
 bool Slots::handle_claim(Client& client, const control::SlotClaim& claim) {
-  const bool is_claimable = claim.slot != control::kDaemonSlot && owners_[claim.slot] == nullptr &&
+  const bool is_claimable = client.hello.role == control::Role::kProgram &&
+                            claim.slot != control::kDaemonSlot && owners_[claim.slot] == nullptr &&
                             client.slots.size() < control::kSlotsOfProgramMax &&
                             network_.ledger().may_be_holder(claim.slot, client.identity);
   if (!is_claimable || !shares_.take(client.identity.uid)) {
