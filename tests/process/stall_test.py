@@ -6,12 +6,13 @@ what both ends of a stalled pair were at.
 import pathlib
 import subprocess
 import sys
+import time
 
-from surroundings import LINKS, Host, Pair, ProcessTest, amount, main, report, wait_until
+from surroundings import LINKS, Host, Pair, ProcessTest, amount, main, report
 
 RING = 1 << 20
 SIZES = (1 << 16, RING - 4096, RING, RING + 1, 4 << 20)
-STALLED_AFTER = 120  # seconds
+STALLED_AFTER = 120  # seconds in which nothing moved: a machine that is busy is slow
 ENDS = {"events": ["--events"], "polling": []}
 
 
@@ -69,6 +70,31 @@ def has_ended(pair):
     return all(program.process.poll() is not None for program in (pair.server, pair.client))
 
 
+def progress_of(pair):
+    """Something that changes as long as the pair gets on."""
+    for program in (pair.server, pair.client):
+        program.sample()
+    return [program.counters.get(name, 0) for program in (pair.server, pair.client)
+            for name in ("messages_sent", "messages_received", "octets_received")]
+
+
+def without_progress(pairs):
+    """Waits for the end of all; or the first that nothing has moved in for long."""
+    seen = {pair: (None, 0) for pair in pairs}
+    while True:
+        for pair, (before, since) in seen.items():
+            if has_ended(pair):
+                continue
+            now = progress_of(pair)
+            if now != before:
+                seen[pair] = (now, time.monotonic())
+            elif time.monotonic() - since > STALLED_AFTER:
+                return pair
+        if all(map(has_ended, pairs)):
+            return None
+        time.sleep(0.2)
+
+
 def state_of(program):
     """What can be seen of a process without a debugger: where its threads wait, and the counters of its page."""
     lines = [str({name: value for name, value in program.counters.items() if value})]
@@ -94,7 +120,7 @@ class UnderLoad(ProcessTest):
                     link = ("ring", "udp", "direct")[(done + i) % 3]
                     octets = (64, 4096, 1 << 16, RING, 4 << 20)[(done + i) % 5]
                     running.append((link, octets, volley(host, link, octets, "events", "events", 30, patience=10 * STALLED_AFTER)))
-                if not wait_until(lambda: all(has_ended(pair) for _, _, pair in running), STALLED_AFTER):
+                if without_progress([pair for _, _, pair in running]) is not None:
                     self.show(running)
                 for _, _, pair in running:
                     pair.succeed()
