@@ -390,6 +390,10 @@ void EndpointState::disconnect() {
 
 void EndpointState::break_off(Code code, int detail) {
   if (phase_ == Phase::kDraining || phase_ == Phase::kGone) return;
+  // A peer that breaks the rules before it was let in: whoever waits for it must not wait on.
+  if (opener_ != nullptr)
+    return fail_opening(
+        error_for(code, phase_ == Phase::kAccepting ? During::kAccept : During::kConnect, detail));
   const bool was_open = phase_ == Phase::kOpen;
   phase_ = Phase::kDraining;
   reason_ = code;

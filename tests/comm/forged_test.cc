@@ -1,0 +1,155 @@
+// A stranger that connects as this library does and then sends what this library never would: the connection ends with an error that
+// names it, and nobody else notices.
+#include <infiniband/verbs.h>
+#include <rdma/rdma_cma.h>
+#include <rdma/rdma_verbs.h>
+
+#include <atomic>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "tests/comm/world.h"
+
+namespace comm_test {
+namespace {
+
+// kind, reserved, credits, length (little-endian), then octets.
+std::string message(std::uint8_t kind, std::uint8_t reserved, std::uint16_t credits, std::uint32_t length,
+                    std::size_t octets) {
+  std::string out(8 + octets, 'x');
+  out[0] = static_cast<char>(kind);
+  out[1] = static_cast<char>(reserved);
+  std::memcpy(out.data() + 2, &credits, sizeof(credits));
+  std::memcpy(out.data() + 4, &length, sizeof(length));
+  return out;
+}
+
+// Connects with a good hello, sends these messages and stays until the other end breaks off.
+class Forger {
+ public:
+  Forger(const std::string& host, std::uint16_t port) {
+    rdma_addrinfo hints{};
+    hints.ai_port_space = RDMA_PS_TCP;
+    rdma_addrinfo* found = nullptr;
+    if (rdma_getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found) != 0) return;
+    ibv_qp_init_attr attributes{};
+    attributes.qp_type = IBV_QPT_RC;
+    attributes.cap = {128, 16, 1, 1, 0};
+    attributes.sq_sig_all = 1;
+    if (rdma_create_ep(&id_, found, nullptr, &attributes) != 0) id_ = nullptr;
+    rdma_freeaddrinfo(found);
+    if (id_ == nullptr) return;
+    memory_.resize(1 << 16);
+    region_ = rdma_reg_msgs(id_, memory_.data(), memory_.size());
+    for (std::size_t i = 0; i < 8; ++i)
+      rdma_post_recv(id_, nullptr, memory_.data() + 32768 + i * 4104, 4104, region_);
+    const std::string hello("Rc\x01\0\0\x08\0\0\0\0\x10\0", 12);
+    rdma_conn_param parameters{};
+    parameters.private_data = hello.data();
+    parameters.private_data_len = static_cast<std::uint8_t>(hello.size());
+    parameters.retry_count = 7;
+    connected_ = rdma_connect(id_, &parameters) == 0;
+  }
+  ~Forger() {
+    if (id_ == nullptr) return;
+    if (connected_) rdma_disconnect(id_);
+    if (region_ != nullptr) rdma_dereg_mr(region_);
+    rdma_destroy_ep(id_);
+  }
+  [[nodiscard]] bool connected() const { return connected_; }
+  void send(const std::string& octets) {
+    std::memcpy(memory_.data(), octets.data(), octets.size());
+    rdma_post_send(id_, nullptr, memory_.data(), octets.size(), region_, 0);
+    ibv_wc wc{};
+    rdma_get_send_comp(id_, &wc);
+  }
+
+ private:
+  rdma_cm_id* id_ = nullptr;
+  ibv_mr* region_ = nullptr;
+  std::vector<char> memory_;
+  bool connected_ = false;
+};
+
+class Forged : public World {
+ protected:
+  void expect(const char* what, const std::vector<std::string>& messages, Code code) {
+    SCOPED_TRACE(what);
+    Pair other = connect();
+    std::atomic<bool> over{false};
+    std::jthread stranger([&, host = address_of(context_), port = listener_.port()] {
+      Forger forger(host, port);
+      EXPECT_TRUE(forger.connected());
+      // Let in first: before that it would only be passed over.
+      std::this_thread::sleep_for(50ms);
+      for (const std::string& one : messages) forger.send(one);
+      while (!over) std::this_thread::sleep_for(1ms);
+    });
+    struct Ending {
+      std::atomic<bool>* over;
+      ~Ending() { *over = true; }
+    } const ending{&over};
+    run([](Listener& listener, Pair& undisturbed, Code expected) -> Task<> {
+      Endpoint end = (co_await listener.accept(kPatience)).value_or_throw();
+      const std::string peer(end.peer());
+      for (;;) {
+        auto received = co_await end.receive(kPatience);
+        if (received) continue;
+        EXPECT_EQ(received.error().code(), expected) << received.error().what();
+        EXPECT_EQ(received.error().peer(), peer);
+        break;
+      }
+      EXPECT_FALSE(end.open());
+      EXPECT_FALSE((co_await end.send("anybody?", kPatience)).ok());
+      (co_await undisturbed.client.send("undisturbed", kPatience)).value_or_throw();
+      EXPECT_EQ((co_await undisturbed.server.receive(kPatience)).value_or_throw().text(), "undisturbed");
+    }(listener_, other, code));
+  }
+};
+
+TEST_F(Forged, Headers) {
+  expect("no whole header", {"abc"}, Code::kProtocol);
+  expect("an unknown kind", {message(9, 0, 0, 4, 4)}, Code::kProtocol);
+  expect("a reserved octet", {message(1, 1, 0, 4, 4)}, Code::kProtocol);
+  expect("a length that is too large", {message(1, 0, 0, 4000, 4)}, Code::kProtocol);
+  expect("a length that is too small", {message(1, 0, 0, 0, 4)}, Code::kProtocol);
+  expect("credits that were never ours", {message(1, 0, 0xffff, 4, 4)}, Code::kProtocol);
+  expect("one credit too many", {message(2, 0, 1, 0, 0)}, Code::kProtocol);
+}
+
+// Whoever misbehaves before it is let in is passed over; the listener goes on.
+TEST_F(Forged, BeforeItIsLetIn) {
+  for (int round = 0; round < 5; ++round) {
+    std::atomic<bool> over{false};
+    std::jthread stranger([&, host = address_of(context_), port = listener_.port()] {
+      Forger forger(host, port);
+      forger.send("abc");
+      while (!over) std::this_thread::sleep_for(1ms);
+    });
+    struct Ending {
+      std::atomic<bool>* over;
+      ~Ending() { *over = true; }
+    } const ending{&over};
+    auto accepting = listener_.accept(kPatience);
+    accepting.start();
+    context_.run_until([&] { return accepting.done(); }, Clock::now() + 200ms);
+    if (accepting.done()) continue;  // it was let in before its message came
+    auto connecting = context_.connect(address(), kPatience);
+    connecting.start();
+    EXPECT_TRUE(
+        context_.run_until([&] { return accepting.done() && connecting.done(); }, Clock::now() + kPatience));
+    EXPECT_TRUE(accepting.await_resume().ok());
+  }
+}
+
+TEST_F(Forged, Behaviour) {
+  expect("a message after the farewell", {message(3, 0, 0, 0, 0), message(1, 0, 0, 4, 4)},
+         Code::kClosedByPeer);
+  expect("a message that is larger than the limit", {message(1, 0, 0, 5000, 5000)}, Code::kProtocol);
+  const std::vector<std::string> many(200, message(1, 0, 0, 4, 4));
+  expect("more messages than credits, while nobody gives any", many, Code::kPeerGone);
+}
+
+}  // namespace
+}  // namespace comm_test
