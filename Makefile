@@ -13,7 +13,7 @@ need := scripts/install-packages
 
 .DEFAULT_GOAL := help
 .PHONY: help build demo test clang test-clang test-asan test-tsan test-cross soak fuzz bench bench-check bench-micro \
-        coverage interop interop-quick test-inspector install deb format tidy clean
+        coverage interop interop-quick test-inspector install deb docs format tidy clean
 
 help: ## list the targets
 	@echo 'RRDMA: an RDMA NIC made of software. Targets:'
@@ -97,6 +97,11 @@ bench-micro: ## run the micro-benchmarks of wire, engine and links
 	@$(call configure,release,build-release)
 	@$(call build_all,release)
 	@scripts/bench --micro build-release $(BENCH_ARGS)
+
+docs: ## write the reference of rrdma::comm to build/reference
+	@$(need) docs
+	@mkdir -p build/reference
+	@doxygen docs/Doxyfile
 
 # What the runner needs beside the products: a program that checks every octet, run at both ends.
 interop_build = $(call configure,dev,build) && $(call build_all,dev) --target products process_exchange

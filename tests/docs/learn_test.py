@@ -37,7 +37,9 @@ class Commands(readme_test.Blocks):
     def setUp(self):
         super().setUp()
         self.environment["PATH"] = f"{EXAMPLES}:{self.environment['PATH']}"
-        os.symlink(SOURCE / "tests", os.path.join(self.folder, "tests"))
+        # As in the clone that the reader is in.
+        for name, target in (("tests", SOURCE / "tests"), ("examples", SOURCE / "examples")):
+            os.symlink(target, os.path.join(self.folder, name))
 
     test_readme = None
 
@@ -86,6 +88,9 @@ class Commands(readme_test.Blocks):
 
     def test_inside(self):
         self.follow_page("4-inside.md")
+
+    def test_library(self):
+        self.follow_page("5-library.md")
 
 
 class Pages(unittest.TestCase):

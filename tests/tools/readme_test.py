@@ -57,6 +57,7 @@ class Blocks(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.mkdtemp()
         self.addCleanup(shutil.rmtree, self.folder)
+        os.symlink(pathlib.Path(RRDMA).parent.parent, os.path.join(self.folder, "build"))
         self.environment = {**os.environ, "PATH": f"{os.path.dirname(RRDMA)}:{os.environ['PATH']}"}
 
     def start(self, words, background):
@@ -98,8 +99,11 @@ class Mentions(unittest.TestCase):
         """Blocks of kinds that nobody runs would rot unseen."""
         for document in DOCUMENTS:
             text = (SOURCE / document).read_text()
-            self.assertEqual(set(re.findall(r"^ *```(\S*)$", text, re.M)), {"", "console", "sh", "yaml"})
-            self.assertEqual(len(re.findall(r"^ *```\S+$", text, re.M)), sum(len(blocks(document, kind)) for kind in ("console", "sh", "yaml")))
+            self.assertEqual(set(re.findall(r"^ *```(\S*)$", text, re.M)), {"", "console", "cpp", "sh", "yaml"})
+            self.assertEqual(len(re.findall(r"^ *```\S+$", text, re.M)), sum(len(blocks(document, kind)) for kind in ("console", "cpp", "sh", "yaml")))
+            # Programs that are shown are those that are built and run.
+            self.assertEqual(blocks(document, "cpp"), [(SOURCE / "examples/comm/echo.cc").read_text()])
+            self.assertLessEqual(len(blocks(document, "cpp")[0].splitlines()), 40)
             # In this order: Demo and ctest itself; an image, whose steps deb_test.py follows in a clean root without Docker;
             # TwoMachines; Mpi. The workflow's step: Workflow.
             self.assertEqual([block.split()[0] for block in blocks(document, "sh")], ["make", "docker", "rrdma", "mpirun"])
@@ -113,7 +117,7 @@ class Mentions(unittest.TestCase):
                 self.assertIn(f"{option} ", known, document)
 
     def test_both_languages_show_the_same(self):
-        for kind in ("console", "sh", "yaml"):
+        for kind in ("console", "cpp", "sh", "yaml"):
             self.assertEqual(blocks("README.md", kind), blocks("README.zh-CN.md", kind))
 
     def test_commands_and_options_exist(self):

@@ -11,6 +11,7 @@ UDP_BOUND = "07"
 ROCE_PORT = 4791  # the daemon's, no program's
 SOURCE_PORTS = 0xC000  # from here on the device's own, to send from
 CM_SERVERS = ("rping", "rdma_cm_server")
+CM_EXAMPLES = "build/examples/comm/"  # all of them
 CM_SECONDS = 0.4  # from the open device to the listening id, on a machine that has other things to do
 START_SECONDS = 30
 
@@ -34,7 +35,7 @@ def _has_device(pid):
 def await_server(process, before, words=()):
     """Until the server has opened a port that was not among those `before`, or, for a server of librdmacm, the device.
     It fails when the server ends instead."""
-    by_cm = any(name in words for name in CM_SERVERS)
+    by_cm = any(word in CM_SERVERS or word.startswith(CM_EXAMPLES) for word in words)
 
     def ready():
         if process.poll() is not None:
