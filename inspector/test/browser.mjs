@@ -1,3 +1,5 @@
+import { readFileSync } from "node:fs";
+
 // Debian's chromium, driven by puppeteer-core; what goes wrong in the page fails the test.
 export async function launch(puppeteer) {
   return puppeteer.launch({
@@ -14,6 +16,11 @@ export async function open(browser, address, { width = 1440, height = 900, schem
   page.on("console", (message) => { if (message.type() === "error") page.problems.push(message.text()); });
   await page.setViewport({ width, height });
   await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: scheme }]);
+  // INSPECTOR_PAGE=dist/inspector.html: that page instead of the one in `rrdma`, while somebody works on it.
+  if (process.env.INSPECTOR_PAGE) {
+    await page.setRequestInterception(true);
+    page.on("request", (request) => request.url() === address ? request.respond({ contentType: "text/html; charset=utf-8", body: readFileSync(process.env.INSPECTOR_PAGE) }) : request.continue());
+  }
   await page.goto(/^https?:/.test(address) ? address : `file://${address}`);
   await page.waitForFunction(() => document.documentElement.dataset.ready, { timeout: 60_000 });
   await new Promise((done) => setTimeout(done, 300));

@@ -64,7 +64,11 @@ const commands = {
 
   // Programs that run: says "ready" when two talk and a queue pair is in RTS, then waits for the first failure.
   async live(page) {
-    await page.waitForFunction(() => document.querySelectorAll(".node").length >= 2 && document.querySelector(".state.RTS.current"), { timeout: 30_000 });
+    await page.waitForFunction(() => {
+      const sender = [...document.querySelectorAll(".pairs tbody tr")].find((row) => row.querySelector(".badge")?.textContent === "RTS");
+      if (sender?.getAttribute("aria-selected") === "false") sender.click();
+      return document.querySelectorAll(".node").length >= 2 && document.querySelector(".state.RTS.current");
+    }, { timeout: 30_000 });
     await page.waitForFunction(() => document.querySelector(".edge.moving"), { timeout: 30_000 });
     const states = await page.$$eval(".state.visited", (all) => all.map((one) => one.dataset.state));
     const walked = await page.$$eval(".way.walked", (all) => all.length);

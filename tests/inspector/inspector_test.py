@@ -13,9 +13,9 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path.insert(0, os.path.join(ROOT, "tests", "tools"))
 
 import command  # noqa: E402
+import servers  # noqa: E402
 import surroundings  # noqa: E402
-from command import run  # noqa: E402
-from traffic import PingPong  # noqa: E402
+from command import RRDMA, run  # noqa: E402
 from inspecting import Inspector, hostile_capture, lossy_pingpong, tshark_counts  # noqa: E402
 
 PAGES = os.path.join(ROOT, "inspector", "test", "page.mjs")
@@ -93,18 +93,24 @@ class InspectorTest(unittest.TestCase):
                 self.assertIn("onerror", seen["file"], "the name is shown as it is")
 
     def test_a_killed_peer_is_explained_at_once(self):
-        with Inspector() as inspector:
-            pair = PingPong("--link", "udp", port=18720)
-            pair.__enter__()
-            try:
+        # The sender always has requests under way when the receiver dies.
+        words = [RRDMA, "run", "--link", "udp", "--", "ib_send_bw", "-x", "1", "-D", "60", "-F", "-p", "18720"]
+        before = servers.open_ports()
+        receiver = subprocess.Popen(words, stdout=subprocess.DEVNULL)
+        servers.await_server(receiver, before, words)
+        sender = subprocess.Popen(words + ["localhost"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            with Inspector() as inspector:
                 watching = subprocess.Popen(["node", PAGES, "live", inspector.address, SHOTS], stdout=subprocess.PIPE, text=True)
                 self.assertEqual(watching.stdout.readline().strip(), "ready")
-                pair.client.kill()
+                receiver.kill()
                 seen = json.loads(watching.stdout.readline())
                 self.assertEqual(watching.wait(30), 0)
                 watching.stdout.close()
-            finally:
-                pair.__exit__()
+        finally:
+            for process in (receiver, sender):
+                process.kill()
+                process.wait()
         print("explained on the page after", seen["delay_ms"], "ms")
         self.assertLess(seen["delay_ms"], 1000)
         self.assertIn("10.9.0.1", seen["text"])
