@@ -2,12 +2,13 @@
 
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "process"))
 
-from surroundings import Host, ProcessTest, Stage, amount, main, report, wait_until  # noqa: E402
+from surroundings import Host, ProcessTest, Settings, Stage, amount, main, report, wait_until  # noqa: E402
 
 
 def cases():
@@ -37,6 +38,23 @@ class Guest(ProcessTest):
                              environment={"GUEST_QPS": os.environ.get("GUEST_QPS", str(amount(2000, 65000)))})
         for line in program.output().splitlines()[:-1]:
             report(line)
+
+    # What valgrind has to say there is the case's own doing: it touches memory that is gone, or leaves valgrind itself
+    # neither descriptors nor addresses.
+    TOO_MUCH_FOR_VALGRIND = {"handler_before", "handler_after", "ignored_faults_end_the_program", "alternate_stack",
+                             "few_descriptors", "little_address_space", "nobody_reads_what_we_say"}
+
+    def test_under_valgrind(self):
+        if not Settings.soak or shutil.which("valgrind") is None:
+            self.skipTest("a minute long, and with valgrind")
+        valgrind = ["valgrind", "-q", "--error-exitcode=99", "--trace-children=yes", "--trace-children-skip=*/rrdma,*/rrdmad"]
+        host = Host()
+        for case in cases():
+            if case in self.PREPARED | self.TOO_MUCH_FOR_VALGRIND:
+                continue
+            with self.subTest(case):
+                program = host.run("guest", case, seconds=240, prefix=valgrind, environment={"GUEST_THREADS": "16"})
+                self.assertNotIn("\n==", "\n" + program.output())
 
     def test_one_core(self):
         host = Host()

@@ -377,7 +377,9 @@ class Program:
 
 
 def read_page(octets):
-    """{name: value} of a process page."""
+    """{name: value} of a process page; nothing of one that is being made."""
+    if not octets:
+        return None
     magic, version = struct.unpack_from("<II", octets, 0)
     if magic != 0x52525050 or version != 2:
         return None
