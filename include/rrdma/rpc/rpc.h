@@ -5,6 +5,7 @@
 #include "rrdma/rpc/bulk.h"
 #include "rrdma/rpc/call.h"
 #include "rrdma/rpc/channel.h"
+#include "rrdma/rpc/client.h"
 #include "rrdma/rpc/codec.h"
 #include "rrdma/rpc/flow.h"
 #include "rrdma/rpc/metadata.h"

@@ -1,0 +1,138 @@
+// Client: heals, waits, repeats what may be repeated, and picks among servers.
+#include <array>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "rrdma/rpc/client.h"
+#include "tests/rpc/world.h"
+
+namespace rpc_test {
+
+// One method that may be done twice, one that may not; each counts.
+struct Till {
+  static constexpr std::array<std::string_view, 1> kIdempotent = {"balance"};
+  Task<Result<std::uint32_t>> balance(Call& call) {
+    ++balances;
+    static_cast<void>(co_await call.context().sleep(std::chrono::milliseconds(pause), call.stop()));
+    co_return name;
+  }
+  Task<Result<std::uint32_t>> pay(Call& call) {
+    ++payments;
+    static_cast<void>(co_await call.context().sleep(std::chrono::milliseconds(pause), call.stop()));
+    co_return name;
+  }
+  std::uint32_t name = 0;
+  std::uint32_t pause = 0;
+  unsigned balances = 0;
+  unsigned payments = 0;
+};
+
+namespace {
+
+class Clients : public ::testing::Test {
+ protected:
+  Clients() : context_(Context::open(ContextOptions{}).value_or_throw()) {}
+  std::unique_ptr<Server> open(Till& till, const std::string& where) {
+    auto server = std::make_unique<Server>(context_);
+    server->add<&Till::balance>(till);
+    server->add<&Till::pay>(till);
+    const Status listening = server->listen(where);
+    EXPECT_TRUE(listening.ok()) << listening.what();
+    return server;
+  }
+  std::string any() const { return address_of(context_) + ":0"; }
+  template <typename T>
+  T run(Task<T> task) {
+    return context_.run(std::move(task));
+  }
+  Context context_;
+};
+
+TEST_F(Clients, HealAfterAServerCameBack) {
+  Till till;
+  auto server = open(till, any());
+  const std::string where(server->address());
+  ClientOptions options;
+  options.wait_for_ready = true;
+  Client client(context_, {where}, options);
+  EXPECT_TRUE(run(client.call<&Till::pay>({}, kPatience)).ok());
+  server->abort();
+  server.reset();
+  context_.run_until([] { return false; }, Clock::now() + 100ms);
+  const auto reopen = [](Context& context, std::unique_ptr<Server>& into,
+                         std::function<std::unique_ptr<Server>()> make) -> Task<> {
+    static_cast<void>(co_await context.sleep(200ms));
+    into = make();
+  };
+  auto [paid, none] = run(when_all(client.call<&Till::pay>({}, kPatience),
+                                   reopen(context_, server, [&] { return open(till, where); })));
+  EXPECT_TRUE(paid.ok()) << paid.status().what();
+  EXPECT_EQ(till.payments, 2U);
+  EXPECT_EQ(client.counters().connections, 2U);
+}
+
+TEST_F(Clients, DoNotWaitUnlessTheyAreTold) {
+  Client client(context_, {address_of(context_) + ":1"});
+  const auto begin = Clock::now();
+  EXPECT_EQ(run(client.call<&Till::pay>({}, kPatience)).status().code(), Code::kUnavailable);
+  EXPECT_LT(Clock::now() - begin, 5s);
+}
+
+// The connection breaks while the handler runs: only what may be done twice is.
+TEST_F(Clients, RepeatOnlyWhatMayBeRepeated) {
+  for (const bool idempotent : {true, false}) {
+    Till till;
+    till.pause = 200;
+    auto first = open(till, any());
+    auto second = open(till, any());
+    Client client(context_, {std::string(first->address()), std::string(second->address())});
+    const auto breaker = [](Context& context, Server& server) -> Task<> {
+      static_cast<void>(co_await context.sleep(60ms));
+      server.abort();
+    };
+    if (idempotent) {
+      auto [balance, none] =
+          run(when_all(client.call<&Till::balance>({}, kPatience), breaker(context_, *first)));
+      EXPECT_TRUE(balance.ok()) << balance.status().what();
+      EXPECT_EQ(till.balances, 2U);
+      EXPECT_EQ(client.counters().repeated, 1U);
+    } else {
+      auto [paid, none] = run(when_all(client.call<&Till::pay>({}, kPatience), breaker(context_, *first)));
+      EXPECT_EQ(paid.status().code(), Code::kUnavailable);
+      EXPECT_EQ(till.payments, 1U) << "it may have been paid: it is not paid twice";
+    }
+  }
+}
+
+// What a server that goes away refused was not begun: another one does it.
+TEST_F(Clients, GoOnWithAnotherServerWhenOneDrains) {
+  Till one;
+  Till two;
+  one.name = 1;
+  two.name = 2;
+  auto first = open(one, any());
+  auto second = open(two, any());
+  Client client(context_, {std::string(first->address()), std::string(second->address())});
+  EXPECT_EQ(run(client.call<&Till::pay>({}, kPatience)).value(), 1U);
+  EXPECT_TRUE(run(first->drain(kPatience)).ok());
+  EXPECT_EQ(run(client.call<&Till::pay>({}, kPatience)).value(), 2U);
+}
+
+TEST_F(Clients, TakeServersInTurn) {
+  Till one;
+  Till two;
+  one.name = 1;
+  two.name = 2;
+  auto first = open(one, any());
+  auto second = open(two, any());
+  ClientOptions options;
+  options.pick = Pick::kRoundRobin;
+  Client client(context_, {std::string(first->address()), std::string(second->address())}, options);
+  for (int i = 0; i < 10; ++i) EXPECT_TRUE(run(client.call<&Till::pay>({}, kPatience)).ok());
+  EXPECT_EQ(one.payments, 5U);
+  EXPECT_EQ(two.payments, 5U);
+}
+
+}  // namespace
+}  // namespace rpc_test
