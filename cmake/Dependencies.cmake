@@ -18,6 +18,15 @@ endif()
 
 # The shared secret of rrdma::rpc.
 find_package(OpenSSL REQUIRED COMPONENTS Crypto)
+# Messages of rrdma::rpc: the generator of stubs and what is generated. The rest of the tree does without.
+find_package(Protobuf 3.21)
+if(Protobuf_FOUND AND TARGET protobuf::libprotoc AND TARGET protobuf::protoc)
+  set(RRDMA_PROTOBUF ON)
+  include(RrdmaProtobuf)
+else()
+  set(RRDMA_PROTOBUF OFF)
+  message(STATUS "protobuf is missing: protoc-gen-rrdma, its tests and its examples are left out")
+endif()
 
 find_path(ISAL_INCLUDE_DIR isa-l.h REQUIRED)
 find_library(ISAL_LIBRARY NAMES libisal.a isal REQUIRED)
