@@ -30,6 +30,7 @@ class RRDMA_COMM_API BatchBase {
 
 }  // namespace detail
 
+// What batch() gives: awaits all of its operations. Not to be moved once awaited.
 template <typename... Operations>
 class Batch : private detail::BatchBase {
  public:
@@ -52,6 +53,7 @@ class Batch : private detail::BatchBase {
   std::tuple<Operations...> operations_;
 };
 
+// Begins all of them together when it is awaited. REQUIRES: operations of one context, none begun.
 template <typename... Operations>
 [[nodiscard]] Batch<Operations...> batch(Operations&&... operations) {
   static_assert(sizeof...(Operations) > 0 && (!std::is_reference_v<Operations> && ...),

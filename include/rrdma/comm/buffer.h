@@ -21,17 +21,23 @@ class Context;
 
 // What peers may do with memory. Local use needs none of these.
 enum class Access : unsigned { kNone = 0, kRead = 1, kWrite = 2, kAtomic = 4 };
+// Both.
 constexpr Access operator|(Access a, Access b) {
   return static_cast<Access>(static_cast<unsigned>(a) | static_cast<unsigned>(b));
 }
+// Whether `whole` allows all that `part` does.
 constexpr bool includes(Access whole, Access part) {
   return (static_cast<unsigned>(whole) & static_cast<unsigned>(part)) == static_cast<unsigned>(part);
 }
 
+// Sizes: 64_KiB is 65536.
 constexpr std::size_t operator""_KiB(unsigned long long n) { return static_cast<std::size_t>(n) << 10; }
+// The same in units of 1024 KiB.
 constexpr std::size_t operator""_MiB(unsigned long long n) { return static_cast<std::size_t>(n) << 20; }
+// The same in units of 1024 MiB.
 constexpr std::size_t operator""_GiB(unsigned long long n) { return static_cast<std::size_t>(n) << 30; }
 
+// How large a Pool may become, how it grows, and what peers may do with its memory.
 struct PoolOptions {
   std::size_t limit = 256_MiB;  // of memory in use at a time
   std::size_t slab = 1_MiB;     // grown by this much, or by what is asked for where that is more

@@ -39,6 +39,7 @@ struct Wait {
   static constexpr Wait event() { return {Way::kEvent, {}}; }
 };
 
+// What a Context is opened with. The defaults suit a program that talks through the only device there is.
 struct ContextOptions {
   std::string device = {};  // its name; empty: the first that has an active port
   Wait wait = {};
@@ -86,6 +87,8 @@ class RRDMA_COMM_API Connecting final : public Operation, private detail::Opener
   detail::Ref<detail::EndpointState> endpoint_;
 };
 
+// A device, its completion queues, memory and timers, and the loop that drives them. Move-only; belongs to the thread that polls it, but for
+// post(), which any thread may call.
 class RRDMA_COMM_API Context {
  public:
   static Result<Context> open(const ContextOptions& options = {});

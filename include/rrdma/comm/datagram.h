@@ -29,6 +29,7 @@ struct DatagramPosting;
 class MembershipState;
 }  // namespace detail
 
+// How many packets a Datagram has room for.
 struct DatagramProfile {
   std::uint16_t receive_depth = 64;  // packets that can wait for receive(); more are lost
   std::uint16_t send_depth = 64;     // sends under way at a time; more wait
@@ -85,6 +86,7 @@ class RRDMA_COMM_API Packet {
   detail::DatagramSlot* slot_ = nullptr;
 };
 
+// A send; the result is the Buffer again.
 class RRDMA_COMM_API PacketSending final : public Operation {
  public:
   PacketSending(PacketSending&&) noexcept = default;
@@ -104,6 +106,7 @@ class RRDMA_COMM_API PacketSending final : public Operation {
   Buffer buffer_;
 };
 
+// Awaits the next packet.
 class RRDMA_COMM_API PacketReceiving final : public Operation {
  public:
   PacketReceiving(PacketReceiving&&) noexcept = default;
@@ -157,6 +160,7 @@ class RRDMA_COMM_API Membership {
   detail::Ref<detail::MembershipState> state_;
 };
 
+// Awaits that a group was joined; the result is the Membership.
 class RRDMA_COMM_API Joining final : public Operation {
  public:
   Joining(Joining&&) noexcept = default;
@@ -175,6 +179,7 @@ class RRDMA_COMM_API Joining final : public Operation {
   detail::Ref<detail::MembershipState> membership_;
 };
 
+// An unreliable queue pair at an address. Move-only; belongs to its context's thread. Its destructor closes it; whoever waits resumes with kClosed.
 class RRDMA_COMM_API Datagram {
  public:
   // At "host:port" of the context's device; ":port" takes the device's first address, port 0 any free one.

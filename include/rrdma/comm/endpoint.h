@@ -59,10 +59,12 @@ struct Profile {
   std::chrono::milliseconds keep_alive{0};
 };
 
-// Octets of Profile::hello at most: in a request, in an answer.
+// Octets of Profile::hello at most, in a request.
 inline constexpr std::size_t kMaxHelloRequest = 40;
+// The same in an answer.
 inline constexpr std::size_t kMaxHelloAnswer = 180;
 
+// What has happened on an Endpoint since it was connected.
 struct EndpointCounters {
   std::uint64_t messages_sent = 0, octets_sent = 0;
   std::uint64_t messages_received = 0, octets_received = 0;
@@ -240,6 +242,7 @@ class Lending final : public detail::Fenceable<Lending<T>> {
   std::span<T> memory_;
 };
 
+// Awaits the next Message.
 class RRDMA_COMM_API Receiving final : public Operation {
  public:
   Receiving(Receiving&&) noexcept = default;

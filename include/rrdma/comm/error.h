@@ -56,9 +56,12 @@ enum class During : unsigned char {
   kCall,
 };
 
+// In a word or two: "peer gone".
 [[nodiscard]] RRDMA_COMM_API std::string_view name_of(Code code);
+// As it stands in Error::what: "receive".
 [[nodiscard]] RRDMA_COMM_API std::string_view name_of(During during);
 
+// What failed, in which operation, with whom, and what to do about it. A value; copies share their texts.
 class RRDMA_COMM_API Error {
  public:
   Error() = default;
@@ -118,6 +121,7 @@ namespace detail {
 [[noreturn]] RRDMA_COMM_API void throw_failure(Error error);
 }  // namespace detail
 
+// A value or an Error.
 template <typename T>
 class [[nodiscard]] Result {
  public:
@@ -159,6 +163,7 @@ class [[nodiscard]] Result {
   std::variant<T, Error> state_;
 };
 
+// Success or an Error.
 template <>
 class [[nodiscard]] Result<void> {
  public:

@@ -10,8 +10,10 @@
 namespace rrdma::comm {
 inline namespace v0 {
 
+// The clock of all deadlines.
 using Clock = std::chrono::steady_clock;
 
+// How long to wait: for a duration from now on, until a time, until a stop is requested, or for ever.
 class Limit {
  public:
   Limit() = default;

@@ -30,6 +30,7 @@ class EndpointState;
 class DatagramState;
 }  // namespace detail
 
+// The base of everything that can be awaited, polled and given up. Not moved once begun.
 class RRDMA_COMM_API Operation : private detail::Link, private detail::Timer {
  public:
   Operation(const Operation&) = delete;

@@ -15,6 +15,7 @@
 namespace rrdma::comm {
 inline namespace v0 {
 
+// Pauses between two tries: the first, then twice as long each time, up to the most.
 struct Backoff {
   std::chrono::milliseconds first{10};
   std::chrono::milliseconds most{5000};
@@ -22,6 +23,7 @@ struct Backoff {
   std::uint64_t seed = 0;  // of the random part of pauses; 0: one of its own
 };
 
+// Holds one connection to an address and makes a new one when it is gone. Belongs to its context's thread, and must not outlive the context.
 class Reconnecting {
  public:
   Reconnecting(Context& context, std::string address, Profile profile = {}, Backoff backoff = {})

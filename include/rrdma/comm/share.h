@@ -43,6 +43,7 @@ class RRDMA_COMM_API Registration {
 
 }  // namespace detail
 
+// Memory that every peer which learns its key may use, until the end of this object. Move-only.
 template <typename T>
 class Share {
  public:
@@ -70,10 +71,12 @@ class Share {
   std::span<T> memory_;
 };
 
+// Share<T>::open.
 template <typename T>
 [[nodiscard]] Result<Share<T>> share(Context& context, std::span<T> memory, Access access) {
   return Share<T>::open(context, memory, access);
 }
+// Shares what is in a Buffer, which must outlive the Share.
 [[nodiscard]] inline Result<Share<std::byte>> share(Context& context, Buffer& buffer, Access access) {
   return Share<std::byte>::open(context, buffer.bytes(), access);
 }

@@ -105,6 +105,7 @@ class Promise<void> : public PromiseBase {
 
 }  // namespace detail
 
+// A coroutine that runs when it is awaited or started, and ends with its owner. Move-only.
 template <typename T>
 class [[nodiscard]] Task {
  public:
@@ -188,6 +189,7 @@ template <typename A>
 auto as_task(A awaitable) -> Task<decltype(awaitable.await_resume())> {
   co_return co_await awaitable;
 }
+// A Task is one already.
 template <typename T>
 Task<T> as_task(Task<T> task) {
   return task;

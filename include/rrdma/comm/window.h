@@ -38,6 +38,7 @@ class RRDMA_COMM_API WindowHandle {
 };
 }  // namespace detail
 
+// What Endpoint::lend gives. Move-only; its destructor closes the window.
 template <typename T>
 class Window {
  public:
