@@ -13,7 +13,7 @@ need := scripts/install-packages
 
 .DEFAULT_GOAL := help
 .PHONY: help build demo test clang test-clang test-asan test-tsan test-cross soak fuzz bench bench-check bench-micro \
-        coverage interop interop-quick test-inspector install deb docs format tidy clean
+        coverage interop interop-quick test-inspector install deb docs bench-comm format tidy clean
 
 help: ## list the targets
 	@echo 'RRDMA: an RDMA NIC made of software. Targets:'
@@ -97,6 +97,12 @@ bench-micro: ## run the micro-benchmarks of wire, engine and links
 	@$(call configure,release,build-release)
 	@$(call build_all,release)
 	@scripts/bench --micro build-release $(BENCH_ARGS)
+
+bench-comm: ## measure rrdma::comm beside bare verbs, UCX and TCP, and hold it against its bars
+	@$(need) build bench
+	@$(call configure,release,build-release)
+	@$(call build_all,release) --target products comm_bench
+	@python3 -B bench/comm/comm.py build-release $(BENCH_ARGS)
 
 docs: ## write the reference of rrdma::comm to build/reference
 	@$(need) docs
