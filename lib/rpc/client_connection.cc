@@ -11,7 +11,9 @@ ClientConnection::ClientConnection(comm::Context& context, comm::Endpoint endpoi
     : line_(context, std::move(endpoint)),
       options_(options),
       server_(server),
-      peer_(line_.endpoint().peer()) {}
+      peer_(line_.endpoint().peer()) {
+  options_.window = std::max(options_.window, kLeastWindow);
+}
 
 ClientConnection::~ClientConnection() = default;
 

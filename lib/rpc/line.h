@@ -15,6 +15,10 @@ namespace rrdma::rpc {
 inline namespace v0 {
 namespace detail {
 
+// What the window of a stream is at first, at least: the largest item of one frame fits into half of it, so that a reader who has taken
+// everything has always something to give back.
+inline constexpr std::uint32_t kLeastWindow = 16384;
+
 // Who waits until frames have left: its signal is given then.
 struct SentWaiter : comm::detail::Link {
   explicit SentWaiter(comm::Signal& given) : signal(&given) {}

@@ -11,6 +11,7 @@ inline namespace v0 {
 namespace detail {
 ServerState::ServerState(comm::Context& context, const ServerOptions& options)
     : context_(&context), options_(options), versions_(*this) {
+  options_.window = std::max(options_.window, kLeastWindow);
   add(handler_of<&Versions::check>(versions_));
 }
 ServerState::~ServerState() = default;

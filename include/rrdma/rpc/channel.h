@@ -19,8 +19,10 @@ namespace rrdma::rpc {
 inline namespace v0 {
 
 struct ChannelOptions {
+  // Not an aggregate: GCC 12 destroys temporary aggregates in co_await expressions twice.
+  ChannelOptions() = default;
   std::size_t max_result = 64 << 20;  // octets of the largest result, and of the largest item of a stream
-  std::uint32_t window = 64 << 10;    // octets of a server's stream that may be under way
+  std::uint32_t window = 64 << 10;    // octets of a server's stream under way, at least 16 KiB
   std::chrono::milliseconds keep_alive{2000};  // a silent server is asked whether it is still there
   std::uint16_t depth = 64;                    // frames that this end has room for
   // What the server must know as well, and shows first; empty: any server will do that asks for none.

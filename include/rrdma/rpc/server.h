@@ -26,7 +26,7 @@ class ServerState;
 struct ServerOptions {
   std::size_t max_argument = 64 << 20;  // octets of the largest argument, and of the largest item of a stream
   std::uint16_t max_calls = 1024;       // of one connection at a time
-  std::uint32_t window = 64 << 10;      // octets of a client's stream that may be under way
+  std::uint32_t window = 64 << 10;      // octets of a client's stream under way, at least 16 KiB
   std::size_t connection_memory = 256 << 20;   // octets of large arguments that one connection may hold
   std::chrono::milliseconds keep_alive{2000};  // a silent client is asked whether it is still there
   // What clients must know as well; empty: everybody is let in. It keeps strangers out; it encrypts nothing, since RDMA has no TLS.
