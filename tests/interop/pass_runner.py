@@ -228,7 +228,11 @@ class PassRunner:
             result.notes.append(f"lost on the way: {dropped} at the tap, {overflowed} at our sockets")
         if verdict.timed_out:
             result.notes.append(f"{verdict.timed_out} requests sent again after the peer had been silent for 66 ms or more")
-        unasked = verdict.resent - verdict.asked - verdict.timed_out
+        if verdict.own_dialect:
+            result.failures.append(f"{verdict.own_dialect} packets to a stranger that only RRDMA understands")
+        if verdict.probes or verdict.repaired:
+            result.notes.append(f"{verdict.probes} probes, {verdict.repaired} requests repaired after an answer had shown them missing")
+        unasked = verdict.resent - verdict.asked - verdict.timed_out - verdict.probes - verdict.repaired
         if unasked and not self.loss:
             text = f"{unasked} requests sent again unasked, first {verdict.examples}"
             lost = dropped or overflowed or result.counters.get("rcvd_pkts", 0) < verdict.ours

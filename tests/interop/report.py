@@ -13,7 +13,7 @@ def as_data(result):
         "family": row.family, "mtu": row.mtu, "rrdma": row.rrdma, "passed": result.passed, "failures": result.failures,
         "notes": result.notes, "seconds": round(result.seconds, 2),
         "packets": {"ours": verdict.ours, "theirs": verdict.theirs, "bad_icrc": verdict.bad_icrc, "resent": verdict.resent,
-                    "resent_asked_for": verdict.asked, "resent_after_timeout": verdict.timed_out, "resent_by_peer": verdict.resent_theirs},
+                    "resent_asked_for": verdict.asked, "resent_after_timeout": verdict.timed_out, "probes": verdict.probes, "repaired": verdict.repaired, "resent_by_peer": verdict.resent_theirs},
         "opcodes": {f"0x{opcode:02x}": count for opcode, count in sorted(verdict.opcodes.items())},
         "rxe_counters": result.counters,
         "client_output": result.client_output[-2000:] if not result.passed else "",

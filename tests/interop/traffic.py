@@ -11,7 +11,10 @@ READ_REQUEST = 0x0c
 ACKNOWLEDGE = 0x11
 WITH_AETH = {0x0d, 0x0f, 0x10, 0x11, 0x12}
 SEQUENCE_NAK, RNR_FIRST, RNR_LAST = 0x60, 0x20, 0x3f
+MANUFACTURERS_FIRST = 0xc0
 PSN_MASK = 0xffffff
+# A probe comes after at least half a millisecond without an answer (EngineConfig::probe_min), less what clocks differ by.
+PROBE_SECONDS = 0.0004
 # Code 14, which these programs set unless told otherwise, is 67.1 ms: the transport demands a repetition then.
 ACK_TIMEOUT_SECONDS = 0.066
 ROCE_PORT = 4791
@@ -40,6 +43,7 @@ class Packet:
     psn: int
     syndrome: int
     read_octets: int
+    ack_request: bool
     icrc_right: bool
     octets: int
 
@@ -75,7 +79,7 @@ def dissect(seconds, frame):
     syndrome = masked[bth + 12] if opcode in WITH_AETH else 0
     read_octets = struct.unpack_from(">I", masked, bth + 24)[0] if opcode == READ_REQUEST else 0
     return Packet(seconds, source, opcode, int.from_bytes(masked[bth + 5:bth + 8], "big"), int.from_bytes(masked[bth + 9:bth + 12], "big"),
-                  syndrome, read_octets, right, length)
+                  syndrome, read_octets, bool(masked[bth + 8] & 0x80), right, length)
 
 
 @dataclass
@@ -85,8 +89,11 @@ class Verdict:
     theirs: int = 0
     bad_icrc: int = 0
     cut: int = 0
+    own_dialect: int = 0     # packets of ours that only RRDMA understands
     resent: int = 0          # requests that our end sent again
     asked: int = 0           # of these, the peer had asked for by a NAK
+    probes: int = 0          # of these, single packets that asked a silent peer how far it is
+    repaired: int = 0        # of these, the answer to a probe or to a later request had shown to be missing
     timed_out: int = 0       # of these, the peer had been silent for a whole ack timeout (code 14)
     resent_theirs: int = 0   # requests that the peer sent again
     opcodes: Counter = field(default_factory=Counter)
@@ -99,6 +106,7 @@ class Flow:
     def __init__(self):
         self.last = {}  # PSN: when it was sent last
         self.repeating = False  # what follows a request that was asked for is sent again with it: go back N
+        self.probed = None  # when the last probe was sent
 
     def add(self, packet, mtu):
         """When this PSN was sent before; None if it is new."""
@@ -109,10 +117,25 @@ class Flow:
         return before
 
 
+def shown_missing(flow, packet, before, heard):
+    """The peer answered a probe, or named a later PSN, after this one was sent last: it has not come, or its response is lost."""
+    if heard is None or heard[0] < before:
+        return False
+    later = 0 < ((heard[1] - packet.psn) & PSN_MASK) < 1 << 23
+    return later or (flow.probed is not None and flow.probed >= before and heard[0] >= flow.probed)
+
+
+def is_probe(packet, before, heard):
+    """One packet that wants an answer, after a time in which the peer said nothing and this packet was not sent."""
+    since = max(before, heard[0] if heard else before)
+    return packet.ack_request and packet.seconds - since >= PROBE_SECONDS
+
+
 def judge(path, our_addresses, mtu):
     verdict = Verdict()
     flows = {}
     naks = []  # (seconds, PSN) of the peer
+    heard = None  # (seconds, PSN) of the peer's last answer
     for number, (seconds, frame, whole) in enumerate(packets(path), 1):
         packet = dissect(seconds, frame)
         if packet is None:
@@ -124,8 +147,11 @@ def judge(path, our_addresses, mtu):
         verdict.cut += not whole
         verdict.bad_icrc += whole and not packet.icrc_right
         verdict.opcodes[packet.opcode] += 1
+        verdict.own_dialect += ours and packet.opcode >= MANUFACTURERS_FIRST
         if packet.opcode == ACKNOWLEDGE and not ours and (packet.syndrome == SEQUENCE_NAK or RNR_FIRST <= packet.syndrome <= RNR_LAST):
             naks.append((seconds, packet.psn))
+        if packet.opcode in WITH_AETH and not ours:
+            heard = (seconds, packet.psn)
         if packet.opcode not in RC_REQUESTS:
             continue
         flow = flows.setdefault((packet.source, packet.destination_qp), Flow())
@@ -142,6 +168,11 @@ def judge(path, our_addresses, mtu):
             flow.repeating = True
         elif seconds - before > ACK_TIMEOUT_SECONDS:
             verdict.timed_out += 1
+        elif shown_missing(flow, packet, before, heard):
+            verdict.repaired += 1
+        elif is_probe(packet, before, heard):
+            verdict.probes += 1
+            flow.probed = seconds
         elif len(verdict.examples) < 5:
             verdict.examples.append((number, round(seconds - before, 4)))
     return verdict
