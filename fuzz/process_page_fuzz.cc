@@ -48,6 +48,7 @@ class HostilePage {
           std::all_of(counter.name.begin(), counter.name.end(), [](char c) { return c > ' ' && c < 0x7f; }));
     }
     RRDMA_ASSERT(view->queue_pairs().size() <= kPageQpCapacity);
+    RRDMA_ASSERT(view->last_answers(Instant{}, seconds(2), 8).size() <= 8);
   }
   void restore() { std::copy_n(pristine_, kHead, base_); }
 

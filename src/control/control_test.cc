@@ -217,6 +217,34 @@ TEST(ProcessPage, ShowsCountersAndQueuePairs) {
   EXPECT_EQ(page->create_qp(), first);
 }
 
+TEST(ProcessPage, KeepsWhatWasAcknowledgedLast) {
+  auto page = ProcessPage::create();
+  ASSERT_TRUE(page.ok());
+  QpRow* destroyed = page->create_qp();
+  QpRow* silent = page->create_qp();
+  QpRow* old = page->create_qp();
+  ProcessPage::update_qp(*destroyed, {.qpn = 0x30001, .peer_qpn = 5});
+  ProcessPage::update_qp(*silent, {.qpn = 0x30002});
+  ProcessPage::update_qp(*old, {.qpn = 0x30003});
+  const Instant now{seconds(1000).ns};
+  wire::LastAnswer::write(destroyed->last_answer, wire::Psn(0xfffffe), 0xabcdef, now - seconds(1));
+  wire::LastAnswer::write(old->last_answer, wire::Psn(1), 1, now - seconds(3));
+  page->destroy_qp(*destroyed);
+
+  const auto view = ProcessPageView::open(page->fd());
+  ASSERT_TRUE(view.ok());
+  const auto answers = view->last_answers(now, seconds(2), 10);
+  ASSERT_EQ(answers.size(), 1u);
+  EXPECT_EQ(answers[0].fields.peer_qpn, 5u);
+  EXPECT_EQ(answers[0].answer.psn, wire::Psn(0xfffffe));
+  EXPECT_EQ(answers[0].answer.msn, 0xabcdefu);
+  EXPECT_EQ(view->last_answers(now, seconds(4), 10).size(), 2u);
+  EXPECT_EQ(view->last_answers(now, seconds(4), 1).size(), 1u);
+  // The row is somebody else's now.
+  ASSERT_EQ(page->create_qp(), destroyed);
+  EXPECT_TRUE(view->last_answers(now, seconds(2), 10).empty());
+}
+
 TEST(ProcessPage, CannotBeWrittenOrShrunkByItsReaders) {
   auto page = ProcessPage::create();
   ASSERT_TRUE(page.ok());

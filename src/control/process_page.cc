@@ -142,6 +142,7 @@ QpRow* ProcessPage::create_qp() {
     if (!rows[i].sequence.compare_exchange_strong(free, 1, std::memory_order_acq_rel)) continue;
     for (auto& counter : rows[i].counters) counter.store(0, std::memory_order_relaxed);
     for (auto& word : rows[i].words) word.store(0, std::memory_order_relaxed);
+    rows[i].last_answer.store(0, std::memory_order_relaxed);
     rows[i].sequence.store(2, std::memory_order_release);
     std::uint32_t used = header().qp_rows_used.load(std::memory_order_relaxed);
     while (used < i + 1 &&
@@ -255,6 +256,25 @@ std::vector<QpSnapshot> ProcessPageView::queue_pairs() const {
   std::vector<QpSnapshot> found;
   for (std::uint32_t i = 0; i < used; ++i) {
     if (const auto snapshot = copy_row(rows[i])) found.push_back(*snapshot);
+  }
+  return found;
+}
+
+std::vector<QpAnswer> ProcessPageView::last_answers(Instant now, Duration age_max,
+                                                    std::size_t count_max) const {
+  const auto* header = rows_at<PageHeader>(base_, 0);
+  const auto* rows = rows_at<QpRow>(base_, kQpsOffset);
+  const std::uint32_t used = std::min(header->qp_rows_used.load(std::memory_order_acquire), kPageQpCapacity);
+  std::vector<QpAnswer> found;
+  for (std::uint32_t i = 0; i < used && found.size() < count_max; ++i) {
+    const auto answer = wire::LastAnswer::read(rows[i].last_answer.load(std::memory_order_relaxed));
+    if (!answer || answer->age(now) > age_max) continue;
+    std::uint64_t words[sizeof(QpFields) / 8];
+    for (std::size_t word = 0; word < std::size(words); ++word)
+      words[word] = rows[i].words[word].load(std::memory_order_relaxed);
+    QpAnswer& one = found.emplace_back();
+    std::memcpy(&one.fields, words, sizeof words);
+    one.answer = *answer;
   }
   return found;
 }

@@ -7,7 +7,8 @@
 //   counter  = name (once), value (relaxed stores)
 //   slot row = the next index that the program will give to a QP of that slot; the daemon reads it when
 //              the program is gone, so that QPNs go on where they were
-//   QP row   = one queue pair; `sequence` is odd while the row is being changed, 0 in a free row
+//   QP row   = one queue pair; `sequence` is odd while the row is being changed, 0 in a free row. What it acknowledged
+//              last stays in a row that was freed: the daemon reads it when the program is gone
 //
 // Readers look at rows below qp_rows_used only: an untouched page of a memfd costs nothing until it is
 // read.
@@ -27,11 +28,12 @@
 #include "base/result.h"
 #include "control/messages.h"
 #include "wire/gid.h"
+#include "wire/last_answer.h"
 
 namespace rrdma::control {
 
 inline constexpr std::uint32_t kPageMagic = 0x52525050;  // "RRPP"
-inline constexpr std::uint32_t kPageVersion = 2;
+inline constexpr std::uint32_t kPageVersion = 3;
 inline constexpr std::uint32_t kPageCounterCapacity = 128;
 inline constexpr std::uint32_t kPageQpCapacity = 65536;
 inline constexpr std::size_t kCounterNameMax = 40;
@@ -84,8 +86,15 @@ struct QpFields {
   std::uint8_t link = 0;  // one of the kLink bits
   std::uint8_t path_mtu_code = 0;
   std::uint32_t device_index = 0;
+  // How its packets travel, for who answers in its place.
+  wire::Gid local_gid;
+  std::uint32_t interface_index = 0;
+  std::uint16_t source_port = 0;
+  std::uint8_t traffic_class = 0;
+  std::uint8_t hop_limit = 0;
+  std::uint64_t reserved = 0;
 };
-static_assert(sizeof(QpFields) == 32);
+static_assert(sizeof(QpFields) == 64);
 
 struct QpRow {
   std::atomic<std::uint32_t> sequence;
@@ -93,9 +102,10 @@ struct QpRow {
   std::atomic<std::uint64_t>
       words[sizeof(QpFields) / 8];  // QpFields, stored so that a race is no undefined behaviour
   std::atomic<std::uint64_t> counters[kQpCounterCount];
-  std::uint64_t reserved_tail[3];
+  std::atomic<std::uint64_t> last_answer;  // wire::LastAnswer
+  std::uint64_t reserved_tail[6];
 };
-static_assert(sizeof(QpRow) == 128);
+static_assert(sizeof(QpRow) == 192);
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
 // The program's side. Owns the memfd and its mapping. QP rows may be made and destroyed from any
@@ -134,6 +144,12 @@ class ProcessPage {
   std::atomic<std::uint32_t> first_free_qp_ = 0;  // where to look first; a guess
 };
 
+// What a queue pair, perhaps one that was destroyed, acknowledged last.
+struct QpAnswer {
+  QpFields fields;
+  wire::LastAnswer answer;
+};
+
 struct QpSnapshot {
   QpFields fields;
   std::array<std::uint64_t, kQpCounterCount> counters{};
@@ -152,6 +168,9 @@ class ProcessPageView {
   // Queue pairs, as they are at the moment each is read; rows that change all the time are left out.
   [[nodiscard]] std::vector<QpSnapshot> queue_pairs() const;
   [[nodiscard]] std::optional<std::uint16_t> next_index(Slot slot) const;
+  // For a program that writes no more, at most so many.
+  [[nodiscard]] std::vector<QpAnswer> last_answers(Instant now, Duration age_max,
+                                                   std::size_t count_max) const;
 
  private:
   explicit ProcessPageView(const std::uint8_t* base) : base_(base) {}

@@ -18,6 +18,7 @@
 #include "control/identity.h"
 #include "control/names.h"
 #include "daemon/captures.h"
+#include "daemon/last_answers.h"
 #include "daemon/log.h"
 #include "daemon/peers.h"
 #include "daemon/qp1/cm_service.h"
@@ -148,10 +149,12 @@ int run(const Options& options) {
   Multicast multicast(slots, network, counters);
   MadPort qp1(loop, network, counters, system_entropy());
   ConnectionService connections(qp1, counters, system_entropy());
-  for (Subsystem* subsystem :
-       {static_cast<Subsystem*>(&captures), static_cast<Subsystem*>(&slots), static_cast<Subsystem*>(&peers),
-        static_cast<Subsystem*>(&registry), static_cast<Subsystem*>(&multicast),
-        static_cast<Subsystem*>(&connections), static_cast<Subsystem*>(&qp1)}) {
+  LastAnswers last_answers(slots, network, counters);
+  // Peers hear what a dead program had to say before they hear of its death.
+  for (Subsystem* subsystem : {static_cast<Subsystem*>(&last_answers), static_cast<Subsystem*>(&captures),
+                               static_cast<Subsystem*>(&slots), static_cast<Subsystem*>(&peers),
+                               static_cast<Subsystem*>(&registry), static_cast<Subsystem*>(&multicast),
+                               static_cast<Subsystem*>(&connections), static_cast<Subsystem*>(&qp1)}) {
     server.add(*subsystem);
   }
   if (options.system) {

@@ -21,10 +21,11 @@ Publisher::Publisher(control::ProcessPage& page) : page_(page) {
     engine_counters_.push_back({&page_.counter(counter.name)});
 }
 
-void Publisher::handle_qp_changed(const transport::QueuePair& qp, bool destroyed) {
+void Publisher::handle_qp_changed(transport::QueuePair& qp, bool destroyed) {
   const auto found = rows_.find(qp.qpn.value);
   if (destroyed) {
     if (found == rows_.end()) return;
+    qp.last_answer = nullptr;
     page_.destroy_qp(*found->second);
     rows_.erase(found);
     return;
@@ -32,6 +33,7 @@ void Publisher::handle_qp_changed(const transport::QueuePair& qp, bool destroyed
   control::QpRow* row = found != rows_.end() ? found->second : page_.create_qp();
   if (row == nullptr) return;
   rows_[qp.qpn.value] = row;
+  qp.last_answer = &row->last_answer;
   control::QpFields fields;
   fields.qpn = qp.qpn.value;
   fields.peer_qpn = qp.remote.value;
@@ -40,6 +42,11 @@ void Publisher::handle_qp_changed(const transport::QueuePair& qp, bool destroyed
   fields.type = static_cast<std::uint8_t>(qp.type);
   fields.link = static_cast<std::uint8_t>(qp.path.link == kShmLink ? control::kLinkShm : control::kLinkUdp);
   fields.path_mtu_code = qp.attributes.path_mtu;
+  fields.local_gid = qp.path.local;
+  fields.interface_index = qp.path.interface_index;
+  fields.source_port = qp.path.source_port;
+  fields.traffic_class = qp.path.traffic_class;
+  fields.hop_limit = qp.path.hop_limit;
   control::ProcessPage::update_qp(*row, fields);
 }
 

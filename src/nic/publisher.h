@@ -22,7 +22,7 @@ class Publisher {
  public:
   explicit Publisher(control::ProcessPage& page);
 
-  void handle_qp_changed(const transport::QueuePair& qp, bool destroyed);
+  void handle_qp_changed(transport::QueuePair& qp, bool destroyed);
   // Copies the counters if the last time was a while ago. Returns when to call again: what has happened since
   // must become visible although nothing more happens.
   Instant publish(const transport::Engine& engine, std::span<link::Link* const> links, Instant now);

@@ -242,6 +242,7 @@ void Engine::set_windows(std::uint32_t window_octets_max, std::uint32_t flight_o
 }
 
 void Engine::reset_qp(QueuePair& qp) {
+  if (qp.last_answer != nullptr) qp.last_answer->store(0, std::memory_order_relaxed);
   stop_sending(qp);
   memory_.invalidate_windows_of(qp.qpn);
   while (!qp.send_queue.empty()) take_oldest(qp);

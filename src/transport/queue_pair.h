@@ -3,6 +3,7 @@
 // invariants between its fields are stated there.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 
@@ -115,7 +116,8 @@ struct QueuePair {
   std::uint32_t port_mtu = 4096;  // UD: the longest datagram; set by nic/
   Duration ack_timeout;           // 0: never
   AttemptHistory attempts;
-  void* owner = nullptr;             // the verbs object around it
+  void* owner = nullptr;                              // the verbs object around it
+  std::atomic<std::uint64_t>* last_answer = nullptr;  // wire::LastAnswer, for who outlives us; null: nobody
   const void* xrc_domain = nullptr;  // XRC targets: only queues of this domain can be asked for
   std::uint64_t messages_sent = 0;
   std::uint64_t messages_received = 0;

@@ -7,6 +7,7 @@
 #include "transport/admission.h"
 #include "transport/planted_bug.h"
 #include "transport/requester.h"
+#include "wire/last_answer.h"
 
 namespace rrdma::transport {
 
@@ -430,6 +431,8 @@ void Responder::answer(std::uint8_t syndrome, wire::Psn psn) {
   resp_.answer_due = true;
   resp_.answer_syndrome = syndrome;
   resp_.answer_psn = psn;
+  if (syndrome == wire::kSyndromeAckNoCredits && qp_.last_answer != nullptr)
+    wire::LastAnswer::write(*qp_.last_answer, psn, resp_.msn, now_);
   engine_.schedule(qp_);
 }
 

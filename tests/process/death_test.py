@@ -1,10 +1,11 @@
 """Death and paralysis: of a peer, of the daemon, of the program that started the daemon; what is left behind."""
 
+import itertools
 import signal
 import time
 
 from packets import Sender, bth
-from surroundings import LINKS, Host, Pair, ProcessTest, Task, amount, daemons, end_process, main, report, wait_until
+from surroundings import LINKS, Host, Pair, ProcessTest, Task, amount, daemons, end_process, join_hosts, main, report, wait_until
 
 RETRY_EXCEEDED = 12
 
@@ -59,6 +60,30 @@ class Departure(ProcessTest):
                     # A retransmission would come after 2.1 s.
                     self.assertLess(took, 2_000_000, f"{link}, {way}")
                 report(f"{link}, {way}: {pair.last('the last message')}")
+
+    def test_who_is_killed_has_said_it(self):
+        """What a killed program had taken is acknowledged by the daemon, on this host and to another one."""
+        host = Host()
+        left, right = join_hosts()
+        for name, ends, address in (("one host", (host, host), "127.0.0.1"), ("two hosts", (left, right), left.addresses[4])):
+            for _ in range(amount(4, 100)):
+                pair = Pair(*ends, "farewell", "--leave=kill", address=address, environment=LINKS["udp"])
+                pair.client.succeed()
+            report(f"{name}: {pair.last('the last message')}")
+
+    def test_an_acknowledgement_that_is_lost_is_said_again(self):
+        """One in seven packets of who leaves is lost: now and then the last one, when the program is gone."""
+        host = Host()
+        left, right = join_hosts()
+        seeds = itertools.count(1)
+        for name, ends, address in (("one host", (host, host), "127.0.0.1"), ("two hosts", (left, right), left.addresses[4])):
+            for way in ("exit", "_exit", "destroy_exit", "kill"):
+                for _ in range(amount(6, 100)):
+                    faults = {"RRDMA_FAULT": f"drop=15%,seed={next(seeds)}"}
+                    pair = Pair(*ends, "farewell", "--rounds=10", f"--leave={way}", address=address, environment=LINKS["udp"],
+                                server_environment=faults)
+                    pair.client.succeed()
+                report(f"{name}, {way}: {pair.last('the last message')}")
 
 
 class Paralysis(ProcessTest):

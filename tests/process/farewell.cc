@@ -1,8 +1,9 @@
 // farewell: a ping-pong, and then one message that is not replied to, because its receiver leaves by
-// --leave=exit (without giving anything back), _exit and _Exit (without exit handlers), destroy (gives back its QP first) or sleep (calls no verb any
-// more for a while). Its sender must learn that it came: an answer that was held back for a reply is not lost.
+// --leave=exit (without giving anything back), _exit and _Exit (without exit handlers), kill (at once), destroy (gives back
+// its QP first), destroy_exit (and ends with that) or sleep (calls no verb any more for a while). Its sender must learn that it came: an answer that was held back for a reply is not lost.
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdlib>
 #include <string>
 
@@ -76,13 +77,16 @@ void leave(const std::string& way, const End& end) {
   if (way == "quick_exit") std::quick_exit(0);
   if (way == "_exit") ::_exit(0);
   if (way == "_Exit") std::_Exit(0);
+  if (way == "kill") std::raise(SIGKILL);
   if (way == "sleep") {
     sleep(2);
+  } else if (way == "destroy_exit") {
+    ibv_destroy_qp(end.qp());
   } else if (way == "destroy") {
     ibv_destroy_qp(end.qp());
     usleep(200'000);
   } else {
-    fail("--leave must be exit, quick_exit, _exit, destroy or sleep");
+    fail("--leave must be exit, quick_exit, _exit, _Exit, kill, destroy, destroy_exit or sleep");
   }
   _exit(0);
 }

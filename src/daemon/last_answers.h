@@ -1,0 +1,58 @@
+// LastAnswers: what programs that are gone had acknowledged last is said again in their place. A program may end, or be
+// killed, while the acknowledgement of its last message is held back or was lost on the way; its peer would ask again
+// for as long as it has patience, and fail although the message came. As TIME_WAIT does for TCP, this stays behind:
+// the last acknowledgement of each connection over UDP that was in use of late is sent at once, and a few times more.
+// To hear it twice does no harm.
+//
+// The page of a dead program is a stranger's: what is sent is nothing that its user could not have sent.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "base/instant.h"
+#include "control/process_page.h"
+#include "daemon/client.h"
+#include "daemon/counters.h"
+#include "daemon/slots/network.h"
+#include "daemon/slots/slots.h"
+#include "daemon/subsystem.h"
+#include "link/udp/udp_link.h"
+
+namespace rrdma::daemon {
+
+class LastAnswers final : public Subsystem {
+ public:
+  // REQUIRES: all outlive this.
+  LastAnswers(Slots& slots, Network& network, Counters& counters)
+      : slots_(slots), network_(network), counters_(counters) {}
+
+  Verdict handle_message(Client&, control::Received&) override { return Verdict::kOthers; }
+  void handle_client_gone(Client& client) override;
+  [[nodiscard]] Instant next_deadline() const override;
+  void handle_deadline(Instant now) override;
+
+ private:
+  struct Pending {
+    control::QpAnswer content;
+    control::PeerIdentity author;
+    std::size_t said = 0;
+    Instant gone_at;
+    [[nodiscard]] Instant due() const;
+  };
+
+  void say(const Pending& pending, Instant now);
+  bool say_within_host(const Pending& pending);
+  void say_to_network(const control::QpAnswer& content, Instant now);
+  [[nodiscard]] link::UdpLink* link_for(const objects::Path& path);
+
+  Slots& slots_;
+  Network& network_;
+  Counters& counters_;
+  std::vector<Pending> pending_;
+  std::map<std::uint16_t, std::unique_ptr<link::UdpLink>> links_;  // by source port
+};
+
+}  // namespace rrdma::daemon
