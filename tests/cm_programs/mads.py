@@ -9,7 +9,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "process"))
 
-from packets import Sender, bth, mutated  # noqa: E402
+from packets import PORT, Sender, bth, mutated  # noqa: E402
 
 REQ, ATTRIBUTES = 0x0010, range(0x0010, 0x001C)
 TCP_SERVICE = 0x01060000

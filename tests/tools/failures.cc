@@ -63,8 +63,14 @@ struct Tuning {
   std::uint8_t retry_count = 1;
   std::uint8_t rnr_retry = 1;
   std::uint8_t max_reads = 4;
-  bool nobody = false;  // the peer's QP is never made ready
+  bool nobody = false;        // the peer's QP is never made ready
+  std::uint8_t timeout = 12;  // 17 ms
+  bool foreign =
+      false;  // the peer is the foreign one of the test (foreign_peer.py), not a QP of this process
 };
+
+constexpr std::uint32_t kForeignQpn = 0x77;
+constexpr std::uint8_t kForeignAddress[] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 9, 0, 2};
 
 struct End {
   explicit End(Device& on) : device(on) {
@@ -92,13 +98,14 @@ struct End {
     attributes = {};
     attributes.qp_state = IBV_QPS_RTR;
     attributes.path_mtu = IBV_MTU_1024;
-    attributes.dest_qp_num = peer.qp->qp_num;
+    attributes.dest_qp_num = tuning.foreign ? kForeignQpn : peer.qp->qp_num;
     attributes.rq_psn = 100;
     attributes.max_dest_rd_atomic = 4;
     attributes.min_rnr_timer = 1;
     attributes.ah_attr.is_global = 1;
     attributes.ah_attr.port_num = kPort;
     attributes.ah_attr.grh.dgid = device.gid;
+    if (tuning.foreign) std::memcpy(attributes.ah_attr.grh.dgid.raw, kForeignAddress, sizeof kForeignAddress);
     attributes.ah_attr.grh.sgid_index = device.gid_index;
     attributes.ah_attr.grh.hop_limit = 64;
     must(ibv_modify_qp(qp, &attributes,
@@ -108,7 +115,7 @@ struct End {
     attributes = {};
     attributes.qp_state = IBV_QPS_RTS;
     attributes.sq_psn = 100;
-    attributes.timeout = 12;  // 17 ms
+    attributes.timeout = tuning.timeout;
     attributes.retry_cnt = tuning.retry_count;
     attributes.rnr_retry = tuning.rnr_retry;
     attributes.max_rd_atomic = tuning.max_reads;
@@ -260,6 +267,10 @@ const Way kWays[] = {
      {.retry_count = 2, .nobody = true},
      Where::kHere,
      [](const End& here, const End&) { here.post(here.request(IBV_WR_SEND), 64, good_key(here)); }},
+    {"bad-response",
+     {.retry_count = 7, .timeout = 18, .foreign = true},
+     Where::kHere,
+     [](const End& here, const End&) { here.post(here.request(IBV_WR_RDMA_READ), 64, good_key(here)); }},
     {"peer-not-ready",
      {.rnr_retry = 3},
      Where::kHere,
@@ -269,13 +280,14 @@ const Way kWays[] = {
 void run(Device& device, const Way& way) {
   End here(device), there(device);
   here.connect(there, way.tuning);
-  if (!way.tuning.nobody) there.connect(here, way.tuning);
+  if (!way.tuning.nobody && !way.tuning.foreign) there.connect(here, way.tuning);
   way.provoke(here, there);
   const End& failing = way.where == Where::kHere ? here : there;
   const End& other = way.where == Where::kHere ? there : here;
   const ibv_wc completion = failing.failure();
   std::printf("%s %d %u %llu %u %u\n", way.name, completion.status, completion.vendor_err,
-              static_cast<unsigned long long>(completion.wr_id), failing.qp->qp_num, other.qp->qp_num);
+              static_cast<unsigned long long>(completion.wr_id), failing.qp->qp_num,
+              way.tuning.foreign ? kForeignQpn : other.qp->qp_num);
 }
 
 }  // namespace
@@ -284,7 +296,7 @@ int main(int argc, char** argv) {
   if (argc < 2) return 2;
   Device device(std::atoi(argv[1]));
   for (const Way& way : kWays) {
-    bool wanted = argc == 2;
+    bool wanted = argc == 2 && !way.tuning.foreign;
     for (int i = 2; i < argc; ++i) wanted = wanted || std::string_view(argv[i]) == way.name;
     if (wanted) run(device, way);
   }

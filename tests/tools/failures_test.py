@@ -1,5 +1,7 @@
 # `rrdma explain` about work requests that failed and connections that were refused: record, sentence and remedy of
 # every status that can be provoked. Arguments: the command, the program that provokes them.
+import os
+import pathlib
 import re
 import subprocess
 import sys
@@ -140,6 +142,76 @@ class Refusals(unittest.TestCase):
         self.assertIn("10.9.0.1 port 18699 rejected the connection with reason 8: invalid service ID: nobody listens there.", said["sentence"])
         self.assertRegex(said["sentence"], r"Start the server there, .*\.$")
         self.assertTrue(said["failure"]["remedy"])
+
+    # IBTA 12.6.7.2: every reason that a peer may give.
+    def test_every_reason(self):
+        with ForeignPeer() as peer:
+            for reason in (*range(1, 34), 35):
+                with self.subTest(reason):
+                    peer.tell("reject", reason)
+                    (said,) = failures(self.client(peer.ADDRESS))
+                    self.assertEqual((said["failure"]["kind"], said["failure"]["reason"], said["failure"]["peer"]), ("rejected", reason, peer.ADDRESS))
+                    (topic,) = [topic for topic in run_json("explain", "--json", f"reject:{reason}")]
+                    self.assertIn(f"{peer.ADDRESS} port 18699 rejected the connection with reason {reason}: {topic['name']}", said["sentence"])
+                    self.assertEqual(said["failure"]["remedy"], topic["checks"])
+
+
+class BrokenPeer(unittest.TestCase):
+    def test_bad_response(self):
+        """Status 7: the responder answers a READ of 64 octets with 32."""
+        with ForeignPeer() as peer:
+            process = subprocess.Popen([RRDMA, "run", "--", FAILURES, "1", "bad-response"], stdout=subprocess.PIPE, text=True)
+
+            def qpn():
+                qps = [qp for p in run_json("stat", "--json")["processes"] if p["pid"] == process.pid for qp in p["queue_pairs"]]
+                return next((qp["qpn"] for qp in qps if qp["peer_qpn"] == 0x77), None)
+            number = surroundings.wait_for(qpn)
+
+            def answered():
+                peer.tell("respond", number)
+                return process.poll() is not None
+            surroundings.wait_for(answered)
+            output, _ = process.communicate(timeout=60)
+        name, status, vendor, _, qpn, _ = output.split()
+        self.assertEqual((name, int(status), int(vendor) >> 24, int(qpn)), ("bad-response", 7, 37, number))
+        (said,) = failures(process.pid)
+        failure = said["failure"]
+        self.assertEqual((failure["status"], failure["cause"], failure["opcode"], failure["peer"], failure["peer_qpn"], failure["length"]),
+                         (7, 37, RDMA_READ, peer.ADDRESS, 0x77, 64))
+        self.assertIn("the peer's response does not fit the request", said["sentence"])
+        self.assertIn("rrdma capture", said["sentence"])
+
+
+class ForeignPeer:
+    """foreign_peer.py at the far end of the cable."""
+
+    ADDRESS = "10.9.0.2"
+
+    def __enter__(self):
+        script = pathlib.Path(__file__).with_name("foreign_peer.py")
+        self.process = subprocess.Popen(["unshare", "--net", sys.executable, "-B", script, "eth1", self.ADDRESS, "10.9.0.1"],
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        here = os.readlink("/proc/self/ns/net")
+        surroundings.wait_for(lambda: os.readlink(f"/proc/{self.process.pid}/ns/net") != here)
+        surroundings.ip("link", "set", "eth1", "netns", str(self.process.pid))
+        self.expect("ready")
+        return self
+
+    def __exit__(self, *_):
+        self.process.stdin.close()
+        self.process.wait(20)
+        self.process.stdout.close()
+        surroundings.ip("link", "set", "eth1", "up")
+
+    def expect(self, word):
+        line = self.process.stdout.readline().strip()
+        if line != word:
+            raise AssertionError(f"the foreign peer said '{line}' and not '{word}'")
+
+    def tell(self, order, number):
+        self.process.stdin.write(f"{order} {number}\n")
+        self.process.stdin.flush()
+        self.expect("understood")
 
 
 class Namespaces(unittest.TestCase):

@@ -34,7 +34,8 @@ std::string consequences(const host::Explained& said, Language language) {
   if (said.times > 1) {
     text = chinese
                ? fmt::format("另有 {} 次相同的情况，最后一次在 {}。", said.times - 1, time_text(said.last_ns))
-               : fmt::format("{} more times, the last at {}.", said.times - 1, time_text(said.last_ns));
+               : fmt::format("{} more time{}, the last at {}.", said.times - 1, said.times == 2 ? "" : "s",
+                             time_text(said.last_ns));
   }
   const std::uint32_t sends = said.facts.flushed_sends, receives = said.facts.flushed_receives;
   if (sends + receives == 0) return text;
