@@ -271,6 +271,12 @@ bool Exchange::step() {
   return false;
 }
 
+void Exchange::abandon() {
+  if (ended_) return;
+  ended_ = true;
+  collect_coverage();
+}
+
 bool Exchange::run() {
   while (step()) {
   }

@@ -51,6 +51,8 @@ class Exchange {
   bool run();
   // One step of it, for whoever shows progress; false at the end.
   bool step();
+  // There will be no more steps: coverage and totals are what was seen so far.
+  void abandon();
 
   World& world() { return world_; }
   [[nodiscard]] const Plan& plan() const { return plan_; }

@@ -88,8 +88,12 @@ class Alone(unittest.TestCase):
     def interrupted(self, *arguments):
         """Standard output of a run that would take minutes, interrupted once it has said how far it is."""
         with subprocess.Popen([RRDMA, "sim", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-            line = process.stderr.readline()  # without a terminal: every five seconds
-            self.assertRegex(line, r"rrdma sim: *[0-9.]+ %  .* s left")
+            while True:
+                line = process.stderr.readline()  # without a terminal: every five seconds
+                found = re.match(r"rrdma sim: *[0-9.]+ %  (\d+) .* s left", line)
+                self.assertIsNotNone(found, line)
+                if int(found.group(1)) > 0:
+                    break
             process.send_signal(signal.SIGINT)
             output, _ = process.communicate(timeout=60)
         self.assertEqual(process.returncode, -signal.SIGINT)
@@ -97,8 +101,9 @@ class Alone(unittest.TestCase):
 
     def test_what_was_found_so_far(self):
         one = self.interrupted("--seconds", "1000")
-        self.assertRegex(one, r"^interrupted after [0-9.]+ m?s of 1000.00 s of virtual time; so far no promise was broken\n")
-        self.assertGreater(int(re.search(r"messages +(\d+)", one).group(1)), 0)
+        self.assertRegex(one, r"^interrupted after [0-9.]+ [mu]?s of 1000.00 s of virtual time; so far no promise was broken\n")
+        for what in ("messages", "packets sent", "virtual time"):
+            self.assertGreater(float(re.search(rf"{what} +([\d.]+)", one).group(1)), 0, what)
         many = self.interrupted("--seeds", "1000000")
         seeds = int(re.match(r"interrupted after (\d+) of 1000000 seeds", many).group(1))
         self.assertGreater(seeds, 0)

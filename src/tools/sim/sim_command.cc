@@ -127,12 +127,21 @@ int run_one(const SimOptions& options) {
                   fmt::format("{} messages", exchange.totals().messages_succeeded));
   }
   progress.clear();
+  exchange.abandon();
   if (exchange.world().violation()) return report_violation(options, *plan);
   SimSummary summary;
   summary.add(exchange);
   return finish(options, summary,
                 fmt::format("{} of {} of virtual time", time_text(exchange.world().now() - Instant{}),
                             time_text(nanoseconds(whole))));
+}
+
+// False: a promise was broken, or the run was interrupted.
+bool run_to_the_end(sim::Exchange& exchange) {
+  for (std::uint64_t steps = 0; exchange.step(); ++steps) {
+    if (steps % 4096 == 0 && interrupted()) return false;
+  }
+  return !exchange.world().violation();
 }
 
 int run_many(const SimOptions& options) {
@@ -150,9 +159,9 @@ int run_many(const SimOptions& options) {
       const std::uint64_t seed = options.seed + i;
       if (seed > broken) break;
       sim::Exchange exchange(*plan_for(options, seed));
-      if (exchange.run()) {
+      if (run_to_the_end(exchange)) {
         own.add(exchange);
-      } else {
+      } else if (exchange.world().violation()) {
         std::uint64_t lowest = broken;
         while (seed < lowest && !broken.compare_exchange_weak(lowest, seed)) {
         }
