@@ -173,6 +173,31 @@ TEST(Analysis, WithoutArrivalsNobodyKnowsOfLosses) {
   EXPECT_FALSE(has(found, 0, kMarkLost));
 }
 
+TEST(Analysis, ClocksOfTwoHostsAreAligned) {
+  // Both hosts see everything, without a word on directions; the clock of the second is 5 s ahead, and the way takes 3 us.
+  constexpr std::uint64_t kAhead = 5'000'000;
+  Film near, far;
+  for (std::uint32_t i = 0; i < 5; ++i) {
+    near.take(100 + 20 * i, send(i)).take(110 + 20 * i, ack(i));
+    far.take(kAhead + 103 + 20 * i, send(i)).take(kAhead + 107 + 20 * i, ack(i));
+  }
+  const CaptureInput inputs[] = {{"near", near.octets()}, {"far", far.octets()}};
+  const Analysis found = analyse(inputs, 1000);
+  EXPECT_EQ(found.files[1].offset_ns, -5'000'000'000);
+  ASSERT_EQ(found.columns.size(), 10u) << "each packet once";
+  EXPECT_EQ(found.columns.travel_ns[0], 3000.0f);
+  EXPECT_EQ(found.columns.travel_ns[1], 3000.0f);
+  EXPECT_EQ(found.connections[0].ends[0].repeats, 0u);
+}
+
+TEST(Analysis, ClocksThatAgreeAreLeftAlone) {
+  Film near, far;
+  near.take(100, send(1)).take(110, ack(1));
+  far.take(103, send(1)).take(107, ack(1));
+  const CaptureInput inputs[] = {{"near", near.octets()}, {"far", far.octets()}};
+  EXPECT_EQ(analyse(inputs, 1000).files[1].offset_ns, 0);
+}
+
 TEST(Analysis, ARemarkOfTheSimulatorIsNoPacket) {
   Film::Shot dropped = send(5);
   dropped.comment = "dropped";

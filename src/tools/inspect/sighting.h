@@ -91,6 +91,25 @@ struct CaptureInput {
 // Reads all files, up to `packets_max` packets. A file that ends within a packet gives those before it.
 [[nodiscard]] Sightings read_sightings(std::span<const CaptureInput> inputs, std::uint64_t packets_max);
 
+// What makes two sightings those of one packet: the ICRC covers headers and payload.
+struct PacketIdentity {
+  std::uint32_t flow, icrc, psn, opcode;
+  friend bool operator==(const PacketIdentity&, const PacketIdentity&) = default;
+};
+struct PacketIdentityHash {
+  std::size_t operator()(const PacketIdentity& identity) const {
+    std::uint64_t hash = (std::uint64_t{identity.flow} << 32 | identity.icrc) * 0x9e3779b97f4a7c15u;
+    hash ^= (std::uint64_t{identity.psn} << 8 | identity.opcode) * 0xc2b2ae3d27d4eb4fu;
+    return hash ^ hash >> 29;
+  }
+};
+[[nodiscard]] inline PacketIdentity identity_of(const Sighting& seen) {
+  return {seen.flow, seen.icrc, seen.psn, seen.opcode};
+}
+
+// Takes the differences of the clocks out of the times of several files. clocks.cc
+void align_clocks(Sightings& sightings);
+
 // What becomes of a sighting: of two of one packet the earlier stands for it.
 struct Merged {
   std::vector<std::uint32_t> packets;     // sightings that stand for packets, by time

@@ -168,21 +168,6 @@ std::string read_file(const CaptureInput& input, std::uint16_t index, std::uint6
   return "";
 }
 
-// What makes two sightings those of one packet: the ICRC covers headers and payload.
-struct Identity {
-  std::uint32_t flow, icrc, psn, opcode;
-  friend bool operator==(const Identity&, const Identity&) = default;
-};
-struct IdentityHash {
-  std::size_t operator()(const Identity& identity) const {
-    std::uint64_t hash = (std::uint64_t{identity.flow} << 32 | identity.icrc) * 0x9e3779b97f4a7c15u;
-    hash ^= (std::uint64_t{identity.psn} << 8 | identity.opcode) * 0xc2b2ae3d27d4eb4fu;
-    return hash ^ hash >> 29;
-  }
-};
-
-Identity identity_of(const Sighting& seen) { return {seen.flow, seen.icrc, seen.psn, seen.opcode}; }
-
 // What the simulator remarks on a packet that it did not take away.
 bool is_loss(std::string_view remark) {
   constexpr std::string_view kOthers[] = {"duplicated", "reordered", "corrupted", "delayed", "ecn_marked"};
@@ -265,7 +250,7 @@ class Merger {
   }
 
   Sightings& sightings_;
-  std::unordered_map<Identity, std::vector<std::uint32_t>, IdentityHash>
+  std::unordered_map<PacketIdentity, std::vector<std::uint32_t>, PacketIdentityHash>
       waiting_;                         // departures, oldest first
   std::vector<bool> leaves_, arrives_;  // of each flow: seen there
   std::vector<std::uint32_t> arrival_;
@@ -282,6 +267,7 @@ Sightings read_sightings(std::span<const CaptureInput> inputs, std::uint64_t pac
     sightings.files[i].fault =
         read_file(inputs[i], static_cast<std::uint16_t>(i), packets_max, flows, sightings);
   sightings.connections.settle();
+  align_clocks(sightings);
   sort_by_time(sightings);
   return sightings;
 }
