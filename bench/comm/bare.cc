@@ -31,7 +31,7 @@ class Bare {
     attributes.qp_type = IBV_QPT_RC;
     attributes.cap = {kDepth, kDepth, 1, 1, kMessage};
     require(rdma_create_qp(id_, nullptr, &attributes) == 0, "rdma_create_qp");
-    region_ = ibv_reg_mr(id_->pd, memory_.data(), memory_.size(), IBV_ACCESS_LOCAL_WRITE);
+    region_ = ibv_reg_mr(id_->pd, memory_.data(), memory_.size(), int{IBV_ACCESS_LOCAL_WRITE});
     require(region_ != nullptr, "ibv_reg_mr");
     for (std::uint64_t i = 0; i < kDepth; ++i) post_receive(i);
   }

@@ -65,7 +65,7 @@ TEST_F(Many, QueuePairs) {
 
 TEST_F(Many, MemoryRegions) {
   exhaust<ibv_mr>(
-      "max_mr", attr_.max_mr, 1, [&] { return ibv_reg_mr(pd_, memory_, 64, IBV_ACCESS_LOCAL_WRITE); },
+      "max_mr", attr_.max_mr, 1, [&] { return ibv_reg_mr(pd_, memory_, 64, int{IBV_ACCESS_LOCAL_WRITE}); },
       ibv_dereg_mr);
 }
 

@@ -75,7 +75,8 @@ void try_all(Object* object, ibv_context* other, const char* what, const std::fu
 
 TEST_F(Objects, AreDestroyedOnceAndWhole) {
   try_all<ibv_pd>(ibv_alloc_pd(context_), other_context_, "PD", ibv_dealloc_pd);
-  try_all<ibv_mr>(ibv_reg_mr(pd_, memory_, 64, IBV_ACCESS_LOCAL_WRITE), other_context_, "MR", ibv_dereg_mr);
+  try_all<ibv_mr>(ibv_reg_mr(pd_, memory_, 64, int{IBV_ACCESS_LOCAL_WRITE}), other_context_, "MR",
+                  ibv_dereg_mr);
   try_all<ibv_cq>(ibv_create_cq(context_, 8, nullptr, nullptr, 0), other_context_, "CQ", ibv_destroy_cq,
                   [](ibv_cq* cq) { return ibv_resize_cq(cq, 16); });
   try_all<ibv_comp_channel>(ibv_create_comp_channel(context_), other_context_, "channel",
@@ -132,7 +133,7 @@ TEST_F(Objects, MakeNothingWithADomainThatIsNot) {
       expect_refused(errno, what);
     };
     refused(ibv_create_qp(pd, &init), "ibv_create_qp");
-    refused(ibv_reg_mr(pd, memory_, 64, IBV_ACCESS_LOCAL_WRITE), "ibv_reg_mr");
+    refused(ibv_reg_mr(pd, memory_, 64, int{IBV_ACCESS_LOCAL_WRITE}), "ibv_reg_mr");
     refused(ibv_alloc_mw(pd, IBV_MW_TYPE_1), "ibv_alloc_mw");
     refused(create_srq(pd), "ibv_create_srq");
     ibv_ah_attr attr{};

@@ -42,7 +42,7 @@ TEST_F(States, RequestsArePostedFromTheStateOnThatCanServeThem) {
 TEST_F(States, ARegionOfNoOctetsIsRefused) {
   for (std::uint8_t* address : {memory_, memory_ + 1}) {
     errno = 0;
-    EXPECT_EQ(ibv_reg_mr(pd_, address, 0, IBV_ACCESS_LOCAL_WRITE), nullptr);
+    EXPECT_EQ(ibv_reg_mr(pd_, address, 0, int{IBV_ACCESS_LOCAL_WRITE}), nullptr);
     EXPECT_EQ(errno, EINVAL);
   }
 }
