@@ -59,13 +59,15 @@ class Quantum(ProcessTest):
 
     def test_direct_operations_give_way(self):
         host = Host()
-        pair = Pair(host, host, "exchange", f"--messages={amount(60, 3000)}", "--octets=3000000", "--window=16",
+        pair = Pair(host, host, "exchange", f"--messages={amount(200, 3000)}", "--octets=3000000", "--window=16",
                     environment={**LINKS["direct"], **LINGER}).succeed(amount(120, 1200))
         for program in (pair.client, pair.server):
             longest = program.counters.get("direct_turn_octets_max", 0)
             report(f"{program.name}: {program.counters.get('direct_octets', 0)} octets, at most {longest} in one turn")
             self.assertLessEqual(longest, self.MOST, program.counters)
-        self.assertGreater(pair.client.counters.get("direct_turn_octets_max", 0), 0, pair.client.counters)
+        # The first operations may go by the ring, until the ends have agreed on direct access.
+        self.assertGreater(max(program.counters.get("direct_turn_octets_max", 0) for program in (pair.client, pair.server)), 0,
+                           pair.client.counters)
 
 
 class PathMtu(ProcessTest):
