@@ -58,16 +58,20 @@ class Quantum(ProcessTest):
     MOST = 1 << 20  # octets of direct operations under one hold of the lock (transport::EngineConfig)
 
     def test_direct_operations_give_way(self):
+        # An operation goes by the ring while earlier ones of its queue pair do, so a busy pair may go that way to its end.
+        self.assertTrue(any(self.most_in_one_turn() > 0 for _ in range(6)), "no operation was done directly")
+
+    def most_in_one_turn(self):
         host = Host()
-        pair = Pair(host, host, "exchange", f"--messages={amount(200, 3000)}", "--octets=3000000", "--window=16",
+        pair = Pair(host, host, "exchange", f"--messages={amount(60, 3000)}", "--octets=3000000", "--window=16",
                     environment={**LINKS["direct"], **LINGER}).succeed(amount(120, 1200))
+        longest = 0
         for program in (pair.client, pair.server):
-            longest = program.counters.get("direct_turn_octets_max", 0)
-            report(f"{program.name}: {program.counters.get('direct_octets', 0)} octets, at most {longest} in one turn")
-            self.assertLessEqual(longest, self.MOST, program.counters)
-        # The first operations may go by the ring, until the ends have agreed on direct access.
-        self.assertGreater(max(program.counters.get("direct_turn_octets_max", 0) for program in (pair.client, pair.server)), 0,
-                           pair.client.counters)
+            octets = program.counters.get("direct_turn_octets_max", 0)
+            report(f"{program.name}: {program.counters.get('direct_octets', 0)} octets, at most {octets} in one turn")
+            self.assertLessEqual(octets, self.MOST, program.counters)
+            longest = max(longest, octets)
+        return longest
 
 
 class PathMtu(ProcessTest):
