@@ -73,7 +73,7 @@ __attribute__((noinline)) bool guarded_call(void (*body)(void*), void* argument)
 }
 
 __attribute__((noinline)) bool guarded_copy(void* to, const void* from, std::size_t n) noexcept {
-  if (n == 0) return true;  // and either pointer may be null
+  if (to == nullptr || from == nullptr) return n == 0;  // a program may give any address
   FaultGuard guard;
   FaultGuard* volatile outer = active_fault_guard;
   if (sigsetjmp(guard.frame, 0) != 0) {

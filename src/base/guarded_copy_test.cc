@@ -42,6 +42,9 @@ TEST_F(GuardedCopy, AMissingPageIsAnAnswerNotACrash) {
     EXPECT_TRUE(guarded_copy(page_ + 4096 - 64, buffer, 64));
     EXPECT_FALSE(guarded_copy(page_ + 4096 - 32, buffer, 64));
     EXPECT_FALSE(guarded_copy(buffer, page_ + 4096, 8));
+    EXPECT_FALSE(guarded_copy(nullptr, buffer, 8));
+    EXPECT_FALSE(guarded_copy(buffer, nullptr, 8));
+    EXPECT_TRUE(guarded_copy(nullptr, nullptr, 0));
   }
   EXPECT_EQ(active_fault_guard, nullptr);
 }
