@@ -19,6 +19,7 @@ namespace {
 
 constexpr std::uint32_t kGrhOctets = 40;
 
+// Of its own: an oracle that asked the table of the engine would find no mistake in it.
 CompletionOpcode completion_of(SendOpcode opcode) {
   switch (opcode) {
     case SendOpcode::kWrite:

@@ -10,46 +10,13 @@ import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tools"))
-import surroundings
+import surroundings  # noqa: E402  (it knows where the harness is)
+from peers import LINKS, Server, each_link, run, words  # noqa: E402
 
-RRDMA, DEATH, EXAMPLES = sys.argv[1:4]
-HOST = "10.9.0.1"
-LINKS = ({"RRDMA_LINK": "shm"}, {"RRDMA_LINK": "udp"})
-
-
-def words(program, *rest):
-    return [RRDMA, "run", "--", str(program), *map(str, rest)]
-
-
-class Server:
-    """A program until it is ended; ready once it has said that it listens."""
-
-    def __init__(self, link, program, *rest):
-        self.process = subprocess.Popen(words(program, *rest), stdout=subprocess.PIPE, text=True, env={**os.environ, **link})
-        line = self.process.stdout.readline()
-        assert "listening" in line, line
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.process.kill()
-        self.process.wait()
-        self.process.stdout.close()
-
-
-def run(link, program, *rest):
-    done = subprocess.run(words(program, *rest), capture_output=True, text=True, timeout=60, env={**os.environ, **link})
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+DEATH, EXAMPLES = sys.argv[2:4]
 
 
 class Processes(unittest.TestCase):
-    def each_link(self, port, test):
-        for number, link in enumerate(LINKS):
-            with self.subTest(**link):
-                test(link, f"{HOST}:{port + number}")
-
     def test_a_killed_peer(self):
         def test(link, address):
             with Server(link, DEATH, "serve", address) as server:
@@ -60,7 +27,7 @@ class Processes(unittest.TestCase):
                 rest, _ = client.communicate(timeout=60)
                 self.assertEqual(client.returncode, 0, rest)
                 print(f"  every waiter knew after {time.monotonic() - begin:.2f} s", flush=True)
-        self.each_link(7100, test)
+        each_link(self, 7100, test)
 
     def test_echo(self):
         def test(link, address):
@@ -73,7 +40,7 @@ class Processes(unittest.TestCase):
             finally:
                 server.kill()
                 server.wait()
-        self.each_link(7110, test)
+        each_link(self, 7110, test)
 
     def test_hello(self):
         self.assertIn('received "hello, RDMA"', run(LINKS[0], f"{EXAMPLES}/hello"))
@@ -88,7 +55,7 @@ class Processes(unittest.TestCase):
                     run(link, f"{EXAMPLES}/file_copy", "send", address, source)
                     self.assertEqual(server.process.wait(30), 0)
                 self.assertEqual(pathlib.Path(target).read_bytes(), octets)
-        self.each_link(7120, test)
+        each_link(self, 7120, test)
 
     def test_key_value(self):
         def test(link, address):
@@ -100,7 +67,7 @@ class Processes(unittest.TestCase):
                 run(link, store, "put", address, "river", "Danube")
                 self.assertEqual(run(link, store, "get", address, "river"), "Danube\n")
                 self.assertEqual(run(link, store, "get", address, "sea"), "\n")
-        self.each_link(7130, test)
+        each_link(self, 7130, test)
 
     def test_counter(self):
         def test(link, address):
@@ -108,7 +75,7 @@ class Processes(unittest.TestCase):
                 for _ in range(2):
                     run(link, f"{EXAMPLES}/counter", "add", address, 50)
                 self.assertEqual(server.process.stdout.read(), "100\n")
-        self.each_link(7140, test)
+        each_link(self, 7140, test)
 
     def test_publish(self):
         def test(link, address):
@@ -122,7 +89,7 @@ class Processes(unittest.TestCase):
                 finally:
                     publisher.kill()
                     publisher.wait()
-        self.each_link(7150, test)
+        each_link(self, 7150, test)
 
     def test_asio(self):
         def test(link, address):
@@ -138,7 +105,7 @@ class Processes(unittest.TestCase):
             finally:
                 server.kill()
                 server.wait()
-        self.each_link(7170, test)
+        each_link(self, 7170, test)
 
 
 if __name__ == "__main__":

@@ -8,46 +8,13 @@ import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tools"))
-import surroundings
+import surroundings  # noqa: E402  (it knows where the harness is)
+from peers import Server, each_link, run, words  # noqa: E402
 
-RRDMA, DEATH, EXAMPLES = sys.argv[1:4]
-HOST = "10.9.0.1"
-LINKS = ({"RRDMA_LINK": "shm"}, {"RRDMA_LINK": "udp"})
-
-
-def words(program, *rest):
-    return [RRDMA, "run", "--", str(program), *map(str, rest)]
-
-
-class Server:
-    """A program until it is ended; ready once it has said that it listens."""
-
-    def __init__(self, link, program, *rest):
-        self.process = subprocess.Popen(words(program, *rest), stdout=subprocess.PIPE, text=True, env={**os.environ, **link})
-        line = self.process.stdout.readline()
-        assert "listening" in line, line
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.process.kill()
-        self.process.wait()
-        self.process.stdout.close()
-
-
-def run(link, program, *rest, status=0):
-    done = subprocess.run(words(program, *rest), capture_output=True, text=True, timeout=60, env={**os.environ, **link})
-    assert done.returncode == status, done.stdout + done.stderr
-    return done.stdout + done.stderr
+DEATH, EXAMPLES = sys.argv[2:4]
 
 
 class Processes(unittest.TestCase):
-    def each_link(self, port, test):
-        for number, link in enumerate(LINKS):
-            with self.subTest(**link):
-                test(link, f"{HOST}:{port + number}")
-
     def test_a_killed_server(self):
         def test(link, address):
             with Server(link, DEATH, "serve", address) as server:
@@ -58,7 +25,7 @@ class Processes(unittest.TestCase):
                 rest, _ = client.communicate(timeout=60)
                 self.assertEqual(client.returncode, 0, rest)
                 print(f"  every call had ended after {time.monotonic() - begin:.2f} s", flush=True)
-        self.each_link(7200, test)
+        each_link(self, 7200, test)
 
     def test_hello(self):
         def test(link, address):
@@ -66,19 +33,7 @@ class Processes(unittest.TestCase):
             with Server(link, hello, "serve", address):
                 self.assertEqual(run(link, hello, "call", address, "RDMA"), "hello, RDMA\n")
                 self.assertIn("who is it?", run(link, hello, "call", address, "", status=1))
-        self.each_link(7210, test)
-
-    @unittest.skipUnless(os.path.exists(f"{EXAMPLES}/key_value"), "protobuf is not installed")
-    def test_key_value(self):
-        def test(link, address):
-            store = f"{EXAMPLES}/key_value"
-            with Server(link, store, "serve", address):
-                for key, value in (("river", "Danube"), ("hill", "Kahlenberg"), ("sea", "Adria")):
-                    run(link, store, "put", address, key, value)
-                self.assertEqual(run(link, store, "get", address, "river"), "Danube\n")
-                self.assertIn("not found", run(link, store, "get", address, "lake", status=1))
-                self.assertEqual(run(link, store, "scan", address, "i"), "river Danube\nsea Adria\n")
-        self.each_link(7220, test)
+        each_link(self, 7210, test)
 
 
 if __name__ == "__main__":
