@@ -35,6 +35,17 @@ class Processes(unittest.TestCase):
                 self.assertIn("who is it?", run(link, hello, "call", address, "", status=1))
         each_link(self, 7210, test)
 
+    def test_key_value(self):
+        def test(link, address):
+            store = f"{EXAMPLES}/key_value"
+            with Server(link, store, "serve", address):
+                for key, value in (("b", "two"), ("a", "one"), ("c", "three")):
+                    self.assertEqual(run(link, store, "put", address, key, value), "")
+                self.assertEqual(run(link, store, "get", address, "b"), "two\n")
+                self.assertEqual(run(link, store, "scan", address, "b"), "b two\nc three\n")
+                self.assertIn("there is no x", run(link, store, "get", address, "x", status=1))
+        each_link(self, 7220, test)
+
 
 if __name__ == "__main__":
     surroundings.enter()

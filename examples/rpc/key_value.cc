@@ -1,0 +1,102 @@
+// A key-value store that is defined in a .proto: `key_value serve ADDRESS`, `key_value put ADDRESS KEY VALUE`, `key_value get ADDRESS KEY`,
+// `key_value scan ADDRESS KEY`.
+#include <key_value.rrdma.h>  // what protoc-gen-rrdma wrote from key_value.proto
+
+#include <cstdio>
+#include <map>
+#include <string>
+#include <string_view>
+
+using namespace rrdma;
+
+namespace {
+
+class Shelf : public key_value::StoreService {
+ public:
+  comm::Task<rpc::Result<key_value::Nothing>> put(rpc::Call&, const key_value::Pair& pair) override {
+    pairs_[pair.key()] = pair.value();
+    co_return key_value::Nothing();
+  }
+  comm::Task<rpc::Result<key_value::Pair>> get(rpc::Call&, const key_value::Key& key) override {
+    const auto found = pairs_.find(key.key());
+    if (found == pairs_.end()) co_return rpc::Status(rpc::Code::kNotFound, "there is no " + key.key());
+    co_return pair_of(*found);
+  }
+  comm::Task<rpc::Status> scan(rpc::Call&, const key_value::Key& from,
+                               rpc::Writer<key_value::Pair>& out) override {
+    // A copy of the key, since the map may change while the reader takes its time.
+    for (auto at = pairs_.lower_bound(from.key()); at != pairs_.end();) {
+      const std::string key = at->first;
+      rpc::Status sent = co_await out.write(pair_of(*at));
+      if (!sent.ok()) co_return sent;
+      at = pairs_.upper_bound(key);
+    }
+    co_return rpc::Status();
+  }
+
+ private:
+  static key_value::Pair pair_of(const std::pair<const std::string, std::string>& entry) {
+    key_value::Pair pair;
+    pair.set_key(entry.first);
+    pair.set_value(entry.second);
+    return pair;
+  }
+  std::map<std::string, std::string> pairs_;
+};
+
+comm::Task<> serve(comm::Context& context, const char* address) {
+  Shelf shelf;
+  rpc::Server server(context);
+  server.add(shelf);
+  const rpc::Status listening = server.listen(address);
+  if (!listening.ok()) throw rpc::Failure(listening);
+  std::printf("listening at %s\n", std::string(server.address()).c_str());
+  std::fflush(stdout);
+  static_cast<void>(co_await context.sleep(std::chrono::hours(24)));
+}
+
+comm::Task<> ask(comm::Context& context, std::string_view role, const char* address, const char* key,
+                 const char* value) {
+  auto connected = co_await rpc::connect(context, address, {}, std::chrono::seconds(5));
+  key_value::StoreClient client(std::move(connected).value_or_throw());
+  key_value::Key asked;
+  asked.set_key(key);
+  if (role == "put") {
+    key_value::Pair pair;
+    pair.set_key(key);
+    pair.set_value(value);
+    auto put = co_await client.put(pair, std::chrono::seconds(1));
+    static_cast<void>(std::move(put).value_or_throw());
+  } else if (role == "get") {
+    auto pair = co_await client.get(asked, std::chrono::seconds(1));
+    std::printf("%s\n", std::move(pair).value_or_throw().value().c_str());
+  } else {
+    auto opened = co_await client.scan(asked, std::chrono::seconds(5));
+    auto pairs = std::move(opened).value_or_throw();
+    for (;;) {
+      auto pair = co_await pairs.read();
+      if (!pair) break;
+      std::printf("%s %s\n", pair->key().c_str(), pair->value().c_str());
+    }
+    if (!pairs.status().ok()) throw rpc::Failure(pairs.status());
+  }
+}
+
+}  // namespace
+
+int main(int count, char** words) try {
+  const std::string_view role = count > 1 ? words[1] : "";
+  const bool good = (role == "serve" && count == 3) || (role == "put" && count == 5) ||
+                    ((role == "get" || role == "scan") && count == 4);
+  if (!good) {
+    std::fprintf(
+        stderr,
+        "usage: key_value serve ADDRESS | put ADDRESS KEY VALUE | get ADDRESS KEY | scan ADDRESS KEY\n");
+    return 2;
+  }
+  comm::Context context = comm::Context::open().value_or_throw();
+  context.run(role == "serve" ? serve(context, words[2])
+                              : ask(context, role, words[2], words[3], count > 4 ? words[4] : ""));
+} catch (const std::exception& failure) {
+  return std::fprintf(stderr, "%s\n", failure.what()), 1;
+}
