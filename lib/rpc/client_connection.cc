@@ -189,8 +189,10 @@ void ClientConnection::settle(ClientCall* call, Status status) {
   call->parts.clear();
   call->status = std::move(status);
   if (!call->held) return free_slot(call);
-  call->outbound.end(call->status.ok() ? Status(Code::kCancelled, "the call is over") : call->status);
-  call->inbound.end(call->status);
+  if (call->streams) {
+    call->outbound.end(call->status.ok() ? Status(Code::kCancelled, "the call is over") : call->status);
+    call->inbound.end(call->status);
+  }
   call->place.give();
 }
 
