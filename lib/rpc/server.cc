@@ -5,6 +5,7 @@
 
 #include "lib/rpc/proof.h"
 #include "lib/rpc/server_connection.h"
+#include "lib/rpc/worker.h"
 
 namespace rrdma::rpc {
 inline namespace v0 {
@@ -14,7 +15,10 @@ ServerState::ServerState(comm::Context& context, const ServerOptions& options)
   options_.window = std::max(options_.window, kLeastWindow);
   add(handler_of<&Versions::check>(versions_));
 }
-ServerState::~ServerState() = default;
+ServerState::~ServerState() {
+  // All of them at once: each may linger for a while.
+  for (const auto& worker : workers_) worker->stop();
+}
 
 void ServerState::add(Handler handler) {
   auto kept = std::make_unique<Handler>(std::move(handler));
@@ -23,6 +27,7 @@ void ServerState::add(Handler handler) {
   kept->name = kept->method.name;
   kept->method.service = kept->service;
   kept->method.name = kept->name;
+  for (const auto& worker : workers_) worker->add(*kept);
   handlers_[kept->method.id] = std::move(kept);
 }
 
@@ -34,8 +39,31 @@ const Handler* ServerState::find(std::uint64_t method) const {
 Status ServerState::listen(std::string_view address) {
   auto listener = context_->listen(address);
   if (!listener) return status_of(listener.error());
+  const Status started = start_workers();
+  if (!started.ok()) return started;
   listener_ = std::move(*listener);
   scope_.spawn(accept_all());
+  return {};
+}
+
+Status ServerState::start_workers() {
+  comm::ContextOptions context = options_.thread_context;
+  if (context.device.empty()) context.device = context_->device().name;
+  ServerOptions own = options_;
+  own.threads = 0;
+  while (workers_.size() < options_.threads) {
+    auto worker = std::make_unique<Worker>();
+    Status started = worker->start(context, own);
+    if (!started.ok()) {
+      workers_.clear();
+      return started;
+    }
+    for (const auto& [number, handler] : handlers_) {
+      // Each of them has its own of those that every server has.
+      if (handler->object != &versions_) worker->add(*handler);
+    }
+    workers_.push_back(std::move(worker));
+  }
   return {};
 }
 
@@ -43,27 +71,33 @@ comm::Task<void> ServerState::accept_all() {
   for (;;) {
     auto incoming = co_await listener_.next();
     if (!incoming) co_return;
-    scope_.spawn(serve(std::move(*incoming)));
+    if (workers_.empty()) {
+      scope_.spawn(serve(std::move(*incoming)));
+      continue;
+    }
+    const auto idlest = std::min_element(workers_.begin(), workers_.end(),
+                                         [](const auto& a, const auto& b) { return a->load() < b->load(); });
+    (*idlest)->take(std::move(*incoming));
   }
 }
 
 comm::Task<void> ServerState::serve(comm::Incoming incoming) {
   const auto hello = parse_client_hello(incoming.hello());
   if (!hello) {
-    ++counters_.refused;
+    ++counts_.refused;
     incoming.refuse(kRefusedForeign, "this server speaks rrdma::rpc only");
     co_return;
   }
   if (hello->lowest > kProtocolVersion || hello->highest < kProtocolVersion ||
       incoming.message_limit() < kFrameLimit) {
-    ++counters_.refused;
+    ++counts_.refused;
     incoming.refuse(kRefusedVersion,
                     "this server speaks version " + std::to_string(kProtocolVersion) + " of rrdma::rpc");
     co_return;
   }
   const bool guarded = !options_.secret.empty();
   if (guarded && !hello->secret) {
-    ++counters_.refused;
+    ++counts_.refused;
     incoming.refuse(kRefusedSecret, "this server asks for a shared secret");
     co_return;
   }
@@ -88,13 +122,13 @@ comm::Task<void> ServerState::serve(comm::Incoming incoming) {
   profile.hello = octets;
   auto endpoint = co_await incoming.accept(*context_, profile, comm::Limit(std::chrono::seconds(10)));
   if (!endpoint || draining_) co_return;
-  ++counters_.connections;
+  ++counts_.connections;
   ServerConnection connection(*this, std::move(*endpoint), *hello, expected);
   co_await connection.run();
 }
 
-comm::Task<Status> ServerState::until_none(const std::size_t& count, comm::Limit limit) {
-  while (count != 0) {
+comm::Task<Status> ServerState::until_none(const Count& count, comm::Limit limit) {
+  while (count.value() != 0) {
     comm::Signal signal(*context_, limit);
     const WaitPlace::Stay stay(idle_, signal);
     auto waited = co_await signal;
@@ -103,22 +137,63 @@ comm::Task<Status> ServerState::until_none(const std::size_t& count, comm::Limit
   co_return Status();
 }
 
-comm::Task<Status> ServerState::drain(comm::Limit limit) {
+comm::Task<Status> ServerState::drain_own(comm::Limit limit) {
   draining_ = true;
-  listener_ = comm::Listener();
   for (auto* at = connections_.front(); at != nullptr; at = connections_.after(at)) at->go_away();
   Status ended = co_await until_none(running_, limit);
   if (ended.ok()) {
     for (auto* at = connections_.front(); at != nullptr; at = connections_.after(at)) at->leave();
-    ended = co_await until_none(connection_count_, limit);
+    ended = co_await until_none(connected_, limit);
   }
   if (!ended.ok()) abort();
   co_return ended;
 }
 
+comm::Task<Status> ServerState::drain(comm::Limit limit) {
+  listener_ = comm::Listener();
+  std::vector<comm::Task<Status>> parts;
+  parts.push_back(drain_own(limit));
+  for (const auto& worker : workers_) {
+    parts.push_back(
+        worker->ask<Status>(*context_, [limit](ServerState& part) { return part.drain_own(limit); }));
+  }
+  auto ended = co_await comm::when_all(std::move(parts));
+  for (Status& one : ended) {
+    if (!one.ok()) co_return std::move(one);
+  }
+  co_return Status();
+}
+
 void ServerState::abort() {
   listener_ = comm::Listener();
   for (auto* at = connections_.front(); at != nullptr; at = connections_.after(at)) at->abort();
+  for (const auto& worker : workers_) worker->abort();
+}
+
+std::size_t ServerState::connections() const {
+  std::size_t all = connected_.value();
+  for (const auto& worker : workers_) all += worker->state().connections();
+  return all;
+}
+
+std::size_t ServerState::calls() const {
+  std::size_t all = running_.value();
+  for (const auto& worker : workers_) all += worker->state().calls();
+  return all;
+}
+
+ServerCounters ServerState::counters() const {
+  ServerCounters all{counts_.connections.value(), counts_.refused.value(), counts_.broken.value(),
+                     counts_.calls.value(), counts_.good.value()};
+  for (const auto& worker : workers_) {
+    const ServerCounters part = worker->state().counters();
+    all.connections += part.connections;
+    all.refused += part.refused;
+    all.broken += part.broken;
+    all.calls += part.calls;
+    all.good += part.good;
+  }
+  return all;
 }
 
 }  // namespace detail
@@ -137,7 +212,7 @@ comm::Task<Status> Server::drain(comm::Limit limit) { return state_->drain(std::
 void Server::abort() { state_->abort(); }
 std::size_t Server::connections() const { return state_->connections(); }
 std::size_t Server::calls() const { return state_->calls(); }
-const ServerCounters& Server::counters() const { return state_->counters(); }
+ServerCounters Server::counters() const { return state_->counters(); }
 
 }  // namespace v0
 }  // namespace rrdma::rpc

@@ -42,7 +42,7 @@ comm::Task<void> ServerConnection::run() {
     auto message = co_await line_.endpoint().receive(patience);
     if (!message) break;
     if (!handle(std::move(*message))) {
-      ++server_->counters().broken;
+      ++server_->counts().broken;
       abort();
       break;
     }
@@ -171,7 +171,7 @@ void ServerConnection::begin(const Frame& frame, comm::Message& message, const H
   slots_[slot_of(call->id_)] = call;
   ++running_;
   server_->call_began();
-  ++server_->counters().calls;
+  ++server_->counts().calls;
   handlers_.spawn(serve(call));
 }
 
@@ -212,7 +212,7 @@ comm::Task<void> ServerConnection::serve(ServerCall* call) {
 }
 
 void ServerConnection::replied(const ServerCall& call, bool good) {
-  if (good) ++server_->counters().good;
+  if (good) ++server_->counts().good;
   slots_[slot_of(call.id_)] = nullptr;
 }
 

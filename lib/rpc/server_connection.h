@@ -2,6 +2,7 @@
 // and all connections.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -20,6 +21,27 @@ inline namespace v0 {
 namespace detail {
 
 class ServerState;
+class Worker;
+
+// A number that one thread counts and others may look at.
+class Count {
+ public:
+  void operator++() { value_.store(value() + 1, std::memory_order_relaxed); }
+  std::uint64_t operator--() {
+    const std::uint64_t less = value() - 1;
+    value_.store(less, std::memory_order_relaxed);
+    return less;
+  }
+  [[nodiscard]] std::uint64_t value() const { return value_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<std::uint64_t> value_{0};
+};
+
+// ServerCounters as they are counted.
+struct ServerCounts {
+  Count connections, refused, broken, calls, good;
+};
 
 class ServerConnection final : public comm::detail::Link {
  public:
@@ -67,6 +89,7 @@ class ServerConnection final : public comm::detail::Link {
   comm::Scope handlers_;  // last: destroyed first
 };
 
+// A server, or the part of it that lives in one of its threads.
 class ServerState {
  public:
   ServerState(comm::Context& context, const ServerOptions& options);
@@ -76,31 +99,38 @@ class ServerState {
   Status listen(std::string_view address);
   comm::Task<Status> drain(comm::Limit limit);
   void abort();
+  // Lets a client in, or not, and answers it to its end.
+  comm::Task<void> serve(comm::Incoming incoming);
 
   [[nodiscard]] const Handler* find(std::uint64_t method) const;
   [[nodiscard]] comm::Context& context() const { return *context_; }
   [[nodiscard]] const ServerOptions& options() const { return options_; }
   [[nodiscard]] comm::Listener& listener() { return listener_; }
-  [[nodiscard]] std::size_t connections() const { return connection_count_; }
-  [[nodiscard]] std::size_t calls() const { return running_; }
-  ServerCounters& counters() { return counters_; }
+  // Of all threads.
+  [[nodiscard]] std::size_t connections() const;
+  [[nodiscard]] std::size_t calls() const;
+  [[nodiscard]] ServerCounters counters() const;
+
+  ServerCounts& counts() { return counts_; }
   void call_began() { ++running_; }
   void call_ended() {
     if (--running_ == 0) idle_.give();
   }
   void moved_in(ServerConnection* connection) {
     connections_.push_back(connection);
-    ++connection_count_;
+    ++connected_;
   }
   void moved_out() {
-    if (--connection_count_ == 0) idle_.give();
+    if (--connected_ == 0) idle_.give();
   }
 
  private:
   comm::Task<void> accept_all();
+  Status start_workers();
   // Until `count` is none.
-  comm::Task<Status> until_none(const std::size_t& count, comm::Limit limit);
-  comm::Task<void> serve(comm::Incoming incoming);
+  comm::Task<Status> until_none(const Count& count, comm::Limit limit);
+  // The same as drain(), of this thread alone.
+  comm::Task<Status> drain_own(comm::Limit limit);
 
   comm::Context* context_;
   ServerOptions options_;
@@ -108,11 +138,12 @@ class ServerState {
   std::unordered_map<std::uint64_t, std::unique_ptr<Handler>> handlers_;
   comm::Listener listener_;
   comm::detail::List<ServerConnection> connections_;
-  std::size_t connection_count_ = 0;
-  std::size_t running_ = 0;
+  Count connected_;
+  Count running_;
   bool draining_ = false;
   WaitPlace idle_;
-  ServerCounters counters_;
+  ServerCounts counts_;
+  std::vector<std::unique_ptr<Worker>> workers_;
   comm::Scope scope_;  // last: destroyed first
 };
 

@@ -7,6 +7,7 @@
 #include "rrdma/rpc/channel.h"
 #include "rrdma/rpc/client.h"
 #include "rrdma/rpc/codec.h"
+#include "rrdma/rpc/compute.h"
 #include "rrdma/rpc/flow.h"
 #include "rrdma/rpc/metadata.h"
 #include "rrdma/rpc/method.h"

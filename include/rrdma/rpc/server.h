@@ -1,4 +1,5 @@
-// Server: answers calls that come to a port. It belongs to its context's thread; its handlers are coroutines of that thread.
+// Server: answers calls that come to a port. It belongs to its context's thread; its handlers are coroutines of that thread, or of
+// the thread that their connection was given to where the server has several (ServerOptions::threads).
 #pragma once
 
 #include <chrono>
@@ -31,9 +32,14 @@ struct ServerOptions {
   std::chrono::milliseconds keep_alive{2000};  // a silent client is asked whether it is still there
   // What clients must know as well; empty: everybody is let in. It keeps strangers out; it encrypts nothing, since RDMA has no TLS.
   std::string secret = {};
-  // Asked before each handler, on the server's thread: what is not good ends the call with that status.
+  // Asked before each handler, on its thread: what is not good ends the call with that status.
   std::function<Status(Call&)> before = {};
   std::uint16_t depth = 64;  // frames of one connection that the server has room for
+  // Threads with a context each, that connections are spread over; 0: the server's own context serves them all. With threads,
+  // methods of a service run in all of them at the same time, and so does `before`; one connection stays in one thread.
+  unsigned threads = 0;
+  comm::ContextOptions thread_context =
+      {};  // how those contexts are opened; of the server's device unless it names one
 };
 
 struct ServerCounters {
@@ -79,7 +85,7 @@ class RRDMA_RPC_API Server {
   [[nodiscard]] std::size_t connections() const;
   // Handlers that run.
   [[nodiscard]] std::size_t calls() const;
-  [[nodiscard]] const ServerCounters& counters() const;
+  [[nodiscard]] ServerCounters counters() const;
 
  private:
   std::unique_ptr<detail::ServerState> state_;

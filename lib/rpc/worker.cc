@@ -1,0 +1,62 @@
+#include "lib/rpc/worker.h"
+
+namespace rrdma::rpc {
+inline namespace v0 {
+namespace detail {
+
+Worker::~Worker() {
+  if (!thread_.joinable()) return;
+  stop();
+  thread_.join();
+}
+
+void Worker::stop() {
+  // Its thread may be gone right after this.
+  if (comm::Context* context = std::exchange(context_, nullptr)) context->post([this] { stopping_ = true; });
+}
+
+Status Worker::start(const comm::ContextOptions& context, const ServerOptions& options) {
+  std::promise<Status> started;
+  thread_ = std::thread([&] { run(context, options, started); });
+  return started.get_future().get();
+}
+
+void Worker::run(const comm::ContextOptions& options, const ServerOptions& server_options,
+                 std::promise<Status>& started) {
+  auto opened = comm::Context::open(options);
+  if (!opened) return started.set_value(status_of(opened.error()));
+  comm::Context context = std::move(*opened);
+  ServerState state(context, server_options);
+  comm::Scope scope;
+  context_ = &context;
+  state_ = &state;
+  scope_ = &scope;
+  // From here on, what `start` was given belongs to its caller again.
+  started.set_value(Status());
+  while (!stopping_) context.wait();
+}
+
+void Worker::add(Handler handler) {
+  context_->post([this, handler = std::move(handler)] { state_->add(handler); });
+}
+
+void Worker::take(comm::Incoming incoming) {
+  load_.fetch_add(1, std::memory_order_relaxed);
+  // A std::function can be copied, a request cannot.
+  context_->post([this, shared = std::make_shared<comm::Incoming>(std::move(incoming))] {
+    scope_->spawn(serve(std::move(*shared)));
+  });
+}
+
+comm::Task<void> Worker::serve(comm::Incoming incoming) {
+  co_await state_->serve(std::move(incoming));
+  load_.fetch_sub(1, std::memory_order_relaxed);
+}
+
+void Worker::abort() {
+  context_->post([this] { state_->abort(); });
+}
+
+}  // namespace detail
+}  // namespace v0
+}  // namespace rrdma::rpc

@@ -1,0 +1,86 @@
+// Worker: one of a server's threads, with a context and a part of the server of its own. What it is told to do, it is told through its
+// context's post(): nothing else is shared.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <functional>
+#include <future>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "lib/rpc/server_connection.h"
+
+namespace rrdma::rpc {
+inline namespace v0 {
+namespace detail {
+
+class Worker {
+ public:
+  Worker() = default;
+  Worker(const Worker&) = delete;
+  // Ends its connections and its thread.
+  ~Worker();
+  // The same, without waiting for it.
+  void stop();
+
+  // Starts the thread; the reason when it has no context.
+  Status start(const comm::ContextOptions& context, const ServerOptions& options);
+  void add(Handler handler);
+  // A connection request for this thread.
+  void take(comm::Incoming incoming);
+  void abort();
+  // Connections that it was given and that have not ended.
+  [[nodiscard]] std::size_t load() const { return load_.load(std::memory_order_relaxed); }
+  [[nodiscard]] const ServerState& state() const { return *state_; }
+
+  // Runs `make(state)` in this thread and awaits its value in the context `home`, whose thread is the caller's.
+  template <typename T>
+  using Make = std::function<comm::Task<T>(ServerState&)>;
+  template <typename T>
+  comm::Task<T> ask(comm::Context& home, Make<T> make);
+
+ private:
+  // What `home` waits for; it may have gone on before it comes.
+  template <typename T>
+  struct Answer {
+    std::optional<T> value;
+    WaitPlace place;
+  };
+
+  void run(const comm::ContextOptions& context, const ServerOptions& options, std::promise<Status>& started);
+  comm::Task<void> serve(comm::Incoming incoming);
+  template <typename T>
+  comm::Task<void> answer(comm::Context* home, Make<T> make, std::shared_ptr<Answer<T>> into) {
+    T value = co_await make(*state_);
+    home->post([into, value = std::move(value)] {
+      into->value.emplace(value);
+      into->place.give();
+    });
+  }
+
+  comm::Context* context_ = nullptr;
+  ServerState* state_ = nullptr;
+  comm::Scope* scope_ = nullptr;
+  bool stopping_ = false;  // its own thread's
+  std::atomic<std::size_t> load_{0};
+  std::thread thread_;
+};
+
+template <typename T>
+comm::Task<T> Worker::ask(comm::Context& home, Make<T> make) {
+  auto awaited = std::make_shared<Answer<T>>();
+  context_->post([this, from = &home, make, awaited] { scope_->spawn(answer<T>(from, make, awaited)); });
+  while (!awaited->value) {
+    comm::Signal signal(home);
+    const WaitPlace::Stay stay(awaited->place, signal);
+    static_cast<void>(co_await signal);
+  }
+  co_return std::move(*awaited->value);
+}
+
+}  // namespace detail
+}  // namespace v0
+}  // namespace rrdma::rpc
