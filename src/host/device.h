@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/problem.h"
+#include "host/device_plan.h"
 #include "wire/gid.h"
 #include "wire/numbers.h"
 
@@ -21,13 +22,17 @@ struct DeviceIdentity {
   std::uint32_t interface_index = 0;
   std::uint64_t guid = 0;  // host order; from the MAC address, or made from the host's identity for lo
   std::uint32_t device_index = 0;
+  // Of an interface that devices share, those of this one; empty: all that the interface has.
+  std::vector<wire::Gid> addresses;
+  DeviceProperties properties;
 };
 
 struct PortStatus {
   bool up = false;
   std::uint32_t interface_mtu = 0;
-  std::uint8_t mtu_code = 1;  // largest IB MTU that fits (IBV_MTU_256 = 1 .. 4096 = 5)
-  std::uint64_t speed_mbps = 0;
+  std::uint8_t mtu_code = 1;     // largest IB MTU that fits (IBV_MTU_256 = 1 .. 4096 = 5)
+  std::uint64_t speed_mbps = 0;  // 0: not known
+  std::uint8_t width = 0;        // lanes; 0: those that fit the speed
 };
 
 struct GidEntry {

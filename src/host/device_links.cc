@@ -55,6 +55,60 @@ bool write_whole(const std::string& path, std::string_view text) {
   return file && raw::write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
 }
 
+bool is_used(const std::vector<Placement>& placements, const Interface& interface) {
+  return std::any_of(placements.begin(), placements.end(),
+                     [&](const Placement& one) { return one.interface == &interface; });
+}
+
+// One that nobody sits on, with an address; else lo; else null.
+const Interface* next_interface(const std::vector<Placement>& placements,
+                                const std::vector<Interface>& interfaces) {
+  const Interface* loopback = nullptr;
+  for (const Interface& one : interfaces) {
+    if (one.loopback) loopback = &one;
+    const bool reachable = std::any_of(one.addresses.begin(), one.addresses.end(),
+                                       [](const InterfaceAddress& a) { return !a.gid.is_link_local(); });
+    if (!one.loopback && one.running && reachable && !is_used(placements, one)) return &one;
+  }
+  return loopback;
+}
+
+void add_until(std::vector<Placement>& placements, const std::vector<Interface>& interfaces,
+               std::uint32_t count) {
+  for (std::uint32_t number = 1; number < count; ++number) {
+    const auto same = [&](const Placement& one) { return one.number == number; };
+    if (std::any_of(placements.begin(), placements.end(), same)) continue;
+    const Interface* interface = next_interface(placements, interfaces);
+    if (interface != nullptr) placements.push_back({interface, number, {}});
+  }
+  std::sort(placements.begin(), placements.end(),
+            [](const Placement& a, const Placement& b) { return a.number < b.number; });
+}
+
+// rrdma0 has of lo what is no other's.
+void share_loopback(std::vector<Placement>& placements) {
+  const auto has = [](const Placement& place, const wire::Gid& gid) {
+    const auto& all = place.interface->addresses;
+    return std::any_of(all.begin(), all.end(), [&](const InterfaceAddress& a) { return a.gid == gid; });
+  };
+  std::vector<wire::Gid> taken;
+  for (Placement& place : placements) {
+    if (!place.interface->loopback || place.number == 0) continue;
+    const PrivateAddresses own = private_addresses(place.number);
+    if (has(place, own.ipv4)) place.addresses.push_back(own.ipv4);
+    if (has(place, own.ipv6)) place.addresses.push_back(own.ipv6);
+    if (place.addresses.empty())
+      place.addresses.push_back(wire::gid_of_ipv4({127, 0, 0, static_cast<std::uint8_t>(place.number + 1)}));
+    taken.insert(taken.end(), place.addresses.begin(), place.addresses.end());
+  }
+  Placement& first = placements.front();
+  if (!first.interface->loopback || taken.empty()) return;
+  for (const InterfaceAddress& address : first.interface->addresses) {
+    if (std::find(taken.begin(), taken.end(), address.gid) == taken.end())
+      first.addresses.push_back(address.gid);
+  }
+}
+
 }  // namespace
 
 std::string added_links_file() {
@@ -94,14 +148,26 @@ Result<void, int> write_added_links(const std::vector<AddedLink>& links) {
   return {};
 }
 
-std::vector<Placement> place_devices(const std::vector<Interface>& interfaces, const std::string& wanted) {
+PrivateAddresses private_addresses(std::uint32_t number) {
+  const auto last = static_cast<std::uint8_t>(number + 1);
+  return {.ipv4 = wire::gid_of_ipv4({10, 82, 0, last}),
+          .ipv6 = {{0xfd, 0x52, 0x52, 0x44, 0x4d, 0x41, 0, 0, 0, 0, 0, 0, 0, 0, 0, last}}};
+}
+
+std::vector<Placement> place_devices(const std::vector<Interface>& interfaces, const std::string& wanted,
+                                     std::uint32_t count) {
   const Interface* first = choose_interface(interfaces, wanted);
   if (first == nullptr) return {};
-  std::vector<Placement> placements{{first, 0}};
+  std::vector<Placement> placements{{first, 0, {}}};
   for (const AddedLink& link : read_added_links()) {
     const auto found = std::find_if(interfaces.begin(), interfaces.end(),
                                     [&](const Interface& one) { return one.name == link.interface; });
-    if (found != interfaces.end() && &*found != first) placements.push_back({&*found, link.number});
+    if (found != interfaces.end() && &*found != first) placements.push_back({&*found, link.number, {}});
+  }
+  if (count != 0) {
+    std::erase_if(placements, [&](const Placement& one) { return one.number >= count; });
+    add_until(placements, interfaces, count);
+    share_loopback(placements);
   }
   return placements;
 }

@@ -3,6 +3,10 @@
 //
 //   file = { device, " ", interface, "\n" }     $XDG_CONFIG_HOME/rrdma/links, or ~/.config/rrdma/links
 //
+// Where a plan wants more devices (device_plan.h), each further one sits on an interface of its own as long as there are
+// such, and then on lo, which several devices share: the one with number N has 10.82.0.N+1 and fd52:5244:4d41::N+1 there
+// if lo has them (`rrdma run --private` makes them), and else 127.0.0.N+1, which every host has.
+//
 // A line that makes no sense, and an interface that this network namespace does not have, are passed over.
 #pragma once
 
@@ -11,6 +15,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "host/device_plan.h"
 #include "host/interfaces.h"
 
 namespace rrdma::host {
@@ -32,9 +37,18 @@ struct AddedLink {
 struct Placement {
   const Interface* interface;
   std::uint32_t number;
+  std::vector<wire::Gid> addresses;  // of lo where devices share it; empty: all
 };
-// rrdma0 first; empty where there is no interface for it. `wanted` as for choose_interface().
+// In the order of their numbers, rrdma0 first; empty where there is no interface for it. `wanted` as for
+// choose_interface(). `count`: of the plan; 0: as many as there are without one.
 [[nodiscard]] std::vector<Placement> place_devices(const std::vector<Interface>& interfaces,
-                                                   const std::string& wanted);
+                                                   const std::string& wanted, std::uint32_t count = 0);
+
+// The addresses that a device has on lo in a network namespace of its own.
+struct PrivateAddresses {
+  wire::Gid ipv4;
+  wire::Gid ipv6;
+};
+[[nodiscard]] PrivateAddresses private_addresses(std::uint32_t number);
 
 }  // namespace rrdma::host

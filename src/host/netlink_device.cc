@@ -18,6 +18,12 @@ std::uint64_t guid_of(const Interface& interface) {
   return guid;
 }
 
+std::uint8_t code_of_mtu(std::uint32_t octets) {
+  std::uint8_t code = 1;
+  while (code < 5 && (256u << code) <= octets) ++code;
+  return code;
+}
+
 }  // namespace
 
 DeviceIdentity identify(const Interface& interface, std::uint32_t index) {
@@ -26,6 +32,13 @@ DeviceIdentity identify(const Interface& interface, std::uint32_t index) {
           .interface_index = interface.index,
           .guid = guid_of(interface) ^ (std::uint64_t{index} << 32),
           .device_index = index};
+}
+
+DeviceIdentity identify(const Placement& placement, const DevicePlan& plan) {
+  DeviceIdentity identity = identify(*placement.interface, placement.number);
+  identity.addresses = placement.addresses;
+  identity.properties = plan.of(placement.number);
+  return identity;
 }
 
 std::uint8_t ib_mtu_code(std::uint32_t interface_mtu) {
@@ -67,6 +80,23 @@ void NetlinkDevice::remove_listener(DeviceListener& listener) {
   std::erase(listeners_, &listener);
 }
 
+// All of the interface's, or those that are this device's where devices share it. What is in 127.0.0.0/8 is there though
+// no list of the kernel has it.
+std::vector<InterfaceAddress> NetlinkDevice::own_addresses(const Interface& interface) const {
+  if (identity_.addresses.empty()) return interface.addresses;
+  std::vector<InterfaceAddress> own;
+  for (const wire::Gid& gid : identity_.addresses) {
+    const auto listed = std::find_if(interface.addresses.begin(), interface.addresses.end(),
+                                     [&](const InterfaceAddress& a) { return a.gid == gid; });
+    if (listed != interface.addresses.end()) {
+      own.push_back(*listed);
+    } else if (gid.is_ipv4() && gid.octets[12] == 127) {
+      own.push_back({.gid = gid, .prefix_length = 8});
+    }
+  }
+  return own;
+}
+
 // Indices stay while their address does: a new address takes the first free index. Index 0 is kept for the
 // link-local address where there is one or will be, as the kernel keeps it.
 void NetlinkDevice::take(const std::vector<Interface>& interfaces) {
@@ -85,15 +115,19 @@ void NetlinkDevice::take(const std::vector<Interface>& interfaces) {
   std::copy(std::begin(own->mac), std::end(own->mac), hardware_address_.begin());
   port_.interface_mtu = own->mtu;
   port_.mtu_code = ib_mtu_code(own->mtu);
+  if (const auto mtu = identity_.properties.mtu) port_.mtu_code = std::min(port_.mtu_code, code_of_mtu(*mtu));
+  port_.speed_mbps = identity_.properties.speed_mbps.value_or(0);
+  port_.width = identity_.properties.width.value_or(0);
+  const std::vector<InterfaceAddress> addresses = own_addresses(*own);
   for (GidEntry& entry : gids_) {
-    entry.valid = entry.valid && std::any_of(own->addresses.begin(), own->addresses.end(),
+    entry.valid = entry.valid && std::any_of(addresses.begin(), addresses.end(),
                                              [&](const InterfaceAddress& a) { return a.gid == entry.gid; });
   }
   if (gids_.empty() && own->link_local) {
     gids_.push_back({.index = 0});
     first_is_link_local_ = true;
   }
-  for (const InterfaceAddress& address : own->addresses) {
+  for (const InterfaceAddress& address : addresses) {
     const auto known = std::find_if(gids_.begin(), gids_.end(),
                                     [&](const GidEntry& e) { return e.valid && e.gid == address.gid; });
     if (known != gids_.end()) {

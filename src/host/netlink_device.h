@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "host/device.h"
+#include "host/device_links.h"
 #include "host/interfaces.h"
 
 namespace rrdma::host {
@@ -31,6 +32,7 @@ class NetlinkDevice final : public Device {
  private:
   // REQUIRES: the lock, but in the constructor.
   void take(const std::vector<Interface>& interfaces);
+  [[nodiscard]] std::vector<InterfaceAddress> own_addresses(const Interface& interface) const;
   [[nodiscard]] std::vector<DeviceEvent> take_and_compare(const std::vector<Interface>& interfaces);
 
   const DeviceIdentity identity_;
@@ -48,6 +50,8 @@ class NetlinkDevice final : public Device {
 
 // "rrdma0" and its kin: the identity of the device with this index on this interface.
 DeviceIdentity identify(const Interface& interface, std::uint32_t index);
+// The same with what else the placement and the plan say.
+DeviceIdentity identify(const Placement& placement, const DevicePlan& plan);
 // The largest IB MTU that fits an interface, as the kernel's RoCE computes it: headers take at most 96 octets.
 std::uint8_t ib_mtu_code(std::uint32_t interface_mtu);
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "host/fault_handler.h"
+#include "host/signals/fault_handler.h"
 #include "nic/host_lane.h"
 #include "wire/transport_packet.h"
 

@@ -51,6 +51,10 @@ struct Runtime::State {
     }
     return nullptr;
   }
+  [[nodiscard]] std::vector<host::Placement> placements(
+      const std::vector<host::Interface>& interfaces) const {
+    return host::place_devices(interfaces, settings.netdev, settings.device_plan.count);
+  }
   // What the tools show.
   [[nodiscard]] std::string description_with(const host::DeviceIdentity& added) const {
     std::string shown;
@@ -128,8 +132,8 @@ const Settings& Runtime::settings() const { return state_->settings; }
 std::vector<host::DeviceIdentity> Runtime::devices() {
   const std::vector<host::Interface> interfaces = host::read_interfaces();
   std::vector<host::DeviceIdentity> identities;
-  for (const host::Placement& placement : host::place_devices(interfaces, state_->settings.netdev)) {
-    identities.push_back(host::identify(*placement.interface, placement.number));
+  for (const host::Placement& placement : state_->placements(interfaces)) {
+    identities.push_back(host::identify(placement, state_->settings.device_plan));
   }
   if (identities.empty()) {
     if (auto room = host::require_descriptors(1); !room) {
@@ -157,8 +161,8 @@ Result<std::shared_ptr<host::Device>, Problem> Runtime::open(std::string_view na
     return std::shared_ptr<host::Device>(known->device);
   }
   const std::vector<host::Interface> interfaces = host::read_interfaces();
-  for (const host::Placement& placement : host::place_devices(interfaces, state_->settings.netdev)) {
-    const host::DeviceIdentity identity = host::identify(*placement.interface, placement.number);
+  for (const host::Placement& placement : state_->placements(interfaces)) {
+    const host::DeviceIdentity identity = host::identify(placement, state_->settings.device_plan);
     if (identity.name != name) continue;
     auto device = std::make_shared<host::NetlinkDevice>(identity, interfaces);
     if (auto ready = state_->provide_lane(identity, placement.interface->index); !ready)

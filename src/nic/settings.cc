@@ -54,6 +54,15 @@ void read_devices(KernelDevices& kernel) {
   }
 }
 
+void read_device_plan(host::DevicePlan& plan) {
+  auto parsed = host::parse_device_plan(variable("RRDMA_DEVICE_PLAN"));
+  if (parsed) {
+    plan = std::move(*parsed);
+  } else {
+    host::explain(host::Severity::kError, "RRDMA_DEVICE_PLAN", parsed.error());
+  }
+}
+
 void read_fault(link::FaultSpec& fault) {
   const std::string_view value = variable("RRDMA_FAULT");
   if (value.empty()) return;
@@ -102,6 +111,7 @@ Settings settings_from_environment() {
   settings.capture_file = variable("RRDMA_PCAP");
   read_link(settings.link);
   read_devices(settings.kernel_devices);
+  read_device_plan(settings.device_plan);
   read_fault(settings.fault);
   read_capture_limits(settings.capture_limits);
   read_flag("RRDMA_IO_URING", settings.io_uring);

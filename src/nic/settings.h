@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "host/device_plan.h"
 #include "link/capture_limits.h"
 #include "link/fault_spec.h"
 #include "transport/congestion.h"
@@ -20,6 +21,7 @@ struct Settings {
   std::string netdev;                   // RRDMA_NETDEV: empty: interface of the default route, else lo
   LinkChoice link = LinkChoice::kAuto;  // RRDMA_LINK=auto|shm|udp
   KernelDevices kernel_devices = KernelDevices::kBehind;  // RRDMA_DEVICES=first|only|beside
+  host::DevicePlan device_plan;                           // RRDMA_DEVICE_PLAN
   link::FaultSpec fault;                                  // RRDMA_FAULT
   std::string capture_file;                               // RRDMA_PCAP
   link::CaptureLimits capture_limits;                     // RRDMA_PCAP_LIMITS

@@ -308,13 +308,16 @@ RRDMA_HOOK ssize_t __readlinkat_chk(int folder, const char* path, char* out, siz
   return (*next_readlinkat_chk)(folder, Redirect(path).path(), out, size, room);
 }
 RRDMA_HOOK char* realpath(const char* path, char* out) {
-  return (*next_realpath)(Redirect(path).path(), out);
+  const Redirect redirect(path);
+  return redirect.resolved((*next_realpath)(redirect.path(), out));
 }
 RRDMA_HOOK char* __realpath_chk(const char* path, char* out, size_t room) {
-  return (*next_realpath_chk)(Redirect(path).path(), out, room);
+  const Redirect redirect(path);
+  return redirect.resolved((*next_realpath_chk)(redirect.path(), out, room));
 }
 RRDMA_HOOK char* canonicalize_file_name(const char* path) {
-  return (*next_canonicalize)(Redirect(path).path());
+  const Redirect redirect(path);
+  return redirect.resolved((*next_canonicalize)(redirect.path()));
 }
 
 // What `ls -l` asks for each name.

@@ -1,9 +1,9 @@
-// sigaction() and signal(), for the two signals that our fault handler needs (host/fault_handler.h): what a
+// sigaction() and signal(), for the two signals that our fault handler needs (host/signals/fault_handler.h): what a
 // program wants done is kept there, and done. All other signals go on to the next definition.
 #include <errno.h>
 #include <signal.h>
 
-#include "host/fault_handler.h"
+#include "host/signals/fault_handler.h"
 #include "preload/next_symbol.h"
 
 #define RRDMA_HOOK extern "C" __attribute__((visibility("default")))

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "preload/files/pci_place.h"
+
 namespace rrdma::files {
 namespace {
 
@@ -14,6 +16,10 @@ constexpr const char* kCharacterDevice = "/dev/null";
 constexpr const char* kCharacterDeviceNumber = "1:3";
 // As ibv_query_port says: a connection manager, and GIDs made of IP addresses.
 constexpr std::uint32_t kCapabilities = 0x04010000;
+// As a device without a plan says of itself (verbs/device/limits.h).
+constexpr std::uint32_t kVendor = 0x5252;
+constexpr std::uint32_t kPart = 1;
+constexpr const char* kEthernetController = "0x020000";
 
 std::string guid_text(std::uint64_t guid) {
   return fmt::format("{:04x}:{:04x}:{:04x}:{:04x}", guid >> 48, guid >> 32 & 0xffff, guid >> 16 & 0xffff,
@@ -70,35 +76,86 @@ void add_port(Writer& device, const DeviceView& view) {
   }
 }
 
+std::string below_sys(const std::string& path) { return path.substr(std::string_view("sys/").size()); }
+
+// "../../" for a folder of two levels.
+std::string way_up(const std::string& folder) {
+  std::string way;
+  for (const char c : folder + "/") way += c == '/' ? "../" : "";
+  return way;
+}
+
+// What stands beside the device in the folder of its PCI address, and the ways to that folder.
+void add_pci(std::vector<TreeEntry>& out, const DeviceView& view, const PciPlace& place) {
+  const host::DeviceProperties& properties = view.identity.properties;
+  Writer pci(out, place.folder);
+  pci.file("class", kEthernetController);
+  pci.file("vendor", fmt::format("{:#06x}", properties.vendor.value_or(kVendor)));
+  pci.file("device", fmt::format("{:#06x}", properties.part.value_or(kPart)));
+  pci.file("subsystem_vendor", fmt::format("{:#06x}", properties.vendor.value_or(kVendor)));
+  pci.file("subsystem_device", "0x0000");
+  pci.file("revision", "0x00");
+  for (const char* which : {"max", "current"}) {
+    pci.file(fmt::format("{}_link_speed", which), "32.0 GT/s PCIe");
+    pci.file(fmt::format("{}_link_width", which), "16");
+  }
+  pci.file("uevent", "PCI_SLOT_NAME=" + place.address);
+  pci.link("subsystem", way_up(below_sys(place.folder)) + "bus/pci");
+  out.push_back({"sys/bus/pci/devices/" + place.address, Kind::kLink, "../../../" + below_sys(place.folder)});
+}
+
+// Once for all devices on the bus.
+void add_pci_bus(std::vector<TreeEntry>& out, const DeviceView& view, const PciPlace& place) {
+  const std::string bus = "sys/class/pci_bus/" + place.bus;
+  const auto known = [&](const TreeEntry& entry) { return entry.path == bus; };
+  if (std::any_of(out.begin(), out.end(), known)) return;
+  const std::string folder = place.bridge + "/pci_bus/" + place.bus;
+  out.push_back({bus, Kind::kLink, "../../" + below_sys(folder)});
+  Writer(out, folder).file("numa_node", view.numa_node);
+}
+
 void add_device(std::vector<TreeEntry>& out, const DeviceView& view) {
   const std::string& name = view.identity.name;
-  Writer device(out, "sys/devices/virtual/infiniband/" + name);
-  device.link("subsystem", "../../../../class/infiniband");
+  const host::DeviceProperties& properties = view.identity.properties;
+  const bool has_pci = !properties.pci.empty();
+  const PciPlace place = has_pci ? pci_place_of(properties.pci) : PciPlace{};
+  const std::string parent = has_pci ? place.folder : "sys/devices/virtual";
+  const std::string folder = parent + "/infiniband/" + name;
+  const std::string verbs_folder = parent + "/infiniband_verbs/" + view.verbs_file;
+  Writer device(out, folder);
+  device.link("subsystem", way_up(below_sys(folder)) + "class/infiniband");
   device.file("node_type", "1: CA");
   device.file("node_desc", name);
   device.file("node_guid", guid_text(view.identity.guid));
   device.file("sys_image_guid", guid_text(view.identity.guid));
-  device.file("fw_ver", RRDMA_VERSION);
+  device.file("fw_ver", properties.firmware.empty() ? RRDMA_VERSION : properties.firmware);
   device.file("hw_rev", "1");
   device.file("hca_type", "RRDMA");
   device.file("board_id", "RRDMA");
-  device.link("device/net/" + view.identity.interface, "/sys/class/net/" + view.identity.interface);
-  device.file("device/numa_node", view.numa_node);
-  device.link("device/infiniband/" + name, "../..");
-  device.link("device/infiniband_verbs/" + view.verbs_file,
-              "../../../../infiniband_verbs/" + view.verbs_file);
+  // A device without a PCI address has a folder of its own in its place.
+  if (has_pci) device.link("device", "../..");
+  Writer around(out, has_pci ? place.folder : folder + "/device");
+  around.link("net/" + view.identity.interface, "/sys/class/net/" + view.identity.interface);
+  around.file("numa_node", view.numa_node);
+  if (has_pci) {
+    add_pci(out, view, place);
+    add_pci_bus(out, view, place);
+  } else {
+    around.link("infiniband/" + name, "../..");
+    around.link("infiniband_verbs/" + view.verbs_file, "../../../../infiniband_verbs/" + view.verbs_file);
+  }
   add_port(device, view);
 
-  Writer verbs(out, "sys/devices/virtual/infiniband_verbs/" + view.verbs_file);
-  verbs.link("subsystem", "../../../../class/infiniband_verbs");
-  verbs.link("device", "../../infiniband/" + name + "/device");
+  Writer verbs(out, verbs_folder);
+  verbs.link("subsystem", way_up(below_sys(verbs_folder)) + "class/infiniband_verbs");
+  verbs.link("device", has_pci ? "../.." : "../../infiniband/" + name + "/device");
   verbs.file("ibdev", name);
   verbs.file("abi_version", "1");
   verbs.file("dev", kCharacterDeviceNumber);
 
-  out.push_back({"sys/class/infiniband/" + name, Kind::kLink, "../../devices/virtual/infiniband/" + name});
-  out.push_back({"sys/class/infiniband_verbs/" + view.verbs_file, Kind::kLink,
-                 "../../devices/virtual/infiniband_verbs/" + view.verbs_file});
+  out.push_back({"sys/class/infiniband/" + name, Kind::kLink, "../../" + below_sys(folder)});
+  out.push_back(
+      {"sys/class/infiniband_verbs/" + view.verbs_file, Kind::kLink, "../../" + below_sys(verbs_folder)});
   out.push_back({"dev/infiniband/" + view.verbs_file, Kind::kLink, kCharacterDevice});
 }
 

@@ -64,6 +64,30 @@ TEST(DeviceTree, ClassesLeadToTheDevice) {
   EXPECT_EQ(tree["dev/infiniband/rdma_cm"].content, "/dev/null");
 }
 
+TEST(DeviceTree, PciAddressIsAPlaceInTheTree) {
+  DeviceView view = example();
+  view.identity.properties.pci = "0000:81:00.0";
+  view.identity.properties.vendor = 0x15b3;
+  view.identity.properties.part = 4129;
+  view.identity.properties.firmware = "22.36.1010";
+  view.numa_node = "1";
+  auto tree = tree_of({}, view);
+  const std::string place = "sys/devices/pci0000:80/0000:80:01.0/0000:81:00.0/";
+  EXPECT_EQ(tree["sys/class/infiniband/rrdma0"].content,
+            "../../devices/pci0000:80/0000:80:01.0/0000:81:00.0/infiniband/rrdma0");
+  EXPECT_EQ(tree[place + "infiniband/rrdma0/device"].content, "../..");
+  EXPECT_EQ(tree[place + "infiniband/rrdma0/fw_ver"].content, "22.36.1010\n");
+  EXPECT_EQ(tree[place + "infiniband/rrdma0/subsystem"].content, "../../../../../../class/infiniband");
+  EXPECT_EQ(tree[place + "class"].content, "0x020000\n");
+  EXPECT_EQ(tree[place + "vendor"].content, "0x15b3\n");
+  EXPECT_EQ(tree[place + "device"].content, "0x1021\n");
+  EXPECT_EQ(tree[place + "numa_node"].content, "1\n");
+  EXPECT_EQ(tree["sys/bus/pci/devices/0000:81:00.0"].content,
+            "../../../devices/pci0000:80/0000:80:01.0/0000:81:00.0");
+  EXPECT_EQ(tree["sys/class/pci_bus/0000:81"].content,
+            "../../devices/pci0000:80/0000:80:01.0/pci_bus/0000:81");
+}
+
 TEST(DeviceTree, DevicesOfTheMachineStandBesideOurs) {
   auto tree = tree_of({.devices = {"mlx5_0"},
                        .verbs_files = {"abi_version", "uverbs0"},

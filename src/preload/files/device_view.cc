@@ -8,6 +8,7 @@
 #include "host/lid.h"
 #include "host/netlink_device.h"
 #include "nic/runtime.h"
+#include "preload/files/pci_place.h"
 
 namespace rrdma::files {
 namespace {
@@ -51,6 +52,9 @@ std::vector<DeviceView> view_devices() {
     if (runtime.settings().lid) view.lid = host::lid_of_port(view.gids);
     const std::string node = first_line("/sys/class/net/" + identity.interface + "/device/numa_node");
     if (!node.empty()) view.numa_node = node;
+    if (identity.properties.numa_node) view.numa_node = std::to_string(*identity.properties.numa_node);
+    const std::string& pci = identity.properties.pci;
+    view.pci_root_is_machines = !pci.empty() && kernel_has("/" + pci_place_of(pci).root);
     views.push_back(std::move(view));
   }
   return views;

@@ -15,6 +15,7 @@ struct DeviceView {
   std::uint16_t lid = 0;   // as ibv_query_port says
   std::string verbs_file;  // uverbs0
   std::string numa_node = "-1";
+  bool pci_root_is_machines = false;  // the machine has such a root too, with devices of its own
 };
 
 // The device files' name of a device: the first uverbsN from its own number on that the kernel has not

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "preload/files/pci_place.h"
+
 namespace rrdma::files {
 namespace {
 
@@ -11,6 +13,8 @@ constexpr std::string_view kDeviceFolders = "/sys/devices/virtual/infiniband";
 constexpr std::string_view kVerbsFolders = "/sys/devices/virtual/infiniband_verbs";
 constexpr std::string_view kDeviceFiles = "/dev/infiniband";
 constexpr std::string_view kAll[] = {kDevices, kVerbsFiles, kDeviceFolders, kVerbsFolders, kDeviceFiles};
+constexpr std::string_view kPciFolders[] = {"/sys/devices/pci", "/sys/class/pci_bus/",
+                                            "/sys/bus/pci/devices/"};
 
 bool is_inside(std::string_view path, std::string_view folder) {
   return path.starts_with(folder) && (path.size() == folder.size() || path[folder.size()] == '/');
@@ -42,14 +46,26 @@ PathRule::PathRule(const std::vector<DeviceView>& views, const KernelNames& kern
   folders_.push_back({std::string(kDevices), devices});
   if (!contains(kernel.verbs_files, "abi_version")) verbs_files.emplace_back("abi_version");
   folders_.push_back({std::string(kVerbsFiles), verbs_files});
+  for (const DeviceView& view : views) {
+    if (view.identity.properties.pci.empty()) continue;
+    const PciPlace place = pci_place_of(view.identity.properties.pci);
+    whole_.push_back("/" + (view.pci_root_is_machines ? place.folder : place.root));
+    whole_.push_back("/sys/class/pci_bus/" + place.bus);
+    whole_.push_back("/sys/bus/pci/devices/" + place.address);
+  }
 }
 
 bool PathRule::may_match(std::string_view path) {
   return std::any_of(std::begin(kAll), std::end(kAll),
-                     [&](std::string_view folder) { return is_inside(path, folder); });
+                     [&](std::string_view folder) { return is_inside(path, folder); }) ||
+         std::any_of(std::begin(kPciFolders), std::end(kPciFolders),
+                     [&](std::string_view folder) { return path.starts_with(folder); });
 }
 
 bool PathRule::matches(std::string_view path) const {
+  for (const std::string& folder : whole_) {
+    if (is_inside(path, folder)) return true;
+  }
   for (const Folder& folder : folders_) {
     if (!is_inside(path, folder.path)) continue;
     const std::string_view name = first_name(path.substr(folder.path.size()));

@@ -25,7 +25,8 @@ class PathRule {
     std::vector<std::string> own_names;
   };
   std::vector<Folder> folders_;
-  bool all_;  // also the names that we do not have: nobody has them
+  std::vector<std::string> whole_;  // all that is inside is ours: the places of PCI devices
+  bool all_;                        // also the names that we do not have: nobody has them
 };
 
 }  // namespace rrdma::files

@@ -43,6 +43,25 @@ TEST(PathRule, EverythingElseIsTheMachines) {
   }
 }
 
+TEST(PathRule, PlacesOfPciDevicesAreOursWhereADeviceHasOne) {
+  DeviceView view;
+  view.identity.name = "rrdma0";
+  view.identity.properties.pci = "0000:81:00.0";
+  const PathRule own({view}, {});
+  for (const char* path :
+       {"/sys/devices/pci0000:80", "/sys/devices/pci0000:80/0000:80:01.0/0000:81:00.0/class",
+        "/sys/class/pci_bus/0000:81/../../0000:81:00.0", "/sys/bus/pci/devices/0000:81:00.0/vendor"}) {
+    EXPECT_TRUE(PathRule::may_match(path)) << path;
+    EXPECT_TRUE(own.matches(path)) << path;
+    EXPECT_FALSE(rule().matches(path)) << path;
+  }
+  EXPECT_FALSE(own.matches("/sys/devices/pci0000:00/0000:00:01.0/class"));
+  EXPECT_FALSE(own.matches("/sys/bus/pci/devices/0000:00:01.0"));
+  view.pci_root_is_machines = true;
+  EXPECT_FALSE(PathRule({view}, {}).matches("/sys/devices/pci0000:80/0000:80:02.0/class"));
+  EXPECT_TRUE(PathRule({view}, {}).matches("/sys/devices/pci0000:80/0000:80:01.0/0000:81:00.0/class"));
+}
+
 TEST(PathRule, WhatTheKernelHasItself) {
   const PathRule beside = rule({.verbs_files = {"abi_version"}, .device_files = {"rdma_cm"}});
   EXPECT_FALSE(beside.matches("/sys/class/infiniband_verbs/abi_version"));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <filesystem>
 #include <mutex>
 #include <string_view>
@@ -90,8 +91,23 @@ void Redirect::follow() {
     std::memcpy(text_, tree.root.data(), tree.root.size());
     std::memcpy(text_ + tree.root.size(), path.data(), path.size() + 1);
     path_ = text_;
+    root_size_ = tree.root.size();
   }
   errno = saved;
+}
+
+bool Redirect::plans_pci() {
+  static const bool planned = [] {
+    const char* plan = std::getenv("RRDMA_DEVICE_PLAN");
+    return plan != nullptr && std::strstr(plan, "pci=") != nullptr;
+  }();
+  return planned;
+}
+
+char* Redirect::resolved(char* found) const {
+  if (found == nullptr || root_size_ == 0 || std::strncmp(found, text_, root_size_) != 0) return found;
+  std::memmove(found, found + root_size_, std::strlen(found + root_size_) + 1);
+  return found;
 }
 
 }  // namespace rrdma::files

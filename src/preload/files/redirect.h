@@ -18,18 +18,25 @@ class Redirect {
   }
   // What to open instead, or what the program named.
   [[nodiscard]] const char* path() const { return path_; }
+  // What the C library made of path(), as the program must see it: without the name of our tree. Null stays null.
+  [[nodiscard]] char* resolved(char* found) const;
 
  private:
   // Most calls of a program end here.
   static bool may_concern(const char* path) {
     if (path == nullptr || path[0] != '/') return false;
-    if (path[1] == 's')
-      return std::strncmp(path, "/sys/", 5) == 0 && std::strstr(path, "/infiniband") != nullptr;
+    if (path[1] == 's') {
+      return std::strncmp(path, "/sys/", 5) == 0 && (std::strstr(path, "/infiniband") != nullptr ||
+                                                     (std::strstr(path, "/pci") != nullptr && plans_pci()));
+    }
     return path[1] == 'd' && std::strncmp(path, "/dev/infiniband", 15) == 0;
   }
+  // Whether a device has a place among those of PCI.
+  static bool plans_pci();
   void follow();
 
   const char* path_;
+  std::size_t root_size_ = 0;  // of the tree's name in text_, where the path leads into it
   char text_[PATH_MAX];
 };
 

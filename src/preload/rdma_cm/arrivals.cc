@@ -163,17 +163,17 @@ void Station::arrive_request(const control::CmEvent& message, const cm::Route& r
     const auto found = by_number_.find(message.number);
     const IdPointer listener = found == by_number_.end() ? nullptr : found->second;
     refused = listener == nullptr || listener->state != IdState::kListening ||
-              !gid_index_for(uplink_.device(), route.local, route.remote);
+              !gid_index_for(uplink_.device_of(route.local), route.local, route.remote);
     if (!refused) {
       const IdPointer id = make_id(*listener->channel);
       id->port_space = listener->port_space;
       id->qp_type = listener->qp_type;
       id->state = IdState::kConnecting;
-      id->has_device = true;
+      id->device = &uplink_.device_of(route.local);
       id->half_open = true;
       id->connection = message.event.id;
       id->route = route;
-      id->route.interface_index = uplink_.device().identity().interface_index;
+      id->route.interface_index = id->device->identity().interface_index;
       if (message.attributes) id->attributes = *message.attributes;
       id->attributes_known = message.attributes.has_value();
       id->source.family = listener->source.family;

@@ -69,7 +69,7 @@ int Station::bind_id(Identifier& id, const IpAddress& address) {
     return host::fail(EINVAL, kCall, "a link-local address needs its interface: fe80::1%eth0.");
   }
   if (const int error = ensure_uplink(kCall); error != 0) return error;
-  if (const auto checked = check_source(uplink_.device(), address); !checked) {
+  if (const auto checked = check_source(uplink_.devices(), address); !checked) {
     return host::fail(checked.error().error, kCall, checked.error().sentence);
   }
   const auto bound = ask<control::CmBound>(bind_message(id, address));
@@ -78,8 +78,9 @@ int Station::bind_id(Identifier& id, const IpAddress& address) {
   id.has_port = true;
   id.source = address;
   id.source.port = bound->port;
-  id.has_device = !address.is_any();
-  if (id.has_device) id.route.local = gid_index_of(uplink_.device(), address.gid) ? address.gid : wire::Gid{};
+  id.device = address.is_any() ? nullptr : &uplink_.device_of(address.gid);
+  if (id.device != nullptr)
+    id.route.local = gid_index_of(*id.device, address.gid) ? address.gid : wire::Gid{};
   id.state = IdState::kBound;
   return 0;
 }
@@ -134,7 +135,7 @@ int Station::resolve_id(const IdPointer& id, const IpAddress& source, const IpAd
     bound = id->source;
   }
   if (bound.family != destination.family) return EINVAL;
-  const auto route = resolve_route(uplink_.device(), bound, destination);
+  const auto route = resolve_route(uplink_.devices(), bound, destination);
   const std::lock_guard lock(mutex_);
   if (!route) {
     // Like the kernel's, the answer is an event, though it is known at once.
@@ -151,7 +152,7 @@ int Station::resolve_id(const IdPointer& id, const IpAddress& source, const IpAd
                .remote = route->remote,
                .interface_index = route->interface_index,
                .traffic_class = id->traffic_class};
-  id->has_device = true;
+  id->device = &uplink_.device_of(route->local);
   id->state = IdState::kAddressResolved;
   push(event_for(id, EventKind::kAddressResolved));
   return 0;

@@ -54,7 +54,7 @@ cm::ConnectParameters Station::call_of(const Identifier& id, const rdma_ucm_conn
           .qp_type = type,
           .qpn = wire::Qpn(wanted.qp_num),
           .starting_psn = wire::Psn(id.starting_psn),
-          .path_mtu = uplink_.device().port().mtu_code,
+          .path_mtu = uplink_.device_of(id.route.local).port().mtu_code,
           .responder_resources = wanted.responder_resources,
           .initiator_depth = wanted.initiator_depth,
           .retry_count = std::min(wanted.retry_count, wire::kRetryCountMax),
@@ -62,7 +62,7 @@ cm::ConnectParameters Station::call_of(const Identifier& id, const rdma_ucm_conn
           .flow_control = wanted.flow_control != 0,
           .srq = wanted.srq != 0,
           .packet_lifetime = timed ? static_cast<std::uint8_t>(id.ack_timeout - 1) : cm::kRocePacketLifetime,
-          .local_ca_guid = uplink_.device().identity().guid,
+          .local_ca_guid = uplink_.device_of(id.route.local).identity().guid,
           .ece = ece_of(command.ece),
           .private_data = private_data_of(wanted)};
 }
@@ -143,18 +143,19 @@ int Station::accept_call(Identifier& id, const rdma_ucm_accept& command) {
                                                               .private_data = private_data_of(parameters)}});
   } else {
     error =
-        tell(kCall, control::CmAccept{.connection = id.connection,
-                                      .parameters = {.qpn = wire::Qpn(parameters.qp_num),
-                                                     .starting_psn = wire::Psn(id.starting_psn),
-                                                     .responder_resources = parameters.responder_resources,
-                                                     .initiator_depth = parameters.initiator_depth,
-                                                     .rnr_retry_count = std::min(parameters.rnr_retry_count,
-                                                                                 wire::kRetryCountMax),
-                                                     .flow_control = parameters.flow_control != 0,
-                                                     .srq = parameters.srq != 0,
-                                                     .local_ca_guid = uplink_.device().identity().guid,
-                                                     .ece = ece_of(command.ece),
-                                                     .private_data = private_data_of(parameters)}});
+        tell(kCall,
+             control::CmAccept{
+                 .connection = id.connection,
+                 .parameters = {.qpn = wire::Qpn(parameters.qp_num),
+                                .starting_psn = wire::Psn(id.starting_psn),
+                                .responder_resources = parameters.responder_resources,
+                                .initiator_depth = parameters.initiator_depth,
+                                .rnr_retry_count = std::min(parameters.rnr_retry_count, wire::kRetryCountMax),
+                                .flow_control = parameters.flow_control != 0,
+                                .srq = parameters.srq != 0,
+                                .local_ca_guid = uplink_.device_of(id.route.local).identity().guid,
+                                .ece = ece_of(command.ece),
+                                .private_data = private_data_of(parameters)}});
   }
   const std::lock_guard lock(mutex_);
   if (error != 0) {

@@ -43,9 +43,9 @@ int Station::join(Channel& channel, std::uint32_t handle, std::uint64_t uid, con
   const std::lock_guard lock(mutex_);
   const bool may_join = id->state == IdState::kBound || id->state == IdState::kAddressResolved ||
                         id->state == IdState::kRouteResolved;
-  if (id->destroyed || !may_join || !id->has_device) return EINVAL;
+  if (id->destroyed || !may_join || id->device == nullptr) return EINVAL;
   const auto route = resolve_route(
-      uplink_.device(), id->source.family == group.family ? id->source : wildcard_of(group.family), group);
+      uplink_.devices(), id->source.family == group.family ? id->source : wildcard_of(group.family), group);
   if (!route) return host::fail(route.error().error, kCall, route.error().sentence);
   auto membership = std::make_shared<Membership>();
   membership->uid = uid;

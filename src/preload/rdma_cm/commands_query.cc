@@ -89,9 +89,9 @@ int Station::query(Channel& channel, const rdma_ucm_query& command, std::size_t 
       rdma_ucm_query_addr_resp answer{};
       answer.src_size = static_cast<std::uint16_t>(emit_sockaddr(id->source, &answer.src_addr));
       answer.dst_size = static_cast<std::uint16_t>(emit_sockaddr(id->destination, &answer.dst_addr));
-      if (id->has_device) {
-        answer.node_guid = guid_of(uplink_.device());
-        answer.ibdev_index = uplink_.device().identity().device_index;
+      if (id->device != nullptr) {
+        answer.node_guid = guid_of(*id->device);
+        answer.ibdev_index = id->device->identity().device_index;
         answer.port_num = kPort;
         answer.pkey = htobe16(wire::kDefaultPKey);
       }
@@ -103,9 +103,9 @@ int Station::query(Channel& channel, const rdma_ucm_query& command, std::size_t 
           emit_sockaddr(ib_address(*id, id->route.local, id->source.port), &answer.src_addr));
       answer.dst_size = static_cast<std::uint16_t>(
           emit_sockaddr(ib_address(*id, id->route.remote, id->destination.port), &answer.dst_addr));
-      if (id->has_device) {
-        answer.node_guid = guid_of(uplink_.device());
-        answer.ibdev_index = uplink_.device().identity().device_index;
+      if (id->device != nullptr) {
+        answer.node_guid = guid_of(*id->device);
+        answer.ibdev_index = id->device->identity().device_index;
         answer.port_num = kPort;
         answer.pkey = htobe16(wire::kDefaultPKey);
       }
@@ -116,7 +116,7 @@ int Station::query(Channel& channel, const rdma_ucm_query& command, std::size_t 
       if (has_path(*id)) {
         answer.num_paths = 1;
         answer.path.flags = kPathFlags;
-        answer.path.path = path_record(*id, uplink_.device().port().mtu_code);
+        answer.path.path = path_record(*id, id->device->port().mtu_code);
       }
       return response.write(&answer, sizeof answer, sizeof(rdma_ucm_query_path_resp));
     }
@@ -135,11 +135,11 @@ int Station::query_route(Channel& channel, const rdma_ucm_query& command, std::s
   std::memcpy(&answer.src_addr, &storage, sizeof answer.src_addr);
   emit_sockaddr(id->destination, &storage);
   std::memcpy(&answer.dst_addr, &storage, sizeof answer.dst_addr);
-  if (id->has_device) {
-    answer.node_guid = guid_of(uplink_.device());
-    answer.ibdev_index = uplink_.device().identity().device_index;
+  if (id->device != nullptr) {
+    answer.node_guid = guid_of(*id->device);
+    answer.ibdev_index = id->device->identity().device_index;
     answer.port_num = kPort;
-    answer.ib_route[0] = user_path(*id, uplink_.device().port().mtu_code);
+    answer.ib_route[0] = user_path(*id, id->device->port().mtu_code);
     answer.num_paths = has_path(*id) ? 1 : 0;
   }
   return Response{command.response, room}.write(&answer, sizeof answer,
@@ -148,8 +148,8 @@ int Station::query_route(Channel& channel, const rdma_ucm_query& command, std::s
 
 void Station::fill_path(const Identifier& id, ib_uverbs_ah_attr& to) const {
   copy_gid(id.route.remote, to.grh.dgid);
-  to.grh.sgid_index =
-      static_cast<std::uint8_t>(gid_index_for(uplink_.device(), id.route.local, id.route.remote).value_or(0));
+  to.grh.sgid_index = static_cast<std::uint8_t>(
+      gid_index_for(uplink_.device_of(id.route.local), id.route.local, id.route.remote).value_or(0));
   to.grh.hop_limit = cm::kHopLimit;
   to.grh.traffic_class = id.route.traffic_class;
   to.sl = id.route.service_level;
@@ -164,7 +164,7 @@ int Station::init_qp_attributes(Channel& channel, const rdma_ucm_init_qp_attr& c
   if (id == nullptr) return error;
   ib_uverbs_qp_attr answer{};
   const std::lock_guard lock(mutex_);
-  if (!id->has_device || command.qp_state > IBV_QPS_ERR) return EINVAL;
+  if (id->device == nullptr || command.qp_state > IBV_QPS_ERR) return EINVAL;
   const cm::QpAttributes& known = id->attributes;
   answer.qp_state = command.qp_state;
   answer.port_num = kPort;

@@ -6,29 +6,30 @@
 #include "preload/rdma_cm/station.h"
 
 namespace rrdma::rdma_cm {
+
 namespace {
 
-bool uses_device(const Identifier& id) {
-  return id.has_device && !id.destroyed && id.state != IdState::kIdle && id.state != IdState::kRemoved;
+bool uses(const Identifier& id, const host::Device& device) {
+  return id.device == &device && !id.destroyed && id.state != IdState::kIdle && id.state != IdState::kRemoved;
 }
 
 }  // namespace
 
-void Station::on_device_event(host::DeviceEvent event) {
+void Station::handle_device_event(const host::Device& device, host::DeviceEvent event) {
   switch (event) {
-    case host::DeviceEvent::kGidChange: return report_lost_addresses();
-    case host::DeviceEvent::kHardwareAddressChange: return report_hardware_address();
-    case host::DeviceEvent::kRemoved: return remove_device();
+    case host::DeviceEvent::kGidChange: return report_lost_addresses(device);
+    case host::DeviceEvent::kHardwareAddressChange: return report_hardware_address(device);
+    case host::DeviceEvent::kRemoved: return remove_device(device);
     case host::DeviceEvent::kPortActive:
     case host::DeviceEvent::kPortError: return;  // connections live through it
   }
 }
 
-void Station::report_lost_addresses() {
+void Station::report_lost_addresses(const host::Device& device) {
   const std::lock_guard lock(mutex_);
   for (const IdPointer& id : ids_) {
-    if (id == nullptr || !uses_device(*id) || id->route.local.is_zero()) continue;
-    const bool lost = !gid_index_for(uplink_.device(), id->route.local, id->route.remote);
+    if (id == nullptr || !uses(*id, device) || id->route.local.is_zero()) continue;
+    const bool lost = !gid_index_for(device, id->route.local, id->route.remote);
     // Once for each loss; an address that comes back may be lost again.
     if (std::exchange(id->address_lost, lost) || !lost || id->uid == 0) continue;
     host::explain(host::Severity::kInfo, "rdma_cm",
@@ -38,19 +39,19 @@ void Station::report_lost_addresses() {
   }
 }
 
-void Station::report_hardware_address() {
+void Station::report_hardware_address(const host::Device& device) {
   const std::lock_guard lock(mutex_);
   for (const IdPointer& id : ids_) {
-    if (id != nullptr && uses_device(*id) && id->uid != 0) push(event_for(id, EventKind::kAddressChange));
+    if (id != nullptr && uses(*id, device) && id->uid != 0) push(event_for(id, EventKind::kAddressChange));
   }
 }
 
-void Station::remove_device() {
+void Station::remove_device(const host::Device& device) {
   std::vector<IdPointer> removed;
   {
     const std::lock_guard lock(mutex_);
     for (const IdPointer& id : ids_) {
-      if (id == nullptr || !uses_device(*id)) continue;
+      if (id == nullptr || !uses(*id, device)) continue;
       id->state = IdState::kRemoved;
       id->half_open = false;
       by_connection_.erase(id->connection.value);

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "control/cm_messages.h"
+#include "host/device.h"
 #include "preload/rdma_cm/address.h"
 #include "preload/rdma_cm/event_kind.h"
 
@@ -66,9 +67,9 @@ struct Identifier {
   std::uint64_t uid = 0;  // what the program calls it; 0: a request that it has not accepted
   IdState state = IdState::kIdle;
   bool destroyed = false;
-  bool has_port = false;      // at the daemon
-  bool has_device = false;    // an address of our device is involved
-  bool address_lost = false;  // the device had it, and has it no more
+  bool has_port = false;                 // at the daemon
+  bool address_lost = false;             // the device had it, and has it no more
+  const host::Device* device = nullptr;  // whose address is involved
   IpAddress source;
   IpAddress destination;
   std::uint32_t backlog = 0;

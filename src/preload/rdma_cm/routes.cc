@@ -2,6 +2,7 @@
 
 #include <netinet/in.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -45,18 +46,28 @@ Result<IpAddress, int> ask_kernel(const IpAddress& destination) {
   return *source;
 }
 
-Result<ResolvedRoute, Problem> route_within_host(const host::Device& device, const IpAddress& source,
+bool has_gid(const DeviceList& devices, const wire::Gid& gid) {
+  return std::any_of(devices.begin(), devices.end(),
+                     [&](const auto& device) { return gid_index_of(*device, gid).has_value(); });
+}
+
+Result<ResolvedRoute, Problem> route_within_host(const DeviceList& devices, const IpAddress& source,
                                                  const IpAddress& destination) {
+  const host::Device& device =
+      device_of(devices, has_gid(devices, source.gid) ? source.gid : destination.gid);
   ResolvedRoute route{.source = source.is_any() ? destination : source};
   route.interface_index = device.identity().interface_index;
-  if (gid_index_of(device, destination.gid)) {
+  if (has_gid(devices, destination.gid)) {
     route.remote = destination.gid;
   } else if (const auto gid = any_gid(device, destination.family)) {
     route.remote = *gid;
   } else {
     return problem(ENODEV, place_of(device) + ", which has no address.");
   }
-  route.local = gid_index_of(device, source.gid) ? source.gid : route.remote;
+  route.local = gid_index_of(device, source.gid) ? source.gid
+                : gid_index_of(device, route.remote)
+                    ? route.remote
+                    : any_gid(device, destination.family).value_or(route.remote);
   return route;
 }
 
@@ -95,8 +106,15 @@ std::optional<std::uint32_t> gid_index_for(const host::Device& device, const wir
   return gid ? gid_index_of(device, *gid) : std::nullopt;
 }
 
-Result<void, Problem> check_source(const host::Device& device, const IpAddress& source) {
-  if (source.is_any() || source.is_loopback() || gid_index_of(device, source.gid)) return {};
+host::Device& device_of(const DeviceList& devices, const wire::Gid& gid) {
+  const auto found = std::find_if(devices.begin(), devices.end(),
+                                  [&](const auto& device) { return gid_index_of(*device, gid).has_value(); });
+  return found != devices.end() ? **found : *devices.front();
+}
+
+Result<void, Problem> check_source(const DeviceList& devices, const IpAddress& source) {
+  if (source.is_any() || source.is_loopback() || has_gid(devices, source.gid)) return {};
+  const host::Device& device = *devices.front();
   if (!device.is_local_address(source.gid)) {
     return problem(EADDRNOTAVAIL, text_of(source) + " is no address of this host.");
   }
@@ -104,18 +122,17 @@ Result<void, Problem> check_source(const host::Device& device, const IpAddress& 
                              "; set RRDMA_NETDEV to the interface of that address.");
 }
 
-Result<ResolvedRoute, Problem> resolve_route(const host::Device& device, const IpAddress& source,
+Result<ResolvedRoute, Problem> resolve_route(const DeviceList& devices, const IpAddress& source,
                                              const IpAddress& asked) {
   const IpAddress destination = asked.is_any() ? loopback_of(asked.family) : asked;
-  if (destination.is_multicast()) return route_to_group(device, source, destination);
-  if (destination.is_loopback() || device.is_local_address(destination.gid)) {
-    return route_within_host(device, source, destination);
+  if (destination.is_multicast()) return route_to_group(device_of(devices, source.gid), source, destination);
+  if (destination.is_loopback() || devices.front()->is_local_address(destination.gid)) {
+    return route_within_host(devices, source, destination);
   }
   if (source.is_loopback()) {
     return problem(ENETUNREACH, "a loopback address cannot reach " + text_of(destination) + ".");
   }
   ResolvedRoute route{.source = source, .remote = destination.gid};
-  route.interface_index = destination.scope != 0 ? destination.scope : device.identity().interface_index;
   if (source.is_any()) {
     const auto chosen = ask_kernel(destination);
     if (!chosen) {
@@ -123,8 +140,10 @@ Result<ResolvedRoute, Problem> resolve_route(const host::Device& device, const I
                                          std::strerror(chosen.error()) + ".");
     }
     route.source = *chosen;
-    if (route.source.is_link_local()) route.source.scope = route.interface_index;
   }
+  const host::Device& device = device_of(devices, route.source.gid);
+  route.interface_index = destination.scope != 0 ? destination.scope : device.identity().interface_index;
+  if (source.is_any() && route.source.is_link_local()) route.source.scope = route.interface_index;
   route.local = route.source.gid;
   if (gid_index_of(device, route.local)) return route;
   return problem(ENODEV, "the route to " + text_of(destination) + " leaves from " + text_of(route.source) +

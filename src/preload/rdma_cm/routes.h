@@ -1,10 +1,12 @@
-// Routes: from the IP addresses that a program names to the GIDs that its packets carry. The device sits on
-// one interface and has that interface's addresses as GIDs. Calls to any address of this host stay within
-// it, and go from one of the device's GIDs to itself where the address is not one of them (127.0.0.1 while
-// the device is on eth0).
+// Routes: from the IP addresses that a program names to the device and the GIDs that its packets carry. A device sits
+// on one interface and has that interface's addresses as GIDs; the source address decides which device it is, and where
+// the program names none, the kernel's routing. Calls to any address of this host stay within it, and go from one of
+// the device's GIDs to itself where the address is no device's (127.0.0.1 while the device is on eth0).
 #pragma once
 
+#include <memory>
 #include <optional>
+#include <vector>
 
 #include "base/problem.h"
 #include "base/result.h"
@@ -13,6 +15,12 @@
 
 namespace rrdma::rdma_cm {
 
+// Those that are open; at least one.
+using DeviceList = std::vector<std::shared_ptr<host::Device>>;
+
+// The one that has the GID; the first one where none has.
+[[nodiscard]] host::Device& device_of(const DeviceList& devices, const wire::Gid& gid);
+
 struct ResolvedRoute {
   IpAddress source;  // as the program sees it; the port is the caller's business
   wire::Gid local;
@@ -20,12 +28,11 @@ struct ResolvedRoute {
   std::uint32_t interface_index = 0;
 };
 
-// An address that an id may be bound to. EADDRNOTAVAIL: not of this host; ENODEV: not on our device.
-[[nodiscard]] Result<void, Problem> check_source(const host::Device& device, const IpAddress& source);
+// An address that an id may be bound to. EADDRNOTAVAIL: not of this host; ENODEV: not on our devices.
+[[nodiscard]] Result<void, Problem> check_source(const DeviceList& devices, const IpAddress& source);
 
 // `source` may be the wildcard. REQUIRES: source and destination are of one IP family.
-[[nodiscard]] Result<ResolvedRoute, Problem> resolve_route(const host::Device& device,
-                                                           const IpAddress& source,
+[[nodiscard]] Result<ResolvedRoute, Problem> resolve_route(const DeviceList& devices, const IpAddress& source,
                                                            const IpAddress& destination);
 
 // The index of the GID in the device's table.

@@ -47,25 +47,26 @@ class TableDevice final : public host::Device {
 };
 
 const TableDevice kDevice({kLinkLocal, kV4, kV6});
+const DeviceList kDevices = {std::make_shared<TableDevice>(std::vector{kLinkLocal, kV4, kV6})};
 
 IpAddress of(const wire::Gid& gid) { return address_of_gid(gid, 0); }
 
 TEST(CheckSource, TakesWildcardsLoopbackAndTheDevicesOwn) {
   for (const Family family : {Family::kIpv4, Family::kIpv6}) {
-    EXPECT_TRUE(check_source(kDevice, wildcard_of(family)).ok());
-    EXPECT_TRUE(check_source(kDevice, loopback_of(family)).ok());
+    EXPECT_TRUE(check_source(kDevices, wildcard_of(family)).ok());
+    EXPECT_TRUE(check_source(kDevices, loopback_of(family)).ok());
   }
-  EXPECT_TRUE(check_source(kDevice, of(kV4)).ok());
-  EXPECT_TRUE(check_source(kDevice, of(kV6)).ok());
+  EXPECT_TRUE(check_source(kDevices, of(kV4)).ok());
+  EXPECT_TRUE(check_source(kDevices, of(kV6)).ok());
 }
 
 TEST(CheckSource, TellsForeignAddressesFromOtherInterfaces) {
-  EXPECT_EQ(check_source(kDevice, of(kForeign)).error().error, EADDRNOTAVAIL);
-  EXPECT_EQ(check_source(kDevice, of(kOtherV4)).error().error, ENODEV);
+  EXPECT_EQ(check_source(kDevices, of(kForeign)).error().error, EADDRNOTAVAIL);
+  EXPECT_EQ(check_source(kDevices, of(kOtherV4)).error().error, ENODEV);
 }
 
 TEST(ResolveRoute, StaysWithinTheHostOnTheAddressThatIsNamed) {
-  const auto route = resolve_route(kDevice, wildcard_of(Family::kIpv4), of(kV4));
+  const auto route = resolve_route(kDevices, wildcard_of(Family::kIpv4), of(kV4));
   ASSERT_TRUE(route.ok());
   EXPECT_EQ(route->local, kV4);
   EXPECT_EQ(route->remote, kV4);
@@ -76,38 +77,53 @@ TEST(ResolveRoute, StaysWithinTheHostOnTheAddressThatIsNamed) {
 TEST(ResolveRoute, BorrowsAGidOfTheFamilyForLoopbackAndOtherInterfaces) {
   for (const IpAddress& destination :
        {loopback_of(Family::kIpv4), wildcard_of(Family::kIpv4), of(kOtherV4)}) {
-    const auto route = resolve_route(kDevice, wildcard_of(Family::kIpv4), destination);
+    const auto route = resolve_route(kDevices, wildcard_of(Family::kIpv4), destination);
     ASSERT_TRUE(route.ok()) << text_of(destination);
     EXPECT_EQ(route->local, kV4);
     EXPECT_EQ(route->remote, kV4);
   }
-  const auto six = resolve_route(kDevice, wildcard_of(Family::kIpv6), loopback_of(Family::kIpv6));
+  const auto six = resolve_route(kDevices, wildcard_of(Family::kIpv6), loopback_of(Family::kIpv6));
   ASSERT_TRUE(six.ok());
   EXPECT_EQ(six->local, kV6);  // not the link-local one
 }
 
 TEST(ResolveRoute, KeepsTheSourceThatTheProgramChose) {
-  const auto route = resolve_route(kDevice, of(kV4), of(kForeign));
+  const auto route = resolve_route(kDevices, of(kV4), of(kForeign));
   ASSERT_TRUE(route.ok());
   EXPECT_EQ(route->local, kV4);
   EXPECT_EQ(route->remote, kForeign);
-  EXPECT_EQ(resolve_route(kDevice, of(kOtherV4), of(kForeign)).error().error, ENODEV);
-  EXPECT_EQ(resolve_route(kDevice, loopback_of(Family::kIpv4), of(kForeign)).error().error, ENETUNREACH);
+  EXPECT_EQ(resolve_route(kDevices, of(kOtherV4), of(kForeign)).error().error, ENODEV);
+  EXPECT_EQ(resolve_route(kDevices, loopback_of(Family::kIpv4), of(kForeign)).error().error, ENETUNREACH);
 }
 
 TEST(ResolveRoute, ReachesGroupsFromAnAddressOfTheirFamily) {
   const IpAddress group4 = of(wire::gid_of_ipv4({239, 1, 2, 3}));
   const IpAddress group6 = of(gid_v6(0xff, 0x15, 7));
-  EXPECT_EQ(resolve_route(kDevice, wildcard_of(Family::kIpv4), group4)->local, kV4);
-  EXPECT_EQ(resolve_route(kDevice, wildcard_of(Family::kIpv6), group6)->local, kV6);
-  const TableDevice only_v6({kLinkLocal, kV6});
+  EXPECT_EQ(resolve_route(kDevices, wildcard_of(Family::kIpv4), group4)->local, kV4);
+  EXPECT_EQ(resolve_route(kDevices, wildcard_of(Family::kIpv6), group6)->local, kV6);
+  const DeviceList only_v6 = {std::make_shared<TableDevice>(std::vector{kLinkLocal, kV6})};
   EXPECT_EQ(resolve_route(only_v6, wildcard_of(Family::kIpv4), group4).error().error, EADDRNOTAVAIL);
 }
 
 TEST(ResolveRoute, FailsOnADeviceWithoutAddresses) {
-  EXPECT_EQ(
-      resolve_route(TableDevice({}), wildcard_of(Family::kIpv4), loopback_of(Family::kIpv4)).error().error,
-      ENODEV);
+  const DeviceList bare = {std::make_shared<TableDevice>(std::vector<wire::Gid>{})};
+  EXPECT_EQ(resolve_route(bare, wildcard_of(Family::kIpv4), loopback_of(Family::kIpv4)).error().error,
+            ENODEV);
+}
+
+TEST(ResolveRoute, TheAddressChoosesTheDevice) {
+  const DeviceList both = {kDevices.front(), std::make_shared<TableDevice>(std::vector{kOtherV4})};
+  EXPECT_EQ(&device_of(both, kOtherV4), both[1].get());
+  EXPECT_EQ(&device_of(both, kForeign), both[0].get());
+  EXPECT_TRUE(check_source(both, of(kOtherV4)).ok());
+  const auto to_second = resolve_route(both, wildcard_of(Family::kIpv4), of(kOtherV4));
+  ASSERT_TRUE(to_second.ok());
+  EXPECT_EQ(to_second->local, kOtherV4);
+  EXPECT_EQ(to_second->remote, kOtherV4);
+  const auto across = resolve_route(both, of(kV4), of(kOtherV4));
+  ASSERT_TRUE(across.ok());
+  EXPECT_EQ(across->local, kV4);
+  EXPECT_EQ(across->remote, kOtherV4);
 }
 
 TEST(GidIndexFor, TakesAnyForPeersOnThisHostOnly) {

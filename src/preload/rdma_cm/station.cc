@@ -13,7 +13,7 @@
 #include "base/guarded_copy.h"
 #include "base/raw_syscall.h"
 #include "host/explain.h"
-#include "host/fault_handler.h"
+#include "host/signals/fault_handler.h"
 #include "preload/rdma_cm/ask.h"
 
 namespace rrdma::rdma_cm {
@@ -423,7 +423,10 @@ int Station::migrate_id(Channel& channel, const rdma_ucm_migrate_id& command, st
 
 int Station::ensure_uplink(const char* call) {
   if (uplink_.is_open()) return 0;
-  if (const auto opened = uplink_.open(*this, *this); !opened)
+  if (const auto opened =
+          uplink_.open(*this, [this](const host::Device& device,
+                                     host::DeviceEvent event) { handle_device_event(device, event); });
+      !opened)
     return host::fail(opened.error().error, call, opened.error().sentence);
   const std::lock_guard lock(adoption_);
   if (adopted_pid_ == 0) adopted_pid_ = uplink_.daemon_pid();

@@ -46,7 +46,7 @@ using IdPointer = std::shared_ptr<Identifier>;
 // What the daemon is told about the port of an id. In commands_address.cc.
 [[nodiscard]] control::CmBind bind_message(const Identifier& id, const IpAddress& address);
 
-class Station final : private nic::DaemonListener, private host::DeviceListener {
+class Station final : private nic::DaemonListener {
  public:
   static Station& instance();
 
@@ -138,11 +138,11 @@ class Station final : private nic::DaemonListener, private host::DeviceListener 
   void restore_port(const IdPointer& id);
   void restore_connection(const IdPointer& id);
 
-  // --- the device
-  void on_device_event(host::DeviceEvent event) override;
-  void report_lost_addresses();
-  void report_hardware_address();
-  void remove_device();
+  // --- the devices
+  void handle_device_event(const host::Device& device, host::DeviceEvent event);
+  void report_lost_addresses(const host::Device& device);
+  void report_hardware_address(const host::Device& device);
+  void remove_device(const host::Device& device);
 
   void arrive(const control::CmEvent& message);
   void arrive_request(const control::CmEvent& message, const cm::Route& route,

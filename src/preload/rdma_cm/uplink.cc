@@ -4,18 +4,28 @@
 
 namespace rrdma::rdma_cm {
 
-Result<void, Problem> Uplink::open(nic::DaemonListener& daemon, host::DeviceListener& changes) {
+Result<void, Problem> Uplink::open(nic::DaemonListener& daemon, const Changes& changes) {
   const std::lock_guard lock(mutex_);
   if (is_open()) return {};
   nic::Runtime& runtime = nic::Runtime::instance();
-  const auto devices = runtime.devices();
-  if (devices.empty()) return problem(ENODEV, "there is no RRDMA device in this network namespace.");
-  auto device = runtime.open(devices.front().name);
-  if (!device) return Failure{device.error()};
-  device_ = std::move(*device);
+  const auto found = runtime.devices();
+  if (found.empty()) return problem(ENODEV, "there is no RRDMA device in this network namespace.");
+  DeviceList opened;
+  for (const host::DeviceIdentity& identity : found) {
+    auto device = runtime.open(identity.name);
+    if (device) {
+      opened.push_back(std::move(*device));
+    } else if (opened.empty()) {
+      return Failure{device.error()};
+    }
+  }
+  devices_ = std::move(opened);
   runtime.set_daemon_listener(&daemon);
   daemon_.store(&runtime.daemon());
-  device_->add_listener(changes);
+  for (const auto& device : devices_) {
+    watches_.push_back(std::make_unique<Watch>(*device, changes));
+    device->add_listener(*watches_.back());
+  }
   return {};
 }
 

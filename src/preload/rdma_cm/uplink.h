@@ -1,4 +1,4 @@
-// Uplink: what the connection manager's door needs of the NIC: the device (its identity, its addresses) and
+// Uplink: what the connection manager's door needs of the NIC: the devices (their identities, their addresses) and
 // requests to the daemon. Opened by the first id that needs an address; stays open.
 //
 // A daemon may die between two requests. Each request tells which daemon answered it, so that the
@@ -6,8 +6,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <vector>
 
 #include "base/problem.h"
 #include "base/result.h"
@@ -15,17 +17,24 @@
 #include "control/cm_messages.h"
 #include "host/device.h"
 #include "nic/runtime.h"
+#include "preload/rdma_cm/routes.h"
 
 namespace rrdma::rdma_cm {
 
 class Uplink {
  public:
-  // Any thread, any number of times. The listeners must live for ever.
-  Result<void, Problem> open(nic::DaemonListener& daemon, host::DeviceListener& changes);
+  using Changes = std::function<void(const host::Device&, host::DeviceEvent)>;
+
+  // Any thread, any number of times. The listener must live for ever, and whatever `changes` refers to.
+  Result<void, Problem> open(nic::DaemonListener& daemon, const Changes& changes);
   [[nodiscard]] bool is_open() const { return daemon_.load() != nullptr; }
 
   // REQUIRES: is_open(), for all of these.
-  [[nodiscard]] host::Device& device() const { return *device_; }
+  [[nodiscard]] const DeviceList& devices() const { return devices_; }
+  // The one that has this GID; the first one where none has.
+  [[nodiscard]] host::Device& device_of(const wire::Gid& local) const {
+    return rdma_cm::device_of(devices_, local);
+  }
   [[nodiscard]] std::uint32_t daemon_pid() const { return daemon_.load()->welcome().daemon_pid; }
   template <typename Reply, typename Request>
   [[nodiscard]] Result<Reply, Problem> ask(
@@ -34,8 +43,17 @@ class Uplink {
   }
 
  private:
+  // What one device says, with its name to it.
+  struct Watch final : host::DeviceListener {
+    Watch(const host::Device& of, const Changes& to) : device(of), changes(to) {}
+    void on_device_event(host::DeviceEvent event) override { changes(device, event); }
+    const host::Device& device;
+    const Changes changes;
+  };
+
   std::mutex mutex_;
-  std::shared_ptr<host::Device> device_;
+  DeviceList devices_;
+  std::vector<std::unique_ptr<Watch>> watches_;
   std::atomic<control::DaemonClient*> daemon_{nullptr};
 };
 

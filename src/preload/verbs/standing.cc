@@ -31,6 +31,13 @@ Offer offer_of(Thing kind) {
   return {"object", nullptr, 0};
 }
 
+// REQUIRES: the kind is counted.
+Offer offer_at(Thing kind, const ibv_context* context) {
+  Offer offer = offer_of(kind);
+  offer.max = limit_of(context, offer.attribute, offer.max);
+  return offer;
+}
+
 }  // namespace
 
 int refuse_unless_live(const char* call, Thing kind, Standing standing) {
@@ -53,9 +60,9 @@ Place::Place(const char* call, Thing kind, const ibv_context* context, bool coun
     : kind_(kind),
       device_(context->device),
       counted_(counted && offer_of(kind).attribute != nullptr),
-      granted_(!counted_ || live_objects().take_place(kind, device_, offer_of(kind).max)) {
+      granted_(!counted_ || live_objects().take_place(kind, device_, offer_at(kind, context).max)) {
   if (granted_) return;
-  const Offer offer = offer_of(kind);
+  const Offer offer = offer_at(kind, context);
   host::fail(ENOMEM, call,
              fmt::format("the device has {} objects of the kind {}, which is {} of ibv_query_device.",
                          offer.max, offer.name, offer.attribute));

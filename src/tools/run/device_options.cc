@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <sstream>
 
+#include "host/device_plan.h"
 #include "link/fault_spec.h"
 
 namespace rrdma::tools {
@@ -19,6 +20,7 @@ namespace {
 constexpr const char* kLidOption = "--lid";
 constexpr const char* kOnlyOption = "--only";
 constexpr const char* kBesideOption = "--beside";
+constexpr const char* kPrivateOption = "--private";
 
 std::string_view present_preload() {
   const char* value = std::getenv("LD_PRELOAD");
@@ -47,6 +49,13 @@ std::string joined(const std::vector<std::string>& entries) {
   return list;
 }
 
+std::string plan_text(const DeviceSettings& settings) {
+  if (settings.devices == 0 && settings.properties.empty()) return "";
+  std::string text = std::to_string(settings.devices);
+  for (const std::string& device : settings.properties) text += ";" + device;
+  return text;
+}
+
 // REQUIRES: settle() found nothing wrong.
 std::string limits_text(const DeviceSettings& settings) {
   const auto limits = limits_of(settings.capture_limits);
@@ -60,6 +69,20 @@ void add_device_options(CLI::App& command, DeviceSettings& settings) {
       .add_option("--netdev", settings.netdev,
                   "Network interface that the device sits on (default: that of the default route, else lo)")
       ->option_text("IF");
+  command
+      .add_option("--devices", settings.devices,
+                  "So many devices, rrdma0 to rrdmaN-1, each with its own address")
+      ->option_text("N")
+      ->check(CLI::Range(1u, host::kDevicesMax));
+  command
+      .add_option(
+          "--device", settings.properties,
+          "What a device says of itself, such as 'rrdma1:speed=200G,numa=1,pci=0000:81:00.0'; repeatable")
+      ->option_text("DEVICE:PROPERTY=VALUE,...")
+      ->allow_extra_args(false);
+  command.add_flag(
+      kPrivateOption, settings.private_network,
+      "In a network namespace of its own, where each device has an IPv4 and an IPv6 address on lo");
   command.add_option("--link", settings.link, "How programs on this host reach each other (default: auto)")
       ->option_text("auto|shm|udp")
       ->check(CLI::IsMember({"auto", "shm", "udp"}));
@@ -89,7 +112,8 @@ void add_device_options(CLI::App& command, DeviceSettings& settings) {
 
 bool stands_alone(const char* option) {
   return std::strchr(option, '=') != nullptr || std::strcmp(option, kLidOption) == 0 ||
-         std::strcmp(option, kOnlyOption) == 0 || std::strcmp(option, kBesideOption) == 0;
+         std::strcmp(option, kOnlyOption) == 0 || std::strcmp(option, kBesideOption) == 0 ||
+         std::strcmp(option, kPrivateOption) == 0;
 }
 
 Result<void, OptionProblem> settle(DeviceSettings& settings) {
@@ -97,6 +121,8 @@ Result<void, OptionProblem> settle(DeviceSettings& settings) {
     return Failure{OptionProblem{"there is no network interface '" + settings.netdev + "'",
                                  "`ip link` lists those that exist"}};
   }
+  if (const auto plan = host::parse_device_plan(plan_text(settings)); !plan)
+    return Failure{OptionProblem{"--device: " + plan.error(), ""}};
   if (!settings.fault.empty()) {
     if (auto parsed = link::parse_fault_spec(settings.fault); !parsed)
       return Failure{OptionProblem{"--fault: " + parsed.error(), ""}};
@@ -120,6 +146,7 @@ Result<void, OptionProblem> settle(DeviceSettings& settings) {
 
 Variables variables_of(const DeviceSettings& settings) {
   Variables variables = {{"RRDMA_NETDEV", settings.netdev},
+                         {"RRDMA_DEVICE_PLAN", plan_text(settings)},
                          {"RRDMA_LINK", settings.link},
                          {"RRDMA_FAULT", settings.fault},
                          {"RRDMA_PCAP", settings.capture},
@@ -135,8 +162,8 @@ Variables variables_of(const DeviceSettings& settings) {
 }
 
 std::vector<std::string> variable_names() {
-  return {"RRDMA_NETDEV",       "RRDMA_LINK", "RRDMA_FAULT", "RRDMA_PCAP",   "RRDMA_PCAP_LIMITS",
-          "RRDMA_UDP_CHECKSUM", "RRDMA_LOG",  "RRDMA_LID",   "RRDMA_DEVICES"};
+  return {"RRDMA_NETDEV",      "RRDMA_DEVICE_PLAN",  "RRDMA_LINK", "RRDMA_FAULT", "RRDMA_PCAP",
+          "RRDMA_PCAP_LIMITS", "RRDMA_UDP_CHECKSUM", "RRDMA_LOG",  "RRDMA_LID",   "RRDMA_DEVICES"};
 }
 
 std::string preload_with(const std::string& library, const std::vector<std::string>& sanitizers) {

@@ -15,6 +15,9 @@ namespace rrdma::tools {
 
 struct DeviceSettings {
   std::string netdev;
+  std::uint32_t devices = 0;            // 0: those that there are
+  std::vector<std::string> properties;  // rrdma1:speed=200G
+  bool private_network = false;         // a network namespace of its own
   std::string link;
   std::string fault;
   std::string capture;

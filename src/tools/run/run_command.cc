@@ -14,6 +14,7 @@
 #include "tools/exit_status.h"
 #include "tools/run/device_options.h"
 #include "tools/run/library_file.h"
+#include "tools/run/private_network.h"
 #include "tools/run/program_file.h"
 #include "tools/terminal.h"
 
@@ -80,6 +81,10 @@ int run_program(RunOptions& options) {
   auto program = inspect_program(options.command.front());
   if (!program) return refuse(program.error().exit_status, program.error().sentence, "");
   if (const int status = check_program(*program); status != 0) return status;
+  if (options.settings.private_network) {
+    if (const auto entered = enter_private_network(options.settings.devices); !entered)
+      return refuse(kExitRunFailure, entered.error().sentence, entered.error().hint);
+  }
   for (const auto& [name, value] : variables_of(options.settings)) ::setenv(name.c_str(), value.c_str(), 1);
   ::setenv("LD_PRELOAD", preload_with(library, program->sanitizers).c_str(), 1);
   std::vector<char*> arguments;

@@ -15,6 +15,7 @@
 #include "tools/exit_status.h"
 #include "tools/run/device_options.h"
 #include "tools/run/library_file.h"
+#include "tools/run/private_network.h"
 #include "tools/run/program_file.h"
 #include "tools/terminal.h"
 
@@ -46,6 +47,10 @@ int run_shell(DeviceSettings& settings) {
   if (program->static_linked || program->musl || program->gains_privilege || program->other_machine) {
     return complain(kShellName, "no library can be loaded into '" + program->loaded + "'",
                     "set SHELL to another shell: SHELL=/bin/bash rrdma shell");
+  }
+  if (settings.private_network) {
+    if (const auto entered = enter_private_network(settings.devices); !entered)
+      return complain(kShellName, entered.error().sentence, entered.error().hint);
   }
   for (const auto& [name, value] : variables_of(settings)) ::setenv(name.c_str(), value.c_str(), 1);
   ::setenv("LD_PRELOAD", preload_with(library, program->sanitizers).c_str(), 1);
@@ -80,6 +85,9 @@ std::string unset_text(const std::string& library) {
 int run_env(EnvOptions& options) {
   if (const auto settled = settle(options.settings); !settled)
     return complain(kEnvName, settled.error().sentence, settled.error().hint);
+  if (options.settings.private_network)
+    return complain(kEnvName, "--private makes a network namespace, which this shell cannot be taken to",
+                    "start a shell in one: rrdma shell --private");
   const std::string library = find_library();
   if (library.empty()) return complain_no_library(kEnvName);
   Variables variables = variables_of(options.settings);

@@ -55,6 +55,12 @@ inline Context& own(ibv_context* context) {
                                                                  offsetof(verbs_context, context)));
 }
 
+// What the device offers of something: `offered`, or less where its user wants it so (host/device_plan.h). The name is
+// that in ibv_device_attr. REQUIRES: is_own(context).
+inline std::uint32_t limit_of(const ibv_context* context, std::string_view name, std::uint32_t offered) {
+  return own(const_cast<ibv_context*>(context)).nic_device->identity().properties.limit(name, offered);
+}
+
 // Says that the process has forked; returns EIO with errno set.
 int refuse_forked(std::string_view call);
 

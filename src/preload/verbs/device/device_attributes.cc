@@ -28,33 +28,39 @@ constexpr std::uint32_t kOdpDatagram = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RE
 constexpr std::uint64_t kNanosecondsPerTickKhz = 1'000'000;  // timestamps count nanoseconds
 
 void fill_device(Context& context, ibv_device_attr& attr) {
+  const host::DeviceProperties& properties = context.nic_device->identity().properties;
+  const auto limit = [&](const char* name, std::uint32_t offered) {
+    return static_cast<int>(properties.limit(name, offered));
+  };
   attr = {};
-  std::strncpy(attr.fw_ver, RRDMA_VERSION, sizeof attr.fw_ver - 1);
+  std::strncpy(attr.fw_ver, properties.firmware.empty() ? RRDMA_VERSION : properties.firmware.c_str(),
+               sizeof attr.fw_ver - 1);
   attr.node_guid = attr.sys_image_guid = big_endian(context.nic_device->identity().guid);
   attr.max_mr_size = ~std::uint64_t{0};
   attr.page_size_cap = 0xfffffffffffff000;
-  attr.vendor_id = kVendorId;
-  attr.vendor_part_id = kVendorPart;
+  attr.vendor_id = properties.vendor.value_or(kVendorId);
+  attr.vendor_part_id = properties.part.value_or(kVendorPart);
   attr.hw_ver = 1;
-  attr.max_qp = kQpMax;
-  attr.max_qp_wr = kQueueDepthMax;
+  attr.max_qp = limit("max_qp", kQpMax);
+  attr.max_qp_wr = limit("max_qp_wr", kQueueDepthMax);
   attr.device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |
                           IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE |
                           IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_MGT_EXTENSIONS |
                           IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_XRC;
-  attr.max_sge = attr.max_sge_rd = kSgeMax;
-  attr.max_cq = kCqMax;
-  attr.max_cqe = kCqeMax;
-  attr.max_mr = attr.max_mw = kKeysMax;
-  attr.max_pd = kPdMax;
+  attr.max_sge = attr.max_sge_rd = limit("max_sge", kSgeMax);
+  attr.max_cq = limit("max_cq", kCqMax);
+  attr.max_cqe = limit("max_cqe", kCqeMax);
+  attr.max_mr = limit("max_mr", kKeysMax);
+  attr.max_mw = kKeysMax;
+  attr.max_pd = limit("max_pd", kPdMax);
   attr.max_qp_rd_atom = attr.max_qp_init_rd_atom = transport::kReadsMax;
   attr.max_res_rd_atom = kQpMax * transport::kReadsMax;
   attr.atomic_cap = IBV_ATOMIC_HCA;
   attr.max_mcast_grp = kMulticastGroupsMax;
   attr.max_mcast_qp_attach = kQpMax;
   attr.max_total_mcast_qp_attach = kMulticastGroupsMax * 16;
-  attr.max_ah = kAhMax;
-  attr.max_srq = kSrqMax;
+  attr.max_ah = limit("max_ah", kAhMax);
+  attr.max_srq = limit("max_srq", kSrqMax);
   attr.max_srq_wr = kQueueDepthMax;
   attr.max_srq_sge = kSgeMax;
   attr.max_pkeys = 1;
@@ -111,7 +117,7 @@ int query_port(ibv_context* abi, std::uint8_t port, ibv_port_attr* attr, std::si
   full.phys_state = status.up ? 5 : 3;  // LinkUp, Disabled
   full.link_layer = IBV_LINK_LAYER_ETHERNET;
   const PortSpeed speed = port_speed_of(status.speed_mbps != 0 ? status.speed_mbps : 100'000);
-  full.active_width = speed.width;
+  full.active_width = status.width == 0 ? speed.width : width_code(status.width);
   full.active_speed = speed.speed;
   std::memset(attr, 0, size);
   std::memcpy(attr, &full, std::min(size, sizeof full));

@@ -10,6 +10,9 @@ struct PortSpeed {
   std::uint8_t speed;  // active_speed: the rate of a lane
 };
 
+// active_width of so many lanes, 1 or 4.
+constexpr std::uint8_t width_code(std::uint8_t lanes) { return lanes == 4 ? 2 : 1; }
+
 // The fastest combination that promises no more than the interface has.
 constexpr PortSpeed port_speed_of(std::uint64_t mbps) {
   struct Step {

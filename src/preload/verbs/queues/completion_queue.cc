@@ -80,7 +80,7 @@ Cq* create_cq(const char* call, ibv_context* context, const CqForm& form) {
     refuse_forked(call);
     return nullptr;
   }
-  if (form.entries < 1 || form.entries > kCqeMax) {
+  if (form.entries < 1 || static_cast<std::uint32_t>(form.entries) > limit_of(context, "max_cqe", kCqeMax)) {
     host::fail(EINVAL, call, "cqe must be between 1 and max_cqe of ibv_query_device.");
     return nullptr;
   }
@@ -174,7 +174,7 @@ RRDMA_VERBS int ibv_resize_cq(ibv_cq* abi, int cqe) {
   if (const int error = refuse_unless_live(kCall, Thing::kCq, standing); error != 0) return error;
   Cq& cq = own(abi);
   if (cq.runtime.forked()) return refuse_forked(kCall);
-  if (cqe < 1 || static_cast<std::uint32_t>(cqe) > kCqeMax) {
+  if (cqe < 1 || static_cast<std::uint32_t>(cqe) > limit_of(abi->context, "max_cqe", kCqeMax)) {
     return host::fail(EINVAL, kCall, "cqe must be between 1 and max_cqe of ibv_query_device.");
   }
   std::lock_guard producer(cq.lane.mutex());

@@ -1,5 +1,6 @@
 // Queue pairs: creation and destruction. State changes are in queue_pair_state.cc, requests in
 // work_requests.cc and work_request_builders.cc.
+#include <fmt/format.h>
 #include <infiniband/verbs.h>
 
 #include <atomic>
@@ -52,13 +53,17 @@ int check_form(const char* call, const ibv_qp_init_attr_ex& attr) {
   if (attr.send_cq == nullptr || (attr.recv_cq == nullptr && attr.qp_type != IBV_QPT_XRC_SEND)) {
     return host::fail(EINVAL, call, "send_cq or recv_cq is null.");
   }
-  if (cap.max_send_wr > kQueueDepthMax || cap.max_recv_wr > kQueueDepthMax) {
-    return host::fail(EINVAL, call,
-                      "max_send_wr or max_recv_wr is more than max_qp_wr of ibv_query_device (16384).");
+  const std::uint32_t depth = limit_of(attr.pd->context, "max_qp_wr", kQueueDepthMax);
+  if (cap.max_send_wr > depth || cap.max_recv_wr > depth) {
+    return host::fail(
+        EINVAL, call,
+        fmt::format("max_send_wr or max_recv_wr is more than max_qp_wr of ibv_query_device ({}).", depth));
   }
-  if (cap.max_send_sge > kSgeMax || cap.max_recv_sge > kSgeMax) {
-    return host::fail(EINVAL, call,
-                      "max_send_sge or max_recv_sge is more than max_sge of ibv_query_device (32).");
+  const std::uint32_t pieces = limit_of(attr.pd->context, "max_sge", kSgeMax);
+  if (cap.max_send_sge > pieces || cap.max_recv_sge > pieces) {
+    return host::fail(
+        EINVAL, call,
+        fmt::format("max_send_sge or max_recv_sge is more than max_sge of ibv_query_device ({}).", pieces));
   }
   if (cap.max_inline_data > kInlineMax) return refuse_inline(call);
   return 0;

@@ -17,11 +17,11 @@ namespace {
 
 std::atomic<std::uint32_t> next_number{1};
 
-int check_capacity(const char* call, const ibv_srq_attr& attr) {
+int check_capacity(const char* call, const ibv_context* context, const ibv_srq_attr& attr) {
   if (attr.max_wr < 1 || attr.max_wr > kQueueDepthMax) {
     return host::fail(EINVAL, call, "max_wr must be between 1 and max_srq_wr of ibv_query_device.");
   }
-  if (attr.max_sge > kSgeMax)
+  if (attr.max_sge > limit_of(context, "max_sge", kSgeMax))
     return host::fail(EINVAL, call, "max_sge is more than max_srq_sge of ibv_query_device.");
   return 0;
 }
@@ -31,7 +31,7 @@ Srq* make_srq(const char* call, ibv_pd* pd, void* user_context, ibv_srq_attr& at
     refuse_forked(call);
     return nullptr;
   }
-  if (check_capacity(call, attr) != 0) return nullptr;
+  if (check_capacity(call, pd->context, attr) != 0) return nullptr;
   Place place(call, Thing::kSrq, pd->context);
   if (!place.granted()) return nullptr;
   attr.max_sge = std::max(attr.max_sge, 1u);

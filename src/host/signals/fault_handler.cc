@@ -1,4 +1,4 @@
-#include "host/fault_handler.h"
+#include "host/signals/fault_handler.h"
 
 #include <pthread.h>
 #include <sys/syscall.h>

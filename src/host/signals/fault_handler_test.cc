@@ -1,5 +1,5 @@
 // Each case runs in a child of its own: what is tested is how a program ends, or goes on.
-#include "host/fault_handler.h"
+#include "host/signals/fault_handler.h"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
