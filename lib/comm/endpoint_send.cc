@@ -149,42 +149,36 @@ void EndpointState::begin(Transfer* transfer) {
 }
 
 // Builds the work request. From here on the memory belongs to the Posting, or to nobody when it goes inline.
-void EndpointState::prepare(Transfer& transfer, Request& request) {
+// A SEND: header and octets, inline where they fit. True: nobody waits for its completion.
+bool EndpointState::prepare_send(Transfer& transfer, Request& request) {
   ibv_send_wr& wr = request.wr;
-  wr = ibv_send_wr{};
-  wr.sg_list = request.parts.data();
-  wr.num_sge = 1;
-  ibv_sge& part = request.parts[0];
+  wr.opcode = IBV_WR_SEND;
   std::size_t size = transfer.buffer_.size();
-  bool silent = false;
-  if (transfer.buffer_)
-    part = {reinterpret_cast<std::uintptr_t>(transfer.buffer_.data()), static_cast<std::uint32_t>(size),
-            PoolState::chunk_of(transfer.buffer_)->lkey};
-  if (takes_credit(transfer.verb_)) --credits_;
+  if (transfer.octets_.data() != nullptr) {
+    size = transfer.octets_.size();
+    fill_header(reinterpret_cast<std::byte*>(&request.header), MessageKind::kData, size);
+    request.parts[0] = {reinterpret_cast<std::uintptr_t>(&request.header), sizeof(MessageHeader), 0};
+    request.parts[1] = {reinterpret_cast<std::uintptr_t>(transfer.octets_.data()),
+                        static_cast<std::uint32_t>(size), 0};
+    wr.num_sge = size != 0 ? 2 : 1;
+  } else {
+    fill_header(transfer.buffer_.data() - sizeof(MessageHeader), MessageKind::kData, size);
+    request.parts[0].addr -= sizeof(MessageHeader);
+    request.parts[0].length += sizeof(MessageHeader);
+  }
+  ++counters_.messages_sent;
+  counters_.octets_sent += size;
+  if (size + sizeof(MessageHeader) > inline_limit_) return false;
+  wr.send_flags |= IBV_SEND_INLINE;
+  ++counters_.inlined;
+  return true;
+}
+
+// What reaches into the peer's memory, and the binding of a window.
+void EndpointState::prepare_one_sided(const Transfer& transfer, ibv_send_wr& wr) {
+  const std::size_t size = transfer.buffer_.size();
   switch (transfer.verb_) {
-    case Verb::kSend: {
-      wr.opcode = IBV_WR_SEND;
-      if (transfer.octets_.data() != nullptr) {
-        size = transfer.octets_.size();
-        fill_header(reinterpret_cast<std::byte*>(&request.header), MessageKind::kData, size);
-        request.parts[0] = {reinterpret_cast<std::uintptr_t>(&request.header), sizeof(MessageHeader), 0};
-        request.parts[1] = {reinterpret_cast<std::uintptr_t>(transfer.octets_.data()),
-                            static_cast<std::uint32_t>(size), 0};
-        wr.num_sge = size != 0 ? 2 : 1;
-      } else {
-        fill_header(transfer.buffer_.data() - sizeof(MessageHeader), MessageKind::kData, size);
-        part.addr -= sizeof(MessageHeader);
-        part.length += sizeof(MessageHeader);
-      }
-      silent = size + sizeof(MessageHeader) <= inline_limit_;
-      if (silent) {
-        wr.send_flags |= IBV_SEND_INLINE;
-        ++counters_.inlined;
-      }
-      ++counters_.messages_sent;
-      counters_.octets_sent += size;
-      break;
-    }
+    case Verb::kSend: break;
     case Verb::kWriteImmediate:
     case Verb::kWrite:
       wr.opcode = transfer.verb_ == Verb::kWrite ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_WRITE_WITH_IMM;
@@ -209,6 +203,20 @@ void EndpointState::prepare(Transfer& transfer, Request& request) {
       break;
     case Verb::kBind: static_cast<const WindowState*>(transfer.kept_.raw())->fill(wr); break;
   }
+}
+
+void EndpointState::prepare(Transfer& transfer, Request& request) {
+  ibv_send_wr& wr = request.wr;
+  wr = ibv_send_wr{};
+  wr.sg_list = request.parts.data();
+  wr.num_sge = 1;
+  ibv_sge& part = request.parts[0];
+  if (transfer.buffer_)
+    part = {reinterpret_cast<std::uintptr_t>(transfer.buffer_.data()),
+            static_cast<std::uint32_t>(transfer.buffer_.size()), PoolState::chunk_of(transfer.buffer_)->lkey};
+  if (takes_credit(transfer.verb_)) --credits_;
+  const bool silent = transfer.verb_ == Verb::kSend && prepare_send(transfer, request);
+  if (transfer.verb_ != Verb::kSend) prepare_one_sided(transfer, wr);
   if (transfer.fenced_) wr.send_flags |= IBV_SEND_FENCE;
   ++in_queue_;
   if (silent && unsignalled_ + 1 < std::min(kMostUnsignalled, send_room_ / 4)) {

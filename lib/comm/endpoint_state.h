@@ -170,6 +170,8 @@ class EndpointState final : public Resident, public CmTarget, public Settler {
   bool makes_window(Transfer& transfer);
   bool copy_octets(Transfer& transfer);
   void prepare(Transfer& transfer, Request& request);
+  bool prepare_send(Transfer& transfer, Request& request);
+  void prepare_one_sided(const Transfer& transfer, ibv_send_wr& wr);
   void fill_header(std::byte* at, MessageKind kind, std::size_t length);
   Posting* take_posting(Posting::Kind kind);
   void free_posting(Posting* posting);

@@ -445,9 +445,21 @@ bool MessageMaker::make_read_then_send() {
 }
 
 // A request that must fail, in one of the ways that a request can be wrong.
+namespace {
+
+SendOpcode opcode_that_provokes(Provocation kind) {
+  switch (kind) {
+    case Provocation::kMisalignedAtomic: return SendOpcode::kFetchAdd;
+    case Provocation::kBadReadSink: return SendOpcode::kRead;
+    case Provocation::kBadInvalidate: return SendOpcode::kSendInvalidate;
+    case Provocation::kBadBind: return SendOpcode::kBindWindow;
+    default: return SendOpcode::kWrite;
+  }
+}
+
+}  // namespace
+
 bool MessageMaker::make_wrong() {
-  Endpoint& peer = *endpoint_.peer;
-  Site& there = peer.site_;
   static constexpr Provocation kKinds[] = {Provocation::kUnknownRemoteKey, Provocation::kOtherDomainKey,
                                            Provocation::kBeyondRegion,     Provocation::kNoRights,
                                            Provocation::kMisalignedAtomic, Provocation::kUnknownLocalKey,
@@ -458,11 +470,7 @@ bool MessageMaker::make_wrong() {
 
   const bool atomic = kind == Provocation::kMisalignedAtomic;
   const bool sink = kind == Provocation::kBadReadSink || atomic;
-  const SendOpcode opcode = atomic                                ? SendOpcode::kFetchAdd
-                            : kind == Provocation::kBadReadSink   ? SendOpcode::kRead
-                            : kind == Provocation::kBadInvalidate ? SendOpcode::kSendInvalidate
-                            : kind == Provocation::kBadBind       ? SendOpcode::kBindWindow
-                                                                  : SendOpcode::kWrite;
+  const SendOpcode opcode = opcode_that_provokes(kind);
   if (kind == Provocation::kBadBind && endpoint_.window_.window == nullptr)
     return make_send(SendOpcode::kSend, true);
   const bool small = kind == Provocation::kOtherDomainKey || kind == Provocation::kNoRights;
@@ -478,9 +486,17 @@ bool MessageMaker::make_wrong() {
   } else if (opcode != SendOpcode::kBindWindow && !carry(message)) {
     return false;
   }
+  spoil(message);
+  return post(message);
+}
+
+// Puts the mistake into a request that is right but for it.
+void MessageMaker::spoil(Message& message) {
+  Endpoint& peer = *endpoint_.peer;
+  Site& there = peer.site_;
   entry_.rkey = wire::RKey{there.target_region->key};
   entry_.remote_address = there.arena.address(there.arena.pool_begin(there.targets));
-  switch (kind) {
+  switch (message.provocation) {
     case Provocation::kUnknownRemoteKey: entry_.rkey.value ^= kFlippedKeyBits; break;
     case Provocation::kOtherDomainKey:
       entry_.rkey = wire::RKey{there.foreign_region->key};
@@ -488,7 +504,7 @@ bool MessageMaker::make_wrong() {
       break;
     case Provocation::kBeyondRegion:
       entry_.remote_address =
-          there.target_region->address + there.target_region->length - prng_.below(length);
+          there.target_region->address + there.target_region->length - prng_.below(message.length);
       break;
     case Provocation::kNoRights:
       entry_.rkey = wire::RKey{there.read_only_region->key};
@@ -517,7 +533,6 @@ bool MessageMaker::make_wrong() {
       entry_.rkey = wire::RKey{objects::MemoryTable::next_variant(endpoint_.window_.window->key)};
       break;
   }
-  return post(message);
 }
 
 bool MessageMaker::make_datagram(Operation operation, bool provoke) {

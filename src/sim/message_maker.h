@@ -30,6 +30,7 @@ class MessageMaker {
   bool make_read_then_write();
   bool make_read_then_send();
   bool make_wrong();
+  void spoil(Message& message);
   bool make_datagram(Operation operation, bool provoke);
 
   std::uint32_t pick_length();

@@ -44,16 +44,31 @@ SendVerdict Datagram::send_next(objects::FrameSink& sink) {
     fail_entry(entry, Status::kLocalProtectionError, cause);
     return SendVerdict::kNothing;
   }
+  write_header(entry, *frame);
+  frame->path = &path;
+  count_sent(entry);
+  sink.commit(*frame);
+  entry.first_psn = req.next;
+  entry.packet_count = 1;
+  ++req.next;
+  req.tx = req.sent = req.una = req.next;
+  ++req.index;
+  ++req.started;
+  if (!qp_.unflushed_hook.linked()) engine_.unflushed_.push_back(qp_);
+  return SendVerdict::kSent;
+}
+
+void Datagram::write_header(const SendEntry& entry, objects::Frame& frame) const {
   const bool immediate = entry.opcode == SendOpcode::kSendImmediate;
-  frame->pad = wire::pad_for(entry.length);
-  std::uint8_t* p = frame->header.data();
+  frame.pad = wire::pad_for(entry.length);
+  std::uint8_t* p = frame.header.data();
   wire::emit_bth({.opcode = wire::Opcode(wire::Transport::kUnreliableDatagram,
                                          immediate ? wire::Step::kSendOnlyImmediate : wire::Step::kSendOnly),
                   .solicited = (entry.flags & objects::kSendSolicited) != 0,
-                  .pad = frame->pad,
+                  .pad = frame.pad,
                   .pkey = qp_.pkey,
                   .destination = wire::Qpn(entry.datagram.remote_qpn),
-                  .psn = req.next},
+                  .psn = qp_.req.next},
                  p);
   p += wire::kBthOctets;
   // A Q_Key with its top bit set means: use the QP's own (IBTA 10.2.5).
@@ -65,23 +80,16 @@ SendVerdict Datagram::send_next(objects::FrameSink& sink) {
     wire::emit_immediate({entry.immediate_or_key}, p);
     p += wire::kImmediateOctets;
   }
-  frame->header_octets = static_cast<std::uint8_t>(p - frame->header.data());
-  frame->path = &path;
+  frame.header_octets = static_cast<std::uint8_t>(p - frame.header.data());
+}
+
+void Datagram::count_sent(const SendEntry& entry) {
   auto& counters = engine_.counters_;
   ++counters.packets_sent;
   ++counters.messages_sent;
   ++qp_.messages_sent;
   counters.octets_sent += entry.length;
   qp_.octets_sent += entry.length;
-  sink.commit(*frame);
-  entry.first_psn = req.next;
-  entry.packet_count = 1;
-  ++req.next;
-  req.tx = req.sent = req.una = req.next;
-  ++req.index;
-  ++req.started;
-  if (!qp_.unflushed_hook.linked()) engine_.unflushed_.push_back(qp_);
-  return SendVerdict::kSent;
 }
 
 void Datagram::fail_entry(SendEntry& entry, Status status, Cause cause) {

@@ -16,6 +16,8 @@ class Datagram {
   SendVerdict send_next(objects::FrameSink& sink);
 
  private:
+  void write_header(const objects::SendEntry& entry, objects::Frame& frame) const;
+  void count_sent(const objects::SendEntry& entry);
   void fail_entry(objects::SendEntry& entry, objects::Status status, objects::Cause cause);
 
   Engine& engine_;

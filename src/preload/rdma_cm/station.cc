@@ -162,89 +162,41 @@ ssize_t Station::write(int fd, const void* data, std::size_t size) {
 }
 
 int Station::dispatch(Channel& channel, const Command& command) {
-  // Newer fields at the end of CONNECT and ACCEPT may be missing.
-  const auto holds = [&](std::size_t size) { return command.body.size() >= size; };
-  const std::size_t room = command.room;
+  // Hands the body to the verb of its number; `least` octets of it must be there.
+  const auto run = [&]<typename Body>(int (Station::*verb)(Channel&, const Body&),
+                                      std::size_t least = sizeof(Body)) {
+    return command.body.size() >= least ? (this->*verb)(channel, body_of<Body>(command.body)) : EINVAL;
+  };
+  // The same for a verb that answers into memory of the caller.
+  const auto answer = [&]<typename Body>(int (Station::*verb)(Channel&, const Body&, std::size_t)) {
+    return command.body.size() >= sizeof(Body)
+               ? (this->*verb)(channel, body_of<Body>(command.body), command.room)
+               : EINVAL;
+  };
   switch (command.number) {
-    case RDMA_USER_CM_CMD_CREATE_ID:
-      return holds(sizeof(rdma_ucm_create_id))
-                 ? create_id(channel, body_of<rdma_ucm_create_id>(command.body), room)
-                 : EINVAL;
-    case RDMA_USER_CM_CMD_DESTROY_ID:
-      return holds(sizeof(rdma_ucm_destroy_id))
-                 ? destroy_id(channel, body_of<rdma_ucm_destroy_id>(command.body), room)
-                 : EINVAL;
-    case RDMA_USER_CM_CMD_BIND_IP:
-      return holds(sizeof(rdma_ucm_bind_ip)) ? bind_ip(channel, body_of<rdma_ucm_bind_ip>(command.body))
-                                             : EINVAL;
-    case RDMA_USER_CM_CMD_RESOLVE_IP:
-      return holds(sizeof(rdma_ucm_resolve_ip))
-                 ? resolve_ip(channel, body_of<rdma_ucm_resolve_ip>(command.body))
-                 : EINVAL;
-    case RDMA_USER_CM_CMD_RESOLVE_ROUTE:
-      return holds(sizeof(rdma_ucm_resolve_route))
-                 ? resolve_path(channel, body_of<rdma_ucm_resolve_route>(command.body))
-                 : EINVAL;
-    case RDMA_USER_CM_CMD_QUERY_ROUTE:
-      return holds(sizeof(rdma_ucm_query)) ? query_route(channel, body_of<rdma_ucm_query>(command.body), room)
-                                           : EINVAL;
-    case RDMA_USER_CM_CMD_CONNECT:
-      return holds(offsetof(rdma_ucm_connect, ece))
-                 ? connect(channel, body_of<rdma_ucm_connect>(command.body))
-                 : EINVAL;
-    case RDMA_USER_CM_CMD_LISTEN:
-      return holds(sizeof(rdma_ucm_listen)) ? listen(channel, body_of<rdma_ucm_listen>(command.body))
-                                            : EINVAL;
-    case RDMA_USER_CM_CMD_ACCEPT:
-      return holds(offsetof(rdma_ucm_accept, ece)) ? accept(channel, body_of<rdma_ucm_accept>(command.body))
-                                                   : EINVAL;
-    case RDMA_USER_CM_CMD_REJECT:
-      return holds(sizeof(rdma_ucm_reject)) ? reject(channel, body_of<rdma_ucm_reject>(command.body))
-                                            : EINVAL;
-    case RDMA_USER_CM_CMD_DISCONNECT:
-      return holds(sizeof(rdma_ucm_disconnect))
-                 ? disconnect(channel, body_of<rdma_ucm_disconnect>(command.body))
-                 : EINVAL;
-    case RDMA_USER_CM_CMD_INIT_QP_ATTR:
-      return holds(sizeof(rdma_ucm_init_qp_attr))
-                 ? init_qp_attributes(channel, body_of<rdma_ucm_init_qp_attr>(command.body), room)
-                 : EINVAL;
-    case RDMA_USER_CM_CMD_GET_EVENT:
-      return holds(sizeof(rdma_ucm_get_event))
-                 ? fetch_event(channel, body_of<rdma_ucm_get_event>(command.body), room)
-                 : EINVAL;
-    case RDMA_USER_CM_CMD_SET_OPTION:
-      return holds(sizeof(rdma_ucm_set_option))
-                 ? set_option(channel, body_of<rdma_ucm_set_option>(command.body))
-                 : EINVAL;
-    case RDMA_USER_CM_CMD_NOTIFY:
-      return holds(sizeof(rdma_ucm_notify)) ? notify(channel, body_of<rdma_ucm_notify>(command.body))
-                                            : EINVAL;
-    case RDMA_USER_CM_CMD_JOIN_IP_MCAST:
-      return holds(sizeof(rdma_ucm_join_ip_mcast))
-                 ? join_ip_multicast(channel, body_of<rdma_ucm_join_ip_mcast>(command.body), room)
-                 : EINVAL;
-    case RDMA_USER_CM_CMD_LEAVE_MCAST:
-      return holds(sizeof(rdma_ucm_destroy_id))
-                 ? leave_multicast(channel, body_of<rdma_ucm_destroy_id>(command.body), room)
-                 : EINVAL;
-    case RDMA_USER_CM_CMD_MIGRATE_ID:
-      return holds(sizeof(rdma_ucm_migrate_id))
-                 ? migrate_id(channel, body_of<rdma_ucm_migrate_id>(command.body), room)
-                 : EINVAL;
-    case RDMA_USER_CM_CMD_QUERY:
-      return holds(sizeof(rdma_ucm_query)) ? query(channel, body_of<rdma_ucm_query>(command.body), room)
-                                           : EINVAL;
-    case RDMA_USER_CM_CMD_BIND:
-      return holds(sizeof(rdma_ucm_bind)) ? bind(channel, body_of<rdma_ucm_bind>(command.body)) : EINVAL;
-    case RDMA_USER_CM_CMD_RESOLVE_ADDR:
-      return holds(sizeof(rdma_ucm_resolve_addr))
-                 ? resolve_address(channel, body_of<rdma_ucm_resolve_addr>(command.body))
-                 : EINVAL;
-    case RDMA_USER_CM_CMD_JOIN_MCAST:
-      return holds(sizeof(rdma_ucm_join_mcast))
-                 ? join_multicast(channel, body_of<rdma_ucm_join_mcast>(command.body), room)
-                 : EINVAL;
+    case RDMA_USER_CM_CMD_CREATE_ID: return answer(&Station::create_id);
+    case RDMA_USER_CM_CMD_DESTROY_ID: return answer(&Station::destroy_id);
+    case RDMA_USER_CM_CMD_BIND_IP: return run(&Station::bind_ip);
+    case RDMA_USER_CM_CMD_RESOLVE_IP: return run(&Station::resolve_ip);
+    case RDMA_USER_CM_CMD_RESOLVE_ROUTE: return run(&Station::resolve_path);
+    case RDMA_USER_CM_CMD_QUERY_ROUTE: return answer(&Station::query_route);
+    // Newer fields at the end of CONNECT and ACCEPT may be missing.
+    case RDMA_USER_CM_CMD_CONNECT: return run(&Station::connect, offsetof(rdma_ucm_connect, ece));
+    case RDMA_USER_CM_CMD_LISTEN: return run(&Station::listen);
+    case RDMA_USER_CM_CMD_ACCEPT: return run(&Station::accept, offsetof(rdma_ucm_accept, ece));
+    case RDMA_USER_CM_CMD_REJECT: return run(&Station::reject);
+    case RDMA_USER_CM_CMD_DISCONNECT: return run(&Station::disconnect);
+    case RDMA_USER_CM_CMD_INIT_QP_ATTR: return answer(&Station::init_qp_attributes);
+    case RDMA_USER_CM_CMD_GET_EVENT: return answer(&Station::fetch_event);
+    case RDMA_USER_CM_CMD_SET_OPTION: return run(&Station::set_option);
+    case RDMA_USER_CM_CMD_NOTIFY: return run(&Station::notify);
+    case RDMA_USER_CM_CMD_JOIN_IP_MCAST: return answer(&Station::join_ip_multicast);
+    case RDMA_USER_CM_CMD_LEAVE_MCAST: return answer(&Station::leave_multicast);
+    case RDMA_USER_CM_CMD_MIGRATE_ID: return answer(&Station::migrate_id);
+    case RDMA_USER_CM_CMD_QUERY: return answer(&Station::query);
+    case RDMA_USER_CM_CMD_BIND: return run(&Station::bind);
+    case RDMA_USER_CM_CMD_RESOLVE_ADDR: return run(&Station::resolve_address);
+    case RDMA_USER_CM_CMD_JOIN_MCAST: return answer(&Station::join_multicast);
     default: return ENOSYS;  // GET_OPTION, as in the kernel
   }
 }

@@ -118,6 +118,37 @@ objects::ProtectionDomain& domain_of(Qp& qp, const ibv_qp_init_attr_ex& attr) {
   return attr.pd != nullptr ? own(attr.pd).root() : qp.xrc_domain->domain;
 }
 
+transport::QpInit engine_form(Qp& qp, const ibv_qp_init_attr_ex& attr) {
+  return {.type = static_cast<transport::QpType>(attr.qp_type),
+          .pd = &domain_of(qp, attr),
+          .send_cq = attr.send_cq != nullptr ? &own(attr.send_cq).queue : nullptr,
+          .receive_cq = attr.recv_cq != nullptr ? &own(attr.recv_cq).queue : nullptr,
+          .shared_receive_queue = attr.srq != nullptr ? &own(attr.srq).queue : nullptr,
+          .send_entries = attr.cap.max_send_wr,
+          .receive_entries = attr.cap.max_recv_wr,
+          .send_sges = attr.cap.max_send_sge,
+          .receive_sges = attr.cap.max_recv_sge,
+          .inline_octets = attr.cap.max_inline_data,
+          .signal_all = qp.signal_all,
+          .xrc_domain = qp.xrc_domain,
+          .owner = &qp};
+}
+
+// What the program may read of its QP.
+void fill_abi(ibv_context* context, const ibv_qp_init_attr_ex& attr, wire::Qpn qpn, ibv_qp& abi) {
+  abi.context = context;
+  abi.qp_context = attr.qp_context;
+  abi.pd = attr.pd;
+  abi.send_cq = attr.send_cq;
+  abi.recv_cq = attr.recv_cq;
+  abi.srq = attr.srq;
+  abi.handle = abi.qp_num = qpn.value;
+  abi.state = IBV_QPS_RESET;
+  abi.qp_type = attr.qp_type;
+  pthread_mutex_init(&abi.mutex, nullptr);
+  pthread_cond_init(&abi.cond, nullptr);
+}
+
 Qp* create_qp(const char* call, ibv_context* context, ibv_qp_init_attr_ex& attr) {
   Context& owner = own(context);
   if (owner.forked()) {
@@ -135,19 +166,7 @@ Qp* create_qp(const char* call, ibv_context* context, ibv_qp_init_attr_ex& attr)
   qp->cap = attr.cap;
   qp->signal_all = attr.sq_sig_all != 0;
   qp->xrc_domain = attr.qp_type == IBV_QPT_XRC_RECV ? &own(attr.xrcd) : nullptr;
-  const transport::QpInit init{.type = static_cast<transport::QpType>(attr.qp_type),
-                               .pd = &domain_of(*qp, attr),
-                               .send_cq = attr.send_cq != nullptr ? &own(attr.send_cq).queue : nullptr,
-                               .receive_cq = attr.recv_cq != nullptr ? &own(attr.recv_cq).queue : nullptr,
-                               .shared_receive_queue = attr.srq != nullptr ? &own(attr.srq).queue : nullptr,
-                               .send_entries = attr.cap.max_send_wr,
-                               .receive_entries = attr.cap.max_recv_wr,
-                               .send_sges = attr.cap.max_send_sge,
-                               .receive_sges = attr.cap.max_recv_sge,
-                               .inline_octets = attr.cap.max_inline_data,
-                               .signal_all = qp->signal_all,
-                               .xrc_domain = qp->xrc_domain,
-                               .owner = qp.get()};
+  const transport::QpInit init = engine_form(*qp, attr);
   std::lock_guard lock(owner.lane->mutex());
   auto qpn = owner.lane->allocate_qpn();
   if (!qpn) {
@@ -162,23 +181,12 @@ Qp* create_qp(const char* call, ibv_context* context, ibv_qp_init_attr_ex& attr)
   }
   qp->engine_qp->port_mtu = transport::mtu_octets(owner.nic_device->port().mtu_code);
   if (qp->xrc_domain != nullptr) ++qp->xrc_domain->users;
-  ibv_qp& abi = qp->qp_base;
-  abi.context = context;
-  abi.qp_context = attr.qp_context;
-  abi.pd = attr.pd;
-  abi.send_cq = attr.send_cq;
-  abi.recv_cq = attr.recv_cq;
-  abi.srq = attr.srq;
-  abi.handle = abi.qp_num = qpn->value;
-  abi.state = IBV_QPS_RESET;
-  abi.qp_type = attr.qp_type;
-  pthread_mutex_init(&abi.mutex, nullptr);
-  pthread_cond_init(&abi.cond, nullptr);
+  fill_abi(context, attr, *qpn, qp->qp_base);
   if ((attr.comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0) {
     qp->has_builders = true;
     fill_builders(*qp, attr.send_ops_flags);
   }
-  place.settle(&abi);
+  place.settle(&qp->qp_base);
   some_qp_made = true;
   host::explain_forgiven(call);
   return qp.release();
