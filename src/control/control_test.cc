@@ -200,6 +200,8 @@ TEST(ProcessPage, ShowsCountersAndQueuePairs) {
   ProcessPage::update_qp(*first, {.qpn = 0x30001, .peer_qpn = 5, .state = 3, .type = 2});
   ProcessPage::update_qp(*second, {.qpn = 0x30002});
   ProcessPage::count(*second, QpCounter::kTimeouts, 3);
+  ProcessPage::set_levels(*first, {.send_queued = 9});
+  ProcessPage::set_levels(*second, {.send_queued = 4, .send_capacity = 64, .window = 32, .receive_cq = 2});
   page->destroy_qp(*first);
 
   const auto view = ProcessPageView::open(page->fd());
@@ -214,7 +216,12 @@ TEST(ProcessPage, ShowsCountersAndQueuePairs) {
   ASSERT_EQ(qps.size(), 1u);
   EXPECT_EQ(qps[0].fields.qpn, 0x30002u);
   EXPECT_EQ(qps[0].counters[static_cast<std::size_t>(QpCounter::kTimeouts)], 3u);
+  EXPECT_EQ(qps[0].levels.send_queued, 4u);
+  EXPECT_EQ(qps[0].levels.send_capacity, 64u);
+  EXPECT_EQ(qps[0].levels.window, 32u);
+  EXPECT_EQ(qps[0].levels.receive_cq, 2u);
   EXPECT_EQ(page->create_qp(), first);
+  EXPECT_EQ(view->queue_pairs().front().levels.send_queued, 0u) << "what an earlier queue pair held";
 }
 
 TEST(ProcessPage, KeepsWhatWasAcknowledgedLast) {

@@ -142,6 +142,7 @@ QpRow* ProcessPage::create_qp() {
     if (!rows[i].sequence.compare_exchange_strong(free, 1, std::memory_order_acq_rel)) continue;
     for (auto& counter : rows[i].counters) counter.store(0, std::memory_order_relaxed);
     for (auto& word : rows[i].words) word.store(0, std::memory_order_relaxed);
+    for (auto& word : rows[i].levels) word.store(0, std::memory_order_relaxed);
     rows[i].last_answer.store(0, std::memory_order_relaxed);
     rows[i].sequence.store(2, std::memory_order_release);
     std::uint32_t used = header().qp_rows_used.load(std::memory_order_relaxed);
@@ -166,6 +167,12 @@ void ProcessPage::update_qp(QpRow& row, const QpFields& fields) {
 }
 
 // Low rows are used again first: readers look at all below the highest that ever was.
+void ProcessPage::set_levels(QpRow& row, const QpLevels& levels) {
+  std::uint64_t words[sizeof levels / 8];
+  std::memcpy(words, &levels, sizeof words);
+  for (std::size_t i = 0; i < std::size(words); ++i) row.levels[i].store(words[i], std::memory_order_relaxed);
+}
+
 void ProcessPage::destroy_qp(QpRow& row) {
   row.sequence.store(0, std::memory_order_release);
   const auto number = static_cast<std::uint32_t>(&row - rows_at<QpRow>(base_, kQpsOffset));
@@ -239,9 +246,13 @@ std::optional<QpSnapshot> copy_row(const QpRow& row) {
     for (std::size_t i = 0; i < kQpCounterCount; ++i) {
       snapshot.counters[i] = row.counters[i].load(std::memory_order_relaxed);
     }
+    std::uint64_t levels[sizeof(QpLevels) / 8];
+    for (std::size_t i = 0; i < std::size(levels); ++i)
+      levels[i] = row.levels[i].load(std::memory_order_relaxed);
     std::atomic_thread_fence(std::memory_order_acquire);
     if (row.sequence.load(std::memory_order_relaxed) != before) continue;
     std::memcpy(&snapshot.fields, words, sizeof words);
+    std::memcpy(&snapshot.levels, levels, sizeof levels);
     return snapshot;
   }
   return std::nullopt;

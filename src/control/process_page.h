@@ -96,14 +96,33 @@ struct QpFields {
 };
 static_assert(sizeof(QpFields) == 64);
 
+// What a queue pair holds at the moment, where counters only grow. Two neighbours are of one moment. Capacities
+// of 0: the program does not say.
+struct QpLevels {
+  std::uint32_t send_queued = 0;  // work requests
+  std::uint32_t send_capacity = 0;
+  std::uint32_t receive_posted = 0;  // of a shared queue, where it has one
+  std::uint32_t receive_capacity = 0;
+  std::uint32_t oldest_psn = 0;  // of its requests: not acknowledged yet
+  std::uint32_t next_psn = 0;    // not sent yet
+  std::uint32_t under_way = 0;   // packets
+  std::uint32_t window = 0;
+  std::uint32_t expected_psn = 0;   // of the peer's requests
+  std::uint32_t round_trip_ns = 0;  // smoothed; 0: not measured
+  std::uint32_t completions_waiting = 0;
+  std::uint16_t send_cq = 0;  // numbers of completion queues within the program, from 1
+  std::uint16_t receive_cq = 0;
+};
+static_assert(sizeof(QpLevels) == 48);
+
 struct QpRow {
   std::atomic<std::uint32_t> sequence;
   std::uint32_t reserved;
   std::atomic<std::uint64_t>
       words[sizeof(QpFields) / 8];  // QpFields, stored so that a race is no undefined behaviour
   std::atomic<std::uint64_t> counters[kQpCounterCount];
-  std::atomic<std::uint64_t> last_answer;  // wire::LastAnswer
-  std::uint64_t reserved_tail[6];
+  std::atomic<std::uint64_t> last_answer;                   // wire::LastAnswer
+  std::atomic<std::uint64_t> levels[sizeof(QpLevels) / 8];  // QpLevels, stored as `words` are
 };
 static_assert(sizeof(QpRow) == 192);
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
@@ -130,6 +149,7 @@ class ProcessPage {
   // A free row with zeroed counters, or nullptr when all are taken: the QP then lives unlisted.
   [[nodiscard]] QpRow* create_qp();
   static void update_qp(QpRow& row, const QpFields& fields);
+  static void set_levels(QpRow& row, const QpLevels& levels);
   void destroy_qp(QpRow& row);
   static void count(QpRow& row, QpCounter which, std::uint64_t amount = 1) {
     row.counters[static_cast<std::size_t>(which)].fetch_add(amount, std::memory_order_relaxed);
@@ -153,6 +173,7 @@ struct QpAnswer {
 struct QpSnapshot {
   QpFields fields;
   std::array<std::uint64_t, kQpCounterCount> counters{};
+  QpLevels levels;
 };
 
 // A reader's view of a page that somebody else wrote. Every offset is ours, every value is copied once.

@@ -23,7 +23,7 @@ Result<std::unique_ptr<HostLane>, Problem> HostLane::open(const Settings& settin
 HostLane::HostLane(const Settings& settings, control::DaemonClient& daemon, control::GrantedSlot granted,
                    LaneInterface interface)
     : slot_(daemon, granted.slot, system_entropy()),
-      publisher_(daemon.page()),
+      publisher_(daemon.page(), memory_),
       links_(settings, daemon, std::move(granted), std::move(interface)),
       peers_(links_.shm() != nullptr ? std::make_unique<ShmPeers>(*links_.shm(), daemon, mutex()) : nullptr),
       memory_(system_entropy()),

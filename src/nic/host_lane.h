@@ -19,7 +19,7 @@
 #include "nic/lane_links.h"
 #include "nic/paths.h"
 #include "nic/progress.h"
-#include "nic/publisher.h"
+#include "nic/publication/publisher.h"
 #include "nic/settings.h"
 #include "nic/shm_peers.h"
 #include "nic/slot/lane_slot.h"

@@ -12,7 +12,7 @@
 #include "control/client/daemon_client.h"
 #include "link/link.h"
 #include "nic/lane_links.h"
-#include "nic/publisher.h"
+#include "nic/publication/publisher.h"
 #include "nic/shm_peers.h"
 #include "nic/slot/lane_slot.h"
 #include "nic/wakeup/wakeup.h"

@@ -7,6 +7,24 @@
 namespace rrdma::tools {
 namespace {
 
+// What it holds at the moment; null where the program does not say.
+nlohmann::ordered_json levels_json(const control::QpLevels& levels) {
+  if (levels.send_capacity == 0 && levels.receive_capacity == 0) return nullptr;
+  return {{"send_queued", levels.send_queued},
+          {"send_capacity", levels.send_capacity},
+          {"receive_posted", levels.receive_posted},
+          {"receive_capacity", levels.receive_capacity},
+          {"oldest_psn", levels.oldest_psn},
+          {"next_psn", levels.next_psn},
+          {"under_way", levels.under_way},
+          {"window", levels.window},
+          {"expected_psn", levels.expected_psn},
+          {"round_trip_ns", levels.round_trip_ns},
+          {"completions_waiting", levels.completions_waiting},
+          {"send_cq", levels.send_cq},
+          {"receive_cq", levels.receive_cq}};
+}
+
 nlohmann::ordered_json queue_pair_json(const control::QpSnapshot& qp) {
   nlohmann::ordered_json json = {
       {"qpn", qp.fields.qpn},
@@ -18,6 +36,7 @@ nlohmann::ordered_json queue_pair_json(const control::QpSnapshot& qp) {
       {"peer", wire::to_text(qp.fields.peer_gid)}};
   for (std::size_t i = 0; i < kQpCounterNames.size(); ++i)
     json[std::string(kQpCounterNames[i])] = qp.counters[i];
+  json["levels"] = levels_json(qp.levels);
   return json;
 }
 

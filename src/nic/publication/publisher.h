@@ -1,6 +1,7 @@
 // Publisher: keeps a lane's part of the process page (control/process_page.h) true: the counters of engine and links, and
 // one row for each QP. The data path counts in plain integers; what came to them is added to the page a few times
-// a second, and only while something happens. Several lanes of a process add to the same counters.
+// a second, and only while something happens. Many QPs are published by and by, a few at each call: nobody waits for
+// all of them. Several lanes of a process add to the same counters.
 //
 // Threads: all calls under the lane's lock.
 #pragma once
@@ -14,13 +15,15 @@
 #include "base/instant.h"
 #include "control/process_page.h"
 #include "link/link.h"
+#include "objects/memory.h"
 #include "transport/engine.h"
 
 namespace rrdma::nic {
 
 class Publisher {
  public:
-  explicit Publisher(control::ProcessPage& page);
+  // Both outlive it.
+  Publisher(control::ProcessPage& page, const objects::MemoryTable& memory);
 
   void handle_qp_changed(transport::QueuePair& qp, bool destroyed);
   // Copies the counters if the last time was a while ago. Returns when to call again: what has happened since
@@ -41,13 +44,35 @@ class Publisher {
     Counter counter;
     std::uint64_t sum;
   };
+  struct Listed {
+    transport::QueuePair* qp;
+    control::QpRow* row;
+    // As they were at the beginning: an XRC target changes its own with each message.
+    const objects::CompletionQueue *send_cq, *receive_cq;
+    std::uint16_t send_number, receive_number;
+  };
+  struct NumberedQueue {
+    std::uint16_t number;
+    std::uint32_t uses;
+  };
+  void list(transport::QueuePair& qp);
+  void strike_out(transport::QueuePair& qp);
+  std::uint16_t take_number(const objects::CompletionQueue* queue);
+  void give_number_back(const objects::CompletionQueue* queue);
+  void publish_sums(const transport::Engine& engine, std::span<link::Link* const> links);
   void publish_links(std::span<link::Link* const> links);
   LinkTotal& link_total(std::string_view name);
 
   control::ProcessPage& page_;
+  const objects::MemoryTable& memory_;
   std::vector<Counter> engine_counters_;
+  Counter memory_keys_, completion_queues_;
   std::vector<LinkTotal> link_totals_;
-  std::unordered_map<std::uint32_t, control::QpRow*> rows_;
+  std::vector<Listed> listed_;
+  std::unordered_map<std::uint32_t, std::size_t> places_;  // in listed_, by QPN
+  std::unordered_map<const objects::CompletionQueue*, NumberedQueue> queues_;
+  std::uint16_t last_number_ = 0;
+  std::size_t next_ = 0;  // in listed_: those before it have been published in this round
   Instant last_{};
 };
 
