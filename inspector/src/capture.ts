@@ -1,5 +1,7 @@
 // A capture as the tool hands it over (src/tools/inspect/capture_image.h): columns of numbers, by time.
 
+import type { Bilingual } from "./text";
+
 export const none = 0xffffffff;
 
 // Bits of `marks`: src/tools/inspect/analysis.h has the same numbers.
@@ -15,7 +17,6 @@ export interface End {
 }
 export interface Connection { transport: string; a: End; b: End; mtu: number; bad: number; congestion: number }
 export interface Handshake { a: string; b: string; qps: (number | null)[]; connection: number | null; packets: number[] }
-export type Bilingual = [string, string];
 export interface Finding {
   kind: string; grave: boolean; name: string; title: Bilingual; meaning: Bilingual; causes: Bilingual[]; checks: Bilingual[];
   connection: number | null; count: number; packets: number[];
@@ -91,6 +92,16 @@ export class Capture {
   packetsOf(connection: number): Uint32Array {
     return this.order.subarray(this.start[connection]!, this.start[connection + 1]!);
   }
+  // When the first packet of its connection was seen: what people count from.
+  firstOf(i: number): number {
+    const connection = Math.min(this.connection[i]!, this.header.connections.length);
+    return this.time[this.order[this.start[connection]!]!]!;
+  }
+  // The time of day, of the clock of the capture's host.
+  clock(i: number): string {
+    const ns = BigInt(this.header.first_ns) + BigInt(Math.round(this.time[i]!));
+    return `${new Date(Number(ns / 1000000n)).toISOString().slice(0, 19)}.${String(ns % 1000000000n).padStart(9, "0")}Z`.replace("T", " ");
+  }
   opcodeName(i: number): string {
     return this.connection[i] === none ? "?" : this.header.opcodes[this.opcode[i]!]!;
   }
@@ -110,25 +121,28 @@ export class Capture {
 
 // The packets that are shown together: those of a connection, or of a handshake. Sums let any range be counted at once.
 export class Selection {
+  readonly origin: number;  // of its times, in those of the capture: its first packet
   readonly time: Float64Array;
-  readonly sums: Record<"a" | "b" | "repeat" | "nak" | "lost", Uint32Array>;
+  readonly sums: Record<"a" | "b" | "repeat" | "nak" | "lost" | "fault", Uint32Array>;
 
   constructor(readonly capture: Capture, readonly packets: Uint32Array) {
     const n = packets.length;
+    this.origin = n ? capture.time[packets[0]!]! : 0;
     this.time = new Float64Array(n);
     const sum = () => new Uint32Array(n + 1);
-    this.sums = { a: sum(), b: sum(), repeat: sum(), nak: sum(), lost: sum() };
-    const { a, b, repeat, nak, lost } = this.sums;
+    this.sums = { a: sum(), b: sum(), repeat: sum(), nak: sum(), lost: sum(), fault: sum() };
+    const { a, b, repeat, nak, lost, fault } = this.sums;
     for (let k = 0; k < n; ++k) {
       const i = packets[k]!;
       const marks = capture.marks[i]!;
-      this.time[k] = capture.time[i]!;
+      this.time[k] = capture.time[i]! - this.origin;
       const fromB = marks & Mark.fromB;
       a[k + 1] = a[k]! + (fromB ? 0 : 1);
       b[k + 1] = b[k]! + (fromB ? 1 : 0);
       repeat[k + 1] = repeat[k]! + (marks & Mark.repeat ? 1 : 0);
       nak[k + 1] = nak[k]! + (marks & (Mark.nak | Mark.rnr) ? 1 : 0);
       lost[k + 1] = lost[k]! + (marks & (Mark.lost | Mark.gap) ? 1 : 0);
+      fault[k + 1] = fault[k]! + (marks & Mark.remark ? 1 : 0);
     }
   }
 

@@ -165,17 +165,18 @@ export class SequenceView {
 
   constructor() {
     const canvas = this.chart.canvas;
-    const share = (event: MouseEvent) => { const box = canvas.getBoundingClientRect(); return Math.min(1, Math.max(0, (event.clientX - box.left - margin.left) / (box.width - margin.left - margin.right))); };
+    const share = (event: MouseEvent) => Math.min(1, Math.max(0, (this.chart.at(event).x - margin.left) / (this.chart.width - margin.left - margin.right)));
     canvas.addEventListener("wheel", (event) => {
       event.preventDefault();
       const pivot = this.from + (this.to - this.from) * share(event), factor = Math.exp(event.deltaY * 0.0025);
       this.look(pivot - (pivot - this.from) * factor, pivot + (this.to - pivot) * factor);
     }, { passive: false });
-    canvas.addEventListener("pointerdown", (event) => { canvas.setPointerCapture(event.pointerId); this.drag = { x: event.clientX, from: this.from, moved: 0 }; });
+    canvas.addEventListener("pointerdown", (event) => { canvas.setPointerCapture(event.pointerId); this.drag = { x: this.chart.at(event).x, from: this.from, moved: 0 }; });
     canvas.addEventListener("pointermove", (event) => {
       if (!this.drag) return;
-      const by = (this.drag.x - event.clientX) / (this.chart.width - margin.left - margin.right) * (this.to - this.from);
-      this.drag.moved = Math.max(this.drag.moved, Math.abs(event.clientX - this.drag.x));
+      const { x } = this.chart.at(event);
+      const by = (this.drag.x - x) / (this.chart.width - margin.left - margin.right) * (this.to - this.from);
+      this.drag.moved = Math.max(this.drag.moved, Math.abs(x - this.drag.x));
       this.look(this.drag.from + by, this.drag.from + by + this.to - this.from);
     });
     canvas.addEventListener("pointerup", (event) => {

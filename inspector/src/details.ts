@@ -73,7 +73,7 @@ export class DetailsPanel {
     return h("header", {},
       h("div", { class: "row" }, h("h2", {}, h("small", {}, `${t("packet")} ${c.number[i]}`), c.cm[i] ? `CM ${c.label(i)}` : c.opcodeName(i)),
         h("button", { class: "icon close", "aria-label": t("close"), onclick: () => this.onClose() }, "✕")),
-      h("p", { class: "when" }, h("b", {}, duration(c.time[i]!, 9)), Number.isNaN(travel) ? "" : ` · ${t("traveled", duration(travel))}`, c.octets[i] ? ` · ${octets(c.octets[i]!)}` : ""),
+      h("p", { class: "when" }, h("b", { title: c.clock(i) }, duration(c.time[i]! - c.firstOf(i), 7)), Number.isNaN(travel) ? "" : ` · ${t("traveled", duration(travel))}`, c.octets[i] ? ` · ${octets(c.octets[i]!)}` : ""),
       from && to ? h("p", { class: "way" }, h("code", {}, `${from.address} ${from.qp === null ? "" : "qp 0x" + from.qp.toString(16)}`), " → ", h("code", {}, `${to.address} ${to.qp === null ? "" : "qp 0x" + to.qp.toString(16)}`)) : null,
       h("div", { class: "chips" }, ...chips.filter(([on]) => on).map(([, text, kind]) => h("span", { class: `badge ${kind}` }, text))),
       partner === none ? null : h("button", { class: "link", onclick: () => this.onGoTo(partner) },

@@ -36,12 +36,17 @@ export function icon(path: string): SVGElement {
   return svg("svg", { viewBox: "0 0 20 20", width: 18, height: 18, "aria-hidden": "true", fill: "none", stroke: "currentColor", "stroke-width": 1.7, "stroke-linecap": "round", "stroke-linejoin": "round" }, svg("path", { d: path }));
 }
 
-// A canvas that follows its place on the page, in the pixels of the screen. `draw` is called at most once a frame.
+// How much larger than usual everything is: the page's font size, which follows the screen and the reader's wish.
+export function unit(): number { return parseFloat(getComputedStyle(document.documentElement).fontSize) / 16 || 1; }
+
+// A canvas that follows its place on the page, in the pixels of the screen. `width` and `height` are in units: what is
+// drawn grows with the text around it. `draw` is called at most once a frame.
 export class Surface {
   readonly canvas: HTMLCanvasElement;
   readonly context: CanvasRenderingContext2D;
   width = 0;
   height = 0;
+  private unit = 1;
   private scheduled = false;
 
   constructor(attributes: Attributes, private readonly draw: (surface: Surface) => void, private readonly resized: () => void = () => {}) {
@@ -53,12 +58,19 @@ export class Surface {
   private resize(): void {
     const scale = window.devicePixelRatio || 1;
     const box = this.canvas.getBoundingClientRect();
-    this.width = box.width;
-    this.height = box.height;
+    this.unit = unit();
+    this.width = box.width / this.unit;
+    this.height = box.height / this.unit;
     this.canvas.width = Math.max(1, Math.round(box.width * scale));
     this.canvas.height = Math.max(1, Math.round(box.height * scale));
     if (box.height > 2) this.resized();
     this.paint();
+  }
+
+  // Where the pointer is, in units.
+  at(event: MouseEvent): { x: number; y: number } {
+    const box = this.canvas.getBoundingClientRect();
+    return { x: (event.clientX - box.left) / this.unit, y: (event.clientY - box.top) / this.unit };
   }
 
   redraw(): void {
@@ -69,7 +81,7 @@ export class Surface {
 
   private paint(): void {
     if (this.width < 2 || this.height < 2) return;
-    const scale = window.devicePixelRatio || 1;
+    const scale = (window.devicePixelRatio || 1) * this.unit;
     this.context.setTransform(scale, 0, 0, scale, 0, 0);
     this.context.clearRect(0, 0, this.width, this.height);
     this.draw(this);

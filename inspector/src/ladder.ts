@@ -13,6 +13,7 @@ const headRoom = 50;     // the names of the ends
 const rowsWanted = 26;   // pixels of a step at first
 const arrowsMax = 1600;  // more are drawn as bars
 const labelRoom = 15;
+const headGap = 0.85;   // steps above the first packet: its label
 
 export class Ladder {
   readonly surface: Surface;
@@ -41,7 +42,7 @@ export class Ladder {
     this.selected = this.hovered = -1;
     this.shownUntil = Infinity;
     const n = selection.size;
-    Object.assign(this.surface.canvas.dataset, { packets: n, naks: selection.count("nak", 0, n), repeats: selection.count("repeat", 0, n), lost: selection.count("lost", 0, n) });
+    Object.assign(this.surface.canvas.dataset, { packets: n, naks: selection.count("nak", 0, n), repeats: selection.count("repeat", 0, n), lost: selection.count("lost", 0, n), faults: selection.count("fault", 0, n) });
     this.home();
   }
 
@@ -57,14 +58,14 @@ export class Ladder {
     const s = this.selection;
     const body = Math.max(100, this.surface.height - headRoom);
     if (!s) return;
-    if (this.mode === "steps") this.look(-0.5, -0.5 + body / rowsWanted);
+    if (this.mode === "steps") this.look(-headGap, -headGap + body / rowsWanted);
     else this.fit();
     this.fresh = true;
   }
   fit(): void {
     const s = this.selection;
     if (!s) return;
-    if (this.mode === "steps") this.look(-0.5, s.size);
+    if (this.mode === "steps") this.look(-headGap, s.size);
     else { const margin = Math.max(500, (s.last - s.first) * 0.02); this.look(s.first - margin, s.last + margin); }
   }
   setMode(mode: Mode): void {
@@ -120,7 +121,7 @@ export class Ladder {
     let start = middle - size / 2;
     if (start + size > high + slack) start = high + slack - size;
     if (start < low - slack || size >= whole) start = Math.max(low - slack, Math.min(start, low - slack));
-    if (this.mode === "steps" && start < -0.5) start = -0.5;
+    if (this.mode === "steps" && start < -headGap) start = -headGap;
     this.from = start;
     this.to = start + size;
     this.fresh = false;
@@ -222,6 +223,7 @@ export class Ladder {
       c.setLineDash([]);
       if (lost) this.cross(c, p, x1, y1);
       else this.head(c, x1, y1, Math.atan2(y1 - y0, x1 - x0), chosen ? 10 : 8);
+      if (marks & Mark.remark) this.fault(c, p, x0 + whole * (lost ? reach - 0.03 : 0.5), y0 + slope * (lost ? reach : 0.5) - 14);
       if (marks & Mark.gap) this.gap(c, p, x0 + (fromB ? 13 : -13), y0);
       if (chosen) { c.beginPath(); c.arc(x0, y0, 5, 0, 7); c.fill(); }
       const roomy = this.mode === "steps" ? step >= labelRoom : y0 - lastLabel >= labelRoom;
@@ -269,6 +271,15 @@ export class Ladder {
     c.beginPath();
     c.moveTo(x - 5, y - 5); c.lineTo(x + 5, y + 5); c.moveTo(x + 5, y - 5); c.lineTo(x - 5, y + 5);
     c.stroke();
+    c.restore();
+  }
+  // Somebody did it on purpose.
+  private fault(c: CanvasRenderingContext2D, p: Palette, x: number, y: number): void {
+    c.save();
+    c.fillStyle = p.rnr;
+    c.beginPath();
+    c.moveTo(x + 2, y - 7); c.lineTo(x - 5, y + 2); c.lineTo(x - 0.5, y + 2); c.lineTo(x - 2, y + 8); c.lineTo(x + 5, y - 1.5); c.lineTo(x + 0.5, y - 1.5); c.closePath();
+    c.fill();
     c.restore();
   }
   private gap(c: CanvasRenderingContext2D, p: Palette, x: number, y: number): void {
@@ -324,6 +335,7 @@ export class Ladder {
       if (repeat) { c.fillStyle = p.repeat; const w = 4 + 26 * Math.log1p(repeat) / Math.log1p(most); c.fillRect(middle - w / 2, y, w, thick - 0.4); }
       if (nak) { c.fillStyle = p.nak; c.fillRect(middle - 38, y, 7, thick); }
       if (lost) { c.fillStyle = p.lost; c.fillRect(middle + 31, y, 7, thick); }
+      if (s.count("fault", from, to)) { c.fillStyle = p.rnr; c.fillRect(middle + 42, y, 7, thick); }
     }
   }
 
@@ -376,7 +388,7 @@ export class Ladder {
 
   private listen(): void {
     const canvas = this.surface.canvas;
-    const at = (event: MouseEvent) => { const box = canvas.getBoundingClientRect(); return { x: event.clientX - box.left, y: event.clientY - box.top }; };
+    const at = (event: MouseEvent) => this.surface.at(event);
     canvas.addEventListener("wheel", (event) => {
       event.preventDefault();
       const body = this.surface.height - headRoom;

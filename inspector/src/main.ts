@@ -1,6 +1,6 @@
 // The inspector: puts the parts together. Data comes from the server that `rrdma inspect` runs, or, in a report, from
 // the page itself.
-import { Capture, Mark, none, Selection, type Details } from "./capture";
+import { Capture, none, Selection, type Details } from "./capture";
 import { LatencyView, SequenceView } from "./charts";
 import { DetailsPanel, type DetailsSource } from "./details";
 import { forgetPalette, h, icon, replace } from "./dom";
@@ -9,9 +9,11 @@ import { Ladder, type EndNames } from "./ladder";
 import { LivePage } from "./live";
 import { Overview } from "./overview";
 import { ConnectionList, endName, handshakeList, problemsView } from "./panels";
+import { Player } from "./play";
 import { currentLanguage, keys, of, setLanguage, t, type Language, type Word } from "./text";
 
 type Tab = "ladder" | "sequence" | "latency" | "problems" | "handshakes";
+const roomy = 1180;  // style.css has the same number
 const tabs: Tab[] = ["ladder", "sequence", "latency", "problems", "handshakes"];
 
 async function unpack(element: HTMLElement): Promise<ArrayBuffer> {
@@ -50,22 +52,29 @@ class App {
   private readonly main = h("main", {});
   private readonly bar = h("header", { class: "bar" });
   private readonly status = h("div", { class: "status", role: "status", "aria-live": "polite" });
-  private readonly caption = h("div", { class: "caption", hidden: true });
+  private readonly player: Player;
   private tab: Tab = "ladder";
   private connection = -1;
   private handshake = -1;
   private selection: Selection | null = null;
   private names: EndNames = { a: ["", ""], b: ["", ""] };
-  private playing = 0;
 
   constructor(private readonly capture: Capture, source: DetailsSource, private readonly root: HTMLElement) {
     this.list = new ConnectionList(capture);
     this.details = new DetailsPanel(capture, source);
+    this.player = new Player(capture, source);
     this.list.onChoose = (connection) => { this.chooseConnection(connection); this.root.classList.remove("menu"); };
     this.details.onGoTo = (packet) => this.goTo(packet);
     this.details.onClose = () => { this.details.clear(); this.ladder.selected = -1; this.ladder.surface.redraw(); };
     this.ladder.onSelect = (place) => this.selected(place);
     this.ladder.onView = () => this.overview.setView(this.ladder.view);
+    this.player.onStep = (place) => { this.ladder.shownUntil = place; this.ladder.select(place); };
+    this.player.onChange = () => {
+      if (!this.player.playing) this.ladder.shownUntil = Infinity;
+      if (this.ladder.selected >= 0) this.tellStep(this.ladder.selected);
+      this.ladder.surface.redraw();
+      this.refreshTools();
+    };
     this.overview.onMove = (time) => this.ladder.centre(time);
     this.sequence.onPick = (place) => { this.openTab("ladder"); this.ladder.select(Math.min(place, this.selection!.size - 1)); };
     replace(root, this.bar, this.list.element, this.main, this.details.element, this.status);
@@ -76,6 +85,7 @@ class App {
     if (first >= 0) this.chooseConnection(first);
     else if (capture.header.findings.length) this.openTab("problems");
     else replace(this.main, h("p", { class: "hint" }, t("no_connection")));
+    if (location.hash === "#play") requestAnimationFrame(() => this.togglePlay());
   }
 
   private build(): void {
@@ -101,7 +111,7 @@ class App {
   }
 
   private present(selection: Selection, names: EndNames): void {
-    this.stop();
+    this.player.close();
     this.selection = selection;
     this.names = names;
     this.details.clear();
@@ -119,7 +129,7 @@ class App {
       const c = this.capture.header.connections[this.connection]!;
       this.present(new Selection(this.capture, this.capture.packetsOf(this.connection)), { a: endName(c.a), b: endName(c.b) });
     }
-    if (tab === "ladder") replace(this.main, this.overview.surface.canvas, this.ladderTools(), this.ladder.surface.canvas, this.caption);
+    if (tab === "ladder") replace(this.main, this.overview.surface.canvas, this.ladderTools(), this.ladder.surface.canvas, this.player.element);
     if (tab === "sequence" && this.selection) { this.sequence.show(this.selection, this.names); replace(this.main, this.sequence.element); }
     if (tab === "latency" && this.selection) { this.latency.show(this.selection, this.names); replace(this.main, this.latency.element); }
     if (tab === "problems") replace(this.main, problemsView(this.capture, (packet) => this.goTo(packet)));
@@ -133,7 +143,7 @@ class App {
       this.handshake = at;
       const one = all[at]!;
       this.present(new Selection(this.capture, Uint32Array.from(one.packets)), { a: [one.a, "QP 1 · active"], b: [one.b, "QP 1 · passive"] });
-      replace(this.main, h("div", { class: "split" }, handshakeList(this.capture, at, choose), h("div", { class: "column" }, this.ladderTools(), this.ladder.surface.canvas, this.caption)));
+      replace(this.main, h("div", { class: "split" }, handshakeList(this.capture, at, choose), h("div", { class: "column" }, this.ladderTools(), this.ladder.surface.canvas, this.player.element)));
       requestAnimationFrame(() => this.ladder.home());
     };
     choose(Math.max(0, this.handshake));
@@ -142,12 +152,12 @@ class App {
   private ladderTools(): HTMLElement {
     const tool = (word: Word, path: string, action: () => void, id = "") => h("button", { class: "icon", id, title: t(word), "aria-label": t(word), onclick: action }, icon(path));
     const mode = (name: "steps" | "time", word: Word) => h("button", { "aria-pressed": this.ladder.mode === name ? "true" : "false", "data-mode": name, onclick: () => this.setMode(name) }, t(word));
-    const legend = ([["request", "→", "request"], ["answer", "→", "answer"], ["repeat", "↻", "repeat"], ["nak", "⊘", "NAK"], ["lost", "✕", "lost"], ["lost", "◇", "gap"]] as const)
-      .map(([kind, sign, name]) => h("span", { class: `key ${kind}` }, h("i", {}, sign), currentLanguage() === "zh" ? { request: "请求", answer: "回答", repeat: "重传", NAK: "NAK", lost: "丢失", gap: "缺口" }[name] : name));
+    const legend = ([["request", "→", "request"], ["answer", "→", "answer"], ["repeat", "↻", "repeat"], ["nak", "⊘", "NAK"], ["lost", "✕", "lost"], ["lost", "◇", "gap"], ...(this.selection?.count("fault", 0, this.selection.size) ? [["rnr", "⚡", "fault"]] as const : [])] as const)
+      .map(([kind, sign, name]) => h("span", { class: `key ${kind}` }, h("i", {}, sign), currentLanguage() === "zh" ? { request: "请求", answer: "回答", repeat: "重传", NAK: "NAK", lost: "丢失", gap: "缺口", fault: "注入的故障" }[name] : name));
     return h("div", { class: "toolbar" }, h("div", { class: "segmented" }, mode("steps", "by_step"), mode("time", "by_time")),
       tool("zoom_out", "M4 10h12", () => this.ladder.zoom(1 / 1.6)), tool("zoom_in", "M4 10h12M10 4v12", () => this.ladder.zoom(1.6)), tool("fit", "M7 3H3v4M13 3h4v4M7 17H3v-4M13 17h4v-4", () => this.ladder.fit(), "fit"),
       tool("previous_problem", "M5 12l5-5 5 5", () => this.problem(-1)), tool("next_problem", "M5 8l5 5 5-5", () => this.problem(1), "next-problem"),
-      tool(this.playing ? "pause" : "play", this.playing ? "M7 4v12M13 4v12" : "M6 4l10 6-10 6z", () => this.togglePlay(), "play"), h("div", { class: "legend" }, ...legend));
+      tool(this.player.playing ? "pause" : "play", this.player.playing ? "M7 4v12M13 4v12" : "M6 4l10 6-10 6z", () => this.togglePlay(), "play"), h("div", { class: "legend" }, ...legend));
   }
   private refreshTools(): void { this.main.querySelector(".toolbar")?.replaceWith(this.ladderTools()); }
 
@@ -169,51 +179,23 @@ class App {
   }
   private selected(place: number): void {
     this.status.textContent = this.ladder.describe(place);
-    if (!this.playing) void this.details.show(this.selection!.packets[place]!);
+    // Where there is little room, the fields would cover what plays.
+    if (!this.player.playing || this.root.clientWidth > roomy) void this.details.show(this.selection!.packets[place]!);
     this.tellStep(place);
   }
 
-  // Step by step: what each packet is, in a sentence, and how far both sides are.
   private togglePlay(): void {
-    if (this.playing) { this.stop(); return; }
     const s = this.selection;
+    if (this.player.playing) { this.player.stop(); return; }
     if (!s || !s.size) return;
     if (this.ladder.mode !== "steps") this.ladder.setMode("steps");
-    let place = Math.max(0, this.ladder.selected);
-    if (place >= s.size - 1) place = 0;
-    const step = () => {
-      this.ladder.shownUntil = place;
-      this.ladder.select(place);
-      if (++place >= s.size) this.stop();
-    };
-    this.caption.hidden = false;
-    this.playing = window.setInterval(step, 1600);
-    step();
-    this.refreshTools();
-  }
-  private stop(): void {
-    if (!this.playing) return;
-    window.clearInterval(this.playing);
-    this.playing = 0;
-    this.ladder.shownUntil = Infinity;
-    this.ladder.surface.redraw();
-    this.refreshTools();
+    this.player.start(s, this.ladder.selected);
   }
   private tellStep(place: number): void {
-    if (this.caption.hidden) return;
-    const s = this.selection!, c = this.capture, i = s.packets[place]!;
-    const newest: Record<"a" | "b", { sent: number; answered: number }> = { a: { sent: NaN, answered: NaN }, b: { sent: NaN, answered: NaN } };
-    for (let k = Math.max(0, place - 4000); k <= place; ++k) {
-      const j = s.packets[k]!, marks = c.marks[j]!;
-      if (c.cm[j]) continue;
-      if (marks & Mark.request) newest[marks & Mark.fromB ? "b" : "a"].sent = c.psn[j]!;
-      else if (!(marks & (Mark.nak | Mark.rnr))) newest[marks & Mark.fromB ? "a" : "b"].answered = c.psn[j]!;
-    }
-    const side = (name: "a" | "b") => h("div", {}, h("b", {}, this.names[name][0], " ", h("code", {}, this.names[name][1])),
-      h("span", {}, Number.isNaN(newest[name].sent) ? "" : t("sent_until", newest[name].sent), Number.isNaN(newest[name].answered) ? "" : ` · ${t("acked_until", newest[name].answered)}`));
-    replace(this.caption, h("p", {}, of(story(c, i))), h("div", { class: "states" }, side("a"), side("b")),
-      h("button", { class: "icon", "aria-label": t("close"), onclick: () => { this.stop(); this.caption.hidden = true; } }, "✕"));
+    const s = this.selection;
+    if (s) this.player.tell(s, place, this.names, (by) => this.stepBy(by), () => this.togglePlay());
   }
+  private stepBy(by: number): void { this.player.stop(); this.ladder.select(Math.max(0, this.ladder.selected + by)); }
 
   private switchTheme(): void {
     const root = document.documentElement, dark = root.dataset.theme ? root.dataset.theme === "dark" : window.matchMedia("(prefers-color-scheme: dark)").matches;
@@ -264,33 +246,6 @@ class App {
     event.preventDefault();
     action();
   }
-}
-
-// What a packet does, for a learner.
-function story(c: Capture, i: number): [string, string] {
-  const marks = c.marks[i]!, name = c.opcodeName(i), psn = c.psn[i]!;
-  const again: [string, string] = marks & Mark.repeat ? ["Again, because an answer or a packet was lost: ", "重传（因为回答或包丢失）："] : ["", ""];
-  const fate: [string, string] = marks & Mark.lost ? [" It is lost on the way.", "它在途中丢失。"] : ["", ""];
-  const tell = (en: string, zh: string): [string, string] => [again[0] + en + fate[0], again[1] + zh + fate[1]];
-  if (c.cm[i]) {
-    const message: Record<string, [string, string]> = {
-      REQ: ["REQ: the active side asks for a connection and names its queue pair, its first PSN and what it can take.", "REQ：主动方请求连接，并给出自己的队列对、起始 PSN 和能力。"],
-      REP: ["REP: the passive side accepts and names its own queue pair. Both now know each other.", "REP：被动方接受，并给出自己的队列对。双方互相认识了。"],
-      RTU: ["RTU: ready to use. The passive side may send now.", "RTU：就绪。被动方现在可以发送。"],
-      REJ: ["REJ: no connection; the reason stands in the message.", "REJ：拒绝连接；原因在消息中。"],
-      DREQ: ["DREQ: one side asks to end the connection.", "DREQ：一方请求断开连接。"],
-      DREP: ["DREP: the other side agrees; both queue pairs are done.", "DREP：另一方同意；两个队列对都结束了。"],
-    };
-    return message[c.label(i)] ?? [c.label(i), c.label(i)];
-  }
-  if (marks & Mark.rnr) return tell("RNR NAK: the receiver has no buffer posted; the sender waits and tries again.", "RNR NAK：接收方没有准备好缓冲区；发送方等待后重试。");
-  if (marks & Mark.nak) return tell(`NAK: the receiver missed PSN ${psn}, or refuses it. ${c.syndrome[i]! & 31 ? "The connection ends." : "The sender starts again from there."}`, `NAK：接收方缺少或拒绝 PSN ${psn}。${c.syndrome[i]! & 31 ? "连接终止。" : "发送方从那里重新开始。"}`);
-  if (name.includes("ACKNOWLEDGE")) return tell(`ACK: everything up to PSN ${psn} has arrived; the sender may forget it and completes its work requests.`, `ACK：PSN ${psn} 及之前的都已到达；发送方可以忘记它们，并完成相应的工作请求。`);
-  if (name.includes("READ REQUEST")) return tell("READ: asks for memory of the other side; its program takes no part.", "READ：请求对方的内存；对方程序不参与。");
-  if (name.includes("READ RESPONSE")) return tell("The data that a READ asked for, straight from memory.", "READ 所请求的数据，直接来自内存。");
-  if (name.includes("WRITE")) return tell(`WRITE: ${c.octets[i]} octets go directly into memory of the other side.`, `WRITE：${c.octets[i]} 字节直接写入对方内存。`);
-  if (name.includes("SEND")) return tell(`SEND: ${c.octets[i]} octets for the buffer that the receiver posted${marks & Mark.endsMessage ? "; the message is complete, and the receiver gets a completion." : "; more of the message follows."}`, `SEND：${c.octets[i]} 字节放入接收方准备的缓冲区${marks & Mark.endsMessage ? "；消息完整，接收方得到一个完成事件。" : "；后面还有该消息的内容。"}`);
-  return tell(name, name);
 }
 
 async function start(): Promise<void> {

@@ -53,6 +53,7 @@ export class Overview {
       c.fillRect(x, middle + 1, w, tall(s.count("b", from, to)));
       const repeat = s.count("repeat", from, to), nak = s.count("nak", from, to);
       if (repeat) { c.globalAlpha = 0.3 + 0.7 * Math.sqrt(repeat / hottest); c.fillStyle = p.repeat; c.fillRect(x, heatTop, w + 0.8, heatHeight); c.globalAlpha = 1; }
+      if (s.count("fault", from, to)) { c.fillStyle = p.rnr; c.fillRect(x, heatTop - 6, Math.max(2, w), 3); }
       if (nak) { c.fillStyle = p.nak; c.fillRect(x, heatTop - 3, Math.max(2, w), 3); }
     }
     c.fillStyle = p.faint;

@@ -89,7 +89,7 @@ function problemCard(capture: Capture, finding: Finding, goTo: (packet: number) 
     h("header", {}, h("span", { class: "mark" }, { refused: "⊘", silence: "…", rnr: "⊘", rejected: "⊘", sequence: "◇", lost: "✕", bad: "!" }[finding.kind] ?? "!"),
       h("div", {}, h("h3", {}, of(finding.title)), h("p", { class: "way" }, finding.name ? h("code", {}, finding.name) : null, c ? h("span", {}, `${c.a.address} ${endName(c.a)[1]} ⇄ ${c.b.address} ${endName(c.b)[1]}`) : null))),
     h("p", {}, of(finding.meaning)), h("div", { class: "advice" }, lines(t("causes"), finding.causes), lines(t("checks"), finding.checks)),
-    h("div", { class: "chips" }, ...first.map((i) => h("button", { class: "chip", title: t("show"), onclick: () => goTo(i) }, `${capture.label(i)} · ${duration(capture.time[i]!, 5)}`)),
+    h("div", { class: "chips" }, ...first.map((i) => h("button", { class: "chip", title: t("show"), onclick: () => goTo(i) }, `${capture.label(i)} · ${duration(capture.time[i]! - capture.firstOf(i), 5)}`)),
       finding.count > first.length ? h("span", { class: "hint" }, `+ ${count(finding.count - first.length)}`) : null));
 }
 

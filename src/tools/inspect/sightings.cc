@@ -238,6 +238,7 @@ class Merger {
     if (remark) {
       lost_[*chosen] = is_loss(sightings_.remarks[at]);
       sightings_.remarks[*chosen] = sightings_.remarks[at];
+      sightings_.list[*chosen].remarked = true;
     } else {
       arrival_[*chosen] = at;
       alike.erase(chosen);

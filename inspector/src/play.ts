@@ -1,0 +1,166 @@
+// Playing a connection step by step, for learners: what each packet is for, how far both ends are, their states, and
+// whose memory changes.
+import { Mark, type Capture, type Details, type Field, type Selection } from "./capture";
+import type { DetailsSource } from "./details";
+import { h, icon, replace, svg } from "./dom";
+import { count, octets, trim } from "./format";
+import type { EndNames } from "./ladder";
+import { of, t, type Bilingual } from "./text";
+
+export type Side = "a" | "b";
+const backMax = 4000;  // packets that are looked back or ahead: the longest message that is followed
+const stepTime = 1600;  // milliseconds
+
+export interface MemoryChange { owner: Side; from: Side; kind: "send" | "write" | "read"; arrived: number; total: number; first: number }
+export interface EndState { state: string; sent: number; answered: number }
+
+const sideOf = (marks: number): Side => marks & Mark.fromB ? "b" : "a";
+const other = (side: Side): Side => side === "a" ? "b" : "a";
+
+// How far both ends are once this packet has been seen.
+export function endsAt(selection: Selection, place: number): Record<Side, EndState> {
+  const { capture } = selection, ends: Record<Side, EndState> = { a: { state: "RTS", sent: NaN, answered: NaN }, b: { state: "RTS", sent: NaN, answered: NaN } };
+  for (let k = Math.max(0, place - backMax); k <= place; ++k) {
+    const i = selection.packets[k]!, marks = capture.marks[i]!, side = sideOf(marks);
+    if (capture.cm[i]) { followHandshake(ends, capture.label(i), side); continue; }
+    if (marks & Mark.request) ends[side].sent = capture.psn[i]!;
+    else if (!(marks & (Mark.nak | Mark.rnr))) ends[other(side)].answered = capture.psn[i]!;
+    if (marks & Mark.nak && capture.syndrome[i]! & 31) ends.a.state = ends.b.state = "ERR";
+  }
+  return ends;
+}
+
+// What librdmacm does with the queue pairs when these messages come and go.
+function followHandshake(ends: Record<Side, EndState>, message: string, sender: Side): void {
+  const receiver = other(sender);
+  if (message === "REQ") { ends[sender].state = "INIT"; ends[receiver].state = "RESET"; }
+  if (message === "REP") { ends[sender].state = "RTR"; ends[receiver].state = "RTS"; }
+  if (message === "RTU") ends[receiver].state = ends[sender].state = "RTS";
+  if (message === "DREQ" || message === "DREP") ends[sender].state = "ERR";
+  if (message === "REJ") ends.a.state = ends.b.state = "RESET";
+}
+
+// The message that this packet is a part of, as far as it has arrived: packets count in the order of their PSNs, for a
+// receiver takes no other.
+export function memoryAt(selection: Selection, place: number): MemoryChange | null {
+  const { capture } = selection, packet = selection.packets[place]!, marks = capture.marks[packet]!, name = capture.opcodeName(packet);
+  const kind = name.includes("READ RESPONSE") ? "read" : name.includes("WRITE") ? "write" : name.includes("SEND") ? "send" : null;
+  if (!kind || capture.cm[packet]) return null;
+  const from = sideOf(marks), family = (i: number) => sideOf(capture.marks[i]!) === from && !capture.cm[i] && ((capture.marks[i]! & Mark.request) !== 0) === (kind !== "read") && /SEND|WRITE|READ RESPONSE/.test(capture.opcodeName(i));
+  const begins = (i: number) => /FIRST|ONLY/.test(capture.opcodeName(i));
+  let start = place;
+  while (!begins(selection.packets[start]!) && start > 0 && place - start < backMax) {
+    --start;
+    while (start > 0 && !family(selection.packets[start]!)) --start;
+  }
+  const first = selection.packets[start]!;
+  let expected = capture.psn[first]!, arrived = 0, total = 0, counted = expected;
+  for (let k = start; k < Math.min(selection.size, start + backMax); ++k) {
+    const i = selection.packets[k]!;
+    if (!family(i)) continue;
+    if (capture.psn[i] === counted) { total += capture.octets[i]!; counted = counted + 1 & 0xffffff; }
+    if (k <= place && capture.psn[i] === expected && !(capture.marks[i]! & (Mark.lost | Mark.bad))) { arrived += capture.octets[i]!; expected = expected + 1 & 0xffffff; }
+    if (capture.marks[i]! & Mark.endsMessage && k >= place) break;
+  }
+  return { owner: other(from), from, kind, arrived, total: Math.max(total, arrived), first };
+}
+
+// What a packet does.
+export function storyOf(c: Capture, i: number): Bilingual {
+  const marks = c.marks[i]!, name = c.opcodeName(i), psn = c.psn[i]!, size = c.octets[i]!;
+  const again: Bilingual = marks & Mark.repeat ? ["Again, because an answer or a packet was lost: ", "重传（因为回答或包丢失）："] : ["", ""];
+  const fate: Bilingual = marks & Mark.lost ? [" It is lost on the way.", "它在途中丢失。"] : ["", ""];
+  const tell = (en: string, zh: string): Bilingual => [again[0] + en + fate[0], again[1] + zh + fate[1]];
+  if (c.cm[i]) return cmStories[c.label(i)] ?? [c.label(i), c.label(i)];
+  if (marks & Mark.rnr) return tell("RNR NAK: the receiver has no buffer posted; the sender waits and tries again.", "RNR NAK：接收方没有准备好缓冲区；发送方等待后重试。");
+  if (marks & Mark.nak) return c.syndrome[i]! & 31
+    ? tell(`NAK: the receiver refuses the request with PSN ${psn}. Both queue pairs go to the state ERR.`, `NAK：接收方拒绝 PSN ${psn} 的请求。两个队列对都进入 ERR 状态。`)
+    : tell(`NAK: the receiver missed PSN ${psn}. The sender starts again from there.`, `NAK：接收方缺少 PSN ${psn}。发送方从那里重新开始。`);
+  if (name.includes("ATOMIC ACKNOWLEDGE")) return tell("The value that was in the peer's memory before the operation.", "操作之前对方内存中的值。");
+  if (name.includes("ACKNOWLEDGE")) return tell(`ACK: everything up to PSN ${psn} has arrived; the sender may forget it and completes its work requests.`, `ACK：PSN ${psn} 及之前的都已到达；发送方可以忘记它们，并完成相应的工作请求。`);
+  if (name.includes("READ REQUEST")) return tell("READ: asks for memory of the other side; its program takes no part.", "READ：请求对方的内存；对方程序不参与。");
+  if (name.includes("READ RESPONSE")) return tell(`READ RESPONSE: ${size} octets, straight from the memory that was asked for.`, `READ RESPONSE：${size} 字节，直接来自所请求的内存。`);
+  if (name.includes("WRITE")) return tell(`WRITE: ${size} octets go directly into memory of the other side; its program takes no part.`, `WRITE：${size} 字节直接写入对方内存；对方程序不参与。`);
+  if (name.includes("COMPARE") || name.includes("FETCH")) return tell("ATOMIC: eight octets of the other side's memory are changed in one step, and their old value comes back.", "ATOMIC：一步修改对方内存中的八个字节，并返回旧值。");
+  if (name.includes("SEND")) return marks & Mark.endsMessage
+    ? tell(`SEND: ${size} octets for the buffer that the receiver posted; the message is complete, and the receiver gets a completion.`, `SEND：${size} 字节放入接收方准备的缓冲区；消息完整，接收方得到一个完成事件。`)
+    : tell(`SEND: ${size} octets for the buffer that the receiver posted; more of the message follows.`, `SEND：${size} 字节放入接收方准备的缓冲区；后面还有该消息的内容。`);
+  return tell(name, name);
+}
+
+const cmStories: Record<string, Bilingual> = {
+  REQ: ["REQ: the active side asks for a connection and names its queue pair, its first PSN and what it can take.", "REQ：主动方请求连接，并给出自己的队列对、起始 PSN 和能力。"],
+  REP: ["REP: the passive side accepts and names its own queue pair. Both now know each other.", "REP：被动方接受，并给出自己的队列对。双方互相认识了。"],
+  RTU: ["RTU: ready to use. The passive side may send now.", "RTU：就绪。被动方现在可以发送。"],
+  REJ: ["REJ: no connection; the reason stands in the message.", "REJ：拒绝连接；原因在消息中。"],
+  DREQ: ["DREQ: one side asks to end the connection.", "DREQ：一方请求断开连接。"],
+  DREP: ["DREP: the other side agrees; both queue pairs are done.", "DREP：另一方同意；两个队列对都结束了。"],
+};
+
+// The card at the foot of the ladder, and the clock that turns it.
+export class Player {
+  readonly element = h("div", { class: "caption", hidden: true });
+  onStep: (place: number) => void = () => {};
+  onChange: () => void = () => {};
+  private timer = 0;
+  private shown = -1;
+
+  constructor(private readonly capture: Capture, private readonly source: DetailsSource) {}
+
+  get playing(): boolean { return this.timer !== 0; }
+  get open(): boolean { return !this.element.hidden; }
+
+  start(selection: Selection, from: number): void {
+    let place = from >= selection.size - 1 ? 0 : Math.max(0, from);
+    const step = () => {
+      this.onStep(place);
+      if (++place >= selection.size) this.stop();
+    };
+    this.element.hidden = false;
+    this.timer = window.setInterval(step, stepTime);
+    step();
+    this.onChange();
+  }
+  stop(): void {
+    if (!this.playing) return;
+    window.clearInterval(this.timer);
+    this.timer = 0;
+    this.onChange();
+  }
+  close(): void { this.stop(); this.element.hidden = true; this.shown = -1; this.onChange(); }
+
+  tell(selection: Selection, place: number, names: EndNames, move: (by: number) => void, toggle: () => void): void {
+    if (!this.open) return;
+    this.shown = place;
+    const i = selection.packets[place]!, ends = endsAt(selection, place), memory = memoryAt(selection, place);
+    const button = (label: string, path: string, action: () => void) => h("button", { class: "icon", title: label, "aria-label": label, onclick: action }, icon(path));
+    const side = (name: Side) => h("div", { class: "end-state", "data-side": name }, h("b", {}, names[name][0], " ", h("code", {}, names[name][1])),
+      h("span", { class: `badge state-badge ${ends[name].state === "ERR" ? "nak" : ends[name].state === "RTS" ? "answer" : ""}` }, ends[name].state),
+      h("span", { class: "progress" }, [Number.isNaN(ends[name].sent) ? "" : t("sent_until", ends[name].sent), Number.isNaN(ends[name].answered) ? "" : t("acked_until", ends[name].answered)].filter(Boolean).join(" · ")),
+      memory?.owner === name ? this.memoryView(memory, place) : h("div", { class: "memory idle" }));
+    replace(this.element, h("div", { class: "row" }, h("small", {}, t("step_of", count(place + 1), count(selection.size))), h("div", { class: "tools" }, button(t("step_back"), "M13 4l-7 6 7 6M4 4v12", () => move(-1)), button(t(this.playing ? "pause" : "play"), this.playing ? "M7 4v12M13 4v12" : "M6 4l10 6-10 6z", toggle), button(t("step_on"), "M7 4l7 6-7 6M16 4v12", () => move(1)), h("button", { class: "icon", title: t("close"), "aria-label": t("close"), onclick: () => this.close() }, "✕"))),
+      h("p", {}, of(storyOf(this.capture, i))), h("div", { class: "states" }, side("a"), side("b")));
+  }
+
+  private memoryView(memory: MemoryChange, place: number): HTMLElement {
+    const share = memory.total ? memory.arrived / memory.total : 1, where = h("code", { class: "where" }, memory.kind === "write" ? "" : t(memory.kind === "send" ? "posted_buffer" : "buffer_of_reader"));
+    // Where a WRITE goes stands in the packet that begins it.
+    if (memory.kind === "write") void this.source.fetch(memory.first).then((details) => { if (details && this.shown === place) where.textContent = target(details); }).catch(() => {});
+    return h("div", { class: `memory ${memory.kind}` }, h("span", { class: "what" }, t("memory")), h("span", { class: "track" }, svg("svg", { viewBox: "0 0 100 6", preserveAspectRatio: "none", "aria-hidden": "true" }, svg("rect", { width: trim(share * 100, 4), height: 6 }))), h("b", {}, t("octets_of", octets(memory.arrived), octets(memory.total))), where);
+  }
+}
+
+// "0x… rkey 0x…", from the fields of an RETH.
+function target(details: Details): string {
+  const find = (fields: Field[], label: string): string => {
+    for (const [name, text, , , children] of fields) {
+      if (details.strings[name] === label) return text;
+      const inside = children ? find(children, label) : "";
+      if (inside) return inside;
+    }
+    return "";
+  };
+  const address = find(details.fields, "Virtual address"), key = find(details.fields, "R_Key");
+  return address ? `${address.replace(/^0x0+(?=.)/, "0x")} rkey ${key}` : "";
+}
+
