@@ -1,5 +1,6 @@
 """What a run captures (RRDMA_PCAP): tshark dissects every packet as InfiniBand, and every ICRC is right."""
 
+import itertools
 import pathlib
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from surroundings import LINKS, Host, Pair, ProcessTest, Stage, amount, main, re
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "decode"))
 import tshark  # noqa: E402 (beside the tests of `rrdma decode`)
 
+SEND_ONLY, ACKNOWLEDGE = 0x04, 0x11
 PERFTEST = ["-n", "20", "-s", "5000"]
 RUNS = [
     ("udp", ["ibv_rc_pingpong", "-n", "50"]), ("udp", ["ibv_ud_pingpong", "-n", "50", "-s", "1000"]), ("udp", ["ib_atomic_bw", "-n", "20"]),
@@ -44,6 +46,17 @@ class Capture(ProcessTest):
             Pair(host, host, "exchange", f"--messages={amount(200, 2000)}", "--octets=9000", f"--family={family}",
                  environment=LINKS[link], client_environment={"RRDMA_PCAP": str(path)}).succeed()
             self.check(f"{link}, IPv{family}: one side of exchange", path)
+
+    def test_the_end_is_in_it(self):
+        """However a program leaves, its capture has its last packet: the answer to the message that it went with."""
+        host = Host()
+        for link, way in itertools.product(("udp", "ring"), ("exit", "quick_exit", "_exit", "_Exit")):
+            path = Stage.prefix.scratch / f"farewell-{link}-{way}.pcapng"
+            Pair(host, host, "farewell", f"--leave={way}", environment=LINKS[link], server_environment={"RRDMA_PCAP": str(path)}).succeed()
+            seen = [(packet.fields["opcode"], packet.fields["psn"]) for packet in tshark.dissect(path)]
+            last = max((i for i, (opcode, _) in enumerate(seen) if opcode == SEND_ONLY), default=None)
+            self.assertIsNotNone(last, f"{link}, {way}: no message in {seen}")
+            self.assertIn((ACKNOWLEDGE, seen[last][1]), seen[last:], f"{link}, {way}: the last answer is missing; the end: {seen[-4:]}")
 
 
 if __name__ == "__main__":
