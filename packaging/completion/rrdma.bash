@@ -36,7 +36,7 @@ _rrdma() {
   esac
   if [[ $current == -* ]]; then
     mapfile -t COMPREPLY < <(compgen -W "$("${COMP_WORDS[0]}" "$command" --help 2>/dev/null | grep -oE -- '--[a-z][a-z-]*' | sort -u)" -- "$current")
-  elif [[ $command == decode || $command == capture ]]; then
+  elif [[ $command == decode || $command == capture || $command == inspect || $command == trace ]]; then
     mapfile -t COMPREPLY < <(compgen -f -- "$current"; [[ $command == decode ]] && compgen -W "qp= peer= op= errors" -- "$current")
   elif [[ $command == gids ]]; then
     mapfile -t COMPREPLY < <(compgen -W "$("${COMP_WORDS[0]}" devices 2>/dev/null | awk 'NR > 1 { print $1 }')" -- "$current")

@@ -29,6 +29,7 @@ void add_gids_command(CLI::App& app, Runner& chosen);
 void add_shell_command(CLI::App& app, Runner& chosen);
 void add_sim_command(CLI::App& app, Runner& chosen);
 void add_stat_command(CLI::App& app, Runner& chosen);
+void add_trace_command(CLI::App& app, Runner& chosen);
 void add_top_command(CLI::App& app, Runner& chosen);
 void add_link_command(CLI::App& app, Runner& chosen);
 void add_run_command(CLI::App& app, Runner& chosen);

@@ -7,6 +7,7 @@ namespace rrdma::tools {
 namespace {
 
 volatile std::sig_atomic_t arrived_signal = 0;
+bool goes_on = false;
 
 void remember(int signal) { arrived_signal = signal; }
 
@@ -22,7 +23,9 @@ void watch_interrupts() {
   sigaction(SIGTERM, &action, nullptr);
 }
 
-bool interrupted() { return arrived_signal != 0; }
+bool interrupted() { return arrived_signal != 0 && !goes_on; }
+
+void go_on_after_interrupt() { goes_on = arrived_signal != 0; }
 
 void end_by_interrupt() {
   if (arrived_signal == 0) return;

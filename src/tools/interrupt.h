@@ -8,6 +8,8 @@ namespace rrdma::tools {
 void watch_interrupts();
 
 [[nodiscard]] bool interrupted();
+// The signal was for what is over: what comes now is done to its end. A second one ends the process at once.
+void go_on_after_interrupt();
 
 // Ends the process by the signal that came; returns if none did. main() calls it last.
 void end_by_interrupt();

@@ -107,6 +107,7 @@ int run(int argc, char** argv) {
   add_top_command(app, chosen);
   add_capture_command(app, chosen);
   add_inspect_command(app, chosen);
+  add_trace_command(app, chosen);
   add_explain_command(app, chosen);
   add_doctor_command(app, chosen);
   add_sim_command(app, chosen);

@@ -1,53 +1,26 @@
 # `rrdma inspect` without a browser: what it finds out, who may read it, and the files that it writes. With one:
 # tests/inspector. Arguments: the command, the source folder.
-import collections
 import itertools
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 import command
+import servers
 import surroundings
 from command import run, run_json
 from traffic import PingPong
+from perfetto import Trace, unknown_fields
 from inspecting import Inspector, hostile_capture, lossy_pingpong, tshark_counts
 
 ROOT = sys.argv[2]
 CAPTURES = os.path.join(ROOT, "tests", "captures")
-
-
-def messages(octets):
-    """The fields of a protobuf message: (number, value) in their order; numbers, and octets of what has a length."""
-    at = 0
-
-    def varint():
-        nonlocal at
-        value = shift = 0
-        while True:
-            octet = octets[at]
-            at += 1
-            value |= (octet & 0x7F) << shift
-            shift += 7
-            if octet < 0x80:
-                return value
-
-    while at < len(octets):
-        key = varint()
-        if key & 7 == 0:
-            yield key >> 3, varint()
-        elif key & 7 == 1:
-            yield key >> 3, int.from_bytes(octets[at:at + 8], "little")
-            at += 8
-        elif key & 7 == 2:
-            length = varint()
-            yield key >> 3, octets[at:at + length]
-            at += length
-        else:
-            raise AssertionError(f"wire type {key & 7}")
 
 
 class Inspect(unittest.TestCase):
@@ -160,45 +133,60 @@ class Inspect(unittest.TestCase):
         run("inspect", "--perfetto", path, self.lossy)
         with Inspector(self.lossy) as inspector:
             header = inspector.header()
-        with open(path, "rb") as file:
-            packets = [dict_of(message) for number, message in messages(file.read()) if number == 1]
-        tracks = {dict_of(packet[60][0])[1][0] for packet in packets if 60 in packet}
-        parents = {dict_of(packet[60][0])[5][0] for packet in packets if 60 in packet and 5 in dict_of(packet[60][0])}
-        self.assertLessEqual(parents, tracks)
-        open_slices, begun, flows, ended, names, last = collections.Counter(), 0, collections.Counter(), collections.Counter(), collections.Counter(), 0
-        for packet in packets:
-            if 11 not in packet:
-                continue
-            event, time = dict_of(packet[11][0]), packet[8][0]
-            self.assertGreaterEqual(time, last, "not by time")
-            last = time
-            kind, track = event[9][0], event[11][0]
-            self.assertIn(track, tracks)
-            if kind == 1:
-                self.assertEqual(open_slices[track], 0, "slices of one track overlap")
-                open_slices[track] += 1
-                begun += 1
-            elif kind == 2:
-                open_slices[track] -= 1
-                self.assertEqual(open_slices[track], 0, "an end without a begin")
-            else:
-                names[event[22][0]] += 1
-                flows.update(event.get(47, []))
-                ended.update(event.get(48, []))
-        self.assertFalse(+open_slices)
+        trace = Trace(path)
+        self.assertEqual(trace.faults, [])
         ends = [header["connections"][0][side] for side in "ab"]
-        self.assertEqual(begun, sum(end["messages"] for end in ends), "a work request is a slice")
-        self.assertEqual(begun, 400)
-        self.assertEqual(flows, ended)
-        self.assertEqual(set(flows.values()), {1})
-        self.assertEqual(len(flows), sum(end["packets"] - end["lost"] for end in ends))
+        self.assertEqual(len(trace.slices), sum(end["messages"] for end in ends), "a work request is a slice")
+        self.assertEqual(len(trace.slices), 400)
+        self.assertEqual(len(trace.flows), sum(end["packets"] - end["lost"] for end in ends))
+        self.assertEqual(sum(1 for packet in trace.sent if "repeat" in packet.arguments), sum(end["repeats"] for end in ends))
+
+    def test_a_trace_fits_the_schema(self):
+        path = os.path.join(self.folder, "schema.pftrace")
+        run("inspect", "--perfetto", path, os.path.join(CAPTURES, "op_mixed_v4.pcap"))
+        self.assertEqual(unknown_fields(path), [])
+        with open(path, "ab") as file:
+            file.write(b"\x0a\x02\x38\x01")  # a packet with a field 7 that is none
+        self.assertEqual(unknown_fields(path), ["7: 1"])
+
+    def test_a_trace_counts_as_stat_does(self):
+        path = os.path.join(self.folder, "live.pftrace")
+        words = [command.RRDMA, "run", "--fault", "drop=3%,seed=5", "--", "ibv_rc_pingpong", "-g", "1", "-p", "18712", "-n"]
+        before = servers.open_ports()
+        # It waits for one message more than it gets, so that it can be asked when all is over.
+        server = subprocess.Popen(words + ["301"], stdout=subprocess.DEVNULL)
+        try:
+            servers.await_server(server, before, words)
+            tracing = subprocess.Popen([command.RRDMA, "trace", "-p", str(server.pid), path], stderr=subprocess.PIPE, text=True)
+            self.assertIn("Capturing 1 program", tracing.stderr.readline())
+            subprocess.run(words + ["300", "localhost"], stdout=subprocess.DEVNULL, check=True, timeout=120)
+            counted = surroundings.wait_for(lambda: settled(server.pid))
+            tracing.send_signal(signal.SIGINT)
+            said = tracing.stderr.read()
+            self.assertEqual(tracing.wait(30), -signal.SIGINT, said)
+            tracing.stderr.close()
+        finally:
+            server.kill()
+            server.wait()
+        trace = Trace(path)
+        self.assertEqual(trace.faults, [])
+        queue_pair = f"RC QP 0x{counted['qpn']:06x}"
+        sent = [packet for packet in trace.sent if packet.track == queue_pair]
+        self.assertEqual(counted["sent_messages"], 300)
+        self.assertEqual(sum(1 for one in trace.slices if one.track == queue_pair), counted["sent_messages"])
+        self.assertEqual(sum(1 for packet in sent if "repeat" in packet.arguments), counted["packets_resent"])
+        self.assertGreater(counted["packets_resent"], 0)
+        naks = [packet for packet in trace.sent if packet.track != queue_pair and "(NAK)" in packet.name]
+        self.assertEqual(len(naks), counted["sequence_naks"])
 
 
-def dict_of(octets):
-    found = collections.defaultdict(list)
-    for number, value in messages(octets):
-        found[number].append(value)
-    return found
+def settled(pid):
+    """The queue pair of a program once its counters stand still."""
+    def look():
+        return next(process["queue_pairs"][0] for process in run_json("stat", "--json")["processes"] if process["pid"] == pid)
+    before = look()
+    time.sleep(0.4)
+    return before if look() == before else None
 
 
 if __name__ == "__main__":

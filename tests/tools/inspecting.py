@@ -89,23 +89,41 @@ def tshark_counts(path):
     return {"packets": len(leaving), "naks": naks, "repeats": repeats}
 
 
+def block(kind, body):
+    """Of a pcapng file."""
+    body += bytes(-len(body) % 4)
+    return struct.pack("<II", kind, len(body) + 12) + body + struct.pack("<I", len(body) + 12)
+
+
+def option(code, value):
+    return struct.pack("<HH", code, len(value)) + value + bytes(-len(value) % 4)
+
+
+def roce_frame(transport):
+    udp = struct.pack(">HHHH", 49152, 4791, 8 + len(transport), 0)
+    words = [0x4500, 28 + len(transport), 0, 0x4000, 64 << 8 | 17, 0, 10 << 8, 1, 10 << 8, 2]
+    total = sum(words)
+    words[5] = ~((total & 0xFFFF) + (total >> 16)) & 0xFFFF
+    ip = struct.pack(">10H", *words)
+    return bytes(12) + b"\x08\x00" + ip + udp + transport
+
+
 def hostile_capture(path):
     """A pcapng whose every text is an attempt to become a script."""
     words = b"</script><script>window.hacked=1</script><img src=x onerror=window.hacked=1>"
-
-    def block(kind, body):
-        body += bytes(-len(body) % 4)
-        return struct.pack("<II", kind, len(body) + 12) + body + struct.pack("<I", len(body) + 12)
-
-    def option(code, value):
-        return struct.pack("<HH", code, len(value)) + value + bytes(-len(value) % 4)
-
-    bth = struct.pack(">BBHII", 4, 0x40, 0xFFFF, 0x22, 7) + words + bytes(-len(words) % 4) + b"bad!"
-    udp = struct.pack(">HHHH", 49152, 4791, 8 + len(bth), 0)
-    ip = struct.pack(">BBHHHBBHBBBBBBBB", 0x45, 0, 28 + len(bth), 0, 0x4000, 64, 17, 0, 10, 0, 0, 1, 10, 0, 0, 2)
-    frame = bytes(12) + b"\x08\x00" + ip + udp + bth
+    frame = roce_frame(struct.pack(">BBHII", 4, 0x40, 0xFFFF, 0x22, 7) + words + bytes(-len(words) % 4) + b"bad!")
     with open(path, "wb") as file:
         file.write(block(0x0A0D0D0A, struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1) + option(4, words) + option(0, b"")))
         file.write(block(1, struct.pack("<HHI", 1, 0, 0) + option(2, words) + option(0, b"")))
         packet = struct.pack("<IIIII", 0, 0, 1, len(frame), len(frame)) + frame + bytes(-len(frame) % 4)
         file.write(block(6, packet + option(1, words) + option(1, b"\xff\xfe\x00") + option(0, b"")))
+
+
+def remarked_capture(path):
+    """Three SENDs; of the second one it is said that somebody dropped it. Cut, so that nobody asks for an ICRC."""
+    with open(path, "wb") as file:
+        file.write(block(0x0A0D0D0A, struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1)) + block(1, struct.pack("<HHI", 1, 0, 0)))
+        for psn in (1, 2, 3):
+            frame = roce_frame(struct.pack(">BBHII", 4, 0x40, 0xFFFF, 0x22, psn) + bytes(104))
+            packet = struct.pack("<IIIII", 0, 0, psn * 1000, 96, len(frame)) + frame[:96]
+            file.write(block(6, packet + (option(1, b"dropped") + option(0, b"") if psn == 2 else b"")))

@@ -38,6 +38,24 @@ class Wireshark(unittest.TestCase):
         self.assertEqual(len(rows), 40)
         self.assertEqual({row.split("\t")[0] == "" for row in rows}, {False})
 
+    def test_capture_into_wireshark(self):
+        # In its place: who reads what it would show, and ends after some of it as somebody who closes the window.
+        with tempfile.TemporaryDirectory() as folder:
+            seen, fake = os.path.join(folder, "seen"), os.path.join(folder, "wireshark")
+            with open(fake, "w") as file:
+                file.write(f"#!/bin/sh\necho \"$@\" >{seen}.words\nexec tshark -i - -c 30 -T fields -e infiniband.bth.opcode >{seen}\n")
+            os.chmod(fake, 0o755)
+            with PingPong(port=18731):
+                done = subprocess.run([RRDMA, "capture", "--wireshark", "--seconds", "30"], capture_output=True, text=True, timeout=60, env={**os.environ, "PATH": folder + ":" + os.environ["PATH"]})
+            self.assertEqual(done.returncode, 0, done.stderr)
+            with open(seen) as file:
+                self.assertEqual(len(file.readlines()), 30)
+            with open(seen + ".words") as file:
+                self.assertEqual(file.read().split()[:3], ["-k", "-i", "-"])
+            missing = subprocess.run([RRDMA, "capture", "--wireshark", "x.pcapng"], capture_output=True, text=True)
+            self.assertEqual(missing.returncode, 2)
+            self.assertIn("there is no file beside it", missing.stderr)
+
     def test_profile(self):
         with tempfile.TemporaryDirectory() as folder:
             shutil.copytree(os.path.join(BROUGHT, "profiles"), os.path.join(folder, "wireshark", "profiles"))
