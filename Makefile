@@ -13,7 +13,7 @@ need := scripts/install-packages
 
 .DEFAULT_GOAL := help
 .PHONY: help build demo test clang test-clang test-asan test-tsan test-cross soak fuzz bench bench-check bench-micro \
-        coverage interop interop-quick test-inspector install deb docs bench-comm format tidy clean
+        coverage interop interop-quick test-inspector bench-inspector install deb docs bench-comm format tidy clean
 
 help: ## list the targets
 	@echo 'RRDMA: an RDMA NIC made of software. Targets:'
@@ -130,6 +130,14 @@ test-inspector: ## look at `rrdma inspect` with a real browser (chromium, npm); 
 	@$(call build_all,dev) --target products
 	@cd inspector && npm ci --no-audit --no-fund --silent && npm run --silent check
 	@python3 -B tests/inspector/inspector_test.py build/bin/rrdma build/inspector
+
+bench-inspector: ## what it costs programs to be watched by `rrdma inspect` in a browser
+	@$(need) build test inspector
+	@command -v npm >/dev/null || $(need) :npm
+	@$(call configure,release,build-release)
+	@$(call build_all,release) --target products
+	@cd inspector && npm ci --no-audit --no-fund --silent
+	@python3 -B tests/inspector/cost.py build-release/bin/rrdma
 
 coverage: ## run the tests with line counters; report in build-coverage/coverage/index.html
 	@$(need) build test coverage

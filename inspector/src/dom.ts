@@ -24,6 +24,10 @@ export function replace(parent: Element, ...children: Child[]): void {
   append(parent, children);
 }
 
+// What is so already is left alone: to write it again would make the browser lay out and paint it again.
+export function setText(element: Element, text: string): void { if (element.textContent !== text) element.textContent = text; }
+export function setAttribute(element: Element, name: string, value: string): void { if (element.getAttribute(name) !== value) element.setAttribute(name, value); }
+
 const svgSpace = "http://www.w3.org/2000/svg";
 export function svg(tag: string, attributes: Record<string, string | number> = {}, ...children: (Node | string)[]): SVGElement {
   const element = document.createElementNS(svgSpace, tag);

@@ -1,6 +1,6 @@
 // The programs that run: a map of them, their queue pairs as a table, one queue pair, and what went wrong with the words
 // of `rrdma explain`. Four looks a second come as server-sent events.
-import { forgetPalette, h, replace } from "./dom";
+import { append, forgetPalette, h, replace, setAttribute, setText } from "./dom";
 import { count, octets, qp as qpText, shortCount } from "./format";
 import { Memory, nameOf, rateOf, type Explained, type Look, type Said, type Watched } from "./looks";
 import { ProgramMap } from "./map";
@@ -8,9 +8,37 @@ import { PairPanel } from "./pair";
 import { currentLanguage, setLanguage, t, type Word } from "./text";
 
 const rowsMax = 200, errorsMax = 40;
+const sortInterval = 3000;  // milliseconds
 const heads: Word[] = ["program", "qp", "state", "peer", "link", "sends", "receives", "resent", "timeouts", "naks"];
 
 interface Failure { process: Explained; said: Said }
+
+// One queue pair in the table.
+class Row {
+  readonly element: HTMLElement;
+  private readonly cells = heads.map(() => h("td", {}));
+
+  constructor(private readonly one: Watched, choose: () => void) {
+    const { now } = one;
+    this.element = h("tr", { "data-key": one.key, onclick: choose }, ...this.cells);
+    append(this.cells[0]!, [`${nameOf(one.program)} `, h("small", {}, one.pid)]);
+    append(this.cells[1]!, [h("code", {}, qpText(now.qpn)), h("small", {}, ` ${now.type}`)]);
+    this.cells[2]!.append(h("span", {}));
+    this.cells.slice(3).forEach((cell, at) => { if (at >= 2) cell.className = "n"; });
+  }
+
+  update(chosen: string): void {
+    const { one, cells } = this, { now } = one, badge = cells[2]!.firstElementChild!;
+    setAttribute(this.element, "class", one.gone ? "gone" : "");
+    setAttribute(this.element, "aria-selected", one.key === chosen ? "true" : "false");
+    setAttribute(badge, "class", `badge ${now.state === "ERR" ? "nak" : now.state === "RTS" && !one.gone ? "answer" : ""}`);
+    setText(badge, one.gone ? t("ended") : now.state);
+    const texts = [now.peer_qpn ? `${now.peer} ${qpText(now.peer_qpn)}` : now.peer, now.link, `${octets(Math.round(rateOf(one.sent, one)))}/s`, `${octets(Math.round(rateOf(one.received, one)))}/s`, shortCount(now.packets_resent), shortCount(now.ack_timeouts), shortCount(now.sequence_naks)];
+    texts.forEach((text, at) => setText(cells[3 + at]!, text));
+    setAttribute(cells[7]!, "class", now.packets_resent ? "n warn" : "n");
+    setAttribute(cells[8]!, "class", now.ack_timeouts ? "n warn" : "n");
+  }
+}
 
 export class LivePage {
   private readonly map = new ProgramMap();
@@ -25,6 +53,11 @@ export class LivePage {
   private last: Look | null = null;
   private lost = false;
   private shownErrors = "";
+  private shownHead = "";
+  private rows: Row[] = [];
+  private tableShape = "";
+  private tableOrder = "";
+  private sortedAt = 0;
 
   constructor(root: HTMLElement) {
     root.dataset.page = "live";
@@ -69,10 +102,12 @@ export class LivePage {
 
   private build(): void {
     const look = this.last, processes = look?.stat?.processes ?? [], amount = (word: Word, n: number) => h("span", { class: "amount" }, `${t(word)} ${count(n)}`);
+    const pairs = processes.reduce((n, process) => n + process.queue_pairs.length, 0), shape = JSON.stringify([currentLanguage(), this.lost, look?.problem, processes.length, pairs]);
+    if (shape === this.shownHead) return;
+    this.shownHead = shape;
     this.search.placeholder = t("search_pairs");
     replace(this.head, h("h1", {}, h("span", { class: "logo", "aria-hidden": "true" }), "RRDMA ", h("span", {}, t("title"))),
-      h("div", { class: "tabs" }, h("span", { class: `pulse ${this.lost ? "off" : ""}` }), h("span", { class: "live-word" }, this.lost ? t("connection_lost") : look?.problem ?? t("live")),
-        amount("programs", processes.length), amount("queue_pairs", processes.reduce((n, process) => n + process.queue_pairs.length, 0))),
+      h("div", { class: "tabs" }, h("span", { class: `pulse ${this.lost ? "off" : ""}` }), h("span", { class: "live-word" }, this.lost ? t("connection_lost") : look?.problem ?? t("live")), amount("programs", processes.length), amount("queue_pairs", pairs)),
       h("div", { class: "tools" }, h("button", { class: "icon text", title: "English / 中文", onclick: () => this.language() }, currentLanguage() === "zh" ? "EN" : "中"), h("button", { class: "icon text", title: t("theme"), "aria-label": t("theme"), onclick: () => this.theme() }, "◐")));
   }
 
@@ -105,20 +140,22 @@ export class LivePage {
       .sort((x, y) => Number(x.gone) - Number(y.gone) || rateOf(y.sent, y) - rateOf(x.sent, x) || x.pid - y.pid || x.now.qpn - y.now.qpn).slice(0, rowsMax);
   }
 
+  // The busiest first. Rows keep their places for a while: nobody can read a table that jumps four times a second.
   private fillTable(): void {
-    const all = this.matching();
-    if (!this.chosen && all.length) this.chosen = all[0]!.key;
-    replace(this.table, h("table", {}, h("thead", {}, h("tr", {}, ...heads.map((word) => h("th", {}, t(word))))), h("tbody", {}, ...all.map((one) => this.row(one)))));
-  }
-
-  private row(one: Watched): HTMLElement {
-    const { now } = one, number = (text: string, warn = false) => h("td", { class: warn ? "n warn" : "n" }, text);
-    return h("tr", { class: one.gone ? "gone" : "", "aria-selected": one.key === this.chosen ? "true" : "false", "data-key": one.key, onclick: () => this.choose(one.key) },
-      h("td", {}, `${nameOf(one.program)} `, h("small", {}, one.pid)), h("td", {}, h("code", {}, qpText(now.qpn)), h("small", {}, ` ${now.type}`)),
-      h("td", {}, h("span", { class: `badge ${now.state === "ERR" ? "nak" : now.state === "RTS" && !one.gone ? "answer" : ""}` }, one.gone ? t("ended") : now.state)),
-      h("td", {}, `${now.peer} `, h("small", {}, now.peer_qpn ? qpText(now.peer_qpn) : "")), h("td", {}, now.link),
-      number(`${octets(Math.round(rateOf(one.sent, one)))}/s`), number(`${octets(Math.round(rateOf(one.received, one)))}/s`),
-      number(shortCount(now.packets_resent), now.packets_resent > 0), number(shortCount(now.ack_timeouts), now.ack_timeouts > 0), number(shortCount(now.sequence_naks)));
+    const shape = JSON.stringify([this.memory.watched.size, this.search.value, currentLanguage(), [...this.memory.watched.values()].filter((one) => one.gone).length]);
+    if (shape !== this.tableShape || Date.now() - this.sortedAt > sortInterval) {
+      const all = this.matching();
+      this.sortedAt = Date.now();
+      if (!this.chosen && all.length) this.chosen = all[0]!.key;
+      const order = shape + all.map((one) => one.key).join();
+      if (order !== this.tableOrder) {
+        this.tableOrder = order;
+        this.rows = all.map((one) => new Row(one, () => this.choose(one.key)));
+        replace(this.table, h("table", {}, h("thead", {}, h("tr", {}, ...heads.map((word) => h("th", {}, t(word))))), h("tbody", {}, ...this.rows.map((row) => row.element))));
+      }
+      this.tableShape = shape;
+    }
+    for (const row of this.rows) row.update(this.chosen);
   }
 
   private fillErrors(look: Look): void {

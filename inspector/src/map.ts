@@ -1,6 +1,6 @@
 // The map of programs: who talks to whom, over which link, how much, and what waits. A box is a program with its device,
 // its queue pairs as dots, its completion queues and memory; a line is what connects two of them.
-import { h, replace, svg, unit } from "./dom";
+import { h, replace, setAttribute, setText, svg, unit } from "./dom";
 import { octets, shortCount } from "./format";
 import { nameOf, rateOf, type Program, type Watched } from "./looks";
 import { currentLanguage, t } from "./text";
@@ -67,10 +67,13 @@ export class ProgramMap {
       if (queued) parts.push(`${shortCount(queued)} ${t("wait")}`);
       else if (waiting) parts.push(`${shortCount(waiting)} ${t("unpolled")}`);
     }
-    node.querySelector(".things")!.textContent = clip(parts.filter(Boolean).join(" · "), room, 7.3);
-    node.querySelector(".fill")?.setAttribute("width", String(program.ended !== null || !capacity ? 0 : room * Math.min(1, queued / capacity)));
+    setText(node.querySelector(".things")!, clip(parts.filter(Boolean).join(" · "), room, 7.3));
+    setAttribute(node.querySelector(".fill")!, "width", String(program.ended !== null || !capacity ? 0 : Math.round(room * Math.min(1, queued / capacity))));
     const most = Math.max(1, Math.floor(room / dotStep)), shown = program.pairs.slice(0, program.pairs.length > most ? most - 2 : most);
-    replace(node.querySelector(".dots")!, ...shown.map((one, at) => this.dot(one, at, chosen)), program.pairs.length > shown.length ? svg("text", { x: shown.length * dotStep - 4, y: 4, class: "small" }, `+${shortCount(program.pairs.length - shown.length)}`) : null);
+    const dots = node.querySelector<SVGElement>(".dots")!, shape = shown.map((one) => one.now.state + (one.key === chosen ? "!" : "")).join() + program.pairs.length;
+    if (dots.dataset.shape === shape) return;
+    dots.dataset.shape = shape;
+    replace(dots, ...shown.map((one, at) => this.dot(one, at, chosen)), program.pairs.length > shown.length ? svg("text", { x: shown.length * dotStep - 4, y: 4, class: "small" }, `+${shortCount(program.pairs.length - shown.length)}`) : null);
   }
 
   // RTS is filled, ERR crossed; others are rings.
@@ -91,10 +94,11 @@ export class ProgramMap {
     group.classList.toggle("failed", edge.pairs.some((one) => one.now.state === "ERR"));
     group.classList.toggle("ended", edge.pairs.every((one) => one.gone));
     const [wire, flow, above, below] = [...group.children] as SVGElement[];
-    wire!.style.strokeWidth = String(Math.min(9, 1.5 + Math.log10(1 + rate / 1e4) * 1.5));
-    flow!.style.animationDuration = `${Math.max(0.35, 3 - Math.log10(1 + rate / 1e3) * 0.45)}s`;
-    above!.textContent = rate > 0 ? `${octets(Math.round(rate))}/s` : "";
-    below!.textContent = edge.link + (edge.pairs.length > 2 ? ` · ${edge.pairs.length} QP` : "");
+    // In coarse steps: a line that trembles tells nothing.
+    wire!.style.strokeWidth = String(Math.min(9, Math.round((1.5 + Math.log10(1 + rate / 1e4) * 1.5) * 2) / 2));
+    flow!.style.animationDuration = `${Math.max(0.5, Math.round((3 - Math.log10(1 + rate / 1e3) * 0.45) * 4) / 4)}s`;
+    setText(above!, rate > 0 ? `${octets(Math.round(rate))}/s` : "");
+    setText(below!, edge.link + (edge.pairs.length > 2 ? ` · ${edge.pairs.length} QP` : ""));
   }
 }
 

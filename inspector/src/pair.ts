@@ -1,8 +1,8 @@
 // One queue pair that lives: the states that it went through, what its queues and its window hold, rates and round trips.
-import { h, palette, replace, Surface, svg } from "./dom";
+import { h, palette, replace, setAttribute, setText, Surface, svg } from "./dom";
 import { count, duration, octets, qp as qpText, trim } from "./format";
-import { historyMax, nameOf, type Levels, type Watched } from "./looks";
-import { t, type Word } from "./text";
+import { historyMax, nameOf, type Levels, type QueuePair, type Watched } from "./looks";
+import { currentLanguage, t, type Word } from "./text";
 
 const places: Record<string, [number, number]> = { RESET: [46, 30], INIT: [152, 30], RTR: [258, 30], RTS: [364, 30], SQD: [364, 106], SQE: [258, 106], ERR: [99, 106] };
 // ERR can be reached from every state, and left for RESET only.
@@ -13,21 +13,34 @@ export class PairPanel {
   private readonly rates = new Surface({ class: "chart small" }, (s) => this.drawRates(s));
   private readonly trips = new Surface({ class: "chart tiny" }, (s) => this.drawRoundTrips(s));
   private one: Watched | null = null;
+  private shape = "-";
+  private levels: LevelsView | null = null;
+  private counters: CountersView | null = null;
 
   redraw(): void { this.rates.redraw(); this.trips.redraw(); }
 
   show(one: Watched | null): void {
     this.one = one;
+    const shape = one ? JSON.stringify([one.key, one.gone, one.states.length, one.now.state, one.now.link, Boolean(one.now.levels), one.roundTrip.some((ns) => ns > 0), currentLanguage()]) : "";
+    if (shape !== this.shape || !one) { this.shape = shape; this.build(one); }
+    if (!one) return;
+    this.levels?.update(one.now.levels!);
+    this.counters?.update(one);
+    this.redraw();
+  }
+
+  private build(one: Watched | null): void {
     if (!one) { replace(this.element, h("p", { class: "hint" }, t("choose_pair"))); return; }
     const { now } = one, clock = (at: number | null) => at === null ? "·" : new Date(at).toLocaleTimeString();
     const measured = one.roundTrip.some((ns) => ns > 0);
+    this.levels = now.levels && !one.gone ? new LevelsView(now.levels) : null;
+    this.counters = new CountersView();
     replace(this.element,
       h("h2", {}, `QP ${qpText(now.qpn)} `, h("small", {}, `${now.type} · MTU ${now.path_mtu} · ${now.link} · ${nameOf(one.program)} ${one.pid}`)),
       this.diagram(one),
       h("ol", { class: "history" }, ...one.states.slice(-8).map((s) => h("li", { title: t(s.at === null ? "passed_before" : "seen") }, h("code", {}, s.state), " ", h("small", {}, clock(s.at))))),
-      now.levels && !one.gone ? levelsView(now.levels) : null,
-      h("h3", {}, t("payload_rate")), this.rates.canvas, measured ? h("h3", {}, t("round_trip")) : null, measured ? this.trips.canvas : null, countersView(one));
-    this.redraw();
+      this.levels?.element ?? null,
+      h("h3", {}, t("payload_rate")), this.rates.canvas, measured ? h("h3", {}, t("round_trip")) : null, measured ? this.trips.canvas : null, this.counters.element);
   }
 
   private diagram(one: Watched): SVGElement {
@@ -96,25 +109,58 @@ function arrow([x0, y0]: [number, number], [x1, y1]: [number, number], walked: b
   return svg("g", { class: walked ? "way walked" : "way" }, svg("line", { x1: sx, y1: sy, x2: ex - ux * 5, y2: ey - uy * 5 }), svg("path", { d: `M${ex} ${ey} l${-ux * 8 - uy * 4} ${-uy * 8 + ux * 4} l${uy * 8} ${-ux * 8} z` }));
 }
 
-function levelsView(levels: Levels): HTMLElement {
-  const bar = (word: Word, value: number, most: number, text: string, kind: string) => h("div", { class: `level ${kind}`, "data-level": word }, h("dt", {}, t(word)), h("dd", {}, h("span", { class: "track" }, meter(most ? value / most : 0)), h("b", {}, text)));
-  const queues = levels.send_cq === levels.receive_cq ? `CQ ${levels.send_cq}` : `CQ ${levels.send_cq}, ${levels.receive_cq}`;
-  return h("dl", { class: "levels" },
-    bar("send_queue", levels.send_queued, levels.send_capacity, `${count(levels.send_queued)} / ${count(levels.send_capacity)}`, "request"),
-    bar("receive_queue", levels.receive_posted, levels.receive_capacity, `${count(levels.receive_posted)} / ${count(levels.receive_capacity)}`, "answer"),
-    bar("send_window", levels.under_way, levels.window, `${count(levels.under_way)} / ${count(levels.window)}`, "cm"),
-    h("div", { class: "level wide" }, h("dt", {}, t("psn_space")), h("dd", {}, h("b", {}, t("psn_levels", levels.oldest_psn, levels.next_psn, levels.expected_psn)))),
-    h("div", { class: "level wide" }, h("dt", {}, t("completions")), h("dd", {}, h("b", {}, `${queues}: ${t("completions_waiting", count(levels.completions_waiting))}`))),
-    h("div", { class: "level wide" }, h("dt", {}, t("credits")), h("dd", {}, t("no_credits"))));
+// What its queues and its window hold.
+class LevelsView {
+  readonly element: HTMLElement;
+  private readonly bars = (["send_queue", "receive_queue", "send_window"] as const).map((word, at) => new Bar(word, (["request", "answer", "cm"] as const)[at]!));
+  private readonly psns = h("b", {});
+  private readonly completions = h("b", {});
+
+  constructor(levels: Levels) {
+    const wide = (word: Word, content: Node | string) => h("div", { class: "level wide" }, h("dt", {}, t(word)), h("dd", {}, content));
+    this.element = h("dl", { class: "levels" }, ...this.bars.map((bar) => bar.element), wide("psn_space", this.psns), wide("completions", this.completions), wide("credits", t("no_credits")));
+    this.update(levels);
+  }
+
+  update(levels: Levels): void {
+    this.bars[0]!.update(levels.send_queued, levels.send_capacity);
+    this.bars[1]!.update(levels.receive_posted, levels.receive_capacity);
+    this.bars[2]!.update(levels.under_way, levels.window);
+    setText(this.psns, t("psn_levels", levels.oldest_psn, levels.next_psn, levels.expected_psn));
+    setText(this.completions, `CQ ${levels.send_cq}${levels.send_cq === levels.receive_cq ? "" : `, ${levels.receive_cq}`}: ${t("completions_waiting", count(levels.completions_waiting))}`);
+  }
 }
 
-// A bar without a style attribute, which the policy of the page does not allow.
-function meter(share: number): SVGElement {
-  return svg("svg", { viewBox: "0 0 100 6", preserveAspectRatio: "none", "aria-hidden": "true" }, svg("rect", { width: trim(Math.min(1, Math.max(0, share)) * 100, 4), height: 6 }));
+// Drawn, for the policy of the page allows no style attribute.
+class Bar {
+  private readonly filled = svg("rect", { width: 0, height: 6 });
+  private readonly text = h("b", {});
+  readonly element: HTMLElement;
+
+  constructor(word: Word, kind: string) {
+    this.element = h("div", { class: `level ${kind}`, "data-level": word }, h("dt", {}, t(word)), h("dd", {}, h("span", { class: "track" }, svg("svg", { viewBox: "0 0 100 6", preserveAspectRatio: "none", "aria-hidden": "true" }, this.filled)), this.text));
+  }
+  update(value: number, most: number): void {
+    setAttribute(this.filled, "width", trim(most ? Math.min(1, value / most) * 100 : 0, 3));
+    setText(this.text, `${count(value)} / ${count(most)}`);
+  }
 }
 
-function countersView(one: Watched): HTMLElement {
-  const number = (word: Word, value: string, warn = false) => h("div", { class: warn ? "warn" : "" }, h("dt", {}, t(word)), h("dd", {}, value)), { now } = one;
-  return h("dl", { class: "counters" }, number("messages_sent", count(now.sent_messages)), number("messages_received", count(now.received_messages)), number("octets_sent", octets(now.sent_octets)), number("octets_received", octets(now.received_octets)),
-    number("repeats", count(now.packets_resent), now.packets_resent > 0), number("timeouts", count(now.ack_timeouts), now.ack_timeouts > 0), number("naks", count(now.sequence_naks)), number("rnr_naks", count(now.rnr_naks_received)));
+class CountersView {
+  private readonly values = counted.map(() => h("dd", {}));
+  readonly element = h("dl", { class: "counters" }, ...counted.map(([word], at) => h("div", {}, h("dt", {}, t(word)), this.values[at]!)));
+
+  update(one: Watched): void {
+    counted.forEach(([, text, warns], at) => {
+      setText(this.values[at]!, text(one.now));
+      setAttribute(this.values[at]!.parentElement!, "class", warns?.(one.now) ? "warn" : "");
+    });
+  }
 }
+
+const counted: [Word, (pair: QueuePair) => string, ((pair: QueuePair) => boolean)?][] = [
+  ["messages_sent", (pair) => count(pair.sent_messages)], ["messages_received", (pair) => count(pair.received_messages)],
+  ["octets_sent", (pair) => octets(pair.sent_octets)], ["octets_received", (pair) => octets(pair.received_octets)],
+  ["repeats", (pair) => count(pair.packets_resent), (pair) => pair.packets_resent > 0], ["timeouts", (pair) => count(pair.ack_timeouts), (pair) => pair.ack_timeouts > 0],
+  ["naks", (pair) => count(pair.sequence_naks)], ["rnr_naks", (pair) => count(pair.rnr_naks_received)],
+];

@@ -23,6 +23,14 @@ const commands = {
     return { counts, fields, meaning, problems };
   },
 
+  // What is said of the first packet that something happened to.
+  async marks(page) {
+    await page.keyboard.press("n");
+    await wait(300);
+    const texts = (selector) => page.$$eval(selector, (all) => all.map((one) => one.textContent));
+    return { counts: await ladder(page), legend: await texts(".legend .key"), chips: await texts(".details .badge") };
+  },
+
   // Frames in a second while the wheel turns, near and far.
   async scroll(page) {
     const box = await (await page.$("canvas.ladder")).boundingBox();
@@ -51,7 +59,7 @@ const commands = {
   async hostile(page) {
     await page.keyboard.press("n");
     await wait(400);
-    for (const key of "12345") { await page.keyboard.press(key); await wait(150); }
+    for (const key of "123451") { await page.keyboard.press(key); await wait(150); }
     const inserted = await page.evaluate(() => {
       const script = document.createElement("script");
       script.textContent = "window.inserted = true";
@@ -60,6 +68,24 @@ const commands = {
     });
     return { hacked: await page.evaluate(() => Boolean(window.hacked)), inserted, images: await page.$$eval("img", (all) => all.length),
       file: await page.$eval(".file b", (one) => one.textContent), problems: page.problems };
+  },
+
+  // A handshake and its connection, step by step: what the card says at each packet.
+  async play(page) {
+    const card = () => page.$eval(".caption", (one) => ({ story: one.querySelector("p").textContent, states: [...one.querySelectorAll(".state-badge")].map((badge) => badge.textContent),
+      memory: one.querySelector(".memory b")?.textContent ?? "", where: one.querySelector(".memory .where")?.textContent ?? "" }));
+    const walk = async (tab, most) => {
+      await page.keyboard.press(tab);
+      await wait(300);
+      await page.keyboard.press("Home");
+      await page.keyboard.press(" ");
+      await wait(200);
+      await page.keyboard.press(" ");
+      const steps = [await card()];
+      for (let i = 1; i < most; ++i) { await page.keyboard.press("ArrowDown"); await wait(120); steps.push(await card()); }
+      return steps;
+    };
+    return { handshake: await walk("5", 3), connection: await walk("1", 36) };
   },
 
   // Programs that run: says "ready" when two talk and a queue pair is in RTS, then waits for the first failure.
@@ -73,13 +99,23 @@ const commands = {
     const states = await page.$$eval(".state.visited", (all) => all.map((one) => one.dataset.state));
     const walked = await page.$$eval(".way.walked", (all) => all.length);
     await wait(1500);
+    const levels = await page.$$eval(".level[data-level]", (all) => Object.fromEntries(all.map((one) => [one.dataset.level, one.querySelector("b").textContent])));
+    const boxes = await page.$$eval(".node .things", (all) => all.map((one) => one.textContent));
     await page.screenshot({ path: `${folder}/live.png` });
     console.log("ready");
     const failure = await page.waitForSelector(".errors .problem", { timeout: 60_000 });
     const told = await failure.evaluate((one) => ({ delay_ms: Number(one.dataset.delayMs), text: one.textContent }));
     await wait(600);
     await page.screenshot({ path: `${folder}/live-failure.png` });
-    return { states, walked, ...told };
+    const ended = await page.$$eval(".node.ended", (all) => all.length);
+    return { states, walked, levels, boxes, ended, ...told };
+  },
+
+  // Stays open until standard input ends.
+  async watch() {
+    console.log("ready");
+    for await (const _ of process.stdin);
+    return {};
   },
 
   async shots(page, browser) {
@@ -95,7 +131,11 @@ const commands = {
     for (const [key, name] of [["2", "sequence"], ["3", "latency"], ["4", "problems"], ["5", "handshakes"]]) { await press(key); await shot(name); }
     await press("1", "t", "n");
     await shot("dark");
-    await press("l", " ");
+    await press("Home", " ");
+    await wait(3500);
+    await press(" ");
+    await shot("play");
+    await press("l");
     await shot("play-chinese");
     for (const [name, width, height] of [["phone", 360, 720], ["tablet", 820, 1180], ["4k", 3840, 2160]]) {
       const other = await open(browser, address, { width, height });

@@ -16,7 +16,7 @@ import command  # noqa: E402
 import servers  # noqa: E402
 import surroundings  # noqa: E402
 from command import RRDMA, run  # noqa: E402
-from inspecting import Inspector, hostile_capture, lossy_pingpong, tshark_counts  # noqa: E402
+from inspecting import Inspector, hostile_capture, lossy_pingpong, remarked_capture, tshark_counts  # noqa: E402
 
 PAGES = os.path.join(ROOT, "inspector", "test", "page.mjs")
 SHOTS = os.path.abspath(sys.argv[2]) if len(sys.argv) > 2 else tempfile.mkdtemp()
@@ -92,6 +92,15 @@ class InspectorTest(unittest.TestCase):
                 self.assertEqual(seen["images"], 0)
                 self.assertIn("onerror", seen["file"], "the name is shown as it is")
 
+    def test_injected_faults_are_marks(self):
+        path = os.path.join(self.folder, "remarked.pcapng")
+        remarked_capture(path)
+        with Inspector(path) as inspector:
+            seen = look("marks", inspector.address)
+        self.assertEqual((seen["counts"]["packets"], seen["counts"]["faults"]), (3, 1))
+        self.assertIn("⚡fault", seen["legend"])
+        self.assertIn("injected fault: dropped", seen["chips"])
+
     def test_a_killed_peer_is_explained_at_once(self):
         # The sender always has requests under way when the receiver dies.
         words = [RRDMA, "run", "--link", "udp", "--", "ib_send_bw", "-x", "1", "-D", "60", "-F", "-p", "18720"]
@@ -116,6 +125,27 @@ class InspectorTest(unittest.TestCase):
         self.assertIn("10.9.0.1", seen["text"])
         self.assertLessEqual({"RESET", "INIT", "RTR", "RTS"}, set(seen["states"]))
         self.assertGreaterEqual(seen["walked"], 3)
+        for level in ("send_queue", "receive_queue", "send_window"):
+            self.assertRegex(seen["levels"][level], r"^[\d\u2009]+ / [\d\u2009]+$")
+        self.assertEqual(len(seen["boxes"]), 2)
+        for box in seen["boxes"]:
+            self.assertRegex(box, r"^1 QP · \d CQ · \d MR")
+        self.assertGreaterEqual(seen["ended"], 1, "who died stays on the map for a moment")
+
+    def test_a_connection_plays_step_by_step(self):
+        with Inspector(os.path.join(ROOT, "tests", "captures", "cm_rping_v4.pcap")) as inspector:
+            seen = look("play", inspector.address)
+        handshake = seen["handshake"]
+        self.assertEqual([step["story"].split(":")[0] for step in handshake], ["REQ", "REP", "RTU"])
+        self.assertEqual([step["states"] for step in handshake], [["INIT", "RESET"], ["RTS", "RTR"], ["RTS", "RTS"]])
+        stories = [step["story"].split(":")[0] for step in seen["connection"]]
+        self.assertLessEqual({"SEND", "ACK", "READ", "READ RESPONSE", "WRITE"}, set(stories))
+        for step in seen["connection"]:
+            if step["story"].startswith(("SEND", "WRITE", "READ RESPONSE")):
+                arrived, whole = step["memory"].split(" of ")
+                self.assertEqual(arrived, whole, "messages of one packet arrive at once")
+            if step["story"].startswith("WRITE"):
+                self.assertRegex(step["where"], "^0x[0-9a-f]+ rkey 0x[0-9a-f]+")
 
     def test_screenshots(self):
         with Inspector(self.lossy, os.path.join(ROOT, "tests", "captures", "cm_rping_v4.pcap"), os.path.join(ROOT, "tests", "captures", "cm_rejected_v4.pcap")) as inspector:

@@ -1,0 +1,106 @@
+# What it costs programs to be watched: `make bench-inspector`. ib_write_bw and ib_send_lat with the page of `rrdma
+# inspect` open in a browser and without it, in turn, in one run; medians of the ratios of neighbours, so that what
+# else happens on the machine meets both. "Without" is a page and a server that are stopped (SIGSTOP).
+#
+# Where there are fewer than four processors, two programs that poll have them all: a browser of the same rank would take
+# its share from them whatever the page does, so it runs with the lowest one there. Arguments: the command, how many rounds.
+import os
+import re
+import signal
+import statistics
+import subprocess
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+sys.path.insert(0, os.path.join(ROOT, "tests", "tools"))
+
+import servers  # noqa: E402
+import surroundings  # noqa: E402
+from command import RRDMA  # noqa: E402
+from inspecting import Inspector  # noqa: E402
+
+PAGES = os.path.join(ROOT, "inspector", "test", "page.mjs")
+ROUNDS = int(sys.argv[2]) if len(sys.argv) > 2 else 9
+# The tool, its words, how to read its last line, and by how much it may become worse.
+MEASURES = (
+    ("ib_write_bw", ("-x", "1", "-D", "2", "-F"), lambda fields: 1 / float(fields[3]), 0.03),
+    ("ib_send_lat", ("-x", "1", "-n", "100000", "-F"), lambda fields: float(fields[4]), 0.05),
+)
+
+
+def family_of(pid):
+    """A process and all that it started."""
+    parents = {}
+    for name in os.listdir("/proc"):
+        try:
+            with open(f"/proc/{name}/stat") as file:
+                parents.setdefault(int(file.read().rpartition(")")[2].split()[1]), []).append(int(name))
+        except (OSError, ValueError):
+            continue
+    found, waiting = [], [pid]
+    while waiting:
+        found.append(waiting.pop())
+        waiting += parents.get(found[-1], [])
+    return found
+
+
+def tell_all(pids, number):
+    for pid in pids:
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            pass
+
+
+def measure(tool, words, read, port):
+    """Smaller is better."""
+    command = [RRDMA, "run", "--", tool, *words, "-p", str(port)]
+    before = servers.open_ports()
+    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    servers.await_server(server, before, command)
+    done = subprocess.run(command + ["localhost"], capture_output=True, text=True, timeout=120)
+    server.wait(60)
+    rows = re.findall(r"^\s*\d+(?:\s+[\d.]+){3,}\s*$", done.stdout, re.M)
+    if done.returncode != 0 or not rows:
+        raise SystemExit(f"{command}: {done.stdout}{done.stderr}")
+    return read(rows[-1].split())
+
+
+def main():
+    rank = ["nice", "-n", "19"] if len(os.sched_getaffinity(0)) < 4 else []
+    worse = []
+    with Inspector() as inspector:
+        page = subprocess.Popen([*rank, "node", PAGES, "watch", inspector.address], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        if page.stdout.readline().strip() != "ready":
+            raise SystemExit("the page did not open")
+        try:
+            for tool, words, read, bar in MEASURES:
+                watchers = family_of(page.pid) + [inspector.process.pid]
+                ratios, alone = [], []
+                for number in range(ROUNDS):
+                    tell_all(watchers, signal.SIGSTOP)
+                    without = measure(tool, words, read, 18740)
+                    tell_all(watchers, signal.SIGCONT)
+                    time.sleep(0.5)
+                    ratios.append(measure(tool, words, read, 18740) / without)
+                    alone.append(without)
+                middle = statistics.median(ratios)
+                # How much two runs of the same differ: what the figure above can be believed to.
+                noise = statistics.median(abs(one / statistics.median(alone) - 1) for one in alone)
+                print(f"{tool}: {(middle - 1) * 100:+.1f} % with the page open (bar {bar * 100:.0f} %), {ROUNDS} rounds, runs differ by {noise * 100:.1f} %", flush=True)
+                if middle > 1 + bar:
+                    worse.append(tool)
+        finally:
+            tell_all(family_of(page.pid) + [inspector.process.pid], signal.SIGCONT)
+            page.stdin.close()
+            page.wait(30)
+            page.stdout.close()
+    return 1 if worse else 0
+
+
+if __name__ == "__main__":
+    surroundings.enter()
+    surroundings.make_pair()
+    sys.exit(main())
