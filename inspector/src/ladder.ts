@@ -66,7 +66,7 @@ export class Ladder {
     const s = this.selection;
     if (!s) return;
     if (this.mode === "steps") this.look(-headGap, s.size);
-    else { const margin = Math.max(500, (s.last - s.first) * 0.02); this.look(s.first - margin, s.last + margin); }
+    else { const margin = Math.max(500, (s.last - s.first) * 0.035); this.look(s.first - margin, s.last + margin); }
   }
   setMode(mode: Mode): void {
     if (mode === this.mode || !this.selection) return;
@@ -78,6 +78,12 @@ export class Ladder {
     const low = Math.max(0, Math.floor(middle - places / 2)), high = Math.min(s.size - 1, Math.ceil(middle + places / 2));
     if (mode === "steps") this.look(middle - places / 2, middle + places / 2);
     else { const margin = Math.max(500, (s.time[high]! - s.time[low]!) * 0.05); this.look(s.time[low]! - margin, s.time[high]! + margin); }
+  }
+  // A row for each packet, tall enough for its label.
+  makeReadable(): void {
+    this.setMode("steps");
+    const rows = Math.max(100, this.surface.height - headRoom) / rowsWanted, top = this.selected >= 0 ? this.selected - 2 : this.from;
+    if (this.to - this.from > rows * 1.5) this.look(top, top + rows);
   }
   zoom(factor: number, around = 0.5): void {
     const pivot = this.from + (this.to - this.from) * around;

@@ -113,7 +113,7 @@ export class LivePage {
 
   private take(look: Look): void {
     this.last = look;
-    if (look.stat) { this.memory.take(look); this.memory.forgetSome(this.chosen); }
+    if (look.stat) { this.memory.take(look); this.memory.learn(look.explained.en); this.memory.forgetSome(this.chosen); }
     this.build();
     if (look.stat) this.show(look);
   }

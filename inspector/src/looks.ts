@@ -56,6 +56,18 @@ export class Memory {
     }
   }
 
+  // A work request that failed says what the page may have been too late to see: the state of its queue pair.
+  learn(explained: Explained[]): void {
+    for (const { pid, sentences } of explained) for (const { severity, failure, last_time_ns } of sentences) {
+      const one = failure?.status_name && failure.qpn ? this.watched.get(`${pid}:${failure.qpn}`) : undefined;
+      if (severity !== "error" || !one || one.now.type === "UD" || one.states.some((s) => s.state === "ERR")) continue;
+      const at = last_time_ns / 1e6;
+      if (at < (one.times[0] ?? 0)) continue;
+      one.states.push({ state: "ERR", at });
+      if (one.gone) one.now = { ...one.now, state: "ERR" };
+    }
+  }
+
   // Those that run, then those that ended a moment ago, as they were.
   programs(): Program[] {
     return [...this.known.values()].sort((x, y) => Number(x.ended !== null) - Number(y.ended !== null) || x.process.pid - y.process.pid);

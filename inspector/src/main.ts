@@ -122,6 +122,7 @@ class App {
   private openTab(tab: Tab): void {
     const leavesHandshakes = this.tab === "handshakes" && tab !== "handshakes";
     this.tab = tab;
+    this.root.dataset.tab = tab;
     this.build();
     this.root.dataset.tab = tab;
     if (leavesHandshakes && this.connection >= 0 && this.handshake >= 0) {
@@ -188,7 +189,7 @@ class App {
     const s = this.selection;
     if (this.player.playing) { this.player.stop(); return; }
     if (!s || !s.size) return;
-    if (this.ladder.mode !== "steps") this.ladder.setMode("steps");
+    this.ladder.makeReadable();
     this.player.start(s, this.ladder.selected);
   }
   private tellStep(place: number): void {

@@ -38,7 +38,7 @@ export class PairPanel {
     replace(this.element,
       h("h2", {}, `QP ${qpText(now.qpn)} `, h("small", {}, `${now.type} · MTU ${now.path_mtu} · ${now.link} · ${nameOf(one.program)} ${one.pid}`)),
       this.diagram(one),
-      h("ol", { class: "history" }, ...one.states.slice(-8).map((s) => h("li", { title: t(s.at === null ? "passed_before" : "seen") }, h("code", {}, s.state), " ", h("small", {}, clock(s.at))))),
+      h("ol", { class: "history" }, ...one.states.slice(-8).map((s) => h("li", { title: t(s.at === null ? "passed_before" : "seen") }, h("code", {}, s.state), " ", h("small", {}, clock(s.at)))), one.gone ? h("li", {}, t("ended")) : null),
       this.levels?.element ?? null,
       h("h3", {}, t("payload_rate")), this.rates.canvas, measured ? h("h3", {}, t("round_trip")) : null, measured ? this.trips.canvas : null, this.counters.element);
   }
@@ -49,7 +49,7 @@ export class PairPanel {
     return svg("svg", { viewBox: "0 0 410 136", class: "states-diagram", role: "img", "aria-label": t("states") },
       ...ways.map(([a, b]) => arrow(places[a]!, places[b]!, steps.has(`${a}-${b}`), ways.some(([c, d]) => c === b && d === a))),
       arrow([212, 106], [99, 106], failed, false, 4), svg("text", { x: 174, y: 97, class: "any", "text-anchor": "middle" }, t("any_state")),
-      ...Object.entries(places).map(([state, [x, y]]) => svg("g", { class: `state ${visited.has(state) ? "visited" : ""} ${state === one.now.state ? "current" : ""} ${state}`, "data-state": state, transform: `translate(${x} ${y})` }, svg("rect", { x: -33, y: -17, width: 66, height: 34, rx: 10 }), svg("text", { "text-anchor": "middle", y: 5 }, state))));
+      ...Object.entries(places).map(([state, [x, y]]) => svg("g", { class: `state ${visited.has(state) ? "visited" : ""} ${state === one.now.state ? (one.gone ? "last" : "current") : ""} ${state}`, "data-state": state, transform: `translate(${x} ${y})` }, svg("rect", { x: -33, y: -17, width: 66, height: 34, rx: 10 }), svg("text", { "text-anchor": "middle", y: 5 }, state))));
   }
 
   private drawRates({ context: c, width, height }: Surface): void {

@@ -107,8 +107,9 @@ const commands = {
     const told = await failure.evaluate((one) => ({ delay_ms: Number(one.dataset.delayMs), text: one.textContent }));
     await wait(600);
     await page.screenshot({ path: `${folder}/live-failure.png` });
+    const afterwards = await page.$$eval(".state.visited", (all) => all.map((one) => one.dataset.state));
     const ended = await page.$$eval(".node.ended", (all) => all.length);
-    return { states, walked, levels, boxes, ended, ...told };
+    return { states, afterwards, walked, levels, boxes, ended, ...told };
   },
 
   // Stays open until standard input ends.
@@ -122,7 +123,11 @@ const commands = {
     const shot = (name, other = page) => other.screenshot({ path: `${folder}/${name}.png` });
     const press = async (...keys) => { for (const key of keys) await page.keyboard.press(key); await wait(300); };
     await shot("ladder");
-    await press("n", "n");
+    // The picture of the README: the first NAK.
+    for (let tries = 0; tries < 60; ++tries) {
+      await press("n");
+      if (await page.$eval(".details header", (one) => one.textContent.includes("⊘"))) break;
+    }
     await shot("problem");
     await press("s");
     await shot("time");

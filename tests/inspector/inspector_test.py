@@ -125,6 +125,7 @@ class InspectorTest(unittest.TestCase):
         self.assertIn("10.9.0.1", seen["text"])
         self.assertLessEqual({"RESET", "INIT", "RTR", "RTS"}, set(seen["states"]))
         self.assertGreaterEqual(seen["walked"], 3)
+        self.assertIn("ERR", seen["afterwards"], "the failure tells where its queue pair went")
         for level in ("send_queue", "receive_queue", "send_window"):
             self.assertRegex(seen["levels"][level], r"^[\d\u2009]+ / [\d\u2009]+$")
         self.assertEqual(len(seen["boxes"]), 2)
