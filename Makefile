@@ -13,7 +13,7 @@ need := scripts/install-packages
 
 .DEFAULT_GOAL := help
 .PHONY: help build demo test clang test-clang test-asan test-tsan test-cross soak fuzz bench bench-check bench-micro \
-        coverage interop interop-quick test-inspector bench-inspector install deb docs bench-comm format tidy clean
+        coverage interop interop-quick test-inspector bench-inspector install deb docs bench-comm bench-rpc format tidy clean
 
 help: ## list the targets
 	@echo 'RRDMA: an RDMA NIC made of software. Targets:'
@@ -103,6 +103,12 @@ bench-comm: ## measure rrdma::comm beside bare verbs, UCX and TCP, and hold it a
 	@$(call configure,release,build-release)
 	@$(call build_all,release) --target products comm_bench
 	@python3 -B bench/comm/comm.py build-release $(BENCH_ARGS)
+
+bench-rpc: ## measure rrdma::rpc beside gRPC, Cap'n Proto, Asio, UCX and bare verbs; table and charts in build/bench
+	@$(need) build bench bench-rpc
+	@$(call configure,release,build-release)
+	@$(call build_all,release) --target products comm_bench rpc_bench_programs
+	@python3 -B bench/rpc/rpc.py build-release $(BENCH_ARGS)
 
 docs: ## write the reference of rrdma::comm to build/reference
 	@$(need) docs
