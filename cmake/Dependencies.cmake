@@ -6,7 +6,9 @@ find_package(CLI11 REQUIRED)
 find_package(nlohmann_json REQUIRED)
 if(RRDMA_TESTS)
   find_package(GTest REQUIRED)
-  # Headers only, for include/rrdma/comm/asio.h: its test and its example.
+endif()
+if(RRDMA_TESTS OR RRDMA_BENCH)
+  # Headers only, for include/rrdma/comm/asio.h: its test, its example, and what it is measured beside.
   find_path(ASIO_INCLUDE_DIR asio.hpp REQUIRED)
   add_library(rrdma_asio INTERFACE)
   target_include_directories(rrdma_asio SYSTEM INTERFACE ${ASIO_INCLUDE_DIR})
@@ -18,6 +20,8 @@ endif()
 
 # The shared secret of rrdma::rpc.
 find_package(OpenSSL REQUIRED COMPONENTS Crypto)
+# Its statistics in the text format of Prometheus.
+find_package(prometheus-cpp CONFIG REQUIRED)
 # Messages of rrdma::rpc: the generator of stubs and what is generated. The rest of the tree does without.
 find_package(Protobuf 3.21)
 if(Protobuf_FOUND AND TARGET protobuf::libprotoc AND TARGET protobuf::protoc)

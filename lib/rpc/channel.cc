@@ -5,8 +5,8 @@
 #include <cstring>
 
 #include "lib/rpc/client_connection.h"
+#include "lib/rpc/directory.h"
 #include "lib/rpc/proof.h"
-#include "lib/rpc/versions.h"
 
 namespace rrdma::rpc {
 inline namespace v0 {
@@ -23,8 +23,10 @@ std::size_t call_head(const CallOptions& options, bool offered, std::size_t meta
 }
 }  // namespace
 
-Request::Request(comm::Context& context, const Method& method, CallOptions options, std::size_t size)
-    : context_(&context), method_(method), options_(std::move(options)) {
+Request::Request(ClientConnection* connection, const Method& method, CallOptions options, std::size_t size)
+    : context_(&connection->line().context()), method_(method), options_(std::move(options)) {
+  connection->intercept(method_, options_, failure_);
+  if (!failure_.ok()) return;
   if (!fits(options_.metadata)) {
     failure_ = Status(Code::kResourceExhausted, "the metadata is larger than a frame allows");
     return;
@@ -36,7 +38,7 @@ Request::Request(comm::Context& context, const Method& method, CallOptions optio
     take_frame(size);
     return;
   }
-  auto memory = context.pool().take(size);
+  auto memory = context_->pool().take(size);
   if (!memory) {
     failure_ = status_of(memory.error());
     return;
@@ -46,8 +48,9 @@ Request::Request(comm::Context& context, const Method& method, CallOptions optio
   take_frame(0);
 }
 
-Request::Request(comm::Context& context, const Method& method, CallOptions options, comm::Buffer argument)
-    : Request(context, method, std::move(options), std::size_t{0}) {
+Request::Request(ClientConnection* connection, const Method& method, CallOptions options,
+                 comm::Buffer argument)
+    : Request(connection, method, std::move(options), std::size_t{0}) {
   if (!failure_.ok()) return;
   const std::size_t size = argument.size();
   const bool small = head_ + size <= kFrameLimit;

@@ -146,7 +146,7 @@ ClientCall* ClientConnection::begin(Request& request, Status& status) {
   ClientCall* call = take_slot();
   status = share_memory(call, request, frame);
   if (!status.ok()) {
-    settle(call, status);
+    settle(call, status, false);
     free_slot(call);
     return nullptr;
   }
@@ -162,6 +162,11 @@ ClientCall* ClientConnection::begin(Request& request, Status& status) {
   }
   if (shape == Shape::kClientStream || shape == Shape::kBidirectional)
     call->outbound.open(line_, call->id, server_.window);
+  if (options_.after) {
+    call->method = request.method_;
+    call->begun = comm::Clock::now();
+    call->deadline = limit.at();
+  }
   emit_head(frame, request.frame_.data());
   line_.post(std::move(request.frame_));
   return call;
@@ -170,6 +175,10 @@ ClientCall* ClientConnection::begin(Request& request, Status& status) {
 void ClientConnection::abandon(ClientCall* call) {
   if (call->replied) return free_slot(call);
   call->held = false;
+  if (options_.after) {
+    const bool late = comm::Clock::now() >= call->deadline;
+    tell_end(*call, Status(late ? Code::kDeadlineExceeded : Code::kCancelled, "the caller gave it up"));
+  }
   call->inbound.close();
   call->outbound.close();
   Frame frame;
@@ -178,7 +187,11 @@ void ClientConnection::abandon(ClientCall* call) {
   line_.post(frame);
 }
 
-void ClientConnection::settle(ClientCall* call, Status status) {
+void ClientConnection::tell_end(const ClientCall& call, const Status& status) const {
+  options_.after(call.method, status, comm::Clock::now() - call.begun);
+}
+
+void ClientConnection::settle(ClientCall* call, Status status, bool sent) {
   call->active = false;
   call->replied = true;
   --under_way_;
@@ -189,6 +202,7 @@ void ClientConnection::settle(ClientCall* call, Status status) {
   call->parts.clear();
   call->status = std::move(status);
   if (!call->held) return free_slot(call);
+  if (options_.after && sent) tell_end(*call, call->status);
   if (call->streams) {
     call->outbound.end(call->status.ok() ? Status(Code::kCancelled, "the call is over") : call->status);
     call->inbound.end(call->status);

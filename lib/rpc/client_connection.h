@@ -35,6 +35,10 @@ struct ClientCall {
   Inbound inbound;
   Outbound outbound;
   ClientCall* next_free = nullptr;
+  // For ChannelOptions::after alone.
+  Method method;
+  comm::Clock::time_point begun;
+  comm::Clock::time_point deadline;
 };
 
 // Who waits for a slot.
@@ -59,6 +63,10 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
   // REQUIRES: usable(), has_room().
   ClientCall* begin(Request& request, Status& status);
   void await_room(RoomWaiter& waiter) { waiting_.push_back(&waiter); }
+  // What ChannelOptions::before says of a call.
+  void intercept(const Method& method, CallOptions& options, Status& status) const {
+    if (options_.before) status = options_.before(method, options);
+  }
   // Nobody holds its handle any more.
   void abandon(ClientCall* call);
   [[nodiscard]] Status why() const;
@@ -76,8 +84,9 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
   ClientCall* take_slot();
   Status share_memory(ClientCall* call, Request& request, Frame& frame);
   // The reply is there: what was open to the server is closed.
-  void settle(ClientCall* call, Status status);
+  void settle(ClientCall* call, Status status, bool sent = true);
   void free_slot(ClientCall* call);
+  void tell_end(const ClientCall& call, const Status& status) const;
   void end(Status status);
 
   Line line_;

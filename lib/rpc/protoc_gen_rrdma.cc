@@ -13,6 +13,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <string_view>
 
 namespace {
 
@@ -34,6 +35,14 @@ std::string class_of(const pb::Descriptor& message) {
   return "::" + (package.empty() ? "" : replaced(package, ".", "::") + "::") + name;
 }
 
+// Words that C++ or the generated classes have for themselves.
+constexpr std::string_view kTaken =
+    " and auto bool break case catch char class const continue default delete do double else "
+    "enum export false float for friend goto if inline int long new not or private public "
+    "register return short signed static struct switch template this throw true try typename "
+    "union unsigned using virtual void volatile while xor channel rrdma_handlers "
+    "rrdma_service rrdma_descriptors ";
+
 // "get_row" of "GetRow"; a word that C++ has for itself gets an underscore.
 std::string function_of(const std::string& method) {
   std::string name;
@@ -45,15 +54,7 @@ std::string function_of(const std::string& method) {
     if (upper && i > 0 && method[i - 1] != '_' && (after_lower || before_lower)) name += '_';
     name += static_cast<char>(std::tolower(static_cast<unsigned char>(method[i])));
   }
-  static const std::set<std::string> kTaken = {
-      "and",    "auto",     "bool",    "break",    "case",    "catch",         "char",     "class",
-      "const",  "continue", "default", "delete",   "do",      "double",        "else",     "enum",
-      "export", "false",    "float",   "for",      "friend",  "goto",          "if",       "inline",
-      "int",    "long",     "new",     "not",      "or",      "private",       "public",   "register",
-      "return", "short",    "signed",  "static",   "struct",  "switch",        "template", "this",
-      "throw",  "true",     "try",     "typename", "union",   "unsigned",      "using",    "virtual",
-      "void",   "volatile", "while",   "xor",      "channel", "rrdma_handlers"};
-  return kTaken.count(name) != 0 ? name + "_" : name;
+  return kTaken.find(" " + name + " ") != std::string_view::npos ? name + "_" : name;
 }
 
 std::string shape_of(const pb::MethodDescriptor& method) {
@@ -73,6 +74,45 @@ Words words_of(const pb::MethodDescriptor& method) {
           {"result", class_of(*method.output_type())},
           {"shape", shape_of(method)},
           {"idempotent", idempotent ? "true" : "false"}};
+}
+
+// A file and all that it imports, each before those that need it.
+void collect(const pb::FileDescriptor& file, std::set<std::string>& seen, pb::FileDescriptorSet& into) {
+  if (!seen.insert(file.name()).second) return;
+  for (int i = 0; i < file.dependency_count(); ++i) collect(*file.dependency(i), seen, into);
+  file.CopyTo(into.add_file());
+}
+
+// The name of the function that gives them: two files of one package may be in one program.
+std::string descriptors_of(const pb::FileDescriptor& file) {
+  std::string name = "rrdma_descriptors_of_";
+  for (const char letter : file.name())
+    name += std::isalnum(static_cast<unsigned char>(letter)) != 0 ? letter : '_';
+  return name;
+}
+
+// What rrdma.Reflection tells of the services of this file: octets in a literal, cut into lines.
+void print_descriptors(const pb::FileDescriptor& file, pb::io::Printer& out) {
+  constexpr std::size_t kLine = 24;
+  pb::FileDescriptorSet set;
+  std::set<std::string> seen;
+  collect(file, seen, set);
+  const std::string octets = set.SerializeAsString();
+  std::string text;
+  for (std::size_t i = 0; i < octets.size(); ++i) {
+    if (i % kLine == 0) text += i == 0 ? "      \"" : "\"\n      \"";
+    const auto value = static_cast<unsigned char>(octets[i]);
+    text += '\\';
+    text += static_cast<char>('0' + value / 64);
+    text += static_cast<char>('0' + value / 8 % 8);
+    text += static_cast<char>('0' + value % 8);
+  }
+  out.Print(
+      "// This file and those that it imports, as a google.protobuf.FileDescriptorSet.\n"
+      "inline std::string_view $name$() {\n  static constexpr char octets[] =\n",
+      "name", descriptors_of(file));
+  out.PrintRaw(text);
+  out.Print("\";\n  return {octets, sizeof(octets) - 1};\n}\n\n");
 }
 
 void print_server(const pb::ServiceDescriptor& service, pb::io::Printer& out) {
@@ -117,7 +157,11 @@ void print_server(const pb::ServiceDescriptor& service, pb::io::Printer& out) {
         "    handlers.push_back(::rrdma::rpc::detail::handler_of<&$service$Service::$function$>(*this));\n"
         "    handlers.back().method = $service$Methods::$function$();\n");
   }
-  out.Print("    return handlers;\n  }\n};\n\n");
+  out.Print(
+      "    return handlers;\n  }\n"
+      "  static constexpr std::string_view rrdma_service() { return \"$full$\"; }\n"
+      "  static std::string_view rrdma_descriptors() { return $name$(); }\n};\n\n",
+      "full", service.full_name(), "name", descriptors_of(*service.file()));
 }
 
 void print_client(const pb::ServiceDescriptor& service, pb::io::Printer& out) {
@@ -189,11 +233,12 @@ class Generator final : public pb::compiler::CodeGenerator {
     pb::io::Printer out(stream.get(), '$');
     out.Print(
         "// Written by protoc-gen-rrdma from $file$: do not edit.\n#pragma once\n\n#include "
-        "<utility>\n#include <vector>\n\n"
+        "<string_view>\n#include <utility>\n#include <vector>\n\n"
         "#include \"$stem$.pb.h\"\n#include \"rrdma/rpc/protobuf.h\"\n\n",
         "file", file->name(), "stem", stem);
     const std::string space = replaced(file->package(), ".", "::");
     if (!space.empty()) out.Print("namespace $space$ {\n\n", "space", space);
+    if (file->service_count() != 0) print_descriptors(*file, out);
     for (int i = 0; i < file->service_count(); ++i) print_service(*file->service(i), out);
     if (!space.empty()) out.Print("}  // namespace $space$\n", "space", space);
     return true;

@@ -2,6 +2,7 @@
 #include "rrdma/rpc/server.h"
 
 #include <algorithm>
+#include <map>
 
 #include "lib/rpc/proof.h"
 #include "lib/rpc/server_connection.h"
@@ -11,9 +12,24 @@ namespace rrdma::rpc {
 inline namespace v0 {
 namespace detail {
 ServerState::ServerState(comm::Context& context, const ServerOptions& options)
-    : context_(&context), options_(options), versions_(*this) {
+    : ServerState(context, options, *this) {}
+
+ServerState::ServerState(comm::Context& context, const ServerOptions& options, ServerState& whole)
+    : context_(&context),
+      options_(options),
+      whole_(&whole),
+      directory_(&whole == this ? std::make_shared<Directory>() : whole.directory_),
+      versions_(*this),
+      health_(*directory_),
+      reflection_(*directory_),
+      metrics_(*this) {
   options_.window = std::max(options_.window, kLeastWindow);
-  add(handler_of<&Versions::check>(versions_));
+  keep(handler_of<&Versions::check>(versions_), true);
+  if (!options_.reflection) return;
+  keep(handler_of<&Health::check>(health_), true);
+  keep(handler_of<&Reflection::list>(reflection_), true);
+  keep(handler_of<&Reflection::describe>(reflection_), true);
+  keep(handler_of<&Metrics::text>(metrics_), true);
 }
 ServerState::~ServerState() {
   // All of them at once: each may linger for a while.
@@ -21,19 +37,30 @@ ServerState::~ServerState() {
 }
 
 void ServerState::add(Handler handler) {
-  auto kept = std::make_unique<Handler>(std::move(handler));
-  // The names may have been somebody's temporary.
-  kept->service = kept->method.service;
-  kept->name = kept->method.name;
-  kept->method.service = kept->service;
-  kept->method.name = kept->name;
-  for (const auto& worker : workers_) worker->add(*kept);
-  handlers_[kept->method.id] = std::move(kept);
+  if (whole_ == this) directory_->add(handler.method);
+  for (const auto& worker : workers_) worker->add(handler);
+  keep(std::move(handler), false);
 }
 
-const Handler* ServerState::find(std::uint64_t method) const {
-  const auto found = handlers_.find(method);
-  return found == handlers_.end() ? nullptr : found->second.get();
+void ServerState::keep(Handler handler, bool built_in) {
+  auto served = std::make_unique<Served>();
+  served->built_in = built_in;
+  served->handler = std::move(handler);
+  // The names may have been somebody's temporary.
+  Handler& kept = served->handler;
+  kept.service = kept.method.service;
+  kept.name = kept.method.name;
+  kept.method.service = kept.service;
+  kept.method.name = kept.name;
+  std::unique_ptr<Served>& place = methods_[kept.method.id];
+  // Calls of the one before may still run.
+  if (place) replaced_.push_back(std::move(place));
+  place = std::move(served);
+}
+
+Served* ServerState::find(std::uint64_t method) const {
+  const auto found = methods_.find(method);
+  return found == methods_.end() ? nullptr : found->second.get();
 }
 
 Status ServerState::listen(std::string_view address) {
@@ -53,14 +80,13 @@ Status ServerState::start_workers() {
   own.threads = 0;
   while (workers_.size() < options_.threads) {
     auto worker = std::make_unique<Worker>();
-    Status started = worker->start(context, own);
+    Status started = worker->start(context, own, *this);
     if (!started.ok()) {
       workers_.clear();
       return started;
     }
-    for (const auto& [number, handler] : handlers_) {
-      // Each of them has its own of those that every server has.
-      if (handler->object != &versions_) worker->add(*handler);
+    for (const auto& [number, served] : methods_) {
+      if (!served->built_in) worker->add(served->handler);
     }
     workers_.push_back(std::move(worker));
   }
@@ -150,6 +176,7 @@ comm::Task<Status> ServerState::drain_own(comm::Limit limit) {
 }
 
 comm::Task<Status> ServerState::drain(comm::Limit limit) {
+  directory_->close();
   listener_ = comm::Listener();
   std::vector<comm::Task<Status>> parts;
   parts.push_back(drain_own(limit));
@@ -196,6 +223,45 @@ ServerCounters ServerState::counters() const {
   return all;
 }
 
+comm::Task<ServerStatistics> ServerState::own_statistics() {
+  ServerStatistics own;
+  own.counters = counters();
+  own.connections = connections();
+  for (const auto& [number, served] : methods_) {
+    own.methods.push_back(
+        {served->handler.service, served->handler.name, served->running, served->ended, served->latencies});
+  }
+  co_return own;
+}
+
+comm::Task<ServerStatistics> ServerState::statistics_of_all() {
+  // Its numbers are already those of all; its methods are those of this thread.
+  ServerStatistics all = co_await own_statistics();
+  std::map<std::pair<std::string, std::string>, MethodStatistics> methods;
+  for (MethodStatistics& method : all.methods)
+    methods.emplace(std::pair(method.service, method.method), std::move(method));
+  for (const auto& worker : workers_) {
+    ServerStatistics part = co_await worker->ask<ServerStatistics>(*context_, &ServerState::own_statistics);
+    for (const MethodStatistics& method : part.methods) {
+      MethodStatistics& into = methods[std::pair(method.service, method.method)];
+      into.service = method.service;
+      into.method = method.method;
+      into.running += method.running;
+      for (std::size_t code = 0; code < method.ended.size(); ++code) into.ended[code] += method.ended[code];
+      into.latencies.merge(method.latencies);
+    }
+  }
+  all.methods.clear();
+  for (auto& [name, method] : methods) all.methods.push_back(std::move(method));
+  co_return all;
+}
+
+comm::Task<ServerStatistics> ServerState::statistics() {
+  if (whole_ == this) return statistics_of_all();
+  return ask_there<ServerStatistics>(whole_->context(), whole_->scope_, *context_,
+                                     [all = whole_] { return all->statistics_of_all(); });
+}
+
 }  // namespace detail
 
 Server::Server(comm::Context& context, const ServerOptions& options)
@@ -205,6 +271,11 @@ Server& Server::operator=(Server&&) noexcept = default;
 Server::~Server() = default;
 
 void Server::add(detail::Handler handler) { state_->add(std::move(handler)); }
+void Server::describe(std::string_view service, std::string_view descriptors) {
+  state_->describe(service, descriptors);
+}
+void Server::set_serving(std::string_view service, bool serving) { state_->set_serving(service, serving); }
+comm::Task<ServerStatistics> Server::statistics() { return state_->statistics(); }
 Status Server::listen(std::string_view address) { return state_->listen(address); }
 std::uint16_t Server::port() const { return state_->listener().port(); }
 std::string_view Server::address() const { return state_->listener().address(); }

@@ -95,7 +95,7 @@ void ServerCall::send_prepared() {
   emit_head(frame, result_.data());
   connection_->line().post(std::move(result_));
   replied_ = true;
-  connection_->replied(*this, true);
+  connection_->replied(*this, Status());
 }
 
 void ServerCall::reply_from(comm::Buffer octets) {
@@ -120,7 +120,7 @@ void ServerCall::reply_from(comm::Buffer octets) {
   }
   line.post(frame);
   replied_ = true;
-  connection_->replied(*this, true);
+  connection_->replied(*this, Status());
 }
 
 void ServerCall::send_parts(std::span<const std::byte> octets) {
@@ -141,15 +141,16 @@ void ServerCall::send_parts(std::span<const std::byte> octets) {
 
 void ServerCall::fail(Status status) {
   if (std::exchange(replied_, true)) return;
+  if (status.ok()) status = Status(Code::kInternal, "the handler failed without saying how");
   if (!fits(trailers_)) trailers_.clear();
-  Frame frame = reply_frame(id_, status.ok() ? Code::kInternal : status.code());
+  Frame frame = reply_frame(id_, status.code());
   const std::string trailers = emitted(trailers_);
   frame.metadata = octets_of(trailers);
   frame.message = std::string_view(status.message()).substr(0, kMaxMessage);
   if (status.details().size() <= kMaxDetails) frame.details = status.details();
   if (status.refused()) frame.flags = flag::kRefused;
   connection_->line().post(frame);
-  connection_->replied(*this, false);
+  connection_->replied(*this, status);
 }
 
 void ServerCall::cancel(Status status) {

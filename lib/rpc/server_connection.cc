@@ -90,17 +90,17 @@ bool ServerConnection::handle(comm::Message message) {
   }
 }
 
-Status ServerConnection::admit(const Frame& frame, const Handler*& handler) {
+Status ServerConnection::admit(const Frame& frame, Served*& served) {
   if (going_away_) return {Code::kUnavailable, "the server is going away"};
   // Handlers of calls that were cancelled go on until they notice; those are counted apart.
   if (running_ >= 2 * std::size_t{server_->options().max_calls} + kLateHandlers)
     return {Code::kResourceExhausted, "too many calls of this connection are running"};
-  handler = server_->find(frame.method);
-  if (handler == nullptr) return {Code::kUnimplemented, "the server has no such method"};
-  if (frame.schema != 0 && handler->method.schema != 0 && frame.schema != handler->method.schema) {
+  served = server_->find(frame.method);
+  if (served == nullptr) return {Code::kUnimplemented, "the server has no such method"};
+  const Method& method = served->handler.method;
+  if (frame.schema != 0 && method.schema != 0 && frame.schema != method.schema) {
     return {Code::kUnimplemented,
-            handler->method.path() +
-                " has another form or version here: build both ends from the same definition"};
+            method.path() + " has another form or version here: build both ends from the same definition"};
   }
   if (frame.has(flag::kOffered)) {
     if (frame.offered.length > server_->options().max_argument) {
@@ -121,13 +121,13 @@ bool ServerConnection::handle_call(const Frame& frame, comm::Message& message) {
   if (slots_[slot] != nullptr) return false;
   Metadata metadata;
   if (!parse_metadata(frame.metadata, metadata)) return false;
-  const Handler* handler = nullptr;
-  Status status = admit(frame, handler);
+  Served* served = nullptr;
+  Status status = admit(frame, served);
   if (!status.ok()) {
     refuse(frame.call, std::move(status));
     return true;
   }
-  begin(frame, message, *handler, std::move(metadata));
+  begin(frame, message, *served, std::move(metadata));
   return true;
 }
 
@@ -141,27 +141,30 @@ void ServerConnection::refuse(std::uint32_t call, Status status) {
   line_.post(frame);
 }
 
-void ServerConnection::begin(const Frame& frame, comm::Message& message, const Handler& handler,
-                             Metadata metadata) {
+void ServerConnection::begin(const Frame& frame, comm::Message& message, Served& served, Metadata metadata) {
   if (free_ == nullptr) {
     calls_.push_back(std::make_unique<ServerCall>(server_->context(), *this));
     free_ = calls_.back().get();
   }
   ServerCall* call = std::exchange(free_, free_->next_free_);
   call->id_ = frame.call;
-  call->method_ = &handler.method;
-  call->handler_ = &handler;
+  call->method_ = &served.handler.method;
+  call->served_ = &served;
+  call->begun_ = comm::Clock::now();
   call->metadata_ = std::move(metadata);
   if (frame.timeout != 0) {
-    const comm::Limit limit{std::chrono::nanoseconds(
-        std::min<std::uint64_t>(frame.timeout, std::numeric_limits<std::int64_t>::max()))};
-    call->deadline_ = limit.at();
-    if (limit.timed()) call->alarm_.set(limit.at());
+    const std::chrono::nanoseconds patience(
+        std::min<std::uint64_t>(frame.timeout, std::numeric_limits<std::int64_t>::max()));
+    // What the clock cannot count is no limit.
+    if (patience < comm::Clock::time_point::max() - call->begun_) {
+      call->deadline_ = call->begun_ + patience;
+      call->alarm_.set(call->deadline_);
+    }
   }
   if (frame.has(flag::kOffered))
     call->offered_ = {frame.offered.address, frame.offered.key, frame.offered.length};
   if (frame.has(flag::kLent)) call->lent_ = {frame.lent.address, frame.lent.key, frame.lent.length};
-  const Shape shape = handler.method.shape;
+  const Shape shape = served.handler.method.shape;
   if (shape == Shape::kClientStream || shape == Shape::kBidirectional)
     call->inbound_.open(line_, call->id_, server_->options().window, server_->options().max_argument);
   if (shape == Shape::kServerStream || shape == Shape::kBidirectional)
@@ -170,6 +173,7 @@ void ServerConnection::begin(const Frame& frame, comm::Message& message, const H
   call->argument_ = Payload(std::move(message), offset, frame.body.size());
   slots_[slot_of(call->id_)] = call;
   ++running_;
+  ++served.running;
   server_->call_began();
   ++server_->counts().calls;
   handlers_.spawn(serve(call));
@@ -195,7 +199,8 @@ comm::Task<void> ServerConnection::serve(ServerCall* call) {
     try {
       if (server_->options().before) status = server_->options().before(*call);
       if (status.ok() && !call->replied_) {
-        auto handling = call->handler_->run(call->handler_->object, *call);
+        const Handler& handler = call->served_->handler;
+        auto handling = handler.run(handler.object, *call);
         co_await handling;
       }
     } catch (const Failure& failure) {
@@ -211,8 +216,13 @@ comm::Task<void> ServerConnection::serve(ServerCall* call) {
   finish(call);
 }
 
-void ServerConnection::replied(const ServerCall& call, bool good) {
-  if (good) ++server_->counts().good;
+void ServerConnection::replied(const ServerCall& call, const Status& status) {
+  if (status.ok()) ++server_->counts().good;
+  Served& served = *call.served_;
+  --served.running;
+  ++served.ended[static_cast<std::size_t>(status.code())];
+  served.latencies.record(comm::Clock::now() - call.begun_);
+  if (server_->options().after) server_->options().after(call, status);
   slots_[slot_of(call.id_)] = nullptr;
 }
 

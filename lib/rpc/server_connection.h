@@ -2,6 +2,7 @@
 // and all connections.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -11,9 +12,9 @@
 #include <unordered_map>
 #include <vector>
 
+#include "lib/rpc/directory.h"
 #include "lib/rpc/frame.h"
 #include "lib/rpc/line.h"
-#include "lib/rpc/versions.h"
 #include "rrdma/rpc/server.h"
 
 namespace rrdma::rpc {
@@ -38,6 +39,15 @@ class Count {
   std::atomic<std::uint64_t> value_{0};
 };
 
+// A method that is served, and how that went in this thread.
+struct Served {
+  Handler handler;
+  bool built_in = false;  // every part of the server has its own
+  std::uint64_t running = 0;
+  std::array<std::uint64_t, kHighestCode + 1> ended = {};
+  Latencies latencies;
+};
+
 // ServerCounters as they are counted.
 struct ServerCounts {
   Count connections, refused, broken, calls, good;
@@ -60,14 +70,14 @@ class ServerConnection final : public comm::detail::Link {
   Line& line() { return line_; }
   [[nodiscard]] const ClientHello& hello() const { return hello_; }
   // The call has its reply: its number may be used again.
-  void replied(const ServerCall& call, bool good);
+  void replied(const ServerCall& call, const Status& status);
 
  private:
   bool handle(comm::Message message);
   bool handle_call(const Frame& frame, comm::Message& message);
   // Why a call is not begun; good: it is.
-  Status admit(const Frame& frame, const Handler*& handler);
-  void begin(const Frame& frame, comm::Message& message, const Handler& handler, Metadata metadata);
+  Status admit(const Frame& frame, Served*& served);
+  void begin(const Frame& frame, comm::Message& message, Served& served, Metadata metadata);
   void refuse(std::uint32_t call, Status status);
   comm::Task<void> serve(ServerCall* call);
   // Reads a large argument out of the caller's memory.
@@ -93,16 +103,22 @@ class ServerConnection final : public comm::detail::Link {
 class ServerState {
  public:
   ServerState(comm::Context& context, const ServerOptions& options);
+  // The part of `whole` in another thread.
+  ServerState(comm::Context& context, const ServerOptions& options, ServerState& whole);
   ~ServerState();
 
   void add(Handler handler);
+  void set_serving(std::string_view service, bool serving) { directory_->set_serving(service, serving); }
+  void describe(std::string_view service, std::string_view descriptors) {
+    directory_->describe(service, descriptors);
+  }
   Status listen(std::string_view address);
   comm::Task<Status> drain(comm::Limit limit);
   void abort();
   // Lets a client in, or not, and answers it to its end.
   comm::Task<void> serve(comm::Incoming incoming);
 
-  [[nodiscard]] const Handler* find(std::uint64_t method) const;
+  [[nodiscard]] Served* find(std::uint64_t method) const;
   [[nodiscard]] comm::Context& context() const { return *context_; }
   [[nodiscard]] const ServerOptions& options() const { return options_; }
   [[nodiscard]] comm::Listener& listener() { return listener_; }
@@ -110,6 +126,10 @@ class ServerState {
   [[nodiscard]] std::size_t connections() const;
   [[nodiscard]] std::size_t calls() const;
   [[nodiscard]] ServerCounters counters() const;
+  // Of the whole server, in whichever of its threads this is asked.
+  comm::Task<ServerStatistics> statistics();
+  // Of this thread alone.
+  comm::Task<ServerStatistics> own_statistics();
 
   ServerCounts& counts() { return counts_; }
   void call_began() { ++running_; }
@@ -131,11 +151,19 @@ class ServerState {
   comm::Task<Status> until_none(const Count& count, comm::Limit limit);
   // The same as drain(), of this thread alone.
   comm::Task<Status> drain_own(comm::Limit limit);
+  comm::Task<ServerStatistics> statistics_of_all();
+  void keep(Handler handler, bool built_in);
 
   comm::Context* context_;
   ServerOptions options_;
+  ServerState* whole_ = nullptr;
+  std::shared_ptr<Directory> directory_;
   Versions versions_;
-  std::unordered_map<std::uint64_t, std::unique_ptr<Handler>> handlers_;
+  Health health_;
+  Reflection reflection_;
+  Metrics metrics_;
+  std::unordered_map<std::uint64_t, std::unique_ptr<Served>> methods_;
+  std::vector<std::unique_ptr<Served>> replaced_;
   comm::Listener listener_;
   comm::detail::List<ServerConnection> connections_;
   Count connected_;

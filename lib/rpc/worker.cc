@@ -15,18 +15,18 @@ void Worker::stop() {
   if (comm::Context* context = std::exchange(context_, nullptr)) context->post([this] { stopping_ = true; });
 }
 
-Status Worker::start(const comm::ContextOptions& context, const ServerOptions& options) {
+Status Worker::start(const comm::ContextOptions& context, const ServerOptions& options, ServerState& whole) {
   std::promise<Status> started;
-  thread_ = std::thread([&] { run(context, options, started); });
+  thread_ = std::thread([&] { run(context, options, whole, started); });
   return started.get_future().get();
 }
 
-void Worker::run(const comm::ContextOptions& options, const ServerOptions& server_options,
+void Worker::run(const comm::ContextOptions& options, const ServerOptions& server_options, ServerState& whole,
                  std::promise<Status>& started) {
   auto opened = comm::Context::open(options);
   if (!opened) return started.set_value(status_of(opened.error()));
   comm::Context context = std::move(*opened);
-  ServerState state(context, server_options);
+  ServerState state(context, server_options, whole);
   comm::Scope scope;
   context_ = &context;
   state_ = &state;

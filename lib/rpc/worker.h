@@ -17,6 +17,38 @@ namespace rrdma::rpc {
 inline namespace v0 {
 namespace detail {
 
+// What is awaited from another thread; who awaits may have gone on before it comes.
+template <typename T>
+struct Answer {
+  std::optional<T> value;
+  WaitPlace place;
+};
+
+template <typename T>
+comm::Task<void> give_answer(comm::Context* home, std::function<comm::Task<T>()> make,
+                             std::shared_ptr<Answer<T>> into) {
+  T value = co_await make();
+  home->post([into, value = std::move(value)] {
+    into->value.emplace(value);
+    into->place.give();
+  });
+}
+
+// Runs `make()` in the thread of the context `there`, within a scope of that thread, and awaits its value in the context `home`, the caller's.
+template <typename T>
+comm::Task<T> ask_there(comm::Context& there, comm::Scope& scope, comm::Context& home,
+                        std::function<comm::Task<T>()> make) {
+  auto answer = std::make_shared<Answer<T>>();
+  there.post(
+      [within = &scope, from = &home, make, answer] { within->spawn(give_answer<T>(from, make, answer)); });
+  while (!answer->value) {
+    comm::Signal signal(home);
+    const WaitPlace::Stay stay(answer->place, signal);
+    static_cast<void>(co_await signal);
+  }
+  co_return std::move(*answer->value);
+}
+
 class Worker {
  public:
   Worker() = default;
@@ -27,7 +59,7 @@ class Worker {
   void stop();
 
   // Starts the thread; the reason when it has no context.
-  Status start(const comm::ContextOptions& context, const ServerOptions& options);
+  Status start(const comm::ContextOptions& context, const ServerOptions& options, ServerState& whole);
   void add(Handler handler);
   // A connection request for this thread.
   void take(comm::Incoming incoming);
@@ -38,29 +70,14 @@ class Worker {
 
   // Runs `make(state)` in this thread and awaits its value in the context `home`, whose thread is the caller's.
   template <typename T>
-  using Make = std::function<comm::Task<T>(ServerState&)>;
-  template <typename T>
-  comm::Task<T> ask(comm::Context& home, Make<T> make);
-
- private:
-  // What `home` waits for; it may have gone on before it comes.
-  template <typename T>
-  struct Answer {
-    std::optional<T> value;
-    WaitPlace place;
-  };
-
-  void run(const comm::ContextOptions& context, const ServerOptions& options, std::promise<Status>& started);
-  comm::Task<void> serve(comm::Incoming incoming);
-  template <typename T>
-  comm::Task<void> answer(comm::Context* home, Make<T> make, std::shared_ptr<Answer<T>> into) {
-    T value = co_await make(*state_);
-    home->post([into, value = std::move(value)] {
-      into->value.emplace(value);
-      into->place.give();
-    });
+  comm::Task<T> ask(comm::Context& home, std::function<comm::Task<T>(ServerState&)> make) {
+    return ask_there<T>(*context_, *scope_, home, [this, make] { return make(*state_); });
   }
 
+ private:
+  void run(const comm::ContextOptions& context, const ServerOptions& options, ServerState& whole,
+           std::promise<Status>& started);
+  comm::Task<void> serve(comm::Incoming incoming);
   comm::Context* context_ = nullptr;
   ServerState* state_ = nullptr;
   comm::Scope* scope_ = nullptr;
@@ -68,18 +85,6 @@ class Worker {
   std::atomic<std::size_t> load_{0};
   std::thread thread_;
 };
-
-template <typename T>
-comm::Task<T> Worker::ask(comm::Context& home, Make<T> make) {
-  auto awaited = std::make_shared<Answer<T>>();
-  context_->post([this, from = &home, make, awaited] { scope_->spawn(answer<T>(from, make, awaited)); });
-  while (!awaited->value) {
-    comm::Signal signal(home);
-    const WaitPlace::Stay stay(awaited->place, signal);
-    static_cast<void>(co_await signal);
-  }
-  co_return std::move(*awaited->value);
-}
 
 }  // namespace detail
 }  // namespace v0

@@ -27,7 +27,7 @@ inline namespace v0 {
 namespace detail {
 class ServerConnection;
 class ServerCall;
-struct Handler;
+struct Served;
 }  // namespace detail
 
 class RRDMA_RPC_API Call {
@@ -106,7 +106,8 @@ class RRDMA_RPC_API ServerCall final : public Call {
   void cancel(Status status);
 
   std::uint32_t id_ = 0;
-  const Handler* handler_ = nullptr;
+  Served* served_ = nullptr;
+  comm::Clock::time_point begun_;
   Payload argument_;
   comm::RemoteSpan<const std::byte> offered_;
   comm::RemoteSpan<std::byte> lent_;

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -27,6 +28,12 @@ struct ChannelOptions {
   std::uint16_t depth = 64;                    // frames that this end has room for
   // What the server must know as well, and shows first; empty: any server will do that asks for none.
   std::string secret = {};
+  // Asked before each call, on the caller's thread; it may change the options (metadata, the limit). What is not good ends the call with that
+  // status before anything is sent.
+  std::function<Status(const Method&, CallOptions&)> before = {};
+  // Told how each call that was sent ended, once, and how long it took; a call that its caller gave up ends with kCancelled, or
+  // kDeadlineExceeded when its time was over.
+  std::function<void(const Method&, const Status&, std::chrono::nanoseconds)> after = {};
   // Methods that the server must have, in this form and version: connecting fails with kFailedPrecondition otherwise. See expecting().
   std::vector<Method> expects = {};
 
@@ -162,25 +169,25 @@ class RRDMA_RPC_API Channel {
     using Of = MethodOf<kFunction>;
     return detail::call_unary<typename Of::Reply>(
         connection_,
-        detail::Request(context(), Of::method(), std::move(options), std::move(argument).take()));
+        detail::Request(connection_.get(), Of::method(), std::move(options), std::move(argument).take()));
   }
 
   // The same by a method's description, as generated stubs do it.
   template <typename R, typename A>
   comm::Task<Result<R>> unary(const Method& method, const A& argument, CallOptions options = {}) {
     return detail::call_unary<R>(connection_,
-                                 detail::request_of(context(), method, std::move(options), argument));
+                                 detail::request_of(connection_.get(), method, std::move(options), argument));
   }
   template <typename R, typename A>
   comm::Task<Result<ResultStream<R>>> results(const Method& method, const A& argument,
                                               CallOptions options = {}) {
     return detail::call_stream<ResultStream<R>>(
-        connection_, detail::request_of(context(), method, std::move(options), argument));
+        connection_, detail::request_of(connection_.get(), method, std::move(options), argument));
   }
   template <typename Stream>
   comm::Task<Result<Stream>> stream(const Method& method, CallOptions options = {}) {
-    return detail::call_stream<Stream>(connection_,
-                                       detail::request_of(context(), method, std::move(options), Empty{}));
+    return detail::call_stream<Stream>(
+        connection_, detail::request_of(connection_.get(), method, std::move(options), Empty{}));
   }
 
   // Takes back what is under way and closes.

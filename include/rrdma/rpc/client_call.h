@@ -58,9 +58,9 @@ struct ClientCall;
 class RRDMA_RPC_API Request {
  public:
   // With room for an argument of that size.
-  Request(comm::Context& context, const Method& method, CallOptions options, std::size_t size);
+  Request(ClientConnection* connection, const Method& method, CallOptions options, std::size_t size);
   // With an argument that stays where it is, unless it is small.
-  Request(comm::Context& context, const Method& method, CallOptions options, comm::Buffer argument);
+  Request(ClientConnection* connection, const Method& method, CallOptions options, comm::Buffer argument);
 
   // Where the argument goes; nowhere when failure() is not good.
   [[nodiscard]] std::span<std::byte> room();
@@ -83,8 +83,9 @@ class RRDMA_RPC_API Request {
 };
 
 template <typename A>
-Request request_of(comm::Context& context, const Method& method, CallOptions options, const A& argument) {
-  Request request(context, method, std::move(options), Codec<A>::size(argument));
+Request request_of(ClientConnection* connection, const Method& method, CallOptions options,
+                   const A& argument) {
+  Request request(connection, method, std::move(options), Codec<A>::size(argument));
   if (request.failure().ok()) Codec<A>::encode(argument, request.room());
   return request;
 }

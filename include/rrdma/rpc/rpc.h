@@ -12,4 +12,5 @@
 #include "rrdma/rpc/metadata.h"
 #include "rrdma/rpc/method.h"
 #include "rrdma/rpc/server.h"
+#include "rrdma/rpc/statistics.h"
 #include "rrdma/rpc/status.h"

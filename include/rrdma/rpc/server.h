@@ -14,6 +14,7 @@
 #include "rrdma/comm/context.h"
 #include "rrdma/comm/task.h"
 #include "rrdma/rpc/handler.h"
+#include "rrdma/rpc/statistics.h"
 #include "rrdma/rpc/status.h"
 #include "rrdma/rpc/visibility.h"
 
@@ -34,20 +35,16 @@ struct ServerOptions {
   std::string secret = {};
   // Asked before each handler, on its thread: what is not good ends the call with that status.
   std::function<Status(Call&)> before = {};
+  // Told how each call ended that was begun, once, when its reply is sent.
+  std::function<void(const Call&, const Status&)> after = {};
   std::uint16_t depth = 64;  // frames of one connection that the server has room for
+  // Whether rrdma.Health, rrdma.Reflection and rrdma.Metrics answer: what `rrdma rpc` asks.
+  bool reflection = true;
   // Threads with a context each, that connections are spread over; 0: the server's own context serves them all. With threads,
   // methods of a service run in all of them at the same time, and so does `before`; one connection stays in one thread.
   unsigned threads = 0;
   comm::ContextOptions thread_context =
       {};  // how those contexts are opened; of the server's device unless it names one
-};
-
-struct ServerCounters {
-  std::uint64_t connections = 0;  // that were accepted
-  std::uint64_t refused = 0;      // that were not
-  std::uint64_t broken = 0;       // that were ended because the client broke the protocol
-  std::uint64_t calls = 0;        // that were begun
-  std::uint64_t good = 0;         // that ended well
 };
 
 class RRDMA_RPC_API Server {
@@ -68,8 +65,15 @@ class RRDMA_RPC_API Server {
   requires requires(Service& service) { service.rrdma_handlers(); }
   void add(Service& service) {
     for (detail::Handler& handler : service.rrdma_handlers()) add(std::move(handler));
+    if constexpr (requires { Service::rrdma_descriptors(); })
+      describe(Service::rrdma_service(), Service::rrdma_descriptors());
   }
   void add(detail::Handler handler);
+
+  // What rrdma.Reflection tells of a service: a serialized google.protobuf.FileDescriptorSet.
+  void describe(std::string_view service, std::string_view descriptors);
+  // What rrdma.Health tells of a service, from now on; they are well at first. A server that drains is not.
+  void set_serving(std::string_view service, bool serving);
 
   // Listens at "host:port", ":port" or port 0, and answers from now on.
   Status listen(std::string_view address);
@@ -86,6 +90,8 @@ class RRDMA_RPC_API Server {
   // Handlers that run.
   [[nodiscard]] std::size_t calls() const;
   [[nodiscard]] ServerCounters counters() const;
+  // All that is counted, by method; statistics.prometheus() is its text for Prometheus.
+  [[nodiscard]] comm::Task<ServerStatistics> statistics();
 
  private:
   std::unique_ptr<detail::ServerState> state_;
