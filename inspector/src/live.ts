@@ -2,7 +2,7 @@
 // of `rrdma explain`. Four looks a second come as server-sent events.
 import { append, forgetPalette, h, replace, setAttribute, setText } from "./dom";
 import { count, octets, qp as qpText, shortCount } from "./format";
-import { Memory, nameOf, rateOf, type Explained, type Look, type Said, type Watched } from "./looks";
+import { isStrike, Memory, nameOf, rateOf, type Explained, type Look, type Said, type Watched } from "./looks";
 import { ProgramMap } from "./map";
 import { PairPanel } from "./pair";
 import { currentLanguage, setLanguage, t, type Word } from "./text";
@@ -123,14 +123,18 @@ export class LivePage {
     this.fillTable();
     this.map.show(this.memory.programs(), this.chosen);
     this.fillErrors(look);
-    this.pair.show(this.memory.watched.get(this.chosen) ?? null);
+    this.showPair();
+  }
+  private showPair(): void {
+    const one = this.memory.watched.get(this.chosen) ?? null;
+    this.pair.show(one, one ? this.memory.strikesOf(one.pid) : []);
   }
 
   private choose(key: string): void {
     this.chosen = key;
     this.fillTable();
     this.map.show(this.memory.programs(), key);
-    this.pair.show(this.memory.watched.get(key) ?? null);
+    this.showPair();
   }
 
   private matching(): Watched[] {
@@ -170,9 +174,9 @@ export class LivePage {
 }
 
 function failureCard({ process, said }: Failure): HTMLElement {
-  const { failure } = said;
-  return h("article", { class: "problem grave", "data-pid": process.pid, "data-delay-ms": Math.round(Date.now() - said.last_time_ns / 1e6) },
-    h("header", {}, h("span", { class: "mark" }, "⊘"), h("div", {}, h("h3", {}, failure?.status_name ?? said.call),
+  const { failure } = said, strike = isStrike(said);
+  return h("article", { class: strike ? "problem strike" : "problem grave", "data-pid": process.pid, "data-delay-ms": Math.round(Date.now() - said.last_time_ns / 1e6) },
+    h("header", {}, h("span", { class: "mark" }, strike ? "⚡" : "⊘"), h("div", {}, h("h3", {}, strike ? t("fault_struck", said.call.slice(6)) : failure?.status_name ?? said.call),
       h("p", { class: "way" }, h("code", {}, `${nameOf(process.program)} ${process.pid}`), failure?.peer ? h("span", {}, `→ ${failure.peer}`) : null, h("span", {}, new Date(said.last_time_ns / 1e6).toLocaleTimeString()), said.times > 1 ? h("span", { class: "badge nak" }, `× ${said.times}`) : null))),
     h("p", {}, said.sentence), failure?.remedy?.length ? h("div", {}, h("h4", {}, t("checks")), h("ul", { class: "advice" }, ...failure.remedy.map((line) => h("li", {}, line)))) : null);
 }

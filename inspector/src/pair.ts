@@ -13,14 +13,16 @@ export class PairPanel {
   private readonly rates = new Surface({ class: "chart small" }, (s) => this.drawRates(s));
   private readonly trips = new Surface({ class: "chart tiny" }, (s) => this.drawRoundTrips(s));
   private one: Watched | null = null;
+  private strikes: number[] = [];
   private shape = "-";
   private levels: LevelsView | null = null;
   private counters: CountersView | null = null;
 
   redraw(): void { this.rates.redraw(); this.trips.redraw(); }
 
-  show(one: Watched | null): void {
+  show(one: Watched | null, strikes: number[] = []): void {
     this.one = one;
+    this.strikes = strikes;
     const shape = one ? JSON.stringify([one.key, one.gone, one.states.length, one.now.state, one.now.link, Boolean(one.now.levels), one.roundTrip.some((ns) => ns > 0), currentLanguage()]) : "";
     if (shape !== this.shape || !one) { this.shape = shape; this.build(one); }
     if (!one) return;
@@ -58,6 +60,16 @@ export class PairPanel {
     const p = palette(), slopes = [one.sent, one.received].map((list) => list.map((value, i) => i === 0 ? 0 : Math.max(0, (value - list[i - 1]!) / Math.max(1, one.times[i]! - one.times[i - 1]!) * 1000)));
     const most = Math.max(1, ...slopes[0]!, ...slopes[1]!);
     this.lines(c, width, height, most, [[slopes[0]!, p.request], [slopes[1]!, p.answer]], `${octets(Math.round(most))}/s`);
+    c.fillStyle = p.rnr;
+    for (const time of this.strikes) {
+      const at = one.times.findIndex((when) => when >= time);
+      if (at < 0) continue;
+      const x = this.x(at, width);
+      c.fillRect(x - 0.5, 14, 1, height - 27);
+      c.font = `12px ${p.sans}`;
+      c.textAlign = "center";
+      c.fillText("⚡", x, 12);
+    }
     c.fillStyle = p.repeat;
     one.resent.forEach((value, i) => { if (i && value > one.resent[i - 1]!) c.fillRect(this.x(i, width) - 1, height - 10, 3, 7); });
   }

@@ -91,6 +91,7 @@ const words = {
   wait: ["wait", "个等待"],
   unpolled: ["to poll", "个待取"],
   went_wrong: ["What went wrong", "出了什么问题"],
+  fault_struck: ["Fault {} struck", "故障 {} 已发生"],
   calm: ["Nothing has gone wrong since this page was opened.", "打开此页面以来一切正常。"],
   before_opened: ["Before this page was opened", "打开此页面之前"],
   choose_pair: ["Choose a queue pair to see its states, its queues, rates and counters.", "选择一个队列对，查看其状态、队列、速率和计数。"],

@@ -207,7 +207,10 @@ LinkFrame without_pseudo_header(LinkType link, Octets octets) {
 
 void mark_cut(Dissection& result) {
   result.verdict = PacketVerdict::kCut;
-  result.reason = fmt::format("{} of {} octets captured", result.captured_octets, result.original_octets);
+  // Not by a format: captures with a snap length have one of these for each packet.
+  result.reason.reserve(64);
+  result.reason.append(std::to_string(result.captured_octets)).append(" of ");
+  result.reason.append(std::to_string(result.original_octets)).append(" octets captured");
 }
 
 // Of a cut packet only what was captured may be judged.
@@ -260,8 +263,8 @@ Dissection dissect(const CapturedPacket& packet) {
   const bool cut = result.captured_octets < result.original_octets;
   Octets octets = packet.octets;
   if (cut && result.original_octets <= kOriginalOctetsMax) {
-    result.filled_up.assign(octets.begin(), octets.end());
     result.filled_up.resize(result.original_octets);
+    std::copy(octets.begin(), octets.end(), result.filled_up.begin());
     octets = result.filled_up;
   }
   if (packet.link == LinkType::kEthernet) {
