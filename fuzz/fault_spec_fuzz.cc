@@ -16,6 +16,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   RRDMA_ASSERT(spec->drop_ppm <= 1'000'000 && spec->duplicate_ppm <= 1'000'000 &&
                spec->reorder_ppm <= 1'000'000 && spec->corrupt_ppm <= 1'000'000 &&
                spec->ecn_ppm <= 1'000'000);
+  RRDMA_ASSERT(spec->burst >= 1 && spec->burst <= kBurstMax && spec->depth <= kDepthMax);
   RRDMA_ASSERT(spec->delay.ns >= 0 && spec->delay_spread.ns >= 0);
   const auto again = parse_fault_spec(emit_fault_spec(*spec));
   RRDMA_ASSERT(again.ok() && *again == *spec);

@@ -35,13 +35,14 @@ FaultLink::Fate FaultLink::draw() {
     return Duration{std::max<std::int64_t>(0, spec_.delay.ns - spec_.delay_spread.ns + offset)};
   };
   Fate fate;
-  fate.drop = prng_.chance_ppm(spec_.drop_ppm);
+  fate.drop = loss_.lose(spec_, prng_);
   fate.duplicate = prng_.chance_ppm(spec_.duplicate_ppm);
   fate.reorder = prng_.chance_ppm(spec_.reorder_ppm);
   fate.corrupt = prng_.chance_ppm(spec_.corrupt_ppm);
   fate.mark = prng_.chance_ppm(spec_.ecn_ppm);
   fate.corrupt_bit = static_cast<std::int32_t>(prng_.below(1u << 20));
-  fate.overtakers = static_cast<std::uint32_t>(prng_.between(1, kOvertakersMax));
+  fate.overtakers =
+      static_cast<std::uint32_t>(prng_.between(1, spec_.depth != 0 ? spec_.depth : kOvertakersMax));
   fate.delay = delay();
   fate.duplicate_delay = delay();
   return fate;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/prng.h"
+#include "link/burst_loss.h"
 #include "link/fault_spec.h"
 #include "link/held_frames.h"
 #include "link/link.h"
@@ -54,7 +55,7 @@ class FaultLink final : public Link {
  private:
   static constexpr Duration kReorderHold = microseconds(200);
   static constexpr Duration kRoomRetry = microseconds(20);
-  static constexpr std::uint64_t kOvertakersMax = 4;
+  static constexpr std::uint32_t kOvertakersMax = 4;  // where the specification does not say
   static constexpr std::size_t kMarkedMax = 64;
 
   struct Fate {
@@ -88,6 +89,7 @@ class FaultLink final : public Link {
   Link& inner_;
   FaultSpec spec_;
   Prng prng_;
+  BurstLoss loss_;
   FaultCounters tally_;
   HeldFrames held_;
   std::vector<Waiting> waiting_;                          // in the order they came

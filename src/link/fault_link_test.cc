@@ -72,6 +72,29 @@ TEST(FaultLink, TheRatesAreThoseOfTheSpecification) {
   EXPECT_EQ(sent.size(), 20'000 - tally.dropped + tally.duplicated);
 }
 
+TEST(FaultLink, LossesComeInRunsWhereTheyAreAskedFor) {
+  constexpr std::uint32_t kFrames = 200'000;
+  FaultCounters tally;
+  const auto sent = run("drop=1%,burst=8,seed=1", kFrames, &tally);
+  EXPECT_NEAR(static_cast<double>(tally.dropped), kFrames * 0.01, kFrames * 0.003);
+  std::uint32_t runs = 0;
+  for (std::size_t i = 1; i < sent.size(); ++i) runs += sent[i].psn != sent[i - 1].psn + 1;
+  ASSERT_GT(runs, 0u);
+  EXPECT_NEAR(static_cast<double>(tally.dropped) / runs, 8, 1.5);
+  run("drop=100%,burst=8", 100, &tally);
+  EXPECT_EQ(tally.dropped, 100u);
+}
+
+TEST(FaultLink, ADepthIsHowFarReorderingGoes) {
+  std::uint32_t farthest = 0;
+  const auto sent = run("reorder=5%,depth=64,seed=3", 5000);
+  ASSERT_EQ(sent.size(), 5000u);
+  for (std::uint32_t i = 0; i < sent.size(); ++i)
+    farthest = std::max(farthest, i > sent[i].psn ? i - sent[i].psn : 0);
+  EXPECT_GT(farthest, 40u);
+  EXPECT_LE(farthest, 64u + 16);  // what is due leaves with the next flush
+}
+
 TEST(FaultLink, ReorderingLosesNothingAndMovesALittle) {
   const auto sent = run("reorder=10%,seed=2", 2000);
   ASSERT_EQ(sent.size(), 2000u);

@@ -86,6 +86,15 @@ Result<void, std::string> parse_delay(std::string_view text, FaultSpec& spec) {
   return {};
 }
 
+Result<std::uint32_t, std::string> parse_count(std::string_view name, std::string_view text,
+                                               std::uint32_t most) {
+  std::uint32_t count = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
+  if (error == std::errc() && end == text.data() + text.size() && count >= 1 && count <= most) return count;
+  return Failure{quoted(text) + " is no number of packets for " + quoted(name) + ": write one from 1 to " +
+                 std::to_string(most) + "."};
+}
+
 Result<void, std::string> parse_item(std::string_view item, FaultSpec& spec) {
   const auto equals = item.find('=');
   const std::string_view name = item.substr(0, equals);
@@ -109,12 +118,21 @@ Result<void, std::string> parse_item(std::string_view item, FaultSpec& spec) {
     return {};
   }
   if (name == "delay") return parse_delay(value, spec);
+  if (name == "burst" || name == "depth") {
+    const bool burst = name == "burst";
+    auto count = parse_count(name, value, burst ? kBurstMax : kDepthMax);
+    if (!count) return Failure{count.error()};
+    (burst ? spec.burst : spec.depth) = *count;
+    return {};
+  }
   if (name == "seed") {
     const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), spec.seed);
     if (error == std::errc() && end == value.data() + value.size()) return {};
     return Failure{quoted(value) + " is no seed: write a number from 0 to 2^64-1."};
   }
-  return Failure{quoted(name) + " is no fault: known are drop, dup, reorder, corrupt, ecn, delay and seed."};
+  return Failure{quoted(name) +
+                 " is no fault: known are drop, burst, dup, reorder, depth, corrupt, ecn, delay and "
+                 "seed."};
 }
 
 // 12345 ppm as "1.2345%", without trailing zeroes.
@@ -161,9 +179,14 @@ std::string emit_fault_spec(const FaultSpec& spec) {
   const auto chance = [&](std::string_view name, std::uint32_t ppm) {
     if (ppm != 0) text += std::string(name) + "=" + percent(ppm) + ",";
   };
+  const auto count = [&](std::string_view name, std::uint32_t value, std::uint32_t usual) {
+    if (value != usual) text += std::string(name) + "=" + std::to_string(value) + ",";
+  };
   chance("drop", spec.drop_ppm);
+  count("burst", spec.burst, 1);
   chance("dup", spec.duplicate_ppm);
   chance("reorder", spec.reorder_ppm);
+  count("depth", spec.depth, 0);
   chance("corrupt", spec.corrupt_ppm);
   chance("ecn", spec.ecn_ppm);
   if (spec.delay.ns != 0 || spec.delay_spread.ns != 0) {

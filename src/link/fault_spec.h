@@ -5,6 +5,7 @@
 //   spec  := item { "," item }
 //   item  := ("drop" | "dup" | "reorder" | "corrupt" | "ecn") "=" chance
 //          | "delay" "=" time [ ("±" | "+-") time ]
+//          | ("burst" | "depth") "=" number
 //          | "seed" "=" number
 //   chance := decimal ("%" | "ppm")          time := decimal ("ns" | "us" | "µs" | "ms" | "s")
 #pragma once
@@ -21,7 +22,9 @@ namespace rrdma::link {
 struct FaultSpec {
   std::uint32_t drop_ppm = 0;
   std::uint32_t duplicate_ppm = 0;
+  std::uint32_t burst = 1;  // of `drop_ppm`: how many in a row are lost, on average (Gilbert and Elliott)
   std::uint32_t reorder_ppm = 0;  // held back long enough that later packets overtake it
+  std::uint32_t depth = 0;        // of `reorder_ppm`: how many packets overtake it at most; 0: a few
   std::uint32_t corrupt_ppm = 0;  // one bit is flipped
   std::uint32_t ecn_ppm = 0;      // marked "congestion experienced"
   Duration delay;                 // every packet, on top of what the link takes
@@ -35,6 +38,9 @@ struct FaultSpec {
   }
   friend bool operator==(const FaultSpec&, const FaultSpec&) = default;
 };
+
+inline constexpr std::uint32_t kBurstMax = 1000;
+inline constexpr std::uint32_t kDepthMax = 1024;
 
 // An error is one sentence that names the item and says what is allowed. The empty text is "no faults".
 Result<FaultSpec, std::string> parse_fault_spec(std::string_view text);

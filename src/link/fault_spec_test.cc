@@ -18,8 +18,9 @@ TEST(FaultSpec, ReadsTheExampleOfTheDesign) {
 }
 
 TEST(FaultSpec, WritesWhatItReads) {
-  for (const char* text : {"", "drop=0.0001%", "drop=100%", "ecn=3.25%,seed=18446744073709551615",
-                           "delay=1.5ms", "delay=7ns+-7ns,dup=12ppm"}) {
+  for (const char* text :
+       {"", "drop=0.0001%", "drop=100%", "ecn=3.25%,seed=18446744073709551615", "delay=1.5ms",
+        "delay=7ns+-7ns,dup=12ppm", "drop=1%,burst=8", "reorder=5%,depth=64", "burst=1000,depth=1024"}) {
     const auto spec = parse_fault_spec(text);
     ASSERT_TRUE(spec.ok()) << text << ": " << spec.error();
     const auto again = parse_fault_spec(emit_fault_spec(*spec));
@@ -46,6 +47,13 @@ TEST(FaultSpec, RefusesWithASentence) {
                            "delay=us",
                            "delay=10us±20us",
                            "delay=10us+-",
+                           "burst=0",
+                           "burst=1001",
+                           "burst=8%",
+                           "depth=",
+                           "depth=0",
+                           "depth=1025",
+                           "depth=-1",
                            "seed=",
                            "seed=x",
                            "seed=-1",
