@@ -9,6 +9,12 @@
 
 namespace rrdma::objects {
 
+// What an end of our own kind can do beyond the specification; a stranger can do none of it.
+inline constexpr std::uint8_t kFeatureArrivals = 1u
+                                                 << 0;    // understands which packets a responder holds early
+inline constexpr std::uint8_t kFeatureOnePort = 1u << 1;  // keeps to one UDP source port for a QP
+inline constexpr std::uint8_t kOwnFeatures = kFeatureArrivals | kFeatureOnePort;
+
 struct Path {
   wire::Gid local;
   wire::Gid remote;
@@ -23,7 +29,9 @@ struct Path {
   bool lossless = false;             // no ack timeout, no congestion window: the link never loses (shm)
   std::uint32_t peer = 0;            // the link's own name for the other end (a channel, a route)
   std::uint32_t party = 0;           // the process behind `peer`, by all its channels; 0: the network
+  bool strict = false;               // towards this peer nothing but the specification (EngineConfig::strict)
   bool one_source_port = false;      // the peer keeps to one UDP source port for a QP, as we do
+  std::uint8_t features = 0;         // of the peer, if it is one of our own kind (kFeature…)
   bool same_host = false;            // no network between the ends: nothing to be congested
   bool direct = false;               // one-sided requests may be done by the initiator (DirectAccess)
   std::uint32_t train_octets = 0;    // payload that one frame may carry; 0: one path MTU

@@ -43,6 +43,15 @@ Endpoint::Endpoint(Exchange& exchange, Connection& connection, Site& site, const
       first_psn_(psn),
       budget_(messages) {}
 
+std::uint8_t Endpoint::known_features() const {
+  return connection_.a == this ? plan_.features_a : plan_.features_b;
+}
+
+void Endpoint::learn_features() {
+  if (state_ == State::kReady && plan_.type == QpType::kRc)
+    site_.host.engine.set_peer_features(*qp_, known_features());
+}
+
 std::string Endpoint::name() const {
   return std::string(transport::describe(plan_.type)) + " QP " + std::to_string(qpn_.value) + " on host " +
          std::to_string(site_.host.index());
@@ -58,8 +67,8 @@ std::string Endpoint::standing() const {
   text += "; " + std::string(transport::describe(qp_->state)) + " una " + std::to_string(req.una.value) +
           " tx " + std::to_string(req.tx.value) + " sent " + std::to_string(req.sent.value) + " next " +
           std::to_string(req.next.value) + " flight " + std::to_string(req.flight_packets) + " window " +
-          std::to_string(req.window.size()) + " reads " + std::to_string(req.reads) +
-          (req.waiting_rnr ? " waits for RNR" : "") + "; expects " +
+          std::to_string(req.log.enabled() ? req.congestion->window() : req.window.size()) + " reads " +
+          std::to_string(req.reads) + (req.waiting_rnr ? " waits for RNR" : "") + "; expects " +
           std::to_string(qp_->resp.expected.value) + ", receives " + std::to_string(qp_->incoming->size());
   return text;
 }
@@ -122,6 +131,7 @@ void Endpoint::to_receive(const Endpoint& other) {
   std::uint32_t mask = transport::kAttrState;
   if (plan_.type != QpType::kUd) {
     attributes.path = site_.host.path_to(other.site_.host, plan_.ipv6, qpn_, other.qpn_);
+    if (!plan_.learns_late) attributes.path.features = known_features();
     attributes.path_mtu = plan_.mtu_code;
     attributes.destination = other.qpn_;
     attributes.receive_psn = wire::Psn(other.first_psn_);

@@ -28,6 +28,7 @@ class Endpoint {
            std::uint32_t messages);
 
   // Control.
+  void learn_features();                  // of the peer, while the connection is in use
   void open();                            // to INIT, receives posted
   void to_receive(const Endpoint& peer);  // to RTR; UD: no peer needed
   void to_send();
@@ -62,6 +63,7 @@ class Endpoint {
   Endpoint* peer = nullptr;  // RC, UC; UD: the one that is sent to now
 
  private:
+  [[nodiscard]] std::uint8_t known_features() const;
   friend class MessageMaker;
 
   void violate(const std::string& what, const Message* message = nullptr);

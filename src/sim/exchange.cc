@@ -163,6 +163,11 @@ void Exchange::connect(Connection& connection) {
   });
   later(world_.now(), [&a] { a.to_send(); });
   later(std::max(first, second), [&b] { b.to_send(); });
+  if (!traffic.learns_late) return;
+  for (Endpoint* endpoint : {&a, &b}) {
+    later(std::max(first, second) + nanoseconds(static_cast<std::int64_t>(prng_.below(2'000'000))),
+          [endpoint] { endpoint->learn_features(); });
+  }
 }
 
 // ---- breaking and mending ----

@@ -199,8 +199,36 @@ std::uint32_t message_octets_max(const Plan& plan) {
   return most;
 }
 
+namespace {
+
+// Who knows of whom that it is of our own kind, and what the engines are told besides. Chances of their own, so that
+// strict worlds are what they were.
+void decide_kinship(Plan& plan) {
+  Prng prng(plan.seed ^ 0x6b696e7368697030ULL);
+  for (HostConfig& host : plan.hosts) {
+    host.engine.probe_min = microseconds(static_cast<std::int64_t>(prng.between(50, 2'000)));
+    host.engine.probe_unmeasured = host.engine.probe_min * static_cast<std::int64_t>(prng.between(1, 8));
+    const auto roll = prng.below(8);
+    if (roll < 4) host.engine.congestion = static_cast<transport::CongestionKind>(1 + prng.below(5));
+    host.engine.strict = prng.below(8) == 0;  // of a host that is said to understand all the same
+    host.engine.fixed_window_packets = static_cast<std::uint32_t>(prng.between(1, 64));
+  }
+  for (TrafficPlan& traffic : plan.traffic) {
+    const auto roll = prng.below(8);
+    traffic.features_a = roll < 6 ? objects::kFeatureArrivals : 0;
+    traffic.features_b = roll < 5 || roll == 6 ? objects::kFeatureArrivals : 0;
+    traffic.learns_late = prng.below(4) == 0;
+  }
+}
+
+}  // namespace
+
 void make_strict(Plan& plan) {
   for (HostConfig& host : plan.hosts) host.engine.strict = true;
+  for (TrafficPlan& traffic : plan.traffic) {
+    traffic.features_a = traffic.features_b = 0;
+    traffic.learns_late = false;
+  }
 }
 
 Plan plan_of(std::uint64_t seed) {
@@ -250,6 +278,7 @@ Plan plan_of(std::uint64_t seed) {
     }
   }
   plan.overflow_queue = prng.below(16) == 0;
+  decide_kinship(plan);
   return plan;
 }
 

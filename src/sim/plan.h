@@ -77,6 +77,9 @@ struct TrafficPlan {
   bool shared_receive = false;
   std::uint32_t psn_a = 0;
   std::uint32_t psn_b = 0;
+  std::uint8_t features_a = 0;  // what side a knows of side b
+  std::uint8_t features_b = 0;
+  bool learns_late = false;       // only when both have long been talking
   std::uint32_t messages = 1000;  // posted by both sides together
   std::uint32_t octets_min = 0;
   std::uint32_t octets_max = 4096;

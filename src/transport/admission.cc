@@ -11,6 +11,7 @@ constexpr std::uint16_t kPartitionMask = 0x7fff;
 bool fits_type(const QueuePair& qp, wire::Opcode opcode) {
   // A congestion notification names no transport; it is for whoever has a connection.
   if (opcode == wire::kCongestionNotification) return qp.type != QpType::kUd;
+  if (opcode == wire::kArrivalMap) return qp.reliable();
   return opcode.transport() == qp.transport();
 }
 

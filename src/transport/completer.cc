@@ -18,6 +18,8 @@ namespace {
 
 constexpr std::uint8_t kRnrForEver = 7;
 constexpr std::uint8_t kBackoffMax = 6;
+constexpr std::uint8_t kSequenceNak =
+    wire::kSyndromeNakBase | static_cast<std::uint8_t>(wire::NakCode::kSequenceError);
 
 struct NakMeaning {
   Status status;
@@ -52,6 +54,7 @@ void Completer::handle(const wire::TransportPacket& packet) {
     case wire::Kind::kAcknowledge: handle_acknowledge(packet.headers); break;
     case wire::Kind::kReadResponse: handle_read_response(packet); break;
     case wire::Kind::kAtomicAcknowledge: handle_atomic_acknowledge(packet.headers); break;
+    case wire::Kind::kArrivals: handle_arrivals(packet); break;
     default: break;
   }
 }
@@ -117,6 +120,30 @@ void Completer::handle_logged_acknowledge(const wire::TransportHeaders& headers)
   } else {
     handle_nak(psn, aeth.code());
   }
+}
+
+// A peer of our own kind holds what is named here until it can execute it. Whoever keeps no log (a strict process of
+// a host whose daemon said that it understands) takes it for the NAK or ACK that it stands for.
+void Completer::handle_arrivals(const wire::TransportPacket& packet) {
+  const wire::Psn expected = packet.headers.bth.psn;
+  if (expected.after(req_.sent) || !packet.headers.aeth.is_ack()) {
+    ++engine_.counters_.dropped_bogus_ack;
+    return;
+  }
+  ++engine_.counters_.arrivals_received;
+  if (expected.before(req_.una)) return;
+  if (!req_.log.enabled()) {
+    wire::TransportHeaders plain = packet.headers;
+    if (expected == req_.sent) {
+      plain.bth.psn = expected - 1;
+    } else {
+      plain.aeth.syndrome = kSequenceNak;
+    }
+    return handle_acknowledge(plain);
+  }
+  Recovery recovery(engine_, qp_, now_);
+  recovery.arrived(expected, packet.payload);
+  recovery.conclude();
 }
 
 bool Completer::acknowledge(wire::Psn psn) {
@@ -293,7 +320,11 @@ void Completer::handle_rnr(std::uint8_t timer_code) {
     --req_.rnr_left;
   }
   note_attempt(Attempt::Why::kNotReady, now_);
-  Requester(engine_, qp_, now_).rewind();
+  if (req_.log.enabled() && (qp_.path.features & objects::kFeatureArrivals) != 0) {
+    Recovery(engine_, qp_, now_).lose(req_.una);  // it keeps the rest
+  } else {
+    Requester(engine_, qp_, now_).rewind();
+  }
   req_.waiting_rnr = true;
   req_.rnr_until = now_ + rnr_delay(timer_code);
   req_.ack_deadline = req_.early_deadline = kNever;
@@ -478,6 +509,12 @@ void Completer::handle_timeout() {
     }
     ++engine_.counters_.rnr_timeouts;
     req_.waiting_rnr = false;
+    // The peer may have met another request that it is not ready for meanwhile: the oldest goes in any case.
+    if (req_.log.enabled() && req_.una != req_.sent) {
+      Recovery recovery(engine_, qp_, now_);
+      recovery.lose(req_.una);
+      recovery.restart_timers();
+    }
     req_.repeating = true;
     req_.repeated_at = now_;
     engine_.schedule(qp_);

@@ -23,6 +23,7 @@ class Completer {
  private:
   void handle_acknowledge(const wire::TransportHeaders& headers);
   void handle_logged_acknowledge(const wire::TransportHeaders& headers);
+  void handle_arrivals(const wire::TransportPacket& packet);
   void handle_read_response(const wire::TransportPacket& packet);
   void handle_atomic_acknowledge(const wire::TransportHeaders& headers);
   // Everything up to and with `psn` has arrived. False if a READ or ATOMIC before it lacks its response.

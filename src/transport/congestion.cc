@@ -94,9 +94,10 @@ void LossControl::on_mark(const CongestionView& view) {
 
 namespace {
 
-constexpr std::uint32_t kMostDecrease = 500;  // per mille
-constexpr std::uint32_t kBeta = 800;          // per mille of the excess
-constexpr std::uint64_t kIncrease = kOne;     // in a round trip
+constexpr std::uint32_t kMostDecrease = 500;                 // per mille
+constexpr std::uint32_t kBeta = 800;                         // per mille of the excess
+constexpr std::uint64_t kIncrease = kOne;                    // in a round trip
+constexpr std::uint64_t kCompetingIncrease = kOne * 9 / 17;  // what CUBIC takes where round trips are short
 constexpr std::int64_t kRoundTripsUntilCompeting = 24;
 
 std::uint32_t root_of(std::uint32_t value) {
@@ -133,7 +134,7 @@ void SwiftControl::on_arrival(const CongestionView& view, std::uint32_t packets,
   if (window_.starting() && below) {
     window_.grow(packets * kOne);
   } else if (below || competing_) {
-    window_.grow(packets * kIncrease / std::max(window_.packets(), 1u));
+    window_.grow(packets * (competing_ ? kCompetingIncrease : kIncrease) / std::max(window_.packets(), 1u));
   }
 }
 
@@ -149,7 +150,6 @@ void SwiftControl::on_loss(const CongestionView& view) {
   window_.judge(view);
   if (competing_) {
     window_.scale(700);
-    last_empty_ = view.now;
   } else if (delay_rises(view.round_trip)) {
     decrease(view, 1000 - kMostDecrease / 2);
   }
@@ -163,7 +163,7 @@ void SwiftControl::on_silence(const CongestionView& view) {
 void SwiftControl::on_mark(const CongestionView& view) {
   if (window_.judged(view)) return;
   window_.judge(view);
-  window_.scale(850);
+  window_.scale(700);  // as much as CUBIC gives way to a loss, which is what it meets where we are marked
 }
 
 // ---- DCQCN ----

@@ -15,7 +15,7 @@ namespace rrdma::transport {
   X(sequence_naks_sent) X(sequence_naks_received)                                                           \
   X(rnr_naks_sent) X(rnr_naks_received) X(invalid_request_naks_sent) X(access_naks_sent)                    \
   X(operational_naks_sent) X(fatal_naks_received) X(implied_naks) X(ack_timeouts) X(early_retransmits)      \
-  X(packets_lost) X(spurious_repairs) X(probes_sent)                                                        \
+  X(packets_lost) X(spurious_repairs) X(probes_sent) X(kept_early) X(arrivals_sent) X(arrivals_received)                                                        \
   X(rnr_timeouts) X(read_replays) X(atomic_replays) X(stale_responses)                                      \
   X(dropped_no_qp) X(dropped_qp_state) X(dropped_wrong_type) X(dropped_wrong_party)                         \
   X(dropped_wrong_source) X(dropped_wrong_destination) X(dropped_wrong_port)                                \

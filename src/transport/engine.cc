@@ -111,6 +111,7 @@ void Engine::destroy_qp(QueuePair& qp) {
   while (!qp.send_queue.empty()) take_oldest(qp);
   memory_.invalidate_windows_of(qp.qpn);
   detach_multicast(qp);
+  qp.resp.early.disable();
   table_.erase(qp.qpn);
   if (qp.type != QpType::kXrcReceive) --qp.pd->users;
   if (qp.send_cq != nullptr) --qp.send_cq->users;
@@ -176,17 +177,41 @@ Result<void, TransitionError> Engine::modify_qp(QueuePair& qp, const QpAttribute
   return {};
 }
 
+void Engine::set_peer_features(QueuePair& qp, std::uint8_t features) {
+  qp.path.features = qp.attributes.path.features = features;
+  qp.path.one_source_port = qp.attributes.path.one_source_port = (features & objects::kFeatureOnePort) != 0;
+  follow_features(qp);
+  if (qp.req.log.enabled() && qp.req.congestion.kind() == CongestionKind::kLoss) choose_congestion(qp);
+}
+
+// What was told of stays: a buffer is not taken away before the QP is.
+void Engine::follow_features(QueuePair& qp) {
+  const bool wanted = !config_.strict && !qp.path.strict && !qp.path.lossless && qp.reliable() &&
+                      (qp.path.features & objects::kFeatureArrivals) != 0;
+  if (wanted) qp.resp.early.enable(early_packets_);
+}
+
+void Engine::choose_congestion(QueuePair& qp) {
+  const std::uint32_t packets = std::max(config_.window_octets_max / qp.mtu, 1u);
+  CongestionKind kind = config_.congestion;
+  if (kind == CongestionKind::kAutomatic) {
+    kind = qp.path.same_host       ? CongestionKind::kNone
+           : qp.path.features != 0 ? CongestionKind::kSwift
+                                   : CongestionKind::kLoss;
+  }
+  if (kind != qp.req.congestion.kind() || qp.req.una == qp.req.sent)
+    qp.req.congestion.choose(kind, packets, config_.fixed_window_packets);
+}
+
 void Engine::start_recovery(QueuePair& qp) {
   RequesterState& req = qp.req;
   const std::uint32_t packets = std::max(config_.window_octets_max / qp.mtu, 1u);
   req.window.reset(packets);
   req.executed = req.una;
-  if (config_.strict || qp.path.lossless || !qp.reliable()) return req.log.disable();
+  if (config_.strict || qp.path.strict || qp.path.lossless || !qp.reliable()) return req.log.disable();
   req.log.enable(packets * kLogWindows);
   req.round_trip = {};
-  const CongestionKind automatic = qp.path.same_host ? CongestionKind::kNone : CongestionKind::kLoss;
-  req.congestion.choose(config_.congestion == CongestionKind::kAutomatic ? automatic : config_.congestion,
-                        packets, config_.fixed_window_packets);
+  choose_congestion(qp);
 }
 
 void Engine::apply(QueuePair& qp, const QpAttributes& attributes, std::uint32_t mask) {
@@ -218,6 +243,7 @@ void Engine::apply(QueuePair& qp, const QpAttributes& attributes, std::uint32_t 
     own.max_destination_reads = attributes.max_destination_reads;
     qp.responses.allocate(attributes.max_destination_reads);
   }
+  if (mask & kAttrPath) follow_features(qp);
   if (mask & kAttrDrainNotify) own.drain_notify = attributes.drain_notify;
   if (mask & (kAttrPath | kAttrPathMtu)) {
     fit_trains(qp);
@@ -249,6 +275,7 @@ void Engine::reset_qp(QueuePair& qp) {
   objects::ReceiveEntry dropped;
   while (qp.receive_queue.take(dropped, qp.resp.receive_list.get())) {
   }
+  qp.resp.early.disable();
   auto list = std::move(qp.resp.receive_list);
   qp.req = {};
   qp.resp = {};

@@ -180,6 +180,8 @@ class Engine {
   void set_direct(objects::DirectAccess* direct) { config_.direct = direct; }
   // Octets in flight from one QP that is connected from now on, and from all QPs together, where packets can be lost.
   void set_windows(std::uint32_t window_octets_max, std::uint32_t flight_octets_max);
+  // The peer of a QP turned out to be of our own kind, or not (kFeature…). May come at any time.
+  void set_peer_features(QueuePair& qp, std::uint8_t features);
   // Whether a frame may carry a train, for all QPs, now and later. A train counts as many PSNs as its packets do:
   // either may end between two frames. What peers may send does not change.
   void set_trains(bool allowed);
@@ -215,6 +217,8 @@ class Engine {
   void flush_sends(QueuePair& qp, Instant now);
   void flush_receives(QueuePair& qp, Instant now);
   void reset_qp(QueuePair& qp);
+  void follow_features(QueuePair& qp);
+  void choose_congestion(QueuePair& qp);
   void start_recovery(QueuePair& qp);  // the QP gets to RTS: how it will find and repair losses
   void apply(QueuePair& qp, const QpAttributes& attributes, std::uint32_t mask);
   void fit_trains(QueuePair& qp) const;
@@ -229,6 +233,7 @@ class Engine {
   IntrusiveList<QueuePair, &QueuePair::ready_hook> waiting_;        // have, but the flight budget is spent
   IntrusiveList<QueuePair, &QueuePair::unflushed_hook> unflushed_;  // UC, UD: sent but not flushed
   TimerQueue<QueuePair> timers_;
+  EarlyPackets early_packets_;
   QpTable table_;
   std::uint64_t flight_octets_ = 0;  // of all lossy paths
   std::uint32_t direct_left_ = 0;    // of this transmit()

@@ -50,6 +50,7 @@ void Engine::fail_qp(QueuePair& qp, Instant now) {
   qp.state = QpState::kError;
   events_.on_qp_changed(qp, false);
   stop_sending(qp);
+  qp.resp.early.clear();
   flush_sends(qp, now);
   flush_receives(qp, now);
   // The receive requests of a shared queue stay there; the owner is told when the QP takes no more.

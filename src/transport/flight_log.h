@@ -17,7 +17,7 @@ namespace rrdma::transport {
 
 enum class PacketFate : std::uint8_t {
   kUnderWay,
-  kArrived,  // the request is at the peer, its response is not here
+  kArrived,  // at the peer, which has not executed it yet, or has, and its response is not here
   kLost,     // to be sent again
   kDone,
 };
@@ -44,13 +44,14 @@ class FlightLog {
     mask_ = 0;
     clear();
   }
-  void clear() { lost_ = done_ = under_way_ = 0; }
+  void clear() { lost_ = done_ = under_way_ = arrived_ = 0; }
 
   [[nodiscard]] bool enabled() const { return records_ != nullptr; }
   [[nodiscard]] std::uint32_t capacity() const { return records_ == nullptr ? 0 : mask_ + 1; }
   [[nodiscard]] std::uint32_t lost() const { return lost_; }
-  [[nodiscard]] std::uint32_t done() const { return done_; }  // beyond the oldest unfinished PSN
-  [[nodiscard]] std::uint32_t under_way() const { return under_way_; }
+  [[nodiscard]] std::uint32_t done() const { return done_; }            // beyond the oldest unfinished PSN
+  [[nodiscard]] std::uint32_t under_way() const { return under_way_; }  // with the responses to come
+  [[nodiscard]] std::uint32_t arrived() const { return arrived_; }      // of those that await no response
 
   [[nodiscard]] const PacketRecord& at(wire::Psn psn) const { return records_[psn.value & mask_]; }
 
@@ -68,9 +69,9 @@ class FlightLog {
   }
   void become(wire::Psn psn, PacketFate fate) {
     PacketRecord& record = records_[psn.value & mask_];
-    --counter(record.fate);
+    --counter(record);
     record.fate = fate;
-    ++counter(fate);
+    ++counter(record);
   }
   // The oldest one is finished and leaves.
   void retire(wire::Psn psn) {
@@ -79,17 +80,18 @@ class FlightLog {
   }
 
  private:
-  std::uint32_t& counter(PacketFate fate) {
-    switch (fate) {
+  std::uint32_t& counter(const PacketRecord& record) {
+    switch (record.fate) {
       case PacketFate::kLost: return lost_;
       case PacketFate::kDone: return done_;
+      case PacketFate::kArrived: return record.response ? under_way_ : arrived_;
       default: return under_way_;
     }
   }
 
   std::unique_ptr<PacketRecord[]> records_;
   std::uint32_t mask_ = 0;
-  std::uint32_t lost_ = 0, done_ = 0, under_way_ = 0;
+  std::uint32_t lost_ = 0, done_ = 0, under_way_ = 0, arrived_ = 0;
 };
 
 }  // namespace rrdma::transport

@@ -15,6 +15,11 @@ enum class PlantedBug : std::uint8_t {
   kExecuteAtomicAgain,  // replay an atomic by executing it again
   kLoseCompletion,      // drop the completion when an ACK covers several requests
   kIgnoreRegionBounds,  // write beyond the granted region
+  kExecuteEarlyTwice,   // execute a request that came early once more
+  kBitmapOffByOne,      // tell of the packet before the one that is here
+  kForgetEarly,         // drop what was told of when a request finds no receive
+  kDoneWhenArrived,     // take what waits at the peer for executed
+  kRepairNext,          // send the packet behind the one that is lost
 };
 
 #ifdef RRDMA_PLANTED_BUGS

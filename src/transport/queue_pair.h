@@ -16,6 +16,7 @@
 #include "transport/congestion.h"
 #include "transport/failed_request.h"
 #include "transport/flight_log.h"
+#include "transport/reorder_buffer.h"
 #include "transport/response_cache.h"
 #include "transport/round_trip.h"
 #include "transport/send_window.h"
@@ -77,6 +78,7 @@ struct ResponderState {
   objects::ReceiveEntry receive;
   std::uint32_t receive_length = 0;
   std::unique_ptr<objects::Sge[]> receive_list;
+  ReorderBuffer early;  // enabled towards ends of our own kind
   bool cnp_due = false;
   Instant cnp_allowed;
 };
@@ -126,6 +128,7 @@ struct QueuePair {
   std::uint64_t packets_resent = 0;
   std::uint64_t packets_lost = 0;  // found by what came after them
   std::uint64_t probes = 0;
+  std::uint64_t needless_repairs = 0;
   std::uint64_t rnr_naks = 0;
   std::uint64_t ack_timeouts = 0;
   std::uint64_t sequence_naks = 0;

@@ -19,13 +19,21 @@ constexpr std::uint32_t kRepairsUntilNarrower = 16;
 // ---- what an answer says ----
 
 void Recovery::finish(wire::Psn psn) {
+  if (log_.at(psn).fate == PacketFate::kDone) return;
+  note_arrival(psn);
+  log_.become(psn, PacketFate::kDone);
+}
+
+// The peer has it, or its response is here: the first that is heard of it since it was sent.
+void Recovery::note_arrival(wire::Psn psn) {
   const PacketRecord& record = log_.at(psn);
-  if (record.fate == PacketFate::kDone) return;
+  if (record.fate == PacketFate::kArrived && !record.response) return;
   const Duration since = now_ - record.sent_at;
   // An answer that comes sooner than a round trip takes is one to the first copy: it was late, not lost.
   const bool early = record.again && since < req_.round_trip.minimum() * 3 / 4;
   if (early && record.fate == PacketFate::kUnderWay) {
     ++engine_.counters_.spurious_repairs;
+    ++qp_.needless_repairs;
     const Duration step = std::max(req_.round_trip.minimum() / 4, req_.reorder_window);
     req_.reorder_window = std::min(req_.reorder_window + step, req_.round_trip.smoothed());
     req_.repairs_needed = 0;
@@ -38,7 +46,6 @@ void Recovery::finish(wire::Psn psn) {
   const bool later =
       record.sent_at > latest.sent_at || (record.sent_at == latest.sent_at && psn.after(latest.psn));
   if (!early && (!latest.any || later)) latest = {record.sent_at, psn, true};
-  log_.become(psn, PacketFate::kDone);
   ++finished_;
 }
 
@@ -67,15 +74,14 @@ void Recovery::arrived(wire::Psn expected, Octets bits) {
   for (std::size_t i = 0; i < bits.size() * 8 && psn.before(req_.sent); ++i, ++psn) {
     if ((bits[i / 8] >> (7 - i % 8) & 1) == 0 || psn.before(req_.una)) continue;
     const PacketRecord& record = log_.at(psn);
+    if (record.fate == PacketFate::kDone || record.fate == PacketFate::kArrived) continue;
     if (!record.response) {
-      finish(psn);
-      continue;
+      note_arrival(psn);
+    } else if (!latest_request_.any || record.sent_at > latest_request_.sent_at) {
+      latest_request_ = {record.sent_at, psn, true};
     }
-    if (record.fate == PacketFate::kUnderWay || record.fate == PacketFate::kLost) {
-      if (!latest_request_.any || record.sent_at > latest_request_.sent_at)
-        latest_request_ = {record.sent_at, psn, true};
-      log_.become(psn, PacketFate::kArrived);
-    }
+    // Not done: it may still find no receive request.
+    log_.become(psn, planted(PlantedBug::kDoneWhenArrived) ? PacketFate::kDone : PacketFate::kArrived);
   }
 }
 
@@ -114,7 +120,9 @@ void Recovery::find_lost() {
   std::uint32_t left = log_.under_way();
   for (wire::Psn psn = req_.una; left != 0 && psn != req_.sent; ++psn) {
     const PacketRecord& record = log_.at(psn);
-    if (record.fate == PacketFate::kLost || record.fate == PacketFate::kDone) continue;
+    if (record.fate == PacketFate::kLost || record.fate == PacketFate::kDone ||
+        (record.fate == PacketFate::kArrived && !record.response))
+      continue;
     --left;
     if (!lost_by_order(psn, record)) continue;
     response |= record.response && psn.before(req_.executed);
@@ -128,7 +136,7 @@ void Recovery::find_lost() {
   req_.congestion->on_loss(view());
 }
 
-void Recovery::advance() {
+bool Recovery::advance() {
   const wire::Psn before = req_.una;
   while (req_.una != req_.sent && log_.at(req_.una).fate == PacketFate::kDone) {
     if (log_.at(req_.una).ends_request && req_.reads != 0) --req_.reads;
@@ -136,9 +144,10 @@ void Recovery::advance() {
     ++req_.una;
   }
   if (req_.executed.before(req_.una)) req_.executed = req_.una;
-  if (req_.una == before) return;
+  if (req_.una == before) return false;
   req_.repeating = false;
   req_.rnr_left = qp_.attributes.rnr_retry;
+  return true;
 }
 
 void Recovery::conclude() {
@@ -146,18 +155,20 @@ void Recovery::conclude() {
     req_.round_trip.sample(sample_, now_);
     req_.backoff = 0;
   }
-  advance();
-  if (finished_ != 0) {
+  const bool progress = advance() || finished_ != 0;
+  if (progress) {
     req_.retries_left = qp_.attributes.retry_count;
     req_.attempts = 0;
+  }
+  if (finished_ != 0) {
     req_.congestion->on_arrival(view(), finished_, sample_.ns != 0);
   }
-  const bool hole = log_.done() != 0 || answers_ || latest_response_.any;
+  const bool hole = log_.done() + log_.arrived() != 0 || answers_ || latest_response_.any;
   if (hole && log_.under_way() != 0) find_lost();
-  if (finished_ != 0) restart_timers();
+  if (progress) restart_timers();
   engine_.set_flight(qp_, log_.under_way());
   engine_.schedule(qp_);
-  if (finished_ != 0) Completer(engine_, qp_, now_).retire();
+  if (progress) Completer(engine_, qp_, now_).retire();
 }
 
 void Recovery::lose(wire::Psn psn) {
@@ -185,7 +196,8 @@ void Recovery::lose_from(wire::Psn from) {
 
 void Recovery::probe() {
   req_.backoff = std::min<std::uint8_t>(req_.backoff + 1, kBackoffMax);
-  if (req_.una == req_.sent || log_.lost() != 0) return;  // something goes out anyway, when there is room
+  // What else is lost may have to wait for room in a window that is full of what the peer has dropped.
+  if (req_.una == req_.sent || log_.at(req_.una).fate == PacketFate::kLost) return;
   ++engine_.counters_.probes_sent;
   ++qp_.probes;
   lose(req_.una);

@@ -37,9 +37,10 @@ class Recovery {
 
  private:
   void finish(wire::Psn psn);
+  void note_arrival(wire::Psn psn);
   void find_lost();
   [[nodiscard]] bool lost_by_order(wire::Psn psn, const PacketRecord& record) const;
-  void advance();
+  bool advance();
   [[nodiscard]] CongestionView view() const { return {now_, req_.una, req_.sent, req_.round_trip, qp_.mtu}; }
 
   Engine& engine_;

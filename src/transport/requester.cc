@@ -95,6 +95,7 @@ SendVerdict Requester::send_repair(FrameSink& sink) {
 Requester::Place Requester::place_of_lost() {
   wire::Psn psn = req_.una;
   while (req_.log.at(psn).fate != PacketFate::kLost) ++psn;
+  if (planted(PlantedBug::kRepairNext) && psn + 1 != req_.sent) ++psn;
   std::uint64_t index = qp_.send_queue.head();
   for (;; ++index) {
     SendEntry& entry = qp_.send_queue.at(index);

@@ -51,11 +51,6 @@ RRDMA_MAY_FAULT void run_store(void* argument) {
   __atomic_store_n(call.target, call.value, __ATOMIC_RELEASE);
 }
 
-bool acknowledged_by_ack(wire::Opcode opcode) {
-  const Kind kind = wire::shape_of(opcode).kind;
-  return kind == Kind::kSend || kind == Kind::kWrite;
-}
-
 }  // namespace
 
 void Responder::handle(const TransportPacket& packet) {
@@ -72,43 +67,6 @@ void Responder::handle(const TransportPacket& packet) {
   } else {
     handle_unreliable(packet);
   }
-}
-
-void Responder::handle_reliable(const TransportPacket& packet) {
-  packet_ = &packet;
-  const std::int32_t distance = packet.headers.bth.psn.since(resp_.expected);
-  if (distance > 0) return out_of_sequence();
-  if (distance < 0 && !planted(PlantedBug::kSkipDuplicateCheck)) return handle_duplicate(packet);
-  resp_.nak_sent = false;
-  const Verdict verdict = execute(packet);
-  switch (verdict.kind) {
-    case Verdict::Kind::kAccept:
-      // A NAK that has not left yet asks for what has just come.
-      if (resp_.answer_due && resp_.answer_syndrome != wire::kSyndromeAckNoCredits) resp_.answer_due = false;
-      // READs and ATOMICs are answered by their responses; an ACK waits behind those.
-      if (packet.headers.bth.ack_request && acknowledged_by_ack(packet.headers.bth.opcode)) {
-        answer(wire::kSyndromeAckNoCredits, resp_.expected - 1);
-      }
-      break;
-    case Verdict::Kind::kNotReady:
-      ++engine_.counters_.rnr_naks_sent;
-      resp_.nak_sent = true;  // what follows in the window meets silence until the request comes again
-      answer(static_cast<std::uint8_t>(wire::kSyndromeRnrBase | (qp_.attributes.min_rnr_timer & 0x1f)),
-             resp_.expected);
-      break;
-    case Verdict::Kind::kRefuse:
-      fail_receive(verdict);
-      send_nak(verdict);
-      break;
-  }
-}
-
-void Responder::out_of_sequence() {
-  ++engine_.counters_.out_of_order;
-  if (resp_.nak_sent) return;
-  resp_.nak_sent = true;
-  ++engine_.counters_.sequence_naks_sent;
-  answer(wire::kSyndromeNakBase | static_cast<std::uint8_t>(NakCode::kSequenceError), resp_.expected);
 }
 
 void Responder::handle_duplicate(const TransportPacket& packet) {
@@ -156,8 +114,12 @@ void Responder::replay_read(const TransportHeaders& headers) {
   if (reth.rkey != response->rkey || reth.address != response->address + offset) return;
   if (offset + reth.length > response->length) return;
   ++engine_.counters_.read_replays;
-  response->next = static_cast<std::uint32_t>(offset);
-  response->end = static_cast<std::uint32_t>(offset + reth.length);
+  // What is still to be sent of it stays: the peer may ask for single packets.
+  const auto begin = static_cast<std::uint32_t>(offset);
+  const auto end = static_cast<std::uint32_t>(offset + reth.length);
+  const bool merge = response->pending && !engine_.config_.strict;
+  response->next = merge ? std::min(response->next, begin) : begin;
+  response->end = merge ? std::max(response->end, end) : end;
   response->sending = false;
   qp_.responses.mark_replay(*response);
   engine_.schedule(qp_);
@@ -482,7 +444,7 @@ void Responder::send_nak(const Verdict& verdict) {
 SendVerdict Responder::send_next(objects::FrameSink& sink) {
   if (Response* response = qp_.responses.first_pending(); response != nullptr)
     return send_response(*response, sink);
-  if (resp_.answer_due) return send_answer(sink);
+  if (resp_.answer_due) return tells_arrivals() ? send_arrivals(sink) : send_answer(sink);
   return SendVerdict::kNothing;
 }
 

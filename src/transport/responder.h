@@ -28,7 +28,11 @@ class Responder {
 
   void handle_reliable(const wire::TransportPacket& packet);
   void handle_unreliable(const wire::TransportPacket& packet);
+  bool take_in_order(const wire::TransportPacket& packet);
   void out_of_sequence();
+  void keep_early(const wire::TransportPacket& packet);
+  [[nodiscard]] bool tells_arrivals() const;
+  SendVerdict send_arrivals(objects::FrameSink& sink);
   void handle_duplicate(const wire::TransportPacket& packet);
   void replay_read(const wire::TransportHeaders& headers);
 

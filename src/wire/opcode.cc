@@ -45,6 +45,8 @@ const std::array<std::string, 256>& all_names() {
       const Opcode opcode(static_cast<std::uint8_t>(i));
       if (opcode == kCongestionNotification) {
         built[i] = "CNP";
+      } else if (opcode == kArrivalMap) {
+        built[i] = "RRDMA ARRIVALS";
       } else if (shape_of(opcode).known()) {
         built[i] =
             std::string(transport_name(opcode.transport())) + " " + std::string(step_name(opcode.step()));

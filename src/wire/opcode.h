@@ -63,6 +63,10 @@ struct Opcode {
 // Congestion notification packet (RoCEv2 annex): 16 reserved octets, no operation.
 inline constexpr Opcode kCongestionNotification{std::uint8_t{0x81}};
 
+// Between ends of our own kind alone, agreed on before: what a responder holds beyond the PSN that it expects, as
+// bits in the payload. From the range that the specification leaves to manufacturers.
+inline constexpr Opcode kArrivalMap{std::uint8_t{0xd1}};
+
 // What a packet is part of.
 enum class Kind : std::uint8_t {
   kUnknown,  // reserved by the specification, or a transport that RRDMA does not speak
@@ -76,6 +80,7 @@ enum class Kind : std::uint8_t {
   kFlush,
   kAtomicWrite,
   kCongestion,
+  kArrivals,
 };
 
 // What payload a packet of this opcode may carry (one MTU = m octets).
@@ -126,6 +131,13 @@ constexpr OpcodeShape shape_by_rule(Opcode opcode) {
     shape.kind = Kind::kCongestion;
     shape.payload = PayloadRule::kSixteen;
     shape.header_octets = kBthOctets;
+    return shape;
+  }
+  if (opcode == kArrivalMap) {
+    shape.kind = Kind::kArrivals;
+    shape.payload = PayloadRule::kUpToFull;
+    shape.aeth = true;
+    shape.header_octets = kBthOctets + kAethOctets;
     return shape;
   }
   const Transport transport = opcode.transport();

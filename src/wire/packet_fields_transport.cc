@@ -24,6 +24,9 @@ std::string_view kind_meaning(Kind kind) {
     case Kind::kAtomic: return "Changes 8 octets of memory of the other side in one indivisible step.";
     case Kind::kFlush: return "Asks that earlier WRITEs be visible to all, or persistent, before the answer.";
     case Kind::kAtomicWrite: return "Writes 8 octets in one indivisible step, after all earlier requests.";
+    case Kind::kArrivals:
+      return "Between RRDMA ends: which requests beyond its PSN have arrived and wait for those that are "
+             "missing.";
     case Kind::kCongestion: return "Congestion notification: asks the sender of a QP to slow down.";
     case Kind::kUnknown: break;
   }

@@ -67,7 +67,12 @@ INSTANTIATE_TEST_SUITE_P(Planted, Mutants,
                                            Mutant{PlantedBug::kForgetFence, "ForgetFence"},
                                            Mutant{PlantedBug::kExecuteAtomicAgain, "ExecuteAtomicAgain"},
                                            Mutant{PlantedBug::kLoseCompletion, "LoseCompletion"},
-                                           Mutant{PlantedBug::kIgnoreRegionBounds, "IgnoreRegionBounds"}),
+                                           Mutant{PlantedBug::kIgnoreRegionBounds, "IgnoreRegionBounds"},
+                                           Mutant{PlantedBug::kExecuteEarlyTwice, "ExecuteEarlyTwice"},
+                                           Mutant{PlantedBug::kBitmapOffByOne, "BitmapOffByOne"},
+                                           Mutant{PlantedBug::kForgetEarly, "ForgetEarly"},
+                                           Mutant{PlantedBug::kDoneWhenArrived, "DoneWhenArrived"},
+                                           Mutant{PlantedBug::kRepairNext, "RepairNext"}),
                          [](const auto& suite) { return std::string(suite.param.name); });
 
 // The same build without a bug switched on finds nothing: the finds above are the bugs'.

@@ -205,7 +205,7 @@ void SimNetwork::travel(std::uint32_t index, Instant departed, const FaultSpec& 
   Flight& flight = flights_[index];
   Host& sender = hosts_[flight.from];
   const CableProperties& up = sender.properties.up;
-  if (faults.drop_ppm != 0 && prng_.chance_ppm(faults.drop_ppm)) {
+  if (faults.drop_ppm != 0 && sender.loss.lose(faults, prng_)) {
     tell(flight, Fate::kDropped, departed);
     release(index);
     return;
@@ -230,7 +230,9 @@ void SimNetwork::travel(std::uint32_t index, Instant departed, const FaultSpec& 
   }
   Instant at = departed + time;
   if (faults.reorder_ppm != 0 && prng_.chance_ppm(faults.reorder_ppm)) {
-    at = at + nanoseconds(static_cast<std::int64_t>(prng_.between(1, kReorderNsMax)));
+    const Duration packet = cable_time(flight.octets.size(), up.megabits_per_second);
+    const Duration most = faults.depth != 0 ? packet * faults.depth : nanoseconds(kReorderNsMax);
+    at = at + nanoseconds(static_cast<std::int64_t>(prng_.between(1, static_cast<std::uint64_t>(most.ns))));
     tell(flight, Fate::kReordered, departed);
   } else {
     at = std::max(at, sender.last_at_switch);  // delays do not reorder: that is a fault of its own
@@ -264,6 +266,21 @@ void SimNetwork::enter_downlink(std::uint32_t index, Instant now) {
   receiver.last_arrival = at;
   flight.at_switch = false;
   events_.push(at, index);
+}
+
+std::optional<Instant> SimNetwork::cross(HostIndex to, std::uint32_t octets, Instant now) {
+  Host& receiver = hosts_[to];
+  const CableProperties& down = receiver.properties.down;
+  // What does not understand ECN is dropped where others are marked, as switches do it.
+  const std::uint64_t room = down.ecn_octets != 0 ? down.ecn_octets : down.queue_octets;
+  if (backlog(to, now) + octets > room) return std::nullopt;
+  receiver.down_free = std::max(receiver.down_free, now) + cable_time(octets, down.megabits_per_second);
+  receiver.last_arrival = std::max(receiver.last_arrival, receiver.down_free + down.latency);
+  return receiver.last_arrival;
+}
+
+std::uint64_t SimNetwork::backlog(HostIndex to, Instant now) const {
+  return backlog_octets(hosts_[to].down_free, now, hosts_[to].properties.down.megabits_per_second);
 }
 
 void SimNetwork::arrive(std::uint32_t index, Instant now) {

@@ -13,12 +13,14 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <vector>
 
 #include "base/instant.h"
 #include "base/octets.h"
 #include "base/prng.h"
+#include "link/burst_loss.h"
 #include "link/fault_spec.h"
 #include "link/link.h"
 #include "link/sim/event_heap.h"
@@ -145,6 +147,12 @@ class SimNetwork {
   // Hosts that have something to poll, each once, in order of arrival; whoever wakes them clears it.
   std::vector<HostIndex>& arrivals() { return arrivals_; }
 
+  // A packet of something else than RoCE takes its place in the queue to a host: when it arrives, or nothing where
+  // the queue is full.
+  std::optional<Instant> cross(HostIndex to, std::uint32_t octets, Instant now);
+  // Octets that wait for the cable to a host.
+  [[nodiscard]] std::uint64_t backlog(HostIndex to, Instant now) const;
+
   [[nodiscard]] std::uint64_t count(Fate fate) const { return fates_[static_cast<std::size_t>(fate)]; }
   [[nodiscard]] std::uint64_t sent() const { return sent_; }
   [[nodiscard]] std::size_t in_flight() const { return flights_.size() - free_.size(); }
@@ -167,6 +175,7 @@ class SimNetwork {
     std::unique_ptr<SimLink> link;
     Instant up_free;  // when the uplink has sent all that it was given
     Instant down_free;
+    BurstLoss loss;
     Instant last_at_switch;
     Instant last_arrival;
     std::deque<std::uint32_t> received;  // flights that wait to be polled

@@ -1,0 +1,108 @@
+#include "transport/reorder_buffer.h"
+
+#include <algorithm>
+
+#include "base/assert.h"
+
+namespace rrdma::transport {
+
+// ---- the store ----
+
+void EarlyPackets::allocate() {
+  if (octets_ != nullptr) return;
+  octets_ = std::make_unique_for_overwrite<std::uint8_t[]>(kSlots * kOctetsMax);  // touched when it is used
+  kept_.resize(kSlots);
+  free_.reserve(kSlots);
+  for (std::uint16_t slot = kSlots; slot != 0; --slot) free_.push_back(static_cast<std::uint16_t>(slot - 1));
+}
+
+std::uint16_t EarlyPackets::keep(const wire::TransportPacket& packet) {
+  if (free_.empty() || packet.payload.size() > kOctetsMax) return kNone;
+  const std::uint16_t slot = free_.back();
+  free_.pop_back();
+  kept_[slot] = {packet.headers, static_cast<std::uint16_t>(packet.payload.size())};
+  std::copy(packet.payload.begin(), packet.payload.end(), octets_.get() + slot * kOctetsMax);
+  return slot;
+}
+
+wire::TransportPacket EarlyPackets::at(std::uint16_t slot) const {
+  return {kept_[slot].headers, Octets(octets_.get() + slot * kOctetsMax, kept_[slot].octets)};
+}
+
+// ---- the buffer ----
+
+void ReorderBuffer::enable(EarlyPackets& store) {
+  store.allocate();
+  store_ = &store;
+  if (places_ == nullptr) {
+    places_ = std::make_unique<std::uint16_t[]>(kPsns);
+    bits_ = std::make_unique<std::array<std::uint8_t, kBitmapOctets>>();
+    std::fill_n(places_.get(), kPsns, EarlyPackets::kNone);
+  }
+}
+
+void ReorderBuffer::disable() {
+  clear();
+  places_.reset();
+  bits_.reset();
+}
+
+ReorderBuffer::Verdict ReorderBuffer::keep(const wire::TransportPacket& packet, wire::Psn expected,
+                                           std::uint32_t psns) {
+  const wire::Psn psn = packet.headers.bth.psn;
+  const auto distance = static_cast<std::uint32_t>(psn.since(expected));
+  if (distance >= kPsns || psns > kPsns - distance) return Verdict::kNoRoom;
+  for (std::uint32_t i = 0; i < psns; ++i) {
+    if (place(psn + i) != EarlyPackets::kNone) return Verdict::kHadIt;
+  }
+  const std::uint16_t slot = store_->keep(packet);
+  if (slot == EarlyPackets::kNone) return Verdict::kNoRoom;
+  place(psn) = slot;
+  for (std::uint32_t i = 1; i < psns; ++i) place(psn + i) = kPart;
+  count_ += psns;
+  return place(psn - 1) == EarlyPackets::kNone ? Verdict::kKeptBeyondGap : Verdict::kKept;
+}
+
+bool ReorderBuffer::find(wire::Psn psn, wire::TransportPacket& packet) const {
+  if (count_ == 0) return false;
+  const std::uint16_t slot = place(psn);
+  if (slot == EarlyPackets::kNone || slot == kPart) return false;
+  packet = store_->at(slot);
+  return true;
+}
+
+void ReorderBuffer::release_until(wire::Psn from, wire::Psn expected) {
+  for (wire::Psn psn = from; count_ != 0 && psn.before(expected); ++psn) {
+    std::uint16_t& slot = place(psn);
+    if (slot == EarlyPackets::kNone) continue;
+    if (slot != kPart) store_->release(slot);
+    slot = EarlyPackets::kNone;
+    --count_;
+  }
+}
+
+void ReorderBuffer::clear() {
+  for (std::uint32_t i = 0; count_ != 0 && i < kPsns; ++i) {
+    std::uint16_t& slot = places_[i];
+    if (slot == EarlyPackets::kNone) continue;
+    if (slot != kPart) store_->release(slot);
+    slot = EarlyPackets::kNone;
+    --count_;
+  }
+}
+
+Octets ReorderBuffer::bitmap(wire::Psn expected) {
+  bits_->fill(0);
+  std::size_t octets = 0;
+  std::uint32_t left = count_;
+  for (std::uint32_t i = 0; left != 0 && i < kPsns; ++i) {
+    if (place(expected + i) == EarlyPackets::kNone) continue;
+    --left;
+    (*bits_)[i / 8] = static_cast<std::uint8_t>((*bits_)[i / 8] | 0x80 >> i % 8);
+    octets = i / 8 + 1;
+  }
+  octets = (octets + 3) & ~std::size_t{3};
+  return {bits_->data(), octets};
+}
+
+}  // namespace rrdma::transport

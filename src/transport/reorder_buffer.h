@@ -1,0 +1,79 @@
+// ReorderBuffer: requests that arrived before one that is missing, at a responder whose peer understands what it
+// says about them. They wait here, octets and all, and are executed in their order and not before: a request that
+// is refused leaves those behind it without effect, and memory changes as if nothing had ever been lost.
+//
+// EarlyPackets is the store of an engine: a fixed number of slots for all its QPs, taken when the first QP wants
+// one. What finds no slot is dropped, as it always was. A packet that was told of stays until it is executed.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/octets.h"
+#include "wire/transport_packet.h"
+
+namespace rrdma::transport {
+
+class EarlyPackets {
+ public:
+  static constexpr std::uint16_t kSlots = 512;
+  static constexpr std::size_t kOctetsMax = 4096;
+  static constexpr std::uint16_t kNone = 0xffff;
+
+  void allocate();
+  // A copy of the packet; kNone if there is no room, or it is too long.
+  std::uint16_t keep(const wire::TransportPacket& packet);
+  [[nodiscard]] wire::TransportPacket at(std::uint16_t slot) const;
+  void release(std::uint16_t slot) { free_.push_back(slot); }
+  [[nodiscard]] std::size_t room() const { return free_.size(); }
+
+ private:
+  struct Kept {
+    wire::TransportHeaders headers;
+    std::uint16_t octets = 0;
+  };
+  std::vector<Kept> kept_;
+  std::unique_ptr<std::uint8_t[]> octets_;
+  std::vector<std::uint16_t> free_;
+};
+
+class ReorderBuffer {
+ public:
+  static constexpr std::uint32_t kPsns = 1024;  // how far ahead of the expected one a PSN may be
+  static constexpr std::size_t kBitmapOctets = kPsns / 8;
+
+  // The store outlives the buffer.
+  void enable(EarlyPackets& store);
+  void disable();
+  [[nodiscard]] bool enabled() const { return places_ != nullptr; }
+  [[nodiscard]] bool empty() const { return count_ == 0; }
+  [[nodiscard]] bool holds(wire::Psn psn) const { return enabled() && place(psn) != EarlyPackets::kNone; }
+
+  enum class Verdict : std::uint8_t { kKept, kKeptBeyondGap, kHadIt, kNoRoom };
+  // Keeps a request that takes `psns` PSNs. kKeptBeyondGap: what is before it is missing, too.
+  Verdict keep(const wire::TransportPacket& packet, wire::Psn expected, std::uint32_t psns);
+  // The request at `psn`, if it is here; good until release() or keep().
+  [[nodiscard]] bool find(wire::Psn psn, wire::TransportPacket& packet) const;
+  // All before `expected` was executed, or is not wanted.
+  void release_until(wire::Psn from, wire::Psn expected);
+  void clear();
+
+  // Bit i says whether expected + i is here. The octets up to the last that is not zero; they stay until the next
+  // call.
+  Octets bitmap(wire::Psn expected);
+
+ private:
+  // A PSN that belongs to a READ, which is kept under its first.
+  static constexpr std::uint16_t kPart = 0xfffe;
+  [[nodiscard]] std::uint16_t& place(wire::Psn psn) { return places_[psn.value % kPsns]; }
+  [[nodiscard]] std::uint16_t place(wire::Psn psn) const { return places_[psn.value % kPsns]; }
+
+  EarlyPackets* store_ = nullptr;
+  std::unique_ptr<std::uint16_t[]> places_;
+  std::unique_ptr<std::array<std::uint8_t, kBitmapOctets>> bits_;
+  std::uint32_t count_ = 0;  // places that are taken
+};
+
+}  // namespace rrdma::transport

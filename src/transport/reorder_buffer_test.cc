@@ -1,0 +1,96 @@
+#include "transport/reorder_buffer.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace rrdma::transport {
+namespace {
+
+using Verdict = ReorderBuffer::Verdict;
+
+class ReorderBufferTest : public testing::Test {
+ protected:
+  ReorderBufferTest() { buffer_.enable(store_); }
+  ~ReorderBufferTest() override { buffer_.disable(); }
+
+  Verdict keep(std::uint32_t psn, std::uint32_t expected, std::uint32_t psns = 1, std::size_t octets = 8) {
+    const std::vector<std::uint8_t> payload(octets, static_cast<std::uint8_t>(psn));
+    wire::TransportPacket packet{};
+    packet.headers.bth.psn = wire::Psn(psn);
+    packet.payload = payload;
+    return buffer_.keep(packet, wire::Psn(expected), psns);
+  }
+  std::vector<std::uint32_t> told(std::uint32_t expected) {
+    std::vector<std::uint32_t> distances;
+    const Octets bits = buffer_.bitmap(wire::Psn(expected));
+    EXPECT_EQ(bits.size() % 4, 0u);  // a packet is a multiple of four octets long
+    for (std::uint32_t i = 0; i < bits.size() * 8; ++i) {
+      if ((bits[i / 8] >> (7 - i % 8) & 1) != 0) distances.push_back(i);
+    }
+    return distances;
+  }
+
+  EarlyPackets store_;
+  ReorderBuffer buffer_;
+};
+
+TEST_F(ReorderBufferTest, KeepsWhatIsEarlyAndTellsOfIt) {
+  EXPECT_TRUE(buffer_.empty());
+  EXPECT_EQ(keep(102, 100), Verdict::kKeptBeyondGap);
+  EXPECT_EQ(keep(103, 100), Verdict::kKept);
+  EXPECT_EQ(keep(109, 100), Verdict::kKeptBeyondGap);
+  EXPECT_EQ(keep(103, 100), Verdict::kHadIt);
+  EXPECT_EQ(told(100), (std::vector<std::uint32_t>{2, 3, 9}));
+  wire::TransportPacket packet;
+  EXPECT_FALSE(buffer_.find(wire::Psn(101), packet));
+  ASSERT_TRUE(buffer_.find(wire::Psn(103), packet));
+  EXPECT_EQ(packet.headers.bth.psn, wire::Psn(103));
+  EXPECT_EQ(packet.payload.size(), 8u);
+  EXPECT_EQ(packet.payload[0], 103);
+}
+
+TEST_F(ReorderBufferTest, NumbersWrap) {
+  EXPECT_EQ(keep(1, 0xfffffe), Verdict::kKeptBeyondGap);
+  EXPECT_EQ(told(0xfffffe), (std::vector<std::uint32_t>{3}));
+  buffer_.release_until(wire::Psn(0xfffffe), wire::Psn(2));
+  EXPECT_TRUE(buffer_.empty());
+}
+
+TEST_F(ReorderBufferTest, AReadTakesItsNumbersAndIsKeptOnce) {
+  EXPECT_EQ(keep(105, 100, 4), Verdict::kKeptBeyondGap);
+  EXPECT_EQ(told(100), (std::vector<std::uint32_t>{5, 6, 7, 8}));
+  wire::TransportPacket packet;
+  EXPECT_TRUE(buffer_.find(wire::Psn(105), packet));
+  EXPECT_FALSE(buffer_.find(wire::Psn(106), packet));
+  EXPECT_EQ(keep(107, 100), Verdict::kHadIt);  // a number of it
+  EXPECT_EQ(store_.room(), EarlyPackets::kSlots - 1u);
+  buffer_.release_until(wire::Psn(100), wire::Psn(109));
+  EXPECT_TRUE(buffer_.empty());
+  EXPECT_EQ(store_.room(), std::size_t{EarlyPackets::kSlots});
+}
+
+TEST_F(ReorderBufferTest, IsBounded) {
+  EXPECT_EQ(keep(100 + ReorderBuffer::kPsns, 100), Verdict::kNoRoom);
+  EXPECT_EQ(keep(99 + ReorderBuffer::kPsns, 100, 2), Verdict::kNoRoom);
+  EXPECT_EQ(keep(101, 100, 1, EarlyPackets::kOctetsMax + 1), Verdict::kNoRoom);
+  for (std::uint32_t i = 0; i < EarlyPackets::kSlots; ++i) EXPECT_NE(keep(102 + i, 100), Verdict::kNoRoom);
+  EXPECT_EQ(keep(102 + EarlyPackets::kSlots, 100), Verdict::kNoRoom);
+  EXPECT_EQ(store_.room(), 0u);
+  buffer_.clear();
+  EXPECT_EQ(store_.room(), std::size_t{EarlyPackets::kSlots});
+}
+
+// The store is the engine's: what one QP has, another cannot take.
+TEST_F(ReorderBufferTest, SharesTheStoreWithOthers) {
+  ReorderBuffer other;
+  other.enable(store_);
+  EXPECT_EQ(keep(102, 100), Verdict::kKeptBeyondGap);
+  EXPECT_TRUE(other.empty());
+  other.disable();
+  wire::TransportPacket packet;
+  EXPECT_TRUE(buffer_.find(wire::Psn(102), packet));
+}
+
+}  // namespace
+}  // namespace rrdma::transport

@@ -1,0 +1,122 @@
+// Requests in their order: the expected one is executed, and with it what has come early and waits behind it.
+// Towards a peer of our own kind the responder keeps what is ahead of a gap and says so in a bitmap; towards
+// anybody else it drops it and names the gap once, as the specification has it.
+#include "transport/planted_bug.h"
+#include "transport/requester.h"
+#include "transport/responder.h"
+
+namespace rrdma::transport {
+
+using wire::NakCode;
+using wire::TransportPacket;
+
+namespace {
+
+bool acknowledged_by_ack(wire::Opcode opcode) {
+  const wire::Kind kind = wire::shape_of(opcode).kind;
+  return kind == wire::Kind::kSend || kind == wire::Kind::kWrite;
+}
+
+constexpr std::uint8_t kSequenceNak =
+    wire::kSyndromeNakBase | static_cast<std::uint8_t>(NakCode::kSequenceError);
+
+}  // namespace
+
+void Responder::handle_reliable(const TransportPacket& packet) {
+  packet_ = &packet;
+  const std::int32_t distance = packet.headers.bth.psn.since(resp_.expected);
+  if (distance > 0) return resp_.early.enabled() ? keep_early(packet) : out_of_sequence();
+  if (distance < 0 && !planted(PlantedBug::kSkipDuplicateCheck)) return handle_duplicate(packet);
+  resp_.nak_sent = false;
+  if (!take_in_order(packet)) return;
+  TransportPacket early;
+  while (resp_.early.find(resp_.expected, early)) {
+    if (planted(PlantedBug::kExecuteEarlyTwice) && !take_in_order(early)) return;
+    if (!take_in_order(early)) return;
+  }
+}
+
+// False if it was not accepted: then nothing behind it may be executed either.
+bool Responder::take_in_order(const TransportPacket& packet) {
+  packet_ = &packet;
+  const wire::Psn before = resp_.expected;
+  const Verdict verdict = execute(packet);
+  switch (verdict.kind) {
+    case Verdict::Kind::kAccept:
+      // A NAK that has not left yet asks for what has just come.
+      if (resp_.answer_due && resp_.answer_syndrome != wire::kSyndromeAckNoCredits) resp_.answer_due = false;
+      // READs and ATOMICs are answered by their responses; an ACK waits behind those.
+      if (packet.headers.bth.ack_request && acknowledged_by_ack(packet.headers.bth.opcode)) {
+        answer(wire::kSyndromeAckNoCredits, resp_.expected - 1);
+      }
+      resp_.early.release_until(before, resp_.expected);
+      return true;
+    case Verdict::Kind::kNotReady:
+      ++engine_.counters_.rnr_naks_sent;
+      if (planted(PlantedBug::kForgetEarly)) resp_.early.clear();
+      resp_.nak_sent = true;  // what follows in the window meets silence until the request comes again
+      answer(static_cast<std::uint8_t>(wire::kSyndromeRnrBase | (qp_.attributes.min_rnr_timer & 0x1f)),
+             resp_.expected);
+      return false;
+    case Verdict::Kind::kRefuse:
+      fail_receive(verdict);
+      send_nak(verdict);
+      return false;
+  }
+  return false;
+}
+
+void Responder::out_of_sequence() {
+  ++engine_.counters_.out_of_order;
+  if (resp_.nak_sent) return;
+  resp_.nak_sent = true;
+  ++engine_.counters_.sequence_naks_sent;
+  answer(kSequenceNak, resp_.expected);
+}
+
+// A gap is told of when it opens and whenever the peer asks, not with every packet behind it.
+void Responder::keep_early(const TransportPacket& packet) {
+  ++engine_.counters_.out_of_order;
+  if (packet.payload.size() > qp_.mtu) return out_of_sequence();  // a train: there is no room for those
+  const bool read = wire::shape_of(packet.headers.bth.opcode).kind == wire::Kind::kReadRequest;
+  const std::uint32_t psns = read ? qp_.packets_of(packet.headers.reth.length) : 1;
+  const bool first = resp_.early.empty();
+  const auto verdict = resp_.early.keep(packet, resp_.expected, psns);
+  using Kept = ReorderBuffer::Verdict;
+  if (verdict == Kept::kKept || verdict == Kept::kKeptBeyondGap) ++engine_.counters_.kept_early;
+  if (verdict == Kept::kHadIt) ++engine_.counters_.duplicates;
+  if (resp_.nak_sent) return;  // it waits to send again what found no receive request
+  if (first || verdict == Kept::kKeptBeyondGap || packet.headers.bth.ack_request)
+    answer(kSequenceNak, resp_.expected);
+}
+
+// How far we are, and what is here beyond that.
+SendVerdict Responder::send_arrivals(objects::FrameSink& sink) {
+  objects::Frame* frame = sink.reserve(qp_.path);
+  if (frame == nullptr) return SendVerdict::kNoRoom;
+  frame->clear();
+  const wire::Psn base = planted(PlantedBug::kBitmapOffByOne) ? resp_.expected + 1 : resp_.expected;
+  const Octets bits = resp_.early.bitmap(base);
+  if (!bits.empty()) frame->add_span(bits.data(), bits.size());
+  std::uint8_t* p = frame->header.data();
+  wire::emit_bth(
+      {.opcode = wire::kArrivalMap, .pkey = qp_.pkey, .destination = qp_.remote, .psn = resp_.expected}, p);
+  p += wire::kBthOctets;
+  wire::emit_aeth({.syndrome = wire::kSyndromeAckNoCredits, .msn = resp_.msn}, p);
+  frame->header_octets = wire::kBthOctets + wire::kAethOctets;
+  frame->path = &qp_.path;
+  ++engine_.counters_.packets_sent;
+  ++engine_.counters_.arrivals_sent;
+  sink.commit(*frame);
+  resp_.answer_due = false;
+  return SendVerdict::kSent;
+}
+
+// An answer about sequence, while something is kept: the peer is told all of it.
+bool Responder::tells_arrivals() const {
+  if (!resp_.early.enabled()) return false;
+  if (resp_.answer_syndrome == kSequenceNak) return true;
+  return resp_.answer_syndrome == wire::kSyndromeAckNoCredits && !resp_.early.empty();
+}
+
+}  // namespace rrdma::transport
