@@ -7,6 +7,7 @@
 #include "control/capture_messages.h"
 #include "control/cm_messages.h"
 #include "control/messages.h"
+#include "control/recognition_messages.h"
 
 namespace {
 
@@ -40,6 +41,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
             FrameForwarded, ListProcesses, ProcessEntry, QueryStatus, Status, JoinGroup, LeaveGroup, CmBind,
             CmBound, CmRelease, CmListen, CmConnect, CmStarted, CmLookUp, CmAccept, CmReject, CmReplyLookUp,
             CmReady, CmNotify, CmDisconnect, CmDestroy, CmEstablished, CmRestore, CmEvent, StartCapture,
-            CaptureStarted, StopCapture, CaptureOrder>(*header, datagram);
+            CaptureStarted, StopCapture, CaptureOrder, RecognisePeer, PeerRecognised>(*header, datagram);
   return 0;
 }

@@ -23,6 +23,7 @@
 #include "daemon/peers.h"
 #include "daemon/qp1/cm_service.h"
 #include "daemon/qp1/mad_port.h"
+#include "daemon/qp1/recognition.h"
 #include "daemon/registry.h"
 #include "daemon/server.h"
 #include "daemon/slots/keeper.h"
@@ -43,6 +44,7 @@ struct Options {
   bool system = false;
   bool stay = false;
   bool autostarted = false;
+  bool strict = false;
   double linger_s = 5;
 };
 
@@ -149,12 +151,14 @@ int run(const Options& options) {
   Multicast multicast(slots, network, counters);
   MadPort qp1(loop, network, counters, system_entropy());
   ConnectionService connections(qp1, counters, system_entropy());
+  Recognition recognition(qp1, counters, options.strict, system_entropy());
   LastAnswers last_answers(slots, network, counters);
   // Peers hear what a dead program had to say before they hear of its death.
-  for (Subsystem* subsystem : {static_cast<Subsystem*>(&last_answers), static_cast<Subsystem*>(&captures),
-                               static_cast<Subsystem*>(&slots), static_cast<Subsystem*>(&peers),
-                               static_cast<Subsystem*>(&registry), static_cast<Subsystem*>(&multicast),
-                               static_cast<Subsystem*>(&connections), static_cast<Subsystem*>(&qp1)}) {
+  for (Subsystem* subsystem :
+       {static_cast<Subsystem*>(&last_answers), static_cast<Subsystem*>(&captures),
+        static_cast<Subsystem*>(&slots), static_cast<Subsystem*>(&peers), static_cast<Subsystem*>(&registry),
+        static_cast<Subsystem*>(&multicast), static_cast<Subsystem*>(&connections),
+        static_cast<Subsystem*>(&recognition), static_cast<Subsystem*>(&qp1)}) {
     server.add(*subsystem);
   }
   if (options.system) {
@@ -187,6 +191,9 @@ int main(int argc, char** argv) {
   app.add_option("--linger", options.linger_s, "seconds to stay after the last program")
       ->envname("RRDMA_DAEMON_LINGER")
       ->check(CLI::Range(0.0, 86400.0));
+  app.add_flag(
+      "--strict", options.strict,
+      "ask no host whether it is RRDMA, and do not say that this one is: the wire is the specification's");
   app.add_flag("--autostarted", options.autostarted, "started by a program: keep nothing of its surroundings")
       ->group("");
   CLI11_PARSE(app, argc, argv);

@@ -3,6 +3,7 @@
 #include <cerrno>
 
 #include "control/identity.h"
+#include "control/recognition_messages.h"
 
 namespace rrdma::daemon {
 namespace {
@@ -47,7 +48,7 @@ void Peers::look_up(Client& client, const control::Received& request, Slot slot)
       answer.links = owner->hello.links;
       answer.token = owner->token;
     } else {
-      answer.links = control::kLinkUdp;
+      answer.links = control::kLinkUdp | (owner->hello.links & control::kLinkArrivals);
     }
     client.watched.set(slot);
   }

@@ -112,6 +112,15 @@ void HostLane::deliver(const control::FrameFields& frame) {
   progress_.deliver(frame);
 }
 
+// A peer on another host turned out to be of our own kind after QPs were connected to it.
+void HostLane::recognise(const wire::Gid& remote, std::uint8_t features) {
+  const std::lock_guard lock(mutex());
+  engine_.for_each_qp([&](transport::QueuePair& qp) {
+    if (qp.path.link == kUdpLink && !qp.path.same_host && qp.path.remote == remote)
+      engine_.set_peer_features(qp, features);
+  });
+}
+
 void HostLane::open_network(control::GrantedSlot granted) {
   const std::lock_guard lock(mutex());
   if (links_.open_late(std::move(granted))) watch_udp();

@@ -61,6 +61,7 @@ class HostLane final : public Lane, private transport::EventSink, private Duty {
   void accept_channel(const control::ChannelOffered& offer, std::vector<OwnedFd> fds);
   void forget_peer(std::uint64_t token);
   void deliver(const control::FrameFields& frame);
+  void recognise(const wire::Gid& remote, std::uint8_t features);
   void open_network(control::GrantedSlot granted);
   void follow_capture_order(const control::CaptureOrder& order, std::vector<OwnedFd> fds);
 

@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
 
+#include "control/recognition_messages.h"
 #include "wire/source_port.h"
 
 namespace rrdma::nic {
@@ -64,6 +66,8 @@ Result<bool, Problem> Paths::try_shm(const PathRequest& request, objects::Path& 
   path.peer = channel->number;
   path.party = channel->party;
   path.lossless = !settings_.fault.any();
+  if (!path.lossless && !settings_.strict && (owner->links & control::kLinkArrivals) != 0)
+    path.features = objects::kFeatureArrivals;
   path.direct = settings_.direct_allowed() && (owner->links & control::kLinkDirect) != 0;
   // A peer that captures wants to see packets, not trains.
   path.train_octets =
@@ -88,13 +92,28 @@ Result<void, Problem> Paths::choose_udp(const PathRequest& request, objects::Pat
                    "no packet can be sent from that source GID to that destination GID: they are not of the "
                    "same family.");
   }
-  // A program of this host with a slot is one of ours, whoever's it is: it keeps to one port for a QP, and the
-  // port is bound, so that no neighbour of it can send from there. Of other hosts nobody knows what they run.
-  if (path.same_host && !request.datagram) {
-    const auto owner = daemon_.look_up_slot(control::slot_of_qpn(request.remote_qpn.value));
-    path.one_source_port = owner.ok() && owner->found;
-  }
+  if (request.datagram) return {};
+  const auto& strict_peers = settings_.strict_peers;
+  path.strict = settings_.strict ||
+                std::find(strict_peers.begin(), strict_peers.end(), path.remote) != strict_peers.end();
+  path.features = features_of(request, path);
+  path.one_source_port = (path.features & objects::kFeatureOnePort) != 0;
+  if (path.strict) path.features = 0;
   return {};
+}
+
+// A program of this host with a slot is one of ours, whoever's it is: it keeps to one port for a QP, and the port is bound,
+// so that no neighbour of it can send from there. Another host's daemon is asked, and more may be known later.
+std::uint8_t Paths::features_of(const PathRequest& request, const objects::Path& path) {
+  if (path.same_host) {
+    const auto owner = daemon_.look_up_slot(control::slot_of_qpn(request.remote_qpn.value));
+    if (!owner || !owner->found) return 0;
+    return (owner->links & control::kLinkArrivals) != 0 ? objects::kOwnFeatures : objects::kFeatureOnePort;
+  }
+  if (path.strict) return 0;
+  const auto peer = daemon_.request<control::PeerRecognised>(control::RecognisePeer{
+      .local = path.local, .remote = path.remote, .interface_index = path.interface_index});
+  return peer && peer->known ? peer->features : std::uint8_t{0};
 }
 
 }  // namespace rrdma::nic

@@ -29,6 +29,8 @@ class Paths {
   // True if the peer is a process of this host that takes shm; then the path is complete.
   [[nodiscard]] Result<bool, Problem> try_shm(const PathRequest& request, objects::Path& path);
   [[nodiscard]] Result<void, Problem> choose_udp(const PathRequest& request, objects::Path& path);
+  // What the process behind a connected QP is, as far as that is known now.
+  [[nodiscard]] std::uint8_t features_of(const PathRequest& request, const objects::Path& path);
 
   const Settings& settings_;
   LaneLinks& links_;

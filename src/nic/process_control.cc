@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "control/recognition_messages.h"
 #include "host/signals/fault_handler.h"
 #include "nic/host_lane.h"
 #include "wire/transport_packet.h"
@@ -11,14 +12,15 @@ namespace rrdma::nic {
 namespace {
 
 std::uint32_t allowed_links(const Settings& settings) {
-  std::uint32_t shm = control::kLinkShm;
+  const std::uint32_t udp = control::kLinkUdp | (settings.strict ? 0 : control::kLinkArrivals);
+  std::uint32_t shm = control::kLinkShm | (udp & control::kLinkArrivals);
   if (!settings.packets_only()) shm |= control::kLinkTrains | (settings.direct ? control::kLinkDirect : 0);
   switch (settings.link) {
-    case LinkChoice::kUdp: return control::kLinkUdp;
+    case LinkChoice::kUdp: return udp;
     case LinkChoice::kShm: return shm;
     case LinkChoice::kAuto: break;
   }
-  return control::kLinkUdp | shm;
+  return udp | shm;
 }
 
 }  // namespace
@@ -118,6 +120,11 @@ void ProcessControl::handle_daemon_changed(std::span<const control::Slot>) {
 void ProcessControl::handle_other(control::Received& message) {
   if (const auto order = message.as<control::CaptureOrder>())
     return follow_capture_order(*order, std::move(message.fds));
+  if (const auto peer = message.as<control::PeerRecognised>()) {
+    const std::lock_guard lock(lanes_mutex_);
+    for (HostLane* lane : lanes_) lane->recognise(peer->remote, peer->features);
+    return;
+  }
   if (DaemonListener* listener = listener_.load()) listener->on_daemon_message(message);
 }
 

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "daemon/log.h"
+#include "wire/introduction_mad.h"
 #include "wire/source_port.h"
 #include "wire/transport_packet.h"
 
@@ -125,7 +126,11 @@ void MadPort::deliver(const cm::MadAddresses& addresses, Octets mad) {
     if (inbox_.size() >= kInboxMax) return counters_.add("cm.mads_overflowed");
     ReceivedMad received{.addresses = addresses};
     std::copy(mad.begin(), mad.end(), received.octets.begin());
-    inbox_.push_back(received);
+    if (!wire::is_introduction(mad)) {
+      inbox_.push_back(received);
+    } else if (introduction_) {
+      introduction_(received);
+    }
   }
 }
 

@@ -49,6 +49,10 @@ class MadPort final : public Subsystem, private link::Receiver {
 
   // Called when receive() has something.
   void on_arrival(std::function<void()> callback) { arrival_ = std::move(callback); }
+  // Called with each MAD that is about what hosts are (wire/introduction_mad.h); receive() never gives those.
+  void on_introduction(std::function<void(const ReceivedMad&)> callback) {
+    introduction_ = std::move(callback);
+  }
   // By the network, or to this host itself. What cannot be sent is lost, as on any network.
   void send(const cm::OutgoingMad& mad, Instant now);
   [[nodiscard]] std::optional<ReceivedMad> receive();
@@ -77,6 +81,7 @@ class MadPort final : public Subsystem, private link::Receiver {
   std::uint64_t refused_icrc_seen_ = 0;
   std::deque<ReceivedMad> inbox_;
   std::function<void()> arrival_;
+  std::function<void(const ReceivedMad&)> introduction_;
   std::uint32_t next_psn_ = 0;
 };
 

@@ -1,0 +1,62 @@
+#include "daemon/qp1/recognition.h"
+
+#include "objects/path.h"
+
+namespace rrdma::daemon {
+
+Recognition::Recognition(MadPort& mads, Counters& counters, bool strict, std::uint64_t seed)
+    : mads_(mads), counters_(counters), strict_(strict), book_(objects::kOwnFeatures, Prng(seed)) {
+  if (!strict_) mads_.on_introduction([this](const ReceivedMad& mad) { handle_mad(mad); });
+}
+
+Subsystem::Verdict Recognition::handle_message(Client& client, control::Received& message) {
+  if (message.type() != control::kRecognisePeer) return Verdict::kOthers;
+  const auto wanted = message.as<control::RecognisePeer>();
+  if (!wanted || !message.fds.empty()) return Verdict::kMalformed;
+  if (strict_) {
+    (void)client.reply(message, control::PeerRecognised{.remote = wanted->remote, .known = true});
+    return Verdict::kHandled;
+  }
+  if (monitor_.changed()) book_.forget_all();
+  const Instant now = EventLoop::now();
+  const PeerBook::Peer peer = book_.look_up(wanted->local, wanted->remote, wanted->interface_index, now);
+  if (!peer.known && curious_.size() < PeerBook::kPeersMax) curious_[wanted->remote].insert(&client);
+  (void)client.reply(message, control::PeerRecognised{.remote = wanted->remote,
+                                                      .known = peer.known,
+                                                      .features = static_cast<std::uint8_t>(peer.features)});
+  send_mads(now);
+  return Verdict::kHandled;
+}
+
+void Recognition::handle_client_gone(Client& client) {
+  for (auto& [remote, clients] : curious_) clients.erase(&client);
+  std::erase_if(curious_, [](const auto& item) { return item.second.empty(); });
+}
+
+void Recognition::handle_deadline(Instant now) {
+  book_.handle_deadline(now);
+  std::erase_if(curious_, [&](const auto& item) { return book_.find(item.first, now).known; });  // strangers
+  send_mads(now);
+}
+
+void Recognition::handle_mad(const ReceivedMad& mad) {
+  const Instant now = EventLoop::now();
+  if (const auto remote = book_.handle_mad(mad.addresses, mad.octets, now)) {
+    const PeerBook::Peer peer = book_.find(*remote, now);
+    counters_.add(peer.features != 0 ? "peers.recognised" : "peers.strangers");
+    const auto waiting = curious_.find(*remote);
+    if (waiting != curious_.end()) {
+      const control::PeerRecognised event{
+          .remote = *remote, .known = true, .features = static_cast<std::uint8_t>(peer.features)};
+      for (Client* client : waiting->second) (void)client->notify(event);
+      curious_.erase(waiting);
+    }
+  }
+  send_mads(now);
+}
+
+void Recognition::send_mads(Instant now) {
+  while (const auto mad = book_.poll_mad()) mads_.send(*mad, now);
+}
+
+}  // namespace rrdma::daemon

@@ -1,0 +1,40 @@
+// Recognition: which peers on other hosts are RRDMA, for the programs of this one. It lets a PeerBook ask and answer on
+// QP1, replies to programs with what is known, and tells those that asked when more is.
+#pragma once
+
+#include <unordered_map>
+#include <unordered_set>
+
+#include "control/recognition_messages.h"
+#include "daemon/client.h"
+#include "daemon/counters.h"
+#include "daemon/qp1/mad_port.h"
+#include "daemon/qp1/peer_book.h"
+#include "daemon/subsystem.h"
+#include "host/interfaces.h"
+
+namespace rrdma::daemon {
+
+class Recognition final : public Subsystem {
+ public:
+  // REQUIRES: `mads` and `counters` outlive this. `strict`: neither asks nor answers.
+  Recognition(MadPort& mads, Counters& counters, bool strict, std::uint64_t seed);
+
+  Verdict handle_message(Client& client, control::Received& message) override;
+  void handle_client_gone(Client& client) override;
+  [[nodiscard]] Instant next_deadline() const override { return book_.next_deadline(); }
+  void handle_deadline(Instant now) override;
+
+ private:
+  void handle_mad(const ReceivedMad& mad);
+  void send_mads(Instant now);
+
+  MadPort& mads_;
+  Counters& counters_;
+  const bool strict_;
+  PeerBook book_;
+  host::InterfaceMonitor monitor_;
+  std::unordered_map<wire::Gid, std::unordered_set<Client*>, cm::GidHash> curious_;
+};
+
+}  // namespace rrdma::daemon
