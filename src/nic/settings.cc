@@ -2,8 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <arpa/inet.h>
+
+#include <array>
 #include <charconv>
 #include <cstdlib>
+#include <optional>
 #include <string_view>
 
 #include "host/explain.h"
@@ -74,6 +78,32 @@ void read_fault(link::FaultSpec& fault) {
   }
 }
 
+std::optional<wire::Gid> address_of(const std::string& text) {
+  wire::Gid gid;
+  std::array<std::uint8_t, 4> four{};
+  if (::inet_pton(AF_INET, text.c_str(), four.data()) == 1) return wire::gid_of_ipv4(four);
+  if (::inet_pton(AF_INET6, text.c_str(), gid.octets.data()) == 1) return gid;
+  return std::nullopt;
+}
+
+void read_strict(Settings& settings) {
+  std::string_view value = variable("RRDMA_STRICT");
+  if (value == "0" || value == "1") {
+    settings.strict = value == "1";
+    return;
+  }
+  while (!value.empty()) {
+    const auto comma = value.find(',');
+    const std::string text(value.substr(0, comma));
+    value.remove_prefix(comma == std::string_view::npos ? value.size() : comma + 1);
+    if (const auto gid = address_of(text)) {
+      settings.strict_peers.push_back(*gid);
+    } else {
+      ignored("RRDMA_STRICT", text, "0, 1 and IP addresses of peers, separated by commas");
+    }
+  }
+}
+
 void read_congestion(transport::CongestionKind& kind) {
   const std::string_view value = variable("RRDMA_CC");
   if (value.empty()) return;
@@ -118,7 +148,7 @@ Settings settings_from_environment() {
   read_flag("RRDMA_GSO", settings.segmentation);
   read_flag("RRDMA_DIRECT", settings.direct);
   read_flag("RRDMA_LID", settings.lid);
-  read_flag("RRDMA_STRICT", settings.strict);
+  read_strict(settings);
   read_congestion(settings.congestion);
   read_receive_buffer(settings.receive_buffer_octets);
   const std::string_view checksum = variable("RRDMA_UDP_CHECKSUM");

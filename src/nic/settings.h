@@ -4,11 +4,13 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "host/device_plan.h"
 #include "link/capture_limits.h"
 #include "link/fault_spec.h"
 #include "transport/congestion.h"
+#include "wire/gid.h"
 
 namespace rrdma::nic {
 
@@ -29,8 +31,10 @@ struct Settings {
   bool segmentation = true;  // RRDMA_GSO=0|1
   bool direct = true;        // RRDMA_DIRECT=0|1: one-sided operations by the initiator
   bool udp_checksum_zero = false;  // RRDMA_UDP_CHECKSUM=auto|zero
-  bool lid = false;     // RRDMA_LID=0|1: ports have LIDs, for programs that know no GIDs (docs/adr/0009)
-  bool strict = false;  // RRDMA_STRICT=0|1: the wire as it was before probes and repairs (docs/adr/0018)
+  bool lid = false;  // RRDMA_LID=0|1: ports have LIDs, for programs that know no GIDs (docs/adr/0009)
+  // RRDMA_STRICT=0|1: the wire as it was before probes and repairs (docs/adr/0018); addresses: towards those peers.
+  bool strict = false;
+  std::vector<wire::Gid> strict_peers;
   transport::CongestionKind congestion = transport::CongestionKind::kAutomatic;  // RRDMA_CC
   std::uint32_t receive_buffer_octets = 0;  // RRDMA_RCVBUF: 0: as large as allowed
 

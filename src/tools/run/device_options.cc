@@ -1,9 +1,11 @@
 #include "tools/run/device_options.h"
 
+#include <arpa/inet.h>
 #include <net/if.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdlib>
@@ -13,6 +15,7 @@
 
 #include "host/device_plan.h"
 #include "link/fault_spec.h"
+#include "tools/suggestion.h"
 
 namespace rrdma::tools {
 namespace {
@@ -21,6 +24,8 @@ constexpr const char* kLidOption = "--lid";
 constexpr const char* kOnlyOption = "--only";
 constexpr const char* kBesideOption = "--beside";
 constexpr const char* kPrivateOption = "--private";
+constexpr const char* kStrictOption = "--strict";
+const std::vector<std::string> kCongestionNames = {"auto", "loss", "swift", "dcqcn", "fixed", "none"};
 
 std::string_view present_preload() {
   const char* value = std::getenv("LD_PRELOAD");
@@ -43,9 +48,10 @@ std::vector<std::string> entries_without(std::string_view list, const std::strin
   return entries;
 }
 
-std::string joined(const std::vector<std::string>& entries) {
+std::string joined(const std::vector<std::string>& entries, char between = ':') {
   std::string list;
-  for (const std::string& entry : entries) list += (list.empty() ? "" : ":") + entry;
+  for (const std::string& entry : entries)
+    list += (list.empty() ? std::string() : std::string(1, between)) + entry;
   return list;
 }
 
@@ -60,6 +66,17 @@ std::string plan_text(const DeviceSettings& settings) {
 std::string limits_text(const DeviceSettings& settings) {
   const auto limits = limits_of(settings.capture_limits);
   return limits ? link::emit_capture_limits(*limits) : "";
+}
+
+Result<void, OptionProblem> check_congestion(const DeviceSettings& settings) {
+  const auto& names = kCongestionNames;
+  if (settings.congestion.empty() ||
+      std::find(names.begin(), names.end(), settings.congestion) != names.end())
+    return {};
+  const std::string meant = closest_word(settings.congestion, names);
+  return Failure{OptionProblem{"--cc: there is no congestion control '" + settings.congestion +
+                                   "'; known are auto, loss, swift, dcqcn, fixed and none",
+                               meant.empty() ? "" : "did you mean '" + meant + "'?"}};
 }
 
 }  // namespace
@@ -101,6 +118,18 @@ void add_device_options(CLI::App& command, DeviceSettings& settings) {
   command.add_option("--log", settings.log, "Print what the device has to say to standard error")
       ->option_text("error|info|debug")
       ->check(CLI::IsMember({"error", "info", "debug"}));
+  command
+      .add_option("--cc", settings.congestion,
+                  "Congestion control of connections over UDP (default: auto, by what the peer is)")
+      ->option_text("auto|loss|swift|dcqcn|fixed|none");
+  command.add_flag(kStrictOption, settings.strict,
+                   "Nothing on the wire that the specification does not have, and go back N on every loss");
+  command
+      .add_option("--strict-peer", settings.strict_peers,
+                  "As --strict, but towards this address alone; may be repeated")
+      ->option_text("ADDRESS")
+      ->allow_extra_args(false)
+      ->excludes("--strict");
   command.add_flag(kLidOption, settings.lid,
                    "Give ports a LID, for programs that know no GIDs; at both ends");
   CLI::Option* only =
@@ -113,7 +142,7 @@ void add_device_options(CLI::App& command, DeviceSettings& settings) {
 bool stands_alone(const char* option) {
   return std::strchr(option, '=') != nullptr || std::strcmp(option, kLidOption) == 0 ||
          std::strcmp(option, kOnlyOption) == 0 || std::strcmp(option, kBesideOption) == 0 ||
-         std::strcmp(option, kPrivateOption) == 0;
+         std::strcmp(option, kPrivateOption) == 0 || std::strcmp(option, kStrictOption) == 0;
 }
 
 Result<void, OptionProblem> settle(DeviceSettings& settings) {
@@ -126,6 +155,14 @@ Result<void, OptionProblem> settle(DeviceSettings& settings) {
   if (!settings.fault.empty()) {
     if (auto parsed = link::parse_fault_spec(settings.fault); !parsed)
       return Failure{OptionProblem{"--fault: " + parsed.error(), ""}};
+  }
+  if (auto known = check_congestion(settings); !known) return known;
+  for (const std::string& peer : settings.strict_peers) {
+    std::array<std::uint8_t, 16> octets{};
+    if (::inet_pton(AF_INET, peer.c_str(), octets.data()) != 1 &&
+        ::inet_pton(AF_INET6, peer.c_str(), octets.data()) != 1)
+      return Failure{OptionProblem{"--strict-peer: '" + peer + "' is no IP address",
+                                   "give the address of the peer's port, such as 192.0.2.7"}};
   }
   const auto limits = limits_of(settings.capture_limits);
   if (!limits) return Failure{OptionProblem{limits.error(), ""}};
@@ -153,6 +190,8 @@ Variables variables_of(const DeviceSettings& settings) {
                          {"RRDMA_PCAP_LIMITS", limits_text(settings)},
                          {"RRDMA_UDP_CHECKSUM", settings.udp_checksum},
                          {"RRDMA_LOG", settings.log},
+                         {"RRDMA_CC", settings.congestion},
+                         {"RRDMA_STRICT", settings.strict ? "1" : joined(settings.strict_peers, ',')},
                          {"RRDMA_LID", settings.lid ? "1" : ""},
                          {"RRDMA_DEVICES", settings.only     ? "only"
                                            : settings.beside ? "beside"
@@ -162,8 +201,9 @@ Variables variables_of(const DeviceSettings& settings) {
 }
 
 std::vector<std::string> variable_names() {
-  return {"RRDMA_NETDEV",      "RRDMA_DEVICE_PLAN",  "RRDMA_LINK", "RRDMA_FAULT", "RRDMA_PCAP",
-          "RRDMA_PCAP_LIMITS", "RRDMA_UDP_CHECKSUM", "RRDMA_LOG",  "RRDMA_LID",   "RRDMA_DEVICES"};
+  return {"RRDMA_NETDEV", "RRDMA_DEVICE_PLAN", "RRDMA_LINK",         "RRDMA_FAULT",
+          "RRDMA_PCAP",   "RRDMA_PCAP_LIMITS", "RRDMA_UDP_CHECKSUM", "RRDMA_LOG",
+          "RRDMA_LID",    "RRDMA_DEVICES",     "RRDMA_CC",           "RRDMA_STRICT"};
 }
 
 std::string preload_with(const std::string& library, const std::vector<std::string>& sanitizers) {

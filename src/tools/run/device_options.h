@@ -23,8 +23,11 @@ struct DeviceSettings {
   std::string capture;
   LimitWords capture_limits;
   std::string udp_checksum;
+  std::string congestion;  // --cc
   std::string log;
   bool lid = false;
+  bool strict = false;  // the wire as it was before probes and repairs
+  std::vector<std::string> strict_peers;
   bool only = false;    // hide the devices of the kernel
   bool beside = false;  // list them first
 };
