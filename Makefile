@@ -12,7 +12,7 @@ BENCH_ARGS ?=
 need := scripts/install-packages
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test clang test-clang test-asan test-tsan test-cross soak fuzz bench bench-check bench-micro \
+.PHONY: help build demo test clang test-clang test-asan test-tsan test-cross soak fuzz bench bench-loss bench-check bench-micro \
         coverage interop interop-quick test-inspector bench-inspector install deb docs bench-comm bench-rpc format tidy clean
 
 help: ## list the targets
@@ -85,6 +85,12 @@ bench: ## measure RRDMA and its alternatives side by side; table and charts in b
 	@$(call configure,release,build-release)
 	@$(call build_all,release) --target products side_by_side
 	@scripts/bench build-release $(if $(filter-out 0,$(QUICK)),--quick) $(BENCH_ARGS)
+
+bench-loss: ## measure what losses, bursts and reordering cost over UDP; table in build/bench-loss
+	@$(need) build bench
+	@$(call configure,release,build-release)
+	@$(call build_all,release) --target products side_by_side
+	@python3 -B bench/loss.py --build build-release --output build/bench-loss $(BENCH_ARGS)
 
 bench-check: ## hold the speed of wire and engine against the bars of the project; wants a quiet machine
 	@$(need) build bench

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdio>
+#include <fstream>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "tools/commands.h"
 #include "tools/exit_status.h"
 #include "tools/interrupt.h"
+#include "tools/sim/scenario_report.h"
 #include "tools/sim/sim_plan.h"
 #include "tools/sim/sim_report.h"
 #include "tools/terminal.h"
@@ -33,6 +35,8 @@ constexpr std::string_view kExitText =
     "  rrdma sim --hosts 8 --qps 64 --workload mix --fault "
     "'drop=1%,dup=0.1%,reorder=2%,corrupt=0.1%,seed=7'\n"
     "  rrdma sim --seeds 1000\n"
+    "  rrdma sim --scenario incast --svg incast.svg\n"
+    "  rrdma sim --scenario dumbbell --flows 16 --tcp 1\n"
     "\n"
     "Exit status:\n"
     "  0  every promise was kept\n"
@@ -144,6 +148,24 @@ bool run_to_the_end(sim::Exchange& exchange) {
   return !exchange.world().violation();
 }
 
+int run_shown_scenario(const SimOptions& options) {
+  const auto plan = scenario_plan(options);
+  if (!plan) return complain(kName, plan.error(), "'rrdma sim --help' shows the usage");
+  const sim::ScenarioReport report = sim::run_scenario(*plan);
+  if (!options.svg.empty()) {
+    std::ofstream file(options.svg);
+    file << scenario_svg(options, *plan, report);
+    file.close();
+    if (!file.good())
+      return complain(kName, "the drawing cannot be written to '" + options.svg + "'",
+                      "name another file for --svg");
+  }
+  fmt::print("{}", options.json ? scenario_json(options, *plan, report)
+                                : scenario_table(options, *plan, report,
+                                                 palette_for(STDOUT_FILENO, ColourChoice::kAuto)));
+  return kExitSuccess;
+}
+
 int run_many(const SimOptions& options) {
   if (const auto plan = plan_for(options, options.seed); !plan) {
     return complain(kName, plan.error(), "'rrdma sim --help' shows the usage");
@@ -215,6 +237,16 @@ void add_sim_command(CLI::App& app, Runner& chosen) {
       sim->add_option("--fault", options->fault,
                       "Such as 'drop=1%,dup=0.1%,reorder=2%,corrupt=0.1%,ecn=1%,delay=50us±20us'"),
   };
+  sim->add_option("--scenario", options->scenario,
+                  "Instead of an exchange: many flows to one host, measured (incast, dumbbell, lossy)")
+      ->option_text("NAME");
+  sim->add_option("--flows", options->flows, "Of a scenario (default: 32, 2, 1)");
+  sim->add_option("--tcp", options->tcp, "Flows of TCP (CUBIC, a model) beside them in a scenario");
+  sim->add_option("--svg", options->svg, "Draw goodput and queue of a scenario to this file");
+  sim->add_option("--cc", options->congestion, "Congestion control: auto, loss, swift, dcqcn, fixed or none")
+      ->capture_default_str();
+  sim->add_flag("--strangers", options->strangers, "The ends do not know that both are RRDMA");
+  sim->add_flag("--strict", options->strict, "Go back N, and nothing that the specification does not have");
   sim->add_option("--workload", options->workload, "send, write, read, atomic, mix or random");
   CLI::Option* seed = sim->add_option("--seed", options->seed, "Decides everything that is left to chance")
                           ->capture_default_str();
@@ -226,12 +258,17 @@ void add_sim_command(CLI::App& app, Runner& chosen) {
                   "Where a broken promise leaves its capture (default: rrdma-sim-SEED.pcapng)");
   sim->add_flag("-j,--json", options->json, "Print the summary as one JSON object");
   sim->footer(std::string(kExitText));
-  sim->callback([&chosen, options, shape, seed, seeds] {
+  sim->callback([&chosen, options, sim, shape, seed, seeds] {
     options->seed_given = seed->count() != 0;
     options->seeds_given = seeds->count() != 0;
     for (const CLI::Option* option : shape) options->shape_given |= option->count() != 0;
+    options->bandwidth_given = sim->count("--bandwidth") != 0;
+    options->rtt_given = sim->count("--rtt") != 0;
+    options->seconds_given = sim->count("--seconds") != 0;
+    options->queue_given = sim->count("--queue") != 0;
     chosen = [options] {
       watch_interrupts();
+      if (!options->scenario.empty()) return run_shown_scenario(*options);
       return options->seeds > 1 ? run_many(*options) : run_one(*options);
     };
   });

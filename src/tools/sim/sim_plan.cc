@@ -104,7 +104,35 @@ Result<sim::TrafficPlan, std::string> traffic_for(const SimOptions& options, con
   return traffic;
 }
 
+Result<Duration, std::string> time_of(const std::string& seconds) {
+  const bool bare = !seconds.empty() && seconds.find_first_not_of("0123456789.") == std::string::npos;
+  const auto time = link::parse_duration(bare ? seconds + "s" : seconds);
+  if (!time || time->ns == 0)
+    return Failure{"'" + seconds + "' is no time to run: write for example 2 or 0.5"};
+  return *time;
+}
+
 }  // namespace
+
+Result<CableOptions, std::string> cable_of(const SimOptions& options) {
+  CableOptions cable;
+  if (options.bandwidth_given) {
+    cable.megabits_per_second = megabits(options.bandwidth);
+    if (cable.megabits_per_second == 0)
+      return Failure{"'" + options.bandwidth + "' is no bandwidth: write for example 25G or 400M"};
+  }
+  if (options.rtt_given) {
+    const auto rtt = link::parse_duration(options.rtt);
+    if (!rtt) return Failure{rtt.error()};
+    cable.rtt = *rtt;
+  }
+  if (options.seconds_given) {
+    const auto time = time_of(options.seconds);
+    if (!time) return Failure{time.error()};
+    cable.time = *time;
+  }
+  return cable;
+}
 
 Result<sim::Plan, std::string> plan_for(const SimOptions& options, std::uint64_t seed) {
   if (options.random()) {
@@ -123,11 +151,8 @@ Result<sim::Plan, std::string> plan_for(const SimOptions& options, std::uint64_t
   if (rate == 0) return Failure{"'" + options.bandwidth + "' is no bandwidth: write for example 25G or 400M"};
   const auto rtt = link::parse_duration(options.rtt);
   if (!rtt) return Failure{rtt.error()};
-  const bool bare =
-      !options.seconds.empty() && options.seconds.find_first_not_of("0123456789.") == std::string::npos;
-  const auto time = link::parse_duration(bare ? options.seconds + "s" : options.seconds);
-  if (!time || time->ns == 0)
-    return Failure{"'" + options.seconds + "' is no time to run: write for example 2 or 0.5"};
+  const auto time = time_of(options.seconds);
+  if (!time) return Failure{time.error()};
   const auto fault = link::parse_fault_spec(options.fault);
   if (!fault) return Failure{fault.error()};
 
@@ -136,6 +161,12 @@ Result<sim::Plan, std::string> plan_for(const SimOptions& options, std::uint64_t
   host.network.up.latency = host.network.down.latency = *rtt / 4;
   host.network.down.queue_octets = std::max(options.queue, 2 * options.mtu);
   host.network.down.ecn_octets = host.network.down.queue_octets / 4;
+  const auto congestion = transport::parse_congestion_kind(options.congestion);
+  if (!congestion)
+    return Failure{"'" + options.congestion +
+                   "' is no congestion control: known are auto, loss, swift, dcqcn, fixed and none"};
+  host.engine.congestion = *congestion;
+  host.engine.strict = options.strict;
   plan.hosts.assign(options.hosts, host);
   plan.faults = *fault;
   plan.harsh = fault->drop_ppm + fault->corrupt_ppm > kHarshPpm;
@@ -153,6 +184,7 @@ Result<sim::Plan, std::string> plan_for(const SimOptions& options, std::uint64_t
                    " GiB of memory: give fewer --qps or a smaller --size"};
   }
   for (std::uint32_t i = 0; i < options.qps; ++i) {
+    traffic->features_a = traffic->features_b = options.strangers ? 0 : objects::kOwnFeatures;
     traffic->host_a = i % options.hosts;
     traffic->host_b = (i + 1) % options.hosts;
     plan.traffic.push_back(*traffic);

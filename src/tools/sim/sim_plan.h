@@ -23,6 +23,14 @@ struct SimOptions {
   std::string rtt = "10us";
   std::uint32_t queue = 1024 * 1024;  // octets, at the switch
   std::string fault;
+  std::string scenario;  // empty: an exchange whose promises are checked
+  std::uint32_t flows = 0;
+  std::uint32_t tcp = 0;
+  std::string congestion = "auto";
+  bool strangers = false;
+  bool strict = false;
+  std::string svg;
+  bool bandwidth_given = false, rtt_given = false, seconds_given = false, queue_given = false;
   std::uint64_t seed = 1;
   std::uint64_t seeds = 1;
   bool seed_given = false;
@@ -36,6 +44,14 @@ struct SimOptions {
     return workload == "random" || (workload.empty() && !shape_given && (seed_given || seeds_given));
   }
 };
+
+// What of the cable was given on the command line; 0: nothing.
+struct CableOptions {
+  std::uint64_t megabits_per_second = 0;
+  Duration rtt;
+  Duration time;
+};
+[[nodiscard]] Result<CableOptions, std::string> cable_of(const SimOptions& options);
 
 // The world of one seed. An error is a sentence about the option that is wrong.
 [[nodiscard]] Result<sim::Plan, std::string> plan_for(const SimOptions& options, std::uint64_t seed);

@@ -1,0 +1,95 @@
+// The bars of loss recovery and congestion control, in virtual time: the same on every machine.
+#include "sim/scenario.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdio>
+
+namespace rrdma::sim {
+namespace {
+
+ScenarioReport shown(const char* name, const ScenarioPlan& plan) {
+  const ScenarioReport report = run_scenario(plan);
+  std::printf(
+      "%-28s utilisation %.3f  fairness %.3f  TCP %.3f  queue %llu of %u KiB at most, %llu on average  "
+      "drops %llu  marks %llu  resent %llu of %llu  probes %llu\n",
+      name, report.utilisation, report.fairness, report.tcp_share,
+      static_cast<unsigned long long>(report.queue_most >> 10), plan.queue_octets >> 10,
+      static_cast<unsigned long long>(report.queue_mean >> 10),
+      static_cast<unsigned long long>(report.queue_drops), static_cast<unsigned long long>(report.marks),
+      static_cast<unsigned long long>(report.resent), static_cast<unsigned long long>(report.packets),
+      static_cast<unsigned long long>(report.probes));
+  return report;
+}
+
+ScenarioPlan lossy(const char* faults) {
+  ScenarioPlan plan;
+  plan.flows = 1;
+  plan.faults = *link::parse_fault_spec(faults);
+  return plan;
+}
+
+TEST(Scenario, AnEmptyCableIsFilled) { EXPECT_GE(shown("one flow", lossy("")).utilisation, 0.95); }
+
+TEST(Scenario, LossesCostTheirShare) {
+  const double whole = run_scenario(lossy("")).utilisation;
+  EXPECT_GE(shown("0.1 % lost", lossy("drop=0.1%")).utilisation, 0.93 * whole);
+  EXPECT_GE(shown("1 % lost", lossy("drop=1%")).utilisation, 0.75 * whole);
+  EXPECT_GE(shown("5 % lost", lossy("drop=5%")).utilisation, 0.3 * whole);
+  EXPECT_GE(shown("1 % lost in bursts of 8", lossy("drop=1%,burst=8")).utilisation, 0.6 * whole);
+  EXPECT_GE(shown("5 % reordered by up to 64", lossy("reorder=5%,depth=64")).utilisation, 0.9 * whole);
+}
+
+TEST(Scenario, StrangersProfitToo) {
+  ScenarioPlan plan = lossy("drop=1%");
+  plan.strict = true;
+  const double before = shown("1 % lost, strict", plan).utilisation;
+  plan.strict = false;
+  plan.strangers = true;
+  EXPECT_GE(shown("1 % lost, strangers", plan).utilisation, 1.5 * before);
+}
+
+TEST(Scenario, IncastSharesTheCable) {
+  ScenarioPlan plan;
+  plan.flows = 32;
+  const ScenarioReport report = shown("incast 32:1", plan);
+  EXPECT_GE(report.utilisation, 0.9);
+  EXPECT_GE(report.fairness, 0.95);
+  EXPECT_LT(report.queue_most, plan.queue_octets);
+}
+
+TEST(Scenario, DumbbellsAreFair) {
+  for (const std::uint32_t flows : {2u, 16u}) {
+    ScenarioPlan plan;
+    plan.flows = flows;
+    plan.stagger = microseconds(500);
+    const ScenarioReport report = shown(flows == 2 ? "dumbbell of 2" : "dumbbell of 16", plan);
+    EXPECT_GE(report.utilisation, 0.9);
+    EXPECT_GE(report.fairness, 0.95);
+    EXPECT_LT(report.queue_most, plan.queue_octets);
+  }
+}
+
+TEST(Scenario, BesideTcpNeitherStarves) {
+  for (const bool ecn : {true, false}) {
+    ScenarioPlan plan;
+    plan.ecn = ecn;
+  if (ecn) plan.queue_octets = 512 * 1024;
+    plan.flows = plan.tcp_flows = 1;
+    plan.settle = milliseconds(30);
+    plan.time = milliseconds(70);
+    const ScenarioReport report = shown("beside TCP", plan);
+    EXPECT_GE(report.tcp_share, 1.0 / 3);
+    EXPECT_LE(report.tcp_share, 2.0 / 3);
+    EXPECT_GE(report.utilisation, 0.9);
+  }
+}
+
+TEST(Scenario, TheSameSeedIsTheSameRun) {
+  ScenarioPlan plan = lossy("drop=1%,reorder=1%");
+  plan.time = milliseconds(5);
+  EXPECT_EQ(run_scenario(plan).flows[0].timeline, run_scenario(plan).flows[0].timeline);
+}
+
+}  // namespace
+}  // namespace rrdma::sim

@@ -1,0 +1,24 @@
+// `rrdma sim --scenario`: the plans by name, and what a run of one shows: a table, one JSON object, a drawing.
+#pragma once
+
+#include <string>
+
+#include "base/result.h"
+#include "sim/scenario.h"
+#include "tools/sim/sim_plan.h"
+#include "wire/printer.h"
+
+namespace rrdma::tools {
+
+// The plan of the scenario that the options name. An error is a sentence about the option that is wrong.
+[[nodiscard]] Result<sim::ScenarioPlan, std::string> scenario_plan(const SimOptions& options);
+
+[[nodiscard]] std::string scenario_table(const SimOptions& options, const sim::ScenarioPlan& plan,
+                                         const sim::ScenarioReport& report, const wire::Palette& palette);
+[[nodiscard]] std::string scenario_json(const SimOptions& options, const sim::ScenarioPlan& plan,
+                                        const sim::ScenarioReport& report);
+// Goodput of every flow and the queue over time, as SVG.
+[[nodiscard]] std::string scenario_svg(const SimOptions& options, const sim::ScenarioPlan& plan,
+                                       const sim::ScenarioReport& report);
+
+}  // namespace rrdma::tools
