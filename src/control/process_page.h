@@ -33,11 +33,11 @@
 namespace rrdma::control {
 
 inline constexpr std::uint32_t kPageMagic = 0x52525050;  // "RRPP"
-inline constexpr std::uint32_t kPageVersion = 3;
+inline constexpr std::uint32_t kPageVersion = 4;
 inline constexpr std::uint32_t kPageCounterCapacity = 128;
 inline constexpr std::uint32_t kPageQpCapacity = 65536;
 inline constexpr std::size_t kCounterNameMax = 40;
-inline constexpr std::size_t kQpCounterCount = 8;
+inline constexpr std::size_t kQpCounterCount = 11;
 
 // The meaning of QpRow::counters.
 enum class QpCounter : std::uint8_t {
@@ -49,6 +49,9 @@ enum class QpCounter : std::uint8_t {
   kTimeouts,
   kSequenceNaks,
   kReceiverNotReady,
+  kLostPackets,  // found by what came after them
+  kProbes,
+  kNeedlessRepairs,
 };
 
 struct PageHeader {
@@ -123,8 +126,9 @@ struct QpRow {
   std::atomic<std::uint64_t> counters[kQpCounterCount];
   std::atomic<std::uint64_t> last_answer;                   // wire::LastAnswer
   std::atomic<std::uint64_t> levels[sizeof(QpLevels) / 8];  // QpLevels, stored as `words` are
+  std::uint64_t reserved_tail[5];
 };
-static_assert(sizeof(QpRow) == 192);
+static_assert(sizeof(QpRow) == 256);
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
 // The program's side. Owns the memfd and its mapping. QP rows may be made and destroyed from any

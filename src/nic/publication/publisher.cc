@@ -65,6 +65,9 @@ void publish_row(control::QpRow& row, const transport::QueuePair& qp, control::Q
   set(control::QpCounter::kReceiverNotReady, qp.rnr_naks);
   set(control::QpCounter::kTimeouts, qp.ack_timeouts);
   set(control::QpCounter::kSequenceNaks, qp.sequence_naks);
+  set(control::QpCounter::kLostPackets, qp.packets_lost);
+  set(control::QpCounter::kProbes, qp.probes);
+  set(control::QpCounter::kNeedlessRepairs, qp.needless_repairs);
   control::ProcessPage::set_levels(row, levels);
 }
 

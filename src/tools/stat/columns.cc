@@ -145,6 +145,12 @@ const ColumnRule kRnr = {
     .order = Order::kRnr,
     .cell = [](const Sample& s, const Look& look) { return alarming(s.rnr, look.palette.alert); }};
 
+// What the recovery from losses knows: nothing where packets cannot be lost.
+Cell of_recovery(const Sample& sample, QpCounter which) {
+  if (sample.qp->levels.round_trip_ns == 0) return Cell("-");
+  return Cell(short_number(static_cast<double>(value_of(*sample.qp, which))));
+}
+
 const ColumnRule kProcessColumns[] = {
     kPid,
     {.heading = "PROGRAM",
@@ -191,7 +197,37 @@ const ColumnRule kQueuePairColumns[] = {
     kSentOctets,
     kReceivedOctets,
     kResent,
-    kRnr};
+    kRnr,
+    {.heading = "RTT us",
+     .align = Align::kRight,
+     .keep = 1,
+     .cell =
+         [](const Sample& s, const Look&) {
+           const std::uint32_t ns = s.qp->levels.round_trip_ns;
+           return ns == 0 ? Cell("-") : Cell(short_number(ns / 1000.0));
+         }},
+    {.heading = "WND",
+     .align = Align::kRight,
+     .keep = 1,
+     .cell =
+         [](const Sample& s, const Look&) {
+           return s.qp->levels.round_trip_ns == 0 ? Cell("-") : Cell(short_number(s.qp->levels.window));
+         }},
+    {.heading = "LOST",
+     .align = Align::kRight,
+     .keep = 1,
+     .cell = [](const Sample& s, const Look&) { return of_recovery(s, QpCounter::kLostPackets); }},
+    {.heading = "NAK",
+     .align = Align::kRight,
+     .keep = 1,
+     .cell = [](const Sample& s, const Look&) { return of_recovery(s, QpCounter::kSequenceNaks); }},
+    {.heading = "TMO",
+     .align = Align::kRight,
+     .keep = 1,
+     .cell = [](const Sample& s, const Look&) { return of_recovery(s, QpCounter::kTimeouts); }},
+    {.heading = "PROBE", .align = Align::kRight, .keep = 1, .cell = [](const Sample& s, const Look&) {
+       return of_recovery(s, QpCounter::kProbes);
+     }}};
 
 std::span<const ColumnRule> rules_of(TableKind kind) {
   if (kind == TableKind::kProcesses) return kProcessColumns;

@@ -46,8 +46,9 @@ Result<Observation, Problem> observe();
 
 // Names of control::QpCounter, in its order, as JSON and tables show them.
 inline constexpr std::array<std::string_view, control::kQpCounterCount> kQpCounterNames = {
-    "sent_messages",  "received_messages", "sent_octets",   "received_octets",
-    "packets_resent", "ack_timeouts",      "sequence_naks", "rnr_naks_received"};
+    "sent_messages",  "received_messages", "sent_octets",     "received_octets",
+    "packets_resent", "ack_timeouts",      "sequence_naks",   "rnr_naks_received",
+    "packets_lost",   "probes_sent",       "needless_repairs"};
 
 [[nodiscard]] inline std::uint64_t value_of(const control::QpSnapshot& qp, control::QpCounter which) {
   return qp.counters[static_cast<std::size_t>(which)];
