@@ -92,6 +92,9 @@ class Commands(readme_test.Blocks):
     def test_library(self):
         self.follow_page("5-library.md")
 
+    def test_loss(self):
+        self.follow_page("7-loss.md")
+
 
 class Pages(unittest.TestCase):
     def test_every_page_is_followed(self):
