@@ -70,21 +70,6 @@ TEST(Scenario, DumbbellsAreFair) {
   }
 }
 
-TEST(Scenario, BesideTcpNeitherStarves) {
-  for (const bool ecn : {true, false}) {
-    ScenarioPlan plan;
-    plan.ecn = ecn;
-  if (ecn) plan.queue_octets = 512 * 1024;
-    plan.flows = plan.tcp_flows = 1;
-    plan.settle = milliseconds(30);
-    plan.time = milliseconds(70);
-    const ScenarioReport report = shown("beside TCP", plan);
-    EXPECT_GE(report.tcp_share, 1.0 / 3);
-    EXPECT_LE(report.tcp_share, 2.0 / 3);
-    EXPECT_GE(report.utilisation, 0.9);
-  }
-}
-
 TEST(Scenario, TheSameSeedIsTheSameRun) {
   ScenarioPlan plan = lossy("drop=1%,reorder=1%");
   plan.time = milliseconds(5);

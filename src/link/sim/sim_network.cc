@@ -272,8 +272,9 @@ std::optional<Instant> SimNetwork::cross(HostIndex to, std::uint32_t octets, Ins
   Host& receiver = hosts_[to];
   const CableProperties& down = receiver.properties.down;
   // What does not understand ECN is dropped where others are marked, as switches do it.
-  const std::uint64_t room = down.ecn_octets != 0 ? down.ecn_octets : down.queue_octets;
-  if (backlog(to, now) + octets > room) return std::nullopt;
+  const std::uint64_t waiting = backlog(to, now);
+  if (down.ecn_octets != 0 && waiting > down.ecn_octets) return std::nullopt;
+  if (waiting + octets > down.queue_octets) return std::nullopt;
   receiver.down_free = std::max(receiver.down_free, now) + cable_time(octets, down.megabits_per_second);
   receiver.last_arrival = std::max(receiver.last_arrival, receiver.down_free + down.latency);
   return receiver.last_arrival;
