@@ -133,7 +133,8 @@ void Completer::handle_arrivals(const wire::TransportPacket& packet) {
   ++engine_.counters_.arrivals_received;
   if (expected.before(req_.una)) return;
   if (!req_.log.enabled()) {
-    if (expected == req_.una && req_.repeating) return;  // a gap is told of again and again; it is repeated once
+    if (expected == req_.una && req_.repeating)
+      return;  // a gap is told of again and again; it is repeated once
     wire::TransportHeaders plain = packet.headers;
     if (expected == req_.sent) {
       plain.bth.psn = expected - 1;

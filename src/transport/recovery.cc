@@ -11,6 +11,7 @@ namespace rrdma::transport {
 namespace {
 
 constexpr std::uint8_t kBackoffMax = 6;
+constexpr std::uint8_t kProbesUntilBelieved = 2;
 // So many losses that were none widen the tolerance, so many that were some narrow it again.
 constexpr std::uint32_t kRepairsUntilNarrower = 16;
 
@@ -29,8 +30,10 @@ void Recovery::note_arrival(wire::Psn psn) {
   const PacketRecord& record = log_.at(psn);
   if (record.fate == PacketFate::kArrived && !record.response) return;
   const Duration since = now_ - record.sent_at;
-  // An answer that comes sooner than a round trip takes is one to the first copy: it was late, not lost.
-  const bool early = record.again && since < req_.round_trip.minimum() * 3 / 4;
+  // An answer that comes sooner than a round trip takes is one to the first copy: it was late, not lost. Unless
+  // several probes went since a round trip was measured: then the path may have become shorter than it was.
+  const bool early =
+      record.again && req_.backoff < kProbesUntilBelieved && since < req_.round_trip.minimum() * 3 / 4;
   if (early && record.fate == PacketFate::kUnderWay) {
     ++engine_.counters_.spurious_repairs;
     ++qp_.needless_repairs;
