@@ -69,8 +69,6 @@ INSTANTIATE_TEST_SUITE_P(Planted, Mutants,
                                            Mutant{PlantedBug::kLoseCompletion, "LoseCompletion"},
                                            Mutant{PlantedBug::kIgnoreRegionBounds, "IgnoreRegionBounds"},
                                            Mutant{PlantedBug::kExecuteEarlyTwice, "ExecuteEarlyTwice"},
-                                           Mutant{PlantedBug::kBitmapOffByOne, "BitmapOffByOne"},
-                                           Mutant{PlantedBug::kForgetEarly, "ForgetEarly"},
                                            Mutant{PlantedBug::kDoneWhenArrived, "DoneWhenArrived"},
                                            Mutant{PlantedBug::kRepairNext, "RepairNext"}),
                          [](const auto& suite) { return std::string(suite.param.name); });
