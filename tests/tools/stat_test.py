@@ -160,14 +160,14 @@ class Troubles(unittest.TestCase):
             def troubled(*names):
                 qps = [qp for p in run_json("stat", "--json")["processes"] if p["pid"] == pair.client.pid for qp in p["queue_pairs"]]
                 return next((qp for qp in qps if all(qp[name] > 0 for name in names)), None)
-            surroundings.wait_for(lambda: troubled("packets_resent", "sequence_naks"))
+            surroundings.wait_for(lambda: troubled("packets_resent", "packets_lost", "probes_sent"))
             # The programs' timeout is 14: 67 ms, eight times.
             pair.server.send_signal(signal.SIGSTOP)
             time.sleep(0.2)
             pair.server.send_signal(signal.SIGCONT)
             qp = surroundings.wait_for(lambda: troubled("ack_timeouts"))
             shown, _ = run("stat", "--qp", qp["qpn"])
-            for name in ("packets_resent", "ack_timeouts", "sequence_naks"):
+            for name in ("packets_resent", "ack_timeouts", "packets_lost", "probes_sent"):
                 self.assertRegex(shown, rf"(?m)^ *{name} +[1-9]")
 
 
