@@ -160,6 +160,9 @@ class Reactor final : public Counted {
   std::atomic<const void*> owner_{nullptr};  // marks the thread that polls
   std::uint32_t idle_turns_ = 0;
   std::uint32_t busy_turns_ = 0;
+  std::uint32_t turns_to_clock_ =
+      0;  // before the clock is read again for a timer that is not before next_seen_
+  Clock::time_point next_seen_;
   bool armed_ = false;  // somebody may sleep on fd()
   bool corked_ = false;
   bool turning_ = false;

@@ -89,9 +89,11 @@ void ClientConnection::free_slot(ClientCall* call) {
   call->held = false;
   call->body.release();
   call->trailers.clear();
-  call->status = Status();
-  call->inbound.close();
-  call->outbound.close();
+  if (!call->status.ok()) call->status = Status();
+  if (call->streams) {
+    call->inbound.close();
+    call->outbound.close();
+  }
   call->next_free = free_;
   free_ = call;
   if (RoomWaiter* waiter = waiting_.pop_front()) waiter->signal.give();

@@ -3,12 +3,12 @@
 #pragma once
 
 #include <cstddef>
-#include <memory>
 #include <span>
 #include <utility>
 
 #include "lib/rpc/frame.h"
 #include "rrdma/comm/comm.h"
+#include "rrdma/comm/ref.h"
 #include "rrdma/rpc/flow.h"
 
 namespace rrdma::rpc {
@@ -28,7 +28,7 @@ struct SentWaiter : comm::detail::Link {
 class Line {
  public:
   Line(comm::Context& context, comm::Endpoint endpoint)
-      : context_(&context), endpoint_(std::move(endpoint)), unsent_(std::make_shared<Unsent>()) {}
+      : context_(&context), endpoint_(std::move(endpoint)), unsent_(new Unsent) {}
 
   [[nodiscard]] comm::Context& context() const { return *context_; }
   [[nodiscard]] comm::Endpoint& endpoint() { return endpoint_; }
@@ -55,13 +55,13 @@ class Line {
 
  private:
   static constexpr std::size_t kMostUnsent = 512;
-  struct Unsent {
+  struct Unsent final : comm::detail::Counted {
     std::size_t count = 0;
     comm::detail::List<SentWaiter> waiting;
   };
   // What is called when a frame has left.
   struct Sent {
-    std::shared_ptr<Unsent> unsent;
+    comm::detail::Ref<Unsent> unsent;
     void operator()(const comm::Result<comm::Buffer>&) const {
       if (--unsent->count > kMostUnsent / 2) return;
       while (SentWaiter* waiter = unsent->waiting.pop_front()) waiter->signal->give();
@@ -70,7 +70,7 @@ class Line {
 
   comm::Context* context_;
   comm::Endpoint endpoint_;
-  std::shared_ptr<Unsent> unsent_;
+  comm::detail::Ref<Unsent> unsent_;
 };
 
 }  // namespace detail

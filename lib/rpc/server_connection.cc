@@ -228,8 +228,10 @@ void ServerConnection::replied(const ServerCall& call, const Status& status) {
 
 void ServerConnection::finish(ServerCall* call) {
   call->alarm_.cancel();
-  call->inbound_.close();
-  call->outbound_.close();
+  if (call->method_->shape != Shape::kUnary) {
+    call->inbound_.close();
+    call->outbound_.close();
+  }
   call->argument_.release();
   call->metadata_.clear();
   call->trailers_.clear();
@@ -239,7 +241,7 @@ void ServerConnection::finish(ServerCall* call) {
   call->lent_ = {};
   call->deadline_ = comm::Clock::time_point::max();
   call->cancelled_ = call->replied_ = false;
-  call->pending_ = Status();
+  if (!call->pending_.ok()) call->pending_ = Status();
   call->next_free_ = free_;
   free_ = call;
   --running_;

@@ -210,7 +210,10 @@ struct MethodOf {
       return detail::class_name<kFunction>();
     }
   }
-  static constexpr Method method() {
+  static constexpr Method method() { return kMethod; }
+
+ private:
+  static constexpr Method described() {
     Method method;
     method.service = service();
     method.name = detail::function_name<kFunction>();
@@ -224,6 +227,8 @@ struct MethodOf {
     method.idempotent = detail::idempotent_in<Service>(method.name);
     return method;
   }
+  // Once, by the compiler: a call only copies it.
+  static constexpr Method kMethod = described();
 };
 
 }  // namespace v0
