@@ -70,6 +70,19 @@ TEST(Scenario, DumbbellsAreFair) {
   }
 }
 
+// As many flows of TCP as of ours: neither gets less than a third.
+TEST(Scenario, NeitherWeNorTcpStarve) {
+  for (const std::uint32_t flows : {1u, 4u, 16u}) {
+    ScenarioPlan plan;
+    plan.flows = plan.tcp_flows = flows;
+    plan.stagger = microseconds(500);
+    const ScenarioReport report = shown("beside as many of TCP", plan);
+    EXPECT_GE(report.utilisation, 0.9) << flows;
+    EXPECT_GE(report.tcp_share, 1.0 / 3) << flows;
+    EXPECT_LE(report.tcp_share, 2.0 / 3) << flows;
+  }
+}
+
 TEST(Scenario, TheSameSeedIsTheSameRun) {
   ScenarioPlan plan = lossy("drop=1%,reorder=1%");
   plan.time = milliseconds(5);

@@ -99,6 +99,7 @@ constexpr std::uint32_t kBeta = 800;                         // per mille of the
 constexpr std::uint64_t kIncrease = kOne;                    // in a round trip
 constexpr std::uint64_t kCompetingIncrease = kOne * 9 / 17;  // what CUBIC takes where round trips are short
 constexpr std::int64_t kRoundTripsUntilCompeting = 24;
+constexpr std::int64_t kRoundTripsAfterMark = 256;
 
 std::uint32_t root_of(std::uint32_t value) {
   std::uint32_t root = 1;
@@ -134,7 +135,11 @@ void SwiftControl::on_arrival(const CongestionView& view, std::uint32_t packets,
   if (window_.starting() && below) {
     window_.grow(packets * kOne);
   } else if (below || competing_) {
-    window_.grow(packets * (competing_ ? kCompetingIncrease : kIncrease) / std::max(window_.packets(), 1u));
+    const bool beside_others =
+        competing_ ||
+        (marked_at_.ns != 0 && view.now - marked_at_ < view.round_trip.smoothed() * kRoundTripsAfterMark);
+    window_.grow(packets * (beside_others ? kCompetingIncrease : kIncrease) /
+                 std::max(window_.packets(), 1u));
   }
 }
 
@@ -160,7 +165,9 @@ void SwiftControl::on_silence(const CongestionView& view) {
   window_.scale(1000 - kMostDecrease);
 }
 
+// A queue that is long enough to be marked while we look at the delay may be shared with those who do not.
 void SwiftControl::on_mark(const CongestionView& view) {
+  marked_at_ = view.now;
   if (window_.judged(view)) return;
   window_.judge(view);
   window_.scale(700);  // as much as CUBIC gives way to a loss, which is what it meets where we are marked

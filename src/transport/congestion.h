@@ -109,6 +109,7 @@ class SwiftControl final : public CongestionControl {
   Instant last_decrease_;
   // A queue that never empties although this flow gave way is another's, who does not care for delay.
   Instant last_empty_;
+  Instant marked_at_;
   bool competing_ = false;
 };
 
