@@ -109,7 +109,7 @@ export class Capture {
   label(i: number): string {
     if (this.cm[i]) return this.header.cm_messages[String(this.cm[i])] ?? "MAD";
     const marks = this.marks[i]!;
-    const name = this.opcodeName(i).replace(/^(RC|UC|UD|XRC|RD) /, "");
+    const name = this.opcodeName(i).replace(/^(RC|UC|UD|XRC|RD|RRDMA) /, "");
     if (name === "ACKNOWLEDGE") {
       if (marks & Mark.rnr) return "RNR NAK";
       if (marks & Mark.nak) return "NAK " + (["sequence error", "invalid request", "access error", "operational error"][this.syndrome[i]! & 31] ?? "?");

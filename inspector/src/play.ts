@@ -24,6 +24,7 @@ export function endsAt(selection: Selection, place: number): Record<Side, EndSta
     const i = selection.packets[k]!, marks = capture.marks[i]!, side = sideOf(marks);
     if (capture.cm[i]) { followHandshake(ends, capture.label(i), side); continue; }
     if (marks & Mark.request) ends[side].sent = capture.psn[i]!;
+    else if (capture.opcodeName(i).endsWith("ARRIVALS")) ends[other(side)].answered = capture.psn[i]! - 1 & 0xffffff;
     else if (!(marks & (Mark.nak | Mark.rnr))) ends[other(side)].answered = capture.psn[i]!;
     if (marks & Mark.nak && capture.syndrome[i]! & 31) ends.a.state = ends.b.state = "ERR";
   }
@@ -40,8 +41,8 @@ function followHandshake(ends: Record<Side, EndState>, message: string, sender: 
   if (message === "REJ") ends.a.state = ends.b.state = "RESET";
 }
 
-// The message that this packet is a part of, as far as it has arrived: packets count in the order of their PSNs, for a
-// receiver takes no other.
+// The message that this packet is a part of, as far as it has arrived without a gap. A packet that came too early counts
+// if it was not sent again: then the receiver has kept it.
 export function memoryAt(selection: Selection, place: number): MemoryChange | null {
   const { capture } = selection, packet = selection.packets[place]!, marks = capture.marks[packet]!, name = capture.opcodeName(packet);
   const kind = name.includes("READ RESPONSE") ? "read" : name.includes("WRITE") ? "write" : name.includes("SEND") ? "send" : null;
@@ -54,15 +55,31 @@ export function memoryAt(selection: Selection, place: number): MemoryChange | nu
     while (start > 0 && !family(selection.packets[start]!)) --start;
   }
   const first = selection.packets[start]!;
-  let expected = capture.psn[first]!, arrived = 0, total = 0, counted = expected;
-  for (let k = start; k < Math.min(selection.size, start + backMax); ++k) {
-    const i = selection.packets[k]!;
+  const places: number[] = [], newest = new Map<number, number>();  // of the message; the last place of each PSN
+  for (let k = start, ends = -1; k < Math.min(selection.size, start + backMax); ++k) {
+    const i = selection.packets[k]!, psn = capture.psn[i]!;
+    const offset = psn - capture.psn[first]! & 0xffffff;
     if (!family(i)) continue;
-    if (capture.psn[i] === counted) { total += capture.octets[i]!; counted = counted + 1 & 0xffffff; }
-    if (k <= place && capture.psn[i] === expected && !(capture.marks[i]! & (Mark.lost | Mark.bad))) { arrived += capture.octets[i]!; expected = expected + 1 & 0xffffff; }
-    if (capture.marks[i]! & Mark.endsMessage && k >= place) break;
+    if (ends < 0 && offset > 0 && offset < backMax && begins(i)) ends = offset - 1;  // the next message
+    if (offset > (ends < 0 ? backMax : ends)) continue;
+    if (ends < 0 && capture.marks[i]! & Mark.endsMessage) ends = offset;
+    places.push(k);
+    newest.set(psn, k);
   }
-  return { owner: other(from), from, kind, arrived, total: Math.max(total, arrived), first };
+  if (!places.includes(place)) return null;  // the packet that begins its message is not in the capture
+  const sizes = new Map<number, number>(), here = new Set<number>();
+  let expected = capture.psn[first]!;
+  for (const k of places) {
+    const i = selection.packets[k]!, psn = capture.psn[i]!;
+    sizes.set(psn, capture.octets[i]!);
+    if (k > place || capture.marks[i]! & (Mark.lost | Mark.bad) || (psn !== expected && newest.get(psn) !== k)) continue;
+    here.add(psn);
+    while (here.has(expected)) expected = expected + 1 & 0xffffff;
+  }
+  const total = [...sizes.values()].reduce((sum, size) => sum + size, 0);
+  let arrived = 0;
+  for (let psn = capture.psn[first]!; here.has(psn); psn = psn + 1 & 0xffffff) arrived += sizes.get(psn)!;
+  return { owner: other(from), from, kind, arrived, total, first };
 }
 
 // What a packet does.
@@ -76,6 +93,7 @@ export function storyOf(c: Capture, i: number): Bilingual {
   if (marks & Mark.nak) return c.syndrome[i]! & 31
     ? tell(`NAK: the receiver refuses the request with PSN ${psn}. Both queue pairs go to the state ERR.`, `NAK：接收方拒绝 PSN ${psn} 的请求。两个队列对都进入 ERR 状态。`)
     : tell(`NAK: the receiver missed PSN ${psn}. The sender starts again from there.`, `NAK：接收方缺少 PSN ${psn}。发送方从那里重新开始。`);
+  if (name.endsWith("ARRIVALS")) return tell(`ARRIVALS: between two ends that are RRDMA: PSN ${psn} is missing, what came behind it is kept; only the missing ones are sent again.`, `ARRIVALS：两端都是 RRDMA 时：缺少 PSN ${psn}，其后到达的已保留；只重传缺少的包。`);
   if (name.includes("ATOMIC ACKNOWLEDGE")) return tell("The value that was in the peer's memory before the operation.", "操作之前对方内存中的值。");
   if (name.includes("ACKNOWLEDGE")) return tell(`ACK: everything up to PSN ${psn} has arrived; the sender may forget it and completes its work requests.`, `ACK：PSN ${psn} 及之前的都已到达；发送方可以忘记它们，并完成相应的工作请求。`);
   if (name.includes("READ REQUEST")) return tell("READ: asks for memory of the other side; its program takes no part.", "READ：请求对方的内存；对方程序不参与。");

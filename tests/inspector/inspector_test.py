@@ -53,6 +53,15 @@ class InspectorTest(unittest.TestCase):
         self.assertGreater(seen["meaning"], 10)
         self.assertIn("sequence", seen["problems"])
 
+    def test_ends_of_our_own_kind(self):
+        path = os.path.join(self.folder, "repairs.pcapng")
+        lossy_pingpong(path, iterations=300, port=18714, options=())
+        expected = tshark_counts(path)
+        self.assertGreater(expected["repeats"], 5)
+        with Inspector(path) as inspector:
+            seen = look("marks", inspector.address)["counts"]
+        self.assertEqual({name: seen[name] for name in expected}, expected)
+
     def test_the_report_shows_the_same_without_a_server(self):
         report = os.path.join(self.folder, "report.html")
         run("inspect", "--export", report, self.lossy)

@@ -112,7 +112,9 @@ class Follower {
         responder.newest_response = psn;
       responder.has_responded = true;
     }
-    const bool refuses = (columns_.marks[at] & (kMarkNak | kMarkRnrNak)) != 0;
+    // An arrival map names the first one that is missing, as a NAK does.
+    const bool refuses =
+        (columns_.marks[at] & (kMarkNak | kMarkRnrNak)) != 0 || shape.kind == wire::Kind::kArrivals;
     auto& waiting = requester.waiting;
     // All before it are answered by it, too; a refused one waits for its repeat.
     while (!waiting.empty() && waiting.front().psn.before(psn)) {

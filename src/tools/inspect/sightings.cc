@@ -101,9 +101,11 @@ Sighting sighting_of(const wire::Dissection& packet, const wire::CapturedPacket&
   seen.span = shape.kind == wire::Kind::kReadRequest ? headers.reth.length : 1;
   seen.ack_request = headers.bth.ack_request;
   if (packet.cm) seen.cm_message = static_cast<std::uint8_t>(wire::attribute_of(packet.cm->message));
-  seen.flow =
-      flows.number_of({ends_of(*packet.frame), headers.bth.destination.value,
-                       shape.deth ? headers.deth.source.value : kNoIndex, headers.bth.opcode.transport()});
+  // Of our own packets only the number says that they belong to a reliable connection.
+  const wire::Transport transport = shape.kind == wire::Kind::kArrivals ? wire::Transport::kReliableConnection
+                                                                        : headers.bth.opcode.transport();
+  seen.flow = flows.number_of({ends_of(*packet.frame), headers.bth.destination.value,
+                               shape.deth ? headers.deth.source.value : kNoIndex, transport});
   return seen;
 }
 
