@@ -14,8 +14,8 @@ function(rrdma_protobuf_generate)
     set(written ${out}/${stem}.pb.cc ${out}/${stem}.pb.h ${out}/${stem}.rrdma.h)
     add_custom_command(OUTPUT ${written}
       COMMAND protobuf::protoc --proto_path=${folder} --cpp_out=${out}
-        --plugin=protoc-gen-rrdma=$<TARGET_FILE:protoc-gen-rrdma> --rrdma_out=${out} ${path}
-      DEPENDS ${path} protoc-gen-rrdma
+        --plugin=protoc-gen-rrdma=$<TARGET_FILE:rrdma::protoc-gen-rrdma> --rrdma_out=${out} ${path}
+      DEPENDS ${path} rrdma::protoc-gen-rrdma
       VERBATIM)
     # What protoc writes is not ours to mend.
     set_source_files_properties(${out}/${stem}.pb.cc PROPERTIES COMPILE_OPTIONS "-w" SKIP_UNITY_BUILD_INCLUSION ON)
