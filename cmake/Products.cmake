@@ -33,6 +33,8 @@ function(rrdma_known_products)
       install(FILES ${pages} DESTINATION ${CMAKE_INSTALL_MANDIR}/man${section})
     endif()
   endforeach()
+  # For other people's tests: include(RrdmaTest).
+  install(FILES ${CMAKE_SOURCE_DIR}/cmake/RrdmaTest.cmake DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/rrdma)
   install(FILES ${CMAKE_SOURCE_DIR}/README.md ${CMAKE_SOURCE_DIR}/README.zh-CN.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
   # Where Wireshark looks for interfaces of others and for profiles.
   install(PROGRAMS ${CMAKE_SOURCE_DIR}/packaging/wireshark/extcap/rrdma DESTINATION ${CMAKE_INSTALL_LIBDIR}/wireshark/extcap)

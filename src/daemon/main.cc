@@ -18,12 +18,14 @@
 #include "control/identity.h"
 #include "control/names.h"
 #include "daemon/captures.h"
+#include "daemon/fault_rules.h"
 #include "daemon/last_answers.h"
 #include "daemon/log.h"
 #include "daemon/peers.h"
 #include "daemon/qp1/cm_service.h"
 #include "daemon/qp1/mad_port.h"
 #include "daemon/qp1/recognition.h"
+#include "daemon/qp1/struck_mads.h"
 #include "daemon/registry.h"
 #include "daemon/server.h"
 #include "daemon/slots/keeper.h"
@@ -145,20 +147,22 @@ int run(const Options& options) {
                                 .linger = nanoseconds(static_cast<std::int64_t>(options.linger_s * 1e9))};
   Server server(settings, loop, network, counters, prng);
   Captures captures(server);
+  FaultRules fault_rules(server);
   Slots slots(server, network, counters, prng);
   Peers peers(slots, counters);
   Registry registry(server, slots, network, counters);
   Multicast multicast(slots, network, counters);
   MadPort qp1(loop, network, counters, system_entropy());
+  StruckMads struck_mads(qp1, fault_rules);
   ConnectionService connections(qp1, counters, system_entropy());
   Recognition recognition(qp1, counters, options.strict, system_entropy());
   LastAnswers last_answers(slots, network, counters);
   // Peers hear what a dead program had to say before they hear of its death.
-  for (Subsystem* subsystem :
-       {static_cast<Subsystem*>(&last_answers), static_cast<Subsystem*>(&captures),
-        static_cast<Subsystem*>(&slots), static_cast<Subsystem*>(&peers), static_cast<Subsystem*>(&registry),
-        static_cast<Subsystem*>(&multicast), static_cast<Subsystem*>(&connections),
-        static_cast<Subsystem*>(&recognition), static_cast<Subsystem*>(&qp1)}) {
+  for (Subsystem* subsystem : {static_cast<Subsystem*>(&last_answers), static_cast<Subsystem*>(&captures),
+                               static_cast<Subsystem*>(&fault_rules), static_cast<Subsystem*>(&slots),
+                               static_cast<Subsystem*>(&peers), static_cast<Subsystem*>(&registry),
+                               static_cast<Subsystem*>(&multicast), static_cast<Subsystem*>(&connections),
+                               static_cast<Subsystem*>(&recognition), static_cast<Subsystem*>(&qp1)}) {
     server.add(*subsystem);
   }
   if (options.system) {

@@ -100,6 +100,14 @@ std::vector<InterfaceAddress> NetlinkDevice::own_addresses(const Interface& inte
 // Indices stay while their address does: a new address takes the first free index. Index 0 is kept for the
 // link-local address where there is one or will be, as the kernel keeps it.
 void NetlinkDevice::take(const std::vector<Interface>& interfaces) {
+  take_from_interface(interfaces);
+  if (imposed_.port_down || imposed_.removed) port_.up = false;
+  if (imposed_.removed) present_ = false;
+  if (!imposed_.gids_lost && !imposed_.removed) return;
+  for (GidEntry& entry : gids_) entry.valid = false;
+}
+
+void NetlinkDevice::take_from_interface(const std::vector<Interface>& interfaces) {
   local_.clear();
   const Interface* own = nullptr;
   for (const Interface& interface : interfaces) {
@@ -155,6 +163,8 @@ std::vector<DeviceEvent> NetlinkDevice::take_and_compare(const std::vector<Inter
   const std::vector<GidEntry> before = gids_;
   take(interfaces);
   std::vector<DeviceEvent> events;
+  // A device that failed says that alone; one that came back has another port, too.
+  if (was_present && !present_ && imposed_.removed) return {DeviceEvent::kRemoved};
   const bool gids_differ = !std::equal(before.begin(), before.end(), gids_.begin(), gids_.end(),
                                        [](const GidEntry& a, const GidEntry& b) {
                                          return a.valid == b.valid && (!a.valid || a.gid == b.gid);
@@ -164,6 +174,15 @@ std::vector<DeviceEvent> NetlinkDevice::take_and_compare(const std::vector<Inter
   if (hardware_address_ != hardware_before) events.push_back(DeviceEvent::kHardwareAddressChange);
   if (was_present && !present_) events.push_back(DeviceEvent::kRemoved);
   return events;
+}
+
+void NetlinkDevice::impose(const Imposed& faults, const std::vector<Interface>& interfaces) {
+  {
+    std::lock_guard lock(mutex_);
+    if (imposed_ == faults) return;
+    imposed_ = faults;
+  }
+  refresh(interfaces);
 }
 
 void NetlinkDevice::refresh(const std::vector<Interface>& interfaces) {

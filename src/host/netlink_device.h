@@ -12,6 +12,14 @@
 
 namespace rrdma::host {
 
+// Faults on purpose, on top of what the interface is.
+struct Imposed {
+  bool port_down = false;
+  bool gids_lost = false;
+  bool removed = false;
+  friend bool operator==(const Imposed&, const Imposed&) = default;
+};
+
 class NetlinkDevice final : public Device {
  public:
   static constexpr std::size_t kGidsMax = 128;
@@ -28,10 +36,13 @@ class NetlinkDevice final : public Device {
   // Takes a new snapshot and tells the listeners what changed, without the lock that guards the snapshot.
   // From one thread at a time. No interfaces at all means that netlink could not be asked: nothing happens.
   void refresh(const std::vector<Interface>& interfaces);
+  // From now on it looks like that; listeners hear of it as of a change of the interface. Also from one thread at a time.
+  void impose(const Imposed& faults, const std::vector<Interface>& interfaces);
 
  private:
   // REQUIRES: the lock, but in the constructor.
   void take(const std::vector<Interface>& interfaces);
+  void take_from_interface(const std::vector<Interface>& interfaces);
   [[nodiscard]] std::vector<InterfaceAddress> own_addresses(const Interface& interface) const;
   [[nodiscard]] std::vector<DeviceEvent> take_and_compare(const std::vector<Interface>& interfaces);
 
@@ -42,6 +53,7 @@ class NetlinkDevice final : public Device {
   std::vector<wire::Gid> local_;  // of all interfaces
   std::array<std::uint8_t, 6> hardware_address_{};
   bool present_ = true;
+  Imposed imposed_;
   bool first_is_link_local_ = false;  // nothing else takes index 0
 
   std::mutex telling_;  // while listeners are called; before mutex_ where both are taken

@@ -128,7 +128,8 @@ void HostLane::open_network(control::GrantedSlot granted) {
 
 void HostLane::follow_capture_order(const control::CaptureOrder& order, std::vector<OwnedFd> fds) {
   const std::lock_guard lock(mutex());
-  send_packets_only(order.packets_only);
+  captured_ = order.packets_only;
+  choose_packets();
   if (order.record && fds.size() == control::kCaptureFds) {
     links_.start_capture(std::move(fds[0]), order.snap_octets);
   } else if (!order.record) {
@@ -136,8 +137,16 @@ void HostLane::follow_capture_order(const control::CaptureOrder& order, std::vec
   }
 }
 
+void HostLane::set_faults(const std::vector<link::FaultScope>& scopes, bool packets_only) {
+  const std::lock_guard lock(mutex());
+  disturbed_ = packets_only || !scopes.empty();
+  choose_packets();
+  links_.set_faults(scopes);
+}
+
 // A direct operation takes no PSN: either may end or begin between two frames.
-void HostLane::send_packets_only(bool packets_only) {
+void HostLane::choose_packets() {
+  const bool packets_only = captured_ || disturbed_;
   if (direct_ != nullptr) engine_.set_direct(packets_only ? nullptr : links_.shm());
   engine_.set_trains(!packets_only);
 }

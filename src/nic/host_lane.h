@@ -64,13 +64,14 @@ class HostLane final : public Lane, private transport::EventSink, private Duty {
   void recognise(const wire::Gid& remote, std::uint8_t features);
   void open_network(control::GrantedSlot granted);
   void follow_capture_order(const control::CaptureOrder& order, std::vector<OwnedFd> fds);
+  void set_faults(const std::vector<link::FaultScope>& scopes, bool packets_only);
 
  private:
   HostLane(const Settings& settings, control::DaemonClient& daemon, control::GrantedSlot granted,
            LaneInterface interface);
   void watch_shm(const Settings& settings);
   void watch_udp();
-  void send_packets_only(bool packets_only);
+  void choose_packets();
 
   void on_qp_event(transport::QueuePair& qp, transport::QpEvent event) override;
   void on_qp_changed(transport::QueuePair& qp, bool destroyed) override;
@@ -95,6 +96,8 @@ class HostLane final : public Lane, private transport::EventSink, private Duty {
   transport::Engine engine_;
   Paths paths_;
   QpListener* qp_listener_ = nullptr;
+  bool captured_ = false;   // by order: everything goes as single packets
+  bool disturbed_ = false;  // the same for faults
   EpollSleeper sleeper_;
   WakeUp wakeup_;
   Progress progress_;

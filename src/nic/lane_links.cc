@@ -95,7 +95,23 @@ void LaneLinks::open_capture_file() {
 }
 
 void LaneLinks::attach(LinkIndex index, link::Link* link) {
-  if (link != nullptr) live_capture_.attach(switch_, index, decorated(link));
+  if (link == nullptr) return;
+  undisturbed_[index] = decorated(link);
+  put_gate(index);
+}
+
+void LaneLinks::put_gate(LinkIndex index) {
+  std::unique_ptr<link::FaultGate> gate;
+  if (!scopes_.empty()) gate = std::make_unique<link::FaultGate>(*undisturbed_[index], scopes_);
+  live_capture_.attach(switch_, index, gate != nullptr ? gate.get() : undisturbed_[index]);
+  gates_[index] = std::move(gate);  // what the last one held back is lost, as on a network
+}
+
+void LaneLinks::set_faults(const std::vector<link::FaultScope>& scopes) {
+  scopes_ = scopes;
+  for (std::uint8_t index = 0; index < kLinkCount; ++index) {
+    if (undisturbed_[index] != nullptr) put_gate(static_cast<LinkIndex>(index));
+  }
 }
 
 // The capture stands inside the faults: it shows what was done to the packets, as the other end would see them.

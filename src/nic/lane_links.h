@@ -4,6 +4,7 @@
 // Threads: under the lane's lock, once the lane has begun.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -13,6 +14,7 @@
 #include "base/owned_fd.h"
 #include "control/client/daemon_client.h"
 #include "link/capture_sink.h"
+#include "link/fault_gate.h"
 #include "link/link.h"
 #include "link/shm/shm_link.h"
 #include "link/udp/udp_link.h"
@@ -62,6 +64,8 @@ class LaneLinks final : public objects::PathProbe, public Doorbells {
   // The kernel told of arrivals at these descriptors, or of doorbells.
   void note_arrivals(std::span<const int> descriptors);
 
+  // Faults on purpose, while the program runs; none: as before. REQUIRES: no frame is reserved.
+  void set_faults(const std::vector<link::FaultScope>& scopes);
   // By order of the daemon, while the program runs.
   void start_capture(OwnedFd socket, std::uint32_t snap_octets);
   void stop_capture() { live_capture_.stop(switch_); }
@@ -77,6 +81,7 @@ class LaneLinks final : public objects::PathProbe, public Doorbells {
   void open_udp(control::GrantedSlot granted);
   void open_capture_file();
   void attach(LinkIndex index, link::Link* link);
+  void put_gate(LinkIndex index);
   [[nodiscard]] link::Link* decorated(link::Link* link);
 
   bool answered(const objects::Path& path) const override;
@@ -93,6 +98,9 @@ class LaneLinks final : public objects::PathProbe, public Doorbells {
   RelayLink relay_;
   std::unique_ptr<link::CaptureFile> capture_;
   std::vector<std::unique_ptr<link::Link>> decorators_;
+  std::array<link::Link*, kLinkCount> undisturbed_{};  // as attached, without the gates
+  std::array<std::unique_ptr<link::FaultGate>, kLinkCount> gates_;
+  std::vector<link::FaultScope> scopes_;
   LinkSwitch switch_;
   LiveCapture live_capture_;
 };

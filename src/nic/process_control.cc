@@ -44,9 +44,30 @@ void ProcessControl::describe(std::string devices) {
 // ---- devices ----
 
 void ProcessControl::follow(std::shared_ptr<host::NetlinkDevice> device) {
+  keep(std::move(device));
+  if (faults::armed()) apply_faults();
+}
+
+void ProcessControl::keep(std::shared_ptr<host::NetlinkDevice> device) {
   const std::lock_guard lock(devices_mutex_);
   std::erase_if(devices_, [](const auto& known) { return known.use_count() == 1; });  // closed by now
   devices_.push_back(std::move(device));
+}
+
+// What is active now, for every device and lane that there is now.
+void ProcessControl::apply_faults() {
+  const std::vector<faults::Rule> active = faults::Table::instance().active();
+  DeviceList devices;
+  {
+    const std::lock_guard lock(devices_mutex_);
+    devices = devices_;
+  }
+  const std::vector<link::FaultScope> scopes = scopes_of(devices, active);
+  {
+    const std::lock_guard lock(lanes_mutex_);
+    for (HostLane* lane : lanes_) lane->set_faults(scopes, packets_only_);
+  }
+  for (const auto& device : devices) device->impose(imposed_on(*device, active), host::read_interfaces());
 }
 
 void ProcessControl::refresh_devices() {
@@ -61,8 +82,11 @@ void ProcessControl::refresh_devices() {
 // ---- lanes ----
 
 void ProcessControl::add(HostLane& lane) {
-  const std::lock_guard lock(lanes_mutex_);
-  lanes_.push_back(&lane);
+  {
+    const std::lock_guard lock(lanes_mutex_);
+    lanes_.push_back(&lane);
+  }
+  if (faults::armed()) apply_faults();
 }
 
 void ProcessControl::remove(HostLane& lane) {
@@ -81,12 +105,14 @@ HostLane* ProcessControl::find_lane(control::Slot slot) const {
 std::vector<int> ProcessControl::descriptors() const {
   std::vector<int> all{daemon_->event_fd()};
   if (monitor_.fd() >= 0) all.push_back(monitor_.fd());
+  if (faults_.fd() >= 0) all.push_back(faults_.fd());
   return all;
 }
 
 void ProcessControl::handle() {
   daemon_->handle_events(*this);
   if (monitor_.changed()) refresh_devices();
+  faults_.handle();
 }
 
 void ProcessControl::handle_channel_offered(const control::ChannelOffered& offer, std::vector<OwnedFd> fds) {
@@ -114,6 +140,8 @@ void ProcessControl::handle_sockets_arrived(control::GrantedSlot slot) {
 // Who ordered a capture is gone with the last daemon.
 void ProcessControl::handle_daemon_changed(std::span<const control::Slot>) {
   follow_capture_order({}, {});
+  packets_only_ = false;
+  faults_.follow({});
   if (DaemonListener* listener = listener_.load()) listener->on_daemon_changed();
 }
 
@@ -124,6 +152,10 @@ void ProcessControl::handle_other(control::Received& message) {
     const std::lock_guard lock(lanes_mutex_);
     for (HostLane* lane : lanes_) lane->recognise(peer->remote, peer->features);
     return;
+  }
+  if (const auto order = message.as<control::FaultOrder>()) {
+    packets_only_ = order->packets_only;
+    return faults_.follow(*order);
   }
   if (DaemonListener* listener = listener_.load()) listener->on_daemon_message(message);
 }

@@ -20,6 +20,7 @@
 #include "host/interfaces.h"
 #include "host/netlink_device.h"
 #include "nic/daemon_listener.h"
+#include "nic/faults/process_faults.h"
 #include "nic/settings.h"
 
 namespace rrdma::nic {
@@ -48,8 +49,10 @@ class ProcessControl final : private control::DaemonEvents {
 
  private:
   ProcessControl(const Settings& settings, std::unique_ptr<control::DaemonClient> daemon)
-      : settings_(settings), daemon_(std::move(daemon)) {}
+      : settings_(settings), daemon_(std::move(daemon)), faults_([this] { apply_faults(); }) {}
+  void keep(std::shared_ptr<host::NetlinkDevice> device);
   void refresh_devices();
+  void apply_faults();
   void follow_capture_order(const control::CaptureOrder& order, std::vector<OwnedFd> fds);
   // REQUIRES: lanes_mutex_. Null: none of ours.
   [[nodiscard]] HostLane* find_lane(control::Slot slot) const;
@@ -69,6 +72,8 @@ class ProcessControl final : private control::DaemonEvents {
   std::vector<std::shared_ptr<host::NetlinkDevice>> devices_;
   std::mutex lanes_mutex_;  // before any lane's lock
   std::vector<HostLane*> lanes_;
+  std::atomic<bool> packets_only_{false};  // by order: somebody's faults must be met
+  ProcessFaults faults_;                   // last: it calls back
 };
 
 }  // namespace rrdma::nic

@@ -10,6 +10,8 @@
 #include <utility>
 
 #include "base/raw_syscall.h"
+#include "faults/table.h"
+#include "host/clock.h"
 #include "host/descriptor_room.h"
 #include "host/device_links.h"
 #include "host/explain.h"
@@ -27,6 +29,16 @@ std::atomic<Runtime*> latest{nullptr};
 
 // Of the daemon's client, a lane and its links (16 of them are UDP ports to send from), and some in passing.
 constexpr unsigned kDescriptorsNeeded = 40;
+
+// RRDMA_FAULTS: the rules that hold from the beginning of the process.
+void take_planned_faults() {
+  const char* text = std::getenv("RRDMA_FAULTS");
+  if (text == nullptr || *text == '\0') return;
+  auto rules = faults::parse_rules(text);
+  if (!rules) return host::explain(host::Severity::kError, "RRDMA_FAULTS", rules.error());
+  faults::Table::instance().set(faults::Table::Side::kEnvironment, *rules,
+                                static_cast<std::uint32_t>(raw::getpid()), host::now());
+}
 
 struct OpenDevice {
   std::shared_ptr<host::NetlinkDevice> device;
@@ -77,6 +89,7 @@ struct Runtime::State {
     control = std::move(*connected);
     lanes.push_back(std::move(*lane));
     control->add(*lanes.front());
+    control->handle();  // an order about faults, which came before the slot, holds from the first call on
     auto started = lanes.front()->start(control->descriptors(), [one = control.get()] { one->handle(); });
     if (!started) {
       control->remove(*lanes.front());
@@ -87,7 +100,7 @@ struct Runtime::State {
   }
 };
 
-Runtime::Runtime() : state_(std::make_unique<State>()) {}
+Runtime::Runtime() : state_(std::make_unique<State>()) { take_planned_faults(); }
 
 Runtime& Runtime::instance() {
   static std::mutex mutex;

@@ -12,6 +12,7 @@
 
 #include <CLI/App.hpp>
 #include <functional>
+#include <vector>
 
 namespace rrdma::tools {
 
@@ -23,6 +24,7 @@ void add_decode_command(CLI::App& app, Runner& chosen);
 void add_devices_command(CLI::App& app, Runner& chosen);
 void add_doctor_command(CLI::App& app, Runner& chosen);
 void add_env_command(CLI::App& app, Runner& chosen);
+void add_fault_command(CLI::App& app, Runner& chosen);
 void add_explain_command(CLI::App& app, Runner& chosen);
 void add_inspect_command(CLI::App& app, Runner& chosen);
 void add_gids_command(CLI::App& app, Runner& chosen);
@@ -31,6 +33,9 @@ void add_sim_command(CLI::App& app, Runner& chosen);
 void add_stat_command(CLI::App& app, Runner& chosen);
 void add_trace_command(CLI::App& app, Runner& chosen);
 void add_top_command(CLI::App& app, Runner& chosen);
+void add_lab_command(CLI::App& app, Runner& chosen);
+// Puts the `up` of `rrdma lab TOPOLOGY` into the arguments, and takes out of them what is a program's own. Returns the new count.
+int settle_lab_words(int argc, char** argv, std::vector<char*>& out);
 void add_link_command(CLI::App& app, Runner& chosen);
 void add_run_command(CLI::App& app, Runner& chosen);
 // Takes the `--` between the options of `rrdma run` and the program out of the arguments: CLI11 would make

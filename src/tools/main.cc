@@ -102,6 +102,7 @@ int run(int argc, char** argv) {
   add_env_command(app, chosen);
   add_devices_command(app, chosen);
   add_gids_command(app, chosen);
+  add_lab_command(app, chosen);
   add_link_command(app, chosen);
   add_stat_command(app, chosen);
   add_top_command(app, chosen);
@@ -110,10 +111,13 @@ int run(int argc, char** argv) {
   add_trace_command(app, chosen);
   add_explain_command(app, chosen);
   add_doctor_command(app, chosen);
+  add_fault_command(app, chosen);
   add_sim_command(app, chosen);
   add_help_command(app, chosen);
   try {
-    app.parse(drop_run_separator(argc, argv), argv);
+    std::vector<char*> arguments;
+    argc = settle_lab_words(argc, argv, arguments);
+    app.parse(drop_run_separator(argc, arguments.data()), arguments.data());
   } catch (const CLI::ParseError& error) {
     return explain_usage(app, error);
   }

@@ -28,6 +28,7 @@ SECONDS = 60
 # with a value for what stands there in capitals.
 ALONE = {
     "rrdma run": ("rrdma run -- true", r"^$"),
+    "rrdma run --devices N": ("rrdma run --devices 2 -- ibv_devinfo", r"hca_id:\s+rrdma1"),
     "rrdma run --lid": ("rrdma run --lid -- ibv_devinfo", r"port_lid:\s+[1-9]"),
     "rrdma doctor": ("rrdma doctor", r"All is well|RRDMA works here"),
     "rrdma explain": ("rrdma explain", r"."),
@@ -50,6 +51,8 @@ BESIDE_PROGRAMS = {
 }
 # Run by another test: the file, and what must be in it.
 ELSEWHERE = {
+    "rrdma fault set": ("tools/fault_test.py", 'run("fault", "set", "port=down", "--device", "rrdma1")'),
+    "rrdma lab": ("tools/lab_test.py", 'lab("run", "h2", "--", "hostname")'),
     "rrdma inspect": ("tools/inspect_test.py", "Inspector() as"),
     "rrdma inspect out.pcapng": ("tools/inspect_test.py", "Inspector(self.lossy)"),
     "rrdma inspect --export report.html out.pcapng": ("tools/inspect_test.py", '"inspect", "--export", report, self.lossy'),

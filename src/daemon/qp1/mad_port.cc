@@ -117,6 +117,7 @@ void MadPort::on_packet(const wire::TransportPacket& packet, const objects::Pack
 
 // As often as the faults want it: once, unless they are asked for.
 void MadPort::deliver(const cm::MadAddresses& addresses, Octets mad) {
+  if (filter_ && !filter_(addresses, mad)) return counters_.add("cm.mads_dropped_on_purpose");
   unsigned copies = 1;
   if (fault_.any()) {
     copies = prng_.chance_ppm(fault_.drop_ppm) ? 0 : prng_.chance_ppm(fault_.duplicate_ppm) ? 2 : 1;

@@ -53,6 +53,10 @@ class MadPort final : public Subsystem, private link::Receiver {
   void on_introduction(std::function<void(const ReceivedMad&)> callback) {
     introduction_ = std::move(callback);
   }
+  // Asked about each MAD that arrives; false: it is lost.
+  void set_filter(std::function<bool(const cm::MadAddresses&, Octets)> filter) {
+    filter_ = std::move(filter);
+  }
   // By the network, or to this host itself. What cannot be sent is lost, as on any network.
   void send(const cm::OutgoingMad& mad, Instant now);
   [[nodiscard]] std::optional<ReceivedMad> receive();
@@ -82,6 +86,7 @@ class MadPort final : public Subsystem, private link::Receiver {
   std::deque<ReceivedMad> inbox_;
   std::function<void()> arrival_;
   std::function<void(const ReceivedMad&)> introduction_;
+  std::function<bool(const cm::MadAddresses&, Octets)> filter_;
   std::uint32_t next_psn_ = 0;
 };
 

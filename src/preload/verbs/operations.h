@@ -32,6 +32,8 @@ ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attr);
 int modify_cq(ibv_cq* cq, ibv_modify_cq_attr* attr);
 int poll_cq(ibv_cq* cq, int count, ibv_wc* wc);
 int req_notify_cq(ibv_cq* cq, int solicited_only);
+int start_poll(ibv_cq_ex* cq, ibv_poll_cq_attr* attr);
+int next_poll(ibv_cq_ex* cq);
 
 // Queue pairs and shared receive queues.
 ibv_srq* create_srq_ex(ibv_context* context, ibv_srq_init_attr_ex* attr);

@@ -40,7 +40,7 @@ Offer offer_at(Thing kind, const ibv_context* context) {
 
 }  // namespace
 
-int refuse_unless_live(const char* call, Thing kind, Standing standing) {
+int refuse_standing(const char* call, Thing kind, Standing standing) {
   const char* name = offer_of(kind).name;
   switch (standing) {
     case Standing::kLive: return 0;

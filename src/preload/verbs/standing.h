@@ -10,6 +10,7 @@
 #include "host/explain.h"
 #include "preload/verbs/device/context.h"
 #include "preload/verbs/live_objects.h"
+#include "preload/verbs/struck_calls.h"
 
 namespace rrdma::verbs {
 
@@ -67,14 +68,21 @@ Standing standing_of(const Abi* abi) {
 }
 
 // 0 for what is alive, else ENOENT or EINVAL with a sentence.
-int refuse_unless_live(const char* call, Thing kind, Standing standing);
+int refuse_standing(const char* call, Thing kind, Standing standing);
+
+// The same for the object that a call is for; a fault on purpose may refuse the call as well.
+template <typename Abi>
+int refuse_unless_live(const char* call, const Abi* abi, Standing standing) {
+  if (const int error = refuse_standing(call, thing_of(abi), standing); error != 0) return error;
+  return strike(call, context_of(*abi));
+}
 
 // The same for what a call gets besides its first object: it must be of the same context.
 template <typename Abi>
 int check_argument(const char* call, const Abi* abi, const ibv_context* context) {
   Standing standing = standing_of(abi);
   if (standing == Standing::kLive && context_of(*abi) != context) standing = Standing::kForeign;
-  return refuse_unless_live(call, thing_of(abi), standing);
+  return refuse_standing(call, thing_of(abi), standing);
 }
 
 // A place among the objects that the device offers, from before an object is made until it is there.

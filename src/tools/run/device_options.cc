@@ -13,8 +13,10 @@
 #include <filesystem>
 #include <sstream>
 
+#include "faults/rule.h"
 #include "host/device_plan.h"
 #include "link/fault_spec.h"
+#include "tools/fault/fault_plan.h"
 #include "tools/suggestion.h"
 
 namespace rrdma::tools {
@@ -62,6 +64,30 @@ std::string plan_text(const DeviceSettings& settings) {
   return text;
 }
 
+// A word with an equals sign is a fault, any other a file of them; from then on all are faults.
+Result<void, OptionProblem> read_faults(DeviceSettings& settings) {
+  std::vector<std::string> rules;
+  for (const std::string& word : settings.faults) {
+    if (word.find('=') == std::string::npos && word != "freeze" && !word.starts_with("freeze ")) {
+      auto plan = read_fault_plan(word);
+      if (!plan) return Failure{OptionProblem{"--faults: " + plan.error(), ""}};
+      rules.insert(rules.end(), plan->begin(), plan->end());
+      continue;
+    }
+    if (auto rule = faults::parse_rule(word); !rule)
+      return Failure{OptionProblem{"--faults: " + rule.error(), ""}};
+    rules.push_back(word);
+  }
+  settings.faults = std::move(rules);
+  return {};
+}
+
+std::string joined_rules(const DeviceSettings& settings) {
+  std::string text;
+  for (const std::string& rule : settings.faults) text += (text.empty() ? "" : ";") + rule;
+  return text;
+}
+
 // REQUIRES: settle() found nothing wrong.
 std::string limits_text(const DeviceSettings& settings) {
   const auto limits = limits_of(settings.capture_limits);
@@ -79,13 +105,7 @@ Result<void, OptionProblem> check_congestion(const DeviceSettings& settings) {
                                meant.empty() ? "" : "did you mean '" + meant + "'?"}};
 }
 
-}  // namespace
-
-void add_device_options(CLI::App& command, DeviceSettings& settings) {
-  command
-      .add_option("--netdev", settings.netdev,
-                  "Network interface that the device sits on (default: that of the default route, else lo)")
-      ->option_text("IF");
+void add_several_options(CLI::App& command, DeviceSettings& settings) {
   command
       .add_option("--devices", settings.devices,
                   "So many devices, rrdma0 to rrdmaN-1, each with its own address")
@@ -100,6 +120,16 @@ void add_device_options(CLI::App& command, DeviceSettings& settings) {
   command.add_flag(
       kPrivateOption, settings.private_network,
       "In a network namespace of its own, where each device has an IPv4 and an IPv6 address on lo");
+}
+
+}  // namespace
+
+void add_device_options(CLI::App& command, DeviceSettings& settings) {
+  command
+      .add_option("--netdev", settings.netdev,
+                  "Network interface that the device sits on (default: that of the default route, else lo)")
+      ->option_text("IF");
+  add_several_options(command, settings);
   command.add_option("--link", settings.link, "How programs on this host reach each other (default: auto)")
       ->option_text("auto|shm|udp")
       ->check(CLI::IsMember({"auto", "shm", "udp"}));
@@ -107,6 +137,12 @@ void add_device_options(CLI::App& command, DeviceSettings& settings) {
       .add_option("--fault", settings.fault,
                   "Faults on purpose, such as 'drop=1%,dup=0.1%,delay=50us,seed=7'")
       ->option_text("SPEC");
+  command
+      .add_option("--faults", settings.faults,
+                  "Faults above the packets: a plan (a TOML file), or one such as 'verb=ibv_reg_mr:ENOMEM'; "
+                  "repeatable")
+      ->option_text("PLAN|FAULT")
+      ->allow_extra_args(false);
   command.add_option("--pcap", settings.capture, "Write every packet to this file (pcapng)")
       ->option_text("FILE");
   add_limit_options(command, settings.capture_limits);
@@ -164,6 +200,7 @@ Result<void, OptionProblem> settle(DeviceSettings& settings) {
       return Failure{OptionProblem{"--strict-peer: '" + peer + "' is no IP address",
                                    "give the address of the peer's port, such as 192.0.2.7"}};
   }
+  if (auto planned = read_faults(settings); !planned) return planned;
   const auto limits = limits_of(settings.capture_limits);
   if (!limits) return Failure{OptionProblem{limits.error(), ""}};
   if (settings.capture.empty()) {
@@ -186,6 +223,7 @@ Variables variables_of(const DeviceSettings& settings) {
                          {"RRDMA_DEVICE_PLAN", plan_text(settings)},
                          {"RRDMA_LINK", settings.link},
                          {"RRDMA_FAULT", settings.fault},
+                         {"RRDMA_FAULTS", joined_rules(settings)},
                          {"RRDMA_PCAP", settings.capture},
                          {"RRDMA_PCAP_LIMITS", limits_text(settings)},
                          {"RRDMA_UDP_CHECKSUM", settings.udp_checksum},
@@ -201,9 +239,9 @@ Variables variables_of(const DeviceSettings& settings) {
 }
 
 std::vector<std::string> variable_names() {
-  return {"RRDMA_NETDEV", "RRDMA_DEVICE_PLAN", "RRDMA_LINK",         "RRDMA_FAULT",
-          "RRDMA_PCAP",   "RRDMA_PCAP_LIMITS", "RRDMA_UDP_CHECKSUM", "RRDMA_LOG",
-          "RRDMA_LID",    "RRDMA_DEVICES",     "RRDMA_CC",           "RRDMA_STRICT"};
+  return {"RRDMA_NETDEV",  "RRDMA_DEVICE_PLAN", "RRDMA_LINK",         "RRDMA_FAULT", "RRDMA_FAULTS",
+          "RRDMA_PCAP",    "RRDMA_PCAP_LIMITS", "RRDMA_UDP_CHECKSUM", "RRDMA_LOG",   "RRDMA_LID",
+          "RRDMA_DEVICES", "RRDMA_CC",          "RRDMA_STRICT"};
 }
 
 std::string preload_with(const std::string& library, const std::vector<std::string>& sanitizers) {

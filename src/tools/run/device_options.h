@@ -20,6 +20,7 @@ struct DeviceSettings {
   bool private_network = false;         // a network namespace of its own
   std::string link;
   std::string fault;
+  std::vector<std::string> faults;  // rules, or the file of a plan
   std::string capture;
   LimitWords capture_limits;
   std::string udp_checksum;

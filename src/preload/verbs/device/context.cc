@@ -89,7 +89,16 @@ Context* open_context(ibv_device* device) {
   abi.num_comp_vectors = static_cast<int>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
   pthread_mutex_init(&abi.mutex, nullptr);
   fill_operations(*context);
+  note_opened(*context);
   return context.release();
+}
+
+// All but its memory and what was made in it.
+void end_context(Context& context) {
+  note_closed(context);
+  context.nic_device->remove_listener(*context.port_watch);
+  context.runtime->close(context.nic_device);
+  pthread_mutex_destroy(&context.context.mutex);
 }
 
 }  // namespace
@@ -124,6 +133,13 @@ RRDMA_VERBS ibv_context* ibv_open_device(ibv_device* device) {
   if (!is_own(device)) RRDMA_PASS_ON(nullptr, ibv_open_device, "IBVERBS_1.1", device);
   Context* context = open_context(device);
   if (context == nullptr) return nullptr;
+  if (strike("ibv_open_device", &context->context) != 0) {
+    const int error = errno;
+    end_context(*context);
+    delete context;
+    errno = error;
+    return nullptr;
+  }
   Place("ibv_open_device", Thing::kContext, &context->context).settle(&context->context);
   return &context->context;
 }
@@ -138,13 +154,12 @@ RRDMA_VERBS ibv_context* ibv_import_device(int fd) {
 RRDMA_VERBS int ibv_close_device(ibv_context* abi) {
   const Standing standing = standing_of(abi);
   if (standing == Standing::kForeign) RRDMA_PASS_ON(-1, ibv_close_device, "IBVERBS_1.1", abi);
-  if (refuse_unless_live("ibv_close_device", Thing::kContext, standing) != 0) return -1;
+  if (refuse_unless_live("ibv_close_device", abi, standing) != 0) return -1;
   Context& context = own(abi);
   if (context.forked()) return 0;  // the parent's memory, as it was at the fork
+  const Unstruck inside;
   destroy_belongings(context);
-  context.nic_device->remove_listener(*context.port_watch);
-  context.runtime->close(context.nic_device);
-  pthread_mutex_destroy(&abi->mutex);
+  end_context(context);
   bury(context, abi);
   return 0;
 }

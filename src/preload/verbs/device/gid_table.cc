@@ -12,6 +12,7 @@
 #include "preload/verbs/device/gid_table.h"
 #include "preload/verbs/device/limits.h"
 #include "preload/verbs/real_library.h"
+#include "preload/verbs/struck_calls.h"
 #include "wire/numbers.h"
 
 namespace rrdma::verbs {
@@ -61,6 +62,7 @@ using namespace rrdma::verbs;
 
 RRDMA_VERBS int ibv_query_gid(ibv_context* context, std::uint8_t port, int index, ibv_gid* gid) {
   if (!is_own(context)) RRDMA_PASS_ON(-1, ibv_query_gid, "IBVERBS_1.1", context, port, index, gid);
+  if (strike("ibv_query_gid", context) != 0) return -1;
   if (check_port("ibv_query_gid", port) != 0) return -1;
   if (index < 0 || index >= kGidTableLength) {
     host::fail(EINVAL, "ibv_query_gid", "the index is beyond the GID table (gid_tbl_len of ibv_query_port).");
@@ -137,6 +139,7 @@ int ibv_query_gid_type(ibv_context* context, std::uint8_t port, unsigned index, 
 
 RRDMA_VERBS int ibv_query_pkey(ibv_context* context, std::uint8_t port, int index, __be16* pkey) {
   if (!is_own(context)) RRDMA_PASS_ON(-1, ibv_query_pkey, "IBVERBS_1.1", context, port, index, pkey);
+  if (strike("ibv_query_pkey", context) != 0) return -1;
   if (check_port("ibv_query_pkey", port) != 0) return -1;
   if (index != 0) {
     host::fail(EINVAL, "ibv_query_pkey", "the P_Key table has one entry, index 0.");

@@ -79,7 +79,7 @@ int check_rereg_input(int flags, const void* address, std::size_t length, int ac
 }
 
 Mr* register_checked(const char* call, const RegionForm& form) {
-  if (refuse_unless_live(call, Thing::kDomain, standing_of(form.pd)) != 0) return nullptr;
+  if (refuse_unless_live(call, form.pd, standing_of(form.pd)) != 0) return nullptr;
   Pd& pd = own(form.pd);
   Context& context = own(form.pd->context);
   if (context.forked()) {
@@ -221,7 +221,7 @@ RRDMA_VERBS int ibv_rereg_mr(ibv_mr* abi, int flags, ibv_pd* pd, void* address, 
   if (check_rereg_input(flags, address, length, access) != 0) return IBV_REREG_MR_ERR_INPUT;
   const bool translation = (flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0;
   const auto rights = static_cast<unsigned>(access);
-  if (refuse_unless_live(kCall, Thing::kRegion, standing) != 0) return IBV_REREG_MR_ERR_CMD;
+  if (refuse_unless_live(kCall, abi, standing) != 0) return IBV_REREG_MR_ERR_CMD;
   if (translation && check_memory(kCall, address, length, rights) != 0) return IBV_REREG_MR_ERR_CMD;
   Mr& mr = own(abi);
   if ((flags & IBV_REREG_MR_CHANGE_PD) != 0 &&
@@ -264,7 +264,7 @@ RRDMA_VERBS int ibv_dereg_mr(ibv_mr* abi) {
   constexpr const char* kCall = "ibv_dereg_mr";
   const Standing standing = standing_of(abi);
   if (standing == Standing::kForeign) RRDMA_PASS_ON(EOPNOTSUPP, ibv_dereg_mr, "IBVERBS_1.1", abi);
-  if (const int error = refuse_unless_live(kCall, Thing::kRegion, standing); error != 0) return error;
+  if (const int error = refuse_unless_live(kCall, abi, standing); error != 0) return error;
   Mr& mr = own(abi);
   Context& context = own(abi->context);
   if (context.forked()) return refuse_forked(kCall);

@@ -17,7 +17,7 @@ ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type) {
     host::fail(EINVAL, kCall, "the type is neither IBV_MW_TYPE_1 nor IBV_MW_TYPE_2.");
     return nullptr;
   }
-  if (refuse_unless_live(kCall, Thing::kDomain, standing_of(pd)) != 0) return nullptr;
+  if (refuse_unless_live(kCall, pd, standing_of(pd)) != 0) return nullptr;
   Context& context = own(pd->context);
   if (context.forked()) {
     refuse_forked(kCall);
@@ -43,8 +43,7 @@ ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type) {
 }
 
 int dealloc_mw(ibv_mw* abi) {
-  if (const int error = refuse_unless_live("ibv_dealloc_mw", Thing::kWindow, standing_of(abi)); error != 0)
-    return error;
+  if (const int error = refuse_unless_live("ibv_dealloc_mw", abi, standing_of(abi)); error != 0) return error;
   Mw& mw = own(abi);
   Context& context = own(abi->context);
   if (context.forked()) return refuse_forked("ibv_dealloc_mw");
@@ -55,6 +54,7 @@ int dealloc_mw(ibv_mw* abi) {
 }
 
 int bind_mw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* bind) {
+  if (const int error = strike("ibv_bind_mw", qp->context); error != 0) return error;
   const ibv_mw_bind_info& info = bind->bind_info;
   if (info.mw_access_flags & IBV_ACCESS_ZERO_BASED) {
     return host::fail(EINVAL, "ibv_bind_mw", "a type 1 window cannot be zero-based.");

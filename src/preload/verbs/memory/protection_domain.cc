@@ -27,6 +27,7 @@ Pd* make_pd(ibv_context* context, Place& place) {
 }  // namespace
 
 ibv_td* alloc_td(ibv_context* context, ibv_td_init_attr* attr) {
+  if (strike("ibv_alloc_td", context) != 0) return nullptr;
   if (attr->comp_mask != 0) {
     host::fail(EINVAL, "ibv_alloc_td", "comp_mask has unknown bits; it must be 0.");
     return nullptr;
@@ -38,9 +39,7 @@ ibv_td* alloc_td(ibv_context* context, ibv_td_init_attr* attr) {
 }
 
 int dealloc_td(ibv_td* abi) {
-  if (const int error = refuse_unless_live("ibv_dealloc_td", Thing::kThreadDomain, standing_of(abi));
-      error != 0)
-    return error;
+  if (const int error = refuse_unless_live("ibv_dealloc_td", abi, standing_of(abi)); error != 0) return error;
   ThreadDomain& td = own(abi);
   if (td.users.load() != 0)
     return host::fail(EBUSY, "ibv_dealloc_td", "parent domains still use the thread domain.");
@@ -49,6 +48,7 @@ int dealloc_td(ibv_td* abi) {
 }
 
 ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* attr) {
+  if (strike("ibv_alloc_parent_domain", context) != 0) return nullptr;
   constexpr const char* kCall = "ibv_alloc_parent_domain";
   constexpr std::uint32_t kKnown =
       IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
@@ -86,7 +86,7 @@ RRDMA_VERBS ibv_pd* ibv_alloc_pd(ibv_context* context) {
   constexpr const char* kCall = "ibv_alloc_pd";
   const Standing standing = standing_of(context);
   if (standing == Standing::kForeign) RRDMA_PASS_ON(nullptr, ibv_alloc_pd, "IBVERBS_1.1", context);
-  if (refuse_unless_live(kCall, Thing::kContext, standing) != 0) return nullptr;
+  if (refuse_unless_live(kCall, context, standing) != 0) return nullptr;
   if (own(context).forked()) {
     refuse_forked(kCall);
     return nullptr;
@@ -98,8 +98,7 @@ RRDMA_VERBS ibv_pd* ibv_alloc_pd(ibv_context* context) {
 RRDMA_VERBS int ibv_dealloc_pd(ibv_pd* abi) {
   const Standing standing = standing_of(abi);
   if (standing == Standing::kForeign) RRDMA_PASS_ON(EOPNOTSUPP, ibv_dealloc_pd, "IBVERBS_1.1", abi);
-  if (const int error = refuse_unless_live("ibv_dealloc_pd", Thing::kDomain, standing); error != 0)
-    return error;
+  if (const int error = refuse_unless_live("ibv_dealloc_pd", abi, standing); error != 0) return error;
   Pd& pd = own(abi);
   Context& context = own(abi->context);
   if (context.forked()) return refuse_forked("ibv_dealloc_pd");

@@ -150,7 +150,7 @@ using namespace rrdma::verbs;
 RRDMA_VERBS ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attr) {
   const Standing standing = standing_of(pd);
   if (standing == Standing::kForeign) RRDMA_PASS_ON(nullptr, ibv_create_ah, "IBVERBS_1.1", pd, attr);
-  if (refuse_unless_live("ibv_create_ah", Thing::kDomain, standing) != 0) return nullptr;
+  if (refuse_unless_live("ibv_create_ah", pd, standing) != 0) return nullptr;
   const bool itself = names_itself(*attr, __builtin_return_address(0));
   return create_ah("ibv_create_ah", pd, itself ? address_of_itself(own(pd->context)) : *attr);
 }
@@ -158,7 +158,7 @@ RRDMA_VERBS ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attr) {
 RRDMA_VERBS int ibv_destroy_ah(ibv_ah* abi) {
   const Standing standing = standing_of(abi);
   if (standing == Standing::kForeign) RRDMA_PASS_ON(EOPNOTSUPP, ibv_destroy_ah, "IBVERBS_1.1", abi);
-  if (const int error = refuse_unless_live("ibv_destroy_ah", Thing::kAh, standing); error != 0) return error;
+  if (const int error = refuse_unless_live("ibv_destroy_ah", abi, standing); error != 0) return error;
   Ah& ah = own(abi);
   Context& context = own(abi->context);
   if (context.forked()) return refuse_forked("ibv_destroy_ah");
@@ -199,7 +199,7 @@ RRDMA_VERBS ibv_ah* ibv_create_ah_from_wc(ibv_pd* pd, ibv_wc* wc, ibv_grh* grh, 
   const Standing standing = standing_of(pd);
   if (standing == Standing::kForeign)
     RRDMA_PASS_ON(nullptr, ibv_create_ah_from_wc, "IBVERBS_1.1", pd, wc, grh, port);
-  if (refuse_unless_live("ibv_create_ah_from_wc", Thing::kDomain, standing) != 0) return nullptr;
+  if (refuse_unless_live("ibv_create_ah_from_wc", pd, standing) != 0) return nullptr;
   ibv_ah_attr attr;
   if (ibv_init_ah_from_wc(pd->context, port, wc, grh, &attr) != 0) return nullptr;
   return create_ah("ibv_create_ah_from_wc", pd, attr);

@@ -16,7 +16,7 @@ RRDMA_VERBS ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
   constexpr const char* kCall = "ibv_create_comp_channel";
   const Standing standing = standing_of(context);
   if (standing == Standing::kForeign) RRDMA_PASS_ON(nullptr, ibv_create_comp_channel, "IBVERBS_1.0", context);
-  if (refuse_unless_live(kCall, Thing::kContext, standing) != 0) return nullptr;
+  if (refuse_unless_live(kCall, context, standing) != 0) return nullptr;
   if (own(context).forked()) {
     refuse_forked(kCall);
     return nullptr;
@@ -38,7 +38,7 @@ RRDMA_VERBS int ibv_destroy_comp_channel(ibv_comp_channel* abi) {
   constexpr const char* kCall = "ibv_destroy_comp_channel";
   const Standing standing = standing_of(abi);
   if (standing == Standing::kForeign) RRDMA_PASS_ON(EOPNOTSUPP, ibv_destroy_comp_channel, "IBVERBS_1.0", abi);
-  if (const int error = refuse_unless_live(kCall, Thing::kChannel, standing); error != 0) return error;
+  if (const int error = refuse_unless_live(kCall, abi, standing); error != 0) return error;
   Channel& channel = own(abi);
   {
     std::lock_guard lock(channel.mutex);

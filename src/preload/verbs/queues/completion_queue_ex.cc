@@ -7,6 +7,7 @@
 #include "host/explain.h"
 #include "preload/verbs/operations.h"
 #include "preload/verbs/queues/completion_queue.h"
+#include "preload/verbs/struck_calls.h"
 
 namespace rrdma::verbs {
 namespace {
@@ -25,6 +26,8 @@ bool take_next(Cq& cq) {
   cq.status = static_cast<ibv_wc_status>(cq.current.status);
   return true;
 }
+
+}  // namespace
 
 int start_poll(ibv_cq_ex* abi, ibv_poll_cq_attr* attr) {
   Cq& cq = own(abi);
@@ -51,6 +54,9 @@ int start_poll(ibv_cq_ex* abi, ibv_poll_cq_attr* attr) {
 }
 
 int next_poll(ibv_cq_ex* abi) { return take_next(own(abi)) ? 0 : ENOENT; }
+
+namespace {
+
 void end_poll(ibv_cq_ex* abi) { own(abi).consumer.unlock(); }
 
 ibv_wc_opcode read_opcode(ibv_cq_ex* cq) { return static_cast<ibv_wc_opcode>(own(cq).current.opcode); }
@@ -102,6 +108,7 @@ void fill_readers(ibv_cq_ex& cq) {
 }  // namespace
 
 ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attr) {
+  if (strike("ibv_create_cq_ex", context) != 0) return nullptr;
   constexpr const char* kCall = "ibv_create_cq_ex";
   constexpr std::uint32_t kKnownMask = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
   constexpr std::uint32_t kKnownFlags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
@@ -128,6 +135,7 @@ ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attr) {
   cq->extended = true;
   cq->wc_flags = attr->wc_flags;
   fill_readers(*cq);
+  note_made(*cq);
   return cq;
 }
 

@@ -65,7 +65,7 @@ RRDMA_VERBS int ibv_attach_mcast(ibv_qp* abi, const ibv_gid* gid, std::uint16_t 
   const Standing standing = standing_of(abi);
   if (standing == Standing::kForeign)
     RRDMA_PASS_ON(EOPNOTSUPP, ibv_attach_mcast, "IBVERBS_1.1", abi, gid, lid);
-  if (const int error = refuse_unless_live(kCall, Thing::kQp, standing); error != 0) return error;
+  if (const int error = refuse_unless_live(kCall, abi, standing); error != 0) return error;
   Qp& qp = own(abi);
   const wire::Gid group = gid_of(*gid);
   if (const int error = check(kCall, qp, group); error != 0) return error;
@@ -94,7 +94,7 @@ RRDMA_VERBS int ibv_detach_mcast(ibv_qp* abi, const ibv_gid* gid, std::uint16_t 
   const Standing standing = standing_of(abi);
   if (standing == Standing::kForeign)
     RRDMA_PASS_ON(EOPNOTSUPP, ibv_detach_mcast, "IBVERBS_1.1", abi, gid, lid);
-  if (const int error = refuse_unless_live(kCall, Thing::kQp, standing); error != 0) return error;
+  if (const int error = refuse_unless_live(kCall, abi, standing); error != 0) return error;
   Qp& qp = own(abi);
   const wire::Gid group = gid_of(*gid);
   if (const int error = check(kCall, qp, group); error != 0) return error;

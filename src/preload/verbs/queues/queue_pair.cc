@@ -203,6 +203,7 @@ void purge_completions(const ibv_qp& abi) {
 }
 
 ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attr) {
+  if (strike("ibv_create_qp_ex", context) != 0) return nullptr;
   Qp* qp = create_qp("ibv_create_qp_ex", context, *attr);
   return qp != nullptr ? qp->abi() : nullptr;
 }
@@ -215,7 +216,7 @@ using namespace rrdma::verbs;
 RRDMA_VERBS ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) {
   const Standing standing = standing_of(pd);
   if (standing == Standing::kForeign) RRDMA_PASS_ON(nullptr, ibv_create_qp, "IBVERBS_1.1", pd, attr);
-  if (refuse_unless_live("ibv_create_qp", Thing::kDomain, standing) != 0) return nullptr;
+  if (refuse_unless_live("ibv_create_qp", pd, standing) != 0) return nullptr;
   ibv_qp_init_attr_ex full{};
   full.qp_context = attr->qp_context;
   full.send_cq = attr->send_cq;
@@ -236,7 +237,7 @@ RRDMA_VERBS int ibv_destroy_qp(ibv_qp* abi) {
   constexpr const char* kCall = "ibv_destroy_qp";
   const Standing standing = standing_of(abi);
   if (standing == Standing::kForeign) RRDMA_PASS_ON(EOPNOTSUPP, ibv_destroy_qp, "IBVERBS_1.1", abi);
-  if (const int error = refuse_unless_live(kCall, Thing::kQp, standing); error != 0) return error;
+  if (const int error = refuse_unless_live(kCall, abi, standing); error != 0) return error;
   Qp& qp = own(abi);
   Context& context = own(abi->context);
   if (context.forked()) return refuse_forked(kCall);

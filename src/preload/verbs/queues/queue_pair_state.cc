@@ -119,7 +119,7 @@ using namespace rrdma::verbs;
 RRDMA_VERBS int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) {
   const Standing standing = standing_of(qp);
   if (standing == Standing::kForeign) RRDMA_PASS_ON(EOPNOTSUPP, ibv_modify_qp, "IBVERBS_1.1", qp, attr, mask);
-  if (const int error = refuse_unless_live(kModify, Thing::kQp, standing); error != 0) return error;
+  if (const int error = refuse_unless_live(kModify, qp, standing); error != 0) return error;
   return modify(own(qp), *attr, mask);
 }
 
@@ -128,7 +128,7 @@ RRDMA_VERBS int ibv_query_qp(ibv_qp* abi, ibv_qp_attr* attr, int mask, ibv_qp_in
   const Standing standing = standing_of(abi);
   if (standing == Standing::kForeign)
     RRDMA_PASS_ON(EOPNOTSUPP, ibv_query_qp, "IBVERBS_1.1", abi, attr, mask, init);
-  if (const int error = refuse_unless_live(kCall, Thing::kQp, standing); error != 0) return error;
+  if (const int error = refuse_unless_live(kCall, abi, standing); error != 0) return error;
   Qp& qp = own(abi);
   if (qp.runtime->forked()) return refuse_forked(kCall);
   std::lock_guard lock(qp.lane->mutex());

@@ -59,6 +59,7 @@ void Srq::on_limit(objects::ReceiveQueue&) {
 }
 
 ibv_srq* create_srq_ex(ibv_context* context, ibv_srq_init_attr_ex* attr) {
+  if (strike("ibv_create_srq_ex", context) != 0) return nullptr;
   constexpr const char* kCall = "ibv_create_srq_ex";
   constexpr std::uint32_t kKnown =
       IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
@@ -134,7 +135,7 @@ using namespace rrdma::verbs;
 RRDMA_VERBS ibv_srq* ibv_create_srq(ibv_pd* pd, ibv_srq_init_attr* attr) {
   const Standing standing = standing_of(pd);
   if (standing == Standing::kForeign) RRDMA_PASS_ON(nullptr, ibv_create_srq, "IBVERBS_1.1", pd, attr);
-  if (refuse_unless_live("ibv_create_srq", Thing::kDomain, standing) != 0) return nullptr;
+  if (refuse_unless_live("ibv_create_srq", pd, standing) != 0) return nullptr;
   return make_srq("ibv_create_srq", pd, attr->srq_context, attr->attr);
 }
 
@@ -143,7 +144,7 @@ RRDMA_VERBS int ibv_modify_srq(ibv_srq* abi, ibv_srq_attr* attr, int mask) {
   const Standing standing = standing_of(abi);
   if (standing == Standing::kForeign)
     RRDMA_PASS_ON(EOPNOTSUPP, ibv_modify_srq, "IBVERBS_1.1", abi, attr, mask);
-  if (const int error = refuse_unless_live(kCall, Thing::kSrq, standing); error != 0) return error;
+  if (const int error = refuse_unless_live(kCall, abi, standing); error != 0) return error;
   Srq& srq = own(abi);
   Context& context = own(abi->context);
   if (context.forked()) return refuse_forked(kCall);
@@ -171,7 +172,7 @@ RRDMA_VERBS int ibv_modify_srq(ibv_srq* abi, ibv_srq_attr* attr, int mask) {
 RRDMA_VERBS int ibv_query_srq(ibv_srq* abi, ibv_srq_attr* attr) {
   const Standing standing = standing_of(abi);
   if (standing == Standing::kForeign) RRDMA_PASS_ON(EOPNOTSUPP, ibv_query_srq, "IBVERBS_1.1", abi, attr);
-  if (const int error = refuse_unless_live("ibv_query_srq", Thing::kSrq, standing); error != 0) return error;
+  if (const int error = refuse_unless_live("ibv_query_srq", abi, standing); error != 0) return error;
   Srq& srq = own(abi);
   std::lock_guard lock(srq.producer);
   *attr = {.max_wr = srq.queue.capacity(), .max_sge = srq.queue.sge_max(), .srq_limit = srq.queue.limit()};
@@ -182,7 +183,7 @@ RRDMA_VERBS int ibv_destroy_srq(ibv_srq* abi) {
   constexpr const char* kCall = "ibv_destroy_srq";
   const Standing standing = standing_of(abi);
   if (standing == Standing::kForeign) RRDMA_PASS_ON(EOPNOTSUPP, ibv_destroy_srq, "IBVERBS_1.1", abi);
-  if (const int error = refuse_unless_live(kCall, Thing::kSrq, standing); error != 0) return error;
+  if (const int error = refuse_unless_live(kCall, abi, standing); error != 0) return error;
   Srq& srq = own(abi);
   Context& context = own(abi->context);
   if (context.forked()) return refuse_forked(kCall);

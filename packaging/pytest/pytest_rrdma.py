@@ -1,0 +1,114 @@
+"""pytest plugin: RDMA devices made of software for tests, several of them, broken on purpose where a test wants it.
+
+Programs that a test starts get their device from the fixture:
+
+    @pytest.mark.rrdma(devices=2, faults=["port=down device=rrdma1 after=2s"])
+    def test_failover(rrdma):
+        assert rrdma.run("./my_program").returncode == 0
+
+A test that itself is the RDMA program (pyverbs) runs under `pytest --rrdma-devices 2 --rrdma-faults plan.toml`: pytest then
+starts itself again inside `rrdma run`. The command is found on the PATH, or named by --rrdma-command or RRDMA_COMMAND.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+_INSIDE = "RRDMA_PYTEST_INSIDE"
+
+
+def pytest_addoption(parser):
+    group = parser.getgroup("rrdma", "RDMA devices made of software")
+    group.addoption("--rrdma-command", default=os.environ.get("RRDMA_COMMAND", "rrdma"), help="the rrdma command (default: on the PATH)")
+    group.addoption("--rrdma-devices", type=int, default=0, help="run pytest itself with so many devices")
+    group.addoption("--rrdma-faults", action="append", default=[], help="and with these faults: a plan, or one such as verb=ibv_reg_mr:ENOMEM")
+    group.addoption("--rrdma-private", action="store_true", help="and in a network namespace of its own")
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "rrdma(devices=1, faults=(), private=False, options=()): devices and faults of the fixture `rrdma`")
+    option = config.option
+    wanted = option.rrdma_devices or option.rrdma_faults or option.rrdma_private
+    if wanted and _INSIDE not in os.environ:
+        words = _words(option.rrdma_command, option.rrdma_devices, option.rrdma_faults, option.rrdma_private)
+        os.environ[_INSIDE] = "1"
+        capture = config.pluginmanager.getplugin("capturemanager")
+        if capture is not None:
+            capture.suspend(in_=True)
+        arguments = [*words, "--", sys.executable, "-m", "pytest", *config.invocation_params.args]
+        os.execvp(arguments[0], arguments)
+
+
+def _words(command, devices, faults, private, options=()):
+    words = [command, "run"]
+    if devices:
+        words += ["--devices", str(devices)]
+    for fault in faults:
+        words += ["--faults", str(fault)]
+    return words + (["--private"] if private else []) + list(options)
+
+
+class Rrdma:
+    """What a test may ask of RRDMA. Programs that are still running when the test ends are ended."""
+
+    def __init__(self, command, devices=0, faults=(), private=False, options=()):
+        self.command = command
+        self.prefix = [*_words(command, devices, faults, private, options), "--"]
+        self._started = []
+
+    def run(self, *words, timeout=60, **rest):
+        """The program with its devices and faults; a subprocess.CompletedProcess with text."""
+        rest.setdefault("capture_output", True)
+        return subprocess.run([*self.prefix, *map(str, words)], text=True, timeout=timeout, check=False, **rest)
+
+    def start(self, *words, **rest):
+        """The same in the background: a subprocess.Popen."""
+        rest.setdefault("stdout", subprocess.PIPE)
+        process = subprocess.Popen([*self.prefix, *map(str, words)], text=True, **rest)
+        self._started.append(process)
+        return process
+
+    def _tool(self, *words):
+        done = subprocess.run([self.command, *map(str, words)], text=True, capture_output=True, timeout=30, check=False)
+        if done.returncode != 0:
+            raise RuntimeError(f"rrdma {' '.join(map(str, words))}: {done.stderr.strip()}")
+        return done.stdout
+
+    def fault(self, what, **selectors):
+        """Sets a fault in programs that run: fault("port=down", device="rrdma1", for_="500ms"). Returns its number."""
+        options = [word for name, value in selectors.items() for word in (f"--{name.rstrip('_')}", value)]
+        return int(self._tool("fault", "set", what, *options).split()[1])
+
+    def clear(self, number="all"):
+        self._tool("fault", "clear", number)
+
+    def faults(self):
+        """[{"number": 1, "fault": "port=down", "struck": 1}]"""
+        return json.loads(self._tool("fault", "list", "--json"))
+
+    def explain(self):
+        """What the devices of this user's programs had to say, strikes included."""
+        return self._tool("explain")
+
+    def close(self):
+        for process in self._started:
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+            if process.stdout is not None:
+                process.stdout.close()
+
+
+@pytest.fixture
+def rrdma(request):
+    command = request.config.option.rrdma_command
+    if shutil.which(command) is None:
+        pytest.skip(f"there is no '{command}': install RRDMA or set RRDMA_COMMAND")
+    marker = request.node.get_closest_marker("rrdma")
+    made = Rrdma(command, **(marker.kwargs if marker is not None else {}))
+    yield made
+    made.close()

@@ -1,0 +1,99 @@
+// Messages about faults on purpose (numbers 0x210 to 0x21f): a tool sets, lists and clears rules, the daemon keeps them and
+// passes them on. Rules are texts here (faults/rule.h reads them): the daemon of an older version need not know them all.
+//
+//   tool:     SetFault -> FaultWasSet; ListFaults -> FaultList; ClearFault -> Done
+//   program:  FaultOrder (event): all rules that are for it, whenever they change, and before it gets its first slot
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "control/messages.h"
+
+namespace rrdma::control {
+
+inline constexpr MessageType kSetFault = static_cast<MessageType>(0x210);
+inline constexpr MessageType kFaultWasSet = static_cast<MessageType>(0x211);
+inline constexpr MessageType kClearFault = static_cast<MessageType>(0x212);
+inline constexpr MessageType kListFaults = static_cast<MessageType>(0x213);
+inline constexpr MessageType kFaultList = static_cast<MessageType>(0x214);
+inline constexpr MessageType kFaultOrder = static_cast<MessageType>(0x215);
+inline constexpr std::size_t kRuleOctetsMax = 256;
+inline constexpr std::size_t kRulesMax = 40;  // all of them fit one message
+
+struct SetFault {
+  static constexpr MessageType kType = kSetFault;
+  std::string rule;
+
+  template <typename Archive, typename Self>
+  static void fields(Archive& archive, Self& self) {
+    archive.text(self.rule, kRuleOctetsMax);
+  }
+};
+
+struct FaultWasSet {
+  static constexpr MessageType kType = kFaultWasSet;
+  std::uint32_t number = 0;
+  std::uint32_t programs = 0;  // that heard of it
+
+  template <typename Archive, typename Self>
+  static void fields(Archive& archive, Self& self) {
+    archive.value(self.number);
+    archive.value(self.programs);
+  }
+};
+
+struct ClearFault {
+  static constexpr MessageType kType = kClearFault;
+  std::uint32_t number = 0;  // 0: all of this user
+
+  template <typename Archive, typename Self>
+  static void fields(Archive& archive, Self& self) {
+    archive.value(self.number);
+  }
+};
+
+struct ListFaults {
+  static constexpr MessageType kType = kListFaults;
+  template <typename Archive, typename Self>
+  static void fields(Archive&, Self&) {}
+};
+
+struct NumberedRule {
+  std::uint32_t number = 0;
+  std::uint32_t struck = 0;  // FaultList: by the daemon itself (the connection manager's messages)
+  std::string rule;
+
+  template <typename Archive, typename Self>
+  static void fields(Archive& archive, Self& self) {
+    archive.value(self.number);
+    archive.value(self.struck);
+    archive.text(self.rule, kRuleOctetsMax);
+  }
+};
+
+struct FaultList {
+  static constexpr MessageType kType = kFaultList;
+  std::vector<NumberedRule> rules;
+
+  template <typename Archive, typename Self>
+  static void fields(Archive& archive, Self& self) {
+    archive.list(self.rules, kRulesMax);
+  }
+};
+
+// `packets_only`: a rule somewhere disturbs packets, so all that its user's programs do to each other must travel as such.
+struct FaultOrder {
+  static constexpr MessageType kType = kFaultOrder;
+  bool packets_only = false;
+  std::vector<NumberedRule> rules;
+
+  template <typename Archive, typename Self>
+  static void fields(Archive& archive, Self& self) {
+    archive.flag(self.packets_only);
+    archive.list(self.rules, kRulesMax);
+  }
+};
+
+}  // namespace rrdma::control

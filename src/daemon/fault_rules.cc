@@ -1,0 +1,143 @@
+#include "daemon/fault_rules.h"
+
+#include <algorithm>
+#include <cerrno>
+
+#include "control/identity.h"
+#include "daemon/log.h"
+
+namespace rrdma::daemon {
+namespace {
+
+using faults::Kind;
+
+constexpr std::uint16_t kConnectRequest = 0x10;
+
+bool is_for_daemon(const faults::Rule& rule) {
+  return rule.kind == Kind::kCmDrop || rule.kind == Kind::kCmReject;
+}
+
+// What must be seen as packets by both ends.
+bool disturbs_packets(const faults::Rule& rule) {
+  return rule.kind == Kind::kNetwork || rule.kind == Kind::kFreeze || rule.kind == Kind::kPortDown ||
+         rule.kind == Kind::kDeviceFatal;
+}
+
+}  // namespace
+
+Subsystem::Verdict FaultRules::handle_message(Client& client, control::Received& message) {
+  if (message.type() == control::kSetFault) {
+    const auto wanted = message.as<control::SetFault>();
+    if (!wanted) return Verdict::kMalformed;
+    set(client, message, *wanted);
+    return Verdict::kHandled;
+  }
+  if (message.type() == control::kClearFault) {
+    const auto wanted = message.as<control::ClearFault>();
+    if (!wanted) return Verdict::kMalformed;
+    clear(client, message, wanted->number);
+    return Verdict::kHandled;
+  }
+  if (message.type() == control::kListFaults) {
+    if (!message.as<control::ListFaults>()) return Verdict::kMalformed;
+    list(client, message);
+    return Verdict::kHandled;
+  }
+  // A program that starts; the request itself is for others.
+  if (message.type() == control::MessageType::kRequestSlot && !rules_.empty()) (void)order(client);
+  return Verdict::kOthers;
+}
+
+void FaultRules::list(Client& client, const control::Received& request) {
+  control::FaultList all;
+  for (const Kept& kept : rules_) {
+    if (control::is_root_here(client.identity) || control::is_one_user(client.identity, kept.owner))
+      all.rules.push_back({kept.rule.number, kept.struck, kept.rule.text});
+  }
+  (void)client.reply(request, all);
+}
+
+bool FaultRules::may_strike(const control::PeerIdentity& owner, const Client& program) {
+  return program.hello.role == control::Role::kProgram &&
+         (control::is_root_here(owner) || control::is_one_user(owner, program.identity));
+}
+
+void FaultRules::set(Client& client, const control::Received& request, const control::SetFault& wanted) {
+  auto rule = faults::parse_rule(wanted.rule);
+  if (!rule) return client.fail(request, EINVAL, rule.error());
+  if (rules_.size() >= control::kRulesMax)
+    return client.fail(
+        request, ENOSPC,
+        "there are " + std::to_string(rules_.size()) + " faults already; clear some of them first.");
+  // The connection manager is everybody's where the daemon is.
+  if (is_for_daemon(*rule) && server_.settings().is_system && !control::is_root_here(client.identity))
+    return client.fail(request, EPERM,
+                       "the connection manager of this daemon serves all users: only root may disturb it.");
+  rule->number = ++last_number_;
+  const Instant from = EventLoop::now() + rule->after;
+  const Instant until = rule->lasts.ns == 0 ? kNever : from + rule->lasts;
+  rules_.push_back({std::move(*rule), client.identity, from, until});
+  log_line("fault " + std::to_string(last_number_) + " was set: " + wanted.rule);
+  const std::uint32_t programs = order_all();
+  (void)client.reply(request, control::FaultWasSet{.number = last_number_, .programs = programs});
+}
+
+void FaultRules::clear(Client& client, const control::Received& request, std::uint32_t number) {
+  const std::size_t gone = std::erase_if(rules_, [&](const Kept& kept) {
+    const bool may =
+        control::is_root_here(client.identity) || control::is_one_user(client.identity, kept.owner);
+    return may && (number == 0 || kept.rule.number == number);
+  });
+  if (gone == 0 && number != 0)
+    return client.fail(
+        request, ENOENT,
+        "there is no fault " + std::to_string(number) + "; `rrdma fault list` shows those that are set.");
+  (void)order_all();
+  (void)client.reply(request, control::Done{});
+}
+
+bool FaultRules::order(Client& program) {
+  control::FaultOrder order;
+  bool concerned = false;
+  for (const Kept& kept : rules_) {
+    if (!may_strike(kept.owner, program)) continue;
+    order.packets_only = order.packets_only || disturbs_packets(kept.rule);
+    if (is_for_daemon(kept.rule)) continue;
+    order.rules.push_back({kept.rule.number, 0, kept.rule.text});
+    concerned =
+        concerned || kept.rule.pid == 0 || kept.rule.pid == static_cast<std::uint32_t>(program.identity.pid);
+  }
+  return program.notify(order) && concerned;
+}
+
+std::uint32_t FaultRules::order_all() {
+  std::uint32_t programs = 0;
+  server_.for_each_client([&](Client& program) {
+    if (program.hello.role == control::Role::kProgram && order(program)) ++programs;
+  });
+  return programs;
+}
+
+void FaultRules::handle_client_gone(Client& client) {
+  const auto pid = static_cast<std::uint32_t>(client.identity.pid);
+  if (client.hello.role == control::Role::kProgram)
+    std::erase_if(rules_, [&](const Kept& kept) { return kept.rule.pid == pid; });
+}
+
+FaultRules::CmStrike FaultRules::strike(std::uint16_t attribute, const wire::Gid& remote, Instant now) {
+  for (Kept& kept : rules_) {
+    const bool drops = kept.rule.kind == Kind::kCmDrop && kept.rule.error == attribute;
+    const bool rejects = kept.rule.kind == Kind::kCmReject && attribute == kConnectRequest;
+    if ((!drops && !rejects) || now < kept.from || now >= kept.until) continue;
+    if (kept.rule.peer && *kept.rule.peer != remote) continue;
+    ++kept.seen;
+    // Without a number each message is struck: the other end would only send it again.
+    const bool counted = kept.rule.nth > 1 || kept.rule.every != 0 || kept.rule.count != 0;
+    if (counted && !kept.rule.strikes(kept.seen)) continue;
+    ++kept.struck;
+    return {.lost = true, .reason = static_cast<std::uint16_t>(rejects ? kept.rule.error : 0)};
+  }
+  return {};
+}
+
+}  // namespace rrdma::daemon

@@ -1,0 +1,58 @@
+// FaultRules: faults on purpose that tools have set (control/fault_messages.h), for programs of their own user, those that
+// start later included. The daemon passes them on, and strikes itself where the connection manager is meant. They are kept
+// for as long as it lives; a rule for a process ends with that process.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "control/fault_messages.h"
+#include "daemon/client.h"
+#include "daemon/server.h"
+#include "daemon/subsystem.h"
+#include "faults/rule.h"
+
+namespace rrdma::daemon {
+
+class FaultRules final : public Subsystem {
+ public:
+  // REQUIRES: the server outlives this. Added before the subsystem that gives out slots: a program hears of its faults
+  // before it can do anything.
+  explicit FaultRules(Server& server) : server_(server) {}
+
+  Verdict handle_message(Client& client, control::Received& message) override;
+  void handle_client_gone(Client& client) override;
+
+  // Whether this message of the connection manager, by its attribute ID, is to be lost; `reason` of a REJ instead where
+  // that is not 0.
+  struct CmStrike {
+    bool lost = false;
+    std::uint16_t reason = 0;
+  };
+  [[nodiscard]] bool may_strike_mads() const { return !rules_.empty(); }
+  [[nodiscard]] CmStrike strike(std::uint16_t attribute, const wire::Gid& remote, Instant now);
+
+ private:
+  struct Kept {
+    faults::Rule rule;
+    control::PeerIdentity owner;
+    Instant from;
+    Instant until;
+    std::uint64_t seen = 0;
+    std::uint32_t struck = 0;
+  };
+  void set(Client& client, const control::Received& request, const control::SetFault& wanted);
+  void list(Client& client, const control::Received& request);
+  void clear(Client& client, const control::Received& request, std::uint32_t number);
+  [[nodiscard]] static bool may_strike(const control::PeerIdentity& owner, const Client& program);
+  // Tells the program all that is for it; false if it is no program of the kind.
+  bool order(Client& program);
+  std::uint32_t order_all();
+
+  Server& server_;
+  std::vector<Kept> rules_;
+  std::uint32_t last_number_ = 0;
+};
+
+}  // namespace rrdma::daemon

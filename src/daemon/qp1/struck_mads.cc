@@ -1,0 +1,35 @@
+#include "daemon/qp1/struck_mads.h"
+
+#include "daemon/log.h"
+#include "wire/cm_mad.h"
+
+namespace rrdma::daemon {
+
+StruckMads::StruckMads(MadPort& port, FaultRules& rules) : port_(port), rules_(rules) {
+  port.set_filter([this](const cm::MadAddresses& addresses, Octets mad) { return admits(addresses, mad); });
+}
+
+bool StruckMads::admits(const cm::MadAddresses& addresses, Octets octets) {
+  if (!rules_.may_strike_mads()) return true;
+  const auto mad = wire::parse_cm_mad(octets);
+  if (!mad) return true;
+  const auto attribute = wire::attribute_of(mad->message);
+  const auto strike =
+      rules_.strike(static_cast<std::uint16_t>(attribute), addresses.remote, EventLoop::now());
+  if (!strike.lost) return true;
+  log_line("a " + std::string(wire::cm_message_name(attribute)) + " was " +
+           (strike.reason != 0 ? "rejected" : "dropped") + " on purpose.");
+  const auto* request = std::get_if<wire::CmReq>(&mad->message);
+  if (strike.reason == 0 || request == nullptr) return false;
+  const wire::CmRej refusal{.remote_comm_id = request->local_comm_id,
+                            .kind = wire::CmMessageKind::kReq,
+                            .reason = static_cast<wire::RejectReason>(strike.reason)};
+  port_.send({.route = {.local = addresses.local,
+                        .remote = addresses.remote,
+                        .interface_index = addresses.interface_index},
+              .octets = wire::emit_cm_mad({.transaction_id = mad->transaction_id, .message = refusal})},
+             EventLoop::now());
+  return false;
+}
+
+}  // namespace rrdma::daemon

@@ -1,0 +1,77 @@
+// Rule: one fault on purpose above single packets: what goes wrong, where, and which time; one line of words:
+//
+//   rule     = what, { " ", selector }
+//   what     = verb=FUNCTION:ERRNO | slow=FUNCTION:TIME | status=STATUS      the next one; :N behind it: the N-th
+//            | qp=error | cq=overrun | srq=limit                             of each that there is at that moment
+//            | port=down | port=up | device=fatal | gid=lost | freeze
+//            | net=SPEC | cm=drop:MESSAGE | cm=reject:REASON                 SPEC as in link/fault_spec.h
+//   selector = pid=N | device=NAME | qp=N | peer=ADDRESS | nth=N | every=N | count=N | after=TIME | for=TIME | seed=N
+//
+// `nth`, `every` and `count` count what the rule would strike: the calls of its function, the completions of its queue
+// pairs. Without them one is struck, the next; `every=1` strikes each. `after` and `for` are times from the moment that
+// the rule came. What each does: docs/man/rrdma-fault.1.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/instant.h"
+#include "base/result.h"
+#include "link/fault_spec.h"
+#include "wire/gid.h"
+
+namespace rrdma::faults {
+
+enum class Kind : std::uint8_t {
+  kVerb,
+  kSlowVerb,
+  kStatus,
+  kQpError,
+  kCqOverrun,
+  kSrqLimit,
+  kPortDown,
+  kPortUp,
+  kDeviceFatal,
+  kGidLost,
+  kNetwork,
+  kFreeze,
+  kCmDrop,
+  kCmReject,
+};
+
+struct Rule {
+  std::uint32_t number = 0;  // names it in lists and in what is explained
+  std::string text;          // as it was written
+  Kind kind{};
+  std::string function;  // kVerb, kSlowVerb
+  int error = 0;         // kVerb: errno; kStatus: ibv_wc_status; kCmDrop: attribute ID; kCmReject: the reason
+  Duration delay;        // kSlowVerb
+  link::FaultSpec network;  // kNetwork
+
+  std::uint32_t pid = 0;  // 0: all
+  std::string device;     // empty: all
+  std::optional<std::uint32_t> qpn;
+  std::optional<wire::Gid> peer;
+  std::uint64_t nth = 1;
+  std::uint64_t every = 0;  // 0: no more after the nth
+  std::uint64_t count = 0;  // at most so many; 0: as many as come
+  Duration after;
+  Duration lasts;  // 0: for ever
+
+  // Strikes by itself, once its time has come, and not at a call.
+  [[nodiscard]] bool acts() const { return kind >= Kind::kQpError; }
+  // Stays until it is cleared or its time is over, instead of happening at one moment.
+  [[nodiscard]] bool persists() const;
+  // The n-th of what it counts, n from 1.
+  [[nodiscard]] bool strikes(std::uint64_t n) const;
+};
+
+// The error is a sentence.
+[[nodiscard]] Result<Rule, std::string> parse_rule(std::string_view text);
+// Rules that stand behind one another, with semicolons or line ends between them; numbered from 1.
+[[nodiscard]] Result<std::vector<Rule>, std::string> parse_rules(std::string_view text);
+
+}  // namespace rrdma::faults

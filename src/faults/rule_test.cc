@@ -1,0 +1,91 @@
+#include "faults/rule.h"
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+
+namespace rrdma::faults {
+namespace {
+
+Rule rule(std::string_view text) {
+  auto parsed = parse_rule(text);
+  EXPECT_TRUE(parsed.ok()) << text << ": " << (parsed.ok() ? "" : parsed.error());
+  return parsed.ok() ? *parsed : Rule{};
+}
+
+TEST(Rule, ReadsVerbs) {
+  const Rule third = rule("verb=ibv_reg_mr:ENOMEM:3 device=rrdma1");
+  EXPECT_EQ(third.kind, Kind::kVerb);
+  EXPECT_EQ(third.function, "ibv_reg_mr");
+  EXPECT_EQ(third.error, ENOMEM);
+  EXPECT_EQ(third.nth, 3u);
+  EXPECT_EQ(third.device, "rrdma1");
+  EXPECT_EQ(rule("slow=ibv_create_qp:50ms").delay.ns, 50'000'000);
+}
+
+TEST(Rule, ReadsTheRest) {
+  EXPECT_EQ(rule("status=IBV_WC_RETRY_EXC_ERR:5 qp=0x11").error, 12);
+  EXPECT_EQ(rule("status=RETRY_EXC_ERR qp=0x11").qpn, 0x11u);
+  EXPECT_EQ(rule("port=down device=rrdma1 after=2s for=100ms").lasts.ns, 100'000'000);
+  EXPECT_EQ(rule("net=drop=1%,delay=50us peer=10.0.0.2 seed=7").network.drop_ppm, 10'000u);
+  EXPECT_EQ(rule("net=drop=1% seed=7").network.seed, 7u);
+  EXPECT_EQ(rule("net=drop=1% peer=fd00::2").peer->octets[15], 2);
+  EXPECT_EQ(rule("cm=drop:REQ").error, 0x10);
+  EXPECT_EQ(rule("cm=reject:28").error, 28);
+  EXPECT_EQ(rule("freeze  pid=12").pid, 12u);
+}
+
+TEST(Rule, CountsAsItSays) {
+  const auto struck = [](const Rule& of) {
+    std::vector<int> which;
+    for (int n = 1; n <= 12; ++n) {
+      if (of.strikes(static_cast<std::uint64_t>(n))) which.push_back(n);
+    }
+    return which;
+  };
+  EXPECT_EQ(struck(rule("verb=ibv_reg_mr:EIO")), (std::vector{1}));
+  EXPECT_EQ(struck(rule("verb=ibv_reg_mr:EIO:4")), (std::vector{4}));
+  EXPECT_EQ(struck(rule("verb=ibv_reg_mr:EIO nth=2 every=5")), (std::vector{2, 7, 12}));
+  EXPECT_EQ(struck(rule("verb=ibv_reg_mr:EIO nth=2 every=5 count=2")), (std::vector{2, 7}));
+  EXPECT_EQ(struck(rule("verb=ibv_reg_mr:EIO nth=3 count=3")), (std::vector{3, 4, 5}));
+}
+
+TEST(Rule, RefusesWithASentence) {
+  for (const char* text : {"",
+                           " ",
+                           "verb=",
+                           "verb=ibv_reg_mr",
+                           "verb=ibv_reg_mr:ENOSUCH",
+                           "verb=ibv_nonsense:EIO",
+                           "verb=ibv_reg_mr:EIO:0",
+                           "slow=ibv_reg_mr:fast",
+                           "status=SUCCESS",
+                           "status=NONSENSE",
+                           "port=sideways",
+                           "net=",
+                           "net=seed=3",
+                           "cm=drop:FOO",
+                           "cm=reject:0",
+                           "cm=reject:70000",
+                           "explode",
+                           "freeze colour=red",
+                           "freeze pid=0",
+                           "freeze peer=nobody",
+                           "freeze after=soon",
+                           "freeze every=x"}) {
+    const auto parsed = parse_rule(text);
+    ASSERT_FALSE(parsed.ok()) << text;
+    EXPECT_TRUE(parsed.error().ends_with(".")) << parsed.error();
+  }
+}
+
+TEST(Rules, AreNumberedAsTheyStand) {
+  const auto rules = parse_rules("port=down;; verb=ibv_reg_mr:EIO\nfreeze for=1s;");
+  ASSERT_TRUE(rules.ok());
+  ASSERT_EQ(rules->size(), 3u);
+  EXPECT_EQ((*rules)[2].number, 3u);
+  EXPECT_FALSE(parse_rules("port=down;nonsense").ok());
+}
+
+}  // namespace
+}  // namespace rrdma::faults

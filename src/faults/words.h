@@ -1,0 +1,18 @@
+// The names that rules use for numbers: errno, ibv_wc_status, messages of the connection manager, functions of libibverbs.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace rrdma::faults {
+
+[[nodiscard]] std::optional<int> errno_of(std::string_view name);  // ENOMEM, or a number
+[[nodiscard]] std::string_view errno_name(int error);              // empty: not known
+[[nodiscard]] std::optional<int> status_of(
+    std::string_view name);  // RETRY_EXC_ERR, also with IBV_WC_ before it
+[[nodiscard]] std::string_view status_name(int status);
+[[nodiscard]] std::optional<int> cm_message_of(std::string_view name);  // REQ, as its attribute ID
+[[nodiscard]] bool is_function(std::string_view name);                  // that a rule can strike
+
+}  // namespace rrdma::faults

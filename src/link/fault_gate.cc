@@ -1,0 +1,91 @@
+#include "link/fault_gate.h"
+
+#include <algorithm>
+
+namespace rrdma::link {
+
+bool FaultScope::covers(const wire::Gid& local, const wire::Gid& peer) const {
+  const bool ours = locals.empty() || std::find(locals.begin(), locals.end(), local) != locals.end();
+  return ours && (!remote || *remote == peer);
+}
+
+FaultGate::FaultGate(Link& inner, const std::vector<FaultScope>& scopes) : inner_(inner) {
+  for (const FaultScope& wanted : scopes)
+    scopes_.push_back({wanted, wanted.blocked ? nullptr : std::make_unique<FaultLink>(inner, wanted.spec)});
+}
+
+FaultGate::Scope* FaultGate::scope_of(const wire::Gid& local, const wire::Gid& remote) {
+  const auto found = std::find_if(scopes_.begin(), scopes_.end(),
+                                  [&](const Scope& scope) { return scope.wanted.covers(local, remote); });
+  return found != scopes_.end() ? &*found : nullptr;
+}
+
+objects::Frame* FaultGate::reserve(const objects::Path& path) {
+  Scope* const scope = scope_of(path.local, path.remote);
+  blocking_ = scope != nullptr && scope->wanted.blocked ? scope : nullptr;
+  current_ = scope != nullptr && scope->faults != nullptr ? scope->faults.get() : &inner_;
+  return current_->reserve(path);
+}
+
+void FaultGate::commit(objects::Frame& frame) {
+  if (blocking_ == nullptr) return current_->commit(frame);
+  ++blocking_->blocked;
+  current_->cancel(frame);
+}
+
+void FaultGate::flush(Instant now) {
+  for (const Scope& scope : scopes_) {
+    if (scope.faults != nullptr) scope.faults->flush(now);
+  }
+  inner_.flush(now);
+}
+
+std::size_t FaultGate::poll(Receiver& receiver, Instant now, std::size_t burst_max) {
+  receiver_ = &receiver;
+  return inner_.poll(*this, now, burst_max);
+}
+
+void FaultGate::on_packet(const wire::TransportPacket& packet, const objects::PacketOrigin& origin) {
+  Scope* const scope = scope_of(origin.destination, origin.source);
+  if (scope != nullptr && scope->wanted.blocked) {
+    ++scope->blocked;
+    return;
+  }
+  receiver_->on_packet(packet, origin);
+}
+
+Instant FaultGate::next_deadline() const {
+  Instant earliest = inner_.next_deadline();
+  for (const Scope& scope : scopes_) {
+    if (scope.faults != nullptr) earliest = std::min(earliest, scope.faults->next_deadline());
+  }
+  return earliest;
+}
+
+// Those of the link itself, then what each fault has done; of one name several times where there are several scopes.
+std::span<const LinkCounter> FaultGate::counters() {
+  const std::span<const LinkCounter> own = inner_.counters();
+  published_.assign(own.begin(), own.end());
+  std::uint64_t blocked = 0;
+  FaultCounters sum;
+  for (const Scope& scope : scopes_) {
+    blocked += scope.blocked;
+    if (scope.faults == nullptr) continue;
+    const FaultCounters& tally = scope.faults->tally();
+    sum.dropped += tally.dropped;
+    sum.duplicated += tally.duplicated;
+    sum.reordered += tally.reordered;
+    sum.corrupted += tally.corrupted;
+    sum.marked += tally.marked;
+    sum.delayed += tally.delayed;
+  }
+  for (const LinkCounter& counter :
+       {LinkCounter{"faults_blocked", blocked}, LinkCounter{"faults_dropped", sum.dropped},
+        LinkCounter{"faults_duplicated", sum.duplicated}, LinkCounter{"faults_reordered", sum.reordered},
+        LinkCounter{"faults_corrupted", sum.corrupted}, LinkCounter{"faults_marked", sum.marked},
+        LinkCounter{"faults_delayed", sum.delayed}})
+    published_.push_back(counter);
+  return published_;
+}
+
+}  // namespace rrdma::link

@@ -1,0 +1,56 @@
+// FaultGate: a link around a link that disturbs packets of chosen paths, while a program runs: each scope names the
+// addresses that it is for and either lets nothing pass, in either direction (a port that is down, a partition, a NIC that
+// is frozen), or hands what is sent to a FaultLink of its own. The first scope that covers a path has it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "link/fault_link.h"
+#include "link/link.h"
+
+namespace rrdma::link {
+
+struct FaultScope {
+  std::uint32_t number = 0;         // of the rule that made it
+  std::vector<wire::Gid> locals;    // empty: all
+  std::optional<wire::Gid> remote;  // none: all
+  bool blocked = false;
+  FaultSpec spec;  // unless blocked
+
+  [[nodiscard]] bool covers(const wire::Gid& local, const wire::Gid& peer) const;
+};
+
+class FaultGate final : public Link, private Receiver {
+ public:
+  // `inner` must outlive it.
+  FaultGate(Link& inner, const std::vector<FaultScope>& scopes);
+
+  objects::Frame* reserve(const objects::Path& path) override;
+  void commit(objects::Frame& frame) override;
+  void cancel(objects::Frame& frame) override { (current_ != nullptr ? *current_ : inner_).cancel(frame); }
+  void flush(Instant now) override;
+  std::size_t poll(Receiver& receiver, Instant now, std::size_t burst_max) override;
+  [[nodiscard]] Instant next_deadline() const override;
+  [[nodiscard]] std::span<const LinkCounter> counters() override;
+
+ private:
+  struct Scope {
+    FaultScope wanted;
+    std::unique_ptr<FaultLink> faults;  // null: blocked
+    std::uint64_t blocked = 0;          // packets
+  };
+  [[nodiscard]] Scope* scope_of(const wire::Gid& local, const wire::Gid& remote);
+  void on_packet(const wire::TransportPacket& packet, const objects::PacketOrigin& origin) override;
+
+  Link& inner_;
+  std::vector<Scope> scopes_;
+  Link* current_ = nullptr;    // that gave out the frame
+  Scope* blocking_ = nullptr;  // that will swallow it
+  Receiver* receiver_ = nullptr;
+  std::vector<LinkCounter> published_;
+};
+
+}  // namespace rrdma::link

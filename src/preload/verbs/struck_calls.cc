@@ -1,0 +1,311 @@
+#include "preload/verbs/struck_calls.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <mutex>
+#include <vector>
+
+#include "base/raw_syscall.h"
+#include "faults/words.h"
+#include "host/clock.h"
+#include "host/explain.h"
+#include "preload/verbs/live_objects.h"
+#include "preload/verbs/objects.h"
+#include "preload/verbs/operations.h"
+#include "preload/verbs/queues/completion_queue.h"
+
+namespace rrdma::verbs {
+namespace {
+
+using faults::Kind;
+using faults::Rule;
+using faults::Strike;
+
+thread_local __attribute__((tls_model("initial-exec"))) int spared = 0;
+
+const std::string& name_of(const ibv_context* context) {
+  return own(const_cast<ibv_context*>(context)).nic_device->identity().name;
+}
+
+void wait_for(Duration time) {
+  timespec left{.tv_sec = time.ns / 1'000'000'000, .tv_nsec = time.ns % 1'000'000'000};
+  (void)raw::ppoll(nullptr, 0, &left);
+}
+
+template <typename T>
+void exchange(T*& slot, T* function) {
+  __atomic_store_n(&slot, function, __ATOMIC_RELAXED);
+}
+
+// ---- queue pairs into the error state ----
+
+void push_event(const ibv_context* context, ibv_event_type type, void* object) {
+  ibv_async_event event{};
+  event.event_type = type;
+  event.element.qp = static_cast<ibv_qp*>(object);
+  own(const_cast<ibv_context*>(context)).async_events->push(event);
+}
+
+// By number, and found again under the lane's lock: the program may destroy it at any moment.
+class NumberedQp {
+ public:
+  NumberedQp(const ibv_context* context, std::uint32_t number)
+      : context_(own(const_cast<ibv_context*>(context))), number_(number) {}
+
+  [[nodiscard]] std::uint32_t number() const { return number_; }
+  [[nodiscard]] wire::Gid peer() const {
+    std::lock_guard lock(context_.lane->mutex());
+    const transport::QueuePair* qp = find();
+    return qp != nullptr ? qp->path.remote : wire::Gid{};
+  }
+  [[nodiscard]] bool reports_to(const ibv_cq* cq) const {
+    std::lock_guard lock(context_.lane->mutex());
+    const transport::QueuePair* qp = find();
+    if (qp == nullptr || qp->owner == nullptr) return false;
+    const ibv_qp& abi = static_cast<Qp*>(qp->owner)->qp_base;
+    return abi.send_cq == cq || abi.recv_cq == cq;
+  }
+  // Into the error state, with an event or without.
+  void fail(bool tells) const {
+    std::lock_guard lock(context_.lane->mutex());
+    transport::QueuePair* qp = find();
+    if (qp == nullptr || qp->owner == nullptr) return;
+    auto* const owner = static_cast<Qp*>(qp->owner);
+    const Instant now = host::now();
+    transport::QpAttributes to;
+    to.state = transport::QpState::kError;
+    context_.lane->send_held();
+    if (!context_.lane->engine().modify_qp(*qp, to, IBV_QP_STATE, now)) return;
+    owner->qp_base.state = IBV_QPS_ERR;
+    if (tells) push_event(&context_.context, IBV_EVENT_QP_FATAL, owner->abi());
+    context_.lane->transmit(now);
+  }
+
+ private:
+  [[nodiscard]] transport::QueuePair* find() const {
+    return context_.lane->engine().find_qp(wire::Qpn(number_));
+  }
+
+  Context& context_;
+  std::uint32_t number_;
+};
+
+std::vector<NumberedQp> queue_pairs_of(const ibv_context* context) {
+  std::vector<NumberedQp> all;
+  for (void* object : live_objects().list(Thing::kQp, context))
+    all.emplace_back(context, static_cast<ibv_qp*>(object)->qp_num);
+  return all;
+}
+
+// ---- calls through pointers ----
+
+int struck_post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad) {
+  const int error = strike("ibv_post_send", qp->context);
+  if (error == 0) return post_send(qp, wr, bad);
+  if (bad != nullptr) *bad = wr;
+  return error;
+}
+
+int struck_post_recv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad) {
+  const int error = strike("ibv_post_recv", qp->context);
+  if (error == 0) return post_recv(qp, wr, bad);
+  if (bad != nullptr) *bad = wr;
+  return error;
+}
+
+int struck_post_srq_recv(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad) {
+  const int error = strike("ibv_post_srq_recv", srq->context);
+  if (error == 0) return post_srq_recv(srq, wr, bad);
+  if (bad != nullptr) *bad = wr;
+  return error;
+}
+
+int struck_req_notify_cq(ibv_cq* cq, int solicited_only) {
+  const int error = strike("ibv_req_notify_cq", cq->context);
+  return error != 0 ? error : req_notify_cq(cq, solicited_only);
+}
+
+// The status that a successful completion must have instead; its queue pair fails with it, as on hardware.
+int struck_status(const ibv_context* context, std::uint32_t qpn) {
+  const NumberedQp qp(context, qpn);
+  const auto strike = faults::Table::instance().consider_completion(name_of(context), qpn, qp.peer());
+  if (!strike) return IBV_WC_SUCCESS;
+  qp.fail(false);
+  faults::explain_strike(
+      strike->number, strike->text,
+      fmt::format("completion {} of QP {:#x} on {} was reported as {} and the QP is in the error state.",
+                  strike->nth, qpn, name_of(context), faults::status_name(strike->error)));
+  return strike->error;
+}
+
+int struck_poll_cq(ibv_cq* cq, int count, ibv_wc* wc) {
+  if (const int error = strike("ibv_poll_cq", cq->context); error != 0) return -error;
+  const int taken = poll_cq(cq, count, wc);
+  if (!faults::armed(Kind::kStatus)) return taken;
+  for (int i = 0; i < taken; ++i) {
+    if (wc[i].status == IBV_WC_SUCCESS)
+      wc[i].status = static_cast<ibv_wc_status>(struck_status(cq->context, wc[i].qp_num));
+  }
+  return taken;
+}
+
+void change_current(Cq& cq) {
+  if (cq.status != IBV_WC_SUCCESS || !faults::armed(Kind::kStatus)) return;
+  cq.status = static_cast<ibv_wc_status>(struck_status(cq.context, cq.current.qpn.value));
+}
+
+int struck_start_poll(ibv_cq_ex* cq, ibv_poll_cq_attr* attr) {
+  if (const int error = strike("ibv_start_poll", cq->context); error != 0) return error;
+  const int result = start_poll(cq, attr);
+  if (result == 0) change_current(own(cq));
+  return result;
+}
+
+int struck_next_poll(ibv_cq_ex* cq) {
+  const int result = next_poll(cq);
+  if (result == 0) change_current(own(cq));
+  return result;
+}
+
+// ---- who asks and who does not ----
+
+void choose_calls(Cq& cq, bool asks) {
+  if (!cq.extended) return;
+  exchange(cq.start_poll, asks ? struck_start_poll : start_poll);
+  exchange(cq.next_poll, asks ? struck_next_poll : next_poll);
+}
+
+void choose_calls(Context& context, bool asks) {
+  ibv_context_ops& ops = context.context.ops;
+  exchange(ops.post_send, asks ? struck_post_send : post_send);
+  exchange(ops.post_recv, asks ? struck_post_recv : post_recv);
+  exchange(ops.post_srq_recv, asks ? struck_post_srq_recv : post_srq_recv);
+  exchange(ops.req_notify_cq, asks ? struck_req_notify_cq : req_notify_cq);
+  exchange(ops.poll_cq, asks ? struck_poll_cq : poll_cq);
+  for (void* object : live_objects().list(Thing::kCq, &context.context))
+    choose_calls(own(static_cast<ibv_cq*>(object)), asks);
+}
+
+bool calls_ask() {
+  return faults::armed(Kind::kVerb) || faults::armed(Kind::kSlowVerb) || faults::armed(Kind::kStatus);
+}
+
+// Every open context, and what rules do to the objects in them.
+class StruckObjects final : public faults::Actor {
+ public:
+  void add(Context& context) {
+    const std::lock_guard lock(mutex_);
+    contexts_.push_back(&context);
+    if (calls_ask()) choose_calls(context, true);
+  }
+  void remove(Context& context) {
+    const std::lock_guard lock(mutex_);
+    std::erase(contexts_, &context);
+  }
+
+  void handle_rules(const std::vector<Rule>&) override {
+    const std::lock_guard lock(mutex_);
+    for (Context* context : contexts_) choose_calls(*context, calls_ask());
+  }
+
+  void act(const Rule& rule) override {
+    const std::lock_guard lock(mutex_);
+    for (Context* context : contexts_) {
+      const ibv_context* abi = &context->context;
+      if (!rule.device.empty() && rule.device != name_of(abi)) continue;
+      switch (rule.kind) {
+        case Kind::kQpError: strike_queue_pairs(rule, abi); break;
+        case Kind::kCqOverrun: overrun_queues(rule, abi); break;
+        case Kind::kSrqLimit: reach_limits(rule, abi); break;
+        case Kind::kDeviceFatal:
+          for (const NumberedQp& qp : queue_pairs_of(abi)) qp.fail(false);
+          break;
+        default: break;
+      }
+    }
+  }
+
+ private:
+  static void strike_queue_pairs(const Rule& rule, const ibv_context* context) {
+    for (const NumberedQp& qp : queue_pairs_of(context)) {
+      if (rule.qpn && *rule.qpn != qp.number()) continue;
+      if (rule.peer && *rule.peer != qp.peer()) continue;
+      qp.fail(true);
+      faults::explain_strike(
+          rule.number, rule.text,
+          fmt::format("QP {:#x} on {} is in the error state.", qp.number(), name_of(context)));
+    }
+  }
+
+  // As on hardware: the event, and every queue pair that reports there fails.
+  static void overrun_queues(const Rule& rule, const ibv_context* context) {
+    const std::vector<NumberedQp> queue_pairs = queue_pairs_of(context);
+    for (void* object : live_objects().list(Thing::kCq, context)) {
+      auto* const cq = static_cast<ibv_cq*>(object);
+      bool concerned = !rule.qpn;
+      for (const NumberedQp& qp : queue_pairs) {
+        if (!qp.reports_to(cq) || (rule.qpn && *rule.qpn != qp.number())) continue;
+        concerned = true;
+        qp.fail(false);
+      }
+      if (!concerned) continue;
+      push_event(context, IBV_EVENT_CQ_ERR, cq);
+      faults::explain_strike(rule.number, rule.text,
+                             fmt::format("a CQ on {} was overrun.", name_of(context)));
+    }
+  }
+
+  static void reach_limits(const Rule& rule, const ibv_context* context) {
+    for (void* srq : live_objects().list(Thing::kSrq, context)) {
+      push_event(context, IBV_EVENT_SRQ_LIMIT_REACHED, srq);
+      faults::explain_strike(rule.number, rule.text,
+                             fmt::format("an SRQ on {} is at its limit.", name_of(context)));
+    }
+  }
+
+  std::mutex mutex_;
+  std::vector<Context*> contexts_;
+};
+
+StruckObjects& struck_objects() {
+  static auto* const all = [] {
+    auto* const made = new StruckObjects;
+    faults::Table::instance().add(*made);
+    return made;
+  }();
+  return *all;
+}
+
+}  // namespace
+
+Unstruck::Unstruck() { ++spared; }
+Unstruck::~Unstruck() { --spared; }
+
+int strike_armed(const char* call, const ibv_context* context) {
+  if (spared != 0) return 0;
+  const std::string& device = name_of(context);
+  const auto struck = faults::Table::instance().consider_call(call, device);
+  if (!struck) return 0;
+  if (struck->delay.ns != 0) {
+    faults::explain_strike(struck->number, struck->text,
+                           fmt::format("call {} of {} on {} took {} us longer.", struck->nth, call, device,
+                                       struck->delay.ns / 1000));
+    wait_for(struck->delay);
+    return 0;
+  }
+  faults::explain_strike(struck->number, struck->text,
+                         fmt::format("call {} of {} on {} failed with {}.", struck->nth, call, device,
+                                     faults::errno_name(struck->error)));
+  errno = struck->error;
+  return struck->error;
+}
+
+void note_opened(Context& context) { struck_objects().add(context); }
+void note_closed(Context& context) { struck_objects().remove(context); }
+void note_made(Cq& cq) {
+  if (calls_ask()) choose_calls(cq, true);
+}
+
+}  // namespace rrdma::verbs

@@ -1,0 +1,185 @@
+// `rrdma fault`: faults on purpose in programs that run, and in those that start while the daemon knows of them. The words
+// are faults/rule.h's; `set` takes selectors as options, too.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <cstring>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "control/client/daemon_client.h"
+#include "control/fault_messages.h"
+#include "faults/rule.h"
+#include "host/explain_log.h"
+#include "tools/commands.h"
+#include "tools/exit_status.h"
+#include "tools/fault/fault_plan.h"
+#include "tools/terminal.h"
+#include "tools/text_layout.h"
+
+namespace rrdma::tools {
+namespace {
+
+constexpr const char* kName = "rrdma fault";
+constexpr auto kOnce = control::DaemonClient::Repeat::kOnce;
+
+struct FaultOptions {
+  std::vector<std::string> words;
+  std::map<std::string, std::string> selectors;
+  std::string plan;
+  std::string number;
+  bool json = false;
+};
+
+using Daemon = std::unique_ptr<control::DaemonClient>;
+
+// Null: it was said why.
+Daemon connect() {
+  auto daemon = control::DaemonClient::connect_or_start({.role = control::Role::kTool, .may_start = false});
+  if (daemon) return std::move(*daemon);
+  if (daemon.error().error == ECONNREFUSED) {
+    complain(kName, "no program uses RRDMA in this network namespace now",
+             "to have faults from the beginning of a program: rrdma run --faults");
+  } else {
+    complain(kName, daemon.error().sentence, "");
+  }
+  return nullptr;
+}
+
+// "fault 3" is how processes call what it did (faults::explain_strike).
+std::map<std::uint32_t, std::uint64_t> count_strikes() {
+  std::map<std::uint32_t, std::uint64_t> strikes;
+  const std::uint64_t here = host::net_namespace_of_this_process();
+  for (const std::uint32_t pid : host::explained_pids()) {
+    const host::ExplainedProcess of = host::read_explained(pid);
+    if (of.net_namespace != here || !of.running) continue;
+    for (const host::Explained& said : of.sentences) {
+      unsigned number = 0;
+      if (std::sscanf(said.call.c_str(), "fault %u", &number) == 1) strikes[number] += said.times;
+    }
+  }
+  return strikes;
+}
+
+int set_line(control::DaemonClient& daemon, const std::string& line) {
+  if (auto rule = faults::parse_rule(line); !rule)
+    return complain(kName, rule.error(), "'rrdma fault set --help' shows the words");
+  if (line.size() > control::kRuleOctetsMax) return complain(kName, "the fault has too many words", "");
+  const auto set = daemon.request<control::FaultWasSet>(control::SetFault{.rule = line}, kOnce);
+  if (!set) return complain(kName, set.error().sentence, "");
+  std::cout << fmt::format("fault {} set: {} ({} {})\n", set->number, line, set->programs,
+                           set->programs == 1 ? "program" : "programs");
+  return kExitSuccess;
+}
+
+int run_set(const FaultOptions& options) {
+  std::vector<std::string> lines;
+  if (!options.plan.empty()) {
+    auto plan = read_fault_plan(options.plan);
+    if (!plan) return complain(kName, plan.error(), "");
+    lines = std::move(*plan);
+  } else {
+    std::string line;
+    for (const std::string& word : options.words) line += (line.empty() ? "" : " ") + word;
+    for (const auto& [name, value] : options.selectors) line += " " + name + "=" + value;
+    lines.push_back(std::move(line));
+  }
+  const Daemon daemon = connect();
+  if (daemon == nullptr) return kExitFailure;
+  for (const std::string& line : lines) {
+    if (const int status = set_line(*daemon, line); status != kExitSuccess) return status;
+  }
+  return kExitSuccess;
+}
+
+int run_list(const FaultOptions& options) {
+  const Daemon daemon = connect();
+  if (daemon == nullptr) return kExitFailure;
+  const auto list = daemon->request<control::FaultList>(control::ListFaults{}, kOnce);
+  if (!list) return complain(kName, list.error().sentence, "");
+  auto strikes = count_strikes();
+  Output output;
+  if (options.json) {
+    auto all = nlohmann::ordered_json::array();
+    for (const control::NumberedRule& rule : list->rules)
+      all.push_back(
+          {{"number", rule.number}, {"fault", rule.rule}, {"struck", rule.struck + strikes[rule.number]}});
+    output.write(all.dump(2) + "\n");
+  } else if (list->rules.empty()) {
+    output.write("no fault is set\n");
+  } else {
+    const wire::Palette palette = palette_for(STDOUT_FILENO, ColourChoice::kAuto);
+    Table table({{"NUMBER", Align::kRight}, {"STRUCK", Align::kRight}, {"FAULT"}});
+    for (const control::NumberedRule& rule : list->rules)
+      table.add({std::to_string(rule.number), std::to_string(rule.struck + strikes[rule.number]), rule.rule});
+    output.write(table.text(palette.name, palette.reset));
+  }
+  if (const int error = output.flush(); error != 0) return complain(kName, std::strerror(error), "");
+  return kExitSuccess;
+}
+
+int run_clear(const FaultOptions& options) {
+  std::uint32_t number = 0;
+  if (options.number != "all") {
+    const auto [end, error] =
+        std::from_chars(options.number.data(), options.number.data() + options.number.size(), number);
+    if (error != std::errc() || end != options.number.data() + options.number.size() || number == 0)
+      return complain(kName, "'" + printable(options.number) + "' is no number of a fault",
+                      "`rrdma fault list` shows them; `rrdma fault clear all` clears every one");
+  }
+  const Daemon daemon = connect();
+  if (daemon == nullptr) return kExitFailure;
+  const auto done = daemon->request<control::Done>(control::ClearFault{.number = number}, kOnce);
+  if (!done) return complain(kName, done.error().sentence, "");
+  return kExitSuccess;
+}
+
+void add_set(CLI::App& fault, Runner& chosen) {
+  auto options = std::make_shared<FaultOptions>();
+  CLI::App* set = fault.add_subcommand("set", "Set a fault in programs that run or start");
+  set->add_option("FAULT", options->words, "Such as verb=ibv_reg_mr:ENOMEM, status=RETRY_EXC_ERR, port=down");
+  for (const char* name : {"pid", "device", "qp", "peer", "nth", "every", "count", "after", "for", "seed"}) {
+    set->add_option_function<std::string>(
+           std::string("--") + name,
+           [options, name](const std::string& value) { options->selectors[name] = value; },
+           "As the selector of this name")
+        ->option_text("VALUE");
+  }
+  set->add_option("--plan", options->plan, "All faults of this file (TOML)")->option_text("FILE");
+  set->footer(
+      "Faults: verb=FUNCTION:ERRNO[:N], slow=FUNCTION:TIME[:N], status=STATUS[:N], qp=error, cq=overrun, "
+      "srq=limit,\n"
+      "port=down, port=up, device=fatal, gid=lost, net=SPEC (drop=, dup=, reorder=, corrupt=, ecn=, delay=), "
+      "freeze,\n"
+      "cm=drop:MESSAGE, cm=reject:REASON. Every one that strikes is a line in `rrdma explain`.\n"
+      "Exit status: 0, or 2 on failure.");
+  set->callback([&chosen, options] {
+    if (options->words.empty() == options->plan.empty()) throw CLI::RequiredError("FAULT or --plan");
+    chosen = [options] { return run_set(*options); };
+  });
+}
+
+}  // namespace
+
+void add_fault_command(CLI::App& app, Runner& chosen) {
+  CLI::App* fault = app.add_subcommand("fault", "Break the device on purpose while programs run");
+  fault->require_subcommand(1);
+  add_set(*fault, chosen);
+  auto listed = std::make_shared<FaultOptions>();
+  CLI::App* list = fault->add_subcommand("list", "Show the faults that are set, and how often each struck");
+  list->add_flag("-j,--json", listed->json, "As JSON");
+  list->callback([&chosen, listed] { chosen = [listed] { return run_list(*listed); }; });
+  auto cleared = std::make_shared<FaultOptions>();
+  CLI::App* clear = fault->add_subcommand("clear", "Take a fault away");
+  clear->add_option("NUMBER", cleared->number, "Of `rrdma fault list`, or `all`")->required();
+  clear->callback([&chosen, cleared] { chosen = [cleared] { return run_clear(*cleared); }; });
+  fault->footer("Exit status: 0, or 2 on failure.");
+}
+
+}  // namespace rrdma::tools

@@ -1,0 +1,188 @@
+#include "tools/lab/lab_network.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sched.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "base/owned_fd.h"
+
+namespace rrdma::tools {
+namespace {
+
+constexpr std::size_t kComplaintMax = 400;
+
+bool write_all(int fd, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(fd, text.data(), text.size());
+    if (written <= 0) return false;
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return true;
+}
+
+std::string read_all(int fd) {
+  std::string text;
+  char octets[512];
+  for (ssize_t got; (got = ::read(fd, octets, sizeof octets)) > 0;) {
+    if (text.size() < kComplaintMax) text.append(octets, static_cast<std::size_t>(got));
+  }
+  return text;
+}
+
+// `ip -batch -` or `tc -batch -` in a node's network; 0: in this one. What it complains about is the error.
+Result<void, std::string> run_batch(const char* program, pid_t node, const std::string& lines,
+                                    bool ipv6 = false) {
+  int input[2], errors[2];
+  if (::pipe2(input, O_CLOEXEC) != 0) return Failure{std::string(std::strerror(errno))};
+  const OwnedFd input_read(input[0]);
+  OwnedFd input_write(input[1]);
+  if (::pipe2(errors, O_CLOEXEC) != 0) return Failure{std::string(std::strerror(errno))};
+  const OwnedFd errors_read(errors[0]);
+  OwnedFd errors_write(errors[1]);
+  const pid_t child = ::fork();
+  if (child < 0) return Failure{std::string(std::strerror(errno))};
+  if (child == 0) {
+    if (node != 0) {
+      const OwnedFd space(::open(fmt::format("/proc/{}/ns/net", node).c_str(), O_RDONLY | O_CLOEXEC));
+      if (!space || ::setns(space.get(), CLONE_NEWNET) != 0) ::_exit(126);
+    }
+    ::dup2(input_read.get(), STDIN_FILENO);
+    ::dup2(errors_write.get(), STDERR_FILENO);
+    if (ipv6) ::execlp(program, program, "-6", "-batch", "-", nullptr);
+    ::execlp(program, program, "-batch", "-", nullptr);
+    ::dprintf(STDERR_FILENO, "%s: %s", program, std::strerror(errno));
+    ::_exit(127);
+  }
+  errors_write.reset();
+  (void)write_all(input_write.get(), lines);
+  input_write.reset();
+  const std::string complaint = read_all(errors_read.get());
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return {};
+  return Failure{fmt::format("{} failed: {}", program, complaint.empty() ? "no word why" : complaint)};
+}
+
+// rate and queue by tbf where netem is not needed: every kernel with traffic control has that one.
+std::string shape_lines(const LinkShape& shape, const std::string& interface) {
+  if (shape.needs_netem()) {
+    std::string line = fmt::format("qdisc replace dev {} root netem", interface);
+    if (!shape.delay.empty()) line += " delay " + shape.delay;
+    if (!shape.loss.empty()) line += " loss " + shape.loss + (shape.ecn ? " ecn" : "");
+    if (!shape.rate.empty()) line += " rate " + shape.rate;
+    return line + fmt::format(" limit {}\n", shape.queue != 0 ? shape.queue : 10000);
+  }
+  if (!shape.rate.empty()) {
+    const std::uint32_t octets = (shape.queue != 0 ? shape.queue : 1000) * 1500;
+    return fmt::format("qdisc replace dev {} root tbf rate {} burst 131072 limit {}\n", interface, shape.rate,
+                       octets);
+  }
+  return shape.queue != 0 ? fmt::format("qdisc replace dev {} root pfifo limit {}\n", interface, shape.queue)
+                          : "";
+}
+
+// Without a rate a cable is as fast as the kernel; frames of more than 4096 octets of payload fit by default.
+constexpr std::uint32_t kMtu = 4200;
+// Names our routes among those of the kernel.
+constexpr int kProtocol = 90;
+
+// "nexthop via 10.90.0.3 dev eth0" for each of these links of the node.
+std::string hops_text(const Topology& topology, const std::vector<std::size_t>& hops, std::size_t node,
+                      bool ipv6) {
+  std::string text;
+  for (const std::size_t hop : hops) {
+    const bool other_is_second = topology.links[hop].a == node;
+    text += fmt::format(" nexthop via {} dev {}", address_of(hop, other_is_second, ipv6),
+                        topology.interface_of(hop, node));
+  }
+  return text;
+}
+
+// All that a node must know, of one family. A host has a default route, too: programs and RRDMA take its interface for
+// the one that leads to the others.
+std::string route_lines(const Topology& topology, const std::set<std::size_t>& cut, std::size_t node,
+                        bool ipv6) {
+  std::string lines = fmt::format("route flush proto {}\n", kProtocol);
+  std::vector<std::size_t> own;
+  for (std::size_t target = 0; target < topology.links.size(); ++target) {
+    const LabLink& link = topology.links[target];
+    if (!cut.contains(target) && (link.a == node || link.b == node)) own.push_back(target);
+    if (!topology.nodes[link.a].is_host && !topology.nodes[link.b].is_host) continue;
+    const std::vector<std::size_t> hops = next_hops(topology, cut, node, target);
+    if (hops.empty()) continue;
+    lines += fmt::format("route replace {}{} proto {}{}\n", address_of(target, false, ipv6),
+                         ipv6 ? "/127" : "/31", kProtocol, hops_text(topology, hops, node, ipv6));
+  }
+  if (topology.nodes[node].is_host && !own.empty())
+    lines +=
+        fmt::format("route replace default proto {}{}\n", kProtocol, hops_text(topology, own, node, ipv6));
+  return lines;
+}
+
+}  // namespace
+
+bool has_netem() {
+  return run_batch("tc", 0, "qdisc replace dev lo root netem limit 1000\nqdisc del dev lo root\n").ok();
+}
+
+Result<void, std::string> build_network(const Topology& topology, const NodeHolders& holders) {
+  std::string cables;
+  std::vector<std::string> ip(topology.nodes.size(), "link set lo up\n"), tc(topology.nodes.size());
+  for (std::size_t i = 0; i < topology.links.size(); ++i) {
+    const LabLink& link = topology.links[i];
+    const std::uint32_t mtu = link.shape.mtu != 0 ? link.shape.mtu : kMtu;
+    cables += fmt::format(
+        "link add l{0}a mtu {3} type veth peer name l{0}b mtu {3}\nlink set l{0}a netns {1}\nlink set l{0}b "
+        "netns {2}\n",
+        i, holders[link.a], holders[link.b], mtu);
+    for (const bool second : {false, true}) {
+      const std::size_t node = second ? link.b : link.a;
+      const std::string interface = topology.interface_of(i, node);
+      ip[node] += fmt::format(
+          "link set l{0}{1} name {2}\naddr add {3}/31 dev {2}\naddr add {4}/127 dev {2} nodad\nlink set {2} "
+          "up\n",
+          i, second ? "b" : "a", interface, address_of(i, second, false), address_of(i, second, true));
+      tc[node] += shape_lines(link.shape, interface);
+    }
+  }
+  if (auto made = run_batch("ip", 0, cables); !made) return made;
+  for (std::size_t node = 0; node < topology.nodes.size(); ++node) {
+    if (auto set = run_batch("ip", holders[node], ip[node]); !set) return set;
+    if (tc[node].empty()) continue;
+    if (auto set = run_batch("tc", holders[node], tc[node]); !set) return set;
+  }
+  return set_routes(topology, holders, {});
+}
+
+Result<void, std::string> set_routes(const Topology& topology, const NodeHolders& holders,
+                                     const std::set<std::size_t>& cut) {
+  for (std::size_t node = 0; node < topology.nodes.size(); ++node) {
+    for (const bool ipv6 : {false, true}) {
+      if (auto set = run_batch("ip", holders[node], route_lines(topology, cut, node, ipv6), ipv6); !set)
+        return set;
+    }
+  }
+  return {};
+}
+
+Result<void, std::string> set_link(const Topology& topology, const NodeHolders& holders, std::size_t link,
+                                   bool up) {
+  for (const std::size_t node : {topology.links[link].a, topology.links[link].b}) {
+    const bool second = node == topology.links[link].b;
+    const std::string interface = topology.interface_of(link, node);
+    std::string lines = fmt::format("link set {} {}\n", interface, up ? "up" : "down");
+    // The kernel takes IPv6 addresses away with the link.
+    if (up)
+      lines += fmt::format("addr replace {}/127 dev {} nodad\n", address_of(link, second, true), interface);
+    if (auto set = run_batch("ip", holders[node], lines); !set) return set;
+  }
+  return {};
+}
+
+}  // namespace rrdma::tools

@@ -1,0 +1,29 @@
+// The network of a lab, made with ip(8) and tc(8) in the namespaces of its nodes: cables, addresses, the shape of links, and
+// routes, which are computed anew whenever a link is cut or healed, as a routing protocol would in the end.
+#pragma once
+
+#include <sys/types.h>
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "tools/lab/topology.h"
+
+namespace rrdma::tools {
+
+// Of each node, the process that holds its namespaces.
+using NodeHolders = std::vector<pid_t>;
+
+// Whether tc can delay and lose packets here. REQUIRES: rights over the network of this process.
+[[nodiscard]] bool has_netem();
+
+// REQUIRES: lab_space.h's namespaces. The error is a sentence.
+[[nodiscard]] Result<void, std::string> build_network(const Topology& topology, const NodeHolders& holders);
+[[nodiscard]] Result<void, std::string> set_routes(const Topology& topology, const NodeHolders& holders,
+                                                   const std::set<std::size_t>& cut);
+[[nodiscard]] Result<void, std::string> set_link(const Topology& topology, const NodeHolders& holders,
+                                                 std::size_t link, bool up);
+
+}  // namespace rrdma::tools

@@ -1,0 +1,271 @@
+#include "tools/lab/lab_space.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+
+#include "base/owned_fd.h"
+#include "tools/terminal.h"
+
+namespace rrdma::tools {
+namespace {
+
+constexpr const char* kHint =
+    "a container or the system may forbid user namespaces: kernel.unprivileged_userns_clone, "
+    "kernel.apparmor_restrict_unprivileged_userns, user.max_user_namespaces; in Docker: --security-opt "
+    "seccomp=unconfined";
+constexpr const char* kFolder = "/mnt/rrdma-lab";
+constexpr const char* kForward[] = {"/proc/sys/net/ipv4/ip_forward", "/proc/sys/net/ipv6/conf/all/forwarding",
+                                    "/proc/sys/net/ipv4/fib_multipath_hash_policy",
+                                    "/proc/sys/net/ipv6/fib_multipath_hash_policy"};
+
+Failure<LabProblem> problem(const std::string& step, const char* hint = "") {
+  return Failure{LabProblem{fmt::format("no lab: {}: {}", step, std::strerror(errno)), hint}};
+}
+
+std::string file_in_lab(const char* name) { return fmt::format("{}/{}", kFolder, name); }
+
+bool write_file(const std::string& path, const std::string& text) {
+  const OwnedFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  return file && ::write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
+}
+
+std::string read_file(const std::string& path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+// ---- the door: where the lab is found from outside
+
+struct Door {
+  sockaddr_un address{};
+  socklen_t size = 0;
+};
+
+Door door() {
+  Door made;
+  made.address.sun_family = AF_UNIX;
+  const std::string name = fmt::format("rrdma-lab-{}", ::geteuid());
+  std::memcpy(made.address.sun_path + 1, name.data(), name.size());
+  made.size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  return made;
+}
+
+// Says the number of process 1 to each of the user's own programs that asks.
+void answer(const OwnedFd& listener, pid_t first) {
+  const OwnedFd caller(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  ucred who{};
+  socklen_t size = sizeof who;
+  if (!caller || ::getsockopt(caller.get(), SOL_SOCKET, SO_PEERCRED, &who, &size) != 0) return;
+  if (who.uid == ::geteuid()) (void)::send(caller.get(), &first, sizeof first, MSG_NOSIGNAL);
+}
+
+// ---- inside
+
+bool map_user(uid_t uid, gid_t gid) {
+  (void)write_file("/proc/self/setgroups", "deny");
+  return write_file("/proc/self/uid_map", fmt::format("0 {} 1", uid)) &&
+         write_file("/proc/self/gid_map", fmt::format("0 {} 1", gid));
+}
+
+// A process that only is there; its namespaces are its node's.
+pid_t hold_node(const LabNode& node) {
+  int ready[2];
+  if (::pipe2(ready, O_CLOEXEC) != 0) return -1;
+  const OwnedFd reader(ready[0]);
+  OwnedFd writer(ready[1]);
+  const pid_t child = ::fork();
+  if (child != 0) {
+    writer.reset();
+    char octet = 0;
+    return child > 0 && ::read(reader.get(), &octet, 1) == 1 ? child : -1;
+  }
+  if (::unshare(CLONE_NEWNET | CLONE_NEWUTS) != 0 || ::sethostname(node.name.data(), node.name.size()) != 0)
+    ::_exit(1);
+  for (const char* setting : kForward) {
+    if (!node.is_host || std::strstr(setting, "hash") != nullptr) (void)write_file(setting, "1");
+  }
+  (void)::prctl(PR_SET_NAME, node.name.c_str());
+  const char octet = 1;
+  if (::write(writer.get(), &octet, 1) != 1) ::_exit(1);
+  for (int fd = 0; fd < 3; ++fd) ::close(fd);
+  for (;;) ::pause();
+}
+
+std::string names_of_hosts(const Topology& topology) {
+  std::string text = "127.0.0.1 localhost\n::1 localhost\n";
+  for (std::size_t node = 0; node < topology.nodes.size(); ++node) {
+    for (const bool ipv6 : {false, true}) {
+      const std::string address = host_address(topology, node, ipv6);
+      if (topology.nodes[node].is_host && !address.empty())
+        text += address + " " + topology.nodes[node].name + "\n";
+    }
+  }
+  return text;
+}
+
+bool make_mounts(const Topology& topology) {
+  if (::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return false;
+  if (::mount("proc", "/proc", "proc", 0, nullptr) != 0) return false;
+  if (::mount("rrdma-lab", "/mnt", "tmpfs", 0, "mode=0755") != 0) return false;
+  if (::mkdir(kFolder, 0755) != 0 || ::mkdir(file_in_lab("run").c_str(), 0700) != 0) return false;
+  if (!write_file(file_in_lab("hosts"), names_of_hosts(topology))) return false;
+  return ::mount(file_in_lab("hosts").c_str(), "/etc/hosts", nullptr, MS_BIND, nullptr) == 0;
+}
+
+void keep_state(const LabState& state) {
+  (void)write_file(file_in_lab("topology"), emit_topology(state.topology));
+  std::string text;
+  for (const pid_t pid : state.holders) text += fmt::format("{} ", pid);
+  (void)write_file(file_in_lab("holders"), text);
+  keep_cuts(state);
+}
+
+// Explanations, daemons' sockets and the like stay in the lab, and go with it.
+void set_surroundings() {
+  ::setenv("XDG_RUNTIME_DIR", file_in_lab("run").c_str(), 1);
+  ::setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
+  ::setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
+}
+
+int begin(const Topology& topology, const std::function<int(const LabState&)>& inside) {
+  const auto give_up = [](const std::string& sentence) { return complain("rrdma lab", sentence, ""); };
+  if (!make_mounts(topology))
+    return give_up(fmt::format("the lab's mounts cannot be made: {}", std::strerror(errno)));
+  set_surroundings();
+  for (const LabLink& link : topology.links) {
+    if (!link.shape.needs_netem()) continue;
+    if (has_netem()) break;
+    return complain(
+        "rrdma lab",
+        "this kernel has no netem (CONFIG_NET_SCH_NETEM), and links with delay, loss or ecn need it",
+        "rate and queue work without; RRDMA's own packets can be disturbed with rrdma lab fault HOST set "
+        "net=...");
+  }
+  LabState state{.topology = topology};
+  for (const LabNode& node : topology.nodes) {
+    state.holders.push_back(hold_node(node));
+    if (state.holders.back() < 0) return give_up("there is no namespace for " + node.name);
+  }
+  if (auto built = build_network(topology, state.holders); !built) return give_up(built.error());
+  keep_state(state);
+  return inside(state);
+}
+
+LabState read_state() {
+  LabState state{.topology = parse_topology(read_file(file_in_lab("topology")))};
+  std::istringstream holders(read_file(file_in_lab("holders"))), cuts(read_file(file_in_lab("cuts")));
+  for (pid_t pid; holders >> pid;) state.holders.push_back(pid);
+  for (std::size_t link; cuts >> link;) state.cut.insert(link);
+  return state;
+}
+
+// Reaps what nobody waits for, as process 1 must, until the one is over.
+int wait_for(pid_t child) {
+  int status = 0;
+  for (;;) {
+    const pid_t ended = ::waitpid(-1, &status, 0);
+    if (ended == child) break;
+    if (ended < 0 && errno != EINTR) return 1;
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+}  // namespace
+
+Result<int, LabProblem> run_lab(const Topology& topology, const std::function<int(const LabState&)>& inside) {
+  const Door name = door();
+  const OwnedFd listener(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  if (::bind(listener.get(), reinterpret_cast<const sockaddr*>(&name.address), name.size) != 0)
+    return Failure{
+        LabProblem{"there is a lab of this user already", "`rrdma lab show` shows it; end it first"}};
+  if (::listen(listener.get(), 64) != 0) return problem("listen");
+  const pid_t outside = ::getpid();
+  const uid_t uid = ::geteuid();
+  const gid_t gid = ::getegid();
+  const pid_t maker = ::fork();  // it makes the namespaces: this process stays where the door is
+  if (maker < 0) return problem("fork");
+  if (maker == 0) {
+    (void)::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::getppid() != outside) ::_exit(1);
+    if (::unshare(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWUTS) != 0 ||
+        !map_user(uid, gid))
+      ::_exit(complain("rrdma lab", fmt::format("no lab: namespaces: {}", std::strerror(errno)), kHint));
+    const pid_t first = ::fork();
+    if (first == 0) {
+      (void)::prctl(PR_SET_PDEATHSIG, SIGKILL);
+      const pid_t body = ::fork();
+      if (body == 0) ::_exit(begin(topology, inside));
+      ::_exit(body < 0 ? 1 : wait_for(body));
+    }
+    (void)::signal(SIGINT, SIG_IGN);
+    // The door's answer: the number that process 1 has outside.
+    (void)::signal(SIGPIPE, SIG_IGN);
+    for (;;) {
+      pollfd callers{listener.get(), POLLIN, 0};
+      if (::poll(&callers, 1, 50) > 0) answer(listener, first);
+      int status = 0;
+      if (::waitpid(first, &status, WNOHANG) != first) continue;
+      ::_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
+    }
+  }
+  (void)::signal(SIGINT, SIG_IGN);
+  int status = 0;
+  while (::waitpid(maker, &status, 0) < 0 && errno == EINTR) {
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+}
+
+Result<LabState, LabProblem> join_lab() {
+  if (::access(file_in_lab("holders").c_str(), R_OK) == 0) return read_state();
+  const Door name = door();
+  const OwnedFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  pid_t first = 0;
+  if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&name.address), name.size) != 0 ||
+      ::recv(socket.get(), &first, sizeof first, 0) != sizeof first)
+    return Failure{LabProblem{"this user has no lab", "start one in another terminal: rrdma lab leaf-spine"}};
+  std::vector<OwnedFd> spaces;
+  const std::pair<const char*, int> kinds[] = {
+      {"user", CLONE_NEWUSER}, {"pid", CLONE_NEWPID}, {"net", CLONE_NEWNET}, {"mnt", CLONE_NEWNS}};
+  for (const auto& [kind, flag] : kinds)
+    spaces.emplace_back(::open(fmt::format("/proc/{}/ns/{}", first, kind).c_str(), O_RDONLY | O_CLOEXEC));
+  for (std::size_t i = 0; i < std::size(kinds); ++i) {
+    if (!spaces[i] || ::setns(spaces[i].get(), kinds[i].second) != 0)
+      return problem(fmt::format("its {} namespace", kinds[i].first));
+  }
+  set_surroundings();
+  return read_state();
+}
+
+bool enter_node(const LabState& state, std::size_t node) {
+  for (const auto& [kind, flag] : {std::pair{"net", CLONE_NEWNET}, std::pair{"uts", CLONE_NEWUTS}}) {
+    const OwnedFd space(
+        ::open(fmt::format("/proc/{}/ns/{}", state.holders[node], kind).c_str(), O_RDONLY | O_CLOEXEC));
+    if (!space || ::setns(space.get(), flag) != 0) return false;
+  }
+  return true;
+}
+
+void keep_cuts(const LabState& state) {
+  std::string text;
+  for (const std::size_t link : state.cut) text += fmt::format("{} ", link);
+  (void)write_file(file_in_lab("cuts"), text);
+}
+
+}  // namespace rrdma::tools

@@ -1,0 +1,177 @@
+# Faults on purpose, as programs see them. Arguments: the command, a program that calls every verb (struck.cc).
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import command
+import surroundings
+from command import RRDMA, run, run_json
+
+STRUCK = sys.argv[2] if len(sys.argv) > 2 else ""
+VERBS = """ibv_open_device ibv_alloc_pd ibv_create_comp_channel ibv_create_cq ibv_reg_mr ibv_query_device ibv_query_port ibv_create_srq
+ibv_modify_srq ibv_query_srq ibv_post_srq_recv ibv_create_qp ibv_modify_qp ibv_query_gid ibv_query_qp ibv_post_recv ibv_req_notify_cq
+ibv_post_send ibv_poll_cq ibv_resize_cq ibv_alloc_mw ibv_dealloc_mw ibv_create_ah ibv_destroy_ah ibv_destroy_qp ibv_destroy_srq
+ibv_dereg_mr ibv_destroy_cq ibv_destroy_comp_channel ibv_dealloc_pd ibv_close_device""".split()
+STATUSES = """LOC_LEN_ERR LOC_QP_OP_ERR LOC_EEC_OP_ERR LOC_PROT_ERR WR_FLUSH_ERR MW_BIND_ERR BAD_RESP_ERR LOC_ACCESS_ERR REM_INV_REQ_ERR
+REM_ACCESS_ERR REM_OP_ERR RETRY_EXC_ERR RNR_RETRY_EXC_ERR LOC_RDD_VIOL_ERR REM_INV_RD_REQ_ERR REM_ABORT_ERR INV_EECN_ERR
+INV_EEC_STATE_ERR FATAL_ERR RESP_TIMEOUT_ERR GENERAL_ERR TM_ERR TM_RNDV_INCOMPLETE""".split()
+
+
+def struck(faults, *words, status=0):
+    options = [word for fault in faults for word in ("--faults", fault)]
+    done = subprocess.run([RRDMA, "run", *options, "--", STRUCK, "rrdma0", *words], capture_output=True, text=True, timeout=100)
+    assert done.returncode == status, (faults, done.returncode, done.stdout, done.stderr)
+    return done.stdout.splitlines()
+
+
+class Running:
+    """A program with the device, until the end of the block."""
+
+    def __init__(self, *words, options=()):
+        self.words, self.options = words, options
+
+    def __enter__(self):
+        self.process = subprocess.Popen([RRDMA, "run", *self.options, "--", *self.words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                        bufsize=0)
+        os.set_blocking(self.process.stdout.fileno(), False)
+        self.text = ""
+        return self
+
+    def await_text(self, wanted, seconds=20):
+        end = time.monotonic() + seconds
+        while not re.search(wanted, self.text):
+            chunk = self.process.stdout.read()
+            if chunk:
+                self.text += chunk.decode()
+                continue
+            if time.monotonic() > end:
+                raise AssertionError(f"not seen: {wanted}\n{self.text}")
+            time.sleep(0.002)
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+        self.process.stdout.close()
+
+
+class Verbs(unittest.TestCase):
+    def test_without_faults_nothing_fails(self):
+        self.assertEqual(struck([]), ["done"])
+
+    def test_each_verb_fails_with_each_errno(self):
+        for error in ("ENOMEM", "EAGAIN", "EIO", "ETIMEDOUT"):
+            said = struck([f"verb={verb}:{error}" for verb in VERBS])
+            self.assertEqual(sorted(said), sorted([f"{verb} {error}" for verb in VERBS] + ["done"]))
+
+    def test_the_nth_call_and_no_other(self):
+        self.assertEqual(struck(["verb=ibv_query_gid:EIO:2"], status=1)[-1], "FAILED ibv_query_gid EIO")
+        self.assertEqual(struck(["verb=ibv_modify_qp:EIO:2"], status=1)[-1], "FAILED to RTR EIO")
+
+    def test_only_on_the_device_that_is_named(self):
+        self.assertEqual(struck(["verb=ibv_reg_mr:EIO device=rrdma1"]), ["done"])
+        self.assertEqual(struck(["verb=ibv_reg_mr:EIO device=rrdma0"]), ["ibv_reg_mr EIO", "done"])
+
+    def test_a_call_that_takes_long(self):
+        begin = time.monotonic()
+        self.assertEqual(struck(["slow=ibv_reg_mr:400ms"]), ["done"])
+        self.assertGreater(time.monotonic() - begin, 0.4)
+
+    def test_each_completion_status(self):
+        said = struck([f"status={status}:{number}" for number, status in enumerate(STATUSES, 1)], str(len(STATUSES) + 1))
+        self.assertEqual(said, [f"status {number} state 6" for number in range(1, len(STATUSES) + 1)] + ["status 0 state 3", "done"])
+
+    def test_the_same_plan_gives_the_same_faults(self):
+        plan = ["verb=ibv_query_gid:EIO every=3 count=2", "status=REM_OP_ERR nth=2 every=3"]
+        self.assertEqual(struck(plan, "9"), struck(plan, "9"))
+
+    def test_every_strike_is_explained(self):
+        struck(["verb=ibv_reg_mr:ENOMEM"])
+        self.assertRegex(" ".join(run("explain")[0].split()), r"on purpose \(verb=ibv_reg_mr:ENOMEM\): call 1 of ibv_reg_mr on rrdma0 failed with ENOMEM")
+
+    def test_plans(self):
+        with tempfile.TemporaryDirectory() as folder:
+            plan = pathlib.Path(folder, "plan.toml")
+            plan.write_text('[[fault]]\nwhat = "verb=ibv_reg_mr:ENOMEM"\ndevice = "rrdma0"\n\n[[fault]]\nwhat = "verb=ibv_alloc_pd:EIO"\nnth = 1\n')
+            self.assertEqual(struck([str(plan)]), ["ibv_alloc_pd EIO", "ibv_reg_mr ENOMEM", "done"])
+            plan.write_text('[[fault]]\nwhat = "verb=ibv_reg_mr:ENOSUCH"\n')
+            self.assertIn("plan.toml:1: 'ENOSUCH' is no errno", run("run", "--faults", plan, "--", "true", status=125)[1])
+            plan.write_text("[[fault]\n")
+            self.assertIn("plan.toml:1", run("run", "--faults", plan, "--", "true", status=125)[1])
+
+    def test_mistakes(self):
+        self.assertIn("is no function that can be struck", run("run", "--faults", "verb=ibv_nonsense:EIO", "--", "true", status=125)[1])
+        time.sleep(1)  # until the daemon has left: whoever asks keeps it
+        self.assertIn("no program uses RRDMA", run("fault", "list", status=2)[1])
+
+
+class WhileProgramsRun(unittest.TestCase):
+    def tearDown(self):
+        run("fault", "clear", "all", status=None)
+
+    def test_port_down_and_up(self):
+        with Running("ibv_asyncwatch", "-d", "rrdma1", options=("--devices", "2")) as watch:
+            watch.await_text("async event FD")
+            begin = time.monotonic()
+            run("fault", "set", "port=down", "--device", "rrdma1")
+            watch.await_text("port error|PORT_ERR")
+            self.assertLess(time.monotonic() - begin, 2.0)  # 100 ms but for the command and the load of other tests
+            number = run_json("fault", "list", "--json")[0]["number"]
+            run("fault", "clear", number)
+            watch.await_text("port active|PORT_ACTIVE")
+
+    def test_device_fatal(self):
+        with Running("ibv_asyncwatch", "-d", "rrdma0") as watch:
+            watch.await_text("async event FD")
+            run("fault", "set", "device=fatal")
+            watch.await_text("fatal|DEVICE_FATAL|local catastrophic")
+
+    def test_a_peer_behind_a_port_that_is_down(self):
+        """What is sent to it fails, the other device goes on, and after `up` new connections work."""
+        def ring(address, count="20", **rest):
+            return subprocess.run([RRDMA, "run", "--devices", "2", "--", "rping", "-c", "-a", address, "-C", count], capture_output=True,
+                                  text=True, timeout=60, **rest).returncode
+        with Running("rping", "-s", "-P", "-a", "127.0.0.1", options=("--devices", "2")), \
+                Running("rping", "-s", "-P", "-a", "127.0.0.2", options=("--devices", "2")):
+            for address in ("127.0.0.1", "127.0.0.2"):
+                surroundings.wait_for(lambda where=address: ring(where) == 0, 30)
+            run("fault", "set", "port=down", "--device", "rrdma1")
+            self.assertEqual(ring("127.0.0.1"), 0)
+            self.assertNotEqual(ring("127.0.0.2"), 0)
+            self.assertEqual(ring("127.0.0.1"), 0)
+            run("fault", "clear", "all")
+            self.assertEqual(ring("127.0.0.2"), 0)
+
+    def test_the_connection_manager(self):
+        with Running("rping", "-s", "-P", "-a", "127.0.0.1"):
+            def ring():
+                return subprocess.run([RRDMA, "run", "--", "rping", "-c", "-a", "127.0.0.1", "-C", "2"], capture_output=True, text=True,
+                                      timeout=60)
+            surroundings.wait_for(lambda: ring().returncode == 0, 30)
+            run("fault", "set", "cm=reject:28", "--count", "1")
+            done = ring()
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn("REJECTED", done.stdout + done.stderr)
+            self.assertEqual(run_json("fault", "list", "--json")[0]["struck"], 1)
+            self.assertEqual(ring().returncode, 0)
+            run("fault", "clear", "all")
+            run("fault", "set", "cm=drop:REQ", "--count", "1")
+            self.assertEqual(ring().returncode, 0)  # it is sent again
+            self.assertEqual(run_json("fault", "list", "--json")[0]["struck"], 1)
+
+    def test_mistakes(self):
+        with Running("ibv_asyncwatch", "-d", "rrdma0") as watch:
+            watch.await_text("async event FD")
+            self.assertIn("is no fault", run("fault", "set", "explode", status=2)[1])
+            self.assertIn("there is no fault 9999", run("fault", "clear", "9999", status=2)[1])
+            self.assertIn("no number of a fault", run("fault", "clear", "x", status=2)[1])
+            self.assertIn("no fault is set", run("fault", "list")[0])
+
+
+if __name__ == "__main__":
+    surroundings.enter()
+    command.main()

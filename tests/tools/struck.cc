@@ -1,0 +1,185 @@
+// Calls every verb that a fault can strike, and says which of them failed and how; each is tried a second time, which must
+// succeed, and in the end everything is destroyed. Then, with `statuses N`, N writes on a queue pair of their own each, and
+// the status of each. Plain libibverbs. Output: lines "FUNCTION ERRNO" and "status NAME"; exit status 0 when all else went well.
+#include <infiniband/verbs.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+namespace {
+
+constexpr std::uint8_t kPort = 1;
+
+[[noreturn]] void give_up(const char* step) {
+  std::printf("FAILED %s %s\n", step, strerrorname_np(errno));
+  std::exit(1);
+}
+
+// A call that returns null, or an errno (also as -1 with errno, or negative).
+template <typename Call>
+auto twice(const char* name, Call call) {
+  auto result = call();
+  const auto error_of = [](auto value) {
+    if constexpr (std::is_pointer_v<decltype(value)>) {
+      return value == nullptr ? errno : 0;
+    } else {
+      return value == 0 ? 0 : value == -1 ? errno : value < 0 ? -value : value;
+    }
+  };
+  if (const int error = error_of(result); error != 0) {
+    std::printf("%s %s\n", name, strerrorname_np(error));
+    result = call();
+  }
+  if (const int error = error_of(result); error != 0) {
+    errno = error;
+    give_up(name);
+  }
+  return result;
+}
+#define TWICE(name, ...) twice(#name, [&] { return name(__VA_ARGS__); })
+
+ibv_device* find(const char* name) {
+  ibv_device** list = ibv_get_device_list(nullptr);
+  for (ibv_device** device = list; device != nullptr && *device != nullptr; ++device) {
+    if (std::strcmp(name, ibv_get_device_name(*device)) == 0) return *device;
+  }
+  give_up("no such device");
+}
+
+ibv_qp_init_attr form_of(ibv_cq* cq, ibv_srq* srq = nullptr) {
+  ibv_qp_init_attr form{};
+  form.send_cq = form.recv_cq = cq;
+  form.srq = srq;
+  form.qp_type = IBV_QPT_RC;
+  form.sq_sig_all = 1;
+  form.cap = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1, .max_inline_data = 0};
+  return form;
+}
+
+// Connects the queue pair to itself.
+void connect(ibv_context* context, ibv_qp* qp) {
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_INIT;
+  attr.port_num = kPort;
+  attr.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
+  constexpr int kInit = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
+  TWICE(ibv_modify_qp, qp, &attr, kInit);
+  attr.qp_state = IBV_QPS_RTR;
+  attr.path_mtu = IBV_MTU_1024;
+  attr.dest_qp_num = qp->qp_num;
+  attr.max_dest_rd_atomic = 1;
+  attr.min_rnr_timer = 12;
+  attr.ah_attr.is_global = 1;
+  attr.ah_attr.port_num = kPort;
+  attr.ah_attr.grh.hop_limit = 64;
+  TWICE(ibv_query_gid, context, kPort, 0, &attr.ah_attr.grh.dgid);
+  if (ibv_modify_qp(qp, &attr,
+                    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                        IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER) != 0)
+    give_up("to RTR");
+  attr.qp_state = IBV_QPS_RTS;
+  attr.timeout = 14;
+  attr.retry_cnt = 7;
+  attr.rnr_retry = 7;
+  attr.max_rd_atomic = 1;
+  if (ibv_modify_qp(qp, &attr,
+                    IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+                        IBV_QP_MAX_QP_RD_ATOMIC) != 0)
+    give_up("to RTS");
+}
+
+void write_once(ibv_qp* qp, ibv_mr* mr) {
+  ibv_sge piece{reinterpret_cast<std::uint64_t>(mr->addr), 64, mr->lkey};
+  ibv_send_wr wr{};
+  wr.sg_list = &piece;
+  wr.num_sge = 1;
+  wr.opcode = IBV_WR_RDMA_WRITE;
+  wr.wr.rdma.remote_addr = reinterpret_cast<std::uint64_t>(mr->addr) + 1024;
+  wr.wr.rdma.rkey = mr->rkey;
+  ibv_send_wr* bad = nullptr;
+  TWICE(ibv_post_send, qp, &wr, &bad);
+}
+
+ibv_wc await(ibv_cq* cq) {
+  ibv_wc wc{};
+  for (long i = 0; i < 200'000'000; ++i) {
+    const int taken = ibv_poll_cq(cq, 1, &wc);
+    if (taken > 0) return wc;
+    if (taken < 0) std::printf("ibv_poll_cq %s\n", strerrorname_np(-taken));
+  }
+  give_up("no completion");
+}
+
+void call_everything(ibv_context* context, ibv_pd* pd, ibv_cq* cq, ibv_mr* mr) {
+  ibv_device_attr device{};
+  TWICE(ibv_query_device, context, &device);
+  ibv_port_attr port{};
+  TWICE(ibv_query_port, context, kPort, &port);
+  ibv_srq_init_attr srq_form{.srq_context = nullptr, .attr = {.max_wr = 8, .max_sge = 1, .srq_limit = 0}};
+  ibv_srq* srq = TWICE(ibv_create_srq, pd, &srq_form);
+  ibv_srq_attr limit{.max_wr = 8, .max_sge = 1, .srq_limit = 2};
+  TWICE(ibv_modify_srq, srq, &limit, IBV_SRQ_LIMIT);
+  TWICE(ibv_query_srq, srq, &limit);
+  ibv_recv_wr receive{};
+  ibv_recv_wr* bad = nullptr;
+  TWICE(ibv_post_srq_recv, srq, &receive, &bad);
+  ibv_qp_init_attr form = form_of(cq);
+  ibv_qp* qp = TWICE(ibv_create_qp, pd, &form);
+  connect(context, qp);
+  ibv_qp_attr attr{};
+  TWICE(ibv_query_qp, qp, &attr, IBV_QP_STATE, &form);
+  TWICE(ibv_post_recv, qp, &receive, &bad);
+  TWICE(ibv_req_notify_cq, cq, 0);
+  write_once(qp, mr);
+  if (const ibv_wc done = await(cq); done.status != IBV_WC_SUCCESS) give_up(ibv_wc_status_str(done.status));
+  TWICE(ibv_resize_cq, cq, 64);
+  ibv_mw* mw = TWICE(ibv_alloc_mw, pd, IBV_MW_TYPE_1);
+  TWICE(ibv_dealloc_mw, mw);
+  ibv_ah_attr to{};
+  to.is_global = 1;
+  to.port_num = kPort;
+  to.grh.hop_limit = 64;
+  if (ibv_query_gid(context, kPort, 0, &to.grh.dgid) != 0) give_up("ibv_query_gid");
+  ibv_ah* ah = TWICE(ibv_create_ah, pd, &to);
+  TWICE(ibv_destroy_ah, ah);
+  TWICE(ibv_destroy_qp, qp);
+  TWICE(ibv_destroy_srq, srq);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 2) return 2;
+  ibv_device* device = find(argv[1]);
+  ibv_context* context = TWICE(ibv_open_device, device);
+  ibv_pd* pd = TWICE(ibv_alloc_pd, context);
+  ibv_comp_channel* channel = TWICE(ibv_create_comp_channel, context);
+  ibv_cq* cq = TWICE(ibv_create_cq, context, 16, nullptr, channel, 0);
+  std::vector<std::uint8_t> memory(4096);
+  ibv_mr* mr = TWICE(ibv_reg_mr, pd, memory.data(), memory.size(),
+                     int{IBV_ACCESS_LOCAL_WRITE} | IBV_ACCESS_REMOTE_WRITE);
+  const int statuses = argc > 2 ? std::atoi(argv[2]) : 0;
+  if (statuses == 0) call_everything(context, pd, cq, mr);
+  for (int i = 0; i < statuses; ++i) {
+    ibv_qp_init_attr form = form_of(cq);
+    ibv_qp* qp = TWICE(ibv_create_qp, pd, &form);
+    connect(context, qp);
+    write_once(qp, mr);
+    const ibv_wc first = await(cq);
+    ibv_qp_attr attr{};
+    TWICE(ibv_query_qp, qp, &attr, IBV_QP_STATE, &form);
+    std::printf("status %d state %d\n", first.status, attr.qp_state);
+    TWICE(ibv_destroy_qp, qp);
+  }
+  TWICE(ibv_dereg_mr, mr);
+  TWICE(ibv_destroy_cq, cq);
+  TWICE(ibv_destroy_comp_channel, channel);
+  TWICE(ibv_dealloc_pd, pd);
+  TWICE(ibv_close_device, context);
+  std::puts("done");
+  return 0;
+}
