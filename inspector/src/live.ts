@@ -1,6 +1,7 @@
 // The programs that run: a map of them, their queue pairs as a table, one queue pair, and what went wrong with the words
 // of `rrdma explain`. Four looks a second come as server-sent events.
 import { append, forgetPalette, h, replace, setAttribute, setText } from "./dom";
+import { FaultPanel } from "./faults";
 import { count, octets, qp as qpText, shortCount } from "./format";
 import { isStrike, Memory, nameOf, rateOf, type Explained, type Look, type Said, type Watched } from "./looks";
 import { ProgramMap } from "./map";
@@ -45,6 +46,7 @@ export class LivePage {
   private readonly table = h("div", { class: "pairs" });
   private readonly errors = h("div", { class: "errors" });
   private readonly pair = new PairPanel();
+  private readonly faults = new FaultPanel();
   private readonly head = h("header", { class: "bar" });
   private readonly search = h("input", { type: "search", "aria-label": "search", autocomplete: "off", spellcheck: "false" });
   private readonly memory = new Memory();
@@ -64,7 +66,7 @@ export class LivePage {
     this.search.addEventListener("input", () => this.fillTable());
     this.map.onProgram = (pid) => { this.search.value = String(pid); this.fillTable(); };
     this.map.onPair = (key) => this.choose(key);
-    replace(root, this.head, h("section", { class: "live-main" }, this.map.element, h("div", { class: "searchbox" }, this.search), this.table), h("aside", { class: "live-side" }, this.errors, this.pair.element));
+    replace(root, this.head, h("section", { class: "live-main" }, this.map.element, h("div", { class: "searchbox" }, this.search), this.table), h("aside", { class: "live-side" }, this.errors, this.faults.element, this.pair.element));
     document.addEventListener("keydown", (event) => this.key(event));
     window.addEventListener("resize", () => { if (this.last) this.show(this.last); });
     this.build();
@@ -123,6 +125,7 @@ export class LivePage {
     this.fillTable();
     this.map.show(this.memory.programs(), this.chosen);
     this.fillErrors(look);
+    this.faults.show(look.faults);
     this.showPair();
   }
   private showPair(): void {

@@ -10,7 +10,7 @@ export interface Levels {
 export interface QueuePair {
   qpn: number; type: string; state: string; link: string; path_mtu: number; peer_qpn: number; peer: string;
   sent_messages: number; received_messages: number; sent_octets: number; received_octets: number;
-  packets_resent: number; ack_timeouts: number; sequence_naks: number; rnr_naks_received: number; levels?: Levels | null;
+  packets_resent: number; ack_timeouts: number; sequence_naks: number; rnr_naks_received: number; packets_lost?: number; probes_sent?: number; levels?: Levels | null;
 }
 export interface Process { pid: number; uid: number; program: string; devices: string; age_ms: number; counters: Record<string, number>; queue_pairs: QueuePair[] }
 export interface Said {

@@ -174,5 +174,6 @@ const counted: [Word, (pair: QueuePair) => string, ((pair: QueuePair) => boolean
   ["messages_sent", (pair) => count(pair.sent_messages)], ["messages_received", (pair) => count(pair.received_messages)],
   ["octets_sent", (pair) => octets(pair.sent_octets)], ["octets_received", (pair) => octets(pair.received_octets)],
   ["repeats", (pair) => count(pair.packets_resent), (pair) => pair.packets_resent > 0], ["timeouts", (pair) => count(pair.ack_timeouts), (pair) => pair.ack_timeouts > 0],
+  ["losses", (pair) => count(pair.packets_lost ?? 0), (pair) => (pair.packets_lost ?? 0) > 0], ["probes", (pair) => count(pair.probes_sent ?? 0)],
   ["naks", (pair) => count(pair.sequence_naks)], ["rnr_naks", (pair) => count(pair.rnr_naks_received)],
 ];

@@ -112,6 +112,19 @@ const commands = {
     return { states, afterwards, walked, levels, boxes, ended, ...told };
   },
 
+  // Sets a fault, waits until it strikes, and clears it.
+  async fault(page) {
+    await page.waitForSelector(".faults input", { visible: true, timeout: 20_000 });
+    await page.type(".faults input", "net=drop=5%");
+    await page.keyboard.press("Enter");
+    const words = await (await page.waitForSelector(".faults li code", { timeout: 10_000 })).evaluate((one) => one.textContent);
+    await page.waitForFunction(() => [...document.querySelectorAll(".pairs td.warn")].length > 0, { timeout: 30_000 });
+    await page.screenshot({ path: `${folder}/faults.png` });
+    await page.click(".faults li button");
+    await page.waitForFunction(() => !document.querySelector(".faults li"), { timeout: 10_000 });
+    return { words };
+  },
+
   // Stays open until standard input ends.
   async watch() {
     console.log("ready");

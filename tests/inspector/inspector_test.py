@@ -16,6 +16,7 @@ import command  # noqa: E402
 import servers  # noqa: E402
 import surroundings  # noqa: E402
 from command import RRDMA, run  # noqa: E402
+from traffic import PingPong  # noqa: E402
 from inspecting import Inspector, hostile_capture, lossy_pingpong, remarked_capture, tshark_counts  # noqa: E402
 
 PAGES = os.path.join(ROOT, "inspector", "test", "page.mjs")
@@ -109,6 +110,10 @@ class InspectorTest(unittest.TestCase):
         self.assertEqual((seen["counts"]["packets"], seen["counts"]["faults"]), (3, 1))
         self.assertIn("⚡fault", seen["legend"])
         self.assertIn("injected fault: dropped", seen["chips"])
+
+    def test_the_page_sets_faults(self):
+        with Inspector("--allow-faults") as inspector, PingPong("--link", "udp", port=18721):
+            self.assertEqual(look("fault", inspector.address, SHOTS)["words"], "net=drop=5%")
 
     def test_a_killed_peer_is_explained_at_once(self):
         # The sender always has requests under way when the receiver dies.

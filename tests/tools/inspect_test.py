@@ -98,6 +98,32 @@ class Inspect(unittest.TestCase):
         self.assertEqual({process["pid"] for process in seen["stat"]["processes"]}, pair.pids())
         self.assertEqual({qp["state"] for process in seen["stat"]["processes"] for qp in process["queue_pairs"]}, {"RTS"})
 
+    def test_faults_from_the_page(self):
+        with Inspector("--allow-faults") as inspector, PingPong(port=18713):
+            surroundings.wait_for(lambda: len([p for p in run_json("stat", "--json")["processes"] if p["queue_pairs"]]) == 2)
+            place, own = f"/{inspector.token}/fault", f"http://127.0.0.1:{inspector.port}"
+
+            def order(words, origin=own, path=place):
+                status, body, _ = inspector.ask(path, "POST", origin=origin, body=words.encode())
+                return status, json.loads(body) if status == 200 else None
+
+            self.assertEqual(order("set net=drop=5%", origin=None)[0], 403, "no page of ours")
+            self.assertEqual(order("set net=drop=5%", origin="http://evil.example")[0], 403)
+            self.assertEqual(order("set net=drop=5%", path="/" + "0" * 32 + "/fault")[0], 403)
+            self.assertEqual(order("set net=drop=5%", path=f"/{inspector.token}/live")[0], 405)
+            self.assertFalse(order("set --plan /etc/passwd")[1]["done"])
+            self.assertFalse(order("set nonsense=1")[1]["done"])
+            self.assertTrue(order("set net=drop=5%")[1]["done"])
+            self.assertEqual([fault["fault"] for fault in run_json("fault", "list", "--json")], ["net=drop=5%"])
+            with socket.create_connection(("127.0.0.1", inspector.port)) as stream:
+                stream.sendall(f"GET /{inspector.token}/live HTTP/1.1\r\nHost: 127.0.0.1:{inspector.port}\r\n\r\n".encode())
+                event = next(line for line in stream.makefile(encoding="utf-8") if line.startswith("data: "))
+            self.assertEqual([fault["fault"] for fault in json.loads(event.removeprefix("data: "))["faults"]], ["net=drop=5%"])
+            self.assertTrue(order("clear all")[1]["done"])
+            self.assertEqual(run_json("fault", "list", "--json"), [])
+        _, said = run("inspect", "--allow-faults", self.lossy, status=2)
+        self.assertIn("not in captures", said)
+
     def test_a_report_is_one_file(self):
         report = os.path.join(self.folder, "report.html")
         _, said = run("inspect", "--export", report, self.lossy)

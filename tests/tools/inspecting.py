@@ -32,7 +32,7 @@ class Inspector:
         self.process.wait()
         self.process.stdout.close()
 
-    def ask(self, path=None, method="GET", host=None, origin=None):
+    def ask(self, path=None, method="GET", host=None, origin=None, body=None):
         """Status, body and headers of a request; without a path: of the page."""
         authority, _, inside = self.address.removeprefix("http://").partition("/")
         connection = http.client.HTTPConnection(authority, timeout=30)
@@ -40,7 +40,9 @@ class Inspector:
         connection.putheader("Host", authority if host is None else host)
         if origin:
             connection.putheader("Origin", origin)
-        connection.endheaders()
+        if body is not None:
+            connection.putheader("Content-Length", str(len(body)))
+        connection.endheaders(body)
         answer = connection.getresponse()
         body = answer.read()
         connection.close()

@@ -22,11 +22,14 @@ bool is_ours(std::string_view authority, int port) {
 
 }  // namespace
 
-Admission admission_of(const RequestHead& head, std::string_view token, int port) {
-  if (head.method != "GET") return Admission::kWrongMethod;
+Admission admission_of(const RequestHead& head, std::string_view token, int port, bool orders) {
+  const bool order = orders && head.method == "POST";
+  if (head.method != "GET" && !order) return Admission::kWrongMethod;
   // A name that somebody else's DNS points at 127.0.0.1 arrives with its own Host.
   if (!is_ours(head.host, port)) return Admission::kForeignHost;
   constexpr std::string_view kScheme = "http://";
+  // Browsers name the origin of every POST: who has none is no page of ours.
+  if (order && head.origin.empty()) return Admission::kForeignOrigin;
   if (!head.origin.empty() && (head.origin.substr(0, kScheme.size()) != kScheme ||
                                !is_ours(head.origin.substr(kScheme.size()), port)))
     return Admission::kForeignOrigin;
@@ -34,7 +37,9 @@ Admission admission_of(const RequestHead& head, std::string_view token, int port
       head.path.size() >= token.size() + 2 && head.path[0] == '/' && head.path[token.size() + 1] == '/';
   if (!framed || !equal_in_constant_time(head.path.substr(1, token.size()), token))
     return Admission::kWrongToken;
-  return Admission::kAdmitted;
+  if (!order) return Admission::kAdmitted;
+  return head.path.substr(token.size() + 2) == kOrderPath ? Admission::kAdmittedOrder
+                                                          : Admission::kWrongMethod;
 }
 
 }  // namespace rrdma::tools

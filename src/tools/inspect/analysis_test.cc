@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "tools/inspect/fault_desk.h"
 #include "tools/inspect/server.h"
 #include "wire/pcapng_writer.h"
 #include "wire/roce_packet.h"
@@ -298,11 +299,30 @@ TEST(Admission, OnlyTheWholeAddressIsAdmitted) {
   head = good;
   head.method = "POST";
   EXPECT_EQ(admission_of(head, token, 4000), Admission::kWrongMethod);
+  EXPECT_EQ(admission_of(head, token, 4000, true), Admission::kForeignOrigin) << "a POST without an origin";
+  head.origin = "http://127.0.0.1:4000";
+  EXPECT_EQ(admission_of(head, token, 4000, true), Admission::kWrongMethod) << "not where orders are taken";
+  head.path = "/0123456789abcdef0123456789abcdef/fault";
+  EXPECT_EQ(admission_of(head, token, 4000, true), Admission::kAdmittedOrder);
+  EXPECT_EQ(admission_of(head, token, 4000), Admission::kWrongMethod) << "nobody allowed it";
+  head.origin = "http://evil.example";
+  EXPECT_EQ(admission_of(head, token, 4000, true), Admission::kForeignOrigin);
   for (const std::string_view wrong :
        {"/", "", "/capture", "/0123456789abcdef0123456789abcdef", "/0123456789abcdef0123456789abcdee/"}) {
     head = good;
     head.path = wrong;
     EXPECT_EQ(admission_of(head, token, 4000), Admission::kWrongToken) << wrong;
+  }
+}
+
+TEST(FaultOrder, TakesPlainWordsOnly) {
+  EXPECT_EQ(fault_order(" set  port=down for=2s ").arguments,
+            (std::vector<std::string>{"set", "port=down", "for=2s"}));
+  EXPECT_EQ(fault_order("clear all").arguments, (std::vector<std::string>{"clear", "all"}));
+  for (const char* wrong : {"", "set", "list --json", "set --plan /etc/passwd", "set net=drop=5% -h",
+                            "run sh", "set a\x01b", "set \xff"}) {
+    EXPECT_TRUE(fault_order(wrong).arguments.empty()) << wrong;
+    EXPECT_FALSE(fault_order(wrong).reason.empty()) << wrong;
   }
 }
 

@@ -16,6 +16,7 @@
 #include "tools/inspect/browser.h"
 #include "tools/inspect/capture_image.h"
 #include "tools/inspect/export.h"
+#include "tools/inspect/fault_desk.h"
 #include "tools/inspect/live_watch.h"
 #include "tools/inspect/perfetto.h"
 #include "tools/inspect/server.h"
@@ -33,6 +34,7 @@ struct InspectOptions {
   std::string perfetto_to;
   int port = 0;
   bool no_browser = false;
+  bool allow_faults = false;
   std::uint64_t packets_max = 5'000'000;
 
   [[nodiscard]] bool writes_files() const { return !export_to.empty() || !perfetto_to.empty(); }
@@ -107,11 +109,16 @@ int run_inspect(const InspectOptions& options) {
   watch_interrupts();
   if (options.files.empty()) {
     if (options.writes_files()) return complain(kName, "there is nothing to export", "name the captures");
-    LiveWatch watch;
+    FaultDesk faults;
+    LiveWatch watch(options.allow_faults ? &faults : nullptr);
     ServerContent content;
+    if (options.allow_faults)
+      content.order = [&faults](std::string_view words) { return faults.order(words); };
     content.live = [&watch] { return watch.look(); };
     return serve_page(options, std::move(content));
   }
+  if (options.allow_faults)
+    return complain(kName, "faults are set in programs that run, not in captures", "leave the files out");
   std::list<FileOctets> files;
   std::vector<CaptureInput> inputs;
   for (const std::string& name : options.files) {
@@ -144,6 +151,8 @@ void add_inspect_command(CLI::App& app, Runner& chosen) {
       ->type_name("N")
       ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{100'000'000}))
       ->capture_default_str();
+  inspect->add_flag("--allow-faults", options->allow_faults,
+                    "Let the page set and clear faults (rrdma fault) in the programs that run");
   inspect->add_flag("--no-browser", options->no_browser, "Print the address only");
   inspect->footer("Exit status: 0, or 2 when a file cannot be read or the page cannot be served.");
   inspect->callback([&chosen, options] { chosen = [options] { return run_inspect(*options); }; });

@@ -6,6 +6,7 @@
 
 #include "host/explain_log.h"
 #include "tools/explain/explain_json.h"
+#include "tools/inspect/fault_desk.h"
 #include "tools/stat/observation.h"
 #include "tools/stat/stat_report.h"
 
@@ -49,7 +50,8 @@ std::string LiveWatch::look() {
   }
   read_explained_processes();
   return "{\"time_ns\":\"" + time + "\",\"stat\":" + in_one_line(stat_json(*seen, {}, true)) +
-         ",\"explained\":" + explained_ + "}";
+         ",\"explained\":" + explained_ +
+         (faults_ == nullptr ? std::string() : ",\"faults\":" + in_one_line(faults_->list())) + "}";
 }
 
 }  // namespace rrdma::tools

@@ -7,14 +7,21 @@
 
 namespace rrdma::tools {
 
+class FaultDesk;
+
 class LiveWatch {
  public:
-  // One line of JSON: {"time_ns", "stat", "explained": {"en", "zh"}} or {"time_ns", "problem"}.
+  // Null: nobody may set faults. Outlives the watch.
+  explicit LiveWatch(FaultDesk* faults) : faults_(faults) {}
+
+  // One line of JSON: {"time_ns", "stat", "explained": {"en", "zh"}}, with "faults" where they may be set; or
+  // {"time_ns", "problem"}.
   [[nodiscard]] std::string look();
 
  private:
   void read_explained_processes();
 
+  FaultDesk* faults_;
   std::string explained_;  // JSON
   std::chrono::steady_clock::time_point explained_at_{};
 };

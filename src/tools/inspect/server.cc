@@ -44,7 +44,9 @@ Result<std::string, std::string> new_token() {
 
 std::string_view reason_of(Admission admission) {
   switch (admission) {
-    case Admission::kWrongMethod: return "The inspector only answers GET: it changes nothing.\n";
+    case Admission::kWrongMethod:
+      return "The inspector only answers GET: it changes nothing, unless --allow-faults lets its page set "
+             "faults.\n";
     case Admission::kForeignHost:
       return "This address is not the inspector's: use the one that it printed.\n";
     case Admission::kForeignOrigin: return "Another page may not read the inspector.\n";
@@ -114,11 +116,15 @@ class InspectServer::Impl {
   void answer(evhttp_request* request) {
     const evkeyvalq* headers = evhttp_request_get_input_headers(request);
     const std::string path(text_or_empty(evhttp_uri_get_path(evhttp_request_get_evhttp_uri(request))));
-    const RequestHead head{evhttp_request_get_command(request) == EVHTTP_REQ_GET ? "GET" : "", path,
-                           text_or_empty(evhttp_find_header(headers, "Host")),
+    const evhttp_cmd_type method = evhttp_request_get_command(request);
+    const RequestHead head{method == EVHTTP_REQ_GET    ? "GET"
+                           : method == EVHTTP_REQ_POST ? "POST"
+                                                       : "",
+                           path, text_or_empty(evhttp_find_header(headers, "Host")),
                            text_or_empty(evhttp_find_header(headers, "Origin"))};
     add_headers(request);
-    const Admission admission = admission_of(head, token_, port_);
+    const Admission admission = admission_of(head, token_, port_, static_cast<bool>(content_.order));
+    if (admission == Admission::kAdmittedOrder) return take_order(request);
     if (admission != Admission::kAdmitted) {
       const int status = admission == Admission::kWrongMethod ? HTTP_BADMETHOD : 403;
       reply(request, status, "text/plain; charset=utf-8", reason_of(admission));
@@ -176,10 +182,20 @@ class InspectServer::Impl {
       reply(request, HTTP_NOTFOUND, "text/plain; charset=utf-8", "There is no such packet.\n");
       return;
     }
-    const std::string details = content_.details(static_cast<std::uint32_t>(index));
+    reply_json(request, content_.details(static_cast<std::uint32_t>(index)));
+  }
+
+  void take_order(evhttp_request* request) {
+    evbuffer* input = evhttp_request_get_input_buffer(request);
+    std::string words(evbuffer_get_length(input), '\0');
+    evbuffer_copyout(input, words.data(), words.size());
+    reply_json(request, content_.order(words));
+  }
+
+  static void reply_json(evhttp_request* request, const std::string& json) {
     evhttp_add_header(evhttp_request_get_output_headers(request), "Content-Type", "application/json");
     evbuffer* body = evbuffer_new();
-    evbuffer_add(body, details.data(), details.size());
+    evbuffer_add(body, json.data(), json.size());
     evhttp_send_reply(request, HTTP_OK, nullptr, body);
     evbuffer_free(body);
   }

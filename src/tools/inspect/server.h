@@ -1,6 +1,7 @@
 // The server of the inspector: the page and what it asks for, on loopback. The address holds a random token, and
 // a request with a wrong token, a foreign Host or Origin, or another method than GET is refused: neither other
-// users of the machine nor other pages in the same browser can read anything. It only reads.
+// users of the machine nor other pages in the same browser can read anything. It only reads, unless it is told that
+// orders may be given: then its own page may POST them, to one place.
 #pragma once
 
 #include <cstdint>
@@ -18,14 +19,18 @@ struct ServerContent {
   std::function<std::string(std::uint32_t packet)> details;
   std::uint32_t packets = 0;
   std::function<std::string()> live;  // what programs tell at this moment, one line of JSON; empty: not live
+  std::function<std::string(std::string_view words)> order;  // answers in JSON; empty: nothing may be changed
 };
 
 // Whether a request may be answered; the reason if not. `authority`: 127.0.0.1:PORT.
 struct RequestHead {
   std::string_view method, path, host, origin;
 };
-enum class Admission { kAdmitted, kWrongMethod, kForeignHost, kForeignOrigin, kWrongToken };
-[[nodiscard]] Admission admission_of(const RequestHead& head, std::string_view token, int port);
+enum class Admission { kAdmitted, kAdmittedOrder, kWrongMethod, kForeignHost, kForeignOrigin, kWrongToken };
+// `orders`: whether any may be given.
+[[nodiscard]] Admission admission_of(const RequestHead& head, std::string_view token, int port,
+                                     bool orders = false);
+inline constexpr std::string_view kOrderPath = "fault";  // behind the token
 
 class InspectServer {
  public:
