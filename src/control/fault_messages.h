@@ -1,4 +1,4 @@
-// Messages about faults on purpose (numbers 0x210 to 0x21f): a tool sets, lists and clears rules, the daemon keeps them and
+// Messages about faults on purpose (numbers 0x220 to 0x22f): a tool sets, lists and clears rules, the daemon keeps them and
 // passes them on. Rules are texts here (faults/rule.h reads them): the daemon of an older version need not know them all.
 //
 //   tool:     SetFault -> FaultWasSet; ListFaults -> FaultList; ClearFault -> Done
@@ -13,12 +13,12 @@
 
 namespace rrdma::control {
 
-inline constexpr MessageType kSetFault = static_cast<MessageType>(0x210);
-inline constexpr MessageType kFaultWasSet = static_cast<MessageType>(0x211);
-inline constexpr MessageType kClearFault = static_cast<MessageType>(0x212);
-inline constexpr MessageType kListFaults = static_cast<MessageType>(0x213);
-inline constexpr MessageType kFaultList = static_cast<MessageType>(0x214);
-inline constexpr MessageType kFaultOrder = static_cast<MessageType>(0x215);
+inline constexpr MessageType kSetFault = static_cast<MessageType>(0x220);
+inline constexpr MessageType kFaultWasSet = static_cast<MessageType>(0x221);
+inline constexpr MessageType kClearFault = static_cast<MessageType>(0x222);
+inline constexpr MessageType kListFaults = static_cast<MessageType>(0x223);
+inline constexpr MessageType kFaultList = static_cast<MessageType>(0x224);
+inline constexpr MessageType kFaultOrder = static_cast<MessageType>(0x225);
 inline constexpr std::size_t kRuleOctetsMax = 256;
 inline constexpr std::size_t kRulesMax = 40;  // all of them fit one message
 
