@@ -103,7 +103,7 @@ const commands = {
     const boxes = await page.$$eval(".node .things", (all) => all.map((one) => one.textContent));
     await page.screenshot({ path: `${folder}/live.png` });
     console.log("ready");
-    const failure = await page.waitForSelector(".errors .problem", { timeout: 60_000 });
+    const failure = await page.waitForSelector(".errors > .problem.grave", { timeout: 60_000 });
     const told = await failure.evaluate((one) => ({ delay_ms: Number(one.dataset.delayMs), text: one.textContent }));
     await wait(600);
     await page.screenshot({ path: `${folder}/live-failure.png` });
