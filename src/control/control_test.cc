@@ -3,14 +3,18 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <set>
 #include <thread>
 
 #include "base/prng.h"
+#include "control/capture_messages.h"
+#include "control/fault_messages.h"
 #include "control/identity.h"
 #include "control/message_socket.h"
 #include "control/messages.h"
 #include "control/names.h"
 #include "control/process_page.h"
+#include "control/recognition_messages.h"
 
 namespace rrdma::control {
 namespace {
@@ -288,6 +292,15 @@ TEST(ProcessPage, AReaderNeverSeesHalfAnUpdate) {
     }
   }
   writer.join();
+}
+
+// Headers of different subjects number their messages by themselves.
+TEST(Messages, NoTwoHaveOneNumber) {
+  const std::multiset<MessageType> numbers = {kStartCapture,  kCaptureStarted, kStopCapture, kCaptureOrder,
+                                              kRecognisePeer, kPeerRecognised, kSetFault,    kFaultWasSet,
+                                              kClearFault,    kListFaults,     kFaultList,   kFaultOrder};
+  for (const MessageType number : numbers)
+    EXPECT_EQ(numbers.count(number), 1u) << std::hex << static_cast<unsigned>(number);
 }
 
 }  // namespace
