@@ -35,7 +35,6 @@ ALONE = {
     "rrdma gids": ("rrdma gids", r"RoCE v2"),
     "rrdma link add IF": ("rrdma link add lo && rrdma devices && rrdma link del lo", r"rrdma1 +lo "),
     "--lang zh": ("rrdma explain --lang zh IBV_WC_RETRY_EXC_ERR", r"[\u4e00-\u9fff]"),
-    "--netdev": ("rrdma run --netdev lo -- ibv_devinfo", r"hca_id:\s+rrdma0"),
     "--netdev IF": ("rrdma gids --netdev lo", r"rrdma0 .* lo$"),
     "-d rrdma0": ("rrdma run -- ibv_devinfo -d rrdma0", r"hca_id:\s+rrdma0"),
     "rrdma run --only": ("rrdma run --only -- ibv_devinfo", r"hca_id:\s+rrdma0"),
