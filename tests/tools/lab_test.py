@@ -149,6 +149,21 @@ reach h1 h4 6 && echo six
         said = script(("star", "--hosts", "2"), "rrdma lab mpirun -np 2 --map-by node hostname\n", seconds=200)
         self.assertEqual(sorted(line for line in said.split() if line in ("h1", "h2")), ["h1", "h2"], said)
 
+    @unittest.skipUnless(shutil.which("mpirun") and shutil.which("mpicc"), "no Open MPI")
+    def test_all_to_all_while_a_spine_is_cut_and_healed(self):
+        program = FOLDER / "bin/alltoall"
+        subprocess.run(["mpicc", "-O1", "-o", program, pathlib.Path(__file__).with_name("alltoall.c")], check=True)
+        program.chmod(0o755)
+        said = script(("leaf-spine", "--hosts", "8"), f"""
+rrdma lab mpirun -np 8 --map-by node -x UCX_TLS=rc,self {program} 100 & all=$!
+sleep 2
+rrdma lab cut spine1
+sleep 0.5
+rrdma lab heal spine1
+wait $all
+""", seconds=200)
+        self.assertIn("8 processes, 100 rounds, 0 wrong values", said)
+
 
 if __name__ == "__main__":
     try:
