@@ -37,6 +37,7 @@ void add_lab_command(CLI::App& app, Runner& chosen);
 // Puts the `up` of `rrdma lab TOPOLOGY` into the arguments, and takes out of them what is a program's own. Returns the new count.
 int settle_lab_words(int argc, char** argv, std::vector<char*>& out);
 void add_link_command(CLI::App& app, Runner& chosen);
+void add_rpc_command(CLI::App& app, Runner& chosen);
 void add_run_command(CLI::App& app, Runner& chosen);
 // Takes the `--` between the options of `rrdma run` and the program out of the arguments: CLI11 would make
 // the program's options its own errors. Returns the new count.

@@ -112,6 +112,7 @@ int run(int argc, char** argv) {
   add_explain_command(app, chosen);
   add_doctor_command(app, chosen);
   add_fault_command(app, chosen);
+  add_rpc_command(app, chosen);
   add_sim_command(app, chosen);
   add_help_command(app, chosen);
   try {

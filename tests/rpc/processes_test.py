@@ -35,6 +35,21 @@ class Processes(unittest.TestCase):
                 self.assertIn("who is it?", run(link, hello, "call", address, "", status=1))
         each_link(self, 7210, test)
 
+    def ask_by_command(self, link, address):
+        """The same service by `rrdma rpc`, which knows nothing of it before."""
+        rpc = (sys.argv[1], "rpc")
+        listed = run(link, *rpc, "list", address)
+        self.assertIn("key_value.Store/Get unary idempotent\n", listed)
+        self.assertIn("key_value.Store/Scan server-stream\n", listed)
+        self.assertEqual(run(link, *rpc, "call", address, "key_value.Store/Get", '{"key": "a"}'), '{"key":"a","value":"b25l"}\n')
+        self.assertEqual(run(link, *rpc, "call", address, "key_value.Store/Scan", '{"key": "b"}').count("\n"), 2)
+        self.assertIn("there is no x", run(link, *rpc, "call", address, "key_value.Store/Get", '{"key": "x"}', status=2))
+        self.assertIn("no key_value.Key", run(link, *rpc, "call", address, "key_value.Store/Get", '{"lock": 1}', status=2))
+        self.assertIn("there is no service", run(link, *rpc, "call", address, "key_value.Shop/Get", status=2))
+        self.assertIn("p99.9", run(link, *rpc, "bench", address, "key_value.Store/Get", '{"key": "a"}', "-n", "500", "-c", "8"))
+        self.assertIn('method="Get",code="ok"} 50', run(link, *rpc, "metrics", address))
+        self.assertEqual(run(link, *rpc, "health", address, "key_value.Store"), "it is well\n")
+
     def test_key_value(self):
         def test(link, address):
             store = f"{EXAMPLES}/key_value"
@@ -44,6 +59,7 @@ class Processes(unittest.TestCase):
                 self.assertEqual(run(link, store, "get", address, "b"), "two\n")
                 self.assertEqual(run(link, store, "scan", address, "b"), "b two\nc three\n")
                 self.assertIn("there is no x", run(link, store, "get", address, "x", status=1))
+                self.ask_by_command(link, address)
         each_link(self, 7220, test)
 
 

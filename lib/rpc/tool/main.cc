@@ -1,0 +1,164 @@
+// rrdma-rpc, the program behind `rrdma rpc`: asks a server of rrdma::rpc what it has, calls its methods with JSON, and measures them.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <exception>
+#include <string>
+#include <utility>
+
+#include "lib/rpc/tool/json_messages.h"
+#include "lib/rpc/tool/measure.h"
+
+namespace rrdma::rpc::tool {
+
+// What every server has beside its own methods (docs/rpc-protocol.md).
+struct Reflection {
+  static constexpr std::string_view kService = "rrdma.Reflection";
+  rpc::Result<std::string> list();
+  rpc::Result<std::string> describe(const std::string& service);
+};
+struct Health {
+  static constexpr std::string_view kService = "rrdma.Health";
+  rpc::Result<std::uint32_t> check(const std::string& service);
+};
+struct Metrics {
+  static constexpr std::string_view kService = "rrdma.Metrics";
+  rpc::Result<std::string> text();
+};
+
+namespace {
+
+struct Options {
+  std::string address;
+  std::string path;
+  std::string json = "{}";
+  std::string secret;
+  double seconds = 5;
+  Load load;
+
+  [[nodiscard]] comm::Limit limit() const { return comm::Limit(std::chrono::duration<double>(seconds)); }
+};
+
+comm::Task<rpc::Channel> connect(comm::Context& context, const Options& options) {
+  rpc::ChannelOptions channel;
+  channel.secret = options.secret;
+  auto connected = co_await rpc::connect(context, options.address, channel, options.limit());
+  co_return std::move(connected).value_or_throw();
+}
+
+comm::Task<> list(comm::Context& context, const Options& options) {
+  rpc::Channel channel = co_await connect(context, options);
+  auto listed = co_await channel.call<&Reflection::list>(options.limit());
+  std::fputs(std::move(listed).value_or_throw().c_str(), stdout);
+}
+
+comm::Task<> metrics(comm::Context& context, const Options& options) {
+  rpc::Channel channel = co_await connect(context, options);
+  auto text = co_await channel.call<&Metrics::text>(options.limit());
+  std::fputs(std::move(text).value_or_throw().c_str(), stdout);
+}
+
+comm::Task<> health(comm::Context& context, const Options& options) {
+  rpc::Channel channel = co_await connect(context, options);
+  auto checked = co_await channel.call<&Health::check>(options.path, options.limit());
+  if (std::move(checked).value_or_throw() != 1) throw std::runtime_error("it is not well");
+  std::puts("it is well");
+}
+
+comm::Task<JsonMessages> messages(rpc::Channel& channel, const Options& options) {
+  const std::size_t slash = options.path.find('/');
+  if (slash == std::string::npos) throw std::runtime_error("a method is written SERVICE/METHOD");
+  const std::string service = options.path.substr(0, slash);
+  auto described = co_await channel.call<&Reflection::describe>(service, options.limit());
+  co_return JsonMessages(std::move(described).value_or_throw(), service, options.path.substr(slash + 1));
+}
+
+comm::Task<> call(comm::Context& context, const Options& options) {
+  rpc::Channel channel = co_await connect(context, options);
+  const JsonMessages json = co_await messages(channel, options);
+  const rpc::Method method = json.method();
+  const std::string argument = json.argument(options.json);
+  if (method.shape == rpc::Shape::kUnary) {
+    auto result = co_await channel.unary<std::string>(method, argument, options.limit());
+    std::puts(json.text_of_result(std::move(result).value_or_throw()).c_str());
+    co_return;
+  }
+  if (method.shape != rpc::Shape::kServerStream)
+    throw std::runtime_error(options.path +
+                             " reads a stream; only unary methods and streams of results can be called");
+  auto opened = co_await channel.results<std::string>(method, argument, options.limit());
+  auto items = std::move(opened).value_or_throw();
+  for (;;) {
+    auto item = co_await items.read(options.limit());
+    if (!item) break;
+    std::puts(json.text_of_result(*item).c_str());
+  }
+  if (!items.status().ok()) throw rpc::Failure(items.status());
+}
+
+comm::Task<> bench(comm::Context& context, const Options& options) {
+  rpc::Channel channel = co_await connect(context, options);
+  const JsonMessages json = co_await messages(channel, options);
+  if (json.method().shape != rpc::Shape::kUnary) throw std::runtime_error("only unary methods are measured");
+  const std::string argument = json.argument(options.json);
+  rpc::Latencies latencies;
+  const auto begin = comm::Clock::now();
+  co_await measure(channel, json.method(), argument, options.load, latencies);
+  std::fputs(report(latencies, comm::Clock::now() - begin).c_str(), stdout);
+}
+
+using Command = comm::Task<> (*)(comm::Context&, const Options&);
+
+CLI::App* add(CLI::App& app, const char* name, const char* what, Options& options, Command command,
+              Command& chosen) {
+  CLI::App* made = app.add_subcommand(name, what);
+  made->add_option("ADDRESS", options.address, "The server, HOST:PORT")->required();
+  made->add_option("--secret", options.secret, "The secret that the server asks for");
+  made->add_option("--seconds", options.seconds, "Patience with the server")->check(CLI::PositiveNumber);
+  made->callback([&chosen, command] { chosen = command; });
+  return made;
+}
+
+int run(int count, char** words) {
+  CLI::App app("Call, list and measure services of rrdma::rpc", "rrdma rpc");
+  app.require_subcommand(1);
+  app.footer(
+      "Exit status: 0, or 2 when something failed. On a machine without an RDMA device: rrdma run -- rrdma "
+      "rpc ...");
+  Options options;
+  Command chosen = nullptr;
+  add(app, "list", "List the methods of a server", options, &list, chosen);
+  add(app, "metrics", "Print a server's statistics, in the text format of Prometheus", options, &metrics,
+      chosen);
+  add(app, "health", "Ask whether a server, or one of its services, is well", options, &health, chosen)
+      ->add_option("SERVICE", options.path, "Its name");
+  for (CLI::App* with :
+       {add(app, "call", "Call a method; the result is printed as JSON", options, &call, chosen),
+        add(app, "bench", "Call a method again and again, and draw how long it took", options, &bench,
+            chosen)}) {
+    with->add_option("METHOD", options.path, "SERVICE/METHOD, as `list` shows it")->required();
+    with->add_option("JSON", options.json, "The argument; {} unless it is given");
+    if (with->get_name() != "bench") continue;
+    with->add_option("-n,--calls", options.load.calls, "How many")
+        ->check(CLI::PositiveNumber)
+        ->capture_default_str();
+    with->add_option("-c,--under-way", options.load.under_way, "At a time")
+        ->check(CLI::Range(1, 1024))
+        ->capture_default_str();
+  }
+  CLI11_PARSE(app, count, words);
+  comm::Context context = comm::Context::open().value_or_throw();
+  context.run(chosen(context, options));
+  return 0;
+}
+
+}  // namespace
+}  // namespace rrdma::rpc::tool
+
+int main(int count, char** words) {
+  try {
+    return rrdma::rpc::tool::run(count, words);
+  } catch (const std::exception& failure) {
+    std::fprintf(stderr, "rrdma rpc: %s\n", failure.what());
+    return 2;
+  }
+}

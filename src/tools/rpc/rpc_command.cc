@@ -1,0 +1,42 @@
+// rrdma rpc: hands over to the program rrdma-rpc, which alone needs rrdma::rpc and protobuf.
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "tools/commands.h"
+#include "tools/exit_status.h"
+#include "tools/terminal.h"
+
+namespace rrdma::tools {
+namespace {
+
+constexpr const char* kName = "rrdma rpc";
+
+int hand_over(std::vector<std::string> words) {
+  std::error_code error;
+  const auto beside = std::filesystem::read_symlink("/proc/self/exe", error).parent_path() / "rrdma-rpc";
+  words.insert(words.begin(), "rrdma rpc");
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  ::execv(beside.c_str(), arguments.data());
+  ::execvp("rrdma-rpc", arguments.data());
+  return complain(kName, std::string("the program rrdma-rpc cannot be started: ") + std::strerror(errno),
+                  "it comes with the package librrdma-rpc-dev, or from `ninja rrdma-rpc` in a build folder");
+}
+
+}  // namespace
+
+void add_rpc_command(CLI::App& app, Runner& chosen) {
+  CLI::App* rpc = app.add_subcommand("rpc", "Call, list and measure services of rrdma::rpc");
+  // What follows is read by that program.
+  rpc->set_help_flag();
+  rpc->prefix_command();
+  rpc->footer("`rrdma rpc --help` shows its own usage. Exit status: as that of rrdma-rpc(1).");
+  rpc->callback([&chosen, rpc] { chosen = [rpc] { return hand_over(rpc->remaining()); }; });
+}
+
+}  // namespace rrdma::tools
