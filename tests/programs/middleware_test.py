@@ -72,7 +72,7 @@ def run_fabric(arena, link):
     client = arena.run([*command, "-P", str(FIRST_PORT), "127.0.0.1"], link=link, timeout=30)
     ends = (arena.finish(server, 10 if client[0] == 0 else 2), client)
     # It asks for devices before constructors of ours have run; nothing of that is the user's business.
-    words = [line for _, output in ends for line in output.splitlines() if "rrdma:" in line]
+    words = [line for _, output in ends for line in output.splitlines() if "rrdma[" in line]
     problem = both_ended_well(ends, r"^1k\s+50\s+=50\s") or (f"said without need: {words}" if words else None)
     return report(" ".join(command), start, problem, *(output for _, output in ends))
 
