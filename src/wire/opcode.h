@@ -125,6 +125,108 @@ inline constexpr std::size_t kImmediateOctets = 4;
 inline constexpr std::size_t kIethOctets = 4;
 inline constexpr std::size_t kIcrcOctets = 4;
 
+// Where a packet stands: what it is about, and its place in the message.
+struct StepPlace {
+  Kind kind = Kind::kUnknown;
+  unsigned position = 3;  // 0 first, 1 middle, 2 last, 3 only
+};
+
+constexpr StepPlace place_of(Step step) {
+  const auto number = static_cast<unsigned>(step);
+  StepPlace place;
+  switch (step) {
+    case Step::kSendFirst:
+    case Step::kSendMiddle:
+    case Step::kSendLast:
+      place.kind = Kind::kSend;
+      place.position = number;
+      break;
+    case Step::kSendLastImmediate:
+    case Step::kSendLastInvalidate:
+      place.kind = Kind::kSend;
+      place.position = 2;
+      break;
+    case Step::kSendOnly:
+    case Step::kSendOnlyImmediate:
+    case Step::kSendOnlyInvalidate: place.kind = Kind::kSend; break;
+    case Step::kWriteFirst:
+    case Step::kWriteMiddle:
+    case Step::kWriteLast:
+      place.kind = Kind::kWrite;
+      place.position = number - static_cast<unsigned>(Step::kWriteFirst);
+      break;
+    case Step::kWriteLastImmediate:
+      place.kind = Kind::kWrite;
+      place.position = 2;
+      break;
+    case Step::kWriteOnly:
+    case Step::kWriteOnlyImmediate: place.kind = Kind::kWrite; break;
+    case Step::kReadRequest: place.kind = Kind::kReadRequest; break;
+    case Step::kReadResponseFirst:
+    case Step::kReadResponseMiddle:
+    case Step::kReadResponseLast:
+      place.kind = Kind::kReadResponse;
+      place.position = number - static_cast<unsigned>(Step::kReadResponseFirst);
+      break;
+    case Step::kReadResponseOnly: place.kind = Kind::kReadResponse; break;
+    case Step::kAcknowledge: place.kind = Kind::kAcknowledge; break;
+    case Step::kAtomicAcknowledge: place.kind = Kind::kAtomicAcknowledge; break;
+    case Step::kCompareSwap:
+    case Step::kFetchAdd: place.kind = Kind::kAtomic; break;
+    case Step::kFlush: place.kind = Kind::kFlush; break;
+    case Step::kAtomicWrite: place.kind = Kind::kAtomicWrite; break;
+  }
+  return place;
+}
+
+constexpr bool is_request(Kind kind) {
+  return kind == Kind::kSend || kind == Kind::kWrite || kind == Kind::kReadRequest || kind == Kind::kAtomic ||
+         kind == Kind::kFlush || kind == Kind::kAtomicWrite;
+}
+
+constexpr bool carries_immediate(Step step) {
+  return step == Step::kSendLastImmediate || step == Step::kSendOnlyImmediate ||
+         step == Step::kWriteLastImmediate || step == Step::kWriteOnlyImmediate;
+}
+
+constexpr bool carries_invalidate(Step step) {
+  return step == Step::kSendLastInvalidate || step == Step::kSendOnlyInvalidate;
+}
+
+// Which requests and answers a transport has at all.
+constexpr bool transport_has(Transport transport, Step step) {
+  const Kind kind = place_of(step).kind;
+  switch (transport) {
+    case Transport::kReliableConnection:
+    case Transport::kExtendedReliableConnection: return kind != Kind::kUnknown;
+    case Transport::kUnreliableConnection:
+      return (kind == Kind::kSend || kind == Kind::kWrite) && !carries_invalidate(step);
+    case Transport::kUnreliableDatagram: return step == Step::kSendOnly || step == Step::kSendOnlyImmediate;
+    default: return false;
+  }
+}
+
+constexpr PayloadRule payload_rule(StepPlace place) {
+  switch (place.kind) {
+    case Kind::kSend:
+    case Kind::kWrite:
+    case Kind::kReadResponse:
+      return place.position == 3   ? PayloadRule::kUpToFull
+             : place.position == 2 ? PayloadRule::kOneToFull
+                                   : PayloadRule::kFull;
+    case Kind::kAtomicWrite: return PayloadRule::kEight;
+    default: return OpcodeShape{}.payload;
+  }
+}
+
+constexpr std::size_t header_octets(const OpcodeShape& shape) {
+  return kBthOctets + (shape.deth ? kDethOctets : 0) + (shape.xrceth ? kXrcEthOctets : 0) +
+         (shape.feth ? kFethOctets : 0) + (shape.reth ? kRethOctets : 0) +
+         (shape.atomic_eth ? kAtomicEthOctets : 0) + (shape.aeth ? kAethOctets : 0) +
+         (shape.atomic_ack_eth ? kAtomicAckEthOctets : 0) + (shape.immediate ? kImmediateOctets : 0) +
+         (shape.invalidate ? kIethOctets : 0);
+}
+
 constexpr OpcodeShape shape_by_rule(Opcode opcode) {
   OpcodeShape shape;
   if (opcode == kCongestionNotification) {
@@ -141,70 +243,15 @@ constexpr OpcodeShape shape_by_rule(Opcode opcode) {
     return shape;
   }
   const Transport transport = opcode.transport();
-  const bool rc = transport == Transport::kReliableConnection;
-  const bool uc = transport == Transport::kUnreliableConnection;
-  const bool ud = transport == Transport::kUnreliableDatagram;
-  const bool xrc = transport == Transport::kExtendedReliableConnection;
-  if (!rc && !uc && !ud && !xrc) return shape;
-
-  const auto number = static_cast<unsigned>(opcode.step());
-  Kind kind = Kind::kUnknown;
-  unsigned position = 3;  // 0 first, 1 middle, 2 last, 3 only
-  switch (opcode.step()) {
-    case Step::kSendFirst:
-    case Step::kSendMiddle:
-    case Step::kSendLast:
-      kind = Kind::kSend;
-      position = number;
-      break;
-    case Step::kSendLastImmediate:
-    case Step::kSendLastInvalidate:
-      kind = Kind::kSend;
-      position = 2;
-      break;
-    case Step::kSendOnly:
-    case Step::kSendOnlyImmediate:
-    case Step::kSendOnlyInvalidate: kind = Kind::kSend; break;
-    case Step::kWriteFirst:
-    case Step::kWriteMiddle:
-    case Step::kWriteLast:
-      kind = Kind::kWrite;
-      position = number - static_cast<unsigned>(Step::kWriteFirst);
-      break;
-    case Step::kWriteLastImmediate:
-      kind = Kind::kWrite;
-      position = 2;
-      break;
-    case Step::kWriteOnly:
-    case Step::kWriteOnlyImmediate: kind = Kind::kWrite; break;
-    case Step::kReadRequest: kind = Kind::kReadRequest; break;
-    case Step::kReadResponseFirst:
-    case Step::kReadResponseMiddle:
-    case Step::kReadResponseLast:
-      kind = Kind::kReadResponse;
-      position = number - static_cast<unsigned>(Step::kReadResponseFirst);
-      break;
-    case Step::kReadResponseOnly: kind = Kind::kReadResponse; break;
-    case Step::kAcknowledge: kind = Kind::kAcknowledge; break;
-    case Step::kAtomicAcknowledge: kind = Kind::kAtomicAcknowledge; break;
-    case Step::kCompareSwap:
-    case Step::kFetchAdd: kind = Kind::kAtomic; break;
-    case Step::kFlush: kind = Kind::kFlush; break;
-    case Step::kAtomicWrite: kind = Kind::kAtomicWrite; break;
-  }
-  const bool invalidate =
-      opcode.step() == Step::kSendLastInvalidate || opcode.step() == Step::kSendOnlyInvalidate;
-  if (uc && ((kind != Kind::kSend && kind != Kind::kWrite) || invalidate)) return shape;
-  if (ud && opcode.step() != Step::kSendOnly && opcode.step() != Step::kSendOnlyImmediate) return shape;
-
+  const Step step = opcode.step();
+  if (!transport_has(transport, step)) return shape;
+  const auto [kind, position] = place_of(step);
   shape.kind = kind;
-  if (kind == Kind::kUnknown) return shape;
   shape.starts_message = position == 0 || position == 3;
   shape.ends_message = position >= 2;
-  shape.request = kind == Kind::kSend || kind == Kind::kWrite || kind == Kind::kReadRequest ||
-                  kind == Kind::kAtomic || kind == Kind::kFlush || kind == Kind::kAtomicWrite;
-  shape.deth = ud;
-  shape.xrceth = xrc && shape.request;
+  shape.request = is_request(kind);
+  shape.deth = transport == Transport::kUnreliableDatagram;
+  shape.xrceth = transport == Transport::kExtendedReliableConnection && shape.request;
   shape.feth = kind == Kind::kFlush;
   shape.reth = (kind == Kind::kWrite && shape.starts_message) || kind == Kind::kReadRequest ||
                kind == Kind::kFlush || kind == Kind::kAtomicWrite;
@@ -213,23 +260,10 @@ constexpr OpcodeShape shape_by_rule(Opcode opcode) {
   shape.aeth = kind == Kind::kAcknowledge || kind == Kind::kAtomicAcknowledge ||
                (kind == Kind::kReadResponse && position != 1);
   shape.atomic_ack_eth = kind == Kind::kAtomicAcknowledge;
-  const Step step = opcode.step();
-  shape.immediate = step == Step::kSendLastImmediate || step == Step::kSendOnlyImmediate ||
-                    step == Step::kWriteLastImmediate || step == Step::kWriteOnlyImmediate;
-  shape.invalidate = invalidate;
-  if (kind == Kind::kSend || kind == Kind::kWrite || kind == Kind::kReadResponse) {
-    shape.payload = position == 3   ? PayloadRule::kUpToFull
-                    : position == 2 ? PayloadRule::kOneToFull
-                                    : PayloadRule::kFull;
-  } else if (kind == Kind::kAtomicWrite) {
-    shape.payload = PayloadRule::kEight;
-  }
-  shape.header_octets = static_cast<std::uint8_t>(
-      kBthOctets + (shape.deth ? kDethOctets : 0) + (shape.xrceth ? kXrcEthOctets : 0) +
-      (shape.feth ? kFethOctets : 0) + (shape.reth ? kRethOctets : 0) +
-      (shape.atomic_eth ? kAtomicEthOctets : 0) + (shape.aeth ? kAethOctets : 0) +
-      (shape.atomic_ack_eth ? kAtomicAckEthOctets : 0) + (shape.immediate ? kImmediateOctets : 0) +
-      (shape.invalidate ? kIethOctets : 0));
+  shape.immediate = carries_immediate(step);
+  shape.invalidate = carries_invalidate(step);
+  shape.payload = payload_rule({kind, position});
+  shape.header_octets = static_cast<std::uint8_t>(header_octets(shape));
   return shape;
 }
 
