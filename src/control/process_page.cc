@@ -166,13 +166,13 @@ void ProcessPage::update_qp(QpRow& row, const QpFields& fields) {
   row.sequence.store(before + 2 == 0 ? 2 : before + 2, std::memory_order_release);
 }
 
-// Low rows are used again first: readers look at all below the highest that ever was.
 void ProcessPage::set_levels(QpRow& row, const QpLevels& levels) {
   std::uint64_t words[sizeof levels / 8];
   std::memcpy(words, &levels, sizeof words);
   for (std::size_t i = 0; i < std::size(words); ++i) row.levels[i].store(words[i], std::memory_order_relaxed);
 }
 
+// Low rows are used again first: readers look at all below the highest that ever was.
 void ProcessPage::destroy_qp(QpRow& row) {
   row.sequence.store(0, std::memory_order_release);
   const auto number = static_cast<std::uint32_t>(&row - rows_at<QpRow>(base_, kQpsOffset));

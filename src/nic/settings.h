@@ -9,7 +9,7 @@
 #include "host/device_plan.h"
 #include "link/capture_limits.h"
 #include "link/fault_spec.h"
-#include "transport/congestion.h"
+#include "transport/recovery/congestion.h"
 #include "wire/gid.h"
 
 namespace rrdma::nic {

@@ -8,7 +8,7 @@
 
 #include "link/sim/sim_network.h"
 #include "sim/plan.h"
-#include "transport/counters.h"
+#include "transport/qp/counters.h"
 
 namespace rrdma::sim {
 

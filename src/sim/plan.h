@@ -8,7 +8,7 @@
 
 #include "link/fault_spec.h"
 #include "sim/world.h"
-#include "transport/attributes.h"
+#include "transport/qp/attributes.h"
 
 namespace rrdma::sim {
 

@@ -9,7 +9,7 @@
 
 #include "base/instant.h"
 #include "link/fault_spec.h"
-#include "transport/congestion.h"
+#include "transport/recovery/congestion.h"
 
 namespace rrdma::sim {
 

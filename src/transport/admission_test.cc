@@ -1,4 +1,5 @@
-#include "transport/admission.h"
+// Who may reach a queue pair (qp/admission.h), asked through an engine.
+#include "transport/qp/admission.h"
 
 #include <gtest/gtest.h>
 

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "transport/planted_bug.h"
+#include "transport/qp/send_opcode.h"
 #include "transport/recovery.h"
 #include "transport/requester.h"
 #include "wire/rnr_timer.h"
@@ -47,7 +48,7 @@ Duration ack_timeout_of(std::uint8_t code) {
 
 void Completer::handle(const wire::TransportPacket& packet) {
   if (!qp_.can_send() || qp_.type == QpType::kXrcReceive) {
-    ++engine_.counters_.dropped_qp_state;
+    ++core_.counters.dropped_qp_state;
     return;
   }
   switch (wire::shape_of(packet.headers.bth.opcode).kind) {
@@ -63,12 +64,12 @@ void Completer::handle_acknowledge(const wire::TransportHeaders& headers) {
   if (req_.log.enabled()) return handle_logged_acknowledge(headers);
   const wire::Psn psn = headers.bth.psn;
   const wire::Aeth& aeth = headers.aeth;
-  ++engine_.counters_.acks_received;
+  ++core_.counters.acks_received;
   // An answer to what was never sent, or was answered long ago. A NAK names the PSN that it wants.
   const bool stale =
       planted(PlantedBug::kWrongPsnCompare) ? psn.value < req_.una.value : psn.before(req_.una);
   if (!psn.before(req_.sent)) {
-    ++engine_.counters_.dropped_bogus_ack;
+    ++core_.counters.dropped_bogus_ack;
     return;
   }
   if (stale) return;
@@ -77,7 +78,7 @@ void Completer::handle_acknowledge(const wire::TransportHeaders& headers) {
     return;
   }
   if (!aeth.is_nak() && !aeth.is_rnr_nak()) {
-    ++engine_.counters_.dropped_bogus_ack;
+    ++core_.counters.dropped_bogus_ack;
     return;
   }
   if (psn != req_.una && !acknowledge(psn - 1)) {
@@ -95,23 +96,23 @@ void Completer::handle_acknowledge(const wire::TransportHeaders& headers) {
 void Completer::handle_logged_acknowledge(const wire::TransportHeaders& headers) {
   const wire::Psn psn = headers.bth.psn;
   const wire::Aeth& aeth = headers.aeth;
-  ++engine_.counters_.acks_received;
+  ++core_.counters.acks_received;
   const bool answer = aeth.is_ack() || aeth.is_nak() || aeth.is_rnr_nak();
   if (!psn.before(req_.sent) || !answer) {
-    ++engine_.counters_.dropped_bogus_ack;
+    ++core_.counters.dropped_bogus_ack;
     return;
   }
   const bool stale =
       planted(PlantedBug::kWrongPsnCompare) ? psn.value < req_.una.value : psn.before(req_.una);
   if (stale) return;
-  Recovery recovery(engine_, qp_, now_);
+  Recovery recovery(core_, qp_, now_);
   recovery.executed(aeth.is_ack() ? psn + 1 : psn);
   recovery.conclude();
   if (aeth.is_ack() || !qp_.can_send()) return;
   if (psn != req_.una) {
     // The response to a READ or ATOMIC before it is missing, and comes first; what is behind was not taken.
     if (told_already()) return;
-    ++engine_.counters_.implied_naks;
+    ++core_.counters.implied_naks;
     req_.repeating = true;
     req_.repeated_at = now_;
     recovery.lose_from(req_.una);
@@ -127,10 +128,10 @@ void Completer::handle_logged_acknowledge(const wire::TransportHeaders& headers)
 void Completer::handle_arrivals(const wire::TransportPacket& packet) {
   const wire::Psn expected = packet.headers.bth.psn;
   if (expected.after(req_.sent) || !packet.headers.aeth.is_ack()) {
-    ++engine_.counters_.dropped_bogus_ack;
+    ++core_.counters.dropped_bogus_ack;
     return;
   }
-  ++engine_.counters_.arrivals_received;
+  ++core_.counters.arrivals_received;
   if (expected.before(req_.una)) return;
   if (!req_.log.enabled()) {
     if (expected == req_.una && req_.repeating)
@@ -143,7 +144,7 @@ void Completer::handle_arrivals(const wire::TransportPacket& packet) {
     }
     return handle_acknowledge(plain);
   }
-  Recovery recovery(engine_, qp_, now_);
+  Recovery recovery(core_, qp_, now_);
   recovery.arrived(expected, packet.payload);
   recovery.conclude();
 }
@@ -181,9 +182,9 @@ void Completer::advance(wire::Psn una) {
   req_.rnr_left = qp_.attributes.rnr_retry;
   if (req_.tx.before(una)) {
     // An answer to what was sent before the rewind: no need to send it again.
-    Requester(engine_, qp_, now_).rewind();
+    Requester(core_, qp_, now_).rewind();
   } else {
-    engine_.set_flight(qp_, static_cast<std::uint32_t>(req_.tx.since(una)));
+    core_.set_flight(qp_, static_cast<std::uint32_t>(req_.tx.since(una)));
   }
   if (!qp_.path.lossless) {
     req_.window.on_progress(packets, una);
@@ -192,19 +193,19 @@ void Completer::advance(wire::Psn una) {
     if (req_.window.sample_end(una - 1, now_)) req_.backoff = 0;
   }
   restart_timers();
-  engine_.schedule(qp_);
+  core_.schedule(qp_);
 }
 
 void Completer::restart_timers() {
-  if (req_.log.enabled()) return Recovery(engine_, qp_, now_).restart_timers();
+  if (req_.log.enabled()) return Recovery(core_, qp_, now_).restart_timers();
   req_.ack_deadline = req_.early_deadline = kNever;
   if (req_.una == req_.tx) return;
   if (qp_.ack_timeout.ns != 0) req_.ack_deadline = now_ + qp_.ack_timeout;
-  const Duration delay{std::max(req_.window.loss_delay().ns, engine_.config_.early_retransmit_min.ns)};
+  const Duration delay{std::max(req_.window.loss_delay().ns, core_.config.early_retransmit_min.ns)};
   if (!qp_.path.lossless && delay.ns < INT64_MAX / 8)
     req_.early_deadline = now_ + Duration{delay.ns << req_.backoff};
   const Instant earliest = std::min(req_.ack_deadline, req_.early_deadline);
-  if (earliest != kNever) engine_.timers_.arm(qp_, earliest);
+  if (earliest != kNever) core_.timers.arm(qp_, earliest);
 }
 
 void Completer::retire() {
@@ -222,30 +223,30 @@ void Completer::retire() {
       if (awaits_response(entry.opcode) && !entry.answered) break;
     }
     // Retire first: whoever polls the completion may post into the freed slot at once.
-    const SendEntry done = engine_.take_oldest(qp_);
+    const SendEntry done = core_.take_oldest(qp_);
     if (req_.index < queue.head()) req_.index = queue.head();
     ++retired;
     if (planted(PlantedBug::kLoseCompletion) && retired == 2) continue;
-    engine_.complete_send(qp_, done, Status::kSuccess, Cause::kNone, now_);
+    core_.complete_send(qp_, done, Status::kSuccess, Cause::kNone, now_);
   }
-  if (retired != 0) engine_.schedule(qp_);
-  engine_.check_drained(qp_);
+  if (retired != 0) core_.schedule(qp_);
+  core_.check_drained(qp_);
 }
 
 void Completer::fail_oldest(Status status, Cause cause) {
   auto& queue = qp_.send_queue;
   RRDMA_ASSERT(!queue.empty());
-  engine_.events_.on_request_failed(qp_, failed_send(qp_, queue.at(queue.head()), status, cause, now_));
-  const SendEntry failed = engine_.take_oldest(qp_);
-  engine_.complete_send(qp_, failed, status, cause, now_);
+  core_.events.on_request_failed(qp_, failed_send(qp_, queue.at(queue.head()), status, cause, now_));
+  const SendEntry failed = core_.take_oldest(qp_);
+  core_.complete_send(qp_, failed, status, cause, now_);
   if (qp_.reliable()) {
-    engine_.fail_qp(qp_, now_);
+    core_.fail_qp(qp_, now_);
     return;
   }
   // Datagrams and unreliable connections: the send side stops, the receive side goes on (SQE).
   qp_.state = QpState::kSendError;
-  engine_.stop_sending(qp_);
-  engine_.flush_sends(qp_, now_);
+  core_.stop_sending(qp_);
+  core_.flush_sends(qp_, now_);
 }
 
 bool Completer::spend_retry(Cause cause) {
@@ -268,10 +269,10 @@ void Completer::note_attempt(Attempt::Why why, Instant since) {
 // The peer answered something later: the response to the oldest READ or ATOMIC was lost.
 void Completer::implied_nak() {
   if (!qp_.can_send() || req_.rewound_for_gap) return;
-  ++engine_.counters_.implied_naks;
+  ++core_.counters.implied_naks;
   req_.rewound_for_gap = true;
   req_.window.on_loss(req_.sent);
-  Requester(engine_, qp_, now_).rewind();
+  Requester(core_, qp_, now_).rewind();
 }
 
 // Behind the packet that was not ready, or that is missing, others were on their way, and peers differ in
@@ -284,24 +285,24 @@ bool Completer::told_already() const {
 
 void Completer::handle_nak(wire::Psn psn, std::uint8_t code) {
   if (static_cast<wire::NakCode>(code) == wire::NakCode::kSequenceError) {
-    ++engine_.counters_.sequence_naks_received;
+    ++core_.counters.sequence_naks_received;
     if (told_already()) return;
     ++qp_.sequence_naks;
     qp_.attempts.syndrome = static_cast<std::uint8_t>(wire::kSyndromeNakBase | code);
     if (!spend_retry(Cause::kPeerKeepsNaking)) return;
     note_attempt(Attempt::Why::kSequenceNak, now_);
     if (req_.log.enabled()) {
-      Recovery(engine_, qp_, now_).on_loss();
+      Recovery(core_, qp_, now_).on_loss();
     } else {
       req_.window.on_loss(req_.sent);
     }
-    Requester(engine_, qp_, now_).rewind();
+    Requester(core_, qp_, now_).rewind();
     req_.repeating = true;
     req_.repeated_at = now_;
     restart_timers();
     return;
   }
-  ++engine_.counters_.fatal_naks_received;
+  ++core_.counters.fatal_naks_received;
   RRDMA_ASSERT(psn == req_.una);
   qp_.attempts.syndrome = static_cast<std::uint8_t>(wire::kSyndromeNakBase | code);
   const NakMeaning meaning = meaning_of(code);
@@ -310,7 +311,7 @@ void Completer::handle_nak(wire::Psn psn, std::uint8_t code) {
 
 void Completer::handle_rnr(std::uint8_t timer_code) {
   if (req_.waiting_rnr) return;
-  ++engine_.counters_.rnr_naks_received;
+  ++core_.counters.rnr_naks_received;
   ++qp_.rnr_naks;
   qp_.attempts.syndrome = static_cast<std::uint8_t>(wire::kSyndromeRnrBase | timer_code);
   req_.retries_left = qp_.attributes.retry_count;  // the packet has arrived: the path is not what fails
@@ -323,14 +324,14 @@ void Completer::handle_rnr(std::uint8_t timer_code) {
   }
   note_attempt(Attempt::Why::kNotReady, now_);
   if (req_.log.enabled() && (qp_.path.features & objects::kFeatureArrivals) != 0) {
-    Recovery(engine_, qp_, now_).lose(req_.una);  // it keeps the rest
+    Recovery(core_, qp_, now_).lose(req_.una);  // it keeps the rest
   } else {
-    Requester(engine_, qp_, now_).rewind();
+    Requester(core_, qp_, now_).rewind();
   }
   req_.waiting_rnr = true;
   req_.rnr_until = now_ + rnr_delay(timer_code);
   req_.ack_deadline = req_.early_deadline = kNever;
-  engine_.timers_.arm(qp_, req_.rnr_until);
+  core_.timers.arm(qp_, req_.rnr_until);
 }
 
 std::optional<std::uint64_t> Completer::awaiting_logged(wire::Psn psn) {
@@ -341,14 +342,14 @@ std::optional<std::uint64_t> Completer::awaiting_logged(wire::Psn psn) {
       if (!entry.local_done && psn.before(entry.first_psn + entry.packet_count)) return index;
     }
   }
-  ++engine_.counters_.stale_responses;
+  ++core_.counters.stale_responses;
   return std::nullopt;
 }
 
 std::optional<std::uint64_t> Completer::awaiting(wire::Psn psn) {
   if (req_.log.enabled()) return awaiting_logged(psn);
   if (!psn.before(req_.sent) || psn.before(req_.una)) {
-    ++engine_.counters_.stale_responses;
+    ++core_.counters.stale_responses;
     return std::nullopt;
   }
   if (psn != req_.una && !acknowledge(psn - 1)) {
@@ -364,7 +365,7 @@ std::optional<std::uint64_t> Completer::awaiting(wire::Psn psn) {
     if (inside && awaits_response(entry.opcode) && !entry.answered) return index;
     break;
   }
-  ++engine_.counters_.stale_responses;
+  ++core_.counters.stale_responses;
   return std::nullopt;
 }
 
@@ -374,7 +375,7 @@ void Completer::answered(SendEntry& entry, wire::Psn last) {
     acknowledge(last);
     return;
   }
-  Recovery recovery(engine_, qp_, now_);
+  Recovery recovery(core_, qp_, now_);
   recovery.responded(last, last);
   recovery.conclude();
 }
@@ -386,14 +387,14 @@ void Completer::answered_part(SendEntry& entry, wire::Psn first, wire::Psn last)
     return advance(last + 1);
   }
   entry.answered = entry.received == entry.length;
-  Recovery recovery(engine_, qp_, now_);
+  Recovery recovery(core_, qp_, now_);
   recovery.responded(first, last);
   recovery.conclude();
 }
 
 void Completer::refuse_response(std::uint64_t index, Status status, Cause cause) {
   if (index != qp_.send_queue.head()) {
-    ++engine_.counters_.dropped_bogus_ack;
+    ++core_.counters.dropped_bogus_ack;
     return;
   }
   fail_oldest(status, cause);
@@ -415,7 +416,7 @@ void Completer::handle_read_response(const wire::TransportPacket& packet) {
   SendEntry& entry = qp_.send_queue.at(*index);
   const auto shape = wire::shape_of(packet.headers.bth.opcode);
   if (shape.aeth && !packet.headers.aeth.is_ack()) {
-    ++engine_.counters_.dropped_bogus_ack;
+    ++core_.counters.dropped_bogus_ack;
     return;
   }
   const auto length = static_cast<std::uint32_t>(packet.payload.size());
@@ -434,7 +435,7 @@ void Completer::handle_read_response(const wire::TransportPacket& packet) {
     return refuse_response(*index, Status::kBadResponse, Cause::kPeerBadResponse);
   if (const Cause cause = place_read(*index, offset, packet.payload); cause != Cause::kNone)
     return refuse_response(*index, Status::kLocalProtectionError, cause);
-  engine_.counters_.octets_received += length;
+  core_.counters.octets_received += length;
   qp_.octets_received += length;
   entry.received += length;
   answered_part(entry, psn, psn + (packets - 1));
@@ -446,7 +447,7 @@ Cause Completer::place_read(std::uint64_t index, std::uint32_t offset, Octets pa
   const auto list = qp_.send_queue.list(index);
   const auto length = static_cast<std::uint32_t>(payload.size());
   const auto scatter = [&](std::uint32_t at, Octets octets, bool last) {
-    return objects::scatter(engine_.memory_, *qp_.pd, list, at, octets, last);
+    return objects::scatter(core_.memory, *qp_.pd, list, at, octets, last);
   };
   const bool completes = entry.received + length == entry.length;
   if (completes && entry.tail.octets != 0) {
@@ -475,30 +476,30 @@ void Completer::handle_atomic_acknowledge(const wire::TransportHeaders& headers)
     return refuse_response(*index, Status::kBadResponse, Cause::kPeerBadResponse);
   std::array<std::uint8_t, 8> value;
   store_native(value.data(), headers.atomic_ack.original);
-  const Cause cause = objects::scatter(engine_.memory_, *qp_.pd, qp_.send_queue.list(*index), 0, value, true);
+  const Cause cause = objects::scatter(core_.memory, *qp_.pd, qp_.send_queue.list(*index), 0, value, true);
   if (cause != Cause::kNone) return refuse_response(*index, Status::kLocalProtectionError, cause);
   if (!req_.log.enabled() && req_.reads != 0 && req_.tx.after(psn)) --req_.reads;
   answered(entry, psn);
 }
 
 void Completer::handle_silence() {
-  if (req_.log.enabled()) return Recovery(engine_, qp_, now_).on_silence();
+  if (req_.log.enabled()) return Recovery(core_, qp_, now_).on_silence();
   req_.window.on_silence(req_.sent);
-  Requester(engine_, qp_, now_).rewind();
+  Requester(core_, qp_, now_).rewind();
 }
 
 // Long before the ack timeout, and without spending a retry.
 void Completer::handle_early_timeout() {
   if (req_.log.enabled()) {
-    Recovery recovery(engine_, qp_, now_);
+    Recovery recovery(core_, qp_, now_);
     recovery.probe();
     recovery.restart_probe();
     return;
   }
-  ++engine_.counters_.early_retransmits;
+  ++core_.counters.early_retransmits;
   req_.backoff = std::min<std::uint8_t>(req_.backoff + 1, kBackoffMax);
   handle_silence();
-  const Duration delay{std::max(req_.window.loss_delay().ns, engine_.config_.early_retransmit_min.ns)};
+  const Duration delay{std::max(req_.window.loss_delay().ns, core_.config.early_retransmit_min.ns)};
   req_.early_deadline = now_ + Duration{delay.ns << req_.backoff};
 }
 
@@ -506,27 +507,27 @@ void Completer::handle_timeout() {
   if (!qp_.can_send()) return;
   if (req_.waiting_rnr) {
     if (now_ < req_.rnr_until) {
-      engine_.timers_.arm(qp_, req_.rnr_until);
+      core_.timers.arm(qp_, req_.rnr_until);
       return;
     }
-    ++engine_.counters_.rnr_timeouts;
+    ++core_.counters.rnr_timeouts;
     req_.waiting_rnr = false;
     // The peer may have met another request that it is not ready for meanwhile: the oldest goes in any case.
     if (req_.log.enabled() && req_.una != req_.sent) {
-      Recovery recovery(engine_, qp_, now_);
+      Recovery recovery(core_, qp_, now_);
       recovery.lose(req_.una);
       recovery.restart_timers();
     }
     req_.repeating = true;
     req_.repeated_at = now_;
-    engine_.schedule(qp_);
+    core_.schedule(qp_);
     return;
   }
-  const objects::PathProbe* probe = engine_.config_.probe;
+  const objects::PathProbe* probe = core_.config.probe;
   if (now_ >= req_.ack_deadline && qp_.path.lossless && probe != nullptr && !probe->answered(qp_.path)) {
     req_.ack_deadline = now_ + qp_.ack_timeout;  // a stopped peer is no loss
   } else if (now_ >= req_.ack_deadline) {
-    ++engine_.counters_.ack_timeouts;
+    ++core_.counters.ack_timeouts;
     const Instant waiting_since = req_.ack_deadline - qp_.ack_timeout;
     if (!spend_retry(Cause::kPeerSilent)) return;
     ++qp_.ack_timeouts;
@@ -534,17 +535,17 @@ void Completer::handle_timeout() {
     handle_silence();
     req_.ack_deadline = now_ + qp_.ack_timeout;
     req_.early_deadline = kNever;
-    if (req_.log.enabled()) Recovery(engine_, qp_, now_).restart_probe();
+    if (req_.log.enabled()) Recovery(core_, qp_, now_).restart_probe();
   } else if (now_ >= req_.early_deadline) {
     handle_early_timeout();
   }
   if (req_.log.enabled() && req_.congestion->allowed_at() > now_) {
-    engine_.timers_.arm(qp_, req_.congestion->allowed_at());
+    core_.timers.arm(qp_, req_.congestion->allowed_at());
   } else if (req_.log.enabled()) {
-    engine_.schedule(qp_);  // it may have waited for its pace
+    core_.schedule(qp_);  // it may have waited for its pace
   }
   const Instant earliest = std::min(req_.ack_deadline, req_.early_deadline);
-  if (earliest != kNever) engine_.timers_.arm(qp_, earliest);
+  if (earliest != kNever) core_.timers.arm(qp_, earliest);
 }
 
 }  // namespace rrdma::transport

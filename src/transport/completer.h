@@ -4,13 +4,13 @@
 
 #include <optional>
 
-#include "transport/engine.h"
+#include "transport/core.h"
 
 namespace rrdma::transport {
 
 class Completer {
  public:
-  Completer(Engine& engine, QueuePair& qp, Instant now) : engine_(engine), qp_(qp), req_(qp.req), now_(now) {}
+  Completer(Core& core, QueuePair& qp, Instant now) : core_(core), qp_(qp), req_(qp.req), now_(now) {}
 
   void handle(const wire::TransportPacket& packet);
   void handle_timeout();
@@ -52,7 +52,7 @@ class Completer {
   void count_answered_reads(const objects::SendEntry& entry, wire::Psn first, wire::Psn last);
   [[nodiscard]] bool outstanding() const { return req_.una != req_.sent; }
 
-  Engine& engine_;
+  Core& core_;
   QueuePair& qp_;
   RequesterState& req_;
   Instant now_;

@@ -36,8 +36,7 @@ SendVerdict Datagram::send_next(objects::FrameSink& sink) {
   if (entry.is_inline()) {
     if (entry.length != 0) frame->add_span(qp_.send_queue.inline_data(req.index), entry.length);
   } else {
-    cause =
-        objects::gather(engine_.memory_, *qp_.pd, qp_.send_queue.list(req.index), 0, entry.length, *frame);
+    cause = objects::gather(core_.memory, *qp_.pd, qp_.send_queue.list(req.index), 0, entry.length, *frame);
   }
   if (cause != Cause::kNone) {
     sink.cancel(*frame);
@@ -54,7 +53,7 @@ SendVerdict Datagram::send_next(objects::FrameSink& sink) {
   req.tx = req.sent = req.una = req.next;
   ++req.index;
   ++req.started;
-  if (!qp_.unflushed_hook.linked()) engine_.unflushed_.push_back(qp_);
+  if (!qp_.unflushed_hook.linked()) core_.unflushed.push_back(qp_);
   return SendVerdict::kSent;
 }
 
@@ -84,7 +83,7 @@ void Datagram::write_header(const SendEntry& entry, objects::Frame& frame) const
 }
 
 void Datagram::count_sent(const SendEntry& entry) {
-  auto& counters = engine_.counters_;
+  auto& counters = core_.counters;
   ++counters.packets_sent;
   ++counters.messages_sent;
   ++qp_.messages_sent;
@@ -95,11 +94,11 @@ void Datagram::count_sent(const SendEntry& entry) {
 void Datagram::fail_entry(SendEntry& entry, Status status, Cause cause) {
   entry.status = status;
   qp_.req.failure = cause;
-  Completer(engine_, qp_, now_).retire();
+  Completer(core_, qp_, now_).retire();
 }
 
 void Datagram::handle(const wire::TransportPacket& packet, const objects::PacketOrigin& origin) {
-  auto& counters = engine_.counters_;
+  auto& counters = core_.counters;
   const wire::TransportHeaders& headers = packet.headers;
   ResponderState& resp = qp_.resp;
   if (!resp.have_receive) {
@@ -117,9 +116,9 @@ void Datagram::handle(const wire::TransportPacket& packet, const objects::Packet
   }
   Cause cause = Cause::kNone;
   if (origin.grh != nullptr)
-    cause = objects::scatter(engine_.memory_, qp_.receive_pd(), list, 0, {origin.grh, kGrhOctets}, false);
+    cause = objects::scatter(core_.memory, qp_.receive_pd(), list, 0, {origin.grh, kGrhOctets}, false);
   if (cause == Cause::kNone)
-    cause = objects::scatter(engine_.memory_, qp_.receive_pd(), list, kGrhOctets, packet.payload, true);
+    cause = objects::scatter(core_.memory, qp_.receive_pd(), list, kGrhOctets, packet.payload, true);
   objects::Completion completion{.wr_id = resp.receive.wr_id,
                                  .opcode = objects::CompletionOpcode::kReceive,
                                  .flags = objects::kWithGrh,
@@ -136,15 +135,15 @@ void Datagram::handle(const wire::TransportPacket& packet, const objects::Packet
   if (cause != Cause::kNone) {  // this side's own mistake: its buffer is not what it said
     completion.status = Status::kLocalProtectionError;
     completion.vendor_err = objects::vendor_error(cause, headers.bth.psn);
-    engine_.complete_receive(qp_, completion, now_);
-    engine_.fail_qp(qp_, now_);
+    core_.complete_receive(qp_, completion, now_);
+    core_.fail_qp(qp_, now_);
     return;
   }
   ++counters.messages_received;
   ++qp_.messages_received;
   counters.octets_received += length;
   qp_.octets_received += length;
-  engine_.complete_receive(qp_, completion, now_);
+  core_.complete_receive(qp_, completion, now_);
 }
 
 }  // namespace rrdma::transport

@@ -2,7 +2,7 @@
 // not fit what waits for it is dropped and counted: a stranger must not be able to stop the QP.
 #pragma once
 
-#include "transport/engine.h"
+#include "transport/core.h"
 
 namespace rrdma::transport {
 
@@ -10,7 +10,7 @@ inline constexpr std::uint32_t kGrhOctets = 40;
 
 class Datagram {
  public:
-  Datagram(Engine& engine, QueuePair& qp, Instant now) : engine_(engine), qp_(qp), now_(now) {}
+  Datagram(Core& core, QueuePair& qp, Instant now) : core_(core), qp_(qp), now_(now) {}
 
   void handle(const wire::TransportPacket& packet, const objects::PacketOrigin& origin);
   SendVerdict send_next(objects::FrameSink& sink);
@@ -20,7 +20,7 @@ class Datagram {
   void count_sent(const objects::SendEntry& entry);
   void fail_entry(objects::SendEntry& entry, objects::Status status, objects::Cause cause);
 
-  Engine& engine_;
+  Core& core_;
   QueuePair& qp_;
   Instant now_;
 };

@@ -2,10 +2,11 @@
 
 #include <algorithm>
 
-#include "transport/admission.h"
 #include "transport/completer.h"
 #include "transport/datagram.h"
 #include "transport/planted_bug.h"
+#include "transport/qp/admission.h"
+#include "transport/qp/send_opcode.h"
 #include "transport/recovery.h"
 #include "transport/requester.h"
 #include "transport/responder.h"
@@ -71,7 +72,7 @@ std::string_view describe(PostError error) {
 }
 
 Engine::Engine(const EngineConfig& config, objects::MemoryTable& memory, EventSink& events)
-    : config_(config), memory_(memory), events_(events) {}
+    : core_(config, memory, events) {}
 
 Engine::~Engine() {
   std::vector<QueuePair*> left;
@@ -101,15 +102,15 @@ QueuePair& Engine::create_qp(const QpInit& init, wire::Qpn qpn) {
   if (qp->receive_cq != nullptr) ++qp->receive_cq->users;
   if (qp->shared_queue != nullptr) ++qp->shared_queue->users;
   table_.insert(qpn, *qp);
-  timers_.reserve(table_.size());
+  core_.timers.reserve(table_.size());
   return *qp;
 }
 
 void Engine::destroy_qp(QueuePair& qp) {
-  events_.on_qp_changed(qp, true);
-  stop_sending(qp);
-  while (!qp.send_queue.empty()) take_oldest(qp);
-  memory_.invalidate_windows_of(qp.qpn);
+  core_.events.on_qp_changed(qp, true);
+  core_.stop_sending(qp);
+  while (!qp.send_queue.empty()) core_.take_oldest(qp);
+  core_.memory.invalidate_windows_of(qp.qpn);
   detach_multicast(qp);
   qp.resp.early.disable();
   table_.erase(qp.qpn);
@@ -129,15 +130,8 @@ void Engine::set_xrc_queue(std::uint32_t number, objects::ReceiveQueue* queue) {
       qp.resp.have_receive = false;
     });
   }
-  std::erase_if(xrc_queues_, [&](const XrcQueue& q) { return q.number == number; });
-  if (queue != nullptr) xrc_queues_.push_back({number, queue});
-}
-
-objects::ReceiveQueue* Engine::xrc_queue(std::uint32_t number) const {
-  for (const auto& entry : xrc_queues_) {
-    if (entry.number == number) return entry.queue;
-  }
-  return nullptr;
+  std::erase_if(core_.xrc_queues, [&](const Core::XrcQueue& q) { return q.number == number; });
+  if (queue != nullptr) core_.xrc_queues.push_back({number, queue});
 }
 
 // ---- control ----
@@ -149,18 +143,18 @@ Result<void, TransitionError> Engine::modify_qp(QueuePair& qp, const QpAttribute
   const QpState to = (mask & kAttrState) != 0 ? attributes.state : from;
   if (to == QpState::kReset) {
     reset_qp(qp);
-    events_.on_qp_changed(qp, false);
+    core_.events.on_qp_changed(qp, false);
     return {};
   }
   apply(qp, attributes, mask);
   if (to == QpState::kError) {
     qp.responses.clear();
     qp.resp.answer_due = false;
-    fail_qp(qp, now);
+    core_.fail_qp(qp, now);
     return {};
   }
   qp.state = to;
-  events_.on_qp_changed(qp, false);
+  core_.events.on_qp_changed(qp, false);
   if (from == QpState::kReadyToReceive && to == QpState::kReadyToSend) {
     RequesterState& req = qp.req;
     req.una = req.tx = req.sent = req.next = qp.attributes.send_psn;
@@ -171,9 +165,9 @@ Result<void, TransitionError> Engine::modify_qp(QueuePair& qp, const QpAttribute
   }
   if (to == QpState::kDrain && from != QpState::kDrain) {
     qp.req.drained_told = false;
-    check_drained(qp);
+    core_.check_drained(qp);
   }
-  schedule(qp);
+  core_.schedule(qp);
   return {};
 }
 
@@ -186,29 +180,29 @@ void Engine::set_peer_features(QueuePair& qp, std::uint8_t features) {
 
 // What was told of stays: a buffer is not taken away before the QP is.
 void Engine::follow_features(QueuePair& qp) {
-  const bool wanted = !config_.strict && !qp.path.strict && !qp.path.lossless && qp.reliable() &&
+  const bool wanted = !core_.config.strict && !qp.path.strict && !qp.path.lossless && qp.reliable() &&
                       (qp.path.features & objects::kFeatureArrivals) != 0;
   if (wanted) qp.resp.early.enable(early_packets_);
 }
 
 void Engine::choose_congestion(QueuePair& qp) {
-  const std::uint32_t packets = std::max(config_.window_octets_max / qp.mtu, 1u);
-  CongestionKind kind = config_.congestion;
+  const std::uint32_t packets = std::max(core_.config.window_octets_max / qp.mtu, 1u);
+  CongestionKind kind = core_.config.congestion;
   if (kind == CongestionKind::kAutomatic) {
     kind = qp.path.same_host       ? CongestionKind::kNone
            : qp.path.features != 0 ? CongestionKind::kSwift
                                    : CongestionKind::kLoss;
   }
   if (kind != qp.req.congestion.kind() || qp.req.una == qp.req.sent)
-    qp.req.congestion.choose(kind, packets, config_.fixed_window_packets);
+    qp.req.congestion.choose(kind, packets, core_.config.fixed_window_packets);
 }
 
 void Engine::start_recovery(QueuePair& qp) {
   RequesterState& req = qp.req;
-  const std::uint32_t packets = std::max(config_.window_octets_max / qp.mtu, 1u);
+  const std::uint32_t packets = std::max(core_.config.window_octets_max / qp.mtu, 1u);
   req.window.reset(packets);
   req.executed = req.una;
-  if (config_.strict || qp.path.strict || qp.path.lossless || !qp.reliable()) return req.log.disable();
+  if (core_.config.strict || qp.path.strict || qp.path.lossless || !qp.reliable()) return req.log.disable();
   req.log.enable(packets * kLogWindows);
   req.round_trip = {};
   choose_congestion(qp);
@@ -252,26 +246,26 @@ void Engine::apply(QueuePair& qp, const QpAttributes& attributes, std::uint32_t 
 }
 
 void Engine::fit_trains(QueuePair& qp) const {
-  qp.train_octets = config_.trains ? std::max(qp.path.train_octets / qp.mtu * qp.mtu, qp.mtu) : qp.mtu;
+  qp.train_octets = core_.config.trains ? std::max(qp.path.train_octets / qp.mtu * qp.mtu, qp.mtu) : qp.mtu;
 }
 
 void Engine::set_trains(bool allowed) {
-  config_.trains = allowed;
+  core_.config.trains = allowed;
   for_each_qp([this](QueuePair& qp) {
     if (qp.mtu != 0) fit_trains(qp);
   });
 }
 
 void Engine::set_windows(std::uint32_t window_octets_max, std::uint32_t flight_octets_max) {
-  config_.window_octets_max = window_octets_max;
-  config_.flight_octets_max = flight_octets_max;
+  core_.config.window_octets_max = window_octets_max;
+  core_.config.flight_octets_max = flight_octets_max;
 }
 
 void Engine::reset_qp(QueuePair& qp) {
   if (qp.last_answer != nullptr) qp.last_answer->store(0, std::memory_order_relaxed);
-  stop_sending(qp);
-  memory_.invalidate_windows_of(qp.qpn);
-  while (!qp.send_queue.empty()) take_oldest(qp);
+  core_.stop_sending(qp);
+  core_.memory.invalidate_windows_of(qp.qpn);
+  while (!qp.send_queue.empty()) core_.take_oldest(qp);
   objects::ReceiveEntry dropped;
   while (qp.receive_queue.take(dropped, qp.resp.receive_list.get())) {
   }
@@ -306,7 +300,7 @@ PostError Engine::check_send(const QueuePair& qp, const SendRequest& request) co
       return PostError::kBadRequest;
     }
   }
-  if (length > (qp.type == QpType::kUd ? qp.mtu_limit() : config_.message_octets_max))
+  if (length > (qp.type == QpType::kUd ? qp.mtu_limit() : core_.config.message_octets_max))
     return PostError::kMessageTooLong;
   if (qp.type == QpType::kUd && entry.datagram.handle == nullptr) return PostError::kBadRequest;
   if (entry.opcode == SendOpcode::kBindWindow && entry.bind.window_key == 0) return PostError::kBadRequest;
@@ -335,9 +329,9 @@ PostError Engine::post_send(QueuePair& qp, const SendRequest& request, Instant n
   if (qp.type == QpType::kUd) entry.datagram.handle->hold();
   qp.send_queue.publish();
   if (qp.state == QpState::kError || qp.state == QpState::kSendError) {
-    flush_sends(qp, now);
+    core_.flush_sends(qp, now);
   } else {
-    schedule(qp);
+    core_.schedule(qp);
   }
   return PostError::kNone;
 }
@@ -347,7 +341,7 @@ PostError Engine::post_receive(QueuePair& qp, std::uint64_t wr_id, std::span<con
   if (qp.state == QpState::kReset || qp.shared_queue != nullptr) return PostError::kWrongState;
   if (list.size() > qp.receive_queue.sge_max()) return PostError::kTooManySges;
   if (!qp.receive_queue.post(wr_id, list)) return PostError::kQueueFull;
-  if (qp.state == QpState::kError) flush_receives(qp, now);
+  if (qp.state == QpState::kError) core_.flush_receives(qp, now);
   return PostError::kNone;
 }
 
@@ -356,20 +350,20 @@ PostError Engine::post_receive(QueuePair& qp, std::uint64_t wr_id, std::span<con
 void Engine::handle_packet(const wire::TransportPacket& packet, const objects::PacketOrigin& origin,
                            Instant now) {
   const wire::Bth& bth = packet.headers.bth;
-  ++counters_.packets_received;
+  ++core_.counters.packets_received;
   if (bth.destination == wire::kMulticastQpn) return deliver_multicast(packet, origin, now);
   QueuePair* qp = table_.find(bth.destination);
   if (qp == nullptr) {
-    ++counters_.dropped_no_qp;
+    ++core_.counters.dropped_no_qp;
     return;
   }
-  if (!admitted(*qp, packet.headers, origin, counters_)) return;
-  if (qp->type == QpType::kUd) return Datagram(*this, *qp, now).handle(packet, origin);
+  if (!admitted(*qp, packet.headers, origin, core_.counters)) return;
+  if (qp->type == QpType::kUd) return Datagram(core_, *qp, now).handle(packet, origin);
   if (bth.opcode == wire::kCongestionNotification) {
-    ++counters_.cnps_received;
+    ++core_.counters.cnps_received;
     if (qp->reliable() && qp->can_send()) {
       if (qp->req.log.enabled()) {
-        Recovery(*this, *qp, now).on_mark();
+        Recovery(core_, *qp, now).on_mark();
       } else {
         qp->req.window.on_loss(qp->req.sent);
       }
@@ -377,18 +371,18 @@ void Engine::handle_packet(const wire::TransportPacket& packet, const objects::P
     return;
   }
   if (origin.ecn_marked) {
-    ++counters_.ecn_marked;
+    ++core_.counters.ecn_marked;
     if (now >= qp->resp.cnp_allowed) {
       qp->resp.cnp_allowed = now + kCnpInterval;
       qp->resp.cnp_due = true;
-      schedule(*qp);
+      core_.schedule(*qp);
     }
   }
   const wire::Psn expected = qp->resp.expected, oldest = qp->req.una;
   if (wire::shape_of(bth.opcode).request) {
-    Responder(*this, *qp, now).handle(packet);
+    Responder(core_, *qp, now).handle(packet);
   } else {
-    Completer(*this, *qp, now).handle(packet);
+    Completer(core_, *qp, now).handle(packet);
   }
   // Who knows the sequence number is the peer: from now on its port belongs to its name.
   const bool proved = qp->resp.expected != expected || qp->req.una != oldest;
@@ -413,46 +407,21 @@ void Engine::detach_multicast(QueuePair& qp) {
 void Engine::deliver_multicast(const wire::TransportPacket& packet, const objects::PacketOrigin& origin,
                                Instant now) {
   if (packet.headers.bth.opcode.transport() != wire::Transport::kUnreliableDatagram) {
-    ++counters_.dropped_wrong_type;
+    ++core_.counters.dropped_wrong_type;
     return;
   }
   bool any = false;
   for (const Membership& membership : memberships_) {
     if (membership.group != origin.destination) continue;
     any = true;
-    if (admitted(*membership.qp, packet.headers, origin, counters_))
-      Datagram(*this, *membership.qp, now).handle(packet, origin);
+    if (admitted(*membership.qp, packet.headers, origin, core_.counters))
+      Datagram(core_, *membership.qp, now).handle(packet, origin);
   }
-  if (!any) ++counters_.dropped_no_qp;
+  if (!any) ++core_.counters.dropped_no_qp;
 }
 
 void Engine::handle_timers(Instant now) {
-  while (QueuePair* qp = timers_.pop_due(now)) Completer(*this, *qp, now).handle_timeout();
-}
-
-void Engine::schedule(QueuePair& qp) {
-  if (qp.waits_for_budget) {
-    // It may have an answer to give, which needs no budget.
-    qp.ready_hook.unlink();
-    qp.waits_for_budget = false;
-  }
-  if (!qp.ready_hook.linked()) ready_.push_back(qp);
-}
-
-void Engine::wait_for_budget(QueuePair& qp) {
-  if (qp.ready_hook.linked()) return;
-  waiting_.push_back(qp);
-  qp.waits_for_budget = true;
-}
-
-void Engine::set_flight(QueuePair& qp, std::uint32_t packets) {
-  if (!qp.path.lossless) {
-    flight_octets_ += std::uint64_t{packets} * qp.mtu;
-    flight_octets_ -= std::uint64_t{qp.req.flight_packets} * qp.mtu;
-  }
-  const bool freed = packets < qp.req.flight_packets;
-  qp.req.flight_packets = packets;
-  while (freed && !waiting_.empty()) schedule(waiting_.front());
+  while (QueuePair* qp = core_.timers.pop_due(now)) Completer(core_, *qp, now).handle_timeout();
 }
 
 // One turn of a QP: answers first, then requests.
@@ -460,14 +429,14 @@ SendVerdict Engine::serve(QueuePair& qp, objects::FrameSink& sink, Instant now) 
   SendVerdict verdict = SendVerdict::kNothing;
   if (qp.resp.cnp_due && !send_cnp(qp, sink)) return SendVerdict::kNoRoom;
   if (qp.type != QpType::kUd) {
-    Responder responder(*this, qp, now);
+    Responder responder(core_, qp, now);
     for (int i = 0; i < kQuantum; ++i) {
       verdict = responder.send_next(sink);
       if (verdict != SendVerdict::kSent) break;
     }
     if (verdict == SendVerdict::kNoRoom) return verdict;
     const bool more = verdict == SendVerdict::kSent;
-    Requester requester(*this, qp, now);
+    Requester requester(core_, qp, now);
     for (int i = 0; i < kQuantum; ++i) {
       verdict = requester.send_next(sink);
       if (verdict != SendVerdict::kSent) break;
@@ -475,7 +444,7 @@ SendVerdict Engine::serve(QueuePair& qp, objects::FrameSink& sink, Instant now) 
     // Answers must not wait for the budget of requests: the peer may be waiting for them.
     return more && verdict != SendVerdict::kNoRoom ? SendVerdict::kSent : verdict;
   }
-  Datagram datagram(*this, qp, now);
+  Datagram datagram(core_, qp, now);
   for (int i = 0; i < kQuantum; ++i) {
     verdict = datagram.send_next(sink);
     if (verdict != SendVerdict::kSent) break;
@@ -495,7 +464,7 @@ bool Engine::send_cnp(QueuePair& qp, objects::FrameSink& sink) {
   frame->path = &qp.path;
   frame->add_span(kReserved, sizeof kReserved);
   sink.commit(*frame);
-  ++counters_.cnps_sent;
+  ++core_.counters.cnps_sent;
   qp.resp.cnp_due = false;
   return true;
 }
@@ -503,36 +472,42 @@ bool Engine::send_cnp(QueuePair& qp, objects::FrameSink& sink) {
 bool Engine::transmit(objects::FrameSink& sink, Instant now) {
   // A link with room for little: who found none goes first next time, who took the last goes after them.
   IntrusiveList<QueuePair, &QueuePair::ready_hook> starved, served;
-  direct_left_ = config_.direct_octets_max;
-  direct_yielded_ = false;
-  while (!ready_.empty()) {
-    QueuePair& qp = ready_.pop_front();
-    const std::uint32_t direct_before = direct_left_;
-    const std::uint64_t sent_before = counters_.packets_sent;
+  core_.direct_left = core_.config.direct_octets_max;
+  core_.direct_yielded = false;
+  while (!core_.ready.empty()) {
+    QueuePair& qp = core_.ready.pop_front();
+    const std::uint32_t direct_before = core_.direct_left;
+    const std::uint64_t sent_before = core_.counters.packets_sent;
     switch (serve(qp, sink, now)) {
-      case SendVerdict::kSent: schedule(qp); break;
+      case SendVerdict::kSent: core_.schedule(qp); break;
       case SendVerdict::kNothing: break;
-      case SendVerdict::kNoBudget: wait_for_budget(qp); break;
+      case SendVerdict::kNoBudget: core_.wait_for_budget(qp); break;
       case SendVerdict::kNoRoom:
         if (!qp.ready_hook.linked()) {
-          const bool got_some = counters_.packets_sent != sent_before || direct_left_ != direct_before;
+          const bool got_some =
+              core_.counters.packets_sent != sent_before || core_.direct_left != direct_before;
           (got_some ? served : starved).push_back(qp);
         }
         break;
     }
   }
-  counters_.direct_turn_octets_max =
-      std::max<std::uint64_t>(counters_.direct_turn_octets_max, config_.direct_octets_max - direct_left_);
-  while (!starved.empty()) ready_.push_back(starved.pop_front());
-  while (!served.empty()) ready_.push_back(served.pop_front());
-  return !ready_.empty();
+  core_.counters.direct_turn_octets_max = std::max<std::uint64_t>(
+      core_.counters.direct_turn_octets_max, core_.config.direct_octets_max - core_.direct_left);
+  while (!starved.empty()) core_.ready.push_back(starved.pop_front());
+  while (!served.empty()) core_.ready.push_back(served.pop_front());
+  return !core_.ready.empty();
 }
 
 void Engine::flushed(Instant now) {
-  while (!unflushed_.empty()) {
-    QueuePair& qp = unflushed_.pop_front();
-    Completer(*this, qp, now).retire();
+  while (!core_.unflushed.empty()) {
+    QueuePair& qp = core_.unflushed.pop_front();
+    Completer(core_, qp, now).retire();
   }
+}
+
+void Engine::peer_gone(QueuePair& qp, Instant now) {
+  if (!qp.reliable() || !qp.can_send() || qp.send_queue.empty()) return;
+  Completer(core_, qp, now).fail_oldest(Status::kRetryExceeded, Cause::kPeerGone);
 }
 
 }  // namespace rrdma::transport

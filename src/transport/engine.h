@@ -12,83 +12,17 @@
 #include <vector>
 
 #include "base/instant.h"
-#include "base/intrusive_list.h"
-#include "base/prng.h"
 #include "base/result.h"
-#include "objects/direct_access.h"
-#include "objects/frame.h"
 #include "objects/memory.h"
 #include "objects/work_queue.h"
-#include "transport/attributes.h"
-#include "transport/counters.h"
-#include "transport/qp_state.h"
-#include "transport/qp_table.h"
-#include "transport/queue_pair.h"
-#include "transport/timer_queue.h"
+#include "transport/core.h"
+#include "transport/qp/attributes.h"
+#include "transport/qp/qp_state.h"
+#include "transport/qp/qp_table.h"
+#include "transport/qp/queue_pair.h"
 #include "wire/transport_packet.h"
 
 namespace rrdma::transport {
-
-inline constexpr std::uint32_t kPacketOctetsMax = 4096;  // payload at the largest MTU
-
-struct EngineConfig {
-  // docs/adr/0015: what may be in flight from one QP, and from all QPs of a lossy link together.
-  std::uint32_t window_octets_max = 512 * 1024;
-  std::uint32_t flight_octets_max = 2 * 1024 * 1024;
-  // A retransmission before the ack timeout, when the measured round trip says that something was lost.
-  // It does not count as a retry. Not sooner than this: a peer that has no processor for some 20 ms (a busy
-  // host, an emulated one) has lost nothing.
-  Duration early_retransmit_min = milliseconds(30);
-  // Octet for octet what the transport said before it learned to probe and to repair single packets: go back N,
-  // after early_retransmit_min at the soonest.
-  bool strict = false;
-  // Otherwise: how long a peer may be silent before it is asked with a packet that it may have seen. Not sooner
-  // than this; and how long before the round trip was measured.
-  Duration probe_min = microseconds(500);
-  Duration probe_unmeasured = milliseconds(5);
-  CongestionKind congestion = CongestionKind::kAutomatic;
-  std::uint32_t fixed_window_packets = 64;
-  std::uint32_t message_octets_max = kMessageOctetsMax;
-  objects::DirectAccess* direct = nullptr;  // see Engine::set_direct
-  bool trains = true;                       // see Engine::set_trains
-  // What one transmit() moves by direct access at most: some 100 us. The rest waits for the next, so that whoever
-  // shares the engine's lock gets it in between.
-  std::uint32_t direct_octets_max = 1024 * 1024;
-  // For lossless paths; null: silence counts there as everywhere. Outlives the engine.
-  const objects::PathProbe* probe = nullptr;
-};
-
-enum class QpEvent : std::uint8_t {
-  kFatal,
-  kAccessError,
-  kRequestError,
-  kCommunicationEstablished,
-  kSendQueueDrained,
-  kLastReceiveReached,
-};
-
-enum class SendVerdict : std::uint8_t;
-
-class EventSink {
- public:
-  virtual ~EventSink() = default;
-  virtual void on_qp_event(QueuePair& qp, QpEvent event) = 0;
-  // The QP's state or attributes have changed, or (the last call) it is about to be destroyed.
-  virtual void on_qp_changed(QueuePair& qp, bool destroyed) {
-    static_cast<void>(qp);
-    static_cast<void>(destroyed);
-  }
-  // A request fails, before its completion can be polled; of those that are flushed behind it, how many.
-  virtual void on_request_failed(QueuePair& qp, const FailedRequest& failed) {
-    static_cast<void>(qp);
-    static_cast<void>(failed);
-  }
-  virtual void on_requests_flushed(QueuePair& qp, std::uint32_t sends, std::uint32_t receives) {
-    static_cast<void>(qp);
-    static_cast<void>(sends);
-    static_cast<void>(receives);
-  }
-};
 
 struct QpInit {
   QpType type = QpType::kRc;
@@ -145,7 +79,9 @@ class Engine {
   }
   // For XRC: which shared queue a number means; set by the owner.
   void set_xrc_queue(std::uint32_t number, objects::ReceiveQueue* queue);
-  [[nodiscard]] objects::ReceiveQueue* xrc_queue(std::uint32_t number) const;
+  [[nodiscard]] objects::ReceiveQueue* xrc_queue(std::uint32_t number) const {
+    return core_.xrc_queue(number);
+  }
 
   // UD: datagrams to the group reach the QP too. False if it is attached already (attach) or is not (detach).
   bool attach_multicast(QueuePair& qp, const wire::Gid& group);
@@ -159,25 +95,25 @@ class Engine {
   // Packets and time.
   void handle_packet(const wire::TransportPacket& packet, const objects::PacketOrigin& origin, Instant now);
   void handle_timers(Instant now);
-  [[nodiscard]] Instant next_deadline() const { return timers_.earliest(); }
+  [[nodiscard]] Instant next_deadline() const { return core_.timers.earliest(); }
   // Fills frames until nothing is left to send now or the sink has no room. True if something is left
   // that only waits for room: call again when the link has some.
   bool transmit(objects::FrameSink& sink, Instant now);
-  [[nodiscard]] bool wants_transmit() const { return !ready_.empty(); }
+  [[nodiscard]] bool wants_transmit() const { return !core_.ready.empty(); }
   // The last transmit() left direct requests that wait for nothing but their turn: call it again soon.
-  [[nodiscard]] bool has_yielded() const { return direct_yielded_; }
+  [[nodiscard]] bool has_yielded() const { return core_.direct_yielded; }
   // What transmit() gave to the sink has left: datagrams and unreliable messages are complete now.
   void flushed(Instant now);
 
   // The process behind this QP's peer is gone (same host): what is outstanding fails at once.
   void peer_gone(QueuePair& qp, Instant now);
 
-  const Counters& counters() const { return counters_; }
+  const Counters& counters() const { return core_.counters; }
   [[nodiscard]] std::size_t qp_count() const { return table_.size(); }
 
   // What the owner learns after the engine began: the room of its links, and what they can do. Direct operations for
   // paths that allow them; null: everything goes as packets. Outlives the engine, or is taken back.
-  void set_direct(objects::DirectAccess* direct) { config_.direct = direct; }
+  void set_direct(objects::DirectAccess* direct) { core_.config.direct = direct; }
   // Octets in flight from one QP that is connected from now on, and from all QPs together, where packets can be lost.
   void set_windows(std::uint32_t window_octets_max, std::uint32_t flight_octets_max);
   // The peer of a QP turned out to be of our own kind, or not (kFeature…). May come at any time.
@@ -187,35 +123,11 @@ class Engine {
   void set_trains(bool allowed);
 
  private:
-  friend class Recovery;
-  friend class Requester;
-  friend class Completer;
-  friend class Responder;
-  friend class Datagram;
-
-  void schedule(QueuePair& qp);
-  void wait_for_budget(QueuePair& qp);
-  void set_flight(QueuePair& qp, std::uint32_t packets);
-  [[nodiscard]] bool over_budget(std::uint32_t octets) const {
-    return flight_octets_ != 0 && flight_octets_ + octets > config_.flight_octets_max;
-  }
-  // So much more would leave no room for another packet of any QP.
-  [[nodiscard]] bool fills_budget(std::uint32_t octets) const {
-    return flight_octets_ + octets + kPacketOctetsMax > config_.flight_octets_max;
-  }
   void detach_multicast(QueuePair& qp);  // from all groups
   void deliver_multicast(const wire::TransportPacket& packet, const objects::PacketOrigin& origin,
                          Instant now);
   SendVerdict serve(QueuePair& qp, objects::FrameSink& sink, Instant now);
   bool send_cnp(QueuePair& qp, objects::FrameSink& sink);
-  void complete_send(QueuePair& qp, const objects::SendEntry& entry, objects::Status status,
-                     objects::Cause cause, Instant now);
-  void complete_receive(QueuePair& qp, objects::Completion& completion, Instant now);
-  void fail_qp(QueuePair& qp, Instant now);  // to the error state, everything flushed
-  objects::SendEntry take_oldest(QueuePair& qp);
-  void stop_sending(QueuePair& qp);  // forgets timers and flight
-  void flush_sends(QueuePair& qp, Instant now);
-  void flush_receives(QueuePair& qp, Instant now);
   void reset_qp(QueuePair& qp);
   void follow_features(QueuePair& qp);
   void choose_congestion(QueuePair& qp);
@@ -223,26 +135,10 @@ class Engine {
   void apply(QueuePair& qp, const QpAttributes& attributes, std::uint32_t mask);
   void fit_trains(QueuePair& qp) const;
   PostError check_send(const QueuePair& qp, const SendRequest& request) const;
-  void check_drained(QueuePair& qp);
 
-  EngineConfig config_;
-  objects::MemoryTable& memory_;
-  EventSink& events_;
-  Counters counters_;
-  IntrusiveList<QueuePair, &QueuePair::ready_hook> ready_;          // have something to send
-  IntrusiveList<QueuePair, &QueuePair::ready_hook> waiting_;        // have, but the flight budget is spent
-  IntrusiveList<QueuePair, &QueuePair::unflushed_hook> unflushed_;  // UC, UD: sent but not flushed
-  TimerQueue<QueuePair> timers_;
+  Core core_;
   EarlyPackets early_packets_;
   QpTable table_;
-  std::uint64_t flight_octets_ = 0;  // of all lossy paths
-  std::uint32_t direct_left_ = 0;    // of this transmit()
-  bool direct_yielded_ = false;
-  struct XrcQueue {
-    std::uint32_t number;
-    objects::ReceiveQueue* queue;
-  };
-  std::vector<XrcQueue> xrc_queues_;
   struct Membership {
     wire::Gid group;
     QueuePair* qp;

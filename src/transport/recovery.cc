@@ -35,7 +35,7 @@ void Recovery::note_arrival(wire::Psn psn) {
   const bool early =
       record.again && req_.backoff < kProbesUntilBelieved && since < req_.round_trip.minimum() * 3 / 4;
   if (early && record.fate == PacketFate::kUnderWay) {
-    ++engine_.counters_.spurious_repairs;
+    ++core_.counters.spurious_repairs;
     ++qp_.needless_repairs;
     const Duration step = std::max(req_.round_trip.minimum() / 4, req_.reorder_window);
     req_.reorder_window = std::min(req_.reorder_window + step, req_.round_trip.smoothed());
@@ -133,8 +133,8 @@ void Recovery::find_lost() {
     ++found;
   }
   if (found == 0) return;
-  if (response) ++engine_.counters_.implied_naks;
-  engine_.counters_.packets_lost += found;
+  if (response) ++core_.counters.implied_naks;
+  core_.counters.packets_lost += found;
   qp_.packets_lost += found;
   req_.congestion->on_loss(view());
 }
@@ -169,17 +169,17 @@ void Recovery::conclude() {
   const bool hole = log_.done() + log_.arrived() != 0 || answers_ || latest_response_.any;
   if (hole && log_.under_way() != 0) find_lost();
   if (progress) restart_timers();
-  engine_.set_flight(qp_, log_.under_way());
-  engine_.schedule(qp_);
-  if (progress) Completer(engine_, qp_, now_).retire();
+  core_.set_flight(qp_, log_.under_way());
+  core_.schedule(qp_);
+  if (progress) Completer(core_, qp_, now_).retire();
 }
 
 void Recovery::lose(wire::Psn psn) {
   const PacketFate fate = log_.at(psn).fate;
   if (fate == PacketFate::kDone || fate == PacketFate::kLost) return;
   log_.become(psn, PacketFate::kLost);
-  engine_.set_flight(qp_, log_.under_way());
-  engine_.schedule(qp_);
+  core_.set_flight(qp_, log_.under_way());
+  core_.schedule(qp_);
 }
 
 void Recovery::lose_from(wire::Psn from) {
@@ -191,8 +191,8 @@ void Recovery::lose_from(wire::Psn from) {
     ++found;
   }
   req_.since_ack_request = 0;
-  if (found != 0) engine_.set_flight(qp_, log_.under_way());
-  engine_.schedule(qp_);
+  if (found != 0) core_.set_flight(qp_, log_.under_way());
+  core_.schedule(qp_);
 }
 
 // ---- silence ----
@@ -201,7 +201,7 @@ void Recovery::probe() {
   req_.backoff = std::min<std::uint8_t>(req_.backoff + 1, kBackoffMax);
   // What else is lost may have to wait for room in a window that is full of what the peer has dropped.
   if (req_.una == req_.sent || log_.at(req_.una).fate == PacketFate::kLost) return;
-  ++engine_.counters_.probes_sent;
+  ++core_.counters.probes_sent;
   ++qp_.probes;
   lose(req_.una);
 }
@@ -212,7 +212,7 @@ void Recovery::on_silence() {
 }
 
 void Recovery::on_loss() {
-  ++engine_.counters_.packets_lost;
+  ++core_.counters.packets_lost;
   ++qp_.packets_lost;
   req_.congestion->on_loss(view());
 }
@@ -224,11 +224,11 @@ void Recovery::restart_timers() {
   if (req_.una == req_.sent) return;
   if (qp_.ack_timeout.ns != 0) req_.ack_deadline = now_ + qp_.ack_timeout;
   restart_probe();
-  engine_.timers_.arm(qp_, std::min(req_.ack_deadline, req_.early_deadline));
+  core_.timers.arm(qp_, std::min(req_.ack_deadline, req_.early_deadline));
 }
 
 void Recovery::restart_probe() {
-  const EngineConfig& config = engine_.config_;
+  const EngineConfig& config = core_.config;
   const Duration patience = req_.round_trip.measured()
                                 ? std::max(req_.round_trip.patience(), config.probe_min)
                                 : config.probe_unmeasured;

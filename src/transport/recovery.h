@@ -5,14 +5,14 @@
 // A short-lived view on one QP; the state is in QueuePair::req.
 #pragma once
 
-#include "transport/engine.h"
+#include "transport/core.h"
 
 namespace rrdma::transport {
 
 class Recovery {
  public:
-  Recovery(Engine& engine, QueuePair& qp, Instant now)
-      : engine_(engine), qp_(qp), req_(qp.req), log_(qp.req.log), now_(now) {}
+  Recovery(Core& core, QueuePair& qp, Instant now)
+      : core_(core), qp_(qp), req_(qp.req), log_(qp.req.log), now_(now) {}
 
   // All requests before `end` were executed; those that await a response still do.
   void executed(wire::Psn end);
@@ -43,7 +43,7 @@ class Recovery {
   bool advance();
   [[nodiscard]] CongestionView view() const { return {now_, req_.una, req_.sent, req_.round_trip, qp_.mtu}; }
 
-  Engine& engine_;
+  Core& core_;
   QueuePair& qp_;
   RequesterState& req_;
   FlightLog& log_;

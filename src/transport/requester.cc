@@ -5,6 +5,7 @@
 
 #include "transport/completer.h"
 #include "transport/planted_bug.h"
+#include "transport/qp/send_opcode.h"
 #include "transport/recovery.h"
 
 namespace rrdma::transport {
@@ -41,21 +42,6 @@ Step data_step(SendOpcode opcode, bool first, bool last) {
 }
 
 }  // namespace
-
-bool awaits_response(SendOpcode opcode) {
-  return opcode == SendOpcode::kRead || opcode == SendOpcode::kCompareSwap ||
-         opcode == SendOpcode::kFetchAdd || opcode == SendOpcode::kFlush ||
-         opcode == SendOpcode::kAtomicWrite;
-}
-
-bool is_atomic(SendOpcode opcode) {
-  return opcode == SendOpcode::kCompareSwap || opcode == SendOpcode::kFetchAdd ||
-         opcode == SendOpcode::kAtomicWrite;
-}
-
-bool is_local(SendOpcode opcode) {
-  return opcode == SendOpcode::kBindWindow || opcode == SendOpcode::kLocalInvalidate;
-}
 
 SendVerdict Requester::send_next(FrameSink& sink) {
   if (req_.log.lost() != 0 && qp_.can_send() && !req_.waiting_rnr) return send_repair(sink);
@@ -138,17 +124,17 @@ Requester::Start Requester::execute_local(SendEntry& entry) {
   if (entry.opcode == SendOpcode::kLocalInvalidate) {
     // A local invalidate must not overtake the READs before it: their responses may still be placed.
     if (req_.reads != 0) return Start::kWait;
-    if (!engine_.memory_.invalidate({entry.immediate_or_key}, *qp_.pd, qp_.qpn))
+    if (!core_.memory.invalidate({entry.immediate_or_key}, *qp_.pd, qp_.qpn))
       cause = Cause::kInvalidateRefused;
   } else {
     const objects::BindRequest& bind = entry.bind;
-    objects::MemoryWindow* window = engine_.memory_.find_window_of_any_variant(bind.window_key);
-    objects::MemoryRegion* region = engine_.memory_.find_region(bind.region_key);
+    objects::MemoryWindow* window = core_.memory.find_window_of_any_variant(bind.window_key);
+    objects::MemoryRegion* region = core_.memory.find_region(bind.region_key);
     if (window == nullptr || window->pd != qp_.pd) {
       cause = Cause::kWindowBindRefused;
     } else {
-      cause = engine_.memory_.bind_window(*window, region, bind.address, bind.length, bind.access,
-                                          entry.rkey.value, qp_.qpn);
+      cause = core_.memory.bind_window(*window, region, bind.address, bind.length, bind.access,
+                                       entry.rkey.value, qp_.qpn);
     }
   }
   if (cause != Cause::kNone) {
@@ -159,13 +145,13 @@ Requester::Start Requester::execute_local(SendEntry& entry) {
   entry.first_psn = req_.next;
   ++req_.started;
   ++req_.index;
-  Completer(engine_, qp_, now_).retire();
+  Completer(core_, qp_, now_).retire();
   return Start::kExecuted;
 }
 
 // docs/adr/0014: only while no earlier request of this QP is on its way, so that order and errors stay RC's.
 bool Requester::may_go_direct(const SendEntry& entry) const {
-  return qp_.path.direct && engine_.config_.direct != nullptr && req_.una == req_.next &&
+  return qp_.path.direct && core_.config.direct != nullptr && req_.una == req_.next &&
          qp_.type == QpType::kRc && entry.length != 0 &&
          (entry.opcode == SendOpcode::kWrite || entry.opcode == SendOpcode::kRead);
 }
@@ -183,8 +169,8 @@ bool Requester::move_direct(const SendEntry& entry, std::uint32_t octets) const 
     const std::uint32_t taken = std::min(left, sge.length - skipped);
     skip -= skipped;
     if (taken == 0) continue;
-    const auto access = engine_.memory_.check_local(*qp_.pd, sge.lkey, sge.address + skipped, taken,
-                                                    write ? 0u : std::uint32_t{objects::kLocalWrite});
+    const auto access = core_.memory.check_local(*qp_.pd, sge.lkey, sge.address + skipped, taken,
+                                                 write ? 0u : std::uint32_t{objects::kLocalWrite});
     if (!access.ok() || access.null_region) return false;
     from[count] = {access.host, taken};
     local[count++] = {access.host, taken};
@@ -193,27 +179,27 @@ bool Requester::move_direct(const SendEntry& entry, std::uint32_t octets) const 
   if (entry.is_inline()) from[count++] = {qp_.send_queue.inline_data(req_.index) + skip, octets};
   const objects::DirectTarget target{qp_.qpn, qp_.remote, entry.rkey,
                                      entry.remote_address + req_.direct_octets};
-  return write ? engine_.config_.direct->direct_write(qp_.path, target, {from.data(), count})
-               : engine_.config_.direct->direct_read(qp_.path, target, {local.data(), count});
+  return write ? core_.config.direct->direct_write(qp_.path, target, {from.data(), count})
+               : core_.config.direct->direct_read(qp_.path, target, {local.data(), count});
 }
 
 // kReady: packets must carry it, all of it.
 Requester::Start Requester::execute_direct(SendEntry& entry) {
-  const std::uint32_t octets = std::min(entry.length - req_.direct_octets, engine_.direct_left_);
+  const std::uint32_t octets = std::min(entry.length - req_.direct_octets, core_.direct_left);
   const bool moved = octets != 0 && move_direct(entry, octets);
   if (octets != 0 && !moved) {
     req_.direct_octets = 0;
     return Start::kReady;
   }
-  engine_.direct_left_ -= octets;
+  core_.direct_left -= octets;
   req_.direct_octets += octets;
   if (req_.direct_octets != entry.length) {
-    engine_.direct_yielded_ = true;
+    core_.direct_yielded = true;
     return Start::kYield;
   }
   req_.direct_octets = 0;
   const bool write = entry.opcode == SendOpcode::kWrite;
-  auto& counters = engine_.counters_;
+  auto& counters = core_.counters;
   ++counters.direct_operations;
   counters.direct_octets += entry.length;
   ++counters.messages_sent;
@@ -224,14 +210,14 @@ Requester::Start Requester::execute_direct(SendEntry& entry) {
   entry.first_psn = req_.next;
   ++req_.started;
   ++req_.index;
-  Completer(engine_, qp_, now_).retire();
+  Completer(core_, qp_, now_).retire();
   return Start::kExecuted;
 }
 
 void Requester::fail_entry(SendEntry& entry, Status status, Cause cause) {
   entry.status = status;
   req_.failure = cause;
-  Completer(engine_, qp_, now_).retire();
+  Completer(core_, qp_, now_).retire();
 }
 
 // What is lost of a READ is asked for again whole, so it is cut into several small ones, as many as may be
@@ -262,10 +248,10 @@ SendVerdict Requester::check_room(const Place& place, std::uint32_t packets) con
                    : !fits_window(packets))
     return SendVerdict::kNothing;
   if (req_.log.enabled() && now_ < req_.congestion->allowed_at()) {
-    engine_.timers_.arm(qp_, req_.congestion->allowed_at());
+    core_.timers.arm(qp_, req_.congestion->allowed_at());
     return SendVerdict::kNothing;
   }
-  return engine_.over_budget(packets * qp_.mtu) ? SendVerdict::kNoBudget : SendVerdict::kSent;
+  return core_.over_budget(packets * qp_.mtu) ? SendVerdict::kNoBudget : SendVerdict::kSent;
 }
 
 std::uint8_t* Requester::emit_base(Frame& frame, const Place& place, Step step, bool ack_request,
@@ -297,7 +283,7 @@ bool Requester::want_ack(const Place& place, bool ends_message, std::uint32_t pa
   const std::uint32_t room = qp_.path.lossless ? kFramesBetweenAckRequests * 4 : window();
   if (req_.since_ack_request + 1 >= std::min(kFramesBetweenAckRequests, std::max(room / 4, 1u))) return true;
   if (qp_.path.lossless) return false;
-  if (req_.flight_packets + packets >= room || engine_.fills_budget(packets * qp_.mtu)) return true;
+  if (req_.flight_packets + packets >= room || core_.fills_budget(packets * qp_.mtu)) return true;
   if (!req_.log.enabled()) return false;
   return place.repair ? place.psn == req_.una || req_.log.lost() == 1
                       : req_.sent.since(req_.una) + 1 >= static_cast<std::int64_t>(req_.log.capacity());
@@ -311,7 +297,7 @@ Cause Requester::add_payload(const Place& place, std::uint32_t offset, std::uint
     return Cause::kNone;
   }
   const Cause cause =
-      objects::gather(engine_.memory_, *qp_.pd, qp_.send_queue.list(place.index), offset, length, frame);
+      objects::gather(core_.memory, *qp_.pd, qp_.send_queue.list(place.index), offset, length, frame);
   return cause != Cause::kNone || objects::is_mapped(frame) ? cause : Cause::kLocalMemoryFault;
 }
 
@@ -437,7 +423,7 @@ SendVerdict Requester::send_single(const Place& place, FrameSink& sink) {
 void Requester::sent(const Place& place, Frame& frame, FrameSink& sink, std::uint32_t packets,
                      bool ack_requested) {
   frame.path = &qp_.path;
-  auto& counters = engine_.counters_;
+  auto& counters = core_.counters;
   ++counters.packets_sent;
   counters.octets_sent += frame.payload_octets;
   qp_.octets_sent += frame.payload_octets;
@@ -463,19 +449,19 @@ void Requester::sent(const Place& place, Frame& frame, FrameSink& sink, std::uin
   }
   if (!qp_.reliable()) {
     req_.una = req_.tx;
-    if (!qp_.unflushed_hook.linked()) engine_.unflushed_.push_back(qp_);
+    if (!qp_.unflushed_hook.linked()) core_.unflushed.push_back(qp_);
     return;
   }
-  engine_.set_flight(qp_, req_.flight_packets + packets);
+  core_.set_flight(qp_, req_.flight_packets + packets);
   if (req_.log.enabled()) {
     const bool response = awaits_response(place.entry.opcode);
     for (std::uint32_t i = 0; i < packets; ++i)
       req_.log.add(place.psn + i, now_, response, response && i + 1 == packets);
-    if (first || req_.early_deadline == kNever) Recovery(engine_, qp_, now_).restart_timers();
+    if (first || req_.early_deadline == kNever) Recovery(core_, qp_, now_).restart_timers();
     return;
   }
   if (ack_requested && !again && !qp_.path.lossless) req_.window.sample_start(last, now_);
-  if (req_.ack_deadline == kNever) Completer(engine_, qp_, now_).restart_timers();
+  if (req_.ack_deadline == kNever) Completer(core_, qp_, now_).restart_timers();
 }
 
 void Requester::sent_again(const Place& place, std::uint32_t packets) {
@@ -483,12 +469,12 @@ void Requester::sent_again(const Place& place, std::uint32_t packets) {
     const PacketFate fate = req_.log.at(place.psn + i).fate;
     if (fate != PacketFate::kDone) req_.log.send_again(place.psn + i, now_);
   }
-  engine_.set_flight(qp_, req_.log.under_way());
-  if (req_.early_deadline == kNever) Recovery(engine_, qp_, now_).restart_timers();
+  core_.set_flight(qp_, req_.log.under_way());
+  if (req_.early_deadline == kNever) Recovery(core_, qp_, now_).restart_timers();
 }
 
 void Requester::rewind() {
-  if (req_.log.enabled()) return Recovery(engine_, qp_, now_).lose_from(req_.una);
+  if (req_.log.enabled()) return Recovery(core_, qp_, now_).lose_from(req_.una);
   std::uint64_t index = qp_.send_queue.head();
   while (index != req_.started) {
     const SendEntry& entry = qp_.send_queue.at(index);
@@ -500,8 +486,8 @@ void Requester::rewind() {
   req_.reads = 0;
   req_.since_ack_request = 0;
   req_.window.sample_spoil();
-  engine_.set_flight(qp_, 0);
-  engine_.schedule(qp_);
+  core_.set_flight(qp_, 0);
+  core_.schedule(qp_);
 }
 
 }  // namespace rrdma::transport

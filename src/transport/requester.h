@@ -3,28 +3,13 @@
 // view on one QP; all state is in QueuePair::req.
 #pragma once
 
-#include "transport/engine.h"
+#include "transport/core.h"
 
 namespace rrdma::transport {
 
-enum class SendVerdict : std::uint8_t {
-  kSent,      // one frame was committed
-  kNothing,   // nothing to send until something else happens
-  kNoRoom,    // the link is full
-  kNoBudget,  // too much in flight from this engine
-};
-
-// READ, ATOMIC, FLUSH and ATOMIC WRITE complete by a response of their own, not by an ACK.
-bool awaits_response(objects::SendOpcode opcode);
-// One word of eight octets: the two ATOMICs and ATOMIC WRITE.
-bool is_atomic(objects::SendOpcode opcode);
-inline constexpr std::uint32_t kAtomicOctets = 8;
-// Bind and local invalidate take no PSN.
-bool is_local(objects::SendOpcode opcode);
-
 class Requester {
  public:
-  Requester(Engine& engine, QueuePair& qp, Instant now) : engine_(engine), qp_(qp), req_(qp.req), now_(now) {}
+  Requester(Core& core, QueuePair& qp, Instant now) : core_(core), qp_(qp), req_(qp.req), now_(now) {}
 
   SendVerdict send_next(objects::FrameSink& sink);
   // Sends again from the oldest unacknowledged PSN on.
@@ -68,7 +53,7 @@ class Requester {
   objects::Cause add_payload(const Place& place, std::uint32_t offset, std::uint32_t length,
                              objects::Frame& frame) const;
 
-  Engine& engine_;
+  Core& core_;
   QueuePair& qp_;
   RequesterState& req_;
   Instant now_;

@@ -4,8 +4,8 @@
 #include <atomic>
 
 #include "base/guarded_copy.h"
-#include "transport/admission.h"
 #include "transport/planted_bug.h"
+#include "transport/qp/admission.h"
 #include "transport/requester.h"
 #include "wire/last_answer.h"
 
@@ -55,12 +55,12 @@ RRDMA_MAY_FAULT void run_store(void* argument) {
 
 void Responder::handle(const TransportPacket& packet) {
   if (!qp_.can_receive() || qp_.type == QpType::kXrcSend) {
-    ++engine_.counters_.dropped_qp_state;
+    ++core_.counters.dropped_qp_state;
     return;
   }
   if (qp_.state == QpState::kReadyToReceive && !qp_.established_told) {
     qp_.established_told = true;
-    engine_.events_.on_qp_event(qp_, QpEvent::kCommunicationEstablished);
+    core_.events.on_qp_event(qp_, QpEvent::kCommunicationEstablished);
   }
   if (qp_.reliable()) {
     handle_reliable(packet);
@@ -70,7 +70,7 @@ void Responder::handle(const TransportPacket& packet) {
 }
 
 void Responder::handle_duplicate(const TransportPacket& packet) {
-  ++engine_.counters_.duplicates;
+  ++core_.counters.duplicates;
   const TransportHeaders& headers = packet.headers;
   switch (wire::shape_of(headers.bth.opcode).kind) {
     case Kind::kReadRequest: return replay_read(headers);
@@ -80,9 +80,9 @@ void Responder::handle_duplicate(const TransportPacket& packet) {
       Response* response = qp_.responses.find(headers.bth.psn);
       if (response == nullptr || response->first_psn != headers.bth.psn) return;  // IBTA: too old, drop
       if (response->kind != wire::shape_of(headers.bth.opcode).kind) return;
-      ++engine_.counters_.atomic_replays;
+      ++core_.counters.atomic_replays;
       if (planted(PlantedBug::kExecuteAtomicAgain) && response->kind == Kind::kAtomic) {
-        const AccessVerdict access = engine_.memory_.check_remote(
+        const AccessVerdict access = core_.memory.check_remote(
             *qp_.pd, qp_.qpn, headers.atomic.rkey, headers.atomic.address, 8, objects::kRemoteAtomic);
         AtomicCall call{reinterpret_cast<std::uint64_t*>(access.host),
                         headers.bth.opcode.step() == Step::kCompareSwap, headers.atomic.swap_or_add,
@@ -90,7 +90,7 @@ void Responder::handle_duplicate(const TransportPacket& packet) {
         if (access.ok()) run_atomic(&call);
       }
       qp_.responses.mark_replay(*response);
-      engine_.schedule(qp_);
+      core_.schedule(qp_);
       return;
     }
     default:
@@ -113,16 +113,16 @@ void Responder::replay_read(const TransportHeaders& headers) {
   const wire::Reth& reth = headers.reth;
   if (reth.rkey != response->rkey || reth.address != response->address + offset) return;
   if (offset + reth.length > response->length) return;
-  ++engine_.counters_.read_replays;
+  ++core_.counters.read_replays;
   // What is still to be sent of it stays: the peer may ask for single packets.
   const auto begin = static_cast<std::uint32_t>(offset);
   const auto end = static_cast<std::uint32_t>(offset + reth.length);
-  const bool merge = response->pending && !engine_.config_.strict;
+  const bool merge = response->pending && !core_.config.strict;
   response->next = merge ? std::min(response->next, begin) : begin;
   response->end = merge ? std::max(response->end, end) : end;
   response->sending = false;
   qp_.responses.mark_replay(*response);
-  engine_.schedule(qp_);
+  core_.schedule(qp_);
 }
 
 Responder::Verdict Responder::execute(const TransportPacket& packet) {
@@ -180,7 +180,7 @@ Responder::Verdict Responder::check_length(const OpcodeShape& shape, std::size_t
 
 // XRC: each message names the queue, and with it the protection domain and the CQ, that it is for.
 Responder::Verdict Responder::select_shared_queue(const TransportHeaders& headers) {
-  objects::ReceiveQueue* queue = engine_.xrc_queue(headers.xrceth.srq);
+  objects::ReceiveQueue* queue = core_.xrc_queue(headers.xrceth.srq);
   if (!reaches(qp_, queue)) return refuse(NakCode::kRemoteOperationalError, Cause::kRequestNotEnabled);
   qp_.incoming = queue;
   qp_.pd = queue->pd;
@@ -206,19 +206,19 @@ Responder::Verdict Responder::execute_send(const TransportPacket& packet, const 
   if (length > resp_.receive_length - resp_.offset) {
     return refuse(NakCode::kInvalidRequest, Cause::kReceiveBufferTooSmall);
   }
-  if (shape.invalidate && !engine_.memory_.invalidate(packet.headers.invalidate, *qp_.pd, qp_.qpn)) {
+  if (shape.invalidate && !core_.memory.invalidate(packet.headers.invalidate, *qp_.pd, qp_.qpn)) {
     return refuse(NakCode::kRemoteAccessError, Cause::kRemoteInvalidateRefused);
   }
   if (!(planted(PlantedBug::kAckBeforePlacing) && shape.ends_message && !shape.starts_message)) {
-    const Cause cause = objects::scatter(engine_.memory_, qp_.receive_pd(),
-                                         {resp_.receive_list.get(), resp_.receive.sge_count}, resp_.offset,
-                                         packet.payload, shape.ends_message);
+    const Cause cause =
+        objects::scatter(core_.memory, qp_.receive_pd(), {resp_.receive_list.get(), resp_.receive.sge_count},
+                         resp_.offset, packet.payload, shape.ends_message);
     if (cause != Cause::kNone) return refuse(NakCode::kRemoteOperationalError, cause);
   }
   resp_.message = Kind::kSend;
   resp_.offset += length;
   resp_.expected = resp_.expected + qp_.packets_of(length);
-  engine_.counters_.octets_received += length;
+  core_.counters.octets_received += length;
   qp_.octets_received += length;
   if (shape.ends_message) complete_message(packet, shape);
   return {};
@@ -234,8 +234,8 @@ Responder::Verdict Responder::execute_write(const TransportPacket& packet, const
     const wire::Reth& reth = packet.headers.reth;
     if (reth.length > kMessageOctetsMax) return refuse(NakCode::kInvalidRequest, Cause::kRequestLengthWrong);
     if (reth.length != 0) {  // a zero-length WRITE does not look at its key
-      const AccessVerdict access = engine_.memory_.check_remote(*qp_.pd, qp_.qpn, reth.rkey, reth.address,
-                                                                reth.length, objects::kRemoteWrite);
+      const AccessVerdict access = core_.memory.check_remote(*qp_.pd, qp_.qpn, reth.rkey, reth.address,
+                                                             reth.length, objects::kRemoteWrite);
       if (!access.ok() && !planted(PlantedBug::kIgnoreRegionBounds))
         return refuse(NakCode::kRemoteAccessError, access.cause);
     }
@@ -251,10 +251,10 @@ Responder::Verdict Responder::execute_write(const TransportPacket& packet, const
   if (length != 0 &&
       !(planted(PlantedBug::kAckBeforePlacing) && shape.ends_message && !shape.starts_message)) {
     // Checked again for each packet: the region may have gone since the first.
-    AccessVerdict access = engine_.memory_.check_remote(
+    AccessVerdict access = core_.memory.check_remote(
         *qp_.pd, qp_.qpn, resp_.rkey, resp_.address + resp_.offset, length, objects::kRemoteWrite);
     if (planted(PlantedBug::kIgnoreRegionBounds) && access.cause == Cause::kRemoteOutOfBounds) {
-      if (const auto* region = engine_.memory_.find_region(resp_.rkey.value); region != nullptr) {
+      if (const auto* region = core_.memory.find_region(resp_.rkey.value); region != nullptr) {
         access = {.host = region->host + (resp_.address + resp_.offset - region->address)};
       }
     }
@@ -266,7 +266,7 @@ Responder::Verdict Responder::execute_write(const TransportPacket& packet, const
   resp_.message = Kind::kWrite;
   resp_.offset += length;
   resp_.expected = resp_.expected + qp_.packets_of(length);
-  engine_.counters_.octets_received += length;
+  core_.counters.octets_received += length;
   qp_.octets_received += length;
   if (shape.ends_message) complete_message(packet, shape);
   return {};
@@ -276,7 +276,7 @@ void Responder::complete_message(const TransportPacket& packet, const OpcodeShap
   const TransportHeaders& headers = packet.headers;
   resp_.message = Kind::kUnknown;
   resp_.msn = (resp_.msn + 1) & wire::kMask24;
-  ++engine_.counters_.messages_received;
+  ++core_.counters.messages_received;
   ++qp_.messages_received;
   if (shape.kind == Kind::kWrite && !shape.immediate) return;
   objects::Completion completion{.wr_id = resp_.receive.wr_id,
@@ -295,7 +295,7 @@ void Responder::complete_message(const TransportPacket& packet, const OpcodeShap
     completion.immediate_or_key = headers.invalidate.value;
   }
   resp_.have_receive = false;
-  engine_.complete_receive(qp_, completion, now_);
+  core_.complete_receive(qp_, completion, now_);
 }
 
 Response* Responder::new_response(Kind kind, std::uint32_t packets) {
@@ -310,9 +310,9 @@ Response* Responder::new_response(Kind kind, std::uint32_t packets) {
   // Its response acknowledges everything before it: a plain ACK that waited is not needed any more.
   if (resp_.answer_due && resp_.answer_syndrome == wire::kSyndromeAckNoCredits) resp_.answer_due = false;
   qp_.responses.mark_pending(*response);
-  ++engine_.counters_.messages_received;
+  ++core_.counters.messages_received;
   ++qp_.messages_received;
-  engine_.schedule(qp_);
+  core_.schedule(qp_);
   return response;
 }
 
@@ -320,8 +320,8 @@ Responder::Verdict Responder::execute_read(const TransportHeaders& headers) {
   const wire::Reth& reth = headers.reth;
   if (reth.length > kMessageOctetsMax) return refuse(NakCode::kInvalidRequest, Cause::kRequestLengthWrong);
   if (reth.length != 0) {
-    const AccessVerdict access = engine_.memory_.check_remote(*qp_.pd, qp_.qpn, reth.rkey, reth.address,
-                                                              reth.length, objects::kRemoteRead);
+    const AccessVerdict access = core_.memory.check_remote(*qp_.pd, qp_.qpn, reth.rkey, reth.address,
+                                                           reth.length, objects::kRemoteRead);
     if (!access.ok()) return refuse(NakCode::kRemoteAccessError, access.cause);
   }
   Response* response = new_response(Kind::kReadRequest, qp_.packets_of(reth.length));
@@ -336,7 +336,7 @@ Responder::Verdict Responder::execute_atomic(const TransportHeaders& headers) {
   const wire::AtomicEth& atomic = headers.atomic;
   if (atomic.address % 8 != 0) return refuse(NakCode::kInvalidRequest, Cause::kAtomicMisaligned);
   const AccessVerdict access =
-      engine_.memory_.check_remote(*qp_.pd, qp_.qpn, atomic.rkey, atomic.address, 8, objects::kRemoteAtomic);
+      core_.memory.check_remote(*qp_.pd, qp_.qpn, atomic.rkey, atomic.address, 8, objects::kRemoteAtomic);
   if (!access.ok()) return refuse(NakCode::kRemoteAccessError, access.cause);
   if (reinterpret_cast<std::uintptr_t>(access.host) % 8 != 0) {
     return refuse(NakCode::kInvalidRequest, Cause::kAtomicMisaligned);
@@ -361,9 +361,8 @@ Responder::Verdict Responder::execute_flush(const TransportHeaders& headers) {
     return refuse(NakCode::kInvalidRequest, Cause::kRequestLengthWrong);
   const std::uint64_t length = headers.feth.selectivity() == 1 ? 0 : reth.length;  // whole region: no range
   const std::uint64_t address =
-      headers.feth.selectivity() == 1 ? engine_.memory_.first_address(reth.rkey) : reth.address;
-  const AccessVerdict access =
-      engine_.memory_.check_remote(*qp_.pd, qp_.qpn, reth.rkey, address, length, need);
+      headers.feth.selectivity() == 1 ? core_.memory.first_address(reth.rkey) : reth.address;
+  const AccessVerdict access = core_.memory.check_remote(*qp_.pd, qp_.qpn, reth.rkey, address, length, need);
   if (!access.ok()) return refuse(NakCode::kRemoteAccessError, access.cause);
   if (!qp_.responses.has_room()) return refuse(NakCode::kInvalidRequest, Cause::kTooManyReads);
   std::atomic_thread_fence(std::memory_order_seq_cst);
@@ -376,7 +375,7 @@ Responder::Verdict Responder::execute_atomic_write(const TransportPacket& packet
   if (reth.address % 8 != 0 || reth.length != 8)
     return refuse(NakCode::kInvalidRequest, Cause::kAtomicMisaligned);
   const AccessVerdict access =
-      engine_.memory_.check_remote(*qp_.pd, qp_.qpn, reth.rkey, reth.address, 8, objects::kRemoteWrite);
+      core_.memory.check_remote(*qp_.pd, qp_.qpn, reth.rkey, reth.address, 8, objects::kRemoteWrite);
   if (!access.ok()) return refuse(NakCode::kRemoteAccessError, access.cause);
   if (reinterpret_cast<std::uintptr_t>(access.host) % 8 != 0) {
     return refuse(NakCode::kInvalidRequest, Cause::kAtomicMisaligned);
@@ -395,7 +394,7 @@ void Responder::answer(std::uint8_t syndrome, wire::Psn psn) {
   resp_.answer_psn = psn;
   if (syndrome == wire::kSyndromeAckNoCredits && qp_.last_answer != nullptr)
     wire::LastAnswer::write(*qp_.last_answer, psn, resp_.msn, now_);
-  engine_.schedule(qp_);
+  core_.schedule(qp_);
 }
 
 // IBTA 11.6.2: how the receive request ends that a refused message met.
@@ -418,12 +417,12 @@ void Responder::fail_receive(const Verdict& verdict) {
                                  .opcode = objects::CompletionOpcode::kReceive,
                                  .qpn = qp_.qpn,
                                  .vendor_err = objects::vendor_error(verdict.cause, resp_.expected)};
-  engine_.complete_receive(qp_, completion, now_);
+  core_.complete_receive(qp_, completion, now_);
 }
 
 // A request that must not be answered with success: NAK, and this QP is in error from now on (IBTA class C).
 void Responder::send_nak(const Verdict& verdict) {
-  auto& counters = engine_.counters_;
+  auto& counters = core_.counters;
   switch (verdict.nak) {
     case NakCode::kInvalidRequest: ++counters.invalid_request_naks_sent; break;
     case NakCode::kRemoteAccessError: ++counters.access_naks_sent; break;
@@ -431,13 +430,13 @@ void Responder::send_nak(const Verdict& verdict) {
   }
   const wire::Psn psn = resp_.expected;
   if (!receive_told_) {
-    engine_.events_.on_request_failed(qp_, refused_request(qp_, packet_, verdict.nak, verdict.cause, now_));
+    core_.events.on_request_failed(qp_, refused_request(qp_, packet_, verdict.nak, verdict.cause, now_));
   }
-  engine_.events_.on_qp_event(qp_, verdict.nak == NakCode::kRemoteAccessError ? QpEvent::kAccessError
-                                   : verdict.nak == NakCode::kInvalidRequest  ? QpEvent::kRequestError
-                                                                              : QpEvent::kFatal);
+  core_.events.on_qp_event(qp_, verdict.nak == NakCode::kRemoteAccessError ? QpEvent::kAccessError
+                                : verdict.nak == NakCode::kInvalidRequest  ? QpEvent::kRequestError
+                                                                           : QpEvent::kFatal);
   resp_.message = Kind::kUnknown;
-  engine_.fail_qp(qp_, now_);
+  core_.fail_qp(qp_, now_);
   answer(static_cast<std::uint8_t>(wire::kSyndromeNakBase | static_cast<std::uint8_t>(verdict.nak)), psn);
 }
 
@@ -466,8 +465,8 @@ void Responder::emit(objects::Frame& frame, objects::FrameSink& sink, Step step,
   }
   frame.header_octets = static_cast<std::uint8_t>(p - frame.header.data());
   frame.path = &qp_.path;
-  ++engine_.counters_.packets_sent;
-  engine_.counters_.octets_sent += frame.payload_octets;
+  ++core_.counters.packets_sent;
+  core_.counters.octets_sent += frame.payload_octets;
   qp_.octets_sent += frame.payload_octets;
   sink.commit(frame);
 }
@@ -490,14 +489,14 @@ SendVerdict Responder::send_response(Response& response, objects::FrameSink& sin
   const wire::Psn psn = response.first_psn + response.next / qp_.mtu;
   if (length != 0) {
     // The key is checked for each packet: the region may have gone since the request.
-    const AccessVerdict access = engine_.memory_.check_remote(
+    const AccessVerdict access = core_.memory.check_remote(
         *qp_.pd, qp_.qpn, response.rkey, response.address + response.next, length, objects::kRemoteRead);
     if (access.ok()) frame->add_span(access.host, length);
     const Cause cause = access.ok() && !objects::is_mapped(*frame) ? Cause::kRemoteMemoryFault : access.cause;
     if (cause != Cause::kNone && response.replaying) {
       // A copy of an old request may come when its requester has long been served and the memory given to
       // something else. Who still waits for the answer learns that there is none; nobody else is hurt.
-      ++engine_.counters_.access_naks_sent;
+      ++core_.counters.access_naks_sent;
       frame->clear();
       emit(*frame, sink, Step::kAcknowledge, psn, response.msn, nullptr,
            wire::kSyndromeNakBase | static_cast<std::uint8_t>(NakCode::kRemoteAccessError));
@@ -527,7 +526,7 @@ SendVerdict Responder::send_answer(objects::FrameSink& sink) {
   objects::Frame* frame = sink.reserve(qp_.path);
   if (frame == nullptr) return SendVerdict::kNoRoom;
   frame->clear();
-  ++engine_.counters_.acks_sent;
+  ++core_.counters.acks_sent;
   emit(*frame, sink, Step::kAcknowledge, resp_.answer_psn, resp_.msn, nullptr, resp_.answer_syndrome);
   resp_.answer_due = false;
   return SendVerdict::kSent;

@@ -3,14 +3,13 @@
 // verdict. Nothing is written before all checks of its packet have passed.
 #pragma once
 
-#include "transport/engine.h"
+#include "transport/core.h"
 
 namespace rrdma::transport {
 
 class Responder {
  public:
-  Responder(Engine& engine, QueuePair& qp, Instant now)
-      : engine_(engine), qp_(qp), resp_(qp.resp), now_(now) {}
+  Responder(Core& core, QueuePair& qp, Instant now) : core_(core), qp_(qp), resp_(qp.resp), now_(now) {}
 
   void handle(const wire::TransportPacket& packet);
   SendVerdict send_next(objects::FrameSink& sink);
@@ -62,7 +61,7 @@ class Responder {
             std::uint32_t msn, const std::uint64_t* atomic_original,
             std::uint8_t syndrome = wire::kSyndromeAckNoCredits);
 
-  Engine& engine_;
+  Core& core_;
   QueuePair& qp_;
   ResponderState& resp_;
   Instant now_;

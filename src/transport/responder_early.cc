@@ -52,7 +52,7 @@ bool Responder::take_in_order(const TransportPacket& packet) {
       resp_.early.release_until(before, resp_.expected);
       return true;
     case Verdict::Kind::kNotReady:
-      ++engine_.counters_.rnr_naks_sent;
+      ++core_.counters.rnr_naks_sent;
       if (planted(PlantedBug::kForgetEarly)) resp_.early.clear();
       resp_.nak_sent = true;  // what follows in the window meets silence until the request comes again
       answer(static_cast<std::uint8_t>(wire::kSyndromeRnrBase | (qp_.attributes.min_rnr_timer & 0x1f)),
@@ -67,24 +67,24 @@ bool Responder::take_in_order(const TransportPacket& packet) {
 }
 
 void Responder::out_of_sequence() {
-  ++engine_.counters_.out_of_order;
+  ++core_.counters.out_of_order;
   if (resp_.nak_sent) return;
   resp_.nak_sent = true;
-  ++engine_.counters_.sequence_naks_sent;
+  ++core_.counters.sequence_naks_sent;
   answer(kSequenceNak, resp_.expected);
 }
 
 // A gap is told of when it opens and whenever the peer asks, not with every packet behind it.
 void Responder::keep_early(const TransportPacket& packet) {
-  ++engine_.counters_.out_of_order;
+  ++core_.counters.out_of_order;
   if (packet.payload.size() > qp_.mtu) return out_of_sequence();  // a train: there is no room for those
   const bool read = wire::shape_of(packet.headers.bth.opcode).kind == wire::Kind::kReadRequest;
   const std::uint32_t psns = read ? qp_.packets_of(packet.headers.reth.length) : 1;
   const bool first = resp_.early.empty();
   const auto verdict = resp_.early.keep(packet, resp_.expected, psns);
   using Kept = ReorderBuffer::Verdict;
-  if (verdict == Kept::kKept || verdict == Kept::kKeptBeyondGap) ++engine_.counters_.kept_early;
-  if (verdict == Kept::kHadIt) ++engine_.counters_.duplicates;
+  if (verdict == Kept::kKept || verdict == Kept::kKeptBeyondGap) ++core_.counters.kept_early;
+  if (verdict == Kept::kHadIt) ++core_.counters.duplicates;
   if (resp_.nak_sent) return;  // it waits to send again what found no receive request
   if (first || verdict == Kept::kKeptBeyondGap || packet.headers.bth.ack_request)
     answer(kSequenceNak, resp_.expected);
@@ -105,8 +105,8 @@ SendVerdict Responder::send_arrivals(objects::FrameSink& sink) {
   wire::emit_aeth({.syndrome = wire::kSyndromeAckNoCredits, .msn = resp_.msn}, p);
   frame->header_octets = wire::kBthOctets + wire::kAethOctets;
   frame->path = &qp_.path;
-  ++engine_.counters_.packets_sent;
-  ++engine_.counters_.arrivals_sent;
+  ++core_.counters.packets_sent;
+  ++core_.counters.arrivals_sent;
   sink.commit(*frame);
   resp_.answer_due = false;
   return SendVerdict::kSent;

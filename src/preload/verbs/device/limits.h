@@ -8,7 +8,7 @@
 #include "objects/frame.h"
 #include "objects/memory.h"
 #include "objects/work_queue.h"
-#include "transport/attributes.h"
+#include "transport/qp/attributes.h"
 
 namespace rrdma::verbs {
 

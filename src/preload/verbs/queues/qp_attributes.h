@@ -3,7 +3,7 @@
 
 #include <infiniband/verbs.h>
 
-#include "transport/qp_state.h"
+#include "transport/qp/qp_state.h"
 
 namespace rrdma::verbs {
 

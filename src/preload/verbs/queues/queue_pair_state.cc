@@ -1,5 +1,5 @@
 // Queue pairs: changing and asking their state and attributes. What a transition may and must say is
-// decided by transport/qp_state.h; here the ABI's structures are translated and addresses resolved.
+// decided by transport/qp/qp_state.h; here the ABI's structures are translated and addresses resolved.
 #include <infiniband/verbs.h>
 
 #include <mutex>
@@ -14,7 +14,7 @@
 #include "preload/verbs/queues/qp_attributes.h"
 #include "preload/verbs/real_library.h"
 #include "preload/verbs/standing.h"
-#include "transport/qp_state.h"
+#include "transport/qp/qp_state.h"
 
 namespace rrdma::verbs {
 namespace {

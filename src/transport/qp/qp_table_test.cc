@@ -1,5 +1,5 @@
 // The table against std::map, with QPNs as processes hand them out: in sequence.
-#include "transport/qp_table.h"
+#include "transport/qp/qp_table.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <map>
 
 #include "base/prng.h"
-#include "transport/queue_pair.h"
+#include "transport/qp/queue_pair.h"
 
 namespace rrdma::transport {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/result.h"
-#include "transport/attributes.h"
+#include "transport/qp/attributes.h"
 
 namespace rrdma::transport {
 

@@ -14,7 +14,7 @@
 #include <variant>
 
 #include "base/instant.h"
-#include "transport/round_trip.h"
+#include "transport/recovery/round_trip.h"
 #include "wire/numbers.h"
 
 namespace rrdma::transport {

@@ -1,5 +1,5 @@
 // The mark from which ResponseCache finds its first pending entry, against looking at all of them.
-#include "transport/response_cache.h"
+#include "transport/qp/response_cache.h"
 
 #include <gtest/gtest.h>
 

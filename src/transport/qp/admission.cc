@@ -1,4 +1,4 @@
-#include "transport/admission.h"
+#include "transport/qp/admission.h"
 
 #include "base/assert.h"
 

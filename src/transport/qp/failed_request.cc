@@ -1,9 +1,9 @@
-#include "transport/failed_request.h"
+#include "transport/qp/failed_request.h"
 
 #include <algorithm>
 
-#include "transport/queue_pair.h"
-#include "transport/requester.h"
+#include "transport/qp/queue_pair.h"
+#include "transport/qp/send_opcode.h"
 
 namespace rrdma::transport {
 

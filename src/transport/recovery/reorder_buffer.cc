@@ -1,4 +1,4 @@
-#include "transport/reorder_buffer.h"
+#include "transport/recovery/reorder_buffer.h"
 
 #include <algorithm>
 

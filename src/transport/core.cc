@@ -1,6 +1,6 @@
-// How requests end: with success, with an error that takes the QP along, or flushed behind one.
-#include "transport/completer.h"
-#include "transport/engine.h"
+#include "transport/core.h"
+
+#include "transport/qp/failed_request.h"
 
 namespace rrdma::transport {
 
@@ -8,11 +8,45 @@ using objects::Cause;
 using objects::SendEntry;
 using objects::Status;
 
-void Engine::complete_send(QueuePair& qp, const SendEntry& entry, Status status, Cause cause, Instant now) {
+void Core::schedule(QueuePair& qp) {
+  if (qp.waits_for_budget) {
+    // It may have an answer to give, which needs no budget.
+    qp.ready_hook.unlink();
+    qp.waits_for_budget = false;
+  }
+  if (!qp.ready_hook.linked()) ready.push_back(qp);
+}
+
+void Core::wait_for_budget(QueuePair& qp) {
+  if (qp.ready_hook.linked()) return;
+  waiting.push_back(qp);
+  qp.waits_for_budget = true;
+}
+
+void Core::set_flight(QueuePair& qp, std::uint32_t packets) {
+  if (!qp.path.lossless) {
+    flight_octets += std::uint64_t{packets} * qp.mtu;
+    flight_octets -= std::uint64_t{qp.req.flight_packets} * qp.mtu;
+  }
+  const bool freed = packets < qp.req.flight_packets;
+  qp.req.flight_packets = packets;
+  while (freed && !waiting.empty()) schedule(waiting.front());
+}
+
+objects::ReceiveQueue* Core::xrc_queue(std::uint32_t number) const {
+  for (const auto& entry : xrc_queues) {
+    if (entry.number == number) return entry.queue;
+  }
+  return nullptr;
+}
+
+// ---- how requests end: with success, with an error that takes the QP along, or flushed behind one
+
+void Core::complete_send(QueuePair& qp, const SendEntry& entry, Status status, Cause cause, Instant now) {
   const bool wanted = qp.signal_all || (entry.flags & objects::kSendSignaled) != 0;
   if (status == Status::kSuccess && !wanted) return;
-  ++counters_.send_completions;
-  if (status != Status::kSuccess) ++counters_.error_completions;
+  ++counters.send_completions;
+  if (status != Status::kSuccess) ++counters.error_completions;
   qp.send_cq->push(
       {.wr_id = entry.wr_id,
        .status = status,
@@ -23,51 +57,51 @@ void Engine::complete_send(QueuePair& qp, const SendEntry& entry, Status status,
        .timestamp_ns = now.ns});
 }
 
-void Engine::complete_receive(QueuePair& qp, objects::Completion& completion, Instant now) {
-  ++counters_.receive_completions;
+void Core::complete_receive(QueuePair& qp, objects::Completion& completion, Instant now) {
+  ++counters.receive_completions;
   if (completion.status != Status::kSuccess) {
-    ++counters_.error_completions;
+    ++counters.error_completions;
     if (completion.status != Status::kFlushed)
-      events_.on_request_failed(qp, failed_receive(qp, completion, now));
+      events.on_request_failed(qp, failed_receive(qp, completion, now));
   }
   completion.timestamp_ns = now.ns;
   if (qp.receive_cq != nullptr) qp.receive_cq->push(completion);
 }
 
-void Engine::stop_sending(QueuePair& qp) {
+void Core::stop_sending(QueuePair& qp) {
   if (qp.ready_hook.linked()) qp.ready_hook.unlink();
   qp.waits_for_budget = false;
   if (qp.unflushed_hook.linked()) qp.unflushed_hook.unlink();
-  timers_.cancel(qp);
+  timers.cancel(qp);
   set_flight(qp, 0);
   qp.req.ack_deadline = qp.req.early_deadline = kNever;
   qp.req.waiting_rnr = false;
   qp.req.log.clear();
 }
 
-void Engine::fail_qp(QueuePair& qp, Instant now) {
+void Core::fail_qp(QueuePair& qp, Instant now) {
   if (qp.state == QpState::kError) return;
   qp.state = QpState::kError;
-  events_.on_qp_changed(qp, false);
+  events.on_qp_changed(qp, false);
   stop_sending(qp);
   qp.resp.early.clear();
   flush_sends(qp, now);
   flush_receives(qp, now);
   // The receive requests of a shared queue stay there; the owner is told when the QP takes no more.
-  if (qp.shared_queue != nullptr) events_.on_qp_event(qp, QpEvent::kLastReceiveReached);
+  if (qp.shared_queue != nullptr) events.on_qp_event(qp, QpEvent::kLastReceiveReached);
   if (qp.resp.answer_due || qp.responses.any_pending()) schedule(qp);
 }
 
-objects::SendEntry Engine::take_oldest(QueuePair& qp) {
+objects::SendEntry Core::take_oldest(QueuePair& qp) {
   const SendEntry entry = qp.send_queue.at(qp.send_queue.head());
   qp.send_queue.retire();
   if (qp.type == QpType::kUd) entry.datagram.handle->release();
   return entry;
 }
 
-void Engine::flush_sends(QueuePair& qp, Instant now) {
+void Core::flush_sends(QueuePair& qp, Instant now) {
   const auto count = static_cast<std::uint32_t>(qp.send_queue.tail() - qp.send_queue.head());
-  if (count != 0) events_.on_requests_flushed(qp, count, 0);
+  if (count != 0) events.on_requests_flushed(qp, count, 0);
   while (!qp.send_queue.empty()) {
     const SendEntry entry = take_oldest(qp);
     complete_send(qp, entry, Status::kFlushed, Cause::kFlushed, now);
@@ -76,9 +110,9 @@ void Engine::flush_sends(QueuePair& qp, Instant now) {
   qp.req.next = qp.req.tx;  // what was assigned and not sent; UC and UD go on from here after SQE
 }
 
-void Engine::flush_receives(QueuePair& qp, Instant now) {
+void Core::flush_receives(QueuePair& qp, Instant now) {
   const auto count = static_cast<std::uint32_t>(qp.receive_queue.size()) + (qp.resp.have_receive ? 1 : 0);
-  if (count != 0) events_.on_requests_flushed(qp, 0, count);
+  if (count != 0) events.on_requests_flushed(qp, 0, count);
   const auto flush = [&](std::uint64_t wr_id) {
     objects::Completion completion{.wr_id = wr_id,
                                    .status = Status::kFlushed,
@@ -95,15 +129,10 @@ void Engine::flush_receives(QueuePair& qp, Instant now) {
   while (qp.receive_queue.take(entry, qp.resp.receive_list.get())) flush(entry.wr_id);
 }
 
-void Engine::check_drained(QueuePair& qp) {
+void Core::check_drained(QueuePair& qp) {
   if (qp.state != QpState::kDrain || qp.req.drained_told || qp.send_queue.head() != qp.req.started) return;
   qp.req.drained_told = true;
-  if (qp.attributes.drain_notify) events_.on_qp_event(qp, QpEvent::kSendQueueDrained);
-}
-
-void Engine::peer_gone(QueuePair& qp, Instant now) {
-  if (!qp.reliable() || !qp.can_send() || qp.send_queue.empty()) return;
-  Completer(*this, qp, now).fail_oldest(Status::kRetryExceeded, Cause::kPeerGone);
+  if (qp.attributes.drain_notify) events.on_qp_event(qp, QpEvent::kSendQueueDrained);
 }
 
 }  // namespace rrdma::transport

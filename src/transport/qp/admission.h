@@ -9,8 +9,8 @@
 
 #include "objects/frame.h"
 #include "objects/work_queue.h"
-#include "transport/counters.h"
-#include "transport/queue_pair.h"
+#include "transport/qp/counters.h"
+#include "transport/qp/queue_pair.h"
 #include "wire/transport_packet.h"
 
 namespace rrdma::transport {

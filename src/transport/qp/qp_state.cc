@@ -1,4 +1,4 @@
-#include "transport/qp_state.h"
+#include "transport/qp/qp_state.h"
 
 #include "objects/memory.h"
 

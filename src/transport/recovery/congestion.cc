@@ -1,4 +1,4 @@
-#include "transport/congestion.h"
+#include "transport/recovery/congestion.h"
 
 #include <algorithm>
 #include <array>

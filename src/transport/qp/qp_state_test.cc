@@ -1,6 +1,6 @@
 // The whole state table against a second statement of it: one line for each QP type and transition, with
 // one letter for each attribute. Whatever is not listed must not exist.
-#include "transport/qp_state.h"
+#include "transport/qp/qp_state.h"
 
 #include <gtest/gtest.h>
 
