@@ -1,5 +1,7 @@
 // The `rrdma` command: picks the subcommand and turns mistakes on the command line into one sentence
 // and a hint. What the subcommands do is in foo_command.cc; see commands.h for how one is added.
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <exception>
 #include <iostream>
@@ -81,6 +83,9 @@ void add_help_command(CLI::App& app, Runner& chosen) {
       }
       for (const CLI::App* command : app.get_subcommands(nullptr)) {
         if (command->get_name() != *wanted) continue;
+        // Another program's command: it knows its usage itself.
+        if (command->get_help_ptr() == nullptr)
+          ::execl("/proc/self/exe", "rrdma", wanted->c_str(), "--help", nullptr);
         std::cout << command->help("rrdma");
         return kExitSuccess;
       }

@@ -19,7 +19,7 @@
 namespace rrdma::tools {
 namespace {
 
-constexpr const char* kHint =
+constexpr const char* kForbiddenHint =
     "a container or the system may forbid user namespaces (kernel.unprivileged_userns_clone, "
     "kernel.apparmor_restrict_unprivileged_userns, user.max_user_namespaces); without --private the devices "
     "share lo";
@@ -40,7 +40,7 @@ bool write_file(const char* path, const std::string& text) {
 }
 
 Result<void, NamespaceProblem> refused(const std::string& step, const std::string& why) {
-  return Failure{NamespaceProblem{"no network namespace of its own: " + step + ": " + why, kHint}};
+  return Failure{NamespaceProblem{"no network namespace of its own: " + step + ": " + why, kForbiddenHint}};
 }
 
 // Everybody keeps the number that he has: files stay whose they were.
