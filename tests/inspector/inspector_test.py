@@ -56,7 +56,7 @@ class InspectorTest(unittest.TestCase):
 
     def test_ends_of_our_own_kind(self):
         path = os.path.join(self.folder, "repairs.pcapng")
-        lossy_pingpong(path, iterations=300, port=18714, options=())
+        lossy_pingpong(path, iterations=300, port=18714, options=("--link", "udp"))
         expected = tshark_counts(path)
         self.assertGreater(expected["repeats"], 5)
         with Inspector(path) as inspector:

@@ -61,7 +61,7 @@ class Inspector:
         return json.loads(image[12:12 + length])
 
 
-def lossy_pingpong(path, iterations=400, port=18710, options=("--strict",)):
+def lossy_pingpong(path, iterations=400, port=18710, options=("--link", "udp", "--strict")):
     """A capture of both ends of ibv_rc_pingpong, with one packet of twenty dropped. Two ends that are RRDMA repair single
     packets with words of their own, unless they are strict: then there are NAKs, as with hardware."""
     words = [RRDMA, "run", *options, "--pcap", path, "--fault", "drop=5%,seed=7", "--", "ibv_rc_pingpong", "-g", "1", "-n", str(iterations), "-p", str(port)]
