@@ -1,26 +1,6 @@
 // Pools and buffers: limits, quotas, waiting, reuse; and no allocation for a message once things run.
-#include <cstdlib>
-#include <new>
-
+#include "tests/comm/counted_allocations.h"
 #include "tests/comm/world.h"
-
-namespace {
-std::size_t allocations = 0;
-}
-
-// The compiler sees that one calls malloc and the other free, and takes it for a mistake.
-#pragma GCC diagnostic ignored "-Wmismatched-new-delete"
-void* operator new(std::size_t size) {
-  ++allocations;
-  if (void* memory = std::malloc(size)) return memory;
-  throw std::bad_alloc();
-}
-void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
-  ++allocations;
-  return std::malloc(size);
-}
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 namespace comm_test {
 namespace {

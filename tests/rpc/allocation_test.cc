@@ -1,27 +1,8 @@
 // A unary call takes no memory from the heap once the first ones have been made: neither the client nor the server.
-#include <cstdlib>
-#include <new>
 #include <vector>
 
+#include "tests/comm/counted_allocations.h"
 #include "tests/rpc/world.h"
-
-namespace {
-std::size_t allocations = 0;
-}
-
-// The compiler sees that one calls malloc and the other free, and takes it for a mistake.
-#pragma GCC diagnostic ignored "-Wmismatched-new-delete"
-void* operator new(std::size_t size) {
-  ++allocations;
-  if (void* memory = std::malloc(size)) return memory;
-  throw std::bad_alloc();
-}
-void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
-  ++allocations;
-  return std::malloc(size);
-}
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 namespace rpc_test {
 namespace {
