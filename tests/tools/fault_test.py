@@ -163,6 +163,9 @@ class WhileProgramsRun(unittest.TestCase):
             self.assertEqual(ring().returncode, 0)  # it is sent again
             self.assertEqual(run_json("fault", "list", "--json")[0]["struck"], 1)
 
+    def test_a_mistake_is_told_without_a_program(self):
+        self.assertIn("is no fault", run("fault", "set", "explode", status=2)[1])
+
     def test_mistakes(self):
         with Running("ibv_asyncwatch", "-d", "rrdma0") as watch:
             watch.await_text("async event FD")

@@ -10,6 +10,8 @@
 
 namespace rrdma::rpc::tool {
 
+constexpr int kFailed = 2;  // as of every command of rrdma
+
 // What every server has beside its own methods (docs/rpc-protocol.md).
 struct Reflection {
   static constexpr std::string_view kService = "rrdma.Reflection";
@@ -145,9 +147,20 @@ int run(int count, char** words) {
         ->check(CLI::Range(1, 1024))
         ->capture_default_str();
   }
-  CLI11_PARSE(app, count, words);
-  comm::Context context = comm::Context::open().value_or_throw();
-  context.run(chosen(context, options));
+  try {
+    app.parse(count, words);
+  } catch (const CLI::ParseError& mistake) {
+    if (mistake.get_exit_code() == 0) return app.exit(mistake);  // --help
+    std::fprintf(stderr, "rrdma rpc: %s\nrrdma rpc: 'rrdma rpc --help' shows the usage\n", mistake.what());
+    return kFailed;
+  }
+  auto context = comm::Context::open();
+  if (!context) {
+    std::fprintf(stderr, "rrdma rpc: %s\nrrdma rpc: without RDMA hardware: rrdma run -- rrdma-rpc ...\n",
+                 context.error().what().c_str());
+    return kFailed;
+  }
+  context->run(chosen(*context, options));
   return 0;
 }
 
@@ -159,6 +172,6 @@ int main(int count, char** words) {
     return rrdma::rpc::tool::run(count, words);
   } catch (const std::exception& failure) {
     std::fprintf(stderr, "rrdma rpc: %s\n", failure.what());
-    return 2;
+    return rrdma::rpc::tool::kFailed;
   }
 }

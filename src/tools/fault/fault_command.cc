@@ -67,10 +67,14 @@ std::map<std::uint32_t, std::uint64_t> count_strikes() {
   return strikes;
 }
 
-int set_line(control::DaemonClient& daemon, const std::string& line) {
+int check_line(const std::string& line) {
   if (auto rule = faults::parse_rule(line); !rule)
     return complain(kName, rule.error(), "'rrdma fault set --help' shows the words");
   if (line.size() > control::kRuleOctetsMax) return complain(kName, "the fault has too many words", "");
+  return kExitSuccess;
+}
+
+int set_line(control::DaemonClient& daemon, const std::string& line) {
   const auto set = daemon.request<control::FaultWasSet>(control::SetFault{.rule = line}, kOnce);
   if (!set) return complain(kName, set.error().sentence, "");
   std::cout << fmt::format("fault {} set: {} ({} {})\n", set->number, line, set->programs,
@@ -89,6 +93,10 @@ int run_set(const FaultOptions& options) {
     for (const std::string& word : options.words) line += (line.empty() ? "" : " ") + word;
     for (const auto& [name, value] : options.selectors) line += " " + name + "=" + value;
     lines.push_back(std::move(line));
+  }
+  // A mistake is told of whether or not a program runs.
+  for (const std::string& line : lines) {
+    if (const int status = check_line(line); status != kExitSuccess) return status;
   }
   const Daemon daemon = connect();
   if (daemon == nullptr) return kExitFailure;
