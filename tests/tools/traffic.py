@@ -9,8 +9,9 @@ from command import RRDMA
 class PingPong:
     """ibv_rc_pingpong against itself; the pair ends with the `with` block."""
 
-    def __init__(self, *run_options, iterations=100_000_000, port=18600, gid=1):
-        self.commands = [RRDMA, "run", *run_options, "--", "ibv_rc_pingpong", "-g", str(gid), "-n", str(iterations), "-p", str(port)]
+    def __init__(self, *run_options, iterations=100_000_000, port=18600, gid=1, words=()):
+        self.commands = [RRDMA, "run", *run_options, "--", "ibv_rc_pingpong", "-g", str(gid), "-n", str(iterations), "-p", str(port),
+                         *words]
 
     def __enter__(self):
         before = servers.open_ports()
