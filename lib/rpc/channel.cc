@@ -80,6 +80,7 @@ void CallHandle::reset() {
   connection_.reset();
 }
 bool CallHandle::replied() const { return call_->replied; }
+const Status& CallHandle::given_up() const { return call_->given_up; }
 const Status& CallHandle::status() const { return call_->status; }
 const Metadata& CallHandle::trailers() const { return call_->trailers; }
 Payload& CallHandle::body() { return call_->body; }
@@ -116,6 +117,7 @@ comm::Task<Status> begin_later(std::shared_ptr<ClientConnection> connection, Req
 comm::Task<Status> reply_of(CallHandle& call, comm::Limit limit) {
   if (!call) co_return Status(Code::kCancelled, "the call was taken back");
   while (!call.replied()) {
+    if (!call.given_up().ok()) co_return call.given_up();
     comm::Signal signal(call.context(), limit);
     const WaitPlace::Stay stay(call.place(), signal);
     auto waited = co_await signal;

@@ -90,6 +90,7 @@ void ClientConnection::free_slot(ClientCall* call) {
   call->body.release();
   call->trailers.clear();
   if (!call->status.ok()) call->status = Status();
+  if (!call->given_up.ok()) call->given_up = Status();
   if (call->streams) {
     call->inbound.close();
     call->outbound.close();
@@ -171,7 +172,35 @@ ClientCall* ClientConnection::begin(Request& request, Status& status) {
   }
   emit_head(frame, request.frame_.data());
   line_.post(std::move(request.frame_));
+  if (call->streams && (limit.timed() || limit.stop().stop_possible()))
+    watch(shared_from_this(), call, limit);
   return call;
+}
+
+comm::detail::Detached ClientConnection::watch(std::shared_ptr<ClientConnection> self, ClientCall* call,
+                                               comm::Limit limit) {
+  comm::Signal signal(self->line_.context(), std::move(limit));
+  call->watch = &signal;
+  auto waited = co_await signal;
+  // Given: the call has ended, and its slot may be another's.
+  if (signal.given()) co_return;
+  call->watch = nullptr;
+  self->give_up(call, status_of(waited.error()));
+}
+
+void ClientConnection::give_up(ClientCall* call, Status status) {
+  call->given_up = status;
+  tell_cancelled(*call);
+  call->inbound.end(status);
+  call->outbound.end(std::move(status));
+  call->place.give();
+}
+
+void ClientConnection::tell_cancelled(const ClientCall& call) {
+  Frame frame;
+  frame.kind = Kind::kCancel;
+  frame.call = call.id;
+  line_.post(frame);
 }
 
 void ClientConnection::abandon(ClientCall* call) {
@@ -181,12 +210,10 @@ void ClientConnection::abandon(ClientCall* call) {
     const bool late = comm::Clock::now() >= call->deadline;
     tell_end(*call, Status(late ? Code::kDeadlineExceeded : Code::kCancelled, "the caller gave it up"));
   }
+  if (comm::Signal* watching = std::exchange(call->watch, nullptr)) watching->give();
   call->inbound.close();
   call->outbound.close();
-  Frame frame;
-  frame.kind = Kind::kCancel;
-  frame.call = call->id;
-  line_.post(frame);
+  if (call->given_up.ok()) tell_cancelled(*call);
 }
 
 void ClientConnection::tell_end(const ClientCall& call, const Status& status) const {
@@ -202,7 +229,9 @@ void ClientConnection::settle(ClientCall* call, Status status, bool sent) {
   call->offered = comm::Buffer();
   call->lent = comm::Buffer();
   call->parts.clear();
-  call->status = std::move(status);
+  if (comm::Signal* watching = std::exchange(call->watch, nullptr)) watching->give();
+  // What the caller was told counts, though the server's word may have crossed with it.
+  call->status = call->given_up.ok() ? std::move(status) : call->given_up;
   if (!call->held) return free_slot(call);
   if (options_.after && sent) tell_end(*call, call->status);
   if (call->streams) {

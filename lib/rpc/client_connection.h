@@ -32,6 +32,8 @@ struct ClientCall {
   comm::Buffer lent;
   comm::Share<std::byte> lent_share;
   WaitPlace place;
+  Status given_up;                // why the caller's limit ended a stream before its reply
+  comm::Signal* watch = nullptr;  // of who looks at that limit
   Inbound inbound;
   Outbound outbound;
   ClientCall* next_free = nullptr;
@@ -77,6 +79,11 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
 
  private:
   static comm::detail::Detached run(std::shared_ptr<ClientConnection> self);
+  // Ends a stream at its caller's limit, whoever reads or writes it then.
+  static comm::detail::Detached watch(std::shared_ptr<ClientConnection> self, ClientCall* call,
+                                      comm::Limit limit);
+  void give_up(ClientCall* call, Status status);
+  void tell_cancelled(const ClientCall& call);
   bool handle(comm::Message message);
   bool handle_reply(ClientCall* call, const Frame& frame, comm::Message& message);
   bool handle_part(ClientCall* call, const Frame& frame);

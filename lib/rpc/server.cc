@@ -108,6 +108,7 @@ comm::Task<void> ServerState::accept_all() {
 }
 
 comm::Task<void> ServerState::serve(comm::Incoming incoming) {
+  const unsigned aborts = aborts_;
   const auto hello = parse_client_hello(incoming.hello());
   if (!hello) {
     ++counts_.refused;
@@ -147,7 +148,7 @@ comm::Task<void> ServerState::serve(comm::Incoming incoming) {
   profile.keep_alive = options_.keep_alive;
   profile.hello = octets;
   auto endpoint = co_await incoming.accept(*context_, profile, comm::Limit(std::chrono::seconds(10)));
-  if (!endpoint || draining_) co_return;
+  if (!endpoint || draining_ || aborts_ != aborts) co_return;
   ++counts_.connections;
   ServerConnection connection(*this, std::move(*endpoint), *hello, expected);
   co_await connection.run();
@@ -192,6 +193,7 @@ comm::Task<Status> ServerState::drain(comm::Limit limit) {
 }
 
 void ServerState::abort() {
+  ++aborts_;
   listener_ = comm::Listener();
   for (auto* at = connections_.front(); at != nullptr; at = connections_.after(at)) at->abort();
   for (const auto& worker : workers_) worker->abort();

@@ -169,6 +169,7 @@ class ServerState {
   Count connected_;
   Count running_;
   bool draining_ = false;
+  unsigned aborts_ = 0;  // a connection that comes up meanwhile is one of those that were to end
   WaitPlace idle_;
   ServerCounts counts_;
   std::vector<std::unique_ptr<Worker>> workers_;

@@ -24,7 +24,8 @@ inline namespace v0 {
 
 struct CallOptions {
   CallOptions() = default;
-  // When the caller's patience ends: a deadline, which the server learns, a stop token, or both.
+  // When the caller's patience ends: a deadline, which the server learns, a stop token, or both. It is that of the whole call: a stream ends
+  // then, too, whatever those who read and write it said.
   CallOptions(comm::Limit until) : limit(std::move(until)) {}
   template <typename Rep, typename Period>
   CallOptions(std::chrono::duration<Rep, Period> within) : limit(within) {}
@@ -111,6 +112,8 @@ class RRDMA_RPC_API CallHandle {
   void reset();
 
   [[nodiscard]] bool replied() const;
+  // Not good: the limit of the call was reached before its reply.
+  [[nodiscard]] const Status& given_up() const;
   [[nodiscard]] const Status& status() const;
   [[nodiscard]] const Metadata& trailers() const;
   Payload& body();
