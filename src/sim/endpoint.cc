@@ -145,6 +145,9 @@ void Endpoint::to_receive(const Endpoint& other) {
   }
   if (!site_.host.engine.modify_qp(*qp_, attributes, mask, exchange_.world().now()).ok())
     violate("INIT to RTR was refused");
+  if (plan_.type == QpType::kRc)
+    exchange_.judge().connect(qpn_, other.qpn_, attributes.receive_psn,
+                              transport::mtu_octets(plan_.mtu_code));
 }
 
 void Endpoint::to_send() {

@@ -77,6 +77,7 @@ class Endpoint {
   void on_send_completion(const objects::Completion& completion);
   void succeed(Message& message);
   void fail(Message& message, objects::Status status);
+  [[nodiscard]] bool was_patient(const Message& message) const;
   [[nodiscard]] bool excused(const Message& message, objects::Status status);
   void check_success(Message& message);
   void check_answer(Message& message);

@@ -191,6 +191,14 @@ void Endpoint::fail(Message& message, Status status) {
   exchange_.broken(connection_);
 }
 
+// Each retry was spent on a whole timeout without an answer, or on a gap that the other side has told of.
+bool Endpoint::was_patient(const Message& message) const {
+  const std::size_t gaps = exchange_.judge().gaps_told(qpn_, message.posted);
+  const std::int64_t timeouts = plan_.retry_count + 1 - static_cast<std::int64_t>(gaps);
+  return exchange_.world().now() - message.posted >=
+         plan_.ack_timeout() * std::max<std::int64_t>(timeouts, 0);
+}
+
 bool Endpoint::excused(const Message& message, Status status) {
   if (status == message.expected) return true;
   const bool broken_here = failed_ || connection_.error_excused;
@@ -198,7 +206,7 @@ bool Endpoint::excused(const Message& message, Status status) {
     case Status::kFlushed:
       return broken_here && (qp_->state == QpState::kError || qp_->state == QpState::kSendError);
     case Status::kRetryExceeded:
-      if (plan_.type != QpType::kRc) return false;
+      if (plan_.type != QpType::kRc || !was_patient(message)) return false;
       if (plan_.max_reads > plan_.max_destination_reads)
         return true;  // the other side forgets answers that are still wanted
       if (exchange_.plan().harsh || exchange_.was_partitioned(*this, *peer)) return true;

@@ -16,10 +16,6 @@ constexpr std::uint32_t kSlotsMin = 12;
 constexpr std::uint32_t kSlotsMax = 48;
 constexpr std::uint32_t kSharedEntries = 32;
 
-Duration ack_timeout(const TrafficPlan& traffic) {
-  return traffic.timeout == 0 ? Duration{} : nanoseconds(std::int64_t{4096} << traffic.timeout);
-}
-
 }  // namespace
 
 // ---- latency ----
@@ -49,7 +45,11 @@ void LatencyHistogram::merge(const LatencyHistogram& other) {
 // ---- building ----
 
 Exchange::Exchange(const Plan& plan)
-    : plan_(plan), world_(plan.seed), prng_(plan.seed ^ 0x5bd1e995c0ffeeULL) {
+    : plan_(plan),
+      world_(plan.seed),
+      judge_([this](std::string promise) { world_.violate(std::move(promise)); }),
+      prng_(plan.seed ^ 0x5bd1e995c0ffeeULL) {
+  world_.add_observer(judge_);
   for (const HostConfig& config : plan_.hosts) {
     Host& host = world_.add_host(config);
     host.burst_max = plan_.burst_max;
@@ -182,7 +182,7 @@ void Exchange::broken(Connection& connection) {
     case 1: delay_ns = static_cast<std::int64_t>(prng_.below(200'000)); break;
     case 2: delay_ns = static_cast<std::int64_t>(prng_.below(5'000'000)); break;
     default:
-      delay_ns = ack_timeout(traffic).ns * (traffic.retry_count + 3);
+      delay_ns = traffic.ack_timeout().ns * (traffic.retry_count + 3);
       break;  // the other side runs out of retries
   }
   world_.at(world_.now() + nanoseconds(delay_ns), [this, &connection] { tear_down(connection); });
@@ -224,7 +224,7 @@ void Exchange::calm_down() {
 }
 
 Duration Exchange::completion_bound(const TrafficPlan& traffic) const {
-  const Duration silence = ack_timeout(traffic) * (4 * (traffic.retry_count + 2));
+  const Duration silence = traffic.ack_timeout() * (4 * (traffic.retry_count + 2));
   const Duration not_ready =
       nanoseconds(static_cast<std::int64_t>(wire::rnr_delay_ns(traffic.min_rnr_timer))) * 16;
   return silence + not_ready + plan_.packet_lifetime * 4 + milliseconds(800);

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/answer_judge.h"
 #include "sim/coverage.h"
 #include "sim/endpoint.h"
 #include "sim/overrun.h"
@@ -68,6 +69,7 @@ class Exchange {
   // Nobody refers to it any more.
   void recycle(Message& message) { free_messages_.push_back(&message); }
   void broken(Connection& connection);
+  AnswerJudge& judge() { return judge_; }
   Coverage& met() { return coverage_; }
   Totals& count() { return totals_; }
   Site& site(std::size_t host) { return *sites_[host]; }
@@ -91,6 +93,7 @@ class Exchange {
 
   Plan plan_;
   World world_;
+  AnswerJudge judge_;
   Prng prng_;
   std::vector<std::unique_ptr<Site>> sites_;
   std::deque<Endpoint> endpoints_;

@@ -184,6 +184,10 @@ TrafficPlan random_traffic(Prng& prng, const Plan& plan, Weather weather, QpType
 
 }  // namespace
 
+Duration TrafficPlan::ack_timeout() const {
+  return timeout == 0 ? Duration{} : nanoseconds(std::int64_t{4096} << timeout);
+}
+
 bool Plan::calm() const {
   if (faults.loses() || faults.duplicate_ppm != 0 || faults.reorder_ppm != 0 || !partitions.empty() ||
       !pauses.empty())

@@ -93,6 +93,8 @@ struct TrafficPlan {
   std::uint32_t burst_max = 4;    // messages posted in one turn
   Duration think_max = microseconds(20);
   Duration stagger_max;  // one side gets to RTR and RTS that much later
+
+  [[nodiscard]] Duration ack_timeout() const;  // 0: never
 };
 
 struct PartitionPlan {

@@ -146,7 +146,7 @@ void World::violate(std::string promise) {
 }
 
 void World::on_sent(const link::PacketView& packet, Instant now) {
-  if (observer_ != nullptr) observer_->on_sent(packet, now);
+  for (link::PacketObserver* observer : observers_) observer->on_sent(packet, now);
 }
 
 void World::on_fate(const link::PacketView& packet, link::Fate fate, Instant now) {
@@ -155,7 +155,7 @@ void World::on_fate(const link::PacketView& packet, link::Fate fate, Instant now
     sum.update(packet.frame);
     log(std::uint64_t{packet.from} << 32 | packet.to, std::uint64_t{sum.value()} << 16 ^ packet.frame.size());
   }
-  if (observer_ != nullptr) observer_->on_fate(packet, fate, now);
+  for (link::PacketObserver* observer : observers_) observer->on_fate(packet, fate, now);
 }
 
 }  // namespace rrdma::sim

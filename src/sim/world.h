@@ -114,8 +114,8 @@ class World final : private link::PacketObserver {
   void violate(std::string promise);
   [[nodiscard]] const std::optional<std::string>& violation() const { return violation_; }
 
-  // Sees every packet besides the world itself.
-  void set_observer(link::PacketObserver* observer) { observer_ = observer; }
+  // Sees every packet besides the world itself, and outlives it or its last step.
+  void add_observer(link::PacketObserver& observer) { observers_.push_back(&observer); }
 
  private:
   void on_sent(const link::PacketView& packet, Instant now) override;
@@ -129,7 +129,7 @@ class World final : private link::PacketObserver {
   std::uint64_t log_hash_ = 0x2545f4914f6cdd1dULL;
   std::uint32_t turns_without_time_ = 0;
   std::optional<std::string> violation_;
-  link::PacketObserver* observer_ = nullptr;
+  std::vector<link::PacketObserver*> observers_;
 };
 
 }  // namespace rrdma::sim

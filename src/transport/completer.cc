@@ -336,7 +336,7 @@ void Completer::handle_rnr(std::uint8_t timer_code) {
 
 std::optional<std::uint64_t> Completer::awaiting_logged(wire::Psn psn) {
   if (psn.before(req_.sent) && !psn.before(req_.una) && req_.log.at(psn).response &&
-      req_.log.at(psn).fate != PacketFate::kDone) {
+      (req_.log.at(psn).fate != PacketFate::kDone || planted(PlantedBug::kCountResponseTwice))) {
     for (std::uint64_t index = qp_.send_queue.head(); index != req_.started; ++index) {
       const SendEntry& entry = qp_.send_queue.at(index);
       if (!entry.local_done && psn.before(entry.first_psn + entry.packet_count)) return index;
@@ -491,6 +491,7 @@ void Completer::handle_silence() {
 // Long before the ack timeout, and without spending a retry.
 void Completer::handle_early_timeout() {
   if (req_.log.enabled()) {
+    if (planted(PlantedBug::kProbeSpendsRetry) && !spend_retry(Cause::kPeerSilent)) return;
     Recovery recovery(core_, qp_, now_);
     recovery.probe();
     recovery.restart_probe();

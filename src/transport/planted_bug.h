@@ -20,6 +20,11 @@ enum class PlantedBug : std::uint8_t {
   kForgetEarly,         // drop what was told of when a request finds no receive
   kDoneWhenArrived,     // take what waits at the peer for executed
   kRepairNext,          // send the packet behind the one that is lost
+  kExecuteOverGap,      // execute what waits behind a packet that is missing
+  kProbeSpendsRetry,    // take each probe for a retry
+  kCountResponseTwice,  // take a response that is here already for one that was missing
+  kTrustRepair,         // never take a repair for lost
+  kStayNarrow,          // never open a window again that a loss has closed
 };
 
 #ifdef RRDMA_PLANTED_BUGS

@@ -103,6 +103,7 @@ void Recovery::responded(wire::Psn first, wire::Psn last) {
 // before younger ones, and tells nothing about those.
 bool Recovery::lost_by_order(wire::Psn psn, const PacketRecord& record) const {
   if (record.fate != PacketFate::kUnderWay && record.fate != PacketFate::kArrived) return false;
+  if (planted(PlantedBug::kTrustRepair) && record.again) return false;
   if (record.response && psn.before(req_.executed)) {
     if (latest_response_.any && psn.before(latest_response_.psn) &&
         record.sent_at + req_.reorder_window <= latest_response_.sent_at)
@@ -163,7 +164,7 @@ void Recovery::conclude() {
     req_.retries_left = qp_.attributes.retry_count;
     req_.attempts = 0;
   }
-  if (finished_ != 0) {
+  if (finished_ != 0 && !(planted(PlantedBug::kStayNarrow) && qp_.packets_lost != 0)) {
     req_.congestion->on_arrival(view(), finished_, sample_.ns != 0);
   }
   const bool hole = log_.done() + log_.arrived() != 0 || answers_ || latest_response_.any;

@@ -30,7 +30,8 @@ void Responder::handle_reliable(const TransportPacket& packet) {
   resp_.nak_sent = false;
   if (!take_in_order(packet)) return;
   TransportPacket early;
-  while (resp_.early.find(resp_.expected, early)) {
+  while (resp_.early.find(resp_.expected, early) ||
+         (planted(PlantedBug::kExecuteOverGap) && resp_.early.find(resp_.expected + 1, early))) {
     if (planted(PlantedBug::kExecuteEarlyTwice) && !take_in_order(early)) return;
     if (!take_in_order(early)) return;
   }

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "sim/exchange.h"
+#include "sim/scenario.h"
 #include "transport/planted_bug.h"
 
 namespace rrdma::sim {
@@ -69,8 +70,52 @@ INSTANTIATE_TEST_SUITE_P(Planted, Mutants,
                                            Mutant{PlantedBug::kLoseCompletion, "LoseCompletion"},
                                            Mutant{PlantedBug::kIgnoreRegionBounds, "IgnoreRegionBounds"},
                                            Mutant{PlantedBug::kExecuteEarlyTwice, "ExecuteEarlyTwice"},
+                                           Mutant{PlantedBug::kBitmapOffByOne, "BitmapOffByOne"},
+                                           Mutant{PlantedBug::kForgetEarly, "ForgetEarly"},
                                            Mutant{PlantedBug::kDoneWhenArrived, "DoneWhenArrived"},
-                                           Mutant{PlantedBug::kRepairNext, "RepairNext"}),
+                                           Mutant{PlantedBug::kRepairNext, "RepairNext"},
+                                           Mutant{PlantedBug::kExecuteOverGap, "ExecuteOverGap"},
+                                           Mutant{PlantedBug::kProbeSpendsRetry, "ProbeSpendsRetry"},
+                                           Mutant{PlantedBug::kCountResponseTwice, "CountResponseTwice"}),
+                         [](const auto& suite) { return std::string(suite.param.name); });
+
+// Some break no promise and lose nothing but time: the bars of loss recovery find them.
+struct SlowMutant {
+  PlantedBug bug;
+  const char* name;
+  const char* faults;
+  transport::CongestionKind congestion;
+  double bar;  // of what the cable carries without faults
+};
+
+class SlowMutants : public ::testing::TestWithParam<SlowMutant> {};
+
+double utilisation(const SlowMutant& mutant, PlantedBug bug, const char* faults) {
+  transport::planted_bug = bug;
+  ScenarioPlan plan;
+  plan.flows = 1;
+  plan.congestion = mutant.congestion;
+  plan.faults = *link::parse_fault_spec(faults);
+  const double result = run_scenario(plan).utilisation;
+  transport::planted_bug = PlantedBug::kNone;
+  return result;
+}
+
+TEST_P(SlowMutants, AreFound) {
+  const SlowMutant& mutant = GetParam();
+  const double bar = mutant.bar * utilisation(mutant, PlantedBug::kNone, "");
+  const double with = utilisation(mutant, mutant.bug, mutant.faults);
+  const double without = utilisation(mutant, PlantedBug::kNone, mutant.faults);
+  std::printf("%s: %.3f with the bug, %.3f without, bar %.3f\n", mutant.faults, with, without, bar);
+  EXPECT_GE(without, bar);
+  EXPECT_LT(with, bar);
+}
+
+INSTANTIATE_TEST_SUITE_P(Planted, SlowMutants,
+                         ::testing::Values(SlowMutant{PlantedBug::kTrustRepair, "TrustRepair", "drop=5%",
+                                                      transport::CongestionKind::kSwift, 0.6},
+                                           SlowMutant{PlantedBug::kStayNarrow, "StayNarrow", "drop=1%",
+                                                      transport::CongestionKind::kLoss, 0.6}),
                          [](const auto& suite) { return std::string(suite.param.name); });
 
 // The same build without a bug switched on finds nothing: the finds above are the bugs'.

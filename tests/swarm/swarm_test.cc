@@ -38,7 +38,7 @@ std::string trace_of(std::uint64_t seed) {
   Exchange exchange(world_of(seed));
   const std::uint64_t lines = number_from("RRDMA_SWARM_TRACE", 30);
   Recorder recorder(lines + 1);
-  exchange.world().set_observer(&recorder);
+  exchange.world().add_observer(recorder);
   exchange.run();
   return recorder.trace(lines);
 }

@@ -122,7 +122,7 @@ std::string violation_story(const sim::Plan& plan, const SimOptions& options, co
                             bool& saved) {
   sim::Exchange exchange(plan);
   sim::Recorder recorder(kRecordedMax);
-  exchange.world().set_observer(&recorder);
+  exchange.world().add_observer(recorder);
   exchange.run();
   const auto& promise = exchange.world().violation();
   std::string text = fmt::format(
