@@ -53,7 +53,7 @@ Result<void, std::string> parse_verb(std::string_view name, std::string_view val
   const auto [function, rest] = halves_of(value);
   const auto [how, nth] = halves_of(rest);
   if (!is_function(function))
-    return Failure{quoted(function) + " is no function that can be struck; rrdma-fault(1) lists them."};
+    return Failure{quoted(function) + " is no function that can be struck; `rrdma fault words` names them."};
   rule.function = function;
   if (!nth.empty()) {
     auto number = number_of("nth", nth, 1);

@@ -74,12 +74,15 @@ constexpr std::array kMessages = {Word{"REQ", 0x10},  Word{"MRA", 0x11},      Wo
                                   Word{"REP", 0x13},  Word{"RTU", 0x14},      Word{"DREQ", 0x15},
                                   Word{"DREP", 0x16}, Word{"SIDR_REQ", 0x17}, Word{"SIDR_REP", 0x18}};
 
-constexpr std::array<std::string_view, 51> kFunctions = {"ibv_open_device",
+// ibv_reg_mr_iova2 is not among them: it is what verbs.h makes of ibv_reg_mr, and is struck under that name.
+constexpr std::array<std::string_view, 58> kFunctions = {"ibv_open_device",
                                                          "ibv_close_device",
                                                          "ibv_query_device",
                                                          "ibv_query_device_ex",
                                                          "ibv_query_port",
                                                          "ibv_query_gid",
+                                                         "ibv_query_gid_ex",
+                                                         "ibv_query_gid_table",
                                                          "ibv_query_pkey",
                                                          "ibv_alloc_pd",
                                                          "ibv_dealloc_pd",
@@ -88,8 +91,10 @@ constexpr std::array<std::string_view, 51> kFunctions = {"ibv_open_device",
                                                          "ibv_alloc_parent_domain",
                                                          "ibv_reg_mr",
                                                          "ibv_reg_mr_iova",
-                                                         "ibv_reg_mr_iova2",
                                                          "ibv_reg_dmabuf_mr",
+                                                         "ibv_reg_dm_mr",
+                                                         "ibv_alloc_null_mr",
+                                                         "ibv_advise_mr",
                                                          "ibv_rereg_mr",
                                                          "ibv_dereg_mr",
                                                          "ibv_alloc_mw",
@@ -102,6 +107,7 @@ constexpr std::array<std::string_view, 51> kFunctions = {"ibv_open_device",
                                                          "ibv_create_cq",
                                                          "ibv_create_cq_ex",
                                                          "ibv_resize_cq",
+                                                         "ibv_modify_cq",
                                                          "ibv_destroy_cq",
                                                          "ibv_poll_cq",
                                                          "ibv_start_poll",
@@ -118,13 +124,22 @@ constexpr std::array<std::string_view, 51> kFunctions = {"ibv_open_device",
                                                          "ibv_query_qp",
                                                          "ibv_destroy_qp",
                                                          "ibv_post_send",
+                                                         "ibv_wr_complete",
                                                          "ibv_post_recv",
                                                          "ibv_create_ah",
+                                                         "ibv_create_ah_from_wc",
                                                          "ibv_destroy_ah",
                                                          "ibv_attach_mcast",
                                                          "ibv_detach_mcast",
                                                          "ibv_open_xrcd",
                                                          "ibv_close_xrcd"};
+
+template <std::size_t N>
+std::vector<std::string_view> names_of(const std::array<Word, N>& words) {
+  std::vector<std::string_view> names;
+  for (const Word& word : words) names.push_back(word.name);
+  return names;
+}
 
 template <std::size_t N>
 std::optional<int> value_in(const std::array<Word, N>& words, std::string_view name) {
@@ -172,5 +187,10 @@ std::optional<int> cm_message_of(std::string_view name) {
 bool is_function(std::string_view name) {
   return std::find(kFunctions.begin(), kFunctions.end(), name) != kFunctions.end();
 }
+
+std::span<const std::string_view> functions() { return kFunctions; }
+std::span<const std::string_view> statuses() { return kStatuses; }
+std::vector<std::string_view> errors() { return names_of(kErrors); }
+std::vector<std::string_view> cm_messages() { return names_of(kMessages); }
 
 }  // namespace rrdma::faults

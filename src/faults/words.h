@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string_view>
+#include <vector>
 
 namespace rrdma::faults {
 
@@ -14,5 +16,12 @@ namespace rrdma::faults {
 [[nodiscard]] std::string_view status_name(int status);
 [[nodiscard]] std::optional<int> cm_message_of(std::string_view name);  // REQ, as its attribute ID
 [[nodiscard]] bool is_function(std::string_view name);                  // that a rule can strike
+
+// All that there are, for lists.
+[[nodiscard]] std::span<const std::string_view> functions();
+[[nodiscard]] std::span<const std::string_view>
+statuses();  // by their numbers; the first is success, which is no fault
+[[nodiscard]] std::vector<std::string_view> errors();
+[[nodiscard]] std::vector<std::string_view> cm_messages();
 
 }  // namespace rrdma::faults

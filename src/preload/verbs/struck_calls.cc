@@ -108,6 +108,14 @@ int struck_post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad) {
   return error;
 }
 
+int struck_wr_complete(ibv_qp_ex* qp) {
+  const int error = strike("ibv_wr_complete", qp->qp_base.context);
+  if (error == 0) return wr_complete(qp);
+  wr_abort(qp);
+  errno = error;
+  return error;
+}
+
 int struck_post_recv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad) {
   const int error = strike("ibv_post_recv", qp->context);
   if (error == 0) return post_recv(qp, wr, bad);
@@ -177,6 +185,10 @@ void choose_calls(Cq& cq, bool asks) {
   exchange(cq.next_poll, asks ? struck_next_poll : next_poll);
 }
 
+void choose_calls(Qp& qp, bool asks) {
+  if (qp.has_builders) exchange(qp.wr_complete, asks ? struck_wr_complete : wr_complete);
+}
+
 void choose_calls(Context& context, bool asks) {
   ibv_context_ops& ops = context.context.ops;
   exchange(ops.post_send, asks ? struck_post_send : post_send);
@@ -186,6 +198,8 @@ void choose_calls(Context& context, bool asks) {
   exchange(ops.poll_cq, asks ? struck_poll_cq : poll_cq);
   for (void* object : live_objects().list(Thing::kCq, &context.context))
     choose_calls(own(static_cast<ibv_cq*>(object)), asks);
+  for (void* object : live_objects().list(Thing::kQp, &context.context))
+    choose_calls(own(static_cast<ibv_qp*>(object)), asks);
 }
 
 bool calls_ask() {
@@ -306,6 +320,9 @@ void note_opened(Context& context) { struck_objects().add(context); }
 void note_closed(Context& context) { struck_objects().remove(context); }
 void note_made(Cq& cq) {
   if (calls_ask()) choose_calls(cq, true);
+}
+void note_made(Qp& qp) {
+  if (calls_ask()) choose_calls(qp, true);
 }
 
 }  // namespace rrdma::verbs

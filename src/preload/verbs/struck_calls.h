@@ -11,6 +11,7 @@ namespace rrdma::verbs {
 
 struct Context;
 struct Cq;
+struct Qp;
 
 // 0, or the errno that the call must fail with; errno is set and the fault explained. Waits where the rule says so.
 int strike_armed(const char* call, const ibv_context* context);
@@ -30,7 +31,8 @@ class Unstruck {
 // A context from its opening to its end.
 void note_opened(Context& context);
 void note_closed(Context& context);
-// An extended CQ that was made while rules are armed.
+// An extended CQ, a QP with builders, that were made while rules are armed.
 void note_made(Cq& cq);
+void note_made(Qp& qp);
 
 }  // namespace rrdma::verbs

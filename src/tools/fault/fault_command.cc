@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <array>
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
@@ -16,6 +17,7 @@
 #include "control/client/daemon_client.h"
 #include "control/fault_messages.h"
 #include "faults/rule.h"
+#include "faults/words.h"
 #include "host/explain_log.h"
 #include "tools/commands.h"
 #include "tools/exit_status.h"
@@ -148,6 +150,28 @@ int run_clear(const FaultOptions& options) {
   return kExitSuccess;
 }
 
+// What rules may name, so that nobody has to keep a list beside this one.
+int run_words(const FaultOptions& options) {
+  const auto statuses = faults::statuses().subspan(1);  // success is no fault
+  const std::array<std::pair<const char*, std::vector<std::string_view>>, 4> lists = {{
+      {"functions", {faults::functions().begin(), faults::functions().end()}},
+      {"errors", faults::errors()},
+      {"statuses", {statuses.begin(), statuses.end()}},
+      {"cm_messages", faults::cm_messages()},
+  }};
+  Output output;
+  if (options.json) {
+    nlohmann::ordered_json all;
+    for (const auto& [name, words] : lists) all[name] = words;
+    output.write(all.dump(2) + "\n");
+  } else {
+    for (const auto& [name, words] : lists)
+      output.write(fmt::format("{}:\n  {}\n", name, fmt::join(words, "\n  ")));
+  }
+  if (const int error = output.flush(); error != 0) return complain(kName, std::strerror(error), "");
+  return kExitSuccess;
+}
+
 void add_set(CLI::App& fault, Runner& chosen) {
   auto options = std::make_shared<FaultOptions>();
   CLI::App* set = fault.add_subcommand("set", "Set a fault in programs that run or start");
@@ -183,6 +207,11 @@ void add_fault_command(CLI::App& app, Runner& chosen) {
   CLI::App* list = fault->add_subcommand("list", "Show the faults that are set, and how often each struck");
   list->add_flag("-j,--json", listed->json, "As JSON");
   list->callback([&chosen, listed] { chosen = [listed] { return run_list(*listed); }; });
+  auto named = std::make_shared<FaultOptions>();
+  CLI::App* words =
+      fault->add_subcommand("words", "Name the functions, errors and statuses that faults may have");
+  words->add_flag("-j,--json", named->json, "As JSON");
+  words->callback([&chosen, named] { chosen = [named] { return run_words(*named); }; });
   auto cleared = std::make_shared<FaultOptions>();
   CLI::App* clear = fault->add_subcommand("clear", "Take a fault away");
   clear->add_option("NUMBER", cleared->number, "Of `rrdma fault list`, or `all`")->required();

@@ -82,6 +82,7 @@ RRDMA_VERBS int _ibv_query_gid_ex(ibv_context* context, std::uint32_t port, std:
     RRDMA_PASS_ON(EOPNOTSUPP, _ibv_query_gid_ex, "IBVERBS_1.11", context, port, index, entry, flags,
                   entry_size);
   }
+  if (const int error = strike(kCall, context); error != 0) return error;
   if (const int error = check_port(kCall, port); error != 0) return error;
   if (flags != 0) return host::fail(EINVAL, kCall, "flags is reserved and must be 0.");
   if (index >= kGidTableLength) return host::fail(EINVAL, kCall, "gid_index is beyond the GID table.");
@@ -105,6 +106,7 @@ RRDMA_VERBS ssize_t _ibv_query_gid_table(ibv_context* context, ibv_gid_entry* en
     RRDMA_PASS_ON(-EOPNOTSUPP, _ibv_query_gid_table, "IBVERBS_1.11", context, entries, entries_max, flags,
                   entry_size);
   }
+  if (const int error = strike(kCall, context); error != 0) return -error;
   if (flags != 0) return -host::fail(EINVAL, kCall, "flags is reserved and must be 0.");
   const host::Device& device = *own(context).nic_device;
   std::size_t count = 0;

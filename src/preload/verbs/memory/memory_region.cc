@@ -147,6 +147,7 @@ ibv_mr* alloc_null_mr(ibv_pd* pd) {
 int advise_mr(ibv_pd* pd, ibv_advise_mr_advice advice, std::uint32_t flags, ibv_sge* list,
               std::uint32_t count) {
   constexpr const char* kCall = "ibv_advise_mr";
+  if (const int error = strike(kCall, pd->context); error != 0) return error;
   constexpr std::uint32_t kFlagFlush =
       1;  // IBV_ADVISE_MR_FLAG_FLUSH: wait for it, which is what happens anyway
   const bool known = advice == IBV_ADVISE_MR_ADVICE_PREFETCH ||

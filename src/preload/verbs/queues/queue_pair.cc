@@ -187,6 +187,7 @@ Qp* create_qp(const char* call, ibv_context* context, ibv_qp_init_attr_ex& attr)
     fill_builders(*qp, attr.send_ops_flags);
   }
   place.settle(&qp->qp_base);
+  note_made(*qp);
   some_qp_made = true;
   host::explain_forgiven(call);
   return qp.release();

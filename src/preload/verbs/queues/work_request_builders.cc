@@ -203,12 +203,6 @@ void wr_start(ibv_qp_ex* abi) {
   qp.stage_error = qp.runtime->forked() ? refuse_forked("ibv_wr_start") : 0;
 }
 
-void wr_abort(ibv_qp_ex* abi) {
-  Qp& qp = own(abi);
-  qp.staged = 0;
-  qp.send_lock.unlock();
-}
-
 transport::PostError post_staged(Qp& qp, std::uint32_t index, Instant now) {
   const SendEntry& entry = qp.staging->at(index);
   transport::SendRequest request{.entry = entry};
@@ -240,6 +234,19 @@ int post_all(Qp& qp) {
   return error;
 }
 
+template <typename QpEx>
+void fill_flush(QpEx& qp) {
+  if constexpr (kHasFlush<QpEx>) qp.wr_flush = wr_flush;
+}
+
+}  // namespace
+
+void wr_abort(ibv_qp_ex* abi) {
+  Qp& qp = own(abi);
+  qp.staged = 0;
+  qp.send_lock.unlock();
+}
+
 int wr_complete(ibv_qp_ex* abi) {
   Qp& qp = own(abi);
   int error = qp.stage_error;
@@ -248,13 +255,6 @@ int wr_complete(ibv_qp_ex* abi) {
   if (error != 0) errno = error;
   return error;
 }
-
-template <typename QpEx>
-void fill_flush(QpEx& qp) {
-  if constexpr (kHasFlush<QpEx>) qp.wr_flush = wr_flush;
-}
-
-}  // namespace
 
 int check_builders(const char* call, ibv_qp_type type, std::uint64_t operations) {
   if ((operations & ~operations_of(type)) == 0) return 0;
