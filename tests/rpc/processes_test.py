@@ -1,5 +1,5 @@
-# rrdma::rpc between processes: a server that is killed in every phase of calls, and the examples. Arguments: the command, the program `death`,
-# the folder of the examples.
+# rrdma::rpc between processes: a server that is killed in every phase of calls, and the examples. Arguments: the command, the programs `death` and
+# `dying`, the folder of the examples.
 import os
 import pathlib
 import subprocess
@@ -11,7 +11,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tools"))
 import surroundings  # noqa: E402  (it knows where the harness is)
 from peers import Server, each_link, run, words  # noqa: E402
 
-DEATH, EXAMPLES = sys.argv[2:4]
+DEATH, DYING, EXAMPLES = sys.argv[2:5]
 
 
 class Processes(unittest.TestCase):
@@ -26,6 +26,15 @@ class Processes(unittest.TestCase):
                 self.assertEqual(client.returncode, 0, rest)
                 print(f"  every call had ended after {time.monotonic() - begin:.2f} s", flush=True)
         each_link(self, 7200, test)
+
+    def test_a_server_that_dies_in_each_phase(self):
+        def test(link, address):
+            print(end=run(link, DYING, "call", address, "before the connection"), flush=True)
+            for phase in ("handshake", "sent", "read", "handler", "large handler", "write", "parts",
+                          "half of the results", "half of the arguments"):
+                with self.subTest(phase=phase), Server(link, DYING, "serve", address, phase):
+                    print(end=run(link, DYING, "call", address, phase), flush=True)
+        each_link(self, 7230, test)
 
     def test_hello(self):
         def test(link, address):
