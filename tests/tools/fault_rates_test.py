@@ -1,0 +1,120 @@
+# How much of what was asked for a network fault does: what `rrdma stat` counts and what tshark sees in a capture agree with
+# each other to the packet, and with the rate within the statistical error. Arguments: the command, a program that sends
+# datagrams (datagrams.cc), which nobody sends again.
+import math
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import command
+import surroundings
+from command import RRDMA, run_json
+
+COUNT = 5_000
+SIGMAS = 4  # one run in 16,000 lies outside
+PSN_OCTETS, ICRC_OCTETS = slice(9, 12), 4  # of the UDP payload: all else is the same in every datagram
+OUTBOUND = "frame.packet_flags_direction == 2"
+FIELDS = ("infiniband.bth.psn", "ip.dsfield.ecn", "ipv6.tclass.ecn", "udp.payload")
+
+
+class Sent:
+    """What one program sent under a fault: as it counted itself, and as tshark finds it in its capture."""
+
+    def __init__(self, *options):
+        with tempfile.TemporaryDirectory() as folder:
+            capture = pathlib.Path(folder, "sent.pcapng")
+            program = subprocess.Popen([RRDMA, "run", "--link", "udp", "--pcap", capture, *options, "--", sys.argv[2], "rrdma0", str(COUNT)],
+                                       stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            program.stdout.readline()  # it has sent them
+            (process,) = surroundings.wait_for(lambda: self.settled(), 20)
+            self.counters = process["counters"]
+            program.communicate(timeout=30)
+            fields = [word for field in FIELDS for word in ("-e", field)]
+            lines = subprocess.run(["tshark", "-r", capture, "-Y", OUTBOUND, "-T", "fields", *fields], capture_output=True, text=True,
+                                   check=True).stdout.splitlines()
+        self.frames = [line.split("\t") for line in lines]
+
+    def settled(self):
+        """Programs publish their counters now and then."""
+        processes = run_json("stat", "--json")["processes"]
+        return processes if processes and processes[0]["counters"].get("messages_sent", 0) == COUNT else None
+
+    def faults(self, name):
+        return self.counters["faults_" + name]
+
+    def psns(self):
+        return [int(frame[0]) for frame in self.frames if frame[0]]
+
+
+def spread(chance, trials=COUNT):
+    return SIGMAS * math.sqrt(trials * chance * (1 - chance))
+
+
+class Rates(unittest.TestCase):
+    def near(self, count, chance, trials=COUNT):
+        self.assertAlmostEqual(count, trials * chance, delta=spread(chance, trials))
+
+    def test_drop(self):
+        for options in (("--fault", "drop=5%"), ("--faults", "net=drop=5%")):
+            sent = Sent(*options)
+            self.near(sent.faults("dropped"), 0.05)
+            self.assertEqual(len(sent.frames), COUNT - sent.faults("dropped"))
+
+    def test_duplicate(self):
+        sent = Sent("--faults", "net=dup=3%")
+        self.near(sent.faults("duplicated"), 0.03)
+        self.assertEqual(len(sent.frames), COUNT + sent.faults("duplicated"))
+        self.assertEqual(len(sent.psns()) - len(set(sent.psns())), sent.faults("duplicated"))
+
+    def test_reorder(self):
+        sent = Sent("--faults", "net=reorder=2%")
+        self.near(sent.faults("reordered"), 0.02)
+        self.assertEqual(sorted(sent.psns()), list(range(COUNT)))
+        highest, late = -1, 0
+        for psn in sent.psns():
+            late += psn < highest
+            highest = max(highest, psn)
+        # Two in a row that are both held back, and one at the end, have nobody to overtake them.
+        self.assertAlmostEqual(late, sent.faults("reordered"), delta=1 + 0.1 * sent.faults("reordered"))
+
+    def test_corrupt(self):
+        sent = Sent("--faults", "net=corrupt=4%")
+        self.near(sent.faults("corrupted"), 0.04)
+        payloads = [bytearray.fromhex(frame[3]) for frame in sent.frames]
+        usual = {}
+        for octets in payloads:
+            octets[PSN_OCTETS] = b"\0\0\0"
+            del octets[-ICRC_OCTETS:]
+            usual[bytes(octets)] = usual.get(bytes(octets), 0) + 1
+        changed = COUNT - max(usual.values())
+        # A bit may fall into what was taken out.
+        unseen = sent.faults("corrupted") * (3 + ICRC_OCTETS) / (len(payloads[0]) + ICRC_OCTETS)
+        self.assertAlmostEqual(changed, sent.faults("corrupted") - unseen, delta=SIGMAS * math.sqrt(unseen) + 1)
+
+    def test_ecn(self):
+        sent = Sent("--faults", "net=ecn=30%")
+        self.near(sent.faults("marked"), 0.3)
+        self.assertEqual(sum("3" in frame[1:3] for frame in sent.frames), sent.faults("marked"))
+
+    def test_burst(self):
+        """Gilbert's and Elliott's model: as many as asked for, in runs that are as long as asked for on average."""
+        chance, length = 0.1, 5
+        sent = Sent("--faults", "net=drop=10%,burst=5")
+        dropped = sent.faults("dropped")
+        self.assertEqual(len(sent.frames), COUNT - dropped)
+        memory = 1 - 1 / length - chance / (1 - chance) / length  # of the chain: what one state says of the next
+        inflation = math.sqrt((1 + memory) / (1 - memory))
+        self.assertAlmostEqual(dropped, COUNT * chance, delta=spread(chance) * inflation)
+        lost = set(range(COUNT)) - set(sent.psns())
+        runs = sum(psn - 1 not in lost for psn in lost)
+        self.assertAlmostEqual(dropped / runs, length, delta=SIGMAS * math.sqrt(length * (length - 1) / runs))
+
+
+if __name__ == "__main__":
+    if shutil.which("tshark") is None:
+        raise SystemExit(surroundings.SKIPPED)
+    surroundings.enter()
+    command.main()
