@@ -167,7 +167,9 @@ void Recovery::conclude() {
   if (finished_ != 0 && !(planted(PlantedBug::kStayNarrow) && qp_.packets_lost != 0)) {
     req_.congestion->on_arrival(view(), finished_, sample_.ns != 0);
   }
-  const bool hole = log_.done() + log_.arrived() != 0 || answers_ || latest_response_.any;
+  // A response that is next in order leaves nothing done beyond the oldest: there is nothing to look for, and to look
+  // anyway would cost a walk over the whole flight for each packet of a READ.
+  const bool hole = log_.done() + log_.arrived() != 0 || answers_;
   if (hole && log_.under_way() != 0) find_lost();
   if (progress) restart_timers();
   core_.set_flight(qp_, log_.under_way());
