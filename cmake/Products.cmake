@@ -36,7 +36,8 @@ function(rrdma_known_products)
   # For other people's tests: include(RrdmaTest).
   install(FILES ${CMAKE_SOURCE_DIR}/cmake/RrdmaTest.cmake DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/rrdma)
   install(FILES ${CMAKE_SOURCE_DIR}/README.md ${CMAKE_SOURCE_DIR}/README.zh-CN.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
-  # Where Wireshark looks for interfaces of others and for profiles.
+  # Where Wireshark looks for interfaces of others, plugins and profiles.
+  install(FILES ${CMAKE_SOURCE_DIR}/packaging/wireshark/plugins/rrdma_rpc.lua DESTINATION ${CMAKE_INSTALL_LIBDIR}/wireshark/plugins)
   install(PROGRAMS ${CMAKE_SOURCE_DIR}/packaging/wireshark/extcap/rrdma DESTINATION ${CMAKE_INSTALL_LIBDIR}/wireshark/extcap)
   install(DIRECTORY ${CMAKE_SOURCE_DIR}/packaging/wireshark/profiles DESTINATION ${CMAKE_INSTALL_DATADIR}/wireshark)
   install(FILES ${CMAKE_SOURCE_DIR}/packaging/completion/rrdma.bash

@@ -11,6 +11,7 @@
 #include "tools/decode/connections.h"
 #include "tools/decode/packet_filter.h"
 #include "tools/decode/packet_json.h"
+#include "tools/decode/rpc_frames.h"
 #include "tools/exit_status.h"
 #include "tools/file_octets.h"
 #include "tools/interrupt.h"
@@ -39,6 +40,8 @@ struct DecodeOptions {
   bool verbose = false;
   bool json = false;
   bool payload = false;
+  bool rpc = false;
+  std::vector<std::string> methods;
   std::string colour = "auto";
 };
 
@@ -49,6 +52,7 @@ struct Numbered {
   const wire::Dissection& packet;
   std::string interface_name;
   std::optional<wire::Qpn> source_qp;
+  const RpcFrames& rpc;
 };
 
 struct Tally {
@@ -72,10 +76,18 @@ Octets payload_of(const wire::Dissection& packet) {
 std::string line_form(const Numbered& item, const wire::Palette& palette) {
   std::string line = fmt::format("{:>5}  {:>12}  {}", item.number, wire::seconds_text(item.since_first_ns),
                                  wire::packet_line(item.packet, palette, item.source_qp));
+  if (const std::string frame = item.rpc.line(item.packet, payload_of(item.packet)); !frame.empty())
+    line += fmt::format("  {}{}{}", palette.name, frame, palette.reset);
   for (const auto comment : item.captured.comments) {
     line += fmt::format("  {}# {}{}", palette.faint, printable(comment), palette.reset);
   }
   return line + "\n";
+}
+
+wire::Field fields_of(const Numbered& item) {
+  wire::Field root = wire::packet_fields(item.packet);
+  item.rpc.add_fields(root, item.packet, payload_of(item.packet));
+  return root;
 }
 
 std::string tree_form(const Numbered& item, const DecodeOptions& options, const wire::Palette& palette) {
@@ -83,7 +95,7 @@ std::string tree_form(const Numbered& item, const DecodeOptions& options, const 
   text +=
       fmt::format("    {} octets captured of {}", item.packet.captured_octets, item.packet.original_octets);
   if (!item.interface_name.empty()) text += " on " + printable(item.interface_name);
-  text += "\n" + wire::fields_tree(wire::packet_fields(item.packet), palette);
+  text += "\n" + wire::fields_tree(fields_of(item), palette);
   if (options.payload) text += wire::hex_dump(payload_of(item.packet), 6);
   return text + "\n";
 }
@@ -100,7 +112,7 @@ std::string json_form(const Numbered& item, const DecodeOptions& options) {
   if (!item.packet.reason.empty()) object["reason"] = item.packet.reason;
   if (!item.captured.comments.empty()) object["comments"] = item.captured.comments;
   if (item.source_qp) object["sender_qp"] = item.source_qp->value;
-  add_fields(object, wire::packet_fields(item.packet));
+  add_fields(object, fields_of(item));
   if (options.payload && item.packet.transport) {
     std::string hex;
     for (const std::uint8_t octet : payload_of(item.packet)) hex += fmt::format("{:02x}", octet);
@@ -152,13 +164,15 @@ std::string form_of(const Numbered& item, const DecodeOptions& options, const wi
 }
 
 // Who talks to whom, learned from the whole file: source queue pairs are known from the first packet on.
-Connections connections_of(Octets file) {
+Connections connections_of(Octets file, RpcFrames& rpc) {
   Connections connections;
   auto reader = wire::PcapReader::open(file);
   while (reader && !interrupted()) {
     auto next = reader->next();
     if (!next || !*next) break;
-    connections.learn(wire::dissect(**next));
+    const wire::Dissection packet = wire::dissect(**next);
+    connections.learn(packet);
+    rpc.learn(packet);
   }
   connections.settle();
   return connections;
@@ -167,8 +181,8 @@ Connections connections_of(Octets file) {
 // Shows all packets that the filter lets through, or adds them up. Returns the fault that ended the reading,
 // if one did.
 std::optional<wire::CaptureError> show_packets(wire::PcapReader& reader, const Connections& connections,
-                                               const DecodeOptions& options, Output& output, Tally& tally,
-                                               CaptureSummary& summary) {
+                                               const RpcFrames& rpc, const DecodeOptions& options,
+                                               Output& output, Tally& tally, CaptureSummary& summary) {
   const wire::Palette palette = palette_for(STDOUT_FILENO, colour_choice(options.colour));
   std::uint64_t first_ns = 0;
   while (!interrupted()) {
@@ -187,7 +201,7 @@ std::optional<wire::CaptureError> show_packets(wire::PcapReader& reader, const C
       continue;
     }
     output.write(form_of({tally.packets, static_cast<std::int64_t>(captured.time_ns - first_ns), captured,
-                          packet, interface_name(reader, captured.interface), source},
+                          packet, interface_name(reader, captured.interface), source, rpc},
                          options, palette));
   }
   return std::nullopt;
@@ -234,7 +248,9 @@ int run_decode(DecodeOptions& options) {
   Output output;
   Tally tally;
   CaptureSummary summary;
-  const auto fault = show_packets(*reader, connections_of(file->octets()), options, output, tally, summary);
+  RpcFrames rpc(options.rpc, options.methods);
+  const Connections connections = connections_of(file->octets(), rpc);
+  const auto fault = show_packets(*reader, connections, rpc, options, output, tally, summary);
   if (const int status = report(options, output, summary, reader->left_out()); status != 0) return status;
   if (fault) return complain_about_file(options, *fault, file->octets(), tally.packets);
   summarise(options, tally, reader->left_out());
@@ -262,6 +278,12 @@ void add_decode_command(CLI::App& app, Runner& chosen) {
       ->excludes(verbose);
   decode->add_flag("-p,--payload", options->payload,
                    "With --verbose or --json: the payload in hexadecimal too");
+  decode->add_flag("--rpc", options->rpc,
+                   "Every SEND begins with a frame of rrdma::rpc, though the capture lacks the handshake");
+  decode
+      ->add_option("--method", options->methods,
+                   "The path of an rpc method, such as store.Store/Get, to be named where its number stands")
+      ->type_name("PATH");
   decode
       ->add_option("--color", options->colour,
                    "auto (on a terminal, unless NO_COLOR is set), always or never")

@@ -1,0 +1,246 @@
+#include "tools/decode/rpc_frames.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "lib/rpc/frame.h"
+#include "rrdma/rpc/method.h"
+#include "rrdma/rpc/status.h"
+#include "tools/terminal.h"
+#include "wire/cm_ip_header.h"
+#include "wire/packet_fields.h"
+
+namespace rrdma::tools {
+namespace {
+
+namespace frames = rpc::detail;
+
+constexpr std::size_t kMessageHeader = 8;  // of rrdma::comm: kind, 0, credits (2), length (4)
+constexpr std::uint8_t kData = 1;
+constexpr std::size_t kCommHello =
+    12;  // in front of the application's octets; begins with "Rc" and a version
+constexpr std::string_view kBuiltIn[] = {"rrdma.Health/check", "rrdma.Reflection/list",
+                                         "rrdma.Reflection/describe", "rrdma.Metrics/text",
+                                         "rrdma.Versions/check"};
+
+std::span<const std::byte> bytes_of(Octets octets) { return std::as_bytes(std::span(octets)); }
+
+std::string_view kind_name(frames::Kind kind) {
+  switch (kind) {
+    case frames::Kind::kCall: return "CALL";
+    case frames::Kind::kReply: return "REPLY";
+    case frames::Kind::kItem: return "ITEM";
+    case frames::Kind::kWindow: return "WINDOW";
+    case frames::Kind::kCancel: return "CANCEL";
+    case frames::Kind::kGoAway: return "GO AWAY";
+    case frames::Kind::kPart: return "PART";
+    case frames::Kind::kProof: return "PROOF";
+  }
+  return "?";
+}
+
+// What the application said in the private data of a REQ or REP of rrdma::comm.
+Octets application_hello(Octets private_data) {
+  if (private_data.size() < kCommHello || private_data[0] != 'R' || private_data[1] != 'c') return {};
+  const std::size_t length = private_data[3];
+  if (private_data.size() < kCommHello + length) return {};
+  return private_data.subspan(kCommHello, length);
+}
+Octets hello_of(const wire::CmReq& req) {
+  const Octets all(req.private_data);
+  const Octets plain = application_hello(all);
+  return plain.empty() ? application_hello(all.subspan(wire::kIpCmHeaderOctets)) : plain;
+}
+
+// A message of rrdma::comm, and the frame in it.
+struct Message {
+  std::uint16_t credits = 0;
+  std::uint32_t length = 0;
+  std::size_t here = 0;  // octets of it in this packet
+  std::optional<frames::Frame> frame;
+};
+std::optional<Message> message_in(Octets payload) {
+  if (payload.size() < kMessageHeader || payload[0] != kData || payload[1] != 0) return std::nullopt;
+  Message message;
+  std::memcpy(&message.credits, payload.data() + 2, sizeof(message.credits));
+  std::memcpy(&message.length, payload.data() + 4, sizeof(message.length));
+  if (message.length > frames::kFrameLimit) return std::nullopt;
+  const Octets rest = payload.subspan(kMessageHeader);
+  message.here = std::min<std::size_t>(rest.size(), message.length);
+  message.frame = frames::parse_frame(bytes_of(rest.first(message.here)));
+  return message;
+}
+// Of the argument, result or item; what follows in later packets counts.
+std::size_t body_octets(const Message& message) {
+  return message.frame->body.size() + (message.length - message.here);
+}
+
+std::string region_text(const frames::Region& region) {
+  return fmt::format("{} octets at 0x{:x}, key 0x{:08x}", region.length, region.address, region.key);
+}
+
+std::string flag_words(const frames::Frame& frame) {
+  std::string words;
+  const auto add = [&](std::uint8_t which, std::string_view word) {
+    if (!frame.has(which)) return;
+    if (!words.empty()) words += ", ";
+    words += word;
+  };
+  add(frames::flag::kOffered, "offered");
+  add(frames::flag::kLent, "lent");
+  add(frames::flag::kWritten, "written");
+  add(frames::flag::kLast, "last");
+  add(frames::flag::kMore, "more");
+  add(frames::flag::kRefused, "refused");
+  add(frames::flag::kEmpty, "empty");
+  return words;
+}
+
+void add_call(wire::Field& group, const frames::Frame& frame, std::string method) {
+  group.add_text("method", "Method", std::move(method), "FNV-1a of its path; the name where it is known.");
+  group.add_text("timeout", "Timeout", frame.timeout == 0 ? "none" : wire::duration_text(frame.timeout),
+                 "How long the caller still waits.");
+  group.add_hex("schema", "Schema", frame.schema, 8, "What both ends must agree on beside the name.");
+  if (frame.window != 0)
+    group.add_number("window", "Window", frame.window, "Octets of results that may be under way at first.");
+  if (frame.has(frames::flag::kOffered))
+    group.add_text("offered", "Offered", region_text(frame.offered),
+                   "The server READs the argument from here.");
+  if (frame.has(frames::flag::kLent))
+    group.add_text("lent", "Lent", region_text(frame.lent), "The server may WRITE the result to here.");
+}
+
+void add_reply(wire::Field& group, const frames::Frame& frame) {
+  group.add("status", "Status", std::uint32_t{frame.status},
+            fmt::format("{} ({})", frame.status, rpc::name_of(static_cast<rpc::Code>(frame.status))),
+            "How the call ended; the numbers are those of gRPC.");
+  if (!frame.message.empty())
+    group.add_text("message", "Message", printable(frame.message), "What the server says of it.");
+  if (!frame.details.empty())
+    group.add_number("details", "Details", static_cast<std::uint32_t>(frame.details.size()),
+                     "Octets for the application.");
+  if (frame.has(frames::flag::kWritten))
+    group.add_number("written", "Written", frame.written, "Octets of the result in the lent region.");
+}
+
+void add_metadata(wire::Field& group, std::span<const std::byte> octets) {
+  rpc::Metadata metadata;
+  if (octets.empty() || !frames::parse_metadata(octets, metadata)) return;
+  std::string text;
+  for (const auto& [name, value] : metadata)
+    text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", printable(name), printable(value));
+  group.add_text("metadata", "Metadata", std::move(text), "Pairs that travel beside the argument or result.");
+}
+
+void add_hello(wire::Field& root, const wire::CmMad& cm) {
+  if (const auto* req = std::get_if<wire::CmReq>(&cm.message)) {
+    const auto hello = frames::parse_client_hello(bytes_of(hello_of(*req)));
+    if (!hello) return;
+    wire::Field& group = root.add_group("rpc_hello", "rrdma::rpc, the client's hello", "",
+                                        "What the client says of itself when it connects.");
+    group.add_number("lowest", "Lowest version", hello->lowest, "That it speaks.");
+    group.add_number("highest", "Highest version", hello->highest, "That it speaks.");
+    group.add_flag("secret", "Secret", hello->secret, "It asks the server for a proof, and gives one.");
+    group.add_number("max_result", "Largest result", hello->max_result, "In octets; of items as well.");
+  } else if (const auto* rep = std::get_if<wire::CmRep>(&cm.message)) {
+    const auto hello = frames::parse_server_hello(bytes_of(application_hello(rep->private_data)));
+    if (!hello) return;
+    wire::Field& group =
+        root.add_group("rpc_hello", "rrdma::rpc, the server's hello", "", "What the server answers.");
+    group.add_number("version", "Version", hello->version, "That is spoken.");
+    group.add_flag("secret", "Secret", hello->secret, "The client must give a proof first.");
+    group.add_number("max_calls", "Calls at a time", hello->max_calls, "Of this connection.");
+    group.add_number("max_argument", "Largest argument", hello->max_argument, "In octets; of items as well.");
+    group.add_number("window", "Window", hello->window, "Of each stream of arguments, at first.");
+  }
+}
+
+}  // namespace
+
+RpcFrames::RpcFrames(bool everywhere, const std::vector<std::string>& methods) : everywhere_(everywhere) {
+  for (const std::string_view path : kBuiltIn) methods_[rpc::hash_of(path)] = path;
+  for (const std::string& path : methods) methods_[rpc::hash_of(path)] = path;
+}
+
+void RpcFrames::learn(const wire::Dissection& packet) {
+  if (!packet.frame || !packet.cm) return;
+  const PacketEnds ends = ends_of(*packet.frame);
+  if (const auto* req = std::get_if<wire::CmReq>(&packet.cm->message)) {
+    if (!frames::parse_client_hello(bytes_of(hello_of(*req)))) return;
+    callers_.insert_or_assign({ends.source, req->local_comm_id.value}, req->local_qpn);
+  } else if (const auto* rep = std::get_if<wire::CmRep>(&packet.cm->message)) {
+    const auto caller = callers_.find({ends.destination, rep->remote_comm_id.value});
+    if (caller == callers_.end()) return;
+    ends_.insert({ends.destination, caller->second.value});
+    ends_.insert({ends.source, rep->local_qpn.value});
+  }
+}
+
+bool RpcFrames::begins_message(const wire::Dissection& packet) const {
+  if (!packet.frame || !packet.transport || packet.mad) return false;
+  const wire::Bth& bth = packet.transport->headers.bth;
+  const wire::OpcodeShape& shape = wire::shape_of(bth.opcode);
+  if (shape.kind != wire::Kind::kSend || !shape.starts_message || shape.deth) return false;
+  return everywhere_ || ends_.contains({ends_of(*packet.frame).destination, bth.destination.value});
+}
+
+std::string RpcFrames::method_text(std::uint64_t number) const {
+  const auto found = methods_.find(number);
+  return found != methods_.end() ? printable(found->second) : fmt::format("0x{:016x}", number);
+}
+
+std::string RpcFrames::line(const wire::Dissection& packet, Octets payload) const {
+  if (!begins_message(packet)) return {};
+  const auto message = message_in(payload);
+  if (!message) return {};
+  // Where the capture or the packet ends within the head of a frame, the frame may be right.
+  if (!message->frame) return message->here < message->length ? "rpc, cut" : "rpc, no frame";
+  const frames::Frame& frame = *message->frame;
+  std::string text = fmt::format("rpc {}", kind_name(frame.kind));
+  if (frame.call != 0 || frame.kind == frames::Kind::kCall) text += fmt::format(" 0x{:08x}", frame.call);
+  switch (frame.kind) {
+    case frames::Kind::kCall: text += " " + method_text(frame.method); break;
+    case frames::Kind::kReply:
+      text += fmt::format(" {}", rpc::name_of(static_cast<rpc::Code>(frame.status)));
+      break;
+    case frames::Kind::kWindow: return text + fmt::format(" +{}", frame.window);
+    case frames::Kind::kCancel: return text;
+    default: break;
+  }
+  const std::string flags = flag_words(frame);
+  return text + (flags.empty() ? "" : " (" + flags + ")") +
+         fmt::format(", {}", wire::octets_text(body_octets(*message)));
+}
+
+void RpcFrames::add_fields(wire::Field& root, const wire::Dissection& packet, Octets payload) const {
+  if (packet.cm) add_hello(root, *packet.cm);
+  if (!begins_message(packet)) return;
+  const auto message = message_in(payload);
+  if (!message) return;
+  wire::Field& group = root.add_group("rpc", "rrdma::rpc", wire::octets_text(message->length),
+                                      "A frame of the RPC framework.");
+  group.add_number("credits", "Credits", message->credits,
+                   "Messages that the receiver of this may send more than before.");
+  if (!message->frame) {
+    group.add_flag("wrong", "Wrong", message->here == message->length,
+                   "This is no frame that the protocol allows.");
+    return;
+  }
+  const frames::Frame& frame = *message->frame;
+  group.add_text("kind", "Kind", std::string(kind_name(frame.kind)), "What the frame says.");
+  if (frame.flags != 0)
+    group.add_text("flags", "Flags", flag_words(frame), "What else the frame carries or means.");
+  group.add_hex("call", "Call", frame.call, 8, "Its number: the slot below, a count above.");
+  if (frame.kind == frames::Kind::kCall) add_call(group, frame, method_text(frame.method));
+  if (frame.kind == frames::Kind::kReply) add_reply(group, frame);
+  if (frame.kind == frames::Kind::kWindow)
+    group.add_number("window", "Window", frame.window,
+                     "By how much the receiver of this may send more of the stream.");
+  add_metadata(group, frame.metadata);
+  group.add_number("body", "Body", static_cast<std::uint32_t>(body_octets(*message)),
+                   "Octets of the argument, result or item.");
+}
+
+}  // namespace rrdma::tools
