@@ -3,6 +3,7 @@
 #include <cerrno>
 
 #include "lib/comm/endpoint_state.h"
+#include "lib/comm/window_state.h"
 #include "rrdma/comm/listener.h"
 
 namespace rrdma::comm {
@@ -115,6 +116,7 @@ void EndpointState::make_postings(std::uint32_t count) {
 }
 
 void EndpointState::destroy_queue_pair() {
+  while (WindowState* window = windows_.pop_front()) window->close();
   if (queue_pair_ != nullptr) rdma_destroy_qp(id_);
   queue_pair_ = nullptr;
   if (shard_ != nullptr) reactor_->release_completions(std::exchange(shard_, nullptr), shard_entries_);

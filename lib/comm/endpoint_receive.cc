@@ -20,6 +20,9 @@ void EndpointState::receive_arrived(Completion* completion, const ibv_wc& wc) {
   --endpoint->posted_receives_;
   if (wc.status == IBV_WC_SUCCESS) [[likely]] {
     endpoint->take_message(slot, wc);
+  } else if (wc.status == IBV_WC_LOC_QP_OP_ERR) {
+    // What rxe says of a message that is longer than the receive.
+    endpoint->break_off(Code::kProtocol, wc.status);
   } else {
     endpoint->break_off(wc);
   }
@@ -29,7 +32,9 @@ void EndpointState::receive_arrived(Completion* completion, const ibv_wc& wc) {
 
 void EndpointState::take_message(ReceiveSlot* slot, const ibv_wc& wc) {
   heard_ = true;
-  if (peer_has_ > 0) --peer_has_;
+  // Every credit was told to it in a message that it has got by now: one that it uses beyond these is not its own.
+  if (peer_has_ == 0) return break_off(Code::kProtocol, 0);
+  --peer_has_;
   // What was too little to be said while the peer had more is now what it waits for.
   if (peer_has_ <= 1 && owed_counting_ != 0) reactor_->settle_later(this);
   slot->has_immediate = wc.opcode == IBV_WC_RECV_RDMA_WITH_IMM;

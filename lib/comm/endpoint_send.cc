@@ -29,10 +29,14 @@ Code code_of(ibv_wc_status status) {
     case IBV_WC_MW_BIND_ERR: return Code::kLocalAccess;
     case IBV_WC_RNR_RETRY_EXC_ERR:
     case IBV_WC_REM_INV_REQ_ERR:
+    case IBV_WC_BAD_RESP_ERR:
     case IBV_WC_LOC_LEN_ERR: return Code::kProtocol;
     default: return Code::kSystem;
   }
 }
+
+// What Error::detail says beside a code: of kSystem it is an errno.
+int detail_of(ibv_wc_status status) { return code_of(status) == Code::kSystem ? EIO : status; }
 
 bool takes_credit(Verb verb) { return verb == Verb::kSend || verb == Verb::kWriteImmediate; }
 
@@ -112,6 +116,7 @@ bool EndpointState::makes_window(Transfer& transfer) {
     transfer.fail(std::move(error).with_peer(peer_name_));
     return false;
   }
+  windows_.push_back(window->raw());
   transfer.kept_ = Ref<Counted>(window->raw());
   return true;
 }
@@ -381,7 +386,7 @@ void EndpointState::end_posting(Posting* posting, const ibv_wc& wc) {
       if (wc.status == IBV_WC_WR_FLUSH_ERR) {
         waiter->fail(end_of_messages(waiter->during()));
       } else {
-        waiter->fail(code_of(wc.status), wc.status);
+        waiter->fail(code_of(wc.status), detail_of(wc.status));
       }
     }
   }
@@ -400,7 +405,7 @@ void EndpointState::break_off(const ibv_wc& wc) {
   if (wc.status == IBV_WC_WR_FLUSH_ERR) {
     break_off(peer_closed_ ? Code::kClosedByPeer : Code::kPeerGone, wc.status);
   } else {
-    break_off(code_of(wc.status), wc.status);
+    break_off(code_of(wc.status), detail_of(wc.status));
   }
 }
 

@@ -53,6 +53,8 @@ struct ReceiveSlot : Completion, Link {
   bool counts = false;  // held a message of the application
 };
 
+class WindowState;
+
 struct Posting : Completion {
   EndpointState* endpoint = nullptr;
   Transfer* waiter = nullptr;
@@ -216,6 +218,7 @@ class EndpointState final : public Resident, public CmTarget, public Settler {
   std::uint32_t inline_limit_ = 0;
   std::uint32_t peer_limit_ = 0;
   std::uint32_t credits_ = 0;  // that we have
+  List<WindowState> windows_;  // bound through this queue pair, or about to be
 
   // Receiving.
   Buffer ring_;
@@ -227,7 +230,7 @@ class EndpointState final : public Resident, public CmTarget, public Settler {
   std::uint32_t posted_receives_ = 0;
   std::uint32_t owed_ = 0;           // credits that the peer does not know of yet
   std::uint32_t owed_counting_ = 0;  // those of them that held messages of the application
-  std::uint32_t peer_has_ = 0;       // credits that the peer knows of and has not used, as far as we can see
+  std::uint32_t peer_has_ = 0;  // credits that the peer was told of and has not used, as far as we can see
 
   // The end.
   List<Settling> settlers_;

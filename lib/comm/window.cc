@@ -31,9 +31,11 @@ Result<Ref<WindowState>> WindowState::create(const Ref<Reactor>& reactor, void* 
   return state;
 }
 
-WindowState::~WindowState() {
-  if (window_ != nullptr) ibv_dealloc_mw(window_);
-  if (region_ != nullptr) ibv_dereg_mr(region_);
+WindowState::~WindowState() { close(); }
+
+void WindowState::close() {
+  if (window_ != nullptr) ibv_dealloc_mw(std::exchange(window_, nullptr));
+  if (region_ != nullptr) ibv_dereg_mr(std::exchange(region_, nullptr));
 }
 
 void WindowState::fill(ibv_send_wr& wr) const {

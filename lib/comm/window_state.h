@@ -14,12 +14,14 @@ namespace rrdma::comm {
 inline namespace v0 {
 namespace detail {
 
-class WindowState final : public Counted {
+class WindowState final : public Counted, public Link {
  public:
   static Result<Ref<WindowState>> create(const Ref<Reactor>& reactor, void* data, std::size_t size,
                                          Access access);
-  // Closes the window, then the registration behind it.
   ~WindowState() override;
+  // Closes the window, then the registration behind it. The queue pair that it was bound through calls this before it goes: a device
+  // may keep a queue pair for as long as it has windows (rxe waits for them, a minute and longer).
+  void close();
 
   // The request that opens it. Its key is good once that request is complete.
   void fill(ibv_send_wr& wr) const;

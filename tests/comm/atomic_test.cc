@@ -114,7 +114,7 @@ TEST_F(OneSided, RevokedMemoryIsRefusedByName) {
     EXPECT_TRUE((co_await p.client.read(r, std::move(a), kPatience)).ok());
     s.revoke();
     auto read = co_await p.client.read(r, std::move(b), kPatience);
-    EXPECT_EQ(read.error().code(), Code::kRemoteAccess) << read.error().what();
+    EXPECT_TRUE(refused_access(read.error())) << read.error().what();
     EXPECT_EQ(read.error().peer(), p.client.peer());
     EXPECT_FALSE(p.client.open()) << "the transport ends a connection over this";
     EXPECT_FALSE((co_await p.server.receive(kPatience)).ok());
@@ -130,8 +130,7 @@ TEST_F(OneSided, ReadOnlyMemoryIsNotWritten) {
   auto opened = share(context_, target, Access::kRead).value_or_throw();
   run([](Pair& p, RemoteSpan<std::byte> remote, Buffer buffer) -> Task<> {
     std::memset(buffer.data(), 2, buffer.size());
-    EXPECT_EQ((co_await p.client.write(std::move(buffer), remote, kPatience)).error().code(),
-              Code::kRemoteAccess);
+    EXPECT_TRUE(refused_access((co_await p.client.write(std::move(buffer), remote, kPatience)).error()));
   }(pair, opened.remote(), take(64)));
   EXPECT_EQ(target.data()[0], std::byte{1});
 }

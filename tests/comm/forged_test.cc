@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstring>
+#include <functional>
 #include <thread>
 #include <vector>
 
@@ -44,11 +45,14 @@ class Forger {
     region_ = rdma_reg_msgs(id_, memory_.data(), memory_.size());
     for (std::size_t i = 0; i < 8; ++i)
       rdma_post_recv(id_, nullptr, memory_.data() + 32768 + i * 4104, 4104, region_);
+    // It gives up soon when nobody answers any more: 4 us << 14, seven times. (To rxe a retry count of 7 means for ever.)
+    std::uint8_t timeout = 14;
+    rdma_set_option(id_, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &timeout, sizeof(timeout));
     const std::string hello("Rc\x01\0\0\x08\0\0\0\0\x10\0", 12);
     rdma_conn_param parameters{};
     parameters.private_data = hello.data();
     parameters.private_data_len = static_cast<std::uint8_t>(hello.size());
-    parameters.retry_count = 7;
+    parameters.retry_count = 6;
     connected_ = rdma_connect(id_, &parameters) == 0;
   }
   ~Forger() {
@@ -58,11 +62,12 @@ class Forger {
     rdma_destroy_ep(id_);
   }
   [[nodiscard]] bool connected() const { return connected_; }
-  void send(const std::string& octets) {
+  ibv_wc_status send(const std::string& octets) {
     std::memcpy(memory_.data(), octets.data(), octets.size());
     rdma_post_send(id_, nullptr, memory_.data(), octets.size(), region_, 0);
     ibv_wc wc{};
     rdma_get_send_comp(id_, &wc);
+    return wc.status;
   }
 
  private:
@@ -72,26 +77,49 @@ class Forger {
   bool connected_ = false;
 };
 
+// A Forger in a thread of its own. Its farewell is answered by who polls the context, so the context is polled until it is gone:
+// rdma_disconnect would wait for all its time-outs otherwise, more than a minute.
+class Stranger {
+ public:
+  Stranger(Context& context, std::uint16_t port, const std::function<void(Forger&)>& deeds)
+      : context_(context), thread_([this, host = address_of(context), port, deeds] {
+          {
+            Forger forger(host, port);
+            EXPECT_TRUE(forger.connected());
+            deeds(forger);
+            while (!over_) std::this_thread::sleep_for(1ms);
+          }
+          context_.post([this] { gone_ = true; });
+        }) {}
+  ~Stranger() { leave(); }
+  void leave() {
+    over_ = true;
+    EXPECT_TRUE(context_.run_until([this] { return gone_; }, Clock::now() + kPatience));
+  }
+
+ private:
+  Context& context_;
+  std::atomic<bool> over_{false};
+  bool gone_ = false;
+  std::jthread thread_;
+};
+
 class Forged : public World {
  protected:
-  void expect(const char* what, const std::vector<std::string>& messages, Code code) {
+  void expect(const char* what, const std::vector<std::string>& messages, Code code,
+              const Profile& profile = {}) {
     SCOPED_TRACE(what);
     Pair other = connect();
-    std::atomic<bool> over{false};
-    std::jthread stranger([&, host = address_of(context_), port = listener_.port()] {
-      Forger forger(host, port);
-      EXPECT_TRUE(forger.connected());
+    const Stranger stranger(context_, listener_.port(), [messages](Forger& forger) {
       // Let in first: before that it would only be passed over.
       std::this_thread::sleep_for(50ms);
-      for (const std::string& one : messages) forger.send(one);
-      while (!over) std::this_thread::sleep_for(1ms);
+      for (const std::string& one : messages) {
+        forger.send(one);
+        std::this_thread::sleep_for(1ms);
+      }
     });
-    struct Ending {
-      std::atomic<bool>* over;
-      ~Ending() { *over = true; }
-    } const ending{&over};
-    run([](Listener& listener, Pair& undisturbed, Code expected) -> Task<> {
-      Endpoint end = (co_await listener.accept(kPatience)).value_or_throw();
+    run([](Listener& listener, Pair& undisturbed, Code expected, Profile own) -> Task<> {
+      Endpoint end = (co_await listener.accept(own, kPatience)).value_or_throw();
       const std::string peer(end.peer());
       for (;;) {
         auto received = co_await end.receive(kPatience);
@@ -104,7 +132,7 @@ class Forged : public World {
       EXPECT_FALSE((co_await end.send("anybody?", kPatience)).ok());
       (co_await undisturbed.client.send("undisturbed", kPatience)).value_or_throw();
       EXPECT_EQ((co_await undisturbed.server.receive(kPatience)).value_or_throw().text(), "undisturbed");
-    }(listener_, other, code));
+    }(listener_, other, code, profile));
   }
 };
 
@@ -121,16 +149,7 @@ TEST_F(Forged, Headers) {
 // Whoever misbehaves before it is let in is passed over; the listener goes on.
 TEST_F(Forged, BeforeItIsLetIn) {
   for (int round = 0; round < 5; ++round) {
-    std::atomic<bool> over{false};
-    std::jthread stranger([&, host = address_of(context_), port = listener_.port()] {
-      Forger forger(host, port);
-      forger.send("abc");
-      while (!over) std::this_thread::sleep_for(1ms);
-    });
-    struct Ending {
-      std::atomic<bool>* over;
-      ~Ending() { *over = true; }
-    } const ending{&over};
+    const Stranger stranger(context_, listener_.port(), [](Forger& forger) { forger.send("abc"); });
     auto accepting = listener_.accept(kPatience);
     accepting.start();
     context_.run_until([&] { return accepting.done(); }, Clock::now() + 200ms);
@@ -147,6 +166,32 @@ TEST_F(Forged, Behaviour) {
   expect("a message after the farewell", {message(3, 0, 0, 0, 0), message(1, 0, 0, 4, 4)},
          Code::kClosedByPeer);
   expect("a message that is larger than the limit", {message(1, 0, 0, 5000, 5000)}, Code::kProtocol);
+  // It says that it has room for eight, and never gives it back: seven messages tell it of credits, then there are no more. Where it is
+  // faster than this end its device waits, so that the answer is the same each time.
+  Profile patient;
+  patient.rnr_retry = 7;
+  expect("more messages than credits", std::vector<std::string>(400, message(1, 0, 0, 4, 4)), Code::kProtocol,
+         patient);
+}
+
+// Where nobody takes its messages, the device itself refuses the first one too many, and all before it are there.
+TEST_F(Forged, MoreMessagesThanReceives) {
+  Profile narrow;
+  narrow.receive_depth = 8;
+  int status = -1;
+  Stranger stranger(context_, listener_.port(), [&](Forger& forger) {
+    ibv_wc_status last = IBV_WC_SUCCESS;
+    for (int i = 0; i < 100 && last == IBV_WC_SUCCESS; ++i) last = forger.send(message(1, 0, 0, 4, 4));
+    context_.post([&, last] { status = last; });
+  });
+  Endpoint end = run(as_task(listener_.accept(narrow, kPatience))).value_or_throw();
+  ASSERT_TRUE(context_.run_until([&] { return status >= 0; }, Clock::now() + kPatience));
+  EXPECT_EQ(status, IBV_WC_RNR_RETRY_EXC_ERR);
+  stranger.leave();
+  for (int i = 0; i < 8; ++i) EXPECT_EQ(run(as_task(end.receive(kPatience))).value_or_throw().text(), "xxxx");
+  const Error error = run(as_task(end.receive(kPatience))).error();
+  EXPECT_EQ(error.code(), Code::kPeerGone) << error.what();
+  EXPECT_EQ(error.peer(), end.peer());
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <string>
 #include <utility>
 
@@ -21,6 +22,13 @@ inline std::string address_of(const Context& context) {
     if (address.find(':') == std::string::npos) return address;
   }
   return context.device().addresses.at(0);
+}
+
+// The peer's device did not let us into its memory. Where packets get lost on purpose, the one that says so may be among them; then only
+// the end of the connection is seen.
+inline bool refused_access(const Error& error) {
+  if (error.code() == Code::kPeerGone) return std::getenv("COMM_TEST_LOSSY") != nullptr;
+  return error.code() == Code::kRemoteAccess;
 }
 
 struct Pair {

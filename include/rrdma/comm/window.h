@@ -38,7 +38,7 @@ class RRDMA_COMM_API WindowHandle {
 };
 }  // namespace detail
 
-// What Endpoint::lend gives. Move-only; its destructor closes the window.
+// What Endpoint::lend gives. Move-only; its destructor closes the window, and so does the end of its endpoint.
 template <typename T>
 class Window {
  public:
