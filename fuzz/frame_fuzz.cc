@@ -1,10 +1,14 @@
 // Whole frames from any octets, as Ethernet and as raw IP. What is accepted is emitted with lengths,
 // checksums and ICRC that parse finds right; and where they were right before, with the same octets.
+// What is said about them, right or wrong, has a reason and the fields of what could be read.
 #include <algorithm>
 #include <cstdint>
 #include <vector>
 
 #include "base/assert.h"
+#include "wire/packet_dissection.h"
+#include "wire/packet_fields.h"
+#include "wire/printer.h"
 #include "wire/roce_packet.h"
 
 namespace {
@@ -35,6 +39,18 @@ void check(LinkType link, Octets input) {
   }
 }
 
+// As rrdma decode and rrdma inspect read what somebody captured: whole, and with the end cut off.
+void tell(LinkType link, Octets input) {
+  for (const std::size_t cut : {std::size_t{0}, std::size_t{100}}) {
+    const Dissection packet = dissect(
+        {.link = link, .octets = input, .original_octets = static_cast<std::uint32_t>(input.size() + cut)});
+    RRDMA_ASSERT((packet.verdict == PacketVerdict::kGood) == packet.reason.empty());
+    const Field fields = packet_fields(packet);
+    RRDMA_ASSERT(fields.children.empty() == (!packet.ethernet && !packet.frame));
+    RRDMA_ASSERT(fields.children.empty() == fields_tree(fields).empty());
+  }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -43,5 +59,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   check(LinkType::kRawIp, input);
   check(LinkType::kIpv4, input);
   check(LinkType::kIpv6, input);
+  tell(LinkType::kEthernet, input);
+  tell(LinkType::kRawIp, input);
+  for (const int cooked : {113, 276}) tell(static_cast<LinkType>(cooked), input);  // tcpdump -i any
   return 0;
 }

@@ -10,7 +10,7 @@
 namespace rrdma::wire {
 
 // The root is a nameless group; its children are the headers in the order of the wire, then payload and
-// ICRC. Empty for a foreign packet without an Ethernet header.
+// ICRC. Empty where neither an Ethernet header nor what follows it could be read.
 [[nodiscard]] Field packet_fields(const Dissection& packet);
 
 // "12 octets": how a group says its size.
