@@ -1,5 +1,6 @@
 // A key-value store that is defined in a .proto: `key_value serve ADDRESS`, `key_value put ADDRESS KEY VALUE`, `key_value get ADDRESS KEY`,
-// `key_value scan ADDRESS KEY`.
+// `key_value scan ADDRESS KEY`. `key_value look ADDRESS KEY` gets it without a call: it READs the server's memory, and asks only when that does not
+// hold the key. key_value_grpc.cc is the same service by gRPC, from the same .proto.
 #include <key_value.rrdma.h>  // what protoc-gen-rrdma wrote from key_value.proto
 
 #include <cstdio>
@@ -7,14 +8,19 @@
 #include <string>
 #include <string_view>
 
+#include "examples/rpc/table.h"
+
 using namespace rrdma;
 
 namespace {
 
 class Shelf : public key_value::StoreService {
  public:
+  Shelf(table::Table& table, std::string_view readers) : table_(&table), readers_(readers) {}
+
   comm::Task<rpc::Result<key_value::Nothing>> put(rpc::Call&, const key_value::Pair& pair) override {
     pairs_[pair.key()] = pair.value();
+    table_->store(pair.key(), pair.value());
     co_return key_value::Nothing();
   }
   comm::Task<rpc::Result<key_value::Pair>> get(rpc::Call&, const key_value::Key& key) override {
@@ -33,6 +39,14 @@ class Shelf : public key_value::StoreService {
     }
     co_return rpc::Status();
   }
+  comm::Task<rpc::Result<key_value::Place>> where(rpc::Call&, const key_value::Nothing&) override {
+    key_value::Place place;
+    place.set_peer(readers_);
+    place.set_address(table_->remote().address());
+    place.set_key(table_->remote().key());
+    place.set_slots(static_cast<std::uint32_t>(table_->remote().size()));
+    co_return place;
+  }
 
  private:
   static key_value::Pair pair_of(const std::pair<const std::string, std::string>& entry) {
@@ -42,10 +56,27 @@ class Shelf : public key_value::StoreService {
     return pair;
   }
   std::map<std::string, std::string> pairs_;
+  table::Table* table_;
+  std::string readers_;
 };
 
-comm::Task<> serve(comm::Context& context, const char* address) {
-  Shelf shelf;
+// Connections of who only READs: nothing is said on them.
+comm::Task<> keep(comm::Endpoint end) { static_cast<void>(co_await end.receive()); }
+comm::Task<> accept_readers(comm::Listener& listener, comm::Scope& readers) {
+  for (;;) {
+    auto accepted = co_await listener.accept();
+    if (!accepted) co_return;
+    readers.spawn(keep(std::move(*accepted)));
+  }
+}
+
+comm::Task<> serve(comm::Context& context, std::string address) {
+  table::Table table(context);
+  const std::string any_port = address.substr(0, address.rfind(':')) + ":0";
+  comm::Listener listener = context.listen(any_port).value_or_throw();
+  comm::Scope readers;
+  readers.spawn(accept_readers(listener, readers));
+  Shelf shelf(table, listener.address());
   rpc::Server server(context);
   server.add(shelf);
   const rpc::Status listening = server.listen(address);
@@ -53,6 +84,21 @@ comm::Task<> serve(comm::Context& context, const char* address) {
   std::printf("listening at %s\n", std::string(server.address()).c_str());
   std::fflush(stdout);
   static_cast<void>(co_await context.sleep(std::chrono::hours(24)));
+}
+
+comm::Task<> look(comm::Context& context, key_value::StoreClient& client, const key_value::Key& asked) {
+  auto found = co_await client.where(key_value::Nothing(), std::chrono::seconds(1));
+  const key_value::Place place = std::move(found).value_or_throw();
+  auto connected = co_await context.connect(place.peer(), std::chrono::seconds(5));
+  comm::Endpoint end = std::move(connected).value_or_throw();
+  const comm::RemoteSpan<const table::Slot> slots(place.address(), place.key(), place.slots());
+  auto seen = co_await table::look(end, slots, asked.key());
+  if (seen) {
+    std::printf("%s\n", seen->c_str());
+    co_return;
+  }
+  auto pair = co_await client.get(asked, std::chrono::seconds(1));
+  std::printf("%s (asked)\n", std::move(pair).value_or_throw().value().c_str());
 }
 
 comm::Task<> ask(comm::Context& context, std::string_view role, const char* address, const char* key,
@@ -70,6 +116,8 @@ comm::Task<> ask(comm::Context& context, std::string_view role, const char* addr
   } else if (role == "get") {
     auto pair = co_await client.get(asked, std::chrono::seconds(1));
     std::printf("%s\n", std::move(pair).value_or_throw().value().c_str());
+  } else if (role == "look") {
+    co_await look(context, client, asked);
   } else {
     auto opened = co_await client.scan(asked, std::chrono::seconds(5));
     auto pairs = std::move(opened).value_or_throw();
@@ -87,11 +135,11 @@ comm::Task<> ask(comm::Context& context, std::string_view role, const char* addr
 int main(int count, char** words) try {
   const std::string_view role = count > 1 ? words[1] : "";
   const bool good = (role == "serve" && count == 3) || (role == "put" && count == 5) ||
-                    ((role == "get" || role == "scan") && count == 4);
+                    ((role == "get" || role == "look" || role == "scan") && count == 4);
   if (!good) {
     std::fprintf(
         stderr,
-        "usage: key_value serve ADDRESS | put ADDRESS KEY VALUE | get ADDRESS KEY | scan ADDRESS KEY\n");
+        "usage: key_value serve ADDRESS | put ADDRESS KEY VALUE | get|look ADDRESS KEY | scan ADDRESS KEY\n");
     return 2;
   }
   comm::Context context = comm::Context::open().value_or_throw();

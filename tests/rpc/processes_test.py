@@ -2,14 +2,16 @@
 # `dying`, the folder of the examples.
 import os
 import pathlib
+import random
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tools"))
 import surroundings  # noqa: E402  (it knows where the harness is)
-from peers import Server, each_link, run, words  # noqa: E402
+from peers import HOST, Server, each_link, run, words  # noqa: E402
 
 DEATH, DYING, EXAMPLES = sys.argv[2:5]
 
@@ -68,8 +70,46 @@ class Processes(unittest.TestCase):
                 self.assertEqual(run(link, store, "get", address, "b"), "two\n")
                 self.assertEqual(run(link, store, "scan", address, "b"), "b two\nc three\n")
                 self.assertIn("there is no x", run(link, store, "get", address, "x", status=1))
+                # Out of the server's memory; what does not fit into a slot of it is asked for.
+                self.assertEqual(run(link, store, "look", address, "b"), "two\n")
+                self.assertEqual(run(link, store, "put", address, "along", "x" * 300), "")
+                self.assertEqual(run(link, store, "look", address, "along"), "x" * 300 + " (asked)\n")
+                self.assertIn("there is no x", run(link, store, "look", address, "x", status=1))
                 self.ask_by_command(link, address)
         each_link(self, 7220, test)
+
+    def test_twins(self):
+        """The same service by gRPC, from the same .proto: the same words, the same answers."""
+        twin = f"{EXAMPLES}/key_value_grpc"
+        if not os.path.exists(twin):
+            self.skipTest("gRPC is not installed")
+        said = []
+        for program, port in ((f"{EXAMPLES}/key_value", 7225), (twin, 7226)):
+            address = f"{HOST}:{port}"
+            with Server({}, program, "serve", address):
+                answers = [run({}, program, *order[:1], address, *order[1:], status=status) for status, *order in (
+                    (0, "put", "b", "two"), (0, "put", "a", "one"), (0, "get", "a"), (0, "scan", "a"), (1, "get", "x"))]
+                answers[-1] = "there is no x" in answers[-1]
+                said.append(answers)
+        self.assertEqual(said[0], ["", "", "one\n", "a one\nb two\n", True])
+        self.assertEqual(said[0], said[1])
+
+    def test_file_transfer(self):
+        def test(link, address):
+            program = f"{EXAMPLES}/file_transfer"
+            with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as mine:
+                octets = random.Random(1).randbytes(9_000_001)
+                pathlib.Path(mine, "here").write_bytes(octets)
+                pathlib.Path(mine, "empty").write_bytes(b"")
+                with Server(link, program, "serve", address, folder):
+                    print("  put", run(link, program, "put", address, f"{mine}/here", "there").strip(), flush=True)
+                    self.assertEqual(pathlib.Path(folder, "there").read_bytes(), octets)
+                    print("  get", run(link, program, "get", address, "there", f"{mine}/back").strip(), flush=True)
+                    self.assertEqual(pathlib.Path(mine, "back").read_bytes(), octets)
+                    run(link, program, "put", address, f"{mine}/empty", "nothing")
+                    self.assertIn("No such file", run(link, program, "get", address, "nowhere", f"{mine}/x", status=1))
+                    self.assertIn("no name of a file", run(link, program, "get", address, "../x", f"{mine}/x", status=1))
+        each_link(self, 7250, test)
 
 
 if __name__ == "__main__":
