@@ -19,8 +19,7 @@ class Shelf : public key_value::StoreService {
   Shelf(table::Table& table, std::string_view readers) : table_(&table), readers_(readers) {}
 
   comm::Task<rpc::Result<key_value::Nothing>> put(rpc::Call&, const key_value::Pair& pair) override {
-    pairs_[pair.key()] = pair.value();
-    table_->store(pair.key(), pair.value());
+    keep(pair);
     co_return key_value::Nothing();
   }
   comm::Task<rpc::Result<key_value::Pair>> get(rpc::Call&, const key_value::Key& key) override {
@@ -39,6 +38,29 @@ class Shelf : public key_value::StoreService {
     }
     co_return rpc::Status();
   }
+  comm::Task<rpc::Result<key_value::Count>> load(rpc::Call&, rpc::Reader<key_value::Pair>& in) override {
+    key_value::Count count;
+    for (;;) {
+      auto pair = co_await in.read();
+      if (!pair) break;
+      keep(*pair);
+      count.set_pairs(count.pairs() + 1);
+    }
+    if (!in.status().ok()) co_return in.status();
+    co_return count;
+  }
+  comm::Task<rpc::Status> ask(rpc::Call&, rpc::Reader<key_value::Key>& in,
+                              rpc::Writer<key_value::Pair>& out) override {
+    for (;;) {
+      auto key = co_await in.read();
+      if (!key) co_return in.status();
+      key_value::Pair pair;
+      pair.set_key(key->key());
+      if (const auto found = pairs_.find(key->key()); found != pairs_.end()) pair.set_value(found->second);
+      rpc::Status sent = co_await out.write(pair);
+      if (!sent.ok()) co_return sent;
+    }
+  }
   comm::Task<rpc::Result<key_value::Place>> where(rpc::Call&, const key_value::Nothing&) override {
     key_value::Place place;
     place.set_peer(readers_);
@@ -49,6 +71,10 @@ class Shelf : public key_value::StoreService {
   }
 
  private:
+  void keep(const key_value::Pair& pair) {
+    pairs_[pair.key()] = pair.value();
+    table_->store(pair.key(), pair.value());
+  }
   static key_value::Pair pair_of(const std::pair<const std::string, std::string>& entry) {
     key_value::Pair pair;
     pair.set_key(entry.first);

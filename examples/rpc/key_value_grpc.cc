@@ -45,6 +45,29 @@ class Shelf final : public key_value::Store::Service {
     }
     return grpc::Status::OK;
   }
+  grpc::Status Load(grpc::ServerContext*, grpc::ServerReader<key_value::Pair>* in,
+                    key_value::Count* count) override {
+    for (key_value::Pair pair; in->Read(&pair);) {
+      const std::lock_guard lock(mutex_);
+      pairs_[pair.key()] = pair.value();
+      count->set_pairs(count->pairs() + 1);
+    }
+    return grpc::Status::OK;
+  }
+  grpc::Status Ask(grpc::ServerContext*,
+                   grpc::ServerReaderWriter<key_value::Pair, key_value::Key>* both) override {
+    for (key_value::Key key; both->Read(&key);) {
+      key_value::Pair pair;
+      pair.set_key(key.key());
+      {
+        const std::lock_guard lock(mutex_);
+        const auto found = pairs_.find(key.key());
+        if (found != pairs_.end()) pair.set_value(found->second);
+      }
+      if (!both->Write(pair)) return grpc::Status::CANCELLED;
+    }
+    return grpc::Status::OK;
+  }
 
  private:
   std::mutex mutex_;

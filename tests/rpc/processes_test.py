@@ -1,5 +1,6 @@
 # rrdma::rpc between processes: a server that is killed in every phase of calls, and the examples. Arguments: the command, the programs `death` and
 # `dying`, the folder of the examples.
+import json
 import os
 import pathlib
 import random
@@ -54,6 +55,15 @@ class Processes(unittest.TestCase):
         self.assertIn("key_value.Store/Scan server-stream\n", listed)
         self.assertEqual(run(link, *rpc, "call", address, "key_value.Store/Get", '{"key": "a"}'), '{"key":"a","value":"b25l"}\n')
         self.assertEqual(run(link, *rpc, "call", address, "key_value.Store/Scan", '{"key": "b"}').count("\n"), 2)
+        pairs = [json.dumps({"key": key, "value": "dHdv"}) for key in ("y", "z")]
+        self.assertEqual(run(link, *rpc, "call", address, "key_value.Store/Load", *pairs), '{"pairs":"2"}\n')
+        lines = "\n".join(json.dumps({"key": f"a{i}", "value": "dHdv"}) for i in range(500))
+        loaded = subprocess.run(words(*rpc, "call", address, "key_value.Store/Load", "-"), input=lines, capture_output=True, text=True, timeout=60,
+                                env={**os.environ, **link}, check=True)
+        self.assertEqual(loaded.stdout, '{"pairs":"500"}\n')
+        self.assertEqual(run(link, *rpc, "call", address, "key_value.Store/Ask", '{"key": "z"}', '{"key": "none"}'),
+                         '{"key":"z","value":"dHdv"}\n{"key":"none","value":""}\n')
+        self.assertIn("takes one argument", run(link, *rpc, "call", address, "key_value.Store/Get", '{"key": "x"}', '{"key": "y"}', status=2))
         self.assertIn("there is no x", run(link, *rpc, "call", address, "key_value.Store/Get", '{"key": "x"}', status=2))
         self.assertIn("no key_value.Key", run(link, *rpc, "call", address, "key_value.Store/Get", '{"lock": 1}', status=2))
         self.assertIn("there is no service", run(link, *rpc, "call", address, "key_value.Shop/Get", status=2))

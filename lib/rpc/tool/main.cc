@@ -2,8 +2,10 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>
+#include <iostream>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "lib/rpc/tool/json_messages.h"
 #include "lib/rpc/tool/measure.h"
@@ -32,7 +34,7 @@ namespace {
 struct Options {
   std::string address;
   std::string path;
-  std::string json = "{}";
+  std::vector<std::string> json;
   std::string secret;
   double seconds = 5;
   Load load;
@@ -74,34 +76,97 @@ comm::Task<JsonMessages> messages(rpc::Channel& channel, const Options& options)
   co_return JsonMessages(std::move(described).value_or_throw(), service, options.path.substr(slash + 1));
 }
 
+// The argument of a method that takes one.
+std::string argument_of(const JsonMessages& json, const Options& options) {
+  if (options.json.size() > 1) throw std::runtime_error(options.path + " takes one argument");
+  return json.argument(options.json.empty() ? "{}" : options.json.front());
+}
+
+// The items of a stream of arguments; "-" stands for lines of standard input.
+std::vector<std::string> items_of(const JsonMessages& json, const Options& options) {
+  std::vector<std::string> items;
+  for (const std::string& text : options.json) {
+    if (text != "-") {
+      items.push_back(json.argument(text));
+      continue;
+    }
+    for (std::string line; std::getline(std::cin, line);) {
+      if (line.find_first_not_of(" \t\r") != line.npos) items.push_back(json.argument(line));
+    }
+  }
+  return items;
+}
+
+comm::Task<> print_all(const JsonMessages& json, rpc::Reader<std::string>& results) {
+  for (;;) {
+    auto item = co_await results.read();
+    if (!item) break;
+    std::puts(json.text_of_result(*item).c_str());
+  }
+  if (!results.status().ok()) throw rpc::Failure(results.status());
+}
+
+// A server that ends first says why when it is asked.
+comm::Task<> write_all(const std::vector<std::string>& items, rpc::Writer<std::string>& arguments) {
+  for (const std::string& item : items) {
+    const rpc::Status sent = co_await arguments.write(item);
+    if (!sent.ok()) co_return;
+  }
+}
+
+comm::Task<> converse(const JsonMessages& json, const std::vector<std::string>& items,
+                      rpc::Conversation<std::string, std::string>& talk) {
+  const auto write = [](const std::vector<std::string>& all,
+                        rpc::Conversation<std::string, std::string>& into) -> comm::Task<> {
+    co_await write_all(all, into);
+    static_cast<void>(into.writes_done());
+  };
+  co_await comm::when_all(write(items, talk), print_all(json, talk));
+}
+
 comm::Task<> call(comm::Context& context, const Options& options) {
   rpc::Channel channel = co_await connect(context, options);
   const JsonMessages json = co_await messages(channel, options);
   const rpc::Method method = json.method();
-  const std::string argument = json.argument(options.json);
-  if (method.shape == rpc::Shape::kUnary) {
-    auto result = co_await channel.unary<std::string>(method, argument, options.limit());
-    std::puts(json.text_of_result(std::move(result).value_or_throw()).c_str());
-    co_return;
+  switch (method.shape) {
+    case rpc::Shape::kUnary: {
+      auto result = co_await channel.unary<std::string>(method, argument_of(json, options), options.limit());
+      std::puts(json.text_of_result(std::move(result).value_or_throw()).c_str());
+      break;
+    }
+    case rpc::Shape::kServerStream: {
+      auto opened =
+          co_await channel.results<std::string>(method, argument_of(json, options), options.limit());
+      auto results = std::move(opened).value_or_throw();
+      co_await print_all(json, results);
+      break;
+    }
+    case rpc::Shape::kClientStream: {
+      const auto items = items_of(json, options);
+      auto opened =
+          co_await channel.stream<rpc::ArgumentStream<std::string, std::string>>(method, options.limit());
+      auto arguments = std::move(opened).value_or_throw();
+      co_await write_all(items, arguments);
+      auto result = co_await arguments.finish();
+      std::puts(json.text_of_result(std::move(result).value_or_throw()).c_str());
+      break;
+    }
+    case rpc::Shape::kBidirectional: {
+      const auto items = items_of(json, options);
+      auto opened =
+          co_await channel.stream<rpc::Conversation<std::string, std::string>>(method, options.limit());
+      auto talk = std::move(opened).value_or_throw();
+      co_await converse(json, items, talk);
+      break;
+    }
   }
-  if (method.shape != rpc::Shape::kServerStream)
-    throw std::runtime_error(options.path +
-                             " reads a stream; only unary methods and streams of results can be called");
-  auto opened = co_await channel.results<std::string>(method, argument, options.limit());
-  auto items = std::move(opened).value_or_throw();
-  for (;;) {
-    auto item = co_await items.read(options.limit());
-    if (!item) break;
-    std::puts(json.text_of_result(*item).c_str());
-  }
-  if (!items.status().ok()) throw rpc::Failure(items.status());
 }
 
 comm::Task<> bench(comm::Context& context, const Options& options) {
   rpc::Channel channel = co_await connect(context, options);
   const JsonMessages json = co_await messages(channel, options);
   if (json.method().shape != rpc::Shape::kUnary) throw std::runtime_error("only unary methods are measured");
-  const std::string argument = json.argument(options.json);
+  const std::string argument = argument_of(json, options);
   rpc::Latencies latencies;
   const auto begin = comm::Clock::now();
   co_await measure(channel, json.method(), argument, options.load, latencies);
@@ -138,7 +203,10 @@ int run(int count, char** words) {
         add(app, "bench", "Call a method again and again, and draw how long it took", options, &bench,
             chosen)}) {
     with->add_option("METHOD", options.path, "SERVICE/METHOD, as `list` shows it")->required();
-    with->add_option("JSON", options.json, "The argument; {} unless it is given");
+    with->add_option(
+        "JSON", options.json,
+        "The argument; {} unless it is given. Of a stream of arguments, its items; - for lines of "
+        "standard input");
     if (with->get_name() != "bench") continue;
     with->add_option("-n,--calls", options.load.calls, "How many")
         ->check(CLI::PositiveNumber)
