@@ -1,0 +1,89 @@
+# UCX with two devices as two rails of one connection: each carries its share, and the loss of one under load ends the connection
+# with a clear status at both ends, as it does on hardware: this UCX has no other rail to move to.
+import itertools
+import os
+import re
+import shutil
+import subprocess
+import time
+import unittest
+
+import command
+import servers
+import surroundings
+from command import RRDMA, run, run_json
+
+RAILS = ("127.0.0.1", "127.0.0.2")
+OCTETS = 4 << 20  # of a message: large enough for the rendezvous, which is what is spread over rails
+SHARE_MIN = 0.3
+PORTS = itertools.count(13400)
+# A second and seven retries are UCX's own; here it may give up sooner.
+ENVIRONMENT = {"UCX_TLS": "rc_v,self", "UCX_NET_DEVICES": "rrdma0:1,rrdma1:1", "UCX_MAX_RNDV_RAILS": "2", "UCX_RC_VERBS_TIMEOUT": "100ms",
+               "UCX_RC_VERBS_RETRY_COUNT": "3", "UCX_KEEPALIVE_INTERVAL": "1s"}
+
+
+class Pair:
+    """ucx_perftest against itself, with endpoints that are told of errors; it goes on until the end of the block."""
+
+    def __enter__(self):
+        words = [RRDMA, "run", "--devices", "2", "--", "ucx_perftest", "-p", str(next(PORTS)), "-t", "tag_bw", "-s", str(OCTETS), "-n", "1000000", "-w", "2", "-e"]
+        self.programs = []
+        before = servers.open_ports()
+        for more in ((), (RAILS[0],)):
+            self.programs.append(subprocess.Popen([*words, *more], env={**os.environ, **ENVIRONMENT}, stdout=subprocess.PIPE,
+                                                  stderr=subprocess.STDOUT, bufsize=0))
+            os.set_blocking(self.programs[-1].stdout.fileno(), False)
+            if not more:
+                servers.await_server(self.programs[0], before, words)
+        self.texts = ["", ""]
+        return self
+
+    def __exit__(self, *_):
+        for program in self.programs:
+            program.kill()
+            program.wait()
+            program.stdout.close()
+
+    def octets(self):
+        """Of payload, by rail."""
+        by_rail = dict.fromkeys(RAILS, 0)
+        for process in run_json("stat", "--json")["processes"]:
+            for qp in process["queue_pairs"]:
+                if qp["peer"] in by_rail:
+                    by_rail[qp["peer"]] += qp["sent_octets"] + qp["received_octets"]
+        return by_rail
+
+    def statuses(self):
+        """What both ends say of the connection; None until both have."""
+        for number, program in enumerate(self.programs):
+            self.texts[number] += (program.stdout.read() or b"").decode()
+        found = [re.search(r"error handler called with status (-\d+) \((.*?)\)", text) for text in self.texts]
+        return [match[2] for match in found] if all(found) else None
+
+
+class Rails(unittest.TestCase):
+    def test_each_carries_its_share(self):
+        with Pair() as pair:
+            carried = surroundings.wait_for(lambda: (lambda by: by if sum(by.values()) > 50 * OCTETS else None)(pair.octets()), 60)
+            for rail in RAILS:
+                self.assertGreater(carried[rail], SHARE_MIN * sum(carried.values()), carried)
+
+    def test_the_loss_of_one(self):
+        with Pair() as pair:
+            surroundings.wait_for(lambda: pair.octets()[RAILS[1]] > 10 * OCTETS, 60)
+            self.assertIsNone(pair.statuses())
+            begin = time.monotonic()
+            run("fault", "set", "port=down", "--device", "rrdma1")
+            said = surroundings.wait_for(pair.statuses, 30)
+            self.assertIn("Endpoint timeout", said)  # of the end that had requests under way
+            self.assertLess(time.monotonic() - begin, 20)
+            run("fault", "clear", "all")
+        with Pair() as pair:  # and with the port up again both carry something again
+            surroundings.wait_for(lambda: min(pair.octets().values()) > 10 * OCTETS, 60)
+
+
+if __name__ == "__main__":
+    if shutil.which("ucx_perftest") is None:
+        raise SystemExit(surroundings.SKIPPED)
+    surroundings.enter()
+    command.main()
