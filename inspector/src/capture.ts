@@ -22,9 +22,11 @@ export interface Finding {
   connection: number | null; count: number; packets: number[];
 }
 export interface FileNote { name: string; packets: number; foreign: number; left_out: number; offset_ns: number; fault: string }
+// What happened and is no packet: a fault on purpose at a port, a queue pair, a call. Times as those of packets.
+export interface CaptureEvent { time: number; text: string }
 interface Header {
   files: FileNote[]; first_ns: string; packets: number; truncated: boolean; opcodes: string[]; cm_messages: Record<string, string>;
-  remarks: Record<string, string>; connections: Connection[]; handshakes: Handshake[]; findings: Finding[];
+  remarks: Record<string, string>; events: CaptureEvent[]; connections: Connection[]; handshakes: Handshake[]; findings: Finding[];
   columns: { name: string; type: string; offset: number; count: number }[];
 }
 

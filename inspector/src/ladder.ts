@@ -42,7 +42,7 @@ export class Ladder {
     this.selected = this.hovered = -1;
     this.shownUntil = Infinity;
     const n = selection.size;
-    Object.assign(this.surface.canvas.dataset, { packets: n, naks: selection.count("nak", 0, n), repeats: selection.count("repeat", 0, n), lost: selection.count("lost", 0, n), faults: selection.count("fault", 0, n) });
+    Object.assign(this.surface.canvas.dataset, { packets: n, naks: selection.count("nak", 0, n), repeats: selection.count("repeat", 0, n), lost: selection.count("lost", 0, n), faults: selection.count("fault", 0, n), events: selection.capture.header.events.length });
     this.home();
   }
 
@@ -165,6 +165,7 @@ export class Ladder {
     if (end - start <= arrowsMax) this.drawArrows(c, p, x, start, end);
     else this.drawBars(c, p, x);
     this.drawAxis(c, p, x, start, end);
+    this.drawEvents(c, p, x);
     c.restore();
     this.drawNames(c, p, x);
   }
@@ -370,6 +371,41 @@ export class Ladder {
       if (same) { c.fillStyle = p.line; c.fillText("·", x.gutter - 12, y); continue; }
       c.fillStyle = gap > 1e6 ? p.ink : p.faint;
       c.fillText(every > 1 || gap < 1e6 ? duration(now, x.gutter < 80 ? 4 : 6) : "+" + duration(gap), x.gutter - 12, y);
+    }
+  }
+
+  // What was done on purpose and is no packet: a line across, between those that it came between.
+  private drawEvents(c: CanvasRenderingContext2D, p: Palette, x: { a: number; b: number }): void {
+    const s = this.selection!, { height } = this.surface;
+    let below = -1e9;
+    for (const event of s.capture.header.events) {
+      const time = event.time - s.origin, place = s.lowerBound(time);
+      if (place > this.shownUntil + 1) break;
+      const at = this.y(this.mode === "time" ? time : place - 0.55);
+      if (at < headRoom - 20) continue;
+      const y = Math.max(at, below + 16);
+      if (y > height) break;
+      below = y;
+      c.strokeStyle = c.fillStyle = p.rnr;
+      c.lineWidth = 1.2;
+      c.setLineDash([3, 3]);
+      c.beginPath(); c.moveTo(x.a - 8, y); c.lineTo(x.b + 8, y); c.stroke();
+      c.setLineDash([]);
+      c.font = `600 12px ${p.sans}`;
+      const room = x.b - x.a - 60;
+      let text = event.text;
+      if (c.measureText(text).width > room) {
+        while (text.length > 8 && c.measureText(text + "…").width > room) text = text.slice(0, -Math.max(1, text.length >> 4));
+        text += "…";
+      }
+      const width = c.measureText(text).width, left = (x.a + x.b - width) / 2;
+      c.fillStyle = p.panel;
+      c.fillRect(left - 22, y - 9, width + 30, 18);
+      this.fault(c, p, left - 11, y);
+      c.fillStyle = p.rnr;
+      c.textAlign = "left";
+      c.textBaseline = "middle";
+      c.fillText(text, left, y);
     }
   }
 

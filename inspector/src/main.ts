@@ -153,7 +153,7 @@ class App {
   private ladderTools(): HTMLElement {
     const tool = (word: Word, path: string, action: () => void, id = "") => h("button", { class: "icon", id, title: t(word), "aria-label": t(word), onclick: action }, icon(path));
     const mode = (name: "steps" | "time", word: Word) => h("button", { "aria-pressed": this.ladder.mode === name ? "true" : "false", "data-mode": name, onclick: () => this.setMode(name) }, t(word));
-    const legend = ([["request", "→", "request"], ["answer", "→", "answer"], ["repeat", "↻", "repeat"], ["nak", "⊘", "NAK"], ["lost", "✕", "lost"], ["lost", "◇", "gap"], ...(this.selection?.count("fault", 0, this.selection.size) ? [["rnr", "⚡", "fault"]] as const : [])] as const)
+    const legend = ([["request", "→", "request"], ["answer", "→", "answer"], ["repeat", "↻", "repeat"], ["nak", "⊘", "NAK"], ["lost", "✕", "lost"], ["lost", "◇", "gap"], ...(this.selection?.count("fault", 0, this.selection.size) || this.capture.header.events.length ? [["rnr", "⚡", "fault"]] as const : [])] as const)
       .map(([kind, sign, name]) => h("span", { class: `key ${kind}` }, h("i", {}, sign), currentLanguage() === "zh" ? { request: "请求", answer: "回答", repeat: "重传", NAK: "NAK", lost: "丢失", gap: "缺口", fault: "注入的故障" }[name] : name));
     return h("div", { class: "toolbar" }, h("div", { class: "segmented" }, mode("steps", "by_step"), mode("time", "by_time")),
       tool("zoom_out", "M4 10h12", () => this.ladder.zoom(1 / 1.6)), tool("zoom_in", "M4 10h12M10 4v12", () => this.ladder.zoom(1.6)), tool("fit", "M7 3H3v4M13 3h4v4M7 17H3v-4M13 17h4v-4", () => this.ladder.fit(), "fit"),

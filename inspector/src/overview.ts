@@ -56,6 +56,11 @@ export class Overview {
       if (s.count("fault", from, to)) { c.fillStyle = p.rnr; c.fillRect(x, heatTop - 6, Math.max(2, w), 3); }
       if (nak) { c.fillStyle = p.nak; c.fillRect(x, heatTop - 3, Math.max(2, w), 3); }
     }
+    c.fillStyle = p.rnr;
+    for (const event of s.capture.header.events) {
+      const x = (event.time - s.origin - s.first) / span * width;
+      if (x >= -1 && x <= width + 1) c.fillRect(Math.min(Math.max(x, 0), width - 2), 0, 2, heatTop + heatHeight);
+    }
     c.fillStyle = p.faint;
     c.font = `11px ${p.mono}`;
     c.textBaseline = "alphabetic";

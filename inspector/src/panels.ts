@@ -76,9 +76,18 @@ export class ConnectionList {
 }
 
 export function problemsView(capture: Capture, goTo: (packet: number) => void): HTMLElement {
-  const findings = capture.header.findings;
-  if (!findings.length) return h("div", { class: "problems" }, h("p", { class: "empty" }, svg("svg", { viewBox: "0 0 48 48", width: 48, height: 48, fill: "none", stroke: "currentColor", "stroke-width": 3 }, svg("path", { d: "M8 25l11 11 21-24" })), t("no_problems")));
-  return h("div", { class: "problems" }, ...findings.map((finding) => problemCard(capture, finding, goTo)));
+  const { findings, events } = capture.header;
+  if (!findings.length && !events.length) return h("div", { class: "problems" }, h("p", { class: "empty" }, svg("svg", { viewBox: "0 0 48 48", width: 48, height: 48, fill: "none", stroke: "currentColor", "stroke-width": 3 }, svg("path", { d: "M8 25l11 11 21-24" })), t("no_problems")));
+  return h("div", { class: "problems" }, events.length ? eventsCard(capture, goTo) : null, ...findings.map((finding) => problemCard(capture, finding, goTo)));
+}
+
+// What was done on purpose, in its order; each leads to the packet that came next.
+function eventsCard(capture: Capture, goTo: (packet: number) => void): HTMLElement {
+  const { events } = capture.header;
+  const next = (time: number) => { const at = capture.time.findIndex((packet) => packet >= time); return at < 0 ? capture.size - 1 : at; };
+  return h("article", { class: "problem", "data-kind": "events" },
+    h("header", {}, h("span", { class: "mark" }, "⚡"), h("div", {}, h("h3", {}, t("faults_on_purpose")), h("p", { class: "way" }, h("span", {}, count(events.length))))),
+    h("ul", { class: "events" }, ...events.slice(0, shownMax).map((event) => h("li", {}, h("button", { class: "chip", title: t("show"), disabled: capture.size === 0, onclick: () => goTo(next(event.time)) }, duration(event.time, 5)), h("span", {}, event.text)))));
 }
 
 function problemCard(capture: Capture, finding: Finding, goTo: (packet: number) => void): HTMLElement {

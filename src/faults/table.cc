@@ -139,9 +139,21 @@ std::optional<Strike> Table::consider_completion(std::string_view device, std::u
   });
 }
 
+void Table::set_witness(Witness witness) {
+  const std::lock_guard lock(witness_mutex_);
+  witness_ = std::move(witness);
+}
+
+void Table::tell_witness(const std::string& line) {
+  const std::lock_guard lock(witness_mutex_);
+  if (witness_) witness_(line);
+}
+
 void explain_strike(std::uint32_t number, std::string_view text, std::string_view sentence) {
-  host::explain(host::Severity::kError, fmt::format("fault {}", number),
-                fmt::format("on purpose ({}): {}", text, sentence));
+  const std::string name = fmt::format("fault {}", number),
+                    said = fmt::format("on purpose ({}): {}", text, sentence);
+  host::explain(host::Severity::kError, name, said);
+  Table::instance().tell_witness(name + ": " + said);
 }
 
 }  // namespace rrdma::faults

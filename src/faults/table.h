@@ -9,6 +9,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -69,6 +70,12 @@ class Table {
                                                           const wire::Gid& peer);
   [[nodiscard]] std::vector<Rule> active() const;
 
+  // Who is told of every strike, besides `rrdma explain`, with one line of text; none: nobody. Returns when the one before
+  // is not called any more.
+  using Witness = std::function<void(const std::string& line)>;
+  void set_witness(Witness witness);
+  void tell_witness(const std::string& line);
+
  private:
   struct Entry {
     Side side;
@@ -88,6 +95,8 @@ class Table {
   std::vector<Entry> entries_;
   std::mutex telling_;  // before mutex_ where both are taken
   std::vector<Actor*> actors_;
+  std::mutex witness_mutex_;  // after telling_
+  Witness witness_;
 };
 
 // A line for `rrdma explain`: which rule struck, and what it did.

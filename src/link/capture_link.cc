@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string>
+#include <utility>
 
 #include "base/guarded_copy.h"
 #include "wire/source_port.h"
@@ -15,6 +17,21 @@ namespace {
 // A locally administered address that names the GID's host part.
 wire::MacAddress mac_of(const wire::Gid& gid) {
   return {{0x02, 0x00, gid.octets[12], gid.octets[13], gid.octets[14], gid.octets[15]}};
+}
+
+std::string fault_text(std::uint8_t kinds, std::uint32_t rule) {
+  constexpr std::pair<std::uint8_t, std::string_view> kNames[] = {
+      {objects::kFaultDrop, "drop"},       {objects::kFaultDuplicate, "duplicate"},
+      {objects::kFaultReorder, "reorder"}, {objects::kFaultCorrupt, "corrupt"},
+      {objects::kFaultEcn, "ecn"},         {objects::kFaultDelay, "delay"},
+      {objects::kFaultBlock, "block"}};
+  std::string text;
+  for (const auto& [kind, name] : kNames) {
+    if ((kinds & kind) == 0) continue;
+    text += text.empty() ? "fault: " : ", ";
+    text += name;
+  }
+  return rule == 0 ? text : text + " (rule " + std::to_string(rule) + ")";
 }
 
 }  // namespace
@@ -40,6 +57,21 @@ CaptureLink::~CaptureLink() {
 }
 
 void CaptureLink::commit(Frame& frame) {
+  record(frame);
+  inner_.commit(frame);
+}
+
+void CaptureLink::lose(Frame& frame) {
+  record(frame);
+  inner_.lose(frame);
+}
+
+void CaptureLink::refuse(std::uint32_t rule) {
+  received_.faults = {objects::kFaultBlock, rule};
+  inner_.refuse(rule);
+}
+
+void CaptureLink::record(const Frame& frame) {
   if (pending_count_ == kPendingMax) write_pending(now_);
   bool readable = frame.payload_octets <= kPayloadOctetsMax;
   std::size_t octets = frame.header_octets;
@@ -64,11 +96,10 @@ void CaptureLink::commit(Frame& frame) {
       std::uint8_t& octet = place[packet_octets - covered + bit / 8];
       octet = static_cast<std::uint8_t>(octet ^ 0x80u >> bit % 8);
     }
-    pending_[pending_count_++] = {packet_octets, frame.corrupt_bit >= 0};
+    pending_[pending_count_++] = {packet_octets, {frame.faults, frame.fault_rule}};
   } else {
     ++skipped_;
   }
-  inner_.commit(frame);
 }
 
 void CaptureLink::flush(Instant now) {
@@ -97,12 +128,18 @@ void CaptureLink::on_packet(const wire::TransportPacket& packet, const objects::
     std::memset(transport_.data() + octets, 0, headers.bth.pad);
     octets += headers.bth.pad;
     const Ends ends{origin.source, origin.destination, origin.source_port, origin.traffic_class};
-    const std::size_t packet_octets = emit_packet(ends, Octets(transport_).first(octets), packet_);
-    write(Octets(packet_).first(packet_octets), now_, wire::PacketDirection::kInbound, {});
+    received_ = {emit_packet(ends, Octets(transport_).first(octets), packet_), {}};
   } else {
     ++skipped_;
   }
   receiver_->on_packet(packet, origin);
+  write_received();
+}
+
+void CaptureLink::write_received() {
+  if (received_.octets == 0) return;
+  write(Octets(packet_).first(received_.octets), now_, wire::PacketDirection::kInbound, received_.faults);
+  received_ = {};
 }
 
 std::size_t CaptureLink::emit_packet(const Ends& ends, Octets transport, MutableOctets to) const {
@@ -132,8 +169,8 @@ std::size_t CaptureLink::emit_packet(const Ends& ends, Octets transport, Mutable
   return wire::emit_frame(frame, to);
 }
 
-void CaptureLink::write(Octets packet, Instant when, wire::PacketDirection direction,
-                        std::string_view comment) {
+void CaptureLink::write(Octets packet, Instant when, wire::PacketDirection direction, const Faults& faults) {
+  const std::string comment = faults.kinds == 0 ? std::string() : fault_text(faults.kinds, faults.rule);
   writer_.write({.interface = interface_,
                  .time_ns = static_cast<std::uint64_t>(when.ns + epoch_offset_ns_),
                  .pieces = std::span(&packet, 1),
@@ -144,11 +181,17 @@ void CaptureLink::write(Octets packet, Instant when, wire::PacketDirection direc
   ++captured_;
 }
 
+void CaptureLink::note(Instant now, std::string_view text) {
+  write_pending(now);
+  writer_.write_note(static_cast<std::uint64_t>(now.ns + epoch_offset_ns_), text);
+  sink_.write_out();
+}
+
 void CaptureLink::write_pending(Instant now) {
+  write_received();
   for (std::size_t i = 0; i < pending_count_; ++i) {
     const Octets packet = Octets(pending_octets_).subspan(i * kPacketOctetsMax, pending_[i].octets);
-    write(packet, now, wire::PacketDirection::kOutbound,
-          pending_[i].corrupted ? "corrupted on purpose" : std::string_view());
+    write(packet, now, wire::PacketDirection::kOutbound, pending_[i].faults);
   }
   pending_count_ = 0;
 }

@@ -4,6 +4,9 @@
 // differ where nobody looks: identification, UDP checksum.
 //
 // Sent frames get the time of the flush that sends them; until then they wait as finished packets.
+//
+// What faults on purpose did to a packet is a comment on it, "fault: drop (rule 2)"; one that they took away is there like
+// the others, so that it is no gap.
 #pragma once
 
 #include <array>
@@ -36,10 +39,14 @@ class CaptureLink final : public Link, private Receiver {
   objects::Frame* reserve(const objects::Path& path) override { return inner_.reserve(path); }
   void commit(objects::Frame& frame) override;
   void cancel(objects::Frame& frame) override { inner_.cancel(frame); }
+  void lose(objects::Frame& frame) override;
+  void refuse(std::uint32_t rule) override;
   void flush(Instant now) override;
   std::size_t poll(Receiver& receiver, Instant now, std::size_t burst_max) override;
   [[nodiscard]] Instant next_deadline() const override;
   [[nodiscard]] std::span<const LinkCounter> counters() override;
+  // Something that happened and is no packet; it reaches the file at once.
+  void note(Instant now, std::string_view text);
 
  private:
   static constexpr std::size_t kPayloadOctetsMax = 4096;
@@ -56,14 +63,20 @@ class CaptureLink final : public Link, private Receiver {
     std::uint8_t traffic_class = 0;
     std::uint8_t hop_limit = 64;
   };
+  struct Faults {
+    std::uint8_t kinds = 0;  // of objects::InjectedFault
+    std::uint32_t rule = 0;
+  };
   struct Pending {
     std::size_t octets = 0;
-    bool corrupted = false;
+    Faults faults;
   };
 
   void on_packet(const wire::TransportPacket& packet, const objects::PacketOrigin& origin) override;
   [[nodiscard]] std::size_t emit_packet(const Ends& ends, Octets transport, MutableOctets to) const;
-  void write(Octets packet, Instant when, wire::PacketDirection direction, std::string_view comment);
+  void record(const objects::Frame& frame);
+  void write(Octets packet, Instant when, wire::PacketDirection direction, const Faults& faults);
+  void write_received();
   void write_pending(Instant now);
   void write_out_when_due(Instant now);
 
@@ -84,6 +97,7 @@ class CaptureLink final : public Link, private Receiver {
   std::size_t pending_count_ = 0;
   std::array<std::uint8_t, wire::kHeaderOctetsMax + kPayloadOctetsMax + 4> transport_{};
   std::array<std::uint8_t, kPacketOctetsMax> packet_{};
+  Pending received_;  // what is handed over now, in packet_: a fault may take it yet
   std::vector<LinkCounter> published_;
 };
 

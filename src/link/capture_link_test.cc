@@ -8,6 +8,8 @@
 #include <fstream>
 #include <iterator>
 
+#include "link/fault_gate.h"
+#include "link/fault_link.h"
 #include "link/test_frames.h"
 #include "wire/pcap_reader.h"
 
@@ -151,19 +153,108 @@ TEST(CaptureLink, TimeIsThatOfTheFlush) {
   EXPECT_EQ(packets[0].time_ns, 9'000'000u);
 }
 
+// How many packets say that this was done to them.
+std::uint64_t marks(Octets file, std::string_view fault) {
+  auto reader = wire::PcapReader::open(file);
+  EXPECT_TRUE(reader.ok());
+  std::uint64_t count = 0;
+  for (auto next = reader->next(); next.ok() && *next; next = reader->next()) {
+    for (const std::string_view comment : (*next)->comments)
+      count += comment.find(fault) != std::string_view::npos ? 1u : 0u;
+  }
+  return count;
+}
+
+TEST(CaptureLink, MarksEveryPacketThatAFaultStruck) {
+  constexpr std::uint32_t kFrames = 4000;
+  const char* const specs[] = {"drop=5%,dup=3%,reorder=2%,corrupt=4%,ecn=6%,seed=3",
+                               "delay=50us+-20us,drop=3%,dup=3%,reorder=2%,seed=3"};
+  for (const char* const spec : specs) {
+    RecordingLink inner;
+    MemorySink sink;
+    FaultCounters tally;
+    {
+      CaptureLink capture(inner, sink, {});
+      FaultLink faults(capture, *parse_fault_spec(spec), 2);
+      const objects::Path path = path_of(true);
+      const std::uint8_t octets[64] = {};
+      Instant now{};
+      for (std::uint32_t i = 0; i < kFrames; ++i) {
+        ASSERT_TRUE(test::send(faults, path, {.psn = i, .octets = 64}, octets));
+        if (i % 8 == 7) faults.flush(now = now + microseconds(10));
+      }
+      while (faults.next_deadline() < kNever) faults.flush(faults.next_deadline());
+      tally = faults.tally();
+    }
+    EXPECT_GT(tally.dropped, 50u);
+    EXPECT_EQ(marks(sink.file, "drop"), tally.dropped) << spec;
+    EXPECT_EQ(marks(sink.file, "duplicate"), tally.duplicated) << spec;
+    EXPECT_EQ(marks(sink.file, "reorder"), tally.reordered) << spec;
+    EXPECT_EQ(marks(sink.file, "corrupt"), tally.corrupted) << spec;
+    EXPECT_EQ(marks(sink.file, "ecn"), tally.marked) << spec;
+    EXPECT_EQ(marks(sink.file, "delay"), tally.delayed) << spec;
+    EXPECT_EQ(marks(sink.file, "fault: "), marks(sink.file, "(rule 2)")) << spec;
+    EXPECT_EQ(inner.sent.size(), kFrames - tally.dropped + tally.duplicated) << spec;
+  }
+}
+
+TEST(CaptureLink, WhatABarrierKeepsIsInItWithAMark) {
+  RecordingLink inner;
+  MemorySink sink;
+  test::Collector collector;
+  {
+    CaptureLink capture(inner, sink, {});
+    const objects::Path path = path_of(true);
+    FaultGate gate(capture, {{.number = 7, .remote = path.remote, .blocked = true}});
+    ASSERT_TRUE(test::send(gate, path, {.psn = 1}, nullptr));
+    gate.flush({});
+    const auto headers =
+        headers_of(wire::Opcode(wire::Transport::kReliableConnection, wire::Step::kSendOnly), 5);
+    for (const wire::Gid& from : {path.remote, wire::gid_of_ipv4({10, 0, 0, 3})})
+      inner.arriving.push_back({{headers, {}}, {from, path.local}});
+    gate.poll(collector, {}, 8);
+  }
+  EXPECT_EQ(collector.packets.size(), 1u);
+  EXPECT_TRUE(inner.sent.empty());
+  EXPECT_EQ(check_capture(sink.file).size(), 3u);
+  EXPECT_EQ(marks(sink.file, "fault: block (rule 7)"), 2u);
+}
+
+TEST(CaptureLink, WhatIsNoPacketStandsBetweenThem) {
+  RecordingLink inner;
+  MemorySink sink;
+  CaptureLink link(inner, sink, {.epoch_offset_ns = 1'700'000'000'000'000'000});
+  const objects::Path path = path_of(true);
+  ASSERT_TRUE(test::send(link, path, {.psn = 1}, nullptr));
+  link.note({5'000}, "fault 3: on purpose (port=down): the\nport is down.");
+  EXPECT_EQ(sink.writes, 1);
+  ASSERT_TRUE(test::send(link, path, {.psn = 2}, nullptr));
+  link.flush({9'000});
+  auto reader = wire::PcapReader::open(sink.file);
+  ASSERT_TRUE(reader.ok());
+  ASSERT_TRUE(*reader->next());
+  EXPECT_TRUE(reader->take_notes().empty());
+  ASSERT_TRUE(*reader->next());
+  const auto notes = reader->take_notes();
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_EQ(notes[0].text, "fault 3: on purpose (port=down): the port is down.");
+  EXPECT_EQ(notes[0].time_ns, 1'700'000'000'000'005'000u);
+}
+
 TEST(CaptureLink, WhatIsCorruptedOnPurposeSaysSo) {
   RecordingLink inner;
   MemorySink sink;
   CaptureLink link(inner, sink, {});
   const objects::Path path = path_of(true);
-  ASSERT_TRUE(test::send(link, path, {.psn = 1, .corrupt_bit = 8 * 12 - 1}, nullptr));
+  ASSERT_TRUE(test::send(link, path, {.psn = 1, .corrupt_bit = 8 * 12 - 1, .faults = objects::kFaultCorrupt},
+                         nullptr));
   link.flush({});
   auto reader = wire::PcapReader::open(sink.file);
   ASSERT_TRUE(reader.ok());
   auto next = reader->next();
   ASSERT_TRUE(next.ok() && *next);
   ASSERT_EQ((*next)->comments.size(), 1u);
-  EXPECT_EQ((*next)->comments[0], "corrupted on purpose");
+  EXPECT_EQ((*next)->comments[0], "fault: corrupt");
   const auto frame = wire::parse_frame((*next)->octets);
   ASSERT_TRUE(frame.ok());
   EXPECT_FALSE(frame->icrc_right());

@@ -9,9 +9,10 @@ bool FaultScope::covers(const wire::Gid& local, const wire::Gid& peer) const {
   return ours && (!remote || *remote == peer);
 }
 
-FaultGate::FaultGate(Link& inner, const std::vector<FaultScope>& scopes) : inner_(inner) {
+FaultGate::FaultGate(Link& inner, const std::vector<FaultScope>& scopes) : inner_(&inner) {
   for (const FaultScope& wanted : scopes)
-    scopes_.push_back({wanted, wanted.blocked ? nullptr : std::make_unique<FaultLink>(inner, wanted.spec)});
+    scopes_.push_back(
+        {wanted, wanted.blocked ? nullptr : std::make_unique<FaultLink>(inner, wanted.spec, wanted.number)});
 }
 
 FaultGate::Scope* FaultGate::scope_of(const wire::Gid& local, const wire::Gid& remote) {
@@ -23,39 +24,50 @@ FaultGate::Scope* FaultGate::scope_of(const wire::Gid& local, const wire::Gid& r
 objects::Frame* FaultGate::reserve(const objects::Path& path) {
   Scope* const scope = scope_of(path.local, path.remote);
   blocking_ = scope != nullptr && scope->wanted.blocked ? scope : nullptr;
-  current_ = scope != nullptr && scope->faults != nullptr ? scope->faults.get() : &inner_;
+  current_ = scope != nullptr && scope->faults != nullptr ? scope->faults.get() : inner_;
   return current_->reserve(path);
 }
 
 void FaultGate::commit(objects::Frame& frame) {
   if (blocking_ == nullptr) return current_->commit(frame);
   ++blocking_->blocked;
-  current_->cancel(frame);
+  frame.faults = objects::kFaultBlock;
+  frame.fault_rule = blocking_->wanted.number;
+  current_->lose(frame);
+}
+
+void FaultGate::set_inner(Link& inner) {
+  inner_ = &inner;
+  current_ = nullptr;
+  for (const Scope& scope : scopes_) {
+    if (scope.faults != nullptr) scope.faults->set_inner(inner);
+  }
 }
 
 void FaultGate::flush(Instant now) {
   for (const Scope& scope : scopes_) {
     if (scope.faults != nullptr) scope.faults->flush(now);
   }
-  inner_.flush(now);
+  inner_->flush(now);
 }
 
 std::size_t FaultGate::poll(Receiver& receiver, Instant now, std::size_t burst_max) {
   receiver_ = &receiver;
-  return inner_.poll(*this, now, burst_max);
+  return inner_->poll(*this, now, burst_max);
 }
 
 void FaultGate::on_packet(const wire::TransportPacket& packet, const objects::PacketOrigin& origin) {
   Scope* const scope = scope_of(origin.destination, origin.source);
   if (scope != nullptr && scope->wanted.blocked) {
     ++scope->blocked;
+    inner_->refuse(scope->wanted.number);
     return;
   }
   receiver_->on_packet(packet, origin);
 }
 
 Instant FaultGate::next_deadline() const {
-  Instant earliest = inner_.next_deadline();
+  Instant earliest = inner_->next_deadline();
   for (const Scope& scope : scopes_) {
     if (scope.faults != nullptr) earliest = std::min(earliest, scope.faults->next_deadline());
   }
@@ -64,7 +76,7 @@ Instant FaultGate::next_deadline() const {
 
 // Those of the link itself, then what each fault has done; of one name several times where there are several scopes.
 std::span<const LinkCounter> FaultGate::counters() {
-  const std::span<const LinkCounter> own = inner_.counters();
+  const std::span<const LinkCounter> own = inner_->counters();
   published_.assign(own.begin(), own.end());
   std::uint64_t blocked = 0;
   FaultCounters sum;

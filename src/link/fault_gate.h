@@ -30,7 +30,11 @@ class FaultGate final : public Link, private Receiver {
 
   objects::Frame* reserve(const objects::Path& path) override;
   void commit(objects::Frame& frame) override;
-  void cancel(objects::Frame& frame) override { (current_ != nullptr ? *current_ : inner_).cancel(frame); }
+  void cancel(objects::Frame& frame) override { (current_ != nullptr ? *current_ : *inner_).cancel(frame); }
+  void lose(objects::Frame& frame) override { (current_ != nullptr ? *current_ : *inner_).lose(frame); }
+  void refuse(std::uint32_t rule) override { inner_->refuse(rule); }
+  // As FaultLink::set_inner().
+  void set_inner(Link& inner);
   void flush(Instant now) override;
   std::size_t poll(Receiver& receiver, Instant now, std::size_t burst_max) override;
   [[nodiscard]] Instant next_deadline() const override;
@@ -45,7 +49,7 @@ class FaultGate final : public Link, private Receiver {
   [[nodiscard]] Scope* scope_of(const wire::Gid& local, const wire::Gid& remote);
   void on_packet(const wire::TransportPacket& packet, const objects::PacketOrigin& origin) override;
 
-  Link& inner_;
+  Link* inner_;
   std::vector<Scope> scopes_;
   Link* current_ = nullptr;    // that gave out the frame
   Scope* blocking_ = nullptr;  // that will swallow it

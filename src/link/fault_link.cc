@@ -12,8 +12,8 @@ constexpr std::uint8_t kCongestionExperienced = 3;  // both ECN bits
 
 }  // namespace
 
-FaultLink::FaultLink(Link& inner, const FaultSpec& spec)
-    : inner_(inner), spec_(spec), prng_(spec.seed), held_(kHeldMax) {
+FaultLink::FaultLink(Link& inner, const FaultSpec& spec, std::uint32_t rule)
+    : inner_(&inner), spec_(spec), rule_(rule), prng_(spec.seed), held_(kHeldMax) {
   waiting_.reserve(kHeldMax);
 }
 
@@ -25,7 +25,7 @@ void FaultLink::set_spec(const FaultSpec& spec) {
 Frame* FaultLink::reserve(const objects::Path& path) {
   // A frame and its double may both have to be held.
   if (held_.room() < 2) return nullptr;
-  return inner_.reserve(path);
+  return inner_->reserve(path);
 }
 
 FaultLink::Fate FaultLink::draw() {
@@ -53,15 +53,16 @@ void FaultLink::commit(Frame& frame) {
   overtake();
   if (fate.drop) {
     ++tally_.dropped;
-    inner_.cancel(frame);
+    blame(frame, objects::kFaultDrop);
+    inner_->lose(frame);
     return;
   }
   if (fate.mark) mark(frame);
   if (fate.corrupt) {
     ++tally_.corrupted;
     frame.corrupt_bit = fate.corrupt_bit;
+    blame(frame, objects::kFaultCorrupt);
   }
-  if (fate.duplicate) ++tally_.duplicated;
   const bool delays = spec_.delay.ns != 0 || spec_.delay_spread.ns != 0;
   const bool reorders = fate.reorder && !delays;
   if (!delays && !fate.reorder) {
@@ -71,14 +72,22 @@ void FaultLink::commit(Frame& frame) {
   // With a delay, what is reordered waits longer than those behind it can.
   Duration wait = reorders ? kReorderHold : fate.delay;
   if (fate.reorder && delays) wait = spec_.delay + spec_.delay_spread + fate.delay;
+  const std::uint8_t before = frame.faults;
+  blame(frame, fate.reorder ? objects::kFaultReorder : objects::kFaultDelay);
   if (!hold(frame, wait, reorders ? fate.overtakers : 0)) {
     ++tally_.spared;
+    frame.faults = before;
     pass(frame, fate.duplicate);
     return;
   }
   ++(fate.reorder ? tally_.reordered : tally_.delayed);
-  if (fate.duplicate) (void)hold(frame, fate.duplicate_delay, 0);
-  inner_.cancel(frame);
+  if (fate.duplicate) hold_double(frame, fate.duplicate_delay);
+  inner_->cancel(frame);
+}
+
+void FaultLink::blame(Frame& frame, std::uint8_t fault) const {
+  frame.faults = static_cast<std::uint8_t>(frame.faults | fault);
+  frame.fault_rule = rule_;
 }
 
 void FaultLink::mark(Frame& frame) {
@@ -87,20 +96,30 @@ void FaultLink::mark(Frame& frame) {
   path = *frame.path;
   path.traffic_class |= kCongestionExperienced;
   frame.path = &path;
+  blame(frame, objects::kFaultEcn);
   ++tally_.marked;
 }
 
 void FaultLink::pass(Frame& frame, bool twice) {
   if (!twice) {
-    inner_.commit(frame);
+    inner_->commit(frame);
     return;
   }
   copy_frame(frame, spare_);
-  inner_.commit(frame);
-  if (Frame* second = inner_.reserve(*spare_.path)) {
+  inner_->commit(frame);
+  if (Frame* second = inner_->reserve(*spare_.path)) {
     copy_frame(spare_, *second);
-    inner_.commit(*second);
+    second->faults = 0;
+    blame(*second, objects::kFaultDuplicate);
+    inner_->commit(*second);
+    ++tally_.duplicated;
   }
+}
+
+void FaultLink::hold_double(Frame& frame, Duration delay) {
+  frame.faults = 0;
+  blame(frame, objects::kFaultDuplicate);
+  if (hold(frame, delay, 0)) ++tally_.duplicated;
 }
 
 bool FaultLink::hold(const Frame& frame, Duration delay, std::uint32_t overtakers) {
@@ -133,7 +152,7 @@ void FaultLink::flush(Instant now) {
   last_flush_ = now;
   date(now);
   const std::size_t handed_over = hand_over_due(now);
-  inner_.flush(now);
+  inner_->flush(now);
   release(handed_over);
   marked_count_ = 0;
 }
@@ -146,13 +165,13 @@ std::size_t FaultLink::hand_over_due(Instant now) {
   std::stable_sort(waiting_.begin(), end, [](const Waiting& a, const Waiting& b) { return a.due < b.due; });
   std::size_t count = 0;
   for (auto waiting = waiting_.begin(); waiting != end; ++waiting, ++count) {
-    Frame* const frame = inner_.reserve(*waiting->frame->path);
+    Frame* const frame = inner_->reserve(*waiting->frame->path);
     if (frame == nullptr) {
       blocked_ = true;
       break;
     }
     copy_frame(*waiting->frame, *frame);
-    inner_.commit(*frame);
+    inner_->commit(*frame);
   }
   return count;
 }
@@ -163,7 +182,7 @@ void FaultLink::release(std::size_t handed_over) {
 }
 
 Instant FaultLink::next_deadline() const {
-  Instant earliest = inner_.next_deadline();
+  Instant earliest = inner_->next_deadline();
   for (const Waiting& waiting : waiting_) {
     const Instant due = waiting.dated ? waiting.due : last_flush_;
     earliest = std::min(earliest, blocked_ ? std::max(due, last_flush_ + kRoomRetry) : due);
@@ -180,7 +199,7 @@ std::span<const LinkCounter> FaultLink::counters() {
   published_.push_back({"faults_marked", tally_.marked});
   published_.push_back({"faults_delayed", tally_.delayed});
   published_.push_back({"faults_spared", tally_.spared});
-  const auto inner = inner_.counters();
+  const auto inner = inner_->counters();
   published_.insert(published_.end(), inner.begin(), inner.end());
   return published_;
 }

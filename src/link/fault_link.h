@@ -3,6 +3,9 @@
 // same number of random numbers whatever happens to it, so that the fate of the n-th frame depends on
 // the seed and n alone.
 //
+// Every frame says what was done to it (Frame::faults), and one that is dropped goes down as lost: a capture below writes
+// it with its mark.
+//
 // Frames that are held are copies (HeldFrames); flush() hands over those that are due. A frame that is
 // reordered is held until some later frames have passed it, or for kReorderHold.
 #pragma once
@@ -34,8 +37,8 @@ class FaultLink final : public Link {
  public:
   static constexpr std::size_t kHeldMax = 2048;
 
-  // `inner` must outlive it.
-  FaultLink(Link& inner, const FaultSpec& spec);
+  // `inner` must outlive it. `rule` is the number of the fault, where it has one.
+  FaultLink(Link& inner, const FaultSpec& spec, std::uint32_t rule = 0);
 
   // From the next frame on. The random sequence starts anew.
   void set_spec(const FaultSpec& spec);
@@ -44,10 +47,14 @@ class FaultLink final : public Link {
 
   objects::Frame* reserve(const objects::Path& path) override;
   void commit(objects::Frame& frame) override;
-  void cancel(objects::Frame& frame) override { inner_.cancel(frame); }
+  void cancel(objects::Frame& frame) override { inner_->cancel(frame); }
+  void lose(objects::Frame& frame) override { inner_->lose(frame); }
+  void refuse(std::uint32_t rule) override { inner_->refuse(rule); }
+  // Another link around the same one, or none any more. REQUIRES: no frame is reserved, and all were flushed.
+  void set_inner(Link& inner) { inner_ = &inner; }
   void flush(Instant now) override;
   std::size_t poll(Receiver& receiver, Instant now, std::size_t burst_max) override {
-    return inner_.poll(receiver, now, burst_max);
+    return inner_->poll(receiver, now, burst_max);
   }
   [[nodiscard]] Instant next_deadline() const override;
   [[nodiscard]] std::span<const LinkCounter> counters() override;
@@ -78,16 +85,19 @@ class FaultLink final : public Link {
   };
 
   [[nodiscard]] Fate draw();
+  void blame(objects::Frame& frame, std::uint8_t fault) const;
   void mark(objects::Frame& frame);
   void pass(objects::Frame& frame, bool twice);
   [[nodiscard]] bool hold(const objects::Frame& frame, Duration delay, std::uint32_t overtakers);
+  void hold_double(objects::Frame& frame, Duration delay);
   void overtake();
   void date(Instant now);
   [[nodiscard]] std::size_t hand_over_due(Instant now);
   void release(std::size_t handed_over);
 
-  Link& inner_;
+  Link* inner_;
   FaultSpec spec_;
+  const std::uint32_t rule_;
   Prng prng_;
   BurstLoss loss_;
   FaultCounters tally_;

@@ -15,6 +15,8 @@ void copy_frame(const Frame& from, Frame& to) {
   to.pad = from.pad;
   to.span_count = from.span_count;
   to.corrupt_bit = from.corrupt_bit;
+  to.faults = from.faults;
+  to.fault_rule = from.fault_rule;
   to.payload_octets = from.payload_octets;
   to.header = from.header;
   std::copy_n(from.spans.begin(), from.span_count, to.spans.begin());
@@ -48,6 +50,8 @@ HeldFrames::Held HeldFrames::hold(const Frame& frame) {
   slot.frame.header = frame.header;
   slot.frame.pad = frame.pad;
   slot.frame.corrupt_bit = frame.corrupt_bit;
+  slot.frame.faults = frame.faults;
+  slot.frame.fault_rule = frame.fault_rule;
   if (copied != 0) slot.frame.add_span(payload, copied);
   return {Verdict::kHeld, &slot.frame};
 }

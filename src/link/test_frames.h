@@ -36,6 +36,7 @@ struct Message {
   std::uint32_t psn = 0;
   std::size_t octets = 0;
   std::int32_t corrupt_bit = -1;
+  std::uint8_t faults = 0;
 };
 
 // Fills one frame with octets of `memory`, starting at psn. Returns whether the link took it.
@@ -52,6 +53,7 @@ inline bool send(Link& link, const objects::Path& path, const Message& message, 
       static_cast<std::uint8_t>(wire::emit_transport_headers(headers, frame->header.data()));
   frame->pad = headers.bth.pad;
   frame->corrupt_bit = message.corrupt_bit;
+  frame->faults = message.faults;
   if (message.octets != 0) frame->add_span(memory, message.octets);
   link.commit(*frame);
   return true;

@@ -144,6 +144,11 @@ void HostLane::set_faults(const std::vector<link::FaultScope>& scopes, bool pack
   links_.set_faults(scopes);
 }
 
+bool HostLane::note_in_captures(std::string_view text) {
+  const std::lock_guard lock(mutex());
+  return links_.note_in_captures(host::now(), text);
+}
+
 // A direct operation takes no PSN: either may end or begin between two frames.
 void HostLane::choose_packets() {
   const bool packets_only = captured_ || disturbed_;

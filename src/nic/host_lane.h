@@ -65,6 +65,8 @@ class HostLane final : public Lane, private transport::EventSink, private Duty {
   void open_network(control::GrantedSlot granted);
   void follow_capture_order(const control::CaptureOrder& order, std::vector<OwnedFd> fds);
   void set_faults(const std::vector<link::FaultScope>& scopes, bool packets_only);
+  // Something that happened and is no packet. False: nothing is captured here.
+  bool note_in_captures(std::string_view text);
 
  private:
   HostLane(const Settings& settings, control::DaemonClient& daemon, control::GrantedSlot granted,

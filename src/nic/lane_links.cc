@@ -7,8 +7,6 @@
 
 #include "host/clock.h"
 #include "host/explain.h"
-#include "link/capture_link.h"
-#include "link/fault_link.h"
 
 namespace rrdma::nic {
 
@@ -96,44 +94,71 @@ void LaneLinks::open_capture_file() {
 
 void LaneLinks::attach(LinkIndex index, link::Link* link) {
   if (link == nullptr) return;
-  undisturbed_[index] = decorated(link);
-  put_gate(index);
-}
-
-void LaneLinks::put_gate(LinkIndex index) {
-  std::unique_ptr<link::FaultGate> gate;
-  if (!scopes_.empty()) gate = std::make_unique<link::FaultGate>(*undisturbed_[index], scopes_);
-  live_capture_.attach(switch_, index, gate != nullptr ? gate.get() : undisturbed_[index]);
-  gates_[index] = std::move(gate);  // what the last one held back is lost, as on a network
-}
-
-void LaneLinks::set_faults(const std::vector<link::FaultScope>& scopes) {
-  scopes_ = scopes;
-  for (std::uint8_t index = 0; index < kLinkCount; ++index) {
-    if (undisturbed_[index] != nullptr) put_gate(static_cast<LinkIndex>(index));
-  }
-}
-
-// The capture stands inside the faults: it shows what was done to the packets, as the other end would see them.
-link::Link* LaneLinks::decorated(link::Link* link) {
+  bare_[index] = link;
   if (capture_ != nullptr) {
     link::CaptureConfig config;
     config.interface_name = interface_.name;
     config.snap_octets = settings_.capture_limits.snap_octets;
     config.epoch_offset_ns = host::wall_offset_ns();
-    decorators_.push_back(std::make_unique<link::CaptureLink>(*link, *capture_, config));
-    link = decorators_.back().get();
+    recorders_[index] = std::make_unique<link::CaptureLink>(*link, *capture_, config);
   }
-  if (settings_.fault.any()) {
-    decorators_.push_back(std::make_unique<link::FaultLink>(*link, settings_.fault));
-    link = decorators_.back().get();
+  if (settings_.fault.any()) faults_[index] = std::make_unique<link::FaultLink>(*link, settings_.fault);
+  put_gate(index);
+}
+
+// Puts what stands around a link together, as it is now.
+void LaneLinks::connect(LinkIndex index, bool captured) {
+  link::Link* link = bare_[index];
+  if (link == nullptr) return;
+  if (recorders_[index] != nullptr) link = recorders_[index].get();
+  if (captured) link = &live_capture_.around(index, *link);
+  if (faults_[index] != nullptr) {
+    faults_[index]->set_inner(*link);
+    link = faults_[index].get();
   }
-  return link;
+  if (gates_[index] != nullptr) {
+    gates_[index]->set_inner(*link);
+    link = gates_[index].get();
+  }
+  switch_.attach(index, link);
+}
+
+void LaneLinks::connect_all(bool captured) {
+  for (std::uint8_t index = 0; index < kLinkCount; ++index) connect(static_cast<LinkIndex>(index), captured);
+}
+
+// What the last gate held back is lost, as on a network.
+void LaneLinks::put_gate(LinkIndex index) {
+  gates_[index] = scopes_.empty() ? nullptr : std::make_unique<link::FaultGate>(*bare_[index], scopes_);
+  connect(index);
+}
+
+void LaneLinks::set_faults(const std::vector<link::FaultScope>& scopes) {
+  scopes_ = scopes;
+  for (std::uint8_t index = 0; index < kLinkCount; ++index) {
+    if (bare_[index] != nullptr) put_gate(static_cast<LinkIndex>(index));
+  }
 }
 
 void LaneLinks::start_capture(OwnedFd socket, std::uint32_t snap_octets) {
-  live_capture_.start(switch_, std::move(socket),
-                      {.interface_name = interface_.name, .snap_octets = snap_octets});
+  stop_capture();
+  live_capture_.start(std::move(socket), {.interface_name = interface_.name, .snap_octets = snap_octets});
+  connect_all();
+}
+
+bool LaneLinks::note_in_captures(Instant now, std::string_view text) {
+  const bool live = live_capture_.note(now, text);
+  for (const auto& recorder : recorders_) {
+    if (recorder == nullptr) continue;
+    recorder->note(now, text);
+    return true;
+  }
+  return live;
+}
+
+void LaneLinks::stop_capture() {
+  connect_all(false);
+  live_capture_.stop();
 }
 
 }  // namespace rrdma::nic

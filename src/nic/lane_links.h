@@ -13,8 +13,10 @@
 
 #include "base/owned_fd.h"
 #include "control/client/daemon_client.h"
+#include "link/capture_link.h"
 #include "link/capture_sink.h"
 #include "link/fault_gate.h"
+#include "link/fault_link.h"
 #include "link/link.h"
 #include "link/shm/shm_link.h"
 #include "link/udp/udp_link.h"
@@ -68,7 +70,9 @@ class LaneLinks final : public objects::PathProbe, public Doorbells {
   void set_faults(const std::vector<link::FaultScope>& scopes);
   // By order of the daemon, while the program runs.
   void start_capture(OwnedFd socket, std::uint32_t snap_octets);
-  void stop_capture() { live_capture_.stop(switch_); }
+  void stop_capture();
+  // Something that happened and is no packet. False: nothing is captured.
+  bool note_in_captures(Instant now, std::string_view text);
   // What was captured so far goes to its file.
   void write_captures() {
     if (capture_ != nullptr) capture_->write_out();
@@ -82,7 +86,8 @@ class LaneLinks final : public objects::PathProbe, public Doorbells {
   void open_capture_file();
   void attach(LinkIndex index, link::Link* link);
   void put_gate(LinkIndex index);
-  [[nodiscard]] link::Link* decorated(link::Link* link);
+  void connect(LinkIndex index, bool captured = true);
+  void connect_all(bool captured = true);
 
   bool answered(const objects::Path& path) const override;
   bool request() override { return shm_->arm(); }
@@ -96,13 +101,15 @@ class LaneLinks final : public objects::PathProbe, public Doorbells {
   std::unique_ptr<link::UdpLink> udp_;
   std::unique_ptr<link::ShmLink> shm_;
   RelayLink relay_;
+  // What stands around each link, inside out: captures see what faults did, as the other end would, and their marks.
   std::unique_ptr<link::CaptureFile> capture_;
-  std::vector<std::unique_ptr<link::Link>> decorators_;
-  std::array<link::Link*, kLinkCount> undisturbed_{};  // as attached, without the gates
-  std::array<std::unique_ptr<link::FaultGate>, kLinkCount> gates_;
+  std::array<link::Link*, kLinkCount> bare_{};
+  std::array<std::unique_ptr<link::CaptureLink>, kLinkCount> recorders_;
+  LiveCapture live_capture_;
+  std::array<std::unique_ptr<link::FaultLink>, kLinkCount> faults_;  // of the settings
+  std::array<std::unique_ptr<link::FaultGate>, kLinkCount> gates_;   // of rules
   std::vector<link::FaultScope> scopes_;
   LinkSwitch switch_;
-  LiveCapture live_capture_;
 };
 
 }  // namespace rrdma::nic

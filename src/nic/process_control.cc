@@ -70,6 +70,14 @@ void ProcessControl::apply_faults() {
   for (const auto& device : devices) device->impose(imposed_on(*device, active), host::read_interfaces());
 }
 
+// The lanes of a process are captured together: one of them writes it down.
+void ProcessControl::note_in_captures(const std::string& line) {
+  const std::lock_guard lock(lanes_mutex_);
+  for (HostLane* lane : lanes_) {
+    if (lane->note_in_captures(line)) return;
+  }
+}
+
 void ProcessControl::refresh_devices() {
   std::vector<std::shared_ptr<host::NetlinkDevice>> devices;
   {

@@ -49,10 +49,13 @@ class ProcessControl final : private control::DaemonEvents {
 
  private:
   ProcessControl(const Settings& settings, std::unique_ptr<control::DaemonClient> daemon)
-      : settings_(settings), daemon_(std::move(daemon)), faults_([this] { apply_faults(); }) {}
+      : settings_(settings),
+        daemon_(std::move(daemon)),
+        faults_([this] { apply_faults(); }, [this](const std::string& line) { note_in_captures(line); }) {}
   void keep(std::shared_ptr<host::NetlinkDevice> device);
   void refresh_devices();
   void apply_faults();
+  void note_in_captures(const std::string& line);
   void follow_capture_order(const control::CaptureOrder& order, std::vector<OwnedFd> fds);
   // REQUIRES: lanes_mutex_. Null: none of ours.
   [[nodiscard]] HostLane* find_lane(control::Slot slot) const;

@@ -20,19 +20,32 @@ struct PayloadSpan {
   std::size_t length = 0;
 };
 
+// What faults on purpose did to a frame: bits, for whoever writes packets down.
+enum InjectedFault : std::uint8_t {
+  kFaultDrop = 1,
+  kFaultDuplicate = 2,  // this one is the double
+  kFaultReorder = 4,
+  kFaultCorrupt = 8,
+  kFaultEcn = 16,
+  kFaultDelay = 32,
+  kFaultBlock = 64,  // nothing passes at all: a port that is down, a partition
+};
+
 struct Frame {
   const Path* path = nullptr;
   std::uint8_t header_octets = 0;  // BTH and extension headers in `header`
   std::uint8_t pad = 0;            // as the BTH says; the link appends that many zero octets
   std::uint8_t span_count = 0;
+  std::uint8_t faults = 0;  // of InjectedFault
   std::int32_t corrupt_bit =
       -1;  // fault injection: the link flips this bit of the finished packet (modulo its length)
   std::uint32_t payload_octets = 0;  // sum of the spans; more than one path MTU only if the path takes trains
+  std::uint32_t fault_rule = 0;      // with `faults`: the number of the rule; 0: it has none
   std::array<std::uint8_t, wire::kHeaderOctetsMax + 4> header{};
   std::array<PayloadSpan, kSgeMax + 1> spans{};
 
   void clear() {
-    header_octets = pad = span_count = 0;
+    header_octets = pad = span_count = faults = 0;
     corrupt_bit = -1;
     payload_octets = 0;
   }

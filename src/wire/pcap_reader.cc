@@ -1,6 +1,7 @@
 #include "wire/pcap_reader.h"
 
 #include <algorithm>
+#include <charconv>
 
 namespace rrdma::wire {
 namespace {
@@ -125,6 +126,7 @@ PcapReader::PacketResult PcapReader::next_packet_block() {
         if (const auto added = add_interface(*block); !added) return Failure{added.error()};
         break;
       case kStatisticsBlock: add_statistics(*block); break;
+      case kJournalBlock: add_note(*block); break;
       case kEnhancedPacketBlock: return enhanced_packet(*block);
       case kSimplePacketBlock: return simple_packet(*block);
       default: break;
@@ -203,6 +205,23 @@ void PcapReader::add_statistics(const Block& block) {
     const std::uint64_t first = load32(option->value.data()), second = load32(option->value.data() + 4);
     left_out_ += big_endian_ ? first << 32 | second : second << 32 | first;
   }
+}
+
+// As with statistics: an entry that has no text or makes no sense is passed over.
+void PcapReader::add_note(const Block& block) {
+  CaptureNote note;
+  for (std::string_view rest = text_of(block.body); !rest.empty();) {
+    const std::string_view line = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+    const std::size_t sign = line.find('=');
+    if (sign == std::string_view::npos) continue;
+    const std::string_view name = line.substr(0, sign), value = line.substr(sign + 1);
+    std::uint64_t microseconds = 0;
+    if (name == kJournalText) note.text = value;
+    if (name == kJournalTime) std::from_chars(value.data(), value.data() + value.size(), microseconds);
+    if (microseconds != 0) note.time_ns = microseconds * 1000;
+  }
+  if (!note.text.empty() && notes_.size() < kNotesMax) notes_.push_back(note);
 }
 
 PcapReader::PacketResult PcapReader::enhanced_packet(const Block& block) const {

@@ -6,7 +6,7 @@
 //   pcap    header(24) { record-header(16) octets }*       microseconds or nanoseconds
 //   pcapng  { section { interface | packet | other }* }*   blocks of type, length, body, length again
 //
-// Blocks of other types are skipped. The first fault ends the reading: what follows cannot be trusted.
+// Journal entries are notes; blocks of other types are skipped. The first fault ends the reading: what follows cannot be trusted.
 #pragma once
 
 #include <cstddef>
@@ -14,6 +14,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/octets.h"
@@ -57,11 +58,18 @@ struct CapturedPacket {
   std::vector<std::string_view> comments;
 };
 
+// Something that happened and is no packet (pcapng: a journal entry).
+struct CaptureNote {
+  std::uint64_t time_ns = 0;  // since 1970
+  std::string_view text;
+};
+
 class PcapReader {
  public:
   enum class Format : std::uint8_t { kPcap, kPcapng };
 
   static constexpr std::size_t kInterfacesMax = 4096;  // of one section
+  static constexpr std::size_t kNotesMax = 65536;      // that nobody has taken; more are passed over
 
   [[nodiscard]] static Result<PcapReader, CaptureError> open(Octets file);
 
@@ -71,6 +79,8 @@ class PcapReader {
   [[nodiscard]] Format format() const { return format_; }
   // Packets that whoever captured could not keep, as far as was read (pcapng interface statistics).
   [[nodiscard]] std::uint64_t left_out() const { return left_out_; }
+  // What was noted between the packets that next() gave; those since the last time.
+  [[nodiscard]] std::vector<CaptureNote> take_notes() { return std::exchange(notes_, {}); }
   // Those of the section that is being read; a pcap file has one, without a name.
   [[nodiscard]] const std::vector<CaptureInterface>& interfaces() const { return interfaces_; }
 
@@ -104,6 +114,7 @@ class PcapReader {
   [[nodiscard]] PacketResult enhanced_packet(const Block& block) const;
   [[nodiscard]] PacketResult simple_packet(const Block& block) const;
   void add_statistics(const Block& block);
+  void add_note(const Block& block);
   // Takes the next option off `rest`; code 0 at the end.
   [[nodiscard]] Result<Option, CaptureError> next_option(Octets& rest, std::size_t block_offset) const;
 
@@ -118,6 +129,7 @@ class PcapReader {
   std::vector<CaptureInterface> interfaces_;
   std::vector<Clock> clocks_;  // one for each interface
   std::uint64_t left_out_ = 0;
+  std::vector<CaptureNote> notes_;
 };
 
 }  // namespace rrdma::wire

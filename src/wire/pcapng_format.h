@@ -1,9 +1,10 @@
 // The numbers of the pcapng format that reader and writer share: block types, the marks of a section, option
-// codes (IETF draft-ietf-opsawg-pcapng, sections 4.1 to 4.4, 4.6 and 3.5).
+// codes (IETF draft-ietf-opsawg-pcapng, sections 4.1 to 4.4, 4.6, 4.7 and 3.5).
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 namespace rrdma::wire {
 
@@ -12,10 +13,15 @@ inline constexpr std::uint32_t kInterfaceBlock = 1;
 inline constexpr std::uint32_t kSimplePacketBlock = 3;
 inline constexpr std::uint32_t kStatisticsBlock = 5;
 inline constexpr std::uint32_t kEnhancedPacketBlock = 6;
+// An entry of a journal in systemd's export format: lines of NAME=VALUE. What has no packet, with its time.
+inline constexpr std::uint32_t kJournalBlock = 9;
 inline constexpr std::uint32_t kByteOrderMark = 0x1a2b3c4d;
 inline constexpr std::size_t kBlockFrameOctets = 12;  // type, length, and the length again
 inline constexpr std::size_t kSectionBodyOctets = 16;
 inline constexpr std::uint16_t kPcapngMajor = 1;
+
+inline constexpr std::string_view kJournalTime = "__REALTIME_TIMESTAMP";  // microseconds since 1970
+inline constexpr std::string_view kJournalText = "MESSAGE";
 
 inline constexpr std::uint16_t kOptionEnd = 0;
 inline constexpr std::uint16_t kOptionComment = 1;

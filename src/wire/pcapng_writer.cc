@@ -1,6 +1,7 @@
 #include "wire/pcapng_writer.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "base/assert.h"
@@ -9,6 +10,7 @@ namespace rrdma::wire {
 namespace {
 
 constexpr std::uint8_t kNanoseconds = 9;  // 10^-9
+constexpr std::size_t kNoteOctetsMax = 4096;
 
 Octets octets_of(std::string_view text) {
   return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
@@ -68,6 +70,20 @@ void PcapngWriter::write(const PacketRecord& record) {
   }
   const bool any_option = !record.comment.empty() || record.direction != PacketDirection::kUnknown;
   if (any_option) append_option(kOptionEnd, {});
+  end_block();
+}
+
+// A line end within the text would end it.
+void PcapngWriter::write_note(std::uint64_t time_ns, std::string_view text) {
+  std::string entry(kJournalTime);
+  entry +=
+      "=" + std::to_string(time_ns / 1000) + "\nSYSLOG_IDENTIFIER=rrdma\n" + std::string(kJournalText) + "=";
+  entry += text.substr(0, kNoteOctetsMax);
+  std::replace(entry.end() - static_cast<std::ptrdiff_t>(std::min(text.size(), kNoteOctetsMax)), entry.end(),
+               '\n', ' ');
+  entry += '\n';
+  begin_block(kJournalBlock);
+  append_padded(octets_of(entry));
   end_block();
 }
 

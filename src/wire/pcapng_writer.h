@@ -2,7 +2,7 @@
 // comments. It does no I/O: each finished block is handed to the sink, whole, in one call. Little-endian
 // on every machine.
 //
-//   section-header { interface-description }* { enhanced-packet }*
+//   section-header { interface-description }* { enhanced-packet | journal-entry }*
 #pragma once
 
 #include <cstddef>
@@ -44,6 +44,9 @@ class PcapngWriter {
 
   // REQUIRES: an interface that was added.
   void write(const PacketRecord& record);
+
+  // Something that happened and is no packet: Wireshark shows it as an entry of a journal, by its time.
+  void write_note(std::uint64_t time_ns, std::string_view text);
 
   // At the end: how many packets the interface saw, and how many of them could not be kept.
   // REQUIRES: an interface that was added.

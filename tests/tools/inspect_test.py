@@ -3,6 +3,7 @@
 import itertools
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -17,7 +18,7 @@ import surroundings
 from command import run, run_json
 from traffic import PingPong
 from perfetto import Trace, unknown_fields
-from inspecting import Inspector, hostile_capture, lossy_pingpong, tshark_counts
+from inspecting import Inspector, hostile_capture, lossy_pingpong, tshark_counts, tshark_marks
 
 ROOT = sys.argv[2]
 CAPTURES = os.path.join(ROOT, "tests", "captures")
@@ -204,6 +205,70 @@ class Inspect(unittest.TestCase):
         self.assertGreater(counted["packets_resent"], 0)
         naks = [packet for packet in trace.sent if packet.track != queue_pair and "(NAK)" in packet.name]
         self.assertEqual(len(naks), counted["sequence_naks"])
+
+
+    def test_every_fault_on_a_packet_is_a_mark(self):
+        path, trace = os.path.join(self.folder, "struck.pcapng"), os.path.join(self.folder, "struck.pftrace")
+        words = [command.RRDMA, "run", "--link", "udp", "--fault", "drop=5%,dup=3%,ecn=4%,reorder=2%,corrupt=2%,seed=11"]
+        program = ["--", "ibv_rc_pingpong", "-g", "1", "-s", "20000", "-p", "18715", "-n"]
+        before = servers.open_ports()
+        server = subprocess.Popen(words + ["--pcap", path] + program + ["201"], stdout=subprocess.DEVNULL)
+        try:
+            servers.await_server(server, before, words)
+            subprocess.run(words + program + ["200", "localhost"], stdout=subprocess.DEVNULL, check=True, timeout=120)
+            surroundings.wait_for(lambda: settled(server.pid))
+            counters = next(p for p in run_json("stat", "--json")["processes"] if p["pid"] == server.pid)["counters"]
+        finally:
+            server.kill()
+            server.wait()
+        marks, notes = tshark_marks(path)
+        names = {"drop": "dropped", "duplicate": "duplicated", "ecn": "marked", "reorder": "reordered", "corrupt": "corrupted"}
+        counted = {mark: counters[f"faults_{name}"] for mark, name in names.items()}
+        self.assertEqual({mark: marks[mark] for mark in names}, counted)
+        self.assertTrue(all(counted.values()), counted)
+        self.assertEqual(notes, [])
+        shown = run("decode", path, "errors", status=None)[0]
+        self.assertEqual(len(re.findall("# fault: ", shown)), marks["frames"])
+        with Inspector(path) as inspector:
+            header = inspector.header()
+        self.assertEqual(len(header["remarks"]), marks["frames"])
+        run("inspect", "--perfetto", trace, path)
+        self.assertEqual(unknown_fields(trace), [])
+        connected = [packet for packet in Trace(trace).sent if "fault" in packet.arguments]
+        self.assertGreater(len(connected), marks["frames"] * 0.9)  # a packet that was corrupted may belong to nobody
+
+    def test_faults_while_programs_run_are_marks(self):
+        path, trace = os.path.join(self.folder, "rules.pcapng"), os.path.join(self.folder, "rules.pftrace")
+        with PingPong("--link", "udp", port=18716) as pair:
+            surroundings.wait_for(lambda: len([p for p in run_json("stat", "--json")["processes"] if p["queue_pairs"]]) == 2)
+            capture = subprocess.Popen([command.RRDMA, "capture", "-p", str(pair.server.pid), path], stderr=subprocess.PIPE, text=True)
+            self.assertIn("Capturing 1 program", capture.stderr.readline())
+            run("fault", "set", "net=drop=2%")
+            surroundings.wait_for(lambda: next(p for p in run_json("stat", "--json")["processes"] if p["pid"] == pair.server.pid)["counters"].get("faults_dropped", 0) > 3)
+            number = run_json("fault", "list", "--json")[0]["number"]
+            run("fault", "clear", "all")
+            run("fault", "set", "qp=error")
+            capture.send_signal(signal.SIGINT)
+            capture.stderr.read()
+            capture.stderr.close()
+            capture.wait(30)
+        marks, notes = tshark_marks(path)
+        self.assertGreater(marks["drop"], 3)
+        self.assertEqual(marks["frames"], marks["drop"])
+        self.assertIn(f"fault {number}: on purpose (net=drop=2%): packets are disturbed from now on.", notes)
+        self.assertTrue(any("is in the error state" in note for note in notes), notes)
+        subprocess.run(["capinfos", path], capture_output=True, check=True)
+        shown = run("decode", path)[0]
+        self.assertEqual(len(re.findall(rf"# fault: drop \(rule {number}\)", shown)), marks["drop"])
+        self.assertEqual(len(re.findall(r"(?m)^ +- .*# fault \d+: on purpose", shown)), len(notes))
+        with Inspector(path) as inspector:
+            header = inspector.header()
+        self.assertEqual([event["text"] for event in header["events"]], notes)
+        run("inspect", "--perfetto", trace, path)
+        self.assertEqual(unknown_fields(trace), [])
+        seen = Trace(trace)
+        self.assertEqual(seen.faults, [])
+        self.assertEqual([packet.name for packet in seen.sent if packet.name.startswith("fault ")], notes)
 
 
 def settled(pid):

@@ -1,4 +1,5 @@
 # A running `rrdma inspect`, and what its capture says, for tests with and without a browser.
+import collections
 import http.client
 import json
 import struct
@@ -91,6 +92,17 @@ def tshark_counts(path):
         else:
             repeats += 1
     return {"packets": sum(1 for row in leaving if int(row[2]) <= 0x1F or int(row[2]) == own), "naks": naks, "repeats": repeats}
+
+
+def tshark_marks(path):
+    """How many packets tshark finds with each fault on them, and the notes that are no packets."""
+    words = ["tshark", "-r", path, "-T", "fields", "-e", "frame.comment", "-e", "systemd_journal.message"]
+    rows = [line.split("\t") for line in subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines()]
+    marks = collections.Counter()
+    for comment in (row[0] for row in rows if row[0]):
+        what = comment.removeprefix("fault: ").partition(" (")[0]
+        marks.update(["frames", *what.split(", ")])
+    return marks, [row[1] for row in rows if len(row) > 1 and row[1]]
 
 
 def block(kind, body):

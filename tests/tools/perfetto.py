@@ -87,7 +87,7 @@ class Trace:
                 ended.update(event[48])
                 name = event[23][0].decode()
                 if not name.endswith(" arrives"):
-                    arguments = {one[10][0].decode(): one[3][0] for one in map(dict_of, event[4])}
+                    arguments = {one[10][0].decode(): (one[3] or one[6])[0] for one in map(dict_of, event[4])}
                     self.sent.append(Packet(self.queue_pair(track), name, time, arguments))
         self.expect(not under_way, "a begin without an end")
         self.expect(self.flows == ended, "a flow that does not end, or not begin")

@@ -6,35 +6,32 @@
 
 namespace rrdma::nic {
 
-void LiveCapture::start(LinkSwitch& links, OwnedFd socket, const link::CaptureConfig& config) {
-  stop(links);
+void LiveCapture::start(OwnedFd socket, const link::CaptureConfig& config) {
   socket.close_at_fork();  // a child that lives on sends nothing
   stream_ = std::make_unique<CaptureStream>(std::move(socket));
   config_ = config;
   config_.epoch_offset_ns = host::wall_offset_ns();
-  for (std::uint8_t index = 0; index < kLinkCount; ++index) wrap(links, static_cast<LinkIndex>(index));
 }
 
-void LiveCapture::wrap(LinkSwitch& links, LinkIndex index) {
-  inner_[index] = links.at(index);
-  if (inner_[index] == nullptr) return;
-  around_[index] = std::make_unique<link::CaptureLink>(*inner_[index], *stream_, config_);
-  links.attach(index, around_[index].get());
-}
-
-void LiveCapture::stop(LinkSwitch& links) {
-  if (stream_ == nullptr) return;
-  for (std::uint8_t index = 0; index < kLinkCount; ++index) {
-    links.attach(static_cast<LinkIndex>(index), inner_[index]);
-    around_[index].reset();
-    inner_[index] = nullptr;
-  }
+void LiveCapture::stop() {
+  for (auto& around : around_) around.reset();
   stream_.reset();
 }
 
-void LiveCapture::attach(LinkSwitch& links, LinkIndex index, link::Link* link) {
-  links.attach(index, link);
-  if (stream_ != nullptr) wrap(links, index);
+bool LiveCapture::note(Instant now, std::string_view text) {
+  for (const auto& around : around_) {
+    if (around == nullptr) continue;
+    around->note(now, text);
+    return true;
+  }
+  return false;
+}
+
+link::Link& LiveCapture::around(LinkIndex index, link::Link& link) {
+  if (stream_ == nullptr) return link;
+  if (around_[index] == nullptr)
+    around_[index] = std::make_unique<link::CaptureLink>(link, *stream_, config_);
+  return *around_[index];
 }
 
 }  // namespace rrdma::nic

@@ -1,6 +1,6 @@
 // LiveCapture: packets of a running program into a file, from one moment to another, by order of the daemon
-// (control/capture_messages.h): CaptureLinks around the links of the lane, put there and taken away. They
-// stand outside of faults that were asked for: they show what the engine sends and takes.
+// (control/capture_messages.h): CaptureLinks around the links of the lane, put there and taken away. LaneLinks puts what
+// disturbs packets on purpose around these.
 //
 // Threads: all calls under the lane's lock, with no frame reserved.
 #pragma once
@@ -8,6 +8,7 @@
 #include <array>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "base/owned_fd.h"
 #include "link/capture_link.h"
@@ -19,22 +20,22 @@ namespace rrdma::nic {
 
 class LiveCapture {
  public:
-  // Starts anew where one is running. The socket is closed when the last packet is on its way.
-  void start(LinkSwitch& links, OwnedFd socket, const link::CaptureConfig& config);
-  void stop(LinkSwitch& links);
+  // REQUIRES: none is running.
+  void start(OwnedFd socket, const link::CaptureConfig& config);
+  // The socket is closed when the last packet is on its way. REQUIRES: nobody uses what around() gave any more.
+  void stop();
   // What was captured so far goes to the file.
   void write_out() {
     if (stream_ != nullptr) stream_->write_out();
   }
-  // Attaches a link that was not there when the capture began.
-  void attach(LinkSwitch& links, LinkIndex index, link::Link* link);
+  // Something that happened and is no packet. False: no capture is running.
+  bool note(Instant now, std::string_view text);
+  // The link that sees what passes through this one: itself, unless a capture is running.
+  [[nodiscard]] link::Link& around(LinkIndex index, link::Link& link);
 
  private:
-  void wrap(LinkSwitch& links, LinkIndex index);
-
   link::CaptureConfig config_;
   std::unique_ptr<CaptureStream> stream_;
-  std::array<link::Link*, kLinkCount> inner_{};
   std::array<std::unique_ptr<link::CaptureLink>, kLinkCount> around_;
 };
 

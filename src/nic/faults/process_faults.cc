@@ -88,14 +88,18 @@ std::vector<link::FaultScope> scopes_of(const DeviceList& devices, const std::ve
   return scopes;
 }
 
-ProcessFaults::ProcessFaults(std::function<void()> changed)
+ProcessFaults::ProcessFaults(std::function<void()> changed, faults::Table::Witness struck)
     : changed_(std::move(changed)),
       timer_(lifted(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK))) {
+  faults::Table::instance().set_witness(std::move(struck));
   faults::Table::instance().add(*this);
   set_timer();
 }
 
-ProcessFaults::~ProcessFaults() { faults::Table::instance().remove(*this); }
+ProcessFaults::~ProcessFaults() {
+  faults::Table::instance().remove(*this);
+  faults::Table::instance().set_witness({});
+}
 
 void ProcessFaults::handle() {
   std::uint64_t times = 0;

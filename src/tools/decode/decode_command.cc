@@ -178,20 +178,42 @@ Connections connections_of(Octets file, RpcFrames& rpc) {
   return connections;
 }
 
+// What happened and is no packet: a line between those of the packets.
+std::string note_form(const wire::CaptureNote& note, std::int64_t since_first_ns,
+                      const DecodeOptions& options, const wire::Palette& palette) {
+  if (options.json) {
+    nlohmann::ordered_json object;
+    object["time_ns"] = note.time_ns;
+    object["since_first_ns"] = since_first_ns;
+    object["note"] = note.text;
+    return json_line(object) + "\n";
+  }
+  return fmt::format("{:>5}  {:>12}  {}# {}{}\n", "-", wire::seconds_text(since_first_ns), palette.faint,
+                     printable(note.text), palette.reset);
+}
+
 // Shows all packets that the filter lets through, or adds them up. Returns the fault that ended the reading,
 // if one did.
 std::optional<wire::CaptureError> show_packets(wire::PcapReader& reader, const Connections& connections,
                                                const RpcFrames& rpc, const DecodeOptions& options,
                                                Output& output, Tally& tally, CaptureSummary& summary) {
   const wire::Palette palette = palette_for(STDOUT_FILENO, colour_choice(options.colour));
-  std::uint64_t first_ns = 0;
+  const bool notes_wanted = !options.summary && (!options.filter.any() || options.filter.errors);
+  std::optional<std::uint64_t> first_ns;
+  const auto since_first = [&first_ns](std::uint64_t time_ns) {
+    if (!first_ns) first_ns = time_ns;
+    return static_cast<std::int64_t>(time_ns - *first_ns);
+  };
   while (!interrupted()) {
     auto next = reader.next();
+    for (const wire::CaptureNote& note : reader.take_notes()) {
+      if (notes_wanted) output.write(note_form(note, since_first(note.time_ns), options, palette));
+    }
     if (!next) return next.error();
     if (!*next) return std::nullopt;
     const wire::CapturedPacket& captured = **next;
     const wire::Dissection packet = wire::dissect(captured);
-    if (tally.packets == 0) first_ns = captured.time_ns;
+    const std::int64_t since_first_ns = since_first(captured.time_ns);
     count(tally, packet.verdict);
     const auto source = connections.source_qp(packet);
     if (options.filter.any() && !options.filter.matches(packet, captured, source)) continue;
@@ -200,8 +222,8 @@ std::optional<wire::CaptureError> show_packets(wire::PcapReader& reader, const C
       summary.add(packet, captured.time_ns, source);
       continue;
     }
-    output.write(form_of({tally.packets, static_cast<std::int64_t>(captured.time_ns - first_ns), captured,
-                          packet, interface_name(reader, captured.interface), source, rpc},
+    output.write(form_of({tally.packets, since_first_ns, captured, packet,
+                          interface_name(reader, captured.interface), source, rpc},
                          options, palette));
   }
   return std::nullopt;

@@ -211,6 +211,7 @@ Analysis analyse(std::span<const CaptureInput> inputs, std::uint64_t packets_max
     if (packet_of[at] != kNoIndex) analysis.remarks[packet_of[at]] = std::move(remark);
   }
   analysis.files = std::move(sightings.files);
+  analysis.events = std::move(sightings.events);
   follow_exchanges(analysis, spans);
   group_handshakes(analysis, notes);
   count_packets(analysis);

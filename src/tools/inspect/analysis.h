@@ -91,6 +91,7 @@ struct Analysis {
   std::vector<CaptureFinding> findings;  // the gravest first
   std::vector<CapturedOctets> where;
   std::map<std::uint32_t, std::string> remarks;
+  std::vector<CaptureEvent> events;  // by time, since 1970
   std::vector<CaptureFileNote> files;
   bool truncated = false;
 };

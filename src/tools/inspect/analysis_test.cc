@@ -212,6 +212,32 @@ TEST(Analysis, ARemarkOfTheSimulatorIsNoPacket) {
   EXPECT_EQ(found.remarks.at(0), "dropped");
 }
 
+TEST(Analysis, WhatAFaultTookIsLostAndNoArrivalIsIts) {
+  const auto out = PacketDirection::kOutbound, in = PacketDirection::kInbound;
+  Film::Shot dropped = seen(send(5), out), blocked = seen(send(6), in), late = seen(send(7), out);
+  dropped.comment = "fault: drop (rule 2)";
+  blocked.comment = "fault: block (rule 3)";
+  late.comment = "fault: delay";
+  const Analysis found = Film()
+                             .take(0, seen(send(5), out))
+                             .take(1, dropped)
+                             .take(2, seen(send(5), in))
+                             .take(3, seen(send(6), out))
+                             .take(4, blocked)
+                             .take(5, late)
+                             .take(6, seen(send(7), in))
+                             .develop();
+  ASSERT_EQ(found.columns.size(), 4u);
+  const bool lost[] = {false, true, true, false}, marked[] = {false, true, true, true};
+  for (std::uint32_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(has(found, i, kMarkLost), lost[i]) << i;
+    EXPECT_EQ(has(found, i, kMarkRemark), marked[i]) << i;
+  }
+  EXPECT_TRUE(has(found, 1, kMarkRepeat));
+  EXPECT_EQ(found.columns.travel_ns[0], 2000.0f);
+  EXPECT_EQ(found.remarks.at(2), "fault: block (rule 3)");
+}
+
 TEST(Analysis, AReadTakesThePsnsOfItsAnswer) {
   const Film::Shot read{.step = Step::kReadRequest, .psn = 10, .read_length = 2048};
   const auto response = [](Step step, std::uint32_t psn) {

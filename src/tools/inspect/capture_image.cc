@@ -122,6 +122,9 @@ Json header_json(const Analysis& analysis) {
     messages[std::to_string(i)] = wire::cm_message_name(static_cast<wire::CmAttribute>(i));
   Json remarks = Json::object();
   for (const auto& [packet, remark] : analysis.remarks) remarks[std::to_string(packet)] = remark;
+  Json events = Json::array();
+  for (const CaptureEvent& event : analysis.events)
+    events.push_back({{"time", event.time_ns - analysis.first_ns}, {"text", event.text}});
   return {{"files", files},
           {"first_ns", std::to_string(analysis.first_ns)},
           {"packets", analysis.columns.size()},
@@ -129,6 +132,7 @@ Json header_json(const Analysis& analysis) {
           {"opcodes", opcodes},
           {"cm_messages", messages},
           {"remarks", remarks},
+          {"events", events},
           {"connections", connections_json(analysis)},
           {"handshakes", handshakes_json(analysis)},
           {"findings", findings_json(analysis)}};

@@ -70,6 +70,9 @@ void align_clocks(Sightings& sightings) {
     for (Sighting& seen : sightings.list) {
       if (seen.where.file == file) seen.time_ns -= ahead;
     }
+    for (CaptureEvent& event : sightings.events) {
+      if (event.file == file) event.time_ns -= ahead;
+    }
     // Where the capture does not say which way a packet went: it was seen first where it left.
     for (const Twice& packet : both) {
       Sighting &before = sightings.list[packet.before], &now = sightings.list[packet.now];

@@ -58,7 +58,7 @@ constexpr unsigned kAnnotation = 4, kType = 9, kTrack = 11, kCategory = 22, kNam
 constexpr std::uint64_t kBegin = 1, kEnd = 2, kInstant = 3;
 }  // namespace track_event
 namespace annotation {
-constexpr unsigned kUnsigned = 3, kName = 10;
+constexpr unsigned kUnsigned = 3, kText = 6, kName = 10;
 }
 
 constexpr std::uint64_t kSequenceId = 1;
@@ -82,6 +82,7 @@ class TraceWriter {
       follow_message(i);
     }
     add_slices();
+    add_faults();
     // By time: a reader may sort, but need not.
     std::stable_sort(events_.begin(), events_.end(),
                      [](const auto& a, const auto& b) { return a.first < b.first; });
@@ -89,7 +90,7 @@ class TraceWriter {
       Message trace_packet;
       trace_packet
           .number(packet::kTimestamp,
-                  static_cast<std::uint64_t>(analysis_.first_ns) + static_cast<std::uint64_t>(time))
+                  static_cast<std::uint64_t>(analysis_.first_ns + static_cast<std::int64_t>(time)))
           .number(packet::kSequence, kSequenceId)
           .text(packet::kTrackEvent, event);
       trace_.message(trace::kPacket, trace_packet);
@@ -158,6 +159,9 @@ class TraceWriter {
     if ((columns_.marks[i] & kMarkRepeat) != 0)
       event.message(track_event::kAnnotation, annotated("repeat", 1));
     if ((columns_.marks[i] & kMarkLost) != 0) event.message(track_event::kAnnotation, annotated("lost", 1));
+    if (const auto remark = analysis_.remarks.find(i); remark != analysis_.remarks.end())
+      event.message(track_event::kAnnotation,
+                    Message().text(annotation::kName, "fault").text(annotation::kText, remark->second));
     return event;
   }
 
@@ -245,6 +249,21 @@ class TraceWriter {
       end.number(track_event::kType, track_event::kEnd).number(track_event::kTrack, slice.track);
       events_.emplace_back(slice.begin, begin.octets());
       events_.emplace_back(slice.end, end.octets());
+    }
+  }
+
+  // What was done on purpose and is no packet: a track of its own.
+  void add_faults() {
+    if (analysis_.events.empty()) return;
+    const std::uint64_t uuid = new_uuid();
+    describe(Message().number(track::kUuid, uuid).text(track::kName, "faults on purpose"));
+    for (const CaptureEvent& event : analysis_.events) {
+      Message struck;
+      struck.number(track_event::kType, track_event::kInstant)
+          .number(track_event::kTrack, uuid)
+          .text(track_event::kCategory, "fault")
+          .text(track_event::kName, event.text);
+      events_.emplace_back(static_cast<double>(event.time_ns - analysis_.first_ns), struck.octets());
     }
   }
 

@@ -73,11 +73,19 @@ struct CaptureFileNote {
   std::string fault;           // why its reading ended early; empty: it did not
 };
 
+// Something that happened and is no packet: a fault on purpose at a port, a queue pair, a call.
+struct CaptureEvent {
+  std::int64_t time_ns = 0;  // as of a Sighting
+  std::string text;
+  std::uint16_t file = 0;
+};
+
 struct Sightings {
   std::vector<Sighting> list;  // by time
   std::vector<Flow> flows;
   std::vector<CmNote> cm_notes;  // by time
   std::map<std::uint32_t, std::string> remarks;
+  std::vector<CaptureEvent> events;  // by time
   std::vector<CaptureFileNote> files;
   Connections connections;
   bool truncated = false;  // there are more packets than the limit allowed

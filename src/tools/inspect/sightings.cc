@@ -15,6 +15,7 @@ namespace {
 constexpr std::int64_t kStampSlackNs = 2'000'000;
 constexpr std::size_t kPacketOctetsMin = 80;  // of a RoCE packet in a file, with its record
 constexpr std::size_t kRemarksMax = 100'000;
+constexpr std::size_t kEventsMax = 10'000;
 constexpr std::size_t kFlowsMax = 1'000'000;
 
 struct CmIds {
@@ -133,6 +134,14 @@ void sort_by_time(Sightings& sightings) {
   sightings.remarks = std::move(remarks);
 }
 
+void take_events(wire::PcapReader& reader, std::uint16_t index, Sightings& into) {
+  for (const wire::CaptureNote& note : reader.take_notes()) {
+    if (into.events.size() == kEventsMax) return;
+    into.events.push_back(
+        {static_cast<std::int64_t>(note.time_ns), std::string(note.text.substr(0, 400)), index});
+  }
+}
+
 // Returns why the file ended early; empty if it did not.
 std::string read_file(const CaptureInput& input, std::uint16_t index, std::uint64_t packets_max,
                       FlowNumbers& flows, Sightings& into) {
@@ -145,6 +154,7 @@ std::string read_file(const CaptureInput& input, std::uint16_t index, std::uint6
   while (!interrupted()) {
     auto next = reader->next();
     note.left_out = reader->left_out();
+    take_events(*reader, index, into);
     if (!next)
       return fmt::format("{} (at octet {})", wire::describe(next.error().fault), next.error().offset);
     if (!*next) break;
@@ -174,8 +184,11 @@ std::string read_file(const CaptureInput& input, std::uint16_t index, std::uint6
   return "";
 }
 
-// What the simulator remarks on a packet that it did not take away.
+// Whether a remark says that the packet was taken away: "fault: drop, ecn (rule 2)" of a program, or the simulator's word.
 bool is_loss(std::string_view remark) {
+  constexpr std::string_view kFault = "fault: ";
+  if (remark.starts_with(kFault))
+    return remark.find("drop") != std::string_view::npos || remark.find("block") != std::string_view::npos;
   constexpr std::string_view kOthers[] = {"duplicated", "reordered", "corrupted", "delayed", "ecn_marked"};
   return std::find(std::begin(kOthers), std::end(kOthers), remark) == std::end(kOthers);
 }
@@ -200,6 +213,8 @@ class Merger {
       // Without a direction, only what is remarked is no packet of its own: the simulator's word on a departure.
       const bool remark = seen.direction == wire::PacketDirection::kUnknown && seen.remarked;
       if (remark || seen.direction == wire::PacketDirection::kInbound) find_departure(i, remark);
+      // What a fault took where it arrived.
+      if (!absorbed_[i]) lost_[i] = lost_[i] || lost_at(i);
     }
     Merged merged;
     for (std::uint32_t i = 0; i < list.size(); ++i) {
@@ -222,6 +237,8 @@ class Merger {
       if (seen.direction == wire::PacketDirection::kInbound) arrives_[seen.flow] = true;
       if (seen.direction != wire::PacketDirection::kOutbound) continue;
       leaves_[seen.flow] = true;
+      lost_[i] = lost_at(i);
+      if (lost_[i]) continue;  // it has no arrival
       auto& alike = waiting_[identity_of(seen)];
       if (alike.size() < kAlikeMax) alike.push_back(i);
     }
@@ -247,9 +264,23 @@ class Merger {
       sightings_.list[*chosen].remarked = true;
     } else {
       arrival_[*chosen] = at;
+      if (list[at].remarked) blame(*chosen, at);
       alike.erase(chosen);
     }
     absorbed_[at] = true;
+  }
+
+  // A fault where the packet arrived is told of where it left.
+  void blame(std::uint32_t departure, std::uint32_t arrival) {
+    lost_[departure] = lost_at(arrival);
+    sightings_.remarks[departure] = sightings_.remarks[arrival];
+    sightings_.list[departure].remarked = true;
+  }
+
+  [[nodiscard]] bool lost_at(std::uint32_t at) const {
+    const auto remark = sightings_.remarks.find(at);
+    return sightings_.list[at].direction != wire::PacketDirection::kUnknown &&
+           remark != sightings_.remarks.end() && is_loss(remark->second);
   }
 
   [[nodiscard]] bool arrival_would_be_seen(const Sighting& seen) const {
@@ -276,6 +307,8 @@ Sightings read_sightings(std::span<const CaptureInput> inputs, std::uint64_t pac
   sightings.connections.settle();
   align_clocks(sightings);
   sort_by_time(sightings);
+  std::stable_sort(sightings.events.begin(), sightings.events.end(),
+                   [](const CaptureEvent& a, const CaptureEvent& b) { return a.time_ns < b.time_ns; });
   return sightings;
 }
 
