@@ -36,6 +36,7 @@ function(rrdma_known_products)
   # For other people's tests: include(RrdmaTest).
   install(FILES ${CMAKE_SOURCE_DIR}/cmake/RrdmaTest.cmake DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/rrdma)
   install(FILES ${CMAKE_SOURCE_DIR}/README.md ${CMAKE_SOURCE_DIR}/README.zh-CN.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+  install(FILES ${CMAKE_SOURCE_DIR}/inspector/LICENSES.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/inspector)
   # Where Wireshark looks for interfaces of others, plugins and profiles.
   install(FILES ${CMAKE_SOURCE_DIR}/packaging/wireshark/plugins/rrdma_rpc.lua DESTINATION ${CMAKE_INSTALL_LIBDIR}/wireshark/plugins)
   install(PROGRAMS ${CMAKE_SOURCE_DIR}/packaging/wireshark/extcap/rrdma DESTINATION ${CMAKE_INSTALL_LIBDIR}/wireshark/extcap)

@@ -18,7 +18,7 @@ SOURCE = pathlib.Path(sys.argv[2])
 SHARE = "usr/share"
 UNITS = {"system": "lib/systemd/system/rrdmad.service", "user": "usr/lib/systemd/user/rrdmad.service"}
 EXPECTED = ["usr/bin/rrdma", "usr/bin/rrdmad", *UNITS.values(), f"{SHARE}/bash-completion/completions/rrdma", f"{SHARE}/man/man1/rrdma.1.gz",
-            f"{SHARE}/man/man8/rrdmad.8.gz", f"{SHARE}/doc/rrdma/copyright"]
+            f"{SHARE}/man/man8/rrdmad.8.gz", f"{SHARE}/doc/rrdma/copyright", f"{SHARE}/doc/rrdma/inspector/LICENSES.md"]
 
 
 def files_of(root):
