@@ -1,15 +1,17 @@
 // Playing a connection step by step, for learners: what each packet is for, how far both ends are, their states, and
 // whose memory changes.
-import { Mark, type Capture, type Details, type Field, type Selection } from "./capture";
+import { Mark, type Capture, type Details, type Selection } from "./capture";
 import type { DetailsSource } from "./details";
 import { h, icon, replace, svg } from "./dom";
 import { count, octets, trim } from "./format";
 import type { EndNames } from "./ladder";
+import { fieldText, writtenAt, type Written } from "./memory";
 import { of, t, type Bilingual } from "./text";
 
 export type Side = "a" | "b";
 const backMax = 4000;  // packets that are looked back or ahead: the longest message that is followed
 const stepTime = 1600;  // milliseconds
+const detailsKept = 2000;  // packets whose fields are remembered
 
 export interface MemoryChange { owner: Side; from: Side; kind: "send" | "write" | "read"; arrived: number; total: number; first: number }
 export interface EndState { state: string; sent: number; answered: number }
@@ -122,8 +124,17 @@ export class Player {
   onChange: () => void = () => {};
   private timer = 0;
   private shown = -1;
+  private readonly source: DetailsSource;
 
-  constructor(private readonly capture: Capture, private readonly source: DetailsSource) {}
+  constructor(private readonly capture: Capture, source: DetailsSource) {
+    const known = new Map<number, Promise<Details | null>>();
+    this.source = { fetch: (i) => {
+      const asked = known.get(i) ?? source.fetch(i);
+      if (known.size > detailsKept) known.clear();
+      known.set(i, asked);
+      return asked;
+    } };
+  }
 
   get playing(): boolean { return this.timer !== 0; }
   get open(): boolean { return !this.element.hidden; }
@@ -157,7 +168,21 @@ export class Player {
       h("span", { class: "progress" }, [Number.isNaN(ends[name].sent) ? "" : t("sent_until", ends[name].sent), Number.isNaN(ends[name].answered) ? "" : t("acked_until", ends[name].answered)].filter(Boolean).join(" · ")),
       memory?.owner === name ? this.memoryView(memory, place) : h("div", { class: "memory idle" }));
     replace(this.element, h("div", { class: "row" }, h("small", {}, t("step_of", count(place + 1), count(selection.size))), h("div", { class: "tools" }, button(t("step_back"), "M13 4l-7 6 7 6M4 4v12", () => move(-1)), button(t(this.playing ? "pause" : "play"), this.playing ? "M7 4v12M13 4v12" : "M6 4l10 6-10 6z", toggle), button(t("step_on"), "M7 4l7 6-7 6M16 4v12", () => move(1)), h("button", { class: "icon", title: t("close"), "aria-label": t("close"), onclick: () => this.close() }, "✕"))),
-      h("p", {}, of(storyOf(this.capture, i))), h("div", { class: "states" }, side("a"), side("b")));
+      h("p", {}, of(storyOf(this.capture, i))), h("div", { class: "states" }, side("a"), side("b")), this.octetsView(selection, place, names[other(sideOf(this.capture.marks[i]!))][0]));
+  }
+
+  // The first octets that the packet writes, before and after.
+  private octetsView(selection: Selection, place: number, owner: string): HTMLElement {
+    const view = h("div", { class: "octets" });
+    const row = (when: string, octets: Written["before"], than: Written["before"]) => [h("span", { class: "when" }, when),
+      h("code", { class: "hex" }, ...octets.map((octet, k) => h("span", { class: octet !== null && octet !== than[k] ? "new" : "" }, octet === null ? "··" : octet.toString(16).padStart(2, "0")))),
+      h("code", { class: "text" }, octets.map((octet) => octet === null ? "·" : octet >= 32 && octet < 127 ? String.fromCharCode(octet) : ".").join(""))];
+    void writtenAt(selection, place, this.source).then((written) => {
+      if (!written || this.shown !== place) return;
+      const where = written.address === null ? t("octets_in_buffer", owner) : t("octets_at", owner, `0x${written.address.toString(16)}`);
+      replace(view, h("small", {}, where), ...row(t("before"), written.before, written.before), ...row(t("afterwards"), written.after, written.before));
+    }).catch(() => {});
+    return view;
   }
 
   private memoryView(memory: MemoryChange, place: number): HTMLElement {
@@ -170,15 +195,6 @@ export class Player {
 
 // "0x… rkey 0x…", from the fields of an RETH.
 function target(details: Details): string {
-  const find = (fields: Field[], label: string): string => {
-    for (const [name, text, , , children] of fields) {
-      if (details.strings[name] === label) return text;
-      const inside = children ? find(children, label) : "";
-      if (inside) return inside;
-    }
-    return "";
-  };
-  const address = find(details.fields, "Virtual address"), key = find(details.fields, "R_Key");
-  return address ? `${address.replace(/^0x0+(?=.)/, "0x")} rkey ${key}` : "";
+  const address = fieldText(details, "Virtual address");
+  return address ? `${address.replace(/^0x0+(?=.)/, "0x")} rkey ${fieldText(details, "R_Key")}` : "";
 }
-

@@ -9,6 +9,22 @@ const wait = (ms) => new Promise((done) => setTimeout(done, ms));
 // What the ladder has of the connection that it shows.
 const ladder = (page) => page.$eval("canvas.ladder", (canvas) => Object.fromEntries(Object.entries(canvas.dataset).map(([name, value]) => [name, Number(value)])));
 
+// Plays the connection or handshake of a tab; what the card says at each of the first packets.
+async function walk(page, tab, most) {
+  const card = () => page.$eval(".caption", (one) => ({ story: one.querySelector("p").textContent, states: [...one.querySelectorAll(".state-badge")].map((badge) => badge.textContent),
+    memory: one.querySelector(".memory b")?.textContent ?? "", where: one.querySelector(".memory .where")?.textContent ?? "",
+    octets: one.querySelector(".octets small")?.textContent ?? "", hex: [...one.querySelectorAll(".octets .hex")].map((row) => row.textContent), text: [...one.querySelectorAll(".octets .text")].map((row) => row.textContent) }));
+  await page.keyboard.press(tab);
+  await wait(300);
+  await page.keyboard.press("Home");
+  await page.keyboard.press(" ");
+  await wait(200);
+  await page.keyboard.press(" ");
+  const steps = [await card()];
+  for (let i = 1; i < most; ++i) { await page.keyboard.press("ArrowDown"); await wait(120); steps.push(await card()); }
+  return steps;
+}
+
 const commands = {
   // Counts of the ladder, and the fields of the first problem.
   async counts(page) {
@@ -72,21 +88,11 @@ const commands = {
 
   // A handshake and its connection, step by step: what the card says at each packet.
   async play(page) {
-    const card = () => page.$eval(".caption", (one) => ({ story: one.querySelector("p").textContent, states: [...one.querySelectorAll(".state-badge")].map((badge) => badge.textContent),
-      memory: one.querySelector(".memory b")?.textContent ?? "", where: one.querySelector(".memory .where")?.textContent ?? "" }));
-    const walk = async (tab, most) => {
-      await page.keyboard.press(tab);
-      await wait(300);
-      await page.keyboard.press("Home");
-      await page.keyboard.press(" ");
-      await wait(200);
-      await page.keyboard.press(" ");
-      const steps = [await card()];
-      for (let i = 1; i < most; ++i) { await page.keyboard.press("ArrowDown"); await wait(120); steps.push(await card()); }
-      return steps;
-    };
-    return { handshake: await walk("5", 3), connection: await walk("1", 36) };
+    return { handshake: await walk(page, "5", 3), connection: await walk(page, "1", 36) };
   },
+
+  // The first packets of the connection; the folder is their number.
+  async steps(page) { return { steps: await walk(page, "1", Number(folder)) }; },
 
   // Programs that run: says "ready" when two talk and a queue pair is in RTS, then waits for the first failure.
   async live(page) {

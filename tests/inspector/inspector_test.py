@@ -161,6 +161,20 @@ class InspectorTest(unittest.TestCase):
                 self.assertEqual(arrived, whole, "messages of one packet arrive at once")
             if step["story"].startswith("WRITE"):
                 self.assertRegex(step["where"], "^0x[0-9a-f]+ rkey 0x[0-9a-f]+")
+        # rping writes "rdma-ping-N: …" to one place again and again: what was there before is what the last WRITE left.
+        writes = [step for step in seen["connection"] if step["story"].startswith("WRITE")]
+        self.assertEqual([step["text"] for step in writes], [["················", "rdma-ping-0: ABC"], ["rdma-ping-0: ABC", "rdma-ping-1: BCD"], ["rdma-ping-1: BCD", "rdma-ping-2: CDE"]])
+        self.assertTrue(writes[1]["hex"][1].startswith("72646d612d70696e672d31"), writes[1])
+        self.assertIn("0xaaaae9b2e550", writes[0]["octets"])
+        reads = [step["text"][1] for step in seen["connection"] if step["story"].startswith("READ RESPONSE")]
+        self.assertEqual(reads, ["rdma-ping-0: ABC", "rdma-ping-1: BCD", "rdma-ping-2: CDE"])
+
+    def test_atomic_operations_change_memory(self):
+        with Inspector(os.path.join(ROOT, "tests", "captures", "op_atomics_v4.pcap")) as inspector:
+            steps = look("steps", inspector.address, "4")["steps"]
+        self.assertEqual(steps[0]["hex"], ["eeeeeeeeeeeeeeee", "7666554433221100"])  # adds 0x1122334455667788
+        self.assertEqual(steps[2]["hex"], ["7666554433221100", "0807060504030201"])  # compares, and swaps
+        self.assertEqual(steps[1]["hex"], [], "an answer changes none of it")
 
     def test_screenshots(self):
         with Inspector(self.lossy, os.path.join(ROOT, "tests", "captures", "cm_rping_v4.pcap"), os.path.join(ROOT, "tests", "captures", "cm_rejected_v4.pcap")) as inspector:
