@@ -133,6 +133,7 @@ class Scenario {
       tcp_.emplace_back(world_, sink.index(), plan.megabits_per_second, plan.rtt,
                         Instant{} + plan.stagger * (plan.flows + i));
     }
+    if (plan.pause.ns != 0) world_.at(Instant{} + plan.pause_every, [this] { pause_sink(); });
   }
 
   ScenarioReport run() {
@@ -172,6 +173,11 @@ class Scenario {
  private:
   [[nodiscard]] std::uint64_t octets_of(std::size_t flow) const {
     return flow < sources_.size() ? sources_[flow].octets() : tcp_[flow - sources_.size()].octets();
+  }
+
+  void pause_sink() {
+    world_.host(0).pause_until(world_.now() + plan_.pause);
+    world_.at(world_.now() + plan_.pause_every, [this] { pause_sink(); });
   }
 
   void summarise(ScenarioReport& report) {

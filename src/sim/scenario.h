@@ -27,6 +27,8 @@ struct ScenarioPlan {
   transport::CongestionKind congestion = transport::CongestionKind::kAutomatic;
   bool strangers = false;  // the ends do not know that they are of one kind
   bool strict = false;
+  Duration pause;                          // in which the receiving host has no processor
+  Duration pause_every = milliseconds(5);  // from the beginning of one to that of the next
   std::uint64_t seed = 1;
 };
 

@@ -49,6 +49,18 @@ TEST(Scenario, StrangersProfitToo) {
   EXPECT_GE(shown("1 % lost, strangers", plan).utilisation, 1.5 * before);
 }
 
+// Who has no processor for a while answers late and has lost nothing: a probe asks, and what is under way stays there.
+TEST(Scenario, ASlowPeerIsNotTakenForALossyOne) {
+  for (const bool strangers : {false, true}) {
+    ScenarioPlan plan = lossy("");
+    plan.strangers = strangers;
+    plan.pause = milliseconds(2);
+    const ScenarioReport report = shown(strangers ? "pauses, strangers" : "pauses", plan);
+    EXPECT_GT(report.probes, 0u);
+    EXPECT_EQ(report.resent, report.probes);
+  }
+}
+
 TEST(Scenario, IncastSharesTheCable) {
   ScenarioPlan plan;
   plan.flows = 32;

@@ -106,7 +106,11 @@ void Completer::handle_logged_acknowledge(const wire::TransportHeaders& headers)
       planted(PlantedBug::kWrongPsnCompare) ? psn.value < req_.una.value : psn.before(req_.una);
   if (stale) return;
   Recovery recovery(core_, qp_, now_);
-  recovery.executed(aeth.is_ack() ? psn + 1 : psn);
+  if (aeth.is_ack()) {
+    recovery.acknowledged(psn);
+  } else {
+    recovery.executed(psn);
+  }
   recovery.conclude();
   if (aeth.is_ack() || !qp_.can_send()) return;
   if (psn != req_.una) {

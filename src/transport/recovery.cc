@@ -48,8 +48,21 @@ void Recovery::note_arrival(wire::Psn psn) {
   Point& latest = record.response ? latest_response_ : latest_request_;
   const bool later =
       record.sent_at > latest.sent_at || (record.sent_at == latest.sent_at && psn.after(latest.psn));
-  if (!early && (!latest.any || later)) latest = {record.sent_at, psn, true};
+  doubts_ |= doubtful(record);
+  if (!early && !doubtful(record) && (!latest.any || later)) latest = {record.sent_at, psn, true};
   ++finished_;
+}
+
+// An answer that tells of a probe may have been under way before it, and then tells nothing about what was sent
+// between the copies. If it was not, silence follows, and the next probe is believed.
+bool Recovery::doubtful(const PacketRecord& record) const {
+  return record.probe && !to_probe_ && !req_.doubted;
+}
+
+// Whoever answers names what asked for it, or, when it has seen that before, how far it is.
+void Recovery::acknowledged(wire::Psn psn) {
+  to_probe_ = !log_.at(psn).asked;
+  executed(psn + 1);
 }
 
 void Recovery::executed(wire::Psn end) {
@@ -67,7 +80,7 @@ void Recovery::executed(wire::Psn end) {
   req_.executed = end;
   // An acknowledgement of the request itself: its responses were sent before.
   const PacketRecord& named = log_.at(end - 1);
-  if (named.response && named.fate == PacketFate::kArrived && !latest_request_.any)
+  if (named.response && named.fate == PacketFate::kArrived && !latest_request_.any && !doubtful(named))
     latest_request_ = {named.sent_at, end - 1, true};
 }
 
@@ -80,7 +93,7 @@ void Recovery::arrived(wire::Psn expected, Octets bits) {
     if (record.fate == PacketFate::kDone || record.fate == PacketFate::kArrived) continue;
     if (!record.response) {
       note_arrival(psn);
-    } else if (!latest_request_.any || record.sent_at > latest_request_.sent_at) {
+    } else if (!doubtful(record) && (!latest_request_.any || record.sent_at > latest_request_.sent_at)) {
       latest_request_ = {record.sent_at, psn, true};
     }
     // Not done: it may still find no receive request.
@@ -130,7 +143,7 @@ void Recovery::find_lost() {
     --left;
     if (!lost_by_order(psn, record)) continue;
     response |= record.response && psn.before(req_.executed);
-    log_.become(psn, PacketFate::kLost);
+    log_.lose(psn, false);
     ++found;
   }
   if (found == 0) return;
@@ -159,6 +172,7 @@ void Recovery::conclude() {
     req_.round_trip.sample(sample_, now_);
     req_.backoff = 0;
   }
+  req_.doubted = doubts_ && sample_.ns == 0;
   const bool progress = advance() || finished_ != 0;
   if (progress) {
     req_.retries_left = qp_.attributes.retry_count;
@@ -177,10 +191,10 @@ void Recovery::conclude() {
   if (progress) Completer(core_, qp_, now_).retire();
 }
 
-void Recovery::lose(wire::Psn psn) {
+void Recovery::lose(wire::Psn psn, bool as_probe) {
   const PacketFate fate = log_.at(psn).fate;
   if (fate == PacketFate::kDone || fate == PacketFate::kLost) return;
-  log_.become(psn, PacketFate::kLost);
+  log_.lose(psn, as_probe);
   core_.set_flight(qp_, log_.under_way());
   core_.schedule(qp_);
 }
@@ -190,7 +204,7 @@ void Recovery::lose_from(wire::Psn from) {
   for (wire::Psn psn = from; psn.before(req_.sent); ++psn) {
     const PacketFate fate = log_.at(psn).fate;
     if (fate == PacketFate::kDone || fate == PacketFate::kLost) continue;
-    log_.become(psn, PacketFate::kLost);
+    log_.lose(psn, false);
     ++found;
   }
   req_.since_ack_request = 0;
@@ -206,7 +220,7 @@ void Recovery::probe() {
   if (req_.una == req_.sent || log_.at(req_.una).fate == PacketFate::kLost) return;
   ++core_.counters.probes_sent;
   ++qp_.probes;
-  lose(req_.una);
+  lose(req_.una, true);
 }
 
 void Recovery::on_silence() {

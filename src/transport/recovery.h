@@ -14,6 +14,8 @@ class Recovery {
   Recovery(Core& core, QueuePair& qp, Instant now)
       : core_(core), qp_(qp), req_(qp.req), log_(qp.req.log), now_(now) {}
 
+  // An ACK names `psn`.
+  void acknowledged(wire::Psn psn);
   // All requests before `end` were executed; those that await a response still do.
   void executed(wire::Psn end);
   // A bitmap: everything before `expected`, and expected + i for each bit i (most significant bit first).
@@ -25,7 +27,7 @@ class Recovery {
 
   // What the peer will not take, or has dropped: everything from `from` on, or that one packet.
   void lose_from(wire::Psn from);
-  void lose(wire::Psn psn);
+  void lose(wire::Psn psn, bool as_probe = false);
 
   // Nothing was heard for a while: asks with the oldest packet whether the rest has arrived.
   void probe();
@@ -38,6 +40,7 @@ class Recovery {
  private:
   void finish(wire::Psn psn);
   void note_arrival(wire::Psn psn);
+  [[nodiscard]] bool doubtful(const PacketRecord& record) const;
   void find_lost();
   [[nodiscard]] bool lost_by_order(wire::Psn psn, const PacketRecord& record) const;
   bool advance();
@@ -58,6 +61,8 @@ class Recovery {
   Point latest_request_;   // the newest packet that it shows to have arrived
   Point latest_response_;  // the newest response that it brings
   bool answers_ = false;   // an answer to a request: the responses before it were sent before it
+  bool to_probe_ = false;  // nothing but a probe has asked for it
+  bool doubts_ = false;    // it tells of a probe, and may be to the copy before
   std::uint32_t finished_ = 0;
   Duration sample_;
 };

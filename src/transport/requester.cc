@@ -435,7 +435,7 @@ void Requester::sent(const Place& place, Frame& frame, FrameSink& sink, std::uin
   sink.commit(frame);
   if (qp_.reliable()) req_.since_ack_request = ack_requested ? 0 : req_.since_ack_request + 1;
   if (req_.log.enabled()) req_.congestion->on_sent(now_, packets * qp_.mtu);
-  if (place.repair) return sent_again(place, packets);
+  if (place.repair) return sent_again(place, packets, ack_requested);
   const bool first = req_.una == req_.tx;
   const wire::Psn last = req_.tx + (packets - 1);
   req_.tx = req_.tx + packets;
@@ -456,7 +456,7 @@ void Requester::sent(const Place& place, Frame& frame, FrameSink& sink, std::uin
   if (req_.log.enabled()) {
     const bool response = awaits_response(place.entry.opcode);
     for (std::uint32_t i = 0; i < packets; ++i)
-      req_.log.add(place.psn + i, now_, response, response && i + 1 == packets);
+      req_.log.add(place.psn + i, now_, response, response && i + 1 == packets, ack_requested);
     if (first || req_.early_deadline == kNever) Recovery(core_, qp_, now_).restart_timers();
     return;
   }
@@ -464,10 +464,11 @@ void Requester::sent(const Place& place, Frame& frame, FrameSink& sink, std::uin
   if (req_.ack_deadline == kNever) Completer(core_, qp_, now_).restart_timers();
 }
 
-void Requester::sent_again(const Place& place, std::uint32_t packets) {
+void Requester::sent_again(const Place& place, std::uint32_t packets, bool ack_requested) {
+  const bool probe = req_.log.at(place.psn).probe;
   for (std::uint32_t i = 0; i < packets; ++i) {
     const PacketFate fate = req_.log.at(place.psn + i).fate;
-    if (fate != PacketFate::kDone) req_.log.send_again(place.psn + i, now_);
+    if (fate != PacketFate::kDone) req_.log.send_again(place.psn + i, now_, ack_requested, probe);
   }
   core_.set_flight(qp_, req_.log.under_way());
   if (req_.early_deadline == kNever) Recovery(core_, qp_, now_).restart_timers();

@@ -49,7 +49,7 @@ class Requester {
   bool want_ack(const Place& place, bool ends_message, std::uint32_t packets);
   void sent(const Place& place, objects::Frame& frame, objects::FrameSink& sink, std::uint32_t packets,
             bool ack_requested);
-  void sent_again(const Place& place, std::uint32_t packets);
+  void sent_again(const Place& place, std::uint32_t packets, bool ack_requested);
   objects::Cause add_payload(const Place& place, std::uint32_t offset, std::uint32_t length,
                              objects::Frame& frame) const;
 

@@ -46,6 +46,7 @@ struct RequesterState {
   bool waiting_rnr = false;      // until rnr_until
   bool rewound_for_gap = false;  // an implied NAK was acted upon; the next one waits for progress
   bool repeating = false;        // the peer asked for `una` again, and got it at repeated_at
+  bool doubted = false;  // an answer told of a probe and may be to the copy before: the next one is believed
   bool drained_told = false;
   objects::Cause failure = objects::Cause::kNone;  // of the entry at `index`: it fails once it is the oldest
   Instant rnr_until;

@@ -28,6 +28,8 @@ struct PacketRecord {
   bool again = false;         // sent more than once
   bool response = false;      // finished by a response, not by an acknowledgement
   bool ends_request = false;  // the last PSN of a READ or ATOMIC on the wire
+  bool asked = false;         // wanted an answer; of a probe: before it was one
+  bool probe = false;  // sent again without a sign that it was lost: an answer may be to the copy before
 };
 
 class FlightLog {
@@ -56,16 +58,22 @@ class FlightLog {
   [[nodiscard]] const PacketRecord& at(wire::Psn psn) const { return records_[psn.value & mask_]; }
 
   // A PSN beyond all others is sent for the first time.
-  void add(wire::Psn psn, Instant now, bool response, bool ends_request) {
-    records_[psn.value & mask_] = {now, PacketFate::kUnderWay, false, response, ends_request};
+  void add(wire::Psn psn, Instant now, bool response, bool ends_request, bool asked) {
+    records_[psn.value & mask_] = {now, PacketFate::kUnderWay, false, response, ends_request, asked};
     ++under_way_;
   }
-  // A lost one is sent again.
-  void send_again(wire::Psn psn, Instant now) {
+  // It is to be sent again: because something tells that it was lost, or as a probe.
+  void lose(wire::Psn psn, bool as_probe) {
+    become(psn, PacketFate::kLost);
+    records_[psn.value & mask_].probe = as_probe;
+  }
+  void send_again(wire::Psn psn, Instant now, bool asked, bool as_probe) {
     PacketRecord& record = records_[psn.value & mask_];
     become(psn, PacketFate::kUnderWay);
     record.sent_at = now;
     record.again = true;
+    record.probe = as_probe;
+    if (!as_probe) record.asked = asked;
   }
   void become(wire::Psn psn, PacketFate fate) {
     PacketRecord& record = records_[psn.value & mask_];
