@@ -1,4 +1,4 @@
-// Files by Bulk: their octets go from the sender's pool straight into the receiver's, and no call copies them. `file_transfer serve ADDRESS FOLDER`;
+// Files by Bulk: their octets go from the sender's pool straight into the receiver's, and no call copies them. `file_transfer serve ADDRESS FOLDER [CLIENTS]`;
 // `file_transfer put ADDRESS FILE NAME`, `file_transfer get ADDRESS NAME FILE`. A file goes in pieces, several at a time and in any order.
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -121,7 +121,7 @@ class Files {
   std::string folder_;
 };
 
-comm::Task<> serve(comm::Context& context, const char* address, const char* folder) {
+comm::Task<> serve(comm::Context& context, const char* address, const char* folder, unsigned long clients) {
   Files files(folder);
   rpc::Server server(context);
   server.add<&Files::size>(files);
@@ -131,7 +131,9 @@ comm::Task<> serve(comm::Context& context, const char* address, const char* fold
   if (!listening.ok()) throw rpc::Failure(listening);
   std::printf("listening at %s\n", std::string(server.address()).c_str());
   std::fflush(stdout);
-  static_cast<void>(co_await context.sleep(std::chrono::hours(24)));
+  // Until so many clients have come and gone; 0: for ever.
+  while (clients == 0 || server.counters().connections < clients || server.connections() != 0)
+    static_cast<void>(co_await context.sleep(std::chrono::milliseconds(20)));
 }
 
 // --- the client ------------------------------------------------------------------------------------------------
@@ -196,14 +198,14 @@ comm::Task<> transfer(comm::Context& context, bool puts, const char* address, co
 
 int main(int count, char** words) try {
   const std::string_view role = count > 1 ? words[1] : "";
-  if (!(role == "serve" && count == 4) && !((role == "put" || role == "get") && count == 5)) {
-    std::fprintf(
-        stderr,
-        "usage: file_transfer serve ADDRESS FOLDER | put ADDRESS FILE NAME | get ADDRESS NAME FILE\n");
+  if (!(role == "serve" && (count == 4 || count == 5)) && !((role == "put" || role == "get") && count == 5)) {
+    std::fprintf(stderr,
+                 "usage: file_transfer serve ADDRESS FOLDER [CLIENTS] | put ADDRESS FILE NAME | get ADDRESS "
+                 "NAME FILE\n");
     return 2;
   }
   comm::Context context = comm::Context::open().value_or_throw();
-  context.run(role == "serve" ? serve(context, words[2], words[3])
+  context.run(role == "serve" ? serve(context, words[2], words[3], count > 4 ? std::stoul(words[4]) : 0)
                               : transfer(context, role == "put", words[2], words[3], words[4]));
 } catch (const std::exception& failure) {
   return std::fprintf(stderr, "%s\n", failure.what()), 1;

@@ -1,4 +1,4 @@
-// The smallest service: a class, one of its functions, and a call of it. `hello serve ADDRESS` serves, `hello call ADDRESS NAME` asks.
+// The smallest service: a class, one of its functions, and a call of it. `hello serve ADDRESS [CLIENTS]` serves, `hello call ADDRESS NAME` asks.
 #include <cstdio>
 #include <string>
 #include <string_view>
@@ -14,7 +14,7 @@ struct Greeter {
   }
 };
 
-comm::Task<> serve(comm::Context& context, const char* address) {
+comm::Task<> serve(comm::Context& context, const char* address, unsigned long clients) {
   Greeter greeter;
   rpc::Server server(context);
   server.add<&Greeter::greet>(greeter);
@@ -22,7 +22,9 @@ comm::Task<> serve(comm::Context& context, const char* address) {
   if (!listening.ok()) throw rpc::Failure(listening);
   std::printf("listening at %s\n", std::string(server.address()).c_str());
   std::fflush(stdout);
-  static_cast<void>(co_await context.sleep(std::chrono::hours(24)));
+  // Until so many clients have come and gone; 0: for ever.
+  while (clients == 0 || server.counters().connections < clients || server.connections() != 0)
+    static_cast<void>(co_await context.sleep(std::chrono::milliseconds(20)));
 }
 
 comm::Task<> ask(comm::Context& context, const char* address, std::string name) {
@@ -35,10 +37,11 @@ comm::Task<> ask(comm::Context& context, const char* address, std::string name) 
 
 int main(int count, char** words) try {
   const std::string_view role = count > 1 ? words[1] : "";
-  if (!(role == "serve" && count == 3) && !(role == "call" && count == 4))
-    return std::fprintf(stderr, "usage: hello serve ADDRESS | hello call ADDRESS NAME\n"), 2;
+  if (!(role == "serve" && (count == 3 || count == 4)) && !(role == "call" && count == 4))
+    return std::fprintf(stderr, "usage: hello serve ADDRESS [CLIENTS] | hello call ADDRESS NAME\n"), 2;
   comm::Context context = comm::Context::open().value_or_throw();
-  context.run(role == "serve" ? serve(context, words[2]) : ask(context, words[2], words[3]));
+  context.run(role == "serve" ? serve(context, words[2], count > 3 ? std::stoul(words[3]) : 0)
+                              : ask(context, words[2], words[3]));
 } catch (const std::exception& failure) {
   return std::fprintf(stderr, "%s\n", failure.what()), 1;
 }

@@ -1,4 +1,4 @@
-// A key-value store that is defined in a .proto: `key_value serve ADDRESS`, `key_value put ADDRESS KEY VALUE`, `key_value get ADDRESS KEY`,
+// A key-value store that is defined in a .proto: `key_value serve ADDRESS [CLIENTS]`, `key_value put ADDRESS KEY VALUE`, `key_value get ADDRESS KEY`,
 // `key_value scan ADDRESS KEY`. `key_value look ADDRESS KEY` gets it without a call: it READs the server's memory, and asks only when that does not
 // hold the key. key_value_grpc.cc is the same service by gRPC, from the same .proto.
 #include <key_value.rrdma.h>  // what protoc-gen-rrdma wrote from key_value.proto
@@ -96,7 +96,7 @@ comm::Task<> accept_readers(comm::Listener& listener, comm::Scope& readers) {
   }
 }
 
-comm::Task<> serve(comm::Context& context, std::string address) {
+comm::Task<> serve(comm::Context& context, std::string address, unsigned long clients) {
   table::Table table(context);
   const std::string any_port = address.substr(0, address.rfind(':')) + ":0";
   comm::Listener listener = context.listen(any_port).value_or_throw();
@@ -109,7 +109,9 @@ comm::Task<> serve(comm::Context& context, std::string address) {
   if (!listening.ok()) throw rpc::Failure(listening);
   std::printf("listening at %s\n", std::string(server.address()).c_str());
   std::fflush(stdout);
-  static_cast<void>(co_await context.sleep(std::chrono::hours(24)));
+  // Until so many clients have come and gone; 0: for ever.
+  while (clients == 0 || server.counters().connections < clients || server.connections() != 0)
+    static_cast<void>(co_await context.sleep(std::chrono::milliseconds(20)));
 }
 
 comm::Task<> look(comm::Context& context, key_value::StoreClient& client, const key_value::Key& asked) {
@@ -160,16 +162,16 @@ comm::Task<> ask(comm::Context& context, std::string_view role, const char* addr
 
 int main(int count, char** words) try {
   const std::string_view role = count > 1 ? words[1] : "";
-  const bool good = (role == "serve" && count == 3) || (role == "put" && count == 5) ||
+  const bool good = (role == "serve" && (count == 3 || count == 4)) || (role == "put" && count == 5) ||
                     ((role == "get" || role == "look" || role == "scan") && count == 4);
   if (!good) {
-    std::fprintf(
-        stderr,
-        "usage: key_value serve ADDRESS | put ADDRESS KEY VALUE | get|look ADDRESS KEY | scan ADDRESS KEY\n");
+    std::fprintf(stderr,
+                 "usage: key_value serve ADDRESS [CLIENTS] | put ADDRESS KEY VALUE | get|look ADDRESS KEY | "
+                 "scan ADDRESS KEY\n");
     return 2;
   }
   comm::Context context = comm::Context::open().value_or_throw();
-  context.run(role == "serve" ? serve(context, words[2])
+  context.run(role == "serve" ? serve(context, words[2], count > 3 ? std::stoul(words[3]) : 0)
                               : ask(context, role, words[2], words[3], count > 4 ? words[4] : ""));
 } catch (const std::exception& failure) {
   return std::fprintf(stderr, "%s\n", failure.what()), 1;

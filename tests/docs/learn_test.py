@@ -92,6 +92,9 @@ class Commands(readme_test.Blocks):
     def test_library(self):
         self.follow_page("5-library.md")
 
+    def test_rpc(self):
+        self.follow_page("6-rpc.md")
+
     def test_loss(self):
         self.follow_page("7-loss.md")
 
