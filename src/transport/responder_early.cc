@@ -113,9 +113,10 @@ SendVerdict Responder::send_arrivals(objects::FrameSink& sink) {
   return SendVerdict::kSent;
 }
 
-// An answer about sequence, while something is kept: the peer is told all of it.
+// An answer about sequence, while something is kept: the peer is told all of it. Who has failed keeps nothing any
+// more, and a map that says so would take back what another has named.
 bool Responder::tells_arrivals() const {
-  if (!resp_.early.enabled()) return false;
+  if (!resp_.early.enabled() || qp_.state == QpState::kError) return false;
   if (resp_.answer_syndrome == kSequenceNak) return true;
   return resp_.answer_syndrome == wire::kSyndromeAckNoCredits && !resp_.early.empty();
 }
