@@ -122,7 +122,7 @@ docs: ## write the reference of rrdma::comm to build/reference
 	@doxygen docs/Doxyfile
 
 # What the runner needs beside the products: a program that checks every octet, run at both ends.
-interop_build = $(call configure,dev,build) && $(call build_all,dev) --target products process_exchange
+interop_build = $(call configure,dev,build) && $(call build_all,dev) --target products process_exchange comm_test comm_swarm comm_across rpc_test rpc_across
 qemu := $(if $(filter x86_64,$(shell uname -m)),:qemu-system-x86,:qemu-system-arm)
 
 interop: ## run the matrix against the Linux kernel's rxe (6.1 and 6.12, QEMU); report in build/interop

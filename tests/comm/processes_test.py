@@ -1,5 +1,5 @@
-# rrdma::comm between processes: a peer that is killed, and the examples. Arguments: the command, the program `death`, the folder
-# of the examples.
+# rrdma::comm between processes: every operation, a peer that is killed, and the examples. Arguments: the command, the programs `death` and
+# `across`, the folder of the examples.
 import os
 import pathlib
 import socket
@@ -13,10 +13,17 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tools"))
 import surroundings  # noqa: E402  (it knows where the harness is)
 from peers import LINKS, Server, each_link, run, words  # noqa: E402
 
-DEATH, EXAMPLES = sys.argv[2:4]
+DEATH, ACROSS, EXAMPLES = sys.argv[2:5]
 
 
 class Processes(unittest.TestCase):
+    def test_every_operation(self):
+        def test(link, address):
+            with Server(link, ACROSS, "serve", address) as server:
+                self.assertIn("good", run(link, ACROSS, "talk", address))
+                self.assertEqual(server.process.wait(30), 0)
+        each_link(self, 7180, test)
+
     def test_a_killed_peer(self):
         def test(link, address):
             with Server(link, DEATH, "serve", address) as server:

@@ -20,6 +20,7 @@ import beside
 import guest as guest_module
 import host
 import image
+import libraries
 import machine
 import ratios
 import report
@@ -35,14 +36,14 @@ def parse():
     parser.add_argument("--build", default=ROOT / "build", type=Path, help="where RRDMA was built")
     parser.add_argument("--output", default=None, type=Path, help="for the report and captures of what failed (default: BUILD/interop)")
     parser.add_argument("--kernel", default=None, help="comma-separated: 6.1,6.12")
-    parser.add_argument("--pass", dest="passes", default=None, help="comma-separated: plain,beside,loss,ratios")
+    parser.add_argument("--pass", dest="passes", default=None, help="comma-separated: plain,beside,libraries,loss,ratios")
     parser.add_argument("--only", default="", help="only rows whose name matches this regular expression")
     parser.add_argument("--keep", action="store_true", help="keep all captures")
     parser.add_argument("--processors", type=int, default=1, help="of the guest")
     parser.add_argument("--list", action="store_true", help="only list the rows")
     options = parser.parse_args()
     options.kernels = (options.kernel or ("6.1" if options.quick else "6.1,6.12")).split(",")
-    options.passes = (options.passes or ("plain,beside" if options.quick else "plain,beside,loss,ratios")).split(",")
+    options.passes = (options.passes or ("plain,beside,libraries" if options.quick else "plain,beside,libraries,loss,ratios")).split(",")
     options.build = options.build.resolve()
     options.output = (options.output or options.build / "interop").resolve()
     return options
@@ -101,6 +102,17 @@ def run_beside(options, version, folder):
         guest.stop()
 
 
+def run_libraries(options, rrdma, version, folder):
+    picture = image.Image(version, options.output / "images")
+    guest = guest_module.Guest(picture, folder / "guest", host.TAP, host.GUEST4, host.GUEST6, 4500, 2)
+    try:
+        release = guest.start()
+        say(f"-- kernel {release}: rrdma::comm and rrdma::rpc on rxe, and between rxe and RRDMA")
+        return release, libraries.LibraryRunner(guest, rrdma, options.build, picture, options.quick, say).run()
+    finally:
+        guest.stop()
+
+
 def keep_captures(options, captures):
     for path in captures.glob("*.pcap"):
         target = options.output / "captures" / captures.name
@@ -139,7 +151,7 @@ def run(options):
     begin = time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix="rrdma-interop."))
     folder.chmod(0o755)
-    results, together, measured = [], [], []  # rows; (kernel, findings); (kernel, ratios)
+    results, together, by_library, measured = [], [], [], []  # rows; (kernel, findings), twice; (kernel, ratios)
     try:
         host.set_up_network(4500)
         rrdma = host.Rrdma(options.build, folder / "stage")
@@ -148,13 +160,15 @@ def run(options):
                 run_matrix(options, rrdma, version, folder, results)
             if "beside" in options.passes:
                 together.append(run_beside(options, version, folder))
+            if "libraries" in options.passes:
+                by_library.append(run_libraries(options, rrdma, version, folder))
             if "ratios" in options.passes:
                 measured.append(run_ratios(options, version, folder))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-        if results or together or measured:
-            report.write(options.output, results, time.monotonic() - begin, together, measured)
-    judged = results + [finding for _, findings in together for finding in findings]
+        if results or together or by_library or measured:
+            report.write(options.output, results, time.monotonic() - begin, together, measured, by_library)
+    judged = results + [finding for _, findings in together + by_library for finding in findings]
     failed = [one for one in judged if not one.passed]
     say(f"interop: {len(judged) - len(failed)} of {len(judged)} passed in {time.monotonic() - begin:.0f} s; {options.output / 'report.md'}")
     return 1 if failed or not (judged or measured) else 0

@@ -34,9 +34,9 @@ def table(results):
                f"{result.seconds:.1f} | {verdict.ours}/{verdict.theirs} | {verdict.resent}/{verdict.resent_theirs} |")
 
 
-def write(folder, results, seconds, together=(), measured=()):
-    """For each kernel its release and, in `together`, what was found of both NICs beside each other, in `measured`, the ratios
-    in its guest."""
+def write(folder, results, seconds, together=(), measured=(), by_library=()):
+    """For each kernel its release and, in `together`, what was found of both NICs beside each other, in `by_library`, of the
+    libraries on rxe, in `measured`, the ratios in its guest."""
     groups = {}
     for result in results:
         groups.setdefault((result.kernel, result.loss), []).append(result)
@@ -50,10 +50,14 @@ def write(folder, results, seconds, together=(), measured=()):
         lines += [f"## Linux {kernel}, {loss + ' at our end' if loss else 'no loss'}: {good} of {len(members)}", "", *table(members), ""]
     for kernel, findings in together:
         lines += [f"## Inside a guest with Linux {kernel}: RRDMA beside the kernel's own devices", "", *beside.table(findings), ""]
+    for kernel, findings in by_library:
+        lines += [f"## rrdma::comm and rrdma::rpc on rxe of Linux {kernel}, and between rxe and RRDMA", "", *beside.table(findings), ""]
     for kernel, ratio_results in measured:
         lines += [f"## Inside a guest with Linux {kernel}: rxe against rxe, RRDMA against RRDMA", "", *ratios.table(ratio_results), ""]
     (folder / "report.md").write_text("\n".join(lines) + "\n")
     (folder / "report.json").write_text(json.dumps({"seconds": round(seconds), "rows": [as_data(result) for result in results],
                                                     "beside": [{"kernel": kernel, "name": finding.name, "passed": finding.passed, "troubles": finding.troubles}
                                                                for kernel, findings in together for finding in findings],
+                                                    "libraries": [{"kernel": kernel, "name": finding.name, "passed": finding.passed, "troubles": finding.troubles}
+                                                                  for kernel, findings in by_library for finding in findings],
                                                     "ratios": [ratio.as_data(kernel) for kernel, ratio_results in measured for ratio in ratio_results]}, indent=1) + "\n")

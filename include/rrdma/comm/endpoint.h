@@ -279,8 +279,9 @@ class RRDMA_COMM_API Settling final : public Operation {
   detail::Ref<detail::EndpointState> endpoint_;
 };
 
-// One end of a reliable connection. Move-only. Belongs to its context's thread. Its destructor closes gracefully in the background
-// (what was sent still arrives while the context is polled); close() waits for that, abort() does not.
+// One end of a reliable connection. Move-only. Belongs to its context's thread for life; see Incoming for how another thread gets it. Its
+// destructor closes gracefully in the background (what was sent still arrives while the context is polled); close() waits for that,
+// abort() does not.
 class RRDMA_COMM_API Endpoint {
  public:
   Endpoint();

@@ -26,7 +26,10 @@ struct IncomingState;
 
 class Accepting;
 
-// A connection request. It may be moved to another thread and accepted there into another context. Dropping it refuses it.
+// A connection request, not yet a connection. It may be moved to another thread and accepted there into another context, which is how a connection
+// gets to the thread that is to serve it: the queues of an Endpoint are those of its context for as long as it lives, so it is handed over
+// before they are made. The peer's connect() waits meanwhile; what it sends then arrives at the new place. The listener and its context may go
+// before the request is accepted. Dropping it refuses it.
 class RRDMA_COMM_API Incoming {
  public:
   Incoming();

@@ -1,0 +1,136 @@
+"""The libraries on the kernel's device: the tests of rrdma::comm and rrdma::rpc on rxe alone, inside the guest, and then every operation
+and call between RRDMA and rxe, each being the server once."""
+
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+import host
+from beside import Finding
+
+PORT = 18800
+ACROSS_SECONDS = 120
+SERVER_SECONDS = 30
+# Of the tests in the guest. On an emulated processor, which takes a millisecond for what a real one does in a few microseconds, these only take
+# long: they move or count much, and what they show of the library they show on RRDMA.
+TOO_MUCH = {"comm_test": ["Tasks.AStopThatComesTooLate"], "rpc_test": ["Limits.CancellingWhileTheArgumentIsRead"]}
+SHORT = {"comm_test": ["Messages.*", "OneSided.*", "Windows.*", "Connections.BothEndsKnowEachOther", "Connections.RefusedWithAReason",
+                       "Closing.EverythingSentArrives", "Datagrams.*", "Withdrawing.OneSidedOperations", "Forged.*"],
+         "rpc_test": ["Unary.*", "Streams.Of*"]}
+# Installed with the guest's programs, or not to be replaced while everything uses it.
+LEFT_OUT = ("ld-linux", "libc.so", "libm.so", "libstdc++", "libgcc_s", "libibverbs", "librdmacm", "libnl-")
+
+
+class LibraryRunner:
+    def __init__(self, guest, rrdma, build, picture, quick, say):
+        self.guest, self.rrdma, self.quick, self.say = guest, rrdma, quick, say
+        self.install(Path(build), picture)
+
+    def install(self, build, picture):
+        """The programs with the libraries that the guest has not, in its memory: its share is slow to read."""
+        staged = self.guest.share / "libraries"
+        staged.mkdir()
+        for name in ("comm_test", "comm_swarm", "comm_across", "rpc_test", "rpc_across"):
+            self.rrdma.add_program(build / "bin" / name)
+            subprocess.run(["strip", "-o", str(staged / name), str(build / "bin" / name)], check=True)
+        root = self.guest.share / "root"
+        picture.add_libraries(root, build / "bin/rpc_test")
+        for path in root.rglob("*"):
+            if path.is_file() and not path.name.startswith(LEFT_OUT):
+                shutil.copy(path, staged)
+                self.rrdma.add_program(path, "lib")
+        shutil.rmtree(root)
+        self.guest.run("mkdir -p /run/libraries; cp /share/libraries/* /run/libraries")
+
+    def run(self):
+        findings = []
+        for check in (self.operations_on_rxe, self.swarm_on_rxe, self.calls_on_rxe, self.operations_with_our_server, self.operations_with_rxe_as_server,
+                      self.calls_with_our_server, self.calls_with_rxe_as_server):
+            finding = Finding((check.__doc__ or check.__name__).strip().rstrip("."))
+            begin = time.monotonic()
+            try:
+                finding.name += f": {check()}"
+            except (AssertionError, RuntimeError) as trouble:
+                finding.troubles.append(str(trouble)[-1500:])
+            self.say(f"{'pass' if finding.passed else 'FAIL'}  {finding.name}  {time.monotonic() - begin:.1f} s"
+                     + "".join(f"\n      {line}" for line in finding.troubles))
+            findings.append(finding)
+        return findings
+
+    # --- how programs are run --------------------------------------------------------------------------
+
+    def in_guest(self, command):
+        return f"env LD_LIBRARY_PATH=/run/libraries /run/libraries/{command}"
+
+    def tests(self, program, seconds):
+        wanted = ":".join(SHORT[program]) if self.quick else "*"
+        output = self.guest.run(f"timeout -k 2 {seconds} " + self.in_guest(
+            f"{program} --gtest_brief=1 '--gtest_filter={wanted}-{':'.join(TOO_MUCH[program])}'"), seconds + 10)
+        (passed,) = [line.split("]")[1].strip(" .") for line in output.splitlines() if "[  PASSED  ]" in line]
+        return passed
+
+    def across(self, program, client_word, rrdma_serves):
+        """Both ends of a program; the client's words."""
+        global PORT
+        PORT += 1
+        serve = f"{program} serve {host.ADDRESS4 if rrdma_serves else host.GUEST4}:{PORT}"
+        ask = f"{program} {client_word} {host.ADDRESS4 if rrdma_serves else host.GUEST4}:{PORT}"
+        server = self.ours(serve, "server") if rrdma_serves else self.theirs(serve)
+        client = None
+        try:
+            end = time.monotonic() + SERVER_SECONDS
+            while "listening" not in server.output:
+                assert time.monotonic() < end and server.exit_code() is None, f"the server does not listen: {server.output}"
+                time.sleep(0.05)
+            client = self.theirs(ask) if rrdma_serves else self.ours(ask, "client")
+            code = client.wait(ACROSS_SECONDS)
+            assert code == 0, f"client: exit code {code}: {client.output}\nserver: {server.output}"
+            if program == "comm_across":
+                code = server.wait(SERVER_SECONDS)
+                assert code == 0, f"server: exit code {code}: {server.output}"
+            return client.output.strip()
+        finally:
+            for one in (server, client):
+                if isinstance(one, host.Program):
+                    one.stop()
+            self.guest.run("for pid in $(pidof comm_across rpc_across); do kill $pid; done; true")
+
+    def ours(self, command, name):
+        program, *rest = command.split()
+        words = self.rrdma.run([str(self.rrdma.stage / "bin" / program), *rest])
+        return host.Program(words, self.guest.folder / f"{name}.out", {"LD_LIBRARY_PATH": str(self.rrdma.stage / "lib")})
+
+    def theirs(self, command):
+        return self.guest.start_program(self.in_guest(command), ACROSS_SECONDS + SERVER_SECONDS)
+
+    # --- the rows --------------------------------------------------------------------------------------
+
+    def operations_on_rxe(self):
+        """The tests of rrdma::comm on rxe0 alone"""
+        return self.tests("comm_test", 200 if self.quick else 550)
+
+    def swarm_on_rxe(self):
+        """Random operations of rrdma::comm with an oracle on rxe0 alone"""
+        seeds = 10 if self.quick else 60
+        return self.guest.run(self.in_guest(f"comm_swarm 1 {seeds}"), 200).strip()
+
+    def calls_on_rxe(self):
+        """The tests of rrdma::rpc on rxe0 alone"""
+        return self.tests("rpc_test", 120 if self.quick else 550)
+
+    def operations_with_our_server(self):
+        """Every operation of rrdma::comm: RRDMA serves, rxe is the client"""
+        return self.across("comm_across", "talk", True)
+
+    def operations_with_rxe_as_server(self):
+        """Every operation of rrdma::comm: rxe serves, RRDMA is the client"""
+        return self.across("comm_across", "talk", False)
+
+    def calls_with_our_server(self):
+        """Calls of rrdma::rpc: RRDMA serves, rxe is the client"""
+        return self.across("rpc_across", "call", True)
+
+    def calls_with_rxe_as_server(self):
+        """Calls of rrdma::rpc: rxe serves, RRDMA is the client"""
+        return self.across("rpc_across", "call", False)
