@@ -30,13 +30,19 @@ TEST_F(Tasks, ValuesAndExceptions) {
 }
 
 // A long loop over tasks that end at once needs no more stack than a short one.
+// GCC makes tail calls only where it optimises, which AddressSanitizer keeps it from.
+#if defined(__SANITIZE_ADDRESS__) && !defined(__clang__)
+constexpr int kTransfers = 1000;
+#else
+constexpr int kTransfers = 1000000;
+#endif
 TEST_F(Tasks, SymmetricTransfer) {
   EXPECT_EQ(run([]() -> Task<int> {
               int sum = 0;
-              for (int i = 0; i < 1000000; ++i) sum += co_await number(1);
+              for (int i = 0; i < kTransfers; ++i) sum += co_await number(1);
               co_return sum;
             }()),
-            1000000);
+            kTransfers);
 }
 
 TEST_F(Tasks, WhenAnyDestroysTheOthers) {
