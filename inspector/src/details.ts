@@ -67,7 +67,7 @@ export class DetailsPanel {
       [(marks & Mark.lost) !== 0, "✕ " + t("was_lost"), "lost"], [(marks & Mark.repeat) !== 0, "↻ " + t("was_repeated"), "repeat"],
       [(marks & Mark.nak) !== 0, "⊘ NAK", "nak"], [(marks & Mark.rnr) !== 0, "⊘ RNR NAK", "rnr"], [(marks & Mark.gap) !== 0, "◇ " + t("was_gap"), "lost"],
       [(marks & Mark.bad) !== 0, t("bad"), "nak"], [(marks & Mark.congestion) !== 0, t("congestion"), "repeat"],
-      [(marks & Mark.remark) !== 0, `${t("remark")}: ${c.header.remarks[i] ?? ""}`, "rnr"], [(marks & Mark.ackRequest) !== 0, t("ack_request"), ""],
+      [(marks & Mark.remark) !== 0, `⚡ ${t("remark")}: ${(c.header.remarks[i] ?? "").replace(/^fault: /, "")}`, "rnr"], [(marks & Mark.ackRequest) !== 0, t("ack_request"), ""],
     ];
     const travel = c.travel[i]!;
     return h("header", {},

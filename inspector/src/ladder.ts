@@ -230,7 +230,8 @@ export class Ladder {
       c.setLineDash([]);
       if (lost) this.cross(c, p, x1, y1);
       else this.head(c, x1, y1, Math.atan2(y1 - y0, x1 - x0), chosen ? 10 : 8);
-      if (marks & Mark.remark) this.fault(c, p, x0 + whole * (lost ? reach - 0.03 : 0.5), y0 + slope * (lost ? reach : 0.5) - 14);
+      // Where no label is: behind the cross, or near the head.
+      if (marks & Mark.remark) this.fault(c, p, lost ? x1 + (fromB ? -15 : 15) : x1 + (fromB ? 26 : -26), lost ? y1 : y1 - 9);
       if (marks & Mark.gap) this.gap(c, p, x0 + (fromB ? 13 : -13), y0);
       if (chosen) { c.beginPath(); c.arc(x0, y0, 5, 0, 7); c.fill(); }
       const roomy = this.mode === "steps" ? step >= labelRoom : y0 - lastLabel >= labelRoom;

@@ -88,7 +88,7 @@ export function memoryAt(selection: Selection, place: number): MemoryChange | nu
 export function storyOf(c: Capture, i: number): Bilingual {
   const marks = c.marks[i]!, name = c.opcodeName(i), psn = c.psn[i]!, size = c.octets[i]!;
   const again: Bilingual = marks & Mark.repeat ? ["Again, because an answer or a packet was lost: ", "重传（因为回答或包丢失）："] : ["", ""];
-  const fate: Bilingual = marks & Mark.lost ? [" It is lost on the way.", "它在途中丢失。"] : ["", ""];
+  const fate: Bilingual = !(marks & Mark.lost) ? ["", ""] : marks & Mark.remark ? [" A fault on purpose takes it away.", "有意的故障把它丢弃了。"] : [" It is lost on the way.", "它在途中丢失。"];
   const tell = (en: string, zh: string): Bilingual => [again[0] + en + fate[0], again[1] + zh + fate[1]];
   if (c.cm[i]) return cmStories[c.label(i)] ?? [c.label(i), c.label(i)];
   if (marks & Mark.rnr) return tell("RNR NAK: the receiver has no buffer posted; the sender waits and tries again.", "RNR NAK：接收方没有准备好缓冲区；发送方等待后重试。");

@@ -44,7 +44,10 @@ const commands = {
     await page.keyboard.press("n");
     await wait(300);
     const texts = (selector) => page.$$eval(selector, (all) => all.map((one) => one.textContent));
-    return { counts: await ladder(page), legend: await texts(".legend .key"), chips: await texts(".details .badge") };
+    const counts = await ladder(page), chips = await texts(".details .badge"), legend = await texts(".legend .key");
+    if (folder) await page.screenshot({ path: `${folder}/marks.png` });
+    await page.keyboard.press("4");
+    return { counts, legend, chips, events: await texts("[data-kind=events] li span") };
   },
 
   // Frames in a second while the wheel turns, near and far.
@@ -142,10 +145,10 @@ const commands = {
     const shot = (name, other = page) => other.screenshot({ path: `${folder}/${name}.png` });
     const press = async (...keys) => { for (const key of keys) await page.keyboard.press(key); await wait(300); };
     await shot("ladder");
-    // The picture of the README: the first NAK.
+    // The picture of the README: the first NAK that arrives.
     for (let tries = 0; tries < 60; ++tries) {
       await press("n");
-      if (await page.$eval(".details header", (one) => one.textContent.includes("⊘"))) break;
+      if (await page.$eval(".details header", (one) => one.textContent.includes("⊘") && !one.textContent.includes("✕"))) break;
     }
     await shot("problem");
     await press("s");

@@ -17,7 +17,7 @@ import servers  # noqa: E402
 import surroundings  # noqa: E402
 from command import RRDMA, run  # noqa: E402
 from traffic import PingPong  # noqa: E402
-from inspecting import Inspector, hostile_capture, lossy_pingpong, remarked_capture, tshark_counts  # noqa: E402
+from inspecting import Inspector, hostile_capture, lossy_pingpong, remarked_capture, tshark_counts, tshark_marks  # noqa: E402
 
 PAGES = os.path.join(ROOT, "inspector", "test", "page.mjs")
 SHOTS = os.path.abspath(sys.argv[2]) if len(sys.argv) > 2 else tempfile.mkdtemp()
@@ -106,10 +106,19 @@ class InspectorTest(unittest.TestCase):
         path = os.path.join(self.folder, "remarked.pcapng")
         remarked_capture(path)
         with Inspector(path) as inspector:
-            seen = look("marks", inspector.address)
-        self.assertEqual((seen["counts"]["packets"], seen["counts"]["faults"]), (3, 1))
+            seen = look("marks", inspector.address, SHOTS)
+        self.assertEqual((seen["counts"]["packets"], seen["counts"]["faults"], seen["counts"]["events"]), (3, 1, 1))
         self.assertIn("⚡fault", seen["legend"])
-        self.assertIn("injected fault: dropped", seen["chips"])
+        self.assertIn("⚡ injected fault: drop (rule 2)", seen["chips"])
+        self.assertEqual(seen["events"], ["fault 3: on purpose (port=down): the port is down."])
+
+    def test_marks_of_a_program_are_those_of_tshark(self):
+        marks, _ = tshark_marks(self.lossy)
+        with Inspector(self.lossy) as inspector:
+            seen = look("marks", inspector.address)["counts"]
+        self.assertGreater(marks["drop"], 20)
+        self.assertEqual(seen["faults"], marks["frames"])
+        self.assertGreaterEqual(seen["lost"], marks["drop"])  # and what came after its receiver had ended
 
     def test_the_page_sets_faults(self):
         with Inspector("--allow-faults") as inspector, PingPong("--link", "udp", port=18721):

@@ -136,10 +136,13 @@ def hostile_capture(path):
 
 
 def remarked_capture(path):
-    """Three SENDs; of the second one it is said that somebody dropped it. Cut, so that nobody asks for an ICRC."""
+    """Three SENDs; of the second one it is said that a fault dropped it, and before the third a port went down. Cut, so that
+    nobody asks for an ICRC."""
     with open(path, "wb") as file:
         file.write(block(0x0A0D0D0A, struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1)) + block(1, struct.pack("<HHI", 1, 0, 0)))
         for psn in (1, 2, 3):
+            if psn == 3:
+                file.write(block(9, b"__REALTIME_TIMESTAMP=3\nMESSAGE=fault 3: on purpose (port=down): the port is down.\n"))
             frame = roce_frame(struct.pack(">BBHII", 4, 0x40, 0xFFFF, 0x22, psn) + bytes(104))
             packet = struct.pack("<IIIII", 0, 0, psn * 1000, 96, len(frame)) + frame[:96]
-            file.write(block(6, packet + (option(1, b"dropped") + option(0, b"") if psn == 2 else b"")))
+            file.write(block(6, packet + (option(1, b"fault: drop (rule 2)") + option(0, b"") if psn == 2 else b"")))
