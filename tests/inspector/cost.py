@@ -5,6 +5,9 @@
 # Where there are fewer than four processors, two programs that poll have them all: a browser of the same rank would take
 # its share from them whatever the page does. There the programs run with the highest rank and the browser with the lowest:
 # what is seen is what watching costs the programs themselves. Arguments: the command, how many rounds.
+#
+# The last line is the verdict: OK, WORSE (beyond a bar), or NOISY: runs of the same differ by so much that nothing can be
+# said; the status is 0, 1, or 2.
 import os
 import re
 import signal
@@ -81,9 +84,29 @@ def measure(tool, words, read, port):
     return read(rows[-1].split())
 
 
+def machine():
+    """In words; and what else it does: a figure of a busy machine means little."""
+    with open("/proc/cpuinfo") as file:
+        model = re.search(r"(?m)^(?:model name|CPU part)\s*:\s*(.*)$", file.read())
+    return f"{os.uname().machine}, {len(os.sched_getaffinity(0))} processors ({model[1] if model else 'unknown'}), Linux {os.uname().release}, load {os.getloadavg()[0]:.1f} before"
+
+
+def summary(tool, ratios, alone, bar):
+    """Median of the ratios, and how far from it the middle half lies: (line, verdict)."""
+    middle = statistics.median(ratios)
+    quarters = statistics.quantiles(ratios, n=4) if len(ratios) > 2 else [middle] * 3
+    error = (quarters[2] - quarters[0]) / 2 / len(ratios) ** 0.5 * 1.86  # of a median, by the quartiles
+    noise = statistics.median(abs(one / statistics.median(alone) - 1) for one in alone)
+    within, beyond = middle <= 1 + bar and error <= bar, middle - error > 1 + bar
+    verdict = "OK" if within else "WORSE" if beyond else "NOISY"
+    return (f"{tool}: {(middle - 1) * 100:+.1f} % ± {error * 100:.1f} with the page open (bar {bar * 100:.0f} %), {len(ratios)} rounds, "
+            f"runs of the same differ by {noise * 100:.1f} %: {verdict}"), verdict
+
+
 def main():
+    print(machine(), flush=True)
     rank = ["nice", "-n", "19"] if CROWDED else []
-    worse = []
+    verdicts = []
     with Inspector() as inspector:
         page = subprocess.Popen([*rank, "node", PAGES, "watch", inspector.address], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         if page.stdout.readline().strip() != "ready":
@@ -104,19 +127,18 @@ def main():
                             used = [sum + now - then for sum, now, then in zip(used, (processor_seconds(server), processor_seconds(browser), time.monotonic()), before)]
                     ratios.append(found[True] / found[False])
                     alone.append(found[False])
-                middle = statistics.median(ratios)
-                # How much two runs of the same differ: what the figure above can be believed to.
-                noise = statistics.median(abs(one / statistics.median(alone) - 1) for one in alone)
-                print(f"{tool}: {(middle - 1) * 100:+.1f} % with the page open (bar {bar * 100:.0f} %), {ROUNDS} rounds, runs differ by {noise * 100:.1f} %", flush=True)
+                line, verdict = summary(tool, ratios, alone, bar)
+                print(line, flush=True)
                 print(f"  of a processor: rrdma inspect {used[0] / used[2] * 100:.1f} %, the browser {used[1] / used[2] * 100:.1f} %", flush=True)
-                if middle > 1 + bar:
-                    worse.append(tool)
+                verdicts.append(verdict)
         finally:
             tell_all(family_of(page.pid) + [inspector.process.pid], signal.SIGCONT)
             page.stdin.close()
             page.wait(30)
             page.stdout.close()
-    return 1 if worse else 0
+    verdict = max(verdicts, key=("OK", "NOISY", "WORSE").index)
+    print(f"bench-inspector: {verdict} (load {os.getloadavg()[0]:.1f} at the end)")
+    return {"OK": 0, "WORSE": 1, "NOISY": 2}[verdict]
 
 
 if __name__ == "__main__":
