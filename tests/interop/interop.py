@@ -23,6 +23,7 @@ import image
 import libraries
 import machine
 import ratios
+import recovery
 import report
 import rows
 from pass_runner import PassRunner
@@ -36,14 +37,14 @@ def parse():
     parser.add_argument("--build", default=ROOT / "build", type=Path, help="where RRDMA was built")
     parser.add_argument("--output", default=None, type=Path, help="for the report and captures of what failed (default: BUILD/interop)")
     parser.add_argument("--kernel", default=None, help="comma-separated: 6.1,6.12")
-    parser.add_argument("--pass", dest="passes", default=None, help="comma-separated: plain,beside,libraries,loss,ratios")
+    parser.add_argument("--pass", dest="passes", default=None, help="comma-separated: plain,beside,libraries,loss,recovery,ratios")
     parser.add_argument("--only", default="", help="only rows whose name matches this regular expression")
     parser.add_argument("--keep", action="store_true", help="keep all captures")
     parser.add_argument("--processors", type=int, default=1, help="of the guest")
     parser.add_argument("--list", action="store_true", help="only list the rows")
     options = parser.parse_args()
     options.kernels = (options.kernel or ("6.1" if options.quick else "6.1,6.12")).split(",")
-    options.passes = (options.passes or ("plain,beside,libraries" if options.quick else "plain,beside,libraries,loss,ratios")).split(",")
+    options.passes = (options.passes or ("plain,beside,libraries" if options.quick else "plain,beside,libraries,loss,recovery,ratios")).split(",")
     options.build = options.build.resolve()
     options.output = (options.output or options.build / "interop").resolve()
     return options
@@ -75,6 +76,23 @@ def run_matrix(options, rrdma, version, folder, results):
             runner = PassRunner(guest, rrdma, captures, release, "drop=1%" if kind == "loss" else "", options.keep, say)
             results += runner.run(chosen_rows(options, kind))
             keep_captures(options, captures)
+    finally:
+        guest.stop()
+
+
+def run_recovery(options, rrdma, version, folder, results):
+    picture = image.Image(version, options.output / "images")
+    guest = guest_module.Guest(picture, folder / "guest", host.TAP, host.GUEST4, host.GUEST6, 4500, options.processors)
+    try:
+        release = guest.start()
+        say(f"-- kernel {release}: 1 % lost in both directions at our end, with and without what repairs it")
+        captures = folder / f"{version}-recovery"
+        captures.mkdir()
+        runner = PassRunner(guest, rrdma, captures, release, recovery.LOSS, options.keep, say)
+        gains, rows_of_it = recovery.run(runner, say, lambda name: re.search(options.only, name))
+        results += rows_of_it
+        keep_captures(options, captures)
+        return release, gains
     finally:
         guest.stop()
 
@@ -151,13 +169,15 @@ def run(options):
     begin = time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix="rrdma-interop."))
     folder.chmod(0o755)
-    results, together, by_library, measured = [], [], [], []  # rows; (kernel, findings), twice; (kernel, ratios)
+    results, together, by_library, measured, gained = [], [], [], [], []  # rows; (kernel, findings), twice; (kernel, ratios); (kernel, gains)
     try:
         host.set_up_network(4500)
         rrdma = host.Rrdma(options.build, folder / "stage")
         for version in options.kernels:
             if {"plain", "loss"} & set(options.passes):
                 run_matrix(options, rrdma, version, folder, results)
+            if "recovery" in options.passes:
+                gained.append(run_recovery(options, rrdma, version, folder, results))
             if "beside" in options.passes:
                 together.append(run_beside(options, version, folder))
             if "libraries" in options.passes:
@@ -167,7 +187,7 @@ def run(options):
     finally:
         shutil.rmtree(folder, ignore_errors=True)
         if results or together or by_library or measured:
-            report.write(options.output, results, time.monotonic() - begin, together, measured, by_library)
+            report.write(options.output, results, time.monotonic() - begin, together, measured, by_library, gained)
     judged = results + [finding for _, findings in together + by_library for finding in findings]
     failed = [one for one in judged if not one.passed]
     say(f"interop: {len(judged) - len(failed)} of {len(judged)} passed in {time.monotonic() - begin:.0f} s; {options.output / 'report.md'}")

@@ -4,6 +4,7 @@ import json
 
 import beside
 import ratios
+import recovery
 
 
 def as_data(result):
@@ -34,9 +35,10 @@ def table(results):
                f"{result.seconds:.1f} | {verdict.ours}/{verdict.theirs} | {verdict.resent}/{verdict.resent_theirs} |")
 
 
-def write(folder, results, seconds, together=(), measured=(), by_library=()):
+def write(folder, results, seconds, together=(), measured=(), by_library=(), gained=()):
     """For each kernel its release and, in `together`, what was found of both NICs beside each other, in `by_library`, of the
-    libraries on rxe, in `measured`, the ratios in its guest."""
+    libraries on rxe, in `measured`, the ratios in its guest, in `gained`,
+    what recovery makes of losses."""
     groups = {}
     for result in results:
         groups.setdefault((result.kernel, result.loss), []).append(result)
@@ -54,10 +56,15 @@ def write(folder, results, seconds, together=(), measured=(), by_library=()):
         lines += [f"## rrdma::comm and rrdma::rpc on rxe of Linux {kernel}, and between rxe and RRDMA", "", *beside.table(findings), ""]
     for kernel, ratio_results in measured:
         lines += [f"## Inside a guest with Linux {kernel}: rxe against rxe, RRDMA against RRDMA", "", *ratios.table(ratio_results), ""]
+    for kernel, gains in gained:
+        total = recovery.whole(gains)
+        lines += [f"## Linux {kernel}, {recovery.LOSS} at our end: what recovery gains" + (f", {total:.1f} times over all" if total else ""), "",
+                  *recovery.table(gains), ""]
     (folder / "report.md").write_text("\n".join(lines) + "\n")
     (folder / "report.json").write_text(json.dumps({"seconds": round(seconds), "rows": [as_data(result) for result in results],
                                                     "beside": [{"kernel": kernel, "name": finding.name, "passed": finding.passed, "troubles": finding.troubles}
                                                                for kernel, findings in together for finding in findings],
                                                     "libraries": [{"kernel": kernel, "name": finding.name, "passed": finding.passed, "troubles": finding.troubles}
                                                                   for kernel, findings in by_library for finding in findings],
-                                                    "ratios": [ratio.as_data(kernel) for kernel, ratio_results in measured for ratio in ratio_results]}, indent=1) + "\n")
+                                                    "ratios": [ratio.as_data(kernel) for kernel, ratio_results in measured for ratio in ratio_results],
+                                                    "recovery": [gain.as_data(kernel) for kernel, gains in gained for gain in gains]}, indent=1) + "\n")
