@@ -1,45 +1,11 @@
 // Giving operations up, at every point where one can wait: by destroying, by a stop, by a deadline. Nothing leaks, what the device still
 // uses stays whole, and other endpoints notice nothing.
 #include <cstring>
-#include <functional>
 
-#include "tests/comm/world.h"
+#include "tests/comm/withdrawing.h"
 
 namespace comm_test {
 namespace {
-
-class Withdrawing : public World {
- protected:
-  // Runs `make` for each way of giving up, after each number of polls.
-  void each_way(const std::function<Task<bool>(std::stop_token, Limit)>& make) {
-    for (int polls = 0; polls < 12; ++polls) {
-      {
-        auto task = make({}, {});
-        task.start(std::noop_coroutine());
-        for (int i = 0; i < polls; ++i) context_.poll();
-      }
-      std::stop_source source;
-      auto stopped = make(source.get_token(), Limit(source.get_token()));
-      stopped.start(std::noop_coroutine());
-      for (int i = 0; i < polls; ++i) context_.poll();
-      source.request_stop();
-      EXPECT_TRUE(context_.run_until([&] { return stopped.done(); }, Clock::now() + kPatience));
-      auto late = make({}, Limit(std::chrono::microseconds(polls * 20)));
-      late.start(std::noop_coroutine());
-      EXPECT_TRUE(context_.run_until([&] { return late.done(); }, Clock::now() + kPatience));
-    }
-  }
-  void exchange_is_sound(Pair& pair) {
-    const auto receiver = [](Endpoint& end) -> Task<> {
-      for (;;) {
-        Message message = (co_await end.receive(kPatience)).value_or_throw();
-        if (message.text() == "still here") co_return;
-      }
-    };
-    auto [sent, received] = run(when_all(pair.client.send("still here", kPatience), receiver(pair.server)));
-    EXPECT_TRUE(sent.ok());
-  }
-};
 
 TEST_F(Withdrawing, Connecting) {
   Pair other = connect();
