@@ -20,7 +20,7 @@ bool is_for_daemon(const faults::Rule& rule) {
 // What must be seen as packets by both ends.
 bool disturbs_packets(const faults::Rule& rule) {
   return rule.kind == Kind::kNetwork || rule.kind == Kind::kFreeze || rule.kind == Kind::kPortDown ||
-         rule.kind == Kind::kDeviceFatal;
+         rule.kind == Kind::kDeviceFatal || rule.kind == Kind::kRnr;
 }
 
 }  // namespace

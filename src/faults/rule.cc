@@ -7,9 +7,12 @@
 #include <cstring>
 
 #include "faults/words.h"
+#include "host/device_plan.h"
 
 namespace rrdma::faults {
 namespace {
+
+constexpr Duration kTimeMax = seconds(365 * 24 * 3600);
 
 std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
 
@@ -111,7 +114,60 @@ Result<void, std::string> parse_cm(std::string_view value, Rule& rule) {
     return {};
   }
   return Failure{quoted(value) +
-                 " is no fault of the connection manager: write drop:MESSAGE or reject:REASON."};
+                 " is no fault of the connection manager: write drop:MESSAGE, reject:REASON or address."};
+}
+
+Result<void, std::string> parse_gid(std::string_view value, Rule& rule) {
+  const auto [what, which] = halves_of(value);
+  if (what != "add" && what != "change")
+    return Failure{quoted(value) +
+                   " is no fault of a GID table: write gid=lost, gid=add:ADDRESS or gid=change:ADDRESS."};
+  const auto address = address_of(which);
+  if (!address) return Failure{quoted(which) + " is no IP address for a GID."};
+  rule.kind = what == "add" ? Kind::kGidAdded : Kind::kGidChanged;
+  rule.address = *address;
+  return {};
+}
+
+Result<void, std::string> parse_port(std::string_view value, Rule& rule) {
+  const auto [what, which] = halves_of(value);
+  const auto speed = what == "speed" ? host::parse_speed(which) : std::nullopt;
+  if (!speed)
+    return Failure{quoted(value) + " is no fault of a port: write port=down, port=up or port=speed:25G."};
+  rule.kind = Kind::kPortSpeed;
+  rule.speed_mbps = *speed;
+  return {};
+}
+
+Result<void, std::string> parse_cq(std::string_view value, Rule& rule) {
+  const auto [what, time] = halves_of(value);
+  if (what != "delay")
+    return Failure{quoted(value) + " is no fault of a CQ: write cq=overrun or cq=delay:10ms."};
+  auto delay = link::parse_duration(time);
+  if (!delay) return Failure{delay.error()};
+  rule.kind = Kind::kCqDelay;
+  rule.delay = *delay;
+  return {};
+}
+
+Result<void, std::string> parse_direction(std::string_view value, Rule& rule) {
+  if (value == "in") rule.direction = Direction::kIn;
+  if (value == "out") rule.direction = Direction::kOut;
+  if (value == "both") rule.direction = Direction::kBoth;
+  if (rule.direction != Direction::kUsual) return {};
+  return Failure{quoted(value) + " is no direction: write in, out or both."};
+}
+
+// What arrives can be lost; to be changed or held back it would have to be kept.
+Result<void, std::string> check_direction(const Rule& rule) {
+  if (rule.direction == Direction::kUsual) return {};
+  if (rule.kind != Kind::kNetwork) return Failure{std::string("'direction' is for net= alone.")};
+  const link::FaultSpec& spec = rule.network;
+  const bool only_loses = spec.duplicate_ppm == 0 && spec.reorder_ppm == 0 && spec.corrupt_ppm == 0 &&
+                          spec.ecn_ppm == 0 && spec.delay.ns == 0 && spec.rate_kbps == 0;
+  if (rule.direction == Direction::kOut || only_loses) return {};
+  return Failure{
+      std::string("of what arrives only drop, burst and mtu are possible: set the rest where it is sent.")};
 }
 
 struct Plain {
@@ -121,7 +177,8 @@ struct Plain {
 constexpr std::array kPlain = {Plain{"qp=error", Kind::kQpError},   Plain{"cq=overrun", Kind::kCqOverrun},
                                Plain{"srq=limit", Kind::kSrqLimit}, Plain{"port=down", Kind::kPortDown},
                                Plain{"port=up", Kind::kPortUp},     Plain{"device=fatal", Kind::kDeviceFatal},
-                               Plain{"gid=lost", Kind::kGidLost},   Plain{"freeze", Kind::kFreeze}};
+                               Plain{"gid=lost", Kind::kGidLost},   Plain{"freeze", Kind::kFreeze},
+                               Plain{"qp=rnr", Kind::kRnr},         Plain{"cm=address", Kind::kCmAddress}};
 
 Result<void, std::string> parse_what(std::string_view text, Rule& rule) {
   for (const Plain& plain : kPlain) {
@@ -136,6 +193,9 @@ Result<void, std::string> parse_what(std::string_view text, Rule& rule) {
   if (name == "verb" || name == "slow") return parse_verb(name, value, rule);
   if (name == "status") return parse_status(value, rule);
   if (name == "cm") return parse_cm(value, rule);
+  if (name == "gid") return parse_gid(value, rule);
+  if (name == "port") return parse_port(value, rule);
+  if (name == "cq") return parse_cq(value, rule);
   if (name == "net") {
     rule.kind = Kind::kNetwork;
     auto spec = link::parse_fault_spec(value);
@@ -147,8 +207,8 @@ Result<void, std::string> parse_what(std::string_view text, Rule& rule) {
   }
   return Failure{
       quoted(text) +
-      " is no fault: write verb=, slow=, status=, qp=error, cq=overrun, srq=limit, port=down, port=up, "
-      "device=fatal, gid=lost, net=, freeze or cm=."};
+      " is no fault: write verb=, slow=, status=, qp=error, qp=rnr, cq=, srq=limit, port=, device=fatal, "
+      "gid=, net=, freeze or cm=."};
 }
 
 Result<void, std::string> parse_selector(std::string_view word, Rule& rule) {
@@ -177,6 +237,7 @@ Result<void, std::string> parse_selector(std::string_view word, Rule& rule) {
     rule.device = value;
     return {};
   }
+  if (name == "direction") return parse_direction(value, rule);
   if (name == "peer") {
     rule.peer = address_of(value);
     if (rule.peer) return {};
@@ -185,11 +246,13 @@ Result<void, std::string> parse_selector(std::string_view word, Rule& rule) {
   if (name == "after" || name == "for") {
     auto time = link::parse_duration(value);
     if (!time) return Failure{time.error()};
+    if (*time > kTimeMax) return Failure{quoted(value) + " is too long a time: a year is the most."};
     (name == "after" ? rule.after : rule.lasts) = *time;
     return {};
   }
-  return Failure{quoted(word) +
-                 " is no selector: known are pid, device, qp, peer, nth, every, count, after, for and seed."};
+  return Failure{
+      quoted(word) +
+      " is no selector: known are pid, device, qp, peer, direction, nth, every, count, after, for and seed."};
 }
 
 }  // namespace
@@ -197,7 +260,7 @@ Result<void, std::string> parse_selector(std::string_view word, Rule& rule) {
 bool Rule::persists() const {
   return kind == Kind::kPortDown || kind == Kind::kGidLost || kind == Kind::kNetwork ||
          kind == Kind::kFreeze || kind == Kind::kCmDrop || kind == Kind::kCmReject ||
-         kind == Kind::kDeviceFatal;
+         kind == Kind::kDeviceFatal || kind >= Kind::kPortSpeed;
 }
 
 bool Rule::strikes(std::uint64_t n) const {
@@ -221,6 +284,7 @@ Result<Rule, std::string> parse_rule(std::string_view text) {
     first = false;
   }
   if (first) return Failure{std::string("a fault is missing: write one such as verb=ibv_reg_mr:ENOMEM.")};
+  if (auto checked = check_direction(rule); !checked) return Failure{checked.error()};
   // `count` alone means: so many in a row.
   if (rule.count > 1 && rule.every == 0) rule.every = 1;
   return rule;

@@ -3,14 +3,18 @@
 //   rule     = what, { " ", selector }
 //   what     = verb=FUNCTION:ERRNO | slow=FUNCTION:TIME | status=STATUS      the next one; :N behind it: the N-th
 //            | qp=error | cq=overrun | srq=limit                             of each that there is at that moment
-//            | port=down | port=up | device=fatal | gid=lost | freeze
-//            | net=SPEC | cm=drop:MESSAGE | cm=reject:REASON                 SPEC as in link/fault_spec.h
-//   selector = pid=N | device=NAME | qp=N | peer=ADDRESS | nth=N | every=N | count=N | after=TIME | for=TIME | seed=N
+//            | qp=rnr | cq=delay:TIME | port=down | port=up | port=speed:RATE | device=fatal | freeze
+//            | gid=lost | gid=add:ADDRESS | gid=change:ADDRESS
+//            | net=SPEC                                                      as in link/fault_spec.h
+//            | cm=drop:MESSAGE | cm=reject:REASON | cm=address
+//   selector = pid=N | device=NAME | qp=N | peer=ADDRESS | direction=in|out|both | nth=N | every=N | count=N | after=TIME
+//            | for=TIME | seed=N
 //
 // `nth`, `every` and `count` count what the rule would strike: the calls of its function, the completions of its queue
 // pairs. Without them one is struck, the next; `every=1` strikes each. `after` and `for` are times from the moment that
-// the rule came. What each does: docs/man/rrdma-fault.1.
+// the rule came.
 #pragma once
+// What each does: docs/man/rrdma-fault.1.
 
 #include <cstdint>
 #include <optional>
@@ -40,7 +44,15 @@ enum class Kind : std::uint8_t {
   kFreeze,
   kCmDrop,
   kCmReject,
+  kCmAddress,
+  kPortSpeed,
+  kGidAdded,
+  kGidChanged,
+  kRnr,
+  kCqDelay,
 };
+
+enum class Direction : std::uint8_t { kUsual, kOut, kIn, kBoth };  // usual: as the fault is without the word
 
 struct Rule {
   std::uint32_t number = 0;  // names it in lists and in what is explained
@@ -48,13 +60,16 @@ struct Rule {
   Kind kind{};
   std::string function;  // kVerb, kSlowVerb
   int error = 0;         // kVerb: errno; kStatus: ibv_wc_status; kCmDrop: attribute ID; kCmReject: the reason
-  Duration delay;        // kSlowVerb
-  link::FaultSpec network;  // kNetwork
+  Duration delay;        // kSlowVerb, kCqDelay
+  std::uint64_t speed_mbps = 0;  // kPortSpeed
+  wire::Gid address;             // kGidAdded, kGidChanged
+  link::FaultSpec network;       // kNetwork
 
   std::uint32_t pid = 0;  // 0: all
   std::string device;     // empty: all
   std::optional<std::uint32_t> qpn;
   std::optional<wire::Gid> peer;
+  Direction direction = Direction::kUsual;  // kNetwork
   std::uint64_t nth = 1;
   std::uint64_t every = 0;  // 0: no more after the nth
   std::uint64_t count = 0;  // at most so many; 0: as many as come

@@ -87,5 +87,26 @@ TEST(Rules, AreNumberedAsTheyStand) {
   EXPECT_FALSE(parse_rules("port=down;nonsense").ok());
 }
 
+TEST(Rule, WhatHappensToPortsAndQueues) {
+  EXPECT_EQ(parse_rule("port=speed:25G")->speed_mbps, 25'000u);
+  EXPECT_EQ(parse_rule("gid=add:192.0.2.7")->address, wire::gid_of_ipv4({192, 0, 2, 7}));
+  EXPECT_EQ(parse_rule("gid=change:192.0.2.7")->kind, Kind::kGidChanged);
+  EXPECT_EQ(parse_rule("cq=delay:10ms")->delay, milliseconds(10));
+  for (const char* text : {"qp=rnr", "cq=delay:10ms", "gid=add:192.0.2.7", "port=speed:25G"})
+    EXPECT_TRUE(parse_rule(text)->persists()) << text;
+  for (const char* wrong :
+       {"port=speed:x", "gid=add:", "cq=delay:", "qp=x", "port=x", "qp=rnr for=99999999s"})
+    EXPECT_FALSE(parse_rule(wrong).ok()) << wrong;
+}
+
+TEST(Rule, Directions) {
+  EXPECT_EQ(parse_rule("net=drop=1% direction=in")->direction, Direction::kIn);
+  EXPECT_EQ(parse_rule("net=drop=1% direction=both")->direction, Direction::kBoth);
+  EXPECT_TRUE(parse_rule("net=dup=1% direction=out").ok());
+  for (const char* wrong : {"net=dup=1% direction=in", "net=rate=1M direction=both", "port=down direction=in",
+                            "net=drop=1% direction=up"})
+    EXPECT_FALSE(parse_rule(wrong).ok()) << wrong;
+}
+
 }  // namespace
 }  // namespace rrdma::faults

@@ -78,6 +78,13 @@ std::vector<Rule> Table::active() const {
   return active_locked();
 }
 
+std::vector<Rule> Table::rules() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<Rule> all;
+  for (const Entry& entry : entries_) all.push_back(entry.rule);
+  return all;
+}
+
 void Table::publish(std::vector<Rule> begun) {
   const std::lock_guard telling(telling_);
   std::vector<Rule> active;
@@ -147,6 +154,16 @@ void Table::set_witness(Witness witness) {
 void Table::tell_witness(const std::string& line) {
   const std::lock_guard lock(witness_mutex_);
   if (witness_) witness_(line);
+}
+
+std::optional<Duration> Table::completion_delay(std::string_view device) const {
+  const std::lock_guard lock(mutex_);
+  for (const Entry& entry : entries_) {
+    if (entry.begun && !entry.over && entry.rule.kind == Kind::kCqDelay &&
+        (entry.rule.device.empty() || entry.rule.device == device))
+      return entry.rule.delay;
+  }
+  return std::nullopt;
 }
 
 void explain_strike(std::uint32_t number, std::string_view text, std::string_view sentence) {

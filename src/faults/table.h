@@ -68,7 +68,10 @@ class Table {
   // What befalls this completion, that would be a success.
   [[nodiscard]] std::optional<Strike> consider_completion(std::string_view device, std::uint32_t qpn,
                                                           const wire::Gid& peer);
+  // How long completions of the device are kept from the program; none: not at all.
+  [[nodiscard]] std::optional<Duration> completion_delay(std::string_view device) const;
   [[nodiscard]] std::vector<Rule> active() const;
+  [[nodiscard]] std::vector<Rule> rules() const;  // those whose time has not come, too
 
   // Who is told of every strike, besides `rrdma explain`, with one line of text; none: nobody. Returns when the one before
   // is not called any more.

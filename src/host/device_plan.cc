@@ -39,14 +39,6 @@ bool is_pci_address(std::string_view text) {
          });
 }
 
-// "200G"; a number alone counts gigabits, too.
-std::optional<std::uint64_t> speed_of(std::string_view text) {
-  if (text.ends_with('G')) text.remove_suffix(1);
-  const auto gigabits = number_up_to(text, 1600);
-  if (!gigabits || *gigabits == 0) return std::nullopt;
-  return *gigabits * 1000;
-}
-
 template <typename T>
 Result<void, std::string> keep(std::optional<T>& to, const std::optional<std::uint64_t>& value,
                                std::string_view name, std::string_view text, std::string_view allowed) {
@@ -65,7 +57,7 @@ Result<void, std::string> parse_property(std::string_view item, DeviceProperties
     return Failure{quoted(item) + " has no value: write name=value, for example speed=200G."};
   const std::string_view text = item.substr(equals + 1);
   if (name == "speed")
-    return keep(to.speed_mbps, speed_of(text), name, text, "gigabits a second, for example 200G");
+    return keep(to.speed_mbps, parse_speed(text), name, text, "gigabits a second, for example 200G");
   if (name == "width") {
     const auto lanes = number_of(text);
     return keep(to.width, lanes == 1 || lanes == 4 ? lanes : std::nullopt, name, text, "1 or 4 (lanes)");
@@ -107,6 +99,13 @@ Result<void, std::string> parse_property(std::string_view item, DeviceProperties
 }
 
 }  // namespace
+
+std::optional<std::uint64_t> parse_speed(std::string_view text) {
+  if (text.ends_with('G')) text.remove_suffix(1);
+  const auto gigabits = number_up_to(text, 1600);
+  if (!gigabits || *gigabits == 0) return std::nullopt;
+  return *gigabits * 1000;
+}
 
 std::uint32_t DeviceProperties::limit(std::string_view name, std::uint32_t offered) const {
   const auto found = limits.find(name);

@@ -43,6 +43,8 @@ struct DevicePlan {
   [[nodiscard]] const DeviceProperties& of(std::uint32_t number) const;
 };
 
+// "200G" in megabits; a number alone counts gigabits, too.
+[[nodiscard]] std::optional<std::uint64_t> parse_speed(std::string_view text);
 // The error is a sentence.
 [[nodiscard]] Result<DevicePlan, std::string> parse_device_plan(std::string_view text);
 // One `rrdma1:speed=200G,...` into the plan.

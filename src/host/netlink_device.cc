@@ -103,6 +103,7 @@ void NetlinkDevice::take(const std::vector<Interface>& interfaces) {
   take_from_interface(interfaces);
   if (imposed_.port_down || imposed_.removed) port_.up = false;
   if (imposed_.removed) present_ = false;
+  if (imposed_.speed_mbps != 0) port_.speed_mbps = imposed_.speed_mbps;
   if (!imposed_.gids_lost && !imposed_.removed) return;
   for (GidEntry& entry : gids_) entry.valid = false;
 }
@@ -121,19 +122,28 @@ void NetlinkDevice::take_from_interface(const std::vector<Interface>& interfaces
     return;
   }
   std::copy(std::begin(own->mac), std::end(own->mac), hardware_address_.begin());
+  hardware_address_.back() = static_cast<std::uint8_t>(hardware_address_.back() + imposed_.addresses_changed);
   port_.interface_mtu = own->mtu;
   port_.mtu_code = ib_mtu_code(own->mtu);
   if (const auto mtu = identity_.properties.mtu) port_.mtu_code = std::min(port_.mtu_code, code_of_mtu(*mtu));
   port_.speed_mbps = identity_.properties.speed_mbps.value_or(0);
   port_.width = identity_.properties.width.value_or(0);
-  const std::vector<InterfaceAddress> addresses = own_addresses(*own);
-  for (GidEntry& entry : gids_) {
-    entry.valid = entry.valid && std::any_of(addresses.begin(), addresses.end(),
-                                             [&](const InterfaceAddress& a) { return a.gid == entry.gid; });
-  }
   if (gids_.empty() && own->link_local) {
     gids_.push_back({.index = 0});
     first_is_link_local_ = true;
+  }
+  std::vector<InterfaceAddress> addresses = own_addresses(*own);
+  constexpr std::uint8_t kHostPrefix = 128;
+  if (imposed_.changed && !addresses.empty())
+    addresses.back() = {.gid = *imposed_.changed, .prefix_length = kHostPrefix};
+  for (const wire::Gid& gid : imposed_.added) addresses.push_back({.gid = gid, .prefix_length = kHostPrefix});
+  take_addresses(addresses);
+}
+
+void NetlinkDevice::take_addresses(const std::vector<InterfaceAddress>& addresses) {
+  for (GidEntry& entry : gids_) {
+    entry.valid = entry.valid && std::any_of(addresses.begin(), addresses.end(),
+                                             [&](const InterfaceAddress& a) { return a.gid == entry.gid; });
   }
   for (const InterfaceAddress& address : addresses) {
     const auto known = std::find_if(gids_.begin(), gids_.end(),
@@ -158,6 +168,7 @@ void NetlinkDevice::take_from_interface(const std::vector<Interface>& interfaces
 
 std::vector<DeviceEvent> NetlinkDevice::take_and_compare(const std::vector<Interface>& interfaces) {
   const bool was_up = port_.up;
+  const std::uint64_t speed_before = port_.speed_mbps;
   const bool was_present = present_;
   const auto hardware_before = hardware_address_;
   const std::vector<GidEntry> before = gids_;
@@ -171,6 +182,11 @@ std::vector<DeviceEvent> NetlinkDevice::take_and_compare(const std::vector<Inter
                                        });
   if (gids_differ) events.push_back(DeviceEvent::kGidChange);
   if (port_.up != was_up) events.push_back(port_.up ? DeviceEvent::kPortActive : DeviceEvent::kPortError);
+  // Another speed is agreed on while nothing passes.
+  if (was_up && port_.up && port_.speed_mbps != speed_before) {
+    events.push_back(DeviceEvent::kPortError);
+    events.push_back(DeviceEvent::kPortActive);
+  }
   if (hardware_address_ != hardware_before) events.push_back(DeviceEvent::kHardwareAddressChange);
   if (was_present && !present_) events.push_back(DeviceEvent::kRemoved);
   return events;

@@ -4,6 +4,7 @@
 #include <array>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "host/device.h"
@@ -17,6 +18,10 @@ struct Imposed {
   bool port_down = false;
   bool gids_lost = false;
   bool removed = false;
+  std::uint32_t addresses_changed = 0;  // times that the interface got another hardware address
+  std::uint64_t speed_mbps = 0;         // 0: its own
+  std::vector<wire::Gid> added;
+  std::optional<wire::Gid> changed;  // in the place of the last one
   friend bool operator==(const Imposed&, const Imposed&) = default;
 };
 
@@ -43,6 +48,7 @@ class NetlinkDevice final : public Device {
   // REQUIRES: the lock, but in the constructor.
   void take(const std::vector<Interface>& interfaces);
   void take_from_interface(const std::vector<Interface>& interfaces);
+  void take_addresses(const std::vector<InterfaceAddress>& addresses);
   [[nodiscard]] std::vector<InterfaceAddress> own_addresses(const Interface& interface) const;
   [[nodiscard]] std::vector<DeviceEvent> take_and_compare(const std::vector<Interface>& interfaces);
 

@@ -9,20 +9,25 @@ bool FaultScope::covers(const wire::Gid& local, const wire::Gid& peer) const {
   return ours && (!remote || *remote == peer);
 }
 
-FaultGate::FaultGate(Link& inner, const std::vector<FaultScope>& scopes) : inner_(&inner) {
-  for (const FaultScope& wanted : scopes)
+FaultGate::FaultGate(Link& inner, const std::vector<FaultScope>& scopes, const FaultCounters& past)
+    : inner_(&inner), past_(past) {
+  for (const FaultScope& wanted : scopes) {
     scopes_.push_back(
         {wanted, wanted.blocked ? nullptr : std::make_unique<FaultLink>(inner, wanted.spec, wanted.number)});
+    scopes_.back().prng = Prng(wanted.spec.seed);
+  }
 }
 
-FaultGate::Scope* FaultGate::scope_of(const wire::Gid& local, const wire::Gid& remote) {
-  const auto found = std::find_if(scopes_.begin(), scopes_.end(),
-                                  [&](const Scope& scope) { return scope.wanted.covers(local, remote); });
+FaultGate::Scope* FaultGate::scope_of(const wire::Gid& local, const wire::Gid& remote,
+                                      bool FaultScope::*direction) {
+  const auto found = std::find_if(scopes_.begin(), scopes_.end(), [&](const Scope& scope) {
+    return scope.wanted.*direction && scope.wanted.covers(local, remote);
+  });
   return found != scopes_.end() ? &*found : nullptr;
 }
 
 objects::Frame* FaultGate::reserve(const objects::Path& path) {
-  Scope* const scope = scope_of(path.local, path.remote);
+  Scope* const scope = scope_of(path.local, path.remote, &FaultScope::outbound);
   blocking_ = scope != nullptr && scope->wanted.blocked ? scope : nullptr;
   current_ = scope != nullptr && scope->faults != nullptr ? scope->faults.get() : inner_;
   return current_->reserve(path);
@@ -30,7 +35,7 @@ objects::Frame* FaultGate::reserve(const objects::Path& path) {
 
 void FaultGate::commit(objects::Frame& frame) {
   if (blocking_ == nullptr) return current_->commit(frame);
-  ++blocking_->blocked;
+  ++blocking_->arrived.blocked;
   frame.faults = objects::kFaultBlock;
   frame.fault_rule = blocking_->wanted.number;
   current_->lose(frame);
@@ -57,13 +62,25 @@ std::size_t FaultGate::poll(Receiver& receiver, Instant now, std::size_t burst_m
 }
 
 void FaultGate::on_packet(const wire::TransportPacket& packet, const objects::PacketOrigin& origin) {
-  Scope* const scope = scope_of(origin.destination, origin.source);
+  Scope* const scope = scope_of(origin.destination, origin.source, &FaultScope::inbound);
   if (scope != nullptr && scope->wanted.blocked) {
-    ++scope->blocked;
+    ++scope->arrived.blocked;
     inner_->refuse(scope->wanted.number);
     return;
   }
+  if (scope != nullptr && loses(*scope, packet)) return inner_->refuse(scope->wanted.number);
   receiver_->on_packet(packet, origin);
+}
+
+bool FaultGate::loses(Scope& scope, const wire::TransportPacket& packet) {
+  const FaultSpec& spec = scope.wanted.spec;
+  if (spec.mtu != 0 && packet.payload.size() > spec.mtu) {
+    ++scope.arrived.too_long;
+    return true;
+  }
+  if (spec.drop_ppm == 0 || !scope.loss.lose(spec, scope.prng)) return false;
+  ++scope.arrived.dropped;
+  return true;
 }
 
 Instant FaultGate::next_deadline() const {
@@ -74,28 +91,25 @@ Instant FaultGate::next_deadline() const {
   return earliest;
 }
 
-// Those of the link itself, then what each fault has done; of one name several times where there are several scopes.
+FaultCounters FaultGate::tally() const {
+  FaultCounters sum = past_;
+  for (const Scope& scope : scopes_) {
+    sum.add(scope.arrived);
+    if (scope.faults != nullptr) sum.add(scope.faults->tally());
+  }
+  return sum;
+}
+
+// Those of the link itself, then what all faults have done.
 std::span<const LinkCounter> FaultGate::counters() {
   const std::span<const LinkCounter> own = inner_->counters();
   published_.assign(own.begin(), own.end());
-  std::uint64_t blocked = 0;
-  FaultCounters sum;
-  for (const Scope& scope : scopes_) {
-    blocked += scope.blocked;
-    if (scope.faults == nullptr) continue;
-    const FaultCounters& tally = scope.faults->tally();
-    sum.dropped += tally.dropped;
-    sum.duplicated += tally.duplicated;
-    sum.reordered += tally.reordered;
-    sum.corrupted += tally.corrupted;
-    sum.marked += tally.marked;
-    sum.delayed += tally.delayed;
-  }
+  const FaultCounters sum = tally();
   for (const LinkCounter& counter :
-       {LinkCounter{"faults_blocked", blocked}, LinkCounter{"faults_dropped", sum.dropped},
+       {LinkCounter{"faults_blocked", sum.blocked}, LinkCounter{"faults_dropped", sum.dropped},
         LinkCounter{"faults_duplicated", sum.duplicated}, LinkCounter{"faults_reordered", sum.reordered},
         LinkCounter{"faults_corrupted", sum.corrupted}, LinkCounter{"faults_marked", sum.marked},
-        LinkCounter{"faults_delayed", sum.delayed}})
+        LinkCounter{"faults_delayed", sum.delayed}, LinkCounter{"faults_too_long", sum.too_long}})
     published_.push_back(counter);
   return published_;
 }

@@ -1,6 +1,7 @@
 // FaultGate: a link around a link that disturbs packets of chosen paths, while a program runs: each scope names the
-// addresses that it is for and either lets nothing pass, in either direction (a port that is down, a partition, a NIC that
-// is frozen), or hands what is sent to a FaultLink of its own. The first scope that covers a path has it.
+// addresses and directions that it is for and either lets nothing pass (a port that is down, a partition, a NIC that is
+// frozen), or hands what is sent to a FaultLink of its own; of what arrives it can lose some. The first scope that covers a
+// path in a direction has it.
 #pragma once
 
 #include <cstdint>
@@ -18,15 +19,18 @@ struct FaultScope {
   std::vector<wire::Gid> locals;    // empty: all
   std::optional<wire::Gid> remote;  // none: all
   bool blocked = false;
+  bool outbound = true;
+  bool inbound = true;
   FaultSpec spec;  // unless blocked
 
   [[nodiscard]] bool covers(const wire::Gid& local, const wire::Gid& peer) const;
+  friend bool operator==(const FaultScope&, const FaultScope&) = default;
 };
 
 class FaultGate final : public Link, private Receiver {
  public:
-  // `inner` must outlive it.
-  FaultGate(Link& inner, const std::vector<FaultScope>& scopes);
+  // `inner` must outlive it. `past` is what was done before it: counters only grow.
+  FaultGate(Link& inner, const std::vector<FaultScope>& scopes, const FaultCounters& past = {});
 
   objects::Frame* reserve(const objects::Path& path) override;
   void commit(objects::Frame& frame) override;
@@ -39,17 +43,22 @@ class FaultGate final : public Link, private Receiver {
   std::size_t poll(Receiver& receiver, Instant now, std::size_t burst_max) override;
   [[nodiscard]] Instant next_deadline() const override;
   [[nodiscard]] std::span<const LinkCounter> counters() override;
+  [[nodiscard]] FaultCounters tally() const;
 
  private:
   struct Scope {
     FaultScope wanted;
     std::unique_ptr<FaultLink> faults;  // null: blocked
-    std::uint64_t blocked = 0;          // packets
+    Prng prng{1};                       // of what arrives
+    BurstLoss loss;
+    FaultCounters arrived;  // what was done to it, and in either direction what met the barrier
   };
-  [[nodiscard]] Scope* scope_of(const wire::Gid& local, const wire::Gid& remote);
+  [[nodiscard]] Scope* scope_of(const wire::Gid& local, const wire::Gid& remote, bool FaultScope::*direction);
+  [[nodiscard]] static bool loses(Scope& scope, const wire::TransportPacket& packet);
   void on_packet(const wire::TransportPacket& packet, const objects::PacketOrigin& origin) override;
 
   Link* inner_;
+  const FaultCounters past_;
   std::vector<Scope> scopes_;
   Link* current_ = nullptr;    // that gave out the frame
   Scope* blocking_ = nullptr;  // that will swallow it

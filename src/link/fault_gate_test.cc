@@ -49,25 +49,56 @@ TEST(FaultGate, DropsAboutAsManyAsItSays) {
   EXPECT_EQ(sent(lossy, kOurs, kThird, 100), 100u);
 }
 
-TEST(FaultGate, WhatComesFromBehindABarrierIsNotSeen) {
-  class Source final : public Link {
-   public:
-    objects::Frame* reserve(const objects::Path&) override { return nullptr; }
-    void commit(objects::Frame&) override {}
-    void cancel(objects::Frame&) override {}
-    void flush(Instant) override {}
-    std::size_t poll(Receiver& receiver, Instant, std::size_t) override {
-      for (const wire::Gid& from : {kPeer, kThird})
-        receiver.on_packet({}, {.source = from, .destination = kOurs});
-      return 2;
-    }
-    std::span<const LinkCounter> counters() override { return {}; }
-  } source;
-  FaultGate gate(source, {{.remote = kPeer, .blocked = true}});
+// A link from which packets of two peers arrive again and again.
+class Source final : public Link {
+ public:
+  objects::Frame* reserve(const objects::Path&) override { return nullptr; }
+  void commit(objects::Frame&) override {}
+  void cancel(objects::Frame&) override {}
+  void flush(Instant) override {}
+  std::size_t poll(Receiver& receiver, Instant, std::size_t) override {
+    for (const wire::Gid& from : {kPeer, kThird})
+      receiver.on_packet({}, {.source = from, .destination = kOurs});
+    return 2;
+  }
+  std::span<const LinkCounter> counters() override { return {}; }
+};
+
+std::size_t arrived(const FaultScope& scope, int polls = 1) {
+  Source source;
+  FaultGate gate(source, {scope});
   test::Collector collector;
-  EXPECT_EQ(gate.poll(collector, Instant{1}, 8), 2u);
-  ASSERT_EQ(collector.packets.size(), 1u);
-  EXPECT_EQ(collector.packets[0].origin.source, kThird);
+  for (int i = 0; i < polls; ++i) EXPECT_EQ(gate.poll(collector, Instant{1}, 8), 2u);
+  return collector.packets.size();
+}
+
+TEST(FaultGate, WhatComesFromBehindABarrierIsNotSeen) {
+  EXPECT_EQ(arrived({.remote = kPeer, .blocked = true}), 1u);
+  EXPECT_EQ(arrived({.blocked = true}), 0u);
+}
+
+TEST(FaultGate, ABarrierMayStandInOneDirection) {
+  const FaultScope out{.blocked = true, .inbound = false}, in{.blocked = true, .outbound = false};
+  EXPECT_EQ(sent(out, kOurs, kPeer), 0u);
+  EXPECT_EQ(arrived(out), 2u);
+  EXPECT_EQ(sent(in, kOurs, kPeer), 100u);
+  EXPECT_EQ(arrived(in), 0u);
+}
+
+TEST(FaultGate, LosesSomeOfWhatArrives) {
+  FaultScope lossy{.remote = kPeer, .outbound = false};
+  lossy.spec.drop_ppm = 200'000;
+  EXPECT_NEAR(static_cast<double>(arrived(lossy, 10'000)), 18'000, 160);  // four standard deviations
+  EXPECT_EQ(sent(lossy, kOurs, kPeer), 100u);
+}
+
+TEST(FaultGate, CountersGoOnBehindTheNextGate) {
+  RecordingLink inner;
+  FaultGate first(inner, {{.blocked = true}});
+  const std::uint8_t octets[16] = {};
+  EXPECT_TRUE(test::send(first, {}, {.psn = 1, .octets = 16}, octets));
+  FaultGate second(inner, {{.remote = kPeer, .blocked = true}}, first.tally());
+  EXPECT_EQ(second.tally().blocked, 1u);
 }
 
 }  // namespace

@@ -12,6 +12,18 @@ constexpr std::uint8_t kCongestionExperienced = 3;  // both ECN bits
 
 }  // namespace
 
+void FaultCounters::add(const FaultCounters& other) {
+  dropped += other.dropped;
+  duplicated += other.duplicated;
+  reordered += other.reordered;
+  corrupted += other.corrupted;
+  marked += other.marked;
+  delayed += other.delayed;
+  too_long += other.too_long;
+  blocked += other.blocked;
+  spared += other.spared;
+}
+
 FaultLink::FaultLink(Link& inner, const FaultSpec& spec, std::uint32_t rule)
     : inner_(&inner), spec_(spec), rule_(rule), prng_(spec.seed), held_(kHeldMax) {
   waiting_.reserve(kHeldMax);
@@ -57,13 +69,19 @@ void FaultLink::commit(Frame& frame) {
     inner_->lose(frame);
     return;
   }
+  if (spec_.mtu != 0 && frame.payload_octets > spec_.mtu) {
+    ++tally_.too_long;
+    blame(frame, objects::kFaultDrop);
+    inner_->lose(frame);
+    return;
+  }
   if (fate.mark) mark(frame);
   if (fate.corrupt) {
     ++tally_.corrupted;
     frame.corrupt_bit = fate.corrupt_bit;
     blame(frame, objects::kFaultCorrupt);
   }
-  const bool delays = spec_.delay.ns != 0 || spec_.delay_spread.ns != 0;
+  const bool delays = spec_.delay.ns != 0 || spec_.delay_spread.ns != 0 || spec_.rate_kbps != 0;
   const bool reorders = fate.reorder && !delays;
   if (!delays && !fate.reorder) {
     pass(frame, fate.duplicate);
@@ -125,7 +143,11 @@ void FaultLink::hold_double(Frame& frame, Duration delay) {
 bool FaultLink::hold(const Frame& frame, Duration delay, std::uint32_t overtakers) {
   const HeldFrames::Held held = held_.hold(frame);
   if (held.verdict != HeldFrames::Verdict::kHeld) return false;
-  waiting_.push_back({.frame = held.frame, .due = kNever, .delay = delay, .overtakers = overtakers});
+  waiting_.push_back({.frame = held.frame,
+                      .due = kNever,
+                      .delay = delay,
+                      .overtakers = overtakers,
+                      .queued = spec_.rate_kbps != 0});
   return true;
 }
 
@@ -145,7 +167,18 @@ void FaultLink::date(Instant now) {
     if (waiting.dated) continue;
     waiting.due = now + waiting.delay;
     waiting.dated = true;
+    if (!waiting.queued) continue;
+    cable_free_ = std::max(cable_free_, waiting.due) + time_on_cable(*waiting.frame);
+    waiting.due = cable_free_;
+    waiting.queued = false;  // it has its turn
   }
+}
+
+Duration FaultLink::time_on_cable(const Frame& frame) const {
+  constexpr std::uint64_t kOuterOctets =
+      14 + 20 + 8 + 4 + 4;  // Ethernet, IPv4 and UDP, the ICRC and the frame check sequence
+  const std::uint64_t octets = kOuterOctets + frame.header_octets + frame.payload_octets + frame.pad;
+  return nanoseconds(static_cast<std::int64_t>(octets * 8 * 1'000'000 / spec_.rate_kbps));
 }
 
 void FaultLink::flush(Instant now) {
@@ -198,6 +231,7 @@ std::span<const LinkCounter> FaultLink::counters() {
   published_.push_back({"faults_corrupted", tally_.corrupted});
   published_.push_back({"faults_marked", tally_.marked});
   published_.push_back({"faults_delayed", tally_.delayed});
+  published_.push_back({"faults_too_long", tally_.too_long});
   published_.push_back({"faults_spared", tally_.spared});
   const auto inner = inner_->counters();
   published_.insert(published_.end(), inner.begin(), inner.end());

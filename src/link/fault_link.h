@@ -24,13 +24,17 @@
 namespace rrdma::link {
 
 struct FaultCounters {
+  void add(const FaultCounters& other);
+
   std::uint64_t dropped = 0;
   std::uint64_t duplicated = 0;
   std::uint64_t reordered = 0;
   std::uint64_t corrupted = 0;
   std::uint64_t marked = 0;
   std::uint64_t delayed = 0;
-  std::uint64_t spared = 0;  // should have been held, but could not be copied
+  std::uint64_t too_long = 0;  // for the path's MTU, and lost without a word
+  std::uint64_t blocked = 0;   // FaultGate: met a barrier
+  std::uint64_t spared = 0;    // should have been held, but could not be copied
 };
 
 class FaultLink final : public Link {
@@ -81,6 +85,7 @@ class FaultLink final : public Link {
     Instant due;                   // once `dated`
     Duration delay;                // from the next flush
     std::uint32_t overtakers = 0;  // so many later frames make it due too; 0: time alone does
+    bool queued = false;           // behind all others on a slow cable
     bool dated = false;
   };
 
@@ -92,6 +97,7 @@ class FaultLink final : public Link {
   void hold_double(objects::Frame& frame, Duration delay);
   void overtake();
   void date(Instant now);
+  [[nodiscard]] Duration time_on_cable(const objects::Frame& frame) const;
   [[nodiscard]] std::size_t hand_over_due(Instant now);
   void release(std::size_t handed_over);
 
@@ -108,6 +114,7 @@ class FaultLink final : public Link {
   objects::Frame spare_;
   bool blocked_ = false;  // the inner link had no room for something that was due
   Instant last_flush_{};
+  Instant cable_free_{};  // from when the slow cable takes the next frame
   std::vector<LinkCounter> published_;
 };
 

@@ -202,5 +202,32 @@ TEST(FaultLink, MarksReachThePathOfThisFrameOnly) {
   EXPECT_LT(marked, 35);
 }
 
+TEST(FaultLink, LargePayloadsVanish) {
+  FaultCounters tally;
+  const auto sent = run("mtu=40", 640, &tally);  // 16 to 79 octets, each as often
+  EXPECT_EQ(sent.size(), 250u);
+  EXPECT_EQ(tally.too_long, 390u);
+}
+
+TEST(FaultLink, ASlowCableTakesOneAfterTheOther) {
+  RecordingLink inner;
+  FaultLink link(inner, *parse_fault_spec("rate=100M"));
+  const objects::Path path = path_of_test();
+  std::vector<std::uint8_t> memory(1000);
+  for (std::uint32_t i = 0; i < 10; ++i)
+    EXPECT_TRUE(test::send(link, path, {.psn = i, .octets = memory.size()}, memory.data()));
+  link.flush(Instant{1});
+  EXPECT_TRUE(inner.sent.empty());
+  Instant last{1};
+  for (std::size_t i = 1; i <= 10; ++i) {
+    const Instant due = link.next_deadline();
+    EXPECT_GE(due, last + microseconds(80));  // 1,000 octets and their headers at 100 bits a microsecond
+    EXPECT_LE(due, last + microseconds(90));
+    link.flush(due);
+    EXPECT_EQ(inner.sent.size(), i);
+    last = due;
+  }
+}
+
 }  // namespace
 }  // namespace rrdma::link

@@ -41,6 +41,7 @@ struct Unit {
 };
 constexpr std::array kTimeUnits = {Unit{"ns", 1}, Unit{"us", 1'000}, Unit{"µs", 1'000}, Unit{"ms", 1'000'000},
                                    Unit{"s", 1'000'000'000}};
+constexpr std::array kRateUnits = {Unit{"K", 1}, Unit{"M", 1'000}, Unit{"G", 1'000'000}};
 constexpr std::array kChanceUnits = {Unit{"ppm", 1}, Unit{"%", 10'000}};
 
 template <std::size_t N>
@@ -91,8 +92,14 @@ Result<std::uint32_t, std::string> parse_count(std::string_view name, std::strin
   std::uint32_t count = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
   if (error == std::errc() && end == text.data() + text.size() && count >= 1 && count <= most) return count;
-  return Failure{quoted(text) + " is no number of packets for " + quoted(name) + ": write one from 1 to " +
+  return Failure{quoted(text) + " is no number for " + quoted(name) + ": write one from 1 to " +
                  std::to_string(most) + "."};
+}
+
+Result<std::uint64_t, std::string> parse_rate(std::string_view text) {
+  const auto kilobits = with_unit(text, kRateUnits);
+  if (kilobits && *kilobits != 0) return *kilobits;
+  return Failure{quoted(text) + " is no rate: write bits in a second with K, M or G, for example 100M."};
 }
 
 Result<void, std::string> parse_item(std::string_view item, FaultSpec& spec) {
@@ -125,14 +132,26 @@ Result<void, std::string> parse_item(std::string_view item, FaultSpec& spec) {
     (burst ? spec.burst : spec.depth) = *count;
     return {};
   }
+  if (name == "mtu") {
+    auto octets = parse_count(name, value, kFaultMtuMax);
+    if (!octets) return Failure{octets.error()};
+    spec.mtu = *octets;
+    return {};
+  }
+  if (name == "rate") {
+    auto rate = parse_rate(value);
+    if (!rate) return Failure{rate.error()};
+    spec.rate_kbps = *rate;
+    return {};
+  }
   if (name == "seed") {
     const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), spec.seed);
     if (error == std::errc() && end == value.data() + value.size()) return {};
     return Failure{quoted(value) + " is no seed: write a number from 0 to 2^64-1."};
   }
   return Failure{quoted(name) +
-                 " is no fault: known are drop, burst, dup, reorder, depth, corrupt, ecn, delay and "
-                 "seed."};
+                 " is no fault: known are drop, burst, dup, reorder, depth, corrupt, ecn, delay, "
+                 "rate, mtu and seed."};
 }
 
 // 12345 ppm as "1.2345%", without trailing zeroes.
@@ -141,6 +160,12 @@ std::string percent(std::uint32_t ppm) {
   std::string fraction = std::to_string(10'000 + ppm % 10'000).substr(1);
   while (!fraction.empty() && fraction.back() == '0') fraction.pop_back();
   return text + (fraction.empty() ? "" : "." + fraction) + "%";
+}
+
+std::string rate_text(std::uint64_t kilobits) {
+  if (kilobits % 1'000'000 == 0) return std::to_string(kilobits / 1'000'000) + "G";
+  if (kilobits % 1'000 == 0) return std::to_string(kilobits / 1'000) + "M";
+  return std::to_string(kilobits) + "K";
 }
 
 std::string time_text(Duration time) {
@@ -194,6 +219,8 @@ std::string emit_fault_spec(const FaultSpec& spec) {
     if (spec.delay_spread.ns != 0) text += "±" + time_text(spec.delay_spread);
     text += ",";
   }
+  if (spec.rate_kbps != 0) text += "rate=" + rate_text(spec.rate_kbps) + ",";
+  count("mtu", spec.mtu, 0);
   return text + "seed=" + std::to_string(spec.seed);
 }
 

@@ -6,6 +6,8 @@
 //   item  := ("drop" | "dup" | "reorder" | "corrupt" | "ecn") "=" chance
 //          | "delay" "=" time [ ("±" | "+-") time ]
 //          | ("burst" | "depth") "=" number
+//          | "rate" "=" decimal ("K" | "M" | "G")       bits in a second
+//          | "mtu" "=" number                           octets of payload
 //          | "seed" "=" number
 //   chance := decimal ("%" | "ppm")          time := decimal ("ns" | "us" | "µs" | "ms" | "s")
 #pragma once
@@ -29,18 +31,22 @@ struct FaultSpec {
   std::uint32_t ecn_ppm = 0;      // marked "congestion experienced"
   Duration delay;                 // every packet, on top of what the link takes
   Duration delay_spread;          // uniformly, that much less or more
+  std::uint64_t rate_kbps =
+      0;                  // what is sent waits for its turn on a cable that is so slow; 0: no such cable
+  std::uint32_t mtu = 0;  // larger payloads vanish, and nobody is told; 0: all sizes pass
   std::uint64_t seed = 1;
 
-  [[nodiscard]] bool loses() const { return drop_ppm != 0 || corrupt_ppm != 0; }
+  [[nodiscard]] bool loses() const { return drop_ppm != 0 || corrupt_ppm != 0 || mtu != 0; }
   [[nodiscard]] bool any() const {
     return loses() || duplicate_ppm != 0 || reorder_ppm != 0 || ecn_ppm != 0 || delay.ns != 0 ||
-           delay_spread.ns != 0;
+           delay_spread.ns != 0 || rate_kbps != 0;
   }
   friend bool operator==(const FaultSpec&, const FaultSpec&) = default;
 };
 
 inline constexpr std::uint32_t kBurstMax = 1000;
 inline constexpr std::uint32_t kDepthMax = 1024;
+inline constexpr std::uint32_t kFaultMtuMax = 4096;
 
 // An error is one sentence that names the item and says what is allowed. The empty text is "no faults".
 Result<FaultSpec, std::string> parse_fault_spec(std::string_view text);

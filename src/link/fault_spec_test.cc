@@ -67,5 +67,15 @@ TEST(FaultSpec, RefusesWithASentence) {
   }
 }
 
+TEST(FaultSpec, RatesAndSizes) {
+  const auto spec = parse_fault_spec("rate=2.5G,mtu=1024");
+  ASSERT_TRUE(spec.ok());
+  EXPECT_EQ(spec->rate_kbps, 2'500'000u);
+  EXPECT_EQ(spec->mtu, 1024u);
+  EXPECT_EQ(*parse_fault_spec(emit_fault_spec(*spec)), *spec);
+  for (const char* wrong : {"rate=0M", "rate=5", "mtu=0", "mtu=5000"})
+    EXPECT_FALSE(parse_fault_spec(wrong).ok()) << wrong;
+}
+
 }  // namespace
 }  // namespace rrdma::link

@@ -129,11 +129,15 @@ void LaneLinks::connect_all(bool captured) {
 
 // What the last gate held back is lost, as on a network.
 void LaneLinks::put_gate(LinkIndex index) {
-  gates_[index] = scopes_.empty() ? nullptr : std::make_unique<link::FaultGate>(*bare_[index], scopes_);
+  if (gates_[index] != nullptr) done_by_faults_[index] = gates_[index]->tally();
+  gates_[index] = scopes_.empty()
+                      ? nullptr
+                      : std::make_unique<link::FaultGate>(*bare_[index], scopes_, done_by_faults_[index]);
   connect(index);
 }
 
 void LaneLinks::set_faults(const std::vector<link::FaultScope>& scopes) {
+  if (scopes == scopes_) return;  // what is under way goes on: other rules have changed
   scopes_ = scopes;
   for (std::uint8_t index = 0; index < kLinkCount; ++index) {
     if (bare_[index] != nullptr) put_gate(static_cast<LinkIndex>(index));

@@ -108,6 +108,7 @@ class LaneLinks final : public objects::PathProbe, public Doorbells {
   LiveCapture live_capture_;
   std::array<std::unique_ptr<link::FaultLink>, kLinkCount> faults_;  // of the settings
   std::array<std::unique_ptr<link::FaultGate>, kLinkCount> gates_;   // of rules
+  std::array<link::FaultCounters, kLinkCount> done_by_faults_{};     // by gates that are gone
   std::vector<link::FaultScope> scopes_;
   LinkSwitch switch_;
 };

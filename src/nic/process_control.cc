@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/raw_syscall.h"
 #include "control/recognition_messages.h"
+#include "host/explain.h"
 #include "host/signals/fault_handler.h"
 #include "nic/host_lane.h"
 #include "wire/transport_packet.h"
@@ -33,7 +35,20 @@ Result<std::unique_ptr<ProcessControl>, Problem> ProcessControl::connect(const S
   auto daemon = control::DaemonClient::connect_or_start(wanted);
   if (!daemon) return Failure{daemon.error()};
   host::install_fault_handler();
-  return std::unique_ptr<ProcessControl>(new ProcessControl(settings, std::move(*daemon)));
+  std::unique_ptr<ProcessControl> control(new ProcessControl(settings, std::move(*daemon)));
+  control->pass_on_faults();
+  return control;
+}
+
+// What a plan wants of the connection manager, the daemon does, until this process ends.
+void ProcessControl::pass_on_faults() {
+  for (const faults::Rule& rule : faults::Table::instance().rules()) {
+    if (rule.kind != faults::Kind::kCmDrop && rule.kind != faults::Kind::kCmReject) continue;
+    const std::string text = rule.text + " pid=" + std::to_string(raw::getpid());
+    const auto set = daemon_->request<control::FaultWasSet>(control::SetFault{.rule = text},
+                                                            control::DaemonClient::Repeat::kOnce);
+    if (!set) host::explain(host::Severity::kError, "RRDMA_FAULTS", rule.text + ": " + set.error().sentence);
+  }
 }
 
 void ProcessControl::describe(std::string devices) {

@@ -56,6 +56,7 @@ class ProcessControl final : private control::DaemonEvents {
   void refresh_devices();
   void apply_faults();
   void note_in_captures(const std::string& line);
+  void pass_on_faults();
   void follow_capture_order(const control::CaptureOrder& order, std::vector<OwnedFd> fds);
   // REQUIRES: lanes_mutex_. Null: none of ours.
   [[nodiscard]] HostLane* find_lane(control::Slot slot) const;

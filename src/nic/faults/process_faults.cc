@@ -47,6 +47,12 @@ std::string_view deed_of(Kind kind) {
     case Kind::kGidLost: return "the port lost its addresses.";
     case Kind::kNetwork: return "packets are disturbed from now on.";
     case Kind::kFreeze: return "the NIC neither sends nor takes anything.";
+    case Kind::kCmAddress: return "the interface has another hardware address.";
+    case Kind::kPortSpeed: return "the port has another speed.";
+    case Kind::kGidAdded: return "the port has another address besides its own.";
+    case Kind::kGidChanged: return "the port has another address in the place of the last one.";
+    case Kind::kRnr: return "queue pairs answer as if no receive were posted.";
+    case Kind::kCqDelay: return "completions are seen later than they come.";
     default: return "";
   }
 }
@@ -60,8 +66,12 @@ host::Imposed imposed_on(const host::Device& device, const std::vector<Rule>& ac
     imposed.port_down = imposed.port_down || rule.kind == Kind::kPortDown;
     imposed.gids_lost = imposed.gids_lost || rule.kind == Kind::kGidLost;
     imposed.removed = imposed.removed || rule.kind == Kind::kDeviceFatal;
+    if (rule.kind == Kind::kCmAddress) ++imposed.addresses_changed;
+    if (rule.kind == Kind::kPortSpeed) imposed.speed_mbps = rule.speed_mbps;
+    if (rule.kind == Kind::kGidAdded) imposed.added.push_back(rule.address);
+    if (rule.kind == Kind::kGidChanged) imposed.changed = rule.address;
     // The later word counts.
-    if (rule.kind == Kind::kPortUp) imposed = {};
+    if (rule.kind == Kind::kPortUp) imposed.port_down = imposed.removed = imposed.gids_lost = false;
   }
   return imposed;
 }
@@ -73,6 +83,10 @@ std::vector<link::FaultScope> scopes_of(const DeviceList& devices, const std::ve
                       .locals = addresses_of(rule, devices),
                       .remote = rule.peer,
                       .blocked = blocked,
+                      .outbound = rule.direction != faults::Direction::kIn,
+                      .inbound = rule.direction == faults::Direction::kUsual
+                                     ? blocked
+                                     : rule.direction != faults::Direction::kOut,
                       .spec = rule.network});
   };
   for (auto rule = active.begin(); rule != active.end(); ++rule) {

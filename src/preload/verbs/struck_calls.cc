@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <map>
+#include <memory>
 #include <mutex>
 #include <vector>
 
@@ -82,6 +84,19 @@ class NumberedQp {
     if (tells) push_event(&context_.context, IBV_EVENT_QP_FATAL, owner->abi());
     context_.lane->transmit(now);
   }
+  // An empty queue stands in the place of its receives, or no longer; `empty` must live until then. Null: it has none.
+  void starve(std::unique_ptr<objects::ReceiveQueue>& empty, bool starves) const {
+    std::lock_guard lock(context_.lane->mutex());
+    transport::QueuePair* qp = find();
+    if (qp == nullptr || qp->type == transport::QpType::kXrcReceive) return;
+    objects::ReceiveQueue* const full = qp->shared_queue != nullptr ? qp->shared_queue : &qp->receive_queue;
+    if (starves == (qp->incoming != full)) return;
+    if (starves) {
+      empty = std::make_unique<objects::ReceiveQueue>(1, 1);
+      empty->pd = full->pd;
+    }
+    qp->incoming = starves ? empty.get() : full;
+  }
 
  private:
   [[nodiscard]] transport::QueuePair* find() const {
@@ -148,8 +163,32 @@ int struck_status(const ibv_context* context, std::uint32_t qpn) {
   return strike->error;
 }
 
+// Whether what waits in the queue is not to be seen yet (cq=delay). Who is woken by events gets no second one: there the
+// call itself takes so long.
+bool is_early(Cq& cq) {
+  struct Waiting {
+    std::mutex mutex;
+    std::map<const Cq*, Instant> since;
+  };
+  static auto* const waiting = new Waiting;
+  const auto delay = faults::Table::instance().completion_delay(name_of(cq.context));
+  if (!delay) return false;
+  if (cq.queue.is_empty()) cq.lane.poll();
+  if (cq.queue.is_empty()) return false;
+  if (cq.notifications != nullptr) {
+    wait_for(*delay);
+    return false;
+  }
+  const std::lock_guard lock(waiting->mutex);
+  const auto [since, first] = waiting->since.try_emplace(&cq, host::now());
+  if (first || host::now() < since->second + *delay) return true;
+  waiting->since.erase(since);
+  return false;
+}
+
 int struck_poll_cq(ibv_cq* cq, int count, ibv_wc* wc) {
   if (const int error = strike("ibv_poll_cq", cq->context); error != 0) return -error;
+  if (faults::armed(Kind::kCqDelay) && is_early(own(cq))) return 0;
   const int taken = poll_cq(cq, count, wc);
   if (!faults::armed(Kind::kStatus)) return taken;
   for (int i = 0; i < taken; ++i) {
@@ -166,6 +205,7 @@ void change_current(Cq& cq) {
 
 int struck_start_poll(ibv_cq_ex* cq, ibv_poll_cq_attr* attr) {
   if (const int error = strike("ibv_start_poll", cq->context); error != 0) return error;
+  if (faults::armed(Kind::kCqDelay) && is_early(own(cq))) return ENOENT;
   const int result = start_poll(cq, attr);
   if (result == 0) change_current(own(cq));
   return result;
@@ -203,7 +243,8 @@ void choose_calls(Context& context, bool asks) {
 }
 
 bool calls_ask() {
-  return faults::armed(Kind::kVerb) || faults::armed(Kind::kSlowVerb) || faults::armed(Kind::kStatus);
+  return faults::armed(Kind::kVerb) || faults::armed(Kind::kSlowVerb) || faults::armed(Kind::kStatus) ||
+         faults::armed(Kind::kCqDelay);
 }
 
 // Every open context, and what rules do to the objects in them.
@@ -219,9 +260,18 @@ class StruckObjects final : public faults::Actor {
     std::erase(contexts_, &context);
   }
 
-  void handle_rules(const std::vector<Rule>&) override {
+  void handle_rules(const std::vector<Rule>& active) override {
     const std::lock_guard lock(mutex_);
-    for (Context* context : contexts_) choose_calls(*context, calls_ask());
+    for (Context* context : contexts_) {
+      choose_calls(*context, calls_ask());
+      for (const NumberedQp& qp : queue_pairs_of(&context->context)) choose_receives(*context, qp, active);
+    }
+  }
+  // A queue pair that was made now.
+  void add(const Context& context, const NumberedQp& qp) {
+    const std::vector<Rule> active = faults::Table::instance().active();
+    const std::lock_guard lock(mutex_);
+    choose_receives(context, qp, active);
   }
 
   void act(const Rule& rule) override {
@@ -279,8 +329,21 @@ class StruckObjects final : public faults::Actor {
     }
   }
 
+  void choose_receives(const Context& context, const NumberedQp& qp, const std::vector<Rule>& active) {
+    const bool starves = std::any_of(active.begin(), active.end(), [&](const Rule& rule) {
+      return rule.kind == Kind::kRnr && (rule.device.empty() || rule.device == name_of(&context.context)) &&
+             (!rule.qpn || *rule.qpn == qp.number()) && (!rule.peer || *rule.peer == qp.peer());
+    });
+    const auto known = empty_.find(qp.number());
+    if (!starves && known == empty_.end()) return;
+    qp.starve(empty_[qp.number()], starves);
+    if (!starves) empty_.erase(qp.number());
+  }
+
   std::mutex mutex_;
   std::vector<Context*> contexts_;
+  std::map<std::uint32_t, std::unique_ptr<objects::ReceiveQueue>>
+      empty_;  // by the number of the starved queue pair
 };
 
 StruckObjects& struck_objects() {
@@ -323,6 +386,8 @@ void note_made(Cq& cq) {
 }
 void note_made(Qp& qp) {
   if (calls_ask()) choose_calls(qp, true);
+  if (faults::armed(Kind::kRnr))
+    struck_objects().add(own(qp.qp_base.context), NumberedQp(qp.qp_base.context, qp.qp_base.qp_num));
 }
 
 }  // namespace rrdma::verbs

@@ -176,7 +176,8 @@ void add_set(CLI::App& fault, Runner& chosen) {
   auto options = std::make_shared<FaultOptions>();
   CLI::App* set = fault.add_subcommand("set", "Set a fault in programs that run or start");
   set->add_option("FAULT", options->words, "Such as verb=ibv_reg_mr:ENOMEM, status=RETRY_EXC_ERR, port=down");
-  for (const char* name : {"pid", "device", "qp", "peer", "nth", "every", "count", "after", "for", "seed"}) {
+  for (const char* name :
+       {"pid", "device", "qp", "peer", "direction", "nth", "every", "count", "after", "for", "seed"}) {
     set->add_option_function<std::string>(
            std::string("--") + name,
            [options, name](const std::string& value) { options->selectors[name] = value; },
@@ -185,11 +186,13 @@ void add_set(CLI::App& fault, Runner& chosen) {
   }
   set->add_option("--plan", options->plan, "All faults of this file (TOML)")->option_text("FILE");
   set->footer(
-      "Faults: verb=FUNCTION:ERRNO[:N], slow=FUNCTION:TIME[:N], status=STATUS[:N], qp=error, cq=overrun, "
-      "srq=limit,\n"
-      "port=down, port=up, device=fatal, gid=lost, net=SPEC (drop=, dup=, reorder=, corrupt=, ecn=, delay=), "
+      "Faults: verb=FUNCTION:ERRNO[:N], slow=FUNCTION:TIME[:N], status=STATUS[:N], qp=error, qp=rnr, "
+      "cq=overrun,\n"
+      "cq=delay:TIME, srq=limit, port=down, port=up, port=speed:RATE, device=fatal, gid=lost, "
+      "gid=add:ADDRESS,\n"
+      "gid=change:ADDRESS, net=SPEC (drop=, burst=, dup=, reorder=, corrupt=, ecn=, delay=, rate=, mtu=), "
       "freeze,\n"
-      "cm=drop:MESSAGE, cm=reject:REASON. Every one that strikes is a line in `rrdma explain`.\n"
+      "cm=drop:MESSAGE, cm=reject:REASON, cm=address. Every one that strikes is a line in `rrdma explain`.\n"
       "Exit status: 0, or 2 on failure.");
   set->callback([&chosen, options] {
     if (options->words.empty() == options->plan.empty()) throw CLI::RequiredError("FAULT or --plan");

@@ -11,8 +11,8 @@
 namespace rrdma::tools {
 namespace {
 
-constexpr std::array<std::string_view, 10> kSelectors = {"pid",   "device", "qp",    "peer", "nth",
-                                                         "every", "count",  "after", "for",  "seed"};
+constexpr std::array<std::string_view, 11> kSelectors = {
+    "pid", "device", "qp", "peer", "direction", "nth", "every", "count", "after", "for", "seed"};
 
 std::string place_of(const std::string& path, const toml::node& node) {
   return fmt::format("{}:{}", path, node.source().begin.line);

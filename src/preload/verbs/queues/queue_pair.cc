@@ -187,7 +187,6 @@ Qp* create_qp(const char* call, ibv_context* context, ibv_qp_init_attr_ex& attr)
     fill_builders(*qp, attr.send_ops_flags);
   }
   place.settle(&qp->qp_base);
-  note_made(*qp);
   some_qp_made = true;
   host::explain_forgiven(call);
   return qp.release();
@@ -206,6 +205,7 @@ void purge_completions(const ibv_qp& abi) {
 ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attr) {
   if (strike("ibv_create_qp_ex", context) != 0) return nullptr;
   Qp* qp = create_qp("ibv_create_qp_ex", context, *attr);
+  if (qp != nullptr) note_made(*qp);
   return qp != nullptr ? qp->abi() : nullptr;
 }
 
@@ -230,6 +230,7 @@ RRDMA_VERBS ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) {
   full.pd = pd;
   Qp* qp = create_qp("ibv_create_qp", pd->context, full);
   if (qp == nullptr) return nullptr;
+  note_made(*qp);
   attr->cap = full.cap;
   return qp->abi();
 }
