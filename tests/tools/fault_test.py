@@ -1,5 +1,6 @@
 # Faults on purpose, as programs see them. Arguments: the command, a program that calls every verb (struck.cc).
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -64,6 +65,14 @@ class Verbs(unittest.TestCase):
     def test_every_strike_is_explained(self):
         struck(["verb=ibv_reg_mr:ENOMEM"])
         self.assertRegex(" ".join(run("explain")[0].split()), r"on purpose \(verb=ibv_reg_mr:ENOMEM\): call 1 of ibv_reg_mr on rrdma0 failed with ENOMEM")
+
+    def test_every_strike_is_a_note_in_captures(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = str(pathlib.Path(folder, "struck.pcapng"))
+            words = ["--pcap", path, "--faults", "verb=ibv_reg_mr:ENOMEM", "--faults", "status=REM_OP_ERR every=2", "--", STRUCK, "rrdma0", "6"]
+            subprocess.run([RRDMA, "run", *words], capture_output=True, check=True, timeout=60)
+            notes = re.findall(r"(?m)^ +- .*# (fault \d+): on purpose \((\S+)", run("decode", path)[0])
+        self.assertEqual(notes, [("fault 1", "verb=ibv_reg_mr:ENOMEM):")] + [("fault 2", "status=REM_OP_ERR")] * 3)
 
     def test_plans(self):
         with tempfile.TemporaryDirectory() as folder:
