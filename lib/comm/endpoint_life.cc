@@ -195,7 +195,12 @@ void EndpointState::accept(Opener* opener, rdma_cm_id* id, const Hello& peer,
   credits_ = peer.receive_depth;
   take_names();
   reactor_->move_in(this);
-  if (auto made = make_queues(); !made) return fail_opening(made.error());
+  if (auto made = make_queues(); !made) {
+    const std::string why = emit_refusal(
+        {Refusal::kBusy, kProtocolVersion, 0, "it has no memory or queues for another connection"});
+    rdma_reject(id_, why.data(), static_cast<std::uint8_t>(why.size()));
+    return fail_opening(made.error());
+  }
   const std::string octets = emit_hello({profile_.receive_depth, profile_.message_limit, hello_});
   rdma_conn_param parameters{};
   parameters.private_data = octets.data();

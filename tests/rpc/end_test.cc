@@ -94,6 +94,31 @@ TEST_F(Ends, OtherServersAreNotTakenForOurs) {
   EXPECT_EQ(connected.status().code(), Code::kFailedPrecondition) << connected.status().what();
 }
 
+// A server without memory for another connection says so, and goes on with those that it has.
+TEST_F(Ends, AServerThatIsFull) {
+  ServerOptions options;
+  options.threads = 1;
+  options.thread_context.pool.limit = 700 << 10;
+  Server small(context_, options);
+  small.add<&Desk::add>(desk_);
+  ASSERT_TRUE(small.listen(address_of(context_) + ":0").ok());
+  std::vector<Channel> channels;
+  Status refused;
+  while (refused.ok() && channels.size() < 10) {
+    auto connected = run(rrdma::rpc::connect(context_, small.address(), {}, kPatience));
+    refused = connected.status();
+    if (connected.ok()) channels.push_back(std::move(*connected));
+  }
+  EXPECT_EQ(refused.code(), Code::kUnavailable) << refused.what();
+  EXPECT_NE(refused.message().find("no memory or queues"), std::string::npos) << refused.what();
+  ASSERT_GE(channels.size(), 1U);
+  for (Channel& channel : channels) EXPECT_EQ(run(channel.call<&Desk::add>({1, 2}, kPatience)).value(), 3U);
+  // Who leaves makes room for another.
+  channels.clear();
+  EXPECT_TRUE(context_.run_until([&] { return small.connections() == 0; }, Clock::now() + kPatience));
+  EXPECT_TRUE(run(rrdma::rpc::connect(context_, small.address(), {}, kPatience)).ok());
+}
+
 TEST_F(Ends, NobodyListens) {
   auto nobody = run(rrdma::rpc::connect(context_, address_of(context_) + ":1", {}, kPatience));
   EXPECT_EQ(nobody.status().code(), Code::kUnavailable) << nobody.status().what();

@@ -39,8 +39,8 @@ constexpr std::size_t operator""_GiB(unsigned long long n) { return static_cast<
 
 // How large a Pool may become, how it grows, and what peers may do with its memory.
 struct PoolOptions {
-  std::size_t limit = 256_MiB;  // of memory in use at a time
-  std::size_t slab = 1_MiB;     // grown by this much, or by what is asked for where that is more
+  std::size_t limit = 1_GiB;  // of memory in use at a time; an endpoint takes a quarter of a MiB by default
+  std::size_t slab = 1_MiB;   // grown by this much, or by what is asked for where that is more
   // Opens every slab to peers, so that Buffer::remote() needs no registration of its own. Whoever learns one key can then
   // reach all of this pool; share() opens a single range instead.
   Access remote = Access::kNone;
