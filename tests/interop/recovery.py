@@ -68,7 +68,7 @@ def run(runner, say, only=lambda key: True, rounds=ROUNDS):
                 runner.loss = "" if how == WHOLE else LOSS
                 (result,) = runner.run([row_of(program, size, count, how)], len(results), 3 * rounds * len(WORK))
                 results.append(result)
-                if result.capture.exists():  # wanted, or failed
+                if result.capture and result.capture.exists():  # wanted, or failed
                     result.capture = result.capture.rename(result.capture.with_name(f"{len(results):03}.pcap"))
                 value = average(result.client_output, size)
                 if result.passed and value:
