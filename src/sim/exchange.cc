@@ -75,16 +75,7 @@ Exchange::Exchange(const Plan& plan)
                                             receive_slots, completions[i]));
     sites_.back()->size_shared(kSharedEntries, 4);
   }
-  world_.network().set_faults(plan_.faults);
-  for (const PartitionPlan& cut : plan_.partitions)
-    world_.network().partition(cut.from, cut.to, cut.begin, cut.end);
-  for (const PausePlan& pause : plan_.pauses) {
-    world_.at(pause.at, [this, pause] {
-      if (calm_) return;
-      ++coverage_.pauses;
-      world_.host(pause.host).pause_until(world_.now() + pause.time);
-    });
-  }
+  plan_faults();
   for (const TrafficPlan& traffic : plan_.traffic) {
     Connection& connection = connections_.emplace_back();
     connection.plan = &traffic;
@@ -99,6 +90,34 @@ Exchange::Exchange(const Plan& plan)
   }
   if (plan_.overflow_queue)
     overrun_ = std::make_unique<Overrun>(*this, world_.host(0), world_.host(plan_.hosts.size() - 1));
+}
+
+void Exchange::plan_faults() {
+  world_.network().set_faults(plan_.faults);
+  for (const PartitionPlan& cut : plan_.partitions)
+    world_.network().partition(cut.from, cut.to, cut.begin, cut.end);
+  for (const FaultPhase& phase : plan_.phases) {
+    world_.at(phase.begin, [this, &phase] { set_faults(phase, phase.faults); });
+    if (phase.end != kNever) world_.at(phase.end, [this, &phase] { set_faults(phase, plan_.faults); });
+  }
+  for (const PausePlan& pause : plan_.pauses) {
+    world_.at(pause.at, [this, pause] {
+      if (calm_) return;
+      ++coverage_.pauses;
+      world_.host(pause.host).pause_until(world_.now() + pause.time);
+    });
+  }
+}
+
+void Exchange::set_faults(const FaultPhase& phase, const link::FaultSpec& faults) {
+  if (calm_) return;
+  const auto hosts = static_cast<std::uint32_t>(world_.host_count());
+  for (std::uint32_t from = 0; from < hosts; ++from) {
+    for (std::uint32_t to = 0; to < hosts; ++to) {
+      if (from != to && phase.from.value_or(from) == from && phase.to.value_or(to) == to)
+        world_.network().set_faults(from, to, faults);
+    }
+  }
 }
 
 Exchange::~Exchange() {

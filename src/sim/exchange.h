@@ -85,6 +85,8 @@ class Exchange {
   void connect(Connection& connection);
   void tear_down(Connection& connection);
   void calm_down();
+  void plan_faults();
+  void set_faults(const FaultPhase& phase, const link::FaultSpec& faults);
   void watch();
   [[nodiscard]] bool finished() const;
   void final_checks();

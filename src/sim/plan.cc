@@ -190,7 +190,7 @@ Duration TrafficPlan::ack_timeout() const {
 
 bool Plan::calm() const {
   if (faults.loses() || faults.duplicate_ppm != 0 || faults.reorder_ppm != 0 || !partitions.empty() ||
-      !pauses.empty())
+      !pauses.empty() || !phases.empty())
     return false;
   return std::all_of(hosts.begin(), hosts.end(), [](const HostConfig& host) {
     return host.network.down.queue_octets >= kRoomyOctets && host.network.receive_octets >= kRoomyOctets;

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "link/fault_spec.h"
@@ -102,6 +103,12 @@ struct PartitionPlan {
   std::uint32_t to = 0;
   Instant begin, end;
 };
+// Other faults than the plan's own, for a time.
+struct FaultPhase {
+  std::optional<std::uint32_t> from, to;  // none: all hosts
+  Instant begin, end;
+  link::FaultSpec faults;
+};
 struct PausePlan {
   std::uint32_t host = 0;
   Instant at;
@@ -114,6 +121,7 @@ struct Plan {
   std::size_t burst_max = 32;
   Duration wake_delay_max;
   link::FaultSpec faults;
+  std::vector<FaultPhase> phases;
   std::vector<PartitionPlan> partitions;
   std::vector<PausePlan> pauses;
   std::vector<TrafficPlan> traffic;

@@ -43,6 +43,35 @@ class OneWorld(unittest.TestCase):
         other = json.loads(run(*arguments[:-3], "--seed", "12", "--json").stdout)
         self.assertNotEqual(other["event_log"], summary["event_log"])
 
+    def test_a_plan_of_faults_gives_the_same_run_again(self):
+        with tempfile.TemporaryDirectory() as folder:
+            plan = os.path.join(folder, "plan.toml")
+            with open(plan, "w", encoding="utf-8") as file:
+                file.write('[[fault]]\nwhat = "net=drop=4%,reorder=2%"\nafter = "1ms"\nfor = "1ms"\ndevice = "h0"\n'
+                           '[[fault]]\nwhat = "port=down"\ndevice = "h1"\nafter = "3ms"\nfor = "200us"\n'
+                           '[[fault]]\nwhat = "freeze"\ndevice = "h0"\nafter = "4ms"\nfor = "100us"\n')
+            arguments = ("--workload", "write", "--size", "9000", "--seconds", "0.006", "--json")
+            first, second, calm = run(*arguments, "--faults", plan), run(*arguments, "--faults", plan), run(*arguments)
+            self.assertEqual(first.returncode, 0, first.stdout + first.stderr)
+            self.assertEqual(first.stdout, second.stdout)  # with the hash over every packet and its time
+            summary = json.loads(first.stdout)
+            self.assertGreater(summary["network"]["dropped"], 0)
+            self.assertGreater(summary["network"]["partitioned"], 0)
+            self.assertEqual(json.loads(calm.stdout)["network"]["dropped"], 0)
+            other = json.loads(run(*arguments, "--faults", plan, "--seed", "2").stdout)
+            self.assertNotEqual(other["event_log"], summary["event_log"])
+            # Before the first of them nothing is another: until 1 ms both runs are the same.
+            early = ("--workload", "write", "--size", "9000", "--seconds", "0.001", "--json")
+            self.assertEqual(json.loads(run(*early, "--faults", plan).stdout)["event_log"], json.loads(run(*early).stdout)["event_log"])
+
+    def test_faults_that_cannot_be_simulated(self):
+        for fault, word in (("verb=ibv_reg_mr:EIO", "cannot be simulated"), ("net=rate=1M", "cannot be simulated"),
+                            ("net=drop=1% device=h9", "is no host of this world"), ("net=drop=1% peer=10.9.9.9", "is no address of this world"),
+                            ("net=drop=1% direction=in", "cannot be simulated"), ("nonsense=1", "is no fault"), ("/nowhere.toml", "nowhere")):
+            result = run("--workload", "write", "--faults", fault)
+            self.assertEqual(result.returncode, 2, fault)
+            self.assertIn(word, result.stderr)
+
     def test_every_workload_and_type(self):
         for kind, workload, size in (("rc", "send", "5000"), ("rc", "read", "5000"), ("rc", "atomic", "8"), ("uc", "write", "5000"),
                                      ("uc", "send", "5000"), ("ud", "send", "1000")):

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tools/decode/packet_json.h"
+#include "tools/sim/sim_faults.h"
 #include "tools/suggestion.h"
 #include "tools/text_layout.h"
 
@@ -60,8 +61,10 @@ Result<sim::ScenarioPlan, std::string> scenario_plan(const SimOptions& options) 
   if (!options.fault.empty()) {
     const auto faults = link::parse_fault_spec(options.fault);
     if (!faults) return Failure{faults.error()};
+    if (auto checked = check_simulated(*faults); !checked) return Failure{checked.error()};
     plan.faults = *faults;
   }
+  if (!options.faults.empty()) return Failure{std::string("a scenario has no --faults: write --fault")};
   const auto congestion = transport::parse_congestion_kind(options.congestion);
   if (!congestion)
     return Failure{"'" + options.congestion +

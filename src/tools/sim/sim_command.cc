@@ -214,6 +214,15 @@ int run_many(const SimOptions& options) {
   return finish(options, summary, fmt::format("{} of {} seeds", summary.runs, options.seeds));
 }
 
+CLI::Option* add_faults_option(CLI::App& sim, SimOptions& options) {
+  return sim
+      .add_option("--faults", options.faults,
+                  "A plan (a TOML file) or a fault with its time, such as 'net=drop=5% after=10ms for=5ms "
+                  "device=h0'; repeatable")
+      ->option_text("PLAN|FAULT")
+      ->allow_extra_args(false);
+}
+
 }  // namespace
 
 void add_sim_command(CLI::App& app, Runner& chosen) {
@@ -236,6 +245,7 @@ void add_sim_command(CLI::App& app, Runner& chosen) {
           ->capture_default_str(),
       sim->add_option("--fault", options->fault,
                       "Such as 'drop=1%,dup=0.1%,reorder=2%,corrupt=0.1%,ecn=1%,delay=50us±20us'"),
+      add_faults_option(*sim, *options),
   };
   sim->add_option("--scenario", options->scenario,
                   "Instead of an exchange: many flows to one host, measured (incast, dumbbell, lossy)")

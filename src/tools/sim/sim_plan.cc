@@ -6,6 +6,7 @@
 #include <charconv>
 
 #include "link/fault_spec.h"
+#include "tools/sim/sim_faults.h"
 
 namespace rrdma::tools {
 namespace {
@@ -155,6 +156,7 @@ Result<sim::Plan, std::string> plan_for(const SimOptions& options, std::uint64_t
   if (!time) return Failure{time.error()};
   const auto fault = link::parse_fault_spec(options.fault);
   if (!fault) return Failure{fault.error()};
+  if (auto checked = check_simulated(*fault); !checked) return Failure{checked.error()};
 
   sim::HostConfig host;
   host.network.up.megabits_per_second = host.network.down.megabits_per_second = rate;
@@ -174,6 +176,7 @@ Result<sim::Plan, std::string> plan_for(const SimOptions& options, std::uint64_t
   const auto drain = nanoseconds(static_cast<std::int64_t>(
       (std::uint64_t{host.network.up.queue_octets} + host.network.down.queue_octets) * 8'000 / rate));
   plan.packet_lifetime = *rtt + drain + fault->delay * 2 + milliseconds(1);
+  if (auto added = add_faults(options.faults, plan); !added) return Failure{"--faults: " + added.error()};
   auto traffic = traffic_for(options, plan);
   if (!traffic) return Failure{traffic.error()};
   // Every request under way has memory of its own at both ends.

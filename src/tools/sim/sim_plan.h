@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "sim/plan.h"
@@ -23,7 +24,8 @@ struct SimOptions {
   std::string rtt = "10us";
   std::uint32_t queue = 1024 * 1024;  // octets, at the switch
   std::string fault;
-  std::string scenario;  // empty: an exchange whose promises are checked
+  std::vector<std::string> faults;  // with their times
+  std::string scenario;             // empty: an exchange whose promises are checked
   std::uint32_t flows = 0;
   std::uint32_t tcp = 0;
   std::string congestion = "auto";
