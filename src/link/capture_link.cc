@@ -66,9 +66,9 @@ void CaptureLink::lose(Frame& frame) {
   inner_.lose(frame);
 }
 
-void CaptureLink::refuse(std::uint32_t rule) {
-  received_.faults = {objects::kFaultBlock, rule};
-  inner_.refuse(rule);
+void CaptureLink::refuse(std::uint32_t rule, objects::InjectedFault fault) {
+  received_.faults = {fault, rule};
+  inner_.refuse(rule, fault);
 }
 
 void CaptureLink::record(const Frame& frame) {

@@ -220,6 +220,25 @@ TEST(CaptureLink, WhatABarrierKeepsIsInItWithAMark) {
   EXPECT_EQ(marks(sink.file, "fault: block (rule 7)"), 2u);
 }
 
+TEST(CaptureLink, WhatIsDroppedWhereItArrivesSaysSo) {
+  RecordingLink inner;
+  MemorySink sink;
+  test::Collector collector;
+  {
+    CaptureLink capture(inner, sink, {});
+    FaultScope lossy{.number = 4, .outbound = false};
+    lossy.spec.drop_ppm = 300'000;
+    FaultGate gate(capture, {lossy});
+    const objects::Path path = path_of(true);
+    const auto headers =
+        headers_of(wire::Opcode(wire::Transport::kReliableConnection, wire::Step::kSendOnly), 5);
+    for (int i = 0; i < 100; ++i) inner.arriving.push_back({{headers, {}}, {path.remote, path.local}});
+    gate.poll(collector, {}, 128);
+  }
+  EXPECT_LT(collector.packets.size(), 100u);
+  EXPECT_EQ(marks(sink.file, "fault: drop (rule 4)"), 100 - collector.packets.size());
+}
+
 TEST(CaptureLink, WhatIsNoPacketStandsBetweenThem) {
   RecordingLink inner;
   MemorySink sink;

@@ -65,10 +65,11 @@ void FaultGate::on_packet(const wire::TransportPacket& packet, const objects::Pa
   Scope* const scope = scope_of(origin.destination, origin.source, &FaultScope::inbound);
   if (scope != nullptr && scope->wanted.blocked) {
     ++scope->arrived.blocked;
-    inner_->refuse(scope->wanted.number);
+    inner_->refuse(scope->wanted.number, objects::kFaultBlock);
     return;
   }
-  if (scope != nullptr && loses(*scope, packet)) return inner_->refuse(scope->wanted.number);
+  if (scope != nullptr && loses(*scope, packet))
+    return inner_->refuse(scope->wanted.number, objects::kFaultDrop);
   receiver_->on_packet(packet, origin);
 }
 

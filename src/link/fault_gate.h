@@ -36,7 +36,7 @@ class FaultGate final : public Link, private Receiver {
   void commit(objects::Frame& frame) override;
   void cancel(objects::Frame& frame) override { (current_ != nullptr ? *current_ : *inner_).cancel(frame); }
   void lose(objects::Frame& frame) override { (current_ != nullptr ? *current_ : *inner_).lose(frame); }
-  void refuse(std::uint32_t rule) override { inner_->refuse(rule); }
+  void refuse(std::uint32_t rule, objects::InjectedFault fault) override { inner_->refuse(rule, fault); }
   // As FaultLink::set_inner().
   void set_inner(Link& inner);
   void flush(Instant now) override;

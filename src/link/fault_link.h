@@ -53,7 +53,7 @@ class FaultLink final : public Link {
   void commit(objects::Frame& frame) override;
   void cancel(objects::Frame& frame) override { inner_->cancel(frame); }
   void lose(objects::Frame& frame) override { inner_->lose(frame); }
-  void refuse(std::uint32_t rule) override { inner_->refuse(rule); }
+  void refuse(std::uint32_t rule, objects::InjectedFault fault) override { inner_->refuse(rule, fault); }
   // Another link around the same one, or none any more. REQUIRES: no frame is reserved, and all were flushed.
   void set_inner(Link& inner) { inner_ = &inner; }
   void flush(Instant now) override;
