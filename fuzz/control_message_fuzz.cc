@@ -6,6 +6,7 @@
 #include "base/assert.h"
 #include "control/capture_messages.h"
 #include "control/cm_messages.h"
+#include "control/fault_messages.h"
 #include "control/messages.h"
 #include "control/recognition_messages.h"
 
@@ -41,6 +42,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
             FrameForwarded, ListProcesses, ProcessEntry, QueryStatus, Status, JoinGroup, LeaveGroup, CmBind,
             CmBound, CmRelease, CmListen, CmConnect, CmStarted, CmLookUp, CmAccept, CmReject, CmReplyLookUp,
             CmReady, CmNotify, CmDisconnect, CmDestroy, CmEstablished, CmRestore, CmEvent, StartCapture,
-            CaptureStarted, StopCapture, CaptureOrder, RecognisePeer, PeerRecognised>(*header, datagram);
+            CaptureStarted, StopCapture, CaptureOrder, RecognisePeer, PeerRecognised, SetFault, FaultWasSet,
+            ClearFault, ListFaults, FaultList, FaultOrder>(*header, datagram);
   return 0;
 }
