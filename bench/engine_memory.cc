@@ -1,4 +1,4 @@
-// What the engine's memory costs, true on any machine: no allocation for a message, 4 KiB of state for an idle
+// What the engine's memory costs, true on any machine: no allocation for a message, 8 KiB of state for an idle
 // RC QP at most. operator new is replaced by one that counts. Speed has its own bars: engine_bars.cc.
 #include <cstdio>
 #include <cstdlib>
