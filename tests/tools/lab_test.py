@@ -91,6 +91,23 @@ reach h1 h4 6 && echo six
 """)
         self.assertEqual(said.split(), ["2", "around", "apart", "together", "six"])
 
+    def test_a_fault_on_one_host(self):
+        said = script(("star", "--hosts", "2"), """
+seen=$(mktemp)
+rrdma lab run h1 -- ibv_asyncwatch -d rrdma0 > $seen 2>&1 & watch=$!
+await() { for try in $(seq 100); do grep -q "$1" $seen && return; sleep 0.1; done; cat $seen; exit 1; }
+await "async event"
+rrdma lab fault h1 set port=down
+await PORT_ERR && echo down
+rrdma lab fault h2 list || echo apart
+rrdma lab fault h1 clear all
+await PORT_ACTIVE && echo up
+kill $watch
+rm $seen
+""")
+        for word in ("down", "apart", "up"):
+            self.assertIn(word + "\n", said)
+
     def test_it_is_joined_from_outside_and_nothing_is_left(self):
         holder = start("lab", "star", "--hosts", "3")
         try:
