@@ -148,7 +148,7 @@ const commands = {
     // The picture of the README: the first NAK that arrives.
     for (let tries = 0; tries < 60; ++tries) {
       await press("n");
-      if (await page.$eval(".details header", (one) => one.textContent.includes("⊘") && !one.textContent.includes("✕"))) break;
+      if (await page.$eval(".details header", (one) => one.querySelector(".badge.nak") && !one.querySelector(".badge.lost"))) break;
     }
     await shot("problem");
     await press("s");
