@@ -1,6 +1,7 @@
 """The libraries on the kernel's device: the tests of rrdma::comm and rrdma::rpc on rxe alone, inside the guest, and then every operation
 and call between RRDMA and rxe, each being the server once."""
 
+import re
 import shutil
 import subprocess
 import time
@@ -12,6 +13,8 @@ from beside import Finding
 PORT = 18800
 ACROSS_SECONDS = 120
 SERVER_SECONDS = 30
+AGAIN = 2
+PATIENCE = 60  # seconds, of each step of a test in the guest
 # Of the tests in the guest. On an emulated processor, which takes a millisecond for what a real one does in a few microseconds, these only take
 # long: they move or count much, and what they show of the library they show on RRDMA.
 TOO_MUCH = {"comm_test": ["Tasks.AStopThatComesTooLate"], "rpc_test": ["Limits.CancellingWhileTheArgumentIsRead"]}
@@ -20,6 +23,10 @@ SHORT = {"comm_test": ["Messages.*", "OneSided.*", "Windows.*", "Connections.Bot
          "rpc_test": ["Unary.*", "Streams.Of*"]}
 # Installed with the guest's programs, or not to be replaced while everything uses it.
 LEFT_OUT = ("ld-linux", "libc.so", "libm.so", "libstdc++", "libgcc_s", "libibverbs", "librdmacm", "libnl-")
+
+
+def failed_in(output):
+    return sorted(set(re.findall(r"\[  FAILED  \] (\w+\.\w+)", output)))
 
 
 class LibraryRunner:
@@ -61,14 +68,27 @@ class LibraryRunner:
     # --- how programs are run --------------------------------------------------------------------------
 
     def in_guest(self, command):
-        return f"env LD_LIBRARY_PATH=/run/libraries /run/libraries/{command}"
+        return f"env RRDMA_TEST_PATIENCE={PATIENCE} LD_LIBRARY_PATH=/run/libraries /run/libraries/{command}"
 
     def tests(self, program, seconds):
+        """Deadlines of tests are for machines that have a processor when they want one; what misses them in a guest that had none for a
+        while is run again, and a test that is wrong fails each time."""
         wanted = ":".join(SHORT[program]) if self.quick else "*"
-        output = self.guest.run(f"timeout -k 2 {seconds} " + self.in_guest(
-            f"{program} --gtest_brief=1 '--gtest_filter={wanted}-{':'.join(TOO_MUCH[program])}'"), seconds + 10)
-        (passed,) = [line.split("]")[1].strip(" .") for line in output.splitlines() if "[  PASSED  ]" in line]
-        return passed
+        output = self.run_tests(program, f"{wanted}-{':'.join(TOO_MUCH[program])}", seconds)
+        (ran,) = re.findall(r"] (\d+ tests?) from .* ran", output)
+        failed = again = failed_in(output)
+        for _ in range(AGAIN):
+            if again:
+                output = self.run_tests(program, ":".join(again), seconds)
+                again = failed_in(output)
+        assert not again, output
+        return ran + (f" ({', '.join(failed)} once more)" if failed else "")
+
+    def run_tests(self, program, choice, seconds):
+        request = self.guest.start_script(f"exec timeout -k 2 {seconds} " + self.in_guest(f"{program} --gtest_brief=1 '--gtest_filter={choice}'"))
+        code = request.wait(seconds + 10)
+        assert code in (0, 1) and " ran. (" in request.output, f"{program}: exit code {code}: {request.output}"
+        return request.output
 
     def across(self, program, client_word, rrdma_serves):
         """Both ends of a program; the client's words."""
