@@ -44,8 +44,7 @@ class EveryOperation : public Withdrawing {
     add("Transferring", "read, fenced",
         [this](Limit l) { return pair_.client.read(memory_.remote(), take(50000), l).fenced(); });
     add("Copying", "send of a few octets", [this](Limit l) { return pair_.client.send("few", l); });
-    add("Copying", "send of many octets",
-        [this](Limit l) { return pair_.client.send(std::string(3000, 'm'), l); });
+    add("Copying", "send of many octets", [this](Limit l) { return pair_.client.send(many_, l); });
     add("Copying", "flush", [this](Limit l) { return pair_.client.flush(l); });
     add("Exchanging", "fetch_add",
         [this](Limit l) { return pair_.client.fetch_add(word_.remote()[0], 1, l); });
@@ -103,6 +102,7 @@ class EveryOperation : public Withdrawing {
   Pair pair_ = connect();
   Pair other_ = connect();
   Buffer target_ = take(50000);
+  const std::string many_ = std::string(3000, 'm');  // copied when the send is begun
   alignas(8) std::uint64_t counter_[1] = {0};
   Share<std::byte> memory_;
   Share<std::uint64_t> word_;
