@@ -53,7 +53,7 @@ class Exchange {
         sent_(must(ibv_create_cq(context_, 2 * kTurn, nullptr, nullptr, 0), "ibv_create_cq")),
         received_(must(ibv_create_cq(context_, 2 * kReceives, nullptr, nullptr, 0), "ibv_create_cq")),
         memory_(kOctets + kOctets + kGrhOctets, 0x5a),
-        mr_(must(ibv_reg_mr(pd_, memory_.data(), memory_.size(), IBV_ACCESS_LOCAL_WRITE), "ibv_reg_mr")),
+        mr_(must(ibv_reg_mr(pd_, memory_.data(), memory_.size(), int{IBV_ACCESS_LOCAL_WRITE}), "ibv_reg_mr")),
         sender_(make_qp()),
         receiver_(make_qp()) {
     ibv_ah_attr to{};
