@@ -102,7 +102,7 @@ comm::Task<> die_between(comm::Context& context, const char* address, std::strin
     static_cast<void>(co_await context.sleep(20ms));
   }
   // On its way, and not done.
-  co_await context.yield();
+  static_cast<void>(co_await context.yield());
   die();
 }
 
