@@ -41,7 +41,7 @@ class Forger {
     if (rdma_create_ep(&id_, found, nullptr, &attributes) != 0) id_ = nullptr;
     rdma_freeaddrinfo(found);
     if (id_ == nullptr) return;
-    memory_.resize(1 << 16);
+    memory_.resize(1 << 17);
     region_ = rdma_reg_msgs(id_, memory_.data(), memory_.size());
     for (std::size_t i = 0; i < 8; ++i)
       rdma_post_recv(id_, nullptr, memory_.data() + 32768 + i * 4104, 4104, region_);
