@@ -12,6 +12,8 @@
 #include <cstring>
 #include <vector>
 
+#include "device.h"
+
 namespace {
 
 constexpr std::uint8_t kPort = 1;
@@ -22,33 +24,10 @@ constexpr int kTurn = 16;      // so many at a time
 constexpr int kReceives = 64;  // doubles included
 constexpr auto kStragglers = std::chrono::milliseconds(20);
 
-template <typename T>
-T* must(T* made, const char* step) {
-  if (made != nullptr) return made;
-  std::perror(step);
-  std::exit(1);
-}
-void must(int error, const char* step) {
-  if (error == 0) return;
-  errno = error;
-  std::perror(step);
-  std::exit(1);
-}
-
-ibv_context* open(const char* name) {
-  ibv_device** list = must(ibv_get_device_list(nullptr), "ibv_get_device_list");
-  ibv_context* context = nullptr;
-  for (ibv_device** device = list; *device != nullptr; ++device) {
-    if (std::strcmp(name, ibv_get_device_name(*device)) == 0) context = ibv_open_device(*device);
-  }
-  ibv_free_device_list(list);
-  return must(context, "no such device");
-}
-
 class Exchange {
  public:
   explicit Exchange(const char* device)
-      : context_(open(device)),
+      : context_(open_device(device)),
         pd_(must(ibv_alloc_pd(context_), "ibv_alloc_pd")),
         sent_(must(ibv_create_cq(context_, 2 * kTurn, nullptr, nullptr, 0), "ibv_create_cq")),
         received_(must(ibv_create_cq(context_, 2 * kReceives, nullptr, nullptr, 0), "ibv_create_cq")),

@@ -13,6 +13,8 @@
 #include <string_view>
 #include <vector>
 
+#include "device.h"
+
 namespace {
 
 constexpr std::size_t kOctets = 65536;
@@ -21,23 +23,6 @@ constexpr auto kPatience = std::chrono::seconds(60);
 constexpr int kAllRights =
     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
 constexpr int kReadRights = IBV_ACCESS_REMOTE_READ;
-
-[[noreturn]] void give_up(const char* step) {
-  std::perror(step);
-  std::exit(1);
-}
-
-template <typename T>
-T* must(T* made, const char* step) {
-  if (made == nullptr) give_up(step);
-  return made;
-}
-
-void must(int error, const char* step) {
-  if (error == 0) return;
-  errno = error;
-  give_up(step);
-}
 
 struct Device {
   explicit Device(int index) : gid_index(static_cast<std::uint8_t>(index)), memory(kOctets) {

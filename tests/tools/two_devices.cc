@@ -13,44 +13,19 @@
 #include <string>
 #include <vector>
 
+#include "device.h"
+
 namespace {
 
 constexpr std::size_t kOctets = 100'000;
 constexpr std::uint8_t kPort = 1;
 constexpr auto kPatience = std::chrono::seconds(60);
 
-[[noreturn]] void give_up(const char* step) {
-  std::perror(step);
-  std::exit(1);
-}
-
-template <typename T>
-T* must(T* made, const char* step) {
-  if (made == nullptr) give_up(step);
-  return made;
-}
-
-void must(int error, const char* step) {
-  if (error == 0) return;
-  errno = error;
-  give_up(step);
-}
-
-ibv_context* open(const std::string& name) {
-  ibv_device** list = must(ibv_get_device_list(nullptr), "ibv_get_device_list");
-  ibv_context* context = nullptr;
-  for (ibv_device** device = list; *device != nullptr && context == nullptr; ++device) {
-    if (name == ibv_get_device_name(*device)) context = must(ibv_open_device(*device), "ibv_open_device");
-  }
-  ibv_free_device_list(list);
-  return must(context, "no such device");
-}
-
 // One end: a device of its own with all that belongs to it.
 class End {
  public:
-  End(const std::string& device, int gid_index)
-      : context_(open(device)),
+  End(const char* device, int gid_index)
+      : context_(open_device(device)),
         domain_(must(ibv_alloc_pd(context_), "ibv_alloc_pd")),
         completions_(must(ibv_create_cq(context_, 16, nullptr, nullptr, 0), "ibv_create_cq")),
         memory(kOctets),

@@ -24,6 +24,8 @@
 #include <string>
 #include <vector>
 
+#include "device.h"
+
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -32,33 +34,10 @@ constexpr std::uint8_t kPort = 1;
 constexpr std::size_t kOctetsMax = 1 << 20;
 constexpr auto kPatience = std::chrono::seconds(30);
 
-template <typename T>
-T* must(T* made, const char* step) {
-  if (made != nullptr) return made;
-  std::perror(step);
-  std::exit(1);
-}
-void must(int error, const char* step) {
-  if (error == 0) return;
-  errno = error;
-  std::perror(step);
-  std::exit(1);
-}
-
-ibv_context* open(const char* name) {
-  ibv_device** list = must(ibv_get_device_list(nullptr), "ibv_get_device_list");
-  ibv_context* context = nullptr;
-  for (ibv_device** device = list; *device != nullptr; ++device) {
-    if (std::strcmp(name, ibv_get_device_name(*device)) == 0) context = ibv_open_device(*device);
-  }
-  ibv_free_device_list(list);
-  return must(context, "no such device");
-}
-
 class Watched {
  public:
   explicit Watched(const char* device)
-      : context_(open(device)),
+      : context_(open_device(device)),
         pd_(must(ibv_alloc_pd(context_), "ibv_alloc_pd")),
         cq_(must(ibv_create_cq(context_, 16, nullptr, nullptr, 0), "ibv_create_cq")),
         memory_(2 * kOctetsMax),
