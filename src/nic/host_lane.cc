@@ -127,13 +127,14 @@ void HostLane::open_network(control::GrantedSlot granted) {
 }
 
 void HostLane::follow_capture_order(const control::CaptureOrder& order, std::vector<OwnedFd> fds) {
+  std::unique_ptr<CaptureStream> ended;  // goes after the lock
   const std::lock_guard lock(mutex());
   captured_ = order.packets_only;
   choose_packets();
   if (order.record && fds.size() == control::kCaptureFds) {
     links_.start_capture(std::move(fds[0]), order.snap_octets);
   } else if (!order.record) {
-    links_.stop_capture();
+    ended = links_.stop_capture();
   }
 }
 

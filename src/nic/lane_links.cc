@@ -160,9 +160,9 @@ bool LaneLinks::note_in_captures(Instant now, std::string_view text) {
   return live;
 }
 
-void LaneLinks::stop_capture() {
+std::unique_ptr<CaptureStream> LaneLinks::stop_capture() {
   connect_all(false);
-  live_capture_.stop();
+  return live_capture_.stop();
 }
 
 }  // namespace rrdma::nic

@@ -70,7 +70,8 @@ class LaneLinks final : public objects::PathProbe, public Doorbells {
   void set_faults(const std::vector<link::FaultScope>& scopes);
   // By order of the daemon, while the program runs.
   void start_capture(OwnedFd socket, std::uint32_t snap_octets);
-  void stop_capture();
+  // What is left is best let go without the lane's lock: it may wait for the tool.
+  std::unique_ptr<CaptureStream> stop_capture();
   // Something that happened and is no packet. False: nothing is captured.
   bool note_in_captures(Instant now, std::string_view text);
   // What was captured so far goes to its file.

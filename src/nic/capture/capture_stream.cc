@@ -12,25 +12,44 @@ namespace rrdma::nic {
 namespace {
 
 constexpr timespec kPatience = {.tv_sec = 0, .tv_nsec = 100'000'000};
+constexpr timeval kLastPatience = {.tv_sec = 2, .tv_usec = 0};
 
 }  // namespace
 
 CaptureStream::CaptureStream(OwnedFd socket) : socket_(std::move(socket)) { buffer_.reserve(kMessageOctets); }
 
+CaptureStream::~CaptureStream() {
+  write_out();
+  if (last_.empty()) return;
+  (void)raw::setsockopt(socket_.get(), SOL_SOCKET, SO_SNDTIMEO, &kLastPatience, sizeof kLastPatience);
+  (void)send(last_, 0);
+}
+
 void CaptureStream::append(Octets block) {
+  const link::BlockKind kind = link::kind_of(block);
+  if (kind == link::BlockKind::kStatistics) {
+    last_.insert(last_.end(), block.begin(), block.end());
+    return;
+  }
   if (buffer_.size() + block.size() > kMessageOctets) write_out();
   buffer_.insert(buffer_.end(), block.begin(), block.end());
-  if (link::kind_of(block) == link::BlockKind::kPacket) ++buffered_packets_;
+  if (kind == link::BlockKind::kPacket) ++buffered_packets_;
+}
+
+bool CaptureStream::send(Octets message, int flags) {
+  for (;;) {
+    if (raw::sendto(socket_.get(), message.data(), message.size(), flags | MSG_NOSIGNAL, nullptr, 0) >= 0)
+      return true;
+    if (errno != EINTR) return false;
+  }
 }
 
 bool CaptureStream::send_message(Octets message) {
   for (;;) {
-    if (raw::sendto(socket_.get(), message.data(), message.size(), MSG_DONTWAIT | MSG_NOSIGNAL, nullptr, 0) >=
-        0) {
+    if (send(message, MSG_DONTWAIT)) {
       stalled_ = false;
       return true;
     }
-    if (errno == EINTR) continue;
     if (errno != EAGAIN || stalled_) return false;
     pollfd room{socket_.get(), POLLOUT, 0};
     stalled_ = raw::ppoll(&room, 1, &kPatience) <= 0;

@@ -13,9 +13,9 @@ void LiveCapture::start(OwnedFd socket, const link::CaptureConfig& config) {
   config_.epoch_offset_ns = host::wall_offset_ns();
 }
 
-void LiveCapture::stop() {
+std::unique_ptr<CaptureStream> LiveCapture::stop() {
   for (auto& around : around_) around.reset();
-  stream_.reset();
+  return std::move(stream_);
 }
 
 bool LiveCapture::note(Instant now, std::string_view text) {

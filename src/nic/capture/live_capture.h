@@ -22,8 +22,9 @@ class LiveCapture {
  public:
   // REQUIRES: none is running.
   void start(OwnedFd socket, const link::CaptureConfig& config);
-  // The socket is closed when the last packet is on its way. REQUIRES: nobody uses what around() gave any more.
-  void stop();
+  // What is left says its last words and closes the socket when it goes, which may take a while. REQUIRES: nobody uses
+  // what around() gave any more.
+  [[nodiscard]] std::unique_ptr<CaptureStream> stop();
   // What was captured so far goes to the file.
   void write_out() {
     if (stream_ != nullptr) stream_->write_out();
