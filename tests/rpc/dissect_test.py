@@ -31,7 +31,8 @@ def ours(path):
     """Frames as `rrdma decode` sees them."""
     methods = [word for method in METHODS for word in ("--method", method)]
     done = subprocess.run([RRDMA, "decode", "--rpc", "--json", *methods, path], capture_output=True, text=True, timeout=60, check=True)
-    return [packet["rpc"] for packet in map(json.loads, done.stdout.splitlines()) if "rpc" in packet]
+    return [{**packet["rpc"], "packet": tuple(packet["bth"][name] for name in ("destination_qp", "psn"))}
+            for packet in map(json.loads, done.stdout.splitlines()) if "rpc" in packet]
 
 
 def wiresharks(path):
@@ -54,7 +55,8 @@ class Dissectors(unittest.TestCase):
             self.assertEqual(one.get("method", ""), other["method.name"])
             self.assertEqual(str(one.get("status", "")), other["status"])
             self.assertEqual(one.get("message", ""), other["message"])
-        return here
+        # A busy machine sends some packets twice: each of them counts once.
+        return list({frame["packet"]: frame for frame in here}.values())
 
     def test_what_was_said(self):
         address = f"{HOST}:7240"
