@@ -6,11 +6,23 @@
 
 #include <cerrno>
 #include <cstring>
+#include <string>
 #include <vector>
 
 #include "base/owned_fd.h"
 
 namespace rrdma::host {
+namespace {
+
+std::string remedy(int error) {
+  if (error != EMFILE && error != ENFILE) return "the machine is short of memory.";
+  if (error == ENFILE) return "the whole machine may open no more: raise fs.file-max, or end some programs.";
+  rlimit limit{};
+  (void)::getrlimit(RLIMIT_NOFILE, &limit);
+  return fmt::format("raise the limit of {} (ulimit -n, LimitNOFILE=), or close some.", limit.rlim_cur);
+}
+
+}  // namespace
 
 Result<void, Problem> require_descriptors(unsigned count) {
   std::vector<OwnedFd> taken;
@@ -22,12 +34,14 @@ Result<void, Problem> require_descriptors(unsigned count) {
   }
   if (taken.size() == count) return {};
   const int error = errno;
-  rlimit limit{};
-  (void)::getrlimit(RLIMIT_NOFILE, &limit);
   return problem(
-      error, fmt::format("a device needs {} file descriptors, and this program may open {} more ({}): raise "
-                         "the limit of {} (ulimit -n, LimitNOFILE=), or close some.",
-                         count, taken.size(), std::strerror(error), limit.rlim_cur));
+      error, fmt::format("{} file descriptors are needed here, and this program may open {} more ({}): {}",
+                         count, taken.size(), std::strerror(error), remedy(error)));
+}
+
+Failure<Problem> out_of_descriptors(int error, std::string_view doing) {
+  return problem(
+      error, fmt::format("no file descriptor for {} ({}): {}", doing, std::strerror(error), remedy(error)));
 }
 
 }  // namespace rrdma::host

@@ -12,6 +12,7 @@
 
 #include "base/owned_fd.h"
 #include "base/raw_syscall.h"
+#include "host/descriptor_room.h"
 
 namespace rrdma::host {
 namespace {
@@ -39,11 +40,12 @@ AddedLink parse_line(std::string_view line) {
   return link;
 }
 
-std::string file_text() {
+Result<std::string, Problem> file_text() {
   const std::string path = added_links_file();
-  if (path.empty()) return {};
+  if (path.empty()) return path;
   const OwnedFd file(raw::open(path.c_str(), O_RDONLY | O_CLOEXEC, 0));
-  if (!file) return {};
+  if (!file && (errno == EMFILE || errno == ENFILE)) return out_of_descriptors(errno, "reading " + path);
+  if (!file) return std::string();
   std::string text(kFileOctetsMax, '\0');
   const ssize_t octets = raw::read(file.get(), text.data(), text.size());
   text.resize(octets > 0 ? static_cast<std::size_t>(octets) : 0);
@@ -116,10 +118,11 @@ std::string added_links_file() {
   return folder.empty() ? folder : folder + "/rrdma/links";
 }
 
-std::vector<AddedLink> read_added_links() {
+Result<std::vector<AddedLink>, Problem> read_added_links() {
   std::vector<AddedLink> links;
-  const std::string text = file_text();
-  for (std::string_view rest = text; !rest.empty();) {
+  const auto text = file_text();
+  if (!text) return Failure{text.error()};
+  for (std::string_view rest = *text; !rest.empty();) {
     const std::size_t end = rest.find('\n');
     const AddedLink link = parse_line(rest.substr(0, end));
     const auto same = [&](const AddedLink& other) {
@@ -154,12 +157,13 @@ PrivateAddresses private_addresses(std::uint32_t number) {
           .ipv6 = {{0xfd, 0x52, 0x52, 0x44, 0x4d, 0x41, 0, 0, 0, 0, 0, 0, 0, 0, 0, last}}};
 }
 
-std::vector<Placement> place_devices(const std::vector<Interface>& interfaces, const std::string& wanted,
+std::vector<Placement> place_devices(const std::vector<Interface>& interfaces,
+                                     const std::vector<AddedLink>& added, const std::string& wanted,
                                      std::uint32_t count) {
   const Interface* first = choose_interface(interfaces, wanted);
   if (first == nullptr) return {};
   std::vector<Placement> placements{{first, 0, {}}};
-  for (const AddedLink& link : read_added_links()) {
+  for (const AddedLink& link : added) {
     const auto found = std::find_if(interfaces.begin(), interfaces.end(),
                                     [&](const Interface& one) { return one.name == link.interface; });
     if (found != interfaces.end() && &*found != first) placements.push_back({&*found, link.number, {}});

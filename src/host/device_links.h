@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "base/problem.h"
 #include "base/result.h"
 #include "host/device_plan.h"
 #include "host/interfaces.h"
@@ -29,8 +30,8 @@ struct AddedLink {
 
 // Empty: this user has no home.
 [[nodiscard]] std::string added_links_file();
-// In the order of their numbers.
-[[nodiscard]] std::vector<AddedLink> read_added_links();
+// In the order of their numbers. A file that is not there, or not for this user, is an empty one.
+[[nodiscard]] Result<std::vector<AddedLink>, Problem> read_added_links();
 // Replaces the file at once. The error is an errno.
 [[nodiscard]] Result<void, int> write_added_links(const std::vector<AddedLink>& links);
 
@@ -42,6 +43,7 @@ struct Placement {
 // In the order of their numbers, rrdma0 first; empty where there is no interface for it. `wanted` as for
 // choose_interface(). `count`: of the plan; 0: as many as there are without one.
 [[nodiscard]] std::vector<Placement> place_devices(const std::vector<Interface>& interfaces,
+                                                   const std::vector<AddedLink>& added,
                                                    const std::string& wanted, std::uint32_t count = 0);
 
 // The addresses that a device has on lo in a network namespace of its own.

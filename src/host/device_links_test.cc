@@ -3,8 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-
 namespace rrdma::host {
 namespace {
 
@@ -26,18 +24,13 @@ Interface ethernet(const char* name, std::uint32_t index, std::uint8_t last, boo
           .addresses = {{.gid = wire::gid_of_ipv4({10, 0, 0, last}), .prefix_length = 24}}};
 }
 
-class PlaceDevices : public testing::Test {
- protected:
-  void SetUp() override { ::setenv("XDG_CONFIG_HOME", "/nonexistent", 1); }
-};
-
-TEST_F(PlaceDevices, WithoutAPlanThereIsOne) {
-  EXPECT_EQ(place_devices({loopback(), ethernet("eth0", 2, 1, true)}, "").size(), 1u);
+TEST(PlaceDevices, WithoutAPlanThereIsOne) {
+  EXPECT_EQ(place_devices({loopback(), ethernet("eth0", 2, 1, true)}, {}, "").size(), 1u);
 }
 
-TEST_F(PlaceDevices, InterfacesComeBeforeTheLoopback) {
+TEST(PlaceDevices, InterfacesComeBeforeTheLoopback) {
   const std::vector<Interface> all = {loopback(), ethernet("eth0", 2, 1, true), ethernet("eth1", 3, 2)};
-  const auto placed = place_devices(all, "", 4);
+  const auto placed = place_devices(all, {}, "", 4);
   ASSERT_EQ(placed.size(), 4u);
   EXPECT_EQ(placed[0].interface->name, "eth0");
   EXPECT_EQ(placed[1].interface->name, "eth1");
@@ -48,20 +41,20 @@ TEST_F(PlaceDevices, InterfacesComeBeforeTheLoopback) {
   for (std::uint32_t i = 0; i < 4; ++i) EXPECT_EQ(placed[i].number, i);
 }
 
-TEST_F(PlaceDevices, OnTheLoopbackAloneEachHasItsOwn) {
+TEST(PlaceDevices, OnTheLoopbackAloneEachHasItsOwn) {
   const PrivateAddresses second = private_addresses(1);
   const wire::Gid users = wire::gid_of_ipv4({192, 168, 7, 7});
   const std::vector<Interface> all = {loopback({users, second.ipv4, second.ipv6})};
-  const auto placed = place_devices(all, "", 2);
+  const auto placed = place_devices(all, {}, "", 2);
   ASSERT_EQ(placed.size(), 2u);
   EXPECT_EQ(placed[0].addresses, (std::vector{kLoopback, users}));
   EXPECT_EQ(placed[1].addresses, (std::vector{second.ipv4, second.ipv6}));
 }
 
-TEST_F(PlaceDevices, AnInterfaceThatIsDownIsNotTaken) {
+TEST(PlaceDevices, AnInterfaceThatIsDownIsNotTaken) {
   std::vector<Interface> all = {loopback(), ethernet("eth0", 2, 1, true), ethernet("eth1", 3, 2)};
   all[2].running = false;
-  EXPECT_EQ(place_devices(all, "", 2)[1].interface->name, "lo");
+  EXPECT_EQ(place_devices(all, {}, "", 2)[1].interface->name, "lo");
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ namespace {
 int threshold() {
   static const int level = [] {
     const char* text = std::getenv("RRDMA_LOG");
-    if (text == nullptr) return -1;
+    if (text == nullptr) return explain_log().is_in_file() ? -1 : 0;
     if (std::strcmp(text, "error") == 0) return 0;
     if (std::strcmp(text, "info") == 0) return 1;
     if (std::strcmp(text, "debug") == 0) return 2;
@@ -90,6 +90,12 @@ int fail(int error, std::string_view call, std::string_view sentence) noexcept {
   explain(Severity::kInfo, call, sentence);
   errno = error;
   return error;
+}
+
+int fail(const Problem& problem, std::string_view call) noexcept {
+  explain(Severity::kError, call, problem.sentence);
+  errno = problem.error;
+  return problem.error;
 }
 
 int lacks(int error, std::string_view call, std::string_view sentence) noexcept {

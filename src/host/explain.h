@@ -1,11 +1,13 @@
 // The explain channel: every refused call, every failed work request and every rejected connection leaves a
 // sentence here. The last ones are kept for `rrdma explain` (also after the process has ended);
-// RRDMA_LOG=error|info|debug prints them to stderr. What is said again is counted, not kept twice.
+// RRDMA_LOG=error|info|debug prints them to stderr. Errors that could not be kept (no descriptor left, no room) are
+// printed unless RRDMA_LOG is there and empty. What is said again is counted, not kept twice.
 #pragma once
 
 #include <string>
 #include <string_view>
 
+#include "base/problem.h"
 #include "host/explain_facts.h"
 
 namespace rrdma::host {
@@ -33,6 +35,8 @@ void explain_forgiven(std::string_view call) noexcept;
 
 // Sets errno, explains at kInfo, returns `error`: return fail(EINVAL, "ibv_create_cq", "...").
 int fail(int error, std::string_view call, std::string_view sentence) noexcept;
+// The same at kError: what the program asked for was right, and its surroundings do not allow it.
+int fail(const Problem& problem, std::string_view call) noexcept;
 // The same at kDebug: for what programs ask only to learn whether it is there.
 int lacks(int error, std::string_view call, std::string_view sentence) noexcept;
 

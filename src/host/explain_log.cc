@@ -199,7 +199,8 @@ std::uint64_t net_namespace_of_this_process() {
 
 ExplainLog::ExplainLog() {
   void* memory = map_file();
-  if (memory == MAP_FAILED) {
+  in_file_ = memory != MAP_FAILED;
+  if (!in_file_) {
     memory = ::mmap(nullptr, sizeof(ExplainFile), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   }
   if (memory == MAP_FAILED) return;

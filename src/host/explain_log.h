@@ -81,11 +81,14 @@ class ExplainLog {
               const ExplainFacts* facts = nullptr) noexcept;
   void add_flushed(ExplainHandle handle, std::uint32_t sends, std::uint32_t receives) noexcept;
   void forgive(std::string_view call) noexcept;
+  // False: in memory only, where no tool finds it.
+  [[nodiscard]] bool is_in_file() const { return in_file_; }
 
  private:
   ExplainRecord* ring(std::size_t which) const;
 
   ExplainFile* file_ = nullptr;
+  bool in_file_ = false;
   std::atomic_flag taken_ = ATOMIC_FLAG_INIT;
 };
 

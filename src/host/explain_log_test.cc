@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -149,6 +151,34 @@ TEST_F(ExplainLogTest, ThreadsLoseNothing) {
   const auto sentences = read().sentences;
   ASSERT_EQ(sentences.size(), 4u);
   for (const Explained& said : sentences) EXPECT_EQ(said.times, static_cast<std::uint32_t>(kTimes));
+}
+
+// Where no file can be made, an error goes to stderr, unless the user wants it otherwise.
+TEST_F(ExplainLogTest, WhatCannotBeKeptIsPrinted) {
+  const auto said_by_child = [](const char* wanted) {
+    int ends[2];
+    EXPECT_EQ(::pipe(ends), 0);
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::dup2(ends[1], STDERR_FILENO);
+      wanted == nullptr ? ::unsetenv("RRDMA_LOG") : ::setenv("RRDMA_LOG", wanted, 1);
+      const rlimit none{0, 0};
+      ::setrlimit(RLIMIT_NOFILE, &none);
+      explain(Severity::kInfo, "a", "an info.");
+      explain(Severity::kError, "b", "an error.");
+      ::_exit(0);
+    }
+    ::close(ends[1]);
+    char text[256] = {};
+    const ssize_t octets = ::read(ends[0], text, sizeof text);
+    ::close(ends[0]);
+    ::waitpid(child, nullptr, 0);
+    return std::string(text, octets > 0 ? static_cast<std::size_t>(octets) : 0);
+  };
+  const std::string said = said_by_child(nullptr);
+  EXPECT_NE(said.find("b: an error."), std::string::npos) << said;
+  EXPECT_EQ(said.find("info"), std::string::npos) << said;
+  EXPECT_EQ(said_by_child(""), "");
 }
 
 }  // namespace

@@ -1,8 +1,10 @@
 #include "host/interfaces.h"
 
+#include <fmt/format.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 #include <net/if.h>
+#include <netlink/errno.h>
 #include <netlink/netlink.h>
 #include <netlink/route/addr.h>
 #include <netlink/route/link.h>
@@ -10,10 +12,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstring>
 #include <memory>
 
 #include "base/raw_syscall.h"
+#include "host/descriptor_room.h"
 
 namespace rrdma::host {
 namespace {
@@ -26,6 +30,17 @@ struct CacheFree {
 };
 using Socket = std::unique_ptr<nl_sock, SocketFree>;
 using Cache = std::unique_ptr<nl_cache, CacheFree>;
+
+// libnl gives a number of its own for what the kernel said: errno has that, or the reason is libnl's. REQUIRES: errno
+// was 0 before.
+Failure<Problem> unreadable(int reason) {
+  const int error = errno != 0 ? errno : EIO;
+  if (error == EMFILE || error == ENFILE) return out_of_descriptors(error, "reading the network interfaces");
+  return problem(error,
+                 fmt::format("the kernel does not tell the network interfaces ({}): a sandbox may forbid "
+                             "netlink sockets (AF_NETLINK).",
+                             errno != 0 ? std::strerror(error) : nl_geterror(reason)));
+}
 
 Interface describe_link(rtnl_link* link) {
   Interface interface;
@@ -59,21 +74,40 @@ bool stands_before(const InterfaceAddress& a, const InterfaceAddress& b) {
   return a.gid.is_ipv4() && !b.gid.is_ipv4();
 }
 
-// Whether the kernel gives this interface a link-local address by itself.
-bool gets_link_local(const std::string& interface) {
-  const auto setting = [&](const char* name) {
-    const std::string path = "/proc/sys/net/ipv6/conf/" + interface + "/" + name;
-    const OwnedFd file(static_cast<int>(raw::open(path.c_str(), O_RDONLY | O_CLOEXEC)));
-    char digit = 0;
-    return file.valid() && raw::read(file.get(), &digit, 1) == 1 ? digit : char{0};
-  };
-  constexpr char kNoAddress = '1';  // IN6_ADDR_GEN_MODE_NONE
-  return setting("disable_ipv6") == '0' && setting("addr_gen_mode") != kNoAddress;
+// One digit; 0 where the kernel has no such setting.
+Result<char, Problem> ipv6_setting(const std::string& interface, const char* name) {
+  const std::string path = "/proc/sys/net/ipv6/conf/" + interface + "/" + name;
+  const OwnedFd file(static_cast<int>(raw::open(path.c_str(), O_RDONLY | O_CLOEXEC)));
+  if (!file.valid() && (errno == EMFILE || errno == ENFILE))
+    return out_of_descriptors(errno, "reading " + path);
+  char digit = 0;
+  return file.valid() && raw::read(file.get(), &digit, 1) == 1 ? digit : char{0};
 }
 
-void read_addresses(nl_sock* socket, std::vector<Interface>& interfaces) {
+// Whether the kernel gives this interface a link-local address by itself.
+Result<bool, Problem> gets_link_local(const std::string& interface) {
+  constexpr char kNoAddress = '1';  // IN6_ADDR_GEN_MODE_NONE
+  const auto disabled = ipv6_setting(interface, "disable_ipv6");
+  if (!disabled) return Failure{disabled.error()};
+  const auto mode = ipv6_setting(interface, "addr_gen_mode");
+  if (!mode) return Failure{mode.error()};
+  return *disabled == '0' && *mode != kNoAddress;
+}
+
+Result<void, Problem> sort_addresses(Interface& interface) {
+  std::stable_sort(interface.addresses.begin(), interface.addresses.end(), stands_before);
+  interface.link_local = std::any_of(interface.addresses.begin(), interface.addresses.end(),
+                                     [](const InterfaceAddress& a) { return a.gid.is_link_local(); });
+  if (interface.link_local || interface.loopback) return {};
+  const auto later = gets_link_local(interface.name);
+  if (!later) return Failure{later.error()};
+  interface.link_local = *later;
+  return {};
+}
+
+Result<void, Problem> read_addresses(nl_sock* socket, std::vector<Interface>& interfaces) {
   nl_cache* raw_cache = nullptr;
-  if (rtnl_addr_alloc_cache(socket, &raw_cache) < 0) return;
+  if (const int reason = rtnl_addr_alloc_cache(socket, &raw_cache); reason < 0) return unreadable(reason);
   const Cache cache(raw_cache);
   for (nl_object* object = nl_cache_get_first(cache.get()); object != nullptr;
        object = nl_cache_get_next(object)) {
@@ -93,16 +127,15 @@ void read_addresses(nl_sock* socket, std::vector<Interface>& interfaces) {
     }
   }
   for (Interface& interface : interfaces) {
-    std::stable_sort(interface.addresses.begin(), interface.addresses.end(), stands_before);
-    interface.link_local = std::any_of(interface.addresses.begin(), interface.addresses.end(),
-                                       [](const InterfaceAddress& a) { return a.gid.is_link_local(); }) ||
-                           (!interface.loopback && gets_link_local(interface.name));
+    if (auto sorted = sort_addresses(interface); !sorted) return sorted;
   }
+  return {};
 }
 
-void mark_default_route(nl_sock* socket, std::vector<Interface>& interfaces) {
+Result<void, Problem> mark_default_route(nl_sock* socket, std::vector<Interface>& interfaces) {
   nl_cache* raw_cache = nullptr;
-  if (rtnl_route_alloc_cache(socket, AF_UNSPEC, 0, &raw_cache) < 0) return;
+  if (const int reason = rtnl_route_alloc_cache(socket, AF_UNSPEC, 0, &raw_cache); reason < 0)
+    return unreadable(reason);
   const Cache cache(raw_cache);
   int best = -1;
   std::uint32_t best_priority = 0xffffffff;
@@ -123,16 +156,21 @@ void mark_default_route(nl_sock* socket, std::vector<Interface>& interfaces) {
   }
   for (Interface& interface : interfaces)
     interface.default_route = best >= 0 && interface.index == static_cast<std::uint32_t>(best);
+  return {};
 }
 
 }  // namespace
 
-std::vector<Interface> read_interfaces() {
+Result<std::vector<Interface>, Problem> read_interfaces() {
   std::vector<Interface> interfaces;
+  errno = 0;
   const Socket socket(nl_socket_alloc());
-  if (socket == nullptr || nl_connect(socket.get(), NETLINK_ROUTE) < 0) return interfaces;
+  if (socket == nullptr) return problem(ENOMEM, "no memory to ask for the network interfaces.");
+  if (const int reason = nl_connect(socket.get(), NETLINK_ROUTE); reason < 0) return unreadable(reason);
   nl_cache* raw_cache = nullptr;
-  if (rtnl_link_alloc_cache(socket.get(), AF_UNSPEC, &raw_cache) < 0) return interfaces;
+  const int reason = rtnl_link_alloc_cache(socket.get(), AF_UNSPEC, &raw_cache);
+  if (reason == -NLE_NOCACHE || reason == -NLE_MSGSIZE) return interfaces;  // before its constructors
+  if (reason < 0) return unreadable(reason);
   const Cache cache(raw_cache);
   for (nl_object* object = nl_cache_get_first(cache.get()); object != nullptr;
        object = nl_cache_get_next(object)) {
@@ -140,8 +178,11 @@ std::vector<Interface> read_interfaces() {
   }
   std::sort(interfaces.begin(), interfaces.end(),
             [](const Interface& a, const Interface& b) { return a.index < b.index; });
-  read_addresses(socket.get(), interfaces);
-  mark_default_route(socket.get(), interfaces);
+  errno = 0;
+  if (const auto read = read_addresses(socket.get(), interfaces); !read) return Failure{read.error()};
+  errno = 0;
+  if (const auto marked = mark_default_route(socket.get(), interfaces); !marked)
+    return Failure{marked.error()};
   return interfaces;
 }
 

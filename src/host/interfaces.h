@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "base/owned_fd.h"
+#include "base/problem.h"
+#include "base/result.h"
 #include "wire/gid.h"
 
 namespace rrdma::host {
@@ -30,8 +32,9 @@ struct Interface {
   std::vector<InterfaceAddress> addresses;
 };
 
-// All interfaces, in the order of their index. Empty if netlink cannot be asked.
-std::vector<Interface> read_interfaces();
+// All interfaces, in the order of their index; never a part of them. None where a constructor of another library asks
+// before those of libnl have run.
+[[nodiscard]] Result<std::vector<Interface>, Problem> read_interfaces();
 
 // The one that a device sits on: `wanted` if it is not empty, else that of the default route, else lo.
 // Null if there is none.

@@ -82,7 +82,8 @@ void ProcessControl::apply_faults() {
     const std::lock_guard lock(lanes_mutex_);
     for (HostLane* lane : lanes_) lane->set_faults(scopes, packets_only_);
   }
-  for (const auto& device : devices) device->impose(imposed_on(*device, active), host::read_interfaces());
+  const std::vector<host::Interface> interfaces = current_interfaces();
+  for (const auto& device : devices) device->impose(imposed_on(*device, active), interfaces);
 }
 
 // The lanes of a process are captured together: one of them writes it down.
@@ -99,7 +100,16 @@ void ProcessControl::refresh_devices() {
     const std::lock_guard lock(devices_mutex_);
     devices = devices_;
   }
-  for (const auto& device : devices) device->refresh(host::read_interfaces());
+  const std::vector<host::Interface> interfaces = current_interfaces();
+  for (const auto& device : devices) device->refresh(interfaces);
+}
+
+std::vector<host::Interface> ProcessControl::current_interfaces() {
+  auto interfaces = host::read_interfaces();
+  interfaces_unread_.store(!interfaces.ok());
+  if (interfaces) return std::move(*interfaces);
+  host::explain(host::Severity::kError, "rrdma", interfaces.error().sentence);
+  return {};
 }
 
 // ---- lanes ----
@@ -134,7 +144,7 @@ std::vector<int> ProcessControl::descriptors() const {
 
 void ProcessControl::handle() {
   daemon_->handle_events(*this);
-  if (monitor_.changed()) refresh_devices();
+  if (monitor_.changed() || interfaces_unread_.load()) refresh_devices();
   faults_.handle();
 }
 

@@ -54,6 +54,8 @@ class ProcessControl final : private control::DaemonEvents {
         faults_([this] { apply_faults(); }, [this](const std::string& line) { note_in_captures(line); }) {}
   void keep(std::shared_ptr<host::NetlinkDevice> device);
   void refresh_devices();
+  // None where they cannot be read now: that is said, and handle() tries again.
+  [[nodiscard]] std::vector<host::Interface> current_interfaces();
   void apply_faults();
   void note_in_captures(const std::string& line);
   void pass_on_faults();
@@ -71,6 +73,7 @@ class ProcessControl final : private control::DaemonEvents {
   const Settings& settings_;
   const std::unique_ptr<control::DaemonClient> daemon_;
   host::InterfaceMonitor monitor_;
+  std::atomic<bool> interfaces_unread_{false};  // though they have changed
   std::atomic<DaemonListener*> listener_{nullptr};
   std::mutex devices_mutex_;
   std::vector<std::shared_ptr<host::NetlinkDevice>> devices_;

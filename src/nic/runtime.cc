@@ -63,9 +63,11 @@ struct Runtime::State {
     }
     return nullptr;
   }
-  [[nodiscard]] std::vector<host::Placement> placements(
+  [[nodiscard]] Result<std::vector<host::Placement>, Problem> placements(
       const std::vector<host::Interface>& interfaces) const {
-    return host::place_devices(interfaces, settings.netdev, settings.device_plan.count);
+    const auto added = host::read_added_links();
+    if (!added) return Failure{added.error()};
+    return host::place_devices(interfaces, *added, settings.netdev, settings.device_plan.count);
   }
   // What the tools show.
   [[nodiscard]] std::string description_with(const host::DeviceIdentity& added) const {
@@ -142,21 +144,18 @@ bool Runtime::forked() const { return state_->birth.forked(); }
 
 const Settings& Runtime::settings() const { return state_->settings; }
 
-std::vector<host::DeviceIdentity> Runtime::devices() {
-  const std::vector<host::Interface> interfaces = host::read_interfaces();
+Result<std::vector<host::DeviceIdentity>, Problem> Runtime::devices() {
+  const auto interfaces = host::read_interfaces();
+  if (!interfaces) return Failure{interfaces.error()};
+  const auto placements = state_->placements(*interfaces);
+  if (!placements) return Failure{placements.error()};
   std::vector<host::DeviceIdentity> identities;
-  for (const host::Placement& placement : state_->placements(interfaces)) {
+  for (const host::Placement& placement : *placements) {
     identities.push_back(host::identify(placement, state_->settings.device_plan));
   }
-  if (identities.empty()) {
-    if (auto room = host::require_descriptors(1); !room) {
-      host::fail(room.error().error, "rrdma", room.error().sentence);
-      return identities;
-    }
-  }
-  // No interface at all, not even lo: netlink cannot be asked, perhaps because a constructor of another library calls
-  // before ours have run. That is not for the user.
-  if (identities.empty() && !interfaces.empty()) {
+  // No interface at all, not even lo: a constructor of another library calls before libnl's have run. That is not for the
+  // user.
+  if (identities.empty() && !interfaces->empty()) {
     host::explain(
         host::Severity::kError, "rrdma",
         state_->settings.netdev.empty()
@@ -173,11 +172,14 @@ Result<std::shared_ptr<host::Device>, Problem> Runtime::open(std::string_view na
     ++known->opens;
     return std::shared_ptr<host::Device>(known->device);
   }
-  const std::vector<host::Interface> interfaces = host::read_interfaces();
-  for (const host::Placement& placement : state_->placements(interfaces)) {
+  const auto interfaces = host::read_interfaces();
+  if (!interfaces) return Failure{interfaces.error()};
+  const auto placements = state_->placements(*interfaces);
+  if (!placements) return Failure{placements.error()};
+  for (const host::Placement& placement : *placements) {
     const host::DeviceIdentity identity = host::identify(placement, state_->settings.device_plan);
     if (identity.name != name) continue;
-    auto device = std::make_shared<host::NetlinkDevice>(identity, interfaces);
+    auto device = std::make_shared<host::NetlinkDevice>(identity, *interfaces);
     if (auto ready = state_->provide_lane(identity, placement.interface->index); !ready)
       return Failure{ready.error()};
     state_->control->follow(device);

@@ -28,8 +28,9 @@ class Runtime {
   static Runtime& instance();
 
   [[nodiscard]] const Settings& settings() const;
-  // What programs see; does not start anything.
-  std::vector<host::DeviceIdentity> devices();
+  // What programs see; does not start anything. Where the reason why there is none is not an error of ours, it is said
+  // here; else by the caller.
+  [[nodiscard]] Result<std::vector<host::DeviceIdentity>, Problem> devices();
   // Counted: each open is closed once.
   Result<std::shared_ptr<host::Device>, Problem> open(std::string_view name);
   void close(const std::shared_ptr<host::Device>& device);

@@ -27,7 +27,7 @@ class Guest(ProcessTest):
 
     def test_cases(self):
         host = Host()
-        environment = {"GUEST_THREADS": str(amount(64, 1024)), "GUEST_STEP": str(amount(3, 1))}
+        environment = {"GUEST_THREADS": str(amount(64, 1024))}
         for case in cases():
             if case in self.PREPARED | self.TOO_MUCH_FOR_SANITIZERS:
                 continue

@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -16,11 +17,29 @@
 namespace guest {
 namespace {
 
-// Opens and closes the first device under a limit, in a child. The errno, 0 when it worked.
-int open_under(int resource, rlim_t limit) {
+struct Outcome {
+  int error = 0;     // errno; 0: it worked
+  std::string said;  // on stderr
+};
+
+std::string read_whole(int fd) {
+  std::string text;
+  char part[512];
+  for (ssize_t n = 0; (n = ::read(fd, part, sizeof part)) > 0;)
+    text.append(part, static_cast<std::size_t>(n));
+  return text;
+}
+
+// Opens and closes the first device under a limit, in a child.
+Outcome open_under(int resource, rlim_t limit) {
+  int ends[2];
+  if (::pipe(ends) != 0) proof::fail_errno("pipe");
   const pid_t child = ::fork();
   if (child == 0) {
     ::alarm(60);
+    ::dup2(ends[1], STDERR_FILENO);
+    ::close(ends[0]);
+    ::close(ends[1]);
     const rlimit wanted{limit, limit};
     if (::setrlimit(static_cast<__rlimit_resource>(resource), &wanted) != 0) ::_exit(255);
     errno = 0;
@@ -33,28 +52,34 @@ int open_under(int resource, rlim_t limit) {
     ibv_dealloc_pd(pd);
     ::_exit(ibv_close_device(context) == 0 ? 0 : 252);
   }
+  ::close(ends[1]);
+  Outcome outcome{.said = read_whole(ends[0])};
+  ::close(ends[0]);
   int status = 0;
   if (::waitpid(child, &status, 0) != child) proof::fail_errno("waitpid");
   if (!WIFEXITED(status))
     proof::fail("limit " + std::to_string(limit) + ": ended by " + ::strsignal(WTERMSIG(status)));
-  const int result = WEXITSTATUS(status);
-  if (result >= 252) proof::fail("limit " + std::to_string(limit) + ": failed without errno");
-  return result;
+  outcome.error = WEXITSTATUS(status);
+  if (outcome.error >= 252) proof::fail("limit " + std::to_string(limit) + ": failed without errno");
+  return outcome;
 }
 
-// GUEST_STEP: every 3rd number in the short form, each in the long one.
+// Either it works, without a word, or errno and one sentence say why not and what to do.
 void few_descriptors() {
+  ::setenv("RRDMA_LOG", "error", 1);
   { Talk warm; }  // the daemon is there
-  const char* step = std::getenv("GUEST_STEP");
-  std::string story;
   int enough = -1;
-  for (rlim_t limit = 0; limit <= 64; limit += step != nullptr ? std::strtoul(step, nullptr, 10) : 3) {
-    const int error = open_under(RLIMIT_NOFILE, limit);
+  for (rlim_t limit = 0; limit <= 64; ++limit) {
+    const auto [error, said] = open_under(RLIMIT_NOFILE, limit);
+    const std::string here = "limit " + std::to_string(limit) + ": ";
     if (error == 0 && enough < 0) enough = static_cast<int>(limit);
-    if (error != 0 && enough >= 0)
-      proof::fail("enough at " + std::to_string(enough) + ", but not at " + std::to_string(limit));
-    if (error != 0 && error != EMFILE)
-      proof::fail("limit " + std::to_string(limit) + ": " + std::strerror(error) + " instead of EMFILE");
+    if (error == 0 && !said.empty()) proof::fail(here + "works, and says " + said);
+    if (error == 0) continue;
+    if (enough >= 0) proof::fail(here + "not enough, though " + std::to_string(enough) + " was");
+    if (error != EMFILE) proof::fail(here + std::strerror(error) + " instead of EMFILE");
+    const bool one_line = std::count(said.begin(), said.end(), '\n') == 1;
+    if (!one_line || said.find("ulimit -n") == std::string::npos)
+      proof::fail(here + "instead of one sentence: '" + said + "'");
   }
   if (enough < 0) proof::fail("64 descriptors are not enough");
   proof::say("enough descriptors: " + std::to_string(enough));
@@ -71,14 +96,14 @@ void little_address_space() {
   { Talk warm; }
   int worked = 0;
   for (rlim_t mebibytes = 32; mebibytes <= 2048; mebibytes *= 2)
-    worked += open_under(RLIMIT_AS, mebibytes << 20) == 0;
+    worked += open_under(RLIMIT_AS, mebibytes << 20).error == 0;
   if (worked == 0) proof::fail("2 GiB of addresses are not enough");
 }
 
 // In a child: what this one says goes into a file, too.
 void no_file_may_grow() {
   { Talk warm; }
-  const int error = open_under(RLIMIT_FSIZE, 0);
+  const int error = open_under(RLIMIT_FSIZE, 0).error;
   if (error != 0 && error != EFBIG) proof::fail(std::string("no file may grow: ") + std::strerror(error));
 }
 
@@ -97,7 +122,7 @@ void full_disk() {
 // No thread may be started.
 void one_process_too_many() {
   { Talk warm; }
-  const int error = open_under(RLIMIT_NPROC, 0);
+  const int error = open_under(RLIMIT_NPROC, 0).error;
   if (error != 0 && error != EAGAIN) proof::fail(std::string("no thread: ") + std::strerror(error));
   Talk later;
   later.exchange();

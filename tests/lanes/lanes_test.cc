@@ -126,10 +126,11 @@ void exchange(LinkChoice link, bool polls) {
   settings.link = link;
   auto control = ProcessControl::connect(settings, "rrdma0 on lo");
   ASSERT_TRUE(control.ok()) << control.error().sentence;
-  const std::vector<host::Interface> interfaces = host::read_interfaces();
-  const auto placements = host::place_devices(interfaces, "lo");
+  const auto interfaces = host::read_interfaces();
+  ASSERT_TRUE(interfaces.ok()) << interfaces.error().sentence;
+  const auto placements = host::place_devices(*interfaces, {}, "lo");
   ASSERT_FALSE(placements.empty());
-  const host::NetlinkDevice device(host::identify(*placements.front().interface, 0), interfaces);
+  const host::NetlinkDevice device(host::identify(*placements.front().interface, 0), *interfaces);
   const host::GidEntry gid = device.gids().front();
 
   std::vector<std::unique_ptr<Station>> stations;

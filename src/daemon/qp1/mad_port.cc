@@ -42,14 +42,20 @@ objects::Path path_of(const cm::Route& route) {
 
 bool OwnAddresses::contains(const wire::Gid& gid) {
   if (gid.is_ipv4() && gid.octets[12] == 127) return true;
-  if (monitor_.fd() < 0 || monitor_.changed() || !read_once_) {
-    read_once_ = true;
-    known_.clear();
-    for (const host::Interface& interface : host::read_interfaces()) {
-      for (const host::InterfaceAddress& address : interface.addresses) known_.insert(address.gid);
-    }
-  }
+  if (monitor_.fd() < 0 || monitor_.changed()) up_to_date_ = false;
+  if (!up_to_date_) read();
   return known_.contains(gid);
+}
+
+// Where netlink cannot be asked now (no descriptor left), what was known holds until it can.
+void OwnAddresses::read() {
+  const auto interfaces = host::read_interfaces();
+  up_to_date_ = interfaces.ok();
+  if (!interfaces) return;
+  known_.clear();
+  for (const host::Interface& interface : *interfaces) {
+    for (const host::InterfaceAddress& address : interface.addresses) known_.insert(address.gid);
+  }
 }
 
 MadPort::MadPort(EventLoop& loop, Network& network, Counters& counters, std::uint64_t seed)

@@ -36,9 +36,11 @@ class OwnAddresses {
   [[nodiscard]] bool contains(const wire::Gid& gid);
 
  private:
+  void read();
+
   host::InterfaceMonitor monitor_;
   std::set<wire::Gid> known_;
-  bool read_once_ = false;
+  bool up_to_date_ = false;
 };
 
 class MadPort final : public Subsystem, private link::Receiver {

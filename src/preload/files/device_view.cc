@@ -37,14 +37,17 @@ std::string verbs_file_of(const host::DeviceIdentity& identity) {
   }
 }
 
-std::vector<DeviceView> view_devices() {
+Result<std::vector<DeviceView>, Problem> view_devices() {
   std::vector<DeviceView> views;
   nic::Runtime& runtime = nic::Runtime::instance();
-  const std::vector<host::Interface> interfaces = host::read_interfaces();
-  for (const host::DeviceIdentity& identity : runtime.devices()) {
+  const auto interfaces = host::read_interfaces();
+  if (!interfaces) return Failure{interfaces.error()};
+  const auto identities = runtime.devices();
+  if (!identities) return Failure{identities.error()};
+  for (const host::DeviceIdentity& identity : *identities) {
     // An open device's table keeps its indices when addresses come and go; a fresh one would count anew.
     std::shared_ptr<host::Device> device = runtime.find_open(identity.name);
-    if (device == nullptr) device = std::make_shared<host::NetlinkDevice>(identity, interfaces);
+    if (device == nullptr) device = std::make_shared<host::NetlinkDevice>(identity, *interfaces);
     DeviceView view{.identity = identity,
                     .port = device->port(),
                     .gids = device->gids(),

@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "base/problem.h"
+#include "base/result.h"
 #include "host/device.h"
 
 namespace rrdma::files {
@@ -23,6 +25,6 @@ struct DeviceView {
 std::string verbs_file_of(const host::DeviceIdentity& identity);
 
 // Every device of this process as it is now. Asks the kernel for its interfaces.
-std::vector<DeviceView> view_devices();
+[[nodiscard]] Result<std::vector<DeviceView>, Problem> view_devices();
 
 }  // namespace rrdma::files

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "host/clock.h"
+#include "host/descriptor_room.h"
 #include "host/explain.h"
 #include "host/explain_log.h"
 #include "nic/runtime.h"
@@ -36,9 +37,22 @@ struct Tree {
   PathRule rule;
 };
 
+// For a folder that is read, and one that is written or removed in another.
+constexpr unsigned kDescriptorsNeeded = 4;
+
+// What is asked of the machine on the way has no words for a limit: a folder would seem empty.
+Result<std::vector<DeviceView>, Problem> view_with_room() {
+  if (const auto room = host::require_descriptors(kDescriptorsNeeded); !room) return Failure{room.error()};
+  return view_devices();
+}
+
 Tree make_tree() {
-  const std::vector<DeviceView> views = view_devices();
-  if (views.empty()) return {};
+  const auto seen = view_with_room();
+  if (!seen)
+    host::explain(host::Severity::kError, "rrdma",
+                  "the files of the device (/sys/class/infiniband): " + seen.error().sentence);
+  if (!seen || seen->empty()) return {};
+  const std::vector<DeviceView>& views = *seen;
   KernelNames kernel{.devices = names_in("/sys/class/infiniband"),
                      .verbs_files = names_in("/sys/class/infiniband_verbs"),
                      .device_files = names_in("/dev/infiniband"),

@@ -2,6 +2,8 @@
 
 #include <cerrno>
 
+#include "host/explain.h"
+
 namespace rrdma::rdma_cm {
 
 Result<void, Problem> Uplink::open(nic::DaemonListener& daemon, const Changes& changes) {
@@ -9,14 +11,17 @@ Result<void, Problem> Uplink::open(nic::DaemonListener& daemon, const Changes& c
   if (is_open()) return {};
   nic::Runtime& runtime = nic::Runtime::instance();
   const auto found = runtime.devices();
-  if (found.empty()) return problem(ENODEV, "there is no RRDMA device in this network namespace.");
+  if (!found) return Failure{found.error()};
+  if (found->empty()) return problem(ENODEV, "there is no RRDMA device in this network namespace.");
   DeviceList opened;
-  for (const host::DeviceIdentity& identity : found) {
+  for (const host::DeviceIdentity& identity : *found) {
     auto device = runtime.open(identity.name);
     if (device) {
       opened.push_back(std::move(*device));
     } else if (opened.empty()) {
       return Failure{device.error()};
+    } else {
+      host::explain(host::Severity::kError, "rdma_cm", identity.name + ": " + device.error().sentence);
     }
   }
   devices_ = std::move(opened);

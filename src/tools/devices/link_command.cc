@@ -38,26 +38,28 @@ int save(const std::vector<host::AddedLink>& links) {
 
 int add_link(const LinkOptions& options) {
   const auto interfaces = host::read_interfaces();
-  if (std::none_of(interfaces.begin(), interfaces.end(),
+  if (!interfaces) return complain(kName, interfaces.error().sentence, "");
+  if (std::none_of(interfaces->begin(), interfaces->end(),
                    [&](const auto& one) { return one.name == options.interface; })) {
     return complain(kName, "there is no network interface '" + options.interface + "'",
                     "`ip link` lists those that exist");
   }
-  const host::Interface* first = host::choose_interface(interfaces, nic::settings_from_environment().netdev);
+  const host::Interface* first = host::choose_interface(*interfaces, nic::settings_from_environment().netdev);
   if (first != nullptr && first->name == options.interface) {
     return complain(kName, "rrdma0 sits on '" + options.interface + "' already", "");
   }
   auto links = host::read_added_links();
+  if (!links) return complain(kName, links.error().sentence, "");
   std::uint32_t number = 1;
-  for (const host::AddedLink& link : links) {
+  for (const host::AddedLink& link : *links) {
     if (link.interface == options.interface)
       return complain(kName, fmt::format("rrdma{} sits on '{}' already", link.number, options.interface), "");
     if (link.number == number) ++number;
   }
   if (number > host::kAddedDevicesMax)
     return complain(kName, fmt::format("there are {} devices already", host::kAddedDevicesMax), "");
-  links.push_back({number, options.interface});
-  if (const int status = save(links); status != kExitSuccess) return status;
+  links->push_back({number, options.interface});
+  if (const int status = save(*links); status != kExitSuccess) return status;
   Output output;
   output.write(
       fmt::format("rrdma{} on {}: programs that start from now on find it\n", number, options.interface));
@@ -67,18 +69,22 @@ int add_link(const LinkOptions& options) {
 
 int delete_link(const LinkOptions& options) {
   auto links = host::read_added_links();
-  const auto count = std::erase_if(links, [&](const host::AddedLink& link) {
+  if (!links) return complain(kName, links.error().sentence, "");
+  const auto count = std::erase_if(*links, [&](const host::AddedLink& link) {
     return options.device == fmt::format("rrdma{}", link.number) || options.device == link.interface;
   });
   if (count == 0)
     return complain(kName, "no device '" + options.device + "' was added",
                     "`rrdma link show` lists those that were; rrdma0 stays");
-  return save(links);
+  return save(*links);
 }
 
 int show_links(const LinkOptions& options) {
   const auto interfaces = host::read_interfaces();
-  const auto placements = host::place_devices(interfaces, nic::settings_from_environment().netdev);
+  if (!interfaces) return complain(kName, interfaces.error().sentence, "");
+  const auto added = host::read_added_links();
+  if (!added) return complain(kName, added.error().sentence, "");
+  const auto placements = host::place_devices(*interfaces, *added, nic::settings_from_environment().netdev);
   auto list = nlohmann::ordered_json::array();
   Table table({{"DEVICE"}, {"INTERFACE"}, {"STATE"}});
   const auto row = [&](std::uint32_t number, const std::string& interface, const char* state) {
@@ -87,7 +93,7 @@ int show_links(const LinkOptions& options) {
   };
   for (const host::Placement& placement : placements)
     row(placement.number, placement.interface->name, placement.interface->running ? "active" : "down");
-  for (const host::AddedLink& link : host::read_added_links()) {
+  for (const host::AddedLink& link : *added) {
     const auto placed = [&](const host::Placement& one) { return one.number == link.number; };
     if (std::none_of(placements.begin(), placements.end(), placed))
       row(link.number, link.interface, "not here");

@@ -10,17 +10,19 @@ namespace rrdma::tools {
 Result<std::vector<LocalDevice>, std::string> read_local_devices(const std::string& netdev) {
   const nic::Settings settings = nic::settings_from_environment();
   const std::string wanted = netdev.empty() ? settings.netdev : netdev;
-  const std::vector<host::Interface> interfaces = host::read_interfaces();
-  if (interfaces.empty()) return Failure{std::string("netlink cannot be asked for the network interfaces")};
+  const auto interfaces = host::read_interfaces();
+  if (!interfaces) return Failure{interfaces.error().sentence};
+  const auto added = host::read_added_links();
+  if (!added) return Failure{added.error().sentence};
   const std::vector<host::Placement> placements =
-      host::place_devices(interfaces, wanted, settings.device_plan.count);
+      host::place_devices(*interfaces, *added, wanted, settings.device_plan.count);
   if (placements.empty()) {
     return Failure{wanted.empty() ? std::string("this network namespace has no usable interface")
                                   : "there is no network interface '" + wanted + "'"};
   }
   std::vector<LocalDevice> devices;
   for (const host::Placement& placement : placements) {
-    const host::NetlinkDevice device(host::identify(placement, settings.device_plan), interfaces);
+    const host::NetlinkDevice device(host::identify(placement, settings.device_plan), *interfaces);
     devices.push_back({.identity = device.identity(),
                        .port = device.port(),
                        .gids = device.gids(),

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <string>
 
+#include "host/descriptor_room.h"
 #include "host/explain.h"
 #include "preload/verbs/belongings.h"
 #include "preload/verbs/device/device_list.h"
@@ -63,13 +64,18 @@ Context* open_context(ibv_device* device) {
   auto context = std::make_unique<Context>();
   context->async_events = std::make_unique<AsyncEvents>();
   if (!context->async_events->valid()) {
-    host::fail(errno, kCall, "no file descriptor for events: raise `ulimit -n`.");
+    host::fail(host::out_of_descriptors(errno, "events of the device").error, kCall);
+    return nullptr;
+  }
+  context->command_file = above_standard(raw::memfd_create(kCommandFile, MFD_CLOEXEC));
+  if (!context->command_file) {
+    host::fail(host::out_of_descriptors(errno, "the device's cmd_fd").error, kCall);
     return nullptr;
   }
   nic::Runtime& runtime = nic::Runtime::instance();
   auto opened = runtime.open(identity_of(device).name);
   if (!opened) {
-    host::fail(opened.error().error, kCall, opened.error().sentence);
+    host::fail(opened.error(), kCall);
     return nullptr;
   }
   context->runtime = &runtime;
@@ -83,7 +89,6 @@ Context* open_context(ibv_device* device) {
   }
   ibv_context& abi = context->context;
   abi.device = device;
-  context->command_file = above_standard(raw::memfd_create(kCommandFile, MFD_CLOEXEC));
   abi.cmd_fd = context->command_file.get();
   abi.async_fd = context->async_events->fd();
   abi.num_comp_vectors = static_cast<int>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));

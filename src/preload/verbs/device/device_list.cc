@@ -5,12 +5,14 @@
 
 #include <algorithm>
 #include <bit>
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <string>
 #include <vector>
 
+#include "host/descriptor_room.h"
 #include "host/explain.h"
 #include "nic/runtime.h"
 #include "preload/files/device_view.h"
@@ -24,6 +26,8 @@ namespace rrdma::verbs {
 void own_device_mark() {}
 
 namespace {
+
+constexpr const char* kListCall = "ibv_get_device_list";
 
 template <std::size_t N>
 void copy_text(char (&to)[N], const std::string& text) {
@@ -83,19 +87,33 @@ ibv_device** list_real_devices(int& count) {
   auto* const list_real = RRDMA_REAL(ibv_get_device_list, "IBVERBS_1.1");
   if (list_real == nullptr) return nullptr;
   const files::MachineFiles only;
+  errno = 0;
   ibv_device** real = list_real(&count);
-  if (real == nullptr) count = 0;
-  return real;
+  if (real != nullptr) return real;
+  count = 0;
+  if (errno == EMFILE || errno == ENFILE)
+    host::explain(host::Severity::kError, kListCall,
+                  host::out_of_descriptors(errno, "listing the devices of the kernel").error.sentence);
+  return nullptr;
 }
 
+// Null, with errno, where it cannot be told which devices there are.
 ibv_device** make_list(int* count) {
   const nic::KernelDevices kernel = nic::Runtime::instance().settings().kernel_devices;
   int real_count = 0;
   ibv_device** real = kernel != nic::KernelDevices::kHidden ? list_real_devices(real_count) : nullptr;
-  const std::vector<host::DeviceIdentity> identities = nic::Runtime::instance().devices();
-  const std::size_t total = static_cast<std::size_t>(real_count) + identities.size();
+  const auto identities = nic::Runtime::instance().devices();
+  if (!identities) {
+    if (real != nullptr) RRDMA_REAL(ibv_free_device_list, "IBVERBS_1.1")(real);
+    host::fail(identities.error(), kListCall);
+    return nullptr;
+  }
+  const std::size_t total = static_cast<std::size_t>(real_count) + identities->size();
   auto** entries = static_cast<ibv_device**>(std::calloc(total + 2, sizeof(ibv_device*)));
-  if (entries == nullptr) return nullptr;
+  if (entries == nullptr) {
+    host::fail({ENOMEM, "no memory for the list of devices."}, kListCall);
+    return nullptr;
+  }
   int used = 0;
   const auto add_real = [&] {
     std::copy_n(real, real_count, entries + used);
@@ -104,7 +122,7 @@ ibv_device** make_list(int* count) {
   if (kernel == nic::KernelDevices::kBefore) add_real();
   {
     std::lock_guard lock(devices_mutex());
-    for (const host::DeviceIdentity& identity : identities) {
+    for (const host::DeviceIdentity& identity : *identities) {
       if (OwnDevice* device = find_or_make(identity)) entries[used++] = &device->device;
     }
   }
@@ -127,9 +145,7 @@ using namespace rrdma::verbs;
 
 RRDMA_VERBS ibv_device** ibv_get_device_list(int* count) {
   if (count != nullptr) *count = 0;
-  ibv_device** list = make_list(count);
-  if (list == nullptr) host::fail(ENOMEM, "ibv_get_device_list", "no memory for the list of devices.");
-  return list;
+  return make_list(count);
 }
 
 RRDMA_VERBS void ibv_free_device_list(ibv_device** entries) {

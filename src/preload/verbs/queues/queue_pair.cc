@@ -34,7 +34,8 @@ bool is_known_type(ibv_qp_type type) {
 std::atomic<bool> some_qp_made{false};
 
 int refuse_inline(const char* call) {
-  return (some_qp_made ? host::lacks : host::fail)(EINVAL, call, "max_inline_data is more than 1024.");
+  constexpr const char* kSentence = "max_inline_data is more than 1024.";
+  return some_qp_made ? host::lacks(EINVAL, call, kSentence) : host::fail(EINVAL, call, kSentence);
 }
 
 int check_form(const char* call, const ibv_qp_init_attr_ex& attr) {
