@@ -71,6 +71,26 @@ TEST_F(States, ACompletionQueueThatOverflowsTellsItAndKeepsWhatItHas) {
   ibv_ack_async_event(&event);
 }
 
+// Two queues at one channel, and a program that takes the event of the one for that of the other: it is one entry behind.
+TEST_F(States, TheSmallestCompletionQueueTakesOneMoreThanOne) {
+  ibv_cq* small = ibv_create_cq(context_, 1, nullptr, nullptr, 0);
+  ASSERT_NE(small, nullptr);
+  EXPECT_EQ(small->cqe, 2);
+  ibv_qp_init_attr init{};
+  init.send_cq = init.recv_cq = small;
+  init.cap = {.max_send_wr = 1, .max_recv_wr = 2, .max_send_sge = 1, .max_recv_sge = 1};
+  init.qp_type = IBV_QPT_RC;
+  ibv_qp* qp = ibv_create_qp(pd_, &init);
+  ASSERT_NE(qp, nullptr);
+  ASSERT_EQ(modify(qp, IBV_QPS_INIT, kToInit), 0);
+  for (std::uint64_t id : {7, 8}) ASSERT_EQ(receive(qp, id, at(0, 8)), 0);
+  ASSERT_EQ(modify(qp, IBV_QPS_ERR), 0);
+  EXPECT_EQ(next(small).wr_id, 7u);
+  EXPECT_EQ(next(small).wr_id, 8u);
+  ASSERT_EQ(ibv_resize_cq(small, 1), 0);
+  EXPECT_EQ(small->cqe, 2);
+}
+
 TEST_F(States, ADatagramLongerThanTheMtuIsNotPosted) {
   ibv_qp* qp = create_qp(pd_, nullptr, IBV_QPT_UD);
   ASSERT_NE(qp, nullptr);

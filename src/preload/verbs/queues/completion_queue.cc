@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -21,6 +22,11 @@
 
 namespace rrdma::verbs {
 namespace {
+
+// The room of a queue, which `cqe` tells. No adapter has a ring of one, and programs with two queues at one channel came to
+// rely on it: an event of the one queue makes them look into the other, and what they did not see there is polled after
+// the next work request (ib_send_lat -e, whose queue for sends has one entry).
+std::uint32_t room_for(std::int64_t entries) { return std::max(static_cast<std::uint32_t>(entries), 2u); }
 
 int take(Cq& cq, int count, ibv_wc* wc) {
   if (cq.queue.is_empty()) return 0;
@@ -93,7 +99,7 @@ Cq* create_cq(const char* call, ibv_context* context, const CqForm& form) {
   if (!place.granted()) return nullptr;
   std::unique_ptr<Cq> cq;
   try {
-    cq = std::make_unique<Cq>(static_cast<std::uint32_t>(form.entries), owner,
+    cq = std::make_unique<Cq>(room_for(form.entries), owner,
                               form.channel != nullptr ? &own(form.channel) : nullptr);
   } catch (const std::bad_alloc&) {
     host::fail(ENOMEM, call, "no memory for that many entries.");
@@ -104,7 +110,7 @@ Cq* create_cq(const char* call, ibv_context* context, const CqForm& form) {
   cq->handle = next_handle.fetch_add(1, std::memory_order_relaxed);
   cq->channel = form.channel;
   cq->cq_context = form.user_context;
-  cq->cqe = static_cast<int>(form.entries);
+  cq->cqe = static_cast<int>(cq->queue.capacity());
   pthread_mutex_init(&cq->mutex, nullptr);
   pthread_cond_init(&cq->cond, nullptr);
   if (form.channel != nullptr) {
@@ -178,10 +184,10 @@ RRDMA_VERBS int ibv_resize_cq(ibv_cq* abi, int cqe) {
   }
   std::lock_guard producer(cq.lane.mutex());
   std::lock_guard consumer(cq.consumer);
-  if (!cq.queue.resize(static_cast<std::uint32_t>(cqe))) {
+  if (!cq.queue.resize(room_for(cqe))) {
     return host::fail(EINVAL, kCall, "more completions wait in the queue than would fit; poll them first.");
   }
-  cq.cqe = cqe;
+  cq.cqe = static_cast<int>(cq.queue.capacity());
   return 0;
 }
 
