@@ -41,8 +41,8 @@ Task<> send_until_it_fails(Endpoint& end) {
 Task<> wait(Context& context, const char* address) {
   Profile lively;
   lively.keep_alive = 200ms;
-  Endpoint end = (co_await context.connect(address, lively, 5s)).value_or_throw();
-  Endpoint silent = (co_await context.connect(address, lively, 5s)).value_or_throw();
+  Endpoint end = (co_await context.connect(address, lively, 20s)).value_or_throw();
+  Endpoint silent = (co_await context.connect(address, lively, 20s)).value_or_throw();
   Scope scope;
   scope.spawn(send_until_it_fails(end));
   scope.spawn([](Endpoint& e) -> Task<> { check((co_await e.receive()).error(), e.peer()); }(end));

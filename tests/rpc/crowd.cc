@@ -19,7 +19,7 @@ namespace wire = rrdma::rpc::detail;
 
 namespace {
 
-constexpr auto kPatience = 10s;
+constexpr auto kPatience = 30s;
 constexpr auto kSlice = 40ms;
 constexpr unsigned kClients = 4;
 constexpr unsigned kInFlight = 4;
@@ -84,7 +84,7 @@ class Villain {
     comm::Profile profile;
     profile.hello = octets;
     profile.receive_depth = 8;
-    auto connected = co_await context.connect(address_, profile, comm::Limit(2s));
+    auto connected = co_await context.connect(address_, profile, comm::Limit(kPatience));
     if (!connected) co_return;
     comm::Endpoint end = std::move(*connected);
     for (std::uint32_t number = 0; acts_ && !over_ && end.open(); ++number) {

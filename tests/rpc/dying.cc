@@ -14,9 +14,9 @@ namespace wire = rrdma::rpc::detail;
 
 namespace {
 
-constexpr auto kPatience = 20s;
+constexpr auto kPatience = 40s;
 constexpr auto kInTime =
-    8s;  // three times the keep-alive, and what the transport tries again, on a loaded machine
+    20s;  // three times the keep-alive, and what the transport tries again, on a loaded machine
 constexpr std::size_t kLarge = 4 << 20;
 
 [[noreturn]] void die() {
@@ -152,7 +152,7 @@ comm::Task<unsigned> ask_the_other(comm::Context& context, rpc::Channel& other, 
   unsigned failures = 0;
   std::uint32_t count = 0;
   while (!over || count < 10) {
-    auto next = co_await other.call<&Alive::next>(count, 2s);
+    auto next = co_await other.call<&Alive::next>(count, kPatience);
     if (!next.ok() || *next != count + 1) ++failures;
     ++count;
     static_cast<void>(co_await context.sleep(5ms));

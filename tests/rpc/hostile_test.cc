@@ -141,7 +141,7 @@ TEST_F(Hostile, CreditsThatAreNeverGiven) {
   const auto octets = octets_of(call_of(add, 3), sizeof(Pair));
   unsigned sent = 0;
   for (; sent < 5000; ++sent) {
-    auto sending = end.send(std::span<const std::byte>(octets), Limit(1s));
+    auto sending = end.send(std::span<const std::byte>(octets), Limit(3s));
     sending.start();
     context_.run_until([&] { return sending.done(); }, Clock::now() + kPatience);
     if (!sending.await_resume()) break;

@@ -11,17 +11,17 @@ class Limits : public World {};
 TEST_F(Limits, ADeadlineTravels) {
   Channel channel = connect();
   EXPECT_EQ(run(channel.call<&Desk::left>()).value(), 0U);
-  const auto left = std::chrono::nanoseconds(run(channel.call<&Desk::left>(5s)).value());
-  EXPECT_LE(left, 5s);
-  EXPECT_GT(left, 2s);
+  const auto left = std::chrono::nanoseconds(run(channel.call<&Desk::left>(60s)).value());
+  EXPECT_LE(left, 60s);
+  EXPECT_GT(left, 20s);
 }
 
 TEST_F(Limits, ADeadlineEndsTheCallAndTheHandler) {
   Channel channel = connect();
   const auto begin = Clock::now();
-  const Status status = run(channel.call<&Desk::nap>(5000, 50ms)).status();
+  const Status status = run(channel.call<&Desk::nap>(120'000, 50ms)).status();
   EXPECT_EQ(status.code(), Code::kDeadlineExceeded);
-  EXPECT_LT(Clock::now() - begin, 2s);
+  EXPECT_LT(Clock::now() - begin, kPatience);
   settle();
   EXPECT_EQ(desk_.cancelled, 1U);
   EXPECT_TRUE(context_.run_until([&] { return channel.calls() == 0; }, Clock::now() + kPatience));

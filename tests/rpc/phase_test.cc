@@ -185,7 +185,7 @@ bool Phases::end_after(unsigned polls, Kind kind, const WayOfEnding& way, Channe
     case Way::kAbort: server_.abort(); break;
   }
   if (task) {
-    EXPECT_TRUE(context_.run_until([&] { return task->done(); }, Clock::now() + 2s)) << where;
+    EXPECT_TRUE(context_.run_until([&] { return task->done(); }, Clock::now() + kPatience)) << where;
     if (task->done()) {
       const Status status = task->take();
       EXPECT_TRUE(status.ok() || (status.code() == way.code && !(finished && way.way != Way::kDeadline)))
@@ -287,7 +287,7 @@ class Silence : public World {
   // How a call ended; kUnknown: it did not.
   Code end_of(Task<Status> call) {
     call.start(std::noop_coroutine());
-    const bool ended = context_.run_until([&] { return call.done(); }, Clock::now() + 2s);
+    const bool ended = context_.run_until([&] { return call.done(); }, Clock::now() + kPatience);
     return ended ? call.take().code() : Code::kUnknown;
   }
 
@@ -304,7 +304,7 @@ TEST_F(Silence, DeadlinesEndUnaryCalls) {
   const auto begin = Clock::now();
   for (auto& result : run(when_all(std::move(calls))))
     EXPECT_EQ(result.status().code(), Code::kDeadlineExceeded) << result.status().what();
-  EXPECT_LT(Clock::now() - begin, 2s);
+  EXPECT_LT(Clock::now() - begin, kPatience);
 }
 
 // The deadline is the call's, not that of who reads and writes.
@@ -317,7 +317,7 @@ TEST_F(Silence, DeadlinesEndStreams) {
   auto reading = results(channel, Limit(stop.get_token()));
   reading.start(std::noop_coroutine());
   std::thread([&] { stop.request_stop(); }).join();
-  EXPECT_TRUE(context_.run_until([&] { return reading.done(); }, Clock::now() + 2s));
+  EXPECT_TRUE(context_.run_until([&] { return reading.done(); }, Clock::now() + kPatience));
   EXPECT_EQ(reading.take().code(), Code::kCancelled);
 }
 
@@ -326,7 +326,7 @@ TEST_F(Silence, DeadlinesEndConnecting) {
   const auto begin = Clock::now();
   EXPECT_EQ(run(rrdma::rpc::connect(context_, listener.address(), {}, 50ms)).status().code(),
             Code::kDeadlineExceeded);
-  EXPECT_LT(Clock::now() - begin, 2s);
+  EXPECT_LT(Clock::now() - begin, kPatience);
 }
 
 }  // namespace

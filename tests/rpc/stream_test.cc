@@ -156,10 +156,10 @@ TEST_F(Streams, CancelledByTheClient) {
 TEST_F(Streams, ADeadlineEndsThem) {
   Channel channel = connect();
   run([](Channel& on) -> Task<> {
-    auto numbers = (co_await on.call<&Desk::sum>(CallOptions(50ms))).value_or_throw();
+    auto numbers = (co_await on.call<&Desk::sum>(CallOptions(kPatience))).value_or_throw();
     auto sum = co_await numbers.finish(kPatience);
     EXPECT_TRUE(sum.ok()) << "nothing was awaited that would take so long";
-    auto talk = (co_await on.call<&Desk::talk>(CallOptions(50ms))).value_or_throw();
+    auto talk = (co_await on.call<&Desk::talk>(CallOptions(500ms))).value_or_throw();
     auto back = co_await talk.read(kPatience);
     EXPECT_FALSE(back.has_value());
     EXPECT_EQ(talk.status().code(), Code::kDeadlineExceeded) << talk.status().what();

@@ -151,8 +151,8 @@ TEST_F(FewCalls, TheOthersWaitForTheirTurn) {
 
 TEST_F(FewCalls, WhoWaitsForATurnMindsItsDeadline) {
   Channel channel = connect();
-  auto [a, b, c] = run(when_all(channel.call<&Desk::nap>(200, kPatience),
-                                channel.call<&Desk::nap>(200, kPatience), channel.call<&Desk::nap>(1, 20ms)));
+  auto [a, b, c] = run(when_all(channel.call<&Desk::nap>(600, kPatience),
+                                channel.call<&Desk::nap>(600, kPatience), channel.call<&Desk::nap>(1, 20ms)));
   EXPECT_TRUE(a.ok() && b.ok());
   EXPECT_EQ(c.status().code(), Code::kDeadlineExceeded);
   EXPECT_EQ(desk_.calls, 2U);

@@ -23,7 +23,7 @@ using rrdma::comm::Scope;
 using rrdma::comm::Task;
 using rrdma::comm::when_all;
 
-inline constexpr auto kPatience = 10s;
+inline constexpr auto kPatience = 30s;
 
 struct Pair {
   std::uint32_t first;
@@ -101,7 +101,7 @@ class Desk {
 
   // Reads nothing, until it is cancelled.
   Task<Result<Empty>> nothing_read(Call& call, Reader<std::string>&) {
-    static_cast<void>(co_await call.context().sleep(20s, call.stop()));
+    static_cast<void>(co_await call.context().sleep(120s, call.stop()));
     ++cancelled;
     co_return Empty{};
   }
