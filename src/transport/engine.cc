@@ -112,6 +112,7 @@ void Engine::destroy_qp(QueuePair& qp) {
   while (!qp.send_queue.empty()) core_.take_oldest(qp);
   core_.memory.invalidate_windows_of(qp.qpn);
   detach_multicast(qp);
+  qp.req.log.disable();
   qp.resp.early.disable();
   table_.erase(qp.qpn);
   if (qp.type != QpType::kXrcReceive) --qp.pd->users;
@@ -203,7 +204,7 @@ void Engine::start_recovery(QueuePair& qp) {
   req.window.reset(packets);
   req.executed = req.una;
   if (core_.config.strict || qp.path.strict || qp.path.lossless || !qp.reliable()) return req.log.disable();
-  req.log.enable(packets * kLogWindows);
+  req.log.enable(packets * kLogWindows, flight_store_);
   req.round_trip = {};
   choose_congestion(qp);
 }
@@ -269,6 +270,7 @@ void Engine::reset_qp(QueuePair& qp) {
   objects::ReceiveEntry dropped;
   while (qp.receive_queue.take(dropped, qp.resp.receive_list.get())) {
   }
+  qp.req.log.disable();
   qp.resp.early.disable();
   auto list = std::move(qp.resp.receive_list);
   qp.req = {};

@@ -137,6 +137,7 @@ class Engine {
   PostError check_send(const QueuePair& qp, const SendRequest& request) const;
 
   Core core_;
+  FlightStore flight_store_;
   EarlyPackets early_packets_;
   QpTable table_;
   struct Membership {

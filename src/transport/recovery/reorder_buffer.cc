@@ -11,8 +11,10 @@ namespace rrdma::transport {
 void EarlyPackets::allocate() {
   if (octets_ != nullptr) return;
   octets_ = std::make_unique_for_overwrite<std::uint8_t[]>(kSlots * kOctetsMax);  // touched when it is used
+  places_ = std::make_unique_for_overwrite<Places[]>(kSlots);
   kept_.resize(kSlots);
   free_.reserve(kSlots);
+  free_places_.reserve(kSlots);
   for (std::uint16_t slot = kSlots; slot != 0; --slot) free_.push_back(static_cast<std::uint16_t>(slot - 1));
 }
 
@@ -29,21 +31,29 @@ wire::TransportPacket EarlyPackets::at(std::uint16_t slot) const {
   return {kept_[slot].headers, Octets(octets_.get() + slot * kOctetsMax, kept_[slot].octets)};
 }
 
+EarlyPackets::Places* EarlyPackets::take_places() {
+  if (!free_places_.empty()) {
+    Places* const places = free_places_.back();
+    free_places_.pop_back();
+    return places;
+  }
+  RRDMA_ASSERT(places_used_ < kSlots);
+  Places& places = places_[places_used_++];
+  places.fill(kNone);
+  return &places;
+}
+
 // ---- the buffer ----
 
 void ReorderBuffer::enable(EarlyPackets& store) {
   store.allocate();
   store_ = &store;
-  if (places_ == nullptr) {
-    places_ = std::make_unique<std::uint16_t[]>(kPsns);
-    bits_ = std::make_unique<std::array<std::uint8_t, kBitmapOctets>>();
-    std::fill_n(places_.get(), kPsns, EarlyPackets::kNone);
-  }
+  if (bits_ == nullptr) bits_ = std::make_unique<std::array<std::uint8_t, kBitmapOctets>>();
 }
 
 void ReorderBuffer::disable() {
   clear();
-  places_.reset();
+  store_ = nullptr;
   bits_.reset();
 }
 
@@ -52,15 +62,26 @@ ReorderBuffer::Verdict ReorderBuffer::keep(const wire::TransportPacket& packet, 
   const wire::Psn psn = packet.headers.bth.psn;
   const auto distance = static_cast<std::uint32_t>(psn.since(expected));
   if (distance >= kPsns || psns > kPsns - distance) return Verdict::kNoRoom;
-  for (std::uint32_t i = 0; i < psns; ++i) {
+  for (std::uint32_t i = 0; count_ != 0 && i < psns; ++i) {
     if (place(psn + i) != EarlyPackets::kNone) return Verdict::kHadIt;
   }
   const std::uint16_t slot = store_->keep(packet);
   if (slot == EarlyPackets::kNone) return Verdict::kNoRoom;
+  if (count_ == 0) places_ = store_->take_places();
   place(psn) = slot;
   for (std::uint32_t i = 1; i < psns; ++i) place(psn + i) = kPart;
   count_ += psns;
   return place(psn - 1) == EarlyPackets::kNone ? Verdict::kKeptBeyondGap : Verdict::kKept;
+}
+
+// With the last one the places go back.
+void ReorderBuffer::vacate(std::uint16_t& slot) {
+  if (slot == EarlyPackets::kNone) return;
+  if (slot != kPart) store_->release(slot);
+  slot = EarlyPackets::kNone;
+  if (--count_ != 0) return;
+  store_->give_back(places_);
+  places_ = nullptr;
 }
 
 bool ReorderBuffer::find(wire::Psn psn, wire::TransportPacket& packet) const {
@@ -72,23 +93,11 @@ bool ReorderBuffer::find(wire::Psn psn, wire::TransportPacket& packet) const {
 }
 
 void ReorderBuffer::release_until(wire::Psn from, wire::Psn expected) {
-  for (wire::Psn psn = from; count_ != 0 && psn.before(expected); ++psn) {
-    std::uint16_t& slot = place(psn);
-    if (slot == EarlyPackets::kNone) continue;
-    if (slot != kPart) store_->release(slot);
-    slot = EarlyPackets::kNone;
-    --count_;
-  }
+  for (wire::Psn psn = from; count_ != 0 && psn.before(expected); ++psn) vacate(place(psn));
 }
 
 void ReorderBuffer::clear() {
-  for (std::uint32_t i = 0; count_ != 0 && i < kPsns; ++i) {
-    std::uint16_t& slot = places_[i];
-    if (slot == EarlyPackets::kNone) continue;
-    if (slot != kPart) store_->release(slot);
-    slot = EarlyPackets::kNone;
-    --count_;
-  }
+  for (std::uint32_t i = 0; count_ != 0 && i < kPsns; ++i) vacate((*places_)[i]);
 }
 
 Octets ReorderBuffer::bitmap(wire::Psn expected) {

@@ -3,7 +3,8 @@
 // is refused leaves those behind it without effect, and memory changes as if nothing had ever been lost.
 //
 // EarlyPackets is the store of an engine: a fixed number of slots for all its QPs, taken when the first QP wants
-// one. What finds no slot is dropped, as it always was. A packet that was told of stays until it is executed.
+// one. What finds no slot is dropped, as it always was. A packet that was told of stays until it is executed. The
+// places by PSN come from there, too, while a QP has something early: most have nothing most of the time.
 #pragma once
 
 #include <array>
@@ -21,6 +22,8 @@ class EarlyPackets {
   static constexpr std::uint16_t kSlots = 512;
   static constexpr std::size_t kOctetsMax = 4096;
   static constexpr std::uint16_t kNone = 0xffff;
+  static constexpr std::uint32_t kPsns = 1024;
+  using Places = std::array<std::uint16_t, kPsns>;
 
   void allocate();
   // A copy of the packet; kNone if there is no room, or it is too long.
@@ -28,6 +31,10 @@ class EarlyPackets {
   [[nodiscard]] wire::TransportPacket at(std::uint16_t slot) const;
   void release(std::uint16_t slot) { free_.push_back(slot); }
   [[nodiscard]] std::size_t room() const { return free_.size(); }
+
+  // All of them kNone, as they are to be given back. Who keeps a packet finds some: there are as many as slots.
+  Places* take_places();
+  void give_back(Places* places) { free_places_.push_back(places); }
 
  private:
   struct Kept {
@@ -37,19 +44,23 @@ class EarlyPackets {
   std::vector<Kept> kept_;
   std::unique_ptr<std::uint8_t[]> octets_;
   std::vector<std::uint16_t> free_;
+  std::unique_ptr<Places[]> places_;
+  std::size_t places_used_ = 0;  // the first so many were taken once
+  std::vector<Places*> free_places_;
 };
 
 class ReorderBuffer {
  public:
-  static constexpr std::uint32_t kPsns = 1024;  // how far ahead of the expected one a PSN may be
+  static constexpr std::uint32_t kPsns =
+      EarlyPackets::kPsns;  // how far ahead of the expected one a PSN may be
   static constexpr std::size_t kBitmapOctets = kPsns / 8;
 
   // The store outlives the buffer.
   void enable(EarlyPackets& store);
   void disable();
-  [[nodiscard]] bool enabled() const { return places_ != nullptr; }
+  [[nodiscard]] bool enabled() const { return store_ != nullptr; }
   [[nodiscard]] bool empty() const { return count_ == 0; }
-  [[nodiscard]] bool holds(wire::Psn psn) const { return enabled() && place(psn) != EarlyPackets::kNone; }
+  [[nodiscard]] bool holds(wire::Psn psn) const { return count_ != 0 && place(psn) != EarlyPackets::kNone; }
 
   enum class Verdict : std::uint8_t { kKept, kKeptBeyondGap, kHadIt, kNoRoom };
   // Keeps a request that takes `psns` PSNs. kKeptBeyondGap: what is before it is missing, too.
@@ -67,11 +78,12 @@ class ReorderBuffer {
  private:
   // A PSN that belongs to a READ, which is kept under its first.
   static constexpr std::uint16_t kPart = 0xfffe;
-  [[nodiscard]] std::uint16_t& place(wire::Psn psn) { return places_[psn.value % kPsns]; }
-  [[nodiscard]] std::uint16_t place(wire::Psn psn) const { return places_[psn.value % kPsns]; }
+  [[nodiscard]] std::uint16_t& place(wire::Psn psn) { return (*places_)[psn.value % kPsns]; }
+  [[nodiscard]] std::uint16_t place(wire::Psn psn) const { return (*places_)[psn.value % kPsns]; }
+  void vacate(std::uint16_t& slot);
 
   EarlyPackets* store_ = nullptr;
-  std::unique_ptr<std::uint16_t[]> places_;
+  EarlyPackets::Places* places_ = nullptr;  // while count_ is not 0
   std::unique_ptr<std::array<std::uint8_t, kBitmapOctets>> bits_;
   std::uint32_t count_ = 0;  // places that are taken
 };
