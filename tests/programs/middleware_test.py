@@ -5,7 +5,9 @@ but lo: UCX (`ucx_perftest`, reliable and datagram transports) and libfabric (`f
   middleware_test.py --rrdma FILE --daemon FILE --library FILE --link shm|udp --group NAME
 """
 import argparse
+import os
 import re
+import select
 import shutil
 import subprocess
 import sys
@@ -80,13 +82,27 @@ def run_fabric(arena, link):
 def run_events(arena, link):
     start = time.monotonic()
     watch = arena.start(["stdbuf", "-oL", "ibv_asyncwatch", "-d", "rrdma0"], link=link)
-    time.sleep(1)
-    changes = (["addr", "add", "127.0.0.9/8", "dev", "lo"], ["link", "set", "lo", "down"], ["link", "set", "lo", "up"])
-    for change in changes:
-        subprocess.run(["ip", *change], check=True)
-        time.sleep(0.5)
-    _, output = arena.finish(watch, 1)  # it never ends by itself
-    missing = [event for event in ("IBV_EVENT_GID_CHANGE", "IBV_EVENT_PORT_ERR", "IBV_EVENT_PORT_ACTIVE") if event not in output]
+    output = ""
+
+    def said(word):
+        nonlocal output
+        end = time.monotonic() + 30
+        while word not in output and select.select([watch.stdout], [], [], max(0, end - time.monotonic()))[0]:
+            piece = os.read(watch.stdout.fileno(), 4096).decode(errors="replace")
+            if not piece:
+                break
+            output += piece
+        return word in output
+
+    changes = ((None, "async event FD"), ("addr add 127.0.0.9/8 dev lo", "IBV_EVENT_GID_CHANGE"),
+               ("link set lo down", "IBV_EVENT_PORT_ERR"), ("link set lo up", "IBV_EVENT_PORT_ACTIVE"))
+    missing = []
+    for change, word in changes:
+        if change:
+            subprocess.run(["ip", *change.split()], check=True)
+        if not said(word):
+            missing.append(word)
+    arena.finish(watch, 0.1)  # it never ends by itself
     return report("ibv_asyncwatch", start, f"not seen: {missing}" if missing else None, output)
 
 

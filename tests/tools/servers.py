@@ -12,7 +12,7 @@ ROCE_PORT = 4791  # the daemon's, no program's
 SOURCE_PORTS = 0xC000  # from here on the device's own, to send from
 CM_SERVERS = ("rping", "rdma_cm_server")
 CM_EXAMPLES = ("build/examples/comm/", "build/examples/rpc/")  # all of them
-CM_SECONDS = 0.4  # from the open device to the listening id, on a machine that has other things to do
+CM_SECONDS = 1  # from the open device to the listening id, on a machine that has other things to do
 START_SECONDS = 30
 
 
