@@ -109,7 +109,7 @@ void FaultLink::blame(Frame& frame, std::uint8_t fault) const {
 }
 
 void FaultLink::mark(Frame& frame) {
-  if (marked_count_ == kMarkedMax) return;
+  if (marked_count_ == marked_paths_.size()) marked_paths_.emplace_back();
   objects::Path& path = marked_paths_[marked_count_++];
   path = *frame.path;
   path.traffic_class |= kCongestionExperienced;

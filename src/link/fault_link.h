@@ -10,9 +10,9 @@
 // reordered is held until some later frames have passed it, or for kReorderHold.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <vector>
 
 #include "base/prng.h"
@@ -67,7 +67,6 @@ class FaultLink final : public Link {
   static constexpr Duration kReorderHold = microseconds(200);
   static constexpr Duration kRoomRetry = microseconds(20);
   static constexpr std::uint32_t kOvertakersMax = 4;  // where the specification does not say
-  static constexpr std::size_t kMarkedMax = 64;
 
   struct Fate {
     bool drop = false;
@@ -108,8 +107,8 @@ class FaultLink final : public Link {
   BurstLoss loss_;
   FaultCounters tally_;
   HeldFrames held_;
-  std::vector<Waiting> waiting_;                          // in the order they came
-  std::array<objects::Path, kMarkedMax> marked_paths_{};  // of the frames since the last flush
+  std::vector<Waiting> waiting_;            // in the order they came
+  std::deque<objects::Path> marked_paths_;  // of the frames since the last flush, which point to them
   std::size_t marked_count_ = 0;
   objects::Frame spare_;
   bool blocked_ = false;  // the inner link had no room for something that was due

@@ -202,6 +202,20 @@ TEST(FaultLink, MarksReachThePathOfThisFrameOnly) {
   EXPECT_LT(marked, 35);
 }
 
+TEST(FaultLink, MarksAreForEveryFrameOfALongTurn) {
+  RecordingLink inner(200);
+  FaultLink link(inner, *parse_fault_spec("ecn=100%"));
+  const objects::Path path = path_of_test();
+  for (int turn = 0; turn < 2; ++turn) {
+    inner.sent.clear();
+    for (std::uint32_t i = 0; i < 200; ++i) ASSERT_TRUE(test::send(link, path, {.psn = i}, nullptr));
+    link.flush({turn});
+    ASSERT_EQ(inner.sent.size(), 200u);
+    for (const auto& sent : inner.sent) EXPECT_EQ(sent.traffic_class & 3, 3);
+  }
+  EXPECT_EQ(link.tally().marked, 400u);
+}
+
 TEST(FaultLink, LargePayloadsVanish) {
   FaultCounters tally;
   const auto sent = run("mtu=40", 640, &tally);  // 16 to 79 octets, each as often
