@@ -40,6 +40,10 @@ Copying Endpoint::send(std::span<const std::byte> octets, Limit limit) {
   return sending;
 }
 
+bool Endpoint::try_send(std::span<const std::byte> octets) { return state_ && state_->try_send(octets); }
+
+Message Endpoint::try_receive() { return state_ ? state_->try_receive() : Message(); }
+
 Receiving Endpoint::receive(Limit limit) { return Receiving(state_checked(), std::move(limit)); }
 
 Transferring Endpoint::write_bytes(Buffer from, RemoteSpan<std::byte> to,

@@ -39,6 +39,7 @@ void EndpointState::take_message(ReceiveSlot* slot, const ibv_wc& wc) {
   if (peer_has_ <= 1 && owed_counting_ != 0) reactor_->settle_later(this);
   slot->has_immediate = wc.opcode == IBV_WC_RECV_RDMA_WITH_IMM;
   slot->counts = true;
+  slot->loans = 1;
   if (slot->has_immediate) {
     slot->immediate = ntohl(wc.imm_data);
     slot->length = 0;
@@ -105,6 +106,11 @@ void EndpointState::begin(Receiving* receiving) {
   receivers_.push_back(receiving);
 }
 
+Message EndpointState::try_receive() {
+  ReceiveSlot* slot = inbound_.pop_front();
+  return slot != nullptr ? Message(Ref<EndpointState>(this), slot) : Message();
+}
+
 void EndpointState::release(ReceiveSlot* slot) {
   if (phase_ != Phase::kOpen) return;
   released_.push_back(slot);
@@ -150,8 +156,15 @@ Message::Message(detail::Ref<detail::EndpointState> endpoint, detail::ReceiveSlo
 
 void Message::release() noexcept {
   if (slot_ == nullptr) return;
-  endpoint_->release(std::exchange(slot_, nullptr));
+  if (--slot_->loans == 0) endpoint_->release(slot_);
+  slot_ = nullptr;
   endpoint_.reset();
+}
+
+Message Message::share() const {
+  if (slot_ == nullptr) return {};
+  ++slot_->loans;
+  return {endpoint_, slot_};
 }
 
 std::span<std::byte> Message::bytes() {

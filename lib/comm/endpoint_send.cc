@@ -210,6 +210,41 @@ void EndpointState::prepare_one_sided(const Transfer& transfer, ibv_send_wr& wr)
   }
 }
 
+// Nobody waits for this one: it asks for a completion only if it is its turn to free the queue's room.
+void EndpointState::sign_silent(ibv_send_wr& wr) {
+  if (unsignalled_ + 1 < std::min(kMostUnsignalled, send_room_ / 4)) {
+    ++unsignalled_;
+    wr.wr_id = reinterpret_cast<std::uintptr_t>(static_cast<Completion*>(&silent_));
+    return;
+  }
+  wr.wr_id = reinterpret_cast<std::uintptr_t>(static_cast<Completion*>(take_posting(Posting::Kind::kSilent)));
+  wr.send_flags |= IBV_SEND_SIGNALED;
+}
+
+bool EndpointState::try_send(std::span<const std::byte> octets) {
+  const bool at_once = usable() && queued_.empty() && !reactor_->corked() && in_queue_ < send_room_ &&
+                       credits_ > 1 && octets.size() <= peer_limit_ &&
+                       octets.size() + sizeof(MessageHeader) <= inline_limit_;
+  if (!at_once) return false;
+  Request request;
+  fill_header(reinterpret_cast<std::byte*>(&request.header), MessageKind::kData, octets.size());
+  request.parts[0] = {reinterpret_cast<std::uintptr_t>(&request.header), sizeof(MessageHeader), 0};
+  request.parts[1] = {reinterpret_cast<std::uintptr_t>(octets.data()),
+                      static_cast<std::uint32_t>(octets.size()), 0};
+  request.wr = ibv_send_wr{};
+  request.wr.sg_list = request.parts.data();
+  request.wr.num_sge = octets.empty() ? 1 : 2;
+  request.wr.opcode = IBV_WR_SEND;
+  request.wr.send_flags = IBV_SEND_INLINE;
+  --credits_;
+  ++in_queue_;
+  ++counters_.messages_sent;
+  ++counters_.inlined;
+  counters_.octets_sent += octets.size();
+  sign_silent(request.wr);
+  return post(&request.wr);
+}
+
 void EndpointState::prepare(Transfer& transfer, Request& request) {
   ibv_send_wr& wr = request.wr;
   wr = ibv_send_wr{};
@@ -224,15 +259,10 @@ void EndpointState::prepare(Transfer& transfer, Request& request) {
   if (transfer.verb_ != Verb::kSend) prepare_one_sided(transfer, wr);
   if (transfer.fenced_) wr.send_flags |= IBV_SEND_FENCE;
   ++in_queue_;
-  if (silent && unsignalled_ + 1 < std::min(kMostUnsignalled, send_room_ / 4)) {
-    ++unsignalled_;
-    wr.wr_id = reinterpret_cast<std::uintptr_t>(static_cast<Completion*>(&silent_));
-    return;
-  }
-  Posting* posting = take_posting(silent ? Posting::Kind::kSilent : Posting::Kind::kTransfer);
+  if (silent) return sign_silent(wr);
+  Posting* posting = take_posting(Posting::Kind::kTransfer);
   wr.wr_id = reinterpret_cast<std::uintptr_t>(static_cast<Completion*>(posting));
   wr.send_flags |= IBV_SEND_SIGNALED;
-  if (silent) return;
   if (wr.opcode == IBV_WR_ATOMIC_CMP_AND_SWP || wr.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
     part = {reinterpret_cast<std::uintptr_t>(posting->scratch), sizeof(std::uint64_t),
             PoolState::chunk_of(scratch_)->lkey};

@@ -49,6 +49,7 @@ struct ReceiveSlot : Completion, Link {
   std::uint64_t sequence = 0;
   std::uint32_t length = 0;
   std::uint32_t immediate = 0;
+  std::uint32_t loans = 0;
   bool has_immediate = false;
   bool counts = false;  // held a message of the application
 };
@@ -103,11 +104,13 @@ class EndpointState final : public Resident, public CmTarget, public Settler {
 
   // Sending: endpoint_send.cc.
   void begin(Transfer* transfer);
+  bool try_send(std::span<const std::byte> octets);
   void withdraw(Transfer* transfer) noexcept;
   void settle() override;
 
   // Receiving: endpoint_receive.cc.
   void begin(Receiving* receiving);
+  Message try_receive();
   void put_back(ReceiveSlot* slot);
   void release(ReceiveSlot* slot);
 
@@ -172,6 +175,7 @@ class EndpointState final : public Resident, public CmTarget, public Settler {
   bool makes_window(Transfer& transfer);
   bool copy_octets(Transfer& transfer);
   void prepare(Transfer& transfer, Request& request);
+  void sign_silent(ibv_send_wr& wr);
   bool prepare_send(Transfer& transfer, Request& request);
   void prepare_one_sided(const Transfer& transfer, ibv_send_wr& wr);
   void fill_header(std::byte* at, MessageKind kind, std::size_t length);

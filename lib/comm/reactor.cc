@@ -21,13 +21,14 @@ namespace {
 
 constexpr int kBatch = 32;          // completions that are read at a time
 constexpr int kBatchesInATurn = 4;  // of one queue, before others get their turn
+constexpr int kRoundsInATurn = 4;   // of resuming, before completions are looked for again
 constexpr std::uint32_t kFirstShard =
     1024;  // entries of the first completion queue; each further one is twice as large
 constexpr Clock::rep kTurnsWithoutClock =
-    16;  // at most, and only while the next timer is so many long turns away
+    64;  // at most, and only while the next timer is so many long turns away
 constexpr Clock::duration kLongTurn = std::chrono::microseconds(20);
-constexpr std::uint32_t kIdleTurnsToLook = 128;  // turns without completions between two looks at files
-constexpr std::uint32_t kBusyTurnsToLook = 256;
+constexpr std::uint32_t kIdleTurnsToLook = 1024;  // turns without completions between two looks at files
+constexpr std::uint32_t kBusyTurnsToLook = 1024;
 
 // A mark of the calling thread.
 const void* this_thread() {
@@ -164,10 +165,23 @@ bool Reactor::take_cm_events() {
   return any;
 }
 
-void Reactor::take_completion_events() {
-  ibv_cq* queue = nullptr;
-  void* context = nullptr;
-  while (ibv_get_cq_event(completion_channel_, &queue, &context) == 0) ibv_ack_cq_events(queue, 1);
+// Looks at those files alone that have something: each look is a system call. An event that stays is seen the next time.
+void Reactor::take_file_events() {
+  std::array<epoll_event, 4> ready;
+  const int count = ::epoll_wait(epoll_.number(), ready.data(), static_cast<int>(ready.size()), 0);
+  for (int i = 0; i < count; ++i) {
+    const int fd = ready[static_cast<std::size_t>(i)].data.fd;
+    if (fd == completion_channel_->fd) {
+      ibv_cq* queue = nullptr;
+      void* context = nullptr;
+      if (ibv_get_cq_event(completion_channel_, &queue, &context) == 0) ibv_ack_cq_events(queue, 1);
+    } else if (fd == timer_fd_.number()) {
+      std::uint64_t expirations = 0;
+      [[maybe_unused]] const auto size = ::read(fd, &expirations, sizeof(expirations));
+    } else if (fd == cm_channel_->fd) {
+      idle_turns_ = busy_turns_ = std::max(kIdleTurnsToLook, kBusyTurnsToLook);
+    }
+  }
 }
 
 bool Reactor::fire_timers() {
@@ -189,9 +203,12 @@ bool Reactor::fire_timers() {
 }
 
 void Reactor::resume_ready() {
-  // Who becomes ready while others are resumed waits for the next turn.
-  running_.splice(ready_);
-  while (Operation* operation = running_.pop_front()) operation->continuation_.resume();
+  // Who becomes ready by those who are resumed goes on in the same turn, so that a waiter behind a waiter does not wait for
+  // the devices as well; but not for ever.
+  for (int round = 0; round < kRoundsInATurn && !ready_.empty(); ++round) {
+    running_.splice(ready_);
+    while (Operation* operation = running_.pop_front()) operation->continuation_.resume();
+  }
 }
 
 void Reactor::complete_yielding() {
@@ -202,6 +219,8 @@ void Reactor::complete_yielding() {
 
 void Reactor::settle_all() {
   List<Settler> now;
+  now.splice(flushing_);
+  while (Settler* settler = now.pop_front()) settler->settle();
   now.splice(settling_);
   while (Settler* settler = now.pop_front()) settler->settle();
 }
@@ -239,17 +258,17 @@ bool Reactor::turn() {
     any = true;
     resume_ready();
   }
-  if (!settling_.empty()) settle_all();
+  if (unsettled()) settle_all();
   if (!leaving_.empty()) let_go();
   turning_ = false;
   // Settling may have made somebody ready: nobody may sleep over that.
-  return any || !ready_.empty() || !settling_.empty() || !yielding_.empty();
+  return any || !ready_.empty() || unsettled() || !yielding_.empty();
 }
 
 bool Reactor::arm() {
   armed_ = true;
   for (auto& shard : shards_) ibv_req_notify_cq(shard->queue, 0);
-  if (!ready_.empty() || !yielding_.empty() || !settling_.empty() || inbox_->flagged()) return false;
+  if (!ready_.empty() || !yielding_.empty() || unsettled() || inbox_->flagged()) return false;
   if (!timers_.empty()) {
     const auto left = timers_.next().time_since_epoch();
     itimerspec spec{};
@@ -296,10 +315,7 @@ bool Reactor::wait(Clock::time_point until) {
 }
 
 bool Reactor::look_and_turn() {
-  take_completion_events();
-  std::uint64_t expirations = 0;
-  [[maybe_unused]] const auto count = ::read(timer_fd_.number(), &expirations, sizeof(expirations));
-  idle_turns_ = busy_turns_ = kBusyTurnsToLook;
+  take_file_events();
   armed_ = false;
   return turn();
 }

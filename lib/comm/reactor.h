@@ -18,6 +18,7 @@
 #include "lib/comm/pool_state.h"
 #include "lib/comm/timers.h"
 #include "rrdma/comm/context.h"
+#include "rrdma/comm/turn_end.h"
 
 namespace rrdma::comm {
 inline namespace v0 {
@@ -35,15 +36,6 @@ class CmTarget {
 
  protected:
   ~CmTarget() = default;
-};
-
-// Something that wants a call at the end of the turn.
-class Settler : public Link {
- public:
-  virtual void settle() = 0;
-
- protected:
-  ~Settler() = default;
 };
 
 // A completion queue with a known number of free entries.
@@ -68,7 +60,7 @@ class Reactor final : public Counted {
   ~Reactor() override;
 
   bool turn();
-  // A turn that looks at every file; the plain one does so once in a while.
+  // A turn after a look at the files; the plain one looks once in a while.
   bool look_and_turn();
   [[nodiscard]] bool armed() const { return armed_; }
   bool wait(Clock::time_point until);
@@ -85,6 +77,10 @@ class Reactor final : public Counted {
   static void begin_again(Operation* operation) { operation->begin(); }
   void settle_later(Settler* settler) {
     if (!settler->linked()) settling_.push_back(settler);
+  }
+  // The same before all of those: what has collected something to send.
+  void flush_later(Settler* settler) {
+    if (!settler->linked()) flushing_.push_back(settler);
   }
   // While corked, requests are collected; uncork posts them.
   void cork() { corked_ = true; }
@@ -124,11 +120,12 @@ class Reactor final : public Counted {
   Result<CompletionShard*> add_shard(std::uint32_t entries);
   std::size_t poll_completions();
   bool take_cm_events();
-  void take_completion_events();
+  void take_file_events();
   bool fire_timers();
   void resume_ready();
   void complete_yielding();
   void settle_all();
+  [[nodiscard]] bool unsettled() const { return !flushing_.empty() || !settling_.empty(); }
   void let_go();
   bool look_around();
   void sleep(Clock::time_point until);
@@ -146,6 +143,7 @@ class Reactor final : public Counted {
   List<Operation> ready_;
   List<Operation> yielding_;
   List<Operation> running_;  // being resumed in this turn
+  List<Settler> flushing_;
   List<Settler> settling_;
   List<Resident> residents_;
   List<Resident> leaving_;

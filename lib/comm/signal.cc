@@ -1,10 +1,11 @@
-// Signal and Alarm: an operation that is completed by hand, and a timer of the context.
+// Signal, Alarm and TurnEnd: an operation that is completed by hand, a timer of the context, and the end of its turn.
 #include "rrdma/comm/signal.h"
 
 #include <utility>
 
 #include "lib/comm/reactor.h"
 #include "rrdma/comm/context.h"
+#include "rrdma/comm/turn_end.h"
 
 namespace rrdma::comm {
 inline namespace v0 {
@@ -27,6 +28,11 @@ void Alarm::set(Clock::time_point at) {
   reactor_->timers().set(this, at);
 }
 void Alarm::cancel() { reactor_->timers().cancel(this); }
+
+TurnEnd::TurnEnd(Context& context, void (*ring)(void* owner), void* owner)
+    : reactor_(context.reactor_), ring_(ring), owner_(owner) {}
+TurnEnd::~TurnEnd() = default;
+void TurnEnd::request() { reactor_->flush_later(this); }
 
 }  // namespace v0
 }  // namespace rrdma::comm

@@ -62,6 +62,91 @@ TEST_F(Messages, OwnedBuffersComeBack) {
   }(pair, take(3000)));
 }
 
+// Without waiting, as long as the peer has room; what does not go is not sent, and what waits keeps its place.
+TEST_F(Messages, TriedAtOnce) {
+  Profile shallow;
+  shallow.receive_depth = 8;
+  Pair pair = connect({}, shallow);
+  EXPECT_FALSE(pair.server.try_receive());
+  std::uint32_t sent = 0;
+  while (pair.client.try_send(sent)) ++sent;
+  EXPECT_EQ(sent, 7U) << "one credit is kept for the library itself";
+  const std::string large = pattern(4000, 1);
+  EXPECT_FALSE(pair.server.try_send(std::as_bytes(std::span<const char>(large.data(), large.size()))))
+      << "it does not go with its request";
+  auto waiting = pair.client.send(sent++, kPatience);
+  waiting.start();
+  EXPECT_FALSE(waiting.done());
+  std::uint32_t seen = 0;
+  const auto next = [&] {
+    if (Message message = pair.server.try_receive()) {
+      EXPECT_EQ(message.as<std::uint32_t>(), seen);
+      ++seen;
+    }
+    return seen == sent;
+  };
+  EXPECT_TRUE(context_.run_until(next, Clock::now() + kPatience)) << seen;
+  EXPECT_TRUE(waiting.await_resume());
+  EXPECT_TRUE(context_.run_until([&] { return pair.client.try_send(sent); }, Clock::now() + kPatience))
+      << "the room came back";
+  pair.client.abort();
+  EXPECT_FALSE(pair.client.try_send(sent));
+  EXPECT_FALSE(Endpoint().try_send(sent));
+  EXPECT_FALSE(Endpoint().try_receive());
+}
+
+// The memory of a message goes back with the last who has it.
+TEST_F(Messages, SharedLoans) {
+  Profile shallow;
+  shallow.receive_depth = 4;
+  Pair pair = connect({}, shallow);
+  std::vector<Message> kept;
+  run([](Pair& p, std::vector<Message>& all) -> Task<> {
+    for (unsigned i = 0; i < 3; ++i) {
+      (co_await p.client.send(pattern(100, i), kPatience)).value_or_throw();
+      Message message = (co_await p.server.receive(kPatience)).value_or_throw();
+      all.push_back(message.share());
+    }
+  }(pair, kept));
+  EXPECT_FALSE(Message().share());
+  auto sending = pair.client.send("more", kPatience);
+  sending.start();
+  EXPECT_FALSE(context_.run_until([&] { return sending.done(); }, Clock::now() + 100ms));
+  for (unsigned i = 0; i < 3; ++i) EXPECT_EQ(kept[i].text(), pattern(100, i));
+  Message again = kept[0].share();
+  kept.clear();
+  EXPECT_TRUE(context_.run_until([&] { return sending.done(); }, Clock::now() + kPatience));
+  EXPECT_EQ(again.text(), pattern(100, 0));
+}
+
+TEST_F(Messages, TheEndOfATurn) {
+  unsigned rung = 0;
+  const auto ring = [](void* count) { ++*static_cast<unsigned*>(count); };
+  TurnEnd end(context_, ring, &rung);
+  end.request();
+  end.request();
+  EXPECT_EQ(rung, 0U);
+  context_.poll();
+  EXPECT_EQ(rung, 1U);
+  context_.poll();
+  EXPECT_EQ(rung, 1U) << "once";
+  {
+    TurnEnd gone(context_, ring, &rung);
+    gone.request();
+  }
+  context_.poll();
+  EXPECT_EQ(rung, 1U);
+  // Behind those who were ready.
+  run([](Context& context, TurnEnd& after, unsigned& count) -> Task<> {
+    static_cast<void>(co_await context.yield());
+    const unsigned before = count;
+    after.request();
+    EXPECT_EQ(count, before);
+    static_cast<void>(co_await context.yield());
+    EXPECT_EQ(count, before + 1);
+  }(context_, end, rung));
+}
+
 TEST_F(Messages, TooLargeIsSaidAtOnceAndHarmsNobody) {
   Profile small;
   small.message_limit = 100;

@@ -18,4 +18,5 @@
 #include "rrdma/comm/share.h"
 #include "rrdma/comm/signal.h"
 #include "rrdma/comm/task.h"
+#include "rrdma/comm/turn_end.h"
 #include "rrdma/comm/window.h"

@@ -151,6 +151,7 @@ class RRDMA_COMM_API Context {
   friend class Incoming;
   friend class Signal;
   friend class Alarm;
+  friend class TurnEnd;
   friend class Datagram;
   friend class detail::Registration;
   explicit Context(detail::Ref<detail::Reactor> reactor);

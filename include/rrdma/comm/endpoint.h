@@ -116,6 +116,8 @@ class RRDMA_COMM_API Message {
   }
   // The number that came with a write with immediate; such a message has no octets of its own.
   [[nodiscard]] std::optional<std::uint32_t> immediate() const;
+  // The same message on loan a second time: its memory goes back with the last of them.
+  [[nodiscard]] Message share() const;
 
  private:
   friend class Receiving;
@@ -304,8 +306,19 @@ class RRDMA_COMM_API Endpoint {
     return send(std::as_bytes(std::span<const T, 1>(&object, 1)), std::move(limit));
   }
 
+  // Sends a copy of these octets if it can go at once: with the request itself (inline_limit()), when neither the peer's credits nor our own send queue make
+  // it wait. False: nothing was sent; send() would wait, or say what is wrong.
+  [[nodiscard]] bool try_send(std::span<const std::byte> octets);
+  template <typename T>
+  requires(std::is_trivially_copyable_v<T> && !std::is_convertible_v<const T&, std::span<const std::byte>>)
+      [[nodiscard]] bool try_send(const T& object) {
+    return try_send(std::as_bytes(std::span<const T, 1>(&object, 1)));
+  }
+
   // The next message, in the order in which the peer sent them.
   [[nodiscard]] Receiving receive(Limit limit = {});
+  // The same if one is there already; otherwise an empty Message, also when none will ever come: receive() says that.
+  [[nodiscard]] Message try_receive();
 
   // Writes the buffer to the beginning of `to`; kTooLarge when it does not fit.
   template <typename T>
