@@ -34,6 +34,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   require(again.size() + frame->body.size() == size);
   emit_head(*frame, again.data());
   require(std::memcmp(again.data(), octets.data(), again.size()) == 0);
+  if (frame->kind == Kind::kPack) {
+    for (auto rest = frame->body; !rest.empty();) {
+      const auto packed = next_packed(rest);
+      require(!packed.empty() && within(packed, octets));
+      static_cast<void>(parse_frame(packed));
+    }
+  }
   Metadata metadata;
   if (parse_metadata(frame->metadata, metadata)) {
     require(emitted_size(metadata) == frame->metadata.size() && fits(metadata));

@@ -142,6 +142,7 @@ Status why_refused(const comm::Error& error) {
 comm::Task<Result<Channel>> open_channel(comm::Context& context, std::string address, ChannelOptions options,
                                          comm::Limit limit) {
   ClientHello hello;
+  hello.highest = kProtocolVersion;
   hello.max_result = static_cast<std::uint32_t>(std::min<std::size_t>(options.max_result, ~std::uint32_t{0}));
   hello.secret = !options.secret.empty();
   if (hello.secret) hello.nonce = fresh_nonce();
@@ -155,7 +156,8 @@ comm::Task<Result<Channel>> open_channel(comm::Context& context, std::string add
   auto endpoint = co_await context.connect(address, profile, limit);
   if (!endpoint) co_return Result<Channel>(why_refused(endpoint.error()));
   const auto server = parse_server_hello(endpoint->hello());
-  if (!server || server->version != kProtocolVersion || endpoint->message_limit() < kFrameLimit) {
+  if (!server || server->version < hello.lowest || server->version > hello.highest ||
+      endpoint->message_limit() < kFrameLimit) {
     co_return Result<Channel>(
         Status(Code::kFailedPrecondition, address + " does not speak this version of rrdma::rpc"));
   }

@@ -8,7 +8,7 @@ namespace detail {
 
 ClientConnection::ClientConnection(comm::Context& context, comm::Endpoint endpoint,
                                    const ChannelOptions& options, const ServerHello& server)
-    : line_(context, std::move(endpoint)),
+    : line_(context, std::move(endpoint), server.version),
       options_(options),
       server_(server),
       peer_(line_.endpoint().peer()) {
@@ -22,13 +22,17 @@ void ClientConnection::start() { run(shared_from_this()); }
 comm::detail::Detached ClientConnection::run(std::shared_ptr<ClientConnection> self) {
   Status status;
   while (!self->over_) {
-    auto message = co_await self->line_.endpoint().receive();
-    if (self->over_) break;
+    comm::Message message = self->line_.endpoint().try_receive();
     if (!message) {
-      status = status_of(message.error());
-      break;
+      auto received = co_await self->line_.endpoint().receive();
+      if (self->over_) break;
+      if (!received) {
+        status = status_of(received.error());
+        break;
+      }
+      message = std::move(*received);
     }
-    if (!self->handle(std::move(*message))) {
+    if (!self->handle(message)) {
       status = Status(Code::kInternal, self->peer_ + " broke the protocol of rrdma::rpc");
       self->line_.endpoint().abort();
       break;
@@ -50,7 +54,7 @@ void ClientConnection::prove(const Proof& proof) {
 
 void ClientConnection::close() {
   end(Status(Code::kCancelled, "the channel was closed"));
-  line_.endpoint() = comm::Endpoint();
+  line_.close();
 }
 
 Status ClientConnection::why() const {
@@ -224,10 +228,14 @@ void ClientConnection::settle(ClientCall* call, Status status, bool sent) {
   call->active = false;
   call->replied = true;
   --under_way_;
-  call->offered_share.revoke();
-  call->lent_share.revoke();
-  call->offered = comm::Buffer();
-  call->lent = comm::Buffer();
+  if (call->offered) {
+    call->offered_share.revoke();
+    call->offered = comm::Buffer();
+  }
+  if (call->lent) {
+    call->lent_share.revoke();
+    call->lent = comm::Buffer();
+  }
   call->parts.clear();
   if (comm::Signal* watching = std::exchange(call->watch, nullptr)) watching->give();
   // What the caller was told counts, though the server's word may have crossed with it.
@@ -249,22 +257,33 @@ ClientCall* ClientConnection::find(std::uint32_t id) {
   return calls_[slot].get();
 }
 
-bool ClientConnection::handle(comm::Message message) {
+bool ClientConnection::handle(const comm::Message& message) {
   const auto frame = parse_frame(message.bytes());
   if (!frame) return false;
-  if (frame->kind == Kind::kGoAway) {
+  line_.heard(frame->kind == Kind::kPack);
+  if (frame->kind != Kind::kPack) return handle(*frame, message);
+  if (!line_.packs()) return false;
+  for (auto rest = frame->body; !rest.empty() && !over_;) {
+    const auto packed = parse_frame(next_packed(rest));
+    if (!packed || !handle(*packed, message)) return false;
+  }
+  return true;
+}
+
+bool ClientConnection::handle(const Frame& frame, const comm::Message& message) {
+  if (frame.kind == Kind::kGoAway) {
     going_away_ = true;
     while (RoomWaiter* waiter = waiting_.pop_front()) waiter->signal.give();
     return true;
   }
   // A server speaks of a call until its reply, which is the last word: anything else is no server.
-  ClientCall* call = find(frame->call);
+  ClientCall* call = find(frame.call);
   if (call == nullptr) return false;
-  switch (frame->kind) {
-    case Kind::kReply: return handle_reply(call, *frame, message);
-    case Kind::kPart: return handle_part(call, *frame);
-    case Kind::kItem: return call->inbound.arrive(*frame, message);
-    case Kind::kWindow: return call->outbound.widen(frame->window);
+  switch (frame.kind) {
+    case Kind::kReply: return handle_reply(call, frame, message);
+    case Kind::kPart: return handle_part(call, frame);
+    case Kind::kItem: return call->inbound.arrive(frame, message);
+    case Kind::kWindow: return call->outbound.widen(frame.window);
     default: return false;
   }
 }
@@ -276,7 +295,7 @@ bool ClientConnection::handle_part(ClientCall* call, const Frame& frame) {
   return true;
 }
 
-bool ClientConnection::handle_reply(ClientCall* call, const Frame& frame, comm::Message& message) {
+bool ClientConnection::handle_reply(ClientCall* call, const Frame& frame, const comm::Message& message) {
   Metadata trailers;
   if (!parse_metadata(frame.metadata, trailers)) return false;
   if (frame.has(flag::kWritten) && (!call->lent || frame.written > call->lent.size())) return false;
@@ -294,7 +313,7 @@ bool ClientConnection::handle_reply(ClientCall* call, const Frame& frame, comm::
     } else {
       // The caller reads it before the next message is looked at.
       const auto offset = static_cast<std::size_t>(frame.body.data() - message.bytes().data());
-      call->body = Payload(std::move(message), offset, frame.body.size());
+      call->body = Payload(message.share(), offset, frame.body.size());
     }
   }
   call->trailers = std::move(trailers);

@@ -84,8 +84,10 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
                                       comm::Limit limit);
   void give_up(ClientCall* call, Status status);
   void tell_cancelled(const ClientCall& call);
-  bool handle(comm::Message message);
-  bool handle_reply(ClientCall* call, const Frame& frame, comm::Message& message);
+  // False: the peer broke the protocol.
+  bool handle(const comm::Message& message);
+  bool handle(const Frame& frame, const comm::Message& message);
+  bool handle_reply(ClientCall* call, const Frame& frame, const comm::Message& message);
   bool handle_part(ClientCall* call, const Frame& frame);
   ClientCall* find(std::uint32_t id);
   ClientCall* take_slot();

@@ -61,7 +61,7 @@ void Inbound::give_window() {
   line_->post(frame);
 }
 
-bool Inbound::arrive(const Frame& frame, comm::Message& message) {
+bool Inbound::arrive(const Frame& frame, const comm::Message& message) {
   // What crossed with our own end of the call is nobody's.
   if (ended_) return true;
   if (frame.has(flag::kEmpty)) {
@@ -78,7 +78,7 @@ bool Inbound::arrive(const Frame& frame, comm::Message& message) {
   return true;
 }
 
-bool Inbound::keep(const Frame& frame, comm::Message& message, std::uint32_t cost) {
+bool Inbound::keep(const Frame& frame, const comm::Message& message, std::uint32_t cost) {
   const std::string_view octets(reinterpret_cast<const char*>(frame.body.data()), frame.body.size());
   if (frame.has(flag::kMore) || assembling_) {
     if (assembly_.size() + octets.size() > max_item_) return false;
@@ -97,7 +97,7 @@ bool Inbound::keep(const Frame& frame, comm::Message& message, std::uint32_t cos
     // Somebody waits for it and will have read it before the next message comes.
     const auto offset = static_cast<std::size_t>(frame.body.data() - message.bytes().data());
     const std::size_t size = frame.body.size();
-    items_.push_back({Payload(std::move(message), offset, size), cost});
+    items_.push_back({Payload(message.share(), offset, size), cost});
     return true;
   }
   if (auto memory = line_->context().pool().take(octets.size())) {

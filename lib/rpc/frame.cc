@@ -114,6 +114,18 @@ bool parse_reply(Cursor& cursor, Frame& frame, std::size_t metadata) {
   return cursor.good();
 }
 
+// Frames behind their lengths, to the last octet.
+bool parse_pack(Cursor rest) {
+  if (rest.rest().empty()) return false;
+  while (!rest.rest().empty()) {
+    const auto head = rest.take(kPackedHead);
+    if (!rest.good() || load<std::uint16_t>(head.data() + 2) != 0) return false;
+    const auto size = load<std::uint16_t>(head.data());
+    if (size < kHead || rest.take(size).empty()) return false;
+  }
+  return true;
+}
+
 bool parse_item(const Cursor& cursor, const Frame& frame) {
   if (frame.has(flag::kEmpty)) return frame.flags == (flag::kEmpty | flag::kLast) && cursor.rest().empty();
   return !(frame.has(flag::kMore) && (frame.has(flag::kLast) || cursor.rest().empty()));
@@ -148,11 +160,23 @@ std::optional<Frame> parse_frame(std::span<const std::byte> octets) {
     case Kind::kCancel: good = cursor.rest().empty(); break;
     case Kind::kGoAway: good = frame.call == 0; break;
     case Kind::kProof: good = frame.call == 0 && cursor.rest().size() == kProofSize; break;
+    case Kind::kPack: good = frame.call == 0 && parse_pack(cursor); break;
   }
   if (!good) return std::nullopt;
   frame.body = cursor.rest();
   return frame;
 }
+
+static_assert(kPackHead == kHead);
+
+std::span<const std::byte> next_packed(std::span<const std::byte>& body) {
+  const auto size = load<std::uint16_t>(body.data());
+  const auto packed = body.subspan(kPackedHead, size);
+  body = body.subspan(kPackedHead + size);
+  return packed;
+}
+
+void emit_packed_head(std::size_t size, std::byte* into) { store(into, static_cast<std::uint32_t>(size)); }
 
 std::size_t head_size(const Frame& frame) {
   switch (frame.kind) {

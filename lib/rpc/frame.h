@@ -17,7 +17,10 @@ namespace detail {
 
 // Everybody takes frames of this size; nobody sends larger ones.
 inline constexpr std::size_t kFrameLimit = 4096;
-inline constexpr std::uint8_t kProtocolVersion = 1;
+inline constexpr std::uint8_t kLowestVersion = 1;
+inline constexpr std::uint8_t kProtocolVersion = 2;  // the highest
+// From this one on a message may carry several frames.
+inline constexpr std::uint8_t kPackingVersion = 2;
 // What an item costs of a stream's window beside its octets.
 inline constexpr std::uint32_t kItemCost = 32;
 
@@ -30,6 +33,7 @@ enum class Kind : std::uint8_t {
   kGoAway = 6,
   kPart = 7,
   kProof = 8,
+  kPack = 9,
 };
 
 namespace flag {
@@ -76,6 +80,13 @@ struct Frame {
 
 // Nothing: this is no frame that this protocol allows.
 [[nodiscard]] std::optional<Frame> parse_frame(std::span<const std::byte> octets);
+// A kPack is the one frame that holds others, each behind its length. parse_frame has seen that those lengths fill its body exactly, not what they hold.
+inline constexpr std::size_t kPackHead = 8;
+inline constexpr std::size_t kPackedHead = 4;
+// The next one of a body, which is shortened by it. REQUIRES: the body, or what is left of the body, of a kPack; not empty.
+[[nodiscard]] std::span<const std::byte> next_packed(std::span<const std::byte>& body);
+// Puts the head of one that follows; the frame itself goes behind it. REQUIRES: room for kPackedHead.
+void emit_packed_head(std::size_t size, std::byte* into);
 // Octets of everything before the body.
 [[nodiscard]] std::size_t head_size(const Frame& frame);
 // Writes everything before the body; the body follows at head_size(). REQUIRES: room for it; each part within its limits.
@@ -101,14 +112,14 @@ inline constexpr std::uint8_t kRefusedForeign = 2;
 inline constexpr std::uint8_t kRefusedSecret = 3;
 
 struct ClientHello {
-  std::uint8_t lowest = kProtocolVersion;
-  std::uint8_t highest = kProtocolVersion;
+  std::uint8_t lowest = kLowestVersion;
+  std::uint8_t highest = kLowestVersion;
   bool secret = false;           // the client asks for the proof
   std::uint32_t max_result = 0;  // octets of the largest result, and of the largest item of a stream
   Nonce nonce{};
 };
 struct ServerHello {
-  std::uint8_t version = kProtocolVersion;
+  std::uint8_t version = kLowestVersion;
   bool secret = false;  // the server asks for the proof
   std::uint16_t max_calls = 0;
   std::uint32_t max_argument = 0;

@@ -1,5 +1,7 @@
-// Line: one end of a connection that carries frames. Frames are posted in order and leave as the peer gives credits; nobody waits for a
-// frame. What cannot leave is bounded by who reads: a reader stops listening to a peer that takes nothing (crowded()).
+// Line: one end of a connection that carries frames. Frames leave in the order in which they are posted and as the peer gives credits; nobody waits
+// for a frame. Where the peer knows packs, only the first one of a turn leaves at once, and the others together at its end, several in one message; all of
+// them do so while the peer sends packs itself: then no single answer is waited for. What cannot leave is bounded by who reads: a reader stops listening to
+// a peer that takes nothing (crowded()).
 #pragma once
 
 #include <cstddef>
@@ -27,11 +29,17 @@ struct SentWaiter : comm::detail::Link {
 
 class Line {
  public:
-  Line(comm::Context& context, comm::Endpoint endpoint)
-      : context_(&context), endpoint_(std::move(endpoint)), unsent_(new Unsent) {}
+  // `version`: what both ends speak.
+  Line(comm::Context& context, comm::Endpoint endpoint, std::uint8_t version);
+  ~Line();
+  Line(const Line&) = delete;
+  Line& operator=(const Line&) = delete;
 
   [[nodiscard]] comm::Context& context() const { return *context_; }
   [[nodiscard]] comm::Endpoint& endpoint() { return endpoint_; }
+  [[nodiscard]] bool packs() const { return packs_; }
+  // A message of the peer is about to be read: whether it has several frames.
+  void heard(bool several) { eager_ = !several; }
 
   // Memory for a frame of this size; none: there is none, and the connection ends of it.
   comm::Buffer frame(std::size_t size) {
@@ -46,6 +54,8 @@ class Line {
   void post(const Frame& head);
   // A write into the peer's memory, before the frames that are posted later.
   void post(comm::Buffer octets, const Region& into);
+  // Ends the connection once everything posted has arrived.
+  void close();
 
   [[nodiscard]] bool crowded() const { return unsent_->count > kMostUnsent; }
   // The waiter's signal is given when enough frames have left, or were lost with the connection.
@@ -55,11 +65,13 @@ class Line {
 
  private:
   static constexpr std::size_t kMostUnsent = 512;
+  // Frames in one message: with more of them the peer would have to wait for the last before it begins with the first.
+  static constexpr std::size_t kMostPacked = 16;
   struct Unsent final : comm::detail::Counted {
     std::size_t count = 0;
     comm::detail::List<SentWaiter> waiting;
   };
-  // What is called when a frame has left.
+  // What is called when a message has left.
   struct Sent {
     comm::detail::Ref<Unsent> unsent;
     void operator()(const comm::Result<comm::Buffer>&) const {
@@ -68,8 +80,21 @@ class Line {
     }
   };
 
+  // Puts a frame behind those that wait for the end of the turn. False: there is no room for it, or no memory.
+  bool pack(const comm::Buffer& frame);
+  void append(std::span<const std::byte> frame);
+  void flush();
+  void turn_ended();
+  void send(comm::Buffer message);
+
   comm::Context* context_;
   comm::Endpoint endpoint_;
+  bool packs_;
+  bool eager_ = true;       // the peer's last message was a single frame
+  bool posted_ = false;     // in this turn
+  comm::Buffer pending_;    // what leaves at the end of the turn: a frame, or a pack of several
+  std::size_t packed_ = 0;  // frames in it
+  comm::TurnEnd turn_end_;
   comm::detail::Ref<Unsent> unsent_;
 };
 

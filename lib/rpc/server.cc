@@ -115,11 +115,11 @@ comm::Task<void> ServerState::serve(comm::Incoming incoming) {
     incoming.refuse(kRefusedForeign, "this server speaks rrdma::rpc only");
     co_return;
   }
-  if (hello->lowest > kProtocolVersion || hello->highest < kProtocolVersion ||
+  if (hello->lowest > kProtocolVersion || hello->highest < std::max(hello->lowest, kLowestVersion) ||
       incoming.message_limit() < kFrameLimit) {
     ++counts_.refused;
-    incoming.refuse(kRefusedVersion,
-                    "this server speaks version " + std::to_string(kProtocolVersion) + " of rrdma::rpc");
+    incoming.refuse(kRefusedVersion, "this server speaks versions " + std::to_string(kLowestVersion) +
+                                         " to " + std::to_string(kProtocolVersion) + " of rrdma::rpc");
     co_return;
   }
   const bool guarded = !options_.secret.empty();
@@ -129,6 +129,7 @@ comm::Task<void> ServerState::serve(comm::Incoming incoming) {
     co_return;
   }
   ServerHello answer;
+  answer.version = std::min(hello->highest, kProtocolVersion);
   answer.max_calls = options_.max_calls;
   answer.max_argument =
       static_cast<std::uint32_t>(std::min<std::size_t>(options_.max_argument, ~std::uint32_t{0}));
@@ -150,7 +151,7 @@ comm::Task<void> ServerState::serve(comm::Incoming incoming) {
   auto endpoint = co_await incoming.accept(*context_, profile, comm::Limit(std::chrono::seconds(10)));
   if (!endpoint || draining_ || aborts_ != aborts) co_return;
   ++counts_.connections;
-  ServerConnection connection(*this, std::move(*endpoint), *hello, expected);
+  ServerConnection connection(*this, std::move(*endpoint), *hello, answer.version, expected);
   co_await connection.run();
 }
 

@@ -15,11 +15,11 @@ constexpr std::chrono::seconds kProofPatience{10};
 }  // namespace
 
 ServerConnection::ServerConnection(ServerState& server, comm::Endpoint endpoint, const ClientHello& hello,
-                                   const std::optional<Proof>& expected)
+                                   std::uint8_t version, const std::optional<Proof>& expected)
     : server_(&server),
       hello_(hello),
       expected_(expected),
-      line_(server.context(), std::move(endpoint)),
+      line_(server.context(), std::move(endpoint), version),
       memory_(server.context().pool().quota(server.options().connection_memory)) {
   server.moved_in(this);
 }
@@ -37,11 +37,15 @@ comm::Task<void> ServerConnection::run() {
       if (!sent) break;
     }
     if (!line_.endpoint()) break;
-    comm::Limit patience;
-    if (expected_) patience = comm::Limit(kProofPatience);
-    auto message = co_await line_.endpoint().receive(patience);
-    if (!message) break;
-    if (!handle(std::move(*message))) {
+    comm::Message message = line_.endpoint().try_receive();
+    if (!message) {
+      comm::Limit patience;
+      if (expected_) patience = comm::Limit(kProofPatience);
+      auto received = co_await line_.endpoint().receive(patience);
+      if (!received) break;
+      message = std::move(*received);
+    }
+    if (!handle(message)) {
       ++server_->counts().broken;
       abort();
       break;
@@ -61,7 +65,7 @@ void ServerConnection::go_away() {
 }
 
 void ServerConnection::abort() { line_.endpoint().abort(); }
-void ServerConnection::leave() { line_.endpoint() = comm::Endpoint(); }
+void ServerConnection::leave() { line_.close(); }
 
 ServerCall* ServerConnection::find(std::uint32_t id) {
   const std::uint32_t slot = slot_of(id);
@@ -69,20 +73,32 @@ ServerCall* ServerConnection::find(std::uint32_t id) {
   return slots_[slot];
 }
 
-bool ServerConnection::handle(comm::Message message) {
+bool ServerConnection::handle(const comm::Message& message) {
   const auto frame = parse_frame(message.bytes());
   if (!frame) return false;
+  arrived_ = comm::Clock::now();
+  line_.heard(frame->kind == Kind::kPack);
+  if (frame->kind != Kind::kPack) return handle(*frame, message);
+  if (!line_.packs()) return false;
+  for (auto rest = frame->body; !rest.empty();) {
+    const auto packed = parse_frame(next_packed(rest));
+    if (!packed || !handle(*packed, message)) return false;
+  }
+  return true;
+}
+
+bool ServerConnection::handle(const Frame& frame, const comm::Message& message) {
   if (expected_) {
-    if (frame->kind != Kind::kProof || !same(*expected_, frame->body)) return false;
+    if (frame.kind != Kind::kProof || !same(*expected_, frame.body)) return false;
     expected_.reset();
     return true;
   }
   // What is said of a call that has ended crossed with its reply.
-  ServerCall* call = frame->kind == Kind::kCall ? nullptr : find(frame->call);
-  switch (frame->kind) {
-    case Kind::kCall: return handle_call(*frame, message);
-    case Kind::kItem: return call == nullptr || call->inbound_.arrive(*frame, message);
-    case Kind::kWindow: return call == nullptr || call->outbound_.widen(frame->window);
+  ServerCall* call = frame.kind == Kind::kCall ? nullptr : find(frame.call);
+  switch (frame.kind) {
+    case Kind::kCall: return handle_call(frame, message);
+    case Kind::kItem: return call == nullptr || call->inbound_.arrive(frame, message);
+    case Kind::kWindow: return call == nullptr || call->outbound_.widen(frame.window);
     case Kind::kCancel:
       if (call != nullptr) call->cancel(Status(Code::kCancelled, "the caller took it back"));
       return true;
@@ -113,7 +129,7 @@ Status ServerConnection::admit(const Frame& frame, Served*& served) {
   return {};
 }
 
-bool ServerConnection::handle_call(const Frame& frame, comm::Message& message) {
+bool ServerConnection::handle_call(const Frame& frame, const comm::Message& message) {
   const std::uint32_t slot = slot_of(frame.call);
   // A number that is in use, or beyond what was agreed on.
   if (slot >= server_->options().max_calls) return false;
@@ -141,7 +157,8 @@ void ServerConnection::refuse(std::uint32_t call, Status status) {
   line_.post(frame);
 }
 
-void ServerConnection::begin(const Frame& frame, comm::Message& message, Served& served, Metadata metadata) {
+void ServerConnection::begin(const Frame& frame, const comm::Message& message, Served& served,
+                             Metadata metadata) {
   if (free_ == nullptr) {
     calls_.push_back(std::make_unique<ServerCall>(server_->context(), *this));
     free_ = calls_.back().get();
@@ -150,7 +167,7 @@ void ServerConnection::begin(const Frame& frame, comm::Message& message, Served&
   call->id_ = frame.call;
   call->method_ = &served.handler.method;
   call->served_ = &served;
-  call->begun_ = comm::Clock::now();
+  call->begun_ = arrived_;
   call->metadata_ = std::move(metadata);
   if (frame.timeout != 0) {
     const std::chrono::nanoseconds patience(
@@ -170,7 +187,7 @@ void ServerConnection::begin(const Frame& frame, comm::Message& message, Served&
   if (shape == Shape::kServerStream || shape == Shape::kBidirectional)
     call->outbound_.open(line_, call->id_, frame.window);
   const auto offset = static_cast<std::size_t>(frame.body.data() - message.bytes().data());
-  call->argument_ = Payload(std::move(message), offset, frame.body.size());
+  call->argument_ = Payload(message.share(), offset, frame.body.size());
   slots_[slot_of(call->id_)] = call;
   ++running_;
   ++served.running;

@@ -56,7 +56,7 @@ struct ServerCounts {
 class ServerConnection final : public comm::detail::Link {
  public:
   ServerConnection(ServerState& server, comm::Endpoint endpoint, const ClientHello& hello,
-                   const std::optional<Proof>& expected);
+                   std::uint8_t version, const std::optional<Proof>& expected);
   ~ServerConnection();
 
   // Answers until the connection ends and the last handler has.
@@ -73,11 +73,13 @@ class ServerConnection final : public comm::detail::Link {
   void replied(const ServerCall& call, const Status& status);
 
  private:
-  bool handle(comm::Message message);
-  bool handle_call(const Frame& frame, comm::Message& message);
+  // False: the client broke the protocol.
+  bool handle(const comm::Message& message);
+  bool handle(const Frame& frame, const comm::Message& message);
+  bool handle_call(const Frame& frame, const comm::Message& message);
   // Why a call is not begun; good: it is.
   Status admit(const Frame& frame, Served*& served);
-  void begin(const Frame& frame, comm::Message& message, Served& served, Metadata metadata);
+  void begin(const Frame& frame, const comm::Message& message, Served& served, Metadata metadata);
   void refuse(std::uint32_t call, Status status);
   comm::Task<void> serve(ServerCall* call);
   // Reads a large argument out of the caller's memory.
@@ -95,6 +97,7 @@ class ServerConnection final : public comm::detail::Link {
   std::vector<std::unique_ptr<ServerCall>> calls_;
   ServerCall* free_ = nullptr;
   std::size_t running_ = 0;
+  comm::Clock::time_point arrived_;  // when the message came that is being read
   bool going_away_ = false;
   comm::Scope handlers_;  // last: destroyed first
 };

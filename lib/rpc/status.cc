@@ -9,8 +9,13 @@ inline namespace v0 {
 
 std::string Status::what() const {
   std::string text(name_of(code_));
-  if (!message_.empty()) text += ": " + message_;
+  if (!message().empty()) text += ": " + message();
   return text;
+}
+
+const Status::Words& Status::no_words() {
+  static const Words none;
+  return none;
 }
 
 Status status_of(const comm::Error& error) {

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -114,6 +116,55 @@ TEST(Frames, WhatIsNotAllowedIsRefused) {
   item.flags = flag::kMore | flag::kLast;
   item.body = as_octets("x");
   EXPECT_TRUE(refused(item, [](auto&) {})) << "the last one, and more of it";
+}
+
+std::vector<std::byte> pack_of(std::initializer_list<Frame> all) {
+  Frame pack;
+  pack.kind = Kind::kPack;
+  std::vector<std::byte> octets = octets_of(pack);
+  for (const Frame& frame : all) {
+    const auto one = octets_of(frame);
+    std::array<std::byte, kPackedHead> head{};
+    emit_packed_head(one.size(), head.data());
+    octets.insert(octets.end(), head.begin(), head.end());
+    octets.insert(octets.end(), one.begin(), one.end());
+  }
+  return octets;
+}
+
+TEST(Frames, APackIsReadAgain) {
+  const auto octets = pack_of({a_call(), a_reply()});
+  const auto pack = parse_frame(octets);
+  ASSERT_TRUE(pack);
+  EXPECT_EQ(pack->kind, Kind::kPack);
+  auto rest = pack->body;
+  const auto first = parse_frame(next_packed(rest));
+  ASSERT_TRUE(first);
+  EXPECT_EQ(first->method, a_call().method);
+  EXPECT_EQ(first->body.size(), 8U);
+  const auto second = parse_frame(next_packed(rest));
+  ASSERT_TRUE(second);
+  EXPECT_EQ(second->message, "no such key");
+  EXPECT_TRUE(rest.empty());
+}
+
+TEST(Frames, APackThatIsNone) {
+  EXPECT_FALSE(parse_frame(pack_of({}))) << "of nothing";
+  const auto octets = pack_of({a_call(), a_reply()});
+  for (std::size_t size = 0; size < octets.size(); ++size) {
+    const bool whole = size == pack_of({a_call()}).size();
+    EXPECT_EQ(parse_frame(std::span(octets).first(size)).has_value(), whole) << size;
+  }
+  auto reserved = octets;
+  reserved[kPackHead + 3] = std::byte{1};
+  EXPECT_FALSE(parse_frame(reserved));
+  auto numbered = octets;
+  numbered[4] = std::byte{1};
+  EXPECT_FALSE(parse_frame(numbered)) << "it is of no call";
+  auto small = octets;
+  small[kPackHead] = std::byte{7};
+  small[kPackHead + 1] = std::byte{0};
+  EXPECT_FALSE(parse_frame(small)) << "one that is smaller than any frame";
 }
 
 TEST(Frames, MetadataThatIsNone) {

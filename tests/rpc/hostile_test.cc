@@ -1,5 +1,6 @@
 // Peers that break the rules: the connection of who does so ends, and nobody else notices. The peer is a bare endpoint that sends frames of its own making.
 #include <functional>
+#include <initializer_list>
 #include <vector>
 
 #include "lib/rpc/frame.h"
@@ -30,8 +31,9 @@ wire::Frame call_of(const Method& method, std::uint32_t id) {
 
 class Hostile : public World {
  protected:
-  Endpoint intrude(std::uint16_t depth = 64) {
+  Endpoint intrude(std::uint16_t depth = 64, std::uint8_t version = wire::kLowestVersion) {
     wire::ClientHello hello;
+    hello.highest = version;
     hello.max_result = 1 << 20;
     const auto octets = wire::emit(hello);
     Profile profile;
@@ -70,6 +72,46 @@ TEST_F(Hostile, WhatIsNoFrame) {
   proof.kind = wire::Kind::kProof;
   expect_ended_by(octets_of(proof, wire::kProofSize), "a proof that nobody asked for");
   EXPECT_EQ(server_.counters().broken, 4U);
+}
+
+std::vector<std::byte> pack_of(std::initializer_list<std::vector<std::byte>> all) {
+  wire::Frame pack;
+  pack.kind = wire::Kind::kPack;
+  std::vector<std::byte> octets = octets_of(pack);
+  for (const auto& one : all) {
+    const std::size_t at = octets.size();
+    octets.resize(at + wire::kPackedHead);
+    wire::emit_packed_head(one.size(), octets.data() + at);
+    octets.insert(octets.end(), one.begin(), one.end());
+  }
+  return octets;
+}
+
+TEST_F(Hostile, Packs) {
+  const auto call = [](std::uint32_t id) {
+    return octets_of(call_of(MethodOf<&Desk::add>::method(), id), sizeof(Pair));
+  };
+  expect_ended_by(pack_of({call(1)}), "nobody packs in version 1");
+  const auto expect_ended_in_two = [&](const std::vector<std::byte>& octets, const char* why) {
+    Endpoint end = intrude(64, wire::kPackingVersion);
+    send(end, octets);
+    expect_ended(end, why);
+  };
+  expect_ended_in_two(pack_of({}), "a pack of nothing");
+  expect_ended_in_two(pack_of({pack_of({call(1)})}), "a pack in a pack");
+  expect_ended_in_two(pack_of({std::vector<std::byte>(8, std::byte{0xff})}), "no frame");
+  auto cut = pack_of({call(1), call(2)});
+  cut.pop_back();
+  expect_ended_in_two(cut, "a length beyond the end");
+  expect_ended_in_two(pack_of({call(1), call(2), std::vector<std::byte>(8)}), "a wrong one behind good ones");
+  Endpoint end = intrude(64, wire::kPackingVersion);
+  send(end, pack_of({call(1), call(2), call(3)}));
+  const auto answered = [&] {
+    const auto message = end.try_receive();
+    const auto frame = wire::parse_frame(message.bytes());
+    return frame && frame->kind == wire::Kind::kPack;
+  };
+  EXPECT_TRUE(context_.run_until(answered, Clock::now() + kPatience)) << "and is answered by one";
 }
 
 TEST_F(Hostile, NumbersOfCalls) {

@@ -150,8 +150,10 @@ Result<R> result_of(CallHandle& call, Metadata* trailers) {
 template <typename R>
 comm::Task<Result<R>> call_unary(std::shared_ptr<ClientConnection> connection, Request request) {
   Status status;
-  CallHandle call = begin_now(connection, request, status);
-  if (!call && status.ok()) status = co_await begin_later(connection, request, call);
+  // This frame holds the connection; the handle need not count itself as well.
+  const std::shared_ptr<ClientConnection> borrowed(std::shared_ptr<void>(), connection.get());
+  CallHandle call = begin_now(borrowed, request, status);
+  if (!call && status.ok()) status = co_await begin_later(borrowed, request, call);
   if (!status.ok()) co_return Result<R>(std::move(status));
   if (!call.replied()) {
     comm::Signal signal(call.context(), request.options().limit);

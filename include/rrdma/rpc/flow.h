@@ -64,7 +64,7 @@ class RRDMA_RPC_API Inbound {
   void refuse(Status status);
 
   // False: the peer broke the protocol.
-  bool arrive(const Frame& frame, comm::Message& message);
+  bool arrive(const Frame& frame, const comm::Message& message);
   void end(Status status);
 
  private:
@@ -72,7 +72,7 @@ class RRDMA_RPC_API Inbound {
     Payload payload;
     std::uint32_t cost;
   };
-  bool keep(const Frame& frame, comm::Message& message, std::uint32_t cost);
+  bool keep(const Frame& frame, const comm::Message& message, std::uint32_t cost);
   void give_window();
 
   Line* line_ = nullptr;

@@ -1,6 +1,7 @@
 // From a member function of a service to what a server calls: reads the argument, runs the method, sends its result.
 #pragma once
 
+#include <coroutine>
 #include <type_traits>
 #include <utility>
 
@@ -49,29 +50,64 @@ auto invoke(Function function, Service& service, ServerCall& call, A&&... argume
   }
 }
 
-// Runs `give()`, which may return a Task, and concludes.
-template <typename Return, typename Give>
-comm::Task<void> run_to_end(ServerCall& call, Give give) {
-  if constexpr (comm::detail::IsTask<Return>::value) {
-    if constexpr (std::is_void_v<typename Return::Value>) {
-      auto task = give();
-      co_await task;
-      Empty nothing;
-      call.reply(nothing);
+// Awaits what a method returned, which may be a Task, and ends the call with it. Part of the coroutine that awaits it: one more for each call would cost
+// as much as the call itself.
+template <typename Return>
+class Concluding {
+ public:
+  Concluding(ServerCall& call, Return returned) : call_(&call), returned_(std::move(returned)) {}
+  Concluding(const Concluding&) = delete;
+  Concluding& operator=(const Concluding&) = delete;
+
+  [[nodiscard]] bool await_ready() const noexcept { return !comm::detail::IsTask<Return>::value; }
+  std::coroutine_handle<> await_suspend(std::coroutine_handle<> awaiting) noexcept {
+    if constexpr (comm::detail::IsTask<Return>::value) {
+      return returned_.finished().await_suspend(awaiting);
     } else {
-      auto task = give();
-      auto value = co_await task;
-      conclude(call, value);
+      return awaiting;
     }
-  } else if constexpr (std::is_void_v<Return>) {
-    give();
-    Empty nothing;
-    call.reply(nothing);
-  } else {
-    auto value = give();
-    conclude(call, value);
   }
-  co_return;
+  void await_resume() {
+    if constexpr (!comm::detail::IsTask<Return>::value) {
+      conclude(*call_, returned_);
+    } else if constexpr (std::is_void_v<typename Return::Value>) {
+      returned_.take();
+      Empty nothing;
+      call_->reply(nothing);
+    } else {
+      auto value = returned_.take();
+      conclude(*call_, value);
+    }
+  }
+
+ private:
+  ServerCall* call_;
+  Return returned_;
+};
+template <>
+class Concluding<void> {
+ public:
+  explicit Concluding(ServerCall& call) : call_(&call) {}
+  [[nodiscard]] static bool await_ready() noexcept { return true; }
+  static void await_suspend(std::coroutine_handle<>) noexcept {}
+  void await_resume() {
+    Empty nothing;
+    call_->reply(nothing);
+  }
+
+ private:
+  ServerCall* call_;
+};
+
+// Runs `give()`; awaiting what this returns concludes the call.
+template <typename Return, typename Give>
+Concluding<Return> conclusion(ServerCall& call, const Give& give) {
+  if constexpr (std::is_void_v<Return>) {
+    give();
+    return Concluding<void>(call);
+  } else {
+    return Concluding<Return>(call, give());
+  }
 }
 
 // False: the call has failed.
@@ -101,20 +137,25 @@ comm::Task<void> serve(Function function, Service& service, ServerCall& call) {
         return invoke<kCall>(function, service, call, argument);
       }
     };
-    co_await run_to_end<Return>(call, give);
+    auto ending = conclusion<Return>(call, give);
+    co_await ending;
   } else if constexpr (Form::kShape == Shape::kServerStream) {
     Argument argument{};
     if (!read_argument(call, argument)) co_return;
     Writer<Reply> writer(call.outbound());
-    co_await run_to_end<Return>(call,
-                                [&] { return invoke<kCall>(function, service, call, argument, writer); });
+    auto ending =
+        conclusion<Return>(call, [&] { return invoke<kCall>(function, service, call, argument, writer); });
+    co_await ending;
   } else if constexpr (Form::kShape == Shape::kClientStream) {
     Reader<Argument> reader(call.inbound());
-    co_await run_to_end<Return>(call, [&] { return invoke<kCall>(function, service, call, reader); });
+    auto ending = conclusion<Return>(call, [&] { return invoke<kCall>(function, service, call, reader); });
+    co_await ending;
   } else {
     Reader<Argument> reader(call.inbound());
     Writer<Reply> writer(call.outbound());
-    co_await run_to_end<Return>(call, [&] { return invoke<kCall>(function, service, call, reader, writer); });
+    auto ending =
+        conclusion<Return>(call, [&] { return invoke<kCall>(function, service, call, reader, writer); });
+    co_await ending;
   }
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -41,15 +42,17 @@ inline constexpr std::uint8_t kHighestCode = 16;
 class [[nodiscard]] RRDMA_RPC_API Status {
  public:
   Status() = default;
-  Status(Code code, std::string message = {}, std::string details = {})
-      : code_(code), message_(std::move(message)), details_(std::move(details)) {}
+  Status(Code code, std::string message = {}, std::string details = {}) : code_(code) {
+    if (!message.empty() || !details.empty())
+      words_ = std::make_shared<const Words>(Words{std::move(message), std::move(details)});
+  }
 
   [[nodiscard]] bool ok() const { return code_ == Code::kOk; }
   explicit operator bool() const { return ok(); }
   [[nodiscard]] Code code() const { return code_; }
-  [[nodiscard]] const std::string& message() const { return message_; }
+  [[nodiscard]] const std::string& message() const { return words().message; }
   // Octets for the application, as the server set them.
-  [[nodiscard]] const std::string& details() const { return details_; }
+  [[nodiscard]] const std::string& details() const { return words().details; }
   // The server said that the call was never begun: repeating it is safe whatever the method does.
   [[nodiscard]] bool refused() const { return refused_; }
   Status as_refused() && {
@@ -60,10 +63,17 @@ class [[nodiscard]] RRDMA_RPC_API Status {
   [[nodiscard]] std::string what() const;
 
  private:
+  struct Words {
+    std::string message;
+    std::string details;
+  };
+  [[nodiscard]] const Words& words() const { return words_ ? *words_ : no_words(); }
+  static const Words& no_words();
+
   Code code_ = Code::kOk;
   bool refused_ = false;
-  std::string message_;
-  std::string details_;
+  std::shared_ptr<const Words>
+      words_;  // most calls end well and have none: every call carries a few of these
 };
 
 // What a failure of the transport means to a call.

@@ -6,16 +6,16 @@ local rpc = Proto("rrdma_rpc", "RRDMA RPC")
 
 rpc.prefs.methods = Pref.string("Methods", "", "Paths (Service/Method) whose numbers are shown by name, separated by blanks")
 
-local KINDS = {"CALL", "REPLY", "ITEM", "WINDOW", "CANCEL", "GO AWAY", "PART", "PROOF"}
-local CALL, REPLY, ITEM, WINDOW = 1, 2, 3, 4
+local KINDS = {"CALL", "REPLY", "ITEM", "WINDOW", "CANCEL", "GO AWAY", "PART", "PROOF", "PACK"}
+local CALL, REPLY, ITEM, WINDOW, PACK = 1, 2, 3, 4, 9
 local CODES = {
   [0] = "ok", "cancelled", "unknown", "invalid argument", "deadline exceeded", "not found", "already exists", "permission denied",
   "resource exhausted", "failed precondition", "aborted", "out of range", "unimplemented", "internal", "unavailable", "data loss",
   "unauthenticated"}
 local OFFERED, LENT, WRITTEN, LAST, MORE, REFUSED, EMPTY = 1, 2, 4, 8, 16, 32, 64
 -- The flags that each kind knows.
-local FLAGS = {OFFERED + LENT, WRITTEN + REFUSED, LAST + MORE + EMPTY, 0, 0, 0, 0, 0}
-local MESSAGE_HEADER, HEAD, LIMIT = 8, 8, 4096
+local FLAGS = {OFFERED + LENT, WRITTEN + REFUSED, LAST + MORE + EMPTY, 0, 0, 0, 0, 0, 0}
+local MESSAGE_HEADER, HEAD, PACKED_HEAD, LIMIT = 8, 8, 4, 4096
 
 local f = {
   credits = ProtoField.uint16("rrdma_rpc.credits", "Credits"),
@@ -141,29 +141,55 @@ local function add_reply(tree, from, flags, metadata)
   return " " .. (CODES[head(0, 1):uint()] or "?") .. (message and ": " .. message:string() or "")
 end
 
-function rpc.dissector(buffer, packet, root)
-  local length, kind, flags = buffer(4, 4):le_uint(), buffer(8, 1):uint(), buffer(9, 1):uint()
-  local stop = math.min(MESSAGE_HEADER + length, buffer:len())
-  local tree = root:add(rpc, buffer(0, stop))
-  tree:add_le(f.credits, buffer(2, 2))
-  tree:add_le(f.length, buffer(4, 4))
-  tree:add(f.kind, buffer(8, 1))
-  local group = tree:add(f.flags, buffer(9, 1))
-  for _, flag in ipairs({f.offered, f.lent, f.written, f.last, f.more, f.refused, f.empty}) do group:add(flag, buffer(9, 1)) end
-  tree:add_le(f.call, buffer(12, 4))
-  local from = reader(buffer, tree, MESSAGE_HEADER + HEAD, stop)
+-- One frame from `at` to `stop`, as far as it was captured; what it says in a few words.
+local function add_frame(buffer, tree, at, stop)
+  local kind, flags = buffer(at, 1):uint(), buffer(at + 1, 1):uint()
+  tree:add(f.kind, buffer(at, 1))
+  local group = tree:add(f.flags, buffer(at + 1, 1))
+  for _, flag in ipairs({f.offered, f.lent, f.written, f.last, f.more, f.refused, f.empty}) do group:add(flag, buffer(at + 1, 1)) end
+  tree:add_le(f.call, buffer(at + 4, 4))
+  local from = reader(buffer, tree, at + HEAD, stop)
   local text = ""
   if kind == CALL then
-    text = add_call(tree, from, flags, buffer(10, 2):le_uint())
+    text = add_call(tree, from, flags, buffer(at + 2, 2):le_uint())
   elseif kind == REPLY then
-    text = add_reply(tree, from, flags, buffer(10, 2):le_uint())
+    text = add_reply(tree, from, flags, buffer(at + 2, 2):le_uint())
   elseif kind == WINDOW then
     from.add(f.window, 4)
     from.take(4)
   end
   local body = from.take(LIMIT)
   if body then tree:add(f.body, body) end
-  text = string.format("%s 0x%08x%s", KINDS[kind], buffer(12, 4):le_uint(), text)
+  return string.format("%s 0x%08x%s", KINDS[kind] or "?", buffer(at + 4, 4):le_uint(), text)
+end
+
+-- Frames behind their lengths; those that begin in later packets are not seen.
+local function add_pack(buffer, tree, at, stop)
+  tree:add(f.kind, buffer(at, 1))
+  tree:add_le(f.call, buffer(at + 4, 4))
+  at = at + HEAD
+  local words = {}
+  while at + PACKED_HEAD + HEAD <= stop do
+    local size = buffer(at, 2):le_uint()
+    local last = math.min(at + PACKED_HEAD + size, stop)
+    if size < HEAD then break end
+    local group = tree:add(buffer(at, last - at), "Frame")
+    local text = add_frame(buffer, group, at + PACKED_HEAD, last)
+    group:append_text(", " .. text)
+    words[#words + 1] = text
+    at = last
+  end
+  return "PACK: " .. table.concat(words, "; ")
+end
+
+function rpc.dissector(buffer, packet, root)
+  local length = buffer(4, 4):le_uint()
+  local stop = math.min(MESSAGE_HEADER + length, buffer:len())
+  local tree = root:add(rpc, buffer(0, stop))
+  tree:add_le(f.credits, buffer(2, 2))
+  tree:add_le(f.length, buffer(4, 4))
+  local add = buffer(MESSAGE_HEADER, 1):uint() == PACK and add_pack or add_frame
+  local text = add(buffer, tree, MESSAGE_HEADER, stop)
   tree:append_text(", " .. text)
   packet.cols.protocol = "RRDMA RPC"
   packet.cols.info:append("  " .. text)

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "lib/rpc/frame.h"
@@ -37,6 +38,7 @@ std::string_view kind_name(frames::Kind kind) {
     case frames::Kind::kGoAway: return "GO AWAY";
     case frames::Kind::kPart: return "PART";
     case frames::Kind::kProof: return "PROOF";
+    case frames::Kind::kPack: return "PACK";
   }
   return "?";
 }
@@ -54,27 +56,78 @@ Octets hello_of(const wire::CmReq& req) {
   return plain.empty() ? application_hello(all.subspan(wire::kIpCmHeaderOctets)) : plain;
 }
 
-// A message of rrdma::comm, and the frame in it.
-struct Message {
-  std::uint16_t credits = 0;
-  std::uint32_t length = 0;
-  std::size_t here = 0;  // octets of it in this packet
+// A frame, as far as this packet goes.
+struct Seen {
   std::optional<frames::Frame> frame;
+  std::size_t length = 0;
+  std::size_t here = 0;
+  // Of the argument, result or item; what follows in later packets counts.
+  [[nodiscard]] std::size_t body_octets() const { return frame->body.size() + (length - here); }
+};
+Seen seen_in(std::span<const std::byte> octets, std::size_t length) {
+  Seen seen;
+  seen.length = length;
+  seen.here = std::min(octets.size(), length);
+  seen.frame = frames::parse_frame(octets.first(seen.here));
+  return seen;
+}
+
+// The head of a pack whose end lies in later packets: parse_frame has seen that its lengths do not fill it.
+std::optional<frames::Frame> cut_pack(std::span<const std::byte> octets) {
+  constexpr std::array<std::byte, frames::kPackHead> kHead{static_cast<std::byte>(frames::Kind::kPack)};
+  if (octets.size() < kHead.size() || !std::equal(kHead.begin(), kHead.end(), octets.begin()))
+    return std::nullopt;
+  frames::Frame frame;
+  frame.kind = frames::Kind::kPack;
+  frame.body = octets.subspan(kHead.size());
+  return frame;
+}
+
+std::vector<Seen> packed_in(std::span<const std::byte> body) {
+  std::vector<Seen> all;
+  while (body.size() > frames::kPackedHead) {
+    std::uint16_t length = 0;
+    std::memcpy(&length, body.data(), sizeof(length));
+    body = body.subspan(frames::kPackedHead);
+    all.push_back(seen_in(body, length));
+    body = body.subspan(all.back().here);
+  }
+  return all;
+}
+
+// A group of fields points to its names: those of as many frames as a message can hold.
+struct PackedName {
+  std::string key;
+  std::string label;
+};
+const PackedName& packed_name(std::size_t index) {
+  static const std::vector<PackedName> names = [] {
+    std::vector<PackedName> all;
+    for (std::size_t i = 1; i <= frames::kFrameLimit / frames::kPackedHead; ++i)
+      all.push_back({fmt::format("frame_{}", i), fmt::format("Frame {}", i)});
+    return all;
+  }();
+  return names.at(index);
+}
+
+// A message of rrdma::comm, the frame in it, and those that this one holds.
+struct Message : Seen {
+  std::uint16_t credits = 0;
+  std::vector<Seen> packed;
 };
 std::optional<Message> message_in(Octets payload) {
   if (payload.size() < kMessageHeader || payload[0] != kData || payload[1] != 0) return std::nullopt;
   Message message;
   std::memcpy(&message.credits, payload.data() + 2, sizeof(message.credits));
-  std::memcpy(&message.length, payload.data() + 4, sizeof(message.length));
-  if (message.length > frames::kFrameLimit) return std::nullopt;
-  const Octets rest = payload.subspan(kMessageHeader);
-  message.here = std::min<std::size_t>(rest.size(), message.length);
-  message.frame = frames::parse_frame(bytes_of(rest.first(message.here)));
+  std::uint32_t length = 0;
+  std::memcpy(&length, payload.data() + 4, sizeof(length));
+  if (length > frames::kFrameLimit) return std::nullopt;
+  const auto rest = bytes_of(payload.subspan(kMessageHeader));
+  static_cast<Seen&>(message) = seen_in(rest, length);
+  if (!message.frame && message.here < message.length) message.frame = cut_pack(rest.first(message.here));
+  if (message.frame && message.frame->kind == frames::Kind::kPack)
+    message.packed = packed_in(message.frame->body);
   return message;
-}
-// Of the argument, result or item; what follows in later packets counts.
-std::size_t body_octets(const Message& message) {
-  return message.frame->body.size() + (message.length - message.here);
 }
 
 std::string region_text(const frames::Region& region) {
@@ -196,9 +249,20 @@ std::string RpcFrames::line(const wire::Dissection& packet, Octets payload) cons
   const auto message = message_in(payload);
   if (!message) return {};
   // Where the capture or the packet ends within the head of a frame, the frame may be right.
-  if (!message->frame) return message->here < message->length ? "rpc, cut" : "rpc, no frame";
-  const frames::Frame& frame = *message->frame;
-  std::string text = fmt::format("rpc {}", kind_name(frame.kind));
+  const auto text_of = [this](const Seen& seen) -> std::string {
+    if (!seen.frame) return seen.here < seen.length ? "cut" : "no frame";
+    return frame_text(*seen.frame, seen.body_octets());
+  };
+  if (!message->frame) return "rpc, " + text_of(*message);
+  if (message->frame->kind != frames::Kind::kPack) return "rpc " + text_of(*message);
+  std::string text = fmt::format("rpc PACK of {}", wire::octets_text(message->length));
+  for (const Seen& seen : message->packed)
+    text += (&seen == message->packed.data() ? ": " : "; ") + text_of(seen);
+  return text;
+}
+
+std::string RpcFrames::frame_text(const rpc::detail::Frame& frame, std::size_t body) const {
+  std::string text(kind_name(frame.kind));
   if (frame.call != 0 || frame.kind == frames::Kind::kCall) text += fmt::format(" 0x{:08x}", frame.call);
   switch (frame.kind) {
     case frames::Kind::kCall: text += " " + method_text(frame.method); break;
@@ -210,8 +274,23 @@ std::string RpcFrames::line(const wire::Dissection& packet, Octets payload) cons
     default: break;
   }
   const std::string flags = flag_words(frame);
-  return text + (flags.empty() ? "" : " (" + flags + ")") +
-         fmt::format(", {}", wire::octets_text(body_octets(*message)));
+  return text + (flags.empty() ? "" : " (" + flags + ")") + fmt::format(", {}", wire::octets_text(body));
+}
+
+void RpcFrames::add_frame(wire::Field& group, const rpc::detail::Frame& frame, std::size_t body) const {
+  group.add_text("kind", "Kind", std::string(kind_name(frame.kind)), "What the frame says.");
+  if (frame.flags != 0)
+    group.add_text("flags", "Flags", flag_words(frame), "What else the frame carries or means.");
+  group.add_hex("call", "Call", frame.call, 8, "Its number: the slot below, a count above.");
+  if (frame.kind == frames::Kind::kCall) add_call(group, frame, method_text(frame.method));
+  if (frame.kind == frames::Kind::kReply) add_reply(group, frame);
+  if (frame.kind == frames::Kind::kWindow)
+    group.add_number("window", "Window", frame.window,
+                     "By how much the receiver of this may send more of the stream.");
+  add_metadata(group, frame.metadata);
+  group.add_number("body", "Body", static_cast<std::uint32_t>(body),
+                   frame.kind == frames::Kind::kPack ? "Octets of the frames in it, and of their lengths."
+                                                     : "Octets of the argument, result or item.");
 }
 
 void RpcFrames::add_fields(wire::Field& root, const wire::Dissection& packet, Octets payload) const {
@@ -228,19 +307,19 @@ void RpcFrames::add_fields(wire::Field& root, const wire::Dissection& packet, Oc
                    "This is no frame that the protocol allows.");
     return;
   }
-  const frames::Frame& frame = *message->frame;
-  group.add_text("kind", "Kind", std::string(kind_name(frame.kind)), "What the frame says.");
-  if (frame.flags != 0)
-    group.add_text("flags", "Flags", flag_words(frame), "What else the frame carries or means.");
-  group.add_hex("call", "Call", frame.call, 8, "Its number: the slot below, a count above.");
-  if (frame.kind == frames::Kind::kCall) add_call(group, frame, method_text(frame.method));
-  if (frame.kind == frames::Kind::kReply) add_reply(group, frame);
-  if (frame.kind == frames::Kind::kWindow)
-    group.add_number("window", "Window", frame.window,
-                     "By how much the receiver of this may send more of the stream.");
-  add_metadata(group, frame.metadata);
-  group.add_number("body", "Body", static_cast<std::uint32_t>(body_octets(*message)),
-                   "Octets of the argument, result or item.");
+  add_frame(group, *message->frame, message->body_octets());
+  for (std::size_t i = 0; i < message->packed.size(); ++i) {
+    const Seen& seen = message->packed[i];
+    const PackedName& name = packed_name(i);
+    wire::Field& inner = group.add_group(name.key, name.label, wire::octets_text(seen.length),
+                                         "One of those that travel in this message.");
+    if (seen.frame) {
+      add_frame(inner, *seen.frame, seen.body_octets());
+    } else {
+      inner.add_flag("wrong", "Wrong", seen.here == seen.length,
+                     "This is no frame that the protocol allows.");
+    }
+  }
 }
 
 }  // namespace rrdma::tools

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/octets.h"
+#include "lib/rpc/frame.h"
 #include "tools/decode/connections.h"
 #include "wire/packet_dissection.h"
 #include "wire/packet_field.h"
@@ -36,6 +37,9 @@ class RpcFrames {
   // Whether a message of rrdma::comm begins in this packet that may carry a frame.
   [[nodiscard]] bool begins_message(const wire::Dissection& packet) const;
   [[nodiscard]] std::string method_text(std::uint64_t number) const;
+  // `body`: octets of the frame's body, of which less may be here.
+  [[nodiscard]] std::string frame_text(const rpc::detail::Frame& frame, std::size_t body) const;
+  void add_frame(wire::Field& group, const rpc::detail::Frame& frame, std::size_t body) const;
 
   bool everywhere_;
   std::map<std::uint64_t, std::string> methods_;

@@ -7,6 +7,7 @@
 
 #include "lib/rpc/frame.h"
 #include "wire/cm_ip_header.h"
+#include "wire/packet_fields.h"
 
 namespace rrdma::tools {
 namespace {
@@ -133,6 +134,39 @@ TEST(RpcFrames, AreNamed) {
   EXPECT_TRUE(said);
 }
 
+// Several frames in one message, and as much of them as one packet holds.
+TEST(RpcFrames, ArePacked) {
+  const RpcFrames rpc(true, {});
+  frames::Frame pack;
+  pack.kind = frames::Kind::kPack;
+  Bytes octets = message_of(pack);
+  frames::Frame item;
+  item.kind = frames::Kind::kItem;
+  item.call = 0x10002;
+  const std::pair<frames::Frame, std::size_t> all[] = {{call(), 5}, {item, 700}, {item, 600}};
+  for (const auto& [frame, body] : all) {
+    const std::size_t size = frames::head_size(frame) + body;
+    const std::size_t at = octets.size();
+    octets.resize(at + frames::kPackedHead + size);
+    frames::emit_packed_head(size, reinterpret_cast<std::byte*>(octets.data() + at));
+    frames::emit_head(frame, reinterpret_cast<std::byte*>(octets.data() + at + frames::kPackedHead));
+  }
+  const auto length = static_cast<std::uint32_t>(octets.size() - 8);
+  std::memcpy(octets.data() + 4, &length, sizeof(length));
+  const std::string begin =
+      "rpc PACK of " + wire::octets_text(length) + ": CALL 0x00010002 0x0000000000001234, 5 octets; ";
+  EXPECT_EQ(rpc.line(send(octets), octets),
+            begin + "ITEM 0x00010002, 700 octets; ITEM 0x00010002, 600 octets");
+  EXPECT_EQ(rpc.line(send(octets, wire::Step::kSendFirst), Octets(octets).first(256)),
+            begin + "ITEM 0x00010002, 700 octets");
+  wire::Field root;
+  rpc.add_fields(root, send(octets), octets);
+  ASSERT_EQ(root.children.size(), 1U);
+  EXPECT_EQ(root.children[0].children.back().key, "frame_3");
+  octets[8 + 8 + 2] = 1;
+  EXPECT_EQ(rpc.line(send(octets), octets), "rpc, no frame");
+}
+
 TEST(RpcFrames, HellosAreShown) {
   const RpcFrames rpc(false, {});
   wire::Field root;
@@ -159,7 +193,7 @@ TEST(RpcFrames, PiecesAndNoise) {
     if (noise.size() > 10) {
       noise[0] = 1;
       noise[1] = noise[5] = noise[6] = noise[7] = 0;
-      noise[8] = static_cast<std::uint8_t>(random() % 10);
+      noise[8] = static_cast<std::uint8_t>(random() % 11);
     }
     wire::Field root;
     rpc.add_fields(root, send(noise), noise);
