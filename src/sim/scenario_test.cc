@@ -49,6 +49,18 @@ TEST(Scenario, StrangersProfitToo) {
   EXPECT_GE(shown("1 % lost, strangers", plan).utilisation, 1.5 * before);
 }
 
+// Behind a queue that others fill a round trip takes longer than the path: what is late must be told from what is lost
+// all the same.
+TEST(Scenario, WhatIsLateBehindAQueueIsNotRepaired) {
+  ScenarioPlan plan = lossy("reorder=5%,depth=64");
+  plan.flows = 3;
+  plan.congestion = transport::CongestionKind::kNone;
+  plan.queue_octets = 4 * 1024 * 1024;
+  plan.ecn = false;
+  const ScenarioReport report = shown("reordered behind a queue", plan);
+  EXPECT_LT(report.resent, report.packets / 100);
+}
+
 // Who has no processor for a while answers late and has lost nothing: a probe asks, and what is under way stays there.
 TEST(Scenario, ASlowPeerIsNotTakenForALossyOne) {
   for (const bool strangers : {false, true}) {

@@ -34,15 +34,10 @@ void Recovery::note_arrival(wire::Psn psn) {
   // several probes went since a round trip was measured: then the path may have become shorter than it was.
   const bool early =
       record.again && req_.backoff < kProbesUntilBelieved && since < req_.round_trip.minimum() * 3 / 4;
-  if (early && record.fate == PacketFate::kUnderWay) {
-    ++core_.counters.spurious_repairs;
-    ++qp_.needless_repairs;
-    const Duration step = std::max(req_.round_trip.minimum() / 4, req_.reorder_window);
-    req_.reorder_window = std::min(req_.reorder_window + step, req_.round_trip.smoothed());
-    req_.repairs_needed = 0;
-  } else if (record.again && req_.reorder_window.ns != 0 && ++req_.repairs_needed >= kRepairsUntilNarrower) {
-    req_.repairs_needed = 0;
-    req_.reorder_window = req_.reorder_window / 2;
+  if (record.again && record.fate == PacketFate::kUnderWay) {
+    ++repaired_;
+    needless_ += early ? 1 : 0;
+    repaired_behind_ = record.probe ? req_.una : psn + record.behind;
   }
   if (!record.again) sample_ = since;
   Point& latest = record.response ? latest_response_ : latest_request_;
@@ -51,6 +46,28 @@ void Recovery::note_arrival(wire::Psn psn) {
   doubts_ |= doubtful(record);
   if (!early && !doubtful(record) && (!latest.any || later)) latest = {record.sent_at, psn, true};
   ++finished_;
+}
+
+// Packets of one flow travel in their order: a repair that is here before those that were sent just before it is not
+// the copy that came. Two of them, because one may be lost itself. What was late and not lost widens the tolerance for
+// the next ones, and repairs that were needed narrow it again.
+void Recovery::judge_repairs() {
+  if (repaired_ == 0) return;
+  const auto under_way = [this](wire::Psn psn) {
+    return !psn.before(req_.una) && psn.before(req_.sent) && log_.at(psn).fate == PacketFate::kUnderWay &&
+           !log_.at(psn).again;
+  };
+  if (needless_ == 0 && under_way(repaired_behind_ - 1) && under_way(repaired_behind_ - 2)) needless_ = 1;
+  if (needless_ != 0) {
+    core_.counters.spurious_repairs += needless_;
+    qp_.needless_repairs += needless_;
+    const Duration step = std::max(req_.round_trip.minimum() / 4, req_.reorder_window);
+    req_.reorder_window = std::min(req_.reorder_window + step, req_.round_trip.smoothed());
+    req_.repairs_needed = 0;
+  } else if (req_.reorder_window.ns != 0 && (req_.repairs_needed += repaired_) >= kRepairsUntilNarrower) {
+    req_.repairs_needed = 0;
+    req_.reorder_window = req_.reorder_window / 2;
+  }
 }
 
 // An answer that tells of a probe may have been under way before it, and then tells nothing about what was sent
@@ -173,6 +190,7 @@ void Recovery::conclude() {
     req_.backoff = 0;
   }
   req_.doubted = doubts_ && sample_.ns == 0;
+  judge_repairs();
   const bool progress = advance() || finished_ != 0;
   if (progress) {
     req_.retries_left = qp_.attributes.retry_count;

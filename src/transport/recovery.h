@@ -40,6 +40,7 @@ class Recovery {
  private:
   void finish(wire::Psn psn);
   void note_arrival(wire::Psn psn);
+  void judge_repairs();
   [[nodiscard]] bool doubtful(const PacketRecord& record) const;
   void find_lost();
   [[nodiscard]] bool lost_by_order(wire::Psn psn, const PacketRecord& record) const;
@@ -64,6 +65,9 @@ class Recovery {
   bool to_probe_ = false;  // nothing but a probe has asked for it
   bool doubts_ = false;    // it tells of a probe, and may be to the copy before
   std::uint32_t finished_ = 0;
+  std::uint32_t repaired_ = 0;  // of these, sent again
+  std::uint32_t needless_ = 0;  // of these, surely for nothing
+  wire::Psn repaired_behind_;   // the last of them was sent again behind all before this
   Duration sample_;
 };
 

@@ -468,7 +468,7 @@ void Requester::sent_again(const Place& place, std::uint32_t packets, bool ack_r
   const bool probe = req_.log.at(place.psn).probe;
   for (std::uint32_t i = 0; i < packets; ++i) {
     const PacketFate fate = req_.log.at(place.psn + i).fate;
-    if (fate != PacketFate::kDone) req_.log.send_again(place.psn + i, now_, ack_requested, probe);
+    if (fate != PacketFate::kDone) req_.log.send_again(place.psn + i, req_.sent, now_, ack_requested, probe);
   }
   core_.set_flight(qp_, req_.log.under_way());
   if (req_.early_deadline == kNever) Recovery(core_, qp_, now_).restart_timers();

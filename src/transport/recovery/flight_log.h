@@ -55,7 +55,7 @@ class FlightLog {
   // A PSN beyond all others is sent for the first time.
   void add(wire::Psn psn, Instant now, bool response, bool ends_request, bool asked) {
     if (live() > mask_) grow(psn);
-    record(psn) = {now, PacketFate::kUnderWay, false, response, ends_request, asked, false};
+    record(psn) = {now, PacketFate::kUnderWay, false, response, ends_request, asked, false, 0};
     ++under_way_;
   }
   // It is to be sent again: because something tells that it was lost, or as a probe.
@@ -63,9 +63,11 @@ class FlightLog {
     become(psn, PacketFate::kLost);
     record(psn).probe = as_probe;
   }
-  void send_again(wire::Psn psn, Instant now, bool asked, bool as_probe) {
+  // `end`: one past the last PSN that was sent before.
+  void send_again(wire::Psn psn, wire::Psn end, Instant now, bool asked, bool as_probe) {
     become(psn, PacketFate::kUnderWay);
     PacketRecord& one = record(psn);
+    one.behind = static_cast<std::uint16_t>(std::min(end.since(psn), 0xffff));
     one.sent_at = now;
     one.again = true;
     one.probe = as_probe;

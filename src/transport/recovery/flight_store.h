@@ -31,6 +31,7 @@ struct PacketRecord {
   bool ends_request = false;  // the last PSN of a READ or ATOMIC on the wire
   bool asked = false;         // wanted an answer; of a probe: before it was one
   bool probe = false;  // sent again without a sign that it was lost: an answer may be to the copy before
+  std::uint16_t behind = 0;  // it was sent again behind so many PSNs from this one on
 };
 
 class FlightStore {
