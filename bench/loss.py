@@ -38,6 +38,7 @@ def read_arguments():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--octets", type=int, default=512, help="MiB that each measurement moves (default 512)")
     parser.add_argument("--program", action="append", choices=PROGRAMS, help="only these")
+    parser.add_argument("--condition", action="append", choices=[name for name in CONDITIONS if name != NONE], help="only these, beside none")
     parser.add_argument("--simulated", action="store_true", help="only the simulated rows")
     parser.add_argument("--environment", action="append", default=[], metavar="NAME=VALUE", help="for the programs, such as RRDMA_CC=loss")
     return parser.parse_args()
@@ -57,6 +58,8 @@ def run_round(arena, arguments, number, shares):
     for program in arguments.program or PROGRAMS:
         whole = None
         for name, (fault, _) in CONDITIONS.items():
+            if arguments.condition and name not in (NONE, *arguments.condition):
+                continue
             try:
                 speed = measure(arena, program, fault, number + 1, arguments.octets, environment)
             except (stage.Trouble, ValueError) as trouble:
