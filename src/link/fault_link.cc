@@ -53,8 +53,7 @@ FaultLink::Fate FaultLink::draw() {
   fate.corrupt = prng_.chance_ppm(spec_.corrupt_ppm);
   fate.mark = prng_.chance_ppm(spec_.ecn_ppm);
   fate.corrupt_bit = static_cast<std::int32_t>(prng_.below(1u << 20));
-  fate.overtakers =
-      static_cast<std::uint32_t>(prng_.between(1, spec_.depth != 0 ? spec_.depth : kOvertakersMax));
+  fate.overtakers = static_cast<std::uint32_t>(prng_.between(1, overtakers_max()));
   fate.delay = delay();
   fate.duplicate_delay = delay();
   return fate;
@@ -87,8 +86,9 @@ void FaultLink::commit(Frame& frame) {
     pass(frame, fate.duplicate);
     return;
   }
-  // With a delay, what is reordered waits longer than those behind it can.
-  Duration wait = reorders ? kReorderHold : fate.delay;
+  // Where nobody comes to overtake it, it waits as much less as fewer were to. With a delay, what is reordered waits
+  // longer than those behind it can.
+  Duration wait = reorders ? kReorderHold * fate.overtakers / overtakers_max() : fate.delay;
   if (fate.reorder && delays) wait = spec_.delay + spec_.delay_spread + fate.delay;
   const std::uint8_t before = frame.faults;
   blame(frame, fate.reorder ? objects::kFaultReorder : objects::kFaultDelay);

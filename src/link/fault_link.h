@@ -7,7 +7,7 @@
 // it with its mark.
 //
 // Frames that are held are copies (HeldFrames); flush() hands over those that are due. A frame that is
-// reordered is held until some later frames have passed it, or for kReorderHold.
+// reordered is held until some later frames have passed it, or for as much of kReorderHold as they are of the depth.
 #pragma once
 
 #include <cstddef>
@@ -88,6 +88,9 @@ class FaultLink final : public Link {
     bool dated = false;
   };
 
+  [[nodiscard]] std::uint32_t overtakers_max() const {
+    return spec_.depth != 0 ? spec_.depth : kOvertakersMax;
+  }
   [[nodiscard]] Fate draw();
   void blame(objects::Frame& frame, std::uint8_t fault) const;
   void mark(objects::Frame& frame);
