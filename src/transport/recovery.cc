@@ -148,9 +148,14 @@ bool Recovery::lost_by_order(wire::Psn psn, const PacketRecord& record) const {
          (record.sent_at == latest_request_.sent_at && psn.before(latest_request_.psn));
 }
 
+// To look costs a walk over the flight. With a late packet at its front every answer leaves a hole, and all of them
+// but a few come too soon to tell anything.
 void Recovery::find_lost() {
+  const Instant latest = std::max(latest_request_.sent_at, latest_response_.sent_at);
+  if (latest < req_.oldest_under_way + req_.reorder_window) return;
   std::uint32_t found = 0;
   bool response = false;
+  req_.oldest_under_way = now_;
   std::uint32_t left = log_.under_way();
   for (wire::Psn psn = req_.una; left != 0 && psn != req_.sent; ++psn) {
     const PacketRecord& record = log_.at(psn);
@@ -158,7 +163,10 @@ void Recovery::find_lost() {
         (record.fate == PacketFate::kArrived && !record.response))
       continue;
     --left;
-    if (!lost_by_order(psn, record)) continue;
+    if (!lost_by_order(psn, record)) {
+      req_.oldest_under_way = std::min(req_.oldest_under_way, record.sent_at);
+      continue;
+    }
     response |= record.response && psn.before(req_.executed);
     log_.lose(psn, false);
     ++found;

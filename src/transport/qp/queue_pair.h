@@ -58,6 +58,7 @@ struct RequesterState {
   RoundTrip round_trip;
   Congestion congestion;
   Duration reorder_window;           // how much later than its successors a packet may come
+  Instant oldest_under_way;          // no packet that may turn out to be lost was sent before this
   std::uint32_t repairs_needed = 0;  // in a row, since the tolerance changed
 };
 
