@@ -24,6 +24,7 @@ constexpr std::int32_t kPsnsOutstandingMax = 0x7fffff;
 constexpr std::uint32_t kFramesBetweenAckRequests = 32;
 constexpr std::uint32_t kReadOctetsMax = 64 * 1024;  // of one READ on a lossy wire
 constexpr std::uint32_t kReadPacketsMin = 4;         // where many may be under way
+constexpr std::uint32_t kReadsTogether = 4;          // are enough: one that is lost is found out by the next
 
 // FIRST/MIDDLE/LAST/ONLY of SEND and WRITE, with what the last packet carries besides.
 Step data_step(SendOpcode opcode, bool first, bool last) {
@@ -220,12 +221,14 @@ void Requester::fail_entry(SendEntry& entry, Status status, Cause cause) {
   Completer(core_, qp_, now_).retire();
 }
 
-// What is lost of a READ is asked for again whole, so where something was lost it is cut into several small ones, as
-// many as may be under way together. Where nothing was, long trains of responses cost less.
+// A READ whose request is lost is asked for again whole, and nothing tells of it but a later one: so where something
+// was lost, some must be under way together, and are cut to fit the window. Not more than these: long trains of
+// responses cost less.
 std::uint32_t Requester::read_packets_of(const SendEntry& entry) const {
   const std::uint32_t most = std::clamp(kReadOctetsMax / qp_.mtu, 1u, window());
   if (!req_.log.enabled() || qp_.packets_lost == 0) return most;
-  const std::uint32_t share = window() / std::max<std::uint32_t>(qp_.attributes.max_reads, 1);
+  const std::uint32_t share =
+      window() / std::clamp<std::uint32_t>(qp_.attributes.max_reads, 1, kReadsTogether);
   return std::min(std::clamp(share, std::min(kReadPacketsMin, most), most), entry.packet_count);
 }
 
