@@ -45,6 +45,34 @@ std::optional<Event> Endpoint::poll_event() {
   return std::nullopt;
 }
 
+std::vector<OwnerToken> Endpoint::owners_of(const MadAddresses& addresses, const wire::CmMad& mad) const {
+  std::vector<OwnerToken> owners;
+  const auto add = [&](const Connection* connection, const wire::Gid& near, const wire::Gid& far) {
+    if (connection == nullptr || !connection->owned) return;
+    if (connection->route.local == near && connection->route.remote == far)
+      owners.push_back(connection->owner);
+  };
+  std::visit(
+      [&](const auto& message) {
+        if constexpr (requires { message.remote_comm_id; })
+          add(table_.find({message.remote_comm_id.value}), addresses.local, addresses.remote);
+        if constexpr (requires { message.local_comm_id; })  // the sender's own
+          add(table_.find({message.local_comm_id.value}), addresses.remote, addresses.local);
+        using Message = std::decay_t<decltype(message)>;
+        constexpr bool kLooksUp = std::is_same_v<Message, wire::CmSidrReq>;
+        if constexpr (kLooksUp)
+          add(table_.find({message.request_id.value}), addresses.remote, addresses.local);
+        if constexpr (std::is_same_v<Message, wire::CmSidrRep>)
+          add(table_.find({message.request_id.value}), addresses.local, addresses.remote);
+        if constexpr (kLooksUp || std::is_same_v<Message, wire::CmReq>) {
+          const Listener* listener = listeners_.match(message.service_id, ip_header_of(message));
+          if (listener != nullptr) owners.push_back(listener->parameters.owner);
+        }
+      },
+      mad.message);
+  return owners;
+}
+
 Result<void, Error> Endpoint::set_owner(ConnectionId id, OwnerToken owner) {
   Connection* connection = owned(id);
   if (connection == nullptr) return Failure{Error::kUnknownConnection};

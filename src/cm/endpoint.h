@@ -19,6 +19,7 @@
 #include <deque>
 #include <optional>
 #include <unordered_set>
+#include <vector>
 
 #include "base/instant.h"
 #include "base/octets.h"
@@ -92,6 +93,9 @@ class Endpoint {
 
   // --- what owners ask
   [[nodiscard]] Result<void, Error> set_owner(ConnectionId id, OwnerToken owner);
+  // Whom a message that arrives concerns: who is to hear of it, and who has sent it, where that is one of these owners.
+  [[nodiscard]] std::vector<OwnerToken> owners_of(const MadAddresses& addresses,
+                                                  const wire::CmMad& mad) const;
   [[nodiscard]] std::optional<State> state_of(ConnectionId id) const;
   [[nodiscard]] Result<QpAttributes, Error> qp_attributes(ConnectionId id, QpStep step) const;
   [[nodiscard]] Result<EstablishedConnection, Error> snapshot(ConnectionId id) const;

@@ -25,13 +25,6 @@ std::optional<QpType> answering_type(const wire::CmReq& req) {
   return std::nullopt;
 }
 
-std::optional<wire::IpCmHeader> ip_header_of(const wire::CmReq& req) {
-  if (!wire::ip_service_of(req.service_id).has_value()) return std::nullopt;
-  const auto header = wire::parse_ip_cm_header(req.private_data);
-  if (!header.ok()) return std::nullopt;
-  return *header;
-}
-
 ConnectRequest request_of(const Connection& connection, const wire::CmReq& req, std::uint32_t ece_options) {
   return {.listener = connection.listener->id,
           .listener_owner = connection.listener->parameters.owner,

@@ -5,17 +5,6 @@
 #include "cm/private_octets.h"
 
 namespace rrdma::cm {
-namespace {
-
-std::optional<wire::IpCmHeader> ip_header_of(const wire::CmSidrReq& req) {
-  if (!wire::ip_service_of(req.service_id).has_value()) return std::nullopt;
-  const auto header = wire::parse_ip_cm_header(req.private_data);
-  if (!header.ok()) return std::nullopt;
-  return *header;
-}
-
-}  // namespace
-
 Result<ConnectionId, Error> Endpoint::look_up(Instant now, const LookupParameters& p) {
   const std::size_t room = wire::kSidrReqPrivateOctets - (p.ip.has_value() ? wire::kIpCmHeaderOctets : 0);
   if (p.private_data.size() > room) return Failure{Error::kPrivateDataTooLong};

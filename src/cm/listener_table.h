@@ -26,6 +26,15 @@ struct Listener {
   IntrusiveList<Connection, &Connection::listener_hook> half_open_list;
 };
 
+// What the header of the IP addressing says in front of the private data, for services that have one.
+template <typename Request>  // REQ or SIDR_REQ
+[[nodiscard]] std::optional<wire::IpCmHeader> ip_header_of(const Request& request) {
+  if (!wire::ip_service_of(request.service_id).has_value()) return std::nullopt;
+  const auto header = wire::parse_ip_cm_header(request.private_data);
+  if (!header.ok()) return std::nullopt;
+  return *header;
+}
+
 class ListenerTable {
  public:
   // Refuses a second listener for the same service and the same addresses.

@@ -296,9 +296,9 @@ TEST(ProcessPage, AReaderNeverSeesHalfAnUpdate) {
 
 // Headers of different subjects number their messages by themselves.
 TEST(Messages, NoTwoHaveOneNumber) {
-  const std::multiset<MessageType> numbers = {kStartCapture,  kCaptureStarted, kStopCapture, kCaptureOrder,
-                                              kRecognisePeer, kPeerRecognised, kSetFault,    kFaultWasSet,
-                                              kClearFault,    kListFaults,     kFaultList,   kFaultOrder};
+  const std::multiset<MessageType> numbers = {
+      kStartCapture, kCaptureStarted, kStopCapture, kCaptureOrder, kRecognisePeer, kPeerRecognised, kSetFault,
+      kFaultWasSet,  kClearFault,     kListFaults,  kFaultList,    kFaultOrder,    kFaultStruck};
   for (const MessageType number : numbers)
     EXPECT_EQ(numbers.count(number), 1u) << std::hex << static_cast<unsigned>(number);
 }

@@ -2,7 +2,8 @@
 // passes them on. Rules are texts here (faults/rule.h reads them): the daemon of an older version need not know them all.
 //
 //   tool:     SetFault -> FaultWasSet; ListFaults -> FaultList; ClearFault -> Done
-//   program:  FaultOrder (event): all rules that are for it, whenever they change, and before it gets its first slot
+//   program:  FaultOrder (event): all rules that are for it, whenever they change, and before it gets its first slot;
+//             FaultStruck (event): the daemon did one to a message of its connection manager that concerns this program
 #pragma once
 
 #include <cstdint>
@@ -19,6 +20,7 @@ inline constexpr MessageType kClearFault = static_cast<MessageType>(0x222);
 inline constexpr MessageType kListFaults = static_cast<MessageType>(0x223);
 inline constexpr MessageType kFaultList = static_cast<MessageType>(0x224);
 inline constexpr MessageType kFaultOrder = static_cast<MessageType>(0x225);
+inline constexpr MessageType kFaultStruck = static_cast<MessageType>(0x226);
 inline constexpr std::size_t kRuleOctetsMax = 256;
 inline constexpr std::size_t kRulesMax = 40;  // all of them fit one message
 
@@ -93,6 +95,20 @@ struct FaultOrder {
   static void fields(Archive& archive, Self& self) {
     archive.flag(self.packets_only);
     archive.list(self.rules, kRulesMax);
+  }
+};
+
+struct FaultStruck {
+  static constexpr MessageType kType = kFaultStruck;
+  std::uint32_t number = 0;
+  std::string rule;
+  std::string deed;  // a sentence
+
+  template <typename Archive, typename Self>
+  static void fields(Archive& archive, Self& self) {
+    archive.value(self.number);
+    archive.text(self.rule, kRuleOctetsMax);
+    archive.text(self.deed, kRuleOctetsMax);
   }
 };
 

@@ -23,6 +23,12 @@ bool disturbs_packets(const faults::Rule& rule) {
          rule.kind == Kind::kDeviceFatal || rule.kind == Kind::kRnr;
 }
 
+bool has_process(const std::vector<Client*>& programs, std::uint32_t pid) {
+  return std::any_of(programs.begin(), programs.end(), [&](const Client* program) {
+    return static_cast<std::uint32_t>(program->identity.pid) == pid;
+  });
+}
+
 }  // namespace
 
 Subsystem::Verdict FaultRules::handle_message(Client& client, control::Received& message) {
@@ -124,17 +130,28 @@ void FaultRules::handle_client_gone(Client& client) {
     std::erase_if(rules_, [&](const Kept& kept) { return kept.rule.pid == pid; });
 }
 
-FaultRules::CmStrike FaultRules::strike(std::uint16_t attribute, const wire::Gid& remote, Instant now) {
+FaultRules::CmStrike FaultRules::strike(wire::CmAttribute attribute, const wire::Gid& remote,
+                                        const std::vector<Client*>& concerned, Instant now) {
+  const auto number = static_cast<std::uint16_t>(attribute);
   for (Kept& kept : rules_) {
-    const bool drops = kept.rule.kind == Kind::kCmDrop && kept.rule.error == attribute;
-    const bool rejects = kept.rule.kind == Kind::kCmReject && attribute == kConnectRequest;
+    const bool drops = kept.rule.kind == Kind::kCmDrop && kept.rule.error == number;
+    const bool rejects = kept.rule.kind == Kind::kCmReject && number == kConnectRequest;
     if ((!drops && !rejects) || now < kept.from || now >= kept.until) continue;
     if (kept.rule.peer && *kept.rule.peer != remote) continue;
+    if (kept.rule.pid != 0 && !has_process(concerned, kept.rule.pid)) continue;
     ++kept.seen;
     // Without a number each message is struck: the other end would only send it again.
     const bool counted = kept.rule.nth > 1 || kept.rule.every != 0 || kept.rule.count != 0;
     if (counted && !kept.rule.strikes(kept.seen)) continue;
     ++kept.struck;
+    const control::FaultStruck told{
+        .number = kept.rule.number,
+        .rule = kept.rule.text,
+        .deed = "a " + std::string(wire::cm_message_name(attribute)) +
+                (rejects ? " was answered with a REJ of reason " + std::to_string(kept.rule.error) + "."
+                         : " of the connection manager was lost.")};
+    log_line("fault " + std::to_string(kept.rule.number) + ": " + told.deed);
+    for (Client* program : concerned) (void)program->notify(told);
     return {.lost = true, .reason = static_cast<std::uint16_t>(rejects ? kept.rule.error : 0)};
   }
   return {};

@@ -12,6 +12,7 @@
 #include "daemon/server.h"
 #include "daemon/subsystem.h"
 #include "faults/rule.h"
+#include "wire/cm_mad.h"
 
 namespace rrdma::daemon {
 
@@ -24,14 +25,15 @@ class FaultRules final : public Subsystem {
   Verdict handle_message(Client& client, control::Received& message) override;
   void handle_client_gone(Client& client) override;
 
-  // Whether this message of the connection manager, by its attribute ID, is to be lost; `reason` of a REJ instead where
-  // that is not 0.
+  // Whether this message of the connection manager is to be lost; `reason` of a REJ instead where that is not 0. The
+  // programs that it concerns hear of it.
   struct CmStrike {
     bool lost = false;
     std::uint16_t reason = 0;
   };
   [[nodiscard]] bool may_strike_mads() const { return !rules_.empty(); }
-  [[nodiscard]] CmStrike strike(std::uint16_t attribute, const wire::Gid& remote, Instant now);
+  [[nodiscard]] CmStrike strike(wire::CmAttribute attribute, const wire::Gid& remote,
+                                const std::vector<Client*>& concerned, Instant now);
 
  private:
   struct Kept {

@@ -153,8 +153,8 @@ int run(const Options& options) {
   Registry registry(server, slots, network, counters);
   Multicast multicast(slots, network, counters);
   MadPort qp1(loop, network, counters, system_entropy());
-  StruckMads struck_mads(qp1, fault_rules);
   ConnectionService connections(qp1, counters, system_entropy());
+  const StruckMads struck_mads(qp1, connections, fault_rules);
   Recognition recognition(qp1, counters, options.strict, system_entropy());
   LastAnswers last_answers(slots, network, counters);
   // Peers hear what a dead program had to say before they hear of its death.

@@ -1,6 +1,8 @@
 # Faults on purpose, as programs see them. Arguments: the command, a program that calls every verb (struck.cc).
+import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -156,6 +158,30 @@ class WhileProgramsRun(unittest.TestCase):
             run("fault", "set", "cm=drop:REQ", "--count", "1")
             self.assertEqual(ring().returncode, 0)  # it is sent again
             self.assertEqual(run_json("fault", "list", "--json")[0]["struck"], 1)
+
+    def test_the_connection_manager_of_one_process(self):
+        with Running("rping", "-s", "-P", "-a", "127.0.0.1") as server, Running("ibv_asyncwatch", "-d", "rrdma0") as other:
+            other.await_text("async event FD")
+            def ring():
+                return subprocess.run([RRDMA, "run", "--", "rping", "-c", "-a", "127.0.0.1", "-C", "2"], capture_output=True, text=True,
+                                      timeout=60).returncode
+            surroundings.wait_for(lambda: ring() == 0, 30)
+            run("fault", "set", "cm=reject:28", "--pid", other.process.pid)
+            self.assertEqual(ring(), 0)
+            self.assertEqual(run_json("fault", "list", "--json")[0]["struck"], 0)
+            run("fault", "clear", "all")
+            with tempfile.TemporaryDirectory() as folder:
+                file = os.path.join(folder, "out.pcapng")
+                capture = subprocess.Popen([RRDMA, "capture", "--pid", str(server.process.pid), file], stderr=subprocess.PIPE, text=True)
+                capture.stderr.readline()
+                run("fault", "set", "cm=reject:28", "--pid", server.process.pid)
+                self.assertNotEqual(ring(), 0)
+                said = "a REQ was answered with a REJ of reason 28"
+                surroundings.wait_for(lambda: said in " ".join(run("explain", "--pid", server.process.pid)[0].split()))
+                self.assertNotIn(said, " ".join(run("explain", "--pid", other.process.pid)[0].split()))
+                capture.send_signal(signal.SIGINT)
+                capture.communicate(timeout=30)
+                self.assertIn(said, run("decode", file)[0])
 
     def test_a_mistake_is_told_without_a_program(self):
         self.assertIn("is no fault", run("fault", "set", "explode", status=2)[1])

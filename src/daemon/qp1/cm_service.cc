@@ -347,6 +347,18 @@ void ConnectionService::pump(Instant now) {
   }
 }
 
+std::vector<Client*> ConnectionService::concerned_by(const cm::MadAddresses& addresses,
+                                                     const wire::CmMad& mad) const {
+  std::vector<Client*> clients;
+  for (const cm::OwnerToken owner : endpoint_.owners_of(addresses, mad)) {
+    const auto found = by_serial_.find(static_cast<std::uint32_t>(owner >> 32));
+    if (found == by_serial_.end()) continue;
+    Client* const client = found->second->client;
+    if (std::find(clients.begin(), clients.end(), client) == clients.end()) clients.push_back(client);
+  }
+  return clients;
+}
+
 void ConnectionService::deliver(const cm::Event& event, Instant now) {
   const auto found = by_serial_.find(static_cast<std::uint32_t>(event.owner >> 32));
   if (found == by_serial_.end()) {

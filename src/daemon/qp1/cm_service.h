@@ -12,6 +12,7 @@
 #include <memory>
 #include <unordered_map>
 #include <unordered_set>
+#include <vector>
 
 #include "cm/endpoint.h"
 #include "control/cm_messages.h"
@@ -32,6 +33,9 @@ class ConnectionService final : public Subsystem {
   Verdict handle_message(Client& client, control::Received& message) override;
   void handle_client_gone(Client& client) override;
   [[nodiscard]] Instant next_deadline() const override;
+  // The programs that a message concerns: whose it is, and who has sent it, where that is a program of this daemon.
+  [[nodiscard]] std::vector<Client*> concerned_by(const cm::MadAddresses& addresses,
+                                                  const wire::CmMad& mad) const;
   void handle_deadline(Instant now) override;
 
  private:

@@ -1,11 +1,11 @@
 #include "daemon/qp1/struck_mads.h"
 
-#include "daemon/log.h"
 #include "wire/cm_mad.h"
 
 namespace rrdma::daemon {
 
-StruckMads::StruckMads(MadPort& port, FaultRules& rules) : port_(port), rules_(rules) {
+StruckMads::StruckMads(MadPort& port, const ConnectionService& connections, FaultRules& rules)
+    : port_(port), connections_(connections), rules_(rules) {
   port.set_filter([this](const cm::MadAddresses& addresses, Octets mad) { return admits(addresses, mad); });
 }
 
@@ -14,11 +14,9 @@ bool StruckMads::admits(const cm::MadAddresses& addresses, Octets octets) {
   const auto mad = wire::parse_cm_mad(octets);
   if (!mad) return true;
   const auto attribute = wire::attribute_of(mad->message);
-  const auto strike =
-      rules_.strike(static_cast<std::uint16_t>(attribute), addresses.remote, EventLoop::now());
+  const auto strike = rules_.strike(attribute, addresses.remote, connections_.concerned_by(addresses, *mad),
+                                    EventLoop::now());
   if (!strike.lost) return true;
-  log_line("a " + std::string(wire::cm_message_name(attribute)) + " was " +
-           (strike.reason != 0 ? "rejected" : "dropped") + " on purpose.");
   const auto* request = std::get_if<wire::CmReq>(&mad->message);
   if (strike.reason == 0 || request == nullptr) return false;
   const wire::CmRej refusal{.remote_comm_id = request->local_comm_id,

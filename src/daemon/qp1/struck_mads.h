@@ -3,19 +3,21 @@
 #pragma once
 
 #include "daemon/fault_rules.h"
+#include "daemon/qp1/cm_service.h"
 #include "daemon/qp1/mad_port.h"
 
 namespace rrdma::daemon {
 
 class StruckMads {
  public:
-  // REQUIRES: both outlive this.
-  StruckMads(MadPort& port, FaultRules& rules);
+  // REQUIRES: all outlive this.
+  StruckMads(MadPort& port, const ConnectionService& connections, FaultRules& rules);
 
  private:
   [[nodiscard]] bool admits(const cm::MadAddresses& addresses, Octets mad);
 
   MadPort& port_;
+  const ConnectionService& connections_;
   FaultRules& rules_;
 };
 

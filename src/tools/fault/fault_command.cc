@@ -114,12 +114,15 @@ int run_list(const FaultOptions& options) {
   const auto list = daemon->request<control::FaultList>(control::ListFaults{}, kOnce);
   if (!list) return complain(kName, list.error().sentence, "");
   auto strikes = count_strikes();
+  // What the daemon did itself, the programs that it concerned were told: it counts once.
+  const auto times = [&](const control::NumberedRule& rule) {
+    return rule.struck != 0 ? std::uint64_t{rule.struck} : std::uint64_t{strikes[rule.number]};
+  };
   Output output;
   if (options.json) {
     auto all = nlohmann::ordered_json::array();
     for (const control::NumberedRule& rule : list->rules)
-      all.push_back(
-          {{"number", rule.number}, {"fault", rule.rule}, {"struck", rule.struck + strikes[rule.number]}});
+      all.push_back({{"number", rule.number}, {"fault", rule.rule}, {"struck", times(rule)}});
     output.write(all.dump(2) + "\n");
   } else if (list->rules.empty()) {
     output.write("no fault is set\n");
@@ -127,7 +130,7 @@ int run_list(const FaultOptions& options) {
     const wire::Palette palette = palette_for(STDOUT_FILENO, ColourChoice::kAuto);
     Table table({{"NUMBER", Align::kRight}, {"STRUCK", Align::kRight}, {"FAULT"}});
     for (const control::NumberedRule& rule : list->rules)
-      table.add({std::to_string(rule.number), std::to_string(rule.struck + strikes[rule.number]), rule.rule});
+      table.add({std::to_string(rule.number), std::to_string(times(rule)), rule.rule});
     output.write(table.text(palette.name, palette.reset));
   }
   if (const int error = output.flush(); error != 0) return complain(kName, std::strerror(error), "");
