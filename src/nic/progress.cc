@@ -22,9 +22,7 @@ void Progress::transmit(Instant now) {
   now_ = now;
   parts_.wakeup.note_post(now);
   send(now);
-  parts_.wakeup.note_deadline(next_deadline());
-  // Operations that are done at once leave nothing to poll for, and nothing wakes the thread.
-  publish(now);
+  end_call(now);
 }
 
 void Progress::poll() {
@@ -34,9 +32,14 @@ void Progress::poll() {
   const Instant now = host::now();
   parts_.wakeup.note_look(now);
   round(now, WakeUp::Caller::kProgram);
-  parts_.wakeup.note_deadline(next_deadline());
-  // A program that polls all the time keeps the thread asleep: it publishes for itself.
-  publish(now);
+  end_call(now);
+}
+
+// Operations that are done at once leave nothing to poll for, and a program that polls all the time keeps the thread
+// asleep: the program publishes for itself. Beside a thread that stands by, deadlines are the program's anyway.
+void Progress::end_call(Instant now) {
+  if (!parts_.wakeup.standing_by()) parts_.wakeup.note_deadline(next_deadline());
+  if (now >= publishes_at_) publish(now);
 }
 
 void Progress::send_held() {
@@ -110,7 +113,9 @@ Instant Progress::next_deadline() const {
 }
 
 Instant Progress::publish(Instant now) {
-  return parts_.publisher.publish(parts_.engine, parts_.links.all(), now);
+  const Instant next = parts_.publisher.publish(parts_.engine, parts_.links.all(), now);
+  publishes_at_ = std::min(next, now + Publisher::kInterval);
+  return next;
 }
 
 void Progress::on_packet(const wire::TransportPacket& packet, const objects::PacketOrigin& origin) {

@@ -54,13 +54,15 @@ class Progress final : private link::Receiver {
  private:
   std::size_t round(Instant now, WakeUp::Caller caller);
   void send(Instant now);
+  void end_call(Instant now);  // of the program, which may sleep afterwards
   void forget_lost_channels();
   void fail_qps_of(std::uint32_t channel);
   [[nodiscard]] Instant next_deadline() const;
   void on_packet(const wire::TransportPacket& packet, const objects::PacketOrigin& origin) override;
 
   const ProgressParts parts_;
-  Instant now_;  // of the present round
+  Instant now_;           // of the present round
+  Instant publishes_at_;  // in a call of the program: asked every time, it would cost a message
 };
 
 }  // namespace rrdma::nic

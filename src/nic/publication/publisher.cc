@@ -8,7 +8,6 @@
 namespace rrdma::nic {
 namespace {
 
-constexpr Duration kInterval = milliseconds(100);
 constexpr std::size_t kRowsAtOnce = 64;  // a few microseconds under the lock
 
 control::QpFields fields_of(const transport::QueuePair& qp) {

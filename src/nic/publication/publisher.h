@@ -22,6 +22,7 @@ namespace rrdma::nic {
 
 class Publisher {
  public:
+  static constexpr Duration kInterval = milliseconds(100);
   // Both outlive it.
   Publisher(control::ProcessPage& page, const objects::MemoryTable& memory);
 
