@@ -110,16 +110,19 @@ class Forged : public World {
               const Profile& profile = {}) {
     SCOPED_TRACE(what);
     Pair other = connect();
-    const Stranger stranger(context_, listener_.port(), [messages](Forger& forger) {
-      // Let in first: before that it would only be passed over.
-      std::this_thread::sleep_for(50ms);
+    std::atomic<bool> let_in{false};  // before that it would only be passed over
+    const Stranger stranger(context_, listener_.port(), [messages, &let_in](Forger& forger) {
+      while (!let_in) std::this_thread::sleep_for(1ms);
       for (const std::string& one : messages) {
         forger.send(one);
         std::this_thread::sleep_for(1ms);
       }
     });
-    run([](Listener& listener, Pair& undisturbed, Code expected, Profile own) -> Task<> {
-      Endpoint end = (co_await listener.accept(own, kPatience)).value_or_throw();
+    run([](Listener& listener, Pair& undisturbed, Code expected, Profile own,
+           std::atomic<bool>& accepted) -> Task<> {
+      auto incoming = co_await listener.accept(own, kPatience);
+      accepted = true;
+      Endpoint end = std::move(incoming).value_or_throw();
       const std::string peer(end.peer());
       for (;;) {
         auto received = co_await end.receive(kPatience);
@@ -132,7 +135,7 @@ class Forged : public World {
       EXPECT_FALSE((co_await end.send("anybody?", kPatience)).ok());
       (co_await undisturbed.client.send("undisturbed", kPatience)).value_or_throw();
       EXPECT_EQ((co_await undisturbed.server.receive(kPatience)).value_or_throw().text(), "undisturbed");
-    }(listener_, other, code, profile));
+    }(listener_, other, code, profile, let_in));
   }
 };
 

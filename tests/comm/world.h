@@ -16,7 +16,7 @@ using namespace std::chrono_literals;
 
 // How long what should come may take. An emulated machine that shares its processors needs more (tests/interop).
 inline const std::chrono::seconds kPatience{
-    std::getenv("RRDMA_TEST_PATIENCE") != nullptr ? std::atoi(std::getenv("RRDMA_TEST_PATIENCE")) : 10};
+    std::getenv("RRDMA_TEST_PATIENCE") != nullptr ? std::atoi(std::getenv("RRDMA_TEST_PATIENCE")) : 30};
 
 // Where the device is: its first IPv4 address.
 inline std::string address_of(const Context& context) {
