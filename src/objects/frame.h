@@ -36,16 +36,18 @@ struct Frame {
   std::uint8_t header_octets = 0;  // BTH and extension headers in `header`
   std::uint8_t pad = 0;            // as the BTH says; the link appends that many zero octets
   std::uint8_t span_count = 0;
-  std::uint8_t faults = 0;  // of InjectedFault
+  std::uint8_t faults = 0;   // of InjectedFault
+  bool own_payload = false;  // the spans are memory of ours, which no program can take away
   std::int32_t corrupt_bit =
       -1;  // fault injection: the link flips this bit of the finished packet (modulo its length)
   std::uint32_t payload_octets = 0;  // sum of the spans; more than one path MTU only if the path takes trains
   std::uint32_t fault_rule = 0;      // with `faults`: the number of the rule; 0: it has none
-  std::array<std::uint8_t, wire::kHeaderOctetsMax + 4> header{};
+  alignas(8) std::array<std::uint8_t, wire::kHeaderOctetsMax + 4> header{};
   std::array<PayloadSpan, kSgeMax + 1> spans{};
 
   void clear() {
     header_octets = pad = span_count = faults = 0;
+    own_payload = false;
     corrupt_bit = -1;
     payload_octets = 0;
   }

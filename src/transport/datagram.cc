@@ -35,6 +35,7 @@ SendVerdict Datagram::send_next(objects::FrameSink& sink) {
   Cause cause = Cause::kNone;
   if (entry.is_inline()) {
     if (entry.length != 0) frame->add_span(qp_.send_queue.inline_data(req.index), entry.length);
+    frame->own_payload = true;
   } else {
     cause = objects::gather(core_.memory, *qp_.pd, qp_.send_queue.list(req.index), 0, entry.length, *frame);
   }

@@ -297,6 +297,7 @@ Cause Requester::add_payload(const Place& place, std::uint32_t offset, std::uint
   if (length == 0) return Cause::kNone;
   if (place.entry.is_inline()) {
     frame.add_span(qp_.send_queue.inline_data(place.index) + offset, length);
+    frame.own_payload = true;
     return Cause::kNone;
   }
   const Cause cause =
