@@ -2,6 +2,7 @@
 #include <poll.h>
 
 #include <cerrno>
+#include <initializer_list>
 #include <vector>
 
 #include "bench.h"
@@ -22,6 +23,18 @@ class States : public Bench {
     attr.qp_state = state;
     attr.port_num = 1;
     return ibv_modify_qp(qp, &attr, IBV_QP_STATE | more);
+  }
+  // As many completions in this queue: receives of a QP that fails.
+  void flush_receives(ibv_cq* cq, std::initializer_list<std::uint64_t> ids) {
+    ibv_qp_init_attr init{};
+    init.send_cq = init.recv_cq = cq;
+    init.cap = {.max_send_wr = 1, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1};
+    init.qp_type = IBV_QPT_RC;
+    ibv_qp* qp = ibv_create_qp(pd_, &init);
+    ASSERT_NE(qp, nullptr);
+    ASSERT_EQ(modify(qp, IBV_QPS_INIT, kToInit), 0);
+    for (const std::uint64_t id : ids) ASSERT_EQ(receive(qp, id, at(0, 8)), 0);
+    ASSERT_EQ(modify(qp, IBV_QPS_ERR), 0);
   }
   static constexpr int kToInit = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
 };
@@ -51,15 +64,7 @@ TEST_F(States, AskingForEventsWithoutAChannelIsNoMistake) { EXPECT_EQ(ibv_req_no
 
 TEST_F(States, ACompletionQueueThatOverflowsTellsItAndKeepsWhatItHas) {
   ibv_cq* small = ibv_create_cq(context_, 1, nullptr, nullptr, 0);
-  ibv_qp_init_attr init{};
-  init.send_cq = init.recv_cq = small;
-  init.cap = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1};
-  init.qp_type = IBV_QPT_RC;
-  ibv_qp* qp = ibv_create_qp(pd_, &init);
-  ASSERT_NE(qp, nullptr);
-  ASSERT_EQ(modify(qp, IBV_QPS_INIT, kToInit), 0);
-  for (std::uint64_t id : {7, 8, 9}) ASSERT_EQ(receive(qp, id, at(0, 8)), 0);
-  ASSERT_EQ(modify(qp, IBV_QPS_ERR), 0);
+  flush_receives(small, {7, 8, 9});
   const ibv_wc first = next(small);
   EXPECT_EQ(first.wr_id, 7u);
   pollfd events{.fd = context_->async_fd, .events = POLLIN, .revents = 0};
@@ -76,15 +81,7 @@ TEST_F(States, TheSmallestCompletionQueueTakesOneMoreThanOne) {
   ibv_cq* small = ibv_create_cq(context_, 1, nullptr, nullptr, 0);
   ASSERT_NE(small, nullptr);
   EXPECT_EQ(small->cqe, 2);
-  ibv_qp_init_attr init{};
-  init.send_cq = init.recv_cq = small;
-  init.cap = {.max_send_wr = 1, .max_recv_wr = 2, .max_send_sge = 1, .max_recv_sge = 1};
-  init.qp_type = IBV_QPT_RC;
-  ibv_qp* qp = ibv_create_qp(pd_, &init);
-  ASSERT_NE(qp, nullptr);
-  ASSERT_EQ(modify(qp, IBV_QPS_INIT, kToInit), 0);
-  for (std::uint64_t id : {7, 8}) ASSERT_EQ(receive(qp, id, at(0, 8)), 0);
-  ASSERT_EQ(modify(qp, IBV_QPS_ERR), 0);
+  flush_receives(small, {7, 8});
   EXPECT_EQ(next(small).wr_id, 7u);
   EXPECT_EQ(next(small).wr_id, 8u);
   ASSERT_EQ(ibv_resize_cq(small, 1), 0);

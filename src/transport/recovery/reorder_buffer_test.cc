@@ -50,6 +50,20 @@ TEST_F(ReorderBufferTest, KeepsWhatIsEarlyAndTellsOfIt) {
   EXPECT_EQ(packet.payload[0], 103);
 }
 
+// One gap after another, more of them than the store has places for QPs.
+TEST_F(ReorderBufferTest, PlacesGoBackWithTheLastPacket) {
+  for (std::uint32_t gap = 0; gap < EarlyPackets::kSlots + 1u; ++gap) {
+    ASSERT_EQ(keep(gap + 1, gap), Verdict::kKeptBeyondGap);
+    if (gap % 2 == 0)
+      buffer_.release_until(wire::Psn(gap), wire::Psn(gap + 2));
+    else
+      buffer_.clear();
+    EXPECT_TRUE(buffer_.empty());
+    EXPECT_TRUE(told(gap).empty());
+  }
+  EXPECT_EQ(store_.room(), std::size_t{EarlyPackets::kSlots});
+}
+
 TEST_F(ReorderBufferTest, NumbersWrap) {
   EXPECT_EQ(keep(1, 0xfffffe), Verdict::kKeptBeyondGap);
   EXPECT_EQ(told(0xfffffe), (std::vector<std::uint32_t>{3}));
