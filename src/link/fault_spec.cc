@@ -41,7 +41,8 @@ struct Unit {
 };
 constexpr std::array kTimeUnits = {Unit{"ns", 1}, Unit{"us", 1'000}, Unit{"µs", 1'000}, Unit{"ms", 1'000'000},
                                    Unit{"s", 1'000'000'000}};
-constexpr std::array kRateUnits = {Unit{"K", 1}, Unit{"M", 1'000}, Unit{"G", 1'000'000}};
+constexpr std::array kRateUnits = {Unit{"k", 1}, Unit{"m", 1'000}, Unit{"g", 1'000'000},
+                                   Unit{"t", 1'000'000'000}};
 constexpr std::array kChanceUnits = {Unit{"ppm", 1}, Unit{"%", 10'000}};
 
 template <std::size_t N>
@@ -54,15 +55,6 @@ std::optional<std::uint64_t> with_unit(std::string_view text, const std::array<U
 }
 
 std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
-
-Result<std::uint32_t, std::string> parse_chance(std::string_view name, std::string_view text) {
-  const auto ppm = with_unit(text, kChanceUnits);
-  if (!ppm || *ppm > 1'000'000) {
-    return Failure{quoted(text) + " is no chance for " + quoted(name) +
-                   ": write a percentage from 0% to 100% (at most four decimals), or ppm."};
-  }
-  return static_cast<std::uint32_t>(*ppm);
-}
 
 Result<void, std::string> parse_delay(std::string_view text, FaultSpec& spec) {
   std::string_view middle = text;
@@ -94,12 +86,6 @@ Result<std::uint32_t, std::string> parse_count(std::string_view name, std::strin
   if (error == std::errc() && end == text.data() + text.size() && count >= 1 && count <= most) return count;
   return Failure{quoted(text) + " is no number for " + quoted(name) + ": write one from 1 to " +
                  std::to_string(most) + "."};
-}
-
-Result<std::uint64_t, std::string> parse_rate(std::string_view text) {
-  const auto kilobits = with_unit(text, kRateUnits);
-  if (kilobits && *kilobits != 0) return *kilobits;
-  return Failure{quoted(text) + " is no rate: write bits in a second with K, M or G, for example 100M."};
 }
 
 Result<void, std::string> parse_item(std::string_view item, FaultSpec& spec) {
@@ -154,27 +140,6 @@ Result<void, std::string> parse_item(std::string_view item, FaultSpec& spec) {
                  "rate, mtu and seed."};
 }
 
-// 12345 ppm as "1.2345%", without trailing zeroes.
-std::string percent(std::uint32_t ppm) {
-  std::string text = std::to_string(ppm / 10'000);
-  std::string fraction = std::to_string(10'000 + ppm % 10'000).substr(1);
-  while (!fraction.empty() && fraction.back() == '0') fraction.pop_back();
-  return text + (fraction.empty() ? "" : "." + fraction) + "%";
-}
-
-std::string rate_text(std::uint64_t kilobits) {
-  if (kilobits % 1'000'000 == 0) return std::to_string(kilobits / 1'000'000) + "G";
-  if (kilobits % 1'000 == 0) return std::to_string(kilobits / 1'000) + "M";
-  return std::to_string(kilobits) + "K";
-}
-
-std::string time_text(Duration time) {
-  if (time.ns % 1'000'000'000 == 0) return std::to_string(time.ns / 1'000'000'000) + "s";
-  if (time.ns % 1'000'000 == 0) return std::to_string(time.ns / 1'000'000) + "ms";
-  if (time.ns % 1'000 == 0) return std::to_string(time.ns / 1'000) + "us";
-  return std::to_string(time.ns) + "ns";
-}
-
 }  // namespace
 
 Result<Duration, std::string> parse_duration(std::string_view text) {
@@ -182,6 +147,52 @@ Result<Duration, std::string> parse_duration(std::string_view text) {
   if (!ns)
     return Failure{quoted(text) + " is no time: write a number and ns, us, ms or s, for example 50us."};
   return nanoseconds(static_cast<std::int64_t>(*ns));
+}
+
+Result<std::uint32_t, std::string> parse_chance(std::string_view name, std::string_view text) {
+  const auto ppm = with_unit(text, kChanceUnits);
+  if (!ppm || *ppm > 1'000'000) {
+    return Failure{quoted(text) + " is no chance for " + quoted(name) +
+                   ": write a percentage from 0% to 100% (at most four decimals), or ppm."};
+  }
+  return static_cast<std::uint32_t>(*ppm);
+}
+
+// Megabits are written in many ways. Not "Mbps": to tc those are octets, to others bits.
+Result<std::uint64_t, std::string> parse_rate(std::string_view text) {
+  std::string lower(text);
+  for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  std::string_view number = lower;
+  for (const std::string_view bits : {"bit/s", "bit", "b/s"}) {
+    if (!number.ends_with(bits)) continue;
+    number.remove_suffix(bits.size());
+    break;
+  }
+  const auto kilobits = with_unit(number, kRateUnits);
+  if (kilobits && *kilobits != 0) return *kilobits;
+  return Failure{quoted(text) +
+                 " is no rate: write bits in a second with K, M, G or T, for example 100M or 100Mbit."};
+}
+
+// 12345 ppm as "1.2345%", without trailing zeroes.
+std::string emit_chance(std::uint32_t ppm) {
+  std::string text = std::to_string(ppm / 10'000);
+  std::string fraction = std::to_string(10'000 + ppm % 10'000).substr(1);
+  while (!fraction.empty() && fraction.back() == '0') fraction.pop_back();
+  return text + (fraction.empty() ? "" : "." + fraction) + "%";
+}
+
+std::string emit_rate(std::uint64_t kilobits) {
+  if (kilobits % 1'000'000 == 0) return std::to_string(kilobits / 1'000'000) + "G";
+  if (kilobits % 1'000 == 0) return std::to_string(kilobits / 1'000) + "M";
+  return std::to_string(kilobits) + "K";
+}
+
+std::string emit_duration(Duration time) {
+  if (time.ns % 1'000'000'000 == 0) return std::to_string(time.ns / 1'000'000'000) + "s";
+  if (time.ns % 1'000'000 == 0) return std::to_string(time.ns / 1'000'000) + "ms";
+  if (time.ns % 1'000 == 0) return std::to_string(time.ns / 1'000) + "us";
+  return std::to_string(time.ns) + "ns";
 }
 
 Result<FaultSpec, std::string> parse_fault_spec(std::string_view text) {
@@ -202,7 +213,7 @@ Result<FaultSpec, std::string> parse_fault_spec(std::string_view text) {
 std::string emit_fault_spec(const FaultSpec& spec) {
   std::string text;
   const auto chance = [&](std::string_view name, std::uint32_t ppm) {
-    if (ppm != 0) text += std::string(name) + "=" + percent(ppm) + ",";
+    if (ppm != 0) text += std::string(name) + "=" + emit_chance(ppm) + ",";
   };
   const auto count = [&](std::string_view name, std::uint32_t value, std::uint32_t usual) {
     if (value != usual) text += std::string(name) + "=" + std::to_string(value) + ",";
@@ -215,11 +226,11 @@ std::string emit_fault_spec(const FaultSpec& spec) {
   chance("corrupt", spec.corrupt_ppm);
   chance("ecn", spec.ecn_ppm);
   if (spec.delay.ns != 0 || spec.delay_spread.ns != 0) {
-    text += "delay=" + time_text(spec.delay);
-    if (spec.delay_spread.ns != 0) text += "±" + time_text(spec.delay_spread);
+    text += "delay=" + emit_duration(spec.delay);
+    if (spec.delay_spread.ns != 0) text += "±" + emit_duration(spec.delay_spread);
     text += ",";
   }
-  if (spec.rate_kbps != 0) text += "rate=" + rate_text(spec.rate_kbps) + ",";
+  if (spec.rate_kbps != 0) text += "rate=" + emit_rate(spec.rate_kbps) + ",";
   count("mtu", spec.mtu, 0);
   return text + "seed=" + std::to_string(spec.seed);
 }

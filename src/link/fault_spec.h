@@ -6,10 +6,11 @@
 //   item  := ("drop" | "dup" | "reorder" | "corrupt" | "ecn") "=" chance
 //          | "delay" "=" time [ ("±" | "+-") time ]
 //          | ("burst" | "depth") "=" number
-//          | "rate" "=" decimal ("K" | "M" | "G")       bits in a second
+//          | "rate" "=" rate                            bits in a second
 //          | "mtu" "=" number                           octets of payload
 //          | "seed" "=" number
 //   chance := decimal ("%" | "ppm")          time := decimal ("ns" | "us" | "µs" | "ms" | "s")
+//   rate   := decimal ("K" | "M" | "G" | "T") [ "bit" | "bit/s" | "b/s" ]         in either case
 #pragma once
 
 #include <cstdint>
@@ -54,7 +55,12 @@ Result<FaultSpec, std::string> parse_fault_spec(std::string_view text);
 // What parse_fault_spec() reads back to the same value.
 std::string emit_fault_spec(const FaultSpec& spec);
 
-// "50us", "1.5 ms" is refused: no blanks inside. Shared with tools that take times.
+// The parts of it, shared with tools that take such measures. "50us"; "1.5 ms" is refused: no blanks inside.
 Result<Duration, std::string> parse_duration(std::string_view text);
+Result<std::uint64_t, std::string> parse_rate(std::string_view text);  // in kilobits a second, never 0
+Result<std::uint32_t, std::string> parse_chance(std::string_view name, std::string_view text);  // in ppm
+std::string emit_duration(Duration time);
+std::string emit_rate(std::uint64_t kilobits);
+std::string emit_chance(std::uint32_t ppm);
 
 }  // namespace rrdma::link

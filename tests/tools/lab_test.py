@@ -146,11 +146,27 @@ rm $seen
         file.write_text('[defaults]\nrate = "1gbit"\n[[host]]\nname = "a"\n[[host]]\nname = "b"\n[[link]]\nbetween = ["a", "b"]\nqueue = 100\n')
         self.assertIn("there", script((file,), "reach a b 4 && echo there\n"))
         for text, sentence in (("[[host]\n", "topology.toml:1"), ('[[host]]\nname = "a b"\n', "a host needs a name"),
-                               ('preset = "torus"\n', "'torus' is no preset"), ("x = 1\n", "has no host"),
+                               ('preset = "torus"\n', "'torus' is no preset"), ("[defaults]\n", "has no host"),
                                ('[[host]]\nname = "a"\n[[link]]\nbetween = ["a", "z"]\n', "no node 'z'"),
-                               ('preset = "star"\n[defaults]\nrate = "; reboot"\n', "must be a measure")):
+                               ('preset = "star"\n[defaults]\nrate = "; reboot"\n', "'; reboot' is no rate"),
+                               ('preset = "star"\n[defaults]\ndelay = 5\n', "'5' is no time"),
+                               ('preset = "star"\nrate = "1G"\n', "'rate' is no word of a topology"),
+                               ('preset = "star"\n[defaults]\necn = true\n', "'ecn' marks packets in the place of losing them")):
             file.write_text(text)
             self.assertIn(sentence, lab(file, status=2))
+
+        self.assertIn("--rate is for presets", lab(file, "--rate", "1G", status=2))
+        self.assertIn("'stra' is neither a preset nor a file", lab("stra", status=2))
+
+    def test_rates_in_the_words_of_the_field(self):
+        for words, shown, shape in ((("--rate", "100M"), "100M", "rate 100Mbit"), (("--rate", "40Gbit", "--queue", "50"), "40G queue 50", "rate 40Gbit"),
+                                    (("--queue", "50"), "queue 50", "pfifo"), (("--rate", "100k"), "100K", "rate 100Kbit")):
+            said = script(("star", "--hosts", "2", *words), "rrdma lab show\nrrdma lab run h1 -- tc qdisc show dev eth0\n")
+            self.assertIn(shown, said)
+            self.assertIn(shape, said)
+        for words, sentence in ((("--rate", "100Mbps"), "'100Mbps' is no rate"), (("--delay", "5"), "'5' is no time"),
+                                (("--loss", "3"), "'3' is no chance"), (("--queue", "0"), "'0' is no queue"), (("--ecn",), "'ecn' marks")):
+            self.assertIn(sentence, lab("star", *words, "--", "true", status=2))
 
     def test_pictures(self):
         target = pathlib.Path(tempfile.mkdtemp())

@@ -32,6 +32,7 @@ struct LabOptions {
   std::string what;  // a file or a preset
   PresetSizes sizes;
   LinkShape shape;
+  std::vector<std::string> preset_words;  // options that were given and are for presets
   std::string host;
   std::vector<std::string> words;
   std::string svg;
@@ -91,6 +92,11 @@ int stay(const LabState& state) {
 }
 
 int run_up(const LabOptions& options) {
+  if (!is_preset(options.what) && !options.preset_words.empty())
+    return complain(kName,
+                    fmt::format("{} is for presets, and '{}' is a file", options.preset_words[0],
+                                printable(options.what)),
+                    "write it there: hosts = 8, or rate = \"10G\" under [defaults]");
   auto topology = is_preset(options.what) ? make_preset(options.what, options.sizes, options.shape)
                                           : read_topology(options.what);
   if (!topology)
@@ -218,12 +224,39 @@ CLI::App* add_up(CLI::App& lab, Runner& chosen) {
   CLI::App* up = lab.add_subcommand("up", "Make a lab; it is there until this command ends");
   up->add_option("TOPOLOGY", options->what, "A TOML file, or a preset: leaf-spine, star, ring, dumbbell")
       ->required();
-  up->add_option("--hosts", options->sizes.hosts, "Of a preset")->option_text("N");
-  up->add_option("--leaves", options->sizes.leaves, "Of leaf-spine")->option_text("N");
-  up->add_option("--spines", options->sizes.spines, "Of leaf-spine")->option_text("N");
-  up->add_option("--rate", options->shape.rate, "Of each link of a preset, such as 10gbit")
-      ->option_text("RATE");
-  up->add_option("--delay", options->shape.delay, "The same, such as 20us")->option_text("TIME");
+  const auto add_size = [&](const char* name, std::uint32_t& to, const char* what) {
+    up->add_option_function<std::uint32_t>(
+          name,
+          [options, name, &to](std::uint32_t value) {
+            to = value;
+            options->preset_words.emplace_back(name);
+          },
+          what)
+        ->option_text("N");
+  };
+  add_size("--hosts", options->sizes.hosts, "Of a preset");
+  add_size("--leaves", options->sizes.leaves, "Of leaf-spine");
+  add_size("--spines", options->sizes.spines, "Of leaf-spine");
+  const auto add_property = [&](const char* name, const char* value, const char* what) {
+    const auto set = [options, name](const std::string& text) {
+      if (auto done = set_property(options->shape, name, text); !done)
+        throw CLI::ValidationError(std::string("--") + name, done.error());
+      options->preset_words.push_back(std::string("--") + name);
+    };
+    up->add_option_function<std::string>(std::string("--") + name, set, what)->option_text(value);
+  };
+  add_property("rate", "RATE", "Of each link of a preset, such as 10G or 100Mbit");
+  add_property("delay", "TIME", "The same, such as 20us");
+  add_property("loss", "CHANCE", "The same, such as 0.1%");
+  add_property("queue", "PACKETS", "The same: how many wait where a link begins");
+  add_property("mtu", "OCTETS", "The same");
+  up->add_flag_callback(
+      "--ecn",
+      [options] {
+        options->shape.ecn = true;
+        options->preset_words.emplace_back("--ecn");
+      },
+      "The same: mark what --loss would lose");
   up->callback([&chosen, options] {
     options->words = words_behind();
     chosen = [options] { return run_up(*options); };

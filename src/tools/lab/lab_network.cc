@@ -6,15 +6,20 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <limits>
 
 #include "base/owned_fd.h"
+#include "link/fault_spec.h"
 
 namespace rrdma::tools {
 namespace {
 
 constexpr std::size_t kComplaintMax = 400;
+
+std::uint32_t mtu_of(const LinkShape& shape) { return shape.mtu != 0 ? shape.mtu : Topology::kUsualMtu; }
 
 bool write_all(int fd, std::string_view text) {
   while (!text.empty()) {
@@ -71,24 +76,28 @@ Result<void, std::string> run_batch(const char* program, pid_t node, const std::
 
 // rate and queue by tbf where netem is not needed: every kernel with traffic control has that one.
 std::string shape_lines(const LinkShape& shape, const std::string& interface) {
+  constexpr std::uint64_t kBurstMax = 131'072;
   if (shape.needs_netem()) {
     std::string line = fmt::format("qdisc replace dev {} root netem", interface);
-    if (!shape.delay.empty()) line += " delay " + shape.delay;
-    if (!shape.loss.empty()) line += " loss " + shape.loss + (shape.ecn ? " ecn" : "");
-    if (!shape.rate.empty()) line += " rate " + shape.rate;
+    if (shape.delay.ns != 0) line += fmt::format(" delay {}ns", shape.delay.ns);
+    if (shape.loss_ppm != 0)
+      line += fmt::format(" loss {}{}", link::emit_chance(shape.loss_ppm), shape.ecn ? " ecn" : "");
+    if (shape.rate_kbps != 0) line += fmt::format(" rate {}kbit", shape.rate_kbps);
     return line + fmt::format(" limit {}\n", shape.queue != 0 ? shape.queue : 10000);
   }
-  if (!shape.rate.empty()) {
-    const std::uint32_t octets = (shape.queue != 0 ? shape.queue : 1000) * 1500;
-    return fmt::format("qdisc replace dev {} root tbf rate {} burst 131072 limit {}\n", interface, shape.rate,
-                       octets);
+  if (shape.rate_kbps != 0) {
+    const std::uint64_t frame = mtu_of(shape) + 18;
+    // What passes at once: ten milliseconds' worth, and one frame at least.
+    const std::uint64_t burst = std::max(frame, std::min(kBurstMax, shape.rate_kbps * 10 / 8));
+    const std::uint64_t queue = std::min<std::uint64_t>((shape.queue != 0 ? shape.queue : 1000) * frame,
+                                                        std::numeric_limits<std::uint32_t>::max());
+    return fmt::format("qdisc replace dev {} root tbf rate {}kbit burst {} limit {}\n", interface,
+                       shape.rate_kbps, burst, queue);
   }
   return shape.queue != 0 ? fmt::format("qdisc replace dev {} root pfifo limit {}\n", interface, shape.queue)
                           : "";
 }
 
-// Without a rate a cable is as fast as the kernel; frames of more than 4096 octets of payload fit by default.
-constexpr std::uint32_t kMtu = 4200;
 // Names our routes among those of the kernel.
 constexpr int kProtocol = 90;
 
@@ -136,7 +145,7 @@ Result<void, std::string> build_network(const Topology& topology, const NodeHold
   std::vector<std::string> ip(topology.nodes.size(), "link set lo up\n"), tc(topology.nodes.size());
   for (std::size_t i = 0; i < topology.links.size(); ++i) {
     const LabLink& link = topology.links[i];
-    const std::uint32_t mtu = link.shape.mtu != 0 ? link.shape.mtu : kMtu;
+    const std::uint32_t mtu = mtu_of(link.shape);
     cables += fmt::format(
         "link add l{0}a mtu {3} type veth peer name l{0}b mtu {3}\nlink set l{0}a netns {1}\nlink set l{0}b "
         "netns {2}\n",

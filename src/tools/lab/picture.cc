@@ -41,17 +41,6 @@ std::vector<std::vector<std::size_t>> rows_of(const Topology& topology) {
   return rows;
 }
 
-std::string shape_text(const LinkShape& shape) {
-  std::string text;
-  const auto add = [&](const std::string& word) { text += (text.empty() ? "" : " ") + word; };
-  if (!shape.rate.empty()) add(shape.rate);
-  if (!shape.delay.empty()) add(shape.delay);
-  if (!shape.loss.empty()) add("loss " + shape.loss);
-  if (shape.queue != 0) add(fmt::format("queue {}", shape.queue));
-  if (shape.ecn) add("ecn");
-  return text;
-}
-
 }  // namespace
 
 std::string terminal_picture(const Topology& topology, const std::set<std::size_t>& cut) {
@@ -66,7 +55,7 @@ std::string terminal_picture(const Topology& topology, const std::set<std::size_
     const LabLink& link = topology.links[i];
     text += fmt::format("  {:>8} {} {:<8} {:<15} {:<15} {}\n", topology.nodes[link.a].name,
                         cut.contains(i) ? "-x-" : "---", topology.nodes[link.b].name,
-                        address_of(i, false, false), address_of(i, true, false), shape_text(link.shape));
+                        address_of(i, false, false), address_of(i, true, false), describe(link.shape));
   }
   return text;
 }
@@ -98,7 +87,7 @@ std::string svg_picture(const Topology& topology, const std::set<std::size_t>& c
         "<line x1=\"{}\" y1=\"{}\" x2=\"{}\" y2=\"{}\" stroke=\"{}\" "
         "stroke-width=\"2\"{}><title>{}</title></line>\n",
         a.x, a.y, b.x, b.y, cut.contains(i) ? "#c33" : "#789",
-        cut.contains(i) ? " stroke-dasharray=\"6 6\"" : "", shape_text(topology.links[i].shape));
+        cut.contains(i) ? " stroke-dasharray=\"6 6\"" : "", describe(topology.links[i].shape));
   }
   for (std::size_t node = 0; node < topology.nodes.size(); ++node) {
     const Place at = places[node];

@@ -13,7 +13,7 @@ constexpr std::string_view kPresets[] = {"leaf-spine", "star", "ring", "dumbbell
 
 class Builder {
  public:
-  explicit Builder(LinkShape shape) : shape_(std::move(shape)) {}
+  explicit Builder(const LinkShape& shape) : shape_(shape) {}
 
   std::size_t add(const std::string& name, bool is_host) {
     made.nodes.push_back({name, is_host});
@@ -85,6 +85,7 @@ Result<Topology, std::string> make_preset(std::string_view name, const PresetSiz
   if (sizes.hosts < 1 || sizes.hosts > kLabHostsMax || sizes.leaves > kLabHostsMax ||
       sizes.spines > kLabHostsMax)
     return Failure{fmt::format("a lab has from 1 to {} hosts, and no more leaves or spines.", kLabHostsMax)};
+  if (auto checked = check_shape(shape); !checked) return Failure{checked.error()};
   Builder builder(shape);
   if (name == "leaf-spine") {
     make_leaf_spine(builder, sizes);
@@ -103,14 +104,13 @@ Result<Topology, std::string> make_preset(std::string_view name, const PresetSiz
 }
 
 std::string emit_topology(const Topology& topology) {
-  const auto word = [](const std::string& text) { return text.empty() ? std::string("-") : text; };
   std::string out;
   for (const LabNode& node : topology.nodes)
     out += fmt::format("node {} {}\n", node.name, node.is_host ? 1 : 0);
   for (const LabLink& link : topology.links) {
     const LinkShape& shape = link.shape;
-    out += fmt::format("link {} {} {} {} {} {} {} {}\n", link.a, link.b, word(shape.rate), word(shape.delay),
-                       word(shape.loss), shape.queue, shape.ecn ? 1 : 0, shape.mtu);
+    out += fmt::format("link {} {} {} {} {} {} {} {}\n", link.a, link.b, shape.rate_kbps, shape.delay.ns,
+                       shape.loss_ppm, shape.queue, shape.ecn ? 1 : 0, shape.mtu);
   }
   return out;
 }
@@ -118,9 +118,6 @@ std::string emit_topology(const Topology& topology) {
 Topology parse_topology(std::string_view text) {
   Topology topology;
   std::istringstream lines{std::string(text)};
-  const auto cleared = [](std::string& word) {
-    if (word == "-") word.clear();
-  };
   for (std::string kind; lines >> kind;) {
     if (kind == "node") {
       LabNode node;
@@ -129,10 +126,10 @@ Topology parse_topology(std::string_view text) {
       continue;
     }
     LabLink link;
-    lines >> link.a >> link.b >> link.shape.rate >> link.shape.delay >> link.shape.loss >> link.shape.queue >>
-        link.shape.ecn >> link.shape.mtu;
-    for (std::string* word : {&link.shape.rate, &link.shape.delay, &link.shape.loss}) cleared(*word);
-    topology.links.push_back(std::move(link));
+    LinkShape& shape = link.shape;
+    lines >> link.a >> link.b >> shape.rate_kbps >> shape.delay.ns >> shape.loss_ppm >> shape.queue >>
+        shape.ecn >> shape.mtu;
+    topology.links.push_back(link);
   }
   return topology;
 }

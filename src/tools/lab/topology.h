@@ -3,10 +3,10 @@
 //   preset = "leaf-spine"        # or star, ring, dumbbell; with hosts, leaves and spines
 //   hosts = 8
 //   [defaults]                   # of every link
-//   rate = "10gbit"  delay = "20us"  loss = "0.1%"  queue = 200  ecn = true  mtu = 4200
+//   rate = "10G"  delay = "20us"  loss = "0.1%"  queue = 200  ecn = true  mtu = 4200
 //   [[host]]   name = "h1"
 //   [[switch]] name = "s1"
-//   [[link]]   between = ["h1", "s1"]  rate = "1gbit"
+//   [[link]]   between = ["h1", "s1"]  rate = "1G"
 //
 // Pure: what is made of it is lab_network.h's.
 #pragma once
@@ -18,20 +18,9 @@
 #include <vector>
 
 #include "base/result.h"
+#include "tools/lab/link_shape.h"
 
 namespace rrdma::tools {
-
-struct LinkShape {
-  std::string rate;         // as tc writes it: 10gbit; empty: as fast as the kernel
-  std::string delay;        // 20us
-  std::string loss;         // 0.1%
-  std::uint32_t queue = 0;  // packets; 0: the kernel's own
-  bool ecn = false;         // marks instead of losses
-  std::uint32_t mtu = 0;
-
-  // Only netem can.
-  [[nodiscard]] bool needs_netem() const { return !delay.empty() || !loss.empty() || ecn; }
-};
 
 struct LabNode {
   std::string name;
@@ -47,6 +36,8 @@ struct LabLink {
 struct Topology {
   std::vector<LabNode> nodes;
   std::vector<LabLink> links;
+
+  static constexpr std::uint32_t kUsualMtu = 4200;  // 4096 octets of payload and all headers
 
   // npos: none.
   [[nodiscard]] std::size_t find(std::string_view name) const;

@@ -1,8 +1,13 @@
 // Topologies from TOML.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <toml++/toml.h>
 #include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <optional>
 
 #include "tools/lab/topology.h"
 
@@ -18,45 +23,29 @@ struct Reader {
   }
 };
 
-// Words go to tc as they are: nothing but letters, digits, '.' and '%'.
-bool is_measure(const std::string& text) {
-  return !text.empty() && text[0] >= '0' && text[0] <= '9' &&
-         std::all_of(text.begin(), text.end(), [](char c) {
-           return std::isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '%';
-         });
-}
-
 bool is_name(const std::string& text) {
   return !text.empty() && text.size() <= 15 && std::all_of(text.begin(), text.end(), [](char c) {
     return std::isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_';
   });
 }
 
+// The text of a value, whether or not it has quotation marks.
+std::optional<std::string> text_of(const toml::node& node) {
+  if (const auto text = node.value_exact<std::string>()) return text;
+  if (const auto number = node.value_exact<std::int64_t>()) return std::to_string(*number);
+  if (const auto truth = node.value_exact<bool>()) return *truth ? "true" : "false";
+  return std::nullopt;
+}
+
 void read_shape(Reader& reader, const toml::table& table, LinkShape& shape) {
   for (const auto& [key, node] : table) {
     const std::string name(key.str());
     if (name == "between") continue;
-    if (name == "rate" || name == "delay" || name == "loss") {
-      const auto text = node.value<std::string>();
-      if (!text || !is_measure(*text)) {
-        reader.complain(
-            node, fmt::format("'{}' must be a measure such as \"10gbit\", \"20us\" or \"0.1%\".", name));
-        continue;
-      }
-      (name == "rate" ? shape.rate : name == "delay" ? shape.delay : shape.loss) = *text;
-    } else if (name == "queue" || name == "mtu") {
-      const auto number = node.value<std::int64_t>();
-      if (!number || *number < 1 || *number > 65535) {
-        reader.complain(node, fmt::format("'{}' must be a number from 1 to 65535.", name));
-        continue;
-      }
-      (name == "queue" ? shape.queue : shape.mtu) = static_cast<std::uint32_t>(*number);
-    } else if (name == "ecn") {
-      shape.ecn = node.value<bool>().value_or(false);
-    } else {
-      reader.complain(
-          node, fmt::format("'{}' is no property of a link: known are rate, delay, loss, queue, ecn and mtu.",
-                            name));
+    const auto text = text_of(node);
+    if (!text) {
+      reader.complain(node, fmt::format("'{}' must be a text, a number, true or false.", name));
+    } else if (auto set = set_property(shape, name, *text); !set) {
+      reader.complain(node, set.error());
     }
   }
 }
@@ -96,13 +85,38 @@ void read_links(Reader& reader, const toml::table& file, const LinkShape& usual,
     }
     if (link.a == link.b) reader.complain(node, "a link has two different ends.");
     read_shape(reader, *table, link.shape);
+    if (auto checked = check_shape(link.shape); !checked) reader.complain(node, checked.error());
     to.links.push_back(std::move(link));
+  }
+}
+
+// A word that is misspelt must not be passed over in silence.
+void check_keys(Reader& reader, const toml::table& file) {
+  constexpr std::array<std::string_view, 8> kKeys = {"preset",   "hosts", "leaves", "spines",
+                                                     "defaults", "host",  "switch", "link"};
+  for (const auto& [key, node] : file) {
+    const std::string name(key.str());
+    if (std::find(kKeys.begin(), kKeys.end(), name) == kKeys.end())
+      reader.complain(
+          node, fmt::format("'{}' is no word of a topology: known are {}.", name, fmt::join(kKeys, ", ")));
+    const bool is_number = name == "hosts" || name == "leaves" || name == "spines";
+    if (is_number && !node.is_integer()) reader.complain(node, fmt::format("'{}' must be a number.", name));
+    if (is_number && !file.contains("preset"))
+      reader.complain(node, fmt::format("'{}' is of a preset, and there is none.", name));
+    if (name == "preset" && !node.is_string()) reader.complain(node, "'preset' must be a text.");
+    if (name == "defaults" && !node.is_table())
+      reader.complain(node, "'defaults' must be a table: write [defaults].");
+    if ((name == "host" || name == "switch" || name == "link") && !node.is_array())
+      reader.complain(node, fmt::format("'{0}' must be tables: write [[{0}]].", name));
   }
 }
 
 }  // namespace
 
 Result<Topology, std::string> read_topology(const std::string& path) {
+  if (::access(path.c_str(), R_OK) != 0)
+    return Failure{
+        fmt::format("'{}' is neither a preset nor a file that can be read: {}.", path, std::strerror(errno))};
   toml::table file;
   try {
     file = toml::parse_file(path);
@@ -110,6 +124,7 @@ Result<Topology, std::string> read_topology(const std::string& path) {
     return Failure{fmt::format("{}:{}: {}", path, error.source().begin.line, error.description())};
   }
   Reader reader{path, {}};
+  check_keys(reader, file);
   LinkShape usual;
   if (const toml::table* defaults = file.get_as<toml::table>("defaults"))
     read_shape(reader, *defaults, usual);

@@ -59,12 +59,16 @@ TEST(Topology, HostsAreNoSwitches) {
 
 TEST(Topology, IsReadAsItWasWritten) {
   Topology lab = preset("leaf-spine", 4);
-  lab.links[1].shape = {
-      .rate = "1gbit", .delay = "20us", .loss = "0.1%", .queue = 50, .ecn = true, .mtu = 4200};
+  lab.links[1].shape = {.rate_kbps = 1'000'000,
+                        .delay = microseconds(20),
+                        .loss_ppm = 1000,
+                        .queue = 50,
+                        .ecn = true,
+                        .mtu = 4200};
   const Topology again = parse_topology(emit_topology(lab));
   EXPECT_EQ(emit_topology(again), emit_topology(lab));
-  EXPECT_EQ(again.links[1].shape.delay, "20us");
-  EXPECT_EQ(again.links[0].shape.delay, "");
+  EXPECT_EQ(again.links[1].shape, lab.links[1].shape);
+  EXPECT_EQ(again.links[0].shape, LinkShape{});
 }
 
 TEST(Topology, InterfacesAreCountedAtEachNode) {
