@@ -278,6 +278,28 @@ TEST_F(Close, AServerThatLetsGoAfterItsRepRefusesTheRtuToo) {
   EXPECT_TRUE(rejected.was_established);
 }
 
+TEST_F(Close, TimewaitLastsAsLongAsItIsToldAndKeepsTheQueuePair) {
+  const auto [id, server_id] = connected();
+  server().set_timewait_length([](OwnerToken, const wire::Gid&) { return std::optional(seconds(30)); });
+  ASSERT_TRUE(caller().disconnect(network->now(), id).ok());
+  settle();
+  ASSERT_TRUE(server().disconnect(network->now(), server_id).ok());
+  network->run_for(seconds(20));
+  EXPECT_EQ(server().state_of(server_id), State::kTimeWait);
+  caller().destroy(network->now(), id);
+  network->events(0).clear();
+  network->events(1).clear();
+  call();
+  settle();
+  EXPECT_EQ(expect_event<Rejected>(0).second.reason, RejectReason::kStaleConnection);
+  EXPECT_TRUE(network->events(1).empty());
+  network->run_for(seconds(11));
+  EXPECT_EQ(expect_event<TimeWaitExit>(1).first.id, server_id);
+  call();
+  settle();
+  expect_event<ConnectRequest>(1);
+}
+
 TEST_F(Close, AQueuePairThatCallsAnewEndsItsOldConnection) {
   const auto [id, server_id] = connected();
   // The caller's host has lost its memory of the connection, and its QPN is in use again.

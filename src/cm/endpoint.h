@@ -17,6 +17,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <optional>
 #include <unordered_set>
 #include <vector>
@@ -100,6 +101,11 @@ class Endpoint {
   [[nodiscard]] Result<QpAttributes, Error> qp_attributes(ConnectionId id, QpStep step) const;
   [[nodiscard]] Result<EstablishedConnection, Error> snapshot(ConnectionId id) const;
   [[nodiscard]] Result<void, Error> restore(const EstablishedConnection& connection, OwnerToken owner);
+
+  // How long a connection with this peer is to stay in TIMEWAIT; none: as long as its packets may live. One that is kept
+  // longer on purpose keeps its queue pair, too: a call from there is refused as stale.
+  using TimewaitLength = std::function<std::optional<Duration>(OwnerToken owner, const wire::Gid& remote)>;
+  void set_timewait_length(TimewaitLength length) { timewait_length_ = std::move(length); }
 
   // --- the network and the clock
   void handle_mad(Instant now, const MadAddresses& addresses, Octets mad);
@@ -212,6 +218,7 @@ class Endpoint {
   Counters counters_;
   std::uint32_t next_transaction_ = 0;
   std::unordered_set<wire::Gid, GidHash> known_peers_;
+  TimewaitLength timewait_length_;
 };
 
 }  // namespace rrdma::cm

@@ -241,8 +241,11 @@ void Endpoint::become_rejected(Instant now, Connection& connection) {
 void Endpoint::enter_timewait(Instant now, Connection& connection) {
   connection.state = State::kTimeWait;
   leave_listener(connection);
-  table_.unfile(RemoteKind::kQpn, connection);
-  timers_.set(connection, now + time_of_code(std::min(connection.ack_timeout, settings_.timewait_code_max)));
+  const auto wanted =
+      timewait_length_ ? timewait_length_(connection.owner, connection.route.remote) : std::nullopt;
+  if (!wanted) table_.unfile(RemoteKind::kQpn, connection);
+  const Duration usual = time_of_code(std::min(connection.ack_timeout, settings_.timewait_code_max));
+  timers_.set(connection, now + wanted.value_or(usual));
   if (!connection.owned) bury(connection);
 }
 

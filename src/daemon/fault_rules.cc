@@ -13,10 +13,6 @@ using faults::Kind;
 
 constexpr std::uint16_t kConnectRequest = 0x10;
 
-bool is_for_daemon(const faults::Rule& rule) {
-  return rule.kind == Kind::kCmDrop || rule.kind == Kind::kCmReject;
-}
-
 // What must be seen as packets by both ends.
 bool disturbs_packets(const faults::Rule& rule) {
   return rule.kind == Kind::kNetwork || rule.kind == Kind::kFreeze || rule.kind == Kind::kPortDown ||
@@ -76,7 +72,7 @@ void FaultRules::set(Client& client, const control::Received& request, const con
         request, ENOSPC,
         "there are " + std::to_string(rules_.size()) + " faults already; clear some of them first.");
   // The connection manager is everybody's where the daemon is.
-  if (is_for_daemon(*rule) && server_.settings().is_system && !control::is_root_here(client.identity))
+  if (rule->is_for_daemon() && server_.settings().is_system && !control::is_root_here(client.identity))
     return client.fail(request, EPERM,
                        "the connection manager of this daemon serves all users: only root may disturb it.");
   rule->number = ++last_number_;
@@ -108,7 +104,7 @@ bool FaultRules::order(Client& program) {
   for (const Kept& kept : rules_) {
     if (!may_strike(kept.owner, program)) continue;
     order.packets_only = order.packets_only || disturbs_packets(kept.rule);
-    if (is_for_daemon(kept.rule)) continue;
+    if (kept.rule.is_for_daemon()) continue;
     order.rules.push_back({kept.rule.number, 0, kept.rule.text});
     concerned =
         concerned || kept.rule.pid == 0 || kept.rule.pid == static_cast<std::uint32_t>(program.identity.pid);
@@ -130,6 +126,21 @@ void FaultRules::handle_client_gone(Client& client) {
     std::erase_if(rules_, [&](const Kept& kept) { return kept.rule.pid == pid; });
 }
 
+bool FaultRules::counts(Kept& kept) {
+  ++kept.seen;
+  const bool counted = kept.rule.nth > 1 || kept.rule.every != 0 || kept.rule.count != 0;
+  if (counted && !kept.rule.strikes(kept.seen)) return false;
+  ++kept.struck;
+  return true;
+}
+
+void FaultRules::tell(const Kept& kept, const std::vector<Client*>& programs, const std::string& deed) {
+  log_line("fault " + std::to_string(kept.rule.number) + ": " + deed);
+  for (Client* program : programs)
+    (void)program->notify(
+        control::FaultStruck{.number = kept.rule.number, .rule = kept.rule.text, .deed = deed});
+}
+
 FaultRules::CmStrike FaultRules::strike(wire::CmAttribute attribute, const wire::Gid& remote,
                                         const std::vector<Client*>& concerned, Instant now) {
   const auto number = static_cast<std::uint16_t>(attribute);
@@ -139,22 +150,29 @@ FaultRules::CmStrike FaultRules::strike(wire::CmAttribute attribute, const wire:
     if ((!drops && !rejects) || now < kept.from || now >= kept.until) continue;
     if (kept.rule.peer && *kept.rule.peer != remote) continue;
     if (kept.rule.pid != 0 && !has_process(concerned, kept.rule.pid)) continue;
-    ++kept.seen;
-    // Without a number each message is struck: the other end would only send it again.
-    const bool counted = kept.rule.nth > 1 || kept.rule.every != 0 || kept.rule.count != 0;
-    if (counted && !kept.rule.strikes(kept.seen)) continue;
-    ++kept.struck;
-    const control::FaultStruck told{
-        .number = kept.rule.number,
-        .rule = kept.rule.text,
-        .deed = "a " + std::string(wire::cm_message_name(attribute)) +
-                (rejects ? " was answered with a REJ of reason " + std::to_string(kept.rule.error) + "."
-                         : " of the connection manager was lost.")};
-    log_line("fault " + std::to_string(kept.rule.number) + ": " + told.deed);
-    for (Client* program : concerned) (void)program->notify(told);
+    if (!counts(kept)) continue;
+    tell(kept, concerned,
+         "a " + std::string(wire::cm_message_name(attribute)) +
+             (rejects ? " was answered with a REJ of reason " + std::to_string(kept.rule.error) + "."
+                      : " of the connection manager was lost."));
     return {.lost = true, .reason = static_cast<std::uint16_t>(rejects ? kept.rule.error : 0)};
   }
   return {};
+}
+
+std::optional<Duration> FaultRules::timewait(Client* program, const wire::Gid& remote, Instant now) {
+  std::vector<Client*> concerned;
+  if (program != nullptr) concerned.push_back(program);
+  for (Kept& kept : rules_) {
+    if (kept.rule.kind != Kind::kCmTimewait || now < kept.from || now >= kept.until) continue;
+    if (kept.rule.peer && *kept.rule.peer != remote) continue;
+    if (kept.rule.pid != 0 && !has_process(concerned, kept.rule.pid)) continue;
+    if (!counts(kept)) continue;
+    tell(kept, concerned,
+         "a connection that ended stays in TIMEWAIT for " + link::emit_duration(kept.rule.delay) + ".");
+    return kept.rule.delay;
+  }
+  return std::nullopt;
 }
 
 }  // namespace rrdma::daemon

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,9 @@ class FaultRules final : public Subsystem {
     std::uint16_t reason = 0;
   };
   [[nodiscard]] bool may_strike_mads() const { return !rules_.empty(); }
+  // How long a connection of this program (null: of none that is left) with this peer stays in TIMEWAIT, where a rule says
+  // so.
+  [[nodiscard]] std::optional<Duration> timewait(Client* program, const wire::Gid& remote, Instant now);
   [[nodiscard]] CmStrike strike(wire::CmAttribute attribute, const wire::Gid& remote,
                                 const std::vector<Client*>& concerned, Instant now);
 
@@ -48,6 +52,10 @@ class FaultRules final : public Subsystem {
   void list(Client& client, const control::Received& request);
   void clear(Client& client, const control::Received& request, std::uint32_t number);
   [[nodiscard]] static bool may_strike(const control::PeerIdentity& owner, const Client& program);
+  // Counts one more of what the rule is for, and says whether it is struck. Without a number each is: the other end would
+  // only send it again.
+  [[nodiscard]] static bool counts(Kept& kept);
+  static void tell(const Kept& kept, const std::vector<Client*>& programs, const std::string& deed);
   // Tells the program all that is for it; false if it is no program of the kind.
   bool order(Client& program);
   std::uint32_t order_all();

@@ -8,6 +8,7 @@
 
 #include "faults/words.h"
 #include "host/device_plan.h"
+#include "wire/cm_reasons.h"
 
 namespace rrdma::faults {
 namespace {
@@ -113,8 +114,22 @@ Result<void, std::string> parse_cm(std::string_view value, Rule& rule) {
     rule.error = static_cast<int>(*reason);
     return {};
   }
+  if (what == "timewait" && which.empty()) {
+    rule.kind = Kind::kCmReject;
+    rule.error = static_cast<int>(wire::RejectReason::kStaleConnection);
+    return {};
+  }
+  if (what == "timewait") {
+    auto time = link::parse_duration(which);
+    if (!time) return Failure{time.error()};
+    if (*time > kTimeMax) return Failure{quoted(which) + " is too long a time: a year is the most."};
+    rule.kind = Kind::kCmTimewait;
+    rule.delay = *time;
+    return {};
+  }
   return Failure{quoted(value) +
-                 " is no fault of the connection manager: write drop:MESSAGE, reject:REASON or address."};
+                 " is no fault of the connection manager: write drop:MESSAGE, reject:REASON, timewait, "
+                 "timewait:TIME or address."};
 }
 
 Result<void, std::string> parse_gid(std::string_view value, Rule& rule) {

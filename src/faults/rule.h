@@ -6,7 +6,7 @@
 //            | qp=rnr | cq=delay:TIME | port=down | port=up | port=speed:RATE | device=fatal | freeze
 //            | gid=lost | gid=add:ADDRESS | gid=change:ADDRESS
 //            | net=SPEC                                                      as in link/fault_spec.h
-//            | cm=drop:MESSAGE | cm=reject:REASON | cm=address
+//            | cm=drop:MESSAGE | cm=reject:REASON | cm=timewait | cm=timewait:TIME | cm=address
 //   selector = pid=N | device=NAME | qp=N | peer=ADDRESS | direction=in|out|both | nth=N | every=N | count=N | after=TIME
 //            | for=TIME | seed=N
 //
@@ -50,6 +50,7 @@ enum class Kind : std::uint8_t {
   kGidChanged,
   kRnr,
   kCqDelay,
+  kCmTimewait,
 };
 
 enum class Direction : std::uint8_t { kUsual, kOut, kIn, kBoth };  // usual: as the fault is without the word
@@ -60,7 +61,7 @@ struct Rule {
   Kind kind{};
   std::string function;  // kVerb, kSlowVerb
   int error = 0;         // kVerb: errno; kStatus: ibv_wc_status; kCmDrop: attribute ID; kCmReject: the reason
-  Duration delay;        // kSlowVerb, kCqDelay
+  Duration delay;        // kSlowVerb, kCqDelay, kCmTimewait
   std::uint64_t speed_mbps = 0;  // kPortSpeed
   wire::Gid address;             // kGidAdded, kGidChanged
   link::FaultSpec network;       // kNetwork
@@ -78,6 +79,10 @@ struct Rule {
 
   // Strikes by itself, once its time has come, and not at a call.
   [[nodiscard]] bool acts() const { return kind >= Kind::kQpError; }
+  // Befalls the connection manager, which is the daemon's.
+  [[nodiscard]] bool is_for_daemon() const {
+    return kind == Kind::kCmDrop || kind == Kind::kCmReject || kind == Kind::kCmTimewait;
+  }
   // Stays until it is cleared or its time is over, instead of happening at one moment.
   [[nodiscard]] bool persists() const;
   // The n-th of what it counts, n from 1.

@@ -43,7 +43,7 @@ Result<std::unique_ptr<ProcessControl>, Problem> ProcessControl::connect(const S
 // What a plan wants of the connection manager, the daemon does, until this process ends.
 void ProcessControl::pass_on_faults() {
   for (const faults::Rule& rule : faults::Table::instance().rules()) {
-    if (rule.kind != faults::Kind::kCmDrop && rule.kind != faults::Kind::kCmReject) continue;
+    if (!rule.is_for_daemon()) continue;
     const std::string text = rule.text + " pid=" + std::to_string(raw::getpid());
     const auto set = daemon_->request<control::FaultWasSet>(control::SetFault{.rule = text},
                                                             control::DaemonClient::Repeat::kOnce);

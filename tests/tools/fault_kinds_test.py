@@ -1,5 +1,5 @@
 # Each kind of fault as a program meets it, most of them set while it runs. Arguments: the command, a program with a queue
-# pair that tells what becomes of it (watched.cc).
+# pair that tells what becomes of it (watched.cc), one that ends a connection (timewait.cc).
 import re
 import subprocess
 import sys
@@ -223,6 +223,26 @@ class ConnectionManager(unittest.TestCase):
             self.assertIn("REJECTED", text)
             self.assertEqual(self.ring()[0], 0)  # it was for that program's lifetime
             self.assertEqual(run_json("fault", "list", "--json"), [])
+
+    def test_stale_because_of_timewait(self):
+        with Running("rping", "-s", "-P", "-a", "127.0.0.1"):
+            surroundings.wait_for(lambda: self.ring()[0] == 0, 30)
+            status, text = self.ring("--faults", "cm=timewait count=1")
+            self.assertNotEqual(status, 0)
+            self.assertRegex(text, r"REJECTED, error 10\b")
+
+    def stay(self, *options):
+        """How a second call from the same queue pair ended, and the milliseconds in TIMEWAIT."""
+        done = subprocess.run([RRDMA, "run", *options, "--", sys.argv[3], "127.0.0.1"], capture_output=True, text=True, timeout=60)
+        again, time = re.fullmatch(r"called again: (.*)\ntimewait (\d+)\n", done.stdout).groups()
+        return again, int(time)
+
+    def test_timewait_takes_long(self):
+        again, usual = self.stay()
+        self.assertEqual(again, "RDMA_CM_EVENT_CONNECT_REQUEST 0")
+        again, long = self.stay("--faults", f"cm=timewait:{usual + 1000}ms")
+        self.assertEqual(again, "RDMA_CM_EVENT_REJECTED 10")
+        self.assertGreaterEqual(long, usual + 1000)
 
     def test_another_hardware_address(self):
         with Running("rping", "-s", "-P", "-a", "127.0.0.1") as server:

@@ -359,6 +359,14 @@ std::vector<Client*> ConnectionService::concerned_by(const cm::MadAddresses& add
   return clients;
 }
 
+void ConnectionService::set_timewait_length(TimewaitLength length) {
+  endpoint_.set_timewait_length(
+      [this, length = std::move(length)](cm::OwnerToken owner, const wire::Gid& remote) {
+        const auto found = by_serial_.find(static_cast<std::uint32_t>(owner >> 32));
+        return length(found != by_serial_.end() ? found->second->client : nullptr, remote);
+      });
+}
+
 void ConnectionService::deliver(const cm::Event& event, Instant now) {
   const auto found = by_serial_.find(static_cast<std::uint32_t>(event.owner >> 32));
   if (found == by_serial_.end()) {

@@ -8,8 +8,10 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
@@ -37,6 +39,10 @@ class ConnectionService final : public Subsystem {
   [[nodiscard]] std::vector<Client*> concerned_by(const cm::MadAddresses& addresses,
                                                   const wire::CmMad& mad) const;
   void handle_deadline(Instant now) override;
+
+  // Asked when a connection comes to TIMEWAIT: its program (null: gone), and its peer. REQUIRES: set before programs come.
+  using TimewaitLength = std::function<std::optional<Duration>(Client* program, const wire::Gid& remote)>;
+  void set_timewait_length(TimewaitLength length);
 
  private:
   struct Program {

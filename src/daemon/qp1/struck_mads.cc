@@ -4,9 +4,12 @@
 
 namespace rrdma::daemon {
 
-StruckMads::StruckMads(MadPort& port, const ConnectionService& connections, FaultRules& rules)
+StruckMads::StruckMads(MadPort& port, ConnectionService& connections, FaultRules& rules)
     : port_(port), connections_(connections), rules_(rules) {
   port.set_filter([this](const cm::MadAddresses& addresses, Octets mad) { return admits(addresses, mad); });
+  connections.set_timewait_length([this](Client* program, const wire::Gid& remote) {
+    return rules_.timewait(program, remote, EventLoop::now());
+  });
 }
 
 bool StruckMads::admits(const cm::MadAddresses& addresses, Octets octets) {

@@ -1,5 +1,5 @@
 // StruckMads: messages of the connection manager that faults on purpose take away, or answer with a REJ in the place of the
-// program (fault_rules.h says which).
+// program, and connections that they keep in TIMEWAIT (fault_rules.h says which).
 #pragma once
 
 #include "daemon/fault_rules.h"
@@ -11,7 +11,7 @@ namespace rrdma::daemon {
 class StruckMads {
  public:
   // REQUIRES: all outlive this.
-  StruckMads(MadPort& port, const ConnectionService& connections, FaultRules& rules);
+  StruckMads(MadPort& port, ConnectionService& connections, FaultRules& rules);
 
  private:
   [[nodiscard]] bool admits(const cm::MadAddresses& addresses, Octets mad);

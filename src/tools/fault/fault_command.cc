@@ -195,7 +195,8 @@ void add_set(CLI::App& fault, Runner& chosen) {
       "gid=add:ADDRESS,\n"
       "gid=change:ADDRESS, net=SPEC (drop=, burst=, dup=, reorder=, corrupt=, ecn=, delay=, rate=, mtu=), "
       "freeze,\n"
-      "cm=drop:MESSAGE, cm=reject:REASON, cm=address. Every one that strikes is a line in `rrdma explain`.\n"
+      "cm=drop:MESSAGE, cm=reject:REASON, cm=timewait, cm=timewait:TIME, cm=address.\n"
+      "Every one that strikes is a line in `rrdma explain`.\n"
       "Exit status: 0, or 2 on failure.");
   set->callback([&chosen, options] {
     if (options->words.empty() == options->plan.empty()) throw CLI::RequiredError("FAULT or --plan");
