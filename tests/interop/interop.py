@@ -7,6 +7,7 @@ programs that nobody here wrote between them and RRDMA, and checks every packet 
 Writes OUTPUT/report.md and report.json. Exit code 77: this machine cannot run it. Standard library only."""
 
 import argparse
+import contextlib
 import os
 import re
 import shutil
@@ -29,6 +30,7 @@ import rows
 from pass_runner import PassRunner
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+LINK_MTU = 4500
 
 
 def parse():
@@ -59,11 +61,20 @@ def chosen_rows(options, kind):
     return [row for row in wanted if re.search(options.only, row.key)]
 
 
-def run_matrix(options, rrdma, version, folder, results):
+@contextlib.contextmanager
+def booted(options, version, folder, processors):
+    """A guest, its image and its kernel's release. Both ends of its link have one MTU, whatever rows of a guest before it have left on ours."""
+    host.set_mtu(LINK_MTU)
     picture = image.Image(version, options.output / "images")
-    guest = guest_module.Guest(picture, folder / "guest", host.TAP, host.GUEST4, host.GUEST6, 4500, options.processors)
+    guest = guest_module.Guest(picture, folder / "guest", host.TAP, host.GUEST4, host.GUEST6, LINK_MTU, processors)
     try:
-        release = guest.start()
+        yield guest, picture, guest.start()
+    finally:
+        guest.stop()
+
+
+def run_matrix(options, rrdma, version, folder, results):
+    with booted(options, version, folder, options.processors) as (guest, _, release):
         say(f"kernel {release}: rxe0 is up after {guest.boot_seconds:.1f} s")
         shutil.copy(rrdma.add_program(options.build / "tests/process/programs/exchange"), guest.share)
         for kind in ("plain", "loss"):
@@ -76,15 +87,10 @@ def run_matrix(options, rrdma, version, folder, results):
             runner = PassRunner(guest, rrdma, captures, release, "drop=1%" if kind == "loss" else "", options.keep, say)
             results += runner.run(chosen_rows(options, kind))
             keep_captures(options, captures)
-    finally:
-        guest.stop()
 
 
 def run_recovery(options, rrdma, version, folder, results):
-    picture = image.Image(version, options.output / "images")
-    guest = guest_module.Guest(picture, folder / "guest", host.TAP, host.GUEST4, host.GUEST6, 4500, options.processors)
-    try:
-        release = guest.start()
+    with booted(options, version, folder, options.processors) as (guest, _, release):
         say(f"-- kernel {release}: 1 % lost in both directions at our end, with and without what repairs it")
         captures = folder / f"{version}-recovery"
         captures.mkdir()
@@ -93,42 +99,25 @@ def run_recovery(options, rrdma, version, folder, results):
         results += rows_of_it
         keep_captures(options, captures)
         return release, gains
-    finally:
-        guest.stop()
 
 
 def run_ratios(options, version, folder):
     """In a guest of its own with two processors: programs that poll would wait for one another on one."""
-    picture = image.Image(version, options.output / "images")
-    guest = guest_module.Guest(picture, folder / "guest", host.TAP, host.GUEST4, host.GUEST6, 4500, 2)
-    try:
-        release = guest.start()
+    with booted(options, version, folder, 2) as (guest, picture, release):
         say(f"-- kernel {release}: rxe against rxe, RRDMA against RRDMA in the same guest")
         return release, ratios.RatioRunner(guest, options.build, picture, say).run()
-    finally:
-        guest.stop()
 
 
 def run_beside(options, version, folder):
-    picture = image.Image(version, options.output / "images")
-    guest = guest_module.Guest(picture, folder / "guest", host.TAP, host.GUEST4, host.GUEST6, 4500, 2)
-    try:
-        release = guest.start()
+    with booted(options, version, folder, 2) as (guest, picture, release):
         say(f"-- kernel {release}: RRDMA beside the kernel's own devices in the same guest")
         return release, beside.BesideRunner(guest, options.build, picture, say).run()
-    finally:
-        guest.stop()
 
 
 def run_libraries(options, rrdma, version, folder):
-    picture = image.Image(version, options.output / "images")
-    guest = guest_module.Guest(picture, folder / "guest", host.TAP, host.GUEST4, host.GUEST6, 4500, 2)
-    try:
-        release = guest.start()
+    with booted(options, version, folder, 2) as (guest, picture, release):
         say(f"-- kernel {release}: rrdma::comm and rrdma::rpc on rxe, and between rxe and RRDMA")
         return release, libraries.LibraryRunner(guest, rrdma, options.build, picture, options.quick, say).run()
-    finally:
-        guest.stop()
 
 
 def keep_captures(options, captures):
@@ -171,7 +160,7 @@ def run(options):
     folder.chmod(0o755)
     results, together, by_library, measured, gained = [], [], [], [], []  # rows; (kernel, findings), twice; (kernel, ratios); (kernel, gains)
     try:
-        host.set_up_network(4500)
+        host.set_up_network(LINK_MTU)
         rrdma = host.Rrdma(options.build, folder / "stage")
         for version in options.kernels:
             if {"plain", "loss"} & set(options.passes):
