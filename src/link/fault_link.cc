@@ -40,22 +40,25 @@ Frame* FaultLink::reserve(const objects::Path& path) {
   return inner_->reserve(path);
 }
 
+// Only what the specification can do is left to chance: to draw costs time that the figures of a bench would tell of.
 FaultLink::Fate FaultLink::draw() {
+  const auto happens = [&](std::uint32_t ppm) { return ppm != 0 && prng_.chance_ppm(ppm); };
   const auto delay = [&] {
+    if (spec_.delay_spread.ns == 0) return spec_.delay;
     const auto spread = static_cast<std::uint64_t>(spec_.delay_spread.ns);
     const auto offset = static_cast<std::int64_t>(prng_.between(0, 2 * spread));
     return Duration{std::max<std::int64_t>(0, spec_.delay.ns - spec_.delay_spread.ns + offset)};
   };
   Fate fate;
-  fate.drop = loss_.lose(spec_, prng_);
-  fate.duplicate = prng_.chance_ppm(spec_.duplicate_ppm);
-  fate.reorder = prng_.chance_ppm(spec_.reorder_ppm);
-  fate.corrupt = prng_.chance_ppm(spec_.corrupt_ppm);
-  fate.mark = prng_.chance_ppm(spec_.ecn_ppm);
-  fate.corrupt_bit = static_cast<std::int32_t>(prng_.below(1u << 20));
-  fate.overtakers = static_cast<std::uint32_t>(prng_.between(1, overtakers_max()));
+  fate.drop = spec_.drop_ppm != 0 && loss_.lose(spec_, prng_);
+  fate.duplicate = happens(spec_.duplicate_ppm);
+  fate.reorder = happens(spec_.reorder_ppm);
+  fate.corrupt = happens(spec_.corrupt_ppm);
+  fate.mark = happens(spec_.ecn_ppm);
+  if (fate.corrupt) fate.corrupt_bit = static_cast<std::int32_t>(prng_.below(1u << 20));
+  if (fate.reorder) fate.overtakers = static_cast<std::uint32_t>(prng_.between(1, overtakers_max()));
   fate.delay = delay();
-  fate.duplicate_delay = delay();
+  if (fate.duplicate) fate.duplicate_delay = delay();
   return fate;
 }
 
