@@ -72,6 +72,7 @@ TEST_F(Close, TheCallerMayTakeItsCallBack) {
                   {.message = wire::CmReq{.local_comm_id = id,
                                           .service_id = kTestService,
                                           .local_qpn = wire::Qpn(17),
+                                          .starting_psn = wire::Psn(17 + 1000),
                                           .path_mtu = 3,
                                           .primary = {.local_gid = test_gid(0), .remote_gid = test_gid(1)}}});
   EXPECT_TRUE(network->events(1).empty());
@@ -319,6 +320,75 @@ TEST_F(Close, AQueuePairThatCallsAnewEndsItsOldConnection) {
   settle();
   expect_event<TimeWaitExit>(1);
   expect_event<ConnectRequest>(1);
+}
+
+// A host that was started anew may give a communication ID that it had given before.
+class Anew : public Close {
+ protected:
+  Anew() {
+    network->filter = [this](unsigned, const wire::CmMad& mad) {
+      if (const auto* req = std::get_if<wire::CmReq>(&mad.message)) last_ = *req;
+      return true;
+    };
+  }
+  // The last REQ once more, from a queue pair and with a PSN of another life.
+  void call_anew(std::uint32_t qpn) {
+    wire::CmReq req = last_;
+    req.local_qpn = wire::Qpn(qpn);
+    req.starting_psn = req.starting_psn + 7;
+    network->inject(0, 1, {.transaction_id = 4711, .message = req});
+    settle();
+  }
+
+ private:
+  wire::CmReq last_;
+};
+
+TEST_F(Anew, WhoWasRefusedMayCallAgain) {
+  call();
+  settle();
+  const ConnectionId refused = expect_event<ConnectRequest>(1).first.id;
+  ASSERT_TRUE(server().reject(network->now(), refused, {}).ok());
+  server().destroy(network->now(), refused);
+  settle();
+  expect_event<Rejected>(0);
+  network->take_trace();
+  call_anew(18);
+  EXPECT_EQ(expect_event<ConnectRequest>(1).second.remote_qpn, wire::Qpn(18));
+  EXPECT_EQ(network->take_trace(), Trace{});  // no answer but the owner's
+  // The first one's end takes nothing from the second one.
+  network->run_for(seconds(5));
+  call_anew(18);
+  EXPECT_TRUE(network->events(1).empty());
+}
+
+TEST_F(Anew, WhoseConnectionHasEndedMayCallAgain) {
+  const auto [id, server_id] = connected();
+  ASSERT_TRUE(server().disconnect(network->now(), server_id).ok());
+  settle();
+  expect_event<Disconnected>(0);
+  ASSERT_TRUE(caller().disconnect(network->now(), id).ok());
+  settle();
+  expect_event<Disconnected>(1);
+  ASSERT_EQ(server().state_of(server_id), State::kTimeWait);
+  call_anew(17);
+  expect_event<ConnectRequest>(1);
+}
+
+TEST_F(Anew, WhoIsStillConnectedIsToldSo) {
+  const auto [id, server_id] = connected();
+  caller().destroy(network->now(), id);
+  network->take_trace();
+  settle();
+  expect_event<Disconnected>(1);
+  ASSERT_EQ(server().state_of(server_id), State::kDreqReceived);
+  network->take_trace();
+  call_anew(18);
+  EXPECT_EQ(network->take_trace(), (Trace{"1>0 REJ"}));
+  const auto [second, second_id] = connected(19, 34);
+  call_anew(20);
+  EXPECT_EQ(server().state_of(second_id), State::kDreqSent);
+  EXPECT_EQ(network->take_trace(), (Trace{"1>0 DREQ", "1>0 REJ"}));
 }
 
 TEST_F(Close, ARepFromAQueuePairThatIsConnectedIsStale) {

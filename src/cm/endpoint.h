@@ -156,6 +156,7 @@ class Endpoint {
 
   // Passive side.
   void handle_duplicate_req(const Received& in, Connection& connection);
+  bool give_up_comm_id(const Received& in, const wire::CmReq& req, Connection& known);
   std::optional<wire::RejectReason> judge_req(const Received& in, const wire::CmReq& req) const;
   void refuse_req(const Received& in, const wire::CmReq& req, wire::RejectReason reason);
   Connection& admit_req(const Received& in, const wire::CmReq& req, Listener& listener);

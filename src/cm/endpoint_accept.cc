@@ -25,6 +25,12 @@ std::optional<QpType> answering_type(const wire::CmReq& req) {
   return std::nullopt;
 }
 
+// Of the request that made the connection.
+bool repeats(const Connection& connection, const wire::CmReq& req) {
+  return !connection.active && connection.remote_qpn == req.local_qpn &&
+         connection.send_psn == req.starting_psn && connection.service_id == req.service_id;
+}
+
 ConnectRequest request_of(const Connection& connection, const wire::CmReq& req, std::uint32_t ece_options) {
   return {.listener = connection.listener->id,
           .listener_owner = connection.listener->parameters.owner,
@@ -94,8 +100,8 @@ Result<void, Error> Endpoint::stop_listening(Instant now, ListenerId id) {
 void Endpoint::handle(const Received& in, const wire::CmReq& req) {
   if (Connection* known =
           table_.find_remote(RemoteKind::kCommId, in.addresses.remote, req.local_comm_id.value)) {
-    handle_duplicate_req(in, *known);
-    return;
+    if (repeats(*known, req)) return handle_duplicate_req(in, *known);
+    if (!give_up_comm_id(in, req, *known)) return;
   }
   if (const auto reason = judge_req(in, req)) return refuse_req(in, req, *reason);
   if (Connection* old = table_.find_remote(RemoteKind::kQpn, in.addresses.remote, req.local_qpn.value)) {
@@ -111,6 +117,23 @@ void Endpoint::handle(const Received& in, const wire::CmReq& req) {
   }
   const Connection& connection = admit_req(in, req, *listener);
   tell(connection, request_of(connection, req, in.mad.attribute_modifier), PrivateData(req.private_data));
+}
+
+// A host that was started anew knows nothing of the IDs that it had given, and may give one again. What is over was
+// remembered only for repetitions, and makes room; what was a connection is one no more (IBTA 12.9.8.3.1). While
+// something is on its way to being one, the caller asks again until that has come to an end. False: not now.
+bool Endpoint::give_up_comm_id(const Received& in, const wire::CmReq& req, Connection& known) {
+  switch (known.state) {
+    case State::kRejected:
+    case State::kTimeWait: table_.unfile(RemoteKind::kCommId, known); return true;
+    case State::kEstablished:
+    case State::kDreqSent:
+    case State::kDreqReceived:
+      disconnect_stale(in.now, known);
+      refuse_req(in, req, wire::RejectReason::kStaleConnection);
+      return false;
+    default: return false;
+  }
 }
 
 // The peer did not get our answer, or our owner has none yet.
