@@ -36,13 +36,14 @@ class LinkSwitch final : public objects::FrameSink {
       if (link != nullptr) link->flush(now);
     }
   }
-  // A look at shared memory is a load, one at the network a system call: while frames come from the former,
-  // the latter is looked at now and then, and each time for as long as it brings something.
+  // A look at shared memory is a load, one at the network a system call, which takes as long as two messages of this
+  // host: while frames come from the former, the latter is looked at now and then, for as long as it brings something,
+  // and more seldom the longer it has brought nothing.
   std::size_t poll(link::Receiver& receiver, Instant now, std::size_t burst_max) {
     const std::size_t near = poll(kShmLink, receiver, now, burst_max);
     if (near != 0) last_near_ = now;
     const bool far_waits =
-        now - last_near_ < kNearStaysBusy && !far_brings_ && now - last_far_look_ < kFarLookInterval;
+        now - last_near_ < kNearStaysBusy && !far_brings_ && now - last_far_look_ < far_look_interval_;
     return far_waits ? near : near + poll_far(receiver, now, burst_max);
   }
   std::size_t poll_all(link::Receiver& receiver, Instant now, std::size_t burst_max) {
@@ -59,7 +60,8 @@ class LinkSwitch final : public objects::FrameSink {
 
  private:
   static constexpr Duration kNearStaysBusy = microseconds(50);
-  static constexpr Duration kFarLookInterval = microseconds(20);
+  static constexpr Duration kFarLookMin = microseconds(20);
+  static constexpr Duration kFarLookMax = microseconds(320);
 
   std::size_t poll(LinkIndex index, link::Receiver& receiver, Instant now, std::size_t burst_max) {
     return links_[index] != nullptr ? links_[index]->poll(receiver, now, burst_max) : 0;
@@ -69,6 +71,8 @@ class LinkSwitch final : public objects::FrameSink {
     std::size_t received = poll(kUdpLink, receiver, now, burst_max);
     received += poll(kRelayLink, receiver, now, burst_max);
     far_brings_ = received != 0;
+    far_look_interval_ =
+        far_brings_ ? kFarLookMin : Duration{std::min(far_look_interval_.ns * 2, kFarLookMax.ns)};
     return received;
   }
 
@@ -76,6 +80,7 @@ class LinkSwitch final : public objects::FrameSink {
   link::Link* current_ = nullptr;
   Instant last_near_{-1'000'000'000};
   Instant last_far_look_;
+  Duration far_look_interval_ = kFarLookMin;
   bool far_brings_ = false;
   objects::Frame nowhere_;
 };

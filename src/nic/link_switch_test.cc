@@ -41,13 +41,34 @@ TEST_F(LinkSwitchPoll, LooksAtTheNetworkEachTimeWhileSharedMemoryIsQuiet) {
 }
 
 TEST_F(LinkSwitchPoll, LooksAtTheNetworkNowAndThenWhileSharedMemoryIsBusy) {
-  for (int us = 0; us < 100; ++us) {
+  for (int us = 0; us < 3200; ++us) {
     near.waiting = 1;
     poll_at(us);
   }
-  EXPECT_GE(far.looks, 4);
-  EXPECT_LE(far.looks, 7);
-  EXPECT_EQ(near.looks, 100);
+  // At 0, 40, 120, 280, 600, and then every 320.
+  EXPECT_GE(far.looks, 10);
+  EXPECT_LE(far.looks, 14);
+  EXPECT_EQ(near.looks, 3200);
+}
+
+TEST_F(LinkSwitchPoll, LooksOftenAgainAtANetworkThatBroughtSomething) {
+  for (int us = 0; us < 3200; ++us) {
+    near.waiting = 1;
+    poll_at(us);
+  }
+  far.waiting = 1;
+  int us = 3200;
+  for (; far.waiting != 0; ++us) {
+    near.waiting = 1;
+    poll_at(us);
+  }
+  EXPECT_LE(us, 3200 + 321);
+  far.looks = 0;
+  for (int end = us + 100; us < end; ++us) {
+    near.waiting = 1;
+    poll_at(us);
+  }
+  EXPECT_GE(far.looks, 2);
 }
 
 TEST_F(LinkSwitchPoll, StaysWithANetworkThatBringsSomething) {
