@@ -7,6 +7,10 @@
 #include <x86intrin.h>
 #endif
 
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
 #include "base/instant.h"
 
 namespace rrdma::host {
@@ -24,42 +28,62 @@ inline std::int64_t wall_offset_ns() {
   return static_cast<std::int64_t>(t.tv_sec) * 1'000'000'000 + t.tv_nsec - now().ns;
 }
 
-// The same for callers who ask for it all the time: at most a microsecond late, and cheaper. The processor's
-// counter tells whether that much has passed since the clock was read. One thread at a time.
-class RecentClock {
+// The same for callers who ask all the time, several times cheaper: the processor's counter tells how long it is since the
+// clock was read, for up to kSpan; how long a tick is, is learned from the clock. Never goes back. One thread at a time.
+class TickClock {
  public:
   Instant now() {
-    const std::uint64_t ticks = read_ticks();
-    if (ticks - read_at_ < ticks_max_) return last_;
-    last_ = host::now();
-    read_at_ = ticks;
+    const std::uint64_t passed = read_ticks() - anchor_ticks_;
+    // Also where the counter is behind: another core's, which counts differently.
+    if (passed >= span_ticks_) return read_system();
+    last_ = std::max(last_, anchor_ + Duration{static_cast<std::int64_t>(passed * tick_ns_ >> kFraction)});
     return last_;
   }
 
  private:
-#if defined(__aarch64__)
+  static constexpr Duration kSpan = milliseconds(1);
+  static constexpr unsigned kFraction = 32;
+
   static std::uint64_t read_ticks() {
+#if defined(__aarch64__)
     std::uint64_t ticks;
     asm volatile("mrs %0, cntvct_el0" : "=r"(ticks));
     return ticks;
-  }
-  static std::uint64_t ticks_per_microsecond() {
-    std::uint64_t frequency;
-    asm("mrs %0, cntfrq_el0" : "=r"(frequency));
-    return frequency / 1'000'000;
-  }
 #elif defined(__x86_64__)
-  static std::uint64_t read_ticks() { return __rdtsc(); }
-  static std::uint64_t ticks_per_microsecond() {
-    return 1000;
-  }  // no processor that runs this counts more slowly
+    return __rdtsc();
 #else
-  static std::uint64_t read_ticks() { return 0; }
-  static std::uint64_t ticks_per_microsecond() { return 0; }  // always asks
+    return 0;
 #endif
+  }
+  Instant read_system() {
+    const std::uint64_t before = read_ticks();
+    const Instant read = host::now();
+    const std::uint64_t after = read_ticks();
+    learn(read, before, after);
+    last_ = std::max(last_, read);
+    return last_;
+  }
+  // Who lost the core between the readings cannot tell when the clock was read. And two spans must agree: the counter may
+  // have gone on while the clock stood still (a suspended machine), or changed its pace.
+  void learn(Instant read, std::uint64_t before, std::uint64_t after) {
+    const std::uint64_t took = after - before;
+    fastest_ = std::min(fastest_, took);
+    if (took == 0 || took > fastest_ * 4 || read - anchor_ < kSpan) return;
+    const double ticks = static_cast<double>(after - anchor_ticks_) / static_cast<double>((read - anchor_).ns);
+    const bool agrees = std::abs(ticks - ticks_per_ns_) < ticks / 8;
+    ticks_per_ns_ = ticks;
+    span_ticks_ = agrees ? static_cast<std::uint64_t>(ticks * static_cast<double>(kSpan.ns)) : 0;
+    tick_ns_ = static_cast<std::uint64_t>(static_cast<double>(std::uint64_t{1} << kFraction) / ticks);
+    anchor_ = read;
+    anchor_ticks_ = after;
+  }
 
-  std::uint64_t ticks_max_ = ticks_per_microsecond();
-  std::uint64_t read_at_ = read_ticks() - ticks_max_;
+  Instant anchor_;  // when the clock was read, and the counter with it
+  std::uint64_t anchor_ticks_ = 0;
+  std::uint64_t tick_ns_ = 0;     // with kFraction bits behind the point
+  double ticks_per_ns_ = 0;
+  std::uint64_t span_ticks_ = 0;  // 0: how long a tick is, is not known yet
+  std::uint64_t fastest_ = UINT64_MAX;
   Instant last_;
 };
 

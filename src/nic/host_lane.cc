@@ -37,7 +37,8 @@ HostLane::HostLane(const Settings& settings, control::DaemonClient& daemon, cont
                  .peers = peers_.get(),
                  .daemon = daemon,
                  .publisher = publisher_,
-                 .wakeup = wakeup_}),
+                 .wakeup = wakeup_,
+                 .clock = clock()}),
       thread_(wakeup_) {
   if (links_.shm() != nullptr) watch_shm(settings);
   if (links_.udp() != nullptr) watch_udp();

@@ -52,7 +52,7 @@ class Lane {
   [[nodiscard]] LaneLock& mutex() { return mutex_; }
 
   // REQUIRES: the lock.
-  // The time for the calls below, up to a microsecond late.
+  // The time for the calls below.
   [[nodiscard]] Instant now() { return clock_.now(); }
   [[nodiscard]] virtual transport::Engine& engine() = 0;
   [[nodiscard]] virtual objects::MemoryTable& memory() = 0;
@@ -77,9 +77,12 @@ class Lane {
   // For whoever goes to sleep until an event: the lane's thread takes over.
   virtual void rely_on_thread() = 0;
 
+ protected:
+  [[nodiscard]] host::TickClock& clock() { return clock_; }
+
  private:
   LaneLock mutex_;
-  host::RecentClock clock_;
+  host::TickClock clock_;
 };
 
 }  // namespace rrdma::nic

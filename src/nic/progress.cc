@@ -4,7 +4,6 @@
 #include <array>
 #include <vector>
 
-#include "host/clock.h"
 #include "nic/relay_link.h"
 #include "wire/grh.h"
 
@@ -29,7 +28,7 @@ void Progress::poll() {
   // Where nothing has come, most polls end after a look at shared memory: asking for the time costs more.
   const bool quiet = parts_.links.is_quiet() && !parts_.engine.wants_transmit();
   if (!parts_.wakeup.note_poll(quiet)) return;
-  const Instant now = host::now();
+  const Instant now = parts_.clock.now();
   parts_.wakeup.note_look(now);
   round(now, WakeUp::Caller::kProgram);
   end_call(now);
@@ -44,7 +43,7 @@ void Progress::end_call(Instant now) {
 
 void Progress::send_held() {
   parts_.wakeup.give_up_reply();
-  if (parts_.engine.wants_transmit()) transmit(host::now());
+  if (parts_.engine.wants_transmit()) transmit(parts_.clock.now());
 }
 
 // ---- the thread ----
@@ -53,7 +52,7 @@ Duty::Served Progress::serve(std::span<const int> arrivals) {
   parts_.links.note_arrivals(arrivals);
   std::size_t received = 0, last = 0;
   for (int i = 0; i < kThreadRounds; ++i) {
-    last = round(host::now(), WakeUp::Caller::kThread);
+    last = round(parts_.clock.now(), WakeUp::Caller::kThread);
     received += last;
     if (last == 0) break;
   }
@@ -140,7 +139,7 @@ void Progress::deliver(const control::FrameFields& frame) {
                        .traffic_class = frame.traffic_class,
                        .datagram_octets = frame.frame.size()},
                       grh);
-  now_ = host::now();
+  now_ = parts_.clock.now();
   parts_.engine.handle_packet(packet,
                               {.source = frame.source,
                                .destination = frame.destination,
@@ -152,14 +151,14 @@ void Progress::deliver(const control::FrameFields& frame) {
 
 void Progress::forget_peer(std::uint64_t token) {
   if (parts_.peers == nullptr) return;
-  round(host::now(), WakeUp::Caller::kThread);
+  round(parts_.clock.now(), WakeUp::Caller::kThread);
   std::vector<std::uint32_t> gone;
   parts_.peers->forget_token(token, gone);
   for (const std::uint32_t channel : gone) fail_qps_of(channel);
 }
 
 void Progress::fail_qps_of(std::uint32_t channel) {
-  now_ = host::now();
+  now_ = parts_.clock.now();
   parts_.engine.for_each_qp([&](transport::QueuePair& qp) {
     if (qp.path.link == kShmLink && qp.path.peer == channel) parts_.engine.peer_gone(qp, now_);
   });

@@ -10,6 +10,7 @@
 
 #include "base/instant.h"
 #include "control/client/daemon_client.h"
+#include "host/clock.h"
 #include "link/link.h"
 #include "nic/lane_links.h"
 #include "nic/publication/publisher.h"
@@ -29,6 +30,7 @@ struct ProgressParts {
   control::DaemonClient& daemon;
   Publisher& publisher;
   WakeUp& wakeup;
+  host::TickClock& clock;
 };
 
 class Progress final : private link::Receiver {
