@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "objects/path.h"
+#include "wire/headers.h"
 #include "wire/opcode.h"
 
 namespace rrdma::objects {
@@ -31,6 +32,13 @@ enum InjectedFault : std::uint8_t {
   kFaultBlock = 64,  // nothing passes at all: a port that is down, a partition
 };
 
+// An acknowledgement that goes with a request of the same QP, as if it had gone before it in a packet of its own.
+struct RidingAck {
+  bool present = false;
+  wire::Psn psn;
+  wire::Aeth aeth;
+};
+
 struct Frame {
   const Path* path = nullptr;
   std::uint8_t header_octets = 0;  // BTH and extension headers in `header`
@@ -42,6 +50,7 @@ struct Frame {
       -1;  // fault injection: the link flips this bit of the finished packet (modulo its length)
   std::uint32_t payload_octets = 0;  // sum of the spans; more than one path MTU only if the path takes trains
   std::uint32_t fault_rule = 0;      // with `faults`: the number of the rule; 0: it has none
+  RidingAck ack;                     // only where the path takes trains and loses nothing
   alignas(8) std::array<std::uint8_t, wire::kHeaderOctetsMax + 4> header{};
   std::array<PayloadSpan, kSgeMax + 1> spans{};
 
@@ -50,6 +59,7 @@ struct Frame {
     own_payload = false;
     corrupt_bit = -1;
     payload_octets = 0;
+    ack.present = false;
   }
   [[nodiscard]] wire::Kind kind() const { return wire::shape_of(wire::Opcode(header[0])).kind; }
   void add_span(const std::uint8_t* data, std::size_t length) {

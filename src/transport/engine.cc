@@ -431,6 +431,11 @@ SendVerdict Engine::serve(QueuePair& qp, objects::FrameSink& sink, Instant now) 
   SendVerdict verdict = SendVerdict::kNothing;
   if (qp.resp.cnp_due && !send_cnp(qp, sink)) return SendVerdict::kNoRoom;
   if (qp.type != QpType::kUd) {
+    // A program that replies at once: the reply takes the ACK along.
+    if (ack_may_ride(qp)) {
+      verdict = Requester(core_, qp, now).send_next(sink);
+      if (verdict == SendVerdict::kNoRoom) return verdict;
+    }
     Responder responder(core_, qp, now);
     for (int i = 0; i < kQuantum; ++i) {
       verdict = responder.send_next(sink);

@@ -21,6 +21,16 @@ class Wire : public objects::FrameSink {
  public:
   objects::Frame* reserve(const objects::Path&) override { return packets.size() < room ? &frame_ : nullptr; }
   void commit(objects::Frame& frame) override {
+    if (frame.ack.present) {
+      wire::TransportHeaders ack;
+      ack.bth.opcode = wire::Opcode(wire::Transport::kReliableConnection, wire::Step::kAcknowledge);
+      ack.bth.destination = wire::parse_bth(frame.header.data()).destination;
+      ack.bth.psn = frame.ack.psn;
+      ack.aeth = frame.ack.aeth;
+      packets.emplace_back(wire::kHeaderOctetsMax);
+      packets.back().resize(wire::emit_transport_headers(ack, packets.back().data()));
+      ++acks_taken_along;
+    }
     std::vector<std::uint8_t> octets(frame.header.begin(), frame.header.begin() + frame.header_octets);
     for (std::size_t i = 0; i < frame.span_count; ++i) {
       octets.insert(octets.end(), frame.spans[i].data, frame.spans[i].data + frame.spans[i].length);
@@ -30,6 +40,7 @@ class Wire : public objects::FrameSink {
   }
   std::deque<std::vector<std::uint8_t>> packets;
   std::size_t room = SIZE_MAX;
+  int acks_taken_along = 0;
 
  private:
   objects::Frame frame_;
@@ -282,6 +293,45 @@ TEST_F(EnginePair, TrainsEndAndBeginWhenTold) {
   EXPECT_EQ(frames_of_a_write(), 1u);
   a_.engine.destroy_qp(*first_of_a);
   b_.engine.destroy_qp(*first_of_b);
+}
+
+TEST_F(EnginePair, AReplyTakesTheAckAlongWhereNothingIsLost) {
+  for (const std::uint32_t train : {64u * 1024, 0u}) {
+    connect(QpType::kRc, 3, train, train + 0x20);
+    for (Host* host : {&a_, &b_}) {
+      host->wire.acks_taken_along = 0;
+      const Sge place = host->sge(4096, 64);
+      ASSERT_EQ(host->engine.post_receive(*host->qp, 7, {&place, 1}, now_), PostError::kNone);
+    }
+    ASSERT_EQ(post(a_, SendOpcode::kSend, {a_.sge(0, 8)}), PostError::kNone);
+    a_.engine.transmit(a_.wire, now_);
+    deliver(a_, b_);
+    ASSERT_EQ(post(b_, SendOpcode::kSend, {b_.sge(0, 8)}), PostError::kNone);
+    b_.engine.transmit(b_.wire, now_);
+    EXPECT_EQ(b_.wire.acks_taken_along, train != 0 ? 1 : 0);
+    EXPECT_EQ(b_.wire.packets.size(), 2u);
+    deliver(b_, a_);
+    EXPECT_EQ(a_.poll().opcode, objects::CompletionOpcode::kSend);
+    EXPECT_EQ(a_.poll().opcode, objects::CompletionOpcode::kReceive);
+    // Nobody replies to the reply: its ACK goes alone.
+    run();
+    EXPECT_EQ(a_.wire.acks_taken_along, 0);
+    EXPECT_EQ(b_.poll().opcode, objects::CompletionOpcode::kReceive);
+    EXPECT_EQ(b_.poll().opcode, objects::CompletionOpcode::kSend);
+    for (Host* host : {&a_, &b_}) host->engine.destroy_qp(*std::exchange(host->qp, nullptr));
+  }
+}
+
+// A refusal is no plain ACK: it goes alone, whatever else there is to send.
+TEST_F(EnginePair, ANakIsNotTakenAlong) {
+  connect(QpType::kRc, 3, 64 * 1024);
+  ASSERT_EQ(post(a_, SendOpcode::kSend, {a_.sge(0, 8)}), PostError::kNone);
+  a_.engine.transmit(a_.wire, now_);
+  deliver(a_, b_);
+  ASSERT_EQ(post(b_, SendOpcode::kWrite, {b_.sge(0, 8)}), PostError::kNone);
+  b_.engine.transmit(b_.wire, now_);
+  EXPECT_EQ(b_.wire.acks_taken_along, 0);
+  EXPECT_EQ(b_.wire.packets.size(), 2u);
 }
 
 TEST_F(EnginePair, ASendWithoutAReceiveWaitsByRnr) {

@@ -7,6 +7,7 @@
 #include "transport/planted_bug.h"
 #include "transport/qp/send_opcode.h"
 #include "transport/recovery.h"
+#include "transport/responder.h"
 
 namespace rrdma::transport {
 
@@ -424,6 +425,15 @@ SendVerdict Requester::send_single(const Place& place, FrameSink& sink) {
 }
 
 // The frame is complete: hand it over and advance.
+void Requester::take_ack_along(Frame& frame) {
+  ResponderState& resp = qp_.resp;
+  frame.ack = {
+      .present = true, .psn = resp.answer_psn, .aeth = {.syndrome = resp.answer_syndrome, .msn = resp.msn}};
+  resp.answer_due = false;
+  ++core_.counters.acks_sent;
+  ++core_.counters.packets_sent;
+}
+
 void Requester::sent(const Place& place, Frame& frame, FrameSink& sink, std::uint32_t packets,
                      bool ack_requested) {
   frame.path = &qp_.path;
@@ -436,6 +446,7 @@ void Requester::sent(const Place& place, Frame& frame, FrameSink& sink, std::uin
     ++counters.packets_resent;
     ++qp_.packets_resent;
   }
+  if (ack_may_ride(qp_)) take_ack_along(frame);
   sink.commit(frame);
   if (qp_.reliable()) req_.since_ack_request = ack_requested ? 0 : req_.since_ack_request + 1;
   if (req_.log.enabled()) req_.congestion->on_sent(now_, packets * qp_.mtu);

@@ -47,6 +47,7 @@ class Requester {
   std::uint8_t* emit_base(objects::Frame& frame, const Place& place, wire::Step step, bool ack_request,
                           std::uint8_t pad) const;
   bool want_ack(const Place& place, bool ends_message, std::uint32_t packets);
+  void take_ack_along(objects::Frame& frame);
   void sent(const Place& place, objects::Frame& frame, objects::FrameSink& sink, std::uint32_t packets,
             bool ack_requested);
   void sent_again(const Place& place, std::uint32_t packets, bool ack_requested);

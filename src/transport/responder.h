@@ -7,6 +7,12 @@
 
 namespace rrdma::transport {
 
+// Whether a plain ACK is due that may go along with a request: where a frame can be more than one packet and none is lost.
+[[nodiscard]] inline bool ack_may_ride(const QueuePair& qp) {
+  return qp.resp.answer_due && qp.path.lossless && qp.train_octets > qp.mtu && qp.type == QpType::kRc &&
+         wire::Aeth{.syndrome = qp.resp.answer_syndrome}.is_ack() && !qp.responses.any_pending();
+}
+
 class Responder {
  public:
   Responder(Core& core, QueuePair& qp, Instant now) : core_(core), qp_(qp), resp_(qp.resp), now_(now) {}

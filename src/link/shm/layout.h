@@ -2,7 +2,7 @@
 //
 //   channel   = ChannelHeader, DirectionControl[2], (page) ring[0], (page) ring[1]
 //   ring      = records, each on a multiple of kUnitOctets, never across the end of the ring
-//   record    = RecordHead, [PeerRoute], transport headers, payload        (or a skip: RecordHead alone)
+//   record    = RecordHead, [PeerRoute], transport headers, [AckRecord], payload   (or a skip: RecordHead alone)
 //
 // A position counts octets since the channel was made; its offset in the ring is the low bits. A record
 // at position p is there when its `ready` word equals nonce + p / kUnitOctets: a word that no stale
@@ -23,7 +23,7 @@
 namespace rrdma::link {
 
 inline constexpr std::uint64_t kChannelMagic = 0x314c484352535252;  // "RRSRCHL1", little-endian
-inline constexpr std::uint32_t kChannelVersion = 2;
+inline constexpr std::uint32_t kChannelVersion = 3;
 inline constexpr std::size_t kUnitOctets = 64;
 inline constexpr std::size_t kChannelPage = 65536;  // the largest page size of arm64
 inline constexpr std::uint32_t kShmTrainOctetsMax = 64 * 1024;
@@ -67,8 +67,17 @@ enum RecordFlag : std::uint8_t {
   kRecordSkip = 1u << 0,       // no frame: go on at the start of the next lap
   kRecordRoute = 1u << 1,      // a PeerRoute follows; without it, that of the record before holds
   kRecordCorrupted = 1u << 2,  // fault injection broke this frame: a NIC would see a wrong ICRC
+  kRecordAck = 1u << 3,        // an AckRecord follows the transport headers
 };
-inline constexpr std::uint8_t kRecordFlags = kRecordSkip | kRecordRoute | kRecordCorrupted;
+inline constexpr std::uint8_t kRecordFlags = kRecordSkip | kRecordRoute | kRecordCorrupted | kRecordAck;
+
+// An acknowledgement that the record brings along, of the QP that its request is for: who replies writes one record
+// instead of two.
+struct AckRecord {
+  std::uint32_t psn;
+  std::uint32_t aeth;  // syndrome and MSN, as in the header
+};
+static_assert(sizeof(AckRecord) == 8);
 
 // What a packet's IP header would say, seen from the sender.
 struct PeerRoute {
@@ -82,7 +91,7 @@ struct PeerRoute {
 };
 static_assert(sizeof(PeerRoute) == 40);
 
-// Where the payload of a record starts. Small payloads share the line of the headers, large ones start
+// Where the payload of a record starts; `header_octets` counts an AckRecord, too. Small payloads share the line of the headers, large ones start
 // on a line of their own so that copies are aligned on both sides.
 constexpr std::size_t payload_offset(bool has_route, std::size_t header_octets, std::size_t payload_octets) {
   const std::size_t end = sizeof(RecordHead) + (has_route ? sizeof(PeerRoute) : 0) + header_octets;
@@ -93,7 +102,7 @@ constexpr std::size_t record_octets(bool has_route, std::size_t header_octets, s
          ~(kUnitOctets - 1);
 }
 inline constexpr std::size_t kRecordOctetsMax =
-    record_octets(true, wire::kHeaderOctetsMax, kShmTrainOctetsMax);
+    record_octets(true, wire::kHeaderOctetsMax + sizeof(AckRecord), kShmTrainOctetsMax);
 // The reader tells a sleeping writer at least once for each quarter of the ring; what is left must hold a frame.
 static_assert(kRecordOctetsMax <= kRingOctetsMin / 2);
 

@@ -73,12 +73,13 @@ WriteVerdict RingWriter::write(const objects::Frame& frame) {
                         .traffic_class = frame.path->traffic_class,
                         .hop_limit = frame.path->hop_limit};
   const bool has_route = !(route == route_);
-  const std::size_t octets = record_octets(has_route, frame.header_octets, frame.payload_octets);
+  const std::size_t header_octets = frame.header_octets + (frame.ack.present ? sizeof(AckRecord) : 0);
+  const std::size_t octets = record_octets(has_route, header_octets, frame.payload_octets);
   RRDMA_ASSERT(octets <= needed_);
   turn_back_if_wanted(octets);
 
   std::uint8_t* record = ring_ + offset();
-  std::uint8_t* to = record + payload_offset(has_route, frame.header_octets, frame.payload_octets);
+  std::uint8_t* to = record + payload_offset(has_route, header_octets, frame.payload_octets);
   for (std::size_t i = 0; i < frame.span_count; ++i) {
     const objects::PayloadSpan& span = frame.spans[i];
     // A guard costs as much as the copy of a small message.
@@ -95,8 +96,14 @@ WriteVerdict RingWriter::write(const objects::Frame& frame) {
     route_ = route;
   }
   std::memcpy(headers, frame.header.data(), frame.header_octets);
+  if (frame.ack.present) {
+    const AckRecord ack{.psn = frame.ack.psn.value,
+                        .aeth = std::uint32_t{frame.ack.aeth.syndrome} << 24 | frame.ack.aeth.msn};
+    std::memcpy(headers + frame.header_octets, &ack, sizeof ack);
+  }
   const auto flags = static_cast<std::uint8_t>((has_route ? kRecordRoute : 0) |
-                                               (frame.corrupt_bit >= 0 ? kRecordCorrupted : 0));
+                                               (frame.corrupt_bit >= 0 ? kRecordCorrupted : 0) |
+                                               (frame.ack.present ? kRecordAck : 0));
   publish(record,
           {.payload_octets = frame.payload_octets, .header_octets = frame.header_octets, .flags = flags});
   head_ += octets;
@@ -131,7 +138,9 @@ bool RingReader::take(RecordView& record) {
   }
   if (head.header_octets > wire::kHeaderOctetsMax || head.payload_octets > kShmTrainOctetsMax) return false;
   const bool has_route = (head.flags & kRecordRoute) != 0;
-  record_ = record_octets(has_route, head.header_octets, head.payload_octets);
+  const bool has_ack = (head.flags & kRecordAck) != 0;
+  const std::size_t header_octets = head.header_octets + (has_ack ? sizeof(AckRecord) : 0);
+  record_ = record_octets(has_route, header_octets, head.payload_octets);
   if (record_ > to_end) return false;
   const std::uint8_t* headers = at + sizeof head;
   if (has_route) {
@@ -140,8 +149,9 @@ bool RingReader::take(RecordView& record) {
   }
   std::memcpy(record.headers.data(), headers,
               record.headers.size() <= to_end - static_cast<std::size_t>(headers - at) ? record.headers.size()
-                                                                                       : head.header_octets);
-  record.payload = {at + payload_offset(has_route, head.header_octets, head.payload_octets),
+                                                                                       : header_octets);
+  if (has_ack) std::memcpy(&record.ack, record.headers.data() + head.header_octets, sizeof record.ack);
+  record.payload = {at + payload_offset(has_route, header_octets, head.payload_octets),
                     head.payload_octets};
   return true;
 }

@@ -26,7 +26,7 @@ class RingWriter {
 
   // Whether a frame with this much payload fits now, wherever the ring's end is.
   [[nodiscard]] bool has_room(std::size_t payload_octets) {
-    needed_ = record_octets(true, wire::kHeaderOctetsMax, payload_octets);
+    needed_ = record_octets(true, wire::kHeaderOctetsMax + sizeof(AckRecord), payload_octets);
     return fits(needed_, free_octets()) || has_room_after_refresh();
   }
   // Copies the frame into the ring and publishes it. A span that is no longer mapped: nothing is published.
@@ -77,7 +77,8 @@ enum class ReadVerdict : std::uint8_t { kNothing, kRecord, kBroken };
 // is still shared: the peer may change it while it is read, so it is read once and never judged.
 struct RecordView {
   RecordHead head;
-  std::array<std::uint8_t, wire::kHeaderOctetsMax> headers;
+  std::array<std::uint8_t, wire::kHeaderOctetsMax + sizeof(AckRecord)> headers;
+  AckRecord ack;  // with kRecordAck
   Octets payload;
 };
 

@@ -306,8 +306,28 @@ void ShmLink::deliver(const RecordView& record, const Port& port, Receiver& rece
                         grh_);
     origin.grh = grh_.data();
   }
+  if ((record.head.flags & kRecordAck) != 0 && !deliver_ack(record, packet.headers.bth, origin, receiver))
+    return count(kBadHeaders);
   count(kReceived);
   receiver.on_packet(packet, origin);
+}
+
+// As if it had come before in a packet of its own. False: it makes no sense.
+bool ShmLink::deliver_ack(const RecordView& record, const wire::Bth& request,
+                          const objects::PacketOrigin& origin, Receiver& receiver) {
+  const wire::Aeth aeth{.syndrome = static_cast<std::uint8_t>(record.ack.aeth >> 24),
+                        .msn = record.ack.aeth & 0xffffff};
+  const wire::Transport transport = request.opcode.transport();
+  if (record.ack.psn > 0xffffff || !aeth.is_ack() || transport != wire::Transport::kReliableConnection)
+    return false;
+  wire::TransportPacket packet;
+  packet.headers.bth = {.opcode = wire::Opcode(transport, wire::Step::kAcknowledge),
+                        .pkey = request.pkey,
+                        .destination = request.destination,
+                        .psn = wire::Psn{record.ack.psn}};
+  packet.headers.aeth = aeth;
+  receiver.on_packet(packet, origin);
+  return true;
 }
 
 std::size_t ShmLink::poll_port(Port& port, Receiver& receiver, std::size_t burst_max) {

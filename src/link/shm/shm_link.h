@@ -141,6 +141,8 @@ class ShmLink final : public Link, public objects::DirectAccess {
   std::size_t poll_cold(Receiver& receiver, std::size_t burst_max, std::size_t looks);
   std::size_t poll_port(Port& port, Receiver& receiver, std::size_t burst_max);
   void deliver(const RecordView& record, const Port& port, Receiver& receiver);
+  bool deliver_ack(const RecordView& record, const wire::Bth& request, const objects::PacketOrigin& origin,
+                   Receiver& receiver);
   void hang_up(Port& port, Count reason);
   [[nodiscard]] bool has_room(Port& port, std::size_t payload_octets);
   void wake(Port& port);

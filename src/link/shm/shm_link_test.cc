@@ -196,6 +196,46 @@ TEST(ShmLink, WhatANicWouldDropIsDroppedAndCountedByReason) {
   EXPECT_EQ(counter(*joined.b, "shm_dropped_bad_payload_length"), 3u);
 }
 
+TEST(ShmLink, AnAckThatRidesArrivesAsAPacketBeforeItsRequest) {
+  struct Recorder final : Receiver {
+    void on_packet(const wire::TransportPacket& packet, const objects::PacketOrigin& origin) override {
+      packets.push_back(packet.headers);
+      origins.push_back(origin.party);
+    }
+    std::vector<wire::TransportHeaders> packets;
+    std::vector<std::uint32_t> origins;
+  } recorder;
+  JoinedLinks joined;
+  const auto path = test_path(joined.a_to_b, kShmTrainOctetsMax);
+  const auto send = [&](std::uint8_t opcode, std::uint8_t header_octets, std::uint8_t syndrome) {
+    static const std::vector<std::uint8_t> zeroes(8);
+    objects::Frame* frame = joined.a->reserve(path);
+    frame->header.fill(0);
+    frame->header[0] = opcode;
+    frame->header[7] = 0x42;  // the QP
+    frame->header_octets = header_octets;
+    frame->add_span(zeroes.data(), zeroes.size());
+    frame->ack = {.present = true, .psn = wire::Psn(0xabcdef), .aeth = {.syndrome = syndrome, .msn = 0x123456}};
+    joined.a->commit(*frame);
+  };
+  send(0x04, 12, wire::kSyndromeAckNoCredits);
+  EXPECT_EQ(joined.b->poll(recorder, {}, 64), 1u);
+  ASSERT_EQ(recorder.packets.size(), 2u);
+  EXPECT_EQ(recorder.packets[0].bth.opcode.value, 0x11);
+  EXPECT_EQ(recorder.packets[0].bth.destination, wire::Qpn(0x42));
+  EXPECT_EQ(recorder.packets[0].bth.psn, wire::Psn(0xabcdef));
+  EXPECT_EQ(recorder.packets[0].aeth.msn, 0x123456u);
+  EXPECT_EQ(recorder.packets[1].bth.opcode.value, 0x04);
+  EXPECT_EQ(recorder.origins[0], recorder.origins[1]);
+  EXPECT_EQ(counter(*joined.b, "shm_frames_received"), 1u);
+  // What no honest peer writes: a NAK, and an ACK with a request of another transport.
+  send(0x04, 12, wire::kSyndromeNakBase);
+  send(0x64, 20, wire::kSyndromeAckNoCredits);
+  EXPECT_EQ(joined.b->poll(recorder, {}, 64), 2u);
+  EXPECT_EQ(recorder.packets.size(), 2u);
+  EXPECT_EQ(counter(*joined.b, "shm_dropped_bad_headers"), 2u);
+}
+
 TEST(ShmLink, ANumberNeverMeansAnotherChannel) {
   JoinedLinks joined;
   const auto path = test_path(joined.a_to_b);
