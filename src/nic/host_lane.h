@@ -46,6 +46,9 @@ class HostLane final : public Lane, private transport::EventSink, private Duty {
   Result<wire::Qpn, Problem> allocate_qpn() override { return slot_.allocate_qpn(engine_); }
   void set_qp_listener(QpListener* listener) override { qp_listener_ = listener; }
   void transmit(Instant now) override { progress_.transmit(now); }
+  void transmit_posted(const transport::QueuePair& qp, Instant now) override {
+    progress_.transmit_posted(qp, now);
+  }
   void progress() override { progress_.poll(); }
   void send_held() override { progress_.send_held(); }
   // The process ends: nothing that peers or captures wait for stays behind. REQUIRES: the lock.

@@ -59,8 +59,10 @@ class Lane {
   // A QPN that no QP has; fails when all 65,535 of the lane's slot are taken.
   virtual Result<wire::Qpn, Problem> allocate_qpn() = 0;
   virtual void set_qp_listener(QpListener* listener) = 0;
-  // Sends what the engine has to send. Call after posting.
+  // Sends what the engine has to send.
   virtual void transmit(Instant now) = 0;
+  // The same after posting to this QP, now or together with what is posted next.
+  virtual void transmit_posted(const transport::QueuePair& qp, Instant now) = 0;
   // Receives, handles timers, sends.
   virtual void progress() = 0;
   // Sends what waits for the program's reply: before a change after which it could not be sent any more.

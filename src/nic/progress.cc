@@ -24,7 +24,20 @@ void Progress::transmit(Instant now) {
   end_call(now);
 }
 
+void Progress::transmit_posted(const transport::QueuePair& qp, Instant now) {
+  posts_.note_call(now);
+  if (parts_.wakeup.take_arming()) posts_.note_arming();
+  const bool answered = qp.reliable() && !qp.path.lossless && parts_.engine.in_flight();
+  if (answered && posts_.take(now)) {
+    parts_.wakeup.note_post(now);
+    return;
+  }
+  transmit(now);
+  if (!qp.path.lossless) posts_.note_end(parts_.clock.now());
+}
+
 void Progress::poll() {
+  if (posts_.any()) posts_.note_call(parts_.clock.now());
   // Where nothing has come, most polls end after a look at shared memory: asking for the time costs more.
   const bool quiet = parts_.links.is_quiet() && !parts_.engine.wants_transmit();
   if (!parts_.wakeup.note_poll(quiet)) return;
@@ -37,7 +50,7 @@ void Progress::poll() {
 // Operations that are done at once leave nothing to poll for, and a program that polls all the time keeps the thread
 // asleep: the program publishes for itself. Beside a thread that stands by, deadlines are the program's anyway.
 void Progress::end_call(Instant now) {
-  if (!parts_.wakeup.standing_by()) parts_.wakeup.note_deadline(next_deadline());
+  if (parts_.wakeup.sleeps_beyond(next_deadline())) parts_.wakeup.note_deadline(settled_deadline());
   if (now >= publishes_at_) publish(now);
 }
 
@@ -58,7 +71,7 @@ Duty::Served Progress::serve(std::span<const int> arrivals) {
   }
   forget_lost_channels();
   // The descriptors tell of arrivals, not of what is there: nothing may be left behind when the thread sleeps.
-  const Instant deadline = last != 0 ? now_ : std::min(next_deadline(), publish(now_));
+  const Instant deadline = last != 0 ? now_ : std::min(settled_deadline(), publish(now_));
   return {.received = received != 0, .now = now_, .deadline = deadline};
 }
 
@@ -79,7 +92,7 @@ std::size_t Progress::round(Instant now, WakeUp::Caller caller) {
   const std::uint64_t messages_before = engine.counters().messages_received;
   std::size_t received = caller == WakeUp::Caller::kThread ? links.poll_all(link::Look::kPending, *this, now)
                                                            : links.poll(*this, now);
-  if (now >= engine.next_deadline()) {
+  if (now >= engine.next_deadline() && now >= engine.settled_deadline()) {
     // Silence is judged when all that has arrived was heard: perhaps it was this thread that came late.
     for (int i = 0; i < kRoundsBeforeTimers; ++i) {
       const std::size_t more = links.poll_all(link::Look::kEverywhere, *this, now);
@@ -102,6 +115,7 @@ void Progress::send(Instant now) {
   parts_.engine.transmit(parts_.links.sink(), now);
   parts_.links.flush(now);
   parts_.engine.flushed(now);
+  posts_.clear();
   parts_.links.note_served();
 }
 
@@ -109,6 +123,11 @@ void Progress::send(Instant now) {
 Instant Progress::next_deadline() const {
   if (parts_.engine.has_yielded()) return now_;
   return std::min(parts_.engine.next_deadline(), parts_.links.next_deadline());
+}
+
+Instant Progress::settled_deadline() {
+  if (parts_.engine.has_yielded()) return now_;
+  return std::min(parts_.engine.settled_deadline(), parts_.links.next_deadline());
 }
 
 Instant Progress::publish(Instant now) {

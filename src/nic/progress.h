@@ -16,6 +16,7 @@
 #include "nic/publication/publisher.h"
 #include "nic/shm_peers.h"
 #include "nic/slot/lane_slot.h"
+#include "nic/wakeup/gathered_posts.h"
 #include "nic/wakeup/wakeup.h"
 #include "transport/engine.h"
 
@@ -37,8 +38,10 @@ class Progress final : private link::Receiver {
  public:
   explicit Progress(const ProgressParts& parts) : parts_(parts) {}
 
-  // The program has posted.
+  // The program has something to send.
   void transmit(Instant now);
+  // It has posted.
+  void transmit_posted(const transport::QueuePair& qp, Instant now);
   // The program polls.
   void poll();
   // Sends what waits for the program's reply.
@@ -60,9 +63,11 @@ class Progress final : private link::Receiver {
   void forget_lost_channels();
   void fail_qps_of(std::uint32_t channel);
   [[nodiscard]] Instant next_deadline() const;
+  [[nodiscard]] Instant settled_deadline();
   void on_packet(const wire::TransportPacket& packet, const objects::PacketOrigin& origin) override;
 
   const ProgressParts parts_;
+  GatheredPosts posts_;
   Instant now_;           // of the present round
   Instant publishes_at_;  // in a call of the program: asked every time, it would cost a message
 };

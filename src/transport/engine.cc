@@ -422,6 +422,16 @@ void Engine::deliver_multicast(const wire::TransportPacket& packet, const object
   if (!any) ++core_.counters.dropped_no_qp;
 }
 
+Instant Engine::settled_deadline() {
+  return core_.timers.settle([](const QueuePair& qp, Instant armed) {
+    const RequesterState& req = qp.req;
+    if (!qp.can_send()) return armed;
+    if (req.waiting_rnr) return req.rnr_until;
+    const bool paced = req.log.enabled() && req.congestion->allowed_at() >= armed;
+    return paced ? armed : std::min(req.ack_deadline, req.early_deadline);
+  });
+}
+
 void Engine::handle_timers(Instant now) {
   while (QueuePair* qp = core_.timers.pop_due(now)) Completer(core_, *qp, now).handle_timeout();
 }

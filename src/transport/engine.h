@@ -96,10 +96,14 @@ class Engine {
   void handle_packet(const wire::TransportPacket& packet, const objects::PacketOrigin& origin, Instant now);
   void handle_timers(Instant now);
   [[nodiscard]] Instant next_deadline() const { return core_.timers.earliest(); }
+  // The same without what has been put off since: costs more, and spares its caller calls in vain.
+  [[nodiscard]] Instant settled_deadline();
   // Fills frames until nothing is left to send now or the sink has no room. True if something is left
   // that only waits for room: call again when the link has some.
   bool transmit(objects::FrameSink& sink, Instant now);
   [[nodiscard]] bool wants_transmit() const { return !core_.ready.empty(); }
+  // Answers are under way, by paths that can lose them.
+  [[nodiscard]] bool in_flight() const { return core_.flight_octets != 0; }
   // The last transmit() left direct requests that wait for nothing but their turn: call it again soon.
   [[nodiscard]] bool has_yielded() const { return core_.direct_yielded; }
   // What transmit() gave to the sink has left: datagrams and unreliable messages are complete now.

@@ -23,7 +23,7 @@ bool WakeUp::holds_answers(Instant now, Caller caller) const {
 // The thread sleeps until the deadline that it saw last. The caller may sleep next, too: an earlier one that
 // came with its post or its poll (a time-out, the pause after an RNR NAK) would be nobody's.
 void WakeUp::note_deadline(Instant deadline) {
-  if (deadline >= wakes_at_ || standing_by()) return;
+  if (!sleeps_beyond(deadline)) return;
   wakes_at_ = deadline;
   kick();
 }

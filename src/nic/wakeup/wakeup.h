@@ -116,18 +116,27 @@ class WakeUp {
     looks_spared_ = 0;
     return true;
   }
+  // Whether the program has said since this was asked last that it may sleep.
+  [[nodiscard]] bool take_arming() {
+    if (!armed_.load(std::memory_order_relaxed)) return false;
+    armed_.store(false, std::memory_order_relaxed);
+    return true;
+  }
   // The program looks at links and timers.
   void note_look(Instant now) { last_look_ns_.store(now.ns, std::memory_order_relaxed); }
   // A look is over; `message`: one has come for the program. Whether what is to be sent may wait for its reply.
   [[nodiscard]] bool note_arrivals(bool message, Instant now, Caller caller);
   // Nothing waits for a reply any more.
   void give_up_reply() { answers_.give_up(); }
+  // Whether the thread would sleep longer than that.
+  [[nodiscard]] bool sleeps_beyond(Instant deadline) const { return deadline < wakes_at_ && !standing_by(); }
   // When the lane wants to be called next, after a call of the program, which may sleep afterwards.
   void note_deadline(Instant deadline);
 
   // ---- What anybody may do.
   // For a program that goes to sleep until an event: the thread takes over.
   void rely_on_thread() {
+    armed_.store(true, std::memory_order_relaxed);
     if (standing_by() || !doorbells_requested_.load()) kick();
   }
   void kick();
@@ -192,6 +201,7 @@ class WakeUp {
   std::atomic<std::uint64_t> calls_{0};           // of the program; changes under the lock
   std::atomic<std::int64_t> last_look_ns_{0};
   std::atomic<bool> standing_by_{false};
+  std::atomic<bool> armed_{false};  // by who may sleep
   std::atomic<bool> stopping_{false};
   std::atomic<bool> kicked_{false};
 

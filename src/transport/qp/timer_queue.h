@@ -33,6 +33,24 @@ class TimerQueue {
     }
   }
 
+  // The earliest deadline once every element that comes before it stands where it belongs: arm() leaves one that was put
+  // off in its old place. `due(element, deadline)`: when the element that is armed for `deadline` has something to do.
+  template <typename Due>
+  Instant settle(Due due) {
+    while (!heap_.empty()) {
+      Node& first = heap_[0];
+      const Instant later = due(*first.element, first.deadline);
+      if (later <= first.deadline) return first.deadline;
+      if (later == kNever) {
+        cancel(*first.element);
+        continue;
+      }
+      first.deadline = later;
+      sift_down(0);
+    }
+    return kNever;
+  }
+
   void cancel(T& element) {
     if (element.timer_position == kNoTimer) return;
     const std::uint32_t hole = element.timer_position;

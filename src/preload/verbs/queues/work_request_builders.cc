@@ -230,7 +230,7 @@ int post_all(Qp& qp) {
     if (const auto refused = post_staged(qp, i, now); refused != transport::PostError::kNone)
       error = refuse_post(kCall, refused);
   }
-  qp.lane->transmit(now);
+  qp.lane->transmit_posted(*qp.engine_qp, now);
   return error;
 }
 

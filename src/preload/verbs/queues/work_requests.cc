@@ -98,7 +98,7 @@ int post_send(ibv_qp* abi, ibv_send_wr* wr, ibv_send_wr** bad) {
       error = post_one(qp, *wr, now);
       if (error != PostError::kNone) break;
     }
-    qp.lane->transmit(now);
+    qp.lane->transmit_posted(*qp.engine_qp, now);
   }
   if (error == PostError::kNone) return 0;
   if (bad != nullptr) *bad = wr;

@@ -1,0 +1,51 @@
+// GatheredPosts: whether what the program posts may wait for what it posts next, so that both leave in one train: to send
+// costs a system call, however little it is. It waits only while an answer is under way, which will wake somebody in any
+// case; only where the program calls again at once, as one does that posts in a loop and then polls; and no longer than a
+// train takes to fill. Whoever polls sends what has gathered (docs/adr/0022).
+//
+// Threads: under the lane's lock.
+#pragma once
+
+#include <algorithm>
+
+#include "base/instant.h"
+
+namespace rrdma::nic {
+
+class GatheredPosts {
+ public:
+  // The program calls.
+  void note_call(Instant now) {
+    habit_ = now - last_call_ <= kAtOnce ? std::min(habit_ + 1, kHabit) : 0;
+    last_call_ = now;
+  }
+  // A call that took its time is over.
+  void note_end(Instant now) { last_call_ = now; }
+  // The program may sleep next.
+  void note_arming() { habit_ = 0; }
+
+  // Whether a post may wait; if it does, it counts.
+  [[nodiscard]] bool take(Instant now) {
+    if (habit_ < kHabit) return false;
+    if (posts_ == 0) since_ = now;
+    if (posts_ + 1 >= kPostsMax || now - since_ > kPatience) return false;
+    ++posts_;
+    return true;
+  }
+  // Everything was sent.
+  void clear() { posts_ = 0; }
+  [[nodiscard]] bool any() const { return posts_ != 0; }
+
+ private:
+  static constexpr int kHabit = 32;  // calls in a row
+  static constexpr int kPostsMax = 16;
+  static constexpr Duration kAtOnce = microseconds(2);
+  static constexpr Duration kPatience = microseconds(10);
+
+  int habit_ = 0;
+  int posts_ = 0;
+  Instant since_;
+  Instant last_call_;
+};
+
+}  // namespace rrdma::nic
