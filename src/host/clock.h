@@ -69,7 +69,8 @@ class TickClock {
     const std::uint64_t took = after - before;
     fastest_ = std::min(fastest_, took);
     if (took == 0 || took > fastest_ * 4 || read - anchor_ < kSpan) return;
-    const double ticks = static_cast<double>(after - anchor_ticks_) / static_cast<double>((read - anchor_).ns);
+    const double ticks =
+        static_cast<double>(after - anchor_ticks_) / static_cast<double>((read - anchor_).ns);
     const bool agrees = std::abs(ticks - ticks_per_ns_) < ticks / 8;
     ticks_per_ns_ = ticks;
     span_ticks_ = agrees ? static_cast<std::uint64_t>(ticks * static_cast<double>(kSpan.ns)) : 0;
@@ -80,7 +81,7 @@ class TickClock {
 
   Instant anchor_;  // when the clock was read, and the counter with it
   std::uint64_t anchor_ticks_ = 0;
-  std::uint64_t tick_ns_ = 0;     // with kFraction bits behind the point
+  std::uint64_t tick_ns_ = 0;  // with kFraction bits behind the point
   double ticks_per_ns_ = 0;
   std::uint64_t span_ticks_ = 0;  // 0: how long a tick is, is not known yet
   std::uint64_t fastest_ = UINT64_MAX;

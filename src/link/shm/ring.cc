@@ -151,8 +151,7 @@ bool RingReader::take(RecordView& record) {
               record.headers.size() <= to_end - static_cast<std::size_t>(headers - at) ? record.headers.size()
                                                                                        : header_octets);
   if (has_ack) std::memcpy(&record.ack, record.headers.data() + head.header_octets, sizeof record.ack);
-  record.payload = {at + payload_offset(has_route, header_octets, head.payload_octets),
-                    head.payload_octets};
+  record.payload = {at + payload_offset(has_route, header_octets, head.payload_octets), head.payload_octets};
   return true;
 }
 

@@ -215,7 +215,8 @@ TEST(ShmLink, AnAckThatRidesArrivesAsAPacketBeforeItsRequest) {
     frame->header[7] = 0x42;  // the QP
     frame->header_octets = header_octets;
     frame->add_span(zeroes.data(), zeroes.size());
-    frame->ack = {.present = true, .psn = wire::Psn(0xabcdef), .aeth = {.syndrome = syndrome, .msn = 0x123456}};
+    frame->ack = {
+        .present = true, .psn = wire::Psn(0xabcdef), .aeth = {.syndrome = syndrome, .msn = 0x123456}};
     joined.a->commit(*frame);
   };
   send(0x04, 12, wire::kSyndromeAckNoCredits);
