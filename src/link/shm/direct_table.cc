@@ -6,6 +6,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 #include "base/file_space.h"
@@ -31,15 +32,23 @@ std::uint64_t pack(std::uint32_t low, std::uint32_t high) {
 std::uint32_t low(std::uint64_t word) { return static_cast<std::uint32_t>(word); }
 std::uint32_t high(std::uint64_t word) { return static_cast<std::uint32_t>(word >> 32); }
 
-// The upper 24 bits of a key are random, the low bits of QPNs are consecutive.
-std::size_t hash_of(wire::RKey rkey) { return (rkey.value >> 8) % kDirectRows; }
-std::size_t hash_of(wire::Qpn qpn) { return qpn.value % kDirectRows; }
+// Both are random but for the upper octet of QPNs, which all of a process share, and the low octet of a key.
+std::size_t hash_of(wire::RKey rkey) { return rkey.value >> 8; }
+std::size_t hash_of(wire::Qpn qpn) { return qpn.value; }
+
+constexpr std::size_t kPlaces = (std::size(kDirectTiers) - 1) * kDirectProbes;
+// The i-th place to look at.
+std::size_t place_of(std::size_t hash, std::size_t i) {
+  const std::size_t tier = i / kDirectProbes;
+  const std::size_t first = kDirectTiers[tier];
+  return first + (hash + i) % (kDirectTiers[tier + 1] - first);
+}
 
 bool is_published(std::uint64_t sequence) { return sequence != 0 && sequence % 2 == 0; }
 
 bool publish_row(DirectRow* rows, std::size_t hash, const Values& values) {
-  for (std::size_t i = 0; i < kDirectProbes; ++i) {
-    auto& words = rows[(hash + i) % kDirectRows].words;
+  for (std::size_t i = 0; i < kPlaces; ++i) {
+    auto& words = rows[place_of(hash, i)].words;
     const std::uint64_t sequence = words[0].load(std::memory_order_relaxed);
     if (is_published(sequence)) continue;
     const std::uint64_t odd = sequence | 1;
@@ -53,8 +62,8 @@ bool publish_row(DirectRow* rows, std::size_t hash, const Values& values) {
 }
 
 bool unpublish_row(DirectRow* rows, std::size_t hash, std::uint32_t name) {
-  for (std::size_t i = 0; i < kDirectProbes; ++i) {
-    auto& words = rows[(hash + i) % kDirectRows].words;
+  for (std::size_t i = 0; i < kPlaces; ++i) {
+    auto& words = rows[place_of(hash, i)].words;
     const std::uint64_t sequence = words[0].load(std::memory_order_relaxed);
     if (!is_published(sequence) || low(words[1].load(std::memory_order_relaxed)) != name) continue;
     words[0].store(sequence + 1, std::memory_order_release);
@@ -70,8 +79,8 @@ struct Snapshot {
 };
 
 std::optional<Snapshot> find_row(const DirectRow* rows, std::size_t hash, std::uint32_t name) {
-  for (std::size_t i = 0; i < kDirectProbes; ++i) {
-    const auto& words = rows[(hash + i) % kDirectRows].words;
+  for (std::size_t i = 0; i < kPlaces; ++i) {
+    const auto& words = rows[place_of(hash, i)].words;
     Snapshot row;
     row.sequence = &words[0];
     row.seen = words[0].load(std::memory_order_acquire);

@@ -3,7 +3,9 @@
 //
 //   table = TableHeader, (page) key rows[kDirectRows], qp rows[kDirectRows]
 //   row   = sequence, 7 words. published: sequence even and not 0. A row is found within kDirectProbes
-//           rows from its hash, or it is not in the table: then packets carry the request.
+//           rows from its hash in one of the tiers, or it is not in the table: then packets carry the request.
+//
+// Names are random, so rows lie anywhere in their tier: the first ones are small, so that a table of few rows touches few pages.
 //
 // The rules of a race: a peer says "in use" (in the channel, see layout.h), passes a full barrier and
 // reads the rows; the owner unpublishes a row, passes a full barrier and reads "in use". So one of them
@@ -25,8 +27,10 @@
 namespace rrdma::link {
 
 inline constexpr std::uint64_t kDirectMagic = 0x3142545452444452;
-inline constexpr std::uint32_t kDirectVersion = 1;
+inline constexpr std::uint32_t kDirectVersion = 2;
 inline constexpr std::size_t kDirectRows = 16384;
+inline constexpr std::size_t kDirectTiers[] = {0, 512, 2048,
+                                               kDirectRows};  // where they begin, and the last ends
 inline constexpr std::size_t kDirectProbes = 8;
 
 // A region, or a bound window: memory that a key opens.

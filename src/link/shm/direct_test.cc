@@ -8,9 +8,11 @@
 #include <time.h>
 
 #include <atomic>
+#include <iterator>
 #include <new>
-
+#include <numeric>
 #include <optional>
+
 #include "link/shm/shm_link.h"
 #include "link/shm/shm_test_frames.h"
 #include "objects/memory.h"
@@ -291,14 +293,16 @@ TEST(Direct, AnotherProcessBehindThePidIsNotReached) {
 TEST(DirectTable, RowsAreFoundUntilTheyAreUnpublishedAndNoPlaceMeansPackets) {
   auto table = DirectTable::create().value();
   auto view = DirectTableView::open(OwnedFd(raw::fcntl(table.fd(), F_DUPFD_CLOEXEC, 3))).value();
-  // The same hash for all: kDirectProbes of them have a place.
-  const auto key_of = [](std::uint32_t i) {
-    return wire::RKey{(i * std::uint32_t{kDirectRows} + 9) << 8 | 1};
-  };
-  for (std::uint32_t i = 0; i < kDirectProbes; ++i)
+  // The same places for all: as many as there are tiers, kDirectProbes each.
+  constexpr std::uint32_t kPlaces = (std::size(kDirectTiers) - 1) * kDirectProbes;
+  std::uint32_t stride = 1;
+  for (std::size_t i = 0; i + 1 < std::size(kDirectTiers); ++i)
+    stride = std::lcm(stride, static_cast<std::uint32_t>(kDirectTiers[i + 1] - kDirectTiers[i]));
+  const auto key_of = [stride](std::uint32_t i) { return wire::RKey{(i * stride + 9) << 8 | 1}; };
+  for (std::uint32_t i = 0; i < kPlaces; ++i)
     EXPECT_TRUE(table.publish(DirectKey{.rkey = key_of(i), .length = i}));
-  EXPECT_FALSE(table.publish(DirectKey{.rkey = key_of(kDirectProbes)}));
-  EXPECT_FALSE(view.find(key_of(kDirectProbes)).has_value());
+  EXPECT_FALSE(table.publish(DirectKey{.rkey = key_of(kPlaces)}));
+  EXPECT_FALSE(view.find(key_of(kPlaces)).has_value());
   const auto found = view.find(key_of(3));
   ASSERT_TRUE(found.has_value());
   EXPECT_EQ(found->value.length, 3u);
@@ -307,9 +311,9 @@ TEST(DirectTable, RowsAreFoundUntilTheyAreUnpublishedAndNoPlaceMeansPackets) {
   EXPECT_FALSE(table.unpublish(key_of(3)));
   EXPECT_FALSE(found->holds());
   EXPECT_FALSE(view.find(key_of(3)).has_value());
-  EXPECT_TRUE(table.publish(DirectKey{.rkey = key_of(kDirectProbes), .length = 99}));
+  EXPECT_TRUE(table.publish(DirectKey{.rkey = key_of(kPlaces), .length = 99}));
   EXPECT_FALSE(found->holds()) << "a new row in the old place";
-  EXPECT_EQ(view.find(key_of(kDirectProbes))->value.length, 99u);
+  EXPECT_EQ(view.find(key_of(kPlaces))->value.length, 99u);
 }
 
 // The target spins on the last octet of each WRITE, as programs do, and looks at the rest when it comes.
