@@ -251,12 +251,29 @@ void ShmLink::commit(objects::Frame& frame) {
   Port& port = *reserved_;
   if (port.writer.write(frame) == WriteVerdict::kSourceFault) {
     count(kSourceFault);
-    return;
+    if (!frame.ack.present) return;
+    // What was lost is this request, and not the answer to another.
+    leave_ack_alone(frame);
+    if (port.writer.write(frame) != WriteVerdict::kWritten) return;
   }
   count(kSent);
   if (port.unflushed) return;
   port.unflushed = true;
   unflushed_.push_back(&port);
+}
+
+void ShmLink::leave_ack_alone(objects::Frame& frame) {
+  const wire::Bth request = wire::parse_bth(frame.header.data());
+  wire::TransportHeaders headers;
+  headers.bth = {.opcode = wire::Opcode(wire::Transport::kReliableConnection, wire::Step::kAcknowledge),
+                 .pkey = request.pkey,
+                 .destination = request.destination,
+                 .psn = frame.ack.psn};
+  headers.aeth = frame.ack.aeth;
+  const objects::Path* const path = frame.path;
+  frame.clear();
+  frame.path = path;
+  frame.header_octets = static_cast<std::uint8_t>(wire::emit_transport_headers(headers, frame.header.data()));
 }
 
 void ShmLink::flush(Instant) {

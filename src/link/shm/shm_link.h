@@ -141,6 +141,7 @@ class ShmLink final : public Link, public objects::DirectAccess {
   std::size_t poll_cold(Receiver& receiver, std::size_t burst_max, std::size_t looks);
   std::size_t poll_port(Port& port, Receiver& receiver, std::size_t burst_max);
   void deliver(const RecordView& record, const Port& port, Receiver& receiver);
+  static void leave_ack_alone(objects::Frame& frame);
   bool deliver_ack(const RecordView& record, const wire::Bth& request, const objects::PacketOrigin& origin,
                    Receiver& receiver);
   void hang_up(Port& port, Count reason);

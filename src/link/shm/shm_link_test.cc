@@ -93,6 +93,19 @@ TEST(ShmLink, AFrameFromMemoryThatIsGoneIsDroppedAndCounted) {
   CheckingReceiver receiver;
   EXPECT_EQ(joined.b->poll(receiver, {}, 4), 0u);
   EXPECT_EQ(counter(*joined.a, "shm_dropped_source_fault"), 1u);
+  // An ACK that would have gone with it goes alone.
+  frame = joined.a->reserve(path);
+  frame->header.fill(0);
+  frame->header[0] = 0x04;
+  frame->header_octets = 12;
+  frame->add_span(static_cast<const std::uint8_t*>(gone), 100);
+  frame->ack = {
+      .present = true, .psn = wire::Psn(7), .aeth = {.syndrome = wire::kSyndromeAckNoCredits, .msn = 3}};
+  joined.a->commit(*frame);
+  EXPECT_EQ(joined.b->poll(receiver, {}, 4), 1u);
+  EXPECT_EQ(receiver.last.bth.opcode.value, 0x11);
+  EXPECT_EQ(receiver.last.bth.psn, wire::Psn(7));
+  receiver = {};
   std::vector<std::uint8_t> data(9);
   fill_content(data, 0);
   EXPECT_TRUE(send_numbered(*joined.a, path, 0, data));
