@@ -113,8 +113,13 @@ class DaemonDeath(ProcessTest):
         for pid in daemons(host):
             end_process(pid)
         for n, address in enumerate(addresses):
-            caller = host.start("cm_events", "call", "::1" if ":" in address else "127.0.0.1", 7010 + n)
-            caller.await_line(REJECTED, 10)
+            def heard(address=address, n=n):
+                # Who calls before the listener has found the next daemon is refused by that.
+                caller = host.start("cm_events", "call", "::1" if ":" in address else "127.0.0.1", 7010 + n)
+                caller.await_line(REJECTED, 10)
+                return listeners[address].lines(CONNECT_REQUEST)
+
+            self.assertTrue(wait_until(heard, 20), listeners[address].output())
             self.assertEqual(len(listeners[address].lines(CONNECT_REQUEST)), 1)
         # And their ports are still theirs.
         thief = host.start("cm_events", "listen", "127.0.0.1", 7010)
