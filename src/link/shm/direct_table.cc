@@ -44,7 +44,9 @@ std::size_t place_of(std::size_t hash, std::size_t i) {
   return first + (hash + i) % (kDirectTiers[tier + 1] - first);
 }
 
-bool is_published(std::uint64_t sequence) { return sequence != 0 && sequence % 2 == 0; }
+// A name that looked for a place has taken this one or one before: it stands nowhere behind.
+constexpr std::uint64_t kNeverUsed = 0;
+bool is_published(std::uint64_t sequence) { return sequence != kNeverUsed && sequence % 2 == 0; }
 
 bool publish_row(DirectRow* rows, std::size_t hash, const Values& values) {
   for (std::size_t i = 0; i < kPlaces; ++i) {
@@ -65,6 +67,7 @@ bool unpublish_row(DirectRow* rows, std::size_t hash, std::uint32_t name) {
   for (std::size_t i = 0; i < kPlaces; ++i) {
     auto& words = rows[place_of(hash, i)].words;
     const std::uint64_t sequence = words[0].load(std::memory_order_relaxed);
+    if (sequence == kNeverUsed) return false;
     if (!is_published(sequence) || low(words[1].load(std::memory_order_relaxed)) != name) continue;
     words[0].store(sequence + 1, std::memory_order_release);
     return true;
@@ -84,6 +87,7 @@ std::optional<Snapshot> find_row(const DirectRow* rows, std::size_t hash, std::u
     Snapshot row;
     row.sequence = &words[0];
     row.seen = words[0].load(std::memory_order_acquire);
+    if (row.seen == kNeverUsed) return std::nullopt;
     if (!is_published(row.seen) || low(words[1].load(std::memory_order_relaxed)) != name) continue;
     for (std::size_t v = 0; v < kValues; ++v) row.values[v] = words[v + 1].load(std::memory_order_relaxed);
     std::atomic_thread_fence(std::memory_order_acquire);
