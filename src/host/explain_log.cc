@@ -161,11 +161,23 @@ void remove_oldest_files() {
   ::closedir(folder);
 }
 
+// A process of this number in another PID namespace may have its own mapped: what is there is not changed, but left to whoever
+// holds it.
+OwnedFd fresh_file(const std::string& path) {
+  constexpr int kTries = 8;  // two may come at once
+  for (int i = 0; i < kTries; ++i) {
+    ::unlink(path.c_str());
+    OwnedFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+    if (fd.get() >= 0 || errno != EEXIST) return fd;
+  }
+  return OwnedFd();
+}
+
 void* map_file() {
   const std::string path = file_of(static_cast<std::uint32_t>(::getpid()));
   if (path.empty()) return MAP_FAILED;
   remove_oldest_files();
-  OwnedFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
+  const OwnedFd fd = fresh_file(path);
   if (fd.get() < 0) return MAP_FAILED;
   if (!allocate_file(fd.get(), sizeof(ExplainFile))) {
     ::unlink(path.c_str());

@@ -1,5 +1,6 @@
 #include "host/explain_log.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -48,6 +49,25 @@ TEST_F(ExplainLogTest, NamesTheProcess) {
   EXPECT_TRUE(process.running);
   EXPECT_TRUE(process.sentences.empty());
   EXPECT_EQ(explained_pids(), std::vector{static_cast<std::uint32_t>(::getpid())});
+}
+
+// Of the same number, in another PID namespace: whoever has mapped the file that is there goes on with it.
+TEST_F(ExplainLogTest, WhoComesLaterTakesAFileOfItsOwn) {
+  const std::string file = folder_ + "/rrdma/explain." + std::to_string(::getpid());
+  const ExplainLog first;
+  const int earlier = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
+  ASSERT_GE(earlier, 0);
+  const ExplainLog second;
+  struct stat before {};
+  struct stat after {};
+  ASSERT_EQ(::fstat(earlier, &before), 0);
+  ASSERT_EQ(::stat(file.c_str(), &after), 0);
+  EXPECT_NE(before.st_ino, after.st_ino);
+  EXPECT_EQ(before.st_size, static_cast<off_t>(sizeof(ExplainFile)));
+  std::uint32_t magic = 0;
+  EXPECT_EQ(::pread(earlier, &magic, sizeof magic, 0), static_cast<ssize_t>(sizeof magic));
+  EXPECT_EQ(magic, kExplainMagic);
+  ::close(earlier);
 }
 
 TEST_F(ExplainLogTest, ErrorsComeFirstAndTheNewestOfEach) {
