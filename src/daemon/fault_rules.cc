@@ -148,7 +148,7 @@ FaultRules::CmStrike FaultRules::strike(wire::CmAttribute attribute, const wire:
     const bool drops = kept.rule.kind == Kind::kCmDrop && kept.rule.error == number;
     const bool rejects = kept.rule.kind == Kind::kCmReject && number == kConnectRequest;
     if ((!drops && !rejects) || now < kept.from || now >= kept.until) continue;
-    if (kept.rule.peer && *kept.rule.peer != remote) continue;
+    if (!kept.rule.concerns_peer(remote)) continue;
     if (kept.rule.pid != 0 && !has_process(concerned, kept.rule.pid)) continue;
     if (!counts(kept)) continue;
     tell(kept, concerned,
@@ -165,7 +165,7 @@ std::optional<Duration> FaultRules::timewait(Client* program, const wire::Gid& r
   if (program != nullptr) concerned.push_back(program);
   for (Kept& kept : rules_) {
     if (kept.rule.kind != Kind::kCmTimewait || now < kept.from || now >= kept.until) continue;
-    if (kept.rule.peer && *kept.rule.peer != remote) continue;
+    if (!kept.rule.concerns_peer(remote)) continue;
     if (kept.rule.pid != 0 && !has_process(concerned, kept.rule.pid)) continue;
     if (!counts(kept)) continue;
     tell(kept, concerned,

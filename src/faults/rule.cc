@@ -2,9 +2,11 @@
 
 #include <arpa/inet.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstring>
+#include <span>
 
 #include "faults/words.h"
 #include "host/device_plan.h"
@@ -165,24 +167,23 @@ Result<void, std::string> parse_cq(std::string_view value, Rule& rule) {
   return {};
 }
 
+Result<void, std::string> parse_peers(std::string_view list, Rule& rule) {
+  for (std::string_view rest = list;;) {
+    const std::size_t comma = rest.find(',');
+    const auto address = address_of(rest.substr(0, comma));
+    if (!address) return Failure{quoted(list) + " is no IP address for 'peer'."};
+    rule.peers.push_back(*address);
+    if (comma == std::string_view::npos) return {};
+    rest.remove_prefix(comma + 1);
+  }
+}
+
 Result<void, std::string> parse_direction(std::string_view value, Rule& rule) {
   if (value == "in") rule.direction = Direction::kIn;
   if (value == "out") rule.direction = Direction::kOut;
   if (value == "both") rule.direction = Direction::kBoth;
   if (rule.direction != Direction::kUsual) return {};
   return Failure{quoted(value) + " is no direction: write in, out or both."};
-}
-
-// What arrives can be lost; to be changed or held back it would have to be kept.
-Result<void, std::string> check_direction(const Rule& rule) {
-  if (rule.direction == Direction::kUsual) return {};
-  if (rule.kind != Kind::kNetwork) return Failure{std::string("'direction' is for net= alone.")};
-  const link::FaultSpec& spec = rule.network;
-  const bool only_loses = spec.duplicate_ppm == 0 && spec.reorder_ppm == 0 && spec.corrupt_ppm == 0 &&
-                          spec.ecn_ppm == 0 && spec.delay.ns == 0 && spec.rate_kbps == 0;
-  if (rule.direction == Direction::kOut || only_loses) return {};
-  return Failure{
-      std::string("of what arrives only drop, burst and mtu are possible: set the rest where it is sent.")};
 }
 
 struct Plain {
@@ -254,9 +255,7 @@ Result<void, std::string> parse_selector(std::string_view word, Rule& rule) {
   }
   if (name == "direction") return parse_direction(value, rule);
   if (name == "peer") {
-    rule.peer = address_of(value);
-    if (rule.peer) return {};
-    return Failure{quoted(value) + " is no IP address for 'peer'."};
+    return parse_peers(value, rule);
   }
   if (name == "after" || name == "for") {
     auto time = link::parse_duration(value);
@@ -270,12 +269,55 @@ Result<void, std::string> parse_selector(std::string_view word, Rule& rule) {
       " is no selector: known are pid, device, qp, peer, direction, nth, every, count, after, for and seed."};
 }
 
+// Those that mean something to faults of this kind, besides pid, after and for, which all have.
+std::span<const std::string_view> selectors_of(Kind kind) {
+  static constexpr std::array<std::string_view, 4> kCalls = {"device", "nth", "every", "count"};
+  static constexpr std::array<std::string_view, 6> kCompletions = {"device", "qp",    "peer",
+                                                                   "nth",    "every", "count"};
+  static constexpr std::array<std::string_view, 3> kQueuePairs = {"device", "qp", "peer"};
+  static constexpr std::array<std::string_view, 2> kQueues = {"device", "qp"};
+  static constexpr std::array<std::string_view, 4> kPackets = {"device", "peer", "direction", "seed"};
+  static constexpr std::array<std::string_view, 4> kMessages = {"peer", "nth", "every", "count"};
+  static constexpr std::array<std::string_view, 1> kDevices = {"device"};
+  switch (kind) {
+    case Kind::kVerb:
+    case Kind::kSlowVerb: return kCalls;
+    case Kind::kStatus: return kCompletions;
+    case Kind::kQpError:
+    case Kind::kRnr: return kQueuePairs;
+    case Kind::kCqOverrun: return kQueues;
+    case Kind::kNetwork: return kPackets;
+    case Kind::kCmDrop:
+    case Kind::kCmReject:
+    case Kind::kCmTimewait: return kMessages;
+    default: return kDevices;
+  }
+}
+
+// A word without a meaning would be a fault that strikes elsewhere than was meant.
+Result<void, std::string> check_selectors(const Rule& rule, const std::vector<std::string_view>& given) {
+  const std::span<const std::string_view> known = selectors_of(rule.kind);
+  const std::string_view what = std::string_view(rule.text).substr(0, rule.text.find(' '));
+  for (const std::string_view name : given) {
+    if (name == "pid" || name == "after" || name == "for") continue;
+    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+    std::string list = "pid, after, for";
+    for (const std::string_view each : known) list += ", " + std::string(each);
+    return Failure{quoted(name) + " means nothing to " + std::string(what) + ": it has " + list + "."};
+  }
+  return {};
+}
+
 }  // namespace
 
 bool Rule::persists() const {
   return kind == Kind::kPortDown || kind == Kind::kGidLost || kind == Kind::kNetwork ||
          kind == Kind::kFreeze || kind == Kind::kCmDrop || kind == Kind::kCmReject ||
          kind == Kind::kDeviceFatal || kind >= Kind::kPortSpeed;
+}
+
+bool Rule::concerns_peer(const wire::Gid& peer) const {
+  return peers.empty() || std::find(peers.begin(), peers.end(), peer) != peers.end();
 }
 
 bool Rule::strikes(std::uint64_t n) const {
@@ -289,6 +331,7 @@ Result<Rule, std::string> parse_rule(std::string_view text) {
   Rule rule;
   rule.text = text;
   bool first = true;
+  std::vector<std::string_view> selectors;
   while (!text.empty()) {
     const std::size_t blank = text.find(' ');
     const std::string_view word = text.substr(0, blank);
@@ -296,10 +339,11 @@ Result<Rule, std::string> parse_rule(std::string_view text) {
     if (word.empty()) continue;
     auto parsed = first ? parse_what(word, rule) : parse_selector(word, rule);
     if (!parsed) return Failure{parsed.error()};
+    if (!first) selectors.push_back(word.substr(0, word.find('=')));
     first = false;
   }
   if (first) return Failure{std::string("a fault is missing: write one such as verb=ibv_reg_mr:ENOMEM.")};
-  if (auto checked = check_direction(rule); !checked) return Failure{checked.error()};
+  if (auto checked = check_selectors(rule, selectors); !checked) return Failure{checked.error()};
   // `count` alone means: so many in a row.
   if (rule.count > 1 && rule.every == 0) rule.every = 1;
   return rule;

@@ -7,7 +7,7 @@
 //            | gid=lost | gid=add:ADDRESS | gid=change:ADDRESS
 //            | net=SPEC                                                      as in link/fault_spec.h
 //            | cm=drop:MESSAGE | cm=reject:REASON | cm=timewait | cm=timewait:TIME | cm=address
-//   selector = pid=N | device=NAME | qp=N | peer=ADDRESS | direction=in|out|both | nth=N | every=N | count=N | after=TIME
+//   selector = pid=N | device=NAME | qp=N | peer=ADDRESS{,ADDRESS} | direction=in|out|both | nth=N | every=N | count=N | after=TIME
 //            | for=TIME | seed=N
 //
 // `nth`, `every` and `count` count what the rule would strike: the calls of its function, the completions of its queue
@@ -69,7 +69,7 @@ struct Rule {
   std::uint32_t pid = 0;  // 0: all
   std::string device;     // empty: all
   std::optional<std::uint32_t> qpn;
-  std::optional<wire::Gid> peer;
+  std::vector<wire::Gid> peers;             // empty: all
   Direction direction = Direction::kUsual;  // kNetwork
   std::uint64_t nth = 1;
   std::uint64_t every = 0;  // 0: no more after the nth
@@ -79,6 +79,7 @@ struct Rule {
 
   // Strikes by itself, once its time has come, and not at a call.
   [[nodiscard]] bool acts() const { return kind >= Kind::kQpError; }
+  [[nodiscard]] bool concerns_peer(const wire::Gid& peer) const;
   // Befalls the connection manager, which is the daemon's.
   [[nodiscard]] bool is_for_daemon() const {
     return kind == Kind::kCmDrop || kind == Kind::kCmReject || kind == Kind::kCmTimewait;

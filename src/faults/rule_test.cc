@@ -29,7 +29,7 @@ TEST(Rule, ReadsTheRest) {
   EXPECT_EQ(rule("port=down device=rrdma1 after=2s for=100ms").lasts.ns, 100'000'000);
   EXPECT_EQ(rule("net=drop=1%,delay=50us peer=10.0.0.2 seed=7").network.drop_ppm, 10'000u);
   EXPECT_EQ(rule("net=drop=1% seed=7").network.seed, 7u);
-  EXPECT_EQ(rule("net=drop=1% peer=fd00::2").peer->octets[15], 2);
+  EXPECT_EQ(rule("net=drop=1% peer=fd00::2").peers.at(0).octets[15], 2);
   EXPECT_EQ(rule("cm=drop:REQ").error, 0x10);
   EXPECT_EQ(rule("cm=reject:28").error, 28);
   EXPECT_EQ(rule("freeze  pid=12").pid, 12u);
@@ -102,10 +102,34 @@ TEST(Rule, WhatHappensToPortsAndQueues) {
 TEST(Rule, Directions) {
   EXPECT_EQ(parse_rule("net=drop=1% direction=in")->direction, Direction::kIn);
   EXPECT_EQ(parse_rule("net=drop=1% direction=both")->direction, Direction::kBoth);
-  EXPECT_TRUE(parse_rule("net=dup=1% direction=out").ok());
-  for (const char* wrong : {"net=dup=1% direction=in", "net=rate=1M direction=both", "port=down direction=in",
-                            "net=drop=1% direction=up"})
+  for (const char* item : {"drop=1%", "dup=1%", "reorder=1%", "corrupt=1%", "ecn=1%", "delay=1ms+-1us",
+                           "rate=1M", "mtu=512", "drop=1%,burst=3", "drop=100%"})
+    EXPECT_TRUE(parse_rule(std::string("net=") + item + " direction=in").ok()) << item;
+  for (const char* wrong : {"port=down direction=in", "net=drop=1% direction=up"})
     EXPECT_FALSE(parse_rule(wrong).ok()) << wrong;
+}
+
+TEST(Rule, SeveralPeers) {
+  const auto rule = parse_rule("net=drop=1% peer=10.0.0.2,fd00::3");
+  ASSERT_TRUE(rule.ok());
+  EXPECT_TRUE(rule->concerns_peer(wire::gid_of_ipv4({10, 0, 0, 2})));
+  EXPECT_FALSE(rule->concerns_peer(wire::gid_of_ipv4({10, 0, 0, 3})));
+  EXPECT_TRUE(parse_rule("net=drop=1%")->concerns_peer(wire::gid_of_ipv4({10, 0, 0, 3})));
+  EXPECT_FALSE(parse_rule("net=drop=1% peer=10.0.0.2,").ok());
+}
+
+// A selector that a kind has not is refused: the fault would strike elsewhere than was meant.
+TEST(Rule, SelectorsWithoutAMeaning) {
+  for (const char* wrong : {"net=drop=1% qp=7", "port=down nth=2", "verb=ibv_reg_mr:EIO peer=10.0.0.2",
+                            "cm=drop:REQ device=rrdma0", "srq=limit qp=3", "status=FATAL_ERR seed=2"}) {
+    const auto parsed = parse_rule(wrong);
+    ASSERT_FALSE(parsed.ok()) << wrong;
+    EXPECT_NE(parsed.error().find("means nothing to"), std::string::npos) << parsed.error();
+  }
+  for (const char* right :
+       {"status=FATAL_ERR qp=7 peer=10.0.0.2 nth=3 device=rrdma0", "freeze pid=7 after=1s",
+        "cm=reject:28 count=2 peer=10.0.0.2", "qp=rnr qp=7", "net=drop=1% seed=4"})
+    EXPECT_TRUE(parse_rule(right).ok()) << right;
 }
 
 }  // namespace

@@ -142,7 +142,7 @@ std::optional<Strike> Table::consider_completion(std::string_view device, std::u
                                                  const wire::Gid& peer) {
   return consider([&](const Rule& rule) {
     return rule.kind == Kind::kStatus && (rule.device.empty() || rule.device == device) &&
-           (!rule.qpn || *rule.qpn == qpn) && (!rule.peer || *rule.peer == peer);
+           (!rule.qpn || *rule.qpn == qpn) && rule.concerns_peer(peer);
   });
 }
 

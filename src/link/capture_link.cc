@@ -66,9 +66,9 @@ void CaptureLink::lose(Frame& frame) {
   inner_.lose(frame);
 }
 
-void CaptureLink::refuse(std::uint32_t rule, objects::InjectedFault fault) {
-  received_.faults = {fault, rule};
-  inner_.refuse(rule, fault);
+void CaptureLink::note_faults(std::uint32_t rule, std::uint8_t faults) {
+  received_.faults = {faults, rule};
+  inner_.note_faults(rule, faults);
 }
 
 void CaptureLink::record(const Frame& frame) {

@@ -40,7 +40,7 @@ class CaptureLink final : public Link, private Receiver {
   void commit(objects::Frame& frame) override;
   void cancel(objects::Frame& frame) override { inner_.cancel(frame); }
   void lose(objects::Frame& frame) override;
-  void refuse(std::uint32_t rule, objects::InjectedFault fault) override;
+  void note_faults(std::uint32_t rule, std::uint8_t faults) override;
   void flush(Instant now) override;
   std::size_t poll(Receiver& receiver, Instant now, std::size_t burst_max) override;
   [[nodiscard]] Instant next_deadline() const override;

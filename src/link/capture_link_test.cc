@@ -205,7 +205,7 @@ TEST(CaptureLink, WhatABarrierKeepsIsInItWithAMark) {
   {
     CaptureLink capture(inner, sink, {});
     const objects::Path path = path_of(true);
-    FaultGate gate(capture, {{.number = 7, .remote = path.remote, .blocked = true}});
+    FaultGate gate(capture, {{.number = 7, .remotes = {path.remote}, .blocked = true}});
     ASSERT_TRUE(test::send(gate, path, {.psn = 1}, nullptr));
     gate.flush({});
     const auto headers =

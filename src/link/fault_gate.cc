@@ -6,15 +6,16 @@ namespace rrdma::link {
 
 bool FaultScope::covers(const wire::Gid& local, const wire::Gid& peer) const {
   const bool ours = locals.empty() || std::find(locals.begin(), locals.end(), local) != locals.end();
-  return ours && (!remote || *remote == peer);
+  return ours && (remotes.empty() || std::find(remotes.begin(), remotes.end(), peer) != remotes.end());
 }
 
 FaultGate::FaultGate(Link& inner, const std::vector<FaultScope>& scopes, const FaultCounters& past)
     : inner_(&inner), past_(past) {
   for (const FaultScope& wanted : scopes) {
     scopes_.push_back(
-        {wanted, wanted.blocked ? nullptr : std::make_unique<FaultLink>(inner, wanted.spec, wanted.number)});
-    scopes_.back().prng = Prng(wanted.spec.seed);
+        {.wanted = wanted,
+         .faults = wanted.blocked ? nullptr : std::make_unique<FaultLink>(inner, wanted.spec, wanted.number),
+         .arrivals = ArrivalFaults(wanted.spec)});
   }
 }
 
@@ -35,7 +36,7 @@ objects::Frame* FaultGate::reserve(const objects::Path& path) {
 
 void FaultGate::commit(objects::Frame& frame) {
   if (blocking_ == nullptr) return current_->commit(frame);
-  ++blocking_->arrived.blocked;
+  ++blocking_->blocked;
   frame.faults = objects::kFaultBlock;
   frame.fault_rule = blocking_->wanted.number;
   current_->lose(frame);
@@ -58,35 +59,28 @@ void FaultGate::flush(Instant now) {
 
 std::size_t FaultGate::poll(Receiver& receiver, Instant now, std::size_t burst_max) {
   receiver_ = &receiver;
-  return inner_->poll(*this, now, burst_max);
+  now_ = now;
+  std::size_t count = inner_->poll(*this, now, burst_max);
+  for (Scope& scope : scopes_) count += scope.arrivals.release(receiver, now);
+  return count;
 }
 
 void FaultGate::on_packet(const wire::TransportPacket& packet, const objects::PacketOrigin& origin) {
   Scope* const scope = scope_of(origin.destination, origin.source, &FaultScope::inbound);
-  if (scope != nullptr && scope->wanted.blocked) {
-    ++scope->arrived.blocked;
-    inner_->refuse(scope->wanted.number, objects::kFaultBlock);
+  if (scope == nullptr) return receiver_->on_packet(packet, origin);
+  if (scope->wanted.blocked) {
+    ++scope->blocked;
+    inner_->note_faults(scope->wanted.number, objects::kFaultBlock);
     return;
   }
-  if (scope != nullptr && loses(*scope, packet))
-    return inner_->refuse(scope->wanted.number, objects::kFaultDrop);
-  receiver_->on_packet(packet, origin);
-}
-
-bool FaultGate::loses(Scope& scope, const wire::TransportPacket& packet) {
-  const FaultSpec& spec = scope.wanted.spec;
-  if (spec.mtu != 0 && packet.payload.size() > spec.mtu) {
-    ++scope.arrived.too_long;
-    return true;
-  }
-  if (spec.drop_ppm == 0 || !scope.loss.lose(spec, scope.prng)) return false;
-  ++scope.arrived.dropped;
-  return true;
+  const std::uint8_t faults = scope->arrivals.take(packet, origin, *receiver_, now_);
+  if (faults != 0) inner_->note_faults(scope->wanted.number, faults);
 }
 
 Instant FaultGate::next_deadline() const {
   Instant earliest = inner_->next_deadline();
   for (const Scope& scope : scopes_) {
+    earliest = std::min(earliest, scope.arrivals.next_deadline());
     if (scope.faults != nullptr) earliest = std::min(earliest, scope.faults->next_deadline());
   }
   return earliest;
@@ -95,7 +89,8 @@ Instant FaultGate::next_deadline() const {
 FaultCounters FaultGate::tally() const {
   FaultCounters sum = past_;
   for (const Scope& scope : scopes_) {
-    sum.add(scope.arrived);
+    sum.blocked += scope.blocked;
+    sum.add(scope.arrivals.tally());
     if (scope.faults != nullptr) sum.add(scope.faults->tally());
   }
   return sum;

@@ -1,23 +1,23 @@
 // FaultGate: a link around a link that disturbs packets of chosen paths, while a program runs: each scope names the
 // addresses and directions that it is for and either lets nothing pass (a port that is down, a partition, a NIC that is
-// frozen), or hands what is sent to a FaultLink of its own; of what arrives it can lose some. The first scope that covers a
-// path in a direction has it.
+// frozen), or hands what is sent to a FaultLink of its own, and what arrives to its ArrivalFaults. The first scope that covers
+// a path in a direction has it.
 #pragma once
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <vector>
 
+#include "link/arrival_faults.h"
 #include "link/fault_link.h"
 #include "link/link.h"
 
 namespace rrdma::link {
 
 struct FaultScope {
-  std::uint32_t number = 0;         // of the rule that made it
-  std::vector<wire::Gid> locals;    // empty: all
-  std::optional<wire::Gid> remote;  // none: all
+  std::uint32_t number = 0;        // of the rule that made it
+  std::vector<wire::Gid> locals;   // empty: all
+  std::vector<wire::Gid> remotes;  // empty: all
   bool blocked = false;
   bool outbound = true;
   bool inbound = true;
@@ -36,7 +36,7 @@ class FaultGate final : public Link, private Receiver {
   void commit(objects::Frame& frame) override;
   void cancel(objects::Frame& frame) override { (current_ != nullptr ? *current_ : *inner_).cancel(frame); }
   void lose(objects::Frame& frame) override { (current_ != nullptr ? *current_ : *inner_).lose(frame); }
-  void refuse(std::uint32_t rule, objects::InjectedFault fault) override { inner_->refuse(rule, fault); }
+  void note_faults(std::uint32_t rule, std::uint8_t faults) override { inner_->note_faults(rule, faults); }
   // As FaultLink::set_inner().
   void set_inner(Link& inner);
   void flush(Instant now) override;
@@ -49,12 +49,10 @@ class FaultGate final : public Link, private Receiver {
   struct Scope {
     FaultScope wanted;
     std::unique_ptr<FaultLink> faults;  // null: blocked
-    Prng prng{1};                       // of what arrives
-    BurstLoss loss;
-    FaultCounters arrived;  // what was done to it, and in either direction what met the barrier
+    ArrivalFaults arrivals;
+    std::uint64_t blocked = 0;  // in either direction
   };
   [[nodiscard]] Scope* scope_of(const wire::Gid& local, const wire::Gid& remote, bool FaultScope::*direction);
-  [[nodiscard]] static bool loses(Scope& scope, const wire::TransportPacket& packet);
   void on_packet(const wire::TransportPacket& packet, const objects::PacketOrigin& origin) override;
 
   Link* inner_;
@@ -63,6 +61,7 @@ class FaultGate final : public Link, private Receiver {
   Link* current_ = nullptr;    // that gave out the frame
   Scope* blocking_ = nullptr;  // that will swallow it
   Receiver* receiver_ = nullptr;
+  Instant now_{};  // of the poll
   std::vector<LinkCounter> published_;
 };
 

@@ -36,13 +36,13 @@ TEST(FaultGate, BlocksTheDeviceThatIsMeantAndNoOther) {
 }
 
 TEST(FaultGate, CutsOffOnePeer) {
-  const FaultScope cut{.remote = kPeer, .blocked = true};
+  const FaultScope cut{.remotes = {kPeer}, .blocked = true};
   EXPECT_EQ(sent(cut, kOurs, kPeer), 0u);
   EXPECT_EQ(sent(cut, kOurs, kThird), 100u);
 }
 
 TEST(FaultGate, DropsAboutAsManyAsItSays) {
-  FaultScope lossy{.remote = kPeer};
+  FaultScope lossy{.remotes = {kPeer}};
   lossy.spec.drop_ppm = 200'000;
   const std::size_t passed = sent(lossy, kOurs, kPeer, 10'000);
   EXPECT_NEAR(static_cast<double>(passed), 8000, 160);  // four standard deviations
@@ -73,7 +73,7 @@ std::size_t arrived(const FaultScope& scope, int polls = 1) {
 }
 
 TEST(FaultGate, WhatComesFromBehindABarrierIsNotSeen) {
-  EXPECT_EQ(arrived({.remote = kPeer, .blocked = true}), 1u);
+  EXPECT_EQ(arrived({.remotes = {kPeer}, .blocked = true}), 1u);
   EXPECT_EQ(arrived({.blocked = true}), 0u);
 }
 
@@ -86,7 +86,7 @@ TEST(FaultGate, ABarrierMayStandInOneDirection) {
 }
 
 TEST(FaultGate, LosesSomeOfWhatArrives) {
-  FaultScope lossy{.remote = kPeer, .outbound = false};
+  FaultScope lossy{.remotes = {kPeer}, .outbound = false};
   lossy.spec.drop_ppm = 200'000;
   EXPECT_NEAR(static_cast<double>(arrived(lossy, 10'000)), 18'000, 160);  // four standard deviations
   EXPECT_EQ(sent(lossy, kOurs, kPeer), 100u);
@@ -97,7 +97,7 @@ TEST(FaultGate, CountersGoOnBehindTheNextGate) {
   FaultGate first(inner, {{.blocked = true}});
   const std::uint8_t octets[16] = {};
   EXPECT_TRUE(test::send(first, {}, {.psn = 1, .octets = 16}, octets));
-  FaultGate second(inner, {{.remote = kPeer, .blocked = true}}, first.tally());
+  FaultGate second(inner, {{.remotes = {kPeer}, .blocked = true}}, first.tally());
   EXPECT_EQ(second.tally().blocked, 1u);
 }
 

@@ -25,14 +25,11 @@ void FaultCounters::add(const FaultCounters& other) {
 }
 
 FaultLink::FaultLink(Link& inner, const FaultSpec& spec, std::uint32_t rule)
-    : inner_(&inner), spec_(spec), rule_(rule), prng_(spec.seed), held_(kHeldMax) {
+    : inner_(&inner), dice_(spec), rule_(rule), held_(kHeldMax) {
   waiting_.reserve(kHeldMax);
 }
 
-void FaultLink::set_spec(const FaultSpec& spec) {
-  spec_ = spec;
-  prng_ = Prng(spec.seed);
-}
+void FaultLink::set_spec(const FaultSpec& spec) { dice_ = FaultDice(spec); }
 
 Frame* FaultLink::reserve(const objects::Path& path) {
   // A frame and its double may both have to be held.
@@ -40,30 +37,8 @@ Frame* FaultLink::reserve(const objects::Path& path) {
   return inner_->reserve(path);
 }
 
-// Only what the specification can do is left to chance: to draw costs time that the figures of a bench would tell of.
-FaultLink::Fate FaultLink::draw() {
-  const auto happens = [&](std::uint32_t ppm) { return ppm != 0 && prng_.chance_ppm(ppm); };
-  const auto delay = [&] {
-    if (spec_.delay_spread.ns == 0) return spec_.delay;
-    const auto spread = static_cast<std::uint64_t>(spec_.delay_spread.ns);
-    const auto offset = static_cast<std::int64_t>(prng_.between(0, 2 * spread));
-    return Duration{std::max<std::int64_t>(0, spec_.delay.ns - spec_.delay_spread.ns + offset)};
-  };
-  Fate fate;
-  fate.drop = spec_.drop_ppm != 0 && loss_.lose(spec_, prng_);
-  fate.duplicate = happens(spec_.duplicate_ppm);
-  fate.reorder = happens(spec_.reorder_ppm);
-  fate.corrupt = happens(spec_.corrupt_ppm);
-  fate.mark = happens(spec_.ecn_ppm);
-  if (fate.corrupt) fate.corrupt_bit = static_cast<std::int32_t>(prng_.below(1u << 20));
-  if (fate.reorder) fate.overtakers = static_cast<std::uint32_t>(prng_.between(1, overtakers_max()));
-  fate.delay = delay();
-  if (fate.duplicate) fate.duplicate_delay = delay();
-  return fate;
-}
-
 void FaultLink::commit(Frame& frame) {
-  const Fate fate = draw();
+  const FaultDice::Fate fate = dice_.roll();
   overtake();
   if (fate.drop) {
     ++tally_.dropped;
@@ -71,7 +46,7 @@ void FaultLink::commit(Frame& frame) {
     inner_->lose(frame);
     return;
   }
-  if (spec_.mtu != 0 && frame.payload_octets > spec_.mtu) {
+  if (spec().mtu != 0 && frame.payload_octets > spec().mtu) {
     ++tally_.too_long;
     blame(frame, objects::kFaultDrop);
     inner_->lose(frame);
@@ -83,19 +58,15 @@ void FaultLink::commit(Frame& frame) {
     frame.corrupt_bit = fate.corrupt_bit;
     blame(frame, objects::kFaultCorrupt);
   }
-  const bool delays = spec_.delay.ns != 0 || spec_.delay_spread.ns != 0 || spec_.rate_kbps != 0;
+  const bool delays = dice_.delays();
   const bool reorders = fate.reorder && !delays;
   if (!delays && !fate.reorder) {
     pass(frame, fate.duplicate);
     return;
   }
-  // Where nobody comes to overtake it, it waits as much less as fewer were to. With a delay, what is reordered waits
-  // longer than those behind it can.
-  Duration wait = reorders ? kReorderHold * fate.overtakers / overtakers_max() : fate.delay;
-  if (fate.reorder && delays) wait = spec_.delay + spec_.delay_spread + fate.delay;
   const std::uint8_t before = frame.faults;
   blame(frame, fate.reorder ? objects::kFaultReorder : objects::kFaultDelay);
-  if (!hold(frame, wait, reorders ? fate.overtakers : 0)) {
+  if (!hold(frame, dice_.wait_of(fate), reorders ? fate.overtakers : 0)) {
     ++tally_.spared;
     frame.faults = before;
     pass(frame, fate.duplicate);
@@ -150,7 +121,7 @@ bool FaultLink::hold(const Frame& frame, Duration delay, std::uint32_t overtaker
                       .due = kNever,
                       .delay = delay,
                       .overtakers = overtakers,
-                      .queued = spec_.rate_kbps != 0});
+                      .queued = spec().rate_kbps != 0});
   return true;
 }
 
@@ -171,17 +142,12 @@ void FaultLink::date(Instant now) {
     waiting.due = now + waiting.delay;
     waiting.dated = true;
     if (!waiting.queued) continue;
-    cable_free_ = std::max(cable_free_, waiting.due) + time_on_cable(*waiting.frame);
+    const Frame& frame = *waiting.frame;
+    const std::size_t octets = frame.header_octets + frame.payload_octets + frame.pad;
+    cable_free_ = std::max(cable_free_, waiting.due) + time_on_cable(spec(), octets);
     waiting.due = cable_free_;
     waiting.queued = false;  // it has its turn
   }
-}
-
-Duration FaultLink::time_on_cable(const Frame& frame) const {
-  constexpr std::uint64_t kOuterOctets =
-      14 + 20 + 8 + 4 + 4;  // Ethernet, IPv4 and UDP, the ICRC and the frame check sequence
-  const std::uint64_t octets = kOuterOctets + frame.header_octets + frame.payload_octets + frame.pad;
-  return nanoseconds(static_cast<std::int64_t>(octets * 8 * 1'000'000 / spec_.rate_kbps));
 }
 
 void FaultLink::flush(Instant now) {

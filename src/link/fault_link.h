@@ -1,13 +1,11 @@
 // FaultLink: a link around a link that loses, doubles, holds back, corrupts and marks what is sent, as a
-// FaultSpec says. What is received passes untouched: the other end has its own. Every frame draws the
-// same number of random numbers whatever happens to it, so that the fate of the n-th frame depends on
-// the seed and n alone.
+// FaultSpec says (fault_dice.h). What is received passes untouched (arrival_faults.h is for that).
 //
 // Every frame says what was done to it (Frame::faults), and one that is dropped goes down as lost: a capture below writes
 // it with its mark.
 //
 // Frames that are held are copies (HeldFrames); flush() hands over those that are due. A frame that is
-// reordered is held until some later frames have passed it, or for as much of kReorderHold as they are of the depth.
+// reordered is held until some later frames have passed it, or for a while (FaultDice::wait_of).
 #pragma once
 
 #include <cstddef>
@@ -15,8 +13,7 @@
 #include <deque>
 #include <vector>
 
-#include "base/prng.h"
-#include "link/burst_loss.h"
+#include "link/fault_dice.h"
 #include "link/fault_spec.h"
 #include "link/held_frames.h"
 #include "link/link.h"
@@ -46,14 +43,14 @@ class FaultLink final : public Link {
 
   // From the next frame on. The random sequence starts anew.
   void set_spec(const FaultSpec& spec);
-  [[nodiscard]] const FaultSpec& spec() const { return spec_; }
+  [[nodiscard]] const FaultSpec& spec() const { return dice_.spec(); }
   [[nodiscard]] const FaultCounters& tally() const { return tally_; }
 
   objects::Frame* reserve(const objects::Path& path) override;
   void commit(objects::Frame& frame) override;
   void cancel(objects::Frame& frame) override { inner_->cancel(frame); }
   void lose(objects::Frame& frame) override { inner_->lose(frame); }
-  void refuse(std::uint32_t rule, objects::InjectedFault fault) override { inner_->refuse(rule, fault); }
+  void note_faults(std::uint32_t rule, std::uint8_t faults) override { inner_->note_faults(rule, faults); }
   // Another link around the same one, or none any more. REQUIRES: no frame is reserved, and all were flushed.
   void set_inner(Link& inner) { inner_ = &inner; }
   void flush(Instant now) override;
@@ -64,21 +61,8 @@ class FaultLink final : public Link {
   [[nodiscard]] std::span<const LinkCounter> counters() override;
 
  private:
-  static constexpr Duration kReorderHold = microseconds(200);
   static constexpr Duration kRoomRetry = microseconds(20);
-  static constexpr std::uint32_t kOvertakersMax = 4;  // where the specification does not say
 
-  struct Fate {
-    bool drop = false;
-    bool duplicate = false;
-    bool reorder = false;
-    bool corrupt = false;
-    bool mark = false;
-    std::int32_t corrupt_bit = -1;
-    std::uint32_t overtakers = 0;
-    Duration delay;
-    Duration duplicate_delay;
-  };
   struct Waiting {
     objects::Frame* frame = nullptr;
     Instant due;                   // once `dated`
@@ -88,10 +72,6 @@ class FaultLink final : public Link {
     bool dated = false;
   };
 
-  [[nodiscard]] std::uint32_t overtakers_max() const {
-    return spec_.depth != 0 ? spec_.depth : kOvertakersMax;
-  }
-  [[nodiscard]] Fate draw();
   void blame(objects::Frame& frame, std::uint8_t fault) const;
   void mark(objects::Frame& frame);
   void pass(objects::Frame& frame, bool twice);
@@ -99,15 +79,12 @@ class FaultLink final : public Link {
   void hold_double(objects::Frame& frame, Duration delay);
   void overtake();
   void date(Instant now);
-  [[nodiscard]] Duration time_on_cable(const objects::Frame& frame) const;
   [[nodiscard]] std::size_t hand_over_due(Instant now);
   void release(std::size_t handed_over);
 
   Link* inner_;
-  FaultSpec spec_;
+  FaultDice dice_;
   const std::uint32_t rule_;
-  Prng prng_;
-  BurstLoss loss_;
   FaultCounters tally_;
   HeldFrames held_;
   std::vector<Waiting> waiting_;            // in the order they came

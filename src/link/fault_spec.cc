@@ -195,6 +195,13 @@ std::string emit_duration(Duration time) {
   return std::to_string(time.ns) + "ns";
 }
 
+Duration time_on_cable(const FaultSpec& spec, std::size_t transport_octets) {
+  constexpr std::uint64_t kOuterOctets =
+      14 + 20 + 8 + 4 + 4;  // Ethernet, IPv4 and UDP, the ICRC and the frame check sequence
+  return nanoseconds(
+      static_cast<std::int64_t>((kOuterOctets + transport_octets) * 8 * 1'000'000 / spec.rate_kbps));
+}
+
 Result<FaultSpec, std::string> parse_fault_spec(std::string_view text) {
   FaultSpec spec;
   while (!text.empty()) {

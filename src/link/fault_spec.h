@@ -13,6 +13,7 @@
 //   rate   := decimal ("K" | "M" | "G" | "T") [ "bit" | "bit/s" | "b/s" ]         in either case
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -59,6 +60,8 @@ std::string emit_fault_spec(const FaultSpec& spec);
 Result<Duration, std::string> parse_duration(std::string_view text);
 Result<std::uint64_t, std::string> parse_rate(std::string_view text);  // in kilobits a second, never 0
 Result<std::uint32_t, std::string> parse_chance(std::string_view name, std::string_view text);  // in ppm
+// How long a frame with so many octets from its BTH to its pad is on the slow cable. REQUIRES: there is one.
+Duration time_on_cable(const FaultSpec& spec, std::size_t transport_octets);
 std::string emit_duration(Duration time);
 std::string emit_rate(std::uint64_t kilobits);
 std::string emit_chance(std::uint32_t ppm);

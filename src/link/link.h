@@ -37,8 +37,9 @@ class Link : public objects::FrameSink {
   // Gives the reserved frame back, filled as it is: a fault on purpose took it (Frame::faults). Who writes packets down
   // does so with this one too.
   virtual void lose(objects::Frame& frame) { cancel(frame); }
-  // The packet that poll() is handing over goes no further: the rule with this number took it, by this fault.
-  virtual void refuse(std::uint32_t, objects::InjectedFault) {}
+  // The packet that poll() is handing over was struck by the rule with this number: it goes no further, or later, twice or
+  // with a mark. Who writes packets down says so.
+  virtual void note_faults(std::uint32_t, std::uint8_t) {}
   // Hands over up to `burst_max` packets (a train counts as one). Returns how many; 0: nothing there.
   virtual std::size_t poll(Receiver& receiver, Instant now, std::size_t burst_max) = 0;
   // When flush() wants to be called next although nothing new is committed (delayed frames); kNever if never.

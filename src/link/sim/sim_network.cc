@@ -140,6 +140,7 @@ void SimNetwork::send(HostIndex from, const objects::Frame& frame, Instant now) 
   Flight& flight = flights_[index];
   flight.from = from;
   flight.to = to;
+  flight.payload_octets = frame.payload_octets;
   emit_sim_frame(frame, from, to, flight.octets);
   ++sent_;
   Host& sender = hosts_[from];
@@ -169,6 +170,7 @@ void SimNetwork::send(HostIndex from, const objects::Frame& frame, Instant now) 
     flights_[copy].from = from;
     flights_[copy].to = to;
     flights_[copy].octets = flight.octets;
+    flights_[copy].payload_octets = flight.payload_octets;
     flights_[copy].corrupted = flight.corrupted;
     flights_[copy].must_be_refused = flight.must_be_refused;
     tell(flight, Fate::kDuplicated, now);
@@ -200,15 +202,39 @@ void SimNetwork::flip(Flight& flight, std::size_t bit) {
   flight.must_be_refused |= octet >= bth && octet != bth + 4;
 }
 
+bool SimNetwork::loses(const Flight& flight, const FaultSpec& faults) {
+  if (faults.mtu != 0 && flight.payload_octets > faults.mtu) return true;
+  return faults.drop_ppm != 0 && hosts_[flight.from].loss.lose(faults, prng_);
+}
+
+// When it has left the cable that a fault makes slow; nothing where the queue before that cable is full.
+std::optional<Instant> SimNetwork::cross_slow_cable(const Flight& flight, Instant departed,
+                                                    const FaultSpec& faults) {
+  Host& sender = hosts_[flight.from];
+  const std::size_t outer = wire::kEthernetOctets + wire::kIpv4Octets + wire::kUdpOctets + wire::kIcrcOctets;
+  const Duration time = time_on_cable(faults, flight.octets.size() - outer);
+  const Instant begin = std::max(sender.slow_free, departed);
+  const std::uint32_t queue = sender.properties.up.queue_octets;
+  if (begin - departed > time * static_cast<std::int64_t>(queue / flight.octets.size() + 1))
+    return std::nullopt;
+  return sender.slow_free = begin + time;
+}
+
 // From the end of the uplink to the switch.
 void SimNetwork::travel(std::uint32_t index, Instant departed, const FaultSpec& faults) {
   Flight& flight = flights_[index];
   Host& sender = hosts_[flight.from];
   const CableProperties& up = sender.properties.up;
-  if (faults.drop_ppm != 0 && sender.loss.lose(faults, prng_)) {
+  if (loses(flight, faults)) {
     tell(flight, Fate::kDropped, departed);
     release(index);
     return;
+  }
+  if (faults.rate_kbps != 0) {
+    const auto crossed = cross_slow_cable(flight, departed, faults);
+    tell(flight, crossed ? Fate::kDelayed : Fate::kQueueFull, departed);
+    if (!crossed) return release(index);
+    departed = *crossed;
   }
   if (faults.corrupt_ppm != 0 && prng_.chance_ppm(faults.corrupt_ppm)) {
     corrupt(flight);

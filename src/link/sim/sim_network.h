@@ -166,6 +166,7 @@ class SimNetwork {
     std::vector<std::uint8_t> octets;  // its memory is kept from flight to flight
     HostIndex from = 0;
     HostIndex to = 0;
+    std::uint32_t payload_octets = 0;
     bool corrupted = false;
     bool must_be_refused = false;  // a flipped bit is guarded by the ICRC
     bool at_switch = false;        // next event: entering the downlink; otherwise: arrival
@@ -175,6 +176,7 @@ class SimNetwork {
     std::unique_ptr<SimLink> link;
     Instant up_free;  // when the uplink has sent all that it was given
     Instant down_free;
+    Instant slow_free;  // the same of the cable that a fault makes slow
     BurstLoss loss;
     Instant last_at_switch;
     Instant last_arrival;
@@ -198,6 +200,9 @@ class SimNetwork {
   void travel(std::uint32_t flight, Instant departed, const FaultSpec& faults);
   void enter_downlink(std::uint32_t flight, Instant now);
   void arrive(std::uint32_t flight, Instant now);
+  [[nodiscard]] bool loses(const Flight& flight, const FaultSpec& faults);
+  [[nodiscard]] std::optional<Instant> cross_slow_cable(const Flight& flight, Instant departed,
+                                                        const FaultSpec& faults);
   void corrupt(Flight& flight);
   static void flip(Flight& flight, std::size_t bit);
   void tell(const Flight& flight, Fate fate, Instant now);

@@ -81,7 +81,7 @@ std::vector<link::FaultScope> scopes_of(const DeviceList& devices, const std::ve
   const auto add = [&](const Rule& rule, bool blocked) {
     scopes.push_back({.number = rule.number,
                       .locals = addresses_of(rule, devices),
-                      .remote = rule.peer,
+                      .remotes = rule.peers,
                       .blocked = blocked,
                       .outbound = rule.direction != faults::Direction::kIn,
                       .inbound = rule.direction == faults::Direction::kUsual
@@ -96,8 +96,9 @@ std::vector<link::FaultScope> scopes_of(const DeviceList& devices, const std::ve
         });
     if (blocks(*rule) && !lifted) add(*rule, true);
   }
-  for (const Rule& rule : active) {
-    if (rule.kind == Kind::kNetwork && !blocks(rule)) add(rule, false);
+  // The later word counts.
+  for (auto rule = active.rbegin(); rule != active.rend(); ++rule) {
+    if (rule->kind == Kind::kNetwork && !blocks(*rule)) add(*rule, false);
   }
   return scopes;
 }

@@ -295,7 +295,7 @@ class StruckObjects final : public faults::Actor {
   static void strike_queue_pairs(const Rule& rule, const ibv_context* context) {
     for (const NumberedQp& qp : queue_pairs_of(context)) {
       if (rule.qpn && *rule.qpn != qp.number()) continue;
-      if (rule.peer && *rule.peer != qp.peer()) continue;
+      if (!rule.concerns_peer(qp.peer())) continue;
       qp.fail(true);
       faults::explain_strike(
           rule.number, rule.text,
@@ -332,7 +332,7 @@ class StruckObjects final : public faults::Actor {
   void choose_receives(const Context& context, const NumberedQp& qp, const std::vector<Rule>& active) {
     const bool starves = std::any_of(active.begin(), active.end(), [&](const Rule& rule) {
       return rule.kind == Kind::kRnr && (rule.device.empty() || rule.device == name_of(&context.context)) &&
-             (!rule.qpn || *rule.qpn == qp.number()) && (!rule.peer || *rule.peer == qp.peer());
+             (!rule.qpn || *rule.qpn == qp.number()) && rule.concerns_peer(qp.peer());
     });
     const auto known = empty_.find(qp.number());
     if (!starves && known == empty_.end()) return;

@@ -1,7 +1,9 @@
 #include "tools/sim/sim_faults.h"
 
+#include <algorithm>
 #include <charconv>
 #include <optional>
+#include <utility>
 
 #include "faults/rule.h"
 #include "link/sim/sim_network.h"
@@ -27,11 +29,17 @@ Result<HostChoice, std::string> host_named(const std::string& name, std::size_t 
                  "."};
 }
 
-Result<HostChoice, std::string> host_at(const std::optional<wire::Gid>& address, std::size_t hosts) {
-  if (!address) return HostChoice{};
-  for (std::uint32_t host = 0; host < hosts; ++host) {
-    if (*address == link::SimNetwork::ipv4_gid(host)) return HostChoice{host};
+// Of each peer that a rule names; one choice of all hosts where it names none.
+Result<std::vector<HostChoice>, std::string> hosts_at(const std::vector<wire::Gid>& addresses,
+                                                      std::size_t hosts) {
+  std::vector<HostChoice> chosen;
+  if (addresses.empty()) chosen.emplace_back();
+  for (const wire::Gid& address : addresses) {
+    for (std::uint32_t host = 0; host < hosts; ++host) {
+      if (address == link::SimNetwork::ipv4_gid(host)) chosen.emplace_back(host);
+    }
   }
+  if (chosen.size() == std::max<std::size_t>(1, addresses.size())) return chosen;
   return Failure{std::string("'peer' is no address of this world: the hosts have 10.0.0.1 and on.")};
 }
 
@@ -39,39 +47,27 @@ bool cuts(const Rule& rule) {
   return rule.kind == Kind::kPortDown || (rule.kind == Kind::kNetwork && rule.network.drop_ppm == kAlways);
 }
 
-// Both ways, between all that are meant.
-void cut(const sim::FaultPhase& phase, sim::Plan& plan) {
+// Both ways where nothing else was said, between all that are meant.
+void cut(const sim::FaultPhase& phase, faults::Direction direction, sim::Plan& plan) {
   const auto hosts = static_cast<std::uint32_t>(plan.hosts.size());
   for (std::uint32_t from = 0; from < hosts; ++from) {
     for (std::uint32_t to = 0; to < hosts; ++to) {
       if (from == to || phase.from.value_or(from) != from || phase.to.value_or(to) != to) continue;
-      plan.partitions.push_back({from, to, phase.begin, phase.end});
-      plan.partitions.push_back({to, from, phase.begin, phase.end});
+      if (direction != faults::Direction::kIn) plan.partitions.push_back({from, to, phase.begin, phase.end});
+      if (direction != faults::Direction::kOut) plan.partitions.push_back({to, from, phase.begin, phase.end});
     }
   }
 }
 
-Result<void, std::string> add_rule(const Rule& rule, sim::Plan& plan) {
-  const auto from = host_named(rule.device, plan.hosts.size());
-  if (!from) return Failure{from.error()};
-  const auto to = host_at(rule.peer, plan.hosts.size());
-  if (!to) return Failure{to.error()};
-  const Instant begin = Instant{} + rule.after;
-  const sim::FaultPhase phase{.from = *from,
-                              .to = *to,
-                              .begin = begin,
-                              .end = rule.lasts.ns == 0 ? kNever : begin + rule.lasts,
-                              .faults = rule.network};
-  if (rule.direction == faults::Direction::kIn || rule.pid != 0 || rule.qpn)
-    return Failure{"'" + rule.text + "' cannot be simulated: leave out direction=in, pid and qp."};
+Result<void, std::string> add_phase(const Rule& rule, const sim::FaultPhase& phase, sim::Plan& plan) {
   if (cuts(rule)) {
-    cut(phase, plan);
+    cut(phase, rule.direction, plan);
     return {};
   }
   if (rule.kind == Kind::kFreeze) {
     const Duration time = rule.lasts.ns == 0 ? plan.turbulence_max : rule.lasts;
     for (std::uint32_t host = 0; host < plan.hosts.size(); ++host) {
-      if (phase.from.value_or(host) == host) plan.pauses.push_back({host, begin, time});
+      if (phase.from.value_or(host) == host) plan.pauses.push_back({host, phase.begin, time});
     }
     return {};
   }
@@ -79,19 +75,49 @@ Result<void, std::string> add_rule(const Rule& rule, sim::Plan& plan) {
     return Failure{"'" + rule.text +
                    "' cannot be simulated: there are no programs in a simulated world; net=, port=down and "
                    "freeze can."};
-  if (auto checked = check_simulated(rule.network); !checked) return checked;
-  plan.phases.push_back(phase);
-  plan.harsh = plan.harsh || rule.network.drop_ppm + rule.network.corrupt_ppm > kHarshPpm;
-  plan.packet_lifetime = plan.packet_lifetime + rule.network.delay * 2;
+  using faults::Direction;
+  if (rule.direction != Direction::kIn) plan.phases.push_back(phase);
+  if (rule.direction == Direction::kIn || rule.direction == Direction::kBoth) {
+    sim::FaultPhase back = phase;
+    std::swap(back.from, back.to);
+    plan.phases.push_back(back);
+  }
+  plan.harsh = plan.harsh || is_harsh(rule.network);
+  plan.packet_lifetime = plan.packet_lifetime + added_lifetime(rule.network);
+  return {};
+}
+
+Result<void, std::string> add_rule(const Rule& rule, sim::Plan& plan) {
+  const auto from = host_named(rule.device, plan.hosts.size());
+  if (!from) return Failure{from.error()};
+  const auto peers = hosts_at(rule.peers, plan.hosts.size());
+  if (!peers) return Failure{peers.error()};
+  if (rule.pid != 0 || rule.qpn)
+    return Failure{"'" + rule.text + "' cannot be simulated: leave out pid and qp."};
+  const Instant begin = Instant{} + rule.after;
+  for (const HostChoice& to : *peers) {
+    const sim::FaultPhase phase{.from = *from,
+                                .to = to,
+                                .begin = begin,
+                                .end = rule.lasts.ns == 0 ? kNever : begin + rule.lasts,
+                                .faults = rule.network};
+    if (auto added = add_phase(rule, phase, plan); !added) return added;
+  }
   return {};
 }
 
 }  // namespace
 
-Result<void, std::string> check_simulated(const link::FaultSpec& faults) {
-  if (faults.rate_kbps == 0 && faults.mtu == 0) return {};
-  return Failure{
-      std::string("rate= and mtu= cannot be simulated: --bandwidth says how fast the cables are.")};
+Duration added_lifetime(const link::FaultSpec& faults) {
+  // The longest that a packet may wait for a slow cable: behind a full queue.
+  const Duration waits = faults.rate_kbps != 0
+                             ? link::time_on_cable(faults, link::CableProperties{}.queue_octets) * 2
+                             : Duration{};
+  return faults.delay * 2 + waits;
+}
+
+bool is_harsh(const link::FaultSpec& faults) {
+  return faults.drop_ppm + faults.corrupt_ppm > kHarshPpm || faults.mtu != 0 || faults.rate_kbps != 0;
 }
 
 Result<void, std::string> add_faults(const std::vector<std::string>& words, sim::Plan& plan) {

@@ -12,7 +12,9 @@ namespace rrdma::tools {
 
 // Each word is a fault or the name of a file of them. The error is a sentence.
 [[nodiscard]] Result<void, std::string> add_faults(const std::vector<std::string>& words, sim::Plan& plan);
-// What no simulated network has, for `--fault` as well.
-[[nodiscard]] Result<void, std::string> check_simulated(const link::FaultSpec& faults);
+// How much longer packets live with these faults, for `--fault` as well.
+[[nodiscard]] Duration added_lifetime(const link::FaultSpec& faults);
+// Whether connections may end by them.
+[[nodiscard]] bool is_harsh(const link::FaultSpec& faults);
 
 }  // namespace rrdma::tools

@@ -156,7 +156,6 @@ Result<sim::Plan, std::string> plan_for(const SimOptions& options, std::uint64_t
   if (!time) return Failure{time.error()};
   const auto fault = link::parse_fault_spec(options.fault);
   if (!fault) return Failure{fault.error()};
-  if (auto checked = check_simulated(*fault); !checked) return Failure{checked.error()};
 
   sim::HostConfig host;
   host.network.up.megabits_per_second = host.network.down.megabits_per_second = rate;
@@ -171,11 +170,11 @@ Result<sim::Plan, std::string> plan_for(const SimOptions& options, std::uint64_t
   host.engine.strict = options.strict;
   plan.hosts.assign(options.hosts, host);
   plan.faults = *fault;
-  plan.harsh = fault->drop_ppm + fault->corrupt_ppm > kHarshPpm;
+  plan.harsh = is_harsh(*fault);
   plan.run_time = plan.turbulence_max = *time;
   const auto drain = nanoseconds(static_cast<std::int64_t>(
       (std::uint64_t{host.network.up.queue_octets} + host.network.down.queue_octets) * 8'000 / rate));
-  plan.packet_lifetime = *rtt + drain + fault->delay * 2 + milliseconds(1);
+  plan.packet_lifetime = *rtt + drain + added_lifetime(*fault) + milliseconds(1);
   if (auto added = add_faults(options.faults, plan); !added) return Failure{"--faults: " + added.error()};
   auto traffic = traffic_for(options, plan);
   if (!traffic) return Failure{traffic.error()};
