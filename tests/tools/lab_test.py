@@ -1,6 +1,7 @@
 # `rrdma lab`: hosts on one machine, as an ordinary user makes them. Arguments: the command.
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -167,6 +168,20 @@ rm $seen
         for words, sentence in ((("--rate", "100Mbps"), "'100Mbps' is no rate"), (("--delay", "5"), "'5' is no time"),
                                 (("--loss", "3"), "'3' is no chance"), (("--queue", "0"), "'0' is no queue"), (("--ecn",), "'ecn' marks")):
             self.assertIn(sentence, lab("star", *words, "--", "true", status=2))
+
+    def test_delay_and_loss_of_links(self):
+        """By netem, or by RRDMA's own faults where the kernel has none: two links of 2 ms there and as many back, for each of 50 pings."""
+        said = script(("star", "--hosts", "2", "--delay", "2ms", "--loss", "0.1%"), """
+rrdma lab run h2 -- timeout 60 rping -s -C 50 & server=$!
+for try in $(seq 50); do
+  begin=$(date +%s%N)
+  rrdma lab run h1 -- rping -c -a 10.90.0.4 -C 50 >/dev/null 2>&1 && break
+  sleep 0.2
+done
+echo took $((($(date +%s%N) - begin) / 1000000)) ms
+wait $server
+""")
+        self.assertGreater(int(re.search(r"took (\d+) ms", said)[1]), 50 * 8, said)
 
     def test_pictures(self):
         target = pathlib.Path(tempfile.mkdtemp())

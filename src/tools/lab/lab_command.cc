@@ -20,6 +20,7 @@
 #include "tools/commands.h"
 #include "tools/exit_status.h"
 #include "tools/lab/lab_space.h"
+#include "tools/lab/link_faults.h"
 #include "tools/lab/picture.h"
 #include "tools/terminal.h"
 
@@ -62,6 +63,16 @@ int status_of(pid_t child) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
+// Before those that the user has set: the later word counts.
+void add_link_faults(const LabState& state, std::size_t node) {
+  if (!state.links_by_faults) return;
+  std::string rules = link_faults(state.topology, state.cut, node);
+  if (rules.empty()) return;
+  if (const char* own = std::getenv("RRDMA_FAULTS"); own != nullptr && *own != '\0')
+    rules += ";" + std::string(own);
+  ::setenv("RRDMA_FAULTS", rules.c_str(), 1);
+}
+
 // A program in a node, with the device; or in the lab at large, where it is given none.
 int run_in(const LabState& state, std::size_t node, std::vector<std::string> words) {
   const pid_t child = ::fork();
@@ -71,6 +82,7 @@ int run_in(const LabState& state, std::size_t node, std::vector<std::string> wor
   if (node != std::string::npos) {
     if (!enter_node(state, node))
       ::_exit(complain(kName, fmt::format("the host cannot be entered: {}", std::strerror(errno)), ""));
+    add_link_faults(state, node);
     words.insert(words.begin(), {own_path(), "run", "--"});
   }
   become(std::move(words));

@@ -29,7 +29,8 @@ struct LabProblem {
 struct LabState {
   Topology topology;
   NodeHolders holders;
-  std::set<std::size_t> cut;  // links
+  std::set<std::size_t> cut;     // links
+  bool links_by_faults = false;  // delay, loss and ecn are link_faults.h's: the kernel cannot
 };
 
 // Makes the lab and runs `inside` as its process 1, once all is up; returns the status that `inside` returned. Refuses where
