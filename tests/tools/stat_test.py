@@ -28,7 +28,7 @@ def moving(options=()):
 class Nobody(unittest.TestCase):
     def test_without_a_daemon(self):
         time.sleep(1)  # a daemon of an earlier test lingers until nobody has asked for 0.2 s
-        self.assertEqual(run_json("stat", "--json"), {"daemon": None, "processes": [], "other_daemons": []})
+        self.assertEqual(run_json("stat", "--json"), {"daemon": None, "processes": [], "addresses": [], "other_daemons": []})
         self.assertIn("no program uses RRDMA", run("stat")[0])
         self.assertIn("uses no RRDMA device", run("stat", "--pid", 1, status=1)[0])
         self.assertIn("No queue pair 0x010001", run("stat", "--qp", "0x10001", status=1)[0])

@@ -67,6 +67,8 @@ class Rails(unittest.TestCase):
             carried = surroundings.wait_for(lambda: (lambda by: by if sum(by.values()) > 50 * OCTETS else None)(pair.octets()), 60)
             for rail in RAILS:
                 self.assertGreater(carried[rail], SHARE_MIN * sum(carried.values()), carried)
+            self.assertEqual({one["address"] for one in run_json("stat", "--json")["addresses"]}, set(RAILS))
+            print("carried:", {rail: f"{octets / sum(carried.values()):.0%}" for rail, octets in carried.items()})
 
     def test_the_loss_of_one(self):
         with Pair() as pair:

@@ -32,6 +32,7 @@ nlohmann::ordered_json queue_pair_json(const control::QpSnapshot& qp) {
       {"state", qp_state_name(qp.fields.state)},
       {"link", qp_link_name(qp.fields.link)},
       {"path_mtu", qp.fields.path_mtu_code == 0 ? 0 : 128u << qp.fields.path_mtu_code},
+      {"local", wire::to_text(qp.fields.local_gid)},
       {"peer_qpn", qp.fields.peer_qpn},
       {"peer", wire::to_text(qp.fields.peer_gid)}};
   for (std::size_t i = 0; i < kQpCounterNames.size(); ++i)
@@ -73,10 +74,19 @@ std::string stat_json(const Observation& now, const StatChoice& choice, bool one
                          {"counters", counters},
                          {"queue_pairs", queue_pairs}});
   }
+  auto addresses = nlohmann::ordered_json::array();
+  for (const Carried& one : carried_by_address(now)) {
+    nlohmann::ordered_json carried = {{"address", wire::to_text(one.address)},
+                                      {"queue_pairs", one.queue_pairs}};
+    for (std::size_t i = 0; i < kQpCounterNames.size(); ++i)
+      carried[std::string(kQpCounterNames[i])] = one.counters[i];
+    addresses.push_back(std::move(carried));
+  }
   auto others = nlohmann::ordered_json::array();
   for (const uid_t uid : now.other_users) others.push_back({{"uid", uid}});
   nlohmann::ordered_json json = {{"daemon", now.daemon ? daemon_json(*now.daemon) : nlohmann::ordered_json()},
                                  {"processes", processes},
+                                 {"addresses", addresses},
                                  {"other_daemons", others}};
   if (!choice.device.empty()) {
     auto sums = nlohmann::ordered_json::object();

@@ -7,6 +7,7 @@
 #include "tools/stat/columns.h"
 #include "tools/stat/other_daemons.h"
 #include "tools/text_layout.h"
+#include "wire/address_text.h"
 
 namespace rrdma::tools {
 namespace {
@@ -133,6 +134,27 @@ std::string one_queue_pair(const Observation& now, const Observation* before, co
                        rates, true, palette);
 }
 
+// Nothing where one address has carried all.
+std::string table_of_addresses(const Observation& now, const wire::Palette& palette) {
+  const std::vector<Carried> all = carried_by_address(now);
+  if (all.size() < 2) return "";
+  Table table({{"ADDRESS"},
+               {"QPS", Align::kRight},
+               {"SENT", Align::kRight},
+               {"RECEIVED", Align::kRight},
+               {"SENT OCTETS", Align::kRight},
+               {"RECEIVED OCTETS", Align::kRight}});
+  for (const Carried& one : all) {
+    std::vector<Cell> row = {wire::to_text(one.address), std::to_string(one.queue_pairs)};
+    for (const auto which : {control::QpCounter::kSentMessages, control::QpCounter::kReceivedMessages,
+                             control::QpCounter::kSentOctets, control::QpCounter::kReceivedOctets})
+      row.push_back(std::to_string(one.counters[static_cast<std::size_t>(which)]));
+    table.add(std::move(row));
+  }
+  return "\nBy the address of the device, of the queue pairs that exist:\n" +
+         table.text(palette.name, palette.reset);
+}
+
 std::string counters_of_choice(const Observation& now, const Observation* before, const Rates& rates,
                                const StatChoice& choice, const wire::Palette& palette) {
   if (now.processes.empty()) {
@@ -151,10 +173,28 @@ std::string counters_of_choice(const Observation& now, const Observation* before
   return text +
          counter_table(summed_counters(now),
                        before == nullptr ? std::vector<control::NamedCounter>() : summed_counters(*before),
-                       rates, choice.zeros, palette);
+                       rates, choice.zeros, palette) +
+         table_of_addresses(now, palette);
 }
 
 }  // namespace
+
+std::vector<Carried> carried_by_address(const Observation& seen) {
+  std::vector<Carried> all;
+  for (const ObservedProcess& process : seen.processes) {
+    for (const control::QpSnapshot& qp : process.queue_pairs) {
+      if (qp.fields.local_gid.is_zero()) continue;
+      auto known = std::lower_bound(
+          all.begin(), all.end(), qp.fields.local_gid,
+          [](const Carried& one, const wire::Gid& gid) { return one.address.octets < gid.octets; });
+      if (known == all.end() || known->address != qp.fields.local_gid)
+        known = all.insert(known, Carried{.address = qp.fields.local_gid});
+      ++known->queue_pairs;
+      for (std::size_t i = 0; i < known->counters.size(); ++i) known->counters[i] += qp.counters[i];
+    }
+  }
+  return all;
+}
 
 std::vector<control::NamedCounter> summed_counters(const Observation& seen) {
   std::vector<control::NamedCounter> sums;

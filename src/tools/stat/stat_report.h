@@ -2,9 +2,11 @@
 // Pure functions: the command asks, repeats and prints.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "tools/stat/observation.h"
 #include "wire/printer.h"
@@ -34,6 +36,15 @@ struct StatChoice {
 
 // Names with values summed over the processes, in the order of the first one that has them.
 [[nodiscard]] std::vector<control::NamedCounter> summed_counters(const Observation& seen);
+
+// What queue pairs that exist have carried, by the address of ours that they use: where a program has several devices, by
+// device. In the order of the addresses; queue pairs without a path are left out.
+struct Carried {
+  wire::Gid address;
+  std::uint64_t queue_pairs = 0;
+  std::array<std::uint64_t, control::kQpCounterCount> counters{};
+};
+[[nodiscard]] std::vector<Carried> carried_by_address(const Observation& seen);
 
 // "2h05m", "3m12s", "7s".
 [[nodiscard]] std::string duration_text(std::uint64_t ms);
