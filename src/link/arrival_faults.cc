@@ -4,12 +4,6 @@
 #include <cstring>
 
 namespace rrdma::link {
-namespace {
-
-constexpr std::uint8_t kCongestionExperienced = 3;  // both ECN bits
-
-}  // namespace
-
 std::uint8_t ArrivalFaults::loss_of(const FaultDice::Fate& fate, const wire::TransportPacket& packet) {
   const std::uint32_t mtu = dice_.spec().mtu;
   if (fate.drop) {

@@ -10,6 +10,8 @@
 
 namespace rrdma::link {
 
+inline constexpr std::uint8_t kCongestionExperienced = 3;  // both ECN bits
+
 class FaultDice {
  public:
   struct Fate {

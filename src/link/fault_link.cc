@@ -6,12 +6,6 @@ namespace rrdma::link {
 
 using objects::Frame;
 
-namespace {
-
-constexpr std::uint8_t kCongestionExperienced = 3;  // both ECN bits
-
-}  // namespace
-
 void FaultCounters::add(const FaultCounters& other) {
   dropped += other.dropped;
   duplicated += other.duplicated;
