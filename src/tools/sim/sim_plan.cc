@@ -14,7 +14,6 @@ namespace {
 constexpr std::uint32_t kHostsMax = 256;
 constexpr std::uint32_t kQpsMax = 4096;
 constexpr std::uint64_t kSizeMax = 8 * 1024 * 1024;
-constexpr std::uint32_t kHarshPpm = 50'000;
 constexpr std::uint64_t kArenasMax = std::uint64_t{4} << 30;
 
 // "25G", "400M": megabits in a second. 0 if it is no rate.
