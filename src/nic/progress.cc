@@ -25,15 +25,15 @@ void Progress::transmit(Instant now) {
 }
 
 void Progress::transmit_posted(const transport::QueuePair& qp, Instant now) {
+  if (qp.path.lossless || !qp.reliable()) return transmit(now);
   posts_.note_call(now);
   if (parts_.wakeup.take_arming()) posts_.note_arming();
-  const bool answered = qp.reliable() && !qp.path.lossless && parts_.engine.in_flight();
-  if (answered && posts_.take(now)) {
+  if (parts_.engine.in_flight() && posts_.take(now)) {
     parts_.wakeup.note_post(now);
     return;
   }
   transmit(now);
-  if (!qp.path.lossless) posts_.note_end(parts_.clock.now());
+  posts_.note_end(parts_.clock.now());
 }
 
 void Progress::poll() {
@@ -50,7 +50,8 @@ void Progress::poll() {
 // Operations that are done at once leave nothing to poll for, and a program that polls all the time keeps the thread
 // asleep: the program publishes for itself. Beside a thread that stands by, deadlines are the program's anyway.
 void Progress::end_call(Instant now) {
-  if (parts_.wakeup.sleeps_beyond(next_deadline())) parts_.wakeup.note_deadline(settled_deadline());
+  if (!parts_.wakeup.standing_by() && parts_.wakeup.sleeps_beyond(next_deadline()))
+    parts_.wakeup.note_deadline(settled_deadline());
   if (now >= publishes_at_) publish(now);
 }
 

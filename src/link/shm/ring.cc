@@ -147,10 +147,10 @@ bool RingReader::take(RecordView& record) {
     std::memcpy(&route_, headers, sizeof route_);
     headers += sizeof route_;
   }
-  std::memcpy(record.headers.data(), headers,
-              record.headers.size() <= to_end - static_cast<std::size_t>(headers - at) ? record.headers.size()
-                                                                                       : header_octets);
-  if (has_ack) std::memcpy(&record.ack, record.headers.data() + head.header_octets, sizeof record.ack);
+  // A length that the compiler knows, as far as that goes: the next line may be the writer's already.
+  const bool room = record.headers.size() <= to_end - static_cast<std::size_t>(headers - at);
+  std::memcpy(record.headers.data(), headers, room ? record.headers.size() : head.header_octets);
+  if (has_ack) std::memcpy(&record.ack, headers + head.header_octets, sizeof record.ack);
   record.payload = {at + payload_offset(has_route, header_octets, head.payload_octets), head.payload_octets};
   return true;
 }

@@ -77,7 +77,7 @@ enum class ReadVerdict : std::uint8_t { kNothing, kRecord, kBroken };
 // is still shared: the peer may change it while it is read, so it is read once and never judged.
 struct RecordView {
   RecordHead head;
-  std::array<std::uint8_t, wire::kHeaderOctetsMax + sizeof(AckRecord)> headers;
+  std::array<std::uint8_t, wire::kHeaderOctetsMax> headers;
   AckRecord ack;  // with kRecordAck
   Octets payload;
 };
