@@ -28,6 +28,9 @@ comm::detail::Detached ClientConnection::run(std::shared_ptr<ClientConnection> s
       if (self->over_) break;
       if (!received) {
         status = status_of(received.error());
+        // A server that goes away answers what it has begun before it closes: what has no answer was not begun.
+        if (self->going_away_ && received.error().code() == comm::Code::kClosedByPeer)
+          status = std::move(status).as_refused();
         break;
       }
       message = std::move(*received);

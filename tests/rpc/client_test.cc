@@ -120,6 +120,27 @@ TEST_F(Clients, GoOnWithAnotherServerWhenOneDrains) {
   EXPECT_EQ(run(client.call<&Till::pay>({}, kPatience)).value(), 2U);
 }
 
+// Called while the server closes: it has not begun what it does not answer.
+TEST_F(Clients, GoOnWithAnotherServerWhileOneDrains) {
+  for (int round = 0; round < 10; ++round) {
+    Till one;
+    Till two;
+    one.name = 1;
+    two.name = 2;
+    auto first = open(one, any());
+    auto second = open(two, any());
+    Client client(context_, {std::string(first->address()), std::string(second->address())});
+    ASSERT_EQ(run(client.call<&Till::pay>({}, kPatience)).value(), 1U);
+    Scope scope;
+    const auto drain = [](Server& server) -> Task<> { EXPECT_TRUE((co_await server.drain(kPatience)).ok()); };
+    scope.spawn(drain(*first));
+    const auto paid = run(client.call<&Till::pay>({}, kPatience));
+    ASSERT_TRUE(paid.ok()) << paid.status().what();
+    EXPECT_EQ(paid.value(), 2U);
+    run(scope.join());
+  }
+}
+
 TEST_F(Clients, TakeServersInTurn) {
   Till one;
   Till two;
