@@ -42,6 +42,22 @@ class Clients : public ::testing::Test {
     return server;
   }
   std::string any() const { return address_of(context_) + ":0"; }
+  // Two that tell who was paid.
+  struct Pair {
+    explicit Pair(Clients& test) {
+      one.name = 1;
+      two.name = 2;
+      first = test.open(one, test.any());
+      second = test.open(two, test.any());
+    }
+    std::vector<std::string> addresses() const {
+      return {std::string(first->address()), std::string(second->address())};
+    }
+    Till one;
+    Till two;
+    std::unique_ptr<Server> first;
+    std::unique_ptr<Server> second;
+  };
   template <typename T>
   T run(Task<T> task) {
     return context_.run(std::move(task));
@@ -108,32 +124,22 @@ TEST_F(Clients, RepeatOnlyWhatMayBeRepeated) {
 
 // What a server that goes away refused was not begun: another one does it.
 TEST_F(Clients, GoOnWithAnotherServerWhenOneDrains) {
-  Till one;
-  Till two;
-  one.name = 1;
-  two.name = 2;
-  auto first = open(one, any());
-  auto second = open(two, any());
-  Client client(context_, {std::string(first->address()), std::string(second->address())});
+  Pair servers(*this);
+  Client client(context_, servers.addresses());
   EXPECT_EQ(run(client.call<&Till::pay>({}, kPatience)).value(), 1U);
-  EXPECT_TRUE(run(first->drain(kPatience)).ok());
+  EXPECT_TRUE(run(servers.first->drain(kPatience)).ok());
   EXPECT_EQ(run(client.call<&Till::pay>({}, kPatience)).value(), 2U);
 }
 
 // Called while the server closes: it has not begun what it does not answer.
 TEST_F(Clients, GoOnWithAnotherServerWhileOneDrains) {
   for (int round = 0; round < 10; ++round) {
-    Till one;
-    Till two;
-    one.name = 1;
-    two.name = 2;
-    auto first = open(one, any());
-    auto second = open(two, any());
-    Client client(context_, {std::string(first->address()), std::string(second->address())});
+    Pair servers(*this);
+    Client client(context_, servers.addresses());
     ASSERT_EQ(run(client.call<&Till::pay>({}, kPatience)).value(), 1U);
     Scope scope;
     const auto drain = [](Server& server) -> Task<> { EXPECT_TRUE((co_await server.drain(kPatience)).ok()); };
-    scope.spawn(drain(*first));
+    scope.spawn(drain(*servers.first));
     const auto paid = run(client.call<&Till::pay>({}, kPatience));
     ASSERT_TRUE(paid.ok()) << paid.status().what();
     EXPECT_EQ(paid.value(), 2U);
@@ -142,18 +148,13 @@ TEST_F(Clients, GoOnWithAnotherServerWhileOneDrains) {
 }
 
 TEST_F(Clients, TakeServersInTurn) {
-  Till one;
-  Till two;
-  one.name = 1;
-  two.name = 2;
-  auto first = open(one, any());
-  auto second = open(two, any());
+  Pair servers(*this);
   ClientOptions options;
   options.pick = Pick::kRoundRobin;
-  Client client(context_, {std::string(first->address()), std::string(second->address())}, options);
+  Client client(context_, servers.addresses(), options);
   for (int i = 0; i < 10; ++i) EXPECT_TRUE(run(client.call<&Till::pay>({}, kPatience)).ok());
-  EXPECT_EQ(one.payments, 5U);
-  EXPECT_EQ(two.payments, 5U);
+  EXPECT_EQ(servers.one.payments, 5U);
+  EXPECT_EQ(servers.two.payments, 5U);
 }
 
 }  // namespace
