@@ -68,7 +68,8 @@ class TickClock {
   void learn(Instant read, std::uint64_t before, std::uint64_t after) {
     const std::uint64_t took = after - before;
     fastest_ = std::min(fastest_, took);
-    if (took == 0 || took > fastest_ * 4 || read - anchor_ < kSpan) return;
+    // A coarse counter may show no time at all between the two; one that is not there shows 0.
+    if (after == 0 || took > fastest_ * 4 + 4 || read - anchor_ < kSpan) return;
     const double ticks =
         static_cast<double>(after - anchor_ticks_) / static_cast<double>((read - anchor_).ns);
     const bool agrees = std::abs(ticks - ticks_per_ns_) < ticks / 8;
