@@ -18,7 +18,8 @@
 #include "daemon/captures.h"
 #include "daemon/peers.h"
 #include "daemon/qp1/cm_service.h"
-#include "daemon/registry.h"
+#include "daemon/registry/device_totals.h"
+#include "daemon/registry/registry.h"
 #include "daemon/server.h"
 #include "daemon/slots/multicast.h"
 #include "daemon/slots/slots.h"
@@ -60,8 +61,8 @@ class World {
   }
 
  private:
-  std::array<Subsystem*, 7> subsystems() {
-    return {&captures_, &slots_, &peers_, &registry_, &multicast_, &connections_, &qp1_};
+  std::array<Subsystem*, 8> subsystems() {
+    return {&captures_, &slots_, &peers_, &registry_, &device_totals_, &multicast_, &connections_, &qp1_};
   }
 
   void one_step(std::uint8_t piece) {
@@ -177,6 +178,7 @@ class World {
   Slots slots_{server_, network_, counters_, prng_};
   Peers peers_{slots_, counters_};
   Registry registry_{server_, slots_, network_, counters_};
+  DeviceTotals device_totals_{server_};
   Multicast multicast_{slots_, network_, counters_};
   MadPort qp1_{loop_, network_, counters_, 2};
   ConnectionService connections_{qp1_, counters_, 3};

@@ -47,13 +47,18 @@ class HostilePage {
       RRDMA_ASSERT(
           std::all_of(counter.name.begin(), counter.name.end(), [](char c) { return c > ' ' && c < 0x7f; }));
     }
+    RRDMA_ASSERT(view->devices().size() <= kPageDeviceCapacity);
+    for (const DeviceSnapshot& device : view->devices()) {
+      RRDMA_ASSERT(device.name.size() <= kDeviceNameMax);
+      RRDMA_ASSERT(device.counters.size() <= kPagePartCapacity);
+    }
     RRDMA_ASSERT(view->queue_pairs().size() <= kPageQpCapacity);
     RRDMA_ASSERT(view->last_answers(Instant{}, seconds(2), 8).size() <= 8);
   }
   void restore() { std::copy_n(pristine_, kHead, base_); }
 
  private:
-  static constexpr std::size_t kHead = 16384;  // the header, all counters, and the first QPs
+  static constexpr std::size_t kHead = 32768;  // the header, all counters and devices, and the first QPs
   OwnedFd fd_;
   std::size_t size_ = 0;
   std::uint8_t* base_ = nullptr;

@@ -228,6 +228,47 @@ TEST(ProcessPage, ShowsCountersAndQueuePairs) {
   EXPECT_EQ(view->queue_pairs().front().levels.send_queued, 0u) << "what an earlier queue pair held";
 }
 
+TEST(ProcessPage, TellsWhatEachDeviceHasOfACounter) {
+  auto page = ProcessPage::create();
+  ASSERT_TRUE(page.ok());
+  auto& sent = page->counter("octets_sent");
+  auto& received = page->counter("octets_received");
+  EXPECT_EQ(page->add_device("rrdma0"), 1u);
+  EXPECT_EQ(page->add_device("rrdma1"), 2u);
+  EXPECT_EQ(page->add_device("rrdma0"), 1u) << "known by its name";
+  for (auto* counter : {&sent, page->part_of(sent, 2)}) counter->fetch_add(7);
+  for (auto* counter : {&received, page->part_of(received, 1)}) counter->fetch_add(5);
+  (void)page->counter("memory_keys");  // has no parts
+
+  const auto view = ProcessPageView::open(page->fd());
+  ASSERT_TRUE(view.ok());
+  const auto devices = view->devices();
+  ASSERT_EQ(devices.size(), 2u);
+  EXPECT_EQ(devices[1].name, "rrdma1");
+  ASSERT_EQ(devices[1].counters.size(), 2u);
+  EXPECT_EQ(devices[1].counters[0].name, "octets_sent");
+  EXPECT_EQ(devices[1].counters[0].value, 7u);
+  EXPECT_EQ(devices[1].counters[1].value, 0u);
+  EXPECT_EQ(devices[0].counters[1].value, 5u);
+}
+
+TEST(ProcessPage, HasSoManyDevicesAndNoMore) {
+  auto page = ProcessPage::create();
+  ASSERT_TRUE(page.ok());
+  for (std::uint32_t i = 0; i < kPageDeviceCapacity; ++i)
+    EXPECT_EQ(page->add_device("rrdma" + std::to_string(i)), i + 1);
+  EXPECT_EQ(page->add_device("another"), 0u);
+  for (std::uint32_t i = 0; i < kPagePartCapacity; ++i) {
+    auto& counter = page->counter("counter" + std::to_string(i));
+    ASSERT_NE(page->part_of(counter, kPageDeviceCapacity), nullptr);
+  }
+  EXPECT_EQ(page->part_of(page->counter("one too many"), 1), nullptr);
+  const auto view = ProcessPageView::open(page->fd());
+  ASSERT_TRUE(view.ok());
+  EXPECT_EQ(view->devices().size(), kPageDeviceCapacity);
+  EXPECT_EQ(view->devices().back().counters.size(), kPagePartCapacity);
+}
+
 TEST(ProcessPage, KeepsWhatWasAcknowledgedLast) {
   auto page = ProcessPage::create();
   ASSERT_TRUE(page.ok());
@@ -279,7 +320,7 @@ TEST(ProcessPage, AReaderNeverSeesHalfAnUpdate) {
   std::atomic<bool> done{false};
   std::thread writer([&] {
     for (std::uint32_t i = 1; i <= 1'000'000; ++i) {
-      ProcessPage::update_qp(*row, {.qpn = i, .peer_qpn = i, .device_index = i});
+      ProcessPage::update_qp(*row, {.qpn = i, .peer_qpn = i, .device = i});
     }
     done = true;
   });
@@ -288,7 +329,7 @@ TEST(ProcessPage, AReaderNeverSeesHalfAnUpdate) {
   while (!done.load()) {
     for (const QpSnapshot& qp : view->queue_pairs()) {
       ASSERT_EQ(qp.fields.qpn, qp.fields.peer_qpn);
-      ASSERT_EQ(qp.fields.qpn, qp.fields.device_index);
+      ASSERT_EQ(qp.fields.qpn, qp.fields.device);
     }
   }
   writer.join();

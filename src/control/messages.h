@@ -6,7 +6,7 @@
 //   session = Hello, (Welcome | Refused), then requests and events in any order
 //
 // A request carries a serial that is not 0, and exactly one reply carries the same serial (ListProcesses:
-// any number of ProcessEntry, then Done). What the daemon sends by itself, an event, has serial 0.
+// any number of ProcessEntry, then Done; ListDevices likewise). What the daemon sends by itself, an event, has serial 0.
 // A request that fails is answered by Failed, whose sentence is made for people.
 //
 // Versions: the layout of Header, the numbers of Hello and Refused and the body of Refused never
@@ -28,7 +28,7 @@
 namespace rrdma::control {
 
 inline constexpr std::uint32_t kMagic = 0x52524443;  // "RRDC"
-inline constexpr std::uint16_t kProtocolVersion = 2;
+inline constexpr std::uint16_t kProtocolVersion = 3;
 
 inline constexpr std::size_t kMessageMax = 12 * 1024;  // one forwarded frame of the largest path MTU fits
 inline constexpr std::size_t kFdsMax = 6;
@@ -67,6 +67,8 @@ enum class MessageType : std::uint16_t {
   kProcessEntry = 0x81,
   kQueryStatus = 0x82,
   kStatus = 0x83,
+  kListDevices = 0x84,
+  kDeviceEntry = 0x85,
 
   // Multicast.
   kJoinGroup = 0xc0,
@@ -455,6 +457,27 @@ struct NamedCounter {
   static void fields(Archive& archive, Self& self) {
     archive.text(self.name, kNameMax);
     archive.value(self.value);
+  }
+};
+
+// Reply: DeviceEntry for each device that programs of the asker's user use or have used (of all, for root), then Done.
+struct ListDevices {
+  static constexpr MessageType kType = MessageType::kListDevices;
+  template <typename Archive, typename Self>
+  static void fields(Archive&, Self&) {}
+};
+
+struct DeviceEntry {
+  static constexpr MessageType kType = MessageType::kDeviceEntry;
+  std::string name;
+  std::uint32_t programs = 0;  // that use it now
+  std::vector<NamedCounter> counters;
+
+  template <typename Archive, typename Self>
+  static void fields(Archive& archive, Self& self) {
+    archive.text(self.name, kNameMax);
+    archive.value(self.programs);
+    archive.list(self.counters, kCountersMax);
   }
 };
 

@@ -21,7 +21,10 @@ namespace {
 
 constexpr std::size_t kCountersOffset = sizeof(PageHeader);
 constexpr std::size_t kSlotsOffset = kCountersOffset + kPageCounterCapacity * sizeof(CounterRow);
-constexpr std::size_t kQpsOffset = (kSlotsOffset + kSlotsOfProgramMax * sizeof(SlotRow) + 127) / 128 * 128;
+constexpr std::size_t kDevicesOffset =
+    (kSlotsOffset + kSlotsOfProgramMax * sizeof(SlotRow) + 127) / 128 * 128;
+constexpr std::size_t kQpsOffset =
+    (kDevicesOffset + kPageDeviceCapacity * sizeof(DeviceRow) + 127) / 128 * 128;
 constexpr std::size_t kPageSize = kQpsOffset + std::size_t{kPageQpCapacity} * sizeof(QpRow);
 constexpr int kReadAttemptsMax = 16;
 
@@ -79,6 +82,7 @@ Result<ProcessPage, Problem> ProcessPage::create() {
   header.pid = static_cast<std::uint32_t>(raw::getpid());
   header.counter_capacity = kPageCounterCapacity;
   header.qp_capacity = kPageQpCapacity;
+  header.device_capacity = kPageDeviceCapacity;
   header.version = kPageVersion;
   std::atomic_ref<std::uint32_t>(header.magic).store(kPageMagic, std::memory_order_release);
   return page;
@@ -104,6 +108,30 @@ std::atomic<std::uint64_t>& ProcessPage::counter(std::string_view name) {
   std::memcpy(rows[used].name, name.data(), name.size());
   header().counters_used.store(used + 1, std::memory_order_release);
   return rows[used].value;
+}
+
+std::uint32_t ProcessPage::add_device(std::string_view name) {
+  RRDMA_ASSERT(name.size() < kDeviceNameMax);
+  auto* rows = rows_at<DeviceRow>(base_, kDevicesOffset);
+  const std::uint32_t used = header().devices_used.load(std::memory_order_acquire);
+  for (std::uint32_t i = 0; i < used; ++i) {
+    if (name == rows[i].name) return i + 1;
+  }
+  if (used >= kPageDeviceCapacity) return 0;
+  std::memcpy(rows[used].name, name.data(), name.size());
+  header().devices_used.store(used + 1, std::memory_order_release);
+  return used + 1;
+}
+
+std::atomic<std::uint64_t>* ProcessPage::part_of(const std::atomic<std::uint64_t>& counter,
+                                                 std::uint32_t device) {
+  const auto* rows = rows_at<const CounterRow>(base_, kCountersOffset);
+  std::uint32_t place = 0;
+  while (place < kPagePartCapacity && &rows[place].value != &counter) ++place;
+  if (place == kPagePartCapacity) return nullptr;
+  if (header().parts_used.load(std::memory_order_relaxed) <= place)
+    header().parts_used.store(place + 1, std::memory_order_release);
+  return &rows_at<DeviceRow>(base_, kDevicesOffset)[device - 1].parts[place];
 }
 
 std::atomic<std::uint32_t>& ProcessPage::next_index(Slot slot) {
@@ -229,6 +257,25 @@ std::vector<NamedCounter> ProcessPageView::counters() const {
     counters.push_back({printable(name, sizeof name), rows[i].value.load(std::memory_order_relaxed)});
   }
   return counters;
+}
+
+std::vector<DeviceSnapshot> ProcessPageView::devices() const {
+  const auto* header = rows_at<PageHeader>(base_, 0);
+  const auto* rows = rows_at<DeviceRow>(base_, kDevicesOffset);
+  const std::uint32_t used =
+      std::min(header->devices_used.load(std::memory_order_acquire), kPageDeviceCapacity);
+  std::vector<NamedCounter> parted = counters();
+  parted.resize(std::min<std::size_t>(
+      {parted.size(), kPagePartCapacity, header->parts_used.load(std::memory_order_acquire)}));
+  std::vector<DeviceSnapshot> devices;
+  for (std::uint32_t i = 0; i < used; ++i) {
+    char name[kDeviceNameMax];
+    std::memcpy(name, rows[i].name, sizeof name);
+    for (std::size_t part = 0; part < parted.size(); ++part)
+      parted[part].value = rows[i].parts[part].load(std::memory_order_relaxed);
+    devices.push_back({printable(name, sizeof name), parted});
+  }
+  return devices;
 }
 
 namespace {

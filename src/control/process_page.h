@@ -3,8 +3,9 @@
 // that it made before it sealed the memfd (no resize, no further writable mapping); everybody else can
 // only read, and takes every value as if a stranger had written it.
 //
-//   page     = PageHeader, counters[counter_capacity], slots[kSlotCount], qps[qp_capacity]
+//   page     = PageHeader, counters, slots, devices, qps
 //   counter  = name (once), value (relaxed stores)
+//   device   = name (once), its parts of the first counters' values; what a QP added stays when it is destroyed
 //   slot row = the next index that the program will give to a QP of that slot; the daemon reads it when
 //              the program is gone, so that QPNs go on where they were
 //   QP row   = one queue pair; `sequence` is odd while the row is being changed, 0 in a free row. What it acknowledged
@@ -33,10 +34,13 @@
 namespace rrdma::control {
 
 inline constexpr std::uint32_t kPageMagic = 0x52525050;  // "RRPP"
-inline constexpr std::uint32_t kPageVersion = 4;
+inline constexpr std::uint32_t kPageVersion = 5;
 inline constexpr std::uint32_t kPageCounterCapacity = 128;
+inline constexpr std::uint32_t kPageDeviceCapacity = 32;
+inline constexpr std::uint32_t kPagePartCapacity = 64;
 inline constexpr std::uint32_t kPageQpCapacity = 65536;
 inline constexpr std::size_t kCounterNameMax = 40;
+inline constexpr std::size_t kDeviceNameMax = 32;
 inline constexpr std::size_t kQpCounterCount = 11;
 
 // The meaning of QpRow::counters.
@@ -63,7 +67,10 @@ struct PageHeader {
   std::uint32_t qp_capacity;
   std::atomic<std::uint32_t> counters_used;
   std::atomic<std::uint32_t> qp_rows_used;
-  std::uint32_t reserved[23];
+  std::uint32_t device_capacity;
+  std::atomic<std::uint32_t> devices_used;
+  std::atomic<std::uint32_t> parts_used;  // of each device
+  std::uint32_t reserved[20];
 };
 static_assert(sizeof(PageHeader) == 128);
 
@@ -72,6 +79,12 @@ struct CounterRow {
   std::atomic<std::uint64_t> value;
 };
 static_assert(sizeof(CounterRow) == 48);
+
+struct DeviceRow {
+  char name[kDeviceNameMax];
+  std::atomic<std::uint64_t> parts[kPagePartCapacity];  // parts[i] of counter row i
+};
+static_assert(sizeof(DeviceRow) == 544);
 
 struct SlotRow {
   std::atomic<std::uint32_t> held;        // the slot + 1; 0: a free row
@@ -88,7 +101,7 @@ struct QpFields {
   std::uint8_t type = 0;
   std::uint8_t link = 0;  // one of the kLink bits
   std::uint8_t path_mtu_code = 0;
-  std::uint32_t device_index = 0;
+  std::uint32_t device = 0;  // its row + 1; 0: none in particular
   // How its packets travel, for who answers in its place.
   wire::Gid local_gid;
   std::uint32_t interface_index = 0;
@@ -146,6 +159,12 @@ class ProcessPage {
   // spare counter for all when the page is full. REQUIRES: name.size() < kCounterNameMax.
   // One thread at a time: counters are made while the device opens.
   [[nodiscard]] std::atomic<std::uint64_t>& counter(std::string_view name);
+  // A number for the device of that name, from 1; 0 when the page is full. One thread at a time.
+  [[nodiscard]] std::uint32_t add_device(std::string_view name);
+  // What a device has of a counter: add as much to both. The counters with parts are the first on the page; null for
+  // one that is not among the first kPagePartCapacity. REQUIRES: a number from add_device, a counter of this page.
+  [[nodiscard]] std::atomic<std::uint64_t>* part_of(const std::atomic<std::uint64_t>& counter,
+                                                    std::uint32_t device);
   // Where the next QPN of a slot stands. The first call for a slot takes a row for it.
   [[nodiscard]] std::atomic<std::uint32_t>& next_index(Slot slot);
   void forget_slot(Slot slot);
@@ -174,6 +193,12 @@ struct QpAnswer {
   wire::LastAnswer answer;
 };
 
+// What one device has carried, destroyed queue pairs included.
+struct DeviceSnapshot {
+  std::string name;
+  std::vector<NamedCounter> counters;
+};
+
 struct QpSnapshot {
   QpFields fields;
   std::array<std::uint64_t, kQpCounterCount> counters{};
@@ -190,6 +215,7 @@ class ProcessPageView {
   ~ProcessPageView();
 
   [[nodiscard]] std::vector<NamedCounter> counters() const;
+  [[nodiscard]] std::vector<DeviceSnapshot> devices() const;
   // Queue pairs, as they are at the moment each is read; rows that change all the time are left out.
   [[nodiscard]] std::vector<QpSnapshot> queue_pairs() const;
   [[nodiscard]] std::optional<std::uint16_t> next_index(Slot slot) const;

@@ -25,6 +25,11 @@ namespace rrdma::daemon {
 inline constexpr std::size_t kOutboxMax = 128;
 inline constexpr std::size_t kOutboxEventsMax = 64;
 
+// Who may know of a program and what it carries: its own user, and root.
+[[nodiscard]] inline bool may_see(const control::PeerIdentity& asker, const control::PeerIdentity& program) {
+  return control::is_root_here(asker) || control::is_one_user(asker, program);
+}
+
 class Client {
  public:
   // `waiting` counts the octets of all outboxes; it outlives this.

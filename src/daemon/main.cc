@@ -26,7 +26,8 @@
 #include "daemon/qp1/mad_port.h"
 #include "daemon/qp1/recognition.h"
 #include "daemon/qp1/struck_mads.h"
-#include "daemon/registry.h"
+#include "daemon/registry/device_totals.h"
+#include "daemon/registry/registry.h"
 #include "daemon/server.h"
 #include "daemon/slots/keeper.h"
 #include "daemon/slots/multicast.h"
@@ -151,6 +152,7 @@ int run(const Options& options) {
   Slots slots(server, network, counters, prng);
   Peers peers(slots, counters);
   Registry registry(server, slots, network, counters);
+  DeviceTotals device_totals(server);
   Multicast multicast(slots, network, counters);
   MadPort qp1(loop, network, counters, system_entropy());
   ConnectionService connections(qp1, counters, system_entropy());
@@ -161,8 +163,9 @@ int run(const Options& options) {
   for (Subsystem* subsystem : {static_cast<Subsystem*>(&last_answers), static_cast<Subsystem*>(&captures),
                                static_cast<Subsystem*>(&fault_rules), static_cast<Subsystem*>(&slots),
                                static_cast<Subsystem*>(&peers), static_cast<Subsystem*>(&registry),
-                               static_cast<Subsystem*>(&multicast), static_cast<Subsystem*>(&connections),
-                               static_cast<Subsystem*>(&recognition), static_cast<Subsystem*>(&qp1)}) {
+                               static_cast<Subsystem*>(&device_totals), static_cast<Subsystem*>(&multicast),
+                               static_cast<Subsystem*>(&connections), static_cast<Subsystem*>(&recognition),
+                               static_cast<Subsystem*>(&qp1)}) {
     server.add(*subsystem);
   }
   if (options.system) {

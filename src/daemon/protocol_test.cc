@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
+#include <string>
 #include <thread>
 
 #include "base/prng.h"
@@ -236,6 +238,60 @@ TEST(Registry, ShowsProgramsWithTheirPages) {
     EXPECT_EQ(status->clients, 2);
     EXPECT_EQ(status->slots_held, 1);
     EXPECT_FALSE(status->is_system);
+  });
+}
+
+// Adds to a counter of a device, as a publisher does.
+void carry(control::DaemonClient& program, const char* device, std::uint64_t octets) {
+  control::ProcessPage& page = program.page();
+  auto& counter = page.counter("octets_sent");
+  page.part_of(counter, page.add_device(device))->fetch_add(octets);
+}
+
+std::map<std::string, std::uint64_t> carried(control::DaemonClient& asker) {
+  const auto listed = asker.list_devices();
+  std::map<std::string, std::uint64_t> sums;
+  if (!listed) return sums;
+  for (const control::DeviceEntry& device : *listed) sums[device.name] = device.counters.at(0).value;
+  return sums;
+}
+
+TEST(DeviceTotals, OnlyGrow) {
+  in_own_network([] {
+    control::DaemonSettings tool;
+    tool.role = control::Role::kTool;
+    auto first = open_client();
+    const auto asker = open_client(tool);
+    EXPECT_TRUE(carried(*asker).empty());
+    carry(*first, "rrdma0", 100);
+    carry(*first, "rrdma1", 7);
+    const auto second = open_client();
+    carry(*second, "rrdma0", 20);
+    using Sums = std::map<std::string, std::uint64_t>;
+    EXPECT_EQ(carried(*asker), (Sums{{"rrdma0", 120}, {"rrdma1", 7}}));
+    const auto programs = [&] { return asker->list_devices()->at(0).programs; };
+    EXPECT_EQ(programs(), 2u);
+    first.reset();
+    EXPECT_TRUE(eventually([&] { return programs() == 1; }));
+    EXPECT_EQ(carried(*asker), (Sums{{"rrdma0", 120}, {"rrdma1", 7}})) << "what it carried stays";
+    carry(*second, "rrdma1", 3);
+    EXPECT_EQ(carried(*asker)["rrdma1"], 10u);
+  });
+}
+
+TEST(DeviceTotals, OfManyThatAreGone) {
+  in_own_network([] {
+    control::DaemonSettings tool;
+    tool.role = control::Role::kTool;
+    auto stays = open_client();
+    const auto asker = open_client(tool);
+    constexpr int kPrograms = 40;  // more than are kept apart
+    for (int i = 0; i < kPrograms; ++i) carry(*open_client(), "rrdma0", 1);
+    EXPECT_TRUE(eventually([&] { return carried(*asker)["rrdma0"] == kPrograms; }));
+    for (int i = 0; i < 40; ++i) carry(*open_client(), ("device" + std::to_string(i)).c_str(), 1);
+    EXPECT_TRUE(eventually([&] { return asker->status()->clients == 2; }));
+    EXPECT_LE(carried(*asker).size(), control::kPageDeviceCapacity) << "names are a stranger's";
+    EXPECT_EQ(carried(*asker)["rrdma0"], static_cast<std::uint64_t>(kPrograms));
   });
 }
 

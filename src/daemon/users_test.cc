@@ -278,6 +278,40 @@ TEST(Users, RootSeesTheProgramsOfAll) {
       Privilege::kRoot);
 }
 
+TEST(Users, SeeWhatTheirOwnProgramsCarried) {
+  in_own_network(
+      [] {
+        const pid_t daemon = start_daemon({"--system"}, std::string(control::kNetworkName));
+        const auto octets = [] {
+          control::DaemonSettings tool;
+          tool.role = control::Role::kTool;
+          const auto listed = open_client(tool)->list_devices();
+          return !listed || listed->empty() ? 0 : listed->at(0).counters.at(0).value;
+        };
+        const auto carry = [](uid_t user, std::uint64_t amount) {
+          Program one([&] {
+            become(user);
+            const auto client = open_client();
+            control::ProcessPage& page = client->page();
+            const std::uint32_t device = page.add_device("rrdma0");
+            page.part_of(page.counter("octets_sent"), device)->fetch_add(amount);
+          });
+          EXPECT_TRUE(one.succeeded());
+        };
+        carry(kAlice, 100);
+        carry(kNobody, 10);
+        EXPECT_TRUE(eventually([&] { return octets() == 110; })) << "root sees what all carried";
+        Program alice([&] {
+          become(kAlice);
+          EXPECT_EQ(octets(), 100u);
+        });
+        EXPECT_TRUE(alice.succeeded());
+        ::kill(daemon, SIGTERM);
+        ::waitpid(daemon, nullptr, 0);
+      },
+      Privilege::kRoot);
+}
+
 // In a user namespace without a map, every user is 65534; equal numbers prove nothing there, and the
 // kernel is asked in another way.
 TEST(Users, AnUnmappedUserIsStillServedByItsOwnDaemon) {

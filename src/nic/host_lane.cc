@@ -46,6 +46,7 @@ HostLane::HostLane(const Settings& settings, control::DaemonClient& daemon, cont
 
 HostLane::~HostLane() {
   thread_.stop();
+  publish_sums();
   // What QPs and regions say on their way out is for nobody.
   engine_.set_direct(nullptr);
   memory_.set_listener(nullptr);

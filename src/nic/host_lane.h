@@ -51,9 +51,12 @@ class HostLane final : public Lane, private transport::EventSink, private Duty {
   }
   void progress() override { progress_.poll(); }
   void send_held() override { progress_.send_held(); }
+  // REQUIRES: the lock.
+  void publish_sums() { publisher_.publish_sums(engine_, links_.all()); }
   // The process ends: nothing that peers or captures wait for stays behind. REQUIRES: the lock.
   void end() {
     send_held();
+    publish_sums();
     links_.write_captures();
   }
   Result<objects::Path, Problem> resolve(const host::Device& device, const PathRequest& request) override;

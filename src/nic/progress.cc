@@ -90,7 +90,8 @@ std::size_t Progress::round(Instant now, WakeUp::Caller caller) {
   now_ = now;
   transport::Engine& engine = parts_.engine;
   LaneLinks& links = parts_.links;
-  const std::uint64_t messages_before = engine.counters().messages_received;
+  const std::uint64_t messages_before =
+      engine.counters_by_device().sum(&transport::Counters::messages_received);
   std::size_t received = caller == WakeUp::Caller::kThread ? links.poll_all(link::Look::kPending, *this, now)
                                                            : links.poll(*this, now);
   if (now >= engine.next_deadline() && now >= engine.settled_deadline()) {
@@ -102,7 +103,8 @@ std::size_t Progress::round(Instant now, WakeUp::Caller caller) {
     }
     engine.handle_timers(now);
   }
-  const bool message = engine.counters().messages_received != messages_before;
+  const bool message =
+      engine.counters_by_device().sum(&transport::Counters::messages_received) != messages_before;
   if (parts_.wakeup.note_arrivals(message, now, caller)) return received;
   if (engine.wants_transmit() || now >= links.next_deadline()) {
     send(now);

@@ -129,6 +129,17 @@ void Runtime::end_process() {
   if (last != nullptr && !last->forked() && last->state_->pid == raw::getpid()) last->say_goodbye();
 }
 
+void Runtime::publish_counters() {
+  Runtime* last = latest.load();
+  if (last == nullptr || last->forked() || last->state_->pid != raw::getpid()) return;
+  const std::unique_lock lock(last->state_->mutex, std::try_to_lock);
+  if (!lock.owns_lock()) return;
+  for (const auto& lane : last->state_->lanes) {
+    const std::unique_lock held(lane->mutex(), std::try_to_lock);
+    if (held.owns_lock()) lane->publish_sums();
+  }
+}
+
 // The program may have taken a message and gone: its sender must learn that it came. Whoever holds a lock now
 // may have been stopped with it, so nothing is waited for.
 void Runtime::say_goodbye() {
@@ -209,6 +220,11 @@ std::shared_ptr<host::Device> Runtime::find_open(std::string_view name) {
   std::lock_guard lock(state_->mutex);
   const OpenDevice* known = state_->find(name);
   return known != nullptr ? known->device : nullptr;
+}
+
+std::uint16_t Runtime::device_number(const host::Device& device) {
+  std::lock_guard lock(state_->mutex);
+  return static_cast<std::uint16_t>(state_->control->daemon().page().add_device(device.identity().name));
 }
 
 Lane& Runtime::lane() { return *state_->lanes.front(); }

@@ -36,6 +36,8 @@ class Runtime {
   void close(const std::shared_ptr<host::Device>& device);
   // The device if this process has it open; not counted.
   [[nodiscard]] std::shared_ptr<host::Device> find_open(std::string_view name);
+  // REQUIRES: it is open. For the counters of its QPs (transport::QpInit).
+  [[nodiscard]] std::uint16_t device_number(const host::Device& device);
   // REQUIRES: a device is open, for all of these. The daemon's client is for subsystems that speak with the daemon
   // themselves (the connection manager); its requests block: not under a lane's lock.
   Lane& lane();
@@ -44,6 +46,8 @@ class Runtime {
   // The process ends now, perhaps without exit handlers: what is held back for its sake goes out, captures are
   // written. Never waits, and does nothing in a child.
   static void end_process();
+  // What was counted can be seen by everybody now. Never waits.
+  static void publish_counters();
   // True in a child of the process that opened the devices: its objects are dead.
   [[nodiscard]] bool forked() const;
 

@@ -48,7 +48,7 @@ Duration ack_timeout_of(std::uint8_t code) {
 
 void Completer::handle(const wire::TransportPacket& packet) {
   if (!qp_.can_send() || qp_.type == QpType::kXrcReceive) {
-    ++core_.counters.dropped_qp_state;
+    ++qp_.counters->dropped_qp_state;
     return;
   }
   switch (wire::shape_of(packet.headers.bth.opcode).kind) {
@@ -64,12 +64,12 @@ void Completer::handle_acknowledge(const wire::TransportHeaders& headers) {
   if (req_.log.enabled()) return handle_logged_acknowledge(headers);
   const wire::Psn psn = headers.bth.psn;
   const wire::Aeth& aeth = headers.aeth;
-  ++core_.counters.acks_received;
+  ++qp_.counters->acks_received;
   // An answer to what was never sent, or was answered long ago. A NAK names the PSN that it wants.
   const bool stale =
       planted(PlantedBug::kWrongPsnCompare) ? psn.value < req_.una.value : psn.before(req_.una);
   if (!psn.before(req_.sent)) {
-    ++core_.counters.dropped_bogus_ack;
+    ++qp_.counters->dropped_bogus_ack;
     return;
   }
   if (stale) return;
@@ -78,7 +78,7 @@ void Completer::handle_acknowledge(const wire::TransportHeaders& headers) {
     return;
   }
   if (!aeth.is_nak() && !aeth.is_rnr_nak()) {
-    ++core_.counters.dropped_bogus_ack;
+    ++qp_.counters->dropped_bogus_ack;
     return;
   }
   if (psn != req_.una && !acknowledge(psn - 1)) {
@@ -96,10 +96,10 @@ void Completer::handle_acknowledge(const wire::TransportHeaders& headers) {
 void Completer::handle_logged_acknowledge(const wire::TransportHeaders& headers) {
   const wire::Psn psn = headers.bth.psn;
   const wire::Aeth& aeth = headers.aeth;
-  ++core_.counters.acks_received;
+  ++qp_.counters->acks_received;
   const bool answer = aeth.is_ack() || aeth.is_nak() || aeth.is_rnr_nak();
   if (!psn.before(req_.sent) || !answer) {
-    ++core_.counters.dropped_bogus_ack;
+    ++qp_.counters->dropped_bogus_ack;
     return;
   }
   const bool stale =
@@ -116,7 +116,7 @@ void Completer::handle_logged_acknowledge(const wire::TransportHeaders& headers)
   if (psn != req_.una) {
     // The response to a READ or ATOMIC before it is missing, and comes first; what is behind was not taken.
     if (told_already()) return;
-    ++core_.counters.implied_naks;
+    ++qp_.counters->implied_naks;
     req_.repeating = true;
     req_.repeated_at = now_;
     recovery.lose_from(req_.una);
@@ -132,10 +132,10 @@ void Completer::handle_logged_acknowledge(const wire::TransportHeaders& headers)
 void Completer::handle_arrivals(const wire::TransportPacket& packet) {
   const wire::Psn expected = packet.headers.bth.psn;
   if (expected.after(req_.sent) || !packet.headers.aeth.is_ack()) {
-    ++core_.counters.dropped_bogus_ack;
+    ++qp_.counters->dropped_bogus_ack;
     return;
   }
-  ++core_.counters.arrivals_received;
+  ++qp_.counters->arrivals_received;
   if (expected.before(req_.una)) return;
   if (!req_.log.enabled()) {
     if (expected == req_.una && req_.repeating)
@@ -273,7 +273,7 @@ void Completer::note_attempt(Attempt::Why why, Instant since) {
 // The peer answered something later: the response to the oldest READ or ATOMIC was lost.
 void Completer::implied_nak() {
   if (!qp_.can_send() || req_.rewound_for_gap) return;
-  ++core_.counters.implied_naks;
+  ++qp_.counters->implied_naks;
   req_.rewound_for_gap = true;
   req_.window.on_loss(req_.sent);
   Requester(core_, qp_, now_).rewind();
@@ -289,7 +289,7 @@ bool Completer::told_already() const {
 
 void Completer::handle_nak(wire::Psn psn, std::uint8_t code) {
   if (static_cast<wire::NakCode>(code) == wire::NakCode::kSequenceError) {
-    ++core_.counters.sequence_naks_received;
+    ++qp_.counters->sequence_naks_received;
     if (told_already()) return;
     ++qp_.sequence_naks;
     qp_.attempts.syndrome = static_cast<std::uint8_t>(wire::kSyndromeNakBase | code);
@@ -306,7 +306,7 @@ void Completer::handle_nak(wire::Psn psn, std::uint8_t code) {
     restart_timers();
     return;
   }
-  ++core_.counters.fatal_naks_received;
+  ++qp_.counters->fatal_naks_received;
   RRDMA_ASSERT(psn == req_.una);
   qp_.attempts.syndrome = static_cast<std::uint8_t>(wire::kSyndromeNakBase | code);
   const NakMeaning meaning = meaning_of(code);
@@ -315,7 +315,7 @@ void Completer::handle_nak(wire::Psn psn, std::uint8_t code) {
 
 void Completer::handle_rnr(std::uint8_t timer_code) {
   if (req_.waiting_rnr) return;
-  ++core_.counters.rnr_naks_received;
+  ++qp_.counters->rnr_naks_received;
   ++qp_.rnr_naks;
   qp_.attempts.syndrome = static_cast<std::uint8_t>(wire::kSyndromeRnrBase | timer_code);
   req_.retries_left = qp_.attributes.retry_count;  // the packet has arrived: the path is not what fails
@@ -346,14 +346,14 @@ std::optional<std::uint64_t> Completer::awaiting_logged(wire::Psn psn) {
       if (!entry.local_done && psn.before(entry.first_psn + entry.packet_count)) return index;
     }
   }
-  ++core_.counters.stale_responses;
+  ++qp_.counters->stale_responses;
   return std::nullopt;
 }
 
 std::optional<std::uint64_t> Completer::awaiting(wire::Psn psn) {
   if (req_.log.enabled()) return awaiting_logged(psn);
   if (!psn.before(req_.sent) || psn.before(req_.una)) {
-    ++core_.counters.stale_responses;
+    ++qp_.counters->stale_responses;
     return std::nullopt;
   }
   if (psn != req_.una && !acknowledge(psn - 1)) {
@@ -369,7 +369,7 @@ std::optional<std::uint64_t> Completer::awaiting(wire::Psn psn) {
     if (inside && awaits_response(entry.opcode) && !entry.answered) return index;
     break;
   }
-  ++core_.counters.stale_responses;
+  ++qp_.counters->stale_responses;
   return std::nullopt;
 }
 
@@ -398,7 +398,7 @@ void Completer::answered_part(SendEntry& entry, wire::Psn first, wire::Psn last)
 
 void Completer::refuse_response(std::uint64_t index, Status status, Cause cause) {
   if (index != qp_.send_queue.head()) {
-    ++core_.counters.dropped_bogus_ack;
+    ++qp_.counters->dropped_bogus_ack;
     return;
   }
   fail_oldest(status, cause);
@@ -420,7 +420,7 @@ void Completer::handle_read_response(const wire::TransportPacket& packet) {
   SendEntry& entry = qp_.send_queue.at(*index);
   const auto shape = wire::shape_of(packet.headers.bth.opcode);
   if (shape.aeth && !packet.headers.aeth.is_ack()) {
-    ++core_.counters.dropped_bogus_ack;
+    ++qp_.counters->dropped_bogus_ack;
     return;
   }
   const auto length = static_cast<std::uint32_t>(packet.payload.size());
@@ -439,7 +439,7 @@ void Completer::handle_read_response(const wire::TransportPacket& packet) {
     return refuse_response(*index, Status::kBadResponse, Cause::kPeerBadResponse);
   if (const Cause cause = place_read(*index, offset, packet.payload); cause != Cause::kNone)
     return refuse_response(*index, Status::kLocalProtectionError, cause);
-  core_.counters.octets_received += length;
+  qp_.counters->octets_received += length;
   qp_.octets_received += length;
   entry.received += length;
   answered_part(entry, psn, psn + (packets - 1));
@@ -501,7 +501,7 @@ void Completer::handle_early_timeout() {
     recovery.restart_probe();
     return;
   }
-  ++core_.counters.early_retransmits;
+  ++qp_.counters->early_retransmits;
   req_.backoff = std::min<std::uint8_t>(req_.backoff + 1, kBackoffMax);
   handle_silence();
   const Duration delay{std::max(req_.window.loss_delay().ns, core_.config.early_retransmit_min.ns)};
@@ -515,7 +515,7 @@ void Completer::handle_timeout() {
       core_.timers.arm(qp_, req_.rnr_until);
       return;
     }
-    ++core_.counters.rnr_timeouts;
+    ++qp_.counters->rnr_timeouts;
     req_.waiting_rnr = false;
     // The peer may have met another request that it is not ready for meanwhile: the oldest goes in any case.
     if (req_.log.enabled() && req_.una != req_.sent) {
@@ -532,7 +532,7 @@ void Completer::handle_timeout() {
   if (now_ >= req_.ack_deadline && qp_.path.lossless && probe != nullptr && !probe->answered(qp_.path)) {
     req_.ack_deadline = now_ + qp_.ack_timeout;  // a stopped peer is no loss
   } else if (now_ >= req_.ack_deadline) {
-    ++core_.counters.ack_timeouts;
+    ++qp_.counters->ack_timeouts;
     const Instant waiting_since = req_.ack_deadline - qp_.ack_timeout;
     if (!spend_retry(Cause::kPeerSilent)) return;
     ++qp_.ack_timeouts;

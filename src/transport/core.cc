@@ -45,8 +45,8 @@ objects::ReceiveQueue* Core::xrc_queue(std::uint32_t number) const {
 void Core::complete_send(QueuePair& qp, const SendEntry& entry, Status status, Cause cause, Instant now) {
   const bool wanted = qp.signal_all || (entry.flags & objects::kSendSignaled) != 0;
   if (status == Status::kSuccess && !wanted) return;
-  ++counters.send_completions;
-  if (status != Status::kSuccess) ++counters.error_completions;
+  ++qp.counters->send_completions;
+  if (status != Status::kSuccess) ++qp.counters->error_completions;
   qp.send_cq->push(
       {.wr_id = entry.wr_id,
        .status = status,
@@ -58,9 +58,9 @@ void Core::complete_send(QueuePair& qp, const SendEntry& entry, Status status, C
 }
 
 void Core::complete_receive(QueuePair& qp, objects::Completion& completion, Instant now) {
-  ++counters.receive_completions;
+  ++qp.counters->receive_completions;
   if (completion.status != Status::kSuccess) {
-    ++counters.error_completions;
+    ++qp.counters->error_completions;
     if (completion.status != Status::kFlushed)
       events.on_request_failed(qp, failed_receive(qp, completion, now));
   }

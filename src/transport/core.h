@@ -84,7 +84,8 @@ struct Core {
   EngineConfig config;
   objects::MemoryTable& memory;
   EventSink& events;
-  Counters counters;
+  CountersByDevice by_device;
+  Counters& counters = by_device.of(0);                            // of packets that reach no QP
   IntrusiveList<QueuePair, &QueuePair::ready_hook> ready;          // have something to send
   IntrusiveList<QueuePair, &QueuePair::ready_hook> waiting;        // have, but the flight budget is spent
   IntrusiveList<QueuePair, &QueuePair::unflushed_hook> unflushed;  // UC, UD: sent but not flushed

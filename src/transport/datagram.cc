@@ -84,7 +84,7 @@ void Datagram::write_header(const SendEntry& entry, objects::Frame& frame) const
 }
 
 void Datagram::count_sent(const SendEntry& entry) {
-  auto& counters = core_.counters;
+  auto& counters = *qp_.counters;
   ++counters.packets_sent;
   ++counters.messages_sent;
   ++qp_.messages_sent;
@@ -99,7 +99,7 @@ void Datagram::fail_entry(SendEntry& entry, Status status, Cause cause) {
 }
 
 void Datagram::handle(const wire::TransportPacket& packet, const objects::PacketOrigin& origin) {
-  auto& counters = core_.counters;
+  auto& counters = *qp_.counters;
   const wire::TransportHeaders& headers = packet.headers;
   ResponderState& resp = qp_.resp;
   if (!resp.have_receive) {

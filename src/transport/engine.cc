@@ -86,6 +86,8 @@ QueuePair& Engine::create_qp(const QpInit& init, wire::Qpn qpn) {
   qp->qpn = qpn;
   qp->type = init.type;
   qp->signal_all = init.signal_all;
+  qp->device = init.device;
+  qp->counters = &core_.by_device.of(init.device);
   qp->pd = init.pd;
   qp->send_cq = init.send_cq;
   qp->receive_cq = init.receive_cq;
@@ -352,17 +354,18 @@ PostError Engine::post_receive(QueuePair& qp, std::uint64_t wr_id, std::span<con
 void Engine::handle_packet(const wire::TransportPacket& packet, const objects::PacketOrigin& origin,
                            Instant now) {
   const wire::Bth& bth = packet.headers.bth;
-  ++core_.counters.packets_received;
   if (bth.destination == wire::kMulticastQpn) return deliver_multicast(packet, origin, now);
   QueuePair* qp = table_.find(bth.destination);
+  Counters& counters = qp == nullptr ? core_.counters : *qp->counters;
+  ++counters.packets_received;
   if (qp == nullptr) {
-    ++core_.counters.dropped_no_qp;
+    ++counters.dropped_no_qp;
     return;
   }
-  if (!admitted(*qp, packet.headers, origin, core_.counters)) return;
+  if (!admitted(*qp, packet.headers, origin)) return;
   if (qp->type == QpType::kUd) return Datagram(core_, *qp, now).handle(packet, origin);
   if (bth.opcode == wire::kCongestionNotification) {
-    ++core_.counters.cnps_received;
+    ++counters.cnps_received;
     if (qp->reliable() && qp->can_send()) {
       if (qp->req.log.enabled()) {
         Recovery(core_, *qp, now).on_mark();
@@ -373,7 +376,7 @@ void Engine::handle_packet(const wire::TransportPacket& packet, const objects::P
     return;
   }
   if (origin.ecn_marked) {
-    ++core_.counters.ecn_marked;
+    ++counters.ecn_marked;
     if (now >= qp->resp.cnp_allowed) {
       qp->resp.cnp_allowed = now + kCnpInterval;
       qp->resp.cnp_due = true;
@@ -408,18 +411,18 @@ void Engine::detach_multicast(QueuePair& qp) {
 
 void Engine::deliver_multicast(const wire::TransportPacket& packet, const objects::PacketOrigin& origin,
                                Instant now) {
-  if (packet.headers.bth.opcode.transport() != wire::Transport::kUnreliableDatagram) {
-    ++core_.counters.dropped_wrong_type;
-    return;
-  }
+  Counters* counters = &core_.counters;  // of the first that it reaches: it is one packet
+  const bool datagram = packet.headers.bth.opcode.transport() == wire::Transport::kUnreliableDatagram;
   bool any = false;
   for (const Membership& membership : memberships_) {
-    if (membership.group != origin.destination) continue;
+    if (!datagram || membership.group != origin.destination) continue;
+    if (!any) counters = membership.qp->counters;
     any = true;
-    if (admitted(*membership.qp, packet.headers, origin, core_.counters))
+    if (admitted(*membership.qp, packet.headers, origin))
       Datagram(core_, *membership.qp, now).handle(packet, origin);
   }
-  if (!any) ++core_.counters.dropped_no_qp;
+  ++counters->packets_received;
+  if (!any) ++(datagram ? counters->dropped_no_qp : counters->dropped_wrong_type);
 }
 
 Instant Engine::settled_deadline() {
@@ -481,7 +484,7 @@ bool Engine::send_cnp(QueuePair& qp, objects::FrameSink& sink) {
   frame->path = &qp.path;
   frame->add_span(kReserved, sizeof kReserved);
   sink.commit(*frame);
-  ++core_.counters.cnps_sent;
+  ++qp.counters->cnps_sent;
   qp.resp.cnp_due = false;
   return true;
 }
@@ -494,7 +497,7 @@ bool Engine::transmit(objects::FrameSink& sink, Instant now) {
   while (!core_.ready.empty()) {
     QueuePair& qp = core_.ready.pop_front();
     const std::uint32_t direct_before = core_.direct_left;
-    const std::uint64_t sent_before = core_.counters.packets_sent;
+    const std::uint64_t sent_before = qp.counters->packets_sent;
     switch (serve(qp, sink, now)) {
       case SendVerdict::kSent: core_.schedule(qp); break;
       case SendVerdict::kNothing: break;
@@ -502,7 +505,7 @@ bool Engine::transmit(objects::FrameSink& sink, Instant now) {
       case SendVerdict::kNoRoom:
         if (!qp.ready_hook.linked()) {
           const bool got_some =
-              core_.counters.packets_sent != sent_before || core_.direct_left != direct_before;
+              qp.counters->packets_sent != sent_before || core_.direct_left != direct_before;
           (got_some ? served : starved).push_back(qp);
         }
         break;

@@ -36,6 +36,7 @@ struct QpInit {
   std::uint32_t receive_sges = 1;
   std::uint32_t inline_octets = 0;
   bool signal_all = false;
+  std::uint16_t device = 0;          // whose counters it adds to; 0: none in particular
   const void* xrc_domain = nullptr;  // XRC targets
   void* owner = nullptr;
 };
@@ -112,7 +113,8 @@ class Engine {
   // The process behind this QP's peer is gone (same host): what is outstanding fails at once.
   void peer_gone(QueuePair& qp, Instant now);
 
-  const Counters& counters() const { return core_.counters; }
+  const Counters& counters() const { return core_.counters; }  // of device 0
+  const CountersByDevice& counters_by_device() const { return core_.by_device; }
   [[nodiscard]] std::size_t qp_count() const { return table_.size(); }
 
   // What the owner learns after the engine began: the room of its links, and what they can do. Direct operations for

@@ -59,7 +59,7 @@ void Recovery::judge_repairs() {
   };
   if (needless_ == 0 && under_way(repaired_behind_ - 1) && under_way(repaired_behind_ - 2)) needless_ = 1;
   if (needless_ != 0) {
-    core_.counters.spurious_repairs += needless_;
+    qp_.counters->spurious_repairs += needless_;
     qp_.needless_repairs += needless_;
     const Duration step = std::max(req_.round_trip.minimum() / 4, req_.reorder_window);
     req_.reorder_window = std::min(req_.reorder_window + step, req_.round_trip.smoothed());
@@ -172,8 +172,8 @@ void Recovery::find_lost() {
     ++found;
   }
   if (found == 0) return;
-  if (response) ++core_.counters.implied_naks;
-  core_.counters.packets_lost += found;
+  if (response) ++qp_.counters->implied_naks;
+  qp_.counters->packets_lost += found;
   qp_.packets_lost += found;
   req_.congestion->on_loss(view());
 }
@@ -244,7 +244,7 @@ void Recovery::probe() {
   req_.backoff = std::min<std::uint8_t>(req_.backoff + 1, kBackoffMax);
   // What else is lost may have to wait for room in a window that is full of what the peer has dropped.
   if (req_.una == req_.sent || log_.at(req_.una).fate == PacketFate::kLost) return;
-  ++core_.counters.probes_sent;
+  ++qp_.counters->probes_sent;
   ++qp_.probes;
   lose(req_.una, true);
 }
@@ -255,7 +255,7 @@ void Recovery::on_silence() {
 }
 
 void Recovery::on_loss() {
-  ++core_.counters.packets_lost;
+  ++qp_.counters->packets_lost;
   ++qp_.packets_lost;
   req_.congestion->on_loss(view());
 }

@@ -201,7 +201,7 @@ Requester::Start Requester::execute_direct(SendEntry& entry) {
   }
   req_.direct_octets = 0;
   const bool write = entry.opcode == SendOpcode::kWrite;
-  auto& counters = core_.counters;
+  auto& counters = *qp_.counters;
   ++counters.direct_operations;
   counters.direct_octets += entry.length;
   ++counters.messages_sent;
@@ -430,14 +430,14 @@ void Requester::take_ack_along(Frame& frame) {
   frame.ack = {
       .present = true, .psn = resp.answer_psn, .aeth = {.syndrome = resp.answer_syndrome, .msn = resp.msn}};
   resp.answer_due = false;
-  ++core_.counters.acks_sent;
-  ++core_.counters.packets_sent;
+  ++qp_.counters->acks_sent;
+  ++qp_.counters->packets_sent;
 }
 
 void Requester::sent(const Place& place, Frame& frame, FrameSink& sink, std::uint32_t packets,
                      bool ack_requested) {
   frame.path = &qp_.path;
-  auto& counters = core_.counters;
+  auto& counters = *qp_.counters;
   ++counters.packets_sent;
   counters.octets_sent += frame.payload_octets;
   qp_.octets_sent += frame.payload_octets;

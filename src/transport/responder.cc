@@ -55,7 +55,7 @@ RRDMA_MAY_FAULT void run_store(void* argument) {
 
 void Responder::handle(const TransportPacket& packet) {
   if (!qp_.can_receive() || qp_.type == QpType::kXrcSend) {
-    ++core_.counters.dropped_qp_state;
+    ++qp_.counters->dropped_qp_state;
     return;
   }
   if (qp_.state == QpState::kReadyToReceive && !qp_.established_told) {
@@ -70,7 +70,7 @@ void Responder::handle(const TransportPacket& packet) {
 }
 
 void Responder::handle_duplicate(const TransportPacket& packet) {
-  ++core_.counters.duplicates;
+  ++qp_.counters->duplicates;
   const TransportHeaders& headers = packet.headers;
   switch (wire::shape_of(headers.bth.opcode).kind) {
     case Kind::kReadRequest: return replay_read(headers);
@@ -80,7 +80,7 @@ void Responder::handle_duplicate(const TransportPacket& packet) {
       Response* response = qp_.responses.find(headers.bth.psn);
       if (response == nullptr || response->first_psn != headers.bth.psn) return;  // IBTA: too old, drop
       if (response->kind != wire::shape_of(headers.bth.opcode).kind) return;
-      ++core_.counters.atomic_replays;
+      ++qp_.counters->atomic_replays;
       if (planted(PlantedBug::kExecuteAtomicAgain) && response->kind == Kind::kAtomic) {
         const AccessVerdict access = core_.memory.check_remote(
             *qp_.pd, qp_.qpn, headers.atomic.rkey, headers.atomic.address, 8, objects::kRemoteAtomic);
@@ -113,7 +113,7 @@ void Responder::replay_read(const TransportHeaders& headers) {
   const wire::Reth& reth = headers.reth;
   if (reth.rkey != response->rkey || reth.address != response->address + offset) return;
   if (offset + reth.length > response->length) return;
-  ++core_.counters.read_replays;
+  ++qp_.counters->read_replays;
   // What is still to be sent of it stays: the peer may ask for single packets.
   const auto begin = static_cast<std::uint32_t>(offset);
   const auto end = static_cast<std::uint32_t>(offset + reth.length);
@@ -218,7 +218,7 @@ Responder::Verdict Responder::execute_send(const TransportPacket& packet, const 
   resp_.message = Kind::kSend;
   resp_.offset += length;
   resp_.expected = resp_.expected + qp_.packets_of(length);
-  core_.counters.octets_received += length;
+  qp_.counters->octets_received += length;
   qp_.octets_received += length;
   if (shape.ends_message) complete_message(packet, shape);
   return {};
@@ -266,7 +266,7 @@ Responder::Verdict Responder::execute_write(const TransportPacket& packet, const
   resp_.message = Kind::kWrite;
   resp_.offset += length;
   resp_.expected = resp_.expected + qp_.packets_of(length);
-  core_.counters.octets_received += length;
+  qp_.counters->octets_received += length;
   qp_.octets_received += length;
   if (shape.ends_message) complete_message(packet, shape);
   return {};
@@ -276,7 +276,7 @@ void Responder::complete_message(const TransportPacket& packet, const OpcodeShap
   const TransportHeaders& headers = packet.headers;
   resp_.message = Kind::kUnknown;
   resp_.msn = (resp_.msn + 1) & wire::kMask24;
-  ++core_.counters.messages_received;
+  ++qp_.counters->messages_received;
   ++qp_.messages_received;
   if (shape.kind == Kind::kWrite && !shape.immediate) return;
   objects::Completion completion{.wr_id = resp_.receive.wr_id,
@@ -310,7 +310,7 @@ Response* Responder::new_response(Kind kind, std::uint32_t packets) {
   // Its response acknowledges everything before it: a plain ACK that waited is not needed any more.
   if (resp_.answer_due && resp_.answer_syndrome == wire::kSyndromeAckNoCredits) resp_.answer_due = false;
   qp_.responses.mark_pending(*response);
-  ++core_.counters.messages_received;
+  ++qp_.counters->messages_received;
   ++qp_.messages_received;
   core_.schedule(qp_);
   return response;
@@ -422,7 +422,7 @@ void Responder::fail_receive(const Verdict& verdict) {
 
 // A request that must not be answered with success: NAK, and this QP is in error from now on (IBTA class C).
 void Responder::send_nak(const Verdict& verdict) {
-  auto& counters = core_.counters;
+  auto& counters = *qp_.counters;
   switch (verdict.nak) {
     case NakCode::kInvalidRequest: ++counters.invalid_request_naks_sent; break;
     case NakCode::kRemoteAccessError: ++counters.access_naks_sent; break;
@@ -465,8 +465,8 @@ void Responder::emit(objects::Frame& frame, objects::FrameSink& sink, Step step,
   }
   frame.header_octets = static_cast<std::uint8_t>(p - frame.header.data());
   frame.path = &qp_.path;
-  ++core_.counters.packets_sent;
-  core_.counters.octets_sent += frame.payload_octets;
+  ++qp_.counters->packets_sent;
+  qp_.counters->octets_sent += frame.payload_octets;
   qp_.octets_sent += frame.payload_octets;
   sink.commit(frame);
 }
@@ -496,7 +496,7 @@ SendVerdict Responder::send_response(Response& response, objects::FrameSink& sin
     if (cause != Cause::kNone && response.replaying) {
       // A copy of an old request may come when its requester has long been served and the memory given to
       // something else. Who still waits for the answer learns that there is none; nobody else is hurt.
-      ++core_.counters.access_naks_sent;
+      ++qp_.counters->access_naks_sent;
       frame->clear();
       emit(*frame, sink, Step::kAcknowledge, psn, response.msn, nullptr,
            wire::kSyndromeNakBase | static_cast<std::uint8_t>(NakCode::kRemoteAccessError));
@@ -526,7 +526,7 @@ SendVerdict Responder::send_answer(objects::FrameSink& sink) {
   objects::Frame* frame = sink.reserve(qp_.path);
   if (frame == nullptr) return SendVerdict::kNoRoom;
   frame->clear();
-  ++core_.counters.acks_sent;
+  ++qp_.counters->acks_sent;
   emit(*frame, sink, Step::kAcknowledge, resp_.answer_psn, resp_.msn, nullptr, resp_.answer_syndrome);
   resp_.answer_due = false;
   return SendVerdict::kSent;

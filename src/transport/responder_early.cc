@@ -53,7 +53,7 @@ bool Responder::take_in_order(const TransportPacket& packet) {
       resp_.early.release_until(before, resp_.expected);
       return true;
     case Verdict::Kind::kNotReady:
-      ++core_.counters.rnr_naks_sent;
+      ++qp_.counters->rnr_naks_sent;
       if (planted(PlantedBug::kForgetEarly)) resp_.early.clear();
       resp_.nak_sent = true;  // what follows in the window meets silence until the request comes again
       answer(static_cast<std::uint8_t>(wire::kSyndromeRnrBase | (qp_.attributes.min_rnr_timer & 0x1f)),
@@ -68,24 +68,24 @@ bool Responder::take_in_order(const TransportPacket& packet) {
 }
 
 void Responder::out_of_sequence() {
-  ++core_.counters.out_of_order;
+  ++qp_.counters->out_of_order;
   if (resp_.nak_sent) return;
   resp_.nak_sent = true;
-  ++core_.counters.sequence_naks_sent;
+  ++qp_.counters->sequence_naks_sent;
   answer(kSequenceNak, resp_.expected);
 }
 
 // A gap is told of when it opens and whenever the peer asks, not with every packet behind it.
 void Responder::keep_early(const TransportPacket& packet) {
-  ++core_.counters.out_of_order;
+  ++qp_.counters->out_of_order;
   if (packet.payload.size() > qp_.mtu) return out_of_sequence();  // a train: there is no room for those
   const bool read = wire::shape_of(packet.headers.bth.opcode).kind == wire::Kind::kReadRequest;
   const std::uint32_t psns = read ? qp_.packets_of(packet.headers.reth.length) : 1;
   const bool first = resp_.early.empty();
   const auto verdict = resp_.early.keep(packet, resp_.expected, psns);
   using Kept = ReorderBuffer::Verdict;
-  if (verdict == Kept::kKept || verdict == Kept::kKeptBeyondGap) ++core_.counters.kept_early;
-  if (verdict == Kept::kHadIt) ++core_.counters.duplicates;
+  if (verdict == Kept::kKept || verdict == Kept::kKeptBeyondGap) ++qp_.counters->kept_early;
+  if (verdict == Kept::kHadIt) ++qp_.counters->duplicates;
   if (resp_.nak_sent) return;  // it waits to send again what found no receive request
   if (first || verdict == Kept::kKeptBeyondGap || packet.headers.bth.ack_request)
     answer(kSequenceNak, resp_.expected);
@@ -106,8 +106,8 @@ SendVerdict Responder::send_arrivals(objects::FrameSink& sink) {
   wire::emit_aeth({.syndrome = wire::kSyndromeAckNoCredits, .msn = resp_.msn}, p);
   frame->header_octets = wire::kBthOctets + wire::kAethOctets;
   frame->path = &qp_.path;
-  ++core_.counters.packets_sent;
-  ++core_.counters.arrivals_sent;
+  ++qp_.counters->packets_sent;
+  ++qp_.counters->arrivals_sent;
   sink.commit(*frame);
   resp_.answer_due = false;
   return SendVerdict::kSent;

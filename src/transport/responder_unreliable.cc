@@ -12,7 +12,7 @@ using wire::TransportPacket;
 void Responder::handle_unreliable(const TransportPacket& packet) {
   const OpcodeShape& shape = wire::shape_of(packet.headers.bth.opcode);
   if (packet.headers.bth.psn != resp_.expected) {
-    ++core_.counters.dropped_uc_gap;
+    ++qp_.counters->dropped_uc_gap;
     give_up_message();
   }
   resp_.expected = packet.headers.bth.psn;
@@ -29,8 +29,8 @@ void Responder::handle_unreliable(const TransportPacket& packet) {
   const wire::Psn before = resp_.expected;
   const Verdict verdict = execute(packet);
   if (verdict.kind == Verdict::Kind::kAccept) return;
-  ++(verdict.kind == Verdict::Kind::kNotReady ? core_.counters.dropped_no_receive
-                                              : core_.counters.dropped_too_long);
+  ++(verdict.kind == Verdict::Kind::kNotReady ? qp_.counters->dropped_no_receive
+                                              : qp_.counters->dropped_too_long);
   give_up_message();
   resp_.drop_message = !shape.ends_message;
   resp_.expected = before + qp_.packets_of(packet.payload.size());

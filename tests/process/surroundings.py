@@ -381,7 +381,7 @@ def read_page(octets):
     if not octets:
         return None
     magic, version = struct.unpack_from("<II", octets, 0)
-    if magic != 0x52525050 or version != 4:
+    if magic != 0x52525050 or version != 5:
         return None
     used = struct.unpack_from("<I", octets, 28)[0]
     counters = {}

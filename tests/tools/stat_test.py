@@ -28,7 +28,7 @@ def moving(options=()):
 class Nobody(unittest.TestCase):
     def test_without_a_daemon(self):
         time.sleep(1)  # a daemon of an earlier test lingers until nobody has asked for 0.2 s
-        self.assertEqual(run_json("stat", "--json"), {"daemon": None, "processes": [], "addresses": [], "other_daemons": []})
+        self.assertEqual(run_json("stat", "--json"), {"daemon": None, "processes": [], "devices": [], "addresses": [], "other_daemons": []})
         self.assertIn("no program uses RRDMA", run("stat")[0])
         self.assertIn("uses no RRDMA device", run("stat", "--pid", 1, status=1)[0])
         self.assertIn("No queue pair 0x010001", run("stat", "--qp", "0x10001", status=1)[0])
@@ -107,10 +107,13 @@ class Programs(unittest.TestCase):
         self.assertEqual(process["pid"], pid)
 
     def test_one_device(self):
-        self.assertIn("sums over 2 processes", run("stat", "--device", "rrdma0")[0])
+        self.assertIn("rrdma0: 2 programs use it now", run("stat", "--device", "rrdma0")[0])
         self.assertIn("No program uses rrdma", run("stat", "--device", "rrdma")[0])
         seen = run_json("stat", "--json", "--device", "rrdma0")
-        self.assertEqual(seen["device"]["counters"]["messages_sent"], sum(p["counters"]["messages_sent"] for p in seen["processes"]))
+        self.assertGreater(seen["device"]["counters"]["messages_sent"], 0)
+        self.assertEqual({qp["device"] for p in seen["processes"] for qp in p["queue_pairs"]}, {"rrdma0"})
+        (own,) = run_json("stat", "--json", "--pid", self.pair.server.pid)["devices"]
+        self.assertLess(own["counters"]["messages_sent"], run_json("stat", "--json", "--device", "rrdma0")["device"]["counters"]["messages_sent"])
 
     def test_one_queue_pair(self):
         qpn = run_json("stat", "--json")["processes"][0]["queue_pairs"][0]["qpn"]

@@ -289,6 +289,16 @@ Result<std::vector<ListedProcess>, Problem> DaemonClient::list_processes() {
   return listed;
 }
 
+Result<std::vector<control::DeviceEntry>, Problem> DaemonClient::list_devices() {
+  auto replies = exchange(control::encode(control::ListDevices{}, 0), {}, Repeat::kAgain, true);
+  if (!replies) return Failure{replies.error()};
+  std::vector<control::DeviceEntry> listed;
+  for (const control::Received& reply : *replies) {
+    if (auto entry = reply.as<control::DeviceEntry>()) listed.push_back(std::move(*entry));
+  }
+  return listed;
+}
+
 Result<control::Status, Problem> DaemonClient::status() {
   return request<control::Status>(control::QueryStatus{});
 }

@@ -100,6 +100,8 @@ class DaemonClient {
   [[nodiscard]] Result<void, Problem> update_process(std::uint32_t links, std::string devices);
 
   [[nodiscard]] Result<std::vector<ListedProcess>, Problem> list_processes();
+  // What devices have carried, for programs that this user may see.
+  [[nodiscard]] Result<std::vector<control::DeviceEntry>, Problem> list_devices();
   [[nodiscard]] Result<control::Status, Problem> status();
 
   // Any request of any subsystem. kOnce: where the daemon dies before it answers, ECONNRESET; else the

@@ -19,6 +19,7 @@ control::QpFields fields_of(const transport::QueuePair& qp) {
   fields.type = static_cast<std::uint8_t>(qp.type);
   fields.link = static_cast<std::uint8_t>(qp.path.link == kShmLink ? control::kLinkShm : control::kLinkUdp);
   fields.path_mtu_code = qp.attributes.path_mtu;
+  fields.device = qp.device;
   fields.local_gid = qp.path.local;
   fields.interface_index = qp.path.interface_index;
   fields.source_port = qp.path.source_port;
@@ -72,13 +73,14 @@ void publish_row(control::QpRow& row, const transport::QueuePair& qp, control::Q
 
 }  // namespace
 
+static_assert(transport::kCounterNames.size() <= control::kPagePartCapacity);
+
 Publisher::Publisher(control::ProcessPage& page, const objects::MemoryTable& memory)
-    : page_(page),
-      memory_(memory),
-      memory_keys_{&page.counter("memory_keys")},
-      completion_queues_{&page.counter("completion_queues")} {
+    : page_(page), memory_(memory) {
   for (const auto& counter : transport::kCounterNames)
     engine_counters_.push_back({&page_.counter(counter.name)});
+  memory_keys_.on_page = &page.counter("memory_keys");
+  completion_queues_.on_page = &page.counter("completion_queues");
 }
 
 void Publisher::handle_qp_changed(transport::QueuePair& qp, bool destroyed) {
@@ -151,11 +153,29 @@ void Publisher::publish_links(std::span<link::Link* const> links) {
   for (LinkTotal& total : link_totals_) total.counter.publish(total.sum);
 }
 
-void Publisher::publish_sums(const transport::Engine& engine, std::span<link::Link* const> links) {
-  const transport::Counters& counters = engine.counters();
-  for (std::size_t i = 0; i < engine_counters_.size(); ++i) {
-    engine_counters_[i].publish(counters.*transport::kCounterNames[i].member);
+std::vector<Publisher::Counter>& Publisher::parts_of(std::size_t device) {
+  while (device_parts_.size() <= device) {
+    std::vector<Counter>& parts = device_parts_.emplace_back();
+    const auto number = static_cast<std::uint32_t>(device_parts_.size() - 1);
+    if (number == 0) continue;
+    for (const Counter& counter : engine_counters_)
+      if (auto* part = page_.part_of(*counter.on_page, number)) parts.push_back({part});
   }
+  return device_parts_[device];
+}
+
+void Publisher::publish_engine(const transport::CountersByDevice& counters) {
+  for (std::size_t device = 0; device < counters.all().size(); ++device) {
+    std::vector<Counter>& parts = parts_of(device);
+    for (std::size_t i = 0; i < parts.size(); ++i)
+      parts[i].publish(counters.all()[device].*transport::kCounterNames[i].member);
+  }
+  for (std::size_t i = 0; i < engine_counters_.size(); ++i)
+    engine_counters_[i].publish(counters.sum(transport::kCounterNames[i].member));
+}
+
+void Publisher::publish_sums(const transport::Engine& engine, std::span<link::Link* const> links) {
+  publish_engine(engine.counters_by_device());
   memory_keys_.publish(memory_.size());
   completion_queues_.publish(queues_.size());
   publish_links(links);

@@ -1,5 +1,5 @@
-// Publisher: keeps a lane's part of the process page (control/process_page.h) true: the counters of engine and links, and
-// one row for each QP. The data path counts in plain integers; what came to them is added to the page a few times
+// Publisher: keeps a lane's part of the process page (control/process_page.h) true: the counters of engine and links, each
+// device's part of the engine's, and one row for each QP. The data path counts in plain integers; what came to them is added to the page a few times
 // a second, and only while something happens. Many QPs are published by and by, a few at each call: nobody waits for
 // all of them. Several lanes of a process add to the same counters.
 //
@@ -30,10 +30,12 @@ class Publisher {
   // Copies the counters if the last time was a while ago. Returns when to call again: what has happened since
   // must become visible although nothing more happens.
   Instant publish(const transport::Engine& engine, std::span<link::Link* const> links, Instant now);
+  // The counters as they are, whenever the last time was: the last ones of a lane.
+  void publish_sums(const transport::Engine& engine, std::span<link::Link* const> links);
 
  private:
   struct Counter {
-    std::atomic<std::uint64_t>* on_page;
+    std::atomic<std::uint64_t>* on_page = nullptr;
     std::uint64_t added = 0;  // of this lane
     void publish(std::uint64_t value) {
       on_page->fetch_add(value - added, std::memory_order_relaxed);
@@ -60,13 +62,15 @@ class Publisher {
   void strike_out(transport::QueuePair& qp);
   std::uint16_t take_number(const objects::CompletionQueue* queue);
   void give_number_back(const objects::CompletionQueue* queue);
-  void publish_sums(const transport::Engine& engine, std::span<link::Link* const> links);
+  void publish_engine(const transport::CountersByDevice& counters);
+  std::vector<Counter>& parts_of(std::size_t device);
   void publish_links(std::span<link::Link* const> links);
   LinkTotal& link_total(std::string_view name);
 
   control::ProcessPage& page_;
   const objects::MemoryTable& memory_;
-  std::vector<Counter> engine_counters_;
+  std::vector<Counter> engine_counters_;            // before all others: they have parts
+  std::vector<std::vector<Counter>> device_parts_;  // by number; those of none in particular are none
   Counter memory_keys_, completion_queues_;
   std::vector<LinkTotal> link_totals_;
   std::vector<Listed> listed_;

@@ -27,9 +27,13 @@ class PublisherTest : public ::testing::Test {
     for (transport::QueuePair* qp : qps_) engine_.destroy_qp(*qp);
   }
 
-  transport::QueuePair& add(objects::CompletionQueue& queue) {
-    const transport::QpInit init{
-        .pd = &pd_, .send_cq = &queue, .receive_cq = &queue, .send_entries = 8, .receive_entries = 16};
+  transport::QueuePair& add(objects::CompletionQueue& queue, std::uint16_t device = 0) {
+    const transport::QpInit init{.pd = &pd_,
+                                 .send_cq = &queue,
+                                 .receive_cq = &queue,
+                                 .send_entries = 8,
+                                 .receive_entries = 16,
+                                 .device = device};
     auto& qp = engine_.create_qp(init, wire::Qpn(static_cast<std::uint32_t>(0x30000 + qps_.size())));
     qps_.push_back(&qp);
     publisher_.handle_qp_changed(qp, false);
@@ -51,6 +55,15 @@ class PublisherTest : public ::testing::Test {
   [[nodiscard]] std::uint64_t counter(std::string_view name) const {
     for (const auto& one : control::ProcessPageView::open(page_.fd())->counters())
       if (one.name == name) return one.value;
+    return ~std::uint64_t{0};
+  }
+
+  [[nodiscard]] std::uint64_t counter_of(std::string_view device, std::string_view name) const {
+    const auto view = control::ProcessPageView::open(page_.fd());
+    for (const auto& one : view->devices()) {
+      for (const auto& part : one.counters)
+        if (one.name == device && part.name == name) return part.value;
+    }
     return ~std::uint64_t{0};
   }
 
@@ -115,6 +128,49 @@ TEST_F(PublisherTest, LeavesNobodyOutWhenOneIsDestroyedMeanwhile) {
   const auto rows = shown();
   EXPECT_EQ(rows.size(), 599u);
   for (const auto& row : rows) EXPECT_EQ(row.counters[0], 1u) << row.fields.qpn;
+}
+
+TEST_F(PublisherTest, KeepsDevicesApart) {
+  const auto first = static_cast<std::uint16_t>(page_.add_device("rrdma0"));
+  const auto second = static_cast<std::uint16_t>(page_.add_device("rrdma1"));
+  add(queue_, first).counters->octets_sent = 100;
+  add(queue_, second).counters->octets_sent = 1;
+  add(queue_).counters->octets_sent = 10;  // of no device in particular
+  publish_all(at(0));
+  EXPECT_EQ(counter_of("rrdma0", "octets_sent"), 100u);
+  EXPECT_EQ(counter_of("rrdma1", "octets_sent"), 1u);
+  EXPECT_EQ(counter("octets_sent"), 111u) << "the process has all";
+  EXPECT_EQ(counter_of("rrdma0", "memory_keys"), ~std::uint64_t{0}) << "which device has it is not known";
+  ASSERT_EQ(shown().size(), 3u);
+  EXPECT_EQ(shown()[1].fields.device, second);
+}
+
+TEST_F(PublisherTest, ADeviceKeepsWhatADestroyedQueuePairCarried) {
+  const auto device = static_cast<std::uint16_t>(page_.add_device("rrdma0"));
+  add(queue_, device).counters->messages_sent += 5;
+  publish_all(at(0));
+  qps_[0]->counters->messages_sent += 2;
+  remove(0);
+  publish_all(at(200));
+  EXPECT_EQ(counter_of("rrdma0", "messages_sent"), 7u);
+  add(queue_, device).counters->messages_sent += 1;
+  publisher_.publish_sums(engine_, {});
+  EXPECT_EQ(counter_of("rrdma0", "messages_sent"), 8u) << "without waiting for its time";
+}
+
+TEST_F(PublisherTest, LanesAddToTheCountersOfOneDevice) {
+  const auto device = static_cast<std::uint16_t>(page_.add_device("rrdma0"));
+  Publisher other(page_, memory_);
+  transport::Engine another{{}, memory_, listener_};
+  listener_.publisher = &other;
+  const transport::QpInit init{.pd = &pd_, .send_cq = &queue_, .receive_cq = &queue_, .device = device};
+  another.create_qp(init, wire::Qpn(0x40000)).counters->packets_sent = 3;
+  other.publish_sums(another, {});
+  another.destroy_qp(*another.find_qp(wire::Qpn(0x40000)));
+  listener_.publisher = &publisher_;
+  add(queue_, device).counters->packets_sent = 4;
+  publish_all(at(0));
+  EXPECT_EQ(counter_of("rrdma0", "packets_sent"), 7u);
 }
 
 }  // namespace

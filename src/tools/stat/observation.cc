@@ -8,11 +8,18 @@
 
 namespace rrdma::tools {
 
-std::uint64_t ObservedProcess::counter(std::string_view name) const {
+std::uint64_t value_of(const std::vector<control::NamedCounter>& counters, std::string_view name) {
   for (const control::NamedCounter& counter : counters) {
     if (counter.name == name) return counter.value;
   }
   return 0;
+}
+
+std::uint64_t ObservedProcess::counter(std::string_view name) const { return value_of(counters, name); }
+
+std::string_view ObservedProcess::device_of(const control::QpFields& fields) const {
+  return fields.device == 0 || fields.device > devices.size() ? std::string_view()
+                                                              : devices[fields.device - 1].name;
 }
 
 Result<Observation, Problem> observe() {
@@ -29,6 +36,9 @@ Result<Observation, Problem> observe() {
   seen.daemon = std::move(*status);
   auto listed = (*client)->list_processes();
   if (!listed) return Failure{listed.error()};
+  auto devices = (*client)->list_devices();
+  if (!devices) return Failure{devices.error()};
+  seen.devices = std::move(*devices);
   seen.at = std::chrono::steady_clock::now();
   for (control::ListedProcess& process : *listed) {
     if (!process.page) continue;  // a tool, or a program that publishes nothing
@@ -36,6 +46,7 @@ Result<Observation, Problem> observe() {
     if (!page) continue;
     seen.processes.push_back({.entry = std::move(process.entry),
                               .counters = page->counters(),
+                              .devices = page->devices(),
                               .queue_pairs = page->queue_pairs()});
   }
   std::sort(seen.processes.begin(), seen.processes.end(),

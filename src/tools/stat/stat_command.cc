@@ -80,7 +80,7 @@ void add_stat_command(CLI::App& app, Runner& chosen) {
       app.add_subcommand("stat", "Show counters: of all programs, a device, a process or a queue pair");
   stat->add_option("-p,--pid", options->choice.pid, "The counters of this process")->option_text("PID");
   stat->add_option("-d,--device", options->choice.device,
-                   "The counters of this device, summed over its processes")
+                   "The counters of this device, with those of programs that have ended")
       ->option_text("NAME");
   stat->add_option("-q,--qp", *qpn, "The counters of this queue pair")
       ->option_text("QPN")
@@ -99,7 +99,7 @@ void add_stat_command(CLI::App& app, Runner& chosen) {
       ->check(CLI::PositiveNumber);
   stat->add_flag("-j,--json", options->json, "As JSON; with --watch one object on each line");
   stat->footer(
-      "Without options: the daemon, and a line for each program that uses RRDMA.\n"
+      "Without options: the daemon, a line for each program that uses RRDMA, and one for each device.\n"
       "Exit status: 0; 1 when the process or queue pair that was named is not there; 2 on failure.");
   stat->callback([&chosen, options, qpn, stat] {
     if (!qpn->empty()) options->choice.qpn = number_of(*qpn);

@@ -25,9 +25,16 @@ nlohmann::ordered_json levels_json(const control::QpLevels& levels) {
           {"receive_cq", levels.receive_cq}};
 }
 
-nlohmann::ordered_json queue_pair_json(const control::QpSnapshot& qp) {
+nlohmann::ordered_json counters_json(const std::vector<control::NamedCounter>& counters) {
+  auto json = nlohmann::ordered_json::object();
+  for (const control::NamedCounter& counter : counters) json[counter.name] = counter.value;
+  return json;
+}
+
+nlohmann::ordered_json queue_pair_json(const ObservedProcess& process, const control::QpSnapshot& qp) {
   nlohmann::ordered_json json = {
       {"qpn", qp.fields.qpn},
+      {"device", process.device_of(qp.fields)},
       {"type", qp_type_name(qp.fields.type)},
       {"state", qp_state_name(qp.fields.state)},
       {"link", qp_link_name(qp.fields.link)},
@@ -42,8 +49,6 @@ nlohmann::ordered_json queue_pair_json(const control::QpSnapshot& qp) {
 }
 
 nlohmann::ordered_json daemon_json(const control::Status& daemon) {
-  auto counters = nlohmann::ordered_json::object();
-  for (const control::NamedCounter& counter : daemon.counters) counters[counter.name] = counter.value;
   return {{"pid", daemon.daemon_pid},
           {"uid", daemon.daemon_uid},
           {"version", daemon.version},
@@ -54,7 +59,7 @@ nlohmann::ordered_json daemon_json(const control::Status& daemon) {
           {"ipv6", (daemon.network.families & control::kFamilyV6) != 0},
           {"reason", daemon.network.reason},
           {"remedy", daemon.network.remedy},
-          {"counters", counters}};
+          {"counters", counters_json(daemon.counters)}};
 }
 
 }  // namespace
@@ -62,16 +67,15 @@ nlohmann::ordered_json daemon_json(const control::Status& daemon) {
 std::string stat_json(const Observation& now, const StatChoice& choice, bool one_line) {
   auto processes = nlohmann::ordered_json::array();
   for (const ObservedProcess& process : now.processes) {
-    auto counters = nlohmann::ordered_json::object();
-    for (const control::NamedCounter& counter : process.counters) counters[counter.name] = counter.value;
     auto queue_pairs = nlohmann::ordered_json::array();
-    for (const control::QpSnapshot& qp : process.queue_pairs) queue_pairs.push_back(queue_pair_json(qp));
+    for (const control::QpSnapshot& qp : process.queue_pairs)
+      queue_pairs.push_back(queue_pair_json(process, qp));
     processes.push_back({{"pid", process.entry.pid},
                          {"uid", process.entry.uid},
                          {"program", process.entry.program},
                          {"devices", process.entry.devices},
                          {"age_ms", process.entry.age_ms},
-                         {"counters", counters},
+                         {"counters", counters_json(process.counters)},
                          {"queue_pairs", queue_pairs}});
   }
   auto addresses = nlohmann::ordered_json::array();
@@ -82,16 +86,22 @@ std::string stat_json(const Observation& now, const StatChoice& choice, bool one
       carried[std::string(kQpCounterNames[i])] = one.counters[i];
     addresses.push_back(std::move(carried));
   }
+  auto devices = nlohmann::ordered_json::array();
+  for (const control::DeviceEntry& device : now.devices) {
+    devices.push_back({{"device", device.name},
+                       {"programs", device.programs},
+                       {"counters", counters_json(device.counters)}});
+  }
   auto others = nlohmann::ordered_json::array();
   for (const uid_t uid : now.other_users) others.push_back({{"uid", uid}});
   nlohmann::ordered_json json = {{"daemon", now.daemon ? daemon_json(*now.daemon) : nlohmann::ordered_json()},
                                  {"processes", processes},
+                                 {"devices", devices},
                                  {"addresses", addresses},
                                  {"other_daemons", others}};
   if (!choice.device.empty()) {
-    auto sums = nlohmann::ordered_json::object();
-    for (const control::NamedCounter& counter : summed_counters(now)) sums[counter.name] = counter.value;
-    json["device"] = {{"device", choice.device}, {"counters", sums}};
+    json["device"] = {{"device", choice.device}, {"counters", nlohmann::ordered_json::object()}};
+    if (!devices.empty()) json["device"] = devices.front();
   }
   return json.dump(one_line ? -1 : 2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }

@@ -24,6 +24,17 @@ bool is_on_device(const ObservedProcess& process, const std::string& device) {
   return false;
 }
 
+// What one process has carried.
+std::vector<control::DeviceEntry> devices_of(const Observation& seen, std::uint32_t pid) {
+  std::vector<control::DeviceEntry> devices;
+  for (const ObservedProcess& process : seen.processes) {
+    if (process.entry.pid != pid) continue;
+    for (const control::DeviceSnapshot& device : process.devices)
+      devices.push_back({.name = device.name, .programs = 1, .counters = device.counters});
+  }
+  return devices;
+}
+
 std::string network_text(const control::NetworkState& network) {
   switch (network.families) {
     case control::kFamilyV4 | control::kFamilyV6: return "IPv4 and IPv6";
@@ -155,25 +166,49 @@ std::string table_of_addresses(const Observation& now, const wire::Palette& pale
          table.text(palette.name, palette.reset);
 }
 
+// What each device has carried, programs that have ended included.
+std::string table_of_devices(const Observation& now, std::size_t width, const wire::Palette& palette) {
+  if (now.devices.empty()) return "";
+  Table table({{"DEVICE"},
+               {"PROGRAMS", Align::kRight, 1},
+               {"SENT", Align::kRight, 3},
+               {"RECEIVED", Align::kRight, 2},
+               {"SENT OCTETS", Align::kRight},
+               {"RECEIVED OCTETS", Align::kRight}});
+  for (const control::DeviceEntry& device : now.devices) {
+    std::vector<Cell> row = {device.name, std::to_string(device.programs)};
+    for (const char* counter : {"messages_sent", "messages_received", "octets_sent", "octets_received"})
+      row.push_back(std::to_string(value_of(device.counters, counter)));
+    table.add(std::move(row));
+  }
+  return fmt::format("\nBy device, since the daemon began:\n{}",
+                     table.text(palette.name, palette.reset, width));
+}
+
+std::vector<control::NamedCounter> counters_chosen(const Observation* seen, const StatChoice& choice) {
+  if (seen == nullptr) return {};
+  if (choice.device.empty()) return summed_counters(*seen);
+  return seen->devices.empty() ? std::vector<control::NamedCounter>() : seen->devices.front().counters;
+}
+
 std::string counters_of_choice(const Observation& now, const Observation* before, const Rates& rates,
                                const StatChoice& choice, const wire::Palette& palette) {
-  if (now.processes.empty()) {
-    return choice.pid ? fmt::format("Process {} uses no RRDMA device.\n", *choice.pid)
-                      : fmt::format("No program uses {} now.\n", choice.device);
-  }
   std::string text;
   if (choice.pid) {
+    if (now.processes.empty()) return fmt::format("Process {} uses no RRDMA device.\n", *choice.pid);
     const control::ProcessEntry& entry = now.processes.front().entry;
-    text = fmt::format("{} (pid {}) on {}, since {}\n", entry.program, entry.pid, entry.devices,
-                       duration_text(entry.age_ms));
+    text = fmt::format("{} (pid {}) on {}, since {}\n", entry.program, entry.pid,
+                       choice.device.empty() ? entry.devices : choice.device, duration_text(entry.age_ms));
   } else {
-    text = fmt::format("{}: sums over {} {}\n", choice.device, now.processes.size(),
-                       now.processes.size() == 1 ? "process" : "processes");
+    if (now.devices.empty()) return fmt::format("No program uses {} now.\n", choice.device);
+    const std::uint32_t programs = now.devices.front().programs;
+    text = fmt::format("{}: {} {} it now; since the daemon began, {} ago\n", choice.device, programs,
+                       programs == 1 ? "program uses" : "programs use",
+                       duration_text(now.daemon ? now.daemon->uptime_ms : 0));
   }
   return text +
-         counter_table(summed_counters(now),
-                       before == nullptr ? std::vector<control::NamedCounter>() : summed_counters(*before),
-                       rates, choice.zeros, palette) +
+         counter_table(counters_chosen(&now, choice), counters_chosen(before, choice), rates, choice.zeros,
+                       palette) +
          table_of_addresses(now, palette);
 }
 
@@ -219,6 +254,14 @@ std::string duration_text(std::uint64_t ms) {
 }
 
 Observation chosen_part(Observation seen, const StatChoice& choice) {
+  if (choice.pid) seen.devices = devices_of(seen, *choice.pid);
+  if (!choice.device.empty()) {
+    std::erase_if(seen.devices, [&](const auto& device) { return device.name != choice.device; });
+    for (ObservedProcess& process : seen.processes) {
+      std::erase_if(process.queue_pairs,
+                    [&](const auto& qp) { return process.device_of(qp.fields) != choice.device; });
+    }
+  }
   std::erase_if(seen.processes, [&](const ObservedProcess& process) {
     return (choice.pid && process.entry.pid != *choice.pid) ||
            (!choice.device.empty() && !is_on_device(process, choice.device));
@@ -240,7 +283,8 @@ std::string stat_text(const Observation& now, const Observation* before, const S
   const TableForm form{.rates = rates.known(), .width = columns};
   if (choice.queue_pairs) return table_of_queue_pairs(now, before, form, palette);
   if (choice.counters()) return counters_of_choice(now, before, rates, choice, palette);
-  return daemon_text(now, palette) + table_of_processes(now, before, form, palette);
+  return daemon_text(now, palette) + table_of_processes(now, before, form, palette) +
+         table_of_devices(now, columns, palette);
 }
 
 }  // namespace rrdma::tools

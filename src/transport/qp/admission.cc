@@ -37,11 +37,11 @@ Admission admit(const QueuePair& qp, const wire::TransportHeaders& headers,
   return origin.party == qp.path.party ? Admission::kAdmitted : Admission::kWrongParty;
 }
 
-bool admitted(const QueuePair& qp, const wire::TransportHeaders& headers, const objects::PacketOrigin& origin,
-              Counters& counters) {
+bool admitted(const QueuePair& qp, const wire::TransportHeaders& headers,
+              const objects::PacketOrigin& origin) {
   const Admission admission = admit(qp, headers, origin);
   if (admission == Admission::kAdmitted) return true;
-  ++count_of(counters, admission);
+  ++count_of(*qp.counters, admission);
   return false;
 }
 

@@ -32,7 +32,7 @@ enum class Admission : std::uint8_t {
 
 // The same, and a refusal is counted.
 [[nodiscard]] bool admitted(const QueuePair& qp, const wire::TransportHeaders& headers,
-                            const objects::PacketOrigin& origin, Counters& counters);
+                            const objects::PacketOrigin& origin);
 
 // Whether requests that come in at an XRC target may take from this queue: only within one XRC domain.
 [[nodiscard]] bool reaches(const QueuePair& target, const objects::ReceiveQueue* queue);

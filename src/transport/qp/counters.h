@@ -1,8 +1,10 @@
-// Counters of an engine: what was sent, received, refused and why. One list names them for code and tools.
+// Counters of an engine: what was sent, received, refused and why. One list names them for code and tools. Each device
+// has counters of its own, to which its QPs add: they stay when a QP goes.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <string_view>
 
 namespace rrdma::transport {
@@ -28,6 +30,24 @@ struct Counters {
 #define RRDMA_X(name) std::uint64_t name = 0;
   RRDMA_ENGINE_COUNTERS(RRDMA_X)
 #undef RRDMA_X
+};
+
+class CountersByDevice {
+ public:
+  // Stay where they are. Device 0 is none in particular.
+  [[nodiscard]] Counters& of(std::uint16_t device) {
+    while (devices_.size() <= device) devices_.emplace_back();
+    return devices_[device];
+  }
+  [[nodiscard]] const std::deque<Counters>& all() const { return devices_; }
+  [[nodiscard]] std::uint64_t sum(std::uint64_t Counters::*member) const {
+    std::uint64_t sum = 0;
+    for (const Counters& one : devices_) sum += one.*member;
+    return sum;
+  }
+
+ private:
+  std::deque<Counters> devices_;
 };
 
 struct CounterName {

@@ -13,6 +13,7 @@
 #include "objects/memory.h"
 #include "objects/work_queue.h"
 #include "transport/qp/attributes.h"
+#include "transport/qp/counters.h"
 #include "transport/qp/failed_request.h"
 #include "transport/qp/response_cache.h"
 #include "transport/qp/timer_queue.h"
@@ -94,6 +95,7 @@ struct QueuePair {
   bool established_told = false;
   bool waits_for_budget = false;  // ready_hook is in the engine's waiting list
   std::uint16_t pkey = wire::kDefaultPKey;
+  std::uint16_t device = 0;     // QpInit
   std::uint16_t peer_port = 0;  // the UDP source port that the peer has proved to be its own; 0: none yet
   std::uint32_t mtu = 256;
   std::uint32_t train_octets = 256;    // payload of one frame at most; a multiple of mtu
@@ -101,6 +103,7 @@ struct QueuePair {
   std::uint32_t timer_position = kNoTimer;
   wire::Qpn remote;
   std::uint32_t access_flags = 0;
+  Counters* counters = nullptr;  // of the engine, for the device
   objects::ProtectionDomain* pd = nullptr;
   objects::CompletionQueue* send_cq = nullptr;
   objects::CompletionQueue* receive_cq = nullptr;

@@ -80,6 +80,7 @@ Context* open_context(ibv_device* device) {
   }
   context->runtime = &runtime;
   context->nic_device = std::move(*opened);
+  context->device_number = runtime.device_number(*context->nic_device);
   context->lane = &runtime.lane();
   context->port_watch = std::make_unique<PortWatch>(*context->async_events);
   context->nic_device->add_listener(*context->port_watch);

@@ -33,6 +33,7 @@ struct Context : verbs_context {
   nic::Runtime* runtime = nullptr;
   nic::Lane* lane = nullptr;
   std::shared_ptr<host::Device> nic_device;
+  std::uint16_t device_number = 0;
   std::unique_ptr<AsyncEvents> async_events;
   std::unique_ptr<PortWatch> port_watch;
   OwnedFd command_file;  // stands for the kernel's command descriptor: programs duplicate it

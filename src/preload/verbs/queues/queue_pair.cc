@@ -119,7 +119,7 @@ objects::ProtectionDomain& domain_of(Qp& qp, const ibv_qp_init_attr_ex& attr) {
   return attr.pd != nullptr ? own(attr.pd).root() : qp.xrc_domain->domain;
 }
 
-transport::QpInit engine_form(Qp& qp, const ibv_qp_init_attr_ex& attr) {
+transport::QpInit engine_form(Qp& qp, const Context& context, const ibv_qp_init_attr_ex& attr) {
   return {.type = static_cast<transport::QpType>(attr.qp_type),
           .pd = &domain_of(qp, attr),
           .send_cq = attr.send_cq != nullptr ? &own(attr.send_cq).queue : nullptr,
@@ -131,6 +131,7 @@ transport::QpInit engine_form(Qp& qp, const ibv_qp_init_attr_ex& attr) {
           .receive_sges = attr.cap.max_recv_sge,
           .inline_octets = attr.cap.max_inline_data,
           .signal_all = qp.signal_all,
+          .device = context.device_number,
           .xrc_domain = qp.xrc_domain,
           .owner = &qp};
 }
@@ -167,7 +168,7 @@ Qp* create_qp(const char* call, ibv_context* context, ibv_qp_init_attr_ex& attr)
   qp->cap = attr.cap;
   qp->signal_all = attr.sq_sig_all != 0;
   qp->xrc_domain = attr.qp_type == IBV_QPT_XRC_RECV ? &own(attr.xrcd) : nullptr;
-  const transport::QpInit init = engine_form(*qp, attr);
+  const transport::QpInit init = engine_form(*qp, owner, attr);
   std::lock_guard lock(owner.lane->mutex());
   auto qpn = owner.lane->allocate_qpn();
   if (!qpn) {

@@ -1,4 +1,4 @@
-#include "daemon/registry.h"
+#include "daemon/registry/registry.h"
 
 #include <cerrno>
 
@@ -12,10 +12,6 @@ namespace rrdma::daemon {
 namespace {
 
 constexpr Duration kListPause = milliseconds(2);
-
-bool may_see(const Client& client, const Client& program) {
-  return control::is_root_here(client.identity) || control::is_one_user(client.identity, program.identity);
-}
 
 std::uint64_t milliseconds_since(Instant then) {
   return static_cast<std::uint64_t>((EventLoop::now() - then).ns / 1'000'000);
@@ -62,7 +58,8 @@ bool Registry::go_on(Client& client, Listing& listing) {
       return true;
     }
     listing.last = program->fd();
-    if (program->hello.role != control::Role::kProgram || !may_see(client, *program)) continue;
+    if (program->hello.role != control::Role::kProgram || !may_see(client.identity, program->identity))
+      continue;
     control::ProcessEntry entry{.pid = static_cast<std::uint32_t>(program->identity.pid),
                                 .uid = program->identity.uid,
                                 .token = program->token,
