@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "preload/files/counter_files.h"
 #include "preload/files/pci_place.h"
 
 namespace rrdma::files {
@@ -38,8 +39,9 @@ std::string gid_text(const wire::Gid& gid) {
 class Writer {
  public:
   Writer(std::vector<TreeEntry>& out, std::string folder) : out_(out), folder_(std::move(folder)) {}
-  void file(const std::string& name, const std::string& line) {
-    out_.push_back({folder_ + "/" + name, Kind::kFile, line + "\n"});
+  void file(const std::string& name, const std::string& line) { whole(name, line + "\n"); }
+  void whole(const std::string& name, const std::string& content) {
+    out_.push_back({folder_ + "/" + name, Kind::kFile, content});
   }
   void link(const std::string& name, const std::string& target) {
     out_.push_back({folder_ + "/" + name, Kind::kLink, target});
@@ -66,6 +68,8 @@ void add_port(Writer& device, const DeviceView& view) {
   file("sm_lid", "0x0");
   file("sm_sl", "0");
   file("pkeys/0", "0xffff");
+  // As before anything was counted; who opens one finds more (counter_files.h).
+  for (const std::string& path : counter_paths()) device.whole("ports/1/" + path, counter_line(path, {}));
   // Only what the table holds: the kernel's files of empty entries say zero or cannot be read.
   for (const host::GidEntry& entry : view.gids) {
     if (!entry.valid) continue;

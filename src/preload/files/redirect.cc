@@ -12,6 +12,7 @@
 #include "host/explain.h"
 #include "host/explain_log.h"
 #include "nic/runtime.h"
+#include "preload/files/counter_files.h"
 #include "preload/files/path_rule.h"
 #include "preload/files/tree_store.h"
 
@@ -30,6 +31,12 @@ std::vector<std::string> names_in(const char* folder) {
     names.push_back(entry.path().filename());
   std::sort(names.begin(), names.end());
   return names;
+}
+
+// "net:[4026531840]", or nothing where /proc is not there.
+std::string own_network() {
+  std::error_code error;
+  return std::filesystem::read_symlink("/proc/self/ns/net", error).string();
 }
 
 struct Tree {
@@ -61,7 +68,10 @@ Tree make_tree() {
   if (nic::Runtime::instance().settings().kernel_devices == nic::KernelDevices::kHidden)
     kernel = KernelNames{.hidden = true};
   const std::string folder = host::explain_directory();
-  std::string root = folder.empty() ? folder : TreeStore(folder).keep(device_tree(views, kernel));
+  std::vector<TreeEntry> entries = device_tree(views, kernel);
+  // Devices of two networks may look alike, but each counts for itself.
+  entries.push_back({"network", TreeEntry::Kind::kFile, own_network()});
+  std::string root = folder.empty() ? folder : TreeStore(folder).keep(entries);
   if (root.empty()) {
     host::explain(host::Severity::kError, "rrdma",
                   "the files of the device (/sys/class/infiniband) cannot be written: neither "
@@ -104,6 +114,7 @@ void Redirect::follow() {
   if (!tree.root.empty() && tree.rule.matches(path) && tree.root.size() + path.size() < sizeof text_) {
     std::memcpy(text_, tree.root.data(), tree.root.size());
     std::memcpy(text_ + tree.root.size(), path.data(), path.size() + 1);
+    if (const auto place = counter_place(path)) refresh_counters(tree.root, *place);
     path_ = text_;
     root_size_ = tree.root.size();
   }
