@@ -83,7 +83,7 @@ Result<void> DatagramState::make_queues() {
   ibv_qp_init_attr ignored{};
   if (ibv_query_qp(id_->qp, &state, IBV_QP_QKEY, &ignored) == 0) queue_key_ = state.qkey;
   const std::size_t stride = 64 + (message_limit() + 63) / 64 * 64;
-  auto ring = reactor_->pool()->take(stride * profile_.receive_depth);
+  auto ring = reactor_->pool()->take(stride * profile_.receive_depth, Pages::kOrdinary);
   if (!ring) return ring.error();
   ring_ = std::move(*ring);
   slots_ = std::make_unique<DatagramSlot[]>(profile_.receive_depth);

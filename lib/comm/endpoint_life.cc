@@ -83,7 +83,7 @@ Result<void> EndpointState::make_queues() {
   shard_entries_ = send_entries + profile_.receive_depth;
   if (auto made = create_queue_pair(send_entries); !made) return made.error();
 
-  auto ring = reactor_->pool()->take(stride_of(profile_) * profile_.receive_depth);
+  auto ring = reactor_->pool()->take(stride_of(profile_) * profile_.receive_depth, Pages::kOrdinary);
   if (!ring) return ring.error();
   ring_ = std::move(*ring);
   auto scratch = reactor_->pool()->take(kScratch * send_entries);

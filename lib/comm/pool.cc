@@ -31,7 +31,10 @@ constexpr std::size_t kSmallest = 64;
 constexpr std::size_t kLargestSmall = 64 << 10;
 constexpr std::size_t kPage = 4096;
 constexpr std::uint32_t kLargeKind = ~0U;
-constexpr int kHugeAlignment = 64;
+constexpr std::size_t kAlignment = 64;
+constexpr std::size_t kHugePage = 2 << 20;
+constexpr std::size_t kHugePiece = 256 << 10;     // what is at least so large lies in huge pages
+constexpr std::size_t kLargestGrowth = 32 << 20;  // of those, unless a single piece is larger
 
 std::uint32_t kind_of(std::size_t size) {
   if (size > kLargestSmall) return kLargeKind;
@@ -73,17 +76,39 @@ int verbs_access(Access access) {
   return flags;
 }
 
-Result<std::unique_ptr<Slab>> Slab::map(ibv_pd* domain, std::size_t size, int access) {
-  size = (size + kPage - 1) / kPage * kPage;
+namespace {
+
+std::size_t rounded_up(std::size_t size, std::size_t unit) { return (size + unit - 1) / unit * unit; }
+
+// Shared, so that a device made of software can hand the same pages to a peer on this machine.
+void* map_ordinary(std::size_t size) {
+  const OwnedFd file(::memfd_create("rrdma-comm", MFD_CLOEXEC));
+  if (!file || ::ftruncate(file.number(), static_cast<off_t>(size)) != 0) return MAP_FAILED;
+  return ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, file.number(), 0);
+}
+
+// Whole huge pages where the system has them, ordinary ones elsewhere. Private, because most systems give none to shared memory. Who copies between
+// processes, or pins memory, does so page by page: one of 2 MiB takes less than five hundred of 4 KiB.
+void* map_huge(std::size_t size) {
+  void* found = ::mmap(nullptr, size + kHugePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (found == MAP_FAILED) return found;
+  auto* const begin = static_cast<std::byte*>(found);
+  const std::size_t before = (kHugePage - reinterpret_cast<std::uintptr_t>(begin) % kHugePage) % kHugePage;
+  if (before != 0) ::munmap(begin, before);
+  ::munmap(begin + before + size, kHugePage - before);
+  ::madvise(begin + before, size, MADV_HUGEPAGE);
+  return begin + before;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Slab>> Slab::map(ibv_pd* domain, std::size_t size, int access, Pages pages) {
+  size = rounded_up(size, pages == Pages::kHuge ? kHugePage : kPage);
   const auto fail = [size](Code code, const char* what) {
     return Error(code, During::kTake, errno)
         .with_note(std::string(what) + " for " + std::to_string(size) + " octets");
   };
-  // Shared, so that a device made of software can hand the same pages to a peer on this machine.
-  const OwnedFd file(::memfd_create("rrdma-comm", MFD_CLOEXEC));
-  if (!file || ::ftruncate(file.number(), static_cast<off_t>(size)) != 0)
-    return fail(Code::kNoMemory, "no memfd");
-  void* data = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, file.number(), 0);
+  void* data = pages == Pages::kHuge ? map_huge(size) : map_ordinary(size);
   if (data == MAP_FAILED) return fail(Code::kNoMemory, "no mapping");
   std::unique_ptr<Slab> slab(new Slab(static_cast<std::byte*>(data), size));
   slab->region_ = ibv_reg_mr(domain, data, size, access);
@@ -110,16 +135,22 @@ PoolState::PoolState(Ref<PoolState> source, std::size_t limit)
 
 PoolState::~PoolState() = default;
 
-Result<void> PoolState::grow(std::size_t size) {
-  auto slab = Slab::map(reactor_->domain(), std::max(options_.slab, size), verbs_access(options_.remote));
+Result<void> PoolState::grow(std::size_t size, Pages pages) {
+  const int access = verbs_access(options_.remote);
+  Front& front = front_of(pages);
+  // Pages that are touched one by one cost nothing before; of the others there are as many again, so that few regions hold many pieces.
+  const std::size_t more = pages == Pages::kHuge ? std::min(front.registered, kLargestGrowth) : options_.slab;
+  auto slab = Slab::map(reactor_->domain(), std::max(more, size), access, pages);
+  if (!slab && more > size) slab = Slab::map(reactor_->domain(), size, access, pages);
   if (!slab) return slab.error();
-  registered_ += (*slab)->size();
+  front.registered += (*slab)->size();
   slabs_.push_back(std::move(*slab));
-  cut_ = 0;
+  front.slab = slabs_.back().get();
+  front.cut = 0;
   return {};
 }
 
-Result<Chunk*> PoolState::cut(std::size_t size) {
+Result<Chunk*> PoolState::cut(std::size_t size, Pages pages) {
   const std::uint32_t kind = kind_of(size);
   const std::size_t capacity = capacity_of(size);
   Chunk*& free = kind == kLargeKind ? free_large_[capacity] : free_small_[kind];
@@ -128,22 +159,26 @@ Result<Chunk*> PoolState::cut(std::size_t size) {
     free = chunk->next;
     return chunk;
   }
-  const std::size_t whole = kHeadroom + (capacity + kHugeAlignment - 1) / kHugeAlignment * kHugeAlignment;
-  if (slabs_.empty() || slabs_.back()->size() - cut_ < whole) {
-    if (auto grown = grow(whole); !grown) return grown.error();
+  Front& front = front_of(pages);
+  const std::size_t whole = kHeadroom + rounded_up(capacity, kAlignment);
+  if (front.slab == nullptr || front.slab->size() - front.cut < whole) {
+    if (auto grown = grow(whole, pages); !grown) return grown.error();
   }
-  const Slab& slab = *slabs_.back();
   Chunk& chunk = chunks_.emplace_back();
-  chunk.data = slab.data() + cut_ + kHeadroom;
+  chunk.data = front.slab->data() + front.cut + kHeadroom;
   chunk.capacity = capacity;
-  chunk.lkey = slab.region().lkey;
-  chunk.rkey = slab.region().rkey;
+  chunk.lkey = front.slab->region().lkey;
+  chunk.rkey = front.slab->region().rkey;
   chunk.kind = kind;
-  cut_ += whole;
+  front.cut += whole;
   return &chunk;
 }
 
 Result<Buffer> PoolState::take(std::size_t size) {
+  return take(size, size >= kHugePiece ? Pages::kHuge : Pages::kOrdinary);
+}
+
+Result<Buffer> PoolState::take(std::size_t size, Pages pages) {
   const std::size_t capacity = capacity_of(size);
   if (capacity < size || capacity > options_.limit || in_use_ > options_.limit - capacity) [[unlikely]] {
     return Error(Code::kNoMemory, During::kTake)
@@ -151,14 +186,14 @@ Result<Buffer> PoolState::take(std::size_t size) {
                    " of at most " + std::to_string(options_.limit) + " are lent out");
   }
   if (source_) {
-    auto buffer = source_->take(size);
+    auto buffer = source_->take(size, pages);
     if (!buffer) return buffer.error();
     // The source lends it to us, we lend it on.
     Chunk* chunk = std::exchange(buffer->chunk_, nullptr);
     in_use_ += capacity;
     return Buffer(Ref<PoolState>(this), chunk, size);
   }
-  auto chunk = cut(size);
+  auto chunk = cut(size, pages);
   if (!chunk) return chunk.error();
   permit(**chunk);
   in_use_ += capacity;

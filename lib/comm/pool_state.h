@@ -1,6 +1,6 @@
-// PoolState: slabs of registered memory and the free pieces of each size. A slab is mapped from a memfd, registered as one
-// region, and cut from its front; a piece that was cut once keeps its size class for good. Sizes up to 64 KiB are powers of
-// two, larger ones are whole pages, so that equal requests find one another's pieces.
+// PoolState: slabs of registered memory and the free pieces of each size. A slab is mapped from a memfd, or for large pieces from huge
+// pages, registered as one region, and cut from its front; a piece that was cut once keeps its size class for good. Sizes
+// up to 64 KiB are powers of two, larger ones are whole pages, so that equal requests find one another's pieces.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -22,10 +22,13 @@ class Reactor;
 // In front of each piece: room for the header of a message.
 inline constexpr std::size_t kHeadroom = 64;
 
-// A mapping of a memfd, registered.
+// What memory is made of. A huge page is there as a whole once an octet of it was touched.
+enum class Pages : std::uint8_t { kOrdinary, kHuge };
+
+// A mapping, registered.
 class Slab {
  public:
-  static Result<std::unique_ptr<Slab>> map(ibv_pd* domain, std::size_t size, int access);
+  static Result<std::unique_ptr<Slab>> map(ibv_pd* domain, std::size_t size, int access, Pages pages);
   ~Slab();
   Slab(const Slab&) = delete;
   Slab& operator=(const Slab&) = delete;
@@ -51,10 +54,14 @@ class PoolState final : public Counted, public Link {
   ~PoolState() override;
 
   Result<Buffer> take(std::size_t size);
+  // The same for who knows better than its size tells: what is large and hardly used lies in ordinary pages.
+  Result<Buffer> take(std::size_t size, Pages pages);
   void give_back(Chunk* chunk);
   void wait(Taking* taking);
   [[nodiscard]] std::size_t in_use() const { return in_use_; }
-  [[nodiscard]] std::size_t registered() const { return source_ ? source_->registered() : registered_; }
+  [[nodiscard]] std::size_t registered() const {
+    return source_ ? source_->registered() : ordinary_.registered + huge_.registered;
+  }
   [[nodiscard]] std::size_t limit() const { return options_.limit; }
   [[nodiscard]] const Ref<Reactor>& reactor() const { return reactor_; }
   // The context ends: nobody gets anything any more.
@@ -64,17 +71,24 @@ class PoolState final : public Counted, public Link {
   static const Chunk* chunk_of(const Buffer& buffer) { return buffer.chunk_; }
 
  private:
-  Result<Chunk*> cut(std::size_t size);
-  Result<void> grow(std::size_t size);
+  // Where new pieces come from.
+  struct Front {
+    Slab* slab = nullptr;  // the last one of its kind
+    std::size_t cut = 0;   // octets taken from its front
+    std::size_t registered = 0;
+  };
+  Front& front_of(Pages pages) { return pages == Pages::kHuge ? huge_ : ordinary_; }
+  Result<Chunk*> cut(std::size_t size, Pages pages);
+  Result<void> grow(std::size_t size, Pages pages);
   void serve_waiters();
 
   Ref<Reactor> reactor_;
   Ref<PoolState> source_;
   PoolOptions options_;
   std::size_t in_use_ = 0;
-  std::size_t registered_ = 0;
   std::vector<std::unique_ptr<Slab>> slabs_;
-  std::size_t cut_ = 0;  // octets taken from the front of the last slab
+  Front ordinary_;
+  Front huge_;
   std::deque<Chunk> chunks_;
   std::vector<Chunk*> free_small_;
   std::map<std::size_t, Chunk*> free_large_;

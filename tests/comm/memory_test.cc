@@ -1,4 +1,8 @@
 // Pools and buffers: limits, quotas, waiting, reuse; and no allocation for a message once things run.
+#include <fstream>
+#include <sstream>
+#include <vector>
+
 #include "tests/comm/counted_allocations.h"
 #include "tests/comm/world.h"
 
@@ -20,6 +24,39 @@ TEST_F(Memory, SizesAndReuse) {
   const std::size_t registered = context_.pool().registered();
   for (int i = 0; i < 1000; ++i) take(5000000);
   EXPECT_EQ(context_.pool().registered(), registered);
+}
+
+// Whether huge pages were asked for where this octet lies.
+bool wants_huge_pages(const std::byte* where) {
+  const auto address = reinterpret_cast<std::uintptr_t>(where);
+  std::ifstream maps("/proc/self/smaps");
+  bool here = false;
+  for (std::string line; std::getline(maps, line);) {
+    std::uintptr_t begin = 0;
+    std::uintptr_t end = 0;
+    char dash = 0;
+    std::istringstream words(line);
+    if (words >> std::hex >> begin >> dash >> end && dash == '-') here = begin <= address && address < end;
+    if (here && line.rfind("VmFlags:", 0) == 0) return line.find(" hg") != std::string::npos;
+  }
+  return false;
+}
+
+TEST_F(Memory, LargePiecesLieInHugePages) {
+  if (!std::ifstream("/sys/kernel/mm/transparent_hugepage/enabled")) GTEST_SKIP() << "this system has none";
+  Pool pool = Pool::create(context_).value_or_throw();
+  std::vector<Buffer> large;
+  for (int i = 0; i < 9; ++i) {
+    large.push_back(pool.take(1_MiB).value_or_throw());
+    std::memset(large.back().data(), i, 1_MiB);
+  }
+  EXPECT_LE(pool.registered(), 18_MiB) << "as many again as there are, at most";
+  for (std::size_t i = 0; i < large.size(); ++i) {
+    EXPECT_TRUE(wants_huge_pages(large[i].data()));
+    EXPECT_EQ(large[i].bytes().front(), std::byte(i));
+    EXPECT_EQ(large[i].bytes().back(), std::byte(i));
+  }
+  EXPECT_FALSE(wants_huge_pages(pool.take(64_KiB).value_or_throw().data()));
 }
 
 TEST_F(Memory, AnExhaustedPoolSaysSo) {

@@ -129,7 +129,7 @@ class RRDMA_COMM_API Taking final : public Operation {
   Buffer buffer_;
 };
 
-// Registered memory, by size classes, mapped from a memfd. Belongs to its context's thread; may be destroyed before its buffers are.
+// Registered memory, by size classes: mapped from a memfd, large pieces from huge pages where the system has them. Belongs to its context's thread; may be destroyed before its buffers are.
 class RRDMA_COMM_API Pool {
  public:
   // A pool of its own on the context's device.
