@@ -11,6 +11,7 @@ from command import RRDMA, run, run_json
 
 DEVICES = ("--devices", "3")
 SIZE = 4096
+MTU = 1024
 ROUNDS = 25
 
 
@@ -64,13 +65,19 @@ class Counters(unittest.TestCase):
 
     def test_count_what_programs_of_the_device_carried(self):
         for options in ((), ("--link", "udp")):
-            before, other = carried("rrdma1"), carried("rrdma2")
+            before, other, resent = carried("rrdma1"), carried("rrdma2"), counters("rrdma1").get("packets_resent", 0)
             exchange("rrdma1", *options)
             self.await_end()
             after = carried("rrdma1")
+            grown = {name: after[name] - before[name] for name in after}
             each = {"octets_sent": 2 * SIZE * ROUNDS, "octets_received": 2 * SIZE * ROUNDS,
                     "messages_sent": 2 * ROUNDS, "messages_received": 2 * ROUNDS}
-            self.assertEqual({name: after[name] - before[name] for name in after}, each, options)
+            # Over UDP a busy machine may answer late enough to be asked again; that counts as sent.
+            again = grown["octets_sent"] - each["octets_sent"]
+            self.assertIn(again, range(MTU * (counters("rrdma1")["packets_resent"] - resent) + 1), options)
+            self.assertTrue(again == 0 or options, "nothing is lost in shared memory")
+            each["octets_sent"] += again
+            self.assertEqual(grown, each, options)
             self.assertEqual(carried("rrdma2"), other, "the other device has carried nothing")
 
     def test_files(self):
