@@ -25,6 +25,8 @@ void Progress::transmit(Instant now) {
 }
 
 void Progress::transmit_posted(const transport::QueuePair& qp, Instant now) {
+  // Who posts for long without a poll keeps the thread away, too.
+  if (parts_.wakeup.take_look(now)) round(now, WakeUp::Caller::kProgram);
   if (qp.path.lossless || !qp.reliable()) return transmit(now);
   posts_.note_call(now);
   if (parts_.wakeup.take_arming()) posts_.note_arming();
@@ -45,6 +47,7 @@ void Progress::poll() {
   parts_.wakeup.note_look(now);
   round(now, WakeUp::Caller::kProgram);
   end_call(now);
+  if (posts_.counts()) posts_.note_end(parts_.clock.now());
 }
 
 // Operations that are done at once leave nothing to poll for, and a program that polls all the time keeps the thread

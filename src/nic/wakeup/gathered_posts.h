@@ -35,6 +35,8 @@ class GatheredPosts {
   // Everything was sent.
   void clear() { posts_ = 0; }
   [[nodiscard]] bool any() const { return posts_ != 0; }
+  // Whether a habit is about to come, or there: a call that takes its time is to be told of.
+  [[nodiscard]] bool counts() const { return habit_ != 0; }
 
  private:
   static constexpr int kHabit = 32;  // calls in a row

@@ -60,6 +60,17 @@ TEST_F(GatheredPostsTest, ALongSendIsNoPauseOfTheProgram) {
   EXPECT_TRUE(post());
 }
 
+TEST_F(GatheredPostsTest, NorIsALongPollWhileAHabitComes) {
+  EXPECT_FALSE(posts_.counts());
+  for (int i = 0; i < 8; ++i) {
+    call(5);
+    EXPECT_TRUE(posts_.counts());
+    now_ = now_ + microseconds(15);
+    posts_.note_end(now_);
+  }
+  EXPECT_TRUE(post());
+}
+
 TEST_F(GatheredPostsTest, DoesNotWaitForWhoMaySleepNext) {
   call(40);
   posts_.note_arming();

@@ -5,6 +5,21 @@
 #include <utility>
 
 namespace rrdma::nic {
+namespace {
+
+// While the program calls, it does itself what the thread came for.
+class PoliteGuard {
+ public:
+  explicit PoliteGuard(LaneLock& lock) : lock_(lock) { lock_.lock_politely(); }
+  ~PoliteGuard() { lock_.unlock(); }
+  PoliteGuard(const PoliteGuard&) = delete;
+  PoliteGuard& operator=(const PoliteGuard&) = delete;
+
+ private:
+  LaneLock& lock_;
+};
+
+}  // namespace
 
 // ---- under the lane's lock ----
 
@@ -75,7 +90,7 @@ void WakeUp::take_kick() {
 }
 
 Duty::Served WakeUp::serve(Duty& duty) {
-  const std::lock_guard lock(lock_);
+  const PoliteGuard lock(lock_);
   Duty::Served served = duty.serve(arrivals_);
   arrivals_.clear();
   if (holds_answers(served.now, Caller::kThread))
@@ -97,7 +112,7 @@ void WakeUp::sleep(Instant deadline) {
 
 bool WakeUp::request_doorbells() {
   if (doorbells_ == nullptr) return true;
-  const std::lock_guard lock(lock_);
+  const PoliteGuard lock(lock_);
   doorbells_requested_ = true;
   calls_while_requested_ = 0;
   return doorbells_->request();
@@ -105,7 +120,7 @@ bool WakeUp::request_doorbells() {
 
 void WakeUp::suppress_doorbells() {
   if (doorbells_ == nullptr) return;
-  const std::lock_guard lock(lock_);
+  const PoliteGuard lock(lock_);
   if (!doorbells_requested_) return;
   doorbells_requested_ = false;
   doorbells_->suppress();
@@ -125,7 +140,7 @@ void WakeUp::end_stand_by(End why) {
   standing_by_.store(false, std::memory_order_relaxed);
   wakeups_ = 0;
   if (doorbells_ != nullptr) {
-    const std::lock_guard lock(lock_);
+    const PoliteGuard lock(lock_);
     doorbells_->end_polling();
   }
   if (why == End::kCalledAway) return;
@@ -144,7 +159,7 @@ void WakeUp::tick(Duty& duty) {
   if (stopping_.load(std::memory_order_relaxed) || control_ready_) return end_stand_by(End::kCalledAway);
   if (woken.by_event) return end_stand_by(End::kNeeded);
   if (!program_is_calling(duty) &&
-      sleeper_.now().ns - last_look_ns_.load(std::memory_order_relaxed) > kTardy.ns && serve(duty).received)
+      sleeper_.now().ns - last_call_ns_.load(std::memory_order_relaxed) > kTardy.ns && serve(duty).received)
     return end_stand_by(End::kNeeded);
   const std::uint64_t calls = calls_.load(std::memory_order_relaxed) - before;
   if (calls < static_cast<std::uint64_t>(span.ns / kBetweenCalls.ns)) end_stand_by(End::kNeeded);

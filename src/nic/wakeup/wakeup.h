@@ -75,7 +75,7 @@ class Duty {
 //          │          ▲                                         │ doorbells suppressed, kick │
 //          │ 8 wake-  │ kick, control, stop;                    └────────────────────────────┘
 //          │ ups in   │ fewer calls than one in 50 us;
-//          │ a row    │ or nobody has looked for 50 us
+//          │ a row    │ or nobody has called for 50 us
 //          │ beside   │ and something lay there: then the
 //          │ a program│ next try comes later, and later
 //          │ that     │ again (1 ms .. 1 s)
@@ -106,6 +106,7 @@ class WakeUp {
   enum class Caller : std::uint8_t { kProgram, kThread };
   void note_post(Instant now) {
     note_call();
+    last_call_ns_.store(now.ns, std::memory_order_relaxed);
     answers_.note_post(now);
   }
   // The program polls; `quiet`: a few loads have told that nothing has come. False: that is enough for
@@ -123,7 +124,17 @@ class WakeUp {
     return true;
   }
   // The program looks at links and timers.
-  void note_look(Instant now) { last_look_ns_.store(now.ns, std::memory_order_relaxed); }
+  void note_look(Instant now) {
+    last_look_ = now;
+    last_call_ns_.store(now.ns, std::memory_order_relaxed);
+  }
+  // Whether one that posts is to look as well: it has not polled for long, and the thread leaves links to who calls.
+  [[nodiscard]] bool take_look(Instant now) {
+    if (now - last_look_ < kLooksApart) [[likely]]
+      return false;
+    note_look(now);
+    return true;
+  }
   // A look is over; `message`: one has come for the program. Whether what is to be sent may wait for its reply.
   [[nodiscard]] bool note_arrivals(bool message, Instant now, Caller caller);
   // Nothing waits for a reply any more.
@@ -157,8 +168,9 @@ class WakeUp {
   static constexpr Duration kTick = microseconds(500);
   // Who calls more seldom hardly polls. A call may take long by itself: to send 64 KiB takes 13 us.
   static constexpr Duration kBetweenCalls = microseconds(50);
-  // A program that polls looks again sooner, unless another has its core.
+  // A program that polls or posts calls again sooner, unless another has its core.
   static constexpr Duration kTardy = microseconds(50);
+  static constexpr Duration kLooksApart = milliseconds(1);
   static constexpr Duration kShortStay = milliseconds(10);
   static constexpr Duration kPauseMin = milliseconds(1);
   static constexpr Duration kPauseMax = seconds(1);
@@ -193,13 +205,14 @@ class WakeUp {
   // Under the lock.
   DelayedAck answers_;
   Instant wakes_at_ = kNever;  // the thread, by itself
+  Instant last_look_;          // of the program
   int calls_while_requested_ = 0;
   int looks_spared_ = 0;
 
   // Of all.
   std::atomic<bool> doorbells_requested_{false};  // changes under the lock
   std::atomic<std::uint64_t> calls_{0};           // of the program; changes under the lock
-  std::atomic<std::int64_t> last_look_ns_{0};
+  std::atomic<std::int64_t> last_call_ns_{0};     // but for polls that only read memory
   std::atomic<bool> standing_by_{false};
   std::atomic<bool> armed_{false};  // by who may sleep
   std::atomic<bool> stopping_{false};

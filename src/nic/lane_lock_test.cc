@@ -1,0 +1,83 @@
+#include "nic/lane_lock.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace rrdma::nic {
+namespace {
+
+// Calls in a loop, as a program does that posts all the time; returns how often when told to stop.
+class Caller {
+ public:
+  explicit Caller(LaneLock& lock)
+      : thread_([this, &lock] {
+          while (!stop_.load()) {
+            const std::lock_guard held(lock);
+            ++held_;
+          }
+        }) {}
+  ~Caller() {
+    stop_.store(true);
+    thread_.join();
+  }
+
+ private:
+  std::uint64_t held_ = 0;
+  std::atomic<bool> stop_{false};
+  std::thread thread_;
+};
+
+TEST(LaneLock, IsHeldByOneAtATime) {
+  LaneLock lock;
+  int inside = 0, most = 0;
+  std::uint64_t times = 0;
+  const auto take = [&](bool politely) {
+    for (int i = 0; i < 2'000; ++i) {
+      politely ? lock.lock_politely() : lock.lock();
+      most = std::max(most, ++inside);
+      ++times;
+      --inside;
+      lock.unlock();
+    }
+  };
+  {
+    std::vector<std::jthread> threads;
+    for (int i = 0; i < 4; ++i) threads.emplace_back(take, i % 2 == 0);
+  }
+  EXPECT_EQ(most, 1);
+  EXPECT_EQ(times, 8'000u);
+}
+
+TEST(LaneLock, ThePoliteOneComesToItsTurnBesideOneThatCallsAllTheTime) {
+  LaneLock lock;
+  const Caller caller(lock);
+  for (int i = 0; i < 20; ++i) {
+    lock.lock_politely();
+    lock.unlock();
+  }
+}
+
+// It sleeps meanwhile, and nobody is asked to wake it.
+TEST(LaneLock, ThePoliteOneWaitsForALongHolder) {
+  LaneLock lock;
+  lock.lock();
+  std::atomic<bool> taken{false};
+  std::jthread polite([&] {
+    lock.lock_politely();
+    taken.store(true);
+    lock.unlock();
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  EXPECT_FALSE(taken.load());
+  lock.unlock();
+  polite.join();
+  EXPECT_TRUE(taken.load());
+}
+
+}  // namespace
+}  // namespace rrdma::nic
