@@ -200,7 +200,7 @@ bool Endpoint::was_patient(const Message& message) const {
 }
 
 bool Endpoint::excused(const Message& message, Status status) {
-  if (status == message.expected) return true;
+  if (status == message.expected || status == message.first_expected) return true;
   const bool broken_here = failed_ || connection_.error_excused;
   switch (status) {
     case Status::kFlushed:
@@ -306,12 +306,14 @@ void Endpoint::receive_failed(Receive& receive, const Completion& completion) {
     case Status::kLocalLengthError:
       if (next == nullptr || next->length <= receive.room)
         return violate("a length error, and the message fits");
+      next->first_expected = next->expected;
       next->expected = Status::kRemoteInvalidRequest;
       next->provocation = Provocation::kSmallReceive;
       break;
     case Status::kLocalProtectionError:
       if (next == nullptr || !receive.bad_key)
         return violate("a protection error, and nothing is wrong with the receive request");
+      next->first_expected = next->expected;
       next->expected = Status::kRemoteOperationError;
       next->provocation = Provocation::kBadReceiveKey;
       break;

@@ -45,6 +45,8 @@ struct Message {
 
   Provocation provocation = Provocation::kNone;
   objects::Status expected = objects::Status::kSuccess;
+  // A fault of its own that the sender may meet before it hears of the receiver's.
+  objects::Status first_expected = objects::Status::kSuccess;
   bool through_window = false;  // uses the peer's memory window
 };
 
