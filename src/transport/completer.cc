@@ -397,6 +397,11 @@ void Completer::answered_part(SendEntry& entry, wire::Psn first, wire::Psn last)
 }
 
 void Completer::refuse_response(std::uint64_t index, Status status, Cause cause) {
+  if (req_.log.enabled()) {  // it tells that what stands before it was executed
+    Recovery recovery(core_, qp_, now_);
+    recovery.executed(qp_.send_queue.at(index).first_psn);
+    recovery.conclude();
+  }
   if (index != qp_.send_queue.head()) {
     ++qp_.counters->dropped_bogus_ack;
     return;
