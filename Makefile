@@ -12,7 +12,7 @@ BENCH_ARGS ?=
 need := scripts/install-packages
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test clang test-clang test-asan test-tsan test-cross soak fuzz bench bench-loss bench-check bench-micro \
+.PHONY: help build demo test clang test-clang test-asan test-tsan test-cross soak fuzz bench bench-loss bench-check bench-history bench-micro \
         coverage interop interop-quick test-inspector bench-inspector install deb docs bench-comm bench-rpc format tidy clean
 
 help: ## list the targets
@@ -92,11 +92,20 @@ bench-loss: ## measure what losses, bursts and reordering cost over UDP; table i
 	@$(call build_all,release) --target products side_by_side
 	@python3 -B bench/loss.py --build build-release --output build/bench-loss $(BENCH_ARGS)
 
-bench-check: ## hold the speed of wire and engine against the bars of the project; wants a quiet machine
+bench-check: ## hold the speed against the bars of wire and engine and against the last line of bench/history; wants a quiet machine
 	@$(need) build bench
 	@$(call configure,release,build-release)
-	@$(call build_all,release) --target bars
+	@$(call build_all,release) --target bars products side_by_side
 	@scripts/bench --bars build-release
+	@scripts/bench build-release --quick
+	@python3 -B bench/history.py check build/bench/results.json
+
+bench-history: ## measure this commit beside the alternatives and add it to bench/history, with a chart; wants a quiet machine
+	@$(need) build bench
+	@$(call configure,release,build-release)
+	@$(call build_all,release) --target products side_by_side
+	@scripts/bench build-release --quick
+	@python3 -B bench/history.py add build/bench/results.json
 
 bench-micro: ## run the micro-benchmarks of wire, engine and links
 	@$(need) build bench

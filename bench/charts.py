@@ -141,3 +141,37 @@ def bar_chart(title, subtitle, unit, series):
         drawing.text(right + 10, y + step / 2 + 4, number(value))
     drawing.text((left + right) / 2, HEIGHT - 20, unit, anchor="middle")
     return drawing.finish()
+
+
+def history_chart(title, subtitle, names, series):
+    """Shares of their first figures by commit, in order; the axis of shares is logarithmic. Names at the ends, those that have changed most."""
+    drawing = Drawing(title, subtitle)
+    if not series or not names:
+        drawing.text(LEFT, HEIGHT / 2, "nothing was measured")
+        return drawing.finish()
+    values = [value for one in series for _, value in one.points]
+    bottom, top = min(0.8, min(values) * 0.95), max(1.25, max(values) * 1.05)
+    place_y = scale([bottom, top], HEIGHT - BOTTOM, TOP)
+    step = (WIDTH - RIGHT - LEFT - 40) / max(len(names) - 1, 1)
+    place_x = lambda place: LEFT + 20 + (place - 1) * step
+    for value in ticks(bottom, top):
+        drawing.line(LEFT, place_y(value), WIDTH - RIGHT, place_y(value), "#999999" if value == 1 else "#dddddd")
+        drawing.text(LEFT - 8, place_y(value) + 4, number(value), anchor="end")
+    for place, name in enumerate(names, 1):
+        drawing.line(place_x(place), TOP, place_x(place), HEIGHT - BOTTOM, "#eeeeee")
+        if len(names) <= 12 or place in (1, len(names)):
+            drawing.text(place_x(place), HEIGHT - BOTTOM + 20, name[:7], 10, anchor="middle")
+    drawing.text(24, (TOP + HEIGHT - BOTTOM) / 2, "of the first figure; more is better", anchor="middle", turned=True)
+    changed = sorted(series, key=lambda one: -abs(math.log(one.points[-1][1])))[:len(COLOURS)]
+    ends = apart({one.name: place_y(one.points[-1][1]) for one in changed}, 15)
+    for one in series:
+        named = one in changed
+        colour = COLOURS[changed.index(one)] if named else "#cccccc"
+        path = " ".join(f"{place_x(place):.1f},{place_y(value):.1f}" for place, value in one.points)
+        drawing.parts.append(f"<polyline points='{path}' fill='none' stroke='{colour}' stroke-width='{2 if named else 1}'/>")
+        for place, value in one.points:
+            drawing.parts.append(f"<circle cx='{place_x(place):.1f}' cy='{place_y(value):.1f}' r='3' fill='{colour}'>"
+                                 f"<title>{escape(one.name)}, {escape(names[place - 1])}: {value:.2f}</title></circle>")
+        if named:
+            drawing.text(WIDTH - RIGHT + 8, ends[one.name] + 4, one.name.split(" / ")[0], 11, colour=colour)
+    return drawing.finish()

@@ -184,7 +184,7 @@ def bandwidth_plan(size):
         for program in ("ib_write_bw", "ib_read_bw", "ib_send_bw"):
             verb = program.split("_")[1].upper()
             yield Measurement(f"{link}/{program}/{size}", f"{who}, {verb}", BANDWIDTH, perftest(program, size, link, BANDWIDTH), size, program,
-                              bar and not (link == "shm" and verb == "SEND"))
+                              (bar and not (link == "shm" and verb == "SEND")) or (link, program, size) == ("udp", "ib_write_bw", 4096))
         peer, transports = (UCX_SM, "sm,self") if link == "shm" else (UCX_TCP, "tcp,self")
         yield Measurement(f"ucx_{'sm' if link == 'shm' else 'tcp'}/tag_bw/{size}", peer, BANDWIDTH, ucx(BANDWIDTH, size, transports), size,
                           "ucx_perftest tag_bw", bar)

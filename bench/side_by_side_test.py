@@ -13,6 +13,7 @@ import budget
 import charts
 import contestants
 import figures
+import history
 import report
 import stage
 
@@ -202,6 +203,50 @@ class Charts(unittest.TestCase):
     def test_one_point(self):
         xml.dom.minidom.parseString(charts.line_chart("t", "s", "u", [charts.Series("x", [(8, 1.0)])]))
         self.assertEqual(charts.ticks(0.8, 12), [1, 2, 5, 10])
+
+
+def history_run(send_us, rate):
+    """A run as results.json tells it, with two figures."""
+    return {"machine": MACHINE,
+            "measurements": [{"key": "shm/ib_send_lat/8", "kind": contestants.LATENCY, "median": send_us},
+                             {"key": "udp/rate", "kind": contestants.RATE, "median": rate},
+                             {"key": "shm/pingpong", "kind": contestants.LATENCY, "median": 4.0},
+                             {"key": "limit/cache_line_us", "kind": contestants.LATENCY, "median": 0.2}],
+            "rows": [{"what": "shm: ib_send_lat, 8 B", "ours": "shm/ib_send_lat/8", "figure": send_us, "against": "ucx_sm/tag_lat/8", "reference": 0.5},
+                     {"what": "UDP: messages", "ours": "udp/rate", "figure": rate, "against": "ucx_tcp/rate", "reference": 1e6},
+                     {"what": "UDP: messages", "ours": "udp/rate", "figure": rate, "against": "", "reference": None}]}
+
+
+class History(unittest.TestCase):
+    def test_more_is_better_whatever_is_measured(self):
+        ratios = history.ratios_of(history_run(send_us=1.0, rate=2e6))
+        self.assertEqual(ratios, {"shm: ib_send_lat, 8 B / ucx_sm/tag_lat/8": 0.5, "UDP: messages / ucx_tcp/rate": 2.0,
+                                  "shm: ibv_rc_pingpong / a cache line": 0.05})
+
+    def test_what_was_not_measured_is_no_loss(self):
+        self.assertEqual(history.losses({"a": 1.0, "b": 1.0}, {"a": 0.9}), [])
+        self.assertEqual(history.losses({"a": 1.0, "b": 1.0}, {"a": 0.9, "b": 0.84}), [("b", 1.0, 0.84)])
+
+    def test_a_loss_fails_and_is_named(self):
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            self.assertTrue(history.check(history_run(1.0, 2e6), folder)[1], "nothing to compare with yet")
+            history.add(history_run(1.0, 2e6), "c0ffee", folder)
+            self.assertTrue(history.check(history_run(1.1, 1.9e6), folder)[1])
+            text, holds = history.check(history_run(1.0, 1.5e6), folder)
+            self.assertFalse(holds)
+            self.assertIn("UDP: messages / ucx_tcp/rate: 2.00 -> 1.50 (-25%)", text)
+            self.assertNotIn("ib_send_lat", text)
+
+    def test_a_commit_has_one_line_and_the_chart_is_drawn(self):
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            for commit, rate in (("c0ffee", 2e6), ("c0ffee", 3e6), ("<bad>", 4e6)):
+                history.add(history_run(1.0, rate), commit, folder)
+            lines = history.lines_of(MACHINE["architecture"], folder)
+            self.assertEqual([line["commit"] for line in lines], ["c0ffee", "<bad>"])
+            self.assertEqual(lines[0]["ratios"]["UDP: messages / ucx_tcp/rate"], 3.0)
+            xml.dom.minidom.parse(str(folder / f"{MACHINE['architecture']}.svg"))
 
 
 if __name__ == "__main__":
