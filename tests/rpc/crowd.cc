@@ -63,6 +63,8 @@ class Villain {
     thread_.join();
   }
   void act(bool whether) { acts_ = whether; }
+  void stop() { over_ = true; }
+  [[nodiscard]] bool gone() const { return gone_; }
   [[nodiscard]] std::uint64_t deeds() const { return deeds_; }
 
  private:
@@ -75,6 +77,7 @@ class Villain {
         std::this_thread::sleep_for(1ms);
       }
     }
+    gone_ = true;
   }
   // Connects, and goes on until it is thrown out, or its turn ends.
   comm::Task<> intrude(comm::Context& context) {
@@ -118,6 +121,7 @@ class Villain {
   Kind kind_;
   std::atomic<bool> acts_ = false;
   std::atomic<bool> over_ = false;
+  std::atomic<bool> gone_ = false;
   std::atomic<std::uint64_t> deeds_ = 0;
   std::thread thread_;
 };
@@ -163,6 +167,9 @@ class Crowd {
       villain.act(true);
       with.push_back(rate());
     }
+    // It may be about to connect: somebody has to answer.
+    villain.stop();
+    static_cast<void>(context_.run_until([&] { return villain.gone(); }, comm::Clock::now() + kPatience));
     const double ratio = median(with) / median(without);
     std::printf(
         "%-8s %9.0f calls per second without it, %9.0f with it: %.3f; %llu bad frames, %llu connections "
