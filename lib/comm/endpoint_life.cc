@@ -315,8 +315,7 @@ void EndpointState::forsake() {
 
 void EndpointState::handle_gone() {
   if (phase_ != Phase::kOpen) return;
-  reactor_->timers().cancel(&linger_alarm_);
-  reactor_->timers().set(&linger_alarm_, Clock::now() + reactor_->options().linger);
+  start_linger();
   // Nobody will read what still arrives; it goes back, so that the peer does not wait for credits.
   while (ReceiveSlot* slot = inbound_.pop_front()) release(slot);
   start_close();
@@ -326,9 +325,21 @@ void EndpointState::start_close() {
   if (closing_ || phase_ != Phase::kOpen) return;
   closing_ = true;
   fail_receivers();
-  // After the peer's own farewell there is nobody to say it to.
-  if (peer_closed_) return close_acknowledged();
+  if (peer_closed_) return stay_behind();
   reactor_->settle_later(this);
+}
+
+// After the peer's own farewell there is nobody to say ours to. But it goes on saying its own until it has heard that we have it, and that word may be
+// lost: as long as our queue pair is there, the device says it again. The peer disconnects when it knows.
+void EndpointState::stay_behind() {
+  close_sent_ = true;
+  finish_settlers();
+  start_linger();
+}
+
+void EndpointState::start_linger() {
+  reactor_->timers().cancel(&linger_alarm_);
+  reactor_->timers().set(&linger_alarm_, Clock::now() + reactor_->options().linger);
 }
 
 void EndpointState::close_acknowledged() {
@@ -408,7 +419,7 @@ void EndpointState::break_off(Code code, int detail) {
   reactor_->timers().cancel(&probe_alarm_);
   reactor_->timers().cancel(&linger_alarm_);
   fail_queued();
-  if (!close_acknowledged_) finish_settlers();
+  // Who closes waits for the drain: the word that the farewell has come, or the peer's own, may lie in the queue already.
   disconnect();
   if (!was_open) disconnect_sent_ = false;
   post_marker();
@@ -427,6 +438,7 @@ void EndpointState::abort(Code code) {
   }
   fail_posted(code, 0);
   fail_receivers();
+  finish_settlers();
 }
 
 void EndpointState::post_marker() {
@@ -459,7 +471,7 @@ void EndpointState::finish_drain() {
   destroy_queue_pair();
   // A peer that knows nothing of the end is told again when the word is lost: its answer is waited for.
   if (!lingering()) return leave();
-  reactor_->timers().set(&linger_alarm_, Clock::now() + reactor_->options().linger);
+  start_linger();
 }
 
 void EndpointState::leave() {

@@ -369,8 +369,9 @@ void EndpointState::settle() {
   if (!released_.empty() && !post_released()) return;
   post_queued();
   give_credits();
-  if (closing_ && !close_sent_ && queued_.empty() && phase_ == Phase::kOpen)
-    close_sent_ = post_control(Posting::Kind::kClose);
+  if (!closing_ || close_sent_ || !queued_.empty() || phase_ != Phase::kOpen) return;
+  if (peer_closed_) return stay_behind();
+  close_sent_ = post_control(Posting::Kind::kClose);
 }
 
 void EndpointState::withdraw(Transfer* transfer) noexcept {

@@ -166,6 +166,8 @@ class EndpointState final : public Resident, public CmTarget, public Settler {
   void destroy_queue_pair();
   void close_acknowledged();
   void finish_settlers();
+  void stay_behind();
+  void start_linger();
   void probe();
   void linger_over();
 
@@ -242,7 +244,7 @@ class EndpointState final : public Resident, public CmTarget, public Settler {
   int reason_detail_ = 0;
   Phase phase_ = Phase::kIdle;
   bool closing_ = false;
-  bool close_sent_ = false;
+  bool close_sent_ = false;  // the farewell; or there is nobody to say it to
   bool close_acknowledged_ = false;
   bool peer_closed_ = false;
   bool marker_out_ = false;

@@ -85,6 +85,27 @@ TEST_F(Closing, BothAtOnce) {
   settle();
 }
 
+// Whether the first one's farewell has come, only the second one's device can say, and what it says may be lost: it must be there to say
+// it again. As a test of that it is worth most where many packets are lost (comm.closing.leaky).
+TEST_F(Closing, TheSecondLeavesOnceTheFirstKnows) {
+  for (int round = 0; round < 40; ++round) {
+    Pair pair = connect();
+    run([](Pair& p) -> Task<> {
+      const auto first = [](Endpoint& end) -> Task<> {
+        auto closed = co_await end.close(kPatience);
+        EXPECT_TRUE(closed.ok()) << closed.error().what();
+      };
+      const auto second = [](Endpoint end) -> Task<> {
+        EXPECT_EQ((co_await end.receive(kPatience)).error().code(), Code::kClosedByPeer);
+        auto closed = co_await end.close(kPatience);
+        EXPECT_TRUE(closed.ok()) << closed.error().what();
+      };
+      co_await when_all(first(p.client), second(std::move(p.server)));
+    }(pair));
+  }
+  settle();
+}
+
 TEST_F(Closing, AbortResumesEverybodyAtOnce) {
   Profile narrow;
   narrow.receive_depth = 4;

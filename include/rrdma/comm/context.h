@@ -44,7 +44,7 @@ struct ContextOptions {
   std::string device = {};  // its name; empty: the first that has an active port
   Wait wait = {};
   PoolOptions pool = {};  // of the context's own pool
-  // How long the destructor of a context waits for connections that are still closing.
+  // How long a connection that was closed waits for its peer to know of it, the destructor of a context included.
   std::chrono::milliseconds linger{1000};
 };
 
