@@ -213,13 +213,50 @@ void PoolState::give_back(Chunk* chunk) {
   if (!waiters_.empty()) serve_waiters();
 }
 
-void PoolState::wait(Taking* taking) { waiters_.push_back(taking); }
+bool PoolState::fits(std::size_t size) const {
+  const std::size_t capacity = capacity_of(size);
+  return capacity >= size && capacity <= options_.limit && (!source_ || source_->fits(size));
+}
 
-void PoolState::serve_waiters() {
-  while (auto* taking = static_cast<Taking*>(waiters_.front())) {
+void PoolState::begin(Taking* taking) {
+  PoolState& all = source();
+  if (all.waiters_.empty() || !fits(taking->size_)) {
     auto buffer = take(taking->size_);
+    if (buffer) {
+      taking->buffer_ = std::move(*buffer);
+      return taking->complete();
+    }
+    // What can never be given is not waited for.
+    if (!fits(taking->size_) || all.in_use_ == 0) return taking->fail(buffer.error());
+  }
+  all.waiters_.push_back(taking);
+  all.serve_waiters();
+}
+
+void PoolState::withdraw(Taking* taking) {
+  taking->leave_list();
+  source().serve_waiters();
+}
+
+// True, and whoever draws from it waits as well: the same quota is to be served in the order in which it was asked.
+bool PoolState::held_up(std::size_t size, std::uint64_t walk) {
+  if (!source_) return false;
+  if (held_up_ == walk || in_use_ > options_.limit - capacity_of(size)) {
+    held_up_ = walk;
+    return true;
+  }
+  return source_->held_up(size, walk);
+}
+
+// In the order in which they came. Who lacks memory of this pool holds up everybody behind it, who lacks only quota those of the same quota.
+void PoolState::serve_waiters() {
+  ++walks_;
+  for (Operation* next = waiters_.front(); next != nullptr;) {
+    auto* taking = static_cast<Taking*>(next);
+    next = waiters_.after(next);
+    if (taking->pool_->held_up(taking->size_, walks_)) continue;
+    auto buffer = taking->pool_->take(taking->size_);
     if (!buffer) return;
-    waiters_.pop_front();
     taking->buffer_ = std::move(*buffer);
     taking->complete();
   }
@@ -241,18 +278,8 @@ void Buffer::release() noexcept {
 Taking::Taking(detail::Ref<detail::PoolState> pool, std::size_t size, Limit limit)
     : Operation(pool->reactor(), During::kTake, std::move(limit)), pool_(std::move(pool)), size_(size) {}
 
-void Taking::begin() {
-  auto buffer = pool_->take(size_);
-  if (buffer) {
-    buffer_ = std::move(*buffer);
-    return complete();
-  }
-  // What can never be given is not waited for.
-  if (size_ > pool_->limit() || pool_->in_use() == 0) return fail(buffer.error());
-  pool_->wait(this);
-}
-
-void Taking::withdraw() noexcept { leave_list(); }
+void Taking::begin() { pool_->begin(this); }
+void Taking::withdraw() noexcept { pool_->withdraw(this); }
 
 Result<Buffer> Taking::await_resume() {
   require_done();

@@ -6,6 +6,7 @@
 #include <infiniband/verbs.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <map>
 #include <memory>
@@ -57,7 +58,8 @@ class PoolState final : public Counted, public Link {
   // The same for who knows better than its size tells: what is large and hardly used lies in ordinary pages.
   Result<Buffer> take(std::size_t size, Pages pages);
   void give_back(Chunk* chunk);
-  void wait(Taking* taking);
+  void begin(Taking* taking);
+  void withdraw(Taking* taking);
   [[nodiscard]] std::size_t in_use() const { return in_use_; }
   [[nodiscard]] std::size_t registered() const {
     return source_ ? source_->registered() : ordinary_.registered + huge_.registered;
@@ -80,6 +82,10 @@ class PoolState final : public Counted, public Link {
   Front& front_of(Pages pages) { return pages == Pages::kHuge ? huge_ : ordinary_; }
   Result<Chunk*> cut(std::size_t size, Pages pages);
   Result<void> grow(std::size_t size, Pages pages);
+  // The pool that all memory comes from; this one, if it is no quota.
+  PoolState& source() { return source_ ? source_->source() : *this; }
+  [[nodiscard]] bool fits(std::size_t size) const;
+  bool held_up(std::size_t size, std::uint64_t walk);
   void serve_waiters();
 
   Ref<Reactor> reactor_;
@@ -92,7 +98,9 @@ class PoolState final : public Counted, public Link {
   std::deque<Chunk> chunks_;
   std::vector<Chunk*> free_small_;
   std::map<std::size_t, Chunk*> free_large_;
-  List<Operation> waiters_;
+  List<Operation> waiters_;    // of this pool and all quotas on it
+  std::uint64_t walks_ = 0;    // over them
+  std::uint64_t held_up_ = 0;  // a quota: the last walk that found it lacking
 };
 
 }  // namespace detail

@@ -1,4 +1,5 @@
 // Pools and buffers: limits, quotas, waiting, reuse; and no allocation for a message once things run.
+#include <algorithm>
 #include <fstream>
 #include <sstream>
 #include <vector>
@@ -105,6 +106,66 @@ TEST_F(Memory, QuotasDrawFromOnePool) {
   a = Buffer();
   EXPECT_EQ(pool.in_use(), 0U);
   EXPECT_TRUE(one.take(8192).ok());
+}
+
+// Takes a piece, says that it did, and gives it back.
+Task<> take_turn(Pool& pool, std::size_t size, Limit limit, std::vector<int>& served, int number) {
+  auto buffer = co_await pool.wait(size, std::move(limit));
+  served.push_back(buffer.ok() ? number : -number);
+}
+
+TEST_F(Memory, WhoGivesUpLetsOthersPass) {
+  Pool pool = Pool::create(context_, {.limit = 8192}).value_or_throw();
+  run([](Context& context, Pool& p) -> Task<> {
+    const Buffer held = p.take(4096).value_or_throw();
+    std::vector<int> served;
+    Scope scope;
+    scope.spawn(take_turn(p, 8192, 50ms, served, 1));
+    scope.spawn(take_turn(p, 4096, kPatience, served, 2));
+    (co_await context.sleep(1ms)).value();
+    EXPECT_TRUE(served.empty()) << "first come, first served";
+    co_await scope.join();
+    std::sort(served.begin(), served.end());
+    EXPECT_EQ(served, (std::vector<int>{-1, 2}))
+        << "while the memory that the first one lacked is still held";
+  }(context_, pool));
+}
+
+TEST_F(Memory, AQuotaWaitsForItsPoolAsWell) {
+  Pool pool = Pool::create(context_, {.limit = 8192}).value_or_throw();
+  Pool one = pool.quota(8192);
+  Pool two = pool.quota(8192);
+  run([](Context& context, Pool& p, Pool& q) -> Task<> {
+    Buffer held = p.take(8192).value_or_throw();
+    std::vector<int> served;
+    Scope scope;
+    scope.spawn(take_turn(q, 4096, kPatience, served, 1));
+    (co_await context.sleep(1ms)).value();
+    EXPECT_TRUE(served.empty());
+    held = Buffer();
+    co_await scope.join();
+    EXPECT_EQ(served, (std::vector<int>{1}));
+  }(context_, one, two));
+}
+
+TEST_F(Memory, AFullQuotaHoldsUpNobodyElse) {
+  Pool pool = Pool::create(context_, {.limit = 100000}).value_or_throw();
+  Pool one = pool.quota(8192);
+  Pool two = pool.quota(8192);
+  run([](Context& context, Pool& p, Pool& q) -> Task<> {
+    Buffer held = p.take(4096).value_or_throw();
+    std::vector<int> served;
+    Scope scope;
+    scope.spawn(take_turn(p, 8192, kPatience, served, 1));
+    scope.spawn(take_turn(p, 4096, kPatience, served, 2));
+    scope.spawn(take_turn(q, 8192, kPatience, served, 3));
+    (co_await context.sleep(1ms)).value();
+    EXPECT_EQ(served, (std::vector<int>{3}));
+    EXPECT_EQ((co_await q.wait(9000, kPatience)).error().code(), Code::kNoMemory);
+    held = Buffer();
+    co_await scope.join();
+    EXPECT_EQ(served, (std::vector<int>{3, 1, 2}));
+  }(context_, one, two));
 }
 
 TEST_F(Memory, NoAllocationForAMessage) {
