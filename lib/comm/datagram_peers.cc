@@ -110,6 +110,7 @@ void DatagramState::let_go(const MembershipState* joining) {
 bool MembershipState::join(Joining* joining) {
   joining_ = joining;
   if (rdma_join_multicast(state_->id(), address_.generic(), this) != 0) return false;
+  joined_ = true;
   state_->keep(Ref<MembershipState>(this));
   return true;
 }
@@ -122,7 +123,6 @@ void MembershipState::joined(const rdma_cm_event& event) {
     if (joining != nullptr) joining->fail(Code::kSystem, event.status < 0 ? -event.status : event.status);
     return;
   }
-  member_ = true;
   auto group = state_->peer_at(event.param.ud.ah_attr, event.param.ud.qp_num, event.param.ud.qkey);
   if (joining == nullptr) return;
   if (!group) return joining->fail(group.error());
@@ -131,8 +131,9 @@ void MembershipState::joined(const rdma_cm_event& event) {
 }
 
 void MembershipState::leave() {
-  // Even after the end of the Datagram: a queue pair that is in a group cannot be destroyed.
-  if (std::exchange(member_, false)) rdma_leave_multicast(state_->id(), address_.generic());
+  // Even after the end of the Datagram: a queue pair that is in a group cannot be destroyed. And even if the join was refused or has no answer yet:
+  // librdmacm keeps its record of it until then.
+  if (std::exchange(joined_, false)) rdma_leave_multicast(state_->id(), address_.generic());
 }
 
 }  // namespace detail

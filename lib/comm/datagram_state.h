@@ -121,7 +121,7 @@ class MembershipState final : public Counted {
   SocketAddress address_;
   Joining* joining_ = nullptr;
   Peer group_;
-  bool member_ = false;  // its event has come: the queue pair is in the group
+  bool joined_ = false;  // or on the way to it
 };
 
 }  // namespace detail
