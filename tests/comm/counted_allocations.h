@@ -10,12 +10,20 @@ namespace {
 std::size_t allocations = 0;
 }
 
+// GCC tells by macros, clang by features.
 #if defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define RRDMA_OPERATOR_NEW_IS_TAKEN
+#define RRDMA_HAS_SANITIZER(name) __has_feature(name##_sanitizer)
+#else
+#define RRDMA_HAS_SANITIZER(name) 0
 #endif
+#if defined(__SANITIZE_THREAD__) || RRDMA_HAS_SANITIZER(thread)
+inline constexpr bool kSanitized = true;
+#else
+#if defined(__SANITIZE_ADDRESS__) || RRDMA_HAS_SANITIZER(address)
+inline constexpr bool kSanitized = true;
+#else
+inline constexpr bool kSanitized = false;
 #endif
-#if !defined(RRDMA_OPERATOR_NEW_IS_TAKEN) && !defined(__SANITIZE_THREAD__)
 // The compiler sees that one calls malloc and the other free, and takes it for a mistake.
 #pragma GCC diagnostic ignored "-Wmismatched-new-delete"
 void* operator new(std::size_t size) {

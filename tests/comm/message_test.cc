@@ -74,7 +74,8 @@ TEST_F(Messages, TriedAtOnce) {
   const std::string large = pattern(4000, 1);
   EXPECT_FALSE(pair.server.try_send(std::as_bytes(std::span<const char>(large.data(), large.size()))))
       << "it does not go with its request";
-  auto waiting = pair.client.send(sent++, kPatience);
+  const std::uint32_t last = sent++;
+  auto waiting = pair.client.send(last, kPatience);
   waiting.start();
   EXPECT_FALSE(waiting.done());
   std::uint32_t seen = 0;
