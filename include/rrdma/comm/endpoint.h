@@ -294,7 +294,7 @@ class RRDMA_COMM_API Endpoint {
 
   // Sends a message; the result is the buffer again, once the device has read it. Delivery follows in order; flush() and close() wait for it.
   [[nodiscard]] Transferring send(Buffer message, Limit limit = {});
-  // The same with a copy of these octets.
+  // The same with a copy of these octets, which is made when the send is begun: by awaiting it or by start(). They must be there until then.
   [[nodiscard]] Copying send(std::span<const std::byte> octets, Limit limit = {});
   [[nodiscard]] Copying send(std::string_view text, Limit limit = {}) {
     return send(std::as_bytes(std::span<const char>(text.data(), text.size())), std::move(limit));
