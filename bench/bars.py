@@ -1,6 +1,7 @@
 """The bars that the project has set itself, as rows: our figure, what it is held against (another figure of the same
 run, or a number), and whether it holds. Rows without a bar are only reported."""
 
+import os
 import statistics
 from dataclasses import dataclass
 
@@ -91,6 +92,8 @@ def shown(value, kind):
     """With its unit, three digits."""
     if value is None:
         return "-"
+    if kind == RATE and abs(value) < 1e5:
+        return f"{value / 1e3:.1f} k/s"
     if kind == RATE:
         value /= 1e6
     digits = 2 if abs(value) < 100 else 0
@@ -133,6 +136,16 @@ def many_rows():
         yield Row(f"{name}: memory of 1,000 connected QPs", f"{link}/memory", MEMORY, "<=", 64)
 
 
+def thread_rows():
+    """A thread for each core gains, more than cores must not cost; how much, the number of cores says."""
+    cores = len(os.sched_getaffinity(0))
+    for link, name in (("shm", "shm"), ("udp", "UDP")):
+        for count in contestants.THREADS:
+            share = 0.75 * count if count < cores else 0.9
+            yield Row(f"{name}: 8 B SENDs of {count} threads of a process", f"{link}/threads/{count}", RATE, ">=", share, f"{link}/threads/1", "one thread")
+        yield Row(f"{name}: QPs created, brought to RTS, destroyed", f"{link}/qp_rate", RATE, ">=", 2e4)
+
+
 def rows():
     everything = [
         Row("shm: ib_write_lat, 8 B", "shm/ib_write_lat/8", LATENCY, "<=", 1.5, "limit/process_vm_us", "process_vm_writev"),
@@ -142,6 +155,7 @@ def rows():
         Row("shm: ib_send_bw, 8 B inline, messages", "shm/rate", RATE, "", 1, "ucx_sm/rate", "UCX shared memory"),
         *udp_rows(),
         *many_rows(),
+        *thread_rows(),
         Row("UDP: ib_write_bw, 1 MiB, 1 % loss", "loss/ib_write_bw/1048576", BANDWIDTH, "", 1, "udp/ib_write_bw/1048576", "no loss"),
     ]
     for program, size in contestants.SMALL_ROWS:

@@ -81,6 +81,20 @@ def many_qps(link):
     return measure
 
 
+def threads(link, count):
+    def measure(stage, effort):
+        words = [stage.program("rrdma"), "run", "--", stage.program("verbs_rates"), "threads", str(count), str(effort.milliseconds * 5e-3)]
+        return figures.verbs_rate(stage.run(words, {"RRDMA_LINK": link}), "messages")
+    return measure
+
+
+def qp_rate(link):
+    def measure(stage, effort):
+        words = [stage.program("rrdma"), "run", "--", stage.program("verbs_rates"), "qps", str(effort.milliseconds * 5e-3)]
+        return figures.verbs_rate(stage.run(words, {"RRDMA_LINK": link}), "qps")
+    return measure
+
+
 def ucx(kind, size, transports):
     test = "tag_lat" if kind == LATENCY else "tag_bw"
 
@@ -213,6 +227,16 @@ def many_plan():
         yield Measurement(f"{link}/pingpong", "ibv_rc_pingpong", LATENCY, pingpong(link), 4096, "ibv_rc_pingpong", True, chart=False)
 
 
+THREADS = (2, 4, 8, 16)
+
+
+def thread_plan():
+    for link in ("shm", "udp"):
+        for count in (1, *THREADS):
+            yield Measurement(f"{link}/threads/{count}", f"{count} threads", RATE, threads(link, count), 8, "verbs_rates threads", True, chart=False)
+        yield Measurement(f"{link}/qp_rate", "QPs to RTS", RATE, qp_rate(link), program="verbs_rates qps", needed=True, chart=False)
+
+
 def loss_plan():
     yield Measurement("loss/ib_write_bw/1048576", "1 % loss", BANDWIDTH,
                       perftest("ib_write_bw", 1 << 20, "udp", BANDWIDTH, {"RRDMA_FAULT": LOSS}, share=4), 1 << 20, "ib_write_bw", True, chart=False)
@@ -237,5 +261,5 @@ def plan():
     everything.append(Measurement("iperf/default", IPERF, BANDWIDTH, iperf(0), 0, "iperf3", True, chart=False))
     for size in reversed(BANDWIDTH_SIZES):
         everything += bandwidth_plan(size)
-    everything += [*rate_plan(), *many_plan(), *loss_plan(), *small_buffer_plan()]
+    everything += [*rate_plan(), *many_plan(), *thread_plan(), *loss_plan(), *small_buffer_plan()]
     return sorted(everything, key=lambda one: not one.needed)

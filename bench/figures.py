@@ -71,6 +71,14 @@ def iperf_bandwidth(text):
     return received / 8 / GB
 
 
+def verbs_rate(text, name):
+    """bench/verbs_rates.cc: `messages 1234567` or `qps 23456`"""
+    found = re.search(rf"^{name} ([0-9]+)$", text, re.MULTILINE)
+    if not found:
+        raise ValueError("verbs_rates printed no figures")
+    return float(found.group(1))
+
+
 def ucx_final(text):
     for line in text.splitlines():
         if line.startswith("Final:"):

@@ -40,6 +40,11 @@ class Figures(unittest.TestCase):
     def test_pingpong(self):
         self.assertAlmostEqual(figures.pingpong_iteration(sample("rc_pingpong.txt")), 40.23)
 
+    def test_verbs_rates(self):
+        self.assertEqual(figures.verbs_rate("messages 4899028\n", "messages"), 4899028)
+        with self.assertRaises(ValueError):
+            figures.verbs_rate("status 12\nqps 5\n", "messages")
+
     def test_sockperf(self):
         self.assertAlmostEqual(figures.sockperf_latency(sample("sockperf.txt")), 12.623)
 

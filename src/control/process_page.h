@@ -169,6 +169,8 @@ class ProcessPage {
   [[nodiscard]] std::atomic<std::uint32_t>& next_index(Slot slot);
   void forget_slot(Slot slot);
 
+  // A number for a completion queue, which rows of QPs name.
+  [[nodiscard]] std::uint16_t number_queue() { return static_cast<std::uint16_t>(++queues_numbered_); }
   // A free row with zeroed counters, or nullptr when all are taken: the QP then lives unlisted.
   [[nodiscard]] QpRow* create_qp();
   static void update_qp(QpRow& row, const QpFields& fields);
@@ -185,6 +187,7 @@ class ProcessPage {
   OwnedFd fd_;
   std::uint8_t* base_ = nullptr;
   std::atomic<std::uint32_t> first_free_qp_ = 0;  // where to look first; a guess
+  std::atomic<std::uint32_t> queues_numbered_{0};
 };
 
 // What a queue pair, perhaps one that was destroyed, acknowledged last.

@@ -25,6 +25,7 @@ void DirectPublication::on_region_opened(const objects::MemoryRegion& region) {
 }
 
 void DirectPublication::on_window_opened(const objects::MemoryWindow& window) {
+  if (!is_for_us(window)) return;
   shm_.publish(link::DirectKey{.rkey = {window.key},
                                .address = (window.access & objects::kZeroBased) != 0 ? 0 : window.address,
                                .length = window.length,
@@ -34,6 +35,15 @@ void DirectPublication::on_window_opened(const objects::MemoryWindow& window) {
                                .only_through = window.bound_through});
 }
 
-void DirectPublication::on_key_closed(wire::RKey key) { shm_.retire(key); }
+void DirectPublication::on_window_closed(const objects::MemoryWindow& window) {
+  if (is_for_us(window)) shm_.retire(wire::RKey{window.key});
+}
+
+void DirectPublication::publish_own_windows_only(const objects::MemoryTable& memory) {
+  memory.for_each_bound_window([this](const objects::MemoryWindow& window) {
+    if (window.type == objects::WindowType::kType1) on_window_closed(window);
+  });
+  alone_ = false;
+}
 
 }  // namespace rrdma::nic

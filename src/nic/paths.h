@@ -9,8 +9,8 @@
 #include "base/problem.h"
 #include "base/result.h"
 #include "control/client/daemon_client.h"
-#include "nic/lane.h"
-#include "nic/lane_links.h"
+#include "nic/lane/lane.h"
+#include "nic/lane/lane_links.h"
 #include "nic/settings.h"
 #include "nic/shm_peers.h"
 

@@ -7,7 +7,7 @@
 #include "control/recognition_messages.h"
 #include "host/explain.h"
 #include "host/signals/fault_handler.h"
-#include "nic/host_lane.h"
+#include "nic/lane/host_lane.h"
 #include "wire/transport_packet.h"
 
 namespace rrdma::nic {
@@ -23,6 +23,12 @@ std::uint32_t allowed_links(const Settings& settings) {
     case LinkChoice::kAuto: break;
   }
   return udp | shm;
+}
+
+std::vector<OwnedFd> duplicates(const std::vector<OwnedFd>& fds) {
+  std::vector<OwnedFd> own;
+  for (const OwnedFd& fd : fds) own.push_back(fd.duplicate());
+  return own;
 }
 
 }  // namespace
@@ -118,8 +124,10 @@ void ProcessControl::add(HostLane& lane) {
   {
     const std::lock_guard lock(lanes_mutex_);
     lanes_.push_back(&lane);
+    if (capture_order_.record || capture_order_.packets_only)
+      lane.follow_capture_order(capture_order_, duplicates(capture_channel_));
   }
-  if (faults::armed()) apply_faults();
+  if (faults::armed() || packets_only_) apply_faults();
 }
 
 void ProcessControl::remove(HostLane& lane) {
@@ -198,15 +206,9 @@ void ProcessControl::handle_other(control::Received& message) {
 // All lanes send to the one tool: each gets a descriptor of its own for it.
 void ProcessControl::follow_capture_order(const control::CaptureOrder& order, std::vector<OwnedFd> fds) {
   const std::lock_guard lock(lanes_mutex_);
-  for (HostLane* lane : lanes_) {
-    std::vector<OwnedFd> own;
-    if (lane == lanes_.back()) {
-      own = std::move(fds);
-    } else {
-      for (const OwnedFd& fd : fds) own.push_back(fd.duplicate());
-    }
-    lane->follow_capture_order(order, std::move(own));
-  }
+  capture_order_ = order;
+  capture_channel_ = std::move(fds);
+  for (HostLane* lane : lanes_) lane->follow_capture_order(order, duplicates(capture_channel_));
 }
 
 }  // namespace rrdma::nic

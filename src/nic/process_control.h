@@ -39,7 +39,8 @@ class ProcessControl final : private control::DaemonEvents {
   // Keeps the device's port and GID table up to date, from now to the end.
   void follow(std::shared_ptr<host::NetlinkDevice> device);
 
-  // Events for the lane go to it until it is removed; the call waits for one that is under way.
+  // Faults and captures that are ordered already hold for the lane too. Events for it go to it until it is removed; that
+  // call waits for one that is under way.
   // REQUIRES of remove: not from handle().
   void add(HostLane& lane);
   void remove(HostLane& lane);
@@ -79,6 +80,8 @@ class ProcessControl final : private control::DaemonEvents {
   std::vector<std::shared_ptr<host::NetlinkDevice>> devices_;
   std::mutex lanes_mutex_;  // before any lane's lock
   std::vector<HostLane*> lanes_;
+  control::CaptureOrder capture_order_;    // that holds now
+  std::vector<OwnedFd> capture_channel_;   // of it
   std::atomic<bool> packets_only_{false};  // by order: somebody's faults must be met
   ProcessFaults faults_;                   // last: it calls back
 };

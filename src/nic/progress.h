@@ -12,7 +12,7 @@
 #include "control/client/daemon_client.h"
 #include "host/clock.h"
 #include "link/link.h"
-#include "nic/lane_links.h"
+#include "nic/lane/lane_links.h"
 #include "nic/publication/publisher.h"
 #include "nic/shm_peers.h"
 #include "nic/slot/lane_slot.h"

@@ -18,7 +18,8 @@
 #include "host/fork.h"
 #include "host/interfaces.h"
 #include "host/netlink_device.h"
-#include "nic/host_lane.h"
+#include "nic/lane/host_lane.h"
+#include "nic/lane/lanes.h"
 #include "nic/process_control.h"
 
 namespace rrdma::nic {
@@ -26,9 +27,6 @@ namespace {
 
 // The latest one, for the exit handler: it may run in a child where nothing else of us does.
 std::atomic<Runtime*> latest{nullptr};
-
-// Of the daemon's client, a lane and its links (16 of them are UDP ports to send from), and some in passing.
-constexpr unsigned kDescriptorsNeeded = 40;
 
 // RRDMA_FAULTS: the rules that hold from the beginning of the process.
 void take_planned_faults() {
@@ -54,8 +52,8 @@ struct Runtime::State {
   pid_t pid = raw::getpid();
   // While a device is open.
   std::unique_ptr<ProcessControl> control;
-  std::vector<std::unique_ptr<HostLane>> lanes;  // one, for all contexts
-  std::vector<OpenDevice> devices;               // that are open
+  std::unique_ptr<Lanes> lanes;     // of all contexts
+  std::vector<OpenDevice> devices;  // that are open
 
   OpenDevice* find(std::string_view name) {
     for (OpenDevice& one : devices) {
@@ -77,28 +75,20 @@ struct Runtime::State {
     return shown + fmt::format("{} on {}", added.name, added.interface);
   }
   // Link-local addresses and groups are those of the first device's interface.
-  Result<void, Problem> provide_lane(const host::DeviceIdentity& device, std::uint32_t interface_index) {
+  Result<void, Problem> provide_lanes(const host::DeviceIdentity& device, std::uint32_t interface_index) {
     const std::string shown = description_with(device);
     if (control != nullptr) {
       control->describe(shown);
       return {};
     }
-    if (auto room = host::require_descriptors(kDescriptorsNeeded); !room) return room;
+    if (auto room = host::require_descriptors(kDescriptorsOfLane); !room) return room;
     auto connected = ProcessControl::connect(settings, shown);
     if (!connected) return Failure{connected.error()};
-    auto lane = HostLane::open(settings, (*connected)->daemon(), {.name = shown, .index = interface_index});
-    if (!lane) return Failure{lane.error()};
+    auto opened = Lanes::open(settings, **connected, {.name = shown, .index = interface_index});
+    if (!opened) return Failure{opened.error()};
     control = std::move(*connected);
-    lanes.push_back(std::move(*lane));
-    control->add(*lanes.front());
-    control->handle();  // an order about faults, which came before the slot, holds from the first call on
-    auto started = lanes.front()->start(control->descriptors(), [one = control.get()] { one->handle(); });
-    if (!started) {
-      control->remove(*lanes.front());
-      lanes.clear();
-      control.reset();
-    }
-    return started;
+    lanes = std::move(*opened);
+    return {};
   }
 };
 
@@ -134,10 +124,11 @@ void Runtime::publish_counters() {
   if (last == nullptr || last->forked() || last->state_->pid != raw::getpid()) return;
   const std::unique_lock lock(last->state_->mutex, std::try_to_lock);
   if (!lock.owns_lock()) return;
-  for (const auto& lane : last->state_->lanes) {
-    const std::unique_lock held(lane->mutex(), std::try_to_lock);
-    if (held.owns_lock()) lane->publish_sums();
-  }
+  if (last->state_->lanes == nullptr) return;
+  last->state_->lanes->for_each([](HostLane& lane) {
+    const std::unique_lock held(lane.mutex(), std::try_to_lock);
+    if (held.owns_lock()) lane.publish_sums();
+  });
 }
 
 // The program may have taken a message and gone: its sender must learn that it came. Whoever holds a lock now
@@ -145,10 +136,11 @@ void Runtime::publish_counters() {
 void Runtime::say_goodbye() {
   const std::unique_lock lock(state_->mutex, std::try_to_lock);
   if (!lock.owns_lock()) return;
-  for (const auto& lane : state_->lanes) {
-    const std::unique_lock held(lane->mutex(), std::try_to_lock);
-    if (held.owns_lock()) lane->end();
-  }
+  if (state_->lanes == nullptr) return;
+  state_->lanes->for_each([](HostLane& lane) {
+    const std::unique_lock held(lane.mutex(), std::try_to_lock);
+    if (held.owns_lock()) lane.end();
+  });
 }
 
 bool Runtime::forked() const { return state_->birth.forked(); }
@@ -191,7 +183,7 @@ Result<std::shared_ptr<host::Device>, Problem> Runtime::open(std::string_view na
     const host::DeviceIdentity identity = host::identify(placement, state_->settings.device_plan);
     if (identity.name != name) continue;
     auto device = std::make_shared<host::NetlinkDevice>(identity, *interfaces);
-    if (auto ready = state_->provide_lane(identity, placement.interface->index); !ready)
+    if (auto ready = state_->provide_lanes(identity, placement.interface->index); !ready)
       return Failure{ready.error()};
     state_->control->follow(device);
     state_->devices.push_back({device, 1});
@@ -202,7 +194,7 @@ Result<std::shared_ptr<host::Device>, Problem> Runtime::open(std::string_view na
 
 void Runtime::close(const std::shared_ptr<host::Device>& device) {
   std::unique_ptr<ProcessControl> control;
-  std::vector<std::unique_ptr<HostLane>> lanes;
+  std::unique_ptr<Lanes> lanes;
   {
     std::lock_guard lock(state_->mutex);
     OpenDevice* known = device == nullptr ? nullptr : state_->find(device->identity().name);
@@ -210,10 +202,9 @@ void Runtime::close(const std::shared_ptr<host::Device>& device) {
     std::erase_if(state_->devices, [](const OpenDevice& one) { return one.opens == 0; });
     if (!state_->devices.empty()) return;
     control = std::move(state_->control);
-    lanes = std::exchange(state_->lanes, {});
+    lanes = std::move(state_->lanes);
   }
-  for (const auto& lane : lanes) control->remove(*lane);
-  lanes.clear();  // before the control, which the thread of one of them serves
+  lanes.reset();  // before the control, which the thread of one of them serves
 }
 
 std::shared_ptr<host::Device> Runtime::find_open(std::string_view name) {
@@ -227,7 +218,7 @@ std::uint16_t Runtime::device_number(const host::Device& device) {
   return static_cast<std::uint16_t>(state_->control->daemon().page().add_device(device.identity().name));
 }
 
-Lane& Runtime::lane() { return *state_->lanes.front(); }
+Lanes& Runtime::lanes() { return *state_->lanes; }
 
 control::DaemonClient& Runtime::daemon() const { return state_->control->daemon(); }
 

@@ -1,4 +1,4 @@
-// Runtime: the NIC of this process: its devices, its ProcessControl and its lanes (lane.h says what belongs to which).
+// Runtime: the NIC of this process: its devices, its ProcessControl and its lanes (lane/lane.h says what belongs to which).
 // Lists devices without side effects; opening the first one connects to the daemon (starting it if need be) and makes
 // a lane with its thread; closing the last one gives all of it back. After a fork the child's runtime is dead
 // until it opens a device anew.
@@ -14,7 +14,7 @@
 #include "base/result.h"
 #include "host/device.h"
 #include "nic/daemon_listener.h"
-#include "nic/lane.h"
+#include "nic/lane/lanes.h"
 #include "nic/settings.h"
 
 namespace rrdma::control {
@@ -40,7 +40,7 @@ class Runtime {
   [[nodiscard]] std::uint16_t device_number(const host::Device& device);
   // REQUIRES: a device is open, for all of these. The daemon's client is for subsystems that speak with the daemon
   // themselves (the connection manager); its requests block: not under a lane's lock.
-  Lane& lane();
+  Lanes& lanes();
   [[nodiscard]] control::DaemonClient& daemon() const;
   void set_daemon_listener(DaemonListener* listener);
   // The process ends now, perhaps without exit handlers: what is held back for its sake goes out, captures are

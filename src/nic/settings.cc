@@ -123,13 +123,13 @@ void read_capture_limits(link::CaptureLimits& limits) {
   }
 }
 
-void read_receive_buffer(std::uint32_t& octets) {
-  const std::string_view value = variable("RRDMA_RCVBUF");
+void read_number(const char* name, std::uint32_t& number, std::string_view allowed) {
+  const std::string_view value = variable(name);
   if (value.empty()) return;
-  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), octets);
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
   if (error != std::errc() || end != value.data() + value.size()) {
-    octets = 0;
-    ignored("RRDMA_RCVBUF", value, "numbers of octets");
+    number = 0;
+    ignored(name, value, allowed);
   }
 }
 
@@ -150,7 +150,8 @@ Settings settings_from_environment() {
   read_flag("RRDMA_LID", settings.lid);
   read_strict(settings);
   read_congestion(settings.congestion);
-  read_receive_buffer(settings.receive_buffer_octets);
+  read_number("RRDMA_RCVBUF", settings.receive_buffer_octets, "numbers of octets");
+  read_number("RRDMA_LANES", settings.lanes, "numbers of lanes, 0 for as many as cores");
   const std::string_view checksum = variable("RRDMA_UDP_CHECKSUM");
   if (checksum == "zero") {
     settings.udp_checksum_zero = true;

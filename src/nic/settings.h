@@ -37,6 +37,7 @@ struct Settings {
   std::vector<wire::Gid> strict_peers;
   transport::CongestionKind congestion = transport::CongestionKind::kAutomatic;  // RRDMA_CC
   std::uint32_t receive_buffer_octets = 0;  // RRDMA_RCVBUF: 0: as large as allowed
+  std::uint32_t lanes = 0;                  // RRDMA_LANES: at most so many; 0: as many as cores
 
   // While packets must be seen or disturbed, everything goes as single packets.
   [[nodiscard]] bool packets_only() const { return fault.any() || !capture_file.empty(); }

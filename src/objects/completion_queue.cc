@@ -44,7 +44,7 @@ CompletionQueue::CompletionQueue(std::uint32_t entries, CompletionListener* list
   RRDMA_ASSERT(entries >= 1 && entries <= kEntriesMax);
 }
 
-void CompletionQueue::push(const Completion& completion) {
+void CompletionQueue::add(const Completion& completion) {
   if (overflowed()) return;
   const std::uint64_t tail = tail_.load(std::memory_order_relaxed);
   if (tail - head_.load(std::memory_order_acquire) >= capacity_) {
@@ -117,6 +117,7 @@ bool CompletionQueue::resize(std::uint32_t entries) {
 }
 
 void CompletionQueue::purge(wire::Qpn qpn) {
+  const Excluded others(producers_);
   const std::uint64_t head = head_.load(std::memory_order_relaxed);
   const std::uint64_t tail = tail_.load(std::memory_order_relaxed);
   std::uint64_t kept = head;

@@ -1,6 +1,6 @@
-// CompletionQueue: finished work, in order. One producer at a time (the engine, under its lane's lock)
-// and one consumer at a time (the poller, under the queue's consumer lock, which its owner keeps): the
-// two never wait for each other. Overflow poisons the queue, as on hardware: completions are lost, so
+// CompletionQueue: finished work, in order. One producer at a time (the engine, under its lane's lock; where QPs of
+// several lanes report to one queue, under a lock that the queue is lent) and one consumer at a time (the poller, under the queue's
+// consumer lock, which its owner keeps): producer and consumer never wait for each other. Overflow poisons the queue, as on hardware: completions are lost, so
 // the owner is told by an event, and nothing is pushed any more.
 #pragma once
 
@@ -10,6 +10,7 @@
 #include <span>
 
 #include "objects/cause.h"
+#include "objects/exclusion.h"
 #include "wire/gid.h"
 #include "wire/numbers.h"
 
@@ -95,7 +96,13 @@ class CompletionQueue {
   CompletionQueue(std::uint32_t entries, CompletionListener* listener, bool raises_events = true);
 
   // Producer.
-  void push(const Completion& completion);
+  void push(const Completion& completion) {
+    if (producers_ == nullptr) return add(completion);
+    const Excluded others(producers_);
+    add(completion);
+  }
+  // From now on there may be several producers at a time. REQUIRES: none is active; the lock outlives this.
+  void expect_producers(Exclusion& lock) { producers_ = &lock; }
 
   // Consumer. Returns how many it wrote.
   std::size_t poll(std::span<Completion> out);
@@ -109,9 +116,11 @@ class CompletionQueue {
   // The next completion that counts raises one event. Does not look at what is already queued.
   void arm(bool solicited_only);
 
+  [[nodiscard]] bool is_armed() const { return armed_.load(std::memory_order_relaxed) != kIdle; }
+
   // Neither a producer nor a consumer may be active. False if more are queued than would fit.
   bool resize(std::uint32_t entries);
-  // Removes what a destroyed QP left; neither producer nor consumer may be active.
+  // Removes what a destroyed QP left; neither its lane nor a consumer may be active.
   void purge(wire::Qpn qpn);
 
   [[nodiscard]] std::uint32_t capacity() const { return capacity_; }
@@ -120,15 +129,17 @@ class CompletionQueue {
   }
   [[nodiscard]] bool overflowed() const { return overflowed_.load(std::memory_order_relaxed); }
 
-  std::uint32_t users = 0;  // QPs that report here
+  std::atomic<std::uint32_t> users{0};  // QPs that report here
 
  private:
+  void add(const Completion& completion);
   enum : std::uint8_t { kIdle, kArmedSolicited, kArmed };
   std::uint32_t capacity_;
   std::uint32_t mask_;
   std::unique_ptr<Completion[]> ring_;
   CompletionListener* listener_;
   bool raises_events_;
+  Exclusion* producers_ = nullptr;  // null: one at a time
   std::atomic<bool> overflowed_{false};
   std::atomic<std::uint8_t> armed_{kIdle};
   alignas(64) std::atomic<std::uint64_t> tail_{0};

@@ -59,7 +59,8 @@ std::string_view describe(MemoryError error) {
   return "unknown error";
 }
 
-MemoryTable::MemoryTable(std::uint64_t secret) : entries_(kEntriesAtStart), keys_(secret) {}
+MemoryTable::MemoryTable(std::uint64_t secret, Exclusion* windows)
+    : windows_lock_(windows), entries_(kEntriesAtStart), keys_(secret) {}
 
 MemoryTable::~MemoryTable() {
   for (auto& entry : entries_) {
@@ -73,7 +74,7 @@ const MemoryTable::Entry* MemoryTable::find(std::uint32_t key) const {
   for (std::size_t i = slot_of(key);; i = (i + 1) & mask) {
     const Entry& entry = entries_[i];
     if (entry.kind == Kind::kEmpty) return nullptr;
-    if (entry.kind != Kind::kGone && entry.key == key) return &entry;
+    if (entry.kind != Kind::kGone && entry.current_key() == key) return &entry;
   }
 }
 
@@ -86,7 +87,7 @@ MemoryRegion* MemoryTable::find_region(std::uint32_t key) const {
 MemoryWindow* MemoryTable::find_window_of_any_variant(std::uint32_t key) const {
   const std::size_t mask = entries_.size() - 1;
   for (std::size_t i = slot_of(key); entries_[i].kind != Kind::kEmpty; i = (i + 1) & mask) {
-    if (entries_[i].kind == Kind::kWindow && entries_[i].key >> 8 == key >> 8)
+    if (entries_[i].kind == Kind::kWindow && entries_[i].current_key() >> 8 == key >> 8)
       return static_cast<MemoryWindow*>(entries_[i].object);
   }
   return nullptr;
@@ -100,6 +101,7 @@ MemoryWindow* MemoryTable::find_window(std::uint32_t key) const {
 
 std::uint64_t MemoryTable::first_address(wire::RKey key) const {
   if (const MemoryRegion* region = find_region(key.value)) return region->address;
+  const Excluded others(windows_lock_);
   const MemoryWindow* window = find_window(key.value);
   return window == nullptr || (window->access & kZeroBased) != 0 ? 0 : window->address;
 }
@@ -108,7 +110,7 @@ void MemoryTable::insert(std::uint32_t key, Kind kind, void* object) {
   if ((dirty_ + 1) * 2 > entries_.size()) grow();
   const std::size_t mask = entries_.size() - 1;
   std::size_t i = slot_of(key);
-  while (entries_[i].kind == Kind::kRegion || entries_[i].kind == Kind::kWindow) i = (i + 1) & mask;
+  while (entries_[i].in_use()) i = (i + 1) & mask;
   if (entries_[i].kind == Kind::kEmpty) ++dirty_;
   entries_[i] = {key, kind, object};
   ++used_;
@@ -127,8 +129,7 @@ void MemoryTable::grow() {
   old.swap(entries_);
   used_ = dirty_ = 0;
   for (const auto& entry : old) {
-    if (entry.kind == Kind::kRegion || entry.kind == Kind::kWindow)
-      insert(entry.key, entry.kind, entry.object);
+    if (entry.in_use()) insert(entry.key, entry.kind, entry.object);
   }
 }
 
@@ -146,6 +147,22 @@ std::uint32_t MemoryTable::fresh_key() {
   }
 }
 
+void MemoryTable::add_listener(KeyListener& listener) {
+  listeners_.push_back(&listener);
+  for (const Entry& entry : entries_) {
+    if (entry.kind == Kind::kRegion)
+      listener.on_region_opened(*static_cast<const MemoryRegion*>(entry.object));
+  }
+}
+
+void MemoryTable::open_region(const MemoryRegion& region) {
+  for (KeyListener* listener : listeners_) listener->on_region_opened(region);
+}
+
+void MemoryTable::close_region(const MemoryRegion& region) {
+  for (KeyListener* listener : listeners_) listener->on_region_closed(region);
+}
+
 Result<MemoryRegion*, MemoryError> MemoryTable::register_region(const RegionRequest& request) {
   if (auto checked = check_request(request); !checked) return Failure{checked.error()};
   if (used_ >= kKeysMax) return Failure{MemoryError::kTooManyKeys};
@@ -158,14 +175,14 @@ Result<MemoryRegion*, MemoryError> MemoryTable::register_region(const RegionRequ
                                   .null_region = request.null_region};
   insert(region->key, Kind::kRegion, region);
   ++request.pd->users;
-  if (listener_ != nullptr) listener_->on_region_opened(*region);
+  open_region(*region);
   return region;
 }
 
 Result<void, MemoryError> MemoryTable::reregister(MemoryRegion& region, const RegionRequest& request) {
   if (auto checked = check_request(request); !checked) return checked;
   if (region.windows != 0) return Failure{MemoryError::kStillBound};
-  close_key(region.key);
+  close_region(region);
   --region.pd->users;
   ++request.pd->users;
   region.pd = request.pd;
@@ -173,13 +190,13 @@ Result<void, MemoryError> MemoryTable::reregister(MemoryRegion& region, const Re
   region.address = base_address(request);
   region.length = request.length;
   region.access = request.access;
-  if (listener_ != nullptr) listener_->on_region_opened(region);
+  open_region(region);
   return {};
 }
 
 Result<void, MemoryError> MemoryTable::deregister(MemoryRegion& region) {
   if (region.windows != 0) return Failure{MemoryError::kStillBound};
-  close_key(region.key);
+  close_region(region);
   erase(region.key);
   --region.pd->users;
   delete &region;
@@ -195,54 +212,71 @@ Result<MemoryWindow*, MemoryError> MemoryTable::allocate_window(ProtectionDomain
 }
 
 void MemoryTable::free_window(MemoryWindow& window) {
-  unbind(window);
+  {
+    const Excluded others(windows_lock_);
+    unbind(window);
+  }
   erase(window.key);
   --window.pd->users;
   delete &window;
 }
 
-Cause MemoryTable::bind_window(MemoryWindow& window, MemoryRegion* region, std::uint64_t address,
-                               std::uint64_t length, std::uint32_t access, std::uint32_t key,
-                               wire::Qpn through) {
+Cause MemoryTable::check_bind(const MemoryWindow& window, const MemoryRegion* region, std::uint64_t address,
+                              std::uint64_t length, std::uint32_t access) {
   // IBTA o10-37.2.30, o10-37.2.40: only a free type 2 window is bound, and only to something.
   if (window.type == WindowType::kType2 && (window.region != nullptr || length == 0))
     return Cause::kWindowBindRefused;
   if (window.type == WindowType::kType1 && (access & kZeroBased) != 0)
     return Cause::kWindowBindRefused;  // o10-36.2.2
-  if (length != 0) {
-    if (region == nullptr || region->null_region || region->pd != window.pd) return Cause::kWindowBindRefused;
-    if ((region->access & kWindowBind) == 0) return Cause::kWindowBindRefused;
-    if ((access & ~(kRemoteRead | kRemoteWrite | kRemoteAtomic | kZeroBased)) != 0)
-      return Cause::kWindowBindRefused;
-    if ((access & (kRemoteWrite | kRemoteAtomic)) != 0 && (region->access & kLocalWrite) == 0)
-      return Cause::kWindowBindRefused;
-    if ((region->access & kZeroBased) != 0) return Cause::kWindowBindRefused;
-    if (!in_bounds(address, length, region->address, region->length)) return Cause::kWindowBindRefused;
-  }
+  if (length == 0) return Cause::kNone;
+  if (region == nullptr || region->null_region || region->pd != window.pd) return Cause::kWindowBindRefused;
+  if ((region->access & kWindowBind) == 0) return Cause::kWindowBindRefused;
+  if ((access & ~(kRemoteRead | kRemoteWrite | kRemoteAtomic | kZeroBased)) != 0)
+    return Cause::kWindowBindRefused;
+  if ((access & (kRemoteWrite | kRemoteAtomic)) != 0 && (region->access & kLocalWrite) == 0)
+    return Cause::kWindowBindRefused;
+  if ((region->access & kZeroBased) != 0) return Cause::kWindowBindRefused;
+  if (!in_bounds(address, length, region->address, region->length)) return Cause::kWindowBindRefused;
+  return Cause::kNone;
+}
+
+Cause MemoryTable::bind_window(MemoryWindow& window, MemoryRegion* region, std::uint64_t address,
+                               std::uint64_t length, std::uint32_t access, std::uint32_t key,
+                               wire::Qpn through) {
+  const Excluded others(windows_lock_);
+  if (const Cause cause = check_bind(window, region, address, length, access); cause != Cause::kNone)
+    return cause;
   unbind(window);
   const std::uint32_t bound_key = with_variant(window.key, key);
-  find(window.key)->key = bound_key;  // the slot hangs on the 24 bits that stay
+  // The slot hangs on the 24 bits that stay.
+  __atomic_store_n(&find(window.key)->key, bound_key, __ATOMIC_RELAXED);
   window.key = bound_key;
   window.region = length != 0 ? region : nullptr;
   window.address = address;
   window.length = length;
   window.access = access;
   window.bound_through = window.type == WindowType::kType2 ? through : wire::Qpn();
-  if (window.region != nullptr) {
-    ++window.region->windows;
-    if (listener_ != nullptr) listener_->on_window_opened(window);
-  }
+  if (window.region == nullptr) return Cause::kNone;
+  ++window.region->windows;
+  if (window.type == WindowType::kType2) ++bound_type_2_;
+  for (KeyListener* listener : listeners_) listener->on_window_opened(window);
   return Cause::kNone;
 }
 
 void MemoryTable::unbind(MemoryWindow& window) {
   if (window.region == nullptr) return;
-  close_key(window.key);
+  for (KeyListener* listener : listeners_) listener->on_window_closed(window);
   --window.region->windows;
   window.region = nullptr;
+  if (window.type == WindowType::kType2) {
+    --bound_type_2_;
+  } else {
+    revocations_.fetch_add(1, std::memory_order_release);
+  }
 }
 
 bool MemoryTable::invalidate(wire::RKey key, const ProtectionDomain& pd, wire::Qpn qpn) {
+  const Excluded others(windows_lock_);
   MemoryWindow* window = find_window(key.value);
   if (window == nullptr || window->type != WindowType::kType2 || window->region == nullptr) return false;
   if (window->pd != &pd || window->bound_through != qpn) return false;
@@ -251,6 +285,8 @@ bool MemoryTable::invalidate(wire::RKey key, const ProtectionDomain& pd, wire::Q
 }
 
 void MemoryTable::invalidate_windows_of(wire::Qpn qpn) {
+  const Excluded others(windows_lock_);
+  if (bound_type_2_ == 0) return;
   for (auto& entry : entries_) {
     if (entry.kind != Kind::kWindow) continue;
     auto* window = static_cast<MemoryWindow*>(entry.object);
@@ -295,8 +331,15 @@ AccessVerdict MemoryTable::check_remote(const ProtectionDomain& pd, wire::Qpn qp
       return {.cause = Cause::kRemoteOutOfBounds};
     return {.host = host_address(region, address)};
   }
-  const auto& window = *static_cast<const MemoryWindow*>(entry->object);
-  if (window.region == nullptr) return {.cause = Cause::kRemoteKeyUnknown};
+  return check_window(*static_cast<const MemoryWindow*>(entry->object), pd, qpn, key, address, length, need);
+}
+
+AccessVerdict MemoryTable::check_window(const MemoryWindow& window, const ProtectionDomain& pd, wire::Qpn qpn,
+                                        wire::RKey key, std::uint64_t address, std::uint64_t length,
+                                        std::uint32_t need) const {
+  const Excluded others(windows_lock_);
+  // Rebound since it was found: the key is one from before.
+  if (window.region == nullptr || window.key != key.value) return {.cause = Cause::kRemoteKeyUnknown};
   if (window.pd != &pd) return {.cause = Cause::kRemoteKeyOtherDomain};
   if (window.type == WindowType::kType2 && window.bound_through != qpn)
     return {.cause = Cause::kRemoteKeyOtherQueuePair};

@@ -5,9 +5,12 @@
 // bits, so a key from before a deregistration or a rebind never matches. The table is one open-addressed
 // array: O(1), no allocation on the data path.
 //
-// Threads: the table is passive. Whoever owns it serialises changes and lookups (the lane's lock).
+// Threads: several lanes read one table. Lookups and accesses need the lock of one lane, the caller's own; what registers,
+// deregisters, allocates or frees needs the locks of all, so nobody is amid an access then. Windows are bound and
+// invalidated by one lane while others look things up: their state is behind a lock of its own, which accesses to regions never take.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -15,6 +18,7 @@
 
 #include "base/result.h"
 #include "objects/cause.h"
+#include "objects/exclusion.h"
 #include "objects/frame.h"
 #include "objects/key_source.h"
 #include "wire/numbers.h"
@@ -41,7 +45,7 @@ inline constexpr std::uint32_t kAccessAll = kLocalWrite | kRemoteWrite | kRemote
 
 struct ProtectionDomain {
   std::uint32_t handle = 0;
-  std::uint32_t users = 0;  // regions, windows, QPs, SRQs, AHs that live in it
+  std::atomic<std::uint32_t> users{0};  // regions, windows, QPs, SRQs, AHs that live in it
 };
 
 struct MemoryRegion {
@@ -100,27 +104,31 @@ struct AccessVerdict {
   [[nodiscard]] bool ok() const { return cause == Cause::kNone; }
 };
 
-// Hears of every key that opens memory to peers. Called while the table changes: must not call back.
+// Hears of every key that opens memory to peers. Called while the table changes: must not call back. Of windows it hears
+// from the lane that binds them, perhaps another one than its own.
 class KeyListener {
  public:
   virtual ~KeyListener() = default;
   virtual void on_region_opened(const MemoryRegion& region) = 0;
   virtual void on_window_opened(const MemoryWindow& window) = 0;
-  // After this returns nobody uses the key any more.
-  virtual void on_key_closed(wire::RKey key) = 0;
+  // After these return nobody uses the key through the listener any more.
+  virtual void on_region_closed(const MemoryRegion& region) = 0;
+  virtual void on_window_closed(const MemoryWindow& window) = 0;
 };
 
 class MemoryTable {
  public:
   static constexpr std::size_t kKeysMax = 1u << 20;
 
-  // `secret` decides the keys: entropy in a real NIC, a seed in a simulation.
-  explicit MemoryTable(std::uint64_t secret);
+  // `secret` decides the keys: entropy in a real NIC, a seed in a simulation. `windows` is for the state of windows, where
+  // several lanes use the table; it outlives this.
+  explicit MemoryTable(std::uint64_t secret, Exclusion* windows = nullptr);
   ~MemoryTable();
   MemoryTable(const MemoryTable&) = delete;
   MemoryTable& operator=(const MemoryTable&) = delete;
-  // Null: nobody listens. Outlives the table.
-  void set_listener(KeyListener* listener) { listener_ = listener; }
+  // It hears of the regions that there are already. REQUIRES of both: the locks of all lanes.
+  void add_listener(KeyListener& listener);
+  void remove_listener(KeyListener& listener) { std::erase(listeners_, &listener); }
 
   Result<MemoryRegion*, MemoryError> register_region(const RegionRequest& request);
   // Changes what the set members of `request` say (translation, pd, access); the keys stay.
@@ -141,6 +149,9 @@ class MemoryTable {
   }
   // The key that a type 1 bind takes next.
   static std::uint32_t next_variant(std::uint32_t key) { return with_variant(key, key + 1); }
+  // Grows when a type 1 window loses what it gave access to. Another lane may be amid such an access: nothing that was
+  // completed since counts as revoked before every lane has given back its lock once.
+  [[nodiscard]] std::uint64_t revocations() const { return revocations_.load(std::memory_order_acquire); }
   // Invalidates a bound type 2 window of this QP. False if the key names no such window.
   bool invalidate(wire::RKey key, const ProtectionDomain& pd, wire::Qpn qpn);
   // Windows bound through a QP die with it.
@@ -160,14 +171,26 @@ class MemoryTable {
   [[nodiscard]] MemoryWindow* find_window(std::uint32_t key) const;
   // The window that had this key once, whatever its variant is now; null if it is gone.
   [[nodiscard]] MemoryWindow* find_window_of_any_variant(std::uint32_t key) const;
-  [[nodiscard]] std::size_t size() const { return used_; }
+  [[nodiscard]] std::size_t size() const { return used_.load(std::memory_order_relaxed); }
+  // REQUIRES: the locks of all lanes.
+  template <typename F>
+  void for_each_bound_window(F visit) const {
+    for (const Entry& entry : entries_) {
+      if (entry.kind != Kind::kWindow) continue;
+      const auto& window = *static_cast<const MemoryWindow*>(entry.object);
+      if (window.region != nullptr) visit(window);
+    }
+  }
 
  private:
   enum class Kind : std::uint8_t { kEmpty, kGone, kRegion, kWindow };
   struct Entry {
-    std::uint32_t key = 0;
+    std::uint32_t key = 0;  // a window's variant changes while others look for theirs
     Kind kind = Kind::kEmpty;
     void* object = nullptr;
+
+    [[nodiscard]] std::uint32_t current_key() const { return __atomic_load_n(&key, __ATOMIC_RELAXED); }
+    [[nodiscard]] bool in_use() const { return kind == Kind::kRegion || kind == Kind::kWindow; }
   };
   [[nodiscard]] const Entry* find(std::uint32_t key) const;
   Entry* find(std::uint32_t key) { return const_cast<Entry*>(std::as_const(*this).find(key)); }
@@ -177,15 +200,22 @@ class MemoryTable {
   std::uint32_t fresh_key();
   [[nodiscard]] std::size_t slot_of(std::uint32_t key) const { return (key >> 8) & (entries_.size() - 1); }
 
-  void unbind(MemoryWindow& window);
-  void close_key(std::uint32_t key) {
-    if (listener_ != nullptr) listener_->on_key_closed({key});
-  }
+  [[nodiscard]] AccessVerdict check_window(const MemoryWindow& window, const ProtectionDomain& pd,
+                                           wire::Qpn qpn, wire::RKey key, std::uint64_t address,
+                                           std::uint64_t length, std::uint32_t need) const;
+  [[nodiscard]] static Cause check_bind(const MemoryWindow& window, const MemoryRegion* region,
+                                        std::uint64_t address, std::uint64_t length, std::uint32_t access);
+  void unbind(MemoryWindow& window);  // REQUIRES: windows_lock_
+  void open_region(const MemoryRegion& region);
+  void close_region(const MemoryRegion& region);
 
-  KeyListener* listener_ = nullptr;
+  std::vector<KeyListener*> listeners_;
+  Exclusion* const windows_lock_;  // what windows are bound to, and how many are bound to a region
+  std::uint32_t bound_type_2_ = 0;
+  std::atomic<std::uint64_t> revocations_{0};
   std::vector<Entry> entries_;
-  std::size_t used_ = 0;   // live entries
-  std::size_t dirty_ = 0;  // live and gone entries
+  std::atomic<std::size_t> used_{0};  // live entries
+  std::size_t dirty_ = 0;             // live and gone entries
   KeySource keys_;
 };
 

@@ -1,6 +1,11 @@
 // Memory windows: binding, rebinding, invalidating, and what a peer may do through them.
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <mutex>
+#include <thread>
+#include <vector>
+
 #include "objects/memory.h"
 
 namespace rrdma::objects {
@@ -36,7 +41,14 @@ class Windows : public testing::Test {
     return table_.check_remote(pd_, qpn, wire::RKey{key}, address, length, need);
   }
 
-  MemoryTable table_{42};
+  struct Lock final : Exclusion {
+    void lock() override { mutex.lock(); }
+    void unlock() override { mutex.unlock(); }
+    std::mutex mutex;
+  };
+
+  Lock lock_;
+  MemoryTable table_{42, &lock_};
   ProtectionDomain pd_{.handle = 1};
   ProtectionDomain other_pd_{.handle = 2};
   std::uint8_t buffer_[256] = {};
@@ -262,6 +274,71 @@ TEST_F(Windows, ARegionWithBoundWindowsStays) {
   }
   EXPECT_EQ(pd_.users, 0u);
   EXPECT_EQ(table_.size(), 0u);
+}
+
+// One lane binds a type 1 window again and again while another looks up its key and that of a region: whatever it finds is
+// what the window was at some moment, and every loss of access is counted.
+TEST_F(Windows, LookupsOfOneLaneBesideBindsOfAnother) {
+  constexpr std::uint64_t kRounds = 20'000;
+  auto& r = region();
+  auto& w = window(WindowType::kType1);
+  std::atomic<std::uint32_t> key{w.key};
+  std::atomic<bool> done{false};
+  std::uint64_t wrong = 0;
+  std::atomic<std::uint64_t> granted{0}, misread{0};
+  std::thread reader([&] {
+    while (!done) {
+      const AccessVerdict verdict = remote(key, kBase + 64, 16, kRemoteRead);
+      if (verdict.ok()) {
+        ++granted;
+        misread += verdict.host != buffer_ + 64;
+      } else {
+        misread += verdict.cause != Cause::kRemoteKeyUnknown && verdict.cause != Cause::kRemoteOutOfBounds;
+      }
+      misread += !remote(r.key, kBase, 1, kRemoteRead).ok();
+    }
+  });
+  for (std::uint64_t i = 0; i < kRounds; ++i) {
+    // In bounds of what is read, or beside it.
+    if (bind(w, &r, i % 2 == 0 ? kBase + 32 : kBase + 128, 64, kRemoteRead) != Cause::kNone) ++wrong;
+    key = w.key;
+  }
+  // It is bound to what is read for as long as it takes: the reader may not have had its turn.
+  ASSERT_EQ(bind(w, &r, kBase + 32, 64, kRemoteRead), Cause::kNone);
+  key = w.key;
+  const std::uint64_t before = granted;
+  while (granted == before) std::this_thread::yield();
+  done = true;
+  reader.join();
+  EXPECT_EQ(wrong, 0u);
+  EXPECT_EQ(misread, 0u);
+  EXPECT_EQ(table_.revocations(), kRounds);
+}
+
+TEST_F(Windows, ListenersHearOfRegionsThatThereAreAndOfWindowsAsTheyCome) {
+  struct Heard final : KeyListener {
+    void on_region_opened(const MemoryRegion& region) override { opened.push_back(region.key); }
+    void on_window_opened(const MemoryWindow& window) override { opened.push_back(window.key); }
+    void on_region_closed(const MemoryRegion& region) override { closed.push_back(region.key); }
+    void on_window_closed(const MemoryWindow& window) override { closed.push_back(window.key); }
+    std::vector<std::uint32_t> opened, closed;
+  };
+  Heard early, late;
+  table_.add_listener(early);
+  auto& r = region();
+  table_.add_listener(late);
+  auto& w = window(WindowType::kType2);
+  ASSERT_EQ(bind(w, &r, kBase, 16, kRemoteRead), Cause::kNone);
+  const std::uint32_t bound = w.key;
+  table_.remove_listener(early);
+  table_.invalidate_windows_of(kQpn);
+  const std::uint32_t region_key = r.key;
+  EXPECT_TRUE(table_.deregister(r).ok());
+  EXPECT_EQ(early.opened, (std::vector<std::uint32_t>{region_key, bound}));
+  EXPECT_EQ(late.opened, early.opened);
+  EXPECT_TRUE(early.closed.empty());
+  EXPECT_EQ(late.closed, (std::vector<std::uint32_t>{bound, region_key}));
+  table_.remove_listener(late);
 }
 
 }  // namespace

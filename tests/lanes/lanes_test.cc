@@ -2,9 +2,12 @@
 // daemon's client. Two lanes of one process are connected to each other as two processes would be, and messages go both ways.
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <cstring>
 #include <memory>
 #include <mutex>
+#include <thread>
 #include <vector>
 
 #include "daemon/test_surroundings.h"
@@ -12,7 +15,9 @@
 #include "host/device_links.h"
 #include "host/interfaces.h"
 #include "host/netlink_device.h"
-#include "nic/host_lane.h"
+#include "nic/lane/host_lane.h"
+#include "nic/lane/lanes.h"
+#include "nic/lane/passage.h"
 #include "nic/process_control.h"
 #include "objects/completion_queue.h"
 
@@ -26,10 +31,10 @@ constexpr char kOfA = 'a', kOfB = 'b';
 // One lane with a QP, and memory to send from and to receive into.
 class Station {
  public:
-  Station(std::unique_ptr<HostLane> lane, char fill)
-      : lane_(std::move(lane)), buffer_(2 * kMessageOctets, fill) {
+  Station(std::unique_ptr<HostLane> lane, objects::MemoryTable& memory, char fill)
+      : lane_(std::move(lane)), memory_(memory), buffer_(2 * kMessageOctets, fill) {
     const std::lock_guard lock(lane_->mutex());
-    region_ = lane_->memory()
+    region_ = memory_
                   .register_region({.pd = &pd_,
                                     .host = reinterpret_cast<std::uint8_t*>(buffer_.data()),
                                     .length = buffer_.size(),
@@ -47,7 +52,7 @@ class Station {
   ~Station() {
     const std::lock_guard lock(lane_->mutex());
     lane_->engine().destroy_qp(*qp_);
-    EXPECT_TRUE(lane_->memory().deregister(*region_).ok());
+    EXPECT_TRUE(memory_.deregister(*region_).ok());
   }
 
   [[nodiscard]] HostLane& lane() { return *lane_; }
@@ -114,6 +119,7 @@ class Station {
   }
 
   std::unique_ptr<HostLane> lane_;
+  objects::MemoryTable& memory_;
   std::vector<char> buffer_;
   objects::ProtectionDomain pd_;
   objects::CompletionQueue cq_{64, nullptr};
@@ -133,10 +139,12 @@ void exchange(LinkChoice link, bool polls) {
   const host::NetlinkDevice device(host::identify(*placements.front().interface, 0), *interfaces);
   const host::GidEntry gid = device.gids().front();
 
+  objects::MemoryTable memory(1);
   std::vector<std::unique_ptr<Station>> stations;
   for (const char fill : {kOfA, kOfB}) {
     auto lane = HostLane::open(settings, (*control)->daemon(),
-                               {.name = "rrdma0 on lo", .index = placements.front().interface->index});
+                               {.name = "rrdma0 on lo", .index = placements.front().interface->index}, memory,
+                               stations.empty());
     ASSERT_TRUE(lane.ok()) << lane.error().sentence;
     (*control)->add(**lane);
     // What is the process's is served by the thread of the first.
@@ -144,7 +152,7 @@ void exchange(LinkChoice link, bool polls) {
                                                            [one = control->get()] { one->handle(); })
                                           : (*lane)->start({}, [] {});
     ASSERT_TRUE(started.ok()) << started.error().sentence;
-    stations.push_back(std::make_unique<Station>(std::move(*lane), fill));
+    stations.push_back(std::make_unique<Station>(std::move(*lane), memory, fill));
   }
   Station& a = *stations[0];
   Station& b = *stations[1];
@@ -164,6 +172,184 @@ void exchange(LinkChoice link, bool polls) {
   EXPECT_EQ(a.last_received(), kOfB);
   EXPECT_EQ(b.last_received(), kOfA);
   for (const auto& station : stations) (*control)->remove(station->lane());
+}
+
+// The lanes of a process with these settings, and what a queue would know.
+struct House {
+  explicit House(Settings with) : settings(std::move(with)) {
+    auto connected = ProcessControl::connect(settings, "rrdma0 on lo");
+    control = std::move(connected.value());
+    auto opened = Lanes::open(settings, *control, {.name = "rrdma0 on lo", .index = 1});
+    lanes = std::move(opened.value());
+  }
+  struct Queue {
+    objects::CompletionQueue queue{4, nullptr};
+    LanesOfQueue lanes{queue};
+  };
+  Settings settings;
+  std::unique_ptr<ProcessControl> control;
+  std::unique_ptr<Lanes> lanes;
+};
+
+Settings with_lanes(std::uint32_t count) {
+  Settings settings;
+  settings.lanes = count;
+  return settings;
+}
+
+TEST(Lanes, AQpGoesWhereItsQueuesAre) {
+  daemon::in_own_network([] {
+    House house(with_lanes(3));
+    House::Queue queues[4], both[2];
+    Lane* of[4];
+    for (int i = 0; i < 4; ++i)
+      of[i] = &house.lanes->assign({.send = &queues[i].lanes, .receive = &queues[i].lanes, .free = true});
+    EXPECT_EQ(of[0], &house.lanes->first());
+    EXPECT_NE(of[1], of[0]);
+    EXPECT_NE(of[2], of[0]);
+    EXPECT_NE(of[2], of[1]);
+    EXPECT_EQ(of[3], of[0]) << "no more than three lanes; each has one queue";
+    // The next QP of a queue, and one whose other queue is new.
+    EXPECT_EQ(&house.lanes->assign({.send = &queues[1].lanes, .receive = &queues[1].lanes, .free = true}),
+              of[1]);
+    EXPECT_EQ(&house.lanes->assign({.send = &both[0].lanes, .receive = &queues[2].lanes, .free = true}),
+              of[2]);
+    EXPECT_EQ(both[0].lanes.first(), of[2]);
+    // Queues of two lanes: the sends decide, and the other queue has two lanes from then on.
+    EXPECT_EQ(&house.lanes->assign({.send = &queues[1].lanes, .receive = &queues[2].lanes, .free = true}),
+              of[1]);
+    EXPECT_TRUE(queues[2].lanes.contains(*of[1]));
+    EXPECT_TRUE(queues[2].lanes.contains(*of[2]));
+    // What must be in the first lane is there, whatever its queues.
+    EXPECT_EQ(&house.lanes->assign({.send = &queues[2].lanes}), of[0]);
+  });
+}
+
+TEST(Lanes, NumbersAreOfTheirLane) {
+  daemon::in_own_network([] {
+    House house(with_lanes(2));
+    House::Queue queues[2];
+    for (House::Queue& queue : queues) {
+      Lane& lane = house.lanes->assign({.send = &queue.lanes, .free = true});
+      const std::lock_guard lock(lane.mutex());
+      EXPECT_EQ(&house.lanes->of(lane.allocate_qpn().value()), &lane);
+    }
+    EXPECT_EQ(&house.lanes->of(wire::Qpn(0xfffffe)), &house.lanes->first());
+    // Where a lane has none left, the others are asked.
+    EXPECT_EQ(house.lanes->assign_number({.send = &queues[0].lanes, .free = true}, 1),
+              queues[1].lanes.first());
+    EXPECT_EQ(house.lanes->assign_number({.send = &queues[0].lanes, .free = true}, 2), nullptr);
+    EXPECT_EQ(house.lanes->assign_number({.send = &queues[0].lanes}, 1), nullptr);
+  });
+}
+
+TEST(Lanes, ALaneWhoseQueuesAreGoneIsTakenAgain) {
+  daemon::in_own_network([] {
+    House house(with_lanes(8));
+    for (int i = 0; i < 20; ++i) {
+      House::Queue queue;
+      EXPECT_EQ(&house.lanes->assign({.send = &queue.lanes, .free = true}), &house.lanes->first());
+      house.lanes->release(queue.lanes);
+    }
+    int count = 0;
+    house.lanes->for_each([&](HostLane&) { ++count; });
+    EXPECT_EQ(count, 1);
+  });
+}
+
+TEST(Lanes, AsManyAsAllowed) {
+  Settings settings;
+  EXPECT_GE(lanes_allowed(settings), 1u);
+  EXPECT_LE(lanes_allowed(settings), kLanesMax);
+  settings.lanes = 3;
+  EXPECT_EQ(lanes_allowed(settings), 3u);
+  settings.lanes = 1000;
+  EXPECT_EQ(lanes_allowed(settings), kLanesMax);
+  settings.capture_file = "file.pcapng";
+  EXPECT_EQ(lanes_allowed(settings), 1u) << "two would write it";
+}
+
+// All locks at once, from several threads, beside those who hold one.
+TEST(Lanes, AllLocksAtOnce) {
+  daemon::in_own_network([] {
+    House house(with_lanes(3));
+    House::Queue queues[3];
+    for (House::Queue& queue : queues) (void)house.lanes->assign({.send = &queue.lanes, .free = true});
+    int guarded[3] = {};
+    int all = 0;
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 3; ++i) {
+      threads.emplace_back([&, i] {
+        for (int k = 0; k < 5000; ++k) {
+          const std::lock_guard lock(queues[i].lanes.first()->mutex());
+          ++guarded[i];
+        }
+      });
+      threads.emplace_back([&] {
+        for (int k = 0; k < 2000; ++k) {
+          const std::lock_guard lock(*house.lanes);
+          for (int& one : guarded) ++one;
+          ++all;
+        }
+        house.lanes->pass_through();
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(all, 6000);
+    for (const int one : guarded) EXPECT_EQ(one, 11000);
+  });
+}
+
+// A lane is amid something when another takes a window away: who polls afterwards waits for it, once.
+TEST(Lanes, WhatWasRevokedIsSeenWhenEveryLaneHasPassed) {
+  daemon::in_own_network([] {
+    House house(with_lanes(2));
+    House::Queue queues[2];
+    for (House::Queue& queue : queues) (void)house.lanes->assign({.send = &queue.lanes, .free = true});
+    objects::ProtectionDomain pd;
+    std::uint8_t octets[64] = {};
+    objects::MemoryTable& table = house.lanes->memory();
+    objects::MemoryRegion* region = nullptr;
+    objects::MemoryWindow* window = nullptr;
+    const auto bind = [&](std::uint64_t length) {
+      const std::lock_guard lock(queues[0].lanes.first()->mutex());
+      const auto cause = table.bind_window(*window, region, reinterpret_cast<std::uintptr_t>(octets), length,
+                                           objects::kRemoteRead, window->key + 1, wire::Qpn(1));
+      EXPECT_EQ(cause, objects::Cause::kNone);
+    };
+    {
+      const std::lock_guard all(*house.lanes);
+      region = table
+                   .register_region({.pd = &pd,
+                                     .host = octets,
+                                     .length = sizeof octets,
+                                     .address = reinterpret_cast<std::uintptr_t>(octets),
+                                     .access = objects::kRemoteRead | objects::kWindowBind})
+                   .value();
+      window = table.allocate_window(pd, objects::WindowType::kType1).value();
+    }
+    Passage passage(*house.lanes);
+    LaneLock consumer;
+    bind(64);
+    EXPECT_FALSE(passage.is_due()) << "nothing was taken away";
+    queues[1].lanes.first()->mutex().lock();
+    bind(0);
+    EXPECT_TRUE(passage.is_due());
+    std::atomic<bool> passed{false};
+    std::thread poller([&] {
+      passage.lock(consumer);
+      passed = true;
+      consumer.unlock();
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    EXPECT_FALSE(passed) << "the other lane is at it still";
+    queues[1].lanes.first()->mutex().unlock();
+    poller.join();
+    EXPECT_FALSE(passage.is_due());
+    const std::lock_guard all(*house.lanes);
+    table.free_window(*window);
+    EXPECT_TRUE(table.deregister(*region).ok());
+  });
 }
 
 TEST(Lanes, TwoOfOneProcessTalkThroughSharedMemory) {

@@ -75,7 +75,7 @@ void publish_row(control::QpRow& row, const transport::QueuePair& qp, control::Q
 
 static_assert(transport::kCounterNames.size() <= control::kPagePartCapacity);
 
-Publisher::Publisher(control::ProcessPage& page, const objects::MemoryTable& memory)
+Publisher::Publisher(control::ProcessPage& page, const objects::MemoryTable* memory)
     : page_(page), memory_(memory) {
   for (const auto& counter : transport::kCounterNames)
     engine_counters_.push_back({&page_.counter(counter.name)});
@@ -121,7 +121,7 @@ void Publisher::strike_out(transport::QueuePair& qp) {
 std::uint16_t Publisher::take_number(const objects::CompletionQueue* queue) {
   if (queue == nullptr) return 0;
   const auto [found, is_new] = queues_.try_emplace(queue, NumberedQueue{0, 0});
-  if (is_new) found->second.number = ++last_number_;
+  if (is_new) found->second.number = page_.number_queue();
   ++found->second.uses;
   return found->second.number;
 }
@@ -176,7 +176,7 @@ void Publisher::publish_engine(const transport::CountersByDevice& counters) {
 
 void Publisher::publish_sums(const transport::Engine& engine, std::span<link::Link* const> links) {
   publish_engine(engine.counters_by_device());
-  memory_keys_.publish(memory_.size());
+  if (memory_ != nullptr) memory_keys_.publish(memory_->size());
   completion_queues_.publish(queues_.size());
   publish_links(links);
 }

@@ -23,8 +23,8 @@ namespace rrdma::nic {
 class Publisher {
  public:
   static constexpr Duration kInterval = milliseconds(100);
-  // Both outlive it.
-  Publisher(control::ProcessPage& page, const objects::MemoryTable& memory);
+  // Both outlive it. `memory` is null where another lane tells of it.
+  Publisher(control::ProcessPage& page, const objects::MemoryTable* memory);
 
   void handle_qp_changed(transport::QueuePair& qp, bool destroyed);
   // Copies the counters if the last time was a while ago. Returns when to call again: what has happened since
@@ -68,7 +68,7 @@ class Publisher {
   LinkTotal& link_total(std::string_view name);
 
   control::ProcessPage& page_;
-  const objects::MemoryTable& memory_;
+  const objects::MemoryTable* const memory_;
   std::vector<Counter> engine_counters_;            // before all others: they have parts
   std::vector<std::vector<Counter>> device_parts_;  // by number; those of none in particular are none
   Counter memory_keys_, completion_queues_;
@@ -76,7 +76,6 @@ class Publisher {
   std::vector<Listed> listed_;
   std::unordered_map<std::uint32_t, std::size_t> places_;  // in listed_, by QPN
   std::unordered_map<const objects::CompletionQueue*, NumberedQueue> queues_;
-  std::uint16_t last_number_ = 0;
   std::size_t next_ = 0;  // in listed_: those before it have been published in this round
   Instant last_{};
 };

@@ -22,7 +22,7 @@ control::ProcessPage new_page() {
 
 class PublisherTest : public ::testing::Test {
  protected:
-  PublisherTest() : page_(new_page()), publisher_(page_, memory_) { listener_.publisher = &publisher_; }
+  PublisherTest() : page_(new_page()), publisher_(page_, &memory_) { listener_.publisher = &publisher_; }
   ~PublisherTest() override {
     for (transport::QueuePair* qp : qps_) engine_.destroy_qp(*qp);
   }
@@ -160,7 +160,7 @@ TEST_F(PublisherTest, ADeviceKeepsWhatADestroyedQueuePairCarried) {
 
 TEST_F(PublisherTest, LanesAddToTheCountersOfOneDevice) {
   const auto device = static_cast<std::uint16_t>(page_.add_device("rrdma0"));
-  Publisher other(page_, memory_);
+  Publisher other(page_, &memory_);
   transport::Engine another{{}, memory_, listener_};
   listener_.publisher = &other;
   const transport::QpInit init{.pd = &pd_, .send_cq = &queue_, .receive_cq = &queue_, .device = device};

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/instant.h"
-#include "nic/lane_lock.h"
+#include "nic/lane/lane_lock.h"
 #include "nic/wakeup/delayed_ack.h"
 
 namespace rrdma::nic {

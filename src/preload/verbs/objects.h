@@ -9,7 +9,8 @@
 #include <memory>
 
 #include "base/intrusive_list.h"
-#include "nic/lane_lock.h"
+#include "nic/lane/lane_lock.h"
+#include "nic/lane/passage.h"
 #include "nic/wakeup/idle_polls.h"
 #include "objects/completion_queue.h"
 #include "objects/memory.h"
@@ -28,7 +29,7 @@ struct Pd : ibv_pd {
   // A parent domain stands for another one and adds what its creator wants to know of.
   Pd* original = nullptr;
   ThreadDomain* thread_domain = nullptr;
-  std::uint32_t parent_users = 0;  // parent domains made of this one; guarded by the lane's lock
+  std::uint32_t parent_users = 0;  // parent domains made of this one; guarded by the locks of all lanes
 
   // What memory keys and QPs are checked against.
   [[nodiscard]] objects::ProtectionDomain& root() { return original != nullptr ? original->domain : domain; }
@@ -56,12 +57,14 @@ struct Channel;
 struct Cq : ibv_cq_ex, private objects::CompletionListener {
   Cq(std::uint32_t entries, Context& owner, Channel* events);
 
-  nic::Lane& lane;
   const nic::Runtime& runtime;
+  nic::Lanes& all_lanes;
   Channel* const notifications;  // may be null
   nic::LaneLock consumer;        // one poller at a time
   nic::IdlePolls idle_polls;
   objects::CompletionQueue queue;
+  nic::LanesOfQueue lanes{queue};
+  nic::Passage passage{all_lanes};
   std::uint64_t wc_flags = 0;  // extended: what the program may read
   bool extended = false;
   objects::Completion current;  // extended: the completion that is being read
@@ -91,7 +94,7 @@ struct Channel : ibv_comp_channel {
 
 struct XrcDomain : ibv_xrcd {
   objects::ProtectionDomain domain;  // of XRC_RECV QPs, which have none of their own
-  std::uint32_t users = 0;           // guarded by the lane's lock
+  std::uint32_t users = 0;           // guarded by the first lane's lock
   int fd = -1;                       // as the program gave it
   std::uint32_t opens = 1;
   dev_t device = 0;

@@ -54,16 +54,18 @@ void push_event(const ibv_context* context, ibv_event_type type, void* object) {
 class NumberedQp {
  public:
   NumberedQp(const ibv_context* context, std::uint32_t number)
-      : context_(own(const_cast<ibv_context*>(context))), number_(number) {}
+      : context_(own(const_cast<ibv_context*>(context))),
+        lane_(context_.lanes->of(wire::Qpn(number))),
+        number_(number) {}
 
   [[nodiscard]] std::uint32_t number() const { return number_; }
   [[nodiscard]] wire::Gid peer() const {
-    std::lock_guard lock(context_.lane->mutex());
+    std::lock_guard lock(lane_.mutex());
     const transport::QueuePair* qp = find();
     return qp != nullptr ? qp->path.remote : wire::Gid{};
   }
   [[nodiscard]] bool reports_to(const ibv_cq* cq) const {
-    std::lock_guard lock(context_.lane->mutex());
+    std::lock_guard lock(lane_.mutex());
     const transport::QueuePair* qp = find();
     if (qp == nullptr || qp->owner == nullptr) return false;
     const ibv_qp& abi = static_cast<Qp*>(qp->owner)->qp_base;
@@ -71,22 +73,22 @@ class NumberedQp {
   }
   // Into the error state, with an event or without.
   void fail(bool tells) const {
-    std::lock_guard lock(context_.lane->mutex());
+    std::lock_guard lock(lane_.mutex());
     transport::QueuePair* qp = find();
     if (qp == nullptr || qp->owner == nullptr) return;
     auto* const owner = static_cast<Qp*>(qp->owner);
     const Instant now = host::now();
     transport::QpAttributes to;
     to.state = transport::QpState::kError;
-    context_.lane->send_held();
-    if (!context_.lane->engine().modify_qp(*qp, to, IBV_QP_STATE, now)) return;
+    lane_.send_held();
+    if (!lane_.engine().modify_qp(*qp, to, IBV_QP_STATE, now)) return;
     owner->qp_base.state = IBV_QPS_ERR;
     if (tells) push_event(&context_.context, IBV_EVENT_QP_FATAL, owner->abi());
-    context_.lane->transmit(now);
+    lane_.transmit(now);
   }
   // An empty queue stands in the place of its receives, or no longer; `empty` must live until then. Null: it has none.
   void starve(std::unique_ptr<objects::ReceiveQueue>& empty, bool starves) const {
-    std::lock_guard lock(context_.lane->mutex());
+    std::lock_guard lock(lane_.mutex());
     transport::QueuePair* qp = find();
     if (qp == nullptr || qp->type == transport::QpType::kXrcReceive) return;
     objects::ReceiveQueue* const full = qp->shared_queue != nullptr ? qp->shared_queue : &qp->receive_queue;
@@ -99,11 +101,10 @@ class NumberedQp {
   }
 
  private:
-  [[nodiscard]] transport::QueuePair* find() const {
-    return context_.lane->engine().find_qp(wire::Qpn(number_));
-  }
+  [[nodiscard]] transport::QueuePair* find() const { return lane_.engine().find_qp(wire::Qpn(number_)); }
 
   Context& context_;
+  nic::Lane& lane_;
   std::uint32_t number_;
 };
 
@@ -173,7 +174,7 @@ bool is_early(Cq& cq) {
   static auto* const waiting = new Waiting;
   const auto delay = faults::Table::instance().completion_delay(name_of(cq.context));
   if (!delay) return false;
-  if (cq.queue.is_empty()) cq.lane.poll();
+  if (cq.queue.is_empty()) cq.lanes.poll();
   if (cq.queue.is_empty()) return false;
   if (cq.notifications != nullptr) {
     wait_for(*delay);

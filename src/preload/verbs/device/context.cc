@@ -81,13 +81,10 @@ Context* open_context(ibv_device* device) {
   context->runtime = &runtime;
   context->nic_device = std::move(*opened);
   context->device_number = runtime.device_number(*context->nic_device);
-  context->lane = &runtime.lane();
+  context->lanes = &runtime.lanes();
   context->port_watch = std::make_unique<PortWatch>(*context->async_events);
   context->nic_device->add_listener(*context->port_watch);
-  {
-    std::lock_guard lock(context->lane->mutex());
-    context->lane->set_qp_listener(&qp_events());
-  }
+  context->lanes->set_qp_listener(&qp_events());
   ibv_context& abi = context->context;
   abi.device = device;
   abi.cmd_fd = context->command_file.get();

@@ -31,7 +31,7 @@ class PortWatch final : public host::DeviceListener {
 
 struct Context : verbs_context {
   nic::Runtime* runtime = nullptr;
-  nic::Lane* lane = nullptr;
+  nic::Lanes* lanes = nullptr;
   std::shared_ptr<host::Device> nic_device;
   std::uint16_t device_number = 0;
   std::unique_ptr<AsyncEvents> async_events;

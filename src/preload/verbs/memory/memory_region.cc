@@ -89,13 +89,13 @@ Mr* register_checked(const char* call, const RegionForm& form) {
   Place place(call, Thing::kRegion, form.pd->context);
   if (!place.granted()) return nullptr;
   auto mr = std::make_unique<Mr>();
-  std::lock_guard lock(context.lane->mutex());
-  auto region = context.lane->memory().register_region({.pd = &pd.root(),
-                                                        .host = form.address,
-                                                        .length = form.length,
-                                                        .address = form.iova,
-                                                        .access = known_access(form.access),
-                                                        .null_region = form.null_region});
+  const std::lock_guard all(*context.lanes);
+  auto region = context.lanes->memory().register_region({.pd = &pd.root(),
+                                                         .host = form.address,
+                                                         .length = form.length,
+                                                         .address = form.iova,
+                                                         .access = known_access(form.access),
+                                                         .null_region = form.null_region});
   if (!region) {
     host::fail(error_of(region.error()), call, std::string(objects::describe(region.error())));
     return nullptr;
@@ -158,10 +158,10 @@ int advise_mr(ibv_pd* pd, ibv_advise_mr_advice advice, std::uint32_t flags, ibv_
   if (count == 0) return host::fail(EINVAL, kCall, "the list is empty.");
   Context& context = own(pd->context);
   if (context.forked()) return refuse_forked(kCall);
-  std::lock_guard lock(context.lane->mutex());
+  const std::lock_guard lock(context.lanes->first().mutex());
   for (std::uint32_t i = 0; i < count; ++i) {
     const ibv_sge& sge = list[i];
-    const objects::MemoryRegion* region = context.lane->memory().find_region(sge.lkey);
+    const objects::MemoryRegion* region = context.lanes->memory().find_region(sge.lkey);
     if (region == nullptr || region->pd != &own(pd).root()) {
       return host::fail(ENOENT, kCall, "an lkey of the list is not of a region of this protection domain.");
     }
@@ -171,7 +171,7 @@ int advise_mr(ibv_pd* pd, ibv_advise_mr_advice advice, std::uint32_t flags, ibv_
     const std::uint32_t need =
         advice == IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE ? std::uint32_t{objects::kLocalWrite} : 0;
     const objects::AccessVerdict verdict =
-        context.lane->memory().check_local(*region->pd, wire::LKey{sge.lkey}, sge.addr, sge.length, need);
+        context.lanes->memory().check_local(*region->pd, wire::LKey{sge.lkey}, sge.addr, sge.length, need);
     if (verdict.cause == objects::Cause::kLocalNotWritable) {
       return host::fail(EPERM, kCall, "a region of the list does not allow writing.");
     }
@@ -234,7 +234,7 @@ RRDMA_VERBS int ibv_rereg_mr(ibv_mr* abi, int flags, ibv_pd* pd, void* address, 
     refuse_forked(kCall);
     return IBV_REREG_MR_ERR_CMD;
   }
-  std::lock_guard lock(context.lane->mutex());
+  const std::lock_guard all(*context.lanes);
   const objects::MemoryRegion& region = *mr.region;
   objects::RegionRequest request{.pd = region.pd,
                                  .host = region.host,
@@ -249,7 +249,7 @@ RRDMA_VERBS int ibv_rereg_mr(ibv_mr* abi, int flags, ibv_pd* pd, void* address, 
   }
   if ((flags & IBV_REREG_MR_CHANGE_PD) != 0) request.pd = &own(pd).root();
   if ((flags & IBV_REREG_MR_CHANGE_ACCESS) != 0) request.access = known_access(rights);
-  if (auto changed = context.lane->memory().reregister(*mr.region, request); !changed) {
+  if (auto changed = context.lanes->memory().reregister(*mr.region, request); !changed) {
     host::fail(error_of(changed.error()), kCall, std::string(objects::describe(changed.error())));
     return IBV_REREG_MR_ERR_CMD;
   }
@@ -270,8 +270,8 @@ RRDMA_VERBS int ibv_dereg_mr(ibv_mr* abi) {
   Context& context = own(abi->context);
   if (context.forked()) return refuse_forked(kCall);
   {
-    std::lock_guard lock(context.lane->mutex());
-    if (auto gone = context.lane->memory().deregister(*mr.region); !gone) {
+    const std::lock_guard all(*context.lanes);
+    if (auto gone = context.lanes->memory().deregister(*mr.region); !gone) {
       return host::fail(EBUSY, kCall,
                         "memory windows are still bound to the region; invalidate or free them first.");
     }

@@ -25,8 +25,8 @@ ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type) {
   }
   Place place(kCall, Thing::kWindow, pd->context);
   if (!place.granted()) return nullptr;
-  std::lock_guard lock(context.lane->mutex());
-  auto window = context.lane->memory().allocate_window(
+  const std::lock_guard all(*context.lanes);
+  auto window = context.lanes->memory().allocate_window(
       own(pd).root(), type == IBV_MW_TYPE_1 ? objects::WindowType::kType1 : objects::WindowType::kType2);
   if (!window) {
     host::fail(ENOMEM, kCall, "all memory keys of the process are in use.");
@@ -47,8 +47,8 @@ int dealloc_mw(ibv_mw* abi) {
   Mw& mw = own(abi);
   Context& context = own(abi->context);
   if (context.forked()) return refuse_forked("ibv_dealloc_mw");
-  std::lock_guard lock(context.lane->mutex());
-  context.lane->memory().free_window(*mw.window);
+  const std::lock_guard all(*context.lanes);
+  context.lanes->memory().free_window(*mw.window);
   bury(mw, abi);
   return 0;
 }

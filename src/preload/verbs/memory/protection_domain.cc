@@ -72,7 +72,7 @@ ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* a
     pd->thread_domain = &own(attr->td);
     ++pd->thread_domain->users;
   }
-  std::lock_guard lock(own(context).lane->mutex());
+  const std::lock_guard all(*own(context).lanes);
   ++pd->original->parent_users;
   return pd;
 }
@@ -102,7 +102,7 @@ RRDMA_VERBS int ibv_dealloc_pd(ibv_pd* abi) {
   Pd& pd = own(abi);
   Context& context = own(abi->context);
   if (context.forked()) return refuse_forked("ibv_dealloc_pd");
-  std::lock_guard lock(context.lane->mutex());
+  const std::lock_guard all(*context.lanes);
   if (pd.parent_users != 0 || pd.domain.users != 0) {
     return host::fail(EBUSY, "ibv_dealloc_pd",
                       "memory regions, windows, QPs, SRQs, address handles or parent domains of this domain "

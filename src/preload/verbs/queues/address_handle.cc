@@ -124,7 +124,7 @@ Ah* create_ah(const char* call, ibv_pd* pd, const ibv_ah_attr& attr) {
   nic::PathRequest request;
   request.datagram = true;
   if (path_request_of(call, context, attr, request) != 0) return nullptr;
-  auto path = context.lane->resolve(*context.nic_device, request);
+  auto path = context.lanes->first().resolve(*context.nic_device, request);
   if (!path) {
     host::fail(path.error().error, call, path.error().sentence);
     return nullptr;
@@ -135,7 +135,7 @@ Ah* create_ah(const char* call, ibv_pd* pd, const ibv_ah_attr& attr) {
   static std::atomic<std::uint32_t> next_handle{1};
   ah->ibv_ah::handle = next_handle.fetch_add(1, std::memory_order_relaxed);
   ah->handle = new objects::AddressHandle{.pd = &own(pd).root(), .path = *path};
-  std::lock_guard lock(context.lane->mutex());
+  std::lock_guard lock(context.lanes->first().mutex());
   ++own(pd).root().users;
   place.settle<ibv_ah>(ah);
   return ah;
@@ -162,7 +162,7 @@ RRDMA_VERBS int ibv_destroy_ah(ibv_ah* abi) {
   Ah& ah = own(abi);
   Context& context = own(abi->context);
   if (context.forked()) return refuse_forked("ibv_destroy_ah");
-  std::lock_guard lock(context.lane->mutex());
+  std::lock_guard lock(context.lanes->first().mutex());
   --own(ah.pd).root().users;
   ah.handle->destroy();
   bury(ah, abi);

@@ -30,7 +30,8 @@ std::uint32_t room_for(std::int64_t entries) { return std::max(static_cast<std::
 
 int take(Cq& cq, int count, ibv_wc* wc) {
   if (cq.queue.is_empty()) return 0;
-  std::lock_guard lock(cq.consumer);
+  cq.passage.lock(cq.consumer);
+  const std::lock_guard lock(cq.consumer, std::adopt_lock);
   int taken = 0;
   for (; taken < count; ++taken) {
     const objects::Completion* completion = cq.queue.peek();
@@ -45,8 +46,8 @@ int take(Cq& cq, int count, ibv_wc* wc) {
 
 Cq::Cq(std::uint32_t entries, Context& owner, Channel* events)
     : ibv_cq_ex{},
-      lane(*owner.lane),
       runtime(*owner.runtime),
+      all_lanes(*owner.lanes),
       notifications(events),
       queue(entries, this, events != nullptr) {}
 
@@ -127,7 +128,7 @@ int poll_cq(ibv_cq* abi, int count, ibv_wc* wc) {
     return -refuse_forked("ibv_poll_cq");
   int taken = take(cq, count, wc);
   if (taken == 0) {
-    cq.lane.poll();
+    cq.lanes.poll();
     taken = take(cq, count, wc);
   }
   if (taken != 0) {
@@ -143,7 +144,7 @@ int req_notify_cq(ibv_cq* abi, int solicited_only) {
   if (cq.runtime.forked()) [[unlikely]]
     return refuse_forked("ibv_req_notify_cq");
   cq.queue.arm(solicited_only != 0);
-  cq.lane.rely_on_thread();
+  cq.lanes.rely_on_threads();
   return 0;
 }
 
@@ -182,7 +183,7 @@ RRDMA_VERBS int ibv_resize_cq(ibv_cq* abi, int cqe) {
   if (cqe < 1 || static_cast<std::uint32_t>(cqe) > limit_of(abi->context, "max_cqe", kCqeMax)) {
     return host::fail(EINVAL, kCall, "cqe must be between 1 and max_cqe of ibv_query_device.");
   }
-  std::lock_guard producer(cq.lane.mutex());
+  const std::lock_guard producers(cq.all_lanes);
   std::lock_guard consumer(cq.consumer);
   if (!cq.queue.resize(room_for(cqe))) {
     return host::fail(EINVAL, kCall, "more completions wait in the queue than would fit; poll them first.");
@@ -199,11 +200,12 @@ RRDMA_VERBS int ibv_destroy_cq(ibv_cq* abi) {
   Cq& cq = own(abi);
   if (cq.runtime.forked()) return refuse_forked(kCall);
   {
-    std::lock_guard lock(cq.lane.mutex());
+    const std::lock_guard producers(cq.all_lanes);
     if (cq.queue.users != 0)
       return host::fail(EBUSY, kCall,
                         "QPs or shared receive queues still report to the CQ; destroy them first.");
   }
+  cq.all_lanes.release(cq.lanes);
   // Nothing is added from here on: what the program has not taken is withdrawn, what it has taken must be
   // acknowledged.
   if (Channel* channel = cq.notifications; channel != nullptr) {

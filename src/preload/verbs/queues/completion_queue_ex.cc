@@ -36,12 +36,12 @@ int start_poll(ibv_cq_ex* abi, ibv_poll_cq_attr* attr) {
   }
   if (cq.runtime.forked()) [[unlikely]]
     return refuse_forked("ibv_start_poll");
-  cq.consumer.lock();
+  cq.passage.lock(cq.consumer);
   bool taken = take_next(cq);
   if (!taken) {
     cq.consumer.unlock();
-    cq.lane.poll();
-    cq.consumer.lock();
+    cq.lanes.poll();
+    cq.passage.lock(cq.consumer);
     taken = take_next(cq);
   }
   if (taken) {
@@ -53,7 +53,11 @@ int start_poll(ibv_cq_ex* abi, ibv_poll_cq_attr* attr) {
   return ENOENT;
 }
 
-int next_poll(ibv_cq_ex* abi) { return take_next(own(abi)) ? 0 : ENOENT; }
+// The consumer's lock is held, under which lanes cannot be passed: the next start_poll does.
+int next_poll(ibv_cq_ex* abi) {
+  Cq& cq = own(abi);
+  return !cq.passage.is_due() && take_next(cq) ? 0 : ENOENT;
+}
 
 namespace {
 

@@ -151,6 +151,30 @@ void fill_abi(ibv_context* context, const ibv_qp_init_attr_ex& attr, wire::Qpn q
   pthread_cond_init(&abi.cond, nullptr);
 }
 
+// Which lane it may be in, and whose queues decide (nic/lane/lanes.h).
+nic::Lanes::Wish wish_for(const ibv_qp_init_attr_ex& attr) {
+  const bool connected = attr.qp_type == IBV_QPT_RC || attr.qp_type == IBV_QPT_UC;
+  return {.send = attr.send_cq != nullptr ? &own(attr.send_cq).lanes : nullptr,
+          .receive = attr.recv_cq != nullptr ? &own(attr.recv_cq).lanes : nullptr,
+          .free = connected && attr.srq == nullptr};
+}
+
+// Chooses its lane, locks it, and takes a number there.
+Result<wire::Qpn, Problem> enter_lane(Qp& qp, nic::Lanes& lanes, const ibv_qp_init_attr_ex& attr,
+                                      std::unique_lock<nic::LaneLock>& lock) {
+  const nic::Lanes::Wish wish = wish_for(attr);
+  nic::Lane* lane = &lanes.assign(wish);
+  for (std::size_t other = 0;; ++other) {
+    lock = std::unique_lock(lane->mutex());
+    qp.lane = lane;
+    auto qpn = lane->allocate_qpn();
+    if (qpn.ok()) return qpn;
+    lock.unlock();
+    lane = lanes.assign_number(wish, other);
+    if (lane == nullptr) return qpn;
+  }
+}
+
 Qp* create_qp(const char* call, ibv_context* context, ibv_qp_init_attr_ex& attr) {
   Context& owner = own(context);
   if (owner.forked()) {
@@ -163,20 +187,19 @@ Qp* create_qp(const char* call, ibv_context* context, ibv_qp_init_attr_ex& attr)
   if (!place.granted()) return nullptr;
   settle_sizes(attr);
   auto qp = std::make_unique<Qp>();
-  qp->lane = owner.lane;
   qp->runtime = owner.runtime;
   qp->cap = attr.cap;
   qp->signal_all = attr.sq_sig_all != 0;
   qp->xrc_domain = attr.qp_type == IBV_QPT_XRC_RECV ? &own(attr.xrcd) : nullptr;
   const transport::QpInit init = engine_form(*qp, owner, attr);
-  std::lock_guard lock(owner.lane->mutex());
-  auto qpn = owner.lane->allocate_qpn();
+  std::unique_lock<nic::LaneLock> lock;
+  const auto qpn = enter_lane(*qp, *owner.lanes, attr, lock);
   if (!qpn) {
     host::fail(qpn.error().error, call, qpn.error().sentence);
     return nullptr;
   }
   try {
-    qp->engine_qp = &owner.lane->engine().create_qp(init, *qpn);
+    qp->engine_qp = &qp->lane->engine().create_qp(init, *qpn);
   } catch (const std::bad_alloc&) {
     host::fail(ENOMEM, call, "no memory for queues of that size.");
     return nullptr;

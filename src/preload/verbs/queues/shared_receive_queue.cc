@@ -43,7 +43,7 @@ Srq* make_srq(const char* call, ibv_pd* pd, void* user_context, ibv_srq_attr& at
   pthread_mutex_init(&srq->mutex, nullptr);
   pthread_cond_init(&srq->cond, nullptr);
   srq->queue.pd = &own(pd).root();
-  std::lock_guard lock(own(pd->context).lane->mutex());
+  std::lock_guard lock(own(pd->context).lanes->first().mutex());
   ++own(pd).root().users;
   place.settle<ibv_srq>(srq);
   return srq;
@@ -90,7 +90,7 @@ ibv_srq* create_srq_ex(ibv_context* context, ibv_srq_init_attr_ex* attr) {
   srq->type = IBV_SRQT_XRC;
   srq->xrc_domain = &own(attr->xrcd);
   srq->cq = &own(attr->cq);
-  nic::Lane& lane = *own(context).lane;
+  nic::Lane& lane = own(context).lanes->assign({.receive = &srq->cq->lanes});
   std::lock_guard lock(lane.mutex());
   ++srq->xrc_domain->users;
   ++srq->cq->queue.users;
@@ -150,7 +150,7 @@ RRDMA_VERBS int ibv_modify_srq(ibv_srq* abi, ibv_srq_attr* attr, int mask) {
   if (context.forked()) return refuse_forked(kCall);
   if ((mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT)) != 0)
     return host::fail(EINVAL, kCall, "the mask has unknown bits.");
-  std::lock_guard lane(context.lane->mutex());
+  std::lock_guard lane(context.lanes->first().mutex());
   std::lock_guard producer(srq.producer);
   std::uint32_t capacity = srq.queue.capacity();
   if ((mask & IBV_SRQ_MAX_WR) != 0) {
@@ -188,11 +188,11 @@ RRDMA_VERBS int ibv_destroy_srq(ibv_srq* abi) {
   Context& context = own(abi->context);
   if (context.forked()) return refuse_forked(kCall);
   {
-    std::lock_guard lock(context.lane->mutex());
+    std::lock_guard lock(context.lanes->first().mutex());
     if (srq.queue.users != 0)
       return host::fail(EBUSY, kCall, "QPs still use the shared receive queue; destroy them first.");
     if (srq.type == IBV_SRQT_XRC) {
-      context.lane->engine().set_xrc_queue(srq.number, nullptr);
+      context.lanes->first().engine().set_xrc_queue(srq.number, nullptr);
       --srq.xrc_domain->users;
       --srq.cq->queue.users;
     }

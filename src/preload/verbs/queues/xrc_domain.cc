@@ -92,7 +92,7 @@ int close_xrcd(ibv_xrcd* abi) {
     return 0;
   }
   {
-    std::lock_guard lane(own(abi->context).lane->mutex());
+    std::lock_guard lane(own(abi->context).lanes->first().mutex());
     if (domain.users != 0)
       return host::fail(EBUSY, "ibv_close_xrcd", "QPs or shared receive queues of the domain still exist.");
   }

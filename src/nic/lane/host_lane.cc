@@ -1,4 +1,4 @@
-#include "nic/host_lane.h"
+#include "nic/lane/host_lane.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -11,22 +11,24 @@ namespace rrdma::nic {
 
 Result<std::unique_ptr<HostLane>, Problem> HostLane::open(const Settings& settings,
                                                           control::DaemonClient& daemon,
-                                                          LaneInterface interface) {
+                                                          LaneInterface interface,
+                                                          objects::MemoryTable& memory, bool counts_memory) {
   auto granted = daemon.request_slot();
   if (!granted) return Failure{granted.error()};
-  std::unique_ptr<HostLane> lane(new HostLane(settings, daemon, std::move(*granted), std::move(interface)));
+  std::unique_ptr<HostLane> lane(
+      new HostLane(settings, daemon, std::move(*granted), std::move(interface), memory, counts_memory));
   if (!lane->sleeper_.valid())
     return problem(EMFILE, "the program has no descriptors left to wait with: raise its limit (ulimit -n).");
   return lane;
 }
 
 HostLane::HostLane(const Settings& settings, control::DaemonClient& daemon, control::GrantedSlot granted,
-                   LaneInterface interface)
+                   LaneInterface interface, objects::MemoryTable& memory, bool counts_memory)
     : slot_(daemon, granted.slot, system_entropy()),
-      publisher_(daemon.page(), memory_),
+      publisher_(daemon.page(), counts_memory ? &memory : nullptr),
       links_(settings, daemon, std::move(granted), std::move(interface)),
       peers_(links_.shm() != nullptr ? std::make_unique<ShmPeers>(*links_.shm(), daemon, mutex()) : nullptr),
-      memory_(system_entropy()),
+      memory_(memory),
       engine_({.strict = settings.strict, .congestion = settings.congestion, .probe = &links_}, memory_,
               *this),
       paths_(settings, links_, peers_.get(), daemon),
@@ -49,7 +51,7 @@ HostLane::~HostLane() {
   publish_sums();
   // What QPs and regions say on their way out is for nobody.
   engine_.set_direct(nullptr);
-  memory_.set_listener(nullptr);
+  if (direct_ != nullptr) memory_.remove_listener(*direct_);
   direct_.reset();
 }
 
@@ -58,9 +60,16 @@ void HostLane::watch_shm(const Settings& settings) {
   wakeup_.set_doorbells(&links_);
   if (!settings.direct_allowed()) return;
   if (auto enabled = links_.shm()->enable_direct(); !enabled) return;
-  direct_ = std::make_unique<DirectPublication>(*links_.shm(), *peers_);
+  direct_ = std::make_unique<DirectPublication>(*links_.shm(), *peers_, slot_);
   engine_.set_direct(links_.shm());
-  memory_.set_listener(direct_.get());
+}
+
+void HostLane::publish_memory() {
+  if (direct_ != nullptr) memory_.add_listener(*direct_);
+}
+
+void HostLane::publish_own_windows_only() {
+  if (direct_ != nullptr) direct_->publish_own_windows_only(memory_);
 }
 
 void HostLane::watch_udp() {

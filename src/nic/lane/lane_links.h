@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "base/owned_fd.h"
@@ -21,18 +20,13 @@
 #include "link/shm/shm_link.h"
 #include "link/udp/udp_link.h"
 #include "nic/capture/live_capture.h"
+#include "nic/lane/lane_interface.h"
 #include "nic/link_switch.h"
 #include "nic/relay_link.h"
 #include "nic/settings.h"
 #include "nic/wakeup/wakeup.h"
 
 namespace rrdma::nic {
-
-// The interface whose addresses and groups sockets use where an address alone does not say it, and its name in captures.
-struct LaneInterface {
-  std::string name;
-  std::uint32_t index = 0;
-};
 
 class LaneLinks final : public objects::PathProbe, public Doorbells {
  public:

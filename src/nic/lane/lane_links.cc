@@ -1,4 +1,4 @@
-#include "nic/lane_links.h"
+#include "nic/lane/lane_links.h"
 
 #include <fmt/format.h>
 

@@ -1,13 +1,12 @@
-// Lane: an engine with its lock, its memory table and its links, as the doors (preload/) see it. Two lanes share
+// Lane: an engine with its lock and its links, as the doors (preload/) see it. Two lanes share
 // nothing that is touched for a message, so a process can have several:
 //
-//   of a lane     the engine and its QPs, the memory table, the lock, the links with the slot of UDP port 4791 (the top
+//   of a lane     the engine and its QPs, the lock, the links with the slot of UDP port 4791 (the top
 //                 octet of its QPNs), the channels to peers, the wake-up protocol with its thread, the publisher
 //   of a process  the daemon's client, settings, devices and the interface monitor, the explain channel, the state of
 //                 forks, the page of counters (Runtime and ProcessControl)
 //
-// Today each process has one, which all its contexts use. What may be in two lanes: contexts, since no object
-// belongs to two of them.
+// Which lane a QP belongs to, and what all lanes of a process read (the memory table): nic/lane/lanes.h.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +16,7 @@
 #include "base/result.h"
 #include "host/clock.h"
 #include "host/device.h"
-#include "nic/lane_lock.h"
-#include "objects/memory.h"
+#include "nic/lane/lane_lock.h"
 #include "objects/path.h"
 #include "transport/engine.h"
 
@@ -44,7 +42,7 @@ class QpListener {
   virtual void on_qp_event(transport::QueuePair& qp, transport::QpEvent event) = 0;
 };
 
-// Everything that touches the engine, the memory table or a QP happens under the lock, with the exceptions
+// Everything that touches the engine or a QP happens under the lock, with the exceptions
 // that engine.h names.
 class Lane {
  public:
@@ -55,7 +53,6 @@ class Lane {
   // The time for the calls below.
   [[nodiscard]] Instant now() { return clock_.now(); }
   [[nodiscard]] virtual transport::Engine& engine() = 0;
-  [[nodiscard]] virtual objects::MemoryTable& memory() = 0;
   // A QPN that no QP has; fails when all 65,535 of the lane's slot are taken.
   virtual Result<wire::Qpn, Problem> allocate_qpn() = 0;
   virtual void set_qp_listener(QpListener* listener) = 0;
@@ -79,12 +76,18 @@ class Lane {
   // For whoever goes to sleep until an event: the lane's thread takes over.
   virtual void rely_on_thread() = 0;
 
+  // Completion queues that came here first. For nic/lane/lanes.h, under its mutex.
+  [[nodiscard]] std::uint32_t queues() const { return queues_; }
+  void add_queue() { ++queues_; }
+  void remove_queue() { --queues_; }
+
  protected:
   [[nodiscard]] host::TickClock& clock() { return clock_; }
 
  private:
   LaneLock mutex_;
   host::TickClock clock_;
+  std::uint32_t queues_ = 0;
 };
 
 }  // namespace rrdma::nic

@@ -1,4 +1,4 @@
-#include "nic/lane_lock.h"
+#include "nic/lane/lane_lock.h"
 
 #include <gtest/gtest.h>
 

@@ -15,8 +15,8 @@
 #include "control/client/daemon_client.h"
 #include "nic/direct_publication.h"
 #include "nic/failure_log.h"
-#include "nic/lane.h"
-#include "nic/lane_links.h"
+#include "nic/lane/lane.h"
+#include "nic/lane/lane_links.h"
 #include "nic/paths.h"
 #include "nic/progress.h"
 #include "nic/publication/publisher.h"
@@ -30,19 +30,28 @@ namespace rrdma::nic {
 
 class HostLane final : public Lane, private transport::EventSink, private Duty {
  public:
-  // Takes a slot and opens the links. The settings and the daemon's client outlive the lane.
+  // Takes a slot and opens the links. The settings, the daemon's client and the memory table outlive the lane. One lane of
+  // a process tells how many keys the table has.
   [[nodiscard]] static Result<std::unique_ptr<HostLane>, Problem> open(const Settings& settings,
                                                                        control::DaemonClient& daemon,
-                                                                       LaneInterface interface);
+                                                                       LaneInterface interface,
+                                                                       objects::MemoryTable& memory,
+                                                                       bool counts_memory);
   ~HostLane() override;
 
   // The thread begins. It also calls `handle_control` when one of these descriptors is readable, and once at
   // the beginning, without the lock: what is the process's is served by the thread of one lane. EAGAIN where there can be no thread.
   [[nodiscard]] Result<void, Problem> start(std::span<const int> control,
                                             std::function<void()> handle_control);
+  // The thread ends.
+  void stop() { thread_.stop(); }
+
+  // Peers may use the memory that is registered, and what comes. REQUIRES: the locks of all lanes.
+  void publish_memory();
+  // From now on a window goes to peers only where it is bound to a QP of this lane. REQUIRES: the same.
+  void publish_own_windows_only();
 
   transport::Engine& engine() override { return engine_; }
-  objects::MemoryTable& memory() override { return memory_; }
   Result<wire::Qpn, Problem> allocate_qpn() override { return slot_.allocate_qpn(engine_); }
   void set_qp_listener(QpListener* listener) override { qp_listener_ = listener; }
   void transmit(Instant now) override { progress_.transmit(now); }
@@ -76,7 +85,7 @@ class HostLane final : public Lane, private transport::EventSink, private Duty {
 
  private:
   HostLane(const Settings& settings, control::DaemonClient& daemon, control::GrantedSlot granted,
-           LaneInterface interface);
+           LaneInterface interface, objects::MemoryTable& memory, bool counts_memory);
   void watch_shm(const Settings& settings);
   void watch_udp();
   void choose_packets();
@@ -100,7 +109,7 @@ class HostLane final : public Lane, private transport::EventSink, private Duty {
   LaneLinks links_;
   std::unique_ptr<ShmPeers> peers_;            // null: no shared memory
   std::unique_ptr<DirectPublication> direct_;  // null: packets carry everything
-  objects::MemoryTable memory_;
+  objects::MemoryTable& memory_;
   transport::Engine engine_;
   Paths paths_;
   QpListener* qp_listener_ = nullptr;

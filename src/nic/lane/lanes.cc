@@ -1,0 +1,184 @@
+#include "nic/lane/lanes.h"
+
+#include <sched.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/entropy.h"
+#include "host/descriptor_room.h"
+#include "nic/lane/host_lane.h"
+#include "nic/process_control.h"
+
+namespace rrdma::nic {
+namespace {
+
+// What is left to the program for each that a lane takes.
+constexpr rlim_t kDescriptorsOfProgram = 2;
+
+std::size_t cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (::sched_getaffinity(0, sizeof set, &set) != 0) return 1;
+  return static_cast<std::size_t>(CPU_COUNT(&set));
+}
+
+std::size_t lanes_by_descriptors() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return kLanesMax;
+  return static_cast<std::size_t>(limit.rlim_cur / (kDescriptorsOfLane * (1 + kDescriptorsOfProgram)));
+}
+
+}  // namespace
+
+std::size_t lanes_allowed(const Settings& settings) {
+  if (settings.packets_only()) return 1;
+  if (settings.lanes != 0) return std::min<std::size_t>(settings.lanes, kLanesMax);
+  return std::clamp<std::size_t>(std::min(cores(), lanes_by_descriptors()), 1, kLanesMax);
+}
+
+Lanes::Lanes(const Settings& settings, ProcessControl& control, LaneInterface interface)
+    : settings_(settings),
+      control_(control),
+      interface_(std::move(interface)),
+      allowed_(lanes_allowed(settings)),
+      memory_(system_entropy(), &windows_) {}
+
+Result<std::unique_ptr<Lanes>, Problem> Lanes::open(const Settings& settings, ProcessControl& control,
+                                                    LaneInterface interface) {
+  std::unique_ptr<Lanes> lanes(new Lanes(settings, control, std::move(interface)));
+  const std::lock_guard lock(lanes->roster_);
+  if (auto opened = lanes->open_one(); !opened) return Failure{opened.error()};
+  return lanes;
+}
+
+Lanes::~Lanes() {
+  for_each([this](HostLane& lane) { control_.remove(lane); });
+  // Each takes its publication out of the table, which no other may read then: all threads end first.
+  for_each([](HostLane& lane) { lane.stop(); });
+}
+
+Lane& Lanes::first() const { return *lanes_[0]; }
+
+Lane& Lanes::of(wire::Qpn qpn) const {
+  const std::size_t count = size();
+  for (std::size_t i = 0; i < count; ++i) {
+    if (lanes_[i]->slot().holds(qpn)) return *lanes_[i];
+  }
+  return first();
+}
+
+void Lanes::set_qp_listener(QpListener* listener) {
+  const std::lock_guard all(*this);
+  qp_listener_ = listener;
+  for_each([&](HostLane& lane) { lane.set_qp_listener(listener); });
+}
+
+// ---- where a QP goes ----
+
+Lane& Lanes::assign(const Wish& wish) {
+  const std::lock_guard lock(roster_);
+  Lane* lane = wish.free ? nullptr : &first();
+  for (const LanesOfQueue* queue : {wish.send, wish.receive}) {
+    if (lane == nullptr && queue != nullptr) lane = queue->first();
+  }
+  if (lane == nullptr) lane = &least_used();
+  attach(wish, *lane);
+  return *lane;
+}
+
+Lane* Lanes::assign_number(const Wish& wish, std::size_t number) {
+  const std::lock_guard lock(roster_);
+  if (!wish.free || number >= size()) return nullptr;
+  attach(wish, *lanes_[number]);
+  return lanes_[number].get();
+}
+
+Lane& Lanes::least_used() {
+  const auto fewest = [this] {
+    return std::min_element(lanes_.begin(), lanes_.begin() + static_cast<std::ptrdiff_t>(size()),
+                            [](const auto& a, const auto& b) { return a->queues() < b->queues(); })
+        ->get();
+  };
+  if (fewest()->queues() != 0 && size() < allowed_ && !exhausted_) {
+    // Not an error: the lanes that there are do it too.
+    exhausted_ = !host::require_descriptors(kDescriptorsOfLane).ok() || !open_one().ok();
+  }
+  return *fewest();
+}
+
+void Lanes::attach(const Wish& wish, Lane& lane) {
+  for (LanesOfQueue* queue : {wish.send, wish.receive}) {
+    if (queue == nullptr || queue->contains(lane)) continue;
+    if (queue->first() == nullptr) lane.add_queue();
+    lock_all();
+    queue->add(lane);
+    unlock_all();
+    if (queue->is_armed())
+      lane.rely_on_thread();  // somebody waits for an event since before it had this lane
+  }
+}
+
+void Lanes::release(const LanesOfQueue& queue) {
+  const std::lock_guard lock(roster_);
+  if (Lane* lane = queue.first()) lane->remove_queue();
+}
+
+// REQUIRES: roster_.
+Result<void, Problem> Lanes::open_one() {
+  const std::size_t number = size();
+  auto opened = HostLane::open(settings_, control_.daemon(), interface_, memory_, number == 0);
+  if (!opened) return Failure{opened.error()};
+  HostLane& lane = **opened;
+  lane.set_qp_listener(qp_listener_);
+  control_.add(lane);
+  if (auto started = start(lane, number == 0); !started) {
+    control_.remove(lane);
+    return started;
+  }
+  lock_all();
+  lane.mutex().lock();
+  // A type 1 window is every lane's, and one lane cannot close it in another's publication.
+  if (number == 1) lanes_[0]->publish_own_windows_only();
+  if (number != 0) lane.publish_own_windows_only();
+  lane.publish_memory();
+  lane.mutex().unlock();
+  unlock_all();
+  lanes_[number] = std::move(*opened);
+  count_.store(number + 1, std::memory_order_release);
+  return {};
+}
+
+// What is the process's is served by the thread of the first.
+Result<void, Problem> Lanes::start(HostLane& lane, bool serves_control) {
+  if (!serves_control) return lane.start({}, [] {});
+  control_.handle();  // an order about faults, which came before the slot, holds from the first call on
+  return lane.start(control_.descriptors(), [this] { control_.handle(); });
+}
+
+// ---- all at once ----
+
+void Lanes::lock() {
+  roster_.lock();
+  lock_all();
+}
+
+void Lanes::unlock() {
+  unlock_all();
+  roster_.unlock();
+}
+
+void Lanes::lock_all() {
+  for_each([](HostLane& lane) { lane.mutex().lock(); });
+}
+
+void Lanes::unlock_all() {
+  for_each([](HostLane& lane) { lane.mutex().unlock(); });
+}
+
+void Lanes::pass_through() {
+  for_each([](HostLane& lane) { const std::lock_guard lock(lane.mutex()); });
+}
+
+}  // namespace rrdma::nic
