@@ -26,9 +26,13 @@ bool write_zeros(int fd, std::int64_t octets) {
 
 }  // namespace
 
-bool set_length(int fd, std::int64_t octets) {
+bool may_be_so_long(std::int64_t octets) {
   rlimit limit{};
-  if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < static_cast<rlim_t>(octets)) {
+  return ::getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur >= static_cast<rlim_t>(octets);
+}
+
+bool set_length(int fd, std::int64_t octets) {
+  if (!may_be_so_long(octets)) {
     errno = EFBIG;
     return false;
   }

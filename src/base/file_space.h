@@ -6,6 +6,9 @@
 
 namespace rrdma {
 
+// Whether the program's limit (RLIMIT_FSIZE) lets a file be so long.
+[[nodiscard]] bool may_be_so_long(std::int64_t octets);
+
 // Makes the file so long. False and errno where it may not be: a limit of the program (RLIMIT_FSIZE) is
 // respected without the signal that going beyond it would bring.
 [[nodiscard]] bool set_length(int fd, std::int64_t octets);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/entropy.h"
+#include "base/file_space.h"
 #include "host/descriptor_room.h"
 #include "nic/lane/host_lane.h"
 #include "nic/process_control.h"
@@ -14,6 +15,8 @@
 namespace rrdma::nic {
 namespace {
 
+// More than the longest of its mappings.
+constexpr std::int64_t kFileOctetsOfLane = 64 << 20;
 // What is left to the program for each that a lane takes.
 constexpr rlim_t kDescriptorsOfProgram = 2;
 
@@ -22,6 +25,11 @@ std::size_t cores() {
   CPU_ZERO(&set);
   if (::sched_getaffinity(0, sizeof set, &set) != 0) return 1;
   return static_cast<std::size_t>(CPU_COUNT(&set));
+}
+
+// One that could not share memory with its peers would be worse than none.
+bool has_room_for_another() {
+  return host::require_descriptors(kDescriptorsOfLane).ok() && may_be_so_long(kFileOctetsOfLane);
 }
 
 std::size_t lanes_by_descriptors() {
@@ -103,7 +111,7 @@ Lane& Lanes::least_used() {
   };
   if (fewest()->queues() != 0 && size() < allowed_ && !exhausted_) {
     // Not an error: the lanes that there are do it too.
-    exhausted_ = !host::require_descriptors(kDescriptorsOfLane).ok() || !open_one().ok();
+    exhausted_ = !has_room_for_another() || !open_one().ok();
   }
   return *fewest();
 }
