@@ -384,7 +384,7 @@ void Completer::answered(SendEntry& entry, wire::Psn last) {
   recovery.conclude();
 }
 
-void Completer::answered_part(SendEntry& entry, wire::Psn first, wire::Psn last) {
+void Completer::answered_part(SendEntry& entry, wire::Psn first, wire::Psn last, bool alone) {
   if (!req_.log.enabled()) {
     count_answered_reads(entry, first, last);
     if (entry.received == entry.length) return answered(entry, last);
@@ -392,7 +392,7 @@ void Completer::answered_part(SendEntry& entry, wire::Psn first, wire::Psn last)
   }
   entry.answered = entry.received == entry.length;
   Recovery recovery(core_, qp_, now_);
-  recovery.responded(first, last);
+  recovery.responded(first, last, alone);
   recovery.conclude();
 }
 
@@ -447,7 +447,8 @@ void Completer::handle_read_response(const wire::TransportPacket& packet) {
   qp_.counters->octets_received += length;
   qp_.octets_received += length;
   entry.received += length;
-  answered_part(entry, psn, psn + (packets - 1));
+  const bool alone = shape.starts_message && shape.ends_message && entry.read_packets > 1;
+  answered_part(entry, psn, psn + (packets - 1), alone);
 }
 
 // The last octets of a message become visible last: where something before them is still missing they wait.

@@ -43,7 +43,7 @@ class Completer {
   [[nodiscard]] std::optional<std::uint64_t> awaiting_logged(wire::Psn psn);
   // The response to a whole entry, or to a part of a READ, is here.
   void answered(objects::SendEntry& entry, wire::Psn last);
-  void answered_part(objects::SendEntry& entry, wire::Psn first, wire::Psn last);
+  void answered_part(objects::SendEntry& entry, wire::Psn first, wire::Psn last, bool alone);
   // Something is wrong with the response to an entry. It fails if it is the oldest; if not, it is asked for again
   // when it is.
   void refuse_response(std::uint64_t index, objects::Status status, objects::Cause cause);

@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::uint8_t kBackoffMax = 6;
 constexpr std::uint8_t kProbesUntilBelieved = 2;
+constexpr std::uint8_t kQuestionsLog2Max = 3;
 // So many losses that were none widen the tolerance, so many that were some narrow it again.
 constexpr std::uint32_t kRepairsUntilNarrower = 16;
 
@@ -44,6 +45,7 @@ void Recovery::note_arrival(wire::Psn psn) {
   const bool later =
       record.sent_at > latest.sent_at || (record.sent_at == latest.sent_at && psn.after(latest.psn));
   doubts_ |= doubtful(record);
+  if (record.probe && record.response && !early && !doubtful(record)) probe_heard_ = record.sent_at;
   if (!early && !doubtful(record) && (!latest.any || later)) latest = {record.sent_at, psn, true};
   ++finished_;
 }
@@ -118,7 +120,8 @@ void Recovery::arrived(wire::Psn expected, Octets bits) {
   }
 }
 
-void Recovery::responded(wire::Psn first, wire::Psn last) {
+void Recovery::responded(wire::Psn first, wire::Psn last, bool alone) {
+  to_probe_ = alone && log_.at(first).probe;
   for (wire::Psn psn = first; !psn.after(last); ++psn) finish(psn);
   if (last.before(req_.executed)) return;
   const bool answers = answers_;
@@ -134,6 +137,8 @@ void Recovery::responded(wire::Psn first, wire::Psn last) {
 bool Recovery::lost_by_order(wire::Psn psn, const PacketRecord& record) const {
   if (record.fate != PacketFate::kUnderWay && record.fate != PacketFate::kArrived) return false;
   if (planted(PlantedBug::kTrustRepair) && record.again) return false;
+  // After the silence that the probe was sent for, and its answer, nothing from before the silence is to come any more.
+  if (record.response && record.sent_at + req_.round_trip.patience() <= probe_heard_) return true;
   if (record.response && psn.before(req_.executed)) {
     if (latest_response_.any && psn.before(latest_response_.psn) &&
         record.sent_at + req_.reorder_window <= latest_response_.sent_at)
@@ -209,7 +214,7 @@ void Recovery::conclude() {
   }
   // A response that is next in order leaves nothing done beyond the oldest: there is nothing to look for, and to look
   // anyway would cost a walk over the whole flight for each packet of a READ.
-  const bool hole = log_.done() + log_.arrived() != 0 || answers_;
+  const bool hole = log_.done() + log_.arrived() != 0 || answers_ || probe_heard_.ns != 0;
   if (hole && log_.under_way() != 0) find_lost();
   if (progress) restart_timers();
   core_.set_flight(qp_, log_.under_way());
@@ -244,9 +249,20 @@ void Recovery::probe() {
   req_.backoff = std::min<std::uint8_t>(req_.backoff + 1, kBackoffMax);
   // What else is lost may have to wait for room in a window that is full of what the peer has dropped.
   if (req_.una == req_.sent || log_.at(req_.una).fate == PacketFate::kLost) return;
-  ++qp_.counters->probes_sent;
-  ++qp_.probes;
-  lose(req_.una, true);
+  // Losses come in bursts, and a burst that swallows one question after the other would last for all of their waiting times.
+  // A stranger is asked with one packet, as every responder must bear.
+  const bool kin = (qp_.path.features & objects::kFeatureArrivals) != 0;
+  std::uint32_t questions = kin ? 1u << std::min<std::uint8_t>(req_.backoff - 1, kQuestionsLog2Max) : 1;
+  for (wire::Psn psn = req_.una; questions != 0 && psn.before(req_.sent); ++psn) {
+    const PacketFate fate = log_.at(psn).fate;
+    if (fate == PacketFate::kDone || fate == PacketFate::kLost) continue;
+    if (fate == PacketFate::kArrived && !log_.at(psn).response) continue;
+    ++qp_.counters->probes_sent;
+    ++qp_.probes;
+    lose(psn, true);
+    --questions;
+    while (log_.at(psn).response && !log_.at(psn).ends_request && (psn + 1).before(req_.sent)) ++psn;
+  }
 }
 
 void Recovery::on_silence() {

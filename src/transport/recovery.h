@@ -20,8 +20,8 @@ class Recovery {
   void executed(wire::Psn end);
   // A bitmap: everything before `expected`, and expected + i for each bit i (most significant bit first).
   void arrived(wire::Psn expected, Octets bits);
-  // The responses [first, last] are here.
-  void responded(wire::Psn first, wire::Psn last);
+  // The responses [first, last] are here; `alone`: to a request for this one.
+  void responded(wire::Psn first, wire::Psn last, bool alone = false);
   // Draws the conclusions of the above: estimates, losses, window, and the PSNs that are finished.
   void conclude();
 
@@ -29,7 +29,8 @@ class Recovery {
   void lose_from(wire::Psn from);
   void lose(wire::Psn psn, bool as_probe = false);
 
-  // Nothing was heard for a while: asks with the oldest packet whether the rest has arrived.
+  // Nothing was heard for a while: asks with the oldest packet whether the rest has arrived; with more of them where
+  // that was in vain.
   void probe();
   void restart_timers();
   void restart_probe();
@@ -64,6 +65,7 @@ class Recovery {
   bool answers_ = false;   // an answer to a request: the responses before it were sent before it
   bool to_probe_ = false;  // nothing but a probe has asked for it
   bool doubts_ = false;    // it tells of a probe, and may be to the copy before
+  Instant probe_heard_;    // when the probe went that it answers; never: it answers none
   std::uint32_t finished_ = 0;
   std::uint32_t repaired_ = 0;  // of these, sent again
   std::uint32_t needless_ = 0;  // of these, surely for nothing

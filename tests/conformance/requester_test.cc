@@ -484,7 +484,42 @@ TEST(Requester, AsksASilentPeerWithTheOldestPacket) {
   EXPECT_EQ(script.counters().packets_resent, 4u);
 }
 
-// The question itself may get lost: it is asked again, less and less often.
+// One response to the question about a READ, and nothing else: what else was asked for before the silence is lost too, and
+// is asked for at once, not one by one after a silence each.
+TEST(Requester, AsksForAllThatASilentPeerStillOwesOfReads) {
+  Script script;
+  script.play(R"(
+    post send 1 10
+    < SEND ONLY psn 1000 a +10
+    @ 50us
+    > ACKNOWLEDGE psn 1000 ack msn 1
+    = 1 success 10
+    post read 2 1024
+    < RDMA READ REQUEST psn 1001 a va 0x5000 dma 1024
+    post read 3 512
+    < RDMA READ REQUEST psn 1005 a va 0x5000 dma 512
+    @ 50us
+    > RDMA READ RESPONSE FIRST psn 1001 ack msn 2 +256
+    # 1002 is missing
+    > RDMA READ RESPONSE MIDDLE psn 1003 +256
+    < RDMA READ REQUEST psn 1002 a va 0x5100 dma 256
+    > RDMA READ RESPONSE LAST psn 1004 ack msn 2 +256
+    # so are the answer to that, and all of the second one
+    @ 550us
+    < RDMA READ REQUEST psn 1002 a va 0x5100 dma 256
+    @ 50us
+    > RDMA READ RESPONSE ONLY psn 1002 ack msn 2 +256
+    = 2 success 1024
+    < RDMA READ REQUEST psn 1005 a va 0x5000 dma 512
+    @ 50us
+    > RDMA READ RESPONSE FIRST psn 1005 ack msn 3 +256
+    > RDMA READ RESPONSE LAST psn 1006 ack msn 3 +256
+    = 3 success 512
+  )");
+  EXPECT_EQ(script.counters().probes_sent, 1u);
+}
+
+// The question itself may get lost: it is asked again, less and less often, of a stranger with one packet.
 TEST(Requester, AsksASilentPeerLessAndLessOften) {
   Script script;
   script.play(R"(
@@ -495,6 +530,8 @@ TEST(Requester, AsksASilentPeerLessAndLessOften) {
     = 1 success 10
     post send 2 10
     < SEND ONLY psn 1001 a +10
+    post send 3 10
+    < SEND ONLY psn 1002 a +10
     @ 550us
     < SEND ONLY psn 1001 a +10
     @ 800us
@@ -504,10 +541,48 @@ TEST(Requester, AsksASilentPeerLessAndLessOften) {
     @ 200us
     < SEND ONLY psn 1001 a +10
     @ 50us
-    > ACKNOWLEDGE psn 1001 ack msn 2
+    > ACKNOWLEDGE psn 1002 ack msn 3
     = 2 success 10
+    = 3 success 10
   )");
   EXPECT_EQ(script.counters().ack_timeouts, 0u);
+}
+
+// A burst of losses may swallow several questions: a peer of our own kind is asked with twice as many packets each time.
+TEST(Requester, AsksASilentPeerOfItsKindWithMoreAndMorePackets) {
+  ScriptOptions options;
+  options.peer_features = objects::kFeatureArrivals;
+  Script script(options);
+  script.play(R"(
+    post send 1 10
+    < SEND ONLY psn 1000 a +10
+    @ 50us
+    > ACKNOWLEDGE psn 1000 ack msn 1
+    = 1 success 10
+    post send 2 600
+    < SEND FIRST psn 1001 +256
+    < SEND MIDDLE psn 1002 +256
+    < SEND LAST psn 1003 a +88
+    post read 3 512
+    < RDMA READ REQUEST psn 1004 a va 0x5000 dma 512
+    @ 550us
+    < SEND FIRST psn 1001 a +256
+    @ 1050us
+    < SEND FIRST psn 1001 a +256
+    < SEND MIDDLE psn 1002 a +256
+    @ 2100us
+    < SEND FIRST psn 1001 a +256
+    < SEND MIDDLE psn 1002 +256
+    < SEND LAST psn 1003 a +88
+    < RDMA READ REQUEST psn 1004 a va 0x5000 dma 512
+    @ 50us
+    > ACKNOWLEDGE psn 1003 ack msn 2
+    = 2 success 600
+    > RDMA READ RESPONSE FIRST psn 1004 ack msn 3 +256
+    > RDMA READ RESPONSE LAST psn 1005 ack msn 3 +256
+    = 3 success 512
+  )");
+  EXPECT_EQ(script.counters().probes_sent, 1u + 2u + 4u);
 }
 
 TEST(Requester, AsksForTheRestOfAReadWhenStrict) {

@@ -125,6 +125,7 @@ Script::Script(const ScriptOptions& options)
   attributes.qkey = wire::QKey{0x1234};
   attributes.path.local = gid_of(1);
   attributes.path.remote = gid_of(2);
+  attributes.path.features = options.peer_features;
   attributes.path_mtu = options.mtu_code;
   attributes.destination = wire::Qpn(kPeerQpn);
   attributes.receive_psn = wire::Psn(options.receive_psn);

@@ -38,6 +38,7 @@ struct ScriptOptions {
   std::uint32_t send_psn = 1000;
   std::uint32_t access =
       objects::kLocalWrite | objects::kRemoteWrite | objects::kRemoteRead | objects::kRemoteAtomic;
+  std::uint8_t peer_features = 0;  // of our own kind: objects::kFeatureArrivals
   transport::EngineConfig engine;
 };
 
