@@ -14,27 +14,18 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
-#include <string>
 #include <vector>
+
+#include "verbs_port.h"
 
 namespace {
 
+using bench::fail;
+
 constexpr unsigned kSecondsMax = 60;
 constexpr std::uint32_t kDepth = 128;
-constexpr std::uint32_t kFirstPsn = 1;
 constexpr std::size_t kPageOctets = 4096;
 constexpr std::uint32_t kMessageOctets = 64;
-
-[[noreturn]] void fail(const char* what) {
-  std::perror(what);
-  std::exit(1);
-}
-
-struct QpAddress {
-  std::uint32_t qpn;
-  ibv_gid gid;
-};
 
 void send_all(int fd, const void* data, std::size_t octets) {
   const auto* next = static_cast<const char*>(data);
@@ -74,16 +65,11 @@ long resident_kib() {
   return kib;
 }
 
-bool is_ipv4(const ibv_gid& gid) {
-  static const std::uint8_t kMapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
-  return std::memcmp(gid.raw, kMapped, sizeof kMapped) == 0;
-}
-
 class Side {
  public:
   Side(int fd, std::size_t count) : fd_(fd) {
     open();
-    cq_ = ibv_create_cq(context_, static_cast<int>(2 * count), nullptr, nullptr, 0);
+    cq_ = ibv_create_cq(port_.context, static_cast<int>(2 * count), nullptr, nullptr, 0);
     if (cq_ == nullptr) fail("ibv_create_cq");
     for (std::size_t i = 0; i < count; ++i) qps_.push_back(create());
     connect();
@@ -104,24 +90,12 @@ class Side {
 
  private:
   void open() {
-    int count = 0;
-    ibv_device** const list = ibv_get_device_list(&count);
-    for (int i = 0; i < count && context_ == nullptr; ++i) {
-      if (std::string(ibv_get_device_name(list[i])).compare(0, 5, "rrdma") == 0)
-        context_ = ibv_open_device(list[i]);
-    }
-    if (context_ == nullptr) fail("no device rrdma*");
-    ibv_free_device_list(list);
-    pd_ = ibv_alloc_pd(context_);
+    port_ = bench::open_port();
+    pd_ = ibv_alloc_pd(port_.context);
     memory_ = mmap(nullptr, kPageOctets, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     const int rights = IBV_ACCESS_LOCAL_WRITE;  // a number: the macro mixes two enumerations
     mr_ = ibv_reg_mr(pd_, memory_, kPageOctets, rights);
     if (mr_ == nullptr) fail("ibv_reg_mr");
-    for (int index = 0; ibv_query_gid(context_, 1, index, &gid_) == 0; ++index) {
-      gid_index_ = static_cast<std::uint8_t>(index);
-      if (is_ipv4(gid_)) return;
-    }
-    fail("no IPv4 GID");
   }
 
   ibv_qp* create() {
@@ -132,48 +106,15 @@ class Side {
     wanted.qp_type = IBV_QPT_RC;
     ibv_qp* const qp = ibv_create_qp(pd_, &wanted);
     if (qp == nullptr) fail("ibv_create_qp");
-    ibv_qp_attr init{};
-    init.qp_state = IBV_QPS_INIT;
-    init.port_num = 1;
-    if (ibv_modify_qp(qp, &init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) != 0)
-      fail("INIT");
     return qp;
   }
 
   void connect() {
-    std::vector<QpAddress> own;
-    std::vector<QpAddress> peers(qps_.size());
-    for (const ibv_qp* qp : qps_) own.push_back({qp->qp_num, gid_});
+    std::vector<std::uint32_t> own, peers(qps_.size());
+    for (const ibv_qp* qp : qps_) own.push_back(qp->qp_num);
     send_all(fd_, own.data(), own.size() * sizeof own[0]);
     receive_all(fd_, peers.data(), peers.size() * sizeof peers[0]);
-    for (std::size_t i = 0; i < qps_.size(); ++i) connect(qps_[i], peers[i]);
-  }
-
-  void connect(ibv_qp* qp, const QpAddress& peer) const {
-    ibv_qp_attr ready{};
-    ready.qp_state = IBV_QPS_RTR;
-    ready.path_mtu = IBV_MTU_4096;
-    ready.dest_qp_num = peer.qpn;
-    ready.rq_psn = kFirstPsn;
-    ready.max_dest_rd_atomic = 1;
-    ready.min_rnr_timer = 12;
-    ready.ah_attr.is_global = 1;
-    ready.ah_attr.port_num = 1;
-    ready.ah_attr.grh.dgid = peer.gid;
-    ready.ah_attr.grh.sgid_index = gid_index_;
-    ready.ah_attr.grh.hop_limit = 1;
-    const int for_rtr = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-                        IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
-    if (ibv_modify_qp(qp, &ready, for_rtr) != 0) fail("RTR");
-    ready.qp_state = IBV_QPS_RTS;
-    ready.timeout = 18;
-    ready.retry_cnt = 7;
-    ready.rnr_retry = 7;
-    ready.sq_psn = kFirstPsn;
-    ready.max_rd_atomic = 1;
-    const int for_rts = IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-                        IBV_QP_MAX_QP_RD_ATOMIC;
-    if (ibv_modify_qp(qp, &ready, for_rts) != 0) fail("RTS");
+    for (std::size_t i = 0; i < qps_.size(); ++i) bench::connect(port_, qps_[i], peers[i]);
   }
 
   [[nodiscard]] ibv_sge message() const {
@@ -213,13 +154,11 @@ class Side {
   }
 
   int fd_;
-  ibv_context* context_ = nullptr;
+  bench::Port port_;
   ibv_pd* pd_ = nullptr;
   ibv_cq* cq_ = nullptr;
   ibv_mr* mr_ = nullptr;
   void* memory_ = nullptr;
-  ibv_gid gid_{};
-  std::uint8_t gid_index_ = 0;
   std::vector<ibv_qp*> qps_;
   std::size_t completed_ = 0;
 };
