@@ -1,29 +1,27 @@
-// A swarm: random operations, cancellations, deadlines, closes and aborts on a few connections, with an oracle. `swarm FIRST COUNT` runs
-// that many seeds. A failure prints its seed.
+// A swarm: random operations, cancellations, deadlines, closes, aborts and kills on a few connections, with an oracle. `swarm FIRST COUNT [N]` runs
+// that many seeds, every N-th with a kill. A failure prints its seed.
 //
 // The oracle: a sender numbers its messages and fills them with a pattern of that number. A receiver sees numbers that only grow; a number
 // whose send was good is missing only if its connection was aborted; every octet is right; when everything is closed, all memory has
-// come back to the pool.
+// come back to the pool. What a kill must leave intact, swarm_kills.h says.
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
-#include <random>
 #include <string>
+#include <string_view>
+#include <vector>
 
-#include "rrdma/comm/comm.h"
+#include "tests/comm/swarm.h"
+#include "tests/comm/swarm_kills.h"
 
-using namespace rrdma::comm;
-using namespace std::chrono_literals;
+using namespace comm_swarm;
 
 namespace {
 
-constexpr auto kPatience = 20s;
-
-[[noreturn]] void fail(std::uint64_t seed, const std::string& what) {
-  std::printf("seed %llu: %s\n", static_cast<unsigned long long>(seed), what.c_str());
-  std::fflush(stdout);
-  std::_Exit(1);
-}
+// A kill takes a process that opens the device and, of the survivors, the time until all of them know: one seed in so many has one.
+std::uint64_t seeds_for_a_kill = 10;
+std::uint64_t kills = 0;
+Clock::duration longest_until_all_knew{};
 
 struct Way {
   std::uint64_t seed;
@@ -32,38 +30,11 @@ struct Way {
   std::uint32_t seen = 0;       // the last number that was received
 };
 
-class Random {
- public:
-  explicit Random(std::uint64_t seed) : engine_(seed) {}
-  std::uint32_t below(std::uint32_t bound) { return static_cast<std::uint32_t>(engine_() % bound); }
-  bool chance(std::uint32_t percent) { return below(100) < percent; }
-
- private:
-  std::mt19937_64 engine_;
-};
-
-void fill(std::span<std::byte> octets, std::uint32_t number) {
-  for (std::size_t i = 0; i < octets.size(); ++i) octets[i] = static_cast<std::byte>(number * 31 + i * 7);
-  if (octets.size() >= 4) std::memcpy(octets.data(), &number, 4);
-}
-bool sound(std::span<const std::byte> octets, std::uint32_t number) {
-  for (std::size_t i = 4; i < octets.size(); ++i) {
-    if (octets[i] != static_cast<std::byte>(number * 31 + i * 7)) return false;
-  }
-  return true;
-}
-
-Limit any_limit(Random& random) {
-  if (random.chance(70)) return Limit(kPatience);
-  return Limit(std::chrono::microseconds(random.below(3000)));
-}
-
 Task<> send_numbers(Context& context, Endpoint& end, Way& way, std::uint64_t seed) {
   Random random(seed);
   const std::uint32_t count = random.below(60);
   for (std::uint32_t number = 1; number <= count; ++number) {
-    const std::size_t size = 4 + random.below(random.chance(50) ? 100 : 2000);
-    auto buffer = context.pool().take(size);
+    auto buffer = context.pool().take(any_size(random));
     if (!buffer) fail(seed, "no memory");
     fill(buffer->bytes(), number);
     bool good = false;
@@ -144,15 +115,6 @@ Task<> one_sided(Context& context, Endpoint& end, RemoteSpan<std::byte> memory, 
   }
 }
 
-Profile any_profile(std::uint64_t seed) {
-  Random random(seed);
-  Profile profile;
-  profile.message_limit = 2100;
-  profile.receive_depth = static_cast<std::uint16_t>(4 + random.below(12));
-  profile.send_depth = static_cast<std::uint16_t>(4 + random.below(12));
-  return profile;
-}
-
 Task<> connection(Context& context, Endpoint client, Endpoint server, RemoteSpan<std::byte> memory,
                   RemoteRef<std::uint64_t> word, std::uint64_t seed) {
   Way way{.seed = seed};
@@ -174,16 +136,51 @@ Task<> connection(Context& context, Endpoint client, Endpoint server, RemoteSpan
   }
 }
 
+// Somebody who has nothing to do with it: while another peer dies, every message comes, in order.
+Task<> go_on(Context& context, Endpoint near, Endpoint far, const bool& over, std::uint64_t seed) {
+  for (std::uint32_t number = 1; !over || number < 10; ++number) {
+    auto [sent, message] = co_await when_all(near.send(number, kPatience), far.receive(kPatience));
+    if (!sent || !message)
+      fail(seed, "while another peer died: " + (sent ? message.error() : sent.error()).what());
+    if (message->as<std::uint32_t>() != number) fail(seed, "while another peer died, a message was lost");
+    static_cast<void>(co_await context.sleep(100us));
+  }
+}
+
+Task<> kill_beside(Context& context, Endpoint near, Endpoint far, std::uint64_t seed) {
+  bool over = false;
+  const auto kill = [&]() -> Task<> {
+    longest_until_all_knew = std::max(longest_until_all_knew, co_await kill_a_peer(context, seed));
+    ++kills;
+    over = true;
+  };
+  co_await when_all(kill(), go_on(context, std::move(near), std::move(far), over, seed));
+}
+
+Task<> run_connections(Context& context, Listener& listener, std::string where, RemoteSpan<std::byte> memory,
+                       RemoteRef<std::uint64_t> word, std::uint64_t seed) {
+  // One after the other connects, so that both ends are of the same pair; then they live beside each other.
+  Scope scope;
+  const std::uint64_t peaceful = 1 + seed % 3;
+  for (std::uint64_t i = 0; i < peaceful + (seed % seeds_for_a_kill == 0 ? 1 : 0); ++i) {
+    const std::uint64_t own = seed * 100 + i;
+    auto [near, far] = co_await when_all(context.connect(where, any_profile(own), kPatience),
+                                         listener.accept(any_profile(own + 1), kPatience));
+    if (!near || !far) fail(own, near ? far.error().what() : near.error().what());
+    if (i < peaceful) {
+      scope.spawn(connection(context, std::move(*near), std::move(*far), memory, word, own));
+    } else {
+      scope.spawn(kill_beside(context, std::move(*near), std::move(*far), seed));
+    }
+  }
+  co_await scope.join();
+}
+
 void run_seed(std::uint64_t seed) {
   ContextOptions options;
   options.linger = 10s;
   Context context = Context::open(options).value_or_throw();
-  std::string host;
-  for (const std::string& address : context.device().addresses) {
-    if (host.empty() && address.find(':') == std::string::npos) host = address;
-  }
-  Listener listener = context.listen(host + ":0").value_or_throw();
-  const std::string address = host + ":" + std::to_string(listener.port());
+  Listener listener = context.listen(host_of(context) + ":0").value_or_throw();
   Buffer target = context.pool().take(10000).value_or_throw();
   alignas(8) std::uint64_t word[1] = {0};
   auto memory = share(context, target, Access::kRead | Access::kWrite).value_or_throw();
@@ -191,19 +188,8 @@ void run_seed(std::uint64_t seed) {
       share(context, std::span<std::uint64_t>(word), Access::kAtomic | Access::kRead | Access::kWrite)
           .value_or_throw();
   const std::size_t before = context.pool().in_use();
-  context.run([](Context& c, Listener& l, std::string where, RemoteSpan<std::byte> m,
-                 RemoteRef<std::uint64_t> r, std::uint64_t s) -> Task<> {
-    // One after the other connects, so that both ends are of the same pair; then they live beside each other.
-    Scope scope;
-    for (std::uint64_t i = 0; i < 1 + s % 3; ++i) {
-      const std::uint64_t own = s * 100 + i;
-      auto [near, far] = co_await when_all(c.connect(where, any_profile(own), kPatience),
-                                           l.accept(any_profile(own + 1), kPatience));
-      if (!near || !far) fail(own, near ? far.error().what() : near.error().what());
-      scope.spawn(connection(c, std::move(*near), std::move(*far), m, r, own));
-    }
-    co_await scope.join();
-  }(context, listener, address, memory.remote(), counter.remote()[0], seed));
+  context.run(run_connections(context, listener, std::string(listener.address()), memory.remote(),
+                              counter.remote()[0], seed));
   if (!context.run_until([&] { return context.endpoints() <= 1; }, Clock::now() + kPatience))
     fail(seed, "an endpoint does not go");
   if (context.pool().in_use() != before)
@@ -213,9 +199,13 @@ void run_seed(std::uint64_t seed) {
 }  // namespace
 
 int main(int count, char** words) {
+  if (count > 1 && std::string_view(words[1]) == "victim") return be_killed(count, words);
   const std::uint64_t first = count > 1 ? std::strtoull(words[1], nullptr, 10) : 1;
   const std::uint64_t seeds = count > 2 ? std::strtoull(words[2], nullptr, 10) : 100;
+  if (count > 3) seeds_for_a_kill = std::strtoull(words[3], nullptr, 10);
   for (std::uint64_t seed = first; seed < first + seeds; ++seed) run_seed(seed);
-  std::printf("%llu seeds from %llu: good\n", static_cast<unsigned long long>(seeds),
-              static_cast<unsigned long long>(first));
+  std::printf("%llu seeds from %llu: good; %llu kills, of which all knew after %.3f s at most\n",
+              static_cast<unsigned long long>(seeds), static_cast<unsigned long long>(first),
+              static_cast<unsigned long long>(kills),
+              std::chrono::duration<double>(longest_until_all_knew).count());
 }

@@ -1,0 +1,387 @@
+#include "tests/comm/swarm_kills.h"
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <deque>
+#include <optional>
+#include <stop_token>
+#include <string_view>
+#include <vector>
+
+namespace comm_swarm {
+namespace {
+
+constexpr std::size_t kHalf =
+    5000;  // of the memory that each side opens: what is read in front, what is written behind
+constexpr std::uint32_t kRead =
+    1;  // the patterns of both, and that of memory which nobody may write any more
+constexpr std::uint32_t kWritten = 2;
+constexpr std::uint32_t kOver = 3;
+constexpr int kTellingFd = 3;  // where a victim says that it is there
+
+// What a side opens to the other; it travels in the hello.
+struct Opened {
+  RemoteSpan<std::byte> memory;
+  RemoteRef<std::uint64_t> word;
+};
+static_assert(sizeof(Opened) <= kMaxHelloRequest);
+
+Opened opened_by(const Endpoint& end) {
+  Opened opened;
+  if (end.hello().size() == sizeof(opened)) std::memcpy(&opened, end.hello().data(), sizeof(opened));
+  return opened;
+}
+
+class Lent {
+ public:
+  explicit Lent(Context& context)
+      : buffer_(context.pool().take(2 * kHalf).value_or_throw()),
+        memory_(share(context, buffer_, Access::kRead | Access::kWrite).value_or_throw()),
+        words_(
+            share(context, std::span<std::uint64_t>(word_), Access::kAtomic | Access::kRead | Access::kWrite)
+                .value_or_throw()),
+        opened_{memory_.remote(), words_.remote()[0]} {
+    fill(buffer_.bytes().first(kHalf), kRead);
+  }
+  Lent(const Lent&) = delete;
+  Lent& operator=(const Lent&) = delete;
+
+  // A silent peer is asked, so that a waiter who sends nothing learns of its death as well.
+  [[nodiscard]] Profile profile(std::uint64_t seed) const {
+    Profile profile = any_profile(seed);
+    profile.hello = std::as_bytes(std::span(&opened_, 1));
+    profile.keep_alive = 100ms;
+    return profile;
+  }
+  [[nodiscard]] std::span<std::byte> written() { return buffer_.bytes().subspan(kHalf); }
+
+ private:
+  Buffer buffer_;
+  alignas(8) std::uint64_t word_[1] = {0};
+  Share<std::byte> memory_;
+  Share<std::uint64_t> words_;
+  Opened opened_;
+};
+
+// What both sides agree on because they know the seed.
+struct Plan {
+  explicit Plan(std::uint64_t seed) : victim_listens(seed % 2 == 0), connections(1 + seed / 2 % 3) {}
+  // On such a connection nobody says anything: its waiters learn of the death by the keep-alive alone.
+  [[nodiscard]] static bool silent(std::uint64_t seed, std::uint64_t connection) {
+    return Random(seed + connection).chance(20);
+  }
+  bool victim_listens;
+  std::uint64_t connections;
+};
+
+// One connection, as either side sees it.
+struct Tie {
+  Endpoint end;
+  std::uint64_t seed;
+  const bool* struck;   // the victim was killed; null on its own side
+  bool closed = false;  // this side has ended it
+};
+
+// An operation ended with this error: was it entitled to?
+void judge(const Tie& tie, const Error& error) {
+  const Code code = error.code();
+  if (tie.closed && code == Code::kClosed) return;
+  // The victim's peer closes and aborts; what is wrong with its own end, it says by not being there to be killed.
+  if (tie.struck == nullptr) {
+    if (code == Code::kPeerGone || code == Code::kClosedByPeer || code == Code::kClosed) return;
+    fail(tie.seed, "the victim: " + error.what());
+  }
+  if (!*tie.struck) fail(tie.seed, "nobody was killed yet: " + error.what());
+  if (code != Code::kPeerGone) fail(tie.seed, "the peer was killed: " + error.what());
+  if (error.peer() != tie.end.peer()) fail(tie.seed, "the peer is not named: " + error.what());
+}
+// Whether one goes on.
+template <typename T>
+bool goes_on(const Tie& tie, const Result<T>& result) {
+  if (result.ok() || result.error().code() == Code::kDeadline) return true;
+  judge(tie, result.error());
+  return false;
+}
+
+// Numbers without gaps, so none of them is given up.
+Task<> send_all(Context& context, Tie& tie, std::uint64_t seed) {
+  Random random(seed);
+  for (std::uint32_t number = 1;; ++number) {
+    auto buffer = context.pool().take(any_size(random));
+    if (!buffer) fail(seed, "no memory");
+    fill(buffer->bytes(), number);
+    if (random.chance(50)) {
+      auto sent = co_await tie.end.send(std::move(*buffer));
+      if (!sent) co_return judge(tie, sent.error());
+      if (!sound(sent->bytes(), number)) fail(seed, "a buffer that was sent is another one now");
+    } else {
+      auto sent = co_await tie.end.send(std::span<const std::byte>(buffer->bytes()));
+      if (!sent) co_return judge(tie, sent.error());
+    }
+    if (random.chance(5))
+      static_cast<void>(co_await context.sleep(std::chrono::microseconds(random.below(300))));
+  }
+}
+
+// Writes on memory that the pool has to give: on that of a loan, if it had come back too early.
+void scribble(Context& context) {
+  for (std::size_t size = 4_KiB; size <= 64_KiB; size *= 2) {
+    auto buffer = context.pool().take(size);
+    if (buffer) fill(buffer->bytes(), kOver);
+  }
+}
+
+Task<> receive_all(Context& context, Tie& tie, std::uint64_t seed) {
+  Random random(seed);
+  struct Loan {
+    Message message;
+    std::uint32_t number;
+  };
+  std::deque<Loan> loans;
+  for (std::uint32_t next = 1;;) {
+    Result<Message> message = Error();
+    if (random.chance(80)) {
+      message = co_await tie.end.receive(random.chance(50) ? Limit() : any_limit(random));
+    } else {
+      auto answer =
+          co_await when_any(tie.end.receive(), context.sleep(std::chrono::microseconds(random.below(500))));
+      if (answer.index() == 1) continue;
+      message = std::move(std::get<0>(answer));
+    }
+    if (!message) {
+      if (goes_on(tie, message)) continue;
+      break;
+    }
+    const auto number = message->as<std::uint32_t>();
+    if (number != next)
+      fail(seed, "message " + std::to_string(number) + " came where " + std::to_string(next) + " was due");
+    if (!sound(message->bytes(), number)) fail(seed, "a message was damaged");
+    ++next;
+    if (random.chance(30)) loans.push_back({std::move(*message), number});
+    if (loans.size() > 2) loans.pop_front();
+  }
+  static_cast<void>(co_await context.sleep(std::chrono::microseconds(random.below(5000))));
+  scribble(context);
+  for (const Loan& loan : loans) {
+    if (!sound(loan.message.bytes(), loan.number)) fail(seed, "a message on loan was damaged");
+  }
+}
+
+Task<> one_sided(Context& context, Tie& tie, std::uint64_t seed) {
+  Random random(seed);
+  const Opened there = opened_by(tie.end);
+  if (there.memory.size() != 2 * kHalf) fail(seed, "the hello is not what was said");
+  for (bool going = true; going;) {
+    auto buffer = context.pool().take(1 + random.below(kHalf));
+    if (!buffer) fail(seed, "no memory");
+    const Limit limit = any_limit(random);
+    switch (random.below(4)) {
+      case 0: {
+        fill(buffer->bytes(), kWritten);
+        going = goes_on(tie, co_await tie.end.write(std::move(*buffer), there.memory.last(kHalf), limit));
+        break;
+      }
+      case 1: {
+        auto read = co_await tie.end.read(there.memory.first(buffer->size()), std::move(*buffer), limit);
+        going = goes_on(tie, read);
+        if (read && !sound(read->bytes(), kRead)) fail(seed, "what was read is wrong");
+        break;
+      }
+      case 2: going = goes_on(tie, co_await tie.end.fetch_add(there.word, 1, limit)); break;
+      default: going = goes_on(tie, co_await tie.end.flush(limit)); break;
+    }
+    // Others have their turn as well; each operation may be over before it has to wait.
+    if (going) static_cast<void>(co_await context.sleep(std::chrono::microseconds(random.below(100))));
+  }
+}
+
+Task<> wait_for_the_end(Tie& tie) { judge(tie, (co_await tie.end.receive()).error()); }
+
+// Everything at once on one connection, until it is over.
+Task<> talk(Context& context, Tie& tie, std::uint64_t seed, bool silent) {
+  if (silent) {
+    co_await wait_for_the_end(tie);
+  } else {
+    co_await when_all(send_all(context, tie, seed), receive_all(context, tie, seed + 1),
+                      one_sided(context, tie, seed + 2));
+  }
+}
+
+// --- who kills -------------------------------------------------------------------------------------------------
+
+struct Victim {
+  pid_t pid = 0;
+  std::string address;  // where it listens, if it does
+};
+
+Victim start_victim(std::uint64_t seed, const std::string& address) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) fail(seed, "no pipe");
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, ends[1], kTellingFd);
+  std::string itself = "comm_swarm", role = "victim", number = std::to_string(seed), at = address;
+  char* words[] = {itself.data(), role.data(), number.data(), at.data(), nullptr};
+  Victim victim;
+  if (::posix_spawn(&victim.pid, "/proc/self/exe", &actions, nullptr, words, environ) != 0)
+    fail(seed, "no process");
+  posix_spawn_file_actions_destroy(&actions);
+  ::close(ends[1]);
+  char octet = 0;
+  while (::read(ends[0], &octet, 1) == 1 && octet != '\n') victim.address += octet;
+  if (octet != '\n') fail(seed, "the victim did not come so far");
+  ::close(ends[0]);
+  return victim;
+}
+
+void strike(const Victim& victim, std::uint64_t seed) {
+  ::kill(victim.pid, SIGKILL);
+  int status = 0;
+  ::waitpid(victim.pid, &status, 0);
+  if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL)
+    fail(seed, "the victim had ended by itself: status " + std::to_string(status));
+}
+
+struct Scene {
+  Context& context;
+  std::uint64_t seed;
+  Victim victim;
+  std::deque<Tie> ties;
+  Scope talks;
+  std::stop_source nobody_comes;
+  bool struck = false;
+};
+
+// This side may end a connection by itself, at about the same time.
+Task<> end_one(Scene& scene, Tie& tie, Random& random) {
+  static_cast<void>(co_await scene.context.sleep(std::chrono::microseconds(random.below(20000))));
+  tie.closed = true;
+  if (random.chance(50)) {
+    tie.end.abort();
+    co_return;
+  }
+  auto closed = co_await tie.end.close(kPatience);
+  if (!closed) judge(tie, closed.error());
+}
+
+void begin_talk(Scene& scene, Endpoint end, std::uint64_t number, Random& random) {
+  const std::uint64_t own = scene.seed + 10 * number;
+  Tie& tie = scene.ties.emplace_back(Tie{std::move(end), own, &scene.struck});
+  scene.talks.spawn(talk(scene.context, tie, own, Plan::silent(scene.seed, number)));
+  if (random.chance(20)) scene.talks.spawn(end_one(scene, tie, random));
+}
+
+Task<> meet(Scene& scene, Listener& listener, const Lent& lent, Random& random) {
+  const Plan plan(scene.seed);
+  for (std::uint64_t i = 0; i < plan.connections; ++i) {
+    const Profile profile = lent.profile(scene.seed + i);
+    if (plan.victim_listens) {
+      auto end = co_await scene.context.connect(scene.victim.address, profile, kPatience);
+      if (end) {
+        begin_talk(scene, std::move(*end), i, random);
+        continue;
+      }
+      const Error& error = end.error();
+      if (!scene.struck || error.peer() != scene.victim.address ||
+          (error.code() != Code::kPeerGone && error.code() != Code::kUnreachable &&
+           error.code() != Code::kRefused))
+        fail(scene.seed, "connecting, and the peer was " + std::string(scene.struck ? "" : "not ") +
+                             "killed: " + error.what());
+    } else {
+      auto end = co_await listener.accept(profile, scene.nobody_comes.get_token());
+      if (end) {
+        begin_talk(scene, std::move(*end), i, random);
+        continue;
+      }
+      if (end.error().code() != Code::kCancelled) fail(scene.seed, "accepting: " + end.error().what());
+    }
+    co_return;
+  }
+}
+
+Task<Clock::duration> kill_and_wait(Scene& scene, Random& random) {
+  // Often within the handshake or shortly after it, sometimes when much is under way.
+  static_cast<void>(
+      co_await scene.context.sleep(std::chrono::microseconds(random.below(1U << (4 + random.below(12))))));
+  scene.struck = true;
+  strike(scene.victim, scene.seed);
+  const auto begin = Clock::now();
+  // A request that had left by then has come by now; nobody need wait for another one.
+  static_cast<void>(co_await when_any(scene.talks.join(), scene.context.sleep(200ms)));
+  scene.nobody_comes.request_stop();
+  const auto over = co_await when_any(scene.talks.join(), scene.context.sleep(kPatience));
+  if (over.index() == 1)
+    fail(scene.seed, std::to_string(scene.talks.size()) + " waiters do not know that their peer is dead");
+  co_return Clock::now() - begin;
+}
+
+}  // namespace
+
+Task<Clock::duration> kill_a_peer(Context& context, std::uint64_t seed) {
+  Random random(seed);
+  Lent lent(context);
+  Clock::duration until_all_knew;
+  {
+    Listener listener = context.listen(host_of(context) + ":0").value_or_throw();
+    Scene scene{context, seed, start_victim(seed, std::string(listener.address())), {}, {}, {}};
+    scene.talks.spawn(meet(scene, listener, lent, random));
+    until_all_knew = co_await kill_and_wait(scene, random);
+  }
+  fill(lent.written(), kOver);
+  static_cast<void>(co_await context.sleep(std::chrono::microseconds(random.below(20000))));
+  if (!sound(lent.written(), kOver)) fail(seed, "a dead peer wrote");
+  co_return until_all_knew;
+}
+
+// --- who is killed ---------------------------------------------------------------------------------------------
+
+namespace {
+
+Task<> live(Context& context, std::uint64_t seed, std::string address) {
+  const Plan plan(seed);
+  Lent lent(context);
+  Listener listener;
+  if (plan.victim_listens) {
+    listener = context.listen(host_of(context) + ":0").value_or_throw();
+    address = listener.address();
+  }
+  address += '\n';
+  if (::write(kTellingFd, address.data(), address.size()) != static_cast<ssize_t>(address.size()))
+    fail(seed, "the victim is not heard");
+  address.pop_back();
+  std::deque<Tie> ties;
+  Scope talks;
+  for (std::uint64_t i = 0; i < plan.connections; ++i) {
+    const std::uint64_t own = seed + 10 * i + 5;
+    const Profile profile = lent.profile(own);
+    Result<Endpoint> end = Error();
+    if (plan.victim_listens) {
+      end = co_await listener.accept(profile, kPatience);
+    } else {
+      end = co_await context.connect(address, profile, kPatience);
+    }
+    if (!end) fail(seed, "the victim: " + end.error().what());
+    Tie& tie = ties.emplace_back(Tie{std::move(*end), own, nullptr});
+    talks.spawn(talk(context, tie, own, Plan::silent(seed, i)));
+  }
+  co_await talks.join();
+  static_cast<void>(co_await context.sleep(1h));
+}
+
+}  // namespace
+
+int be_killed(int count, char** words) {
+  // Nobody is left behind when the swarm itself ends.
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (count != 4) return 2;
+  Context context = Context::open().value_or_throw();
+  context.run(live(context, std::strtoull(words[2], nullptr, 10), words[3]));
+  return 0;
+}
+
+}  // namespace comm_swarm
