@@ -70,10 +70,14 @@ class Lent {
 
 // What both sides agree on because they know the seed.
 struct Plan {
-  explicit Plan(std::uint64_t seed) : victim_listens(seed % 2 == 0), connections(1 + seed / 2 % 3) {}
+  explicit Plan(std::uint64_t seed) {
+    Random random(~seed);
+    victim_listens = random.chance(50);
+    connections = 1 + random.below(3);
+  }
   // On such a connection nobody says anything: its waiters learn of the death by the keep-alive alone.
   [[nodiscard]] static bool silent(std::uint64_t seed, std::uint64_t connection) {
-    return Random(seed + connection).chance(20);
+    return Random(~seed - connection - 1).chance(20);
   }
   bool victim_listens;
   std::uint64_t connections;
