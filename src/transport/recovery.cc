@@ -203,6 +203,7 @@ void Recovery::conclude() {
     req_.backoff = 0;
   }
   req_.doubted = doubts_ && sample_.ns == 0;
+  req_.probe_copies = 0;
   judge_repairs();
   const bool progress = advance() || finished_ != 0;
   if (progress) {
@@ -251,18 +252,22 @@ void Recovery::probe() {
   if (req_.una == req_.sent || log_.at(req_.una).fate == PacketFate::kLost) return;
   // Losses come in bursts, and a burst that swallows one question after the other would last for all of their waiting times.
   // A stranger is asked with one packet, as every responder must bear.
-  const bool kin = (qp_.path.features & objects::kFeatureArrivals) != 0;
-  std::uint32_t questions = kin ? 1u << std::min<std::uint8_t>(req_.backoff - 1, kQuestionsLog2Max) : 1;
+  std::uint32_t questions = kin() ? 1u << std::min<std::uint8_t>(req_.backoff - 1, kQuestionsLog2Max) : 1;
   for (wire::Psn psn = req_.una; questions != 0 && psn.before(req_.sent); ++psn) {
     const PacketFate fate = log_.at(psn).fate;
     if (fate == PacketFate::kDone || fate == PacketFate::kLost) continue;
     if (fate == PacketFate::kArrived && !log_.at(psn).response) continue;
-    ++qp_.counters->probes_sent;
-    ++qp_.probes;
-    lose(psn, true);
+    ask(psn);
     --questions;
     while (log_.at(psn).response && !log_.at(psn).ends_request && (psn + 1).before(req_.sent)) ++psn;
   }
+  req_.probe_copies = static_cast<std::uint8_t>(questions);
+}
+
+void Recovery::ask(wire::Psn psn) {
+  ++qp_.counters->probes_sent;
+  ++qp_.probes;
+  lose(psn, true);
 }
 
 void Recovery::on_silence() {
@@ -291,7 +296,10 @@ void Recovery::restart_probe() {
   const Duration patience = req_.round_trip.measured()
                                 ? std::max(req_.round_trip.patience(), config.probe_min)
                                 : config.probe_unmeasured;
-  req_.early_deadline = now_ + Duration{patience.ns << req_.backoff};
+  // While the questions become more, the time to wait for an answer does not.
+  const std::uint8_t doublings =
+      kin() ? std::max(req_.backoff, kQuestionsLog2Max) - kQuestionsLog2Max : req_.backoff;
+  req_.early_deadline = now_ + Duration{patience.ns << doublings};
 }
 
 }  // namespace rrdma::transport

@@ -29,9 +29,10 @@ class Recovery {
   void lose_from(wire::Psn from);
   void lose(wire::Psn psn, bool as_probe = false);
 
-  // Nothing was heard for a while: asks with the oldest packet whether the rest has arrived; with more of them where
-  // that was in vain.
+  // Nothing was heard for a while: asks with the oldest packet whether the rest has arrived; with more of them, or
+  // copies of it, where that was in vain.
   void probe();
+  void ask(wire::Psn psn);  // with that packet
   void restart_timers();
   void restart_probe();
   void on_loss();     // the peer found a gap
@@ -46,6 +47,7 @@ class Recovery {
   void find_lost();
   [[nodiscard]] bool lost_by_order(wire::Psn psn, const PacketRecord& record) const;
   bool advance();
+  [[nodiscard]] bool kin() const { return (qp_.path.features & objects::kFeatureArrivals) != 0; }
   [[nodiscard]] CongestionView view() const { return {now_, req_.una, req_.sent, req_.round_trip, qp_.mtu}; }
 
   Core& core_;

@@ -27,22 +27,6 @@ constexpr std::uint32_t kReadOctetsMax = 64 * 1024;  // of one READ on a lossy w
 constexpr std::uint32_t kReadPacketsMin = 4;         // where many may be under way
 constexpr std::uint32_t kReadsTogether = 4;          // are enough: one that is lost is found out by the next
 
-// FIRST/MIDDLE/LAST/ONLY of SEND and WRITE, with what the last packet carries besides.
-Step data_step(SendOpcode opcode, bool first, bool last) {
-  const bool write = opcode == SendOpcode::kWrite || opcode == SendOpcode::kWriteImmediate;
-  if (!last) {
-    return write ? (first ? Step::kWriteFirst : Step::kWriteMiddle)
-                 : (first ? Step::kSendFirst : Step::kSendMiddle);
-  }
-  switch (opcode) {
-    case SendOpcode::kWrite: return first ? Step::kWriteOnly : Step::kWriteLast;
-    case SendOpcode::kWriteImmediate: return first ? Step::kWriteOnlyImmediate : Step::kWriteLastImmediate;
-    case SendOpcode::kSendImmediate: return first ? Step::kSendOnlyImmediate : Step::kSendLastImmediate;
-    case SendOpcode::kSendInvalidate: return first ? Step::kSendOnlyInvalidate : Step::kSendLastInvalidate;
-    default: return first ? Step::kSendOnly : Step::kSendLast;
-  }
-}
-
 }  // namespace
 
 SendVerdict Requester::send_next(FrameSink& sink) {
@@ -76,7 +60,12 @@ SendVerdict Requester::send(const Place& place, FrameSink& sink) {
 SendVerdict Requester::send_repair(FrameSink& sink) {
   const Place place = place_of_lost();
   if (place.entry.status != Status::kSuccess) return SendVerdict::kNothing;  // fails when it is the oldest
-  return send(place, sink);
+  const SendVerdict verdict = send(place, sink);
+  if (verdict == SendVerdict::kSent && req_.probe_copies != 0 && req_.log.at(place.psn).probe) {
+    --req_.probe_copies;
+    Recovery(core_, qp_, now_).ask(place.psn);
+  }
+  return verdict;
 }
 
 // REQUIRES: something is lost.

@@ -567,10 +567,10 @@ TEST(Requester, AsksASilentPeerOfItsKindWithMoreAndMorePackets) {
     < RDMA READ REQUEST psn 1004 a va 0x5000 dma 512
     @ 550us
     < SEND FIRST psn 1001 a +256
-    @ 1050us
+    @ 500us
     < SEND FIRST psn 1001 a +256
     < SEND MIDDLE psn 1002 a +256
-    @ 2100us
+    @ 500us
     < SEND FIRST psn 1001 a +256
     < SEND MIDDLE psn 1002 +256
     < SEND LAST psn 1003 a +88
@@ -583,6 +583,56 @@ TEST(Requester, AsksASilentPeerOfItsKindWithMoreAndMorePackets) {
     = 3 success 512
   )");
   EXPECT_EQ(script.counters().probes_sent, 1u + 2u + 4u);
+}
+
+// Where it owes only one, that one goes several times. Only when there are not to be more of them does the waiting time grow.
+TEST(Requester, AsksASilentPeerOfItsKindWithCopiesOfTheOnlyPacket) {
+  ScriptOptions options;
+  options.peer_features = objects::kFeatureArrivals;
+  Script script(options);
+  script.play(R"(
+    post send 1 10
+    < SEND ONLY psn 1000 a +10
+    @ 50us
+    > ACKNOWLEDGE psn 1000 ack msn 1
+    = 1 success 10
+    post send 2 10
+    < SEND ONLY psn 1001 a +10
+    @ 550us
+    < SEND ONLY psn 1001 a +10
+    @ 500us
+    < SEND ONLY psn 1001 a +10
+    < SEND ONLY psn 1001 a +10
+    @ 500us
+    < SEND ONLY psn 1001 a +10
+    < SEND ONLY psn 1001 a +10
+    < SEND ONLY psn 1001 a +10
+    < SEND ONLY psn 1001 a +10
+    @ 500us
+    < SEND ONLY psn 1001 a +10
+    < SEND ONLY psn 1001 a +10
+    < SEND ONLY psn 1001 a +10
+    < SEND ONLY psn 1001 a +10
+    < SEND ONLY psn 1001 a +10
+    < SEND ONLY psn 1001 a +10
+    < SEND ONLY psn 1001 a +10
+    < SEND ONLY psn 1001 a +10
+    @ 500us
+    @ 550us
+    < SEND ONLY psn 1001 a +10
+    < SEND ONLY psn 1001 a +10
+    < SEND ONLY psn 1001 a +10
+    < SEND ONLY psn 1001 a +10
+    < SEND ONLY psn 1001 a +10
+    < SEND ONLY psn 1001 a +10
+    < SEND ONLY psn 1001 a +10
+    < SEND ONLY psn 1001 a +10
+    @ 50us
+    > ACKNOWLEDGE psn 1001 ack msn 2
+    = 2 success 10
+  )");
+  EXPECT_EQ(script.counters().probes_sent, 1u + 2u + 4u + 8u + 8u);
+  EXPECT_EQ(script.counters().packets_resent, script.counters().probes_sent);
 }
 
 TEST(Requester, AsksForTheRestOfAReadWhenStrict) {

@@ -42,11 +42,12 @@ struct RequesterState {
   std::uint8_t reads = 0;               // READs and ATOMICs sent and not answered
   std::uint8_t retries_left = 0;
   std::uint8_t rnr_left = 0;
-  std::uint8_t attempts = 0;     // since progress; QueuePair::attempts tells when and why
-  std::uint8_t backoff = 0;      // doublings of the early retransmission's delay
-  bool waiting_rnr = false;      // until rnr_until
-  bool rewound_for_gap = false;  // an implied NAK was acted upon; the next one waits for progress
-  bool repeating = false;        // the peer asked for `una` again, and got it at repeated_at
+  std::uint8_t attempts = 0;      // since progress; QueuePair::attempts tells when and why
+  std::uint8_t backoff = 0;       // doublings of the early retransmission's delay
+  std::uint8_t probe_copies = 0;  // of the probe that goes next, besides itself
+  bool waiting_rnr = false;       // until rnr_until
+  bool rewound_for_gap = false;   // an implied NAK was acted upon; the next one waits for progress
+  bool repeating = false;         // the peer asked for `una` again, and got it at repeated_at
   bool doubted = false;  // an answer told of a probe and may be to the copy before: the next one is believed
   bool drained_told = false;
   objects::Cause failure = objects::Cause::kNone;  // of the entry at `index`: it fails once it is the oldest

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "objects/work_queue.h"
+#include "wire/opcode.h"
 
 namespace rrdma::transport {
 
@@ -27,6 +28,24 @@ constexpr bool is_atomic(objects::SendOpcode opcode) {
 // Bind and local invalidate take no PSN.
 constexpr bool is_local(objects::SendOpcode opcode) {
   return opcode == objects::SendOpcode::kBindWindow || opcode == objects::SendOpcode::kLocalInvalidate;
+}
+
+// FIRST/MIDDLE/LAST/ONLY of SEND and WRITE, with what the last packet carries besides.
+constexpr wire::Step data_step(objects::SendOpcode opcode, bool first, bool last) {
+  using objects::SendOpcode;
+  using wire::Step;
+  const bool write = opcode == SendOpcode::kWrite || opcode == SendOpcode::kWriteImmediate;
+  if (!last) {
+    return write ? (first ? Step::kWriteFirst : Step::kWriteMiddle)
+                 : (first ? Step::kSendFirst : Step::kSendMiddle);
+  }
+  switch (opcode) {
+    case SendOpcode::kWrite: return first ? Step::kWriteOnly : Step::kWriteLast;
+    case SendOpcode::kWriteImmediate: return first ? Step::kWriteOnlyImmediate : Step::kWriteLastImmediate;
+    case SendOpcode::kSendImmediate: return first ? Step::kSendOnlyImmediate : Step::kSendLastImmediate;
+    case SendOpcode::kSendInvalidate: return first ? Step::kSendOnlyInvalidate : Step::kSendLastInvalidate;
+    default: return first ? Step::kSendOnly : Step::kSendLast;
+  }
 }
 
 }  // namespace rrdma::transport
