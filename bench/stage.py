@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests/harness")
 import namespaces  # noqa: E402
 from programs import end_all_of, end_group, listening_ports, readable_copy, writable_folder  # noqa: E402
 
-PRODUCTS = ("bin/rrdma", "bin/rrdmad", "bin/limits", "bin/many_qps", "bin/verbs_rates", "lib/librrdma.so.1")
+PRODUCTS = ("bin/rrdma", "bin/rrdmad", "bin/limits", "bin/many_qps", "bin/verbs_rates", "lib/librrdma.so.1", "lib/librrdma-memory.so.1")
 
 
 class Trouble(Exception):

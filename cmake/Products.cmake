@@ -18,7 +18,7 @@ endfunction()
 # The products that are known by name, as far as they exist in this tree, and what goes with them:
 # manual pages, completion, the units of a daemon for all users and of one for a user.
 function(rrdma_known_products)
-  foreach(target rrdma rrdmad rrdma_preload)
+  foreach(target rrdma rrdmad rrdma_preload rrdma_memory)
     if(TARGET ${target})
       rrdma_product(${target})
     endif()

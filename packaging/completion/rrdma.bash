@@ -16,7 +16,7 @@ _rrdma() {
     for ((++i; i < COMP_CWORD; ++i)); do
       case ${COMP_WORDS[i]} in
         --) ((++i)); _command_offset "$i"; return ;;
-        --*=* | --lid | --only | --beside) ;;
+        --*=* | --lid | --only | --beside | --strict | --private | --share-memory) ;;
         -*) ((++i)) ;;
         *) _command_offset "$i"; return ;;
       esac

@@ -16,23 +16,47 @@ void DirectPublication::handle_qp_changed(const transport::QueuePair& qp, bool d
 void DirectPublication::on_region_opened(const objects::MemoryRegion& region) {
   constexpr std::uint32_t kOneSided = objects::kRemoteRead | objects::kRemoteWrite;
   if ((region.access & kOneSided) == 0 || region.null_region) return;
-  shm_.publish(link::DirectKey{.rkey = {region.key},
-                               .address = region.address,
-                               .length = region.length,
-                               .host = region.host,
-                               .access = region.access,
-                               .domain = region.pd->handle});
+  link::DirectKey key{.rkey = {region.key},
+                      .address = region.address,
+                      .length = region.length,
+                      .host = region.host,
+                      .access = region.access,
+                      .domain = region.pd->handle};
+  if (const auto place = shared_files_.find(region.host, region.length)) {
+    places_.emplace(region.key, *place);
+    tell_file(key, region, 0);
+  }
+  shm_.publish(key);
+}
+
+void DirectPublication::on_region_closed(const objects::MemoryRegion& region) {
+  shm_.retire(wire::RKey{region.key});
+  const auto place = places_.find(region.key);
+  if (place == places_.end()) return;
+  shared_files_.let_go(place->second);
+  places_.erase(place);
+}
+
+void DirectPublication::tell_file(link::DirectKey& key, const objects::MemoryRegion& region,
+                                  std::uint64_t skip) const {
+  const auto place = places_.find(region.key);
+  if (place == places_.end()) return;
+  key.file = static_cast<std::uint32_t>(place->second.fd) + 1;
+  key.file_offset = place->second.offset + skip;
 }
 
 void DirectPublication::on_window_opened(const objects::MemoryWindow& window) {
   if (!is_for_us(window)) return;
-  shm_.publish(link::DirectKey{.rkey = {window.key},
-                               .address = (window.access & objects::kZeroBased) != 0 ? 0 : window.address,
-                               .length = window.length,
-                               .host = window.region->host + (window.address - window.region->address),
-                               .access = window.access,
-                               .domain = window.pd->handle,
-                               .only_through = window.bound_through});
+  const std::uint64_t skip = window.address - window.region->address;
+  link::DirectKey key{.rkey = {window.key},
+                      .address = (window.access & objects::kZeroBased) != 0 ? 0 : window.address,
+                      .length = window.length,
+                      .host = window.region->host + skip,
+                      .access = window.access,
+                      .domain = window.pd->handle,
+                      .only_through = window.bound_through};
+  tell_file(key, *window.region, skip);
+  shm_.publish(key);
 }
 
 void DirectPublication::on_window_closed(const objects::MemoryWindow& window) {

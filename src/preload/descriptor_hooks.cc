@@ -12,10 +12,10 @@
 #include <atomic>
 #include <cerrno>
 
+#include "base/next_symbol.h"
 #include "base/own_descriptors.h"
 #include "base/raw_syscall.h"
 #include "host/explain.h"
-#include "preload/next_symbol.h"
 #include "preload/rdma_cm/station.h"
 
 #define RRDMA_HOOK extern "C" __attribute__((visibility("default")))
@@ -23,8 +23,8 @@
 namespace {
 
 using rrdma::DescriptorSet;
+using rrdma::NextSymbol;
 using rrdma::own_descriptors;
-using rrdma::preload::NextSymbol;
 using rrdma::rdma_cm::Station;
 namespace raw = rrdma::raw;
 

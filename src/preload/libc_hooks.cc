@@ -17,9 +17,9 @@
 #include <cstdarg>
 #include <cstring>
 
+#include "base/next_symbol.h"
 #include "base/raw_syscall.h"
 #include "preload/files/redirect.h"
-#include "preload/next_symbol.h"
 #include "preload/rdma_cm/device_number.h"
 #include "preload/rdma_cm/station.h"
 
@@ -27,8 +27,8 @@
 
 namespace {
 
+using rrdma::NextSymbol;
 using rrdma::files::Redirect;
-using rrdma::preload::NextSymbol;
 using rrdma::rdma_cm::Station;
 
 constexpr const char* kFile = "/dev/infiniband/rdma_cm";

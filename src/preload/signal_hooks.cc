@@ -3,14 +3,14 @@
 #include <errno.h>
 #include <signal.h>
 
+#include "base/next_symbol.h"
 #include "host/signals/fault_handler.h"
-#include "preload/next_symbol.h"
 
 #define RRDMA_HOOK extern "C" __attribute__((visibility("default")))
 
 namespace {
 
-using rrdma::preload::NextSymbol;
+using rrdma::NextSymbol;
 
 constinit NextSymbol<int(int, const struct sigaction*, struct sigaction*)> next_sigaction("sigaction");
 constinit NextSymbol<sighandler_t(int, sighandler_t)> next_signal("signal");

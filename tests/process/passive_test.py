@@ -12,6 +12,8 @@ class Passive(ProcessTest):
         for link, environment in LINKS.items():
             pair = Pair(host, host, "passive", f"--rounds={amount(1000, 100_000)}", environment={**environment, **LINGER}).succeed()
             report(f"{link}: {pair.last('the sleeping')}, {pair.last('took')}")
+            if link == "mapped":
+                self.assertGreater(pair.client.counters.get("shm_direct_mapped", 0), 0, pair.client.counters)
             if link == "direct":
                 self.assertGreater(pair.client.counters.get("shm_direct_done", 0), 0, pair.client.counters)
 

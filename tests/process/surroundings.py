@@ -37,6 +37,7 @@ LINKS = {
     "udp": {"RRDMA_LINK": "udp"},
     "ring": {"RRDMA_LINK": "shm", "RRDMA_DIRECT": "0"},
     "direct": {"RRDMA_LINK": "shm"},
+    "mapped": {"RRDMA_LINK": "shm", "SHARED_MEMORY": "1"},  # rrdma run --share-memory
 }
 
 def report(text):
@@ -60,7 +61,7 @@ class Prefix:
 
     def __init__(self, products):
         products = pathlib.Path(products)
-        sources = [products / "bin/rrdma", products / "bin/rrdmad", products / "lib/librrdma.so.1",
+        sources = [products / "bin/rrdma", products / "bin/rrdmad", products / "lib/librrdma.so.1", products / "lib/librrdma-memory.so.1",
                    *(products / "tests/process/programs").iterdir()]
         missing = [str(path) for path in sources if not path.exists()]
         if missing:
@@ -286,7 +287,7 @@ class Program:
             words[0] = Stage.prefix.program(words[0])
         command = [str(word) for word in prefix]
         if through_rrdma:
-            command += [Stage.prefix.program("rrdma"), "run", "--"]
+            command += [Stage.prefix.program("rrdma"), "run", *(["--share-memory"] if environment and environment.get("SHARED_MEMORY") else []), "--"]
         command += words
         if new_pid_namespace:
             # The shell's child is the first of the new namespace, and ends with the shell.

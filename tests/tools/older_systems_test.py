@@ -11,7 +11,7 @@ from command import RRDMA
 # Ubuntu 22.04: glibc 2.35, libstdc++ and libgcc of GCC 12. Ubuntu 24.04 and Debian 12 have more.
 NEWEST = {"GLIBC": (2, 35), "GLIBCXX": (3, 4, 30), "CXXABI": (1, 3, 13), "GCC": (12, 0, 0)}
 FOLDER = os.path.dirname(os.path.dirname(RRDMA))
-PRODUCTS = ("bin/rrdma", "bin/rrdmad", "lib/librrdma.so.1")
+PRODUCTS = ("bin/rrdma", "bin/rrdmad", "lib/librrdma.so.1", "lib/librrdma-memory.so.1")
 
 
 def needed_versions(path):

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/guarded_copy.h"
 #include "objects/memory.h"
 
 namespace rrdma::link {
@@ -56,6 +57,55 @@ std::size_t cut(std::span<iovec>& local, std::size_t length, std::array<iovec, k
   return count;
 }
 
+// A piece of mapped memory and where it goes or comes from.
+struct Copy {
+  bool writes;
+  std::span<const iovec> local;
+  std::uint8_t* remote;
+  std::size_t tail;  // octets that go last
+};
+
+// One store where the tail is a word, so that who spins on it sees all of it or nothing.
+RRDMA_MAY_FAULT void store_tail(std::uint8_t* to, const std::uint8_t* tail, std::size_t octets) {
+  const auto store = [&]<typename Word>(Word) {
+    Word word;
+    __builtin_memcpy(&word, tail, sizeof word);
+    __atomic_store_n(reinterpret_cast<Word*>(to), word, __ATOMIC_RELEASE);
+  };
+  switch (octets) {
+    case 8: return store(std::uint64_t{});
+    case 4: return store(std::uint32_t{});
+    case 2: return store(std::uint16_t{});
+    default: return store(std::uint8_t{});
+  }
+}
+
+RRDMA_MAY_FAULT void copy_mapped(void* argument) {
+  const Copy& copy = *static_cast<const Copy*>(argument);
+  std::uint8_t* remote = copy.remote;
+  if (!copy.writes) {
+    for (const iovec& part : copy.local) {
+      __builtin_memcpy(part.iov_base, remote, part.iov_len);
+      remote += part.iov_len;
+    }
+    return;
+  }
+  std::size_t body = 0;
+  for (const iovec& part : copy.local) body += part.iov_len;
+  body -= copy.tail;
+  std::uint8_t tail[8] = {};
+  std::size_t kept = 0;
+  for (const iovec& part : copy.local) {
+    const std::size_t now = std::min(body, part.iov_len);
+    __builtin_memcpy(remote, part.iov_base, now);
+    __builtin_memcpy(tail + kept, static_cast<const std::uint8_t*>(part.iov_base) + now, part.iov_len - now);
+    kept += part.iov_len - now;
+    remote += now;
+    body -= now;
+  }
+  if (copy.tail != 0) store_tail(remote, tail, copy.tail);
+}
+
 }  // namespace
 
 Result<DirectPeer, ShmError> DirectPeer::open(const OwnedFd& table, pid_t pid,
@@ -74,26 +124,35 @@ Result<DirectPeer, ShmError> DirectPeer::open(const OwnedFd& table, pid_t pid,
 bool DirectPeer::is_the_same_process() {
   const std::int64_t now = coarse_seconds();
   if (now == verified_s_) return true;
+  if (!has_nonce()) return false;
+  verified_s_ = now;
+  return true;
+}
+
+bool DirectPeer::has_nonce() const {
   std::array<std::uint8_t, DirectIntroduction::kNonceOctets> nonce{};
   const iovec local{nonce.data(), nonce.size()};
   const iovec remote{reinterpret_cast<void*>(static_cast<std::uintptr_t>(introduction_.nonce_address)),
                      nonce.size()};
   errno = 0;
   const ssize_t got = move_octets(false, pid_, {&local, 1}, {&remote, 1});
-  if (got != static_cast<ssize_t>(nonce.size()) || nonce != introduction_.nonce) return false;
-  verified_s_ = now;
-  return true;
+  return got == static_cast<ssize_t>(nonce.size()) && nonce == introduction_.nonce;
 }
 
-DirectOutcome DirectPeer::move_piece(Way way, std::span<const iovec> local, std::uint64_t to,
+DirectOutcome DirectPeer::move_piece(Way way, std::span<const iovec> local, const Place& to,
                                      std::size_t length, bool last) const {
-  const std::size_t tail = last ? tail_octets(to, length) : 0;
+  const std::size_t tail = last ? tail_octets(to.address, length) : 0;
+  if (to.mapped != nullptr) {
+    Copy copy{way == Way::kWrite, local, to.mapped, tail};
+    return guarded_call(copy_mapped, &copy) ? DirectOutcome::kMapped : DirectOutcome::kFault;
+  }
   std::array<iovec, 2> remote;
   std::size_t count = 0;
   if (length != tail)
-    remote[count++] = {reinterpret_cast<void*>(static_cast<std::uintptr_t>(to)), length - tail};
+    remote[count++] = {reinterpret_cast<void*>(static_cast<std::uintptr_t>(to.address)), length - tail};
   if (tail != 0)
-    remote[count++] = {reinterpret_cast<void*>(static_cast<std::uintptr_t>(to + length - tail)), tail};
+    remote[count++] = {reinterpret_cast<void*>(static_cast<std::uintptr_t>(to.address + length - tail)),
+                       tail};
   const ssize_t moved = move_octets(way == Way::kWrite, pid_, local, std::span(remote).first(count));
   if (moved == static_cast<ssize_t>(length)) return DirectOutcome::kDone;
   // EPERM: ptrace access was taken away. ESRCH: the process is gone. ENOSYS: a sandbox.
@@ -111,8 +170,10 @@ DirectOutcome DirectPeer::move_listed(Way way, const objects::DirectTarget& targ
   if (!key || !is_allowed(key->value, qp->value, need) || !is_within(key->value, target.address, length)) {
     return DirectOutcome::kNotListed;
   }
-  std::uint64_t at =
-      reinterpret_cast<std::uintptr_t>(key->value.host) + (target.address - key->value.address);
+  const std::uint64_t offset = target.address - key->value.address;
+  std::uint8_t* const mapped = mapped_.find(*key, [this] { return has_nonce(); });
+  Place at{reinterpret_cast<std::uintptr_t>(key->value.host) + offset,
+           mapped != nullptr ? mapped + offset : nullptr};
   if (length <= kPieceOctets) return move_piece(way, local, at, length, true);
   std::array<iovec, kVectorsMax> piece;
   while (length != 0) {
@@ -120,8 +181,10 @@ DirectOutcome DirectPeer::move_listed(Way way, const objects::DirectTarget& targ
     const auto part = static_cast<std::size_t>(std::min<std::uint64_t>(length, kPieceOctets));
     const std::size_t count = cut(local, part, piece);
     const DirectOutcome outcome = move_piece(way, std::span(piece).first(count), at, part, part == length);
-    if (outcome != DirectOutcome::kDone) return outcome;
-    at += part;
+    if (part == length || (outcome != DirectOutcome::kDone && outcome != DirectOutcome::kMapped))
+      return outcome;
+    at.address += part;
+    if (at.mapped != nullptr) at.mapped += part;
     length -= part;
   }
   return DirectOutcome::kDone;

@@ -1,6 +1,6 @@
 // DirectPeer: the initiator's side of direct access to one other process. It looks up key and QP in the
 // target's table and moves the octets with process_vm_writev / process_vm_readv; the kernel checks that
-// we may (same user, ptrace access). Any doubt is a no: packets will carry the request and the target's
+// we may (same user, ptrace access). Memory that lies in a file is mapped here, and copied without the kernel. Any doubt is a no: packets will carry the request and the target's
 // QP will find the right error.
 //
 // Programs spin on the last octet of a WRITE: it goes in a remote vector of its own, which the kernel
@@ -21,12 +21,14 @@
 #include "base/owned_fd.h"
 #include "base/result.h"
 #include "link/shm/direct_table.h"
+#include "link/shm/mapped_regions.h"
 #include "objects/direct_access.h"
 
 namespace rrdma::link {
 
 enum class DirectOutcome : std::uint8_t {
   kDone,
+  kMapped,     // done, without the kernel
   kNotListed,  // the table does not allow it, or not just now
   kFault,      // some page is not there
   kRefused,    // the kernel does not let us; it will not the next time either
@@ -55,22 +57,28 @@ class DirectPeer {
 
  private:
   enum class Way : std::uint8_t { kWrite, kRead };
+  struct Place {
+    std::uint64_t address;  // in the target
+    std::uint8_t* mapped;   // here; null: only there
+  };
   DirectPeer(DirectTableView view, pid_t pid, const DirectIntroduction& introduction,
              std::atomic<std::uint64_t>& in_use)
-      : view_(std::move(view)), pid_(pid), introduction_(introduction), in_use_(&in_use) {}
+      : view_(std::move(view)), pid_(pid), introduction_(introduction), in_use_(&in_use), mapped_(pid) {}
 
   DirectOutcome move(Way way, const objects::DirectTarget& target, std::span<iovec> local,
                      std::uint64_t length);
   DirectOutcome move_listed(Way way, const objects::DirectTarget& target, std::span<iovec> local,
                             std::uint64_t length);
-  DirectOutcome move_piece(Way way, std::span<const iovec> local, std::uint64_t to, std::size_t length,
+  DirectOutcome move_piece(Way way, std::span<const iovec> local, const Place& to, std::size_t length,
                            bool last) const;
   [[nodiscard]] bool is_the_same_process();
+  [[nodiscard]] bool has_nonce() const;
 
   DirectTableView view_;
   pid_t pid_;
   DirectIntroduction introduction_;
   std::atomic<std::uint64_t>* in_use_;
+  MappedRegions mapped_;
   std::int64_t verified_s_ = 0;
   bool refused_ = false;
 };

@@ -128,9 +128,10 @@ DirectTable::~DirectTable() {
 DirectRow* DirectTable::rows(unsigned kind) const { return const_cast<DirectRow*>(rows_of(base_, kind)); }
 
 bool DirectTable::publish(const DirectKey& key) {
-  return publish_row(rows(kKeyRows), hash_of(key.rkey),
-                     {pack(key.rkey.value, key.domain), key.address, key.length,
-                      reinterpret_cast<std::uintptr_t>(key.host), pack(key.access, key.only_through.value)});
+  return publish_row(
+      rows(kKeyRows), hash_of(key.rkey),
+      {pack(key.rkey.value, key.domain), key.address, key.length, reinterpret_cast<std::uintptr_t>(key.host),
+       pack(key.access, key.only_through.value), key.file, key.file_offset});
 }
 
 bool DirectTable::publish(const DirectQp& qp) {
@@ -182,7 +183,9 @@ std::optional<Found<DirectKey>> DirectTableView::find(wire::RKey rkey) const {
                            .host = reinterpret_cast<const void*>(static_cast<std::uintptr_t>(v[3])),
                            .access = low(v[4]),
                            .domain = high(v[0]),
-                           .only_through = wire::Qpn(high(v[4]))},
+                           .only_through = wire::Qpn(high(v[4])),
+                           .file = low(v[5]),
+                           .file_offset = v[6]},
                           row->sequence,
                           row->seen};
 }

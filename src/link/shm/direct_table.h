@@ -27,7 +27,7 @@
 namespace rrdma::link {
 
 inline constexpr std::uint64_t kDirectMagic = 0x3142545452444452;
-inline constexpr std::uint32_t kDirectVersion = 2;
+inline constexpr std::uint32_t kDirectVersion = 3;
 inline constexpr std::size_t kDirectRows = 16384;
 inline constexpr std::size_t kDirectTiers[] = {0, 512, 2048,
                                                kDirectRows};  // where they begin, and the last ends
@@ -42,6 +42,8 @@ struct DirectKey {
   std::uint32_t access = 0;    // objects::Access
   std::uint32_t domain = 0;    // the handle of its protection domain
   wire::Qpn only_through;      // a type 2 window's QP; 0: any QP of the domain
+  std::uint32_t file = 0;      // 1 + the owner's descriptor of the memory file that it lies in; 0: in none
+  std::uint64_t file_offset = 0;
 };
 
 // A connected QP that receives.

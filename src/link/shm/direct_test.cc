@@ -13,116 +13,11 @@
 #include <numeric>
 #include <optional>
 
-#include "link/shm/shm_link.h"
-#include "link/shm/shm_test_frames.h"
+#include "link/shm/direct_sides.h"
 #include "objects/memory.h"
 
 namespace rrdma::link {
 namespace {
-
-constexpr wire::Qpn kTargetQpn{0x010002};
-constexpr wire::Qpn kInitiatorQpn{0x020003};
-constexpr wire::RKey kRkey{0x12345678};
-constexpr std::uint64_t kAddress = 0x10000;  // as requests name it: not where it lies
-constexpr std::uint32_t kAllRights = objects::kLocalWrite | objects::kRemoteWrite | objects::kRemoteRead;
-
-std::int64_t now_ns() {
-  timespec t;
-  ::clock_gettime(CLOCK_MONOTONIC, &t);
-  return t.tv_sec * 1'000'000'000LL + t.tv_nsec;
-}
-
-// What the two processes tell each other outside of what is tested.
-struct Board {
-  std::atomic<std::uint64_t> stage;
-  std::atomic<std::uint64_t> other_stage;
-  std::atomic<std::uint32_t> key;
-  std::atomic<std::uint64_t> count;
-};
-
-bool wait_for(const std::atomic<std::uint64_t>& stage, std::uint64_t value) {
-  const auto start = now_ns();
-  for (int i = 0; stage.load(std::memory_order_acquire) < value; ++i) {
-    if (i > 1000) ::usleep(10);
-    if (now_ns() - start > 40'000'000'000) return false;
-  }
-  return true;
-}
-
-void become_nobody() {
-  if (::getuid() != 0) return;
-  if (::setgid(65534) != 0 || ::setuid(65534) != 0) ::_exit(90);
-  // Changing the user takes dumpability, and ptrace access with it.
-  ::prctl(PR_SET_DUMPABLE, 1);
-}
-
-struct DirectSide {
-  DirectSide(std::unique_ptr<ShmLink> given, ShmChannel channel) : link(std::move(given)) {
-    path = test_path(link->add_channel(std::move(channel)).value());
-  }
-  bool meet() {
-    const auto start = now_ns();
-    while (!link->reaches_directly(path.peer)) {
-      link->handle_doorbells();
-      if (now_ns() - start > 5'000'000'000) return false;
-      ::usleep(100);
-    }
-    return true;
-  }
-  void publish_qp(std::uint32_t access = kAllRights, wire::Qpn peer_qpn = kInitiatorQpn) const {
-    ASSERT_TRUE(link->publish(
-        DirectQp{.qpn = kTargetQpn, .peer_qpn = peer_qpn, .peer = path.peer, .access = access, .domain = 5}));
-  }
-  void publish_memory(const void* host, std::uint64_t length, wire::RKey rkey = kRkey,
-                      std::uint32_t access = kAllRights) const {
-    ASSERT_TRUE(link->publish(DirectKey{
-        .rkey = rkey, .address = kAddress, .length = length, .host = host, .access = access, .domain = 5}));
-  }
-  bool write(std::uint64_t address, const std::uint8_t* data, std::size_t length,
-             wire::RKey rkey = kRkey) const {
-    const objects::PayloadSpan spans[2] = {{data, length / 3}, {data + length / 3, length - length / 3}};
-    return link->direct_write(path, {kInitiatorQpn, kTargetQpn, rkey, address}, spans);
-  }
-  bool read(std::uint64_t address, std::uint8_t* data, std::size_t length) const {
-    const objects::MutableSpan spans[2] = {{data, length / 3}, {data + length / 3, length - length / 3}};
-    return link->direct_read(path, {kInitiatorQpn, kTargetQpn, kRkey, address}, spans);
-  }
-  std::unique_ptr<ShmLink> link;
-  objects::Path path;
-};
-
-// Runs the two bodies in two unprivileged children; each returns 0 when all was well.
-template <typename Target, typename Initiator>
-void run_two(Target target, Initiator initiator) {
-  auto* board =
-      new (::mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) Board{};
-  auto pair = ShmChannel::create(kRingOctetsMin).value();
-  const auto start = [&](auto open, auto body) {
-    const pid_t child = ::fork();
-    if (child != 0) return child;
-    ::alarm(100);
-    become_nobody();
-    auto link = ShmLink::create().value();
-    if (!link->enable_direct()) ::_exit(91);
-    DirectSide side(std::move(link), open());
-    ::_exit(body(side, *board));
-  };
-  const pid_t first = start([&] { return std::move(pair.own); }, target);
-  const pid_t second = start(
-      [&] { return ShmChannel::open(std::move(pair.peer_memory), std::move(pair.peer_doorbell)).value(); },
-      initiator);
-  for (const pid_t child : {first, second}) {
-    int status = 0;
-    EXPECT_EQ(::waitpid(child, &status, 0), child);
-    EXPECT_TRUE(WIFEXITED(status)) << status;
-    EXPECT_EQ(WEXITSTATUS(status), 0) << (child == first ? "target" : "initiator");
-  }
-  ::munmap(board, sizeof(Board));
-}
-
-// The step that failed becomes the exit code.
-#define STEP(number, condition) \
-  if (!(condition)) return number
 
 TEST(Direct, OctetsGoAndComeBackWhole) {
   run_two(
@@ -317,7 +212,10 @@ TEST(DirectTable, RowsAreFoundUntilTheyAreUnpublishedAndNoPlaceMeansPackets) {
 }
 
 // The target spins on the last octet of each WRITE, as programs do, and looks at the rest when it comes.
-TEST(Direct, TheLastOctetIsNeverEarly) {
+class LastOctet : public testing::TestWithParam<bool> {};
+INSTANTIATE_TEST_SUITE_P(Memory, LastOctet, testing::Bool(),
+                         [](const auto& mapped) { return mapped.param ? "Mapped" : "ThroughTheKernel"; });
+TEST_P(LastOctet, IsNeverEarly) {
   constexpr std::uint64_t kWrites = 1'000'000;
   constexpr std::size_t kSlots = 1024;
   constexpr std::size_t kSlotOctets = 256;
@@ -326,15 +224,27 @@ TEST(Direct, TheLastOctetIsNeverEarly) {
   static constexpr auto mark_of = [](std::uint64_t i) {
     return static_cast<std::uint8_t>(1 + i / kSlots % 255);
   };
+  const bool mapped = GetParam();
   run_two(
-      [](DirectSide& side, Board& board) {
-        std::vector<std::uint8_t> memory(kSlots * kSlotOctets, 0);
+      [mapped](DirectSide& side, Board& board) {
+        constexpr std::size_t kOctets = kSlots * kSlotOctets;
+        const OwnedFd file(raw::memfd_create("last-octet", MFD_CLOEXEC));
+        STEP(1, raw::ftruncate(file.get(), kOctets) == 0);
+        auto* const memory = static_cast<std::uint8_t*>(
+            ::mmap(nullptr, kOctets, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0));
         side.publish_qp();
-        side.publish_memory(memory.data(), memory.size());
+        STEP(1,
+             side.link->publish(DirectKey{.rkey = kRkey,
+                                          .address = kAddress,
+                                          .length = kOctets,
+                                          .host = memory,
+                                          .access = kAllRights,
+                                          .domain = 5,
+                                          .file = mapped ? static_cast<std::uint32_t>(file.get()) + 1 : 0}));
         board.stage = 1;
         std::uint64_t early = 0;
         for (std::uint64_t i = 0; i < kWrites; ++i) {
-          auto* at = memory.data() + place_of(i);
+          auto* at = memory + place_of(i);
           const std::size_t length = length_of(i);
           const std::uint8_t mark = mark_of(i);
           for (std::uint64_t spins = 0; __atomic_load_n(at + length - 1, __ATOMIC_ACQUIRE) != mark; ++spins) {
@@ -345,7 +255,7 @@ TEST(Direct, TheLastOctetIsNeverEarly) {
         }
         return early == 0 ? 0 : 3;
       },
-      [](DirectSide& side, Board& board) {
+      [mapped](DirectSide& side, Board& board) {
         STEP(1, wait_for(board.stage, 1));
         STEP(2, side.meet());
         std::vector<std::uint8_t> data(256);
@@ -356,6 +266,7 @@ TEST(Direct, TheLastOctetIsNeverEarly) {
           board.other_stage = 2;
           return 4;
         }
+        STEP(5, counter(*side.link, "shm_direct_mapped") == (mapped ? kWrites : 0));
         return 0;
       });
 }

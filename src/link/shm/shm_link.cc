@@ -37,6 +37,7 @@ ShmLink::ShmLink(OwnedFd epoll)
                  {"shm_doorbells_rung", 0},
                  {"shm_doorbells_heard", 0},
                  {"shm_direct_done", 0},
+                 {"shm_direct_mapped", 0},
                  {"shm_direct_not_listed", 0},
                  {"shm_direct_fault", 0},
                  {"shm_direct_refused", 0},

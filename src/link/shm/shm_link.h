@@ -107,6 +107,7 @@ class ShmLink final : public Link, public objects::DirectAccess {
     kDoorbellsRung,
     kDoorbellsHeard,
     kDirectDone,
+    kDirectMapped,  // of these
     kDirectNotListed,
     kDirectFault,
     kDirectRefused,

@@ -93,6 +93,7 @@ bool ShmLink::reaches_directly(std::uint32_t peer) const {
 
 bool ShmLink::account(DirectOutcome outcome) {
   switch (outcome) {
+    case DirectOutcome::kMapped: count(kDirectMapped); [[fallthrough]];
     case DirectOutcome::kDone: count(kDirectDone); return true;
     case DirectOutcome::kNotListed: count(kDirectNotListed); return false;
     case DirectOutcome::kFault: count(kDirectFault); return false;

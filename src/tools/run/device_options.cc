@@ -17,6 +17,7 @@
 #include "host/device_plan.h"
 #include "link/fault_spec.h"
 #include "tools/fault/fault_plan.h"
+#include "tools/run/library_file.h"
 #include "tools/suggestion.h"
 
 namespace rrdma::tools {
@@ -27,6 +28,7 @@ constexpr const char* kOnlyOption = "--only";
 constexpr const char* kBesideOption = "--beside";
 constexpr const char* kPrivateOption = "--private";
 constexpr const char* kStrictOption = "--strict";
+constexpr const char* kShareOption = "--share-memory";
 const std::vector<std::string> kCongestionNames = {"auto", "loss", "swift", "dcqcn", "fixed", "none"};
 
 std::string_view present_preload() {
@@ -35,7 +37,11 @@ std::string_view present_preload() {
 }
 
 // Entries are separated by colons or blanks.
-std::vector<std::string> entries_without(std::string_view list, const std::string& library) {
+std::vector<std::string> foreign_entries(std::string_view list) {
+  const std::array<std::string, 2> own = {find_library(kDeviceLibrary), find_library(kMemoryLibrary)};
+  const auto is_foreign = [&](const std::string& name) {
+    return !name.empty() && std::find(own.begin(), own.end(), name) == own.end();
+  };
   std::vector<std::string> entries;
   std::string entry;
   for (const char c : list) {
@@ -43,10 +49,10 @@ std::vector<std::string> entries_without(std::string_view list, const std::strin
       entry += c;
       continue;
     }
-    if (!entry.empty() && entry != library) entries.push_back(entry);
+    if (is_foreign(entry)) entries.push_back(entry);
     entry.clear();
   }
-  if (!entry.empty() && entry != library) entries.push_back(entry);
+  if (is_foreign(entry)) entries.push_back(entry);
   return entries;
 }
 
@@ -166,6 +172,10 @@ void add_device_options(CLI::App& command, DeviceSettings& settings) {
       ->option_text("ADDRESS")
       ->allow_extra_args(false)
       ->excludes("--strict");
+  command.add_flag(kShareOption, settings.share_memory,
+                   "Place large memory of the program where others of its user on this host can map it: "
+                   "one-sided operations are "
+                   "then copies in memory");
   command.add_flag(kLidOption, settings.lid,
                    "Give ports a LID, for programs that know no GIDs; at both ends");
   CLI::Option* only =
@@ -178,7 +188,8 @@ void add_device_options(CLI::App& command, DeviceSettings& settings) {
 bool stands_alone(const char* option) {
   return std::strchr(option, '=') != nullptr || std::strcmp(option, kLidOption) == 0 ||
          std::strcmp(option, kOnlyOption) == 0 || std::strcmp(option, kBesideOption) == 0 ||
-         std::strcmp(option, kPrivateOption) == 0 || std::strcmp(option, kStrictOption) == 0;
+         std::strcmp(option, kPrivateOption) == 0 || std::strcmp(option, kStrictOption) == 0 ||
+         std::strcmp(option, kShareOption) == 0;
 }
 
 Result<void, OptionProblem> settle(DeviceSettings& settings) {
@@ -244,15 +255,27 @@ std::vector<std::string> variable_names() {
           "RRDMA_DEVICES", "RRDMA_CC",          "RRDMA_STRICT"};
 }
 
-std::string preload_with(const std::string& library, const std::vector<std::string>& sanitizers) {
+Result<std::vector<std::string>, OptionProblem> libraries_of(const DeviceSettings& settings) {
+  std::vector<std::string> libraries;
+  for (const char* name : {kDeviceLibrary, kMemoryLibrary}) {
+    if (name == kMemoryLibrary && !settings.share_memory) continue;
+    libraries.push_back(find_library(name));
+    if (libraries.back().empty())
+      return Failure{OptionProblem{
+          std::string(name) + " is not where this rrdma looks for it, in ../lib beside its own folder",
+          "install RRDMA whole, or build the target `products`"}};
+  }
+  return libraries;
+}
+
+std::string preload_with(const std::vector<std::string>& libraries,
+                         const std::vector<std::string>& sanitizers) {
   std::vector<std::string> entries = sanitizers;
-  entries.push_back(library);
-  for (std::string& entry : entries_without(present_preload(), library)) entries.push_back(std::move(entry));
+  entries.insert(entries.end(), libraries.begin(), libraries.end());
+  for (std::string& entry : foreign_entries(present_preload())) entries.push_back(std::move(entry));
   return joined(entries);
 }
 
-std::string preload_without(const std::string& library) {
-  return joined(entries_without(present_preload(), library));
-}
+std::string preload_without() { return joined(foreign_entries(present_preload())); }
 
 }  // namespace rrdma::tools

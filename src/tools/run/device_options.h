@@ -31,6 +31,7 @@ struct DeviceSettings {
   std::vector<std::string> strict_peers;
   bool only = false;    // hide the devices of the kernel
   bool beside = false;  // list them first
+  bool share_memory = false;
 };
 
 void add_device_options(CLI::App& command, DeviceSettings& settings);
@@ -50,11 +51,13 @@ using Variables = std::vector<std::pair<std::string, std::string>>;
 // All that variables_of may name.
 [[nodiscard]] std::vector<std::string> variable_names();
 
-// LD_PRELOAD with our library in it: behind the `sanitizers` (their runtimes insist on being first), before
-// what the user preloads. REQUIRES: no colon in `library`.
-[[nodiscard]] std::string preload_with(const std::string& library,
+// What is to be loaded into programs; a problem where it is not installed.
+[[nodiscard]] Result<std::vector<std::string>, OptionProblem> libraries_of(const DeviceSettings& settings);
+// LD_PRELOAD with our libraries in it: behind the `sanitizers` (their runtimes insist on being first), before
+// what the user preloads. REQUIRES: no colon in `libraries`.
+[[nodiscard]] std::string preload_with(const std::vector<std::string>& libraries,
                                        const std::vector<std::string>& sanitizers);
-// LD_PRELOAD as it would be without our library; empty: none.
-[[nodiscard]] std::string preload_without(const std::string& library);
+// LD_PRELOAD as it would be without any library of ours; empty: none.
+[[nodiscard]] std::string preload_without();
 
 }  // namespace rrdma::tools

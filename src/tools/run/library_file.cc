@@ -8,13 +8,13 @@
 
 namespace rrdma::tools {
 
-std::string find_library() {
+std::string find_library(const char* name) {
   std::error_code error;
   const std::filesystem::path own = std::filesystem::read_symlink("/proc/self/exe", error);
   if (error) return {};
   const std::filesystem::path prefix = own.parent_path().parent_path();
   for (const char* folder : {"lib", RRDMA_LIBRARY_FOLDER}) {
-    const std::filesystem::path candidate = prefix / folder / "librrdma.so.1";
+    const std::filesystem::path candidate = prefix / folder / name;
     if (std::filesystem::exists(candidate, error)) return candidate;
   }
   return {};

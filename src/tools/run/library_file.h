@@ -1,11 +1,14 @@
-// Where librrdma.so.1 is: of the same build or installation as this executable.
+// Where the libraries are that programs get: of the same build or installation as this executable.
 #pragma once
 
 #include <string>
 
 namespace rrdma::tools {
 
+inline constexpr const char* kDeviceLibrary = "librrdma.so.1";
+inline constexpr const char* kMemoryLibrary = "librrdma-memory.so.1";  // --share-memory
+
 // Empty if there is none.
-[[nodiscard]] std::string find_library();
+[[nodiscard]] std::string find_library(const char* name = kDeviceLibrary);
 
 }  // namespace rrdma::tools

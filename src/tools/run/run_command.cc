@@ -22,7 +22,6 @@ namespace rrdma::tools {
 namespace {
 
 constexpr const char* kName = "rrdma run";
-constexpr const char* kLibrary = "librrdma.so.1";
 // The failure is the program's; kExitRunFailure is our own.
 constexpr int kUnsuitable = 126;
 
@@ -48,7 +47,7 @@ int refuse(int status, const std::string& sentence, const std::string& hint) {
 int check_program(const ProgramFile& program) {
   const std::string name = "'" + program.loaded + "'";
   if (program.other_machine) {
-    return refuse(kUnsuitable, name + " is built for another architecture than " + kLibrary,
+    return refuse(kUnsuitable, name + " is built for another architecture than " + kDeviceLibrary,
                   "run it with an RRDMA of its own architecture");
   }
   if (program.static_linked) {
@@ -71,13 +70,8 @@ int check_program(const ProgramFile& program) {
 int run_program(RunOptions& options) {
   if (const auto settled = settle(options.settings); !settled)
     return refuse(kExitRunFailure, settled.error().sentence, settled.error().hint);
-  const std::string library = find_library();
-  if (library.empty()) {
-    return refuse(
-        kExitRunFailure,
-        std::string(kLibrary) + " is not where this rrdma looks for it, in ../lib beside its own folder",
-        "install RRDMA whole, or build the target `products`");
-  }
+  const auto libraries = libraries_of(options.settings);
+  if (!libraries) return refuse(kExitRunFailure, libraries.error().sentence, libraries.error().hint);
   auto program = inspect_program(options.command.front());
   if (!program) return refuse(program.error().exit_status, program.error().sentence, "");
   if (const int status = check_program(*program); status != 0) return status;
@@ -86,7 +80,7 @@ int run_program(RunOptions& options) {
       return refuse(kExitRunFailure, entered.error().sentence, entered.error().hint);
   }
   for (const auto& [name, value] : variables_of(options.settings)) ::setenv(name.c_str(), value.c_str(), 1);
-  ::setenv("LD_PRELOAD", preload_with(library, program->sanitizers).c_str(), 1);
+  ::setenv("LD_PRELOAD", preload_with(*libraries, program->sanitizers).c_str(), 1);
   std::vector<char*> arguments;
   for (std::string& argument : options.command) arguments.push_back(argument.data());
   arguments.push_back(nullptr);

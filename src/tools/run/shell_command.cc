@@ -25,12 +25,6 @@ namespace {
 constexpr const char* kShellName = "rrdma shell";
 constexpr const char* kEnvName = "rrdma env";
 
-int complain_no_library(const char* command) {
-  return complain(command,
-                  "librrdma.so.1 is not where this rrdma looks for it, in ../lib beside its own folder",
-                  "install RRDMA whole, or build the target `products`");
-}
-
 std::string users_shell() {
   const char* shell = std::getenv("SHELL");
   return shell != nullptr && *shell != '\0' ? shell : "/bin/sh";
@@ -39,8 +33,8 @@ std::string users_shell() {
 int run_shell(DeviceSettings& settings) {
   if (const auto settled = settle(settings); !settled)
     return complain(kShellName, settled.error().sentence, settled.error().hint);
-  const std::string library = find_library();
-  if (library.empty()) return complain_no_library(kShellName);
+  const auto libraries = libraries_of(settings);
+  if (!libraries) return complain(kShellName, libraries.error().sentence, libraries.error().hint);
   const std::string shell = users_shell();
   const auto program = inspect_program(shell);
   if (!program) return complain(kShellName, program.error().sentence, "SHELL names the shell to start");
@@ -53,7 +47,7 @@ int run_shell(DeviceSettings& settings) {
       return complain(kShellName, entered.error().sentence, entered.error().hint);
   }
   for (const auto& [name, value] : variables_of(settings)) ::setenv(name.c_str(), value.c_str(), 1);
-  ::setenv("LD_PRELOAD", preload_with(library, program->sanitizers).c_str(), 1);
+  ::setenv("LD_PRELOAD", preload_with(*libraries, program->sanitizers).c_str(), 1);
   if (is_terminal(STDIN_FILENO))
     std::cerr << "Programs started here find the device rrdma0; `exit` or Ctrl-D leaves.\n";
   std::string path = program->path;
@@ -75,10 +69,10 @@ std::string quoted(const std::string& value) {
   return text + "'";
 }
 
-std::string unset_text(const std::string& library) {
+std::string unset_text() {
   std::string text = "unset";
   for (const std::string& name : variable_names()) text += " " + name;
-  const std::string preload = preload_without(library);
+  const std::string preload = preload_without();
   return text + (preload.empty() ? "\nunset LD_PRELOAD\n" : "\nexport LD_PRELOAD=" + quoted(preload) + "\n");
 }
 
@@ -88,13 +82,13 @@ int run_env(EnvOptions& options) {
   if (options.settings.private_network)
     return complain(kEnvName, "--private makes a network namespace, which this shell cannot be taken to",
                     "start a shell in one: rrdma shell --private");
-  const std::string library = find_library();
-  if (library.empty()) return complain_no_library(kEnvName);
+  const auto libraries = libraries_of(options.settings);
+  if (!libraries) return complain(kEnvName, libraries.error().sentence, libraries.error().hint);
   Variables variables = variables_of(options.settings);
-  variables.emplace_back("LD_PRELOAD", preload_with(library, {}));
+  variables.emplace_back("LD_PRELOAD", preload_with(*libraries, {}));
   Output output;
   if (options.unset) {
-    output.write(unset_text(library));
+    output.write(unset_text());
   } else if (options.json) {
     nlohmann::ordered_json json;
     for (const auto& [name, value] : variables) json[name] = value;

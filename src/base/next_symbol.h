@@ -3,7 +3,7 @@
 
 #include <dlfcn.h>
 
-namespace rrdma::preload {
+namespace rrdma {
 
 // Look all of them up when the library is loaded (a signal handler may be the first to call one); what is
 // called even earlier looks itself up.
@@ -22,4 +22,4 @@ class NextSymbol {
   Function* function_ = nullptr;
 };
 
-}  // namespace rrdma::preload
+}  // namespace rrdma

@@ -1,0 +1,87 @@
+#include "link/shm/mapped_regions.h"
+
+#include <linux/magic.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+
+#include <cstdio>
+#include <utility>
+
+#include "base/owned_fd.h"
+#include "objects/memory.h"
+
+namespace rrdma::link {
+namespace {
+
+// A descriptor that reads nothing and writes nothing tells what it is before anything is opened: a pipe or a device may
+// do something when it is.
+OwnedFd open_memory_file(pid_t pid, int number, bool writes) {
+  std::array<char, 64> path;
+  std::snprintf(path.data(), path.size(), "/proc/%d/fd/%d", pid, number);
+  const OwnedFd there = lifted(raw::open(path.data(), O_PATH | O_CLOEXEC));
+  struct stat about;
+  struct statfs system;
+  if (!there || ::fstat(there.get(), &about) != 0 || !S_ISREG(about.st_mode) ||
+      ::syscall(SYS_fstatfs, there.get(), &system) != 0 ||
+      (system.f_type != TMPFS_MAGIC && system.f_type != HUGETLBFS_MAGIC))
+    return OwnedFd();
+  std::snprintf(path.data(), path.size(), "/proc/self/fd/%d", there.get());
+  return lifted(raw::open(path.data(), (writes ? O_RDWR : O_RDONLY) | O_CLOEXEC));
+}
+
+// Pages of hugetlbfs are mapped whole.
+std::uint64_t page_of(int fd) {
+  struct statfs system;
+  return ::syscall(SYS_fstatfs, fd, &system) == 0 && system.f_type == HUGETLBFS_MAGIC
+             ? static_cast<std::uint64_t>(system.f_bsize)
+             : static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
+bool is_as_long(int fd, std::uint64_t octets) {
+  struct stat about;
+  return ::fstat(fd, &about) == 0 && static_cast<std::uint64_t>(about.st_size) >= octets;
+}
+
+}  // namespace
+
+MappedRegions::MappedRegions(MappedRegions&& other) noexcept
+    : pid_(other.pid_), regions_(std::exchange(other.regions_, {})) {}
+
+MappedRegions::~MappedRegions() {
+  for (Region& region : regions_) release(region);
+}
+
+void MappedRegions::release(Region& region) {
+  if (region.mapping != nullptr) ::munmap(region.mapping, region.octets);
+  region.mapping = nullptr;
+  region.first = nullptr;
+}
+
+void MappedRegions::map(Region& region, const Found<DirectKey>& key) {
+  release(region);
+  // What its owner has let go of shall not keep its pages for our sake.
+  for (Region& other : regions_) {
+    if (other.mapping != nullptr && other.sequence->load(std::memory_order_acquire) != other.seen)
+      release(other);
+  }
+  region.sequence = key.sequence;
+  region.seen = key.seen;
+  const DirectKey& value = key.value;
+  if (value.length > value.file_offset + value.length) return;
+  const bool writes = (value.access & objects::kRemoteWrite) != 0;
+  const OwnedFd file = open_memory_file(pid_, static_cast<int>(value.file) - 1, writes);
+  if (!file || !is_as_long(file.get(), value.file_offset + value.length)) return;
+  const std::uint64_t page = page_of(file.get());
+  const std::uint64_t begin = value.file_offset / page * page;
+  const std::uint64_t end = (value.file_offset + value.length + page - 1) / page * page;
+  void* const mapping = ::mmap(nullptr, end - begin, writes ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED,
+                               file.get(), static_cast<off_t>(begin));
+  if (mapping == MAP_FAILED) return;
+  ::madvise(mapping, end - begin, MADV_DONTFORK);
+  region.mapping = mapping;
+  region.octets = end - begin;
+  region.first = static_cast<std::uint8_t*>(mapping) + (value.file_offset - begin);
+}
+
+}  // namespace rrdma::link

@@ -1,0 +1,206 @@
+// Direct access to memory that lies in a file: mapped by the initiator, with the same answers as by the kernel.
+#include <signal.h>
+#include <sys/mman.h>
+
+#include <array>
+#include <vector>
+
+#include "base/guarded_copy.h"
+#include "link/shm/direct_sides.h"
+
+namespace rrdma::link {
+namespace {
+
+void on_fault(int) { recover_from_fault(); }
+
+void guard_faults() {
+  struct sigaction action {};
+  action.sa_handler = on_fault;
+  action.sa_flags = SA_NODEFER;
+  ::sigaction(SIGSEGV, &action, nullptr);
+  ::sigaction(SIGBUS, &action, nullptr);
+}
+
+// Memory of a target, in a file that has a page before it.
+struct FileMemory {
+  static constexpr std::size_t kBefore = 65536;
+  explicit FileMemory(std::size_t length)
+      : octets(length), fd(raw::memfd_create("mapped-test", MFD_CLOEXEC | MFD_ALLOW_SEALING)) {
+    if (raw::ftruncate(fd.get(), static_cast<std::int64_t>(kBefore + octets)) != 0) ::_exit(92);
+    void* const at = ::mmap(nullptr, octets, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), kBefore);
+    if (at == MAP_FAILED) ::_exit(93);
+    data = static_cast<std::uint8_t*>(at);
+  }
+  ~FileMemory() { ::munmap(data, octets); }
+  FileMemory(const FileMemory&) = delete;
+  [[nodiscard]] DirectKey key(wire::RKey rkey = kRkey, std::uint32_t access = kAllRights) const {
+    return {.rkey = rkey,
+            .address = kAddress,
+            .length = octets,
+            .host = data,
+            .access = access,
+            .domain = 5,
+            .file = static_cast<std::uint32_t>(fd.get()) + 1,
+            .file_offset = kBefore};
+  }
+  std::size_t octets;
+  OwnedFd fd;
+  std::uint8_t* data = nullptr;
+};
+
+TEST(Mapped, OctetsGoAndComeBackWhole) {
+  run_two(
+      [](DirectSide& side, Board& board) {
+        const FileMemory memory(3'000'000);
+        std::fill_n(memory.data, memory.octets, std::uint8_t{0xee});
+        side.publish_qp();
+        STEP(1, side.link->publish(memory.key()));
+        board.stage = 1;
+        STEP(2, wait_for(board.other_stage, 1));
+        std::vector<std::uint8_t> expected(2'000'000);
+        fill_content(expected, 1);
+        STEP(3, std::equal(expected.begin(), expected.end(), memory.data + 17));
+        STEP(4, memory.data[16] == 0xee && memory.data[2'000'017] == 0xee);
+        return 0;
+      },
+      [](DirectSide& side, Board& board) {
+        guard_faults();
+        STEP(1, wait_for(board.stage, 1));
+        STEP(2, side.meet());
+        std::vector<std::uint8_t> data(2'000'000);
+        std::vector<std::uint8_t> back(data.size());
+        fill_content(data, 1);
+        STEP(3, side.write(kAddress + 17, data.data(), data.size()));
+        STEP(4, side.read(kAddress + 17, back.data(), back.size()));
+        STEP(5, back == data);
+        STEP(6, side.write(kAddress + 2'999'999, data.data(), 1));
+        STEP(7, !side.write(kAddress + 2'999'999, data.data(), 2));
+        STEP(8, !side.write(kAddress - 1, data.data(), 1));
+        for (std::size_t length = 1; length <= 20; ++length) {
+          STEP(9, side.write(kAddress + 2'500'000 + length, data.data() + length, length));
+          STEP(10, side.read(kAddress + 2'500'000 + length, back.data(), length));
+          STEP(11, std::equal(back.begin(), back.begin() + static_cast<std::ptrdiff_t>(length),
+                              data.begin() + static_cast<std::ptrdiff_t>(length)));
+        }
+        STEP(12, counter(*side.link, "shm_direct_mapped") == 43);
+        STEP(13, counter(*side.link, "shm_direct_done") == 43);
+        board.other_stage = 1;
+        return 0;
+      });
+}
+
+TEST(Mapped, RightsAndRetirementHoldAsEver) {
+  run_two(
+      [](DirectSide& side, Board& board) {
+        const FileMemory memory(65536);
+        side.publish_qp();
+        STEP(1, side.link->publish(memory.key(wire::RKey{0x100}, objects::kRemoteRead)));
+        STEP(2, side.link->publish(memory.key()));
+        board.stage = 1;
+        STEP(3, wait_for(board.other_stage, 1));
+        STEP(4, side.link->retire(kRkey));
+        board.stage = 2;
+        STEP(5, wait_for(board.other_stage, 2));
+        STEP(6, memory.data[0] == 1);
+        // The same key again, elsewhere in the file.
+        DirectKey moved = memory.key();
+        moved.file_offset -= 4096;
+        moved.length = 4096;
+        STEP(7, side.link->publish(moved));
+        board.stage = 3;
+        STEP(8, wait_for(board.other_stage, 3));
+        STEP(9, memory.data[0] == 1);
+        return 0;
+      },
+      [](DirectSide& side, Board& board) {
+        guard_faults();
+        STEP(1, wait_for(board.stage, 1));
+        STEP(2, side.meet());
+        const std::uint8_t ones[8] = {1, 1, 1, 1, 1, 1, 1, 1}, twos[8] = {2, 2, 2, 2, 2, 2, 2, 2};
+        std::uint8_t back[8];
+        STEP(3, side.write(kAddress, ones, 8));
+        STEP(4, !side.write(kAddress, twos, 8, wire::RKey{0x100}));  // may be read only
+        board.other_stage = 1;
+        STEP(5, wait_for(board.stage, 2));
+        STEP(6, !side.write(kAddress, twos, 8));
+        STEP(7, !side.read(kAddress, back, 8));
+        board.other_stage = 2;
+        STEP(8, wait_for(board.stage, 3));
+        STEP(9, side.write(kAddress, twos, 8));
+        STEP(10, counter(*side.link, "shm_direct_mapped") == 2);
+        board.other_stage = 3;
+        return 0;
+      });
+}
+
+// Whoever cuts its file short has taken the pages away: a fault, and packets find out what to say.
+TEST(Mapped, AFileThatWasCutIsAFaultAndLeftToPackets) {
+  run_two(
+      [](DirectSide& side, Board& board) {
+        const FileMemory memory(1 << 20);
+        side.publish_qp();
+        STEP(1, side.link->publish(memory.key()));
+        board.stage = 1;
+        STEP(2, wait_for(board.other_stage, 1));
+        STEP(3, raw::ftruncate(memory.fd.get(), FileMemory::kBefore) == 0);
+        board.stage = 2;
+        return wait_for(board.other_stage, 2) ? 0 : 4;
+      },
+      [](DirectSide& side, Board& board) {
+        guard_faults();
+        STEP(1, wait_for(board.stage, 1));
+        STEP(2, side.meet());
+        std::vector<std::uint8_t> data(1000, 1);
+        STEP(3, side.write(kAddress, data.data(), data.size()));
+        board.other_stage = 1;
+        STEP(4, wait_for(board.stage, 2));
+        STEP(5, !side.write(kAddress, data.data(), data.size()));
+        STEP(6, !side.read(kAddress, data.data(), data.size()));
+        STEP(7, counter(*side.link, "shm_direct_fault") == 2);
+        board.other_stage = 2;
+        return 0;
+      });
+}
+
+// A file that is none, one that is too short, one that is not in memory: the kernel copies, as for all other memory.
+TEST(Mapped, WhatCannotBeMappedIsCopiedByTheKernel) {
+  run_two(
+      [](DirectSide& side, Board& board) {
+        const FileMemory memory(65536);
+        std::array<int, 2> pipe;
+        STEP(1, ::pipe(pipe.data()) == 0);
+        const OwnedFd program(raw::open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
+        side.publish_qp();
+        std::uint32_t name = 1;
+        for (const int fd : {pipe[0], pipe[1], program.get(), 9999}) {
+          DirectKey key = memory.key(wire::RKey{name++ << 8});
+          key.file = static_cast<std::uint32_t>(fd) + 1;
+          STEP(2, side.link->publish(key));
+        }
+        DirectKey key = memory.key(wire::RKey{name++ << 8});
+        key.file_offset += 4096;  // the end is beyond the file's
+        STEP(3, side.link->publish(key));
+        key = memory.key(wire::RKey{name++ << 8});
+        key.file_offset = ~std::uint64_t{0} - 4095;
+        STEP(4, side.link->publish(key));
+        board.stage = 1;
+        STEP(5, wait_for(board.other_stage, 1));
+        STEP(6, memory.data[0] == 7);
+        return 0;
+      },
+      [](DirectSide& side, Board& board) {
+        guard_faults();
+        STEP(1, wait_for(board.stage, 1));
+        STEP(2, side.meet());
+        const std::uint8_t sevens[8] = {7, 7, 7, 7, 7, 7, 7, 7};
+        for (std::uint32_t name = 1; name <= 6; ++name)
+          STEP(3, side.write(kAddress, sevens, 8, wire::RKey{name << 8}));
+        STEP(4, counter(*side.link, "shm_direct_done") == 6);
+        STEP(5, counter(*side.link, "shm_direct_mapped") == 0);
+        board.other_stage = 1;
+        return 0;
+      });
+}
+
+}  // namespace
+}  // namespace rrdma::link
