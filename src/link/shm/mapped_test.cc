@@ -183,6 +183,9 @@ TEST(Mapped, WhatCannotBeMappedIsCopiedByTheKernel) {
         key = memory.key(wire::RKey{name++ << 8});
         key.file_offset = ~std::uint64_t{0} - 4095;
         STEP(4, side.link->publish(key));
+        key = memory.key(wire::RKey{name++ << 8}, objects::kRemoteRead);
+        key.file = static_cast<std::uint32_t>(program.get()) + 1;
+        STEP(4, side.link->publish(key));
         board.stage = 1;
         STEP(5, wait_for(board.other_stage, 1));
         STEP(6, memory.data[0] == 7);
@@ -195,7 +198,10 @@ TEST(Mapped, WhatCannotBeMappedIsCopiedByTheKernel) {
         const std::uint8_t sevens[8] = {7, 7, 7, 7, 7, 7, 7, 7};
         for (std::uint32_t name = 1; name <= 6; ++name)
           STEP(3, side.write(kAddress, sevens, 8, wire::RKey{name << 8}));
-        STEP(4, counter(*side.link, "shm_direct_done") == 6);
+        std::uint8_t back[8] = {};
+        STEP(4, side.link->direct_read(side.path, {kInitiatorQpn, kTargetQpn, wire::RKey{7 << 8}, kAddress},
+                                       std::array{objects::MutableSpan{back, 8}}));
+        STEP(4, back[0] == 7 && counter(*side.link, "shm_direct_done") == 7);
         STEP(5, counter(*side.link, "shm_direct_mapped") == 0);
         board.other_stage = 1;
         return 0;
