@@ -15,6 +15,9 @@ namespace {
 constexpr std::size_t kChain = 16;  // requests that are posted with one call
 constexpr std::uint32_t kControlRoom =
     3;  // of the send queue, for credit, close and probe; the marker has one more
+// Credits go in pieces, so that one who sends all the time gets the next while it still has some, and never stops.
+constexpr std::uint32_t kPiecesOfCredits = 8;
+constexpr std::uint32_t kPieceOfCredits = 16;
 constexpr std::uint32_t kMostUnsignalled = 16;  // sends in a row without a completion
 
 Code code_of(ibv_wc_status status) {
@@ -359,7 +362,9 @@ bool EndpointState::post_control(Posting::Kind kind) {
 
 void EndpointState::give_credits() {
   if (owed_counting_ == 0 || peer_closed_ || phase_ != Phase::kOpen) return;
-  if (owed_ < profile_.receive_depth / 2U && peer_has_ > 1) return;
+  const std::uint32_t depth = profile_.receive_depth;
+  const std::uint32_t enough = std::min(depth / 2, std::max(depth / kPiecesOfCredits, kPieceOfCredits));
+  if (owed_ < enough && peer_has_ > 1) return;
   if (post_control(Posting::Kind::kCredit)) ++counters_.credit_messages_sent;
 }
 

@@ -7,7 +7,7 @@
 //
 // Credits. Each of our receives is either posted, held by somebody (inbound or on loan), or released. Released
 // ones are reposted at the end of a turn and then owed to the peer; every message that we send carries what is owed. A message of its own
-// says it when half of all is owed or the peer has none left, and then only for receives that held messages of the
+// says it when an eighth of all is owed (16 at least, where that is not more than half) or the peer has none left, and then only for receives that held messages of the
 // application: otherwise two ends would answer each other's credit messages for ever. Messages of the application leave one credit
 // untouched, so that a credit message can always be sent.
 //

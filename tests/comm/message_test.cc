@@ -209,6 +209,22 @@ TEST_F(Messages, BothWaysWithLittleRoom) {
   }
 }
 
+// Who sends all the time is to get credits while it still has most of them.
+TEST_F(Messages, CreditsComeInPieces) {
+  Profile wide;
+  wide.receive_depth = 256;
+  Pair pair = connect({}, wide);
+  run([](Context& context, Pair& p) -> Task<> {
+    for (unsigned i = 0; i < 64; ++i) {
+      (co_await p.client.send(i, kPatience)).value_or_throw();
+      EXPECT_EQ((co_await p.server.receive(kPatience)).value_or_throw().as<unsigned>(), i);
+    }
+    for (int i = 0; i < 200 && p.client.counters().credit_messages_received < 2; ++i)
+      (co_await context.sleep(5ms)).value();
+    EXPECT_EQ(p.client.counters().credit_messages_received, 2U);
+  }(context_, pair));
+}
+
 TEST_F(Messages, CreditMessagesEnd) {
   Profile narrow;
   narrow.receive_depth = 4;
