@@ -28,8 +28,10 @@ constexpr Clock::rep kTurnsWithoutClock =
     64;  // at most, and only while the next timer is so many long turns away
 constexpr Clock::duration kLongTurn = std::chrono::microseconds(20);
 constexpr int kTurnsOfASpin = 8;  // without work, between two looks at the clock, which costs as much as one
-constexpr std::uint32_t kIdleTurnsToLook = 1024;  // turns without completions between two looks at files
-constexpr std::uint32_t kBusyTurnsToLook = 1024;
+constexpr std::uint32_t kBusyTurnsToLook = 1024;  // turns with completions between two looks at files
+constexpr std::uint32_t kIdleTurnsToLook = 1024;  // the same of turns without, at most
+// Those are fewer where they take longer: a device may let a poll in vain nap, and who connects waits for several looks.
+constexpr Clock::duration kLooksApart = std::chrono::microseconds(100);
 
 // A mark of the calling thread.
 const void* this_thread() {
@@ -236,6 +238,11 @@ void Reactor::let_go() {
 }
 
 bool Reactor::look_around() {
+  const Clock::time_point now = Clock::now();
+  const Clock::duration a_turn = (now - looked_) / (idle_turns_ + busy_turns_);
+  idle_turns_to_look_ = static_cast<std::uint32_t>(std::clamp<Clock::rep>(
+      kLooksApart / std::max(a_turn, Clock::duration(1)), 1, Clock::rep{kIdleTurnsToLook}));
+  looked_ = now;
   idle_turns_ = busy_turns_ = 0;
   return take_cm_events();
 }
@@ -248,7 +255,7 @@ bool Reactor::turn() {
   turning_ = true;
   owner_.store(this_thread(), std::memory_order_relaxed);
   bool any = poll_completions() != 0;
-  if (any ? ++busy_turns_ >= kBusyTurnsToLook : ++idle_turns_ >= kIdleTurnsToLook) any |= look_around();
+  if (any ? ++busy_turns_ >= kBusyTurnsToLook : ++idle_turns_ >= idle_turns_to_look_) any |= look_around();
   if (inbox_->flagged()) {
     any = true;
     inbox_->drain();
@@ -318,6 +325,9 @@ bool Reactor::wait(Clock::time_point until) {
 }
 
 bool Reactor::look_and_turn() {
+  // Turns were not slow because somebody slept between them.
+  looked_ = Clock::now();
+  idle_turns_ = busy_turns_ = 0;
   take_file_events();
   armed_ = false;
   return turn();

@@ -158,6 +158,8 @@ class Reactor final : public Counted {
   std::atomic<const void*> owner_{nullptr};  // marks the thread that polls
   std::uint32_t idle_turns_ = 0;
   std::uint32_t busy_turns_ = 0;
+  std::uint32_t idle_turns_to_look_ = 1;
+  Clock::time_point looked_;
   std::uint32_t turns_to_clock_ =
       0;  // before the clock is read again for a timer that is not before next_seen_
   Clock::time_point next_seen_;
