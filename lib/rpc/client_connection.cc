@@ -300,11 +300,13 @@ bool ClientConnection::handle_part(ClientCall* call, const Frame& frame) {
 
 bool ClientConnection::handle_reply(ClientCall* call, const Frame& frame, const comm::Message& message) {
   Metadata trailers;
-  if (!parse_metadata(frame.metadata, trailers)) return false;
+  if (!frame.metadata.empty() && !parse_metadata(frame.metadata, trailers)) return false;
   if (frame.has(flag::kWritten) && (!call->lent || frame.written > call->lent.size())) return false;
-  const auto code = static_cast<Code>(frame.status);
-  Status status(code, std::string(frame.message), std::string(frame.details));
-  if (frame.has(flag::kRefused)) status = std::move(status).as_refused();
+  Status status;
+  if (frame.status != 0 || !frame.message.empty() || !frame.details.empty()) {
+    status = Status(static_cast<Code>(frame.status), std::string(frame.message), std::string(frame.details));
+    if (frame.has(flag::kRefused)) status = std::move(status).as_refused();
+  }
   if (call->held && status.ok()) {
     if (frame.has(flag::kWritten)) {
       call->lent_share.revoke();
@@ -319,7 +321,7 @@ bool ClientConnection::handle_reply(ClientCall* call, const Frame& frame, const 
       call->body = Payload(message.share(), offset, frame.body.size());
     }
   }
-  call->trailers = std::move(trailers);
+  if (!trailers.empty()) call->trailers = std::move(trailers);
   settle(call, std::move(status));
   return true;
 }

@@ -133,37 +133,49 @@ bool parse_item(const Cursor& cursor, const Frame& frame) {
 
 }  // namespace
 
-std::optional<Frame> parse_frame(std::span<const std::byte> octets) {
-  if (octets.size() < kHead || octets.size() > kFrameLimit) return std::nullopt;
-  Frame frame;
+namespace {
+
+bool parse_rest(Cursor& cursor, Frame& frame, std::size_t metadata) {
+  switch (frame.kind) {
+    case Kind::kCall: return parse_call(cursor, frame, metadata);
+    case Kind::kReply: return parse_reply(cursor, frame, metadata);
+    case Kind::kItem: return parse_item(cursor, frame);
+    case Kind::kPart: return !cursor.rest().empty();
+    case Kind::kWindow: {
+      const auto head = cursor.take(kWindow - kHead);
+      if (!cursor.good() || !cursor.rest().empty() || load<std::uint32_t>(head.data() + 4) != 0) return false;
+      frame.window = load<std::uint32_t>(head.data());
+      return frame.window != 0;
+    }
+    case Kind::kCancel: return cursor.rest().empty();
+    case Kind::kGoAway: return frame.call == 0;
+    case Kind::kProof: return frame.call == 0 && cursor.rest().size() == kProofSize;
+    case Kind::kPack: return frame.call == 0 && parse_pack(cursor);
+  }
+  return false;
+}
+
+bool parse(std::span<const std::byte> octets, Frame& frame) {
+  if (octets.size() < kHead || octets.size() > kFrameLimit) return false;
   frame.kind = static_cast<Kind>(load<std::uint8_t>(octets.data()));
   frame.flags = load<std::uint8_t>(octets.data() + 1);
   const auto metadata = load<std::uint16_t>(octets.data() + 2);
   frame.call = load<std::uint32_t>(octets.data() + 4);
-  if ((frame.flags & ~flags_of(frame.kind)) != 0) return std::nullopt;
+  if ((frame.flags & ~flags_of(frame.kind)) != 0) return false;
   const bool carries = frame.kind == Kind::kCall || frame.kind == Kind::kReply;
-  if (carries ? metadata > kMaxMetadata : metadata != 0) return std::nullopt;
+  if (carries ? metadata > kMaxMetadata : metadata != 0) return false;
   Cursor cursor(octets.subspan(kHead));
-  bool good = false;
-  switch (frame.kind) {
-    case Kind::kCall: good = parse_call(cursor, frame, metadata); break;
-    case Kind::kReply: good = parse_reply(cursor, frame, metadata); break;
-    case Kind::kItem: good = parse_item(cursor, frame); break;
-    case Kind::kPart: good = !cursor.rest().empty(); break;
-    case Kind::kWindow: {
-      const auto head = cursor.take(kWindow - kHead);
-      good = cursor.good() && cursor.rest().empty() && load<std::uint32_t>(head.data() + 4) == 0;
-      if (good) frame.window = load<std::uint32_t>(head.data());
-      good = good && frame.window != 0;
-      break;
-    }
-    case Kind::kCancel: good = cursor.rest().empty(); break;
-    case Kind::kGoAway: good = frame.call == 0; break;
-    case Kind::kProof: good = frame.call == 0 && cursor.rest().size() == kProofSize; break;
-    case Kind::kPack: good = frame.call == 0 && parse_pack(cursor); break;
-  }
-  if (!good) return std::nullopt;
+  if (!parse_rest(cursor, frame, metadata)) return false;
   frame.body = cursor.rest();
+  return true;
+}
+
+}  // namespace
+
+std::optional<Frame> parse_frame(std::span<const std::byte> octets) {
+  // Read in place: it is larger than most frames are on the wire.
+  std::optional<Frame> frame(std::in_place);
+  if (!parse(octets, *frame)) frame.reset();
   return frame;
 }
 

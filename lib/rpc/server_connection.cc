@@ -76,7 +76,7 @@ ServerCall* ServerConnection::find(std::uint32_t id) {
 bool ServerConnection::handle(const comm::Message& message) {
   const auto frame = parse_frame(message.bytes());
   if (!frame) return false;
-  arrived_ = comm::Clock::now();
+  arrived_ = ticks_now();
   line_.heard(frame->kind == Kind::kPack);
   if (frame->kind != Kind::kPack) return handle(*frame, message);
   if (!line_.packs()) return false;
@@ -136,7 +136,7 @@ bool ServerConnection::handle_call(const Frame& frame, const comm::Message& mess
   if (slot >= slots_.size()) slots_.resize(slot + 1);
   if (slots_[slot] != nullptr) return false;
   Metadata metadata;
-  if (!parse_metadata(frame.metadata, metadata)) return false;
+  if (!frame.metadata.empty() && !parse_metadata(frame.metadata, metadata)) return false;
   Served* served = nullptr;
   Status status = admit(frame, served);
   if (!status.ok()) {
@@ -168,13 +168,14 @@ void ServerConnection::begin(const Frame& frame, const comm::Message& message, S
   call->method_ = &served.handler.method;
   call->served_ = &served;
   call->begun_ = arrived_;
-  call->metadata_ = std::move(metadata);
+  if (!metadata.empty()) call->metadata_ = std::move(metadata);
   if (frame.timeout != 0) {
     const std::chrono::nanoseconds patience(
         std::min<std::uint64_t>(frame.timeout, std::numeric_limits<std::int64_t>::max()));
+    const comm::Clock::time_point now = comm::Clock::now();
     // What the clock cannot count is no limit.
-    if (patience < comm::Clock::time_point::max() - call->begun_) {
-      call->deadline_ = call->begun_ + patience;
+    if (patience < comm::Clock::time_point::max() - now) {
+      call->deadline_ = now + patience;
       call->alarm_.set(call->deadline_);
     }
   }
@@ -193,7 +194,12 @@ void ServerConnection::begin(const Frame& frame, const comm::Message& message, S
   ++served.running;
   server_->call_began();
   ++server_->counts().calls;
-  handlers_.spawn(serve(call));
+  // What gives its result at once needs no coroutine.
+  if (served.handler.run_now != nullptr && call->offered_.empty()) {
+    serve_now(call);
+  } else {
+    handlers_.spawn(serve(call));
+  }
 }
 
 comm::Task<Status> ServerConnection::fetch(ServerCall* call) {
@@ -209,28 +215,59 @@ comm::Task<Status> ServerConnection::fetch(ServerCall* call) {
   co_return Status();
 }
 
+namespace {
+// What a handler's exception says. REQUIRES: it is being handled.
+Status status_of_exception() {
+  try {
+    throw;
+  } catch (const Failure& failure) {
+    return failure.status();
+  } catch (const std::exception& failure) {
+    return {Code::kUnknown, failure.what()};
+  } catch (...) {
+    return {Code::kUnknown, "the handler threw something"};
+  }
+}
+}  // namespace
+
+Status ServerConnection::permit(ServerCall* call) const {
+  return server_->options().before ? server_->options().before(*call) : Status();
+}
+
+void ServerConnection::conclude(ServerCall* call, Status status) {
+  if (status.ok() && !call->replied_) status = Status(Code::kInternal, "the handler gave no result");
+  if (!status.ok()) call->fail(std::move(status));
+  finish(call);
+}
+
+void ServerConnection::serve_now(ServerCall* call) {
+  Status status;
+  try {
+    status = permit(call);
+    const Handler& handler = call->served_->handler;
+    if (status.ok() && !call->replied_) handler.run_now(handler.object, *call);
+  } catch (...) {
+    status = status_of_exception();
+  }
+  conclude(call, std::move(status));
+}
+
 comm::Task<void> ServerConnection::serve(ServerCall* call) {
   Status status;
   if (!call->offered_.empty()) status = co_await fetch(call);
   if (status.ok() && !call->replied_) {
     try {
-      if (server_->options().before) status = server_->options().before(*call);
+      status = permit(call);
       if (status.ok() && !call->replied_) {
         const Handler& handler = call->served_->handler;
         auto handling = handler.run(handler.object, *call);
         co_await handling;
       }
-    } catch (const Failure& failure) {
-      status = failure.status();
-    } catch (const std::exception& failure) {
-      status = Status(Code::kUnknown, failure.what());
     } catch (...) {
-      status = Status(Code::kUnknown, "the handler threw something");
+      status = status_of_exception();
     }
-    if (status.ok() && !call->replied_) status = Status(Code::kInternal, "the handler gave no result");
   }
-  if (!status.ok()) call->fail(std::move(status));
-  finish(call);
+  conclude(call, std::move(status));
 }
 
 void ServerConnection::replied(const ServerCall& call, const Status& status) {
@@ -238,7 +275,7 @@ void ServerConnection::replied(const ServerCall& call, const Status& status) {
   Served& served = *call.served_;
   --served.running;
   ++served.ended[static_cast<std::size_t>(status.code())];
-  served.latencies.record(comm::Clock::now() - call.begun_);
+  served.latencies.record(time_since(call.begun_));
   if (server_->options().after) server_->options().after(call, status);
   slots_[slot_of(call.id_)] = nullptr;
 }

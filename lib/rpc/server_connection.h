@@ -15,6 +15,7 @@
 #include "lib/rpc/directory.h"
 #include "lib/rpc/frame.h"
 #include "lib/rpc/line.h"
+#include "lib/rpc/ticks.h"
 #include "rrdma/rpc/server.h"
 
 namespace rrdma::rpc {
@@ -82,6 +83,12 @@ class ServerConnection final : public comm::detail::Link {
   void begin(const Frame& frame, const comm::Message& message, Served& served, Metadata metadata);
   void refuse(std::uint32_t call, Status status);
   comm::Task<void> serve(ServerCall* call);
+  // The same for a handler that does not wait, with an argument that is there.
+  void serve_now(ServerCall* call);
+  // What ServerOptions::before says of it.
+  Status permit(ServerCall* call) const;
+  // The handler is through, and this is how.
+  void conclude(ServerCall* call, Status status);
   // Reads a large argument out of the caller's memory.
   comm::Task<Status> fetch(ServerCall* call);
   ServerCall* find(std::uint32_t id);
@@ -97,7 +104,7 @@ class ServerConnection final : public comm::detail::Link {
   std::vector<std::unique_ptr<ServerCall>> calls_;
   ServerCall* free_ = nullptr;
   std::size_t running_ = 0;
-  comm::Clock::time_point arrived_;  // when the message came that is being read
+  Ticks arrived_ = 0;  // when the message came that is being read
   bool going_away_ = false;
   comm::Scope handlers_;  // last: destroyed first
 };

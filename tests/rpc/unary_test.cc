@@ -59,6 +59,7 @@ TEST_F(Unary, AnExceptionIsAStatus) {
   const Status status = run(channel.call<&Desk::raise>(kPatience)).status();
   EXPECT_EQ(status.code(), Code::kUnknown);
   EXPECT_EQ(status.message(), "out of tune");
+  EXPECT_EQ(run(channel.call<&Desk::raise_late>(kPatience)).status().message(), "out of tune");
   EXPECT_EQ(run(channel.call<&Desk::add>({1, 2}, kPatience)).value(), 3U);
 }
 

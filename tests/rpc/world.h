@@ -60,6 +60,12 @@ class Desk {
   // Ends as it is told, with details.
   Status fail(const std::uint32_t& code) { return {static_cast<Code>(code), "as you like it", "details"}; }
   void raise() { throw std::runtime_error("out of tune"); }
+  // The same out of a coroutine, and after a while.
+  Task<Result<std::uint32_t>> raise_late(Call& call) {
+    const auto slept = co_await call.context().sleep(std::chrono::milliseconds(1));
+    if (slept) raise();
+    co_return 0U;
+  }
   std::uint64_t left(Call& call) {
     if (call.deadline() == Clock::time_point::max()) return 0;
     return static_cast<std::uint64_t>(std::chrono::nanoseconds(call.deadline() - Clock::now()).count());
@@ -141,6 +147,7 @@ inline void add_all(Server& server, Desk& desk) {
   server.add<&Desk::nap>(desk);
   server.add<&Desk::fail>(desk);
   server.add<&Desk::raise>(desk);
+  server.add<&Desk::raise_late>(desk);
   server.add<&Desk::left>(desk);
   server.add<&Desk::count>(desk);
   server.add<&Desk::sum>(desk);

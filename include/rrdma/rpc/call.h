@@ -107,7 +107,7 @@ class RRDMA_RPC_API ServerCall final : public Call {
 
   std::uint32_t id_ = 0;
   Served* served_ = nullptr;
-  comm::Clock::time_point begun_;
+  std::uint64_t begun_ = 0;  // in ticks
   Payload argument_;
   comm::RemoteSpan<const std::byte> offered_;
   comm::RemoteSpan<std::byte> lent_;

@@ -18,6 +18,8 @@ struct Handler {
   std::string name;
   void* object = nullptr;
   comm::Task<void> (*run)(void* object, ServerCall& call) = nullptr;
+  // The same where the method is no coroutine; none where it is.
+  void (*run_now)(void* object, ServerCall& call) = nullptr;
 };
 
 template <typename T>
@@ -120,6 +122,18 @@ bool read_argument(ServerCall& call, A& argument) {
   return read;
 }
 
+// Calls a unary method.
+template <typename Form, bool kCall, typename Function, typename Service>
+auto give_unary(Function function, Service& service, ServerCall& call, typename Form::Argument& argument) {
+  if constexpr (!Form::kArgument) {
+    return invoke<kCall>(function, service, call);
+  } else if constexpr (IsBulk<typename Form::Argument>::value) {
+    return invoke<kCall>(function, service, call, std::move(argument));
+  } else {
+    return invoke<kCall>(function, service, call, argument);
+  }
+}
+
 // The methods of a service written in one of the forms of method.h, `Function` being a pointer to it.
 template <typename Form, bool kCall, typename Function, typename Service, typename Return>
 comm::Task<void> serve(Function function, Service& service, ServerCall& call) {
@@ -128,16 +142,8 @@ comm::Task<void> serve(Function function, Service& service, ServerCall& call) {
   if constexpr (Form::kShape == Shape::kUnary) {
     Argument argument{};
     if (!read_argument(call, argument)) co_return;
-    const auto give = [&] {
-      if constexpr (!Form::kArgument) {
-        return invoke<kCall>(function, service, call);
-      } else if constexpr (IsBulk<Argument>::value) {
-        return invoke<kCall>(function, service, call, std::move(argument));
-      } else {
-        return invoke<kCall>(function, service, call, argument);
-      }
-    };
-    auto ending = conclusion<Return>(call, give);
+    auto ending =
+        conclusion<Return>(call, [&] { return give_unary<Form, kCall>(function, service, call, argument); });
     co_await ending;
   } else if constexpr (Form::kShape == Shape::kServerStream) {
     Argument argument{};
@@ -167,12 +173,29 @@ comm::Task<void> serve_method(void* object, ServerCall& call) {
       kFunction, *static_cast<Service*>(object), call);
 }
 
+// A unary method that is no coroutine, to its end.
+template <auto kFunction>
+void serve_method_now(void* object, ServerCall& call) {
+  using Of = MethodOf<kFunction>;
+  using Form = typename Of::Form;
+  typename Form::Argument argument{};
+  if (!read_argument(call, argument)) return;
+  auto ending = conclusion<typename Of::Return>(call, [&] {
+    return give_unary<Form, Of::kCall>(kFunction, *static_cast<typename Of::Service*>(object), call,
+                                       argument);
+  });
+  ending.await_resume();
+}
+
 template <auto kFunction>
 Handler handler_of(typename MethodOf<kFunction>::Service& service) {
   Handler handler;
   handler.method = MethodOf<kFunction>::method();
   handler.object = &service;
   handler.run = &serve_method<kFunction>;
+  using Of = MethodOf<kFunction>;
+  if constexpr (Of::Form::kShape == Shape::kUnary && !comm::detail::IsTask<typename Of::Return>::value)
+    handler.run_now = &serve_method_now<kFunction>;
   return handler;
 }
 

@@ -1,0 +1,42 @@
+// Ticks: how long calls take, measured for each of them. Where a program may read the counter behind its clock by itself, that costs a quarter of what
+// the clock does, which also orders the reading and turns it into a time of day.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+namespace rrdma::rpc {
+inline namespace v0 {
+namespace detail {
+
+using Ticks = std::uint64_t;
+
+#if defined(__aarch64__)
+inline Ticks ticks_now() {
+  Ticks now = 0;
+  asm volatile("mrs %0, cntvct_el0" : "=r"(now));
+  return now;
+}
+inline double nanoseconds_of_a_tick() {
+  std::uint64_t frequency = 0;
+  asm("mrs %0, cntfrq_el0" : "=r"(frequency));
+  return 1e9 / static_cast<double>(frequency);
+}
+#else
+inline Ticks ticks_now() {
+  return static_cast<Ticks>(
+      std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count());
+}
+inline double nanoseconds_of_a_tick() { return 1; }
+#endif
+
+inline std::chrono::nanoseconds time_since(Ticks begin) {
+  static const double one = nanoseconds_of_a_tick();
+  // Cores may disagree by a little.
+  const auto passed = static_cast<std::int64_t>(ticks_now() - begin);
+  return std::chrono::nanoseconds(static_cast<std::int64_t>(static_cast<double>(passed) * one));
+}
+
+}  // namespace detail
+}  // namespace v0
+}  // namespace rrdma::rpc
