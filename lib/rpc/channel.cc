@@ -16,10 +16,7 @@ namespace detail {
 
 namespace {
 std::size_t call_head(const CallOptions& options, bool offered, std::size_t metadata) {
-  Frame frame;
-  frame.flags =
-      static_cast<std::uint8_t>((offered ? flag::kOffered : 0) | (options.lend != 0 ? flag::kLent : 0));
-  return head_size(frame) + metadata;
+  return kCallHead + (offered ? kRegionSize : 0) + (options.lend != 0 ? kRegionSize : 0) + metadata;
 }
 }  // namespace
 
@@ -27,12 +24,14 @@ Request::Request(ClientConnection* connection, const Method& method, CallOptions
     : context_(&connection->line().context()), method_(method), options_(std::move(options)) {
   connection->intercept(method_, options_, failure_);
   if (!failure_.ok()) return;
-  if (!fits(options_.metadata)) {
-    failure_ = Status(Code::kResourceExhausted, "the metadata is larger than a frame allows");
-    return;
+  if (!options_.metadata.empty()) {
+    if (!fits(options_.metadata)) {
+      failure_ = Status(Code::kResourceExhausted, "the metadata is larger than a frame allows");
+      return;
+    }
+    metadata_.resize(emitted_size(options_.metadata));
+    emit_metadata(options_.metadata, reinterpret_cast<std::byte*>(metadata_.data()));
   }
-  metadata_.resize(emitted_size(options_.metadata));
-  emit_metadata(options_.metadata, reinterpret_cast<std::byte*>(metadata_.data()));
   head_ = call_head(options_, false, metadata_.size());
   if (head_ + size <= kFrameLimit) {
     take_frame(size);
@@ -63,12 +62,8 @@ Request::Request(ClientConnection* connection, const Method& method, CallOptions
 }
 
 void Request::take_frame(std::size_t body) {
-  auto memory = context_->pool().take(head_ + body);
-  if (memory) {
-    frame_ = std::move(*memory);
-  } else {
-    failure_ = status_of(memory.error());
-  }
+  auto taken = frame_.take(context_->pool(), head_ + body);
+  if (!taken) failure_ = status_of(taken.error());
 }
 
 std::span<std::byte> Request::room() { return large_ ? large_.bytes() : frame_.bytes().subspan(head_); }

@@ -178,7 +178,7 @@ ClientCall* ClientConnection::begin(Request& request, Status& status) {
     call->deadline = limit.at();
   }
   emit_head(frame, request.frame_.data());
-  line_.post(std::move(request.frame_));
+  line_.post(request.frame_);
   if (call->streams && (limit.timed() || limit.stop().stop_possible()))
     watch(shared_from_this(), call, limit);
   return call;

@@ -15,9 +15,6 @@ static_assert(std::endian::native == std::endian::little,
               "frames are read and written as they lie in memory");
 
 constexpr std::size_t kHead = 8;
-constexpr std::size_t kCallHead = 32;
-constexpr std::size_t kReplyHead = 16;
-constexpr std::size_t kRegion = 16;
 constexpr std::size_t kWritten = 8;
 constexpr std::size_t kWindow = 16;
 constexpr std::array<std::byte, 4> kMagic = {std::byte{'R'}, std::byte{'R'}, std::byte{'P'}, std::byte{'C'}};
@@ -51,7 +48,7 @@ class Cursor {
     return taken;
   }
   Region region() {
-    const auto octets = take(kRegion);
+    const auto octets = take(kRegionSize);
     if (octets.empty()) return {};
     Region region{load<std::uint64_t>(octets.data()), load<std::uint32_t>(octets.data() + 8),
                   load<std::uint32_t>(octets.data() + 12)};
@@ -193,8 +190,8 @@ void emit_packed_head(std::size_t size, std::byte* into) { store(into, static_ca
 std::size_t head_size(const Frame& frame) {
   switch (frame.kind) {
     case Kind::kCall:
-      return kCallHead + (frame.has(flag::kOffered) ? kRegion : 0) + (frame.has(flag::kLent) ? kRegion : 0) +
-             frame.metadata.size();
+      return kCallHead + (frame.has(flag::kOffered) ? kRegionSize : 0) +
+             (frame.has(flag::kLent) ? kRegionSize : 0) + frame.metadata.size();
     case Kind::kReply:
       return kReplyHead + (frame.has(flag::kWritten) ? kWritten : 0) + frame.metadata.size() +
              frame.message.size() + frame.details.size();
@@ -209,7 +206,7 @@ std::byte* put(std::byte* at, const Region& region) {
   store(at, region.address);
   store(at + 8, region.key);
   store(at + 12, region.length);
-  return at + kRegion;
+  return at + kRegionSize;
 }
 std::byte* put(std::byte* at, const void* data, std::size_t size) {
   if (size != 0) std::memcpy(at, data, size);

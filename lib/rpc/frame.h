@@ -87,6 +87,10 @@ inline constexpr std::size_t kPackedHead = 4;
 [[nodiscard]] std::span<const std::byte> next_packed(std::span<const std::byte>& body);
 // Puts the head of one that follows; the frame itself goes behind it. REQUIRES: room for kPackedHead.
 void emit_packed_head(std::size_t size, std::byte* into);
+// What is before the metadata of a call without regions, and of a reply in one frame.
+inline constexpr std::size_t kCallHead = 32;
+inline constexpr std::size_t kReplyHead = 16;
+inline constexpr std::size_t kRegionSize = 16;
 // Octets of everything before the body.
 [[nodiscard]] std::size_t head_size(const Frame& frame);
 // Writes everything before the body; the body follows at head_size(). REQUIRES: room for it; each part within its limits.

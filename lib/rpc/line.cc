@@ -29,9 +29,20 @@ void Line::send(comm::Buffer message) {
   comm::then(endpoint_.send(std::move(message)), Sent{unsent_});
 }
 
+void Line::send(std::span<const std::byte> message) {
+  if (endpoint_.try_send(message) || !endpoint_.open()) return;
+  comm::Buffer memory = frame(message.size());
+  if (!memory) return;
+  std::memcpy(memory.data(), message.data(), message.size());
+  send(std::move(memory));
+}
+
 void Line::flush() {
-  packed_ = 0;
-  if (pending_) send(std::exchange(pending_, {}));
+  const std::size_t packed = std::exchange(packed_, 0);
+  if (packed == 0) return;
+  comm::Buffer message = std::move(pending_);
+  if (packed > 1) return send(std::move(message));
+  send(message.bytes().subspan(kPackHead + kPackedHead));
 }
 
 void Line::turn_ended() {
@@ -41,48 +52,49 @@ void Line::turn_ended() {
 
 void Line::post(comm::Buffer frame) {
   if (!frame || !endpoint_.open()) return;
-  if (!packs_) return send(std::move(frame));
-  if (pending_) {
-    if (pack(frame)) return;
-    flush();
-  }
-  turn_end_.request();
-  if (eager_ && !std::exchange(posted_, true)) return send(std::move(frame));
-  pending_ = std::move(frame);
-  packed_ = 1;
+  if (!pack(frame.bytes())) send(std::move(frame));
 }
 
-bool Line::pack(const comm::Buffer& frame) {
+void Line::post(FrameMemory& frame) {
+  if (comm::Buffer memory = frame.take_buffer()) return post(std::move(memory));
+  if (!frame || !endpoint_.open()) return;
+  if (!pack(frame.bytes())) send(frame.bytes());
+  frame.release();
+}
+
+bool Line::pack(std::span<const std::byte> frame) {
+  if (!packs_) return false;
   const std::size_t more = kPackedHead + frame.size();
-  const std::size_t others = packed_ == 1 ? kPackHead + kPackedHead : 0;
-  if (pending_.size() + others + more > kFrameLimit) return false;
-  if (packed_ == 1) {
-    auto memory = context_->pool().take(kFrameLimit);
-    if (!memory) return false;
-    const comm::Buffer first = std::exchange(pending_, std::move(*memory));
-    Frame head;
-    head.kind = Kind::kPack;
-    emit_head(head, pending_.data());
-    pending_.resize(kPackHead);
-    append(first.bytes());
+  if (packed_ != 0 && pending_.size() + more > kFrameLimit) flush();
+  turn_end_.request();
+  if (packed_ == 0) {
+    if (eager_ && !std::exchange(posted_, true)) return false;
+    if (kPackHead + more > kFrameLimit || !begin_pack()) return false;
   }
-  append(frame.bytes());
+  std::byte* at = pending_.data() + pending_.size();
+  emit_packed_head(frame.size(), at);
+  std::memcpy(at + kPackedHead, frame.data(), frame.size());
+  pending_.resize(pending_.size() + more);
   if (++packed_ == kMostPacked) flush();
   return true;
 }
 
-void Line::append(std::span<const std::byte> frame) {
-  std::byte* at = pending_.data() + pending_.size();
-  emit_packed_head(frame.size(), at);
-  std::memcpy(at + kPackedHead, frame.data(), frame.size());
-  pending_.resize(pending_.size() + kPackedHead + frame.size());
+bool Line::begin_pack() {
+  auto memory = context_->pool().take(kFrameLimit);
+  if (!memory) return false;
+  pending_ = std::move(*memory);
+  Frame head;
+  head.kind = Kind::kPack;
+  emit_head(head, pending_.data());
+  pending_.resize(kPackHead);
+  return true;
 }
 
 void Line::post(const Frame& head) {
-  comm::Buffer memory = frame(head_size(head));
-  if (!memory) return;
+  FrameMemory memory;
+  if (!frame(memory, head_size(head))) return;
   emit_head(head, memory.data());
-  post(std::move(memory));
+  post(memory);
 }
 
 void Line::post(comm::Buffer octets, const Region& into) {

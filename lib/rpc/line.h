@@ -1,6 +1,6 @@
 // Line: one end of a connection that carries frames. Frames leave in the order in which they are posted and as the peer gives credits; nobody waits
-// for a frame. Where the peer knows packs, only the first one of a turn leaves at once, and the others together at its end, several in one message; all of
-// them do so while the peer sends packs itself: then no single answer is waited for. What cannot leave is bounded by who reads: a reader stops listening to
+// for a frame. Where the peer knows packs, only the first one of a turn leaves at once, and the others together at its end, several in one message (or before,
+// when that is full); all of them do so while the peer sends packs itself: then no single answer is waited for. What cannot leave is bounded by who reads: a reader stops listening to
 // a peer that takes nothing (crowded()).
 #pragma once
 
@@ -12,6 +12,7 @@
 #include "rrdma/comm/comm.h"
 #include "rrdma/comm/ref.h"
 #include "rrdma/rpc/flow.h"
+#include "rrdma/rpc/frame_memory.h"
 
 namespace rrdma::rpc {
 inline namespace v0 {
@@ -48,8 +49,15 @@ class Line {
     endpoint_.abort();
     return {};
   }
+  // The same where it may be small. False: there is none.
+  bool frame(FrameMemory& memory, std::size_t size) {
+    if (memory.take(context_->pool(), size)) return true;
+    endpoint_.abort();
+    return false;
+  }
   // Sends a frame behind those before it.
   void post(comm::Buffer frame);
+  void post(FrameMemory& frame);
   // The same for one without a body.
   void post(const Frame& head);
   // A write into the peer's memory, before the frames that are posted later.
@@ -80,19 +88,20 @@ class Line {
     }
   };
 
-  // Puts a frame behind those that wait for the end of the turn. False: there is no room for it, or no memory.
-  bool pack(const comm::Buffer& frame);
-  void append(std::span<const std::byte> frame);
+  // Puts a frame behind those that wait for the end of the turn. False: it is to be sent now, and nothing waits before it.
+  bool pack(std::span<const std::byte> frame);
+  bool begin_pack();
   void flush();
   void turn_ended();
   void send(comm::Buffer message);
+  void send(std::span<const std::byte> message);
 
   comm::Context* context_;
   comm::Endpoint endpoint_;
   bool packs_;
   bool eager_ = true;       // the peer's last message was a single frame
   bool posted_ = false;     // in this turn
-  comm::Buffer pending_;    // what leaves at the end of the turn: a frame, or a pack of several
+  comm::Buffer pending_;    // what leaves at the end of the turn: a pack, unless it has but one frame
   std::size_t packed_ = 0;  // frames in it
   comm::TurnEnd turn_end_;
   comm::detail::Ref<Unsent> unsent_;

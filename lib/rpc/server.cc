@@ -53,14 +53,18 @@ void ServerState::keep(Handler handler, bool built_in) {
   kept.method.service = kept.service;
   kept.method.name = kept.name;
   std::unique_ptr<Served>& place = methods_[kept.method.id];
+  last_found_ = nullptr;
   // Calls of the one before may still run.
   if (place) replaced_.push_back(std::move(place));
   place = std::move(served);
 }
 
 Served* ServerState::find(std::uint64_t method) const {
+  // Mostly the same one again.
+  if (last_found_ != nullptr && last_found_->handler.method.id == method) return last_found_;
   const auto found = methods_.find(method);
-  return found == methods_.end() ? nullptr : found->second.get();
+  if (found == methods_.end()) return nullptr;
+  return last_found_ = found->second.get();
 }
 
 Status ServerState::listen(std::string_view address) {

@@ -62,8 +62,7 @@ std::span<const std::byte> octets_of(const std::string& text) {
 }  // namespace
 
 bool ServerCall::eager(std::size_t size) const {
-  return size <= kFrameLimit &&
-         head_size(reply_frame(0, Code::kOk)) + emitted_size(trailers_) + size <= kFrameLimit;
+  return size <= kFrameLimit && kReplyHead + emitted_size(trailers_) + size <= kFrameLimit;
 }
 
 std::byte* ServerCall::prepare(std::size_t size) {
@@ -73,9 +72,8 @@ std::byte* ServerCall::prepare(std::size_t size) {
     return nullptr;
   }
   if (eager(size)) {
-    result_head_ = head_size(reply_frame(0, Code::kOk)) + emitted_size(trailers_);
-    result_ = connection_->line().frame(result_head_ + size);
-    return result_ ? result_.data() + result_head_ : nullptr;
+    result_head_ = kReplyHead + emitted_size(trailers_);
+    return connection_->line().frame(reply_, result_head_ + size) ? reply_.data() + result_head_ : nullptr;
   }
   auto memory = context().pool().take(size);
   if (!memory) {
@@ -92,8 +90,8 @@ void ServerCall::send_prepared() {
   Frame frame = reply_frame(id_, Code::kOk);
   const std::string trailers = trailers_.empty() ? std::string() : emitted(trailers_);
   frame.metadata = octets_of(trailers);
-  emit_head(frame, result_.data());
-  connection_->line().post(std::move(result_));
+  emit_head(frame, reply_.data());
+  connection_->line().post(reply_);
   replied_ = true;
   connection_->replied(*this, Status());
 }

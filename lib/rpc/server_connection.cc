@@ -290,6 +290,7 @@ void ServerConnection::finish(ServerCall* call) {
   call->metadata_.clear();
   call->trailers_.clear();
   call->stop_.reset();
+  call->reply_.release();
   call->result_ = comm::Buffer();
   call->offered_ = {};
   call->lent_ = {};

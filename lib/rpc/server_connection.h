@@ -174,6 +174,7 @@ class ServerState {
   Metrics metrics_;
   std::unordered_map<std::uint64_t, std::unique_ptr<Served>> methods_;
   std::vector<std::unique_ptr<Served>> replaced_;
+  mutable Served* last_found_ = nullptr;
   comm::Listener listener_;
   comm::detail::List<ServerConnection> connections_;
   Count connected_;

@@ -16,6 +16,7 @@
 #include "rrdma/rpc/bulk.h"
 #include "rrdma/rpc/codec.h"
 #include "rrdma/rpc/flow.h"
+#include "rrdma/rpc/frame_memory.h"
 #include "rrdma/rpc/metadata.h"
 #include "rrdma/rpc/method.h"
 #include "rrdma/rpc/status.h"
@@ -111,9 +112,9 @@ class RRDMA_RPC_API ServerCall final : public Call {
   Payload argument_;
   comm::RemoteSpan<const std::byte> offered_;
   comm::RemoteSpan<std::byte> lent_;
-  comm::Buffer result_;
-  std::size_t result_head_ =
-      0;  // octets in front of the result within its memory; 0: it has memory of its own
+  FrameMemory reply_;            // the reply with the result in it
+  std::size_t result_head_ = 0;  // octets in front of the result there; 0: it has memory of its own
+  comm::Buffer result_;          // which is this
   bool replied_ = false;
   bool transferring_ = false;  // the device reads the argument: the caller's memory must stay open
   Status pending_;             // why it was cancelled meanwhile

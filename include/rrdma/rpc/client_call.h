@@ -14,6 +14,7 @@
 #include "rrdma/comm/limit.h"
 #include "rrdma/rpc/codec.h"
 #include "rrdma/rpc/flow.h"
+#include "rrdma/rpc/frame_memory.h"
 #include "rrdma/rpc/metadata.h"
 #include "rrdma/rpc/method.h"
 #include "rrdma/rpc/status.h"
@@ -77,7 +78,7 @@ class RRDMA_RPC_API Request {
   Method method_;
   CallOptions options_;
   std::string metadata_;
-  comm::Buffer frame_;
+  FrameMemory frame_;
   std::size_t head_ = 0;
   comm::Buffer large_;
   Status failure_;
