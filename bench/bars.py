@@ -146,6 +146,15 @@ def thread_rows():
         yield Row(f"{name}: QPs created, brought to RTS, destroyed", f"{link}/qp_rate", RATE, ">=", 2e4)
 
 
+def shared_memory_rows():
+    for program, size in contestants.SHARED_ROWS:
+        name, key = f"shm, --share-memory: {program}, {size_text(size)}", f"shared/{program}/{size}"
+        if program.endswith("_lat"):
+            yield Row(name, key, LATENCY, "<=", 0.4, "limit/process_vm_us", "process_vm_writev")
+        else:
+            yield Row(name, key, BANDWIDTH, ">=", 0.85, f"limit/memcpy_{'64k' if size == 65536 else '1m'}", "memcpy")
+
+
 def rows():
     everything = [
         Row("shm: ib_write_lat, 8 B", "shm/ib_write_lat/8", LATENCY, "<=", 1.5, "limit/process_vm_us", "process_vm_writev"),
@@ -153,6 +162,7 @@ def rows():
         *shm_bandwidth_rows(),
         Row("shm: ib_send_bw, 8 B inline, messages", "shm/rate", RATE, ">=", 8e6),
         Row("shm: ib_send_bw, 8 B inline, messages", "shm/rate", RATE, "", 1, "ucx_sm/rate", "UCX shared memory"),
+        *shared_memory_rows(),
         *udp_rows(),
         *many_rows(),
         *thread_rows(),

@@ -53,11 +53,11 @@ def count_for(effort, size):
     return max(200, min(effort.messages, effort.octets // size))
 
 
-def perftest(program, size, link, kind, environment=None, options=(), share=1):
+def perftest(program, size, link, kind, environment=None, options=(), share=1, through=()):
     def measure(stage, effort):
         port = stage.next_port()
         count = effort.trips if kind == LATENCY else max(count_for(effort, size) // share, 128)
-        words = [stage.program("rrdma"), "run", "--", program, "-d", stage.device, "-x", str(stage.gid_index), "-m", str(MTU), "-F",
+        words = [stage.program("rrdma"), "run", *through, "--", program, "-d", stage.device, "-x", str(stage.gid_index), "-m", str(MTU), "-F",
                  "-p", str(port), "-s", str(size), "-n", str(count), *options]
         text = stage.pair(words, [*words, "127.0.0.1"], port, {"RRDMA_LINK": link, **(environment or {})})
         read = {LATENCY: figures.perftest_latency, BANDWIDTH: figures.perftest_bandwidth, RATE: figures.perftest_rate}[kind]
@@ -253,6 +253,16 @@ def small_buffer_plan():
                           perftest(program, size, "udp", kind, {"RRDMA_RCVBUF": str(SMALL_BUFFER)}), size, program, True, chart=False)
 
 
+SHARED_ROWS = (("ib_write_lat", 8), ("ib_write_bw", 65536), ("ib_write_bw", 1 << 20), ("ib_read_bw", 65536), ("ib_read_bw", 1 << 20))
+
+
+def shared_memory_plan():
+    for program, size in SHARED_ROWS:
+        kind = LATENCY if program.endswith("_lat") else BANDWIDTH
+        yield Measurement(f"shared/{program}/{size}", "memory shared", kind, perftest(program, size, "shm", kind, through=("--share-memory",)), size,
+                          f"rrdma run --share-memory, {program}", True, chart=False)
+
+
 def plan():
     """Everything, what stands behind a row first."""
     everything = limit_plan()
@@ -261,5 +271,5 @@ def plan():
     everything.append(Measurement("iperf/default", IPERF, BANDWIDTH, iperf(0), 0, "iperf3", True, chart=False))
     for size in reversed(BANDWIDTH_SIZES):
         everything += bandwidth_plan(size)
-    everything += [*rate_plan(), *many_plan(), *thread_plan(), *loss_plan(), *small_buffer_plan()]
+    everything += [*rate_plan(), *many_plan(), *thread_plan(), *loss_plan(), *small_buffer_plan(), *shared_memory_plan()]
     return sorted(everything, key=lambda one: not one.needed)
