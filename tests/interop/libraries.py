@@ -119,7 +119,8 @@ class LibraryRunner:
     def ours(self, command, name):
         program, *rest = command.split()
         words = self.rrdma.run([str(self.rrdma.stage / "bin" / program), *rest])
-        return host.Program(words, self.guest.folder / f"{name}.out", {"LD_LIBRARY_PATH": str(self.rrdma.stage / "lib")})
+        environment = {"LD_LIBRARY_PATH": str(self.rrdma.stage / "lib"), "RRDMA_TEST_PATIENCE": str(PATIENCE)}
+        return host.Program(words, self.guest.folder / f"{name}.out", environment)
 
     def theirs(self, command):
         return self.guest.start_program(self.in_guest(command), ACROSS_SECONDS + SERVER_SECONDS)
