@@ -31,7 +31,7 @@ constexpr int kTurnsOfASpin = 8;  // without work, between two looks at the cloc
 constexpr std::uint32_t kBusyTurnsToLook = 1024;  // turns with completions between two looks at files
 constexpr std::uint32_t kIdleTurnsToLook = 1024;  // the same of turns without, at most
 // Those are fewer where they take longer: a device may let a poll in vain nap, and who connects waits for several looks.
-constexpr Clock::duration kLooksApart = std::chrono::microseconds(100);
+constexpr Clock::duration kLooksApart = std::chrono::microseconds(500);
 
 // A mark of the calling thread.
 const void* this_thread() {
