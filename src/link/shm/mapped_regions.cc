@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <sys/vfs.h>
 
+#include <array>
 #include <cstdio>
 #include <utility>
 

@@ -8,9 +8,9 @@
 
 #include <sys/types.h>
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "link/shm/direct_table.h"
 
@@ -28,6 +28,7 @@ class MappedRegions {
   template <typename Same>
   [[nodiscard]] std::uint8_t* find(const Found<DirectKey>& key, Same is_the_same) {
     if (key.value.file == 0) return nullptr;
+    if (regions_.empty()) regions_.resize(kRegions);
     Region& region = regions_[(key.value.rkey.value >> 8) % regions_.size()];
     if (region.sequence == key.sequence && region.seen == key.seen) return region.first;
     map(region, key);
@@ -46,8 +47,9 @@ class MappedRegions {
   void map(Region& region, const Found<DirectKey>& key);
   static void release(Region& region);
 
+  static constexpr std::size_t kRegions = 64;
   pid_t pid_;
-  std::array<Region, 64> regions_{};
+  std::vector<Region> regions_;  // none until there is one: it lies amid what every message needs
 };
 
 }  // namespace rrdma::link
