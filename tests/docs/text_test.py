@@ -38,6 +38,7 @@ ALONE = {
     "--netdev IF": ("rrdma gids --netdev lo", r"rrdma0 .* lo$"),
     "-d rrdma0": ("rrdma run -- ibv_devinfo -d rrdma0", r"hca_id:\s+rrdma0"),
     "rrdma run --only": ("rrdma run --only -- ibv_devinfo", r"hca_id:\s+rrdma0"),
+    "rrdma run --share-memory": ("rrdma run --share-memory -- env", r"librrdma-memory\.so\.1"),
     "--beside": ("rrdma run --beside -- ibv_devinfo", r"hca_id:\s+rrdma0"),
     "make help": (f"make -C {SOURCE} help", r"^  demo +\S"),
 }
