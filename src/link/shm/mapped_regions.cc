@@ -5,30 +5,24 @@
 #include <sys/stat.h>
 #include <sys/vfs.h>
 
-#include <array>
-#include <cstdio>
-#include <utility>
-
 #include "base/owned_fd.h"
 #include "objects/memory.h"
 
 namespace rrdma::link {
 namespace {
 
-// A descriptor that reads nothing and writes nothing tells what it is before anything is opened: a pipe or a device may
-// do something when it is.
-OwnedFd open_memory_file(pid_t pid, int number, bool writes) {
-  std::array<char, 64> path;
-  std::snprintf(path.data(), path.size(), "/proc/%d/fd/%d", pid, number);
-  const OwnedFd there = lifted(raw::open(path.data(), O_PATH | O_CLOEXEC));
+// The descriptor itself, not its file opened again: what the other process may not write, we do not write for it.
+OwnedFd borrow_memory_file(pid_t pid, int number) {
+  const OwnedFd process = lifted(raw::pidfd_open(pid, 0));
+  if (!process) return OwnedFd();
+  OwnedFd file = lifted(raw::pidfd_getfd(process.get(), number));
   struct stat about;
   struct statfs system;
-  if (!there || ::fstat(there.get(), &about) != 0 || !S_ISREG(about.st_mode) ||
-      ::syscall(SYS_fstatfs, there.get(), &system) != 0 ||
+  if (!file || ::fstat(file.get(), &about) != 0 || !S_ISREG(about.st_mode) ||
+      ::syscall(SYS_fstatfs, file.get(), &system) != 0 ||
       (system.f_type != TMPFS_MAGIC && system.f_type != HUGETLBFS_MAGIC))
     return OwnedFd();
-  std::snprintf(path.data(), path.size(), "/proc/self/fd/%d", there.get());
-  return lifted(raw::open(path.data(), (writes ? O_RDWR : O_RDONLY) | O_CLOEXEC));
+  return file;
 }
 
 // Pages of hugetlbfs are mapped whole.
@@ -45,9 +39,6 @@ bool is_as_long(int fd, std::uint64_t octets) {
 }
 
 }  // namespace
-
-MappedRegions::MappedRegions(MappedRegions&& other) noexcept
-    : pid_(other.pid_), regions_(std::exchange(other.regions_, {})) {}
 
 MappedRegions::~MappedRegions() {
   for (Region& region : regions_) release(region);
@@ -71,7 +62,7 @@ void MappedRegions::map(Region& region, const Found<DirectKey>& key) {
   const DirectKey& value = key.value;
   if (value.length > value.file_offset + value.length) return;
   const bool writes = (value.access & objects::kRemoteWrite) != 0;
-  const OwnedFd file = open_memory_file(pid_, static_cast<int>(value.file) - 1, writes);
+  const OwnedFd file = borrow_memory_file(pid_, static_cast<int>(value.file) - 1);
   if (!file || !is_as_long(file.get(), value.file_offset + value.length)) return;
   const std::uint64_t page = page_of(file.get());
   const std::uint64_t begin = value.file_offset / page * page;

@@ -2,7 +2,7 @@
 // a file (DirectKey::file) is mapped when it is used first, writable only where its rights are, and unmapped when its row in the
 // table no longer holds or its place is wanted.
 //
-// The other process may be hostile, though it is of our user: what it names is opened only if it is a regular file in memory,
+// The other process may be hostile, though it is of our user: what it names is used only if it is a regular file in memory, and as it has it open,
 // and every access goes under the fault guard, since it may cut the file.
 #pragma once
 
@@ -19,12 +19,12 @@ namespace rrdma::link {
 class MappedRegions {
  public:
   explicit MappedRegions(pid_t pid) : pid_(pid) {}
-  MappedRegions(MappedRegions&& other) noexcept;
+  MappedRegions(MappedRegions&&) noexcept = default;
   MappedRegions& operator=(MappedRegions&&) = delete;
   ~MappedRegions();
 
   // Where the region's first octet lies here; null: it is in no file, or cannot be mapped, and never will be.
-  // `stale` says whether the process may no longer be the one that the table is of: asked after its file was opened.
+  // `is_the_same`, whether the process is still the one that the table is of, is asked after its file was borrowed.
   template <typename Same>
   [[nodiscard]] std::uint8_t* find(const Found<DirectKey>& key, Same is_the_same) {
     if (key.value.file == 0) return nullptr;

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <array>
+#include <string>
 #include <vector>
 
 #include "base/guarded_copy.h"
@@ -162,7 +163,7 @@ TEST(Mapped, AFileThatWasCutIsAFaultAndLeftToPackets) {
       });
 }
 
-// A file that is none, one that is too short, one that is not in memory: the kernel copies, as for all other memory.
+// A file that is none, one that is too short, one that is not in memory, one that the target itself may not write: the kernel copies, as for all other memory.
 TEST(Mapped, WhatCannotBeMappedIsCopiedByTheKernel) {
   run_two(
       [](DirectSide& side, Board& board) {
@@ -186,6 +187,11 @@ TEST(Mapped, WhatCannotBeMappedIsCopiedByTheKernel) {
         key = memory.key(wire::RKey{name++ << 8}, objects::kRemoteRead);
         key.file = static_cast<std::uint32_t>(program.get()) + 1;
         STEP(4, side.link->publish(key));
+        const std::string again = "/proc/self/fd/" + std::to_string(memory.fd.get());
+        const OwnedFd read_only(raw::open(again.c_str(), O_RDONLY | O_CLOEXEC));
+        key = memory.key(wire::RKey{name++ << 8});
+        key.file = static_cast<std::uint32_t>(read_only.get()) + 1;
+        STEP(4, read_only.valid() && side.link->publish(key));
         board.stage = 1;
         STEP(5, wait_for(board.other_stage, 1));
         STEP(6, memory.data[0] == 7);
@@ -201,7 +207,8 @@ TEST(Mapped, WhatCannotBeMappedIsCopiedByTheKernel) {
         std::uint8_t back[8] = {};
         STEP(4, side.link->direct_read(side.path, {kInitiatorQpn, kTargetQpn, wire::RKey{7 << 8}, kAddress},
                                        std::array{objects::MutableSpan{back, 8}}));
-        STEP(4, back[0] == 7 && counter(*side.link, "shm_direct_done") == 7);
+        STEP(4, back[0] == 7 && side.write(kAddress, sevens, 8, wire::RKey{8 << 8}));
+        STEP(4, counter(*side.link, "shm_direct_done") == 8);
         STEP(5, counter(*side.link, "shm_direct_mapped") == 0);
         board.other_stage = 1;
         return 0;
