@@ -99,7 +99,7 @@ CallHandle begin_now(const std::shared_ptr<ClientConnection>& connection, Reques
 comm::Task<Status> begin_later(std::shared_ptr<ClientConnection> connection, Request& request,
                                CallHandle& call) {
   for (;;) {
-    RoomWaiter waiter(connection->line().context(), request.options().limit);
+    RoomWaiter waiter(*connection, request.options().limit);
     connection->await_room(waiter);
     auto waited = co_await waiter.signal;
     if (!waited) co_return status_of(waited.error());

@@ -104,7 +104,18 @@ void ClientConnection::free_slot(ClientCall* call) {
   }
   call->next_free = free_;
   free_ = call;
+  offer_room();
+}
+
+void ClientConnection::offer_room() {
+  if (!has_room()) return;
   if (RoomWaiter* waiter = waiting_.pop_front()) waiter->signal.give();
+}
+
+RoomWaiter::RoomWaiter(ClientConnection& connection, comm::Limit limit)
+    : signal(connection.line().context(), std::move(limit)), connection_(&connection) {}
+RoomWaiter::~RoomWaiter() {
+  if (signal.given()) connection_->offer_room();
 }
 
 Status ClientConnection::share_memory(ClientCall* call, Request& request, Frame& frame) {

@@ -43,10 +43,19 @@ struct ClientCall {
   comm::Clock::time_point deadline;
 };
 
-// Who waits for a slot.
-struct RoomWaiter : comm::detail::Link {
-  explicit RoomWaiter(comm::Context& context, comm::Limit limit) : signal(context, std::move(limit)) {}
+class ClientConnection;
+
+// Who waits for a slot. It may be told of one and not take it, because it goes away or its time is over: then the next one is told.
+class RoomWaiter : public comm::detail::Link {
+ public:
+  RoomWaiter(ClientConnection& connection, comm::Limit limit);
+  RoomWaiter(const RoomWaiter&) = delete;
+  RoomWaiter& operator=(const RoomWaiter&) = delete;
+  ~RoomWaiter();
   comm::Signal signal;
+
+ private:
+  ClientConnection* connection_;
 };
 
 class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
@@ -65,6 +74,8 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
   // REQUIRES: usable(), has_room().
   ClientCall* begin(Request& request, Status& status);
   void await_room(RoomWaiter& waiter) { waiting_.push_back(&waiter); }
+  // Tells who waits the longest, if there is room.
+  void offer_room();
   // What ChannelOptions::before says of a call.
   void intercept(const Method& method, CallOptions& options, Status& status) const {
     if (options_.before) status = options_.before(method, options);

@@ -1,5 +1,6 @@
 // Calls with one argument and one result: values, sizes, statuses, metadata, many at a time.
 #include <numeric>
+#include <optional>
 #include <vector>
 
 #include "tests/rpc/world.h"
@@ -157,6 +158,26 @@ TEST_F(FewCalls, WhoWaitsForATurnMindsItsDeadline) {
   EXPECT_TRUE(a.ok() && b.ok());
   EXPECT_EQ(c.status().code(), Code::kDeadlineExceeded);
   EXPECT_EQ(desk_.calls, 2U);
+}
+
+// It was told of its turn and has not taken it yet.
+TEST_F(FewCalls, WhoLeavesInItsTurnLeavesItToTheNext) {
+  Channel channel = connect();
+  auto endless = channel.call<&Desk::nap>(120'000);
+  endless.start(std::noop_coroutine());
+  std::optional<Task<Result<std::uint32_t>>> leaving;
+  const auto end_both = [](Channel& on, std::optional<Task<Result<std::uint32_t>>>& other) -> Task<> {
+    auto ended = co_await on.call<&Desk::nap>(20, kPatience);
+    EXPECT_TRUE(ended.ok());
+    other.reset();
+  };
+  Task<> first = end_both(channel, leaving);
+  first.start(std::noop_coroutine());
+  leaving.emplace(channel.call<&Desk::nap>(1));
+  leaving->start(std::noop_coroutine());
+  const Status next = run(channel.call<&Desk::nap>(1, kPatience)).status();
+  EXPECT_TRUE(next.ok()) << next.what();
+  EXPECT_FALSE(leaving.has_value());
 }
 
 TEST_F(FewCalls, AnArgumentThatIsTooLarge) {
