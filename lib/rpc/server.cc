@@ -153,9 +153,14 @@ comm::Task<void> ServerState::serve(comm::Incoming incoming) {
   profile.keep_alive = options_.keep_alive;
   profile.hello = octets;
   auto endpoint = co_await incoming.accept(*context_, profile, comm::Limit(std::chrono::seconds(10)));
-  if (!endpoint || draining_ || aborts_ != aborts) co_return;
+  if (!endpoint || aborts_ != aborts) co_return;
   ++counts_.connections;
   ServerConnection connection(*this, std::move(*endpoint), *hello, answer.version, expected);
+  if (draining_) {
+    // It came too late, and may have called already: it is told that nothing of that was begun.
+    connection.go_away();
+    connection.leave();
+  }
   co_await connection.run();
 }
 

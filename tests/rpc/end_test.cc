@@ -31,6 +31,34 @@ TEST_F(Ends, DrainLetsCallsEndAndTakesNoNewOnes) {
   EXPECT_FALSE(run(rrdma::rpc::connect(context_, address_of(context_) + ":7001", {}, 2s)).ok());
 }
 
+// At whatever point of connecting and calling the server begins to drain, the caller learns that its call was not begun, or gets its result.
+TEST_F(Ends, WhoComesWhileTheServerDrainsIsRefused) {
+  const auto come = [](Context& context, std::string address, unsigned& called) -> Task<Status> {
+    auto channel = co_await rrdma::rpc::connect(context, address, {}, kPatience);
+    if (!channel.ok()) co_return channel.status();
+    ++called;
+    auto sum = co_await channel->call<&Desk::add>({1, 2}, kPatience);
+    EXPECT_TRUE(sum.ok() || sum.status().refused()) << sum.status().what();
+    co_return sum.status();
+  };
+  unsigned called = 0;
+  for (unsigned step = 0; step < 200; ++step) {
+    Server server(context_);
+    add_all(server, desk_);
+    ASSERT_TRUE(server.listen(address_of(context_) + ":0").ok());
+    auto coming = come(context_, std::string(server.address()), called);
+    coming.start(std::noop_coroutine());
+    context_.run_until([] { return false; }, Clock::now() + step * 10us);
+    const Status drained = run(server.drain(kPatience));
+    EXPECT_TRUE(drained.ok()) << drained.what();
+    EXPECT_TRUE(context_.run_until([&] { return coming.done(); }, Clock::now() + kPatience));
+    if (!coming.done()) break;
+    const Status status = coming.take();
+    EXPECT_TRUE(status.ok() || status.code() == Code::kUnavailable) << status.what();
+  }
+  EXPECT_NE(called, 0U);
+}
+
 TEST_F(Ends, DrainGivesUpAtItsLimit) {
   Channel channel = connect();
   const auto drainer = [](Context& context, Server& server) -> Task<Status> {
