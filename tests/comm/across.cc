@@ -10,15 +10,14 @@
 #include <vector>
 
 #include "rrdma/comm/comm.h"
+#include "tests/comm/patience.h"
 
 using namespace rrdma::comm;
 using namespace std::chrono_literals;
 
 namespace {
 
-// An emulated machine that shares its processors needs more (tests/interop).
-const std::chrono::seconds kPatience{
-    std::getenv("RRDMA_TEST_PATIENCE") != nullptr ? std::atoi(std::getenv("RRDMA_TEST_PATIENCE")) : 20};
+const std::chrono::seconds kPatience = comm_test::patience(20);
 constexpr std::size_t kMemory = 300'000;
 constexpr std::array<std::size_t, 10> kSizes = {0, 1, 8, 60, 200, 1016, 1017, 4000, 4095, 4096};
 

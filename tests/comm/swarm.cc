@@ -180,7 +180,7 @@ void run_seed(std::uint64_t seed) {
   ContextOptions options;
   options.linger = 10s;
   Context context = Context::open(options).value_or_throw();
-  Listener listener = context.listen(host_of(context) + ":0").value_or_throw();
+  Listener listener = context.listen(address_of(context) + ":0").value_or_throw();
   Buffer target = context.pool().take(10000).value_or_throw();
   alignas(8) std::uint64_t word[1] = {0};
   auto memory = share(context, target, Access::kRead | Access::kWrite).value_or_throw();

@@ -1,42 +1,23 @@
-// What both parts of the swarm stand on: seeded choices, messages that say by themselves whether they are whole, and how a seed fails.
+// What both parts of the swarm of rrdma::comm stand on: messages that say by themselves whether they are whole, and connections of every kind.
 #pragma once
 
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
-#include <random>
 #include <span>
-#include <string>
 
 #include "rrdma/comm/comm.h"
+#include "tests/comm/seeds.h"
 
 namespace comm_swarm {
 
 using namespace rrdma::comm;
 using namespace std::chrono_literals;
-
-// How long anything may take that must come by itself. An emulated machine that shares its processors needs more (tests/interop).
-inline const std::chrono::seconds kPatience{
-    std::getenv("RRDMA_TEST_PATIENCE") != nullptr ? std::atoi(std::getenv("RRDMA_TEST_PATIENCE")) : 60};
-
-[[noreturn]] inline void fail(std::uint64_t seed, const std::string& what) {
-  std::printf("seed %llu: %s\n", static_cast<unsigned long long>(seed), what.c_str());
-  std::fflush(stdout);
-  std::_Exit(1);
-}
-
-class Random {
- public:
-  explicit Random(std::uint64_t seed) : engine_(seed) {}
-  std::uint32_t below(std::uint32_t bound) { return static_cast<std::uint32_t>(engine_() % bound); }
-  bool chance(std::uint32_t percent) { return below(100) < percent; }
-
- private:
-  std::mt19937_64 engine_;
-};
+using seeds::address_of;
+using seeds::fail;
+using seeds::kPatience;
+using seeds::Random;
 
 // A number in front, then a pattern of it.
 inline void fill(std::span<std::byte> octets, std::uint32_t number) {
@@ -63,14 +44,6 @@ inline Profile any_profile(std::uint64_t seed) {
   profile.receive_depth = static_cast<std::uint16_t>(4 + random.below(12));
   profile.send_depth = static_cast<std::uint16_t>(4 + random.below(12));
   return profile;
-}
-
-// The device's first IPv4 address.
-inline std::string host_of(const Context& context) {
-  for (const std::string& address : context.device().addresses) {
-    if (address.find(':') == std::string::npos) return address;
-  }
-  return context.device().addresses.at(0);
 }
 
 }  // namespace comm_swarm

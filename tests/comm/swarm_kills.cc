@@ -1,17 +1,11 @@
 #include "tests/comm/swarm_kills.h"
 
-#include <fcntl.h>
-#include <spawn.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <csignal>
 #include <deque>
-#include <optional>
 #include <stop_token>
-#include <string_view>
-#include <vector>
+#include <string>
+#include <utility>
+
+#include "tests/comm/victim.h"
 
 namespace comm_swarm {
 namespace {
@@ -22,7 +16,6 @@ constexpr std::uint32_t kRead =
     1;  // the patterns of both, and that of memory which nobody may write any more
 constexpr std::uint32_t kWritten = 2;
 constexpr std::uint32_t kOver = 3;
-constexpr int kTellingFd = 3;  // where a victim says that it is there
 
 // What a side opens to the other; it travels in the hello.
 struct Opened {
@@ -218,43 +211,10 @@ Task<> talk(Context& context, Tie& tie, std::uint64_t seed, bool silent) {
 
 // --- who kills -------------------------------------------------------------------------------------------------
 
-struct Victim {
-  pid_t pid = 0;
-  std::string address;  // where it listens, if it does
-};
-
-Victim start_victim(std::uint64_t seed, const std::string& address) {
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) fail(seed, "no pipe");
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, ends[1], kTellingFd);
-  std::string itself = "comm_swarm", role = "victim", number = std::to_string(seed), at = address;
-  char* words[] = {itself.data(), role.data(), number.data(), at.data(), nullptr};
-  Victim victim;
-  if (::posix_spawn(&victim.pid, "/proc/self/exe", &actions, nullptr, words, environ) != 0)
-    fail(seed, "no process");
-  posix_spawn_file_actions_destroy(&actions);
-  ::close(ends[1]);
-  char octet = 0;
-  while (::read(ends[0], &octet, 1) == 1 && octet != '\n') victim.address += octet;
-  if (octet != '\n') fail(seed, "the victim did not come so far");
-  ::close(ends[0]);
-  return victim;
-}
-
-void strike(const Victim& victim, std::uint64_t seed) {
-  ::kill(victim.pid, SIGKILL);
-  int status = 0;
-  ::waitpid(victim.pid, &status, 0);
-  if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL)
-    fail(seed, "the victim had ended by itself: status " + std::to_string(status));
-}
-
 struct Scene {
   Context& context;
   std::uint64_t seed;
-  Victim victim;
+  seeds::Victim victim;
   std::deque<Tie> ties;
   Scope talks;
   std::stop_source nobody_comes;
@@ -308,12 +268,10 @@ Task<> meet(Scene& scene, Listener& listener, const Lent& lent, Random& random) 
   }
 }
 
-Task<Clock::duration> kill_and_wait(Scene& scene, Random& random) {
-  // Often within the handshake or shortly after it, sometimes when much is under way.
-  static_cast<void>(
-      co_await scene.context.sleep(std::chrono::microseconds(random.below(1U << (4 + random.below(12))))));
+Task<Clock::duration> kill_and_wait(Scene& scene) {
+  co_await seeds::await_the_moment(scene.context, scene.seed);
   scene.struck = true;
-  strike(scene.victim, scene.seed);
+  seeds::strike(scene.victim, scene.seed);
   const auto begin = Clock::now();
   // A request that had left by then has come by now; nobody need wait for another one.
   static_cast<void>(co_await when_any(scene.talks.join(), scene.context.sleep(200ms)));
@@ -331,10 +289,12 @@ Task<Clock::duration> kill_a_peer(Context& context, std::uint64_t seed) {
   Lent lent(context);
   Clock::duration until_all_knew;
   {
-    Listener listener = context.listen(host_of(context) + ":0").value_or_throw();
-    Scene scene{context, seed, start_victim(seed, std::string(listener.address())), {}, {}, {}};
+    Listener listener = context.listen(address_of(context) + ":0").value_or_throw();
+    Scene scene{
+        context, seed, seeds::start_victim(seed, {std::to_string(seed), std::string(listener.address())}),
+        {},      {},   {}};
     scene.talks.spawn(meet(scene, listener, lent, random));
-    until_all_knew = co_await kill_and_wait(scene, random);
+    until_all_knew = co_await kill_and_wait(scene);
   }
   fill(lent.written(), kOver);
   static_cast<void>(co_await context.sleep(std::chrono::microseconds(random.below(20000))));
@@ -351,13 +311,10 @@ Task<> live(Context& context, std::uint64_t seed, std::string address) {
   Lent lent(context);
   Listener listener;
   if (plan.victim_listens) {
-    listener = context.listen(host_of(context) + ":0").value_or_throw();
+    listener = context.listen(address_of(context) + ":0").value_or_throw();
     address = listener.address();
   }
-  address += '\n';
-  if (::write(kTellingFd, address.data(), address.size()) != static_cast<ssize_t>(address.size()))
-    fail(seed, "the victim is not heard");
-  address.pop_back();
+  seeds::say_where(address, seed);
   std::deque<Tie> ties;
   Scope talks;
   for (std::uint64_t i = 0; i < plan.connections; ++i) {
@@ -380,8 +337,7 @@ Task<> live(Context& context, std::uint64_t seed, std::string address) {
 }  // namespace
 
 int be_killed(int count, char** words) {
-  // Nobody is left behind when the swarm itself ends.
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  seeds::end_with_parent();
   if (count != 4) return 2;
   Context context = Context::open().value_or_throw();
   context.run(live(context, std::strtoull(words[2], nullptr, 10), words[3]));

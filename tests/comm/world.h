@@ -8,23 +8,14 @@
 #include <utility>
 
 #include "rrdma/comm/comm.h"
+#include "tests/comm/patience.h"
 
 namespace comm_test {
 
 using namespace rrdma::comm;
 using namespace std::chrono_literals;
 
-// How long what should come may take. An emulated machine that shares its processors needs more (tests/interop).
-inline const std::chrono::seconds kPatience{
-    std::getenv("RRDMA_TEST_PATIENCE") != nullptr ? std::atoi(std::getenv("RRDMA_TEST_PATIENCE")) : 30};
-
-// Where the device is: its first IPv4 address.
-inline std::string address_of(const Context& context) {
-  for (const std::string& address : context.device().addresses) {
-    if (address.find(':') == std::string::npos) return address;
-  }
-  return context.device().addresses.at(0);
-}
+inline const std::chrono::seconds kPatience = patience(30);
 
 // The peer's device did not let us into its memory. Where packets get lost on purpose, the one that says so may be among them; then only
 // the end of the connection is seen.

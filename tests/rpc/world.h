@@ -4,18 +4,19 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <cstdlib>
 #include <map>
 #include <stdexcept>
 #include <string>
 #include <utility>
 
 #include "rrdma/rpc/rpc.h"
+#include "tests/comm/patience.h"
 
 namespace rpc_test {
 
 using namespace std::chrono_literals;
 using namespace rrdma::rpc;
+using comm_test::address_of;
 using rrdma::comm::Clock;
 using rrdma::comm::Context;
 using rrdma::comm::ContextOptions;
@@ -24,9 +25,7 @@ using rrdma::comm::Scope;
 using rrdma::comm::Task;
 using rrdma::comm::when_all;
 
-// How long what should come may take. An emulated machine that shares its processors needs more (tests/interop).
-inline const std::chrono::seconds kPatience{
-    std::getenv("RRDMA_TEST_PATIENCE") != nullptr ? std::atoi(std::getenv("RRDMA_TEST_PATIENCE")) : 30};
+inline const std::chrono::seconds kPatience = comm_test::patience(30);
 
 struct Pair {
   std::uint32_t first;
@@ -135,14 +134,6 @@ class Desk {
   unsigned cancelled = 0;
   unsigned written = 0;
 };
-
-// Where the device is: its first IPv4 address.
-inline std::string address_of(const Context& context) {
-  for (const std::string& address : context.device().addresses) {
-    if (address.find(':') == std::string::npos) return address;
-  }
-  return context.device().addresses.at(0);
-}
 
 inline void add_all(Server& server, Desk& desk) {
   server.add<&Desk::add>(desk);

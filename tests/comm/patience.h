@@ -1,0 +1,26 @@
+// How long tests wait, and where: for the programs of tests/comm and tests/rpc.
+#pragma once
+
+#include <chrono>
+#include <cstdlib>
+#include <string>
+
+#include "rrdma/comm/context.h"
+
+namespace comm_test {
+
+// How long what should come may take. An emulated machine that shares its processors needs more (tests/interop).
+inline std::chrono::seconds patience(int seconds) {
+  const char* given = std::getenv("RRDMA_TEST_PATIENCE");
+  return std::chrono::seconds(given != nullptr ? std::atoi(given) : seconds);
+}
+
+// Where the device is: its first IPv4 address.
+inline std::string address_of(const rrdma::comm::Context& context) {
+  for (const std::string& address : context.device().addresses) {
+    if (address.find(':') == std::string::npos) return address;
+  }
+  return context.device().addresses.at(0);
+}
+
+}  // namespace comm_test

@@ -1,0 +1,384 @@
+// The ledger, the service that keeps it, and one caller for each kind of call.
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+#include "tests/rpc/swarm.h"
+
+namespace rpc_swarm {
+
+// --- the ledger ------------------------------------------------------------------------------------------------
+
+namespace {
+constexpr std::size_t kLedgerSize = kNumbers * sizeof(std::atomic<std::uint16_t>);
+// A process that is started takes descriptors from the lowest numbers for its own.
+constexpr int kLeastDescriptor = 16;
+
+int new_descriptor() {
+  const int made = ::memfd_create("swarm", MFD_CLOEXEC);
+  // Without O_CLOEXEC: victims inherit it.
+  const int kept = ::fcntl(made, F_DUPFD, kLeastDescriptor);
+  ::close(made);
+  if (kept < 0 || ::ftruncate(kept, kLedgerSize) != 0) throw std::runtime_error("no memory for a ledger");
+  return kept;
+}
+}  // namespace
+
+Ledger::Ledger() : Ledger(new_descriptor()) {}
+Ledger::Ledger(int descriptor) : descriptor_(descriptor) {
+  void* memory = ::mmap(nullptr, kLedgerSize, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+  if (memory == MAP_FAILED) throw std::runtime_error("a ledger cannot be mapped");
+  times_ = static_cast<std::atomic<std::uint16_t>*>(memory);
+}
+Ledger::~Ledger() {
+  ::munmap(times_, kLedgerSize);
+  ::close(descriptor_);
+}
+
+// --- the service -----------------------------------------------------------------------------------------------
+
+namespace {
+
+constexpr std::size_t kNumberSize = 4;
+
+// The number in front, then a pattern of it.
+std::string text_of(std::uint32_t number, std::uint32_t size) {
+  std::string text(size + kNumberSize, '\0');
+  for (std::size_t i = 0; i < text.size(); ++i) text[i] = static_cast<char>(number * 31 + i * 7);
+  for (std::size_t i = 0; i < kNumberSize; ++i) text[i] = static_cast<char>(number >> (8 * i));
+  return text;
+}
+std::uint32_t number_of(const std::string& text) {
+  std::uint32_t number = 0;
+  for (std::size_t i = 0; i < kNumberSize; ++i)
+    number |= static_cast<std::uint32_t>(static_cast<unsigned char>(text[i])) << (8 * i);
+  return number;
+}
+bool sound(const std::string& text) {
+  return text == text_of(number_of(text), static_cast<std::uint32_t>(text.size() - kNumberSize));
+}
+
+// The arguments of a stream: the first one has the call's number, the last one nothing behind its number.
+std::string argument_of(std::uint32_t call, std::uint32_t index, std::uint32_t count, Random& random) {
+  return text_of(index == 0 ? call : index, index + 1 == count ? 0 : 1 + random.below(3000));
+}
+
+}  // namespace
+
+void Bench::executed(std::uint32_t number) {
+  if (ledger_.add(number) > 1) fail(seed_, "call " + std::to_string(number) + " was executed twice");
+}
+
+void Bench::arrived(std::uint32_t index, const std::string& item) {
+  if (item.size() < kNumberSize || !sound(item)) fail(seed_, "an argument was damaged");
+  if (index == 0) return executed(number_of(item));
+  if (number_of(item) != index) fail(seed_, "an argument came out of order");
+}
+
+void Bench::ended(const rpc::Status& status, const std::string& last) {
+  if (status.ok() && last.size() != kNumberSize)
+    fail(seed_, "a stream of arguments ended well before its last one");
+}
+
+namespace {
+// Many calls are executed and not yet answered, when something happens. False: the call was cancelled meanwhile.
+Task<bool> rest(rpc::Call& call, std::uint32_t number) {
+  Random random(number);
+  if (random.chance(40)) co_return true;
+  auto slept = co_await call.context().sleep(std::chrono::microseconds(random.below(4000)), call.stop());
+  co_return slept.ok();
+}
+}  // namespace
+
+Task<rpc::Result<std::string>> Bench::echo(rpc::Call& call, const std::string& text) {
+  const std::uint32_t number = number_of(text);
+  executed(number);
+  const bool rested = co_await rest(call, number);
+  if (!rested) co_return rpc::Status(rpc::Code::kCancelled);
+  co_return text;
+}
+
+Task<rpc::Result<std::string>> Bench::peek(rpc::Call& call, const std::string& text) {
+  const std::uint32_t number = number_of(text);
+  ledger_.add(number);
+  const bool rested = co_await rest(call, number);
+  if (!rested) co_return rpc::Status(rpc::Code::kCancelled);
+  co_return text;
+}
+
+Task<rpc::Status> Bench::items(rpc::Call&, const Items& wish, rpc::Writer<std::string>& out) {
+  executed(wish.number);
+  for (std::uint32_t i = 0; i < wish.count; ++i) {
+    rpc::Status sent = co_await out.write(text_of(i, wish.size));
+    if (!sent.ok()) co_return sent;
+  }
+  co_return rpc::Status();
+}
+
+Task<rpc::Result<std::uint64_t>> Bench::sum(rpc::Call&, rpc::Reader<std::string>& in) {
+  std::uint64_t sum = 0;
+  std::string last;
+  for (std::uint32_t next = 0;; ++next) {
+    auto item = co_await in.read();
+    if (!item) break;
+    arrived(next, *item);
+    sum += item->size();
+    last = std::move(*item);
+  }
+  ended(in.status(), last);
+  if (!in.status().ok()) co_return in.status();
+  co_return sum;
+}
+
+Task<rpc::Status> Bench::talk(rpc::Call&, rpc::Reader<std::string>& in, rpc::Writer<std::string>& out) {
+  std::string last;
+  for (std::uint32_t next = 0;; ++next) {
+    auto item = co_await in.read();
+    if (!item) break;
+    arrived(next, *item);
+    rpc::Status sent = co_await out.write(*item);
+    if (!sent.ok()) co_return sent;
+    last = std::move(*item);
+  }
+  ended(in.status(), last);
+  co_return in.status();
+}
+
+void Bench::add_to(rpc::Server& server) {
+  server.add<&Bench::echo>(*this);
+  server.add<&Bench::peek>(*this);
+  server.add<&Bench::items>(*this);
+  server.add<&Bench::sum>(*this);
+  server.add<&Bench::talk>(*this);
+}
+
+// --- the callers -----------------------------------------------------------------------------------------------
+
+namespace {
+
+std::uint32_t any_size(Random& random) {
+  if (random.chance(70)) return random.below(300);
+  return random.chance(70) ? random.below(9000) : random.below(200000);
+}
+
+// What one call asks for.
+class Wishes {
+ public:
+  explicit Wishes(Random& random) : hurried_(random.chance(25)) {
+    options_.limit =
+        hurried_ ? comm::Limit(std::chrono::microseconds(random.below(3000))) : comm::Limit(kPatience);
+    if (random.chance(30)) options_.lend = 1 + random.below(200000);
+    if (random.chance(20)) options_.metadata.add("n", std::string(random.below(200), 'm'));
+  }
+  [[nodiscard]] const rpc::CallOptions& options() const { return options_; }
+  // Whether its time may be over before it has ended.
+  [[nodiscard]] bool hurried() const { return hurried_; }
+
+ private:
+  bool hurried_;
+  rpc::CallOptions options_;
+};
+
+std::uint32_t new_call(World& world, Way& way) {
+  way.numbers.push_back(world.next);
+  return world.next++;
+}
+
+bool allowed(const rpc::Status& status, const Wishes& wishes, const Way& way) {
+  using rpc::Code;
+  switch (status.code()) {
+    case Code::kOk: return true;
+    case Code::kDeadlineExceeded: return wishes.hurried();
+    case Code::kCancelled: return wishes.hurried() || way.cut;
+    case Code::kUnavailable: return way.drains || (way.struck != nullptr && *way.struck);
+    default: return false;
+  }
+}
+
+void judge(const World& world, std::uint32_t number, const rpc::Status& status, const Wishes& wishes,
+           const Way& way) {
+  const unsigned times = world.ledger.times(number);
+  const std::string which = "call " + std::to_string(number);
+  const unsigned most = world.repeatable.count(number) != 0 ? ~0U : 1;
+  if (status.ok() && (times < 1 || times > most))
+    fail(world.seed, which + " ended well and was executed " + std::to_string(times) + " times");
+  if (status.refused() && times != 0) fail(world.seed, which + " was refused and executed");
+  if (!allowed(status, wishes, way)) fail(world.seed, which + ": " + status.what());
+}
+
+Task<> one_echo(World& world, rpc::Channel channel, std::uint64_t seed, Way& way) {
+  Random random(seed);
+  const Wishes wishes(random);
+  const std::uint32_t number = new_call(world, way);
+  const std::string text = text_of(number, any_size(random));
+  if (random.chance(15)) {
+    // Given up by destroying it, after a while.
+    auto answer = co_await comm::when_any(channel.call<&Bench::echo>(text, wishes.options()),
+                                          world.context.sleep(std::chrono::microseconds(random.below(1500))));
+    if (answer.index() == 0 && std::get<0>(answer).ok() && *std::get<0>(answer) != text)
+      fail(world.seed, "a wrong result");
+    co_return;
+  }
+  auto result = co_await channel.call<&Bench::echo>(text, wishes.options());
+  if (result.ok() && *result != text) fail(world.seed, "a wrong result");
+  judge(world, number, result.status(), wishes, way);
+}
+
+Task<> one_scan(World& world, rpc::Channel channel, std::uint64_t seed, Way& way) {
+  Random random(seed);
+  const Wishes wishes(random);
+  const Items wish{new_call(world, way), random.below(200),
+                   random.chance(90) ? random.below(2000) : random.below(100000)};
+  auto opened = co_await channel.call<&Bench::items>(wish, wishes.options());
+  if (!opened.ok()) {
+    judge(world, wish.number, opened.status(), wishes, way);
+    co_return;
+  }
+  auto stream = std::move(*opened);
+  const std::uint32_t leave_at = random.chance(20) ? random.below(100) : ~0U;
+  for (std::uint32_t next = 0;; ++next) {
+    if (next == leave_at) co_return;
+    auto item = co_await stream.read(kPatience);
+    if (!item) {
+      if (stream.status().ok() && next != wish.count) fail(world.seed, "a stream that ended well has a gap");
+      break;
+    }
+    if (next == wish.count || *item != text_of(next, wish.size))
+      fail(world.seed, "an item is wrong or out of order");
+    if (random.chance(2))
+      static_cast<void>(co_await world.context.sleep(std::chrono::microseconds(random.below(500))));
+  }
+  judge(world, wish.number, stream.status(), wishes, way);
+}
+
+Task<> one_sum(World& world, rpc::Channel channel, std::uint64_t seed, Way& way) {
+  Random random(seed);
+  const Wishes wishes(random);
+  const std::uint32_t number = new_call(world, way);
+  auto opened = co_await channel.call<&Bench::sum>(wishes.options());
+  if (!opened.ok()) {
+    judge(world, number, opened.status(), wishes, way);
+    co_return;
+  }
+  auto stream = std::move(*opened);
+  const std::uint32_t count = 1 + random.below(200);
+  std::uint64_t sum = 0;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const std::string text = argument_of(number, i, count, random);
+    rpc::Status sent = co_await stream.write(text, kPatience);
+    if (!sent.ok()) break;
+    sum += text.size();
+    if (random.chance(1)) co_return;
+  }
+  auto result = co_await stream.finish(kPatience);
+  if (result.ok() && *result != sum) fail(world.seed, "a sum is wrong: items were lost");
+  judge(world, number, result.status(), wishes, way);
+}
+
+using Conversation = rpc::Conversation<std::string, std::string>;
+
+Task<> say_all(Conversation& stream, std::uint32_t number, std::uint32_t count, std::uint64_t seed) {
+  Random random(seed);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    rpc::Status sent = co_await stream.write(argument_of(number, i, count, random), kPatience);
+    if (!sent.ok()) co_return;
+  }
+  static_cast<void>(stream.writes_done());
+}
+
+Task<> hear_all(const World& world, Conversation& stream, std::uint32_t number, std::uint32_t count) {
+  for (std::uint32_t next = 0;; ++next) {
+    auto item = co_await stream.read(kPatience);
+    if (!item) {
+      if (stream.status().ok() && next != count) fail(world.seed, "a talk that ended well has a gap");
+      co_return;
+    }
+    if (!sound(*item) || number_of(*item) != (next == 0 ? number : next))
+      fail(world.seed, "an answer is wrong or out of order");
+  }
+}
+
+Task<> one_talk(World& world, rpc::Channel channel, std::uint64_t seed, Way& way) {
+  Random random(seed);
+  const Wishes wishes(random);
+  const std::uint32_t number = new_call(world, way);
+  auto opened = co_await channel.call<&Bench::talk>(wishes.options());
+  if (!opened.ok()) {
+    judge(world, number, opened.status(), wishes, way);
+    co_return;
+  }
+  Conversation stream = std::move(*opened);
+  const std::uint32_t count = 1 + random.below(100);
+  auto both =
+      comm::when_all(say_all(stream, number, count, seed + 1), hear_all(world, stream, number, count));
+  if (random.chance(10)) {
+    // Given up in the middle.
+    static_cast<void>(co_await comm::when_any(
+        std::move(both), world.context.sleep(std::chrono::microseconds(random.below(3000)))));
+    co_return;
+  }
+  co_await both;
+  judge(world, number, stream.status(), wishes, way);
+}
+
+}  // namespace
+
+Task<> any_call(World& world, rpc::Channel channel, std::uint64_t seed, Way& way) {
+  switch (Random(~seed).below(6)) {
+    case 0: return one_scan(world, std::move(channel), seed, way);
+    case 1: return one_sum(world, std::move(channel), seed, way);
+    case 2: return one_talk(world, std::move(channel), seed, way);
+    default: return one_echo(world, std::move(channel), seed, way);
+  }
+}
+
+Task<> any_client_call(World& world, rpc::Client& client, std::uint64_t seed, Way& way) {
+  Random random(seed);
+  const Wishes wishes(random);
+  const bool repeatable = random.chance(50);
+  const std::uint32_t number = new_call(world, way);
+  if (repeatable) world.repeatable.insert(number);
+  const std::string text = text_of(number, any_size(random));
+  auto calling = repeatable ? client.call<&Bench::peek>(text, wishes.options())
+                            : client.call<&Bench::echo>(text, wishes.options());
+  auto result = co_await calling;
+  if (result.ok() && *result != text) fail(world.seed, "a wrong result");
+  // What may be repeated, and has the time for it, finds the server that stays.
+  static const Way peaceful;
+  judge(world, number, result.status(), wishes, repeatable && !wishes.hurried() ? peaceful : way);
+}
+
+void judge_all(const World& world, const Way& way) {
+  std::size_t executed = 0;
+  for (const std::uint32_t number : way.numbers) {
+    const unsigned times = world.ledger.times(number);
+    if (times > 1 && world.repeatable.count(number) == 0)
+      fail(world.seed,
+           "call " + std::to_string(number) + " was executed " + std::to_string(times) + " times");
+    executed += times;
+  }
+  const std::string ends = std::to_string(way.told) + " ends were told of";
+  if (way.told < executed) fail(world.seed, ends + " for " + std::to_string(executed) + " executions");
+  const std::size_t calls = way.numbers.size() + way.repeated;
+  if (way.told > calls) fail(world.seed, ends + " for " + std::to_string(calls) + " calls");
+}
+
+rpc::ChannelOptions any_channel(Random& random, Way& way) {
+  rpc::ChannelOptions options;
+  options.window = 2048 + random.below(100000);
+  options.after = [&way](const auto&...) { ++way.told; };
+  return options;
+}
+
+rpc::ServerOptions any_server(Random& random) {
+  rpc::ServerOptions options;
+  options.window = 2048 + random.below(100000);
+  options.max_calls = static_cast<std::uint16_t>(random.chance(20) ? 1 + random.below(4) : 1024);
+  return options;
+}
+
+}  // namespace rpc_swarm
