@@ -95,7 +95,8 @@ struct World {
 struct Way {
   bool cut = false;              // this side closed the channel
   const bool* struck = nullptr;  // the server was killed
-  bool drains = false;           // the server goes away by itself at some time
+  bool drains = false;           // the server goes away by itself at some time,
+  bool patient = false;          // and lets what it has begun end before
   std::vector<std::uint32_t> numbers = {};
   std::size_t told = 0;      // ends that the channel told of
   std::size_t repeated = 0;  // calls that a client made once more

@@ -347,9 +347,11 @@ Task<> any_client_call(World& world, rpc::Client& client, std::uint64_t seed, Wa
                             : client.call<&Bench::echo>(text, wishes.options());
   auto result = co_await calling;
   if (result.ok() && *result != text) fail(world.seed, "a wrong result");
-  // What may be repeated, and has the time for it, finds the server that stays.
-  static const Way peaceful;
-  judge(world, number, result.status(), wishes, repeatable && !wishes.hurried() ? peaceful : way);
+  // What has the time for it finds the server that stays, if it may be repeated or was refused.
+  Way left;
+  if (wishes.hurried() || !repeatable) left.struck = way.struck;
+  left.drains = way.drains && (wishes.hurried() || (!repeatable && !way.patient));
+  judge(world, number, result.status(), wishes, left);
 }
 
 void judge_all(const World& world, const Way& way) {

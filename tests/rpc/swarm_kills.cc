@@ -121,10 +121,9 @@ Task<comm::Clock::duration> kill_a_server(Scene& scene, const Plan& plan, std::s
   Way way;
   way.struck = &scene.struck;
   way.drains = plan.drains;
+  way.patient = plan.patient;
   for (std::uint64_t i = 1 + random.below(3); i > 0; --i)
     scene.callers.spawn(call_by_channel(scene, scene.victim.address, way, scene.seed * 10 + i));
-  // What a server has not begun when it goes away it refuses: a client asks the other one.
-  way.drains = plan.drains && !plan.patient;
   if (random.chance(60))
     scene.callers.spawn(
         call_by_client(scene, {scene.victim.address, std::move(survivor)}, way, scene.seed * 10));
