@@ -7,6 +7,7 @@ from typing import Callable
 
 import figures
 
+PROGRAMS = ("bin/limits", "bin/many_qps", "bin/verbs_rates")  # of ours, in a build folder
 LATENCY, BANDWIDTH, RATE, MEMORY = "latency", "bandwidth", "rate", "memory"
 UNITS = {LATENCY: "µs", BANDWIDTH: "GB/s", RATE: "M/s", MEMORY: "MiB"}
 LATENCY_SIZES = (8, 64, 512, 4096, 65536)

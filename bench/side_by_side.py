@@ -86,7 +86,7 @@ def main():
     rounds = arguments.rounds or (1 if arguments.tiny else 3 if arguments.quick else 5)
     deadline = time.monotonic() + (QUICK_SECONDS if arguments.quick else float("inf"))
     results, completed = bars.Results(), 0
-    with stage.Stage(arguments.build, limit_seconds=15 if arguments.quick or arguments.tiny else 60) as arena:
+    with stage.Stage(arguments.build, limit_seconds=15 if arguments.quick or arguments.tiny else 60, programs=contestants.PROGRAMS) as arena:
         arena.find_device()
         # What only fills the charts is measured once when time is short, and not before the bars have two rounds.
         schedule = [[one for one in plan if one.needed or not arguments.quick or turn == min(1, rounds - 1)] for turn in range(rounds)]

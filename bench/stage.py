@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests/harness")
 import namespaces  # noqa: E402
 from programs import end_all_of, end_group, listening_ports, readable_copy, writable_folder  # noqa: E402
 
-PRODUCTS = ("bin/rrdma", "bin/rrdmad", "bin/limits", "bin/many_qps", "bin/verbs_rates", "lib/librrdma.so.1", "lib/librrdma-memory.so.1")
+DEVICE = ("bin/rrdma", "bin/rrdmad", "lib/librrdma.so.1", "lib/librrdma-memory.so.1")
 
 
 class Trouble(Exception):
@@ -47,14 +47,16 @@ def place_of(core):
 
 
 class Stage:
-    def __init__(self, build, limit_seconds):
-        missing = [name for name in PRODUCTS if not (Path(build) / name).exists()]
+    def __init__(self, build, limit_seconds, programs=()):
+        """`programs`: what is measured beside the device's own, as paths within the build folder."""
+        products = (*DEVICE, *programs)
+        missing = [name for name in products if not (Path(build) / name).exists()]
         if missing:
-            raise Trouble(f"{build} lacks {', '.join(missing)}: build the targets products and side_by_side")
+            raise Trouble(f"{build} lacks {', '.join(missing)}: the make target of this benchmark builds them")
         self.near_core, self.far_core = two_cores()
         self.limit_seconds = limit_seconds
         self.port = 21000
-        self.folder = readable_copy("rrdma-bench-", {name: Path(build) / name for name in PRODUCTS})
+        self.folder = readable_copy("rrdma-bench-", {name: Path(build) / name for name in products})
         self.work = writable_folder(self.folder / "work")
         self.started = []
         self.device, self.gid_index = "", 0

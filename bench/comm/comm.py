@@ -118,12 +118,11 @@ def main():
     parser.add_argument("--only", default="", help="a part of the keys to measure")
     parser.add_argument("--output", type=Path, default=Path("build/bench/comm.json"))
     arguments = parser.parse_args()
-    stage.PRODUCTS = tuple(name for name in stage.PRODUCTS if name not in ("bin/limits", "bin/many_qps")) + PRODUCTS
     stage.enter_namespace()
     effort = contestants.TINY if arguments.tiny else contestants.QUICK if arguments.quick else contestants.FULL
     results = {}
     print(f"load {os.getloadavg()[0]:.1f}, {arguments.rounds} rounds", flush=True)
-    with stage.Stage(arguments.build, 120) as arena:
+    with stage.Stage(arguments.build, 120, PRODUCTS) as arena:
         arena.find_device()
         for _ in range(1 if arguments.tiny else arguments.rounds):
             for key, measure in plan(effort):

@@ -205,11 +205,10 @@ def main():
     parser.add_argument("--output", type=Path, default=Path("build/bench"))
     arguments = parser.parse_args()
     others = tuple(f"bin/{name}" for name in OTHERS if (Path(arguments.build) / "bin" / name).exists())
-    stage.PRODUCTS = tuple(name for name in stage.PRODUCTS if name not in ("bin/limits", "bin/many_qps")) + PRODUCTS + others
     stage.enter_namespace()
     effort = contestants.TINY if arguments.tiny else contestants.QUICK if arguments.quick else contestants.FULL
     print(f"load {os.getloadavg()[0]:.1f}, {arguments.rounds} rounds", flush=True)
-    with stage.Stage(arguments.build, 120) as arena:
+    with stage.Stage(arguments.build, 120, PRODUCTS + others) as arena:
         arena.find_device()
         results = measure_all(arena, arguments, effort)
     verdicts = [("no figure" if holds is None else "ok" if holds else "MISSED", words, figure, bar) for words, figure, bar, holds in rows(results)]
