@@ -8,15 +8,14 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
-#include <new>
 #include <vector>
 
 #include "bench/comm/bench.h"
 #include "rrdma/comm/comm.h"
+#include "tests/comm/counted_allocations.h"
 
 namespace {
 
-std::uint64_t allocations = 0;
 std::uint64_t locks = 0;
 // Where librrdma-comm is: only its own locks count, not those of the device below it.
 std::uintptr_t library_begin = 0;
@@ -32,14 +31,6 @@ int find_library(dl_phdr_info* info, std::size_t, void*) {
 }
 
 }  // namespace
-
-void* operator new(std::size_t size) {
-  ++allocations;
-  if (void* memory = std::malloc(size)) return memory;
-  throw std::bad_alloc();
-}
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 extern "C" int pthread_mutex_lock(pthread_mutex_t* mutex) {
   static auto* const real =
