@@ -48,8 +48,9 @@ class Transmitter {
   [[nodiscard]] int last_error() const { return last_error_; }
 
  private:
-  static constexpr std::size_t kBatchOctets = 65536 + 8192;  // 64 KiB of payload and the headers for it
   static constexpr std::size_t kTrainOctets = 65507;
+  // Not more than a train: what is over would be a short one, and the next batch begins with a full one instead.
+  static constexpr std::size_t kBatchOctets = kTrainOctets;
   static constexpr std::size_t kTrainPackets = 64;
   static constexpr std::size_t kSends = 64;
   static constexpr std::size_t kCopyOctetsMax =
