@@ -32,8 +32,13 @@ Frame* FaultLink::reserve(const objects::Path& path) {
 }
 
 void FaultLink::commit(Frame& frame) {
+  const bool overtaken = overtake();
+  decide(frame);
+  if (overtaken) hand_over_overtaken();
+}
+
+void FaultLink::decide(Frame& frame) {
   const FaultDice::Fate fate = dice_.roll();
-  overtake();
   if (fate.drop) {
     ++tally_.dropped;
     blame(frame, objects::kFaultDrop);
@@ -119,15 +124,35 @@ bool FaultLink::hold(const Frame& frame, Duration delay, std::uint32_t overtaker
   return true;
 }
 
-// One more frame has gone past those that wait to be overtaken.
-void FaultLink::overtake() {
+// One more frame goes past those that wait to be overtaken. True if it is the last for one of them.
+bool FaultLink::overtake() {
+  bool last = false;
   for (Waiting& waiting : waiting_) {
     if (waiting.overtakers == 0) continue;
     if (--waiting.overtakers == 0) {
       waiting.delay = {};
       waiting.dated = false;
+      waiting.overtaken = last = true;
     }
   }
+  return last;
+}
+
+// At once, not with the next flush: no more may overtake them than were to. Who finds no room goes with the flush.
+void FaultLink::hand_over_overtaken() {
+  for (Waiting& waiting : waiting_) {
+    if (!waiting.overtaken) continue;
+    waiting.overtaken = false;
+    waiting.handed_over = hand_over(waiting);
+  }
+}
+
+bool FaultLink::hand_over(const Waiting& waiting) {
+  Frame* const frame = inner_->reserve(*waiting.frame->path);
+  if (frame == nullptr) return false;
+  copy_frame(*waiting.frame, *frame);
+  inner_->commit(*frame);
+  return true;
 }
 
 void FaultLink::date(Instant now) {
@@ -158,16 +183,15 @@ std::size_t FaultLink::hand_over_due(Instant now) {
   blocked_ = false;
   const auto end =
       std::stable_partition(waiting_.begin(), waiting_.end(), [&](const Waiting& w) { return w.due <= now; });
-  std::stable_sort(waiting_.begin(), end, [](const Waiting& a, const Waiting& b) { return a.due < b.due; });
+  // Those that went already first: they are released with the others.
+  std::stable_sort(waiting_.begin(), end, [](const Waiting& a, const Waiting& b) {
+    return a.handed_over != b.handed_over ? a.handed_over : a.due < b.due;
+  });
   std::size_t count = 0;
   for (auto waiting = waiting_.begin(); waiting != end; ++waiting, ++count) {
-    Frame* const frame = inner_->reserve(*waiting->frame->path);
-    if (frame == nullptr) {
-      blocked_ = true;
-      break;
-    }
-    copy_frame(*waiting->frame, *frame);
-    inner_->commit(*frame);
+    if (waiting->handed_over || hand_over(*waiting)) continue;
+    blocked_ = true;
+    break;
   }
   return count;
 }

@@ -70,6 +70,8 @@ class FaultLink final : public Link {
     std::uint32_t overtakers = 0;  // so many later frames make it due too; 0: time alone does
     bool queued = false;           // behind all others on a slow cable
     bool dated = false;
+    bool overtaken = false;    // by as many as it waited for, just now
+    bool handed_over = false;  // and kept until the flush, since the inner link reads it then
   };
 
   void blame(objects::Frame& frame, std::uint8_t fault) const;
@@ -77,7 +79,10 @@ class FaultLink final : public Link {
   void pass(objects::Frame& frame, bool twice);
   [[nodiscard]] bool hold(const objects::Frame& frame, Duration delay, std::uint32_t overtakers);
   void hold_double(objects::Frame& frame, Duration delay);
-  void overtake();
+  void decide(objects::Frame& frame);
+  [[nodiscard]] bool overtake();
+  void hand_over_overtaken();
+  [[nodiscard]] bool hand_over(const Waiting& waiting);
   void date(Instant now);
   [[nodiscard]] std::size_t hand_over_due(Instant now);
   void release(std::size_t handed_over);
