@@ -21,6 +21,7 @@ enum class PlantedBug : std::uint8_t {
   kDoneWhenArrived,     // take what waits at the peer for executed
   kRepairNext,          // send the packet behind the one that is lost
   kExecuteOverGap,      // execute what waits behind a packet that is missing
+  kPlaceOverBoundary,   // place octets where a message may have ended before them
   kProbeSpendsRetry,    // take each probe for a retry
   kCountResponseTwice,  // take a response that is here already for one that was missing
   kTrustRepair,         // never take a repair for lost

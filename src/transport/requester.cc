@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::int32_t kPsnsOutstandingMax = 0x7fffff;
 constexpr std::uint32_t kFramesBetweenAckRequests = 32;
-constexpr std::uint32_t kReadOctetsMax = 64 * 1024;  // of one READ on a lossy wire
+constexpr std::uint32_t kReadOctetsMax = 64 * 1024;  // of one READ on a lossy wire, where windows are small
 constexpr std::uint32_t kReadPacketsMin = 4;         // where many may be under way
 constexpr std::uint32_t kReadsTogether = 4;          // are enough: one that is lost is found out by the next
 
@@ -215,7 +215,8 @@ void Requester::fail_entry(SendEntry& entry, Status status, Cause cause) {
 // was lost, some must be under way together, and are cut to fit the window. Not more than these: long trains of
 // responses cost less.
 std::uint32_t Requester::read_packets_of(const SendEntry& entry) const {
-  const std::uint32_t most = std::clamp(kReadOctetsMax / qp_.mtu, 1u, window());
+  const std::uint32_t share_of_window = req_.log.enabled() ? window() / kReadsTogether : 0;
+  const std::uint32_t most = std::clamp(std::max(kReadOctetsMax / qp_.mtu, share_of_window), 1u, window());
   if (!req_.log.enabled() || qp_.packets_lost == 0) return most;
   const std::uint32_t share =
       window() / std::clamp<std::uint32_t>(qp_.attributes.max_reads, 1, kReadsTogether);

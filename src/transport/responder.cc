@@ -209,7 +209,7 @@ Responder::Verdict Responder::execute_send(const TransportPacket& packet, const 
   if (shape.invalidate && !core_.memory.invalidate(packet.headers.invalidate, *qp_.pd, qp_.qpn)) {
     return refuse(NakCode::kRemoteAccessError, Cause::kRemoteInvalidateRefused);
   }
-  if (!(planted(PlantedBug::kAckBeforePlacing) && shape.ends_message && !shape.starts_message)) {
+  if (!placed_ && !(planted(PlantedBug::kAckBeforePlacing) && shape.ends_message && !shape.starts_message)) {
     const Cause cause =
         objects::scatter(core_.memory, qp_.receive_pd(), {resp_.receive_list.get(), resp_.receive.sge_count},
                          resp_.offset, packet.payload, shape.ends_message);
@@ -259,7 +259,7 @@ Responder::Verdict Responder::execute_write(const TransportPacket& packet, const
       }
     }
     if (!access.ok()) return refuse(NakCode::kRemoteAccessError, access.cause);
-    if (!objects::place(access.host, packet.payload.data(), length, shape.ends_message)) {
+    if (!placed_ && !objects::place(access.host, packet.payload.data(), length, shape.ends_message)) {
       return refuse(NakCode::kRemoteAccessError, Cause::kRemoteMemoryFault);
     }
   }

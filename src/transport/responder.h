@@ -36,6 +36,9 @@ class Responder {
   bool take_in_order(const wire::TransportPacket& packet);
   void out_of_sequence();
   void keep_early(const wire::TransportPacket& packet);
+  bool place_early(const wire::TransportPacket& packet);
+  bool in_same_message(wire::Psn psn);
+  [[nodiscard]] bool keeps_middle(wire::Psn psn) const;
   [[nodiscard]] bool tells_arrivals() const;
   SendVerdict send_arrivals(objects::FrameSink& sink);
   void handle_duplicate(const wire::TransportPacket& packet);
@@ -72,6 +75,7 @@ class Responder {
   ResponderState& resp_;
   Instant now_;
   const wire::TransportPacket* packet_ = nullptr;  // the one that is being handled
+  bool placed_ = false;                            // its octets were, when it came early
   bool receive_told_ = false;                      // a receive request has failed with it, and says why
 };
 

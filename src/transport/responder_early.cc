@@ -17,6 +17,8 @@ bool acknowledged_by_ack(wire::Opcode opcode) {
   return kind == wire::Kind::kSend || kind == wire::Kind::kWrite;
 }
 
+bool is_middle(const wire::OpcodeShape& shape) { return !shape.starts_message && !shape.ends_message; }
+
 constexpr std::uint8_t kSequenceNak =
     wire::kSyndromeNakBase | static_cast<std::uint8_t>(NakCode::kSequenceError);
 
@@ -29,11 +31,12 @@ void Responder::handle_reliable(const TransportPacket& packet) {
   if (distance < 0 && !planted(PlantedBug::kSkipDuplicateCheck)) return handle_duplicate(packet);
   resp_.nak_sent = false;
   if (!take_in_order(packet)) return;
-  TransportPacket early;
+  ReorderBuffer::Found early;
   while (resp_.early.find(resp_.expected, early) ||
          (planted(PlantedBug::kExecuteOverGap) && resp_.early.find(resp_.expected + 1, early))) {
-    if (planted(PlantedBug::kExecuteEarlyTwice) && !take_in_order(early)) return;
-    if (!take_in_order(early)) return;
+    placed_ = early.placed;
+    if (planted(PlantedBug::kExecuteEarlyTwice) && !take_in_order(early.packet)) return;
+    if (!take_in_order(early.packet)) return;
   }
 }
 
@@ -82,13 +85,48 @@ void Responder::keep_early(const TransportPacket& packet) {
   const bool read = wire::shape_of(packet.headers.bth.opcode).kind == wire::Kind::kReadRequest;
   const std::uint32_t psns = read ? qp_.packets_of(packet.headers.reth.length) : 1;
   const bool first = resp_.early.empty();
-  const auto verdict = resp_.early.keep(packet, resp_.expected, psns);
+  if (first || resp_.same_until.before(resp_.expected)) resp_.same_until = resp_.expected;
+  const auto verdict = resp_.early.keep(packet, resp_.expected, psns, place_early(packet));
   using Kept = ReorderBuffer::Verdict;
   if (verdict == Kept::kKept || verdict == Kept::kKeptBeyondGap) ++qp_.counters->kept_early;
   if (verdict == Kept::kHadIt) ++qp_.counters->duplicates;
   if (resp_.nak_sent) return;  // it waits to send again what found no receive request
   if (first || verdict == Kept::kKeptBeyondGap || packet.headers.bth.ack_request)
     answer(kSequenceNak, resp_.expected);
+}
+
+// Octets in the middle of the message in progress go to their place at once: its first packet was accepted, and the
+// last octet is not among them. What is behind the message waits until all before it was executed.
+bool Responder::place_early(const TransportPacket& packet) {
+  const wire::OpcodeShape& shape = wire::shape_of(packet.headers.bth.opcode);
+  if (!is_middle(shape) || shape.kind != resp_.message) return false;
+  const std::uint64_t length = packet.payload.size();
+  const wire::Psn psn = packet.headers.bth.psn;
+  if (length != qp_.mtu || resp_.early.holds(psn)) return false;
+  const std::uint64_t offset = resp_.offset + static_cast<std::uint64_t>(psn.since(resp_.expected)) * qp_.mtu;
+  if (shape.kind == wire::Kind::kWrite) {
+    if (offset + length >= resp_.length) return false;
+    const objects::AccessVerdict access = core_.memory.check_remote(
+        *qp_.pd, qp_.qpn, resp_.rkey, resp_.address + offset, length, objects::kRemoteWrite);
+    return access.ok() && objects::place(access.host, packet.payload.data(), length, false);
+  }
+  if (!in_same_message(psn) || offset + length > resp_.receive_length) return false;
+  return objects::scatter(core_.memory, qp_.receive_pd(), {resp_.receive_list.get(), resp_.receive.sge_count},
+                          static_cast<std::uint32_t>(offset), packet.payload, false) == objects::Cause::kNone;
+}
+
+// How long a SEND is nobody says before its end. Where one packet is missing and the next is from the middle of a
+// message, so is the missing one; where two are missing, one message may end and another begin.
+bool Responder::in_same_message(wire::Psn psn) {
+  while (keeps_middle(resp_.same_until) || keeps_middle(resp_.same_until + 1)) ++resp_.same_until;
+  if (psn.since(resp_.same_until) > 1 && !planted(PlantedBug::kPlaceOverBoundary)) return false;
+  if (resp_.same_until.before(psn + 1)) resp_.same_until = psn + 1;
+  return true;
+}
+
+bool Responder::keeps_middle(wire::Psn psn) const {
+  const wire::TransportHeaders* const headers = resp_.early.headers(psn);
+  return headers != nullptr && is_middle(wire::shape_of(headers->bth.opcode));
 }
 
 // How far we are, and what is here beyond that.

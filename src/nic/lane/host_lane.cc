@@ -76,7 +76,7 @@ void HostLane::watch_udp() {
   for (const int fd : links_.udp()->descriptors()) sleeper_.add_link(fd);
   // What may be in flight to a peer like us: half of what the socket holds, the rest is for the others.
   const auto room = static_cast<std::uint32_t>(links_.udp()->receive_room(4096));
-  engine_.set_windows(std::clamp(room / 4, 32u * 1024, 512u * 1024), std::max(room / 2, 64u * 1024));
+  engine_.set_windows(std::clamp(room / 4, 32u * 1024, 1024u * 1024), std::max(room / 2, 64u * 1024));
 }
 
 Result<void, Problem> HostLane::start(std::span<const int> control, std::function<void()> handle_control) {

@@ -18,12 +18,12 @@ void EarlyPackets::allocate() {
   for (std::uint16_t slot = kSlots; slot != 0; --slot) free_.push_back(static_cast<std::uint16_t>(slot - 1));
 }
 
-std::uint16_t EarlyPackets::keep(const wire::TransportPacket& packet) {
+std::uint16_t EarlyPackets::keep(const wire::TransportPacket& packet, bool placed) {
   if (free_.empty() || packet.payload.size() > kOctetsMax) return kNone;
   const std::uint16_t slot = free_.back();
   free_.pop_back();
-  kept_[slot] = {packet.headers, static_cast<std::uint16_t>(packet.payload.size())};
-  std::copy(packet.payload.begin(), packet.payload.end(), octets_.get() + slot * kOctetsMax);
+  kept_[slot] = {packet.headers, static_cast<std::uint16_t>(packet.payload.size()), placed};
+  if (!placed) std::copy(packet.payload.begin(), packet.payload.end(), octets_.get() + slot * kOctetsMax);
   return slot;
 }
 
@@ -58,14 +58,14 @@ void ReorderBuffer::disable() {
 }
 
 ReorderBuffer::Verdict ReorderBuffer::keep(const wire::TransportPacket& packet, wire::Psn expected,
-                                           std::uint32_t psns) {
+                                           std::uint32_t psns, bool placed) {
   const wire::Psn psn = packet.headers.bth.psn;
   const auto distance = static_cast<std::uint32_t>(psn.since(expected));
   if (distance >= kPsns || psns > kPsns - distance) return Verdict::kNoRoom;
   for (std::uint32_t i = 0; count_ != 0 && i < psns; ++i) {
     if (place(psn + i) != EarlyPackets::kNone) return Verdict::kHadIt;
   }
-  const std::uint16_t slot = store_->keep(packet);
+  const std::uint16_t slot = store_->keep(packet, placed);
   if (slot == EarlyPackets::kNone) return Verdict::kNoRoom;
   if (count_ == 0) places_ = store_->take_places();
   place(psn) = slot;
@@ -84,12 +84,17 @@ void ReorderBuffer::vacate(std::uint16_t& slot) {
   places_ = nullptr;
 }
 
-bool ReorderBuffer::find(wire::Psn psn, wire::TransportPacket& packet) const {
-  if (count_ == 0) return false;
+bool ReorderBuffer::find(wire::Psn psn, Found& found) const {
+  if (headers(psn) == nullptr) return false;
   const std::uint16_t slot = place(psn);
-  if (slot == EarlyPackets::kNone || slot == kPart) return false;
-  packet = store_->at(slot);
+  found = {store_->at(slot), store_->placed(slot)};
   return true;
+}
+
+const wire::TransportHeaders* ReorderBuffer::headers(wire::Psn psn) const {
+  if (count_ == 0) return nullptr;
+  const std::uint16_t slot = place(psn);
+  return slot == EarlyPackets::kNone || slot == kPart ? nullptr : &store_->headers(slot);
 }
 
 void ReorderBuffer::release_until(wire::Psn from, wire::Psn expected) {

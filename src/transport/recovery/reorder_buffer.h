@@ -1,6 +1,7 @@
 // ReorderBuffer: requests that arrived before one that is missing, at a responder whose peer understands what it
-// says about them. They wait here, octets and all, and are executed in their order and not before: a request that
-// is refused leaves those behind it without effect, and memory changes as if nothing had ever been lost.
+// says about them. They wait here and are executed in their order and not before: a request that is refused leaves
+// those behind it without effect. Their octets wait, too, but for those of the request in progress, whose place is
+// known.
 //
 // EarlyPackets is the store of an engine: a fixed number of slots for all its QPs, taken when the first QP wants
 // one. What finds no slot is dropped, as it always was. A packet that was told of stays until it is executed. The
@@ -26,9 +27,13 @@ class EarlyPackets {
   using Places = std::array<std::uint16_t, kPsns>;
 
   void allocate();
-  // A copy of the packet; kNone if there is no room, or it is too long.
-  std::uint16_t keep(const wire::TransportPacket& packet);
+  // A copy of the packet, but of its octets if these are placed already; kNone if there is no room, or it is too long.
+  std::uint16_t keep(const wire::TransportPacket& packet, bool placed);
   [[nodiscard]] wire::TransportPacket at(std::uint16_t slot) const;
+  [[nodiscard]] const wire::TransportHeaders& headers(std::uint16_t slot) const {
+    return kept_[slot].headers;
+  }
+  [[nodiscard]] bool placed(std::uint16_t slot) const { return kept_[slot].placed; }
   void release(std::uint16_t slot) { free_.push_back(slot); }
   [[nodiscard]] std::size_t room() const { return free_.size(); }
 
@@ -40,6 +45,7 @@ class EarlyPackets {
   struct Kept {
     wire::TransportHeaders headers;
     std::uint16_t octets = 0;
+    bool placed = false;
   };
   std::vector<Kept> kept_;
   std::unique_ptr<std::uint8_t[]> octets_;
@@ -63,10 +69,18 @@ class ReorderBuffer {
   [[nodiscard]] bool holds(wire::Psn psn) const { return count_ != 0 && place(psn) != EarlyPackets::kNone; }
 
   enum class Verdict : std::uint8_t { kKept, kKeptBeyondGap, kHadIt, kNoRoom };
-  // Keeps a request that takes `psns` PSNs. kKeptBeyondGap: what is before it is missing, too.
-  Verdict keep(const wire::TransportPacket& packet, wire::Psn expected, std::uint32_t psns);
+  // Keeps a request that takes `psns` PSNs; of one whose octets are in place already not these. kKeptBeyondGap: what
+  // is before it is missing, too.
+  Verdict keep(const wire::TransportPacket& packet, wire::Psn expected, std::uint32_t psns,
+               bool placed = false);
+  struct Found {
+    wire::TransportPacket packet;
+    bool placed = false;  // then the octets of the packet are not here
+  };
   // The request at `psn`, if it is here; good until release() or keep().
-  [[nodiscard]] bool find(wire::Psn psn, wire::TransportPacket& packet) const;
+  [[nodiscard]] bool find(wire::Psn psn, Found& found) const;
+  // Of the request at `psn`; null if it is not here.
+  [[nodiscard]] const wire::TransportHeaders* headers(wire::Psn psn) const;
   // All before `expected` was executed, or is not wanted.
   void release_until(wire::Psn from, wire::Psn expected);
   void clear();

@@ -14,12 +14,13 @@ class ReorderBufferTest : public testing::Test {
   ReorderBufferTest() { buffer_.enable(store_); }
   ~ReorderBufferTest() override { buffer_.disable(); }
 
-  Verdict keep(std::uint32_t psn, std::uint32_t expected, std::uint32_t psns = 1, std::size_t octets = 8) {
+  Verdict keep(std::uint32_t psn, std::uint32_t expected, std::uint32_t psns = 1, std::size_t octets = 8,
+               bool placed = false) {
     const std::vector<std::uint8_t> payload(octets, static_cast<std::uint8_t>(psn));
     wire::TransportPacket packet{};
     packet.headers.bth.psn = wire::Psn(psn);
     packet.payload = payload;
-    return buffer_.keep(packet, wire::Psn(expected), psns);
+    return buffer_.keep(packet, wire::Psn(expected), psns, placed);
   }
   std::vector<std::uint32_t> told(std::uint32_t expected) {
     std::vector<std::uint32_t> distances;
@@ -42,12 +43,26 @@ TEST_F(ReorderBufferTest, KeepsWhatIsEarlyAndTellsOfIt) {
   EXPECT_EQ(keep(109, 100), Verdict::kKeptBeyondGap);
   EXPECT_EQ(keep(103, 100), Verdict::kHadIt);
   EXPECT_EQ(told(100), (std::vector<std::uint32_t>{2, 3, 9}));
-  wire::TransportPacket packet;
-  EXPECT_FALSE(buffer_.find(wire::Psn(101), packet));
-  ASSERT_TRUE(buffer_.find(wire::Psn(103), packet));
-  EXPECT_EQ(packet.headers.bth.psn, wire::Psn(103));
-  EXPECT_EQ(packet.payload.size(), 8u);
-  EXPECT_EQ(packet.payload[0], 103);
+  ReorderBuffer::Found found;
+  EXPECT_FALSE(buffer_.find(wire::Psn(101), found));
+  ASSERT_TRUE(buffer_.find(wire::Psn(103), found));
+  EXPECT_EQ(found.packet.headers.bth.psn, wire::Psn(103));
+  EXPECT_EQ(found.packet.payload.size(), 8u);
+  EXPECT_EQ(found.packet.payload[0], 103);
+  EXPECT_FALSE(found.placed);
+}
+
+// Its octets are elsewhere already; that it is here, and how long it is, counts as ever.
+TEST_F(ReorderBufferTest, KnowsWhatIsPlacedAlready) {
+  EXPECT_EQ(keep(102, 100, 1, 8, true), Verdict::kKeptBeyondGap);
+  EXPECT_EQ(keep(104, 100), Verdict::kKeptBeyondGap);
+  EXPECT_EQ(told(100), (std::vector<std::uint32_t>{2, 4}));
+  ReorderBuffer::Found found;
+  ASSERT_TRUE(buffer_.find(wire::Psn(102), found));
+  EXPECT_TRUE(found.placed);
+  EXPECT_EQ(found.packet.payload.size(), 8u);
+  ASSERT_TRUE(buffer_.find(wire::Psn(104), found));
+  EXPECT_FALSE(found.placed);
 }
 
 // One gap after another, more of them than the store has places for QPs.
@@ -74,9 +89,9 @@ TEST_F(ReorderBufferTest, NumbersWrap) {
 TEST_F(ReorderBufferTest, AReadTakesItsNumbersAndIsKeptOnce) {
   EXPECT_EQ(keep(105, 100, 4), Verdict::kKeptBeyondGap);
   EXPECT_EQ(told(100), (std::vector<std::uint32_t>{5, 6, 7, 8}));
-  wire::TransportPacket packet;
-  EXPECT_TRUE(buffer_.find(wire::Psn(105), packet));
-  EXPECT_FALSE(buffer_.find(wire::Psn(106), packet));
+  ReorderBuffer::Found found;
+  EXPECT_TRUE(buffer_.find(wire::Psn(105), found));
+  EXPECT_FALSE(buffer_.find(wire::Psn(106), found));
   EXPECT_EQ(keep(107, 100), Verdict::kHadIt);  // a number of it
   EXPECT_EQ(store_.room(), EarlyPackets::kSlots - 1u);
   buffer_.release_until(wire::Psn(100), wire::Psn(109));
@@ -102,8 +117,8 @@ TEST_F(ReorderBufferTest, SharesTheStoreWithOthers) {
   EXPECT_EQ(keep(102, 100), Verdict::kKeptBeyondGap);
   EXPECT_TRUE(other.empty());
   other.disable();
-  wire::TransportPacket packet;
-  EXPECT_TRUE(buffer_.find(wire::Psn(102), packet));
+  ReorderBuffer::Found found;
+  EXPECT_TRUE(buffer_.find(wire::Psn(102), found));
 }
 
 }  // namespace
