@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <span>
 
+#include "objects/atomic_call.h"
 #include "objects/frame.h"
 #include "objects/path.h"
 #include "wire/numbers.h"
@@ -37,6 +38,10 @@ class DirectAccess {
   // True: all octets were read.
   [[nodiscard]] virtual bool direct_read(const Path& path, const DirectTarget& target,
                                          std::span<const MutableSpan> to) = 0;
+  // True: it was done, once, and `call.original` is what was found. False: it was not. The target in `call` is not
+  // looked at.
+  [[nodiscard]] virtual bool direct_atomic(const Path& path, const DirectTarget& target,
+                                           AtomicCall& call) = 0;
 };
 
 }  // namespace rrdma::objects

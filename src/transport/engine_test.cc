@@ -436,7 +436,16 @@ struct CountingAccess : objects::DirectAccess {
                    std::span<const objects::MutableSpan>) override {
     return false;
   }
+  bool direct_atomic(const objects::Path&, const objects::DirectTarget& target,
+                     objects::AtomicCall& call) override {
+    ++atomics;
+    if (refuses_after-- == 0) return false;
+    call.target = reinterpret_cast<std::uint64_t*>(target.address);
+    objects::run_atomic(&call);
+    return true;
+  }
   std::uint64_t moved = 0;
+  int atomics = 0;  // asked for
   int refuses_after = -1;
 };
 
@@ -481,6 +490,43 @@ TEST_F(EnginePair, WhatWasMovedInPartAndRefusedGoesAsPackets) {
   for (int i = 0; i < 2; ++i) EXPECT_EQ(a_.poll().status, Status::kSuccess);
   EXPECT_EQ(a_.engine.counters().direct_operations, 1u);
   EXPECT_EQ(std::memcmp(a_.buffer.data(), b_.buffer.data(), kLength), 0);
+}
+
+// However it goes, it happens once.
+TEST_F(EnginePair, AtomicsGoDirectOrAsPackets) {
+  CountingAccess access;
+  connect(QpType::kRc);
+  a_.engine.set_direct(&access);
+  a_.qp->path.direct = true;
+  access.refuses_after = 1;
+  std::uint64_t value = 40;
+  std::memcpy(b_.buffer.data(), &value, 8);
+  const auto add = [&](const Sge& result) {
+    SendRequest request;
+    request.entry.opcode = SendOpcode::kFetchAdd;
+    request.entry.remote_address = reinterpret_cast<std::uint64_t>(b_.buffer.data());
+    request.entry.rkey = {b_.region->key};
+    request.entry.atomic = {.compare_add = 2, .swap = 0};
+    request.list = {&result, 1};
+    EXPECT_EQ(a_.engine.post_send(*a_.qp, request, now_), PostError::kNone);
+    run();
+    return a_.poll().status;
+  };
+  const auto at = [](const Host& host) {
+    std::uint64_t read = 0;
+    std::memcpy(&read, host.buffer.data(), 8);
+    return read;
+  };
+  EXPECT_EQ(add(a_.sge(0, 8)), Status::kSuccess);
+  EXPECT_EQ(at(a_), 40u);
+  EXPECT_EQ(add(a_.sge(0, 8)), Status::kSuccess);  // this one is refused
+  EXPECT_EQ(at(a_), 42u);
+  EXPECT_EQ(at(b_), 44u);
+  EXPECT_EQ(a_.engine.counters().direct_operations, 1u);
+  Sge wrong = a_.sge(0, 8);
+  wrong.lkey.value ^= 1;
+  EXPECT_EQ(add(wrong), Status::kLocalProtectionError);
+  EXPECT_EQ(access.atomics, 2);  // nobody was asked
 }
 
 TEST_F(EnginePair, UnreliableConnectionAndDatagram) {

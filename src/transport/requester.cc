@@ -96,7 +96,8 @@ Requester::Start Requester::start(SendEntry& entry) {
     return Start::kWait;
   }
   if (may_go_direct(entry)) {
-    if (const Start verdict = execute_direct(entry); verdict != Start::kReady) return verdict;
+    const Start verdict = is_atomic(entry.opcode) ? execute_direct_atomic(entry) : execute_direct(entry);
+    if (verdict != Start::kReady) return verdict;
   }
   const bool whole_message = entry.opcode == SendOpcode::kRead || !awaits_response(entry.opcode);
   const std::uint32_t count = whole_message ? qp_.packets_of(entry.length) : 1;
@@ -144,7 +145,7 @@ Requester::Start Requester::execute_local(SendEntry& entry) {
 bool Requester::may_go_direct(const SendEntry& entry) const {
   return qp_.path.direct && core_.config.direct != nullptr && req_.una == req_.next &&
          qp_.type == QpType::kRc && entry.length != 0 &&
-         (entry.opcode == SendOpcode::kWrite || entry.opcode == SendOpcode::kRead);
+         (entry.opcode == SendOpcode::kWrite || entry.opcode == SendOpcode::kRead || is_atomic(entry.opcode));
 }
 
 // A part of the request, from where it is. False: nothing happened that packets cannot repeat; whatever is
@@ -191,12 +192,41 @@ Requester::Start Requester::execute_direct(SendEntry& entry) {
   req_.direct_octets = 0;
   const bool write = entry.opcode == SendOpcode::kWrite;
   auto& counters = *qp_.counters;
+  (write ? counters.octets_sent : counters.octets_received) += entry.length;
+  (write ? qp_.octets_sent : qp_.octets_received) += entry.length;
+  return finish_direct(entry);
+}
+
+// Once and no more: packets may not follow what was done, so the place for the answer is looked at before.
+Requester::Start Requester::execute_direct_atomic(SendEntry& entry) {
+  const auto list = qp_.send_queue.list(req_.index);
+  for (const objects::Sge& sge : list) {
+    const auto access =
+        core_.memory.check_local(*qp_.pd, sge.lkey, sge.address, sge.length, objects::kLocalWrite);
+    if (!access.ok()) return Start::kReady;
+  }
+  const bool swap = entry.opcode == SendOpcode::kCompareSwap;
+  objects::AtomicCall call{.target = nullptr,
+                           .swap = swap,
+                           .operand = swap ? entry.atomic.swap : entry.atomic.compare_add,
+                           .compare = entry.atomic.compare_add,
+                           .original = 0};
+  const objects::DirectTarget target{qp_.qpn, qp_.remote, entry.rkey, entry.remote_address};
+  if (!core_.config.direct->direct_atomic(qp_.path, target, call)) return Start::kReady;
+  std::array<std::uint8_t, kAtomicOctets> value;
+  store_native(value.data(), call.original);
+  const Cause cause = objects::scatter(core_.memory, *qp_.pd, list, 0, value, true);
+  if (cause == Cause::kNone) return finish_direct(entry);
+  fail_entry(entry, Status::kLocalProtectionError, cause);
+  return Start::kWait;
+}
+
+Requester::Start Requester::finish_direct(SendEntry& entry) {
+  auto& counters = *qp_.counters;
   ++counters.direct_operations;
   counters.direct_octets += entry.length;
   ++counters.messages_sent;
   ++qp_.messages_sent;
-  (write ? counters.octets_sent : counters.octets_received) += entry.length;
-  (write ? qp_.octets_sent : qp_.octets_received) += entry.length;
   entry.local_done = true;
   entry.first_psn = req_.next;
   ++req_.started;

@@ -32,6 +32,8 @@ class Requester {
   Start execute_local(objects::SendEntry& entry);
   [[nodiscard]] bool may_go_direct(const objects::SendEntry& entry) const;
   Start execute_direct(objects::SendEntry& entry);
+  Start execute_direct_atomic(objects::SendEntry& entry);
+  Start finish_direct(objects::SendEntry& entry);
   bool move_direct(const objects::SendEntry& entry, std::uint32_t octets) const;
   void fail_entry(objects::SendEntry& entry, objects::Status status, objects::Cause cause);
   // Whether so many more PSNs may be unacknowledged: by the window, and by the budget of the engine. With

@@ -4,6 +4,7 @@
 #include <atomic>
 
 #include "base/guarded_copy.h"
+#include "objects/atomic_call.h"
 #include "transport/planted_bug.h"
 #include "transport/qp/admission.h"
 #include "transport/requester.h"
@@ -12,6 +13,7 @@
 namespace rrdma::transport {
 
 using objects::AccessVerdict;
+using objects::AtomicCall;
 using objects::Cause;
 using wire::Kind;
 using wire::NakCode;
@@ -21,26 +23,6 @@ using wire::TransportHeaders;
 using wire::TransportPacket;
 
 namespace {
-
-struct AtomicCall {
-  std::uint64_t* target;
-  bool swap;
-  std::uint64_t operand;
-  std::uint64_t compare;
-  std::uint64_t original;
-};
-
-// Runs under the fault guard: the page may be gone.
-RRDMA_MAY_FAULT void run_atomic(void* argument) {
-  auto& call = *static_cast<AtomicCall*>(argument);
-  if (call.swap) {
-    call.original = call.compare;
-    __atomic_compare_exchange_n(call.target, &call.original, call.operand, false, __ATOMIC_SEQ_CST,
-                                __ATOMIC_SEQ_CST);
-  } else {
-    call.original = __atomic_fetch_add(call.target, call.operand, __ATOMIC_SEQ_CST);
-  }
-}
 
 struct StoreCall {
   std::uint64_t* target;
@@ -87,7 +69,7 @@ void Responder::handle_duplicate(const TransportPacket& packet) {
         AtomicCall call{reinterpret_cast<std::uint64_t*>(access.host),
                         headers.bth.opcode.step() == Step::kCompareSwap, headers.atomic.swap_or_add,
                         headers.atomic.compare, 0};
-        if (access.ok()) run_atomic(&call);
+        if (access.ok()) objects::run_atomic(&call);
       }
       qp_.responses.mark_replay(*response);
       core_.schedule(qp_);
@@ -344,7 +326,8 @@ Responder::Verdict Responder::execute_atomic(const TransportHeaders& headers) {
   if (!qp_.responses.has_room()) return refuse(NakCode::kInvalidRequest, Cause::kTooManyReads);
   AtomicCall call{reinterpret_cast<std::uint64_t*>(access.host),
                   headers.bth.opcode.step() == Step::kCompareSwap, atomic.swap_or_add, atomic.compare, 0};
-  if (!guarded_call(run_atomic, &call)) return refuse(NakCode::kRemoteAccessError, Cause::kRemoteMemoryFault);
+  if (!guarded_call(objects::run_atomic, &call))
+    return refuse(NakCode::kRemoteAccessError, Cause::kRemoteMemoryFault);
   new_response(Kind::kAtomic, 1)->original = call.original;
   return {};
 }

@@ -160,24 +160,38 @@ DirectOutcome DirectPeer::move_piece(Way way, std::span<const iovec> local, cons
   return for_good ? DirectOutcome::kRefused : DirectOutcome::kFault;
 }
 
-DirectOutcome DirectPeer::move_listed(Way way, const objects::DirectTarget& target, std::span<iovec> local,
-                                      std::uint64_t length) {
+struct DirectPeer::Listed {
+  Found<DirectQp> qp;
+  Found<DirectKey> key;
+  Place at;
+  [[nodiscard]] bool holds() const { return qp.holds() && key.holds(); }
+};
+
+std::optional<DirectPeer::Listed> DirectPeer::look_up(const objects::DirectTarget& target,
+                                                      std::uint64_t length, std::uint32_t need) {
   const auto qp = view_.find(target.remote);
-  if (!qp || qp->value.peer_qpn != target.local || qp->value.peer != introduction_.peer)
-    return DirectOutcome::kNotListed;
+  if (!qp || qp->value.peer_qpn != target.local || qp->value.peer != introduction_.peer) return {};
   const auto key = view_.find(target.rkey);
-  const std::uint32_t need = way == Way::kWrite ? objects::kRemoteWrite : objects::kRemoteRead;
-  if (!key || !is_allowed(key->value, qp->value, need) || !is_within(key->value, target.address, length)) {
-    return DirectOutcome::kNotListed;
-  }
+  if (!key || !is_allowed(key->value, qp->value, need) || !is_within(key->value, target.address, length))
+    return {};
   const std::uint64_t offset = target.address - key->value.address;
   std::uint8_t* const mapped = mapped_.find(*key, [this] { return has_nonce(); });
-  Place at{reinterpret_cast<std::uintptr_t>(key->value.host) + offset,
-           mapped != nullptr ? mapped + offset : nullptr};
+  return Listed{*qp,
+                *key,
+                {reinterpret_cast<std::uintptr_t>(key->value.host) + offset,
+                 mapped != nullptr ? mapped + offset : nullptr}};
+}
+
+DirectOutcome DirectPeer::move_listed(Way way, const objects::DirectTarget& target, std::span<iovec> local,
+                                      std::uint64_t length) {
+  const auto listed =
+      look_up(target, length, way == Way::kWrite ? objects::kRemoteWrite : objects::kRemoteRead);
+  if (!listed) return DirectOutcome::kNotListed;
+  Place at = listed->at;
   if (length <= kPieceOctets) return move_piece(way, local, at, length, true);
   std::array<iovec, kVectorsMax> piece;
   while (length != 0) {
-    if (!qp->holds() || !key->holds()) return DirectOutcome::kNotListed;
+    if (!listed->holds()) return DirectOutcome::kNotListed;
     const auto part = static_cast<std::size_t>(std::min<std::uint64_t>(length, kPieceOctets));
     const std::size_t count = cut(local, part, piece);
     const DirectOutcome outcome = move_piece(way, std::span(piece).first(count), at, part, part == length);
@@ -190,10 +204,9 @@ DirectOutcome DirectPeer::move_listed(Way way, const objects::DirectTarget& targ
   return DirectOutcome::kDone;
 }
 
-DirectOutcome DirectPeer::move(Way way, const objects::DirectTarget& target, std::span<iovec> local,
-                               std::uint64_t length) {
-  // Nothing to move still asks for the state of the target's QP: packets do that.
-  if (length == 0) return DirectOutcome::kNotListed;
+// Who lets go of something looks whether we use it.
+template <typename Act>
+DirectOutcome DirectPeer::announced(Act act) {
   if (refused_ || !is_the_same_process()) {
     refused_ = true;
     return DirectOutcome::kRefused;
@@ -201,10 +214,29 @@ DirectOutcome DirectPeer::move(Way way, const objects::DirectTarget& target, std
   const std::uint64_t busy = in_use_->load(std::memory_order_relaxed) | 1;
   in_use_->store(busy, std::memory_order_relaxed);
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  const DirectOutcome outcome = move_listed(way, target, local, length);
+  const DirectOutcome outcome = act();
   in_use_->store(busy + 1, std::memory_order_release);
   refused_ = outcome == DirectOutcome::kRefused;
   return outcome;
+}
+
+DirectOutcome DirectPeer::move(Way way, const objects::DirectTarget& target, std::span<iovec> local,
+                               std::uint64_t length) {
+  // Nothing to move still asks for the state of the target's QP: packets do that.
+  if (length == 0) return DirectOutcome::kNotListed;
+  return announced([&] { return move_listed(way, target, local, length); });
+}
+
+DirectOutcome DirectPeer::atomic(const objects::DirectTarget& target, objects::AtomicCall& call) {
+  return announced([&] {
+    const auto listed = look_up(target, sizeof *call.target, objects::kRemoteAtomic);
+    if (!listed || listed->at.mapped == nullptr) return DirectOutcome::kNotListed;
+    // Misaligned for the peer, who says so, or here.
+    call.target = reinterpret_cast<std::uint64_t*>(listed->at.mapped);
+    if (target.address % 8 != 0 || reinterpret_cast<std::uintptr_t>(call.target) % 8 != 0)
+      return DirectOutcome::kNotListed;
+    return guarded_call(objects::run_atomic, &call) ? DirectOutcome::kMapped : DirectOutcome::kFault;
+  });
 }
 
 DirectOutcome DirectPeer::write(const objects::DirectTarget& target,

@@ -16,6 +16,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "base/owned_fd.h"
@@ -54,6 +55,8 @@ class DirectPeer {
 
   DirectOutcome write(const objects::DirectTarget& target, std::span<const objects::PayloadSpan> from);
   DirectOutcome read(const objects::DirectTarget& target, std::span<const objects::MutableSpan> to);
+  // Only where the memory is mapped: the kernel has no atomic operation on the memory of another.
+  DirectOutcome atomic(const objects::DirectTarget& target, objects::AtomicCall& call);
 
  private:
   enum class Way : std::uint8_t { kWrite, kRead };
@@ -65,6 +68,12 @@ class DirectPeer {
              std::atomic<std::uint64_t>& in_use)
       : view_(std::move(view)), pid_(pid), introduction_(introduction), in_use_(&in_use), mapped_(pid) {}
 
+  struct Listed;
+  // What the table lists for the target, while the caller is announced as its user; null: it is not allowed.
+  [[nodiscard]] std::optional<Listed> look_up(const objects::DirectTarget& target, std::uint64_t length,
+                                              std::uint32_t need);
+  template <typename Act>
+  DirectOutcome announced(Act act);
   DirectOutcome move(Way way, const objects::DirectTarget& target, std::span<iovec> local,
                      std::uint64_t length);
   DirectOutcome move_listed(Way way, const objects::DirectTarget& target, std::span<iovec> local,

@@ -22,7 +22,7 @@ inline constexpr wire::Qpn kInitiatorQpn{0x020003};
 inline constexpr wire::RKey kRkey{0x12345678};
 inline constexpr std::uint64_t kAddress = 0x10000;  // as requests name it: not where it lies
 inline constexpr std::uint32_t kAllRights =
-    objects::kLocalWrite | objects::kRemoteWrite | objects::kRemoteRead;
+    objects::kLocalWrite | objects::kRemoteWrite | objects::kRemoteRead | objects::kRemoteAtomic;
 
 inline std::int64_t now_ns() {
   timespec t;
@@ -84,6 +84,20 @@ struct DirectSide {
   bool read(std::uint64_t address, std::uint8_t* data, std::size_t length) const {
     const objects::MutableSpan spans[2] = {{data, length / 3}, {data + length / 3, length - length / 3}};
     return link->direct_read(path, {kInitiatorQpn, kTargetQpn, kRkey, address}, spans);
+  }
+  bool add(std::uint64_t address, std::uint64_t operand, std::uint64_t& original,
+           wire::RKey rkey = kRkey) const {
+    return atomic({nullptr, false, operand, 0, 0}, address, original, rkey);
+  }
+  bool swap(std::uint64_t address, std::uint64_t compare, std::uint64_t value,
+            std::uint64_t& original) const {
+    return atomic({nullptr, true, value, compare, 0}, address, original, kRkey);
+  }
+  bool atomic(objects::AtomicCall call, std::uint64_t address, std::uint64_t& original,
+              wire::RKey rkey) const {
+    const bool done = link->direct_atomic(path, {kInitiatorQpn, kTargetQpn, rkey, address}, call);
+    original = call.original;
+    return done;
   }
   std::unique_ptr<ShmLink> link;
   objects::Path path;

@@ -90,6 +90,50 @@ TEST(Mapped, OctetsGoAndComeBackWhole) {
       });
 }
 
+TEST(Mapped, AtomicsAreTheProcessorsOwn) {
+  constexpr std::uint64_t kTurns = 20'000;
+  run_two(
+      [](DirectSide& side, Board& board) {
+        const FileMemory memory(4096);
+        auto* const words = reinterpret_cast<std::uint64_t*>(memory.data);
+        words[1] = 7;
+        side.publish_qp();
+        STEP(1,
+             side.link->publish(memory.key(wire::RKey{0x100}, objects::kRemoteRead | objects::kRemoteWrite)));
+        STEP(2, side.link->publish(memory.key(wire::RKey{0x200}, objects::kRemoteAtomic)));
+        STEP(3, side.link->publish(memory.key()));
+        std::vector<std::uint64_t> elsewhere(2, 5);  // in no file
+        DirectKey plain = memory.key(wire::RKey{0x300});
+        plain.host = elsewhere.data();
+        plain.length = 16;
+        plain.file = 0;
+        STEP(4, side.link->publish(plain));
+        board.stage = 1;
+        for (std::uint64_t i = 0; i < kTurns; ++i) __atomic_fetch_add(&words[0], 1, __ATOMIC_SEQ_CST);
+        STEP(5, wait_for(board.other_stage, 1));
+        STEP(6, words[0] == 2 * kTurns && words[1] == 9 && words[2] == 1);
+        STEP(7, elsewhere[0] == 5);
+        return 0;
+      },
+      [](DirectSide& side, Board& board) {
+        guard_faults();
+        STEP(1, wait_for(board.stage, 1));
+        STEP(2, side.meet());
+        std::uint64_t found = 0;
+        for (std::uint64_t i = 0; i < kTurns; ++i) STEP(3, side.add(kAddress, 1, found));
+        STEP(4, side.swap(kAddress + 8, 7, 9, found) && found == 7);
+        STEP(5, side.swap(kAddress + 8, 7, 11, found) && found == 9);
+        STEP(6, side.add(kAddress + 16, 1, found, wire::RKey{0x200}) && found == 0);
+        STEP(7, !side.add(kAddress, 1, found, wire::RKey{0x100}));
+        STEP(8, !side.add(kAddress, 1, found, wire::RKey{0x300}));
+        STEP(9, !side.add(kAddress + 4, 1, found));
+        STEP(10, !side.add(kAddress + 4096, 1, found) && !side.add(kAddress + 4092, 1, found));
+        STEP(11, counter(*side.link, "shm_direct_mapped") == kTurns + 3);
+        board.other_stage = 1;
+        return 0;
+      });
+}
+
 TEST(Mapped, RightsAndRetirementHoldAsEver) {
   run_two(
       [](DirectSide& side, Board& board) {

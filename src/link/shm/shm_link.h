@@ -85,6 +85,8 @@ class ShmLink final : public Link, public objects::DirectAccess {
                                   std::span<const objects::PayloadSpan> from) override;
   [[nodiscard]] bool direct_read(const objects::Path& path, const objects::DirectTarget& target,
                                  std::span<const objects::MutableSpan> to) override;
+  [[nodiscard]] bool direct_atomic(const objects::Path& path, const objects::DirectTarget& target,
+                                   objects::AtomicCall& call) override;
 
   objects::Frame* reserve(const objects::Path& path) override;
   void commit(objects::Frame& frame) override;

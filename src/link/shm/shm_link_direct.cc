@@ -114,4 +114,10 @@ bool ShmLink::direct_read(const objects::Path& path, const objects::DirectTarget
   return port != nullptr && port->direct && account(port->direct->read(target, to));
 }
 
+bool ShmLink::direct_atomic(const objects::Path& path, const objects::DirectTarget& target,
+                            objects::AtomicCall& call) {
+  Port* port = find(path.peer);
+  return port != nullptr && port->direct && account(port->direct->atomic(target, call));
+}
+
 }  // namespace rrdma::link

@@ -1,0 +1,31 @@
+// AtomicCall: compare-and-swap and fetch-and-add of RDMA on memory of this process, by the CPU's own instructions, so
+// that they are atomic among all who do the same, whichever process they are in.
+#pragma once
+
+#include <cstdint>
+
+#include "base/guarded_copy.h"
+
+namespace rrdma::objects {
+
+struct AtomicCall {
+  std::uint64_t* target;  // aligned
+  bool swap;              // where `compare` is found; otherwise `operand` is added
+  std::uint64_t operand;
+  std::uint64_t compare;
+  std::uint64_t original;  // what was found
+};
+
+// Runs under the fault guard: the page may be gone.
+RRDMA_MAY_FAULT inline void run_atomic(void* argument) {
+  auto& call = *static_cast<AtomicCall*>(argument);
+  if (call.swap) {
+    call.original = call.compare;
+    __atomic_compare_exchange_n(call.target, &call.original, call.operand, false, __ATOMIC_SEQ_CST,
+                                __ATOMIC_SEQ_CST);
+  } else {
+    call.original = __atomic_fetch_add(call.target, call.operand, __ATOMIC_SEQ_CST);
+  }
+}
+
+}  // namespace rrdma::objects
