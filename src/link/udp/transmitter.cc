@@ -119,7 +119,6 @@ void Transmitter::plan() {
     }
     const std::size_t octets = packet_octets(frame);
     batch_octets += octets;
-    if (i != 0 && batch_octets > kBatchOctets) return;
     if (send_count_ != 0 && joins(sends_[send_count_ - 1], *route, i, octets)) {
       Send& send = sends_[send_count_ - 1];
       ++send.count;
@@ -127,6 +126,7 @@ void Transmitter::plan() {
       send.closed = octets < send.packet_octets;
       continue;
     }
+    if (i != 0 && batch_octets > kTrainOctets) return;
     sends_[send_count_++] = {.route = route,
                              .first = static_cast<std::uint16_t>(i),
                              .count = 1,

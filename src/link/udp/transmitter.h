@@ -49,8 +49,8 @@ class Transmitter {
 
  private:
   static constexpr std::size_t kTrainOctets = 65507;
-  // Not more than a train: what is over would be a short one, and the next batch begins with a full one instead.
-  static constexpr std::size_t kBatchOctets = kTrainOctets;
+  // No train begins behind a full one: it would be a short one, and the next batch begins with a full one instead.
+  static constexpr std::size_t kBatchOctets = 2 * kTrainOctets;
   static constexpr std::size_t kTrainPackets = 64;
   static constexpr std::size_t kSends = 64;
   static constexpr std::size_t kCopyOctetsMax =
