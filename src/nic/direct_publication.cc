@@ -14,7 +14,7 @@ void DirectPublication::handle_qp_changed(const transport::QueuePair& qp, bool d
 }
 
 void DirectPublication::on_region_opened(const objects::MemoryRegion& region) {
-  constexpr std::uint32_t kOneSided = objects::kRemoteRead | objects::kRemoteWrite;
+  constexpr std::uint32_t kOneSided = objects::kRemoteRead | objects::kRemoteWrite | objects::kRemoteAtomic;
   if ((region.access & kOneSided) == 0 || region.null_region) return;
   link::DirectKey key{.rkey = {region.key},
                       .address = region.address,
