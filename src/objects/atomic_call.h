@@ -1,4 +1,4 @@
-// AtomicCall: compare-and-swap and fetch-and-add of RDMA on memory of this process, by the CPU's own instructions, so
+// Compare-and-swap, fetch-and-add and the atomic WRITE of RDMA on memory of this process, by the CPU's own instructions, so
 // that they are atomic among all who do the same, whichever process they are in.
 #pragma once
 
@@ -26,6 +26,16 @@ RRDMA_MAY_FAULT inline void run_atomic(void* argument) {
   } else {
     call.original = __atomic_fetch_add(call.target, call.operand, __ATOMIC_SEQ_CST);
   }
+}
+
+struct StoreCall {
+  std::uint64_t* target;  // aligned
+  std::uint64_t value;
+};
+
+RRDMA_MAY_FAULT inline void run_store(void* argument) {
+  auto& call = *static_cast<StoreCall*>(argument);
+  __atomic_store_n(call.target, call.value, __ATOMIC_RELEASE);
 }
 
 }  // namespace rrdma::objects

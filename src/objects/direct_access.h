@@ -16,11 +16,6 @@
 
 namespace rrdma::objects {
 
-struct MutableSpan {
-  std::uint8_t* data = nullptr;
-  std::size_t length = 0;
-};
-
 // Which memory, through which connection.
 struct DirectTarget {
   wire::Qpn local;   // the initiator's QP

@@ -21,6 +21,11 @@ struct PayloadSpan {
   std::size_t length = 0;
 };
 
+struct MutableSpan {
+  std::uint8_t* data = nullptr;
+  std::size_t length = 0;
+};
+
 // What faults on purpose did to a frame: bits, for whoever writes packets down.
 enum InjectedFault : std::uint8_t {
   kFaultDrop = 1,
@@ -78,6 +83,14 @@ struct PacketOrigin {
   std::uint32_t interface_index = 0;  // that it came by; 0 where the link does not know
   std::uint8_t traffic_class = 0;
   bool ecn_marked = false;
+
+  // The kind of packet that a datagram came in, which the completion must tell (IBTA A17.4.5.1): bit 3 says that
+  // it had a UDP header, the others name its network header. libibverbs has no field for it; NICs say it in that of
+  // the service level, of which RoCE has none, and programs read the GRH area accordingly (UCX).
+  [[nodiscard]] std::uint8_t packet_type() const {
+    constexpr std::uint8_t kUdp = 8, kIpv6 = 1, kIpv4 = 2;
+    return kUdp | (destination.is_ipv4() ? kIpv4 : kIpv6);
+  }
 };
 
 // Answers for a lossless link: has the other end taken every frame that was sent along this path, and had the time

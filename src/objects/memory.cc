@@ -454,6 +454,22 @@ Cause scatter(const MemoryTable& table, const ProtectionDomain& pd, std::span<co
   return Cause::kNone;
 }
 
+bool find_spans(const MemoryTable& table, const ProtectionDomain& pd, std::span<const Sge> list,
+                std::uint32_t offset, std::uint32_t length, std::uint32_t need, std::span<MutableSpan> spans,
+                std::size_t& count) {
+  for (const Sge& sge : list) {
+    const std::uint32_t skipped = std::min(offset, sge.length);
+    const std::uint32_t taken = std::min(length, sge.length - skipped);
+    offset -= skipped;
+    if (taken == 0) continue;
+    const AccessVerdict access = table.check_local(pd, sge.lkey, sge.address + skipped, taken, need);
+    if (!access.ok() || access.null_region) return false;
+    spans[count++] = {access.host, taken};
+    length -= taken;
+  }
+  return true;
+}
+
 std::uint64_t total_length(std::span<const Sge> list) {
   std::uint64_t sum = 0;
   for (const Sge& sge : list) sum += sge.length;

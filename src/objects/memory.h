@@ -237,6 +237,12 @@ Cause scatter(const MemoryTable& table, const ProtectionDomain& pd, std::span<co
 // aligned word that ends the message, so that a program may spin on its last word too. False on a fault.
 [[nodiscard]] bool place(std::uint8_t* to, const std::uint8_t* from, std::size_t n, bool final);
 
+// Where `length` octets that start `offset` octets into the list lie. False where a key does not allow `need`, or names
+// the region that is nowhere.
+[[nodiscard]] bool find_spans(const MemoryTable& table, const ProtectionDomain& pd, std::span<const Sge> list,
+                              std::uint32_t offset, std::uint32_t length, std::uint32_t need,
+                              std::span<MutableSpan> spans, std::size_t& count);
+
 std::uint64_t total_length(std::span<const Sge> list);
 
 }  // namespace rrdma::objects

@@ -4,18 +4,6 @@
 #include "transport/requester.h"
 
 namespace rrdma::transport {
-namespace {
-
-// The kind of packet that a datagram came in, which the completion must tell (IBTA A17.4.5.1): bit 3 says that
-// it had a UDP header, the others name its network header. libibverbs has no field for it; NICs say it in that of
-// the service level, of which RoCE has none, and programs read the GRH area accordingly (UCX).
-constexpr std::uint8_t kUdp = 8, kIpv6 = 1, kIpv4 = 2;
-
-std::uint8_t packet_type(const objects::PacketOrigin& origin) {
-  return kUdp | (origin.destination.is_ipv4() ? kIpv4 : kIpv6);
-}
-
-}  // namespace
 
 using objects::Cause;
 using objects::SendEntry;
@@ -127,7 +115,7 @@ void Datagram::handle(const wire::TransportPacket& packet, const objects::Packet
                                  .byte_length = length + kGrhOctets,
                                  .qpn = qp_.qpn,
                                  .source_qpn = headers.deth.source,
-                                 .service_level = packet_type(origin)};
+                                 .service_level = origin.packet_type()};
   if (wire::shape_of(headers.bth.opcode).immediate) {
     completion.flags |= objects::kWithImmediate;
     completion.immediate_or_key = headers.immediate.raw;

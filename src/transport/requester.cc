@@ -155,20 +155,14 @@ bool Requester::move_direct(const SendEntry& entry, std::uint32_t octets) const 
   std::array<objects::MutableSpan, objects::kSgeMax> local;
   std::array<objects::PayloadSpan, objects::kSgeMax> from;
   std::size_t count = 0;
-  std::uint32_t skip = req_.direct_octets, left = octets;
-  for (const objects::Sge& sge : qp_.send_queue.list(req_.index)) {
-    const std::uint32_t skipped = std::min(skip, sge.length);
-    const std::uint32_t taken = std::min(left, sge.length - skipped);
-    skip -= skipped;
-    if (taken == 0) continue;
-    const auto access = core_.memory.check_local(*qp_.pd, sge.lkey, sge.address + skipped, taken,
-                                                 write ? 0u : std::uint32_t{objects::kLocalWrite});
-    if (!access.ok() || access.null_region) return false;
-    from[count] = {access.host, taken};
-    local[count++] = {access.host, taken};
-    left -= taken;
+  if (entry.is_inline()) {
+    from[count++] = {qp_.send_queue.inline_data(req_.index) + req_.direct_octets, octets};
+  } else if (!objects::find_spans(core_.memory, *qp_.pd, qp_.send_queue.list(req_.index), req_.direct_octets,
+                                  octets, write ? 0u : std::uint32_t{objects::kLocalWrite}, local, count)) {
+    return false;
   }
-  if (entry.is_inline()) from[count++] = {qp_.send_queue.inline_data(req_.index) + skip, octets};
+  for (std::size_t i = 0; write && !entry.is_inline() && i < count; ++i)
+    from[i] = {local[i].data, local[i].length};
   const objects::DirectTarget target{qp_.qpn, qp_.remote, entry.rkey,
                                      entry.remote_address + req_.direct_octets};
   return write ? core_.config.direct->direct_write(qp_.path, target, {from.data(), count})
@@ -200,11 +194,11 @@ Requester::Start Requester::execute_direct(SendEntry& entry) {
 // Once and no more: packets may not follow what was done, so the place for the answer is looked at before.
 Requester::Start Requester::execute_direct_atomic(SendEntry& entry) {
   const auto list = qp_.send_queue.list(req_.index);
-  for (const objects::Sge& sge : list) {
-    const auto access =
-        core_.memory.check_local(*qp_.pd, sge.lkey, sge.address, sge.length, objects::kLocalWrite);
-    if (!access.ok()) return Start::kReady;
-  }
+  std::array<objects::MutableSpan, objects::kSgeMax> answer;
+  std::size_t count = 0;
+  if (!objects::find_spans(core_.memory, *qp_.pd, list, 0, kAtomicOctets, objects::kLocalWrite, answer,
+                           count))
+    return Start::kReady;
   const bool swap = entry.opcode == SendOpcode::kCompareSwap;
   objects::AtomicCall call{.target = nullptr,
                            .swap = swap,

@@ -22,19 +22,6 @@ using wire::Step;
 using wire::TransportHeaders;
 using wire::TransportPacket;
 
-namespace {
-
-struct StoreCall {
-  std::uint64_t* target;
-  std::uint64_t value;
-};
-RRDMA_MAY_FAULT void run_store(void* argument) {
-  auto& call = *static_cast<StoreCall*>(argument);
-  __atomic_store_n(call.target, call.value, __ATOMIC_RELEASE);
-}
-
-}  // namespace
-
 void Responder::handle(const TransportPacket& packet) {
   if (!qp_.can_receive() || qp_.type == QpType::kXrcSend) {
     ++qp_.counters->dropped_qp_state;
@@ -364,9 +351,10 @@ Responder::Verdict Responder::execute_atomic_write(const TransportPacket& packet
     return refuse(NakCode::kInvalidRequest, Cause::kAtomicMisaligned);
   }
   if (!qp_.responses.has_room()) return refuse(NakCode::kInvalidRequest, Cause::kTooManyReads);
-  StoreCall call{reinterpret_cast<std::uint64_t*>(access.host),
-                 load_native<std::uint64_t>(packet.payload.data())};
-  if (!guarded_call(run_store, &call)) return refuse(NakCode::kRemoteAccessError, Cause::kRemoteMemoryFault);
+  objects::StoreCall call{reinterpret_cast<std::uint64_t*>(access.host),
+                          load_native<std::uint64_t>(packet.payload.data())};
+  if (!guarded_call(objects::run_store, &call))
+    return refuse(NakCode::kRemoteAccessError, Cause::kRemoteMemoryFault);
   new_response(Kind::kAtomicWrite, 1);
   return {};
 }

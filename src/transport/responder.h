@@ -37,8 +37,6 @@ class Responder {
   void out_of_sequence();
   void keep_early(const wire::TransportPacket& packet);
   bool place_early(const wire::TransportPacket& packet);
-  bool in_same_message(wire::Psn psn);
-  [[nodiscard]] bool keeps_middle(wire::Psn psn) const;
   [[nodiscard]] bool tells_arrivals() const;
   SendVerdict send_arrivals(objects::FrameSink& sink);
   void handle_duplicate(const wire::TransportPacket& packet);

@@ -7,22 +7,7 @@
 
 namespace rrdma::transport {
 
-using wire::NakCode;
 using wire::TransportPacket;
-
-namespace {
-
-bool acknowledged_by_ack(wire::Opcode opcode) {
-  const wire::Kind kind = wire::shape_of(opcode).kind;
-  return kind == wire::Kind::kSend || kind == wire::Kind::kWrite;
-}
-
-bool is_middle(const wire::OpcodeShape& shape) { return !shape.starts_message && !shape.ends_message; }
-
-constexpr std::uint8_t kSequenceNak =
-    wire::kSyndromeNakBase | static_cast<std::uint8_t>(NakCode::kSequenceError);
-
-}  // namespace
 
 void Responder::handle_reliable(const TransportPacket& packet) {
   packet_ = &packet;
@@ -50,7 +35,7 @@ bool Responder::take_in_order(const TransportPacket& packet) {
       // A NAK that has not left yet asks for what has just come.
       if (resp_.answer_due && resp_.answer_syndrome != wire::kSyndromeAckNoCredits) resp_.answer_due = false;
       // READs and ATOMICs are answered by their responses; an ACK waits behind those.
-      if (packet.headers.bth.ack_request && acknowledged_by_ack(packet.headers.bth.opcode)) {
+      if (packet.headers.bth.ack_request && wire::shape_of(packet.headers.bth.opcode).acknowledged_by_ack()) {
         answer(wire::kSyndromeAckNoCredits, resp_.expected - 1);
       }
       resp_.early.release_until(before, resp_.expected);
@@ -75,7 +60,7 @@ void Responder::out_of_sequence() {
   if (resp_.nak_sent) return;
   resp_.nak_sent = true;
   ++qp_.counters->sequence_naks_sent;
-  answer(kSequenceNak, resp_.expected);
+  answer(wire::kSyndromeSequenceNak, resp_.expected);
 }
 
 // A gap is told of when it opens and whenever the peer asks, not with every packet behind it.
@@ -85,21 +70,20 @@ void Responder::keep_early(const TransportPacket& packet) {
   const bool read = wire::shape_of(packet.headers.bth.opcode).kind == wire::Kind::kReadRequest;
   const std::uint32_t psns = read ? qp_.packets_of(packet.headers.reth.length) : 1;
   const bool first = resp_.early.empty();
-  if (first || resp_.same_until.before(resp_.expected)) resp_.same_until = resp_.expected;
   const auto verdict = resp_.early.keep(packet, resp_.expected, psns, place_early(packet));
   using Kept = ReorderBuffer::Verdict;
   if (verdict == Kept::kKept || verdict == Kept::kKeptBeyondGap) ++qp_.counters->kept_early;
   if (verdict == Kept::kHadIt) ++qp_.counters->duplicates;
   if (resp_.nak_sent) return;  // it waits to send again what found no receive request
   if (first || verdict == Kept::kKeptBeyondGap || packet.headers.bth.ack_request)
-    answer(kSequenceNak, resp_.expected);
+    answer(wire::kSyndromeSequenceNak, resp_.expected);
 }
 
 // Octets in the middle of the message in progress go to their place at once: its first packet was accepted, and the
 // last octet is not among them. What is behind the message waits until all before it was executed.
 bool Responder::place_early(const TransportPacket& packet) {
   const wire::OpcodeShape& shape = wire::shape_of(packet.headers.bth.opcode);
-  if (!is_middle(shape) || shape.kind != resp_.message) return false;
+  if (!shape.is_middle() || shape.kind != resp_.message) return false;
   const std::uint64_t length = packet.payload.size();
   const wire::Psn psn = packet.headers.bth.psn;
   if (length != qp_.mtu || resp_.early.holds(psn)) return false;
@@ -110,23 +94,11 @@ bool Responder::place_early(const TransportPacket& packet) {
         *qp_.pd, qp_.qpn, resp_.rkey, resp_.address + offset, length, objects::kRemoteWrite);
     return access.ok() && objects::place(access.host, packet.payload.data(), length, false);
   }
-  if (!in_same_message(psn) || offset + length > resp_.receive_length) return false;
+  const bool same =
+      resp_.early.in_same_message(psn, resp_.expected) || planted(PlantedBug::kPlaceOverBoundary);
+  if (!same || offset + length > resp_.receive_length) return false;
   return objects::scatter(core_.memory, qp_.receive_pd(), {resp_.receive_list.get(), resp_.receive.sge_count},
                           static_cast<std::uint32_t>(offset), packet.payload, false) == objects::Cause::kNone;
-}
-
-// How long a SEND is nobody says before its end. Where one packet is missing and the next is from the middle of a
-// message, so is the missing one; where two are missing, one message may end and another begin.
-bool Responder::in_same_message(wire::Psn psn) {
-  while (keeps_middle(resp_.same_until) || keeps_middle(resp_.same_until + 1)) ++resp_.same_until;
-  if (psn.since(resp_.same_until) > 1 && !planted(PlantedBug::kPlaceOverBoundary)) return false;
-  if (resp_.same_until.before(psn + 1)) resp_.same_until = psn + 1;
-  return true;
-}
-
-bool Responder::keeps_middle(wire::Psn psn) const {
-  const wire::TransportHeaders* const headers = resp_.early.headers(psn);
-  return headers != nullptr && is_middle(wire::shape_of(headers->bth.opcode));
 }
 
 // How far we are, and what is here beyond that.
@@ -155,7 +127,7 @@ SendVerdict Responder::send_arrivals(objects::FrameSink& sink) {
 // more, and a map that says so would take back what another has named.
 bool Responder::tells_arrivals() const {
   if (!resp_.early.enabled() || qp_.state == QpState::kError) return false;
-  if (resp_.answer_syndrome == kSequenceNak) return true;
+  if (resp_.answer_syndrome == wire::kSyndromeSequenceNak) return true;
   return resp_.answer_syndrome == wire::kSyndromeAckNoCredits && !resp_.early.empty();
 }
 

@@ -58,6 +58,9 @@ enum class NakCode : std::uint8_t {
   kRemoteOperationalError = 3,
 };
 
+inline constexpr std::uint8_t kSyndromeSequenceNak =
+    kSyndromeNakBase | static_cast<std::uint8_t>(NakCode::kSequenceError);
+
 struct AtomicEth {
   std::uint64_t address = 0;
   RKey rkey;

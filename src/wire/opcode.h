@@ -110,6 +110,11 @@ struct OpcodeShape {
   bool invalidate = false;
   std::uint8_t header_octets = 0;  // BTH and all that follow it
 
+  // READs and ATOMICs are answered by their responses.
+  [[nodiscard]] constexpr bool acknowledged_by_ack() const {
+    return kind == Kind::kSend || kind == Kind::kWrite;
+  }
+  [[nodiscard]] constexpr bool is_middle() const { return !starts_message && !ends_message; }
   [[nodiscard]] constexpr bool known() const { return kind != Kind::kUnknown; }
 };
 

@@ -82,8 +82,7 @@ struct ResponderState {
   objects::ReceiveEntry receive;
   std::uint32_t receive_length = 0;
   std::unique_ptr<objects::Sge[]> receive_list;
-  ReorderBuffer early;   // enabled towards ends of our own kind
-  wire::Psn same_until;  // no message ends before this PSN, as far as what came early tells
+  ReorderBuffer early;  // enabled towards ends of our own kind
   bool cnp_due = false;
   Instant cnp_allowed;
 };

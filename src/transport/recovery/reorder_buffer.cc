@@ -65,6 +65,7 @@ ReorderBuffer::Verdict ReorderBuffer::keep(const wire::TransportPacket& packet, 
   for (std::uint32_t i = 0; count_ != 0 && i < psns; ++i) {
     if (place(psn + i) != EarlyPackets::kNone) return Verdict::kHadIt;
   }
+  follow(expected);
   const std::uint16_t slot = store_->keep(packet, placed);
   if (slot == EarlyPackets::kNone) return Verdict::kNoRoom;
   if (count_ == 0) places_ = store_->take_places();
@@ -95,6 +96,24 @@ const wire::TransportHeaders* ReorderBuffer::headers(wire::Psn psn) const {
   if (count_ == 0) return nullptr;
   const std::uint16_t slot = place(psn);
   return slot == EarlyPackets::kNone || slot == kPart ? nullptr : &store_->headers(slot);
+}
+
+bool ReorderBuffer::keeps_middle(wire::Psn psn) const {
+  const wire::TransportHeaders* const kept = headers(psn);
+  return kept != nullptr && wire::shape_of(kept->bth.opcode).is_middle();
+}
+
+// With every packet that comes: an old number, left alone, would be one of the future half a circle later.
+void ReorderBuffer::follow(wire::Psn expected) {
+  if (count_ == 0 || same_until_.before(expected)) same_until_ = expected;
+}
+
+bool ReorderBuffer::in_same_message(wire::Psn psn, wire::Psn expected) {
+  follow(expected);
+  while (keeps_middle(same_until_) || keeps_middle(same_until_ + 1)) ++same_until_;
+  if (psn.since(same_until_) > 1) return false;
+  if (same_until_.before(psn + 1)) same_until_ = psn + 1;
+  return true;
 }
 
 void ReorderBuffer::release_until(wire::Psn from, wire::Psn expected) {

@@ -79,8 +79,10 @@ class ReorderBuffer {
   };
   // The request at `psn`, if it is here; good until release() or keep().
   [[nodiscard]] bool find(wire::Psn psn, Found& found) const;
-  // Of the request at `psn`; null if it is not here.
-  [[nodiscard]] const wire::TransportHeaders* headers(wire::Psn psn) const;
+  // Whether `psn`, from the middle of a message, is surely of the one in progress at `expected`. How long a SEND is nobody
+  // says before its end; but where one packet is missing and the next is from the middle of a message, so is the
+  // missing one. Where two are missing, one message may end and another begin.
+  [[nodiscard]] bool in_same_message(wire::Psn psn, wire::Psn expected);
   // All before `expected` was executed, or is not wanted.
   void release_until(wire::Psn from, wire::Psn expected);
   void clear();
@@ -95,11 +97,15 @@ class ReorderBuffer {
   [[nodiscard]] std::uint16_t& place(wire::Psn psn) { return (*places_)[psn.value % kPsns]; }
   [[nodiscard]] std::uint16_t place(wire::Psn psn) const { return (*places_)[psn.value % kPsns]; }
   void vacate(std::uint16_t& slot);
+  [[nodiscard]] const wire::TransportHeaders* headers(wire::Psn psn) const;  // null: it is not here
+  [[nodiscard]] bool keeps_middle(wire::Psn psn) const;
+  void follow(wire::Psn expected);
 
   EarlyPackets* store_ = nullptr;
   EarlyPackets::Places* places_ = nullptr;  // while count_ is not 0
   std::unique_ptr<std::array<std::uint8_t, kBitmapOctets>> bits_;
   std::uint32_t count_ = 0;  // places that are taken
+  wire::Psn same_until_;     // no message ends before this PSN, as far as what came early tells
 };
 
 }  // namespace rrdma::transport
