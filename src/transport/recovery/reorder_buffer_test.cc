@@ -65,6 +65,37 @@ TEST_F(ReorderBufferTest, KnowsWhatIsPlacedAlready) {
   EXPECT_FALSE(found.placed);
 }
 
+// A message is in progress at 100. What is from the middle of a message and has one missing packet before it is of the same.
+TEST_F(ReorderBufferTest, KnowsWhatIsOfTheMessageInProgress) {
+  const auto keep_step = [&](std::uint32_t psn, wire::Step step) {
+    wire::TransportPacket packet{};
+    packet.headers.bth.psn = wire::Psn(psn);
+    packet.headers.bth.opcode = wire::Opcode(wire::Transport::kReliableConnection, step);
+    static_cast<void>(buffer_.keep(packet, wire::Psn(100), 1));
+  };
+  EXPECT_FALSE(buffer_.in_same_message(wire::Psn(102), wire::Psn(100)));
+  EXPECT_TRUE(buffer_.in_same_message(wire::Psn(101), wire::Psn(100)));
+  keep_step(101, wire::Step::kSendMiddle);
+  EXPECT_TRUE(buffer_.in_same_message(wire::Psn(103), wire::Psn(100)));
+  keep_step(103, wire::Step::kSendMiddle);
+  EXPECT_FALSE(buffer_.in_same_message(wire::Psn(106), wire::Psn(100)));  // 104 and 105 are missing
+  keep_step(106, wire::Step::kSendMiddle);
+  EXPECT_TRUE(buffer_.in_same_message(wire::Psn(105), wire::Psn(100)));
+  keep_step(105, wire::Step::kSendMiddle);
+  EXPECT_TRUE(buffer_.in_same_message(wire::Psn(107), wire::Psn(100)));  // over 106, which is here
+  keep_step(107, wire::Step::kSendMiddle);
+  keep_step(108, wire::Step::kSendLast);
+  EXPECT_FALSE(buffer_.in_same_message(wire::Psn(110), wire::Psn(100)));
+}
+
+TEST_F(ReorderBufferTest, ForgetsAMessageHalfACircleAgo) {
+  EXPECT_EQ(keep(101, 100), Verdict::kKeptBeyondGap);
+  buffer_.clear();
+  const wire::Psn later(0x800100);
+  EXPECT_FALSE(buffer_.in_same_message(later + 5, later));
+  EXPECT_TRUE(buffer_.in_same_message(later + 1, later));
+}
+
 // One gap after another, more of them than the store has places for QPs.
 TEST_F(ReorderBufferTest, PlacesGoBackWithTheLastPacket) {
   for (std::uint32_t gap = 0; gap < EarlyPackets::kSlots + 1u; ++gap) {
