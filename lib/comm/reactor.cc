@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "lib/comm/device_query.h"
 #include "lib/comm/pool_state.h"
@@ -168,16 +169,31 @@ bool Reactor::take_cm_events() {
   return any;
 }
 
+// Null: until something happens. One call where the kernel has one (5.11) that can wait for less than a millisecond.
+int Reactor::wait_for_files(std::span<epoll_event> ready, const timespec* most) {
+  const int room = static_cast<int>(ready.size());
+  if (!old_kernel_) {
+    const int count = ::epoll_pwait2(epoll_.number(), ready.data(), room, most, nullptr);
+    if (count >= 0 || errno == EINTR) return count;
+    old_kernel_ = true;
+  }
+  pollfd file{epoll_.number(), POLLIN, 0};
+  ::ppoll(&file, 1, most, nullptr);
+  return ::epoll_wait(epoll_.number(), ready.data(), room, 0);
+}
+
 // Looks at those files alone that have something: each look is a system call. An event that stays is seen the next time.
-void Reactor::take_file_events() {
+void Reactor::take_file_events(const timespec* most) {
   std::array<epoll_event, 4> ready;
-  const int count = ::epoll_wait(epoll_.number(), ready.data(), static_cast<int>(ready.size()), 0);
+  const int count = wait_for_files(ready, most);
+  armed_ = false;
+  // Turns were not slow because somebody slept between them.
+  looked_ = Clock::now();
+  idle_turns_ = busy_turns_ = 0;
   for (int i = 0; i < count; ++i) {
     const int fd = ready[static_cast<std::size_t>(i)].data.fd;
     if (fd == completion_channel_->fd) {
-      ibv_cq* queue = nullptr;
-      void* context = nullptr;
-      if (ibv_get_cq_event(completion_channel_, &queue, &context) == 0) ibv_ack_cq_events(queue, 1);
+      has_completion_event_ = true;
     } else if (fd == timer_fd_.number()) {
       std::uint64_t expirations = 0;
       [[maybe_unused]] const auto size = ::read(fd, &expirations, sizeof(expirations));
@@ -273,9 +289,22 @@ bool Reactor::turn() {
   return any || !ready_.empty() || unsettled() || !yielding_.empty();
 }
 
+void Reactor::take_completion_event() {
+  if (!std::exchange(has_completion_event_, false)) return;
+  ibv_cq* queue = nullptr;
+  void* context = nullptr;
+  if (ibv_get_cq_event(completion_channel_, &queue, &context) == 0) ibv_ack_cq_events(queue, 1);
+}
+
+// An event is taken at the latest when it has been answered: what it told of waits for the program alone.
+void Reactor::arm_queues() {
+  take_completion_event();
+  for (auto& shard : shards_) ibv_req_notify_cq(shard->queue, 0);
+}
+
 bool Reactor::arm() {
   armed_ = true;
-  for (auto& shard : shards_) ibv_req_notify_cq(shard->queue, 0);
+  arm_queues();
   if (!ready_.empty() || !yielding_.empty() || unsettled() || inbox_->flagged()) return false;
   if (!timers_.empty()) {
     const auto left = timers_.next().time_since_epoch();
@@ -291,9 +320,10 @@ bool Reactor::arm() {
   return quiet;
 }
 
-void Reactor::sleep(Clock::time_point until) {
-  for (auto& shard : shards_) ibv_req_notify_cq(shard->queue, 0);
-  if (turn()) return;
+// False: there is something to do already.
+bool Reactor::sleep(Clock::time_point until) {
+  arm_queues();
+  if (turn()) return false;
   turns_to_clock_ = 0;
   if (!timers_.empty()) until = std::min(until, timers_.next());
   timespec left{};
@@ -304,14 +334,18 @@ void Reactor::sleep(Clock::time_point until) {
     left.tv_sec = seconds.count();
     left.tv_nsec = (duration - seconds).count();
   }
-  pollfd file{epoll_.number(), POLLIN, 0};
-  ::ppoll(&file, 1, timed ? &left : nullptr, nullptr);
+  take_file_events(timed ? &left : nullptr);
+  return true;
 }
 
 bool Reactor::wait(Clock::time_point until) {
-  if (turn()) return true;
-  if (options_.wait.way == Wait::Way::kPoll) return false;
-  if (options_.wait.way == Wait::Way::kSpinThenEvent) {
+  const Wait::Way way = options_.wait.way;
+  // Who slept the last time found nothing before it: to arm the queues and then to look is enough.
+  const bool sleeps_at_once =
+      std::exchange(slept_, false) && way == Wait::Way::kEvent && Clock::now() < until;
+  if (!sleeps_at_once && turn()) return true;
+  if (way == Wait::Way::kPoll) return false;
+  if (way == Wait::Way::kSpinThenEvent) {
     const auto spin_until = std::min(until, Clock::now() + options_.wait.spin);
     do {
       for (int i = 0; i < kTurnsOfASpin; ++i) {
@@ -320,16 +354,14 @@ bool Reactor::wait(Clock::time_point until) {
     } while (Clock::now() < spin_until);
   }
   if (Clock::now() >= until) return false;
-  sleep(until);
-  return look_and_turn();
+  slept_ = sleep(until);
+  return !slept_ || turn();
 }
 
 bool Reactor::look_and_turn() {
-  // Turns were not slow because somebody slept between them.
-  looked_ = Clock::now();
-  idle_turns_ = busy_turns_ = 0;
-  take_file_events();
-  armed_ = false;
+  constexpr timespec kAtOnce{};
+  take_file_events(&kAtOnce);
+  take_completion_event();
   return turn();
 }
 

@@ -5,11 +5,13 @@
 
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
+#include <sys/epoll.h>
 
 #include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "lib/comm/address.h"
@@ -120,7 +122,8 @@ class Reactor final : public Counted {
   Result<CompletionShard*> add_shard(std::uint32_t entries);
   std::size_t poll_completions();
   bool take_cm_events();
-  void take_file_events();
+  int wait_for_files(std::span<epoll_event> ready, const timespec* most);
+  void take_file_events(const timespec* most);
   bool fire_timers();
   void resume_ready();
   void complete_yielding();
@@ -128,7 +131,9 @@ class Reactor final : public Counted {
   [[nodiscard]] bool unsettled() const { return !flushing_.empty() || !settling_.empty(); }
   void let_go();
   bool look_around();
-  void sleep(Clock::time_point until);
+  void take_completion_event();
+  void arm_queues();
+  bool sleep(Clock::time_point until);
 
   ContextOptions options_;
   Device device_;
@@ -163,7 +168,10 @@ class Reactor final : public Counted {
   std::uint32_t turns_to_clock_ =
       0;  // before the clock is read again for a timer that is not before next_seen_
   Clock::time_point next_seen_;
-  bool armed_ = false;  // somebody may sleep on fd()
+  bool armed_ = false;                 // somebody may sleep on fd()
+  bool slept_ = false;                 // in the last wait()
+  bool has_completion_event_ = false;  // to be taken
+  bool old_kernel_ = false;
   bool corked_ = false;
   bool turning_ = false;
   bool closed_ = false;

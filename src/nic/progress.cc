@@ -40,8 +40,10 @@ void Progress::transmit_posted(const transport::QueuePair& qp, Instant now) {
 
 void Progress::poll() {
   if (posts_.any()) posts_.note_call(parts_.clock.now());
-  // Where nothing has come, most polls end after a look at shared memory: asking for the time costs more.
-  const bool quiet = parts_.links.is_quiet() && !parts_.engine.wants_transmit();
+  // Where nothing has come, most polls end after a look at shared memory: asking for the time costs more. Asking the kernel
+  // does, too, and the thread that attends has just done so.
+  const bool quiet = (parts_.links.has_shm() ? parts_.links.is_quiet() : parts_.wakeup.attending()) &&
+                     !parts_.engine.wants_transmit();
   if (!parts_.wakeup.note_poll(quiet)) return;
   const Instant now = parts_.clock.now();
   parts_.wakeup.note_look(now);
@@ -77,6 +79,13 @@ Duty::Served Progress::serve(std::span<const int> arrivals) {
   // The descriptors tell of arrivals, not of what is there: nothing may be left behind when the thread sleeps.
   const Instant deadline = last != 0 ? now_ : std::min(settled_deadline(), publish(now_));
   return {.received = received != 0, .now = now_, .deadline = deadline};
+}
+
+bool Progress::look() {
+  const Instant now = parts_.clock.now();
+  const bool received = round(now, WakeUp::Caller::kProgram) != 0;
+  if (now >= publishes_at_) publish(now);
+  return received;
 }
 
 void Progress::forget_lost_channels() {

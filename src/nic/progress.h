@@ -49,6 +49,8 @@ class Progress final : private link::Receiver {
 
   // For the lane's thread: until nothing is left to do.
   Duty::Served serve(std::span<const int> arrivals);
+  // Once, as the program does: whether something had come.
+  bool look();
   Instant publish(Instant now);
 
   // A packet for us that the daemon brings.

@@ -100,6 +100,7 @@ class HostLane final : public Lane, private transport::EventSink, private Duty {
   }
 
   Served serve(std::span<const int> arrivals) override { return progress_.serve(arrivals); }
+  bool look() override { return progress_.look(); }
   void publish(Instant now) override { progress_.publish(now); }
   void handle_control() override { handle_control_(); }
 

@@ -41,6 +41,7 @@ class LaneLinks final : public objects::PathProbe, public Doorbells {
   // Null: there is none.
   [[nodiscard]] link::ShmLink* shm() { return shm_.get(); }
   [[nodiscard]] link::UdpLink* udp() { return udp_.get(); }
+  [[nodiscard]] bool has_shm() const { return shm_ != nullptr; }
 
   [[nodiscard]] objects::FrameSink& sink() { return switch_; }
   [[nodiscard]] std::span<link::Link* const> all() const { return switch_.all(); }

@@ -1,6 +1,7 @@
 #include "nic/wakeup/lane_thread.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -97,6 +98,8 @@ bool EpollSleeper::take_ring() {
   std::uint64_t count;
   return raw::read(ring_.get(), &count, sizeof count) == sizeof count;
 }
+
+void EpollSleeper::yield() { sched_yield(); }
 
 bool has_one_core() { return sysconf(_SC_NPROCESSORS_ONLN) < 2; }
 

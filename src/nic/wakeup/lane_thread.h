@@ -27,6 +27,7 @@ class EpollSleeper final : public Sleeper {
   Woken sleep(Watch watch, Instant deadline) override;
   void ring() override;
   bool take_ring() override;
+  void yield() override;
 
  private:
   static constexpr std::size_t kEventsMax = 16;

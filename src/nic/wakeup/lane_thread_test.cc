@@ -42,6 +42,7 @@ struct CountedDuty : Duty {
     const Instant now = host::now();
     return {.received = false, .now = now, .deadline = pause_us < 0 ? kNever : now + microseconds(pause_us)};
   }
+  bool look() override { return false; }
   void publish(Instant) override {}
   void handle_control() override { ++controls; }
 

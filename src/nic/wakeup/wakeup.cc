@@ -32,7 +32,7 @@ bool WakeUp::note_arrivals(bool message, Instant now, Caller caller) {
 // Who is to look again must be sure to: the program may not call any more.
 bool WakeUp::holds_answers(Instant now, Caller caller) const {
   if (!answers_.expects_reply() || one_core_) return false;
-  return caller == Caller::kThread || standing_by() || wakes_at_ <= now + kReplyWatch;
+  return caller == Caller::kThread || standing_by() || attending() || wakes_at_ <= now + kReplyWatch;
 }
 
 // The thread sleeps until the deadline that it saw last. The caller may sleep next, too: an earlier one that
@@ -71,14 +71,20 @@ bool WakeUp::turn(Duty& duty) {
   take_kick();
   if (stopping_.load()) return false;  // after the kick that tells of it may have been taken
   if (std::exchange(control_ready_, false)) duty.handle_control();
-  const Instant deadline = serve(duty).deadline;
+  Duty::Served served = serve(duty);
   const std::uint64_t calls = calls_.load(std::memory_order_relaxed);
   wakeups_ = calls != calls_seen_ ? wakeups_ + 1 : 0;
   calls_seen_ = calls;
+  if (served.received && armed_again() && !one_core_ && attention_.wanted(served.now)) {
+    attend(duty);
+    if (stopping_.load()) return false;
+    served = serve(duty);
+    wakeups_ = 0;
+  }
   if (wakeups_ >= kWakeupsBeforeStandBy && !one_core_ && sleeper_.now() >= not_before_) {
     begin_stand_by();
   } else {
-    sleep(deadline);
+    sleep(served.deadline);
   }
   return true;
 }
@@ -124,6 +130,54 @@ void WakeUp::suppress_doorbells() {
   if (!doorbells_requested_) return;
   doorbells_requested_ = false;
   doorbells_->suppress();
+}
+
+// ---- attending ----
+
+// Looks until nothing has come for a while. Who calls meanwhile need not kick: the thread serves before it sleeps.
+void WakeUp::attend(Duty& duty) {
+  attending_.store(true);
+  Instant before = sleeper_.now(), end = before + Attention::kSpan;
+  for (unsigned looks = 0; !called_away(looks); ++looks) {
+    sleeper_.yield();  // first of all: the program that was woken may wait for this core
+    const Instant now = sleeper_.now();
+    const bool found = look(duty);
+    if (now - before > Attention::kYieldMost) {
+      attention_.note_crowded(now);
+      break;
+    }
+    if (found) {
+      attention_.note_found();
+      if (!armed_again() || !attention_.wanted(now)) break;
+      end = now + Attention::kSpan;
+    } else if (now >= end) {
+      attention_.note_vain(now);
+      break;
+    }
+    before = sleeper_.now();
+  }
+  attending_.store(false);
+}
+
+bool WakeUp::called_away(unsigned looks) {
+  constexpr unsigned kLooksBetweenControls = 8;
+  take_kick();  // to look is what it asks for
+  if (stopping_.load()) return true;
+  if (looks % kLooksBetweenControls != kLooksBetweenControls - 1) return false;
+  control_ready_ |= sleeper_.sleep(Sleeper::Watch::kAllButLinks, sleeper_.now()).by_control;
+  return control_ready_;
+}
+
+// Who holds the lock looks by itself.
+bool WakeUp::look(Duty& duty) {
+  const std::unique_lock lock(lock_, std::try_to_lock);
+  return lock.owns_lock() && duty.look();
+}
+
+// Whether a program has gone to sleep until an event since this was asked last.
+bool WakeUp::armed_again() {
+  const std::uint32_t armings = armings_.load();
+  return std::exchange(armings_seen_, armings) != armings;
 }
 
 // ---- standing by ----

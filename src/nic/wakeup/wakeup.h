@@ -14,6 +14,7 @@
 
 #include "base/instant.h"
 #include "nic/lane/lane_lock.h"
+#include "nic/wakeup/attention.h"
 #include "nic/wakeup/delayed_ack.h"
 
 namespace rrdma::nic {
@@ -34,6 +35,8 @@ class Sleeper {
   virtual void ring() = 0;
   // False: nothing was there to take.
   virtual bool take_ring() = 0;
+  // Lets whoever waits for this core have it.
+  virtual void yield() = 0;
 };
 
 // Of the links whose peers ring for what they send, which is rings in shared memory. Called under the lane's lock.
@@ -49,7 +52,7 @@ class Doorbells {
   virtual void end_polling() = 0;
 };
 
-// What the thread does. serve() and publish() are called under the lane's lock.
+// What the thread does. serve(), look() and publish() are called under the lane's lock.
 class Duty {
  public:
   struct Served {
@@ -60,6 +63,8 @@ class Duty {
   virtual ~Duty() = default;
   // Makes progress until nothing is left to do. `arrivals`: as in Sleeper::Woken.
   virtual Served serve(std::span<const int> arrivals) = 0;
+  // Looks once at what has come, as a program does that polls, and answers it. Whether there was something.
+  virtual bool look() = 0;
   // Now and then while the thread stands by.
   virtual void publish(Instant now) = 0;
   // A descriptor other than a link's is readable. Without the lock.
@@ -85,6 +90,9 @@ class Duty {
 //   │ after 100 us, then      │  polls keeps whoever could answer it from running, and the wake-ups of the
 //   │ every 500 us            │  thread are what changes that.
 //   └─────────────────────────┘
+//
+// Attending: after serving, beside a program that sleeps by events and whose messages come close behind one another, the
+// thread looks on for up to 50 us before it sleeps (attention.h): it yields, looks, and yields again.
 //
 // The kick: whoever needs the thread sets `kicked_` and, if it was not set, rings. The thread takes the ring, then clears
 // the flag, then serves: a kick that comes in between is served by that. Who kicks: a program that goes
@@ -140,7 +148,9 @@ class WakeUp {
   // Nothing waits for a reply any more.
   void give_up_reply() { answers_.give_up(); }
   // Whether the thread would sleep longer than that.
-  [[nodiscard]] bool sleeps_beyond(Instant deadline) const { return deadline < wakes_at_ && !standing_by(); }
+  [[nodiscard]] bool sleeps_beyond(Instant deadline) const {
+    return deadline < wakes_at_ && !standing_by() && !attending();
+  }
   // When the lane wants to be called next, after a call of the program, which may sleep afterwards.
   void note_deadline(Instant deadline);
 
@@ -148,10 +158,14 @@ class WakeUp {
   // For a program that goes to sleep until an event: the thread takes over.
   void rely_on_thread() {
     armed_.store(true, std::memory_order_relaxed);
+    armings_.fetch_add(1);
+    if (attending_.load()) return;  // it looks, and requests doorbells before it sleeps
     if (standing_by() || !doorbells_requested_.load()) kick();
   }
   void kick();
   [[nodiscard]] bool standing_by() const { return standing_by_.load(std::memory_order_relaxed); }
+  // The thread looks at the links all the time.
+  [[nodiscard]] bool attending() const { return attending_.load(std::memory_order_relaxed); }
 
   // ---- The thread.
   // Serves, then sleeps once; or one tick of standing by. False: it was stopped.
@@ -189,6 +203,10 @@ class WakeUp {
   void take_kick();
   [[nodiscard]] Duty::Served serve(Duty& duty);
   void sleep(Instant deadline);
+  void attend(Duty& duty);
+  [[nodiscard]] bool called_away(unsigned looks);
+  [[nodiscard]] bool look(Duty& duty);
+  [[nodiscard]] bool armed_again();
   [[nodiscard]] bool request_doorbells();
   void suppress_doorbells();
   enum class End : std::uint8_t { kCalledAway, kNeeded };
@@ -214,13 +232,17 @@ class WakeUp {
   std::atomic<std::uint64_t> calls_{0};           // of the program; changes under the lock
   std::atomic<std::int64_t> last_call_ns_{0};     // but for polls that only read memory
   std::atomic<bool> standing_by_{false};
-  std::atomic<bool> armed_{false};  // by who may sleep
+  std::atomic<bool> attending_{false};
+  std::atomic<bool> armed_{false};         // by who may sleep
+  std::atomic<std::uint32_t> armings_{0};  // by who may sleep, in all
   std::atomic<bool> stopping_{false};
   std::atomic<bool> kicked_{false};
 
   // Of the thread.
   std::vector<int> arrivals_;
   bool control_ready_ = true;
+  Attention attention_;
+  std::uint32_t armings_seen_ = 0;
   std::uint64_t calls_seen_ = 0;
   unsigned wakeups_ = 0;  // in a row, of a program that polls
   Duration tick_ = kFirstTick;

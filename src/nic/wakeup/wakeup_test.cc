@@ -73,6 +73,7 @@ class World : public Sleeper, public Doorbells, public Duty {
     after_look();
     return {.received = received, .now = time, .deadline = deadline <= time ? kNever : deadline};
   }
+  bool look() override { return look(WakeUp::Caller::kProgram) != 0; }
   void publish(Instant) override { ++ticks; }
   void handle_control() override {
     ++controls;
@@ -101,7 +102,7 @@ class World : public Sleeper, public Doorbells, public Duty {
       const Instant next = script_.empty() ? kNever : script_.begin()->first;
       // A tick is not cut short: what happens in it counts.
       if (std::min(next, until) > horizon_ && until > horizon_ + milliseconds(1)) {
-        time = horizon_;
+        time = std::max(time, horizon_);
         return {};
       }
       if (next > until) {
@@ -125,9 +126,24 @@ class World : public Sleeper, public Doorbells, public Duty {
     return taken;
   }
 
+  void yield() override {
+    time = time + std::exchange(away, kSlack);
+    if (++yields == 1'000'000) {
+      ADD_FAILURE() << "the thread attends for ever";
+      wakeup.stop();
+    }
+    while (!script_.empty() && script_.begin()->first <= time) {
+      const auto event = std::move(script_.begin()->second);
+      script_.erase(script_.begin());
+      event();
+    }
+  }
+
   // How long the frame that waited longest was not looked at.
   Duration longest_wait{};
   Instant time = kStart;
+  Duration away = kSlack;  // at the next yield
+  int yields = 0;
   int frames = 0, bells = 0, rings = 0, serves = 0, ticks = 0, controls = 0, asked = 0, served = 0;
   bool requested = false, announced = false, control_readable = false;
   bool answers_due = false;
@@ -538,6 +554,112 @@ TEST_F(Polled, StopsWhileStandingBy) {
   EXPECT_EQ(world_.time, before);
   EXPECT_FALSE(world_.announced);
   polls_ = false;
+}
+
+// ---- attending ----
+
+// A program that sleeps until an event, is done with a message within two microseconds, and sleeps again.
+class Answered : public testing::Test {
+ protected:
+  enum class Reply : std::uint8_t { kNone, kPost };
+  void message_every(Duration period, Reply reply = Reply::kPost) {
+    world_.every(period, goes_on_, [this, reply] {
+      world_.frame_arrives();
+      world_.in(microseconds(2), [this, reply] {
+        if (reply == Reply::kPost) world_.post();
+        world_.wakeup.rely_on_thread();
+      });
+    });
+  }
+  bool goes_on_ = true;
+  World world_;
+};
+
+TEST_F(Answered, MessagesCloseBehindOneAnotherFindTheThreadAwake) {
+  message_every(microseconds(10));
+  world_.run(milliseconds(20));
+  // Of 2,000; now and then the thread sleeps, for the sake of others on this core.
+  EXPECT_LT(world_.bells, 40);
+  EXPECT_GT(world_.bells, 5);
+  EXPECT_LE(world_.longest_wait, microseconds(2));
+  EXPECT_LT(world_.rings, 40) << "nobody kicks one that looks";
+}
+
+TEST_F(Answered, WhenTheyEndTheThreadSleepsAndIsRungFor) {
+  message_every(microseconds(10));
+  world_.in(milliseconds(5), [&] { goes_on_ = false; });
+  world_.run(milliseconds(6));
+  const int yields = world_.yields, bells = world_.bells;
+  world_.in(milliseconds(1), [&] { world_.frame_arrives(); });
+  world_.run(milliseconds(2));
+  EXPECT_EQ(world_.yields, yields);
+  EXPECT_EQ(world_.bells, bells + 1);
+  EXPECT_EQ(world_.frames, 0);
+}
+
+TEST_F(Answered, WhoIsNeverFoundAwakeInTimeIsHardlyAttendedTo) {
+  message_every(microseconds(80));
+  world_.run(seconds(2));
+  EXPECT_LT(world_.yields, 1000) << "of 25,000 messages";
+  EXPECT_LE(world_.longest_wait, microseconds(2));
+}
+
+TEST_F(Answered, SeldomMessagesAreNotAttendedTo) {
+  message_every(microseconds(300));
+  world_.run(milliseconds(100));
+  EXPECT_EQ(world_.yields, 0);
+}
+
+TEST_F(Answered, BesideOneThatComputesTheThreadSleeps) {
+  message_every(microseconds(10));
+  bool crowded = true;
+  world_.at_serve = [&] {
+    if (crowded) world_.away = milliseconds(3);
+  };
+  world_.run(seconds(1));
+  EXPECT_LT(world_.yields, 10);
+  crowded = false;
+  world_.run(seconds(2));
+  EXPECT_GT(world_.yields, 1000) << "it was never tried again";
+}
+
+TEST_F(Answered, ADeadlineOfACallMeanwhileIsKept) {
+  message_every(microseconds(10), Reply::kNone);
+  world_.in(milliseconds(5), [&] {
+    goes_on_ = false;
+    world_.deadline = world_.time + microseconds(300);
+    world_.post();
+  });
+  Instant kept = kNever;
+  world_.at_serve = [&] {
+    if (world_.deadline != kNever && world_.time >= world_.deadline) {
+      kept = std::min(kept, world_.time);
+      world_.deadline = kNever;
+    }
+  };
+  world_.run(milliseconds(20));
+  EXPECT_LE(kept, kStart + milliseconds(5) + microseconds(302));
+}
+
+TEST_F(Answered, AThreadThatAttendsCanBeStopped) {
+  message_every(microseconds(10), Reply::kNone);
+  world_.in(milliseconds(5), [&] {
+    goes_on_ = false;
+    world_.wakeup.stop();
+  });
+  world_.run(milliseconds(20));
+  EXPECT_LT(world_.time, kStart + milliseconds(6));
+}
+
+TEST(WakeUp, OnOneCoreNobodyIsAttendedTo) {
+  World world(true);
+  const bool goes_on = true;
+  world.every(microseconds(10), goes_on, [&] {
+    world.frame_arrives();
+    world.wakeup.rely_on_thread();
+  });
+  world.run(milliseconds(5));
+  EXPECT_EQ(world.yields, 0);
 }
 
 }  // namespace
