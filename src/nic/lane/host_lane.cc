@@ -74,9 +74,11 @@ void HostLane::publish_own_windows_only() {
 
 void HostLane::watch_udp() {
   for (const int fd : links_.udp()->descriptors()) sleeper_.add_link(fd);
-  // What may be in flight to a peer like us: half of what the socket holds, the rest is for the others.
+  // What may be in flight to a peer like us. Ours is what we know of its socket's room; whoever else sends there is
+  // learned from losses. More than a megabyte in one flow leaves the cache.
   const auto room = static_cast<std::uint32_t>(links_.udp()->receive_room(4096));
-  engine_.set_windows(std::clamp(room / 4, 32u * 1024, 1024u * 1024), std::max(room / 2, 64u * 1024));
+  const std::uint32_t window = std::clamp(room / 4 * 3, 32u * 1024, 1024u * 1024);
+  engine_.set_windows(window, std::max({room / 2, window, 64u * 1024}));
 }
 
 Result<void, Problem> HostLane::start(std::span<const int> control, std::function<void()> handle_control) {
