@@ -50,7 +50,7 @@ class Service : public EchoService {
 
 namespace {
 
-constexpr std::size_t kBulksUnderWay = 8;
+constexpr std::size_t kBulksUnderWay = 4;
 
 comm::Context open() {
   comm::ContextOptions options;
