@@ -45,8 +45,23 @@ class LaneLock {
   // For the lane's thread beside a program that calls all the time, and does itself what the thread came for. It sleeps
   // without asking to be woken: each unlock of the program would pay a system call and a switch for it, and in vain where
   // the program is back at once.
+  // Longer and longer: where both share a core, the holder is hardly ever between two calls when the thread comes, and
+  // does not get there while the thread looks.
   void lock_politely() {
-    while (!spin(kSpins)) sleep(kNapNs);
+    if (spin(kSpins)) return;
+    napping_.store(true, std::memory_order_relaxed);
+    long nap_ns = kNapNs;
+    do {
+      const bool hurried = sleep(nap_ns);
+      nap_ns = hurried ? kNapNs : nap_ns < kNapMaxNs ? nap_ns * 2 : kNapMaxNs;
+    } while (!spin(kSpins));
+    napping_.store(false, std::memory_order_relaxed);
+  }
+
+  // Ends the nap of whoever waits politely: the program will not call for a while. Any thread.
+  void hurry() {
+    if (napping_.load(std::memory_order_relaxed)) [[unlikely]]
+      syscall(SYS_futex, &state_, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
   }
 
   void unlock() {
@@ -66,16 +81,19 @@ class LaneLock {
     }
     return false;
   }
-  void sleep(long ns) {
+  // Whether somebody ended it.
+  bool sleep(long ns) {
     const timespec moment{.tv_sec = 0, .tv_nsec = ns};
-    syscall(SYS_futex, &state_, FUTEX_WAIT_PRIVATE, kHeld, &moment, nullptr, 0);
+    return syscall(SYS_futex, &state_, FUTEX_WAIT_PRIVATE, kHeld, &moment, nullptr, 0) == 0;
   }
 
   static constexpr int kSpins = 100;
   static constexpr long kSleepNs = 200'000;
   static constexpr long kNapNs = 50'000;
+  static constexpr long kNapMaxNs = 800'000;
   alignas(64) std::atomic<std::uint32_t> state_{kFree};
   std::atomic<bool> waited_for_{false};
+  std::atomic<bool> napping_{false};
 };
 
 }  // namespace rrdma::nic

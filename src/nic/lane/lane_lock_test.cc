@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <mutex>
@@ -77,6 +78,37 @@ TEST(LaneLock, ThePoliteOneWaitsForALongHolder) {
   lock.unlock();
   polite.join();
   EXPECT_TRUE(taken.load());
+}
+
+// From when the lock is free until the polite one has it, after a wait that has made its naps long.
+std::chrono::nanoseconds delay_of_hurried(LaneLock& lock) {
+  using Clock = std::chrono::steady_clock;
+  lock.lock();
+  Clock::time_point taken;
+  std::jthread polite([&] {
+    lock.lock_politely();
+    taken = Clock::now();
+    lock.unlock();
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  const Clock::time_point free = Clock::now();
+  lock.unlock();
+  lock.hurry();
+  polite.join();
+  return taken - free;
+}
+
+// Unhurried it is anything up to 800 us. Other work on the machine delays both, so there are several tries.
+TEST(LaneLock, ThePoliteOneCanBeHurried) {
+  LaneLock lock;
+  std::chrono::nanoseconds best = std::chrono::seconds(1);
+  for (int attempt = 0; attempt < 5 && best > std::chrono::microseconds(150); ++attempt) {
+    std::vector<std::chrono::nanoseconds> delays;
+    for (int i = 0; i < 41; ++i) delays.push_back(delay_of_hurried(lock));
+    std::nth_element(delays.begin(), delays.begin() + 20, delays.end());
+    best = std::min(best, delays[20]);
+  }
+  EXPECT_LE(best, std::chrono::microseconds(150));
 }
 
 }  // namespace

@@ -159,6 +159,7 @@ class WakeUp {
   void rely_on_thread() {
     armed_.store(true, std::memory_order_relaxed);
     armings_.fetch_add(1);
+    lock_.hurry();
     if (attending_.load()) return;  // it looks, and requests doorbells before it sleeps
     if (standing_by() || !doorbells_requested_.load()) kick();
   }
