@@ -61,5 +61,39 @@ TEST_F(IdlePollsTest, NapsNowAndThenAmongYieldsThatAnAnswerFollows) {
   EXPECT_EQ(naps(), 1);
 }
 
+// ---- who else is on this core
+
+TEST_F(IdlePollsTest, YieldsAtOnceWhereOneThatGivesTheCoreBackIsOnIt) {
+  idle_.note_yield(microseconds(3));
+  for (int i = 0; i < 100; ++i) {
+    poll(1, nanoseconds(100));
+    idle_.note_busy();
+  }
+  EXPECT_EQ(yields(), 100);
+}
+
+TEST_F(IdlePollsTest, IsPatientAgainWhenAloneOrBesideOneThatComputes) {
+  for (const Duration took : {nanoseconds(400), milliseconds(3)}) {
+    idle_.note_yield(microseconds(3));
+    idle_.note_yield(took);
+    for (int i = 0; i < 100; ++i) {
+      poll(90, nanoseconds(100));
+      idle_.note_busy();
+    }
+    EXPECT_EQ(yields() + naps(), 0);
+  }
+}
+
+// As long as before by the clock: a yield and an answer take some two microseconds.
+TEST_F(IdlePollsTest, NapsNowAndThenAmongYieldsAtOnce) {
+  idle_.note_yield(microseconds(3));
+  for (int i = 0; i < 1024; ++i) {
+    poll(1, microseconds(2));
+    idle_.note_busy();
+  }
+  EXPECT_EQ(yields(), 1023);
+  EXPECT_EQ(naps(), 1);
+}
+
 }  // namespace
 }  // namespace rrdma::nic

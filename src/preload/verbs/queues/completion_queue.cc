@@ -53,9 +53,13 @@ Cq::Cq(std::uint32_t entries, Context& owner, Channel* events)
 
 // By the clock, because a poll takes 60 ns here and 6 us on an emulated machine.
 void Cq::wait_in_vain() {
-  switch (idle_polls.pause_at(host::now())) {
+  const Instant now = host::now();
+  switch (idle_polls.pause_at(now)) {
     case nic::IdlePolls::Pause::kNone: return;
-    case nic::IdlePolls::Pause::kYield: syscall(SYS_sched_yield); return;
+    case nic::IdlePolls::Pause::kYield:
+      syscall(SYS_sched_yield);
+      idle_polls.note_yield(host::now() - now);
+      return;
     case nic::IdlePolls::Pause::kNap: break;
   }
   timespec moment{.tv_sec = 0, .tv_nsec = 1'000};
