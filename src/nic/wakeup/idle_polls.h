@@ -30,11 +30,11 @@ class IdlePolls {
   [[nodiscard]] bool note_idle() {
     const std::uint32_t polls = polls_.load(std::memory_order_relaxed) + 1;
     polls_.store(polls, std::memory_order_relaxed);
-    return shares_core_.load(std::memory_order_relaxed) || polls % kPollsBetweenClocks == 0;
+    return shares_core() || polls % kPollsBetweenClocks == 0;
   }
   [[nodiscard]] Pause pause_at(Instant now) {
     const std::uint32_t polls = polls_.load(std::memory_order_relaxed);
-    const bool shared = shares_core_.load(std::memory_order_relaxed);
+    const bool shared = shares_core();
     const bool first = polls == kPollsBetweenClocks && !shared;
     if (!first && !shared && now.ns - since_ns_.load(std::memory_order_relaxed) < kPatience.ns)
       return Pause::kNone;
@@ -45,14 +45,22 @@ class IdlePolls {
     const std::uint32_t most = shared ? kSharedPausesBeforeNap : kPausesBeforeNap;
     return polls < kPollsBeforeNap && pauses % most != 0 ? Pause::kYield : Pause::kNap;
   }
-  // After a kYield.
+  // After a kYield. Between sessions a kernel may need several before it switches, so one that does not tells little.
   void note_yield(Duration took) {
-    const bool shared = took > kAlone && took < kComputes;
-    if (shares_core_.load(std::memory_order_relaxed) != shared)
-      shares_core_.store(shared, std::memory_order_relaxed);
+    const std::uint32_t left = yields_left_.load(std::memory_order_relaxed);
+    if (took >= kComputes) {
+      yields_left_.store(0, std::memory_order_relaxed);
+    } else if (took > kAlone) {
+      yields_left_.store(kYieldsInVain, std::memory_order_relaxed);
+    } else if (left != 0) {
+      yields_left_.store(left - 1, std::memory_order_relaxed);
+    }
   }
 
  private:
+  // With one that gives it back.
+  [[nodiscard]] bool shares_core() const { return yields_left_.load(std::memory_order_relaxed) != 0; }
+
   static constexpr std::uint32_t kPollsBetweenClocks = 8;
   static constexpr std::uint32_t kPollsBeforeNap = 16'384;  // in a row; some milliseconds
   static constexpr std::uint32_t kPausesBeforeNap = 256;    // in all, kPatience apart
@@ -61,11 +69,12 @@ class IdlePolls {
   // A yield of who is alone takes 0.2 to 0.5 us, two switches and a little work more than two.
   static constexpr Duration kAlone = nanoseconds(1'200);
   static constexpr Duration kComputes = microseconds(200);
+  static constexpr std::uint32_t kYieldsInVain = 16;
 
   std::atomic<std::uint32_t> polls_{0};  // in a row that found nothing
   std::atomic<std::int64_t> since_ns_{0};
   std::atomic<std::uint32_t> pauses_{0};
-  std::atomic<bool> shares_core_{false};  // with one that gives it back
+  std::atomic<std::uint32_t> yields_left_{0};  // before the core counts as our own
 };
 
 }  // namespace rrdma::nic
