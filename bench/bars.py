@@ -136,6 +136,14 @@ def many_rows():
         yield Row(f"{name}: memory of 1,000 connected QPs", f"{link}/memory", MEMORY, "<=", 64)
 
 
+def company_rows():
+    yield Row("shm: ibv_rc_pingpong, 20 first runs, not pinned: median", "shm/first_runs/median", LATENCY, "<=", 4)
+    yield Row("shm: ibv_rc_pingpong, 20 first runs, not pinned: worst", "shm/first_runs/worst", LATENCY, "<=", 12)
+    yield Row("UDP: ibv_rc_pingpong, 20 first runs, not pinned: median", "udp/first_runs/median", LATENCY, "<=", 10)
+    yield Row("UDP: ibv_rc_pingpong, 20 first runs, not pinned: worst", "udp/first_runs/worst", LATENCY)
+    yield Row("UDP: ib_write_bw, 64 KiB, two others compute", "busy/ib_write_bw/65536", BANDWIDTH, ">=", 0.6, "busy/iperf", "iperf3 TCP beside the same")
+
+
 def thread_rows():
     """A thread for each core gains, more than cores must not cost; how much, the number of cores says."""
     cores = len(os.sched_getaffinity(0))
@@ -165,6 +173,7 @@ def rows():
         *shared_memory_rows(),
         *udp_rows(),
         *many_rows(),
+        *company_rows(),
         *thread_rows(),
         Row("UDP: ib_write_bw, 1 MiB, 1 % loss", "loss/ib_write_bw/1048576", BANDWIDTH, "", 1, "udp/ib_write_bw/1048576", "no loss"),
     ]

@@ -2,6 +2,8 @@
 `plan()` lists them all in the order of a round, so that ours and those they are held against come close to each
 other in time. `needed` ones stand behind a bar or a row; the others only fill the charts."""
 
+import statistics
+import sys
 from dataclasses import dataclass
 from typing import Callable
 
@@ -79,6 +81,46 @@ def pingpong(link):
         words = [stage.program("rrdma"), "run", "--", "ibv_rc_pingpong", "-d", stage.device, "-g", str(stage.gid_index), "-p", str(port)]
         return figures.pingpong_iteration(stage.pair(words, [*words, "127.0.0.1"], port, {"RRDMA_LINK": link}))
     return measure
+
+
+def unpinned(measure):
+    """The same where the kernel chooses the cores, as it does for whoever types it."""
+    def loose(stage, effort):
+        cores = stage.near_core, stage.far_core
+        stage.near_core = stage.far_core = None
+        try:
+            return measure(stage, effort)
+        finally:
+            stage.near_core, stage.far_core = cores
+    return loose
+
+
+class Series:
+    """Many runs of one kind in a round; each figure of them is a measurement of its own, the first in the plan runs them."""
+
+    def __init__(self, measure, times):
+        self.measure, self.times, self.values = measure, times, []
+
+    def first(self, choose):
+        def run(stage, effort):
+            self.values = [self.measure(stage, effort) for _ in range(self.times if effort is not TINY else 2)]
+            return choose(self.values)
+        return run
+
+    def later(self, choose):
+        return lambda stage, effort: choose(self.values)
+
+
+def beside_two(measure):
+    """While two programs compute, one for each core that we use."""
+    def beside(stage, effort):
+        busy = [stage.start([sys.executable, "-c", "while True: pass"], None, core) for core in (stage.near_core, stage.far_core)]
+        try:
+            return unpinned(measure)(stage, effort)
+        finally:
+            for program in busy:
+                stage.finish(program, 0)
+    return beside
 
 
 def many_qps(link):
@@ -235,6 +277,20 @@ def many_plan():
         yield Measurement(f"{link}/pingpong", "ibv_rc_pingpong", LATENCY, pingpong(link), 4096, "ibv_rc_pingpong", True, chart=False)
 
 
+FIRST_RUNS = 20
+
+
+def company_plan():
+    """Where the cores are not ours alone, and nobody says which."""
+    for link in ("shm", "udp"):
+        runs = Series(unpinned(pingpong(link)), FIRST_RUNS)
+        for name, measure in (("median", runs.first(statistics.median)), ("worst", runs.later(max))):
+            yield Measurement(f"{link}/first_runs/{name}", "first runs, not pinned", LATENCY, measure, 4096, "ibv_rc_pingpong", True, chart=False)
+    yield Measurement("busy/ib_write_bw/65536", "two others compute", BANDWIDTH, beside_two(perftest("ib_write_bw", 65536, "udp", BANDWIDTH)), 65536,
+                      "ib_write_bw", True, chart=False)
+    yield Measurement("busy/iperf", "two others compute", BANDWIDTH, beside_two(iperf(0)), 0, "iperf3", True, chart=False)
+
+
 THREADS = (2, 4, 8, 16)
 
 
@@ -279,5 +335,5 @@ def plan():
     everything.append(Measurement("iperf/default", IPERF, BANDWIDTH, iperf(0), 0, "iperf3", True, chart=False))
     for size in reversed(BANDWIDTH_SIZES):
         everything += bandwidth_plan(size)
-    everything += [*rate_plan(), *many_plan(), *thread_plan(), *loss_plan(), *small_buffer_plan(), *shared_memory_plan()]
+    everything += [*rate_plan(), *many_plan(), *thread_plan(), *loss_plan(), *small_buffer_plan(), *shared_memory_plan(), *company_plan()]
     return sorted(everything, key=lambda one: not one.needed)
