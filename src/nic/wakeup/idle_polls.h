@@ -45,7 +45,7 @@ class IdlePolls {
     const std::uint32_t most = shared ? kSharedPausesBeforeNap : kPausesBeforeNap;
     return polls < kPollsBeforeNap && pauses % most != 0 ? Pause::kYield : Pause::kNap;
   }
-  // After a kYield. Between sessions a kernel may need several before it switches, so one that does not tells little.
+  // After a kYield. Between login sessions a kernel may need several before it switches, so one that does not tells little.
   void note_yield(Duration took) {
     const std::uint32_t left = yields_left_.load(std::memory_order_relaxed);
     if (took >= kComputes) {
