@@ -29,6 +29,8 @@ int bare_latency(const Arguments& arguments);
 int tcp_serve(const Arguments& arguments);
 int tcp_latency(const Arguments& arguments);
 int library_serve(const Arguments& arguments);
+int library_lie_still(
+    const Arguments& arguments);  // the same for one-sided operations: sleeps, as perftest's does
 int library_latency(const Arguments& arguments);
 int library_rate(const Arguments& arguments);
 int library_read(const Arguments& arguments);

@@ -61,7 +61,7 @@ def plan(effort):
         for way in ("read", "write"):
             count = contestants.count_for(effort, MIB)
             yield f"{link}/{way}/perftest", lambda s, link=link, way=way: contestants.perftest(f"ib_{way}_bw", MIB, link, BANDWIDTH)(s, effort)
-            yield f"{link}/{way}/comm", lambda s, link=link, way=way, count=count: own(s, "serve", way, link, count, MIB)
+            yield f"{link}/{way}/comm", lambda s, link=link, way=way, count=count: own(s, "lie-still", way, link, count, MIB)
         yield f"{link}/endpoints", lambda s, link=link: own(s, "serve", "endpoints", link, effort.messages, 1000)
 
 

@@ -58,9 +58,9 @@ Profile profile(std::uint16_t depth) {
   return wanted;
 }
 
-Context open() {
+Context open(Wait wait = Wait::poll()) {
   ContextOptions options;
-  options.wait = Wait::poll();
+  options.wait = wait;
   ::dl_iterate_phdr(&find_library, nullptr);
   return Context::open(options).value_or_throw();
 }
@@ -244,6 +244,11 @@ Task<> endpoints(Context& context, const Arguments& arguments) {
 
 int library_serve(const Arguments& arguments) {
   Context context = open();
+  context.run(serve(context, arguments));
+  return 0;
+}
+int library_lie_still(const Arguments& arguments) {
+  Context context = open(Wait::event());
   context.run(serve(context, arguments));
   return 0;
 }

@@ -28,10 +28,10 @@ void say_ready(const Arguments& arguments) {
 int main(int count, char** words) try {
   using namespace comm_bench;
   const std::map<std::string_view, int (*)(const Arguments&)> programs = {
-      {"bare-serve", &bare_serve},       {"bare-latency", &bare_latency}, {"tcp-serve", &tcp_serve},
-      {"tcp-latency", &tcp_latency},     {"serve", &library_serve},       {"latency", &library_latency},
-      {"rate", &library_rate},           {"read", &library_read},         {"write", &library_write},
-      {"endpoints", &library_endpoints},
+      {"bare-serve", &bare_serve},   {"bare-latency", &bare_latency},   {"tcp-serve", &tcp_serve},
+      {"tcp-latency", &tcp_latency}, {"serve", &library_serve},         {"lie-still", &library_lie_still},
+      {"latency", &library_latency}, {"rate", &library_rate},           {"read", &library_read},
+      {"write", &library_write},     {"endpoints", &library_endpoints},
   };
   const auto program = count >= 4 ? programs.find(words[1]) : programs.end();
   if (program == programs.end())
