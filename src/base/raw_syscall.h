@@ -113,6 +113,7 @@ inline int timerfd_create(int clock, int flags) {
 inline int timerfd_settime(int fd, int flags, const itimerspec* value) {
   return static_cast<int>(::syscall(SYS_timerfd_settime, fd, flags, value, nullptr));
 }
+inline int sched_yield() { return static_cast<int>(::syscall(SYS_sched_yield)); }
 inline int ppoll(pollfd* fds, unsigned count, const timespec* timeout) {
   return static_cast<int>(::syscall(SYS_ppoll, fds, count, timeout, nullptr, 0));
 }

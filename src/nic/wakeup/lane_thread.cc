@@ -1,7 +1,6 @@
 #include "nic/wakeup/lane_thread.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -99,7 +98,7 @@ bool EpollSleeper::take_ring() {
   return raw::read(ring_.get(), &count, sizeof count) == sizeof count;
 }
 
-void EpollSleeper::yield() { sched_yield(); }
+void EpollSleeper::yield() { (void)raw::sched_yield(); }
 
 bool has_one_core() { return sysconf(_SC_NPROCESSORS_ONLN) < 2; }
 

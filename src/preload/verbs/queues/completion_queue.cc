@@ -57,7 +57,7 @@ void Cq::wait_in_vain() {
   switch (idle_polls.pause_at(now)) {
     case nic::IdlePolls::Pause::kNone: return;
     case nic::IdlePolls::Pause::kYield:
-      syscall(SYS_sched_yield);
+      (void)raw::sched_yield();
       idle_polls.note_yield(host::now() - now);
       return;
     case nic::IdlePolls::Pause::kNap: break;
