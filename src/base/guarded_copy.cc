@@ -1,8 +1,11 @@
 #include "base/guarded_copy.h"
 
 #include <signal.h>
+#include <ucontext.h>
 
 #include <cstring>
+
+#include "base/fault_table.h"
 
 // What a NIC does to a program's memory is no access by any of its threads: a program may well spin on an octet
 // that a WRITE will change. The thread sanitizer must not see it as one.
@@ -72,8 +75,8 @@ __attribute__((noinline)) bool guarded_call(void (*body)(void*), void* argument)
   return true;
 }
 
-__attribute__((noinline)) bool guarded_copy(void* to, const void* from, std::size_t n) noexcept {
-  if (to == nullptr || from == nullptr) return n == 0;  // a program may give any address
+// noinline for the same reason.
+__attribute__((noinline)) bool guarded_long_copy(void* to, const void* from, std::size_t n) noexcept {
   FaultGuard guard;
   FaultGuard* volatile outer = active_fault_guard;
   if (sigsetjmp(guard.frame, 0) != 0) {
@@ -91,14 +94,16 @@ __attribute__((noinline)) bool guarded_copy(void* to, const void* from, std::siz
   return true;
 }
 
-void recover_from_fault(const sigset_t* mask) noexcept {
-  if (active_fault_guard == nullptr) return;
+bool guarded_copy(void* to, const void* from, std::size_t n) noexcept {
+  if (to == nullptr || from == nullptr) return n == 0;  // a program may give any address
+  return n <= kSmallCopyMax ? small_copy(to, from, n) : guarded_long_copy(to, from, n);
+}
+
+bool recover_from_fault(void* context) noexcept {
+  if (leave_faulting_access(context)) return true;
+  if (active_fault_guard == nullptr) return false;
   // The guard does not save the mask: that would cost a system call each time.
-  sigset_t faults;
-  sigemptyset(&faults);
-  sigaddset(&faults, SIGSEGV);
-  sigaddset(&faults, SIGBUS);
-  sigprocmask(mask != nullptr ? SIG_SETMASK : SIG_UNBLOCK, mask != nullptr ? mask : &faults, nullptr);
+  sigprocmask(SIG_SETMASK, &static_cast<const ucontext_t*>(context)->uc_sigmask, nullptr);
   siglongjmp(active_fault_guard->frame, 1);
 }
 

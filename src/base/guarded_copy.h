@@ -34,8 +34,9 @@ extern thread_local FaultGuard* active_fault_guard;
 // own nothing that needs a destructor, and must not be in the middle of changing state.
 [[nodiscard]] bool guarded_call(void (*body)(void*), void* argument) noexcept;
 
-// For the signal handler: if this thread is inside a guard, jumps out of it and does not return. `mask` is the
-// one that the fault interrupted (ucontext): it holds again. Null: only the signals of faults are unblocked.
-void recover_from_fault(const sigset_t* mask = nullptr) noexcept;
+// For the signal handler, with its third argument. If this thread is inside a guard, jumps out of it, with the mask of
+// signals that the fault interrupted, and does not return. True: an access of fault_table.h is left when the handler
+// returns. False: the fault is somebody else's.
+[[nodiscard]] bool recover_from_fault(void* context) noexcept;
 
 }  // namespace rrdma

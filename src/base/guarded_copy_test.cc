@@ -9,17 +9,17 @@
 namespace rrdma {
 namespace {
 
-void on_fault(int) {
-  recover_from_fault();
-  _exit(3);
+void on_fault(int, siginfo_t*, void* context) {
+  if (!recover_from_fault(context)) _exit(3);
 }
 
 class GuardedCopy : public testing::Test {
  protected:
   void SetUp() override {
     struct sigaction action {};
-    action.sa_handler = on_fault;
-    action.sa_flags = SA_NODEFER;  // the handler is left by a jump: the signal must not stay blocked
+    action.sa_sigaction = on_fault;
+    action.sa_flags =
+        SA_SIGINFO | SA_NODEFER;  // the handler is left by a jump: the signal must not stay blocked
     sigaction(SIGSEGV, &action, &before_segv_);
     sigaction(SIGBUS, &action, &before_bus_);
     page_ =

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 
+#include "base/fault_table.h"
 #include "base/guarded_copy.h"
 
 namespace rrdma::objects {
@@ -392,19 +393,17 @@ void copy_end_last(void* argument) {
 
 constexpr std::size_t kSmallestPage = 4096;
 
-RRDMA_MAY_FAULT void touch_pages(void* argument) {
-  const auto& frame = *static_cast<const Frame*>(argument);
-  for (std::size_t i = 0; i < frame.span_count; ++i) {
-    const volatile std::uint8_t* const octets = frame.spans[i].data;
-    const std::size_t length = frame.spans[i].length;
-    for (std::size_t at = 0; at < length; at += kSmallestPage) static_cast<void>(octets[at]);
-    if (length != 0) static_cast<void>(octets[length - 1]);
-  }
-}
-
 }  // namespace
 
-bool is_mapped(const Frame& frame) { return guarded_call(touch_pages, const_cast<Frame*>(&frame)); }
+bool is_mapped(const Frame& frame) {
+  for (std::size_t i = 0; i < frame.span_count; ++i) {
+    const auto& [octets, length] = frame.spans[i];
+    for (std::size_t at = 0; at < length; at += kSmallestPage)
+      if (!guarded_peek(octets + at)) return false;
+    if (length != 0 && !guarded_peek(octets + length - 1)) return false;
+  }
+  return true;
+}
 
 Cause gather(const MemoryTable& table, const ProtectionDomain& pd, std::span<const Sge> list,
              std::uint64_t offset, std::uint32_t length, Frame& frame) {
@@ -429,6 +428,7 @@ Cause gather(const MemoryTable& table, const ProtectionDomain& pd, std::span<con
 bool place(std::uint8_t* to, const std::uint8_t* from, std::size_t n, bool final) {
   if (n == 0) return true;
   if (!final) return guarded_copy(to, from, n);
+  if (n <= kSmallCopyMax) return small_copy_end_last(to, from, n);
   Placement all{to, from, n};
   return guarded_call(copy_end_last, &all);
 }

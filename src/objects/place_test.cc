@@ -160,9 +160,8 @@ TEST_F(Place, EverySizeAndAlignmentIsCopiedWholeAndNothingElse) {
   }
 }
 
-void on_fault(int) {
-  recover_from_fault();
-  _exit(3);
+void on_fault(int, siginfo_t*, void* context) {
+  if (!recover_from_fault(context)) _exit(3);
 }
 
 // Two pages, of which one is missing.
@@ -170,7 +169,8 @@ class PlaceFault : public testing::Test {
  protected:
   void SetUp() override {
     struct sigaction action {};
-    action.sa_handler = on_fault;  // without SA_NODEFER: the jump out of the handler must unblock the signal
+    action.sa_sigaction = on_fault;
+    action.sa_flags = SA_SIGINFO;  // without SA_NODEFER: the jump out of the handler must unblock the signal
     sigaction(SIGSEGV, &action, &before_segv_);
     sigaction(SIGBUS, &action, &before_bus_);
     size_ = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));

@@ -82,8 +82,7 @@ void pass_on(int signal, siginfo_t* info, void* context) {
 }
 
 void on_fault(int signal, siginfo_t* info, void* context) {
-  // Does not return if this thread is inside a guard.
-  if (is_fault(signal, *info)) recover_from_fault(&static_cast<const ucontext_t*>(context)->uc_sigmask);
+  if (is_fault(signal, *info) && recover_from_fault(context)) return;
   pass_on(signal, info, context);
 }
 

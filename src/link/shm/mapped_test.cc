@@ -12,12 +12,14 @@
 namespace rrdma::link {
 namespace {
 
-void on_fault(int) { recover_from_fault(); }
+void on_fault(int, siginfo_t*, void* context) {
+  if (!recover_from_fault(context)) ::_exit(99);
+}
 
 void guard_faults() {
   struct sigaction action {};
-  action.sa_handler = on_fault;
-  action.sa_flags = SA_NODEFER;
+  action.sa_sigaction = on_fault;
+  action.sa_flags = SA_SIGINFO | SA_NODEFER;
   ::sigaction(SIGSEGV, &action, nullptr);
   ::sigaction(SIGBUS, &action, nullptr);
 }

@@ -72,9 +72,8 @@ TEST(ShmLink, MemoryIsTouchedOnlyAsFarAsTheReaderLags) {
   EXPECT_FALSE(touched);
 }
 
-void on_fault(int, siginfo_t*, void*) {
-  recover_from_fault();
-  ::_exit(99);
+void on_fault(int, siginfo_t*, void* context) {
+  if (!recover_from_fault(context)) ::_exit(99);
 }
 
 TEST(ShmLink, AFrameFromMemoryThatIsGoneIsDroppedAndCounted) {

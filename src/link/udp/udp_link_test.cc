@@ -510,12 +510,14 @@ TEST_P(UdpLinkTest, SmallReceiveBuffersLoseButNeverStall) {
   EXPECT_EQ(collector.packets.size(), 1u);
 }
 
-void recover(int) { recover_from_fault(); }
+void recover(int, siginfo_t*, void* context) {
+  if (!recover_from_fault(context)) ::_exit(99);
+}
 
 TEST_P(UdpLinkTest, UnmappedMemoryDropsItsFrameOnly) {
   struct sigaction action {};
-  action.sa_handler = recover;
-  action.sa_flags = SA_NODEFER;
+  action.sa_sigaction = recover;
+  action.sa_flags = SA_SIGINFO | SA_NODEFER;
   struct sigaction before {};
   sigaction(SIGSEGV, &action, &before);
   auto a = open_link(family(), 1);
