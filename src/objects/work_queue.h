@@ -161,8 +161,10 @@ class SendQueue {
   std::span<const Sge> list(std::uint64_t index) { return {sges(index), at(index).sge_count}; }
   std::uint8_t* inline_data(std::uint64_t index) { return slot(index) + kListOffset; }
 
-  // The entry to fill next, reset to defaults. REQUIRES: !full().
-  SendEntry& reserve(std::uint64_t ahead = 0) { return *new (slot(tail_ + ahead)) SendEntry(); }
+  // The entry to fill next, or one of a batch, reset to defaults or to what is known of it. REQUIRES: !full().
+  SendEntry& reserve(std::uint64_t ahead = 0, const SendEntry& start = {}) {
+    return *new (slot(tail_ + ahead)) SendEntry(start);
+  }
   void publish(std::uint64_t count = 1) {
     tail_ += count;
     RRDMA_ASSERT(tail_ - head_ <= capacity_);

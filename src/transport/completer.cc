@@ -227,7 +227,7 @@ void Completer::retire() {
       if (awaits_response(entry.opcode) && !entry.answered) break;
     }
     // Retire first: whoever polls the completion may post into the freed slot at once.
-    const SendEntry done = core_.take_oldest(qp_);
+    const SendEntry& done = core_.take_oldest(qp_);
     if (req_.index < queue.head()) req_.index = queue.head();
     ++retired;
     if (planted(PlantedBug::kLoseCompletion) && retired == 2) continue;
@@ -241,8 +241,7 @@ void Completer::fail_oldest(Status status, Cause cause) {
   auto& queue = qp_.send_queue;
   RRDMA_ASSERT(!queue.empty());
   core_.events.on_request_failed(qp_, failed_send(qp_, queue.at(queue.head()), status, cause, now_));
-  const SendEntry failed = core_.take_oldest(qp_);
-  core_.complete_send(qp_, failed, status, cause, now_);
+  core_.complete_send(qp_, core_.take_oldest(qp_), status, cause, now_);
   if (qp_.reliable()) {
     core_.fail_qp(qp_, now_);
     return;

@@ -92,8 +92,8 @@ void Core::fail_qp(QueuePair& qp, Instant now) {
   if (qp.resp.answer_due || qp.responses.any_pending()) schedule(qp);
 }
 
-objects::SendEntry Core::take_oldest(QueuePair& qp) {
-  const SendEntry entry = qp.send_queue.at(qp.send_queue.head());
+const SendEntry& Core::take_oldest(QueuePair& qp) {
+  const SendEntry& entry = qp.send_queue.at(qp.send_queue.head());
   qp.send_queue.retire();
   if (qp.type == QpType::kUd) entry.datagram.handle->release();
   return entry;
@@ -103,8 +103,7 @@ void Core::flush_sends(QueuePair& qp, Instant now) {
   const auto count = static_cast<std::uint32_t>(qp.send_queue.tail() - qp.send_queue.head());
   if (count != 0) events.on_requests_flushed(qp, count, 0);
   while (!qp.send_queue.empty()) {
-    const SendEntry entry = take_oldest(qp);
-    complete_send(qp, entry, Status::kFlushed, Cause::kFlushed, now);
+    complete_send(qp, take_oldest(qp), Status::kFlushed, Cause::kFlushed, now);
   }
   qp.req.index = qp.req.started = qp.send_queue.head();
   qp.req.next = qp.req.tx;  // what was assigned and not sent; UC and UD go on from here after SQE

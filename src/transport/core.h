@@ -72,9 +72,9 @@ struct Core {
   void complete_send(QueuePair& qp, const objects::SendEntry& entry, objects::Status status,
                      objects::Cause cause, Instant now);
   void complete_receive(QueuePair& qp, objects::Completion& completion, Instant now);
-  void fail_qp(QueuePair& qp, Instant now);  // to the error state, everything flushed
-  objects::SendEntry take_oldest(QueuePair& qp);
-  void stop_sending(QueuePair& qp);  // forgets timers and flight
+  void fail_qp(QueuePair& qp, Instant now);              // to the error state, everything flushed
+  const objects::SendEntry& take_oldest(QueuePair& qp);  // good until the next post
+  void stop_sending(QueuePair& qp);                      // forgets timers and flight
   void flush_sends(QueuePair& qp, Instant now);
   void flush_receives(QueuePair& qp, Instant now);
   void check_drained(QueuePair& qp);

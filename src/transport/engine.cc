@@ -316,8 +316,7 @@ PostError Engine::check_send(const QueuePair& qp, const SendRequest& request) co
 PostError Engine::post_send(QueuePair& qp, const SendRequest& request, Instant now) {
   if (const PostError error = check_send(qp, request); error != PostError::kNone) return error;
   const std::uint64_t index = qp.send_queue.tail();
-  SendEntry& entry = qp.send_queue.reserve();
-  entry = request.entry;
+  SendEntry& entry = qp.send_queue.reserve(0, request.entry);
   entry.length = message_length(request);
   if (entry.is_inline()) {
     entry.sge_count = 0;

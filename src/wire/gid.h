@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <compare>
 #include <cstdint>
 #include <cstring>
@@ -11,6 +12,11 @@ namespace rrdma::wire {
 struct Gid {
   std::array<std::uint8_t, 16> octets{};
   friend auto operator<=>(const Gid&, const Gid&) = default;
+  // As two words: the comparison of arrays is a call, and every packet has two.
+  friend constexpr bool operator==(const Gid& a, const Gid& b) {
+    using Words = std::array<std::uint64_t, 2>;
+    return std::bit_cast<Words>(a.octets) == std::bit_cast<Words>(b.octets);
+  }
 
   [[nodiscard]] bool is_ipv4() const {
     static constexpr std::uint8_t kPrefix[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};

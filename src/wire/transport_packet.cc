@@ -37,6 +37,10 @@ TransportError parse_transport_headers(Octets octets, TransportHeaders& headers)
   if (!shape.known()) return TransportError::kUnknownOpcode;
   if (headers.bth.version != 0) return TransportError::kUnknownVersion;
   if (octets.size() < shape.header_octets) return TransportError::kTooShort;
+  if (shape.header_octets == kBthOctets) {  // most packets
+    headers = {.bth = headers.bth};
+    return TransportError::kNone;
+  }
 
   p += kBthOctets;
   headers.deth = shape.deth ? parse_deth(p) : Deth{};

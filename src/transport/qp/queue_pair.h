@@ -158,7 +158,7 @@ struct QueuePair {
   // UD has no path MTU attribute: one packet of the port's MTU.
   // Packets, and so PSNs, that a message of this length takes.
   [[nodiscard]] std::uint32_t packets_of(std::size_t length) const {
-    return length == 0 ? 1 : static_cast<std::uint32_t>((length + mtu - 1) / mtu);
+    return length <= mtu ? 1 : static_cast<std::uint32_t>((length + mtu - 1) / mtu);
   }
   [[nodiscard]] std::uint32_t mtu_limit() const { return port_mtu; }
   [[nodiscard]] wire::Transport transport() const {
