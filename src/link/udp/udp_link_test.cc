@@ -109,7 +109,8 @@ TEST_P(UdpLinkTest, LooksAtEverySocketWhenAsked) {
   const auto memory = random_octets(64);
   Collector collector;
   const auto send_one = [&](Link& from, int over, std::uint32_t psn) {
-    ASSERT_TRUE(send(from, path_between(over, 1, 2), {.psn = psn, .octets = 8}, memory.data()));
+    const Path path = path_between(over, 1, 2);  // lives until the frame has left
+    ASSERT_TRUE(send(from, path, {.psn = psn, .octets = 8}, memory.data()));
     from.flush({});
   };
   send_one(*warm, family(), 1);
@@ -135,7 +136,8 @@ TEST_P(UdpLinkTest, LooksOnlyWhereSomethingMayBePending) {
     return b->poll(collector, {}, 64);
   };
   const auto send_one = [&](std::uint32_t psn) {
-    ASSERT_TRUE(send(*a, path_between(family(), 1, 2), {.psn = psn, .octets = 8}, memory.data()));
+    const Path path = path_between(family(), 1, 2);
+    ASSERT_TRUE(send(*a, path, {.psn = psn, .octets = 8}, memory.data()));
     a->flush({});
     usleep(1000);
   };
