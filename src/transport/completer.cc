@@ -549,8 +549,8 @@ void Completer::handle_timeout() {
   } else if (now_ >= req_.early_deadline) {
     handle_early_timeout();
   }
-  if (req_.log.enabled() && req_.congestion->allowed_at() > now_) {
-    core_.timers.arm(qp_, req_.congestion->allowed_at());
+  if (req_.log.enabled() && req_.congestion.allowed_at() > now_) {
+    core_.timers.arm(qp_, req_.congestion.allowed_at());
   } else if (req_.log.enabled()) {
     core_.schedule(qp_);  // it may have waited for its pace
   }

@@ -429,7 +429,7 @@ Instant Engine::settled_deadline() {
     const RequesterState& req = qp.req;
     if (!qp.can_send()) return armed;
     if (req.waiting_rnr) return req.rnr_until;
-    const bool paced = req.log.enabled() && req.congestion->allowed_at() >= armed;
+    const bool paced = req.log.enabled() && req.congestion.allowed_at() >= armed;
     return paced ? armed : std::min(req.ack_deadline, req.early_deadline);
   });
 }

@@ -248,7 +248,7 @@ std::uint32_t Requester::read_packets_of(const SendEntry& entry) const {
 }
 
 std::uint32_t Requester::window() const {
-  return req_.log.enabled() ? req_.congestion->window() : req_.window.size();
+  return req_.log.enabled() ? req_.congestion.window() : req_.window.size();
 }
 
 bool Requester::fits_window(std::uint32_t packets) const {
@@ -265,8 +265,8 @@ SendVerdict Requester::check_room(const Place& place, std::uint32_t packets) con
   if (place.repair ? req_.flight_packets != 0 && req_.flight_packets + packets > window()
                    : !fits_window(packets))
     return SendVerdict::kNothing;
-  if (req_.log.enabled() && now_ < req_.congestion->allowed_at()) {
-    core_.timers.arm(qp_, req_.congestion->allowed_at());
+  if (req_.log.enabled() && now_ < req_.congestion.allowed_at()) {
+    core_.timers.arm(qp_, req_.congestion.allowed_at());
     return SendVerdict::kNothing;
   }
   return core_.over_budget(packets * qp_.mtu) ? SendVerdict::kNoBudget : SendVerdict::kSent;
@@ -463,7 +463,7 @@ void Requester::sent(const Place& place, Frame& frame, FrameSink& sink, std::uin
   if (ack_may_ride(qp_)) take_ack_along(frame);
   sink.commit(frame);
   if (qp_.reliable()) req_.since_ack_request = ack_requested ? 0 : req_.since_ack_request + 1;
-  if (req_.log.enabled()) req_.congestion->on_sent(now_, packets * qp_.mtu);
+  if (req_.log.enabled()) req_.congestion.on_sent(now_, packets * qp_.mtu);
   if (place.repair) return sent_again(place, packets, ack_requested);
   const bool first = req_.una == req_.tx;
   const wire::Psn last = req_.tx + (packets - 1);

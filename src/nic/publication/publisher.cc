@@ -44,7 +44,7 @@ control::QpLevels levels_of(const transport::QueuePair& qp) {
   levels.oldest_psn = req.una.value;
   levels.next_psn = req.sent.value;
   levels.under_way = req.flight_packets;
-  levels.window = req.log.enabled() ? req.congestion->window() : req.window.size();
+  levels.window = req.log.enabled() ? req.congestion.window() : req.window.size();
   levels.expected_psn = qp.resp.expected.value;
   const Duration round_trip = req.log.enabled() ? req.round_trip.smoothed() : req.window.smoothed();
   levels.round_trip_ns = static_cast<std::uint32_t>(std::clamp<std::int64_t>(round_trip.ns, 0, UINT32_MAX));

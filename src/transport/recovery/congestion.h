@@ -158,8 +158,15 @@ class Congestion {
   CongestionControl* operator->() {
     return std::visit([](auto& control) -> CongestionControl* { return &control; }, control_);
   }
-  const CongestionControl* operator->() const {
-    return std::visit([](const auto& control) -> const CongestionControl* { return &control; }, control_);
+  // What every packet asks, without a call: the kinds are final.
+  [[nodiscard]] std::uint32_t window() const {
+    return std::visit([](const auto& control) { return control.window(); }, control_);
+  }
+  [[nodiscard]] Instant allowed_at() const {
+    return std::visit([](const auto& control) { return control.allowed_at(); }, control_);
+  }
+  void on_sent(Instant now, std::uint32_t octets) {
+    std::visit([&](auto& control) { control.on_sent(now, octets); }, control_);
   }
 
  private:
