@@ -1,7 +1,7 @@
 // Guarded access to memory that a program registered and may have unmapped since. A fault inside
 // guarded_copy() or guarded_call() is turned into `false` by recover_from_fault(), which the process's
 // SIGSEGV/SIGBUS handler (installed by nic/) calls first. Without a handler a fault ends the program as
-// usual. The guard costs two stores: no syscall, no page walk.
+// usual. A guard costs some ten nanoseconds: no syscall, no page walk. Small copies need none (fault_table.h).
 #pragma once
 
 #include <setjmp.h>
