@@ -33,8 +33,11 @@ Completions::~Completions() {
 }
 
 int Completions::poll(ibv_wc* into, int room) {
+  constexpr int kNobodys = 4095;  // no call gives it
+  errno = kNobodys;
   const int count = ibv_poll_cq(cq_, room, into);
   if (count < 0) fail("ibv_poll_cq failed");
+  if (errno != kNobodys) fail_errno("ibv_poll_cq succeeded and changed errno");
   return count;
 }
 

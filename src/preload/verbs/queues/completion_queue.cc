@@ -15,6 +15,7 @@
 #include "host/clock.h"
 #include "host/explain.h"
 #include "preload/verbs/device/limits.h"
+#include "preload/verbs/kept_errno.h"
 #include "preload/verbs/operations.h"
 #include "preload/verbs/queues/work_completion.h"
 #include "preload/verbs/real_library.h"
@@ -130,6 +131,7 @@ int poll_cq(ibv_cq* abi, int count, ibv_wc* wc) {
   Cq& cq = own(abi);
   if (cq.runtime.forked()) [[unlikely]]
     return -refuse_forked("ibv_poll_cq");
+  const KeptErrno kept;
   int taken = take(cq, count, wc);
   if (taken == 0) {
     cq.lanes.poll();
@@ -147,6 +149,7 @@ int req_notify_cq(ibv_cq* abi, int solicited_only) {
   Cq& cq = own(abi);
   if (cq.runtime.forked()) [[unlikely]]
     return refuse_forked("ibv_req_notify_cq");
+  const KeptErrno kept;
   cq.queue.arm(solicited_only != 0);
   cq.lanes.rely_on_threads();
   return 0;

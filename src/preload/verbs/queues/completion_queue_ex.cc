@@ -5,6 +5,7 @@
 
 #include "host/clock.h"
 #include "host/explain.h"
+#include "preload/verbs/kept_errno.h"
 #include "preload/verbs/operations.h"
 #include "preload/verbs/queues/completion_queue.h"
 #include "preload/verbs/struck_calls.h"
@@ -36,6 +37,7 @@ int start_poll(ibv_cq_ex* abi, ibv_poll_cq_attr* attr) {
   }
   if (cq.runtime.forked()) [[unlikely]]
     return refuse_forked("ibv_start_poll");
+  const KeptErrno kept;
   cq.passage.lock(cq.consumer);
   bool taken = take_next(cq);
   if (!taken) {

@@ -5,6 +5,7 @@
 
 #include "host/clock.h"
 #include "host/explain.h"
+#include "preload/verbs/kept_errno.h"
 #include "preload/verbs/queues/work_requests.h"
 
 namespace rrdma::verbs {
@@ -220,6 +221,7 @@ transport::PostError post_staged(Qp& qp, std::uint32_t index, Instant now) {
 // All or nothing: what can be refused for one request alone was checked when it was built, or is the same
 // for all of them.
 int post_all(Qp& qp) {
+  const KeptErrno kept;
   std::lock_guard lock(qp.lane->mutex());
   const objects::SendQueue& queue = qp.engine_qp->send_queue;
   if (queue.capacity() - (queue.tail() - queue.head()) < qp.staged)

@@ -5,6 +5,7 @@
 #include "host/clock.h"
 #include "host/explain.h"
 #include "preload/verbs/device/limits.h"
+#include "preload/verbs/kept_errno.h"
 #include "preload/verbs/objects.h"
 #include "preload/verbs/operations.h"
 
@@ -92,6 +93,7 @@ int post_send(ibv_qp* abi, ibv_send_wr* wr, ibv_send_wr** bad) {
   }
   PostError error = PostError::kNone;
   {
+    const KeptErrno kept;
     std::lock_guard lock(qp.lane->mutex());
     const Instant now = qp.lane->now();
     for (; wr != nullptr; wr = wr->next) {
@@ -113,6 +115,7 @@ int post_recv(ibv_qp* abi, ibv_recv_wr* wr, ibv_recv_wr** bad) {
   }
   PostError error = PostError::kNone;
   {
+    const KeptErrno kept;
     std::lock_guard lock(qp.lane->mutex());
     transport::Engine& engine = qp.lane->engine();
     // Only what is flushed at once wants to know the time, and asking costs as much as posting.

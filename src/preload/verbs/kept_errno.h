@@ -1,0 +1,20 @@
+// KeptErrno: a call that succeeds leaves errno as it was. The calls of the data path never touch it on hardware, and
+// programs came to rely on that: rsockets set it to EWOULDBLOCK, post a message, and look at it afterwards.
+#pragma once
+
+#include <cerrno>
+
+namespace rrdma::verbs {
+
+class KeptErrno {
+ public:
+  KeptErrno() : value_(errno) {}
+  ~KeptErrno() { errno = value_; }
+  KeptErrno(const KeptErrno&) = delete;
+  KeptErrno& operator=(const KeptErrno&) = delete;
+
+ private:
+  const int value_;
+};
+
+}  // namespace rrdma::verbs
