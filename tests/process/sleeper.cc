@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <string>
 
 #include "device.h"
@@ -17,6 +18,7 @@ using namespace proof;
 constexpr int kSettleMicroseconds = 100'000;  // until the NIC's own thread sleeps, too
 constexpr std::size_t kOctets = 4096;
 constexpr std::uint8_t kRnrPause = 25;  // 55 ms: longer than the poll that brings the NAK
+constexpr int kNobodys = 4095;          // an errno that no call gives
 
 class Sleeper {
  public:
@@ -52,7 +54,9 @@ class Sleeper {
     request.num_sge = 1;
     request.opcode = IBV_WR_SEND;
     request.send_flags = IBV_SEND_SIGNALED;
+    errno = kNobodys;
     if (ibv_post_send(qps_[0], &request, &bad) != 0) fail("ibv_post_send");
+    if (errno != kNobodys) fail_errno("ibv_post_send succeeded and changed errno");
   }
   void post_receive() {
     ibv_sge sge = memory();

@@ -10,11 +10,13 @@ class KeptErrno {
  public:
   KeptErrno() : value_(errno) {}
   ~KeptErrno() { errno = value_; }
+  // The call fails with this after all.
+  int set(int error) { return value_ = error; }
   KeptErrno(const KeptErrno&) = delete;
   KeptErrno& operator=(const KeptErrno&) = delete;
 
  private:
-  const int value_;
+  int value_;
 };
 
 }  // namespace rrdma::verbs

@@ -221,11 +221,11 @@ transport::PostError post_staged(Qp& qp, std::uint32_t index, Instant now) {
 // All or nothing: what can be refused for one request alone was checked when it was built, or is the same
 // for all of them.
 int post_all(Qp& qp) {
-  const KeptErrno kept;
+  KeptErrno kept;
   std::lock_guard lock(qp.lane->mutex());
   const objects::SendQueue& queue = qp.engine_qp->send_queue;
   if (queue.capacity() - (queue.tail() - queue.head()) < qp.staged)
-    return refuse_post(kCall, transport::PostError::kQueueFull);
+    return kept.set(refuse_post(kCall, transport::PostError::kQueueFull));
   const Instant now = qp.lane->now();
   int error = 0;
   for (std::uint32_t i = 0; i < qp.staged && error == 0; ++i) {
@@ -233,7 +233,7 @@ int post_all(Qp& qp) {
       error = refuse_post(kCall, refused);
   }
   qp.lane->transmit_posted(*qp.engine_qp, now);
-  return error;
+  return error == 0 ? 0 : kept.set(error);
 }
 
 template <typename QpEx>
