@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cerrno>
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
@@ -73,6 +74,11 @@ std::vector<FoundTopic> find_number(std::uint32_t value) {
   return found;
 }
 
+// Errors that have a second name.
+bool is_other_name(int error, const std::string& words) {
+  return (error == EWOULDBLOCK && words == "ewouldblock") || (error == ENOTSUP && words == "enotsup");
+}
+
 // The last part of IBV_WC_RETRY_EXC_ERR and RDMA_CM_EVENT_REJECTED is enough.
 bool is_name(const Topic& topic, const std::string& words) {
   const std::string name = simplified(topic.name);
@@ -80,7 +86,9 @@ bool is_name(const Topic& topic, const std::string& words) {
   for (const std::string_view prefix : {"ibv wc ", "rdma cm event "}) {
     if (name.starts_with(prefix) && words == name.substr(prefix.size())) return true;
   }
-  return topic.kind == TopicKind::kErrno && words == simplified(std::strerror(static_cast<int>(topic.code)));
+  if (topic.kind != TopicKind::kErrno) return false;
+  const int error = static_cast<int>(topic.code);
+  return words == simplified(std::strerror(error)) || is_other_name(error, words);
 }
 
 }  // namespace
