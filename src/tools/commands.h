@@ -41,6 +41,6 @@ void add_rpc_command(CLI::App& app, Runner& chosen);
 void add_run_command(CLI::App& app, Runner& chosen);
 // Takes the `--` between the options of `rrdma run` and the program out of the arguments: CLI11 would make
 // the program's options its own errors. Returns the new count.
-int drop_run_separator(int argc, char** argv);
+int drop_run_separator(CLI::App& app, int argc, char** argv);
 
 }  // namespace rrdma::tools

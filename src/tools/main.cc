@@ -123,7 +123,7 @@ int run(int argc, char** argv) {
   try {
     std::vector<char*> arguments;
     argc = settle_lab_words(argc, argv, arguments);
-    app.parse(drop_run_separator(argc, arguments.data()), arguments.data());
+    app.parse(drop_run_separator(app, argc, arguments.data()), arguments.data());
   } catch (const CLI::ParseError& error) {
     return explain_usage(app, error);
   }

@@ -84,6 +84,12 @@ class Lost(unittest.TestCase):
         self.assertIn("did you mean '--netdev'?", run("devices", "--netdv", "eth0", status=2)[1])
         self.assertIn("did you mean '--json'?", run("stat", "--jsno", status=2)[1])
 
+    def test_run_blames_the_option_that_is_none(self):
+        for words in (("--no-such", "--", "true"), ("--no-such", "true"),("-x", "--", "true"), ("--lid", "--no-such", "--", "true")):
+            error = run("run", *words, status=125)[1]
+            self.assertIn("--no-such" if "--no-such" in words else "-x", error)
+            self.assertNotIn("true", error)
+
     def test_gids_of_a_device(self):
         self.assertEqual(run("gids", "rrdma0"), run("gids"))
         _, error = run("gids", "rrdma7", status=2)

@@ -23,12 +23,6 @@
 namespace rrdma::tools {
 namespace {
 
-constexpr const char* kLidOption = "--lid";
-constexpr const char* kOnlyOption = "--only";
-constexpr const char* kBesideOption = "--beside";
-constexpr const char* kPrivateOption = "--private";
-constexpr const char* kStrictOption = "--strict";
-constexpr const char* kShareOption = "--share-memory";
 const std::vector<std::string> kCongestionNames = {"auto", "loss", "swift", "dcqcn", "fixed", "none"};
 
 std::string_view present_preload() {
@@ -124,7 +118,7 @@ void add_several_options(CLI::App& command, DeviceSettings& settings) {
       ->option_text("DEVICE:PROPERTY=VALUE,...")
       ->allow_extra_args(false);
   command.add_flag(
-      kPrivateOption, settings.private_network,
+      "--private", settings.private_network,
       "In a network namespace of its own, where each device has an IPv4 and an IPv6 address on lo");
 }
 
@@ -164,7 +158,7 @@ void add_device_options(CLI::App& command, DeviceSettings& settings) {
       .add_option("--cc", settings.congestion,
                   "Congestion control of connections over UDP (default: auto, by what the peer is)")
       ->option_text("auto|loss|swift|dcqcn|fixed|none");
-  command.add_flag(kStrictOption, settings.strict,
+  command.add_flag("--strict", settings.strict,
                    "Nothing on the wire that the specification does not have, and go back N on every loss");
   command
       .add_option("--strict-peer", settings.strict_peers,
@@ -172,24 +166,15 @@ void add_device_options(CLI::App& command, DeviceSettings& settings) {
       ->option_text("ADDRESS")
       ->allow_extra_args(false)
       ->excludes("--strict");
-  command.add_flag(kShareOption, settings.share_memory,
+  command.add_flag("--share-memory", settings.share_memory,
                    "Place large memory of the program where others of its user on this host can map it: "
                    "one-sided operations are "
                    "then copies in memory");
-  command.add_flag(kLidOption, settings.lid,
-                   "Give ports a LID, for programs that know no GIDs; at both ends");
-  CLI::Option* only =
-      command.add_flag(kOnlyOption, settings.only,
-                       "Hide the RDMA devices of the kernel (default: they come behind RRDMA's own)");
-  command.add_flag(kBesideOption, settings.beside, "List the RDMA devices of the kernel before RRDMA's own")
+  command.add_flag("--lid", settings.lid, "Give ports a LID, for programs that know no GIDs; at both ends");
+  CLI::Option* only = command.add_flag(
+      "--only", settings.only, "Hide the RDMA devices of the kernel (default: they come behind RRDMA's own)");
+  command.add_flag("--beside", settings.beside, "List the RDMA devices of the kernel before RRDMA's own")
       ->excludes(only);
-}
-
-bool stands_alone(const char* option) {
-  return std::strchr(option, '=') != nullptr || std::strcmp(option, kLidOption) == 0 ||
-         std::strcmp(option, kOnlyOption) == 0 || std::strcmp(option, kBesideOption) == 0 ||
-         std::strcmp(option, kPrivateOption) == 0 || std::strcmp(option, kStrictOption) == 0 ||
-         std::strcmp(option, kShareOption) == 0;
 }
 
 Result<void, OptionProblem> settle(DeviceSettings& settings) {

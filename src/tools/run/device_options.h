@@ -35,8 +35,6 @@ struct DeviceSettings {
 };
 
 void add_device_options(CLI::App& command, DeviceSettings& settings);
-// Options of add_device_options that stand alone, for whoever reads the command line before CLI11 does.
-[[nodiscard]] bool stands_alone(const char* option);
 
 // A sentence and a hint about the first option that cannot be right.
 struct OptionProblem {

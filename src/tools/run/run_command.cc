@@ -94,12 +94,22 @@ int run_program(RunOptions& options) {
   return refuse(kUnsuitable, "'" + program->path + "' cannot be executed: " + std::strerror(errno), "");
 }
 
+// Whether the next word is this option's value. What is no option at all has none: it shall be told of, not hide
+// the word behind it.
+bool takes_a_value(const CLI::App& run, const char* word) {
+  if (std::strchr(word, '=') != nullptr) return false;
+  const CLI::Option* option = run.get_option_no_throw(word);
+  return option != nullptr && option->get_items_expected_max() > 0;
+}
+
 }  // namespace
 
-int drop_run_separator(int argc, char** argv) {
+int drop_run_separator(CLI::App& app, int argc, char** argv) {
   if (argc < 2 || std::strcmp(argv[1], "run") != 0) return argc;
+  const CLI::App& run = *app.get_subcommand("run");
   int i = 2;
-  while (i < argc && argv[i][0] == '-' && std::strcmp(argv[i], "--") != 0) i += stands_alone(argv[i]) ? 1 : 2;
+  while (i < argc && argv[i][0] == '-' && std::strcmp(argv[i], "--") != 0)
+    i += takes_a_value(run, argv[i]) ? 2 : 1;
   if (i >= argc || std::strcmp(argv[i], "--") != 0) return argc;
   std::copy(argv + i + 1, argv + argc + 1, argv + i);
   return argc - 1;
