@@ -30,6 +30,15 @@ inline constexpr std::uint32_t kOne = 0x80000000;
   return product;
 }
 
+[[nodiscard]] constexpr std::uint32_t power_of_x(unsigned exponent) {
+  std::uint32_t power = kOne;
+  for (std::uint32_t square = times_x(kOne); exponent != 0; exponent >>= 1) {
+    if ((exponent & 1) != 0) power = multiply(power, square);
+    square = multiply(square, square);
+  }
+  return power;
+}
+
 [[nodiscard]] constexpr std::array<std::uint32_t, 256> powers_of(std::uint32_t base) {
   std::array<std::uint32_t, 256> powers{};
   std::uint32_t power = kOne;

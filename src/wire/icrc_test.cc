@@ -4,10 +4,13 @@
 
 #include <gtest/gtest.h>
 #include <isa-l/crc.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <numeric>
 #include <vector>
 
 #include "base/prng.h"
@@ -25,7 +28,18 @@ std::vector<std::uint8_t> random_octets(Prng& prng, std::size_t count) {
   return octets;
 }
 
-// The definition, one bit after the other: what ISA-L is checked against.
+// Every short one, and some of those that are summed in several runs of several parts.
+std::vector<std::size_t> lengths_to_try(Prng& prng) {
+  std::vector<std::size_t> lengths(2500);
+  std::iota(lengths.begin(), lengths.end(), std::size_t{0});
+  for (const std::size_t around : {4096u, 12288u, 24576u}) {
+    for (std::size_t length = around - 20; length < around + 20; ++length) lengths.push_back(length);
+  }
+  for (int i = 0; i < 50; ++i) lengths.push_back(prng.below(70'000));
+  return lengths;
+}
+
+// The definition, one bit after the other: what ISA-L and the CPU's instructions are checked against.
 std::uint32_t crc32_by_bits(Octets octets) {
   std::uint32_t crc = 0xffffffff;
   for (const std::uint8_t octet : octets) {
@@ -40,21 +54,22 @@ TEST(Crc32, IsTheCrcOfEthernet) {
   EXPECT_EQ(crc32(digits), 0xcbf43926U);
   EXPECT_EQ(crc32({}), 0U);
   Prng prng(1);
-  for (std::size_t size = 1; size < 300; ++size) {
+  for (const std::size_t size : lengths_to_try(prng)) {
     const auto octets = random_octets(prng, size);
-    EXPECT_EQ(crc32(octets), crc32_by_bits(octets)) << size;
-    EXPECT_EQ(crc32_gzip_refl(0, octets.data(), octets.size()), crc32_by_bits(octets)) << "ISA-L, " << size;
+    const std::uint32_t by_bits = crc32_by_bits(octets);
+    EXPECT_EQ(crc32(octets), by_bits) << size;
+    EXPECT_EQ(crc32_gzip_refl(0, octets.data(), octets.size()), by_bits) << "ISA-L, " << size;
   }
 }
 
 TEST(Crc32, GoesOnFromPieceToPiece) {
   Prng prng(2);
-  const auto octets = random_octets(prng, 5000);
+  const auto octets = random_octets(prng, 20'000);
   for (int round = 0; round < 50; ++round) {
     Crc32 sum;
     Octets rest = octets;
     while (!rest.empty()) {
-      const std::size_t take = prng.between(0, std::min<std::size_t>(rest.size(), 700));
+      const std::size_t take = prng.between(0, std::min<std::size_t>(rest.size(), 3000));
       sum.update(rest.first(take));
       rest = rest.subspan(take);
     }
@@ -64,7 +79,7 @@ TEST(Crc32, GoesOnFromPieceToPiece) {
 
 TEST(Crc32, CopiesOnTheWay) {
   Prng prng(3);
-  for (std::size_t size = 0; size < 300; ++size) {
+  for (const std::size_t size : lengths_to_try(prng)) {
     const auto octets = random_octets(prng, size);
     std::vector<std::uint8_t> copy(size + 8, 0xee);
     EXPECT_EQ(crc32_copy(0x1234, octets, copy.data()), crc32_extend(0x1234, octets)) << size;
@@ -73,6 +88,27 @@ TEST(Crc32, CopiesOnTheWay) {
       return octet == 0xee;
     })) << size;
   }
+}
+
+// The end of a region may be the end of what is mapped.
+TEST(Crc32, TouchesNothingBehindTheEnd) {
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  const auto map = [&](int protection) {
+    void* memory = ::mmap(nullptr, 3 * page, protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return static_cast<std::uint8_t*>(memory);
+  };
+  std::uint8_t* const from = map(PROT_READ | PROT_WRITE);
+  std::uint8_t* const to = map(PROT_READ | PROT_WRITE);
+  ASSERT_EQ(::mprotect(from + 2 * page, page, PROT_NONE), 0);
+  ASSERT_EQ(::mprotect(to + 2 * page, page, PROT_NONE), 0);
+  Prng prng(5);
+  for (std::size_t i = 0; i < 2 * page; ++i) from[i] = static_cast<std::uint8_t>(prng.next());
+  for (std::size_t size = 0; size <= 2 * page; size += size < 1000 ? 1 : 61) {
+    const Octets octets(from + 2 * page - size, size);
+    EXPECT_EQ(crc32_copy(0, octets, to + 2 * page - size), crc32(octets)) << size;
+  }
+  ::munmap(from, 3 * page);
+  ::munmap(to, 3 * page);
 }
 
 TEST(Crc32Polynomial, RollingBackUndoesZeroOctets) {
