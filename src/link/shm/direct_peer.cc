@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/fault_table.h"
 #include "base/guarded_copy.h"
 #include "objects/memory.h"
 
@@ -106,6 +107,8 @@ RRDMA_MAY_FAULT void copy_mapped(void* argument) {
   if (copy.tail != 0) store_tail(remote, tail, copy.tail);
 }
 
+DirectOutcome outcome_of(bool copied) { return copied ? DirectOutcome::kMapped : DirectOutcome::kFault; }
+
 }  // namespace
 
 Result<DirectPeer, ShmError> DirectPeer::open(const OwnedFd& table, pid_t pid,
@@ -139,12 +142,18 @@ bool DirectPeer::has_nonce() const {
   return got == static_cast<ssize_t>(nonce.size()) && nonce == introduction_.nonce;
 }
 
+DirectOutcome DirectPeer::move_small(Way way, const iovec& local, std::uint8_t* mapped) {
+  if (way == Way::kRead) return outcome_of(small_copy(local.iov_base, mapped, local.iov_len));
+  return outcome_of(small_copy_end_last(mapped, local.iov_base, local.iov_len));
+}
+
 DirectOutcome DirectPeer::move_piece(Way way, std::span<const iovec> local, const Place& to,
                                      std::size_t length, bool last) const {
   const std::size_t tail = last ? tail_octets(to.address, length) : 0;
   if (to.mapped != nullptr) {
+    if (local.size() == 1 && length <= kSmallCopyMax) return move_small(way, local.front(), to.mapped);
     Copy copy{way == Way::kWrite, local, to.mapped, tail};
-    return guarded_call(copy_mapped, &copy) ? DirectOutcome::kMapped : DirectOutcome::kFault;
+    return outcome_of(guarded_call(copy_mapped, &copy));
   }
   std::array<iovec, 2> remote;
   std::size_t count = 0;
@@ -160,38 +169,45 @@ DirectOutcome DirectPeer::move_piece(Way way, std::span<const iovec> local, cons
   return for_good ? DirectOutcome::kRefused : DirectOutcome::kFault;
 }
 
-struct DirectPeer::Listed {
-  Found<DirectQp> qp;
-  Found<DirectKey> key;
-  Place at;
-  [[nodiscard]] bool holds() const { return qp.holds() && key.holds(); }
-};
+bool DirectPeer::Rows::hold() const { return qp.holds() && key.holds(); }
 
-std::optional<DirectPeer::Listed> DirectPeer::look_up(const objects::DirectTarget& target,
-                                                      std::uint64_t length, std::uint32_t need) {
+// Most often it is the same QP and the same key as the last time, and both rows still hold.
+bool DirectPeer::find_rows(const objects::DirectTarget& target) {
+  if (rows_ && rows_->qp.value.qpn == target.remote && rows_->key.value.rkey == target.rkey && rows_->hold())
+    return true;
+  rows_.reset();
   const auto qp = view_.find(target.remote);
-  if (!qp || qp->value.peer_qpn != target.local || qp->value.peer != introduction_.peer) return {};
+  if (!qp) return false;
   const auto key = view_.find(target.rkey);
-  if (!key || !is_allowed(key->value, qp->value, need) || !is_within(key->value, target.address, length))
+  if (!key) return false;
+  rows_ = {*qp, *key};
+  return true;
+}
+
+std::optional<DirectPeer::Place> DirectPeer::look_up(const objects::DirectTarget& target,
+                                                     std::uint64_t length, std::uint32_t need) {
+  if (!find_rows(target)) return {};
+  const DirectQp& qp = rows_->qp.value;
+  const DirectKey& key = rows_->key.value;
+  if (qp.peer_qpn != target.local || qp.peer != introduction_.peer || !is_allowed(key, qp, need) ||
+      !is_within(key, target.address, length))
     return {};
-  const std::uint64_t offset = target.address - key->value.address;
-  std::uint8_t* const mapped = mapped_.find(*key, [this] { return has_nonce(); });
-  return Listed{*qp,
-                *key,
-                {reinterpret_cast<std::uintptr_t>(key->value.host) + offset,
-                 mapped != nullptr ? mapped + offset : nullptr}};
+  const std::uint64_t offset = target.address - key.address;
+  std::uint8_t* const mapped = mapped_.find(rows_->key, [this] { return has_nonce(); });
+  return Place{reinterpret_cast<std::uintptr_t>(key.host) + offset,
+               mapped != nullptr ? mapped + offset : nullptr};
 }
 
 DirectOutcome DirectPeer::move_listed(Way way, const objects::DirectTarget& target, std::span<iovec> local,
                                       std::uint64_t length) {
-  const auto listed =
+  const auto place =
       look_up(target, length, way == Way::kWrite ? objects::kRemoteWrite : objects::kRemoteRead);
-  if (!listed) return DirectOutcome::kNotListed;
-  Place at = listed->at;
+  if (!place) return DirectOutcome::kNotListed;
+  Place at = *place;
   if (length <= kPieceOctets) return move_piece(way, local, at, length, true);
   std::array<iovec, kVectorsMax> piece;
   while (length != 0) {
-    if (!listed->holds()) return DirectOutcome::kNotListed;
+    if (!rows_->hold()) return DirectOutcome::kNotListed;
     const auto part = static_cast<std::size_t>(std::min<std::uint64_t>(length, kPieceOctets));
     const std::size_t count = cut(local, part, piece);
     const DirectOutcome outcome = move_piece(way, std::span(piece).first(count), at, part, part == length);
@@ -229,13 +245,13 @@ DirectOutcome DirectPeer::move(Way way, const objects::DirectTarget& target, std
 
 DirectOutcome DirectPeer::atomic(const objects::DirectTarget& target, objects::AtomicCall& call) {
   return announced([&] {
-    const auto listed = look_up(target, sizeof *call.target, objects::kRemoteAtomic);
-    if (!listed || listed->at.mapped == nullptr) return DirectOutcome::kNotListed;
+    const auto at = look_up(target, sizeof *call.target, objects::kRemoteAtomic);
+    if (!at || at->mapped == nullptr) return DirectOutcome::kNotListed;
     // Misaligned for the peer, who says so, or here.
-    call.target = reinterpret_cast<std::uint64_t*>(listed->at.mapped);
+    call.target = reinterpret_cast<std::uint64_t*>(at->mapped);
     if (target.address % 8 != 0 || reinterpret_cast<std::uintptr_t>(call.target) % 8 != 0)
       return DirectOutcome::kNotListed;
-    return guarded_call(objects::run_atomic, &call) ? DirectOutcome::kMapped : DirectOutcome::kFault;
+    return outcome_of(guarded_call(objects::run_atomic, &call));
   });
 }
 

@@ -68,16 +68,24 @@ class DirectPeer {
              std::atomic<std::uint64_t>& in_use)
       : view_(std::move(view)), pid_(pid), introduction_(introduction), in_use_(&in_use), mapped_(pid) {}
 
-  struct Listed;
-  // What the table lists for the target, while the caller is announced as its user; null: it is not allowed.
-  [[nodiscard]] std::optional<Listed> look_up(const objects::DirectTarget& target, std::uint64_t length,
-                                              std::uint32_t need);
+  // What the table lists for a target.
+  struct Rows {
+    Found<DirectQp> qp;
+    Found<DirectKey> key;
+    [[nodiscard]] bool hold() const;
+  };
+  // Leaves them in rows_. False: the table has none. REQUIRES: the caller is announced as their user.
+  bool find_rows(const objects::DirectTarget& target);
+  // Where the target lies, by rows_; null: it is not allowed. REQUIRES: as before.
+  [[nodiscard]] std::optional<Place> look_up(const objects::DirectTarget& target, std::uint64_t length,
+                                             std::uint32_t need);
   template <typename Act>
   DirectOutcome announced(Act act);
   DirectOutcome move(Way way, const objects::DirectTarget& target, std::span<iovec> local,
                      std::uint64_t length);
   DirectOutcome move_listed(Way way, const objects::DirectTarget& target, std::span<iovec> local,
                             std::uint64_t length);
+  static DirectOutcome move_small(Way way, const iovec& local, std::uint8_t* mapped);
   DirectOutcome move_piece(Way way, std::span<const iovec> local, const Place& to, std::size_t length,
                            bool last) const;
   [[nodiscard]] bool is_the_same_process();
@@ -88,6 +96,7 @@ class DirectPeer {
   DirectIntroduction introduction_;
   std::atomic<std::uint64_t>* in_use_;
   MappedRegions mapped_;
+  std::optional<Rows> rows_;  // of the latest target
   std::int64_t verified_s_ = 0;
   bool refused_ = false;
 };
