@@ -152,17 +152,19 @@ def history_chart(title, subtitle, names, series):
     values = [value for one in series for _, value in one.points]
     bottom, top = min(0.8, min(values) * 0.95), max(1.25, max(values) * 1.05)
     place_y = scale([bottom, top], HEIGHT - BOTTOM, TOP)
-    step = (WIDTH - RIGHT - LEFT - 40) / max(len(names) - 1, 1)
+    changed = sorted(series, key=lambda one: -abs(math.log(one.points[-1][1])))[:len(COLOURS)]
+    labels = {one.name: one.name.split(" / ")[0] for one in changed}
+    end = WIDTH - max(RIGHT, 16 + 6.2 * max(map(len, labels.values())))
+    step = (end - LEFT - 40) / max(len(names) - 1, 1)
     place_x = lambda place: LEFT + 20 + (place - 1) * step
     for value in ticks(bottom, top):
-        drawing.line(LEFT, place_y(value), WIDTH - RIGHT, place_y(value), "#999999" if value == 1 else "#dddddd")
+        drawing.line(LEFT, place_y(value), end, place_y(value), "#999999" if value == 1 else "#dddddd")
         drawing.text(LEFT - 8, place_y(value) + 4, number(value), anchor="end")
     for place, name in enumerate(names, 1):
         drawing.line(place_x(place), TOP, place_x(place), HEIGHT - BOTTOM, "#eeeeee")
         if len(names) <= 12 or place in (1, len(names)):
             drawing.text(place_x(place), HEIGHT - BOTTOM + 20, name[:7], 10, anchor="middle")
     drawing.text(24, (TOP + HEIGHT - BOTTOM) / 2, "of the first figure; more is better", anchor="middle", turned=True)
-    changed = sorted(series, key=lambda one: -abs(math.log(one.points[-1][1])))[:len(COLOURS)]
     ends = apart({one.name: place_y(one.points[-1][1]) for one in changed}, 15)
     for one in series:
         named = one in changed
@@ -173,5 +175,5 @@ def history_chart(title, subtitle, names, series):
             drawing.parts.append(f"<circle cx='{place_x(place):.1f}' cy='{place_y(value):.1f}' r='3' fill='{colour}'>"
                                  f"<title>{escape(one.name)}, {escape(names[place - 1])}: {value:.2f}</title></circle>")
         if named:
-            drawing.text(WIDTH - RIGHT + 8, ends[one.name] + 4, one.name.split(" / ")[0], 11, colour=colour)
+            drawing.text(end + 8, ends[one.name] + 4, labels[one.name], 11, colour=colour)
     return drawing.finish()

@@ -89,6 +89,11 @@ def check(data, folder=FOLDER):
     return f"slower than {last['commit']} by more than {LOSS_MAX:.0%}, beside the same programs:\n{told}", False
 
 
+def reason_to_refuse(data):
+    """Whole runs are no figures to compare with those of the quick set: programs run longer in them, and some of those beside us get faster by it."""
+    return "" if data["machine"].get("quick") else "is not of the quick set, whose runs can be compared: run `make bench QUICK=1` first"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("order", choices=("add", "check"))
@@ -97,6 +102,8 @@ def main():
     if not arguments.results.exists():
         sys.exit(f"there is no {arguments.results}: run `make bench QUICK=1` first")
     data = json.loads(arguments.results.read_text())
+    if reason := reason_to_refuse(data):
+        sys.exit(f"{arguments.results} {reason}")
     if arguments.order == "add":
         line = add(data, commit_of(FOLDER.parent))
         print(f"{len(line['ratios'])} ratios of {line['commit']} in {FOLDER}/{data['machine']['architecture']}.jsonl, chart beside it")

@@ -43,13 +43,13 @@ def cpu_name():
     return names.get(part.group(1), platform.machine()) if part else platform.machine()
 
 
-def describe_machine(arena, rounds):
+def describe_machine(arena, rounds, quick):
     try:
         rmem_max = int(Path("/proc/sys/net/core/rmem_max").read_text())
     except OSError:  # not shown in a network namespace by older kernels
         rmem_max = int(os.environ.get("RRDMA_BENCH_RMEM_MAX", "0"))
     return {"cpu": cpu_name(), "architecture": platform.machine(), "kernel": platform.release(), "cores": len(os.sched_getaffinity(0)),
-            "near_core": arena.near_core, "far_core": arena.far_core, "rounds": rounds, "rmem_max": rmem_max,
+            "near_core": arena.near_core, "far_core": arena.far_core, "rounds": rounds, "quick": quick, "rmem_max": rmem_max,
             "load": float(os.environ.get("RRDMA_BENCH_LOAD", os.getloadavg()[0])), "time": time.strftime("%Y-%m-%d %H:%M:%S %Z")}
 
 
@@ -97,7 +97,7 @@ def main():
             progress.say(f"round {turn + 1} of {rounds}{'' if complete else ' cut short: no time left'}, {time.monotonic() - progress.begin:.0f} s")
             if not complete:
                 break
-        machine = describe_machine(arena, completed)
+        machine = describe_machine(arena, completed, arguments.quick)
     report.write(arguments.output, results, plan, machine)
     sys.stdout.write((arguments.output / "table.txt").read_text())
     print(f"\nTable, charts and JSON: {arguments.output}/")

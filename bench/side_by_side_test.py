@@ -18,7 +18,7 @@ import report
 import stage
 
 SAMPLES = Path(__file__).parent / "samples"
-MACHINE = {"cpu": "a <CPU> & more", "architecture": "arm64", "kernel": "6.1", "cores": 2, "near_core": 0, "far_core": 1, "rounds": 3,
+MACHINE = {"cpu": "a <CPU> & more", "architecture": "arm64", "kernel": "6.1", "cores": 2, "near_core": 0, "far_core": 1, "rounds": 3, "quick": True,
            "rmem_max": 212992, "load": 0.1, "time": "now"}
 
 
@@ -227,6 +227,17 @@ class History(unittest.TestCase):
         ratios = history.ratios_of(history_run(send_us=1.0, rate=2e6))
         self.assertEqual(ratios, {"shm: ib_send_lat, 8 B / ucx_sm/tag_lat/8": 0.5, "UDP: messages / ucx_tcp/rate": 2.0,
                                   "shm: ibv_rc_pingpong / a cache line": 0.05})
+
+    def test_whole_runs_are_refused(self):
+        self.assertEqual(history.reason_to_refuse(history_run(1.0, 2e6)), "")
+        for machine in ({**MACHINE, "quick": False}, {key: value for key, value in MACHINE.items() if key != "quick"}):
+            self.assertIn("make bench QUICK=1", history.reason_to_refuse({"machine": machine}))
+
+    def test_long_names_end_on_the_chart(self):
+        name = "UDP: ib_write_bw, 64 KiB, two others compute"
+        drawn = xml.dom.minidom.parseString(charts.history_chart("t", "s", ["a", "b"], [charts.Series(name, [(1, 1.0), (2, 1.2)])]))
+        (label,) = [text for text in drawn.getElementsByTagName("text") if text.firstChild.data == name]
+        self.assertLess(float(label.getAttribute("x")) + 6 * len(name), charts.WIDTH)
 
     def test_what_was_not_measured_is_no_loss(self):
         self.assertEqual(history.losses({"a": 1.0, "b": 1.0}, {"a": 0.9}), [])
