@@ -2,7 +2,7 @@
 many times as fast RRDMA was as what ran beside it in the same run, so that runs on machines of one kind can be compared.
 
     history.py add RESULTS     adds results.json of a run, and draws the chart anew
-    history.py check RESULTS   fails when a ratio is more than 15 % below the last line's"""
+    history.py check RESULTS   fails when a ratio is more than 15 % below the last line's, in the median and in every round"""
 
 import argparse
 import json
@@ -28,15 +28,23 @@ def speed(kind, ours, theirs):
     return theirs / ours if kind == LATENCY else ours / theirs
 
 
-def ratios_of(data):
+def pairs_of(data):
+    """What is held against what: [(name, ours, theirs)], each a measurement."""
     measured = {one["key"]: one for one in data["measurements"]}
-    median = lambda key: measured[key]["median"] if key in measured else None
-    found = {f"{row['what']} / {row['against']}": speed(measured[row["ours"]]["kind"], row["figure"], row["reference"])
-             for row in data["rows"] if row["against"]}
-    for ours, theirs, what, name in BESIDE:
-        if ours in measured:
-            found[f"{what} / {name}"] = speed(measured[ours]["kind"], median(ours), median(theirs))
+    pairs = [(f"{row['what']} / {row['against']}", row["ours"], row["against"]) for row in data["rows"] if row["against"]]
+    pairs += [(f"{what} / {name}", ours, theirs) for ours, theirs, what, name in BESIDE]
+    return [(name, measured[ours], measured[theirs]) for name, ours, theirs in pairs if ours in measured and theirs in measured]
+
+
+def ratios_of(data):
+    found = {name: speed(ours["kind"], ours["median"], theirs["median"]) for name, ours, theirs in pairs_of(data)}
     return {name: round(ratio, 3) for name, ratio in found.items() if ratio is not None}
+
+
+def best_ratios_of(data):
+    """The same of the round that was best for us: a program beside us may have had a good or a bad one."""
+    found = {name: [speed(ours["kind"], *pair) for pair in zip(ours["values"], theirs["values"])] for name, ours, theirs in pairs_of(data)}
+    return {name: max(ratios) for name, rounds in found.items() if (ratios := [ratio for ratio in rounds if ratio is not None])}
 
 
 def lines_of(architecture, folder=FOLDER):
@@ -44,9 +52,10 @@ def lines_of(architecture, folder=FOLDER):
     return [json.loads(line) for line in path.read_text().splitlines() if line] if path.exists() else []
 
 
-def losses(before, now):
-    """What has become slower than it may: [(name, before, now)]. What was not measured this time is none."""
-    return [(name, ratio, now[name]) for name, ratio in before.items() if name in now and now[name] < ratio * (1 - LOSS_MAX)]
+def losses(before, now, best):
+    """What has become slower than it may, in the median and in every round: [(name, before, now)]. What was not measured this time is none."""
+    return [(name, ratio, now[name]) for name, ratio in before.items()
+            if name in now and max(now[name], best.get(name, 0)) < ratio * (1 - LOSS_MAX)]
 
 
 def chart(architecture, lines):
@@ -82,7 +91,7 @@ def check(data, folder=FOLDER):
     if not lines:
         return f"no history for {data['machine']['architecture']} yet: make bench-history begins one", True
     last, now = lines[-1], ratios_of(data)
-    found = losses(last["ratios"], now)
+    found = losses(last["ratios"], now, best_ratios_of(data))
     if not found:
         return f"{len(now)} ratios, none more than {LOSS_MAX:.0%} below those of {last['commit']}", True
     told = "\n".join(f"  {name}: {before:.2f} -> {ratio:.2f} ({ratio / before - 1:+.0%})" for name, before, ratio in found)

@@ -210,13 +210,16 @@ class Charts(unittest.TestCase):
         self.assertEqual(charts.ticks(0.8, 12), [1, 2, 5, 10])
 
 
-def history_run(send_us, rate):
+def history_run(send_us, rate, rates=None):
     """A run as results.json tells it, with two figures."""
+    measurement = lambda key, kind, median, values=None: {"key": key, "kind": kind, "median": median, "values": values or [median] * 3}
     return {"machine": MACHINE,
-            "measurements": [{"key": "shm/ib_send_lat/8", "kind": contestants.LATENCY, "median": send_us},
-                             {"key": "udp/rate", "kind": contestants.RATE, "median": rate},
-                             {"key": "shm/pingpong", "kind": contestants.LATENCY, "median": 4.0},
-                             {"key": "limit/cache_line_us", "kind": contestants.LATENCY, "median": 0.2}],
+            "measurements": [measurement("shm/ib_send_lat/8", contestants.LATENCY, send_us),
+                             measurement("ucx_sm/tag_lat/8", contestants.LATENCY, 0.5),
+                             measurement("udp/rate", contestants.RATE, rate, rates),
+                             measurement("ucx_tcp/rate", contestants.RATE, 1e6),
+                             measurement("shm/pingpong", contestants.LATENCY, 4.0),
+                             measurement("limit/cache_line_us", contestants.LATENCY, 0.2)],
             "rows": [{"what": "shm: ib_send_lat, 8 B", "ours": "shm/ib_send_lat/8", "figure": send_us, "against": "ucx_sm/tag_lat/8", "reference": 0.5},
                      {"what": "UDP: messages", "ours": "udp/rate", "figure": rate, "against": "ucx_tcp/rate", "reference": 1e6},
                      {"what": "UDP: messages", "ours": "udp/rate", "figure": rate, "against": "", "reference": None}]}
@@ -240,8 +243,15 @@ class History(unittest.TestCase):
         self.assertLess(float(label.getAttribute("x")) + 6 * len(name), charts.WIDTH)
 
     def test_what_was_not_measured_is_no_loss(self):
-        self.assertEqual(history.losses({"a": 1.0, "b": 1.0}, {"a": 0.9}), [])
-        self.assertEqual(history.losses({"a": 1.0, "b": 1.0}, {"a": 0.9, "b": 0.84}), [("b", 1.0, 0.84)])
+        self.assertEqual(history.losses({"a": 1.0, "b": 1.0}, {"a": 0.9}, {}), [])
+        self.assertEqual(history.losses({"a": 1.0, "b": 1.0}, {"a": 0.9, "b": 0.84}, {}), [("b", 1.0, 0.84)])
+
+    def test_a_loss_shows_in_every_round(self):
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            history.add(history_run(1.0, 2e6), "c0ffee", folder)
+            self.assertTrue(history.check(history_run(1.0, 1.5e6, [1.4e6, 1.5e6, 1.8e6]), folder)[1])
+            self.assertFalse(history.check(history_run(1.0, 1.5e6, [1.4e6, 1.5e6, 1.6e6]), folder)[1])
 
     def test_a_loss_fails_and_is_named(self):
         with tempfile.TemporaryDirectory() as name:
