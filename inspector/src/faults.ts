@@ -24,7 +24,7 @@ export class FaultPanel {
     if (shape === this.shape) return;
     if (!this.element.childElementCount || this.shape.slice(0, 2) !== currentLanguage()) this.build();
     this.shape = shape;
-    replace(this.list, ...faults.map((fault) => h("li", { "data-fault": fault.number }, h("span", { class: "badge rnr" }, `⚡ ${fault.number}`), h("code", {}, fault.fault), h("small", {}, t("struck", count(fault.struck))),
+    replace(this.list, ...faults.map((fault) => h("li", { "data-fault": fault.number }, h("span", { class: "badge rnr" }, `⚡ ${fault.number}`), h("code", {}, fault.fault), h("small", {}, t("injected", count(fault.injected))),
       h("button", { class: "icon", title: t("clear_fault"), "aria-label": t("clear_fault"), onclick: () => void this.order(`clear ${fault.number}`) }, "✕"))));
   }
 

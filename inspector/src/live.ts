@@ -3,7 +3,7 @@
 import { append, forgetPalette, h, replace, setAttribute, setText } from "./dom";
 import { FaultPanel } from "./faults";
 import { count, octets, qp as qpText, shortCount } from "./format";
-import { isStrike, Memory, nameOf, rateOf, type Explained, type Look, type Said, type Watched } from "./looks";
+import { isInjection, Memory, nameOf, rateOf, type Explained, type Look, type Said, type Watched } from "./looks";
 import { ProgramMap } from "./map";
 import { PairPanel } from "./pair";
 import { currentLanguage, setLanguage, t, type Word } from "./text";
@@ -130,7 +130,7 @@ export class LivePage {
   }
   private showPair(): void {
     const one = this.memory.watched.get(this.chosen) ?? null;
-    this.pair.show(one, one ? this.memory.strikesOf(one.pid) : []);
+    this.pair.show(one, one ? this.memory.injectionsOf(one.pid) : []);
   }
 
   private choose(key: string): void {
@@ -177,9 +177,9 @@ export class LivePage {
 }
 
 function failureCard({ process, said }: Failure): HTMLElement {
-  const { failure } = said, strike = isStrike(said);
-  return h("article", { class: strike ? "problem strike" : "problem grave", "data-pid": process.pid, "data-delay-ms": Math.round(Date.now() - said.last_time_ns / 1e6) },
-    h("header", {}, h("span", { class: "mark" }, strike ? "⚡" : "⊘"), h("div", {}, h("h3", {}, strike ? t("fault_struck", said.call.slice(6)) : failure?.status_name ?? said.call),
+  const { failure } = said, injection = isInjection(said);
+  return h("article", { class: injection ? "problem injection" : "problem grave", "data-pid": process.pid, "data-delay-ms": Math.round(Date.now() - said.last_time_ns / 1e6) },
+    h("header", {}, h("span", { class: "mark" }, injection ? "⚡" : "⊘"), h("div", {}, h("h3", {}, injection ? t("fault_injected", said.call.slice(6)) : failure?.status_name ?? said.call),
       h("p", { class: "way" }, h("code", {}, `${nameOf(process.program)} ${process.pid}`), failure?.peer ? h("span", {}, `→ ${failure.peer}`) : null, h("span", {}, new Date(said.last_time_ns / 1e6).toLocaleTimeString()), said.times > 1 ? h("span", { class: "badge nak" }, `× ${said.times}`) : null))),
     h("p", {}, said.sentence), failure?.remedy?.length ? h("div", {}, h("h4", {}, t("checks")), h("ul", { class: "advice" }, ...failure.remedy.map((line) => h("li", {}, line)))) : null);
 }

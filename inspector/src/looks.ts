@@ -18,7 +18,7 @@ export interface Said {
   failure?: { status_name?: string; peer?: string; qpn?: number; wr_id?: number; remedy: string[] };
 }
 export interface Explained { pid: number; program: string; running: boolean; sentences: Said[] }
-export interface SetFault { number: number; fault: string; struck: number }
+export interface SetFault { number: number; fault: string; injected: number }
 export interface Look { time_ns: string; problem?: string; faults?: SetFault[]; stat: { processes: Process[] }; explained: { en: Explained[]; zh: Explained[] } }
 
 export const historyMax = 480;  // two minutes
@@ -38,12 +38,12 @@ export interface Program { process: Process; pairs: Watched[]; ended: number | n
 export function nameOf(program: string): string { return program.replace(/^.*\//, ""); }
 
 // What `rrdma fault` did on purpose is explained like other errors, by this name of a call.
-export function isStrike(said: Said): boolean { return /^fault \d+$/.test(said.call); }
+export function isInjection(said: Said): boolean { return /^fault \d+$/.test(said.call); }
 
 export class Memory {
   readonly watched = new Map<string, Watched>();
   private readonly known = new Map<number, Program>();
-  private readonly strikes = new Map<number, Set<number>>();  // of faults on purpose: milliseconds, by process
+  private readonly injections = new Map<number, Set<number>>();  // of faults on purpose: milliseconds, by process
 
   take(look: Look): void {
     const now = Number(BigInt(look.time_ns) / 1000000n), present = new Set<string>();
@@ -65,7 +65,7 @@ export class Memory {
   learn(explained: Explained[]): void {
     for (const { pid, sentences } of explained) for (const said of sentences) {
       const { severity, failure, last_time_ns } = said;
-      if (isStrike(said)) { const times = this.strikes.get(pid) ?? new Set<number>(); times.add(Math.round(last_time_ns / 1e6)); this.strikes.set(pid, times); }
+      if (isInjection(said)) { const times = this.injections.get(pid) ?? new Set<number>(); times.add(Math.round(last_time_ns / 1e6)); this.injections.set(pid, times); }
       const one = failure?.status_name && failure.qpn ? this.watched.get(`${pid}:${failure.qpn}`) : undefined;
       if (severity !== "error" || !one || one.now.type === "UD" || one.states.some((s) => s.state === "ERR")) continue;
       const at = last_time_ns / 1e6;
@@ -75,7 +75,7 @@ export class Memory {
     }
   }
 
-  strikesOf(pid: number): number[] { return [...this.strikes.get(pid) ?? []]; }
+  injectionsOf(pid: number): number[] { return [...this.injections.get(pid) ?? []]; }
 
   // Those that run, then those that ended a moment ago, as they were.
   programs(): Program[] {

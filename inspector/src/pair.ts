@@ -13,16 +13,16 @@ export class PairPanel {
   private readonly rates = new Surface({ class: "chart small" }, (s) => this.drawRates(s));
   private readonly trips = new Surface({ class: "chart tiny" }, (s) => this.drawRoundTrips(s));
   private one: Watched | null = null;
-  private strikes: number[] = [];
+  private injections: number[] = [];
   private shape = "-";
   private levels: LevelsView | null = null;
   private counters: CountersView | null = null;
 
   redraw(): void { this.rates.redraw(); this.trips.redraw(); }
 
-  show(one: Watched | null, strikes: number[] = []): void {
+  show(one: Watched | null, injections: number[] = []): void {
     this.one = one;
-    this.strikes = strikes;
+    this.injections = injections;
     const shape = one ? JSON.stringify([one.key, one.gone, one.states.length, one.now.state, one.now.link, Boolean(one.now.levels), one.roundTrip.some((ns) => ns > 0), currentLanguage()]) : "";
     if (shape !== this.shape || !one) { this.shape = shape; this.build(one); }
     if (!one) return;
@@ -61,7 +61,7 @@ export class PairPanel {
     const most = Math.max(1, ...slopes[0]!, ...slopes[1]!);
     this.lines(c, width, height, most, [[slopes[0]!, p.request], [slopes[1]!, p.answer]], `${octets(Math.round(most))}/s`);
     c.fillStyle = p.rnr;
-    for (const time of this.strikes) {
+    for (const time of this.injections) {
       const at = one.times.findIndex((when) => when >= time);
       if (at < 0) continue;
       const x = this.x(at, width);

@@ -121,7 +121,7 @@ const commands = {
     return { states, afterwards, walked, levels, boxes, ended, ...told };
   },
 
-  // Sets a fault, waits until it strikes, and clears it.
+  // Sets a fault, waits until it is injected, and clears it.
   async fault(page) {
     await page.waitForSelector(".faults input", { visible: true, timeout: 20_000 });
     await page.type(".faults input", "net=drop=5%");

@@ -87,11 +87,11 @@ class Rrdma:
         self._tool("fault", "clear", number)
 
     def faults(self):
-        """[{"number": 1, "fault": "port=down", "struck": 1}]"""
+        """[{"number": 1, "fault": "port=down", "injected": 1}]"""
         return json.loads(self._tool("fault", "list", "--json"))
 
     def explain(self):
-        """What the devices of this user's programs had to say, strikes included."""
+        """What the devices of this user's programs had to say, injected faults included."""
         return self._tool("explain")
 
     def close(self):

@@ -339,7 +339,7 @@ TEST(ProcessPage, AReaderNeverSeesHalfAnUpdate) {
 TEST(Messages, NoTwoHaveOneNumber) {
   const std::multiset<MessageType> numbers = {
       kStartCapture, kCaptureStarted, kStopCapture, kCaptureOrder, kRecognisePeer, kPeerRecognised, kSetFault,
-      kFaultWasSet,  kClearFault,     kListFaults,  kFaultList,    kFaultOrder,    kFaultStruck};
+      kFaultWasSet,  kClearFault,     kListFaults,  kFaultList,    kFaultOrder,    kFaultInjected};
   for (const MessageType number : numbers)
     EXPECT_EQ(numbers.count(number), 1u) << std::hex << static_cast<unsigned>(number);
 }

@@ -3,7 +3,7 @@
 //
 //   tool:     SetFault -> FaultWasSet; ListFaults -> FaultList; ClearFault -> Done
 //   program:  FaultOrder (event): all rules that are for it, whenever they change, and before it gets its first slot;
-//             FaultStruck (event): the daemon did one to a message of its connection manager that concerns this program
+//             FaultInjected (event): the daemon did one to a message of its connection manager that concerns this program
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ inline constexpr MessageType kClearFault = static_cast<MessageType>(0x222);
 inline constexpr MessageType kListFaults = static_cast<MessageType>(0x223);
 inline constexpr MessageType kFaultList = static_cast<MessageType>(0x224);
 inline constexpr MessageType kFaultOrder = static_cast<MessageType>(0x225);
-inline constexpr MessageType kFaultStruck = static_cast<MessageType>(0x226);
+inline constexpr MessageType kFaultInjected = static_cast<MessageType>(0x226);
 inline constexpr std::size_t kRuleOctetsMax = 256;
 inline constexpr std::size_t kRulesMax = 40;  // all of them fit one message
 
@@ -64,13 +64,13 @@ struct ListFaults {
 
 struct NumberedRule {
   std::uint32_t number = 0;
-  std::uint32_t struck = 0;  // FaultList: by the daemon itself (the connection manager's messages)
+  std::uint32_t injected = 0;  // FaultList: by the daemon itself (the connection manager's messages)
   std::string rule;
 
   template <typename Archive, typename Self>
   static void fields(Archive& archive, Self& self) {
     archive.value(self.number);
-    archive.value(self.struck);
+    archive.value(self.injected);
     archive.text(self.rule, kRuleOctetsMax);
   }
 };
@@ -98,8 +98,8 @@ struct FaultOrder {
   }
 };
 
-struct FaultStruck {
-  static constexpr MessageType kType = kFaultStruck;
+struct FaultInjected {
+  static constexpr MessageType kType = kFaultInjected;
   std::uint32_t number = 0;
   std::string rule;
   std::string deed;  // a sentence

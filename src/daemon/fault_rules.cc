@@ -54,7 +54,7 @@ void FaultRules::list(Client& client, const control::Received& request) {
   control::FaultList all;
   for (const Kept& kept : rules_) {
     if (control::is_root_here(client.identity) || control::is_one_user(client.identity, kept.owner))
-      all.rules.push_back({kept.rule.number, kept.struck, kept.rule.text});
+      all.rules.push_back({kept.rule.number, kept.injected, kept.rule.text});
   }
   (void)client.reply(request, all);
 }
@@ -129,8 +129,8 @@ void FaultRules::handle_client_gone(Client& client) {
 bool FaultRules::counts(Kept& kept) {
   ++kept.seen;
   const bool counted = kept.rule.nth > 1 || kept.rule.every != 0 || kept.rule.count != 0;
-  if (counted && !kept.rule.strikes(kept.seen)) return false;
-  ++kept.struck;
+  if (counted && !kept.rule.injects(kept.seen)) return false;
+  ++kept.injected;
   return true;
 }
 
@@ -138,11 +138,11 @@ void FaultRules::tell(const Kept& kept, const std::vector<Client*>& programs, co
   log_line("fault " + std::to_string(kept.rule.number) + ": " + deed);
   for (Client* program : programs)
     (void)program->notify(
-        control::FaultStruck{.number = kept.rule.number, .rule = kept.rule.text, .deed = deed});
+        control::FaultInjected{.number = kept.rule.number, .rule = kept.rule.text, .deed = deed});
 }
 
-FaultRules::CmStrike FaultRules::strike(wire::CmAttribute attribute, const wire::Gid& remote,
-                                        const std::vector<Client*>& concerned, Instant now) {
+FaultRules::CmInjection FaultRules::inject(wire::CmAttribute attribute, const wire::Gid& remote,
+                                           const std::vector<Client*>& concerned, Instant now) {
   const auto number = static_cast<std::uint16_t>(attribute);
   for (Kept& kept : rules_) {
     const bool drops = kept.rule.kind == Kind::kCmDrop && kept.rule.error == number;

@@ -1,5 +1,5 @@
 // FaultRules: faults on purpose that tools have set (control/fault_messages.h), for programs of their own user, those that
-// start later included. The daemon passes them on, and strikes itself where the connection manager is meant. They are kept
+// start later included. The daemon passes them on, and injects those for the connection manager itself. They are kept
 // for as long as it lives; a rule for a process ends with that process.
 #pragma once
 
@@ -28,7 +28,7 @@ class FaultRules final : public Subsystem {
 
   // Whether this message of the connection manager is to be lost; `reason` of a REJ instead where that is not 0. The
   // programs that it concerns hear of it.
-  struct CmStrike {
+  struct CmInjection {
     bool lost = false;
     std::uint16_t reason = 0;
   };
@@ -36,8 +36,8 @@ class FaultRules final : public Subsystem {
   // How long a connection of this program (null: of none that is left) with this peer stays in TIMEWAIT, where a rule says
   // so.
   [[nodiscard]] std::optional<Duration> timewait(Client* program, const wire::Gid& remote, Instant now);
-  [[nodiscard]] CmStrike strike(wire::CmAttribute attribute, const wire::Gid& remote,
-                                const std::vector<Client*>& concerned, Instant now);
+  [[nodiscard]] CmInjection inject(wire::CmAttribute attribute, const wire::Gid& remote,
+                                   const std::vector<Client*>& concerned, Instant now);
 
  private:
   struct Kept {
@@ -46,13 +46,13 @@ class FaultRules final : public Subsystem {
     Instant from;
     Instant until;
     std::uint64_t seen = 0;
-    std::uint32_t struck = 0;
+    std::uint32_t injected = 0;
   };
   void set(Client& client, const control::Received& request, const control::SetFault& wanted);
   void list(Client& client, const control::Received& request);
   void clear(Client& client, const control::Received& request, std::uint32_t number);
   [[nodiscard]] static bool may_strike(const control::PeerIdentity& owner, const Client& program);
-  // Counts one more of what the rule is for, and says whether it is struck. Without a number each is: the other end would
+  // Counts one more of what the rule is for, and says whether the rule acts. Without a number it acts on each: the other end would
   // only send it again.
   [[nodiscard]] static bool counts(Kept& kept);
   static void tell(const Kept& kept, const std::vector<Client*>& programs, const std::string& deed);

@@ -23,9 +23,9 @@
 #include "daemon/log.h"
 #include "daemon/peers.h"
 #include "daemon/qp1/cm_service.h"
+#include "daemon/qp1/injected_mads.h"
 #include "daemon/qp1/mad_port.h"
 #include "daemon/qp1/recognition.h"
-#include "daemon/qp1/struck_mads.h"
 #include "daemon/registry/device_totals.h"
 #include "daemon/registry/registry.h"
 #include "daemon/server.h"
@@ -156,7 +156,7 @@ int run(const Options& options) {
   Multicast multicast(slots, network, counters);
   MadPort qp1(loop, network, counters, system_entropy());
   ConnectionService connections(qp1, counters, system_entropy());
-  const StruckMads struck_mads(qp1, connections, fault_rules);
+  const InjectedMads injected_mads(qp1, connections, fault_rules);
   Recognition recognition(qp1, counters, options.strict, system_entropy());
   LastAnswers last_answers(slots, network, counters);
   // Peers hear what a dead program had to say before they hear of its death.

@@ -59,7 +59,8 @@ Result<void, std::string> parse_verb(std::string_view name, std::string_view val
   const auto [function, rest] = halves_of(value);
   const auto [how, nth] = halves_of(rest);
   if (!is_function(function))
-    return Failure{quoted(function) + " is no function that can be struck; `rrdma fault words` names them."};
+    return Failure{quoted(function) +
+                   " is not a function that a fault can be injected into; `rrdma fault words` names them."};
   rule.function = function;
   if (!nth.empty()) {
     auto number = number_of("nth", nth, 1);
@@ -294,7 +295,7 @@ std::span<const std::string_view> selectors_of(Kind kind) {
   }
 }
 
-// A word without a meaning would be a fault that strikes elsewhere than was meant.
+// Refuse a word that the kind does not know: the fault would act in the wrong place.
 Result<void, std::string> check_selectors(const Rule& rule, const std::vector<std::string_view>& given) {
   const std::span<const std::string_view> known = selectors_of(rule.kind);
   const std::string_view what = std::string_view(rule.text).substr(0, rule.text.find(' '));
@@ -320,7 +321,7 @@ bool Rule::concerns_peer(const wire::Gid& peer) const {
   return peers.empty() || std::find(peers.begin(), peers.end(), peer) != peers.end();
 }
 
-bool Rule::strikes(std::uint64_t n) const {
+bool Rule::injects(std::uint64_t n) const {
   if (n < nth) return false;
   if (n == nth) return true;
   if (every == 0 || (n - nth) % every != 0) return false;

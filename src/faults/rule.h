@@ -10,8 +10,8 @@
 //   selector = pid=N | device=NAME | qp=N | peer=ADDRESS{,ADDRESS} | direction=in|out|both | nth=N | every=N | count=N | after=TIME
 //            | for=TIME | seed=N
 //
-// `nth`, `every` and `count` count what the rule would strike: the calls of its function, the completions of its queue
-// pairs. Without them one is struck, the next; `every=1` strikes each. `after` and `for` are times from the moment that
+// `nth`, `every` and `count` count the candidates of the rule: the calls of its function, the completions of its queue
+// pairs. Without them the rule acts once, on the next; `every=1` acts on each. `after` and `for` are times from the moment that
 // the rule came.
 #pragma once
 // What each does: docs/man/rrdma-fault.1.
@@ -77,7 +77,7 @@ struct Rule {
   Duration after;
   Duration lasts;  // 0: for ever
 
-  // Strikes by itself, once its time has come, and not at a call.
+  // Acts at its time, not at a call.
   [[nodiscard]] bool acts() const { return kind >= Kind::kQpError; }
   [[nodiscard]] bool concerns_peer(const wire::Gid& peer) const;
   // Befalls the connection manager, which is the daemon's.
@@ -87,7 +87,7 @@ struct Rule {
   // Stays until it is cleared or its time is over, instead of happening at one moment.
   [[nodiscard]] bool persists() const;
   // The n-th of what it counts, n from 1.
-  [[nodiscard]] bool strikes(std::uint64_t n) const;
+  [[nodiscard]] bool injects(std::uint64_t n) const;
 };
 
 // The error is a sentence.

@@ -36,18 +36,18 @@ TEST(Rule, ReadsTheRest) {
 }
 
 TEST(Rule, CountsAsItSays) {
-  const auto struck = [](const Rule& of) {
+  const auto injected = [](const Rule& of) {
     std::vector<int> which;
     for (int n = 1; n <= 12; ++n) {
-      if (of.strikes(static_cast<std::uint64_t>(n))) which.push_back(n);
+      if (of.injects(static_cast<std::uint64_t>(n))) which.push_back(n);
     }
     return which;
   };
-  EXPECT_EQ(struck(rule("verb=ibv_reg_mr:EIO")), (std::vector{1}));
-  EXPECT_EQ(struck(rule("verb=ibv_reg_mr:EIO:4")), (std::vector{4}));
-  EXPECT_EQ(struck(rule("verb=ibv_reg_mr:EIO nth=2 every=5")), (std::vector{2, 7, 12}));
-  EXPECT_EQ(struck(rule("verb=ibv_reg_mr:EIO nth=2 every=5 count=2")), (std::vector{2, 7}));
-  EXPECT_EQ(struck(rule("verb=ibv_reg_mr:EIO nth=3 count=3")), (std::vector{3, 4, 5}));
+  EXPECT_EQ(injected(rule("verb=ibv_reg_mr:EIO")), (std::vector{1}));
+  EXPECT_EQ(injected(rule("verb=ibv_reg_mr:EIO:4")), (std::vector{4}));
+  EXPECT_EQ(injected(rule("verb=ibv_reg_mr:EIO nth=2 every=5")), (std::vector{2, 7, 12}));
+  EXPECT_EQ(injected(rule("verb=ibv_reg_mr:EIO nth=2 every=5 count=2")), (std::vector{2, 7}));
+  EXPECT_EQ(injected(rule("verb=ibv_reg_mr:EIO nth=3 count=3")), (std::vector{3, 4, 5}));
 }
 
 TEST(Rule, RefusesWithASentence) {
@@ -118,7 +118,7 @@ TEST(Rule, SeveralPeers) {
   EXPECT_FALSE(parse_rule("net=drop=1% peer=10.0.0.2,").ok());
 }
 
-// A selector that a kind has not is refused: the fault would strike elsewhere than was meant.
+// A selector that the kind does not have is refused: the fault would act in the wrong place.
 TEST(Rule, SelectorsWithoutAMeaning) {
   for (const char* wrong : {"net=drop=1% qp=7", "port=down nth=2", "verb=ibv_reg_mr:EIO peer=10.0.0.2",
                             "cm=drop:REQ device=rrdma0", "srq=limit qp=3", "status=FATAL_ERR seed=2"}) {

@@ -114,32 +114,32 @@ void Table::remove(Actor& actor) {
 }
 
 template <typename Matches>
-std::optional<Strike> Table::consider(Matches matches) {
+std::optional<Injection> Table::consider(Matches matches) {
   const std::lock_guard lock(mutex_);
-  std::optional<Strike> strike;
+  std::optional<Injection> injection;
   for (Entry& entry : entries_) {
     if (!entry.begun || entry.over || !matches(entry.rule)) continue;
-    // Every rule counts, also behind one that strikes.
+    // Every rule counts, even after one has acted.
     ++entry.seen;
-    if (strike || !entry.rule.strikes(entry.seen)) continue;
-    strike = Strike{.number = entry.rule.number,
-                    .text = entry.rule.text,
-                    .nth = entry.seen,
-                    .error = entry.rule.error,
-                    .delay = entry.rule.delay};
+    if (injection || !entry.rule.injects(entry.seen)) continue;
+    injection = Injection{.number = entry.rule.number,
+                          .text = entry.rule.text,
+                          .nth = entry.seen,
+                          .error = entry.rule.error,
+                          .delay = entry.rule.delay};
   }
-  return strike;
+  return injection;
 }
 
-std::optional<Strike> Table::consider_call(std::string_view function, std::string_view device) {
+std::optional<Injection> Table::consider_call(std::string_view function, std::string_view device) {
   return consider([&](const Rule& rule) {
     return (rule.kind == Kind::kVerb || rule.kind == Kind::kSlowVerb) && rule.function == function &&
            (rule.device.empty() || rule.device == device);
   });
 }
 
-std::optional<Strike> Table::consider_completion(std::string_view device, std::uint32_t qpn,
-                                                 const wire::Gid& peer) {
+std::optional<Injection> Table::consider_completion(std::string_view device, std::uint32_t qpn,
+                                                    const wire::Gid& peer) {
   return consider([&](const Rule& rule) {
     return rule.kind == Kind::kStatus && (rule.device.empty() || rule.device == device) &&
            (!rule.qpn || *rule.qpn == qpn) && rule.concerns_peer(peer);
@@ -166,7 +166,7 @@ std::optional<Duration> Table::completion_delay(std::string_view device) const {
   return std::nullopt;
 }
 
-void explain_strike(std::uint32_t number, std::string_view text, std::string_view sentence) {
+void explain_injection(std::uint32_t number, std::string_view text, std::string_view sentence) {
   const std::string name = fmt::format("fault {}", number),
                     said = fmt::format("on purpose ({}): {}", text, sentence);
   host::explain(host::Severity::kError, name, said);

@@ -1,6 +1,6 @@
-// Table: the rules that hold in this process, how often each was looked at and how often it struck. Without rules nobody
+// Table: the rules that hold in this process, how often each was looked at and how often it acted. Without rules nobody
 // looks at it: armed() is one load, on the control path alone; what the data path does is exchanged while rules are armed
-// (preload/verbs/struck_calls.h, link/fault_gate.h).
+// (preload/verbs/injected_calls.h, link/fault_gate.h).
 //
 // Rules come from two sides: the environment, when the process begins, and the daemon, at any time. Each list is whole and
 // replaces the one before from that side; a rule that is in both goes on counting.
@@ -28,7 +28,7 @@ inline std::atomic<std::uint32_t> armed_kinds{0};  // a bit for each Kind of whi
   return (armed_kinds.load(std::memory_order_relaxed) >> static_cast<unsigned>(kind) & 1u) != 0;
 }
 
-struct Strike {
+struct Injection {
   std::uint32_t number = 0;
   std::string text;
   std::uint64_t nth = 0;  // of what the rule counts
@@ -64,16 +64,16 @@ class Table {
   void remove(Actor& actor);
 
   // What befalls this call: a kVerb or kSlowVerb.
-  [[nodiscard]] std::optional<Strike> consider_call(std::string_view function, std::string_view device);
+  [[nodiscard]] std::optional<Injection> consider_call(std::string_view function, std::string_view device);
   // What befalls this completion, that would be a success.
-  [[nodiscard]] std::optional<Strike> consider_completion(std::string_view device, std::uint32_t qpn,
-                                                          const wire::Gid& peer);
+  [[nodiscard]] std::optional<Injection> consider_completion(std::string_view device, std::uint32_t qpn,
+                                                             const wire::Gid& peer);
   // How long completions of the device are kept from the program; none: not at all.
   [[nodiscard]] std::optional<Duration> completion_delay(std::string_view device) const;
   [[nodiscard]] std::vector<Rule> active() const;
   [[nodiscard]] std::vector<Rule> rules() const;  // those whose time has not come, too
 
-  // Who is told of every strike, besides `rrdma explain`, with one line of text; none: nobody. Returns when the one before
+  // Called with one line of text for each injected fault, besides `rrdma explain`; may be empty. Returns when the one before
   // is not called any more.
   using Witness = std::function<void(const std::string& line)>;
   void set_witness(Witness witness);
@@ -90,7 +90,7 @@ class Table {
     std::uint64_t seen = 0;
   };
   template <typename Matches>
-  std::optional<Strike> consider(Matches matches);
+  std::optional<Injection> consider(Matches matches);
   [[nodiscard]] std::vector<Rule> active_locked() const;
   void publish(std::vector<Rule> begun);
 
@@ -102,7 +102,7 @@ class Table {
   Witness witness_;
 };
 
-// A line for `rrdma explain`: which rule struck, and what it did.
-void explain_strike(std::uint32_t number, std::string_view text, std::string_view sentence);
+// A line for `rrdma explain`: which rule acted, and what it did.
+void explain_injection(std::uint32_t number, std::string_view text, std::string_view sentence);
 
 }  // namespace rrdma::faults

@@ -39,10 +39,10 @@ TEST(Table, StrikesTheCallThatIsMeant) {
   EXPECT_FALSE(table.consider_call("ibv_reg_mr", "rrdma1"));
   EXPECT_FALSE(table.consider_call("ibv_reg_mr", "rrdma0"));
   EXPECT_FALSE(table.consider_call("ibv_dereg_mr", "rrdma1"));
-  const auto strike = table.consider_call("ibv_reg_mr", "rrdma1");
-  ASSERT_TRUE(strike);
-  EXPECT_EQ(strike->error, ENOMEM);
-  EXPECT_EQ(strike->nth, 2u);
+  const auto injection = table.consider_call("ibv_reg_mr", "rrdma1");
+  ASSERT_TRUE(injection);
+  EXPECT_EQ(injection->error, ENOMEM);
+  EXPECT_EQ(injection->nth, 2u);
   EXPECT_FALSE(table.consider_call("ibv_reg_mr", "rrdma1"));
 }
 

@@ -15,7 +15,7 @@ namespace rrdma::faults {
     std::string_view name);  // RETRY_EXC_ERR, also with IBV_WC_ before it
 [[nodiscard]] std::string_view status_name(int status);
 [[nodiscard]] std::optional<int> cm_message_of(std::string_view name);  // REQ, as its attribute ID
-[[nodiscard]] bool is_function(std::string_view name);                  // that a rule can strike
+[[nodiscard]] bool is_function(std::string_view name);                  // that a rule can act on
 
 // All that there are, for lists.
 [[nodiscard]] std::span<const std::string_view> functions();

@@ -165,7 +165,7 @@ std::uint64_t marks(Octets file, std::string_view fault) {
   return count;
 }
 
-TEST(CaptureLink, MarksEveryPacketThatAFaultStruck) {
+TEST(CaptureLink, MarksEveryPacketThatAFaultInjected) {
   constexpr std::uint32_t kFrames = 4000;
   const char* const specs[] = {"drop=5%,dup=3%,reorder=2%,corrupt=4%,ecn=6%,seed=3",
                                "delay=50us+-20us,drop=3%,dup=3%,reorder=2%,seed=3"};

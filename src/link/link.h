@@ -37,7 +37,7 @@ class Link : public objects::FrameSink {
   // Gives the reserved frame back, filled as it is: a fault on purpose took it (Frame::faults). Who writes packets down
   // does so with this one too.
   virtual void lose(objects::Frame& frame) { cancel(frame); }
-  // The packet that poll() is handing over was struck by the rule with this number: it goes no further, or later, twice or
+  // The packet that poll() is handing over met the rule with this number: it goes no further, or later, twice or
   // with a mark. Who writes packets down says so.
   virtual void note_faults(std::uint32_t, std::uint8_t) {}
   // Hands over up to `burst_max` packets (a train counts as one). Returns how many; 0: nothing there.

@@ -198,8 +198,8 @@ void ProcessControl::handle_other(control::Received& message) {
     packets_only_ = order->packets_only;
     return faults_.follow(*order);
   }
-  if (const auto struck = message.as<control::FaultStruck>())
-    return faults::explain_strike(struck->number, struck->rule, struck->deed);
+  if (const auto injected = message.as<control::FaultInjected>())
+    return faults::explain_injection(injected->number, injected->rule, injected->deed);
   if (DaemonListener* listener = listener_.load()) listener->on_daemon_message(message);
 }
 

@@ -80,7 +80,7 @@ struct Plan {
 struct Tie {
   Endpoint end;
   std::uint64_t seed;
-  const bool* struck;   // the victim was killed; null on its own side
+  const bool* killed;   // the victim was killed; null on its own side
   bool closed = false;  // this side has ended it
 };
 
@@ -89,11 +89,11 @@ void judge(const Tie& tie, const Error& error) {
   const Code code = error.code();
   if (tie.closed && code == Code::kClosed) return;
   // The victim's peer closes and aborts; what is wrong with its own end, it says by not being there to be killed.
-  if (tie.struck == nullptr) {
+  if (tie.killed == nullptr) {
     if (code == Code::kPeerGone || code == Code::kClosedByPeer || code == Code::kClosed) return;
     fail(tie.seed, "the victim: " + error.what());
   }
-  if (!*tie.struck) fail(tie.seed, "nobody was killed yet: " + error.what());
+  if (!*tie.killed) fail(tie.seed, "nobody was killed yet: " + error.what());
   if (code != Code::kPeerGone) fail(tie.seed, "the peer was killed: " + error.what());
   if (error.peer() != tie.end.peer()) fail(tie.seed, "the peer is not named: " + error.what());
 }
@@ -218,7 +218,7 @@ struct Scene {
   std::deque<Tie> ties;
   Scope talks;
   std::stop_source nobody_comes;
-  bool struck = false;
+  bool killed = false;
 };
 
 // This side may end a connection by itself, at about the same time.
@@ -235,7 +235,7 @@ Task<> end_one(Scene& scene, Tie& tie, Random& random) {
 
 void begin_talk(Scene& scene, Endpoint end, std::uint64_t number, Random& random) {
   const std::uint64_t own = scene.seed + 10 * number;
-  Tie& tie = scene.ties.emplace_back(Tie{std::move(end), own, &scene.struck});
+  Tie& tie = scene.ties.emplace_back(Tie{std::move(end), own, &scene.killed});
   scene.talks.spawn(talk(scene.context, tie, own, Plan::silent(scene.seed, number)));
   if (random.chance(20)) scene.talks.spawn(end_one(scene, tie, random));
 }
@@ -251,10 +251,10 @@ Task<> meet(Scene& scene, Listener& listener, const Lent& lent, Random& random) 
         continue;
       }
       const Error& error = end.error();
-      if (!scene.struck || error.peer() != scene.victim.address ||
+      if (!scene.killed || error.peer() != scene.victim.address ||
           (error.code() != Code::kPeerGone && error.code() != Code::kUnreachable &&
            error.code() != Code::kRefused))
-        fail(scene.seed, "connecting, and the peer was " + std::string(scene.struck ? "" : "not ") +
+        fail(scene.seed, "connecting, and the peer was " + std::string(scene.killed ? "" : "not ") +
                              "killed: " + error.what());
     } else {
       auto end = co_await listener.accept(profile, scene.nobody_comes.get_token());
@@ -270,8 +270,8 @@ Task<> meet(Scene& scene, Listener& listener, const Lent& lent, Random& random) 
 
 Task<Clock::duration> kill_and_wait(Scene& scene) {
   co_await seeds::await_the_moment(scene.context, scene.seed);
-  scene.struck = true;
-  seeds::strike(scene.victim, scene.seed);
+  scene.killed = true;
+  seeds::kill(scene.victim, scene.seed);
   const auto begin = Clock::now();
   // A request that had left by then has come by now; nobody need wait for another one.
   static_cast<void>(co_await when_any(scene.talks.join(), scene.context.sleep(200ms)));

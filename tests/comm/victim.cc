@@ -45,7 +45,7 @@ rrdma::comm::Task<> await_the_moment(rrdma::comm::Context& context, std::uint64_
       co_await context.sleep(std::chrono::microseconds(random.below(1U << (4 + random.below(14))))));
 }
 
-void strike(const Victim& victim, std::uint64_t seed) {
+void kill(const Victim& victim, std::uint64_t seed) {
   ::kill(victim.pid, SIGKILL);
   int status = 0;
   ::waitpid(victim.pid, &status, 0);

@@ -23,7 +23,7 @@ Victim start_victim(std::uint64_t seed, std::vector<std::string> words);
 // Sleeps for a while: often no longer than a handshake takes, sometimes until much is under way.
 rrdma::comm::Task<> await_the_moment(rrdma::comm::Context& context, std::uint64_t seed);
 // SIGKILL. Whoever had ended by itself is a failure.
-void strike(const Victim& victim, std::uint64_t seed);
+void kill(const Victim& victim, std::uint64_t seed);
 
 // In the victim, first of all: nobody is left behind when the swarm itself ends.
 void end_with_parent();

@@ -94,7 +94,7 @@ struct World {
 // The calls that go one way, and what may happen to them beside what they ask for.
 struct Way {
   bool cut = false;              // this side closed the channel
-  const bool* struck = nullptr;  // the server was killed
+  const bool* killed = nullptr;  // the server was killed
   bool drains = false;           // the server goes away by itself at some time,
   bool patient = false;          // and lets what it has begun end before
   std::vector<std::uint32_t> numbers = {};

@@ -194,7 +194,7 @@ bool allowed(const rpc::Status& status, const Wishes& wishes, const Way& way) {
     case Code::kOk: return true;
     case Code::kDeadlineExceeded: return wishes.hurried();
     case Code::kCancelled: return wishes.hurried() || way.cut;
-    case Code::kUnavailable: return way.drains || (way.struck != nullptr && *way.struck);
+    case Code::kUnavailable: return way.drains || (way.killed != nullptr && *way.killed);
     default: return false;
   }
 }
@@ -349,7 +349,7 @@ Task<> any_client_call(World& world, rpc::Client& client, std::uint64_t seed, Wa
   if (result.ok() && *result != text) fail(world.seed, "a wrong result");
   // What has the time for it finds the server that stays, if it may be repeated or was refused.
   Way left;
-  if (wishes.hurried() || !repeatable) left.struck = way.struck;
+  if (wishes.hurried() || !repeatable) left.killed = way.killed;
   left.drains = way.drains && (wishes.hurried() || (!repeatable && !way.patient));
   judge(world, number, result.status(), wishes, left);
 }

@@ -34,20 +34,20 @@ struct Scene {
   World& world;
   std::uint64_t seed;
   seeds::Victim victim = {};
-  bool struck = false;
+  bool killed = false;
   comm::Scope callers = {};
 };
 
 // Starts calls by `start`, one after the other, until somebody was killed and a little longer.
 template <typename Start>
-Task<> call_until_struck(Scene& scene, comm::Scope& calls, Random& random, Start start) {
+Task<> call_until_killed(Scene& scene, comm::Scope& calls, Random& random, Start start) {
   std::size_t begun = 0;
   for (std::size_t late = 0; late < kLateCalls;) {
     if (calls.size() < kMostUnderWay && begun < kMostCalls) {
       calls.spawn(start());
       ++begun;
-      if (scene.struck) ++late;
-    } else if (scene.struck) {
+      if (scene.killed) ++late;
+    } else if (scene.killed) {
       break;
     }
     // Sometimes many at once.
@@ -64,7 +64,7 @@ Task<> call_by_channel(Scene& scene, std::string address, Way way, std::uint64_t
   options.keep_alive = kKeepAlive;
   auto connected = co_await rpc::connect(scene.world.context, address, options, kPatience);
   if (!connected.ok()) {
-    const bool expected = way.drains || (way.struck != nullptr && *way.struck);
+    const bool expected = way.drains || (way.killed != nullptr && *way.killed);
     if (!expected || connected.status().code() != rpc::Code::kUnavailable)
       fail(scene.seed, "connecting: " + connected.status().what());
     co_return;
@@ -72,7 +72,7 @@ Task<> call_by_channel(Scene& scene, std::string address, Way way, std::uint64_t
   const rpc::Channel channel = std::move(*connected);
   comm::Scope calls;
   std::uint64_t one = seed * 1000;
-  co_await call_until_struck(scene, calls, random,
+  co_await call_until_killed(scene, calls, random,
                              [&] { return any_call(scene.world, channel, ++one, way); });
   judge_all(scene.world, way);
 }
@@ -89,7 +89,7 @@ Task<> call_by_client(Scene& scene, std::vector<std::string> addresses, Way way,
   rpc::Client client(scene.world.context, std::move(addresses), options);
   comm::Scope calls;
   std::uint64_t one = seed * 1000;
-  co_await call_until_struck(scene, calls, random,
+  co_await call_until_killed(scene, calls, random,
                              [&] { return any_client_call(scene.world, client, ++one, way); });
   way.repeated = client.counters().repeated;
   judge_all(scene.world, way);
@@ -102,8 +102,8 @@ Task<> until(comm::Context& context, const auto& done) {
 // Kills when the moment has come; how long after it was `over`. `server`: whose client it is, or none.
 Task<comm::Clock::duration> strike_and_wait(Scene& scene, Task<> over, const rpc::Server* server) {
   co_await seeds::await_the_moment(scene.world.context, scene.seed);
-  scene.struck = true;
-  seeds::strike(scene.victim, scene.seed);
+  scene.killed = true;
+  seeds::kill(scene.victim, scene.seed);
   const auto begin = comm::Clock::now();
   const auto first = co_await comm::when_any(std::move(over), scene.world.context.sleep(kPatience / 3));
   if (first.index() == 1) {
@@ -119,7 +119,7 @@ Task<comm::Clock::duration> strike_and_wait(Scene& scene, Task<> over, const rpc
 Task<comm::Clock::duration> kill_a_server(Scene& scene, const Plan& plan, std::string survivor) {
   Random random(scene.seed);
   Way way;
-  way.struck = &scene.struck;
+  way.killed = &scene.killed;
   way.drains = plan.drains;
   way.patient = plan.patient;
   for (std::uint64_t i = 1 + random.below(3); i > 0; --i)

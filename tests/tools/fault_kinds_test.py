@@ -65,7 +65,7 @@ class Watched:
 def set_fault(*words):
     """Returns when the program has heard of it."""
     run("fault", "set", *words)
-    surroundings.wait_for(lambda: all(rule["struck"] for rule in run_json("fault", "list", "--json")), 20)
+    surroundings.wait_for(lambda: all(rule["injected"] for rule in run_json("fault", "list", "--json")), 20)
 
 
 class Packets(unittest.TestCase):

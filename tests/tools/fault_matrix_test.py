@@ -9,9 +9,9 @@ import surroundings
 from command import RRDMA, run_json
 
 PYTHON = "/usr/bin/python3"  # the one that Debian's pyverbs is for
-PROGRAM = pathlib.Path(__file__).with_name("struck_pyverbs.py")
+PROGRAM = pathlib.Path(__file__).with_name("injected_pyverbs.py")
 ERRORS = ("ENOMEM", "EAGAIN", "EIO", "ETIMEDOUT")
-# Struck in fault_test.py, by a program in C++ that calls every one.
+# Injected in fault_test.py, by a program in C++ that calls every one.
 NOT_IN_PYVERBS = {"ibv_alloc_td", "ibv_dealloc_td", "ibv_reg_mr_iova", "ibv_alloc_null_mr", "ibv_modify_cq", "ibv_create_ah_from_wc",
                   "ibv_attach_mcast", "ibv_detach_mcast"}
 WITHOUT_ERRNO = {"ibv_query_gid", "ibv_query_pkey"}  # pyverbs tells of the -1 that they return
@@ -21,7 +21,7 @@ GROWN_MAX = 1 << 20  # what destroyed objects leave for a while is some hundred 
 FEW = "rrdma0:max_qp=2,max_cq=2,max_mr=3,max_srq=2,max_pd=2,max_ah=2"
 
 
-def struck(faults, *words, options=()):
+def injected(faults, *words, options=()):
     rules = [word for fault in faults for word in ("--faults", fault)]
     done = subprocess.run([RRDMA, "run", *options, *rules, "--", PYTHON, "-B", PROGRAM, *words], capture_output=True, text=True, timeout=200)
     assert done.returncode == 0, (done.returncode, done.stdout, done.stderr)
@@ -34,21 +34,21 @@ class Matrix(unittest.TestCase):
         cls.words = run_json("fault", "words", "--json")
 
     def test_without_faults_nothing_fails(self):
-        self.assertEqual(struck([], "verbs"), [])
+        self.assertEqual(injected([], "verbs"), [])
 
     def test_each_verb_and_each_errno(self):
         functions = self.words["functions"]
-        said = struck([f"verb={name}:{error}:{nth}" for name in functions for nth, error in enumerate(ERRORS, 1)], "verbs")
+        said = injected([f"verb={name}:{error}:{nth}" for name in functions for nth, error in enumerate(ERRORS, 1)], "verbs")
         expected = {name: ["-1"] * len(ERRORS) if name in WITHOUT_ERRNO else list(ERRORS) for name in functions if name not in NOT_IN_PYVERBS}
         self.assertEqual({line.split()[0]: line.split()[1:] for line in said}, expected)
 
     def test_each_completion_status(self):
         statuses = self.words["statuses"]
-        said = struck([f"status={name}:{nth}" for nth, name in enumerate(statuses, 1)], "statuses", str(len(statuses) + 1))
+        said = injected([f"status={name}:{nth}" for nth, name in enumerate(statuses, 1)], "statuses", str(len(statuses) + 1))
         self.assertEqual(said, [f"status {nth} state 6" for nth in range(1, len(statuses) + 1)] + ["status 0 state 3"])
 
     def test_nothing_is_lost_by_calls_that_fail(self):
-        (grown,) = struck([f"verb={name}:EIO every=2" for name in self.words["functions"]], "rounds", str(ROUNDS), options=("--device", FEW))
+        (grown,) = injected([f"verb={name}:EIO every=2" for name in self.words["functions"]], "rounds", str(ROUNDS), options=("--device", FEW))
         _, octets, descriptors = grown.split()
         self.assertLess(int(octets), GROWN_MAX)
         self.assertEqual(int(descriptors), 0)

@@ -17,7 +17,7 @@ COUNT = 5_000
 SIGMAS = 4  # one run in 16,000 lies outside
 PSN_OCTETS, ICRC_OCTETS = slice(9, 12), 4  # of the UDP payload: all else is the same in every datagram
 OUTBOUND = 'frame.packet_flags_direction == 2 and not frame.comment contains "fault: drop"'  # those have a mark, and went nowhere
-STRUCK_AS_IT_ARRIVED = 'frame.packet_flags_direction == 1 and frame.comment contains "fault: "'
+INJECTED_AS_IT_ARRIVED = 'frame.packet_flags_direction == 1 and frame.comment contains "fault: "'
 FIELDS = ("infiniband.bth.psn", "ip.dsfield.ecn", "ipv6.tclass.ecn", "udp.payload")
 
 
@@ -35,7 +35,7 @@ class Sent:
             program.communicate(timeout=30)
             fields = [word for field in FIELDS for word in ("-e", field)]
             self.frames = [line.split("\t") for line in self.tshark(capture, OUTBOUND, *fields)]
-            self.struck = len(self.tshark(capture, STRUCK_AS_IT_ARRIVED, "-e", "frame.number"))
+            self.injected = len(self.tshark(capture, INJECTED_AS_IT_ARRIVED, "-e", "frame.number"))
 
     @staticmethod
     def tshark(capture, wanted, *fields):
@@ -105,12 +105,12 @@ class Rates(unittest.TestCase):
         self.assertEqual(sum("3" in frame[1:3] for frame in sent.frames), sent.faults("marked"))
 
     def test_what_arrives(self):
-        """The same in the other direction: of what arrives, with a mark in the capture on each packet that was struck."""
+        """The same in the other direction: of what arrives, with a mark in the capture on each packet that was injected."""
         for spec, name, chance in (("drop=5%", "dropped", 0.05), ("dup=3%", "duplicated", 0.03), ("corrupt=4%", "corrupted", 0.04),
                                    ("ecn=30%", "marked", 0.3), ("reorder=2%", "reordered", 0.02)):
             sent = Sent("--faults", f"net={spec} direction=in")
             self.near(sent.faults(name), chance)
-            self.assertEqual(sent.struck, sent.faults(name), name)
+            self.assertEqual(sent.injected, sent.faults(name), name)
             self.assertEqual(len(sent.frames), COUNT)  # nothing was done to what was sent
 
     def test_burst(self):

@@ -1,4 +1,4 @@
-# Faults on purpose, as programs see them. Arguments: the command, a program that calls every verb (struck.cc).
+# Faults on purpose, as programs see them. Arguments: the command, a program that calls every verb (injected.cc).
 import os
 import pathlib
 import re
@@ -15,12 +15,12 @@ from command import RRDMA, run, run_json
 from running import Running
 from traffic import PingPong
 
-STRUCK = sys.argv[2] if len(sys.argv) > 2 else ""
+INJECTED = sys.argv[2] if len(sys.argv) > 2 else ""
 
 
-def struck(faults, *words, status=0):
+def injected(faults, *words, status=0):
     options = [word for fault in faults for word in ("--faults", fault)]
-    done = subprocess.run([RRDMA, "run", *options, "--", STRUCK, "rrdma0", *words], capture_output=True, text=True, timeout=100)
+    done = subprocess.run([RRDMA, "run", *options, "--", INJECTED, "rrdma0", *words], capture_output=True, text=True, timeout=100)
     assert done.returncode == status, (faults, done.returncode, done.stdout, done.stderr)
     return done.stdout.splitlines()
 
@@ -34,44 +34,44 @@ def talking():
 
 class Verbs(unittest.TestCase):
     def test_without_faults_nothing_fails(self):
-        self.assertEqual(struck([]), ["done"])
+        self.assertEqual(injected([]), ["done"])
 
     def test_each_verb_fails_with_each_errno(self):
         verbs = run_json("fault", "words", "--json")["functions"]
         for error in ("ENOMEM", "EAGAIN", "EIO", "ETIMEDOUT"):
-            said = struck([f"verb={verb}:{error}" for verb in verbs])
+            said = injected([f"verb={verb}:{error}" for verb in verbs])
             self.assertEqual(sorted(said), sorted([f"{verb} {error}" for verb in verbs] + ["done"]))
 
     def test_the_nth_call_and_no_other(self):
-        self.assertEqual(struck(["verb=ibv_query_gid:EIO:2"], status=1)[-1], "FAILED ibv_query_gid EIO")
-        self.assertEqual(struck(["verb=ibv_modify_qp:EIO:2"], status=1)[-1], "FAILED to RTR EIO")
+        self.assertEqual(injected(["verb=ibv_query_gid:EIO:2"], status=1)[-1], "FAILED ibv_query_gid EIO")
+        self.assertEqual(injected(["verb=ibv_modify_qp:EIO:2"], status=1)[-1], "FAILED to RTR EIO")
 
     def test_only_on_the_device_that_is_named(self):
-        self.assertEqual(struck(["verb=ibv_reg_mr:EIO device=rrdma1"]), ["done"])
-        self.assertEqual(struck(["verb=ibv_reg_mr:EIO device=rrdma0"]), ["ibv_reg_mr EIO", "done"])
+        self.assertEqual(injected(["verb=ibv_reg_mr:EIO device=rrdma1"]), ["done"])
+        self.assertEqual(injected(["verb=ibv_reg_mr:EIO device=rrdma0"]), ["ibv_reg_mr EIO", "done"])
 
     def test_a_call_that_takes_long(self):
         begin = time.monotonic()
-        self.assertEqual(struck(["slow=ibv_reg_mr:400ms"]), ["done"])
+        self.assertEqual(injected(["slow=ibv_reg_mr:400ms"]), ["done"])
         self.assertGreater(time.monotonic() - begin, 0.4)
 
     def test_each_completion_status(self):
         statuses = run_json("fault", "words", "--json")["statuses"]
-        said = struck([f"status={status}:{number}" for number, status in enumerate(statuses, 1)], str(len(statuses) + 1))
+        said = injected([f"status={status}:{number}" for number, status in enumerate(statuses, 1)], str(len(statuses) + 1))
         self.assertEqual(said, [f"status {number} state 6" for number in range(1, len(statuses) + 1)] + ["status 0 state 3", "done"])
 
     def test_the_same_plan_gives_the_same_faults(self):
         plan = ["verb=ibv_query_gid:EIO every=3 count=2", "status=REM_OP_ERR nth=2 every=3"]
-        self.assertEqual(struck(plan, "9"), struck(plan, "9"))
+        self.assertEqual(injected(plan, "9"), injected(plan, "9"))
 
     def test_every_strike_is_explained(self):
-        struck(["verb=ibv_reg_mr:ENOMEM"])
+        injected(["verb=ibv_reg_mr:ENOMEM"])
         self.assertRegex(" ".join(run("explain")[0].split()), r"on purpose \(verb=ibv_reg_mr:ENOMEM\): call 1 of ibv_reg_mr on rrdma0 failed with ENOMEM")
 
     def test_every_strike_is_a_note_in_captures(self):
         with tempfile.TemporaryDirectory() as folder:
-            path = str(pathlib.Path(folder, "struck.pcapng"))
-            words = ["--pcap", path, "--faults", "verb=ibv_reg_mr:ENOMEM", "--faults", "status=REM_OP_ERR every=2", "--", STRUCK, "rrdma0", "6"]
+            path = str(pathlib.Path(folder, "injected.pcapng"))
+            words = ["--pcap", path, "--faults", "verb=ibv_reg_mr:ENOMEM", "--faults", "status=REM_OP_ERR every=2", "--", INJECTED, "rrdma0", "6"]
             subprocess.run([RRDMA, "run", *words], capture_output=True, check=True, timeout=60)
             notes = re.findall(r"(?m)^ +- .*# (fault \d+): on purpose \((\S+)", run("decode", path)[0])
         self.assertEqual(notes, [("fault 1", "verb=ibv_reg_mr:ENOMEM):")] + [("fault 2", "status=REM_OP_ERR")] * 3)
@@ -80,14 +80,14 @@ class Verbs(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             plan = pathlib.Path(folder, "plan.toml")
             plan.write_text('[[fault]]\nwhat = "verb=ibv_reg_mr:ENOMEM"\ndevice = "rrdma0"\n\n[[fault]]\nwhat = "verb=ibv_alloc_pd:EIO"\nnth = 1\n')
-            self.assertEqual(struck([str(plan)]), ["ibv_alloc_pd EIO", "ibv_reg_mr ENOMEM", "done"])
+            self.assertEqual(injected([str(plan)]), ["ibv_alloc_pd EIO", "ibv_reg_mr ENOMEM", "done"])
             plan.write_text('[[fault]]\nwhat = "verb=ibv_reg_mr:ENOSUCH"\n')
             self.assertIn("plan.toml:1: 'ENOSUCH' is no errno", run("run", "--faults", plan, "--", "true", status=125)[1])
             plan.write_text("[[fault]\n")
             self.assertIn("plan.toml:1", run("run", "--faults", plan, "--", "true", status=125)[1])
 
     def test_mistakes(self):
-        self.assertIn("is no function that can be struck", run("run", "--faults", "verb=ibv_nonsense:EIO", "--", "true", status=125)[1])
+        self.assertIn("is not a function that a fault can be injected into", run("run", "--faults", "verb=ibv_nonsense:EIO", "--", "true", status=125)[1])
         time.sleep(1)  # until the daemon has left: whoever asks keeps it
         self.assertIn("no program uses RRDMA", run("fault", "list", status=2)[1])
 
@@ -152,12 +152,12 @@ class WhileProgramsRun(unittest.TestCase):
             done = ring()
             self.assertNotEqual(done.returncode, 0)
             self.assertIn("REJECTED", done.stdout + done.stderr)
-            self.assertEqual(run_json("fault", "list", "--json")[0]["struck"], 1)
+            self.assertEqual(run_json("fault", "list", "--json")[0]["injected"], 1)
             self.assertEqual(ring().returncode, 0)
             run("fault", "clear", "all")
             run("fault", "set", "cm=drop:REQ", "--count", "1")
             self.assertEqual(ring().returncode, 0)  # it is sent again
-            self.assertEqual(run_json("fault", "list", "--json")[0]["struck"], 1)
+            self.assertEqual(run_json("fault", "list", "--json")[0]["injected"], 1)
 
     def test_the_connection_manager_of_one_process(self):
         with Running("rping", "-s", "-P", "-a", "127.0.0.1") as server, Running("ibv_asyncwatch", "-d", "rrdma0") as other:
@@ -168,7 +168,7 @@ class WhileProgramsRun(unittest.TestCase):
             surroundings.wait_for(lambda: ring() == 0, 30)
             run("fault", "set", "cm=reject:28", "--pid", other.process.pid)
             self.assertEqual(ring(), 0)
-            self.assertEqual(run_json("fault", "list", "--json")[0]["struck"], 0)
+            self.assertEqual(run_json("fault", "list", "--json")[0]["injected"], 0)
             run("fault", "clear", "all")
             with tempfile.TemporaryDirectory() as folder:
                 file = os.path.join(folder, "out.pcapng")

@@ -208,7 +208,7 @@ class Inspect(unittest.TestCase):
 
 
     def test_every_fault_on_a_packet_is_a_mark(self):
-        path, trace = os.path.join(self.folder, "struck.pcapng"), os.path.join(self.folder, "struck.pftrace")
+        path, trace = os.path.join(self.folder, "injected.pcapng"), os.path.join(self.folder, "injected.pftrace")
         words = [command.RRDMA, "run", "--link", "udp", "--fault", "drop=5%,dup=3%,ecn=4%,reorder=2%,corrupt=2%,seed=11"]
         program = ["--", "ibv_rc_pingpong", "-g", "1", "-s", "20000", "-p", "18715", "-n"]
         before = servers.open_ports()

@@ -103,10 +103,10 @@ std::vector<link::FaultScope> scopes_of(const DeviceList& devices, const std::ve
   return scopes;
 }
 
-ProcessFaults::ProcessFaults(std::function<void()> changed, faults::Table::Witness struck)
+ProcessFaults::ProcessFaults(std::function<void()> changed, faults::Table::Witness injected)
     : changed_(std::move(changed)),
       timer_(lifted(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK))) {
-  faults::Table::instance().set_witness(std::move(struck));
+  faults::Table::instance().set_witness(std::move(injected));
   faults::Table::instance().add(*this);
   set_timer();
 }
@@ -155,7 +155,7 @@ void ProcessFaults::handle_rules(const std::vector<Rule>&) { changed_(); }
 
 void ProcessFaults::act(const Rule& rule) {
   if (const std::string_view deed = deed_of(rule.kind); !deed.empty())
-    faults::explain_strike(rule.number, rule.text, deed);
+    faults::explain_injection(rule.number, rule.text, deed);
 }
 
 }  // namespace rrdma::nic

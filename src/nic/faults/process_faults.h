@@ -26,8 +26,8 @@ using DeviceList = std::vector<std::shared_ptr<host::NetlinkDevice>>;
 
 class ProcessFaults final : private faults::Actor {
  public:
-  // `changed` is called whenever other rules are active, `struck` when one struck, from whatever thread noticed it.
-  ProcessFaults(std::function<void()> changed, faults::Table::Witness struck);
+  // `changed` is called whenever other rules are active, `injected` when one acted, from whatever thread noticed it.
+  ProcessFaults(std::function<void()> changed, faults::Table::Witness injected);
   ~ProcessFaults() override;
 
   [[nodiscard]] int fd() const { return timer_.get(); }

@@ -12,7 +12,7 @@ LiveObjects::~LiveObjects() {
   }
 }
 
-bool LiveObjects::take_place(Thing kind, const void* device, std::uint32_t max) {
+bool LiveObjects::take_place(ObjectKind kind, const void* device, std::uint32_t max) {
   std::lock_guard lock(mutex_);
   std::uint32_t& taken = of(kind).places[device];
   if (taken >= max) return false;
@@ -20,18 +20,18 @@ bool LiveObjects::take_place(Thing kind, const void* device, std::uint32_t max) 
   return true;
 }
 
-void LiveObjects::give_place_back(Thing kind, const void* device) {
+void LiveObjects::give_place_back(ObjectKind kind, const void* device) {
   std::lock_guard lock(mutex_);
   --of(kind).places[device];
 }
 
-void LiveObjects::add(Thing kind, void* object, const Record& record) {
+void LiveObjects::add(ObjectKind kind, void* object, const Record& record) {
   std::lock_guard lock(mutex_);
   const bool added = of(kind).live.emplace(object, record).second;
   RRDMA_ASSERT(added);
 }
 
-void LiveObjects::bury(Thing kind, const void* object, void* memory, void (*release)(void*)) {
+void LiveObjects::bury(ObjectKind kind, const void* object, void* memory, void (*release)(void*)) {
   Grave oldest{};
   {
     std::lock_guard lock(mutex_);
@@ -50,7 +50,7 @@ void LiveObjects::bury(Thing kind, const void* object, void* memory, void (*rele
   oldest.release(oldest.memory);
 }
 
-Presence LiveObjects::find(Thing kind, const void* object, Record& record) const {
+Presence LiveObjects::find(ObjectKind kind, const void* object, Record& record) const {
   std::lock_guard lock(mutex_);
   const Kind& all = of(kind);
   if (const auto found = all.live.find(object); found != all.live.end()) {
@@ -60,7 +60,7 @@ Presence LiveObjects::find(Thing kind, const void* object, Record& record) const
   return all.gone.contains(object) ? Presence::kGone : Presence::kUnknown;
 }
 
-std::vector<void*> LiveObjects::list(Thing kind, const void* context) const {
+std::vector<void*> LiveObjects::list(ObjectKind kind, const void* context) const {
   std::lock_guard lock(mutex_);
   std::vector<void*> found;
   for (const auto& [object, record] : of(kind).live) {

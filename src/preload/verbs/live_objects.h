@@ -21,7 +21,7 @@
 namespace rrdma::verbs {
 
 // In the order in which they can be destroyed: nothing stands on what comes before it.
-enum class Thing : unsigned char {
+enum class ObjectKind : unsigned char {
   kQp,
   kAh,
   kSrq,
@@ -35,7 +35,7 @@ enum class Thing : unsigned char {
   kThreadDomain,
   kContext
 };
-inline constexpr std::size_t kThings = static_cast<std::size_t>(Thing::kContext) + 1;
+inline constexpr std::size_t kObjectKinds = static_cast<std::size_t>(ObjectKind::kContext) + 1;
 
 // What was recorded when the object was made. Addresses are compared, never followed.
 struct Record {
@@ -54,16 +54,16 @@ class LiveObjects {
   ~LiveObjects();
 
   // Takes a place for one more object; false if the device has `max` of the kind already.
-  bool take_place(Thing kind, const void* device, std::uint32_t max);
-  void give_place_back(Thing kind, const void* device);
+  bool take_place(ObjectKind kind, const void* device, std::uint32_t max);
+  void give_place_back(ObjectKind kind, const void* device);
 
   // `object` is the address that the program knows. REQUIRES: not live.
-  void add(Thing kind, void* object, const Record& record);
+  void add(ObjectKind kind, void* object, const Record& record);
   // Ends its life and gives its place back. Its memory, which `release` frees, is kept for a while.
-  void bury(Thing kind, const void* object, void* memory, void (*release)(void*));
+  void bury(ObjectKind kind, const void* object, void* memory, void (*release)(void*));
 
-  [[nodiscard]] Presence find(Thing kind, const void* object, Record& record) const;
-  [[nodiscard]] std::vector<void*> list(Thing kind, const void* context) const;
+  [[nodiscard]] Presence find(ObjectKind kind, const void* object, Record& record) const;
+  [[nodiscard]] std::vector<void*> list(ObjectKind kind, const void* context) const;
 
   // Around a fork: nobody else may be inside.
   void lock() { mutex_.lock(); }
@@ -81,11 +81,11 @@ class LiveObjects {
     std::deque<Grave> graves;                     // oldest first
     std::map<const void*, std::uint32_t> places;  // taken, by device
   };
-  [[nodiscard]] Kind& of(Thing kind) { return kinds_[static_cast<std::size_t>(kind)]; }
-  [[nodiscard]] const Kind& of(Thing kind) const { return kinds_[static_cast<std::size_t>(kind)]; }
+  [[nodiscard]] Kind& of(ObjectKind kind) { return kinds_[static_cast<std::size_t>(kind)]; }
+  [[nodiscard]] const Kind& of(ObjectKind kind) const { return kinds_[static_cast<std::size_t>(kind)]; }
 
   mutable std::mutex mutex_;
-  std::array<Kind, kThings> kinds_;
+  std::array<Kind, kObjectKinds> kinds_;
 };
 
 // The one of this process.

@@ -14,7 +14,7 @@ void release(void* memory) { released.insert(memory); }
 class Objects : public ::testing::Test {
  protected:
   Objects() { released.clear(); }
-  Presence presence(const void* object, Thing kind = Thing::kQp) {
+  Presence presence(const void* object, ObjectKind kind = ObjectKind::kQp) {
     Record record;
     return live_.find(kind, object, record);
   }
@@ -25,32 +25,32 @@ class Objects : public ::testing::Test {
 
 TEST_F(Objects, LiveFromTheirMakingToTheirEnd) {
   EXPECT_EQ(presence(memory_), Presence::kUnknown);
-  live_.add(Thing::kQp, memory_, {.context = &context_, .device = &device_, .handle = 7});
+  live_.add(ObjectKind::kQp, memory_, {.context = &context_, .device = &device_, .handle = 7});
   Record record;
-  ASSERT_EQ(live_.find(Thing::kQp, memory_, record), Presence::kLive);
+  ASSERT_EQ(live_.find(ObjectKind::kQp, memory_, record), Presence::kLive);
   EXPECT_EQ(record.context, &context_);
   EXPECT_EQ(record.handle, 7u);
-  EXPECT_EQ(presence(memory_, Thing::kCq), Presence::kUnknown);
-  live_.bury(Thing::kQp, memory_, memory_, release);
+  EXPECT_EQ(presence(memory_, ObjectKind::kCq), Presence::kUnknown);
+  live_.bury(ObjectKind::kQp, memory_, memory_, release);
   EXPECT_EQ(presence(memory_), Presence::kGone);
 }
 
 TEST_F(Objects, AreListedByContext) {
-  live_.add(Thing::kQp, memory_, {.context = &context_});
-  live_.add(Thing::kQp, memory_ + 1, {.context = &other_});
-  live_.add(Thing::kCq, memory_ + 2, {.context = &context_});
-  EXPECT_EQ(live_.list(Thing::kQp, &context_), std::vector<void*>{memory_});
+  live_.add(ObjectKind::kQp, memory_, {.context = &context_});
+  live_.add(ObjectKind::kQp, memory_ + 1, {.context = &other_});
+  live_.add(ObjectKind::kCq, memory_ + 2, {.context = &context_});
+  EXPECT_EQ(live_.list(ObjectKind::kQp, &context_), std::vector<void*>{memory_});
 }
 
 TEST_F(Objects, KeepTheirMemoryUntilManyOthersHaveGone) {
   for (std::size_t i = 0; i < LiveObjects::kKept; ++i) {
-    live_.add(Thing::kQp, memory_ + i, {});
-    live_.bury(Thing::kQp, memory_ + i, memory_ + i, release);
+    live_.add(ObjectKind::kQp, memory_ + i, {});
+    live_.bury(ObjectKind::kQp, memory_ + i, memory_ + i, release);
   }
   EXPECT_TRUE(released.empty());
   EXPECT_EQ(presence(memory_), Presence::kGone);
-  live_.add(Thing::kQp, memory_ + LiveObjects::kKept, {});
-  live_.bury(Thing::kQp, memory_ + LiveObjects::kKept, memory_ + LiveObjects::kKept, release);
+  live_.add(ObjectKind::kQp, memory_ + LiveObjects::kKept, {});
+  live_.bury(ObjectKind::kQp, memory_ + LiveObjects::kKept, memory_ + LiveObjects::kKept, release);
   EXPECT_EQ(released, std::set<void*>{memory_});
   EXPECT_EQ(presence(memory_), Presence::kUnknown);  // the address may be anybody's now
 }
@@ -58,17 +58,17 @@ TEST_F(Objects, KeepTheirMemoryUntilManyOthersHaveGone) {
 TEST_F(Objects, HaveExactlyAsManyPlacesAsTheDeviceOffers) {
   constexpr std::uint32_t kMax = 3;
   for (std::uint32_t i = 0; i < kMax; ++i) {
-    ASSERT_TRUE(live_.take_place(Thing::kQp, &device_, kMax));
-    live_.add(Thing::kQp, memory_ + i, {.device = &device_, .counted = true});
+    ASSERT_TRUE(live_.take_place(ObjectKind::kQp, &device_, kMax));
+    live_.add(ObjectKind::kQp, memory_ + i, {.device = &device_, .counted = true});
   }
-  EXPECT_FALSE(live_.take_place(Thing::kQp, &device_, kMax));
-  EXPECT_TRUE(live_.take_place(Thing::kQp, &second_device_, kMax));
-  EXPECT_TRUE(live_.take_place(Thing::kCq, &device_, kMax));
-  live_.bury(Thing::kQp, memory_, memory_, release);
-  EXPECT_TRUE(live_.take_place(Thing::kQp, &device_, kMax));
-  EXPECT_FALSE(live_.take_place(Thing::kQp, &device_, kMax));
-  live_.give_place_back(Thing::kQp, &device_);
-  EXPECT_TRUE(live_.take_place(Thing::kQp, &device_, kMax));
+  EXPECT_FALSE(live_.take_place(ObjectKind::kQp, &device_, kMax));
+  EXPECT_TRUE(live_.take_place(ObjectKind::kQp, &second_device_, kMax));
+  EXPECT_TRUE(live_.take_place(ObjectKind::kCq, &device_, kMax));
+  live_.bury(ObjectKind::kQp, memory_, memory_, release);
+  EXPECT_TRUE(live_.take_place(ObjectKind::kQp, &device_, kMax));
+  EXPECT_FALSE(live_.take_place(ObjectKind::kQp, &device_, kMax));
+  live_.give_place_back(ObjectKind::kQp, &device_);
+  EXPECT_TRUE(live_.take_place(ObjectKind::kQp, &device_, kMax));
 }
 
 }  // namespace

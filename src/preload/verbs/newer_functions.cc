@@ -10,9 +10,9 @@
 #include "host/explain.h"
 #include "preload/verbs/device/limits.h"
 #include "preload/verbs/memory/memory_region.h"
+#include "preload/verbs/object_validity.h"
 #include "preload/verbs/objects.h"
 #include "preload/verbs/real_library.h"
-#include "preload/verbs/standing.h"
 
 struct ibv_buf;
 struct ibv_comp_cntr;
@@ -112,7 +112,8 @@ using namespace rrdma::verbs;
 // ---- 1.15 ----
 
 RRDMA_NEWER(ibv_mr*, ibv_reg_mr_ex, ibv_pd* pd, ibv_mr_init_attr* attr) {
-  if (standing_of(pd) == Standing::kForeign) RRDMA_PASS_ON(nullptr, ibv_reg_mr_ex, "IBVERBS_1.15", pd, attr);
+  if (validity_of(pd) == ObjectValidity::kForeign)
+    RRDMA_PASS_ON(nullptr, ibv_reg_mr_ex, "IBVERBS_1.15", pd, attr);
   const auto& form = *reinterpret_cast<const RegionAttributes*>(attr);
   constexpr std::uint64_t kKnown = kHasIova | kHasAddress | kHasFd | kHasFdOffset | kHasBuffer;
   if ((form.mask & kHasHandle) != 0) return refuse_region(kHandles);
@@ -167,7 +168,7 @@ RRDMA_NEWER(int, ibv_query_port_speed, ibv_context* context, std::uint32_t port,
 // ---- 1.17 ----
 
 RRDMA_NEWER(void*, ibv_alloc_buf, ibv_pd* pd, std::size_t size, ibv_buf** handle) {
-  if (standing_of(pd) == Standing::kForeign)
+  if (validity_of(pd) == ObjectValidity::kForeign)
     RRDMA_PASS_ON(nullptr, ibv_alloc_buf, "IBVERBS_1.17", pd, size, handle);
   void* address = size != 0 ? mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
                             : MAP_FAILED;
@@ -196,7 +197,7 @@ RRDMA_NEWER(void, ibv_free_buf, ibv_buf* handle) {
 
 RRDMA_NEWER(ibv_mr*, ibv_reg_buf_mr, ibv_pd* pd, ibv_buf* handle, void* address, std::size_t length,
             int access) {
-  if (standing_of(pd) == Standing::kForeign)
+  if (validity_of(pd) == ObjectValidity::kForeign)
     RRDMA_PASS_ON(nullptr, ibv_reg_buf_mr, "IBVERBS_1.17", pd, handle, address, length, access);
   const Buffer* buffer = find_buffer(handle);
   if (buffer == nullptr || !contains(*buffer, address, length)) {

@@ -54,19 +54,19 @@ Daemon connect() {
   return nullptr;
 }
 
-// "fault 3" is how processes call what it did (faults::explain_strike).
-std::map<std::uint32_t, std::uint64_t> count_strikes() {
-  std::map<std::uint32_t, std::uint64_t> strikes;
+// "fault 3" is how processes call what it did (faults::explain_injection).
+std::map<std::uint32_t, std::uint64_t> count_injections() {
+  std::map<std::uint32_t, std::uint64_t> injections;
   const std::uint64_t here = host::net_namespace_of_this_process();
   for (const std::uint32_t pid : host::explained_pids()) {
     const host::ExplainedProcess of = host::read_explained(pid);
     if (of.net_namespace != here || !of.running) continue;
     for (const host::Explained& said : of.sentences) {
       unsigned number = 0;
-      if (std::sscanf(said.call.c_str(), "fault %u", &number) == 1) strikes[number] += said.times;
+      if (std::sscanf(said.call.c_str(), "fault %u", &number) == 1) injections[number] += said.times;
     }
   }
-  return strikes;
+  return injections;
 }
 
 int check_line(const std::string& line) {
@@ -113,22 +113,22 @@ int run_list(const FaultOptions& options) {
   if (daemon == nullptr) return kExitFailure;
   const auto list = daemon->request<control::FaultList>(control::ListFaults{}, kOnce);
   if (!list) return complain(kName, list.error().sentence, "");
-  auto strikes = count_strikes();
+  auto injections = count_injections();
   // What the daemon did itself, the programs that it concerned were told: it counts once.
   const auto times = [&](const control::NumberedRule& rule) {
-    return rule.struck != 0 ? std::uint64_t{rule.struck} : std::uint64_t{strikes[rule.number]};
+    return rule.injected != 0 ? std::uint64_t{rule.injected} : std::uint64_t{injections[rule.number]};
   };
   Output output;
   if (options.json) {
     auto all = nlohmann::ordered_json::array();
     for (const control::NumberedRule& rule : list->rules)
-      all.push_back({{"number", rule.number}, {"fault", rule.rule}, {"struck", times(rule)}});
+      all.push_back({{"number", rule.number}, {"fault", rule.rule}, {"injected", times(rule)}});
     output.write(all.dump(2) + "\n");
   } else if (list->rules.empty()) {
     output.write("no fault is set\n");
   } else {
     const wire::Palette palette = palette_for(STDOUT_FILENO, ColourChoice::kAuto);
-    Table table({{"NUMBER", Align::kRight}, {"STRUCK", Align::kRight}, {"FAULT"}});
+    Table table({{"NUMBER", Align::kRight}, {"INJECTED", Align::kRight}, {"FAULT"}});
     for (const control::NumberedRule& rule : list->rules)
       table.add({std::to_string(rule.number), std::to_string(times(rule)), rule.rule});
     output.write(table.text(palette.name, palette.reset));
@@ -196,7 +196,7 @@ void add_set(CLI::App& fault, Runner& chosen) {
       "gid=change:ADDRESS, net=SPEC (drop=, burst=, dup=, reorder=, corrupt=, ecn=, delay=, rate=, mtu=), "
       "freeze,\n"
       "cm=drop:MESSAGE, cm=reject:REASON, cm=timewait, cm=timewait:TIME, cm=address.\n"
-      "Every one that strikes is a line in `rrdma explain`.\n"
+      "Every injected fault is a line in `rrdma explain`.\n"
       "Exit status: 0, or 2 on failure.");
   set->callback([&chosen, options] {
     if (options->words.empty() == options->plan.empty()) throw CLI::RequiredError("FAULT or --plan");
@@ -211,7 +211,8 @@ void add_fault_command(CLI::App& app, Runner& chosen) {
   fault->require_subcommand(1);
   add_set(*fault, chosen);
   auto listed = std::make_shared<FaultOptions>();
-  CLI::App* list = fault->add_subcommand("list", "Show the faults that are set, and how often each struck");
+  CLI::App* list =
+      fault->add_subcommand("list", "Show the faults that are set, and how often each was injected");
   list->add_flag("-j,--json", listed->json, "As JSON");
   list->callback([&chosen, listed] { chosen = [listed] { return run_list(*listed); }; });
   auto named = std::make_shared<FaultOptions>();

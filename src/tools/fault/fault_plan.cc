@@ -19,8 +19,8 @@ std::string place_of(const std::string& path, const toml::node& node) {
 }
 
 // A number or a text, as it is written in a rule.
-Result<std::string, std::string> value_of(const std::string& path, const std::string& name,
-                                          const toml::node& node) {
+Result<std::string, std::string> rule_text(const std::string& path, const std::string& name,
+                                           const toml::node& node) {
   if (const auto text = node.value_exact<std::string>()) {
     if (text->find_first_of(" ;\n") == std::string::npos) return *text;
   } else if (const auto number = node.value_exact<std::int64_t>()) {
@@ -33,7 +33,7 @@ Result<std::string, std::string> value_of(const std::string& path, const std::st
 Result<std::string, std::string> rule_of(const std::string& path, const toml::table& fault) {
   std::string line;
   if (const toml::node* what = fault.get("what")) {
-    auto text = value_of(path, "what", *what);
+    auto text = rule_text(path, "what", *what);
     if (!text) return text;
     line = *text;
   } else {
@@ -44,7 +44,7 @@ Result<std::string, std::string> rule_of(const std::string& path, const toml::ta
     if (name == "what") continue;
     if (std::find(kSelectors.begin(), kSelectors.end(), name) == kSelectors.end())
       return Failure{fmt::format("{}: '{}' is no selector of a fault.", place_of(path, node), name)};
-    auto value = value_of(path, name, node);
+    auto value = rule_text(path, name, node);
     if (!value) return value;
     line += fmt::format(" {}={}", name, *value);
   }

@@ -258,12 +258,12 @@ class TraceWriter {
     const std::uint64_t uuid = new_uuid();
     describe(Message().number(track::kUuid, uuid).text(track::kName, "faults on purpose"));
     for (const CaptureEvent& event : analysis_.events) {
-      Message struck;
-      struck.number(track_event::kType, track_event::kInstant)
+      Message injected;
+      injected.number(track_event::kType, track_event::kInstant)
           .number(track_event::kTrack, uuid)
           .text(track_event::kCategory, "fault")
           .text(track_event::kName, event.text);
-      events_.emplace_back(static_cast<double>(event.time_ns - analysis_.first_ns), struck.octets());
+      events_.emplace_back(static_cast<double>(event.time_ns - analysis_.first_ns), injected.octets());
     }
   }
 

@@ -8,12 +8,12 @@
 
 #include "host/descriptor_room.h"
 #include "host/explain.h"
-#include "preload/verbs/belongings.h"
+#include "preload/verbs/context_objects.h"
 #include "preload/verbs/device/device_list.h"
 #include "preload/verbs/device/end_of_process.h"
+#include "preload/verbs/object_validity.h"
 #include "preload/verbs/objects.h"
 #include "preload/verbs/real_library.h"
-#include "preload/verbs/standing.h"
 
 namespace rrdma::verbs {
 namespace {
@@ -136,14 +136,14 @@ RRDMA_VERBS ibv_context* ibv_open_device(ibv_device* device) {
   if (!is_own(device)) RRDMA_PASS_ON(nullptr, ibv_open_device, "IBVERBS_1.1", device);
   Context* context = open_context(device);
   if (context == nullptr) return nullptr;
-  if (strike("ibv_open_device", &context->context) != 0) {
+  if (inject("ibv_open_device", &context->context) != 0) {
     const int error = errno;
     end_context(*context);
     delete context;
     errno = error;
     return nullptr;
   }
-  Place("ibv_open_device", Thing::kContext, &context->context).settle(&context->context);
+  Place("ibv_open_device", ObjectKind::kContext, &context->context).settle(&context->context);
   return &context->context;
 }
 
@@ -155,13 +155,13 @@ RRDMA_VERBS ibv_context* ibv_import_device(int fd) {
 }
 
 RRDMA_VERBS int ibv_close_device(ibv_context* abi) {
-  const Standing standing = standing_of(abi);
-  if (standing == Standing::kForeign) RRDMA_PASS_ON(-1, ibv_close_device, "IBVERBS_1.1", abi);
-  if (refuse_unless_live("ibv_close_device", abi, standing) != 0) return -1;
+  const ObjectValidity validity = validity_of(abi);
+  if (validity == ObjectValidity::kForeign) RRDMA_PASS_ON(-1, ibv_close_device, "IBVERBS_1.1", abi);
+  if (refuse_unless_live("ibv_close_device", abi, validity) != 0) return -1;
   Context& context = own(abi);
   if (context.forked()) return 0;  // the parent's memory, as it was at the fork
-  const Unstruck inside;
-  destroy_belongings(context);
+  const NoInjection inside;
+  destroy_context_objects(context);
   end_context(context);
   bury(context, abi);
   return 0;

@@ -12,8 +12,8 @@
 #include "preload/verbs/device/device_list.h"
 #include "preload/verbs/device/limits.h"
 #include "preload/verbs/device/port_speed.h"
+#include "preload/verbs/injected_calls.h"
 #include "preload/verbs/real_library.h"
-#include "preload/verbs/struck_calls.h"
 
 #undef ibv_query_port
 
@@ -72,14 +72,14 @@ void fill_device(Context& context, ibv_device_attr& attr) {
 }  // namespace
 
 int query_device(ibv_context* abi, ibv_device_attr* attr) {
-  if (const int error = strike("ibv_query_device", abi); error != 0) return error;
+  if (const int error = inject("ibv_query_device", abi); error != 0) return error;
   fill_device(own(abi), *attr);
   return 0;
 }
 
 int query_device_ex(ibv_context* abi, const ibv_query_device_ex_input* input, ibv_device_attr_ex* attr,
                     std::size_t size) {
-  if (const int error = strike("ibv_query_device_ex", abi); error != 0) return error;
+  if (const int error = inject("ibv_query_device_ex", abi); error != 0) return error;
   if (input != nullptr && input->comp_mask != 0) {
     return host::fail(EINVAL, "ibv_query_device_ex", "input->comp_mask has unknown bits; it must be 0.");
   }
@@ -102,7 +102,7 @@ int query_device_ex(ibv_context* abi, const ibv_query_device_ex_input* input, ib
 }
 
 int query_port(ibv_context* abi, std::uint8_t port, ibv_port_attr* attr, std::size_t size) {
-  if (const int error = strike("ibv_query_port", abi); error != 0) return error;
+  if (const int error = inject("ibv_query_port", abi); error != 0) return error;
   if (port != kPort)
     return host::fail(EINVAL, "ibv_query_port", "port_num is not 1, and the device has one port.");
   const Context& context = own(abi);

@@ -11,8 +11,8 @@
 #include "preload/verbs/device/device_attributes.h"
 #include "preload/verbs/device/gid_table.h"
 #include "preload/verbs/device/limits.h"
+#include "preload/verbs/injected_calls.h"
 #include "preload/verbs/real_library.h"
-#include "preload/verbs/struck_calls.h"
 #include "wire/numbers.h"
 
 namespace rrdma::verbs {
@@ -62,7 +62,7 @@ using namespace rrdma::verbs;
 
 RRDMA_VERBS int ibv_query_gid(ibv_context* context, std::uint8_t port, int index, ibv_gid* gid) {
   if (!is_own(context)) RRDMA_PASS_ON(-1, ibv_query_gid, "IBVERBS_1.1", context, port, index, gid);
-  if (strike("ibv_query_gid", context) != 0) return -1;
+  if (inject("ibv_query_gid", context) != 0) return -1;
   if (check_port("ibv_query_gid", port) != 0) return -1;
   if (index < 0 || index >= kGidTableLength) {
     host::fail(EINVAL, "ibv_query_gid", "the index is beyond the GID table (gid_tbl_len of ibv_query_port).");
@@ -82,7 +82,7 @@ RRDMA_VERBS int _ibv_query_gid_ex(ibv_context* context, std::uint32_t port, std:
     RRDMA_PASS_ON(EOPNOTSUPP, _ibv_query_gid_ex, "IBVERBS_1.11", context, port, index, entry, flags,
                   entry_size);
   }
-  if (const int error = strike(kCall, context); error != 0) return error;
+  if (const int error = inject(kCall, context); error != 0) return error;
   if (const int error = check_port(kCall, port); error != 0) return error;
   if (flags != 0) return host::fail(EINVAL, kCall, "flags is reserved and must be 0.");
   if (index >= kGidTableLength) return host::fail(EINVAL, kCall, "gid_index is beyond the GID table.");
@@ -106,7 +106,7 @@ RRDMA_VERBS ssize_t _ibv_query_gid_table(ibv_context* context, ibv_gid_entry* en
     RRDMA_PASS_ON(-EOPNOTSUPP, _ibv_query_gid_table, "IBVERBS_1.11", context, entries, entries_max, flags,
                   entry_size);
   }
-  if (const int error = strike(kCall, context); error != 0) return -error;
+  if (const int error = inject(kCall, context); error != 0) return -error;
   if (flags != 0) return -host::fail(EINVAL, kCall, "flags is reserved and must be 0.");
   const host::Device& device = *own(context).nic_device;
   std::size_t count = 0;
@@ -141,7 +141,7 @@ int ibv_query_gid_type(ibv_context* context, std::uint8_t port, unsigned index, 
 
 RRDMA_VERBS int ibv_query_pkey(ibv_context* context, std::uint8_t port, int index, __be16* pkey) {
   if (!is_own(context)) RRDMA_PASS_ON(-1, ibv_query_pkey, "IBVERBS_1.1", context, port, index, pkey);
-  if (strike("ibv_query_pkey", context) != 0) return -1;
+  if (inject("ibv_query_pkey", context) != 0) return -1;
   if (check_port("ibv_query_pkey", port) != 0) return -1;
   if (index != 0) {
     host::fail(EINVAL, "ibv_query_pkey", "the P_Key table has one entry, index 0.");

@@ -8,9 +8,9 @@
 #include "host/explain.h"
 #include "preload/verbs/device/limits.h"
 #include "preload/verbs/memory/memory_region.h"
+#include "preload/verbs/object_validity.h"
 #include "preload/verbs/operations.h"
 #include "preload/verbs/real_library.h"
-#include "preload/verbs/standing.h"
 
 namespace rrdma::verbs {
 namespace {
@@ -48,7 +48,7 @@ int copy_from(void* to, ibv_dm* abi, std::uint64_t offset, std::size_t length) {
 }  // namespace
 
 ibv_dm* alloc_dm(ibv_context* context, ibv_alloc_dm_attr* attr) {
-  if (strike("ibv_alloc_dm", context) != 0) return nullptr;
+  if (inject("ibv_alloc_dm", context) != 0) return nullptr;
   constexpr const char* kCall = "ibv_alloc_dm";
   if (attr->comp_mask != 0 || attr->length == 0 || attr->log_align_req > 12) {
     host::fail(EINVAL, kCall, "comp_mask must be 0, length at least 1 and log_align_req at most 12.");
@@ -71,12 +71,12 @@ ibv_dm* alloc_dm(ibv_context* context, ibv_alloc_dm_attr* attr) {
   dm->length = attr->length;
   static std::atomic<std::uint32_t> next_handle{1};
   dm->handle = next_handle.fetch_add(1, std::memory_order_relaxed);
-  Place(kCall, Thing::kDeviceMemory, context).settle<ibv_dm>(dm);
+  Place(kCall, ObjectKind::kDeviceMemory, context).settle<ibv_dm>(dm);
   return dm;
 }
 
 int free_dm(ibv_dm* abi) {
-  if (const int error = refuse_unless_live("ibv_free_dm", abi, standing_of(abi)); error != 0) return error;
+  if (const int error = refuse_unless_live("ibv_free_dm", abi, validity_of(abi)); error != 0) return error;
   DeviceMemory& dm = own(abi);
   // No lock of the lane: device memory is the one thing that works in the child of a fork too.
   if (dm.users.load() != 0)

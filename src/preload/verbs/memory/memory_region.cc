@@ -11,10 +11,10 @@
 #include "base/raw_syscall.h"
 #include "host/explain.h"
 #include "preload/verbs/memory/memory_region.h"
+#include "preload/verbs/object_validity.h"
 #include "preload/verbs/objects.h"
 #include "preload/verbs/operations.h"
 #include "preload/verbs/real_library.h"
-#include "preload/verbs/standing.h"
 
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova
@@ -79,14 +79,14 @@ int check_rereg_input(int flags, const void* address, std::size_t length, int ac
 }
 
 Mr* register_checked(const char* call, const RegionForm& form) {
-  if (refuse_unless_live(call, form.pd, standing_of(form.pd)) != 0) return nullptr;
+  if (refuse_unless_live(call, form.pd, validity_of(form.pd)) != 0) return nullptr;
   Pd& pd = own(form.pd);
   Context& context = own(form.pd->context);
   if (context.forked()) {
     refuse_forked(call);
     return nullptr;
   }
-  Place place(call, Thing::kRegion, form.pd->context);
+  Place place(call, ObjectKind::kRegion, form.pd->context);
   if (!place.granted()) return nullptr;
   auto mr = std::make_unique<Mr>();
   const std::lock_guard all(*context.lanes);
@@ -147,7 +147,7 @@ ibv_mr* alloc_null_mr(ibv_pd* pd) {
 int advise_mr(ibv_pd* pd, ibv_advise_mr_advice advice, std::uint32_t flags, ibv_sge* list,
               std::uint32_t count) {
   constexpr const char* kCall = "ibv_advise_mr";
-  if (const int error = strike(kCall, pd->context); error != 0) return error;
+  if (const int error = inject(kCall, pd->context); error != 0) return error;
   constexpr std::uint32_t kFlagFlush =
       1;  // IBV_ADVISE_MR_FLAG_FLUSH: wait for it, which is what happens anyway
   const bool known = advice == IBV_ADVISE_MR_ADVICE_PREFETCH ||
@@ -193,7 +193,7 @@ using namespace rrdma;
 using namespace rrdma::verbs;
 
 RRDMA_VERBS ibv_mr* ibv_reg_mr(ibv_pd* pd, void* address, std::size_t length, int access) {
-  if (standing_of(pd) == Standing::kForeign)
+  if (validity_of(pd) == ObjectValidity::kForeign)
     RRDMA_PASS_ON(nullptr, ibv_reg_mr, "IBVERBS_1.1", pd, address, length, access);
   return register_memory("ibv_reg_mr", pd, address, length, reinterpret_cast<std::uintptr_t>(address),
                          static_cast<unsigned>(access));
@@ -201,14 +201,14 @@ RRDMA_VERBS ibv_mr* ibv_reg_mr(ibv_pd* pd, void* address, std::size_t length, in
 
 RRDMA_VERBS ibv_mr* ibv_reg_mr_iova(ibv_pd* pd, void* address, std::size_t length, std::uint64_t iova,
                                     int access) {
-  if (standing_of(pd) == Standing::kForeign)
+  if (validity_of(pd) == ObjectValidity::kForeign)
     RRDMA_PASS_ON(nullptr, ibv_reg_mr_iova, "IBVERBS_1.7", pd, address, length, iova, access);
   return register_memory("ibv_reg_mr_iova", pd, address, length, iova, static_cast<unsigned>(access));
 }
 
 RRDMA_VERBS ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* address, std::size_t length, std::uint64_t iova,
                                      unsigned access) {
-  if (standing_of(pd) == Standing::kForeign)
+  if (validity_of(pd) == ObjectValidity::kForeign)
     RRDMA_PASS_ON(nullptr, ibv_reg_mr_iova2, "IBVERBS_1.8", pd, address, length, iova, access);
   return register_memory("ibv_reg_mr", pd, address, length, iova, access);
 }
@@ -216,13 +216,13 @@ RRDMA_VERBS ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* address, std::size_t leng
 RRDMA_VERBS int ibv_rereg_mr(ibv_mr* abi, int flags, ibv_pd* pd, void* address, std::size_t length,
                              int access) {
   constexpr const char* kCall = "ibv_rereg_mr";
-  const Standing standing = standing_of(abi);
-  if (standing == Standing::kForeign)
+  const ObjectValidity validity = validity_of(abi);
+  if (validity == ObjectValidity::kForeign)
     RRDMA_PASS_ON(-1, ibv_rereg_mr, "IBVERBS_1.1", abi, flags, pd, address, length, access);
   if (check_rereg_input(flags, address, length, access) != 0) return IBV_REREG_MR_ERR_INPUT;
   const bool translation = (flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0;
   const auto rights = static_cast<unsigned>(access);
-  if (refuse_unless_live(kCall, abi, standing) != 0) return IBV_REREG_MR_ERR_CMD;
+  if (refuse_unless_live(kCall, abi, validity) != 0) return IBV_REREG_MR_ERR_CMD;
   if (translation && check_memory(kCall, address, length, rights) != 0) return IBV_REREG_MR_ERR_CMD;
   Mr& mr = own(abi);
   if ((flags & IBV_REREG_MR_CHANGE_PD) != 0 &&
@@ -263,9 +263,9 @@ RRDMA_VERBS int ibv_rereg_mr(ibv_mr* abi, int flags, ibv_pd* pd, void* address, 
 
 RRDMA_VERBS int ibv_dereg_mr(ibv_mr* abi) {
   constexpr const char* kCall = "ibv_dereg_mr";
-  const Standing standing = standing_of(abi);
-  if (standing == Standing::kForeign) RRDMA_PASS_ON(EOPNOTSUPP, ibv_dereg_mr, "IBVERBS_1.1", abi);
-  if (const int error = refuse_unless_live(kCall, abi, standing); error != 0) return error;
+  const ObjectValidity validity = validity_of(abi);
+  if (validity == ObjectValidity::kForeign) RRDMA_PASS_ON(EOPNOTSUPP, ibv_dereg_mr, "IBVERBS_1.1", abi);
+  if (const int error = refuse_unless_live(kCall, abi, validity); error != 0) return error;
   Mr& mr = own(abi);
   Context& context = own(abi->context);
   if (context.forked()) return refuse_forked(kCall);
@@ -285,7 +285,7 @@ RRDMA_VERBS int ibv_dereg_mr(ibv_mr* abi) {
 RRDMA_VERBS ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* pd, std::uint64_t offset, std::size_t length,
                                       std::uint64_t iova, int fd, int access) {
   constexpr const char* kCall = "ibv_reg_dmabuf_mr";
-  if (standing_of(pd) == Standing::kForeign)
+  if (validity_of(pd) == ObjectValidity::kForeign)
     RRDMA_PASS_ON(nullptr, ibv_reg_dmabuf_mr, "IBVERBS_1.12", pd, offset, length, iova, fd, access);
   if (check_dmabuf(kCall, fd, length) != 0) return nullptr;
   const std::uint64_t page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
@@ -315,7 +315,7 @@ RRDMA_VERBS ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* pd, std::uint64_t offset, std::siz
 }
 
 RRDMA_VERBS ibv_mr* ibv_import_mr(ibv_pd* pd, std::uint32_t handle) {
-  if (standing_of(pd) == Standing::kForeign)
+  if (validity_of(pd) == ObjectValidity::kForeign)
     RRDMA_PASS_ON(nullptr, ibv_import_mr, "IBVERBS_1.10", pd, handle);
   host::fail(EOPNOTSUPP, "ibv_import_mr", "a memory region cannot be shared between processes here.");
   return nullptr;

@@ -5,9 +5,9 @@
 #include <mutex>
 
 #include "host/explain.h"
+#include "preload/verbs/object_validity.h"
 #include "preload/verbs/objects.h"
 #include "preload/verbs/operations.h"
-#include "preload/verbs/standing.h"
 
 namespace rrdma::verbs {
 
@@ -17,13 +17,13 @@ ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type) {
     host::fail(EINVAL, kCall, "the type is neither IBV_MW_TYPE_1 nor IBV_MW_TYPE_2.");
     return nullptr;
   }
-  if (refuse_unless_live(kCall, pd, standing_of(pd)) != 0) return nullptr;
+  if (refuse_unless_live(kCall, pd, validity_of(pd)) != 0) return nullptr;
   Context& context = own(pd->context);
   if (context.forked()) {
     refuse_forked(kCall);
     return nullptr;
   }
-  Place place(kCall, Thing::kWindow, pd->context);
+  Place place(kCall, ObjectKind::kWindow, pd->context);
   if (!place.granted()) return nullptr;
   const std::lock_guard all(*context.lanes);
   auto window = context.lanes->memory().allocate_window(
@@ -43,7 +43,7 @@ ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type) {
 }
 
 int dealloc_mw(ibv_mw* abi) {
-  if (const int error = refuse_unless_live("ibv_dealloc_mw", abi, standing_of(abi)); error != 0) return error;
+  if (const int error = refuse_unless_live("ibv_dealloc_mw", abi, validity_of(abi)); error != 0) return error;
   Mw& mw = own(abi);
   Context& context = own(abi->context);
   if (context.forked()) return refuse_forked("ibv_dealloc_mw");
@@ -54,7 +54,7 @@ int dealloc_mw(ibv_mw* abi) {
 }
 
 int bind_mw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* bind) {
-  if (const int error = strike("ibv_bind_mw", qp->context); error != 0) return error;
+  if (const int error = inject("ibv_bind_mw", qp->context); error != 0) return error;
   const ibv_mw_bind_info& info = bind->bind_info;
   if (info.mw_access_flags & IBV_ACCESS_ZERO_BASED) {
     return host::fail(EINVAL, "ibv_bind_mw", "a type 1 window cannot be zero-based.");

@@ -5,10 +5,10 @@
 #include <mutex>
 
 #include "host/explain.h"
+#include "preload/verbs/object_validity.h"
 #include "preload/verbs/objects.h"
 #include "preload/verbs/operations.h"
 #include "preload/verbs/real_library.h"
-#include "preload/verbs/standing.h"
 
 namespace rrdma::verbs {
 namespace {
@@ -27,19 +27,19 @@ Pd* make_pd(ibv_context* context, Place& place) {
 }  // namespace
 
 ibv_td* alloc_td(ibv_context* context, ibv_td_init_attr* attr) {
-  if (strike("ibv_alloc_td", context) != 0) return nullptr;
+  if (inject("ibv_alloc_td", context) != 0) return nullptr;
   if (attr->comp_mask != 0) {
     host::fail(EINVAL, "ibv_alloc_td", "comp_mask has unknown bits; it must be 0.");
     return nullptr;
   }
   auto* td = new ThreadDomain{};
   td->context = context;
-  Place("ibv_alloc_td", Thing::kThreadDomain, context).settle<ibv_td>(td);
+  Place("ibv_alloc_td", ObjectKind::kThreadDomain, context).settle<ibv_td>(td);
   return td;
 }
 
 int dealloc_td(ibv_td* abi) {
-  if (const int error = refuse_unless_live("ibv_dealloc_td", abi, standing_of(abi)); error != 0) return error;
+  if (const int error = refuse_unless_live("ibv_dealloc_td", abi, validity_of(abi)); error != 0) return error;
   ThreadDomain& td = own(abi);
   if (td.users.load() != 0)
     return host::fail(EBUSY, "ibv_dealloc_td", "parent domains still use the thread domain.");
@@ -48,7 +48,7 @@ int dealloc_td(ibv_td* abi) {
 }
 
 ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* attr) {
-  if (strike("ibv_alloc_parent_domain", context) != 0) return nullptr;
+  if (inject("ibv_alloc_parent_domain", context) != 0) return nullptr;
   constexpr const char* kCall = "ibv_alloc_parent_domain";
   constexpr std::uint32_t kKnown =
       IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
@@ -65,7 +65,7 @@ ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* a
   if (check_argument(kCall, attr->pd, context) != 0) return nullptr;
   if (attr->td != nullptr && check_argument(kCall, attr->td, context) != 0) return nullptr;
   Pd& base = own(attr->pd);
-  Place place(kCall, Thing::kDomain, context, false);
+  Place place(kCall, ObjectKind::kDomain, context, false);
   Pd* pd = make_pd(context, place);
   pd->original = base.original != nullptr ? base.original : &base;
   if (attr->td != nullptr) {
@@ -84,21 +84,21 @@ using namespace rrdma::verbs;
 
 RRDMA_VERBS ibv_pd* ibv_alloc_pd(ibv_context* context) {
   constexpr const char* kCall = "ibv_alloc_pd";
-  const Standing standing = standing_of(context);
-  if (standing == Standing::kForeign) RRDMA_PASS_ON(nullptr, ibv_alloc_pd, "IBVERBS_1.1", context);
-  if (refuse_unless_live(kCall, context, standing) != 0) return nullptr;
+  const ObjectValidity validity = validity_of(context);
+  if (validity == ObjectValidity::kForeign) RRDMA_PASS_ON(nullptr, ibv_alloc_pd, "IBVERBS_1.1", context);
+  if (refuse_unless_live(kCall, context, validity) != 0) return nullptr;
   if (own(context).forked()) {
     refuse_forked(kCall);
     return nullptr;
   }
-  Place place(kCall, Thing::kDomain, context);
+  Place place(kCall, ObjectKind::kDomain, context);
   return place.granted() ? make_pd(context, place) : nullptr;
 }
 
 RRDMA_VERBS int ibv_dealloc_pd(ibv_pd* abi) {
-  const Standing standing = standing_of(abi);
-  if (standing == Standing::kForeign) RRDMA_PASS_ON(EOPNOTSUPP, ibv_dealloc_pd, "IBVERBS_1.1", abi);
-  if (const int error = refuse_unless_live("ibv_dealloc_pd", abi, standing); error != 0) return error;
+  const ObjectValidity validity = validity_of(abi);
+  if (validity == ObjectValidity::kForeign) RRDMA_PASS_ON(EOPNOTSUPP, ibv_dealloc_pd, "IBVERBS_1.1", abi);
+  if (const int error = refuse_unless_live("ibv_dealloc_pd", abi, validity); error != 0) return error;
   Pd& pd = own(abi);
   Context& context = own(abi->context);
   if (context.forked()) return refuse_forked("ibv_dealloc_pd");

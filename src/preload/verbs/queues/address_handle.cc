@@ -10,10 +10,10 @@
 #include "host/lid.h"
 #include "preload/verbs/device/gid_table.h"
 #include "preload/verbs/device/limits.h"
+#include "preload/verbs/object_validity.h"
 #include "preload/verbs/objects.h"
 #include "preload/verbs/queues/address.h"
 #include "preload/verbs/real_library.h"
-#include "preload/verbs/standing.h"
 
 namespace rrdma::verbs {
 
@@ -119,7 +119,7 @@ Ah* create_ah(const char* call, ibv_pd* pd, const ibv_ah_attr& attr) {
     refuse_forked(call);
     return nullptr;
   }
-  Place place(call, Thing::kAh, pd->context);
+  Place place(call, ObjectKind::kAh, pd->context);
   if (!place.granted()) return nullptr;
   nic::PathRequest request;
   request.datagram = true;
@@ -148,17 +148,17 @@ using namespace rrdma;
 using namespace rrdma::verbs;
 
 RRDMA_VERBS ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attr) {
-  const Standing standing = standing_of(pd);
-  if (standing == Standing::kForeign) RRDMA_PASS_ON(nullptr, ibv_create_ah, "IBVERBS_1.1", pd, attr);
-  if (refuse_unless_live("ibv_create_ah", pd, standing) != 0) return nullptr;
+  const ObjectValidity validity = validity_of(pd);
+  if (validity == ObjectValidity::kForeign) RRDMA_PASS_ON(nullptr, ibv_create_ah, "IBVERBS_1.1", pd, attr);
+  if (refuse_unless_live("ibv_create_ah", pd, validity) != 0) return nullptr;
   const bool itself = names_itself(*attr, __builtin_return_address(0));
   return create_ah("ibv_create_ah", pd, itself ? address_of_itself(own(pd->context)) : *attr);
 }
 
 RRDMA_VERBS int ibv_destroy_ah(ibv_ah* abi) {
-  const Standing standing = standing_of(abi);
-  if (standing == Standing::kForeign) RRDMA_PASS_ON(EOPNOTSUPP, ibv_destroy_ah, "IBVERBS_1.1", abi);
-  if (const int error = refuse_unless_live("ibv_destroy_ah", abi, standing); error != 0) return error;
+  const ObjectValidity validity = validity_of(abi);
+  if (validity == ObjectValidity::kForeign) RRDMA_PASS_ON(EOPNOTSUPP, ibv_destroy_ah, "IBVERBS_1.1", abi);
+  if (const int error = refuse_unless_live("ibv_destroy_ah", abi, validity); error != 0) return error;
   Ah& ah = own(abi);
   Context& context = own(abi->context);
   if (context.forked()) return refuse_forked("ibv_destroy_ah");
@@ -196,10 +196,10 @@ RRDMA_VERBS int ibv_init_ah_from_wc(ibv_context* context, std::uint8_t port, ibv
 }
 
 RRDMA_VERBS ibv_ah* ibv_create_ah_from_wc(ibv_pd* pd, ibv_wc* wc, ibv_grh* grh, std::uint8_t port) {
-  const Standing standing = standing_of(pd);
-  if (standing == Standing::kForeign)
+  const ObjectValidity validity = validity_of(pd);
+  if (validity == ObjectValidity::kForeign)
     RRDMA_PASS_ON(nullptr, ibv_create_ah_from_wc, "IBVERBS_1.1", pd, wc, grh, port);
-  if (refuse_unless_live("ibv_create_ah_from_wc", pd, standing) != 0) return nullptr;
+  if (refuse_unless_live("ibv_create_ah_from_wc", pd, validity) != 0) return nullptr;
   ibv_ah_attr attr;
   if (ibv_init_ah_from_wc(pd->context, port, wc, grh, &attr) != 0) return nullptr;
   return create_ah("ibv_create_ah_from_wc", pd, attr);

@@ -5,18 +5,19 @@
 #include <mutex>
 
 #include "host/explain.h"
+#include "preload/verbs/object_validity.h"
 #include "preload/verbs/objects.h"
 #include "preload/verbs/real_library.h"
-#include "preload/verbs/standing.h"
 
 using namespace rrdma;
 using namespace rrdma::verbs;
 
 RRDMA_VERBS ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
   constexpr const char* kCall = "ibv_create_comp_channel";
-  const Standing standing = standing_of(context);
-  if (standing == Standing::kForeign) RRDMA_PASS_ON(nullptr, ibv_create_comp_channel, "IBVERBS_1.0", context);
-  if (refuse_unless_live(kCall, context, standing) != 0) return nullptr;
+  const ObjectValidity validity = validity_of(context);
+  if (validity == ObjectValidity::kForeign)
+    RRDMA_PASS_ON(nullptr, ibv_create_comp_channel, "IBVERBS_1.0", context);
+  if (refuse_unless_live(kCall, context, validity) != 0) return nullptr;
   if (own(context).forked()) {
     refuse_forked(kCall);
     return nullptr;
@@ -30,15 +31,16 @@ RRDMA_VERBS ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
   channel->context = context;
   channel->fd = channel->descriptor.fd();
   channel->refcnt = 0;
-  Place(kCall, Thing::kChannel, context).settle<ibv_comp_channel>(channel);
+  Place(kCall, ObjectKind::kChannel, context).settle<ibv_comp_channel>(channel);
   return channel;
 }
 
 RRDMA_VERBS int ibv_destroy_comp_channel(ibv_comp_channel* abi) {
   constexpr const char* kCall = "ibv_destroy_comp_channel";
-  const Standing standing = standing_of(abi);
-  if (standing == Standing::kForeign) RRDMA_PASS_ON(EOPNOTSUPP, ibv_destroy_comp_channel, "IBVERBS_1.0", abi);
-  if (const int error = refuse_unless_live(kCall, abi, standing); error != 0) return error;
+  const ObjectValidity validity = validity_of(abi);
+  if (validity == ObjectValidity::kForeign)
+    RRDMA_PASS_ON(EOPNOTSUPP, ibv_destroy_comp_channel, "IBVERBS_1.0", abi);
+  if (const int error = refuse_unless_live(kCall, abi, validity); error != 0) return error;
   Channel& channel = own(abi);
   {
     std::lock_guard lock(channel.mutex);

@@ -16,10 +16,10 @@
 #include "host/explain.h"
 #include "preload/verbs/device/limits.h"
 #include "preload/verbs/kept_errno.h"
+#include "preload/verbs/object_validity.h"
 #include "preload/verbs/operations.h"
 #include "preload/verbs/queues/work_completion.h"
 #include "preload/verbs/real_library.h"
-#include "preload/verbs/standing.h"
 
 namespace rrdma::verbs {
 namespace {
@@ -101,7 +101,7 @@ Cq* create_cq(const char* call, ibv_context* context, const CqForm& form) {
     return nullptr;
   }
   if (form.channel != nullptr && check_argument(call, form.channel, context) != 0) return nullptr;
-  Place place(call, Thing::kCq, context);
+  Place place(call, ObjectKind::kCq, context);
   if (!place.granted()) return nullptr;
   std::unique_ptr<Cq> cq;
   try {
@@ -156,7 +156,7 @@ int req_notify_cq(ibv_cq* abi, int solicited_only) {
 }
 
 int modify_cq(ibv_cq* cq, ibv_modify_cq_attr* attr) {
-  if (const int error = refuse_unless_live("ibv_modify_cq", cq, standing_of(cq)); error != 0) return error;
+  if (const int error = refuse_unless_live("ibv_modify_cq", cq, validity_of(cq)); error != 0) return error;
   if (attr->attr_mask != IBV_CQ_ATTR_MODERATE) {
     return host::fail(EINVAL, "ibv_modify_cq", "attr_mask must be IBV_CQ_ATTR_MODERATE.");
   }
@@ -171,10 +171,10 @@ using namespace rrdma::verbs;
 
 RRDMA_VERBS ibv_cq* ibv_create_cq(ibv_context* context, int cqe, void* cq_context, ibv_comp_channel* channel,
                                   int vector) {
-  const Standing standing = standing_of(context);
-  if (standing == Standing::kForeign)
+  const ObjectValidity validity = validity_of(context);
+  if (validity == ObjectValidity::kForeign)
     RRDMA_PASS_ON(nullptr, ibv_create_cq, "IBVERBS_1.1", context, cqe, cq_context, channel, vector);
-  if (refuse_unless_live("ibv_create_cq", context, standing) != 0) return nullptr;
+  if (refuse_unless_live("ibv_create_cq", context, validity) != 0) return nullptr;
   Cq* cq = create_cq("ibv_create_cq", context,
                      {.entries = cqe, .user_context = cq_context, .channel = channel, .vector = vector});
   return cq != nullptr ? cq->abi() : nullptr;
@@ -182,9 +182,9 @@ RRDMA_VERBS ibv_cq* ibv_create_cq(ibv_context* context, int cqe, void* cq_contex
 
 RRDMA_VERBS int ibv_resize_cq(ibv_cq* abi, int cqe) {
   constexpr const char* kCall = "ibv_resize_cq";
-  const Standing standing = standing_of(abi);
-  if (standing == Standing::kForeign) RRDMA_PASS_ON(EOPNOTSUPP, ibv_resize_cq, "IBVERBS_1.1", abi, cqe);
-  if (const int error = refuse_unless_live(kCall, abi, standing); error != 0) return error;
+  const ObjectValidity validity = validity_of(abi);
+  if (validity == ObjectValidity::kForeign) RRDMA_PASS_ON(EOPNOTSUPP, ibv_resize_cq, "IBVERBS_1.1", abi, cqe);
+  if (const int error = refuse_unless_live(kCall, abi, validity); error != 0) return error;
   Cq& cq = own(abi);
   if (cq.runtime.forked()) return refuse_forked(kCall);
   if (cqe < 1 || static_cast<std::uint32_t>(cqe) > limit_of(abi->context, "max_cqe", kCqeMax)) {
@@ -201,9 +201,9 @@ RRDMA_VERBS int ibv_resize_cq(ibv_cq* abi, int cqe) {
 
 RRDMA_VERBS int ibv_destroy_cq(ibv_cq* abi) {
   constexpr const char* kCall = "ibv_destroy_cq";
-  const Standing standing = standing_of(abi);
-  if (standing == Standing::kForeign) RRDMA_PASS_ON(EOPNOTSUPP, ibv_destroy_cq, "IBVERBS_1.1", abi);
-  if (const int error = refuse_unless_live(kCall, abi, standing); error != 0) return error;
+  const ObjectValidity validity = validity_of(abi);
+  if (validity == ObjectValidity::kForeign) RRDMA_PASS_ON(EOPNOTSUPP, ibv_destroy_cq, "IBVERBS_1.1", abi);
+  if (const int error = refuse_unless_live(kCall, abi, validity); error != 0) return error;
   Cq& cq = own(abi);
   if (cq.runtime.forked()) return refuse_forked(kCall);
   {

@@ -5,10 +5,10 @@
 
 #include "host/clock.h"
 #include "host/explain.h"
+#include "preload/verbs/injected_calls.h"
 #include "preload/verbs/kept_errno.h"
 #include "preload/verbs/operations.h"
 #include "preload/verbs/queues/completion_queue.h"
-#include "preload/verbs/struck_calls.h"
 
 namespace rrdma::verbs {
 namespace {
@@ -114,7 +114,7 @@ void fill_readers(ibv_cq_ex& cq) {
 }  // namespace
 
 ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attr) {
-  if (strike("ibv_create_cq_ex", context) != 0) return nullptr;
+  if (inject("ibv_create_cq_ex", context) != 0) return nullptr;
   constexpr const char* kCall = "ibv_create_cq_ex";
   constexpr std::uint32_t kKnownMask = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
   constexpr std::uint32_t kKnownFlags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED;

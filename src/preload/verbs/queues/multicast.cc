@@ -12,10 +12,10 @@
 #include "control/messages.h"
 #include "host/explain.h"
 #include "preload/verbs/device/gid_table.h"
+#include "preload/verbs/object_validity.h"
 #include "preload/verbs/objects.h"
 #include "preload/verbs/queues/multicast.h"
 #include "preload/verbs/real_library.h"
-#include "preload/verbs/standing.h"
 
 namespace rrdma::verbs {
 namespace {
@@ -62,10 +62,10 @@ using namespace rrdma::verbs;
 
 RRDMA_VERBS int ibv_attach_mcast(ibv_qp* abi, const ibv_gid* gid, std::uint16_t lid) {
   constexpr const char* kCall = "ibv_attach_mcast";
-  const Standing standing = standing_of(abi);
-  if (standing == Standing::kForeign)
+  const ObjectValidity validity = validity_of(abi);
+  if (validity == ObjectValidity::kForeign)
     RRDMA_PASS_ON(EOPNOTSUPP, ibv_attach_mcast, "IBVERBS_1.1", abi, gid, lid);
-  if (const int error = refuse_unless_live(kCall, abi, standing); error != 0) return error;
+  if (const int error = refuse_unless_live(kCall, abi, validity); error != 0) return error;
   Qp& qp = own(abi);
   const wire::Gid group = gid_of(*gid);
   if (const int error = check(kCall, qp, group); error != 0) return error;
@@ -91,10 +91,10 @@ RRDMA_VERBS int ibv_attach_mcast(ibv_qp* abi, const ibv_gid* gid, std::uint16_t 
 
 RRDMA_VERBS int ibv_detach_mcast(ibv_qp* abi, const ibv_gid* gid, std::uint16_t lid) {
   constexpr const char* kCall = "ibv_detach_mcast";
-  const Standing standing = standing_of(abi);
-  if (standing == Standing::kForeign)
+  const ObjectValidity validity = validity_of(abi);
+  if (validity == ObjectValidity::kForeign)
     RRDMA_PASS_ON(EOPNOTSUPP, ibv_detach_mcast, "IBVERBS_1.1", abi, gid, lid);
-  if (const int error = refuse_unless_live(kCall, abi, standing); error != 0) return error;
+  if (const int error = refuse_unless_live(kCall, abi, validity); error != 0) return error;
   Qp& qp = own(abi);
   const wire::Gid group = gid_of(*gid);
   if (const int error = check(kCall, qp, group); error != 0) return error;

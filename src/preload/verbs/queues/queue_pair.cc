@@ -11,11 +11,11 @@
 
 #include "host/explain.h"
 #include "preload/verbs/device/limits.h"
+#include "preload/verbs/object_validity.h"
 #include "preload/verbs/objects.h"
 #include "preload/verbs/operations.h"
 #include "preload/verbs/queues/work_request_builders.h"
 #include "preload/verbs/real_library.h"
-#include "preload/verbs/standing.h"
 
 namespace rrdma::verbs {
 namespace {
@@ -183,7 +183,7 @@ Qp* create_qp(const char* call, ibv_context* context, ibv_qp_init_attr_ex& attr)
   }
   if (check_extensions(call, attr) != 0 || check_form(call, attr) != 0) return nullptr;
   if (check_parts(call, context, attr) != 0) return nullptr;
-  Place place(call, Thing::kQp, context);
+  Place place(call, ObjectKind::kQp, context);
   if (!place.granted()) return nullptr;
   settle_sizes(attr);
   auto qp = std::make_unique<Qp>();
@@ -228,7 +228,7 @@ void purge_completions(const ibv_qp& abi) {
 }
 
 ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attr) {
-  if (strike("ibv_create_qp_ex", context) != 0) return nullptr;
+  if (inject("ibv_create_qp_ex", context) != 0) return nullptr;
   Qp* qp = create_qp("ibv_create_qp_ex", context, *attr);
   if (qp != nullptr) note_made(*qp);
   return qp != nullptr ? qp->abi() : nullptr;
@@ -240,9 +240,9 @@ using namespace rrdma;
 using namespace rrdma::verbs;
 
 RRDMA_VERBS ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) {
-  const Standing standing = standing_of(pd);
-  if (standing == Standing::kForeign) RRDMA_PASS_ON(nullptr, ibv_create_qp, "IBVERBS_1.1", pd, attr);
-  if (refuse_unless_live("ibv_create_qp", pd, standing) != 0) return nullptr;
+  const ObjectValidity validity = validity_of(pd);
+  if (validity == ObjectValidity::kForeign) RRDMA_PASS_ON(nullptr, ibv_create_qp, "IBVERBS_1.1", pd, attr);
+  if (refuse_unless_live("ibv_create_qp", pd, validity) != 0) return nullptr;
   ibv_qp_init_attr_ex full{};
   full.qp_context = attr->qp_context;
   full.send_cq = attr->send_cq;
@@ -262,9 +262,9 @@ RRDMA_VERBS ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) {
 
 RRDMA_VERBS int ibv_destroy_qp(ibv_qp* abi) {
   constexpr const char* kCall = "ibv_destroy_qp";
-  const Standing standing = standing_of(abi);
-  if (standing == Standing::kForeign) RRDMA_PASS_ON(EOPNOTSUPP, ibv_destroy_qp, "IBVERBS_1.1", abi);
-  if (const int error = refuse_unless_live(kCall, abi, standing); error != 0) return error;
+  const ObjectValidity validity = validity_of(abi);
+  if (validity == ObjectValidity::kForeign) RRDMA_PASS_ON(EOPNOTSUPP, ibv_destroy_qp, "IBVERBS_1.1", abi);
+  if (const int error = refuse_unless_live(kCall, abi, validity); error != 0) return error;
   Qp& qp = own(abi);
   Context& context = own(abi->context);
   if (context.forked()) return refuse_forked(kCall);

@@ -8,12 +8,12 @@
 #include "host/clock.h"
 #include "host/explain.h"
 #include "preload/verbs/device/limits.h"
+#include "preload/verbs/object_validity.h"
 #include "preload/verbs/objects.h"
 #include "preload/verbs/operations.h"
 #include "preload/verbs/queues/address.h"
 #include "preload/verbs/queues/qp_attributes.h"
 #include "preload/verbs/real_library.h"
-#include "preload/verbs/standing.h"
 #include "transport/qp/qp_state.h"
 
 namespace rrdma::verbs {
@@ -117,18 +117,19 @@ using namespace rrdma;
 using namespace rrdma::verbs;
 
 RRDMA_VERBS int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) {
-  const Standing standing = standing_of(qp);
-  if (standing == Standing::kForeign) RRDMA_PASS_ON(EOPNOTSUPP, ibv_modify_qp, "IBVERBS_1.1", qp, attr, mask);
-  if (const int error = refuse_unless_live(kModify, qp, standing); error != 0) return error;
+  const ObjectValidity validity = validity_of(qp);
+  if (validity == ObjectValidity::kForeign)
+    RRDMA_PASS_ON(EOPNOTSUPP, ibv_modify_qp, "IBVERBS_1.1", qp, attr, mask);
+  if (const int error = refuse_unless_live(kModify, qp, validity); error != 0) return error;
   return modify(own(qp), *attr, mask);
 }
 
 RRDMA_VERBS int ibv_query_qp(ibv_qp* abi, ibv_qp_attr* attr, int mask, ibv_qp_init_attr* init) {
   constexpr const char* kCall = "ibv_query_qp";
-  const Standing standing = standing_of(abi);
-  if (standing == Standing::kForeign)
+  const ObjectValidity validity = validity_of(abi);
+  if (validity == ObjectValidity::kForeign)
     RRDMA_PASS_ON(EOPNOTSUPP, ibv_query_qp, "IBVERBS_1.1", abi, attr, mask, init);
-  if (const int error = refuse_unless_live(kCall, abi, standing); error != 0) return error;
+  if (const int error = refuse_unless_live(kCall, abi, validity); error != 0) return error;
   Qp& qp = own(abi);
   if (qp.runtime->forked()) return refuse_forked(kCall);
   std::lock_guard lock(qp.lane->mutex());

@@ -6,11 +6,11 @@
 
 #include "host/explain.h"
 #include "preload/verbs/device/limits.h"
+#include "preload/verbs/object_validity.h"
 #include "preload/verbs/objects.h"
 #include "preload/verbs/operations.h"
 #include "preload/verbs/queues/work_requests.h"
 #include "preload/verbs/real_library.h"
-#include "preload/verbs/standing.h"
 
 namespace rrdma::verbs {
 namespace {
@@ -32,7 +32,7 @@ Srq* make_srq(const char* call, ibv_pd* pd, void* user_context, ibv_srq_attr& at
     return nullptr;
   }
   if (check_capacity(call, pd->context, attr) != 0) return nullptr;
-  Place place(call, Thing::kSrq, pd->context);
+  Place place(call, ObjectKind::kSrq, pd->context);
   if (!place.granted()) return nullptr;
   attr.max_sge = std::max(attr.max_sge, 1u);
   auto* srq = new Srq(attr.max_wr, attr.max_sge);
@@ -59,7 +59,7 @@ void Srq::on_limit(objects::ReceiveQueue&) {
 }
 
 ibv_srq* create_srq_ex(ibv_context* context, ibv_srq_init_attr_ex* attr) {
-  if (strike("ibv_create_srq_ex", context) != 0) return nullptr;
+  if (inject("ibv_create_srq_ex", context) != 0) return nullptr;
   constexpr const char* kCall = "ibv_create_srq_ex";
   constexpr std::uint32_t kKnown =
       IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
@@ -133,18 +133,18 @@ using namespace rrdma;
 using namespace rrdma::verbs;
 
 RRDMA_VERBS ibv_srq* ibv_create_srq(ibv_pd* pd, ibv_srq_init_attr* attr) {
-  const Standing standing = standing_of(pd);
-  if (standing == Standing::kForeign) RRDMA_PASS_ON(nullptr, ibv_create_srq, "IBVERBS_1.1", pd, attr);
-  if (refuse_unless_live("ibv_create_srq", pd, standing) != 0) return nullptr;
+  const ObjectValidity validity = validity_of(pd);
+  if (validity == ObjectValidity::kForeign) RRDMA_PASS_ON(nullptr, ibv_create_srq, "IBVERBS_1.1", pd, attr);
+  if (refuse_unless_live("ibv_create_srq", pd, validity) != 0) return nullptr;
   return make_srq("ibv_create_srq", pd, attr->srq_context, attr->attr);
 }
 
 RRDMA_VERBS int ibv_modify_srq(ibv_srq* abi, ibv_srq_attr* attr, int mask) {
   constexpr const char* kCall = "ibv_modify_srq";
-  const Standing standing = standing_of(abi);
-  if (standing == Standing::kForeign)
+  const ObjectValidity validity = validity_of(abi);
+  if (validity == ObjectValidity::kForeign)
     RRDMA_PASS_ON(EOPNOTSUPP, ibv_modify_srq, "IBVERBS_1.1", abi, attr, mask);
-  if (const int error = refuse_unless_live(kCall, abi, standing); error != 0) return error;
+  if (const int error = refuse_unless_live(kCall, abi, validity); error != 0) return error;
   Srq& srq = own(abi);
   Context& context = own(abi->context);
   if (context.forked()) return refuse_forked(kCall);
@@ -170,9 +170,10 @@ RRDMA_VERBS int ibv_modify_srq(ibv_srq* abi, ibv_srq_attr* attr, int mask) {
 }
 
 RRDMA_VERBS int ibv_query_srq(ibv_srq* abi, ibv_srq_attr* attr) {
-  const Standing standing = standing_of(abi);
-  if (standing == Standing::kForeign) RRDMA_PASS_ON(EOPNOTSUPP, ibv_query_srq, "IBVERBS_1.1", abi, attr);
-  if (const int error = refuse_unless_live("ibv_query_srq", abi, standing); error != 0) return error;
+  const ObjectValidity validity = validity_of(abi);
+  if (validity == ObjectValidity::kForeign)
+    RRDMA_PASS_ON(EOPNOTSUPP, ibv_query_srq, "IBVERBS_1.1", abi, attr);
+  if (const int error = refuse_unless_live("ibv_query_srq", abi, validity); error != 0) return error;
   Srq& srq = own(abi);
   std::lock_guard lock(srq.producer);
   *attr = {.max_wr = srq.queue.capacity(), .max_sge = srq.queue.sge_max(), .srq_limit = srq.queue.limit()};
@@ -181,9 +182,9 @@ RRDMA_VERBS int ibv_query_srq(ibv_srq* abi, ibv_srq_attr* attr) {
 
 RRDMA_VERBS int ibv_destroy_srq(ibv_srq* abi) {
   constexpr const char* kCall = "ibv_destroy_srq";
-  const Standing standing = standing_of(abi);
-  if (standing == Standing::kForeign) RRDMA_PASS_ON(EOPNOTSUPP, ibv_destroy_srq, "IBVERBS_1.1", abi);
-  if (const int error = refuse_unless_live(kCall, abi, standing); error != 0) return error;
+  const ObjectValidity validity = validity_of(abi);
+  if (validity == ObjectValidity::kForeign) RRDMA_PASS_ON(EOPNOTSUPP, ibv_destroy_srq, "IBVERBS_1.1", abi);
+  if (const int error = refuse_unless_live(kCall, abi, validity); error != 0) return error;
   Srq& srq = own(abi);
   Context& context = own(abi->context);
   if (context.forked()) return refuse_forked(kCall);

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "host/explain.h"
+#include "preload/verbs/object_validity.h"
 #include "preload/verbs/objects.h"
 #include "preload/verbs/operations.h"
-#include "preload/verbs/standing.h"
 
 namespace rrdma::verbs {
 namespace {
@@ -29,7 +29,7 @@ SharedDomains& shared_domains() {
 XrcDomain* make_domain(ibv_context* context) {
   auto* domain = new XrcDomain{};
   domain->context = context;
-  Place("ibv_open_xrcd", Thing::kXrcDomain, context).settle<ibv_xrcd>(domain);
+  Place("ibv_open_xrcd", ObjectKind::kXrcDomain, context).settle<ibv_xrcd>(domain);
   return domain;
 }
 
@@ -66,7 +66,7 @@ ibv_xrcd* open_shared(ibv_context* context, const ibv_xrcd_init_attr& attr) {
 }  // namespace
 
 ibv_xrcd* open_xrcd(ibv_context* context, ibv_xrcd_init_attr* attr) {
-  if (strike("ibv_open_xrcd", context) != 0) return nullptr;
+  if (inject("ibv_open_xrcd", context) != 0) return nullptr;
   constexpr const char* kCall = "ibv_open_xrcd";
   constexpr std::uint32_t kNeeded = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
   if (attr->comp_mask != kNeeded) {
@@ -82,7 +82,7 @@ ibv_xrcd* open_xrcd(ibv_context* context, ibv_xrcd_init_attr* attr) {
 }
 
 int close_xrcd(ibv_xrcd* abi) {
-  if (const int error = refuse_unless_live("ibv_close_xrcd", abi, standing_of(abi)); error != 0) return error;
+  if (const int error = refuse_unless_live("ibv_close_xrcd", abi, validity_of(abi)); error != 0) return error;
   XrcDomain& domain = own(abi);
   if (own(abi->context).forked()) return refuse_forked("ibv_close_xrcd");
   SharedDomains& shared = shared_domains();

@@ -1,4 +1,4 @@
-// StruckMads: messages of the connection manager that faults on purpose take away, or answer with a REJ in the place of the
+// InjectedMads: messages of the connection manager that faults on purpose take away, or answer with a REJ in the place of the
 // program, and connections that they keep in TIMEWAIT (fault_rules.h says which).
 #pragma once
 
@@ -8,10 +8,10 @@
 
 namespace rrdma::daemon {
 
-class StruckMads {
+class InjectedMads {
  public:
   // REQUIRES: all outlive this.
-  StruckMads(MadPort& port, ConnectionService& connections, FaultRules& rules);
+  InjectedMads(MadPort& port, ConnectionService& connections, FaultRules& rules);
 
  private:
   [[nodiscard]] bool admits(const cm::MadAddresses& addresses, Octets mad);

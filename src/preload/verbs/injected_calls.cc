@@ -1,4 +1,4 @@
-#include "preload/verbs/struck_calls.h"
+#include "preload/verbs/injected_calls.h"
 
 #include <fmt/format.h>
 
@@ -21,9 +21,9 @@
 namespace rrdma::verbs {
 namespace {
 
+using faults::Injection;
 using faults::Kind;
 using faults::Rule;
-using faults::Strike;
 
 thread_local __attribute__((tls_model("initial-exec"))) int spared = 0;
 
@@ -110,58 +110,58 @@ class NumberedQp {
 
 std::vector<NumberedQp> queue_pairs_of(const ibv_context* context) {
   std::vector<NumberedQp> all;
-  for (void* object : live_objects().list(Thing::kQp, context))
+  for (void* object : live_objects().list(ObjectKind::kQp, context))
     all.emplace_back(context, static_cast<ibv_qp*>(object)->qp_num);
   return all;
 }
 
 // ---- calls through pointers ----
 
-int struck_post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad) {
-  const int error = strike("ibv_post_send", qp->context);
+int injected_post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad) {
+  const int error = inject("ibv_post_send", qp->context);
   if (error == 0) return post_send(qp, wr, bad);
   if (bad != nullptr) *bad = wr;
   return error;
 }
 
-int struck_wr_complete(ibv_qp_ex* qp) {
-  const int error = strike("ibv_wr_complete", qp->qp_base.context);
+int injected_wr_complete(ibv_qp_ex* qp) {
+  const int error = inject("ibv_wr_complete", qp->qp_base.context);
   if (error == 0) return wr_complete(qp);
   wr_abort(qp);
   errno = error;
   return error;
 }
 
-int struck_post_recv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad) {
-  const int error = strike("ibv_post_recv", qp->context);
+int injected_post_recv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad) {
+  const int error = inject("ibv_post_recv", qp->context);
   if (error == 0) return post_recv(qp, wr, bad);
   if (bad != nullptr) *bad = wr;
   return error;
 }
 
-int struck_post_srq_recv(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad) {
-  const int error = strike("ibv_post_srq_recv", srq->context);
+int injected_post_srq_recv(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad) {
+  const int error = inject("ibv_post_srq_recv", srq->context);
   if (error == 0) return post_srq_recv(srq, wr, bad);
   if (bad != nullptr) *bad = wr;
   return error;
 }
 
-int struck_req_notify_cq(ibv_cq* cq, int solicited_only) {
-  const int error = strike("ibv_req_notify_cq", cq->context);
+int injected_req_notify_cq(ibv_cq* cq, int solicited_only) {
+  const int error = inject("ibv_req_notify_cq", cq->context);
   return error != 0 ? error : req_notify_cq(cq, solicited_only);
 }
 
 // The status that a successful completion must have instead; its queue pair fails with it, as on hardware.
-int struck_status(const ibv_context* context, std::uint32_t qpn) {
+int injected_status(const ibv_context* context, std::uint32_t qpn) {
   const NumberedQp qp(context, qpn);
-  const auto strike = faults::Table::instance().consider_completion(name_of(context), qpn, qp.peer());
-  if (!strike) return IBV_WC_SUCCESS;
+  const auto injection = faults::Table::instance().consider_completion(name_of(context), qpn, qp.peer());
+  if (!injection) return IBV_WC_SUCCESS;
   qp.fail(false);
-  faults::explain_strike(
-      strike->number, strike->text,
+  faults::explain_injection(
+      injection->number, injection->text,
       fmt::format("completion {} of QP {:#x} on {} was reported as {} and the QP is in the error state.",
-                  strike->nth, qpn, name_of(context), faults::status_name(strike->error)));
-  return strike->error;
+                  injection->nth, qpn, name_of(context), faults::status_name(injection->error)));
+  return injection->error;
 }
 
 // Whether what waits in the queue is not to be seen yet (cq=delay). Who is woken by events gets no second one: there the
@@ -187,32 +187,32 @@ bool is_early(Cq& cq) {
   return false;
 }
 
-int struck_poll_cq(ibv_cq* cq, int count, ibv_wc* wc) {
-  if (const int error = strike("ibv_poll_cq", cq->context); error != 0) return -error;
+int injected_poll_cq(ibv_cq* cq, int count, ibv_wc* wc) {
+  if (const int error = inject("ibv_poll_cq", cq->context); error != 0) return -error;
   if (faults::armed(Kind::kCqDelay) && is_early(own(cq))) return 0;
   const int taken = poll_cq(cq, count, wc);
   if (!faults::armed(Kind::kStatus)) return taken;
   for (int i = 0; i < taken; ++i) {
     if (wc[i].status == IBV_WC_SUCCESS)
-      wc[i].status = static_cast<ibv_wc_status>(struck_status(cq->context, wc[i].qp_num));
+      wc[i].status = static_cast<ibv_wc_status>(injected_status(cq->context, wc[i].qp_num));
   }
   return taken;
 }
 
 void change_current(Cq& cq) {
   if (cq.status != IBV_WC_SUCCESS || !faults::armed(Kind::kStatus)) return;
-  cq.status = static_cast<ibv_wc_status>(struck_status(cq.context, cq.current.qpn.value));
+  cq.status = static_cast<ibv_wc_status>(injected_status(cq.context, cq.current.qpn.value));
 }
 
-int struck_start_poll(ibv_cq_ex* cq, ibv_poll_cq_attr* attr) {
-  if (const int error = strike("ibv_start_poll", cq->context); error != 0) return error;
+int injected_start_poll(ibv_cq_ex* cq, ibv_poll_cq_attr* attr) {
+  if (const int error = inject("ibv_start_poll", cq->context); error != 0) return error;
   if (faults::armed(Kind::kCqDelay) && is_early(own(cq))) return ENOENT;
   const int result = start_poll(cq, attr);
   if (result == 0) change_current(own(cq));
   return result;
 }
 
-int struck_next_poll(ibv_cq_ex* cq) {
+int injected_next_poll(ibv_cq_ex* cq) {
   const int result = next_poll(cq);
   if (result == 0) change_current(own(cq));
   return result;
@@ -222,24 +222,24 @@ int struck_next_poll(ibv_cq_ex* cq) {
 
 void choose_calls(Cq& cq, bool asks) {
   if (!cq.extended) return;
-  exchange(cq.start_poll, asks ? struck_start_poll : start_poll);
-  exchange(cq.next_poll, asks ? struck_next_poll : next_poll);
+  exchange(cq.start_poll, asks ? injected_start_poll : start_poll);
+  exchange(cq.next_poll, asks ? injected_next_poll : next_poll);
 }
 
 void choose_calls(Qp& qp, bool asks) {
-  if (qp.has_builders) exchange(qp.wr_complete, asks ? struck_wr_complete : wr_complete);
+  if (qp.has_builders) exchange(qp.wr_complete, asks ? injected_wr_complete : wr_complete);
 }
 
 void choose_calls(Context& context, bool asks) {
   ibv_context_ops& ops = context.context.ops;
-  exchange(ops.post_send, asks ? struck_post_send : post_send);
-  exchange(ops.post_recv, asks ? struck_post_recv : post_recv);
-  exchange(ops.post_srq_recv, asks ? struck_post_srq_recv : post_srq_recv);
-  exchange(ops.req_notify_cq, asks ? struck_req_notify_cq : req_notify_cq);
-  exchange(ops.poll_cq, asks ? struck_poll_cq : poll_cq);
-  for (void* object : live_objects().list(Thing::kCq, &context.context))
+  exchange(ops.post_send, asks ? injected_post_send : post_send);
+  exchange(ops.post_recv, asks ? injected_post_recv : post_recv);
+  exchange(ops.post_srq_recv, asks ? injected_post_srq_recv : post_srq_recv);
+  exchange(ops.req_notify_cq, asks ? injected_req_notify_cq : req_notify_cq);
+  exchange(ops.poll_cq, asks ? injected_poll_cq : poll_cq);
+  for (void* object : live_objects().list(ObjectKind::kCq, &context.context))
     choose_calls(own(static_cast<ibv_cq*>(object)), asks);
-  for (void* object : live_objects().list(Thing::kQp, &context.context))
+  for (void* object : live_objects().list(ObjectKind::kQp, &context.context))
     choose_calls(own(static_cast<ibv_qp*>(object)), asks);
 }
 
@@ -249,7 +249,7 @@ bool calls_ask() {
 }
 
 // Every open context, and what rules do to the objects in them.
-class StruckObjects final : public faults::Actor {
+class InjectedObjects final : public faults::Actor {
  public:
   void add(Context& context) {
     const std::lock_guard lock(mutex_);
@@ -298,7 +298,7 @@ class StruckObjects final : public faults::Actor {
       if (rule.qpn && *rule.qpn != qp.number()) continue;
       if (!rule.concerns_peer(qp.peer())) continue;
       qp.fail(true);
-      faults::explain_strike(
+      faults::explain_injection(
           rule.number, rule.text,
           fmt::format("QP {:#x} on {} is in the error state.", qp.number(), name_of(context)));
     }
@@ -307,7 +307,7 @@ class StruckObjects final : public faults::Actor {
   // As on hardware: the event, and every queue pair that reports there fails.
   static void overrun_queues(const Rule& rule, const ibv_context* context) {
     const std::vector<NumberedQp> queue_pairs = queue_pairs_of(context);
-    for (void* object : live_objects().list(Thing::kCq, context)) {
+    for (void* object : live_objects().list(ObjectKind::kCq, context)) {
       auto* const cq = static_cast<ibv_cq*>(object);
       bool concerned = !rule.qpn;
       for (const NumberedQp& qp : queue_pairs) {
@@ -317,16 +317,16 @@ class StruckObjects final : public faults::Actor {
       }
       if (!concerned) continue;
       push_event(context, IBV_EVENT_CQ_ERR, cq);
-      faults::explain_strike(rule.number, rule.text,
-                             fmt::format("a CQ on {} was overrun.", name_of(context)));
+      faults::explain_injection(rule.number, rule.text,
+                                fmt::format("a CQ on {} was overrun.", name_of(context)));
     }
   }
 
   static void reach_limits(const Rule& rule, const ibv_context* context) {
-    for (void* srq : live_objects().list(Thing::kSrq, context)) {
+    for (void* srq : live_objects().list(ObjectKind::kSrq, context)) {
       push_event(context, IBV_EVENT_SRQ_LIMIT_REACHED, srq);
-      faults::explain_strike(rule.number, rule.text,
-                             fmt::format("an SRQ on {} is at its limit.", name_of(context)));
+      faults::explain_injection(rule.number, rule.text,
+                                fmt::format("an SRQ on {} is at its limit.", name_of(context)));
     }
   }
 
@@ -347,9 +347,9 @@ class StruckObjects final : public faults::Actor {
       empty_;  // by the number of the starved queue pair
 };
 
-StruckObjects& struck_objects() {
+InjectedObjects& injected_objects() {
   static auto* const all = [] {
-    auto* const made = new StruckObjects;
+    auto* const made = new InjectedObjects;
     faults::Table::instance().add(*made);
     return made;
   }();
@@ -358,37 +358,37 @@ StruckObjects& struck_objects() {
 
 }  // namespace
 
-Unstruck::Unstruck() { ++spared; }
-Unstruck::~Unstruck() { --spared; }
+NoInjection::NoInjection() { ++spared; }
+NoInjection::~NoInjection() { --spared; }
 
 int strike_armed(const char* call, const ibv_context* context) {
   if (spared != 0) return 0;
   const std::string& device = name_of(context);
-  const auto struck = faults::Table::instance().consider_call(call, device);
-  if (!struck) return 0;
-  if (struck->delay.ns != 0) {
-    faults::explain_strike(struck->number, struck->text,
-                           fmt::format("call {} of {} on {} took {} us longer.", struck->nth, call, device,
-                                       struck->delay.ns / 1000));
-    wait_for(struck->delay);
+  const auto injected = faults::Table::instance().consider_call(call, device);
+  if (!injected) return 0;
+  if (injected->delay.ns != 0) {
+    faults::explain_injection(injected->number, injected->text,
+                              fmt::format("call {} of {} on {} took {} us longer.", injected->nth, call,
+                                          device, injected->delay.ns / 1000));
+    wait_for(injected->delay);
     return 0;
   }
-  faults::explain_strike(struck->number, struck->text,
-                         fmt::format("call {} of {} on {} failed with {}.", struck->nth, call, device,
-                                     faults::errno_name(struck->error)));
-  errno = struck->error;
-  return struck->error;
+  faults::explain_injection(injected->number, injected->text,
+                            fmt::format("call {} of {} on {} failed with {}.", injected->nth, call, device,
+                                        faults::errno_name(injected->error)));
+  errno = injected->error;
+  return injected->error;
 }
 
-void note_opened(Context& context) { struck_objects().add(context); }
-void note_closed(Context& context) { struck_objects().remove(context); }
+void note_opened(Context& context) { injected_objects().add(context); }
+void note_closed(Context& context) { injected_objects().remove(context); }
 void note_made(Cq& cq) {
   if (calls_ask()) choose_calls(cq, true);
 }
 void note_made(Qp& qp) {
   if (calls_ask()) choose_calls(qp, true);
   if (faults::armed(Kind::kRnr))
-    struck_objects().add(own(qp.qp_base.context), NumberedQp(qp.qp_base.context, qp.qp_base.qp_num));
+    injected_objects().add(own(qp.qp_base.context), NumberedQp(qp.qp_base.context, qp.qp_base.qp_num));
 }
 
 }  // namespace rrdma::verbs

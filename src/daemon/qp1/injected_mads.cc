@@ -1,10 +1,10 @@
-#include "daemon/qp1/struck_mads.h"
+#include "daemon/qp1/injected_mads.h"
 
 #include "wire/cm_mad.h"
 
 namespace rrdma::daemon {
 
-StruckMads::StruckMads(MadPort& port, ConnectionService& connections, FaultRules& rules)
+InjectedMads::InjectedMads(MadPort& port, ConnectionService& connections, FaultRules& rules)
     : port_(port), connections_(connections), rules_(rules) {
   port.set_filter([this](const cm::MadAddresses& addresses, Octets mad) { return admits(addresses, mad); });
   connections.set_timewait_length([this](Client* program, const wire::Gid& remote) {
@@ -12,19 +12,19 @@ StruckMads::StruckMads(MadPort& port, ConnectionService& connections, FaultRules
   });
 }
 
-bool StruckMads::admits(const cm::MadAddresses& addresses, Octets octets) {
+bool InjectedMads::admits(const cm::MadAddresses& addresses, Octets octets) {
   if (!rules_.may_strike_mads()) return true;
   const auto mad = wire::parse_cm_mad(octets);
   if (!mad) return true;
   const auto attribute = wire::attribute_of(mad->message);
-  const auto strike = rules_.strike(attribute, addresses.remote, connections_.concerned_by(addresses, *mad),
-                                    EventLoop::now());
-  if (!strike.lost) return true;
+  const auto injection = rules_.inject(attribute, addresses.remote,
+                                       connections_.concerned_by(addresses, *mad), EventLoop::now());
+  if (!injection.lost) return true;
   const auto* request = std::get_if<wire::CmReq>(&mad->message);
-  if (strike.reason == 0 || request == nullptr) return false;
+  if (injection.reason == 0 || request == nullptr) return false;
   const wire::CmRej refusal{.remote_comm_id = request->local_comm_id,
                             .kind = wire::CmMessageKind::kReq,
-                            .reason = static_cast<wire::RejectReason>(strike.reason)};
+                            .reason = static_cast<wire::RejectReason>(injection.reason)};
   port_.send({.route = {.local = addresses.local,
                         .remote = addresses.remote,
                         .interface_index = addresses.interface_index},

@@ -1,4 +1,4 @@
-// Calls every verb that a fault can strike, and says which of them failed and how; each is tried a second time, which must
+// Calls every verb that a fault can be injected into, and says which of them failed and how; each is tried a second time, which must
 // succeed, and in the end everything is destroyed. Then, with `statuses N`, N writes on a queue pair of their own each, and
 // the status of each. Plain libibverbs. Output: lines "FUNCTION ERRNO" and "status NAME"; exit status 0 when all else went well.
 #include <arpa/inet.h>

@@ -1,4 +1,4 @@
-// Belongings: what a program has made in a context and not destroyed yet. Closing the device destroys it, as
+// Context objects: the objects that a program created in a context and has not destroyed. Closing the device destroys it, as
 // the kernel does when its last descriptor goes: nothing of a closed context sends, answers or reports.
 #pragma once
 
@@ -8,6 +8,6 @@ struct Context;
 
 // Destroys all that is left. Does not wait for acknowledgements of events that the program took: nobody can
 // give them any more.
-void destroy_belongings(Context& context);
+void destroy_context_objects(Context& context);
 
 }  // namespace rrdma::verbs

@@ -1,4 +1,4 @@
-#include "preload/verbs/standing.h"
+#include "preload/verbs/object_validity.h"
 
 #include <fmt/format.h>
 
@@ -13,26 +13,26 @@ struct Offer {
   std::uint32_t max;
 };
 
-Offer offer_of(Thing kind) {
+Offer offer_of(ObjectKind kind) {
   switch (kind) {
-    case Thing::kQp: return {"QP", "max_qp", kQpMax};
-    case Thing::kAh: return {"address handle", "max_ah", kAhMax};
-    case Thing::kSrq: return {"shared receive queue", "max_srq", kSrqMax};
-    case Thing::kCq: return {"CQ", "max_cq", kCqMax};
-    case Thing::kChannel: return {"completion channel", nullptr, 0};
-    case Thing::kXrcDomain: return {"XRC domain", nullptr, 0};
-    case Thing::kWindow: return {"memory window", "max_mw", kKeysMax};
-    case Thing::kRegion: return {"memory region", "max_mr", kKeysMax};
-    case Thing::kDeviceMemory: return {"device memory", nullptr, 0};
-    case Thing::kDomain: return {"protection domain", "max_pd", kPdMax};
-    case Thing::kThreadDomain: return {"thread domain", nullptr, 0};
-    case Thing::kContext: return {"context", nullptr, 0};
+    case ObjectKind::kQp: return {"QP", "max_qp", kQpMax};
+    case ObjectKind::kAh: return {"address handle", "max_ah", kAhMax};
+    case ObjectKind::kSrq: return {"shared receive queue", "max_srq", kSrqMax};
+    case ObjectKind::kCq: return {"CQ", "max_cq", kCqMax};
+    case ObjectKind::kChannel: return {"completion channel", nullptr, 0};
+    case ObjectKind::kXrcDomain: return {"XRC domain", nullptr, 0};
+    case ObjectKind::kWindow: return {"memory window", "max_mw", kKeysMax};
+    case ObjectKind::kRegion: return {"memory region", "max_mr", kKeysMax};
+    case ObjectKind::kDeviceMemory: return {"device memory", nullptr, 0};
+    case ObjectKind::kDomain: return {"protection domain", "max_pd", kPdMax};
+    case ObjectKind::kThreadDomain: return {"thread domain", nullptr, 0};
+    case ObjectKind::kContext: return {"context", nullptr, 0};
   }
   return {"object", nullptr, 0};
 }
 
 // REQUIRES: the kind is counted.
-Offer offer_at(Thing kind, const ibv_context* context) {
+Offer offer_at(ObjectKind kind, const ibv_context* context) {
   Offer offer = offer_of(kind);
   offer.max = limit_of(context, offer.attribute, offer.max);
   return offer;
@@ -40,14 +40,15 @@ Offer offer_at(Thing kind, const ibv_context* context) {
 
 }  // namespace
 
-int refuse_standing(const char* call, Thing kind, Standing standing) {
+int refuse_invalid(const char* call, ObjectKind kind, ObjectValidity validity) {
   const char* name = offer_of(kind).name;
-  switch (standing) {
-    case Standing::kLive: return 0;
-    case Standing::kGone: return host::fail(ENOENT, call, fmt::format("the {} is destroyed already.", name));
-    case Standing::kForeign:
+  switch (validity) {
+    case ObjectValidity::kLive: return 0;
+    case ObjectValidity::kGone:
+      return host::fail(ENOENT, call, fmt::format("the {} is destroyed already.", name));
+    case ObjectValidity::kForeign:
       return host::fail(EINVAL, call, fmt::format("the {} is of another context or another device.", name));
-    case Standing::kDamaged:
+    case ObjectValidity::kDamaged:
       return host::fail(EINVAL, call,
                         fmt::format("this is no {} that was made here: it is a copy, or its handle or its "
                                     "context were changed.",
@@ -56,7 +57,7 @@ int refuse_standing(const char* call, Thing kind, Standing standing) {
   return EINVAL;
 }
 
-Place::Place(const char* call, Thing kind, const ibv_context* context, bool counted)
+Place::Place(const char* call, ObjectKind kind, const ibv_context* context, bool counted)
     : kind_(kind),
       device_(context->device),
       counted_(counted && offer_of(kind).attribute != nullptr),

@@ -1,9 +1,9 @@
-#include "preload/verbs/belongings.h"
+#include "preload/verbs/context_objects.h"
 
+#include "preload/verbs/object_validity.h"
 #include "preload/verbs/objects.h"
 #include "preload/verbs/operations.h"
 #include "preload/verbs/queues/multicast.h"
-#include "preload/verbs/standing.h"
 
 namespace rrdma::verbs {
 namespace {
@@ -12,7 +12,7 @@ namespace {
 template <typename Abi>
 std::vector<Abi*> left_of(const Context& context) {
   std::vector<Abi*> left;
-  for (void* object : live_objects().list(thing_of(static_cast<Abi*>(nullptr)), &context.context)) {
+  for (void* object : live_objects().list(kind_of(static_cast<Abi*>(nullptr)), &context.context)) {
     left.push_back(static_cast<Abi*>(object));
     mend(left.back());
   }
@@ -52,7 +52,7 @@ void destroy_domains(const Context& context) {
 
 }  // namespace
 
-void destroy_belongings(Context& context) {
+void destroy_context_objects(Context& context) {
   for (ibv_qp* qp : left_of<ibv_qp>(context)) destroy(qp);
   for (ibv_ah* ah : left_of<ibv_ah>(context)) ibv_destroy_ah(ah);
   for (ibv_srq* srq : left_of<ibv_srq>(context)) destroy(srq);

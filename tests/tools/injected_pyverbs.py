@@ -1,8 +1,8 @@
 # Calls every verb that pyverbs has, inside `rrdma run`, where calls fail on purpose; each is tried until it succeeds.
 #
-#   struck_pyverbs.py verbs        "FUNCTION ERRNO...": what each failed with, in this order
-#   struck_pyverbs.py statuses N   "status N state N" of N queue pairs that write once
-#   struck_pyverbs.py rounds N     "grown OCTETS DESCRIPTORS": by N times all verbs
+#   injected_pyverbs.py verbs        "FUNCTION ERRNO...": what each failed with, in this order
+#   injected_pyverbs.py statuses N   "status N state N" of N queue pairs that write once
+#   injected_pyverbs.py rounds N     "grown OCTETS DESCRIPTORS": by N times all verbs
 import ctypes
 import errno
 import os
