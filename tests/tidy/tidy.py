@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Checks the rules of the house (rules.toml) on the files of the tree: layers of #include, words that a
 folder must not use, names that say nothing, file size, head comments, text that has no place in the
-tree, the shape of folders, classes and functions, names of tests, that the documents name what exists, and the
+tree, the shape of folders, classes and functions, names of tests, that the documents name what exists and link to it, and the
 layout by clang-format 14 where it is installed. Prints FILE:LINE: [rule] what, why; exits 1
 when there is anything to print. Standard library only."""
 
@@ -250,6 +250,19 @@ def check_named(root, paths, rules):
                 yield Finding(rule["table_in"], 1, "named", f"{folder} has no row in the table of folders")
 
 
+def check_links(root, paths, rules):
+    """Relative links of Markdown files lead to a file or folder of the tree."""
+    files = set(paths)
+    folders = {"/".join(path.split("/")[:depth]) for path in paths for depth in range(1, path.count("/") + 1)} | {"."}
+    for document in [path for path in paths if path.endswith(".md")]:
+        text = (Path(root) / document).read_text(encoding="utf-8")
+        for number, line in enumerate(text.splitlines(), 1):
+            for target in re.findall(r"\]\(([^()\s:#]+)(?:#[^()\s]*)?\)", line):
+                path = os.path.normpath(os.path.join(os.path.dirname(document), target))
+                if path not in files and path not in folders:
+                    yield Finding(document, number, "links", f"{target} does not exist")
+
+
 def check_format(root, paths, rules):
     formatter = shutil.which("clang-format-14")
     paths = [path for path in paths if is_code(path) and within(path, rules["format"]["in"])]
@@ -306,6 +319,7 @@ def check_tree(root, rules):
         findings += check_head(path, source, rules, known)
     findings += check_folders(root, paths, rules)
     findings += check_named(root, known, rules)
+    findings += check_links(root, paths, rules)
     findings += check_format(root, paths, rules)
     return findings, len(paths)
 

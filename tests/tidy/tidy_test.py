@@ -174,6 +174,13 @@ class Tree(unittest.TestCase):
         self.assertEqual(self.findings({name: text for name, text in tree.items() if not name.startswith("src/sim/")} |
                                        {"ARCHITECTURE.md": table.replace("| `src/sim/` | x |\n", "")}), ["named"])
 
+    def test_links(self):
+        tree = {"docs/a/b.md": "text\n", "docs/c.md": "text\n"}
+        for target in "../c.md", "../a", "../a/", "../../docs/c.md#part", "#part", "https://example.org/x", "..":
+            self.assertEqual(self.findings({**tree, "docs/a/b.md": f"[x]({target})\n"}), [], target)
+        for target in "c.md", "../d.md", "../../c.md#part", "../../../docs/c.md":
+            self.assertEqual(self.findings({**tree, "docs/a/b.md": f"[x]({target})\n"}), ["links"], target)
+
     @unittest.skipUnless(shutil.which("clang-format-14"), "no clang-format-14 here")
     def test_format(self):
         rules = {**RULES, "format": {"in": ["src"]}}
