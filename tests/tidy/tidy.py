@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Checks the rules of the house (rules.toml) on the files of the tree: layers of #include, words that a
 folder must not use, names that say nothing, file size, head comments, text that has no place in the
-tree, the shape of folders, classes and functions, names of tests, that the documents name what exists and link to it, and the
+tree, retired prose, the shape of folders, classes and functions, names of tests, that the documents name what exists and link to it, and the
 layout by clang-format 14 where it is installed. Prints FILE:LINE: [rule] what, why; exits 1
 when there is anything to print. Standard library only."""
 
@@ -14,6 +14,7 @@ import sys
 import tomllib
 from pathlib import Path
 
+import prose
 import shapes
 
 CODE = {".h", ".cc", ".c", ".hpp", ".cpp"}
@@ -184,6 +185,26 @@ def check_text(path, source, rules):
                 yield Finding(path, number, f"text.{rule['name']}", f"`{match.group(0).strip()}`: {rule['why']}")
 
 
+def check_prose(path, source, rules):
+    """Words and sentences that were retired. `look_at`: "text" is the whole file, "prose" its documents' sentences and its
+    comments, "sentences" each sentence of those from its beginning; questions may begin as they like."""
+    for rule in rules["prose"]["rules"]:
+        if not within(path, rules["prose"]["in"] + rule.get("also_in", [])) or path in rule.get("allow", {}):
+            continue
+        pattern = re.compile(rule["pattern"])
+        if rule["look_at"] == "text":
+            lines = enumerate(source.splitlines(), 1)
+        elif rule["look_at"] == "prose":
+            lines = [(block.line + number, line) for block in prose.blocks_of(path, source) for number, line in enumerate(block.text.split("\n"))]
+        else:
+            lines = [(line, text) for block in prose.blocks_of(path, source) for line, text in prose.sentences(block)
+                     if not text.rstrip("\"”’)*_").endswith("?")]
+        for number, line in lines:
+            match = pattern.match(line) if rule["look_at"] == "sentences" else pattern.search(line)
+            if match:
+                yield Finding(path, number, f"prose.{rule['name']}", f"`{match.group(0).strip()}`: {rule['why']}")
+
+
 def check_shapes(path, code, rules):
     """Classes with few bases, functions that fit a screen; production code only."""
     rule = rules["shapes"]
@@ -236,6 +257,9 @@ def check_named(root, paths, rules):
     for document in [path for path in paths if path in rule["documents"]]:
         text = (Path(root) / document).read_text(encoding="utf-8")
         for number, line in enumerate(text.splitlines(), 1):
+            for layers in re.findall(r"\bbase < .* < tools\b", line):
+                if layers != rule["layer_line"]:
+                    yield Finding(document, number, "named", f"the layers are {rule['layer_line']}")
             for target in re.findall(r"(?:`|^\s{4})make ([a-z][a-z-]*)", line):
                 if targets is not None and target not in targets:
                     yield Finding(document, number, "named", f"make {target}: the Makefile has no such target")
@@ -300,11 +324,14 @@ def check_tree(root, rules):
     findings = []
     for path in paths:
         findings += check_names(path, "", rules) if not is_code(path) else []
-        if Path(path).suffix not in TEXT:
+        if Path(path).suffix not in TEXT | prose.KNOWN:
             continue
         try:
             source = (Path(root) / path).read_text(encoding="utf-8")
         except UnicodeDecodeError:
+            continue
+        findings += check_prose(path, source, rules)
+        if Path(path).suffix not in TEXT:
             continue
         findings += check_text(path, source, rules)
         if not is_code(path):

@@ -120,6 +120,41 @@ class Tree(unittest.TestCase):
             for fine in rule["fine"]:
                 self.assertEqual(self.findings({"README.md": fine + "\n"}), [], fine)
 
+    def prose_findings(self, name, text):
+        """What the rules of prose find in a file of a clean folder, and what the text rules find there besides."""
+        rules = {**WITHOUT_FORMAT, "prose": {**RULES["prose"], "in": ["docs", "src", "scripts"]}}
+        return self.findings({name: text}, rules)
+
+    def test_prose_of_documents(self):
+        for rule in RULES["prose"]["rules"]:
+            for example in rule["examples"]:
+                self.assertEqual(self.prose_findings("docs/a.md", bare(example) + "\n"), [f"prose.{rule['name']}"], example)
+            for fine in rule["fine"]:
+                self.assertEqual(self.prose_findings("docs/a.md", "Text.\n\n" + fine + "\n"), [], fine)
+            self.assertEqual(self.findings({"docs/a.md": bare(rule["examples"][0])}, {**WITHOUT_FORMAT, "prose": {**RULES["prose"], "in": []}}), [])
+            only_here = {**RULES["prose"], "in": [], "rules": [{**rule, "also_in": ["docs/a.md"]}]}
+            self.assertEqual(self.findings({"docs/a.md": bare(rule["examples"][0])}, {**WITHOUT_FORMAT, "prose": only_here}), [f"prose.{rule['name']}"])
+            allowed = {**RULES["prose"], "in": ["docs"], "rules": [{**rule, "allow": {"docs/a.md": "a reason"}}]}
+            self.assertEqual(self.findings({"docs/a.md": bare(rule["examples"][0])}, {**WITHOUT_FORMAT, "prose": allowed}), [])
+
+    def test_prose_of_manual_pages_and_comments(self):
+        for text in ["It ends.\n.PP\nWho polls pays.\n", ".B Who\npolls pays.\n", "A \\fBoctet\\fR.\n"]:
+            self.assertEqual(len(self.prose_findings("docs/man/a.1", text)), 1, text)
+        self.assertEqual(self.prose_findings("docs/man/a.1", ".nf\nWho polls\n.fi\nA byte.\n.SH What\n"), [])
+        for text in ["// It ends. Who polls\n// pays.\n", "// One.\nint x;  // Who polls.\n", "/* One.\n * Who polls. */\n", "// One.\n//\n// Nobody\n", "// An octet.\n"]:
+            self.assertEqual(len(self.prose_findings("src/wire/a.h", text)), 1, text)
+        self.assertEqual(self.prose_findings("src/wire/a.h", HEAD.replace("What this", "This") + 'auto s = "Who polls"; int octets; // A poller.\n'), [])
+        for name, text in [("scripts/a.py", '"""One. Who polls."""\n'), ("scripts/a.py", "x = 1  # Who polls\n"), ("scripts/CMakeLists.txt", "# Who polls\n"),
+                           ("scripts/a.sh", "#!/bin/sh\n# One.\n# Where it is\n"), ("scripts/a.ts", "// Nobody polls.\n")]:
+            self.assertEqual(self.prose_findings(name, text), ["prose.subject"], text)
+        for name, text in [("scripts/a.py", 'x = "Who polls"\ny = ("""Who""")\n'), ("scripts/a.sh", 'echo "# Who polls"\n'), ("scripts/a.ts", "x = `// Who`;\n")]:
+            self.assertEqual(self.prose_findings(name, text), [], text)
+
+    def test_lines_of_prose(self):
+        rules = {**WITHOUT_FORMAT, "prose": {**RULES["prose"], "in": ["docs"]}}
+        text = "# Head\n\nOne is here,\nthen it ends. Who\npolls. An\noctet.\n"
+        self.assertEqual([(found.line, found.rule) for found in tidy.check_prose("docs/a.md", text, rules)], [(6, "prose.octets"), (4, "prose.subject")])
+
     def test_folders(self):
         rule = RULES["folders"]
         many = {f"src/base/a{i}.h": HEAD for i in range(rule["files_max"])}
@@ -168,7 +203,8 @@ class Tree(unittest.TestCase):
         tree = {**folders, "Makefile": "build: x\n", "ARCHITECTURE.md": table}
         self.assertEqual(self.findings(tree), [])
         self.assertEqual(self.findings({**tree, "ARCHITECTURE.md": table + "`make build`, `src/base/a.h`, `tests/`, src/nowhere"}), ["named"])
-        for wrong in "`make nothing`", "    make nothing", "`src/base/b.h`", "| `src/gone/` | x |":
+        self.assertEqual(self.findings({**tree, "ARCHITECTURE.md": table + RULES["named"]["layer_line"] + "\n"}), [])
+        for wrong in "base < wire < tools", "`make nothing`", "    make nothing", "`src/base/b.h`", "| `src/gone/` | x |":
             self.assertEqual(self.findings({**tree, "ARCHITECTURE.md": table + wrong + "\n"}), ["named"], wrong)
         self.assertEqual(self.findings({**tree, "ARCHITECTURE.md": table.replace("| `src/base/` | x |\n", "")}), ["named"])
         self.assertEqual(self.findings({name: text for name, text in tree.items() if not name.startswith("src/sim/")} |
