@@ -112,14 +112,14 @@ class Package(unittest.TestCase):
         self.assertNotIn("Package: rrdma", (root / "var/lib/dpkg/status").read_text())
 
     def image(self):
-        """Of the Dockerfile's last stage: packages beside our own, the user, the command; and what README runs in it."""
+        """Of the Dockerfile's last stage: packages beside our own, the user, the command; and what docs/containers.md runs in it."""
         stage = (SOURCE / "Dockerfile").read_text().split("\nFROM ")[-1]
         installed = re.search(r"apt-get install -y --no-install-recommends (.*) \\$", stage, re.M)[1].split()
         self.assertEqual(installed[0], "/tmp/rrdma_*.deb")
         (user,) = re.findall(r"^USER (\w+)$", stage, re.M)
         self.assertIn(f"useradd --create-home {user}\n", stage)
         (started,) = re.findall(r"^CMD (\[.*\])$", stage, re.M)
-        (shown,) = re.findall(r"^docker run --rm rrdma (.*)$", (SOURCE / "README.md").read_text(), re.M)
+        (shown,) = re.findall(r"^docker run --rm rrdma (.*)$", (SOURCE / "docs/containers.md").read_text(), re.M)
         return installed[1:], user, [" ".join(json.loads(started)), shown]
 
     def test_in_a_whole_system(self):
