@@ -35,7 +35,7 @@ def budgets(results):
     made = []
     if figures := values("shm/ib_write_lat/8", "limit/process_vm_us"):
         total, moving = (1000 * value for value in figures)
-        made.append(budget_of("8 B WRITE, shm", total, [("process_vm_writev, and the target sees it", moving)],
+        made.append(budget_of("8 B WRITE, shm", total, [("process_vm_writev until the target sees it", moving)],
                               "post, checks of key and bounds, completion, perftest's loop"))
     if figures := values("shm/ib_write_bw/1048576", "limit/process_vm_1m"):
         total, moving = (nanoseconds_of(MIB, value) for value in figures)
@@ -44,7 +44,7 @@ def budgets(results):
         write, send, packet = (1000 * value for value in figures[:3])
         summing = 2 * nanoseconds_of(SMALL_PACKET, figures[3])
         made.append(budget_of("8 B WRITE, UDP", write, [("one UDP packet: sendmsg, loopback, recvmsg", packet), ("ICRC, at both ends", summing),
-                                                        ("the target calls no verb: beyond a SEND to one that polls", write - send)],
+                                                        ("extra cost of a target that calls no verb, over a SEND to a polling one", write - send)],
                               "post, requester, responder, placing, ACK"))
     if figures := values("udp/ib_write_bw/1048576", "limit/udp_gso", "limit/crc_4k", "limit/memcpy_1m"):
         total, stream, summing, copying = (nanoseconds_of(MIB, value) for value in figures)

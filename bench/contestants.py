@@ -209,16 +209,16 @@ def limit(name):
 
 # What bench/limits.cc measures, as the report names it.
 LIMITS = {
-    "cache_line_us": ("cache line to and fro between the cores, half round trip", LATENCY),
-    "process_vm_us": ("process_vm_writev of 8 octets, half round trip", LATENCY),
-    "udp_us": ("bare UDP sockets, 8 octets, both polling, half round trip", LATENCY),
+    "cache_line_us": ("cache line between two cores, half round trip", LATENCY),
+    "process_vm_us": ("process_vm_writev of 8 bytes, half round trip", LATENCY),
+    "udp_us": ("bare UDP sockets, 8 bytes, both polling, half round trip", LATENCY),
     "process_vm_64k": ("process_vm_writev of 64 KiB", BANDWIDTH),
     "process_vm_1m": ("process_vm_writev of 1 MiB", BANDWIDTH),
     "memcpy_64k": ("memcpy of 64 KiB, in the cache", BANDWIDTH),
     "memcpy_1m": ("memcpy of 1 MiB", BANDWIDTH),
     "memcpy_64m": ("memcpy of 64 MiB, from memory", BANDWIDTH),
     "udp_gso": ("bare UDP sockets, 4 KiB datagrams with GSO and GRO", BANDWIDTH),
-    "crc_64": ("CRC-32 of 64 octets", BANDWIDTH),
+    "crc_64": ("CRC-32 of 64 bytes", BANDWIDTH),
     "crc_4k": ("CRC-32 of 4 KiB", BANDWIDTH),
 }
 

@@ -11,13 +11,13 @@ import charts
 from bars import MISSED, OK, shown
 from contestants import BANDWIDTH, LATENCY, LIMITS, RATE
 
-TITLES = ("what", "ours", "spread", "bar", "held against", "ratio", "verdict")
+TITLES = ("measurement", "RRDMA", "range", "target", "compared with", "ratio", "verdict")
 # Which limits a chart shows, and their short names there.
 CHART_LIMITS = {LATENCY: {"cache_line_us": "limit: cache line", "process_vm_us": "limit: process_vm_writev", "udp_us": "limit: bare UDP sockets"},
                 BANDWIDTH: {"memcpy_1m": "limit: memcpy", "process_vm_1m": "limit: process_vm_writev", "udp_gso": "limit: bare UDP sockets with GSO"}}
 CHARTS = (("latency", LATENCY, "Latency by size", "µs, half a round trip; less is better"),
           ("bandwidth", BANDWIDTH, "Bandwidth by size", "GB/s; more is better"),
-          ("message-rate", RATE, "Messages of 8 octets for each second", "millions for each second; more is better"))
+          ("message-rate", RATE, "Messages of 8 bytes for each second", "millions for each second; more is better"))
 
 
 def spread_text(results, key, kind):
@@ -71,7 +71,7 @@ def markdown_table(rows, titles=TITLES):
 
 def summary(results, plan):
     verdicts = [row.verdict(results) for row in rows_of(plan)]
-    return f"{verdicts.count(OK)} bars hold, {verdicts.count(MISSED)} are missed, {verdicts.count(bars.NOT_MEASURED)} were not measured"
+    return f"{verdicts.count(OK)} targets are met, {verdicts.count(MISSED)} are missed, {verdicts.count(bars.NOT_MEASURED)} were not measured"
 
 
 def machine_text(machine):
