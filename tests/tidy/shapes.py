@@ -1,6 +1,6 @@
 """The shapes in a C++ source: classes with their bases, functions with their length. It matches braces in code
-whose comments and literals are blanked, and tells from what stands before a brace what the brace opens. It knows
-no types and expands no macros; for the layout of this tree that is enough."""
+without comments and literals, and tells from the text before a brace what it opens. It knows no types and expands
+no macros; for the layout of this tree that is enough."""
 
 import re
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ def without_preprocessor(code):
 
 
 def without_angles(text):
-    """What stands in <...> taken out, from the inside: templates and their arguments."""
+    """Removes <...>, from the inside out: templates and their arguments."""
     while (shorter := re.sub(r"<[^<>;{}]*>", "", text)) != text:
         text = shorter
     return text
@@ -39,7 +39,7 @@ def bases_of(head):
 
 
 def kind_of(head):
-    """What a brace behind `head` opens: a scope to look into, a class, a function, or something else."""
+    """The kind of thing that a brace after `head` opens: a scope to look into, a class, a function, or something else."""
     bare = re.sub(r"^(template\s*|requires\b[^{}]*?(?=\b(class|struct|union)\b))+", "", without_angles(head).strip())
     bare = re.sub(r"\[\[[^\]]*\]\]", "", bare).strip()
     if SCOPE.match(bare):
@@ -61,7 +61,7 @@ def name_of(head, kind):
 
 
 def closing(code, opening):
-    """Where the brace at `opening` is closed."""
+    """The position of the brace that closes the one at `opening`."""
     depth = 0
     for match in re.finditer(r"[{}]", code[opening:]):
         depth += 1 if match.group(0) == "{" else -1

@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
-"""Checks the rules of the house (rules.toml) on the files of the tree: layers of #include, words that a
-folder must not use, names that say nothing, file size, head comments, text that has no place in the
-tree, retired prose, the shape of folders, classes and functions, names of tests, that the documents name what exists and link to it, and the
-layout by clang-format 14 where it is installed. Prints FILE:LINE: [rule] what, why; exits 1
-when there is anything to print. Standard library only."""
+"""Checks the style rules (rules.toml) on the files of the tree: layers of #include, forbidden words, meaningless names,
+file size, head comments, forbidden text, retired prose, the shape of folders, classes and functions, names of tests,
+paths, make targets and links in documents, and the layout by clang-format 14 if it is installed. Prints
+FILE:LINE: [rule] finding, reason; exits 1 if there is a finding. Standard library only."""
 
 import argparse
 import os
@@ -56,7 +55,7 @@ def words_of(identifier):
 
 
 def within(path, folders):
-    return any(path == folder or path.startswith(folder + "/") for folder in folders)
+    return any(folder in (".", path) or path.startswith(folder + "/") for folder in folders)
 
 
 def is_test(path):
@@ -186,8 +185,7 @@ def check_text(path, source, rules):
 
 
 def check_prose(path, source, rules):
-    """Words and sentences that were retired. `look_at`: "text" is the whole file, "prose" its documents' sentences and its
-    comments, "sentences" each sentence of those from its beginning; questions may begin as they like."""
+    """Retired words and sentences; rules.toml describes `look_at`. A question may begin with any word."""
     for rule in rules["prose"]["rules"]:
         if not within(path, rules["prose"]["in"] + rule.get("also_in", [])) or path in rule.get("allow", {}):
             continue
@@ -229,7 +227,7 @@ def check_test_names(path, code, rules):
 
 
 def check_folders(root, paths, rules):
-    """No folder of src/ grows beyond what one can keep in mind."""
+    """No folder of src/ grows beyond its limits."""
     rule = rules["folders"]
     counted = {}
     for path in paths:
@@ -246,7 +244,7 @@ def check_folders(root, paths, rules):
 
 
 def check_named(root, paths, rules):
-    """What documents and rules name exists: folders of the table, targets of make, paths, layers."""
+    """The things that documents and rules name exist: folders of the table, targets of make, paths, layers."""
     rule = rules["named"]
     folders = {"/".join(path.split("/")[:depth]) for path in paths for depth in range(1, path.count("/") + 1)}
     makefile = Path(root) / "Makefile"
@@ -254,12 +252,12 @@ def check_named(root, paths, rules):
     for name in rules["layers"]:
         if f"src/{name}" not in folders and rule["table_in"] in paths:
             yield Finding("tests/tidy/rules.toml", 1, "named", f"layer {name}: there is no such folder")
-    for document in [path for path in paths if path in rule["documents"]]:
+    for document in [path for path in paths if path.endswith(".md") and within(path, rule["documents"])]:
         text = (Path(root) / document).read_text(encoding="utf-8")
+        for match in re.finditer(r"\bbase\s+<[^`]*?\btools\b", text):
+            if " ".join(match.group(0).split()) != rule["layer_line"]:
+                yield Finding(document, text.count("\n", 0, match.start()) + 1, "named", f"the layers are {rule['layer_line']}")
         for number, line in enumerate(text.splitlines(), 1):
-            for layers in re.findall(r"\bbase < .* < tools\b", line):
-                if layers != rule["layer_line"]:
-                    yield Finding(document, number, "named", f"the layers are {rule['layer_line']}")
             for target in re.findall(r"(?:`|^\s{4})make ([a-z][a-z-]*)", line):
                 if targets is not None and target not in targets:
                     yield Finding(document, number, "named", f"make {target}: the Makefile has no such target")
@@ -305,7 +303,7 @@ def check_format(root, paths, rules):
 
 
 def files_of(root):
-    """Tracked and new files, as git sees them; all files where there is no git."""
+    """Tracked and new files, as git sees them; all files without git."""
     try:
         listed = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=root,
                                 capture_output=True, check=True).stdout.decode()
