@@ -39,12 +39,6 @@ add_library(rrdma_isal INTERFACE)
 target_include_directories(rrdma_isal SYSTEM INTERFACE ${ISAL_INCLUDE_DIR})
 target_link_libraries(rrdma_isal INTERFACE ${ISAL_LIBRARY})
 
-# {fmt} is compiled in, once: the library that is loaded into other people's programs must not bring a shared one
-# along, Debian has no static one, and header-only costs each file that formats something six seconds.
-add_library(rrdma_fmt STATIC ${CMAKE_CURRENT_LIST_DIR}/fmt_once.cc)
-get_target_property(RRDMA_FMT_INCLUDES fmt::fmt-header-only INTERFACE_INCLUDE_DIRECTORIES)
-target_include_directories(rrdma_fmt SYSTEM PUBLIC ${RRDMA_FMT_INCLUDES})
-
 pkg_check_modules(LIBNL REQUIRED IMPORTED_TARGET libnl-route-3.0)
 add_library(rrdma_netlink INTERFACE)
 target_link_libraries(rrdma_netlink INTERFACE PkgConfig::LIBNL)

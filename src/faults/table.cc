@@ -1,9 +1,8 @@
 #include "faults/table.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
+#include "base/format.h"
 #include "host/explain.h"
 
 namespace rrdma::faults {
@@ -167,8 +166,8 @@ std::optional<Duration> Table::completion_delay(std::string_view device) const {
 }
 
 void explain_injection(std::uint32_t number, std::string_view text, std::string_view sentence) {
-  const std::string name = fmt::format("fault {}", number),
-                    said = fmt::format("on purpose ({}): {}", text, sentence);
+  const std::string name = formatted("fault {}", number),
+                    said = formatted("on purpose ({}): {}", text, sentence);
   host::explain(host::Severity::kError, name, said);
   Table::instance().tell_witness(name + ": " + said);
 }

@@ -1,6 +1,5 @@
 #include "host/descriptor_room.h"
 
-#include <fmt/format.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 
@@ -9,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/format.h"
 #include "base/owned_fd.h"
 
 namespace rrdma::host {
@@ -19,7 +19,7 @@ std::string remedy(int error) {
   if (error == ENFILE) return "the whole machine may open no more: raise fs.file-max, or end some programs.";
   rlimit limit{};
   (void)::getrlimit(RLIMIT_NOFILE, &limit);
-  return fmt::format("raise the limit of {} (ulimit -n, LimitNOFILE=), or close some.", limit.rlim_cur);
+  return formatted("raise the limit of {} (ulimit -n, LimitNOFILE=), or close some.", limit.rlim_cur);
 }
 
 }  // namespace
@@ -34,14 +34,14 @@ Result<void, Problem> require_descriptors(unsigned count) {
   }
   if (taken.size() == count) return {};
   const int error = errno;
-  return problem(
-      error, fmt::format("{} file descriptors are needed here, and this program may open {} more ({}): {}",
-                         count, taken.size(), std::strerror(error), remedy(error)));
+  return problem(error,
+                 formatted("{} file descriptors are needed here, and this program may open {} more ({}): {}",
+                           count, taken.size(), std::strerror(error), remedy(error)));
 }
 
 Failure<Problem> out_of_descriptors(int error, std::string_view doing) {
-  return problem(
-      error, fmt::format("no file descriptor for {} ({}): {}", doing, std::strerror(error), remedy(error)));
+  return problem(error,
+                 formatted("no file descriptor for {} ({}): {}", doing, std::strerror(error), remedy(error)));
 }
 
 }  // namespace rrdma::host

@@ -1,6 +1,5 @@
 #include "host/explain.h"
 
-#include <fmt/format.h>
 #include <pthread.h>
 #include <signal.h>
 #include <time.h>
@@ -11,6 +10,7 @@
 #include <cstring>
 #include <string>
 
+#include "base/format.h"
 #include "base/raw_syscall.h"
 #include "host/explain_log.h"
 
@@ -57,8 +57,8 @@ void write_quietly(int fd, std::string_view text) {
 // What is said again is printed at the 10th, the 100th, … time.
 void print(Severity severity, std::string_view call, std::string_view sentence, const Kept& kept) {
   if (static_cast<int>(severity) > threshold() || !is_power_of_ten(kept.times)) return;
-  std::string line = fmt::format("rrdma[{}]: {}: {}", ::getpid(), call, sentence);
-  if (kept.times > 1) line += fmt::format(" (for the {}th time)", kept.times);
+  std::string line = formatted("rrdma[{}]: {}: {}", ::getpid(), call, sentence);
+  if (kept.times > 1) line += formatted(" (for the {}th time)", kept.times);
   line += '\n';
   write_quietly(STDERR_FILENO, line);
 }

@@ -1,6 +1,5 @@
 #include "host/interfaces.h"
 
-#include <fmt/format.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 #include <net/if.h>
@@ -16,6 +15,7 @@
 #include <cstring>
 #include <memory>
 
+#include "base/format.h"
 #include "base/raw_syscall.h"
 #include "host/descriptor_room.h"
 
@@ -37,9 +37,9 @@ Failure<Problem> unreadable(int reason) {
   const int error = errno != 0 ? errno : EIO;
   if (error == EMFILE || error == ENFILE) return out_of_descriptors(error, "reading the network interfaces");
   return problem(error,
-                 fmt::format("the kernel does not tell the network interfaces ({}): a sandbox may forbid "
-                             "netlink sockets (AF_NETLINK).",
-                             errno != 0 ? std::strerror(error) : nl_geterror(reason)));
+                 formatted("the kernel does not tell the network interfaces ({}): a sandbox may forbid "
+                           "netlink sockets (AF_NETLINK).",
+                           errno != 0 ? std::strerror(error) : nl_geterror(reason)));
 }
 
 Interface describe_link(rtnl_link* link) {

@@ -1,9 +1,8 @@
 #include "host/lid.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
+#include "base/format.h"
 #include "wire/address_text.h"
 
 namespace rrdma::host {
@@ -36,7 +35,7 @@ std::string why_not(LidRefusal refusal, const GidEntry& own, std::uint16_t lid) 
            "an IPv4 address, or set is_global = 1 and grh.dgid.";
   }
   const std::uint32_t named = (number_of({own.gid.ipv4()}) & ~kLidBits) | lid;
-  return fmt::format(
+  return formatted(
       "dlid 0x{:x} would be {}, which is {} {}/{}: give both ends addresses of one subnet (`rrdma gids` "
       "lists them), or set is_global = 1 and grh.dgid.",
       lid, wire::to_text(address_of(named)),
@@ -71,9 +70,9 @@ Result<LidRoute, std::string> route_by_lid(const std::vector<GidEntry>& gids, st
   const GidEntry* own = first_ipv4(gids);
   if (own == nullptr) {
     return Failure{
-        fmt::format("dlid 0x{:x} cannot be resolved, because {} has no IPv4 address, and LIDs are made of "
-                    "those: give it one, or set is_global = 1 and grh.dgid.",
-                    lid, interface)};
+        formatted("dlid 0x{:x} cannot be resolved, because {} has no IPv4 address, and LIDs are made of "
+                  "those: give it one, or set is_global = 1 and grh.dgid.",
+                  lid, interface)};
   }
   const auto remote = address_of_lid({own->gid.ipv4()}, own->prefix_length, lid);
   if (!remote) return Failure{why_not(remote.error(), *own, lid)};

@@ -1,9 +1,8 @@
 #include "nic/failure_log.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
+#include "base/format.h"
 #include "nic/link_switch.h"
 #include "objects/cause.h"
 #include "wire/address_text.h"
@@ -53,30 +52,30 @@ bool is_local_operation(const ExplainFacts& facts) {
 }
 
 std::string peer_text(const ExplainFacts& facts) {
-  const std::string qp = fmt::format("QP {:#08x}", facts.peer_qpn);
-  return facts.peer.is_zero() ? qp : fmt::format("{} at {}", qp, wire::to_text(facts.peer));
+  const std::string qp = formatted("QP {:#08x}", facts.peer_qpn);
+  return facts.peer.is_zero() ? qp : formatted("{} at {}", qp, wire::to_text(facts.peer));
 }
 
 // "RDMA WRITE of 4096 octets (wr_id 7) from QP … to QP … at 10.0.0.2"
 std::string request_text(const ExplainFacts& facts) {
   const std::string_view operation = operation_name(static_cast<CompletionOpcode>(facts.opcode));
   if (is_local_operation(facts))
-    return fmt::format("{} (wr_id {}) on QP {:#08x}", operation, facts.wr_id, facts.qpn);
+    return formatted("{} (wr_id {}) on QP {:#08x}", operation, facts.wr_id, facts.qpn);
   switch (facts.kind) {
     case ExplainFacts::kReceive:
-      return fmt::format("receive request of {} octets (wr_id {}) on QP {:#08x} for a message of {}",
-                         facts.length, facts.wr_id, facts.qpn, peer_text(facts));
+      return formatted("receive request of {} octets (wr_id {}) on QP {:#08x} for a message of {}",
+                       facts.length, facts.wr_id, facts.qpn, peer_text(facts));
     case ExplainFacts::kRefused:
-      return fmt::format("{} of {} octets that {} sent to QP {:#08x}", operation, facts.length,
-                         peer_text(facts), facts.qpn);
+      return formatted("{} of {} octets that {} sent to QP {:#08x}", operation, facts.length,
+                       peer_text(facts), facts.qpn);
     default:
-      return fmt::format("{} of {} octets (wr_id {}) from QP {:#08x} to {}", operation, facts.length,
-                         facts.wr_id, facts.qpn, peer_text(facts));
+      return formatted("{} of {} octets (wr_id {}) from QP {:#08x} to {}", operation, facts.length,
+                       facts.wr_id, facts.qpn, peer_text(facts));
   }
 }
 
 std::string milliseconds_text(std::uint32_t us) {
-  return us < 10'000 ? fmt::format("{:.2f}", us / 1e3) : fmt::format("{:.0f}", us / 1e3);
+  return us < 10'000 ? formatted("{:.2f}", us / 1e3) : formatted("{:.0f}", us / 1e3);
 }
 
 std::string_view why_text(std::uint8_t why) {
@@ -95,7 +94,7 @@ std::string attempts_text(const ExplainFacts& facts) {
   std::string times;
   for (std::uint32_t i = 0; i < kept; ++i)
     times += (i == 0 ? "" : ", ") + milliseconds_text(facts.attempt_us[i]);
-  return fmt::format(
+  return formatted(
       "; PSN {} was tried again {} {} ({}), {}{} ms after it was first waited for, and given up at {} ms",
       facts.psn, facts.attempts, facts.attempts == 1 ? "time" : "times",
       why_text(facts.attempt_why[kept - 1]), facts.attempts > kept ? "…, " : "", times,
@@ -107,22 +106,22 @@ std::string answer_text(const ExplainFacts& facts) {
   if (facts.syndrome == 0) return "";
   const wire::Aeth aeth{.syndrome = facts.syndrome};
   if (aeth.is_rnr_nak()) {
-    return fmt::format("; the answer to PSN {} was an RNR NAK with timer {} ({} ms)", facts.psn, aeth.code(),
-                       static_cast<double>(wire::rnr_delay_ns(aeth.code())) / 1e6);
+    return formatted("; the answer to PSN {} was an RNR NAK with timer {} ({} ms)", facts.psn, aeth.code(),
+                     static_cast<double>(wire::rnr_delay_ns(aeth.code())) / 1e6);
   }
-  return fmt::format("; {} PSN {} was NAK code {}",
-                     facts.kind == ExplainFacts::kRefused ? "our answer to" : "the answer to", facts.psn,
-                     aeth.code());
+  return formatted("; {} PSN {} was NAK code {}",
+                   facts.kind == ExplainFacts::kRefused ? "our answer to" : "the answer to", facts.psn,
+                   aeth.code());
 }
 
 std::string place_text(const ExplainFacts& facts) {
   if (!is_one_sided(facts)) return "";
-  return fmt::format("; remote address {:#x}, rkey {:#010x}", facts.remote_address, facts.rkey);
+  return formatted("; remote address {:#x}, rkey {:#010x}", facts.remote_address, facts.rkey);
 }
 
 std::string progress_text(const ExplainFacts& facts) {
   if (facts.kind != ExplainFacts::kSend || facts.moved == 0 || facts.moved >= facts.length) return "";
-  return fmt::format("; {} octets of it had arrived", facts.moved);
+  return formatted("; {} octets of it had arrived", facts.moved);
 }
 
 std::uint32_t microseconds_between(Instant from, Instant to) {
@@ -186,14 +185,13 @@ ExplainFacts facts_of(const transport::QueuePair& qp, const FailedRequest& faile
 
 std::string failure_sentence(const ExplainFacts& facts) {
   const auto cause = static_cast<objects::Cause>(facts.cause);
-  const std::string verdict =
-      facts.kind == ExplainFacts::kRefused
-          ? fmt::format("was refused, the peer gets status {}", facts.status)
-          : fmt::format("failed with status {} ({})", facts.status,
-                        objects::describe(static_cast<objects::Status>(facts.status)));
-  return fmt::format("{} {}: {}{}{}{}{}. {}", request_text(facts), verdict, objects::describe(cause),
-                     answer_text(facts), attempts_text(facts), place_text(facts), progress_text(facts),
-                     objects::remedy(cause));
+  const std::string verdict = facts.kind == ExplainFacts::kRefused
+                                  ? formatted("was refused, the peer gets status {}", facts.status)
+                                  : formatted("failed with status {} ({})", facts.status,
+                                              objects::describe(static_cast<objects::Status>(facts.status)));
+  return formatted("{} {}: {}{}{}{}{}. {}", request_text(facts), verdict, objects::describe(cause),
+                   answer_text(facts), attempts_text(facts), place_text(facts), progress_text(facts),
+                   objects::remedy(cause));
 }
 
 void FailureLog::handle_failed(const transport::QueuePair& qp, const FailedRequest& failed) {
@@ -207,8 +205,8 @@ void FailureLog::handle_flushed(const transport::QueuePair& qp, std::uint32_t se
   if (found != first_failures_.end()) return host::explain_flushed(found->second, sends, receives);
   // The program, or the end of the connection, moved the QP to the error state: nothing went wrong.
   host::explain(host::Severity::kDebug, "ibv_poll_cq",
-                fmt::format("requests of QP {:#08x} were flushed because it was moved to the error state.",
-                            qp.qpn.value));
+                formatted("requests of QP {:#08x} were flushed because it was moved to the error state.",
+                          qp.qpn.value));
 }
 
 void FailureLog::handle_qp_changed(const transport::QueuePair& qp, bool destroyed) {

@@ -1,10 +1,9 @@
 #include "nic/paths.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cerrno>
 
+#include "base/format.h"
 #include "control/recognition_messages.h"
 #include "wire/source_port.h"
 
@@ -17,8 +16,8 @@ constexpr std::uint32_t kTrainOctets = 64 * 1024;
 Result<objects::Path, Problem> addresses_of(const host::Device& device, const PathRequest& request) {
   const std::vector<host::GidEntry> gids = device.gids();
   if (request.local_gid_index >= gids.size() || !gids[request.local_gid_index].valid) {
-    return problem(EINVAL, fmt::format("sgid_index {} names no GID of {}; `rrdma gids` lists them.",
-                                       request.local_gid_index, device.identity().name));
+    return problem(EINVAL, formatted("sgid_index {} names no GID of {}; `rrdma gids` lists them.",
+                                     request.local_gid_index, device.identity().name));
   }
   if (request.remote.is_zero()) {
     return problem(EINVAL, "the destination GID is zero: RoCE needs ah_attr.is_global = 1 and grh.dgid.");

@@ -1,7 +1,5 @@
 #include "nic/runtime.h"
 
-#include <fmt/format.h>
-
 #include <atomic>
 #include <cerrno>
 #include <cstdlib>
@@ -9,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "base/format.h"
 #include "base/raw_syscall.h"
 #include "faults/table.h"
 #include "host/clock.h"
@@ -71,8 +70,8 @@ struct Runtime::State {
   [[nodiscard]] std::string description_with(const host::DeviceIdentity& added) const {
     std::string shown;
     for (const OpenDevice& one : devices)
-      shown += fmt::format("{} on {}, ", one.device->identity().name, one.device->identity().interface);
-    return shown + fmt::format("{} on {}", added.name, added.interface);
+      shown += formatted("{} on {}, ", one.device->identity().name, one.device->identity().interface);
+    return shown + formatted("{} on {}", added.name, added.interface);
   }
   // Link-local addresses and groups are those of the first device's interface.
   Result<void, Problem> provide_lanes(const host::DeviceIdentity& device, std::uint32_t interface_index) {
@@ -163,8 +162,8 @@ Result<std::vector<host::DeviceIdentity>, Problem> Runtime::devices() {
         host::Severity::kError, "rrdma",
         state_->settings.netdev.empty()
             ? std::string("this network namespace has no usable interface; bring lo up: ip link set lo up")
-            : fmt::format("there is no network interface '{}'; `ip link` lists those that exist",
-                          state_->settings.netdev));
+            : formatted("there is no network interface '{}'; `ip link` lists those that exist",
+                        state_->settings.netdev));
   }
   return identities;
 }
@@ -189,7 +188,7 @@ Result<std::shared_ptr<host::Device>, Problem> Runtime::open(std::string_view na
     state_->devices.push_back({device, 1});
     return std::shared_ptr<host::Device>(device);
   }
-  return problem(ENODEV, fmt::format("there is no device '{}' any more.", name));
+  return problem(ENODEV, formatted("there is no device '{}' any more.", name));
 }
 
 void Runtime::close(const std::shared_ptr<host::Device>& device) {

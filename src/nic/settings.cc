@@ -1,7 +1,5 @@
 #include "nic/settings.h"
 
-#include <fmt/format.h>
-
 #include <arpa/inet.h>
 
 #include <array>
@@ -10,6 +8,7 @@
 #include <optional>
 #include <string_view>
 
+#include "base/format.h"
 #include "host/explain.h"
 
 namespace rrdma::nic {
@@ -21,7 +20,7 @@ std::string_view variable(const char* name) {
 }
 
 void ignored(const char* name, std::string_view value, std::string_view allowed) {
-  host::explain(host::Severity::kError, name, fmt::format("'{}' is ignored; allowed are {}", value, allowed));
+  host::explain(host::Severity::kError, name, formatted("'{}' is ignored; allowed are {}", value, allowed));
 }
 
 void read_flag(const char* name, bool& flag) {

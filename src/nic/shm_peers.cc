@@ -1,9 +1,9 @@
 #include "nic/shm_peers.h"
 
-#include <fmt/format.h>
-
 #include <cerrno>
 #include <mutex>
+
+#include "base/format.h"
 
 namespace rrdma::nic {
 
@@ -11,7 +11,7 @@ namespace {
 
 Failure<Problem> no_channel(const link::ShmError& error) {
   return problem(error.error != 0 ? error.error : EIO,
-                 fmt::format("no shared-memory channel could be made: {}.", link::describe(error.problem)));
+                 formatted("no shared-memory channel could be made: {}.", link::describe(error.problem)));
 }
 
 }  // namespace

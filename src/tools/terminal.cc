@@ -1,12 +1,12 @@
 #include "tools/terminal.h"
 
-#include <fmt/format.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdlib>
 
+#include "base/format.h"
 #include "tools/exit_status.h"
 
 namespace rrdma::tools {
@@ -17,8 +17,8 @@ constexpr std::size_t kColumnsUnlimited = 1000;
 }  // namespace
 
 int complain(std::string_view command, std::string_view sentence, std::string_view hint) {
-  std::string text = fmt::format("{}: {}\n", command, sentence);
-  if (!hint.empty()) text += fmt::format("{}: {}\n", command, hint);
+  std::string text = formatted("{}: {}\n", command, sentence);
+  if (!hint.empty()) text += formatted("{}: {}\n", command, hint);
   // One call: the lines of two commands that share a terminal do not mix. There is nobody to tell when
   // standard error itself fails.
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text.data(), text.size());
@@ -60,7 +60,7 @@ std::string printable(std::string_view text) {
   for (const char c : text) {
     const auto octet = static_cast<unsigned char>(c);
     if (octet < 0x20 || octet == 0x7f) {
-      shown += fmt::format("\\x{:02x}", octet);
+      shown += formatted("\\x{:02x}", octet);
     } else {
       shown += c;
     }

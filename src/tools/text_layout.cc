@@ -1,10 +1,10 @@
 #include "tools/text_layout.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
+
+#include "base/format.h"
 
 namespace rrdma::tools {
 namespace {
@@ -130,9 +130,9 @@ std::string short_number(double value) {
     ++power;
   }
   if (power == 0)
-    return std::abs(value - std::round(value)) < 0.05 || value >= 99.95 ? fmt::format("{:.0f}", value)
-                                                                        : fmt::format("{:.1f}", value);
-  return fmt::format("{:.{}f}{}", value, value < 9.995 ? 2 : value < 99.95 ? 1 : 0, kSuffixes[power]);
+    return std::abs(value - std::round(value)) < 0.05 || value >= 99.95 ? formatted("{:.0f}", value)
+                                                                        : formatted("{:.1f}", value);
+  return formatted("{:.{}f}{}", value, value < 9.995 ? 2 : value < 99.95 ? 1 : 0, kSuffixes[power]);
 }
 
 std::vector<std::size_t> Table::widths_within(std::size_t width) const {

@@ -1,9 +1,8 @@
 #include "wire/address_text.h"
 
 #include <arpa/inet.h>
-#include <fmt/format.h>
-
 #include "base/assert.h"
+#include "base/format.h"
 
 namespace rrdma::wire {
 namespace {
@@ -18,7 +17,7 @@ std::string internet_text(int family, const std::uint8_t* octets) {
 
 std::string to_text(const MacAddress& address) {
   const auto& o = address.octets;
-  return fmt::format("{:02x}:{:02x}:{:02x}:{:02x}:{:02x}:{:02x}", o[0], o[1], o[2], o[3], o[4], o[5]);
+  return formatted("{:02x}:{:02x}:{:02x}:{:02x}:{:02x}:{:02x}", o[0], o[1], o[2], o[3], o[4], o[5]);
 }
 
 std::string to_text(const Ipv4Address& address) { return internet_text(AF_INET, address.octets.data()); }

@@ -1,8 +1,8 @@
 #include "wire/packet_dissection.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
+
+#include "base/format.h"
 
 namespace rrdma::wire {
 namespace {
@@ -99,13 +99,13 @@ std::string_view protocol_name(std::uint8_t protocol) {
 
 std::string protocol_text(std::uint8_t protocol) {
   const auto name = protocol_name(protocol);
-  return name.empty() ? fmt::format("IP protocol {}", protocol) : std::string(name);
+  return name.empty() ? formatted("IP protocol {}", protocol) : std::string(name);
 }
 
 std::string foreign_ip(std::uint8_t protocol, Octets rest) {
   if (protocol != kIpProtocolUdp) return protocol_text(protocol);
   if (rest.size() < 4) return "UDP";
-  return fmt::format("UDP {} > {}", load_be16(rest.data()), load_be16(rest.data() + 2));
+  return formatted("UDP {} > {}", load_be16(rest.data()), load_be16(rest.data() + 2));
 }
 
 // In a few words, what a foreign packet is.
@@ -121,9 +121,9 @@ std::string foreign_kind(LinkType link, const NetworkLayer& layer) {
   }
   if (layer.ether_type == 0x0806) return "ARP";
   if (layer.ether_type == kEtherTypeRoceV1) return "GRH without a BTH";
-  if (layer.ether_type != 0) return fmt::format("EtherType 0x{:04x}", layer.ether_type);
+  if (layer.ether_type != 0) return formatted("EtherType 0x{:04x}", layer.ether_type);
   if (link == LinkType::kEthernet) return "802.3 frame";
-  return fmt::format("link type {}, which carries neither Ethernet nor IP", static_cast<unsigned>(link));
+  return formatted("link type {}, which carries neither Ethernet nor IP", static_cast<unsigned>(link));
 }
 
 // A fault of a MAD that no other version or class explains.
@@ -162,7 +162,7 @@ void read_transport(Dissection& result) {
   if (error != TransportError::kNone) {
     std::string reason(describe(error));
     if (error == TransportError::kUnknownOpcode)
-      reason += fmt::format(" (0x{:02x})", result.frame->transport[0]);
+      reason += formatted(" (0x{:02x})", result.frame->transport[0]);
     refuse(result, std::move(reason));
     return;
   }
@@ -238,8 +238,8 @@ void judge_cut(Dissection& result) {
 void judge_whole(Dissection& result) {
   read_transport(result);
   if (!result.frame->icrc_right()) {
-    refuse(result, fmt::format("ICRC is wrong: {:08x} in the packet, {:08x} expected",
-                               swap_octets(result.frame->icrc), swap_octets(result.frame->icrc_expected)));
+    refuse(result, formatted("ICRC is wrong: {:08x} in the packet, {:08x} expected",
+                             swap_octets(result.frame->icrc), swap_octets(result.frame->icrc_expected)));
   }
   if (result.transport && is_for_general_services(*result.transport)) read_mad(result);
 }

@@ -1,7 +1,6 @@
 #include "wire/packet_fields.h"
 
-#include <fmt/format.h>
-
+#include "base/format.h"
 #include "wire/address_text.h"
 #include "wire/rnr_timer.h"
 
@@ -9,7 +8,7 @@ namespace rrdma::wire {
 
 Field& Field::add_hex(std::string_view its_key, std::string_view its_label, std::uint64_t number,
                       unsigned digits, std::string_view its_meaning) {
-  std::string words = fmt::format("0x{:0{}x}", number, digits);
+  std::string words = formatted("0x{:0{}x}", number, digits);
   if (digits > 8) return add_text(its_key, its_label, std::move(words), its_meaning);
   return add(its_key, its_label, static_cast<std::uint32_t>(number), std::move(words), its_meaning);
 }
@@ -47,7 +46,7 @@ void add_traffic_class(Field& group, std::uint8_t traffic_class) {
   group.add_number("dscp", "DSCP", traffic_class >> 2,
                    "Class of service: switches choose queue and lossless priority by it.");
   group.add("ecn", "ECN", std::uint32_t{traffic_class} & 3u,
-            fmt::format("{} ({})", traffic_class & 3, ecn_text(traffic_class)),
+            formatted("{} ({})", traffic_class & 3, ecn_text(traffic_class)),
             "A congested switch sets it to 3; the receiver then asks the sender to slow down by a CNP.");
 }
 
@@ -122,16 +121,16 @@ void add_udp(Field& parent, const RoceFrame& frame, bool whole) {
   group.add_number("destination_port", "Destination port", frame.udp.destination, "4791 means RoCE v2.");
   group.add_number("length", "Length", frame.udp.length, "Octets of this header and all that follows it.");
   group.add("checksum", "Checksum", std::uint32_t{frame.udp.checksum},
-            whole ? fmt::format("0x{:04x} ({})", frame.udp.checksum, checksum_text(frame.udp_checksum))
-                  : fmt::format("0x{:04x}", frame.udp.checksum),
+            whole ? formatted("0x{:04x} ({})", frame.udp.checksum, checksum_text(frame.udp_checksum))
+                  : formatted("0x{:04x}", frame.udp.checksum),
             "Usually 0, none: the ICRC protects the packet better.");
 }
 
 void add_payload(Field& parent, const Dissection& packet) {
   if (packet.transport->payload.empty() && packet.transport->headers.bth.pad == 0) return;
   parent.add("payload_octets", "Payload", static_cast<std::uint32_t>(packet.transport->payload.size()),
-             fmt::format("{} octets, then {} of pad", packet.transport->payload.size(),
-                         packet.transport->headers.bth.pad),
+             formatted("{} octets, then {} of pad", packet.transport->payload.size(),
+                       packet.transport->headers.bth.pad),
              "What the program sends; pad fills it up to a multiple of four octets.");
 }
 

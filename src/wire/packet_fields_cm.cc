@@ -1,6 +1,5 @@
 // The field tree of management datagrams and the connection manager's messages: see packet_fields.h.
-#include <fmt/format.h>
-
+#include "base/format.h"
 #include "wire/address_text.h"
 #include "wire/cm_ip_header.h"
 #include "wire/packet_fields.h"
@@ -29,13 +28,13 @@ std::string_view port_space_name(PortSpace space) {
 
 std::string service_text(std::uint64_t service_id) {
   const auto service = ip_service_of(service_id);
-  if (!service) return fmt::format("0x{:016x}", service_id);
-  return fmt::format("0x{:016x} (RDMA_PS_{} port {})", service_id, port_space_name(service->port_space),
-                     service->port);
+  if (!service) return formatted("0x{:016x}", service_id);
+  return formatted("0x{:016x} (RDMA_PS_{} port {})", service_id, port_space_name(service->port_space),
+                   service->port);
 }
 
 void add_service(Field& group, std::uint64_t service_id) {
-  group.add("service_id", "Service ID", fmt::format("0x{:016x}", service_id), service_text(service_id),
+  group.add("service_id", "Service ID", formatted("0x{:016x}", service_id), service_text(service_id),
             "What is called: for rdma_cm a port space and a port.");
   if (const auto service = ip_service_of(service_id)) {
     group.add_number("service_port", "Service port", service->port,
@@ -47,7 +46,7 @@ void add_service(Field& group, std::uint64_t service_id) {
 void add_private_data(Field& group, Octets data) {
   while (!data.empty() && data.back() == 0) data = data.first(data.size() - 1);
   std::string hex;
-  for (const auto octet : data) hex += fmt::format("{:02x}", octet);
+  for (const auto octet : data) hex += formatted("{:02x}", octet);
   group.add("private_data", "Private data", hex, hex.empty() ? "all zero" : hex, kPrivateMeaning);
 }
 
@@ -70,7 +69,7 @@ void add_called_data(Field& group, std::uint64_t service_id, Octets data) {
 
 void add_timeout(Field& group, std::string_view key, std::string_view label, std::uint8_t code,
                  std::string_view meaning) {
-  group.add(key, label, std::uint32_t{code}, fmt::format("{} ({})", code, timeout_text(code)), meaning);
+  group.add(key, label, std::uint32_t{code}, formatted("{} ({})", code, timeout_text(code)), meaning);
 }
 
 void add_path(Field& group, const CmPath& path) {
@@ -106,8 +105,8 @@ void add_message(Field& group, const CmReq& req) {
                    "0 RC, 1 UC, 3 XRC.");
   group.add("path_mtu", "Path MTU", std::uint32_t{req.path_mtu},
             req.path_mtu >= 1 && req.path_mtu <= 5
-                ? fmt::format("{} ({} octets)", req.path_mtu, 128 << req.path_mtu)
-                : fmt::format("{} (reserved)", req.path_mtu),
+                ? formatted("{} ({} octets)", req.path_mtu, 128 << req.path_mtu)
+                : formatted("{} (reserved)", req.path_mtu),
             "The largest payload of one packet.");
   group.add_number("retry_count", "Retry count", req.retry_count,
                    "How often a lost packet is sent again before the connection ends.");
@@ -150,7 +149,7 @@ void add_message(Field& group, const CmRej& rej) {
   add_ids(group, rej.local_comm_id, rej.remote_comm_id);
   add_kind(group, rej.kind);
   group.add("reason", "Reason", std::uint32_t{static_cast<std::uint16_t>(rej.reason)},
-            fmt::format("{} ({})", static_cast<unsigned>(rej.reason), describe(rej.reason)),
+            formatted("{} ({})", static_cast<unsigned>(rej.reason), describe(rej.reason)),
             "Why the connection was refused; 28 comes from the program itself, 8 means that nobody listens.");
   group.add_number("info_octets", "Additional information", rej.info_length,
                    "Octets that explain the reason.");
@@ -208,7 +207,7 @@ void add_message(Field& group, const CmSidrReq& req) {
 void add_message(Field& group, const CmSidrRep& rep) {
   group.add_hex("request_id", "Request ID", rep.request_id.value, 8, "Ties the answer to the question.");
   group.add("status", "Status", std::uint32_t{static_cast<std::uint8_t>(rep.status)},
-            fmt::format("{} ({})", static_cast<unsigned>(rep.status), describe(rep.status)), "0: granted.");
+            formatted("{} ({})", static_cast<unsigned>(rep.status), describe(rep.status)), "0: granted.");
   group.add_hex("qpn", "QPN", rep.qpn.value, 6, "The UD QP that serves the caller.");
   add_service(group, rep.service_id);
   group.add_hex("qkey", "Q_Key", rep.qkey.value, 8, "What the caller must write into its DETHs.");
@@ -227,7 +226,7 @@ void add_message(Field& group, const CmLap& lap) {
 void add_message(Field& group, const CmApr& apr) {
   add_ids(group, apr.local_comm_id, apr.remote_comm_id);
   group.add("status", "Status", std::uint32_t{static_cast<std::uint8_t>(apr.status)},
-            fmt::format("{} ({})", static_cast<unsigned>(apr.status), describe(apr.status)), "0: loaded.");
+            formatted("{} ({})", static_cast<unsigned>(apr.status), describe(apr.status)), "0: loaded.");
   add_private_data(group, apr.private_data);
 }
 

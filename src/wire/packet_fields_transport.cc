@@ -1,6 +1,5 @@
 // The field tree of BTH and extension headers: see packet_fields.h.
-#include <fmt/format.h>
-
+#include "base/format.h"
 #include "wire/packet_fields.h"
 #include "wire/rnr_timer.h"
 
@@ -37,7 +36,7 @@ void add_bth(Field& parent, const Bth& bth) {
   Field& group = parent.add_group(
       "bth", "BTH", octets_text(kBthOctets),
       "The base transport header: what the packet is, for which QP, and its place in the sequence.");
-  group.add("opcode", "Opcode", std::uint32_t{bth.opcode.value}, fmt::format("0x{:02x}", bth.opcode.value),
+  group.add("opcode", "Opcode", std::uint32_t{bth.opcode.value}, formatted("0x{:02x}", bth.opcode.value),
             kind_meaning(shape_of(bth.opcode).kind));
   group.add_text("opcode_name", "Name", std::string(opcode_name(bth.opcode)),
                  "FIRST, MIDDLE and LAST are packets of one message; ONLY is a message in one packet.");
@@ -83,10 +82,10 @@ void add_feth(Field& parent, const Feth& feth) {
   Field& group = parent.add_group("feth", "FETH", flush_text(feth),
                                   "Which memory a FLUSH is about, and what is asked for.");
   group.add("placement", "Placement type", std::uint32_t{feth.placement()},
-            fmt::format("0x{:x}", feth.placement()),
+            formatted("0x{:x}", feth.placement()),
             "Bit 0: visible to all readers; bit 1: survives loss of power.");
   group.add("selectivity", "Selectivity", std::uint32_t{feth.selectivity()},
-            fmt::format("{}", feth.selectivity()), "0: the range of the RETH; 1: the whole memory region.");
+            formatted("{}", feth.selectivity()), "0: the range of the RETH; 1: the whole memory region.");
 }
 
 void add_reth(Field& parent, const Reth& reth) {
@@ -130,7 +129,7 @@ std::string_view syndrome_meaning(Aeth aeth) {
 void add_aeth(Field& parent, const Aeth& aeth) {
   Field& group = parent.add_group("aeth", "AETH", octets_text(kAethOctets),
                                   "The acknowledgement: yes, not yet, or no with a reason.");
-  group.add("syndrome", "Syndrome", std::uint32_t{aeth.syndrome}, fmt::format("0x{:02x}", aeth.syndrome),
+  group.add("syndrome", "Syndrome", std::uint32_t{aeth.syndrome}, formatted("0x{:02x}", aeth.syndrome),
             "The upper three bits are the kind, the lower five credits, timer or reason.");
   group.add_text("syndrome_text", "Says", syndrome_text(aeth), syndrome_meaning(aeth));
   group.add_number(
@@ -148,27 +147,27 @@ void add_atomic_ack_eth(Field& parent, const AtomicAckEth& ack) {
 }  // namespace
 
 std::string duration_text(std::uint64_t ns) {
-  if (ns < 1'000) return fmt::format("{} ns", ns);
-  if (ns < 1'000'000) return fmt::format("{:.4g} us", static_cast<double>(ns) / 1e3);
-  if (ns < 1'000'000'000) return fmt::format("{:.5g} ms", static_cast<double>(ns) / 1e6);
-  return fmt::format("{:.5g} s", static_cast<double>(ns) / 1e9);
+  if (ns < 1'000) return formatted("{} ns", ns);
+  if (ns < 1'000'000) return formatted("{:.4g} us", static_cast<double>(ns) / 1e3);
+  if (ns < 1'000'000'000) return formatted("{:.5g} ms", static_cast<double>(ns) / 1e6);
+  return formatted("{:.5g} s", static_cast<double>(ns) / 1e9);
 }
 
 std::string timeout_text(std::uint8_t code) { return duration_text(std::uint64_t{4096} << (code & 0x1f)); }
 
 std::string syndrome_text(Aeth aeth) {
   if (aeth.is_ack()) {
-    return aeth.code() == kSyndromeAckNoCredits ? "ACK" : fmt::format("ACK, credit code {}", aeth.code());
+    return aeth.code() == kSyndromeAckNoCredits ? "ACK" : formatted("ACK, credit code {}", aeth.code());
   }
   if (aeth.is_rnr_nak()) return "RNR NAK, wait " + duration_text(rnr_delay_ns(aeth.code()));
-  if (!aeth.is_nak()) return fmt::format("reserved syndrome 0x{:02x}", aeth.syndrome);
+  if (!aeth.is_nak()) return formatted("reserved syndrome 0x{:02x}", aeth.syndrome);
   switch (static_cast<NakCode>(aeth.code())) {
     case NakCode::kSequenceError: return "NAK, PSN sequence error";
     case NakCode::kInvalidRequest: return "NAK, invalid request";
     case NakCode::kRemoteAccessError: return "NAK, remote access error";
     case NakCode::kRemoteOperationalError: return "NAK, remote operational error";
   }
-  return fmt::format("NAK, reserved code {}", aeth.code());
+  return formatted("NAK, reserved code {}", aeth.code());
 }
 
 std::string flush_text(Feth feth) {

@@ -1,9 +1,8 @@
 #include "wire/printer.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
+#include "base/format.h"
 #include "wire/address_text.h"
 #include "wire/cm_ip_header.h"
 
@@ -15,7 +14,7 @@ constexpr std::size_t kLabelColumns = 30;  // label and value of a field, before
 constexpr std::size_t kValueColumns = 28;
 
 std::string coloured(std::string_view colour, std::string_view text, const Palette& palette) {
-  return fmt::format("{}{}{}", colour, text, colour.empty() ? std::string_view{} : palette.reset);
+  return formatted("{}{}{}", colour, text, colour.empty() ? std::string_view{} : palette.reset);
 }
 
 // `text` in at least `columns` columns; the colour does not reach into the blanks.
@@ -48,73 +47,72 @@ std::string extension_text(const TransportHeaders& headers, const Palette& palet
   std::string text;
   if (shape.deth) {
     text +=
-        fmt::format("  from qp 0x{:06x}  qkey 0x{:08x}", headers.deth.source.value, headers.deth.qkey.value);
+        formatted("  from qp 0x{:06x}  qkey 0x{:08x}", headers.deth.source.value, headers.deth.qkey.value);
   }
-  if (shape.xrceth) text += fmt::format("  srq 0x{:06x}", headers.xrceth.srq);
-  if (shape.feth) text += fmt::format("  flush {}", flush_text(headers.feth));
+  if (shape.xrceth) text += formatted("  srq 0x{:06x}", headers.xrceth.srq);
+  if (shape.feth) text += formatted("  flush {}", flush_text(headers.feth));
   if (shape.reth) {
-    text += fmt::format("  va 0x{:x}  rkey 0x{:08x}  dma-len {}", headers.reth.address,
-                        headers.reth.rkey.value, headers.reth.length);
+    text += formatted("  va 0x{:x}  rkey 0x{:08x}  dma-len {}", headers.reth.address, headers.reth.rkey.value,
+                      headers.reth.length);
   }
   if (shape.atomic_eth) {
     const AtomicEth& atomic = headers.atomic;
-    text += fmt::format("  va 0x{:x}  rkey 0x{:08x}", atomic.address, atomic.rkey.value);
+    text += formatted("  va 0x{:x}  rkey 0x{:08x}", atomic.address, atomic.rkey.value);
     text += headers.bth.opcode.step() == Step::kCompareSwap
-                ? fmt::format("  compare 0x{:x}  swap 0x{:x}", atomic.compare, atomic.swap_or_add)
-                : fmt::format("  add 0x{:x}", atomic.swap_or_add);
+                ? formatted("  compare 0x{:x}  swap 0x{:x}", atomic.compare, atomic.swap_or_add)
+                : formatted("  add 0x{:x}", atomic.swap_or_add);
   }
   if (shape.aeth) {
     const auto colour = headers.aeth.is_ack() ? std::string_view{} : palette.alert;
     text += "  " + coloured(colour, syndrome_text(headers.aeth), palette) +
-            fmt::format("  msn {}", headers.aeth.msn);
+            formatted("  msn {}", headers.aeth.msn);
   }
-  if (shape.atomic_ack_eth) text += fmt::format("  original 0x{:x}", headers.atomic_ack.original);
-  if (shape.immediate) text += fmt::format("  imm 0x{:08x}", big_endian(headers.immediate.raw));
-  if (shape.invalidate) text += fmt::format("  invalidate rkey 0x{:08x}", headers.invalidate.value);
+  if (shape.atomic_ack_eth) text += formatted("  original 0x{:x}", headers.atomic_ack.original);
+  if (shape.immediate) text += formatted("  imm 0x{:08x}", big_endian(headers.immediate.raw));
+  if (shape.invalidate) text += formatted("  invalidate rkey 0x{:08x}", headers.invalidate.value);
   return text;
 }
 
 std::string service_words(std::uint64_t service_id) {
   const auto service = ip_service_of(service_id);
-  if (!service) return fmt::format("to service 0x{:016x}", service_id);
-  return fmt::format("to port {}", service->port);
+  if (!service) return formatted("to service 0x{:016x}", service_id);
+  return formatted("to port {}", service->port);
 }
 
 std::string cm_words(const CmReq& req) {
-  return fmt::format("{}  qp 0x{:06x}  psn {}  id 0x{:08x}", service_words(req.service_id),
-                     req.local_qpn.value, req.starting_psn.value, req.local_comm_id.value);
+  return formatted("{}  qp 0x{:06x}  psn {}  id 0x{:08x}", service_words(req.service_id), req.local_qpn.value,
+                   req.starting_psn.value, req.local_comm_id.value);
 }
 std::string cm_words(const CmRep& rep) {
-  return fmt::format("qp 0x{:06x}  psn {}  id 0x{:08x}  to id 0x{:08x}", rep.local_qpn.value,
-                     rep.starting_psn.value, rep.local_comm_id.value, rep.remote_comm_id.value);
+  return formatted("qp 0x{:06x}  psn {}  id 0x{:08x}  to id 0x{:08x}", rep.local_qpn.value,
+                   rep.starting_psn.value, rep.local_comm_id.value, rep.remote_comm_id.value);
 }
 std::string cm_words(const CmRej& rej) {
-  return fmt::format("reason {} ({})  id 0x{:08x}  to id 0x{:08x}", static_cast<unsigned>(rej.reason),
-                     describe(rej.reason), rej.local_comm_id.value, rej.remote_comm_id.value);
+  return formatted("reason {} ({})  id 0x{:08x}  to id 0x{:08x}", static_cast<unsigned>(rej.reason),
+                   describe(rej.reason), rej.local_comm_id.value, rej.remote_comm_id.value);
 }
 std::string cm_words(const CmDreq& dreq) {
-  return fmt::format("qp 0x{:06x}  id 0x{:08x}  to id 0x{:08x}", dreq.remote_qpn.value,
-                     dreq.local_comm_id.value, dreq.remote_comm_id.value);
+  return formatted("qp 0x{:06x}  id 0x{:08x}  to id 0x{:08x}", dreq.remote_qpn.value,
+                   dreq.local_comm_id.value, dreq.remote_comm_id.value);
 }
 std::string cm_words(const CmSidrReq& req) {
-  return fmt::format("{}  id 0x{:08x}", service_words(req.service_id), req.request_id.value);
+  return formatted("{}  id 0x{:08x}", service_words(req.service_id), req.request_id.value);
 }
 std::string cm_words(const CmSidrRep& rep) {
-  return fmt::format("status {} ({})  qp 0x{:06x}  qkey 0x{:08x}  to id 0x{:08x}",
-                     static_cast<unsigned>(rep.status), describe(rep.status), rep.qpn.value, rep.qkey.value,
-                     rep.request_id.value);
+  return formatted("status {} ({})  qp 0x{:06x}  qkey 0x{:08x}  to id 0x{:08x}",
+                   static_cast<unsigned>(rep.status), describe(rep.status), rep.qpn.value, rep.qkey.value,
+                   rep.request_id.value);
 }
 // MRA, RTU, DREP, LAP, APR.
 template <typename Message>
 std::string cm_words(const Message& message) {
-  return fmt::format("id 0x{:08x}  to id 0x{:08x}", message.local_comm_id.value,
-                     message.remote_comm_id.value);
+  return formatted("id 0x{:08x}  to id 0x{:08x}", message.local_comm_id.value, message.remote_comm_id.value);
 }
 
 std::string mad_text(const Dissection& packet, const Palette& palette) {
   if (packet.cm) return "  " + coloured(palette.name, "CM", palette) + " " + cm_line(*packet.cm);
   if (packet.mad)
-    return fmt::format("  MAD class 0x{:02x} ({})", packet.mad->management_class, packet.mad_note);
+    return formatted("  MAD class 0x{:02x} ({})", packet.mad->management_class, packet.mad_note);
   return "";
 }
 
@@ -126,7 +124,7 @@ std::string verdict_text(const Dissection& packet, const Palette& palette) {
     case PacketVerdict::kBad: {
       const bool icrc_bad = packet.frame && packet.icrc_checked() && !packet.frame->icrc_right();
       const std::string_view icrc = !packet.frame ? "" : icrc_bad ? "icrc bad  " : "icrc ok  ";
-      return "  " + coloured(palette.bad, fmt::format("{}BAD: {}", icrc, packet.reason), palette);
+      return "  " + coloured(palette.bad, formatted("{}BAD: {}", icrc, packet.reason), palette);
     }
     case PacketVerdict::kForeign: return "";
   }
@@ -155,19 +153,19 @@ std::string transport_line(const TransportHeaders& headers, std::size_t payload_
                            const Palette& palette) {
   const Bth& bth = headers.bth;
   std::string line = column(palette.name, opcode_name(bth.opcode), kNameColumns, palette);
-  line += fmt::format("  qp 0x{:06x}  psn {}", bth.destination.value, bth.psn.value);
+  line += formatted("  qp 0x{:06x}  psn {}", bth.destination.value, bth.psn.value);
   if (bth.ack_request) line += "  ack-req";
   if (bth.solicited) line += "  solicited";
   if (bth.fecn) line += "  fecn";
   if (bth.becn) line += "  becn";
   line += extension_text(headers, palette);
-  line += fmt::format("  len {}", payload_octets);
+  line += formatted("  len {}", payload_octets);
   return line;
 }
 
 std::string cm_line(const CmMad& mad) {
-  return fmt::format("{} {}", cm_message_name(attribute_of(mad.message)),
-                     std::visit([](const auto& message) { return cm_words(message); }, mad.message));
+  return formatted("{} {}", cm_message_name(attribute_of(mad.message)),
+                   std::visit([](const auto& message) { return cm_words(message); }, mad.message));
 }
 
 std::string packet_line(const Dissection& packet, const Palette& palette, std::optional<Qpn> source) {
@@ -185,7 +183,7 @@ std::string packet_line(const Dissection& packet, const Palette& palette, std::o
   if (packet.transport) {
     line += transport_line(packet.transport->headers, packet.transport->payload.size(), palette);
     if (source && !shape_of(packet.transport->headers.bth.opcode).deth)
-      line += fmt::format("  from qp 0x{:06x}", source->value);
+      line += formatted("  from qp 0x{:06x}", source->value);
     line += mad_text(packet, palette);
   } else {
     line += coloured(palette.name, "RoCE packet", palette);
@@ -208,10 +206,10 @@ std::string hex_dump(Octets octets, std::size_t indent) {
     std::string hex;
     std::string characters;
     for (const std::uint8_t octet : row) {
-      hex += fmt::format("{:02x} ", octet);
+      hex += formatted("{:02x} ", octet);
       characters += octet >= 0x20 && octet < 0x7f ? static_cast<char>(octet) : '.';
     }
-    dump += fmt::format("{:{}}{:04x}  {:<48} {}\n", "", indent, at, hex, characters);
+    dump += formatted("{:{}}{:04x}  {:<48} {}\n", "", indent, at, hex, characters);
   }
   return dump;
 }
@@ -219,7 +217,7 @@ std::string hex_dump(Octets octets, std::size_t indent) {
 std::string seconds_text(std::int64_t ns) {
   const bool negative = ns < 0;
   const auto magnitude = negative ? 0 - static_cast<std::uint64_t>(ns) : static_cast<std::uint64_t>(ns);
-  return fmt::format("{}{}.{:09}", negative ? "-" : "", magnitude / 1'000'000'000, magnitude % 1'000'000'000);
+  return formatted("{}{}.{:09}", negative ? "-" : "", magnitude / 1'000'000'000, magnitude % 1'000'000'000);
 }
 
 }  // namespace rrdma::wire

@@ -160,15 +160,15 @@ class Tree(unittest.TestCase):
 
     def test_folders(self):
         rule = RULES["folders"]
-        many = {f"src/base/a{i}.h": HEAD for i in range(rule["files_max"])}
+        many = {f"src/host/a{i}.h": HEAD for i in range(rule["files_max"])}
         self.assertEqual(self.findings(many), [])
-        self.assertEqual(self.findings({**many, "src/base/b_test.cc": HEAD}), ["folders"])
-        large = {f"src/base/a{i}.h": HEAD + "\n" * 499 for i in range(rule["lines_max"] // 500)}
+        self.assertEqual(self.findings({**many, "src/host/b_test.cc": HEAD}), ["folders"])
+        large = {f"src/host/a{i}.h": HEAD + "\n" * 499 for i in range(rule["lines_max"] // 500)}
         self.assertEqual(self.findings(large), [])
-        self.assertEqual(self.findings({**large, "src/base/b.h": HEAD}), ["folders"])
-        self.assertEqual(self.findings({**large, "src/base/b_test.cc": HEAD}), [])
+        self.assertEqual(self.findings({**large, "src/host/b.h": HEAD}), ["folders"])
+        self.assertEqual(self.findings({**large, "src/host/b_test.cc": HEAD}), [])
         for folder in rule["except"]:
-            self.assertEqual(self.findings({name.replace("src/base", folder): text for name, text in large.items()} | {f"{folder}/b.h": HEAD}), [])
+            self.assertEqual(self.findings({name.replace("src/host", folder): text for name, text in large.items()} | {f"{folder}/b.h": HEAD}), [])
 
     def test_functions(self):
         lines = RULES["shapes"]["function_lines_max"]

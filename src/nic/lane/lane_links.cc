@@ -1,10 +1,9 @@
 #include "nic/lane/lane_links.h"
 
-#include <fmt/format.h>
-
 #include <cstring>
 #include <utility>
 
+#include "base/format.h"
 #include "host/clock.h"
 #include "host/explain.h"
 
@@ -36,7 +35,7 @@ void LaneLinks::open_shm() {
   if (!created) {
     host::explain(
         host::Severity::kError, "rrdma",
-        fmt::format("no shared memory between processes: {}.", link::describe(created.error().problem)));
+        formatted("no shared memory between processes: {}.", link::describe(created.error().problem)));
     return;
   }
   shm_ = std::move(*created);
@@ -60,7 +59,7 @@ void LaneLinks::open_udp(control::GrantedSlot granted) {
   if (!opened) {
     host::explain(
         host::Severity::kError, "rrdma",
-        fmt::format("no network: {} failed: {}.", opened.error().step, strerror(opened.error().error)));
+        formatted("no network: {} failed: {}.", opened.error().step, strerror(opened.error().error)));
     return;
   }
   udp_ = std::move(*opened);
@@ -88,7 +87,7 @@ void LaneLinks::open_capture_file() {
   } else {
     host::explain(
         host::Severity::kError, "RRDMA_PCAP",
-        fmt::format("nothing is captured: {}: {}.", settings_.capture_file, strerror(opened.error())));
+        formatted("nothing is captured: {}: {}.", settings_.capture_file, strerror(opened.error())));
   }
 }
 

@@ -1,13 +1,12 @@
 #include "preload/files/counter_files.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <filesystem>
 #include <system_error>
 
+#include "base/format.h"
 #include "base/owned_fd.h"
 #include "base/raw_syscall.h"
 #include "control/client/daemon_client.h"
@@ -75,7 +74,7 @@ std::optional<std::vector<control::NamedCounter>> counted_by(const std::string& 
 // Who reads the file finds the old line or the new one.
 void replace_file(const std::string& root, const std::string& path, const std::string& line) {
   static std::atomic<unsigned> written{0};
-  const std::string fresh = fmt::format("{}/new.{}.{}", root, raw::getpid(), written.fetch_add(1));
+  const std::string fresh = formatted("{}/new.{}.{}", root, raw::getpid(), written.fetch_add(1));
   {
     const OwnedFd fd(raw::open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444));
     if (fd.get() < 0) return;
@@ -100,9 +99,9 @@ std::vector<std::string> counter_paths() {
 std::string counter_line(std::string_view path, const std::vector<control::NamedCounter>& counted) {
   for (const CounterFile& file : kFiles) {
     if (file.path != path) continue;
-    if (file.counter.empty()) return fmt::format("{}\n", file.unit);
+    if (file.counter.empty()) return formatted("{}\n", file.unit);
     for (const control::NamedCounter& counter : counted)
-      if (counter.name == file.counter) return fmt::format("{}\n", counter.value / file.unit);
+      if (counter.name == file.counter) return formatted("{}\n", counter.value / file.unit);
   }
   return "0\n";
 }

@@ -1,9 +1,8 @@
 #include "preload/files/device_tree.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
+#include "base/format.h"
 #include "preload/files/counter_files.h"
 #include "preload/files/pci_place.h"
 
@@ -23,14 +22,14 @@ constexpr std::uint32_t kPart = 1;
 constexpr const char* kEthernetController = "0x020000";
 
 std::string guid_text(std::uint64_t guid) {
-  return fmt::format("{:04x}:{:04x}:{:04x}:{:04x}", guid >> 48, guid >> 32 & 0xffff, guid >> 16 & 0xffff,
-                     guid & 0xffff);
+  return formatted("{:04x}:{:04x}:{:04x}:{:04x}", guid >> 48, guid >> 32 & 0xffff, guid >> 16 & 0xffff,
+                   guid & 0xffff);
 }
 
 std::string gid_text(const wire::Gid& gid) {
   std::string text;
   for (std::size_t i = 0; i < gid.octets.size(); i += 2) {
-    text += fmt::format("{}{:02x}{:02x}", i == 0 ? "" : ":", gid.octets[i], gid.octets[i + 1]);
+    text += formatted("{}{:02x}{:02x}", i == 0 ? "" : ":", gid.octets[i], gid.octets[i + 1]);
   }
   return text;
 }
@@ -60,10 +59,10 @@ void add_port(Writer& device, const DeviceView& view) {
       std::max<std::uint64_t>(view.port.speed_mbps != 0 ? view.port.speed_mbps / 1000 : 100, 1);
   file("state", view.port.up ? "4: ACTIVE" : "1: DOWN");
   file("phys_state", view.port.up ? "5: LinkUp" : "3: Disabled");
-  file("rate", fmt::format("{} Gb/sec", gbps));
+  file("rate", formatted("{} Gb/sec", gbps));
   file("link_layer", "Ethernet");
-  file("cap_mask", fmt::format("{:#010x}", kCapabilities));
-  file("lid", fmt::format("{:#x}", view.lid));
+  file("cap_mask", formatted("{:#010x}", kCapabilities));
+  file("lid", formatted("{:#x}", view.lid));
   file("lid_mask_count", "0");
   file("sm_lid", "0x0");
   file("sm_sl", "0");
@@ -94,14 +93,14 @@ void add_pci(std::vector<TreeEntry>& out, const DeviceView& view, const PciPlace
   const host::DeviceProperties& properties = view.identity.properties;
   Writer pci(out, place.folder);
   pci.file("class", kEthernetController);
-  pci.file("vendor", fmt::format("{:#06x}", properties.vendor.value_or(kVendor)));
-  pci.file("device", fmt::format("{:#06x}", properties.part.value_or(kPart)));
-  pci.file("subsystem_vendor", fmt::format("{:#06x}", properties.vendor.value_or(kVendor)));
+  pci.file("vendor", formatted("{:#06x}", properties.vendor.value_or(kVendor)));
+  pci.file("device", formatted("{:#06x}", properties.part.value_or(kPart)));
+  pci.file("subsystem_vendor", formatted("{:#06x}", properties.vendor.value_or(kVendor)));
   pci.file("subsystem_device", "0x0000");
   pci.file("revision", "0x00");
   for (const char* which : {"max", "current"}) {
-    pci.file(fmt::format("{}_link_speed", which), "32.0 GT/s PCIe");
-    pci.file(fmt::format("{}_link_width", which), "16");
+    pci.file(formatted("{}_link_speed", which), "32.0 GT/s PCIe");
+    pci.file(formatted("{}_link_width", which), "16");
   }
   pci.file("uevent", "PCI_SLOT_NAME=" + place.address);
   pci.link("subsystem", way_up(below_sys(place.folder)) + "bus/pci");

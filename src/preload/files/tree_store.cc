@@ -1,6 +1,5 @@
 #include "preload/files/tree_store.h"
 
-#include <fmt/format.h>
 #include <sys/stat.h>
 
 #include <atomic>
@@ -9,6 +8,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "base/format.h"
 #include "base/owned_fd.h"
 #include "base/raw_syscall.h"
 
@@ -64,11 +64,11 @@ bool write_file(const std::string& path, const std::string& content) {
 }  // namespace
 
 std::string TreeStore::keep(const std::vector<TreeEntry>& entries) const {
-  const std::string root = fmt::format("{}/{}{:016x}", folder_, kPrefix, fingerprint(entries));
+  const std::string root = formatted("{}/{}{:016x}", folder_, kPrefix, fingerprint(entries));
   if (is_usable(root, entries)) return root;
   static std::atomic<unsigned> attempts{0};
   const std::string fresh =
-      fmt::format("{}/{}new.{}.{}", folder_, kPrefix, raw::getpid(), attempts.fetch_add(1));
+      formatted("{}/{}new.{}.{}", folder_, kPrefix, raw::getpid(), attempts.fetch_add(1));
   std::error_code error;
   if (!write(fresh, entries)) {
     fs::remove_all(fresh, error);

@@ -1,7 +1,6 @@
 #include "preload/rdma_cm/refusals.h"
 
-#include <fmt/format.h>
-
+#include "base/format.h"
 #include "host/explain.h"
 #include "wire/address_text.h"
 
@@ -12,7 +11,7 @@ using wire::RejectReason;
 using wire::SidrStatus;
 
 std::string peer_text(const IpAddress& peer) {
-  return fmt::format("{} port {}", wire::to_text(peer.gid), peer.port);
+  return formatted("{} port {}", wire::to_text(peer.gid), peer.port);
 }
 
 std::string_view remedy(RejectReason reason) {
@@ -39,19 +38,19 @@ std::string_view remedy(RejectReason reason) {
 }  // namespace
 
 std::string rejection_sentence(const IpAddress& peer, RejectReason reason) {
-  return fmt::format("{} rejected the connection with reason {}: {}. {}", peer_text(peer),
-                     static_cast<unsigned>(reason), wire::describe(reason), remedy(reason));
+  return formatted("{} rejected the connection with reason {}: {}. {}", peer_text(peer),
+                   static_cast<unsigned>(reason), wire::describe(reason), remedy(reason));
 }
 
 std::string look_up_sentence(const IpAddress& peer, SidrStatus status) {
-  return fmt::format("{} refused the look-up of its queue pair with status {}: {}. {}", peer_text(peer),
-                     static_cast<unsigned>(status), wire::describe(status),
-                     status == SidrStatus::kServiceNotSupported ? remedy(RejectReason::kInvalidServiceId)
-                                                                : remedy(RejectReason::kConsumerDefined));
+  return formatted("{} refused the look-up of its queue pair with status {}: {}. {}", peer_text(peer),
+                   static_cast<unsigned>(status), wire::describe(status),
+                   status == SidrStatus::kServiceNotSupported ? remedy(RejectReason::kInvalidServiceId)
+                                                              : remedy(RejectReason::kConsumerDefined));
 }
 
 std::string unreachable_sentence(const IpAddress& peer) {
-  return fmt::format(
+  return formatted(
       "nobody answered at {}. Check that the host is up and has a RoCE device, and that UDP port 4791 "
       "passes: "
       "`rrdma doctor --peer {}`.",

@@ -1,7 +1,5 @@
 #include "preload/verbs/injected_calls.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <map>
@@ -9,6 +7,7 @@
 #include <mutex>
 #include <vector>
 
+#include "base/format.h"
 #include "base/raw_syscall.h"
 #include "faults/words.h"
 #include "host/clock.h"
@@ -159,8 +158,8 @@ int injected_status(const ibv_context* context, std::uint32_t qpn) {
   qp.fail(false);
   faults::explain_injection(
       injection->number, injection->text,
-      fmt::format("completion {} of QP {:#x} on {} was reported as {} and the QP is in the error state.",
-                  injection->nth, qpn, name_of(context), faults::status_name(injection->error)));
+      formatted("completion {} of QP {:#x} on {} was reported as {} and the QP is in the error state.",
+                injection->nth, qpn, name_of(context), faults::status_name(injection->error)));
   return injection->error;
 }
 
@@ -300,7 +299,7 @@ class InjectedObjects final : public faults::Actor {
       qp.fail(true);
       faults::explain_injection(
           rule.number, rule.text,
-          fmt::format("QP {:#x} on {} is in the error state.", qp.number(), name_of(context)));
+          formatted("QP {:#x} on {} is in the error state.", qp.number(), name_of(context)));
     }
   }
 
@@ -318,7 +317,7 @@ class InjectedObjects final : public faults::Actor {
       if (!concerned) continue;
       push_event(context, IBV_EVENT_CQ_ERR, cq);
       faults::explain_injection(rule.number, rule.text,
-                                fmt::format("a CQ on {} was overrun.", name_of(context)));
+                                formatted("a CQ on {} was overrun.", name_of(context)));
     }
   }
 
@@ -326,7 +325,7 @@ class InjectedObjects final : public faults::Actor {
     for (void* srq : live_objects().list(ObjectKind::kSrq, context)) {
       push_event(context, IBV_EVENT_SRQ_LIMIT_REACHED, srq);
       faults::explain_injection(rule.number, rule.text,
-                                fmt::format("an SRQ on {} is at its limit.", name_of(context)));
+                                formatted("an SRQ on {} is at its limit.", name_of(context)));
     }
   }
 
@@ -368,14 +367,14 @@ int strike_armed(const char* call, const ibv_context* context) {
   if (!injected) return 0;
   if (injected->delay.ns != 0) {
     faults::explain_injection(injected->number, injected->text,
-                              fmt::format("call {} of {} on {} took {} us longer.", injected->nth, call,
-                                          device, injected->delay.ns / 1000));
+                              formatted("call {} of {} on {} took {} us longer.", injected->nth, call, device,
+                                        injected->delay.ns / 1000));
     wait_for(injected->delay);
     return 0;
   }
   faults::explain_injection(injected->number, injected->text,
-                            fmt::format("call {} of {} on {} failed with {}.", injected->nth, call, device,
-                                        faults::errno_name(injected->error)));
+                            formatted("call {} of {} on {} failed with {}.", injected->nth, call, device,
+                                      faults::errno_name(injected->error)));
   errno = injected->error;
   return injected->error;
 }

@@ -1,7 +1,6 @@
 #include "preload/verbs/object_validity.h"
 
-#include <fmt/format.h>
-
+#include "base/format.h"
 #include "preload/verbs/device/limits.h"
 
 namespace rrdma::verbs {
@@ -45,14 +44,14 @@ int refuse_invalid(const char* call, ObjectKind kind, ObjectValidity validity) {
   switch (validity) {
     case ObjectValidity::kLive: return 0;
     case ObjectValidity::kGone:
-      return host::fail(ENOENT, call, fmt::format("the {} is destroyed already.", name));
+      return host::fail(ENOENT, call, formatted("the {} is destroyed already.", name));
     case ObjectValidity::kForeign:
-      return host::fail(EINVAL, call, fmt::format("the {} is of another context or another device.", name));
+      return host::fail(EINVAL, call, formatted("the {} is of another context or another device.", name));
     case ObjectValidity::kDamaged:
       return host::fail(EINVAL, call,
-                        fmt::format("this is no {} that was made here: it is a copy, or its handle or its "
-                                    "context were changed.",
-                                    name));
+                        formatted("this is no {} that was made here: it is a copy, or its handle or its "
+                                  "context were changed.",
+                                  name));
   }
   return EINVAL;
 }
@@ -65,8 +64,8 @@ Place::Place(const char* call, ObjectKind kind, const ibv_context* context, bool
   if (granted_) return;
   const Offer offer = offer_at(kind, context);
   host::fail(ENOMEM, call,
-             fmt::format("the device has {} objects of the kind {}, which is {} of ibv_query_device.",
-                         offer.max, offer.name, offer.attribute));
+             formatted("the device has {} objects of the kind {}, which is {} of ibv_query_device.",
+                       offer.max, offer.name, offer.attribute));
 }
 
 Place::~Place() {

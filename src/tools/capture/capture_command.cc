@@ -1,5 +1,4 @@
 // `rrdma capture`: packets of running programs into a pcapng file, or into Wireshark.
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -8,6 +7,7 @@
 #include <iostream>
 #include <memory>
 
+#include "base/format.h"
 #include "link/capture_sink.h"
 #include "tools/capture/limit_options.h"
 #include "tools/capture/recording.h"
@@ -31,15 +31,15 @@ struct CaptureOptions {
 };
 
 void tell_result(const CaptureOptions& options, const RecordingResult& result) {
-  std::string text = fmt::format("{} packets, {} octets written", result.packets, result.octets);
-  if (result.files > 1) text += fmt::format(" to {} files in turn", result.files);
+  std::string text = formatted("{} packets, {} octets written", result.packets, result.octets);
+  if (result.files > 1) text += formatted(" to {} files in turn", result.files);
   text += options.wireshark || options.file == "-"
               ? "\n"
-              : fmt::format("; `rrdma decode {}` shows them\n", options.file);
+              : formatted("; `rrdma decode {}` shows them\n", options.file);
   if (result.left_out != 0)
-    text += fmt::format(
-        "{} packets were left out: this machine is too slow, or the disk full; -s 128 takes less\n",
-        result.left_out);
+    text +=
+        formatted("{} packets were left out: this machine is too slow, or the disk full; -s 128 takes less\n",
+                  result.left_out);
   std::cerr << text;
 }
 
@@ -56,7 +56,7 @@ Result<std::unique_ptr<link::CaptureFile>, std::string> open_target(const Captur
     return link::CaptureFile::adopt(std::move(output), limits);
   }
   auto file = link::CaptureFile::open(options.file, limits);
-  if (!file) return Failure{fmt::format("cannot write '{}': {}", options.file, std::strerror(file.error()))};
+  if (!file) return Failure{formatted("cannot write '{}': {}", options.file, std::strerror(file.error()))};
   return std::move(*file);
 }
 

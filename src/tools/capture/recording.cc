@@ -1,6 +1,5 @@
 #include "tools/capture/recording.h"
 
-#include <fmt/format.h>
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -10,6 +9,7 @@
 #include <cstring>
 #include <iostream>
 
+#include "base/format.h"
 #include "control/capture_messages.h"
 #include "control/client/daemon_client.h"
 #include "tools/capture/block_intake.h"
@@ -45,8 +45,8 @@ Ending take_packets(BlockIntake& intake, Clock::time_point end, bool draining) {
 }
 
 std::string end_text(const RecordingOrder& order) {
-  if (order.seconds > 0) return fmt::format("for {} s", order.seconds);
-  if (order.packets != 0) return fmt::format("until {} packets, or Ctrl-C", order.packets);
+  if (order.seconds > 0) return formatted("for {} s", order.seconds);
+  if (order.packets != 0) return formatted("until {} packets, or Ctrl-C", order.packets);
   return "Ctrl-C ends it";
 }
 
@@ -64,8 +64,8 @@ RecordingResult record_from(control::DaemonClient& daemon, const RecordingOrder&
     return failed(order, started.error().sentence,
                   order.pid == 0 ? "" : "`rrdma stat` lists the programs that do");
   senders.reset();  // now those of the daemon and of the programs are all there are
-  std::cerr << fmt::format("Capturing {} {} into {}; {}\n", started->programs,
-                           started->programs == 1 ? "program" : "programs", order.into, end_text(order));
+  std::cerr << formatted("Capturing {} {} into {}; {}\n", started->programs,
+                         started->programs == 1 ? "program" : "programs", order.into, end_text(order));
   const auto time = std::chrono::duration<double>(order.seconds > 0 ? order.seconds : 1e8);
   const Ending ending =
       take_packets(intake, Clock::now() + std::chrono::duration_cast<Clock::duration>(time), false);

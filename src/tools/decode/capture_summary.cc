@@ -1,9 +1,8 @@
 #include "tools/decode/capture_summary.h"
 
-#include <fmt/format.h>
-
 #include <nlohmann/json.hpp>
 
+#include "base/format.h"
 #include "tools/decode/connections.h"
 #include "tools/text_layout.h"
 #include "wire/address_text.h"
@@ -11,10 +10,10 @@
 namespace rrdma::tools {
 namespace {
 
-std::string qp_text(std::optional<wire::Qpn> qp) { return qp ? fmt::format("0x{:06x}", qp->value) : "?"; }
+std::string qp_text(std::optional<wire::Qpn> qp) { return qp ? formatted("0x{:06x}", qp->value) : "?"; }
 
 std::string seconds_of(const FlowSums& sums) {
-  return fmt::format("{:.6f}", static_cast<double>(sums.last_ns - sums.first_ns) / 1e9);
+  return formatted("{:.6f}", static_cast<double>(sums.last_ns - sums.first_ns) / 1e9);
 }
 
 }  // namespace

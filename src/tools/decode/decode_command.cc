@@ -1,11 +1,11 @@
 // `rrdma decode FILE`: shows the packets of a capture, as lines, as trees of explained fields, or as
 // JSON. What a packet says is read in wire/; here is only what a file is and how it is shown.
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "base/format.h"
 #include "tools/commands.h"
 #include "tools/decode/capture_summary.h"
 #include "tools/decode/connections.h"
@@ -74,12 +74,12 @@ Octets payload_of(const wire::Dissection& packet) {
 }
 
 std::string line_form(const Numbered& item, const wire::Palette& palette) {
-  std::string line = fmt::format("{:>5}  {:>12}  {}", item.number, wire::seconds_text(item.since_first_ns),
-                                 wire::packet_line(item.packet, palette, item.source_qp));
+  std::string line = formatted("{:>5}  {:>12}  {}", item.number, wire::seconds_text(item.since_first_ns),
+                               wire::packet_line(item.packet, palette, item.source_qp));
   if (const std::string frame = item.rpc.line(item.packet, payload_of(item.packet)); !frame.empty())
-    line += fmt::format("  {}{}{}", palette.name, frame, palette.reset);
+    line += formatted("  {}{}{}", palette.name, frame, palette.reset);
   for (const auto comment : item.captured.comments) {
-    line += fmt::format("  {}# {}{}", palette.faint, printable(comment), palette.reset);
+    line += formatted("  {}# {}{}", palette.faint, printable(comment), palette.reset);
   }
   return line + "\n";
 }
@@ -92,8 +92,7 @@ wire::Field fields_of(const Numbered& item) {
 
 std::string tree_form(const Numbered& item, const DecodeOptions& options, const wire::Palette& palette) {
   std::string text = line_form(item, palette);
-  text +=
-      fmt::format("    {} octets captured of {}", item.packet.captured_octets, item.packet.original_octets);
+  text += formatted("    {} octets captured of {}", item.packet.captured_octets, item.packet.original_octets);
   if (!item.interface_name.empty()) text += " on " + printable(item.interface_name);
   text += "\n" + wire::fields_tree(fields_of(item), palette);
   if (options.payload) text += wire::hex_dump(payload_of(item.packet), 6);
@@ -115,7 +114,7 @@ std::string json_form(const Numbered& item, const DecodeOptions& options) {
   add_fields(object, fields_of(item));
   if (options.payload && item.packet.transport) {
     std::string hex;
-    for (const std::uint8_t octet : payload_of(item.packet)) hex += fmt::format("{:02x}", octet);
+    for (const std::uint8_t octet : payload_of(item.packet)) hex += formatted("{:02x}", octet);
     object["payload"] = hex;
   }
   return json_line(object) + "\n";
@@ -137,19 +136,19 @@ std::string hint_for(wire::CaptureFault fault, Octets file, const std::string& p
     return file.size() >= magic.size() && std::equal(magic.begin(), magic.end(), file.begin());
   };
   if (fault != wire::CaptureFault::kForeign) return "";
-  if (begins_with({0x1f, 0x8b})) return fmt::format("it is compressed: try 'zcat {} | rrdma decode -'", path);
+  if (begins_with({0x1f, 0x8b})) return formatted("it is compressed: try 'zcat {} | rrdma decode -'", path);
   if (begins_with({0x28, 0xb5, 0x2f, 0xfd})) {
-    return fmt::format("it is compressed: try 'zstdcat {} | rrdma decode -'", path);
+    return formatted("it is compressed: try 'zstdcat {} | rrdma decode -'", path);
   }
   return "give a file that tcpdump, dumpcap or Wireshark wrote";
 }
 
 int complain_about_file(const DecodeOptions& options, const wire::CaptureError& error, Octets file,
                         std::uint64_t packets) {
-  std::string sentence = fmt::format("{}: {}", options.file, wire::describe(error.fault));
+  std::string sentence = formatted("{}: {}", options.file, wire::describe(error.fault));
   const bool whole_file =
       error.fault == wire::CaptureFault::kEmpty || error.fault == wire::CaptureFault::kForeign;
-  if (!whole_file) sentence += fmt::format(" (at octet {}, after {} packets)", error.offset, packets);
+  if (!whole_file) sentence += formatted(" (at octet {}, after {} packets)", error.offset, packets);
   return complain(kName, sentence, hint_for(error.fault, file, options.file));
 }
 
@@ -188,8 +187,8 @@ std::string note_form(const wire::CaptureNote& note, std::int64_t since_first_ns
     object["note"] = note.text;
     return json_line(object) + "\n";
   }
-  return fmt::format("{:>5}  {:>12}  {}# {}{}\n", "-", wire::seconds_text(since_first_ns), palette.faint,
-                     printable(note.text), palette.reset);
+  return formatted("{:>5}  {:>12}  {}# {}{}\n", "-", wire::seconds_text(since_first_ns), palette.faint,
+                   printable(note.text), palette.reset);
 }
 
 // Shows all packets that the filter lets through, or adds them up. Returns the fault that ended the reading,
@@ -234,11 +233,11 @@ void summarise(const DecodeOptions& options, const Tally& tally, std::uint64_t l
   const bool wanted = options.summary || is_terminal(STDOUT_FILENO);
   if (tally.bad == 0 && left_out == 0 && (options.json || !wanted)) return;
   const auto roce = tally.packets - tally.foreign;
-  std::string sentence = fmt::format("{} packets: {} RoCE ({} bad, {} cut by the capture), {} others",
-                                     tally.packets, roce, tally.bad, tally.cut, tally.foreign);
-  if (options.filter.any()) sentence += fmt::format("; {} are shown", tally.shown);
+  std::string sentence = formatted("{} packets: {} RoCE ({} bad, {} cut by the capture), {} others",
+                                   tally.packets, roce, tally.bad, tally.cut, tally.foreign);
+  if (options.filter.any()) sentence += formatted("; {} are shown", tally.shown);
   complain(kName, sentence,
-           left_out == 0 ? "" : fmt::format("the capture itself had to leave out {} more", left_out));
+           left_out == 0 ? "" : formatted("the capture itself had to leave out {} more", left_out));
 }
 
 int report(const DecodeOptions& options, Output& output, const CaptureSummary& summary,
@@ -249,7 +248,7 @@ int report(const DecodeOptions& options, Output& output, const CaptureSummary& s
                                              terminal_columns(STDOUT_FILENO)));
   }
   if (const int error = output.flush(); error != 0)
-    return complain(kName, fmt::format("cannot write the output: {}", std::strerror(error)), "");
+    return complain(kName, formatted("cannot write the output: {}", std::strerror(error)), "");
   return kExitSuccess;
 }
 
@@ -263,7 +262,7 @@ int run_decode(DecodeOptions& options) {
   }
   const auto file = FileOctets::read(options.file);
   if (!file && interrupted()) return kExitFailure;  // whoever did it knows
-  if (!file) return complain(kName, fmt::format("{}: {}", options.file, file.error()), "");
+  if (!file) return complain(kName, formatted("{}: {}", options.file, file.error()), "");
 
   auto reader = wire::PcapReader::open(file->octets());
   if (!reader) return complain_about_file(options, reader.error(), file->octets(), 0);

@@ -1,11 +1,10 @@
 #include "tools/decode/rpc_frames.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <cstring>
 
+#include "base/format.h"
 #include "lib/rpc/frame.h"
 #include "rrdma/rpc/method.h"
 #include "rrdma/rpc/status.h"
@@ -104,7 +103,7 @@ const PackedName& packed_name(std::size_t index) {
   static const std::vector<PackedName> names = [] {
     std::vector<PackedName> all;
     for (std::size_t i = 1; i <= frames::kFrameLimit / frames::kPackedHead; ++i)
-      all.push_back({fmt::format("frame_{}", i), fmt::format("Frame {}", i)});
+      all.push_back({formatted("frame_{}", i), formatted("Frame {}", i)});
     return all;
   }();
   return names.at(index);
@@ -131,7 +130,7 @@ std::optional<Message> message_in(Octets payload) {
 }
 
 std::string region_text(const frames::Region& region) {
-  return fmt::format("{} octets at 0x{:x}, key 0x{:08x}", region.length, region.address, region.key);
+  return formatted("{} octets at 0x{:x}, key 0x{:08x}", region.length, region.address, region.key);
 }
 
 std::string flag_words(const frames::Frame& frame) {
@@ -167,7 +166,7 @@ void add_call(wire::Field& group, const frames::Frame& frame, std::string method
 
 void add_reply(wire::Field& group, const frames::Frame& frame) {
   group.add("status", "Status", std::uint32_t{frame.status},
-            fmt::format("{} ({})", frame.status, rpc::name_of(static_cast<rpc::Code>(frame.status))),
+            formatted("{} ({})", frame.status, rpc::name_of(static_cast<rpc::Code>(frame.status))),
             "How the call ended; the numbers are those of gRPC.");
   if (!frame.message.empty())
     group.add_text("message", "Message", printable(frame.message), "What the server says of it.");
@@ -183,7 +182,7 @@ void add_metadata(wire::Field& group, std::span<const std::byte> octets) {
   if (octets.empty() || !frames::parse_metadata(octets, metadata)) return;
   std::string text;
   for (const auto& [name, value] : metadata)
-    text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", printable(name), printable(value));
+    text += formatted("{}{}: {}", text.empty() ? "" : "; ", printable(name), printable(value));
   group.add_text("metadata", "Metadata", std::move(text), "Pairs that travel beside the argument or result.");
 }
 
@@ -241,7 +240,7 @@ bool RpcFrames::begins_message(const wire::Dissection& packet) const {
 
 std::string RpcFrames::method_text(std::uint64_t number) const {
   const auto found = methods_.find(number);
-  return found != methods_.end() ? printable(found->second) : fmt::format("0x{:016x}", number);
+  return found != methods_.end() ? printable(found->second) : formatted("0x{:016x}", number);
 }
 
 std::string RpcFrames::line(const wire::Dissection& packet, Octets payload) const {
@@ -255,7 +254,7 @@ std::string RpcFrames::line(const wire::Dissection& packet, Octets payload) cons
   };
   if (!message->frame) return "rpc, " + text_of(*message);
   if (message->frame->kind != frames::Kind::kPack) return "rpc " + text_of(*message);
-  std::string text = fmt::format("rpc PACK of {}", wire::octets_text(message->length));
+  std::string text = formatted("rpc PACK of {}", wire::octets_text(message->length));
   for (const Seen& seen : message->packed)
     text += (&seen == message->packed.data() ? ": " : "; ") + text_of(seen);
   return text;
@@ -263,18 +262,18 @@ std::string RpcFrames::line(const wire::Dissection& packet, Octets payload) cons
 
 std::string RpcFrames::frame_text(const rpc::detail::Frame& frame, std::size_t body) const {
   std::string text(kind_name(frame.kind));
-  if (frame.call != 0 || frame.kind == frames::Kind::kCall) text += fmt::format(" 0x{:08x}", frame.call);
+  if (frame.call != 0 || frame.kind == frames::Kind::kCall) text += formatted(" 0x{:08x}", frame.call);
   switch (frame.kind) {
     case frames::Kind::kCall: text += " " + method_text(frame.method); break;
     case frames::Kind::kReply:
-      text += fmt::format(" {}", rpc::name_of(static_cast<rpc::Code>(frame.status)));
+      text += formatted(" {}", rpc::name_of(static_cast<rpc::Code>(frame.status)));
       break;
-    case frames::Kind::kWindow: return text + fmt::format(" +{}", frame.window);
+    case frames::Kind::kWindow: return text + formatted(" +{}", frame.window);
     case frames::Kind::kCancel: return text;
     default: break;
   }
   const std::string flags = flag_words(frame);
-  return text + (flags.empty() ? "" : " (" + flags + ")") + fmt::format(", {}", wire::octets_text(body));
+  return text + (flags.empty() ? "" : " (" + flags + ")") + formatted(", {}", wire::octets_text(body));
 }
 
 void RpcFrames::add_frame(wire::Field& group, const rpc::detail::Frame& frame, std::size_t body) const {

@@ -1,6 +1,5 @@
 // `rrdma devices`: the RDMA devices that programs find, with the interface each sits on, its state, its
 // MTU and its addresses. `rrdma gids`: the table of a device's GIDs, whose indices programs ask for.
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -8,6 +7,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/format.h"
 #include "tools/commands.h"
 #include "tools/devices/local_devices.h"
 #include "tools/exit_status.h"
@@ -29,15 +29,15 @@ struct DeviceOptions {
 };
 
 std::string guid_text(std::uint64_t guid) {
-  return fmt::format("{:04x}:{:04x}:{:04x}:{:04x}", guid >> 48, guid >> 32 & 0xffff, guid >> 16 & 0xffff,
-                     guid & 0xffff);
+  return formatted("{:04x}:{:04x}:{:04x}:{:04x}", guid >> 48, guid >> 32 & 0xffff, guid >> 16 & 0xffff,
+                   guid & 0xffff);
 }
 
 // A GID in the form of /sys/class/infiniband: eight groups of four digits.
 std::string gid_text(const wire::Gid& gid) {
   std::string text;
   for (std::size_t i = 0; i < 16; i += 2) {
-    text += fmt::format("{}{:02x}{:02x}", i == 0 ? "" : ":", gid.octets[i], gid.octets[i + 1]);
+    text += formatted("{}{:02x}{:02x}", i == 0 ? "" : ":", gid.octets[i], gid.octets[i + 1]);
   }
   return text;
 }
@@ -79,7 +79,7 @@ nlohmann::ordered_json device_json(const LocalDevice& device) {
 
 int finish(Output& output, const char* command) {
   if (const int error = output.flush(); error != 0)
-    return complain(command, fmt::format("cannot write the output: {}", std::strerror(error)), "");
+    return complain(command, formatted("cannot write the output: {}", std::strerror(error)), "");
   return kExitSuccess;
 }
 

@@ -1,6 +1,5 @@
 // `rrdma link`: more devices, on other network interfaces. rrdma0 is always there; what is added is kept for
 // this user (host/device_links.h), and programs that start afterwards find it.
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -9,6 +8,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/format.h"
 #include "host/device_links.h"
 #include "nic/settings.h"
 #include "tools/commands.h"
@@ -30,7 +30,7 @@ struct LinkOptions {
 int save(const std::vector<host::AddedLink>& links) {
   if (const auto written = host::write_added_links(links); !written) {
     return complain(
-        kName, fmt::format("cannot write '{}': {}", host::added_links_file(), std::strerror(written.error())),
+        kName, formatted("cannot write '{}': {}", host::added_links_file(), std::strerror(written.error())),
         "it is in $XDG_CONFIG_HOME or in ~/.config");
   }
   return kExitSuccess;
@@ -53,16 +53,16 @@ int add_link(const LinkOptions& options) {
   std::uint32_t number = 1;
   for (const host::AddedLink& link : *links) {
     if (link.interface == options.interface)
-      return complain(kName, fmt::format("rrdma{} sits on '{}' already", link.number, options.interface), "");
+      return complain(kName, formatted("rrdma{} sits on '{}' already", link.number, options.interface), "");
     if (link.number == number) ++number;
   }
   if (number > host::kAddedDevicesMax)
-    return complain(kName, fmt::format("there are {} devices already", host::kAddedDevicesMax), "");
+    return complain(kName, formatted("there are {} devices already", host::kAddedDevicesMax), "");
   links->push_back({number, options.interface});
   if (const int status = save(*links); status != kExitSuccess) return status;
   Output output;
   output.write(
-      fmt::format("rrdma{} on {}: programs that start from now on find it\n", number, options.interface));
+      formatted("rrdma{} on {}: programs that start from now on find it\n", number, options.interface));
   (void)output.flush();
   return kExitSuccess;
 }
@@ -71,7 +71,7 @@ int delete_link(const LinkOptions& options) {
   auto links = host::read_added_links();
   if (!links) return complain(kName, links.error().sentence, "");
   const auto count = std::erase_if(*links, [&](const host::AddedLink& link) {
-    return options.device == fmt::format("rrdma{}", link.number) || options.device == link.interface;
+    return options.device == formatted("rrdma{}", link.number) || options.device == link.interface;
   });
   if (count == 0)
     return complain(kName, "no device '" + options.device + "' was added",
@@ -88,8 +88,8 @@ int show_links(const LinkOptions& options) {
   auto list = nlohmann::ordered_json::array();
   Table table({{"DEVICE"}, {"INTERFACE"}, {"STATE"}});
   const auto row = [&](std::uint32_t number, const std::string& interface, const char* state) {
-    table.add({fmt::format("rrdma{}", number), interface, state});
-    list.push_back({{"device", fmt::format("rrdma{}", number)}, {"interface", interface}, {"state", state}});
+    table.add({formatted("rrdma{}", number), interface, state});
+    list.push_back({{"device", formatted("rrdma{}", number)}, {"interface", interface}, {"state", state}});
   };
   for (const host::Placement& placement : placements)
     row(placement.number, placement.interface->name, placement.interface->running ? "active" : "down");

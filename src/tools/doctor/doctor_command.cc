@@ -1,6 +1,5 @@
 // `rrdma doctor`: looks at everything on which RRDMA depends and says for each whether it is well, and
 // what to do where it is not. The checks are in doctor/.
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -8,6 +7,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/format.h"
 #include "tools/commands.h"
 #include "tools/doctor/finding.h"
 #include "tools/exit_status.h"
@@ -36,10 +36,10 @@ std::string finding_text(const Finding& finding, const wire::Palette& palette, s
                                   : finding.health == Health::kWarn ? palette.alert
                                                                     : palette.bad;
   // Colours take no columns, so the text is wrapped with the words of a fixed width, and coloured then.
-  const std::string head = fmt::format("{:<6}", health_name(finding.health));
+  const std::string head = formatted("{:<6}", health_name(finding.health));
   const std::string indent(head.size(), ' ');
   std::string text = wrapped(finding.subject + ": " + finding.sentence, columns, head, indent);
-  text.replace(0, head.size(), fmt::format("{}{}{}", colour, head, palette.reset));
+  text.replace(0, head.size(), formatted("{}{}{}", colour, head, palette.reset));
   if (!finding.remedy.empty())
     text += wrapped("remedy: " + finding.remedy, columns, indent, indent + "        ");
   return text;
@@ -84,13 +84,13 @@ int run_doctor(const DoctorOptions& options) {
   if (options.json) {
     output.write(list.dump(2) + "\n");
   } else {
-    output.write(bad != 0        ? fmt::format("{} {} not work; {} could be better.\n", bad,
-                                        bad == 1 ? "thing does" : "things do", warnings)
-                 : warnings != 0 ? fmt::format("RRDMA works here; {} could be better.\n", warnings)
+    output.write(bad != 0        ? formatted("{} {} not work; {} could be better.\n", bad,
+                                      bad == 1 ? "thing does" : "things do", warnings)
+                 : warnings != 0 ? formatted("RRDMA works here; {} could be better.\n", warnings)
                                  : "All is well.\n");
   }
   if (const int error = output.flush(); error != 0)
-    return complain(kName, fmt::format("cannot write the output: {}", std::strerror(error)), "");
+    return complain(kName, formatted("cannot write the output: {}", std::strerror(error)), "");
   return bad == 0 ? kExitSuccess : kExitFoundFault;
 }
 

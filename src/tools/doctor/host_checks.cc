@@ -2,7 +2,6 @@
 // Where a call can be tried, it is tried: a setting in /proc says less.
 #include <dlfcn.h>
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <linux/filter.h>
 #include <linux/io_uring.h>
 #include <netinet/in.h>
@@ -21,6 +20,7 @@
 #include <fstream>
 #include <optional>
 
+#include "base/format.h"
 #include "base/owned_fd.h"
 #include "tools/doctor/finding.h"
 #include "tools/run/library_file.h"
@@ -72,12 +72,12 @@ std::uint64_t buffer_limit(const char* setting, int option) {
 Finding check_buffer(const char* subject, const char* name, const char* setting, int option,
                      const char* harm) {
   const std::uint64_t limit = buffer_limit(setting, option);
-  Finding finding{.subject = subject, .sentence = fmt::format("{} allows {} KiB", name, limit / 1024)};
+  Finding finding{.subject = subject, .sentence = formatted("{} allows {} KiB", name, limit / 1024)};
   if (limit >= kBufferEnough) return finding;
   finding.health = limit < kBufferLeast ? Health::kBad : Health::kWarn;
-  finding.sentence += fmt::format(": {}", harm);
+  finding.sentence += formatted(": {}", harm);
   finding.remedy =
-      fmt::format("as root: sysctl -w {}={} (to keep it: /etc/sysctl.d/90-rrdma.conf)", name, kBufferWanted);
+      formatted("as root: sysctl -w {}={} (to keep it: /etc/sysctl.d/90-rrdma.conf)", name, kBufferWanted);
   return finding;
 }
 
@@ -88,11 +88,11 @@ Finding check_kernel() {
   ::uname(&name);
   int major = 0, minor = 0;
   std::sscanf(name.release, "%d.%d", &major, &minor);
-  Finding finding{.subject = "kernel", .sentence = fmt::format("Linux {} on {}", name.release, name.machine)};
+  Finding finding{.subject = "kernel", .sentence = formatted("Linux {} on {}", name.release, name.machine)};
   if (major < kKernelMajorMin || (major == kKernelMajorMin && minor < kKernelMinorMin)) {
     finding.health = Health::kWarn;
     finding.sentence +=
-        fmt::format(": older than {}.{}, packets go one by one", kKernelMajorMin, kKernelMinorMin);
+        formatted(": older than {}.{}, packets go one by one", kKernelMajorMin, kKernelMinorMin);
     finding.remedy = "use a newer kernel if speed matters";
   }
   return finding;
@@ -127,8 +127,7 @@ Finding check_library() {
   ::waitpid(child, &status, 0);
   if (child > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0)
     return {.subject = "library", .sentence = path};
-  return {Health::kBad, "library",
-          fmt::format("{} cannot be loaded: {}", path, length > 0 ? why : "it failed"),
+  return {Health::kBad, "library", formatted("{} cannot be loaded: {}", path, length > 0 ? why : "it failed"),
           "install what is missing (Debian: apt-get install libibverbs1 librdmacm1)"};
 }
 
@@ -144,14 +143,13 @@ Finding check_io_uring() {
     finding.remedy =
         "nothing needs to be done: plain system calls carry everything; a kernel from 5.6 on has it";
   } else if (disabled.value_or(0) != 0) {
-    finding.sentence =
-        fmt::format("disabled by the administrator (kernel.io_uring_disabled = {})", *disabled);
+    finding.sentence = formatted("disabled by the administrator (kernel.io_uring_disabled = {})", *disabled);
     finding.remedy =
         "as root: sysctl -w kernel.io_uring_disabled=0; without it plain system calls carry everything";
   } else {
     finding.sentence =
-        fmt::format("disabled: io_uring_setup fails ({}), as under the seccomp profile of a container",
-                    error_text(error));
+        formatted("disabled: io_uring_setup fails ({}), as under the seccomp profile of a container",
+                  error_text(error));
     finding.remedy =
         "allow io_uring_setup, io_uring_enter and io_uring_register (docker run --security-opt "
         "seccomp=PROFILE); without it plain system calls carry everything";
@@ -167,7 +165,7 @@ Finding check_segmentation() {
   if (send && receive)
     return {.subject = "UDP trains", .sentence = "many packets in one system call, both ways (GSO, GRO)"};
   return {Health::kWarn, "UDP trains",
-          fmt::format("the kernel has no UDP {}: packets go one by one", send ? "GRO" : "GSO"),
+          formatted("the kernel has no UDP {}: packets go one by one", send ? "GRO" : "GSO"),
           "use a kernel from 5.0 on if speed between hosts matters"};
 }
 
@@ -201,12 +199,12 @@ Finding check_send_buffer() {
 Finding check_descriptor_limit() {
   rlimit limit{};
   ::getrlimit(RLIMIT_NOFILE, &limit);
-  Finding finding{.subject = "open files", .sentence = fmt::format("ulimit -n is {}", limit.rlim_cur)};
+  Finding finding{.subject = "open files", .sentence = formatted("ulimit -n is {}", limit.rlim_cur)};
   if (limit.rlim_cur >= kDescriptorsEnough) return finding;
   finding.health = limit.rlim_cur < kDescriptorsLeast ? Health::kBad : Health::kWarn;
   finding.sentence += ": a program takes about ten for RRDMA, and a few for each peer process on this host";
   finding.remedy = limit.rlim_max > limit.rlim_cur
-                       ? fmt::format("ulimit -n {}", limit.rlim_max)
+                       ? formatted("ulimit -n {}", limit.rlim_max)
                        : "raise it in /etc/security/limits.conf (nofile), and log in again";
   return finding;
 }
@@ -216,9 +214,9 @@ Finding check_direct_access() {
   if (scope == 0)
     return {.subject = "direct memory", .sentence = "programs of one user may copy from each other's memory"};
   return {Health::kWarn, "direct memory",
-          fmt::format("kernel.yama.ptrace_scope is {}: READ and WRITE within this host go through a ring in "
-                      "shared memory, with one copy more",
-                      scope),
+          formatted("kernel.yama.ptrace_scope is {}: READ and WRITE within this host go through a ring in "
+                    "shared memory, with one copy more",
+                    scope),
           "as root, if that speed matters: sysctl -w kernel.yama.ptrace_scope=0"};
 }
 

@@ -1,12 +1,12 @@
 // The network as RRDMA finds it: UDP port 4791 and the daemon that holds it, the addresses and the MTU of
 // the interface, and RDMA devices of the kernel beside ours.
 #include <dirent.h>
-#include <fmt/format.h>
 #include <sys/socket.h>
 
 #include <cerrno>
 #include <cstring>
 
+#include "base/format.h"
 #include "control/client/daemon_client.h"
 #include "control/client/daemon_launch.h"
 #include "daemon/slots/port_holder.h"
@@ -52,12 +52,12 @@ std::vector<Finding> check_running_daemon(const control::Status& status) {
   std::vector<Finding> findings;
   findings.push_back(
       {.subject = "daemon",
-       .sentence = fmt::format("running: pid {}, version {}{}, {} of {} slots held", status.daemon_pid,
-                               status.version, status.is_system ? ", for all users" : "", status.slots_held,
-                               control::kSlotCount - 1)});
+       .sentence =
+           formatted("running: pid {}, version {}{}, {} of {} slots held", status.daemon_pid, status.version,
+                     status.is_system ? ", for all users" : "", status.slots_held, control::kSlotCount - 1)});
   if (status.version != RRDMA_VERSION) {
     findings.back().health = Health::kWarn;
-    findings.back().sentence += fmt::format("; this rrdma is version {}", RRDMA_VERSION);
+    findings.back().sentence += formatted("; this rrdma is version {}", RRDMA_VERSION);
     findings.back().remedy = "end the programs that use it (a system daemon: systemctl restart rrdmad)";
   }
   if (status.network.reason.empty()) {
@@ -98,24 +98,24 @@ Finding check_addresses(const LocalDevice& device) {
             "as root: ip addr add ADDRESS/PREFIX dev " + interface + "; or choose another: --netdev IF"};
   if (device.loopback) {
     return {.subject = subject,
-            .sentence = fmt::format("on {} ({}): programs of this host reach each other; for other hosts "
-                                    "choose an interface with --netdev",
-                                    interface, addresses)};
+            .sentence = formatted("on {} ({}): programs of this host reach each other; for other hosts "
+                                  "choose an interface with --netdev",
+                                  interface, addresses)};
   }
-  return {.subject = subject, .sentence = fmt::format("on {} ({})", interface, addresses)};
+  return {.subject = subject, .sentence = formatted("on {} ({})", interface, addresses)};
 }
 
 Finding check_mtu(const LocalDevice& device) {
   const unsigned ib_mtu = ib_mtu_octets(device.port.mtu_code);
   Finding finding{.subject = "MTU",
-                  .sentence = fmt::format("{} of {} gives an IB MTU of {}", device.port.interface_mtu,
-                                          device.identity.interface, ib_mtu)};
+                  .sentence = formatted("{} of {} gives an IB MTU of {}", device.port.interface_mtu,
+                                        device.identity.interface, ib_mtu)};
   if (ib_mtu >= kIbMtuLargest) return finding;
   finding.health = Health::kWarn;
   finding.sentence += "; a path MTU of 4096 needs 4192";
   finding.remedy =
-      fmt::format("where both ends and the network between them allow it, as root: ip link set {} mtu {}",
-                  device.identity.interface, kIbMtuLargest + kHeadersMax);
+      formatted("where both ends and the network between them allow it, as root: ip link set {} mtu {}",
+                device.identity.interface, kIbMtuLargest + kHeadersMax);
   return finding;
 }
 

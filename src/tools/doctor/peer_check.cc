@@ -2,7 +2,6 @@
 // the kernel's rxe or hardware: a look-up (SIDR) of a service that cannot exist, asked through the daemon,
 // which holds QP1. A plain datagram beside it tells a closed port from silence.
 #include <arpa/inet.h>
-#include <fmt/format.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -13,6 +12,7 @@
 #include <cstring>
 #include <optional>
 
+#include "base/format.h"
 #include "base/owned_fd.h"
 #include "control/client/daemon_client.h"
 #include "control/cm_messages.h"
@@ -154,11 +154,11 @@ std::optional<Clock::duration> ask(control::DaemonClient& daemon, const Target& 
 
 Finding unreachable(const std::string& subject, const std::string& address, int error) {
   if (error == ECONNREFUSED) {
-    return {Health::kBad, subject, fmt::format("{} is there, but nobody serves UDP port 4791", address),
+    return {Health::kBad, subject, formatted("{} is there, but nobody serves UDP port 4791", address),
             "start a program with `rrdma run` there, or `rrdmad --stay`; with rxe: rdma link add rxe0 type "
             "rxe netdev IF"};
   }
-  return {Health::kBad, subject, fmt::format("{} cannot be reached: {}", address, std::strerror(error)),
+  return {Health::kBad, subject, formatted("{} cannot be reached: {}", address, std::strerror(error)),
           "look at `ip route get " + address + "` and `ping " + address + "`"};
 }
 
@@ -184,12 +184,12 @@ Finding check_peer(const std::string& name) {
   for (int i = 1; i <= kQuestions; ++i) {
     if (const auto time = ask(**daemon, *target, static_cast<std::uint32_t>(i))) {
       return {.subject = subject,
-              .sentence = fmt::format("{} answers on UDP port 4791, after {:.1f} ms", address,
-                                      std::chrono::duration<double, std::milli>(*time).count())};
+              .sentence = formatted("{} answers on UDP port 4791, after {:.1f} ms", address,
+                                    std::chrono::duration<double, std::milli>(*time).count())};
     }
     if (const int error = knock.heard(0); error != 0) return unreachable(subject, address, error);
   }
-  return {Health::kBad, subject, fmt::format("{} does not answer on UDP port 4791", address),
+  return {Health::kBad, subject, formatted("{} does not answer on UDP port 4791", address),
           "let UDP port 4791 through the firewalls between here and there (both ways), and see that a RoCEv2 "
           "device runs there: `rrdmad --stay`, a program, or rxe"};
 }

@@ -1,7 +1,6 @@
 // `rrdma explain`: what a code means, the usual causes in order and what to check; or, without a code,
 // what RRDMA had to say about the last errors of a process, also after it has ended. The texts are in
 // *_topics.cc, the sentences of processes in the logs that host/explain_log.h describes.
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -9,6 +8,7 @@
 #include <cstring>
 #include <memory>
 
+#include "base/format.h"
 #include "host/explain_log.h"
 #include "tools/commands.h"
 #include "tools/exit_status.h"
@@ -38,18 +38,18 @@ struct ExplainOptions {
 std::string topic_text(const FoundTopic& found, const Style& style) {
   const Topic& topic = *found.topic;
   const wire::Palette& palette = style.palette;
-  std::string text = fmt::format("{}{}{} ({} {}", palette.name, topic.name, palette.reset,
-                                 kind_name(topic.kind).in(style.language), topic.code);
-  if (found.psn) text += fmt::format(", PSN {}", *found.psn);
+  std::string text = formatted("{}{}{} ({} {}", palette.name, topic.name, palette.reset,
+                               kind_name(topic.kind).in(style.language), topic.code);
+  if (found.psn) text += formatted(", PSN {}", *found.psn);
   text += ")\n";
   text += wrapped(topic.meaning.in(style.language), style.columns, "  ", "  ");
   const auto add_list = [&](const Phrase& heading, const std::array<Phrase, Topic::kLinesMax>& lines,
                             bool numbered) {
     if (lines.front().empty()) return;
-    text += fmt::format("  {}{}{}\n", palette.faint, heading.in(style.language), palette.reset);
+    text += formatted("  {}{}{}\n", palette.faint, heading.in(style.language), palette.reset);
     for (std::size_t i = 0; i < lines.size() && !lines[i].empty(); ++i) {
       text += wrapped(lines[i].in(style.language), style.columns,
-                      numbered ? fmt::format("    {}. ", i + 1) : "    - ", numbered ? "       " : "      ");
+                      numbered ? formatted("    {}. ", i + 1) : "    - ", numbered ? "       " : "      ");
     }
   };
   add_list({"Usual causes, most likely first:", "常见原因（按可能性排序）："}, topic.causes, true);
@@ -59,7 +59,7 @@ std::string topic_text(const FoundTopic& found, const Style& style) {
 
 int finish(Output& output, int status) {
   if (const int error = output.flush(); error != 0)
-    return complain(kName, fmt::format("cannot write the output: {}", std::strerror(error)), "");
+    return complain(kName, formatted("cannot write the output: {}", std::strerror(error)), "");
   return status;
 }
 
@@ -98,8 +98,8 @@ int list_topics(const ExplainOptions& options, const Style& style) {
     found.push_back({topic, std::nullopt});
     const std::uint32_t code = topic->kind == TopicKind::kCause ? topic->code << 24 : topic->code;
     const std::string number =
-        topic->kind == TopicKind::kCause ? fmt::format("{:#010x}", code) : std::to_string(code);
-    table.add({fmt::format("{}:{}", kind_prefix(topic->kind), number), std::string(topic->name),
+        topic->kind == TopicKind::kCause ? formatted("{:#010x}", code) : std::to_string(code);
+    table.add({formatted("{}:{}", kind_prefix(topic->kind), number), std::string(topic->name),
                std::string(topic->meaning.in(style.language))});
   }
   output.write(options.json ? topics_json(found, style.language)
@@ -164,16 +164,16 @@ std::string rest_text(const Findings& found, std::size_t shown, const Style& sty
     text += wrapped(chinese ? translated : english, style.columns, "", "");
   };
   if (found.processes.size() > shown) {
-    add(fmt::format("{} earlier processes: `rrdma explain --all`.", found.processes.size() - shown),
-        fmt::format("更早的进程 {} 个：`rrdma explain --all`。", found.processes.size() - shown));
+    add(formatted("{} earlier processes: `rrdma explain --all`.", found.processes.size() - shown),
+        formatted("更早的进程 {} 个：`rrdma explain --all`。", found.processes.size() - shown));
   }
   if (found.elsewhere != 0) {
-    add(fmt::format("{} processes of other network namespaces: `rrdma explain --all`.", found.elsewhere),
-        fmt::format("其他网络命名空间的进程 {} 个：`rrdma explain --all`。", found.elsewhere));
+    add(formatted("{} processes of other network namespaces: `rrdma explain --all`.", found.elsewhere),
+        formatted("其他网络命名空间的进程 {} 个：`rrdma explain --all`。", found.elsewhere));
   }
   if (found.debugging != 0) {
-    add(fmt::format("{} notes for debuggers: `rrdma explain --debug`.", found.debugging),
-        fmt::format("供调试的记录 {} 条：`rrdma explain --debug`。", found.debugging));
+    add(formatted("{} notes for debuggers: `rrdma explain --debug`.", found.debugging),
+        formatted("供调试的记录 {} 条：`rrdma explain --debug`。", found.debugging));
   }
   return text.empty() ? text : "\n" + text;
 }

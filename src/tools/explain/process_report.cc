@@ -1,10 +1,9 @@
 #include "tools/explain/process_report.h"
 
-#include <fmt/format.h>
-
 #include <array>
 #include <ctime>
 
+#include "base/format.h"
 #include "tools/terminal.h"
 #include "tools/text_layout.h"
 
@@ -18,7 +17,7 @@ std::string time_text(std::int64_t wall_ns) {
   std::tm local{};
   char text[16];
   const std::size_t length = std::strftime(text, sizeof text, "%H:%M:%S", localtime_r(&seconds, &local));
-  return fmt::format("{}.{:03}", std::string_view(text, length), wall_ns / 1'000'000 % 1000);
+  return formatted("{}.{:03}", std::string_view(text, length), wall_ns / 1'000'000 % 1000);
 }
 
 const Topic* topic_of(const ExplainFacts& facts) {
@@ -33,32 +32,32 @@ std::string consequences(const host::Explained& said, Language language) {
   std::string text;
   if (said.times > 1) {
     text = chinese
-               ? fmt::format("另有 {} 次相同的情况，最后一次在 {}。", said.times - 1, time_text(said.last_ns))
-               : fmt::format("{} more time{}, the last at {}.", said.times - 1, said.times == 2 ? "" : "s",
-                             time_text(said.last_ns));
+               ? formatted("另有 {} 次相同的情况，最后一次在 {}。", said.times - 1, time_text(said.last_ns))
+               : formatted("{} more time{}, the last at {}.", said.times - 1, said.times == 2 ? "" : "s",
+                           time_text(said.last_ns));
   }
   const std::uint32_t sends = said.facts.flushed_sends, receives = said.facts.flushed_receives;
   if (sends + receives == 0) return text;
-  if (chinese) return text + fmt::format("其后有 {} 个发送和 {} 个接收请求被 flush。", sends, receives);
-  return text + fmt::format("{}Flushed behind it: {} send {}, {} receive {}.", text.empty() ? "" : " ", sends,
-                            sends == 1 ? "request" : "requests", receives,
-                            receives == 1 ? "request" : "requests");
+  if (chinese) return text + formatted("其后有 {} 个发送和 {} 个接收请求被 flush。", sends, receives);
+  return text + formatted("{}Flushed behind it: {} send {}, {} receive {}.", text.empty() ? "" : " ", sends,
+                          sends == 1 ? "request" : "requests", receives,
+                          receives == 1 ? "request" : "requests");
 }
 
 std::string sentence_text(const host::Explained& said, const Style& style) {
   const wire::Palette& palette = style.palette;
   const std::string_view colour = said.severity == host::Severity::kError ? palette.bad : std::string_view();
   std::string text =
-      wrapped(fmt::format("{}: {}", printable(said.call), printable(said.sentence)), style.columns,
-              fmt::format("  {} {}{:5}{} ", time_text(said.first_ns), colour, severity_name(said.severity),
-                          palette.reset),
+      wrapped(formatted("{}: {}", printable(said.call), printable(said.sentence)), style.columns,
+              formatted("  {} {}{:5}{} ", time_text(said.first_ns), colour, severity_name(said.severity),
+                        palette.reset),
               "    ");
   if (const std::string more = consequences(said, style.language); !more.empty())
     text += wrapped(more, style.columns, "    ", "    ");
   const auto remedies = remedies_of(said.facts, style.language);
   if (remedies.empty()) return text;
-  text += fmt::format("    {}{}{}\n", palette.faint,
-                      style.language == Language::kChinese ? "检查要点：" : "What to check:", palette.reset);
+  text += formatted("    {}{}{}\n", palette.faint,
+                    style.language == Language::kChinese ? "检查要点：" : "What to check:", palette.reset);
   for (const std::string_view line : remedies) text += wrapped(line, style.columns, "      - ", "        ");
   return text;
 }
@@ -79,9 +78,9 @@ std::string text_of_process(const host::ExplainedProcess& process, const Style& 
   const bool chinese = style.language == Language::kChinese;
   const std::string_view state =
       process.running ? (chinese ? "运行中" : "running") : (chinese ? "已结束" : "ended");
-  std::string text = fmt::format("{}{}, {} {}{} ({})\n", style.palette.name,
-                                 process.program.empty() ? "?" : printable(process.program),
-                                 chinese ? "进程" : "process", process.pid, style.palette.reset, state);
+  std::string text = formatted("{}{}, {} {}{} ({})\n", style.palette.name,
+                               process.program.empty() ? "?" : printable(process.program),
+                               chinese ? "进程" : "process", process.pid, style.palette.reset, state);
   for (const host::Explained& said : process.sentences) text += sentence_text(said, style);
   return text;
 }

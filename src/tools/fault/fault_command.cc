@@ -1,6 +1,5 @@
 // `rrdma fault`: faults on purpose in programs that run, and in those that start while the daemon knows of them. The words
 // are faults/rule.h's; `set` takes selectors as options, too.
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -14,6 +13,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/format.h"
 #include "control/client/daemon_client.h"
 #include "control/fault_messages.h"
 #include "faults/rule.h"
@@ -79,8 +79,8 @@ int check_line(const std::string& line) {
 int set_line(control::DaemonClient& daemon, const std::string& line) {
   const auto set = daemon.request<control::FaultWasSet>(control::SetFault{.rule = line}, kOnce);
   if (!set) return complain(kName, set.error().sentence, "");
-  std::cout << fmt::format("fault {} set: {} ({} {})\n", set->number, line, set->programs,
-                           set->programs == 1 ? "program" : "programs");
+  std::cout << formatted("fault {} set: {} ({} {})\n", set->number, line, set->programs,
+                         set->programs == 1 ? "program" : "programs");
   return kExitSuccess;
 }
 
@@ -169,7 +169,7 @@ int run_words(const FaultOptions& options) {
     output.write(all.dump(2) + "\n");
   } else {
     for (const auto& [name, words] : lists)
-      output.write(fmt::format("{}:\n  {}\n", name, fmt::join(words, "\n  ")));
+      output.write(formatted("{}:\n  {}\n", name, joined(words, "\n  ")));
   }
   if (const int error = output.flush(); error != 0) return complain(kName, std::strerror(error), "");
   return kExitSuccess;

@@ -1,11 +1,10 @@
 #include "tools/fault/fault_plan.h"
 
-#include <fmt/format.h>
-
 #include <toml++/toml.h>
 #include <algorithm>
 #include <array>
 
+#include "base/format.h"
 #include "faults/rule.h"
 
 namespace rrdma::tools {
@@ -15,7 +14,7 @@ constexpr std::array<std::string_view, 11> kSelectors = {
     "pid", "device", "qp", "peer", "direction", "nth", "every", "count", "after", "for", "seed"};
 
 std::string place_of(const std::string& path, const toml::node& node) {
-  return fmt::format("{}:{}", path, node.source().begin.line);
+  return formatted("{}:{}", path, node.source().begin.line);
 }
 
 // A number or a text, as it is written in a rule.
@@ -27,7 +26,7 @@ Result<std::string, std::string> rule_text(const std::string& path, const std::s
     return std::to_string(*number);
   }
   return Failure{
-      fmt::format("{}: '{}' must be a number or a text without blanks.", place_of(path, node), name)};
+      formatted("{}: '{}' must be a number or a text without blanks.", place_of(path, node), name)};
 }
 
 Result<std::string, std::string> rule_of(const std::string& path, const toml::table& fault) {
@@ -37,19 +36,19 @@ Result<std::string, std::string> rule_of(const std::string& path, const toml::ta
     if (!text) return text;
     line = *text;
   } else {
-    return Failure{fmt::format("{}: a fault has no 'what'.", place_of(path, fault))};
+    return Failure{formatted("{}: a fault has no 'what'.", place_of(path, fault))};
   }
   for (const auto& [key, node] : fault) {
     const std::string name(key.str());
     if (name == "what") continue;
     if (std::find(kSelectors.begin(), kSelectors.end(), name) == kSelectors.end())
-      return Failure{fmt::format("{}: '{}' is no selector of a fault.", place_of(path, node), name)};
+      return Failure{formatted("{}: '{}' is no selector of a fault.", place_of(path, node), name)};
     auto value = rule_text(path, name, node);
     if (!value) return value;
-    line += fmt::format(" {}={}", name, *value);
+    line += formatted(" {}={}", name, *value);
   }
   if (auto parsed = faults::parse_rule(line); !parsed)
-    return Failure{fmt::format("{}: {}", place_of(path, fault), parsed.error())};
+    return Failure{formatted("{}: {}", place_of(path, fault), parsed.error())};
   return line;
 }
 
@@ -60,7 +59,7 @@ Result<std::vector<std::string>, std::string> read_fault_plan(const std::string&
   try {
     plan = toml::parse_file(path);
   } catch (const toml::parse_error& error) {
-    return Failure{fmt::format("{}:{}: {}", path, error.source().begin.line, error.description())};
+    return Failure{formatted("{}:{}: {}", path, error.source().begin.line, error.description())};
   }
   std::vector<std::string> lines;
   const toml::array* faults = plan.get_as<toml::array>("fault");

@@ -1,9 +1,8 @@
 #include "tools/inspect/finding_text.h"
 
-#include <fmt/format.h>
-
 #include <nlohmann/json.hpp>
 
+#include "base/format.h"
 #include "tools/explain/catalogue.h"
 
 namespace rrdma::tools {
@@ -48,22 +47,22 @@ Title title_of(const CaptureFinding& finding) {
     case Kind::kSilence:
       return {"silence",
               true,
-              fmt::format("A request was sent {} times and never answered", finding.code),
-              fmt::format("一个请求发送了 {} 次，始终没有回答", finding.code),
+              formatted("A request was sent {} times and never answered", finding.code),
+              formatted("一个请求发送了 {} 次，始终没有回答", finding.code),
               {}};
     case Kind::kNotReady:
       return {"rnr",
               false,
-              fmt::format("The receiver was not ready {} times (RNR NAK)", n),
-              fmt::format("接收方 {} 次未就绪（RNR NAK）", n),
+              formatted("The receiver was not ready {} times (RNR NAK)", n),
+              formatted("接收方 {} 次未就绪（RNR NAK）", n),
               {}};
     case Kind::kRejected:
       return {"rejected", true, "A connection was rejected (REJ)", "连接被拒绝（REJ）", {}};
     case Kind::kSequence:
       return {"sequence",
               false,
-              fmt::format("{} times the receiver saw a gap (NAK, PSN sequence error)", n),
-              fmt::format("接收方 {} 次发现缺口（NAK，PSN 序号错误）", n),
+              formatted("{} times the receiver saw a gap (NAK, PSN sequence error)", n),
+              formatted("接收方 {} 次发现缺口（NAK，PSN 序号错误）", n),
               {"A packet before it did not arrive. The sender starts again with the PSN that the NAK names; "
                "this is "
                "how RC repairs a loss, and nothing is broken unless it goes on.",
@@ -73,8 +72,8 @@ Title title_of(const CaptureFinding& finding) {
       return {
           "lost",
           false,
-          fmt::format("Packets were lost at {} places", n),
-          fmt::format("有 {} 处丢包", n),
+          formatted("Packets were lost at {} places", n),
+          formatted("有 {} 处丢包", n),
           {"A packet left and did not arrive, or its PSN is missing from the capture: dropped by the "
            "network, by "
            "a full socket buffer, by a fault that was injected, or by the capture itself.",
@@ -83,8 +82,8 @@ Title title_of(const CaptureFinding& finding) {
   }
   return {"bad",
           true,
-          fmt::format("{} packets are wrong (ICRC or headers)", n),
-          fmt::format("{} 个包有错误（ICRC 或头部）", n),
+          formatted("{} packets are wrong (ICRC or headers)", n),
+          formatted("{} 个包有错误（ICRC 或头部）", n),
           {"Receivers drop such packets without a word. Octets were changed on the way, or the sender is at "
            "fault.",
            "接收方会直接丢弃这类包。途中字节被改变，或发送方有错误。"}};

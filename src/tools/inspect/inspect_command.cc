@@ -1,6 +1,5 @@
 // `rrdma inspect`: shows captures, or the programs that run, in a browser; or writes captures as a page that needs no server. What the packets say
 // is found out in analysis.h; how it looks is inspector/.
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -9,6 +8,7 @@
 #include <list>
 #include <nlohmann/json.hpp>
 
+#include "base/format.h"
 #include "tools/commands.h"
 #include "tools/exit_status.h"
 #include "tools/file_octets.h"
@@ -46,11 +46,11 @@ bool judge_files(const Analysis& analysis) {
   for (const CaptureFileNote& file : analysis.files) {
     if (file.packets != 0) any = true;
     if (!file.fault.empty())
-      complain(kName, fmt::format("{}: {}, after {} packets", printable(file.name), file.fault, file.packets),
+      complain(kName, formatted("{}: {}, after {} packets", printable(file.name), file.fault, file.packets),
                file.packets == 0 ? "give files that rrdma capture, tcpdump, dumpcap or Wireshark wrote" : "");
   }
   if (analysis.truncated)
-    complain(kName, fmt::format("only the first {} RoCE packets are shown", analysis.columns.size()),
+    complain(kName, formatted("only the first {} RoCE packets are shown", analysis.columns.size()),
              "--packets allows more; each costs about 200 octets of memory");
   return any;
 }
@@ -60,9 +60,9 @@ int write_file(const std::string& name, const Analysis& analysis, const std::str
   file << octets;
   file.close();
   if (!file)
-    return complain(kName, fmt::format("{}: cannot write it: {}", printable(name), std::strerror(errno)), "");
-  std::cerr << fmt::format("{}: {} packets of {} connections, {} octets written\n", name,
-                           analysis.columns.size(), analysis.connections.size(), octets.size());
+    return complain(kName, formatted("{}: cannot write it: {}", printable(name), std::strerror(errno)), "");
+  std::cerr << formatted("{}: {} packets of {} connections, {} octets written\n", name,
+                         analysis.columns.size(), analysis.connections.size(), octets.size());
   return kExitSuccess;
 }
 
@@ -123,7 +123,7 @@ int run_inspect(const InspectOptions& options) {
   std::vector<CaptureInput> inputs;
   for (const std::string& name : options.files) {
     auto file = FileOctets::read(name);
-    if (!file) return complain(kName, fmt::format("{}: {}", name, file.error()), "");
+    if (!file) return complain(kName, formatted("{}: {}", name, file.error()), "");
     files.push_back(std::move(*file));
     inputs.push_back({name, files.back().octets()});
   }

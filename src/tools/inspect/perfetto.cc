@@ -1,11 +1,10 @@
 #include "tools/inspect/perfetto.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <map>
 
+#include "base/format.h"
 #include "wire/address_text.h"
 
 namespace rrdma::tools {
@@ -138,7 +137,7 @@ class TraceWriter {
             host_track(end.address),
             end.qpn == kNoIndex
                 ? "QP ?"
-                : fmt::format("{} QP 0x{:06x}", wire::transport_name(connection.transport), end.qpn));
+                : formatted("{} QP 0x{:06x}", wire::transport_name(connection.transport), end.qpn));
       }
     }
   }

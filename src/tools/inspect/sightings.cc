@@ -1,10 +1,10 @@
 // Reads captures, and puts the departure and the arrival of each packet together: see sighting.h.
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <numeric>
 #include <unordered_map>
 
+#include "base/format.h"
 #include "tools/inspect/sighting.h"
 #include "tools/interrupt.h"
 
@@ -155,8 +155,7 @@ std::string read_file(const CaptureInput& input, std::uint16_t index, std::uint6
     auto next = reader->next();
     note.left_out = reader->left_out();
     take_events(*reader, index, into);
-    if (!next)
-      return fmt::format("{} (at octet {})", wire::describe(next.error().fault), next.error().offset);
+    if (!next) return formatted("{} (at octet {})", wire::describe(next.error().fault), next.error().offset);
     if (!*next) break;
     const wire::CapturedPacket& captured = **next;
     ++note.packets;

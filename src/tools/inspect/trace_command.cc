@@ -1,7 +1,6 @@
 // `rrdma trace`: what running programs do from now on, as a trace for Perfetto. Packets are recorded as `rrdma capture`
 // does it, into a file without a name, and read as `rrdma inspect --perfetto` reads them.
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -11,6 +10,7 @@
 #include <iostream>
 #include <memory>
 
+#include "base/format.h"
 #include "base/owned_fd.h"
 #include "tools/capture/recording.h"
 #include "tools/commands.h"
@@ -37,12 +37,12 @@ Result<OwnedFd, std::string> nameless_file() {
   std::error_code ignored;
   const std::string folder = std::filesystem::temp_directory_path(ignored).string();
   OwnedFd file(::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
-  if (!file) return Failure{fmt::format("no room for packets in {}: {}", folder, std::strerror(errno))};
+  if (!file) return Failure{formatted("no room for packets in {}: {}", folder, std::strerror(errno))};
   return file;
 }
 
 int write_trace(const TraceOptions& options, int packets) {
-  auto octets = FileOctets::read(fmt::format("/proc/self/fd/{}", packets));
+  auto octets = FileOctets::read(formatted("/proc/self/fd/{}", packets));
   if (!octets) return complain(kName, octets.error(), "");
   const CaptureInput input{"the recording", octets->octets()};
   const Analysis analysis = analyse({&input, 1}, options.packets);
@@ -51,10 +51,10 @@ int write_trace(const TraceOptions& options, int packets) {
   file << trace;
   file.close();
   if (!file)
-    return complain(
-        kName, fmt::format("{}: cannot write it: {}", printable(options.file), std::strerror(errno)), "");
-  std::cerr << fmt::format("{} packets of {} connections; open {} with https://ui.perfetto.dev\n",
-                           analysis.columns.size(), analysis.connections.size(), options.file);
+    return complain(kName,
+                    formatted("{}: cannot write it: {}", printable(options.file), std::strerror(errno)), "");
+  std::cerr << formatted("{} packets of {} connections; open {} with https://ui.perfetto.dev\n",
+                         analysis.columns.size(), analysis.connections.size(), options.file);
   return kExitSuccess;
 }
 
@@ -76,7 +76,7 @@ int run_trace(const TraceOptions& options) {
   if (!result.began) return result.status;
   if (result.file_failed) return complain(kName, "the disk for the packets is full", "--seconds takes fewer");
   if (result.left_out != 0)
-    std::cerr << fmt::format("{} packets were left out: this machine is too slow for all\n", result.left_out);
+    std::cerr << formatted("{} packets were left out: this machine is too slow for all\n", result.left_out);
   go_on_after_interrupt();
   const int status = write_trace(options, packets->get());
   return status != kExitSuccess ? status : result.status;

@@ -1,7 +1,6 @@
 // `rrdma lab`: a network of hosts on one machine, made by an ordinary user (lab_space.h), in which programs find RRDMA's
 // device. The lab is there while the command runs, or the program that it was given; the other subcommands join it.
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -17,6 +16,7 @@
 #include <memory>
 #include <optional>
 
+#include "base/format.h"
 #include "tools/commands.h"
 #include "tools/exit_status.h"
 #include "tools/lab/lab_space.h"
@@ -51,7 +51,7 @@ std::string own_path() {
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
   ::execvp(arguments[0], arguments.data());
-  ::_exit(complain(kName, fmt::format("'{}' cannot be run: {}", words[0], std::strerror(errno)), ""));
+  ::_exit(complain(kName, formatted("'{}' cannot be run: {}", words[0], std::strerror(errno)), ""));
 }
 
 int status_of(pid_t child) {
@@ -81,7 +81,7 @@ int run_in(const LabState& state, std::size_t node, std::vector<std::string> wor
   (void)::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (node != std::string::npos) {
     if (!enter_node(state, node))
-      ::_exit(complain(kName, fmt::format("the host cannot be entered: {}", std::strerror(errno)), ""));
+      ::_exit(complain(kName, formatted("the host cannot be entered: {}", std::strerror(errno)), ""));
     add_link_faults(state, node);
     words.insert(words.begin(), {own_path(), "run", "--"});
   }
@@ -106,7 +106,7 @@ int stay(const LabState& state) {
 int run_up(const LabOptions& options) {
   if (!is_preset(options.what) && !options.preset_words.empty())
     return complain(kName,
-                    fmt::format("{} is for presets, and '{}' is a file", options.preset_words[0],
+                    formatted("{} is for presets, and '{}' is a file", options.preset_words[0],
                                 printable(options.what)),
                     "write it there: hosts = 8, or rate = \"10G\" under [defaults]");
   auto topology = is_preset(options.what) ? make_preset(options.what, options.sizes, options.shape)

@@ -1,7 +1,6 @@
 #include "tools/lab/lab_network.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -11,6 +10,7 @@
 #include <cstring>
 #include <limits>
 
+#include "base/format.h"
 #include "base/owned_fd.h"
 #include "link/fault_spec.h"
 
@@ -53,7 +53,7 @@ Result<void, std::string> run_batch(const char* program, pid_t node, const std::
   if (child < 0) return Failure{std::string(std::strerror(errno))};
   if (child == 0) {
     if (node != 0) {
-      const OwnedFd space(::open(fmt::format("/proc/{}/ns/net", node).c_str(), O_RDONLY | O_CLOEXEC));
+      const OwnedFd space(::open(formatted("/proc/{}/ns/net", node).c_str(), O_RDONLY | O_CLOEXEC));
       if (!space || ::setns(space.get(), CLONE_NEWNET) != 0) ::_exit(126);
     }
     ::dup2(input_read.get(), STDIN_FILENO);
@@ -71,19 +71,19 @@ Result<void, std::string> run_batch(const char* program, pid_t node, const std::
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return {};
-  return Failure{fmt::format("{} failed: {}", program, complaint.empty() ? "no word why" : complaint)};
+  return Failure{formatted("{} failed: {}", program, complaint.empty() ? "no word why" : complaint)};
 }
 
 // rate and queue by tbf where netem is not needed: every kernel with traffic control has that one.
 std::string shape_lines(const LinkShape& shape, const std::string& interface) {
   constexpr std::uint64_t kBurstMax = 131'072;
   if (shape.needs_netem()) {
-    std::string line = fmt::format("qdisc replace dev {} root netem", interface);
-    if (shape.delay.ns != 0) line += fmt::format(" delay {}ns", shape.delay.ns);
+    std::string line = formatted("qdisc replace dev {} root netem", interface);
+    if (shape.delay.ns != 0) line += formatted(" delay {}ns", shape.delay.ns);
     if (shape.loss_ppm != 0)
-      line += fmt::format(" loss {}{}", link::emit_chance(shape.loss_ppm), shape.ecn ? " ecn" : "");
-    if (shape.rate_kbps != 0) line += fmt::format(" rate {}kbit", shape.rate_kbps);
-    return line + fmt::format(" limit {}\n", shape.queue != 0 ? shape.queue : 10000);
+      line += formatted(" loss {}{}", link::emit_chance(shape.loss_ppm), shape.ecn ? " ecn" : "");
+    if (shape.rate_kbps != 0) line += formatted(" rate {}kbit", shape.rate_kbps);
+    return line + formatted(" limit {}\n", shape.queue != 0 ? shape.queue : 10000);
   }
   if (shape.rate_kbps != 0) {
     const std::uint64_t frame = mtu_of(shape) + 18;
@@ -91,10 +91,10 @@ std::string shape_lines(const LinkShape& shape, const std::string& interface) {
     const std::uint64_t burst = std::max(frame, std::min(kBurstMax, shape.rate_kbps * 10 / 8));
     const std::uint64_t queue = std::min<std::uint64_t>((shape.queue != 0 ? shape.queue : 1000) * frame,
                                                         std::numeric_limits<std::uint32_t>::max());
-    return fmt::format("qdisc replace dev {} root tbf rate {}kbit burst {} limit {}\n", interface,
-                       shape.rate_kbps, burst, queue);
+    return formatted("qdisc replace dev {} root tbf rate {}kbit burst {} limit {}\n", interface,
+                     shape.rate_kbps, burst, queue);
   }
-  return shape.queue != 0 ? fmt::format("qdisc replace dev {} root pfifo limit {}\n", interface, shape.queue)
+  return shape.queue != 0 ? formatted("qdisc replace dev {} root pfifo limit {}\n", interface, shape.queue)
                           : "";
 }
 
@@ -107,8 +107,8 @@ std::string hops_text(const Topology& topology, const std::vector<std::size_t>& 
   std::string text;
   for (const std::size_t hop : hops) {
     const bool other_is_second = topology.links[hop].a == node;
-    text += fmt::format(" nexthop via {} dev {}", address_of(hop, other_is_second, ipv6),
-                        topology.interface_of(hop, node));
+    text += formatted(" nexthop via {} dev {}", address_of(hop, other_is_second, ipv6),
+                      topology.interface_of(hop, node));
   }
   return text;
 }
@@ -117,7 +117,7 @@ std::string hops_text(const Topology& topology, const std::vector<std::size_t>& 
 // the one that leads to the others.
 std::string route_lines(const Topology& topology, const std::set<std::size_t>& cut, std::size_t node,
                         bool ipv6) {
-  std::string lines = fmt::format("route flush proto {}\n", kProtocol);
+  std::string lines = formatted("route flush proto {}\n", kProtocol);
   std::vector<std::size_t> own;
   for (std::size_t target = 0; target < topology.links.size(); ++target) {
     const LabLink& link = topology.links[target];
@@ -125,12 +125,11 @@ std::string route_lines(const Topology& topology, const std::set<std::size_t>& c
     if (!topology.nodes[link.a].is_host && !topology.nodes[link.b].is_host) continue;
     const std::vector<std::size_t> hops = next_hops(topology, cut, node, target);
     if (hops.empty()) continue;
-    lines += fmt::format("route replace {}{} proto {}{}\n", address_of(target, false, ipv6),
-                         ipv6 ? "/127" : "/31", kProtocol, hops_text(topology, hops, node, ipv6));
+    lines += formatted("route replace {}{} proto {}{}\n", address_of(target, false, ipv6),
+                       ipv6 ? "/127" : "/31", kProtocol, hops_text(topology, hops, node, ipv6));
   }
   if (topology.nodes[node].is_host && !own.empty())
-    lines +=
-        fmt::format("route replace default proto {}{}\n", kProtocol, hops_text(topology, own, node, ipv6));
+    lines += formatted("route replace default proto {}{}\n", kProtocol, hops_text(topology, own, node, ipv6));
   return lines;
 }
 
@@ -146,14 +145,14 @@ Result<void, std::string> build_network(const Topology& topology, const NodeHold
   for (std::size_t i = 0; i < topology.links.size(); ++i) {
     const LabLink& link = topology.links[i];
     const std::uint32_t mtu = mtu_of(link.shape);
-    cables += fmt::format(
+    cables += formatted(
         "link add l{0}a mtu {3} type veth peer name l{0}b mtu {3}\nlink set l{0}a netns {1}\nlink set l{0}b "
         "netns {2}\n",
         i, holders[link.a], holders[link.b], mtu);
     for (const bool second : {false, true}) {
       const std::size_t node = second ? link.b : link.a;
       const std::string interface = topology.interface_of(i, node);
-      ip[node] += fmt::format(
+      ip[node] += formatted(
           "link set l{0}{1} name {2}\naddr add {3}/31 dev {2}\naddr add {4}/127 dev {2} nodad\nlink set {2} "
           "up\n",
           i, second ? "b" : "a", interface, address_of(i, second, false), address_of(i, second, true));
@@ -185,10 +184,10 @@ Result<void, std::string> set_link(const Topology& topology, const NodeHolders& 
   for (const std::size_t node : {topology.links[link].a, topology.links[link].b}) {
     const bool second = node == topology.links[link].b;
     const std::string interface = topology.interface_of(link, node);
-    std::string lines = fmt::format("link set {} {}\n", interface, up ? "up" : "down");
+    std::string lines = formatted("link set {} {}\n", interface, up ? "up" : "down");
     // The kernel takes IPv6 addresses away with the link.
     if (up)
-      lines += fmt::format("addr replace {}/127 dev {} nodad\n", address_of(link, second, true), interface);
+      lines += formatted("addr replace {}/127 dev {} nodad\n", address_of(link, second, true), interface);
     if (auto set = run_batch("ip", holders[node], lines); !set) return set;
   }
   return {};

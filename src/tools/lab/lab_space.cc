@@ -1,7 +1,6 @@
 #include "tools/lab/lab_space.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -20,6 +19,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "base/format.h"
 #include "base/owned_fd.h"
 #include "tools/terminal.h"
 
@@ -36,10 +36,10 @@ constexpr const char* kForward[] = {"/proc/sys/net/ipv4/ip_forward", "/proc/sys/
                                     "/proc/sys/net/ipv6/fib_multipath_hash_policy"};
 
 Failure<LabProblem> problem(const std::string& step, const char* hint = "") {
-  return Failure{LabProblem{fmt::format("no lab: {}: {}", step, std::strerror(errno)), hint}};
+  return Failure{LabProblem{formatted("no lab: {}: {}", step, std::strerror(errno)), hint}};
 }
 
-std::string file_in_lab(const char* name) { return fmt::format("{}/{}", kFolder, name); }
+std::string file_in_lab(const char* name) { return formatted("{}/{}", kFolder, name); }
 
 bool write_file(const std::string& path, const std::string& text) {
   const OwnedFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
@@ -63,7 +63,7 @@ struct Door {
 Door door() {
   Door made;
   made.address.sun_family = AF_UNIX;
-  const std::string name = fmt::format("rrdma-lab-{}", ::geteuid());
+  const std::string name = formatted("rrdma-lab-{}", ::geteuid());
   std::memcpy(made.address.sun_path + 1, name.data(), name.size());
   made.size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
   return made;
@@ -82,8 +82,8 @@ void answer(const OwnedFd& listener, pid_t first) {
 
 bool map_user(uid_t uid, gid_t gid) {
   (void)write_file("/proc/self/setgroups", "deny");
-  return write_file("/proc/self/uid_map", fmt::format("0 {} 1", uid)) &&
-         write_file("/proc/self/gid_map", fmt::format("0 {} 1", gid));
+  return write_file("/proc/self/uid_map", formatted("0 {} 1", uid)) &&
+         write_file("/proc/self/gid_map", formatted("0 {} 1", gid));
 }
 
 // A process that only is there; its namespaces are its node's.
@@ -134,7 +134,7 @@ bool make_mounts(const Topology& topology) {
 void keep_state(const LabState& state) {
   (void)write_file(file_in_lab("topology"), emit_topology(state.topology));
   std::string text;
-  for (const pid_t pid : state.holders) text += fmt::format("{} ", pid);
+  for (const pid_t pid : state.holders) text += formatted("{} ", pid);
   (void)write_file(file_in_lab("holders"), text);
   (void)write_file(file_in_lab("links"), state.links_by_faults ? "faults" : "kernel");
   keep_cuts(state);
@@ -162,7 +162,7 @@ Topology kernel_part(const LabState& state) {
 int begin(const Topology& topology, const std::function<int(const LabState&)>& inside) {
   const auto give_up = [](const std::string& sentence) { return complain("rrdma lab", sentence, ""); };
   if (!make_mounts(topology))
-    return give_up(fmt::format("the lab's mounts cannot be made: {}", std::strerror(errno)));
+    return give_up(formatted("the lab's mounts cannot be made: {}", std::strerror(errno)));
   set_surroundings();
   LabState state{.topology = topology};
   state.links_by_faults = std::any_of(topology.links.begin(), topology.links.end(),
@@ -222,7 +222,7 @@ Result<int, LabProblem> run_lab(const Topology& topology, const std::function<in
     if (::getppid() != outside) ::_exit(1);
     if (::unshare(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWUTS) != 0 ||
         !map_user(uid, gid))
-      ::_exit(complain("rrdma lab", fmt::format("no lab: namespaces: {}", std::strerror(errno)), kHint));
+      ::_exit(complain("rrdma lab", formatted("no lab: namespaces: {}", std::strerror(errno)), kHint));
     const pid_t first = ::fork();
     if (first == 0) {
       (void)::prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -260,10 +260,10 @@ Result<LabState, LabProblem> join_lab() {
   const std::pair<const char*, int> kinds[] = {
       {"user", CLONE_NEWUSER}, {"pid", CLONE_NEWPID}, {"net", CLONE_NEWNET}, {"mnt", CLONE_NEWNS}};
   for (const auto& [kind, flag] : kinds)
-    spaces.emplace_back(::open(fmt::format("/proc/{}/ns/{}", first, kind).c_str(), O_RDONLY | O_CLOEXEC));
+    spaces.emplace_back(::open(formatted("/proc/{}/ns/{}", first, kind).c_str(), O_RDONLY | O_CLOEXEC));
   for (std::size_t i = 0; i < std::size(kinds); ++i) {
     if (!spaces[i] || ::setns(spaces[i].get(), kinds[i].second) != 0)
-      return problem(fmt::format("its {} namespace", kinds[i].first));
+      return problem(formatted("its {} namespace", kinds[i].first));
   }
   set_surroundings();
   return read_state();
@@ -272,7 +272,7 @@ Result<LabState, LabProblem> join_lab() {
 bool enter_node(const LabState& state, std::size_t node) {
   for (const auto& [kind, flag] : {std::pair{"net", CLONE_NEWNET}, std::pair{"uts", CLONE_NEWUTS}}) {
     const OwnedFd space(
-        ::open(fmt::format("/proc/{}/ns/{}", state.holders[node], kind).c_str(), O_RDONLY | O_CLOEXEC));
+        ::open(formatted("/proc/{}/ns/{}", state.holders[node], kind).c_str(), O_RDONLY | O_CLOEXEC));
     if (!space || ::setns(space.get(), flag) != 0) return false;
   }
   return true;
@@ -280,7 +280,7 @@ bool enter_node(const LabState& state, std::size_t node) {
 
 void keep_cuts(const LabState& state) {
   std::string text;
-  for (const std::size_t link : state.cut) text += fmt::format("{} ", link);
+  for (const std::size_t link : state.cut) text += formatted("{} ", link);
   (void)write_file(file_in_lab("cuts"), text);
 }
 

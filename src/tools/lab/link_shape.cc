@@ -1,9 +1,8 @@
 #include "tools/lab/link_shape.h"
 
-#include <fmt/format.h>
-
 #include <charconv>
 
+#include "base/format.h"
 #include "link/fault_spec.h"
 
 namespace rrdma::tools {
@@ -20,7 +19,7 @@ Result<std::uint32_t, std::string> number_between(std::string_view name, std::st
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error == std::errc() && end == text.data() + text.size() && value >= least && value <= most)
     return value;
-  return Failure{fmt::format("'{}' is no {}: write a number from {} to {}.", text, name, least, most)};
+  return Failure{formatted("'{}' is no {}: write a number from {} to {}.", text, name, least, most)};
 }
 
 template <typename Value, typename To>
@@ -40,17 +39,17 @@ Result<void, std::string> set_property(LinkShape& shape, std::string_view name, 
   if (name == "delay") {
     auto kept = keep(link::parse_duration(text), shape.delay);
     if (kept && shape.delay > kDelayMax)
-      return Failure{fmt::format("'{}' is too long a delay: a minute is the most.", text)};
+      return Failure{formatted("'{}' is too long a delay: a minute is the most.", text)};
     return kept;
   }
   if (name == "ecn") {
     if (text != "true" && text != "false")
-      return Failure{fmt::format("'{}' is no value for 'ecn': write true or false.", text)};
+      return Failure{formatted("'{}' is no value for 'ecn': write true or false.", text)};
     shape.ecn = text == "true";
     return {};
   }
   return Failure{
-      fmt::format("'{}' is no property of a link: known are {}.", name, fmt::join(kShapeProperties, ", "))};
+      formatted("'{}' is no property of a link: known are {}.", name, joined(kShapeProperties, ", "))};
 }
 
 Result<void, std::string> check_shape(const LinkShape& shape) {
@@ -65,8 +64,8 @@ std::string describe(const LinkShape& shape) {
   if (shape.rate_kbps != 0) add(link::emit_rate(shape.rate_kbps));
   if (shape.delay.ns != 0) add(link::emit_duration(shape.delay));
   if (shape.loss_ppm != 0) add((shape.ecn ? "ecn " : "loss ") + link::emit_chance(shape.loss_ppm));
-  if (shape.queue != 0) add(fmt::format("queue {}", shape.queue));
-  if (shape.mtu != 0) add(fmt::format("mtu {}", shape.mtu));
+  if (shape.queue != 0) add(formatted("queue {}", shape.queue));
+  if (shape.mtu != 0) add(formatted("mtu {}", shape.mtu));
   return text;
 }
 

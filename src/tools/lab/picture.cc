@@ -1,9 +1,9 @@
 #include "tools/lab/picture.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <deque>
+
+#include "base/format.h"
 
 namespace rrdma::tools {
 namespace {
@@ -47,15 +47,15 @@ std::string terminal_picture(const Topology& topology, const std::set<std::size_
   std::string text;
   for (const auto& row : rows_of(topology)) {
     text += "  ";
-    for (const std::size_t node : row) text += fmt::format("[{}]  ", topology.nodes[node].name);
+    for (const std::size_t node : row) text += formatted("[{}]  ", topology.nodes[node].name);
     text += "\n";
   }
   text += "\n";
   for (std::size_t i = 0; i < topology.links.size(); ++i) {
     const LabLink& link = topology.links[i];
-    text += fmt::format("  {:>8} {} {:<8} {:<15} {:<15} {}\n", topology.nodes[link.a].name,
-                        cut.contains(i) ? "-x-" : "---", topology.nodes[link.b].name,
-                        address_of(i, false, false), address_of(i, true, false), describe(link.shape));
+    text += formatted("  {:>8} {} {:<8} {:<15} {:<15} {}\n", topology.nodes[link.a].name,
+                      cut.contains(i) ? "-x-" : "---", topology.nodes[link.b].name,
+                      address_of(i, false, false), address_of(i, true, false), describe(link.shape));
   }
   return text;
 }
@@ -76,14 +76,14 @@ std::string svg_picture(const Topology& topology, const std::set<std::size_t>& c
       places[rows[y][x]] = {kMargin + step / 2 + static_cast<int>(x) * step,
                             kMargin + kHeight / 2 + static_cast<int>(y) * kRow};
   }
-  std::string svg = fmt::format(
+  std::string svg = formatted(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {} {}\" font-family=\"sans-serif\" "
       "font-size=\"13\" "
       "text-anchor=\"middle\">\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n",
       width, height);
   for (std::size_t i = 0; i < topology.links.size(); ++i) {
     const Place a = places[topology.links[i].a], b = places[topology.links[i].b];
-    svg += fmt::format(
+    svg += formatted(
         "<line x1=\"{}\" y1=\"{}\" x2=\"{}\" y2=\"{}\" stroke=\"{}\" "
         "stroke-width=\"2\"{}><title>{}</title></line>\n",
         a.x, a.y, b.x, b.y, cut.contains(i) ? "#c33" : "#789",
@@ -92,15 +92,14 @@ std::string svg_picture(const Topology& topology, const std::set<std::size_t>& c
   for (std::size_t node = 0; node < topology.nodes.size(); ++node) {
     const Place at = places[node];
     const LabNode& of = topology.nodes[node];
-    svg += fmt::format(
+    svg += formatted(
         "<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" rx=\"{}\" fill=\"{}\" stroke=\"#345\"/>\n",
         at.x - kWidth / 2, at.y - kHeight / 2, kWidth, kHeight, of.is_host ? 4 : 18,
         of.is_host ? "#e8f1fb" : "#f4efe0");
-    svg +=
-        fmt::format("<text x=\"{}\" y=\"{}\">{}</text>\n", at.x, of.is_host ? at.y - 2 : at.y + 5, of.name);
+    svg += formatted("<text x=\"{}\" y=\"{}\">{}</text>\n", at.x, of.is_host ? at.y - 2 : at.y + 5, of.name);
     if (of.is_host)
-      svg += fmt::format("<text x=\"{}\" y=\"{}\" font-size=\"10\">{}</text>\n", at.x, at.y + 13,
-                         host_address(topology, node, false));
+      svg += formatted("<text x=\"{}\" y=\"{}\" font-size=\"10\">{}</text>\n", at.x, at.y + 13,
+                       host_address(topology, node, false));
   }
   return svg + "</svg>\n";
 }

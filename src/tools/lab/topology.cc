@@ -1,10 +1,10 @@
 #include "tools/lab/topology.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <deque>
 #include <sstream>
+
+#include "base/format.h"
 
 namespace rrdma::tools {
 namespace {
@@ -22,7 +22,7 @@ class Builder {
   void join(std::size_t a, std::size_t b) { made.links.push_back({a, b, shape_}); }
   std::vector<std::size_t> add_all(const char* prefix, std::uint32_t count, bool is_host) {
     std::vector<std::size_t> all;
-    for (std::uint32_t i = 1; i <= count; ++i) all.push_back(add(fmt::format("{}{}", prefix, i), is_host));
+    for (std::uint32_t i = 1; i <= count; ++i) all.push_back(add(formatted("{}{}", prefix, i), is_host));
     return all;
   }
 
@@ -73,7 +73,7 @@ std::size_t Topology::find(std::string_view name) const {
 std::string Topology::interface_of(std::size_t link, std::size_t node) const {
   std::size_t number = 0;
   for (std::size_t i = 0; i < link; ++i) number += links[i].a == node || links[i].b == node ? 1 : 0;
-  return fmt::format("eth{}", number);
+  return formatted("eth{}", number);
 }
 
 bool is_preset(std::string_view name) {
@@ -84,7 +84,7 @@ Result<Topology, std::string> make_preset(std::string_view name, const PresetSiz
                                           const LinkShape& shape) {
   if (sizes.hosts < 1 || sizes.hosts > kLabHostsMax || sizes.leaves > kLabHostsMax ||
       sizes.spines > kLabHostsMax)
-    return Failure{fmt::format("a lab has from 1 to {} hosts, and no more leaves or spines.", kLabHostsMax)};
+    return Failure{formatted("a lab has from 1 to {} hosts, and no more leaves or spines.", kLabHostsMax)};
   if (auto checked = check_shape(shape); !checked) return Failure{checked.error()};
   Builder builder(shape);
   if (name == "leaf-spine") {
@@ -98,7 +98,7 @@ Result<Topology, std::string> make_preset(std::string_view name, const PresetSiz
     const std::size_t hub = builder.add("s1", false);
     for (const std::size_t host : hosts) builder.join(host, hub);
   } else {
-    return Failure{fmt::format("'{}' is no preset: there are leaf-spine, star, ring and dumbbell.", name)};
+    return Failure{formatted("'{}' is no preset: there are leaf-spine, star, ring and dumbbell.", name)};
   }
   return std::move(builder.made);
 }
@@ -106,11 +106,11 @@ Result<Topology, std::string> make_preset(std::string_view name, const PresetSiz
 std::string emit_topology(const Topology& topology) {
   std::string out;
   for (const LabNode& node : topology.nodes)
-    out += fmt::format("node {} {}\n", node.name, node.is_host ? 1 : 0);
+    out += formatted("node {} {}\n", node.name, node.is_host ? 1 : 0);
   for (const LabLink& link : topology.links) {
     const LinkShape& shape = link.shape;
-    out += fmt::format("link {} {} {} {} {} {} {} {}\n", link.a, link.b, shape.rate_kbps, shape.delay.ns,
-                       shape.loss_ppm, shape.queue, shape.ecn ? 1 : 0, shape.mtu);
+    out += formatted("link {} {} {} {} {} {} {} {}\n", link.a, link.b, shape.rate_kbps, shape.delay.ns,
+                     shape.loss_ppm, shape.queue, shape.ecn ? 1 : 0, shape.mtu);
   }
   return out;
 }
@@ -136,8 +136,8 @@ Topology parse_topology(std::string_view text) {
 
 std::string address_of(std::size_t link, bool second, bool ipv6) {
   const std::size_t number = (link + 1) * 2 + (second ? 1 : 0);
-  if (ipv6) return fmt::format("fd90::{:x}", number + 0x100);
-  return fmt::format("10.90.{}.{}", number / 256, number % 256);
+  if (ipv6) return formatted("fd90::{:x}", number + 0x100);
+  return formatted("10.90.{}.{}", number / 256, number % 256);
 }
 
 std::string host_address(const Topology& topology, std::size_t host, bool ipv6) {

@@ -1,5 +1,4 @@
 // Topologies from TOML.
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <toml++/toml.h>
@@ -9,6 +8,7 @@
 #include <cstring>
 #include <optional>
 
+#include "base/format.h"
 #include "tools/lab/topology.h"
 
 namespace rrdma::tools {
@@ -19,7 +19,7 @@ struct Reader {
   std::string problem;  // the first one
 
   void complain(const toml::node& node, const std::string& sentence) {
-    if (problem.empty()) problem = fmt::format("{}:{}: {}", path, node.source().begin.line, sentence);
+    if (problem.empty()) problem = formatted("{}:{}: {}", path, node.source().begin.line, sentence);
   }
 };
 
@@ -43,7 +43,7 @@ void read_shape(Reader& reader, const toml::table& table, LinkShape& shape) {
     if (name == "between") continue;
     const auto text = text_of(node);
     if (!text) {
-      reader.complain(node, fmt::format("'{}' must be a text, a number, true or false.", name));
+      reader.complain(node, formatted("'{}' must be a text, a number, true or false.", name));
     } else if (auto set = set_property(shape, name, *text); !set) {
       reader.complain(node, set.error());
     }
@@ -57,9 +57,9 @@ void read_nodes(Reader& reader, const toml::table& file, const char* kind, bool 
     const toml::table* table = node.as_table();
     const auto name = table != nullptr ? (*table)["name"].value<std::string>() : std::nullopt;
     if (!name || !is_name(*name)) {
-      reader.complain(node, fmt::format("a {} needs a name of up to 15 letters, digits, - and _.", kind));
+      reader.complain(node, formatted("a {} needs a name of up to 15 letters, digits, - and _.", kind));
     } else if (to.find(*name) != std::string::npos) {
-      reader.complain(node, fmt::format("there are two nodes '{}'.", *name));
+      reader.complain(node, formatted("there are two nodes '{}'.", *name));
     } else {
       to.nodes.push_back({*name, is_host});
     }
@@ -80,7 +80,7 @@ void read_links(Reader& reader, const toml::table& file, const LinkShape& usual,
     for (std::size_t i = 0; i < 2; ++i) {
       const std::string name = ends->get(i)->value<std::string>().value_or("");
       const std::size_t found = to.find(name);
-      if (found == std::string::npos) reader.complain(node, fmt::format("there is no node '{}'.", name));
+      if (found == std::string::npos) reader.complain(node, formatted("there is no node '{}'.", name));
       (i == 0 ? link.a : link.b) = found;
     }
     if (link.a == link.b) reader.complain(node, "a link has two different ends.");
@@ -97,17 +97,17 @@ void check_keys(Reader& reader, const toml::table& file) {
   for (const auto& [key, node] : file) {
     const std::string name(key.str());
     if (std::find(kKeys.begin(), kKeys.end(), name) == kKeys.end())
-      reader.complain(
-          node, fmt::format("'{}' is no word of a topology: known are {}.", name, fmt::join(kKeys, ", ")));
+      reader.complain(node,
+                      formatted("'{}' is no word of a topology: known are {}.", name, joined(kKeys, ", ")));
     const bool is_number = name == "hosts" || name == "leaves" || name == "spines";
-    if (is_number && !node.is_integer()) reader.complain(node, fmt::format("'{}' must be a number.", name));
+    if (is_number && !node.is_integer()) reader.complain(node, formatted("'{}' must be a number.", name));
     if (is_number && !file.contains("preset"))
-      reader.complain(node, fmt::format("'{}' is of a preset, and there is none.", name));
+      reader.complain(node, formatted("'{}' is of a preset, and there is none.", name));
     if (name == "preset" && !node.is_string()) reader.complain(node, "'preset' must be a text.");
     if (name == "defaults" && !node.is_table())
       reader.complain(node, "'defaults' must be a table: write [defaults].");
     if ((name == "host" || name == "switch" || name == "link") && !node.is_array())
-      reader.complain(node, fmt::format("'{0}' must be tables: write [[{0}]].", name));
+      reader.complain(node, formatted("'{0}' must be tables: write [[{0}]].", name));
   }
 }
 
@@ -116,12 +116,12 @@ void check_keys(Reader& reader, const toml::table& file) {
 Result<Topology, std::string> read_topology(const std::string& path) {
   if (::access(path.c_str(), R_OK) != 0)
     return Failure{
-        fmt::format("'{}' is neither a preset nor a file that can be read: {}.", path, std::strerror(errno))};
+        formatted("'{}' is neither a preset nor a file that can be read: {}.", path, std::strerror(errno))};
   toml::table file;
   try {
     file = toml::parse_file(path);
   } catch (const toml::parse_error& error) {
-    return Failure{fmt::format("{}:{}: {}", path, error.source().begin.line, error.description())};
+    return Failure{formatted("{}:{}: {}", path, error.source().begin.line, error.description())};
   }
   Reader reader{path, {}};
   check_keys(reader, file);
@@ -148,7 +148,7 @@ Result<Topology, std::string> read_topology(const std::string& path) {
                                    [](const LabNode& node) { return node.is_host; });
   if (hosts == 0) return Failure{path + " has no host: write [[host]] with a name, or a preset."};
   if (hosts > kLabHostsMax)
-    return Failure{fmt::format("{} has {} hosts, and a lab at most {}.", path, hosts, kLabHostsMax)};
+    return Failure{formatted("{} has {} hosts, and a lab at most {}.", path, hosts, kLabHostsMax)};
   return topology;
 }
 

@@ -1,6 +1,5 @@
 // `rrdma shell` and `rrdma env`: the device for a whole shell, in a new one or in the present one by
 // eval "$(rrdma env)". What single programs get is run_command.cc's.
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -11,6 +10,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/format.h"
 #include "tools/commands.h"
 #include "tools/exit_status.h"
 #include "tools/run/device_options.h"
@@ -98,7 +98,7 @@ int run_env(EnvOptions& options) {
     for (const auto& [name, value] : variables) output.write("export " + name + "=" + quoted(value) + "\n");
   }
   if (const int error = output.flush(); error != 0)
-    return complain(kEnvName, fmt::format("cannot write the output: {}", std::strerror(error)), "");
+    return complain(kEnvName, formatted("cannot write the output: {}", std::strerror(error)), "");
   return kExitSuccess;
 }
 

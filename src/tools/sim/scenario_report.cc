@@ -1,11 +1,10 @@
 #include "tools/sim/scenario_report.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "base/format.h"
 #include "tools/decode/packet_json.h"
 #include "tools/sim/sim_faults.h"
 #include "tools/suggestion.h"
@@ -91,24 +90,24 @@ std::string scenario_table(const SimOptions& options, const sim::ScenarioPlan& p
     most = std::max(most, flow.octets);
   }
   row("scenario", options.scenario,
-      fmt::format("{} flow{}{}", plan.flows, plan.flows == 1 ? "" : "s",
-                  plan.tcp_flows == 0 ? "" : fmt::format(" and {} of TCP", plan.tcp_flows)));
-  row("goodput", fmt::format("{:.3f}", gigabits(ours, counted(plan))), "Gb/s of ours");
+      formatted("{} flow{}{}", plan.flows, plan.flows == 1 ? "" : "s",
+                plan.tcp_flows == 0 ? "" : formatted(" and {} of TCP", plan.tcp_flows)));
+  row("goodput", formatted("{:.3f}", gigabits(ours, counted(plan))), "Gb/s of ours");
   if (plan.tcp_flows != 0)
-    row("TCP beside it", fmt::format("{:.3f}", gigabits(tcp, counted(plan))),
-        fmt::format("Gb/s, {:.1f} % of all", report.tcp_share * 100));
-  row("utilisation", fmt::format("{:.3f}", report.utilisation), "of what the cable can carry");
-  row("fairness", fmt::format("{:.3f}", report.fairness), "Jain's index; 1 is fair");
-  row("slowest, fastest flow", fmt::format("{:.3f}", gigabits(least, counted(plan))),
-      fmt::format("and {:.3f} Gb/s", gigabits(most, counted(plan))));
-  row("queue, average", fmt::format("{:.0f}", static_cast<double>(report.queue_mean) / 1024), "KiB");
-  row("queue, longest", fmt::format("{:.0f}", static_cast<double>(report.queue_most) / 1024),
-      fmt::format("of {} KiB", plan.queue_octets / 1024));
-  row("found it full", fmt::format("{}", report.queue_drops), "packets of ours");
-  row("marked", fmt::format("{}", report.marks), "congestion experienced");
-  row("packets sent", fmt::format("{}", report.packets));
-  row("sent again", fmt::format("{}", report.resent),
-      fmt::format("{} of them asked with a probe", report.probes));
+    row("TCP beside it", formatted("{:.3f}", gigabits(tcp, counted(plan))),
+        formatted("Gb/s, {:.1f} % of all", report.tcp_share * 100));
+  row("utilisation", formatted("{:.3f}", report.utilisation), "of what the cable can carry");
+  row("fairness", formatted("{:.3f}", report.fairness), "Jain's index; 1 is fair");
+  row("slowest, fastest flow", formatted("{:.3f}", gigabits(least, counted(plan))),
+      formatted("and {:.3f} Gb/s", gigabits(most, counted(plan))));
+  row("queue, average", formatted("{:.0f}", static_cast<double>(report.queue_mean) / 1024), "KiB");
+  row("queue, longest", formatted("{:.0f}", static_cast<double>(report.queue_most) / 1024),
+      formatted("of {} KiB", plan.queue_octets / 1024));
+  row("found it full", formatted("{}", report.queue_drops), "packets of ours");
+  row("marked", formatted("{}", report.marks), "congestion experienced");
+  row("packets sent", formatted("{}", report.packets));
+  row("sent again", formatted("{}", report.resent),
+      formatted("{} of them asked with a probe", report.probes));
   const std::string text = table.text(palette.name, palette.reset);
   const auto heading = text.find('\n');
   return heading == std::string::npos ? text : text.substr(heading + 1);
@@ -151,14 +150,14 @@ std::string line(const std::vector<std::uint64_t>& values, double top, double mo
     const double x = kLeft + kWidth * static_cast<double>(i) /
                                  static_cast<double>(std::max<std::size_t>(values.size() - 1, 1));
     const double y = top + kHeight * (1 - std::min(static_cast<double>(values[i]) / most, 1.0));
-    points += fmt::format("{:.1f},{:.1f} ", x, y);
+    points += formatted("{:.1f},{:.1f} ", x, y);
   }
-  return fmt::format("<polyline fill=\"none\" stroke=\"{}\" stroke-width=\"1.5\" {} points=\"{}\"/>\n",
-                     colour, more, points);
+  return formatted("<polyline fill=\"none\" stroke=\"{}\" stroke-width=\"1.5\" {} points=\"{}\"/>\n", colour,
+                   more, points);
 }
 
 std::string frame(double top, std::string_view heading, std::string_view highest) {
-  return fmt::format(
+  return formatted(
       "<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"none\" stroke=\"#999\"/>\n"
       "<text x=\"{}\" y=\"{}\">{}</text>\n<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>\n"
       "<text x=\"{}\" y=\"{}\" text-anchor=\"end\">0</text>\n",
@@ -173,24 +172,23 @@ std::string scenario_svg(const SimOptions& options, const sim::ScenarioPlan& pla
   const double slice_most =
       static_cast<double>(plan.megabits_per_second) / 8000 * static_cast<double>(report.slice.ns);
   const double second = kTop + kHeight + kBetween;
-  std::string text = fmt::format(
+  std::string text = formatted(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {} {}\" font-family=\"sans-serif\" "
       "font-size=\"12\">\n"
       "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n<text x=\"{}\" y=\"20\" font-size=\"15\">{}: "
       "{} flows{}, {} Gb/s, "
       "{} µs; utilisation {:.2f}, fairness {:.2f}</text>\n",
       kLeft + kWidth + 20, second + kHeight + 40, kLeft, options.scenario, plan.flows,
-      plan.tcp_flows == 0 ? "" : fmt::format(" and {} of TCP (dashed)", plan.tcp_flows),
+      plan.tcp_flows == 0 ? "" : formatted(" and {} of TCP (dashed)", plan.tcp_flows),
       plan.megabits_per_second / 1000, plan.rtt.ns / 1000, report.utilisation, report.fairness);
-  text += frame(kTop, "goodput of each flow", fmt::format("{} Gb/s", plan.megabits_per_second / 1000));
+  text += frame(kTop, "goodput of each flow", formatted("{} Gb/s", plan.megabits_per_second / 1000));
   for (std::size_t i = 0; i < report.flows.size(); ++i)
     text += line(report.flows[i].timeline, kTop, slice_most, kColours[i % kColours.size()],
                  report.flows[i].tcp ? "stroke-dasharray=\"5 3\"" : "");
-  text += frame(second, "queue at the bottleneck", fmt::format("{} KiB", plan.queue_octets / 1024));
+  text += frame(second, "queue at the bottleneck", formatted("{} KiB", plan.queue_octets / 1024));
   text += line(report.queue, second, static_cast<double>(plan.queue_octets), kColours[0], "");
-  text +=
-      fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{:.0f} ms</text>\n</svg>\n", kLeft + kWidth,
-                  second + kHeight + 16, static_cast<double>((plan.settle + plan.time).ns) / 1e6);
+  text += formatted("<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{:.0f} ms</text>\n</svg>\n", kLeft + kWidth,
+                    second + kHeight + 16, static_cast<double>((plan.settle + plan.time).ns) / 1e6);
   return text;
 }
 

@@ -1,7 +1,6 @@
 // `rrdma sim`: the engine in a simulated network, in virtual time. One world that the options describe, or
 // many random ones; every completion is held against the promises of the transport. A broken promise is
 // told with its seed, the last packets and a capture.
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -12,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/format.h"
 #include "sim/exchange.h"
 #include "tools/commands.h"
 #include "tools/exit_status.h"
@@ -23,6 +23,12 @@
 
 namespace rrdma::tools {
 namespace {
+
+template <typename... Values>
+void print(std::FILE* file, fmt::format_string<Values...> text, Values&&... values) {
+  const std::string line = format_text(text, fmt::make_format_args(values...));
+  std::fwrite(line.data(), 1, line.size(), file);
+}
 
 constexpr std::string_view kName = "rrdma sim";
 constexpr std::string_view kExitText =
@@ -63,20 +69,20 @@ class Progress {
     const double left =
         done == 0 ? 0 : elapsed * static_cast<double>(1000 - done) / static_cast<double>(done);
     const std::string numbers =
-        fmt::format("{:>5.1f} %  {}  {:.0f} s left", static_cast<double>(done) / 10.0, what, left);
+        formatted("{:>5.1f} %  {}  {:.0f} s left", static_cast<double>(done) / 10.0, what, left);
     if (terminal_) {
       constexpr std::uint64_t kWidth = 30;
       std::string bar(done * kWidth / 1000, '#');
       bar.resize(kWidth, '.');
-      fmt::print(stderr, "\r\033[K[{}] {}", bar, numbers);
+      print(stderr, "\r\033[K[{}] {}", bar, numbers);
     } else {
-      fmt::print(stderr, "{}:{}\n", kName, numbers);
+      print(stderr, "{}:{}\n", kName, numbers);
     }
     std::fflush(stderr);
     shown_ = terminal_;
   }
   void clear() {
-    if (shown_) fmt::print(stderr, "\r\033[K");
+    if (shown_) print(stderr, "\r\033[K");
     shown_ = false;
   }
 
@@ -92,15 +98,14 @@ class Progress {
 };
 
 int report_violation(const SimOptions& options, const sim::Plan& plan) {
-  const std::string pcap =
-      options.pcap.empty() ? fmt::format("rrdma-sim-{}.pcapng", plan.seed) : options.pcap;
+  const std::string pcap = options.pcap.empty() ? formatted("rrdma-sim-{}.pcapng", plan.seed) : options.pcap;
   bool saved = false;
   const std::string story = violation_story(plan, options, pcap, saved);
-  fmt::print("{}\n", story);
+  print(stdout, "{}\n", story);
   if (saved) {
-    fmt::print("capture: {} (rrdma decode {})\n", pcap, pcap);
+    print(stdout, "capture: {} (rrdma decode {})\n", pcap, pcap);
   } else {
-    fmt::print("the capture could not be written to {}\n", pcap);
+    print(stdout, "the capture could not be written to {}\n", pcap);
   }
   return kExitFoundFault;
 }
@@ -108,11 +113,11 @@ int report_violation(const SimOptions& options, const sim::Plan& plan) {
 // `done`: how much of what was asked for, should it be asked for.
 int finish(const SimOptions& options, const SimSummary& summary, const std::string& done) {
   if (interrupted() && !options.json)
-    fmt::print("interrupted after {}; so far no promise was broken\n", done);
+    print(stdout, "interrupted after {}; so far no promise was broken\n", done);
   if (options.json) {
-    fmt::print("{}", summary_json(options, summary, !interrupted()));
+    print(stdout, "{}", summary_json(options, summary, !interrupted()));
   } else {
-    fmt::print("{}", summary_table(options, summary, palette_for(STDOUT_FILENO, ColourChoice::kAuto)));
+    print(stdout, "{}", summary_table(options, summary, palette_for(STDOUT_FILENO, ColourChoice::kAuto)));
   }
   return interrupted() ? kExitFailure : kExitSuccess;  // main() then ends by the signal
 }
@@ -128,7 +133,7 @@ int run_one(const SimOptions& options) {
     if (interrupted()) break;
     const std::int64_t now = exchange.world().now().ns;
     progress.show(static_cast<std::uint64_t>(std::min<std::int64_t>(now * 1000 / whole, 1000)),
-                  fmt::format("{} messages", exchange.totals().messages_succeeded));
+                  formatted("{} messages", exchange.totals().messages_succeeded));
   }
   progress.clear();
   exchange.abandon();
@@ -136,8 +141,8 @@ int run_one(const SimOptions& options) {
   SimSummary summary;
   summary.add(exchange);
   return finish(options, summary,
-                fmt::format("{} of {} of virtual time", time_text(exchange.world().now() - Instant{}),
-                            time_text(nanoseconds(whole))));
+                formatted("{} of {} of virtual time", time_text(exchange.world().now() - Instant{}),
+                          time_text(nanoseconds(whole))));
 }
 
 // False: a promise was broken, or the run was interrupted.
@@ -160,9 +165,10 @@ int run_shown_scenario(const SimOptions& options) {
       return complain(kName, "the drawing cannot be written to '" + options.svg + "'",
                       "name another file for --svg");
   }
-  fmt::print("{}", options.json ? scenario_json(options, *plan, report)
-                                : scenario_table(options, *plan, report,
-                                                 palette_for(STDOUT_FILENO, ColourChoice::kAuto)));
+  print(stdout, "{}",
+        options.json
+            ? scenario_json(options, *plan, report)
+            : scenario_table(options, *plan, report, palette_for(STDOUT_FILENO, ColourChoice::kAuto)));
   return kExitSuccess;
 }
 
@@ -206,12 +212,12 @@ int run_many(const SimOptions& options) {
   while (done < options.seeds && next < options.seeds + threads.size() && !interrupted() &&
          broken == ~std::uint64_t{0}) {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    progress.show(done * 1000 / options.seeds, fmt::format("{} of {} seeds", done.load(), options.seeds));
+    progress.show(done * 1000 / options.seeds, formatted("{} of {} seeds", done.load(), options.seeds));
   }
   for (auto& thread : threads) thread.join();
   progress.clear();
   if (broken != ~std::uint64_t{0}) return report_violation(options, *plan_for(options, broken));
-  return finish(options, summary, fmt::format("{} of {} seeds", summary.runs, options.seeds));
+  return finish(options, summary, formatted("{} of {} seeds", summary.runs, options.seeds));
 }
 
 CLI::Option* add_faults_option(CLI::App& sim, SimOptions& options) {

@@ -1,10 +1,9 @@
 #include "tools/sim/sim_report.h"
 
-#include <fmt/format.h>
-
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "base/format.h"
 #include "link/sim/sim_network.h"
 #include "sim/recorder.h"
 #include "tools/decode/packet_json.h"
@@ -28,10 +27,10 @@ double percent(std::uint64_t part, std::uint64_t whole) {
 
 std::string time_text(Duration time) {
   const auto ns = static_cast<double>(time.ns);
-  if (time.ns < 10'000) return fmt::format("{} ns", time.ns);
-  if (time.ns < 1'000'000) return fmt::format("{:.1f} us", ns / 1e3);
-  if (time.ns < 1'000'000'000) return fmt::format("{:.2f} ms", ns / 1e6);
-  return fmt::format("{:.2f} s", ns / 1e9);
+  if (time.ns < 10'000) return formatted("{} ns", time.ns);
+  if (time.ns < 1'000'000) return formatted("{:.1f} us", ns / 1e3);
+  if (time.ns < 1'000'000'000) return formatted("{:.2f} ms", ns / 1e6);
+  return formatted("{:.2f} s", ns / 1e9);
 }
 
 void SimSummary::add(sim::Exchange& exchange) {
@@ -54,25 +53,25 @@ std::string summary_table(const SimOptions& options, const SimSummary& summary,
   const auto row = [&table](std::string name, std::string value, std::string note = "") {
     table.add({std::move(name), std::move(value), std::move(note)});
   };
-  row("messages", fmt::format("{}", summary.totals.messages_succeeded),
+  row("messages", formatted("{}", summary.totals.messages_succeeded),
       summary.totals.messages_failed == 0
           ? ""
-          : fmt::format("and {} failed, as they had to", summary.totals.messages_failed));
-  if (!options.random()) row("goodput", fmt::format("{:.3f}", gigabits(summary)), "Gb/s");
-  row("packets sent", fmt::format("{}", engine.packets_sent));
-  row("retransmitted", fmt::format("{}", engine.packets_resent),
-      fmt::format("{:.3f} %", percent(engine.packets_resent, engine.packets_sent)));
-  row("sequence NAKs", fmt::format("{}", engine.sequence_naks_received));
-  row("RNR NAKs", fmt::format("{}", engine.rnr_naks_received));
-  row("other NAKs", fmt::format("{}", engine.fatal_naks_received));
-  row("implied NAKs", fmt::format("{}", engine.implied_naks));
-  row("ack timeouts", fmt::format("{}", engine.ack_timeouts),
+          : formatted("and {} failed, as they had to", summary.totals.messages_failed));
+  if (!options.random()) row("goodput", formatted("{:.3f}", gigabits(summary)), "Gb/s");
+  row("packets sent", formatted("{}", engine.packets_sent));
+  row("retransmitted", formatted("{}", engine.packets_resent),
+      formatted("{:.3f} %", percent(engine.packets_resent, engine.packets_sent)));
+  row("sequence NAKs", formatted("{}", engine.sequence_naks_received));
+  row("RNR NAKs", formatted("{}", engine.rnr_naks_received));
+  row("other NAKs", formatted("{}", engine.fatal_naks_received));
+  row("implied NAKs", formatted("{}", engine.implied_naks));
+  row("ack timeouts", formatted("{}", engine.ack_timeouts),
       engine.early_retransmits == 0 ? ""
-                                    : fmt::format("and {} early retransmissions", engine.early_retransmits));
-  row("duplicates seen", fmt::format("{}", engine.duplicates));
+                                    : formatted("and {} early retransmissions", engine.early_retransmits));
+  row("duplicates seen", formatted("{}", engine.duplicates));
   for (const std::uint32_t per_mille : {500u, 900u, 990u, 999u, 1000u}) {
     const std::string name =
-        per_mille == 1000 ? "latency, slowest" : fmt::format("latency, {} %", per_mille / 10.0);
+        per_mille == 1000 ? "latency, slowest" : formatted("latency, {} %", per_mille / 10.0);
     row(name, time_text(summary.totals.latency.percentile(per_mille)));
   }
   for (std::size_t i = 0; i < link::kFateCount; ++i) {
@@ -80,11 +79,11 @@ std::string summary_table(const SimOptions& options, const SimSummary& summary,
     if (summary.coverage.fates[i] == 0 || fate == link::Fate::kDelivered || fate == link::Fate::kNoRoom ||
         fate == link::Fate::kDelayed)
       continue;
-    row(fmt::format("network: {}", link::describe(fate)), fmt::format("{}", summary.coverage.fates[i]));
+    row(formatted("network: {}", link::describe(fate)), formatted("{}", summary.coverage.fates[i]));
   }
   row("virtual time", time_text(nanoseconds(summary.virtual_ns)),
-      summary.runs == 1 ? fmt::format("event log {:016x}", summary.log_hash)
-                        : fmt::format("in {} runs", summary.runs));
+      summary.runs == 1 ? formatted("event log {:016x}", summary.log_hash)
+                        : formatted("in {} runs", summary.runs));
   std::string text = table.text(palette.name, palette.reset);
   const auto heading = text.find('\n');
   return heading == std::string::npos ? text : text.substr(heading + 1);  // the columns speak for themselves
@@ -102,7 +101,7 @@ std::string summary_json(const SimOptions& options, const SimSummary& summary, b
   object["goodput_gbps"] = gigabits(summary);
   nlohmann::ordered_json latency;
   for (const std::uint32_t per_mille : {500u, 900u, 990u, 999u, 1000u}) {
-    latency[fmt::format("p{}", per_mille / 10.0)] = summary.totals.latency.percentile(per_mille).ns;
+    latency[formatted("p{}", per_mille / 10.0)] = summary.totals.latency.percentile(per_mille).ns;
   }
   object["latency_ns"] = latency;
   nlohmann::ordered_json counters;
@@ -114,7 +113,7 @@ std::string summary_json(const SimOptions& options, const SimSummary& summary, b
     network[std::string(link::describe(static_cast<link::Fate>(i)))] = summary.coverage.fates[i];
   }
   object["network"] = network;
-  if (summary.runs == 1) object["event_log"] = fmt::format("{:016x}", summary.log_hash);
+  if (summary.runs == 1) object["event_log"] = formatted("{:016x}", summary.log_hash);
   return json_line(object) + "\n";
 }
 
@@ -125,7 +124,7 @@ std::string violation_story(const sim::Plan& plan, const SimOptions& options, co
   exchange.world().add_observer(recorder);
   exchange.run();
   const auto& promise = exchange.world().violation();
-  std::string text = fmt::format(
+  std::string text = formatted(
       "seed {}: {}\nat {} of virtual time\n\nthe last packets:\n{}\nthe queue pairs:\n{}", plan.seed,
       promise ? *promise : std::string("(it did not happen again: that is a second bug)"),
       time_text(exchange.world().now() - Instant{}), recorder.trace(options.trace), exchange.standing());

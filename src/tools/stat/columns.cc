@@ -1,10 +1,9 @@
 #include "tools/stat/columns.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 
+#include "base/format.h"
 #include "wire/address_text.h"
 
 namespace rrdma::tools {
@@ -174,7 +173,7 @@ const ColumnRule kProcessColumns[] = {
 const ColumnRule kQueuePairColumns[] = {
     kPid,
     {.heading = "QPN",
-     .cell = [](const Sample& s, const Look&) { return Cell(fmt::format("{:#08x}", s.qp->fields.qpn)); }},
+     .cell = [](const Sample& s, const Look&) { return Cell(formatted("{:#08x}", s.qp->fields.qpn)); }},
     {.heading = "TYPE",
      .keep = 1,
      .cell = [](const Sample& s, const Look&) { return Cell(std::string(qp_type_name(s.qp->fields.type))); }},
@@ -329,7 +328,7 @@ std::string table_of(TableKind kind, std::span<const Sample> samples, const Tabl
 
 std::string peer_text(const control::QpFields& fields) {
   if (fields.peer_gid.is_zero()) return "-";
-  return fmt::format("{} {:#08x}", wire::to_text(fields.peer_gid), fields.peer_qpn);
+  return formatted("{} {:#08x}", wire::to_text(fields.peer_gid), fields.peer_qpn);
 }
 
 }  // namespace rrdma::tools

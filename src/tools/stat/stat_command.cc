@@ -1,6 +1,5 @@
 // `rrdma stat`: the counters of a device, a process or a queue pair, once or again and again. What it
 // shows is made in stat_report.cc; here are the options, the waiting and the screen.
-#include <fmt/format.h>
 #include <poll.h>
 #include <unistd.h>
 
@@ -8,6 +7,7 @@
 #include <cstring>
 #include <memory>
 
+#include "base/format.h"
 #include "tools/commands.h"
 #include "tools/exit_status.h"
 #include "tools/interrupt.h"
@@ -58,7 +58,7 @@ int run_stat(const StatOptions& options) {
                              terminal_columns(STDOUT_FILENO)));
     }
     if (const int error = output.flush(); error != 0)
-      return complain(kName, fmt::format("cannot write the output: {}", std::strerror(error)), "");
+      return complain(kName, formatted("cannot write the output: {}", std::strerror(error)), "");
     before = std::move(now);
   }
   return found ? kExitSuccess : kExitFoundFault;

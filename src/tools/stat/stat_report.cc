@@ -1,9 +1,8 @@
 #include "tools/stat/stat_report.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
+#include "base/format.h"
 #include "tools/stat/columns.h"
 #include "tools/stat/other_daemons.h"
 #include "tools/text_layout.h"
@@ -59,13 +58,12 @@ std::string daemon_text(const Observation& now, const wire::Palette& palette) {
                      other_users_text(now);
   }
   const control::Status& daemon = *now.daemon;
-  std::string text =
-      fmt::format("Daemon pid {}{}, up {}, network {}, {} of {} slots held\n", daemon.daemon_pid,
-                  daemon.is_system ? " (for all users)" : "", duration_text(daemon.uptime_ms),
-                  network_text(daemon.network), daemon.slots_held, control::kSlotCount - 1);
+  std::string text = formatted("Daemon pid {}{}, up {}, network {}, {} of {} slots held\n", daemon.daemon_pid,
+                               daemon.is_system ? " (for all users)" : "", duration_text(daemon.uptime_ms),
+                               network_text(daemon.network), daemon.slots_held, control::kSlotCount - 1);
   if (!daemon.network.reason.empty()) {
-    text += fmt::format("{}{}{}\n{}\n", palette.alert, daemon.network.reason, palette.reset,
-                        daemon.network.remedy);
+    text +=
+        formatted("{}{}{}\n{}\n", palette.alert, daemon.network.reason, palette.reset, daemon.network.remedy);
   }
   return text + other_users_text(now);
 }
@@ -132,14 +130,14 @@ const control::QpSnapshot* first_queue_pair(const Observation* seen) {
 std::string one_queue_pair(const Observation& now, const Observation* before, const Rates& rates,
                            const StatChoice& choice, const wire::Palette& palette) {
   const control::QpSnapshot* qp = first_queue_pair(&now);
-  if (qp == nullptr) return fmt::format("No queue pair {:#08x}.\n", *choice.qpn);
+  if (qp == nullptr) return formatted("No queue pair {:#08x}.\n", *choice.qpn);
   const control::QpSnapshot* earlier = first_queue_pair(before);
   const ObservedProcess& process = now.processes.front();
-  return fmt::format("QP {:#08x} of {} (pid {}): {}, {}, over {}, path MTU {}, peer {}\n", qp->fields.qpn,
-                     process.entry.program, process.entry.pid, qp_type_name(qp->fields.type),
-                     qp_state_name(qp->fields.state), qp_link_name(qp->fields.link),
-                     qp->fields.path_mtu_code == 0 ? 0 : 128u << qp->fields.path_mtu_code,
-                     peer_text(qp->fields)) +
+  return formatted("QP {:#08x} of {} (pid {}): {}, {}, over {}, path MTU {}, peer {}\n", qp->fields.qpn,
+                   process.entry.program, process.entry.pid, qp_type_name(qp->fields.type),
+                   qp_state_name(qp->fields.state), qp_link_name(qp->fields.link),
+                   qp->fields.path_mtu_code == 0 ? 0 : 128u << qp->fields.path_mtu_code,
+                   peer_text(qp->fields)) +
          counter_table(named_counters(*qp),
                        earlier == nullptr ? std::vector<control::NamedCounter>() : named_counters(*earlier),
                        rates, true, palette);
@@ -181,8 +179,8 @@ std::string table_of_devices(const Observation& now, std::size_t width, const wi
       row.push_back(std::to_string(value_of(device.counters, counter)));
     table.add(std::move(row));
   }
-  return fmt::format("\nBy device, since the daemon began:\n{}",
-                     table.text(palette.name, palette.reset, width));
+  return formatted("\nBy device, since the daemon began:\n{}",
+                   table.text(palette.name, palette.reset, width));
 }
 
 std::vector<control::NamedCounter> counters_chosen(const Observation* seen, const StatChoice& choice) {
@@ -195,16 +193,16 @@ std::string counters_of_choice(const Observation& now, const Observation* before
                                const StatChoice& choice, const wire::Palette& palette) {
   std::string text;
   if (choice.pid) {
-    if (now.processes.empty()) return fmt::format("Process {} uses no RRDMA device.\n", *choice.pid);
+    if (now.processes.empty()) return formatted("Process {} uses no RRDMA device.\n", *choice.pid);
     const control::ProcessEntry& entry = now.processes.front().entry;
-    text = fmt::format("{} (pid {}) on {}, since {}\n", entry.program, entry.pid,
-                       choice.device.empty() ? entry.devices : choice.device, duration_text(entry.age_ms));
+    text = formatted("{} (pid {}) on {}, since {}\n", entry.program, entry.pid,
+                     choice.device.empty() ? entry.devices : choice.device, duration_text(entry.age_ms));
   } else {
-    if (now.devices.empty()) return fmt::format("No program uses {} now.\n", choice.device);
+    if (now.devices.empty()) return formatted("No program uses {} now.\n", choice.device);
     const std::uint32_t programs = now.devices.front().programs;
-    text = fmt::format("{}: {} {} it now; since the daemon began, {} ago\n", choice.device, programs,
-                       programs == 1 ? "program uses" : "programs use",
-                       duration_text(now.daemon ? now.daemon->uptime_ms : 0));
+    text = formatted("{}: {} {} it now; since the daemon began, {} ago\n", choice.device, programs,
+                     programs == 1 ? "program uses" : "programs use",
+                     duration_text(now.daemon ? now.daemon->uptime_ms : 0));
   }
   return text +
          counter_table(counters_chosen(&now, choice), counters_chosen(before, choice), rates, choice.zeros,
@@ -249,8 +247,8 @@ std::vector<control::NamedCounter> summed_counters(const Observation& seen) {
 
 std::string duration_text(std::uint64_t ms) {
   const std::uint64_t seconds = ms / 1000;
-  if (seconds >= 3600) return fmt::format("{}h{:02}m", seconds / 3600, seconds / 60 % 60);
-  return seconds >= 60 ? fmt::format("{}m{:02}s", seconds / 60, seconds % 60) : fmt::format("{}s", seconds);
+  if (seconds >= 3600) return formatted("{}h{:02}m", seconds / 3600, seconds / 60 % 60);
+  return seconds >= 60 ? formatted("{}m{:02}s", seconds / 60, seconds % 60) : formatted("{}s", seconds);
 }
 
 Observation chosen_part(Observation seen, const StatChoice& choice) {

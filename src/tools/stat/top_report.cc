@@ -1,10 +1,9 @@
 #include "tools/stat/top_report.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <vector>
 
+#include "base/format.h"
 #include "tools/stat/other_daemons.h"
 #include "tools/stat/stat_report.h"
 
@@ -38,7 +37,7 @@ std::string cut(const std::string& text, std::size_t lines) {
   if (all <= lines) return text;
   std::size_t end = 0;
   for (std::size_t i = 0; i + 1 < lines; ++i) end = text.find('\n', end) + 1;
-  return text.substr(0, end) + fmt::format("… {} more\n", all - (lines - 1));
+  return text.substr(0, end) + formatted("… {} more\n", all - (lines - 1));
 }
 
 std::string clipped_lines(std::string_view text, ScreenSize size) {
@@ -65,12 +64,12 @@ std::string head(const Observation& now, const std::vector<Sample>& processes, s
     total.sent_octets += sample.rate->sent_octets;
     total.received_octets += sample.rate->received_octets;
   }
-  const std::string line = fmt::format(
+  const std::string line = formatted(
       "RRDMA top: {} {}, {} {}, {} messages/s, {}B/s sent, {}B/s received; daemon {}, up {}",
       processes.size(), processes.size() == 1 ? "process" : "processes", queue_pairs,
       queue_pairs == 1 ? "QP" : "QPs", short_number(total.sent), short_number(total.sent_octets),
       short_number(total.received_octets), now.daemon->daemon_pid, duration_text(now.daemon->uptime_ms));
-  return fmt::format("{}{}{}\n", palette.name, clipped(line, columns), palette.reset);
+  return formatted("{}{}{}\n", palette.name, clipped(line, columns), palette.reset);
 }
 
 std::string keys(const TopView& view, std::size_t columns, const wire::Palette& palette) {
@@ -78,13 +77,13 @@ std::string keys(const TopView& view, std::size_t columns, const wire::Palette& 
   if (view.help) {
     line = "any key: back";
   } else if (view.editing) {
-    line = fmt::format("show only: {}_  (Enter: done, Esc: all)", view.filter);
+    line = formatted("show only: {}_  (Enter: done, Esc: all)", view.filter);
   } else {
-    line = fmt::format("q quit  ? help  s sort: {}  r {}  space {}  / {}", name_of(view.order),
-                       view.reversed ? "reversed" : "reverse", view.paused ? "paused" : "pause",
-                       view.filter.empty() ? "filter" : "only: " + view.filter);
+    line = formatted("q quit  ? help  s sort: {}  r {}  space {}  / {}", name_of(view.order),
+                     view.reversed ? "reversed" : "reverse", view.paused ? "paused" : "pause",
+                     view.filter.empty() ? "filter" : "only: " + view.filter);
   }
-  return fmt::format("{}{}{}", palette.name, clipped(line, columns), palette.reset);
+  return formatted("{}{}{}", palette.name, clipped(line, columns), palette.reset);
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
 // Queue pairs: creation and destruction. State changes are in queue_pair_state.cc, requests in
 // work_requests.cc and work_request_builders.cc.
-#include <fmt/format.h>
 #include <infiniband/verbs.h>
 
 #include <atomic>
@@ -9,6 +8,7 @@
 #include <new>
 #include <string>
 
+#include "base/format.h"
 #include "host/explain.h"
 #include "preload/verbs/device/limits.h"
 #include "preload/verbs/object_validity.h"
@@ -58,13 +58,13 @@ int check_form(const char* call, const ibv_qp_init_attr_ex& attr) {
   if (cap.max_send_wr > depth || cap.max_recv_wr > depth) {
     return host::fail(
         EINVAL, call,
-        fmt::format("max_send_wr or max_recv_wr is more than max_qp_wr of ibv_query_device ({}).", depth));
+        formatted("max_send_wr or max_recv_wr is more than max_qp_wr of ibv_query_device ({}).", depth));
   }
   const std::uint32_t pieces = limit_of(attr.pd->context, "max_sge", kSgeMax);
   if (cap.max_send_sge > pieces || cap.max_recv_sge > pieces) {
     return host::fail(
         EINVAL, call,
-        fmt::format("max_send_sge or max_recv_sge is more than max_sge of ibv_query_device ({}).", pieces));
+        formatted("max_send_sge or max_recv_sge is more than max_sge of ibv_query_device ({}).", pieces));
   }
   if (cap.max_inline_data > kInlineMax) return refuse_inline(call);
   return 0;
