@@ -1,4 +1,4 @@
-# The front door of RRDMA: every target is complete from a bare Debian 12. It installs what is missing
+# The front door of RRDMA: every target is complete from a bare Debian 12 or 13. It installs what is missing
 # (scripts/packages.txt), configures (CMakePresets.json), builds and runs; CMake and ctest do the work.
 SHELL := /bin/bash
 JOBS ?= $(shell nproc)
@@ -19,48 +19,39 @@ help: ## list the targets
 	@echo 'RRDMA: an RDMA NIC made of software. Targets:'
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-# Configures when it was not done since the presets changed; Ninja repeats it by itself for CMake files.
-configure = test $(2)/build.ninja -nt CMakePresets.json || cmake --preset $(1) -Wno-dev
-build_all = cmake --build --preset $(1) -j $(JOBS)
+# Configures, again when presets or packages changed, and builds: $(call build,PRESET,TARGETS).
+build = scripts/build $(1) $(2) -j $(JOBS)
 
 build: ## build the programs; build/bin/rrdma then runs in place
 	@$(need) build
-	@$(call configure,dev,build)
-	@$(call build_all,dev) --target products
+	@$(call build,dev,products)
 
-demo: ## build the programs the quick way, then show unmodified RDMA programs on rrdma0
-	@$(need) build demo
-	@$(call configure,demo,build-demo)
-	@$(call build_all,demo) --target products || { \
-	  echo 'sources cannot be compiled together; one by one, which takes longer:'; \
-	  cmake --preset demo -Wno-dev -DCMAKE_UNITY_BUILD=OFF >/dev/null && $(call build_all,demo) --target products; }
+demo: ## build the device in about a minute, then show unmodified RDMA programs on rrdma0
+	@$(need) core demo
+	@$(call build,demo,demo_programs)
 	@scripts/demo build-demo
 
 test: ## build with GCC and with clang (CLANG=0: without), warnings as errors, and run the tests (ctest)
 	@$(need) build test
-	@$(call configure,dev,build)
-	@$(call build_all,dev)
-	@if [ '$(CLANG)' = 1 ]; then $(call configure,clang,build-clang) && $(call build_all,clang); fi
+	@$(call build,dev,)
+	@if [ '$(CLANG)' = 1 ]; then $(call build,clang,); fi
 	@ctest --preset dev -j $(JOBS) $(CTEST_ARGS)
 
 clang: ## build with clang only
 	@$(need) build test
-	@$(call configure,clang,build-clang)
-	@$(call build_all,clang)
+	@$(call build,clang,)
 
 test-clang: clang ## run the tests in the clang build
 	@ctest --preset clang -j $(JOBS) $(CTEST_ARGS)
 
 test-asan: ## run the tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	@$(need) build test sanitize
-	@$(call configure,asan-ubsan,build-asan-ubsan)
-	@$(call build_all,asan-ubsan)
+	@$(call build,asan-ubsan,)
 	@ctest --preset asan-ubsan -j $(JOBS) $(CTEST_ARGS)
 
 test-tsan: ## run the tests under ThreadSanitizer
 	@$(need) build test sanitize
-	@$(call configure,tsan,build-tsan)
-	@$(call build_all,tsan)
+	@$(call build,tsan,)
 	@ctest --preset tsan -j $(JOBS) $(CTEST_ARGS)
 
 test-cross: ## cross build for the other architecture (x86-64 or arm64), unit tests under qemu-user
@@ -69,60 +60,51 @@ test-cross: ## cross build for the other architecture (x86-64 or arm64), unit te
 
 soak: ## run the long tests (label soak)
 	@$(need) build test deb :mmdebstrap
-	@$(call configure,dev,build)
-	@$(call build_all,dev)
+	@$(call build,dev,)
 	@ctest --preset soak $(CTEST_ARGS)
 
 fuzz: ## run each fuzz target for FUZZ_SECONDS=60 under ASan and UBSan, JOBS at a time; one line about each
 	@$(need) build fuzz
-	@$(call configure,fuzz,build-fuzz)
-	@$(call build_all,fuzz) --target fuzz_programs
+	@$(call build,fuzz,fuzz_programs)
 	@scripts/fuzz build-fuzz $(FUZZ_SECONDS) --jobs $(JOBS)
 	@scripts/fuzz-coverage build-fuzz
 
 bench: ## measure RRDMA and its alternatives side by side; table and charts in build/bench (QUICK=1: in 5 minutes)
 	@$(need) build bench
-	@$(call configure,release,build-release)
-	@$(call build_all,release) --target products side_by_side
+	@$(call build,release,products side_by_side)
 	@scripts/bench build-release $(if $(filter-out 0,$(QUICK)),--quick) $(BENCH_ARGS)
 
 bench-loss: ## measure what losses, bursts and reordering cost over UDP; table in build/bench-loss
 	@$(need) build bench
-	@$(call configure,release,build-release)
-	@$(call build_all,release) --target products side_by_side
+	@$(call build,release,products side_by_side)
 	@python3 -B bench/loss.py --build build-release --output build/bench-loss $(BENCH_ARGS)
 
 bench-check: ## hold the speed against the bars of wire and engine and against the last line of bench/history; wants a quiet machine
 	@$(need) build bench
-	@$(call configure,release,build-release)
-	@$(call build_all,release) --target bars products side_by_side
+	@$(call build,release,bars products side_by_side)
 	@scripts/bench --bars build-release
 	@scripts/bench build-release --quick
 	@python3 -B bench/history.py check build/bench/results.json
 
 bench-history: ## measure this commit beside the alternatives and add it to bench/history, with a chart; wants a quiet machine
 	@$(need) build bench
-	@$(call configure,release,build-release)
-	@$(call build_all,release) --target products side_by_side
+	@$(call build,release,products side_by_side)
 	@scripts/bench build-release --quick
 	@python3 -B bench/history.py add build/bench/results.json
 
 bench-micro: ## run the micro-benchmarks of wire, engine and links
 	@$(need) build bench
-	@$(call configure,release,build-release)
-	@$(call build_all,release)
+	@$(call build,release,)
 	@scripts/bench --micro build-release $(BENCH_ARGS)
 
 bench-comm: ## measure rrdma::comm beside bare verbs, UCX and TCP, and hold it against its bars
 	@$(need) build bench
-	@$(call configure,release,build-release)
-	@$(call build_all,release) --target products comm_bench
+	@$(call build,release,products comm_bench)
 	@python3 -B bench/comm/comm.py build-release $(BENCH_ARGS)
 
 bench-rpc: ## measure rrdma::rpc beside gRPC, Cap'n Proto, Asio, UCX and bare verbs; table and charts in build/bench
 	@$(need) build bench bench-rpc
-	@$(call configure,release,build-release)
-	@$(call build_all,release) --target products comm_bench rpc_bench_programs
+	@$(call build,release,products comm_bench rpc_bench_programs)
 	@python3 -B bench/rpc/rpc.py build-release $(BENCH_ARGS)
 
 docs: ## write the reference of rrdma::comm to build/reference
@@ -131,7 +113,7 @@ docs: ## write the reference of rrdma::comm to build/reference
 	@doxygen docs/Doxyfile
 
 # What the runner needs beside the products: a program that checks every octet, run at both ends.
-interop_build = $(call configure,dev,build) && $(call build_all,dev) --target products process_exchange comm_test comm_swarm comm_across rpc_test rpc_across
+interop_build = $(call build,dev,products process_exchange comm_test comm_swarm comm_across rpc_test rpc_across)
 qemu := $(if $(filter x86_64,$(shell uname -m)),:qemu-system-x86,:qemu-system-arm)
 
 interop: ## run the matrix against the Linux kernel's rxe (6.1 and 6.12, QEMU); report in build/interop
@@ -147,29 +129,25 @@ interop-quick: ## the same in a few minutes: one kernel, IPv4, no loss
 test-inspector: ## look at `rrdma inspect` with a real browser (chromium, npm); screenshots in build/inspector
 	@$(need) build test inspector
 	@command -v npm >/dev/null || $(need) :npm
-	@$(call configure,dev,build)
-	@$(call build_all,dev) --target products
+	@$(call build,dev,products)
 	@cd inspector && npm ci --no-audit --no-fund --silent && npm run --silent check
 	@python3 -B tests/inspector/inspector_test.py build/bin/rrdma build/inspector
 
 bench-inspector: ## what it costs programs to be watched by `rrdma inspect` in a browser
 	@$(need) build test inspector
 	@command -v npm >/dev/null || $(need) :npm
-	@$(call configure,release,build-release)
-	@$(call build_all,release) --target products
+	@$(call build,release,products)
 	@cd inspector && npm ci --no-audit --no-fund --silent
 	@python3 -B tests/inspector/cost.py build-release/bin/rrdma
 
 coverage: ## run the tests with line counters; report in build-coverage/coverage/index.html
 	@$(need) build test coverage
-	@$(call configure,coverage,build-coverage)
-	@$(call build_all,coverage)
+	@$(call build,coverage,)
 	@scripts/coverage build-coverage $(JOBS)
 
 install: ## install the release build to DESTDIR + PREFIX=/usr/local
 	@$(need) build
-	@cmake --preset release -Wno-dev -DCMAKE_INSTALL_PREFIX='$(PREFIX)' >/dev/null
-	@$(call build_all,release) --target products
+	@$(call build,release,products) -D CMAKE_INSTALL_PREFIX='$(PREFIX)'
 	@DESTDIR='$(DESTDIR)' cmake --install build-release --strip
 
 deb: ## build a Debian package into build-deb/ and check it with lintian
@@ -183,7 +161,7 @@ format: ## rewrite the C++ sources with clang-format
 tidy: ## check the style rules and run clang-tidy
 	@$(need) build format
 	@python3 tests/tidy/tidy.py --root .
-	@$(call configure,clang,build-clang)
+	@scripts/build clang --configure-only
 	@git ls-files 'src/*.cc' | grep -v _test.cc | xargs -P $(JOBS) -n 4 clang-tidy-14 -p build-clang --quiet
 
 clean: ## remove everything that was built

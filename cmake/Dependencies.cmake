@@ -19,18 +19,22 @@ if(RRDMA_BENCH)
   find_package(benchmark REQUIRED)
 endif()
 
-# The shared secret of rrdma::rpc.
-find_package(OpenSSL REQUIRED COMPONENTS Crypto)
-# Its statistics in the text format of Prometheus.
-find_package(prometheus-cpp CONFIG REQUIRED)
-# Messages of rrdma::rpc: the generator of stubs and what is generated. The rest of the tree does without.
-find_package(Protobuf 3.21)
-if(Protobuf_FOUND AND TARGET protobuf::libprotoc AND TARGET protobuf::protoc)
-  set(RRDMA_PROTOBUF ON)
-  include(RrdmaProtobuf)
+if(RRDMA_RPC)
+  # The shared secret of rrdma::rpc.
+  find_package(OpenSSL REQUIRED COMPONENTS Crypto)
+  # Its statistics in the text format of Prometheus.
+  find_package(prometheus-cpp CONFIG REQUIRED)
+  # Messages of rrdma::rpc: the generator of stubs and what is generated. The rest of the tree does without.
+  find_package(Protobuf 3.21)
+  if(Protobuf_FOUND AND TARGET protobuf::libprotoc AND TARGET protobuf::protoc)
+    set(RRDMA_PROTOBUF ON)
+    include(RrdmaProtobuf)
+  else()
+    set(RRDMA_PROTOBUF OFF)
+    message(STATUS "protobuf is missing: protoc-gen-rrdma, its tests and its examples are left out")
+  endif()
 else()
   set(RRDMA_PROTOBUF OFF)
-  message(STATUS "protobuf is missing: protoc-gen-rrdma, its tests and its examples are left out")
 endif()
 
 find_path(ISAL_INCLUDE_DIR isa-l.h REQUIRED)

@@ -23,7 +23,10 @@ function(rrdma_known_products)
       rrdma_product(${target})
     endif()
   endforeach()
-  # Built with them, for who learns in the tree; not installed.
+  if(RRDMA_DEMO)
+    add_custom_target(demo_programs DEPENDS rrdma rrdmad rrdma_preload comm_echo)
+  endif()
+  # Built with them for learners; not installed.
   if(TARGET examples)
     add_dependencies(products examples)
   endif()

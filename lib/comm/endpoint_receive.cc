@@ -10,7 +10,7 @@ namespace rrdma::comm {
 inline namespace v0 {
 namespace detail {
 namespace {
-constexpr std::size_t kChain = 16;  // receives that are posted with one call
+constexpr std::size_t kReceiveChain = 16;  // receives that are posted with one call
 }
 
 void EndpointState::receive_arrived(Completion* completion, const ibv_wc& wc) {
@@ -120,10 +120,10 @@ void EndpointState::release(ReceiveSlot* slot) {
 bool EndpointState::post_released() {
   const std::uint32_t lkey = PoolState::chunk_of(ring_)->lkey;
   while (!released_.empty()) {
-    std::array<ibv_recv_wr, kChain> requests;
-    std::array<ibv_sge, kChain> parts;
+    std::array<ibv_recv_wr, kReceiveChain> requests;
+    std::array<ibv_sge, kReceiveChain> parts;
     std::uint32_t count = 0;
-    while (count < kChain && !released_.empty()) {
+    while (count < kReceiveChain && !released_.empty()) {
       ReceiveSlot* slot = released_.pop_front();
       parts[count] = {reinterpret_cast<std::uintptr_t>(slot->data) - sizeof(MessageHeader),
                       static_cast<std::uint32_t>(profile_.message_limit + sizeof(MessageHeader)), lkey};

@@ -12,7 +12,7 @@ inline namespace v0 {
 namespace detail {
 namespace {
 
-constexpr std::size_t kChain = 16;  // requests that are posted with one call
+constexpr std::size_t kSendChain = 16;  // requests that are posted with one call
 constexpr std::uint32_t kControlRoom =
     3;  // of the send queue, for credit, close and probe; the marker has one more
 // Credits go in pieces, so that one who sends all the time gets the next while it still has some, and never stops.
@@ -309,11 +309,11 @@ void EndpointState::post_one(Transfer& transfer) {
 
 void EndpointState::post_queued() {
   while (!queued_.empty() && phase_ == Phase::kOpen) {
-    std::array<Request, kChain> requests;
-    std::array<Transfer*, kChain> silent;
+    std::array<Request, kSendChain> requests;
+    std::array<Transfer*, kSendChain> silent;
     std::size_t count = 0;
     std::size_t silent_count = 0;
-    while (count < kChain && !queued_.empty() && can_post(*queued_.front())) {
+    while (count < kSendChain && !queued_.empty() && can_post(*queued_.front())) {
       Transfer* transfer = queued_.pop_front();
       prepare(*transfer, requests[count]);
       if (count > 0) requests[count - 1].wr.next = &requests[count].wr;

@@ -20,9 +20,9 @@ inline namespace v0 {
 namespace detail {
 namespace {
 
-constexpr std::size_t kSmallest = 128;
-constexpr std::size_t kKinds = 6;    // 128 to 4096 octets; larger frames go to the heap
-constexpr std::size_t kKept = 1024;  // of each size
+constexpr std::size_t kSmallestFrame = 128;
+constexpr std::size_t kFrameSizes = 6;  // 128 to 4096 octets; larger frames go to the heap
+constexpr std::size_t kKept = 1024;     // of each size
 
 struct FreeFrame {
   FreeFrame* next;
@@ -31,7 +31,7 @@ struct FreeFrame {
 class FrameLists {
  public:
   ~FrameLists() {
-    for (std::size_t kind = 0; kind < kKinds; ++kind) {
+    for (std::size_t kind = 0; kind < kFrameSizes; ++kind) {
       while (void* frame = take(kind)) ::operator delete(frame);
     }
     // Frames that are released after this, by other thread-local objects, go to the heap.
@@ -52,15 +52,15 @@ class FrameLists {
   }
 
  private:
-  std::array<FreeFrame*, kKinds> lists_{};
-  std::array<std::size_t, kKinds> counts_{};
+  std::array<FreeFrame*, kFrameSizes> lists_{};
+  std::array<std::size_t, kFrameSizes> counts_{};
 };
 
 thread_local FrameLists frame_lists;
 
-[[maybe_unused]] std::size_t kind_of(std::size_t size) {
-  if (size <= kSmallest) return 0;
-  return static_cast<std::size_t>(std::countr_zero(std::bit_ceil(size)) - std::countr_zero(kSmallest));
+[[maybe_unused]] std::size_t frame_size_class(std::size_t size) {
+  if (size <= kSmallestFrame) return 0;
+  return static_cast<std::size_t>(std::countr_zero(std::bit_ceil(size)) - std::countr_zero(kSmallestFrame));
 }
 
 }  // namespace
@@ -70,14 +70,14 @@ void* allocate_frame(std::size_t size) { return ::operator new(size); }
 void release_frame(void* frame, std::size_t) noexcept { ::operator delete(frame); }
 #else
 void* allocate_frame(std::size_t size) {
-  const std::size_t kind = kind_of(size);
-  if (kind >= kKinds) return ::operator new(size);
+  const std::size_t kind = frame_size_class(size);
+  if (kind >= kFrameSizes) return ::operator new(size);
   if (void* frame = frame_lists.take(kind)) return frame;
-  return ::operator new(kSmallest << kind);
+  return ::operator new(kSmallestFrame << kind);
 }
 void release_frame(void* frame, std::size_t size) noexcept {
-  const std::size_t kind = kind_of(size);
-  if (kind >= kKinds || !frame_lists.keep(kind, frame)) ::operator delete(frame);
+  const std::size_t kind = frame_size_class(size);
+  if (kind >= kFrameSizes || !frame_lists.keep(kind, frame)) ::operator delete(frame);
 }
 #endif
 

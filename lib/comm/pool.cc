@@ -27,7 +27,7 @@ inline namespace v0 {
 namespace detail {
 namespace {
 
-constexpr std::size_t kSmallest = 64;
+constexpr std::size_t kSmallestBlock = 64;
 constexpr std::size_t kLargestSmall = 64 << 10;
 constexpr std::size_t kPage = 4096;
 constexpr std::uint32_t kLargeKind = ~0U;
@@ -36,17 +36,17 @@ constexpr std::size_t kHugePage = 2 << 20;
 constexpr std::size_t kHugePiece = 256 << 10;     // what is at least so large lies in huge pages
 constexpr std::size_t kLargestGrowth = 32 << 20;  // of those, unless a single piece is larger
 
-std::uint32_t kind_of(std::size_t size) {
+std::uint32_t block_size_class(std::size_t size) {
   if (size > kLargestSmall) return kLargeKind;
-  return static_cast<std::uint32_t>(std::countr_zero(std::bit_ceil(std::max(size, kSmallest))) -
-                                    std::countr_zero(kSmallest));
+  return static_cast<std::uint32_t>(std::countr_zero(std::bit_ceil(std::max(size, kSmallestBlock))) -
+                                    std::countr_zero(kSmallestBlock));
 }
-constexpr std::size_t kKinds = 11;  // 64 to 64 Ki
+constexpr std::size_t kBlockSizes = 11;  // 64 to 64 Ki
 
 // What a request of this size is rounded up to.
 std::size_t capacity_of(std::size_t size) {
   if (size > kLargestSmall) return (size + kPage - 1) / kPage * kPage;
-  return std::bit_ceil(std::max(size, kSmallest));
+  return std::bit_ceil(std::max(size, kSmallestBlock));
 }
 
 // Memory that nobody has on loan may not be touched: under AddressSanitizer, a touch is a report.
@@ -123,7 +123,7 @@ Slab::~Slab() {
 }
 
 PoolState::PoolState(Ref<Reactor> reactor, const PoolOptions& options)
-    : reactor_(std::move(reactor)), options_(options), free_small_(kKinds, nullptr) {
+    : reactor_(std::move(reactor)), options_(options), free_small_(kBlockSizes, nullptr) {
   reactor_->add_pool(this);
 }
 
@@ -151,7 +151,7 @@ Result<void> PoolState::grow(std::size_t size, Pages pages) {
 }
 
 Result<Chunk*> PoolState::cut(std::size_t size, Pages pages) {
-  const std::uint32_t kind = kind_of(size);
+  const std::uint32_t kind = block_size_class(size);
   const std::size_t capacity = capacity_of(size);
   Chunk*& free = kind == kLargeKind ? free_large_[capacity] : free_small_[kind];
   if (free != nullptr) {

@@ -19,6 +19,10 @@ namespace rrdma::tools {
 // Returns the exit status (exit_status.h).
 using Runner = std::function<int()>;
 
+// Called with the arguments before they are parsed; add_foo_command() may append to the list.
+using ArgumentHook = void (*)(std::vector<char*>& arguments);
+std::vector<ArgumentHook>& argument_hooks();
+
 void add_capture_command(CLI::App& app, Runner& chosen);
 void add_decode_command(CLI::App& app, Runner& chosen);
 void add_devices_command(CLI::App& app, Runner& chosen);
@@ -34,8 +38,6 @@ void add_stat_command(CLI::App& app, Runner& chosen);
 void add_trace_command(CLI::App& app, Runner& chosen);
 void add_top_command(CLI::App& app, Runner& chosen);
 void add_lab_command(CLI::App& app, Runner& chosen);
-// Puts the `up` of `rrdma lab TOPOLOGY` into the arguments, and takes out of them what is a program's own. Returns the new count.
-int settle_lab_words(int argc, char** argv, std::vector<char*>& out);
 void add_link_command(CLI::App& app, Runner& chosen);
 void add_rpc_command(CLI::App& app, Runner& chosen);
 void add_run_command(CLI::App& app, Runner& chosen);

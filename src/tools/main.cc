@@ -38,7 +38,14 @@ std::vector<std::string> option_names(const CLI::App& app) {
   return names;
 }
 
+// Whether the tree has the command, but this build leaves it out (RRDMA_COMMANDS).
+bool is_left_out(const std::string& word) {
+  return std::string(" " RRDMA_COMMANDS_LEFT_OUT " ").find(" " + word + " ") != std::string::npos;
+}
+
 int complain_no_command(const CLI::App& app, const std::string& word) {
+  if (is_left_out(word))
+    return complain("rrdma", "this build has no command '" + word + "'", "`make build` builds every command");
   const std::string meant = closest_word(word, command_names(app));
   return complain("rrdma", "there is no command '" + printable(word) + "'",
                   meant.empty() ? "'rrdma help' lists the commands" : "did you mean '" + meant + "'?");
@@ -101,28 +108,15 @@ int run(int argc, char** argv) {
   app.require_subcommand(0, 1);
 
   Runner chosen;
-  add_decode_command(app, chosen);
-  add_run_command(app, chosen);
-  add_shell_command(app, chosen);
-  add_env_command(app, chosen);
-  add_devices_command(app, chosen);
-  add_gids_command(app, chosen);
-  add_lab_command(app, chosen);
-  add_link_command(app, chosen);
-  add_stat_command(app, chosen);
-  add_top_command(app, chosen);
-  add_capture_command(app, chosen);
-  add_inspect_command(app, chosen);
-  add_trace_command(app, chosen);
-  add_explain_command(app, chosen);
-  add_doctor_command(app, chosen);
-  add_fault_command(app, chosen);
-  add_rpc_command(app, chosen);
-  add_sim_command(app, chosen);
+#define RRDMA_COMMAND(name) add_##name##_command(app, chosen);
+#include "tools/command_calls.inc"  // one for each subcommand of this build; CMakeLists.txt writes it
+#undef RRDMA_COMMAND
   add_help_command(app, chosen);
   try {
-    std::vector<char*> arguments;
-    argc = settle_lab_words(argc, argv, arguments);
+    std::vector<char*> arguments(argv, argv + argc);
+    for (const ArgumentHook hook : argument_hooks()) hook(arguments);
+    argc = static_cast<int>(arguments.size());
+    arguments.push_back(nullptr);
     app.parse(drop_run_separator(app, argc, arguments.data()), arguments.data());
   } catch (const CLI::ParseError& error) {
     return explain_usage(app, error);
@@ -135,6 +129,12 @@ int run(int argc, char** argv) {
 }
 
 }  // namespace
+
+std::vector<ArgumentHook>& argument_hooks() {
+  static std::vector<ArgumentHook> hooks;
+  return hooks;
+}
+
 }  // namespace rrdma::tools
 
 int main(int argc, char** argv) {

@@ -58,7 +58,7 @@ std::string_view text_or_empty(const char* text) { return text == nullptr ? std:
 
 using EventBase = std::unique_ptr<event_base, decltype(&event_base_free)>;
 using Http = std::unique_ptr<evhttp, decltype(&evhttp_free)>;
-using Event = std::unique_ptr<event, decltype(&event_free)>;
+using Event = std::unique_ptr<struct event, decltype(&event_free)>;
 
 }  // namespace
 

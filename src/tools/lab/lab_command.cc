@@ -105,10 +105,10 @@ int stay(const LabState& state) {
 
 int run_up(const LabOptions& options) {
   if (!is_preset(options.what) && !options.preset_words.empty())
-    return complain(kName,
-                    formatted("{} is for presets, and '{}' is a file", options.preset_words[0],
-                                printable(options.what)),
-                    "write it there: hosts = 8, or rate = \"10G\" under [defaults]");
+    return complain(
+        kName,
+        formatted("{} is for presets, and '{}' is a file", options.preset_words[0], printable(options.what)),
+        "write it there: hosts = 8, or rate = \"10G\" under [defaults]");
   auto topology = is_preset(options.what) ? make_preset(options.what, options.sizes, options.shape)
                                           : read_topology(options.what);
   if (!topology)
@@ -289,12 +289,10 @@ CLI::App* add_program(CLI::App& lab, Runner& chosen, const char* name, const cha
   return command;
 }
 
-}  // namespace
-
-int settle_lab_words(int argc, char** argv, std::vector<char*>& out) {
-  out.assign(argv, argv + argc);
+// Inserts the `up` of `rrdma lab TOPOLOGY`, and sets a program's own words aside.
+void settle_lab_words(std::vector<char*>& out) {
   static char up[] = "up";
-  if (argc > 2 && std::strcmp(argv[1], "lab") == 0 && argv[2][0] != '-') {
+  if (out.size() > 2 && std::strcmp(out[1], "lab") == 0 && out[2][0] != '-') {
     const auto is_one_of = [&](std::initializer_list<const char*> names) {
       return std::any_of(names.begin(), names.end(),
                          [&](const char* name) { return std::strcmp(name, out[2]) == 0; });
@@ -315,13 +313,14 @@ int settle_lab_words(int argc, char** argv, std::vector<char*>& out) {
       if (words_behind().front() == "--") words_behind().erase(words_behind().begin());
     }
   }
-  out.push_back(nullptr);
-  return static_cast<int>(out.size()) - 1;
 }
+
+}  // namespace
 
 void add_lab_command(CLI::App& app, Runner& chosen) {
   CLI::App* lab = app.add_subcommand("lab", "Make a network of hosts on this machine, without rights");
   lab->require_subcommand(1);
+  argument_hooks().push_back(settle_lab_words);
   add_up(*lab, chosen);
   add_program(*lab, chosen, "run", "Run a program on a host, with the device", true,
               [](const LabOptions& options) {

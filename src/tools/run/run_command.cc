@@ -44,7 +44,7 @@ int refuse(int status, const std::string& sentence, const std::string& hint) {
 }
 
 // What a shell would have to be told about a program that cannot be reached; 0 if it can.
-int check_program(const ProgramFile& program) {
+int refuse_unreachable(const ProgramFile& program) {
   const std::string name = "'" + program.loaded + "'";
   if (program.other_machine) {
     return refuse(kUnsuitable, name + " is built for another architecture than " + kDeviceLibrary,
@@ -74,7 +74,7 @@ int run_program(RunOptions& options) {
   if (!libraries) return refuse(kExitRunFailure, libraries.error().sentence, libraries.error().hint);
   auto program = inspect_program(options.command.front());
   if (!program) return refuse(program.error().exit_status, program.error().sentence, "");
-  if (const int status = check_program(*program); status != 0) return status;
+  if (const int status = refuse_unreachable(*program); status != 0) return status;
   if (options.settings.private_network) {
     if (const auto entered = enter_private_network(options.settings.devices); !entered)
       return refuse(kExitRunFailure, entered.error().sentence, entered.error().hint);
