@@ -1,4 +1,4 @@
-// What base/ promises: one group of tests for each of its small headers.
+// Tests of the small headers in base/, one group for each header.
 #include <gtest/gtest.h>
 
 #include "base/instant.h"

@@ -1,5 +1,5 @@
-// DescriptorSet: which numbers of file descriptors have something in common. A look is one load, so that it can
-// stand in front of every close() and write() of a program. Any thread; in signal handlers, too.
+// DescriptorSet: a set of file descriptor numbers. A lookup is one load, so that every close() and write() of a
+// program can afford it. Safe in any thread and in signal handlers.
 #pragma once
 
 #include <array>
@@ -12,7 +12,7 @@ namespace rrdma {
 
 class DescriptorSet {
  public:
-  // Numbers beyond it are never in the set.
+  // Larger numbers are never in the set.
   static constexpr int kNumbers = 65536;
 
   [[nodiscard]] bool contains(int fd) const {
@@ -27,7 +27,7 @@ class DescriptorSet {
   void clear() {
     for (auto& word : words_) word.store(0, std::memory_order_relaxed);
   }
-  // The lowest member that is not below `first`, or kNumbers.
+  // The lowest member >= `first`, or kNumbers.
   [[nodiscard]] int next(int first) const {
     for (int fd = first < 0 ? 0 : first; fd < kNumbers; fd = (fd / 64 + 1) * 64) {
       const std::uint64_t rest = word(fd).load(std::memory_order_relaxed) & (~std::uint64_t{0} << (fd % 64));

@@ -12,7 +12,7 @@
 namespace rrdma {
 namespace {
 
-// Where a filter forbids the call.
+// The fallback if a seccomp filter forbids getrandom(2).
 void fill_from_device(std::span<std::uint8_t> octets) {
   const int fd = raw::open("/dev/urandom", O_RDONLY | O_CLOEXEC);
   const bool kernel_gives_random_numbers = fd >= 0;

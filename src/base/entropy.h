@@ -1,5 +1,5 @@
-// Numbers that nobody can guess, from the kernel: for keys, tokens, nonces and the seeds of generators. The one place
-// that asks for them; engines are given a Prng instead.
+// Unpredictable random numbers from the kernel, for keys, tokens, nonces and PRNG seeds. No other file asks the
+// kernel for them; engines receive a Prng instead.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace rrdma {
 
-// Ends the process where neither getrandom(2) nor /dev/urandom gives any: a guessable key would be worse. Any thread.
+// Aborts the process if neither getrandom(2) nor /dev/urandom works: a guessable key would be worse. Any thread.
 void fill_with_system_entropy(std::span<std::uint8_t> octets);
 [[nodiscard]] std::uint64_t system_entropy();
 

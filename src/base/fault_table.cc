@@ -12,7 +12,7 @@
 namespace rrdma {
 namespace {
 
-// Both are distances from the field itself, so that the table needs no relocation.
+// Both fields are offsets relative to themselves, so that the table needs no relocation.
 struct FaultEntry {
   std::int32_t access;
   std::int32_t landing;
@@ -22,7 +22,7 @@ std::uintptr_t target_of(const std::int32_t& field) {
   return reinterpret_cast<std::uintptr_t>(&field) + static_cast<std::uintptr_t>(std::intptr_t{field});
 }
 
-// The linker gives a section whose name is an identifier these two symbols.
+// The linker defines these two symbols for a section whose name is a C identifier.
 extern "C" {
 extern const FaultEntry __start_rrdma_faults[] __attribute__((visibility("hidden")));
 extern const FaultEntry __stop_rrdma_faults[] __attribute__((visibility("hidden")));
@@ -35,7 +35,7 @@ extern const FaultEntry __stop_rrdma_faults[] __attribute__((visibility("hidden"
   "b - ., %l[fault] - .\n"             \
   ".popsection\n"
 
-// A load into a register that nobody else uses, and the store of it. False: one of them faulted.
+// Loads into a scratch register and stores it. False if either access faulted.
 #define RRDMA_GUARDED_MOVE(name, load, store, scratch)                                 \
   bool name(std::uint8_t* to, const std::uint8_t* from) {                              \
     asm goto("1: " load "\n2: " store "\n" RRDMA_MAY_FAULT_AT(1) RRDMA_MAY_FAULT_AT(2) \
@@ -54,7 +54,7 @@ RRDMA_GUARDED_MOVE(move8, "movq (%[from]), %%rax", "movq %%rax, (%[to])", "rax")
 RRDMA_GUARDED_MOVE(move4, "movl (%[from]), %%eax", "movl %%eax, (%[to])", "rax")
 RRDMA_GUARDED_MOVE(move2, "movw (%[from]), %%ax", "movw %%ax, (%[to])", "rax")
 RRDMA_GUARDED_MOVE(move1, "movb (%[from]), %%al", "movb %%al, (%[to])", "rax")
-// Stores that are seen after all before them: here every store is.
+// Release stores: visible after all earlier stores. On x86 every store is one.
 constexpr auto release8 = move8, release4 = move4, release2 = move2, release1 = move1;
 #define RRDMA_PEEK "movb (%[from]), %%al"
 #define RRDMA_PEEK_SCRATCH "rax"
@@ -64,7 +64,7 @@ RRDMA_GUARDED_MOVE(move8, "ldr x9, [%[from]]", "str x9, [%[to]]", "x9")
 RRDMA_GUARDED_MOVE(move4, "ldr w9, [%[from]]", "str w9, [%[to]]", "x9")
 RRDMA_GUARDED_MOVE(move2, "ldrh w9, [%[from]]", "strh w9, [%[to]]", "x9")
 RRDMA_GUARDED_MOVE(move1, "ldrb w9, [%[from]]", "strb w9, [%[to]]", "x9")
-// Stores that are seen after all before them. REQUIRES: `to` is aligned.
+// Release stores: visible after all earlier stores. REQUIRES: `to` is aligned.
 RRDMA_GUARDED_MOVE(release8, "ldr x9, [%[from]]", "stlr x9, [%[to]]", "x9")
 RRDMA_GUARDED_MOVE(release4, "ldr w9, [%[from]]", "stlr w9, [%[to]]", "x9")
 RRDMA_GUARDED_MOVE(release2, "ldrh w9, [%[from]]", "stlrh w9, [%[to]]", "x9")
@@ -109,7 +109,7 @@ bool small_copy(void* target, const void* source, std::size_t n) noexcept {
   const std::uint8_t* const end = from + n;
   for (; end - from >= 16; to += 16, from += 16)
     if (!move16(to, from)) return false;
-  // The rest by halves: each size occurs once at most.
+  // Copy the remainder in decreasing powers of two; each size occurs at most once.
   const auto part = [&](std::size_t octets, Move move) {
     if ((n & octets) == 0) return true;
     if (!move(to, from)) return false;

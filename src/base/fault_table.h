@@ -1,30 +1,30 @@
-// Accesses to memory that may be gone, at no cost but that of the access: a table names for each instruction that may
-// fault the place to go on at instead. A guard of guarded_copy.h, which can hold any code, costs as much as the copy of
-// a small message, and every message would need two or three.
+// Accesses to memory that may be unmapped, at the cost of the plain access. A table maps each instruction that may
+// fault to the address at which to resume. The guard in guarded_copy.h accepts any code, but costs as much as copying
+// a small message, and each message would need two or three.
 //
-// Compilers see none of these accesses, nor do the sanitizers: what a NIC does to a program's memory is no access by
-// any of its threads.
+// The accesses are assembly, so that the sanitizers do not see them: an access by the NIC is not an access by one of
+// the program's threads.
 #pragma once
 
 #include <cstddef>
 
 namespace rrdma {
 
-// For the handler of SIGSEGV and SIGBUS, with its third argument: if one of these accesses has faulted, it is left when
-// the handler returns.
+// For the SIGSEGV and SIGBUS handler, with its third argument. True if one of these accesses faulted; it then fails
+// when the handler returns.
 [[nodiscard]] bool leave_faulting_access(void* context) noexcept;
 
 #if defined(__x86_64__) || defined(__aarch64__)
 inline constexpr std::size_t kSmallCopyMax = 64;
 #else
-inline constexpr std::size_t kSmallCopyMax = 0;  // no table: somebody has to write the few lines of assembly
+inline constexpr std::size_t kSmallCopyMax = 0;  // no assembly for this architecture yet
 #endif
 
-// Reads one octet. False: it is not there.
+// Reads one byte. False if it is not mapped.
 [[nodiscard]] bool guarded_peek(const void* from) noexcept;
-// Copy n octets. False if a page was not there; then some prefix may have been copied. REQUIRES: n <= kSmallCopyMax.
+// Copies n bytes. False if a page is not mapped; a prefix may have been copied. REQUIRES: n <= kSmallCopyMax.
 [[nodiscard]] bool small_copy(void* to, const void* from, std::size_t n) noexcept;
-// The same, and who sees the last octets sees all: those that make an aligned word are stored at once.
+// The same, but a reader that sees the last bytes sees all of them: one release store writes the last word.
 [[nodiscard]] bool small_copy_end_last(void* to, const void* from, std::size_t n) noexcept;
 
 }  // namespace rrdma

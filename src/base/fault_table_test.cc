@@ -16,7 +16,7 @@ void on_fault(int, siginfo_t*, void* context) {
   if (!leave_faulting_access(context)) _exit(3);
 }
 
-// A page that is there, and one behind it that is not.
+// A mapped page, followed by an unmapped one.
 class FaultTable : public testing::Test {
  protected:
   void SetUp() override {

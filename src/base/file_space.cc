@@ -11,7 +11,7 @@
 namespace rrdma {
 namespace {
 
-// For file systems that cannot reserve (NFS, some FUSE): what was written is there.
+// For file systems that cannot preallocate (NFS, some FUSE): writing the blocks allocates them.
 bool write_zeros(int fd, std::int64_t octets) {
   static constexpr std::array<char, 4096> kZeros{};
   for (std::int64_t at = 0; at < octets;) {

@@ -1,19 +1,19 @@
-// Room for a file that is going to be mapped. A hole in a mapped file is a promise that the file system may
-// break: the first store to it ends the program (SIGBUS) when the disk is full.
+// Disk space for files that will be mapped. A hole in a mapped file has no block behind it: if the disk is full, the
+// first store to it kills the program (SIGBUS).
 #pragma once
 
 #include <cstdint>
 
 namespace rrdma {
 
-// Whether the program's limit (RLIMIT_FSIZE) lets a file be so long.
+// Whether RLIMIT_FSIZE permits a file of this length.
 [[nodiscard]] bool may_be_so_long(std::int64_t octets);
 
-// Makes the file so long. False and errno where it may not be: a limit of the program (RLIMIT_FSIZE) is
-// respected without the signal that going beyond it would bring.
+// Sets the length of the file. Returns false and sets errno on failure. Exceeding RLIMIT_FSIZE is an error here
+// (EFBIG); it does not raise SIGXFSZ.
 [[nodiscard]] bool set_length(int fd, std::int64_t octets);
 
-// The same, and every octet of it is there. For files on a file system; what memfds promise is memory.
+// Sets the length and allocates every block. For files on a file system; a memfd needs only memory.
 [[nodiscard]] bool allocate_file(int fd, std::int64_t octets);
 
 }  // namespace rrdma

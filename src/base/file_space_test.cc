@@ -26,7 +26,7 @@ TEST(FileSpace, EveryOctetIsThere) {
   EXPECT_GE(status.st_blocks * 512, 40000);
 }
 
-// Going beyond RLIMIT_FSIZE ends a program by SIGXFSZ.
+// Exceeding RLIMIT_FSIZE raises SIGXFSZ, which kills the program.
 TEST(FileSpace, TheProgramsLimitIsAnErrorAndNoSignal) {
   const pid_t child = ::fork();
   if (child == 0) {

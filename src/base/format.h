@@ -1,5 +1,5 @@
-// formatted(): text from a format string that the compiler checks. It is {fmt} behind one compiled function: callers
-// include only its small header, and librrdma.so carries one copy of the formatting code and needs no shared {fmt}.
+// formatted(): text from a format string that the compiler checks. It wraps {fmt} in one compiled function: callers
+// include only its small header. librrdma.so carries one copy of the formatting code and needs no shared {fmt}.
 #pragma once
 
 #include <fmt/core.h>
@@ -12,13 +12,13 @@ namespace rrdma {
 
 [[nodiscard]] std::string format_text(fmt::string_view text, fmt::format_args values);
 
-// formatted("{} of {}", 3, 4) is "3 of 4".
+// `formatted("{} of {}", 3, 4)` returns "3 of 4".
 template <typename... Values>
 [[nodiscard]] std::string formatted(fmt::format_string<Values...> text, Values&&... values) {
   return format_text(text, fmt::make_format_args(values...));
 }
 
-// The words of a range with a separator between them.
+// Concatenates the words of a range, with a separator between them.
 template <typename Words>
 [[nodiscard]] std::string joined(const Words& words, std::string_view separator) {
   std::string text;

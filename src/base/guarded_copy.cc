@@ -7,8 +7,8 @@
 
 #include "base/fault_table.h"
 
-// What a NIC does to a program's memory is no access by any of its threads: a program may well spin on an octet
-// that a WRITE will change. The thread sanitizer must not see it as one.
+// Hide the accesses of the NIC from the thread sanitizer. They are not accesses by one of the program's threads: a
+// program may spin on a byte that a WRITE will change.
 #if defined(__SANITIZE_THREAD__)
 #define RRDMA_WATCHED_BY_TSAN 1
 #elif defined(__has_feature)
@@ -28,7 +28,7 @@ void AnnotateIgnoreWritesEnd(const char* file, int line);
 namespace rrdma {
 namespace {
 
-// The outermost guard announces the access, so that the sanitizer's count is one or none.
+// Only the outermost guard annotates the access, so that the sanitizer's count never exceeds one.
 void begin_device_access([[maybe_unused]] const FaultGuard* outer) {
 #if defined(RRDMA_WATCHED_BY_TSAN)
   if (outer != nullptr) return;
@@ -45,8 +45,8 @@ void end_device_access([[maybe_unused]] const FaultGuard* outer) {
 #endif
 }
 
-// The sanitizer ends what was announced before it calls a signal handler; it would begin again when the handler
-// returned, which ours does not.
+// The sanitizer ends the annotated region before it calls a signal handler, and begins it again when the handler
+// returns. Our handler does not return.
 void resume_device_access([[maybe_unused]] const FaultGuard* outer) {
 #if defined(RRDMA_WATCHED_BY_TSAN)
   if (outer != nullptr) begin_device_access(nullptr);
@@ -57,8 +57,8 @@ void resume_device_access([[maybe_unused]] const FaultGuard* outer) {
 
 thread_local FaultGuard* active_fault_guard = nullptr;
 
-// noinline, and nothing live across the setjmp but the volatile outer pointer: the second return of
-// sigsetjmp finds registers in an unknown state.
+// noinline, and only the volatile outer pointer is live across the setjmp: register contents are indeterminate after
+// the second return of sigsetjmp.
 __attribute__((noinline)) bool guarded_call(void (*body)(void*), void* argument) noexcept {
   FaultGuard guard;
   FaultGuard* volatile outer = active_fault_guard;
@@ -75,7 +75,7 @@ __attribute__((noinline)) bool guarded_call(void (*body)(void*), void* argument)
   return true;
 }
 
-// noinline for the same reason.
+// noinline for the same reason as guarded_call().
 __attribute__((noinline)) bool guarded_long_copy(void* to, const void* from, std::size_t n) noexcept {
   FaultGuard guard;
   FaultGuard* volatile outer = active_fault_guard;
@@ -86,7 +86,7 @@ __attribute__((noinline)) bool guarded_long_copy(void* to, const void* from, std
   }
   active_fault_guard = &guard;
   begin_device_access(outer);
-  asm volatile("" ::: "memory");  // the copy must not move out of the guard
+  asm volatile("" ::: "memory");  // keep the copy inside the guard
   std::memcpy(to, from, n);
   asm volatile("" ::: "memory");
   end_device_access(outer);
@@ -95,14 +95,14 @@ __attribute__((noinline)) bool guarded_long_copy(void* to, const void* from, std
 }
 
 bool guarded_copy(void* to, const void* from, std::size_t n) noexcept {
-  if (to == nullptr || from == nullptr) return n == 0;  // a program may give any address
+  if (to == nullptr || from == nullptr) return n == 0;  // a program may pass any address
   return n <= kSmallCopyMax ? small_copy(to, from, n) : guarded_long_copy(to, from, n);
 }
 
 bool recover_from_fault(void* context) noexcept {
   if (leave_faulting_access(context)) return true;
   if (active_fault_guard == nullptr) return false;
-  // The guard does not save the mask: that would cost a system call each time.
+  // The guard does not save the signal mask: that would cost a system call for each guard.
   sigprocmask(SIG_SETMASK, &static_cast<const ucontext_t*>(context)->uc_sigmask, nullptr);
   siglongjmp(active_fault_guard->frame, 1);
 }

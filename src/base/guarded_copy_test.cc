@@ -18,8 +18,7 @@ class GuardedCopy : public testing::Test {
   void SetUp() override {
     struct sigaction action {};
     action.sa_sigaction = on_fault;
-    action.sa_flags =
-        SA_SIGINFO | SA_NODEFER;  // the handler is left by a jump: the signal must not stay blocked
+    action.sa_flags = SA_SIGINFO | SA_NODEFER;  // the handler exits by a jump; keep the signal unblocked
     sigaction(SIGSEGV, &action, &before_segv_);
     sigaction(SIGBUS, &action, &before_bus_);
     page_ =

@@ -1,4 +1,4 @@
-// Instant and Duration: time as a value. Nothing below nic/ asks a clock; time is an argument.
+// Instant and Duration: time as a value. Code below nic/ never reads a clock; time is an argument.
 #pragma once
 
 #include <compare>

@@ -1,5 +1,5 @@
-// IntrusiveList<T, &T::hook>: a doubly linked list through a hook in the element. Inserting and
-// removing never allocate; an element knows whether it is linked. The list does not own its elements.
+// IntrusiveList<T, &T::hook>: a doubly linked list through a hook in the element. Insertion and removal never
+// allocate. An element knows whether it is linked. The list does not own its elements.
 #pragma once
 
 #include "base/assert.h"
@@ -58,7 +58,7 @@ class IntrusiveList {
     where.previous = &hook;
   }
   static T& owner(ListHook& hook) {
-    // The address of a member at a known offset; offsetof does not take a member pointer.
+    // container_of; offsetof does not accept a member pointer.
     alignas(T) static char storage[sizeof(T)];
     T* probe = reinterpret_cast<T*>(storage);
     const auto offset = reinterpret_cast<char*>(&(probe->*Hook)) - storage;

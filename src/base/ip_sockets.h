@@ -1,4 +1,4 @@
-// IpSockets: one socket for each family of IP. An invalid one is a family that is not there.
+// IpSockets: one socket for each IP family. It is invalid if the host lacks that family.
 #pragma once
 
 #include "base/owned_fd.h"

@@ -1,17 +1,17 @@
-// The next definition of a function that we interpose: librspreload's, a sanitizer's or the C library's.
+// NextSymbol: the next definition of a function that we interpose, from librspreload, a sanitizer or the C library.
 #pragma once
 
 #include <dlfcn.h>
 
 namespace rrdma {
 
-// Look all of them up when the library is loaded (a signal handler may be the first to call one); what is
-// called even earlier looks itself up.
+// Resolve all of them when the library is loaded, because the first call may come from a signal handler. A call
+// before that resolves its own symbol.
 template <typename Function>
 class NextSymbol {
  public:
   explicit constexpr NextSymbol(const char* name) : name_(name) {}
-  // Null where the C library is too old to have it.
+  // Null if the C library is too old to define the function.
   Function* operator*() {
     if (function_ == nullptr) function_ = reinterpret_cast<Function*>(::dlsym(RTLD_NEXT, name_));
     return function_;

@@ -1,19 +1,19 @@
-// Which descriptors of the process are RRDMA's own. A program that closes "all that is left over" does not mean
-// them: it does not know that they are there, and what it opens next would get their numbers while we still
-// write to them. The hooks of close() and its kin ask here.
+// The file descriptors of the process that belong to RRDMA. A program that closes all leftover descriptors does not
+// mean ours. If it closed one, its next open() would reuse the number while we still write to it. The hooks of
+// close() and related calls check this set.
 #pragma once
 
 #include "base/descriptor_set.h"
 
 namespace rrdma {
 
-// Kept by OwnedFd.
+// Maintained by OwnedFd.
 extern DescriptorSet own_descriptors;
-// Those of them that must not live on in a forked child: a connection whose end tells others that this process
-// is gone means nothing while a child holds it too. Like O_CLOFORK, which Linux has not got.
+// The subset that a forked child must not keep. Peers take the end of such a connection as the end of this process,
+// so no child may hold it open. Equivalent to O_CLOFORK, which Linux lacks.
 extern DescriptorSet fork_closed_descriptors;
 
-// For the child of a fork: closes those. Async-signal-safe.
+// Closes those descriptors. Call in the child after fork(). Async-signal-safe.
 void close_marked_after_fork();
 
 }  // namespace rrdma

@@ -1,9 +1,9 @@
-// OwnedFd: a file descriptor with one owner, closed by a raw system call (see raw_syscall.h), and known to be
-// ours as long as it lives (own_descriptors.h).
+// OwnedFd: a file descriptor with one owner. It closes the descriptor by a raw system call (raw_syscall.h) and keeps
+// it in own_descriptors while it is open.
 //
-// Every descriptor that RRDMA makes inside a program passes through lifted(): 0, 1 and 2 belong to the program
-// even while it has them closed, and so do the low numbers, which it may count on, give away or write over
-// (dup2). Those that the program is told of pass through above_standard() instead.
+// Every descriptor that RRDMA creates inside a program goes through lifted(). The numbers 0, 1 and 2 belong to the
+// program even while they are closed. The other low numbers are the program's too: it may rely on them, pass them on
+// or overwrite them (dup2). Descriptors that the program gets to see go through above_standard() instead.
 #pragma once
 
 #include <cerrno>
@@ -37,24 +37,24 @@ class [[nodiscard]] OwnedFd {
     forget();
     return std::exchange(fd_, -1);
   }
-  // errno stays as it was, so that a failed step can be cleaned up before it is reported.
+  // Preserves errno, so that an error path can clean up before it reports.
   void reset(int fd = -1) {
     if (fd_ >= 0) {
       const int saved = errno;
-      forget();  // before its number can mean something else
+      forget();  // before the kernel can reuse the number
       raw::close(fd_);
       errno = saved;
     }
     fd_ = fd;
     own_descriptors.add(fd_);
   }
-  // A child of this process shall not have it.
+  // Closes the descriptor in every forked child.
   void close_at_fork() {
     fork_closed_descriptors.add(fd_);
     fork_closed_ = true;
   }
 
-  // A second descriptor of the same open file; invalid (and errno) on failure.
+  // A second descriptor for the same open file; invalid, with errno set, on failure.
   [[nodiscard]] OwnedFd duplicate() const { return OwnedFd(raw::fcntl(fd_, F_DUPFD_CLOEXEC, 3)); }
 
  private:
@@ -66,14 +66,14 @@ class [[nodiscard]] OwnedFd {
   bool fork_closed_ = false;
 };
 
-// Takes ownership of `fd` (which may be -1, as a failed call returned it) and moves it above 2.
+// Takes ownership of `fd` (may be -1, the result of a failed call) and moves it above 2.
 inline OwnedFd above_standard(int fd) {
   OwnedFd owned(fd);
   if (fd < 0 || fd > 2) return owned;
   return owned.duplicate();
 }
 
-// The same, and out of the program's way as far as its limit allows.
+// The same, but moves it to 256 or higher if the descriptor limit allows that.
 inline OwnedFd lifted(int fd) {
   constexpr unsigned long kOutOfTheWay = 256;
   if (fd < 0) return OwnedFd();

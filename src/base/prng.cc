@@ -7,7 +7,7 @@
 namespace rrdma {
 
 Prng::Prng(std::uint64_t seed) {
-  for (auto& word : state_) {  // splitmix64, so that neighbouring seeds give unrelated states
+  for (auto& word : state_) {  // splitmix64: adjacent seeds give unrelated states
     seed += 0x9e3779b97f4a7c15ULL;
     std::uint64_t z = seed;
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;

@@ -1,6 +1,5 @@
-// Prng: a seeded generator whose sequence is the same on every machine (xoshiro256**, seeded by
-// splitmix64). Not for secrets: keys that must not be guessed are seeded from the system's entropy by
-// whoever constructs it.
+// Prng: a seeded generator with the same sequence on every machine (xoshiro256**, seeded by splitmix64). It is not a
+// cryptographic generator. If its numbers must not be guessable, seed it from the system's entropy.
 #pragma once
 
 #include <array>

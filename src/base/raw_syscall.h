@@ -1,7 +1,7 @@
-// The system calls of RRDMA's own I/O, made without the C library's wrappers. Our library lives inside
-// other people's programs, where librspreload and our own preload interpose socket, read, close and
-// their kin; a call made through here can be seen by neither. Conventions are those of the C library
-// (-1 and errno). Only calls that both x86-64 and arm64 have: ppoll, not poll; openat, not open.
+// The system calls of RRDMA's own I/O, without the C library's wrappers. Our library runs inside other people's
+// programs, where librspreload and our own preload interpose socket, read, close and related calls. Neither
+// intercepts calls made here. Conventions are those of the C library (-1 and errno). Only calls that both x86-64 and
+// arm64 have: ppoll, not poll; openat, not open.
 #pragma once
 
 #include <fcntl.h>
@@ -124,20 +124,20 @@ inline int epoll_ctl(int epoll, int operation, int fd, epoll_event* event) {
 inline int epoll_wait(int epoll, epoll_event* events, int count, int timeout_ms) {
   return static_cast<int>(::syscall(SYS_epoll_pwait, epoll, events, count, timeout_ms, nullptr, 0));
 }
-// Linux 5.11; ENOSYS before.
+// Linux 5.11; ENOSYS on older kernels.
 inline int epoll_pwait2(int epoll, epoll_event* events, int count, const timespec* timeout) {
   return static_cast<int>(::syscall(SYS_epoll_pwait2, epoll, events, count, timeout, nullptr, 0));
 }
 inline int pidfd_open(pid_t pid, unsigned flags) {
   return static_cast<int>(::syscall(SYS_pidfd_open, pid, flags));
 }
-// Linux 5.6; ENOSYS before. Allowed as process_vm_writev is.
+// Linux 5.6; ENOSYS on older kernels. Requires the same permission as process_vm_writev.
 inline int pidfd_getfd(int pidfd, int fd) {
   return static_cast<int>(::syscall(SYS_pidfd_getfd, pidfd, fd, 0U));
 }
-// Linux 4.3; ENOSYS before, EINVAL for commands that the kernel does not know.
+// Linux 4.3; ENOSYS on older kernels, EINVAL for unknown commands.
 inline int membarrier(int command) { return static_cast<int>(::syscall(SYS_membarrier, command, 0, 0)); }
-// The C library may cache the pid; after a raw clone only this one is right.
+// The C library may cache the pid; after a raw clone only the system call is right.
 inline pid_t getpid() { return static_cast<pid_t>(::syscall(SYS_getpid)); }
 
 }  // namespace rrdma::raw
