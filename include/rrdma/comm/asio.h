@@ -1,5 +1,5 @@
-// AsioDriver: polls a Context from an Asio event loop, so that RDMA and sockets share one thread. In a header of its own: who does not
-// include it needs no Asio. Define ASIO_STANDALONE for the stand-alone library.
+// AsioDriver: polls a Context from an Asio event loop, so that RDMA and sockets share one thread. It has its
+// own header so that other programs do not need Asio. Define ASIO_STANDALONE to use the stand-alone library.
 #pragma once
 
 #include <asio/error_code.hpp>
@@ -13,8 +13,8 @@
 namespace rrdma::comm {
 inline namespace v0 {
 
-// Drives `context` from `loop` for as long as it lives. All three belong to the thread that runs the loop; the context must outlive the
-// driver.
+// Drives `context` from `loop` as long as the driver exists. Loop, context and driver belong to the thread
+// that runs the loop. The context must outlive the driver.
 class AsioDriver {
  public:
   AsioDriver(asio::io_context& loop, Context& context) : state_(std::make_shared<State>(loop, context)) {
@@ -30,7 +30,8 @@ class AsioDriver {
         : context(&its_context), file(loop, its_context.fd()) {}
     ~State() { file.release(); }
 
-    // Polls until there is nothing to do, then waits for the file. Other handlers of the loop run between two turns.
+    // Polls until there is nothing to do, then waits on the file descriptor. Other handlers of the loop run
+    // between two turns.
     static void turn(const std::shared_ptr<State>& self) {
       if (self->context == nullptr) return;
       self->context->poll();

@@ -1,5 +1,5 @@
-// batch(a, b, c): several operations of one context that are begun together, so that a device is told of them once (one
-// doorbell for each endpoint). Awaits all of them; the result is a tuple of their results.
+// batch(a, b, c): starts several operations of one context together, with one doorbell for each endpoint.
+// Awaiting the batch awaits all of them and returns a tuple of their results.
 #pragma once
 
 #include <coroutine>
@@ -16,7 +16,7 @@ namespace detail {
 
 class RRDMA_COMM_API BatchBase {
  public:
-  // The last member that is done resumes the batch.
+  // The last member to complete resumes the batch.
   void member_done(Operation* member);
 
  protected:
@@ -30,7 +30,8 @@ class RRDMA_COMM_API BatchBase {
 
 }  // namespace detail
 
-// What batch() gives: awaits all of its operations. Not to be moved once awaited.
+// The awaitable that batch() returns. It completes when all operations are complete. Do not move it once
+// awaited.
 template <typename... Operations>
 class Batch : private detail::BatchBase {
  public:
@@ -53,7 +54,8 @@ class Batch : private detail::BatchBase {
   std::tuple<Operations...> operations_;
 };
 
-// Begins all of them together when it is awaited. REQUIRES: operations of one context, none begun.
+// Starts all operations together when awaited. REQUIRES: the operations belong to one context; none has
+// started.
 template <typename... Operations>
 [[nodiscard]] Batch<Operations...> batch(Operations&&... operations) {
   static_assert(sizeof...(Operations) > 0 && (!std::is_reference_v<Operations> && ...),

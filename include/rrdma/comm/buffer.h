@@ -1,5 +1,5 @@
-// Pool and Buffer: memory that is registered once with the device and then lent out. A Pool grows by slabs up to its
-// limit; a Buffer belongs to who holds it, and to the operation that it was given to.
+// Pool and Buffer: memory that is registered with the device once and then handed out. A Pool grows by slabs
+// up to its limit. A Buffer belongs to its holder, or to the operation it was passed to.
 #pragma once
 
 #include <cstddef>
@@ -19,37 +19,37 @@ inline namespace v0 {
 
 class Context;
 
-// What peers may do with memory. Local use needs none of these.
+// Remote access rights to memory. Local use needs none of them.
 enum class Access : unsigned { kNone = 0, kRead = 1, kWrite = 2, kAtomic = 4 };
-// Both.
+// Combines the rights of both.
 constexpr Access operator|(Access a, Access b) {
   return static_cast<Access>(static_cast<unsigned>(a) | static_cast<unsigned>(b));
 }
-// Whether `whole` allows all that `part` does.
+// Returns whether `whole` includes every right in `part`.
 constexpr bool includes(Access whole, Access part) {
   return (static_cast<unsigned>(whole) & static_cast<unsigned>(part)) == static_cast<unsigned>(part);
 }
 
-// Sizes: 64_KiB is 65536.
+// Sizes in KiB: 64_KiB is 65536.
 constexpr std::size_t operator""_KiB(unsigned long long n) { return static_cast<std::size_t>(n) << 10; }
-// The same in units of 1024 KiB.
+// Sizes in MiB.
 constexpr std::size_t operator""_MiB(unsigned long long n) { return static_cast<std::size_t>(n) << 20; }
-// The same in units of 1024 MiB.
+// Sizes in GiB.
 constexpr std::size_t operator""_GiB(unsigned long long n) { return static_cast<std::size_t>(n) << 30; }
 
-// How large a Pool may become, how it grows, and what peers may do with its memory.
+// The limit of a Pool, its growth, and the remote access to its memory.
 struct PoolOptions {
-  std::size_t limit = 1_GiB;  // of memory in use at a time; an endpoint takes a quarter of a MiB by default
-  std::size_t slab = 1_MiB;   // grown by this much, or by what is asked for where that is more
-  // Opens every slab to peers, so that Buffer::remote() needs no registration of its own. Whoever learns one key can then
-  // reach all of this pool; share() opens a single range instead.
+  std::size_t limit = 1_GiB;  // bytes in use at a time; an endpoint takes 256 KiB by default
+  std::size_t slab = 1_MiB;   // bytes to grow by; a larger request grows by its own size
+  // Registers every slab with this remote access. A peer that learns one key can then reach the whole pool.
+  // share() opens a single range instead.
   Access remote = Access::kNone;
 };
 
 namespace detail {
 class PoolState;
 
-// One piece of a slab; `data` has kHeadroom octets in front of it that belong to the library.
+// A piece of a slab. The kHeadroom bytes before `data` belong to the library.
 struct Chunk {
   std::byte* data = nullptr;
   std::size_t capacity = 0;
@@ -60,7 +60,7 @@ struct Chunk {
 };
 }  // namespace detail
 
-// A piece of registered memory. Move-only; its destructor returns it to its pool.
+// A piece of registered memory. Move-only. The destructor returns it to its pool.
 class RRDMA_COMM_API Buffer {
  public:
   Buffer() = default;
@@ -93,7 +93,7 @@ class RRDMA_COMM_API Buffer {
   }
   [[nodiscard]] std::span<std::byte> bytes() { return {data(), size_}; }
   [[nodiscard]] std::span<const std::byte> bytes() const { return {data(), size_}; }
-  // Its contents as objects of T; what does not fill a whole T at the end is left out.
+  // The contents as objects of T. Trailing bytes that do not fill a T are left out.
   template <typename T>
   requires std::is_trivially_copyable_v<T>
   [[nodiscard]] std::span<T> as() { return {reinterpret_cast<T*>(data()), size_ / sizeof(T)}; }
@@ -110,7 +110,7 @@ class RRDMA_COMM_API Buffer {
   std::size_t size_ = 0;
 };
 
-// Awaits a Buffer until the pool can give one.
+// Awaits a Buffer from a pool.
 class RRDMA_COMM_API Taking final : public Operation {
  public:
   Taking(Taking&&) noexcept = default;
@@ -129,23 +129,24 @@ class RRDMA_COMM_API Taking final : public Operation {
   Buffer buffer_;
 };
 
-// Registered memory, by size classes: mapped from a memfd, large pieces from huge pages where the system has them. Belongs to its context's thread; may be destroyed before its buffers are.
+// Registered memory in size classes, mapped from a memfd. Large pieces use huge pages if the system has them.
+// Belongs to its context's thread. A pool may be destroyed before its buffers.
 class RRDMA_COMM_API Pool {
  public:
-  // A pool of its own on the context's device.
+  // Creates a separate pool on the context's device.
   static Result<Pool> create(Context& context, const PoolOptions& options = {});
   Pool(Pool&&) noexcept;
   Pool& operator=(Pool&&) noexcept;
   ~Pool();
 
-  // A Buffer of this size, at once; kNoMemory when the limit is reached.
+  // Takes a Buffer of this size immediately. Fails with kNoMemory if the limit is reached.
   [[nodiscard]] Result<Buffer> take(std::size_t size);
-  // Awaits one; first come, first served.
+  // Awaits a Buffer of this size. Waiters are served in order.
   [[nodiscard]] Taking wait(std::size_t size, Limit limit = {});
-  // A pool that draws from this one and has a limit of its own: a quota.
+  // Creates a pool that draws from this one, with a limit of its own.
   [[nodiscard]] Pool quota(std::size_t limit) const;
 
-  // Octets in buffers that are out, registered in all, and at most.
+  // Bytes in buffers that are handed out, bytes registered, and the limit in bytes.
   [[nodiscard]] std::size_t in_use() const;
   [[nodiscard]] std::size_t registered() const;
   [[nodiscard]] std::size_t limit() const;

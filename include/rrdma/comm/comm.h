@@ -1,4 +1,4 @@
-// Everything of rrdma::comm.
+// Includes all of rrdma::comm, except asio.h.
 #pragma once
 
 #include "rrdma/comm/batch.h"

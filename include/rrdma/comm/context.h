@@ -1,5 +1,5 @@
-// Context: a device, its completion queues, memory and timers, and the loop that drives them. A context belongs to one
-// thread; several threads have several contexts, which share nothing.
+// Context: a device, its completion queues, memory and timers, and the loop that drives them. A context
+// belongs to one thread. Contexts share nothing with each other.
 #pragma once
 
 #include <chrono>
@@ -28,32 +28,33 @@ namespace detail {
 class Registration;
 }
 
-// What run() and wait() do when there is nothing to do.
+// How run() and wait() behave when there is nothing to do.
 struct Wait {
   enum class Way : unsigned char { kSpinThenEvent, kPoll, kEvent };
   Way way = Way::kSpinThenEvent;
-  std::chrono::nanoseconds spin = std::chrono::microseconds(20);  // looks this long before it sleeps
+  std::chrono::nanoseconds spin = std::chrono::microseconds(20);  // time to poll before sleeping
 
   static constexpr Wait spin_then_event(std::chrono::nanoseconds spin) { return {Way::kSpinThenEvent, spin}; }
   static constexpr Wait poll() { return {Way::kPoll, {}}; }
   static constexpr Wait event() { return {Way::kEvent, {}}; }
 };
 
-// What a Context is opened with. The defaults suit a program that talks through the only device there is.
+// Options for opening a Context. The defaults suit a program that uses the only device of the host.
 struct ContextOptions {
-  std::string device = {};  // its name; empty: the first that has an active port
+  std::string device = {};  // name; empty selects the first device with an active port
   Wait wait = {};
-  PoolOptions pool = {};  // of the context's own pool
-  // How long a connection that was closed waits for its peer to know of it, the destructor of a context included.
+  PoolOptions pool = {};  // options of the context's own pool
+  // The longest wait for the peer of a closed connection to confirm the close. Also applies to the destructor
+  // of a context.
   std::chrono::milliseconds linger{1000};
 };
 
-// Awaits the passing of time.
+// Awaits a point in time.
 class RRDMA_COMM_API Sleeping final : public Operation {
  public:
   Sleeping(Sleeping&&) noexcept = default;
   ~Sleeping() override { abandon(); }
-  // Good when the time is over; kCancelled when a stop was requested before.
+  // Succeeds when the time has passed. Fails with kCancelled if a stop was requested earlier.
   Result<void> await_resume();
 
  private:
@@ -87,38 +88,39 @@ class RRDMA_COMM_API Connecting final : public Operation, private detail::Opener
   detail::Ref<detail::EndpointState> endpoint_;
 };
 
-// A device, its completion queues, memory and timers, and the loop that drives them. Move-only; belongs to the thread that polls it, but for
-// post(), which any thread may call.
+// A device, its completion queues, memory and timers, and the loop that drives them. Move-only. Belongs to
+// the thread that polls it. Only post() may be called from any thread.
 class RRDMA_COMM_API Context {
  public:
   static Result<Context> open(const ContextOptions& options = {});
   Context(Context&&) noexcept;
   Context& operator=(Context&&) noexcept;
-  // Waits for connections that are closing (ContextOptions::linger), then ends the rest. Handles may outlive it; their
-  // operations then fail with kClosed.
+  // Waits for closing connections (ContextOptions::linger), then aborts the others. Handles may outlive the
+  // context; their operations then fail with kClosed.
   ~Context();
 
-  // Connects to "host:port", "[ipv6]:port" or "name:port". A name is looked up in a thread of its own.
+  // Connects to "host:port", "[ipv6]:port" or "name:port". A separate thread looks names up.
   [[nodiscard]] Connecting connect(std::string_view address, const Profile& profile, Limit limit = {});
   [[nodiscard]] Connecting connect(std::string_view address, Limit limit = {}) {
     return connect(address, Profile{}, std::move(limit));
   }
-  // Listens at "host:port", ":port" (every address) or port 0 (any free one; see Listener::port).
+  // Listens on "host:port", or on ":port" for every address. Port 0 selects a free port; see Listener::port.
   [[nodiscard]] Result<Listener> listen(std::string_view address, int backlog = 128);
 
-  // Reads what has arrived and resumes who waited for it; true when there was anything. Never blocks. May not be called from
-  // a coroutine that it resumed.
+  // Handles completions and events, and resumes the coroutines that waited for them. Returns true if there
+  // were any. Never blocks. Must not be called from a coroutine that it resumed.
   bool poll();
-  // Polls, and sleeps as ContextOptions::wait says until there was something or the time is over.
+  // Polls. If there is nothing to do, sleeps as ContextOptions::wait says, until there is or until the
+  // deadline.
   bool wait(Clock::time_point until = Clock::time_point::max());
-  // Runs a task to its end.
+  // Runs a task until it is done and returns its result.
   template <typename T>
   T run(Task<T> task) {
     task.start(std::noop_coroutine());
     while (!task.done()) wait();
     return task.take();
   }
-  // Runs until `condition()` holds; false when the time was over before.
+  // Runs until `condition()` holds. Returns false if the deadline passes first.
   template <typename Condition>
   requires std::is_invocable_r_v<bool, Condition>
   bool run_until(Condition condition, Clock::time_point until = Clock::time_point::max()) {
@@ -129,21 +131,23 @@ class RRDMA_COMM_API Context {
     return true;
   }
 
-  // For another loop: becomes readable when poll() has something to do, once arm() was called.
+  // A file descriptor for another event loop. After arm(), it becomes readable when poll() has something to
+  // do.
   [[nodiscard]] int fd() const;
-  // Call before sleeping on fd(). False: there is something to do now, poll() instead of sleeping.
+  // Call this before sleeping on fd(). If it returns false, there is something to do: poll() instead of
+  // sleeping.
   [[nodiscard]] bool arm();
 
   [[nodiscard]] Sleeping sleep(Clock::duration duration, std::stop_token stop = {});
   [[nodiscard]] Sleeping sleep_until(Clock::time_point at, std::stop_token stop = {});
-  // Lets everybody else run first.
+  // Lets all other ready coroutines run first.
   [[nodiscard]] Sleeping yield();
-  // Runs `call` in this context's thread, from its next poll. The one function that any thread may call.
+  // Runs `call` in this context's thread, at its next poll. Any thread may call this.
   void post(std::function<void()> call);
 
   [[nodiscard]] Pool& pool();
   [[nodiscard]] const Device& device() const;
-  // Endpoints that exist, closing ones among them.
+  // The number of endpoints, including those that are closing.
   [[nodiscard]] std::size_t endpoints() const;
 
  private:

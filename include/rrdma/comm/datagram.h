@@ -1,5 +1,5 @@
-// Datagram: messages of at most one packet to anybody, unreliable and without order, and to multicast groups. What is sent has no header
-// of this library, so that the other end may be any program that uses unreliable datagrams.
+// Datagram: unreliable, unordered messages of at most one packet, to any peer or multicast group. The library
+// adds no header of its own, so the other end may be any program that uses unreliable datagrams.
 #pragma once
 
 #include <cstddef>
@@ -29,13 +29,13 @@ struct DatagramPosting;
 class MembershipState;
 }  // namespace detail
 
-// How many packets a Datagram has room for.
+// The number of packets that a Datagram has room for.
 struct DatagramProfile {
-  std::uint16_t receive_depth = 64;  // packets that can wait for receive(); more are lost
-  std::uint16_t send_depth = 64;     // sends under way at a time; more wait
+  std::uint16_t receive_depth = 64;  // packets that can wait for receive(); further packets are lost
+  std::uint16_t send_depth = 64;     // sends in flight at a time; further sends wait
 };
 
-// Somebody to send to: a copyable value within its context.
+// A destination. Copyable; valid within its context.
 class RRDMA_COMM_API Peer {
  public:
   Peer() = default;
@@ -52,7 +52,7 @@ class RRDMA_COMM_API Peer {
   std::uint32_t queue_key_ = 0;
 };
 
-// A received packet, on loan: its destructor gives the memory back.
+// A received packet. The destructor returns its memory.
 class RRDMA_COMM_API Packet {
  public:
   Packet() = default;
@@ -74,7 +74,7 @@ class RRDMA_COMM_API Packet {
     const auto octets = bytes();
     return {reinterpret_cast<const char*>(octets.data()), octets.size()};
   }
-  // Who sent it, to answer.
+  // The sender, as a destination for a reply.
   [[nodiscard]] Result<Peer> sender() const;
 
  private:
@@ -86,7 +86,7 @@ class RRDMA_COMM_API Packet {
   detail::DatagramSlot* slot_ = nullptr;
 };
 
-// A send; the result is the Buffer again.
+// A send. The result is the Buffer.
 class RRDMA_COMM_API PacketSending final : public Operation {
  public:
   PacketSending(PacketSending&&) noexcept = default;
@@ -123,7 +123,7 @@ class RRDMA_COMM_API PacketReceiving final : public Operation {
   Packet packet_;
 };
 
-// Awaits where "host:port" is.
+// Awaits the Peer at "host:port".
 class RRDMA_COMM_API Resolving final : public Operation {
  public:
   Resolving(Resolving&&) noexcept = default;
@@ -144,14 +144,14 @@ class RRDMA_COMM_API Resolving final : public Operation {
   Peer peer_;
 };
 
-// A multicast group that a Datagram is in, until it is destroyed.
+// Membership of a Datagram in a multicast group. The destructor leaves the group.
 class RRDMA_COMM_API Membership {
  public:
   Membership();
   Membership(Membership&&) noexcept;
   Membership& operator=(Membership&&) noexcept;
   ~Membership();
-  // Everybody in the group, to send to.
+  // The group as a destination.
   [[nodiscard]] Peer group() const;
 
  private:
@@ -160,7 +160,7 @@ class RRDMA_COMM_API Membership {
   detail::Ref<detail::MembershipState> state_;
 };
 
-// Awaits that a group was joined; the result is the Membership.
+// Joins a multicast group. The result is the Membership.
 class RRDMA_COMM_API Joining final : public Operation {
  public:
   Joining(Joining&&) noexcept = default;
@@ -179,25 +179,27 @@ class RRDMA_COMM_API Joining final : public Operation {
   detail::Ref<detail::MembershipState> membership_;
 };
 
-// An unreliable queue pair at an address. Move-only; belongs to its context's thread. Its destructor closes it; whoever waits resumes with kClosed.
+// An unreliable queue pair at an address. Move-only; belongs to its context's thread. The destructor closes
+// it; waiting operations fail with kClosed.
 class RRDMA_COMM_API Datagram {
  public:
-  // At "host:port" of the context's device; ":port" takes the device's first address, port 0 any free one.
+  // Opens at "host:port" of the context's device. ":port" selects the device's first address, port 0 a free
+  // port.
   static Result<Datagram> open(Context& context, std::string_view address,
                                const DatagramProfile& profile = {});
   Datagram(Datagram&&) noexcept;
   Datagram& operator=(Datagram&&) noexcept;
   ~Datagram();
 
-  // The result is the buffer again, once the device has read it.
+  // Sends one packet. The result is the buffer, once the device has read it.
   [[nodiscard]] PacketSending send(const Peer& peer, Buffer message, Limit limit = {});
   [[nodiscard]] PacketReceiving receive(Limit limit = {});
-  // Where a Datagram that was opened at this address takes packets.
+  // Looks up the queue pair of the Datagram that is open at this address.
   [[nodiscard]] Resolving resolve(std::string_view address, Limit limit = {});
-  // Joins the group of this address, for example "239.1.2.3" or "ff1e::1".
+  // Joins the group with this address, for example "239.1.2.3" or "ff1e::1".
   [[nodiscard]] Joining join(std::string_view group, Limit limit = {});
 
-  // Octets of the largest message.
+  // The size of the largest message in bytes.
   [[nodiscard]] std::size_t message_limit() const;
   [[nodiscard]] std::string_view address() const;
 

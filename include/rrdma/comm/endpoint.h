@@ -1,9 +1,9 @@
-// Endpoint: one reliable connection to a peer, and its operations. Message: a received message, on loan.
+// Endpoint: one reliable connection to a peer, and its operations. Message: a received message.
 //
-// Operations on one endpoint are posted in the order in which they were begun, and the peer sees their effects in that order,
-// except that a read or an atomic operation may still be under way when a later one begins (fenced() holds that one back).
-// A send waits until the peer has room (credits), so that a receiver is never overrun; everything after it waits
-// behind it.
+// The operations of an endpoint are posted in the order in which they start. The peer sees their effects in
+// that order, with one exception: a read or an atomic operation may still be in flight when a later operation
+// takes effect. fenced() prevents that. A send waits until the peer has room for it (credits), so a receiver
+// is never overrun. Operations behind a waiting send wait as well.
 #pragma once
 
 #include <cstddef>
@@ -34,7 +34,7 @@ class EndpointState;
 struct ReceiveSlot;
 struct Posting;
 
-// Who waits for a connection to come up.
+// Waits for a connection to be established.
 class Opener {
  public:
   virtual void opened() = 0;
@@ -45,39 +45,39 @@ class Opener {
 };
 }  // namespace detail
 
-// What both ends agree on when they connect: numbers only, each end says its own.
+// The parameters of one end of a connection. Both ends exchange them when they connect.
 struct Profile {
-  std::uint32_t message_limit = 4096;  // octets of the largest message that this end receives
-  std::uint16_t receive_depth = 64;  // messages that this end can hold: the credits that it gives; at least 4
-  std::uint16_t send_depth = 64;     // requests under way at a time; at least 4
-  std::uint8_t rnr_retry = 0;  // credits make "receiver not ready" impossible, so it need not be retried
-  std::uint8_t retry = 7;      // times that the transport tries again before it gives the peer up
-  std::uint8_t reads = 16;  // reads and atomic operations under way at a time; less where the device has less
-  // Octets for the application in the connection request or in its answer; copied by the call.
+  std::uint32_t message_limit = 4096;  // bytes of the largest message that this end receives
+  std::uint16_t receive_depth = 64;    // receive buffers, and thus credits for the peer; at least 4
+  std::uint16_t send_depth = 64;       // requests in flight at a time; at least 4
+  std::uint8_t rnr_retry = 0;          // credits rule out "receiver not ready", so no retries are needed
+  std::uint8_t retry = 7;              // retransmissions before the transport gives up
+  std::uint8_t reads = 16;             // reads and atomics in flight at a time; limited by the device
+  // Application data for the connection request or the reply. The call copies it.
   std::span<const std::byte> hello = {};
-  // A silent peer is asked whether it is still there after this long; none: only when something is sent to it.
+  // Probe a silent peer at this interval. If zero, only a send detects a dead peer.
   std::chrono::milliseconds keep_alive{0};
 };
 
-// Octets of Profile::hello at most, in a request.
+// The largest Profile::hello in a connection request, in bytes.
 inline constexpr std::size_t kMaxHelloRequest = 40;
-// The same in an answer.
+// The largest Profile::hello in a reply, in bytes.
 inline constexpr std::size_t kMaxHelloAnswer = 180;
 
-// What has happened on an Endpoint since it was connected.
+// Counters of an Endpoint since it was connected.
 struct EndpointCounters {
   std::uint64_t messages_sent = 0, octets_sent = 0;
   std::uint64_t messages_received = 0, octets_received = 0;
   std::uint64_t reads = 0, writes = 0, atomics = 0;
   std::uint64_t credit_messages_sent = 0, credit_messages_received = 0;
-  std::uint64_t waits_for_credit = 0;  // operations that had to wait for the peer
-  std::uint64_t waits_for_queue = 0;   // operations that had to wait for our own send queue
-  std::uint64_t inlined = 0;           // sends whose octets went with the request itself
+  std::uint64_t waits_for_credit = 0;  // operations that waited for credits
+  std::uint64_t waits_for_queue = 0;   // operations that waited for room in the send queue
+  std::uint64_t inlined = 0;           // sends with inline data
   std::uint64_t keep_alives = 0;
 };
 
-// A message on loan: its destructor gives the memory back to the connection and thereby a credit to the peer. Who keeps
-// messages slows the peer down, nobody else.
+// A received message. The destructor returns the memory to the connection, and thereby a credit to the peer.
+// Keeping messages slows down this peer only.
 class RRDMA_COMM_API Message {
  public:
   Message() = default;
@@ -103,7 +103,7 @@ class RRDMA_COMM_API Message {
     const auto octets = bytes();
     return {reinterpret_cast<const char*>(octets.data()), octets.size()};
   }
-  // A copy of its first octets as a T. REQUIRES: size() >= sizeof(T).
+  // A copy of the first bytes as a T. REQUIRES: size() >= sizeof(T).
   template <typename T>
   requires std::is_trivially_copyable_v<T>
   [[nodiscard]] T as() const {
@@ -114,9 +114,9 @@ class RRDMA_COMM_API Message {
     std::memcpy(&value, octets.data(), sizeof(T));
     return value;
   }
-  // The number that came with a write with immediate; such a message has no octets of its own.
+  // The immediate value of a write with immediate. Such a message has no bytes.
   [[nodiscard]] std::optional<std::uint32_t> immediate() const;
-  // The same message on loan a second time: its memory goes back with the last of them.
+  // A second reference to the message. The memory is returned with the last reference.
   [[nodiscard]] Message share() const;
 
  private:
@@ -133,7 +133,7 @@ namespace detail {
 
 enum class Verb : std::uint8_t { kSend, kWrite, kWriteImmediate, kRead, kCompareSwap, kFetchAdd, kBind };
 
-// A request for the send queue, with the memory that it owns.
+// A request for the send queue, and the memory that it owns.
 class RRDMA_COMM_API Transfer : public Operation {
  protected:
   Transfer(const Ref<EndpointState>& endpoint, Verb verb, During during, Buffer buffer, Limit limit);
@@ -151,15 +151,15 @@ class RRDMA_COMM_API Transfer : public Operation {
   Ref<EndpointState> endpoint_;
   Posting* posting_ = nullptr;
   Buffer buffer_;
-  std::span<const std::byte> octets_;  // what is sent when it is not in buffer_: copied when it is begun
+  std::span<const std::byte> octets_;  // data to send that is not in buffer_; copied at the start
   std::uint64_t remote_address_ = 0;
   std::uint32_t remote_key_ = 0;
   std::uint32_t immediate_ = 0;
-  std::uint32_t length_ = 0;  // of a read; otherwise the buffer's size counts
+  std::uint32_t length_ = 0;  // of a read; other requests use the buffer's size
   std::uint64_t operand_ = 0;
   std::uint64_t swap_ = 0;
   std::uint64_t answer_ = 0;
-  Ref<Counted> kept_;  // what else must live until the device is done: a memory window
+  Ref<Counted> kept_;  // also kept until the device is done: a memory window
   Verb verb_;
   bool fenced_ = false;
   bool waited_ = false;
@@ -169,7 +169,7 @@ class RRDMA_COMM_API Transfer : public Operation {
 template <typename Self>
 class Fenceable : public Transfer {
  public:
-  // It begins only after the reads and atomic operations before it are complete.
+  // Delays this operation until all earlier reads and atomic operations are complete.
   Self&& fenced() && {
     fenced_ = true;
     return static_cast<Self&&>(*this);
@@ -181,7 +181,7 @@ class Fenceable : public Transfer {
 
 }  // namespace detail
 
-// A send, write or read of a Buffer; the result is the Buffer again.
+// A send, write or read of a Buffer. The result is the Buffer.
 class RRDMA_COMM_API Transferring final : public detail::Fenceable<Transferring> {
  public:
   Result<Buffer> await_resume();
@@ -191,7 +191,7 @@ class RRDMA_COMM_API Transferring final : public detail::Fenceable<Transferring>
   using Fenceable::Fenceable;
 };
 
-// A send of octets that are copied when it is begun.
+// A send of bytes that are copied when it starts.
 class RRDMA_COMM_API Copying final : public detail::Fenceable<Copying> {
  public:
   Result<void> await_resume();
@@ -201,7 +201,7 @@ class RRDMA_COMM_API Copying final : public detail::Fenceable<Copying> {
   using Fenceable::Fenceable;
 };
 
-// An atomic operation; the result is what was there before.
+// An atomic operation. The result is the previous value.
 class RRDMA_COMM_API Exchanging final : public detail::Fenceable<Exchanging> {
  public:
   Result<std::uint64_t> await_resume();
@@ -211,7 +211,7 @@ class RRDMA_COMM_API Exchanging final : public detail::Fenceable<Exchanging> {
   using Fenceable::Fenceable;
 };
 
-// The read of one object; the result is a copy of it.
+// A read of one object. The result is a copy of it.
 template <typename T>
 class Fetching final : public detail::Fenceable<Fetching<T>> {
  public:
@@ -228,7 +228,7 @@ class Fetching final : public detail::Fenceable<Fetching<T>> {
   using detail::Fenceable<Fetching<T>>::Fenceable;
 };
 
-// The opening of a memory window; the result is the Window.
+// The binding of a memory window. The result is the Window.
 template <typename T>
 class Lending final : public detail::Fenceable<Lending<T>> {
  public:
@@ -263,7 +263,7 @@ class RRDMA_COMM_API Receiving final : public Operation {
   Message message_;
 };
 
-// Waits for the end of a connection.
+// Awaits the end of a connection.
 class RRDMA_COMM_API Settling final : public Operation {
  public:
   Settling(Settling&&) noexcept = default;
@@ -281,9 +281,9 @@ class RRDMA_COMM_API Settling final : public Operation {
   detail::Ref<detail::EndpointState> endpoint_;
 };
 
-// One end of a reliable connection. Move-only. Belongs to its context's thread for life; see Incoming for how another thread gets it. Its
-// destructor closes gracefully in the background (what was sent still arrives while the context is polled); close() waits for that,
-// abort() does not.
+// One end of a reliable connection. Move-only. Belongs to its context's thread for life; see Incoming for how
+// to hand a connection to another thread. The destructor closes gracefully in the background: sent data still
+// arrives while the context is polled. close() waits for that; abort() does not.
 class RRDMA_COMM_API Endpoint {
  public:
   Endpoint();
@@ -292,9 +292,11 @@ class RRDMA_COMM_API Endpoint {
   ~Endpoint();
   explicit operator bool() const { return static_cast<bool>(state_); }
 
-  // Sends a message; the result is the buffer again, once the device has read it. Delivery follows in order; flush() and close() wait for it.
+  // Sends a message. The result is the buffer, once the device has read it. Messages arrive in order; flush()
+  // and close() wait for delivery.
   [[nodiscard]] Transferring send(Buffer message, Limit limit = {});
-  // The same with a copy of these octets, which is made when the send is begun: by awaiting it or by start(). They must be there until then.
+  // Sends a copy of these bytes. The copy is made when the send starts, by co_await or start(); the bytes
+  // must stay valid until then.
   [[nodiscard]] Copying send(std::span<const std::byte> octets, Limit limit = {});
   [[nodiscard]] Copying send(std::string_view text, Limit limit = {}) {
     return send(std::as_bytes(std::span<const char>(text.data(), text.size())), std::move(limit));
@@ -306,8 +308,8 @@ class RRDMA_COMM_API Endpoint {
     return send(std::as_bytes(std::span<const T, 1>(&object, 1)), std::move(limit));
   }
 
-  // Sends a copy of these octets if it can go at once: with the request itself (inline_limit()), when neither the peer's credits nor our own send queue make
-  // it wait. False: nothing was sent; send() would wait, or say what is wrong.
+  // Sends a copy of these bytes if it can be posted immediately as inline data (inline_limit()). Returns
+  // false if nothing was sent; send() would then wait, or report the error.
   [[nodiscard]] bool try_send(std::span<const std::byte> octets);
   template <typename T>
   requires(std::is_trivially_copyable_v<T> && !std::is_convertible_v<const T&, std::span<const std::byte>>)
@@ -315,24 +317,27 @@ class RRDMA_COMM_API Endpoint {
     return try_send(std::as_bytes(std::span<const T, 1>(&object, 1)));
   }
 
-  // The next message, in the order in which the peer sent them.
+  // Receives the next message, in the order in which the peer sent them.
   [[nodiscard]] Receiving receive(Limit limit = {});
-  // The same if one is there already; otherwise an empty Message, also when none will ever come: receive() says that.
+  // Returns the next message if it has already arrived, otherwise an empty Message. The end of the connection
+  // also yields an empty Message; only receive() reports it.
   [[nodiscard]] Message try_receive();
 
-  // Writes the buffer to the beginning of `to`; kTooLarge when it does not fit.
+  // Writes the buffer to the start of `to`. Fails with kTooLarge if it does not fit.
   template <typename T>
   [[nodiscard]] Transferring write(Buffer from, RemoteSpan<T> to, Limit limit = {}) {
     static_assert(!std::is_const_v<T>, "the peer opened this memory for reading only");
     return write_bytes(std::move(from), to.as_bytes(), std::nullopt, std::move(limit));
   }
-  // The same, and the peer receives a Message with this number once the octets are in place. Takes a credit.
+  // Writes the buffer, and the peer receives a Message with `immediate` once the bytes are in place. Takes a
+  // credit.
   template <typename T>
   [[nodiscard]] Transferring write(Buffer from, RemoteSpan<T> to, std::uint32_t immediate, Limit limit = {}) {
     static_assert(!std::is_const_v<T>, "the peer opened this memory for reading only");
     return write_bytes(std::move(from), to.as_bytes(), immediate, std::move(limit));
   }
-  // Reads all of `from` into the buffer, which is resized to it; kTooLarge when its capacity is less.
+  // Reads all of `from` into the buffer and resizes the buffer to match. Fails with kTooLarge if the capacity
+  // is less.
   template <typename T>
   [[nodiscard]] Transferring read(RemoteSpan<T> from, Buffer into, Limit limit = {}) {
     return read_bytes(RemoteSpan<const std::byte>(from.as_bytes()), std::move(into), std::move(limit));
@@ -347,14 +352,14 @@ class RRDMA_COMM_API Endpoint {
     fetching.length_ = sizeof(T);
     return fetching;
   }
-  // If *where == expected, *where = desired; what was there before.
+  // If *where == expected, sets *where = desired. The result is the previous value.
   [[nodiscard]] Exchanging compare_swap(RemoteRef<std::uint64_t> where, std::uint64_t expected,
                                         std::uint64_t desired, Limit limit = {});
-  // *where += value; what was there before.
+  // Adds `value` to *where. The result is the previous value.
   [[nodiscard]] Exchanging fetch_add(RemoteRef<std::uint64_t> where, std::uint64_t value, Limit limit = {});
 
-  // Opens memory to this peer alone, for as long as the Window lives; see Window, and Share for every peer. The caller owns the memory, which
-  // must outlive the Window.
+  // Opens memory to this peer alone, as long as the Window exists. See Window; see Share for access by every
+  // peer. The caller owns the memory, which must outlive the Window.
   template <typename T>
   [[nodiscard]] Lending<T> lend(std::span<T> memory, Access access, Limit limit = {}) {
     Lending<T> lending(state_checked(), detail::Verb::kBind, During::kShare, Buffer(), std::move(limit));
@@ -365,24 +370,27 @@ class RRDMA_COMM_API Endpoint {
     return lending;
   }
 
-  // Waits until the peer's device has acknowledged everything that was begun before.
+  // Waits until the peer's device has acknowledged all operations started so far.
   [[nodiscard]] Copying flush(Limit limit = {});
-  // Begins nothing new, waits until everything sent has arrived and the peer was told, and ends the connection.
+  // Starts no new operations, waits until all sent data has arrived and the peer knows of the close, and ends
+  // the connection.
   [[nodiscard]] Settling close(Limit limit = {});
-  // Ends the connection now. Every waiter resumes with kClosed; memory comes back when the device has let it go.
+  // Ends the connection immediately. Every waiter resumes with kClosed. Memory is returned when the device
+  // has released it.
   void abort();
 
-  // Whether operations may be begun.
+  // Whether new operations may start.
   [[nodiscard]] bool open() const;
   [[nodiscard]] std::string_view peer() const;
   [[nodiscard]] std::string_view local() const;
-  // What the peer said in its Profile::hello.
+  // The peer's Profile::hello.
   [[nodiscard]] std::span<const std::byte> hello() const;
-  // Octets of the largest message that the peer takes.
+  // The size of the largest message that the peer accepts, in bytes.
   [[nodiscard]] std::size_t message_limit() const;
-  // Octets of the largest message that goes with its request, so that its buffer is free at once.
+  // The size of the largest message sent as inline data, in bytes. The buffer of such a message is free at
+  // once.
   [[nodiscard]] std::size_t inline_limit() const;
-  // Messages that the peer has room for now.
+  // The number of messages that the peer has room for now.
   [[nodiscard]] std::size_t credits() const;
   [[nodiscard]] const EndpointCounters& counters() const;
 

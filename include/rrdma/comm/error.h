@@ -1,5 +1,5 @@
-// Error: what failed, in which operation, with whom, and what to do about it. Result<T>: a value or an Error. Errors are
-// values; nothing in this library throws unless it is asked to (value_or_throw).
+// Error: the failure, the operation, the peer and the remedy. Result<T>: a value or an Error. Errors are
+// values. The library throws only on request (value_or_throw).
 #pragma once
 
 #include <memory>
@@ -14,29 +14,30 @@
 namespace rrdma::comm {
 inline namespace v0 {
 
-// What went wrong. `Error::detail` says more: an errno, a completion status (ibv_wc_status) or a reason of rdma_cm.
+// The kind of failure. `Error::detail` adds an errno, a completion status (ibv_wc_status) or an rdma_cm
+// reason.
 enum class Code : unsigned char {
-  kNoDevice,      // no RDMA device, or none of that name
-  kBadAddress,    // the text is no address, or the name is not known
-  kUnreachable,   // nobody answers at that address
-  kRefused,       // the peer refused, or nobody listens at that port
-  kVersion,       // the peer speaks another version of this library's protocol, or not this protocol at all
+  kNoDevice,      // no RDMA device, or none with that name
+  kBadAddress,    // not a valid address, or an unknown name
+  kUnreachable,   // no answer from that address
+  kRefused,       // the peer refused, or nothing listens on that port
+  kVersion,       // the peer uses another version of this library's protocol, or another protocol
   kClosed,        // this end was closed or aborted
   kClosedByPeer,  // the peer closed; everything it had sent was received
   kPeerGone,      // the peer vanished without closing
   kCancelled,     // a stop was requested
-  kDeadline,      // the time was over
-  kTooLarge,      // larger than what the peer takes, or than the buffer
-  kNoMemory,      // the pool's limit is reached, or the system gave no memory
-  kNotSupported,  // the device cannot do it
-  kRemoteAccess,  // the peer's memory is not open for this operation, or was revoked
-  kLocalAccess,   // our memory is not open for this operation
-  kProtocol,      // the peer sent what this protocol does not allow
-  kInvalid,       // the call itself is wrong
-  kSystem,        // a call of the system or of verbs failed; see detail
+  kDeadline,      // the deadline passed
+  kTooLarge,      // larger than the peer accepts, or than the buffer
+  kNoMemory,      // the pool's limit is reached, or the system is out of memory
+  kNotSupported,  // the device does not support it
+  kRemoteAccess,  // the peer's memory does not permit this operation, or was revoked
+  kLocalAccess,   // local memory does not permit this operation
+  kProtocol,      // the peer violated the protocol
+  kInvalid,       // invalid arguments or use
+  kSystem,        // a system call or verbs call failed; see detail
 };
 
-// During what.
+// The operation that failed.
 enum class During : unsigned char {
   kOpen,
   kConnect,
@@ -56,12 +57,12 @@ enum class During : unsigned char {
   kCall,
 };
 
-// In a word or two: "peer gone".
+// A short name: "peer gone".
 [[nodiscard]] RRDMA_COMM_API std::string_view name_of(Code code);
-// As it stands in Error::what: "receive".
+// The name as Error::what shows it: "receive".
 [[nodiscard]] RRDMA_COMM_API std::string_view name_of(During during);
 
-// What failed, in which operation, with whom, and what to do about it. A value; copies share their texts.
+// The failure, the operation, the peer and the remedy. A value; copies share their texts.
 class RRDMA_COMM_API Error {
  public:
   Error() = default;
@@ -69,9 +70,10 @@ class RRDMA_COMM_API Error {
 
   [[nodiscard]] Code code() const { return code_; }
   [[nodiscard]] During during() const { return during_; }
-  // An errno (kSystem, kNoMemory), an ibv_wc_status (kPeerGone, kRemoteAccess, kLocalAccess), an application's reason (kRefused); else 0.
+  // An errno (kSystem, kNoMemory), an ibv_wc_status (kPeerGone, kRemoteAccess, kLocalAccess), or the
+  // application's reason (kRefused). Otherwise 0.
   [[nodiscard]] int detail() const { return detail_; }
-  // The peer's address, or what the caller asked for; empty when there is none.
+  // The peer's address, or the address that the caller asked for. May be empty.
   [[nodiscard]] std::string_view peer() const {
     return peer_ ? std::string_view(*peer_) : std::string_view();
   }
@@ -81,7 +83,7 @@ class RRDMA_COMM_API Error {
 
   // One sentence: "receive from 10.9.0.1:7000: the peer is gone (transport retry counter exceeded)".
   [[nodiscard]] std::string what() const;
-  // What to do about it.
+  // A suggestion how to fix the problem.
   [[nodiscard]] std::string_view remedy() const;
 
   Error&& with_peer(std::shared_ptr<const std::string> peer) && {
@@ -104,7 +106,7 @@ class RRDMA_COMM_API Error {
   std::shared_ptr<const std::string> note_;
 };
 
-// What value_or_throw() throws.
+// The exception that value_or_throw() throws.
 class RRDMA_COMM_API Failure : public std::runtime_error {
  public:
   explicit Failure(Error error);
@@ -116,7 +118,7 @@ class RRDMA_COMM_API Failure : public std::runtime_error {
 };
 
 namespace detail {
-// Ends the program with a sentence: a Result was asked for what it does not hold, or a contract was broken.
+// Prints a message and aborts the program. Called for a broken contract, such as value() of a failed Result.
 [[noreturn]] RRDMA_COMM_API void broken_contract(const char* what, const Error* error = nullptr);
 [[noreturn]] RRDMA_COMM_API void throw_failure(Error error);
 }  // namespace detail
@@ -132,7 +134,7 @@ class [[nodiscard]] Result {
   [[nodiscard]] bool ok() const { return state_.index() == 0; }
   explicit operator bool() const { return ok(); }
 
-  // REQUIRES: ok(); the program ends with the error's sentence otherwise.
+  // REQUIRES: ok(). Otherwise prints the error and aborts the program.
   T& value() & { return checked(); }
   const T& value() const& { return const_cast<Result*>(this)->checked(); }
   T&& value() && { return std::move(checked()); }
@@ -142,7 +144,7 @@ class [[nodiscard]] Result {
   T* operator->() { return &checked(); }
   const T* operator->() const { return &const_cast<Result*>(this)->checked(); }
 
-  // The value, or Failure thrown.
+  // Returns the value, or throws Failure.
   T value_or_throw() && {
     if (!ok()) detail::throw_failure(*std::get_if<1>(&state_));
     return std::move(*std::get_if<0>(&state_));

@@ -1,6 +1,6 @@
-// Limit: how long a caller is willing to wait for an operation. A deadline, a std::stop_token, both or neither.
-// Reaching it resumes the waiter at once; the memory of a request that was already posted stays with the operation
-// until the device has finished with it.
+// Limit: bounds the wait for an operation by a deadline, a std::stop_token, both or neither. When the limit
+// is reached, the waiter resumes at once. The memory of a request that was already posted stays with the
+// library until the device has finished with it.
 #pragma once
 
 #include <chrono>
@@ -13,17 +13,17 @@ inline namespace v0 {
 // The clock of all deadlines.
 using Clock = std::chrono::steady_clock;
 
-// How long to wait: for a duration from now on, until a time, until a stop is requested, or for ever.
+// A bound on waiting: a duration from now, a point in time, a stop token, or no bound.
 class Limit {
  public:
   Limit() = default;
-  // From now on.
+  // The duration starts now.
   template <typename Rep, typename Period>
   Limit(std::chrono::duration<Rep, Period> within) : Limit(within, std::stop_token()) {}
   template <typename Rep, typename Period>
   Limit(std::chrono::duration<Rep, Period> within, std::stop_token stop) : stop_(std::move(stop)) {
     const Clock::time_point now = Clock::now();
-    // A duration that the clock cannot count is no limit.
+    // A duration beyond the range of the clock means no limit.
     if (within < Clock::time_point::max() - now)
       at_ = now + std::chrono::duration_cast<Clock::duration>(within);
   }

@@ -1,5 +1,5 @@
-// An intrusive list whose elements may leave it at any time: what waits for something is in one list at most, and its
-// destructor takes it out.
+// An intrusive list. Elements may leave at any time, and the destructor of an element removes it. An element
+// is in at most one list.
 #pragma once
 
 namespace rrdma::comm {
@@ -50,7 +50,7 @@ class List {
     if (element != nullptr) static_cast<Link*>(element)->unlink();
     return element;
   }
-  // The element after `element`, or null.
+  // Returns the element after `element`, or null.
   [[nodiscard]] T* after(T* element) {
     Link* next = static_cast<Link*>(element)->next_;
     return next == &head_ ? nullptr : static_cast<T*>(next);
@@ -58,7 +58,7 @@ class List {
   void insert_before(T* element, T* position) {
     insert(element, position != nullptr ? static_cast<Link*>(position) : &head_);
   }
-  // Takes all elements of `other` to the end.
+  // Moves all elements of `other` to the end of this list.
   void splice(List& other) {
     if (other.empty()) return;
     Link* first = other.head_.next_;

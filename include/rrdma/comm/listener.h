@@ -1,4 +1,4 @@
-// Listener: a port at which peers connect. Incoming: a peer that asks to be let in.
+// Listener: a port on which peers connect. Incoming: a connection request that is not yet accepted.
 #pragma once
 
 #include <cstddef>
@@ -26,10 +26,10 @@ struct IncomingState;
 
 class Accepting;
 
-// A connection request, not yet a connection. It may be moved to another thread and accepted there into another context, which is how a connection
-// gets to the thread that is to serve it: the queues of an Endpoint are those of its context for as long as it lives, so it is handed over
-// before they are made. The peer's connect() waits meanwhile; what it sends then arrives at the new place. The listener and its context may go
-// before the request is accepted. Dropping it refuses it.
+// A connection request. Accept it in the thread and context that will serve the connection: an Incoming may
+// be moved to another thread, but an Endpoint stays with the context that creates its queues. Meanwhile the
+// peer's connect() waits. The listener and its context may be destroyed before the request is accepted.
+// Destroying an Incoming refuses it.
 class RRDMA_COMM_API Incoming {
  public:
   Incoming();
@@ -40,11 +40,12 @@ class RRDMA_COMM_API Incoming {
 
   [[nodiscard]] std::string_view peer() const;
   [[nodiscard]] std::span<const std::byte> hello() const;
-  // Octets of the largest message that the peer takes.
+  // The size of the largest message that the peer accepts, in bytes.
   [[nodiscard]] std::size_t message_limit() const;
-  // Lets it in; `context` may be another one than the listener's.
+  // Accepts the connection into `context`, which need not be the listener's.
   [[nodiscard]] Accepting accept(Context& context, const Profile& profile = {}, Limit limit = {});
-  // The peer's connect fails with kRefused, this number as detail() and this text as note().
+  // Refuses the connection. The peer's connect fails with kRefused, `reason` as detail() and `text` as
+  // note().
   void refuse(std::uint8_t reason, std::string_view text);
 
  private:
@@ -73,7 +74,7 @@ class RRDMA_COMM_API Arriving final : public Operation {
   Incoming incoming_;
 };
 
-// Awaits a peer that is connected.
+// Awaits an established connection.
 class RRDMA_COMM_API Accepting final : public Operation, private detail::Opener {
  public:
   Accepting(Accepting&&) noexcept;
@@ -93,14 +94,14 @@ class RRDMA_COMM_API Accepting final : public Operation, private detail::Opener 
   void not_opened(Error error) override;
   void admit();
 
-  detail::Ref<detail::ListenerState> listener_;  // empty for one Incoming
+  detail::Ref<detail::ListenerState> listener_;  // empty when accepting a single Incoming
   Incoming incoming_;
   Profile profile_;
   std::string hello_;
   detail::Ref<detail::EndpointState> endpoint_;
 };
 
-// Move-only; its destructor stops listening and refuses who still waits.
+// Accepts connections on a port. Move-only. The destructor stops listening and refuses pending requests.
 class RRDMA_COMM_API Listener {
  public:
   Listener();
@@ -108,10 +109,10 @@ class RRDMA_COMM_API Listener {
   Listener& operator=(Listener&&) noexcept;
   ~Listener();
 
-  // The next peer, connected. One that vanishes while it connects is passed over.
+  // Accepts the next peer. Skips peers that vanish while connecting.
   [[nodiscard]] Accepting accept(const Profile& profile, Limit limit = {});
   [[nodiscard]] Accepting accept(Limit limit = {}) { return accept(Profile{}, std::move(limit)); }
-  // The next request, to be accepted or refused.
+  // Awaits the next request, to accept or refuse it.
   [[nodiscard]] Arriving next(Limit limit = {});
   [[nodiscard]] std::uint16_t port() const;
   [[nodiscard]] std::string_view address() const;

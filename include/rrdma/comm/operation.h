@@ -1,9 +1,9 @@
-// Operation: what every awaitable of this library has in common. It is an object in the caller's frame: awaiting it is one
-// way to use it, starting it and asking whether it is done while polling is another. It completes once; the
-// coroutine that awaits it is resumed from Context::poll, after all completions of that poll were read.
+// Operation: the base of every awaitable of this library. It lives in the caller's frame. A caller either
+// awaits it, or starts it and polls done(). It completes once. The awaiting coroutine resumes from
+// Context::poll, after all completions of that poll were read.
 //
-// Destroying an operation, a deadline and a stop token all withdraw it: the waiter is free at once, and what a device
-// still uses stays with the library until the device has finished with it.
+// Destruction, a deadline and a stop token withdraw an operation. The waiter is free at once; memory that the
+// device still uses stays with the library until the device has finished with it.
 #pragma once
 
 #include <coroutine>
@@ -30,15 +30,15 @@ class EndpointState;
 class DatagramState;
 }  // namespace detail
 
-// The base of everything that can be awaited, polled and given up. Not moved once begun.
+// The base of all operations. Must not be moved once started.
 class RRDMA_COMM_API Operation : private detail::Link, private detail::Timer {
  public:
   Operation(const Operation&) = delete;
   Operation& operator=(const Operation&) = delete;
 
-  // Begins it. REQUIRES: not begun. Awaiting does this by itself.
+  // Starts the operation; co_await does this implicitly. REQUIRES: not started.
   void start();
-  // Whether its result can be taken.
+  // Whether the result is available.
   [[nodiscard]] bool done() const { return phase_ == Phase::kDone; }
   [[nodiscard]] bool started() const { return phase_ != Phase::kIdle; }
 
@@ -52,23 +52,23 @@ class RRDMA_COMM_API Operation : private detail::Link, private detail::Timer {
   enum class Phase : std::uint8_t { kIdle, kWaiting, kDone };
 
   Operation(detail::Ref<detail::Reactor> reactor, During during, Limit limit);
-  // REQUIRES: neither was begun.
+  // REQUIRES: neither operation has started.
   Operation(Operation&& other) noexcept;
   virtual ~Operation();
 
-  // Begins the work: either it is complete()d or fail()ed at once, or it waits somewhere.
+  // Starts the work. It calls complete() or fail() at once, or puts the operation into a list of waiters.
   virtual void begin() = 0;
-  // Takes it from where it waits. Called when it is given up; what was posted goes on without it.
+  // Removes the operation from its list of waiters. A posted request continues without it.
   virtual void withdraw() noexcept = 0;
-  // The error for a code, naming the peer.
+  // Creates an error for a code, with the peer's name.
   [[nodiscard]] virtual Error error_for(Code code, int detail) const;
 
-  // A destructor of a final class calls this first: gives the operation up if it still waits.
+  // Withdraws the operation if it still waits. The destructor of each final class calls this first.
   void abandon() noexcept {
     if (phase_ != Phase::kIdle) [[likely]]
       leave();
   }
-  // Takes it out of the list that it waits in.
+  // Removes the operation from the list in which it waits.
   void leave_list() noexcept { unlink(); }
   void complete();
   void fail(Error error);
@@ -101,14 +101,14 @@ class RRDMA_COMM_API Operation : private detail::Link, private detail::Timer {
   void leave() noexcept;
   void watch_limit();
   void expire() override { give_up(Code::kDeadline); }
-  // A deadline passed or a stop was requested, in the context's own thread.
+  // Ends the wait after a deadline or a stop request. Runs in the context's thread.
   void give_up(Code code);
 
   detail::Ref<detail::Reactor> reactor_;
   std::coroutine_handle<> continuation_;
   detail::BatchBase* batch_ = nullptr;
-  Operation* inbox_next_ = nullptr;  // under the inbox' lock
-  bool in_inbox_ = false;            // under the inbox' lock
+  Operation* inbox_next_ = nullptr;  // protected by the inbox's lock
+  bool in_inbox_ = false;            // protected by the inbox's lock
   Phase phase_ = Phase::kIdle;
   During during_;
   Limit limit_;

@@ -1,4 +1,4 @@
-// PoolResource: a std::pmr::memory_resource over a Pool, so that containers live in registered memory.
+// PoolResource: a std::pmr::memory_resource over a Pool, for containers in registered memory.
 #pragma once
 
 #include <cstddef>
@@ -12,12 +12,13 @@
 namespace rrdma::comm {
 inline namespace v0 {
 
-// Belongs to the pool's thread and must outlive what it gave out. Each allocation is one Buffer; its alignment is 64 at most.
-// std::bad_alloc when the pool's limit is reached.
+// Belongs to the pool's thread. Must outlive its allocations. Each allocation is one Buffer, aligned to at
+// most 64 bytes. Throws std::bad_alloc if the pool's limit is reached.
 class PoolResource final : public std::pmr::memory_resource {
  public:
   explicit PoolResource(Pool& pool) : pool_(&pool) {}
-  // The Buffer that holds this address, as it was given out; null for others. It may be shared or sent while it is here.
+  // Returns the Buffer of an allocation that starts at this address, or null. The Buffer may be shared or
+  // sent while it is allocated.
   [[nodiscard]] Buffer* buffer_of(const void* memory) {
     const auto found = buffers_.find(memory);
     return found == buffers_.end() ? nullptr : &found->second;

@@ -1,6 +1,6 @@
-// Reconnecting: a client's endpoint that comes back after it was lost. Each operation of the application is tried on the connection that
-// there is; what was lost with a connection is lost, since only the application knows whether it may be repeated. What this class
-// does is to connect again, with pauses that grow and never coincide among many clients.
+// Reconnecting: a client's endpoint that reconnects after a failure, with randomised exponential backoff. It
+// does not repeat operations that were lost with a connection: only the application knows which are safe to
+// repeat.
 #pragma once
 
 #include <algorithm>
@@ -15,15 +15,16 @@
 namespace rrdma::comm {
 inline namespace v0 {
 
-// Pauses between two tries: the first, then twice as long each time, up to the most.
+// Pauses between attempts: `first`, doubled after each attempt, up to `most`.
 struct Backoff {
   std::chrono::milliseconds first{10};
   std::chrono::milliseconds most{5000};
-  unsigned tries = 0;      // 0: for as long as the limit allows
-  std::uint64_t seed = 0;  // of the random part of pauses; 0: one of its own
+  unsigned tries = 0;      // 0: no bound but the limit of the call
+  std::uint64_t seed = 0;  // seed of the random part of pauses; 0: a random seed
 };
 
-// Holds one connection to an address and makes a new one when it is gone. Belongs to its context's thread, and must not outlive the context.
+// Holds one connection to an address and replaces it when it is lost. Belongs to its context's thread. Must
+// not outlive the context.
 class Reconnecting {
  public:
   Reconnecting(Context& context, std::string address, Profile profile = {}, Backoff backoff = {})
@@ -34,8 +35,8 @@ class Reconnecting {
         backoff_(backoff),
         random_(backoff.seed != 0 ? backoff.seed : std::random_device{}()) {}
 
-  // The endpoint, connected: the one that there is while it is open, otherwise a new one. The last error when no try succeeded. The pointer
-  // holds until the next call.
+  // Returns the current endpoint if it is open, otherwise connects a new one. Fails with the last error if no
+  // attempt succeeded. The pointer is valid until the next call.
   Task<Result<Endpoint*>> endpoint(Limit limit = {}) {
     std::chrono::milliseconds pause = backoff_.first;
     for (unsigned attempt = 1;; ++attempt) {
@@ -50,7 +51,7 @@ class Reconnecting {
       const Code code = connected.error().code();
       const bool may_pass = code == Code::kRefused || code == Code::kUnreachable || code == Code::kPeerGone;
       if (!may_pass || attempt == backoff_.tries) co_return connected.error();
-      // A random part of the pause, so that clients of one server that went away do not come back all at once.
+      // Randomise the pause, so that the clients of a lost server do not reconnect all at once.
       std::uniform_int_distribution<std::int64_t> part(pause.count() / 2, pause.count());
       const Clock::time_point next = Clock::now() + std::chrono::milliseconds(part(random_));
       if (next > limit.at()) co_return connected.error();
@@ -59,7 +60,7 @@ class Reconnecting {
       pause = std::min(pause * 2, backoff_.most);
     }
   }
-  // Connections that came up so far.
+  // The number of connections established so far.
   [[nodiscard]] std::uint64_t connections() const { return connections_; }
 
  private:

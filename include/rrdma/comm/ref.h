@@ -1,6 +1,6 @@
-// Ref<T>: a counted reference within one thread. The state behind the public handles is held by everybody who still
-// needs it, so that handles may be destroyed in any order; a context and all that belongs to it live in one thread,
-// so that counting takes no atomic operation.
+// Ref<T>: a reference count for one thread. References keep the state behind the public handles alive, so
+// handles may be destroyed in any order. A context and its objects live in one thread, so the count is not
+// atomic.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ class RRDMA_COMM_API Counted {
   std::uint32_t references_ = 0;
 };
 
-// T may be incomplete where a Ref is only moved and destroyed, as in public headers.
+// T may be incomplete if a Ref is only moved and destroyed, as in public headers.
 template <typename T>
 class Ref {
  public:
@@ -41,7 +41,7 @@ class Ref {
   }
   ~Ref() { drop(object_); }
 
-  // Counting by hand, for owners that keep plain pointers.
+  // Manual counting, for owners that keep plain pointers.
   static void hold_one(T* object) { hold(object); }
   static void release_one(T* object) { drop(object); }
 

@@ -1,6 +1,6 @@
-// RemoteSpan<T>, RemoteRef<T>: memory of a peer, typed. They are plain values that travel in messages: who receives one may
-// use it in Endpoint::read, write, compare_swap and fetch_add for as long as its owner keeps it open (Share, or a
-// pool that is open to peers).
+// RemoteSpan<T>, RemoteRef<T>: typed references to a peer's memory. They are plain values that can be sent in
+// messages. The receiver may use them in Endpoint::read, write, compare_swap and fetch_add, as long as the
+// owner keeps the memory open (Share, Window, or a pool with remote access).
 #pragma once
 
 #include <cstddef>
@@ -12,13 +12,14 @@
 namespace rrdma::comm {
 inline namespace v0 {
 
-// An address and key as they travel: 16 octets, little-endian on every machine that this library runs on.
+// An address and key as sent: 16 bytes, little-endian on every supported machine.
 struct RemoteAddress {
   std::uint64_t address = 0;
   std::uint32_t key = 0;
 };
 
-// One T of a peer. Atomic operations take RemoteRef<std::uint64_t>, which must be aligned to 8.
+// One T in a peer's memory. Atomic operations take RemoteRef<std::uint64_t>, which must be aligned to 8
+// bytes.
 template <typename T>
 requires std::is_trivially_copyable_v<std::remove_const_t<T>>
 class RemoteRef {
@@ -28,7 +29,7 @@ class RemoteRef {
   operator RemoteRef<const T>() const { return RemoteRef<const T>(address_, key_); }
   [[nodiscard]] std::uint64_t address() const { return address_; }
   [[nodiscard]] std::uint32_t key() const { return key_; }
-  // A member, by its offset.
+  // The member at this byte offset.
   template <typename M>
   [[nodiscard]] RemoteRef<M> member(std::size_t offset) const {
     return RemoteRef<M>(address_ + offset, key_);

@@ -1,5 +1,5 @@
-// Several things at once: when_all, when_any, and Scope, which owns tasks that run beside its owner. Who goes away takes what it
-// started along: destroying a task withdraws what it awaits.
+// Concurrency: when_all, when_any, and Scope, which owns tasks that run beside its owner. Destroying the
+// owner cancels its tasks: destroying a task withdraws the operation that it awaits.
 #pragma once
 
 #include <coroutine>
@@ -48,7 +48,7 @@ class Latch {
   std::coroutine_handle<> waiter_;
 };
 
-// A coroutine that drives one task and then arrives at a latch.
+// A coroutine that runs one task and then arrives at a latch.
 class Driver {
  public:
   class promise_type {
@@ -139,13 +139,13 @@ Task<std::variant<Held<T>...>> any_of(Task<T>... tasks) {
 
 }  // namespace detail
 
-// Runs all of them, tasks or operations, at once; a tuple of their values (std::monostate for void).
+// Runs all tasks or operations concurrently. The result is a tuple of their values (std::monostate for void).
 template <typename... A>
 requires(sizeof...(A) > 0) [[nodiscard]] auto when_all(A... awaitables) {
   return detail::all_of(as_task(std::move(awaitables))...);
 }
 
-// The same for many of one kind.
+// Runs all tasks concurrently. The result is a vector of their values.
 template <typename T>
 [[nodiscard]] Task<std::vector<detail::Held<T>>> when_all(std::vector<Task<T>> tasks) {
   detail::Latch latch(tasks.size());
@@ -160,18 +160,19 @@ template <typename T>
   co_return values;
 }
 
-// Runs them at once until the first one ends; a variant whose index() says which. The others are destroyed, which withdraws what they await.
+// Runs tasks or operations concurrently until the first one ends. The result is a variant; its index() names
+// the winner. The others are destroyed, which withdraws the operations they await.
 template <typename... A>
 requires(sizeof...(A) > 0) [[nodiscard]] auto when_any(A... awaitables) {
   return detail::any_of(as_task(std::move(awaitables))...);
 }
 
-// Owns tasks that run beside its owner. join() awaits the end of all of them; the destructor destroys those that have not
-// ended. Not to be destroyed by one of its own tasks.
+// Owns tasks that run beside its owner. join() awaits all of them. The destructor destroys those that have
+// not ended. A task must not destroy the Scope that owns it.
 class Scope {
  public:
   Scope() = default;
-  // A stop of `parent` is a stop of this scope.
+  // A stop request to `parent` also stops this scope.
   explicit Scope(std::stop_token parent) { parent_.emplace(std::move(parent), Forward{&source_}); }
   Scope(const Scope&) = delete;
   Scope& operator=(const Scope&) = delete;
@@ -179,17 +180,17 @@ class Scope {
     while (Child* child = children_.front()) std::coroutine_handle<Child>::from_promise(*child).destroy();
   }
 
-  // Starts it; it runs until it first waits.
+  // Starts a task and runs it until it first suspends.
   void spawn(Task<void> task) {
     ++size_;
     run(this, std::move(task)).resume();
   }
-  // What the tasks should watch, and how to ask them to end.
+  // The stop token for the tasks; cancel() requests a stop.
   [[nodiscard]] std::stop_token token() const { return source_.get_token(); }
   void cancel() { source_.request_stop(); }
   [[nodiscard]] std::size_t size() const { return size_; }
 
-  // Awaits the end of all tasks, of those as well that are spawned meanwhile; rethrows the first exception that one of them left.
+  // Awaits all tasks, including those spawned meanwhile. Rethrows the first exception that left a task.
   Task<void> join() {
     while (size_ != 0) co_await Joining(this);
     if (exception_) std::rethrow_exception(std::exchange(exception_, nullptr));
@@ -259,7 +260,7 @@ class Scope {
 };
 
 namespace detail {
-// A coroutine that nobody waits for.
+// A coroutine without an owner.
 struct Detached {
   struct promise_type {
     static void* operator new(std::size_t size) { return allocate_frame(size); }
@@ -277,7 +278,8 @@ Detached call_then(A awaitable, F callback) {
 }
 }  // namespace detail
 
-// For who wants no coroutines: begins the operation and calls `callback` with its result, from Context::poll or at once.
+// For callers without coroutines: starts the operation and calls `callback` with its result, from
+// Context::poll or immediately.
 template <typename A, typename F>
 void then(A awaitable, F callback) {
   detail::call_then(std::move(awaitable), std::move(callback));

@@ -1,8 +1,8 @@
-// Share<T>: memory that is open to peers for as long as the Share lives.
+// Share<T>: opens memory to peers as long as the Share exists.
 //
-// What is exposed: exactly the octets of the span, to every peer of the same context that learns the key, with the access that was
-// asked for. Its destructor revokes it: an operation of a peer that arrives later fails with kRemoteAccess, and that
-// connection ends with it, as the transport has it.
+// A Share exposes exactly the bytes of the span, with the requested access, to every peer of the same context
+// that learns the key. The destructor revokes the access. A peer's later operation fails with kRemoteAccess,
+// which also ends that connection, as the transport requires.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ class Context;
 
 namespace detail {
 
-// A registration of somebody's memory.
+// A registration of memory that the caller owns.
 class RRDMA_COMM_API Registration {
  public:
   Registration() = default;
@@ -43,12 +43,12 @@ class RRDMA_COMM_API Registration {
 
 }  // namespace detail
 
-// Memory that every peer which learns its key may use, until the end of this object. Move-only.
+// Memory open to every peer that learns its key, as long as this object exists. Move-only.
 template <typename T>
 class Share {
  public:
   Share() = default;
-  // Opens memory that the caller owns and that must outlive the Share.
+  // Opens memory that the caller owns. The memory must outlive the Share.
   static Result<Share> open(Context& context, std::span<T> memory, Access access) {
     auto registration = detail::Registration::of(context, memory.data(), memory.size_bytes(), access);
     if (!registration) return registration.error();
@@ -60,7 +60,7 @@ class Share {
                          static_cast<std::uint32_t>(memory_.size()));
   }
   [[nodiscard]] std::span<T> memory() const { return memory_; }
-  // Closes it before the end of its life.
+  // Revokes the access before destruction.
   void revoke() { registration_.revoke(); }
   explicit operator bool() const { return static_cast<bool>(registration_); }
 
@@ -71,12 +71,12 @@ class Share {
   std::span<T> memory_;
 };
 
-// Share<T>::open.
+// Shorthand for Share<T>::open.
 template <typename T>
 [[nodiscard]] Result<Share<T>> share(Context& context, std::span<T> memory, Access access) {
   return Share<T>::open(context, memory, access);
 }
-// Shares what is in a Buffer, which must outlive the Share.
+// Shares the contents of a Buffer, which must outlive the Share.
 [[nodiscard]] inline Result<Share<std::byte>> share(Context& context, Buffer& buffer, Access access) {
   return Share<std::byte>::open(context, buffer.bytes(), access);
 }

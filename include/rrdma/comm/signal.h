@@ -1,5 +1,5 @@
-// Signal: something that one coroutine awaits and that others of the same thread give, once. Alarm: a call at a point in time. What
-// protocols on top of this library are made of.
+// Signal: a one-shot event between coroutines of one thread. Alarm: a callback at a point in time. Protocols
+// on top of this library are built from them.
 #pragma once
 
 #include "rrdma/comm/limit.h"
@@ -13,7 +13,7 @@ inline namespace v0 {
 
 class Context;
 
-// Who awaits it goes on when it was given, before or after; or when the limit is reached.
+// Completes when give() was called, before or after the await, or when the limit is reached.
 class RRDMA_COMM_API Signal final : public Operation {
  public:
   explicit Signal(Context& context, Limit limit = {}, During during = During::kCall);
@@ -34,7 +34,7 @@ class RRDMA_COMM_API Signal final : public Operation {
   bool given_ = false;
 };
 
-// Calls `ring(owner)` from Context::poll once its time has come, unless it was cancelled, set anew or destroyed before.
+// Calls `ring(owner)` from Context::poll at the given time, unless cancelled, set again or destroyed earlier.
 class RRDMA_COMM_API Alarm final : private detail::Timer {
  public:
   Alarm(Context& context, void (*ring)(void* owner), void* owner);

@@ -1,6 +1,6 @@
-// Task<T>: a coroutine that starts when it is awaited and belongs to who holds it. Destroying a Task destroys what it is
-// suspended in: an operation that it awaits is withdrawn, memory that a device still uses stays with the operation.
-// Frames come from a free list of the thread; the awaiting coroutine is resumed by symmetric transfer.
+// Task<T>: a coroutine that starts when awaited and belongs to its holder. Destroying a Task withdraws the
+// operation that it awaits; memory that the device still uses stays with the library. Frames come from a free
+// list of the thread. The awaiting coroutine is resumed by symmetric transfer.
 #pragma once
 
 #include <coroutine>
@@ -21,9 +21,10 @@ class Task;
 
 namespace detail {
 
-// GCC 12.1 and 12.2 compile the body of some coroutines away (GCC's bug 106188: a coroutine that has no variable of its own
-// and a co_await in a condition): resuming one does nothing, for ever. Whoever starts a Task says so, the body says that it
-// runs, and a poll that finds it did not ends the program with a sentence.
+// GCC 12.1 and 12.2 drop the body of some coroutines (GCC bug 106188: a coroutine with no local variable and
+// a co_await in a condition). Resuming such a coroutine does nothing. To detect this, the starter of a Task
+// calls expect_body() and the body calls body_runs(). A poll that finds the body missing prints a message and
+// aborts the program.
 RRDMA_COMM_API void expect_body() noexcept;
 RRDMA_COMM_API void body_runs() noexcept;
 void require_body();
@@ -39,7 +40,7 @@ inline void task_began() noexcept {
   if constexpr (kBodiesMayBeMissing) body_runs();
 }
 
-// Memory of coroutine frames: from this thread's free lists, by size class.
+// Memory for coroutine frames, from this thread's free lists by size class.
 [[nodiscard]] RRDMA_COMM_API void* allocate_frame(std::size_t size);
 RRDMA_COMM_API void release_frame(void* frame, std::size_t size) noexcept;
 
@@ -105,7 +106,7 @@ class Promise<void> : public PromiseBase {
 
 }  // namespace detail
 
-// A coroutine that runs when it is awaited or started, and ends with its owner. Move-only.
+// A coroutine that runs when awaited or started, and is destroyed with its owner. Move-only.
 template <typename T>
 class [[nodiscard]] Task {
  public:
@@ -127,15 +128,16 @@ class [[nodiscard]] Task {
   [[nodiscard]] bool valid() const { return handle_ != nullptr; }
   [[nodiscard]] bool done() const { return handle_ != nullptr && handle_.done(); }
 
-  // Runs it until it first waits; `continuation` is resumed when it is done. REQUIRES: valid, not yet started.
+  // Runs the task until it first suspends. `continuation` resumes when the task is done. REQUIRES: valid, not
+  // started.
   void start(std::coroutine_handle<> continuation) {
     handle_.promise().continue_with(continuation);
     detail::task_starts();
     handle_.resume();
   }
-  // Awaits its end without taking the value, nor the exception.
+  // Awaits the end without taking the value or the exception.
   auto finished() noexcept { return Finished(handle_); }
-  // REQUIRES: done(), once.
+  // REQUIRES: done(); called only once.
   T take() { return handle_.promise().take(); }
 
   auto operator co_await() && noexcept { return Awaiter(handle_); }
@@ -184,12 +186,12 @@ struct IsTask<Task<T>> : std::true_type {};
 
 }  // namespace detail
 
-// A Task of any awaitable of this library, which must not have been begun.
+// Wraps an awaitable of this library in a Task. REQUIRES: the awaitable has not started.
 template <typename A>
 auto as_task(A awaitable) -> Task<decltype(awaitable.await_resume())> {
   co_return co_await awaitable;
 }
-// A Task is one already.
+// Returns the Task itself.
 template <typename T>
 Task<T> as_task(Task<T> task) {
   return task;

@@ -1,4 +1,4 @@
-// Timer: something that a context calls when its time has come, unless it was taken back before.
+// Timer: base of objects that a context calls at a point in time, unless cancelled earlier.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ class Timer {
  private:
   friend class Timers;
   Clock::time_point at_{};
-  std::size_t place_ = 0;  // in the heap, from 1; 0: not set
+  std::size_t place_ = 0;  // index in the heap, from 1; 0: not set
 };
 
 }  // namespace detail

@@ -1,4 +1,5 @@
-// TurnEnd: a call at the end of a turn of the context. What collects small things, to send them together, hangs on this.
+// TurnEnd: a callback at the end of a turn of the context. Used to collect small items and send them
+// together.
 #pragma once
 
 #include "rrdma/comm/list.h"
@@ -13,7 +14,7 @@ class Context;
 namespace detail {
 class Reactor;
 
-// Something that wants a call at the end of the turn.
+// An object that requests a call at the end of the turn.
 class Settler : public Link {
  public:
   virtual void settle() = 0;
@@ -23,13 +24,13 @@ class Settler : public Link {
 };
 }  // namespace detail
 
-// Calls `ring(owner)` at the end of the present turn of Context::poll, when everybody who was ready has run; at the end of the next one where none is under way. Nothing is
-// called after it was destroyed.
+// Calls `ring(owner)` at the end of the current turn of Context::poll, after all ready coroutines have run.
+// Outside a turn, the call happens at the end of the next one. Destroying the object cancels the call.
 class RRDMA_COMM_API TurnEnd final : private detail::Settler {
  public:
   TurnEnd(Context& context, void (*ring)(void* owner), void* owner);
   ~TurnEnd();
-  // Once, however often it is asked for before the call.
+  // Several requests before the call result in one call.
   void request();
 
  private:

@@ -1,5 +1,5 @@
-// What the shared library shows: it is built with hidden visibility, and only what carries this mark is exported.
+// Export macro. The shared library is built with hidden visibility; only marked symbols are exported.
 #pragma once
 
-// On what the library exports.
+// Marks an exported symbol.
 #define RRDMA_COMM_API __attribute__((visibility("default")))

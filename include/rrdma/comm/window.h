@@ -1,9 +1,10 @@
-// Window<T>: memory that is open to one peer alone for as long as the Window lives, through a memory window of the device.
+// Window<T>: opens memory to one peer alone as long as the Window exists, through a memory window of the
+// device.
 //
-// What is exposed: exactly the octets of the span, to the peer of the endpoint that lent it and to nobody else, even when others
-// learn the key. Opening and closing one costs a request of the send queue, not a registration. Where a device has no
-// memory windows (Device::memory_windows), Endpoint::lend fails with kNotSupported and Share is what there is: it opens the
-// same octets to every peer of the context that learns the key.
+// A Window exposes exactly the bytes of the span to the peer of the endpoint that lent it. Other peers have
+// no access, even if they learn the key. Opening and closing cost a send queue request each, not a
+// registration. On devices without memory windows (Device::memory_windows), Endpoint::lend fails with
+// kNotSupported; use Share, which opens the bytes to every peer of the context that learns the key.
 #pragma once
 
 #include <cstddef>
@@ -38,7 +39,7 @@ class RRDMA_COMM_API WindowHandle {
 };
 }  // namespace detail
 
-// What Endpoint::lend gives. Move-only; its destructor closes the window, and so does the end of its endpoint.
+// The result of Endpoint::lend. Move-only. The destructor closes the window; so does the end of its endpoint.
 template <typename T>
 class Window {
  public:
@@ -51,7 +52,7 @@ class Window {
                          static_cast<std::uint32_t>(memory_.size()));
   }
   [[nodiscard]] std::span<T> memory() const { return memory_; }
-  // Closes it before the end of its life. An operation of the peer that arrives later fails with kRemoteAccess.
+  // Closes the window before destruction. A peer's later operation fails with kRemoteAccess.
   void revoke() { handle_ = detail::WindowHandle(); }
   explicit operator bool() const { return static_cast<bool>(handle_); }
 

@@ -1,6 +1,6 @@
-// Bulk<T>: many T in registered memory, as an argument or as a result. The framework never copies it: the server's device READs an argument out of
-// the caller's memory, a result is WRITTEN into memory that the caller lent (CallOptions::lend). Only what is so small that it travels
-// within a frame is copied.
+// Bulk<T>: an array of T in registered memory, as an argument or a result. The framework does not copy it:
+// the server's device reads an argument from the caller's memory (RDMA READ), and writes a result into memory
+// that the caller lent (RDMA WRITE, CallOptions::lend). A value small enough for a frame is copied.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ class Bulk {
  public:
   Bulk() = default;
   explicit Bulk(comm::Buffer memory) : memory_(std::move(memory)) {}
-  // Memory for `count` objects, not filled.
+  // Takes memory for `count` objects, uninitialised.
   static comm::Result<Bulk> of(comm::Context& context, std::size_t count) {
     auto memory = context.pool().take(count * sizeof(T));
     if (!memory) return memory.error();
@@ -50,7 +50,7 @@ struct IsBulk : std::false_type {};
 template <typename T>
 struct IsBulk<Bulk<T>> : std::true_type {};
 
-// Where it is small, or nothing was lent for it, it travels as any other value.
+// If the value is small, or no memory was lent for it, it is sent like any other value.
 template <typename T>
 struct Codec<Bulk<T>> {
   static constexpr std::uint32_t kSchema =
@@ -59,7 +59,7 @@ struct Codec<Bulk<T>> {
   static void encode(const Bulk<T>& value, std::span<std::byte> into) {
     if (value.size_bytes() != 0) std::memcpy(into.data(), value.memory().data(), value.size_bytes());
   }
-  // Fills memory that `value` has already.
+  // Fills the memory that `value` already holds.
   static bool decode(std::span<const std::byte> octets, Bulk<T>& value) {
     if (octets.size() % sizeof(T) != 0 || value.memory().capacity() < octets.size()) return false;
     if (octets.empty()) return true;
@@ -71,7 +71,7 @@ struct Codec<Bulk<T>> {
 
 namespace detail {
 
-// A value out of what came. False: it is none.
+// Decodes a payload into a value. Returns false if it is invalid.
 template <typename T>
 bool read_payload(Payload& payload, comm::Context& context, T& into) {
   if constexpr (IsBulk<T>::value) {

@@ -1,4 +1,4 @@
-// Call: a call as its handler sees it. It belongs to the server and lives until the handler has ended.
+// Call: a call as its handler sees it. The server owns it; it exists until the handler has ended.
 #pragma once
 
 #include <cstddef>
@@ -36,22 +36,23 @@ class RRDMA_RPC_API Call {
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
 
-  // What the caller sent beside the argument.
+  // Metadata that the caller sent with the argument.
   [[nodiscard]] const Metadata& metadata() const { return metadata_; }
-  // What is sent back beside the result or the status.
+  // Metadata to send back with the result or the status.
   [[nodiscard]] Metadata& trailers() { return trailers_; }
   [[nodiscard]] const Method& method() const { return *method_; }
-  // The caller's address, as rdma_cm knows it. It says where somebody is, not who; see ServerOptions::secret.
+  // The caller's address as reported by rdma_cm. It identifies a host, not a user; see ServerOptions::secret.
   [[nodiscard]] std::string_view peer() const;
   [[nodiscard]] comm::Context& context() const { return *context_; }
 
-  // Nobody waits for the result any more: the caller took it back, its time is over, or its connection is.
+  // True if the result is no longer wanted: the caller cancelled, the deadline passed, or the connection
+  // ended.
   [[nodiscard]] bool cancelled() const { return cancelled_; }
-  // The same for operations of the library; stopped when the call is cancelled.
+  // A stop token for operations of the library. Stops when the call is cancelled.
   [[nodiscard]] std::stop_token stop();
-  // The end of the caller's patience, in this machine's time.
+  // The caller's deadline, in this machine's time.
   [[nodiscard]] comm::Clock::time_point deadline() const { return deadline_; }
-  // Both together: what a handler gives to operations and calls of its own.
+  // Deadline and stop token together, for the handler's own operations and calls.
   [[nodiscard]] comm::Limit limit() { return comm::Limit(deadline_, stop()); }
 
  protected:
@@ -80,7 +81,7 @@ class RRDMA_RPC_API ServerCall final : public Call {
   Inbound& inbound() { return inbound_; }
   Outbound& outbound() { return outbound_; }
 
-  // The end of the call; only the first one counts.
+  // Ends the call. Only the first end counts.
   void fail(Status status);
   template <typename R>
   void reply(R& value) {
@@ -99,7 +100,7 @@ class RRDMA_RPC_API ServerCall final : public Call {
   friend class ServerConnection;
 
   [[nodiscard]] bool eager(std::size_t size) const;
-  // Memory for the result: in the reply's frame, or of its own. None: the call has failed.
+  // Returns memory for the result: in the reply's frame or separate. Null if the call has failed.
   std::byte* prepare(std::size_t size);
   void send_prepared();
   void reply_from(comm::Buffer octets);
@@ -112,12 +113,12 @@ class RRDMA_RPC_API ServerCall final : public Call {
   Payload argument_;
   comm::RemoteSpan<const std::byte> offered_;
   comm::RemoteSpan<std::byte> lent_;
-  FrameMemory reply_;            // the reply with the result in it
-  std::size_t result_head_ = 0;  // octets in front of the result there; 0: it has memory of its own
-  comm::Buffer result_;          // which is this
+  FrameMemory reply_;            // the reply, with the result inside
+  std::size_t result_head_ = 0;  // bytes before the result in reply_; 0: the result is in result_
+  comm::Buffer result_;          // a result outside the reply's frame
   bool replied_ = false;
-  bool transferring_ = false;  // the device reads the argument: the caller's memory must stay open
-  Status pending_;             // why it was cancelled meanwhile
+  bool transferring_ = false;  // the device reads the argument; the caller's memory must stay open
+  Status pending_;             // the reason for a cancellation during the transfer
   comm::Alarm alarm_;
   Inbound inbound_;
   Outbound outbound_;

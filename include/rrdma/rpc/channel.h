@@ -1,4 +1,5 @@
-// Channel: a connection to a server, and the calls that are made on it. Many calls may be under way at a time; they are answered in any order.
+// Channel: a connection to a server, and the calls on it. Many calls may be in flight; replies arrive in any
+// order.
 #pragma once
 
 #include <chrono>
@@ -20,21 +21,24 @@ namespace rrdma::rpc {
 inline namespace v0 {
 
 struct ChannelOptions {
-  // Not an aggregate: GCC 12 destroys temporary aggregates in co_await expressions twice.
+  // A constructor prevents aggregate initialisation: GCC 12 destroys temporary aggregates in co_await
+  // expressions twice.
   ChannelOptions() = default;
-  std::size_t max_result = 64 << 20;  // octets of the largest result, and of the largest item of a stream
-  std::uint32_t window = 64 << 10;    // octets of a server's stream under way, at least 16 KiB
-  std::chrono::milliseconds keep_alive{2000};  // a silent server is asked whether it is still there
+  std::size_t max_result = 64 << 20;           // bytes of the largest result or stream item
+  std::uint32_t window = 64 << 10;             // bytes of a server's stream in flight; at least 16 KiB
+  std::chrono::milliseconds keep_alive{2000};  // interval after which a silent server is probed
   std::uint16_t depth = 64;                    // frames that this end has room for
-  // What the server must know as well, and shows first; empty: any server will do that asks for none.
+  // A secret shared with the server. The server proves first that it knows it. Empty: connect to servers
+  // without a secret.
   std::string secret = {};
-  // Asked before each call, on the caller's thread; it may change the options (metadata, the limit). What is not good ends the call with that
-  // status before anything is sent.
+  // Called before each call, in the caller's thread. It may change the options, such as metadata and limit.
+  // If it returns an error, the call ends with that status and nothing is sent.
   std::function<Status(const Method&, CallOptions&)> before = {};
-  // Told how each call that was sent ended, once, and how long it took; a call that its caller gave up ends with kCancelled, or
-  // kDeadlineExceeded when its time was over.
+  // Called once at the end of each call that was sent, with its status and duration. A call that its caller
+  // gave up ends with kCancelled, or with kDeadlineExceeded if its deadline passed.
   std::function<void(const Method&, const Status&, std::chrono::nanoseconds)> after = {};
-  // Methods that the server must have, in this form and version: connecting fails with kFailedPrecondition otherwise. See expecting().
+  // Methods that the server must have, with the same form and version. Otherwise connecting fails with
+  // kFailedPrecondition. See expecting().
   std::vector<Method> expects = {};
 
   template <auto... kFunctions>
@@ -44,31 +48,31 @@ struct ChannelOptions {
   }
 };
 
-// Results of one call, one by one.
+// A stream of results of one call.
 template <typename R>
 class ResultStream : public Reader<R> {
  public:
   explicit ResultStream(detail::CallHandle call) : Reader<R>(call.inbound()), call_(std::move(call)) {}
-  // How the call ended; waits for it. Items that were not read are lost.
+  // Awaits the status of the call. Discards items that were not read.
   comm::Task<Status> finish(comm::Limit limit = {}) {
     Status waited = co_await detail::reply_of(call_, std::move(limit));
     if (!waited.ok()) co_return waited;
     co_return call_.status();
   }
   [[nodiscard]] const Metadata& trailers() const { return call_.trailers(); }
-  // Takes the call back; so does the destructor.
+  // Cancels the call; so does the destructor.
   void cancel() { call_.reset(); }
 
  private:
   detail::CallHandle call_;
 };
 
-// Arguments of one call, one by one, and one result.
+// A stream of arguments of one call, and its single result.
 template <typename A, typename R>
 class ArgumentStream : public Writer<A> {
  public:
   explicit ArgumentStream(detail::CallHandle call) : Writer<A>(call.outbound()), call_(std::move(call)) {}
-  // No more arguments: the result.
+  // Ends the stream of arguments and awaits the result.
   comm::Task<Result<R>> finish(comm::Limit limit = {}) {
     static_cast<void>(this->outbound_->finish());
     Status waited = co_await detail::reply_of(call_, std::move(limit));
@@ -82,13 +86,13 @@ class ArgumentStream : public Writer<A> {
   detail::CallHandle call_;
 };
 
-// Both, at the same time.
+// Streams in both directions.
 template <typename A, typename R>
 class Conversation : public Writer<A>, public Reader<R> {
  public:
   explicit Conversation(detail::CallHandle call)
       : Writer<A>(call.outbound()), Reader<R>(call.inbound()), call_(std::move(call)) {}
-  // No more arguments; results may still come.
+  // Ends the stream of arguments. Results may still arrive.
   Status writes_done() { return this->outbound_->finish(); }
   comm::Task<Status> finish(comm::Limit limit = {}) {
     static_cast<void>(this->outbound_->finish());
@@ -129,7 +133,8 @@ struct StreamOf<Shape::kBidirectional, A, R> {
 };
 }  // namespace detail
 
-// Copies share the connection, which closes with the last of them. Belongs to its context's thread.
+// A connection to a server. Copies share the connection; the last one closes it. Belongs to its context's
+// thread.
 class RRDMA_RPC_API Channel {
  public:
   Channel() = default;
@@ -137,7 +142,7 @@ class RRDMA_RPC_API Channel {
   static comm::Task<Result<Channel>> connect(comm::Context& context, std::string_view address,
                                              ChannelOptions options = {}, comm::Limit limit = {});
 
-  // Calls a method of a service of plain C++. The argument is encoded at once.
+  // Calls a method of a plain C++ service. Encodes the argument immediately.
   //   unary: Task<Result<R>>; streams: Task<Result<ResultStream<R>>>, ArgumentStream<A, R> or Conversation<A, R>.
   template <auto kFunction>
   auto call(const typename MethodOf<kFunction>::Argument& argument, CallOptions options = {}) {
@@ -162,7 +167,7 @@ class RRDMA_RPC_API Channel {
           Of::method(), std::move(options));
     }
   }
-  // An argument that is never copied.
+  // Calls a method with a bulk argument, which is not copied.
   template <auto kFunction>
   requires IsBulk<typename MethodOf<kFunction>::Argument>::value auto call(
       typename MethodOf<kFunction>::Argument&& argument, CallOptions options = {}) {
@@ -172,7 +177,7 @@ class RRDMA_RPC_API Channel {
         detail::Request(connection_.get(), Of::method(), std::move(options), std::move(argument).take()));
   }
 
-  // The same by a method's description, as generated stubs do it.
+  // Calls a method by its description, as generated stubs do.
   template <typename R, typename A>
   comm::Task<Result<R>> unary(const Method& method, const A& argument, CallOptions options = {}) {
     return detail::call_unary<R>(connection_,
@@ -190,12 +195,12 @@ class RRDMA_RPC_API Channel {
         connection_, detail::request_of(connection_.get(), method, std::move(options), Empty{}));
   }
 
-  // Takes back what is under way and closes.
+  // Cancels all calls in flight and closes the connection.
   void close();
-  // Whether calls can be made: the server is there and has not said that it goes away.
+  // Whether calls can be made: the server is connected and has not announced a shutdown.
   [[nodiscard]] bool open() const;
   [[nodiscard]] std::string_view peer() const;
-  // Calls that have no reply yet, those that were given up among them.
+  // The number of calls without a reply, including those that were given up.
   [[nodiscard]] std::size_t calls() const;
   [[nodiscard]] comm::Context& context() const;
 
@@ -203,7 +208,7 @@ class RRDMA_RPC_API Channel {
   std::shared_ptr<detail::ClientConnection> connection_;
 };
 
-// Channel::connect, as a function.
+// Shorthand for Channel::connect.
 inline comm::Task<Result<Channel>> connect(comm::Context& context, std::string_view address,
                                            ChannelOptions options = {}, comm::Limit limit = {}) {
   return Channel::connect(context, address, std::move(options), std::move(limit));

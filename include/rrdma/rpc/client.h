@@ -1,5 +1,6 @@
-// Client: calls to a service that may be at several addresses and may go away and come back. It connects when it is needed, again after a loss, and
-// picks a server for each call. A call is repeated only when that is safe: its method is idempotent, or the server said that it was not begun.
+// Client: calls to a service with several addresses, whose servers may stop and return. It connects on
+// demand, reconnects after a loss, and picks a server for each call. It repeats a call only if that is safe:
+// the method is idempotent, or the server reported that the call never started.
 #pragma once
 
 #include <algorithm>
@@ -20,22 +21,22 @@ inline namespace v0 {
 enum class Pick : std::uint8_t { kFirst, kRoundRobin };
 
 struct ClientOptions {
-  Pick pick = Pick::kFirst;     // the first address that answers, or one after the other
-  unsigned tries = 4;           // of one call that may be repeated
-  bool wait_for_ready = false;  // a call waits until there is a server, as long as its limit allows
-  std::chrono::milliseconds first_pause{10};  // between tries; doubles, with a random part
+  Pick pick = Pick::kFirst;                   // the first address that answers, or each in turn
+  unsigned tries = 4;                         // attempts of a call that may be repeated
+  bool wait_for_ready = false;                // a call waits for a server as long as its limit allows
+  std::chrono::milliseconds first_pause{10};  // pause between attempts; doubles, partly random
   std::chrono::milliseconds most_pause{2000};
-  std::chrono::milliseconds connect{2000};  // patience with one address
-  std::uint64_t seed = 0;                   // of the random part; 0: one of its own
+  std::chrono::milliseconds connect{2000};  // time limit for connecting to one address
+  std::uint64_t seed = 0;                   // seed of the random part; 0: a random seed
   ChannelOptions channel = {};
 };
 
 struct ClientCounters {
   std::uint64_t connections = 0;
-  std::uint64_t repeated = 0;  // tries beyond the first
+  std::uint64_t repeated = 0;  // attempts after the first
 };
 
-// Belongs to its context's thread; must outlive its calls.
+// Belongs to its context's thread. Must outlive its calls.
 class Client {
  public:
   Client(comm::Context& context, std::vector<std::string> addresses, ClientOptions options = {})
@@ -45,21 +46,21 @@ class Client {
     for (std::string& address : addresses) servers_.push_back({std::move(address), {}});
   }
 
-  // A unary method of a service of plain C++; the argument is kept for a repetition.
+  // Calls a unary method of a plain C++ service. Keeps the argument for a retry.
   template <auto kFunction>
   comm::Task<Result<typename MethodOf<kFunction>::Reply>> call(
       typename MethodOf<kFunction>::Argument argument, CallOptions options = {}) {
     using Of = MethodOf<kFunction>;
     return unary<typename Of::Reply>(Of::method(), std::move(argument), std::move(options));
   }
-  // The same by a method's description.
+  // Calls a unary method by its description.
   template <typename R, typename A>
   comm::Task<Result<R>> unary(Method method, A argument, CallOptions options = {}) {
     std::chrono::milliseconds pause = options_.first_pause;
     for (unsigned attempt = 1;; ++attempt) {
       Result<Channel> found = co_await channel(options.limit);
       Status status = found.status();
-      // Without a connection nothing was begun.
+      // Without a connection, the call never started.
       bool safe = options_.wait_for_ready || attempt < options_.tries;
       if (found.ok()) {
         Result<R> result = co_await found->template unary<R>(method, argument, options);
@@ -75,7 +76,8 @@ class Client {
     }
   }
 
-  // A channel that is open, as Pick says; the reason of the last address when there is none. For streams, and who wants to see to it alone.
+  // Returns an open channel, chosen by Pick. If no address answers, fails with the error of the last one. For
+  // streams, and for callers that handle failures themselves.
   comm::Task<Result<Channel>> channel(comm::Limit limit = {}) {
     Status last(Code::kUnavailable, "there are no addresses");
     const std::size_t from = options_.pick == Pick::kRoundRobin ? next_++ : 0;
@@ -86,13 +88,13 @@ class Client {
       auto connected = co_await Channel::connect(*context_, server.address, options_.channel,
                                                  comm::Limit(patience, limit.stop()));
       if (connected.ok()) {
-        // Another call may have been quicker.
+        // Another call may have connected meanwhile.
         if (!server.channel.open()) server.channel = std::move(*connected);
         ++counters_.connections;
         co_return Result<Channel>(server.channel);
       }
       last = connected.status();
-      // An address that does not answer is as good as a server that is away.
+      // Treat an address that does not answer as an unavailable server.
       if (last.code() == Code::kDeadlineExceeded && comm::Clock::now() < limit.at())
         last = Status(Code::kUnavailable, last.message());
     }

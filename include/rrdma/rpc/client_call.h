@@ -1,5 +1,5 @@
-// A call as its caller sees it, without types: Request (what is to be sent), CallHandle (what was sent and not yet answered), and
-// CallOptions, what a caller says beside the argument.
+// A call as its caller sees it, without types. Request is a call to be sent, CallHandle a call in flight,
+// CallOptions the caller's options.
 #pragma once
 
 #include <chrono>
@@ -25,8 +25,8 @@ inline namespace v0 {
 
 struct CallOptions {
   CallOptions() = default;
-  // When the caller's patience ends: a deadline, which the server learns, a stop token, or both. It is that of the whole call: a stream ends
-  // then, too, whatever those who read and write it said.
+  // The limit of the whole call, streams included: a deadline, which is sent to the server, a stop token, or
+  // both. The limits of single reads and writes cannot extend it.
   CallOptions(comm::Limit until) : limit(std::move(until)) {}
   template <typename Rep, typename Period>
   CallOptions(std::chrono::duration<Rep, Period> within) : limit(within) {}
@@ -35,7 +35,8 @@ struct CallOptions {
     metadata.add(std::move(name), std::move(value));
     return std::move(*this);
   }
-  // Memory for a result of up to so many octets is lent to the server, which writes it there; without it a large result comes in parts.
+  // Lends the server memory for a result of up to this many bytes; the server writes the result there.
+  // Without it, a large result arrives in parts.
   CallOptions&& lending(std::size_t octets) && {
     lend = octets;
     return std::move(*this);
@@ -56,15 +57,15 @@ namespace detail {
 class ClientConnection;
 struct ClientCall;
 
-// A call that can be sent: its frame with the argument in place.
+// A call to be sent: its frame with the argument in place.
 class RRDMA_RPC_API Request {
  public:
-  // With room for an argument of that size.
+  // Reserves room for an argument of this size.
   Request(ClientConnection* connection, const Method& method, CallOptions options, std::size_t size);
-  // With an argument that stays where it is, unless it is small.
+  // Takes an argument that is not copied, unless it is small.
   Request(ClientConnection* connection, const Method& method, CallOptions options, comm::Buffer argument);
 
-  // Where the argument goes; nowhere when failure() is not good.
+  // The memory for the argument. Empty if failure() is an error.
   [[nodiscard]] std::span<std::byte> room();
   [[nodiscard]] const Status& failure() const { return failure_; }
   [[nodiscard]] const CallOptions& options() const { return options_; }
@@ -92,7 +93,7 @@ Request request_of(ClientConnection* connection, const Method& method, CallOptio
   return request;
 }
 
-// A call under way. Its destructor takes it back when there is no reply yet.
+// A call in flight. The destructor cancels it if there is no reply yet.
 class RRDMA_RPC_API CallHandle {
  public:
   CallHandle() = default;
@@ -113,7 +114,7 @@ class RRDMA_RPC_API CallHandle {
   void reset();
 
   [[nodiscard]] bool replied() const;
-  // Not good: the limit of the call was reached before its reply.
+  // An error if the limit of the call was reached before its reply.
   [[nodiscard]] const Status& given_up() const;
   [[nodiscard]] const Status& status() const;
   [[nodiscard]] const Metadata& trailers() const;
@@ -128,16 +129,17 @@ class RRDMA_RPC_API CallHandle {
   ClientCall* call_ = nullptr;
 };
 
-// Sends it now; an empty handle: there is no room among the connection's calls, or `status` says why not.
+// Sends a call immediately. Returns an empty handle on failure, with the reason in `status`, or with a good
+// `status` if the connection has no room for another call.
 RRDMA_RPC_API CallHandle begin_now(const std::shared_ptr<ClientConnection>& connection, Request& request,
                                    Status& status);
-// Waits for room and sends it.
+// Waits for room, then sends the call.
 RRDMA_RPC_API comm::Task<Status> begin_later(std::shared_ptr<ClientConnection> connection, Request& request,
                                              CallHandle& call);
-// Waits for the reply; good when there is one, whatever it says.
+// Waits for the reply. Succeeds if there is one, even if the reply is an error.
 RRDMA_RPC_API comm::Task<Status> reply_of(CallHandle& call, comm::Limit limit);
 
-// What the reply says.
+// Converts the reply into a Result.
 template <typename R>
 Result<R> result_of(CallHandle& call, Metadata* trailers) {
   if (trailers != nullptr) *trailers = call.trailers();
@@ -151,7 +153,7 @@ Result<R> result_of(CallHandle& call, Metadata* trailers) {
 template <typename R>
 comm::Task<Result<R>> call_unary(std::shared_ptr<ClientConnection> connection, Request request) {
   Status status;
-  // This frame holds the connection; the handle need not count itself as well.
+  // This frame holds the connection, so the handle need not hold a reference too.
   const std::shared_ptr<ClientConnection> borrowed(std::shared_ptr<void>(), connection.get());
   CallHandle call = begin_now(borrowed, request, status);
   if (!call && status.ok()) status = co_await begin_later(borrowed, request, call);

@@ -1,5 +1,6 @@
-// Codec<T>: how a T travels. Trivially copyable types travel as they lie in memory, strings as their octets; protobuf messages are added by
-// rrdma/rpc/protobuf.h. Payload: octets that came from a peer, on loan in their message or in memory of their own.
+// Codec<T>: the encoding of a T. Trivially copyable types are sent as they are in memory, strings as their
+// bytes; rrdma/rpc/protobuf.h adds protobuf messages. Payload: received bytes, either inside their message or
+// in separate memory.
 #pragma once
 
 #include <cstddef>
@@ -15,13 +16,13 @@
 namespace rrdma::rpc {
 inline namespace v0 {
 
-// The argument or the result of a method that needs none.
+// The argument or result of a method that has none.
 struct Empty {};
 
 template <typename T>
 struct Codec;
 
-// A pointer means nothing in another process.
+// Excludes pointers, which have no meaning in another process.
 template <typename T>
 concept Plain =
     std::is_trivially_copyable_v<T> && std::is_default_constructible_v<T> && !std::is_pointer_v<T> &&
@@ -29,7 +30,7 @@ concept Plain =
 
 template <Plain T>
 struct Codec<T> {
-  // What both ends must agree on, beside the name.
+  // Both ends compare this number besides the name.
   static constexpr std::uint32_t kSchema = static_cast<std::uint32_t>(sizeof(T) * 31 + alignof(T));
   static std::size_t size(const T&) { return sizeof(T); }
   static void encode(const T& value, std::span<std::byte> into) {
@@ -84,7 +85,7 @@ class Payload {
     if (buffer_) return buffer_.bytes();
     return std::as_bytes(std::span<const char>(own_.data(), own_.size()));
   }
-  // On loan: whoever keeps it keeps the peer from sending.
+  // True if the bytes are inside a message. Keeping such a payload withholds a credit from the peer.
   [[nodiscard]] bool loaned() const { return static_cast<bool>(message_); }
   [[nodiscard]] comm::Buffer take_buffer() { return std::move(buffer_); }
   void release() {

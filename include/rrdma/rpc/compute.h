@@ -1,4 +1,4 @@
-// ComputePool: threads for what takes long to compute, so that a handler does not keep its connection's thread from answering others.
+// ComputePool: threads for long computations, so that a handler does not block the thread of its connection.
 //
 //   comm::Task<rpc::Result<Image>> Lens::blur(rpc::Call& call, const Image& image) {
 //     co_return co_await pool_.run(call.context(), [&image] { return blurred(image); }, call.limit());
@@ -32,11 +32,11 @@ template <typename T>
 struct Computed {
   std::optional<Result<T>> value;
   std::exception_ptr exception;
-  bool done = false;  // in the caller's thread
+  bool done = false;  // used in the caller's thread only
   WaitPlace place;
 };
 
-// What a caller gets for a value, for a Result of one, and for nothing.
+// The type that a caller gets for a T, a Result<T> or void.
 template <typename T>
 struct ComputedValue {
   using Type = T;
@@ -64,20 +64,20 @@ comm::Task<Result<T>> await_computed(comm::Context* context, std::shared_ptr<Com
 }
 }  // namespace detail
 
-// Any thread may use it. It must end before the contexts that it is used from.
+// A pool of threads. Any thread may use it. It must be destroyed before the contexts from which it is used.
 class RRDMA_RPC_API ComputePool {
  public:
-  // 0: as many threads as the machine runs at a time.
+  // With 0, starts as many threads as the machine has CPUs.
   explicit ComputePool(unsigned threads = 0);
   ComputePool(const ComputePool&) = delete;
   ComputePool& operator=(const ComputePool&) = delete;
-  // Waits for what runs; what has not begun never does, and who waits for it waits until its limit.
+  // Waits for running work. Work that has not started is dropped; its callers wait until their limit.
   ~ComputePool();
 
-  // Runs `work()` in one of the threads, from now on; awaiting gives Result of its value in the context, whose thread is the caller's. An
-  // exception is the caller's. When
-  // the limit is reached the caller goes on; work that has begun goes on as well, so it must not look at what dies with the caller
-  // unless the caller waits without limit.
+  // Starts `work()` in one of the threads. Awaiting it returns a Result of its value, in the context, whose
+  // thread is the caller's. Rethrows exceptions in the caller. When the limit is reached, the caller resumes,
+  // but running work continues. Such work must not use objects that are destroyed with the caller, unless the
+  // caller waits without a limit.
   template <typename Work>
   [[nodiscard]] auto run(comm::Context& context, Work work, comm::Limit limit = {}) {
     using Value = std::invoke_result_t<Work>;

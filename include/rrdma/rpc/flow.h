@@ -1,5 +1,6 @@
-// Inbound and Outbound: the two directions of a stream, without types. What may be under way in a direction is bounded by its window: a
-// sender waits until the receiver's application has taken enough, so that a slow stream takes neither memory nor the connection from others.
+// Inbound and Outbound: the two directions of a stream, without types. A window bounds the bytes in flight in
+// each direction: a sender waits until the receiver's application has consumed enough. A slow stream thus
+// cannot exhaust memory or block other calls of its connection.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +25,7 @@ namespace detail {
 class Line;
 struct Frame;
 
-// Where the signal of the one who waits is kept, for as long as the one waits.
+// Holds the current waiter's signal.
 class WaitPlace {
  public:
   class Stay {
@@ -45,25 +46,25 @@ class WaitPlace {
   comm::Signal* signal_ = nullptr;
 };
 
-// Items that arrive.
+// The receiving side of a stream.
 class RRDMA_RPC_API Inbound {
  public:
-  // For another call; `window`: octets that the peer may send at first.
+  // Reuses the object for another call. `window`: bytes that the peer may send initially.
   void open(Line& line, std::uint32_t call, std::uint32_t window, std::size_t max_item);
   void close();
 
-  // An item, if there is one now.
+  // Returns the next item if one has arrived.
   std::optional<Payload> take();
-  // Nothing more will come, and everything that came was taken.
+  // True if the stream has ended and all its items were taken.
   [[nodiscard]] bool over() const { return ended_ && items_.empty(); }
-  // Whether it ended as it should, once it is over.
+  // The status of the stream once it is over.
   [[nodiscard]] const Status& status() const { return status_; }
   [[nodiscard]] comm::Context& context() const;
   WaitPlace& place() { return place_; }
-  // The application could not read an item: it is over.
+  // Ends the stream, because the application could not decode an item.
   void refuse(Status status);
 
-  // False: the peer broke the protocol.
+  // Returns false if the peer violated the protocol.
   bool arrive(const Frame& frame, const comm::Message& message);
   void end(Status status);
 
@@ -77,9 +78,9 @@ class RRDMA_RPC_API Inbound {
 
   Line* line_ = nullptr;
   std::uint32_t call_ = 0;
-  std::uint32_t window_ = 0;   // as a whole
-  std::uint32_t granted_ = 0;  // that the peer may use now
-  std::uint32_t owed_ = 0;     // that it does not know of yet
+  std::uint32_t window_ = 0;   // bytes in total
+  std::uint32_t granted_ = 0;  // bytes that the peer may still send
+  std::uint32_t owed_ = 0;     // bytes consumed but not yet granted to the peer
   std::size_t max_item_ = 0;
   std::string assembly_;
   bool assembling_ = false;
@@ -89,13 +90,14 @@ class RRDMA_RPC_API Inbound {
   WaitPlace place_;
 };
 
-// Items that leave.
+// The sending side of a stream.
 class RRDMA_RPC_API Outbound {
  public:
   void open(Line& line, std::uint32_t call, std::uint32_t window);
   void close();
 
-  // An item in memory of its own, with room for a frame's head in front of it when it fits into one frame.
+  // An item in its own memory. If the item fits into one frame, there is room for the frame's header before
+  // it.
   struct Item {
     comm::Buffer memory;
     bool framed = false;
@@ -103,12 +105,12 @@ class RRDMA_RPC_API Outbound {
     Status failure;
   };
   Item prepare(std::size_t size);
-  // Sends it as the window allows; good once it is on its way.
+  // Sends an item as far as the window allows. Completes when all of it is posted.
   comm::Task<Status> send(Item item, comm::Limit limit);
-  // No more items: the peer is told.
+  // Ends the stream and notifies the peer.
   Status finish();
 
-  // False: the peer broke the protocol.
+  // Returns false if the peer violated the protocol.
   bool widen(std::uint32_t more);
   void end(Status status);
   [[nodiscard]] bool ended() const { return ended_; }
@@ -127,13 +129,14 @@ class RRDMA_RPC_API Outbound {
 
 }  // namespace detail
 
-// Reads the items of a stream, in order. One reader at a time.
+// Reads the items of a stream in order. One reader at a time.
 template <typename T>
 class Reader {
  public:
   explicit Reader(detail::Inbound& inbound) : inbound_(&inbound) {}
 
-  // The next item; nothing at the end, or when the limit was reached: status() says which.
+  // Awaits the next item. Returns nothing at the end of the stream or when the limit is reached; see
+  // status().
   comm::Task<std::optional<T>> read(comm::Limit limit = {}) {
     for (;;) {
       if (auto payload = inbound_->take()) {
@@ -154,7 +157,7 @@ class Reader {
       }
     }
   }
-  // Why read() gave nothing: good at the end of the stream.
+  // The reason why read() returned nothing; good at the end of the stream.
   [[nodiscard]] const Status& status() const { return status_; }
 
  private:
@@ -168,7 +171,8 @@ class Writer {
  public:
   explicit Writer(detail::Outbound& outbound) : outbound_(&outbound) {}
 
-  // Takes a copy of the item at once; good once the item is on its way, which it is when the reader has room for it.
+  // Copies the item immediately. Completes when the item is posted, which requires that the reader has room
+  // for it.
   comm::Task<Status> write(const T& item, comm::Limit limit = {}) {
     auto encoded = outbound_->prepare(Codec<T>::size(item));
     if (encoded.failure.ok()) Codec<T>::encode(item, encoded.room);

@@ -1,5 +1,5 @@
-// FrameMemory: where one frame is built. A small one, which leaves together with its request, never needs registered memory: it lies in the object itself,
-// so that a call takes nothing from the pool.
+// FrameMemory: the memory in which one frame is built. A small frame is sent as inline data and needs no
+// registered memory. It lies in the object itself, so that a small call takes nothing from the pool.
 #pragma once
 
 #include <array>
@@ -16,14 +16,14 @@ namespace detail {
 
 class FrameMemory {
  public:
-  FrameMemory() {}  // NOLINT(modernize-use-equals-default): which would clear the octets
+  FrameMemory() {}  // NOLINT(modernize-use-equals-default): that would clear the bytes
   FrameMemory(FrameMemory&& other) noexcept { take_over(other); }
   FrameMemory& operator=(FrameMemory&& other) noexcept {
     if (this != &other) take_over(other);
     return *this;
   }
 
-  // Room for a frame of this size, instead of what there was.
+  // Provides room for a frame of this size and discards the previous frame.
   comm::Result<void> take(comm::Pool& pool, std::size_t size) {
     size_ = 0;
     if (size > kSmall) {
@@ -38,7 +38,7 @@ class FrameMemory {
   explicit operator bool() const { return size_ != 0; }
   [[nodiscard]] std::byte* data() { return buffer_ ? buffer_.data() : small_.data(); }
   [[nodiscard]] std::span<std::byte> bytes() { return {data(), size_}; }
-  // Its registered memory; none: it is a small one.
+  // Returns the registered memory; empty for a small frame.
   [[nodiscard]] comm::Buffer take_buffer() {
     if (buffer_) size_ = 0;
     return std::move(buffer_);

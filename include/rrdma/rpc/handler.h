@@ -1,4 +1,5 @@
-// From a member function of a service to what a server calls: reads the argument, runs the method, sends its result.
+// Adapts a member function of a service for the server: decodes the argument, runs the method, sends its
+// result.
 #pragma once
 
 #include <coroutine>
@@ -14,11 +15,11 @@ namespace detail {
 
 struct Handler {
   Method method;
-  std::string service;  // what method's views point to
+  std::string service;  // storage for method's views
   std::string name;
   void* object = nullptr;
   comm::Task<void> (*run)(void* object, ServerCall& call) = nullptr;
-  // The same where the method is no coroutine; none where it is.
+  // Runs a method that is not a coroutine. Null for coroutines.
   void (*run_now)(void* object, ServerCall& call) = nullptr;
 };
 
@@ -27,7 +28,7 @@ struct IsResult : std::false_type {};
 template <typename T>
 struct IsResult<Result<T>> : std::true_type {};
 
-// Ends the call with what a method gave.
+// Ends the call with the value that a method returned.
 template <typename V>
 void conclude(ServerCall& call, V& value) {
   if constexpr (std::is_same_v<V, Status>) {
@@ -42,7 +43,7 @@ void conclude(ServerCall& call, V& value) {
   }
 }
 
-// Calls it, with the Call in front where it takes one.
+// Calls the function, with the Call as first argument if it takes one.
 template <bool kCall, typename Function, typename Service, typename... A>
 auto invoke(Function function, Service& service, ServerCall& call, A&&... arguments) {
   if constexpr (kCall) {
@@ -52,8 +53,8 @@ auto invoke(Function function, Service& service, ServerCall& call, A&&... argume
   }
 }
 
-// Awaits what a method returned, which may be a Task, and ends the call with it. Part of the coroutine that awaits it: one more for each call would cost
-// as much as the call itself.
+// Awaits the value that a method returned, which may be a Task, and ends the call with it. It is an awaiter,
+// not a coroutine: another coroutine for each call would cost as much as the call itself.
 template <typename Return>
 class Concluding {
  public:
@@ -101,7 +102,7 @@ class Concluding<void> {
   ServerCall* call_;
 };
 
-// Runs `give()`; awaiting what this returns concludes the call.
+// Runs `give()`. Awaiting the returned object ends the call.
 template <typename Return, typename Give>
 Concluding<Return> conclusion(ServerCall& call, const Give& give) {
   if constexpr (std::is_void_v<Return>) {
@@ -112,11 +113,11 @@ Concluding<Return> conclusion(ServerCall& call, const Give& give) {
   }
 }
 
-// False: the call has failed.
+// Returns false if the call has failed.
 template <typename A>
 bool read_argument(ServerCall& call, A& argument) {
   const bool read = read_payload(call.argument(), call.context(), argument);
-  // Its room in the connection goes back before the method runs, however long that takes.
+  // Return the credit before the method runs, because the method may take long.
   call.argument().release();
   if (!read) call.fail(Status(Code::kInvalidArgument, "the argument cannot be read"));
   return read;
@@ -134,7 +135,7 @@ auto give_unary(Function function, Service& service, ServerCall& call, typename 
   }
 }
 
-// The methods of a service written in one of the forms of method.h, `Function` being a pointer to it.
+// Runs a method in one of the forms of method.h. `Function` is the type of a pointer to it.
 template <typename Form, bool kCall, typename Function, typename Service, typename Return>
 comm::Task<void> serve(Function function, Service& service, ServerCall& call) {
   using Argument = typename Form::Argument;
@@ -173,7 +174,7 @@ comm::Task<void> serve_method(void* object, ServerCall& call) {
       kFunction, *static_cast<Service*>(object), call);
 }
 
-// A unary method that is no coroutine, to its end.
+// Runs a unary method that is not a coroutine.
 template <auto kFunction>
 void serve_method_now(void* object, ServerCall& call) {
   using Of = MethodOf<kFunction>;

@@ -1,4 +1,5 @@
-// Metadata: what travels beside a call's argument or result: pairs of a name and some octets, in their order; a name may occur again.
+// Metadata: name and value pairs that are sent with an argument or a result. The order is kept; names may
+// repeat.
 #pragma once
 
 #include <cstddef>
@@ -18,12 +19,13 @@ inline namespace v0 {
 class RRDMA_RPC_API Metadata {
  public:
   using Pair = std::pair<std::string, std::string>;
-  // A name has 1 to 255 octets; all of it together is at most kMaxMetadata as it travels, or the call fails with kResourceExhausted.
+  // Names have 1 to 255 bytes. The encoded pairs together have at most kMaxMetadata bytes; otherwise the call
+  // fails with kResourceExhausted.
   Metadata& add(std::string name, std::string value) {
     pairs_.emplace_back(std::move(name), std::move(value));
     return *this;
   }
-  // The first value of that name.
+  // Returns the first value with this name.
   [[nodiscard]] std::optional<std::string_view> find(std::string_view name) const {
     for (const Pair& pair : pairs_) {
       if (pair.first == name) return std::string_view(pair.second);
@@ -41,7 +43,7 @@ class RRDMA_RPC_API Metadata {
   std::vector<Pair> pairs_;
 };
 
-// Octets of metadata in one frame, as it travels.
+// The largest encoded metadata of a frame, in bytes.
 inline constexpr std::size_t kMaxMetadata = 2048;
 
 }  // namespace v0

@@ -1,16 +1,18 @@
-// Method: what is called, by its name's hash; both ends check that they mean the same by its schema. MethodOf<&Service::function> describes a
-// member function of a service made of plain C++ at compile time.
+// Method: identifies a method by the hash of its name; the schema lets both ends check that they agree on its
+// types. MethodOf<&Service::function> describes a member function of a plain C++ service at compile time.
 //
-// A service is any class; a method is a member function of one of these forms, whose first parameter may also be left out:
+// A service is any class. A method is a member function of one of these forms; Call& is optional:
 //
-//   Task<Result<R>> f(Call&, const A&)                   one argument, one result (also Result<R>, R or nothing, without Task)
+//   Task<Result<R>> f(Call&, const A&)                   one argument, one result (or Result<R>, R, void)
 //   Task<Status>    f(Call&, const A&, Writer<R>&)       a stream of results
 //   Task<Result<R>> f(Call&, Reader<A>&)                 a stream of arguments
 //   Task<Status>    f(Call&, Reader<A>&, Writer<R>&)     both
 //
-// Its name is the class's and the function's. A class may say more: `static constexpr std::string_view kService` (another name),
-// `static constexpr unsigned kVersion` (clients of another version are refused), and
-// `static constexpr std::array<std::string_view, n> kIdempotent` (names of methods that may be done twice).
+// A method is named after its class and function. A class may define:
+//
+//   static constexpr std::string_view kService                         another name
+//   static constexpr unsigned kVersion                                 clients of another version are refused
+//   static constexpr std::array<std::string_view, n> kIdempotent       methods that are safe to repeat
 #pragma once
 
 #include <cstdint>
@@ -31,7 +33,7 @@ class Call;
 
 enum class Shape : std::uint8_t { kUnary, kServerStream, kClientStream, kBidirectional };
 
-// The numbers that the wire knows: 64-bit FNV-1a.
+// The 64-bit FNV-1a hash that identifies names on the wire.
 constexpr std::uint64_t hash_of(std::string_view text) {
   std::uint64_t hash = 14695981039346656037ULL;
   for (const char letter : text) hash = (hash ^ static_cast<unsigned char>(letter)) * 1099511628211ULL;
@@ -44,9 +46,9 @@ struct Method {
   std::uint64_t id = 0;
   std::uint32_t schema = 0;  // 0: not checked
   Shape shape = Shape::kUnary;
-  bool idempotent = false;  // may be done twice: it is repeated when its connection is lost
+  bool idempotent = false;  // safe to repeat: retried when its connection is lost
 
-  // "service/name", as it is hashed.
+  // "service/name", the text that is hashed.
   [[nodiscard]] std::string path() const { return std::string(service) + "/" + std::string(name); }
 };
 
@@ -64,7 +66,8 @@ constexpr std::string_view written_as() {
   return __PRETTY_FUNCTION__;
 }
 
-// "Kv::get" out of what a compiler says of this instance: "... kFunction = &ns::Kv::get; ..." or "[kFunction = &ns::Kv::get]".
+// Extracts "Kv::get" from the compiler's name of this instance: "... kFunction = &ns::Kv::get; ..." or
+// "[kFunction = &ns::Kv::get]".
 template <auto kFunction>
 constexpr std::string_view qualified_name() {
   constexpr std::string_view all = written_as<kFunction>();
@@ -76,7 +79,7 @@ template <auto kFunction>
 constexpr std::string_view function_name() {
   const std::string_view name = qualified_name<kFunction>();
   std::string_view last = name.substr(name.rfind("::") + 2);
-  // A compiler may put the whole into parentheses.
+  // Some compilers put the whole name into parentheses.
   return last.substr(0, last.find_first_of(") "));
 }
 template <auto kFunction>
@@ -227,7 +230,7 @@ struct MethodOf {
     method.idempotent = detail::idempotent_in<Service>(method.name);
     return method;
   }
-  // Once, by the compiler: a call only copies it.
+  // Computed once, at compile time; a call only copies it.
   static constexpr Method kMethod = described();
 };
 

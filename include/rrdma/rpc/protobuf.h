@@ -1,4 +1,4 @@
-// Protobuf messages as arguments and results. What protoc-gen-rrdma writes includes this.
+// Protobuf messages as arguments and results. The code that protoc-gen-rrdma generates includes this header.
 #pragma once
 
 #include <google/protobuf/message_lite.h>
@@ -16,11 +16,11 @@ inline namespace v0 {
 template <typename T>
 requires std::is_base_of_v<google::protobuf::MessageLite, T>
 struct Codec<T> {
-  // Its own rules say what may change: nothing is checked beside the name.
+  // Protobuf has its own compatibility rules, so only the name is checked.
   static constexpr std::uint32_t kSchema = 0;
   static std::size_t size(const T& value) { return value.ByteSizeLong(); }
   static void encode(const T& value, std::span<std::byte> into) {
-    // size() was asked right before and left the sizes in the message.
+    // The preceding call of size() cached the sizes in the message.
     value.SerializeWithCachedSizesToArray(reinterpret_cast<std::uint8_t*>(into.data()));
   }
   static bool decode(std::span<const std::byte> octets, T& value) {

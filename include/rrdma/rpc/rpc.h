@@ -1,4 +1,4 @@
-// Everything of rrdma::rpc, protobuf apart (rrdma/rpc/protobuf.h).
+// Includes all of rrdma::rpc, except protobuf (rrdma/rpc/protobuf.h).
 #pragma once
 
 #include "rrdma/comm/comm.h"

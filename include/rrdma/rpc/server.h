@@ -1,5 +1,6 @@
-// Server: answers calls that come to a port. It belongs to its context's thread; its handlers are coroutines of that thread, or of
-// the thread that their connection was given to where the server has several (ServerOptions::threads).
+// Server: answers calls that arrive at a port. It belongs to its context's thread. Its handlers run as
+// coroutines in that thread. With ServerOptions::threads, they run in the thread that serves their
+// connection.
 #pragma once
 
 #include <chrono>
@@ -26,25 +27,27 @@ class ServerState;
 }
 
 struct ServerOptions {
-  std::size_t max_argument = 64 << 20;  // octets of the largest argument, and of the largest item of a stream
-  std::uint16_t max_calls = 1024;       // of one connection at a time
-  std::uint32_t window = 64 << 10;      // octets of a client's stream under way, at least 16 KiB
-  std::size_t connection_memory = 256 << 20;   // octets of large arguments that one connection may hold
-  std::chrono::milliseconds keep_alive{2000};  // a silent client is asked whether it is still there
-  // What clients must know as well; empty: everybody is let in. It keeps strangers out; it encrypts nothing, since RDMA has no TLS.
+  std::size_t max_argument = 64 << 20;         // bytes of the largest argument or stream item
+  std::uint16_t max_calls = 1024;              // concurrent calls of one connection
+  std::uint32_t window = 64 << 10;             // bytes of a client's stream in flight; at least 16 KiB
+  std::size_t connection_memory = 256 << 20;   // bytes of large arguments that one connection may hold
+  std::chrono::milliseconds keep_alive{2000};  // interval after which a silent client is probed
+  // A secret that clients must know; empty admits every client. It authenticates but does not encrypt,
+  // because RDMA has no TLS.
   std::string secret = {};
-  // Asked before each handler, on its thread: what is not good ends the call with that status.
+  // Called before each handler, in its thread. If it returns an error, the call ends with that status.
   std::function<Status(Call&)> before = {};
-  // Told how each call ended that was begun, once, when its reply is sent.
+  // Called once at the end of each call that started, when its reply is sent.
   std::function<void(const Call&, const Status&)> after = {};
   std::uint16_t depth = 64;  // frames of one connection that the server has room for
-  // Whether rrdma.Health, rrdma.Reflection and rrdma.Metrics answer: what `rrdma rpc` asks.
+  // Enables rrdma.Health, rrdma.Reflection and rrdma.Metrics, which `rrdma rpc` queries.
   bool reflection = true;
-  // Threads with a context each, that connections are spread over; 0: the server's own context serves them all. With threads,
-  // methods of a service run in all of them at the same time, and so does `before`; one connection stays in one thread.
+  // The number of threads that share the connections, each with its own context. With 0, the server's context
+  // serves all connections. With threads, methods and `before` run concurrently; each connection stays in one
+  // thread.
   unsigned threads = 0;
-  comm::ContextOptions thread_context =
-      {};  // how those contexts are opened; of the server's device unless it names one
+  // Options of these contexts. They use the server's device by default.
+  comm::ContextOptions thread_context = {};
 };
 
 class RRDMA_RPC_API Server {
@@ -52,10 +55,10 @@ class RRDMA_RPC_API Server {
   explicit Server(comm::Context& context, const ServerOptions& options = {});
   Server(Server&&) noexcept;
   Server& operator=(Server&&) noexcept;
-  // Ends everything at once: handlers are destroyed where they wait, connections aborted.
+  // Ends everything immediately: destroys suspended handlers and aborts connections.
   ~Server();
 
-  // Adds a method; `service` must outlive the server. Two methods of one name: the later one counts.
+  // Adds a method. `service` must outlive the server. A method with the same name is replaced.
   template <auto kFunction>
   void add(typename MethodOf<kFunction>::Service& service) {
     add(detail::handler_of<kFunction>(service));
@@ -70,27 +73,28 @@ class RRDMA_RPC_API Server {
   }
   void add(detail::Handler handler);
 
-  // What rrdma.Reflection tells of a service: a serialized google.protobuf.FileDescriptorSet.
+  // Sets the description that rrdma.Reflection returns: a serialized google.protobuf.FileDescriptorSet.
   void describe(std::string_view service, std::string_view descriptors);
-  // What rrdma.Health tells of a service, from now on; they are well at first. A server that drains is not.
+  // Sets the state that rrdma.Health reports for a service. Services start as serving. A draining server
+  // reports none as serving.
   void set_serving(std::string_view service, bool serving);
 
-  // Listens at "host:port", ":port" or port 0, and answers from now on.
+  // Listens on "host:port", ":port" or port 0, and answers calls from now on.
   Status listen(std::string_view address);
   [[nodiscard]] std::uint16_t port() const;
   [[nodiscard]] std::string_view address() const;
 
-  // Takes no new connections and no new calls, lets those under way end, and closes. What has not ended when the limit is reached
-  // is aborted, and the result says so.
+  // Accepts no new connections or calls, waits for the calls in flight, and closes. When the limit is
+  // reached, aborts the remaining calls and returns an error.
   [[nodiscard]] comm::Task<Status> drain(comm::Limit limit = {});
-  // Ends all connections now; callers see kUnavailable.
+  // Ends all connections immediately. Callers get kUnavailable.
   void abort();
 
   [[nodiscard]] std::size_t connections() const;
-  // Handlers that run.
+  // The number of running handlers.
   [[nodiscard]] std::size_t calls() const;
   [[nodiscard]] ServerCounters counters() const;
-  // All that is counted, by method; statistics.prometheus() is its text for Prometheus.
+  // All counters, by method. ServerStatistics::prometheus() formats them for Prometheus.
   [[nodiscard]] comm::Task<ServerStatistics> statistics();
 
  private:

@@ -1,4 +1,5 @@
-// What a server counts: Latencies, a histogram of durations with steps of 6 %, and what is known of each method.
+// Statistics of a server: Latencies, a histogram of durations with steps of 6 %, and counters for each
+// method.
 #pragma once
 
 #include <array>
@@ -15,7 +16,7 @@
 namespace rrdma::rpc {
 inline namespace v0 {
 
-// Durations from 1 ns to an hour in buckets: 16 to each power of two.
+// A histogram of durations from 1 ns to one hour, with 16 buckets for each power of two.
 class RRDMA_RPC_API Latencies {
  public:
   using Nanoseconds = std::chrono::nanoseconds;
@@ -33,23 +34,23 @@ class RRDMA_RPC_API Latencies {
   }
   [[nodiscard]] std::uint64_t count() const { return count_; }
   [[nodiscard]] Nanoseconds sum() const { return Nanoseconds(sum_); }
-  // What `share` of them (0.5: half) took at most; 0 when there are none.
+  // The duration that the fraction `share` (0.5: half) of the calls did not exceed; 0 if there are none.
   [[nodiscard]] Nanoseconds percentile(double share) const;
-  // How many took at most so long.
+  // The number of calls that took at most this long.
   [[nodiscard]] std::uint64_t within(Nanoseconds duration) const;
 
  private:
   static constexpr unsigned kSteps = 16;
   static constexpr unsigned kOctaves = 42;
   static constexpr std::size_t kBuckets = std::size_t{kSteps} * kOctaves;
-  // The first 16 buckets hold 0 to 15 ns; then each octave has 16.
+  // The first 16 buckets hold 0 to 15 ns. Each octave after that has 16 buckets.
   static constexpr std::size_t index_of(std::uint64_t value) {
     if (value < kSteps) return static_cast<std::size_t>(value);
     const auto octave = static_cast<unsigned>(std::bit_width(value)) - 4;
     const std::size_t index = std::size_t{octave} * kSteps + ((value >> (octave - 1)) - kSteps);
     return index < kBuckets ? index : kBuckets - 1;
   }
-  // The greatest value of a bucket.
+  // The largest value of a bucket.
   static constexpr std::uint64_t end_of(std::size_t index) {
     if (index < kSteps) return index;
     const std::size_t octave = index / kSteps;
@@ -65,24 +66,24 @@ struct MethodStatistics {
   std::string service;
   std::string method;
   std::uint64_t running = 0;
-  std::array<std::uint64_t, kHighestCode + 1> ended = {};  // by how they ended
-  Latencies latencies;                                     // from the call's arrival until its reply
+  std::array<std::uint64_t, kHighestCode + 1> ended = {};  // by status code
+  Latencies latencies;                                     // from the arrival of the call to its reply
 };
 
 struct ServerCounters {
-  std::uint64_t connections = 0;  // that were accepted
-  std::uint64_t refused = 0;      // that were not
-  std::uint64_t broken = 0;       // that were ended because the client broke the protocol
-  std::uint64_t calls = 0;        // that were begun
-  std::uint64_t good = 0;         // that ended well
+  std::uint64_t connections = 0;  // accepted connections
+  std::uint64_t refused = 0;      // refused connections
+  std::uint64_t broken = 0;       // connections ended because the client violated the protocol
+  std::uint64_t calls = 0;        // calls that started
+  std::uint64_t good = 0;         // calls that succeeded
 };
 
 struct ServerStatistics {
   ServerCounters counters;
-  std::size_t connections = 0;            // that there are now
-  std::vector<MethodStatistics> methods;  // in the order of their names
+  std::size_t connections = 0;            // open connections
+  std::vector<MethodStatistics> methods;  // sorted by name
 
-  // For Prometheus, in its text format.
+  // Formats the statistics in the text format of Prometheus.
   [[nodiscard]] RRDMA_RPC_API std::string prometheus() const;
 };
 

@@ -1,5 +1,5 @@
-// Status: how a call ended. Result<T>: what it gave, or a Status that is not good. The codes are those that users of gRPC know, with the
-// same numbers.
+// Status: the outcome of a call. Result<T>: a value, or a Status that is an error. The codes and their
+// numbers are those of gRPC.
 #pragma once
 
 #include <cstdint>
@@ -18,22 +18,22 @@ inline namespace v0 {
 
 enum class Code : std::uint8_t {
   kOk = 0,
-  kCancelled = 1,           // the caller, or this end, took it back
-  kUnknown = 2,             // a handler failed without saying how
-  kInvalidArgument = 3,     // the argument is wrong whatever the state of the service
-  kDeadlineExceeded = 4,    // the time was over; it may have been done all the same
-  kNotFound = 5,            // what was asked for does not exist
-  kAlreadyExists = 6,       // what was to be made is there already
-  kPermissionDenied = 7,    // the caller may not
-  kResourceExhausted = 8,   // memory, room or a quota is used up
-  kFailedPrecondition = 9,  // the service is not in the state for it
-  kAborted = 10,            // a conflict with others; trying all of it again may help
+  kCancelled = 1,           // the caller or this end cancelled the call
+  kUnknown = 2,             // a handler failed without a specific code
+  kInvalidArgument = 3,     // the argument is invalid in any state of the service
+  kDeadlineExceeded = 4,    // the deadline passed; the call may have taken effect
+  kNotFound = 5,            // the requested object does not exist
+  kAlreadyExists = 6,       // the object to create already exists
+  kPermissionDenied = 7,    // the caller lacks permission
+  kResourceExhausted = 8,   // memory, room or a quota is exhausted
+  kFailedPrecondition = 9,  // the service is not in the required state
+  kAborted = 10,            // a conflict with other calls; retrying the whole sequence may help
   kOutOfRange = 11,         // beyond the end of something
-  kUnimplemented = 12,      // the server does not know this method, or knows it in another form
-  kInternal = 13,           // something is broken
-  kUnavailable = 14,        // the server cannot be reached, or is about to go away
-  kDataLoss = 15,           // something is lost for good
-  kUnauthenticated = 16,    // the caller did not show who it is
+  kUnimplemented = 12,      // the server does not have this method, or not in this form
+  kInternal = 13,           // an internal error
+  kUnavailable = 14,        // the server is unreachable or shutting down
+  kDataLoss = 15,           // unrecoverable loss of data
+  kUnauthenticated = 16,    // the caller did not authenticate
 };
 inline constexpr std::uint8_t kHighestCode = 16;
 
@@ -51,9 +51,9 @@ class [[nodiscard]] RRDMA_RPC_API Status {
   explicit operator bool() const { return ok(); }
   [[nodiscard]] Code code() const { return code_; }
   [[nodiscard]] const std::string& message() const { return words().message; }
-  // Octets for the application, as the server set them.
+  // Additional bytes that the server's application set.
   [[nodiscard]] const std::string& details() const { return words().details; }
-  // The server said that the call was never begun: repeating it is safe whatever the method does.
+  // The server reported that the call never started, so repeating it is safe for any method.
   [[nodiscard]] bool refused() const { return refused_; }
   Status as_refused() && {
     refused_ = true;
@@ -72,14 +72,13 @@ class [[nodiscard]] RRDMA_RPC_API Status {
 
   Code code_ = Code::kOk;
   bool refused_ = false;
-  std::shared_ptr<const Words>
-      words_;  // most calls end well and have none: every call carries a few of these
+  std::shared_ptr<const Words> words_;  // null for most calls: keeps Status small
 };
 
-// What a failure of the transport means to a call.
+// Converts an error of the transport into the status of a call.
 [[nodiscard]] RRDMA_RPC_API Status status_of(const comm::Error& error);
 
-// What value_or_throw() throws.
+// The exception that value_or_throw() throws.
 class RRDMA_RPC_API Failure : public std::runtime_error {
  public:
   explicit Failure(Status status);
@@ -106,7 +105,7 @@ class [[nodiscard]] Result {
 
   [[nodiscard]] bool ok() const { return state_.index() == 0; }
   explicit operator bool() const { return ok(); }
-  // REQUIRES: ok(); the program ends with the status' sentence otherwise.
+  // REQUIRES: ok(). Otherwise prints the status and aborts the program.
   T& value() & { return checked(); }
   T&& value() && { return std::move(checked()); }
   const T& value() const& { return const_cast<Result*>(this)->checked(); }
@@ -115,7 +114,7 @@ class [[nodiscard]] Result {
   const T& operator*() const& { return const_cast<Result*>(this)->checked(); }
   T* operator->() { return &checked(); }
   const T* operator->() const { return &const_cast<Result*>(this)->checked(); }
-  // The value, or Failure thrown.
+  // Returns the value, or throws Failure.
   T value_or_throw() && {
     if (!ok()) detail::throw_failure(*std::get_if<1>(&state_));
     return std::move(*std::get_if<0>(&state_));

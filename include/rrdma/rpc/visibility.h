@@ -1,4 +1,4 @@
-// What the shared library shows: it is built with hidden visibility, and only what carries this mark is exported.
+// Export macro. The shared library is built with hidden visibility; only marked symbols are exported.
 #pragma once
 
 #define RRDMA_RPC_API [[gnu::visibility("default")]]
