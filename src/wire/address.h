@@ -1,5 +1,5 @@
-// Addresses as they stand in headers: octets in wire order, compared octet by octet. How RDMA names them
-// is gid.h; text forms belong to the printer.
+// Addresses as headers hold them: bytes in wire order, compared byte by byte. gid.h holds RDMA's names for addresses,
+// address_text.h the text forms.
 #pragma once
 
 #include <array>

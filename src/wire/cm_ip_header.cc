@@ -27,7 +27,7 @@ Result<IpCmHeader, MadError> parse_ip_cm_header(Octets private_data) {
   RRDMA_ASSERT(private_data.size() >= kIpCmHeaderOctets);
   const std::uint8_t* p = private_data.data();
   const auto version = static_cast<IpVersion>(p[1] >> 4);
-  // A new minor version keeps the layout; a new major one does not.
+  // A new minor version keeps the layout; a new major version does not.
   if (p[0] >> 4 != 0) return Failure{MadError::kUnknownIpHeader};
   if (version != IpVersion::kIpv4 && version != IpVersion::kIpv6) return Failure{MadError::kUnknownIpHeader};
   return IpCmHeader{.version = version,

@@ -1,6 +1,6 @@
-// Each layout() states where the fields of one message stand; Reader and Writer walk it in the two
-// directions, so that what is parsed and what is emitted cannot drift apart. Octets count from the end
-// of the MAD header, bits from the most significant one.
+// Each layout() states the position of the fields of one message. Reader and Writer walk it in opposite directions,
+// so that parsing and emitting cannot drift apart. Bytes count from the end of the MAD header, bits from the most
+// significant one.
 #include "wire/cm_mad.h"
 
 #include <algorithm>
@@ -32,7 +32,7 @@ class Reader {
   void array(std::size_t octet, std::array<std::uint8_t, N>& field) {
     std::copy_n(body_.begin() + static_cast<std::ptrdiff_t>(octet), N, field.begin());
   }
-  // A number in pieces of 8 and 16 bits, most significant first.
+  // A number split into pieces of 8 and 16 bits, most significant first.
   template <typename... Places>
   void split(std::uint32_t& field, Places... places) {
     field = 0;
@@ -84,14 +84,14 @@ struct Place {
 template <typename Codec, typename T>
 using Ref = typename Codec::template Ref<T>;
 
-// The two comm IDs that most messages begin with.
+// The two comm IDs at the start of most messages.
 template <typename Codec, typename Message>
 void layout_comm_ids(Codec& c, Message& m) {
   c.number(0, 32, m.local_comm_id);
   c.number(4, 32, m.remote_comm_id);
 }
 
-// A path within a REQ: 44 octets from `at`.
+// A path within a REQ: 44 bytes from `at`.
 template <typename Codec>
 void layout_req_path(Codec& c, std::size_t at, Ref<Codec, CmPath> p) {
   c.bits(at, 0, 16, p.local_lid);
@@ -220,7 +220,7 @@ void layout(Codec& c, Ref<Codec, CmLap> m) {
   layout_comm_ids(c, m);
   c.number(12, 24, m.remote_qpn);
   c.bits(15, 0, 5, m.remote_cm_response_timeout);
-  // The same facts as in a REQ, in another order.
+  // The same fields as in a REQ, in another order.
   c.bits(20, 0, 16, m.alternate.local_lid);
   c.bits(22, 0, 16, m.alternate.remote_lid);
   c.array(24, m.alternate.local_gid.octets);
@@ -244,7 +244,7 @@ void layout(Codec& c, Ref<Codec, CmApr> m) {
   c.array(84, m.private_data);
 }
 
-// What no field of the message may say; everything else is judged by cm/.
+// Rejects field values that no message may have; cm/ judges everything else.
 template <typename Message>
 bool known_kind(const Message& message) {
   if constexpr (requires { message.kind; }) {
@@ -275,7 +275,7 @@ Result<CmMessage, MadError> parse_message(Octets body) {
 
 constexpr auto kFirstAttribute = static_cast<std::uint16_t>(CmAttribute::kReq);
 
-// Attribute IDs count up in the order of the alternatives of CmMessage.
+// Attribute IDs follow the order of the alternatives of CmMessage.
 template <std::size_t... I>
 Result<CmMessage, MadError> parse_alternative(std::size_t index, Octets body, std::index_sequence<I...>) {
   using Parse = Result<CmMessage, MadError> (*)(Octets);

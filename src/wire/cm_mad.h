@@ -1,9 +1,9 @@
-// Messages of the connection manager (IBTA volume 1, chapter 12): values for the 232 octets behind the
-// MAD header. A message is parsed once, here; cm/ sees only these values. Fields keep the
-// specification's names and codes; the layout of each is stated once, in cm_mad.cc, and read in both
-// directions. Reserved bits are ignored when parsed and zero when emitted.
+// Messages of the connection manager (IBTA volume 1, chapter 12): values for the 232 bytes behind the MAD header. A
+// message is parsed once, here; cm/ sees only these values. Fields keep the specification's names and codes.
+// cm_mad.cc states the layout of each message once, for both directions. Reserved bits are ignored when parsed and
+// zero when emitted.
 //
-// "local" is the sender of the message, "remote" the one that receives it.
+// "local" is the sender of the message, "remote" its receiver.
 #pragma once
 
 #include <array>
@@ -21,9 +21,9 @@
 namespace rrdma::wire {
 
 inline constexpr std::uint8_t kCmClassVersion = 2;
-inline constexpr std::uint8_t kRetryCountMax = 7;  // of three bits: retry count and RNR retry count
+inline constexpr std::uint8_t kRetryCountMax = 7;  // the maximum of the 3-bit retry count and RNR retry count
 
-// Names one side's half of a connection. Zero: not known yet.
+// Names one side's half of a connection. Zero: not yet known.
 struct CommId {
   std::uint32_t value = 0;
   friend constexpr auto operator<=>(CommId, CommId) = default;
@@ -43,7 +43,7 @@ enum class CmAttribute : std::uint16_t {
   kApr = 0x1a,
 };
 
-// Which message an MRA or a REJ is about.
+// The message that an MRA or a REJ refers to.
 enum class CmMessageKind : std::uint8_t { kReq = 0, kRep = 1, kOther = 2 };
 
 enum class CmTransport : std::uint8_t {
@@ -54,7 +54,7 @@ enum class CmTransport : std::uint8_t {
 };
 inline constexpr std::uint8_t kCmExtendedTransportXrc = 1;
 
-// The octets that are left for the consumer in each message.
+// Bytes of private data in each message.
 inline constexpr std::size_t kReqPrivateOctets = 92;
 inline constexpr std::size_t kMraPrivateOctets = 222;
 inline constexpr std::size_t kRejPrivateOctets = 148;
@@ -89,7 +89,7 @@ struct CmPath {
 
 struct CmReq {
   CommId local_comm_id;
-  std::uint32_t vendor_id = 0;  // 24 bits: of the enhanced connection establishment (ECE)
+  std::uint32_t vendor_id = 0;  // 24 bits: for enhanced connection establishment (ECE)
   std::uint64_t service_id = 0;
   std::uint64_t local_ca_guid = 0;
   QKey local_qkey;
@@ -105,14 +105,14 @@ struct CmReq {
   std::uint8_t local_cm_response_timeout = 0;  // 5 bits
   std::uint8_t retry_count = 0;                // 3 bits
   std::uint16_t partition_key = kDefaultPKey;
-  std::uint8_t path_mtu = 0;  // 4 bits: 1 is 256 octets, 5 is 4096
+  std::uint8_t path_mtu = 0;  // 4 bits: 1 is 256 bytes, 5 is 4096
   bool rdc_exists = false;
   std::uint8_t rnr_retry_count = 0;  // 3 bits
   std::uint8_t max_cm_retries = 0;   // 4 bits
   bool srq = false;
   std::uint8_t extended_transport = 0;  // 3 bits; with CmTransport::kExtended
   CmPath primary;
-  CmPath alternate;  // all zero: there is none
+  CmPath alternate;  // all zero: no alternate path
   bool sap_supported = false;
   std::array<std::uint8_t, kReqPrivateOctets> private_data{};
   friend bool operator==(const CmReq&, const CmReq&) = default;
@@ -128,7 +128,7 @@ struct CmMra {
 };
 
 struct CmRej {
-  CommId local_comm_id;  // zero: the rejected REQ got none
+  CommId local_comm_id;  // zero: none was assigned to the rejected REQ
   CommId remote_comm_id;
   CmMessageKind kind = CmMessageKind::kReq;
   std::uint8_t info_length = 0;  // at most kAdditionalInfoOctets
@@ -144,7 +144,7 @@ struct CmRep {
   QKey local_qkey;
   Qpn local_qpn;
   std::uint32_t vendor_id = 0;   // 24 bits, in three places
-  std::uint32_t local_eecn = 0;  // 24 bits; the QPN of an XRC target stands here
+  std::uint32_t local_eecn = 0;  // 24 bits; holds the QPN of an XRC target
   Psn starting_psn;
   std::uint8_t responder_resources = 0;
   std::uint8_t initiator_depth = 0;

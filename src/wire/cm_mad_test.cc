@@ -1,7 +1,7 @@
-// Golden messages are MADs of the Linux kernel 6.1 (rxe), cut at the last octet that is not zero; what
-// they must say was read off with tshark, except the flow label and packet rate of a REQ, which tshark
-// 4.0 takes from wrong octets (checked by hand). MRA, LAP and APR are in no capture: their vectors are
-// derived from the tables of chapter 12, field by field.
+// Golden messages are MADs of the Linux kernel 6.1 (rxe), cut after the last nonzero byte. The expected values were
+// read with tshark, except the flow label and packet rate of a REQ. tshark 4.0 reads these from the wrong bytes, so
+// they were checked by hand. No capture holds an MRA, LAP or APR: their vectors are derived from the tables of
+// chapter 12, field by field.
 #include "wire/cm_mad.h"
 
 #include <gtest/gtest.h>
@@ -65,8 +65,8 @@ constexpr std::string_view kSidrRep =
 
 constexpr std::string_view kMra =
     "0107020300000000000000000000000100110000000000000a0b0c0d01020304"
-    "40"  // kind 1 in the first two bits: the REP
-    "c0"  // service timeout 24 in the first five
+    "40"  // kind 1 (REP) in the first two bits
+    "c0"  // service timeout 24 in the first five bits
     "aabb";
 constexpr std::string_view kLap =
     "0107020300000000000000000000000100190000000000000a0b0c0d0102030400000000"
@@ -84,7 +84,7 @@ constexpr std::string_view kLap =
     "cc";
 constexpr std::string_view kApr =
     "01070203000000000000000000000001001a0000000000000a0b0c0d01020304"
-    "02020000"  // two octets of information, status 2
+    "02020000"  // two bytes of information, status 2
     "beef";
 
 template <typename Message>
@@ -238,8 +238,8 @@ MadBuffer random_mad(Prng& prng, unsigned attribute) {
   return mad;
 }
 
-// Random octets are the random values. What emit drops must be the reserved bits: always the same ones,
-// and as many as the tables of chapter 12 reserve (a length of at most 72 never uses its eighth bit).
+// Random bytes serve as random values. emit may drop only the reserved bits: always the same ones, and as many as the
+// tables of chapter 12 reserve (a length of at most 72 never uses its eighth bit).
 TEST(CmMad, ParseAndEmitAreInverseUpToReservedBits) {
   constexpr unsigned kHeaderReserved = 16;
   const std::vector<std::pair<unsigned, unsigned>> reserved_bits = {

@@ -15,13 +15,13 @@ namespace rrdma::wire {
 namespace {
 
 std::uint32_t by_isal(std::uint32_t crc, Octets octets) {
-  // ISA-L is not told about nothing: a span without octets may carry a null pointer.
+  // Do not pass an empty span to ISA-L: its pointer may be null.
   return octets.empty() ? crc : crc32_gzip_refl(crc, octets.data(), octets.size());
 }
 
 #if defined(__aarch64__)
 
-// The instructions are optional in ARMv8.0. Read before main; a sum made even earlier goes to ISA-L.
+// The instructions are optional in ARMv8.0. Initialized before main; a sum computed even earlier uses ISA-L.
 const bool kSums = (getauxval(AT_HWCAP) & HWCAP_CRC32) != 0;
 const bool kFolds = kSums && (getauxval(AT_HWCAP) & HWCAP_PMULL) != 0;
 
@@ -47,7 +47,7 @@ std::uint32_t crc32_copy(std::uint32_t crc, Octets octets, std::uint8_t* to) {
 #if defined(__aarch64__)
   if (kSums) return by_instructions<true>(crc, octets, to);
 #endif
-  // The copy first: it is its octets that are summed.
+  // Copy first and sum the copy, so that the sum matches it.
   if (!octets.empty()) std::memcpy(to, octets.data(), octets.size());
   return by_isal(crc, Octets(to, octets.size()));
 }

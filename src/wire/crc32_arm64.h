@@ -1,8 +1,7 @@
-// The CRC-32 by instructions of ARMv8: `crc32x` sums eight octets a cycle, and `pmull` (carry-less multiplication)
-// folds 128 octets into 128 octets that have the same remainder. They are different units of the CPU, so a long
-// message keeps both busy: of each 192 octets the first part is folded and the second summed (docs/adr/0005).
-// As assembly, because GCC and clang have neither the intrinsics nor the target attribute in common.
-// Nothing here asks whether the CPU has the instructions.
+// CRC-32 with ARMv8 instructions: `crc32x` sums eight bytes a cycle, and `pmull` (carry-less multiplication) folds
+// 128 bytes into 128 bytes that have the same remainder. They use different units of the CPU, so a long message keeps
+// both busy: each step folds 128 bytes and sums 64 (docs/adr/0005). Written in assembly, because GCC and clang share
+// neither the intrinsics nor the target attribute. The caller checks that the CPU has the instructions.
 #pragma once
 
 #include <arm_neon.h>
@@ -39,8 +38,8 @@ inline uint64x2_t multiply_high(uint64x2_t a, uint64x2_t b) {
   return product;
 }
 
-// Where the octets come from and, if kCopies, where a copy goes. Passed by value: octets that are stored might be
-// those of the pointers, so the compiler would read a Stream that others know again after each of them.
+// The source and, if kCopies, the target of the copy. Pass it by value: if its address escaped, a stored byte might
+// alias its pointers, and the compiler would reload them after every store.
 template <bool kCopies>
 struct Stream {
   const std::uint8_t* from;
@@ -68,7 +67,7 @@ struct Stream {
   Stream ahead(std::size_t octets) const { return {from + octets, kCopies ? to + octets : nullptr}; }
 };
 
-// The register after `octets` octets more, with the inversions left out that the CRC begins and ends with.
+// The CRC register after `octets` more bytes, without the inversions at the start and end of a CRC.
 template <bool kCopies>
 std::uint32_t sum(std::uint32_t crc, Stream<kCopies> stream, std::size_t octets) {
   for (; octets >= 32; octets -= 32) {
@@ -80,28 +79,28 @@ std::uint32_t sum(std::uint32_t crc, Stream<kCopies> stream, std::size_t octets)
   return crc;
 }
 
-// x^bits as `pmull` wants it: the product of two reflected polynomials comes out one bit too low.
+// x^bits in the form that `pmull` needs: the product of two reflected polynomials is one bit too low.
 [[nodiscard]] constexpr std::uint64_t factor(unsigned bits) {
   return static_cast<std::uint64_t>(crc32_polynomial::power_of_x(bits)) << 1;
 }
 
-// Takes 16 octets over `kOctets` octets ahead to the 16 that are there.
+// Folds 16 bytes into the 16 bytes that stand `kOctets` bytes further on.
 template <unsigned kOctets>
 uint64x2_t fold(uint64x2_t early, uint64x2_t late) {
   const uint64x2_t factors = {factor(kOctets * 8 + 32), factor(kOctets * 8 - 32)};
   return veorq_u64(veorq_u64(multiply_low(early, factors), late), multiply_high(early, factors));
 }
 
-// A step of a long message: eight registers of 16 octets are folded while 64 octets are summed.
+// A step of a long message: folds eight registers of 16 bytes and sums 64 bytes.
 inline constexpr unsigned kRegisters = 8;
 inline constexpr unsigned kFolded = kRegisters * 16;
 inline constexpr unsigned kSummed = 64;
 inline constexpr std::size_t kStep = kFolded + kSummed;
 inline constexpr std::size_t kMostSteps = 64;
-// With less, bringing the parts together takes longer than it saves.
+// For shorter messages, combining the parts costs more than it saves.
 inline constexpr std::size_t kLongOctets = 2 * kStep;
 
-// For a register that has `steps` times kSummed octets behind it.
+// The factors for a register that is followed by `steps` times kSummed bytes.
 inline constexpr auto kFactorsBehind = [] {
   std::array<std::uint64_t, kMostSteps + 1> factors{};
   for (unsigned steps = 1; steps <= kMostSteps; ++steps) factors[steps] = factor(steps * kSummed * 8 - 32);
@@ -114,8 +113,8 @@ inline uint64x2_t joined(const std::array<uint64x2_t, kRegisters>& a) {
   return fold<64>(early, late);
 }
 
-// The register after `steps` steps, at most kMostSteps: the first `steps * kFolded` octets are folded, those behind
-// them summed from zero, and the two parts added.
+// The CRC register after `steps` steps, at most kMostSteps. Folds the first `steps * kFolded` bytes, sums the bytes
+// behind them from zero, and adds the two parts.
 template <bool kCopies>
 std::uint32_t fold_and_sum(std::uint32_t crc, Stream<kCopies> stream, std::size_t steps) {
   Stream<kCopies> behind = stream.ahead(steps * kFolded);

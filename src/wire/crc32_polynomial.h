@@ -1,7 +1,6 @@
-// Arithmetic modulo the CRC-32 polynomial, in the reflected order of the CRC register (bit 31 is the
-// coefficient of x^0). One zero octet after a message multiplies the register by x^8, so a power of
-// x^-8 takes a difference between two CRCs back to the place in the message where it came from.
-// All constexpr; the tables take 2 KiB.
+// Arithmetic modulo the CRC-32 polynomial, in the reflected order of the CRC register (bit 31 is the coefficient of
+// x^0). A zero byte after a message multiplies the register by x^8. A power of x^-8 therefore carries a difference
+// between two CRCs back to the position in the message that caused it. All constexpr; the tables take 2 KiB.
 #pragma once
 
 #include <array>
@@ -16,7 +15,7 @@ inline constexpr std::uint32_t kOne = 0x80000000;
 [[nodiscard]] constexpr std::uint32_t times_x(std::uint32_t a) {
   return (a & 1) != 0 ? (a >> 1) ^ kPolynomial : a >> 1;
 }
-// The inverse of times_x: the reduction has set bit 31 exactly when a bit fell out.
+// The inverse of times_x: the reduction set bit 31 exactly if a bit was shifted out.
 [[nodiscard]] constexpr std::uint32_t over_x(std::uint32_t a) {
   return (a & kOne) != 0 ? ((a ^ kPolynomial) << 1) | 1 : a << 1;
 }
@@ -58,7 +57,7 @@ inline constexpr std::array<std::uint32_t, 256> kOctetsBack = powers_of(octet_ba
 inline constexpr std::array<std::uint32_t, 256> kPagesBack =
     powers_of(multiply(kOctetsBack[255], kOctetsBack[1]));
 
-// x^(-8 * octets): what a register is multiplied with to undo that many zero octets.
+// `x^(-8 * octets)`: the factor that undoes that many zero bytes.
 [[nodiscard]] constexpr std::uint32_t roll_back_factor(std::uint16_t octets) {
   return multiply(kOctetsBack[octets & 0xff], kPagesBack[octets >> 8]);
 }

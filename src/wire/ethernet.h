@@ -18,7 +18,7 @@ inline constexpr std::uint16_t kEtherTypeIpv4 = 0x0800;
 inline constexpr std::uint16_t kEtherTypeVlan = 0x8100;
 inline constexpr std::uint16_t kEtherTypeIpv6 = 0x86dd;
 inline constexpr std::uint16_t kEtherTypeRoceV1 = 0x8915;
-// Below this, the two octets are the length of an 802.3 frame.
+// A smaller value is the length of an 802.3 frame.
 inline constexpr std::uint16_t kEtherTypeMin = 0x0600;
 
 inline constexpr std::size_t kEthernetOctets = 14;
@@ -35,7 +35,7 @@ struct EthernetHeader {
   MacAddress destination;
   MacAddress source;
   std::optional<VlanTag> vlan;
-  std::uint16_t ether_type = 0;  // of what follows, behind the tag
+  std::uint16_t ether_type = 0;  // of the payload, behind the tag
   friend bool operator==(const EthernetHeader&, const EthernetHeader&) = default;
 
   [[nodiscard]] std::size_t octets() const { return kEthernetOctets + (vlan ? kVlanTagOctets : 0); }
@@ -43,7 +43,7 @@ struct EthernetHeader {
 
 [[nodiscard]] Result<EthernetHeader, FrameError> parse_ethernet(Octets frame);
 
-// Returns the octets written: header.octets(). REQUIRES: room for them.
+// Returns the number of bytes written, `header.octets()`. REQUIRES: room for them.
 std::size_t emit_ethernet(const EthernetHeader& header, MutableOctets to);
 
 }  // namespace rrdma::wire

@@ -1,5 +1,5 @@
-// Ethernet, IPv4, IPv6, GRH and UDP headers: known octets, refusals with their reason, and parse and
-// emit as each other's inverse on random values.
+// Ethernet, IPv4, IPv6, GRH and UDP headers: known bytes, refusals with their reason, and round trips of random
+// values through emit and parse.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -135,7 +135,7 @@ TEST(Ipv4, ParseInvertsEmit) {
   }
 }
 
-// A header as tcpdump shows it in many textbooks: checksum 0xb861.
+// A well-known textbook header, with checksum 0xb861.
 TEST(Ipv4, MakesTheChecksumOfAKnownHeader) {
   Ipv4Header header;
   header.total_length = 0x73;
@@ -155,7 +155,7 @@ struct Ipv4Octets {
     header.total_length = 40;
     emit_ipv4(header, octets);
   }
-  // Changes an octet and makes the checksum right again, so that only the change can be refused.
+  // Changes a byte and corrects the checksum, so that only the change can be refused.
   FrameError refusal_with(std::size_t at, std::uint8_t value) {
     octets[at] = value;
     store_be16(octets.data() + 10, 0);
@@ -269,14 +269,14 @@ TEST(Udp, MakesTheChecksumOfKnownDatagrams) {
   const std::uint8_t payload[] = {'a', 'b'};
   const UdpHeader header{.source = 1, .destination = 2, .length = 10, .checksum = 0};
   EXPECT_EQ(udp_checksum(Ipv4Address{{10, 0, 0, 1}}, Ipv4Address{{10, 0, 0, 2}}, header, payload), 0x8a72);
-  // The same sum over IPv6: the address words 0a00, 0001 and 0a00, 0002, the other words zero.
+  // The same sum over IPv6: the address words are 0a00, 0001 and 0a00, 0002; all others are zero.
   const Ipv6Address source{{0x0a, 0, 0, 1}};
   const Ipv6Address destination{{0x0a, 0, 0, 2}};
   EXPECT_EQ(udp_checksum(source, destination, header, payload), 0x8a72);
 }
 
 TEST(Udp, AChecksumOfZeroIsSentAsOnes) {
-  // The payload is the inverse of the sum of the rest, so that all adds up to 0xffff.
+  // The payload is the inverse of the sum of the rest, so that the total is 0xffff.
   const UdpHeader header{.source = 1, .destination = 2, .length = 10, .checksum = 0};
   const std::uint8_t none[] = {0, 0};
   const std::uint16_t rest = udp_checksum(Ipv4Address{}, Ipv4Address{}, header, none);

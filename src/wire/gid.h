@@ -12,7 +12,7 @@ namespace rrdma::wire {
 struct Gid {
   std::array<std::uint8_t, 16> octets{};
   friend auto operator<=>(const Gid&, const Gid&) = default;
-  // As two words: the comparison of arrays is a call, and every packet has two.
+  // Compares two words: std::array's comparison is a call, and every packet needs two.
   friend constexpr bool operator==(const Gid& a, const Gid& b) {
     using Words = std::array<std::uint64_t, 2>;
     return std::bit_cast<Words>(a.octets) == std::bit_cast<Words>(b.octets);
@@ -25,10 +25,10 @@ struct Gid {
   [[nodiscard]] bool is_multicast() const {
     return is_ipv4() ? (octets[12] & 0xf0) == 0xe0 : octets[0] == 0xff;
   }
-  // fe80::/10: means something only together with an interface.
+  // fe80::/10: meaningful only together with an interface.
   [[nodiscard]] bool is_link_local() const { return octets[0] == 0xfe && (octets[1] & 0xc0) == 0x80; }
   [[nodiscard]] bool is_zero() const { return *this == Gid{}; }
-  // The four octets of an IPv4 address, in network order. REQUIRES: is_ipv4().
+  // The four bytes of an IPv4 address, in network order. REQUIRES: is_ipv4().
   [[nodiscard]] std::array<std::uint8_t, 4> ipv4() const {
     return {octets[12], octets[13], octets[14], octets[15]};
   }

@@ -1,6 +1,6 @@
-// The global route header of RoCE v1, and the 40 octets in front of a received datagram that programs
-// call the GRH area. The layout is that of an IPv6 header; what follows is a BTH (next header 0x1b).
-// Over RoCE v2 the area holds the IPv6 header, or 20 zero octets and the IPv4 header.
+// The global route header of RoCE v1, and the 40 bytes before a received datagram that programs call the GRH area.
+// The layout is that of an IPv6 header; a BTH follows it (next header 0x1b). Over RoCE v2 the area holds the IPv6
+// header, or 20 zero bytes and the IPv4 header.
 #pragma once
 
 #include <cstddef>
@@ -28,18 +28,18 @@ struct Grh {
   friend bool operator==(const Grh&, const Grh&) = default;
 };
 
-// `packet` starts at the header and may go on behind the payload length (Ethernet padding).
+// `packet` starts at the header and may extend beyond the payload length (Ethernet padding).
 [[nodiscard]] Result<Grh, FrameError> parse_grh(Octets packet);
 
-// Writes kGrhOctets octets and returns that number. REQUIRES: room for them.
+// Writes kGrhOctets bytes and returns that number. REQUIRES: room for them.
 std::size_t emit_grh(const Grh& grh, MutableOctets to);
 
-// The GRH area of a datagram that came over IPv4: kGrhOctets octets, the IPv4 header (without its
-// options) in the last 20. REQUIRES: room for them.
+// The GRH area of a datagram received over IPv4: kGrhOctets bytes, the IPv4 header (without options) in the last 20.
+// REQUIRES: room for them.
 std::size_t emit_grh_area(const Ipv4Header& header, MutableOctets to);
 
-// What is known about a datagram whose IP header was not seen: a socket gives the payload only, and
-// within a host there was none.
+// The known facts about a datagram without its IP header: a socket delivers only the payload, and local delivery has
+// no header.
 struct UnseenIpHeader {
   Gid source;
   Gid destination;
@@ -49,7 +49,7 @@ struct UnseenIpHeader {
   std::uint16_t identification = 0;  // IPv4
   std::size_t datagram_octets = 0;   // from the BTH to the end of the ICRC
 };
-// The GRH area with that header made again. REQUIRES: room for kGrhOctets.
+// The GRH area with that header reconstructed. REQUIRES: room for kGrhOctets.
 void emit_grh_area(const UnseenIpHeader& header, MutableOctets to);
 
 }  // namespace rrdma::wire

@@ -1,5 +1,5 @@
-// BTH and the extension headers: values and their octets. parse_ functions read exactly their header's
-// length; emit_ functions write exactly that much. Callers check lengths once (parse_transport does).
+// BTH and the extension headers: values and their encoding. parse_ functions read exactly the length of their header;
+// emit_ functions write exactly that much. Callers check lengths once (parse_transport does).
 #pragma once
 
 #include <cstdint>
@@ -15,12 +15,12 @@ struct Bth {
   Opcode opcode;
   bool solicited = false;
   bool migration = false;
-  std::uint8_t pad = 0;      // 0..3 octets after the payload
+  std::uint8_t pad = 0;      // 0..3 bytes after the payload
   std::uint8_t version = 0;  // transport header version: 0
   std::uint16_t pkey = kDefaultPKey;
   bool fecn = false;
   bool becn = false;
-  std::uint8_t reserved6 = 0;  // kept, so that parse and emit are each other's inverse
+  std::uint8_t reserved6 = 0;  // kept, so that emit restores what was parsed
   Qpn destination;
   bool ack_request = false;
   std::uint8_t reserved7 = 0;

@@ -21,8 +21,8 @@ void mask_ipv4(std::uint8_t* ip) {
 }
 // Also the GRH, which has the same layout.
 void mask_ipv6(std::uint8_t* ip) {
-  ip[0] |= 0x0f;                 // traffic class,
-  ip[1] = ip[2] = ip[3] = 0xff;  // its lower half and the flow label
+  ip[0] |= 0x0f;                 // high half of the traffic class
+  ip[1] = ip[2] = ip[3] = 0xff;  // its low half and the flow label
   ip[7] = 0xff;                  // hop limit
 }
 void mask_udp(std::uint8_t* udp) { udp[6] = udp[7] = 0xff; }
@@ -30,7 +30,7 @@ void mask_bth(std::uint8_t* bth) { bth[4] = 0xff; }
 
 }  // namespace
 
-// The masked headers of one packet on the stack.
+// The masked headers of one packet.
 struct IcrcSeed::Head {
   std::array<std::uint8_t, kSizeMax + kHeaderOctetsMax> octets;
   std::size_t size;
@@ -87,7 +87,7 @@ IcrcSeed IcrcSeed::roce_v1(const Gid& source, const Gid& destination) {
 // `length` is from the BTH to the end of the ICRC.
 IcrcSeed::Head IcrcSeed::head(Octets headers, std::size_t length, std::uint16_t identification) const {
   Head head;
-  // The whole array, whatever size_ says: a copy of known size is cheaper, and what follows overwrites it.
+  // Copy the whole array: a copy of constant size is cheaper, and the headers overwrite the excess.
   std::memcpy(head.octets.data(), octets_.data(), kSizeMax);
   std::memcpy(head.octets.data() + size_, headers.data(), headers.size());
   std::uint8_t* p = head.octets.data();
@@ -141,7 +141,7 @@ std::uint32_t IcrcSeed::icrc_copying(Octets headers, std::span<const Octets> pay
 
 std::uint32_t IcrcSeed::icrc(Octets transport, std::uint16_t identification) const {
   RRDMA_ASSERT(transport.size() >= kBthOctets);
-  // A short packet (an ACK, say) goes into one sum; of a long one only the BTH is copied.
+  // A short packet (an ACK, for example) is one sum; of a long one, only the BTH is copied.
   const std::size_t copied = transport.size() <= kHeaderOctetsMax ? transport.size() : kBthOctets;
   Crc32 sum(kIcrcStart);
   sum.update(head(transport.first(copied), transport.size() + kIcrcOctets, identification).view());

@@ -1,5 +1,5 @@
-// CRC-32 and the ICRC: known values, gathered sums against a plain one, the masks, and the
-// identification that the solver finds.
+// CRC-32 and the ICRC: known values, gathered sums compared with a plain sum, the masks, and the identification that
+// the solver finds.
 #include "wire/icrc.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ std::vector<std::uint8_t> random_octets(Prng& prng, std::size_t count) {
   return octets;
 }
 
-// Every short one, and some of those that are summed in several runs of several parts.
+// All short lengths, and some that are summed in several runs of several parts.
 std::vector<std::size_t> lengths_to_try(Prng& prng) {
   std::vector<std::size_t> lengths(2500);
   std::iota(lengths.begin(), lengths.end(), std::size_t{0});
@@ -39,7 +39,7 @@ std::vector<std::size_t> lengths_to_try(Prng& prng) {
   return lengths;
 }
 
-// The definition, one bit after the other: what ISA-L and the CPU's instructions are checked against.
+// The definition, bit by bit: the reference for ISA-L and the CPU's instructions.
 std::uint32_t crc32_by_bits(Octets octets) {
   std::uint32_t crc = 0xffffffff;
   for (const std::uint8_t octet : octets) {
@@ -90,7 +90,7 @@ TEST(Crc32, CopiesOnTheWay) {
   }
 }
 
-// The end of a region may be the end of what is mapped.
+// A region may end where the mapping ends.
 TEST(Crc32, TouchesNothingBehindTheEnd) {
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   const auto map = [&](int protection) {
@@ -140,7 +140,7 @@ struct Flow {
   std::vector<std::uint8_t> network;  // IP and UDP or GRH as on the wire, all mutable fields random
 };
 
-// Network headers written octet by octet here, so that the seed is checked against another hand.
+// Builds the network headers byte by byte, independently of the code under test.
 Flow random_flow(Prng& prng, Network network, std::size_t length, std::uint16_t identification) {
   const auto source = random_octets(prng, 16);
   const auto destination = random_octets(prng, 16);
@@ -188,7 +188,7 @@ Flow random_flow(Prng& prng, Network network, std::size_t length, std::uint16_t 
 
 constexpr Network kNetworks[] = {Network::kIpv4, Network::kIpv6, Network::kRoceV1};
 
-// The seed, gathered or not, says the same as the exact sum over the whole packet.
+// The seed, gathered or not, agrees with the exact sum over the whole packet.
 TEST(Icrc, OfAFlowIsThatOfTheWholePacket) {
   Prng prng(4);
   for (int round = 0; round < 3000; ++round) {
@@ -227,7 +227,7 @@ TEST(Icrc, OfAFlowIsThatOfTheWholePacket) {
   }
 }
 
-// Which octets of the network headers the sum ignores, stated as the rule has it.
+// The bytes of the network headers that the sum ignores.
 TEST(Icrc, IgnoresExactlyTheFieldsThatMayChange) {
   Prng prng(5);
   for (const Network network : kNetworks) {
@@ -241,7 +241,7 @@ TEST(Icrc, IgnoresExactlyTheFieldsThatMayChange) {
     if (network == Network::kIpv4) ignored_octets.insert(ignored_octets.end(), {1, 8, 10, 11});
     if (network != Network::kIpv4) ignored_octets.insert(ignored_octets.end(), {1, 2, 3, 7});
     if (network != Network::kRoceV1) ignored_octets.insert(ignored_octets.end(), {bth - 2, bth - 1});
-    // From octet 1 on: octet 0 says how long an IPv4 header is.
+    // Start at byte 1: byte 0 holds the length of an IPv4 header.
     for (std::size_t at = 1; at < packet.size(); ++at) {
       auto changed = packet;
       changed[at] ^= 0x10;
@@ -259,7 +259,7 @@ TEST(Icrc, IgnoresExactlyTheFieldsThatMayChange) {
   }
 }
 
-// RoCE v1 by hand: the eight octets for the LRH, then the masked GRH and BTH, as one plain CRC.
+// RoCE v1 by hand: eight bytes for the LRH, then the masked GRH and BTH, as one plain CRC.
 TEST(Icrc, OfRoceV1IsThePlainSumOverMaskedOctets) {
   Prng prng(6);
   const auto transport = random_octets(prng, 20);
@@ -311,7 +311,7 @@ TEST(IdentificationSolver, WorksForEveryLengthAndAnyOrderOfLengths) {
   Prng prng(8);
   IdentificationSolver solver;
   for (int round = 0; round < 4000; ++round) {
-    // RoCE lengths are multiples of four; the solver does not count on it.
+    // RoCE lengths are multiples of four; the solver does not rely on that.
     const std::size_t size = round < 3000 ? kBthOctets + prng.below(9000) : 65535 - 28 - 4 - prng.below(100);
     const auto identification = static_cast<std::uint16_t>(prng.next());
     const Received packet = received_with(prng, size, identification);
@@ -342,7 +342,7 @@ TEST(IdentificationSolver, RefusesFlippedBits) {
   EXPECT_LE(accepted, 5) << "of 20000, where 16 bits of check let 0.3 pass";
 }
 
-// With DF clear the packet is not one that was solved for.
+// The solver assumes DF set, so it does not accept a packet with DF clear.
 TEST(IdentificationSolver, TakesDontFragmentAsSet) {
   Prng prng(11);
   const auto transport = random_octets(prng, 100);

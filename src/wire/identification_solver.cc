@@ -7,8 +7,8 @@
 namespace rrdma::wire {
 namespace {
 
-// The register holds four octets; with the difference rolled back to the identification, they are its
-// two octets (first octet lowest), then flags and offset.
+// The register holds four bytes. With the difference rolled back to the identification, they are its two bytes (first
+// byte lowest), then flags and offset.
 constexpr std::size_t kIdentificationOffset = 4;
 
 }  // namespace
@@ -34,7 +34,7 @@ SolvedIcrc IdentificationSolver::check(const IcrcSeed& seed, Octets transport, s
 }
 
 const IdentificationSolver::Products& IdentificationSolver::products_for(std::uint16_t octets_back) {
-  // Packets grow in steps of four octets.
+  // Packet lengths differ by multiples of four bytes.
   Products& products = slots_[(octets_back / 4) % kSlots];
   if (products.octets_back == octets_back) return products;
   products.octets_back = octets_back;

@@ -1,14 +1,14 @@
-// IdentificationSolver: the ICRC check of IPv4 packets whose identification the socket hides.
+// IdentificationSolver: the ICRC check for IPv4 packets whose identification the socket hides.
 //
-// CRC is linear. The sum is made with identification 0 and DF set; its difference from the received ICRC
-// comes from the two octets of the identification alone, carried through the n octets behind them, each
-// of which multiplied the CRC register by x^8. Multiplying the difference by x^-8n takes it back to
-// where it entered: the lower half of the register is then the identification, the upper half (the
-// octets of flags and offset) must be zero. So every identification is found in one multiplication, and
-// a 16-bit check remains; when the identification is one that was expected, all 32 bits were checked.
+// CRC is linear. The sum is computed with identification 0 and DF set. Its difference from the received ICRC then
+// comes only from the two bytes of the identification, carried through the n bytes behind them, each of which
+// multiplied the CRC register by x^8. Multiplying the difference by x^-8n carries it back to its origin. The lower
+// half of the register is then the identification; the upper half (flags and offset) must be zero. One multiplication
+// thus finds any identification and leaves a 16-bit check. If the identification was the expected one, all 32 bits
+// were checked.
 //
-// The multiplication by a known factor is eight lookups; the tables of the last few packet lengths are
-// kept. One solver belongs to one receiving lane: it is not safe to share between threads.
+// The multiplication by a known factor is eight lookups; the tables of the last few packet lengths are cached. Each
+// receiving lane owns one solver; it is not thread-safe.
 #pragma once
 
 #include <array>
@@ -22,20 +22,20 @@ namespace rrdma::wire {
 
 enum class IcrcVerdict : std::uint8_t {
   kRight,   // with identification 0 or the expected one
-  kSolved,  // with some other identification
-  kWrong,   // with none
+  kSolved,  // with another identification
+  kWrong,   // with no identification
 };
 
 struct SolvedIcrc {
   IcrcVerdict verdict = IcrcVerdict::kWrong;
-  std::uint16_t identification = 0;  // 0 when wrong
+  std::uint16_t identification = 0;  // 0 if wrong
   friend bool operator==(const SolvedIcrc&, const SolvedIcrc&) = default;
 };
 
 class IdentificationSolver {
  public:
-  // `transport` is from the BTH to the end of the ICRC; `expected` is the sender's last identification
-  // plus one, where the caller keeps it. REQUIRES: a seed of IPv4.
+  // `transport` is from the BTH to the end of the ICRC. `expected` is the sender's last identification plus one, if
+  // the caller tracks it. REQUIRES: an IPv4 seed.
   [[nodiscard]] SolvedIcrc check(const IcrcSeed& seed, Octets transport, std::uint16_t expected = 0);
 
  private:

@@ -17,7 +17,7 @@ TEST(IntroductionMad, SaysWhatItWasTold) {
   }
 }
 
-// What the kernel's rxe answers to a class that it does not know: our own octets, with a status.
+// The kernel's rxe answers an unknown class with our own bytes and a status.
 TEST(IntroductionMad, AStatusIsAllThatAStrangerSays) {
   MadBuffer mad = emit_introduction({.transaction_id = 42, .features = 1, .epoch = 9});
   mad[3] = static_cast<std::uint8_t>(MadMethod::kGetResponse);

@@ -1,5 +1,5 @@
-// IPv4 headers. Options are accepted and kept; the header checksum is made and checked; fragments are
-// refused, because no fragment is a RoCE packet.
+// IPv4 headers. Options are accepted and kept. The header checksum is computed and checked. Fragments are refused,
+// because no fragment is a RoCE packet.
 //
 //   version(4)=4 header-words(4) TOS(8) total-length(16) | identification(16) 0 DF MF offset(13) |
 //   TTL(8) protocol(8) checksum(16) | source(32) | destination(32) | options
@@ -23,7 +23,7 @@ inline constexpr std::uint8_t kIpProtocolUdp = 17;
 
 struct Ipv4Header {
   std::uint8_t tos = 0;
-  std::uint16_t total_length = 0;  // header and all that follows it
+  std::uint16_t total_length = 0;  // header and everything behind it
   std::uint16_t identification = 0;
   bool dont_fragment = true;
   std::uint8_t ttl = 64;
@@ -37,10 +37,10 @@ struct Ipv4Header {
   [[nodiscard]] std::size_t octets() const { return kIpv4Octets + options_octets; }
 };
 
-// `packet` starts at the header and may go on behind the total length (Ethernet padding).
+// `packet` starts at the header and may extend beyond the total length (Ethernet padding).
 [[nodiscard]] Result<Ipv4Header, FrameError> parse_ipv4(Octets packet);
 
-// Writes the header with its checksum; returns header.octets(). REQUIRES: room for them.
+// Writes the header with its checksum. Returns `header.octets()`. REQUIRES: room for them.
 std::size_t emit_ipv4(const Ipv4Header& header, MutableOctets to);
 
 }  // namespace rrdma::wire

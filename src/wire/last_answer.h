@@ -1,7 +1,7 @@
-// LastAnswer: the last acknowledgement of a QP in one word, written where somebody finds it who outlives the process:
-// a program that ends at once must not take with it what its peer waits for.
+// LastAnswer: the last acknowledgement of a QP in one word. It is stored where another process can find it: if a
+// program exits at once, its peer must still receive the acknowledgement that it waits for.
 //
-//   word = 1 bit: there is one, 15 bits: when (in ticks of 16.8 ms), 24 bits: MSN, 24 bits: PSN
+//   word = valid(1) | time in ticks of 16.8 ms(15) | MSN(24) | PSN(24)
 #pragma once
 
 #include <atomic>
@@ -33,7 +33,7 @@ struct LastAnswer {
                       .msn = static_cast<std::uint32_t>(word >> 24 & kMask24),
                       .tick = static_cast<std::uint16_t>(word >> 48 & kTickMask)};
   }
-  // To a tick, as long as it is below nine minutes.
+  // Accurate to one tick for ages below nine minutes.
   [[nodiscard]] Duration age(Instant now) const {
     const std::uint64_t ticks = ((static_cast<std::uint64_t>(now.ns) >> kTickShift) - tick) & kTickMask;
     return nanoseconds(static_cast<std::int64_t>(ticks << kTickShift));

@@ -53,7 +53,7 @@ void emit_mad_header(const MadHeader& header, MutableOctets to) {
 
 namespace {
 
-// The octets that a bit field touches, and how far its last bit is from the end of the last one.
+// The bytes that a bit field touches, and the distance of its last bit from the end of the last byte.
 struct Extent {
   std::size_t octets;
   unsigned shift;

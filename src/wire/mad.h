@@ -1,5 +1,5 @@
-// Management datagrams: the 24 octets that every MAD of 256 octets begins with, and BitField codecs
-// for the bodies behind it. The connection manager's bodies are in cm_mad.h.
+// Management datagrams: the 24-byte header of every 256-byte MAD, and bit-field codecs for the bodies behind it.
+// cm_mad.h holds the bodies of the connection manager.
 //
 //   base version | class | class version | method | status(16) | class specific(16) |
 //   transaction ID(64) | attribute ID(16) | reserved(16) | attribute modifier(32)
@@ -22,7 +22,7 @@ inline constexpr std::uint8_t kMadBaseVersion = 1;
 enum class ManagementClass : std::uint8_t {
   kSubnetAdministration = 0x03,
   kConnectionManagement = 0x07,
-  kVendorFirst = 0x30,  // vendor class with an OUI: 0x30 to 0x4f
+  kVendorFirst = 0x30,  // vendor classes with an OUI: 0x30 to 0x4f
   kVendorLast = 0x4f,
 };
 
@@ -48,25 +48,25 @@ struct MadHeader {
 };
 
 enum class MadError : std::uint8_t {
-  kWrongLength,          // not 256 octets
+  kWrongLength,          // not 256 bytes
   kUnknownBaseVersion,   // not 1
   kWrongClass,           // not the connection manager's
   kUnknownClassVersion,  // not 2
-  kWrongMethod,          // the connection manager knows only Send
-  kUnknownAttribute,     // no message of the connection manager
-  kUnknownMessageKind,   // MRA or REJ names a message that there is not
-  kInfoTooLong,          // additional information beyond its 72 octets
-  kUnknownIpHeader,      // the IP-CM header is not of version 0, or of neither IPv4 nor IPv6
+  kWrongMethod,          // the connection manager uses only Send
+  kUnknownAttribute,     // not a message of the connection manager
+  kUnknownMessageKind,   // MRA or REJ refers to an undefined message
+  kInfoTooLong,          // more than 72 bytes of additional information
+  kUnknownIpHeader,      // the IP-CM header is not version 0, or neither IPv4 nor IPv6
 };
 [[nodiscard]] std::string_view describe(MadError error);
 
-// Refuses what is not 256 octets of base version 1. Reserved octets are ignored, and emitted as zero.
+// Refuses anything but 256 bytes of base version 1. Reserved bytes are ignored, and emitted as zero.
 [[nodiscard]] Result<MadHeader, MadError> parse_mad_header(Octets mad);
 // REQUIRES: room for kMadHeaderOctets.
 void emit_mad_header(const MadHeader& header, MutableOctets to);
 
-// Reads or writes `width` bits (at most 32), `bit` bits after the first bit of octet `octet`,
-// counted from the most significant one as the specification's tables do.
+// Reads or writes `width` bits (at most 32), `bit` bits after the first bit of byte `octet`, counted from the most
+// significant one as in the specification's tables.
 [[nodiscard]] std::uint32_t load_bits(Octets from, std::size_t octet, unsigned bit, unsigned width);
 // REQUIRES: the value fits into `width` bits; the target bits are zero.
 void store_bits(MutableOctets to, std::size_t octet, unsigned bit, unsigned width, std::uint32_t value);

@@ -1,5 +1,5 @@
-// The protocol's numbers as types, so that they cannot be mixed up. Psn and Msn live on a circle of
-// 2^24: they have no operator<, because "before" only means something within half of the circle.
+// The protocol's numbers as distinct types, so that they cannot be mixed up. Psn and Msn live on a circle of 2^24.
+// They have no operator<, because "before" is defined only within half of the circle.
 #pragma once
 
 #include <compare>
@@ -41,7 +41,7 @@ struct Qpn {
 inline constexpr Qpn kGeneralServicesQpn{1};
 inline constexpr Qpn kMulticastQpn{0xffffff};
 
-// Keys of memory: the same number space, told apart because a local key never travels.
+// Memory keys: the same number space, but distinct types because a local key never travels.
 struct RKey {
   std::uint32_t value = 0;
   friend constexpr bool operator==(RKey, RKey) = default;
@@ -55,7 +55,7 @@ struct QKey {
   friend constexpr bool operator==(QKey, QKey) = default;
 };
 
-// 32 bits that travel as given: the octets in memory are the octets on the wire.
+// 32 bits sent unchanged: the bytes in memory are the bytes on the wire.
 struct Immediate {
   std::uint32_t raw = 0;
   friend constexpr bool operator==(Immediate, Immediate) = default;

@@ -36,7 +36,7 @@ std::string_view step_name(Step step) {
   return "";
 }
 
-// Names live as long as the program: they are built once for all 256 opcodes.
+// Built once for all 256 opcodes; the names live as long as the program.
 const std::array<std::string, 256>& all_names() {
   static const std::array<std::string, 256> names = [] {
     std::array<std::string, 256> built;

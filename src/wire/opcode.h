@@ -1,6 +1,5 @@
-// Opcodes of the BTH. An opcode is a transport (upper three bits) and an operation (lower five). Which
-// headers follow it is a rule, stated once in shape_by_rule() and evaluated for all 256 values at
-// compile time; nobody types masks.
+// Opcodes of the BTH. An opcode is a transport (upper three bits) and an operation (lower five). shape_by_rule()
+// states once which headers follow an opcode; it is evaluated for all 256 values at compile time.
 #pragma once
 
 #include <array>
@@ -60,16 +59,16 @@ struct Opcode {
   friend constexpr bool operator==(Opcode, Opcode) = default;
 };
 
-// Congestion notification packet (RoCEv2 annex): 16 reserved octets, no operation.
+// Congestion notification packet (RoCEv2 annex): 16 reserved bytes, no operation.
 inline constexpr Opcode kCongestionNotification{std::uint8_t{0x81}};
 
-// Between ends of our own kind alone, agreed on before: what a responder holds beyond the PSN that it expects, as
-// bits in the payload. From the range that the specification leaves to manufacturers.
+// Used only between RRDMA peers that have agreed on it: a bitmap of the packets that a responder holds beyond its
+// expected PSN. The opcode is from the specification's manufacturer range.
 inline constexpr Opcode kArrivalMap{std::uint8_t{0xd1}};
 
-// What a packet is part of.
+// The operation that a packet belongs to.
 enum class Kind : std::uint8_t {
-  kUnknown,  // reserved by the specification, or a transport that RRDMA does not speak
+  kUnknown,  // reserved by the specification, or an unsupported transport
   kSend,
   kWrite,
   kReadRequest,
@@ -83,7 +82,7 @@ enum class Kind : std::uint8_t {
   kArrivals,
 };
 
-// What payload a packet of this opcode may carry (one MTU = m octets).
+// The payload that an opcode permits (m: the MTU in bytes).
 enum class PayloadRule : std::uint8_t {
   kNone,       // none
   kFull,       // exactly m (FIRST, MIDDLE)
@@ -98,7 +97,7 @@ struct OpcodeShape {
   PayloadRule payload = PayloadRule::kNone;
   bool starts_message = false;  // FIRST or ONLY
   bool ends_message = false;    // LAST or ONLY
-  bool request = false;         // goes to the responder
+  bool request = false;         // sent to the responder
   bool deth = false;
   bool xrceth = false;
   bool feth = false;
@@ -108,9 +107,9 @@ struct OpcodeShape {
   bool atomic_ack_eth = false;
   bool immediate = false;
   bool invalidate = false;
-  std::uint8_t header_octets = 0;  // BTH and all that follow it
+  std::uint8_t header_octets = 0;  // BTH and all extension headers
 
-  // READs and ATOMICs are answered by their responses.
+  // READs and ATOMICs are acknowledged by their responses.
   [[nodiscard]] constexpr bool acknowledged_by_ack() const {
     return kind == Kind::kSend || kind == Kind::kWrite;
   }
@@ -130,7 +129,7 @@ inline constexpr std::size_t kImmediateOctets = 4;
 inline constexpr std::size_t kIethOctets = 4;
 inline constexpr std::size_t kIcrcOctets = 4;
 
-// Where a packet stands: what it is about, and its place in the message.
+// The operation of a packet and its position in the message.
 struct StepPlace {
   Kind kind = Kind::kUnknown;
   unsigned position = 3;  // 0 first, 1 middle, 2 last, 3 only
@@ -198,7 +197,7 @@ constexpr bool carries_invalidate(Step step) {
   return step == Step::kSendLastInvalidate || step == Step::kSendOnlyInvalidate;
 }
 
-// Which requests and answers a transport has at all.
+// Whether a transport defines this operation.
 constexpr bool transport_has(Transport transport, Step step) {
   const Kind kind = place_of(step).kind;
   switch (transport) {
@@ -261,7 +260,7 @@ constexpr OpcodeShape shape_by_rule(Opcode opcode) {
   shape.reth = (kind == Kind::kWrite && shape.starts_message) || kind == Kind::kReadRequest ||
                kind == Kind::kFlush || kind == Kind::kAtomicWrite;
   shape.atomic_eth = kind == Kind::kAtomic;
-  // READ RESPONSE MIDDLE carries no AETH; every other answer does.
+  // READ RESPONSE MIDDLE carries no AETH; every other response does.
   shape.aeth = kind == Kind::kAcknowledge || kind == Kind::kAtomicAcknowledge ||
                (kind == Kind::kReadResponse && position != 1);
   shape.atomic_ack_eth = kind == Kind::kAtomicAcknowledge;
@@ -280,7 +279,7 @@ inline constexpr std::array<OpcodeShape, 256> kOpcodeShapes = [] {
 
 constexpr const OpcodeShape& shape_of(Opcode opcode) { return kOpcodeShapes[opcode.value]; }
 
-// The longest run of BTH and extension headers (XRC compare-and-swap).
+// The longest sequence of BTH and extension headers (XRC compare-and-swap).
 inline constexpr std::size_t kHeaderOctetsMax = [] {
   std::size_t longest = 0;
   for (const auto& shape : kOpcodeShapes)
@@ -289,7 +288,7 @@ inline constexpr std::size_t kHeaderOctetsMax = [] {
 }();
 static_assert(kHeaderOctetsMax == 44);
 
-// "RC SEND ONLY WITH IMMEDIATE"; "reserved 0x1f" for unknown ones.
+// "RC SEND ONLY WITH IMMEDIATE"; "reserved 0x1f" for an unknown opcode.
 std::string_view opcode_name(Opcode opcode);
 std::string_view transport_name(Transport transport);
 

@@ -7,16 +7,16 @@
 namespace rrdma::wire {
 namespace {
 
-// Linux "cooked" captures (tcpdump -i any): a pseudo header in front of the network header.
+// Linux "cooked" captures (tcpdump -i any): a pseudo header precedes the network header.
 constexpr auto kLinuxCooked = static_cast<LinkType>(113);
 constexpr auto kLinuxCooked2 = static_cast<LinkType>(276);
 constexpr std::size_t kCookedOctets = 16;
 constexpr std::size_t kCooked2Octets = 20;
 
-// No packet on any link is longer: an IP packet of 64 KiB and room for the headers in front of it.
+// No link carries a longer packet: an IP packet of 64 KiB and room for the headers before it.
 constexpr std::size_t kOriginalOctetsMax = 65536 + 256;
 
-// The network layer of a captured packet, before anybody judges it.
+// The network layer of a captured packet, not yet validated.
 struct NetworkLayer {
   std::uint16_t ether_type = 0;  // 0: neither IP nor RoCE v1
   Octets octets;
@@ -44,7 +44,7 @@ NetworkLayer network_layer(LinkType link, Octets octets) {
 
 bool goes_to_roce_port(Octets udp) { return udp.size() >= 4 && load_be16(udp.data() + 2) == kRoceUdpPort; }
 
-// A header length below the least possible one is a fault; what follows then is looked for where it should be.
+// A header length below the minimum is an error; use the minimum to find what follows.
 std::size_t ipv4_header_octets(Octets ip) {
   return std::clamp(std::size_t{4} * (ip[0] & 0xf), kIpv4Octets, ip.size());
 }
@@ -57,7 +57,7 @@ bool ipv4_may_be_roce(Octets ip) {
   return !is_later_fragment(ip) && goes_to_roce_port(ip.subspan(ipv4_header_octets(ip)));
 }
 
-// Steps over the extension headers that may stand in front of UDP.
+// Skips the extension headers that may precede UDP.
 bool ipv6_may_be_roce(Octets ip) {
   if (ip.size() < kIpv6Octets) return true;
   constexpr std::uint8_t kHopByHop = 0, kRouting = 43, kFragment = 44, kDestinationOptions = 60;
@@ -74,8 +74,8 @@ bool ipv6_may_be_roce(Octets ip) {
   return next == kIpProtocolUdp && goes_to_roce_port(rest);
 }
 
-// parse_frame() judges headers from the outside in; so a fault of an outer header hides that the packet
-// is none of ours. Here only what says "RoCE" is looked at.
+// parse_frame() checks headers from the outside in, so an error in an outer header hides that the packet is not RoCE.
+// This function looks only at the fields that identify RoCE.
 bool may_be_roce(const NetworkLayer& layer) {
   switch (layer.ether_type) {
     case kEtherTypeIpv4: return ipv4_may_be_roce(layer.octets);
@@ -108,7 +108,7 @@ std::string foreign_ip(std::uint8_t protocol, Octets rest) {
   return formatted("UDP {} > {}", load_be16(rest.data()), load_be16(rest.data() + 2));
 }
 
-// In a few words, what a foreign packet is.
+// A short description of a foreign packet.
 std::string foreign_kind(LinkType link, const NetworkLayer& layer) {
   const Octets ip = layer.octets;
   if (layer.ether_type == kEtherTypeIpv4 && ip.size() >= kIpv4Octets) {
@@ -126,7 +126,7 @@ std::string foreign_kind(LinkType link, const NetworkLayer& layer) {
   return formatted("link type {}, which carries neither Ethernet nor IP", static_cast<unsigned>(link));
 }
 
-// A fault of a MAD that no other version or class explains.
+// MAD errors that a different version or class does not explain.
 bool is_malformed(MadError error) {
   return error == MadError::kWrongLength || error == MadError::kUnknownMessageKind ||
          error == MadError::kInfoTooLong;
@@ -174,8 +174,7 @@ bool is_for_general_services(const TransportPacket& packet) {
   return bth.destination == kGeneralServicesQpn && shape_of(bth.opcode).deth;
 }
 
-// `octets` is the packet, filled up with zeros when the capture cut it. A cooked pseudo header was taken
-// off already.
+// `octets` is the packet, padded with zeros if the capture cut it. A cooked pseudo header is already removed.
 void read_frame(Dissection& result, LinkType link, Octets octets) {
   const NetworkLayer layer = network_layer(link, octets);
   auto frame = parse_frame(link, octets);
@@ -194,7 +193,7 @@ struct LinkFrame {
   Octets octets;
 };
 
-// Takes the pseudo header of a cooked capture off.
+// Removes the pseudo header of a cooked capture.
 LinkFrame without_pseudo_header(LinkType link, Octets octets) {
   const bool second = link == kLinuxCooked2;
   const std::size_t length = second ? kCooked2Octets : kCookedOctets;
@@ -207,13 +206,13 @@ LinkFrame without_pseudo_header(LinkType link, Octets octets) {
 
 void mark_cut(Dissection& result) {
   result.verdict = PacketVerdict::kCut;
-  // Not by a format: captures with a snap length have one of these for each packet.
+  // Append instead of formatting: with a snap length, every packet gets one of these.
   result.reason.reserve(64);
   result.reason.append(std::to_string(result.captured_octets)).append(" of ");
   result.reason.append(std::to_string(result.original_octets)).append(" octets captured");
 }
 
-// Of a cut packet only what was captured may be judged.
+// Judges only the captured part of a cut packet.
 void judge_cut(Dissection& result) {
   const std::size_t headers_end = result.original_octets - kIcrcOctets - result.frame->trailer.size() -
                                   result.frame->transport.size() + kBthOctets;
@@ -222,7 +221,7 @@ void judge_cut(Dissection& result) {
     result.frame.reset();
     return;
   }
-  // It looks at the BTH and at lengths only: a fault found here is the packet's own.
+  // This reads only the BTH and lengths, so an error found here is in the packet itself.
   read_transport(result);
   if (!result.transport) return;
   const std::size_t header_octets = shape_of(result.transport->headers.bth.opcode).header_octets;
@@ -274,7 +273,7 @@ Dissection dissect(const CapturedPacket& packet) {
   read_frame(result, link, inner);
   result.link_octets = octets.size() - inner.size() + (result.ethernet ? result.ethernet->octets() : 0);
   if (!result.frame) {
-    // Headers that were not captured cannot be wrong.
+    // Headers that were not captured are not errors.
     const bool headers_missing = result.captured_octets < result.link_octets + kIpv6Octets + kUdpOctets;
     if (cut && result.is_roce() && headers_missing) mark_cut(result);
     return result;

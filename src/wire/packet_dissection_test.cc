@@ -1,5 +1,5 @@
-// Dissection: the verdict on right, wrong, cut and foreign packets; and that no octets, however mangled,
-// lead out of bounds on the way to any of the text forms.
+// Dissection: the verdict on good, malformed, cut and foreign packets. No input, however mangled, may cause an
+// out-of-bounds access on the way to any of the text forms.
 #include "wire/packet_dissection.h"
 
 #include <gtest/gtest.h>
@@ -145,7 +145,7 @@ TEST(Dissection, AnImpossibleOriginalLengthTakesNoMemory) {
   EXPECT_TRUE(dissect(packet).filled_up.empty());
 }
 
-// All forms of a packet, so that a sanitizer sees what each one reads.
+// Prints the packet in all forms, so that a sanitizer sees every access.
 void show(const CapturedPacket& captured_packet) {
   const Dissection packet = dissect(captured_packet);
   EXPECT_FALSE(packet_line(packet).empty());
@@ -165,7 +165,7 @@ TEST(Dissection, MangledOctetsStayInBounds) {
       octets[prng.below(octets.size())] = static_cast<std::uint8_t>(prng.next());
     }
     if (prng.below(4) == 0) octets.resize(prng.below(octets.size() + 1));
-    // Of its own size on the heap: one octet too far is noticed.
+    // Allocate exactly this size, so that a sanitizer notices an access beyond it.
     const Bytes exact(octets.begin(), octets.end());
     CapturedPacket packet = captured(exact);
     if (prng.below(4) == 0) packet.link = static_cast<LinkType>(kLinks[prng.below(std::size(kLinks))]);

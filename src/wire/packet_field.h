@@ -1,6 +1,6 @@
-// Field: one thing that a packet says, with its name, its value and a sentence on what it is for. A
-// packet's fields form a tree: headers are groups. The tree for people and the JSON objects are both
-// made from it, so that they cannot disagree.
+// Field: one value of a packet, with its name and a sentence about its purpose. The fields of a packet form a tree in
+// which headers are groups. The tree for people and the JSON objects are both derived from it, so that they cannot
+// disagree.
 #pragma once
 
 #include <cstdint>
@@ -13,20 +13,20 @@
 namespace rrdma::wire {
 
 struct Field {
-  // A group, a truth value, a number of at most 32 bits, or text. Numbers of 64 bits are text in
-  // hexadecimal: many readers of JSON keep only 53 bits of a number.
+  // A group, a bool, a number of at most 32 bits, or text. 64-bit numbers are hexadecimal text, because many JSON
+  // readers keep only 53 bits of a number.
   using Value = std::variant<std::monostate, bool, std::uint32_t, std::string>;
 
-  std::string_view key;      // in JSON; stable
+  std::string_view key;      // the name in JSON; stable
   std::string_view label;    // as the specification names it
-  Value value;               // of a group: none
-  std::string text;          // the value as people read it
+  Value value;               // empty for a group
+  std::string text;          // the value in readable form
   std::string_view meaning;  // one sentence; may be empty
   std::vector<Field> children;
 
   [[nodiscard]] bool is_group() const { return std::holds_alternative<std::monostate>(value); }
 
-  // Adds to a group; each returns what was added. The views must be of literals.
+  // Add to a group and return the new field. The views must refer to literals.
   Field& add_group(std::string_view its_key, std::string_view its_label, std::string its_text,
                    std::string_view its_meaning) {
     return children.emplace_back(
@@ -37,7 +37,7 @@ struct Field {
     return children.emplace_back(
         Field{its_key, its_label, std::move(its_value), std::move(its_text), its_meaning, {}});
   }
-  // A number in decimal, a flag, or text as it is.
+  // A decimal number, a flag, or text as it is.
   Field& add_number(std::string_view its_key, std::string_view its_label, std::uint32_t number,
                     std::string_view its_meaning) {
     return add(its_key, its_label, number, std::to_string(number), its_meaning);
@@ -50,7 +50,7 @@ struct Field {
                   std::string_view its_meaning) {
     return add(its_key, its_label, words, words, its_meaning);
   }
-  // A number in hexadecimal, `digits` long; of more than eight digits it is text in JSON.
+  // A hexadecimal number of `digits` digits; with more than eight digits it is text in JSON.
   Field& add_hex(std::string_view its_key, std::string_view its_label, std::uint64_t number, unsigned digits,
                  std::string_view its_meaning);
 };

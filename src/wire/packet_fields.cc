@@ -41,7 +41,7 @@ std::string_view ecn_text(std::uint8_t traffic_class) {
   }
 }
 
-// DSCP and ECN share the octet that IPv4 calls TOS and IPv6 traffic class.
+// DSCP and ECN share the byte that IPv4 calls TOS and IPv6 calls traffic class.
 void add_traffic_class(Field& group, std::uint8_t traffic_class) {
   group.add_number("dscp", "DSCP", traffic_class >> 2,
                    "Class of service: switches choose queue and lossless priority by it.");
@@ -73,7 +73,7 @@ void add_ipv4(Field& parent, const Ipv4Header& ip) {
   }
 }
 
-// IPv6 and the GRH of RoCE v1 have one layout.
+// IPv6 and the GRH of RoCE v1 share one layout.
 template <typename Header>
 void add_ipv6_like(Field& group, const Header& ip) {
   add_traffic_class(group, ip.traffic_class);
@@ -138,7 +138,7 @@ void add_icrc(Field& parent, const Dissection& packet) {
   constexpr std::string_view kMeaning =
       "The invariant CRC: covers all that must not change on the way. A receiver drops a packet silently if "
       "it is wrong.";
-  // Printed in the order of its octets on the wire.
+  // Printed in wire byte order.
   const std::uint32_t value = swap_octets(packet.frame->icrc);
   const std::uint32_t expected = swap_octets(packet.frame->icrc_expected);
   if (!packet.icrc_checked()) {

@@ -1,4 +1,4 @@
-// The field tree of management datagrams and the connection manager's messages: see packet_fields.h.
+// The field tree of management datagrams and of the connection manager's messages. See packet_fields.h.
 #include "base/format.h"
 #include "wire/address_text.h"
 #include "wire/cm_ip_header.h"
@@ -42,7 +42,7 @@ void add_service(Field& group, std::uint64_t service_id) {
   }
 }
 
-// Consumer data up to its last octet that is not zero: the message does not tell how long it was.
+// Private data up to its last nonzero byte: the message does not carry its length.
 void add_private_data(Field& group, Octets data) {
   while (!data.empty() && data.back() == 0) data = data.first(data.size() - 1);
   std::string hex;
@@ -50,7 +50,7 @@ void add_private_data(Field& group, Octets data) {
   group.add("private_data", "Private data", hex, hex.empty() ? "all zero" : hex, kPrivateMeaning);
 }
 
-// REQ and SIDR_REQ to an IP port begin their private data with the caller's address.
+// The private data of a REQ or SIDR_REQ to an IP port begins with the caller's address.
 void add_called_data(Field& group, std::uint64_t service_id, Octets data) {
   if (ip_service_of(service_id)) {
     if (const auto header = parse_ip_cm_header(data)) {

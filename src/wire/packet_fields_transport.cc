@@ -1,4 +1,4 @@
-// The field tree of BTH and extension headers: see packet_fields.h.
+// The field tree of BTH and extension headers. See packet_fields.h.
 #include "base/format.h"
 #include "wire/packet_fields.h"
 #include "wire/rnr_timer.h"
@@ -9,7 +9,7 @@ namespace {
 constexpr std::string_view kRemoteKeyMeaning =
     "The key that the owner of the memory gave out; it names region and rights.";
 
-// What a packet of this kind asks or answers.
+// The purpose of a packet of this kind.
 std::string_view kind_meaning(Kind kind) {
   switch (kind) {
     case Kind::kSend: return "Data for the receive buffer that the other side posted next.";

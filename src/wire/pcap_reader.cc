@@ -18,7 +18,7 @@ std::string_view text_of(Octets octets) {
   return {reinterpret_cast<const char*>(octets.data()), octets.size()};
 }
 
-// The fourth value of the two bits is not defined.
+// The fourth value of the two bits is undefined.
 PacketDirection direction_of(std::uint32_t packet_flags) {
   const std::uint32_t direction = packet_flags & 3;
   return direction == 3 ? PacketDirection::kUnknown : static_cast<PacketDirection>(direction);
@@ -62,7 +62,7 @@ Result<PcapReader, CaptureError> PcapReader::open(Octets file) {
   PcapReader reader(file);
   const std::uint32_t first = load_be32(file.data());
   if (first == kSectionBlock) {
-    // A section of which nothing can be read is a fault of opening, not of the first packet.
+    // Report an unreadable first section when the file is opened, not with the first packet.
     reader.format_ = Format::kPcapng;
     const auto block = reader.next_block();
     if (!block) return Failure{block.error()};
@@ -90,7 +90,7 @@ Result<void, CaptureError> PcapReader::open_pcap() {
   big_endian_ = known(big);
   nanosecond_records_ = (big_endian_ ? big : little) == kMagicNanoseconds;
   if (load16(file_.data() + 4) != kPcapMajor) return Failure{CaptureError{CaptureFault::kVersion, 0}};
-  // The upper half of the link field tells about a frame check sequence; it comes out as a trailer.
+  // The upper half of the link field describes a frame check sequence, which the frame parser reports as the trailer.
   const auto link = static_cast<LinkType>(load32(file_.data() + 20) & 0xffff);
   interfaces_.push_back({.link = link, .snap_octets = load32(file_.data() + 16), .name = {}});
   at_ = kFileHeaderOctets;
@@ -140,7 +140,7 @@ Result<PcapReader::Block, CaptureError> PcapReader::next_block() {
   const Octets rest = file_.subspan(offset);
   if (rest.size() < kBlockFrameOctets) return Failure{CaptureError{CaptureFault::kTruncated, offset}};
   if (load_be32(rest.data()) == kSectionBlock) {
-    // The byte order of a section stands in its first block, and counts from there on.
+    // The first block of a section states its byte order, which applies from that block on.
     const std::uint32_t mark = load_be32(rest.data() + 8);
     if (mark != kByteOrderMark && swap_octets(mark) != kByteOrderMark) {
       return Failure{CaptureError{CaptureFault::kByteOrder, offset}};
@@ -194,7 +194,7 @@ Result<void, CaptureError> PcapReader::add_interface(const Block& block) {
   return {};
 }
 
-// Statistics that cannot be read are passed over, as every block that says nothing about packets.
+// Ignores unreadable statistics, like every block that does not describe packets.
 void PcapReader::add_statistics(const Block& block) {
   constexpr std::size_t kFixedOctets = 12;  // interface, time
   if (block.body.size() < kFixedOctets) return;
@@ -207,7 +207,7 @@ void PcapReader::add_statistics(const Block& block) {
   }
 }
 
-// As with statistics: an entry that has no text or makes no sense is passed over.
+// Ignores an entry without text or with nonsensical values, as add_statistics() does.
 void PcapReader::add_note(const Block& block) {
   CaptureNote note;
   for (std::string_view rest = text_of(block.body); !rest.empty();) {
@@ -270,7 +270,7 @@ PcapReader::PacketResult PcapReader::simple_packet(const Block& block) const {
 
 Result<PcapReader::Option, CaptureError> PcapReader::next_option(Octets& rest,
                                                                  std::size_t block_offset) const {
-  if (rest.empty()) return Option{};  // the end mark may be left out
+  if (rest.empty()) return Option{};  // the end mark is optional
   if (rest.size() < 4) return Failure{CaptureError{CaptureFault::kOption, block_offset}};
   const std::uint16_t code = load16(rest.data());
   const std::size_t length = load16(rest.data() + 2);
@@ -291,7 +291,7 @@ std::uint64_t PcapReader::Clock::nanoseconds(std::uint64_t ticks) const {
   } else if (exponent - 9 <= 19) {
     ns = ticks / power_of_ten(exponent - 9);
   }
-  // Wraps like the clock of a file whose times make no sense; nothing depends on it but what is printed.
+  // Nonsensical times may overflow and wrap; they affect only what is printed.
   return static_cast<std::uint64_t>(ns) + static_cast<std::uint64_t>(offset_s) * kNsPerSecond;
 }
 

@@ -1,12 +1,12 @@
-// PcapReader: the packets of a pcap or pcapng file that lies in memory, one after the other, without
-// copying them. Which of the two formats it is, the byte order and the unit of time are seen from the
-// file itself. Reading the file into memory is the caller's work; it must outlive the reader and what
-// the reader gave out.
+// PcapReader: iterates over the packets of a pcap or pcapng file in memory, without copying them. It detects the
+// format, the byte order and the unit of time from the file. The caller reads the file into memory; that memory must
+// outlive the reader and everything the reader returned.
 //
-//   pcap    header(24) { record-header(16) octets }*       microseconds or nanoseconds
+//   pcap    header(24) { record-header(16) data }*         microseconds or nanoseconds
 //   pcapng  { section { interface | packet | other }* }*   blocks of type, length, body, length again
 //
-// Journal entries are notes; blocks of other types are skipped. The first fault ends the reading: what follows cannot be trusted.
+// Journal entries become notes; blocks of other types are skipped. Reading stops at the first error, because nothing
+// behind it can be trusted.
 #pragma once
 
 #include <cstddef>
@@ -27,30 +27,30 @@ namespace rrdma::wire {
 enum class CaptureFault : std::uint8_t {
   kEmpty,
   kForeign,           // neither pcap nor pcapng
-  kVersion,           // of the file format
+  kVersion,           // unsupported version of the file format
   kTruncated,         // the file ends within a header, a record or a block
   kBlockLength,       // pcapng: impossible, or the two lengths of a block differ
   kByteOrder,         // pcapng: a section with an unknown byte-order mark
-  kOption,            // pcapng: an option goes beyond its block
-  kUnknownInterface,  // pcapng: a packet of an interface that was not described
+  kOption,            // pcapng: an option extends beyond its block
+  kUnknownInterface,  // pcapng: a packet of an interface that was not described before
   kTooManyInterfaces,
 };
 [[nodiscard]] std::string_view describe(CaptureFault fault);
 
 struct CaptureError {
   CaptureFault fault = CaptureFault::kForeign;
-  std::size_t offset = 0;  // in the file, of the header, record or block that is wrong
+  std::size_t offset = 0;  // file offset of the malformed header, record or block
 };
 
 struct CaptureInterface {
   LinkType link = LinkType::kEthernet;
   std::uint32_t snap_octets = 0;  // 0: no limit
-  std::string name;               // pcapng if_name; empty when not given
+  std::string name;               // pcapng if_name; empty if absent
 };
 
 struct CapturedPacket {
-  std::uint64_t time_ns = 0;    // since 1970; 0 when the file does not tell (simple packet blocks)
-  std::uint32_t interface = 0;  // index into interfaces() at this moment
+  std::uint64_t time_ns = 0;    // since 1970; 0 if the file does not say (simple packet blocks)
+  std::uint32_t interface = 0;  // index into interfaces() when this packet was returned
   LinkType link = LinkType::kEthernet;
   Octets octets;                      // may be cut: see original_octets
   std::uint32_t original_octets = 0;  // on the wire
@@ -58,7 +58,7 @@ struct CapturedPacket {
   std::vector<std::string_view> comments;
 };
 
-// Something that happened and is no packet (pcapng: a journal entry).
+// An event that is not a packet (pcapng: a journal entry).
 struct CaptureNote {
   std::uint64_t time_ns = 0;  // since 1970
   std::string_view text;
@@ -69,25 +69,25 @@ class PcapReader {
   enum class Format : std::uint8_t { kPcap, kPcapng };
 
   static constexpr std::size_t kInterfacesMax = 4096;  // of one section
-  static constexpr std::size_t kNotesMax = 65536;      // that nobody has taken; more are passed over
+  static constexpr std::size_t kNotesMax = 65536;      // not yet taken; further ones are dropped
 
   [[nodiscard]] static Result<PcapReader, CaptureError> open(Octets file);
 
-  // The next packet, or none at the end of the file.
+  // The next packet; empty at the end of the file.
   [[nodiscard]] Result<std::optional<CapturedPacket>, CaptureError> next();
 
   [[nodiscard]] Format format() const { return format_; }
-  // Packets that whoever captured could not keep, as far as was read (pcapng interface statistics).
+  // Packets that the capturing program dropped, according to the statistics read so far (pcapng).
   [[nodiscard]] std::uint64_t left_out() const { return left_out_; }
-  // What was noted between the packets that next() gave; those since the last time.
+  // The notes that next() passed since the last call.
   [[nodiscard]] std::vector<CaptureNote> take_notes() { return std::exchange(notes_, {}); }
-  // Those of the section that is being read; a pcap file has one, without a name.
+  // The interfaces of the current section. A pcap file has one, without a name.
   [[nodiscard]] const std::vector<CaptureInterface>& interfaces() const { return interfaces_; }
 
  private:
-  // How the ticks of a pcapng interface become nanoseconds.
+  // Converts the ticks of a pcapng interface to nanoseconds.
   struct Clock {
-    std::uint8_t resolution = 6;  // as if_tsresol: 10^-n seconds, or 2^-(n & 0x7f) with the upper bit
+    std::uint8_t resolution = 6;  // as if_tsresol: 10^-n seconds, or 2^-(n & 0x7f) if the top bit is set
     std::int64_t offset_s = 0;
     [[nodiscard]] std::uint64_t nanoseconds(std::uint64_t ticks) const;
   };
@@ -115,7 +115,7 @@ class PcapReader {
   [[nodiscard]] PacketResult simple_packet(const Block& block) const;
   void add_statistics(const Block& block);
   void add_note(const Block& block);
-  // Takes the next option off `rest`; code 0 at the end.
+  // Removes the next option from `rest`; code 0 at the end.
   [[nodiscard]] Result<Option, CaptureError> next_option(Octets& rest, std::size_t block_offset) const;
 
   [[nodiscard]] std::uint16_t load16(const std::uint8_t* from) const;

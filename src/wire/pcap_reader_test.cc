@@ -1,4 +1,4 @@
-// Capture files, written octet by octet here in both byte orders, and by PcapngWriter.
+// Reads capture files that these tests build byte by byte in both byte orders, and files of PcapngWriter.
 #include "wire/pcap_reader.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ namespace {
 
 using File = std::vector<std::uint8_t>;
 
-// Writes numbers in the byte order that a test asks for.
+// Writes numbers in the given byte order.
 struct Builder {
   bool big = false;
   File file;
@@ -55,7 +55,7 @@ std::string_view text_of(Octets octets) {
   return {reinterpret_cast<const char*>(octets.data()), octets.size()};
 }
 
-// All packets of a file that must be whole.
+// All packets of a well-formed file.
 std::vector<CapturedPacket> packets_of(const File& file) {
   std::vector<CapturedPacket> packets;
   auto reader = PcapReader::open(file);
@@ -69,7 +69,7 @@ std::vector<CapturedPacket> packets_of(const File& file) {
   }
 }
 
-// The first fault of a file.
+// The first error of a file.
 CaptureError fault_of(Octets file) {
   auto reader = PcapReader::open(file);
   if (!reader.ok()) return reader.error();
@@ -108,7 +108,7 @@ TEST_P(BothByteOrders, ReadsPcap) {
 TEST_P(BothByteOrders, ReadsPcapng) {
   Builder file{GetParam(), {}};
   file.section();
-  // if_name, if_tsresol 10^-9, an unknown option, end; and one that takes the default resolution.
+  // if_name, if_tsresol 10^-9, an unknown option, end; then an interface with the default resolution.
   file.block(1, file.body()
                     .u16(1)
                     .u16(0)
@@ -214,7 +214,7 @@ TEST_P(BothByteOrders, AddsTheTimeOffset) {
   EXPECT_EQ(packets[0].time_ns, 100'000'005'000U);
 }
 
-// Sections of different byte order, each with its own interfaces.
+// Sections with different byte orders, each with its own interfaces.
 TEST(PcapReader, ReadsSeveralSections) {
   Builder file{false, {}};
   file.section().interface(1).block(6, file.body().u32(0).u32(0).u32(1).u32(1).u32(1).text("a").file);
@@ -241,7 +241,7 @@ TEST(PcapReader, TellsWhatIsWrongAndWhere) {
   Builder pcap{false, {}};
   pcap.pcap_header(0xa1b2c3d4, 1).u32(0).u32(0).u32(4).u32(4).text("abcd");
   for (std::size_t size = 4; size < pcap.file.size(); ++size) {
-    if (size == 24) continue;  // a file without packets is whole
+    if (size == 24) continue;  // a file without packets is complete
     const CaptureError error = fault_of(Octets(pcap.file).first(size));
     EXPECT_EQ(error.fault, CaptureFault::kTruncated) << size;
     EXPECT_EQ(error.offset, size < 24 ? 0U : 24U);

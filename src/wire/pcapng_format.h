@@ -1,5 +1,5 @@
-// The numbers of the pcapng format that reader and writer share: block types, the marks of a section, option
-// codes (IETF draft-ietf-opsawg-pcapng, sections 4.1 to 4.4, 4.6, 4.7 and 3.5).
+// The constants of the pcapng format that reader and writer share: block types, section marks and option codes (IETF
+// draft-ietf-opsawg-pcapng, sections 4.1 to 4.4, 4.6, 4.7 and 3.5).
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ inline constexpr std::uint32_t kInterfaceBlock = 1;
 inline constexpr std::uint32_t kSimplePacketBlock = 3;
 inline constexpr std::uint32_t kStatisticsBlock = 5;
 inline constexpr std::uint32_t kEnhancedPacketBlock = 6;
-// An entry of a journal in systemd's export format: lines of NAME=VALUE. What has no packet, with its time.
+// A journal entry in systemd's export format, lines of NAME=VALUE. It records an event without a packet.
 inline constexpr std::uint32_t kJournalBlock = 9;
 inline constexpr std::uint32_t kByteOrderMark = 0x1a2b3c4d;
 inline constexpr std::size_t kBlockFrameOctets = 12;  // type, length, and the length again
@@ -26,15 +26,15 @@ inline constexpr std::string_view kJournalText = "MESSAGE";
 inline constexpr std::uint16_t kOptionEnd = 0;
 inline constexpr std::uint16_t kOptionComment = 1;
 inline constexpr std::uint16_t kOptionInterfaceName = 2;
-inline constexpr std::uint16_t kOptionPacketFlags = 2;  // the same number, of a packet: epb_flags
+inline constexpr std::uint16_t kOptionPacketFlags = 2;  // the same number in a packet block: epb_flags
 inline constexpr std::uint16_t kOptionApplication = 4;
 inline constexpr std::uint16_t kOptionTimeResolution = 9;
 inline constexpr std::uint16_t kOptionTimeOffset = 14;
-// Of a statistics block, each of 64 bits: isb_ifrecv, isb_ifdrop.
+// In a statistics block, 64 bits each: isb_ifrecv, isb_ifdrop.
 inline constexpr std::uint16_t kOptionSeen = 4;
 inline constexpr std::uint16_t kOptionLeftOut = 5;
 
-// Which way a packet went past whoever captured it, as the lowest two bits of epb_flags say it.
+// The direction of a packet relative to the capturing host: the lowest two bits of epb_flags.
 enum class PacketDirection : std::uint8_t { kUnknown = 0, kInbound = 1, kOutbound = 2 };
 
 }  // namespace rrdma::wire

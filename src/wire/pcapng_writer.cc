@@ -23,7 +23,7 @@ PcapngWriter::PcapngWriter(Sink sink, std::string_view application) : sink_(std:
   append32(kByteOrderMark);
   append16(1);  // version 1.0
   append16(0);
-  append32(0xffffffff);  // section length: not known
+  append32(0xffffffff);  // section length: unknown
   append32(0xffffffff);
   if (!application.empty()) {
     append_option(kOptionApplication, octets_of(application));
@@ -73,7 +73,7 @@ void PcapngWriter::write(const PacketRecord& record) {
   end_block();
 }
 
-// A line end within the text would end it.
+// Replaces newlines in the text, because a newline would end the field.
 void PcapngWriter::write_note(std::uint64_t time_ns, std::string_view text) {
   std::string entry(kJournalTime);
   entry +=
@@ -111,7 +111,7 @@ void PcapngWriter::append_time(std::uint64_t time_ns) {
 void PcapngWriter::begin_block(std::uint32_t type) {
   block_.clear();
   append32(type);
-  append32(0);  // the length, known at the end
+  append32(0);  // the length, filled in at the end
 }
 
 void PcapngWriter::end_block() {
@@ -135,11 +135,11 @@ void PcapngWriter::append32(std::uint32_t value) {
 
 void PcapngWriter::append_padded(Octets octets) {
   append(octets);
-  // A block starts at a multiple of four, so the block's own size tells the pad.
+  // A block starts at a multiple of four, so its size determines the pad.
   block_.resize((block_.size() + 3) & ~std::size_t{3});
 }
 
-// An option's length has 16 bits: a longer text is cut.
+// The length of an option has 16 bits; longer text is cut.
 void PcapngWriter::append_option(std::uint16_t code, Octets value) {
   value = value.first(std::min<std::size_t>(value.size(), 0xffff));
   append16(code);

@@ -1,6 +1,6 @@
-// PcapngWriter: makes a pcapng file, block by block, with nanosecond time, interface names and packet
-// comments. It does no I/O: each finished block is handed to the sink, whole, in one call. Little-endian
-// on every machine.
+// PcapngWriter: writes a pcapng file block by block, with nanosecond timestamps, interface names and packet comments.
+// It does no I/O: it passes each finished block to the sink in one call. The output is little-endian on every
+// machine.
 //
 //   section-header { interface-description }* { enhanced-packet | journal-entry }*
 #pragma once
@@ -19,7 +19,7 @@
 namespace rrdma::wire {
 
 struct PacketRecord {
-  std::uint32_t interface = 0;     // as add_interface() numbered it
+  std::uint32_t interface = 0;     // the number that add_interface() returned
   std::uint64_t time_ns = 0;       // since 1970
   std::span<const Octets> pieces;  // the packet, gathered
   std::string_view comment;        // empty: none
@@ -28,28 +28,28 @@ struct PacketRecord {
 
 class PcapngWriter {
  public:
-  // The octets are valid during the call only.
+  // The bytes are valid only during the call.
   using Sink = std::function<void(Octets block)>;
 
-  // What readers accept; of a longer packet the beginning is written, with its true length.
+  // The limit of common readers. A longer packet is cut, and its true length is recorded.
   static constexpr std::uint32_t kPacketOctetsMax = 262144;
 
-  // Writes the section header at once; `application` is kept in it.
+  // Writes the section header at once, including `application`.
   explicit PcapngWriter(Sink sink, std::string_view application);
 
-  // Describes an interface and returns its number, counting from 0. Of its packets no more than `snap_octets` are
+  // Describes an interface and returns its number, counting from 0. At most `snap_octets` bytes of each packet are
   // written.
   std::uint32_t add_interface(LinkType link, std::string_view name,
                               std::uint32_t snap_octets = kPacketOctetsMax);
 
-  // REQUIRES: an interface that was added.
+  // REQUIRES: the interface was added.
   void write(const PacketRecord& record);
 
-  // Something that happened and is no packet: Wireshark shows it as an entry of a journal, by its time.
+  // Records an event that is not a packet. Wireshark shows it as a journal entry at its time.
   void write_note(std::uint64_t time_ns, std::string_view text);
 
-  // At the end: how many packets the interface saw, and how many of them could not be kept.
-  // REQUIRES: an interface that was added.
+  // Call at the end: the number of packets that the interface saw, and the number that were dropped. REQUIRES: the
+  // interface was added.
   void write_statistics(std::uint32_t interface, std::uint64_t time_ns, std::uint64_t seen,
                         std::uint64_t left_out);
 
@@ -64,8 +64,8 @@ class PcapngWriter {
   void append_option(std::uint16_t code, Octets value);
 
   Sink sink_;
-  std::vector<std::uint32_t> snap_octets_;  // of each interface
-  std::vector<std::uint8_t> block_;         // being made; its memory is kept from block to block
+  std::vector<std::uint32_t> snap_octets_;  // for each interface
+  std::vector<std::uint8_t> block_;         // the block under construction; its memory is reused
 };
 
 }  // namespace rrdma::wire

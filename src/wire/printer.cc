@@ -9,15 +9,15 @@
 namespace rrdma::wire {
 namespace {
 
-constexpr std::size_t kNameColumns = 28;   // most opcode names
-constexpr std::size_t kLabelColumns = 30;  // label and value of a field, before its sentence
+constexpr std::size_t kNameColumns = 28;   // fits most opcode names
+constexpr std::size_t kLabelColumns = 30;  // label and value of a field, before its explanation
 constexpr std::size_t kValueColumns = 28;
 
 std::string coloured(std::string_view colour, std::string_view text, const Palette& palette) {
   return formatted("{}{}{}", colour, text, colour.empty() ? std::string_view{} : palette.reset);
 }
 
-// `text` in at least `columns` columns; the colour does not reach into the blanks.
+// `text` padded to `columns` columns; the colour does not extend to the padding.
 std::string column(std::string_view colour, std::string_view text, std::size_t columns,
                    const Palette& palette) {
   return coloured(colour, text, palette) +

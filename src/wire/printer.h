@@ -1,5 +1,5 @@
-// Packets as text: one line for each, or a tree of all fields with what each one means. Pure functions;
-// colours arrive as a Palette, so that who writes to a terminal decides.
+// Packets as text: one line for each, or a tree of all fields with their meaning. Pure functions. Colours arrive as a
+// Palette; the caller knows whether it writes to a terminal.
 #pragma once
 
 #include <cstddef>
@@ -13,35 +13,35 @@
 
 namespace rrdma::wire {
 
-// What is written in front of a piece of text and behind it. Empty: plain text.
+// The escape sequences around a piece of text. Empty: plain text.
 struct Palette {
   std::string_view name{};   // opcodes and headers
   std::string_view good{};   // checks that passed
   std::string_view alert{};  // NAKs, and packets that could not be checked
-  std::string_view bad{};    // packets that are wrong
+  std::string_view bad{};    // malformed packets
   std::string_view faint{};  // explanations, foreign packets
   std::string_view reset{};
 };
 
-// "RC SEND ONLY  qp 0x000011  psn 7  ack-req  len 64": what matters of the headers, without addresses.
+// "RC SEND ONLY  qp 0x000011  psn 7  ack-req  len 64": the essential header fields, without addresses.
 [[nodiscard]] std::string transport_line(const TransportHeaders& headers, std::size_t payload_octets,
                                          const Palette& palette = {});
 
 // "REQ to RDMA_PS_TCP port 7174  qp 0x000062  psn 9".
 [[nodiscard]] std::string cm_line(const CmMad& mad);
 
-// Addresses, transport line, connection manager and verdict; without number and time, and no newline.
-// `source`: the queue pair that sent it, where somebody knows that the packet does not tell.
+// Addresses, transport line, connection manager and verdict, without number, time or newline. `source`: the sending
+// QP, if the caller knows it; the packet does not carry it.
 [[nodiscard]] std::string packet_line(const Dissection& packet, const Palette& palette = {},
                                       std::optional<Qpn> source = std::nullopt);
 
 // The children of `root`, one line each, nested; every line ends with a newline.
 [[nodiscard]] std::string fields_tree(const Field& root, const Palette& palette = {});
 
-// Octets as "0000  68 65 6c 6c 6f …  hello", sixteen to a line, each line after `indent` blanks.
+// Bytes as "0000  68 65 6c 6c 6f …  hello", sixteen to a line, each line after `indent` spaces.
 [[nodiscard]] std::string hex_dump(Octets octets, std::size_t indent);
 
-// Seconds with nine decimals; negative when a capture's clock went back.
+// Seconds with nine decimals; negative if the clock of a capture went backwards.
 [[nodiscard]] std::string seconds_text(std::int64_t ns);
 
 }  // namespace rrdma::wire

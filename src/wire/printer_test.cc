@@ -1,5 +1,4 @@
-// The text forms: what a line says for each kind of packet, durations and addresses, and that colours
-// never change the words.
+// The text forms: the line for each kind of packet, durations and addresses. Colours never change the words.
 #include "wire/printer.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +20,7 @@ TransportHeaders headers_of(Transport transport, Step step) {
   return headers;
 }
 
-// Runs of blanks as one, so that columns may change.
+// Collapses runs of spaces, so that column widths may change.
 std::string squeezed(std::string text) {
   text.erase(std::unique(text.begin(), text.end(), [](char a, char b) { return a == ' ' && b == ' '; }),
              text.end());
@@ -93,7 +92,7 @@ TEST(CmLine, TellsWhatMatters) {
   EXPECT_EQ(squeezed(cm_line({.message = req})), "REQ to port 7174 qp 0x000062 psn 0 id 0x00000000");
 }
 
-// Every field of every message has a name in JSON, one of its kind, and a sentence.
+// Every field of every message has a unique JSON name and a sentence.
 void expect_well_formed(const Field& group) {
   std::set<std::string_view> keys;
   for (const Field& field : group.children) {

@@ -20,7 +20,7 @@ static_assert(std::is_same_v<std::variant_alternative_t<static_cast<std::size_t>
 
 using FrameResult = Result<RoceFrame, FrameError>;
 
-// The common end of all three: `packet` is from the network header to the end of the ICRC.
+// The common end of all three parsers. `packet` is from the network header to the end of the ICRC.
 FrameResult with_transport(RoceFrame frame, Octets packet, std::size_t headers_octets) {
   const Octets body = packet.subspan(headers_octets);
   if (body.size() < kBthOctets + kIcrcOctets) return Failure{FrameError::kTransportTooShort};
@@ -34,7 +34,7 @@ template <typename Header>
 FrameResult with_udp(RoceFrame frame, const Header& ip, Octets packet, std::size_t ip_octets) {
   const Octets datagram = packet.subspan(ip_octets);
   const auto udp = parse_udp(datagram);
-  // Another port is foreign even where the lengths are odd: it is not ours to judge.
+  // Another port is foreign even if the lengths are inconsistent: such a packet is not ours to judge.
   if (datagram.size() >= kUdpOctets && load_be16(datagram.data() + 2) != kRoceUdpPort) {
     return Failure{FrameError::kOtherPort};
   }
@@ -129,7 +129,7 @@ constexpr std::uint16_t length_field(std::size_t octets) {
   return static_cast<std::uint16_t>(octets);
 }
 
-// The IP header or GRH with its lengths; UDP stands behind it, its checksum not made yet.
+// Writes the IP header or GRH with its lengths, and the UDP header without its checksum.
 void emit_network(const RoceFrame& frame, MutableOctets to) {
   const std::size_t body = frame.transport.size() + kIcrcOctets;
   UdpHeader udp = frame.udp;

@@ -1,5 +1,5 @@
-// Whole frames: emit then parse gives the value back, parse then emit the octets; what is foreign is
-// told apart from what is wrong; and what a change of any octet is noticed as.
+// Whole frames: emit and parse are inverse in both orders, foreign frames are distinguished from malformed ones, and
+// a change of any byte is detected as expected.
 #include "wire/roce_packet.h"
 
 #include <gtest/gtest.h>
@@ -127,7 +127,7 @@ TEST_P(EveryNetwork, ParseAndEmitAreInverse) {
   }
 }
 
-// A flipped bit anywhere behind the link is refused, noticed by the ICRC, or in a field that may change.
+// A flipped bit anywhere behind the link header is refused, detected by the ICRC, or in a variable field.
 TEST_P(EveryNetwork, AFlippedBitIsNoticedOrMayChange) {
   Prng prng(2);
   for (int round = 0; round < 2000; ++round) {

@@ -1,6 +1,6 @@
-// The UDP source port of a RoCE v2 flow: entropy by which switches spread flows over paths. It stays in
-// 0xc000..0xffff and stays fixed for a QP. Derived as the Linux kernel does it, so that the two ends of
-// a connection come to the same port and captures of both look alike.
+// The UDP source port of a RoCE v2 flow: entropy by which switches spread flows over paths. It lies in 0xc000..0xffff
+// and is constant for a QP. It is derived as in the Linux kernel, so that both ends of a connection compute the same
+// port and captures of both look alike.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ inline constexpr std::uint16_t kSourcePortMin = 0xc000;
   return static_cast<std::uint16_t>(kSourcePortMin | folded);
 }
 
-// The flow label of a connection that was given none: the same at both ends.
+// The default flow label of a connection: the same at both ends.
 [[nodiscard]] constexpr std::uint32_t flow_label_of_qpns(Qpn local, Qpn remote) {
   std::uint64_t mixed = static_cast<std::uint64_t>(local.value) * remote.value;
   mixed ^= mixed >> 20;
@@ -31,7 +31,7 @@ inline constexpr std::uint16_t kSourcePortMin = 0xc000;
   return source_port_of_flow_label(flow_label != 0 ? flow_label : flow_label_of_qpns(local, remote));
 }
 
-// UD and QP1, which have no one remote QP: a multiplicative hash (golden ratio) of the QPN to 14 bits.
+// UD and QP1, which have no single remote QP: a multiplicative hash (golden ratio) of the QPN to 14 bits.
 [[nodiscard]] constexpr std::uint16_t source_port_of_datagrams(Qpn local) {
   return static_cast<std::uint16_t>(kSourcePortMin +
                                     (static_cast<std::uint32_t>(local.value * 0x61c88647U) >> 18));

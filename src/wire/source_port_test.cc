@@ -1,4 +1,4 @@
-// Source ports against those that the Linux kernel put on the wire for the same QPNs.
+// Source ports compared with those that the Linux kernel sent for the same QPNs.
 #include "wire/source_port.h"
 
 #include <gtest/gtest.h>
@@ -40,7 +40,7 @@ TEST(SourcePort, OfDatagramsIsThatOfTheKernel) {
   EXPECT_EQ(source_port_of_datagrams(Qpn(0x76)), 0xc49b);
 }
 
-// hash_32(1, 14) = 0x61c88647 >> 18 = 0x1872: what every MAD of the kernel's rxe carries.
+// hash_32(1, 14) = 0x61c88647 >> 18 = 0x1872: the port of every MAD of the kernel's rxe.
 TEST(SourcePort, OfQp1IsThatOfTheKernel) { EXPECT_EQ(source_port_of_datagrams(kGeneralServicesQpn), 0xd872); }
 
 }  // namespace

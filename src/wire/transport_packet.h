@@ -1,6 +1,6 @@
-// TransportPacket: everything from the BTH to the end of the pad as one validated value. This is the
-// edge at which octets become types; nothing above reads a header octet again. The ICRC belongs to the
-// network around it (icrc.h) and is not part of this value.
+// TransportPacket: everything from the BTH to the end of the pad as one validated value. Raw bytes become types here;
+// no higher layer reads a header byte again. The ICRC belongs to the surrounding network headers (icrc.h) and is not
+// part of this value.
 #pragma once
 
 #include <string_view>
@@ -10,7 +10,7 @@
 
 namespace rrdma::wire {
 
-// The headers of one packet. Which of them are present is shape_of(bth.opcode); the others are zero.
+// The headers of one packet. shape_of(bth.opcode) tells which of them are present; the others are zero.
 struct TransportHeaders {
   Bth bth;
   Deth deth;
@@ -27,34 +27,34 @@ struct TransportHeaders {
 
 struct TransportPacket {
   TransportHeaders headers;
-  Octets payload;  // without pad; points into the octets that were parsed
+  Octets payload;  // without pad; points into the input
 };
 
 enum class TransportError : std::uint8_t {
   kNone,
-  kTooShort,          // shorter than a BTH, or than the headers that its opcode demands
-  kUnknownOpcode,     // reserved, or of a transport that RRDMA does not speak
+  kTooShort,          // shorter than a BTH, or than the headers that its opcode requires
+  kUnknownOpcode,     // reserved, or of an unsupported transport
   kUnknownVersion,    // TVer is not 0
-  kPadBeyondPayload,  // more pad than octets after the headers
-  kNotPadded,         // the octets after the headers are not a multiple of four
-  kPayloadLength,     // the opcode allows no such payload (the path MTU is judged by the receiver)
+  kPadBeyondPayload,  // more pad than bytes after the headers
+  kNotPadded,         // the bytes after the headers are not a multiple of four
+  kPayloadLength,     // not permitted by the opcode (the receiver checks the path MTU)
 };
 std::string_view describe(TransportError error);
 
-// Reads `octets` (BTH up to and with the pad, the ICRC cut off) into `packet`. On an error `packet` is unspecified.
+// Parses `octets` (from the BTH through the pad, without the ICRC) into `packet`. On error, `packet` is unspecified.
 [[nodiscard]] TransportError parse_transport(Octets octets, TransportPacket& packet);
 
-// Reads the headers only: for frames whose payload lies elsewhere. `octets` holds at least the headers.
+// Parses only the headers, for frames whose payload is stored elsewhere. `octets` holds at least the headers.
 [[nodiscard]] TransportError parse_transport_headers(Octets octets, TransportHeaders& headers);
 
-// Whether an opcode with this rule may carry so much payload (the path MTU is judged by the receiver).
+// Whether an opcode with this rule permits this payload length (the receiver checks the path MTU).
 [[nodiscard]] bool payload_allowed(PayloadRule rule, std::size_t length);
 
-// Writes the headers and returns how many octets they take (shape_of(opcode).header_octets).
-// REQUIRES: a known opcode, and room for kHeaderOctetsMax octets.
+// Writes the headers and returns their length (shape_of(opcode).header_octets). REQUIRES: a known opcode, and room
+// for kHeaderOctetsMax bytes.
 std::size_t emit_transport_headers(const TransportHeaders& headers, std::uint8_t* to);
 
-// How many pad octets follow a payload of this length.
+// The number of pad bytes behind a payload of this length.
 constexpr std::uint8_t pad_for(std::size_t payload_length) {
   return static_cast<std::uint8_t>(-payload_length & 3);
 }

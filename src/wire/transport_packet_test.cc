@@ -53,7 +53,7 @@ TEST(Opcode, TransportsHaveJustTheOperationsOfTheSpecification) {
   EXPECT_EQ(uc, 12);
   EXPECT_EQ(ud, 2);
   EXPECT_EQ(xrc, 25);
-  EXPECT_EQ(other, 2);  // CNP, and the arrival map of our own
+  EXPECT_EQ(other, 2);  // CNP, and our arrival map
 }
 
 // Random values for the headers that the opcode has, zero for the others.

@@ -1,6 +1,6 @@
-// UDP headers, and the checksum over the pseudo-header of either family. RoCE v2 usually sends checksum
-// 0 (none), on IPv6 too; a real one is as good, since the ICRC does not cover the field. A wrong
-// checksum is reported, not refused: captures taken on the sending host show it before it is filled in.
+// UDP headers, and the checksum over the pseudo-header of either family. RoCE v2 usually sends checksum 0 (none),
+// also on IPv6. A real checksum is equally valid, since the ICRC does not cover the field. A wrong checksum is
+// reported, not refused: captures on the sending host show it before it is filled in.
 //
 //   source(16) destination(16) | length(16) checksum(16)
 #pragma once
@@ -21,18 +21,18 @@ inline constexpr std::uint16_t kRoceUdpPort = 4791;
 struct UdpHeader {
   std::uint16_t source = 0;
   std::uint16_t destination = kRoceUdpPort;
-  std::uint16_t length = 0;    // this header and all that follows it
+  std::uint16_t length = 0;    // this header and everything behind it
   std::uint16_t checksum = 0;  // 0: none
   friend bool operator==(const UdpHeader&, const UdpHeader&) = default;
 };
 
-// `datagram` is exactly what the IP header leaves: the length field must say the same.
+// `datagram` is exactly the payload of the IP packet; the length field must match it.
 [[nodiscard]] Result<UdpHeader, FrameError> parse_udp(Octets datagram);
 
-// Writes kUdpOctets octets as they are in the value, and returns that number. REQUIRES: room for them.
+// Writes kUdpOctets bytes as they are in the value, and returns that number. REQUIRES: room for them.
 std::size_t emit_udp(const UdpHeader& header, MutableOctets to);
 
-// The checksum that belongs into `header` (its checksum field is ignored); never 0, which means none.
+// The checksum for `header` (its checksum field is ignored); never 0, which means none.
 [[nodiscard]] std::uint16_t udp_checksum(const Ipv4Address& source, const Ipv4Address& destination,
                                          const UdpHeader& header, Octets payload);
 [[nodiscard]] std::uint16_t udp_checksum(const Ipv6Address& source, const Ipv6Address& destination,
