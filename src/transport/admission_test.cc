@@ -1,4 +1,4 @@
-// Who may reach a queue pair (qp/admission.h), asked through an engine.
+// Tests through an engine which senders may reach a queue pair (qp/admission.h).
 #include "transport/qp/admission.h"
 
 #include <gtest/gtest.h>
@@ -45,7 +45,7 @@ TEST_F(Admitting, ThePeerAndNobodyElse) {
   EXPECT_EQ(verdict(), Admission::kWrongPartition);
 }
 
-// The addresses are right: another process writes into its own ring, or sends from the network.
+// The addresses match, but another process writes into its own ring or sends from the network.
 TEST_F(Admitting, ANeighbourThatNamesThePeersAddressIsKnownByItsRing) {
   origin.party = kParty + 1;
   EXPECT_EQ(verdict(), Admission::kWrongParty);
@@ -92,7 +92,8 @@ TEST_F(Admitting, DatagramsByKeyAndLink) {
   headers.deth.qkey = {6};
   EXPECT_EQ(verdict(), Admission::kWrongKey);
   headers.deth.qkey = {5};
-  origin.party = kParty;  // rings carry connections only: there a source may say anything
+  origin.party = kParty;  // rings carry connections only, because a ring's writer can put any address into a
+                          // datagram
   EXPECT_EQ(verdict(), Admission::kWrongParty);
 }
 
@@ -101,7 +102,7 @@ TEST_F(Admitting, APortOnceProved) {
   EXPECT_EQ(verdict(), Admission::kAdmitted);
   origin.source_port = 50001;
   EXPECT_EQ(verdict(), Admission::kWrongPort);
-  origin.source_port = 0;  // by a link that has none
+  origin.source_port = 0;  // arrived on a link without ports
   EXPECT_EQ(verdict(), Admission::kAdmitted);
 }
 

@@ -65,7 +65,7 @@ void Completer::handle_acknowledge(const wire::TransportHeaders& headers) {
   const wire::Psn psn = headers.bth.psn;
   const wire::Aeth& aeth = headers.aeth;
   ++qp_.counters->acks_received;
-  // An answer to what was never sent, or was answered long ago. A NAK names the PSN that it wants.
+  // Answers to PSNs that were never sent, or were answered long ago. A NAK names the PSN that it requests.
   const bool stale =
       planted(PlantedBug::kWrongPsnCompare) ? psn.value < req_.una.value : psn.before(req_.una);
   if (!psn.before(req_.sent)) {
@@ -85,7 +85,7 @@ void Completer::handle_acknowledge(const wire::TransportHeaders& headers) {
     implied_nak();
     return;
   }
-  if (!qp_.can_send()) return;  // an entry before it failed
+  if (!qp_.can_send()) return;  // an earlier entry failed
   if (aeth.is_rnr_nak()) {
     handle_rnr(aeth.code());
   } else {
@@ -114,7 +114,8 @@ void Completer::handle_logged_acknowledge(const wire::TransportHeaders& headers)
   recovery.conclude();
   if (aeth.is_ack() || !qp_.can_send()) return;
   if (psn != req_.una) {
-    // The response to a READ or ATOMIC before it is missing, and comes first; what is behind was not taken.
+    // The response to an earlier READ or ATOMIC is missing and must come first. The peer dropped everything behind
+    // it.
     if (told_already()) return;
     ++qp_.counters->implied_naks;
     req_.repeating = true;
@@ -127,8 +128,8 @@ void Completer::handle_logged_acknowledge(const wire::TransportHeaders& headers)
   }
 }
 
-// A peer of our own kind holds what is named here until it can execute it. Whoever keeps no log (a strict process of
-// a host whose daemon said that it understands) takes it for the NAK or ACK that it stands for.
+// An RRDMA peer holds the named packets until it can execute them. A requester without a log (a strict process on a
+// host whose daemon announced the feature) treats the map as the NAK or ACK that it replaces.
 void Completer::handle_arrivals(const wire::TransportPacket& packet) {
   const wire::Psn expected = packet.headers.bth.psn;
   if (expected.after(req_.sent) || !packet.headers.aeth.is_ack()) {
@@ -138,8 +139,7 @@ void Completer::handle_arrivals(const wire::TransportPacket& packet) {
   ++qp_.counters->arrivals_received;
   if (expected.before(req_.una)) return;
   if (!req_.log.enabled()) {
-    if (expected == req_.una && req_.repeating)
-      return;  // a gap is told of again and again; it is repeated once
+    if (expected == req_.una && req_.repeating) return;  // the peer reports a gap repeatedly; repeat it once
     wire::TransportHeaders plain = packet.headers;
     if (expected == req_.sent) {
       plain.bth.psn = expected - 1;
@@ -167,7 +167,7 @@ bool Completer::acknowledge(wire::Psn psn) {
       break;
     }
     if (psn.before(entry.first_psn + entry.packet_count)) {
-      // `psn` lies in this entry; done only if it is the entry's last packet, which retire() decides.
+      // `psn` lies in this entry. retire() decides whether it is the entry's last packet.
       break;
     }
   }
@@ -185,15 +185,15 @@ void Completer::advance(wire::Psn una) {
   req_.retries_left = qp_.attributes.retry_count;
   req_.rnr_left = qp_.attributes.rnr_retry;
   if (req_.tx.before(una)) {
-    // An answer to what was sent before the rewind: no need to send it again.
+    // Answers packets sent before the rewind: do not send them again.
     Requester(core_, qp_, now_).rewind();
   } else {
     core_.set_flight(qp_, static_cast<std::uint32_t>(req_.tx.since(una)));
   }
   if (!qp_.path.lossless) {
     req_.window.on_progress(packets, una);
-    // Karn: what came back after a retransmission tells nothing about the round trip; a peer that is merely
-    // slow would see the next flight twice as well. The longer delay stays until a round trip was measured.
+    // Karn: an answer after a retransmission does not measure the round trip, and a peer that is only slow would get
+    // the next flight twice, too. Keep the longer delay until a round trip is measured.
     if (req_.window.sample_end(una - 1, now_)) req_.backoff = 0;
   }
   restart_timers();
@@ -226,7 +226,7 @@ void Completer::retire() {
       if (req_.una.before(entry.first_psn + entry.packet_count)) break;
       if (awaits_response(entry.opcode) && !entry.answered) break;
     }
-    // Retire first: whoever polls the completion may post into the freed slot at once.
+    // Retire first: a thread that polls the completion may post into the freed slot at once.
     const SendEntry& done = core_.take_oldest(qp_);
     if (req_.index < queue.head()) req_.index = queue.head();
     ++retired;
@@ -246,7 +246,7 @@ void Completer::fail_oldest(Status status, Cause cause) {
     core_.fail_qp(qp_, now_);
     return;
   }
-  // Datagrams and unreliable connections: the send side stops, the receive side goes on (SQE).
+  // UC and UD: the send side stops, the receive side continues (SQE).
   qp_.state = QpState::kSendError;
   core_.stop_sending(qp_);
   core_.flush_sends(qp_, now_);
@@ -261,7 +261,7 @@ bool Completer::spend_retry(Cause cause) {
   return true;
 }
 
-// `since`: should it be the first.
+// `since`: start of the wait, if this is the first attempt.
 void Completer::note_attempt(Attempt::Why why, Instant since) {
   AttemptHistory& history = qp_.attempts;
   if (req_.attempts == 0) history.since = since;
@@ -269,7 +269,7 @@ void Completer::note_attempt(Attempt::Why why, Instant since) {
   if (req_.attempts != UINT8_MAX) ++req_.attempts;
 }
 
-// The peer answered something later: the response to the oldest READ or ATOMIC was lost.
+// The peer answered a later request, so the response to the oldest READ or ATOMIC was lost.
 void Completer::implied_nak() {
   if (!qp_.can_send() || req_.rewound_for_gap) return;
   ++qp_.counters->implied_naks;
@@ -278,9 +278,9 @@ void Completer::implied_nak() {
   Requester(core_, qp_, now_).rewind();
 }
 
-// Behind the packet that was not ready, or that is missing, others were on their way, and peers differ in
-// whether they keep silent about those: Linux rxe answers an RNR NAK's followers with a sequence NAK. One
-// that comes sooner than an answer to the repetition can tells nothing new, and is no failed attempt.
+// More packets were in flight behind the missing or rejected one, and not every peer stays silent about those: Linux
+// rxe answers the packets behind an RNR NAK with a sequence NAK. A NAK that arrives too soon to answer the repetition
+// says nothing new and is no failed attempt.
 bool Completer::told_already() const {
   const Duration trip = req_.log.enabled() ? req_.round_trip.smoothed() : req_.window.smoothed();
   return req_.waiting_rnr || (req_.repeating && now_ - req_.repeated_at < trip / 2);
@@ -317,7 +317,7 @@ void Completer::handle_rnr(std::uint8_t timer_code) {
   ++qp_.counters->rnr_naks_received;
   ++qp_.rnr_naks;
   qp_.attempts.syndrome = static_cast<std::uint8_t>(wire::kSyndromeRnrBase | timer_code);
-  req_.retries_left = qp_.attributes.retry_count;  // the packet has arrived: the path is not what fails
+  req_.retries_left = qp_.attributes.retry_count;  // the packet arrived, so the path works
   if (qp_.attributes.rnr_retry != kRnrForEver) {
     if (req_.rnr_left == 0) {
       fail_oldest(Status::kRnrRetryExceeded, Cause::kPeerNotReady);
@@ -327,7 +327,7 @@ void Completer::handle_rnr(std::uint8_t timer_code) {
   }
   note_attempt(Attempt::Why::kNotReady, now_);
   if (req_.log.enabled() && (qp_.path.features & objects::kFeatureArrivals) != 0) {
-    Recovery(core_, qp_, now_).lose(req_.una);  // it keeps the rest
+    Recovery(core_, qp_, now_).lose(req_.una);  // the peer keeps the rest
   } else {
     Requester(core_, qp_, now_).rewind();
   }
@@ -356,7 +356,7 @@ std::optional<std::uint64_t> Completer::awaiting(wire::Psn psn) {
     return std::nullopt;
   }
   if (psn != req_.una && !acknowledge(psn - 1)) {
-    // An earlier response is missing, or this one has a gap before it.
+    // An earlier response is missing, or there is a gap before this one.
     implied_nak();
     return std::nullopt;
   }
@@ -396,7 +396,7 @@ void Completer::answered_part(SendEntry& entry, wire::Psn first, wire::Psn last,
 }
 
 void Completer::refuse_response(std::uint64_t index, Status status, Cause cause) {
-  if (req_.log.enabled()) {  // it tells that what stands before it was executed
+  if (req_.log.enabled()) {  // the response proves that everything before it was executed
     Recovery recovery(core_, qp_, now_);
     recovery.executed(qp_.send_queue.at(index).first_psn);
     recovery.conclude();
@@ -409,7 +409,7 @@ void Completer::refuse_response(std::uint64_t index, Status status, Cause cause)
 }
 
 void Completer::count_answered_reads(const SendEntry& entry, wire::Psn first, wire::Psn last) {
-  if (!req_.tx.after(last)) return;  // an answer to what was sent before a rewind: advance() counts anew
+  if (!req_.tx.after(last)) return;  // answers a packet sent before a rewind: advance() recounts
   const auto from = static_cast<std::uint32_t>(first.since(entry.first_psn));
   const auto to = static_cast<std::uint32_t>(last.since(entry.first_psn)) + 1;
   std::uint32_t ends = to / entry.read_packets - from / entry.read_packets;
@@ -450,7 +450,7 @@ void Completer::handle_read_response(const wire::TransportPacket& packet) {
   answered_part(entry, psn, psn + (packets - 1), alone);
 }
 
-// The last octets of a message become visible last: where something before them is still missing they wait.
+// The last bytes of a message must become visible last: hold them back while earlier ones are missing.
 Cause Completer::place_read(std::uint64_t index, std::uint32_t offset, Octets payload) {
   SendEntry& entry = qp_.send_queue.at(index);
   const auto list = qp_.send_queue.list(index);
@@ -497,7 +497,7 @@ void Completer::handle_silence() {
   Requester(core_, qp_, now_).rewind();
 }
 
-// Long before the ack timeout, and without spending a retry.
+// Runs long before the ack timeout and spends no retry.
 void Completer::handle_early_timeout() {
   if (req_.log.enabled()) {
     if (planted(PlantedBug::kProbeSpendsRetry) && !spend_retry(Cause::kPeerSilent)) return;
@@ -522,7 +522,7 @@ void Completer::handle_timeout() {
     }
     ++qp_.counters->rnr_timeouts;
     req_.waiting_rnr = false;
-    // The peer may have met another request that it is not ready for meanwhile: the oldest goes in any case.
+    // The peer may meanwhile have rejected another request as not ready. Send the oldest in any case.
     if (req_.log.enabled() && req_.una != req_.sent) {
       Recovery recovery(core_, qp_, now_);
       recovery.lose(req_.una);
@@ -535,7 +535,7 @@ void Completer::handle_timeout() {
   }
   const objects::PathProbe* probe = core_.config.probe;
   if (now_ >= req_.ack_deadline && qp_.path.lossless && probe != nullptr && !probe->answered(qp_.path)) {
-    req_.ack_deadline = now_ + qp_.ack_timeout;  // a stopped peer is no loss
+    req_.ack_deadline = now_ + qp_.ack_timeout;  // a stopped process is not a loss
   } else if (now_ >= req_.ack_deadline) {
     ++qp_.counters->ack_timeouts;
     const Instant waiting_since = req_.ack_deadline - qp_.ack_timeout;
@@ -552,7 +552,7 @@ void Completer::handle_timeout() {
   if (req_.log.enabled() && req_.congestion.allowed_at() > now_) {
     core_.timers.arm(qp_, req_.congestion.allowed_at());
   } else if (req_.log.enabled()) {
-    core_.schedule(qp_);  // it may have waited for its pace
+    core_.schedule(qp_);  // it may have waited for pacing
   }
   const Instant earliest = std::min(req_.ack_deadline, req_.early_deadline);
   if (earliest != kNever) core_.timers.arm(qp_, earliest);

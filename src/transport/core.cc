@@ -10,7 +10,7 @@ using objects::Status;
 
 void Core::schedule(QueuePair& qp) {
   if (qp.waits_for_budget) {
-    // It may have an answer to give, which needs no budget.
+    // The QP may have an answer to send, which needs no budget.
     qp.ready_hook.unlink();
     qp.waits_for_budget = false;
   }
@@ -40,7 +40,7 @@ objects::ReceiveQueue* Core::xrc_queue(std::uint32_t number) const {
   return nullptr;
 }
 
-// ---- how requests end: with success, with an error that takes the QP along, or flushed behind one
+// ---- completion: success, an error that fails the QP, or flushed behind an error
 
 void Core::complete_send(QueuePair& qp, const SendEntry& entry, Status status, Cause cause, Instant now) {
   const bool wanted = qp.signal_all || (entry.flags & objects::kSendSignaled) != 0;
@@ -87,7 +87,7 @@ void Core::fail_qp(QueuePair& qp, Instant now) {
   qp.resp.early.clear();
   flush_sends(qp, now);
   flush_receives(qp, now);
-  // The receive requests of a shared queue stay there; the owner is told when the QP takes no more.
+  // Receive requests of a shared queue stay there. Tell the owner that the QP takes no more of them.
   if (qp.shared_queue != nullptr) events.on_qp_event(qp, QpEvent::kLastReceiveReached);
   if (qp.resp.answer_due || qp.responses.any_pending()) schedule(qp);
 }
@@ -106,7 +106,8 @@ void Core::flush_sends(QueuePair& qp, Instant now) {
     complete_send(qp, take_oldest(qp), Status::kFlushed, Cause::kFlushed, now);
   }
   qp.req.index = qp.req.started = qp.send_queue.head();
-  qp.req.next = qp.req.tx;  // what was assigned and not sent; UC and UD go on from here after SQE
+  qp.req.next = qp.req.tx;  // releases PSNs that were assigned but not sent; UC and UD continue from here
+                            // after SQE
 }
 
 void Core::flush_receives(QueuePair& qp, Instant now) {

@@ -1,5 +1,6 @@
-// Core: what the parts of an engine share. Requester, Completer, Responder, Recovery and Datagram are short-lived views on
-// one QP; whose turn it is, what is in flight, which timer runs and how a request ends is decided here for all of them.
+// Core: the state that the parts of an engine share. Requester, Completer, Responder, Recovery and Datagram are
+// short-lived views of one QP. Core owns the order of service, the budget of bytes in flight, the timers and the ways
+// in which a request ends.
 #pragma once
 
 #include <cstdint>
@@ -22,18 +23,18 @@ namespace rrdma::transport {
 inline constexpr std::uint32_t kPacketOctetsMax = 4096;  // payload at the largest MTU
 
 struct EngineConfig {
-  // docs/adr/0015: what may be in flight from one QP, and from all QPs of a lossy link together.
+  // docs/adr/0015: bytes in flight from one QP, and from all QPs of a lossy link together.
   std::uint32_t window_octets_max = 512 * 1024;
   std::uint32_t flight_octets_max = 2 * 1024 * 1024;
-  // A retransmission before the ack timeout, when the measured round trip says that something was lost.
-  // It does not count as a retry. Not sooner than this: a peer that has no processor for some 20 ms (a busy
-  // host, an emulated one) has lost nothing.
+  // Minimum delay of an early retransmission: one before the ack timeout, when the measured round trip suggests a
+  // loss. It spends no retry. The minimum allows for a peer that gets no CPU for some 20 ms (a busy or emulated host)
+  // and has lost nothing.
   Duration early_retransmit_min = milliseconds(30);
-  // Octet for octet what the transport said before it learned to probe and to repair single packets: go back N,
-  // after early_retransmit_min at the soonest.
+  // Byte for byte the transport as it was before probes and single-packet repair: go-back-N, after
+  // early_retransmit_min at the earliest.
   bool strict = false;
-  // Otherwise: how long a peer may be silent before it is asked with a packet that it may have seen. Not sooner
-  // than this; and how long before the round trip was measured.
+  // If not strict: how long a peer may be silent before a probe, which is a packet that it may have seen, asks it for
+  // an answer. probe_min is the lower bound; probe_unmeasured applies before the round trip is measured.
   Duration probe_min = microseconds(500);
   Duration probe_unmeasured = milliseconds(5);
   CongestionKind congestion = CongestionKind::kAutomatic;
@@ -41,18 +42,18 @@ struct EngineConfig {
   std::uint32_t message_octets_max = kMessageOctetsMax;
   objects::DirectAccess* direct = nullptr;  // see Engine::set_direct
   bool trains = true;                       // see Engine::set_trains
-  // What one transmit() moves by direct access at most: some 100 us. The rest waits for the next, so that whoever
-  // shares the engine's lock gets it in between.
+  // Bytes that one transmit() may move by direct access, worth about 100 us. The rest waits for the next call, so
+  // that other users of the engine's lock get a turn.
   std::uint32_t direct_octets_max = 1024 * 1024;
-  // For lossless paths; null: silence counts there as everywhere. Outlives the engine.
+  // For lossless paths; null: silence counts there as on any other path. Outlives the engine.
   const objects::PathProbe* probe = nullptr;
 };
 
 enum class SendVerdict : std::uint8_t {
   kSent,      // one frame was committed
   kNothing,   // nothing to send until something else happens
-  kNoRoom,    // the link is full
-  kNoBudget,  // too much in flight from this engine
+  kNoRoom,    // the link has no room
+  kNoBudget,  // this engine has too much in flight
 };
 
 struct Core {
@@ -65,32 +66,32 @@ struct Core {
   [[nodiscard]] bool over_budget(std::uint32_t octets) const {
     return flight_octets != 0 && flight_octets + octets > config.flight_octets_max;
   }
-  // So much more would leave no room for another packet of any QP.
+  // True if `octets` more in flight would leave no room for another packet of any QP.
   [[nodiscard]] bool fills_budget(std::uint32_t octets) const {
     return flight_octets + octets + kPacketOctetsMax > config.flight_octets_max;
   }
   void complete_send(QueuePair& qp, const objects::SendEntry& entry, objects::Status status,
                      objects::Cause cause, Instant now);
   void complete_receive(QueuePair& qp, objects::Completion& completion, Instant now);
-  void fail_qp(QueuePair& qp, Instant now);              // to the error state, everything flushed
-  const objects::SendEntry& take_oldest(QueuePair& qp);  // good until the next post
-  void stop_sending(QueuePair& qp);                      // forgets timers and flight
+  void fail_qp(QueuePair& qp, Instant now);  // moves the QP to the error state and flushes everything
+  const objects::SendEntry& take_oldest(QueuePair& qp);  // valid until the next post
+  void stop_sending(QueuePair& qp);                      // clears timers and flight
   void flush_sends(QueuePair& qp, Instant now);
   void flush_receives(QueuePair& qp, Instant now);
   void check_drained(QueuePair& qp);
-  // For XRC: which shared queue a number means; null: none.
+  // XRC: the shared queue with this number; null: none.
   [[nodiscard]] objects::ReceiveQueue* xrc_queue(std::uint32_t number) const;
 
   EngineConfig config;
   objects::MemoryTable& memory;
   EventSink& events;
   CountersByDevice by_device;
-  Counters& counters = by_device.of(0);                            // of packets that reach no QP
+  Counters& counters = by_device.of(0);                            // for packets that reach no QP
   IntrusiveList<QueuePair, &QueuePair::ready_hook> ready;          // have something to send
-  IntrusiveList<QueuePair, &QueuePair::ready_hook> waiting;        // have, but the flight budget is spent
+  IntrusiveList<QueuePair, &QueuePair::ready_hook> waiting;        // ready, but the flight budget is spent
   IntrusiveList<QueuePair, &QueuePair::unflushed_hook> unflushed;  // UC, UD: sent but not flushed
   TimerQueue<QueuePair> timers;
-  std::uint64_t flight_octets = 0;  // of all lossy paths
+  std::uint64_t flight_octets = 0;  // on all lossy paths
   std::uint32_t direct_left = 0;    // of this transmit()
   bool direct_yielded = false;
   struct XrcQueue {

@@ -59,7 +59,7 @@ void Datagram::write_header(const SendEntry& entry, objects::Frame& frame) const
                   .psn = qp_.req.next},
                  p);
   p += wire::kBthOctets;
-  // A Q_Key with its top bit set means: use the QP's own (IBTA 10.2.5).
+  // A Q_Key with its top bit set selects the QP's own (IBTA 10.2.5).
   const bool own_key = (entry.datagram.qkey & 0x80000000u) != 0;
   wire::emit_deth(
       {.qkey = own_key ? qp_.attributes.qkey : wire::QKey{entry.datagram.qkey}, .source = qp_.qpn}, p);
@@ -100,7 +100,7 @@ void Datagram::handle(const wire::TransportPacket& packet, const objects::Packet
   const std::span<const objects::Sge> list{resp.receive_list.get(), resp.receive.sge_count};
   const auto length = static_cast<std::uint32_t>(packet.payload.size());
   if (length + kGrhOctets > objects::total_length(list)) {
-    ++counters.dropped_too_long;  // the receive request waits for the next datagram
+    ++counters.dropped_too_long;  // keep the receive request for the next datagram
     return;
   }
   Cause cause = Cause::kNone;
@@ -121,7 +121,7 @@ void Datagram::handle(const wire::TransportPacket& packet, const objects::Packet
     completion.immediate_or_key = headers.immediate.raw;
   }
   resp.have_receive = false;
-  if (cause != Cause::kNone) {  // this side's own mistake: its buffer is not what it said
+  if (cause != Cause::kNone) {  // a local mistake: the buffer does not match its registration
     completion.status = Status::kLocalProtectionError;
     completion.vendor_err = objects::vendor_error(cause, headers.bth.psn);
     core_.complete_receive(qp_, completion, now_);

@@ -20,10 +20,10 @@ using objects::Status;
 
 namespace {
 
-// Frames that one QP may send before the next one gets its turn.
+// Frames that one QP may send in one turn.
 constexpr int kQuantum = 16;
 constexpr Duration kCnpInterval = microseconds(50);
-// How far a QP may run ahead of a packet that is lost again and again, in windows.
+// How many windows a QP may run ahead of a packet that is lost repeatedly.
 constexpr std::uint32_t kLogWindows = 2;
 
 bool supports(QpType type, SendOpcode opcode) {
@@ -39,12 +39,12 @@ bool supports(QpType type, SendOpcode opcode) {
   }
 }
 
-// Entries that only this side looks at carry no message.
+// Local operations carry no message.
 std::uint32_t message_length(const SendRequest& request) {
   switch (request.entry.opcode) {
     case SendOpcode::kBindWindow:
     case SendOpcode::kLocalInvalidate: return 0;
-    case SendOpcode::kFlush: return request.entry.length;  // the range at the other side
+    case SendOpcode::kFlush: return request.entry.length;  // the range at the peer
     default: return static_cast<std::uint32_t>(objects::total_length(request.list));
   }
 }
@@ -99,7 +99,7 @@ QueuePair& Engine::create_qp(const QpInit& init, wire::Qpn qpn) {
       init.type == QpType::kXrcReceive ? objects::kSgeMax : std::max(qp->incoming->sge_max(), 1u);
   qp->resp.receive_list = std::make_unique<objects::Sge[]>(list);
   if (init.type != QpType::kXrcReceive)
-    ++qp->pd->users;  // those take the domain of the queue that is asked for
+    ++qp->pd->users;  // an XRC target uses the domain of the addressed queue
   if (qp->send_cq != nullptr) ++qp->send_cq->users;
   if (qp->receive_cq != nullptr) ++qp->receive_cq->users;
   if (qp->shared_queue != nullptr) ++qp->shared_queue->users;
@@ -181,7 +181,7 @@ void Engine::set_peer_features(QueuePair& qp, std::uint8_t features) {
   if (qp.req.log.enabled() && qp.req.congestion.kind() == CongestionKind::kLoss) choose_congestion(qp);
 }
 
-// What was told of stays: a buffer is not taken away before the QP is.
+// A reorder buffer stays until the QP ends: the peer relies on the packets that were reported to it.
 void Engine::follow_features(QueuePair& qp) {
   const bool wanted = !core_.config.strict && !qp.path.strict && !qp.path.lossless && qp.reliable() &&
                       (qp.path.features & objects::kFeatureArrivals) != 0;
@@ -294,7 +294,7 @@ PostError Engine::check_send(const QueuePair& qp, const SendRequest& request) co
   }
   if (!supports(qp.type, entry.opcode)) return PostError::kOperationNotSupported;
   if (qp.send_queue.full()) return PostError::kQueueFull;
-  // Before the list is read: a number that is wrong says nothing about how long the list is.
+  // Check before the list is read: if the count is wrong, the list cannot be trusted.
   if (!entry.is_inline() && request.list.size() > qp.send_queue.sge_max()) return PostError::kTooManySges;
   const std::uint64_t length = objects::total_length(request.list);
   if (entry.is_inline()) {
@@ -308,7 +308,7 @@ PostError Engine::check_send(const QueuePair& qp, const SendRequest& request) co
     return PostError::kMessageTooLong;
   if (qp.type == QpType::kUd && entry.datagram.handle == nullptr) return PostError::kBadRequest;
   if (entry.opcode == SendOpcode::kBindWindow && entry.bind.window_key == 0) return PostError::kBadRequest;
-  // A longer one is taken, and completes with an error (Requester::start).
+  // A longer one is accepted and completes with an error (Requester::start).
   if (is_atomic(entry.opcode) && length < kAtomicOctets) return PostError::kBadRequest;
   return PostError::kNone;
 }
@@ -388,7 +388,7 @@ void Engine::handle_packet(const wire::TransportPacket& packet, const objects::P
   } else {
     Completer(core_, *qp, now).handle(packet);
   }
-  // Who knows the sequence number is the peer: from now on its port belongs to its name.
+  // Only the peer can know the PSN, so pin its source port.
   const bool proved = qp->resp.expected != expected || qp->req.una != oldest;
   if (proved && qp->peer_port == 0 && qp->path.one_source_port) qp->peer_port = origin.source_port;
 }
@@ -410,7 +410,7 @@ void Engine::detach_multicast(QueuePair& qp) {
 
 void Engine::deliver_multicast(const wire::TransportPacket& packet, const objects::PacketOrigin& origin,
                                Instant now) {
-  Counters* counters = &core_.counters;  // of the first that it reaches: it is one packet
+  Counters* counters = &core_.counters;  // of the first QP that it reaches: count it as one packet
   const bool datagram = packet.headers.bth.opcode.transport() == wire::Transport::kUnreliableDatagram;
   bool any = false;
   for (const Membership& membership : memberships_) {
@@ -443,7 +443,7 @@ SendVerdict Engine::serve(QueuePair& qp, objects::FrameSink& sink, Instant now) 
   SendVerdict verdict = SendVerdict::kNothing;
   if (qp.resp.cnp_due && !send_cnp(qp, sink)) return SendVerdict::kNoRoom;
   if (qp.type != QpType::kUd) {
-    // A program that replies at once: the reply takes the ACK along.
+    // If the program replies at once, the reply carries the ACK.
     if (ack_may_ride(qp)) {
       verdict = Requester(core_, qp, now).send_next(sink);
       if (verdict == SendVerdict::kNoRoom) return verdict;
@@ -489,7 +489,8 @@ bool Engine::send_cnp(QueuePair& qp, objects::FrameSink& sink) {
 }
 
 bool Engine::transmit(objects::FrameSink& sink, Instant now) {
-  // A link with room for little: who found none goes first next time, who took the last goes after them.
+  // Fairness on a link with little room: QPs that found no room go first next time, before those that used the last
+  // of it.
   IntrusiveList<QueuePair, &QueuePair::ready_hook> starved, served;
   core_.direct_left = core_.config.direct_octets_max;
   core_.direct_yielded = false;

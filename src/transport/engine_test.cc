@@ -1,5 +1,5 @@
-// Two engines back to back: frames of one are parsed and handed to the other, in order and without loss.
-// What loss, duplication and reordering do is the swarm's subject (tests/swarm).
+// Two engines back to back: frames of one are parsed and handed to the other, in order and without loss. The swarm
+// (tests/swarm) covers loss, duplication and reordering.
 #include "transport/engine.h"
 
 #include <gtest/gtest.h>
@@ -151,7 +151,7 @@ class EnginePair : public testing::Test {
       to.engine.handle_packet(packet, origin, now_);
     }
   }
-  // Runs until nothing moves any more.
+  // Runs until neither engine makes progress.
   void run() {
     for (int round = 0; round < 10000; ++round) {
       for (Host* host : {&a_, &b_}) {
@@ -313,7 +313,7 @@ TEST_F(EnginePair, AReplyTakesTheAckAlongWhereNothingIsLost) {
     deliver(b_, a_);
     EXPECT_EQ(a_.poll().opcode, objects::CompletionOpcode::kSend);
     EXPECT_EQ(a_.poll().opcode, objects::CompletionOpcode::kReceive);
-    // Nobody replies to the reply: its ACK goes alone.
+    // No request follows that could carry the ACK of the reply, so it travels alone.
     run();
     EXPECT_EQ(a_.wire.acks_taken_along, 0);
     EXPECT_EQ(b_.poll().opcode, objects::CompletionOpcode::kReceive);
@@ -322,7 +322,7 @@ TEST_F(EnginePair, AReplyTakesTheAckAlongWhereNothingIsLost) {
   }
 }
 
-// A refusal is no plain ACK: it goes alone, whatever else there is to send.
+// A NAK is not a plain ACK: it travels alone, whatever else is to be sent.
 TEST_F(EnginePair, ANakIsNotTakenAlong) {
   connect(QpType::kRc, 3, 64 * 1024);
   ASSERT_EQ(post(a_, SendOpcode::kSend, {a_.sge(0, 8)}), PostError::kNone);
@@ -380,12 +380,12 @@ TEST_F(EnginePair, SilenceEndsInRetryExceeded) {
     if (a_.qp->state != QpState::kError) now_ = std::max(now_, a_.engine.next_deadline());
   }
   EXPECT_EQ(a_.poll().status, Status::kRetryExceeded);
-  const Duration nominal = nanoseconds((4096LL << 14) * 8);  // the first try and seven more
+  const Duration nominal = nanoseconds((4096LL << 14) * 8);  // the first attempt and seven retries
   EXPECT_GE((now_ - start).ns, nominal.ns);
   EXPECT_LE((now_ - start).ns, nominal.ns + nominal.ns / 10);
 }
 
-// With less in flight allowed than lies between two requests for an ACK, only a time-out would go on.
+// If less may be in flight than the distance between two AckReqs, only a timeout would continue.
 TEST_F(EnginePair, WhoRunsOutOfBudgetHasAskedForAnAnswer) {
   a_.engine.set_windows(512 * 1024, 6 * 1024);
   connect(QpType::kRc);
@@ -396,7 +396,7 @@ TEST_F(EnginePair, WhoRunsOutOfBudgetHasAskedForAnAnswer) {
   EXPECT_EQ(a_.engine.counters().packets_resent, 0u);
 }
 
-// Who took the last room must not be the first to find the next, for ever.
+// A QP that used the last room must not always be the first to find the next.
 TEST_F(EnginePair, TwoShareALinkWithRoomForOnePacket) {
   connect(QpType::kUc);
   for (int i = 0; i < 30; ++i) ASSERT_EQ(post(a_, SendOpcode::kWrite, {a_.sge(0, 2000)}), PostError::kNone);
@@ -419,7 +419,7 @@ TEST_F(EnginePair, TwoShareALinkWithRoomForOnePacket) {
   b_.engine.destroy_qp(*first_of_b);
 }
 
-// A link that does one-sided requests at once, and counts their octets.
+// A link that executes one-sided requests at once and counts their bytes.
 struct CountingAccess : objects::DirectAccess {
   bool direct_write(const objects::Path&, const objects::DirectTarget& target,
                     std::span<const objects::PayloadSpan> from) override {
@@ -445,7 +445,7 @@ struct CountingAccess : objects::DirectAccess {
     return true;
   }
   std::uint64_t moved = 0;
-  int atomics = 0;  // asked for
+  int atomics = 0;  // number of calls
   int refuses_after = -1;
 };
 
@@ -485,14 +485,14 @@ TEST_F(EnginePair, WhatWasMovedInPartAndRefusedGoesAsPackets) {
   constexpr std::uint32_t kLength = 700'000;
   fill(a_, 0, kLength);
   for (int i = 0; i < 2; ++i) ASSERT_EQ(post(a_, SendOpcode::kWrite, {a_.sge(0, kLength)}), PostError::kNone);
-  a_.engine.transmit(a_.wire, now_);  // all of the first, a part of the second
+  a_.engine.transmit(a_.wire, now_);  // all of the first, part of the second
   run();
   for (int i = 0; i < 2; ++i) EXPECT_EQ(a_.poll().status, Status::kSuccess);
   EXPECT_EQ(a_.engine.counters().direct_operations, 1u);
   EXPECT_EQ(std::memcmp(a_.buffer.data(), b_.buffer.data(), kLength), 0);
 }
 
-// However it goes, it happens once.
+// Directly or as packets, an atomic executes once.
 TEST_F(EnginePair, AtomicsGoDirectOrAsPackets) {
   CountingAccess access;
   connect(QpType::kRc);
@@ -519,14 +519,14 @@ TEST_F(EnginePair, AtomicsGoDirectOrAsPackets) {
   };
   EXPECT_EQ(add(a_.sge(0, 8)), Status::kSuccess);
   EXPECT_EQ(at(a_), 40u);
-  EXPECT_EQ(add(a_.sge(0, 8)), Status::kSuccess);  // this one is refused
+  EXPECT_EQ(add(a_.sge(0, 8)), Status::kSuccess);  // refused, so it goes as packets
   EXPECT_EQ(at(a_), 42u);
   EXPECT_EQ(at(b_), 44u);
   EXPECT_EQ(a_.engine.counters().direct_operations, 1u);
   Sge wrong = a_.sge(0, 8);
   wrong.lkey.value ^= 1;
   EXPECT_EQ(add(wrong), Status::kLocalProtectionError);
-  EXPECT_EQ(access.atomics, 2);  // nobody was asked
+  EXPECT_EQ(access.atomics, 2);  // the direct path was not called
 }
 
 TEST_F(EnginePair, UnreliableConnectionAndDatagram) {

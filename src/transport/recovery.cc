@@ -13,12 +13,12 @@ namespace {
 constexpr std::uint8_t kBackoffMax = 6;
 constexpr std::uint8_t kProbesUntilBelieved = 2;
 constexpr std::uint8_t kQuestionsLog2Max = 3;
-// So many losses that were none widen the tolerance, so many that were some narrow it again.
+// The tolerance narrows again after this many necessary repairs in a row.
 constexpr std::uint32_t kRepairsUntilNarrower = 16;
 
 }  // namespace
 
-// ---- what an answer says ----
+// ---- reading an answer ----
 
 void Recovery::finish(wire::Psn psn) {
   if (log_.at(psn).fate == PacketFate::kDone) return;
@@ -26,13 +26,13 @@ void Recovery::finish(wire::Psn psn) {
   log_.become(psn, PacketFate::kDone);
 }
 
-// The peer has it, or its response is here: the first that is heard of it since it was sent.
+// The peer has the packet, or its response is here. Counts only the first news since it was sent.
 void Recovery::note_arrival(wire::Psn psn) {
   const PacketRecord& record = log_.at(psn);
   if (record.fate == PacketFate::kArrived && !record.response) return;
   const Duration since = now_ - record.sent_at;
-  // An answer that comes sooner than a round trip takes is one to the first copy: it was late, not lost. Unless
-  // several probes went since a round trip was measured: then the path may have become shorter than it was.
+  // An answer that arrives sooner than a round trip refers to the first copy: the packet was late, not lost. Not so
+  // after several probes without a sample: the path may have become shorter.
   const bool early =
       record.again && req_.backoff < kProbesUntilBelieved && since < req_.round_trip.minimum() * 3 / 4;
   if (record.again && record.fate == PacketFate::kUnderWay) {
@@ -50,9 +50,9 @@ void Recovery::note_arrival(wire::Psn psn) {
   ++finished_;
 }
 
-// Packets of one flow travel in their order: a repair that is here before those that were sent just before it is not
-// the copy that came. Two of them, because one may be lost itself. What was late and not lost widens the tolerance for
-// the next ones, and repairs that were needed narrow it again.
+// Packets of one flow travel in order. If a repair seems to arrive before packets that were sent just before it, then
+// the original copy arrived. Require two such packets, because one may be lost itself. A late packet widens the
+// tolerance for the next ones, and necessary repairs narrow it again.
 void Recovery::judge_repairs() {
   if (repaired_ == 0) return;
   const auto under_way = [this](wire::Psn psn) {
@@ -72,13 +72,13 @@ void Recovery::judge_repairs() {
   }
 }
 
-// An answer that tells of a probe may have been under way before it, and then tells nothing about what was sent
-// between the copies. If it was not, silence follows, and the next probe is believed.
+// An answer that mentions a probe may have been in flight before the probe, and then tells nothing about packets sent
+// between the two copies. If it does answer the probe, silence follows, and the answer to the next probe is believed.
 bool Recovery::doubtful(const PacketRecord& record) const {
   return record.probe && !to_probe_ && !req_.doubted;
 }
 
-// Whoever answers names what asked for it, or, when it has seen that before, how far it is.
+// An ACK names the PSN that requested it or, for a duplicate, the peer's current position.
 void Recovery::acknowledged(wire::Psn psn) {
   to_probe_ = !log_.at(psn).asked;
   executed(psn + 1);
@@ -97,7 +97,7 @@ void Recovery::executed(wire::Psn end) {
     }
   }
   req_.executed = end;
-  // An acknowledgement of the request itself: its responses were sent before.
+  // This acknowledges the request itself: its responses were sent before.
   const PacketRecord& named = log_.at(end - 1);
   if (named.response && named.fate == PacketFate::kArrived && !latest_request_.any && !doubtful(named))
     latest_request_ = {named.sent_at, end - 1, true};
@@ -129,15 +129,15 @@ void Recovery::responded(wire::Psn first, wire::Psn last, bool alone) {
   answers_ = answers;
 }
 
-// ---- what follows from it ----
+// ---- drawing conclusions ----
 
-// Requests travel in order, so what was sent before something that has arrived, and has not arrived, is lost.
-// Responses come in the order of their PSNs for requests of one time; a request that was repeated is served
-// before younger ones, and tells nothing about those.
+// Requests travel in order, so a packet is lost if it was sent before one that has arrived and has not arrived
+// itself. Responses arrive in PSN order for requests of one time. A repeated request is served before younger ones
+// and tells nothing about those.
 bool Recovery::lost_by_order(wire::Psn psn, const PacketRecord& record) const {
   if (record.fate != PacketFate::kUnderWay && record.fate != PacketFate::kArrived) return false;
   if (planted(PlantedBug::kTrustRepair) && record.again) return false;
-  // After the silence that the probe was sent for, and its answer, nothing from before the silence is to come any more.
+  // Nothing sent before the silence can still arrive after the answer to the probe that ended it.
   if (record.response && record.sent_at + req_.round_trip.patience() <= probe_heard_) return true;
   if (record.response && psn.before(req_.executed)) {
     if (latest_response_.any && psn.before(latest_response_.psn) &&
@@ -153,8 +153,8 @@ bool Recovery::lost_by_order(wire::Psn psn, const PacketRecord& record) const {
          (record.sent_at == latest_request_.sent_at && psn.before(latest_request_.psn));
 }
 
-// To look costs a walk over the flight. With a late packet at its front every answer leaves a hole, and all of them
-// but a few come too soon to tell anything.
+// The search walks over the whole flight. While a late packet is at the front, every answer leaves a hole, but most
+// answers come too soon to tell anything.
 void Recovery::find_lost() {
   const Instant latest = std::max(latest_request_.sent_at, latest_response_.sent_at);
   if (latest < req_.oldest_under_way + req_.reorder_window) return;
@@ -213,8 +213,8 @@ void Recovery::conclude() {
   if (finished_ != 0 && !(planted(PlantedBug::kStayNarrow) && qp_.packets_lost != 0)) {
     req_.congestion->on_arrival(view(), finished_, sample_.ns != 0);
   }
-  // A response that is next in order leaves nothing done beyond the oldest: there is nothing to look for, and to look
-  // anyway would cost a walk over the whole flight for each packet of a READ.
+  // A response in order leaves nothing done beyond the oldest PSN, so there is no hole. Searching anyway would walk
+  // over the whole flight for each packet of a READ.
   const bool hole = log_.done() + log_.arrived() != 0 || answers_ || probe_heard_.ns != 0;
   if (hole && log_.under_way() != 0) find_lost();
   if (progress) restart_timers();
@@ -248,10 +248,10 @@ void Recovery::lose_from(wire::Psn from) {
 
 void Recovery::probe() {
   req_.backoff = std::min<std::uint8_t>(req_.backoff + 1, kBackoffMax);
-  // What else is lost may have to wait for room in a window that is full of what the peer has dropped.
+  // Other lost packets may have to wait for room in a window that is full of packets the peer has dropped.
   if (req_.una == req_.sent || log_.at(req_.una).fate == PacketFate::kLost) return;
-  // Losses come in bursts, and a burst that swallows one question after the other would last for all of their waiting times.
-  // A stranger is asked with one packet, as every responder must bear.
+  // Losses come in bursts. If a burst swallows one probe after another, all their waiting times add up, so send more
+  // at once. Another implementation gets one packet, as every responder must tolerate.
   std::uint32_t questions = kin() ? 1u << std::min<std::uint8_t>(req_.backoff - 1, kQuestionsLog2Max) : 1;
   for (wire::Psn psn = req_.una; questions != 0 && psn.before(req_.sent); ++psn) {
     const PacketFate fate = log_.at(psn).fate;
@@ -296,7 +296,7 @@ void Recovery::restart_probe() {
   const Duration patience = req_.round_trip.measured()
                                 ? std::max(req_.round_trip.patience(), config.probe_min)
                                 : config.probe_unmeasured;
-  // While the questions become more, the time to wait for an answer does not.
+  // While the number of probes grows, the time to wait for an answer does not.
   const std::uint8_t doublings =
       kin() ? std::max(req_.backoff, kQuestionsLog2Max) - kQuestionsLog2Max : req_.backoff;
   req_.early_deadline = now_ + Duration{patience.ns << doublings};

@@ -1,8 +1,7 @@
-// Recovery: what answers tell a requester that keeps a FlightLog. It finds out which packets have arrived and
-// which are lost, asks with a probe when it hears nothing, and leaves the sending again to the requester.
-// Towards anybody: a sequence NAK means that all behind the gap is gone (go back N); the response that is
-// missing among others is asked for alone. A peer of our own kind says in a bitmap what it holds.
-// A short-lived view on one QP; the state is in QueuePair::req.
+// Recovery: interprets answers for a requester with a FlightLog. It determines which packets have arrived and which
+// are lost, and sends a probe after silence. The requester retransmits. For any peer, a sequence NAK means that
+// everything behind the gap is lost (go-back-N), and a single missing response is requested alone. An RRDMA peer
+// reports the packets that it holds in a bitmap. A short-lived view of one QP; the state is in QueuePair::req.
 #pragma once
 
 #include "transport/core.h"
@@ -16,28 +15,29 @@ class Recovery {
 
   // An ACK names `psn`.
   void acknowledged(wire::Psn psn);
-  // All requests before `end` were executed; those that await a response still do.
+  // The peer has executed all requests before `end`. Those that await a response still do.
   void executed(wire::Psn end);
-  // A bitmap: everything before `expected`, and expected + i for each bit i (most significant bit first).
+  // A bitmap arrived: everything before `expected` is executed, and expected + i has arrived for each set bit i (most
+  // significant bit first).
   void arrived(wire::Psn expected, Octets bits);
-  // The responses [first, last] are here; `alone`: to a request for this one.
+  // The responses [first, last] have arrived. `alone`: they answer a request for exactly this range.
   void responded(wire::Psn first, wire::Psn last, bool alone = false);
-  // Draws the conclusions of the above: estimates, losses, window, and the PSNs that are finished.
+  // Draws conclusions from the calls above: updates estimates, losses and window, and retires finished PSNs.
   void conclude();
 
-  // What the peer will not take, or has dropped: everything from `from` on, or that one packet.
+  // Marks packets lost that the peer rejected or dropped: everything from `from` on, or a single packet.
   void lose_from(wire::Psn from);
   void lose(wire::Psn psn, bool as_probe = false);
 
-  // Nothing was heard for a while: asks with the oldest packet whether the rest has arrived; with more of them, or
-  // copies of it, where that was in vain.
+  // After a period of silence, asks with the oldest packet whether the rest has arrived. Repeated silence sends more
+  // packets or copies.
   void probe();
-  void ask(wire::Psn psn);  // with that packet
+  void ask(wire::Psn psn);  // probes with that packet
   void restart_timers();
   void restart_probe();
-  void on_loss();     // the peer found a gap
-  void on_mark();     // a congestion notification came
-  void on_silence();  // the ack timeout has passed
+  void on_loss();     // the peer reported a gap
+  void on_mark();     // a congestion notification arrived
+  void on_silence();  // the ack timeout expired
 
  private:
   void finish(wire::Psn psn);
@@ -56,7 +56,7 @@ class Recovery {
   FlightLog& log_;
   Instant now_;
 
-  // Of the present answer.
+  // State of the answer at hand.
   struct Point {
     Instant sent_at;
     wire::Psn psn;
@@ -64,14 +64,14 @@ class Recovery {
   };
   Point latest_request_;   // the newest packet that it shows to have arrived
   Point latest_response_;  // the newest response that it brings
-  bool answers_ = false;   // an answer to a request: the responses before it were sent before it
-  bool to_probe_ = false;  // nothing but a probe has asked for it
-  bool doubts_ = false;    // it tells of a probe, and may be to the copy before
-  Instant probe_heard_;    // when the probe went that it answers; never: it answers none
+  bool answers_ = false;   // it answers a request: earlier responses were sent before it
+  bool to_probe_ = false;  // only a probe asked for it
+  bool doubts_ = false;    // it mentions a probe, and may answer the probe's earlier copy
+  Instant probe_heard_;    // send time of the probe that it answers; zero: it answers none
   std::uint32_t finished_ = 0;
   std::uint32_t repaired_ = 0;  // of these, sent again
-  std::uint32_t needless_ = 0;  // of these, surely for nothing
-  wire::Psn repaired_behind_;   // the last of them was sent again behind all before this
+  std::uint32_t needless_ = 0;  // of these, certainly in vain
+  wire::Psn repaired_behind_;   // the last of them was sent again after all PSNs before this one
   Duration sample_;
 };
 

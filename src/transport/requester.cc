@@ -23,9 +23,9 @@ namespace {
 
 constexpr std::int32_t kPsnsOutstandingMax = 0x7fffff;
 constexpr std::uint32_t kFramesBetweenAckRequests = 32;
-constexpr std::uint32_t kReadOctetsMax = 64 * 1024;  // of one READ on a lossy wire, where windows are small
-constexpr std::uint32_t kReadPacketsMin = 4;         // where many may be under way
-constexpr std::uint32_t kReadsTogether = 4;          // are enough: one that is lost is found out by the next
+constexpr std::uint32_t kReadOctetsMax = 64 * 1024;  // of one READ on a lossy path, where windows are small
+constexpr std::uint32_t kReadPacketsMin = 4;         // if several READs may be in flight
+constexpr std::uint32_t kReadsTogether = 4;          // enough: the next READ reveals a lost one
 
 }  // namespace
 
@@ -68,7 +68,7 @@ SendVerdict Requester::send_repair(FrameSink& sink) {
   return verdict;
 }
 
-// REQUIRES: something is lost.
+// REQUIRES: at least one packet is lost.
 Requester::Place Requester::place_of_lost() {
   wire::Psn psn = req_.una;
   while (req_.log.at(psn).fate != PacketFate::kLost) ++psn;
@@ -81,7 +81,7 @@ Requester::Place Requester::place_of_lost() {
   return {index, qp_.send_queue.at(index), psn, true};
 }
 
-// Gives an entry its PSNs, or executes it if it is local.
+// Assigns PSNs to an entry, or executes it if it is local.
 Requester::Start Requester::start(SendEntry& entry) {
   if (qp_.state == QpState::kDrain) return Start::kWait;
   const bool fenced = (entry.flags & objects::kSendFence) != 0 && !planted(PlantedBug::kForgetFence);
@@ -114,7 +114,7 @@ Requester::Start Requester::start(SendEntry& entry) {
 Requester::Start Requester::execute_local(SendEntry& entry) {
   Cause cause = Cause::kNone;
   if (entry.opcode == SendOpcode::kLocalInvalidate) {
-    // A local invalidate must not overtake the READs before it: their responses may still be placed.
+    // A local invalidate must not overtake earlier READs: their responses may still be placed.
     if (req_.reads != 0) return Start::kWait;
     if (!core_.memory.invalidate({entry.immediate_or_key}, *qp_.pd, qp_.qpn))
       cause = Cause::kInvalidateRefused;
@@ -141,15 +141,15 @@ Requester::Start Requester::execute_local(SendEntry& entry) {
   return Start::kExecuted;
 }
 
-// docs/adr/0014: only while no earlier request of this QP is on its way, so that order and errors stay RC's.
+// docs/adr/0014: only while no earlier request of this QP is in flight, to preserve the order and errors of RC.
 bool Requester::may_go_direct(const SendEntry& entry) const {
   return qp_.path.direct && core_.config.direct != nullptr && req_.una == req_.next &&
          qp_.type == QpType::kRc && entry.length != 0 &&
          (entry.opcode == SendOpcode::kWrite || entry.opcode == SendOpcode::kRead || is_atomic(entry.opcode));
 }
 
-// A part of the request, from where it is. False: nothing happened that packets cannot repeat; whatever is
-// wrong, the packets will find it.
+// Moves the next part of the request. On false, nothing happened that packets cannot repeat; the packets will find
+// the error.
 bool Requester::move_direct(const SendEntry& entry, std::uint32_t octets) const {
   const bool write = entry.opcode == SendOpcode::kWrite;
   std::array<objects::MutableSpan, objects::kSgeMax> local;
@@ -169,7 +169,7 @@ bool Requester::move_direct(const SendEntry& entry, std::uint32_t octets) const 
                : core_.config.direct->direct_read(qp_.path, target, {local.data(), count});
 }
 
-// kReady: packets must carry it, all of it.
+// Returns kReady if packets must carry the whole request.
 Requester::Start Requester::execute_direct(SendEntry& entry) {
   const std::uint32_t octets = std::min(entry.length - req_.direct_octets, core_.direct_left);
   const bool moved = octets != 0 && move_direct(entry, octets);
@@ -191,7 +191,7 @@ Requester::Start Requester::execute_direct(SendEntry& entry) {
   return finish_direct(entry);
 }
 
-// Once and no more: packets may not follow what was done, so the place for the answer is looked at before.
+// An atomic must execute once and cannot be repeated with packets. So check the buffer for the result first.
 Requester::Start Requester::execute_direct_atomic(SendEntry& entry) {
   const auto list = qp_.send_queue.list(req_.index);
   std::array<objects::MutableSpan, objects::kSgeMax> answer;
@@ -235,9 +235,9 @@ void Requester::fail_entry(SendEntry& entry, Status status, Cause cause) {
   Completer(core_, qp_, now_).retire();
 }
 
-// A READ whose request is lost is asked for again whole, and nothing tells of it but a later one: so where something
-// was lost, some must be under way together, and are cut to fit the window. Not more than these: long trains of
-// responses cost less.
+// A READ whose request is lost is repeated as a whole, and only a later READ reveals the loss. So after a loss keep
+// several READs in flight, each cut to a share of the window. Use no more than necessary: long trains of responses
+// cost less.
 std::uint32_t Requester::read_packets_of(const SendEntry& entry) const {
   const std::uint32_t share_of_window = req_.log.enabled() ? window() / kReadsTogether : 0;
   const std::uint32_t most = std::clamp(std::max(kReadOctetsMax / qp_.mtu, share_of_window), 1u, window());
@@ -293,8 +293,8 @@ std::uint8_t* Requester::emit_base(Frame& frame, const Place& place, Step step, 
   return p;
 }
 
-// Who has to stop for want of room, in the window or in the budget, must have asked for the answer that makes some.
-// So must the last one that is sent again.
+// Request an ACK before sending stops for lack of room in the window or the budget: only the ACK makes room. Also
+// request one with the last retransmitted packet.
 bool Requester::want_ack(const Place& place, bool ends_message, std::uint32_t packets) {
   if (!qp_.reliable()) return false;
   if (ends_message) return true;
@@ -360,10 +360,10 @@ SendVerdict Requester::send_data(const Place& place, FrameSink& sink) {
   return SendVerdict::kSent;
 }
 
-// One READ of a request may become several on the wire, so that no more responses are in flight than the
-// window allows (docs/adr/0015). To the responder these are READs like any other, and it answers a duplicate
-// only within the bounds of the first one: so the bounds are fixed when the entry starts, and a request
-// that is sent again goes from the PSN that is missing to the same end.
+// One READ request may become several READs on the wire, so that no more responses are in flight than the window
+// allows (docs/adr/0015). To the responder they are ordinary READs, and it answers a duplicate only within the bounds
+// of the original. So the bounds are fixed when the entry starts, and a repeated request goes from the missing PSN to
+// the same end.
 SendVerdict Requester::send_read(const Place& place, FrameSink& sink) {
   const SendEntry& entry = place.entry;
   const std::uint32_t packet = static_cast<std::uint32_t>(place.psn.since(entry.first_psn));
@@ -384,8 +384,8 @@ SendVerdict Requester::send_read(const Place& place, FrameSink& sink) {
   return SendVerdict::kSent;
 }
 
-// How many of the PSNs from `place` on, `packets` at most, a READ asks for again: those that are lost. If nothing
-// tells that the peer knows the request, it must come as it was the first time.
+// Number of lost PSNs from `place` on, at most `packets`, that a READ requests again. If there is no sign that the
+// peer knows the request, it must be repeated unchanged.
 std::uint32_t Requester::missing_of_read(const Place& place, std::uint32_t packets) const {
   if (!place.psn.before(req_.executed)) return packets;
   std::uint32_t run = 1;
@@ -438,7 +438,6 @@ SendVerdict Requester::send_single(const Place& place, FrameSink& sink) {
   return SendVerdict::kSent;
 }
 
-// The frame is complete: hand it over and advance.
 void Requester::take_ack_along(Frame& frame) {
   ResponderState& resp = qp_.resp;
   frame.ack = {
@@ -448,6 +447,7 @@ void Requester::take_ack_along(Frame& frame) {
   ++qp_.counters->packets_sent;
 }
 
+// Hands over the complete frame and advances.
 void Requester::sent(const Place& place, Frame& frame, FrameSink& sink, std::uint32_t packets,
                      bool ack_requested) {
   frame.path = &qp_.path;

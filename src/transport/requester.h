@@ -1,6 +1,6 @@
-// Requester: turns send queue entries into request packets. It starts entries (assigns their PSNs),
-// cuts them into frames, and goes back when the completer says that something was lost. A short-lived
-// view on one QP; all state is in QueuePair::req.
+// Requester: turns send queue entries into request packets. It starts entries (assigns their PSNs), splits them into
+// frames, and goes back when the completer detects a loss. A short-lived view of one QP; all state is in
+// QueuePair::req.
 #pragma once
 
 #include "transport/core.h"
@@ -12,17 +12,17 @@ class Requester {
   Requester(Core& core, QueuePair& qp, Instant now) : core_(core), qp_(qp), req_(qp.req), now_(now) {}
 
   SendVerdict send_next(objects::FrameSink& sink);
-  // Sends again from the oldest unacknowledged PSN on.
+  // Sends again from the oldest unacknowledged PSN.
   void rewind();
 
  private:
   enum class Start : std::uint8_t { kReady, kWait, kYield, kExecuted };
-  // What the next frame carries: a PSN of an entry, for the first time or again.
+  // Contents of the next frame: a PSN of an entry, for the first time or again.
   struct Place {
     std::uint64_t index;
     objects::SendEntry& entry;
     wire::Psn psn;
-    bool repair;  // one that was lost, chosen from the FlightLog; otherwise the next one in turn
+    bool repair;  // a lost packet, chosen from the FlightLog; otherwise the next one in order
   };
   [[nodiscard]] Place next_place() { return {req_.index, qp_.send_queue.at(req_.index), req_.tx, false}; }
   [[nodiscard]] Place place_of_lost();
@@ -36,8 +36,8 @@ class Requester {
   Start finish_direct(objects::SendEntry& entry);
   bool move_direct(const objects::SendEntry& entry, std::uint32_t octets) const;
   void fail_entry(objects::SendEntry& entry, objects::Status status, objects::Cause cause);
-  // Whether so many more PSNs may be unacknowledged: by the window, and by the budget of the engine. With
-  // nothing in flight one request always may, and so may the oldest one when it was lost.
+  // Checks the window and the engine's budget for `packets` more unacknowledged PSNs. One request may always go if
+  // nothing is in flight, and so may a lost packet if it is the oldest.
   [[nodiscard]] SendVerdict check_room(const Place& place, std::uint32_t packets) const;
   [[nodiscard]] bool fits_window(std::uint32_t packets) const;
   [[nodiscard]] std::uint32_t window() const;

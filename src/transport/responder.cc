@@ -63,9 +63,9 @@ void Responder::handle_duplicate(const TransportPacket& packet) {
       return;
     }
     default:
-      // SEND and WRITE: say again how far we are, but not beyond a READ or ATOMIC, which its own response
-      // acknowledges: Linux rxe takes an ACK with the PSN of an ATOMIC for the answer to it, and completes
-      // it without the value. A NAK that waits to be sent says how far we are, too.
+      // SEND and WRITE: repeat the acknowledgement of our position, but not beyond a READ or ATOMIC, which its own
+      // response acknowledges. Linux rxe takes an ACK with the PSN of an ATOMIC as its answer and completes it
+      // without the value. A pending NAK reports our position as well.
       if (resp_.answer_due && resp_.answer_syndrome != wire::kSyndromeAckNoCredits) return;
       const wire::Psn psn = qp_.responses.last_before_next(headers.bth.psn, resp_.expected - 1);
       if (resp_.answer_due && psn.before(resp_.answer_psn)) return;
@@ -73,7 +73,7 @@ void Responder::handle_duplicate(const TransportPacket& packet) {
   }
 }
 
-// A duplicate READ asks for the rest of an earlier one, or for all of it.
+// A duplicate READ requests the rest of an earlier one, or all of it.
 void Responder::replay_read(const TransportHeaders& headers) {
   Response* response = qp_.responses.find(headers.bth.psn);
   if (response == nullptr || response->kind != Kind::kReadRequest) return;
@@ -83,7 +83,7 @@ void Responder::replay_read(const TransportHeaders& headers) {
   if (reth.rkey != response->rkey || reth.address != response->address + offset) return;
   if (offset + reth.length > response->length) return;
   ++qp_.counters->read_replays;
-  // What is still to be sent of it stays: the peer may ask for single packets.
+  // Keep the part that is still to be sent: the peer may request single packets.
   const auto begin = static_cast<std::uint32_t>(offset);
   const auto end = static_cast<std::uint32_t>(offset + reth.length);
   const bool merge = response->pending && !core_.config.strict;
@@ -114,7 +114,7 @@ Responder::Verdict Responder::execute(const TransportPacket& packet) {
   }
 }
 
-// FIRST and ONLY start a message, MIDDLE and LAST continue one of the same kind.
+// FIRST and ONLY start a message; MIDDLE and LAST continue one of the same kind.
 Responder::Verdict Responder::check_opcode(const OpcodeShape& shape) const {
   const bool in_progress = resp_.message != Kind::kUnknown;
   const bool fits = shape.starts_message ? !in_progress : resp_.message == shape.kind;
@@ -147,7 +147,7 @@ Responder::Verdict Responder::check_length(const OpcodeShape& shape, std::size_t
   return fits ? Verdict{} : refuse(NakCode::kInvalidRequest, Cause::kRequestLengthWrong);
 }
 
-// XRC: each message names the queue, and with it the protection domain and the CQ, that it is for.
+// XRC: each message names its queue, and with it the protection domain and the CQ.
 Responder::Verdict Responder::select_shared_queue(const TransportHeaders& headers) {
   objects::ReceiveQueue* queue = core_.xrc_queue(headers.xrceth.srq);
   if (!reaches(qp_, queue)) return refuse(NakCode::kRemoteOperationalError, Cause::kRequestNotEnabled);
@@ -195,14 +195,14 @@ Responder::Verdict Responder::execute_send(const TransportPacket& packet, const 
 
 Responder::Verdict Responder::execute_write(const TransportPacket& packet, const OpcodeShape& shape) {
   const auto length = static_cast<std::uint32_t>(packet.payload.size());
-  // Before the key is looked at: the receive request that an immediate meets fails with the message.
+  // Before the key check: the receive request of an immediate fails with the message.
   if (shape.immediate) {
     if (const Verdict v = take_receive(); v.kind != Verdict::Kind::kAccept) return v;
   }
   if (shape.starts_message) {
     const wire::Reth& reth = packet.headers.reth;
     if (reth.length > kMessageOctetsMax) return refuse(NakCode::kInvalidRequest, Cause::kRequestLengthWrong);
-    if (reth.length != 0) {  // a zero-length WRITE does not look at its key
+    if (reth.length != 0) {  // a zero-length WRITE ignores its key
       const AccessVerdict access = core_.memory.check_remote(*qp_.pd, qp_.qpn, reth.rkey, reth.address,
                                                              reth.length, objects::kRemoteWrite);
       if (!access.ok() && !planted(PlantedBug::kIgnoreRegionBounds))
@@ -219,7 +219,7 @@ Responder::Verdict Responder::execute_write(const TransportPacket& packet, const
   }
   if (length != 0 &&
       !(planted(PlantedBug::kAckBeforePlacing) && shape.ends_message && !shape.starts_message)) {
-    // Checked again for each packet: the region may have gone since the first.
+    // Check again for each packet: the region may have been deregistered since the first.
     AccessVerdict access = core_.memory.check_remote(
         *qp_.pd, qp_.qpn, resp_.rkey, resp_.address + resp_.offset, length, objects::kRemoteWrite);
     if (planted(PlantedBug::kIgnoreRegionBounds) && access.cause == Cause::kRemoteOutOfBounds) {
@@ -276,7 +276,7 @@ Response* Responder::new_response(Kind kind, std::uint32_t packets) {
   response->packet_count = packets;
   response->msn = resp_.msn;
   resp_.expected = resp_.expected + packets;
-  // Its response acknowledges everything before it: a plain ACK that waited is not needed any more.
+  // Its response acknowledges everything before it, so a pending plain ACK is no longer needed.
   if (resp_.answer_due && resp_.answer_syndrome == wire::kSyndromeAckNoCredits) resp_.answer_due = false;
   qp_.responses.mark_pending(*response);
   ++qp_.counters->messages_received;
@@ -319,8 +319,8 @@ Responder::Verdict Responder::execute_atomic(const TransportHeaders& headers) {
   return {};
 }
 
-// FLUSH: what was written before is visible (global visibility) once this fence has run; memory of this
-// process has no slower place to go, so persistence is refused by the rights of the region.
+// FLUSH: earlier writes are globally visible once this fence has run. Process memory has no persistent placement, so
+// the rights of the region refuse persistence.
 Responder::Verdict Responder::execute_flush(const TransportHeaders& headers) {
   const wire::Reth& reth = headers.reth;
   const std::uint8_t placement = headers.feth.placement();
@@ -368,17 +368,17 @@ void Responder::answer(std::uint8_t syndrome, wire::Psn psn) {
   core_.schedule(qp_);
 }
 
-// IBTA 11.6.2: how the receive request ends that a refused message met.
+// IBTA 11.6.2: the status of a receive request whose message was refused.
 objects::Status Responder::status_of_receive(const Verdict& verdict) {
   if (verdict.cause == Cause::kReceiveBufferTooSmall) return objects::Status::kLocalLengthError;
   if (verdict.nak == NakCode::kRemoteOperationalError) return objects::Status::kLocalProtectionError;
-  // A key that cannot be invalidated makes the message invalid; any other key is that of a WRITE.
+  // A failed remote invalidate makes the message invalid. Any other access error concerns the key of a WRITE.
   const bool write_refused =
       verdict.nak == NakCode::kRemoteAccessError && verdict.cause != Cause::kRemoteInvalidateRefused;
   return write_refused ? objects::Status::kLocalAccessError : objects::Status::kRemoteInvalidRequest;
 }
 
-// The receive request that the message met, if any, fails with it.
+// Fails the receive request of the message, if it has one.
 void Responder::fail_receive(const Verdict& verdict) {
   if (!resp_.have_receive) return;
   resp_.have_receive = false;
@@ -391,7 +391,7 @@ void Responder::fail_receive(const Verdict& verdict) {
   core_.complete_receive(qp_, completion, now_);
 }
 
-// A request that must not be answered with success: NAK, and this QP is in error from now on (IBTA class C).
+// The request was refused: send a NAK and move the QP to the error state (IBTA class C).
 void Responder::send_nak(const Verdict& verdict) {
   auto& counters = *qp_.counters;
   switch (verdict.nak) {
@@ -459,14 +459,14 @@ SendVerdict Responder::send_response(Response& response, objects::FrameSink& sin
   const std::uint32_t length = std::min(response.end - response.next, qp_.train_octets);
   const wire::Psn psn = response.first_psn + response.next / qp_.mtu;
   if (length != 0) {
-    // The key is checked for each packet: the region may have gone since the request.
+    // Check the key for each packet: the region may have been deregistered since the request.
     const AccessVerdict access = core_.memory.check_remote(
         *qp_.pd, qp_.qpn, response.rkey, response.address + response.next, length, objects::kRemoteRead);
     if (access.ok()) frame->add_span(access.host, length);
     const Cause cause = access.ok() && !objects::is_mapped(*frame) ? Cause::kRemoteMemoryFault : access.cause;
     if (cause != Cause::kNone && response.replaying) {
-      // A copy of an old request may come when its requester has long been served and the memory given to
-      // something else. Who still waits for the answer learns that there is none; nobody else is hurt.
+      // A late copy of an old request may arrive long after its answer, when the memory is in use for something else.
+      // A requester that still waits learns that there is no answer; nothing else is affected.
       ++qp_.counters->access_naks_sent;
       frame->clear();
       emit(*frame, sink, Step::kAcknowledge, psn, response.msn, nullptr,

@@ -1,13 +1,14 @@
-// Responder: requests that arrive at a connected QP (RC, UC, XRC). In the order of the specification:
-// sequence, opcode, rights, resources, length, key, then execution, then the answer. Every step has one
-// verdict. Nothing is written before all checks of its packet have passed.
+// Responder: requests that arrive at a connected QP (RC, UC, XRC). The checks follow the order of the specification:
+// sequence, opcode, rights, resources, length, key; then execution and the answer. Every step returns one verdict.
+// Nothing is written before all checks of its packet have passed.
 #pragma once
 
 #include "transport/core.h"
 
 namespace rrdma::transport {
 
-// Whether a plain ACK is due that may go along with a request: where a frame can be more than one packet and none is lost.
+// True if a plain ACK is due that may travel with a request: on lossless paths whose frames carry more than one
+// packet.
 [[nodiscard]] inline bool ack_may_ride(const QueuePair& qp) {
   return qp.resp.answer_due && qp.path.lossless && qp.train_octets > qp.mtu && qp.type == QpType::kRc &&
          wire::Aeth{.syndrome = qp.resp.answer_syndrome}.is_ack() && !qp.responses.any_pending();
@@ -21,7 +22,7 @@ class Responder {
   SendVerdict send_next(objects::FrameSink& sink);
 
  private:
-  // What became of a packet in sequence.
+  // The outcome of a packet in sequence.
   struct Verdict {
     enum class Kind : std::uint8_t { kAccept, kNotReady, kRefuse } kind = Kind::kAccept;
     wire::NakCode nak = wire::NakCode::kInvalidRequest;
@@ -72,9 +73,9 @@ class Responder {
   QueuePair& qp_;
   ResponderState& resp_;
   Instant now_;
-  const wire::TransportPacket* packet_ = nullptr;  // the one that is being handled
-  bool placed_ = false;                            // its octets were, when it came early
-  bool receive_told_ = false;                      // a receive request has failed with it, and says why
+  const wire::TransportPacket* packet_ = nullptr;  // being handled
+  bool placed_ = false;                            // its payload was placed when it arrived early
+  bool receive_told_ = false;                      // a receive request failed with it and reports the reason
 };
 
 }  // namespace rrdma::transport

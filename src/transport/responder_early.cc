@@ -1,6 +1,6 @@
-// Requests in their order: the expected one is executed, and with it what has come early and waits behind it.
-// Towards a peer of our own kind the responder keeps what is ahead of a gap and says so in a bitmap; towards
-// anybody else it drops it and names the gap once, as the specification has it.
+// The responder's in-order execution: it executes the expected request, and then early requests that waited behind
+// it. For an RRDMA peer it keeps packets ahead of a gap and reports them in a bitmap. For other peers it drops them
+// and names the gap once, as the specification demands.
 #include "transport/planted_bug.h"
 #include "transport/requester.h"
 #include "transport/responder.h"
@@ -25,14 +25,14 @@ void Responder::handle_reliable(const TransportPacket& packet) {
   }
 }
 
-// False if it was not accepted: then nothing behind it may be executed either.
+// False if the packet was not accepted: then nothing behind it may be executed either.
 bool Responder::take_in_order(const TransportPacket& packet) {
   packet_ = &packet;
   const wire::Psn before = resp_.expected;
   const Verdict verdict = execute(packet);
   switch (verdict.kind) {
     case Verdict::Kind::kAccept:
-      // A NAK that has not left yet asks for what has just come.
+      // A pending NAK asks for the packet that has just arrived.
       if (resp_.answer_due && resp_.answer_syndrome != wire::kSyndromeAckNoCredits) resp_.answer_due = false;
       // READs and ATOMICs are answered by their responses; an ACK waits behind those.
       if (packet.headers.bth.ack_request && wire::shape_of(packet.headers.bth.opcode).acknowledged_by_ack()) {
@@ -43,7 +43,7 @@ bool Responder::take_in_order(const TransportPacket& packet) {
     case Verdict::Kind::kNotReady:
       ++qp_.counters->rnr_naks_sent;
       if (planted(PlantedBug::kForgetEarly)) resp_.early.clear();
-      resp_.nak_sent = true;  // what follows in the window meets silence until the request comes again
+      resp_.nak_sent = true;  // stay silent about the packets behind it until the request is repeated
       answer(static_cast<std::uint8_t>(wire::kSyndromeRnrBase | (qp_.attributes.min_rnr_timer & 0x1f)),
              resp_.expected);
       return false;
@@ -63,10 +63,10 @@ void Responder::out_of_sequence() {
   answer(wire::kSyndromeSequenceNak, resp_.expected);
 }
 
-// A gap is told of when it opens and whenever the peer asks, not with every packet behind it.
+// Reports a gap when it opens and when the peer asks, not with every packet behind it.
 void Responder::keep_early(const TransportPacket& packet) {
   ++qp_.counters->out_of_order;
-  if (packet.payload.size() > qp_.mtu) return out_of_sequence();  // a train: there is no room for those
+  if (packet.payload.size() > qp_.mtu) return out_of_sequence();  // trains do not fit the buffer
   const bool read = wire::shape_of(packet.headers.bth.opcode).kind == wire::Kind::kReadRequest;
   const std::uint32_t psns = read ? qp_.packets_of(packet.headers.reth.length) : 1;
   const bool first = resp_.early.empty();
@@ -74,13 +74,13 @@ void Responder::keep_early(const TransportPacket& packet) {
   using Kept = ReorderBuffer::Verdict;
   if (verdict == Kept::kKept || verdict == Kept::kKeptBeyondGap) ++qp_.counters->kept_early;
   if (verdict == Kept::kHadIt) ++qp_.counters->duplicates;
-  if (resp_.nak_sent) return;  // it waits to send again what found no receive request
+  if (resp_.nak_sent) return;  // the peer waits to repeat the request that found no receive request
   if (first || verdict == Kept::kKeptBeyondGap || packet.headers.bth.ack_request)
     answer(wire::kSyndromeSequenceNak, resp_.expected);
 }
 
-// Octets in the middle of the message in progress go to their place at once: its first packet was accepted, and the
-// last octet is not among them. What is behind the message waits until all before it was executed.
+// Places the payload of MIDDLE packets of the message in progress at once: its first packet was accepted, and the
+// last byte is not among them. Packets behind this message wait until everything before them is executed.
 bool Responder::place_early(const TransportPacket& packet) {
   const wire::OpcodeShape& shape = wire::shape_of(packet.headers.bth.opcode);
   if (!shape.is_middle() || shape.kind != resp_.message) return false;
@@ -101,7 +101,7 @@ bool Responder::place_early(const TransportPacket& packet) {
                           static_cast<std::uint32_t>(offset), packet.payload, false) == objects::Cause::kNone;
 }
 
-// How far we are, and what is here beyond that.
+// Reports our position and the packets that are held beyond it.
 SendVerdict Responder::send_arrivals(objects::FrameSink& sink) {
   objects::Frame* frame = sink.reserve(qp_.path);
   if (frame == nullptr) return SendVerdict::kNoRoom;
@@ -123,8 +123,8 @@ SendVerdict Responder::send_arrivals(objects::FrameSink& sink) {
   return SendVerdict::kSent;
 }
 
-// An answer about sequence, while something is kept: the peer is told all of it. Who has failed keeps nothing any
-// more, and a map that says so would take back what another has named.
+// Answers about sequence become arrival maps while packets are kept. A failed QP keeps nothing any more, and an empty
+// map would revoke packets that an earlier map named.
 bool Responder::tells_arrivals() const {
   if (!resp_.early.enabled() || qp_.state == QpState::kError) return false;
   if (resp_.answer_syndrome == wire::kSyndromeSequenceNak) return true;

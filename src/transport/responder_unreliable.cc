@@ -1,4 +1,4 @@
-// The responder's part for unreliable connections (UC): no answers, and what is broken is dropped.
+// The responder for unreliable connections (UC): it sends no answers and drops broken messages.
 #include "transport/responder.h"
 
 namespace rrdma::transport {
@@ -7,8 +7,8 @@ using wire::Kind;
 using wire::OpcodeShape;
 using wire::TransportPacket;
 
-// Unreliable connection: a gap breaks the message in progress; the next FIRST or ONLY starts anew. A
-// receive request that a broken SEND had taken serves the next one.
+// A gap breaks the message in progress; the next FIRST or ONLY starts a new one. A receive request that a broken SEND
+// had taken serves the next SEND.
 void Responder::handle_unreliable(const TransportPacket& packet) {
   const OpcodeShape& shape = wire::shape_of(packet.headers.bth.opcode);
   if (packet.headers.bth.psn != resp_.expected) {

@@ -5,11 +5,11 @@
 namespace rrdma::transport {
 namespace {
 
-// Of full and limited members alike (IBTA 10.9.3): the top bit only says which it is.
+// The top bit only distinguishes full from limited members; both match (IBTA 10.9.3).
 constexpr std::uint16_t kPartitionMask = 0x7fff;
 
 bool fits_type(const QueuePair& qp, wire::Opcode opcode) {
-  // A congestion notification names no transport; it is for whoever has a connection.
+  // A congestion notification names no transport; any connected QP accepts it.
   if (opcode == wire::kCongestionNotification) return qp.type != QpType::kUd;
   if (opcode == wire::kArrivalMap) return qp.reliable();
   return opcode.transport() == qp.transport();

@@ -1,8 +1,9 @@
-// Admission: whether a packet may reach a QP at all. Asked once for every packet, of whatever opcode, before
-// anything of the QP changes: what is refused here leaves no trace but a counter.
+// Admission: decides whether a packet may reach a QP. It runs once for every packet of any opcode, before any state
+// of the QP changes. A refused packet only increments a counter.
 //
-// A connected QP hears one party on one link, under one pair of addresses. The link says who the party was
-// (PacketOrigin), the path whom it was connected to: a source address alone is what anybody may write.
+// A connected QP accepts packets from one party on one link, under one pair of addresses. The link identifies the
+// sending party (PacketOrigin) and the path names the connected one. A source address alone proves nothing, because
+// anyone can forge it.
 #pragma once
 
 #include <cstdint>
@@ -17,27 +18,27 @@ namespace rrdma::transport {
 
 enum class Admission : std::uint8_t {
   kAdmitted,
-  kWrongType,         // the opcode is of another transport service
+  kWrongType,         // the opcode belongs to another transport service
   kWrongPartition,    // P_Key
-  kWrongState,        // the QP does not receive now
+  kWrongState,        // the QP does not receive in its current state
   kWrongKey,          // Q_Key of a datagram
-  kWrongParty,        // came by another link, or from another process than the QP's peer
-  kWrongSource,       // not the address of the peer
-  kWrongDestination,  // not the address that the peer was told
-  kWrongPort,         // not the UDP source port of a peer that keeps to one
+  kWrongParty,        // arrived on another link, or from a process that is not the QP's peer
+  kWrongSource,       // not the peer's address
+  kWrongDestination,  // not the address that the peer was given
+  kWrongPort,         // not the UDP source port that the peer has proved to own
 };
 
 [[nodiscard]] Admission admit(const QueuePair& qp, const wire::TransportHeaders& headers,
                               const objects::PacketOrigin& origin);
 
-// The same, and a refusal is counted.
+// As admit(), and counts a refusal.
 [[nodiscard]] bool admitted(const QueuePair& qp, const wire::TransportHeaders& headers,
                             const objects::PacketOrigin& origin);
 
-// Whether requests that come in at an XRC target may take from this queue: only within one XRC domain.
+// True if requests that arrive at an XRC target may take from this queue: only within one XRC domain.
 [[nodiscard]] bool reaches(const QueuePair& target, const objects::ReceiveQueue* queue);
 
-// Where refusals of this kind are counted. REQUIRES: not kAdmitted.
+// The counter for this refusal. REQUIRES: not kAdmitted.
 [[nodiscard]] std::uint64_t& count_of(Counters& counters, Admission refusal);
 
 }  // namespace rrdma::transport

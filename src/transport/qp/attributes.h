@@ -1,5 +1,5 @@
-// What a QP is told: its type, its states and the attributes that transitions set. Values equal those
-// of the verbs ABI (enum ibv_qp_state, ibv_qp_type, ibv_qp_attr_mask), so the boundary maps by cast.
+// The type, states and attributes of a QP. The values equal those of the verbs ABI (enum ibv_qp_state, ibv_qp_type,
+// ibv_qp_attr_mask), so the ABI boundary converts them by cast.
 #pragma once
 
 #include <cstdint>
@@ -72,7 +72,7 @@ struct QpAttributes {
   std::uint8_t path_mtu = kMtuCodeMin;
   std::uint8_t timeout = 0;  // 4.096 us * 2^timeout; 0: never
   std::uint8_t retry_count = 0;
-  std::uint8_t rnr_retry = 0;  // 7: for ever
+  std::uint8_t rnr_retry = 0;  // 7: retry forever
   std::uint8_t min_rnr_timer = 0;
   wire::Psn receive_psn;
   wire::Psn send_psn;
@@ -81,7 +81,7 @@ struct QpAttributes {
   wire::Qpn destination;
 };
 
-// A quarter of the PSN space at the smallest MTU, so that "before" stays decidable with several in flight.
+// A quarter of the PSN space at the smallest MTU, so that "before" stays decidable with several messages in flight.
 inline constexpr std::uint32_t kMessageOctetsMax = 1u << 30;
 inline constexpr std::uint8_t kReadsMax = 128;  // max_qp_rd_atom and max_qp_init_rd_atom
 

@@ -1,5 +1,5 @@
-// Counters of an engine: what was sent, received, refused and why. One list names them for code and tools. Each device
-// has counters of its own, to which its QPs add: they stay when a QP goes.
+// Counters of an engine: packets and messages sent, received and refused, by reason. One list names them for code and
+// tools. Each device has its own counters, and its QPs add to them, so they outlive a QP.
 #pragma once
 
 #include <array>
@@ -34,7 +34,7 @@ struct Counters {
 
 class CountersByDevice {
  public:
-  // Stay where they are. Device 0 is none in particular.
+  // References stay valid. Device 0 collects events that belong to no particular device.
   [[nodiscard]] Counters& of(std::uint16_t device) {
     while (devices_.size() <= device) devices_.emplace_back();
     return devices_[device];

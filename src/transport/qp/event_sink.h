@@ -1,4 +1,4 @@
-// EventSink: what the owner of an engine is told, beside completions.
+// EventSink: receives the events of an engine, other than completions, on behalf of its owner.
 #pragma once
 
 #include <cstdint>
@@ -21,12 +21,12 @@ class EventSink {
  public:
   virtual ~EventSink() = default;
   virtual void on_qp_event(QueuePair& qp, QpEvent event) = 0;
-  // The QP's state or attributes have changed, or (the last call) it is about to be destroyed.
+  // The QP's state or attributes have changed. `destroyed`: this is the last call before the QP is destroyed.
   virtual void on_qp_changed(QueuePair& qp, bool destroyed) {
     static_cast<void>(qp);
     static_cast<void>(destroyed);
   }
-  // A request fails, before its completion can be polled; of those that are flushed behind it, how many.
+  // A request has failed; its completion cannot be polled yet. on_requests_flushed() counts those flushed behind it.
   virtual void on_request_failed(QueuePair& qp, const FailedRequest& failed) {
     static_cast<void>(qp);
     static_cast<void>(failed);

@@ -26,7 +26,7 @@ bool decided_by_answer(Cause cause) {
 }
 
 std::uint32_t moved_of(const QueuePair& qp, const SendEntry& entry) {
-  if (entry.packet_count == 0) return 0;  // it never started
+  if (entry.packet_count == 0) return 0;  // never started
   if (awaits_response(entry.opcode)) return entry.received;
   const std::int64_t packets = std::max<std::int64_t>(qp.req.una.since(entry.first_psn), 0);
   return static_cast<std::uint32_t>(std::min<std::int64_t>(packets * qp.mtu, entry.length));
@@ -117,7 +117,7 @@ FailedRequest refused_request(const QueuePair& qp, const wire::TransportPacket* 
     failed.rkey = packet->headers.atomic.rkey;
     failed.remote_address = packet->headers.atomic.address;
     failed.length = 8;
-  } else if (shape.kind == wire::Kind::kWrite) {  // a later packet of it
+  } else if (shape.kind == wire::Kind::kWrite) {  // not its first packet
     failed.rkey = qp.resp.rkey;
     failed.remote_address = qp.resp.address;
     failed.length = qp.resp.length;

@@ -1,6 +1,6 @@
-// FailedRequest: what the engine knows about a work request at the moment it fails, and about a request of
-// the peer that it refuses. It goes to EventSink::on_request_failed before the completion can be polled, so
-// that whoever sees the status finds the explanation. Values only: the sink makes sentences of them.
+// FailedRequest: what the engine knows about a work request at the moment it fails, or about a peer's request that it
+// refuses. EventSink::on_request_failed receives it before the completion can be polled, so the explanation exists
+// when the status becomes visible. It holds values only; the sink forms the sentences.
 #pragma once
 
 #include <array>
@@ -17,42 +17,41 @@ namespace rrdma::transport {
 
 struct QueuePair;
 
-// One more try of the oldest packet that is not acknowledged.
+// One more attempt to send the oldest unacknowledged packet.
 struct Attempt {
   enum class Why : std::uint8_t { kSilence, kSequenceNak, kNotReady };
   Instant at;
   Why why = Why::kSilence;
 };
 
-// Of the packet at RequesterState::una; forgotten when it is acknowledged. `req.attempts` counts them all,
-// the last ones are kept here.
+// Attempts for the packet at RequesterState::una; cleared when it is acknowledged. `req.attempts` counts all of them;
+// the latest are kept here.
 struct AttemptHistory {
   static constexpr std::size_t kKept = 8;
-  Instant since;              // when the first try was waited for
-  std::uint8_t syndrome = 0;  // of the last NAK; 0: none came
+  Instant since;              // when the wait for an answer to the first attempt began
+  std::uint8_t syndrome = 0;  // of the last NAK; 0: none
   std::array<Attempt, kKept> last{};
 };
 
 struct FailedRequest {
   enum class Side : std::uint8_t {
-    kSend,     // a send request of this side
-    kReceive,  // a receive request of this side
+    kSend,     // our send request
+    kReceive,  // our receive request
     kRefused,  // a request of the peer, which has no completion here
   };
   Side side = Side::kSend;
-  objects::Status status =
-      objects::Status::kSuccess;  // of the completion; of a refused one: as the peer sees it
+  objects::Status status = objects::Status::kSuccess;  // of the completion; for kRefused: as the peer sees it
   objects::Cause cause = objects::Cause::kNone;
   objects::CompletionOpcode opcode = objects::CompletionOpcode::kSend;
   std::uint64_t wr_id = 0;
-  std::uint32_t length = 0;  // of the request: what was to be moved, or the room of a receive request
-  std::uint32_t moved = 0;   // acknowledged, received, or (refused for its length) arrived
+  std::uint32_t length = 0;  // of the message, or the room of a receive request
+  std::uint32_t moved = 0;   // bytes acknowledged or received; if refused for its length: bytes that arrived
   wire::RKey rkey;           // with remote_address: one-sided operations
   std::uint64_t remote_address = 0;
   wire::Psn psn;
   wire::Gid peer;
   wire::Qpn peer_qpn;
-  std::uint8_t syndrome = 0;  // AETH of the answer that decided, received or (refused) sent; 0: none
+  std::uint8_t syndrome = 0;  // AETH of the deciding answer, received or (kRefused) sent; 0: none
   Instant at;
 };
 
@@ -60,7 +59,7 @@ struct FailedRequest {
                                         objects::Status status, objects::Cause cause, Instant now);
 [[nodiscard]] FailedRequest failed_receive(const QueuePair& qp, const objects::Completion& completion,
                                            Instant now);
-// `packet`: the one that was refused; null if it was an earlier READ whose memory has gone since.
+// `packet`: the refused one; null if an earlier READ's memory is no longer registered.
 [[nodiscard]] FailedRequest refused_request(const QueuePair& qp, const wire::TransportPacket* packet,
                                             wire::NakCode nak, objects::Cause cause, Instant now);
 

@@ -29,8 +29,8 @@ constexpr Types types_of(QpType type) {
   return 0;
 }
 
-// A transition's rule is the union of the rows that match it. That RESET and ERR can be entered from
-// everywhere, with no attributes, is said in transition_rule().
+// The rule of a transition is the union of its matching rows. transition_rule() adds that RESET and ERR can be
+// entered from every state without attributes.
 struct Row {
   QpState from;
   QpState to;
@@ -82,7 +82,7 @@ constexpr Row kRows[] = {
     {kDrain, kReadyToSend, kResponders, 0, kAttrMinRnrTimer},
     {kDrain, kReadyToSend, kDatagram, 0, kAttrQKey},
 
-    // Only UC and UD ever get to SQE; a reliable QP may name the transition, but nothing with it.
+    // Only UC and UD ever enter SQE. A reliable QP may name the transition, but no attributes with it.
     {kSendError, kReadyToSend, kReliable, 0, 0},
     {kSendError, kReadyToSend, kUcOnly, 0, kAttrCurrentState | kAttrAccessFlags},
     {kSendError, kReadyToSend, kDatagram, 0, kAttrCurrentState | kAttrQKey},
@@ -94,7 +94,7 @@ constexpr std::uint8_t kPort = 1;
 constexpr std::uint8_t kFiveBits = 31;
 constexpr std::uint8_t kThreeBits = 7;
 
-// The attributes whose values are out of range, whether they were given or not.
+// Returns the attributes whose values are out of range, whether or not they were given.
 std::uint32_t bad_values(const QpAttributes& a) {
   std::uint32_t bad = 0;
   const auto check = [&bad](std::uint32_t bit, bool good) { bad |= good ? 0 : bit; };

@@ -1,5 +1,5 @@
-// The state table of a QP: which transitions exist, and which attributes each requires or allows, for
-// each QP type. Pure data and one check; the engine carries transitions out.
+// The state table of a QP: which transitions exist, and which attributes each one requires or allows, for each QP
+// type. Data and one check; the engine performs the transitions.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,10 @@ namespace rrdma::transport {
 struct TransitionError {
   enum class Reason : std::uint8_t {
     kNoSuchTransition,
-    kMissingAttributes,    // `bits` are required and were not given
-    kForbiddenAttributes,  // `bits` were given and are not allowed in this transition
-    kWrongCurrentState,    // cur_qp_state does not name the QP's state
-    kBadValue,             // `bits` name the attribute whose value is out of range
+    kMissingAttributes,    // `bits` are required but missing
+    kForbiddenAttributes,  // `bits` are given but not allowed in this transition
+    kWrongCurrentState,    // cur_qp_state differs from the QP's state
+    kBadValue,             // `bits` name attributes whose values are out of range
   };
   Reason reason = Reason::kNoSuchTransition;
   QpType type = QpType::kRc;
@@ -25,7 +25,7 @@ struct TransitionError {
   std::uint32_t bits = 0;
 };
 
-// One sentence for people: names the transition and the attributes by their IBV_QP_* names.
+// One sentence for the user. It names the transition, and the attributes by their IBV_QP_* names.
 std::string explain(const TransitionError& error);
 
 struct TransitionRule {
@@ -35,8 +35,8 @@ struct TransitionRule {
 };
 TransitionRule transition_rule(QpType type, QpState from, QpState to);
 
-// Checks that `mask` and the values fit the transition from the QP's present state. Without kAttrState the
-// state stays (RTS to RTS, INIT to INIT, ...).
+// Checks that `mask` and the values fit the transition from the QP's present state. Without kAttrState the state does
+// not change (RTS to RTS, INIT to INIT, ...).
 Result<void, TransitionError> check_transition(QpType type, QpState from, const QpAttributes& attributes,
                                                std::uint32_t mask);
 

@@ -1,5 +1,5 @@
-// The whole state table against a second statement of it: one line for each QP type and transition, with
-// one letter for each attribute. Whatever is not listed must not exist.
+// Compares the whole state table with a second, independent statement of it: one line for each QP type and
+// transition, with one letter for each attribute. Any transition that is not listed must not exist.
 #include "transport/qp/qp_state.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ constexpr int kStates = 7;
 // Letters: c current state, n drain notification, a access flags, k pkey index, p port, q qkey, v path,
 // m path MTU, t timeout, r retry count, R RNR retry, e receive PSN, x max reads, l alternate path,
 // y min RNR timer, s send PSN, X max destination reads, g path migration, d destination QPN.
-constexpr std::string_view kLetters = "cnakpqvmtrRexlysXg?d";  // bit 1 upwards
+constexpr std::string_view kLetters = "cnakpqvmtrRexlysXg?d";  // from bit 1 upwards
 
 std::uint32_t bits_of(std::string_view letters) {
   std::uint32_t bits = 0;
@@ -126,7 +126,7 @@ TEST(QpState, TheTableIsTheExpectedOneInEveryCell) {
   EXPECT_EQ(allowed, 5 * (2 * kStates + 9));
 }
 
-// Each bit of the mask, added to or taken from the smallest good mask, gets exactly the right verdict.
+// Adds each mask bit to, or removes it from, the smallest valid mask, and expects exactly the right verdict.
 TEST(QpState, EveryBitOfEveryMaskIsJudged) {
   for_each_transition([](QpType type, QpState from, QpState to) {
     const auto rule = expected_rule(type, from, to);
@@ -159,7 +159,7 @@ TEST(QpState, WithoutTheStateBitTheStateStays) {
   for (const QpType type : kTypes) {
     for (int s = 0; s < kStates; ++s) {
       const auto state = static_cast<QpState>(s);
-      QpAttributes attributes = attributes_for(state, QpState::kInit);  // the state must not be looked at
+      QpAttributes attributes = attributes_for(state, QpState::kInit);  // the state must be ignored
       const bool stays = expected_rule(type, state, state).allowed;
       EXPECT_EQ(check_transition(type, state, attributes, 0).ok(), stays)
           << describe(type) << describe(state);
@@ -242,7 +242,7 @@ TEST(QpState, ValuesOutOfRangeAreRefusedWhenTheyAreGiven) {
       EXPECT_FALSE(verdict_for(limit.least - 1).ok()) << limit.bit;
     }
   }
-  // What was not given is not looked at.
+  // Attributes that are not in the mask are ignored.
   QpAttributes attributes = attributes_for(kReadyToSend, kReadyToSend);
   attributes.path_mtu = 77;
   attributes.port = 0;
@@ -290,7 +290,7 @@ TEST(QpState, ExplanationsNameTheTransitionAndTheAttributes) {
             "ibv_modify_qp refused to take the UD QP from RESET to INIT: out of range: IBV_QP_PORT (1); give "
             "a value "
             "within the range");
-  for (unsigned i = 0; i < 32; ++i) {  // no bit goes unnamed
+  for (unsigned i = 0; i < 32; ++i) {  // every bit has a name
     const std::string text = explain({.reason = Reason::kForbiddenAttributes, .bits = 1u << i});
     EXPECT_TRUE(text.find("IBV_QP_") != std::string::npos || text.find("unknown bit") != std::string::npos)
         << text;

@@ -1,5 +1,5 @@
-// QpTable: QPN to QP, open-addressed. QPNs of a process are handed out in sequence: four neighbours share a
-// cache line, and the fours are scattered, so that runs stay short and both find and erase are O(1).
+// QpTable: maps QPNs to QPs by open addressing. A process allocates QPNs in sequence: four neighbours share a cache
+// line, and the groups of four are scattered. Runs stay short, so find and erase are O(1).
 #pragma once
 
 #include <cstdint>
@@ -52,7 +52,7 @@ class QpTable {
     }
   }
 
-  // What the slowest erase walks over.
+  // The longest run, which bounds the cost of erase().
   [[nodiscard]] std::size_t longest_run() const {
     std::size_t longest = 0, run = 0;
     for (const Slot& slot : slots_) {

@@ -1,4 +1,4 @@
-// The table against std::map, with QPNs as processes hand them out: in sequence.
+// Compares QpTable with std::map, with QPNs in sequence as processes allocate them.
 #include "transport/qp/qp_table.h"
 
 #include <gtest/gtest.h>
@@ -37,7 +37,7 @@ TEST(QpTable, HoldsWhatAMapWouldHold) {
   }
 }
 
-// A run of all of them would make every erase walk to its end: 40,000 would take minutes.
+// If all entries formed one run, each erase would walk to its end, and 40,000 would take minutes.
 TEST(QpTable, ForgetsManyInSequenceQuickly) {
   constexpr std::uint32_t kQps = 40'000;
   QpTable table;

@@ -1,6 +1,6 @@
-// QueuePair: the state of one QP. A plain record, ordered so that what every packet touches lies together;
-// the steps that change it live in requester.cc, completer.cc, responder.cc and datagram.cc, and the
-// invariants between its fields are stated there.
+// QueuePair: the state of one QP. A plain record, ordered so that fields used for every packet lie together. The
+// steps that change it live in requester.cc, completer.cc, responder.cc and datagram.cc, and state the invariants
+// between its fields.
 #pragma once
 
 #include <atomic>
@@ -26,69 +26,69 @@
 
 namespace rrdma::transport {
 
-// Requests on their way out. PSNs: una <= tx <= sent <= next, all within half of the number space. With a
-// FlightLog, which knows what to send again, tx == sent, and una <= executed <= sent.
+// Outgoing requests. Invariant: una <= tx <= sent <= next, all within half of the PSN space. With a FlightLog, which
+// selects the packets to send again, tx == sent and una <= executed <= sent.
 struct RequesterState {
-  std::uint64_t index = 0;              // the entry that the next packet belongs to
-  std::uint64_t started = 0;            // entries below it have their PSNs
-  wire::Psn una;                        // oldest PSN not acknowledged
-  wire::Psn tx;                         // next PSN to send; goes back when something was lost
+  std::uint64_t index = 0;              // entry of the next packet
+  std::uint64_t started = 0;            // entries below this one have PSNs
+  wire::Psn una;                        // oldest unacknowledged PSN
+  wire::Psn tx;                         // next PSN to send; moves back after a loss
   wire::Psn sent;                       // one past the highest PSN ever sent
   wire::Psn next;                       // first PSN not assigned to an entry
-  wire::Psn executed;                   // requests before it were executed by the peer; with a FlightLog
+  wire::Psn executed;                   // the peer has executed all requests before it; only with a FlightLog
   std::uint32_t flight_packets = 0;     // tx - una, as counted in the engine's budget
   std::uint32_t since_ack_request = 0;  // packets since the last AckReq
   std::uint32_t direct_octets = 0;      // of the entry at `index`, moved by direct access so far
   std::uint8_t reads = 0;               // READs and ATOMICs sent and not answered
   std::uint8_t retries_left = 0;
   std::uint8_t rnr_left = 0;
-  std::uint8_t attempts = 0;      // since progress; QueuePair::attempts tells when and why
+  std::uint8_t attempts = 0;      // since the last progress; QueuePair::attempts has times and reasons
   std::uint8_t backoff = 0;       // doublings of the early retransmission's delay
-  std::uint8_t probe_copies = 0;  // of the probe that goes next, besides itself
+  std::uint8_t probe_copies = 0;  // additional copies of the next probe
   bool waiting_rnr = false;       // until rnr_until
-  bool rewound_for_gap = false;   // an implied NAK was acted upon; the next one waits for progress
-  bool repeating = false;         // the peer asked for `una` again, and got it at repeated_at
-  bool doubted = false;  // an answer told of a probe and may be to the copy before: the next one is believed
+  bool rewound_for_gap = false;   // acted on an implied NAK; ignore further ones until there is progress
+  bool repeating = false;         // the peer asked for `una` again, and it was sent again at repeated_at
+  bool doubted = false;           // the last answer may refer to a probe's earlier copy: believe the next one
   bool drained_told = false;
-  objects::Cause failure = objects::Cause::kNone;  // of the entry at `index`: it fails once it is the oldest
+  objects::Cause failure = objects::Cause::kNone;  // of the entry at `index`, once oldest
   Instant rnr_until;
   Instant repeated_at;
-  Instant ack_deadline = kNever;    // IBTA's: counts as a retry
-  Instant early_deadline = kNever;  // ours: does not count
+  Instant ack_deadline = kNever;    // IBTA ack timeout: spends a retry
+  Instant early_deadline = kNever;  // early retransmission: spends no retry
   SendWindow window;                // without a FlightLog
   FlightLog log;                    // enabled on lossy paths, unless strict
   RoundTrip round_trip;
   Congestion congestion;
-  Duration reorder_window;           // how much later than its successors a packet may come
-  Instant oldest_under_way;          // no packet that may turn out to be lost was sent before this
-  std::uint32_t repairs_needed = 0;  // in a row, since the tolerance changed
+  Duration reorder_window;           // how much later than its successors a packet may arrive
+  Instant oldest_under_way;          // lower bound on the send time of packets that may prove lost
+  std::uint32_t repairs_needed = 0;  // necessary repairs in a row since the tolerance last changed
 };
 
-// Requests coming in, and the answers to them.
+// Incoming requests and their answers.
 struct ResponderState {
   wire::Psn expected;
   std::uint32_t msn = 0;
   wire::Kind message = wire::Kind::kUnknown;  // the message in progress: kSend, kWrite or none
   bool have_receive = false;                  // `receive` holds an entry
-  bool nak_sent = false;                      // a sequence NAK for this gap was sent: silence until in order
-  bool answer_due = false;                    // an ACK or NAK is to be sent
-  bool drop_message = false;                  // UC: the rest of a broken message
+  bool nak_sent = false;  // a sequence NAK for this gap was sent: no more answers until packets are in order
+  bool answer_due = false;    // an ACK or NAK is to be sent
+  bool drop_message = false;  // UC: the rest of a broken message
   std::uint8_t answer_syndrome = 0;
   wire::Psn answer_psn;
-  std::uint32_t offset = 0;   // octets of the message so far
+  std::uint32_t offset = 0;   // bytes of the message so far
   wire::RKey rkey;            // WRITE in progress
-  std::uint64_t address = 0;  // WRITE: where the message starts
+  std::uint64_t address = 0;  // WRITE: start address of the message
   std::uint32_t length = 0;   // WRITE: DMA length
   objects::ReceiveEntry receive;
   std::uint32_t receive_length = 0;
   std::unique_ptr<objects::Sge[]> receive_list;
-  ReorderBuffer early;  // enabled towards ends of our own kind
+  ReorderBuffer early;  // enabled if the peer is RRDMA
   bool cnp_due = false;
   Instant cnp_allowed;
 };
 
 struct QueuePair {
-  // What every packet needs.
+  // Used for every packet.
   wire::Qpn qpn;
   QpType type = QpType::kRc;
   QpState state = QpState::kReset;
@@ -96,15 +96,15 @@ struct QueuePair {
   bool established_told = false;
   bool waits_for_budget = false;  // ready_hook is in the engine's waiting list
   std::uint16_t pkey = wire::kDefaultPKey;
-  std::uint16_t device = 0;     // QpInit
-  std::uint16_t peer_port = 0;  // the UDP source port that the peer has proved to be its own; 0: none yet
+  std::uint16_t device = 0;     // see QpInit
+  std::uint16_t peer_port = 0;  // UDP source port that the peer has proved to own; 0: none yet
   std::uint32_t mtu = 256;
-  std::uint32_t train_octets = 256;    // payload of one frame at most; a multiple of mtu
-  std::uint32_t train_accepted = 256;  // and of one that comes in
+  std::uint32_t train_octets = 256;    // payload of one outgoing frame at most; a multiple of mtu
+  std::uint32_t train_accepted = 256;  // payload of one incoming frame at most
   std::uint32_t timer_position = kNoTimer;
   wire::Qpn remote;
   std::uint32_t access_flags = 0;
-  Counters* counters = nullptr;  // of the engine, for the device
+  Counters* counters = nullptr;  // the engine's, for this device
   objects::ProtectionDomain* pd = nullptr;
   objects::CompletionQueue* send_cq = nullptr;
   objects::CompletionQueue* receive_cq = nullptr;
@@ -116,7 +116,7 @@ struct QueuePair {
   ResponderState resp;
   ResponseCache responses;
 
-  // What only control and errors need.
+  // Used by control and errors only.
   objects::SendQueue send_queue;
   objects::ReceiveQueue receive_queue;
   objects::Path path;
@@ -124,15 +124,15 @@ struct QueuePair {
   std::uint32_t port_mtu = 4096;  // UD: the longest datagram; set by nic/
   Duration ack_timeout;           // 0: never
   AttemptHistory attempts;
-  void* owner = nullptr;                              // the verbs object around it
-  std::atomic<std::uint64_t>* last_answer = nullptr;  // wire::LastAnswer, for who outlives us; null: nobody
-  const void* xrc_domain = nullptr;  // XRC targets: only queues of this domain can be asked for
+  void* owner = nullptr;                              // the verbs object that wraps it
+  std::atomic<std::uint64_t>* last_answer = nullptr;  // a wire::LastAnswer, outlives us; may be null
+  const void* xrc_domain = nullptr;                   // XRC targets: only queues of this domain are reachable
   std::uint64_t messages_sent = 0;
   std::uint64_t messages_received = 0;
   std::uint64_t octets_sent = 0;
   std::uint64_t octets_received = 0;
   std::uint64_t packets_resent = 0;
-  std::uint64_t packets_lost = 0;  // found by what came after them
+  std::uint64_t packets_lost = 0;  // detected through later packets
   std::uint64_t probes = 0;
   std::uint64_t needless_repairs = 0;
   std::uint64_t rnr_naks = 0;
@@ -151,15 +151,15 @@ struct QueuePair {
     return state == QpState::kReadyToReceive || state == QpState::kReadyToSend || state == QpState::kDrain ||
            state == QpState::kSendError;
   }
-  // What the list of a receive request is checked against: a shared queue has a domain of its own.
+  // The domain that a receive request's list is checked against: a shared queue has its own.
   [[nodiscard]] const objects::ProtectionDomain& receive_pd() const {
     return incoming->pd != nullptr ? *incoming->pd : *pd;
   }
-  // UD has no path MTU attribute: one packet of the port's MTU.
-  // Packets, and so PSNs, that a message of this length takes.
+  // Number of packets, and so PSNs, of a message of this length.
   [[nodiscard]] std::uint32_t packets_of(std::size_t length) const {
     return length <= mtu ? 1 : static_cast<std::uint32_t>((length + mtu - 1) / mtu);
   }
+  // UD has no path MTU attribute: a datagram is one packet of at most the port's MTU.
   [[nodiscard]] std::uint32_t mtu_limit() const { return port_mtu; }
   [[nodiscard]] wire::Transport transport() const {
     switch (type) {

@@ -1,7 +1,6 @@
-// ResponseCache: the READs, ATOMICs, FLUSHes and ATOMIC WRITEs that a responder has accepted, in PSN
-// order. An entry serves twice: as the queue of responses still to be sent, and as the memory from which
-// a duplicate request is answered again. It holds max_dest_rd_atomic entries; a new one replaces the
-// oldest, which must have been sent.
+// ResponseCache: the READs, ATOMICs, FLUSHes and ATOMIC WRITEs that a responder has accepted, in PSN order. An entry
+// has two uses: it queues a response that is still to be sent, and it remembers the response for duplicate requests.
+// The cache holds max_dest_rd_atomic entries. A new entry replaces the oldest, which must have been sent.
 #pragma once
 
 #include <cstdint>
@@ -15,18 +14,18 @@ namespace rrdma::transport {
 
 struct Response {
   wire::Kind kind = wire::Kind::kUnknown;  // kReadRequest, kAtomic, kFlush, kAtomicWrite
-  bool pending = false;                    // something of it is to be sent
-  bool replaying = false;                  // for a duplicate: it was sent before
-  bool sending = false;                    // a READ of which some but not all was sent
+  bool pending = false;                    // part of it is still to be sent
+  bool replaying = false;                  // answers a duplicate: it was sent before
+  bool sending = false;                    // a READ that is partly sent
   wire::Psn first_psn;
   std::uint32_t packet_count = 1;  // PSNs that the response takes
   std::uint32_t msn = 0;
   wire::RKey rkey;
   std::uint64_t address = 0;  // of first_psn
   std::uint32_t length = 0;
-  std::uint32_t next = 0;      // READ: octets already sent
-  std::uint32_t end = 0;       // READ: where the present (re)play stops
-  std::uint64_t original = 0;  // ATOMIC: the value before
+  std::uint32_t next = 0;      // READ: bytes already sent
+  std::uint32_t end = 0;       // READ: where this (re)play stops
+  std::uint64_t original = 0;  // ATOMIC: the value before the operation
 
   [[nodiscard]] bool covers(wire::Psn psn) const {
     const std::int32_t distance = psn.since(first_psn);
@@ -50,8 +49,8 @@ class ResponseCache {
   }
   [[nodiscard]] std::uint32_t capacity() const { return capacity_; }
 
-  // The oldest one may go if it was sent. A replay that still waits may go too: a requester that keeps
-  // to max_dest_rd_atomic sends a new request only when it has the answer to the oldest.
+  // The oldest entry may be replaced once it was sent. A pending replay may be replaced as well: a requester that
+  // respects max_dest_rd_atomic sends a new request only after it has the answer to the oldest.
   [[nodiscard]] bool has_room() const {
     return capacity_ != 0 && (!entries_[next_].pending || entries_[next_].replaying);
   }
@@ -88,7 +87,7 @@ class ResponseCache {
     while (!entries_[first_].pending) first_ = after(first_);
     return &entries_[first_];
   }
-  // How far an acknowledgement of `psn` may reach, `newest` at most: not to a remembered request after it.
+  // The last PSN that an acknowledgement of `psn` may name: before the next remembered request, and at most `newest`.
   [[nodiscard]] wire::Psn last_before_next(wire::Psn psn, wire::Psn newest) const {
     wire::Psn last = newest;
     for (std::uint32_t i = 0; i < capacity_; ++i) {
@@ -117,7 +116,7 @@ class ResponseCache {
   std::unique_ptr<Response[]> entries_;
   std::uint32_t capacity_ = 0;
   std::uint32_t next_ = 0;   // also the oldest
-  std::uint32_t first_ = 0;  // none before it, by age, is pending
+  std::uint32_t first_ = 0;  // no entry older than this one is pending
   std::uint32_t pending_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// The mark from which ResponseCache finds its first pending entry, against looking at all of them.
+// Compares ResponseCache's shortcut to the first pending entry with a search of all entries.
 #include "transport/qp/response_cache.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 namespace rrdma::transport {
 namespace {
 
-// What the cache must hold: the entries by age, the oldest first.
+// The expected contents of the cache: entries by age, the oldest first.
 class Model {
  public:
   explicit Model(std::uint32_t capacity) : capacity_(capacity) {}

@@ -1,4 +1,4 @@
-// What the operation of a request implies.
+// Properties of a send operation: its kind of completion, and the wire opcode of each packet.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ constexpr bool awaits_response(objects::SendOpcode opcode) {
          opcode == SendOpcode::kAtomicWrite;
 }
 
-// One word of eight octets: the two ATOMICs and ATOMIC WRITE.
+// Operations on one 8-byte word: the two ATOMICs and ATOMIC WRITE.
 constexpr bool is_atomic(objects::SendOpcode opcode) {
   using objects::SendOpcode;
   return opcode == SendOpcode::kCompareSwap || opcode == SendOpcode::kFetchAdd ||
@@ -30,7 +30,7 @@ constexpr bool is_local(objects::SendOpcode opcode) {
   return opcode == objects::SendOpcode::kBindWindow || opcode == objects::SendOpcode::kLocalInvalidate;
 }
 
-// FIRST/MIDDLE/LAST/ONLY of SEND and WRITE, with what the last packet carries besides.
+// FIRST/MIDDLE/LAST/ONLY of SEND and WRITE, with the immediate or invalidate that the last packet carries.
 constexpr wire::Step data_step(objects::SendOpcode opcode, bool first, bool last) {
   using objects::SendOpcode;
   using wire::Step;

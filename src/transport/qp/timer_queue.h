@@ -1,6 +1,6 @@
-// TimerQueue<T>: a binary heap of elements by deadline, for elements that know their own place in it
-// (T::timer_position, T::timer_deadline). Each element has at most one deadline here. Moving a deadline
-// to a later time is left to whoever handles it when it fires: that keeps the hot path free of the heap.
+// TimerQueue<T>: a binary heap of elements by deadline. An element stores its own position (T::timer_position) and
+// has at most one deadline here. Postponing a deadline does not touch the heap: the handler re-arms when the old
+// deadline fires. This keeps the heap off the hot path.
 #pragma once
 
 #include <cstdint>
@@ -18,10 +18,10 @@ class TimerQueue {
  public:
   [[nodiscard]] Instant earliest() const { return heap_.empty() ? kNever : heap_[0].deadline; }
   [[nodiscard]] std::size_t size() const { return heap_.size(); }
-  // Room for all elements at once, so that arming never allocates.
+  // Reserves room for all elements, so that arming never allocates.
   void reserve(std::size_t elements) { heap_.reserve(elements); }
 
-  // Makes sure that the element fires at `deadline` or earlier.
+  // Ensures that the element fires at `deadline` or earlier.
   void arm(T& element, Instant deadline) {
     if (element.timer_position == kNoTimer) {
       element.timer_position = static_cast<std::uint32_t>(heap_.size());
@@ -33,8 +33,8 @@ class TimerQueue {
     }
   }
 
-  // The earliest deadline once every element that comes before it stands where it belongs: arm() leaves one that was put
-  // off in its old place. `due(element, deadline)`: when the element that is armed for `deadline` has something to do.
+  // Returns the earliest deadline after moving postponed elements to their places: arm() leaves them where they were.
+  // `due(element, deadline)` returns when the element that is armed for `deadline` has work to do.
   template <typename Due>
   Instant settle(Due due) {
     while (!heap_.empty()) {
@@ -64,7 +64,7 @@ class TimerQueue {
     sift_down(last.element->timer_position);
   }
 
-  // The element whose deadline has come, removed; null if there is none.
+  // Removes and returns an element whose deadline has passed; null if there is none.
   T* pop_due(Instant now) {
     if (heap_.empty() || now < heap_[0].deadline) return nullptr;
     T* element = heap_[0].element;

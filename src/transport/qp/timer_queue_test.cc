@@ -24,7 +24,7 @@ TEST(TimerQueue, KeepsWhatWasPutOffUntilItSettles) {
     queue.arm(elements[i], elements[i].due);
   }
   EXPECT_EQ(queue.earliest(), Instant{100});
-  // All but one are put off, one has nothing to do any more.
+  // All but one are postponed, and one has nothing left to do.
   for (Element& element : elements) element.due = element.due + Duration{1000};
   elements[5].due = Instant{500};
   elements[6].due = kNever;

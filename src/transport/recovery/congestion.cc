@@ -19,7 +19,7 @@ constexpr std::array<std::pair<std::string_view, CongestionKind>, 6> kNames = {{
     {"none", CongestionKind::kNone},
 }};
 
-// Software at both ends delays by itself: what a queue is must be told from what a scheduler does.
+// Software endpoints add scheduling delay of their own. Delay below this slack does not count as queueing.
 constexpr Duration kDelaySlack = microseconds(100);
 
 bool delay_rises(const RoundTrip& round_trip) {
@@ -60,7 +60,7 @@ void BoundedWindow::judge(const CongestionView& view) {
   recovery_point_ = view.sent;
 }
 
-// ---- towards strangers ----
+// ---- loss ----
 
 void LossControl::on_arrival(const CongestionView&, std::uint32_t packets, bool) {
   if (window_.starting()) {
@@ -70,7 +70,7 @@ void LossControl::on_arrival(const CongestionView&, std::uint32_t packets, bool)
   }
 }
 
-// A loss while the delay stays where it was is noise, not a queue that ran over.
+// A loss while the delay stays unchanged is noise, not an overflowing queue.
 void LossControl::on_loss(const CongestionView& view) {
   if (window_.judged(view)) return;
   window_.judge(view);
@@ -96,8 +96,8 @@ namespace {
 
 constexpr std::uint32_t kMostDecrease = 500;                 // per mille
 constexpr std::uint32_t kBeta = 800;                         // per mille of the excess
-constexpr std::uint64_t kIncrease = kOne;                    // in a round trip
-constexpr std::uint64_t kCompetingIncrease = kOne * 9 / 17;  // what CUBIC takes where round trips are short
+constexpr std::uint64_t kIncrease = kOne;                    // in one round trip
+constexpr std::uint64_t kCompetingIncrease = kOne * 9 / 17;  // CUBIC's growth at short round trips
 constexpr std::int64_t kRoundTripsUntilCompeting = 24;
 constexpr std::int64_t kRoundTripsAfterMark = 256;
 
@@ -109,8 +109,8 @@ std::uint32_t root_of(std::uint32_t value) {
 
 }  // namespace
 
-// The path without queues, and a queue of which every flow gets its part: more for those with small windows,
-// so that they grow where large ones shrink.
+// The target is the path without queues plus a queueing share for each flow. Flows with small windows get a larger
+// share, so they grow while flows with large windows shrink.
 Duration SwiftControl::target(const CongestionView& view) const {
   const Duration base = view.round_trip.minimum();
   const Duration room = std::max(kDelaySlack, base / 2);
@@ -149,7 +149,7 @@ void SwiftControl::decrease(const CongestionView& view, std::uint32_t per_mille)
   window_.scale(per_mille);
 }
 
-// The delay has said what there is to say about queues; only where another fills them does a loss count.
+// The delay already reports our own queueing. A loss counts only if another flow fills the queue.
 void SwiftControl::on_loss(const CongestionView& view) {
   if (window_.judged(view)) return;
   window_.judge(view);
@@ -165,12 +165,12 @@ void SwiftControl::on_silence(const CongestionView& view) {
   window_.scale(1000 - kMostDecrease);
 }
 
-// A queue that is long enough to be marked while we look at the delay may be shared with those who do not.
+// A queue that gets marked although we control delay may be shared with flows that do not.
 void SwiftControl::on_mark(const CongestionView& view) {
   marked_at_ = view.now;
   if (window_.judged(view)) return;
   window_.judge(view);
-  window_.scale(700);  // as much as CUBIC gives way to a loss, which is what it meets where we are marked
+  window_.scale(700);  // CUBIC's reduction on loss, which is the signal it gets where we get marks
 }
 
 // ---- DCQCN ----
@@ -181,13 +181,13 @@ constexpr std::uint32_t kAlphaGain = 16;
 constexpr Duration kAlphaPeriod = microseconds(55);
 constexpr Duration kStepPeriod = microseconds(300);
 constexpr std::uint32_t kFastSteps = 5;
-constexpr std::uint64_t kLeastRate = 1'000'000;  // octets in a second
-constexpr std::uint32_t kAdditiveShare = 64;     // a step regains 1/64 of the most that was seen
-constexpr Duration kBurst = microseconds(50);    // what may be sent at once
+constexpr std::uint64_t kLeastRate = 1'000'000;  // bytes per second
+constexpr std::uint32_t kAdditiveShare = 64;     // a step regains 1/64 of the highest rate seen
+constexpr Duration kBurst = microseconds(50);    // data that may be sent at once
 
 }  // namespace
 
-// Until the first notification nothing is limited; the rate to start from is what was under way then.
+// The rate is unlimited until the first notification, and then starts from the bandwidth in use at that moment.
 void DcqcnControl::on_mark(const CongestionView& view) {
   if (rate_ == 0) {
     const auto octets = std::uint64_t{packets_max_} * view.packet_octets;
@@ -208,7 +208,7 @@ void DcqcnControl::on_silence(const CongestionView& view) {
   step_at_ = view.now;
 }
 
-// Timers are counted when an answer comes: without answers there is nothing to speed up.
+// Timer steps are counted when an answer arrives: without answers there is nothing to speed up.
 void DcqcnControl::recover(Instant now) {
   for (; now - alpha_at_ >= kAlphaPeriod && alpha_ > 1; alpha_at_ = alpha_at_ + kAlphaPeriod)
     alpha_ -= std::max(alpha_ / kAlphaGain, 1u);
@@ -230,7 +230,7 @@ void DcqcnControl::on_sent(Instant now, std::uint32_t octets) {
   next_ = from + nanoseconds(static_cast<std::int64_t>(octets * std::uint64_t{1'000'000'000} / rate_));
 }
 
-// ---- the choice ----
+// ---- choice ----
 
 void Congestion::choose(CongestionKind kind, std::uint32_t packets_max, std::uint32_t fixed_packets) {
   kind_ = kind;

@@ -1,11 +1,12 @@
-// Congestion control: how much of a QP may be under way, and how fast it goes out. One interface, several
-// answers; docs/adr/0018 names the papers. All arithmetic is in integers, so that a run is the same everywhere.
+// Congestion control: how many packets of a QP may be in flight, and how fast they leave. One interface with several
+// implementations; docs/adr/0018 names the papers. All arithmetic uses integers, so a run is the same on every
+// machine.
 //
-//   loss    towards strangers: grows until something is lost, marked or delayed; a lone loss costs little
-//   swift   between our own ends: keeps the delay near a target (the default there)
-//   dcqcn   a rate, cut by congestion notifications and regained in steps, as hardware NICs do it
-//   fixed   a window that stays
-//   none    as much as the receiver's buffer is taken to hold (the default on one host)
+//   loss    for other implementations: grows until a packet is lost, marked or delayed; a lone loss costs little
+//   swift   between RRDMA peers: keeps the delay near a target (the default there)
+//   dcqcn   a rate that congestion notifications cut and that recovers in steps, as in hardware NICs
+//   fixed   a constant window
+//   none    as much as the receiver's buffer is assumed to hold (the default on one host)
 #pragma once
 
 #include <cstdint>
@@ -23,13 +24,13 @@ enum class CongestionKind : std::uint8_t { kAutomatic, kLoss, kSwift, kDcqcn, kF
 std::string_view describe(CongestionKind kind);
 std::optional<CongestionKind> parse_congestion_kind(std::string_view name);
 
-// What an algorithm is told with each event.
+// The state of the requester at an event.
 struct CongestionView {
   Instant now;
   wire::Psn una;                // oldest unfinished PSN
   wire::Psn sent;               // one past the last one sent
-  const RoundTrip& round_trip;  // with the sample of this event, if it brought one
-  std::uint32_t packet_octets;  // of a full packet
+  const RoundTrip& round_trip;  // includes the sample of this event, if it brought one
+  std::uint32_t packet_octets;  // payload of a full packet
 };
 
 class CongestionControl {
@@ -38,15 +39,16 @@ class CongestionControl {
   static constexpr std::uint32_t kStart = 32;  // packets
   virtual ~CongestionControl() = default;
 
-  // So many more packets have arrived; `sampled`: the round trip was measured by it.
+  // `packets` more packets have arrived. `sampled`: this event measured the round trip.
   virtual void on_arrival(const CongestionView& view, std::uint32_t packets, bool sampled) = 0;
   virtual void on_loss(const CongestionView& view) = 0;     // a gap was found
-  virtual void on_silence(const CongestionView& view) = 0;  // a whole ack timeout without an answer
-  virtual void on_mark(const CongestionView& view) = 0;     // a congestion notification came
+  virtual void on_silence(const CongestionView& view) = 0;  // no answer for a whole ack timeout
+  virtual void on_mark(const CongestionView& view) = 0;     // a congestion notification arrived
   [[nodiscard]] virtual std::uint32_t window() const = 0;   // packets
-  // When the next packet may go, and that so much has gone. Windows alone do not pace.
+  // Pacing: the time at which the next packet may leave, and a report of bytes sent. Window-based algorithms do not
+  // pace.
   [[nodiscard]] virtual Instant allowed_at() const { return {}; }
-  virtual void on_sent(Instant, std::uint32_t /*octets*/) {}
+  virtual void on_sent(Instant, std::uint32_t /*bytes*/) {}
 
  protected:
   CongestionControl() = default;
@@ -54,7 +56,7 @@ class CongestionControl {
   CongestionControl& operator=(const CongestionControl&) = default;
 };
 
-// A window in 1/1024 of a packet, with bounds, that is reduced at most once for each flight of packets.
+// A bounded window in units of 1/1024 packet. It is reduced at most once for each flight of packets.
 class BoundedWindow {
  public:
   BoundedWindow() : BoundedWindow(CongestionControl::kFloor) {}
@@ -63,9 +65,9 @@ class BoundedWindow {
   [[nodiscard]] std::uint32_t packets_max() const { return static_cast<std::uint32_t>(max_ >> 10); }
   [[nodiscard]] bool starting() const { return size_ < threshold_; }
   void start_until(std::uint32_t packets);
-  void grow(std::uint64_t parts);  // of 1024
+  void grow(std::uint64_t parts);  // in units of 1/1024 packet
   void scale(std::uint32_t per_mille);
-  // What was found now belongs to a flight that was judged already.
+  // True if the flight of this event has already caused a reduction.
   [[nodiscard]] bool judged(const CongestionView& view) const {
     return recovering_ && view.una.before(recovery_point_);
   }
@@ -107,7 +109,7 @@ class SwiftControl final : public CongestionControl {
 
   BoundedWindow window_;
   Instant last_decrease_;
-  // A queue that never empties although this flow gave way is another's, who does not care for delay.
+  // A queue that never empties although this flow slowed down belongs to a flow that ignores delay.
   Instant last_empty_;
   Instant marked_at_;
   bool competing_ = false;
@@ -123,19 +125,19 @@ class DcqcnControl final : public CongestionControl {
   [[nodiscard]] std::uint32_t window() const override { return packets_max_; }
   [[nodiscard]] Instant allowed_at() const override { return rate_ == 0 ? Instant{} : next_; }
   void on_sent(Instant now, std::uint32_t octets) override;
-  [[nodiscard]] std::uint64_t rate() const { return rate_; }  // octets in a second; 0: no limit
+  [[nodiscard]] std::uint64_t rate() const { return rate_; }  // bytes per second; 0: no limit
 
  private:
   void recover(Instant now);
 
   std::uint32_t packets_max_;
   std::uint64_t rate_ = 0, target_ = 0, most_ = 0;
-  std::uint32_t alpha_ = 1024;  // of 1024
+  std::uint32_t alpha_ = 1024;  // in units of 1/1024
   std::uint32_t steps_ = 0;     // since the last cut
   Instant next_, cut_at_, alpha_at_, step_at_;
 };
 
-// "fixed" and "none".
+// Implements "fixed" and "none".
 class FixedControl final : public CongestionControl {
  public:
   explicit FixedControl(std::uint32_t packets) : packets_(packets) {}
@@ -149,7 +151,7 @@ class FixedControl final : public CongestionControl {
   std::uint32_t packets_;
 };
 
-// The one that a QP has: by value, so that nothing is allocated when it changes.
+// The algorithm of a QP, held by value so that a change allocates nothing.
 class Congestion {
  public:
   // REQUIRES: kind is not kAutomatic; packets_max >= 1.
@@ -158,7 +160,7 @@ class Congestion {
   CongestionControl* operator->() {
     return std::visit([](auto& control) -> CongestionControl* { return &control; }, control_);
   }
-  // What every packet asks, without a call: the kinds are final.
+  // These run for every packet. The alternatives are final, so std::visit makes no virtual call.
   [[nodiscard]] std::uint32_t window() const {
     return std::visit([](const auto& control) { return control.window(); }, control_);
   }

@@ -8,12 +8,12 @@ namespace {
 constexpr std::uint32_t kMost = 128;
 constexpr Duration kBase = microseconds(50);
 
-// A path that answers as told, and PSNs that go on.
+// A path with given round trips, and PSNs that advance.
 class Path {
  public:
   explicit Path(Congestion& congestion) : congestion_(congestion) { trip_.sample(kBase, now_); }
 
-  // One packet comes back after `rtt`.
+  // `packets` packets are acknowledged after `rtt`.
   void arrive(Duration rtt, std::uint32_t packets = 1) {
     now_ = now_ + rtt / std::max<std::int64_t>(congestion_->window(), 1);
     trip_.sample(rtt, now_);
@@ -69,7 +69,7 @@ TEST(Congestion, FixedStaysAndNoneIsTheBuffer) {
   EXPECT_EQ(none->window(), kMost);
 }
 
-// ---- towards strangers
+// ---- loss
 
 TEST(LossControl, ALoneLossCostsATwentiethAndOneWithDelayThreeTenths) {
   Congestion congestion = chosen(CongestionKind::kLoss);
@@ -78,7 +78,7 @@ TEST(LossControl, ALoneLossCostsATwentiethAndOneWithDelayThreeTenths) {
   ASSERT_EQ(path.window(), kMost);
   path.lose();
   EXPECT_EQ(path.window(), kMost * 95 / 100);
-  path.lose();  // of the same flight
+  path.lose();  // in the same flight
   EXPECT_EQ(path.window(), kMost * 95 / 100);
   path.arrive_for(microseconds(400), kMost + 1);
   const std::uint32_t before = path.window();
@@ -93,7 +93,7 @@ TEST(LossControl, SilenceLeavesTheFloor) {
   path.fall_silent();
   EXPECT_EQ(path.window(), CongestionControl::kFloor);
   path.arrive_for(kBase, 20);
-  EXPECT_GT(path.window(), 10u);  // and it starts anew
+  EXPECT_GT(path.window(), 10u);  // slow start begins again
 }
 
 // ---- Swift
@@ -112,9 +112,9 @@ TEST(Swift, GivesWayToDelayOnceARoundTripAndInProportion) {
   path.arrive(kBase * 20);
   const std::uint32_t once = path.window();
   EXPECT_LT(once, kMost);
-  EXPECT_GE(once, kMost / 2);  // half of it at the most
+  EXPECT_GE(once, kMost / 2);  // at most half in one step
   path.arrive(kBase * 20);
-  EXPECT_EQ(path.window(), once);  // not twice for one queue
+  EXPECT_EQ(path.window(), once);  // reduced once for each queue
   path.wait(kBase * 40);
   path.arrive(kBase * 20);
   EXPECT_LT(path.window(), once);
@@ -141,7 +141,7 @@ TEST(Swift, AMarkAndSilenceCost) {
   EXPECT_NEAR(path.window(), kMost * 0.35, 1.5);
 }
 
-// A queue that stays full although we gave way is another's: then losses are shared as they are with TCP.
+// A queue that stays full although we slowed down belongs to another flow. Then losses are shared as with TCP.
 TEST(Swift, HoldsItsOwnAgainstWhoFillsTheQueue) {
   Congestion congestion = chosen(CongestionKind::kSwift);
   Path path(congestion);
@@ -152,7 +152,7 @@ TEST(Swift, HoldsItsOwnAgainstWhoFillsTheQueue) {
   }
   const std::uint32_t pressed = path.window();
   path.arrive_for(kBase * 10, 400);
-  EXPECT_GT(path.window(), pressed);  // it grows, where delay alone would press it down
+  EXPECT_GT(path.window(), pressed);  // grows, although delay alone would shrink it
   const std::uint32_t before = path.window();
   path.lose();
   EXPECT_NEAR(path.window(), before * 0.7, 1.5);
@@ -168,7 +168,7 @@ TEST(Dcqcn, IsUnlimitedUntilTheFirstNotification) {
   EXPECT_EQ(congestion->allowed_at(), Instant{});
 }
 
-// Octets that may go in a millisecond, as pacing lets them.
+// Bytes that pacing allows in one millisecond.
 std::uint64_t paced(Congestion& congestion, Path& path) {
   std::uint64_t octets = 0;
   const Instant end = path.now() + milliseconds(1);
@@ -188,7 +188,7 @@ TEST(Dcqcn, ANotificationCutsTheRateAndTimeBringsItBack) {
   path.arrive_for(kBase, 100);
   path.mark();
   const std::uint64_t whole =
-      std::uint64_t{kMost} * 4096 * 20;  // a window in 50 us: so much in a millisecond
+      std::uint64_t{kMost} * 4096 * 20;  // one window in 50 us, extended to a millisecond
   const std::uint64_t cut = paced(congestion, path);
   EXPECT_NEAR(static_cast<double>(cut), static_cast<double>(whole) / 2,
               static_cast<double>(whole) / 10);  // alpha is 1

@@ -1,9 +1,10 @@
-// FlightLog: what a requester knows about each PSN between the oldest unfinished one and the last one sent:
-// when it went, and what became of it. From it follow which packets are lost (RACK, RFC 8985: what was sent
-// before something that has arrived, and has not arrived itself), how many are under way, and how long a
-// round trip takes. A ring of records that grows with what is under way: a few are in the QP itself, more come from
-// the engine's store, which sets them aside when the QP is connected. Where it is off (strict, lossless paths) the
-// requester goes back N as it always did.
+// FlightLog: the requester's record of each PSN from the oldest unfinished one to the last one sent: when it was sent
+// and whether it arrived. From it follow the lost packets (RACK, RFC 8985: sent before a packet that has arrived, and
+// not arrived itself), the number of packets in flight, and the round trip.
+//
+// The log is a ring that grows with the flight. The QP holds a few records; larger rings come from the engine's
+// FlightStore, which reserves them when the QP connects. With the log disabled (strict mode, lossless paths) the
+// requester uses go-back-N.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +21,8 @@ namespace rrdma::transport {
 
 class FlightLog {
  public:
-  // Room for so many PSNs at least. The store outlives the log, which is disabled before it ends.
+  // Makes room for at least `packets` PSNs. The store must outlive the log; disable() must run before the log is
+  // destroyed.
   void enable(std::uint32_t packets, FlightStore& store) {
     const std::uint32_t capacity = std::max(std::bit_ceil(packets), kOwnRecords);
     if (capacity != capacity_) {
@@ -46,24 +48,24 @@ class FlightLog {
   [[nodiscard]] std::uint32_t capacity() const { return capacity_; }
   [[nodiscard]] std::uint32_t lost() const { return lost_; }
   [[nodiscard]] std::uint32_t done() const { return done_; }            // beyond the oldest unfinished PSN
-  [[nodiscard]] std::uint32_t under_way() const { return under_way_; }  // with the responses to come
-  [[nodiscard]] std::uint32_t arrived() const { return arrived_; }      // of those that await no response
+  [[nodiscard]] std::uint32_t under_way() const { return under_way_; }  // includes responses to come
+  [[nodiscard]] std::uint32_t arrived() const { return arrived_; }      // only packets that await no response
 
-  // REQUIRES: it was sent, and is no older than the oldest unfinished one.
+  // REQUIRES: `psn` was sent and is not before the oldest unfinished PSN.
   [[nodiscard]] const PacketRecord& at(wire::Psn psn) const { return records()[psn.value & mask_]; }
 
-  // A PSN beyond all others is sent for the first time.
+  // Adds a PSN that is sent for the first time, beyond all others.
   void add(wire::Psn psn, Instant now, bool response, bool ends_request, bool asked) {
     if (live() > mask_) grow(psn);
     record(psn) = {now, PacketFate::kUnderWay, false, response, ends_request, asked, false, 0};
     ++under_way_;
   }
-  // It is to be sent again: because something tells that it was lost, or as a probe.
+  // Marks a packet for retransmission, either because it is known to be lost or as a probe.
   void lose(wire::Psn psn, bool as_probe) {
     become(psn, PacketFate::kLost);
     record(psn).probe = as_probe;
   }
-  // `end`: one past the last PSN that was sent before.
+  // `end`: one past the last PSN that has been sent.
   void send_again(wire::Psn psn, wire::Psn end, Instant now, bool asked, bool as_probe) {
     become(psn, PacketFate::kUnderWay);
     PacketRecord& one = record(psn);
@@ -79,7 +81,7 @@ class FlightLog {
     one.fate = fate;
     ++counter(one);
   }
-  // The oldest one is finished and leaves.
+  // Removes the oldest PSN. REQUIRES: it is done.
   void retire(wire::Psn psn) {
     RRDMA_ASSERT(at(psn).fate == PacketFate::kDone);
     --done_;
@@ -95,15 +97,15 @@ class FlightLog {
     }
   }
 
-  // Each PSN from the oldest unfinished one to the last one sent counts once.
+  // Every PSN from the oldest unfinished one to the last one sent is in exactly one counter.
   [[nodiscard]] std::uint32_t live() const { return lost_ + done_ + under_way_ + arrived_; }
   [[nodiscard]] const PacketRecord* records() const { return ring_ != nullptr ? ring_ : own_.data(); }
   [[nodiscard]] PacketRecord& record(wire::Psn psn) {
     return (ring_ != nullptr ? ring_ : own_.data())[psn.value & mask_];
   }
 
-  // Twice the part of the ring that is used; `end` is one past the last PSN. Within the ring a record stays where it
-  // is or moves to the half that is new.
+  // Doubles the used part of the ring; `end` is one past the last PSN. Within the ring a record keeps its place or
+  // moves to the new half.
   void grow(wire::Psn end) {
     RRDMA_ASSERT(mask_ + 1 < capacity_);
     PacketRecord* const from = &record(wire::Psn(0));
@@ -114,10 +116,10 @@ class FlightLog {
   }
 
   static constexpr std::uint32_t kOwnRecords = 8;
-  PacketRecord* ring_ = nullptr;  // of `capacity_` records; null: own_ is enough
+  PacketRecord* ring_ = nullptr;  // `capacity_` records; null: own_ is large enough
   FlightStore* store_ = nullptr;
   std::uint32_t capacity_ = 0;
-  std::uint32_t mask_ = kOwnRecords - 1;  // of the part that is used
+  std::uint32_t mask_ = kOwnRecords - 1;  // of the used part
   std::uint32_t lost_ = 0, done_ = 0, under_way_ = 0, arrived_ = 0;
   std::array<PacketRecord, kOwnRecords> own_;
 };

@@ -20,7 +20,7 @@ void send(FlightLog& log, Psn from, std::uint32_t packets) {
 
 TEST_F(FlightLogTest, KeepsWhatItKnowsWhenItGrows) {
   log.enable(256, store);
-  const Psn first(0xfffffa);  // across the end of the numbers
+  const Psn first(0xfffffa);  // PSNs wrap around
   send(log, first, 5);
   log.become(first + 1, PacketFate::kDone);
   log.become(first + 3, PacketFate::kLost);
@@ -62,7 +62,7 @@ TEST_F(FlightLogTest, GivesItsRingBack) {
   EXPECT_FALSE(log.enabled());
   log.enable(64, store);
   send(log, Psn(1'000), 9);
-  PacketRecord* const other = store.take(64);  // there is more than one, and it is not ours
+  PacketRecord* const other = store.take(64);  // the store has another ring, distinct from the log's
   other[0].sent_at = Instant{7};
   EXPECT_EQ(log.at(Psn(1'008)).sent_at.ns, 1'008);
   EXPECT_EQ(log.at(Psn(1'000)).sent_at.ns, 1'000);

@@ -1,6 +1,6 @@
-// FlightStore: the rings that flight logs grow into, for all QPs of an engine. A ring is set aside when a QP is
-// connected, because the engine takes no memory while packets go; but its pages are not touched before it is used.
-// Most QPs of thousands never have more under way than fits into the QP itself.
+// FlightStore: owns the rings into which the flight logs of all QPs of an engine grow. A ring is reserved when a QP
+// connects, because the engine does not allocate while packets flow. Its pages stay untouched until first use: most
+// QPs never have more packets in flight than fit into the QP itself.
 #pragma once
 
 #include <array>
@@ -18,7 +18,7 @@ namespace rrdma::transport {
 
 enum class PacketFate : std::uint8_t {
   kUnderWay,
-  kArrived,  // at the peer, which has not executed it yet, or has, and its response is not here
+  kArrived,  // the peer has it but has not executed it, or its response is not here yet
   kLost,     // to be sent again
   kDone,
 };
@@ -29,21 +29,21 @@ struct PacketRecord {
   bool again = false;         // sent more than once
   bool response = false;      // finished by a response, not by an acknowledgement
   bool ends_request = false;  // the last PSN of a READ or ATOMIC on the wire
-  bool asked = false;         // wanted an answer; of a probe: before it was one
-  bool probe = false;  // sent again without a sign that it was lost: an answer may be to the copy before
-  std::uint16_t behind = 0;  // it was sent again behind so many PSNs from this one on
+  bool asked = false;         // requested an answer; for a probe: before it became one
+  bool probe = false;         // sent again without evidence of loss: an answer may refer to the earlier copy
+  std::uint16_t behind = 0;   // when it was sent again, this many PSNs from this one on had been sent
 };
 
 class FlightStore {
  public:
-  // One more ring of so many records, a power of two, can be taken.
+  // Guarantees that one more ring of `records` records can be taken. REQUIRES: `records` is a power of two.
   void reserve(std::uint32_t records) {
     Size& size = size_of(records);
     if (++size.reserved > size.rings) add_block(size, records);
   }
   void unreserve(std::uint32_t records) { --size_of(records).reserved; }
 
-  // REQUIRES: one that was reserved. What is in it is not known.
+  // REQUIRES: the ring was reserved. Its contents are indeterminate.
   PacketRecord* take(std::uint32_t records) {
     Size& size = size_of(records);
     RRDMA_ASSERT(!size.free.empty());
@@ -71,7 +71,7 @@ class FlightStore {
     const std::size_t octets = records * sizeof(PacketRecord);
     const std::size_t rings = octets < kBlockOctets ? kBlockOctets / octets : 1;
     size.free.reserve(size.rings + rings);
-    // Records are given their lives by assignment: nothing is written here.
+    // The log assigns every record before it reads it, so nothing needs initialisation here.
     size.blocks.emplace_back(::operator new(rings* octets));
     auto* ring = static_cast<PacketRecord*>(size.blocks.back().get());
     for (std::size_t i = 0; i < rings; ++i, ring += records) size.free.push_back(ring);

@@ -10,7 +10,7 @@ namespace rrdma::transport {
 
 void EarlyPackets::allocate() {
   if (octets_ != nullptr) return;
-  octets_ = std::make_unique_for_overwrite<std::uint8_t[]>(kSlots * kOctetsMax);  // touched when it is used
+  octets_ = std::make_unique_for_overwrite<std::uint8_t[]>(kSlots * kOctetsMax);  // paged in on use
   places_ = std::make_unique_for_overwrite<Places[]>(kSlots);
   kept_.resize(kSlots);
   free_.reserve(kSlots);
@@ -75,7 +75,7 @@ ReorderBuffer::Verdict ReorderBuffer::keep(const wire::TransportPacket& packet, 
   return place(psn - 1) == EarlyPackets::kNone ? Verdict::kKeptBeyondGap : Verdict::kKept;
 }
 
-// With the last one the places go back.
+// The table of places goes back to the store with the last packet.
 void ReorderBuffer::vacate(std::uint16_t& slot) {
   if (slot == EarlyPackets::kNone) return;
   if (slot != kPart) store_->release(slot);
@@ -103,7 +103,7 @@ bool ReorderBuffer::keeps_middle(wire::Psn psn) const {
   return kept != nullptr && wire::shape_of(kept->bth.opcode).is_middle();
 }
 
-// With every packet that comes: an old number, left alone, would be one of the future half a circle later.
+// Runs for every packet: a stale `same_until_` would lie in the future half a PSN space later.
 void ReorderBuffer::follow(wire::Psn expected) {
   if (count_ == 0 || same_until_.before(expected)) same_until_ = expected;
 }

@@ -1,11 +1,11 @@
-// ReorderBuffer: requests that arrived before one that is missing, at a responder whose peer understands what it
-// says about them. They wait here and are executed in their order and not before: a request that is refused leaves
-// those behind it without effect. Their octets wait, too, but for those of the request in progress, whose place is
-// known.
+// ReorderBuffer: requests that arrived ahead of a missing one, at a responder whose peer understands arrival maps.
+// They are executed in PSN order only: if a request is refused, those behind it have no effect. Their payload waits
+// as well, except that of the message in progress, whose destination is already known.
 //
-// EarlyPackets is the store of an engine: a fixed number of slots for all its QPs, taken when the first QP wants
-// one. What finds no slot is dropped, as it always was. A packet that was told of stays until it is executed. The
-// places by PSN come from there, too, while a QP has something early: most have nothing most of the time.
+// EarlyPackets: the engine's store, a fixed number of slots for all QPs, allocated when the first QP needs one. A
+// packet that finds no free slot is dropped. A packet that was reported to the peer stays until it is executed. The
+// tables of places by PSN come from the same store while a QP holds early packets; most QPs hold none most of the
+// time.
 #pragma once
 
 #include <array>
@@ -27,7 +27,8 @@ class EarlyPackets {
   using Places = std::array<std::uint16_t, kPsns>;
 
   void allocate();
-  // A copy of the packet, but of its octets if these are placed already; kNone if there is no room, or it is too long.
+  // Copies the packet, without its payload if that is `placed` already. Returns kNone if no slot is free or the
+  // packet is too long.
   std::uint16_t keep(const wire::TransportPacket& packet, bool placed);
   [[nodiscard]] wire::TransportPacket at(std::uint16_t slot) const;
   [[nodiscard]] const wire::TransportHeaders& headers(std::uint16_t slot) const {
@@ -37,7 +38,8 @@ class EarlyPackets {
   void release(std::uint16_t slot) { free_.push_back(slot); }
   [[nodiscard]] std::size_t room() const { return free_.size(); }
 
-  // All of them kNone, as they are to be given back. Who keeps a packet finds some: there are as many as slots.
+  // Returns a table in which every place is kNone; it must be given back in that state. Cannot fail for a caller that
+  // holds a slot: there are as many tables as slots.
   Places* take_places();
   void give_back(Places* places) { free_places_.push_back(places); }
 
@@ -51,17 +53,17 @@ class EarlyPackets {
   std::unique_ptr<std::uint8_t[]> octets_;
   std::vector<std::uint16_t> free_;
   std::unique_ptr<Places[]> places_;
-  std::size_t places_used_ = 0;  // the first so many were taken once
+  std::size_t places_used_ = 0;  // number of tables that have been handed out at least once
   std::vector<Places*> free_places_;
 };
 
 class ReorderBuffer {
  public:
   static constexpr std::uint32_t kPsns =
-      EarlyPackets::kPsns;  // how far ahead of the expected one a PSN may be
+      EarlyPackets::kPsns;  // how far ahead of the expected PSN a packet may be
   static constexpr std::size_t kBitmapOctets = kPsns / 8;
 
-  // The store outlives the buffer.
+  // The store must outlive the buffer.
   void enable(EarlyPackets& store);
   void disable();
   [[nodiscard]] bool enabled() const { return store_ != nullptr; }
@@ -69,43 +71,43 @@ class ReorderBuffer {
   [[nodiscard]] bool holds(wire::Psn psn) const { return count_ != 0 && place(psn) != EarlyPackets::kNone; }
 
   enum class Verdict : std::uint8_t { kKept, kKeptBeyondGap, kHadIt, kNoRoom };
-  // Keeps a request that takes `psns` PSNs; of one whose octets are in place already not these. kKeptBeyondGap: what
-  // is before it is missing, too.
+  // Keeps a request that takes `psns` PSNs, without its payload if that is `placed` already. kKeptBeyondGap: the PSN
+  // before it is missing, too.
   Verdict keep(const wire::TransportPacket& packet, wire::Psn expected, std::uint32_t psns,
                bool placed = false);
   struct Found {
     wire::TransportPacket packet;
-    bool placed = false;  // then the octets of the packet are not here
+    bool placed = false;  // the payload was placed on arrival and is not here
   };
-  // The request at `psn`, if it is here; good until release() or keep().
+  // Finds the request at `psn`. The result is valid until release_until() or keep().
   [[nodiscard]] bool find(wire::Psn psn, Found& found) const;
-  // Whether `psn`, from the middle of a message, is surely of the one in progress at `expected`. How long a SEND is nobody
-  // says before its end; but where one packet is missing and the next is from the middle of a message, so is the
-  // missing one. Where two are missing, one message may end and another begin.
+  // True if `psn`, a MIDDLE packet, certainly belongs to the message in progress at `expected`. The length of a SEND
+  // is unknown before its end. But if a single packet is missing before a MIDDLE packet, it belongs to the same
+  // message. If two are missing, one message may end and another begin between them.
   [[nodiscard]] bool in_same_message(wire::Psn psn, wire::Psn expected);
-  // All before `expected` was executed, or is not wanted.
+  // Drops everything before `expected`: it was executed or is no longer wanted.
   void release_until(wire::Psn from, wire::Psn expected);
   void clear();
 
-  // Bit i says whether expected + i is here. The octets up to the last that is not zero; they stay until the next
-  // call.
+  // Bit i is set if expected + i is here. Ends with the last non-zero byte, rounded up to four bytes. Valid until the
+  // next call.
   Octets bitmap(wire::Psn expected);
 
  private:
-  // A PSN that belongs to a READ, which is kept under its first.
+  // Marks the further PSNs of a READ, which is kept under its first PSN.
   static constexpr std::uint16_t kPart = 0xfffe;
   [[nodiscard]] std::uint16_t& place(wire::Psn psn) { return (*places_)[psn.value % kPsns]; }
   [[nodiscard]] std::uint16_t place(wire::Psn psn) const { return (*places_)[psn.value % kPsns]; }
   void vacate(std::uint16_t& slot);
-  [[nodiscard]] const wire::TransportHeaders* headers(wire::Psn psn) const;  // null: it is not here
+  [[nodiscard]] const wire::TransportHeaders* headers(wire::Psn psn) const;  // null: not here
   [[nodiscard]] bool keeps_middle(wire::Psn psn) const;
   void follow(wire::Psn expected);
 
   EarlyPackets* store_ = nullptr;
-  EarlyPackets::Places* places_ = nullptr;  // while count_ is not 0
+  EarlyPackets::Places* places_ = nullptr;  // null while count_ is 0
   std::unique_ptr<std::array<std::uint8_t, kBitmapOctets>> bits_;
-  std::uint32_t count_ = 0;  // places that are taken
-  wire::Psn same_until_;     // no message ends before this PSN, as far as what came early tells
+  std::uint32_t count_ = 0;  // occupied places
+  wire::Psn same_until_;     // no message ends before this PSN, as far as the early packets show
 };
 
 }  // namespace rrdma::transport

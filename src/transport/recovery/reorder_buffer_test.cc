@@ -25,7 +25,7 @@ class ReorderBufferTest : public testing::Test {
   std::vector<std::uint32_t> told(std::uint32_t expected) {
     std::vector<std::uint32_t> distances;
     const Octets bits = buffer_.bitmap(wire::Psn(expected));
-    EXPECT_EQ(bits.size() % 4, 0u);  // a packet is a multiple of four octets long
+    EXPECT_EQ(bits.size() % 4, 0u);  // packet lengths are multiples of four bytes
     for (std::uint32_t i = 0; i < bits.size() * 8; ++i) {
       if ((bits[i / 8] >> (7 - i % 8) & 1) != 0) distances.push_back(i);
     }
@@ -52,7 +52,7 @@ TEST_F(ReorderBufferTest, KeepsWhatIsEarlyAndTellsOfIt) {
   EXPECT_FALSE(found.placed);
 }
 
-// Its octets are elsewhere already; that it is here, and how long it is, counts as ever.
+// The payload of a placed packet is elsewhere, but the packet still counts as held, with its length.
 TEST_F(ReorderBufferTest, KnowsWhatIsPlacedAlready) {
   EXPECT_EQ(keep(102, 100, 1, 8, true), Verdict::kKeptBeyondGap);
   EXPECT_EQ(keep(104, 100), Verdict::kKeptBeyondGap);
@@ -65,7 +65,8 @@ TEST_F(ReorderBufferTest, KnowsWhatIsPlacedAlready) {
   EXPECT_FALSE(found.placed);
 }
 
-// A message is in progress at 100. What is from the middle of a message and has one missing packet before it is of the same.
+// A message is in progress at 100. A MIDDLE packet with a single missing packet before it belongs to the same
+// message.
 TEST_F(ReorderBufferTest, KnowsWhatIsOfTheMessageInProgress) {
   const auto keep_step = [&](std::uint32_t psn, wire::Step step) {
     wire::TransportPacket packet{};
@@ -82,7 +83,7 @@ TEST_F(ReorderBufferTest, KnowsWhatIsOfTheMessageInProgress) {
   keep_step(106, wire::Step::kSendMiddle);
   EXPECT_TRUE(buffer_.in_same_message(wire::Psn(105), wire::Psn(100)));
   keep_step(105, wire::Step::kSendMiddle);
-  EXPECT_TRUE(buffer_.in_same_message(wire::Psn(107), wire::Psn(100)));  // over 106, which is here
+  EXPECT_TRUE(buffer_.in_same_message(wire::Psn(107), wire::Psn(100)));  // 106 is held
   keep_step(107, wire::Step::kSendMiddle);
   keep_step(108, wire::Step::kSendLast);
   EXPECT_FALSE(buffer_.in_same_message(wire::Psn(110), wire::Psn(100)));
@@ -96,7 +97,7 @@ TEST_F(ReorderBufferTest, ForgetsAMessageHalfACircleAgo) {
   EXPECT_TRUE(buffer_.in_same_message(later + 1, later));
 }
 
-// One gap after another, more of them than the store has places for QPs.
+// More gaps in sequence than the store has tables.
 TEST_F(ReorderBufferTest, PlacesGoBackWithTheLastPacket) {
   for (std::uint32_t gap = 0; gap < EarlyPackets::kSlots + 1u; ++gap) {
     ASSERT_EQ(keep(gap + 1, gap), Verdict::kKeptBeyondGap);
@@ -123,7 +124,7 @@ TEST_F(ReorderBufferTest, AReadTakesItsNumbersAndIsKeptOnce) {
   ReorderBuffer::Found found;
   EXPECT_TRUE(buffer_.find(wire::Psn(105), found));
   EXPECT_FALSE(buffer_.find(wire::Psn(106), found));
-  EXPECT_EQ(keep(107, 100), Verdict::kHadIt);  // a number of it
+  EXPECT_EQ(keep(107, 100), Verdict::kHadIt);  // a later PSN of the same READ
   EXPECT_EQ(store_.room(), EarlyPackets::kSlots - 1u);
   buffer_.release_until(wire::Psn(100), wire::Psn(109));
   EXPECT_TRUE(buffer_.empty());
@@ -141,7 +142,7 @@ TEST_F(ReorderBufferTest, IsBounded) {
   EXPECT_EQ(store_.room(), std::size_t{EarlyPackets::kSlots});
 }
 
-// The store is the engine's: what one QP has, another cannot take.
+// The store belongs to the engine: another QP cannot use an occupied slot.
 TEST_F(ReorderBufferTest, SharesTheStoreWithOthers) {
   ReorderBuffer other;
   other.enable(store_);

@@ -1,5 +1,5 @@
-// RoundTrip: how long an answer takes. Smoothed mean and variation as RFC 6298 has them, the latest sample,
-// and the least of the last ten to twenty seconds, which is the path without its queues.
+// RoundTrip: estimates the round-trip time: smoothed mean and variation as in RFC 6298, the latest sample, and the
+// minimum of the last ten to twenty seconds, which is the path without queueing.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace rrdma::transport {
 
 class RoundTrip {
  public:
-  // How long a minimum is believed: a path may change for a longer one.
+  // A minimum expires after this time, because the path may change to a longer one.
   static constexpr Duration kMinimumLife = seconds(10);
 
   void sample(Duration rtt, Instant now) {
@@ -38,7 +38,7 @@ class RoundTrip {
   [[nodiscard]] Duration variation() const { return variation_; }
   [[nodiscard]] Duration latest() const { return latest_; }
   [[nodiscard]] Duration minimum() const { return std::min(minimum_, minimum_before_); }
-  // After which silence something is likely to be lost. REQUIRES: measured().
+  // A packet is probably lost after this much silence. REQUIRES: measured().
   [[nodiscard]] Duration patience() const { return smoothed_ * 2 + variation_ * 4; }
 
  private:

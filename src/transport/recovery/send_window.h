@@ -1,7 +1,7 @@
-// SendWindow: how many packets of a QP may be unacknowledged (docs/adr/0015). Grows by a packet for each one
-// acknowledged until the first loss, then by one for each window; a loss takes it to seven tenths, once
-// for each window; silence takes it to the floor. Also keeps the round-trip estimate (RFC 6298's
-// smoothing) from which the early retransmission is timed.
+// SendWindow: the number of packets of a QP that may be unacknowledged, without a FlightLog (docs/adr/0015). It grows
+// by one packet for each acknowledged one until the first loss, then by one for each window. A loss reduces it to
+// seven tenths, once for each window; silence reduces it to the floor. It also keeps the round-trip estimate (RFC
+// 6298) that times early retransmission.
 #pragma once
 
 #include <algorithm>
@@ -31,7 +31,7 @@ class SendWindow {
   [[nodiscard]] std::uint32_t size() const { return size_; }
   [[nodiscard]] std::uint32_t max() const { return max_; }
 
-  // `una` is now the oldest unacknowledged PSN, `packets` more than before.
+  // `una` is now the oldest unacknowledged PSN, `packets` further than before.
   void on_progress(std::uint32_t packets, wire::Psn una) {
     if (recovering_ && !una.before(recovery_point_)) recovering_ = false;
     if (size_ < threshold_) {
@@ -45,7 +45,7 @@ class SendWindow {
     }
   }
 
-  // A packet was lost or marked; `sent` is the PSN after the last one sent.
+  // A packet was lost or marked. `sent` is one past the last PSN sent.
   void on_loss(wire::Psn sent) {
     if (recovering_) return;
     recovering_ = true;
@@ -62,7 +62,7 @@ class SendWindow {
     credit_ = 0;
   }
 
-  // Round trip: one packet at a time is timed; a retransmission spoils the sample (Karn).
+  // Round-trip samples: one packet is timed at a time; a retransmission invalidates the sample (Karn's algorithm).
   void sample_start(wire::Psn psn, Instant now) {
     if (sampling_) return;
     sampling_ = true;
@@ -85,7 +85,7 @@ class SendWindow {
     smoothed_.ns += error / 8;
     return true;
   }
-  // After which silence a loss is likely; kNever's worth before the first sample.
+  // A packet is probably lost after this much silence. Practically infinite before the first sample.
   [[nodiscard]] Duration loss_delay() const {
     return smoothed_.ns == 0 ? Duration{INT64_MAX / 4} : smoothed_ * 2 + variation_ * 4;
   }
