@@ -13,7 +13,7 @@ import tidy
 RULES = tidy.load_rules(Path(__file__).with_name("rules.toml"))
 # The snippets below break one rule each; only the test of the format rule checks the layout.
 WITHOUT_FORMAT = {**RULES, "format": {"in": []}}
-HEAD = "// What this file owns.\n"
+HEAD = "// Owns one thing.\n"
 
 
 def bare(example):
@@ -146,7 +146,7 @@ class Tree(unittest.TestCase):
         self.assertEqual(self.prose_findings("docs/man/a.1", ".nf\nWho polls\n.fi\nA byte.\n.SH What\n"), [])
         for text in ["// It ends. Who polls\n// pays.\n", "// One.\nint x;  // Who polls.\n", "/* One.\n * Who polls. */\n", "// One.\n//\n// Nobody\n", "// An octet.\n"]:
             self.assertEqual(len(self.prose_findings("src/wire/a.h", text)), 1, text)
-        self.assertEqual(self.prose_findings("src/wire/a.h", HEAD.replace("What this", "This") + 'auto s = "Who polls"; int octets; // A poller.\n'), [])
+        self.assertEqual(self.prose_findings("src/wire/a.h", HEAD + 'auto s = "Who polls"; int octets; // A poller.\n'), [])
         for name, text in [("scripts/a.py", '"""One. Who polls."""\n'), ("scripts/a.py", "x = 1  # Who polls\n"), ("scripts/CMakeLists.txt", "# Who polls\n"),
                            ("scripts/a.sh", "#!/bin/sh\n# One.\n# Where it is\n"), ("scripts/a.ts", "// Nobody polls.\n")]:
             self.assertEqual(self.prose_findings(name, text), ["prose.subject"], text)
