@@ -79,7 +79,7 @@ std::string text_of(const sockaddr* address) {
 std::uint16_t port_of(const sockaddr* address) {
   sockaddr_in v4{};
   std::memcpy(&v4, address, sizeof(v4));
-  return ntohs(v4.sin_port);  // at the same place in both families
+  return ntohs(v4.sin_port);  // the same offset in both families
 }
 
 }  // namespace detail

@@ -1,4 +1,4 @@
-// Addresses as people write them, "host:port", "[ipv6]:port", ":port", and as the socket interface has them.
+// Addresses as text ("host:port", "[ipv6]:port", ":port") and as socket addresses.
 #pragma once
 
 #include <netinet/in.h>
@@ -26,11 +26,11 @@ struct SocketAddress {
   static SocketAddress of(const sockaddr* address);
 };
 
-// `may_be_any`: the host may be left out.
+// `may_be_any`: the host may be omitted.
 Result<HostPort> parse_address(std::string_view text, bool may_be_any);
-// Only numeric addresses; kBadAddress for a name.
+// Accepts numeric addresses only. Fails with kBadAddress for a name.
 Result<SocketAddress> numeric_address(const HostPort& address);
-// Names as well; this may take long.
+// Also resolves names, which may block for a long time.
 Result<SocketAddress> look_up(const HostPort& address);
 std::string text_of(const sockaddr* address);
 std::uint16_t port_of(const sockaddr* address);

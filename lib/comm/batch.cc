@@ -1,4 +1,4 @@
-// BatchBase: what members of a batch have in common, and the cork around them.
+// BatchBase: starts the members of a batch and corks the endpoints meanwhile.
 #include "rrdma/comm/batch.h"
 
 #include "lib/comm/reactor.h"

@@ -1,4 +1,4 @@
-// Whether the body of a coroutine that was started runs; see task.h for the compiler that makes this necessary.
+// Detects coroutines whose body the compiler dropped; see task.h.
 #include "rrdma/comm/task.h"
 
 namespace rrdma::comm {

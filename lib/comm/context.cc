@@ -1,4 +1,4 @@
-// Context, and the operations that only need one: sleeping and connecting.
+// Context, and its own operations: Sleeping and Connecting.
 #include "rrdma/comm/context.h"
 
 #include <utility>
@@ -63,7 +63,7 @@ Sleeping Context::yield() { return {reactor_, Limit(), true}; }
 Sleeping::Sleeping(detail::Ref<detail::Reactor> reactor, Limit limit, bool yield)
     : Operation(std::move(reactor), During::kSleep, std::move(limit)), yield_(yield) {}
 void Sleeping::begin() {
-  // Done in the next turn, after all who are ready now.
+  // Completes in the next turn, after all operations that are ready now.
   if (yield_) reactor()->complete_later(this);
 }
 void Sleeping::withdraw() noexcept { leave_list(); }

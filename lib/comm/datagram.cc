@@ -1,4 +1,4 @@
-// Datagram: the unreliable queue pair, sending, receiving, and its end.
+// Datagram: the unreliable queue pair, sending, receiving and shutdown.
 #include "rrdma/comm/datagram.h"
 
 #include <algorithm>
@@ -13,12 +13,12 @@ inline namespace v0 {
 namespace detail {
 namespace {
 
-constexpr std::size_t kRoutingHeader = 40;  // in front of each received packet
+constexpr std::size_t kRoutingHeader = 40;  // before the payload of each received packet
 constexpr int kBacklog = 128;
 constexpr std::uint8_t kPort = 1;
 
 void clear_port(SocketAddress& address) {
-  // At the same place in both families.
+  // sin_port has the same offset in both families.
   reinterpret_cast<sockaddr_in*>(address.generic())->sin_port = 0;
 }
 
@@ -116,7 +116,7 @@ void DatagramState::settle() {
   while (!queued_.empty() && free_postings_ != nullptr && !stopped_) post(queued_.pop_front());
 }
 
-// The end: to the error state, and gone once everything that was posted has come back.
+// Moves the queue pair to the error state. The object is released once all posted requests have completed.
 void DatagramState::stop() {
   if (std::exchange(stopped_, true)) return;
   const Ref<DatagramState> self(this);
@@ -128,7 +128,7 @@ void DatagramState::stop() {
   check_drained();
 }
 
-// Nobody polls any more: what was posted comes back to nobody.
+// The context no longer polls, so flushed completions will not be read.
 void DatagramState::shut_down() {
   const Ref<DatagramState> self(this);
   stop();
@@ -156,7 +156,7 @@ void DatagramState::fail_all(Code code) {
 void DatagramState::handle_event(const rdma_cm_event& event) {
   const Ref<DatagramState> self(this);
   if (event.event == RDMA_CM_EVENT_CONNECT_REQUEST) {
-    // Somebody asks where we are: the answer is the number of our queue pair, and nothing is kept.
+    // A peer asks for our queue pair. Answer with its number; keep no state.
     event.id->context = nullptr;
     rdma_conn_param parameters{};
     parameters.qp_num = id_->qp->qp_num;
@@ -301,7 +301,7 @@ Result<Peer> DatagramState::sender_of(const DatagramSlot& slot) {
 
 }  // namespace detail
 
-// --- the public face -------------------------------------------------------------------------------------
+// --- public classes --------------------------------------------------------------------------------------
 
 Packet::Packet(detail::Ref<detail::DatagramState> state, detail::DatagramSlot* slot)
     : state_(std::move(state)), slot_(slot) {}

@@ -1,4 +1,4 @@
-// Whom a Datagram can send to: peers that were looked up, and multicast groups that were joined.
+// The destinations of a Datagram: resolved peers and joined multicast groups.
 #include <cerrno>
 #include <utility>
 
@@ -11,7 +11,7 @@ namespace {
 constexpr int kResolveMs = 2000;
 }
 
-// --- looking a peer up: an id of its own, which asks for the number of the peer's queue pair ----------------
+// --- resolving a peer: a separate id asks for the number of the peer's queue pair ---------------------------
 
 struct Resolving::Search final : detail::Counted, detail::CmTarget {
   explicit Search(Resolving* who) : resolving(who) {}
@@ -131,8 +131,8 @@ void MembershipState::joined(const rdma_cm_event& event) {
 }
 
 void MembershipState::leave() {
-  // Even after the end of the Datagram: a queue pair that is in a group cannot be destroyed. And even if the join was refused or has no answer yet:
-  // librdmacm keeps its record of it until then.
+  // Leave even after the Datagram has ended, because a queue pair in a group cannot be destroyed. Leave also
+  // if the join was refused or is still pending: librdmacm keeps its record until then.
   if (std::exchange(joined_, false)) rdma_leave_multicast(state_->id(), address_.generic());
 }
 

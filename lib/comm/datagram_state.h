@@ -1,4 +1,5 @@
-// DatagramState: an unreliable queue pair, its receives and who waits for it. Packets that find no receive are lost, as datagrams are.
+// DatagramState: an unreliable queue pair, its receive buffers and waiters. Packets without a posted receive
+// are lost.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -24,13 +25,13 @@ class AddressHandle final : public Counted {
   [[nodiscard]] ibv_ah* handle() const { return handle_; }
 
  private:
-  Ref<Reactor> reactor_;  // whose protection domain it is in
+  Ref<Reactor> reactor_;  // keeps the protection domain alive
   ibv_ah* handle_;
 };
 
 struct DatagramSlot : Completion, Link {
   DatagramState* state = nullptr;
-  std::byte* data = nullptr;  // of the routing header in front of each packet
+  std::byte* data = nullptr;  // starts with the routing header
   ibv_wc wc{};
 };
 
@@ -61,7 +62,7 @@ class DatagramState final : public Resident, public CmTarget, public Settler {
   void release(DatagramSlot* slot);
   void wait(Operation* operation) { others_.push_back(operation); }
 
-  // Held until its event has come: leaving a group before would wait for that event.
+  // Keeps a joining group until its event arrives: leaving earlier would block on that event.
   void keep(Ref<MembershipState> joining);
   void let_go(const MembershipState* joining);
 
@@ -84,8 +85,8 @@ class DatagramState final : public Resident, public CmTarget, public Settler {
   Ref<Reactor> reactor_;
   DatagramProfile profile_;
   std::string address_;
-  rdma_cm_id* id_ = nullptr;        // of the queue pair; joins groups
-  rdma_cm_id* listener_ = nullptr;  // answers who asks where we are: one that listens cannot join
+  rdma_cm_id* id_ = nullptr;        // owns the queue pair; joins groups
+  rdma_cm_id* listener_ = nullptr;  // answers address queries; a listening id cannot join groups
   CompletionShard* shard_ = nullptr;
   std::uint32_t shard_entries_ = 0;
   std::uint32_t queue_key_ = 0;
@@ -121,7 +122,7 @@ class MembershipState final : public Counted {
   SocketAddress address_;
   Joining* joining_ = nullptr;
   Peer group_;
-  bool joined_ = false;  // or on the way to it
+  bool joined_ = false;  // or joining
 };
 
 }  // namespace detail

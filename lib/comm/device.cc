@@ -1,4 +1,4 @@
-// Device: what librdmacm and verbs say about each device.
+// Device: queries librdmacm and verbs for each device.
 #include "rrdma/comm/device.h"
 
 #include <arpa/inet.h>
@@ -18,7 +18,7 @@ inline namespace v0 {
 namespace detail {
 namespace {
 
-constexpr int kMaxGids = 64;  // a table may have 256 entries, nearly all of them empty
+constexpr int kMaxGids = 64;  // a table may have 256 entries, most of them empty
 
 std::string text_of(const ibv_gid& gid) {
   std::array<char, INET6_ADDRSTRLEN> text{};
@@ -45,7 +45,7 @@ void add_port(ibv_context* verbs, std::uint8_t number, Device& device) {
     if (ibv_query_gid(verbs, number, index, &gid) != 0 || std::memcmp(&gid, &nothing, sizeof(gid)) == 0)
       continue;
     std::string text = text_of(gid);
-    // One that is link-local means nothing without its interface: nobody could bind to it or call it.
+    // Skip link-local addresses: they cannot be bound or connected to without an interface.
     if (text.starts_with("fe80:")) continue;
     if (std::find(device.addresses.begin(), device.addresses.end(), text) == device.addresses.end())
       device.addresses.push_back(std::move(text));
@@ -70,7 +70,7 @@ bool describe(ibv_context* verbs, FoundDevice& found) {
   return true;
 }
 
-// Calls `use` with each device; stops when it returns true.
+// Calls `use` with each device. Stops when it returns true.
 template <typename Use>
 Result<void> each_device(Use use) {
   int count = 0;
@@ -133,7 +133,7 @@ Result<Device> Device::with_address(const std::string& address) {
 }
 
 Result<Device> Device::toward(const std::string& address) {
-  // A port is of no importance for a route.
+  // The port does not affect the route.
   auto parsed = detail::parse_address(address, false);
   if (!parsed)
     parsed = detail::parse_address(

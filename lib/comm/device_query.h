@@ -1,5 +1,5 @@
-// Which devices librdmacm can use, and what they can do. librdmacm opens each device once for the whole process and connection
-// ids refer to that opening, so contexts stand on it as well.
+// Finds the devices that librdmacm can use, and their limits. librdmacm opens each device once for the whole
+// process, and connection ids refer to that device context. Contexts therefore use it as well.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -18,7 +18,7 @@ struct FoundDevice {
   Device device;
 };
 
-// By name; empty: the first one with an active port.
+// Finds a device by name. An empty name selects the first device with an active port.
 Result<FoundDevice> find_device(const std::string& name);
 
 }  // namespace detail

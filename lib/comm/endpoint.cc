@@ -1,4 +1,4 @@
-// Endpoint: the public face of EndpointState, and the results of its operations.
+// Endpoint: the public interface of EndpointState, and the results of its operations.
 #include "rrdma/comm/endpoint.h"
 
 #include <utility>
@@ -8,7 +8,7 @@
 namespace rrdma::comm {
 inline namespace v0 {
 namespace {
-// What an empty message points to: no octets, but somewhere.
+// A valid address for the data of an empty message.
 constexpr std::byte kNothing{};
 }  // namespace
 

@@ -1,4 +1,4 @@
-// EndpointState, its life: connecting, accepting, closing, and the end of it all.
+// EndpointState, life cycle: connecting, accepting, closing and tearing down.
 #include <algorithm>
 #include <cerrno>
 
@@ -14,9 +14,9 @@ namespace {
 constexpr std::uint32_t kExtraRoom = 4;  // control messages and the marker
 constexpr int kResolveMs = 2000;
 constexpr std::size_t kScratch = 16;
-// Inline octets that are asked for, the first that the device grants.
+// Inline sizes to request in this order; the device may refuse the larger ones.
 constexpr std::uint32_t kInlineWishes[] = {256, 220, 188, 128, 64, 28, 0};
-constexpr int kNobodyListens = 8;  // the reason "invalid service ID" of a refusal (IBTA 12.6.7.2)
+constexpr int kNobodyListens = 8;  // reject reason "invalid service ID" (IBTA 12.6.7.2)
 
 std::size_t stride_of(const Profile& profile) { return kHeadroom + (profile.message_limit + 63) / 64 * 64; }
 
@@ -135,7 +135,7 @@ void EndpointState::look_up(const std::string& address) {
   auto parsed = parse_address(address, false);
   if (!parsed) return fail_opening(parsed.error());
   if (auto numeric = numeric_address(*parsed); numeric) return resolve(*numeric);
-  // A name may take its time: a thread of its own asks, and reports to the inbox.
+  // Resolving a name may take long, so a separate thread does it and reports to the inbox.
   phase_ = Phase::kLookingUp;
   reactor_->look_up(*parsed, [endpoint = Ref<EndpointState>(this)](Result<SocketAddress> found) {
     if (endpoint->phase_ != Phase::kLookingUp) return;
@@ -206,7 +206,7 @@ void EndpointState::accept(Opener* opener, rdma_cm_id* id, const Hello& peer,
   parameters.private_data = octets.data();
   parameters.private_data_len = static_cast<std::uint8_t>(octets.size());
   const ibv_device_attr& limits = reactor_->limits();
-  // What the peer begins is what we answer, and the other way round.
+  // Our responder resources bound the peer's initiator depth, and vice versa.
   parameters.responder_resources = static_cast<std::uint8_t>(
       std::min<int>({profile_.reads, limits.max_qp_rd_atom, request.responder_resources}));
   parameters.initiator_depth = static_cast<std::uint8_t>(
@@ -316,7 +316,7 @@ void EndpointState::forsake() {
 void EndpointState::handle_gone() {
   if (phase_ != Phase::kOpen) return;
   start_linger();
-  // Nobody will read what still arrives; it goes back, so that the peer does not wait for credits.
+  // Release unread messages, so that the peer does not wait for credits.
   while (ReceiveSlot* slot = inbound_.pop_front()) release(slot);
   start_close();
 }
@@ -329,8 +329,9 @@ void EndpointState::start_close() {
   reactor_->settle_later(this);
 }
 
-// After the peer's own farewell there is nobody to say ours to. But it goes on saying its own until it has heard that we have it, and that word may be
-// lost: as long as our queue pair is there, the device says it again. The peer disconnects when it knows.
+// The peer closed first; do not send a close of our own. Linger instead: the acknowledgement of the peer's
+// close may be lost, and the device repeats it as long as the queue pair exists. The peer disconnects once it
+// has the acknowledgement.
 void EndpointState::stay_behind() {
   close_sent_ = true;
   finish_settlers();
@@ -350,7 +351,7 @@ void EndpointState::close_acknowledged() {
 
 void EndpointState::finish_settlers() {
   while (Settling* settling = settlers_.pop_front()) {
-    // Who closes an end that the peer has closed as well is done: there is nobody left to hear of it.
+    // If the peer has closed too, the close is complete: there is no one left to notify.
     if (close_acknowledged_ || peer_closed_) {
       settling->complete();
     } else {
@@ -362,7 +363,8 @@ void EndpointState::finish_settlers() {
 
 void EndpointState::begin(Settling* settling) {
   if (phase_ != Phase::kOpen) {
-    // An end that is already over is closed; whether everything arrived is known only for a farewell.
+    // The connection is already over. Delivery of everything sent is certain only if a close message was
+    // exchanged.
     if (close_acknowledged_ || peer_closed_) return settling->complete();
     return settling->fail(error_for(reason_, During::kClose, reason_detail_));
   }
@@ -376,7 +378,7 @@ void EndpointState::linger_over() {
   abort(Code::kClosed);
 }
 
-// A peer that got our farewell, or sent its own, needs no disconnect to know; another one does.
+// A peer that received our close or sent its own needs no disconnect. Any other peer does.
 bool EndpointState::lingering() const {
   if (phase_ == Phase::kGone)
     return disconnect_sent_ && !disconnected_ && !close_acknowledged_ && !peer_closed_;
@@ -408,7 +410,7 @@ void EndpointState::disconnect() {
 
 void EndpointState::break_off(Code code, int detail) {
   if (phase_ == Phase::kDraining || phase_ == Phase::kGone) return;
-  // A peer that breaks the rules before it was let in: whoever waits for it must not wait on.
+  // If the peer violates the protocol while connecting, fail the opener.
   if (opener_ != nullptr)
     return fail_opening(
         error_for(code, phase_ == Phase::kAccepting ? During::kAccept : During::kConnect, detail));
@@ -419,7 +421,8 @@ void EndpointState::break_off(Code code, int detail) {
   reactor_->timers().cancel(&probe_alarm_);
   reactor_->timers().cancel(&linger_alarm_);
   fail_queued();
-  // Who closes waits for the drain: the word that the farewell has come, or the peer's own, may lie in the queue already.
+  // Settlers wait for the drain: the acknowledgement of our close, or the peer's own close, may already be in
+  // the completion queue.
   disconnect();
   if (!was_open) disconnect_sent_ = false;
   post_marker();
@@ -469,7 +472,7 @@ void EndpointState::finish_drain() {
   if (inbound_.empty()) fail_receivers();
   finish_settlers();
   destroy_queue_pair();
-  // A peer that knows nothing of the end is told again when the word is lost: its answer is waited for.
+  // Wait for the answer to the disconnect, because the request is repeated if it is lost.
   if (!lingering()) return leave();
   start_linger();
 }

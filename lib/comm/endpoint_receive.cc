@@ -1,4 +1,4 @@
-// EndpointState, the receiving half: from a completed receive to a Message, and back to the receive queue.
+// EndpointState, receive side: from a completed receive to a Message, and back to the receive queue.
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -10,7 +10,7 @@ namespace rrdma::comm {
 inline namespace v0 {
 namespace detail {
 namespace {
-constexpr std::size_t kReceiveChain = 16;  // receives that are posted with one call
+constexpr std::size_t kReceiveChain = 16;  // receives posted with one call
 }
 
 void EndpointState::receive_arrived(Completion* completion, const ibv_wc& wc) {
@@ -21,7 +21,7 @@ void EndpointState::receive_arrived(Completion* completion, const ibv_wc& wc) {
   if (wc.status == IBV_WC_SUCCESS) [[likely]] {
     endpoint->take_message(slot, wc);
   } else if (wc.status == IBV_WC_LOC_QP_OP_ERR) {
-    // What rxe says of a message that is longer than the receive.
+    // The status that rxe reports for a message longer than the receive buffer.
     endpoint->break_off(Code::kProtocol, wc.status);
   } else {
     endpoint->break_off(wc);
@@ -32,10 +32,10 @@ void EndpointState::receive_arrived(Completion* completion, const ibv_wc& wc) {
 
 void EndpointState::take_message(ReceiveSlot* slot, const ibv_wc& wc) {
   heard_ = true;
-  // Every credit was told to it in a message that it has got by now: one that it uses beyond these is not its own.
+  // The peer has used a credit that it was never granted.
   if (peer_has_ == 0) return break_off(Code::kProtocol, 0);
   --peer_has_;
-  // What was too little to be said while the peer had more is now what it waits for.
+  // The peer is almost out of credits, so grant even a small number now.
   if (peer_has_ <= 1 && owed_counting_ != 0) reactor_->settle_later(this);
   slot->has_immediate = wc.opcode == IBV_WC_RECV_RDMA_WITH_IMM;
   slot->counts = true;
@@ -85,7 +85,8 @@ void EndpointState::deliver(ReceiveSlot* slot) {
   }
 }
 
-// A message that was given to somebody who went away before seeing it: the next one gets it, in its place.
+// Returns a message whose receiver was destroyed before seeing it. The next receiver gets it, in the original
+// order.
 void EndpointState::put_back(ReceiveSlot* slot) {
   if (Receiving* receiving = receivers_.pop_front()) {
     receiving->message_ = Message(Ref<EndpointState>(this), slot);

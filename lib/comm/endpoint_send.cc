@@ -1,4 +1,4 @@
-// EndpointState, the sending half: from a begun Transfer to its completion.
+// EndpointState, send side: from a started Transfer to its completion.
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -12,10 +12,10 @@ inline namespace v0 {
 namespace detail {
 namespace {
 
-constexpr std::size_t kSendChain = 16;  // requests that are posted with one call
-constexpr std::uint32_t kControlRoom =
-    3;  // of the send queue, for credit, close and probe; the marker has one more
-// Credits go in pieces, so that one who sends all the time gets the next while it still has some, and never stops.
+constexpr std::size_t kSendChain = 16;  // requests posted with one call
+// Send queue entries for credit, close and probe messages. The marker has one more.
+constexpr std::uint32_t kControlRoom = 3;
+// Grant credits in portions, so that a steady sender gets more before it runs out.
 constexpr std::uint32_t kPiecesOfCredits = 8;
 constexpr std::uint32_t kPieceOfCredits = 16;
 constexpr std::uint32_t kMostUnsignalled = 16;  // sends in a row without a completion
@@ -38,14 +38,14 @@ Code code_of(ibv_wc_status status) {
   }
 }
 
-// What Error::detail says beside a code: of kSystem it is an errno.
+// The value of Error::detail: an errno for kSystem, otherwise the completion status.
 int detail_of(ibv_wc_status status) { return code_of(status) == Code::kSystem ? EIO : status; }
 
 bool takes_credit(Verb verb) { return verb == Verb::kSend || verb == Verb::kWriteImmediate; }
 
 }  // namespace
 
-// A work request and its memory, while it is built.
+// A work request under construction.
 struct EndpointState::Request {
   ibv_send_wr wr;
   std::array<ibv_sge, 2> parts;
@@ -79,7 +79,7 @@ bool EndpointState::can_post(const Transfer& transfer) const {
   return in_queue_ < send_room_ && (!takes_credit(transfer.verb_) || credits_ > 1);
 }
 
-// False, and the transfer has failed: it can never be sent.
+// Returns false if the transfer can never be sent; the transfer has then failed.
 bool EndpointState::fits(Transfer& transfer) {
   const std::size_t size = transfer.octets_.empty() ? transfer.buffer_.size() : transfer.octets_.size();
   if (transfer.verb_ == Verb::kSend && size > peer_limit_) {
@@ -124,7 +124,7 @@ bool EndpointState::makes_window(Transfer& transfer) {
   return true;
 }
 
-// What cannot go at once needs memory of its own.
+// Copies the data of a transfer that cannot be posted immediately.
 bool EndpointState::copy_octets(Transfer& transfer) {
   auto buffer = reactor_->pool()->take(transfer.octets_.size());
   if (!buffer) {
@@ -156,8 +156,8 @@ void EndpointState::begin(Transfer* transfer) {
   reactor_->settle_later(this);
 }
 
-// Builds the work request. From here on the memory belongs to the Posting, or to nobody when it goes inline.
-// A SEND: header and octets, inline where they fit. True: nobody waits for its completion.
+// Builds a SEND: header and data, inline if they fit. Returns true for inline data: the memory is free when
+// the request is posted. Otherwise the Posting owns the memory until the completion.
 bool EndpointState::prepare_send(Transfer& transfer, Request& request) {
   ibv_send_wr& wr = request.wr;
   wr.opcode = IBV_WR_SEND;
@@ -182,7 +182,7 @@ bool EndpointState::prepare_send(Transfer& transfer, Request& request) {
   return true;
 }
 
-// What reaches into the peer's memory, and the binding of a window.
+// Builds a one-sided operation, or the binding of a memory window.
 void EndpointState::prepare_one_sided(const Transfer& transfer, ibv_send_wr& wr) {
   const std::size_t size = transfer.buffer_.size();
   switch (transfer.verb_) {
@@ -213,7 +213,7 @@ void EndpointState::prepare_one_sided(const Transfer& transfer, ibv_send_wr& wr)
   }
 }
 
-// Nobody waits for this one: it asks for a completion only if it is its turn to free the queue's room.
+// An inline send has no waiter. Request a completion only now and then, to free send queue entries.
 void EndpointState::sign_silent(ibv_send_wr& wr) {
   if (unsignalled_ + 1 < std::min(kMostUnsignalled, send_room_ / 4)) {
     ++unsignalled_;
@@ -282,7 +282,7 @@ bool EndpointState::post(ibv_send_wr* first) {
   if (status == 0) [[likely]]
     return true;
   break_off(Code::kSystem, status);
-  // What the queue did not take gives no completion either.
+  // Requests that were not posted yield no completion.
   for (; bad != nullptr; bad = bad->next) {
     if ((bad->send_flags & IBV_SEND_SIGNALED) == 0) continue;
     auto* posting = static_cast<Posting*>(reinterpret_cast<Completion*>(bad->wr_id));
@@ -333,7 +333,8 @@ void EndpointState::post_queued() {
   }
 }
 
-// A message or probe of the library's own. False: there is no room or credit for it now; it is tried again when something comes back.
+// Posts a control message or a probe. Returns false if there is no room or credit now; the caller retries
+// after the next completion or message.
 bool EndpointState::post_control(Posting::Kind kind) {
   const bool message = kind == Posting::Kind::kCredit || kind == Posting::Kind::kClose;
   if (free_postings_ == nullptr || in_queue_ >= send_room_ + kControlRoom || (message && credits_ == 0))
@@ -353,7 +354,7 @@ bool EndpointState::post_control(Posting::Kind kind) {
     wr.num_sge = 1;
     if (inline_limit_ >= sizeof(MessageHeader)) wr.send_flags |= IBV_SEND_INLINE;
   } else {
-    // A write of nothing: acknowledged by the peer's device, noticed by nobody else.
+    // A write of zero bytes: the peer's device acknowledges it and the peer's program does not notice.
     wr.opcode = IBV_WR_RDMA_WRITE;
   }
   ++in_queue_;
@@ -381,12 +382,12 @@ void EndpointState::settle() {
 
 void EndpointState::withdraw(Transfer* transfer) noexcept {
   if (transfer->posting_ != nullptr) {
-    // The device still has it: the memory stays with the posting until it comes back.
+    // The device still uses the request, so its memory stays with the posting until the completion.
     transfer->posting_->waiter = nullptr;
     transfer->posting_ = nullptr;
   } else {
     static_cast<Link*>(transfer)->unlink();
-    // What waited behind it may go now, the farewell as well.
+    // Operations behind it may proceed now, including the close.
     reactor_->settle_later(this);
   }
 }

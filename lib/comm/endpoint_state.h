@@ -1,18 +1,18 @@
-// EndpointState: the state behind an Endpoint: its queue pair, what waits for it, and its credits.
+// EndpointState: the state behind an Endpoint: its queue pair, waiters and credits.
 //
-// Sending. Requests are posted in the order in which they were begun; one that lacks room in the send queue or a credit waits, and
-// all later ones behind it. A posted request lives in a Posting, of which there are as many as the send queue has room:
-// it owns the buffer until the completion, and knows who waits for it, if anybody still does. Sends that go inline are
-// complete when they are posted; only some of them ask for a completion, which frees the queue's room for all before it.
+// Sending. Requests are posted in order. A request that lacks a send queue entry or a credit waits, and all
+// later ones wait behind it. A Posting is a posted request: it owns the buffer until the completion and
+// refers to the waiter. Inline sends are complete when posted. Only some of them request a completion, which
+// frees the entries of all requests before it.
 //
-// Credits. Each of our receives is either posted, held by somebody (inbound or on loan), or released. Released
-// ones are reposted at the end of a turn and then owed to the peer; every message that we send carries what is owed. A message of its own
-// says it when an eighth of all is owed (16 at least, where that is not more than half) or the peer has none left, and then only for receives that held messages of the
-// application: otherwise two ends would answer each other's credit messages for ever. Messages of the application leave one credit
-// untouched, so that a credit message can always be sent.
+// Credits. A receive is posted, in use, or released. Released receives are reposted at the end of a turn and
+// then owed to the peer. Every message carries the owed credits. A separate credit message is sent if an
+// eighth of all (at least 16, if that is at most half) is owed, or if the peer has none left. It counts only
+// receives that held application messages; otherwise both ends would answer credit messages forever. One
+// credit is reserved for credit messages.
 //
-// The end. Whatever the reason, the queue pair goes to the error state, a last request marks the end of the send queue, and the
-// endpoint stays with its reactor until the marker and every receive have come back.
+// Teardown. The queue pair enters the error state and a last request marks the end of the send queue. The
+// reactor holds the endpoint until the marker and all receives have completed.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -33,7 +33,7 @@ namespace rrdma::comm {
 inline namespace v0 {
 namespace detail {
 
-// In front of each message, little-endian.
+// Precedes each message; little-endian.
 struct MessageHeader {
   std::uint8_t kind;
   std::uint8_t reserved;
@@ -51,7 +51,7 @@ struct ReceiveSlot : Completion, Link {
   std::uint32_t immediate = 0;
   std::uint32_t loans = 0;
   bool has_immediate = false;
-  bool counts = false;  // held a message of the application
+  bool counts = false;  // held an application message
 };
 
 class WindowState;
@@ -61,9 +61,9 @@ struct Posting : Completion {
   Transfer* waiter = nullptr;
   Buffer buffer;
   Ref<Counted> kept;
-  std::byte* scratch = nullptr;  // 16 registered octets: an atomic's answer, a control message's header
+  std::byte* scratch = nullptr;  // 16 registered bytes: result of an atomic, or header of a control message
   Posting* next_free = nullptr;
-  std::uint32_t covers = 0;  // requests that this completion ends
+  std::uint32_t covers = 0;  // requests that this completion frees
   enum class Kind : std::uint8_t {
     kTransfer,
     kSilent,
@@ -91,14 +91,14 @@ class EndpointState final : public Resident, public CmTarget, public Settler {
   EndpointState(Ref<Reactor> reactor, const Profile& profile, std::string hello);
   ~EndpointState() override;
 
-  // Life: endpoint_life.cc.
+  // Life cycle: endpoint_life.cc.
   void connect(Opener* opener, const std::string& address);
   void accept(Opener* opener, rdma_cm_id* id, const Hello& peer, const rdma_conn_param& request);
   void forsake();  // the opener no longer waits
   void handle_event(const rdma_cm_event& event) override;
   void shut_down() override;
   [[nodiscard]] bool lingering() const override;
-  void handle_gone();  // the last handle of the user is gone
+  void handle_gone();  // the user destroyed the last handle
   void start_close();
   void abort(Code code);
 
@@ -141,7 +141,7 @@ class EndpointState final : public Resident, public CmTarget, public Settler {
     void (EndpointState::*call_)();
   };
 
-  // Life.
+  // Life cycle.
   Result<void> make_queues();
   Result<void> create_queue_pair(std::uint32_t send_entries);
   void make_postings(std::uint32_t count);
@@ -153,7 +153,7 @@ class EndpointState final : public Resident, public CmTarget, public Settler {
   void fail_opening(Error error);
   void take_names();
   void disconnect();
-  // Enters the draining phase: what waits for room fails now, what is posted when it comes back.
+  // Enters the draining phase. Queued requests fail now; posted requests fail at their completion.
   void break_off(Code code, int detail);
   void break_off(const ibv_wc& wc);
   void fail_queued();
@@ -216,14 +216,14 @@ class EndpointState final : public Resident, public CmTarget, public Settler {
   std::unique_ptr<Posting[]> postings_;
   std::uint32_t posting_count_ = 0;
   Posting* free_postings_ = nullptr;
-  Posting silent_;  // what sends without a completion point to
+  Posting silent_;  // wr_id of sends without a completion
   Buffer scratch_;
-  std::uint32_t send_room_ = 0;  // requests of the application at a time; the queue itself has a few more
+  std::uint32_t send_room_ = 0;  // application requests in flight; the queue has a few more entries
   std::uint32_t in_queue_ = 0;
   std::uint32_t unsignalled_ = 0;
   std::uint32_t inline_limit_ = 0;
   std::uint32_t peer_limit_ = 0;
-  std::uint32_t credits_ = 0;  // that we have
+  std::uint32_t credits_ = 0;  // granted by the peer
   List<WindowState> windows_;  // bound through this queue pair, or about to be
 
   // Receiving.
@@ -234,17 +234,17 @@ class EndpointState final : public Resident, public CmTarget, public Settler {
   List<Receiving> receivers_;
   std::uint64_t next_sequence_ = 0;
   std::uint32_t posted_receives_ = 0;
-  std::uint32_t owed_ = 0;           // credits that the peer does not know of yet
-  std::uint32_t owed_counting_ = 0;  // those of them that held messages of the application
-  std::uint32_t peer_has_ = 0;  // credits that the peer was told of and has not used, as far as we can see
+  std::uint32_t owed_ = 0;           // credits not yet granted to the peer
+  std::uint32_t owed_counting_ = 0;  // of these, from receives that held application messages
+  std::uint32_t peer_has_ = 0;       // credits granted to the peer and not yet used
 
-  // The end.
+  // Closing and teardown.
   List<Settling> settlers_;
   Code reason_ = Code::kClosed;
   int reason_detail_ = 0;
   Phase phase_ = Phase::kIdle;
   bool closing_ = false;
-  bool close_sent_ = false;  // the farewell; or there is nobody to say it to
+  bool close_sent_ = false;  // or not needed, because the peer closed first
   bool close_acknowledged_ = false;
   bool peer_closed_ = false;
   bool marker_out_ = false;

@@ -1,4 +1,4 @@
-// The words of errors: one table of what each code means and what to do about it.
+// Error texts: a table with the meaning and the remedy of each code.
 #include "rrdma/comm/error.h"
 
 #include <infiniband/verbs.h>

@@ -1,5 +1,5 @@
-// Memory of coroutine frames: free lists of this thread, by size class. A frame that is released in another thread stays
-// there. Under AddressSanitizer frames go to the heap, so that a use after the end is seen.
+// Memory for coroutine frames: thread-local free lists by size class. A frame released in another thread
+// stays there. With AddressSanitizer, frames come from the heap, so that a use after free is reported.
 #include <array>
 #include <bit>
 #include <cstddef>
@@ -21,8 +21,8 @@ namespace detail {
 namespace {
 
 constexpr std::size_t kSmallestFrame = 128;
-constexpr std::size_t kFrameSizes = 6;  // 128 to 4096 octets; larger frames go to the heap
-constexpr std::size_t kKept = 1024;     // of each size
+constexpr std::size_t kFrameSizes = 6;  // 128 to 4096 bytes; larger frames come from the heap
+constexpr std::size_t kKept = 1024;     // frames kept of each size
 
 struct FreeFrame {
   FreeFrame* next;
@@ -34,7 +34,7 @@ class FrameLists {
     for (std::size_t kind = 0; kind < kFrameSizes; ++kind) {
       while (void* frame = take(kind)) ::operator delete(frame);
     }
-    // Frames that are released after this, by other thread-local objects, go to the heap.
+    // Thread-local objects that are destroyed later release their frames to the heap.
     counts_.fill(kKept);
   }
   void* take(std::size_t kind) {

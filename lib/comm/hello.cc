@@ -9,7 +9,7 @@ namespace {
 
 constexpr char kMagic[2] = {'R', 'c'};
 constexpr std::size_t kRefusalHeader = 6;
-constexpr std::size_t kMaxRefusalText = 140;  // of the 148 octets that a refusal carries
+constexpr std::size_t kMaxRefusalText = 140;  // of the 148 bytes of private data in a reject
 constexpr std::uint16_t kLeastDepth = 4;
 
 void put16(std::string& out, std::uint16_t value) {

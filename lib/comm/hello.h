@@ -1,9 +1,9 @@
-// What two ends tell each other in rdma_cm's private data when they connect, in front of the application's own octets.
+// Private data that both ends exchange through rdma_cm when connecting, before the application's own bytes.
 //
 //   hello  = magic(2) version(1) length(1) receive_depth(2) reserved(2) message_limit(4) application(length)
 //   refusal = magic(2) version(1) kind(1) reason(1) length(1) text(length)
 //
-// Numbers are big-endian. rdma_cm pads private data with zeros, hence the lengths.
+// Numbers are big-endian. The lengths are needed because rdma_cm pads private data with zeros.
 #pragma once
 
 #include <array>
@@ -36,10 +36,10 @@ struct RefusalNote {
   std::string text;
 };
 
-// Why octets are no hello of ours.
+// The reason why received bytes are not a valid hello.
 enum class HelloFault : std::uint8_t { kNone, kForeign, kVersion, kMalformed };
 
-// REQUIRES: the application's octets fit; see kMaxHelloRequest and kMaxHelloAnswer.
+// REQUIRES: the application's bytes fit; see kMaxHelloRequest and kMaxHelloAnswer.
 std::string emit_hello(const Hello& hello);
 HelloFault parse_hello(std::span<const std::byte> octets, Hello& hello);
 std::string emit_refusal(const RefusalNote& note);

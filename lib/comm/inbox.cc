@@ -15,7 +15,7 @@ bool StopInbox::open() {
 
 void StopInbox::wake() {
   const std::uint64_t one = 1;
-  // A counter that is full wakes as well.
+  // A failed write means the counter is at its maximum, so the reader wakes up anyway.
   [[maybe_unused]] const auto written = ::write(wake_.number(), &one, sizeof(one));
 }
 

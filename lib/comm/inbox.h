@@ -1,5 +1,6 @@
-// Inbox: what other threads leave for a context: calls to make, and operations whose stop was requested. The only place of this
-// library with a lock; a context looks at one flag in each turn and takes the lock only when it is set.
+// Inbox: work from other threads for a context: calls to make, and operations whose stop was requested. It
+// holds the only lock of this library. A context checks one flag in each turn and takes the lock only if the
+// flag is set.
 #pragma once
 
 #include <atomic>
@@ -16,19 +17,19 @@ namespace detail {
 
 class StopInbox {
  public:
-  // False: the system gave no eventfd (errno).
+  // Returns false, with errno set, if eventfd() fails.
   bool open();
   [[nodiscard]] int fd() const { return wake_.number(); }
 
-  // Any thread.
+  // Callable from any thread.
   void add(std::function<void()> call);
   void add(Operation* operation);
   void wake();
 
-  // The context's thread.
+  // Callable from the context's thread.
   void remove(Operation* operation);
   [[nodiscard]] bool flagged() const { return flag_.load(std::memory_order_acquire); }
-  // Makes the calls and gives up the operations; what arrives meanwhile waits for the next time.
+  // Makes the calls and gives up the operations. Additions meanwhile wait for the next drain.
   void drain();
 
  private:

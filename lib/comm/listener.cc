@@ -1,4 +1,4 @@
-// Listener, Incoming and the operations that wait at a listener.
+// Listener, Incoming and the operations that wait for them.
 #include "rrdma/comm/listener.h"
 
 #include <cerrno>
@@ -33,7 +33,7 @@ Result<void> ListenerState::listen(std::string_view address, int backlog) {
   if (!parsed) return parsed.error();
   SocketAddress local;
   if (parsed->host.empty()) {
-    // IPv6's any takes callers of both families.
+    // The IPv6 wildcard address accepts both families.
     sockaddr_in6 any{};
     any.sin6_family = AF_INET6;
     any.sin6_port = htons(static_cast<std::uint16_t>(std::stoi(parsed->port)));
@@ -97,7 +97,7 @@ void ListenerState::handle_event(const rdma_cm_event& event) {
 
 void ListenerState::serve() {
   if (waiters_.empty()) return;
-  // begin() takes a request, or waits again; who waited may have held the last reference.
+  // begin() takes a request or waits again. The waiter may have held the last reference.
   const Ref<ListenerState> self(this);
   while ((!pending_.empty() || stopped()) && !waiters_.empty()) reactor_->begin_again(waiters_.pop_front());
 }
@@ -186,7 +186,7 @@ void Accepting::begin() {
 void Accepting::admit() {
   detail::IncomingState& request = *incoming_.state_;
   rdma_cm_id* id = std::exchange(request.id, nullptr);
-  // Events of this id come to the channel of the context that accepts.
+  // Direct the events of this id to the channel of the accepting context.
   if (id->channel != reactor()->cm_channel() && rdma_migrate_id(id, reactor()->cm_channel()) != 0) {
     const int why = errno;
     rdma_reject(id, nullptr, 0);
@@ -203,7 +203,7 @@ void Accepting::opened() { complete(); }
 
 void Accepting::not_opened(Error error) {
   endpoint_.reset();
-  // A listener goes on to the next one; its caller did not ask for this one.
+  // The caller of a listener did not ask for this peer, so continue with the next one.
   if (listener_ && error.code() != Code::kClosed) return begin();
   fail(std::move(error));
 }

@@ -1,4 +1,4 @@
-// ListenerState: a listening id, the requests that wait to be taken, and who waits for requests.
+// ListenerState: a listening id, pending connection requests, and their waiters.
 #pragma once
 
 #include <rdma/rdma_cma.h>
@@ -14,7 +14,7 @@ namespace rrdma::comm {
 inline namespace v0 {
 namespace detail {
 
-// A connection request; refused when it is dropped.
+// A connection request. Refused when destroyed.
 struct IncomingState {
   rdma_cm_id* id = nullptr;
   Hello hello;
@@ -34,7 +34,7 @@ class ListenerState final : public Resident, public CmTarget {
   void stop();
   void handle_event(const rdma_cm_event& event) override;
   void shut_down() override { stop(); }
-  // The next request, or none.
+  // Takes the next request. May be empty.
   Incoming take();
   void wait(Operation* waiter) { waiters_.push_back(waiter); }
   [[nodiscard]] const Ref<Reactor>& reactor() const { return reactor_; }

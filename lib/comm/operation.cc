@@ -1,4 +1,4 @@
-// Operation: the life of what somebody awaits, from start to done, given up or destroyed.
+// Operation: its life from start to completion, withdrawal or destruction.
 #include "rrdma/comm/operation.h"
 
 #include <utility>
@@ -57,7 +57,7 @@ void Operation::fail(Error error) {
 void Operation::give_up(Code code) {
   if (phase_ != Phase::kWaiting) return;
   withdraw();
-  // Withdrawing may find that it was done after all.
+  // Withdrawing may complete the operation.
   if (phase_ == Phase::kWaiting) fail(code);
 }
 

@@ -1,4 +1,4 @@
-// Pool and Buffer: cutting slabs, free lists by size class, quotas and who waits for memory.
+// Pool and Buffer: slabs, free lists by size class, quotas and waiters.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -33,8 +33,8 @@ constexpr std::size_t kPage = 4096;
 constexpr std::uint32_t kLargeKind = ~0U;
 constexpr std::size_t kAlignment = 64;
 constexpr std::size_t kHugePage = 2 << 20;
-constexpr std::size_t kHugePiece = 256 << 10;     // what is at least so large lies in huge pages
-constexpr std::size_t kLargestGrowth = 32 << 20;  // of those, unless a single piece is larger
+constexpr std::size_t kHugePiece = 256 << 10;     // pieces of this size or larger use huge pages
+constexpr std::size_t kLargestGrowth = 32 << 20;  // of huge pages, unless a single piece is larger
 
 std::uint32_t block_size_class(std::size_t size) {
   if (size > kLargestSmall) return kLargeKind;
@@ -43,13 +43,13 @@ std::uint32_t block_size_class(std::size_t size) {
 }
 constexpr std::size_t kBlockSizes = 11;  // 64 to 64 Ki
 
-// What a request of this size is rounded up to.
+// Rounds a request up to the capacity of its size class.
 std::size_t capacity_of(std::size_t size) {
   if (size > kLargestSmall) return (size + kPage - 1) / kPage * kPage;
   return std::bit_ceil(std::max(size, kSmallestBlock));
 }
 
-// Memory that nobody has on loan may not be touched: under AddressSanitizer, a touch is a report.
+// Poisons free memory, so that AddressSanitizer reports an access.
 void forbid([[maybe_unused]] const Chunk& chunk) {
 #ifdef RRDMA_COMM_ASAN
   __asan_poison_memory_region(chunk.data - kHeadroom, chunk.capacity + kHeadroom);
@@ -80,15 +80,16 @@ namespace {
 
 std::size_t rounded_up(std::size_t size, std::size_t unit) { return (size + unit - 1) / unit * unit; }
 
-// Shared, so that a device made of software can hand the same pages to a peer on this machine.
+// Shared memory, so that a software device can map the same pages for a peer on this host.
 void* map_ordinary(std::size_t size) {
   const OwnedFd file(::memfd_create("rrdma-comm", MFD_CLOEXEC));
   if (!file || ::ftruncate(file.number(), static_cast<off_t>(size)) != 0) return MAP_FAILED;
   return ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, file.number(), 0);
 }
 
-// Whole huge pages where the system has them, ordinary ones elsewhere. Private, because most systems give none to shared memory. Who copies between
-// processes, or pins memory, does so page by page: one of 2 MiB takes less than five hundred of 4 KiB.
+// Maps huge pages if the system has them, otherwise ordinary pages. The mapping is private, because most
+// systems give no huge pages to shared memory. Copying between processes and pinning work page by page: one
+// page of 2 MiB is cheaper than 512 pages of 4 KiB.
 void* map_huge(std::size_t size) {
   void* found = ::mmap(nullptr, size + kHugePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (found == MAP_FAILED) return found;
@@ -138,7 +139,8 @@ PoolState::~PoolState() = default;
 Result<void> PoolState::grow(std::size_t size, Pages pages) {
   const int access = verbs_access(options_.remote);
   Front& front = front_of(pages);
-  // Pages that are touched one by one cost nothing before; of the others there are as many again, so that few regions hold many pieces.
+  // Ordinary pages cost nothing until they are touched. For huge pages, double the memory each time, so that
+  // few regions hold many pieces.
   const std::size_t more = pages == Pages::kHuge ? std::min(front.registered, kLargestGrowth) : options_.slab;
   auto slab = Slab::map(reactor_->domain(), std::max(more, size), access, pages);
   if (!slab && more > size) slab = Slab::map(reactor_->domain(), size, access, pages);
@@ -188,7 +190,7 @@ Result<Buffer> PoolState::take(std::size_t size, Pages pages) {
   if (source_) {
     auto buffer = source_->take(size, pages);
     if (!buffer) return buffer.error();
-    // The source lends it to us, we lend it on.
+    // The chunk now belongs to this quota. The source still counts it.
     Chunk* chunk = std::exchange(buffer->chunk_, nullptr);
     in_use_ += capacity;
     return Buffer(Ref<PoolState>(this), chunk, size);
@@ -226,7 +228,7 @@ void PoolState::begin(Taking* taking) {
       taking->buffer_ = std::move(*buffer);
       return taking->complete();
     }
-    // What can never be given is not waited for.
+    // Fail a request that can never be satisfied.
     if (!fits(taking->size_) || all.in_use_ == 0) return taking->fail(buffer.error());
   }
   all.waiters_.push_back(taking);
@@ -238,7 +240,8 @@ void PoolState::withdraw(Taking* taking) {
   source().serve_waiters();
 }
 
-// True, and whoever draws from it waits as well: the same quota is to be served in the order in which it was asked.
+// Returns true if this quota lacks room or already made an earlier request of this walk wait. Requests of one
+// quota are served in order.
 bool PoolState::held_up(std::size_t size, std::uint64_t walk) {
   if (!source_) return false;
   if (held_up_ == walk || in_use_ > options_.limit - capacity_of(size)) {
@@ -248,7 +251,8 @@ bool PoolState::held_up(std::size_t size, std::uint64_t walk) {
   return source_->held_up(size, walk);
 }
 
-// In the order in which they came. Who lacks memory of this pool holds up everybody behind it, who lacks only quota those of the same quota.
+// Serves waiters in order. A waiter that lacks memory of this pool blocks all later ones. A waiter that lacks
+// only quota blocks those of the same quota.
 void PoolState::serve_waiters() {
   ++walks_;
   for (Operation* next = waiters_.front(); next != nullptr;) {

@@ -1,6 +1,7 @@
-// PoolState: slabs of registered memory and the free pieces of each size. A slab is mapped from a memfd, or for large pieces from huge
-// pages, registered as one region, and cut from its front; a piece that was cut once keeps its size class for good. Sizes
-// up to 64 KiB are powers of two, larger ones are whole pages, so that equal requests find one another's pieces.
+// PoolState: slabs of registered memory, and free pieces by size. A slab is mapped from a memfd, or from huge
+// pages for large pieces, and registered as one region. Pieces are cut from its front and keep their size
+// class forever. Sizes up to 64 KiB are powers of two and larger ones whole pages, so that equal requests
+// reuse pieces.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -20,13 +21,13 @@ namespace detail {
 
 class Reactor;
 
-// In front of each piece: room for the header of a message.
+// Room for a message header before each piece.
 inline constexpr std::size_t kHeadroom = 64;
 
-// What memory is made of. A huge page is there as a whole once an octet of it was touched.
+// The kind of pages. Touching one byte of a huge page allocates all of it.
 enum class Pages : std::uint8_t { kOrdinary, kHuge };
 
-// A mapping, registered.
+// A registered mapping.
 class Slab {
  public:
   static Result<std::unique_ptr<Slab>> map(ibv_pd* domain, std::size_t size, int access, Pages pages);
@@ -44,18 +45,18 @@ class Slab {
   ibv_mr* region_ = nullptr;
 };
 
-// The access flags of verbs for what peers may do.
+// Converts remote access rights to verbs access flags.
 int verbs_access(Access access);
 
 class PoolState final : public Counted, public Link {
  public:
   PoolState(Ref<Reactor> reactor, const PoolOptions& options);
-  // A quota on another pool.
+  // Creates a quota on another pool.
   PoolState(Ref<PoolState> source, std::size_t limit);
   ~PoolState() override;
 
   Result<Buffer> take(std::size_t size);
-  // The same for who knows better than its size tells: what is large and hardly used lies in ordinary pages.
+  // Overrides the kind of pages: large but sparsely used memory should use ordinary pages.
   Result<Buffer> take(std::size_t size, Pages pages);
   void give_back(Chunk* chunk);
   void begin(Taking* taking);
@@ -66,23 +67,23 @@ class PoolState final : public Counted, public Link {
   }
   [[nodiscard]] std::size_t limit() const { return options_.limit; }
   [[nodiscard]] const Ref<Reactor>& reactor() const { return reactor_; }
-  // The context ends: nobody gets anything any more.
+  // The context ends: fails all waiters.
   void shut_down();
   [[nodiscard]] Access remote() const { return source_ ? source_->remote() : options_.remote; }
 
   static const Chunk* chunk_of(const Buffer& buffer) { return buffer.chunk_; }
 
  private:
-  // Where new pieces come from.
+  // The slab from which new pieces are cut.
   struct Front {
-    Slab* slab = nullptr;  // the last one of its kind
-    std::size_t cut = 0;   // octets taken from its front
+    Slab* slab = nullptr;  // the newest of its kind
+    std::size_t cut = 0;   // bytes cut from its front
     std::size_t registered = 0;
   };
   Front& front_of(Pages pages) { return pages == Pages::kHuge ? huge_ : ordinary_; }
   Result<Chunk*> cut(std::size_t size, Pages pages);
   Result<void> grow(std::size_t size, Pages pages);
-  // The pool that all memory comes from; this one, if it is no quota.
+  // The pool that owns the memory: this one, unless it is a quota.
   PoolState& source() { return source_ ? source_->source() : *this; }
   [[nodiscard]] bool fits(std::size_t size) const;
   bool held_up(std::size_t size, std::uint64_t walk);
@@ -99,8 +100,8 @@ class PoolState final : public Counted, public Link {
   std::vector<Chunk*> free_small_;
   std::map<std::size_t, Chunk*> free_large_;
   List<Operation> waiters_;    // of this pool and all quotas on it
-  std::uint64_t walks_ = 0;    // over them
-  std::uint64_t held_up_ = 0;  // a quota: the last walk that found it lacking
+  std::uint64_t walks_ = 0;    // passes over the waiters
+  std::uint64_t held_up_ = 0;  // for a quota: the last walk that found it exhausted
 };
 
 }  // namespace detail

@@ -20,21 +20,22 @@ inline namespace v0 {
 namespace detail {
 namespace {
 
-constexpr int kBatch = 32;          // completions that are read at a time
-constexpr int kBatchesInATurn = 4;  // of one queue, before others get their turn
-constexpr int kRoundsInATurn = 4;   // of resuming, before completions are looked for again
-constexpr std::uint32_t kFirstShard =
-    1024;  // entries of the first completion queue; each further one is twice as large
-constexpr Clock::rep kTurnsWithoutClock =
-    64;  // at most, and only while the next timer is so many long turns away
+constexpr int kBatch = 32;          // completions read at a time
+constexpr int kBatchesInATurn = 4;  // batches read from one queue before the next queue
+constexpr int kRoundsInATurn = 4;   // rounds of resuming before polling again
+// Entries of the first completion queue. Each further queue is twice as large.
+constexpr std::uint32_t kFirstShard = 1024;
+// An upper bound. The clock is also read earlier if the next timer is less than this many long turns away.
+constexpr Clock::rep kTurnsWithoutClock = 64;
 constexpr Clock::duration kLongTurn = std::chrono::microseconds(20);
-constexpr int kTurnsOfASpin = 8;  // without work, between two looks at the clock, which costs as much as one
-constexpr std::uint32_t kBusyTurnsToLook = 1024;  // turns with completions between two looks at files
-constexpr std::uint32_t kIdleTurnsToLook = 1024;  // the same of turns without, at most
-// Those are fewer where they take longer: a device may let a poll in vain nap, and who connects waits for several looks.
+constexpr int kTurnsOfASpin = 8;  // idle turns between two clock reads, each as expensive as a turn
+constexpr std::uint32_t kBusyTurnsToLook = 1024;  // turns with completions between two checks of the files
+constexpr std::uint32_t kIdleTurnsToLook = 1024;  // the same for idle turns; an upper bound
+// The time between checks when idle turns are slow. A device may sleep in an empty poll, and connecting needs
+// several checks.
 constexpr Clock::duration kLooksApart = std::chrono::microseconds(500);
 
-// A mark of the calling thread.
+// Identifies the calling thread.
 const void* this_thread() {
   thread_local char mark;
   return &mark;
@@ -152,7 +153,7 @@ bool Reactor::take_cm_events() {
   rdma_cm_event* event = nullptr;
   while (rdma_get_cm_event(cm_channel_, &event) == 0) {
     any = true;
-    // A copy, because an id can only be destroyed after its events were acknowledged.
+    // Copy the event, because an id can be destroyed only after its events are acknowledged.
     rdma_cm_event copy = *event;
     std::array<std::byte, 256> octets{};
     const bool datagram = event->id->ps == RDMA_PS_UDP || event->id->ps == RDMA_PS_IPOIB;
@@ -169,7 +170,8 @@ bool Reactor::take_cm_events() {
   return any;
 }
 
-// Null: until something happens. One call where the kernel has one (5.11) that can wait for less than a millisecond.
+// Null waits without a timeout. Uses epoll_pwait2 (Linux 5.11) if available, for timeouts below a
+// millisecond.
 int Reactor::wait_for_files(std::span<epoll_event> ready, const timespec* most) {
   const int room = static_cast<int>(ready.size());
   if (!old_kernel_) {
@@ -182,12 +184,13 @@ int Reactor::wait_for_files(std::span<epoll_event> ready, const timespec* most) 
   return ::epoll_wait(epoll_.number(), ready.data(), room, 0);
 }
 
-// Looks at those files alone that have something: each look is a system call. An event that stays is seen the next time.
+// Checks only the ready files, because each check is a system call. An event that stays pending is seen the
+// next time.
 void Reactor::take_file_events(const timespec* most) {
   std::array<epoll_event, 4> ready;
   const int count = wait_for_files(ready, most);
   armed_ = false;
-  // Turns were not slow because somebody slept between them.
+  // Restart the measurement, so that the sleep does not count as slow turns.
   looked_ = Clock::now();
   idle_turns_ = busy_turns_ = 0;
   for (int i = 0; i < count; ++i) {
@@ -205,7 +208,7 @@ void Reactor::take_file_events(const timespec* most) {
 
 bool Reactor::fire_timers() {
   if (timers_.empty()) return false;
-  // Reading the clock costs as much as a turn without work; what is far away does not come nearer in a few of them.
+  // Reading the clock costs as much as an idle turn. Skip it while the next timer is many turns away.
   if (turns_to_clock_ != 0 && timers_.next() >= next_seen_) {
     --turns_to_clock_;
     return false;
@@ -222,8 +225,8 @@ bool Reactor::fire_timers() {
 }
 
 void Reactor::resume_ready() {
-  // Who becomes ready by those who are resumed goes on in the same turn, so that a waiter behind a waiter does not wait for
-  // the devices as well; but not for ever.
+  // Operations that become ready meanwhile continue in the same turn, so that chains of waiters do not wait
+  // for the devices. The number of rounds is bounded.
   for (int round = 0; round < kRoundsInATurn && !ready_.empty(); ++round) {
     running_.splice(ready_);
     while (Operation* operation = running_.pop_front()) operation->continuation_.resume();
@@ -248,7 +251,7 @@ void Reactor::let_go() {
   while (Resident* resident = leaving_.pop_front()) {
     --resident_count_;
     Ref<Resident> last(resident);
-    // The reference that move_in took.
+    // Drop the reference that move_in took.
     Ref<Resident>::release_one(resident);
   }
 }
@@ -285,7 +288,7 @@ bool Reactor::turn() {
   if (unsettled()) settle_all();
   if (!leaving_.empty()) let_go();
   turning_ = false;
-  // Settling may have made somebody ready: nobody may sleep over that.
+  // Settling may have made operations ready; do not sleep in that case.
   return any || !ready_.empty() || unsettled() || !yielding_.empty();
 }
 
@@ -296,7 +299,7 @@ void Reactor::take_completion_event() {
   if (ibv_get_cq_event(completion_channel_, &queue, &context) == 0) ibv_ack_cq_events(queue, 1);
 }
 
-// An event is taken at the latest when it has been answered: what it told of waits for the program alone.
+// Take the completion event before re-arming. Its completions are read by the next turn.
 void Reactor::arm_queues() {
   take_completion_event();
   for (auto& shard : shards_) ibv_req_notify_cq(shard->queue, 0);
@@ -314,13 +317,13 @@ bool Reactor::arm() {
     spec.it_value.tv_nsec = std::max<long>(1, (left - seconds).count());
     ::timerfd_settime(timer_fd_.number(), TFD_TIMER_ABSTIME, &spec, nullptr);
   }
-  // What arrived before the queues were armed gives no event.
+  // Completions from before the queues were armed raise no event, so poll once more.
   const bool quiet = !turn();
-  turns_to_clock_ = 0;  // it may sleep for long
+  turns_to_clock_ = 0;  // the caller may sleep for long
   return quiet;
 }
 
-// False: there is something to do already.
+// Returns false if there is something to do.
 bool Reactor::sleep(Clock::time_point until) {
   arm_queues();
   if (turn()) return false;
@@ -340,7 +343,7 @@ bool Reactor::sleep(Clock::time_point until) {
 
 bool Reactor::wait(Clock::time_point until) {
   const Wait::Way way = options_.wait.way;
-  // Who slept the last time found nothing before it: to arm the queues and then to look is enough.
+  // If the last wait slept, nothing was pending before it. Arming the queues and then polling is enough.
   const bool sleeps_at_once =
       std::exchange(slept_, false) && way == Wait::Way::kEvent && Clock::now() < until;
   if (!sleeps_at_once && turn()) return true;
@@ -376,7 +379,7 @@ void Reactor::request_stop(Operation* operation) {
 void Reactor::look_up(HostPort address, std::function<void(Result<SocketAddress>)> found) {
   const std::uint64_t number = next_look_up_++;
   look_ups_.emplace(number, std::move(found));
-  // The thread may outlive this reactor; the inbox makes the call only while the reactor drains it.
+  // The thread may outlive this reactor. The inbox makes the call only while the reactor drains it.
   std::thread([this, inbox = inbox_, number, address = std::move(address)] {
     Result<SocketAddress> result = detail::look_up(address);
     inbox->add([this, number, result = std::move(result)] {

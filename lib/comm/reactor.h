@@ -1,6 +1,6 @@
-// Reactor: the state behind a Context. It reads completions in batches, lets each mark its operation as done, then fires
-// timers, takes connection events and the inbox, resumes who became ready in the order in which they did, and at last lets
-// every endpoint that something happened to settle: repost receives, give credits, post what waited.
+// Reactor: the state behind a Context. A turn reads completions in batches, which complete operations. It
+// then handles connection events and the inbox, fires timers, and resumes ready coroutines in order. At the
+// end, endpoints settle: they repost receives, grant credits and post queued requests.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -26,12 +26,12 @@ namespace rrdma::comm {
 inline namespace v0 {
 namespace detail {
 
-// What a wr_id points to.
+// The object that a wr_id points to.
 struct Completion {
   void (*arrive)(Completion* self, const ibv_wc& wc);
 };
 
-// What an rdma_cm_id's context points to.
+// The object that an rdma_cm_id's context points to.
 class CmTarget {
  public:
   virtual void handle_event(const rdma_cm_event& event) = 0;
@@ -47,10 +47,10 @@ struct CompletionShard {
   std::uint32_t reserved = 0;
 };
 
-// Something that lives until it has ended by itself; held by the reactor meanwhile.
+// An object that the reactor holds until it has ended by itself.
 class Resident : public Counted, public Link {
  public:
-  // The context ends: end now, with everybody who waits.
+  // The context ends: end now and fail all waiters.
   virtual void shut_down() = 0;
   // Whether ~Context should wait for it.
   [[nodiscard]] virtual bool lingering() const { return false; }
@@ -62,29 +62,29 @@ class Reactor final : public Counted {
   ~Reactor() override;
 
   bool turn();
-  // A turn after a look at the files; the plain one looks once in a while.
+  // Checks the files, then runs a turn. A plain turn checks the files only now and then.
   bool look_and_turn();
   [[nodiscard]] bool armed() const { return armed_; }
   bool wait(Clock::time_point until);
   bool arm();
   [[nodiscard]] int fd() const { return epoll_.number(); }
-  // Ends everything; called by ~Context.
+  // Ends everything. Called by ~Context.
   void shut_down();
   [[nodiscard]] bool closed() const { return closed_; }
 
   void make_ready(Operation* operation) { ready_.push_back(operation); }
-  // Completes it in the next turn.
+  // Completes the operation in the next turn.
   void complete_later(Operation* operation) { yielding_.push_back(operation); }
-  // Tries again what waited for something that may be there now. REQUIRES: it is in no list.
+  // Retries an operation that waited for a resource. REQUIRES: it is in no list.
   static void begin_again(Operation* operation) { operation->begin(); }
   void settle_later(Settler* settler) {
     if (!settler->linked()) settling_.push_back(settler);
   }
-  // The same before all of those: what has collected something to send.
+  // Settles before all of those: for objects that collect data to send.
   void flush_later(Settler* settler) {
     if (!settler->linked()) flushing_.push_back(settler);
   }
-  // While corked, requests are collected; uncork posts them.
+  // While corked, requests are collected; uncork() posts them.
   void cork() { corked_ = true; }
   void uncork() {
     corked_ = false;
@@ -94,7 +94,7 @@ class Reactor final : public Counted {
   void request_stop(Operation* operation);
   Timers& timers() { return timers_; }
   StopInbox& inbox() { return *inbox_; }
-  // Looks a name up in a thread of its own, then calls `found` in this one, unless the context has ended.
+  // Looks a name up in a separate thread, then calls `found` in this thread, unless the context has ended.
   void look_up(HostPort address, std::function<void(Result<SocketAddress>)> found);
 
   [[nodiscard]] ibv_context* verbs() const { return verbs_; }
@@ -105,13 +105,13 @@ class Reactor final : public Counted {
   [[nodiscard]] const Ref<PoolState>& pool() const { return pool_; }
   [[nodiscard]] const ContextOptions& options() const { return options_; }
 
-  // A queue with room for that many completions, until it is given back.
+  // Reserves room for this many completions in a queue, until released.
   Result<CompletionShard*> reserve_completions(std::uint32_t entries);
   void release_completions(CompletionShard* shard, std::uint32_t entries) { shard->reserved -= entries; }
 
   void add_pool(PoolState* pool);
   void move_in(Resident* resident);
-  // Drops the reactor's reference, at the end of the turn.
+  // Drops the reactor's reference at the end of the turn.
   void move_out(Resident* resident);
   [[nodiscard]] std::size_t residents() const { return resident_count_; }
 
@@ -137,7 +137,7 @@ class Reactor final : public Counted {
 
   ContextOptions options_;
   Device device_;
-  ibv_context* verbs_ = nullptr;  // librdmacm's
+  ibv_context* verbs_ = nullptr;  // owned by librdmacm
   ibv_pd* domain_ = nullptr;
   ibv_device_attr limits_{};
   ibv_comp_channel* completion_channel_ = nullptr;
@@ -154,23 +154,23 @@ class Reactor final : public Counted {
   List<Resident> leaving_;
   std::size_t resident_count_ = 0;
   Timers timers_;
-  std::shared_ptr<StopInbox> inbox_ =
-      std::make_shared<StopInbox>();  // shared with threads that look names up
+  // Shared with threads that look names up.
+  std::shared_ptr<StopInbox> inbox_ = std::make_shared<StopInbox>();
   std::map<std::uint64_t, std::function<void(Result<SocketAddress>)>> look_ups_;
   std::uint64_t next_look_up_ = 0;
-  Ref<PoolState> pool_;  // until shut_down, because it holds the reactor
+  Ref<PoolState> pool_;  // reset by shut_down, because the pool holds the reactor
   List<PoolState> pools_;
-  std::atomic<const void*> owner_{nullptr};  // marks the thread that polls
+  std::atomic<const void*> owner_{nullptr};  // identifies the thread that polls
   std::uint32_t idle_turns_ = 0;
   std::uint32_t busy_turns_ = 0;
   std::uint32_t idle_turns_to_look_ = 1;
   Clock::time_point looked_;
-  std::uint32_t turns_to_clock_ =
-      0;  // before the clock is read again for a timer that is not before next_seen_
+  // Turns before the clock is read again, unless a timer earlier than next_seen_ is set.
+  std::uint32_t turns_to_clock_ = 0;
   Clock::time_point next_seen_;
-  bool armed_ = false;                 // somebody may sleep on fd()
+  bool armed_ = false;                 // a thread may sleep on fd()
   bool slept_ = false;                 // in the last wait()
-  bool has_completion_event_ = false;  // to be taken
+  bool has_completion_event_ = false;  // not yet taken
   bool old_kernel_ = false;
   bool corked_ = false;
   bool turning_ = false;

@@ -1,4 +1,4 @@
-// Registration: somebody's memory, open to peers for a while.
+// Registration: memory of the caller that is temporarily open to peers.
 #include "rrdma/comm/share.h"
 
 #include <cerrno>

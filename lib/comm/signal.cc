@@ -1,4 +1,4 @@
-// Signal, Alarm and TurnEnd: an operation that is completed by hand, a timer of the context, and the end of its turn.
+// Signal, Alarm and TurnEnd.
 #include "rrdma/comm/signal.h"
 
 #include <utility>

@@ -1,5 +1,5 @@
-// Timers: what is to be called when its time has come, earliest first. A binary heap of pointers; a timer knows its place, so
-// that it can leave early. Grows with the number of timers that are set, and never shrinks.
+// Timers: a binary heap of pointers, earliest first. A timer knows its index, so that it can be cancelled.
+// The heap grows with the number of timers and never shrinks.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ class Timers {
   [[nodiscard]] bool empty() const { return heap_.empty(); }
   // REQUIRES: !empty().
   [[nodiscard]] Clock::time_point next() const { return heap_.front()->at_; }
-  // Takes out and calls the first one if its time has come.
+  // Removes and calls the first timer if its time has come.
   bool fire_one(Clock::time_point now);
 
  private:

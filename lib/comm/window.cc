@@ -1,4 +1,4 @@
-// Memory windows of type 2: bound through one queue pair, and usable through that one only.
+// Memory windows of type 2: bound through one queue pair and usable only through it.
 #include <cerrno>
 #include <string>
 #include <utility>

@@ -1,4 +1,4 @@
-// WindowState: a registration that nobody but us can use, and the memory window in it that a peer can.
+// WindowState: a private registration, and the memory window in it that a peer can use.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -19,11 +19,12 @@ class WindowState final : public Counted, public Link {
   static Result<Ref<WindowState>> create(const Ref<Reactor>& reactor, void* data, std::size_t size,
                                          Access access);
   ~WindowState() override;
-  // Closes the window, then the registration behind it. The queue pair that it was bound through calls this before it goes: a device
-  // may keep a queue pair for as long as it has windows (rxe waits for them, a minute and longer).
+  // Closes the window, then the registration behind it. The owning queue pair calls this before it is
+  // destroyed. A device may keep a queue pair as long as it has windows; rxe waits for them for a minute or
+  // longer.
   void close();
 
-  // The request that opens it. Its key is good once that request is complete.
+  // Fills in the bind request. The key is valid once that request is complete.
   void fill(ibv_send_wr& wr) const;
   [[nodiscard]] std::uint32_t key() const { return key_; }
 
