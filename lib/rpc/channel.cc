@@ -1,4 +1,4 @@
-// Channel, Request and CallHandle: the caller's side of the library.
+// Channel, Request and CallHandle: the client side of the library.
 #include "rrdma/rpc/channel.h"
 
 #include <algorithm>

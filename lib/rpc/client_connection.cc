@@ -28,7 +28,8 @@ comm::detail::Detached ClientConnection::run(std::shared_ptr<ClientConnection> s
       if (self->over_) break;
       if (!received) {
         status = status_of(received.error());
-        // A server that goes away answers what it has begun before it closes: what has no answer was not begun.
+        // A server that shuts down answers all started calls before it closes. Calls without a reply never
+        // started.
         if (self->going_away_ && received.error().code() == comm::Code::kClosedByPeer)
           status = std::move(status).as_refused();
         break;
@@ -84,7 +85,7 @@ ClientCall* ClientConnection::take_slot() {
     free_->id = static_cast<std::uint32_t>(calls_.size() - 1);
   }
   ClientCall* call = std::exchange(free_, free_->next_free);
-  // The slot stays, the number above it is new.
+  // The slot number stays; the generation above it changes.
   call->id += 0x10000;
   call->active = call->held = true;
   call->replied = false;
@@ -200,7 +201,7 @@ comm::detail::Detached ClientConnection::watch(std::shared_ptr<ClientConnection>
   comm::Signal signal(self->line_.context(), std::move(limit));
   call->watch = &signal;
   auto waited = co_await signal;
-  // Given: the call has ended, and its slot may be another's.
+  // If the signal was given, the call has ended and its slot may already be reused.
   if (signal.given()) co_return;
   call->watch = nullptr;
   self->give_up(call, status_of(waited.error()));
@@ -252,7 +253,7 @@ void ClientConnection::settle(ClientCall* call, Status status, bool sent) {
   }
   call->parts.clear();
   if (comm::Signal* watching = std::exchange(call->watch, nullptr)) watching->give();
-  // What the caller was told counts, though the server's word may have crossed with it.
+  // Report the status that the caller already got, even if the server's reply crossed with it.
   call->status = call->given_up.ok() ? std::move(status) : call->given_up;
   if (!call->held) return free_slot(call);
   if (options_.after && sent) tell_end(*call, call->status);
@@ -290,7 +291,7 @@ bool ClientConnection::handle(const Frame& frame, const comm::Message& message) 
     while (RoomWaiter* waiter = waiting_.pop_front()) waiter->signal.give();
     return true;
   }
-  // A server speaks of a call until its reply, which is the last word: anything else is no server.
+  // The reply is the last frame of a call. Any other frame for an unknown call violates the protocol.
   ClientCall* call = find(frame.call);
   if (call == nullptr) return false;
   switch (frame.kind) {
@@ -327,7 +328,7 @@ bool ClientConnection::handle_reply(ClientCall* call, const Frame& frame, const 
       call->parts.append(reinterpret_cast<const char*>(frame.body.data()), frame.body.size());
       call->body = Payload(std::move(call->parts));
     } else {
-      // The caller reads it before the next message is looked at.
+      // The caller reads the body before the next message is handled.
       const auto offset = static_cast<std::size_t>(frame.body.data() - message.bytes().data());
       call->body = Payload(message.share(), offset, frame.body.size());
     }

@@ -1,5 +1,6 @@
-// ClientConnection: one connection of a client, and its calls by their slots. A call that was given up keeps its slot, and the memory that the
-// server may still read or write, until the server has answered it: nothing is closed under a peer's device.
+// ClientConnection: one connection of a client, and its calls by slot. A call that was given up keeps its
+// slot and its memory until the server has answered, because the server's device may still read or write that
+// memory.
 #pragma once
 
 #include <cstddef>
@@ -19,8 +20,8 @@ namespace detail {
 
 struct ClientCall {
   std::uint32_t id = 0;
-  bool active = false;  // between its call and its reply
-  bool held = false;    // somebody has its handle
+  bool active = false;  // between the call and its reply
+  bool held = false;    // a CallHandle refers to it
   bool replied = false;
   bool streams = false;
   Status status;
@@ -32,12 +33,12 @@ struct ClientCall {
   comm::Buffer lent;
   comm::Share<std::byte> lent_share;
   WaitPlace place;
-  Status given_up;                // why the caller's limit ended a stream before its reply
-  comm::Signal* watch = nullptr;  // of who looks at that limit
+  Status given_up;                // set if the caller's limit ended a stream before its reply
+  comm::Signal* watch = nullptr;  // of the coroutine that watches the limit
   Inbound inbound;
   Outbound outbound;
   ClientCall* next_free = nullptr;
-  // For ChannelOptions::after alone.
+  // Used only for ChannelOptions::after.
   Method method;
   comm::Clock::time_point begun;
   comm::Clock::time_point deadline;
@@ -45,7 +46,8 @@ struct ClientCall {
 
 class ClientConnection;
 
-// Who waits for a slot. It may be told of one and not take it, because it goes away or its time is over: then the next one is told.
+// Waits for a free slot. A waiter that is offered a slot may be destroyed or time out; the next waiter is
+// then offered it.
 class RoomWaiter : public comm::detail::Link {
  public:
   RoomWaiter(ClientConnection& connection, comm::Limit limit);
@@ -63,10 +65,10 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
   ClientConnection(comm::Context& context, comm::Endpoint endpoint, const ChannelOptions& options,
                    const ServerHello& server);
   ~ClientConnection();
-  // Listens from now on.
+  // Starts receiving.
   void start();
   void close();
-  // Shows the server that this end knows the secret: the first thing that is said.
+  // Proves to the server that this end knows the secret. The first frame of a connection.
   void prove(const Proof& proof);
 
   [[nodiscard]] bool usable() const { return !over_ && !going_away_; }
@@ -74,13 +76,13 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
   // REQUIRES: usable(), has_room().
   ClientCall* begin(Request& request, Status& status);
   void await_room(RoomWaiter& waiter) { waiting_.push_back(&waiter); }
-  // Tells who waits the longest, if there is room.
+  // Notifies the longest waiter if there is room.
   void offer_room();
-  // What ChannelOptions::before says of a call.
+  // Runs ChannelOptions::before.
   void intercept(const Method& method, CallOptions& options, Status& status) const {
     if (options_.before) status = options_.before(method, options);
   }
-  // Nobody holds its handle any more.
+  // The caller has destroyed the handle.
   void abandon(ClientCall* call);
   [[nodiscard]] Status why() const;
 
@@ -90,12 +92,12 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
 
  private:
   static comm::detail::Detached run(std::shared_ptr<ClientConnection> self);
-  // Ends a stream at its caller's limit, whoever reads or writes it then.
+  // Ends a stream at its caller's limit, even if no coroutine reads or writes it.
   static comm::detail::Detached watch(std::shared_ptr<ClientConnection> self, ClientCall* call,
                                       comm::Limit limit);
   void give_up(ClientCall* call, Status status);
   void tell_cancelled(const ClientCall& call);
-  // False: the peer broke the protocol.
+  // Returns false if the peer violated the protocol.
   bool handle(const comm::Message& message);
   bool handle(const Frame& frame, const comm::Message& message);
   bool handle_reply(ClientCall* call, const Frame& frame, const comm::Message& message);
@@ -103,7 +105,7 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
   ClientCall* find(std::uint32_t id);
   ClientCall* take_slot();
   Status share_memory(ClientCall* call, Request& request, Frame& frame);
-  // The reply is there: what was open to the server is closed.
+  // Handles the reply: closes the memory that was open to the server.
   void settle(ClientCall* call, Status status, bool sent = true);
   void free_slot(ClientCall* call);
   void tell_end(const ClientCall& call, const Status& status) const;

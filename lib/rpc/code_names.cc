@@ -1,4 +1,4 @@
-// The words for status codes; with the frames, since who reads those wants them without the rest of the library.
+// Names of status codes. Part of the frames library, so that other readers of frames can use them.
 #include "rrdma/rpc/status.h"
 
 namespace rrdma::rpc {

@@ -1,5 +1,6 @@
-// Directory: what a server tells about itself, shared by its threads: its methods, the descriptions that generated stubs brought along,
-// and whether its services are well. Versions, Health, Reflection and Metrics: the services that every server has.
+// Directory: the data that a server publishes, shared by its threads: its methods, the descriptors from
+// generated stubs, and the health of its services. Versions, Health, Reflection and Metrics: the services
+// that every server has.
 #pragma once
 
 #include <cstdint>
@@ -24,10 +25,10 @@ class Directory {
   void add(const Method& method);
   void describe(std::string_view service, std::string_view descriptors);
   void set_serving(std::string_view service, bool serving);
-  // Nothing is served any more.
+  // Marks everything as not serving.
   void close();
 
-  // A line for each method: its path, its shape, and "idempotent" where it is.
+  // One line for each method: its path, its shape, and "idempotent" if it is.
   [[nodiscard]] std::string list() const;
   [[nodiscard]] Result<std::string> descriptors(std::string_view service) const;
   [[nodiscard]] Result<bool> serving(std::string_view service) const;
@@ -43,15 +44,15 @@ class Directory {
   bool closed_ = false;
 };
 
-// By which a client asks when it connects whether the server has what it expects.
+// Lets a client check on connecting that the server has the methods it expects.
 class Versions {
  public:
   static constexpr std::string_view kService = "rrdma.Versions";
   explicit Versions(const ServerState& server) : server_(&server) {}
 
-  // One after another: a method's number (8 octets), its schema (4), the length of its path (2) and the path.
+  // Encodes methods in sequence: id (8 bytes), schema (4), length of the path (2), path.
   static std::string list(const std::vector<Method>& methods);
-  // Good when all of them are here in that form; otherwise the first that is not, by its name.
+  // Succeeds if the server has all of them in the same form. Otherwise names the first mismatch.
   Status check(const std::string& list) const;
 
  private:
@@ -62,7 +63,7 @@ class Health {
  public:
   static constexpr std::string_view kService = "rrdma.Health";
   explicit Health(const Directory& directory) : directory_(&directory) {}
-  // 1: a service of that name is well; 2: it is not. Without a name: the server.
+  // Returns 1 if the service is healthy and 2 if it is not. An empty name means the server.
   Result<std::uint32_t> check(const std::string& service) const;
 
  private:

@@ -1,4 +1,4 @@
-// Inbound and Outbound: windows, items that are larger than a frame, and who waits.
+// Inbound and Outbound: windows, items larger than a frame, and waiters.
 #include "rrdma/rpc/flow.h"
 
 #include <algorithm>
@@ -13,9 +13,9 @@ namespace detail {
 namespace {
 
 const std::size_t kItemHead = head_size(Frame{.kind = Kind::kItem});
-// No stream's window grows beyond this.
+// The largest window of a stream.
 constexpr std::uint64_t kWindowLimit = 1ULL << 31;
-// A large item is cut no smaller than this when there is less room than for a whole frame.
+// The smallest piece of a large item, if the window has no room for a whole frame.
 constexpr std::uint32_t kLeastPiece = 512;
 
 }  // namespace
@@ -62,7 +62,7 @@ void Inbound::give_window() {
 }
 
 bool Inbound::arrive(const Frame& frame, const comm::Message& message) {
-  // What crossed with our own end of the call is nobody's.
+  // Ignore an item that crossed with our end of the call.
   if (ended_) return true;
   if (frame.has(flag::kEmpty)) {
     if (assembling_) return false;
@@ -85,7 +85,7 @@ bool Inbound::keep(const Frame& frame, const comm::Message& message, std::uint32
     assembly_.append(octets);
     assembling_ = frame.has(flag::kMore);
     if (assembling_) {
-      // An item may be larger than the window: its pieces are paid back as they are put together.
+      // An item may exceed the window, so return the window of each piece as it is assembled.
       owed_ += cost;
       give_window();
       return true;
@@ -94,7 +94,7 @@ bool Inbound::keep(const Frame& frame, const comm::Message& message, std::uint32
     return true;
   }
   if (place_.taken() && items_.empty()) {
-    // Somebody waits for it and will have read it before the next message comes.
+    // A reader waits and will consume the item before the next message, so do not copy it.
     const auto offset = static_cast<std::size_t>(frame.body.data() - message.bytes().data());
     const std::size_t size = frame.body.size();
     items_.push_back({Payload(message.share(), offset, size), cost});
@@ -155,7 +155,8 @@ Outbound::Item Outbound::prepare(std::size_t size) {
 }
 
 comm::Task<Status> Outbound::wait_for_window(std::uint32_t cost, comm::Limit limit) {
-  // A wide window is no promise to take anything: what cannot leave the connection waits here, not in memory.
+  // A large window does not mean that the peer receives. If the connection is crowded, wait here instead of
+  // using memory.
   while (!ended_ && (window_ < cost || line_->crowded())) {
     comm::Signal signal(line_->context(), limit);
     const WaitPlace::Stay stay(place_, signal);
@@ -189,7 +190,7 @@ comm::Task<Status> Outbound::send(Item item, comm::Limit limit) {
     const auto least = static_cast<std::uint32_t>(std::min<std::size_t>(rest.size(), kLeastPiece));
     Status waited = co_await wait_for_window(least + kItemCost, limit);
     if (!waited.ok()) {
-      // A piece of an item was sent: what follows could not be told from its rest.
+      // Part of the item was sent. A later item would be taken for its rest, so end the stream.
       if (rest.size() != item.room.size()) end(waited);
       co_return waited;
     }

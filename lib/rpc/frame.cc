@@ -34,7 +34,7 @@ std::string_view text_of(std::span<const std::byte> octets) {
   return {reinterpret_cast<const char*>(octets.data()), octets.size()};
 }
 
-// Takes the next octets of a frame; what is short makes all of it wrong.
+// Reads the parts of a frame. Missing bytes invalidate the frame.
 class Cursor {
  public:
   explicit Cursor(std::span<const std::byte> rest) : rest_(rest) {}
@@ -52,7 +52,7 @@ class Cursor {
     if (octets.empty()) return {};
     Region region{load<std::uint64_t>(octets.data()), load<std::uint32_t>(octets.data() + 8),
                   load<std::uint32_t>(octets.data() + 12)};
-    // An empty region, or one that wraps around the end of addresses, is none.
+    // Reject an empty region and one that wraps around the address space.
     if (region.length == 0 || region.address + (region.length - 1) < region.address) good_ = false;
     return region;
   }
@@ -103,7 +103,7 @@ bool parse_reply(Cursor& cursor, Frame& frame, std::size_t metadata) {
   frame.metadata = cursor.take(metadata);
   frame.message = text_of(cursor.take(message));
   frame.details = text_of(cursor.take(details));
-  // A result goes with success only, a refusal never with success, and what was written is not sent as well.
+  // Only a success has a result; only a failure is a refusal; a result that was written is not sent as well.
   const bool good = frame.status == 0;
   if (good ? frame.has(flag::kRefused) || (frame.has(flag::kWritten) && !cursor.rest().empty())
            : frame.has(flag::kWritten) || !cursor.rest().empty())
@@ -111,7 +111,7 @@ bool parse_reply(Cursor& cursor, Frame& frame, std::size_t metadata) {
   return cursor.good();
 }
 
-// Frames behind their lengths, to the last octet.
+// A sequence of frames, each preceded by its length, that fills the body exactly.
 bool parse_pack(Cursor rest) {
   if (rest.rest().empty()) return false;
   while (!rest.rest().empty()) {
@@ -170,7 +170,7 @@ bool parse(std::span<const std::byte> octets, Frame& frame) {
 }  // namespace
 
 std::optional<Frame> parse_frame(std::span<const std::byte> octets) {
-  // Read in place: it is larger than most frames are on the wire.
+  // Parse in place: a Frame is larger than most frames on the wire.
   std::optional<Frame> frame(std::in_place);
   if (!parse(octets, *frame)) frame.reset();
   return frame;
@@ -249,7 +249,7 @@ void emit_head(const Frame& frame, std::byte* into) {
 }
 
 // --- metadata --------------------------------------------------------------------------------------------------
-// A pair: the name's length (1 octet, not 0), the value's (2 octets), the name, the value.
+// A pair: length of the name (1 byte, not 0), length of the value (2 bytes), name, value.
 
 std::size_t emitted_size(const Metadata& metadata) {
   std::size_t size = 0;
@@ -300,7 +300,7 @@ std::array<std::byte, kClientHelloSize> emit(const ClientHello& hello) {
 }
 
 std::optional<ClientHello> parse_client_hello(std::span<const std::byte> octets) {
-  // Later versions may say more after this.
+  // Later versions may append fields.
   if (octets.size() < kClientHelloSize || !std::equal(kMagic.begin(), kMagic.end(), octets.begin()))
     return std::nullopt;
   ClientHello hello;

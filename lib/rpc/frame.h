@@ -1,5 +1,6 @@
-// Frames: what one message of rrdma::comm carries between an RPC client and a server, as docs/rpc-protocol.md describes it. All of it is
-// little-endian. Parsing checks every bound and every reserved octet; what it returns points into the octets it was given.
+// Frames: the contents of rrdma::comm messages between an RPC client and a server; see docs/rpc-protocol.md.
+// All numbers are little-endian. Parsing checks every bound and every reserved byte. The result refers to the
+// input.
 #pragma once
 
 #include <array>
@@ -15,13 +16,13 @@ namespace rrdma::rpc {
 inline namespace v0 {
 namespace detail {
 
-// Everybody takes frames of this size; nobody sends larger ones.
+// The largest frame. Every peer accepts frames of this size.
 inline constexpr std::size_t kFrameLimit = 4096;
 inline constexpr std::uint8_t kLowestVersion = 1;
 inline constexpr std::uint8_t kProtocolVersion = 2;  // the highest
-// From this one on a message may carry several frames.
+// From this version on, a message may carry several frames.
 inline constexpr std::uint8_t kPackingVersion = 2;
-// What an item costs of a stream's window beside its octets.
+// The cost of an item in a stream's window, besides its bytes.
 inline constexpr std::uint32_t kItemCost = 32;
 
 enum class Kind : std::uint8_t {
@@ -37,14 +38,14 @@ enum class Kind : std::uint8_t {
 };
 
 namespace flag {
-inline constexpr std::uint8_t kOffered =
-    1;  // call: the argument, or the bulk beside it, lies in the caller's memory
+// Call: the argument, or the bulk data with it, is in the caller's memory.
+inline constexpr std::uint8_t kOffered = 1;
 inline constexpr std::uint8_t kLent = 2;      // call: the result may be written into the caller's memory
 inline constexpr std::uint8_t kWritten = 4;   // reply: the result was written there
-inline constexpr std::uint8_t kLast = 8;      // item: none follows in this direction
-inline constexpr std::uint8_t kMore = 16;     // item: it goes on in the next one
-inline constexpr std::uint8_t kRefused = 32;  // reply: the call was not begun
-inline constexpr std::uint8_t kEmpty = 64;    // item: there is none, only the end (with kLast)
+inline constexpr std::uint8_t kLast = 8;      // item: the last one in this direction
+inline constexpr std::uint8_t kMore = 16;     // item: continued in the next one
+inline constexpr std::uint8_t kRefused = 32;  // reply: the call never started
+inline constexpr std::uint8_t kEmpty = 64;    // item: no item, only the end (with kLast)
 }  // namespace flag
 
 // Memory of a peer.
@@ -55,16 +56,16 @@ struct Region {
   friend bool operator==(const Region&, const Region&) = default;
 };
 
-// Any frame; which members count is said by `kind`.
+// Any frame. `kind` determines which members are valid.
 struct Frame {
   Kind kind = Kind::kCall;
   std::uint8_t flags = 0;
   std::uint32_t call = 0;
   // kCall
   std::uint64_t method = 0;
-  std::uint64_t timeout = 0;  // nanoseconds that are left; 0: no end
+  std::uint64_t timeout = 0;  // nanoseconds left; 0: no deadline
   std::uint32_t schema = 0;
-  std::uint32_t window = 0;  // of the result's stream; also kWindow: what is added
+  std::uint32_t window = 0;  // of the result's stream; for kWindow: the increment
   Region offered = {};
   Region lent = {};
   // kReply
@@ -73,44 +74,46 @@ struct Frame {
   std::string_view message = {};
   std::string_view details = {};
   std::span<const std::byte> metadata = {};  // kCall, kReply
-  std::span<const std::byte> body = {};      // what follows
+  std::span<const std::byte> body = {};      // the rest of the frame
 
   [[nodiscard]] bool has(std::uint8_t which) const { return (flags & which) != 0; }
 };
 
-// Nothing: this is no frame that this protocol allows.
+// Returns nothing if the bytes are not a valid frame.
 [[nodiscard]] std::optional<Frame> parse_frame(std::span<const std::byte> octets);
-// A kPack is the one frame that holds others, each behind its length. parse_frame has seen that those lengths fill its body exactly, not what they hold.
+// A kPack holds other frames, each preceded by its length. parse_frame has checked that the lengths fill the
+// body exactly, but not the frames themselves.
 inline constexpr std::size_t kPackHead = 8;
 inline constexpr std::size_t kPackedHead = 4;
-// The next one of a body, which is shortened by it. REQUIRES: the body, or what is left of the body, of a kPack; not empty.
+// Removes the next frame from a body and returns it. REQUIRES: the non-empty rest of a kPack's body.
 [[nodiscard]] std::span<const std::byte> next_packed(std::span<const std::byte>& body);
-// Puts the head of one that follows; the frame itself goes behind it. REQUIRES: room for kPackedHead.
+// Writes the header of a packed frame; the frame follows it. REQUIRES: room for kPackedHead.
 void emit_packed_head(std::size_t size, std::byte* into);
-// What is before the metadata of a call without regions, and of a reply in one frame.
+// The size before the metadata, for a call without regions and for a reply in one frame.
 inline constexpr std::size_t kCallHead = 32;
 inline constexpr std::size_t kReplyHead = 16;
 inline constexpr std::size_t kRegionSize = 16;
-// Octets of everything before the body.
+// The number of bytes before the body.
 [[nodiscard]] std::size_t head_size(const Frame& frame);
-// Writes everything before the body; the body follows at head_size(). REQUIRES: room for it; each part within its limits.
+// Writes everything before the body, which starts at head_size(). REQUIRES: room for it; each part within its
+// limits.
 void emit_head(const Frame& frame, std::byte* into);
 
 [[nodiscard]] std::size_t emitted_size(const Metadata& metadata);
 // REQUIRES: room for emitted_size().
 void emit_metadata(const Metadata& metadata, std::byte* into);
-// False: malformed.
+// Returns false if the metadata is malformed.
 [[nodiscard]] bool parse_metadata(std::span<const std::byte> octets, Metadata& into);
-// Whether it can travel at all.
+// Whether the metadata is within its limits.
 [[nodiscard]] bool fits(const Metadata& metadata);
 
-// What a client and a server say when they connect, in the private data of the connection.
+// The hello messages of client and server, in the private data of the connection request and its reply.
 inline constexpr std::size_t kNonceSize = 16;
 inline constexpr std::size_t kProofSize = 32;
 using Nonce = std::array<std::byte, kNonceSize>;
 using Proof = std::array<std::byte, kProofSize>;
 
-// Why a server refuses a connection, in the number beside the text.
+// Reasons for refusing a connection.
 inline constexpr std::uint8_t kRefusedVersion = 1;
 inline constexpr std::uint8_t kRefusedForeign = 2;
 inline constexpr std::uint8_t kRefusedSecret = 3;
@@ -118,16 +121,16 @@ inline constexpr std::uint8_t kRefusedSecret = 3;
 struct ClientHello {
   std::uint8_t lowest = kLowestVersion;
   std::uint8_t highest = kLowestVersion;
-  bool secret = false;           // the client asks for the proof
-  std::uint32_t max_result = 0;  // octets of the largest result, and of the largest item of a stream
+  bool secret = false;           // the client requests a proof
+  std::uint32_t max_result = 0;  // bytes of the largest result or stream item
   Nonce nonce{};
 };
 struct ServerHello {
   std::uint8_t version = kLowestVersion;
-  bool secret = false;  // the server asks for the proof
+  bool secret = false;  // the server requires a proof
   std::uint16_t max_calls = 0;
   std::uint32_t max_argument = 0;
-  std::uint32_t window = 0;  // of each stream of arguments, at first
+  std::uint32_t window = 0;  // the initial window of each stream of arguments
   Nonce nonce{};
   Proof proof{};
 };

@@ -1,7 +1,8 @@
-// Line: one end of a connection that carries frames. Frames leave in the order in which they are posted and as the peer gives credits; nobody waits
-// for a frame. Where the peer knows packs, only the first one of a turn leaves at once, and the others together at its end, several in one message (or before,
-// when that is full); all of them do so while the peer sends packs itself: then no single answer is waited for. What cannot leave is bounded by who reads: a reader stops listening to
-// a peer that takes nothing (crowded()).
+// Line: one end of a connection that carries frames. Frames are sent in order, as far as the peer grants
+// credits. Posting never waits. If the peer supports packs, the first frame of a turn is sent at once and the
+// others are packed into one message at the end of the turn, or when the pack is full. While the peer itself
+// sends packs, all frames are packed, because it does not wait for single answers. Readers bound the frames
+// that cannot be sent: they stop receiving from a peer that accepts nothing (crowded()).
 #pragma once
 
 #include <cstddef>
@@ -18,11 +19,11 @@ namespace rrdma::rpc {
 inline namespace v0 {
 namespace detail {
 
-// What the window of a stream is at first, at least: the largest item of one frame fits into half of it, so that a reader who has taken
-// everything has always something to give back.
+// The smallest initial window of a stream. The largest item of one frame fits into half of it, so that a
+// reader that has consumed everything can always grant more.
 inline constexpr std::uint32_t kLeastWindow = 16384;
 
-// Who waits until frames have left: its signal is given then.
+// Waits until frames were sent; its signal is then given.
 struct SentWaiter : comm::detail::Link {
   explicit SentWaiter(comm::Signal& given) : signal(&given) {}
   comm::Signal* signal;
@@ -30,7 +31,7 @@ struct SentWaiter : comm::detail::Link {
 
 class Line {
  public:
-  // `version`: what both ends speak.
+  // `version`: the protocol version of the connection.
   Line(comm::Context& context, comm::Endpoint endpoint, std::uint8_t version);
   ~Line();
   Line(const Line&) = delete;
@@ -39,47 +40,47 @@ class Line {
   [[nodiscard]] comm::Context& context() const { return *context_; }
   [[nodiscard]] comm::Endpoint& endpoint() { return endpoint_; }
   [[nodiscard]] bool packs() const { return packs_; }
-  // A message of the peer is about to be read: whether it has several frames.
+  // Records whether the peer's message, about to be handled, has several frames.
   void heard(bool several) { eager_ = !several; }
 
-  // Memory for a frame of this size; none: there is none, and the connection ends of it.
+  // Memory for a frame of this size. Empty on exhaustion; the connection is aborted.
   comm::Buffer frame(std::size_t size) {
     auto memory = context_->pool().take(size);
     if (memory) return std::move(*memory);
     endpoint_.abort();
     return {};
   }
-  // The same where it may be small. False: there is none.
+  // The same for a frame that may be small. Returns false on exhaustion.
   bool frame(FrameMemory& memory, std::size_t size) {
     if (memory.take(context_->pool(), size)) return true;
     endpoint_.abort();
     return false;
   }
-  // Sends a frame behind those before it.
+  // Sends a frame after all earlier ones.
   void post(comm::Buffer frame);
   void post(FrameMemory& frame);
-  // The same for one without a body.
+  // Sends a frame without a body.
   void post(const Frame& head);
-  // A write into the peer's memory, before the frames that are posted later.
+  // Writes into the peer's memory, before all frames posted later.
   void post(comm::Buffer octets, const Region& into);
-  // Ends the connection once everything posted has arrived.
+  // Closes the connection once everything posted has arrived.
   void close();
 
   [[nodiscard]] bool crowded() const { return unsent_->count > kMostUnsent; }
-  // The waiter's signal is given when enough frames have left, or were lost with the connection.
+  // Gives the waiter's signal when enough frames were sent, or were lost with the connection.
   void await_sent(SentWaiter& waiter) { unsent_->waiting.push_back(&waiter); }
-  // Until then. False: the connection is over.
+  // Waits until the line is not crowded. Returns false if the connection is over.
   comm::Task<bool> until_sent();
 
  private:
   static constexpr std::size_t kMostUnsent = 512;
-  // Frames in one message: with more of them the peer would have to wait for the last before it begins with the first.
+  // The most frames in one message. With more, the peer would wait too long before it can handle the first.
   static constexpr std::size_t kMostPacked = 16;
   struct Unsent final : comm::detail::Counted {
     std::size_t count = 0;
     comm::detail::List<SentWaiter> waiting;
   };
-  // What is called when a message has left.
+  // Completion of a message.
   struct Sent {
     comm::detail::Ref<Unsent> unsent;
     void operator()(const comm::Result<comm::Buffer>&) const {
@@ -88,7 +89,8 @@ class Line {
     }
   };
 
-  // Puts a frame behind those that wait for the end of the turn. False: it is to be sent now, and nothing waits before it.
+  // Appends a frame to the pack of this turn. Returns false if the frame must be sent now; no earlier frame
+  // is pending then.
   bool pack(std::span<const std::byte> frame);
   bool begin_pack();
   void flush();
@@ -101,8 +103,8 @@ class Line {
   bool packs_;
   bool eager_ = true;       // the peer's last message was a single frame
   bool posted_ = false;     // in this turn
-  comm::Buffer pending_;    // what leaves at the end of the turn: a pack, unless it has but one frame
-  std::size_t packed_ = 0;  // frames in it
+  comm::Buffer pending_;    // sent at the end of the turn: a pack, unless it holds only one frame
+  std::size_t packed_ = 0;  // frames in pending_
   comm::TurnEnd turn_end_;
   comm::detail::Ref<Unsent> unsent_;
 };

@@ -1,4 +1,4 @@
-// Nonces are the system's, the HMAC is libcrypto's.
+// Nonces come from the kernel, the HMAC from libcrypto.
 #include "lib/rpc/proof.h"
 
 #include <openssl/crypto.h>
@@ -16,7 +16,7 @@ namespace detail {
 
 Nonce fresh_nonce() {
   Nonce nonce{};
-  // So few octets come at once or not at all.
+  // getrandom() returns so few bytes completely or not at all.
   if (::getrandom(nonce.data(), nonce.size(), 0) != static_cast<ssize_t>(nonce.size())) std::abort();
   return nonce;
 }

@@ -1,4 +1,4 @@
-// Proofs that an end knows the secret that both share: HMAC-SHA256 over who it is and both nonces.
+// Proofs of knowledge of the shared secret: HMAC-SHA256 over the role and both nonces.
 #pragma once
 
 #include <span>
@@ -14,7 +14,7 @@ enum class Role : std::uint8_t { kClient, kServer };
 
 [[nodiscard]] Nonce fresh_nonce();
 [[nodiscard]] Proof proof_of(std::string_view secret, Role role, const Nonce& client, const Nonce& server);
-// Compares in a time that says nothing about where they differ.
+// Compares in constant time.
 [[nodiscard]] bool same(const Proof& expected, std::span<const std::byte> given);
 
 }  // namespace detail

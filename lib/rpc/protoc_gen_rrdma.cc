@@ -1,5 +1,6 @@
-// protoc-gen-rrdma: what protoc calls for --rrdma_out. For each NAME.proto with services it writes NAME.rrdma.h: for a service S the class SService, whose
-// methods a server overrides, and the class SClient, whose methods a client calls. Methods are coroutines, named in snake_case.
+// protoc-gen-rrdma: the plugin for protoc --rrdma_out. For each NAME.proto with services it writes
+// NAME.rrdma.h. A service S becomes the class SService, whose methods a server overrides, and the class
+// SClient, whose methods a client calls. Methods are coroutines, named in snake_case.
 #include <google/protobuf/compiler/code_generator.h>
 #include <google/protobuf/compiler/plugin.h>
 #include <google/protobuf/descriptor.h>
@@ -25,7 +26,7 @@ std::string replaced(std::string text, const std::string& from, const std::strin
   return text;
 }
 
-// "::a::b::Outer_Inner", as protoc's own C++ names it.
+// "::a::b::Outer_Inner", as protoc names the class in C++.
 std::string class_of(const pb::Descriptor& message) {
   std::string name = message.name();
   for (const pb::Descriptor* outer = message.containing_type(); outer != nullptr;
@@ -35,7 +36,7 @@ std::string class_of(const pb::Descriptor& message) {
   return "::" + (package.empty() ? "" : replaced(package, ".", "::") + "::") + name;
 }
 
-// Words that C++ or the generated classes have for themselves.
+// Keywords of C++ and names of the generated classes.
 constexpr std::string_view kTaken =
     " and auto bool break case catch char class const continue default delete do double else "
     "enum export false float for friend goto if inline int long new not or private public "
@@ -43,7 +44,7 @@ constexpr std::string_view kTaken =
     "union unsigned using virtual void volatile while xor channel rrdma_handlers "
     "rrdma_service rrdma_descriptors ";
 
-// "get_row" of "GetRow"; a word that C++ has for itself gets an underscore.
+// Converts "GetRow" to "get_row". Appends an underscore to reserved words.
 std::string function_of(const std::string& method) {
   std::string name;
   for (std::size_t i = 0; i < method.size(); ++i) {
@@ -76,14 +77,15 @@ Words words_of(const pb::MethodDescriptor& method) {
           {"idempotent", idempotent ? "true" : "false"}};
 }
 
-// A file and all that it imports, each before those that need it.
+// Collects a file and its imports, dependencies first.
 void collect(const pb::FileDescriptor& file, std::set<std::string>& seen, pb::FileDescriptorSet& into) {
   if (!seen.insert(file.name()).second) return;
   for (int i = 0; i < file.dependency_count(); ++i) collect(*file.dependency(i), seen, into);
   file.CopyTo(into.add_file());
 }
 
-// The name of the function that gives them: two files of one package may be in one program.
+// The name of the function that returns the descriptors. It is unique, since one program may contain several
+// files of a package.
 std::string descriptors_of(const pb::FileDescriptor& file) {
   std::string name = "rrdma_descriptors_of_";
   for (const char letter : file.name())
@@ -91,7 +93,7 @@ std::string descriptors_of(const pb::FileDescriptor& file) {
   return name;
 }
 
-// What rrdma.Reflection tells of the services of this file: octets in a literal, cut into lines.
+// Prints the descriptors for rrdma.Reflection as a string literal, broken into lines.
 void print_descriptors(const pb::FileDescriptor& file, pb::io::Printer& out) {
   constexpr std::size_t kLine = 24;
   pb::FileDescriptorSet set;

@@ -1,4 +1,4 @@
-// Server: its methods, its port, and how it ends.
+// Server: its methods, port and shutdown.
 #include "rrdma/rpc/server.h"
 
 #include <algorithm>
@@ -32,7 +32,7 @@ ServerState::ServerState(comm::Context& context, const ServerOptions& options, S
   keep(handler_of<&Metrics::text>(metrics_), true);
 }
 ServerState::~ServerState() {
-  // All of them at once: each may linger for a while.
+  // Stop all workers at once, because each may linger for a while.
   for (const auto& worker : workers_) worker->stop();
 }
 
@@ -46,7 +46,7 @@ void ServerState::keep(Handler handler, bool built_in) {
   auto served = std::make_unique<Served>();
   served->built_in = built_in;
   served->handler = std::move(handler);
-  // The names may have been somebody's temporary.
+  // Copy the names: the views may refer to temporaries.
   Handler& kept = served->handler;
   kept.service = kept.method.service;
   kept.name = kept.method.name;
@@ -54,13 +54,13 @@ void ServerState::keep(Handler handler, bool built_in) {
   kept.method.name = kept.name;
   std::unique_ptr<Served>& place = methods_[kept.method.id];
   last_found_ = nullptr;
-  // Calls of the one before may still run.
+  // Calls of the replaced method may still run.
   if (place) replaced_.push_back(std::move(place));
   place = std::move(served);
 }
 
 Served* ServerState::find(std::uint64_t method) const {
-  // Mostly the same one again.
+  // Often the same method is called again.
   if (last_found_ != nullptr && last_found_->handler.method.id == method) return last_found_;
   const auto found = methods_.find(method);
   if (found == methods_.end()) return nullptr;
@@ -157,7 +157,8 @@ comm::Task<void> ServerState::serve(comm::Incoming incoming) {
   ++counts_.connections;
   ServerConnection connection(*this, std::move(*endpoint), *hello, answer.version, expected);
   if (draining_) {
-    // It came too late, and may have called already: it is told that nothing of that was begun.
+    // The client connected too late and may already have sent calls. go_away() tells it that none has
+    // started.
     connection.go_away();
     connection.leave();
   }
@@ -247,7 +248,7 @@ comm::Task<ServerStatistics> ServerState::own_statistics() {
 }
 
 comm::Task<ServerStatistics> ServerState::statistics_of_all() {
-  // Its numbers are already those of all; its methods are those of this thread.
+  // The counters already cover all threads; the methods cover only this one.
   ServerStatistics all = co_await own_statistics();
   std::map<std::pair<std::string, std::string>, MethodStatistics> methods;
   for (MethodStatistics& method : all.methods)

@@ -1,4 +1,4 @@
-// ServerCall: the answer of a call: in one frame, written into the caller's memory, or in parts.
+// ServerCall: the reply of a call: in one frame, written into the caller's memory, or in parts.
 #include <algorithm>
 #include <cstring>
 

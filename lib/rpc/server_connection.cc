@@ -93,7 +93,7 @@ bool ServerConnection::handle(const Frame& frame, const comm::Message& message) 
     expected_.reset();
     return true;
   }
-  // What is said of a call that has ended crossed with its reply.
+  // A frame for a call that has ended crossed with its reply.
   ServerCall* call = frame.kind == Kind::kCall ? nullptr : find(frame.call);
   switch (frame.kind) {
     case Kind::kCall: return handle_call(frame, message);
@@ -108,7 +108,7 @@ bool ServerConnection::handle(const Frame& frame, const comm::Message& message) 
 
 Status ServerConnection::admit(const Frame& frame, Served*& served) {
   if (going_away_) return {Code::kUnavailable, "the server is going away"};
-  // Handlers of calls that were cancelled go on until they notice; those are counted apart.
+  // Handlers of cancelled calls run until they notice the cancellation. They have a separate bound.
   if (running_ >= 2 * std::size_t{server_->options().max_calls} + kLateHandlers)
     return {Code::kResourceExhausted, "too many calls of this connection are running"};
   served = server_->find(frame.method);
@@ -131,7 +131,7 @@ Status ServerConnection::admit(const Frame& frame, Served*& served) {
 
 bool ServerConnection::handle_call(const Frame& frame, const comm::Message& message) {
   const std::uint32_t slot = slot_of(frame.call);
-  // A number that is in use, or beyond what was agreed on.
+  // The call id is in use or beyond the agreed limit.
   if (slot >= server_->options().max_calls) return false;
   if (slot >= slots_.size()) slots_.resize(slot + 1);
   if (slots_[slot] != nullptr) return false;
@@ -173,7 +173,7 @@ void ServerConnection::begin(const Frame& frame, const comm::Message& message, S
     const std::chrono::nanoseconds patience(
         std::min<std::uint64_t>(frame.timeout, std::numeric_limits<std::int64_t>::max()));
     const comm::Clock::time_point now = comm::Clock::now();
-    // What the clock cannot count is no limit.
+    // A duration beyond the range of the clock means no limit.
     if (patience < comm::Clock::time_point::max() - now) {
       call->deadline_ = now + patience;
       call->alarm_.set(call->deadline_);
@@ -194,7 +194,7 @@ void ServerConnection::begin(const Frame& frame, const comm::Message& message, S
   ++served.running;
   server_->call_began();
   ++server_->counts().calls;
-  // What gives its result at once needs no coroutine.
+  // A method that returns its result directly needs no coroutine.
   if (served.handler.run_now != nullptr && call->offered_.empty()) {
     serve_now(call);
   } else {
@@ -216,7 +216,7 @@ comm::Task<Status> ServerConnection::fetch(ServerCall* call) {
 }
 
 namespace {
-// What a handler's exception says. REQUIRES: it is being handled.
+// Converts the current exception to a Status. REQUIRES: called within a catch block.
 Status status_of_exception() {
   try {
     throw;

@@ -1,5 +1,5 @@
-// ServerConnection: one client of a server: its calls by their slots, and the handlers that run for it. ServerState: the methods, the port
-// and all connections.
+// ServerConnection: one client of a server: its calls by slot, and its running handlers. ServerState: the
+// methods, the port and all connections.
 #pragma once
 
 #include <array>
@@ -25,7 +25,7 @@ namespace detail {
 class ServerState;
 class Worker;
 
-// A number that one thread counts and others may look at.
+// A counter that one thread increments and any thread may read.
 class Count {
  public:
   void operator++() { value_.store(value() + 1, std::memory_order_relaxed); }
@@ -40,16 +40,16 @@ class Count {
   std::atomic<std::uint64_t> value_{0};
 };
 
-// A method that is served, and how that went in this thread.
+// A method of the server, and its statistics in this thread.
 struct Served {
   Handler handler;
-  bool built_in = false;  // every part of the server has its own
+  bool built_in = false;  // each part of the server has its own
   std::uint64_t running = 0;
   std::array<std::uint64_t, kHighestCode + 1> ended = {};
   Latencies latencies;
 };
 
-// ServerCounters as they are counted.
+// The counters behind ServerCounters.
 struct ServerCounts {
   Count connections, refused, broken, calls, good;
 };
@@ -60,36 +60,36 @@ class ServerConnection final : public comm::detail::Link {
                    std::uint8_t version, const std::optional<Proof>& expected);
   ~ServerConnection();
 
-  // Answers until the connection ends and the last handler has.
+  // Serves the client until the connection and all its handlers have ended.
   comm::Task<void> run();
-  // Tells the client that no new calls are taken.
+  // Tells the client that no new calls are accepted.
   void go_away();
   void abort();
-  // Ends it once everything posted has arrived.
+  // Closes the connection once everything posted has arrived.
   void leave();
 
   Line& line() { return line_; }
   [[nodiscard]] const ClientHello& hello() const { return hello_; }
-  // The call has its reply: its number may be used again.
+  // The reply was sent, so the call id may be reused.
   void replied(const ServerCall& call, const Status& status);
 
  private:
-  // False: the client broke the protocol.
+  // Returns false if the client violated the protocol.
   bool handle(const comm::Message& message);
   bool handle(const Frame& frame, const comm::Message& message);
   bool handle_call(const Frame& frame, const comm::Message& message);
-  // Why a call is not begun; good: it is.
+  // Returns an error if the call must not start.
   Status admit(const Frame& frame, Served*& served);
   void begin(const Frame& frame, const comm::Message& message, Served& served, Metadata metadata);
   void refuse(std::uint32_t call, Status status);
   comm::Task<void> serve(ServerCall* call);
-  // The same for a handler that does not wait, with an argument that is there.
+  // Runs a handler that does not suspend, with an argument that has arrived completely.
   void serve_now(ServerCall* call);
-  // What ServerOptions::before says of it.
+  // Runs ServerOptions::before.
   Status permit(ServerCall* call) const;
-  // The handler is through, and this is how.
+  // Ends the call with the status of its handler.
   void conclude(ServerCall* call, Status status);
-  // Reads a large argument out of the caller's memory.
+  // Reads a large argument from the caller's memory.
   comm::Task<Status> fetch(ServerCall* call);
   ServerCall* find(std::uint32_t id);
   void finish(ServerCall* call);
@@ -97,23 +97,23 @@ class ServerConnection final : public comm::detail::Link {
 
   ServerState* server_;
   ClientHello hello_;
-  std::optional<Proof> expected_;  // what the client must say before anything else
+  std::optional<Proof> expected_;  // the proof that the client must send first
   Line line_;
-  comm::Pool memory_;               // of large arguments
-  std::vector<ServerCall*> slots_;  // by slot, while there is no reply
+  comm::Pool memory_;               // for large arguments
+  std::vector<ServerCall*> slots_;  // by slot, until the reply
   std::vector<std::unique_ptr<ServerCall>> calls_;
   ServerCall* free_ = nullptr;
   std::size_t running_ = 0;
-  Ticks arrived_ = 0;  // when the message came that is being read
+  Ticks arrived_ = 0;  // arrival time of the current message
   bool going_away_ = false;
-  comm::Scope handlers_;  // last: destroyed first
+  comm::Scope handlers_;  // last, and thus destroyed first
 };
 
-// A server, or the part of it that lives in one of its threads.
+// A server, or its part in one of the server's threads.
 class ServerState {
  public:
   ServerState(comm::Context& context, const ServerOptions& options);
-  // The part of `whole` in another thread.
+  // Creates the part of `whole` in another thread.
   ServerState(comm::Context& context, const ServerOptions& options, ServerState& whole);
   ~ServerState();
 
@@ -125,20 +125,20 @@ class ServerState {
   Status listen(std::string_view address);
   comm::Task<Status> drain(comm::Limit limit);
   void abort();
-  // Lets a client in, or not, and answers it to its end.
+  // Accepts or refuses a client, and serves it until the connection ends.
   comm::Task<void> serve(comm::Incoming incoming);
 
   [[nodiscard]] Served* find(std::uint64_t method) const;
   [[nodiscard]] comm::Context& context() const { return *context_; }
   [[nodiscard]] const ServerOptions& options() const { return options_; }
   [[nodiscard]] comm::Listener& listener() { return listener_; }
-  // Of all threads.
+  // Totals of all threads.
   [[nodiscard]] std::size_t connections() const;
   [[nodiscard]] std::size_t calls() const;
   [[nodiscard]] ServerCounters counters() const;
-  // Of the whole server, in whichever of its threads this is asked.
+  // Statistics of the whole server. Callable in any of its threads.
   comm::Task<ServerStatistics> statistics();
-  // Of this thread alone.
+  // Statistics of this thread only.
   comm::Task<ServerStatistics> own_statistics();
 
   ServerCounts& counts() { return counts_; }
@@ -157,9 +157,9 @@ class ServerState {
  private:
   comm::Task<void> accept_all();
   Status start_workers();
-  // Until `count` is none.
+  // Waits until `count` is zero.
   comm::Task<Status> until_none(const Count& count, comm::Limit limit);
-  // The same as drain(), of this thread alone.
+  // Like drain(), for this thread only.
   comm::Task<Status> drain_own(comm::Limit limit);
   comm::Task<ServerStatistics> statistics_of_all();
   void keep(Handler handler, bool built_in);
@@ -180,11 +180,11 @@ class ServerState {
   Count connected_;
   Count running_;
   bool draining_ = false;
-  unsigned aborts_ = 0;  // a connection that comes up meanwhile is one of those that were to end
+  unsigned aborts_ = 0;  // detects connections accepted while abort() runs
   WaitPlace idle_;
   ServerCounts counts_;
   std::vector<std::unique_ptr<Worker>> workers_;
-  comm::Scope scope_;  // last: destroyed first
+  comm::Scope scope_;  // last, and thus destroyed first
 };
 
 }  // namespace detail

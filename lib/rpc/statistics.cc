@@ -65,7 +65,7 @@ ClientMetric histogram(const MethodStatistics& method) {
     one.cumulative_count = count;
     metric.histogram.bucket.push_back(one);
   };
-  // 1, 2 and 5 of each decade from a microsecond to ten seconds.
+  // 1, 2 and 5 of each decade, from one microsecond to ten seconds.
   for (std::int64_t decade = 1000; decade <= 1'000'000'000; decade *= 10) {
     for (const std::int64_t digit : {1, 2, 5}) {
       const std::chrono::nanoseconds bound(digit * decade);

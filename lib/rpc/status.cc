@@ -1,4 +1,4 @@
-// Statuses as sentences, and what failures of the transport mean to a call.
+// Status texts, and the mapping of transport errors to status codes.
 #include "rrdma/rpc/status.h"
 
 #include <cstdio>

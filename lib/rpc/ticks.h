@@ -1,5 +1,5 @@
-// Ticks: how long calls take, measured for each of them. Where a program may read the counter behind its clock by itself, that costs a quarter of what
-// the clock does, which also orders the reading and turns it into a time of day.
+// Ticks: measures the duration of calls. If programs may read the CPU's time stamp counter, this costs a
+// quarter of reading the clock, which also serialises the read and converts it to a time.
 #pragma once
 
 #include <chrono>
@@ -32,7 +32,7 @@ inline double nanoseconds_of_a_tick() { return 1; }
 
 inline std::chrono::nanoseconds time_since(Ticks begin) {
   static const double one = nanoseconds_of_a_tick();
-  // Cores may disagree by a little.
+  // The counters of different cores may differ slightly, so the difference is signed.
   const auto passed = static_cast<std::int64_t>(ticks_now() - begin);
   return std::chrono::nanoseconds(static_cast<std::int64_t>(static_cast<double>(passed) * one));
 }

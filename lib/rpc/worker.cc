@@ -11,7 +11,7 @@ Worker::~Worker() {
 }
 
 void Worker::stop() {
-  // Its thread may be gone right after this.
+  // The thread may end right after this call.
   if (comm::Context* context = std::exchange(context_, nullptr)) context->post([this] { stopping_ = true; });
 }
 
@@ -31,7 +31,7 @@ void Worker::run(const comm::ContextOptions& options, const ServerOptions& serve
   context_ = &context;
   state_ = &state;
   scope_ = &scope;
-  // From here on, what `start` was given belongs to its caller again.
+  // From here on, `start` may return and its arguments may be destroyed.
   started.set_value(Status());
   while (!stopping_) context.wait();
 }
@@ -42,7 +42,7 @@ void Worker::add(Handler handler) {
 
 void Worker::take(comm::Incoming incoming) {
   load_.fetch_add(1, std::memory_order_relaxed);
-  // A std::function can be copied, a request cannot.
+  // std::function requires a copyable callable; Incoming is move-only.
   context_->post([this, shared = std::make_shared<comm::Incoming>(std::move(incoming))] {
     scope_->spawn(serve(std::move(*shared)));
   });

@@ -1,5 +1,5 @@
-// Worker: one of a server's threads, with a context and a part of the server of its own. What it is told to do, it is told through its
-// context's post(): nothing else is shared.
+// Worker: one of a server's threads, with its own context and its own part of the server. It receives all
+// work through its context's post() and shares nothing else.
 #pragma once
 
 #include <atomic>
@@ -17,7 +17,7 @@ namespace rrdma::rpc {
 inline namespace v0 {
 namespace detail {
 
-// What is awaited from another thread; who awaits may have gone on before it comes.
+// A value from another thread. The waiter may be gone before it arrives.
 template <typename T>
 struct Answer {
   std::optional<T> value;
@@ -34,7 +34,8 @@ comm::Task<void> give_answer(comm::Context* home, std::function<comm::Task<T>()>
   });
 }
 
-// Runs `make()` in the thread of the context `there`, within a scope of that thread, and awaits its value in the context `home`, the caller's.
+// Runs `make()` in the thread of the context `there`, within `scope` of that thread. Awaits its value in the
+// caller's context `home`.
 template <typename T>
 comm::Task<T> ask_there(comm::Context& there, comm::Scope& scope, comm::Context& home,
                         std::function<comm::Task<T>()> make) {
@@ -55,20 +56,20 @@ class Worker {
   Worker(const Worker&) = delete;
   // Ends its connections and its thread.
   ~Worker();
-  // The same, without waiting for it.
+  // Requests the end without waiting for it.
   void stop();
 
-  // Starts the thread; the reason when it has no context.
+  // Starts the thread. Fails if the context cannot be opened.
   Status start(const comm::ContextOptions& context, const ServerOptions& options, ServerState& whole);
   void add(Handler handler);
-  // A connection request for this thread.
+  // Hands a connection request to this thread.
   void take(comm::Incoming incoming);
   void abort();
-  // Connections that it was given and that have not ended.
+  // Connections that were handed to this thread and have not ended.
   [[nodiscard]] std::size_t load() const { return load_.load(std::memory_order_relaxed); }
   [[nodiscard]] const ServerState& state() const { return *state_; }
 
-  // Runs `make(state)` in this thread and awaits its value in the context `home`, whose thread is the caller's.
+  // Runs `make(state)` in this thread and awaits its value in the caller's context `home`.
   template <typename T>
   comm::Task<T> ask(comm::Context& home, std::function<comm::Task<T>(ServerState&)> make) {
     return ask_there<T>(*context_, *scope_, home, [this, make] { return make(*state_); });
@@ -81,7 +82,7 @@ class Worker {
   comm::Context* context_ = nullptr;
   ServerState* state_ = nullptr;
   comm::Scope* scope_ = nullptr;
-  bool stopping_ = false;  // its own thread's
+  bool stopping_ = false;  // used in its own thread only
   std::atomic<std::size_t> load_{0};
   std::thread thread_;
 };

@@ -1,4 +1,5 @@
-// JsonMessages: the messages of a service by what its server tells of them, to and from JSON.
+// JsonMessages: converts the messages of a service to and from JSON, by the descriptors that its server
+// publishes.
 #pragma once
 
 #include <memory>
@@ -11,13 +12,13 @@ namespace rrdma::rpc::tool {
 
 class JsonMessages {
  public:
-  // From a serialized google.protobuf.FileDescriptorSet; throws std::runtime_error when it holds no such method.
+  // Takes a serialized google.protobuf.FileDescriptorSet. Throws std::runtime_error if it lacks the method.
   JsonMessages(const std::string& descriptors, std::string_view service, std::string_view method);
   JsonMessages(JsonMessages&&) noexcept;
   ~JsonMessages();
 
   [[nodiscard]] rpc::Method method() const;
-  // Octets of the argument; throws std::runtime_error when the text is not one.
+  // Encodes an argument. Throws std::runtime_error if the text is invalid.
   [[nodiscard]] std::string argument(std::string_view json) const;
   [[nodiscard]] std::string text_of_result(const std::string& octets) const;
 

@@ -1,4 +1,5 @@
-// rrdma-rpc, the program behind `rrdma rpc`: asks a server of rrdma::rpc what it has, calls its methods with JSON, and measures them.
+// rrdma-rpc, the program behind `rrdma rpc`: lists the methods of a server, calls them with JSON, and
+// measures them.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>
@@ -12,9 +13,9 @@
 
 namespace rrdma::rpc::tool {
 
-constexpr int kFailed = 2;  // as of every command of rrdma
+constexpr int kFailed = 2;  // the same for all rrdma commands
 
-// What every server has beside its own methods (docs/rpc-protocol.md).
+// Services that every server has (docs/rpc-protocol.md).
 struct Reflection {
   static constexpr std::string_view kService = "rrdma.Reflection";
   rpc::Result<std::string> list();
@@ -82,7 +83,7 @@ std::string argument_of(const JsonMessages& json, const Options& options) {
   return json.argument(options.json.empty() ? "{}" : options.json.front());
 }
 
-// The items of a stream of arguments; "-" stands for lines of standard input.
+// The items of a stream of arguments; "-" reads lines from standard input.
 std::vector<std::string> items_of(const JsonMessages& json, const Options& options) {
   std::vector<std::string> items;
   for (const std::string& text : options.json) {
@@ -106,7 +107,7 @@ comm::Task<> print_all(const JsonMessages& json, rpc::Reader<std::string>& resul
   if (!results.status().ok()) throw rpc::Failure(results.status());
 }
 
-// A server that ends first says why when it is asked.
+// Stops when the server ends the call early; finish() then returns the reason.
 comm::Task<> write_all(const std::vector<std::string>& items, rpc::Writer<std::string>& arguments) {
   for (const std::string& item : items) {
     const rpc::Status sent = co_await arguments.write(item);

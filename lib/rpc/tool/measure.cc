@@ -88,7 +88,7 @@ std::string report(const rpc::Latencies& latencies, std::chrono::nanoseconds too
     std::snprintf(line.data(), line.size(), "  p%-5g ", share * 100);
     text += line.data() + shown(latencies.percentile(share)) + "\n";
   }
-  // From the first percentile to the last, one row for each step of a quarter of an octave.
+  // From the first to the last percentile, one row for each quarter of an octave.
   auto bound = std::max<std::chrono::nanoseconds>(latencies.percentile(0.01), std::chrono::nanoseconds(16));
   std::vector<std::pair<std::chrono::nanoseconds, std::uint64_t>> rows;
   std::uint64_t before = 0;

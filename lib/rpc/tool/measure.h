@@ -1,4 +1,4 @@
-// `rrdma rpc bench`: calls again and again, and draws how long they took.
+// `rrdma rpc bench`: repeats a call and shows the distribution of its latency.
 #pragma once
 
 #include <chrono>
@@ -14,11 +14,12 @@ struct Load {
   unsigned under_way = 1;
 };
 
-// Makes the calls, with a bar of progress on standard error where that is a terminal. Throws rpc::Failure when one of them fails.
+// Makes the calls. Shows a progress bar on standard error if that is a terminal. Throws rpc::Failure if a
+// call fails.
 comm::Task<> measure(rpc::Channel& channel, rpc::Method method, std::string argument, Load load,
                      rpc::Latencies& latencies);
 
-// Rate, percentiles and a histogram, each line ended.
+// Rate, percentiles and a histogram; each line ends with a newline.
 std::string report(const rpc::Latencies& latencies, std::chrono::nanoseconds took);
 
 }  // namespace rrdma::rpc::tool
