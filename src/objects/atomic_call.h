@@ -1,5 +1,5 @@
-// Compare-and-swap, fetch-and-add and the atomic WRITE of RDMA on memory of this process, by the CPU's own instructions, so
-// that they are atomic among all who do the same, whichever process they are in.
+// RDMA's compare-and-swap, fetch-and-add and atomic WRITE on memory of this process. They use the CPU's own
+// instructions, so they are atomic with respect to all processes that do the same.
 #pragma once
 
 #include <cstdint>
@@ -10,13 +10,13 @@ namespace rrdma::objects {
 
 struct AtomicCall {
   std::uint64_t* target;  // aligned
-  bool swap;              // where `compare` is found; otherwise `operand` is added
+  bool swap;              // compare and swap; otherwise add `operand`
   std::uint64_t operand;
   std::uint64_t compare;
-  std::uint64_t original;  // what was found
+  std::uint64_t original;  // the value found
 };
 
-// Runs under the fault guard: the page may be gone.
+// Runs under the fault guard: the page may be unmapped.
 RRDMA_MAY_FAULT inline void run_atomic(void* argument) {
   auto& call = *static_cast<AtomicCall*>(argument);
   if (call.swap) {

@@ -52,7 +52,7 @@ std::string_view describe(Cause cause) {
 
 namespace {
 
-// Of requests that this side made.
+// For requests that this side posted.
 std::string_view remedy_here(Cause cause) {
   switch (cause) {
     case Cause::kNone: return "Look at the other side, too.";
@@ -98,7 +98,7 @@ std::string_view remedy_here(Cause cause) {
   }
 }
 
-// Of requests that this side refused to its peer.
+// For requests of the peer that this side refused.
 std::string_view remedy_for_the_peer(Cause cause) {
   switch (cause) {
     case Cause::kRemoteKeyUnknown:

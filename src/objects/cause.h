@@ -1,5 +1,5 @@
-// Cause: why a work request failed, finer than its completion status. It travels in the upper octet of
-// vendor_err, with the PSN in the lower three, so that `rrdma explain` can tell what happened.
+// Cause: why a work request failed, in more detail than its completion status. It is the upper byte of vendor_err,
+// with the PSN in the lower three, so that `rrdma explain` can tell what happened.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace rrdma::objects {
 
 enum class Cause : std::uint8_t {
   kNone = 0,
-  // This side, while it read or wrote the memory of a work request.
+  // This side failed to read or write the memory of a work request.
   kLocalKeyUnknown = 1,
   kLocalKeyOtherDomain = 2,
   kLocalOutOfBounds = 3,
@@ -23,7 +23,7 @@ enum class Cause : std::uint8_t {
   kWindowBindRefused = 9,
   kInvalidateRefused = 10,
   kPathUnusable = 11,
-  // What the other side answered.
+  // The peer's answer.
   kPeerSaidInvalidRequest = 32,
   kPeerSaidAccessError = 33,
   kPeerSaidOperationalError = 34,
@@ -32,7 +32,7 @@ enum class Cause : std::uint8_t {
   kPeerBadResponse = 37,  // a response that does not fit its request
   kPeerKeepsNaking = 38,  // sequence NAKs without progress, retries exhausted
   kPeerGone = 39,         // the other process died (same host)
-  // What this side, as responder, refused.
+  // This side refused a request as responder.
   kRemoteKeyUnknown = 64,
   kRemoteKeyOtherDomain = 65,
   kRemoteKeyOtherQueuePair = 66,
@@ -41,18 +41,18 @@ enum class Cause : std::uint8_t {
   kRemoteMemoryFault = 69,
   kRequestOpcodeUnexpected = 70,
   kRequestLengthWrong = 71,
-  kRequestNotEnabled = 72,  // the QP's access flags or its type
+  kRequestNotEnabled = 72,  // by the QP's access flags or its type
   kAtomicMisaligned = 73,
-  kTooManyReads = 74,  // more READ/ATOMIC at once than max_dest_rd_atomic
+  kTooManyReads = 74,  // more READs and ATOMICs in flight than max_dest_rd_atomic
   kRemoteInvalidateRefused = 75,
-  // Not the fault of this request.
+  // The request itself is not at fault.
   kFlushed = 96,
   kQueuePairDestroyed = 97,
 };
 
-// One sentence without a full stop: "the remote key is not known".
+// A clause without a full stop: "the remote key is not known".
 std::string_view describe(Cause cause);
-// What to do about it, in one sentence with its full stop.
+// The remedy: one sentence with its full stop.
 std::string_view remedy(Cause cause);
 
 constexpr std::uint32_t vendor_error(Cause cause, wire::Psn psn) {

@@ -53,17 +53,17 @@ void CompletionQueue::add(const Completion& completion) {
     return;
   }
   ring_[tail & mask_] = completion;
-  if (!raises_events_) {  // nobody to wake: the order of the two accesses below costs more than all of the above
+  if (!raises_events_) {  // no waiter: the seq_cst pair below costs more than all of the above
     tail_.store(tail + 1, std::memory_order_release);
     return;
   }
-  // seq_cst on both sides of the pair (this store, the load of armed_) and (the store of armed_ in arm() with
-  // its fence, the consumer's next look at tail_): one of the two sees the other, so no event is missed.
+  // Two seq_cst pairs: here the store of tail_ and the load of armed_; in arm() the store of armed_ and, after its
+  // fence, the consumer's next load of tail_. At least one side sees the other's store, so no event is missed.
   tail_.store(tail + 1, std::memory_order_seq_cst);
   std::uint8_t armed = armed_.load(std::memory_order_seq_cst);
   const bool counts_always = completion.solicited || completion.status != Status::kSuccess;
   while (armed == kArmed || (armed == kArmedSolicited && counts_always)) {
-    // Fails when the arm is made stronger at this moment: the event is owed all the same.
+    // Fails if the arm is strengthened concurrently; the event is due either way.
     if (!armed_.compare_exchange_weak(armed, kIdle, std::memory_order_seq_cst)) continue;
     listener_->on_completion(*this);
     return;
@@ -93,10 +93,10 @@ void CompletionQueue::arm(bool solicited_only) {
   if (!solicited_only) {
     armed_.store(kArmed, std::memory_order_seq_cst);
   } else {
-    // Arming for solicited ones never weakens an arm for all.
+    // Arming for solicited completions never weakens an arm for all.
     armed_.compare_exchange_strong(expected, kArmedSolicited, std::memory_order_seq_cst);
   }
-  // So that looks need no order of their own: there are very many of them.
+  // The fence spares is_empty(), which is called very often, an ordering of its own.
   std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 

@@ -1,7 +1,8 @@
-// CompletionQueue: finished work, in order. One producer at a time (the engine, under its lane's lock; where QPs of
-// several lanes report to one queue, under a lock that the queue is lent) and one consumer at a time (the poller, under the queue's
-// consumer lock, which its owner keeps): producer and consumer never wait for each other. Overflow poisons the queue, as on hardware: completions are lost, so
-// the owner is told by an event, and nothing is pushed any more.
+// CompletionQueue: completed work, in order. One producer and one consumer at a time; they never wait for each other.
+// The producer is the engine, under its lane's lock. If QPs of several lanes report to one queue, it holds a lock
+// lent to the queue. The consumer is the poller, under the consumer lock, which the queue's owner keeps. Overflow
+// poisons the queue, as on hardware: completions are lost, the listener gets an event, and further completions are
+// discarded.
 #pragma once
 
 #include <atomic>
@@ -75,14 +76,14 @@ struct Completion {
   wire::Qpn source_qpn;  // UD
   std::uint32_t vendor_err = 0;
   std::int64_t timestamp_ns = 0;
-  std::uint8_t service_level = 0;  // UD: the kind of packet that it came in (transport/datagram.cc)
+  std::uint8_t service_level = 0;  // UD: the packet type of the datagram (transport/datagram.cc)
 };
 
 class CompletionQueue;
 class CompletionListener {
  public:
   virtual ~CompletionListener() = default;
-  // The queue was armed and a completion that counts has been added. Called by the producer.
+  // The queue was armed and a matching completion was added. Called by the producer.
   virtual void on_completion(CompletionQueue& queue) = 0;
   virtual void on_overflow(CompletionQueue& queue) = 0;
 };
@@ -91,8 +92,8 @@ class CompletionQueue {
  public:
   static constexpr std::uint32_t kEntriesMax = 1u << 22;
 
-  // REQUIRES: 1 <= entries <= kEntriesMax. The listener may be null and must outlive the queue. Without events
-  // it is told of an overflow only, and a completion costs less.
+  // REQUIRES: 1 <= entries <= kEntriesMax. The listener may be null and must outlive the queue. Without events it
+  // hears only of an overflow, and a completion costs less.
   CompletionQueue(std::uint32_t entries, CompletionListener* listener, bool raises_events = true);
 
   // Producer.
@@ -101,26 +102,26 @@ class CompletionQueue {
     const Excluded others(producers_);
     add(completion);
   }
-  // From now on there may be several producers at a time. REQUIRES: none is active; the lock outlives this.
+  // Allows several concurrent producers from now on. REQUIRES: none is active; the lock outlives the queue.
   void expect_producers(Exclusion& lock) { producers_ = &lock; }
 
-  // Consumer. Returns how many it wrote.
+  // Consumer. Returns the number of completions written.
   std::size_t poll(std::span<Completion> out);
-  // Consumer, one at a time and in place: the oldest one or null, then pop().
+  // Consumer, in place: the oldest completion or null; then call pop().
   [[nodiscard]] const Completion* peek() const;
-  // By any thread, without the consumer's exclusion; after arm(), an event comes for what it does not see.
+  // Any thread, without the consumer lock. After arm(), a completion that this call misses raises an event.
   [[nodiscard]] bool is_empty() const {
     return tail_.load(std::memory_order_relaxed) == head_.load(std::memory_order_relaxed);
   }
   void pop();
-  // The next completion that counts raises one event. Does not look at what is already queued.
+  // The next matching completion raises one event. Completions already queued do not count.
   void arm(bool solicited_only);
 
   [[nodiscard]] bool is_armed() const { return armed_.load(std::memory_order_relaxed) != kIdle; }
 
-  // Neither a producer nor a consumer may be active. False if more are queued than would fit.
+  // REQUIRES: neither a producer nor a consumer is active. False if the queued completions would not fit.
   bool resize(std::uint32_t entries);
-  // Removes what a destroyed QP left; neither its lane nor a consumer may be active.
+  // Removes the completions of a destroyed QP. REQUIRES: neither its lane nor a consumer is active.
   void purge(wire::Qpn qpn);
 
   [[nodiscard]] std::uint32_t capacity() const { return capacity_; }
@@ -139,7 +140,7 @@ class CompletionQueue {
   std::unique_ptr<Completion[]> ring_;
   CompletionListener* listener_;
   bool raises_events_;
-  Exclusion* producers_ = nullptr;  // null: one at a time
+  Exclusion* producers_ = nullptr;  // null: one producer at a time
   std::atomic<bool> overflowed_{false};
   std::atomic<std::uint8_t> armed_{kIdle};
   alignas(64) std::atomic<std::uint64_t> tail_{0};

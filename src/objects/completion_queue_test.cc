@@ -79,7 +79,7 @@ TEST(CompletionQueue, AnArmRaisesOneEvent) {
   queue.push(completion(0));
   EXPECT_EQ(events.completions, 0);
   queue.arm(false);
-  EXPECT_EQ(events.completions, 0);  // what is queued already does not count
+  EXPECT_EQ(events.completions, 0);  // completions already queued do not count
   queue.push(completion(1));
   EXPECT_EQ(events.completions, 1);
   queue.push(completion(2));
@@ -195,7 +195,7 @@ class Lock final : public Exclusion {
   std::mutex mutex_;
 };
 
-// QPs of several lanes report to one queue, and one of them is purged now and then.
+// QPs of several lanes report to one queue, while another QP is purged now and then.
 TEST(CompletionQueue, SeveralProducersLoseNothingAndKeepTheirOrder) {
   constexpr std::uint64_t kEach = 20'000;
   constexpr std::uint32_t kProducers = 4;
@@ -224,7 +224,7 @@ TEST(CompletionQueue, SeveralProducersLoseNothingAndKeepTheirOrder) {
   while (taken < kEach * kProducers && std::chrono::steady_clock::now() < end) {
     const Completion* one = queue.peek();
     if (one == nullptr) {
-      queue.purge(wire::Qpn(kProducers));  // of nobody: it must not disturb the others
+      queue.purge(wire::Qpn(kProducers));  // an unused QPN: must not disturb the others
       std::this_thread::yield();
       continue;
     }
@@ -234,7 +234,7 @@ TEST(CompletionQueue, SeveralProducersLoseNothingAndKeepTheirOrder) {
     ++room;
   }
   EXPECT_EQ(taken, kEach * kProducers) << "completions were lost";
-  room = kEach * kProducers;  // lets the producers go if so
+  room = kEach * kProducers;  // releases the producers after a failure
   for (std::thread& producer : producers) producer.join();
   EXPECT_EQ(wrong, 0u);
 }
@@ -244,8 +244,8 @@ TEST(CompletionQueueDeathTest, SizesOutOfRangeStopTheProgram) {
   EXPECT_DEATH(CompletionQueue(CompletionQueue::kEntriesMax + 1, nullptr), "internal error");
 }
 
-// The program's loop: arm, look once more, sleep until an event. A missed event would leave it asleep with
-// completions queued. The producer keeps just behind, so that arm() and push() meet as often as possible.
+// The program's loop: arm, poll once more, sleep until an event. A missed event would leave it asleep with
+// completions queued. The producer stays close behind, so that arm() and push() race as often as possible.
 TEST(CompletionQueue, NoEventIsMissedBetweenArmAndSleep) {
   constexpr std::uint64_t kCount = 100'000;
   Events events;
@@ -279,14 +279,14 @@ TEST(CompletionQueue, NoEventIsMissedBetweenArmAndSleep) {
     events_taken = events.completions;
   }
   EXPECT_EQ(next, kCount) << "asleep with " << queue.size() << " completions queued";
-  polled = kCount;  // lets the producer go if this failed
+  polled = kCount;  // releases the producer after a failure
   producer.join();
   EXPECT_EQ(wrong, 0u);
   EXPECT_FALSE(overflowed);
 }
 
-// A solicited arm is made stronger just when a solicited completion comes: it came after the first arm,
-// so its event is owed, whichever of the two the producer saw.
+// A solicited arm is strengthened just as a solicited completion arrives. The completion came after the first arm, so
+// an event is due, whichever arm the producer saw.
 TEST(CompletionQueue, StrengtheningAnArmLosesNoEvent) {
   constexpr int kRounds = 50'000;
   Events events;
@@ -310,7 +310,7 @@ TEST(CompletionQueue, StrengtheningAnArmLosesNoEvent) {
     queue.arm(false);
     while (queue.peek() == nullptr) std::this_thread::yield();
     queue.pop();
-    // The completion is visible, so push() is past its store; its event follows at once, unless it is lost.
+    // The completion is visible, so push() is past its store; its event follows at once unless it is lost.
     const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(2);
     while (events.completions == before && std::chrono::steady_clock::now() < patience)
       std::this_thread::yield();
@@ -320,7 +320,7 @@ TEST(CompletionQueue, StrengtheningAnArmLosesNoEvent) {
       break;
     }
   }
-  std::thread consumer([&] {  // whatever is left, so that nothing overflows while the producer ends
+  std::thread consumer([&] {  // drains the rest, so that nothing overflows while the producer ends
     while (wanted != -1) drain(queue);
   });
   producer.join();

@@ -1,8 +1,8 @@
-// DirectAccess: one-sided operations that the initiator does itself, without the target's CPU, as a
-// NIC's DMA would. An offer, never an obligation: false means that nothing may be concluded, the caller
-// sends the request as packets, and what was placed already is placed again with the same octets.
+// DirectAccess: one-sided operations that the initiator performs itself, without the target's CPU, like a NIC's DMA.
+// It is optional. False means nothing is known: the caller sends the request as packets, and data already placed is
+// placed again with the same bytes.
 //
-// The caller keeps the order of RC: it asks only while no earlier request of the QP waits for an answer.
+// The caller preserves RC order: it calls this only while no earlier request of the QP waits for an answer.
 #pragma once
 
 #include <cstddef>
@@ -16,10 +16,10 @@
 
 namespace rrdma::objects {
 
-// Which memory, through which connection.
+// The target memory, and the connection to reach it through.
 struct DirectTarget {
   wire::Qpn local;   // the initiator's QP
-  wire::Qpn remote;  // the target's
+  wire::Qpn remote;  // the target's QP
   wire::RKey rkey;
   std::uint64_t address = 0;
 };
@@ -27,14 +27,14 @@ struct DirectTarget {
 class DirectAccess {
  public:
   virtual ~DirectAccess() = default;
-  // True: all octets are placed at the target, the last ones last. Spans are at most kSgeMax + 1.
+  // True: all bytes are placed at the target, the last ones last. At most kSgeMax + 1 spans.
   [[nodiscard]] virtual bool direct_write(const Path& path, const DirectTarget& target,
                                           std::span<const PayloadSpan> from) = 0;
-  // True: all octets were read.
+  // True: all bytes were read.
   [[nodiscard]] virtual bool direct_read(const Path& path, const DirectTarget& target,
                                          std::span<const MutableSpan> to) = 0;
-  // True: it was done, once, and `call.original` is what was found. False: it was not. The target in `call` is not
-  // looked at.
+  // True: the operation was executed once, and `call.original` is the value found. False: it was not executed.
+  // Ignores the target in `call`.
   [[nodiscard]] virtual bool direct_atomic(const Path& path, const DirectTarget& target,
                                            AtomicCall& call) = 0;
 };

@@ -1,5 +1,5 @@
-// Exclusion: a lock that its owner lends an object which several lanes use at a time. Objects have none of their own: an
-// engine belongs to whoever calls it, and in a simulation nobody else is there.
+// Exclusion: a lock that an owner lends to an object that several lanes use at once. Objects have no locks of their
+// own: an engine belongs to its caller, and a simulation has no concurrency.
 #pragma once
 
 namespace rrdma::objects {
@@ -11,7 +11,7 @@ class Exclusion {
   virtual void unlock() = 0;
 };
 
-// Holds it, if there is one.
+// Holds the lock for its lifetime; does nothing without one.
 class Excluded {
  public:
   explicit Excluded(Exclusion* exclusion) : exclusion_(exclusion) {

@@ -1,4 +1,4 @@
-// gather() and scatter() against a model that names every octet of a list one by one.
+// gather() and scatter() compared with a model that lists every byte individually.
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -90,7 +90,7 @@ TEST_F(GatherScatter, TheNullRegionReadsAsZeroesAndSwallowsWrites) {
   EXPECT_EQ(memory_[11], 11);
 }
 
-// Only what is touched is checked: elements behind the end of a short message do not matter.
+// Only accessed elements are checked: elements beyond the end of a short message do not matter.
 TEST_F(GatherScatter, Refusals) {
   auto* read_only =
       *table_.register_region({.pd = &pd_, .host = memory_.data(), .length = 64, .address = 0x100});
@@ -124,7 +124,7 @@ TEST_F(GatherScatter, Refusals) {
   }
 }
 
-// The second half of such an element has small addresses, which a zero-based region would grant.
+// The second half of such an element has low addresses, which a zero-based region would grant.
 TEST_F(GatherScatter, AnElementThatWrapsAroundTheAddressSpaceIsRefusedBehindTheWrapToo) {
   auto* zero_based = *table_.register_region(
       {.pd = &pd_, .host = memory_.data(), .length = 64, .address = 0, .access = kOwner | kZeroBased});
@@ -145,7 +145,7 @@ TEST_F(GatherScatter, AnyListBehavesAsTheModelDoes) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     Prng prng(seed);
     Model model;
-    // Elements of a scatter list must not overlap for the model to hold: each has its own part of memory_.
+    // The model requires disjoint elements in a scatter list: each element has its own part of memory_.
     const std::uint64_t count = prng.between(1, kSgeMax);
     for (std::uint64_t i = 0; i < count; ++i) {
       const auto length = static_cast<std::uint32_t>(prng.below(4) == 0 ? prng.below(2) : prng.below(100));

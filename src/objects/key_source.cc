@@ -33,11 +33,11 @@ struct State {
 }  // namespace
 
 std::uint64_t keyed_hash(std::uint64_t key_low, std::uint64_t key_high, std::uint64_t value) {
-  // The constants are the ASCII of "somepseudorandomlygeneratedbytes", as the algorithm's authors chose them.
+  // The constants are the ASCII of "somepseudorandomlygeneratedbytes", chosen by the algorithm's authors.
   State state{key_low ^ 0x736f6d6570736575, key_high ^ 0x646f72616e646f6d, key_low ^ 0x6c7967656e657261,
               key_high ^ 0x7465646279746573};
   state.absorb(value);
-  state.absorb(std::uint64_t{sizeof value} << 56);  // the length closes the message
+  state.absorb(std::uint64_t{sizeof value} << 56);  // the length ends the message
   state.c ^= 0xff;
   state.stir(4);
   return state.a ^ state.b ^ state.c ^ state.d;

@@ -1,14 +1,14 @@
-// KeySource: numbers that nobody can foretell who does not know the secret, however many he has seen.
-// Memory keys are handed to peers by design, so the output of a plain generator would not do: its state
-// follows from a dozen outputs. This is SipHash-2-4 of a counter, keyed by the secret; the same secret
-// gives the same sequence on every machine, so a simulation can be repeated.
+// KeySource: numbers that are unpredictable without the secret, however many of them are known. Memory keys are given
+// to peers by design, so a plain generator is not enough: a dozen outputs reveal its state. This is SipHash-2-4 of a
+// counter, keyed by the secret. The same secret gives the same sequence on every machine, so a simulation can be
+// repeated.
 #pragma once
 
 #include <cstdint>
 
 namespace rrdma::objects {
 
-// SipHash-2-4 of the eight octets of `value`, least significant first.
+// SipHash-2-4 of the eight bytes of `value`, least significant first.
 std::uint64_t keyed_hash(std::uint64_t key_low, std::uint64_t key_high, std::uint64_t value);
 
 class KeySource {

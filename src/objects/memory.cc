@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kEntriesAtStart = 64;
 
-// What reads of the null region see. Frames point into it, so it is as long as one frame's payload can be.
+// Reads of the null region return these bytes. Frames point into them, so they cover the largest payload of a frame.
 constexpr std::size_t kZeroesOctets = 64 * 1024;
 const std::uint8_t* zeroes() {
   static const std::vector<std::uint8_t> page(kZeroesOctets);
@@ -23,7 +23,7 @@ bool in_bounds(std::uint64_t address, std::uint64_t length, std::uint64_t base, 
   return address >= base && length <= size && address - base <= size - length;
 }
 
-// One past the end may be 2^64, which reads as 0.
+// One past the end may be 2^64, which wraps to 0.
 bool wraps(std::uint64_t address, std::uint64_t length) {
   return address + length < address && address + length != 0;
 }
@@ -134,12 +134,12 @@ void MemoryTable::grow() {
   }
 }
 
-// The 24 upper bits are unique whatever the variant, because a window's variant changes.
+// The upper 24 bits are unique regardless of the variant, because a window's variant changes.
 std::uint32_t MemoryTable::fresh_key() {
   const std::size_t mask = entries_.size() - 1;
   for (;;) {
     const std::uint32_t key = keys_.next();
-    if (key >> 8 == 0) continue;  // 0 is what programs leave in fields that they forgot
+    if (key >> 8 == 0) continue;  // programs leave 0 in fields that they forgot to set
     bool taken = false;
     for (std::size_t i = slot_of(key); entries_[i].kind != Kind::kEmpty; i = (i + 1) & mask) {
       taken |= entries_[i].kind != Kind::kGone && entries_[i].key >> 8 == key >> 8;
@@ -224,7 +224,7 @@ void MemoryTable::free_window(MemoryWindow& window) {
 
 Cause MemoryTable::check_bind(const MemoryWindow& window, const MemoryRegion* region, std::uint64_t address,
                               std::uint64_t length, std::uint32_t access) {
-  // IBTA o10-37.2.30, o10-37.2.40: only a free type 2 window is bound, and only to something.
+  // IBTA o10-37.2.30, o10-37.2.40: a type 2 window can be bound only while free, and not with length 0.
   if (window.type == WindowType::kType2 && (window.region != nullptr || length == 0))
     return Cause::kWindowBindRefused;
   if (window.type == WindowType::kType1 && (access & kZeroBased) != 0)
@@ -249,7 +249,7 @@ Cause MemoryTable::bind_window(MemoryWindow& window, MemoryRegion* region, std::
     return cause;
   unbind(window);
   const std::uint32_t bound_key = with_variant(window.key, key);
-  // The slot hangs on the 24 bits that stay.
+  // The slot depends only on the 24 bits that do not change.
   __atomic_store_n(&find(window.key)->key, bound_key, __ATOMIC_RELAXED);
   window.key = bound_key;
   window.region = length != 0 ? region : nullptr;
@@ -298,7 +298,7 @@ void MemoryTable::invalidate_windows_of(wire::Qpn qpn) {
 
 namespace {
 
-// Reckoned as a number: an implicit region begins at address 0, and a null pointer has no neighbours.
+// Integer arithmetic: an implicit region begins at address 0, and arithmetic on a null pointer is undefined.
 std::uint8_t* host_address(const MemoryRegion& region, std::uint64_t address) {
   return reinterpret_cast<std::uint8_t*>(reinterpret_cast<std::uintptr_t>(region.host) +
                                          (address - region.address));
@@ -339,7 +339,7 @@ AccessVerdict MemoryTable::check_window(const MemoryWindow& window, const Protec
                                         wire::RKey key, std::uint64_t address, std::uint64_t length,
                                         std::uint32_t need) const {
   const Excluded others(windows_lock_);
-  // Rebound since it was found: the key is one from before.
+  // The window was rebound after the lookup: this is an old key.
   if (window.region == nullptr || window.key != key.value) return {.cause = Cause::kRemoteKeyUnknown};
   if (window.pd != &pd) return {.cause = Cause::kRemoteKeyOtherDomain};
   if (window.type == WindowType::kType2 && window.bound_through != qpn)
@@ -352,8 +352,8 @@ AccessVerdict MemoryTable::check_window(const MemoryWindow& window, const Protec
 
 namespace {
 
-// The octets of an element from `offset` on. An element that wraps around 2^64 is out of bounds behind the
-// wrap as well, although a zero-based region has such addresses.
+// Checks the bytes of an element from `offset` on. An element that wraps around 2^64 is also out of bounds behind the
+// wrap, although a zero-based region has such addresses.
 AccessVerdict check_element(const MemoryTable& table, const ProtectionDomain& pd, const Sge& sge,
                             std::uint64_t offset, std::uint64_t length, std::uint32_t need) {
   const std::uint64_t address = sge.address + offset;
@@ -367,7 +367,7 @@ struct Placement {
   std::size_t octets;
 };
 
-// A release store, not a fence: it orders the copy before it on every machine.
+// A release store orders the copy before it on every machine; no fence is needed.
 template <typename Word>
 RRDMA_MAY_FAULT void copy_word_last(const Placement& all) {
   const std::size_t rest = all.octets - sizeof(Word);

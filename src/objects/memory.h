@@ -1,13 +1,14 @@
 // Registered memory: protection domains, regions, windows and the table that finds them by key.
 //
-// A key is 24 random bits (unique in the table) and 8 bits of variant: lkey and rkey of a region are
-// equal, a type 2 window's variant is chosen by its owner at each bind. The lookup compares all 32
-// bits, so a key from before a deregistration or a rebind never matches. The table is one open-addressed
-// array: O(1), no allocation on the data path.
+// A key is 24 random bits (unique in the table) and 8 bits of variant. The lkey and rkey of a region are equal; the
+// owner of a type 2 window chooses its variant at each bind. The lookup compares all 32 bits, so a key from before a
+// deregistration or rebind never matches. The table is one open-addressed array: O(1), no allocation on the data
+// path.
 //
-// Threads: several lanes read one table. Lookups and accesses need the lock of one lane, the caller's own; what registers,
-// deregisters, allocates or frees needs the locks of all, so nobody is amid an access then. Windows are bound and
-// invalidated by one lane while others look things up: their state is behind a lock of its own, which accesses to regions never take.
+// Threads: several lanes read one table. Lookups and accesses need only the lock of the caller's lane. Registering,
+// deregistering, allocating and freeing need the locks of all lanes, so that no access is in progress. One lane may
+// bind or invalidate windows while others do lookups. The state of windows therefore has its own lock, which accesses
+// to regions never take.
 #pragma once
 
 #include <atomic>
@@ -25,7 +26,7 @@
 
 namespace rrdma::objects {
 
-// The bits of IBV_ACCESS_*, by their ABI values.
+// The bits of IBV_ACCESS_*, with their ABI values.
 enum Access : std::uint32_t {
   kLocalWrite = 1u << 0,
   kRemoteWrite = 1u << 1,
@@ -45,18 +46,18 @@ inline constexpr std::uint32_t kAccessAll = kLocalWrite | kRemoteWrite | kRemote
 
 struct ProtectionDomain {
   std::uint32_t handle = 0;
-  std::atomic<std::uint32_t> users{0};  // regions, windows, QPs, SRQs, AHs that live in it
+  std::atomic<std::uint32_t> users{0};  // regions, windows, QPs, SRQs and AHs in this domain
 };
 
 struct MemoryRegion {
   ProtectionDomain* pd = nullptr;
-  std::uint8_t* host = nullptr;  // where the octet with address `address` lies; null for the null region
-  std::uint64_t address = 0;     // first address that work requests use (iova; 0 when zero-based)
+  std::uint8_t* host = nullptr;  // host address of the byte at `address`; null for the null region
+  std::uint64_t address = 0;     // first address for work requests (iova; 0 if zero-based)
   std::uint64_t length = 0;
   std::uint32_t access = 0;
   std::uint32_t key = 0;      // lkey and rkey
   std::uint32_t windows = 0;  // windows bound to it
-  bool null_region = false;   // reads give zeroes, writes vanish
+  bool null_region = false;   // reads return zeros, writes are discarded
 };
 
 enum class WindowType : std::uint8_t { kType1 = 1, kType2 = 2 };
@@ -96,7 +97,7 @@ struct Sge {
   wire::LKey lkey;
 };
 
-// The answer to an access check: where the octets lie, or why there is no access.
+// The result of an access check: the location of the bytes, or the cause of the refusal.
 struct AccessVerdict {
   std::uint8_t* host = nullptr;
   Cause cause = Cause::kNone;
@@ -104,14 +105,14 @@ struct AccessVerdict {
   [[nodiscard]] bool ok() const { return cause == Cause::kNone; }
 };
 
-// Hears of every key that opens memory to peers. Called while the table changes: must not call back. Of windows it hears
-// from the lane that binds them, perhaps another one than its own.
+// Hears of every key that opens memory to peers. Called while the table changes; must not call back. For windows, the
+// caller is the lane that binds them, which may not be the listener's own.
 class KeyListener {
  public:
   virtual ~KeyListener() = default;
   virtual void on_region_opened(const MemoryRegion& region) = 0;
   virtual void on_window_opened(const MemoryWindow& window) = 0;
-  // After these return nobody uses the key through the listener any more.
+  // After these return, the key is no longer used through the listener.
   virtual void on_region_closed(const MemoryRegion& region) = 0;
   virtual void on_window_closed(const MemoryWindow& window) = 0;
 };
@@ -120,47 +121,46 @@ class MemoryTable {
  public:
   static constexpr std::size_t kKeysMax = 1u << 20;
 
-  // `secret` decides the keys: entropy in a real NIC, a seed in a simulation. `windows` is for the state of windows, where
-  // several lanes use the table; it outlives this.
+  // `secret` determines the keys: entropy in a real NIC, a seed in a simulation. `windows` guards the state of
+  // windows if several lanes use the table. It outlives the table.
   explicit MemoryTable(std::uint64_t secret, Exclusion* windows = nullptr);
   ~MemoryTable();
   MemoryTable(const MemoryTable&) = delete;
   MemoryTable& operator=(const MemoryTable&) = delete;
-  // It hears of the regions that there are already. REQUIRES of both: the locks of all lanes.
+  // The listener also hears of existing regions. REQUIRES (both calls): the locks of all lanes.
   void add_listener(KeyListener& listener);
   void remove_listener(KeyListener& listener) { std::erase(listeners_, &listener); }
 
   Result<MemoryRegion*, MemoryError> register_region(const RegionRequest& request);
-  // Changes what the set members of `request` say (translation, pd, access); the keys stay.
+  // Changes the members that are set in `request` (translation, pd, access); the keys stay.
   Result<void, MemoryError> reregister(MemoryRegion& region, const RegionRequest& request);
   Result<void, MemoryError> deregister(MemoryRegion& region);
 
   Result<MemoryWindow*, MemoryError> allocate_window(ProtectionDomain& pd, WindowType type);
   void free_window(MemoryWindow& window);
-  // Binds a window, or with length 0 unbinds one of type 1 (type 2 ends by invalidation). Of `key`
-  // only the low octet counts: it is the variant of the window's new rkey, whose 24 bits stay. The window and
-  // the QP are in one domain: the caller has checked.
-  // Cause::kNone on success.
+  // Binds a window, or with length 0 unbinds a type 1 window (type 2 windows are unbound by invalidation). The low
+  // byte of `key` is the variant of the new rkey; the other 24 bits stay. Cause::kNone on success. REQUIRES: the
+  // window and the QP are in the same domain.
   Cause bind_window(MemoryWindow& window, MemoryRegion* region, std::uint64_t address, std::uint64_t length,
                     std::uint32_t access, std::uint32_t key, wire::Qpn through);
-  // The rkey of a window after a bind that asks for `wanted`.
+  // The rkey of a window after a bind that requests `wanted`.
   static std::uint32_t with_variant(std::uint32_t key, std::uint32_t wanted) {
     return (key & ~0xffu) | (wanted & 0xffu);
   }
-  // The key that a type 1 bind takes next.
+  // The key after the next bind of a type 1 window.
   static std::uint32_t next_variant(std::uint32_t key) { return with_variant(key, key + 1); }
-  // Grows when a type 1 window loses what it gave access to. Another lane may be amid such an access: nothing that was
-  // completed since counts as revoked before every lane has given back its lock once.
+  // Incremented when a type 1 window loses access to memory. Another lane may still be in the middle of such an
+  // access. A revocation takes effect only after every lane has released its lock once.
   [[nodiscard]] std::uint64_t revocations() const { return revocations_.load(std::memory_order_acquire); }
   // Invalidates a bound type 2 window of this QP. False if the key names no such window.
   bool invalidate(wire::RKey key, const ProtectionDomain& pd, wire::Qpn qpn);
-  // Windows bound through a QP die with it.
+  // Destroying a QP invalidates the windows bound through it.
   void invalidate_windows_of(wire::Qpn qpn);
 
-  // Local access of a work request. `need` is 0 or kLocalWrite.
+  // Checks the local access of a work request. `need` is 0 or kLocalWrite.
   [[nodiscard]] AccessVerdict check_local(const ProtectionDomain& pd, wire::LKey key, std::uint64_t address,
                                           std::uint64_t length, std::uint32_t need) const;
-  // Access by a peer through a QP of this domain. `need`: kRemoteRead, kRemoteWrite, kRemoteAtomic, ...
+  // Checks an access by a peer through a QP of this domain. `need`: kRemoteRead, kRemoteWrite, kRemoteAtomic, ...
   [[nodiscard]] AccessVerdict check_remote(const ProtectionDomain& pd, wire::Qpn qpn, wire::RKey key,
                                            std::uint64_t address, std::uint64_t length,
                                            std::uint32_t need) const;
@@ -169,7 +169,7 @@ class MemoryTable {
   [[nodiscard]] std::uint64_t first_address(wire::RKey key) const;
   [[nodiscard]] MemoryRegion* find_region(std::uint32_t key) const;
   [[nodiscard]] MemoryWindow* find_window(std::uint32_t key) const;
-  // The window that had this key once, whatever its variant is now; null if it is gone.
+  // The window that had this key in any variant; null if it no longer exists.
   [[nodiscard]] MemoryWindow* find_window_of_any_variant(std::uint32_t key) const;
   [[nodiscard]] std::size_t size() const { return used_.load(std::memory_order_relaxed); }
   // REQUIRES: the locks of all lanes.
@@ -185,7 +185,7 @@ class MemoryTable {
  private:
   enum class Kind : std::uint8_t { kEmpty, kGone, kRegion, kWindow };
   struct Entry {
-    std::uint32_t key = 0;  // a window's variant changes while others look for theirs
+    std::uint32_t key = 0;  // a window's variant changes during concurrent lookups
     Kind kind = Kind::kEmpty;
     void* object = nullptr;
 
@@ -210,7 +210,7 @@ class MemoryTable {
   void close_region(const MemoryRegion& region);
 
   std::vector<KeyListener*> listeners_;
-  Exclusion* const windows_lock_;  // what windows are bound to, and how many are bound to a region
+  Exclusion* const windows_lock_;  // guards the bindings of windows and the window counts of regions
   std::uint32_t bound_type_2_ = 0;
   std::atomic<std::uint64_t> revocations_{0};
   std::vector<Entry> entries_;
@@ -219,26 +219,26 @@ class MemoryTable {
   KeySource keys_;
 };
 
-// Appends to the frame the spans of `length` octets that start `offset` octets into the gather list.
-// REQUIRES: offset + length <= the list's total length; length <= 64 KiB.
+// Appends to the frame the spans of `length` bytes, starting `offset` bytes into the gather list. REQUIRES: offset +
+// length <= the list's total length; length <= 64 KiB.
 Cause gather(const MemoryTable& table, const ProtectionDomain& pd, std::span<const Sge> list,
              std::uint64_t offset, std::uint32_t length, Frame& frame);
 
-// Whether every page that the frame's payload lies on is still there. A link that found out by itself could
-// only drop the frame, and the peer's silence would be blamed.
+// Whether every page of the frame's payload is still mapped. If the link discovered a fault, it could only drop the
+// frame, and the failure would look like a silent peer.
 [[nodiscard]] bool is_mapped(const Frame& frame);
 
-// Writes `data` to the scatter list from `offset` on. With `final`, the last octets (up to 8) become
-// visible after all the others: programs spin on the last octet of a message.
+// Writes `data` to the scatter list from `offset` on. With `final`, the last bytes (up to 8) become visible after all
+// others, because programs spin on the last byte of a message.
 Cause scatter(const MemoryTable& table, const ProtectionDomain& pd, std::span<const Sge> list,
               std::uint64_t offset, std::span<const std::uint8_t> data, bool final);
 
-// Copies to registered memory; with `final`, the last octets in one store behind all others: the widest
-// aligned word that ends the message, so that a program may spin on its last word too. False on a fault.
+// Copies to registered memory. With `final`, one store writes the last bytes after all others. It is the widest
+// aligned word that ends the message, so that a program may also spin on the last word. False on a fault.
 [[nodiscard]] bool place(std::uint8_t* to, const std::uint8_t* from, std::size_t n, bool final);
 
-// Where `length` octets that start `offset` octets into the list lie. False where a key does not allow `need`, or names
-// the region that is nowhere.
+// Finds the spans of `length` bytes, starting `offset` bytes into the list. False if a key does not permit `need`, or
+// belongs to the null region.
 [[nodiscard]] bool find_spans(const MemoryTable& table, const ProtectionDomain& pd, std::span<const Sge> list,
                               std::uint32_t offset, std::uint32_t length, std::uint32_t need,
                               std::span<MutableSpan> spans, std::size_t& count);

@@ -58,7 +58,7 @@ TEST_F(Memory, ARegionGrantsItsOctetsAndNotOneMore) {
 }
 
 TEST_F(Memory, AddressesAtTheEndOfTheAddressSpaceDoNotWrap) {
-  constexpr std::uint64_t kLast64 = ~std::uint64_t{0} - 63;  // 64 octets up to the very end
+  constexpr std::uint64_t kLast64 = ~std::uint64_t{0} - 63;  // 64 bytes up to the very end
   auto made = table_.register_region(
       {.pd = &pd_, .host = buffer_, .length = 64, .address = kLast64, .access = kOwner});
   ASSERT_TRUE(made.ok());
@@ -76,7 +76,7 @@ TEST_F(Memory, AddressesAtTheEndOfTheAddressSpaceDoNotWrap) {
             MemoryError::kLengthOverflow);
 }
 
-// The address of work requests is free to choose, so the memory itself has to be checked as well.
+// A program chooses the address for work requests freely, so the memory itself must be checked as well.
 TEST_F(Memory, MemoryThatRunsPastTheAddressSpaceIsRefusedWhateverItsAddress) {
   EXPECT_EQ(table_.register_region({.pd = &pd_, .host = buffer_, .length = ~std::uint64_t{0}, .address = 0})
                 .error(),
@@ -87,7 +87,7 @@ TEST_F(Memory, MemoryThatRunsPastTheAddressSpaceIsRefusedWhateverItsAddress) {
           .error(),
       MemoryError::kLengthOverflow);
   EXPECT_EQ(region.length, 64u);
-  // On-demand paging registers everything.
+  // On-demand paging registers the whole address space.
   EXPECT_TRUE(
       table_.register_region({.pd = &pd_, .length = ~std::uint64_t{0}, .access = kOwner | kOnDemand}).ok());
 }
@@ -197,7 +197,7 @@ TEST_F(Memory, ReregisteringKeepsTheKeyAndChangesTheRest) {
   EXPECT_EQ(table_.check_remote(other_pd_, kQpn, {key}, 0x5000, 1, kRemoteWrite).cause,
             Cause::kRemoteAccessNotGranted);
 
-  // A refused change changes nothing.
+  // A refused change has no effect.
   EXPECT_FALSE(
       table_.reregister(region, {.pd = &pd_, .host = buffer_, .length = 8, .access = kRemoteWrite}).ok());
   EXPECT_EQ(region.pd, &other_pd_);
@@ -225,7 +225,7 @@ TEST_F(Memory, AHundredThousandRegionsHaveAHundredThousandKeys) {
   EXPECT_EQ(table_.size(), kCount / 2);
 }
 
-// Registering and deregistering for ever must neither fill the table with leftovers nor slow it down.
+// Endless registering and deregistering must neither fill the table with stale entries nor slow it down.
 TEST_F(Memory, ChurnKeepsTheTableWhole) {
   Prng prng(7);
   std::vector<MemoryRegion*> live;
@@ -256,8 +256,8 @@ TEST_F(Memory, TheSecretDecidesTheKeys) {
   EXPECT_LE(equal, 1);
 }
 
-// A peer is given keys by design. The generator's own output would give its state away after a dozen
-// of them, and with it every other key; so no key may be a part of that output.
+// Peers receive keys by design. A dozen raw outputs of the generator would reveal its state, and with it every other
+// key. No key may therefore be a part of that output.
 TEST_F(Memory, KeysDoNotGiveTheGeneratorAway) {
   Prng prng(42);
   std::set<std::uint32_t> outputs;
@@ -270,7 +270,7 @@ TEST_F(Memory, KeysDoNotGiveTheGeneratorAway) {
   EXPECT_EQ(seen, 0);
 }
 
-// Every bit of a key is as often set as not: 4000 keys, so one in 2000 +- 6 sigma.
+// Each bit of a key is set half the time: 2000 of 4000 keys, +- 6 sigma.
 TEST_F(Memory, KeysSpreadOverAllBits) {
   int ones[32] = {};
   for (int i = 0; i < 4000; ++i) {

@@ -1,4 +1,4 @@
-// Memory windows: binding, rebinding, invalidating, and what a peer may do through them.
+// Memory windows: binding, rebinding and invalidation, and the access that they grant to a peer.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -50,7 +50,7 @@ class Windows : public testing::Test {
       ++taken;
     }
     void unlock() override { mutex.unlock(); }
-    std::function<void()> before;  // what another lane does just before it is taken
+    std::function<void()> before;  // runs just before the lock is taken, as another lane
     std::mutex mutex;
     int taken = 0;
   };
@@ -89,7 +89,7 @@ TEST_F(Windows, ABoundWindowGrantsItsPartWithItsOwnRights) {
   }
 }
 
-// IBTA C10-74: remote rights of the region do not matter, its local write right does.
+// IBTA C10-74: the region's remote rights do not matter; its local write right does.
 TEST_F(Windows, RightsComeFromTheBindAndNeedLocalWriteOfTheRegion) {
   for (const auto type : kBoth) {
     auto& no_remote = region(kLocalWrite | kWindowBind);
@@ -126,7 +126,7 @@ TEST_F(Windows, BindsThatMustBeRefused) {
   EXPECT_EQ(r.windows, 0u);
 }
 
-// The null region has no octets that a peer could reach.
+// The null region has no bytes that a peer could reach.
 TEST_F(Windows, TheNullRegionTakesNoWindow) {
   auto made = table_.register_region(
       {.pd = &pd_, .length = ~std::uint64_t{0}, .access = kOwner, .null_region = true});
@@ -229,7 +229,7 @@ TEST_F(Windows, Type2IsBoundAgainOnlyAfterItWasInvalidated) {
   EXPECT_TRUE(remote(w.key, kBase + 8, 8, kRemoteRead, kOtherQpn).ok());
 }
 
-// o10-37.2.40: a type 2 window is taken back by invalidation, never by a bind.
+// o10-37.2.40: a type 2 window is unbound by invalidation, never by a bind.
 TEST_F(Windows, Type2IsNotBoundWithLengthZero) {
   auto& r = region();
   auto& w = window(WindowType::kType2);
@@ -284,8 +284,8 @@ TEST_F(Windows, ARegionWithBoundWindowsStays) {
   EXPECT_EQ(table_.size(), 0u);
 }
 
-// One lane binds a type 1 window again and again, to one region and to another, while another lane looks up its key and that
-// of a region: what a key grants is what it was bound to, and every loss of access is counted.
+// One lane keeps rebinding a type 1 window to two regions in turn, while another lane looks up its key and that of a
+// region. A key grants only what it was bound to, and every loss of access is counted.
 TEST_F(Windows, LookupsOfOneLaneBesideBindsOfAnother) {
   constexpr std::uint64_t kRounds = 20'000;
   auto& even = region();
@@ -293,7 +293,7 @@ TEST_F(Windows, LookupsOfOneLaneBesideBindsOfAnother) {
   auto& odd = **table_.register_region(
       {.pd = &pd_, .host = elsewhere, .length = sizeof elsewhere, .address = kBase, .access = kOwner});
   auto& w = window(WindowType::kType1);
-  // Each bind takes the next key: whether it is even tells the region.
+  // Each bind takes the next key; its parity selects the region.
   const auto bind_next = [&] {
     const bool is_even = MemoryTable::next_variant(w.key) % 2 == 0;
     return bind(w, is_even ? &even : &odd, kBase + 32, 64, kRemoteRead) == Cause::kNone;
@@ -318,7 +318,7 @@ TEST_F(Windows, LookupsOfOneLaneBesideBindsOfAnother) {
     wrong += !bind_next();
     key = w.key;
   }
-  // It stays as it is until the reader had its turn.
+  // Keep the last binding until the reader has seen it.
   const std::uint64_t before = granted;
   while (granted == before) std::this_thread::yield();
   done = true;
@@ -327,7 +327,7 @@ TEST_F(Windows, LookupsOfOneLaneBesideBindsOfAnother) {
   EXPECT_EQ(table_.revocations(), kRounds - 1);
 }
 
-// The same at the worst moment: the window was found by its key, and is bound anew before its state is read.
+// The worst case: the window is rebound after the lookup by key and before its state is read.
 TEST_F(Windows, AKeyThatIsRebornWhileItIsLookedUpGrantsNothing) {
   auto& r = region();
   auto& w = window(WindowType::kType1);

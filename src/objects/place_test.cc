@@ -1,6 +1,6 @@
-// place(): programs spin on the last octet, or on the last word, of a message, and then read the rest
-// without asking anybody. A second thread does just that here; each detector is first shown a wrong writer,
-// which it must catch.
+// place(): programs spin on the last byte or the last word of a message, and then read the rest without further
+// synchronization. A second thread does the same here. Each detector is first tested with a faulty writer, which it
+// must catch.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -30,7 +30,7 @@ class Spin {
   unsigned count_ = 0;
 };
 
-// The reader is a program that knows nothing of data races, so the sanitizer must not judge it.
+// The reader models a program without synchronization, so the sanitizer must ignore its races.
 __attribute__((no_sanitize("thread"), noinline)) bool all_equal(const std::uint8_t* data, std::size_t n,
                                                                 std::uint8_t value) {
   for (std::size_t i = 0; i < n; ++i) {
@@ -44,8 +44,8 @@ struct Outcome {
   int torn = 0;
 };
 
-// Writes messages of `size` octets of one value each to `to`; the reader waits for the last Word of it to
-// change. Torn: the word was neither the old nor the new one, or the rest was not there yet.
+// Writes messages of `size` bytes to `to`, each filled with one value. The reader waits for the last Word to change.
+// Torn: the word was neither the old nor the new one, or the rest was not yet written.
 template <typename Word, typename Writer>
 Outcome spin_on_the_end(std::uint8_t* to, std::size_t size, int rounds, Writer write) {
   std::vector<std::uint8_t> source(size);
@@ -94,7 +94,7 @@ void write_by_place(std::uint8_t* to, const std::uint8_t* from, std::size_t n, s
   ASSERT_TRUE(place(to, from, n, true));
 }
 
-// The last octet first, and the rest when the reader has noticed (or would have).
+// Writes the last byte first, and the rest once the reader has noticed (or would have).
 void write_backwards(std::uint8_t* to, const std::uint8_t* from, std::size_t n, std::atomic<int>& torn) {
   const int before = torn;
   __atomic_store_n(to + n - 1, from[n - 1], __ATOMIC_RELEASE);
@@ -164,7 +164,7 @@ void on_fault(int, siginfo_t*, void* context) {
   if (!recover_from_fault(context)) _exit(3);
 }
 
-// Two pages, of which one is missing.
+// Two pages, one of which is missing.
 class PlaceFault : public testing::Test {
  protected:
   void SetUp() override {
@@ -188,7 +188,7 @@ class PlaceFault : public testing::Test {
   }, before_bus_{};
 };
 
-// The order, without a second thread: where the rest cannot be written, the last octets must not be either.
+// Tests the order without a second thread: if the rest cannot be written, the last bytes must not be either.
 TEST_F(PlaceFault, TheEndStaysWhenTheRestFaults) {
   mprotect(pages_, size_, PROT_READ);
   std::vector<std::uint8_t> from(64, 7);

@@ -53,7 +53,7 @@ bool ReceiveQueue::take(ReceiveEntry& entry, Sge* list) {
     std::memcpy(static_cast<void*>(list), from + kListOffset, entry.sge_count * sizeof(Sge));
   head_.store(head + 1, std::memory_order_release);
   std::uint32_t limit = limit_.load(std::memory_order_relaxed);
-  // The exchange, because a limit that is armed at this moment must stay armed.
+  // Compare and exchange, so that a limit armed concurrently stays armed.
   if (limit != 0 && queued - 1 < limit &&
       limit_.compare_exchange_strong(limit, 0, std::memory_order_relaxed)) {
     if (listener_ != nullptr) listener_->on_limit(*this);

@@ -1,10 +1,9 @@
-// Work queues: rings of requests with all their memory taken when the queue is created.
+// Work queues: rings of requests. All memory is allocated when the queue is created.
 //
-// SendQueue: entries are written in place (reserve, fill, publish), stay until they are completed (the
-// transport retransmits from them) and retire in order. ReceiveQueue serves a QP's receive queue and a
-// shared one alike: an entry is copied out when a message meets it, so several QPs may hold entries of
-// one shared queue. ReceiveQueue has one producer at a time and one consumer at a time, and the two
-// need no common lock.
+// SendQueue: entries are written in place (reserve, fill, publish). They stay until they are completed, because the
+// transport retransmits from them, and retire in order. ReceiveQueue serves as the receive queue of a QP and as a
+// shared one. An entry is copied out when a message consumes it, so several QPs may hold entries of one shared queue.
+// ReceiveQueue has one producer and one consumer at a time, which need no common lock.
 #pragma once
 
 #include <atomic>
@@ -63,7 +62,8 @@ inline constexpr std::uint8_t kSendInline = 1u << 3;
 struct AddressHandle {
   ProtectionDomain* pd = nullptr;
   Path path;
-  // Send requests that have not left point to it: one that is destroyed meanwhile lives until the last has.
+  // Posted send requests that are not yet sent point to the handle. If it is destroyed meanwhile, it lives until the
+  // last of them is sent.
   mutable std::uint32_t users = 0;
   bool orphaned = false;
 
@@ -71,14 +71,14 @@ struct AddressHandle {
   void release() const {
     if (--users == 0 && orphaned) delete this;
   }
-  // The owner's last word. REQUIRES: made by new.
+  // Called by the owner. REQUIRES: allocated by new.
   void destroy() {
     orphaned = true;
     if (users == 0) delete this;
   }
 };
 
-// Names window and region by their keys: when its turn comes, either may be gone.
+// Names window and region by their keys: either may be gone when the request is executed.
 struct BindRequest {
   BindRequest() = default;
   BindRequest(const MemoryWindow* of_window, const MemoryRegion* of_region, std::uint64_t first,
@@ -89,19 +89,19 @@ struct BindRequest {
         length(octets),
         access(rights) {}
 
-  std::uint32_t window_key;  // 0: none. Its variant may have changed since.
+  std::uint32_t window_key;  // 0: none; its variant may have changed since
   std::uint32_t region_key;  // 0: none
   std::uint64_t address;
   std::uint64_t length;
   std::uint32_t access;
 };
 
-// One send request. The first part is the caller's; the second belongs to the transport.
+// One send request. The first part belongs to the caller, the second to the transport.
 struct SendEntry {
   std::uint64_t wr_id = 0;
   SendOpcode opcode = SendOpcode::kSend;
   std::uint8_t flags = 0;
-  std::uint8_t sge_count = 0;          // 0 when inline
+  std::uint8_t sge_count = 0;          // 0 if inline
   std::uint32_t length = 0;            // of the message
   std::uint32_t immediate_or_key = 0;  // Immediate::raw; or the rkey to invalidate (host order)
   wire::RKey rkey;
@@ -124,15 +124,15 @@ struct SendEntry {
     struct {
       std::uint8_t data[8];
       std::uint8_t octets;
-    } tail;  // READ: the end of the message, which came before something else of it
+    } tail;  // READ: the last bytes of the message, if they arrived out of order
   };
-  std::uint32_t xrc_srq = 0;  // XRC: the shared receive queue at the other side
+  std::uint32_t xrc_srq = 0;  // XRC: the peer's shared receive queue
 
   // The transport's part.
   wire::Psn first_psn;
-  std::uint32_t packet_count = 0;  // PSNs that this request takes; 0: not started
+  std::uint32_t packet_count = 0;  // PSNs that this request uses; 0: not started
   std::uint32_t read_packets = 0;  // READ: PSNs of one request on the wire
-  std::uint32_t received = 0;      // READ: response octets placed so far
+  std::uint32_t received = 0;      // READ: response bytes placed so far
   bool answered = false;           // READ, ATOMIC, FLUSH, ATOMIC WRITE: the response is complete
   bool local_done = false;         // bind, local invalidate: executed
   Status status = Status::kSuccess;
@@ -151,17 +151,17 @@ class SendQueue {
   [[nodiscard]] bool full() const { return tail_ - head_ >= capacity_; }
   [[nodiscard]] bool empty() const { return tail_ == head_; }
 
-  // Indices count up for ever; [head, tail) are live.
+  // Indices increase forever; entries in [head, tail) are live.
   [[nodiscard]] std::uint64_t head() const { return head_; }
   [[nodiscard]] std::uint64_t tail() const { return tail_; }
 
   SendEntry& at(std::uint64_t index) { return *reinterpret_cast<SendEntry*>(slot(index)); }
-  // The gather list of an entry, or the room for it.
+  // The gather list of an entry, or the space for it.
   Sge* sges(std::uint64_t index) { return reinterpret_cast<Sge*>(slot(index) + kListOffset); }
   std::span<const Sge> list(std::uint64_t index) { return {sges(index), at(index).sge_count}; }
   std::uint8_t* inline_data(std::uint64_t index) { return slot(index) + kListOffset; }
 
-  // The entry to fill next, or one of a batch, reset to defaults or to what is known of it. REQUIRES: !full().
+  // The next entry to fill, or one of a batch, initialized to defaults or to `start`. REQUIRES: !full().
   SendEntry& reserve(std::uint64_t ahead = 0, const SendEntry& start = {}) {
     return *new (slot(tail_ + ahead)) SendEntry(start);
   }
@@ -214,19 +214,19 @@ class ReceiveQueue {
   bool post(std::uint64_t wr_id, std::span<const Sge> list);
   // Consumer. Moves the oldest entry to `entry` and its list to `list` (room for sge_max()). False if empty.
   bool take(ReceiveEntry& entry, Sge* list);
-  // Neither side may be active. False if more are queued than would fit.
+  // REQUIRES: neither side is active. False if the queued entries would not fit.
   bool resize(std::uint32_t entries);
 
-  // Shared queues: one event when fewer than `limit` entries are left; 0 disarms.
+  // Shared queues: raises one event when fewer than `limit` entries are left; 0 disarms.
   void arm_limit(std::uint32_t limit) { limit_.store(limit, std::memory_order_relaxed); }
   [[nodiscard]] std::uint32_t limit() const { return limit_.load(std::memory_order_relaxed); }
 
-  std::uint32_t users = 0;  // QPs that take from it (shared queues)
-  // Shared queues: the domain that the lists of its entries are checked against, whatever the
-  // QP's; for XRC also the one that remote keys are checked against. Set by the owner.
+  std::uint32_t users = 0;  // QPs that use it (shared queues)
+  // Shared queues: the domain for checking the lists of its entries, whatever the QP's domain. For XRC, remote keys
+  // are checked against it, too. Set by the owner.
   ProtectionDomain* pd = nullptr;
-  CompletionQueue* completions = nullptr;  // XRC: where its completions go; null for other queues
-  const void* xrc_domain = nullptr;        // XRC: of who may ask for it
+  CompletionQueue* completions = nullptr;  // XRC: the queue for its completions; null for other queues
+  const void* xrc_domain = nullptr;        // XRC: the domain whose QPs may use it
 
  private:
   static constexpr std::size_t kListOffset = 16;
