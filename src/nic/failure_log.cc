@@ -124,6 +124,14 @@ std::string progress_text(const ExplainFacts& facts) {
   return formatted("; {} octets of it had arrived", facts.moved);
 }
 
+// Dropped packets explain silence and repeated NAKs; name them before anything else to check.
+std::string injected_text(objects::Cause cause, std::uint64_t lost) {
+  if (lost == 0 || (cause != objects::Cause::kPeerSilent && cause != objects::Cause::kPeerKeepsNaking))
+    return "";
+  return formatted("Injected faults dropped {} {} of this program: that is the likely reason. ", lost,
+                   lost == 1 ? "packet" : "packets");
+}
+
 std::uint32_t microseconds_between(Instant from, Instant to) {
   return static_cast<std::uint32_t>(std::clamp<std::int64_t>((to - from).ns / 1000, 0, UINT32_MAX));
 }
@@ -183,21 +191,23 @@ ExplainFacts facts_of(const transport::QueuePair& qp, const FailedRequest& faile
   return facts;
 }
 
-std::string failure_sentence(const ExplainFacts& facts) {
+std::string failure_sentence(const ExplainFacts& facts, std::uint64_t lost) {
   const auto cause = static_cast<objects::Cause>(facts.cause);
   const std::string verdict = facts.kind == ExplainFacts::kRefused
                                   ? formatted("was refused, the peer gets status {}", facts.status)
                                   : formatted("failed with status {} ({})", facts.status,
                                               objects::describe(static_cast<objects::Status>(facts.status)));
-  return formatted("{} {}: {}{}{}{}{}. {}", request_text(facts), verdict, objects::describe(cause),
+  return formatted("{} {}: {}{}{}{}{}. {}{}", request_text(facts), verdict, objects::describe(cause),
                    answer_text(facts), attempts_text(facts), place_text(facts), progress_text(facts),
-                   objects::remedy(cause));
+                   injected_text(cause, lost), objects::remedy(cause));
 }
 
-void FailureLog::handle_failed(const transport::QueuePair& qp, const FailedRequest& failed) {
+void FailureLog::handle_failed(const transport::QueuePair& qp, const FailedRequest& failed,
+                               std::uint64_t lost) {
   if (first_failures_.contains(qp.qpn.value)) return;
   const ExplainFacts facts = facts_of(qp, failed);
-  first_failures_[qp.qpn.value] = host::explain_failure(call_of(failed), failure_sentence(facts), facts);
+  first_failures_[qp.qpn.value] =
+      host::explain_failure(call_of(failed), failure_sentence(facts, lost), facts);
 }
 
 void FailureLog::handle_flushed(const transport::QueuePair& qp, std::uint32_t sends, std::uint32_t receives) {

@@ -15,7 +15,9 @@ namespace rrdma::nic {
 
 class FailureLog {
  public:
-  void handle_failed(const transport::QueuePair& qp, const transport::FailedRequest& failed);
+  // `lost`: packets that injected faults have dropped in this lane so far.
+  void handle_failed(const transport::QueuePair& qp, const transport::FailedRequest& failed,
+                     std::uint64_t lost);
   void handle_flushed(const transport::QueuePair& qp, std::uint32_t sends, std::uint32_t receives);
   // A QP that is connected anew, or is gone, has no history.
   void handle_qp_changed(const transport::QueuePair& qp, bool destroyed);
@@ -27,6 +29,6 @@ class FailureLog {
 [[nodiscard]] host::ExplainFacts facts_of(const transport::QueuePair& qp,
                                           const transport::FailedRequest& failed);
 // "RDMA WRITE of 4096 octets from QP 0x030001 to QP 0x040001 at 10.0.0.2 failed: …"
-[[nodiscard]] std::string failure_sentence(const host::ExplainFacts& facts);
+[[nodiscard]] std::string failure_sentence(const host::ExplainFacts& facts, std::uint64_t lost = 0);
 
 }  // namespace rrdma::nic

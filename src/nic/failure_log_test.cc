@@ -55,6 +55,15 @@ TEST(FailureSentence, RetriesWithTheirTimes) {
       << failure_sentence(facts);
 }
 
+TEST(FailureSentence, InjectedLossesAreNamedWhereTheyCanBeTheReason) {
+  const std::string named = "Injected faults dropped 8 packets of this program: that is the likely reason.";
+  ExplainFacts facts = write_that_met(objects::Status::kRetryExceeded, objects::Cause::kPeerSilent);
+  EXPECT_NE(failure_sentence(facts, 8).find(named), std::string::npos) << failure_sentence(facts, 8);
+  EXPECT_EQ(failure_sentence(facts, 0).find("Injected"), std::string::npos);
+  facts = write_that_met(objects::Status::kRemoteAccessError, objects::Cause::kPeerSaidAccessError);
+  EXPECT_EQ(failure_sentence(facts, 8).find("Injected"), std::string::npos) << "dropped packets draw no NAK";
+}
+
 TEST(FailureSentence, EveryCauseAndStatusFitsItsPlace) {
   for (int status = 1; status <= 21; ++status) {
     for (int cause = 0; cause < 128; ++cause) {
@@ -68,7 +77,7 @@ TEST(FailureSentence, EveryCauseAndStatusFitsItsPlace) {
       facts.peer.octets.fill(0xfe);
       for (const auto kind : {ExplainFacts::kSend, ExplainFacts::kReceive, ExplainFacts::kRefused}) {
         facts.kind = kind;
-        const std::string sentence = failure_sentence(facts);
+        const std::string sentence = failure_sentence(facts, ~std::uint64_t{0});
         EXPECT_LT(sentence.size(), 768u) << sentence;
         EXPECT_EQ(sentence.back(), '.');
         EXPECT_NE(sentence.find(objects::describe(static_cast<objects::Cause>(cause))), std::string::npos);

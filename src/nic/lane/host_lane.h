@@ -93,7 +93,7 @@ class HostLane final : public Lane, private transport::EventSink, private Duty {
   void on_qp_event(transport::QueuePair& qp, transport::QpEvent event) override;
   void on_qp_changed(transport::QueuePair& qp, bool destroyed) override;
   void on_request_failed(transport::QueuePair& qp, const transport::FailedRequest& failed) override {
-    failures_.handle_failed(qp, failed);
+    failures_.handle_failed(qp, failed, links_.lost_to_faults());
   }
   void on_requests_flushed(transport::QueuePair& qp, std::uint32_t sends, std::uint32_t receives) override {
     failures_.handle_flushed(qp, sends, receives);

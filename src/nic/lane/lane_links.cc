@@ -143,6 +143,15 @@ void LaneLinks::set_faults(const std::vector<link::FaultScope>& scopes) {
   }
 }
 
+std::uint64_t LaneLinks::lost_to_faults() const {
+  link::FaultCounters all;
+  for (std::size_t index = 0; index < kLinkCount; ++index) {
+    if (faults_[index] != nullptr) all.add(faults_[index]->tally());
+    all.add(gates_[index] != nullptr ? gates_[index]->tally() : done_by_faults_[index]);
+  }
+  return all.dropped + all.too_long + all.blocked;
+}
+
 void LaneLinks::start_capture(OwnedFd socket, std::uint32_t snap_octets) {
   stop_capture();
   live_capture_.start(std::move(socket), {.interface_name = interface_.name, .snap_octets = snap_octets});

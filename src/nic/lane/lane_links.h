@@ -63,6 +63,8 @@ class LaneLinks final : public objects::PathProbe, public Doorbells {
 
   // Faults on purpose, while the program runs; none: as before. REQUIRES: no frame is reserved.
   void set_faults(const std::vector<link::FaultScope>& scopes);
+  // Packets that injected faults have dropped so far, on all links.
+  [[nodiscard]] std::uint64_t lost_to_faults() const;
   // By order of the daemon, while the program runs.
   void start_capture(OwnedFd socket, std::uint32_t snap_octets);
   // What is left is best let go without the lane's lock: it may wait for the tool.
