@@ -1,9 +1,9 @@
-// AnswerJudge: holds what responders say about arrivals against what has arrived. It sees every packet of a world:
+// AnswerJudge: compares what responders report about arrivals with what has arrived. It sees every packet of a world:
 //
-//   an answer tells of nothing that was not delivered to who gives it, neither as executed nor as kept;
-//   what an arrival map has named stays named, until the expected PSN passes it: the sender may forget it.
+//   an answer reports only packets that were delivered to its sender, whether as executed or as kept;
+//   a packet that an arrival map has named stays named until the expected PSN passes it: its sender may forget it.
 //
-// A responder that breaks this loses nothing as long as somebody probes, so no completion would tell.
+// No completion would reveal a responder that breaks these rules, because probes repair the damage.
 #pragma once
 
 #include <cstdint>
@@ -20,29 +20,29 @@ namespace rrdma::sim {
 
 class AnswerJudge final : public link::PacketObserver {
  public:
-  // `report` is told of each broken promise.
+  // Calls `report` for each violation.
   explicit AnswerJudge(std::function<void(std::string)> report) : report_(std::move(report)) {}
 
-  // From now on `receiver` takes requests from `sender`, `expected` first.
+  // From now on `receiver` takes requests from `sender`; `expected` is the first PSN.
   void connect(wire::Qpn receiver, wire::Qpn sender, wire::Psn expected, std::uint32_t mtu);
 
   void on_sent(const link::PacketView& packet, Instant now) override;
   void on_fate(const link::PacketView& packet, link::Fate fate, Instant now) override;
 
-  // How often `sender` was told of a gap since then: each time may cost it a retry.
+  // How often `sender` was told of a gap since then. Each time may cost it a retry.
   [[nodiscard]] std::size_t gaps_told(wire::Qpn sender, Instant since) const;
 
-  // The same for packets that were parsed.
+  // As above, for packets that are already parsed.
   void delivered(const wire::TransportPacket& packet, Instant now);
   void answered(const wire::TransportPacket& answer);
 
  private:
-  // PSNs are counted from the first one expected, so that they do not wrap.
+  // Positions count PSNs from the first expected one, so that they do not wrap.
   struct Conversation {
     std::uint32_t mtu = 256;
     wire::Psn psn;                  // of the position `front`
     std::int64_t front = 0;         // all before it were delivered
-    std::set<std::int64_t> beyond;  // and these
+    std::set<std::int64_t> beyond;  // delivered beyond `front`
     std::set<std::int64_t> named;   // by the last arrival map
     std::int64_t expected = 0;      // by the last arrival map
     std::vector<Instant> gaps;      // when the sender was told of one

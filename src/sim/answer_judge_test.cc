@@ -14,7 +14,7 @@ using wire::TransportPacket;
 
 constexpr wire::Qpn kReceiver{7};
 constexpr wire::Qpn kSender{9};
-constexpr std::uint32_t kFirst = 0xfffffe;  // wraps on the way
+constexpr std::uint32_t kFirst = 0xfffffe;  // wraps during the test
 
 class Judged : public ::testing::Test {
  protected:
@@ -102,7 +102,7 @@ TEST_F(Judged, WhatWasNamedStaysNamed) {
   for (const std::uint32_t at : {0u, 2u, 3u, 5u}) arrives(at);
   maps(1, {0x68});
   arrives(1);
-  maps(4, {0x40});  // those before it were executed
+  maps(4, {0x40});  // the earlier ones were executed
   EXPECT_TRUE(said.empty());
   arrives(7);
   maps(4, {0x10});

@@ -60,7 +60,7 @@ void Arena::allocate() {
 Slot* Arena::take(std::uint32_t pool) {
   auto& free = pools_[pool].free;
   if (free.empty()) return nullptr;
-  // The one that was free longest: what comes late and twice then meets a slot at rest.
+  // Take the slot that was free longest: late duplicates then hit a slot at rest.
   Slot* slot = free.front();
   free.erase(free.begin());
   if (changed_.empty()) changed_ = check(*slot, nullptr);

@@ -1,7 +1,6 @@
-// AtomicHistory: all that was done to one 64-bit word by remote atomics, and the proof that it can be put in
-// one order: every call saw the value that the one before it left, exactly once, and no call comes after
-// another one that began only when it had ended. Calls whose fate is unknown (their QP failed) may be
-// part of that order or not.
+// AtomicHistory: all remote atomics on one 64-bit word, and a proof that they can be ordered: every call saw the
+// value that its predecessor left, exactly once, and no call precedes one that had ended before it began. Calls with
+// an unknown outcome (their QP failed) may or may not be part of the order.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +17,8 @@ struct AtomicCall {
   std::uint64_t swap_value = 0;
   Instant posted;
   Instant completed = kNever;
-  std::uint64_t original = 0;  // what it returned
-  bool certain = false;        // it completed with success
+  std::uint64_t original = 0;  // the value that it returned
+  bool certain = false;        // completed with success
 
   [[nodiscard]] std::uint64_t after(std::uint64_t value) const {
     return swap ? (value == compare_add ? swap_value : value) : value + compare_add;
@@ -28,7 +27,7 @@ struct AtomicCall {
 
 class AtomicHistory {
  public:
-  // More calls of unknown fate than this make the word useless.
+  // A word with more calls of unknown outcome than this is not used any further.
   static constexpr std::size_t kUncertainMax = 6;
 
   explicit AtomicHistory(std::uint64_t initial) : initial_(initial) {}
@@ -36,7 +35,7 @@ class AtomicHistory {
   void add(const AtomicCall& call) { (call.certain ? certain_ : uncertain_).push_back(call); }
   [[nodiscard]] bool usable() const { return uncertain_.size() < kUncertainMax; }
   [[nodiscard]] std::size_t size() const { return certain_.size(); }
-  // Empty if there is such an order and it ends with `value`; otherwise what is wrong.
+  // Empty if such an order exists and ends with `value`; otherwise the error.
   [[nodiscard]] std::string check(std::uint64_t value);
 
  private:

@@ -43,7 +43,7 @@ TEST(AtomicHistory, FindsALostAndADoubleExecution) {
 
 TEST(AtomicHistory, FindsAStepBackInTime) {
   AtomicHistory history(100);
-  history.add(add(10, 110, 0, 5));    // second in the chain, ended
+  history.add(add(10, 110, 0, 5));    // second in the chain, but ended
   history.add(add(10, 100, 20, 30));  // before the first one began
   EXPECT_NE(history.check(120), "");
 }

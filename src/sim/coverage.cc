@@ -58,12 +58,12 @@ std::vector<std::string> Coverage::missing() const {
   for (std::size_t i = 0; i < link::kFateCount; ++i) {
     const auto fate = static_cast<Fate>(i);
     if (fate == Fate::kFiltered || fate == Fate::kNoRoute || fate == Fate::kTransportRefused)
-      continue;  // made by tests only
+      continue;  // produced only by tests
     need(fates[i], "fate: " + std::string(link::describe(fate)));
   }
   for (const auto& name : transport::kCounterNames) {
-    // A packet that names another source or transport does not come from a peer that keeps to the rules.
-    // Nor does an answer to what was never sent; and no path of this network goes around it.
+    // A conforming peer never names another source or transport, and never answers a PSN that was not sent. The
+    // simulated network has no direct paths.
     static constexpr std::string_view kHostileOnly[] = {
         "dropped_wrong_type", "dropped_wrong_party",   "dropped_wrong_source", "dropped_wrong_destination",
         "dropped_wrong_port", "dropped_pkey",          "dropped_bogus_ack",    "direct_operations",

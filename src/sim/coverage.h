@@ -1,4 +1,4 @@
-// Coverage: what really happened in a run. A swarm that meets no RNR NAK proves nothing about RNR NAKs.
+// Coverage: the events that happened in a run. A swarm without an RNR NAK proves nothing about RNR NAKs.
 #pragma once
 
 #include <array>
@@ -28,11 +28,11 @@ struct Coverage {
   std::uint64_t overflow_events = 0;
   std::uint64_t limit_events = 0;
   std::uint64_t pauses = 0;
-  std::uint64_t rebuilt = 0;  // connections that failed and were made anew
+  std::uint64_t rebuilt = 0;  // connections that failed and were re-established
   std::uint64_t psn_wraps = 0;
 
   void add(const Coverage& other);
-  // The names of what a whole swarm must have met and has not.
+  // Names the events that a whole swarm must contain and does not.
   [[nodiscard]] std::vector<std::string> missing() const;
 };
 

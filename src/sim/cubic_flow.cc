@@ -43,7 +43,7 @@ void CubicFlow::enter_queue(std::uint64_t number) {
   if (const auto arrival = world_.network().cross(to_, kWireOctets, now)) {
     world_.at(*arrival + rtt_ / 2, [this, number] { acknowledge(number); });
   } else {
-    // The segments behind it say so, which wait in the queue that had no room.
+    // Segments behind it reveal the loss. They wait in the same full queue first.
     const std::uint64_t queue = world_.network().backlog(to_, now);
     const auto wait = nanoseconds(static_cast<std::int64_t>(queue * 8'000 / megabits_per_second_));
     world_.at(now + wait + rtt_ * 3 / 4, [this, number] { lose(number); });
@@ -57,7 +57,7 @@ void CubicFlow::acknowledge(std::uint64_t) {
   send();
 }
 
-// RFC 9438: the cubic function of the time since the last loss, or what Reno would have, whichever is more.
+// RFC 9438: the larger of the cubic function of the time since the last loss and Reno's window.
 void CubicFlow::grow() {
   if (window_ < threshold_) {
     window_ += kOne;

@@ -1,7 +1,6 @@
-// CubicFlow: a TCP flow as others send it, for the side of ours in a scenario: CUBIC's window (RFC 9438), one
-// acknowledgement for each segment, losses told a round trip later. It takes its place in the queue that our packets
-// wait in, and is a model beyond that: segments are as good as each other. Integers alone, so that a run is the same
-// everywhere.
+// CubicFlow: a competing TCP flow for scenarios: CUBIC's window (RFC 9438), one acknowledgement for each segment,
+// losses reported one round trip later. It occupies the queue in which our packets wait; everything else is a model,
+// in which all segments are alike. It uses integers only, so a run is the same on every machine.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +13,10 @@ class CubicFlow {
  public:
   static constexpr std::uint32_t kSegmentOctets = 4096;
 
-  // Sends to host `to` from an uplink of its own, from `begin` on.
+  // Sends to host `to` over an uplink of its own, starting at `begin`.
   CubicFlow(World& world, link::HostIndex to, std::uint64_t megabits_per_second, Duration rtt, Instant begin);
 
-  [[nodiscard]] std::uint64_t octets() const { return octets_; }  // that have arrived
+  [[nodiscard]] std::uint64_t octets() const { return octets_; }  // delivered
   [[nodiscard]] std::uint64_t losses() const { return losses_; }
   [[nodiscard]] std::uint32_t window() const { return static_cast<std::uint32_t>(window_ >> 10); }
 
@@ -34,12 +33,12 @@ class CubicFlow {
   const Duration rtt_;
   Instant uplink_free_;
   std::uint64_t next_ = 0;       // number of the next segment
-  std::uint64_t recovery_ = 0;   // losses before it were answered for
+  std::uint64_t recovery_ = 0;   // losses before it have been accounted for
   std::uint32_t under_way_ = 0;  // segments
-  std::uint64_t window_;         // in 1/1024 of a segment, as all below
+  std::uint64_t window_;         // in 1/1024 of a segment, like all fields below
   std::uint64_t threshold_ = UINT64_MAX;
   std::uint64_t most_ = 0;      // before the last loss
-  std::uint64_t friendly_ = 0;  // what Reno would have by now
+  std::uint64_t friendly_ = 0;  // Reno's window at this time
   std::uint64_t bend_ms_ = 0;   // K of the RFC
   Instant since_;               // the last loss
   std::uint64_t octets_ = 0;

@@ -152,7 +152,7 @@ void Endpoint::to_receive(const Endpoint& other) {
 
 void Endpoint::to_send() {
   if (state_ != State::kConnecting) return;  // it was closed meanwhile
-  if (qp_->state == QpState::kError) {       // refused what the other side sent first
+  if (qp_->state == QpState::kError) {       // it refused the peer's first request
     state_ = State::kBroken;
     return;
   }
@@ -185,7 +185,7 @@ void Endpoint::close(bool keep) {
   site_.dispatch();
   if (exchange_.world().violation()) return;
   if (plan_.shared_receive && qp_->resp.have_receive) {
-    // The message that was under way had taken it; it dies with the QP.
+    // The message in progress had taken it; it ends with the QP.
     if (Receive* held = site_.find_shared(qp_->resp.receive.wr_id); held != nullptr) {
       end_receive(*held, nullptr);
     } else {
@@ -338,7 +338,7 @@ void Endpoint::turn(Instant now) {
     next_post_ = now + nanoseconds(static_cast<std::int64_t>(
                            exchange_.prng().below(static_cast<std::uint64_t>(plan_.think_max.ns) + 1)));
   }
-  // A burst that found no room, in a world where nothing else happens, is tried again.
+  // Retry a burst that found no room, because nothing else may wake this host.
   if (budget_ != 0) site_.host.wake(next_post_ > now ? next_post_ : now + kPostAgain);
 }
 
@@ -361,7 +361,7 @@ void Endpoint::post_burst(Instant now) {
   }
 }
 
-// What an application does to its own QP in the middle of traffic.
+// Operations of an application on its own QP in the middle of traffic.
 void Endpoint::act_up(Provocation provocation) {
   ++exchange_.met().provocations[static_cast<std::size_t>(provocation)];
   connection_.error_excused = true;
@@ -375,7 +375,7 @@ void Endpoint::act_up(Provocation provocation) {
     state_ = State::kBroken;
     site_.collect();
     site_.dispatch();
-    // What is left had succeeded before, without a signal and with nothing behind it that would tell.
+    // The remaining requests succeeded earlier. They were unsignalled, and no completion behind them reported it.
     while (!outstanding_.empty() && !exchange_.world().violation()) {
       Message& message = *outstanding_.front();
       outstanding_.pop_front();
@@ -388,7 +388,7 @@ void Endpoint::act_up(Provocation provocation) {
   exchange_.broken(connection_);
 }
 
-// Through SQD and back: what was started completes, the event comes, nothing is lost.
+// Goes through SQD and back: started requests complete, the event arrives, nothing is lost.
 void Endpoint::drain_queue(Instant now) {
   Prng& prng = exchange_.prng();
   transport::QpAttributes attributes;

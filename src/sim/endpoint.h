@@ -1,8 +1,8 @@
-// Endpoint: one QP of the workload and what the oracle knows about it. It posts random requests, and holds
-// every completion against the promises of the transport:
+// Endpoint: one QP of the workload and what the oracle knows about it. It posts random requests and checks every
+// completion against the guarantees of the transport:
 //
-//   a signalled request completes once and in order; success means that the octets are at the other side,
-//   once and unaltered; an error only where one was provoked or the network excuses it.
+//   a signalled request completes once and in order; success means that the data is at the peer, once and
+//   unaltered; errors occur only if one was provoked or the network excuses it.
 #pragma once
 
 #include <cstdint>
@@ -29,12 +29,12 @@ class Endpoint {
 
   // Control.
   void learn_features();                  // of the peer, while the connection is in use
-  void open();                            // to INIT, receives posted
+  void open();                            // to INIT, with receives posted
   void to_receive(const Endpoint& peer);  // to RTR; UD: no peer needed
   void to_send();
-  // Takes the QP away: destroyed, or reset and kept.
+  // Removes the QP: destroys it, or resets and keeps it.
   void close(bool keep);
-  // Both ends are closed: what was under way is settled, slots go back.
+  // Both ends are closed: settles requests that were in flight and releases their slots.
   void settle();
 
   void turn(Instant now);
@@ -46,21 +46,21 @@ class Endpoint {
   [[nodiscard]] wire::Qpn qpn() const { return qpn_; }
   [[nodiscard]] bool done() const { return budget_ == 0 && outstanding_.empty(); }
   [[nodiscard]] bool idle() const { return outstanding_.empty(); }
-  // The oldest request that is not known to be complete; kNever if there is none.
+  // When the oldest request that is not known to be complete was posted; kNever if there is none.
   [[nodiscard]] Instant oldest() const {
     return outstanding_.empty() ? kNever : outstanding_.front()->posted;
   }
   [[nodiscard]] std::string name() const;
-  // One line for people: where its queues and sequence numbers stand.
+  // One line for the user: the state of its queues and sequence numbers.
   [[nodiscard]] std::string standing() const;
   [[nodiscard]] Site& site() const { return site_; }
   [[nodiscard]] const TrafficPlan& plan() const { return plan_; }
   [[nodiscard]] bool posted_all() const { return budget_ == 0; }
   void stop_posting() { budget_ = 0; }
-  // The world ends early: nothing is checked any more.
+  // The world ends early: drops everything unchecked.
   void abandon();
 
-  Endpoint* peer = nullptr;  // RC, UC; UD: the one that is sent to now
+  Endpoint* peer = nullptr;  // RC, UC; for UD: the current destination
 
  private:
   [[nodiscard]] std::uint8_t known_features() const;
@@ -73,7 +73,7 @@ class Endpoint {
   void drain_queue(Instant now);
   const objects::AddressHandle& handle_to(const Endpoint& to);
 
-  // Completions of this side's requests.
+  // Completions of our requests.
   void on_send_completion(const objects::Completion& completion);
   void succeed(Message& message);
   void fail(Message& message, objects::Status status);
@@ -108,10 +108,10 @@ class Endpoint {
   std::uint32_t budget_;
   Instant next_post_;
   std::deque<Message*> outstanding_;  // posted, in order
-  std::deque<Message*> incoming_;     // of the peer, that take a receive and were not seen yet
-  std::deque<Message*> limbo_;        // failed: their slots are settled when the connection is closed
+  std::deque<Message*> incoming_;     // requests of the peer that take a receive and were not seen yet
+  std::deque<Message*> limbo_;        // failed: their slots are settled when the connection closes
   std::deque<Receive> receives_;      // own receive queue, in order
-  bool failed_ = false;               // an error completion was seen at the send side
+  bool failed_ = false;               // the send side saw an error completion
   bool drained_ = false;
   Instant resume_at_ = kNever;    // SQD until then
   std::uint32_t unsignaled_ = 0;  // posted since the last signalled one
@@ -119,20 +119,20 @@ class Endpoint {
     const Endpoint* to;
     objects::AddressHandle handle;
   };
-  std::deque<Handle> handles_;  // UD; they stay where they are while requests point to them
+  std::deque<Handle> handles_;  // UD; requests point to them, so they must not move
 
-  // The window that this side's memory is opened by, for the peer to use.
+  // The window through which the peer may access our memory.
   struct Window {
     enum class State : std::uint8_t { kIdle, kBinding, kBound, kInvalidating } state = State::kIdle;
     objects::MemoryWindow* window = nullptr;
     Slot* slot = nullptr;
     std::uint32_t key = 0;
-    std::uint32_t uses = 0;  // of the peer, under way
+    std::uint32_t uses = 0;  // by the peer, in flight
     std::uint32_t stale_key = 0;
     bool zero_based = false;
   };
   Window window_;
-  // UC: slots of the other side that this one writes to, each with what was written last.
+  // UC: slots of the peer that we write to, each with its last content.
   struct Target {
     Slot* slot = nullptr;
     Content content;
@@ -146,7 +146,7 @@ struct Connection {
   Endpoint* a = nullptr;
   Endpoint* b = nullptr;
   bool breaking = false;       // tear-down is scheduled
-  bool error_excused = false;  // one side posted what the other must refuse
+  bool error_excused = false;  // one side posted a request that the other must refuse
   std::uint32_t incarnation = 0;
 };
 

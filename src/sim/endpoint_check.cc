@@ -1,5 +1,5 @@
-// Endpoint, second half: the oracle. Every completion is held against what was posted, against memory on
-// both sides and against what the network and the workload can excuse.
+// The oracle of Endpoint. It checks every completion against the posted request, against the memory of both sides,
+// and against the errors that the network and the workload excuse.
 #include <algorithm>
 #include <array>
 
@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::uint32_t kGrhOctets = 40;
 
-// Of its own: an oracle that asked the table of the engine would find no mistake in it.
+// Deliberately separate from the engine's table: an oracle that used it could not find an error in it.
 CompletionOpcode completion_of(SendOpcode opcode) {
   switch (opcode) {
     case SendOpcode::kWrite:
@@ -46,7 +46,7 @@ bool awaits_answer(const Message& message) {
 
 std::string status_text(Status status) { return "'" + std::string(objects::describe(status)) + "'"; }
 
-// The layout without its first octets.
+// The layout without its first bytes.
 Layout behind(const Layout& layout, std::uint32_t octets) {
   Layout rest;
   for (const Piece& piece : layout.list()) {
@@ -71,10 +71,10 @@ void Endpoint::on_completion(const Completion& completion) {
   }
 }
 
-// ---- this side's requests ----
+// ---- our requests ----
 
 void Endpoint::on_send_completion(const Completion& completion) {
-  // What was posted without a signal and lies before it is complete by that.
+  // This completion also completes the unsignalled requests before it.
   while (!outstanding_.empty() && outstanding_.front()->id != completion.wr_id) {
     Message& silent = *outstanding_.front();
     if (silent.signaled)
@@ -191,7 +191,7 @@ void Endpoint::fail(Message& message, Status status) {
   exchange_.broken(connection_);
 }
 
-// Each retry was spent on a whole timeout without an answer, or on a gap that the other side has told of.
+// True if each retry was spent on a whole timeout without an answer, or on a gap that the peer reported.
 bool Endpoint::was_patient(const Message& message) const {
   const std::size_t gaps = exchange_.judge().gaps_told(qpn_, message.posted);
   const std::int64_t timeouts = plan_.retry_count + 1 - static_cast<std::int64_t>(gaps);
@@ -208,11 +208,11 @@ bool Endpoint::excused(const Message& message, Status status) {
     case Status::kRetryExceeded:
       if (plan_.type != QpType::kRc || !was_patient(message)) return false;
       if (plan_.max_reads > plan_.max_destination_reads)
-        return true;  // the other side forgets answers that are still wanted
+        return true;  // the peer discards answers that are still needed
       if (exchange_.plan().harsh || exchange_.was_partitioned(*this, *peer)) return true;
       if (peer->qp_ == nullptr || peer->state_ == State::kClosed || peer->state_ == State::kConnecting)
         return true;
-      // The answer that names the reason may be lost, and the other side is silent ever after.
+      // The answer with the reason may be lost, and then the peer stays silent.
       return peer->qp_->state == QpState::kError && (!exchange_.plan().calm() || peer->failed_);
     case Status::kRnrRetryExceeded: return plan_.rnr_retry < 7 && message.takes_receive;
     case Status::kRemoteInvalidRequest:
@@ -253,7 +253,7 @@ void Endpoint::release_target(Message& message) {
   message.target = nullptr;
 }
 
-// Its packets may be under way from now on, for as long as a packet lives.
+// From now on its packets may be in flight for up to a packet lifetime.
 void Endpoint::rest_target(const Message& message) {
   for (Target& target : unreliable_targets_) {
     if (target.slot == message.target) target.used = exchange_.world().now();
@@ -276,7 +276,7 @@ void Endpoint::end_window() {
   window_.slot = nullptr;
 }
 
-// ---- the other side's requests ----
+// ---- the peer's requests ----
 
 void Endpoint::on_receive_completion(const Completion& completion) {
   Receive own;
@@ -329,7 +329,7 @@ void Endpoint::receive_failed(Receive& receive, const Completion& completion) {
       break;
     default: return violate("a receive completion with status " + status_text(completion.status));
   }
-  // The first one that fails may hold the beginning of the message that was under way.
+  // The first receive that fails may hold the beginning of the message in progress.
   const Content partial = next != nullptr ? received_content(*next, receive) : Content{};
   end_receive(receive, &partial);
   if (state_ == State::kReady || state_ == State::kConnecting) state_ = State::kBroken;
@@ -344,7 +344,7 @@ Content Endpoint::received_content(const Message& message, const Receive& receiv
   return content;
 }
 
-// Which message it is that has arrived. RC: the next one. UC and UD: one of those that may be under way.
+// Finds the message that has arrived. RC: the next one. UC and UD: any that may be in flight.
 Message* Endpoint::match(const Receive& receive, const Completion& completion) {
   if (plan_.type == QpType::kRc) {
     if (incoming_.empty()) {
@@ -415,7 +415,7 @@ std::string Endpoint::check_received(const Message& message, const Receive& rece
                                    : site_.arena.check(*receive.slot, &content);
 }
 
-// Looks at the first 40 octets, then makes them fill again, so that the rest can be checked as usual.
+// Checks the first 40 bytes, then restores their fill so that the rest can be checked as usual.
 bool Endpoint::check_grh(const Receive& receive, const Completion& completion) {
   std::array<std::uint8_t, kGrhOctets> grh{};
   std::size_t done = 0;

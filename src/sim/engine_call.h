@@ -1,13 +1,13 @@
-// EngineCall: marks that the engine is at work, so that a test which counts allocations can tell the
-// engine's from those of the simulation around it. Posting, receiving and transmitting must make none.
+// EngineCall: marks the time spent inside the engine, so that a test can tell the engine's allocations from those of
+// the simulation around it. Posting, receiving and transmitting must not allocate.
 #pragma once
 
 #include <cstdint>
 
 namespace rrdma::sim {
 
-inline thread_local std::uint32_t engine_calls = 0;           // nesting; 0: not in the engine
-inline thread_local std::uint64_t allocations_in_engine = 0;  // counted by whoever replaces operator new
+inline thread_local std::uint32_t engine_calls = 0;           // nesting depth; 0: not in the engine
+inline thread_local std::uint64_t allocations_in_engine = 0;  // counted by a replacement of operator new
 
 class EngineCall {
  public:
@@ -16,7 +16,7 @@ class EngineCall {
   EngineCall(const EngineCall&) = delete;
   EngineCall& operator=(const EngineCall&) = delete;
 
-  // What the engine calls back into is not the engine.
+  // Callbacks from the engine are not the engine.
   class Pause {
    public:
     Pause() : saved_(engine_calls) { engine_calls = 0; }

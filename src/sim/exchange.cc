@@ -189,7 +189,7 @@ void Exchange::connect(Connection& connection) {
   }
 }
 
-// ---- breaking and mending ----
+// ---- failing and rebuilding ----
 
 void Exchange::broken(Connection& connection) {
   if (connection.breaking) return;
@@ -202,7 +202,7 @@ void Exchange::broken(Connection& connection) {
     case 2: delay_ns = static_cast<std::int64_t>(prng_.below(5'000'000)); break;
     default:
       delay_ns = traffic.ack_timeout().ns * (traffic.retry_count + 3);
-      break;  // the other side runs out of retries
+      break;  // until the peer runs out of retries
   }
   world_.at(world_.now() + nanoseconds(delay_ns), [this, &connection] { tear_down(connection); });
 }
@@ -218,7 +218,7 @@ void Exchange::tear_down(Connection& connection) {
   connection.breaking = false;
   ++coverage_.rebuilt;
   if (connection.a->done() && connection.b->done()) return;
-  // A QP that is used again under its old number must not meet packets of its earlier life.
+  // A QP that is reused under its old number must not receive packets of its previous incarnation.
   const Duration rest =
       keep ? plan_.packet_lifetime : nanoseconds(static_cast<std::int64_t>(prng_.below(50'000)));
   const std::uint32_t incarnation = connection.incarnation;
@@ -307,7 +307,7 @@ bool Exchange::run() {
   return !world_.violation();
 }
 
-// The last duplicates may still be under way: they must change nothing.
+// The last duplicates may still be in flight; they must change nothing.
 void Exchange::final_checks() {
   totals_.end = world_.now();
   world_.run_until(world_.now() + plan_.packet_lifetime);

@@ -1,6 +1,6 @@
-// Exchange: a whole run. It builds the world of a plan, connects the endpoints, lets them talk while the
-// network misbehaves, ends the faults, and then demands that everything completes in the time that the
-// timers allow. Whatever fails on the way is torn down and built anew.
+// Exchange: a whole run. It builds the world of a plan, connects the endpoints and runs traffic while the network
+// misbehaves. Then it stops the faults and requires that everything completes in the time that the timers allow.
+// Connections that fail on the way are torn down and rebuilt.
 #pragma once
 
 #include <array>
@@ -24,7 +24,7 @@ namespace rrdma::sim {
 class LatencyHistogram {
  public:
   void add(Duration time);
-  // The upper end of the bucket that holds this part (in thousandths) of all.
+  // The upper end of the bucket that contains this quantile (in thousandths).
   [[nodiscard]] Duration percentile(std::uint32_t per_mille) const;
   [[nodiscard]] std::uint64_t count() const { return count_; }
   void merge(const LatencyHistogram& other);
@@ -48,16 +48,16 @@ class Exchange {
   explicit Exchange(const Plan& plan);
   ~Exchange();
 
-  // Runs to the end. False if a promise was broken: see world().violation().
+  // Runs to the end. False if a guarantee was violated: see world().violation().
   bool run();
-  // One step of it, for whoever shows progress; false at the end.
+  // Runs one step, for callers that show progress. False at the end.
   bool step();
-  // There will be no more steps: coverage and totals are what was seen so far.
+  // Ends the run early: coverage and totals cover what was seen so far.
   void abandon();
 
   World& world() { return world_; }
   [[nodiscard]] const Plan& plan() const { return plan_; }
-  // A line for each endpoint: where it stands.
+  // One line for each endpoint with its state.
   [[nodiscard]] std::string standing() const;
   [[nodiscard]] bool calm() const { return calm_; }
   [[nodiscard]] const Coverage& coverage() const { return coverage_; }
@@ -66,7 +66,7 @@ class Exchange {
   // For endpoints.
   Prng& prng() { return prng_; }
   Message& new_message();
-  // Nobody refers to it any more.
+  // REQUIRES: nothing refers to the message any more.
   void recycle(Message& message) { free_messages_.push_back(&message); }
   void broken(Connection& connection);
   AnswerJudge& judge() { return judge_; }
@@ -74,9 +74,9 @@ class Exchange {
   Totals& count() { return totals_; }
   Site& site(std::size_t host) { return *sites_[host]; }
   Endpoint* random_datagram_peer(const Endpoint& from);
-  // Partitions that may have cut this pair of hosts off.
+  // True if a partition may have separated these two hosts.
   [[nodiscard]] bool was_partitioned(const Endpoint& a, const Endpoint& b) const;
-  // Between these two, duplicates or overtaking may have happened.
+  // True if the network neither duplicates nor reorders packets.
   [[nodiscard]] bool keeps_order() const {
     return plan_.faults.duplicate_ppm == 0 && plan_.faults.reorder_ppm == 0;
   }

@@ -1,5 +1,5 @@
-// Message and Receive: what the oracle knows about one request that was posted. Messages live until their
-// world ends; the slots that they hold go back to their arenas when nothing can touch them any more.
+// Message and Receive: what the oracle knows about one posted request. Messages live until their world ends. Their
+// slots go back to the arenas once nothing can touch them any more.
 #pragma once
 
 #include <cstdint>
@@ -24,28 +24,28 @@ struct Message {
   Instant posted;
   bool signaled = false;
   bool takes_receive = false;
-  bool delivered = false;  // its receive completion was seen and was right
+  bool delivered = false;  // its receive completion was seen and was correct
   bool completed = false;
   bool succeeded = false;
   Instant completed_at;
 
-  // At this side: what it carries, or where the answer goes.
+  // Local side: the data that it carries, or the place for its answer.
   Slot* local = nullptr;
   Content carried;           // SEND, WRITE, ATOMIC WRITE
   Content answer;            // READ, ATOMIC (which only uses the layout)
-  bool keeps_local = false;  // the slot belongs to the message after it
-  // At the other side.
+  bool keeps_local = false;  // the next message owns the slot
+  // Remote side.
   Slot* target = nullptr;
-  Content target_content;           // what must be there once it is done; length 0: what was there before
-  bool keeps_target = false;        // the slot belongs to somebody else
-  bool target_overwritten = false;  // by the message after it, perhaps before this one is seen to be complete
+  Content target_content;           // what must be there after completion; length 0: unchanged
+  bool keeps_target = false;        // another object owns the slot
+  bool target_overwritten = false;  // by the next message, perhaps before this one is seen to complete
 
   std::uint32_t word = 0;  // ATOMIC
   AtomicCall call;
 
   Provocation provocation = Provocation::kNone;
   objects::Status expected = objects::Status::kSuccess;
-  // A fault of its own that the sender may meet before it hears of the receiver's.
+  // An error of its own that the sender may meet before it learns of the receiver's.
   objects::Status first_expected = objects::Status::kSuccess;
   bool through_window = false;  // uses the peer's memory window
 };

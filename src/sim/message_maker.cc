@@ -82,7 +82,7 @@ bool MessageMaker::carry(Message& message) {
   return true;
 }
 
-// A range of the other side's target region, all its own.
+// Reserves a range of the peer's target region exclusively.
 bool MessageMaker::aim(Message& message, std::uint32_t alignment) {
   Endpoint& peer = *endpoint_.peer;
   Endpoint::Window& window = peer.window_;
@@ -139,8 +139,7 @@ bool MessageMaker::post(Message& message) {
     return false;
   }
   if (message.provocation != Provocation::kNone) endpoint_.connection_.error_excused = true;
-  if ((message.flags & objects::kSendInline) !=
-      0) {  // copied when it was posted: the source may change at once
+  if ((message.flags & objects::kSendInline) != 0) {  // copied when posted: the source may change at once
     site_.arena.refill(*message.local);
     site_.arena.give_back(*message.local);
     message.local = nullptr;
@@ -193,7 +192,7 @@ void MessageMaker::spoil_local(Message& message) {
   if ((message.flags & objects::kSendInline) != 0) return;
   message.provocation = Provocation::kUnknownLocalKey;
   message.expected = Status::kLocalProtectionError;
-  // The last piece that holds something: what comes before it may be sent.
+  // Spoil the last non-empty piece: the pieces before it may be sent.
   for (std::size_t i = list_.size(); i-- > 0;) {
     if (sges_[i].length == 0) continue;
     sges_[i].lkey.value ^= kFlippedKeyBits;
@@ -230,8 +229,8 @@ bool MessageMaker::make_write(SendOpcode opcode, bool bad_key) {
   return post(message);
 }
 
-// What an unreliable connection writes may arrive in part, late or twice: a target rests for as long as a
-// packet may live before it is used again.
+// A write on an unreliable connection may arrive in part, late or twice. So a target rests for a packet lifetime
+// before it is used again.
 bool MessageMaker::make_unreliable_write(Message& message, bool bad_key) {
   constexpr std::size_t kTargets = 4;
   auto& targets = endpoint_.unreliable_targets_;
@@ -261,7 +260,7 @@ bool MessageMaker::make_unreliable_write(Message& message, bool bad_key) {
   entry_.remote_address = there.arena.address(message.target->at + offset);
   if (message.takes_receive)
     entry_.immediate_or_key = message.immediate = static_cast<std::uint32_t>(prng_.next());
-  if (bad_key) {  // the responder throws it away, and nobody is told
+  if (bad_key) {  // the responder drops it silently
     entry_.rkey.value ^= kFlippedKeyBits;
     message.takes_receive = false;
     message.target_content.length = 0;
@@ -444,7 +443,6 @@ bool MessageMaker::make_read_then_send() {
   return post(send);
 }
 
-// A request that must fail, in one of the ways that a request can be wrong.
 namespace {
 
 SendOpcode opcode_that_provokes(Provocation kind) {
@@ -459,6 +457,7 @@ SendOpcode opcode_that_provokes(Provocation kind) {
 
 }  // namespace
 
+// Makes a request that must fail, in one of the ways in which a request can be wrong.
 bool MessageMaker::make_wrong() {
   static constexpr Provocation kKinds[] = {Provocation::kUnknownRemoteKey, Provocation::kOtherDomainKey,
                                            Provocation::kBeyondRegion,     Provocation::kNoRights,
@@ -490,7 +489,7 @@ bool MessageMaker::make_wrong() {
   return post(message);
 }
 
-// Puts the mistake into a request that is right but for it.
+// Inserts the mistake into an otherwise correct request.
 void MessageMaker::spoil(Message& message) {
   Endpoint& peer = *endpoint_.peer;
   Site& there = peer.site_;
@@ -524,7 +523,7 @@ void MessageMaker::spoil(Message& message) {
       break;
     case Provocation::kBadInvalidate:
       message.takes_receive = true;
-      entry_.immediate_or_key = there.target_region->key;  // a region is not to be invalidated like this
+      entry_.immediate_or_key = there.target_region->key;  // a region cannot be invalidated this way
       break;
     default:
       message.expected = Status::kWindowBindError;
@@ -549,7 +548,7 @@ bool MessageMaker::make_datagram(Operation operation, bool provoke) {
   entry_.datagram.remote_qpn = to->qpn_.value;
   if (provoke && prng_.below(2) == 0 && message.length != 0) {
     spoil_local(message);
-  } else if (provoke) {  // a wrong Q_Key: thrown away, and nobody is told
+  } else if (provoke) {  // a wrong Q_Key: dropped silently
     entry_.datagram.qkey ^= 1;
     message.takes_receive = false;
     message.provocation = Provocation::kUnknownRemoteKey;

@@ -1,6 +1,6 @@
-// MessageMaker: makes one random request of an endpoint (or two that belong together) and posts it. Every
-// request takes the memory that it needs from the arenas of both hosts, so that no two requests under way
-// can explain the same octet. False means that memory was lacking, and that nothing was posted.
+// MessageMaker: creates and posts one random request of an endpoint, or two that belong together. Every request takes
+// the memory that it needs from the arenas of both hosts, so no two requests in flight can explain the same byte.
+// False means that memory was lacking and nothing was posted.
 #pragma once
 
 #include <span>
@@ -13,7 +13,7 @@ class MessageMaker {
  public:
   MessageMaker(Endpoint& endpoint, Instant now);
 
-  // With `provoke`, the request is an error on purpose.
+  // With `provoke`, the request is a deliberate error.
   bool make(Operation operation, bool provoke);
 
  private:

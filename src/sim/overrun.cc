@@ -39,7 +39,7 @@ Overrun::Overrun(Exchange& exchange, Host& host, Host& other)
     SendRequest request;
     request.entry.wr_id = i;
     request.entry.datagram.handle = &handle_;
-    request.entry.datagram.remote_qpn = 0xfffff;  // nobody
+    request.entry.datagram.remote_qpn = 0xfffff;  // does not exist
     EngineCall guard;
     if (host.engine.post_send(*qp_, request, exchange.world().now()) != PostError::kNone) {
       exchange.world().violate("post_send to a fresh QP was refused");

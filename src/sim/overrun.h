@@ -1,5 +1,5 @@
-// Overrun: a completion queue that is too small for its QP and never polled, so that the overflow event and
-// what stays behind can be seen: the queue keeps what fitted and takes nothing more.
+// Overrun: tests the overflow of a completion queue that is too small for its QP and is never polled. The queue
+// raises the overflow event, keeps the completions that fitted and takes no more.
 #pragma once
 
 #include <memory>
@@ -16,7 +16,7 @@ class Overrun final : private objects::CompletionListener {
  public:
   Overrun(Exchange& exchange, Host& host, Host& other);
   ~Overrun() override;
-  // Takes the QP away. Empty if all was as it should be.
+  // Destroys the QP. Empty if everything was correct.
   std::string finish();
 
  private:

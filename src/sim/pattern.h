@@ -1,5 +1,5 @@
-// Octets that can be told apart: octet i of pattern `id` is a function of both, the same on every machine,
-// so that data in the wrong place, of the wrong message or altered on the way never looks right.
+// Patterns of distinguishable bytes: byte i of pattern `id` is a function of both, the same on every machine.
+// Misplaced data, data of another message and altered data never look right.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ namespace rrdma::sim {
   return static_cast<std::uint8_t>(pattern_word(id, offset / 8) >> (offset % 8 * 8));
 }
 
-// Writes octets [offset, offset + to.size()) of the pattern.
+// Writes bytes [offset, offset + to.size()) of the pattern.
 inline void fill_pattern(MutableOctets to, std::uint64_t id, std::uint64_t offset) {
   std::size_t i = 0;
   for (; i < to.size() && (offset + i) % 8 != 0; ++i) to[i] = pattern_octet(id, offset + i);

@@ -8,7 +8,7 @@ using transport::QpType;
 
 namespace {
 
-// A queue that nothing the engines may have in flight can fill.
+// Larger than anything the engines may have in flight.
 constexpr std::uint32_t kRoomyOctets = 16 * 1024 * 1024;
 constexpr Duration kReorderMax = microseconds(60);
 constexpr std::uint32_t kMessagesMin = 1000;
@@ -19,7 +19,7 @@ Weather weather_of(Prng& prng) {
   const auto roll = prng.below(100);
   return roll < 15   ? Weather::kCalm
          : roll < 30 ? Weather::kUnruly     // duplicates, reordering, delays, marks; nothing is lost
-         : roll < 70 ? Weather::kMild       // and losses that 7 retries outlast
+         : roll < 70 ? Weather::kMild       // as above, and losses that 7 retries survive
          : roll < 85 ? Weather::kCongested  // queues that overflow
                      : Weather::kHarsh;
 }
@@ -76,8 +76,8 @@ link::FaultSpec random_faults(Prng& prng, Weather weather) {
   return faults;
 }
 
-// The longest time from host to host. A roomy queue holds what all hosts may have in flight; nothing but
-// the number of their messages holds unreliable QPs back.
+// The longest time from host to host. A roomy queue holds everything that all hosts may have in flight. Unreliable
+// QPs are limited only by the number of their messages.
 Duration crossing_time(const Plan& plan) {
   std::uint64_t flight = 0;
   for (const HostConfig& host : plan.hosts) flight += host.engine.flight_octets_max + 65536;
@@ -205,8 +205,8 @@ std::uint32_t message_octets_max(const Plan& plan) {
 
 namespace {
 
-// Who knows of whom that it is of our own kind, and what the engines are told besides. Chances of their own, so that
-// strict worlds are what they were.
+// Decides which hosts know that their peers are RRDMA, and further settings of the engines. It uses a generator of
+// its own, so that strict worlds stay the same.
 void decide_kinship(Plan& plan) {
   Prng prng(plan.seed ^ 0x6b696e7368697030ULL);
   for (HostConfig& host : plan.hosts) {
@@ -214,7 +214,7 @@ void decide_kinship(Plan& plan) {
     host.engine.probe_unmeasured = host.engine.probe_min * static_cast<std::int64_t>(prng.between(1, 8));
     const auto roll = prng.below(8);
     if (roll < 4) host.engine.congestion = static_cast<transport::CongestionKind>(1 + prng.below(5));
-    host.engine.strict = prng.below(8) == 0;  // of a host that is said to understand all the same
+    host.engine.strict = prng.below(8) == 0;  // although the peer believes that it understands arrival maps
     host.engine.fixed_window_packets = static_cast<std::uint32_t>(prng.between(1, 64));
   }
   for (TrafficPlan& traffic : plan.traffic) {
@@ -257,7 +257,7 @@ Plan plan_of(std::uint64_t seed) {
   const Duration crossing = crossing_time(plan);
   plan.packet_lifetime = crossing + milliseconds(1);
   for (TrafficPlan& traffic : plan.traffic) {
-    // Silence for longer than any packet can be under way there and back.
+    // Longer than any packet can take there and back.
     while (traffic.timeout != 0 && (std::int64_t{4096} << traffic.timeout) < crossing.ns * 2)
       ++traffic.timeout;
     if (traffic.timeout != 0) traffic.timeout = static_cast<std::uint8_t>(traffic.timeout + prng.below(3));
@@ -278,7 +278,7 @@ Plan plan_of(std::uint64_t seed) {
                             Instant{static_cast<std::int64_t>(prng.below(10'000'000))},
                             nanoseconds(static_cast<std::int64_t>(prng.below(5'000'000)))};
       plan.pauses.push_back(pause);
-      plan.packet_lifetime = plan.packet_lifetime + pause.time;  // it may meet every one of them
+      plan.packet_lifetime = plan.packet_lifetime + pause.time;  // a packet may meet every pause
     }
   }
   plan.overflow_queue = prng.below(16) == 0;

@@ -1,5 +1,5 @@
-// Plan: all that a seed (or a command line) decides before a run: hosts and their cables, faults, the
-// connections with their attributes, and what is sent over them.
+// Plan: everything that a seed (or a command line) decides before a run: hosts and their cables, faults, the
+// connections with their attributes, and the traffic on them.
 #pragma once
 
 #include <array>
@@ -27,15 +27,15 @@ enum class Operation : std::uint8_t {
   kAtomicWrite,
   kLocalInvalidate,
   kBindWindow,
-  // Two requests that only make sense together.
-  kWriteReadBack,  // READ what the WRITE before it has written
-  kReadThenWrite,  // a fenced WRITE over what the READ before it reads
-  kReadThenSend,   // a fenced SEND of what the READ before it has read
+  // Pairs of requests that only make sense together.
+  kWriteReadBack,  // READ back the data of the preceding WRITE
+  kReadThenWrite,  // a fenced WRITE over the source of the preceding READ
+  kReadThenSend,   // a fenced SEND of the data from the preceding READ
 };
 inline constexpr std::size_t kOperationCount = static_cast<std::size_t>(Operation::kReadThenSend) + 1;
 using Mix = std::array<std::uint8_t, kOperationCount>;  // weights
 
-// Errors that a workload makes on purpose. The status that each must end with is the oracle's business.
+// Deliberate errors of a workload. The oracle knows the status that each must end with.
 enum class Provocation : std::uint8_t {
   kNone,
   kUnknownRemoteKey,
@@ -78,9 +78,9 @@ struct TrafficPlan {
   bool shared_receive = false;
   std::uint32_t psn_a = 0;
   std::uint32_t psn_b = 0;
-  std::uint8_t features_a = 0;  // what side a knows of side b
+  std::uint8_t features_a = 0;  // the features that side a knows of side b
   std::uint8_t features_b = 0;
-  bool learns_late = false;       // only when both have long been talking
+  bool learns_late = false;       // long after traffic began
   std::uint32_t messages = 1000;  // posted by both sides together
   std::uint32_t octets_min = 0;
   std::uint32_t octets_max = 4096;
@@ -90,10 +90,10 @@ struct TrafficPlan {
   std::uint32_t inline_ppm = 200'000;
   std::uint32_t fence_ppm = 50'000;
   std::uint32_t drain_ppm = 0;    // turns that take the send queue through SQD
-  std::uint32_t provoke_ppm = 0;  // messages that are an error on purpose
+  std::uint32_t provoke_ppm = 0;  // messages that are deliberate errors
   std::uint32_t burst_max = 4;    // messages posted in one turn
   Duration think_max = microseconds(20);
-  Duration stagger_max;  // one side gets to RTR and RTS that much later
+  Duration stagger_max;  // one side enters RTR and RTS up to this much later
 
   [[nodiscard]] Duration ack_timeout() const;  // 0: never
 };
@@ -103,7 +103,7 @@ struct PartitionPlan {
   std::uint32_t to = 0;
   Instant begin, end;
 };
-// Other faults than the plan's own, for a time.
+// Temporarily replaces the plan's faults.
 struct FaultPhase {
   std::optional<std::uint32_t> from, to;  // none: all hosts
   Instant begin, end;
@@ -125,27 +125,27 @@ struct Plan {
   std::vector<PartitionPlan> partitions;
   std::vector<PausePlan> pauses;
   std::vector<TrafficPlan> traffic;
-  bool overflow_queue = false;  // one completion queue is overrun on purpose
-  // So much is lost that running out of retries is no wonder.
+  bool overflow_queue = false;  // one completion queue is overrun deliberately
+  // Losses are so frequent that exhausted retries are excused.
   bool harsh = false;
-  // After that, or when all is posted: no more faults, and everything must complete.
+  // After this time, or when all is posted, faults stop and everything must complete.
   Duration turbulence_max = seconds(2);
-  // The run ends then, complete or not (0: when all is done). For measurements.
+  // If not 0: the run ends at this time, complete or not. For measurements.
   Duration run_time;
-  // No packet is on its way longer than this.
+  // Upper bound on the time that a packet is in flight.
   Duration packet_lifetime = milliseconds(20);
 
-  // Nothing is lost, doubled or overtaken: every outcome is exactly known.
+  // True if nothing is lost, duplicated or reordered: every outcome is known exactly.
   [[nodiscard]] bool calm() const;
 };
 
-// A random world: every parameter above, decided by the seed.
+// A random world: the seed decides every parameter above.
 Plan plan_of(std::uint64_t seed);
 
-// The same world with a transport that goes back N and knows nobody (EngineConfig::strict).
+// The same world with a go-back-N transport that assumes nothing about its peers (EngineConfig::strict).
 void make_strict(Plan& plan);
 
-// What a run of random worlds must have met.
+// The longest message of any traffic in the plan.
 [[nodiscard]] std::uint32_t message_octets_max(const Plan& plan);
 
 }  // namespace rrdma::sim

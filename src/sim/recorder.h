@@ -1,5 +1,5 @@
-// Recorder: remembers the last packets of a world, what became of each, and writes them as lines for people
-// or as a pcapng file. Runs are repeatable, so it is switched on only to look at a run that failed.
+// Recorder: keeps the last packets of a world with their fates, and writes them as text or as a pcapng file. Runs are
+// repeatable, so it is enabled only to examine a run that failed.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +18,9 @@ class Recorder final : public link::PacketObserver {
   void on_sent(const link::PacketView& packet, Instant now) override;
   void on_fate(const link::PacketView& packet, link::Fate fate, Instant now) override;
 
-  // One line for each event, oldest first: time, hosts, packet, what became of it.
+  // One line for each event, oldest first: time, hosts, packet, fate.
   [[nodiscard]] std::string trace(std::size_t lines_max) const;
-  // The octets of a pcapng file with every packet that was sent, its losses as comments.
+  // The contents of a pcapng file with every packet that was sent; losses appear as comments.
   [[nodiscard]] std::vector<std::uint8_t> pcapng() const;
 
  private:

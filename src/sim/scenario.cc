@@ -18,10 +18,10 @@ constexpr std::uint32_t kOutstanding = 16;
 constexpr std::uint32_t kMtu = 4096;
 constexpr std::uint32_t kSlices = 100;
 constexpr std::uint32_t kSamplesOfSlice = 16;
-// What a full packet takes on the cable beside its payload: preamble to gap, IPv4, UDP, BTH, ICRC.
+// Overhead of a full packet on the cable: preamble to gap, IPv4, UDP, BTH, ICRC.
 constexpr std::uint32_t kOverheadOctets = 24 + 14 + 20 + 8 + 12 + 4;
 
-// An end with memory and a QP.
+// One end of a flow, with memory and a QP.
 struct End {
   End(World& world, Host& its_host)
       : host(its_host), queue(2 * kOutstanding, nullptr), memory(kMessageOctets) {
@@ -74,7 +74,7 @@ struct End {
   Instant now;
 };
 
-// Always has something to send.
+// Always has data to send.
 class Source final : public Application {
  public:
   Source(World& world, Host& host, Host& sink) : near_(world, host), far_(world, sink) {}

@@ -1,4 +1,4 @@
-// The bars of loss recovery and congestion control, in virtual time: the same on every machine.
+// Acceptance bounds of loss recovery and congestion control, in virtual time: the same on every machine.
 #include "sim/scenario.h"
 
 #include <gtest/gtest.h>
@@ -49,8 +49,7 @@ TEST(Scenario, StrangersProfitToo) {
   EXPECT_GE(shown("1 % lost, strangers", plan).utilisation, 1.5 * before);
 }
 
-// Behind a queue that others fill a round trip takes longer than the path: what is late must be told from what is lost
-// all the same.
+// A queue that others fill makes the round trip longer than the path. Late packets must still be told from lost ones.
 TEST(Scenario, WhatIsLateBehindAQueueIsNotRepaired) {
   ScenarioPlan plan = lossy("reorder=5%,depth=64");
   plan.flows = 3;
@@ -61,7 +60,7 @@ TEST(Scenario, WhatIsLateBehindAQueueIsNotRepaired) {
   EXPECT_LT(report.resent, report.packets / 100);
 }
 
-// Who has no processor for a while answers late and has lost nothing: a probe asks, and what is under way stays there.
+// A peer without CPU time answers late and has lost nothing. A probe asks, and the packets in flight are not resent.
 TEST(Scenario, ASlowPeerIsNotTakenForALossyOne) {
   for (const bool strangers : {false, true}) {
     ScenarioPlan plan = lossy("");
@@ -94,7 +93,7 @@ TEST(Scenario, DumbbellsAreFair) {
   }
 }
 
-// As many flows of TCP as of ours: neither gets less than a third.
+// With equal numbers of TCP flows and ours, neither side gets less than a third.
 TEST(Scenario, NeitherWeNorTcpStarve) {
   for (const std::uint32_t flows : {1u, 4u, 16u}) {
     ScenarioPlan plan;

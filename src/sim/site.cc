@@ -31,7 +31,7 @@ Site::Site(Exchange& owner, Host& owner_host, std::uint32_t octets_max, std::uin
   read_only = arena.add_pool(2, 1024);
   word_pool = arena.add_pool(kWordSlots, kWordSlotOctets);
   targets = arena.add_pool(depth, octets);
-  arena.add_pool(2, octets);  // an apron that nobody is granted: what overshoots the targets lands there
+  arena.add_pool(2, octets);  // a guard that is never granted: writes beyond the targets land there
   arena.allocate();
 
   using namespace objects;
@@ -104,7 +104,7 @@ void Site::collect(Queue& queue) {
   queue.event_due = queue.event_seen = false;
 }
 
-// REQUIRES: the queue was just emptied, so that whatever is polled later came after the arm.
+// REQUIRES: the queue was just emptied, so that later completions arrive after the arm.
 void Site::rearm(Queue& queue) {
   if (queue.armed || exchange.prng().below(4) != 0) return;
   queue.armed = true;

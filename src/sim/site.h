@@ -1,7 +1,6 @@
-// Site: what an application owns on one host: registered memory, completion queues, a shared receive
-// queue, words for atomics, and the endpoints. Completions are collected into an inbox, where the oracle
-// may already see them, and handed to the endpoint that they name when the host has its turn; a
-// completion that names none came after destroy.
+// Site: the application state of one host: registered memory, completion queues, a shared receive queue, words for
+// atomics, and the endpoints. Completions are collected into an inbox, which the oracle may read, and go to the
+// endpoint that they name when the host has its turn. A completion that names no endpoint arrived after destroy.
 #pragma once
 
 #include <array>
@@ -31,19 +30,20 @@ class Site final : public Application, private objects::CompletionListener, priv
   bool on_turn(Host& host, Instant now) override;
   void on_qp_event(Host& host, transport::QueuePair& qp, transport::QpEvent event) override;
 
-  // Takes all completions that are there into the inbox.
+  // Moves all available completions into the inbox.
   void collect();
-  // Hands out what is in the inbox. True if there was something.
+  // Dispatches the inbox. True if it held something.
   bool dispatch();
-  // What waits in the inbox for a QP: receive completions with this status.
+  // Number of receive completions for the QP with this status in the inbox.
   [[nodiscard]] std::size_t waiting_receives(wire::Qpn qpn, objects::Status status);
-  // Or an error of one of its requests, which may lie in another queue than the receives that it flushed.
+  // True if the inbox holds an error of a send request. It may come from another queue than the receives that it
+  // flushed.
   [[nodiscard]] bool waiting_send_error(wire::Qpn qpn);
   objects::CompletionQueue& completion_queue(std::size_t which) {
     return *queues_[which % queues_.size()].queue;
   }
   void add(wire::Qpn qpn, Endpoint& endpoint) { endpoints_[qpn.value] = &endpoint; }
-  // The QP is gone: nothing of it may be seen any more.
+  // The QP is gone: nothing of it may appear any more.
   void forget(wire::Qpn qpn);
 
   // Shared receive queue.
@@ -52,22 +52,22 @@ class Site final : public Application, private objects::CompletionListener, priv
   void fill_shared(bool starve);
   void size_shared(std::uint32_t entries, std::uint32_t sges);
   void end_shared(Receive& receive);
-  // The queue goes: what is still posted there must be as it was.
+  // The queue is about to go: checks that the receives still posted there are untouched.
   void end_shared_receives();
-  // Every slot is back and every queue is empty.
+  // Checks that every slot is free and every queue is empty.
   [[nodiscard]] std::string check_nothing_left();
 
-  // Posts nothing if no slot is free.
+  // Posts nothing and returns false if no slot is free.
   bool make_receive(Receive& receive, std::uint32_t octets, std::uint32_t pieces_max);
   using SgeArray = std::array<objects::Sge, kPiecesMax>;
   std::span<const objects::Sge> sges(const Slot& slot, const Layout& layout, std::uint32_t key,
                                      SgeArray& list) const;
 
-  // Words still hold what their histories say, memory at rest is untouched.
+  // Checks that words match their histories and that memory at rest is untouched.
   [[nodiscard]] std::string check_memory(bool everything);
 
   struct Word {
-    std::uint64_t at;  // in the arena
+    std::uint64_t at;  // offset in the arena
     AtomicHistory history;
   };
   [[nodiscard]] std::uint64_t word_value(const Word& word) {
@@ -82,7 +82,7 @@ class Site final : public Application, private objects::CompletionListener, priv
   objects::MemoryRegion* local_region = nullptr;
   objects::MemoryRegion* target_region = nullptr;
   objects::MemoryRegion* foreign_region = nullptr;    // of another protection domain
-  objects::MemoryRegion* read_only_region = nullptr;  // remote read is all that it grants
+  objects::MemoryRegion* read_only_region = nullptr;  // grants remote read only
   objects::MemoryRegion* word_region = nullptr;
   std::vector<Word> words;
 
@@ -91,7 +91,7 @@ class Site final : public Application, private objects::CompletionListener, priv
     std::unique_ptr<objects::CompletionQueue> queue;
     bool armed = false;
     bool armed_solicited = false;
-    bool event_due = false;  // a completion that counts has come since it was armed
+    bool event_due = false;  // a completion that counts has arrived since it was armed
     bool event_seen = false;
   };
   void on_completion(objects::CompletionQueue& queue) override;
@@ -106,7 +106,7 @@ class Site final : public Application, private objects::CompletionListener, priv
   std::deque<objects::Completion> inbox_;
   std::map<std::uint32_t, Endpoint*> endpoints_;
   std::unique_ptr<objects::ReceiveQueue> shared_queue_;
-  std::vector<Receive> shared_receives_;  // by the lower bits of their id; slot null: not posted
+  std::vector<Receive> shared_receives_;  // by the lower bits of their id; null slot: not posted
   bool limit_armed_ = false;
   std::uint64_t next_receive_ = 0;
 };

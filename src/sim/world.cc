@@ -9,7 +9,7 @@
 namespace rrdma::sim {
 namespace {
 
-// So many rounds without time going by are no work but a loop.
+// More rounds than this without progress of time are an endless loop.
 constexpr std::uint32_t kTurnsAtOneInstantMax = 100'000;
 constexpr int kRoundsOfATurn = 4;
 
@@ -34,7 +34,7 @@ objects::Path Host::path_to(const Host& other, bool ipv6, wire::Qpn local, wire:
   path.local = ipv6 ? link::SimNetwork::ipv6_gid(index_) : link::SimNetwork::ipv4_gid(index_);
   path.remote = ipv6 ? link::SimNetwork::ipv6_gid(other.index_) : link::SimNetwork::ipv4_gid(other.index_);
   path.source_port = wire::source_port_of_connection(0, local, remote);
-  path.traffic_class = 2;  // understands ECN
+  path.traffic_class = 2;  // ECN-capable
   return path;
 }
 

@@ -1,7 +1,6 @@
-// World: any number of hosts, each with its memory, engine and end of the simulated network, in virtual
-// time. It owns time and turns: packets and timers wake a host, the host's application gets its turn,
-// then the engine transmits. Everything that happens is folded into one hash, so that two runs of one
-// seed can be compared on any machine.
+// World: any number of hosts in virtual time, each with memory, an engine and an end of the simulated network. It
+// owns time and turns: packets and timers wake a host, its application gets a turn, then the engine transmits. Every
+// event is folded into one hash, so that two runs of one seed can be compared across machines.
 #pragma once
 
 #include <cstdint>
@@ -24,11 +23,11 @@ namespace rrdma::sim {
 class World;
 class Host;
 
-// What runs on a host.
+// The program on a host.
 class Application {
  public:
   virtual ~Application() = default;
-  // Packets and timers were handled: poll and post. True if there may be more to do at once.
+  // Packets and timers were handled: polls and posts. True if there may be more to do at once.
   virtual bool on_turn(Host& host, Instant now) = 0;
   virtual void on_qp_event(Host&, transport::QueuePair&, transport::QpEvent) {}
   virtual void on_request_failed(Host&, transport::QueuePair&, const transport::FailedRequest&) {}
@@ -42,13 +41,13 @@ class Host final : private link::Receiver, private transport::EventSink {
   Host& operator=(const Host&) = delete;
 
   [[nodiscard]] link::HostIndex index() const { return index_; }
-  // A QPN that was not used before: packets of a destroyed QP must not meet a new one.
+  // A QPN that was never used before: packets of a destroyed QP must not reach a new one.
   wire::Qpn fresh_qpn() { return wire::Qpn(next_qpn_++); }
   [[nodiscard]] objects::Path path_to(const Host& other, bool ipv6, wire::Qpn local, wire::Qpn remote) const;
 
-  // Has a turn at `at` or earlier.
+  // Schedules a turn at `at` or earlier.
   void wake(Instant at) { wake_at_ = at < wake_at_ ? at : wake_at_; }
-  // Does nothing until then: packets wait in the receive buffer, timers fire late.
+  // Suspends the host: packets wait in the receive buffer, timers fire late.
   void pause_until(Instant at) { paused_until_ = at; }
   [[nodiscard]] Instant due() const;
 
@@ -56,8 +55,8 @@ class Host final : private link::Receiver, private transport::EventSink {
   objects::ProtectionDomain pd;
   transport::Engine engine;
   Application* application = nullptr;
-  std::size_t burst_max = 32;  // packets taken in one turn
-  Duration wake_delay_max;     // a turn comes that much after a packet, at most
+  std::size_t burst_max = 32;  // packets handled in one turn
+  Duration wake_delay_max;     // the longest delay between a packet and the turn that it triggers
 
  private:
   friend class World;
@@ -76,7 +75,7 @@ class Host final : private link::Receiver, private transport::EventSink {
   link::SimLink& link_;
   Instant wake_at_ = kNever;
   Instant paused_until_;
-  Instant turn_at_;  // now, during a turn
+  Instant turn_at_;  // the current time, during a turn
   std::uint32_t next_qpn_;
 };
 
@@ -97,24 +96,24 @@ class World final : private link::PacketObserver {
   [[nodiscard]] Instant now() const { return now_; }
   Prng& prng() { return prng_; }
 
-  // Calls `action` when that time has come, before the hosts of that instant have their turns.
+  // Calls `action` at that time, before the hosts have their turns of that instant.
   void at(Instant when, std::function<void()> action);
-  // Goes on to the next instant at which something happens, if it is not after `limit`. False if there is none.
+  // Advances to the next instant with an event, unless it is after `limit`. False if there is none.
   bool step(Instant limit);
   void run_until(Instant limit);
   void run_for(Duration time) { run_until(now_ + time); }
-  // Until `done()`; false if it did not come true before `limit` or nothing happens any more.
+  // Runs until `done()`. False if `limit` passes or no events are left first.
   bool run_until(const std::function<bool()>& done, Instant limit);
 
-  // The event log: packets delivered, and what applications add.
+  // The event log: delivered packets, and entries of applications.
   void log(std::uint64_t a, std::uint64_t b);
   [[nodiscard]] std::uint64_t log_hash() const { return log_hash_; }
 
-  // The first broken promise ends the run.
+  // The first violation ends the run.
   void violate(std::string promise);
   [[nodiscard]] const std::optional<std::string>& violation() const { return violation_; }
 
-  // Sees every packet besides the world itself, and outlives it or its last step.
+  // The observer sees every packet. It must outlive the world or its last step.
   void add_observer(link::PacketObserver& observer) { observers_.push_back(&observer); }
 
  private:
