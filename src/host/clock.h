@@ -1,4 +1,4 @@
-// The system's monotonic clock as an Instant: the one place below which nobody asks for the time.
+// The system's monotonic clock as an Instant. Code below this file never reads a clock.
 #pragma once
 
 #include <time.h>
@@ -21,20 +21,20 @@ inline Instant now() {
   return {static_cast<std::int64_t>(t.tv_sec) * 1'000'000'000 + t.tv_nsec};
 }
 
-// What must be added to an Instant to make it time since 1970.
+// Add this offset to an Instant to get the time since 1970.
 inline std::int64_t wall_offset_ns() {
   timespec t{};
   clock_gettime(CLOCK_REALTIME, &t);
   return static_cast<std::int64_t>(t.tv_sec) * 1'000'000'000 + t.tv_nsec - now().ns;
 }
 
-// The same for callers who ask all the time, several times cheaper: the processor's counter tells how long it is since the
-// clock was read, for up to kSpan; how long a tick is, is learned from the clock. Never goes back. One thread at a time.
+// The same for frequent callers, several times cheaper. For up to kSpan after a clock read, it extrapolates from the
+// processor's counter. It learns the length of a tick from the clock. Never goes backwards. One thread at a time.
 class TickClock {
  public:
   Instant now() {
     const std::uint64_t passed = read_ticks() - anchor_ticks_;
-    // Also where the counter is behind: another core's, which counts differently.
+    // Also if the counter went backwards: another core's counter may differ.
     if (passed >= span_ticks_) return read_system();
     last_ = std::max(last_, anchor_ + Duration{static_cast<std::int64_t>(passed * tick_ns_ >> kFraction)});
     return last_;
@@ -63,12 +63,13 @@ class TickClock {
     last_ = std::max(last_, read);
     return last_;
   }
-  // Who lost the core between the readings cannot tell when the clock was read. And two spans must agree: the counter may
-  // have gone on while the clock stood still (a suspended machine), or changed its pace.
+  // If the thread was preempted between the two readings of the counter, the time of the clock reading is unknown.
+  // Two spans must agree: the counter may have advanced while the clock stood still (a suspended machine), or changed
+  // its rate.
   void learn(Instant read, std::uint64_t before, std::uint64_t after) {
     const std::uint64_t took = after - before;
     fastest_ = std::min(fastest_, took);
-    // A coarse counter may show no time at all between the two; one that is not there shows 0.
+    // A coarse counter may not advance between the two readings; a missing one always reads 0.
     if (after == 0 || took > fastest_ * 4 + 4 || read - anchor_ < kSpan) return;
     const double ticks =
         static_cast<double>(after - anchor_ticks_) / static_cast<double>((read - anchor_).ns);
@@ -80,11 +81,11 @@ class TickClock {
     anchor_ticks_ = after;
   }
 
-  Instant anchor_;  // when the clock was read, and the counter with it
+  Instant anchor_;  // the last clock reading; anchor_ticks_ was read with it
   std::uint64_t anchor_ticks_ = 0;
-  std::uint64_t tick_ns_ = 0;  // with kFraction bits behind the point
+  std::uint64_t tick_ns_ = 0;  // fixed point, kFraction fractional bits
   double ticks_per_ns_ = 0;
-  std::uint64_t span_ticks_ = 0;  // 0: how long a tick is, is not known yet
+  std::uint64_t span_ticks_ = 0;  // 0: the length of a tick is not yet known
   std::uint64_t fastest_ = UINT64_MAX;
   Instant last_;
 };

@@ -1,4 +1,4 @@
-// The clock for callers in a hurry against the system's own.
+// TickClock compared with the system's clock.
 #include "host/clock.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ TEST(TickClock, NeverGoesBack) {
   }
 }
 
-// The thread may lose its core between two readings: most of them tell.
+// The thread may be preempted between two readings, so only most readings must agree.
 TEST(TickClock, AgreesWithTheSystemsClock) {
   TickClock clock;
   std::vector<std::int64_t> error;

@@ -1,5 +1,5 @@
-// Whether the process may open as many descriptors as it is about to. Asked before, so that at the limit nothing
-// is half open, and the program gets an errno and a sentence instead of a device that lacks a part.
+// Checks in advance whether the process may open the descriptors that it is about to need. At the limit, nothing is
+// left half open, and the program gets an errno and a sentence instead of an incomplete device.
 #pragma once
 
 #include <string_view>
@@ -9,11 +9,11 @@
 
 namespace rrdma::host {
 
-// EMFILE or ENFILE where there is no room for so many more.
+// EMFILE or ENFILE if that many more descriptors are not available.
 [[nodiscard]] Result<void, Problem> require_descriptors(unsigned count);
 
-// What to say where one more was refused: `error` is EMFILE, ENFILE or ENOMEM, `doing` what it was for ("reading the network
-// interfaces").
+// The problem to report if a descriptor was refused. `error` is EMFILE, ENFILE or ENOMEM; `doing` is its purpose
+// ("reading the network interfaces").
 [[nodiscard]] Failure<Problem> out_of_descriptors(int error, std::string_view doing);
 
 }  // namespace rrdma::host

@@ -21,14 +21,14 @@ TEST(DescriptorRoom, IsThereOrAnErrnoAndASentenceSaySo) {
     const auto refused = require_descriptors(20);
     const bool told = !refused && refused.error().error == EMFILE &&
                       refused.error().sentence.find("limit of 16") != std::string::npos;
-    ::_exit(told && require_descriptors(2).ok() ? 0 : 1);  // what was tried is closed again
+    ::_exit(told && require_descriptors(2).ok() ? 0 : 1);  // the probe closed its descriptors
   }
   int status = 0;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
 }
 
-// Each limit gives all interfaces or the reason: never some of them, and never some of what they are.
+// At any limit, the result is all interfaces or an error: never some interfaces, and never incomplete ones.
 TEST(DescriptorRoom, InterfacesAreReadWholeOrNotAtAll) {
   const auto all = read_interfaces();
   ASSERT_TRUE(all.ok()) << all.error().sentence;

@@ -1,6 +1,5 @@
-// Device: one RDMA device on one network interface (rrdma0 on eth0). Identity, port and GID table come
-// from the interface (netlink); the table is a snapshot that changes when the interface does, and every
-// change is an event for who listens.
+// Device: one RDMA device on one network interface (rrdma0 on eth0). Identity, port and GID table come from the
+// interface (netlink). The table is a snapshot that changes with the interface; listeners hear of every change.
 //
 // Threads: all calls from any thread.
 #pragma once
@@ -20,9 +19,9 @@ struct DeviceIdentity {
   std::string name;       // rrdma0
   std::string interface;  // eth0
   std::uint32_t interface_index = 0;
-  std::uint64_t guid = 0;  // host order; from the MAC address, or made from the host's identity for lo
+  std::uint64_t guid = 0;  // host order; from the MAC address, or derived from the host's identity for lo
   std::uint32_t device_index = 0;
-  // Of an interface that devices share, those of this one; empty: all that the interface has.
+  // The addresses of this device, if several devices share the interface. Empty: all of the interface's addresses.
   std::vector<wire::Gid> addresses;
   DeviceProperties properties;
 };
@@ -31,14 +30,14 @@ struct PortStatus {
   bool up = false;
   std::uint32_t interface_mtu = 0;
   std::uint8_t mtu_code = 1;     // largest IB MTU that fits (IBV_MTU_256 = 1 .. 4096 = 5)
-  std::uint64_t speed_mbps = 0;  // 0: not known
-  std::uint8_t width = 0;        // lanes; 0: those that fit the speed
+  std::uint64_t speed_mbps = 0;  // 0: unknown
+  std::uint8_t width = 0;        // lanes; 0: derived from the speed
 };
 
 struct GidEntry {
   wire::Gid gid;
   std::uint32_t index = 0;
-  std::uint8_t prefix_length = 0;  // of the address's subnet
+  std::uint8_t prefix_length = 0;  // of the subnet
   bool valid = false;
 };
 
@@ -46,14 +45,14 @@ enum class DeviceEvent : std::uint8_t {
   kGidChange,
   kPortActive,
   kPortError,
-  kHardwareAddressChange,  // another MAC address, as after a bond's failover
-  kRemoved,                // the interface is gone; an interface of that name would be another device
+  kHardwareAddressChange,  // a new MAC address, for example after a bond's failover
+  kRemoved,                // the interface is gone; a new one with that name is another device
 };
 
 class DeviceListener {
  public:
   virtual ~DeviceListener() = default;
-  // The device already shows what changed, and may be asked; listeners are not added or removed from here.
+  // The device already shows the change and may be queried. Do not add or remove listeners in this call.
   virtual void on_device_event(DeviceEvent event) = 0;
 };
 
@@ -62,8 +61,8 @@ class Device {
   virtual ~Device() = default;
   [[nodiscard]] virtual const DeviceIdentity& identity() const = 0;
   [[nodiscard]] virtual PortStatus port() const = 0;
-  // The table: index 0 the interface's link-local GID where it has one, then each IPv4 and IPv6 address.
-  // Indices stay while their address does.
+  // The GID table: index 0 is the interface's link-local GID if it has one, then each IPv4 and IPv6 address. An
+  // address keeps its index.
   [[nodiscard]] virtual std::vector<GidEntry> gids() const = 0;
   // True if the address belongs to this host (any interface of this network namespace).
   [[nodiscard]] virtual bool is_local_address(const wire::Gid& gid) const = 0;

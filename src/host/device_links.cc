@@ -27,7 +27,7 @@ std::string configuration_folder() {
   return home != nullptr && *home == '/' ? std::string(home) + "/.config" : std::string();
 }
 
-// Nothing if the line makes no sense.
+// Empty if the line is malformed.
 AddedLink parse_line(std::string_view line) {
   AddedLink link;
   const std::size_t blank = line.find(' ');
@@ -62,7 +62,7 @@ bool is_used(const std::vector<Placement>& placements, const Interface& interfac
                      [&](const Placement& one) { return one.interface == &interface; });
 }
 
-// One that nobody sits on, with an address; else lo; else null.
+// The first unused interface that is running and has an address; else lo; else null.
 const Interface* next_interface(const std::vector<Placement>& placements,
                                 const std::vector<Interface>& interfaces) {
   const Interface* loopback = nullptr;
@@ -87,7 +87,7 @@ void add_until(std::vector<Placement>& placements, const std::vector<Interface>&
             [](const Placement& a, const Placement& b) { return a.number < b.number; });
 }
 
-// rrdma0 has of lo what is no other's.
+// rrdma0 gets the addresses of lo that no other device has.
 void share_loopback(std::vector<Placement>& placements) {
   const auto has = [](const Placement& place, const wire::Gid& gid) {
     const auto& all = place.interface->addresses;

@@ -1,4 +1,4 @@
-// Where devices sit when a plan wants several.
+// The placement of devices when a plan requests several.
 #include "host/device_links.h"
 
 #include <gtest/gtest.h>

@@ -13,7 +13,7 @@ constexpr std::array<std::string_view, 9> kLimits = {"max_qp", "max_qp_wr", "max
 
 std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
 
-// Decimal, or hexadecimal behind 0x.
+// Decimal, or hexadecimal after 0x.
 std::optional<std::uint64_t> number_of(std::string_view text) {
   const bool hexadecimal = text.starts_with("0x");
   if (hexadecimal) text.remove_prefix(2);

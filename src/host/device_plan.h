@@ -1,11 +1,11 @@
-// DevicePlan: how many devices there are and what each says of itself, as the user ordered it (`rrdma run --devices
-// --device`). As text, which travels in an environment variable:
+// DevicePlan: the number of devices and their reported properties, as the user requested them (`rrdma run --devices
+// --device`). The text form travels in an environment variable:
 //
-//   plan     = count, { ";", device, ":", property, { ",", property } }     4;rrdma1:speed=200G,numa=1,pci=0000:81:00.0
+//   plan     = count, { ";", device, ":", property, { ",", property } }   4;rrdma1:speed=200G,numa=1,pci=0000:81:00.0
 //   property = name, "=", value
 //
 //   speed=25G|400G   width=1|4   numa=NODE   pci=DDDD:BB:DD.F   fw=TEXT   mtu=256|512|1024|2048|4096
-//   vendor=NUMBER    part=NUMBER    max_qp, max_qp_wr, max_sge, max_cq, max_cqe, max_mr, max_pd, max_srq, max_ah=NUMBER
+//   vendor=NUMBER   part=NUMBER   max_qp, max_qp_wr, max_sge, max_cq, max_cqe, max_mr, max_pd, max_srq, max_ah=NUMBER
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ namespace rrdma::host {
 
 inline constexpr std::uint32_t kDevicesMax = 16;
 
-// What is not set is as it is without a plan. A limit only lowers what the device offers.
+// Unset members keep their default. A limit can only lower what the device offers.
 struct DeviceProperties {
   std::optional<std::uint64_t> speed_mbps;
   std::optional<std::uint8_t> width;  // lanes
@@ -32,7 +32,7 @@ struct DeviceProperties {
   std::optional<std::uint32_t> part;
   std::map<std::string, std::uint32_t, std::less<>> limits;  // by the name in ibv_device_attr
 
-  // `offered`, or less where the plan says so.
+  // `offered`, or the lower limit of the plan.
   [[nodiscard]] std::uint32_t limit(std::string_view name, std::uint32_t offered) const;
 };
 
@@ -43,11 +43,11 @@ struct DevicePlan {
   [[nodiscard]] const DeviceProperties& of(std::uint32_t number) const;
 };
 
-// "200G" in megabits; a number alone counts gigabits, too.
+// "200G" in Mbit/s; a bare number also counts Gbit/s.
 [[nodiscard]] std::optional<std::uint64_t> parse_speed(std::string_view text);
 // The error is a sentence.
 [[nodiscard]] Result<DevicePlan, std::string> parse_device_plan(std::string_view text);
-// One `rrdma1:speed=200G,...` into the plan.
+// Adds one `rrdma1:speed=200G,...` to the plan.
 [[nodiscard]] Result<void, std::string> parse_device(std::string_view text, DevicePlan& plan);
 
 }  // namespace rrdma::host

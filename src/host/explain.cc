@@ -34,8 +34,7 @@ bool is_power_of_ten(std::uint32_t value) {
   return value == 1;
 }
 
-// Writes as if nobody had to read it: no signal of the write reaches the program (a pipe without a reader, a
-// file that may not grow).
+// Writes without delivering SIGPIPE (a pipe without a reader) or SIGXFSZ (a file at its size limit) to the program.
 void write_quietly(int fd, std::string_view text) {
   sigset_t raised, before, pending;
   sigemptyset(&raised);
@@ -54,7 +53,7 @@ void write_quietly(int fd, std::string_view text) {
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
-// What is said again is printed at the 10th, the 100th, … time.
+// Prints a repeated sentence at the 10th, 100th, … time.
 void print(Severity severity, std::string_view call, std::string_view sentence, const Kept& kept) {
   if (static_cast<int>(severity) > threshold() || !is_power_of_ten(kept.times)) return;
   std::string line = formatted("rrdma[{}]: {}: {}", ::getpid(), call, sentence);

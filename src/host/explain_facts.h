@@ -1,5 +1,5 @@
-// ExplainFacts: the numbers behind a sentence about a failed work request or a rejected connection, as they
-// lie in the file that `rrdma explain` reads: for its --json, and for its remedies in other languages.
+// ExplainFacts: the numbers behind a sentence about a failed work request or a rejected connection. They are stored
+// in the file that `rrdma explain` reads, for --json and for translated remedies.
 #pragma once
 
 #include <cstddef>
@@ -19,8 +19,8 @@ struct ExplainFacts {
   std::uint8_t opcode = 0;    // ibv_wc_opcode
   std::uint8_t qp_type = 0;   // ibv_qp_type
   std::uint8_t shm = 0;       // 1: the peer is on this host
-  std::uint8_t syndrome = 0;  // of the AETH that decided; 0: none
-  std::uint8_t timeout = 0;   // the QP's attributes
+  std::uint8_t syndrome = 0;  // of the deciding AETH; 0: none
+  std::uint8_t timeout = 0;   // QP attributes
   std::uint8_t retry_count = 0;
   std::uint8_t rnr_retry = 0;
   std::uint16_t reason = 0;  // kRejected: of the REJ
@@ -33,12 +33,12 @@ struct ExplainFacts {
   std::uint64_t wr_id = 0;
   std::uint64_t remote_address = 0;
   wire::Gid peer;
-  std::uint32_t flushed_sends = 0;  // behind it
+  std::uint32_t flushed_sends = 0;  // after this failure
   std::uint32_t flushed_receives = 0;
-  std::uint32_t attempts = 0;                // in all; the last ones follow, oldest first
-  std::uint32_t attempt_us[kAttempts] = {};  // since the first try was waited for
+  std::uint32_t attempts = 0;                // total; the last ones follow, oldest first
+  std::uint32_t attempt_us[kAttempts] = {};  // since the requester began to wait for the first try
   std::uint8_t attempt_why[kAttempts] = {};  // transport::Attempt::Why
-  std::uint32_t failed_us = 0;               // the end, by the same clock
+  std::uint32_t failed_us = 0;               // time of the failure, by the same clock
 };
 
 }  // namespace rrdma::host

@@ -39,7 +39,7 @@ void copy_text(char (&to)[N], std::string_view from) {
   to[n] = '\0';
 }
 
-// A text that was cut to fit counts as the whole.
+// A text that was cut to fit equals the whole text.
 template <std::size_t N>
 bool same_text(const char (&kept)[N], std::string_view text) {
   return std::string_view(kept) == text.substr(0, N - 1);
@@ -64,7 +64,7 @@ std::uint32_t hash_of(std::string_view octets, std::uint32_t before = 2166136261
 std::uint32_t key_of(std::string_view call, std::string_view sentence) {
   return hash_of(sentence, hash_of(call));
 }
-// Queue pair, sizes and addresses may differ.
+// Queue pair, sizes and addresses do not count.
 std::uint32_t key_of(const ExplainFacts& facts) {
   const char same[] = {static_cast<char>(facts.kind),   static_cast<char>(facts.status),
                        static_cast<char>(facts.cause),  static_cast<char>(facts.opcode),
@@ -73,7 +73,7 @@ std::uint32_t key_of(const ExplainFacts& facts) {
                  hash_of({same, sizeof same}));
 }
 
-// One thread of this process at a time. A child of fork may find the turn taken for ever: it gives up.
+// Excludes the other threads of this process. The child of a fork may find the flag set forever; it gives up.
 class WriterTurn {
  public:
   explicit WriterTurn(std::atomic_flag& taken) : taken_(taken) {
@@ -93,7 +93,7 @@ class WriterTurn {
   bool held_ = false;
 };
 
-// A record while it changes: readers leave it out.
+// Marks a record as being written, so that readers skip it.
 class RecordChange {
  public:
   explicit RecordChange(ExplainRecord& record) : RecordChange(record, record.sequence.load()) {}
@@ -111,7 +111,7 @@ class RecordChange {
   const std::uint32_t sequence_after_;
 };
 
-// When a process started, in ticks since the machine did; 0 if there is no such process.
+// Start time of a process in ticks since boot; 0 if there is no such process.
 std::uint64_t start_ticks_of(std::uint32_t pid) {
   const std::string path = "/proc/" + std::to_string(pid) + "/stat";
   OwnedFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
@@ -119,7 +119,7 @@ std::uint64_t start_ticks_of(std::uint32_t pid) {
   const ssize_t length = fd.get() < 0 ? -1 : ::read(fd.get(), text, sizeof text - 1);
   if (length <= 0) return 0;
   text[length] = '\0';
-  const char* at = std::strrchr(text, ')');  // the name may hold anything
+  const char* at = std::strrchr(text, ')');  // the process name may contain any character
   for (int field = 2; at != nullptr && field < 22; ++field) at = std::strchr(at + 1, ' ');
   return at == nullptr ? 0 : std::strtoull(at + 1, nullptr, 10);
 }
@@ -139,7 +139,7 @@ struct EarlierFile {
   }
 };
 
-// Others may do the same at this moment: a file that is gone already is as good.
+// Another process may do the same concurrently; ignore files that are already gone.
 void remove_oldest_files() {
   const std::string directory = explain_directory();
   DIR* folder = directory.empty() ? nullptr : ::opendir(directory.c_str());
@@ -161,10 +161,10 @@ void remove_oldest_files() {
   ::closedir(folder);
 }
 
-// A process of this number in another PID namespace may have its own mapped: what is there is not changed, but left to whoever
-// holds it.
+// A process with the same PID in another PID namespace may have mapped the existing file. Unlink it and create a new
+// one instead of changing it.
 OwnedFd fresh_file(const std::string& path) {
-  constexpr int kTries = 8;  // two may come at once
+  constexpr int kTries = 8;  // another process may do the same
   for (int i = 0; i < kTries; ++i) {
     ::unlink(path.c_str());
     OwnedFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
@@ -195,7 +195,7 @@ std::string explain_directory() {
                                : "/tmp/rrdma-" + std::to_string(::geteuid());
   if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return {};
   struct stat info {};
-  // Somebody else's directory, or a link to one, is not ours to write in.
+  // Do not write into another user's directory or follow a symbolic link.
   if (::lstat(path.c_str(), &info) != 0 || !S_ISDIR(info.st_mode) || info.st_uid != ::geteuid()) return {};
   return path;
 }
@@ -244,7 +244,7 @@ Kept ExplainLog::append(Severity severity, std::string_view call, std::string_vi
       continue;
     const RecordChange change(record);
     record.last_ns = now;
-    record.severity = static_cast<std::uint8_t>(severity);  // it may have been forgiven
+    record.severity = static_cast<std::uint8_t>(severity);  // explain_forgiven() may have lowered it
     return {handle_of(which, sequence), ++record.times};
   }
   const std::uint32_t index = file_->next[which]++;
@@ -266,7 +266,7 @@ void ExplainLog::add_flushed(ExplainHandle handle, std::uint32_t sends, std::uin
   const auto which = static_cast<std::size_t>(handle >> 32);
   const auto sequence = static_cast<std::uint32_t>(handle);
   ExplainRecord& record = ring(which)[(sequence - 1) % kExplainRecords[which]];
-  if (record.sequence.load(std::memory_order_relaxed) != sequence) return;  // others have taken its place
+  if (record.sequence.load(std::memory_order_relaxed) != sequence) return;  // the record was reused
   const RecordChange change(record);
   record.facts.flushed_sends += sends;
   record.facts.flushed_receives += receives;
@@ -285,7 +285,7 @@ void ExplainLog::forgive(std::string_view call) noexcept {
 }
 
 ExplainLog& explain_log() {
-  static auto* log = new ExplainLog;  // outlives every destructor that may still want to explain something
+  static auto* log = new ExplainLog;  // never destroyed: destructors may still explain
   return *log;
 }
 

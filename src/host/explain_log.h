@@ -1,11 +1,10 @@
-// The last sentences of this process, in a file under the user's runtime directory that is mapped and
-// written in place: `rrdma explain` reads it, also after the process has ended. Where no such file can be
-// made, or none that is really there (a full disk), the sentences live in memory only. Files of processes that have ended stay to be read; the oldest of
-// them make room for a new one when there are kExplainFiles.
+// The last sentences of this process, in a mapped file under the user's runtime directory. `rrdma explain` reads it,
+// also after the process has ended. If the file cannot be created or backed by disk, the sentences exist only in
+// memory. Files of ended processes remain readable; once there are kExplainFiles, the oldest ones are removed.
 //
-//   file = Header, three rings of records: errors, infos, debugging; `next` of each counts up for ever.
+//   file = Header, three rings of records: errors, infos, debugging; `next` of each counts up forever.
 //
-// No number of infos pushes an error out. A sentence that is in its ring already is counted there.
+// Infos never displace an error. A sentence that is already in its ring is counted there.
 #pragma once
 
 #include <array>
@@ -26,11 +25,11 @@ inline constexpr std::uint32_t kExplainRecordsSum = 32 + 24 + 16;
 inline constexpr std::size_t kExplainFiles = 64;
 
 struct ExplainRecord {
-  std::atomic<std::uint32_t> sequence;  // index + 1 once it is written; 0: never, all ones: just now
+  std::atomic<std::uint32_t> sequence;  // index + 1 once written; 0: never written, all ones: being written
   std::uint8_t severity;
   std::uint8_t reserved[3];
   std::uint32_t times;
-  std::uint32_t key;  // of what counts as the same
+  std::uint32_t key;  // hash of everything that makes sentences equal
   std::int64_t first_ns;
   std::int64_t last_ns;
   ExplainFacts facts;
@@ -44,12 +43,12 @@ struct ExplainFile {
   std::uint32_t pid;
   std::uint32_t next[kSeverities];
   std::uint64_t net_namespace;  // inode of /proc/self/ns/net
-  std::uint64_t start_ticks;    // with the pid: this process and no later one of that number
+  std::uint64_t start_ticks;    // distinguishes this process from later ones with the same PID
   char program[48];
   ExplainRecord records[kExplainRecordsSum];
 };
 
-// One sentence as a reader gets it.
+// One sentence as read from the file.
 struct Explained {
   Severity severity = Severity::kInfo;
   std::uint32_t times = 1;
@@ -57,7 +56,7 @@ struct Explained {
   std::int64_t last_ns = 0;
   std::string call;
   std::string sentence;
-  ExplainFacts facts;  // kNone: only the sentence
+  ExplainFacts facts;  // kNone: no facts
 };
 
 struct ExplainedProcess {
@@ -65,12 +64,12 @@ struct ExplainedProcess {
   std::uint64_t net_namespace = 0;
   bool running = false;
   std::string program;
-  std::vector<Explained> sentences;  // errors, infos, debugging; newest first in each
+  std::vector<Explained> sentences;  // errors, infos, debugging; each newest first
 };
 
 struct Kept {
   ExplainHandle handle = 0;
-  std::uint32_t times = 1;  // how often it was said
+  std::uint32_t times = 1;  // number of times it was recorded
 };
 
 class ExplainLog {
@@ -81,7 +80,7 @@ class ExplainLog {
               const ExplainFacts* facts = nullptr) noexcept;
   void add_flushed(ExplainHandle handle, std::uint32_t sends, std::uint32_t receives) noexcept;
   void forgive(std::string_view call) noexcept;
-  // False: in memory only, where no tool finds it.
+  // False: in memory only, invisible to tools.
   [[nodiscard]] bool is_in_file() const { return in_file_; }
 
  private:
@@ -92,16 +91,16 @@ class ExplainLog {
   std::atomic_flag taken_ = ATOMIC_FLAG_INIT;
 };
 
-// The log of this process, made at the first call.
+// The log of this process, created by the first call.
 ExplainLog& explain_log();
 
-// Where logs lie: $XDG_RUNTIME_DIR/rrdma or /tmp/rrdma-UID (mode 0700). Empty if there is no such place.
+// The directory of the logs: $XDG_RUNTIME_DIR/rrdma or /tmp/rrdma-UID (mode 0700). Empty if there is none.
 std::string explain_directory();
-// Inode of the network namespace of this process; 0 if it cannot be told.
+// Inode of the network namespace of this process; 0 if unknown.
 std::uint64_t net_namespace_of_this_process();
-// The sentences of one process; none if it left nothing.
+// The sentences of one process; empty if it left none.
 ExplainedProcess read_explained(std::uint32_t pid);
-// Processes that left a file, in no order.
+// PIDs of the processes that left a file, unsorted.
 std::vector<std::uint32_t> explained_pids();
 
 }  // namespace rrdma::host

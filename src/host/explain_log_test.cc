@@ -15,7 +15,7 @@
 namespace rrdma::host {
 namespace {
 
-// The log of this process, in a folder of its own.
+// The log of this process, in its own directory.
 class ExplainLogTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -51,7 +51,7 @@ TEST_F(ExplainLogTest, NamesTheProcess) {
   EXPECT_EQ(explained_pids(), std::vector{static_cast<std::uint32_t>(::getpid())});
 }
 
-// Of the same number, in another PID namespace: whoever has mapped the file that is there goes on with it.
+// A process with the same PID in another PID namespace keeps the file that it has mapped.
 TEST_F(ExplainLogTest, WhoComesLaterTakesAFileOfItsOwn) {
   const std::string file = folder_ + "/rrdma/explain." + std::to_string(::getpid());
   const ExplainLog first;
@@ -137,7 +137,7 @@ TEST_F(ExplainLogTest, FlushesAreCountedWhereTheFailureIs) {
   log.add_flushed(0, 99, 99);
   EXPECT_EQ(read().sentences[0].facts.flushed_sends, 3u);
   EXPECT_EQ(read().sentences[0].facts.flushed_receives, 16u);
-  // Once others have taken its place, nobody else gets its count.
+  // After its record is reused, no other record gets its count.
   for (int i = 0; i < 100; ++i) log.append(Severity::kError, "e", std::to_string(i));
   log.add_flushed(handle, 5, 5);
   for (const Explained& said : read().sentences) EXPECT_EQ(said.facts.flushed_sends, 0u);
@@ -151,7 +151,7 @@ TEST_F(ExplainLogTest, ACallThatSucceedsLaterIsForgiven) {
   auto sentences = read().sentences;
   EXPECT_EQ(sentences[0].call, "ibv_create_cq");
   EXPECT_EQ(sentences[1].severity, Severity::kDebug);
-  // Refused once more, it counts again.
+  // A new refusal restores the severity.
   log.append(Severity::kInfo, "ibv_create_qp", "too much.");
   sentences = read().sentences;
   EXPECT_EQ(sentences[0].severity, Severity::kInfo);
@@ -173,7 +173,7 @@ TEST_F(ExplainLogTest, ThreadsLoseNothing) {
   for (const Explained& said : sentences) EXPECT_EQ(said.times, static_cast<std::uint32_t>(kTimes));
 }
 
-// Where no file can be made, an error goes to stderr, unless the user wants it otherwise.
+// If no file can be created, an error is printed to stderr, unless RRDMA_LOG is empty.
 TEST_F(ExplainLogTest, WhatCannotBeKeptIsPrinted) {
   const auto said_by_child = [](const char* wanted) {
     int ends[2];

@@ -1,6 +1,6 @@
-// ForkMark: whether this process is a child of the one that made the mark. Threads, sockets and locks do not survive a
-// fork, so what stands on them is dead in the child. With the first mark, descriptors that must not live on there
-// (base/own_descriptors.h) are closed in every child from then on.
+// ForkMark: detects whether this process is a forked child of the process that created the mark. Threads, sockets and
+// locks do not survive a fork, so objects that depend on them are dead in the child. The first mark also installs a
+// handler that closes fork_closed_descriptors (base/own_descriptors.h) in every child.
 #pragma once
 
 #include <atomic>
@@ -10,7 +10,7 @@ namespace rrdma::host {
 class ForkMark {
  public:
   ForkMark();
-  // Hot: the doors ask at every call.
+  // Hot: every entry point calls it.
   [[nodiscard]] bool forked() const { return generation_ != generations_.load(std::memory_order_relaxed); }
 
  private:

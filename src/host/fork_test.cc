@@ -7,7 +7,7 @@
 namespace rrdma::host {
 namespace {
 
-// What `check` answers in a child.
+// The result of `check` in a child.
 template <typename Check>
 bool in_a_child(Check check) {
   const pid_t child = fork();

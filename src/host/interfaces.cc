@@ -31,8 +31,8 @@ struct CacheFree {
 using Socket = std::unique_ptr<nl_sock, SocketFree>;
 using Cache = std::unique_ptr<nl_cache, CacheFree>;
 
-// libnl gives a number of its own for what the kernel said: errno has that, or the reason is libnl's. REQUIRES: errno
-// was 0 before.
+// libnl maps kernel errors to its own numbers. errno holds the kernel's error; if it is 0, the reason is libnl's own.
+// REQUIRES: errno was 0 before the call.
 Failure<Problem> unreadable(int reason) {
   const int error = errno != 0 ? errno : EIO;
   if (error == EMFILE || error == ENFILE) return out_of_descriptors(error, "reading the network interfaces");
@@ -67,14 +67,14 @@ wire::Gid gid_of(nl_addr* address) {
   return gid;
 }
 
-// Every process counts the same way, whenever it starts: what was made first stands first.
+// A total order that every process computes alike: the oldest address comes first.
 bool stands_before(const InterfaceAddress& a, const InterfaceAddress& b) {
   if (a.gid.is_link_local() != b.gid.is_link_local()) return a.gid.is_link_local();
   if (a.created != b.created) return a.created < b.created;
   return a.gid.is_ipv4() && !b.gid.is_ipv4();
 }
 
-// One digit; 0 where the kernel has no such setting.
+// One digit; 0 if the kernel has no such setting.
 Result<char, Problem> ipv6_setting(const std::string& interface, const char* name) {
   const std::string path = "/proc/sys/net/ipv6/conf/" + interface + "/" + name;
   const OwnedFd file(static_cast<int>(raw::open(path.c_str(), O_RDONLY | O_CLOEXEC)));
@@ -84,7 +84,7 @@ Result<char, Problem> ipv6_setting(const std::string& interface, const char* nam
   return file.valid() && raw::read(file.get(), &digit, 1) == 1 ? digit : char{0};
 }
 
-// Whether the kernel gives this interface a link-local address by itself.
+// Whether the kernel assigns this interface a link-local address automatically.
 Result<bool, Problem> gets_link_local(const std::string& interface) {
   constexpr char kNoAddress = '1';  // IN6_ADDR_GEN_MODE_NONE
   const auto disabled = ipv6_setting(interface, "disable_ipv6");
@@ -117,8 +117,8 @@ Result<void, Problem> read_addresses(nl_sock* socket, std::vector<Interface>& in
     const InterfaceAddress found{.gid = gid_of(local),
                                  .prefix_length = static_cast<std::uint8_t>(nl_addr_get_prefixlen(local)),
                                  .created = static_cast<int>(rtnl_addr_get_create_time(address))};
-    // An address that is still being checked for duplicates cannot be used yet. The link-local one is shown all the
-    // same, as the kernel's own RoCE does: programs remember its index.
+    // A tentative address (duplicate detection is in progress) cannot be used yet. Show the link-local one anyway, as
+    // the kernel's RoCE does: programs remember its index.
     const bool tentative = (rtnl_addr_get_flags(address) & IFA_F_TENTATIVE) != 0;
     if (found.gid.is_zero() || (tentative && !found.gid.is_link_local())) continue;
     for (Interface& interface : interfaces) {
@@ -147,7 +147,7 @@ Result<void, Problem> mark_default_route(nl_sock* socket, std::vector<Interface>
     if (destination == nullptr || nl_addr_get_prefixlen(destination) != 0 ||
         rtnl_route_get_nnexthops(route) == 0)
       continue;
-    // IPv4's default route before IPv6's, then the smaller metric.
+    // IPv4's default route precedes IPv6's; then the smaller metric wins.
     const std::uint32_t priority =
         rtnl_route_get_priority(route) / 2 + (rtnl_route_get_family(route) == AF_INET ? 0 : 0x80000000u);
     if (priority >= best_priority) continue;
@@ -169,7 +169,8 @@ Result<std::vector<Interface>, Problem> read_interfaces() {
   if (const int reason = nl_connect(socket.get(), NETLINK_ROUTE); reason < 0) return unreadable(reason);
   nl_cache* raw_cache = nullptr;
   const int reason = rtnl_link_alloc_cache(socket.get(), AF_UNSPEC, &raw_cache);
-  if (reason == -NLE_NOCACHE || reason == -NLE_MSGSIZE) return interfaces;  // before its constructors
+  // libnl's constructors have not run yet.
+  if (reason == -NLE_NOCACHE || reason == -NLE_MSGSIZE) return interfaces;
   if (reason < 0) return unreadable(reason);
   const Cache cache(raw_cache);
   for (nl_object* object = nl_cache_get_first(cache.get()); object != nullptr;
@@ -211,7 +212,7 @@ bool InterfaceMonitor::changed() {
   if (!socket_.valid()) return false;
   bool any = false;
   std::array<std::uint8_t, 8192> message;
-  // An overrun (ENOBUFS) is a change too: something happened that we did not see.
+  // An overrun (ENOBUFS) counts as a change: a notification was lost.
   for (;;) {
     const ssize_t n =
         raw::recvfrom(socket_.get(), message.data(), message.size(), MSG_DONTWAIT, nullptr, nullptr);

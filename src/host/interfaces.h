@@ -1,5 +1,5 @@
-// What netlink says about the network interfaces of this namespace: addresses, MTU, state, and which one
-// the default route uses. Snapshots; InterfaceMonitor tells when to take a new one.
+// The network interfaces of this namespace according to netlink: addresses, MTU, state, and the interface of the
+// default route. These are snapshots; InterfaceMonitor tells when to take a new one.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@ namespace rrdma::host {
 
 struct InterfaceAddress {
   wire::Gid gid;
-  std::uint8_t prefix_length = 0;  // of its subnet; a point-to-point address is a subnet of its own
-  int created = 0;                 // when, as the kernel counts
+  std::uint8_t prefix_length = 0;  // of its subnet; a point-to-point address is its own subnet
+  int created = 0;                 // creation time, in kernel units
 };
 
 struct Interface {
@@ -26,18 +26,18 @@ struct Interface {
   bool running = false;  // up, with carrier
   bool loopback = false;
   bool default_route = false;
-  bool link_local = false;  // has a link-local address, or gets one as soon as it is up
+  bool link_local = false;  // has a link-local address, or will get one when it is up
   std::uint8_t mac[6] = {};
-  // Link-local first, also while it is checked for duplicates; then as they were made, IPv4 before IPv6 at one moment.
+  // Link-local first, even while tentative; then by creation time, IPv4 before IPv6 if equal.
   std::vector<InterfaceAddress> addresses;
 };
 
-// All interfaces, in the order of their index; never a part of them. None where a constructor of another library asks
-// before those of libnl have run.
+// All interfaces, sorted by index; never a subset. Empty if another library's constructor calls this before libnl's
+// constructors have run.
 [[nodiscard]] Result<std::vector<Interface>, Problem> read_interfaces();
 
-// The one that a device sits on: `wanted` if it is not empty, else that of the default route, else lo.
-// Null if there is none.
+// The interface for a device: `wanted` if it is not empty, else that of the default route, else lo. Null if there is
+// none.
 const Interface* choose_interface(const std::vector<Interface>& all, const std::string& wanted);
 
 // Readable when an address or an interface has changed.
@@ -45,7 +45,7 @@ class InterfaceMonitor {
  public:
   InterfaceMonitor();
   [[nodiscard]] int fd() const { return socket_.get(); }
-  // Takes what has arrived; true if anything did.
+  // Drains the notifications; true if there were any.
   bool changed();
 
  private:

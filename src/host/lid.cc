@@ -9,7 +9,7 @@ namespace rrdma::host {
 namespace {
 
 constexpr std::uint32_t kLidBits = 0xffff;
-// Shorter prefixes leave room for a subnet's own address and for its broadcast address (RFC 3021).
+// Shorter prefixes reserve the subnet's own address and its broadcast address (RFC 3021).
 constexpr unsigned kPointToPointPrefix = 31;
 
 std::uint32_t number_of(wire::Ipv4Address address) {

@@ -1,4 +1,4 @@
-// Which address a LID names, and what is said where it names none.
+// The addresses that LIDs name, and the sentences for LIDs that name none.
 #include "host/lid.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@ namespace {
 
 using Octets = std::array<std::uint8_t, 4>;
 
-// The address as octets; a refusal fails the test.
+// The address as bytes; a refusal fails the test.
 Octets named(Octets own, unsigned prefix_length, std::uint16_t lid) {
   const auto address = address_of_lid({own}, prefix_length, lid);
   EXPECT_TRUE(address.ok());
@@ -83,10 +83,10 @@ TEST(Lid, RouteSaysWhatAGrhWould) {
   EXPECT_EQ(route->local_gid_index, 1u);
 }
 
-// The sentence of a refusal, which must name what it must.
+// The sentence of a refusal must contain the given words.
 void expect_sentence(const std::vector<GidEntry>& gids, std::uint16_t lid,
                      std::initializer_list<const char*> words) {
-  constexpr std::size_t kSentenceMax = 447;  // of the explain channel
+  constexpr std::size_t kSentenceMax = 447;  // limit of the explain channel
   const auto route = route_by_lid(gids, "eth0", lid);
   ASSERT_FALSE(route.ok());
   EXPECT_LE(route.error().size(), kSentenceMax);

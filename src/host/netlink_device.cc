@@ -5,11 +5,11 @@
 namespace rrdma::host {
 namespace {
 
-// Modified EUI-64, as IPv6 and the kernel's RoCE make it from a MAC address.
+// Modified EUI-64, derived from a MAC address as in IPv6 and the kernel's RoCE.
 std::uint64_t guid_of(const Interface& interface) {
   const std::uint8_t* m = interface.mac;
   std::uint8_t octets[8] = {static_cast<std::uint8_t>(m[0] ^ 2), m[1], m[2], 0xff, 0xfe, m[3], m[4], m[5]};
-  if (interface.loopback) {  // lo has no MAC: a locally administered one
+  if (interface.loopback) {  // lo has no MAC; use a locally administered one
     constexpr std::uint8_t kLoopback[8] = {0x02, 0x52, 0x52, 0xff, 0xfe, 0x44, 0x4d, 0x41};
     std::copy(std::begin(kLoopback), std::end(kLoopback), octets);
   }
@@ -80,8 +80,8 @@ void NetlinkDevice::remove_listener(DeviceListener& listener) {
   std::erase(listeners_, &listener);
 }
 
-// All of the interface's, or those that are this device's where devices share it. What is in 127.0.0.0/8 is there though
-// no list of the kernel has it.
+// All addresses of the interface, or this device's share if devices share it. Addresses in 127.0.0.0/8 exist although
+// the kernel does not list them.
 std::vector<InterfaceAddress> NetlinkDevice::own_addresses(const Interface& interface) const {
   if (identity_.addresses.empty()) return interface.addresses;
   std::vector<InterfaceAddress> own;
@@ -97,8 +97,8 @@ std::vector<InterfaceAddress> NetlinkDevice::own_addresses(const Interface& inte
   return own;
 }
 
-// Indices stay while their address does: a new address takes the first free index. Index 0 is kept for the
-// link-local address where there is one or will be, as the kernel keeps it.
+// An address keeps its index; a new address takes the first free one. Index 0 is reserved for the link-local address
+// if there is or will be one, as in the kernel.
 void NetlinkDevice::take(const std::vector<Interface>& interfaces) {
   take_from_interface(interfaces);
   if (imposed_.port_down || imposed_.removed) port_.up = false;
@@ -174,7 +174,7 @@ std::vector<DeviceEvent> NetlinkDevice::take_and_compare(const std::vector<Inter
   const std::vector<GidEntry> before = gids_;
   take(interfaces);
   std::vector<DeviceEvent> events;
-  // A device that failed says that alone; one that came back has another port, too.
+  // A failed device reports only that; a device that came back also has a new port.
   if (was_present && !present_ && imposed_.removed) return {DeviceEvent::kRemoved};
   const bool gids_differ = !std::equal(before.begin(), before.end(), gids_.begin(), gids_.end(),
                                        [](const GidEntry& a, const GidEntry& b) {
@@ -182,7 +182,7 @@ std::vector<DeviceEvent> NetlinkDevice::take_and_compare(const std::vector<Inter
                                        });
   if (gids_differ) events.push_back(DeviceEvent::kGidChange);
   if (port_.up != was_up) events.push_back(port_.up ? DeviceEvent::kPortActive : DeviceEvent::kPortError);
-  // Another speed is agreed on while nothing passes.
+  // The link goes down while it negotiates a new speed.
   if (was_up && port_.up && port_.speed_mbps != speed_before) {
     events.push_back(DeviceEvent::kPortError);
     events.push_back(DeviceEvent::kPortActive);

@@ -13,15 +13,15 @@
 
 namespace rrdma::host {
 
-// Faults on purpose, on top of what the interface is.
+// Injected faults, on top of the state of the interface.
 struct Imposed {
   bool port_down = false;
   bool gids_lost = false;
   bool removed = false;
-  std::uint32_t addresses_changed = 0;  // times that the interface got another hardware address
-  std::uint64_t speed_mbps = 0;         // 0: its own
+  std::uint32_t addresses_changed = 0;  // number of changes of the hardware address
+  std::uint64_t speed_mbps = 0;         // 0: the interface's speed
   std::vector<wire::Gid> added;
-  std::optional<wire::Gid> changed;  // in the place of the last one
+  std::optional<wire::Gid> changed;  // replaces the last one
   friend bool operator==(const Imposed&, const Imposed&) = default;
 };
 
@@ -38,14 +38,14 @@ class NetlinkDevice final : public Device {
   void add_listener(DeviceListener& listener) override;
   void remove_listener(DeviceListener& listener) override;
 
-  // Takes a new snapshot and tells the listeners what changed, without the lock that guards the snapshot.
-  // From one thread at a time. No interfaces at all means that netlink could not be asked: nothing happens.
+  // Takes a new snapshot and notifies the listeners of changes, without holding the lock of the snapshot. One thread
+  // at a time. An empty list means that netlink failed: nothing changes.
   void refresh(const std::vector<Interface>& interfaces);
-  // From now on it looks like that; listeners hear of it as of a change of the interface. Also from one thread at a time.
+  // Injects these faults from now on. Listeners see them as changes of the interface. One thread at a time.
   void impose(const Imposed& faults, const std::vector<Interface>& interfaces);
 
  private:
-  // REQUIRES: the lock, but in the constructor.
+  // REQUIRES: the lock is held, except in the constructor.
   void take(const std::vector<Interface>& interfaces);
   void take_from_interface(const std::vector<Interface>& interfaces);
   void take_addresses(const std::vector<InterfaceAddress>& addresses);
@@ -60,17 +60,17 @@ class NetlinkDevice final : public Device {
   std::array<std::uint8_t, 6> hardware_address_{};
   bool present_ = true;
   Imposed imposed_;
-  bool first_is_link_local_ = false;  // nothing else takes index 0
+  bool first_is_link_local_ = false;  // reserves index 0
 
-  std::mutex telling_;  // while listeners are called; before mutex_ where both are taken
+  std::mutex telling_;  // held while listeners are called; lock order: before mutex_
   std::vector<DeviceListener*> listeners_;
 };
 
-// "rrdma0" and its kin: the identity of the device with this index on this interface.
+// The identity of device "rrdma<index>" on this interface.
 DeviceIdentity identify(const Interface& interface, std::uint32_t index);
-// The same with what else the placement and the plan say.
+// The same, with the properties of the placement and the plan.
 DeviceIdentity identify(const Placement& placement, const DevicePlan& plan);
-// The largest IB MTU that fits an interface, as the kernel's RoCE computes it: headers take at most 96 octets.
+// The largest IB MTU that fits an interface, computed as in the kernel's RoCE: headers take at most 96 bytes.
 std::uint8_t ib_mtu_code(std::uint32_t interface_mtu);
 
 }  // namespace rrdma::host

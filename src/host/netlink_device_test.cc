@@ -1,4 +1,4 @@
-// A device that follows snapshots of interfaces made by hand.
+// A device that follows hand-made snapshots of interfaces.
 #include "host/netlink_device.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ Interface ethernet(const std::vector<wire::Gid>& gids, std::uint8_t mac = 1,
   return made;
 }
 
-// Asks the device in the middle of being told, as the connection manager does.
+// Queries the device inside the notification, as the connection manager does.
 class Witness final : public DeviceListener {
  public:
   explicit Witness(Device& device) : device_(device) { device_.add_listener(*this); }
@@ -77,7 +77,7 @@ TEST_F(NetlinkDeviceTest, KeepsIndicesWhileTheirAddressStays) {
   EXPECT_EQ(gids[1].gid, kSecond);
 }
 
-// A fresh interface: its link-local address comes later than the one that the administrator gave it.
+// A fresh interface: its link-local address appears after the one that the administrator assigned.
 TEST(NetlinkDeviceGids, IndexZeroIsTheLinkLocalOneFromTheStart) {
   wire::Gid link_local;
   link_local.octets = {0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 7};
@@ -92,7 +92,7 @@ TEST(NetlinkDeviceGids, IndexZeroIsTheLinkLocalOneFromTheStart) {
   EXPECT_TRUE(device.gids()[0].valid);
   EXPECT_EQ(device.gids()[0].gid, link_local);
   EXPECT_EQ(device.gids()[1].gid, kFirst);
-  // It goes with the link and comes back; nobody takes its place.
+  // The address disappears with the link and returns; its index stays reserved.
   Interface down = ethernet({kFirst, kSecond});
   down.link_local = true;
   device.refresh({loopback(), down});

@@ -17,10 +17,10 @@
 namespace rrdma::host {
 namespace {
 
-// Reading the whole map of a large program takes as long as registering some of its memory: not for small pieces.
+// Reading the whole map of a large program takes as long as registering some of its memory; skip it for small pieces.
 constexpr std::size_t kWorthReadingAll = 64 * 1024;
 
-// <linux/fs.h> has it from Linux 6.11 on.
+// Declared in <linux/fs.h> since Linux 6.11.
 struct MapQuery {
   std::uint64_t size = sizeof(MapQuery);
   std::uint64_t wanted = 0;
@@ -33,7 +33,7 @@ struct MapQuery {
 constexpr unsigned long kProcMapQuery = _IOWR('f', 17, MapQuery);
 constexpr std::uint64_t kSharedMapping = 0x08;
 
-// One line of the map: [start, end) at `offset` of a file.
+// One line of the map: [start, end) at `offset` in a file.
 struct Mapping {
   std::uint64_t start = 0;
   std::uint64_t end = 0;
@@ -94,7 +94,7 @@ bool is_file(int fd, dev_t device, ino_t inode) {
          about.st_ino == inode;
 }
 
-// Some descriptor of this process that is of the file; -1: none.
+// A descriptor of this process for the file; -1 if there is none.
 int find_descriptor(dev_t device, ino_t inode) {
   const OwnedFd folder = lifted(raw::open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!folder) return -1;

@@ -15,8 +15,8 @@
 namespace rrdma::host {
 namespace {
 
-// What the program wants done. Read in signal handlers and written by sigaction(), which may be called in one:
-// no lock, but a ring in which nothing is overwritten before many more were set.
+// The program's own action. Signal handlers read it, and sigaction() writes it, possibly inside a handler. It uses no
+// lock, but a ring whose slots are reused only after many more writes.
 class ProgramAction {
  public:
   [[nodiscard]] struct sigaction read() const { return *latest_.load(std::memory_order_acquire); }
@@ -33,17 +33,18 @@ class ProgramAction {
 };
 
 constinit ProgramAction segv, bus;
-std::atomic<pid_t> owner{0};  // the process that the handler was installed in
+std::atomic<pid_t> owner{0};  // the process that installed the handler
 thread_local bool installing = false;
 
 ProgramAction& action_of(int signal) { return signal == SIGBUS ? bus : segv; }
 
-// The instruction that was running has done it, and would do it again.
+// The running instruction caused the signal and would cause it again.
 bool is_fault(int signal, const siginfo_t& info) {
   return info.si_code > 0 && !(signal == SIGBUS && info.si_code == BUS_MCEERR_AO);
 }
 
-// The kernel's own action, by the kernel: a fault runs into it again, what was sent is sent again.
+// Restores the kernel's default action. A fault triggers it on return, because the instruction runs again; a signal
+// that was sent is sent again.
 void end_by_default(int signal, siginfo_t& info) {
   struct sigaction standard {};
   standard.sa_handler = SIG_DFL;
@@ -66,7 +67,7 @@ void pass_on(int signal, siginfo_t* info, void* context) {
   const struct sigaction action = place.read();
   const bool plain = (action.sa_flags & SA_SIGINFO) == 0;
   if (plain && action.sa_handler == SIG_IGN && !is_fault(signal, *info)) return;
-  // A fault cannot be ignored: the kernel ends the program then, too.
+  // A fault cannot be ignored: the kernel, too, kills the program.
   if (plain && (action.sa_handler == SIG_DFL || action.sa_handler == SIG_IGN))
     return end_by_default(signal, *info);
   if ((action.sa_flags & SA_RESETHAND) != 0) {
@@ -89,7 +90,7 @@ void on_fault(int signal, siginfo_t* info, void* context) {
 void install(int signal) {
   struct sigaction action {};
   action.sa_sigaction = on_fault;
-  // Left by a jump, so the signal must not stay blocked; on the alternate stack if the program has one.
+  // The handler exits by a jump, so the signal must not stay blocked. Use the alternate stack if the program has one.
   action.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK;
   sigemptyset(&action.sa_mask);
   struct sigaction previous {};

@@ -1,10 +1,10 @@
-// The process's SIGSEGV/SIGBUS handler: a fault inside a guarded copy (base/guarded_copy.h) is turned
-// into an answer; everything else happens as if we were not there. That means: what somebody sent (kill) is
-// not a fault; the program's action is the one that counts, also when it is set after ours; its mask, its
-// SA_RESETHAND, SIG_IGN and the default are what the kernel would make of them.
+// The SIGSEGV/SIGBUS handler of the process. It recovers from faults inside a guarded copy (base/guarded_copy.h);
+// everything else happens as if it were not installed. A signal that was sent (kill) is not a fault. The program's
+// action applies, even if it is set after ours. Its mask, SA_RESETHAND, SIG_IGN and the default behave as in the
+// kernel.
 //
-// So that a handler which the program installs later does not replace ours, the preload leads sigaction() and
-// signal() here (program_action).
+// The preload redirects sigaction() and signal() to this file, so that a handler that the program installs later does
+// not replace ours.
 #pragma once
 
 #include <signal.h>
@@ -14,11 +14,11 @@ namespace rrdma::host {
 // Idempotent; any thread.
 void install_fault_handler();
 
-// Whether the action of this signal is kept here, because the kernel knows ours in its place. False in the
-// child of a vfork, whose actions are its own, and while we install ours.
+// Whether this file stores the program's action, because the kernel has our handler installed in its place. False in
+// the child of a vfork, which has actions of its own, and while we install our handler.
 [[nodiscard]] bool keeps_action(int signal);
 
-// As sigaction() for a signal that is kept. Async-signal-safe.
+// Like sigaction(), for a signal whose action is stored here. Async-signal-safe.
 void exchange_action(int signal, const struct sigaction* action, struct sigaction* old);
 
 }  // namespace rrdma::host

@@ -1,4 +1,4 @@
-// Each case runs in a child of its own: what is tested is how a program ends, or goes on.
+// Each case runs in its own child: the tests check how a program ends or continues.
 #include "host/signals/fault_handler.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr unsigned kSecondsAtMost = 10;
 
-// The status of a child that runs `body` and would then exit with its result.
+// The status of a child that runs `body` and exits with its result.
 template <typename Body>
 int status_of(Body body) {
   const pid_t child = ::fork();
@@ -104,7 +104,7 @@ TEST(FaultHandler, AnActionSetLaterCountsAndTheGuardGoesOn) {
     if (old.sa_handler != leave) return 3;
     char octet = 0;
     if (guarded_copy(&octet, missing_page(), 1)) return 4;
-    touch(missing_page());  // which leaves
+    touch(missing_page());  // calls leave(), which exits
     return 5;
   })));
 }
