@@ -1,6 +1,6 @@
-// The subcommands of `rrdma`. Each lives in a file of its own, foo_command.cc, which defines one function:
-// it adds the subcommand with its options to `app` and sees to it that, when it is the one on the command
-// line, `chosen` becomes what runs it. main() calls `chosen` after all arguments were found right.
+// The subcommands of `rrdma`. Each is in its own file, foo_command.cc, which defines one function. The
+// function adds the subcommand and its options to `app`. If the command line selects the subcommand, its
+// callback sets `chosen`, which main() calls after it has validated all arguments.
 //
 //   void add_foo_command(CLI::App& app, Runner& chosen) {
 //     auto options = std::make_shared<FooOptions>();
@@ -41,8 +41,8 @@ void add_lab_command(CLI::App& app, Runner& chosen);
 void add_link_command(CLI::App& app, Runner& chosen);
 void add_rpc_command(CLI::App& app, Runner& chosen);
 void add_run_command(CLI::App& app, Runner& chosen);
-// Takes the `--` between the options of `rrdma run` and the program out of the arguments: CLI11 would make
-// the program's options its own errors. Returns the new count.
+// Removes the `--` between the options of `rrdma run` and the program from the arguments. Otherwise CLI11
+// would reject the program's options. Returns the new count.
 int drop_run_separator(CLI::App& app, int argc, char** argv);
 
 }  // namespace rrdma::tools

@@ -41,7 +41,7 @@ Result<FileOctets, std::string> FileOctets::read_descriptor(int descriptor) {
   struct stat about {};
   if (fstat(descriptor, &about) != 0) return Failure{sentence_of(errno)};
   if (S_ISDIR(about.st_mode)) return Failure{sentence_of(EISDIR)};
-  // Standard input may be a regular file that somebody has read a part of.
+  // Standard input may be a regular file that was already read in part.
   const bool from_start = lseek(descriptor, 0, SEEK_CUR) == 0;
   if (S_ISREG(about.st_mode) && about.st_size > 0 && from_start) {
     const auto size = static_cast<std::size_t>(about.st_size);

@@ -1,5 +1,5 @@
-// FileOctets: the contents of a file, or of standard input, in memory. Regular files are mapped, so that
-// a capture of many gigabytes costs no memory; pipes are read to their end.
+// FileOctets: the contents of a file or of standard input in memory. Regular files are mapped, so that a
+// capture of many gigabytes costs no memory. Pipes are read to their end.
 #pragma once
 
 #include <cstddef>

@@ -16,7 +16,7 @@ void remember(int signal) { arrived_signal = signal; }
 void watch_interrupts() {
   struct sigaction action {};
   action.sa_handler = remember;
-  // The second Ctrl-C is not kept back: it ends a command that does not come to its good place.
+  // The default action returns, so that a second Ctrl-C ends a command that does not stop.
   action.sa_flags = static_cast<int>(SA_RESETHAND);
   sigemptyset(&action.sa_mask);
   sigaction(SIGINT, &action, nullptr);
@@ -29,7 +29,7 @@ void go_on_after_interrupt() { goes_on = arrived_signal != 0; }
 
 void end_by_interrupt() {
   if (arrived_signal == 0) return;
-  std::fflush(stdout);  // what was found so far: nobody else writes it out when a signal ends the process
+  std::fflush(stdout);  // flush output: no other code does if a signal ends the process
   std::signal(arrived_signal, SIG_DFL);
   std::raise(arrived_signal);
 }

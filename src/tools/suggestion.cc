@@ -6,7 +6,7 @@
 namespace rrdma::tools {
 
 std::size_t edit_distance(std::string_view a, std::string_view b) {
-  // Row by row of the usual table, with the row before the last one for swaps.
+  // Dynamic programming, row by row. The row before the last is needed for swaps.
   std::vector<std::size_t> before_last, last(b.size() + 1), row(b.size() + 1);
   for (std::size_t j = 0; j <= b.size(); ++j) last[j] = j;
   for (std::size_t i = 1; i <= a.size(); ++i) {
@@ -25,7 +25,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 
 std::string closest_word(std::string_view mistyped, std::span<const std::string> known) {
   std::string closest;
-  std::size_t least = mistyped.size() <= 3 ? 2 : mistyped.size() <= 7 ? 3 : 4;  // what is too far
+  std::size_t least = mistyped.size() <= 3 ? 2 : mistyped.size() <= 7 ? 3 : 4;  // an exclusive bound
   for (const std::string& word : known) {
     const bool begins = mistyped.size() >= 2 && std::string_view(word).starts_with(mistyped);
     const std::size_t distance = begins ? 1 : edit_distance(mistyped, word);

@@ -1,4 +1,4 @@
-// "Did you mean …?": the known word that a mistyped one is closest to.
+// "Did you mean …?": finds the known word closest to a misspelt one.
 #pragma once
 
 #include <span>
@@ -7,10 +7,11 @@
 
 namespace rrdma::tools {
 
-// Single letters that must be changed, left out, added or swapped with their neighbour to make one of the other.
+// The number of single letters to change, remove, insert or swap with a neighbour to convert one word to the
+// other.
 [[nodiscard]] std::size_t edit_distance(std::string_view a, std::string_view b);
 
-// Empty if none is close enough to be meant. A word that begins as `mistyped` is close.
+// Empty if no word is close enough. A word that starts with `mistyped` counts as close.
 [[nodiscard]] std::string closest_word(std::string_view mistyped, std::span<const std::string> known);
 
 }  // namespace rrdma::tools

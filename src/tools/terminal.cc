@@ -19,8 +19,8 @@ constexpr std::size_t kColumnsUnlimited = 1000;
 int complain(std::string_view command, std::string_view sentence, std::string_view hint) {
   std::string text = formatted("{}: {}\n", command, sentence);
   if (!hint.empty()) text += formatted("{}: {}\n", command, hint);
-  // One call: the lines of two commands that share a terminal do not mix. There is nobody to tell when
-  // standard error itself fails.
+  // Use a single call, so that the lines of two commands on one terminal do not mix. A failure cannot be
+  // reported.
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text.data(), text.size());
   return kExitFailure;
 }

@@ -11,8 +11,7 @@ namespace {
 
 constexpr std::string_view kGap = "  ";
 
-// The code point that begins at `text`, and how many octets it takes. Octets that are no UTF-8 count
-// one by one.
+// The code point at the start of `text`, and its length in bytes. Invalid UTF-8 counts byte by byte.
 struct CodePoint {
   char32_t value;
   std::size_t octets;
@@ -39,7 +38,7 @@ bool is_closing_punctuation(char32_t c) {
   return std::find(kMarks.begin(), kMarks.end(), c) != kMarks.end();
 }
 
-// A piece that no line break may split: a word, or one wide character with the marks that close it.
+// A unit without a line break: a word, or one wide character with its closing punctuation.
 struct Piece {
   std::string_view text;
   std::size_t width = 0;
@@ -163,7 +162,7 @@ std::vector<std::size_t> Table::widths_within(std::size_t width) const {
     }
     if (least == widths.size()) break;
     widths[least] = 0;
-    // The room that this makes is first for what was cut.
+    // Use the freed room first for columns that were shrunk.
     for (std::size_t i = 0; i < widths.size(); ++i) {
       if (columns_[i].shrinks_to != 0 && widths[i] != 0) widths[i] = wanted[i];
     }
@@ -175,7 +174,7 @@ std::string Table::text(std::string_view heading_colour, std::string_view reset,
   const std::vector<std::size_t> widths = widths_within(width);
   std::string result;
   const auto add_line = [&](auto&& cell_of) {
-    std::size_t owed = 0;  // blanks that are written only when something follows
+    std::size_t owed = 0;  // padding, written only before further text
     for (std::size_t i = 0; i < columns_.size(); ++i) {
       if (widths[i] == 0) continue;
       const Cell cell = cell_of(i);

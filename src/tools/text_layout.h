@@ -1,5 +1,5 @@
-// Text that fits a terminal: how many columns it takes (Chinese characters take two), paragraphs wrapped
-// to a width, tables with aligned columns, and large numbers in few digits. Pure functions of text.
+// Text layout for terminals: display width (Chinese characters take two columns), wrapped paragraphs, tables
+// with aligned columns, and short forms of large numbers. Pure functions.
 #pragma once
 
 #include <cstddef>
@@ -10,15 +10,15 @@
 
 namespace rrdma::tools {
 
-// Columns that UTF-8 text takes on a terminal.
+// The number of columns of UTF-8 text on a terminal.
 [[nodiscard]] std::size_t display_width(std::string_view text);
 
-// The lines of a paragraph, none wider than `width` where the words allow it; between Chinese characters
-// a line may end anywhere but before a punctuation mark. The first line follows `first`, the others `rest`.
+// Wraps a paragraph to lines of at most `width` columns, if its words permit. Chinese text may break anywhere
+// except before punctuation. The first line starts with `first`, the others with `rest`.
 [[nodiscard]] std::string wrapped(std::string_view text, std::size_t width, std::string_view first,
                                   std::string_view rest);
 
-// As much of the text as fits into `width` columns; cut text ends with "…".
+// The part of the text that fits into `width` columns. Cut text ends with "…".
 [[nodiscard]] std::string clipped(std::string_view text, std::size_t width);
 
 // 1234567 as "1.23M": at most five columns up to 999T.
@@ -31,11 +31,11 @@ struct Column {
 
   std::string heading;
   Align align = Align::kLeft;
-  std::uint8_t keep = kAlways;  // where the table is too wide, columns with the lowest number are left out
-  std::size_t shrinks_to = 0;   // before that, its text is cut, down to so many columns; 0: never
+  std::uint8_t keep = kAlways;  // if the table is too wide, columns with the lowest number are dropped first
+  std::size_t shrinks_to = 0;   // before that, text is cut to no less than this width; 0: never cut
 };
 
-// What is written before a cell and after it (a colour) takes no room.
+// The colour before and after a cell takes no columns.
 struct Cell {
   Cell(std::string shown) : text(std::move(shown)) {}
   Cell(const char* shown) : text(shown) {}
@@ -51,14 +51,14 @@ class Table {
   // REQUIRES: as many cells as columns.
   void add(std::vector<Cell> row) { rows_.push_back(std::move(row)); }
   [[nodiscard]] bool empty() const { return rows_.empty(); }
-  // Heading and rows, each line ended; two blanks between columns, nothing at the end of a line. No wider than
-  // `width` where the columns allow it.
+  // Heading and rows; each line ends with a newline. Two blanks separate columns; no line has trailing
+  // blanks. At most `width` columns wide, if the columns permit.
   [[nodiscard]] std::string text(std::string_view heading_colour, std::string_view reset,
                                  std::size_t width = kUnlimited) const;
 
  private:
   static constexpr std::size_t kUnlimited = SIZE_MAX;
-  // Of each column; 0: it is left out.
+  // The width of each column; 0 if it is dropped.
   [[nodiscard]] std::vector<std::size_t> widths_within(std::size_t width) const;
 
   std::vector<Column> columns_;

@@ -38,7 +38,7 @@ TEST(Table, ThenLeavesOutWhatMattersLeast) {
             "PID  PROG…\n"
             "  1  ib_w…\n"
             " 23  rping\n");
-  // No narrower than what always stays.
+  // Not narrower than the columns that always stay.
   EXPECT_EQ(sample().text("", "", 1),
             "PID  PRO…\n"
             "  1  ib_…\n"

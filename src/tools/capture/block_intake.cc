@@ -16,7 +16,8 @@ std::uint64_t load_le64(const std::uint8_t* from) {
   return load_le32(from) | static_cast<std::uint64_t>(load_le32(from + 4)) << 32;
 }
 
-// As PcapngWriter::write_statistics makes it: interface, time, then two options of eight octets each.
+// The layout that PcapngWriter::write_statistics emits: interface, time, then two options of eight bytes
+// each.
 std::uint64_t left_out_of(Octets statistics) {
   constexpr std::size_t kValueOffset = 8 + 12 + 12 + 4;
   return statistics.size() < kValueOffset + 8 ? 0 : load_le64(statistics.data() + kValueOffset);

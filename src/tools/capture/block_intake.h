@@ -1,5 +1,5 @@
-// BlockIntake: what programs send of their packets, into the file. A message is whole pcapng blocks; one that is
-// not is thrown away: programs of other users may send anything.
+// BlockIntake: writes the packets that programs send to the capture file. A message consists of whole pcapng
+// blocks. Other messages are discarded, because programs of other users may send anything.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +17,10 @@ class BlockIntake {
   BlockIntake(OwnedFd socket, std::unique_ptr<link::CaptureFile> file);
 
   [[nodiscard]] int socket() const { return socket_.get(); }
-  // All messages that wait now. False: the file takes no more.
+  // Takes all pending messages. Returns false if the file cannot be written any more.
   [[nodiscard]] bool take_all();
   void write_out() { file_->write_out(); }
-  // Nobody can send any more, and all that was sent has been taken.
+  // True if all senders are gone and everything they sent was taken.
   [[nodiscard]] bool ended() const { return ended_; }
 
   [[nodiscard]] bool complete() const { return file_->complete(); }
@@ -38,7 +38,7 @@ class BlockIntake {
   std::vector<std::uint8_t> message_;
 };
 
-// The first block of a message, or nothing where its lengths are impossible.
+// Returns the first block of a message, or an empty span if its lengths are invalid.
 [[nodiscard]] Octets first_block(Octets message);
 
 }  // namespace rrdma::tools

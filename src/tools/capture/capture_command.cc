@@ -1,4 +1,4 @@
-// `rrdma capture`: packets of running programs into a pcapng file, or into Wireshark.
+// `rrdma capture`: writes the packets of running programs to a pcapng file, or pipes them to Wireshark.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -81,7 +81,7 @@ int run_capture(const CaptureOptions& options) {
   const RecordingResult result = record(order, [&] { return open_target(options, *limits); });
   if (!result.began) return result.status;
   tell_result(options, result);
-  // Who closes Wireshark has seen enough.
+  // With Wireshark, a failed write means that the user closed it.
   if (result.file_failed && !options.wireshark)
     return complain(kName, "the file could not be written to its end", "");
   return result.status;

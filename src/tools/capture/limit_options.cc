@@ -6,10 +6,11 @@
 namespace rrdma::tools {
 namespace {
 
-// Below that a file holds no more than its head and a packet or two.
+// A smaller file would hold only its header and a packet or two.
 constexpr std::uint64_t kFileOctetsMin = 10'000;
 
-// "100" are millions, as with tcpdump; "64k", "2M", "1G" what they say. 0 if it is no size.
+// "100" means millions of bytes, as in tcpdump; "64k", "2M" and "1G" use their suffix. Returns 0 for an
+// invalid size.
 std::uint64_t octets_of(std::string_view text) {
   std::uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);

@@ -1,4 +1,4 @@
-// -s, -c, -C and -W, as tcpdump has them: how much a capture keeps. The same for `rrdma capture` and for --pcap.
+// The options -s, -c, -C and -W of tcpdump, which bound a capture. Used by `rrdma capture` and by --pcap.
 #pragma once
 
 #include <CLI/App.hpp>
@@ -17,7 +17,7 @@ struct LimitWords {
 };
 
 void add_limit_options(CLI::App& command, LimitWords& words);
-// An error is a sentence about the option that is wrong.
+// The error is a sentence about the wrong option.
 [[nodiscard]] Result<link::CaptureLimits, std::string> limits_of(const LimitWords& words);
 
 }  // namespace rrdma::tools

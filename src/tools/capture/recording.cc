@@ -27,7 +27,7 @@ constexpr int kSocketOctets = 4 * 1024 * 1024;
 
 enum class Ending : std::uint8_t { kWanted, kNobodyLeft, kFileFailed };
 
-// Packets into the file until `end`, a signal, enough of them, or until nobody can send any more.
+// Writes packets to the file until `end`, a signal, the packet limit, or the end of all senders.
 Ending take_packets(BlockIntake& intake, Clock::time_point end, bool draining) {
   while (!intake.complete()) {
     if (!draining && interrupted()) return Ending::kWanted;
@@ -63,7 +63,7 @@ RecordingResult record_from(control::DaemonClient& daemon, const RecordingOrder&
   if (!started)
     return failed(order, started.error().sentence,
                   order.pid == 0 ? "" : "`rrdma stat` lists the programs that do");
-  senders.reset();  // now those of the daemon and of the programs are all there are
+  senders.reset();  // from now on only the daemon and the programs hold senders
   std::cerr << formatted("Capturing {} {} into {}; {}\n", started->programs,
                          started->programs == 1 ? "program" : "programs", order.into, end_text(order));
   const auto time = std::chrono::duration<double>(order.seconds > 0 ? order.seconds : 1e8);

@@ -1,6 +1,6 @@
-// Recording: packets of running programs into a file, from now until Ctrl-C, for so many seconds or so many packets. The
-// daemon passes one end of a socket on to the programs; they send whole pcapng blocks, and close their end when the
-// last packet is on its way. The file is written here, with this user's rights.
+// Recording: writes packets of running programs to a file until Ctrl-C, a time limit or a packet limit. The
+// daemon passes one end of a socket to the programs. They send whole pcapng blocks and close their end after
+// the last packet. This process writes the file, with the user's permissions.
 #pragma once
 
 #include <cstdint>
@@ -14,22 +14,22 @@
 namespace rrdma::tools {
 
 struct RecordingOrder {
-  std::string command;        // who asks, for complaints: "rrdma capture"
-  std::uint32_t pid = 0;      // 0: all of this user, also those that start later
+  std::string command;        // the calling command, for error messages: "rrdma capture"
+  std::uint32_t pid = 0;      // 0: all programs of this user, including later ones
   double seconds = 0;         // 0: until interrupted
-  std::uint64_t packets = 0;  // 0: any number; only said, the file counts
+  std::uint64_t packets = 0;  // 0: any number; for messages only, the file does the counting
   std::uint32_t snap_octets = 0;
-  std::string into;  // what the packets go to, as it is told
+  std::string into;  // the destination, for messages
 };
 
 struct RecordingResult {
-  int status = 0;            // exit_status.h; of a failure the complaint has been made
-  bool began = false;        // there may be packets in the file
-  bool file_failed = false;  // it took no more: what that means, the caller knows
+  int status = 0;            // exit_status.h; a failure was already reported
+  bool began = false;        // the file may contain packets
+  bool file_failed = false;  // a write failed; the caller decides what that means
   std::uint64_t packets = 0, octets = 0, files = 0, left_out = 0;
 };
 
-// Opens the file once there is something to record. The error is a sentence.
+// Opens the file once recording starts. The error is a sentence.
 using FileOpener = std::function<Result<std::unique_ptr<link::CaptureFile>, std::string>()>;
 
 // REQUIRES: watch_interrupts() was called.

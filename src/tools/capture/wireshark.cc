@@ -16,7 +16,7 @@ extern char** environ;
 namespace rrdma::tools {
 namespace {
 
-// Wireshark asks, and does not begin, when it is told of a profile that is not there.
+// Wireshark shows a dialog and does not start if the given profile does not exist.
 bool has_profile() {
   const char* config = std::getenv("XDG_CONFIG_HOME");
   const char* home = std::getenv("HOME");

@@ -1,4 +1,4 @@
-// Wireshark as a window on a capture that goes on.
+// Starts Wireshark on a running capture.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace rrdma::tools {
 
-// Starts it, with the profile for RoCE where that is installed, and returns the pipe that it reads pcapng from. From
-// now on a write to a pipe that nobody reads is an error, not the end of the process. The error is a sentence.
+// Starts Wireshark, with the RoCE profile if it is installed, and returns the pipe from which it reads
+// pcapng. Also ignores SIGPIPE, so that writing to a closed pipe is an error. The error is a sentence.
 [[nodiscard]] Result<OwnedFd, std::string> start_wireshark();
 
 }  // namespace rrdma::tools

@@ -1,4 +1,5 @@
-// The summary of a capture: one row for each direction of each connection, and what the capture left out.
+// The summary of a capture: one row for each direction of each connection, and the number of packets left
+// out.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +35,8 @@ class CaptureSummary {
   [[nodiscard]] std::string json(std::uint64_t left_out) const;
 
  private:
-  using Flow = std::tuple<wire::Gid, wire::Gid, std::uint32_t>;  // from, to, the queue pair there
+  using Flow = std::tuple<wire::Gid, wire::Gid, std::uint32_t>;  // source, destination, destination queue
+                                                                 // pair
   std::map<Flow, FlowSums> flows_;
 };
 

@@ -69,7 +69,7 @@ void Connections::learn_from_transport(const wire::Dissection& packet) {
   if (request != requests_.end()) ++votes_[{request->second, flow}];
 }
 
-// The pairs with the most answers first: PSNs of two connections may be alike now and then.
+// Start with the pairs that have the most answers, because PSNs of two connections may coincide by chance.
 void Connections::settle() {
   std::vector<std::pair<std::uint64_t, std::pair<std::uint32_t, std::uint32_t>>> ranked;
   for (const auto& [pair, count] : votes_) ranked.emplace_back(count, pair);

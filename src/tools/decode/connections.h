@@ -1,6 +1,6 @@
-// Who sends a packet. A BTH names the queue pair that it goes to, not the one that it comes from; the packets
-// of a whole capture tell: messages of the connection manager name both, and an answer carries the PSN of the
-// request that it answers. So a capture is read once to learn, and then to be shown.
+// Finds the sender of a packet. A BTH names only the destination queue pair. The rest of the capture reveals
+// the source: messages of the connection manager name both queue pairs, and a response carries the PSN of its
+// request. A capture is therefore read twice: first to learn, then to show.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace rrdma::tools {
 
-// IPv4 addresses as mapped ones. REQUIRES: packet.frame.
+// IPv4 addresses are mapped to IPv6. REQUIRES: packet.frame.
 struct PacketEnds {
   wire::Gid source;
   wire::Gid destination;
@@ -25,13 +25,13 @@ struct PacketEnds {
 
 class Connections {
  public:
-  // Every packet of the capture, in order; then settle().
+  // Call this for every packet of the capture in order, then call settle().
   void learn(const wire::Dissection& packet);
   void settle();
 
-  // The queue pair that sent it; none if the capture does not tell.
+  // The queue pair that sent the packet. Empty if the capture does not reveal it.
   [[nodiscard]] std::optional<wire::Qpn> source_qp(const wire::Dissection& packet) const;
-  // The same of connected packets that go from one address to a queue pair at another.
+  // The same, for connected packets from an address to a queue pair at another address.
   [[nodiscard]] std::optional<wire::Qpn> source_qp(const PacketEnds& ends, wire::Qpn destination) const;
 
  private:
@@ -47,7 +47,7 @@ class Connections {
   std::vector<Flow> flow_list_;
   std::map<std::pair<wire::Gid, wire::Gid>, std::uint32_t> routes_;
   std::unordered_map<std::uint64_t, std::uint32_t> requests_;  // route and PSN -> the flow that sent it last
-  std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint64_t> votes_;  // flow, flow back
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint64_t> votes_;  // flow, reverse flow
   std::map<Flow, wire::Qpn> sources_;
   std::map<std::pair<wire::Gid, std::uint32_t>, wire::Qpn> callers_;  // address and communication ID of a REQ
 };

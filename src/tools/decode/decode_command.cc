@@ -1,5 +1,5 @@
-// `rrdma decode FILE`: shows the packets of a capture, as lines, as trees of explained fields, or as
-// JSON. What a packet says is read in wire/; here is only what a file is and how it is shown.
+// `rrdma decode FILE`: shows the packets of a capture as lines, as trees of explained fields, or as JSON.
+// wire/ decodes the packets; this file handles input files and output.
 #include <unistd.h>
 
 #include <cstring>
@@ -46,7 +46,7 @@ struct DecodeOptions {
 };
 
 struct Numbered {
-  std::uint64_t number = 0;  // counting from 1
+  std::uint64_t number = 0;  // from 1
   std::int64_t since_first_ns = 0;
   const wire::CapturedPacket& captured;
   const wire::Dissection& packet;
@@ -63,7 +63,7 @@ struct Tally {
   std::uint64_t foreign = 0;
 };
 
-// What was captured of the payload.
+// The captured part of the payload.
 Octets payload_of(const wire::Dissection& packet) {
   if (!packet.transport) return {};
   const Octets payload = packet.transport->payload;
@@ -130,7 +130,7 @@ void count(Tally& tally, wire::PacketVerdict verdict) {
   }
 }
 
-// What to try when a file is no capture.
+// A suggestion for a file that is not a capture.
 std::string hint_for(wire::CaptureFault fault, Octets file, const std::string& path) {
   const auto begins_with = [file](std::initializer_list<std::uint8_t> magic) {
     return file.size() >= magic.size() && std::equal(magic.begin(), magic.end(), file.begin());
@@ -162,7 +162,7 @@ std::string form_of(const Numbered& item, const DecodeOptions& options, const wi
   return line_form(item, palette);
 }
 
-// Who talks to whom, learned from the whole file: source queue pairs are known from the first packet on.
+// Learns the connections from the whole file, so that source queue pairs are known from the first packet on.
 Connections connections_of(Octets file, RpcFrames& rpc) {
   Connections connections;
   auto reader = wire::PcapReader::open(file);
@@ -177,7 +177,7 @@ Connections connections_of(Octets file, RpcFrames& rpc) {
   return connections;
 }
 
-// What happened and is no packet: a line between those of the packets.
+// A capture note, shown as a line between the packets.
 std::string note_form(const wire::CaptureNote& note, std::int64_t since_first_ns,
                       const DecodeOptions& options, const wire::Palette& palette) {
   if (options.json) {
@@ -191,8 +191,7 @@ std::string note_form(const wire::CaptureNote& note, std::int64_t since_first_ns
                    printable(note.text), palette.reset);
 }
 
-// Shows all packets that the filter lets through, or adds them up. Returns the fault that ended the reading,
-// if one did.
+// Shows or adds up all packets that pass the filter. Returns the fault that ended the file early, if any.
 std::optional<wire::CaptureError> show_packets(wire::PcapReader& reader, const Connections& connections,
                                                const RpcFrames& rpc, const DecodeOptions& options,
                                                Output& output, Tally& tally, CaptureSummary& summary) {
@@ -228,7 +227,7 @@ std::optional<wire::CaptureError> show_packets(wire::PcapReader& reader, const C
   return std::nullopt;
 }
 
-// A few words at the end, where somebody is likely to read them.
+// Prints a closing summary if a person is likely to read it.
 void summarise(const DecodeOptions& options, const Tally& tally, std::uint64_t left_out) {
   const bool wanted = options.summary || is_terminal(STDOUT_FILENO);
   if (tally.bad == 0 && left_out == 0 && (options.json || !wanted)) return;
@@ -261,7 +260,7 @@ int run_decode(DecodeOptions& options) {
     return complain(kName, "standard input is a terminal", "pipe a capture into it, or name a file");
   }
   const auto file = FileOctets::read(options.file);
-  if (!file && interrupted()) return kExitFailure;  // whoever did it knows
+  if (!file && interrupted()) return kExitFailure;  // the user interrupted; no message needed
   if (!file) return complain(kName, formatted("{}: {}", options.file, file.error()), "");
 
   auto reader = wire::PcapReader::open(file->octets());

@@ -1,5 +1,5 @@
 // The JSON form of a packet: its field tree (wire/packet_fields.h) as one object. Groups become objects,
-// numbers of 64 bits strings "0x…". Keys and their meaning: rrdma-decode(1).
+// 64-bit numbers become strings "0x…". rrdma-decode(1) documents the keys.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -9,10 +9,10 @@
 
 namespace rrdma::tools {
 
-// The children of `group` become members of `object`.
+// Adds the children of `group` as members of `object`.
 void add_fields(nlohmann::ordered_json& object, const wire::Field& group);
 
-// One line, without a newline; text that is no UTF-8 is replaced, never a reason to fail.
+// One line without a newline. Replaces invalid UTF-8; never fails.
 [[nodiscard]] std::string json_line(const nlohmann::ordered_json& object);
 
 }  // namespace rrdma::tools

@@ -19,8 +19,8 @@ namespace frames = rpc::detail;
 
 constexpr std::size_t kMessageHeader = 8;  // of rrdma::comm: kind, 0, credits (2), length (4)
 constexpr std::uint8_t kData = 1;
-constexpr std::size_t kCommHello =
-    12;  // in front of the application's octets; begins with "Rc" and a version
+// Precedes the application's bytes. Starts with "Rc" and a version.
+constexpr std::size_t kCommHello = 12;
 constexpr std::string_view kBuiltIn[] = {"rrdma.Health/check", "rrdma.Reflection/list",
                                          "rrdma.Reflection/describe", "rrdma.Metrics/text",
                                          "rrdma.Versions/check"};
@@ -42,7 +42,7 @@ std::string_view kind_name(frames::Kind kind) {
   return "?";
 }
 
-// What the application said in the private data of a REQ or REP of rrdma::comm.
+// The application's part of the private data in a REQ or REP of rrdma::comm.
 Octets application_hello(Octets private_data) {
   if (private_data.size() < kCommHello || private_data[0] != 'R' || private_data[1] != 'c') return {};
   const std::size_t length = private_data[3];
@@ -55,12 +55,12 @@ Octets hello_of(const wire::CmReq& req) {
   return plain.empty() ? application_hello(all.subspan(wire::kIpCmHeaderOctets)) : plain;
 }
 
-// A frame, as far as this packet goes.
+// A frame, as far as this packet contains it.
 struct Seen {
   std::optional<frames::Frame> frame;
   std::size_t length = 0;
   std::size_t here = 0;
-  // Of the argument, result or item; what follows in later packets counts.
+  // The size of the argument, result or item, including the part in later packets.
   [[nodiscard]] std::size_t body_octets() const { return frame->body.size() + (length - here); }
 };
 Seen seen_in(std::span<const std::byte> octets, std::size_t length) {
@@ -71,7 +71,8 @@ Seen seen_in(std::span<const std::byte> octets, std::size_t length) {
   return seen;
 }
 
-// The head of a pack whose end lies in later packets: parse_frame has seen that its lengths do not fill it.
+// The header of a pack that continues in later packets. parse_frame rejects it, because its lengths do not
+// fill it.
 std::optional<frames::Frame> cut_pack(std::span<const std::byte> octets) {
   constexpr std::array<std::byte, frames::kPackHead> kHead{static_cast<std::byte>(frames::Kind::kPack)};
   if (octets.size() < kHead.size() || !std::equal(kHead.begin(), kHead.end(), octets.begin()))
@@ -94,7 +95,7 @@ std::vector<Seen> packed_in(std::span<const std::byte> body) {
   return all;
 }
 
-// A group of fields points to its names: those of as many frames as a message can hold.
+// A group of fields refers to its names, so keep names for as many frames as a message can hold.
 struct PackedName {
   std::string key;
   std::string label;
@@ -109,7 +110,7 @@ const PackedName& packed_name(std::size_t index) {
   return names.at(index);
 }
 
-// A message of rrdma::comm, the frame in it, and those that this one holds.
+// A message of rrdma::comm, its frame, and the frames packed in it.
 struct Message : Seen {
   std::uint16_t credits = 0;
   std::vector<Seen> packed;
@@ -247,7 +248,7 @@ std::string RpcFrames::line(const wire::Dissection& packet, Octets payload) cons
   if (!begins_message(packet)) return {};
   const auto message = message_in(payload);
   if (!message) return {};
-  // Where the capture or the packet ends within the head of a frame, the frame may be right.
+  // If the packet or the capture ends within a frame's header, the frame is cut but may be valid.
   const auto text_of = [this](const Seen& seen) -> std::string {
     if (!seen.frame) return seen.here < seen.length ? "cut" : "no frame";
     return frame_text(*seen.frame, seen.body_octets());

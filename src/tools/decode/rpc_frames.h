@@ -1,4 +1,5 @@
-// Frames of rrdma::rpc (docs/rpc-protocol.md) inside SENDs. Which connections carry them is learned from their handshakes, or said by who asks.
+// Decodes frames of rrdma::rpc (docs/rpc-protocol.md) inside SENDs. The handshakes reveal which connections
+// carry them; the caller may also state it.
 #pragma once
 
 #include <cstdint>
@@ -19,25 +20,26 @@ namespace rrdma::tools {
 
 class RpcFrames {
  public:
-  // `everywhere`: every SEND of a reliable connection begins with a frame, though the capture may lack the handshake. `methods`: paths whose
-  // numbers are to be told by name; those that every server has are known.
+  // `everywhere`: assume a frame at the start of every SEND of a reliable connection, in case the capture
+  // lacks the handshake. `methods`: method paths to show by name; those of the built-in services are known.
   RpcFrames(bool everywhere, const std::vector<std::string>& methods);
 
-  // Every packet of the capture, in order, before any is shown.
+  // Call this for every packet of the capture in order, before showing any.
   void learn(const wire::Dissection& packet);
 
-  // "rpc CALL 0x00010000 rrdma.Health/check, 0 octets"; empty where there is no frame. `payload`: what was captured of it.
+  // `rpc CALL 0x00010000 rrdma.Health/check, 0 octets`. Empty if there is no frame. `payload`: its captured
+  // part.
   [[nodiscard]] std::string line(const wire::Dissection& packet, Octets payload) const;
-  // The same as a group of fields, for frames and for what both ends say of it when they connect.
+  // The same as a group of fields, for frames and for the hello messages in connection handshakes.
   void add_fields(wire::Field& root, const wire::Dissection& packet, Octets payload) const;
 
  private:
   using End = std::pair<wire::Gid, std::uint32_t>;  // an address and a queue pair
 
-  // Whether a message of rrdma::comm begins in this packet that may carry a frame.
+  // Whether a message of rrdma::comm that may carry a frame begins in this packet.
   [[nodiscard]] bool begins_message(const wire::Dissection& packet) const;
   [[nodiscard]] std::string method_text(std::uint64_t number) const;
-  // `body`: octets of the frame's body, of which less may be here.
+  // `body`: size of the frame's body, of which only a part may be captured.
   [[nodiscard]] std::string frame_text(const rpc::detail::Frame& frame, std::size_t body) const;
   void add_frame(wire::Field& group, const rpc::detail::Frame& frame, std::size_t body) const;
 

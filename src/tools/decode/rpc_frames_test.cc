@@ -38,7 +38,7 @@ wire::Dissection send(const Bytes& octets, wire::Step step = wire::Step::kSendOn
   return packet;
 }
 
-// A message of rrdma::comm around a frame.
+// A frame inside a message of rrdma::comm.
 Bytes message_of(const frames::Frame& frame, std::size_t body = 0) {
   Bytes octets(8 + frames::head_size(frame) + body);
   const auto length = static_cast<std::uint32_t>(octets.size() - 8);
@@ -114,7 +114,7 @@ TEST(RpcFrames, HandshakesOfOthersAreNot) {
 TEST(RpcFrames, AreNamed) {
   const RpcFrames rpc(true, {"store.Store/Get"});
   frames::Frame frame = call();
-  frame.method = 0x9e4f9d29a2d9ee03;  // nobody's
+  frame.method = 0x9e4f9d29a2d9ee03;  // an unknown method
   frame.flags = frames::flag::kOffered;
   frame.offered = {0x1000, 0x77, 4096};
   const Bytes octets = message_of(frame);
@@ -134,7 +134,7 @@ TEST(RpcFrames, AreNamed) {
   EXPECT_TRUE(said);
 }
 
-// Several frames in one message, and as much of them as one packet holds.
+// Several frames in one message, as far as one packet holds them.
 TEST(RpcFrames, ArePacked) {
   const RpcFrames rpc(true, {});
   frames::Frame pack;
@@ -176,7 +176,7 @@ TEST(RpcFrames, HellosAreShown) {
   EXPECT_EQ(root.children[1].children[2].text, "100");
 }
 
-// What a packet holds of a frame, and what is none.
+// Partial frames, and data that is not a frame.
 TEST(RpcFrames, PiecesAndNoise) {
   const RpcFrames rpc(true, {});
   Bytes octets = message_of(call(), 3000);

@@ -1,5 +1,5 @@
-// `rrdma devices`: the RDMA devices that programs find, with the interface each sits on, its state, its
-// MTU and its addresses. `rrdma gids`: the table of a device's GIDs, whose indices programs ask for.
+// `rrdma devices`: lists the RDMA devices that programs find, with interface, state, MTU and addresses.
+// `rrdma gids`: lists the GID table of a device, whose indices programs refer to.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -25,7 +25,7 @@ constexpr std::string_view kGidType = "RoCE v2";
 struct DeviceOptions {
   std::string netdev;
   bool json = false;
-  std::string device;  // gids: only this one
+  std::string device;  // gids: only this device
 };
 
 std::string guid_text(std::uint64_t guid) {
@@ -33,7 +33,7 @@ std::string guid_text(std::uint64_t guid) {
                    guid & 0xffff);
 }
 
-// A GID in the form of /sys/class/infiniband: eight groups of four digits.
+// A GID as /sys/class/infiniband shows it: eight groups of four digits.
 std::string gid_text(const wire::Gid& gid) {
   std::string text;
   for (std::size_t i = 0; i < 16; i += 2) {
@@ -43,7 +43,7 @@ std::string gid_text(const wire::Gid& gid) {
 }
 
 std::string first_address(const LocalDevice& device) {
-  // An address that people know: IPv4 first, then what reaches beyond the link.
+  // Prefer IPv4, then addresses that are not link-local.
   const auto rank = [](const wire::Gid& gid) { return gid.is_ipv4() ? 0 : gid.octets[0] == 0xfe ? 2 : 1; };
   const host::GidEntry* best = nullptr;
   for (const host::GidEntry& entry : device.gids) {
@@ -111,7 +111,7 @@ int show_devices(const DeviceOptions& options) {
   return finish(output, "rrdma devices");
 }
 
-// What to do about a device without a GID.
+// Reports a device without a GID and suggests a remedy.
 int complain_no_gid(const LocalDevice& device) {
   const std::string& interface = device.identity.interface;
   if (!device.port.up) {

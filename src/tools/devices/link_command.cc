@@ -1,5 +1,5 @@
-// `rrdma link`: more devices, on other network interfaces. rrdma0 is always there; what is added is kept for
-// this user (host/device_links.h), and programs that start afterwards find it.
+// `rrdma link`: adds devices on other network interfaces. rrdma0 always exists. Added devices are stored for
+// this user (host/device_links.h); programs started later find them.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>

@@ -1,5 +1,5 @@
-// `rrdma doctor`: looks at everything on which RRDMA depends and says for each whether it is well, and
-// what to do where it is not. The checks are in doctor/.
+// `rrdma doctor`: checks everything that RRDMA depends on, and suggests a remedy for each problem. The checks
+// are in doctor/.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -35,7 +35,7 @@ std::string finding_text(const Finding& finding, const wire::Palette& palette, s
   const std::string_view colour = finding.health == Health::kOk     ? palette.good
                                   : finding.health == Health::kWarn ? palette.alert
                                                                     : palette.bad;
-  // Colours take no columns, so the text is wrapped with the words of a fixed width, and coloured then.
+  // Colours take no columns, so wrap the plain text first and colour it afterwards.
   const std::string head = formatted("{:<6}", health_name(finding.health));
   const std::string indent(head.size(), ' ');
   std::string text = wrapped(finding.subject + ": " + finding.sentence, columns, head, indent);

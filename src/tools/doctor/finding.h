@@ -1,5 +1,5 @@
-// Finding: one line of `rrdma doctor`: what was looked at, how it is, and, where it is not well, what to do
-// about it. Each check below makes one or more; none changes anything on the machine.
+// Finding: one line of `rrdma doctor`: the subject, its health and, for a problem, the remedy. Each check
+// returns one or more findings. No check changes anything on the host.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ namespace rrdma::tools {
 
 enum class Health : std::uint8_t {
   kOk,
-  kWarn,  // works, but slower or not in every way
+  kWarn,  // works, but slower or with restrictions
   kBad,   // does not work
 };
 
@@ -19,10 +19,10 @@ struct Finding {
   Health health = Health::kOk;
   std::string subject;  // "port 4791"
   std::string sentence;
-  std::string remedy;  // empty if all is well
+  std::string remedy;  // empty if there is no problem
 };
 
-// The machine: kernel, system calls, limits.
+// The host: kernel, system calls, limits.
 Finding check_kernel();
 Finding check_library();
 Finding check_io_uring();
@@ -33,17 +33,17 @@ Finding check_send_buffer();
 Finding check_descriptor_limit();
 Finding check_direct_access();
 
-// The network: who holds the port, and what the interface gives.
+// The network: the owner of the port, and the properties of the interface.
 std::vector<Finding> check_port_and_daemon();
 Finding check_addresses(const LocalDevice& device);
 Finding check_mtu(const LocalDevice& device);
 Finding check_kernel_devices();
 
-// A program: can the library be loaded into it?
+// A program: whether the library can be loaded into it.
 Finding check_program(const std::string& name);
 
-// A peer: does its host answer on UDP port 4791? Takes a few seconds at most; starts the daemon if there
-// is none, because only the daemon can hear the answer.
+// A peer: whether its host answers on UDP port 4791. Takes at most a few seconds. Starts the daemon if
+// necessary, because only the daemon can receive the answer.
 Finding check_peer(const std::string& address);
 
 }  // namespace rrdma::tools

@@ -1,5 +1,5 @@
-// What the machine allows: its kernel, the system calls and socket options that RRDMA uses, and limits.
-// Where a call can be tried, it is tried: a setting in /proc says less.
+// Checks of the host: the kernel, the system calls and socket options that RRDMA uses, and limits. A check
+// tries the call itself if possible, because a setting in /proc is less reliable.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <linux/filter.h>
@@ -38,11 +38,11 @@ namespace {
 constexpr int kKernelMajorMin = 4, kKernelMinorMin = 18;  // UDP segmentation, memfd seals
 constexpr std::uint64_t kBufferWanted = 4u << 20;
 constexpr std::uint64_t kBufferEnough = 1u << 20;
-constexpr std::uint64_t kBufferLeast = 64u << 10;  // one train of packets
+constexpr std::uint64_t kBufferLeast = 64u << 10;  // one burst of packets
 constexpr rlim_t kDescriptorsEnough = 1024;
 constexpr rlim_t kDescriptorsLeast = 64;
 
-// A number out of a file of /proc; nothing if it is not there.
+// Reads a number from a file in /proc. Empty if there is no such file.
 std::optional<std::uint64_t> number_in(const char* path) {
   std::ifstream file(path);
   std::uint64_t value = 0;
@@ -54,8 +54,8 @@ std::string error_text(int error) { return std::strerror(error); }
 
 OwnedFd udp_socket() { return OwnedFd(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)); }
 
-// How large a socket buffer may become for this process: what the setting says, and what the kernel
-// really gives, whichever is less (a container may show a setting that does not count).
+// The largest socket buffer for this process: the lower of the setting and the size that the kernel grants. A
+// container may show a setting that does not apply.
 std::uint64_t buffer_limit(const char* setting, int option) {
   const OwnedFd socket = udp_socket();
   const int wanted = static_cast<int>(kBufferWanted);
@@ -63,7 +63,7 @@ std::uint64_t buffer_limit(const char* setting, int option) {
   socklen_t size = sizeof given;
   ::setsockopt(socket.get(), SOL_SOCKET, option, &wanted, sizeof wanted);
   std::uint64_t limit = kBufferWanted;
-  // The kernel doubles what it is told, for its own bookkeeping.
+  // The kernel doubles the requested size for its own bookkeeping.
   if (::getsockopt(socket.get(), SOL_SOCKET, option, &given, &size) == 0)
     limit = static_cast<std::uint64_t>(given) / 2;
   return std::min(limit, number_in(setting).value_or(limit));
@@ -98,7 +98,7 @@ Finding check_kernel() {
   return finding;
 }
 
-// Loaded in a child, so that nothing of it stays here.
+// Loads the library in a child process, so that it does not stay in this one.
 Finding check_library() {
   const std::string path = find_library();
   if (path.empty()) {
@@ -169,7 +169,7 @@ Finding check_segmentation() {
           "use a kernel from 5.0 on if speed between hosts matters"};
 }
 
-// The classic BPF program that gives each process its packets, on a port that nobody uses.
+// Tries to attach the classic BPF program that steers packets to processes, on an unused port.
 Finding check_steering() {
   const OwnedFd socket = udp_socket();
   const int on = 1;

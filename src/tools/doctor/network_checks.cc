@@ -1,5 +1,5 @@
-// The network as RRDMA finds it: UDP port 4791 and the daemon that holds it, the addresses and the MTU of
-// the interface, and RDMA devices of the kernel beside ours.
+// Checks of the network: UDP port 4791 and the daemon that holds it, the addresses and the MTU of the
+// interface, and kernel RDMA devices beside ours.
 #include <dirent.h>
 #include <sys/socket.h>
 
@@ -18,7 +18,7 @@ namespace rrdma::tools {
 namespace {
 
 constexpr unsigned kIbMtuLargest = 4096;
-constexpr unsigned kHeadersMax = 96;  // as host::ib_mtu_code
+constexpr unsigned kHeadersMax = 96;  // as in host::ib_mtu_code
 constexpr const char* kPort = "port 4791";
 
 Finding check_daemon_program() {
@@ -29,7 +29,7 @@ Finding check_daemon_program() {
   return {.subject = "daemon", .sentence = "not running; programs start " + *found + " by themselves"};
 }
 
-// Nobody of RRDMA holds the port: could it be had?
+// RRDMA does not hold the port. Check whether it could be bound.
 Finding check_free_port() {
   for (const int family : {AF_INET, AF_INET6}) {
     const auto bound = daemon::bind_slot_socket(family, true);

@@ -1,6 +1,6 @@
-// Does a peer's host answer on UDP port 4791? The question is one that every RoCE host answers, RRDMA,
-// the kernel's rxe or hardware: a look-up (SIDR) of a service that cannot exist, asked through the daemon,
-// which holds QP1. A plain datagram beside it tells a closed port from silence.
+// Checks whether a peer's host answers on UDP port 4791. It sends a request that RRDMA, rxe and hardware all
+// answer: a lookup (SIDR) of a service that cannot exist. The daemon sends it, because it holds QP1. A plain
+// datagram in addition distinguishes a closed port from silence.
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -27,7 +27,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kPatience = std::chrono::milliseconds(1500);  // for each question
+constexpr auto kPatience = std::chrono::milliseconds(1500);  // for each request
 constexpr int kQuestions = 3;                                // one may be lost
 constexpr int kRefusalPatienceMs = 300;
 
@@ -35,7 +35,7 @@ struct Target {
   sockaddr_storage address{};
   socklen_t size = 0;
   wire::Gid remote;
-  wire::Gid local;  // the source that the kernel chooses
+  wire::Gid local;  // the source address that the kernel selects
   std::uint32_t interface_index = 0;
 };
 
@@ -75,13 +75,13 @@ Result<Target, std::string> resolve(const std::string& name) {
   return target;
 }
 
-// A socket that is connected to the peer's port, and so hears of a closed port or a missing host: the
-// latter only after seconds, when the network has looked for it in vain.
+// A socket connected to the peer's port. It reports a closed port, and a missing host after some seconds,
+// when address resolution has failed.
 class Knock {
  public:
-  // Sets the local address of the target. Sends an empty datagram.
+  // Sets the local address of the target and sends an empty datagram.
   explicit Knock(Target& target) : socket_(::socket(target.address.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {
-    // Without it a socket hears of closed ports only.
+    // Without this option, a socket reports only closed ports.
     const int on = 1;
     ::setsockopt(socket_.get(), IPPROTO_IP, IP_RECVERR, &on, sizeof on);
     if (target.address.ss_family == AF_INET6)
@@ -95,7 +95,7 @@ class Knock {
     if (error_ == 0 && ::send(socket_.get(), "", 0, 0) < 0) error_ = errno;
   }
 
-  // The errno that was heard within so many milliseconds; 0: none.
+  // The errno reported within this many milliseconds, or 0.
   [[nodiscard]] int heard(int patience_ms) const {
     if (error_ != 0) return error_;
     pollfd wait{.fd = socket_.get(), .events = POLLIN, .revents = 0};
@@ -124,12 +124,13 @@ class AnswerWaiter final : public control::DaemonEvents {
   bool answered_ = false;
 };
 
-// Asks; the time until the answer, or nothing.
+// Sends the request. Returns the time until the answer, or nothing.
 std::optional<Clock::duration> ask(control::DaemonClient& daemon, const Target& target,
                                    std::uint32_t number) {
   control::CmLookUp question;
   question.number = number;
-  // Port 0: nobody can listen there, so every answer is "no such service", and nobody's program is disturbed.
+  // No program can listen on port 0. Every answer is therefore "no such service", and no program is
+  // disturbed.
   question.parameters.service_id = wire::service_id_of({.port_space = wire::PortSpace::kUdp, .port = 0});
   question.parameters.route = {
       .local = target.local, .remote = target.remote, .interface_index = target.interface_index};

@@ -1,4 +1,4 @@
-// Whether librrdma.so.1 can be loaded into a program, and what to do where it cannot.
+// Checks whether librrdma.so.1 can be loaded into a program, and suggests a remedy.
 #include "tools/doctor/finding.h"
 #include "tools/run/program_file.h"
 

@@ -28,7 +28,7 @@ std::span<const Topic> topics_of(TopicKind kind) {
   return {};
 }
 
-// Lower case, with every run of what is neither letter nor digit as one blank.
+// Lower case; every run of characters other than letters and digits becomes one blank.
 std::string simplified(std::string_view text) {
   std::string result;
   for (const char c : text) {
@@ -43,7 +43,7 @@ std::string simplified(std::string_view text) {
 }
 
 std::optional<std::uint32_t> number_of(std::string_view text) {
-  // Events of librdmacm have an errno as a negative status.
+  // Events of librdmacm carry an errno as a negative status.
   if (text.size() > 1 && text.front() == '-') text.remove_prefix(1);
   const int base = text.starts_with("0x") || text.starts_with("0X") ? 16 : 10;
   if (base == 16) text.remove_prefix(2);
@@ -74,12 +74,12 @@ std::vector<FoundTopic> find_number(std::uint32_t value) {
   return found;
 }
 
-// Errors that have a second name.
+// Errors with a second name.
 bool is_other_name(int error, const std::string& words) {
   return (error == EWOULDBLOCK && words == "ewouldblock") || (error == ENOTSUP && words == "enotsup");
 }
 
-// The last part of IBV_WC_RETRY_EXC_ERR and RDMA_CM_EVENT_REJECTED is enough.
+// The last part of IBV_WC_RETRY_EXC_ERR or RDMA_CM_EVENT_REJECTED is enough.
 bool is_name(const Topic& topic, const std::string& words) {
   const std::string name = simplified(topic.name);
   if (words == name || (!topic.phrase.empty() && words == simplified(topic.phrase))) return true;

@@ -1,5 +1,5 @@
-// What each cause in a vendor_err of RRDMA means. The English sentence of a cause is stated in
-// objects/cause.h; here are its Chinese and what to do about it, which depends on whose side it is.
+// Topics for the causes in a vendor_err of RRDMA. objects/cause.h holds the English sentence of a cause. This
+// file adds the Chinese one and the advice, which depends on the side that caused it.
 #include "objects/cause.h"
 #include "tools/explain/topic.h"
 

@@ -1,4 +1,4 @@
-// What each ibv_wc_status means: the status of a completion that a program polled.
+// Topics for ibv_wc_status, the status of a polled completion.
 #include "tools/explain/topic.h"
 
 namespace rrdma::tools {

@@ -1,5 +1,5 @@
-// What an errno means when a call of libibverbs or librdmacm returns it (or an event of librdmacm has it
-// as its negative status) under RRDMA.
+// Topics for an errno that a call of libibverbs or librdmacm returns under RRDMA, or that an event of
+// librdmacm carries as its negative status.
 #include <cerrno>
 
 #include "tools/explain/topic.h"

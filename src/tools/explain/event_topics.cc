@@ -1,4 +1,4 @@
-// The events of librdmacm (rdma_cm_event_type): what a program hears from rdma_get_cm_event.
+// Topics for the events of librdmacm (rdma_cm_event_type) from rdma_get_cm_event.
 #include "tools/explain/topic.h"
 
 namespace rrdma::tools {

@@ -1,6 +1,6 @@
-// `rrdma explain`: what a code means, the usual causes in order and what to check; or, without a code,
-// what RRDMA had to say about the last errors of a process, also after it has ended. The texts are in
-// *_topics.cc, the sentences of processes in the logs that host/explain_log.h describes.
+// `rrdma explain CODE`: explains a code, its usual causes and what to check. Without a code: shows the last
+// errors that RRDMA explained to a process, even after the process has ended. The texts are in *_topics.cc;
+// the logs of processes are described in host/explain_log.h.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -107,11 +107,11 @@ int list_topics(const ExplainOptions& options, const Style& style) {
   return finish(output, kExitSuccess);
 }
 
-// What there is to show, and what was left out of it.
+// The processes to show, and the numbers of those left out.
 struct Findings {
-  std::vector<host::ExplainedProcess> processes;  // the newest first
+  std::vector<host::ExplainedProcess> processes;  // newest first
   std::size_t elsewhere = 0;                      // processes of other network namespaces
-  std::size_t debugging = 0;                      // sentences
+  std::size_t debugging = 0;                      // debug sentences
 };
 
 std::int64_t latest(const host::ExplainedProcess& process) {
@@ -156,7 +156,7 @@ std::string nothing_text(const Style& style) {
          wrapped(usage.in(style.language), style.columns, "", "");
 }
 
-// What was left out, so that nobody looks for it in vain.
+// Reports what was left out, so that the user does not search for it.
 std::string rest_text(const Findings& found, std::size_t shown, const Style& style) {
   const bool chinese = style.language == Language::kChinese;
   std::string text;

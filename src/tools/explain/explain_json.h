@@ -1,4 +1,4 @@
-// The JSON forms of `rrdma explain`, as finished text: what a code means, and what processes left behind.
+// The JSON output of `rrdma explain`: the meaning of a code, and the sentences of processes.
 #pragma once
 
 #include <span>

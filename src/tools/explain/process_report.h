@@ -1,5 +1,5 @@
-// What processes left in the explain channel, as text for people: program and state, then its sentences,
-// errors before the rest and the newest first, with what to do.
+// The explain log of processes as text: program and state, then its sentences with remedies, errors first and
+// newest first.
 #pragma once
 
 #include <cstddef>
@@ -21,11 +21,11 @@ struct Style {
 
 [[nodiscard]] std::string text_of_process(const host::ExplainedProcess& process, const Style& style);
 
-// The checks of the topic that fits: of the cause, of the status, of the reason.
+// The checks of the matching topic: of the cause, the status or the reason.
 [[nodiscard]] std::vector<std::string_view> remedies_of(const host::ExplainFacts& facts, Language language);
 
 [[nodiscard]] std::string_view severity_name(host::Severity severity);
-// "IBV_WC_RETRY_EXC_ERR"; "?" if there is none of that number.
+// "IBV_WC_RETRY_EXC_ERR"; "?" for an unknown number.
 [[nodiscard]] std::string_view status_name(std::uint8_t status);
 // "send", "receive", "refused", "rejected".
 [[nodiscard]] std::string_view failure_kind_name(std::uint8_t kind);

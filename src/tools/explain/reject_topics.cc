@@ -1,6 +1,6 @@
-// The reasons with which a connection manager refuses: the status of RDMA_CM_EVENT_REJECTED (reason of a
-// REJ), and of the same event for RDMA_PS_UDP (status of a SIDR_REP). Most say that one field of the
-// request was not to the taste of the other side; those get the same advice.
+// Topics for the reasons of a refusal by a connection manager: the status of RDMA_CM_EVENT_REJECTED (reason
+// of a REJ), and of the same event for RDMA_PS_UDP (status of a SIDR_REP). Most of them reject one field of
+// the request; those share their advice.
 #include "tools/explain/topic.h"
 #include "wire/cm_reasons.h"
 

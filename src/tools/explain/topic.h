@@ -1,6 +1,6 @@
-// Topic: what can be said about one code that a program meets: a completion status, the cause in a
-// vendor_err, an errno, or a reason with which the connection manager says no. In English and Chinese.
-// The texts are constants, one file for each kind; catalogue.h finds them.
+// Topic: the explanation of one code: a completion status, the cause in a vendor_err, an errno, or a reason
+// of the connection manager for a refusal. In English and Chinese. The texts are constants, one file for each
+// kind; catalogue.h finds them.
 #pragma once
 
 #include <array>
@@ -24,7 +24,7 @@ struct Phrase {
 
 enum class TopicKind : std::uint8_t {
   kCompletion,  // ibv_wc_status
-  kCause,       // upper octet of vendor_err
+  kCause,       // highest byte of vendor_err
   kErrno,
   kReject,        // reason of a REJ: status of RDMA_CM_EVENT_REJECTED
   kSidr,          // status of a SIDR_REP: the same event, for RDMA_PS_UDP
@@ -39,8 +39,8 @@ struct Topic {
   std::string_view name;    // IBV_WC_RETRY_EXC_ERR
   std::string_view phrase;  // as libraries print it: "transport retry counter exceeded"; may be empty
   Phrase meaning;
-  std::array<Phrase, kLinesMax> causes{};  // the usual ones, most likely first; the rest is empty
-  std::array<Phrase, kLinesMax> checks{};  // what to look at or to do
+  std::array<Phrase, kLinesMax> causes{};  // the usual causes, most likely first; unused entries are empty
+  std::array<Phrase, kLinesMax> checks{};  // what to check or do
 };
 
 std::span<const Topic> completion_topics();

@@ -1,5 +1,5 @@
-// `rrdma fault`: faults on purpose in programs that run, and in those that start while the daemon knows of them. The words
-// are faults/rule.h's; `set` takes selectors as options, too.
+// `rrdma fault`: injects faults into running programs, and into programs that start while the daemon holds
+// the rules. faults/rule.h defines the syntax; `set` also takes selectors as options.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -41,7 +41,7 @@ struct FaultOptions {
 
 using Daemon = std::unique_ptr<control::DaemonClient>;
 
-// Null: it was said why.
+// Returns null after reporting the reason.
 Daemon connect() {
   auto daemon = control::DaemonClient::connect_or_start({.role = control::Role::kTool, .may_start = false});
   if (daemon) return std::move(*daemon);
@@ -54,7 +54,7 @@ Daemon connect() {
   return nullptr;
 }
 
-// "fault 3" is how processes call what it did (faults::explain_injection).
+// Counts injections by rule: processes log each one as "fault 3" (faults::explain_injection).
 std::map<std::uint32_t, std::uint64_t> count_injections() {
   std::map<std::uint32_t, std::uint64_t> injections;
   const std::uint64_t here = host::net_namespace_of_this_process();
@@ -96,7 +96,7 @@ int run_set(const FaultOptions& options) {
     for (const auto& [name, value] : options.selectors) line += " " + name + "=" + value;
     lines.push_back(std::move(line));
   }
-  // A mistake is told of whether or not a program runs.
+  // Report a wrong rule even if no program is running.
   for (const std::string& line : lines) {
     if (const int status = check_line(line); status != kExitSuccess) return status;
   }
@@ -114,7 +114,7 @@ int run_list(const FaultOptions& options) {
   const auto list = daemon->request<control::FaultList>(control::ListFaults{}, kOnce);
   if (!list) return complain(kName, list.error().sentence, "");
   auto injections = count_injections();
-  // What the daemon did itself, the programs that it concerned were told: it counts once.
+  // The programs also log faults that the daemon injected, so count those only once.
   const auto times = [&](const control::NumberedRule& rule) {
     return rule.injected != 0 ? std::uint64_t{rule.injected} : std::uint64_t{injections[rule.number]};
   };
@@ -153,9 +153,9 @@ int run_clear(const FaultOptions& options) {
   return kExitSuccess;
 }
 
-// What rules may name, so that nobody has to keep a list beside this one.
+// Lists the words that rules may use.
 int run_words(const FaultOptions& options) {
-  const auto statuses = faults::statuses().subspan(1);  // success is no fault
+  const auto statuses = faults::statuses().subspan(1);  // without success, which is not a fault
   const std::array<std::pair<const char*, std::vector<std::string_view>>, 4> lists = {{
       {"functions", {faults::functions().begin(), faults::functions().end()}},
       {"errors", faults::errors()},

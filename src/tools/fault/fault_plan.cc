@@ -17,7 +17,7 @@ std::string place_of(const std::string& path, const toml::node& node) {
   return formatted("{}:{}", path, node.source().begin.line);
 }
 
-// A number or a text, as it is written in a rule.
+// Converts a number or a text to its form in a rule.
 Result<std::string, std::string> rule_text(const std::string& path, const std::string& name,
                                            const toml::node& node) {
   if (const auto text = node.value_exact<std::string>()) {

@@ -1,8 +1,8 @@
-// A plan of faults: a TOML file for `rrdma run --faults`, `rrdma fault set --plan` and `rrdma lab`, so that a test says once
-// what goes wrong and when.
+// A fault plan: a TOML file for `rrdma run --faults`, `rrdma fault set --plan` and `rrdma lab` that lists the
+// faults of a test.
 //
 //   [[fault]]
-//   what = "port=down"          # as faults/rule.h says
+//   what = "port=down"          # syntax: faults/rule.h
 //   device = "rrdma1"           # selectors, by their names
 //   after = "2s"
 //   for = "500ms"
@@ -15,7 +15,7 @@
 
 namespace rrdma::tools {
 
-// The rules as lines. The error is a sentence with the place in the file.
+// Returns the rules as lines. The error is a sentence with the position in the file.
 [[nodiscard]] Result<std::vector<std::string>, std::string> read_fault_plan(const std::string& path);
 
 }  // namespace rrdma::tools

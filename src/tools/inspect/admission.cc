@@ -1,4 +1,4 @@
-// Who may read: see server.h.
+// Admission of requests; see server.h.
 #include <string>
 
 #include "tools/inspect/server.h"
@@ -6,7 +6,7 @@
 namespace rrdma::tools {
 namespace {
 
-// Takes the same time wherever the difference is.
+// Takes the same time for every position of a difference.
 bool equal_in_constant_time(std::string_view a, std::string_view b) {
   if (a.size() != b.size()) return false;
   unsigned difference = 0;
@@ -25,10 +25,10 @@ bool is_ours(std::string_view authority, int port) {
 Admission admission_of(const RequestHead& head, std::string_view token, int port, bool orders) {
   const bool order = orders && head.method == "POST";
   if (head.method != "GET" && !order) return Admission::kWrongMethod;
-  // A name that somebody else's DNS points at 127.0.0.1 arrives with its own Host.
+  // A foreign DNS name that resolves to 127.0.0.1 is detected by its Host header (DNS rebinding).
   if (!is_ours(head.host, port)) return Admission::kForeignHost;
   constexpr std::string_view kScheme = "http://";
-  // Browsers name the origin of every POST: who has none is no page of ours.
+  // Browsers send the origin with every POST. A request without one does not come from our page.
   if (order && head.origin.empty()) return Admission::kForeignOrigin;
   if (!head.origin.empty() && (head.origin.substr(0, kScheme.size()) != kScheme ||
                                !is_ours(head.origin.substr(kScheme.size()), port)))

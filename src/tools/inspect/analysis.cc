@@ -10,7 +10,7 @@ namespace {
 
 using End = std::pair<wire::Gid, std::uint32_t>;  // address and queue pair
 
-// Gives every flow its connection and says which side of it sends.
+// Assigns each flow to a connection and to one of its sides.
 class ConnectionFinder {
  public:
   ConnectionFinder(const Sightings& sightings, Analysis& analysis)
@@ -23,7 +23,7 @@ class ConnectionFinder {
     bool from_b = false;
   };
 
-  // `packet`: the first one of its flow decides who is side A.
+  // `packet` is the first packet of the flow. The sender of a connection's first packet is side A.
   Place place_of(std::uint32_t flow, std::uint32_t packet) {
     if (places_[flow]) return *places_[flow];
     const Flow& its = sightings_.flows[flow];

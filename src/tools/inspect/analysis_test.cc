@@ -17,7 +17,8 @@ using wire::Step;
 
 constexpr std::uint32_t kQpA = 0x11, kQpB = 0x22;
 
-// A capture of one RC connection between 10.0.0.1 (queue pair 0x11) and 10.0.0.2 (0x22), written packet by packet.
+// A capture of one RC connection between 10.0.0.1 (queue pair 0x11) and 10.0.0.2 (0x22), written packet by
+// packet.
 class Film {
  public:
   Film() : writer_([this](Octets block) { file_.insert(file_.end(), block.begin(), block.end()); }, "test") {
@@ -108,7 +109,7 @@ TEST(Analysis, AnAnswerBelongsToTheRequestsUpToItsPsn) {
 }
 
 TEST(Analysis, WhatIsSentAgainIsARepeatAlsoWhenItsFirstCopyWasNeverSeen) {
-  // 6 is lost before the capture; the receiver misses it, the sender goes back to it.
+  // Packet 6 is lost before the capture point. The receiver reports it; the sender goes back to it.
   const Analysis found = Film()
                              .take(0, send(5))
                              .take(1, send(7))
@@ -156,7 +157,7 @@ TEST(Analysis, DepartureAndArrivalAreOnePacket) {
 
 TEST(Analysis, ADepartureWithoutAnArrivalIsLost) {
   const auto out = PacketDirection::kOutbound, in = PacketDirection::kInbound;
-  // The first copy is lost, the second one arrives: the same octets, and the later one is the one that did.
+  // The first copy is lost and the second one arrives. The bytes are equal; the later departure must match.
   const Analysis found = Film()
                              .take(0, seen(send(5), out))
                              .take(10'000, seen(send(5), out))
@@ -175,7 +176,7 @@ TEST(Analysis, WithoutArrivalsNobodyKnowsOfLosses) {
 }
 
 TEST(Analysis, ClocksOfTwoHostsAreAligned) {
-  // Both hosts see everything, without a word on directions; the clock of the second is 5 s ahead, and the way takes 3 us.
+  // Both hosts capture everything, without directions. The second clock is 5 s ahead; the delay is 3 us.
   constexpr std::uint64_t kAhead = 5'000'000;
   Film near, far;
   for (std::uint32_t i = 0; i < 5; ++i) {

@@ -13,7 +13,7 @@ namespace {
 
 bool has_display() { return std::getenv("DISPLAY") != nullptr || std::getenv("WAYLAND_DISPLAY") != nullptr; }
 
-// Returns its name; empty if it could not be written.
+// Returns the name of the file. Empty if it could not be written.
 std::string write_redirection(const std::string& address) {
   const char* runtime = std::getenv("XDG_RUNTIME_DIR");
   std::string name = std::string(runtime != nullptr ? runtime : "/tmp") + "/rrdma-inspect-XXXXXX.html";

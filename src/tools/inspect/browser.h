@@ -1,12 +1,13 @@
-// Opens a browser where somebody sits in front of one.
+// Opens a browser if there is a graphical session.
 #pragma once
 
 #include <string>
 
 namespace rrdma::tools {
 
-// The address holds the token, so it does not become an argument that everybody on the host can see: the browser
-// is given a file that only this user reads and that leads to the address. Gone with this value.
+// The address contains the token, so it must not appear in an argument list that all users of the host can
+// see. The browser gets a file that only this user can read and that redirects to the address. The destructor
+// removes the file.
 class BrowserVisit {
  public:
   explicit BrowserVisit(const std::string& address);

@@ -1,9 +1,9 @@
-// The form in which an analysis travels to the page: a JSON header and the columns of the packets behind it, as
-// little-endian arrays that a browser uses without reading them number by number.
+// The encoding of an analysis for the page: a JSON header, followed by the columns of the packets as
+// little-endian arrays that a browser can use without parsing.
 //
 //   image = "RRDMA-1\n", u32 length of the header, header, zeros up to a multiple of 8, columns
 //
-// The header names each column with its type, offset (from the first column) and count.
+// The header lists each column with its type, offset (from the first column) and count.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -15,13 +15,13 @@ namespace rrdma::tools {
 
 [[nodiscard]] std::string capture_image(const Analysis& analysis);
 
-// All fields of one packet: {"strings": […], "fields": [[label, text, meaning, key, children]…], …}; label,
+// All fields of one packet: {"strings": […], "fields": [[label, text, meaning, key, children]…], …}. Label,
 // meaning and key are indices into the strings. REQUIRES: index < analysis.columns.size().
 class StringTable;
 [[nodiscard]] nlohmann::ordered_json packet_details(const Analysis& analysis, std::uint32_t index,
                                                     StringTable& strings);
 
-// Labels and meanings are few and come again and again: each is sent once.
+// Deduplicates labels and meanings, which are few and repeat often.
 class StringTable {
  public:
   [[nodiscard]] std::uint32_t number_of(std::string_view text);

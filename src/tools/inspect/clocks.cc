@@ -1,5 +1,6 @@
-// Captures of several hosts: their clocks differ. A packet that two captures have tells how much, once in each
-// direction: what is left between the two is the time on the way, so half of the sum is the difference of the clocks.
+// Aligns the clocks of captures from several hosts. A packet in two captures gives the clock difference plus
+// or minus the delay, depending on its direction. With packets of both directions the delays cancel: the mean
+// is the clock difference.
 #include <algorithm>
 #include <optional>
 #include <unordered_map>
@@ -10,12 +11,12 @@ namespace rrdma::tools {
 namespace {
 
 struct Twice {
-  std::uint32_t before;  // sighting in a file in front
+  std::uint32_t before;  // the sighting in an earlier file
   std::uint32_t now;
 };
 
-// Packets that this file and one in front of it have exactly once each. A retransmission is the same packet again: it
-// does not tell which of the two was seen.
+// Packets that this file and an earlier file contain exactly once each. A retransmission is an identical
+// packet, so it is unclear which copy was seen.
 std::vector<Twice> seen_in_both(const Sightings& sightings, std::uint16_t file) {
   constexpr std::uint32_t kSeveral = kNoIndex - 1;
   struct Places {
@@ -43,7 +44,7 @@ std::optional<std::int64_t> median(std::vector<std::int64_t>& values) {
   return *middle;
 }
 
-// How far the clock of the file is ahead of those in front.
+// The offset of the file's clock from those of the earlier files.
 std::int64_t clock_ahead(const Sightings& sightings, std::span<const Twice> both) {
   std::vector<std::int64_t> there, back;
   for (const Twice& packet : both) {
@@ -53,9 +54,9 @@ std::int64_t clock_ahead(const Sightings& sightings, std::span<const Twice> both
   }
   const auto one = median(there), other = median(back);
   if (!one && !other) return 0;
-  // One direction alone cannot tell delay from difference; a delay is small.
+  // One direction alone cannot separate delay and offset. Assume that the delay is small.
   if (!one || !other) return one ? *one : *other;
-  // Later there and earlier back: the clocks agree, and that is the way.
+  // Later in one direction and earlier in the other: the clocks agree, and the differences are the delay.
   if ((*one < 0) != (*other < 0)) return 0;
   return (*one + *other) / 2;
 }
@@ -73,7 +74,7 @@ void align_clocks(Sightings& sightings) {
     for (CaptureEvent& event : sightings.events) {
       if (event.file == file) event.time_ns -= ahead;
     }
-    // Where the capture does not say which way a packet went: it was seen first where it left.
+    // If the capture has no directions, assume that the earlier sighting is the departure.
     for (const Twice& packet : both) {
       Sighting &before = sightings.list[packet.before], &now = sightings.list[packet.now];
       if (before.direction != wire::PacketDirection::kUnknown ||

@@ -1,4 +1,5 @@
-// Requests and answers of connections: which PSNs were sent again, which are missing, what answers what.
+// Requests and responses of connections: finds retransmitted and missing PSNs, and matches responses with
+// requests.
 #include <algorithm>
 #include <deque>
 
@@ -11,16 +12,16 @@ using wire::Psn;
 
 struct Outstanding {
   Psn psn;
-  std::uint32_t packets = 1;  // PSNs that it takes: those of a READ's answer
+  std::uint32_t packets = 1;  // number of PSNs; more than one for a READ's response
   std::uint32_t first = kNoIndex;
-  std::uint32_t last = kNoIndex;  // the newest repeat
-  std::uint32_t sent = 1;         // how often
+  std::uint32_t last = kNoIndex;  // the latest retransmission
+  std::uint32_t sent = 1;         // number of transmissions
 };
 
-// One side of a connection as a requester, and the answers that it gives to the other.
+// One side of a connection as a requester, and its responses to the other side.
 struct Side {
   bool begun = false;
-  Psn newest;                       // PSN of all that were sent
+  Psn newest;                       // the highest PSN sent
   std::deque<Outstanding> waiting;  // by PSN
   bool has_responded = false;
   Psn newest_response;
@@ -47,7 +48,7 @@ class Follower {
     }
   }
 
-  // A request that was sent again and again and that nobody answered.
+  // Reports requests that were retransmitted and never answered.
   void find_silence() {
     for (std::uint32_t connection = 0; connection < sides_.size(); ++connection) {
       for (const Side& side : sides_[connection]) {
@@ -98,7 +99,7 @@ class Follower {
       found->last = at;
       ++found->sent;
     } else if (side.waiting.size() < kWaitingMax) {
-      // Its first copy was lost before the capture, or is answered already.
+      // The first copy was lost before the capture point, or was already answered.
       side.waiting.insert(found, {psn, 1, at, at, 1});
     }
   }
@@ -112,11 +113,11 @@ class Follower {
         responder.newest_response = psn;
       responder.has_responded = true;
     }
-    // An arrival map names the first one that is missing, as a NAK does.
+    // An arrival map names the first missing packet, as a NAK does.
     const bool refuses =
         (columns_.marks[at] & (kMarkNak | kMarkRnrNak)) != 0 || shape.kind == wire::Kind::kArrivals;
     auto& waiting = requester.waiting;
-    // All before it are answered by it, too; a refused one waits for its repeat.
+    // A response also acknowledges all earlier requests. A refused request waits for its retransmission.
     while (!waiting.empty() && waiting.front().psn.before(psn)) {
       const Outstanding& front = waiting.front();
       if (front.packets > 1 && psn.before(front.psn + front.packets)) {

@@ -13,7 +13,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Where the page wants the data: scripts/build.mjs of inspector/ writes this line.
+// The placeholder for the data in the page; scripts/build.mjs of inspector/ writes this line.
 constexpr std::string_view kPlace = "<!--capture-->";
 
 std::string base64(std::string_view octets) {

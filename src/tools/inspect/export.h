@@ -1,4 +1,4 @@
-// A report: the page with an analysis inside, one file that needs no server and no network.
+// Exports a report: the page with an analysis inside, as one file that needs no server and no network.
 #pragma once
 
 #include <string>
@@ -7,12 +7,12 @@
 
 namespace rrdma::tools {
 
-// Of so many packets the report has every field; those that something happened to come first.
+// The number of packets whose fields the report contains. Packets with findings come first.
 inline constexpr std::size_t kExportDetailsMax = 30'000;
 
 [[nodiscard]] std::string exported_page(const Analysis& analysis);
 
-// As the page reads it: zlib's format, in base64.
+// Compresses with zlib and encodes in base64, as the page expects.
 [[nodiscard]] std::string packed_base64(std::string_view octets);
 
 }  // namespace rrdma::tools

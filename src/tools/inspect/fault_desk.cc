@@ -31,7 +31,7 @@ struct Said {
   std::string text;
 };
 
-// Until the other end is closed; false when that takes too long.
+// Reads until the other end is closed. Returns false after a timeout.
 bool read_all(int descriptor, std::string& text) {
   const auto end = Clock::now() + kPatience;
   while (text.size() < kOctetsMax) {
@@ -47,7 +47,7 @@ bool read_all(int descriptor, std::string& text) {
   return false;
 }
 
-// `rrdma fault ARGUMENTS`, by the file that this program was started from.
+// Runs `rrdma fault ARGUMENTS`, with the executable of this process.
 Said run_fault(const std::vector<std::string>& arguments) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return {false, "no descriptors are left"};
@@ -108,7 +108,7 @@ const std::string& FaultDesk::list() {
   if (listed_at_ != Clock::time_point{} && now - listed_at_ < kListInterval) return list_;
   listed_at_ = now;
   const Said said = run_fault({"list", "--json"});
-  // Without a program there is no daemon, and without a daemon no fault.
+  // Without programs there is no daemon, and without a daemon there are no faults.
   const auto list =
       said.done ? nlohmann::ordered_json::parse(said.text, nullptr, false) : nlohmann::ordered_json();
   list_ =

@@ -1,5 +1,5 @@
-// Faults on purpose, asked for by the page (`rrdma inspect --allow-faults`): the words of `rrdma fault`, given to that very
-// command, so that there is one place that knows them.
+// Fault injection from the page (`rrdma inspect --allow-faults`). The words are passed to the `rrdma fault`
+// command, which alone knows the syntax.
 #pragma once
 
 #include <chrono>
@@ -9,8 +9,8 @@
 
 namespace rrdma::tools {
 
-// The arguments of `rrdma fault` in these words: "set port=down for=2s", "clear 3". The reason instead, when they are
-// something else: options, which could name files, are not for a page.
+// Splits words such as "set port=down for=2s" or "clear 3" into arguments of `rrdma fault`. Refuses anything
+// else with a reason: options could name files, and a page must not use those.
 struct FaultOrder {
   std::vector<std::string> arguments;  // empty: refused
   std::string reason;
@@ -19,9 +19,9 @@ struct FaultOrder {
 
 class FaultDesk {
  public:
-  // One line of JSON: {"done": bool, "text": what the command said}.
+  // One line of JSON: {"done": bool, "text": output of the command}.
   [[nodiscard]] std::string order(std::string_view words);
-  // Those that are set, as `rrdma fault list --json` tells them; asked for once a second at most.
+  // The current rules, as `rrdma fault list --json` prints them. Queried at most once a second.
   [[nodiscard]] const std::string& list();
 
  private:

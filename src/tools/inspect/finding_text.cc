@@ -37,7 +37,7 @@ struct Title {
   std::string_view kind;
   bool grave;
   std::string english, chinese;
-  Phrase meaning;  // where there is no topic
+  Phrase meaning;  // if there is no topic
 };
 
 Title title_of(const CaptureFinding& finding) {

@@ -1,4 +1,4 @@
-// What a finding means and what to do: the sentences of `rrdma explain` where there is a code for it.
+// The meaning of a finding and its remedy, from the texts of `rrdma explain` if there is a code for it.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

@@ -1,4 +1,4 @@
-// Messages of the connection manager by connection: communication IDs say what belongs together.
+// Groups messages of the connection manager by connection, through their communication IDs.
 #include <map>
 
 #include "tools/inspect/analysis.h"
@@ -51,7 +51,7 @@ void group_handshakes(Analysis& analysis, std::span<const CmNote> notes) {
     if (note.local_id != 0) known.emplace(here, number);
     Handshake& handshake = analysis.handshakes[number];
     handshake.packets.push_back(note.sighting);
-    // Both ends at one address: only the communication ID tells them apart.
+    // If both ends have the same address, only the communication ID distinguishes them.
     if (here.first == there.first && note.local_id != handshake.initiator)
       columns.marks[note.sighting] = static_cast<std::uint16_t>(columns.marks[note.sighting] | kMarkFromB);
     const auto message = static_cast<wire::CmAttribute>(columns.cm_message[note.sighting]);

@@ -1,5 +1,5 @@
-// `rrdma inspect`: shows captures, or the programs that run, in a browser; or writes captures as a page that needs no server. What the packets say
-// is found out in analysis.h; how it looks is inspector/.
+// `rrdma inspect`: shows captures or running programs in a browser, or exports captures as a page that needs
+// no server. analysis.h analyses the packets; inspector/ contains the page.
 #include <unistd.h>
 
 #include <cstring>
@@ -40,7 +40,7 @@ struct InspectOptions {
   [[nodiscard]] bool writes_files() const { return !export_to.empty() || !perfetto_to.empty(); }
 };
 
-// Complains about files that gave nothing; false: there is nothing to show.
+// Reports files without usable packets. Returns false if there is nothing to show.
 bool judge_files(const Analysis& analysis) {
   bool any = false;
   for (const CaptureFileNote& file : analysis.files) {
@@ -66,7 +66,7 @@ int write_file(const std::string& name, const Analysis& analysis, const std::str
   return kExitSuccess;
 }
 
-// What was asked for instead of the page.
+// Writes the requested files instead of showing the page.
 int write_files(const InspectOptions& options, const Analysis& analysis) {
   if (!options.export_to.empty()) {
     if (const int status = write_file(options.export_to, analysis, exported_page(analysis)); status != 0)

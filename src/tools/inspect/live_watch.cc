@@ -15,10 +15,10 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Reading what all processes said costs more than their counters.
+// Reading the explain logs of all processes costs more than reading their counters.
 constexpr auto kExplainInterval = 400ms;
 
-// JSON has no line break within a text: those between become blanks, for an event is one line.
+// Replaces line breaks, which JSON allows only between tokens, because an event is one line.
 std::string in_one_line(std::string json) {
   std::replace(json.begin(), json.end(), '\n', ' ');
   return json;

@@ -1,5 +1,5 @@
-// What programs tell about themselves right now, for the page: counters and queue pairs as `rrdma stat` reads them, and
-// the sentences of `rrdma explain` with their remedies. It only reads pages and files that programs publish anyway.
+// The state of running programs for the page: counters and queue pairs as in `rrdma stat`, and the sentences
+// of `rrdma explain` with their remedies. It only reads data that programs publish anyway.
 #pragma once
 
 #include <chrono>
@@ -11,10 +11,10 @@ class FaultDesk;
 
 class LiveWatch {
  public:
-  // Null: nobody may set faults. Outlives the watch.
+  // Null if fault injection is not allowed. Must outlive the watch.
   explicit LiveWatch(FaultDesk* faults) : faults_(faults) {}
 
-  // One line of JSON: {"time_ns", "stat", "explained": {"en", "zh"}}, with "faults" where they may be set; or
+  // One line of JSON: {"time_ns", "stat", "explained": {"en", "zh"}}, with "faults" if they are allowed; or
   // {"time_ns", "problem"}.
   [[nodiscard]] std::string look();
 

@@ -1,5 +1,6 @@
-// libevent's static library takes its random numbers from glibc 2.36; with these, `rrdma` also loads on systems with an
-// older one (tests/tools/older_systems_test.py). The server itself asks the kernel (server.cc).
+// libevent's static library needs random functions of glibc 2.36. These definitions let `rrdma` load on
+// systems with an older glibc (tests/tools/older_systems_test.py). The server itself gets random numbers from
+// the kernel (server.cc).
 #include <sys/random.h>
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// The page of the inspector, one HTML file with everything in it: built from inspector/, committed there, and
-// compiled in (page.cc.in).
+// The page of the inspector as one HTML file. It is built from inspector/, committed there, and compiled in
+// (page.cc.in).
 #pragma once
 
 #include <string>

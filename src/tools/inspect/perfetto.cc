@@ -10,7 +10,7 @@
 namespace rrdma::tools {
 namespace {
 
-// A protobuf message being written: fields in the order of the calls.
+// A protobuf message under construction. Fields are written in the order of the calls.
 class Message {
  public:
   Message& number(unsigned field, std::uint64_t value) {
@@ -40,7 +40,7 @@ class Message {
   std::string octets_;
 };
 
-// Numbers of the fields in Perfetto's schema.
+// Field numbers of Perfetto's schema.
 namespace trace {
 constexpr unsigned kPacket = 1;
 }
@@ -82,7 +82,7 @@ class TraceWriter {
     }
     add_slices();
     add_faults();
-    // By time: a reader may sort, but need not.
+    // Sort by time: readers may sort, but need not.
     std::stable_sort(events_.begin(), events_.end(),
                      [](const auto& a, const auto& b) { return a.first < b.first; });
     for (const auto& [time, event] : events_) {
@@ -98,7 +98,7 @@ class TraceWriter {
   }
 
  private:
-  // 0 is no track.
+  // 0 is not a valid track.
   std::uint64_t new_uuid() { return ++last_uuid_; }
 
   void describe(const Message& descriptor) {
@@ -164,7 +164,7 @@ class TraceWriter {
     return event;
   }
 
-  // Where it leaves, and where it arrives unless it is lost: a flow from the one to the other.
+  // Adds the departure and, unless the packet is lost, the arrival, connected by a flow.
   void add_packet(std::uint32_t i) {
     const unsigned marks = columns_.marks[i];
     const std::size_t sender = (marks & kMarkFromB) != 0 ? 1 : 0;
@@ -186,7 +186,7 @@ class TraceWriter {
                          arrived.fixed64(track_event::kFlowEnd, flow).octets());
   }
 
-  // A work request ends with its last packet's answer; without one, with that packet.
+  // A work request ends with the response to its last packet, or with that packet if there is none.
   void follow_message(std::uint32_t i) {
     const unsigned marks = columns_.marks[i];
     const wire::OpcodeShape& shape = wire::shape_of(wire::Opcode(columns_.opcode[i]));
@@ -222,10 +222,10 @@ class TraceWriter {
   struct EndTracks {
     std::uint64_t queue_pair = 0;
     std::vector<Lane> lanes;
-    std::uint32_t first = kNoIndex;  // packet of the message under way
+    std::uint32_t first = kNoIndex;  // first packet of the current message
   };
 
-  // A track on which nothing is under way.
+  // Finds a track without an overlapping slice.
   std::uint64_t lane_for(EndTracks& end, double begin, double finish) {
     for (Lane& lane : end.lanes) {
       if (lane.busy_until > begin) continue;
@@ -251,7 +251,7 @@ class TraceWriter {
     }
   }
 
-  // What was done on purpose and is no packet: a track of its own.
+  // Adds injected faults that are not packets, on a separate track.
   void add_faults() {
     if (analysis_.events.empty()) return;
     const std::uint64_t uuid = new_uuid();

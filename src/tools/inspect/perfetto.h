@@ -1,10 +1,10 @@
-// An analysis as a trace for ui.perfetto.dev, in its native format (protobuf messages Trace, TracePacket, TrackDescriptor,
-// TrackEvent of the Perfetto project): an address is a process, a queue pair a track, a work request a slice from its first
-// packet to its answer, a packet two instants that a flow joins. Requests that are under way at the same time
-// stand on tracks below each other, because slices of one track must nest.
+// Exports an analysis as a trace for ui.perfetto.dev, in its native format (the protobuf messages Trace,
+// TracePacket, TrackDescriptor and TrackEvent of Perfetto). An address becomes a process, a queue pair a
+// track, a work request a slice from its first packet to its response, and a packet two instants joined by a
+// flow. Concurrent requests use separate tracks, because slices of one track must nest.
 //
-// The few fields are written by an encoder of our own: libprotobuf would bring a compiler for the schema, a large
-// schema and a shared library for what are sixty lines here.
+// The encoder here has about sixty lines; libprotobuf would add a schema compiler, a large schema and a
+// shared library.
 #pragma once
 
 #include <string>

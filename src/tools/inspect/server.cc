@@ -19,16 +19,16 @@ namespace rrdma::tools {
 namespace {
 
 constexpr std::size_t kHeadersMax = 16384, kBodyMax = 1024;
-constexpr std::size_t kStreamsMax = 16;              // pages that watch live
-constexpr std::size_t kUnsentMax = 4 * 1024 * 1024;  // of a page that does not read
+constexpr std::size_t kStreamsMax = 16;              // pages with a live view
+constexpr std::size_t kUnsentMax = 4 * 1024 * 1024;  // bytes buffered for a page that does not read
 constexpr int kIdleSeconds = 300;
 constexpr timeval kLiveInterval{0, 250'000}, kStopInterval{0, 100'000};
-// Others than these are answered by the library; each of these by a sentence of ours.
+// Methods that we answer with our own error text; libevent answers all others.
 constexpr auto kMethods =
     static_cast<std::uint16_t>(EVHTTP_REQ_GET | EVHTTP_REQ_HEAD | EVHTTP_REQ_POST | EVHTTP_REQ_PUT |
                                EVHTTP_REQ_DELETE | EVHTTP_REQ_OPTIONS | EVHTTP_REQ_PATCH);
 
-// 128 bits that nobody guesses.
+// 128 random bits.
 Result<std::string, std::string> new_token() {
   std::uint8_t octets[16];
   if (getrandom(octets, sizeof octets, 0) != sizeof octets)
@@ -157,13 +157,13 @@ class InspectServer::Impl {
         {"Cross-Origin-Resource-Policy", "same-origin"},
         {"Cross-Origin-Opener-Policy", "same-origin"},
         {"Cache-Control", "no-store"},
-        // The page itself names its script and style by their hashes.
+        // The page itself lists the hashes of its script and style.
         {"Content-Security-Policy", "frame-ancestors 'none'"}};
     evkeyvalq* headers = evhttp_request_get_output_headers(request);
     for (const auto& [name, value] : kHeaders) evhttp_add_header(headers, name, value);
   }
 
-  // `octets` outlive the server: they are not copied.
+  // Does not copy `octets`, which must outlive the server.
   static void reply(evhttp_request* request, int status, const char* type, std::string_view octets) {
     evhttp_add_header(evhttp_request_get_output_headers(request), "Content-Type", type);
     evbuffer* body = evbuffer_new();

@@ -1,5 +1,5 @@
-// Sighting: one RoCE packet as one capture saw it. A packet between two programs that are both captured is seen
-// twice, where it leaves and where it arrives; sightings.cc puts such pairs together.
+// Sighting: one RoCE packet in one capture. A packet between two captured programs is seen twice, at its
+// departure and at its arrival; sightings.cc matches such pairs.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ namespace rrdma::tools {
 
 inline constexpr std::uint32_t kNoIndex = 0xffffffff;
 
-// Where the octets of a sighting lie, to look at them again.
+// The bytes of a sighting in the file, for decoding them again.
 struct CapturedOctets {
   const std::uint8_t* data = nullptr;
   std::uint32_t captured = 0;
@@ -29,25 +29,25 @@ struct CapturedOctets {
 };
 
 struct Sighting {
-  std::int64_t time_ns = 0;       // since 1970, with the clock offset of its file
-  std::uint32_t flow = kNoIndex;  // none: its headers cannot be read
+  std::int64_t time_ns = 0;       // since 1970, corrected by the clock offset of its file
+  std::uint32_t flow = kNoIndex;  // kNoIndex: its headers are unreadable
   std::uint32_t psn = 0;
   std::uint32_t icrc = 0;
   std::uint32_t octets = 0;  // payload
-  std::uint32_t number = 0;  // in its file, counting from 1
-  std::uint32_t span = 1;    // octets that a READ asks for, else 1
+  std::uint32_t number = 0;  // within its file, from 1
+  std::uint32_t span = 1;    // bytes that a READ requests, otherwise 1
   std::uint8_t opcode = 0;
   std::uint8_t syndrome = 0;
-  std::uint8_t cm_message = 0;  // attribute of a message of the connection manager
+  std::uint8_t cm_message = 0;  // attribute of a connection manager message
   wire::PacketDirection direction = wire::PacketDirection::kUnknown;
   bool bad = false;
   bool ack_request = false;
-  bool congestion = false;  // ECN says so
+  bool congestion = false;  // ECN is set
   bool remarked = false;    // has a comment
   CapturedOctets where;
 };
 
-// Packets from one address to a queue pair at another; the sender's where a datagram names it.
+// Packets from one address to a queue pair at another, with the source queue pair if a datagram names it.
 struct Flow {
   PacketEnds ends;
   std::uint32_t destination = 0;
@@ -55,7 +55,7 @@ struct Flow {
   wire::Transport transport = wire::Transport::kReliableConnection;
 };
 
-// A message of the connection manager: which packet, and what it says of the two queue pairs.
+// A message of the connection manager: its packet and the queue pairs that it names.
 struct CmNote {
   std::uint32_t sighting = 0;  // later: packet
   std::uint32_t local_id = 0;
@@ -69,13 +69,13 @@ struct CaptureFileNote {
   std::uint64_t packets = 0;
   std::uint64_t foreign = 0;
   std::uint64_t left_out = 0;
-  std::int64_t offset_ns = 0;  // what was added to its times
-  std::string fault;           // why its reading ended early; empty: it did not
+  std::int64_t offset_ns = 0;  // added to its times
+  std::string fault;           // why reading ended early; empty: it did not
 };
 
-// Something that happened and is no packet: a fault on purpose at a port, a queue pair, a call.
+// An event that is not a packet: an injected fault at a port, a queue pair or a call.
 struct CaptureEvent {
-  std::int64_t time_ns = 0;  // as of a Sighting
+  std::int64_t time_ns = 0;  // as in Sighting
   std::string text;
   std::uint16_t file = 0;
 };
@@ -88,7 +88,7 @@ struct Sightings {
   std::vector<CaptureEvent> events;  // by time
   std::vector<CaptureFileNote> files;
   Connections connections;
-  bool truncated = false;  // there are more packets than the limit allowed
+  bool truncated = false;  // the files have more packets than the limit
 };
 
 struct CaptureInput {
@@ -96,10 +96,11 @@ struct CaptureInput {
   Octets octets;
 };
 
-// Reads all files, up to `packets_max` packets. A file that ends within a packet gives those before it.
+// Reads all files, up to `packets_max` packets. A file that ends within a packet yields the packets before
+// it.
 [[nodiscard]] Sightings read_sightings(std::span<const CaptureInput> inputs, std::uint64_t packets_max);
 
-// What makes two sightings those of one packet: the ICRC covers headers and payload.
+// Identifies a packet, so that two sightings can be matched. The ICRC covers headers and payload.
 struct PacketIdentity {
   std::uint32_t flow, icrc, psn, opcode;
   friend bool operator==(const PacketIdentity&, const PacketIdentity&) = default;
@@ -115,14 +116,14 @@ struct PacketIdentityHash {
   return {seen.flow, seen.icrc, seen.psn, seen.opcode};
 }
 
-// Takes the differences of the clocks out of the times of several files. clocks.cc
+// Corrects the times of several files for the offsets of their clocks (clocks.cc).
 void align_clocks(Sightings& sightings);
 
-// What becomes of a sighting: of two of one packet the earlier stands for it.
+// The result of matching. Of two sightings of a packet, the earlier one represents it.
 struct Merged {
-  std::vector<std::uint32_t> packets;     // sightings that stand for packets, by time
-  std::vector<std::uint32_t> arrival_of;  // for each of them: the sighting of its arrival, or none
-  std::vector<bool> lost;                 // it left, and its arrival would have been seen
+  std::vector<std::uint32_t> packets;     // sightings that represent packets, by time
+  std::vector<std::uint32_t> arrival_of;  // for each of them: the sighting of its arrival, or kNoIndex
+  std::vector<bool> lost;                 // sent, and its arrival would have been seen
 };
 [[nodiscard]] Merged merge_sightings(Sightings& sightings);
 

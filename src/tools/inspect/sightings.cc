@@ -1,4 +1,4 @@
-// Reads captures, and puts the departure and the arrival of each packet together: see sighting.h.
+// Reads captures and matches the departure and the arrival of each packet; see sighting.h.
 
 #include <algorithm>
 #include <numeric>
@@ -11,9 +11,9 @@
 namespace rrdma::tools {
 namespace {
 
-// The stamps of a host's sender and receiver are taken by bursts: an arrival may look a little too early.
+// A host takes timestamps for whole bursts, so an arrival may appear slightly too early.
 constexpr std::int64_t kStampSlackNs = 2'000'000;
-constexpr std::size_t kPacketOctetsMin = 80;  // of a RoCE packet in a file, with its record
+constexpr std::size_t kPacketOctetsMin = 80;  // smallest RoCE packet in a file, including its record
 constexpr std::size_t kRemarksMax = 100'000;
 constexpr std::size_t kEventsMax = 10'000;
 constexpr std::size_t kFlowsMax = 1'000'000;
@@ -102,7 +102,7 @@ Sighting sighting_of(const wire::Dissection& packet, const wire::CapturedPacket&
   seen.span = shape.kind == wire::Kind::kReadRequest ? headers.reth.length : 1;
   seen.ack_request = headers.bth.ack_request;
   if (packet.cm) seen.cm_message = static_cast<std::uint8_t>(wire::attribute_of(packet.cm->message));
-  // Of our own packets only the number says that they belong to a reliable connection.
+  // The opcode alone does not reveal that RRDMA's own packets belong to a reliable connection.
   const wire::Transport transport = shape.kind == wire::Kind::kArrivals ? wire::Transport::kReliableConnection
                                                                         : headers.bth.opcode.transport();
   seen.flow = flows.number_of({ends_of(*packet.frame), headers.bth.destination.value,
@@ -142,13 +142,13 @@ void take_events(wire::PcapReader& reader, std::uint16_t index, Sightings& into)
   }
 }
 
-// Returns why the file ended early; empty if it did not.
+// Returns the reason why the file ended early. Empty if it did not.
 std::string read_file(const CaptureInput& input, std::uint16_t index, std::uint64_t packets_max,
                       FlowNumbers& flows, Sightings& into) {
   CaptureFileNote& note = into.files[index];
   auto reader = wire::PcapReader::open(input.octets);
   if (!reader) return std::string(wire::describe(reader.error().fault));
-  // Room for as many as there can be: memory that is not touched costs nothing, moving a million of them does.
+  // Reserve the maximum: untouched memory costs nothing, but moving a million elements does.
   into.list.reserve(into.list.size() +
                     std::min<std::uint64_t>(packets_max, input.octets.size() / kPacketOctetsMin));
   while (!interrupted()) {
@@ -183,7 +183,8 @@ std::string read_file(const CaptureInput& input, std::uint16_t index, std::uint6
   return "";
 }
 
-// Whether a remark says that the packet was taken away: "fault: drop, ecn (rule 2)" of a program, or the simulator's word.
+// Whether a comment says that the packet was dropped: "fault: drop, ecn (rule 2)" from a program, or the
+// simulator's comment.
 bool is_loss(std::string_view remark) {
   constexpr std::string_view kFault = "fault: ";
   if (remark.starts_with(kFault))
@@ -192,7 +193,7 @@ bool is_loss(std::string_view remark) {
   return std::find(std::begin(kOthers), std::end(kOthers), remark) == std::end(kOthers);
 }
 
-// Puts the departure and the arrival of each packet together.
+// Matches the departure and the arrival of each packet.
 class Merger {
  public:
   explicit Merger(Sightings& sightings)
@@ -209,10 +210,11 @@ class Merger {
     for (std::uint32_t i = 0; i < list.size(); ++i) {
       const Sighting& seen = list[i];
       if (seen.flow == kNoIndex || !leaves_[seen.flow]) continue;
-      // Without a direction, only what is remarked is no packet of its own: the simulator's word on a departure.
+      // A sighting with a comment but no direction is the simulator's comment on a departure, not a separate
+      // packet.
       const bool remark = seen.direction == wire::PacketDirection::kUnknown && seen.remarked;
       if (remark || seen.direction == wire::PacketDirection::kInbound) find_departure(i, remark);
-      // What a fault took where it arrived.
+      // A fault dropped the packet at its arrival.
       if (!absorbed_[i]) lost_[i] = lost_[i] || lost_at(i);
     }
     Merged merged;
@@ -226,7 +228,7 @@ class Merger {
   }
 
  private:
-  // Of packets that are alike to the last bit, in hostile files: more are not looked through.
+  // Bounds the search among identical packets in hostile files.
   static constexpr std::size_t kAlikeMax = 256;
 
   void note_departures() {
@@ -237,14 +239,14 @@ class Merger {
       if (seen.direction != wire::PacketDirection::kOutbound) continue;
       leaves_[seen.flow] = true;
       lost_[i] = lost_at(i);
-      if (lost_[i]) continue;  // it has no arrival
+      if (lost_[i]) continue;  // a lost packet has no arrival
       auto& alike = waiting_[identity_of(seen)];
       if (alike.size() < kAlikeMax) alike.push_back(i);
     }
   }
 
-  // The latest departure that can have been it: earlier ones of the same octets were lost. One within the
-  // slack behind is taken only when there is none before.
+  // Chooses the latest departure before the arrival; earlier identical packets were lost. A departure after
+  // the arrival, within the slack, is chosen only if there is none before.
   void find_departure(std::uint32_t at, bool remark) {
     const auto& list = sightings_.list;
     const auto found = waiting_.find(identity_of(list[at]));
@@ -269,7 +271,7 @@ class Merger {
     absorbed_[at] = true;
   }
 
-  // A fault where the packet arrived is told of where it left.
+  // Reports a fault at the arrival with the departure.
   void blame(std::uint32_t departure, std::uint32_t arrival) {
     lost_[departure] = lost_at(arrival);
     sightings_.remarks[departure] = sightings_.remarks[arrival];
@@ -289,7 +291,7 @@ class Merger {
   Sightings& sightings_;
   std::unordered_map<PacketIdentity, std::vector<std::uint32_t>, PacketIdentityHash>
       waiting_;                         // departures, oldest first
-  std::vector<bool> leaves_, arrives_;  // of each flow: seen there
+  std::vector<bool> leaves_, arrives_;  // for each flow: departures or arrivals were seen
   std::vector<std::uint32_t> arrival_;
   std::vector<bool> absorbed_, lost_;
 };

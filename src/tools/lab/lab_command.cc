@@ -1,5 +1,6 @@
-// `rrdma lab`: a network of hosts on one machine, made by an ordinary user (lab_space.h), in which programs find RRDMA's
-// device. The lab is there while the command runs, or the program that it was given; the other subcommands join it.
+// `rrdma lab`: creates a network of hosts on one machine, as an ordinary user (lab_space.h). Programs in it
+// find RRDMA's device. The lab exists while the command or the program given to it runs; the other
+// subcommands join it.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -33,7 +34,7 @@ struct LabOptions {
   std::string what;  // a file or a preset
   PresetSizes sizes;
   LinkShape shape;
-  std::vector<std::string> preset_words;  // options that were given and are for presets
+  std::vector<std::string> preset_words;  // given options that apply to presets only
   std::string host;
   std::vector<std::string> words;
   std::string svg;
@@ -45,7 +46,7 @@ std::string own_path() {
   return size > 0 ? std::string(path, static_cast<std::size_t>(size)) : "rrdma";
 }
 
-// In the place of this process.
+// Replaces this process.
 [[noreturn]] void become(std::vector<std::string> words) {
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());
@@ -63,7 +64,7 @@ int status_of(pid_t child) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-// Before those that the user has set: the later word counts.
+// Prepends the rules of the links to the user's rules: a later rule wins.
 void add_link_faults(const LabState& state, std::size_t node) {
   if (!state.links_by_faults) return;
   std::string rules = link_faults(state.topology, state.cut, node);
@@ -73,7 +74,7 @@ void add_link_faults(const LabState& state, std::size_t node) {
   ::setenv("RRDMA_FAULTS", rules.c_str(), 1);
 }
 
-// A program in a node, with the device; or in the lab at large, where it is given none.
+// Runs a program on a node, with the device. Without a node, runs it in the lab itself, without a device.
 int run_in(const LabState& state, std::size_t node, std::vector<std::string> words) {
   const pid_t child = ::fork();
   if (child < 0) return complain(kName, std::strerror(errno), "");
@@ -88,7 +89,7 @@ int run_in(const LabState& state, std::size_t node, std::vector<std::string> wor
   become(std::move(words));
 }
 
-// Until Ctrl-C.
+// Waits for Ctrl-C.
 int stay(const LabState& state) {
   std::cout << terminal_picture(state.topology, {})
             << "\nThe lab is up. In another terminal: rrdma lab shell HOST, rrdma lab run HOST -- PROGRAM. "
@@ -121,7 +122,7 @@ int run_up(const LabOptions& options) {
   return *ended;
 }
 
-// The state, and the node that is named; exits with a sentence otherwise.
+// Joins the lab and finds the named node. On failure, reports it and exits.
 struct Joined {
   LabState state;
   std::size_t node = std::string::npos;
@@ -146,7 +147,7 @@ int run_run(const LabOptions& options, std::vector<std::string> words) {
   return joined ? run_in(joined->state, joined->node, std::move(words)) : kExitFailure;
 }
 
-// What `mpirun` asks for on a host: words of a shell.
+// Runs a shell command line on a host, for `mpirun`.
 int run_rsh(const LabOptions& options) {
   std::string line;
   for (const std::string& word : options.words) line += (line.empty() ? "" : " ") + word;
@@ -211,7 +212,7 @@ int change_links(const LabOptions& options, bool up) {
 }
 
 int run_show(const LabOptions& options) {
-  const int folder = ::open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);  // the lab's mounts are others
+  const int folder = ::open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);  // the lab has other mounts
   const auto joined = join("");
   if (!joined) return kExitFailure;
   if (options.svg.empty()) {
@@ -225,7 +226,7 @@ int run_show(const LabOptions& options) {
   return file ? kExitSuccess : complain(kName, "cannot write '" + options.svg + "'", "");
 }
 
-// What stands behind the options: a program's words, which CLI11 must not see.
+// The words after the options: a program and its arguments, which CLI11 must not parse.
 std::vector<std::string>& words_behind() {
   static std::vector<std::string> words;
   return words;
@@ -289,7 +290,7 @@ CLI::App* add_program(CLI::App& lab, Runner& chosen, const char* name, const cha
   return command;
 }
 
-// Inserts the `up` of `rrdma lab TOPOLOGY`, and sets a program's own words aside.
+// Inserts the `up` of `rrdma lab TOPOLOGY`, and removes the words of a program from the arguments.
 void settle_lab_words(std::vector<char*>& out) {
   static char up[] = "up";
   if (out.size() > 2 && std::strcmp(out[1], "lab") == 0 && out[2][0] != '-') {

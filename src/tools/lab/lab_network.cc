@@ -39,7 +39,8 @@ std::string read_all(int fd) {
   return text;
 }
 
-// `ip -batch -` or `tc -batch -` in a node's network; 0: in this one. What it complains about is the error.
+// Runs `ip -batch -` or `tc -batch -` in a node's network, or in this one if `node` is 0. The error is its
+// error output.
 Result<void, std::string> run_batch(const char* program, pid_t node, const std::string& lines,
                                     bool ipv6 = false) {
   int input[2], errors[2];
@@ -74,7 +75,7 @@ Result<void, std::string> run_batch(const char* program, pid_t node, const std::
   return Failure{formatted("{} failed: {}", program, complaint.empty() ? "no word why" : complaint)};
 }
 
-// rate and queue by tbf where netem is not needed: every kernel with traffic control has that one.
+// Uses tbf for rate and queue unless netem is needed: every kernel with traffic control has tbf.
 std::string shape_lines(const LinkShape& shape, const std::string& interface) {
   constexpr std::uint64_t kBurstMax = 131'072;
   if (shape.needs_netem()) {
@@ -87,7 +88,7 @@ std::string shape_lines(const LinkShape& shape, const std::string& interface) {
   }
   if (shape.rate_kbps != 0) {
     const std::uint64_t frame = mtu_of(shape) + 18;
-    // What passes at once: ten milliseconds' worth, and one frame at least.
+    // The burst: ten milliseconds of traffic, but at least one frame.
     const std::uint64_t burst = std::max(frame, std::min(kBurstMax, shape.rate_kbps * 10 / 8));
     const std::uint64_t queue = std::min<std::uint64_t>((shape.queue != 0 ? shape.queue : 1000) * frame,
                                                         std::numeric_limits<std::uint32_t>::max());
@@ -98,7 +99,7 @@ std::string shape_lines(const LinkShape& shape, const std::string& interface) {
                           : "";
 }
 
-// Names our routes among those of the kernel.
+// Marks our routes among those of the kernel.
 constexpr int kProtocol = 90;
 
 // "nexthop via 10.90.0.3 dev eth0" for each of these links of the node.
@@ -113,8 +114,8 @@ std::string hops_text(const Topology& topology, const std::vector<std::size_t>& 
   return text;
 }
 
-// All that a node must know, of one family. A host has a default route, too: programs and RRDMA take its interface for
-// the one that leads to the others.
+// All routes of a node for one address family. A host also gets a default route: programs and RRDMA use its
+// interface as the one that leads to the others.
 std::string route_lines(const Topology& topology, const std::set<std::size_t>& cut, std::size_t node,
                         bool ipv6) {
   std::string lines = formatted("route flush proto {}\n", kProtocol);
@@ -185,7 +186,7 @@ Result<void, std::string> set_link(const Topology& topology, const NodeHolders& 
     const bool second = node == topology.links[link].b;
     const std::string interface = topology.interface_of(link, node);
     std::string lines = formatted("link set {} {}\n", interface, up ? "up" : "down");
-    // The kernel takes IPv6 addresses away with the link.
+    // The kernel removes IPv6 addresses when a link goes down.
     if (up)
       lines += formatted("addr replace {}/127 dev {} nodad\n", address_of(link, second, true), interface);
     if (auto set = run_batch("ip", holders[node], lines); !set) return set;

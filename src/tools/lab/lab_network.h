@@ -1,5 +1,6 @@
-// The network of a lab, made with ip(8) and tc(8) in the namespaces of its nodes: cables, addresses, the shape of links, and
-// routes, which are computed anew whenever a link is cut or healed, as a routing protocol would in the end.
+// The network of a lab, created with ip(8) and tc(8) in the namespaces of its nodes: cables, addresses, link
+// shapes and routes. Routes are recomputed whenever a link is cut or healed, as a routing protocol would do
+// eventually.
 #pragma once
 
 #include <sys/types.h>
@@ -13,13 +14,13 @@
 
 namespace rrdma::tools {
 
-// Of each node, the process that holds its namespaces.
+// For each node, the process that holds its namespaces.
 using NodeHolders = std::vector<pid_t>;
 
-// Whether tc can delay and lose packets here. REQUIRES: rights over the network of this process.
+// Whether tc can delay and drop packets here. REQUIRES: CAP_NET_ADMIN in the network of this process.
 [[nodiscard]] bool has_netem();
 
-// REQUIRES: lab_space.h's namespaces. The error is a sentence.
+// REQUIRES: the namespaces of lab_space.h. The error is a sentence.
 [[nodiscard]] Result<void, std::string> build_network(const Topology& topology, const NodeHolders& holders);
 [[nodiscard]] Result<void, std::string> set_routes(const Topology& topology, const NodeHolders& holders,
                                                    const std::set<std::size_t>& cut);

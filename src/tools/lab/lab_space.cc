@@ -53,7 +53,7 @@ std::string read_file(const std::string& path) {
   return text.str();
 }
 
-// ---- the door: where the lab is found from outside
+// ---- the door: a socket through which other processes find the lab
 
 struct Door {
   sockaddr_un address{};
@@ -69,7 +69,7 @@ Door door() {
   return made;
 }
 
-// Says the number of process 1 to each of the user's own programs that asks.
+// Sends the pid of process 1 to each caller of the same user.
 void answer(const OwnedFd& listener, pid_t first) {
   const OwnedFd caller(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
   ucred who{};
@@ -86,7 +86,7 @@ bool map_user(uid_t uid, gid_t gid) {
          write_file("/proc/self/gid_map", formatted("0 {} 1", gid));
 }
 
-// A process that only is there; its namespaces are its node's.
+// Starts an idle process that holds the namespaces of its node.
 pid_t hold_node(const LabNode& node) {
   int ready[2];
   if (::pipe2(ready, O_CLOEXEC) != 0) return -1;
@@ -140,14 +140,14 @@ void keep_state(const LabState& state) {
   keep_cuts(state);
 }
 
-// Explanations, daemons' sockets and the like stay in the lab, and go with it.
+// Keeps explain logs, daemon sockets and similar files inside the lab; they are removed with it.
 void set_surroundings() {
   ::setenv("XDG_RUNTIME_DIR", file_in_lab("run").c_str(), 1);
   ::setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
   ::setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
 }
 
-// What the kernel is told of the links.
+// The properties of the links that the kernel implements.
 Topology kernel_part(const LabState& state) {
   Topology topology = state.topology;
   for (LabLink& link : topology.links) {
@@ -192,7 +192,7 @@ LabState read_state() {
   return state;
 }
 
-// Reaps what nobody waits for, as process 1 must, until the one is over.
+// Reaps orphans, as process 1 must, until `child` has ended.
 int wait_for(pid_t child) {
   int status = 0;
   for (;;) {
@@ -215,7 +215,7 @@ Result<int, LabProblem> run_lab(const Topology& topology, const std::function<in
   const pid_t outside = ::getpid();
   const uid_t uid = ::geteuid();
   const gid_t gid = ::getegid();
-  const pid_t maker = ::fork();  // it makes the namespaces: this process stays where the door is
+  const pid_t maker = ::fork();  // creates the namespaces; this process stays outside, with the door
   if (maker < 0) return problem("fork");
   if (maker == 0) {
     (void)::prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -231,7 +231,7 @@ Result<int, LabProblem> run_lab(const Topology& topology, const std::function<in
       ::_exit(body < 0 ? 1 : wait_for(body));
     }
     (void)::signal(SIGINT, SIG_IGN);
-    // The door's answer: the number that process 1 has outside.
+    // Answer callers with the pid of process 1 as seen from outside.
     (void)::signal(SIGPIPE, SIG_IGN);
     for (;;) {
       pollfd callers{listener.get(), POLLIN, 0};

@@ -1,11 +1,12 @@
-// The namespaces of a lab. An ordinary user makes them: one user namespace in which he is root, and in it a mount and a
-// process namespace for the lab and a network and a host name for each node. The first process of the process namespace
-// dies with the command that made the lab, and everything in the lab with it: nothing is left, whatever ends it.
+// The namespaces of a lab, created by an ordinary user: one user namespace in which the user is root, with a
+// mount and a PID namespace for the lab, and a network and a UTS namespace for each node. Process 1 of the
+// PID namespace dies with the command that created the lab, and all processes in the lab die with it. Nothing
+// is left behind.
 //
 //   rrdma lab (outside)  ── PR_SET_PDEATHSIG ──>  process 1 of the lab  ──>  a holder for each node, programs
 //
-// What those who join later must know lies in the lab's own /mnt (a tmpfs): the topology, the holders, the links that are
-// cut. From outside the lab is found by a socket with an abstract name, which says the number of process 1.
+// The data for later commands is in the lab's own /mnt (a tmpfs): the topology, the holders, and the links
+// that are cut. From outside, a socket with an abstract name returns the pid of process 1.
 #pragma once
 
 #include <sys/types.h>
@@ -30,19 +31,20 @@ struct LabState {
   Topology topology;
   NodeHolders holders;
   std::set<std::size_t> cut;     // links
-  bool links_by_faults = false;  // delay, loss and ecn are link_faults.h's: the kernel cannot
+  bool links_by_faults = false;  // delay, loss and ecn by link_faults.h, because the kernel lacks netem
 };
 
-// Makes the lab and runs `inside` as its process 1, once all is up; returns the status that `inside` returned. Refuses where
-// the user has a lab already.
+// Creates the lab and runs `inside` in it once all is up. Returns the status that `inside` returned. Fails if
+// the user already has a lab.
 [[nodiscard]] Result<int, LabProblem> run_lab(const Topology& topology,
                                               const std::function<int(const LabState&)>& inside);
 
-// Takes this process into the lab: its user, mounts and processes (children only). Nothing to do for one that is inside.
+// Moves this process into the user and mount namespaces of the lab, and its children into the PID namespace.
+// Does nothing if it is already inside.
 [[nodiscard]] Result<LabState, LabProblem> join_lab();
 // REQUIRES: joined.
 [[nodiscard]] bool enter_node(const LabState& state, std::size_t node);
-// For those who come later.
+// Stores the cut links for later commands.
 void keep_cuts(const LabState& state);
 
 }  // namespace rrdma::tools

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::uint64_t kMillion = 1'000'000;
 
-// Of two chances at least one.
+// The probability that at least one of two independent events occurs.
 std::uint32_t either(std::uint32_t a, std::uint32_t b) {
   return static_cast<std::uint32_t>(kMillion - (kMillion - a) * (kMillion - b) / kMillion);
 }
@@ -21,7 +21,7 @@ void pass_link(const LinkShape& shape, link::FaultSpec& way) {
   chance = either(chance, shape.loss_ppm);
 }
 
-// The first of the shortest ways, where there are several.
+// If several shortest paths exist, uses the first.
 link::FaultSpec way_to(const Topology& topology, const std::set<std::size_t>& cut, std::size_t from,
                        std::size_t host_link) {
   link::FaultSpec way;
@@ -40,7 +40,7 @@ link::FaultSpec way_to(const Topology& topology, const std::set<std::size_t>& cu
 }  // namespace
 
 std::string link_faults(const Topology& topology, const std::set<std::size_t>& cut, std::size_t host) {
-  std::map<std::string, std::string> peers;  // by what befalls what is sent to them
+  std::map<std::string, std::string> peers;  // by the faults on the path to them
   for (std::size_t i = 0; i < topology.links.size(); ++i) {
     const LabLink& link = topology.links[i];
     for (const bool second : {false, true}) {

@@ -1,6 +1,6 @@
-// What the links of a lab do to packets where the kernel has no netem: RRDMA's own faults (faults/rule.h) stand for it in the
-// programs of each host. They befall the packets of queue pairs alone, by the way to each peer: the delays of its links in
-// sum, and the chances of all of them.
+// Emulates the links of a lab if the kernel has no netem, with RRDMA's own faults (faults/rule.h) in the
+// programs of each host. They affect only packets of queue pairs. The rules for a peer combine all links on
+// the path: the sum of the delays and the combined loss.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace rrdma::tools {
 
-// Rules for RRDMA_FAULTS, for programs on this host; empty: the links do nothing.
+// The rules for RRDMA_FAULTS of programs on this host. Empty if the links have no effect.
 [[nodiscard]] std::string link_faults(const Topology& topology, const std::set<std::size_t>& cut,
                                       std::size_t host);
 

@@ -9,7 +9,7 @@ Topology star(const LinkShape& shape) { return *make_preset("star", {.hosts = 3}
 
 TEST(LinkFaults, TheLinksOfTheWayAddUp) {
   const Topology lab = star({.delay = microseconds(20), .loss_ppm = 10'000});
-  // Two links to each: 40 us, and 1 % twice.
+  // Two links to each host: 40 us in total, and a loss of 1 % twice.
   EXPECT_EQ(link_faults(lab, {}, lab.find("h1")),
             "net=drop=1.99%,delay=40us,seed=1 peer=10.90.0.4,fd90::104,10.90.0.6,fd90::106");
 }

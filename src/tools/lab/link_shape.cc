@@ -10,7 +10,7 @@ namespace {
 
 constexpr Duration kDelayMax = seconds(60);
 constexpr std::uint32_t kPacketsMax = 65535;
-constexpr std::uint32_t kMtuMin = 1280;  // every node has IPv6 addresses, which need as much
+constexpr std::uint32_t kMtuMin = 1280;  // required by IPv6, which every node has
 constexpr std::uint32_t kMtuMax = 65535;
 
 Result<std::uint32_t, std::string> number_between(std::string_view name, std::string_view text,

@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kColumn = 110, kRow = 120, kWidth = 92, kHeight = 40, kMargin = 30;
 
-// The farthest from the hosts first, the hosts last.
+// The rows from the nodes farthest from the hosts down to the hosts.
 std::vector<std::vector<std::size_t>> rows_of(const Topology& topology) {
   constexpr std::size_t kUnseen = std::string::npos;
   std::vector<std::size_t> depth(topology.nodes.size(), kUnseen);

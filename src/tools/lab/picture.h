@@ -1,4 +1,4 @@
-// A picture of a lab: for a terminal, and as SVG. Nodes stand in rows by their distance from the hosts.
+// Draws a lab, for a terminal and as SVG. Rows of nodes are ordered by their distance from the hosts.
 #pragma once
 
 #include <set>

@@ -43,7 +43,7 @@ void make_leaf_spine(Builder& builder, const PresetSizes& sizes) {
   }
 }
 
-// A switch for each host, in a circle.
+// One switch for each host, connected in a ring.
 void make_ring(Builder& builder, const PresetSizes& sizes) {
   const auto hosts = builder.add_all("h", sizes.hosts, true);
   const auto ring = builder.add_all("s", sizes.hosts, false);
@@ -152,7 +152,7 @@ std::vector<std::size_t> next_hops(const Topology& topology, const std::set<std:
                                    std::size_t from, std::size_t host_link) {
   const LabLink& last = topology.links[host_link];
   const bool a_is_host = topology.nodes[last.a].is_host;
-  const std::size_t gate = a_is_host ? last.b : last.a;  // what stands before the host
+  const std::size_t gate = a_is_host ? last.b : last.a;  // the node before the host
   constexpr std::size_t kFar = std::string::npos;
   std::vector<std::size_t> distance(topology.nodes.size(), kFar);
   if (cut.contains(host_link) || from == gate || from == last.a || from == last.b) return {};
@@ -161,7 +161,7 @@ std::vector<std::size_t> next_hops(const Topology& topology, const std::set<std:
   while (!waiting.empty()) {
     const std::size_t node = waiting.front();
     waiting.pop_front();
-    if (topology.nodes[node].is_host && node != gate) continue;  // hosts end a way
+    if (topology.nodes[node].is_host && node != gate) continue;  // paths do not lead through hosts
     for (std::size_t i = 0; i < topology.links.size(); ++i) {
       const LabLink& link = topology.links[i];
       if (cut.contains(i) || (link.a != node && link.b != node)) continue;

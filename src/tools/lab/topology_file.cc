@@ -1,4 +1,4 @@
-// Topologies from TOML.
+// Reads topologies from TOML.
 #include <unistd.h>
 
 #include <toml++/toml.h>
@@ -29,7 +29,7 @@ bool is_name(const std::string& text) {
   });
 }
 
-// The text of a value, whether or not it has quotation marks.
+// The text of a value, with or without quotation marks.
 std::optional<std::string> text_of(const toml::node& node) {
   if (const auto text = node.value_exact<std::string>()) return text;
   if (const auto number = node.value_exact<std::int64_t>()) return std::to_string(*number);
@@ -90,7 +90,7 @@ void read_links(Reader& reader, const toml::table& file, const LinkShape& usual,
   }
 }
 
-// A word that is misspelt must not be passed over in silence.
+// Reports misspelt keys.
 void check_keys(Reader& reader, const toml::table& file) {
   constexpr std::array<std::string_view, 8> kKeys = {"preset",   "hosts", "leaves", "spines",
                                                      "defaults", "host",  "switch", "link"};

@@ -1,4 +1,4 @@
-// rrdma rpc: hands over to the program rrdma-rpc, which alone needs rrdma::rpc and protobuf.
+// `rrdma rpc`: executes the program rrdma-rpc, which alone needs rrdma::rpc and protobuf.
 #include <unistd.h>
 
 #include <cstring>
@@ -32,7 +32,7 @@ int hand_over(std::vector<std::string> words) {
 
 void add_rpc_command(CLI::App& app, Runner& chosen) {
   CLI::App* rpc = app.add_subcommand("rpc", "Call, list and measure services of rrdma::rpc");
-  // What follows is read by that program.
+  // That program parses the remaining arguments.
   rpc->set_help_flag();
   rpc->prefix_command();
   rpc->footer("`rrdma rpc --help` shows its own usage. Exit status: as that of rrdma-rpc(1).");

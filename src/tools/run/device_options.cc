@@ -30,7 +30,7 @@ std::string_view present_preload() {
   return value == nullptr ? std::string_view() : std::string_view(value);
 }
 
-// Entries are separated by colons or blanks.
+// Colons or blanks separate the entries.
 std::vector<std::string> foreign_entries(std::string_view list) {
   const std::array<std::string, 2> own = {find_library(kDeviceLibrary), find_library(kMemoryLibrary)};
   const auto is_foreign = [&](const std::string& name) {
@@ -64,7 +64,8 @@ std::string plan_text(const DeviceSettings& settings) {
   return text;
 }
 
-// A word with an equals sign is a fault, any other a file of them; from then on all are faults.
+// Replaces the names of fault plans by their rules. A word with an equals sign (or freeze) is a rule, any
+// other the name of a plan.
 Result<void, OptionProblem> read_faults(DeviceSettings& settings) {
   std::vector<std::string> rules;
   for (const std::string& word : settings.faults) {
@@ -88,7 +89,7 @@ std::string joined_rules(const DeviceSettings& settings) {
   return text;
 }
 
-// REQUIRES: settle() found nothing wrong.
+// REQUIRES: settle() succeeded.
 std::string limits_text(const DeviceSettings& settings) {
   const auto limits = limits_of(settings.capture_limits);
   return limits ? link::emit_capture_limits(*limits) : "";

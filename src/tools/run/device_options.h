@@ -1,5 +1,5 @@
-// The options that describe the device to a program, the same for `rrdma run`, `rrdma shell` and `rrdma env`,
-// and the environment variables in which they travel (nic/settings.h).
+// The device options shared by `rrdma run`, `rrdma shell` and `rrdma env`, and the environment variables that
+// carry them (nic/settings.h).
 #pragma once
 
 #include <CLI/App.hpp>
@@ -15,9 +15,9 @@ namespace rrdma::tools {
 
 struct DeviceSettings {
   std::string netdev;
-  std::uint32_t devices = 0;            // 0: those that there are
+  std::uint32_t devices = 0;            // 0: the existing ones
   std::vector<std::string> properties;  // rrdma1:speed=200G
-  bool private_network = false;         // a network namespace of its own
+  bool private_network = false;         // in a separate network namespace
   std::string link;
   std::string fault;
   std::vector<std::string> faults;  // rules, or the file of a plan
@@ -27,35 +27,35 @@ struct DeviceSettings {
   std::string congestion;  // --cc
   std::string log;
   bool lid = false;
-  bool strict = false;  // the wire as it was before probes and repairs
+  bool strict = false;  // the wire format without probes and repairs
   std::vector<std::string> strict_peers;
-  bool only = false;    // hide the devices of the kernel
-  bool beside = false;  // list them first
+  bool only = false;    // hide the kernel's devices
+  bool beside = false;  // list the kernel's devices first
   bool share_memory = false;
 };
 
 void add_device_options(CLI::App& command, DeviceSettings& settings);
 
-// A sentence and a hint about the first option that cannot be right.
+// A sentence and a hint about the first wrong option.
 struct OptionProblem {
   std::string sentence;
   std::string hint;
 };
-// Makes file names absolute, too.
+// Validates the settings and makes file names absolute.
 [[nodiscard]] Result<void, OptionProblem> settle(DeviceSettings& settings);
 
 using Variables = std::vector<std::pair<std::string, std::string>>;
 [[nodiscard]] Variables variables_of(const DeviceSettings& settings);
-// All that variables_of may name.
+// All names that variables_of may return.
 [[nodiscard]] std::vector<std::string> variable_names();
 
-// What is to be loaded into programs; a problem where it is not installed.
+// The libraries to load into programs. Fails if they are not installed.
 [[nodiscard]] Result<std::vector<std::string>, OptionProblem> libraries_of(const DeviceSettings& settings);
-// LD_PRELOAD with our libraries in it: behind the `sanitizers` (their runtimes insist on being first), before
-// what the user preloads. REQUIRES: no colon in `libraries`.
+// LD_PRELOAD with our libraries: after `sanitizers`, whose runtimes must be first, and before the user's own
+// entries. REQUIRES: no colon in `libraries`.
 [[nodiscard]] std::string preload_with(const std::vector<std::string>& libraries,
                                        const std::vector<std::string>& sanitizers);
-// LD_PRELOAD as it would be without any library of ours; empty: none.
+// LD_PRELOAD without any library of ours. May be empty.
 [[nodiscard]] std::string preload_without();
 
 }  // namespace rrdma::tools

@@ -1,4 +1,4 @@
-// Where the libraries are that programs get: of the same build or installation as this executable.
+// Finds the libraries to load into programs, from the same build or installation as this executable.
 #pragma once
 
 #include <string>

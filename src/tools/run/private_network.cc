@@ -43,7 +43,7 @@ Result<void, NamespaceProblem> refused(const std::string& step, const std::strin
   return Failure{NamespaceProblem{"no network namespace of its own: " + step + ": " + why, kForbiddenHint}};
 }
 
-// Everybody keeps the number that he has: files stay whose they were.
+// Maps the user to the same uid and gid, so that files keep their owner.
 Result<void, NamespaceProblem> leave() {
   const std::string uid = std::to_string(::geteuid());
   const std::string gid = std::to_string(::getegid());
@@ -84,7 +84,7 @@ Result<void, NamespaceProblem> set_up_loopback(std::uint32_t devices) {
   for (std::uint32_t number = 0; number < std::max(devices, 1u); ++number) {
     const host::PrivateAddresses addresses = host::private_addresses(number);
     int error = add_address(socket.get(), index, addresses.ipv4);
-    // A system without IPv6 has the other family still.
+    // Ignore a missing IPv6: IPv4 is enough.
     if (error >= 0 && (error = add_address(socket.get(), index, addresses.ipv6)) == -NLE_OPNOTSUPP) error = 0;
     if (error < 0) return refused("an address for lo", nl_geterror(error));
   }

@@ -1,6 +1,5 @@
-// A network namespace for one run: lo alone, with an IPv4 and an IPv6 address for each device. It is made with the
-// rights of an ordinary user, in a user namespace in which everybody keeps the number that he has, and it is gone with
-// the last program in it.
+// A network namespace for one run: only lo, with an IPv4 and an IPv6 address for each device. An ordinary
+// user can create it, in a user namespace that keeps the uid. It disappears with the last program in it.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +14,7 @@ struct NamespaceProblem {
   std::string hint;
 };
 
-// Takes this process there. REQUIRES: it has one thread.
+// Moves this process into the namespace. REQUIRES: it has one thread.
 [[nodiscard]] Result<void, NamespaceProblem> enter_private_network(std::uint32_t devices);
 
 }  // namespace rrdma::tools

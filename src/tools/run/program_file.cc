@@ -70,7 +70,7 @@ std::string_view text_at(Octets file, std::uint64_t offset) {
   return {start, strnlen(start, file.size() - offset)};
 }
 
-// Where an address of the program lies in the file.
+// Converts an address of the program to an offset in the file.
 std::uint64_t file_offset(std::span<const Elf64_Phdr> segments, std::uint64_t address) {
   for (const Elf64_Phdr& segment : segments) {
     if (segment.p_type == PT_LOAD && address >= segment.p_vaddr &&
@@ -121,7 +121,7 @@ void read_elf(Octets file, ProgramFile& program) {
   }
 }
 
-// A program that the kernel gives rights which its caller has not.
+// Whether the kernel gives the program privileges that its caller lacks.
 bool gains_privilege(const std::string& path) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0) return false;
@@ -131,7 +131,7 @@ bool gains_privilege(const std::string& path) {
   return ::getuid() != 0 && ::getxattr(path.c_str(), "security.capability", nullptr, 0) > 0;
 }
 
-// The interpreter that a script names in its first line.
+// The interpreter in the first line of a script.
 std::string interpreter_of(Octets file) {
   std::string_view line(reinterpret_cast<const char*>(file.data()) + 2,
                         std::min<std::size_t>(file.size() - 2, 255));
@@ -151,7 +151,7 @@ Result<ProgramFile, ProgramProblem> inspect_program(const std::string& name) {
   for (int i = 0; i < kInterpretersMax; ++i) {
     program.gains_privilege |= gains_privilege(program.loaded);
     auto file = FileOctets::read(program.loaded);
-    if (!file) return program;  // executable but not readable: the kernel will say what it thinks of it
+    if (!file) return program;  // executable but not readable: the kernel decides
     const Octets octets = file->octets();
     if (octets.size() >= 4 && std::memcmp(octets.data(), ELFMAG, SELFMAG) == 0) {
       read_elf(octets, program);

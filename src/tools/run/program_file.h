@@ -1,5 +1,5 @@
-// What a program on disk is, as far as loading a library into it goes: found on the PATH as a shell would,
-// scripts followed to their interpreter, ELF headers read.
+// Examines a program for preloading: searches the PATH as a shell does, follows a script to its interpreter,
+// and reads the ELF headers.
 #pragma once
 
 #include <string>
@@ -10,13 +10,13 @@
 namespace rrdma::tools {
 
 struct ProgramFile {
-  std::string path;            // what is executed
-  std::string loaded;          // the ELF file behind it: the same, or a script's interpreter
-  bool other_machine = false;  // of another architecture or word size
+  std::string path;            // the file to execute
+  std::string loaded;          // the ELF file: the same, or a script's interpreter
+  bool other_machine = false;  // another architecture or word size
   bool static_linked = false;
   bool musl = false;
   bool gains_privilege = false;         // setuid, setgid or file capabilities: the loader ignores LD_PRELOAD
-  std::vector<std::string> sanitizers;  // shared runtimes that insist on being loaded first
+  std::vector<std::string> sanitizers;  // shared runtimes that must be loaded first
 };
 
 struct ProgramProblem {
@@ -24,7 +24,7 @@ struct ProgramProblem {
   std::string sentence;
 };
 
-// `name` with a slash is a path; without, it is looked up on $PATH.
+// `name` is a path if it contains a slash. Otherwise it is searched on $PATH.
 Result<ProgramFile, ProgramProblem> inspect_program(const std::string& name);
 
 }  // namespace rrdma::tools

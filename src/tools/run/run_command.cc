@@ -1,6 +1,6 @@
-// `rrdma run`: starts a program with librrdma.so.1 loaded into it. The settings travel as environment
-// variables (nic/settings.h), and the program takes this process's place, so that signals, the terminal
-// and the exit status are its own.
+// `rrdma run`: starts a program with librrdma.so.1 loaded into it. Environment variables carry the settings
+// (nic/settings.h). The program replaces this process, so that signals, the terminal and the exit status are
+// its own.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -22,7 +22,7 @@ namespace rrdma::tools {
 namespace {
 
 constexpr const char* kName = "rrdma run";
-// The failure is the program's; kExitRunFailure is our own.
+// For failures of the program; kExitRunFailure is for our own.
 constexpr int kUnsuitable = 126;
 
 struct RunOptions {
@@ -30,7 +30,7 @@ struct RunOptions {
   std::vector<std::string> command;
 };
 
-// What CLI11 does not know: the rest of the line is the program's.
+// Adds the program and its arguments to the usage, which CLI11 does not know.
 class RunFormatter final : public CLI::Formatter {
  public:
   std::string make_usage(const CLI::App*, std::string name) const override {
@@ -43,7 +43,7 @@ int refuse(int status, const std::string& sentence, const std::string& hint) {
   return status;
 }
 
-// What a shell would have to be told about a program that cannot be reached; 0 if it can.
+// Reports why the library cannot be loaded into a program, and returns the exit status; 0 if it can.
 int refuse_unreachable(const ProgramFile& program) {
   const std::string name = "'" + program.loaded + "'";
   if (program.other_machine) {
@@ -85,7 +85,7 @@ int run_program(RunOptions& options) {
   for (std::string& argument : options.command) arguments.push_back(argument.data());
   arguments.push_back(nullptr);
   ::execv(program->path.c_str(), arguments.data());
-  if (errno == ENOEXEC) {  // a script without a first line: what shells do
+  if (errno == ENOEXEC) {  // a script without an interpreter line: do what shells do
     arguments.insert(arguments.begin() + 1, program->path.data());
     static char shell[] = "/bin/sh";
     arguments[0] = shell;
@@ -94,8 +94,8 @@ int run_program(RunOptions& options) {
   return refuse(kUnsuitable, "'" + program->path + "' cannot be executed: " + std::strerror(errno), "");
 }
 
-// Whether the next word is this option's value. What is no option at all has none: it shall be told of, not hide
-// the word behind it.
+// Whether the next word is this option's value. An unknown option has none: it is to be reported, and must
+// not hide the next word.
 bool takes_a_value(const CLI::App& run, const char* word) {
   if (std::strchr(word, '=') != nullptr) return false;
   const CLI::Option* option = run.get_option_no_throw(word);
@@ -120,7 +120,7 @@ void add_run_command(CLI::App& app, Runner& chosen) {
   CLI::App* run = app.add_subcommand("run", "Run a program with an RDMA device made of software");
   add_device_options(*run, options->settings);
   run->formatter(std::make_shared<RunFormatter>());
-  // Everything from the program's name on is its own.
+  // All words from the program's name on belong to the program.
   run->prefix_command();
   run->callback([&chosen, options, run] {
     options->command = run->remaining();

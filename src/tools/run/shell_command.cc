@@ -1,5 +1,5 @@
-// `rrdma shell` and `rrdma env`: the device for a whole shell, in a new one or in the present one by
-// eval "$(rrdma env)". What single programs get is run_command.cc's.
+// `rrdma shell` and `rrdma env`: the device for a whole shell, either a new one or the current one by eval
+// "$(rrdma env)". run_command.cc handles single programs.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -62,7 +62,7 @@ struct EnvOptions {
   bool json = false;
 };
 
-// In single quotes, as every POSIX shell reads it.
+// Quotes a value with single quotes for any POSIX shell.
 std::string quoted(const std::string& value) {
   std::string text = "'";
   for (const char c : value) text += c == '\'' ? std::string("'\\''") : std::string(1, c);

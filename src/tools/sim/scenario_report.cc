@@ -15,7 +15,7 @@ namespace {
 
 const std::vector<std::string> kScenarios = {"incast", "dumbbell", "lossy"};
 constexpr std::uint32_t kFlowsMax = 255;
-// The TCP flow needs some dozen losses until it has found its share.
+// The TCP flow needs some dozen losses to find its share.
 constexpr std::int64_t kTcpTimes = 2;
 
 double gigabits(std::uint64_t octets, Duration time) {
@@ -136,7 +136,7 @@ std::string scenario_json(const SimOptions& options, const sim::ScenarioPlan& pl
   return json_line(object) + "\n";
 }
 
-// ---- the drawing
+// ---- the chart
 
 namespace {
 

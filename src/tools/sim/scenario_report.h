@@ -1,4 +1,4 @@
-// `rrdma sim --scenario`: the plans by name, and what a run of one shows: a table, one JSON object, a drawing.
+// `rrdma sim --scenario`: the plans by name, and the report of a run: a table, a JSON object, or a chart.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace rrdma::tools {
 
-// The plan of the scenario that the options name. An error is a sentence about the option that is wrong.
+// The plan of the scenario in the options. The error is a sentence about the wrong option.
 [[nodiscard]] Result<sim::ScenarioPlan, std::string> scenario_plan(const SimOptions& options);
 
 [[nodiscard]] std::string scenario_table(const SimOptions& options, const sim::ScenarioPlan& plan,

@@ -1,6 +1,6 @@
-// `rrdma sim`: the engine in a simulated network, in virtual time. One world that the options describe, or
-// many random ones; every completion is held against the promises of the transport. A broken promise is
-// told with its seed, the last packets and a capture.
+// `rrdma sim`: runs the engine in a simulated network, in virtual time: one world described by the options,
+// or many random ones. Every completion is checked against the guarantees of the transport. A violation is
+// reported with its seed, the last packets and a capture.
 #include <unistd.h>
 
 #include <atomic>
@@ -52,8 +52,8 @@ constexpr std::string_view kExitText =
 
 using Clock = std::chrono::steady_clock;
 
-// How far a long run is, on standard error: one line that is written over where that is a terminal, else a
-// line now and then, so that a log shows that it goes on.
+// Shows progress on standard error: one line that is overwritten if that is a terminal, otherwise a line now
+// and then for the log.
 class Progress {
  public:
   explicit Progress(bool wanted)
@@ -110,7 +110,7 @@ int report_violation(const SimOptions& options, const sim::Plan& plan) {
   return kExitFoundFault;
 }
 
-// `done`: how much of what was asked for, should it be asked for.
+// `done`: the completed part, for the message after an interrupt.
 int finish(const SimOptions& options, const SimSummary& summary, const std::string& done) {
   if (interrupted() && !options.json)
     print(stdout, "interrupted after {}; so far no promise was broken\n", done);
@@ -119,7 +119,7 @@ int finish(const SimOptions& options, const SimSummary& summary, const std::stri
   } else {
     print(stdout, "{}", summary_table(options, summary, palette_for(STDOUT_FILENO, ColourChoice::kAuto)));
   }
-  return interrupted() ? kExitFailure : kExitSuccess;  // main() then ends by the signal
+  return interrupted() ? kExitFailure : kExitSuccess;  // main() then ends the process by the signal
 }
 
 int run_one(const SimOptions& options) {
@@ -145,7 +145,7 @@ int run_one(const SimOptions& options) {
                           time_text(nanoseconds(whole))));
 }
 
-// False: a promise was broken, or the run was interrupted.
+// Returns false after a violation or an interrupt.
 bool run_to_the_end(sim::Exchange& exchange) {
   for (std::uint64_t steps = 0; exchange.step(); ++steps) {
     if (steps % 4096 == 0 && interrupted()) return false;
@@ -178,7 +178,7 @@ int run_many(const SimOptions& options) {
   }
   std::atomic<std::uint64_t> next{0};
   std::atomic<std::uint64_t> done{0};
-  std::atomic<std::uint64_t> broken{~std::uint64_t{0}};  // the lowest seed that broke a promise
+  std::atomic<std::uint64_t> broken{~std::uint64_t{0}};  // the lowest seed with a violation
   std::mutex mutex;
   SimSummary summary;
   const auto work = [&] {

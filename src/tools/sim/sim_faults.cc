@@ -29,7 +29,7 @@ Result<HostChoice, std::string> host_named(const std::string& name, std::size_t 
                  "."};
 }
 
-// Of each peer that a rule names; one choice of all hosts where it names none.
+// One choice for each peer that a rule names, or one choice of all hosts if it names none.
 Result<std::vector<HostChoice>, std::string> hosts_at(const std::vector<wire::Gid>& addresses,
                                                       std::size_t hosts) {
   std::vector<HostChoice> chosen;
@@ -47,7 +47,7 @@ bool cuts(const Rule& rule) {
   return rule.kind == Kind::kPortDown || (rule.kind == Kind::kNetwork && rule.network.drop_ppm == kAlways);
 }
 
-// Both ways where nothing else was said, between all that are meant.
+// Cuts the links between the selected hosts, in both directions unless one is given.
 void cut(const sim::FaultPhase& phase, faults::Direction direction, sim::Plan& plan) {
   const auto hosts = static_cast<std::uint32_t>(plan.hosts.size());
   for (std::uint32_t from = 0; from < hosts; ++from) {
@@ -109,7 +109,7 @@ Result<void, std::string> add_rule(const Rule& rule, sim::Plan& plan) {
 }  // namespace
 
 Duration added_lifetime(const link::FaultSpec& faults) {
-  // The longest that a packet may wait for a slow cable: behind a full queue.
+  // The longest delay of a packet on a slow cable: behind a full queue.
   const Duration waits = faults.rate_kbps != 0
                              ? link::time_on_cable(faults, link::CableProperties{}.queue_octets) * 2
                              : Duration{};

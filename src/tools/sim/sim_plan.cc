@@ -16,7 +16,7 @@ constexpr std::uint32_t kQpsMax = 4096;
 constexpr std::uint64_t kSizeMax = 8 * 1024 * 1024;
 constexpr std::uint64_t kArenasMax = std::uint64_t{4} << 30;
 
-// "25G", "400M": megabits in a second. 0 if it is no rate.
+// "25G", "400M": megabits per second. Returns 0 for an invalid rate.
 std::uint64_t megabits(const std::string& text) {
   std::uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -97,7 +97,7 @@ Result<sim::TrafficPlan, std::string> traffic_for(const SimOptions& options, con
   traffic.max_reads = traffic.max_destination_reads = 16;
   traffic.unsignaled_ppm = traffic.inline_ppm = traffic.fence_ppm = 0;
   traffic.messages = 0xfffffff0;
-  // As long as the longest round trip, and then some.
+  // Longer than the longest round trip.
   const std::int64_t round_trip = plan.packet_lifetime.ns * 2;
   traffic.timeout = 10;
   while ((std::int64_t{4096} << traffic.timeout) < round_trip) ++traffic.timeout;
@@ -177,7 +177,7 @@ Result<sim::Plan, std::string> plan_for(const SimOptions& options, std::uint64_t
   if (auto added = add_faults(options.faults, plan); !added) return Failure{"--faults: " + added.error()};
   auto traffic = traffic_for(options, plan);
   if (!traffic) return Failure{traffic.error()};
-  // Every request under way has memory of its own at both ends.
+  // Every request in flight has its own memory at both ends.
   const std::uint64_t octets =
       (std::uint64_t{options.size} + 300) * options.qps * 2 * (3 * 8 + traffic->receive_entries);
   if (octets > kArenasMax) {

@@ -1,4 +1,4 @@
-// What `rrdma sim` is asked for on its command line, and the plan of a simulated world that it makes of it.
+// The command line options of `rrdma sim`, and the plan of a simulated world that they describe.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ struct SimOptions {
   std::uint32_t hosts = 2;
   std::uint32_t qps = 1;
   std::string type = "rc";
-  std::string workload;  // empty: by the other options
+  std::string workload;  // empty: chosen by the other options
   std::uint64_t size = 65536;
   std::uint32_t mtu = 4096;
   std::uint32_t depth = 64;
@@ -22,10 +22,10 @@ struct SimOptions {
   std::string seconds = "0.05";
   std::string bandwidth = "100G";
   std::string rtt = "10us";
-  std::uint32_t queue = 1024 * 1024;  // octets, at the switch
+  std::uint32_t queue = 1024 * 1024;  // bytes, at the switch
   std::string fault;
   std::vector<std::string> faults;  // with their times
-  std::string scenario;             // empty: an exchange whose promises are checked
+  std::string scenario;             // empty: an exchange whose guarantees are checked
   std::uint32_t flows = 0;
   std::uint32_t tcp = 0;
   std::string congestion = "auto";
@@ -37,7 +37,7 @@ struct SimOptions {
   std::uint64_t seeds = 1;
   bool seed_given = false;
   bool seeds_given = false;
-  bool shape_given = false;  // one of the options that describe the world
+  bool shape_given = false;  // an option that describes the world was given
   std::uint32_t trace = 40;
   std::string pcap;
   bool json = false;
@@ -47,7 +47,7 @@ struct SimOptions {
   }
 };
 
-// What of the cable was given on the command line; 0: nothing.
+// The cable properties given on the command line; 0 if not given.
 struct CableOptions {
   std::uint64_t megabits_per_second = 0;
   Duration rtt;
@@ -55,7 +55,7 @@ struct CableOptions {
 };
 [[nodiscard]] Result<CableOptions, std::string> cable_of(const SimOptions& options);
 
-// The world of one seed. An error is a sentence about the option that is wrong.
+// The world for one seed. The error is a sentence about the wrong option.
 [[nodiscard]] Result<sim::Plan, std::string> plan_for(const SimOptions& options, std::uint64_t seed);
 
 }  // namespace rrdma::tools

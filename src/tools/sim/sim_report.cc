@@ -86,7 +86,7 @@ std::string summary_table(const SimOptions& options, const SimSummary& summary,
                         : formatted("in {} runs", summary.runs));
   std::string text = table.text(palette.name, palette.reset);
   const auto heading = text.find('\n');
-  return heading == std::string::npos ? text : text.substr(heading + 1);  // the columns speak for themselves
+  return heading == std::string::npos ? text : text.substr(heading + 1);  // the columns are self-explanatory
 }
 
 std::string summary_json(const SimOptions& options, const SimSummary& summary, bool complete) {

@@ -1,4 +1,4 @@
-// What `rrdma sim` tells at the end: a table for people or one JSON object, and the story of a broken promise.
+// The final report of `rrdma sim`: a table, a JSON object, or the description of a violation.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace rrdma::tools {
 
-// The sum over all runs.
+// Totals of all runs.
 struct SimSummary {
   std::uint64_t runs = 0;
   std::uint64_t log_hash = 0;  // of the last run
@@ -22,11 +22,11 @@ struct SimSummary {
 
 [[nodiscard]] std::string summary_table(const SimOptions& options, const SimSummary& summary,
                                         const wire::Palette& palette);
-// `complete`: false when it was interrupted.
+// `complete`: false if it was interrupted.
 [[nodiscard]] std::string summary_json(const SimOptions& options, const SimSummary& summary, bool complete);
 
-// Runs the seed again with a recorder; writes the capture to `pcap` and returns seed, promise, trace and
-// where every QP stood. `saved` says whether the capture could be written.
+// Repeats the seed with a recorder. Writes the capture to `pcap`, and returns the seed, the violated
+// guarantee, the trace and the state of every QP. Sets `saved` if the capture was written.
 [[nodiscard]] std::string violation_story(const sim::Plan& plan, const SimOptions& options,
                                           const std::string& pcap, bool& saved);
 

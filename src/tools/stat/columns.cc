@@ -37,7 +37,7 @@ Activity activity_of(const control::QpSnapshot& qp) {
           value(QpCounter::kReceivedOctets)};
 }
 
-// The earlier observation, and how long ago it was.
+// The earlier observation and its age.
 class Earlier {
  public:
   Earlier(const Observation& now, const Observation* before) : before_(before) {
@@ -87,9 +87,9 @@ struct Look {
 struct ColumnRule {
   std::string_view heading;
   Align align = Align::kLeft;
-  std::uint8_t keep = Column::kAlways;  // the lowest go first
+  std::uint8_t keep = Column::kAlways;  // the lowest are dropped first
   std::size_t shrinks_to = 0;
-  bool per_second = false;  // "/s" where rates are shown
+  bool per_second = false;  // append "/s" if rates are shown
   std::optional<Order> order;
   Cell (*cell)(const Sample&, const Look&) = nullptr;
 };
@@ -144,7 +144,7 @@ const ColumnRule kRnr = {
     .order = Order::kRnr,
     .cell = [](const Sample& s, const Look& look) { return alarming(s.rnr, look.palette.alert); }};
 
-// What the recovery from losses knows: nothing where packets cannot be lost.
+// State of the loss recovery. Empty if the link cannot lose packets.
 Cell of_recovery(const Sample& sample, QpCounter which) {
   if (sample.qp->levels.round_trip_ns == 0) return Cell("-");
   return Cell(short_number(static_cast<double>(value_of(*sample.qp, which))));
@@ -285,7 +285,7 @@ std::optional<Order> order_of(std::string_view name) {
   return static_cast<Order>(found - kOrderNames.begin());
 }
 
-// Samples come in the order of their pids, and keep it where nothing else decides.
+// Samples arrive in order of pid; ties keep that order.
 void sort_samples(std::vector<Sample>& samples, Order order, bool reversed) {
   if (order != Order::kPid) {
     std::stable_sort(samples.begin(), samples.end(),
@@ -301,7 +301,7 @@ bool shows(const Sample& sample, std::string_view text) {
   const Look look{form, palette};
   for (const ColumnRule& rule :
        rules_of(sample.qp == nullptr ? TableKind::kProcesses : TableKind::kQueuePairs)) {
-    if (rule.align == Align::kRight && rule.heading != kPid.heading) continue;  // numbers are no names
+    if (rule.align == Align::kRight && rule.heading != kPid.heading) continue;  // numbers are not names
     if (rule.cell(sample, look).text.find(text) != std::string::npos) return true;
   }
   return sample.qp != nullptr && sample.process->entry.program.find(text) != std::string::npos;

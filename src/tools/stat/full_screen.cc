@@ -10,7 +10,7 @@
 namespace rrdma::tools {
 namespace {
 
-// The other screen, no cursor, and lines that are too long are cut, not wrapped.
+// Switch to the alternate screen, hide the cursor, and cut long lines instead of wrapping them.
 constexpr std::string_view kEnter = "\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[2J";
 constexpr std::string_view kLeave = "\x1b[?7h\x1b[?25h\x1b[?1049l";
 constexpr std::string_view kHome = "\x1b[H";
@@ -51,11 +51,11 @@ ScreenSize FullScreen::size() {
 }
 
 bool FullScreen::show(std::string_view text) {
-  // Line by line over what was there: clearing the whole screen first would flicker.
+  // Overwrite line by line: clearing the whole screen first would flicker.
   std::string frame(kHome);
   while (!text.empty()) {
     const std::size_t end = text.find('\n');
-    // Cleared first: after a line that fills the screen the cursor still stands on its last letter.
+    // Clear first: after a line that fills the screen, the cursor is still on its last character.
     frame += kClearLine;
     frame += text.substr(0, end);
     if (end == std::string_view::npos) break;

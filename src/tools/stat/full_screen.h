@@ -1,5 +1,5 @@
-// FullScreen: the terminal while a command fills it: the alternate screen without a cursor, keys that come
-// without Enter and without echo. Everything is as it was when this goes, also after Ctrl-C.
+// FullScreen: takes over the terminal: alternate screen without a cursor, keys without Enter and without
+// echo. The destructor restores the terminal, also after Ctrl-C.
 #pragma once
 
 #include <termios.h>
@@ -20,18 +20,18 @@ class FullScreen {
   FullScreen(const FullScreen&) = delete;
   FullScreen& operator=(const FullScreen&) = delete;
 
-  // Asked anew each time: the user may change it.
+  // Queried each time, because the user may resize the terminal.
   [[nodiscard]] static ScreenSize size();
-  // Replaces what is shown; false when the terminal is gone.
+  // Replaces the contents. Returns false if the terminal is gone.
   [[nodiscard]] bool show(std::string_view text);
-  // The next key, or nothing when the time is over or a signal came. An arrow or function key is 0.
+  // Returns the next key, or nothing after the timeout or a signal. An arrow or function key is 0.
   [[nodiscard]] std::optional<char> key(int timeout_ms);
   [[nodiscard]] bool gone() const { return gone_; }
 
  private:
   termios before_{};
   bool gone_ = false;
-  std::string typed_;  // keys that came together with one that was given out
+  std::string typed_;  // keys read together with a returned one
 };
 
 }  // namespace rrdma::tools

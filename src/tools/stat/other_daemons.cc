@@ -14,7 +14,7 @@
 namespace rrdma::tools {
 namespace {
 
-constexpr std::string_view kNameBeforeUid = "@rrdma.user.";  // @: abstract; as control::user_name makes it
+constexpr std::string_view kNameBeforeUid = "@rrdma.user.";  // @: abstract; see control::user_name
 constexpr std::string_view kListening = "00010000";
 
 // One line: "0000000000000000: 00000002 00000000 00010000 0005 01 34567 @rrdma.user.1000"

@@ -1,5 +1,5 @@
-// `rrdma stat`: the counters of a device, a process or a queue pair, once or again and again. What it
-// shows is made in stat_report.cc; here are the options, the waiting and the screen.
+// `rrdma stat`: shows the counters of a device, a process or a queue pair, once or repeatedly. stat_report.cc
+// formats them; this file handles options, waiting and the screen.
 #include <poll.h>
 #include <unistd.h>
 
@@ -29,7 +29,7 @@ struct StatOptions {
 };
 
 void pause_for(double seconds) {
-  // Ends early at a signal: the caller looks at interrupted().
+  // Returns early on a signal; the caller checks interrupted().
   (void)::poll(nullptr, 0, static_cast<int>(seconds * 1000));
 }
 

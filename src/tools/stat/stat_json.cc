@@ -7,7 +7,7 @@
 namespace rrdma::tools {
 namespace {
 
-// What it holds at the moment; null where the program does not say.
+// Current fill levels; null if the program does not publish them.
 nlohmann::ordered_json levels_json(const control::QpLevels& levels) {
   if (levels.send_capacity == 0 && levels.receive_capacity == 0) return nullptr;
   return {{"send_queued", levels.send_queued},

@@ -12,7 +12,7 @@ namespace rrdma::tools {
 namespace {
 
 bool is_on_device(const ObservedProcess& process, const std::string& device) {
-  // "rrdma0 on eth0, rrdma1 on lo": a whole name, not a part of one.
+  // "rrdma0 on eth0, rrdma1 on lo": match a whole name.
   const std::string& devices = process.entry.devices;
   for (std::size_t at = devices.find(device); at != std::string::npos; at = devices.find(device, at + 1)) {
     const std::size_t end = at + device.size();
@@ -23,7 +23,7 @@ bool is_on_device(const ObservedProcess& process, const std::string& device) {
   return false;
 }
 
-// What one process has carried.
+// The traffic of one process by device.
 std::vector<control::DeviceEntry> devices_of(const Observation& seen, std::uint32_t pid) {
   std::vector<control::DeviceEntry> devices;
   for (const ObservedProcess& process : seen.processes) {
@@ -43,7 +43,7 @@ std::string network_text(const control::NetworkState& network) {
   }
 }
 
-// Their programs are theirs to look at; that there are some is no secret.
+// The programs of other users are private; the existence of their daemons is not.
 std::string other_users_text(const Observation& now) {
   if (now.other_users.empty()) return "";
   return other_daemons_text(now.other_users) +
@@ -68,7 +68,7 @@ std::string daemon_text(const Observation& now, const wire::Palette& palette) {
   return text + other_users_text(now);
 }
 
-// What happened since the observation before this one, per second.
+// Changes since the previous observation, per second.
 class Rates {
  public:
   Rates(const Observation& now, const Observation* before) {
@@ -143,7 +143,7 @@ std::string one_queue_pair(const Observation& now, const Observation* before, co
                        rates, true, palette);
 }
 
-// Nothing where one address has carried all.
+// Empty if one address has carried all traffic.
 std::string table_of_addresses(const Observation& now, const wire::Palette& palette) {
   const std::vector<Carried> all = carried_by_address(now);
   if (all.size() < 2) return "";
@@ -164,7 +164,7 @@ std::string table_of_addresses(const Observation& now, const wire::Palette& pale
          table.text(palette.name, palette.reset);
 }
 
-// What each device has carried, programs that have ended included.
+// The traffic of each device, including programs that have ended.
 std::string table_of_devices(const Observation& now, std::size_t width, const wire::Palette& palette) {
   if (now.devices.empty()) return "";
   Table table({{"DEVICE"},

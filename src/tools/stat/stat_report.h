@@ -1,5 +1,5 @@
-// The forms of `rrdma stat`: an observation, seen through the command's choices, as tables or as JSON.
-// Pure functions: the command asks, repeats and prints.
+// Formats an observation for `rrdma stat` as tables or JSON. Pure functions; the command queries, repeats and
+// prints.
 #pragma once
 
 #include <array>
@@ -23,22 +23,22 @@ struct StatChoice {
   [[nodiscard]] bool counters() const { return pid.has_value() || !device.empty(); }
 };
 
-// Takes out what was not chosen.
+// Removes everything that was not chosen.
 [[nodiscard]] Observation chosen_part(Observation seen, const StatChoice& choice);
 
-// `before`: the observation before this one, for rates; null the first time. Columns that do not fit the
-// terminal's are left out.
+// `before`: the previous observation, for rates; null the first time. Leaves out columns that do not fit the
+// terminal.
 [[nodiscard]] std::string stat_text(const Observation& now, const Observation* before,
                                     const StatChoice& choice, const wire::Palette& palette,
                                     std::size_t columns);
-// The same as JSON (stat_json.cc); `one_line`: for --watch.
+// The same as JSON (stat_json.cc). `one_line`: for --watch.
 [[nodiscard]] std::string stat_json(const Observation& now, const StatChoice& choice, bool one_line);
 
-// Names with values summed over the processes, in the order of the first one that has them.
+// Counters summed over the processes, in the order of the first process that has them.
 [[nodiscard]] std::vector<control::NamedCounter> summed_counters(const Observation& seen);
 
-// What queue pairs that exist have carried, by the address of ours that they use: where a program has several devices, by
-// device. In the order of the addresses; queue pairs without a path are left out.
+// The traffic of existing queue pairs, by local address and thus by device. Sorted by address; without queue
+// pairs that have no path.
 struct Carried {
   wire::Gid address;
   std::uint64_t queue_pairs = 0;

@@ -1,5 +1,5 @@
-// `rrdma top`: a live table of processes and queue pairs that fills the terminal. The text is made in
-// top_report.cc, the terminal is full_screen.h's; here are the options, the keys and the pace.
+// `rrdma top`: a live full-screen table of processes and queue pairs. top_report.cc formats it and
+// full_screen.h controls the terminal; this file handles options, keys and timing.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -38,7 +38,7 @@ class Top {
     view_.filter = options.filter;
   }
 
-  // Until q, a signal, or the end of the terminal. The sentence of what went wrong; empty if nothing.
+  // Runs until q, a signal, or the end of the terminal. Returns an error sentence, or an empty string.
   std::string run() {
     FullScreen screen;
     while (!interrupted() && !ended_ && !screen.gone()) {

@@ -10,7 +10,7 @@
 namespace rrdma::tools {
 namespace {
 
-// Head, three blank lines, the line of keys.
+// Header, three blank lines, the line of keys.
 constexpr std::size_t kFixedLines = 5;
 constexpr std::size_t kTableLinesMin = 2;
 
@@ -31,7 +31,7 @@ constexpr std::string_view kHelp =
     "RESENT, RNR and ERR count since the program began. Narrow terminals\n"
     "leave columns out.\n";
 
-// The first `lines` lines of a table with its heading; the last one says how many more there are.
+// The first `lines` lines of a table with its heading. The last line gives the number of those left out.
 std::string cut(const std::string& text, std::size_t lines) {
   const auto all = static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
   if (all <= lines) return text;
@@ -97,7 +97,7 @@ std::string top_screen(const Observation& now, const Observation* before, const 
     std::erase_if(*samples, [&](const Sample& sample) { return !shows(sample, view.filter); });
     sort_samples(*samples, view.order, view.reversed);
   }
-  // Processes have up to half of the lines that are left, queue pairs the rest.
+  // Processes get up to half of the remaining lines, queue pairs the rest.
   const std::size_t left = std::max(size.lines - std::min(size.lines, kFixedLines), 2 * kTableLinesMin);
   const std::size_t process_lines =
       std::clamp(processes.size() + 1, kTableLinesMin, std::max(left / 2, kTableLinesMin));

@@ -1,5 +1,5 @@
-// The screen of `rrdma top` as text: a head, a table of processes, a table of queue pairs, a line of keys; or
-// the help. A pure function of two observations and the view that the user has chosen.
+// The screen of `rrdma top` as text: header, table of processes, table of queue pairs, and a line of keys; or
+// the help. A pure function of two observations and the user's view.
 #pragma once
 
 #include <cstddef>
@@ -14,8 +14,8 @@ struct TopView {
   bool reversed = false;
   bool paused = false;
   bool help = false;
-  std::string filter;    // only rows that show it
-  bool editing = false;  // the user types the filter
+  std::string filter;    // show only rows that contain it
+  bool editing = false;  // the user is typing the filter
 };
 
 struct ScreenSize {
@@ -23,8 +23,8 @@ struct ScreenSize {
   std::size_t lines = 24;
 };
 
-// Fits `size`, where there are nine lines: what does not fit is left out, columns too. `before`: null the
-// first time, when there are no rates yet.
+// Fits `size` if there are at least nine lines; leaves out rows and columns that do not fit. `before`: null
+// the first time, when there are no rates yet.
 [[nodiscard]] std::string top_screen(const Observation& now, const Observation* before, const TopView& view,
                                      ScreenSize size, const wire::Palette& palette);
 

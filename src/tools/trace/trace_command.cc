@@ -1,5 +1,5 @@
-// `rrdma trace`: what running programs do from now on, as a trace for Perfetto. Packets are recorded as `rrdma capture`
-// does it, into a file without a name, and read as `rrdma inspect --perfetto` reads them.
+// `rrdma trace`: records running programs as a trace for Perfetto. It captures packets like `rrdma capture`,
+// into an unnamed file, and converts them like `rrdma inspect --perfetto`.
 #include <fcntl.h>
 #include <unistd.h>
 
