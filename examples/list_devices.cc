@@ -1,5 +1,5 @@
-// The RDMA devices of this machine: what a program finds first. For each: its GUID, its port, and the
-// table of GIDs whose indices other programs ask for.
+// Lists the RDMA devices of this host. For each device: its GUID, its port, and its GID table, whose indices
+// other programs refer to.
 #include <arpa/inet.h>
 #include <infiniband/verbs.h>
 

@@ -1,5 +1,6 @@
-// A client on plain libibverbs: calls rdma_server over TCP, exchanges queue pairs with it, and then sends,
-// writes, reads or counts in its memory, saying every step from the device list to the last completion.
+// A client on plain libibverbs: connects to rdma_server over TCP, exchanges queue pair numbers, and then
+// sends, writes, reads or counts in the server's memory. It prints every step from the device list to the
+// last completion.
 //   rdma_client [SERVER-IP] [DEVICE] [TCP-PORT] [GID-INDEX]
 #include "examples/verbs/adapter.h"
 #include "examples/verbs/queue_pair.h"

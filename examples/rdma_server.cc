@@ -1,5 +1,5 @@
-// A server on plain libibverbs: tells its queue pair to each client over TCP, then serves it in the mode
-// that the client chooses, and says every step.
+// A server on plain libibverbs: exchanges queue pair numbers with each client over TCP, serves it in the mode
+// that the client chooses, and prints every step.
 //   rdma_server [SERVER-IP] [DEVICE] [TCP-PORT] [GID-INDEX]
 #include <list>
 #include <thread>
@@ -22,10 +22,10 @@ void serve_client(const Adapter& adapter, const Socket& client, bool events, Nar
   const QueuePair queue_pair = create_queue_pair(adapter, channel, narrator);
   const Endpoint own = describe(queue_pair.get(), adapter, channel);
   connect(queue_pair.get(), adapter, own, peer, narrator);
-  // Only now: the client may send as soon as it has this line.
+  // Not earlier: the client may send as soon as it has this line.
   client.write_line(line_of(own));
   serve(channel, plan, narrator);
-  // The client says when it needs this end no more.
+  // The client reports when it no longer needs this end.
   (void)client.read_line();
   narrator.step("Done: queue pair, memory and completion queue go");
 }

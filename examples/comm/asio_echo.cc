@@ -1,5 +1,5 @@
-// RDMA and TCP in one Asio loop: what comes in at a TCP port is sent to an echo server over RDMA, and its answer goes back.
-// `asio_echo PORT ADDRESS` serves one TCP client; ADDRESS is where `echo ADDRESS` listens.
+// RDMA and TCP in one Asio loop: forwards data from a TCP port to an echo server over RDMA, and its answers
+// back. `asio_echo PORT ADDRESS` serves one TCP client. ADDRESS is the address of `echo ADDRESS`.
 #include <array>
 #include <asio/buffer.hpp>
 #include <asio/io_context.hpp>
@@ -24,7 +24,7 @@ class Bridge {
   void read() {
     socket_.async_read_some(asio::buffer(octets_), [this](const asio::error_code& error, std::size_t size) {
       if (error) return loop_->stop();
-      // The operation is begun by then(), which copies what it sends.
+      // then() starts the operation, which copies the data.
       then(end_.send(std::as_bytes(std::span(octets_.data(), size))), [this](const Result<void>& sent) {
         if (!sent) return loop_->stop();
         then(end_.receive(), [this](Result<Message> answer) {

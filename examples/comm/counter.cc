@@ -1,5 +1,6 @@
-// A counter that many clients add to by fetch-and-add while its owner sleeps. `counter serve ADDRESS CLIENTS` owns it and prints it once
-// so many clients have come and gone; `counter add ADDRESS TIMES` adds one, so many times.
+// A counter that many clients increment with fetch-and-add while its owner sleeps. `counter serve ADDRESS
+// CLIENTS` owns it, and prints it after that many clients have disconnected. `counter add ADDRESS TIMES` adds
+// one, TIMES times.
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>

@@ -1,7 +1,9 @@
-// Copies a file by WRITE. `file_copy serve ADDRESS FILE` receives one file; `file_copy send ADDRESS FILE` sends one.
+// Copies a file with RDMA WRITE. `file_copy serve ADDRESS FILE` receives one file; `file_copy send ADDRESS
+// FILE` sends one.
 //
-// The receiver opens a window of memory and says where it is. The sender writes blocks into it, several at a time, each with its
-// number and length as the immediate; the receiver puts the block into the file and says that its part of the window is free.
+// The receiver shares a buffer of several blocks and sends its location. The sender writes blocks into it,
+// several at a time, each with its number and length as the immediate value. The receiver writes the block to
+// the file and reports that it is free again.
 #include <cstdio>
 #include <memory>
 #include <vector>
@@ -21,7 +23,7 @@ struct Window {
 struct Total {
   std::uint64_t octets;
 };
-// An immediate: which block of the window, and how many octets of it.
+// An immediate value: the block, and the number of bytes in it.
 constexpr std::uint32_t pack(std::uint32_t block, std::uint32_t octets) { return block << 24 | octets; }
 
 using File = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
@@ -54,7 +56,7 @@ Task<> receive_file(Context& context, const char* address, const char* path) {
     if (std::fwrite(window.data() + std::size_t{block} * kBlock, 1, length, file.get()) != length)
       throw std::runtime_error("cannot write");
     octets += length;
-    (co_await end.send(block)).value_or_throw();  // it is free again
+    (co_await end.send(block)).value_or_throw();  // the block is free again
   }
   (co_await end.close()).value_or_throw();
   std::printf("%llu octets\n", static_cast<unsigned long long>(octets));
@@ -79,7 +81,7 @@ Task<> send_file(Context& context, const char* address, const char* path) {
   std::uint32_t blocks = 0;
   std::uint32_t returned = 0;
   for (;; ++blocks) {
-    // Blocks of the window come back in the order in which they were filled.
+    // Blocks are returned in the order in which they were filled.
     for (; blocks - returned == kBlocks; ++returned)
       static_cast<void>((co_await end.receive()).value_or_throw());
     if (spare.empty()) co_await writes.join();
@@ -93,7 +95,7 @@ Task<> send_file(Context& context, const char* address, const char* path) {
     writes.spawn(write_block(end, window, blocks % kBlocks, std::move(buffer), spare));
   }
   co_await writes.join();
-  // Who closes while the peer still has something to say fails the peer's sends: every block comes back first.
+  // Wait until every block is returned: closing earlier would fail the peer's sends.
   for (; returned < blocks; ++returned) static_cast<void>((co_await end.receive()).value_or_throw());
   const Total total{octets};
   (co_await end.send(total)).value_or_throw();

@@ -1,8 +1,10 @@
-// A key-value store whose GET never wakes the server: the client READs the slot itself. `key_value serve ADDRESS` serves;
-// `key_value put ADDRESS KEY VALUE` and `key_value get ADDRESS KEY` ask.
+// A key-value store whose GET never involves the server: the client reads the slot itself (RDMA READ).
+// `key_value serve ADDRESS` serves; `key_value put ADDRESS KEY VALUE` and `key_value get ADDRESS KEY` are
+// clients.
 //
-// A slot carries its version twice, around its contents. The server, the only writer, makes the first one odd, changes the contents, and
-// makes both equal and even: a reader who sees two equal even versions has seen one state, otherwise it reads again.
+// A slot has its version before and after its contents. The server is the only writer. It makes the first
+// version odd, changes the contents, and then makes both versions equal and even. A reader that sees two
+// equal even versions has read a consistent state; otherwise it reads again.
 #include <array>
 #include <atomic>
 #include <cstdio>

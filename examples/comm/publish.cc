@@ -1,5 +1,6 @@
-// Publish and subscribe over multicast. `publish subscribe GROUP COUNT` prints so many messages; `publish publish GROUP WORDS` says the
-// same words ten times a second. Nobody knows the others: a group is an address such as 239.9.9.9.
+// Publish and subscribe over multicast. `publish subscribe GROUP COUNT` prints COUNT messages. `publish
+// publish GROUP WORDS` sends the words ten times a second. Members need not know each other: a group is an
+// address such as 239.9.9.9.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>

@@ -1,6 +1,6 @@
-// Reads several files at the same time with C++20 coroutines: `co_await read(…)` puts a request into the
-// ring and suspends; the loop resumes whichever coroutine's completion comes next. One thread, no locks,
-// and each coroutine reads like plain blocking code.
+// Reads several files concurrently with C++20 coroutines. `co_await read(…)` puts a request into the ring and
+// suspends; the loop resumes the coroutine of the next completion. It needs one thread and no locks, and each
+// coroutine reads like blocking code.
 //   uring_coroutine_read FILE…
 #include <fcntl.h>
 #include <unistd.h>
@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t kPiece = 16 * 1024;
 
-// A coroutine that starts at once; its frame goes when it ends.
+// A coroutine that starts immediately. Its frame is destroyed when it ends.
 struct Task {
   struct promise_type {
     Task get_return_object() { return {}; }
@@ -29,7 +29,7 @@ struct Task {
   };
 };
 
-// What a coroutine waits for: one completion. It lives in the coroutine's frame until then.
+// Awaits one completion. The object stays in the coroutine's frame until then.
 class Read {
  public:
   Read(Ring& ring, int file, std::vector<std::uint8_t>& buffer, std::uint64_t offset)

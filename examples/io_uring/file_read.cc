@@ -1,5 +1,5 @@
-// Reads a file through io_uring, one request after the other, and says each step: the request that is
-// written into the submission queue, the one system call, the completion that comes back.
+// Reads a file through io_uring, one request after the other, and prints each step: the request in the
+// submission queue, the single system call, and the completion.
 //   uring_file_read FILE
 #include <fcntl.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// Ring: an io_uring that is closed at the end of its scope, and how its errors are said.
+// Ring: an io_uring that is closed at the end of its scope, and its error reports.
 #pragma once
 
 #include <liburing.h>
@@ -9,7 +9,7 @@
 
 namespace examples {
 
-// io_uring answers with -errno; errno itself stays what it was.
+// io_uring returns -errno and does not set errno.
 [[noreturn]] inline void fail(const char* what, int error) {
   std::fprintf(stderr, "%s: %s\n", what, std::strerror(error < 0 ? -error : error));
   std::exit(1);
@@ -27,7 +27,7 @@ class Ring {
 
   [[nodiscard]] io_uring* operator&() { return &ring_; }
 
-  // A place in the submission queue; never null, because what waits there is submitted first.
+  // Returns a free submission queue entry. Never null: if the queue is full, it is submitted first.
   [[nodiscard]] io_uring_sqe* request() {
     io_uring_sqe* place = io_uring_get_sqe(&ring_);
     while (place == nullptr) {

@@ -1,6 +1,6 @@
-// A UDP echo server: kUnderWay receives wait in the ring at the same time; each that completes becomes a
-// send back to where it came from, and then a receive again. One system call serves many datagrams.
-//   uring_udp_echo [PORT] [COUNT]   (7777; 0: for ever)
+// A UDP echo server. kUnderWay receives wait in the ring at the same time. Each completed receive becomes a
+// send back to its source, and then a receive again. One system call serves many datagrams.
+//   uring_udp_echo [PORT] [COUNT]   (7777; 0: forever)
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -18,7 +18,7 @@ namespace {
 constexpr std::size_t kUnderWay = 8;
 constexpr std::size_t kDatagramMax = 2048;
 
-// One datagram on its way in or out. The kernel writes here until the completion: it must stay where it is.
+// One datagram being received or sent. It must not move, because the kernel accesses it until the completion.
 struct Parcel {
   std::array<std::uint8_t, kDatagramMax> octets;
   sockaddr_in peer{};
@@ -48,8 +48,8 @@ void post_echo(Ring& ring, int socket, Parcel& parcel, std::size_t octets) {
   io_uring_sqe_set_data(request, &parcel);
 }
 
-// A receive that waits keeps the socket, and with it the port, for a while even after the program has ended.
-// REQUIRES: one request of each parcel is under way.
+// A pending receive holds the socket, and thus the port, for a while even after the program has ended.
+// REQUIRES: one request of each parcel is in flight.
 void cancel_all(Ring& ring, std::array<Parcel, kUnderWay>& parcels) {
   for (Parcel& parcel : parcels) {
     io_uring_sqe* request = ring.request();
@@ -57,7 +57,7 @@ void cancel_all(Ring& ring, std::array<Parcel, kUnderWay>& parcels) {
     io_uring_sqe_set_data(request, nullptr);
   }
   ring.submit();
-  // Both complete: what was cancelled, and the request to cancel it.
+  // Both complete: the cancelled request and the request to cancel it.
   for (std::size_t left = 2 * parcels.size(); left > 0; --left) (void)ring.wait();
 }
 

@@ -1,6 +1,6 @@
-// Sends datagrams without copying them: the buffer is registered once, as a memory region of RDMA is, and
-// each request names it by its index. A zero-copy send has two completions: the first says that it was
-// sent, the second that the network needs the buffer no more; only then may it be changed.
+// Sends datagrams without copying. The buffer is registered once, like a memory region in RDMA, and each
+// request refers to it by its index. A zero-copy send has two completions: the first reports the send, the
+// second that the network no longer uses the buffer. Only then may the buffer be changed.
 //   uring_zero_copy_send ADDRESS PORT [COUNT]
 #include <arpa/inet.h>
 #include <sys/socket.h>
@@ -23,7 +23,7 @@ struct Outcome {
   bool notified;
 };
 
-// One send, until the buffer is ours again.
+// Sends once and waits until the buffer is free again.
 Outcome send_once(Ring& ring, int socket, std::vector<std::uint8_t>& buffer) {
   io_uring_sqe* request = ring.request();
   io_uring_prep_send_zc_fixed(request, socket, buffer.data(), buffer.size(), 0, 0, kBuffer);

@@ -1,5 +1,5 @@
-// What the two ends tell each other in the private data of the connection manager's messages: the client
-// its plan with the request, the server its memory with the answer. All numbers in network byte order.
+// The private data of the connection manager's messages: the client sends its plan with the request, the
+// server its memory with the reply. All numbers are in network byte order.
 #pragma once
 
 #include <arpa/inet.h>
@@ -26,7 +26,7 @@ inline MemoryWords words_of(const RemoteMemory& memory) {
           htonl(static_cast<std::uint32_t>(memory.address)), htonl(memory.key)};
 }
 
-// False where the words cannot be a plan.
+// Returns false if the words are not a valid plan.
 inline bool read_plan(const rdma_conn_param& told, Plan& plan) {
   PlanWords words{};
   if (told.private_data == nullptr || told.private_data_len < sizeof words) return false;
@@ -45,16 +45,16 @@ inline bool read_memory(const rdma_conn_param& told, RemoteMemory& memory) {
   return true;
 }
 
-// Requests, answers and retries as both ends want them.
+// Requests, responses and retries for both ends.
 template <typename Words>
 rdma_conn_param parameters_with(const Words& words) {
   rdma_conn_param parameters{};
   parameters.private_data = &words;
   parameters.private_data_len = sizeof words;
-  parameters.responder_resources = 16;  // READs and atomics of the peer that are served at the same time
+  parameters.responder_resources = 16;  // concurrent READs and atomics of the peer
   parameters.initiator_depth = 16;      // and our own
   parameters.retry_count = 7;
-  parameters.rnr_retry_count = 7;  // again and again
+  parameters.rnr_retry_count = 7;  // retry forever
   return parameters;
 }
 

@@ -1,5 +1,5 @@
-// The client over rdma_cm: an address and a port are all it knows; the connection manager finds the
-// device, the route and the server's queue pair, and moves ours through its states.
+// The client over rdma_cm: it needs only an address and a port. The connection manager finds the device, the
+// route and the server's queue pair, and moves ours through its states.
 //   rdma_cm_client [SERVER-IP] [PORT]
 #include <netdb.h>
 
@@ -59,7 +59,7 @@ class Connection {
   }
 
  private:
-  // Ends the program if another event comes. What the private data of ESTABLISHED say.
+  // Waits for this event and ends the program on any other. Returns the private data of ESTABLISHED.
   RemoteMemory expect(rdma_cm_event_type wanted) {
     rdma_cm_event* event = nullptr;
     if (rdma_get_cm_event(events_.get(), &event) != 0) fail("rdma_get_cm_event", errno);

@@ -1,5 +1,5 @@
-// The server over rdma_cm: the connection manager takes the place of the TCP connection and moves the
-// queue pair through its states. One event channel for all clients, one thread for each of them.
+// The server over rdma_cm: the connection manager replaces the TCP connection and moves the queue pair
+// through its states. One event channel serves all clients; each client has a thread.
 //   rdma_cm_server [SERVER-IP] [PORT]
 #include <netdb.h>
 
@@ -36,7 +36,8 @@ struct Client {
   std::atomic<bool> served{false};
 };
 
-// rdma_disconnect flushes the queue pair: what has arrived already is looked at first.
+// Wait until the client is served: rdma_disconnect flushes the queue pair, and received messages must be
+// handled first.
 void await_end(const Client& client) {
   for (int i = 0; i < kPatienceMs && !client.served; ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -76,7 +77,7 @@ class Server {
   }
 
  private:
-  // Acknowledges the event.
+  // Handles the event and acknowledges it.
   void handle(rdma_cm_event& event) {
     rdma_cm_id* id = event.id;
     const rdma_cm_event_type type = event.event;
@@ -103,7 +104,7 @@ class Server {
           client.served = true;
         });
       } else {
-        // The client hung up, or never came to be connected.
+        // The client disconnected, or the connection was never established.
         await_end(client);
         if (type == RDMA_CM_EVENT_DISCONNECTED) rdma_disconnect(id);
         clients_.erase(known);

@@ -1,5 +1,6 @@
-// Files by Bulk: their octets go from the sender's pool straight into the receiver's, and no call copies them. `file_transfer serve ADDRESS FOLDER [CLIENTS]`;
-// `file_transfer put ADDRESS FILE NAME`, `file_transfer get ADDRESS NAME FILE`. A file goes in pieces, several at a time and in any order.
+// Transfers files as Bulk: the data moves from the sender's pool to the receiver's without copies.
+// `file_transfer serve ADDRESS FOLDER [CLIENTS]`; `file_transfer put ADDRESS FILE NAME`, `file_transfer get
+// ADDRESS NAME FILE`. A file is sent in pieces, several at a time and in any order.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -54,7 +55,7 @@ class File {
     struct stat about {};
     return ::fstat(number_, &about) == 0 ? static_cast<std::uint64_t>(about.st_size) : 0;
   }
-  // All of it, or not; `pread` and `pwrite` are alike but for one const.
+  // Moves all of it, or fails. `pread` and `pwrite` differ only in one const.
   template <typename Move>
   bool move(Move step, std::byte* octets, std::size_t size, std::uint64_t offset) const {
     while (size != 0) {
@@ -98,7 +99,7 @@ class Files {
     if (!file.read(octets->items(), piece.offset)) return failure(name);
     return std::move(*octets);
   }
-  // The argument is the piece; which one it is stands beside it.
+  // The argument is the piece; the metadata contain its name and offset.
   rpc::Result<rpc::Empty> write(rpc::Call& call, Octets octets) {
     const std::string name(call.metadata().find("name").value_or(""));
     const std::string offset(call.metadata().find("offset").value_or("0"));
@@ -111,7 +112,7 @@ class Files {
   static std::string name_of(const Piece& piece) {
     return {piece.name.data(), ::strnlen(piece.name.data(), piece.name.size())};
   }
-  // Of this folder alone.
+  // Only files of this folder.
   [[nodiscard]] std::string path_of(const std::string& name) const {
     if (name.empty() || name[0] == '.' || name.find('/') != std::string::npos)
       throw rpc::Failure(
@@ -131,14 +132,14 @@ comm::Task<> serve(comm::Context& context, const char* address, const char* fold
   if (!listening.ok()) throw rpc::Failure(listening);
   std::printf("listening at %s\n", std::string(server.address()).c_str());
   std::fflush(stdout);
-  // Until so many clients have come and gone; 0: for ever.
+  // Serve until that many clients have come and gone; 0: forever.
   while (clients == 0 || server.counters().connections < clients || server.connections() != 0)
     static_cast<void>(co_await context.sleep(std::chrono::milliseconds(20)));
 }
 
 // --- the client ------------------------------------------------------------------------------------------------
 
-// What is still to be moved; several take from it.
+// The rest of the file, shared by several tasks.
 struct Rest {
   std::uint64_t next;
   std::uint64_t end;
@@ -161,7 +162,7 @@ comm::Task<> fetch_pieces(rpc::Channel& on, const File& file, std::string name, 
   while (rest.next < rest.end) {
     const std::uint64_t offset = std::exchange(rest.next, std::min(rest.next + kPiece, rest.end));
     const std::uint64_t length = std::min<std::uint64_t>(kPiece, rest.end - offset);
-    // The server writes the piece into memory that is lent for it.
+    // The server writes the piece into the lent memory.
     auto got = co_await on.call<&Files::read>(piece_of(name, offset, length),
                                               rpc::CallOptions(kPatience).lending(length));
     Octets octets = std::move(got).value_or_throw();

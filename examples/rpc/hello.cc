@@ -1,4 +1,5 @@
-// The smallest service: a class, one of its functions, and a call of it. `hello serve ADDRESS [CLIENTS]` serves, `hello call ADDRESS NAME` asks.
+// The smallest service: a class, one of its functions, and a call of it. `hello serve ADDRESS [CLIENTS]`
+// serves, `hello call ADDRESS NAME` asks.
 #include <cstdio>
 #include <string>
 #include <string_view>
@@ -22,7 +23,7 @@ comm::Task<> serve(comm::Context& context, const char* address, unsigned long cl
   if (!listening.ok()) throw rpc::Failure(listening);
   std::printf("listening at %s\n", std::string(server.address()).c_str());
   std::fflush(stdout);
-  // Until so many clients have come and gone; 0: for ever.
+  // Serve until that many clients have come and gone; 0: forever.
   while (clients == 0 || server.counters().connections < clients || server.connections() != 0)
     static_cast<void>(co_await context.sleep(std::chrono::milliseconds(20)));
 }

@@ -1,6 +1,7 @@
-// Table: pairs of short texts in memory that others READ without asking. A slot carries its version twice, around its contents. The server, the only
-// writer, makes the first one odd, changes the contents, and makes both equal and even: a reader who sees two equal even versions has
-// seen one state, otherwise it reads again. A slot holds the last one of the keys that fall on it.
+// Table: pairs of short texts in memory that clients read without a call. A slot has its version before and
+// after its contents. The server is the only writer. It makes the first version odd, changes the contents,
+// and then makes both versions equal and even. A reader that sees two equal even versions has read a
+// consistent state; otherwise it reads again. If several keys map to a slot, it holds the last one stored.
 #pragma once
 
 #include <array>
@@ -39,7 +40,7 @@ class Table {
                    .value_or_throw()) {}
   [[nodiscard]] rrdma::comm::RemoteSpan<const Slot> remote() const { return share_.remote(); }
 
-  // What is too long for a slot empties it: readers have to ask then.
+  // A pair that is too long empties the slot, so that readers must call.
   void store(std::string_view key, std::string_view value) {
     Slot& slot = slots_[place_of(key, slots_.size())];
     const bool fits = key.size() < slot.key.size() && value.size() < slot.value.size();
@@ -63,7 +64,7 @@ class Table {
   rrdma::comm::Share<Slot> share_;
 };
 
-// The reader's: the value, when the slot of this key holds it.
+// The reader's side. Returns the value if the slot of this key holds it.
 inline rrdma::comm::Task<std::optional<std::string>> look(rrdma::comm::Endpoint& end,
                                                           rrdma::comm::RemoteSpan<const Slot> table,
                                                           std::string key) {

@@ -1,7 +1,7 @@
-"""With pytest and the plugin of packaging/pytest: a program on two devices, and what it does when verbs fail.
+"""Tests with pytest and the plugin of packaging/pytest: a program on two devices, and its behaviour when verbs fail.
 
-    pip install ./packaging/pytest
-    pytest examples/testing
+pip install ./packaging/pytest
+pytest examples/testing
 """
 import pytest
 

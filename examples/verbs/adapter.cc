@@ -54,7 +54,7 @@ Adapter open_adapter(const std::string& name, int gid_index, Narrator& narrator)
   if (const int error = ibv_query_port(adapter.context.get(), kPort, &adapter.port); error != 0)
     fail("ibv_query_port", error);
   adapter.gid_index = gid_index >= 0 ? gid_index : choose_gid(adapter.context.get(), adapter.port);
-  // An entry of the table that is not in use reads as zeroes.
+  // An unused entry of the table consists of zeros.
   if (ibv_query_gid(adapter.context.get(), kPort, adapter.gid_index, &adapter.gid) != 0 ||
       (adapter.gid.global.subnet_prefix == 0 && adapter.gid.global.interface_id == 0)) {
     fail("there is no GID with index " + std::to_string(adapter.gid_index));

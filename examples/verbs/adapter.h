@@ -1,4 +1,4 @@
-// Adapter: an opened device with its protection domain, and the GID by which others reach it.
+// Adapter: an open device with its protection domain, and the GID by which peers reach it.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -25,11 +25,11 @@ struct Adapter {
   ibv_gid gid{};
 };
 
-// Steps: the device list, the device, its port, the protection domain. `name` empty: the first device;
-// `gid_index` -1: the first IPv4 address, as RoCE v2.
+// Steps: the device list, the device, its port, the protection domain. An empty `name` selects the first
+// device. A `gid_index` of -1 selects the first IPv4 address, as RoCE v2.
 Adapter open_adapter(const std::string& name, int gid_index, Narrator& narrator);
 
-// "0.0.0.0" of a GID: an IPv4 address where it is one.
+// The text of a GID, as an IPv4 address if it is one.
 std::string text_of(const ibv_gid& gid);
 
 inline constexpr int kPort = 1;

@@ -6,7 +6,7 @@
 namespace examples {
 namespace {
 
-constexpr std::uint64_t kRequestMark = 1u << 31;  // wr_id of requests; receives have their slot
+constexpr std::uint64_t kRequestMark = 1u << 31;  // wr_id of requests; receives use their slot
 
 }  // namespace
 
@@ -115,7 +115,7 @@ void Channel::take_completions() {
   ibv_wc found[kDepth];
   int count = ibv_poll_cq(completions_.get(), kDepth, found);
   if (count == 0 && events_ != nullptr) {
-    // Ask for an event, then look again: what came in between makes no event.
+    // Request an event, then poll again: completions that arrived in between raise no event.
     if (const int error = ibv_req_notify_cq(completions_.get(), 0); error != 0)
       fail("ibv_req_notify_cq", error);
     count = ibv_poll_cq(completions_.get(), kDepth, found);

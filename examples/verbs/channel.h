@@ -1,8 +1,8 @@
-// Channel: what one connection needs beside its queue pair: a completion queue, registered memory, and
-// the receives that are posted into it. Every wait is for a completion; a completion with an error ends
-// the program with the status' own words.
+// Channel: the resources of a connection besides its queue pair: a completion queue, registered memory, and
+// posted receives. Every wait is for a completion. A failed completion ends the program with the text of its
+// status.
 //
-// The memory of one channel, in one region:
+// The memory of a channel, in one region:
 //   source (size) | target (size): what the peer reads, writes, counts in | kDepth receive slots
 #pragma once
 
@@ -28,7 +28,7 @@ struct DeregisterMemory {
   void operator()(ibv_mr* region) const { ibv_dereg_mr(region); }
 };
 
-// Where the peer may read, write and count.
+// The memory that the peer may read, write and count in.
 struct RemoteMemory {
   std::uint64_t address = 0;
   std::uint32_t key = 0;
@@ -36,15 +36,15 @@ struct RemoteMemory {
 
 class Channel {
  public:
-  static constexpr std::uint32_t kDepth = 16;       // requests of each kind that are under way at most
-  static constexpr std::uint32_t kWordOctets = 64;  // a short message fits always, and counters are aligned
+  static constexpr std::uint32_t kDepth = 16;       // the most requests of each kind in flight
+  static constexpr std::uint32_t kWordOctets = 64;  // always fits a short message, and aligns counters
 
   // Steps: completion queue, memory region. REQUIRES: the domain outlives this.
   Channel(ibv_pd* domain, std::uint32_t size, bool events, Narrator& narrator);
 
-  // What ibv_create_qp and rdma_create_qp are to be asked for.
+  // The attributes for ibv_create_qp and rdma_create_qp.
   [[nodiscard]] ibv_qp_init_attr queue_pair_wish() const;
-  // The queue pair is not owned. Posts all receives; REQUIRES: the QP is in INIT or later.
+  // Does not own the queue pair. Posts all receives. REQUIRES: the QP is in INIT or later.
   void attach(ibv_qp* queue_pair);
 
   [[nodiscard]] std::span<std::uint8_t> source() { return {memory_.data(), size_}; }
@@ -53,17 +53,17 @@ class Channel {
     return {reinterpret_cast<std::uintptr_t>(memory_.data() + size_), region_->rkey};
   }
 
-  // Each posts one signaled request. REQUIRES: fewer than kDepth are under way.
+  // Each posts one signaled request. REQUIRES: fewer than kDepth are in flight.
   void send(std::uint32_t octets);
   void write(const RemoteMemory& to, std::uint32_t octets);
   void read(const RemoteMemory& from, std::uint32_t octets);
-  // The old value arrives at the start of source().
+  // The previous value arrives at the start of source().
   void fetch_add(const RemoteMemory& counter, std::uint64_t amount);
   void compare_swap(const RemoteMemory& counter, std::uint64_t expected, std::uint64_t wanted);
 
-  // Until at most so many requests are under way.
+  // Waits until at most this many requests are in flight.
   void wait_under_way(std::uint32_t most);
-  // The next message; valid until the next call, which posts its slot again.
+  // The next message. Valid until the next call, which reposts its slot.
   std::span<const std::uint8_t> next_message();
 
  private:
@@ -89,7 +89,7 @@ class Channel {
   ibv_qp* queue_pair_ = nullptr;
   std::uint32_t under_way_ = 0;
   std::deque<Arrived> arrived_;
-  std::int64_t open_slot_ = -1;  // whose message the caller is looking at
+  std::int64_t open_slot_ = -1;  // slot of the message that the caller holds
 };
 
 }  // namespace examples

@@ -1,5 +1,5 @@
-// Narrator: says each step with its number, in one line. Where several clients are served at the same
-// time, each has a narrator with a name of its own.
+// Narrator: prints each step with its number on one line. A server with several clients uses a narrator with
+// a name for each.
 #pragma once
 
 #include <cstdarg>
@@ -12,7 +12,7 @@ namespace examples {
 
 class Narrator {
  public:
-  // Goes on counting after `steps`.
+  // Continues counting after `steps`.
   explicit Narrator(std::string name = {}, unsigned steps = 0) : name_(std::move(name)), steps_(steps) {}
 
   [[nodiscard]] unsigned steps() const { return steps_; }
@@ -44,7 +44,7 @@ class Narrator {
   unsigned steps_;
 };
 
-// Ends the program: `what` could not be done, for the reason of this errno.
+// Ends the program: reports that `what` failed with this errno.
 [[noreturn]] inline void fail(const std::string& what, int error) {
   char reason[128];
   std::fprintf(stderr, "%s: %s\n", what.c_str(), strerror_r(error, reason, sizeof reason));

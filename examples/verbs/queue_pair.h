@@ -1,6 +1,5 @@
-// A reliable queue pair by hand, as programs without rdma_cm do it: created, then moved through its
-// states, each of which needs what the one before did not: INIT the port and the rights, RTR the
-// peer, RTS the timers of the sender.
+// A reliable queue pair without rdma_cm: created, then moved through its states. INIT needs the port and the
+// access rights, RTR the peer, RTS the timers of the sender.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -17,7 +16,8 @@ struct DestroyQueuePair {
 };
 using QueuePair = std::unique_ptr<ibv_qp, DestroyQueuePair>;
 
-// What the other end must know before packets can travel. As text it is one line for a TCP connection.
+// The data that the other end needs before it can send packets. Its text form is one line on a TCP
+// connection.
 struct Endpoint {
   std::uint32_t queue_pair = 0;
   std::uint32_t first_psn = 0;
@@ -26,7 +26,7 @@ struct Endpoint {
   RemoteMemory memory;
 };
 
-// In INIT, with the channel's receives posted.
+// Returns it in INIT, with the channel's receives posted.
 QueuePair create_queue_pair(const Adapter& adapter, Channel& channel, Narrator& narrator);
 // INIT to RTR to RTS.
 void connect(ibv_qp* queue_pair, const Adapter& adapter, const Endpoint& own, const Endpoint& peer,

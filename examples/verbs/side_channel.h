@@ -1,4 +1,4 @@
-// The TCP connection over which two programs tell each other their queue pairs, before RDMA can begin.
+// The TCP connection over which two programs exchange their queue pair numbers before they use RDMA.
 #pragma once
 
 #include <string>
@@ -15,12 +15,12 @@ class Socket {
   Socket& operator=(Socket&&) = delete;
   ~Socket();
 
-  // `address` empty: all addresses.
+  // An empty `address` listens on all addresses.
   static Socket listen(const std::string& address, std::uint16_t port);
   [[nodiscard]] Socket accept() const;
   static Socket connect(const std::string& address, std::uint16_t port);
 
-  // One line of text, without its end. Either fails when the other end is gone.
+  // One line of text, without its newline. Both fail if the other end is gone.
   void write_line(const std::string& line) const;
   [[nodiscard]] std::string read_line() const;
 
@@ -28,7 +28,7 @@ class Socket {
   int descriptor_;
 };
 
-// Both ends of a line.
+// Conversion of an endpoint to a line and back.
 std::string line_of(const Endpoint& endpoint);
 Endpoint endpoint_of(const std::string& line);
 std::string line_of(const Plan& plan);

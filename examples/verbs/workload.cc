@@ -16,7 +16,7 @@ constexpr std::uint32_t kRoundsShown = 3;
 constexpr std::string_view kGoodbye = "all sent";
 constexpr std::string_view kVerdict = "all right";
 
-// What octet `i` of a message of this round has.
+// The value of byte `i` of a message in this round.
 std::uint8_t pattern(std::uint32_t round, std::size_t i) {
   return static_cast<std::uint8_t>(round * 31 + i * 7 + 3);
 }
@@ -53,7 +53,7 @@ std::uint64_t word_at(const std::uint8_t* memory) {
 
 double microseconds(Clock::duration time) { return std::chrono::duration<double, std::micro>(time).count(); }
 
-// One operation of the mode, checked. For SEND: there and back.
+// Runs and checks one operation of the mode. For SEND: there and back.
 void run_round(Channel& channel, const Plan& plan, const RemoteMemory& remote, std::uint32_t round) {
   const auto octets = channel.source().first(plan.size);
   switch (plan.mode) {
@@ -131,7 +131,7 @@ void measure_bandwidth(Channel& channel, const Plan& plan, const RemoteMemory& r
                 octets * plan.rounds / seconds / 1e6, plan.rounds / seconds);
 }
 
-// After all counting: the counter gets a value that only a compare and swap can have given it.
+// After all counting, sets the counter to a value that only a compare and swap can produce.
 void swap_counter(Channel& channel, const Plan& plan, const RemoteMemory& remote, Narrator& narrator) {
   const std::uint64_t reached = kCounterStart + 2 * std::uint64_t{plan.rounds};
   channel.compare_swap(remote, reached, ~reached);

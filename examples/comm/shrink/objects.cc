@@ -1,5 +1,5 @@
-// Echo on the objects of rrdma::comm, by plain polling: an operation is begun, and asked whether it is done. `echo_objects ADDRESS` serves
-// one client, `echo_objects ADDRESS WORDS` asks.
+// Echo with the objects of rrdma::comm and plain polling: start an operation, then poll until it is done.
+// `echo_objects ADDRESS` serves one client, `echo_objects ADDRESS WORDS` asks.
 #include <cstdio>
 
 #include "rrdma/comm/comm.h"
@@ -8,7 +8,7 @@ using namespace rrdma::comm;
 
 namespace {
 
-// Polls until the operation is done; its result.
+// Polls until the operation is done, and returns its result.
 template <typename O>
 auto finish(Context& context, O operation) {
   operation.start();
@@ -21,7 +21,7 @@ void serve(Context& context, const char* address) {
   Endpoint end = finish(context, listener.accept()).value_or_throw();
   for (;;) {
     auto message = finish(context, end.receive());
-    if (!message) return;  // closed: everything that was sent has been received
+    if (!message) return;  // closed, after everything sent was received
     finish(context, end.send(message->bytes())).value_or_throw();
   }
 }

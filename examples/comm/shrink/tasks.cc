@@ -1,4 +1,4 @@
-// Echo in coroutines: what waits is written where it waits. `echo_tasks ADDRESS` serves one client, `echo_tasks ADDRESS WORDS` asks.
+// Echo with coroutines. `echo_tasks ADDRESS` serves one client, `echo_tasks ADDRESS WORDS` asks.
 #include <cstdio>
 
 #include "rrdma/comm/comm.h"

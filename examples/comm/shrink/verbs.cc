@@ -1,5 +1,5 @@
-// Echo on librdmacm and libibverbs, with nothing in between. `echo_verbs HOST PORT` serves one client, `echo_verbs HOST PORT WORDS`
-// asks. Everything that a library would do is done here, and much that it would do is not: see docs/learn/5-library.md.
+// Echo on plain librdmacm and libibverbs. `echo_verbs HOST PORT` serves one client, `echo_verbs HOST PORT
+// WORDS` asks. It does by hand much of what a library does, and omits the rest: see docs/learn/5-library.md.
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
 #include <rdma/rdma_verbs.h>
@@ -12,8 +12,8 @@
 
 namespace {
 
-constexpr int kDepth = 8;  // receives that are posted at a time: how many may be sent is a matter of hope
-constexpr std::size_t kMost = 4096;  // octets of a message
+constexpr int kDepth = 8;            // receives posted at a time; nothing stops the peer from sending more
+constexpr std::size_t kMost = 4096;  // bytes of a message
 
 [[noreturn]] void fail(const char* what) {
   std::perror(what);
@@ -37,7 +37,7 @@ ibv_qp_init_attr queues() {
   return attributes;
 }
 
-// The memory of one connection: kDepth places to receive into, one to send from.
+// The memory of one connection: kDepth slots for receiving, one for sending.
 class Memory {
  public:
   explicit Memory(rdma_cm_id* id) : id_(id), region_(rdma_reg_msgs(id, octets_.data(), octets_.size())) {
@@ -49,7 +49,7 @@ class Memory {
   void post_receive(char* where) {
     if (rdma_post_recv(id_, where, where, kMost, region_) != 0) fail("rdma_post_recv");
   }
-  // The next message, in place; empty is the farewell. Give the place back by post_receive.
+  // The next message, in place; an empty one closes. Return the slot with post_receive.
   std::string_view receive() {
     ibv_wc wc{};
     if (rdma_get_recv_comp(id_, &wc) < 1) fail("rdma_get_recv_comp");
@@ -63,7 +63,7 @@ class Memory {
     char* from = place(kDepth);
     std::memcpy(from, words.data(), words.size());
     if (rdma_post_send(id_, nullptr, from, words.size(), region_, 0) != 0) fail("rdma_post_send");
-    // The memory is the device's until it says otherwise.
+    // The device uses the memory until the completion.
     ibv_wc wc{};
     if (rdma_get_send_comp(id_, &wc) < 1 || wc.status != IBV_WC_SUCCESS) fail("send");
   }
