@@ -204,6 +204,10 @@ def main():
     parser.add_argument("--only", default="", help="a part of the keys to measure")
     parser.add_argument("--output", type=Path, default=Path("build/bench"))
     arguments = parser.parse_args()
+    reasons = Path(arguments.build) / "left-out.txt"
+    missing = [name for name in OTHERS if not (Path(arguments.build) / "bin" / name).exists()]
+    if missing and not arguments.tiny:
+        sys.exit(f"not built: {', '.join(missing)}\n{reasons.read_text() if reasons.exists() else ''}")
     others = tuple(f"bin/{name}" for name in OTHERS if (Path(arguments.build) / "bin" / name).exists())
     stage.enter_namespace()
     effort = contestants.TINY if arguments.tiny else contestants.QUICK if arguments.quick else contestants.FULL
