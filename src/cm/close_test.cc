@@ -1,4 +1,4 @@
-// Connections end: by REJ, by DREQ and DREP, by owners that let go, by peers that are silent.
+// The end of connections: by REJ, by DREQ and DREP, by destroy(), and by silent peers.
 #include <gtest/gtest.h>
 
 #include "cm/test_pair.h"
@@ -30,7 +30,7 @@ TEST_F(Close, ARejectionCarriesReasonInformationAndPrivateData) {
   EXPECT_EQ(event.private_data.view().back(), 0x11);
   EXPECT_EQ(caller().state_of(id), State::kIdle);
   EXPECT_EQ(server().accept(network->now(), server_id, test_acceptance(33)).error(), Error::kWrongState);
-  // The same queue pair may try again at once.
+  // The same queue pair may retry at once.
   const ConnectionId again = call();
   settle();
   expect_event<ConnectRequest>(1);
@@ -61,13 +61,13 @@ TEST_F(Close, TheCallerMayTakeItsCallBack) {
   const ConnectionId id = call();
   settle();
   const ConnectionId server_id = expect_event<ConnectRequest>(1).first.id;
-  // A REJ of the call itself names an ID that the server does not know; it is found by the caller's own.
+  // A REJ by the caller for its own REQ carries no ID of the server; the server finds it by the caller's ID.
   ASSERT_TRUE(caller().reject(network->now(), id, {.reason = RejectReason::kTimeout}).ok());
   EXPECT_EQ(caller().reject(network->now(), id, {}).error(), Error::kWrongState);
   settle();
   EXPECT_EQ(expect_event<Rejected>(1).second.reason, RejectReason::kTimeout);
   EXPECT_EQ(server().accept(network->now(), server_id, test_acceptance(33)).error(), Error::kWrongState);
-  // The REQ that comes late is not taken for a new one.
+  // A late REQ is not taken for a new one.
   network->inject(0, 1,
                   {.message = wire::CmReq{.local_comm_id = id,
                                           .service_id = kTestService,
@@ -88,7 +88,7 @@ TEST_F(Close, TheCallerMayRefuseTheRep) {
   drop_next(CmAttribute::kRej);
   ASSERT_TRUE(caller().reject(network->now(), id, {.reason = RejectReason::kInvalidRnrRetry}).ok());
   network->run_for(milliseconds(300));
-  // The REJ was lost; the REP came again and got it. Then there is nothing more to say.
+  // The REJ was lost; the REP was repeated and answered by the REJ. No further messages follow.
   EXPECT_EQ(expect_event<Rejected>(1).second.reason, RejectReason::kInvalidRnrRetry);
   network->take_trace();
   network->run_for(seconds(20));
@@ -146,7 +146,7 @@ TEST_F(Close, ALostDrepIsRepeatedFromTimewaitAndAfterIt) {
     expect_event<Disconnected>(1);
     ASSERT_TRUE(server().disconnect(network->now(), server_id).ok());
     if (forgotten) {
-      network->run_for(time_of_code(16));  // not yet the end of TIMEWAIT
+      network->run_for(time_of_code(16));  // TIMEWAIT has not ended yet
       server().destroy(network->now(), server_id);
     }
     network->run_for(seconds(2));
@@ -208,7 +208,7 @@ TEST_F(Close, AnOwnerThatLetsGoDisconnectsItsPeerEvenIfTheDreqIsLost) {
   EXPECT_EQ(caller().connections() + server().connections(), 0u);
 }
 
-// Whatever the state, destroy() tells the peer, and leaves nothing behind once the timers have run out.
+// In every state, destroy() notifies the peer and leaves nothing behind once the timers have expired.
 TEST_F(Close, DestroyInEveryState) {
   enum class When {
     kReqSent,
@@ -252,7 +252,7 @@ TEST_F(Close, DestroyInEveryState) {
     (by_caller ? caller() : server()).destroy(network->now(), by_caller ? id : server_id);
     settle();
     ASSERT_FALSE(network->take_trace().empty());
-    // The other side heard of it.
+    // The other side was notified.
     const unsigned other = by_caller ? 1 : 0;
     ASSERT_EQ(network->events(other).size(), 1u) << farewell;
     (by_caller ? server() : caller()).destroy(network->now(), by_caller ? server_id : id);
@@ -303,7 +303,7 @@ TEST_F(Close, TimewaitLastsAsLongAsItIsToldAndKeepsTheQueuePair) {
 
 TEST_F(Close, AQueuePairThatCallsAnewEndsItsOldConnection) {
   const auto [id, server_id] = connected();
-  // The caller's host has lost its memory of the connection, and its QPN is in use again.
+  // The caller's host has lost the state of the connection, and its QPN is in use again.
   network->filter = [](unsigned from, const wire::CmMad&) { return from != 0; };
   caller().destroy(network->now(), id);
   network->run_for(seconds(200));
@@ -322,7 +322,7 @@ TEST_F(Close, AQueuePairThatCallsAnewEndsItsOldConnection) {
   expect_event<ConnectRequest>(1);
 }
 
-// A host that was started anew may give a communication ID that it had given before.
+// A restarted host may reuse a communication ID.
 class Anew : public Close {
  protected:
   Anew() {
@@ -331,7 +331,7 @@ class Anew : public Close {
       return true;
     };
   }
-  // The last REQ once more, from a queue pair and with a PSN of another life.
+  // Repeats the last REQ with another queue pair and PSN, as after a restart.
   void call_anew(std::uint32_t qpn) {
     wire::CmReq req = last_;
     req.local_qpn = wire::Qpn(qpn);
@@ -355,8 +355,8 @@ TEST_F(Anew, WhoWasRefusedMayCallAgain) {
   network->take_trace();
   call_anew(18);
   EXPECT_EQ(expect_event<ConnectRequest>(1).second.remote_qpn, wire::Qpn(18));
-  EXPECT_EQ(network->take_trace(), Trace{});  // no answer but the owner's
-  // The first one's end takes nothing from the second one.
+  EXPECT_EQ(network->take_trace(), Trace{});  // only the owner answers
+  // The end of the first connection does not affect the second.
   network->run_for(seconds(5));
   call_anew(18);
   EXPECT_TRUE(network->events(1).empty());
@@ -425,7 +425,7 @@ TEST_F(Close, AlternatePathsAreRefusedProperly) {
   network->inject(0, 1, {.transaction_id = 9, .message = lap});
   using enum wire::AlternatePathStatus;
   EXPECT_EQ(statuses, (std::vector{kNotSupported, kInvalidQpn, kInvalidCommId}));
-  // An APR that nobody asked for.
+  // An unsolicited APR.
   network->inject(0, 1, {.message = wire::CmApr{.local_comm_id = id, .remote_comm_id = server_id}});
   EXPECT_EQ(server().counters().unmatched, 1u);
   EXPECT_EQ(server().state_of(server_id), State::kEstablished);
@@ -479,7 +479,7 @@ TEST_F(Close, ARestartedHostGoesOnWithWhatItsOwnersRemember) {
   const auto memory = server().snapshot(server_id);
   ASSERT_TRUE(memory.ok());
   EXPECT_EQ(server().restore(*memory, 1).error(), Error::kIdInUse);
-  // Host 2 takes the server's place: same address, no memory.
+  // Host 2 takes the server's place: same address, no state.
   Settings settings;
   Endpoint restarted(settings, Prng(77));
   ASSERT_TRUE(restarted.restore(*memory, 4711).ok());
@@ -496,7 +496,7 @@ TEST_F(Close, ARestartedHostGoesOnWithWhatItsOwnersRemember) {
   EXPECT_TRUE(std::holds_alternative<Disconnected>(event->details));
   EXPECT_EQ(caller().snapshot({5}).error(), Error::kUnknownConnection);
 
-  // An active half repeats its RTU without having it.
+  // A restored active half repeats its RTU although it no longer has the original.
   Endpoint caller_again(settings, Prng(78));
   ASSERT_TRUE(caller_again.restore(*caller().snapshot(id), 1).ok());
   const wire::CmMad rep{
@@ -513,7 +513,7 @@ TEST_F(Close, NoEventComesForWhatWasDestroyed) {
   settle();
   const ConnectionId server_id = expect_event<ConnectRequest>(1).first.id;
   ASSERT_TRUE(server().accept(network->now(), server_id, test_acceptance(33)).ok());
-  // The REP arrives, but the owner lets go before it looks.
+  // The REP arrives, but the owner destroys the connection before it polls.
   const auto rep = server().poll_mad();
   caller().handle_mad(network->now(), {.local = test_gid(0), .remote = test_gid(1)}, rep->octets);
   caller().destroy(network->now(), id);

@@ -1,4 +1,4 @@
-// Connections come about: REQ, REP, RTU, MRA, their losses and their doubles. Traces read "from>to message".
+// Establishing connections: REQ, REP, RTU and MRA, their losses and duplicates. Traces read "from>to message".
 #include <gtest/gtest.h>
 
 #include <set>
@@ -32,7 +32,7 @@ TEST_F(Connect, ThreeMessagesMakeAConnection) {
   EXPECT_EQ(request.remote_qpn, wire::Qpn(17));
   EXPECT_EQ(request.remote_psn, wire::Psn(1017));
   EXPECT_EQ(request.path_mtu, 3);
-  // Seen from the server: it may ask for what the caller serves.
+  // From the server's view: it may request what the caller serves.
   EXPECT_EQ(request.responder_resources, 2);
   EXPECT_EQ(request.initiator_depth, 4);
   EXPECT_TRUE(request.flow_control);
@@ -93,7 +93,7 @@ TEST_F(Connect, QueuePairsAreToldWhatWasAgreed) {
   EXPECT_EQ(active.max_reads, 2);
   EXPECT_EQ(active.retry_count, 7);
   EXPECT_EQ(active.rnr_retry_count, 6);
-  EXPECT_EQ(active.timeout, 17);  // lifetime 16 twice, against which an ack delay of 15 does not count
+  EXPECT_EQ(active.timeout, 17);  // lifetime 16 doubled; an ack delay of 15 is too small to count
 
   const auto passive = *server().qp_attributes(server_id, QpStep::kReadyToSend);
   EXPECT_EQ(passive.destination_qpn, wire::Qpn(17));
@@ -110,7 +110,7 @@ TEST_F(Connect, QueuePairsAreToldWhatWasAgreed) {
 
 TEST(AckTimeout, IsComputedAsTheKernelDoes) {
   EXPECT_EQ(ack_timeout_code(15, 16), 17);
-  EXPECT_EQ(ack_timeout_code(15, 18), 19);  // what the kernel 6.1 puts into its REQ
+  EXPECT_EQ(ack_timeout_code(15, 18), 19);  // the code that kernel 6.1 puts into its REQ
   EXPECT_EQ(ack_timeout_code(16, 16), 18);
   EXPECT_EQ(ack_timeout_code(17, 16), 18);
   EXPECT_EQ(ack_timeout_code(18, 16), 19);
@@ -175,7 +175,7 @@ TEST_F(Connect, ALostRepIsRepeatedAndItsDoubleGetsTheSameRtu) {
   EXPECT_EQ(caller().counters().duplicates[index_of(wire::CmAttribute::kRep)], 1u);
 }
 
-// A REQ may carry a forged source: whoever is there must not get ten REPs for it.
+// The source of a REQ may be forged: the real host at that address must not receive ten REPs.
 TEST_F(Connect, ACallerThatWasNeverHeardOfGetsFewRepsUnasked) {
   unsigned reqs = 0, reps = 0;
   network->filter = [&](unsigned from, const wire::CmMad& mad) {
@@ -200,7 +200,7 @@ TEST_F(Connect, ADoubleReqGetsAnMraWhileTheOwnerThinksAndThenTheRep) {
   EXPECT_EQ(network->events(1).size(), 1u);
   const ConnectionId server_id = network->events(1).front().id;
   EXPECT_EQ(server().state_of(server_id), State::kMraReqSent);
-  // Behind the MRA the caller is patient: it asks again after 1, 3, 7, 15 and 23 seconds.
+  // After the MRA the caller waits longer: it retries after 1, 3, 7, 15 and 23 seconds.
   network->run_for(seconds(30));
   EXPECT_EQ(network->take_trace().size(), 10u);
   drop_next(wire::CmAttribute::kRep);
@@ -280,14 +280,14 @@ TEST_F(Connect, ARepThatNobodyAnswersMakesTheServerGiveUpAndSaySo) {
   ASSERT_TRUE(caller().send_rtu(id).ok());
   network->run_for(time_of_code(20) * 16 + seconds(1));
   EXPECT_EQ(expect_event<Unreachable>(1).second.unanswered, wire::CmAttribute::kRep);
-  // The caller believed in the connection until the REJ came.
+  // The caller considered the connection established until the REJ arrived.
   const auto [event, rejected] = expect_event<Rejected>(0);
   EXPECT_EQ(rejected.reason, wire::RejectReason::kTimeout);
   EXPECT_TRUE(rejected.was_established);
   expect_event<TimeWaitExit>(0);
 }
 
-// Whoever is at the address that a forged REQ names did not ask for any of it.
+// The host at the forged source address did not ask for any of the answers.
 TEST_F(Connect, AForgedRequestDrawsFewAnswers) {
   call();
   settle();
@@ -298,7 +298,7 @@ TEST_F(Connect, AForgedRequestDrawsFewAnswers) {
     return false;
   };
   ASSERT_TRUE(server().accept(network->now(), server_id, test_acceptance(33)).ok());
-  // The caller of this test repeats its REQ, which the filter takes away: the server hears nothing.
+  // The caller in this test repeats its REQ, but the filter drops it: the server receives nothing.
   network->run_for(time_of_code(20) * 16 + seconds(60));
   EXPECT_EQ(expect_event<Unreachable>(1).second.unanswered, wire::CmAttribute::kRep);
   EXPECT_EQ(reps, 1u + Settings{}.repeats_to_strangers);
@@ -351,7 +351,7 @@ TEST_F(Connect, XrcTargetsAnswerWithTheirNumberInThePlaceOfTheEec) {
   ASSERT_TRUE(caller().send_rtu(id).ok());
   settle();
   expect_event<Established>(1);
-  // A target that is let go of does not take the initiator down.
+  // Destroying a target does not disconnect the initiator.
   network->take_trace();
   server().destroy(network->now(), event.id);
   settle();
@@ -384,7 +384,7 @@ TEST_F(Connect, ASecondRepUnderAnotherNameIsDropped) {
            .local_comm_id = {server_id.value + 1}, .remote_comm_id = id, .local_qpn = wire::Qpn(34)}});
   EXPECT_EQ(caller().counters().unmatched, 1u);
   EXPECT_EQ(caller().qp_attributes(id, QpStep::kReadyToSend)->destination_qpn, wire::Qpn(33));
-  // And one that bears the name of another connection's other half.
+  // And a REP that carries the ID of another connection's remote half.
   const ConnectionId second = call(18);
   settle();
   network->inject(1, 0,
@@ -453,7 +453,7 @@ TEST(ConnectionTable, IdsDoNotComeBackSoonAndShowNoOrder) {
     table.destroy(connection);
   }
   EXPECT_LE(neighbours, 2);
-  // From one to the next every bit flips about every other time.
+  // Between consecutive IDs, every bit flips about half the time.
   for (const int count : ones) EXPECT_NEAR(count, kRounds / 2, kRounds / 50);
 }
 

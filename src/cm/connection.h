@@ -1,9 +1,8 @@
-// Connection: all that an Endpoint knows about one connection, half-open connection or lookup. Passive;
-// the state machine is in the Endpoint. States carry the names of IBTA volume 1, 12.9; "Sent" and
-// "Received" are seen from here.
+// Connection: the state of one connection, half-open connection or lookup. It is plain data; the state machine is in
+// the Endpoint. States have the names of IBTA volume 1, 12.9; "Sent" and "Received" are from the local view.
 //
-// A connection lives until its owner destroys it. One that still has something to say afterwards (a DREQ
-// to repeat, an answer that may have been lost) stays without an owner until its timer ends it.
+// A connection lives until its owner destroys it. If messages may still be due then (a DREQ to repeat, an answer that
+// may have been lost), it stays without an owner until its timer ends it.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +18,7 @@
 namespace rrdma::cm {
 
 enum class State : std::uint8_t {
-  kIdle,  // over; waits for its owner to destroy it
+  kIdle,  // closed; waits until its owner destroys it
   kReqSent,
   kMraReqReceived,  // the peer asked for more time to answer the REQ
   kReqReceived,
@@ -32,10 +31,10 @@ enum class State : std::uint8_t {
   kDreqSent,
   kDreqReceived,
   kTimeWait,
-  kRejected,  // said REJ, and says it again to duplicates; or was told it, and drops them
+  kRejected,  // sent REJ, and repeats it for duplicates; or received REJ, and drops them
   kSidrReqSent,
   kSidrReqReceived,
-  kSidrReplied,  // said SIDR_REP, and says it again to duplicates
+  kSidrReplied,  // sent SIDR_REP, and repeats it for duplicates
 };
 [[nodiscard]] std::string_view state_name(State state);
 
@@ -43,7 +42,7 @@ struct Listener;
 
 struct Connection {
   ConnectionId id;
-  std::uint64_t serial = 0;  // tells this connection from a later one with the same ID
+  std::uint64_t serial = 0;  // distinguishes this connection from a later one with the same ID
   State state = State::kIdle;
   OwnerToken owner = 0;
   bool owned = true;
@@ -66,25 +65,25 @@ struct Connection {
   std::uint8_t initiator_depth = 0;
   std::uint8_t retry_count = 0;
   std::uint8_t rnr_retry_count = 0;
-  std::uint8_t ack_timeout = 0;  // code; also how long TIMEWAIT lasts
+  std::uint8_t ack_timeout = 0;  // code; also the length of TIMEWAIT
   bool alternate_path_asked = false;
 
-  Duration response_timeout;  // how long the peer may take for an answer
+  Duration response_timeout;  // the peer's time limit for an answer
   std::uint8_t max_cm_retries = 0;
-  Duration time_asked_for;                   // by our last MRA
-  std::optional<wire::MadBuffer> last_sent;  // what a timer or a duplicate asks for again
+  Duration time_asked_for;                   // requested by our last MRA
+  std::optional<wire::MadBuffer> last_sent;  // for repetition by a timer or on a duplicate
 
-  // While an answer is awaited: the pause before the next send, its bound, and when to stop.
+  // While waiting for an answer: the interval before the next send, its bound, and the time to give up.
   Duration retry_interval;
   Duration retry_interval_max;
   Instant give_up_at = kNever;
-  std::uint8_t unasked_repeats = 0;  // of the message that awaits its answer
+  std::uint8_t unasked_repeats = 0;  // of the message that awaits an answer
   TimerSlot timer;
 
-  Listener* listener = nullptr;  // while it counts against the listener's bounds
-  bool half_open = false;        // as which of the two
-  ListHook listener_hook;        // among the unanswered or the half-open ones of the listener
-  ListHook tombstone_hook;       // among those that only wait for duplicates
+  Listener* listener = nullptr;  // set while it counts against the listener's limits
+  bool half_open = false;        // which of the two limits
+  ListHook listener_hook;        // in the listener's unanswered or half-open list
+  ListHook tombstone_hook;       // in the list of those kept only for duplicates
 
   Connection() = default;
   Connection(const Connection&) = delete;

@@ -12,7 +12,7 @@ ConnectionTable::ConnectionTable(Prng& prng) : by_remote_(0, Hash{prng.next()}) 
   next_number_ = static_cast<std::uint32_t>(prng.next());
 }
 
-// A Feistel network of four rounds: a permutation whatever the round function is.
+// A four-round Feistel network: a permutation for any round function.
 std::uint32_t ConnectionTable::permute(std::uint32_t number) const {
   auto left = static_cast<std::uint16_t>(number >> 16);
   auto right = static_cast<std::uint16_t>(number);
@@ -38,7 +38,7 @@ Connection* ConnectionTable::find_remote(RemoteKind kind, const wire::Gid& peer,
 Connection& ConnectionTable::create() {
   while (true) {
     const ConnectionId id{permute(next_number_++)};
-    if (id.value == 0) continue;  // "none" on the wire
+    if (id.value == 0) continue;  // means "none" on the wire
     if (Connection* connection = create_with_id(id)) return *connection;
   }
 }

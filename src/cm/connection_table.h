@@ -1,9 +1,9 @@
-// ConnectionTable: owns the connections of an Endpoint and finds them in O(1) by local communication ID
-// and by what the peer calls its end. The peer's keys hold its address, which it cannot choose freely;
-// their hash is seeded, so that nobody can aim at one bucket.
+// ConnectionTable: owns the connections of an Endpoint and finds them in O(1) by local communication ID and by the
+// peer's identifiers. The peer's keys include its address, which it cannot choose freely. Their hash is seeded, so
+// that an attacker cannot aim at one bucket.
 //
-// IDs are a counter behind a keyed permutation: nobody can guess the next one, and none comes back before
-// all others were used, so that nothing old is taken for new.
+// IDs are a counter behind a keyed permutation. The next one cannot be guessed, and no ID is reused before all others
+// were used, so that an old message is never taken for a new one.
 #pragma once
 
 #include <array>
@@ -26,15 +26,15 @@ class ConnectionTable {
   [[nodiscard]] Connection* find(ConnectionId id) const;
   [[nodiscard]] Connection* find_remote(RemoteKind kind, const wire::Gid& peer, std::uint32_t number) const;
 
-  // A new connection under an unused ID.
+  // Creates a connection with an unused ID.
   Connection& create();
-  // The same under an ID of the caller's. Nothing if it is in use.
+  // The same with a given ID. Null if it is in use.
   Connection* create_with_id(ConnectionId id);
   void destroy(Connection& connection);
 
-  // Files the connection under what its peer calls it. REQUIRES: nobody is filed there.
+  // Indexes the connection by the peer's identifier. REQUIRES: that entry is free.
   void file(RemoteKind kind, Connection& connection);
-  // Undoes file(), if it was done by this connection.
+  // Undoes file() if the entry belongs to this connection.
   void unfile(RemoteKind kind, const Connection& connection);
 
  private:

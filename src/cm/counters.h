@@ -14,14 +14,14 @@ using MessageCounts = std::array<std::uint64_t, std::variant_size_v<wire::CmMess
 
 struct Counters {
   MessageCounts received{};
-  MessageCounts sent{};        // retries included
-  MessageCounts retries{};     // sent again by a timer
-  MessageCounts duplicates{};  // received once more, and answered or dropped as such
+  MessageCounts sent{};        // including retries
+  MessageCounts retries{};     // repeated by a timer
+  MessageCounts duplicates{};  // received again, and answered or dropped as duplicates
   std::uint64_t malformed = 0;
-  std::uint64_t unmatched = 0;   // belongs to no connection in a state to take it
-  std::uint64_t wrong_peer = 0;  // names a connection of somebody else
-  std::uint64_t refused = 0;     // REQ or SIDR_REQ answered with a refusal of our own
-  std::uint64_t overflowed = 0;  // of these: for want of room
+  std::uint64_t unmatched = 0;   // matches no connection in a suitable state
+  std::uint64_t wrong_peer = 0;  // names a connection of another peer
+  std::uint64_t refused = 0;     // REQs and SIDR_REQs that we refused ourselves
+  std::uint64_t overflowed = 0;  // of these: for lack of room
   std::uint64_t outgoing_lost = 0;
   std::uint64_t tombstones_evicted = 0;
 };

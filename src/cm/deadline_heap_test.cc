@@ -14,7 +14,7 @@ struct Element {
   TimerSlot timer;
 };
 
-// Against a sorted map, which is slow and right.
+// The reference is a sorted map.
 TEST(DeadlineHeap, AgreesWithASortedMap) {
   Prng prng(1);
   std::vector<Element> elements(200);

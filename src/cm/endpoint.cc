@@ -1,4 +1,4 @@
-// Dispatch of MADs, the queues to the network and to the owners, and the small questions.
+// Dispatch of MADs, the queues to the network and to the owners, and simple queries.
 #include "cm/endpoint.h"
 
 #include <algorithm>
@@ -36,7 +36,7 @@ std::optional<Event> Endpoint::poll_event() {
     PendingEvent pending = std::move(events_.front());
     events_.pop_front();
     Connection* connection = table_.find(pending.event.id);
-    // Destroyed in the meantime: its owner does not want to hear of it any more.
+    // Destroyed meanwhile: its owner gets no more events.
     if (connection == nullptr || connection->serial != pending.serial || !connection->owned) continue;
     connection->announced = true;
     pending.event.owner = connection->owner;
@@ -56,7 +56,7 @@ std::vector<OwnerToken> Endpoint::owners_of(const MadAddresses& addresses, const
       [&](const auto& message) {
         if constexpr (requires { message.remote_comm_id; })
           add(table_.find({message.remote_comm_id.value}), addresses.local, addresses.remote);
-        if constexpr (requires { message.local_comm_id; })  // the sender's own
+        if constexpr (requires { message.local_comm_id; })  // the sender's own ID
           add(table_.find({message.local_comm_id.value}), addresses.remote, addresses.local);
         using Message = std::decay_t<decltype(message)>;
         constexpr bool kLooksUp = std::is_same_v<Message, wire::CmSidrReq>;
@@ -144,7 +144,7 @@ Result<void, Error> Endpoint::restore(const EstablishedConnection& from, OwnerTo
   connection->initiator_depth = from.initiator_depth;
   connection->retry_count = from.retry_count;
   connection->rnr_retry_count = from.rnr_retry_count;
-  // What a program remembers is not to be trusted with times.
+  // Do not trust the times that a program saved.
   connection->ack_timeout = std::min(from.ack_timeout, kTimeCodeMax);
   connection->max_cm_retries = std::min(from.max_cm_retries, kDefaultCmRetries);
   connection->response_timeout = std::clamp(from.response_timeout, milliseconds(1), seconds(60));
@@ -167,7 +167,7 @@ bool Endpoint::is_foreign(const Received& in, wire::CommId local_id) {
   return true;
 }
 
-// Only addresses that could be spoken with get in, so that a forger cannot fill it.
+// Adds only addresses that answered us, so that forged sources cannot fill the set.
 void Endpoint::note_peer(const wire::Gid& peer) {
   if (known_peers_.size() >= settings_.known_peers_max) known_peers_.clear();
   known_peers_.insert(peer);
@@ -207,7 +207,7 @@ void Endpoint::queue_mad(const Route& route, const wire::MadBuffer& octets) {
     ++counters_.outgoing_lost;
     return;
   }
-  // The attribute ID names the message.
+  // The attribute ID identifies the message.
   ++counters_.sent[index_of(static_cast<wire::CmAttribute>(octets[17]))];
   outgoing_.push_back({.route = route, .octets = octets});
 }
@@ -225,7 +225,7 @@ std::uint64_t Endpoint::new_transaction_id(const Connection& connection) {
   return std::uint64_t{++next_transaction_} << 32 | connection.id.value;
 }
 
-// IBTA 12.6.9: alternate paths are for fabrics that have them; every LAP is answered and refused.
+// IBTA 12.6.9: RoCE has no alternate paths, so every LAP is answered and refused.
 void Endpoint::handle(const Received& in, const wire::CmLap& lap) {
   if (is_foreign(in, lap.remote_comm_id)) return;
   const Connection* connection = table_.find(lap.remote_comm_id);
@@ -241,7 +241,7 @@ void Endpoint::handle(const Received& in, const wire::CmLap& lap) {
   answer(in, apr);
 }
 
-// Nobody here sends a LAP.
+// We never send a LAP.
 void Endpoint::handle(const Received&, const wire::CmApr&) { ++counters_.unmatched; }
 
 }  // namespace rrdma::cm

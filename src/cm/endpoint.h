@@ -1,18 +1,17 @@
-// Endpoint: the connection manager of one host, without I/O. It holds all connections and listeners behind
-// QP1; MADs and time come in through handle_*, MADs to send and events for the owners go out through
-// poll_*, and next_deadline() says when handle_timeouts() is due. The same calls with the same seed give
-// the same MADs and events.
+// Endpoint: the connection manager of one host, without I/O. It holds all connections and listeners behind QP1. MADs
+// and time come in through handle_*, MADs to send and events for the owners go out through poll_*, and
+// next_deadline() tells when handle_timeouts() is due. Equal calls with equal seeds give equal MADs and events.
 //
 //   active side     connect -> ConnectReply  -> send_rtu -> (established) -> disconnect -> Disconnected
 //   passive side    listen  -> ConnectRequest -> accept  -> Established   -> Disconnected -> disconnect
 //   lookup (UD)     look_up -> LookupReply;  listen -> LookupRequest -> reply_lookup
 //
-// A MAD touches a connection only if it comes from the connection's peer. Every ID that an owner was given
-// stays valid until destroy(), which also says goodbye to the peer. Not thread-safe.
+// A MAD affects a connection only if it comes from the connection's peer. An ID stays valid until destroy(), which
+// also closes the connection with the peer. Not thread-safe.
 //
-// The parts: endpoint.cc (dispatch, queues, sending), endpoint_connect.cc (active side), endpoint_accept.cc
-// (listeners, passive side), endpoint_close.cc (REJ, DREQ, DREP, TIMEWAIT, destroy), endpoint_lookup.cc
-// (SIDR), endpoint_timers.cc.
+// Files: endpoint.cc (dispatch, queues, sending), endpoint_connect.cc (active side), endpoint_accept.cc (listeners,
+// passive side), endpoint_close.cc (REJ, DREQ, DREP, TIMEWAIT, destroy), endpoint_lookup.cc (SIDR),
+// endpoint_timers.cc.
 #pragma once
 
 #include <cstdint>
@@ -40,11 +39,11 @@
 
 namespace rrdma::cm {
 
-// The addresses of a MAD's packet, seen from this host.
+// The addresses of a MAD's packet, from the view of this host.
 struct MadAddresses {
   wire::Gid local;
   wire::Gid remote;
-  std::uint32_t interface_index = 0;  // that it came by; 0: not known
+  std::uint32_t interface_index = 0;  // of the receiving interface; 0: unknown
 };
 
 struct OutgoingMad {
@@ -61,7 +60,7 @@ struct GidHash {
 
 class Endpoint {
  public:
-  // `prng` must be seeded from the system's entropy outside of tests: communication IDs come from it.
+  // Outside of tests, seed `prng` from the system's entropy: communication IDs derive from it.
   Endpoint(const Settings& settings, Prng prng);
   ~Endpoint();
   Endpoint(const Endpoint&) = delete;
@@ -69,22 +68,22 @@ class Endpoint {
 
   // --- listeners
   [[nodiscard]] Result<ListenerId, Error> listen(const ListenParameters& parameters);
-  // Requests that the owner has been told of stay its own; the others are rejected.
+  // Requests that the owner has seen remain its own; the others are rejected.
   [[nodiscard]] Result<void, Error> stop_listening(Instant now, ListenerId id);
 
   // --- connections
   [[nodiscard]] Result<ConnectionId, Error> connect(Instant now, const ConnectParameters& parameters);
-  // Asks the peer for more time to answer its REQ or REP. Duplicates are met by an MRA also without this.
+  // Asks the peer for more time to answer its REQ or REP. Duplicates are answered by an MRA even without this call.
   [[nodiscard]] Result<void, Error> send_mra(ConnectionId id, std::uint8_t service_timeout,
                                              Octets private_data = {});
   [[nodiscard]] Result<void, Error> accept(Instant now, ConnectionId id, const AcceptParameters& parameters);
   [[nodiscard]] Result<void, Error> reject(Instant now, ConnectionId id, const RejectParameters& parameters);
   [[nodiscard]] Result<void, Error> send_rtu(ConnectionId id, Octets private_data = {});
-  // The passive queue pair has received a packet: the connection stands, though no RTU came yet.
+  // The passive queue pair has received a packet: the connection is established even before the RTU.
   [[nodiscard]] Result<void, Error> notify_established(ConnectionId id);
   // Sends a DREQ, or the DREP to the peer's DREQ.
   [[nodiscard]] Result<void, Error> disconnect(Instant now, ConnectionId id, Octets private_data = {});
-  // Says what is left to say to the peer (REJ, DREQ, DREP) and gives the ID up. No more events come for it.
+  // Sends the remaining messages to the peer (REJ, DREQ, DREP) and releases the ID. No more events follow for it.
   void destroy(Instant now, ConnectionId id);
 
   // --- lookups of a UD service (SIDR)
@@ -92,9 +91,9 @@ class Endpoint {
   [[nodiscard]] Result<void, Error> reply_lookup(Instant now, ConnectionId id,
                                                  const LookupReplyParameters& parameters);
 
-  // --- what owners ask
+  // --- queries of owners
   [[nodiscard]] Result<void, Error> set_owner(ConnectionId id, OwnerToken owner);
-  // Whom a message that arrives concerns: who is to hear of it, and who has sent it, where that is one of these owners.
+  // The owners that an incoming message concerns: its recipient, and its sender if that is one of these owners.
   [[nodiscard]] std::vector<OwnerToken> owners_of(const MadAddresses& addresses,
                                                   const wire::CmMad& mad) const;
   [[nodiscard]] std::optional<State> state_of(ConnectionId id) const;
@@ -102,8 +101,8 @@ class Endpoint {
   [[nodiscard]] Result<EstablishedConnection, Error> snapshot(ConnectionId id) const;
   [[nodiscard]] Result<void, Error> restore(const EstablishedConnection& connection, OwnerToken owner);
 
-  // How long a connection with this peer is to stay in TIMEWAIT; none: as long as its packets may live. One that is kept
-  // longer on purpose keeps its queue pair, too: a call from there is refused as stale.
+  // Overrides the length of TIMEWAIT for a connection with this peer; empty: the packet lifetime. A connection that
+  // is kept longer on purpose also keeps its queue pair: a REQ from that queue pair is refused as stale.
   using TimewaitLength = std::function<std::optional<Duration>(OwnerToken owner, const wire::Gid& remote)>;
   void set_timewait_length(TimewaitLength length) { timewait_length_ = std::move(length); }
 
@@ -115,7 +114,7 @@ class Endpoint {
   [[nodiscard]] std::optional<Event> poll_event();
 
   [[nodiscard]] const Counters& counters() const { return counters_; }
-  // Tombstones (connections without an owner that wait for duplicates) are among the connections.
+  // The count includes tombstones (connections without an owner that are kept for duplicates).
   [[nodiscard]] std::size_t connections() const { return table_.size(); }
   [[nodiscard]] std::size_t tombstones() const { return tombstone_count_; }
   [[nodiscard]] std::size_t listeners() const { return listeners_.size(); }
@@ -132,16 +131,16 @@ class Endpoint {
   };
 
   Connection* owned(ConnectionId id) const;
-  // There is a connection of this ID, but the MAD does not come from its peer.
+  // Whether a connection with this ID exists, but the MAD does not come from its peer.
   bool is_foreign(const Received& in, wire::CommId local_id);
   void count_duplicate(const Received& in);
-  // The peer has named an ID that only who hears us can know.
+  // The peer has named an ID that it can know only by receiving our messages.
   void note_peer(const wire::Gid& peer);
   [[nodiscard]] bool may_be_forged(const Connection& connection) const;
-  // Whether one more connection fits; the oldest tombstone may have to go.
+  // Whether one more connection fits; may evict the oldest tombstone.
   bool make_room();
 
-  // Messages in.
+  // Incoming messages.
   void handle(const Received& in, const wire::CmReq& req);
   void handle(const Received& in, const wire::CmMra& mra);
   void handle(const Received& in, const wire::CmRej& rej);

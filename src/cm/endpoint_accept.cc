@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::uint8_t kFailoverNotSupported = 1;
 
-// The queue pair to create here for the one that asks; nothing if there is none of that kind.
+// The type of queue pair that answers this REQ; empty if there is none.
 std::optional<QpType> answering_type(const wire::CmReq& req) {
   switch (req.transport) {
     case wire::CmTransport::kReliable: return QpType::kReliable;
@@ -25,7 +25,7 @@ std::optional<QpType> answering_type(const wire::CmReq& req) {
   return std::nullopt;
 }
 
-// Of the request that made the connection.
+// Whether `req` repeats the request that created the connection.
 bool repeats(const Connection& connection, const wire::CmReq& req) {
   return !connection.active && connection.remote_qpn == req.local_qpn &&
          connection.send_psn == req.starting_psn && connection.service_id == req.service_id;
@@ -119,9 +119,9 @@ void Endpoint::handle(const Received& in, const wire::CmReq& req) {
   tell(connection, request_of(connection, req, in.mad.attribute_modifier), PrivateData(req.private_data));
 }
 
-// A host that was started anew knows nothing of the IDs that it had given, and may give one again. What is over was
-// remembered only for repetitions, and makes room; what was a connection is one no more (IBTA 12.9.8.3.1). While
-// something is on its way to being one, the caller asks again until that has come to an end. False: not now.
+// A restarted host does not know the IDs that it assigned before, and may reuse one. A closed connection is kept only
+// for duplicates and makes room. An established one is dead at the peer (IBTA 12.9.8.3.1). If the connection is still
+// being set up, returns false: the caller repeats its REQ until that has ended.
 bool Endpoint::give_up_comm_id(const Received& in, const wire::CmReq& req, Connection& known) {
   switch (known.state) {
     case State::kRejected:
@@ -136,7 +136,7 @@ bool Endpoint::give_up_comm_id(const Received& in, const wire::CmReq& req, Conne
   }
 }
 
-// The peer did not get our answer, or our owner has none yet.
+// The peer did not receive our answer, or our owner has not answered yet.
 void Endpoint::handle_duplicate_req(const Received& in, Connection& connection) {
   count_duplicate(in);
   switch (connection.state) {
@@ -146,7 +146,7 @@ void Endpoint::handle_duplicate_req(const Received& in, Connection& connection) 
     case State::kMraRepReceived: send_again(in.now, connection); break;
     case State::kRejected: repeat_rejection(connection); break;
     case State::kTimeWait:
-      // An old REQ that wandered about; its connection has come and gone.
+      // A delayed REQ of a connection that has already ended.
       answer(in, wire::CmRej{.local_comm_id = connection.id,
                              .remote_comm_id = connection.remote_id,
                              .kind = CmMessageKind::kReq,
@@ -161,7 +161,7 @@ std::optional<wire::RejectReason> Endpoint::judge_req(const Received& in, const 
   if (req.local_comm_id.value == 0) return RejectReason::kInvalidCommId;
   if (!answering_type(req).has_value()) return RejectReason::kInvalidTransportType;
   if (req.path_mtu == 0 || req.path_mtu > kPathMtuMax) return RejectReason::kInvalidPathMtu;
-  // The queue pair would send to the GID in the message: it must be the caller's own.
+  // The queue pair would send to the GID in the message, so it must be the caller's own.
   if (req.primary.local_gid != in.addresses.remote) return RejectReason::kInvalidGid;
   if (req.primary.remote_gid != in.addresses.local) return RejectReason::kInvalidGid;
   return std::nullopt;
@@ -171,7 +171,7 @@ void Endpoint::refuse_req(const Received& in, const wire::CmReq& req, wire::Reje
   ++counters_.refused;
   wire::CmRej rej{.remote_comm_id = req.local_comm_id, .kind = CmMessageKind::kReq, .reason = reason};
   if (reason == wire::RejectReason::kInvalidGid) {
-    // IBTA table 108: the GID that would have been right.
+    // IBTA table 108: the correct GID.
     rej.info_length = static_cast<std::uint8_t>(in.addresses.local.octets.size());
     place_octets(in.addresses.local.octets, rej.info);
   }
@@ -247,7 +247,7 @@ void Endpoint::handle(const Received& in, const wire::CmRtu& rtu) {
       become_established(*connection, PrivateData(rtu.private_data));
       break;
     case State::kRejected:
-      // Our REJ was lost, and the peer believes that the connection stands.
+      // Our REJ was lost, and the peer considers the connection established.
       repeat_rejection(*connection);
       break;
     default: count_duplicate(in); break;

@@ -1,4 +1,4 @@
-// How connections end: REJ, DREQ, DREP, TIMEWAIT, and owners that let go.
+// The end of connections: REJ, DREQ, DREP, TIMEWAIT and destroy().
 #include <algorithm>
 
 #include "base/assert.h"
@@ -41,7 +41,7 @@ void Endpoint::send_rej(Connection& connection, const RejectParameters& paramete
                   .reason = parameters.reason};
   switch (connection.state) {
     case State::kReqReceived:
-      // The peer has never heard our ID.
+      // The peer does not know our ID.
       rej.local_comm_id = {};
       rej.kind = CmMessageKind::kReq;
       break;
@@ -55,12 +55,12 @@ void Endpoint::send_rej(Connection& connection, const RejectParameters& paramete
   send(connection, connection.transaction_id, rej);
 }
 
-// Who was rejected by its peer has nothing to say.
+// Nothing to repeat if it was the peer that rejected.
 void Endpoint::repeat_rejection(const Connection& connection) {
   if (connection.last_sent.has_value()) resend(connection);
 }
 
-// A REJ for want of an answer may come from a peer that knows no ID of ours: it names its own.
+// A timeout REJ may come from a peer that does not know our ID. It then carries the peer's own ID.
 Connection* Endpoint::rejected_connection(const Received& in, const wire::CmRej& rej) {
   if (rej.reason == wire::RejectReason::kTimeout && rej.local_comm_id.value != 0) {
     Connection* connection =
@@ -96,13 +96,13 @@ void Endpoint::handle(const Received& in, const wire::CmRej& rej) {
     case State::kRepSent:
     case State::kMraRepReceived:
       tell_rejected();
-      // The peer still holds something of an earlier connection: wait until that has died out.
+      // The peer still has state of an earlier connection: wait until that has expired.
       if (rej.reason == wire::RejectReason::kStaleConnection) {
         enter_timewait(in.now, *connection);
       } else if (connection->active) {
         become_idle(*connection);
       } else {
-        // A double of the REQ may still be under way, and must not be taken for a new one.
+        // A duplicate of the REQ may still be in flight and must not be taken for a new one.
         connection->last_sent.reset();
         become_rejected(in.now, *connection);
       }
@@ -158,7 +158,7 @@ void Endpoint::handle(const Received& in, const wire::CmDreq& dreq) {
   if (is_foreign(in, dreq.remote_comm_id)) return;
   Connection* connection = table_.find(dreq.remote_comm_id);
   if (connection == nullptr || connection->remote_id != dreq.local_comm_id) {
-    // Long forgotten here: the answer is yes all the same, or the peer would ask for a minute.
+    // The connection is long gone. Answer anyway, or the peer would repeat its DREQ for a minute.
     count_duplicate(in);
     answer_dreq(in, dreq);
     return;
@@ -187,7 +187,7 @@ void Endpoint::handle(const Received& in, const wire::CmDreq& dreq) {
   connection->state = State::kDreqReceived;
   tell(*connection, Disconnected{asked_too ? DisconnectCause::kPeerAnswered : DisconnectCause::kPeerAsked},
        PrivateData(dreq.private_data));
-  // Who has asked for the same needs no leave of its owner, who may be gone.
+  // We sent a DREQ, too, so no decision of the owner, which may be gone, is needed.
   if (asked_too) send_drep(in.now, *connection, {});
 }
 
@@ -210,17 +210,17 @@ void Endpoint::handle(const Received& in, const wire::CmDrep& drep) {
   enter_timewait(in.now, *connection);
 }
 
-// IBTA 12.9.8.3.1: a new connection of its queue pair shows that the old one is dead at the other end.
+// IBTA 12.9.8.3.1: a new connection of the same queue pair shows that the old one is dead at the peer.
 void Endpoint::disconnect_stale(Instant now, Connection& connection) {
   if (connection.state == State::kEstablished) send_dreq(now, connection, {});
 }
 
-// Keeps the REJ for duplicates of what it answered. Nothing makes the peer repeat itself if it believes in
-// the connection already, so a REJ that takes a REP back is repeated instead.
+// Keeps the REJ for duplicates of the message that it answered. If the peer already considers the connection
+// established, it repeats nothing, so a REJ that revokes a REP is repeated by a timer instead.
 void Endpoint::become_rejected(Instant now, Connection& connection) {
   const bool took_back = (connection.state == State::kRepSent && !may_be_forged(connection)) ||
                          connection.state == State::kMraRepReceived;
-  // Behind an MRA the peer repeats its message only when the time that we asked for is over.
+  // After an MRA, the peer repeats its message only when the requested time has passed.
   const Duration linger = settings_.linger + connection.time_asked_for * 3;
   connection.state = State::kRejected;
   connection.retry_interval = linger;
@@ -237,7 +237,7 @@ void Endpoint::become_rejected(Instant now, Connection& connection) {
   if (!connection.owned) bury(connection);
 }
 
-// The communication ID stays known, so that nothing old is taken for new; the queue pairs are free.
+// Keeps the communication ID, so that an old message is not taken for a new one; the queue pairs are free.
 void Endpoint::enter_timewait(Instant now, Connection& connection) {
   connection.state = State::kTimeWait;
   leave_listener(connection);
@@ -282,7 +282,7 @@ void Endpoint::destroy(Instant now, Connection& connection) {
       break;
     case State::kEstablished:
       if (connection.qp_type == QpType::kXrcTarget) {
-        // The queue pair is shared, and outlives who accepted the connection.
+        // The queue pair is shared and outlives the owner that accepted the connection.
         enter_timewait(now, connection);
       } else {
         send_dreq(now, connection, {});
@@ -301,7 +301,7 @@ void Endpoint::destroy(Instant now, Connection& connection) {
   }
 }
 
-// The adapter's GUID lets the peer find the connection though it may know no ID of ours. IBTA table 108.
+// The adapter's GUID lets the peer find the connection even if it does not know our ID. IBTA table 108.
 void Endpoint::send_timeout_rej(Connection& connection) {
   std::array<std::uint8_t, 8> guid{};
   store_be64(guid.data(), connection.local_ca_guid);

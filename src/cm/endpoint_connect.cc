@@ -53,7 +53,7 @@ wire::CmReq req_of(const ConnectParameters& p, const Connection& connection, std
                   .max_cm_retries = connection.max_cm_retries,
                   .primary = path_of(p.route, ack_timeout_code(ack_delay, p.packet_lifetime))};
   if (p.qp_type == QpType::kXrcInitiator) {
-    // An initiator serves nothing, and what the target does about retries is the target's.
+    // An initiator serves no requests, and the target chooses its own retry counts.
     req.extended_transport = wire::kCmExtendedTransportXrc;
   } else {
     req.responder_resources = p.responder_resources;
@@ -103,7 +103,7 @@ void Endpoint::handle(const Received& in, const wire::CmRep& rep) {
   if (is_foreign(in, rep.remote_comm_id)) return;
   Connection* connection = table_.find(rep.remote_comm_id);
   if (connection == nullptr || !connection->active) {
-    // Given up, or never asked for: tell the peer, which would repeat its REP for a minute.
+    // Given up or never requested: tell the peer, or it would repeat its REP for a minute.
     ++counters_.unmatched;
     refuse_rep(in, rep, wire::RejectReason::kInvalidCommId);
     return;
@@ -140,7 +140,7 @@ void Endpoint::take_rep(const Received& in, Connection& connection, const wire::
     refuse_stale_rep(in, connection, rep);
     return;
   }
-  // Two halves of different connections under one name: the peer is confused, or is not what it says.
+  // The peer uses one ID for two connections: it is confused, or not the host that it claims to be.
   if (table_.find_remote(RemoteKind::kCommId, connection.route.remote, rep.local_comm_id.value) != nullptr) {
     ++counters_.unmatched;
     return;
@@ -172,7 +172,7 @@ void Endpoint::take_rep(const Received& in, Connection& connection, const wire::
        PrivateData(rep.private_data));
 }
 
-// IBTA 12.9.8.3.1: the peer's queue pair is that of a connection which still stands here.
+// IBTA 12.9.8.3.1: the peer's queue pair belongs to a connection that is still established here.
 void Endpoint::refuse_stale_rep(const Received& in, Connection& connection, const wire::CmRep& rep) {
   refuse_rep(in, rep, wire::RejectReason::kStaleConnection);
   tell(connection, Rejected{.reason = wire::RejectReason::kStaleConnection});
@@ -201,7 +201,7 @@ Result<void, Error> Endpoint::send_rtu(ConnectionId id, Octets private_data) {
 }
 
 void Endpoint::repeat_rtu(Connection& connection) {
-  // After restore() the first RTU is not at hand; its private data is lost, its meaning is not.
+  // After restore() the first RTU is not available. Only its private data is lost.
   if (!connection.last_sent.has_value()) {
     send(connection, connection.transaction_id,
          wire::CmRtu{.local_comm_id = connection.id, .remote_comm_id = connection.remote_id});
@@ -222,7 +222,7 @@ Result<void, Error> Endpoint::send_mra(ConnectionId id, std::uint8_t service_tim
 }
 
 void Endpoint::send_mra_now(Connection& connection, std::uint8_t service_timeout, Octets private_data) {
-  // Said before: the duplicate gets the same answer.
+  // Already sent: the duplicate gets the same answer.
   if (connection.state == State::kMraReqSent || connection.state == State::kMraRepSent) {
     resend(connection);
     return;
@@ -249,7 +249,7 @@ void Endpoint::handle(const Received& in, const wire::CmMra& mra) {
   const bool about_rep = mra.kind == CmMessageKind::kRep && connection->state == State::kRepSent &&
                          connection->remote_id == mra.local_comm_id;
   if (!about_req && !about_rep) {
-    // Only the first one counts: a peer cannot put its answer off for ever.
+    // Only the first MRA counts: a peer cannot postpone its answer forever.
     count_duplicate(in);
     return;
   }

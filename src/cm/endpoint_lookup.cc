@@ -1,4 +1,4 @@
-// Lookups of a UD service by its ID (SIDR, IBTA 12.11): one question, one answer, no connection.
+// Lookups of a UD service by its ID (SIDR, IBTA 12.11): one request, one reply, no connection.
 #include <algorithm>
 
 #include "cm/endpoint.h"

@@ -1,5 +1,5 @@
-// Timers: an unanswered message is sent again until the peer has had all the time that it was promised;
-// TIMEWAIT and kept answers end by themselves. A connection has at most one timer.
+// Timers: an unanswered message is repeated until the peer has had its full response time. TIMEWAIT and kept answers
+// expire. A connection has at most one timer.
 #include <algorithm>
 
 #include "base/assert.h"
@@ -7,8 +7,8 @@
 
 namespace rrdma::cm {
 
-// The peer gets max_cm_retries + 1 times `nominal`. Within that, the pauses between two sends begin with
-// `first` and double; with `first` zero every pause is `nominal`.
+// Gives the peer `nominal` times max_cm_retries + 1. Within that time, the interval between sends starts at `first`
+// and doubles; if `first` is zero, every interval is `nominal`.
 void Endpoint::await_answer(Instant now, Connection& connection, Duration nominal, Duration first) {
   const bool early = first.ns != 0;
   connection.retry_interval_max = early ? std::min(nominal, settings_.retry_interval_max) : nominal;
@@ -19,7 +19,7 @@ void Endpoint::await_answer(Instant now, Connection& connection, Duration nomina
 }
 
 void Endpoint::handle_timeouts(Instant now) {
-  // Sends that find no room would be lost; what is due waits until the queue has been polled.
+  // Stop when the queue is full, because further sends would be lost. Due timers wait until the queue is polled.
   while (timers_.next_deadline() <= now && outgoing_.size() < settings_.outgoing_max) {
     handle_timeout(now, timers_.front());
   }
@@ -55,12 +55,13 @@ void Endpoint::handle_timeout(Instant now, Connection& connection) {
       break;
     case State::kSidrReplied: become_idle(connection); break;
     default:
-      // No other state sets a timer, or keeps one.
+      // No other state sets or keeps a timer.
       RRDMA_ASSERT(connection.timer.place == TimerSlot::kUnset);
   }
 }
 
-// A REP that goes to whoever a REQ named as its source, and has been said often enough.
+// Whether the source of the REQ may be forged: the REP was repeated often enough without an answer, and this address
+// has never proved that it receives our messages.
 bool Endpoint::may_be_forged(const Connection& connection) const {
   return connection.state == State::kRepSent &&
          connection.unasked_repeats >= settings_.repeats_to_strangers &&
@@ -78,7 +79,7 @@ void Endpoint::give_up(Instant now, Connection& connection) {
   switch (connection.state) {
     case State::kReqSent:
     case State::kMraReqReceived:
-      // The peer may hold a half of what we no longer want. IBTA 12.9.7.
+      // The peer may hold its half of the connection that we gave up. IBTA 12.9.7.
       send_timeout_rej(connection);
       tell(connection, Unreachable{wire::CmAttribute::kReq});
       become_idle(connection);
@@ -98,7 +99,7 @@ void Endpoint::give_up(Instant now, Connection& connection) {
       become_idle(connection);
       break;
     default:
-      // Only those above wait for an answer.
+      // Only the states above wait for an answer.
       RRDMA_ASSERT(connection.state == State::kReqSent);
   }
 }

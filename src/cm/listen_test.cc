@@ -1,4 +1,4 @@
-// Who gets a call, who is turned away and why; lookups; floods.
+// Listeners: the choice of the listener for a call, refusals and their reasons, lookups, floods.
 #include <gtest/gtest.h>
 
 #include "cm/test_pair.h"
@@ -128,7 +128,7 @@ TEST_F(Listen, BeyondTheBacklogCallersAreTurnedAwayOrIgnored) {
     if (reject_overflow) {
       EXPECT_EQ(expect_event<Rejected>(0).second.reason, RejectReason::kNoResources);
     }
-    // An answer makes room.
+    // An answer frees a slot.
     ASSERT_TRUE(server().accept(network->now(), network->events(1).front().id, test_acceptance(33)).ok());
     call(30);
     settle();
@@ -178,7 +178,7 @@ TEST_F(Listen, AFloodOfRequestsCostsNoMoreThanTheBacklog) {
   while (server().poll_mad().has_value()) ++answers;
   EXPECT_LE(answers, settings.outgoing_max);
   EXPECT_EQ(answers + server().counters().outgoing_lost, 100'000 - settings.backlog_max);
-  // Somebody else's service on the same host is not disturbed.
+  // Another service on the same host is not disturbed.
   ASSERT_TRUE(server().listen({.service_id = kTestService + 1}).ok());
   ConnectParameters parameters = test_call(0, 1, 17);
   parameters.service_id = kTestService + 1;
@@ -251,7 +251,7 @@ TEST_F(Listen, TheKernelsOwnRequestIsUnderstood) {
   EXPECT_EQ(server().qp_attributes(event->id, QpStep::kReadyToSend)->timeout, 19);
   const auto mad = wire::parse_cm_mad(server().poll_mad()->octets);
   EXPECT_EQ(mad->transaction_id, 0x000000022ce80db0u);
-  // Field for field what the kernel answered, its own IDs aside.
+  // Identical to the kernel's reply in every field but its own IDs.
   auto rep = std::get<wire::CmRep>(mad->message);
   EXPECT_EQ(rep, (wire::CmRep{.local_comm_id = event->id,
                               .remote_comm_id = {0xb00de82c},

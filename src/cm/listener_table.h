@@ -1,6 +1,5 @@
-// ListenerTable: who listens on which service ID, and for which of the host's addresses. A listener also
-// counts what callers cost it: requests that its owner has not answered, and connections that it accepted
-// but whose RTU has not come.
+// ListenerTable: the listeners by service ID and local address. A listener also counts the load that callers cause:
+// requests that its owner has not answered, and accepted connections that have received no RTU.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +25,7 @@ struct Listener {
   IntrusiveList<Connection, &Connection::listener_hook> half_open_list;
 };
 
-// What the header of the IP addressing says in front of the private data, for services that have one.
+// The IP-CM header before the private data, for services that have one.
 template <typename Request>  // REQ or SIDR_REQ
 [[nodiscard]] std::optional<wire::IpCmHeader> ip_header_of(const Request& request) {
   if (!wire::ip_service_of(request.service_id).has_value()) return std::nullopt;
@@ -43,8 +42,8 @@ class ListenerTable {
   // REQUIRES: both lists of the listener are empty.
   void destroy(Listener& listener);
 
-  // The most specific listener for a call to this service; without an IP-CM header only those that take
-  // everything.
+  // The most specific listener for a call to this service. Without an IP-CM header, only listeners of kind
+  // kEverything match.
   [[nodiscard]] Listener* match(std::uint64_t service_id, const std::optional<wire::IpCmHeader>& ip) const;
   [[nodiscard]] std::size_t size() const { return by_id_.size(); }
 

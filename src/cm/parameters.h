@@ -1,4 +1,4 @@
-// What owners of listeners hand to an Endpoint, and what it refuses. What they ask of connections is in
+// The parameters of listeners, and the errors of an Endpoint. The parameters of connections are in
 // cm/values/parameters.h.
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace rrdma::cm {
 
-// Who may call a listener: the most specific one takes the call.
+// The calls that a listener accepts. The most specific listener gets the call.
 struct AddressMatch {
   enum class Kind : std::uint8_t {
     kExactIp,     // calls to `address`
@@ -27,8 +27,8 @@ struct ListenParameters {
   OwnerToken owner = 0;
   std::uint64_t service_id = 0;
   AddressMatch match;
-  std::size_t backlog = 0;      // requests that wait for their owner's answer; 0: as many as there may be
-  bool reject_overflow = true;  // false: drop what is beyond the backlog, and let the caller try again
+  std::size_t backlog = 0;      // requests that await the owner's answer; 0: the maximum
+  bool reject_overflow = true;  // false: drop requests beyond the backlog, so that the caller retries
 };
 
 enum class Error : std::uint8_t {

@@ -1,4 +1,4 @@
-// Copies a caller's private data or additional information into the field of a message.
+// Copies private data or additional information into the field of a message.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace rrdma::cm {
 
-// REQUIRES: `from` fits into `to` behind the first `at` octets; callers have refused what does not.
+// REQUIRES: `from` fits into `to` from position `at` on; callers refuse longer data.
 template <std::size_t N>
 void place_octets(Octets from, std::array<std::uint8_t, N>& to, std::size_t at = 0) {
   RRDMA_ASSERT(at + from.size() <= N);

@@ -6,7 +6,7 @@ bool attributes_known(State state, QpStep step) {
   switch (state) {
     case State::kReqSent:
     case State::kMraReqReceived:
-      // The peer's half is not known before its REP.
+      // The peer's half is unknown before its REP.
       return step == QpStep::kInit;
     case State::kReqReceived:
     case State::kMraReqSent:

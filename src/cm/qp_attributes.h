@@ -1,4 +1,4 @@
-// What a connection tells its queue pair (values/qp_attributes.h), and when it can.
+// The queue pair attributes that a connection provides (values/qp_attributes.h), and the states in which it can.
 #pragma once
 
 #include "cm/connection.h"
@@ -6,7 +6,7 @@
 
 namespace rrdma::cm {
 
-// Whether a connection in this state can tell the attributes of the step.
+// Whether a connection in this state knows the attributes of the step.
 [[nodiscard]] bool attributes_known(State state, QpStep step);
 [[nodiscard]] QpAttributes attributes_of(const Connection& connection);
 

@@ -1,7 +1,7 @@
-// Swarms: thousands of connections between hosts whose network loses, doubles and reorders MADs, and whose
-// owners accept, reject, hesitate, hang up and vanish, all by a seed. Safety always: events come in an order
-// that makes sense, nothing stays behind. Progress as well: as long as the network is not dead, what both
-// owners want comes about. A failure names its seed.
+// Swarms: thousands of connections between hosts. The network loses, duplicates and reorders MADs; owners accept,
+// reject, delay, disconnect and vanish, all determined by a seed. Safety: events come in a valid order, and nothing
+// is left behind. Progress: unless the network is dead, every connection that both owners want is established. A
+// failure prints its seed.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -34,7 +34,7 @@ struct Plan {
   }
 };
 
-// What one owner has seen of its connection.
+// The events that one owner has seen of its connection.
 struct Witness {
   std::uint32_t plan = 0;
   bool active = false;
@@ -87,7 +87,7 @@ class Swarm {
     }
   }
 
-  // The owners of all that still stands give it up.
+  // All owners give up their established connections.
   void abandon_established() {
     for (const auto& [key, witness] : witnesses_) {
       const ConnectionId id{key.second};
@@ -97,7 +97,7 @@ class Swarm {
 
   TestNetwork& network() { return network_; }
   const std::vector<Plan>& plans() const { return plans_; }
-  // The caller's view of each call, and the server's, where there is one.
+  // The caller's view of each call, and the server's view if there is one.
   std::vector<const Witness*> callers() const { return views(true); }
   std::vector<const Witness*> servers() const { return views(false); }
 
@@ -192,12 +192,12 @@ class Swarm {
     }
   }
 
-  // The server's owner has made up its mind.
+  // The server's owner answers.
   void answer(unsigned host, ConnectionId id) {
     Endpoint& endpoint = network_.host(host);
     const Plan& plan = plans_[witnesses_[{host, id.value}].plan];
     const auto state = endpoint.state_of(id);
-    // The caller may have hung up meanwhile.
+    // The caller may have given up meanwhile.
     if (state != State::kReqReceived && state != State::kMraReqSent) return vanish(host, id);
     switch (plan.server) {
       case ServerWill::kReject:
@@ -214,7 +214,7 @@ class Swarm {
     }
   }
 
-  // The caller's owner has looked at the reply.
+  // The caller's owner acts on the reply.
   void conclude(unsigned host, ConnectionId id) {
     Endpoint& endpoint = network_.host(host);
     const Plan& plan = plans_[witnesses_[{host, id.value}].plan];
@@ -274,13 +274,13 @@ class Swarm {
 
 constexpr TestFaults kRough{
     .drop_ppm = 50'000, .duplicate_ppm = 50'000, .delay_min = microseconds(5), .delay_max = milliseconds(20)};
-// Delays stay within the packet lifetime of RoCE, 2^16 * 4.096 us: what is older is not recognised.
+// Delays stay within RoCE's packet lifetime, 2^16 * 4.096 us: older messages are not recognised.
 constexpr TestFaults kTerrible{.drop_ppm = 200'000,
                                .duplicate_ppm = 200'000,
                                .delay_min = microseconds(5),
                                .delay_max = milliseconds(250)};
 
-// What both owners wanted came about, and both saw it end.
+// Every connection that both owners wanted was established, and both saw it end.
 void expect_all_stood(const Swarm& swarm) {
   const auto callers = swarm.callers();
   const auto servers = swarm.servers();
@@ -336,11 +336,11 @@ TEST_P(SwarmSeed, HostsThatRetryOnlyAfterTheResponseTimeout) {
   expect_all_stood(swarm);
 }
 
-// The network dies in the middle: everybody learns of it, and nothing stays behind.
+// The network dies in the middle: every owner is notified, and nothing is left behind.
 TEST_P(SwarmSeed, ANetworkThatDies) {
   Swarm swarm({.seed = GetParam(), .hosts = 3, .calls = 1000, .faults = kRough});
   swarm.network().schedule(seconds(10), [&] { swarm.network().faults.drop_ppm = 1'000'000; });
-  // Where nobody wants to disconnect it is the queue pairs that notice.
+  // If no owner disconnects, only the queue pairs notice.
   swarm.network().schedule(seconds(500), [&] { swarm.abandon_established(); });
   swarm.run();
   int unreachable = 0;
@@ -370,7 +370,7 @@ TEST_P(SwarmSeed, TheSameSeedGivesTheSameEvents) {
   EXPECT_NE(first.network().log(), third.network().log());
 }
 
-// Every question gets its answer, and every owner is asked once, whatever was lost on the way.
+// Every lookup is answered, and every owner sees it once, despite losses.
 TEST_P(SwarmSeed, LookupsOnARoughNetwork) {
   TestNetwork network(GetParam(), kRough);
   Prng prng(GetParam());

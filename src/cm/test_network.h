@@ -1,6 +1,5 @@
-// TestNetwork: some hosts, each an Endpoint, and a network between them whose clock jumps from one thing
-// that happens to the next. MADs may be lost, doubled and delayed (and so overtake one another), by a seed.
-// For tests only.
+// TestNetwork: several hosts, each an Endpoint, and a network between them whose clock jumps from one event to the
+// next. A seed determines which MADs are lost, duplicated and delayed (and thereby reordered). For tests only.
 #pragma once
 
 #include <cstdint>
@@ -33,9 +32,9 @@ class TestNetwork {
  public:
   explicit TestNetwork(std::uint64_t seed, TestFaults with = {}) : faults(with), prng_(seed), seed_(seed) {}
 
-  // What a host does with an event; by default it is kept in `events`.
+  // Handles an event of a host; by default it is kept in `events`.
   std::function<void(unsigned host, const Event&)> on_event;
-  // Sees every MAD that is sent; false: it is lost.
+  // Sees every MAD that is sent; returns false to drop it.
   std::function<bool(unsigned from, const wire::CmMad&)> filter;
   TestFaults faults;
 
@@ -55,7 +54,7 @@ class TestNetwork {
   // Every event and every MAD with its time: equal for equal seeds.
   [[nodiscard]] const std::string& log() const { return log_; }
 
-  // An owner's doing at a later time.
+  // Runs an owner's action later.
   void schedule(Duration delay, std::function<void()> action) {
     actions_.emplace(std::pair(now_ + delay, next_packet_++), std::move(action));
   }
@@ -74,12 +73,12 @@ class TestNetwork {
     now_ = end;
   }
   void run_for(Duration duration) { run_until(now_ + duration); }
-  // Until nothing is in flight and no timer is set.
+  // Runs until nothing is in flight and no timer is set.
   void run_to_silence() {
     collect();
     while (next_time() != kNever) run_until(next_time());
   }
-  // Delivers MADs by hand.
+  // Delivers a MAD directly.
   void inject(unsigned from, unsigned to, const wire::CmMad& mad) {
     host(to).handle_mad(now_, {.local = test_gid(to), .remote = test_gid(from)}, wire::emit_cm_mad(mad));
     collect();
@@ -104,7 +103,7 @@ class TestNetwork {
     return std::max(next, now_);
   }
 
-  // Until no host has anything to say: an owner that answers an event makes more of it.
+  // Repeats until all hosts are idle: an owner that answers an event causes more messages.
   void collect() {
     bool busy = true;
     while (busy) {
@@ -187,7 +186,7 @@ class TestNetwork {
   std::string log_;
 };
 
-// A call from one host to another, to the service that test_service() names.
+// A call from one host to another, to kTestService.
 inline constexpr std::uint64_t kTestService = wire::service_id_of({wire::PortSpace::kTcp, 7174});
 
 inline ConnectParameters test_call(unsigned from, unsigned to, std::uint32_t qpn) {

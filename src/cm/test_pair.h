@@ -1,5 +1,5 @@
-// TestPair: a fixture with one caller (host 0), one server (host 1) that listens, and a network between
-// them; the owners' answers are given by hand. Traces read "from>to message". For tests only.
+// TestPair: a fixture with one caller (host 0), one listening server (host 1), and a network between them. The tests
+// act as the owners. Traces read "from>to message". For tests only.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -51,7 +51,7 @@ class TestPair : public ::testing::Test {
     };
   }
 
-  // A connection that stands: the caller's and the server's ID. No events are left over.
+  // Establishes a connection and returns the caller's and the server's ID. No events are left over.
   std::pair<ConnectionId, ConnectionId> connected(std::uint32_t caller_qpn = 17,
                                                   std::uint32_t server_qpn = 33) {
     const ConnectionId id = call(caller_qpn);

@@ -1,4 +1,4 @@
-// EstablishedConnection: a connection that stands, as its program keeps it for the day its daemon dies.
+// EstablishedConnection: the state of an established connection, which its program keeps in case the daemon dies.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace rrdma::cm {
 
-// What is needed to go on with an established connection in another Endpoint (a restarted daemon).
+// Everything that another Endpoint (a restarted daemon) needs to continue an established connection.
 struct EstablishedConnection {
   ConnectionId id;
   wire::CommId remote_id;

@@ -1,5 +1,5 @@
-// Events: what an Endpoint tells the owners of connections. Private data is a whole field of the message,
-// zeros included: the wire does not say how much of it the peer filled.
+// Events from an Endpoint to the owners of connections. Private data is the whole field of the message, zeros
+// included: the wire does not carry the length that the peer filled.
 #pragma once
 
 #include <cstdint>
@@ -14,15 +14,15 @@
 
 namespace rrdma::cm {
 
-// A REQ came for a listener. Answer: accept(), reject() or destroy().
+// A listener received a REQ. Answer with accept(), reject() or destroy().
 struct ConnectRequest {
   ListenerId listener;
   OwnerToken listener_owner = 0;
   Route route;
   std::uint64_t service_id = 0;
-  std::optional<wire::IpCmHeader> ip;  // its 36 octets are the first ones of the private data
+  std::optional<wire::IpCmHeader> ip;  // its 36 bytes are the first ones of the private data
   std::uint64_t remote_ca_guid = 0;
-  QpType qp_type = QpType::kReliable;  // of the queue pair to create here
+  QpType qp_type = QpType::kReliable;  // of the queue pair to create on this side
   wire::Qpn remote_qpn;
   wire::QKey remote_qkey;
   wire::Psn remote_psn;
@@ -36,7 +36,7 @@ struct ConnectRequest {
   Ece ece;
 };
 
-// A REP came. Answer: send_rtu() once the queue pair is ready, reject() or destroy().
+// A REP arrived. Answer with send_rtu() once the queue pair is ready, or with reject() or destroy().
 struct ConnectReply {
   std::uint64_t remote_ca_guid = 0;
   wire::Qpn remote_qpn;
@@ -51,10 +51,10 @@ struct ConnectReply {
   Ece ece;
 };
 
-// Passive side: the RTU came, or notify_established() was called first.
+// Passive side: the RTU arrived, or notify_established() was called first.
 struct Established {};
 
-// A REJ came, or a REP that had to be refused. The connection is closed, or about to leave TIMEWAIT.
+// A REJ arrived, or a REP that had to be refused. The connection is closed, or in TIMEWAIT.
 struct Rejected {
   wire::RejectReason reason{};
   bool was_established = false;
@@ -62,33 +62,33 @@ struct Rejected {
   std::uint8_t info_length = 0;
 };
 
-// No answer to the message in spite of all retries: kReq, kRep or kSidrReq.
+// The message was never answered despite all retries: kReq, kRep or kSidrReq.
 struct Unreachable {
   wire::CmAttribute unanswered{};
 };
 
 enum class DisconnectCause : std::uint8_t {
-  kPeerAsked,     // a DREQ came; answer with disconnect()
-  kPeerAnswered,  // the DREP to our DREQ came, or a REJ or DREQ that means the same
+  kPeerAsked,     // a DREQ arrived; answer with disconnect()
+  kPeerAnswered,  // the DREP to our DREQ arrived, or an equivalent REJ or DREQ
   kNoAnswer,      // our DREQ was never answered
 };
 struct Disconnected {
   DisconnectCause cause{};
 };
 
-// The queue pair may be used again.
+// The queue pair may be reused.
 struct TimeWaitExit {};
 
-// A SIDR_REQ came for a listener. Answer: reply_lookup() or destroy().
+// A listener received a SIDR_REQ. Answer with reply_lookup() or destroy().
 struct LookupRequest {
   ListenerId listener;
   OwnerToken listener_owner = 0;
   Route route;
   std::uint64_t service_id = 0;
-  std::optional<wire::IpCmHeader> ip;  // its 36 octets are the first ones of the private data
+  std::optional<wire::IpCmHeader> ip;  // its 36 bytes are the first ones of the private data
 };
 
-// The SIDR_REP came.
+// The SIDR_REP arrived.
 struct LookupReply {
   wire::SidrStatus status{};
   wire::Qpn qpn;
@@ -103,7 +103,7 @@ using EventDetails = std::variant<ConnectRequest, ConnectReply, Established, Rej
 
 struct Event {
   ConnectionId id;
-  OwnerToken owner = 0;  // of the connection; a requested one begins with its listener's owner
+  OwnerToken owner = 0;  // of the connection; for a new request, the listener's owner
   EventDetails details;
   PrivateData private_data;
 };

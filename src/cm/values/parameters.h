@@ -1,5 +1,5 @@
-// What a program asks of the connection manager. responder_resources are the READs and atomics that the
-// local queue pair serves at a time, initiator_depth those that it may have outstanding.
+// Requests of a program to the connection manager. responder_resources is the number of READs and atomics that the
+// local queue pair serves at a time; initiator_depth is the number that it may have outstanding.
 #pragma once
 
 #include <cstdint>
@@ -18,13 +18,13 @@ namespace rrdma::cm {
 
 inline constexpr std::uint8_t kDefaultResponseCode = 20;  // 4.3 s
 inline constexpr std::uint8_t kDefaultCmRetries = 15;
-inline constexpr std::uint8_t kPathMtuMax = 5;  // 4096 octets
+inline constexpr std::uint8_t kPathMtuMax = 5;  // 4096 bytes
 
 struct ConnectParameters {
   OwnerToken owner = 0;
   Route route;
   std::uint64_t service_id = 0;
-  std::optional<wire::IpCmHeader> ip;  // takes 36 of the 92 octets of private data
+  std::optional<wire::IpCmHeader> ip;  // takes 36 of the 92 bytes of private data
   QpType qp_type = QpType::kReliable;
   wire::Qpn qpn;
   wire::Psn starting_psn;  // the first PSN that the local queue pair expects
@@ -36,8 +36,8 @@ struct ConnectParameters {
   bool flow_control = false;
   bool srq = false;
   std::uint8_t packet_lifetime = kRocePacketLifetime;
-  std::uint8_t remote_response_code = kDefaultResponseCode;  // how long to wait for an answer
-  std::uint8_t local_response_code = kDefaultResponseCode;   // how long the peer shall wait for ours
+  std::uint8_t remote_response_code = kDefaultResponseCode;  // time to wait for the peer's answer
+  std::uint8_t local_response_code = kDefaultResponseCode;   // time that the peer shall wait for our answer
   std::uint8_t max_cm_retries = kDefaultCmRetries;
   std::uint64_t local_ca_guid = 0;  // 0: Settings::ca_guid
   Ece ece;
@@ -67,7 +67,7 @@ struct LookupParameters {
   OwnerToken owner = 0;
   Route route;
   std::uint64_t service_id = 0;
-  std::optional<wire::IpCmHeader> ip;  // takes 36 of the 216 octets of private data
+  std::optional<wire::IpCmHeader> ip;  // takes 36 of the 216 bytes of private data
   Duration timeout = time_of_code(kDefaultResponseCode);
   std::uint8_t max_cm_retries = kDefaultCmRetries;
   PrivateData private_data;

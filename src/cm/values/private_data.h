@@ -1,4 +1,4 @@
-// PrivateData: what the two ends of a connection tell each other inside the messages that make it.
+// PrivateData: application data inside the messages that establish a connection.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@ struct PrivateData {
   std::uint8_t length = 0;
 
   PrivateData() = default;
-  // REQUIRES: no more than kPrivateOctetsMax.
+  // REQUIRES: at most kPrivateOctetsMax bytes.
   template <typename Range>
   requires std::is_convertible_v<const Range&, Octets> PrivateData(const Range& range) {
     const Octets from(range);

@@ -1,5 +1,5 @@
-// The words of the connection manager that everybody shares: the program's rdma_cm, the messages to the
-// daemon, the Endpoint. Everything is seen from the local side.
+// The vocabulary of the connection manager, shared by the program's rdma_cm, the messages to the daemon and the
+// Endpoint. Everything is from the local view.
 #pragma once
 
 #include <compare>
@@ -19,7 +19,7 @@ struct ListenerId {
   friend constexpr auto operator<=>(ListenerId, ListenerId) = default;
 };
 
-// Whatever lets the owner find its own record again; the Endpoint only hands it back.
+// Lets the owner find its own record; the Endpoint only returns it.
 using OwnerToken = std::uint64_t;
 
 enum class QpType : std::uint8_t { kReliable, kUnreliable, kXrcInitiator, kXrcTarget };
@@ -27,11 +27,11 @@ enum class QpType : std::uint8_t { kReliable, kUnreliable, kXrcInitiator, kXrcTa
 inline constexpr std::uint8_t kHopLimit = 64;
 inline constexpr std::uint8_t kRocePacketLifetime = 16;
 
-// Where MADs and later the queue pair's packets go.
+// The route of MADs, and later of the queue pair's packets.
 struct Route {
   wire::Gid local;
   wire::Gid remote;
-  std::uint32_t interface_index = 0;  // for link-local addresses; 0: not known
+  std::uint32_t interface_index = 0;  // for link-local addresses; 0: unknown
   std::uint32_t flow_label = 0;
   std::uint8_t traffic_class = 0;
   std::uint8_t hop_limit = kHopLimit;
@@ -40,7 +40,7 @@ struct Route {
   friend bool operator==(const Route&, const Route&) = default;
 };
 
-// Enhanced connection establishment: opaque to everybody but the two drivers.
+// Enhanced connection establishment: opaque to all but the two drivers.
 struct Ece {
   std::uint32_t vendor_id = 0;  // 24 bits
   std::uint32_t options = 0;
