@@ -64,7 +64,7 @@ std::uint8_t ArrivalFaults::take(const wire::TransportPacket& packet, const obje
   return done;
 }
 
-// One more packet has gone past those that wait to be overtaken.
+// One more packet has passed those that wait to be overtaken.
 void ArrivalFaults::overtake(Instant now) {
   for (Waiting& waiting : waiting_) {
     if (waiting.overtakers != 0 && --waiting.overtakers == 0) waiting.due = now;

@@ -1,6 +1,7 @@
-// ArrivalFaults: what a FaultSpec does to packets that arrive: the other direction of FaultLink. They are parsed and checked
-// by then, so one that is corrupted is lost, as the check of its ICRC would have it. What has to wait is copied, into memory
-// that is taken when the first one has to. A packet that finds no room there is lost, as before a cable that is too slow.
+// ArrivalFaults: applies a FaultSpec to arriving packets, as FaultLink does to sent ones. The packets are already
+// parsed and checked, so a corrupted one is dropped, as the ICRC check would have done. Packets that must wait are
+// copied into memory that is allocated for the first of them. A packet that finds no room there is dropped, as before
+// a slow cable.
 #pragma once
 
 #include <array>
@@ -20,11 +21,11 @@ class ArrivalFaults {
 
   explicit ArrivalFaults(const FaultSpec& spec) : dice_(spec) {}
 
-  // A packet that has just come: what passes at once goes to the receiver. Returns what was done to it
-  // (objects::InjectedFault).
+  // Handles a packet that has just arrived; if it passes at once, it goes to the receiver. Returns the injected
+  // faults (objects::InjectedFault).
   std::uint8_t take(const wire::TransportPacket& packet, const objects::PacketOrigin& origin,
                     Receiver& receiver, Instant now);
-  // Hands over those whose time has come. Returns how many.
+  // Delivers the packets that are due. Returns their number.
   std::size_t release(Receiver& receiver, Instant now);
   [[nodiscard]] Instant next_deadline() const;
   [[nodiscard]] const FaultCounters& tally() const { return tally_; }
@@ -40,10 +41,10 @@ class ArrivalFaults {
   struct Waiting {
     std::uint32_t slot = 0;
     Instant due;
-    std::uint32_t overtakers = 0;  // so many later packets make it due too; 0: time alone does
+    std::uint32_t overtakers = 0;  // this many later packets also make it due; 0: only time does
   };
 
-  // The fault that takes it; 0: none does.
+  // The fault that drops the packet; 0: none.
   [[nodiscard]] std::uint8_t loss_of(const FaultDice::Fate& fate, const wire::TransportPacket& packet);
   void overtake(Instant now);
   [[nodiscard]] bool hold(const wire::TransportPacket& packet, const objects::PacketOrigin& origin,
@@ -55,9 +56,9 @@ class ArrivalFaults {
   std::vector<Slot> slots_;
   std::unique_ptr<std::uint8_t[]> payloads_;
   std::vector<std::uint32_t> free_;
-  std::vector<Waiting> waiting_;  // in the order they came
-  std::vector<Waiting> due_;      // while they are handed over
-  Instant cable_free_{};          // from when the slow cable takes the next packet
+  std::vector<Waiting> waiting_;  // in order of arrival
+  std::vector<Waiting> due_;      // while they are delivered
+  Instant cable_free_{};          // when the slow cable can take the next packet
 };
 
 }  // namespace rrdma::link

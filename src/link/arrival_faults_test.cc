@@ -7,7 +7,7 @@
 namespace rrdma::link {
 namespace {
 
-// What came through: the PSN of each packet, when, and with which mark.
+// Records the PSN, time and mark of each delivered packet.
 class Witness final : public Receiver {
  public:
   void on_packet(const wire::TransportPacket& packet, const objects::PacketOrigin& origin) override {
@@ -38,7 +38,7 @@ struct Outcome {
   FaultCounters tally;
 };
 
-// So many packets arrive one by one, their memory is overwritten at once, and time goes on until all is over.
+// Delivers packets one by one, overwrites their memory at once, and lets time pass until all are through.
 Outcome arrive(const Arrival& arrival) {
   Outcome outcome;
   ArrivalFaults faults(arrival.spec);
@@ -119,7 +119,7 @@ TEST(ArrivalFaults, DelaysWithinTheSpread) {
 }
 
 TEST(ArrivalFaults, ASlowCableTakesItsTime) {
-  // 1000 packets of 64 octets, with 12 of BTH and 50 around: 126 octets each.
+  // 1000 packets of 64 bytes, with 12 of BTH and 50 of outer headers: 126 bytes each.
   const Outcome outcome = arrive({.spec = {.rate_kbps = 100'000}, .count = 1000});
   ASSERT_EQ(outcome.witness.psns.size(), 1000u);
   EXPECT_TRUE(std::is_sorted(outcome.witness.psns.begin(), outcome.witness.psns.end()));
@@ -133,7 +133,7 @@ TEST(ArrivalFaults, ReordersByAsMuchAsTheDepthAllows) {
   std::uint32_t late = 0, highest = 0;
   for (const std::uint32_t psn : outcome.witness.psns) {
     late += psn < highest ? 1 : 0;
-    EXPECT_LE(psn < highest ? highest - psn : 0, 3u + 3u);  // others are late as well
+    EXPECT_LE(psn < highest ? highest - psn : 0, 3u + 3u);  // other packets are late as well
     highest = std::max(highest, psn);
   }
   EXPECT_GT(late, 800u);

@@ -1,6 +1,6 @@
-// BurstLoss: which packets a FaultSpec loses, alone or in runs. Runs follow Gilbert's and Elliott's model: a good
-// state in which nothing is lost and a bad one in which everything is, with chances to change between them that
-// give the wanted share of losses and the wanted length of a run. One random number for each packet, always.
+// BurstLoss: decides which packets a FaultSpec loses, alone or in runs. Runs follow the Gilbert-Elliott model:
+// nothing is lost in the good state, everything in the bad one. The transition probabilities give the requested loss
+// rate and mean run length. Each packet draws exactly one random number.
 #pragma once
 
 #include <cstdint>

@@ -14,7 +14,7 @@ using objects::Frame;
 
 namespace {
 
-// A locally administered address that names the GID's host part.
+// A locally administered address that contains the GID's host part.
 wire::MacAddress mac_of(const wire::Gid& gid) {
   return {{0x02, 0x00, gid.octets[12], gid.octets[13], gid.octets[14], gid.octets[15]}};
 }
@@ -50,7 +50,7 @@ CaptureLink::CaptureLink(Link& inner, CaptureSink& sink, const CaptureConfig& co
 CaptureLink::~CaptureLink() {
   write_pending(now_);
   sink_.write_out();
-  // What is lost in the sink is so for all links around it: the last one that goes tells.
+  // The sink's losses concern all links that share it: the last link that goes reports them.
   writer_.write_statistics(interface_, static_cast<std::uint64_t>(now_.ns + epoch_offset_ns_),
                            captured_ + skipped_, skipped_ + sink_.take_lost());
   sink_.write_out();
@@ -90,7 +90,7 @@ void CaptureLink::record(const Frame& frame) {
         MutableOctets(pending_octets_).subspan(pending_count_ * kPacketOctetsMax, kPacketOctetsMax);
     const std::size_t packet_octets = emit_packet(ends, Octets(transport_).first(octets), place);
     if (frame.corrupt_bit >= 0) {
-      // As the link below counts: from the BTH to the end of the ICRC.
+      // Numbered like the link below does: from the BTH to the end of the ICRC.
       const std::size_t covered = octets + wire::kIcrcOctets;
       const std::size_t bit = static_cast<std::size_t>(frame.corrupt_bit) % (covered * 8);
       std::uint8_t& octet = place[packet_octets - covered + bit / 8];

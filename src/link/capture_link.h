@@ -1,12 +1,12 @@
-// CaptureLink: a link around a link that writes down what is sent and received, as whole RoCE v2 packets:
-// Ethernet, IP, UDP and a right ICRC, also where the inner link has none of these (shared memory).
-// Addresses are those of the GIDs; MAC addresses are made from them. What the wire really carries may
-// differ where nobody looks: identification, UDP checksum.
+// CaptureLink: a decorator that records sent and received packets as whole RoCE v2 packets: Ethernet, IP, UDP and a
+// valid ICRC, even if the inner link has none of these (shared memory). Addresses come from the GIDs, and MAC
+// addresses are derived from them. The real packets may differ in fields that no reader checks: identification, UDP
+// checksum.
 //
 // Sent frames get the time of the flush that sends them; until then they wait as finished packets.
 //
-// What faults on purpose did to a packet is a comment on it, "fault: drop (rule 2)"; one that they took away is there like
-// the others, so that it is no gap.
+// A comment on a packet names the faults injected into it, "fault: drop (rule 2)". A dropped packet is recorded like
+// the others, so it leaves no gap.
 #pragma once
 
 #include <array>
@@ -27,12 +27,12 @@ struct CaptureConfig {
   std::string interface_name = "rrdma0";
   std::string application = "rrdma";
   std::uint32_t snap_octets = 0;     // of each packet; 0: all
-  std::int64_t epoch_offset_ns = 0;  // what must be added to an Instant to make it time since 1970
+  std::int64_t epoch_offset_ns = 0;  // added to an Instant to get the time since 1970
 };
 
 class CaptureLink final : public Link, private Receiver {
  public:
-  // Both must outlive it.
+  // Both must outlive the link.
   CaptureLink(Link& inner, CaptureSink& sink, const CaptureConfig& config);
   ~CaptureLink() override;
 
@@ -45,7 +45,7 @@ class CaptureLink final : public Link, private Receiver {
   std::size_t poll(Receiver& receiver, Instant now, std::size_t burst_max) override;
   [[nodiscard]] Instant next_deadline() const override;
   [[nodiscard]] std::span<const LinkCounter> counters() override;
-  // Something that happened and is no packet; it reaches the file at once.
+  // Records an event that is not a packet. It reaches the file at once.
   void note(Instant now, std::string_view text);
 
  private:
@@ -53,7 +53,7 @@ class CaptureLink final : public Link, private Receiver {
   static constexpr std::size_t kPacketOctetsMax =
       14 + 40 + 8 + wire::kHeaderOctetsMax + kPayloadOctetsMax + 3 + 4;
   static constexpr std::size_t kPendingMax = 128;
-  // How long a packet may be on its way to the file: what a killed program loses.
+  // How long a packet may wait before it reaches the file: a killed program loses this much.
   static constexpr Duration kWriteOut = milliseconds(50);
 
   struct Ends {
@@ -64,7 +64,7 @@ class CaptureLink final : public Link, private Receiver {
     std::uint8_t hop_limit = 64;
   };
   struct Faults {
-    std::uint8_t kinds = 0;  // of objects::InjectedFault
+    std::uint8_t kinds = 0;  // objects::InjectedFault bits
     std::uint32_t rule = 0;
   };
   struct Pending {
@@ -86,18 +86,18 @@ class CaptureLink final : public Link, private Receiver {
   wire::PcapngWriter writer_;
   std::uint32_t interface_ = 0;
   Receiver* receiver_ = nullptr;  // during poll()
-  Instant now_{};                 // of the last call that said
+  Instant now_{};                 // of the last call that passed it
   Instant last_write_out_{};
   bool dirty_ = false;
   std::uint64_t captured_ = 0;
   std::uint64_t skipped_ = 0;  // unreadable, or longer than a packet may be
 
-  std::vector<std::uint8_t> pending_octets_;  // kPendingMax places
+  std::vector<std::uint8_t> pending_octets_;  // kPendingMax slots
   std::array<Pending, kPendingMax> pending_{};
   std::size_t pending_count_ = 0;
   std::array<std::uint8_t, wire::kHeaderOctetsMax + kPayloadOctetsMax + 4> transport_{};
   std::array<std::uint8_t, kPacketOctetsMax> packet_{};
-  Pending received_;  // what is handed over now, in packet_: a fault may take it yet
+  Pending received_;  // the packet being delivered, in packet_; a fault may still drop it
   std::vector<LinkCounter> published_;
 };
 

@@ -72,7 +72,7 @@ std::vector<wire::Opcode> all_opcodes() {
   return opcodes;
 }
 
-// One packet of every opcode out and in, over both families. Returns how many.
+// Sends and receives one packet of every opcode, over both families. Returns their number.
 std::size_t exchange_every_opcode(CaptureLink& link, RecordingLink& inner) {
   static const std::vector<std::uint8_t> memory(4096, 0xa5);
   std::size_t count = 0;
@@ -101,7 +101,7 @@ std::size_t exchange_every_opcode(CaptureLink& link, RecordingLink& inner) {
   return count;
 }
 
-// Reads a capture back; every packet must be whole and right.
+// Reads a capture back; every packet must be complete and correct.
 std::vector<wire::CapturedPacket> check_capture(Octets file) {
   std::vector<wire::CapturedPacket> packets;
   auto reader = wire::PcapReader::open(file);
@@ -153,7 +153,7 @@ TEST(CaptureLink, TimeIsThatOfTheFlush) {
   EXPECT_EQ(packets[0].time_ns, 9'000'000u);
 }
 
-// How many packets say that this was done to them.
+// Number of packets whose comment names this fault.
 std::uint64_t marks(Octets file, std::string_view fault) {
   auto reader = wire::PcapReader::open(file);
   EXPECT_TRUE(reader.ok());
@@ -388,7 +388,7 @@ TEST_F(CaptureFileTest, GoesRoundInFilesOfASize) {
   RecordingLink inner;
   constexpr std::uint64_t kSize = 20'000;
   auto file = CaptureFile::open(path_, {.file_octets = kSize, .files_max = 3});
-  auto other = CaptureFile::open(path_, {.file_octets = kSize});  // somebody else's: files of its own
+  auto other = CaptureFile::open(path_, {.file_octets = kSize});  // a second writer: files of its own
   ASSERT_TRUE(file.ok() && other.ok());
   {
     CaptureLink link(inner, **file, {});

@@ -40,7 +40,7 @@ Result<std::unique_ptr<CaptureFile>, int> CaptureFile::open(const std::string& p
   std::string name = path;
   OwnedFd file = open_file(name, 0);
   if (!file) return Failure{errno};
-  // Files that are begun anew in turn belong to one writer.
+  // Files that are rotated belong to one writer.
   if (limits.file_octets != 0 && ::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
     name += "." + std::to_string(raw::getpid());
     file = open_file(name, 0);
@@ -89,7 +89,7 @@ void CaptureFile::put(Octets block) {
   octets_sum_ += block.size();
 }
 
-// False: this one is all there is.
+// False if there is no further file.
 bool CaptureFile::begin_next_file() {
   if (limits_.file_octets == 0 || path_.empty()) return false;
   write_out();

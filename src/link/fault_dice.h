@@ -1,4 +1,5 @@
-// FaultDice: what befalls each packet, as a FaultSpec says. The same seed gives the same fates in every run.
+// FaultDice: decides the fate of each packet according to a FaultSpec. The same seed gives the same fates in every
+// run.
 #pragma once
 
 #include <algorithm>
@@ -31,11 +32,11 @@ class FaultDice {
   explicit FaultDice(const FaultSpec& spec) : spec_(spec), prng_(spec.seed) {}
 
   [[nodiscard]] const FaultSpec& spec() const { return spec_; }
-  // Whether every packet has to wait.
+  // True if every packet has to wait.
   [[nodiscard]] bool delays() const {
     return spec_.delay.ns != 0 || spec_.delay_spread.ns != 0 || spec_.rate_kbps != 0;
   }
-  // Only what the specification can do is left to chance: to draw costs time that the figures of a bench would tell of.
+  // Draws only for faults that the specification enables: each draw costs time and would distort benchmarks.
   [[nodiscard]] Fate roll() {
     const auto happens = [&](std::uint32_t ppm) { return ppm != 0 && prng_.chance_ppm(ppm); };
     Fate fate;
@@ -50,8 +51,8 @@ class FaultDice {
     if (fate.duplicate) fate.duplicate_delay = delay();
     return fate;
   }
-  // How long a packet with this fate waits. Where nobody comes to overtake it, it waits as much less as fewer were to. With
-  // a delay, what is reordered waits longer than those behind it can.
+  // How long a packet with this fate waits. Without enough traffic to overtake it, it waits in proportion to the
+  // intended number of overtakers. With a delay, a reordered packet waits longer than any packet behind it.
   [[nodiscard]] Duration wait_of(const Fate& fate) const {
     if (!fate.reorder) return fate.delay;
     if (delays()) return spec_.delay + spec_.delay_spread + fate.delay;
@@ -59,7 +60,7 @@ class FaultDice {
   }
 
  private:
-  static constexpr std::uint32_t kOvertakersMax = 4;  // where the specification does not say
+  static constexpr std::uint32_t kOvertakersMax = 4;  // if the specification gives none
 
   [[nodiscard]] std::uint32_t overtakers_max() const {
     return spec_.depth != 0 ? spec_.depth : kOvertakersMax;

@@ -96,7 +96,7 @@ FaultCounters FaultGate::tally() const {
   return sum;
 }
 
-// Those of the link itself, then what all faults have done.
+// The counters of the link itself, then the totals of all faults.
 std::span<const LinkCounter> FaultGate::counters() {
   const std::span<const LinkCounter> own = inner_->counters();
   published_.assign(own.begin(), own.end());

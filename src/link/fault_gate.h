@@ -1,7 +1,6 @@
-// FaultGate: a link around a link that disturbs packets of chosen paths, while a program runs: each scope names the
-// addresses and directions that it is for and either lets nothing pass (a port that is down, a partition, a NIC that is
-// frozen), or hands what is sent to a FaultLink of its own, and what arrives to its ArrivalFaults. The first scope that covers
-// a path in a direction has it.
+// FaultGate: a decorator that injects faults into packets of selected paths while a program runs. Each scope selects
+// addresses and directions. It either blocks them (port down, partition, frozen NIC), or passes sent packets through
+// a FaultLink and arriving ones through ArrivalFaults. The first scope that covers a path in a direction applies.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +14,13 @@
 namespace rrdma::link {
 
 struct FaultScope {
-  std::uint32_t number = 0;        // of the rule that made it
+  std::uint32_t number = 0;        // of the rule that created it
   std::vector<wire::Gid> locals;   // empty: all
   std::vector<wire::Gid> remotes;  // empty: all
   bool blocked = false;
   bool outbound = true;
   bool inbound = true;
-  FaultSpec spec;  // unless blocked
+  FaultSpec spec;  // if not blocked
 
   [[nodiscard]] bool covers(const wire::Gid& local, const wire::Gid& peer) const;
   friend bool operator==(const FaultScope&, const FaultScope&) = default;
@@ -29,7 +28,7 @@ struct FaultScope {
 
 class FaultGate final : public Link, private Receiver {
  public:
-  // `inner` must outlive it. `past` is what was done before it: counters only grow.
+  // `inner` must outlive the gate. `past` holds the totals of the previous gate: counters never decrease.
   FaultGate(Link& inner, const std::vector<FaultScope>& scopes, const FaultCounters& past = {});
 
   objects::Frame* reserve(const objects::Path& path) override;
@@ -58,10 +57,10 @@ class FaultGate final : public Link, private Receiver {
   Link* inner_;
   const FaultCounters past_;
   std::vector<Scope> scopes_;
-  Link* current_ = nullptr;    // that gave out the frame
-  Scope* blocking_ = nullptr;  // that will swallow it
+  Link* current_ = nullptr;    // the link that reserved the frame
+  Scope* blocking_ = nullptr;  // the scope that will drop it
   Receiver* receiver_ = nullptr;
-  Instant now_{};  // of the poll
+  Instant now_{};  // of the current poll
   std::vector<LinkCounter> published_;
 };
 

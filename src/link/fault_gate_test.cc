@@ -49,7 +49,7 @@ TEST(FaultGate, DropsAboutAsManyAsItSays) {
   EXPECT_EQ(sent(lossy, kOurs, kThird, 100), 100u);
 }
 
-// A link from which packets of two peers arrive again and again.
+// A link on which packets of two peers arrive repeatedly.
 class Source final : public Link {
  public:
   objects::Frame* reserve(const objects::Path&) override { return nullptr; }

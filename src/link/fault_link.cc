@@ -26,7 +26,7 @@ FaultLink::FaultLink(Link& inner, const FaultSpec& spec, std::uint32_t rule)
 void FaultLink::set_spec(const FaultSpec& spec) { dice_ = FaultDice(spec); }
 
 Frame* FaultLink::reserve(const objects::Path& path) {
-  // A frame and its double may both have to be held.
+  // A frame and its duplicate may both have to be held.
   if (held_.room() < 2) return nullptr;
   return inner_->reserve(path);
 }
@@ -124,7 +124,7 @@ bool FaultLink::hold(const Frame& frame, Duration delay, std::uint32_t overtaker
   return true;
 }
 
-// One more frame goes past those that wait to be overtaken. True if it is the last for one of them.
+// One more frame passes those that wait to be overtaken. True if it is the last for one of them.
 bool FaultLink::overtake() {
   bool last = false;
   for (Waiting& waiting : waiting_) {
@@ -138,7 +138,8 @@ bool FaultLink::overtake() {
   return last;
 }
 
-// At once, not with the next flush: no more may overtake them than were to. Who finds no room goes with the flush.
+// Sends overtaken frames at once, not with the next flush: no more frames than intended may overtake them. A frame
+// that finds no room goes with the flush.
 void FaultLink::hand_over_overtaken() {
   for (Waiting& waiting : waiting_) {
     if (!waiting.overtaken) continue;
@@ -165,7 +166,7 @@ void FaultLink::date(Instant now) {
     const std::size_t octets = frame.header_octets + frame.payload_octets + frame.pad;
     cable_free_ = std::max(cable_free_, waiting.due) + time_on_cable(spec(), octets);
     waiting.due = cable_free_;
-    waiting.queued = false;  // it has its turn
+    waiting.queued = false;  // it has its place in the queue
   }
 }
 
@@ -178,12 +179,12 @@ void FaultLink::flush(Instant now) {
   marked_count_ = 0;
 }
 
-// Sorts what is due to the front, earliest first, and gives it to the inner link. Returns how many went.
+// Moves due frames to the front, earliest first, and gives them to the inner link. Returns how many were sent.
 std::size_t FaultLink::hand_over_due(Instant now) {
   blocked_ = false;
   const auto end =
       std::stable_partition(waiting_.begin(), waiting_.end(), [&](const Waiting& w) { return w.due <= now; });
-  // Those that went already first: they are released with the others.
+  // Frames that were sent already come first: they are released together with the others.
   std::stable_sort(waiting_.begin(), end, [](const Waiting& a, const Waiting& b) {
     return a.handed_over != b.handed_over ? a.handed_over : a.due < b.due;
   });

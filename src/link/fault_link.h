@@ -1,11 +1,11 @@
-// FaultLink: a link around a link that loses, doubles, holds back, corrupts and marks what is sent, as a
-// FaultSpec says (fault_dice.h). What is received passes untouched (arrival_faults.h is for that).
+// FaultLink: a decorator that drops, duplicates, delays, corrupts and marks sent frames, as a FaultSpec says
+// (fault_dice.h). Received packets pass unchanged (see arrival_faults.h).
 //
-// Every frame says what was done to it (Frame::faults), and one that is dropped goes down as lost: a capture below writes
-// it with its mark.
+// Every frame carries the faults injected into it (Frame::faults). A dropped frame is passed down as lost, so that a
+// capture below records it with its mark.
 //
-// Frames that are held are copies (HeldFrames); flush() hands over those that are due. A frame that is
-// reordered is held until some later frames have passed it, or for a while (FaultDice::wait_of).
+// Held frames are copies (HeldFrames); flush() sends those that are due. A reordered frame is held until enough later
+// frames have passed it, or for a while (FaultDice::wait_of).
 #pragma once
 
 #include <cstddef>
@@ -29,19 +29,19 @@ struct FaultCounters {
   std::uint64_t corrupted = 0;
   std::uint64_t marked = 0;
   std::uint64_t delayed = 0;
-  std::uint64_t too_long = 0;  // for the path's MTU, and lost without a word
-  std::uint64_t blocked = 0;   // FaultGate: met a barrier
-  std::uint64_t spared = 0;    // should have been held, but could not be copied
+  std::uint64_t too_long = 0;  // for the path's MTU: dropped silently
+  std::uint64_t blocked = 0;   // FaultGate: dropped by a blocking scope
+  std::uint64_t spared = 0;    // should have been held but could not be copied
 };
 
 class FaultLink final : public Link {
  public:
   static constexpr std::size_t kHeldMax = 2048;
 
-  // `inner` must outlive it. `rule` is the number of the fault, where it has one.
+  // `inner` must outlive the link. `rule`: the number of the fault rule, if it has one.
   FaultLink(Link& inner, const FaultSpec& spec, std::uint32_t rule = 0);
 
-  // From the next frame on. The random sequence starts anew.
+  // Takes effect with the next frame. The random sequence restarts.
   void set_spec(const FaultSpec& spec);
   [[nodiscard]] const FaultSpec& spec() const { return dice_.spec(); }
   [[nodiscard]] const FaultCounters& tally() const { return tally_; }
@@ -51,7 +51,8 @@ class FaultLink final : public Link {
   void cancel(objects::Frame& frame) override { inner_->cancel(frame); }
   void lose(objects::Frame& frame) override { inner_->lose(frame); }
   void note_faults(std::uint32_t rule, std::uint8_t faults) override { inner_->note_faults(rule, faults); }
-  // Another link around the same one, or none any more. REQUIRES: no frame is reserved, and all were flushed.
+  // Replaces the inner link, when a decorator was added or removed below. REQUIRES: no frame is reserved, all are
+  // flushed.
   void set_inner(Link& inner) { inner_ = &inner; }
   void flush(Instant now) override;
   std::size_t poll(Receiver& receiver, Instant now, std::size_t burst_max) override {
@@ -65,13 +66,13 @@ class FaultLink final : public Link {
 
   struct Waiting {
     objects::Frame* frame = nullptr;
-    Instant due;                   // once `dated`
+    Instant due;                   // valid once `dated`
     Duration delay;                // from the next flush
-    std::uint32_t overtakers = 0;  // so many later frames make it due too; 0: time alone does
+    std::uint32_t overtakers = 0;  // this many later frames also make it due; 0: only time does
     bool queued = false;           // behind all others on a slow cable
     bool dated = false;
-    bool overtaken = false;    // by as many as it waited for, just now
-    bool handed_over = false;  // and kept until the flush, since the inner link reads it then
+    bool overtaken = false;    // by the required number, just now
+    bool handed_over = false;  // kept until the flush, because the inner link reads it then
   };
 
   void blame(objects::Frame& frame, std::uint8_t fault) const;
@@ -92,13 +93,13 @@ class FaultLink final : public Link {
   const std::uint32_t rule_;
   FaultCounters tally_;
   HeldFrames held_;
-  std::vector<Waiting> waiting_;            // in the order they came
-  std::deque<objects::Path> marked_paths_;  // of the frames since the last flush, which point to them
+  std::vector<Waiting> waiting_;            // in order of arrival
+  std::deque<objects::Path> marked_paths_;  // frames sent since the last flush point to them
   std::size_t marked_count_ = 0;
   objects::Frame spare_;
-  bool blocked_ = false;  // the inner link had no room for something that was due
+  bool blocked_ = false;  // the inner link had no room for a frame that was due
   Instant last_flush_{};
-  Instant cable_free_{};  // from when the slow cable takes the next frame
+  Instant cable_free_{};  // when the slow cable can take the next frame
   std::vector<LinkCounter> published_;
 };
 

@@ -20,7 +20,7 @@ objects::Path path_of_test() {
   return path;
 }
 
-// Sends `count` frames, a flush after every eight, ten microseconds apart; then lets time pass.
+// Sends `count` frames with a flush after every eight, ten microseconds apart; then lets time pass.
 std::vector<Sent> run(const char* spec, std::uint32_t count, FaultCounters* tally = nullptr) {
   RecordingLink inner;
   const auto parsed = parse_fault_spec(spec);
@@ -35,7 +35,7 @@ std::vector<Sent> run(const char* spec, std::uint32_t count, FaultCounters* tall
     EXPECT_TRUE(test::send(link, path, {.psn = i, .octets = 16 + i % 64}, octets));
     if (i % 8 == 7 || i + 1 == count) {
       link.flush(now);
-      std::fill(memory.begin(), memory.end(), std::uint8_t{0xee});  // what is held is a copy
+      std::fill(memory.begin(), memory.end(), std::uint8_t{0xee});  // a held frame must be a copy
       now = now + microseconds(10);
     }
   }
@@ -180,7 +180,7 @@ TEST(FaultLink, AFullStoreIsNoRoom) {
     ++taken;
   EXPECT_GE(taken, FaultLink::kHeldMax - 2);
   EXPECT_LE(taken, FaultLink::kHeldMax);
-  // The inner link takes a burst at a time.
+  // The inner link takes one burst at a time.
   for (int i = 0; i < 100 && inner.sent.size() < taken; ++i) link.flush({3'000'000'000 + i * 1'000'000});
   EXPECT_EQ(inner.sent.size(), 0u) << "a delay counts from the flush";
   for (int i = 0; i < 100 && inner.sent.size() < taken; ++i) link.flush({5'000'000'000 + i * 1'000'000});
@@ -218,7 +218,7 @@ TEST(FaultLink, MarksAreForEveryFrameOfALongTurn) {
 
 TEST(FaultLink, LargePayloadsVanish) {
   FaultCounters tally;
-  const auto sent = run("mtu=40", 640, &tally);  // 16 to 79 octets, each as often
+  const auto sent = run("mtu=40", 640, &tally);  // payloads of 16 to 79 bytes, equally often
   EXPECT_EQ(sent.size(), 250u);
   EXPECT_EQ(tally.too_long, 390u);
 }
@@ -235,7 +235,7 @@ TEST(FaultLink, ASlowCableTakesOneAfterTheOther) {
   Instant last{1};
   for (std::size_t i = 1; i <= 10; ++i) {
     const Instant due = link.next_deadline();
-    EXPECT_GE(due, last + microseconds(80));  // 1,000 octets and their headers at 100 bits a microsecond
+    EXPECT_GE(due, last + microseconds(80));  // 1,000 bytes and their headers at 100 bits per microsecond
     EXPECT_LE(due, last + microseconds(90));
     link.flush(due);
     EXPECT_EQ(inner.sent.size(), i);

@@ -7,7 +7,7 @@
 namespace rrdma::link {
 namespace {
 
-// "12.5" with `scale` = 1000 is 12500; nothing if it is no decimal number, too fine for the scale, or too large.
+// "12.5" with `scale` = 1000 is 12500; empty if it is not a decimal number, too fine for the scale, or too large.
 std::optional<std::uint64_t> scaled_decimal(std::string_view text, std::uint64_t scale) {
   constexpr std::uint64_t kLargest = std::uint64_t{1} << 62;
   std::uint64_t value = 0;
@@ -158,7 +158,7 @@ Result<std::uint32_t, std::string> parse_chance(std::string_view name, std::stri
   return static_cast<std::uint32_t>(*ppm);
 }
 
-// Megabits are written in many ways. Not "Mbps": to tc those are octets, to others bits.
+// Megabits have many spellings. "Mbps" is refused: it means bytes to tc and bits to others.
 Result<std::uint64_t, std::string> parse_rate(std::string_view text) {
   std::string lower(text);
   for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
@@ -197,7 +197,7 @@ std::string emit_duration(Duration time) {
 
 Duration time_on_cable(const FaultSpec& spec, std::size_t transport_octets) {
   constexpr std::uint64_t kOuterOctets =
-      14 + 20 + 8 + 4 + 4;  // Ethernet, IPv4 and UDP, the ICRC and the frame check sequence
+      14 + 20 + 8 + 4 + 4;  // Ethernet, IPv4, UDP, ICRC and frame check sequence
   return nanoseconds(
       static_cast<std::int64_t>((kOuterOctets + transport_octets) * 8 * 1'000'000 / spec.rate_kbps));
 }

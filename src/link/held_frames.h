@@ -1,6 +1,6 @@
-// HeldFrames: frames that must outlive the burst they came in: a backlog, a packet that is delayed on
-// purpose. A held frame owns copies of its path and of its payload, in memory that is taken when the
-// store is made; holding never allocates. A frame of more than one path MTU is not held.
+// HeldFrames: frames that must outlive their burst, such as a backlog or a deliberately delayed packet. A held frame
+// owns copies of its path and payload. The store allocates its memory on construction, so holding never allocates. A
+// frame longer than one path MTU is not held.
 #pragma once
 
 #include <cstddef>
@@ -22,11 +22,11 @@ class HeldFrames {
   enum class Verdict : std::uint8_t { kHeld, kFull, kTooLong, kUnreadable };
   struct Held {
     Verdict verdict = Verdict::kFull;
-    objects::Frame* frame = nullptr;  // when held: good until release()
+    objects::Frame* frame = nullptr;  // if held: valid until release()
   };
-  // Copies `frame`, with one span for all of its payload, under the fault guard.
+  // Copies `frame`, with its payload as one span, under the fault guard.
   [[nodiscard]] Held hold(const objects::Frame& frame);
-  // REQUIRES: a frame that hold() gave and that was not released since.
+  // REQUIRES: hold() returned the frame, and it has not been released since.
   void release(objects::Frame* frame);
 
   [[nodiscard]] std::size_t count() const { return slots_.size() - free_.size(); }
@@ -40,10 +40,10 @@ class HeldFrames {
   static_assert(std::is_standard_layout_v<Slot>);
   std::vector<Slot> slots_;
   std::vector<std::uint32_t> free_;
-  std::unique_ptr<std::uint8_t[]> payloads_;  // not touched before it is needed
+  std::unique_ptr<std::uint8_t[]> payloads_;  // pages are touched on first use
 };
 
-// Copies what a frame says, not the memory that its spans name; `to` keeps no trace of what it was.
+// Copies the description of a frame, not the memory that its spans name. Overwrites every field of `to`.
 void copy_frame(const objects::Frame& from, objects::Frame& to);
 
 }  // namespace rrdma::link

@@ -1,5 +1,5 @@
-// For tests of links: frames to send, a receiver that keeps what arrived, and a link that keeps what it
-// was given, for decorators to stand around.
+// For tests of links: frames to send, a receiver that stores arriving packets, and a link that stores sent frames and
+// can be decorated.
 #pragma once
 
 #include <cstddef>
@@ -39,7 +39,7 @@ struct Message {
   std::uint8_t faults = 0;
 };
 
-// Fills one frame with octets of `memory`, starting at psn. Returns whether the link took it.
+// Fills one frame with bytes of `memory` and commits it. False if the link had no frame.
 inline bool send(Link& link, const objects::Path& path, const Message& message, const std::uint8_t* memory) {
   objects::Frame* frame = link.reserve(path);
   if (frame == nullptr) return false;

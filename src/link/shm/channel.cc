@@ -26,7 +26,7 @@ std::uint8_t* map_channel(int fd, std::size_t octets) {
   return base == MAP_FAILED ? nullptr : static_cast<std::uint8_t*>(base);
 }
 
-// A hugetlb file can be sealed too, but may lose its pages; only tmpfs gives them back on touch.
+// A hugetlb file can be sealed as well, but may lose its pages. Only tmpfs restores them on access.
 bool is_plain_memory(int fd) {
   struct statfs about;
   return ::syscall(SYS_fstatfs, fd, &about) == 0 && about.f_type == TMPFS_MAGIC;
@@ -128,7 +128,7 @@ Result<ShmChannel, ShmError> ShmChannel::open(OwnedFd memory, OwnedFd doorbell) 
   const int seals = raw::fcntl(memory.get(), F_GET_SEALS);
   if (seals < 0 || !is_plain_memory(memory.get())) return Failure{ShmError{ShmProblem::kNotMemory, errno}};
   if ((static_cast<unsigned>(seals) & kSeals) != kSeals) return Failure{ShmError{ShmProblem::kNotSealed, 0}};
-  // Sealed, so the size that is seen now is the size for ever.
+  // It is sealed, so this size is final.
   const long octets = ::syscall(SYS_lseek, memory.get(), 0L, SEEK_END);
   if (octets < static_cast<long>(channel_octets(kRingOctetsMin)) ||
       octets > static_cast<long>(channel_octets(kRingOctetsMax))) {
@@ -152,7 +152,7 @@ Result<ShmChannel, ShmError> ShmChannel::open(OwnedFd memory, OwnedFd doorbell) 
 
 bool ShmChannel::ring_doorbell() const {
   const std::uint8_t knock = 1;
-  // A full socket means that the peer has not looked at earlier knocks: it will wake without this one.
+  // A full socket means that the peer has not read earlier knocks: it will wake without this one.
   return raw::sendto(doorbell_.get(), &knock, 1, MSG_DONTWAIT | MSG_NOSIGNAL, nullptr, 0) == 1 ||
          errno == EAGAIN || errno == ENOBUFS || errno == EINTR;
 }

@@ -1,10 +1,10 @@
-// ShmChannel: the two rings between two processes of one user on one host, and the socket by which they
-// wake each other. One side creates it and passes two descriptors to the other (the daemon carries them).
+// ShmChannel: the two rings between two processes of one user on one host, and the socket by which they wake each
+// other. One side creates it and passes two descriptors to the other through the daemon.
 //
-// The memory is a memfd that can neither shrink nor grow: the peer cannot take pages from under us. The
-// doorbell is a SEQPACKET socket pair and no eventfd, because the peer shares every file status flag of
-// what it was given: it could clear O_NONBLOCK of an eventfd, fill it, and hold us in write(); and because
-// a socket hangs up when the peer dies.
+// The memory is a memfd that can neither shrink nor grow, so the peer cannot remove pages that we use. The doorbell
+// is a SEQPACKET socket pair, not an eventfd. The peer shares every file status flag of a descriptor that it
+// received: it could clear O_NONBLOCK of an eventfd, fill it, and block us in write(). A socket also hangs up when
+// the peer dies.
 #pragma once
 
 #include <cstddef>
@@ -19,19 +19,19 @@ namespace rrdma::link {
 
 enum class ShmProblem : std::uint8_t {
   kNone,
-  kRingSize,      // no power of two between kRingOctetsMin and kRingOctetsMax
-  kMemory,        // the memfd could not be made, sealed or mapped
-  kDoorbell,      // the socket pair could not be made, or what was given is none
-  kNotSealed,     // what was given could shrink
-  kNotMemory,     // what was given is no memfd of plain pages
+  kRingSize,      // not a power of two between kRingOctetsMin and kRingOctetsMax
+  kMemory,        // the memfd could not be created, sealed or mapped
+  kDoorbell,      // the socket pair could not be created, or the descriptor is not one
+  kNotSealed,     // the memory could shrink
+  kNotMemory,     // not a memfd of plain pages
   kLayout,        // magic, version or size differ
-  kNotReachable,  // direct access: another PID namespace, ptrace forbidden, or not the process that it says
+  kNotReachable,  // direct access: another PID namespace, ptrace forbidden, or a different process
 };
 std::string_view describe(ShmProblem problem);
 
 struct ShmError {
   ShmProblem problem = ShmProblem::kNone;
-  int error = 0;  // errno, where a system call failed
+  int error = 0;  // errno, if a system call failed
 };
 
 class ShmChannel {
@@ -40,7 +40,7 @@ class ShmChannel {
 
   struct Pair;
   [[nodiscard]] static Result<Pair, ShmError> create(std::uint32_t ring_octets = kRingOctets);
-  // Nothing of what the descriptors hold is believed.
+  // Trusts nothing that the descriptors contain.
   [[nodiscard]] static Result<ShmChannel, ShmError> open(OwnedFd memory, OwnedFd doorbell);
 
   ShmChannel(ShmChannel&& other) noexcept;
@@ -64,7 +64,7 @@ class ShmChannel {
   void unmap();
 
   std::uint8_t* base_ = nullptr;
-  std::uint32_t ring_octets_ = 0;  // our own copies: the header in shared memory is read once
+  std::uint32_t ring_octets_ = 0;  // our own copies: the shared header is read once
   unsigned direction_ = 0;
   std::uint64_t nonce_[2] = {};
   OwnedFd doorbell_;

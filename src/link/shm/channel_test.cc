@@ -1,4 +1,4 @@
-// A channel is opened only from what an honest peer would give.
+// A channel can be opened only from descriptors that an honest peer would pass.
 #include "link/shm/channel.h"
 
 #include <gtest/gtest.h>
@@ -85,7 +85,7 @@ TEST(ShmChannel, AWrongLayoutIsRefused) {
 
 TEST(ShmChannel, ADoorbellNeverBlocks) {
   auto pair = ShmChannel::create(kRingOctetsMin).value();
-  // What the peer does to its end, or to the flags of ours, does not matter.
+  // It does not matter what the peer does to its end or to the flags of ours.
   ASSERT_EQ(raw::fcntl(pair.own.doorbell(), F_SETFL, 0), 0);
   for (int i = 0; i < 5000; ++i) ASSERT_TRUE(pair.own.ring_doorbell());
   pair.peer_doorbell.reset();

@@ -13,7 +13,7 @@
 namespace rrdma::link {
 namespace {
 
-constexpr std::size_t kPieceOctets = 1024 * 1024;  // each call costs 3 us beside the copy; a piece takes 80
+constexpr std::size_t kPieceOctets = 1024 * 1024;  // a call costs 3 us, the copy of a piece 80
 constexpr std::size_t kVectorsMax = objects::kSgeMax + 1;
 
 std::int64_t coarse_seconds() {
@@ -27,8 +27,8 @@ ssize_t move_octets(bool writes, pid_t pid, std::span<const iovec> local, std::s
                    remote.data(), remote.size(), 0UL);
 }
 
-// How many octets at the end of [at, at + length) go last. The whole of the last aligned word where the
-// kernel copies it with one store; otherwise the last octet alone, since the order of several is not ours.
+// Number of bytes at the end of [at, at + length) to be written last. It is the whole last aligned word if the kernel
+// copies it with one store. Otherwise it is only the last byte, because we do not control the order of several.
 std::size_t tail_octets(std::uint64_t at, std::size_t length) {
   const std::size_t tail = std::min<std::size_t>(length, ((at + length - 1) & 7) + 1);
   return (tail & (tail - 1)) == 0 ? tail : 1;
@@ -43,7 +43,7 @@ bool is_within(const DirectKey& key, std::uint64_t address, std::uint64_t length
   return address >= key.address && length <= key.length && address - key.address <= key.length - length;
 }
 
-// Cuts `length` octets off the front of `local`, into `piece`. Returns how many vectors that took.
+// Cuts `length` bytes off the front of `local` into `piece`. Returns the number of vectors used.
 std::size_t cut(std::span<iovec>& local, std::size_t length, std::array<iovec, kVectorsMax>& piece) {
   std::size_t count = 0;
   while (length != 0) {
@@ -58,15 +58,15 @@ std::size_t cut(std::span<iovec>& local, std::size_t length, std::array<iovec, k
   return count;
 }
 
-// A piece of mapped memory and where it goes or comes from.
+// A copy between a piece of mapped memory and local vectors.
 struct Copy {
   bool writes;
   std::span<const iovec> local;
   std::uint8_t* remote;
-  std::size_t tail;  // octets that go last
+  std::size_t tail;  // bytes to be written last
 };
 
-// One store where the tail is a word, so that who spins on it sees all of it or nothing.
+// A tail of one word is one store, so a program that spins on it sees all of it or nothing.
 RRDMA_MAY_FAULT void store_tail(std::uint8_t* to, const std::uint8_t* tail, std::size_t octets) {
   const auto store = [&]<typename Word>(Word) {
     Word word;
@@ -122,8 +122,8 @@ Result<DirectPeer, ShmError> DirectPeer::open(const OwnedFd& table, pid_t pid,
   return peer;
 }
 
-// A pid can come back as somebody else. The hang-up of the doorbell tells us soon, this tells us surely,
-// once a second while there is traffic: faster than any system runs through its pids.
+// A pid can be reused by another process. The doorbell's hang-up usually reports this early; this check makes it
+// certain, once a second during traffic. No system cycles through its pids faster.
 bool DirectPeer::is_the_same_process() {
   const std::int64_t now = coarse_seconds();
   if (now == verified_s_) return true;
@@ -164,14 +164,14 @@ DirectOutcome DirectPeer::move_piece(Way way, std::span<const iovec> local, cons
                        tail};
   const ssize_t moved = move_octets(way == Way::kWrite, pid_, local, std::span(remote).first(count));
   if (moved == static_cast<ssize_t>(length)) return DirectOutcome::kDone;
-  // EPERM: ptrace access was taken away. ESRCH: the process is gone. ENOSYS: a sandbox.
+  // EPERM: ptrace access was revoked. ESRCH: the process is gone. ENOSYS: a sandbox.
   const bool for_good = moved < 0 && (errno == EPERM || errno == ESRCH || errno == ENOSYS);
   return for_good ? DirectOutcome::kRefused : DirectOutcome::kFault;
 }
 
 bool DirectPeer::Rows::hold() const { return qp.holds() && key.holds(); }
 
-// Most often it is the same QP and the same key as the last time, and both rows still hold.
+// Usually the QP and the key are the same as last time, and both rows are still valid.
 bool DirectPeer::find_rows(const objects::DirectTarget& target) {
   if (rows_ && rows_->qp.value.qpn == target.remote && rows_->key.value.rkey == target.rkey && rows_->hold())
     return true;
@@ -220,7 +220,7 @@ DirectOutcome DirectPeer::move_listed(Way way, const objects::DirectTarget& targ
   return DirectOutcome::kDone;
 }
 
-// Who lets go of something looks whether we use it.
+// The owner checks our announcement before it releases memory.
 template <typename Act>
 DirectOutcome DirectPeer::announced(Act act) {
   if (refused_ || !is_the_same_process()) {
@@ -238,7 +238,7 @@ DirectOutcome DirectPeer::announced(Act act) {
 
 DirectOutcome DirectPeer::move(Way way, const objects::DirectTarget& target, std::span<iovec> local,
                                std::uint64_t length) {
-  // Nothing to move still asks for the state of the target's QP: packets do that.
+  // An empty request still depends on the state of the target's QP. Leave it to packets.
   if (length == 0) return DirectOutcome::kNotListed;
   return announced([&] { return move_listed(way, target, local, length); });
 }
@@ -247,7 +247,7 @@ DirectOutcome DirectPeer::atomic(const objects::DirectTarget& target, objects::A
   return announced([&] {
     const auto at = look_up(target, sizeof *call.target, objects::kRemoteAtomic);
     if (!at || at->mapped == nullptr) return DirectOutcome::kNotListed;
-    // Misaligned for the peer, who says so, or here.
+    // Misaligned at the peer, which then reports the error, or here.
     call.target = reinterpret_cast<std::uint64_t*>(at->mapped);
     if (target.address % 8 != 0 || reinterpret_cast<std::uintptr_t>(call.target) % 8 != 0)
       return DirectOutcome::kNotListed;

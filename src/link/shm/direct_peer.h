@@ -1,11 +1,11 @@
-// DirectPeer: the initiator's side of direct access to one other process. It looks up key and QP in the
-// target's table and moves the octets with process_vm_writev / process_vm_readv; the kernel checks that
-// we may (same user, ptrace access). Memory that lies in a file is mapped here, and copied without the kernel. Any doubt is a no: packets will carry the request and the target's
-// QP will find the right error.
+// DirectPeer: the initiator's side of direct access to one other process. It looks up key and QP in the target's
+// table and moves the bytes with process_vm_writev / process_vm_readv. The kernel checks permission (same user,
+// ptrace access). Memory that lies in a file is mapped here and copied without the kernel. In any doubt it refuses:
+// packets carry the request, and the target's QP finds the right error.
 //
-// Programs spin on the last octet of a WRITE: it goes in a remote vector of its own, which the kernel
-// fills after the others. Long copies go in pieces, and the rows are looked at again before each, so
-// that who retires a row waits for one piece at most.
+// Programs spin on the last byte of a WRITE, so it has a remote vector of its own, which the kernel fills after the
+// others. Long copies go in pieces, and the rows are checked again before each. So the owner that retires a row waits
+// for one piece at most.
 //
 // Threads: one at a time (the owner of the lane).
 #pragma once
@@ -30,53 +30,53 @@ namespace rrdma::link {
 enum class DirectOutcome : std::uint8_t {
   kDone,
   kMapped,     // done, without the kernel
-  kNotListed,  // the table does not allow it, or not just now
-  kFault,      // some page is not there
-  kRefused,    // the kernel does not let us; it will not the next time either
+  kNotListed,  // the table does not allow it, or not at the moment
+  kFault,      // a page is missing
+  kRefused,    // the kernel forbids access; permanent
 };
 
-// What a process tells its peer so that it may be reached directly. The nonce lies in its own memory: who
-// can read it there has the right process before it.
+// The message by which a process enables direct access. The nonce lies in its own memory: a peer that can read it
+// there has found the right process.
 struct DirectIntroduction {
   static constexpr std::size_t kNonceOctets = 16;
   std::uint64_t nonce_address = 0;
   std::array<std::uint8_t, kNonceOctets> nonce{};
-  std::uint32_t peer = 0;  // the number that the teller has for the told
+  std::uint32_t peer = 0;  // the number of the receiver at the sender
   std::uint32_t reserved = 0;
 };
 
 class DirectPeer {
  public:
-  // `pid` as the kernel gave it (SCM_CREDENTIALS, SO_PEERCRED); 0 when it has none here. `in_use` is
-  // where the target looks before it lets go of something.
+  // `pid` as reported by the kernel (SCM_CREDENTIALS, SO_PEERCRED); 0 if it has none in this namespace. The target
+  // reads `in_use` before it releases memory.
   [[nodiscard]] static Result<DirectPeer, ShmError> open(const OwnedFd& table, pid_t pid,
                                                          const DirectIntroduction& introduction,
                                                          std::atomic<std::uint64_t>& in_use);
 
   DirectOutcome write(const objects::DirectTarget& target, std::span<const objects::PayloadSpan> from);
   DirectOutcome read(const objects::DirectTarget& target, std::span<const objects::MutableSpan> to);
-  // Only where the memory is mapped: the kernel has no atomic operation on the memory of another.
+  // Only for mapped memory: the kernel offers no atomic operation on another process's memory.
   DirectOutcome atomic(const objects::DirectTarget& target, objects::AtomicCall& call);
 
  private:
   enum class Way : std::uint8_t { kWrite, kRead };
   struct Place {
     std::uint64_t address;  // in the target
-    std::uint8_t* mapped;   // here; null: only there
+    std::uint8_t* mapped;   // here; null: not mapped
   };
   DirectPeer(DirectTableView view, pid_t pid, const DirectIntroduction& introduction,
              std::atomic<std::uint64_t>& in_use)
       : view_(std::move(view)), pid_(pid), introduction_(introduction), in_use_(&in_use), mapped_(pid) {}
 
-  // What the table lists for a target.
+  // The rows that the table lists for a target.
   struct Rows {
     Found<DirectQp> qp;
     Found<DirectKey> key;
     [[nodiscard]] bool hold() const;
   };
-  // Leaves them in rows_. False: the table has none. REQUIRES: the caller is announced as their user.
+  // Sets rows_. False if the table has none. REQUIRES: the caller is announced as their user.
   bool find_rows(const objects::DirectTarget& target);
-  // Where the target lies, by rows_; null: it is not allowed. REQUIRES: as before.
+  // The place of the target according to rows_; empty: not allowed. REQUIRES: as above.
   [[nodiscard]] std::optional<Place> look_up(const objects::DirectTarget& target, std::uint64_t length,
                                              std::uint32_t need);
   template <typename Act>

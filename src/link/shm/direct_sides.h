@@ -1,4 +1,4 @@
-// Two processes without privilege (as nobody, when the tests run as root) with direct access to one another.
+// For tests: two unprivileged processes (user nobody, if the tests run as root) with direct access to one another.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ namespace rrdma::link {
 inline constexpr wire::Qpn kTargetQpn{0x010002};
 inline constexpr wire::Qpn kInitiatorQpn{0x020003};
 inline constexpr wire::RKey kRkey{0x12345678};
-inline constexpr std::uint64_t kAddress = 0x10000;  // as requests name it: not where it lies
+inline constexpr std::uint64_t kAddress = 0x10000;  // as requests name it, not where it lies
 inline constexpr std::uint32_t kAllRights =
     objects::kLocalWrite | objects::kRemoteWrite | objects::kRemoteRead | objects::kRemoteAtomic;
 
@@ -30,7 +30,7 @@ inline std::int64_t now_ns() {
   return t.tv_sec * 1'000'000'000LL + t.tv_nsec;
 }
 
-// What the two processes tell each other outside of what is tested.
+// Communication of the two processes outside of what is tested.
 struct Board {
   std::atomic<std::uint64_t> stage;
   std::atomic<std::uint64_t> other_stage;
@@ -50,7 +50,7 @@ inline bool wait_for(const std::atomic<std::uint64_t>& stage, std::uint64_t valu
 inline void become_nobody() {
   if (::getuid() != 0) return;
   if (::setgid(65534) != 0 || ::setuid(65534) != 0) ::_exit(90);
-  // Changing the user takes dumpability, and ptrace access with it.
+  // Changing the user clears dumpability, and with it ptrace access.
   ::prctl(PR_SET_DUMPABLE, 1);
 }
 
@@ -76,7 +76,7 @@ struct DirectSide {
     ASSERT_TRUE(link->publish(DirectKey{
         .rkey = rkey, .address = kAddress, .length = length, .host = host, .access = access, .domain = 5}));
   }
-  // Messages lie in two pieces; a word in one, which is copied otherwise.
+  // Messages consist of two pieces; a word is one piece, which takes another copy path.
   static std::size_t cut(std::size_t length) { return length <= 8 ? 0 : length / 3; }
   bool write(std::uint64_t address, const std::uint8_t* data, std::size_t length,
              wire::RKey rkey = kRkey) const {
@@ -105,7 +105,7 @@ struct DirectSide {
   objects::Path path;
 };
 
-// Runs the two bodies in two unprivileged children; each returns 0 when all was well.
+// Runs the two bodies in two unprivileged children. Each returns 0 on success.
 template <typename Target, typename Initiator>
 void run_two(Target target, Initiator initiator) {
   auto* board =
@@ -134,7 +134,7 @@ void run_two(Target target, Initiator initiator) {
   ::munmap(board, sizeof(Board));
 }
 
-// The step that failed becomes the exit code.
+// The number of the failed step becomes the exit code.
 #define STEP(number, condition) \
   if (!(condition)) return number
 

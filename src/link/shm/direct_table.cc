@@ -23,7 +23,7 @@ constexpr unsigned kQpRows = 1;
 constexpr unsigned kSizeSeals = F_SEAL_SHRINK | F_SEAL_GROW;
 constexpr std::size_t kValues = 7;
 
-// What is compared in a search is value 0; it is never 0 in a published row.
+// Value 0 is the search key; it is never 0 in a published row.
 using Values = std::array<std::uint64_t, kValues>;
 
 std::uint64_t pack(std::uint32_t low, std::uint32_t high) {
@@ -32,19 +32,19 @@ std::uint64_t pack(std::uint32_t low, std::uint32_t high) {
 std::uint32_t low(std::uint64_t word) { return static_cast<std::uint32_t>(word); }
 std::uint32_t high(std::uint64_t word) { return static_cast<std::uint32_t>(word >> 32); }
 
-// Both are random but for the upper octet of QPNs, which all of a process share, and the low octet of a key.
+// Both are random, except the upper byte of QPNs, which all QPNs of a process share, and the low byte of a key.
 std::size_t hash_of(wire::RKey rkey) { return rkey.value >> 8; }
 std::size_t hash_of(wire::Qpn qpn) { return qpn.value; }
 
 constexpr std::size_t kPlaces = (std::size(kDirectTiers) - 1) * kDirectProbes;
-// The i-th place to look at.
+// The i-th row to probe.
 std::size_t place_of(std::size_t hash, std::size_t i) {
   const std::size_t tier = i / kDirectProbes;
   const std::size_t first = kDirectTiers[tier];
   return first + (hash + i) % (kDirectTiers[tier + 1] - first);
 }
 
-// A name that looked for a place has taken this one or one before: it stands nowhere behind.
+// A search may stop at a row that was never used: insertion would have chosen it or an earlier one.
 constexpr std::uint64_t kNeverUsed = 0;
 bool is_published(std::uint64_t sequence) { return sequence != kNeverUsed && sequence % 2 == 0; }
 
@@ -111,7 +111,7 @@ Result<DirectTable, ShmError> DirectTable::create() {
   DirectTable table(std::move(fd), static_cast<std::uint8_t*>(base));
   const TableHeader header{.magic = kDirectMagic, .version = kDirectVersion, .rows = kDirectRows};
   std::memcpy(base, &header, sizeof header);
-  // From here on nobody can write it but through the mapping above.
+  // From here on the table can be written only through the mapping above.
   if (raw::fcntl(table.fd(), F_ADD_SEALS, kSizeSeals | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) != 0) {
     return Failure{ShmError{ShmProblem::kMemory, errno}};
   }

@@ -1,15 +1,16 @@
-// DirectTable: what a process allows its peers to do to its memory by themselves. It lies in a memfd that
-// only its owner can write; peers map it and look up keys and QPs there before every direct operation.
+// DirectTable: the accesses to its memory that a process grants its peers. It lies in a memfd that only its owner can
+// write. Peers map it and look up keys and QPs before every direct operation.
 //
 //   table = TableHeader, (page) key rows[kDirectRows], qp rows[kDirectRows]
 //   row   = sequence, 7 words. published: sequence even and not 0. A row is found within kDirectProbes
 //           rows from its hash in one of the tiers, or it is not in the table: then packets carry the request.
 //
-// Names are random, so rows lie anywhere in their tier: the first ones are small, so that a table of few rows touches few pages.
+// Names are random, so rows spread over their tier. The first tiers are small, so a table of few rows touches few
+// pages.
 //
-// The rules of a race: a peer says "in use" (in the channel, see layout.h), passes a full barrier and
-// reads the rows; the owner unpublishes a row, passes a full barrier and reads "in use". So one of them
-// sees the other, and who retires a row waits for those who may have seen it.
+// Synchronisation: a peer sets "in use" (in the channel, see layout.h), passes a full barrier and reads the rows. The
+// owner unpublishes a row, passes a full barrier and reads "in use". So one of them sees the other, and an owner that
+// retires a row waits for every peer that may have seen it.
 //
 // Threads: one writer (the owner of the lane), any number of readers in other processes.
 #pragma once
@@ -30,27 +31,27 @@ inline constexpr std::uint64_t kDirectMagic = 0x3142545452444452;
 inline constexpr std::uint32_t kDirectVersion = 3;
 inline constexpr std::size_t kDirectRows = 16384;
 inline constexpr std::size_t kDirectTiers[] = {0, 512, 2048,
-                                               kDirectRows};  // where they begin, and the last ends
+                                               kDirectRows};  // start of each tier, and the end of the last
 inline constexpr std::size_t kDirectProbes = 8;
 
-// A region, or a bound window: memory that a key opens.
+// A region or a bound window: memory that a key grants access to.
 struct DirectKey {
   wire::RKey rkey;
-  std::uint64_t address = 0;  // the first that requests use
+  std::uint64_t address = 0;  // the first address that requests use
   std::uint64_t length = 0;
-  const void* host = nullptr;  // where that octet lies
+  const void* host = nullptr;  // location of that byte
   std::uint32_t access = 0;    // objects::Access
   std::uint32_t domain = 0;    // the handle of its protection domain
   wire::Qpn only_through;      // a type 2 window's QP; 0: any QP of the domain
-  std::uint32_t file = 0;      // 1 + the owner's descriptor of the memory file that it lies in; 0: in none
+  std::uint32_t file = 0;      // 1 + the owner's descriptor of the memory file that holds it; 0: none
   std::uint64_t file_offset = 0;
 };
 
-// A connected QP that receives.
+// A connected QP that can receive.
 struct DirectQp {
   wire::Qpn qpn;
   wire::Qpn peer_qpn;
-  std::uint32_t peer = 0;  // whom it is connected to: the party that the owner gave to add_channel()
+  std::uint32_t peer = 0;  // its connected peer: the party that the owner gave to add_channel()
   std::uint32_t access = 0;
   std::uint32_t domain = 0;
 };
@@ -75,10 +76,10 @@ class DirectTable {
   DirectTable& operator=(DirectTable&&) = delete;
   ~DirectTable();
 
-  // False: no row is free where it would be found; packets carry what is for it. REQUIRES: not published.
+  // False if no row is free in its probe range; then packets carry the requests. REQUIRES: not published.
   bool publish(const DirectKey& key);
   bool publish(const DirectQp& qp);
-  // Nobody starts anything with it from now on; who has started may still be at it. False: was not there.
+  // Prevents new operations; those that have started may still run. False if it was not published.
   bool unpublish(wire::RKey rkey);
   bool unpublish(wire::Qpn qpn);
 
@@ -92,7 +93,7 @@ class DirectTable {
   std::uint8_t* base_ = nullptr;
 };
 
-// A row as a reader found it, and how to see whether it still holds.
+// A row as a reader found it, and the means to check that it is still valid.
 template <typename T>
 struct Found {
   T value;
@@ -101,7 +102,7 @@ struct Found {
   [[nodiscard]] bool holds() const { return sequence->load(std::memory_order_acquire) == seen; }
 };
 
-// A peer's table. What it says is believed as far as its owner's memory goes: it only ever hurts itself.
+// A peer's table. A false entry can only harm the memory of its owner, so the contents need no validation.
 class DirectTableView {
  public:
   [[nodiscard]] static Result<DirectTableView, ShmError> open(const OwnedFd& fd);

@@ -1,6 +1,5 @@
-// Direct access between two processes without privilege (as nobody, when the tests run as root): right
-// octets, refusals that leave the request to packets, the last octet last, and letting go of memory while
-// somebody writes to it.
+// Direct access between two unprivileged processes (user nobody, if the tests run as root): correct bytes, refusals
+// that leave the request to packets, the last byte last, and release of memory during a write.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -27,7 +26,7 @@ TEST(Direct, OctetsGoAndComeBackWhole) {
         side.publish_memory(memory.data(), memory.size());
         board.stage = 1;
         STEP(1, wait_for(board.other_stage, 1));
-        // 1,000,000 octets at 17, nothing beside them.
+        // 1,000,000 bytes at 17, and nothing around them.
         std::vector<std::uint8_t> expected(1'000'000);
         fill_content(expected, 1);
         STEP(2, std::equal(expected.begin(), expected.end(), memory.begin() + 17));
@@ -43,7 +42,7 @@ TEST(Direct, OctetsGoAndComeBackWhole) {
         STEP(3, side.write(kAddress + 17, data.data(), data.size()));
         STEP(4, side.read(kAddress + 17, back.data(), back.size()));
         STEP(5, back == data);
-        // The edges: the last octet is in, one more is out.
+        // The edges: the last byte is inside, one more is outside.
         STEP(6, side.write(kAddress + 2'999'999, data.data(), 1));
         STEP(7, !side.write(kAddress + 2'999'999, data.data(), 2));
         STEP(8, !side.write(kAddress - 1, data.data(), 1));
@@ -84,7 +83,7 @@ TEST(Direct, WhatTheTableDoesNotAllowIsLeftToPackets) {
         board.stage = 1;
         STEP(1, wait_for(board.other_stage, 1));
         STEP(2, side.link->retire(kTargetQpn));
-        side.publish_qp(kAllRights, wire::Qpn(99));  // connected to somebody else now
+        side.publish_qp(kAllRights, wire::Qpn(99));  // now connected to another peer
         board.stage = 2;
         STEP(3, wait_for(board.other_stage, 2));
         STEP(4, side.link->retire(kTargetQpn));
@@ -98,12 +97,12 @@ TEST(Direct, WhatTheTableDoesNotAllowIsLeftToPackets) {
         STEP(2, side.meet());
         const std::uint8_t data[8] = {};
         std::uint8_t back[8];
-        STEP(3, !side.write(kAddress, data, 8, wire::RKey{0x100}));  // may be read only
+        STEP(3, !side.write(kAddress, data, 8, wire::RKey{0x100}));  // read only
         STEP(4, !side.write(kAddress, data, 8, wire::RKey{0x200}));  // another domain
         STEP(5, !side.write(kAddress, data, 8, wire::RKey{0x300}));  // another QP's window
         STEP(6, side.write(kAddress, data, 8, wire::RKey{0x400}));
         STEP(7, !side.write(kAddress, data, 8, wire::RKey{0x999}));  // no such key
-        STEP(8, !side.write(kAddress, data, 0));                     // nothing to move: packets ask the QP
+        STEP(8, !side.write(kAddress, data, 0));                     // empty: left to packets
         STEP(9, side.write(kAddress, data, 8));
         board.other_stage = 1;
         STEP(10, wait_for(board.stage, 2));
@@ -123,7 +122,7 @@ TEST(Direct, UnmappedMemoryIsAFaultAndLeftToPackets) {
         void* memory = ::mmap(nullptr, 65536, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         side.publish_qp();
         side.publish_memory(memory, 65536);
-        // Nothing else may come to lie there meanwhile.
+        // Prevents another mapping at this address meanwhile.
         ::mmap(memory, 65536, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
         board.stage = 1;
         STEP(1, wait_for(board.other_stage, 1));
@@ -188,7 +187,7 @@ TEST(Direct, AnotherProcessBehindThePidIsNotReached) {
 TEST(DirectTable, RowsAreFoundUntilTheyAreUnpublishedAndNoPlaceMeansPackets) {
   auto table = DirectTable::create().value();
   auto view = DirectTableView::open(OwnedFd(raw::fcntl(table.fd(), F_DUPFD_CLOEXEC, 3))).value();
-  // The same places for all: as many as there are tiers, kDirectProbes each.
+  // Keys that all probe the same rows: kDirectProbes in each tier.
   constexpr std::uint32_t kPlaces = (std::size(kDirectTiers) - 1) * kDirectProbes;
   std::uint32_t stride = 1;
   for (std::size_t i = 0; i + 1 < std::size(kDirectTiers); ++i)
@@ -211,7 +210,7 @@ TEST(DirectTable, RowsAreFoundUntilTheyAreUnpublishedAndNoPlaceMeansPackets) {
   EXPECT_EQ(view.find(key_of(kPlaces))->value.length, 99u);
 }
 
-// The target spins on the last octet of each WRITE, as programs do, and looks at the rest when it comes.
+// The target spins on the last byte of each WRITE, as programs do, and then checks the rest.
 class LastOctet : public testing::TestWithParam<bool> {};
 INSTANTIATE_TEST_SUITE_P(Memory, LastOctet, testing::Bool(),
                          [](const auto& mapped) { return mapped.param ? "Mapped" : "ThroughTheKernel"; });
@@ -271,7 +270,7 @@ TEST_P(LastOctet, IsNeverEarly) {
       });
 }
 
-// After retire() has returned, nothing may change what lies there.
+// After retire() returns, nothing may change the memory.
 TEST(Direct, RetiredMemoryIsLeftAlone) {
   constexpr std::uint32_t kRounds = 1'500;
   constexpr std::size_t kOctets = 600'000;  // several pieces
@@ -343,7 +342,7 @@ TEST(Direct, RetiringDoesNotWaitForTheDead) {
   EXPECT_EQ(target->poll_lost(), holder.number);
 }
 
-// Who claims to be at it for ever delays letting go once, whatever it opens afterwards.
+// A peer that claims an access forever delays one release only, whatever channels it opens afterwards.
 TEST(Direct, WhoHoldsOnIsWaitedForOnce) {
   auto target = ShmLink::create().value();
   ASSERT_TRUE(target->enable_direct().ok());

@@ -17,7 +17,7 @@ struct IntroductionMessage {
 };
 static_assert(sizeof(IntroductionMessage) == 40);
 
-// Takes one descriptor and closes the others: the peer may send as many as it likes.
+// Takes one descriptor and closes the others: the peer may send any number.
 void take_descriptors(const cmsghdr& header, OwnedFd& fd) {
   const std::size_t count = (header.cmsg_len - CMSG_LEN(0)) / sizeof(int);
   for (std::size_t i = 0; i < count; ++i) {

@@ -1,6 +1,6 @@
-// What travels over a doorbell socket besides knocks: one introduction each way, by which a process hands
-// its DirectTable to the peer, with credentials that the kernel has checked (the pid is the one that it
-// has in the receiver's PID namespace; 0: none).
+// Messages over a doorbell socket other than knocks: one introduction each way, by which a process passes its
+// DirectTable to the peer. The kernel verifies the credentials (the pid is the sender's in the receiver's PID
+// namespace; 0: none).
 #pragma once
 
 #include <sys/types.h>
@@ -12,7 +12,7 @@
 
 namespace rrdma::link {
 
-// Never blocks. False: not sent; then the peer uses packets.
+// Never blocks. False if not sent; then the peer uses packets.
 bool send_introduction(int doorbell, const DirectIntroduction& introduction, int table_fd);
 
 enum class Heard : std::uint8_t { kNothing, kKnock, kIntroduction, kHangUp };
@@ -23,7 +23,7 @@ struct HeardIntroduction {
   pid_t pid = 0;
 };
 
-// The next message of a doorbell, whatever the peer sent. Descriptors that nobody asked for are closed.
+// Reads the next message of a doorbell, whatever the peer sent. Closes unsolicited descriptors.
 Heard hear(int doorbell, HeardIntroduction& heard);
 
 }  // namespace rrdma::link

@@ -1,14 +1,14 @@
-// The layout of a channel in shared memory: what both processes map, and what neither trusts.
+// The layout of a channel in shared memory: both processes map it, and neither trusts it.
 //
 //   channel   = ChannelHeader, DirectionControl[2], (page) ring[0], (page) ring[1]
 //   ring      = records, each on a multiple of kUnitOctets, never across the end of the ring
 //   record    = RecordHead, [PeerRoute], transport headers, [AckRecord], payload   (or a skip: RecordHead alone)
 //
-// A position counts octets since the channel was made; its offset in the ring is the low bits. A record
-// at position p is there when its `ready` word equals nonce + p / kUnitOctets: a word that no stale
-// record can hold, and that stale payload holds with probability 2^-64. So a small frame costs one cache
-// line, and nobody writes an index that the other polls. A skip sends the reader to the start of the
-// next lap. `consumed` only says how far the writer may go.
+// A position counts bytes since the channel was created; its low bits are the offset in the ring. A record at
+// position p is present when its `ready` word equals nonce + p / kUnitOctets. No stale record can hold that word, and
+// stale payload holds it with probability 2^-64. So a small frame costs one cache line, and neither side writes an
+// index that the other polls. A skip sends the reader to the start of the next lap. `consumed` only limits the
+// writer.
 //
 // Direction 0 carries frames of the process that created the channel, direction 1 those of the other.
 #pragma once
@@ -27,7 +27,7 @@ inline constexpr std::uint32_t kChannelVersion = 3;
 inline constexpr std::size_t kUnitOctets = 64;
 inline constexpr std::size_t kChannelPage = 65536;  // the largest page size of arm64
 inline constexpr std::uint32_t kShmTrainOctetsMax = 64 * 1024;
-inline constexpr std::uint32_t kShmFrameOctetsMax = 4096;  // payload of a frame that is no train
+inline constexpr std::uint32_t kShmFrameOctetsMax = 4096;  // payload of a frame that is not a train
 inline constexpr std::uint32_t kRingOctetsMin = 256 * 1024;
 inline constexpr std::uint32_t kRingOctetsMax = 16 * 1024 * 1024;
 
@@ -40,15 +40,15 @@ struct ChannelHeader {
 };
 static_assert(sizeof(ChannelHeader) == 128);
 
-// Lines are owned by one writer each, so that a flag that is read at every burst stays in the cache.
+// Each cache line has one writer, so a flag that is read for every burst stays in the cache.
 struct DirectionControl {
-  alignas(128) std::atomic<std::uint64_t> consumed;  // the reader's: everything before it may be overwritten
-  std::atomic<std::uint64_t> served;  // the reader's: what it has to say to everything before it was said
-  alignas(128) std::atomic<std::uint32_t> armed;  // the reader sleeps: ring its doorbell after writing
-  std::atomic<std::uint32_t> attentive;  // the reader looks by itself: no need to see whether it is armed
+  alignas(128) std::atomic<std::uint64_t> consumed;  // by the reader: everything before it may be overwritten
+  std::atomic<std::uint64_t> served;  // by the reader: it has sent all answers to everything before it
+  alignas(128) std::atomic<std::uint32_t> armed;    // the reader sleeps: ring its doorbell after writing
+  std::atomic<std::uint32_t> attentive;             // the reader polls: no need to check `armed`
   alignas(128) std::atomic<std::uint32_t> starved;  // the writer sleeps: ring its doorbell after consuming
   alignas(128) std::atomic<
-      std::uint64_t> in_use;  // the writer's: odd while it is in the reader's memory (direct_table.h)
+      std::uint64_t> in_use;  // by the writer: odd while it accesses the reader's memory (direct_table.h)
 };
 static_assert(sizeof(DirectionControl) == 512);
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free &&
@@ -64,14 +64,14 @@ struct RecordHead {
 static_assert(sizeof(RecordHead) == 16);
 
 enum RecordFlag : std::uint8_t {
-  kRecordSkip = 1u << 0,       // no frame: go on at the start of the next lap
-  kRecordRoute = 1u << 1,      // a PeerRoute follows; without it, that of the record before holds
-  kRecordCorrupted = 1u << 2,  // fault injection broke this frame: a NIC would see a wrong ICRC
+  kRecordSkip = 1u << 0,       // no frame: continue at the start of the next lap
+  kRecordRoute = 1u << 1,      // a PeerRoute follows; otherwise that of the previous record applies
+  kRecordCorrupted = 1u << 2,  // fault injection corrupted this frame: a NIC would see a wrong ICRC
   kRecordAck = 1u << 3,        // an AckRecord follows the transport headers
 };
 inline constexpr std::uint8_t kRecordFlags = kRecordSkip | kRecordRoute | kRecordCorrupted | kRecordAck;
 
-// An acknowledgement that the record brings along, of the QP that its request is for: who replies writes one record
+// An acknowledgement that the record carries along, for the QP that its request is for. A reply needs one record
 // instead of two.
 struct AckRecord {
   std::uint32_t psn;
@@ -79,7 +79,7 @@ struct AckRecord {
 };
 static_assert(sizeof(AckRecord) == 8);
 
-// What a packet's IP header would say, seen from the sender.
+// The contents of a packet's IP header, from the sender's view.
 struct PeerRoute {
   wire::Gid source;
   wire::Gid destination;
@@ -91,8 +91,8 @@ struct PeerRoute {
 };
 static_assert(sizeof(PeerRoute) == 40);
 
-// Where the payload of a record starts; `header_octets` counts an AckRecord, too. Small payloads share the line of the headers, large ones start
-// on a line of their own so that copies are aligned on both sides.
+// Offset of the payload in a record; `header_octets` includes an AckRecord. Small payloads share the cache line of
+// the headers. Large ones start on a line of their own, so that copies are aligned on both sides.
 constexpr std::size_t payload_offset(bool has_route, std::size_t header_octets, std::size_t payload_octets) {
   const std::size_t end = sizeof(RecordHead) + (has_route ? sizeof(PeerRoute) : 0) + header_octets;
   return payload_octets > 2 * kUnitOctets ? (end + kUnitOctets - 1) & ~(kUnitOctets - 1) : end;
@@ -103,7 +103,7 @@ constexpr std::size_t record_octets(bool has_route, std::size_t header_octets, s
 }
 inline constexpr std::size_t kRecordOctetsMax =
     record_octets(true, wire::kHeaderOctetsMax + sizeof(AckRecord), kShmTrainOctetsMax);
-// The reader tells a sleeping writer at least once for each quarter of the ring; what is left must hold a frame.
+// The reader notifies a sleeping writer at least once for each quarter of the ring. The remainder must hold a frame.
 static_assert(kRecordOctetsMax <= kRingOctetsMin / 2);
 
 constexpr std::size_t controls_offset() { return sizeof(ChannelHeader); }

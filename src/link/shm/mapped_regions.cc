@@ -11,7 +11,7 @@
 namespace rrdma::link {
 namespace {
 
-// The descriptor itself, not its file opened again: what the other process may not write, we do not write for it.
+// Borrows the descriptor instead of reopening the file: we must not write what the other process may not write.
 OwnedFd borrow_memory_file(pid_t pid, int number) {
   const OwnedFd process = lifted(raw::pidfd_open(pid, 0));
   if (!process) return OwnedFd();
@@ -25,7 +25,7 @@ OwnedFd borrow_memory_file(pid_t pid, int number) {
   return file;
 }
 
-// Pages of hugetlbfs are mapped whole.
+// hugetlbfs maps whole huge pages.
 std::uint64_t page_of(int fd) {
   struct statfs system;
   return ::syscall(SYS_fstatfs, fd, &system) == 0 && system.f_type == HUGETLBFS_MAGIC
@@ -52,7 +52,7 @@ void MappedRegions::release(Region& region) {
 
 void MappedRegions::map(Region& region, const Found<DirectKey>& key) {
   release(region);
-  // What its owner has let go of shall not keep its pages for our sake.
+  // Release mappings whose owner has revoked them, so that they do not keep the pages alive.
   for (Region& other : regions_) {
     if (other.mapping != nullptr && other.sequence->load(std::memory_order_acquire) != other.seen)
       release(other);

@@ -1,9 +1,10 @@
-// MappedRegions: memory of another process that it shares with whoever may open its files, mapped here. A region that lies in
-// a file (DirectKey::file) is mapped when it is used first, writable only where its rights are, and unmapped when its row in the
-// table no longer holds or its place is wanted.
+// MappedRegions: maps memory that another process keeps in files. A region that lies in a file (DirectKey::file) is
+// mapped on first use, writable only if its rights are. It is unmapped when its row in the table is no longer valid,
+// or when another region needs its slot.
 //
-// The other process may be hostile, though it is of our user: what it names is used only if it is a regular file in memory, and as it has it open,
-// and every access goes under the fault guard, since it may cut the file.
+// The other process may be hostile, although it belongs to our user. Its file is used only if it is a regular file in
+// memory, and with the access mode of its descriptor. Every access runs under the fault guard, because the other
+// process can truncate the file.
 #pragma once
 
 #include <sys/types.h>
@@ -23,8 +24,8 @@ class MappedRegions {
   MappedRegions& operator=(MappedRegions&&) = delete;
   ~MappedRegions();
 
-  // Where the region's first octet lies here; null: it is in no file, or cannot be mapped, and never will be.
-  // `is_the_same`, whether the process is still the one that the table is of, is asked after its file was borrowed.
+  // The local address of the region's first byte. Null if it is in no file, or cannot be mapped, which is permanent.
+  // Calls `is_the_same` after the file was borrowed, to check that the process is still the owner of the table.
   template <typename Same>
   [[nodiscard]] std::uint8_t* find(const Found<DirectKey>& key, Same is_the_same) {
     if (key.value.file == 0) return nullptr;
@@ -38,7 +39,7 @@ class MappedRegions {
 
  private:
   struct Region {
-    const std::atomic<std::uint64_t>* sequence = nullptr;  // the row that it was made for
+    const std::atomic<std::uint64_t>* sequence = nullptr;  // the row that it was mapped for
     std::uint64_t seen = 0;
     std::uint8_t* first = nullptr;  // null: cannot be mapped
     void* mapping = nullptr;
@@ -49,7 +50,7 @@ class MappedRegions {
 
   static constexpr std::size_t kRegions = 64;
   pid_t pid_;
-  std::vector<Region> regions_;  // none until there is one: it lies amid what every message needs
+  std::vector<Region> regions_;  // empty until the first use, to keep the hot data around it compact
 };
 
 }  // namespace rrdma::link

@@ -1,4 +1,4 @@
-// Direct access to memory that lies in a file: mapped by the initiator, with the same answers as by the kernel.
+// Direct access to memory in a file: the initiator maps it, and the results equal those of a copy by the kernel.
 #include <signal.h>
 #include <sys/mman.h>
 
@@ -24,7 +24,7 @@ void guard_faults() {
   ::sigaction(SIGBUS, &action, nullptr);
 }
 
-// Memory of a target, in a file that has a page before it.
+// Memory of a target, in a file with a page in front of it.
 struct FileMemory {
   static constexpr std::size_t kBefore = 65536;
   explicit FileMemory(std::size_t length)
@@ -104,14 +104,14 @@ TEST(Mapped, AtomicsAreTheProcessorsOwn) {
              side.link->publish(memory.key(wire::RKey{0x100}, objects::kRemoteRead | objects::kRemoteWrite)));
         STEP(2, side.link->publish(memory.key(wire::RKey{0x200}, objects::kRemoteAtomic)));
         STEP(3, side.link->publish(memory.key()));
-        std::vector<std::uint64_t> elsewhere(2, 5);  // in no file
+        std::vector<std::uint64_t> elsewhere(2, 5);  // not in a file
         DirectKey plain = memory.key(wire::RKey{0x300});
         plain.host = elsewhere.data();
         plain.length = 16;
         plain.file = 0;
         STEP(4, side.link->publish(plain));
         board.stage = 1;
-        std::uint64_t own = 0;  // as long as the other adds
+        std::uint64_t own = 0;  // while the other side adds
         for (; board.other_stage < 1; ++own) __atomic_fetch_add(&words[0], 1, __ATOMIC_SEQ_CST);
         STEP(5, own > 0);
         STEP(6, words[0] == own + kTurns && words[1] == 9 && words[2] == 1);
@@ -150,7 +150,7 @@ TEST(Mapped, RightsAndRetirementHoldAsEver) {
         board.stage = 2;
         STEP(5, wait_for(board.other_stage, 2));
         STEP(6, memory.data[0] == 1);
-        // The same key again, elsewhere in the file.
+        // The same key again, at another place of the file.
         DirectKey moved = memory.key();
         moved.file_offset -= 4096;
         moved.length = 4096;
@@ -167,7 +167,7 @@ TEST(Mapped, RightsAndRetirementHoldAsEver) {
         const std::uint8_t ones[8] = {1, 1, 1, 1, 1, 1, 1, 1}, twos[8] = {2, 2, 2, 2, 2, 2, 2, 2};
         std::uint8_t back[8];
         STEP(3, side.write(kAddress, ones, 8));
-        STEP(4, !side.write(kAddress, twos, 8, wire::RKey{0x100}));  // may be read only
+        STEP(4, !side.write(kAddress, twos, 8, wire::RKey{0x100}));  // read only
         board.other_stage = 1;
         STEP(5, wait_for(board.stage, 2));
         STEP(6, !side.write(kAddress, twos, 8));
@@ -181,7 +181,7 @@ TEST(Mapped, RightsAndRetirementHoldAsEver) {
       });
 }
 
-// Whoever cuts its file short has taken the pages away: a fault, and packets find out what to say.
+// A process that truncates its file has removed the pages. This is a fault, and packets determine the error.
 TEST(Mapped, AFileThatWasCutIsAFaultAndLeftToPackets) {
   run_two(
       [](DirectSide& side, Board& board) {
@@ -202,7 +202,7 @@ TEST(Mapped, AFileThatWasCutIsAFaultAndLeftToPackets) {
         STEP(3, side.write(kAddress, data.data(), data.size()));
         board.other_stage = 1;
         STEP(4, wait_for(board.stage, 2));
-        // Small ones are copied otherwise.
+        // Small copies take another path.
         for (const std::size_t octets : {data.size(), std::size_t{8}}) {
           STEP(5, !side.write(kAddress, data.data(), octets));
           STEP(6, !side.read(kAddress, data.data(), octets));
@@ -213,7 +213,8 @@ TEST(Mapped, AFileThatWasCutIsAFaultAndLeftToPackets) {
       });
 }
 
-// A file that is none, one that is too short, one that is not in memory, one that the target itself may not write: the kernel copies, as for all other memory.
+// Not a file, too short, not in memory, or not writable by the target itself: the kernel copies, as for any other
+// memory.
 TEST(Mapped, WhatCannotBeMappedIsCopiedByTheKernel) {
   run_two(
       [](DirectSide& side, Board& board) {
@@ -229,7 +230,7 @@ TEST(Mapped, WhatCannotBeMappedIsCopiedByTheKernel) {
           STEP(2, side.link->publish(key));
         }
         DirectKey key = memory.key(wire::RKey{name++ << 8});
-        key.file_offset += 4096;  // the end is beyond the file's
+        key.file_offset += 4096;  // ends beyond the file
         STEP(3, side.link->publish(key));
         key = memory.key(wire::RKey{name++ << 8});
         key.file_offset = ~std::uint64_t{0} - 4095;

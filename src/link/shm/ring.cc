@@ -22,7 +22,7 @@ RingWriter::RingWriter(const ShmChannel& channel)
 
 void RingWriter::refresh() {
   const std::uint64_t seen = control_->consumed.load(std::memory_order_acquire);
-  // It may only grow, never beyond what we wrote, and records end on units.
+  // `consumed` may only grow, never beyond our position, and records end on units.
   if (seen - consumed_ > head_ - consumed_ || seen % kUnitOctets != 0) {
     broken_ = true;
     return;
@@ -49,8 +49,8 @@ void RingWriter::publish(std::uint8_t* record, RecordHead head) {
   __atomic_store_n(reinterpret_cast<std::uint64_t*>(record), nonce_ + head_ / kUnitOctets, __ATOMIC_RELEASE);
 }
 
-// Goes to the start of the ring when the record does not fit before the end, or when it would raise the
-// soft limit although the start is free: free for this record, and then for what has_room() may be asked.
+// Turns back to the start of the ring if the record does not fit before the end. Also turns back if the record would
+// raise the soft limit although the start has room for it, and for the largest record after it.
 void RingWriter::turn_back_if_wanted(std::size_t octets) {
   const std::size_t at = offset();
   if (at + octets <= soft_limit_) return;
@@ -82,7 +82,7 @@ WriteVerdict RingWriter::write(const objects::Frame& frame) {
   std::uint8_t* to = record + payload_offset(has_route, header_octets, frame.payload_octets);
   for (std::size_t i = 0; i < frame.span_count; ++i) {
     const objects::PayloadSpan& span = frame.spans[i];
-    // A guard costs as much as the copy of a small message.
+    // The guard costs as much as the copy of a small message.
     if (frame.own_payload)
       std::memcpy(to, span.data, span.length);
     else if (!guarded_copy(to, span.data, span.length))
@@ -125,7 +125,7 @@ void RingReader::advance(std::size_t octets) {
   expected_ = nonce_ + position_ / kUnitOctets;
 }
 
-// Copies the record's head, route and headers, and checks that it lies within the ring. False: it does not.
+// Copies the record's head, route and headers, and checks that it lies within the ring. False if not.
 bool RingReader::take(RecordView& record) {
   const auto* at = reinterpret_cast<const std::uint8_t*>(ready_);
   const std::size_t to_end = size_ - static_cast<std::size_t>(at - ring_);
@@ -147,7 +147,7 @@ bool RingReader::take(RecordView& record) {
     std::memcpy(&route_, headers, sizeof route_);
     headers += sizeof route_;
   }
-  // A length that the compiler knows, as far as that goes: the next line may be the writer's already.
+  // Copy a constant length if possible. The bytes behind the headers may already belong to the writer.
   const bool room = record.headers.size() <= to_end - static_cast<std::size_t>(headers - at);
   std::memcpy(record.headers.data(), headers, room ? record.headers.size() : head.header_octets);
   if (has_ack) std::memcpy(&record.ack, headers + head.header_octets, sizeof record.ack);
@@ -156,7 +156,7 @@ bool RingReader::take(RecordView& record) {
 }
 
 ReadVerdict RingReader::read(RecordView& record) {
-  // A skip is followed by a record at the start of the ring, where no skip can stand.
+  // After a skip comes a record at the start of the ring, which cannot be a skip.
   for (int lap = 0; lap < 2; ++lap) {
     if (broken_) return ReadVerdict::kBroken;
     if (!has_record()) return ReadVerdict::kNothing;

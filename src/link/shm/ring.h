@@ -1,10 +1,10 @@
-// RingWriter and RingReader: the two ends of one direction of a channel. Each keeps its position in its
-// own memory; from shared memory a writer believes only `consumed`, and a reader only what it has
-// copied out and checked. A value that cannot be right breaks the end that saw it, for good: there is no
-// way to find the next record, and no honest peer writes one.
+// RingWriter and RingReader: the two ends of one direction of a channel. Each keeps its position in its own memory.
+// From shared memory a writer trusts only `consumed`, and a reader only what it has copied out and checked. An
+// impossible value permanently breaks the end that saw it: there is no way to find the next record, and no honest
+// peer writes one.
 //
-// Memory that a ring touches is bounded by use, not by its size: the writer turns back at a soft limit
-// while the reader keeps up, and raises the limit only when it would have to wait otherwise.
+// The memory that a ring touches depends on its use, not on its size. The writer turns back at a soft limit while the
+// reader keeps up, and raises the limit only if it would have to wait otherwise.
 #pragma once
 
 #include <array>
@@ -24,22 +24,22 @@ class RingWriter {
  public:
   explicit RingWriter(const ShmChannel& channel);
 
-  // Whether a frame with this much payload fits now, wherever the ring's end is.
+  // True if a frame with this much payload fits now, wherever the ring's end is.
   [[nodiscard]] bool has_room(std::size_t payload_octets) {
     needed_ = record_octets(true, wire::kHeaderOctetsMax + sizeof(AckRecord), payload_octets);
     return fits(needed_, free_octets()) || has_room_after_refresh();
   }
-  // Copies the frame into the ring and publishes it. A span that is no longer mapped: nothing is published.
-  // REQUIRES: has_room() said yes for at least this payload since the last write.
+  // Copies the frame into the ring and publishes it. Publishes nothing if a span is no longer mapped. REQUIRES:
+  // has_room() returned true for at least this payload since the last write.
   WriteVerdict write(const objects::Frame& frame);
 
   [[nodiscard]] bool broken() const { return broken_; }
-  // Since the flag was cleared: has_room() said no.
+  // has_room() failed since the flag was cleared.
   [[nodiscard]] bool starved() const { return starved_; }
   void clear_starved() { starved_ = false; }
-  // REQUIRES: a full barrier since the peer was told to ring. Whether what was refused last would fit now.
+  // True if the last refused frame would fit now. REQUIRES: a full barrier since the peer was told to ring.
   [[nodiscard]] bool room_came();
-  // The reader has taken everything that was written, and its answers were written before this was true.
+  // The reader has taken everything that was written. It wrote its answers before this became true.
   [[nodiscard]] bool served() const { return control_->served.load(std::memory_order_acquire) == head_; }
   [[nodiscard]] std::uint64_t position() const { return head_; }
   [[nodiscard]] std::size_t soft_limit() const { return soft_limit_; }
@@ -65,16 +65,16 @@ class RingWriter {
   std::uint64_t head_ = 0;
   std::uint64_t consumed_ = 0;  // as last seen
   std::size_t soft_limit_;
-  std::size_t needed_ = 0;  // what the last has_room() asked for
-  PeerRoute route_{};       // what the reader believes
+  std::size_t needed_ = 0;  // by the last has_room()
+  PeerRoute route_{};       // as the reader knows it
   bool broken_ = false;
   bool starved_ = false;
 };
 
 enum class ReadVerdict : std::uint8_t { kNothing, kRecord, kBroken };
 
-// One record as the reader took it from shared memory. Head, route and headers are copies; the payload
-// is still shared: the peer may change it while it is read, so it is read once and never judged.
+// One record as the reader took it from shared memory. Head, route and headers are copies. The payload is still
+// shared and the peer may change it meanwhile, so it is read once and never validated.
 struct RecordView {
   RecordHead head;
   std::array<std::uint8_t, wire::kHeaderOctetsMax> headers;
@@ -87,14 +87,14 @@ class RingReader {
   explicit RingReader(const ShmChannel& channel);
 
   [[nodiscard]] bool has_record() const { return __atomic_load_n(ready_, __ATOMIC_ACQUIRE) == expected_; }
-  // The next record. It stays where it is until release().
+  // The next record. It stays in the ring until release().
   ReadVerdict read(RecordView& record);
-  // Gives the room of the record back.
+  // Returns the record's room to the writer.
   void release();
-  // All that was released has its answers, as far as it gets any.
+  // All answers to released records have been sent.
   void tell_served() { control_->served.store(position_, std::memory_order_release); }
-  // Whether the writer waits for room and must be woken. Costs a barrier once for each quarter of the
-  // ring only: a writer that knows of all but the last quarter has room for any frame.
+  // True if the writer waits for room and must be woken. Costs a barrier only once for each quarter of the ring: a
+  // writer that knows of all but the last quarter has room for any frame.
   [[nodiscard]] bool writer_waits() { return position_ - told_ >= size_ / 4 && tell_writer(); }
 
   [[nodiscard]] bool broken() const { return broken_; }
@@ -115,7 +115,7 @@ class RingReader {
   std::uint64_t nonce_;
   std::uint64_t position_ = 0;
   std::uint64_t told_ = 0;  // position at the last full barrier
-  std::size_t record_ = 0;  // octets of the record that read() gave
+  std::size_t record_ = 0;  // size of the record that read() returned
   PeerRoute route_{};
   bool broken_ = false;
 };

@@ -99,7 +99,7 @@ void ShmLink::hang_up(Port& port, Count reason) {
   port.direct.reset();
   ++hung_up_;
   count(reason);
-  // A hung-up socket stays readable for ever.
+  // A socket that hung up stays readable forever.
   raw::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, port.channel.doorbell(), nullptr);
 }
 
@@ -123,7 +123,7 @@ void ShmLink::attend() {
   }
 }
 
-// After the barrier a writer has either published what it wrote, or will see that it must look at `armed`.
+// After the barrier a writer has either published its frames or will see that it must check `armed`.
 void ShmLink::attend_no_more() {
   bool any = false;
   for (const auto& port : ports_) {
@@ -132,7 +132,7 @@ void ShmLink::attend_no_more() {
     any = true;
   }
   if (!any || raw::membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED) == 0) return;
-  has_barrier_ = false;  // a filter has come: no processor takes as long as this to publish what it wrote
+  has_barrier_ = false;  // now filtered: any CPU publishes its stores within this time
   const timespec moment{.tv_sec = 0, .tv_nsec = 1'000'000};
   (void)raw::ppoll(nullptr, 0, &moment);
 }
@@ -218,8 +218,8 @@ bool ShmLink::served(std::uint32_t peer) const {
   return port == nullptr || port->writer.served();
 }
 
-// Who sleeps has told its peers which rings it waits for when it armed. A program that posts meanwhile may find
-// another one full and sleep next: the reader must hear of that, or nobody would ever ring.
+// A thread that sleeps told its peers on arming which rings it waits for. Meanwhile the program may post, find
+// another ring full and go to sleep. The reader of that ring must be told, or it would never ring.
 bool ShmLink::has_room(Port& port, std::size_t payload_octets) {
   if (port.writer.has_room(payload_octets)) return true;
   if (!armed_) return false;
@@ -253,7 +253,7 @@ void ShmLink::commit(objects::Frame& frame) {
   if (port.writer.write(frame) == WriteVerdict::kSourceFault) {
     count(kSourceFault);
     if (!frame.ack.present) return;
-    // What was lost is this request, and not the answer to another.
+    // Only this request is lost, not the answer to another.
     leave_ack_alone(frame);
     if (port.writer.write(frame) != WriteVerdict::kWritten) return;
   }
@@ -292,7 +292,7 @@ void ShmLink::flush(Instant) {
   unflushed_.clear();
 }
 
-// The route is what the peer wrote; whose the ring is, this side knows.
+// The peer wrote the route, but this side knows which party owns the ring.
 void ShmLink::deliver(const RecordView& record, const Port& port, Receiver& receiver) {
   const PeerRoute& route = port.reader.route();
   if ((record.head.flags & kRecordCorrupted) != 0) return count(kCorrupted);
@@ -313,7 +313,7 @@ void ShmLink::deliver(const RecordView& record, const Port& port, Receiver& rece
   origin.ecn_marked = (route.traffic_class & 3) == 3;
   if (shape.deth) {
     if (packet.payload.size() > kShmFrameOctetsMax) return count(kBadPayload);  // a datagram is never a train
-    // What a UD receive would have got from the network.
+    // The GRH area that a UD receive would get from the network.
     wire::emit_grh_area({.source = route.source,
                          .destination = route.destination,
                          .traffic_class = route.traffic_class,
@@ -330,7 +330,7 @@ void ShmLink::deliver(const RecordView& record, const Port& port, Receiver& rece
   receiver.on_packet(packet, origin);
 }
 
-// As if it had come before in a packet of its own. False: it makes no sense.
+// Delivers it as if it had arrived before, in a packet of its own. False if it is invalid.
 bool ShmLink::deliver_ack(const RecordView& record, const wire::Bth& request,
                           const objects::PacketOrigin& origin, Receiver& receiver) {
   const wire::Aeth aeth{.syndrome = static_cast<std::uint8_t>(record.ack.aeth >> 24),
@@ -389,7 +389,7 @@ bool ShmLink::is_quiet() const {
                       [](const auto& port) { return port->reader.has_record(); });
 }
 
-// Looks at so many of the others; one that has something changes places with a hot one.
+// Polls `looks` cold channels. One that has frames swaps places with a hot one.
 std::size_t ShmLink::poll_cold(Receiver& receiver, std::size_t burst_max, std::size_t looks) {
   std::size_t done = 0;
   for (std::size_t i = 0; i < looks && done < burst_max; ++i) {
@@ -403,8 +403,8 @@ std::size_t ShmLink::poll_cold(Receiver& receiver, std::size_t burst_max, std::s
   return done;
 }
 
-// With many channels a look at each costs more than a frame does. While the hot ones have frames, the
-// others get a few looks in each poll; nothing is there only when all were looked at.
+// With many channels, checking each costs more than a frame. While the hot ones have frames, only a few cold ones are
+// checked in each poll. Returns 0 only if all were checked.
 std::size_t ShmLink::poll(Receiver& receiver, Instant, std::size_t burst_max) {
   std::size_t done = poll_hot(receiver, burst_max);
   if (ports_.size() > kHotPorts) {

@@ -1,17 +1,16 @@
-// ShmLink: frames between processes of one host, through channels. It owns the channels and polls them;
-// Path::peer is the number that add_channel() gave, and never means another channel later.
+// ShmLink: frames between processes of one host, through channels. It owns the channels and polls them. Path::peer is
+// the number that add_channel() returned; a number is never reused for another channel.
 //
-// While both sides poll there is no system call. Who wants to sleep arms the link: the flag is set in
-// every ring before the rings are looked at once more, and a writer looks at the flag after it published
-// (a full barrier between the two on both sides), so one of them sees the other. A writer that was
-// refused room is woken the same way. Who attends, which means looks without being rung for, says so, and
-// spares the writers flag and barrier (docs/adr/0011).
+// While both sides poll there are no system calls. Before a thread sleeps, it arms the link: it sets the flag in
+// every ring and checks the rings once more. A writer checks the flag after it published. A full barrier lies between
+// the two steps on both sides, so one of them sees the other. A writer without room is woken in the same way. A
+// reader that polls without doorbells announces this, which saves the writers flag and barrier (docs/adr/0011).
 //
-// The peer may write anything at any time: what cannot be right costs it its frame (counted by reason)
-// or its channel (lost), and nobody else anything.
+// The peer may write anything at any time. An invalid record costs it the frame (counted by reason) or the channel
+// (lost), and affects no other peer.
 //
-// Direct access (direct_table.h, direct_peer.h) rides on the same channels: the link introduces its table
-// to every peer and knows theirs.
+// Direct access (direct_table.h, direct_peer.h) uses the same channels: the link introduces its table to every peer
+// and receives theirs.
 #pragma once
 
 #include <array>
@@ -39,47 +38,46 @@ class ShmLink final : public Link, public objects::DirectAccess {
   [[nodiscard]] static Result<std::unique_ptr<ShmLink>, ShmError> create();
   ~ShmLink() override;
 
-  // Returns the number for Path::peer. `party` names the process behind it in DirectQp::peer, the same for
-  // several channels to one process; 0: the channel's own number. REQUIRES: not from within poll().
+  // Returns the number for Path::peer. `party` names the process behind it in DirectQp::peer, and is the same for
+  // several channels to one process; 0: the channel's own number. REQUIRES: not called from within poll().
   [[nodiscard]] Result<std::uint32_t, ShmError> add_channel(ShmChannel channel, std::uint32_t party = 0);
-  // Frames to this number are dropped from now on. REQUIRES: not from within poll().
+  // Drops frames to this number from now on. REQUIRES: not called from within poll().
   void remove_channel(std::uint32_t peer);
-  // Nothing has come: a few loads tell. False when there is nobody to hear, or too many to look at all.
+  // Checks with a few loads that nothing has arrived. False if there are no channels, or too many to check.
   [[nodiscard]] bool is_quiet() const;
-  // A channel whose peer hung up or broke the rules, and whose last good frames were polled. Each is
-  // named once; remove it then.
+  // Returns a channel whose peer hung up or broke the protocol, after its last valid frames were polled. Each is
+  // returned once; the caller then removes it.
   [[nodiscard]] std::optional<std::uint32_t> poll_lost();
-  // What poll() delivered has its answers, flushed, as far as it gets any: peers that hear nothing may draw their conclusions.
+  // All answers to the frames that poll() delivered are flushed: a peer may now draw conclusions from silence.
   void note_served() {
     if (!unserved_.empty()) tell_served();
   }
-  // The peer has taken every frame that was sent to this number and has flushed its answers.
+  // The peer has taken every frame sent to this number and has flushed its answers.
   [[nodiscard]] bool served(std::uint32_t peer) const;
   [[nodiscard]] std::size_t channel_count() const { return ports_.size(); }
 
-  // Before sleeping on fd(): true if there is nothing to poll and no room came for what was refused.
-  // When it says false, or when the sleep is over, disarm().
+  // Call before sleeping on fd(). True if there is nothing to poll and no room became free for a refused frame. After
+  // false, or after the sleep, call disarm().
   [[nodiscard]] bool arm();
   void disarm();
-  // From now on rings are looked at without a doorbell; until attend_no_more(), which must come before arm().
+  // Announces that rings are polled without doorbells, until attend_no_more(), which must precede arm().
   void attend();
   void attend_no_more();
-  // Readable when a doorbell rang or a peer hung up; handle_doorbells() makes it quiet again.
+  // Readable when a doorbell rang or a peer hung up. handle_doorbells() resets it.
   [[nodiscard]] int fd() const { return epoll_.get(); }
   void handle_doorbells();
 
-  // Lets peers reach this process's memory directly, as far as it publishes. REQUIRES: no channels yet.
+  // Lets peers access the memory that this process publishes. REQUIRES: no channels yet.
   [[nodiscard]] Result<void, ShmError> enable_direct();
-  // What peers may do from now on. False: packets will carry it (no row free, or not enabled).
+  // Grants peers an access from now on. False if packets must carry it (no free row, or not enabled).
   bool publish(const DirectKey& key);
   bool publish(const DirectQp& qp);
-  // What they may no longer do. Returns when nobody is at it any more: call it before the memory or the
-  // QP is let go or changed. False: a peer held on for longer than kRetireWait and may still be at it; it has
-  // lost its channel.
+  // Revokes an access. Returns when no peer uses it any more: call it before the memory or the QP is released or
+  // changed. False if a peer exceeded kRetireWait and may still use it; it has lost its channel.
   bool retire(wire::RKey rkey);
   bool retire(wire::Qpn qpn);
   static constexpr Duration kRetireWait = seconds(2);
-  // Whether the peer has introduced itself and can be reached.
+  // True if the peer has introduced itself and is reachable.
   [[nodiscard]] bool reaches_directly(std::uint32_t peer) const;
   [[nodiscard]] bool direct_write(const objects::Path& path, const objects::DirectTarget& target,
                                   std::span<const objects::PayloadSpan> from) override;
@@ -109,7 +107,7 @@ class ShmLink final : public Link, public objects::DirectAccess {
     kDoorbellsRung,
     kDoorbellsHeard,
     kDirectDone,
-    kDirectMapped,  // of these
+    kDirectMapped,  // part of kDirectDone
     kDirectNotListed,
     kDirectFault,
     kDirectRefused,
@@ -130,7 +128,7 @@ class ShmLink final : public Link, public objects::DirectAccess {
     std::uint32_t peer;
     std::uint32_t party;
     bool attended = false;    // the peer knows that it need not ring
-    bool introduced = false;  // the peer's introduction was heard
+    bool introduced = false;  // the peer's introduction was received
     bool shown = false;       // the peer has our table
     bool unflushed = false;   // has frames that the peer was not woken for
     bool unserved = false;    // had frames since note_served()
@@ -158,22 +156,22 @@ class ShmLink final : public Link, public objects::DirectAccess {
   void count(Count which) { ++counters_[which].value; }
 
   OwnedFd epoll_;
-  bool has_barrier_;  // this process takes part in the kernel's barriers, and can ask for one
+  bool has_barrier_;  // this process is registered for membarrier and may issue one
   std::optional<DirectTable> table_;
-  std::array<std::uint8_t, DirectIntroduction::kNonceOctets> nonce_{};  // peers read it where it lies
+  std::array<std::uint8_t, DirectIntroduction::kNonceOctets> nonce_{};  // peers read it in our memory
   objects::Frame frame_;
-  Port* reserved_ = nullptr;                  // whose frame is out; null: nobody's, it will be dropped
-  std::vector<std::unique_ptr<Port>> ports_;  // those that had frames of late stand first
+  Port* reserved_ = nullptr;                  // owner of the reserved frame; null: it will be dropped
+  std::vector<std::unique_ptr<Port>> ports_;  // recently active ones first
   std::vector<Port*> slots_;                  // by the low half of the number
   std::vector<std::uint16_t> generations_;    // the high half
   std::vector<Port*> unflushed_;
   std::vector<Port*> unserved_;
-  std::vector<std::uint32_t> overdue_parties_;  // held on to memory that was taken back
-  std::size_t next_hot_ = 0;                    // where the next poll starts among the first kHotPorts
-  std::size_t next_cold_ = 0;                   // and among the others
+  std::vector<std::uint32_t> overdue_parties_;  // kept using memory after its revocation
+  std::size_t next_hot_ = 0;                    // start of the next poll among the first kHotPorts
+  std::size_t next_cold_ = 0;                   // among the others
   std::size_t next_demoted_ = 0;
-  bool armed_ = false;       // somebody sleeps on fd(), or is about to
-  std::size_t hung_up_ = 0;  // ports that poll_lost() has yet to name
+  bool armed_ = false;       // a thread sleeps on fd(), or is about to
+  std::size_t hung_up_ = 0;  // ports that poll_lost() has not reported yet
   std::array<LinkCounter, kCountOfCounters> counters_;
   std::array<std::uint8_t, wire::kGrhOctets> grh_{};
 };

@@ -1,4 +1,4 @@
-// ShmLink's part in direct access: introductions, publishing, retiring, and the operations themselves.
+// Direct access in ShmLink: introductions, publishing, retiring, and the operations.
 #include <poll.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -26,7 +26,7 @@ bool has_hung_up(int doorbell) {
   return raw::ppoll(&look, 1, &no_time) == 1 && (look.revents & (POLLHUP | POLLERR)) != 0;
 }
 
-// Waits until `in_use` is no longer the odd value `busy`, the initiator is gone, or time is up (false).
+// Waits until `in_use` has left the odd value `busy` or the initiator is gone. False on timeout.
 bool wait_until_done(const std::atomic<std::uint64_t>& in_use, std::uint64_t busy, int doorbell,
                      std::int64_t until_ns) {
   constexpr int kSpins = 200;
@@ -51,7 +51,7 @@ Result<void, ShmError> ShmLink::enable_direct() {
   return {};
 }
 
-// Credentials are asked for after our own message: a socket that wants them gets a name at its first send.
+// Request credentials only after our own message: a socket with SO_PASSCRED gets autobound at its first send.
 void ShmLink::introduce(Port& port) {
   if (std::find(overdue_parties_.begin(), overdue_parties_.end(), port.party) != overdue_parties_.end())
     return;
@@ -68,8 +68,8 @@ bool ShmLink::publish(const DirectQp& qp) { return table_ && table_->publish(qp)
 bool ShmLink::retire(wire::RKey rkey) { return !table_ || !table_->unpublish(rkey) || wait_for_initiators(); }
 bool ShmLink::retire(wire::Qpn qpn) { return !table_ || !table_->unpublish(qpn) || wait_for_initiators(); }
 
-// A peer that stays in our memory, or says so, is waited for once: whoever deregisters next must not wait
-// again. It loses its channel, and what it opens instead is not shown our table.
+// Waits only once for a peer that stays in our memory or claims to: the next deregistration must not wait again. The
+// peer loses its channel, and channels that it opens later are not shown our table.
 bool ShmLink::wait_for_initiators() {
   std::atomic_thread_fence(std::memory_order_seq_cst);
   const std::int64_t until_ns = monotonic_ns() + kRetireWait.ns;

@@ -1,5 +1,5 @@
-// The link within one process: order and content over many laps, room, routes, drops by reason, arming,
-// and memory that somebody scribbles on. Two processes: shm_process_test.cc.
+// The link within one process: order and content over many laps, room, routes, drops by reason, arming, and corrupted
+// shared memory. For two processes see shm_process_test.cc.
 #include "link/shm/shm_link.h"
 
 #include <gtest/gtest.h>
@@ -92,7 +92,7 @@ TEST(ShmLink, AFrameFromMemoryThatIsGoneIsDroppedAndCounted) {
   CheckingReceiver receiver;
   EXPECT_EQ(joined.b->poll(receiver, {}, 4), 0u);
   EXPECT_EQ(counter(*joined.a, "shm_dropped_source_fault"), 1u);
-  // An ACK that would have gone with it goes alone.
+  // An ACK that would have travelled with it goes alone.
   frame = joined.a->reserve(path);
   frame->header.fill(0);
   frame->header[0] = 0x04;
@@ -154,7 +154,7 @@ TEST(ShmLink, ADatagramComesWithTheGrhAreaOfItsFamily) {
   ASSERT_EQ(joined.b->poll(receiver, {}, 1), 1u);
   ASSERT_EQ(receiver.grh.size(), wire::kGrhOctets);
   for (std::size_t i = 0; i < 20; ++i) EXPECT_EQ(receiver.grh[i], 0);
-  receiver.grh.resize(200);  // the octets that the total length announces
+  receiver.grh.resize(200);  // the bytes that the total length announces
   const auto v4 = wire::parse_ipv4(Octets(receiver.grh).subspan(20));
   ASSERT_TRUE(v4.ok());
   EXPECT_EQ(v4->total_length, 20 + 8 + 12 + 8 + 12 + 4);
@@ -191,15 +191,15 @@ TEST(ShmLink, WhatANicWouldDropIsDroppedAndCountedByReason) {
     if (payload != 0) frame->add_span(zeroes.data(), payload);
     joined.a->commit(*frame);
   };
-  send_raw(0x04, 12, 8, 5);      // right, but broken on the way
-  send_raw(0xff, 12, 8, -1);     // no such opcode
+  send_raw(0x04, 12, 8, 5);      // valid, but corrupted on the way
+  send_raw(0xff, 12, 8, -1);     // unknown opcode
   send_raw(0x0a, 12, 8, -1);     // WRITE ONLY without its RETH
   send_raw(0x04, 16, 8, -1);     // more headers than the opcode has
-  send_raw(0x04, 4, 8, -1);      // no whole BTH
+  send_raw(0x04, 4, 8, -1);      // incomplete BTH
   send_raw(0x11, 16, 8, -1);     // an ACK with payload
-  send_raw(0x04, 12, 7, -1);     // the pad does not fit the payload
+  send_raw(0x04, 12, 7, -1);     // the pad does not match the payload
   send_raw(0x64, 20, 8192, -1);  // a datagram longer than any MTU
-  send_raw(0x04, 12, 8, -1);     // right
+  send_raw(0x04, 12, 8, -1);     // valid
   CheckingReceiver receiver;
   EXPECT_EQ(joined.b->poll(receiver, {}, 64), 9u);
   EXPECT_EQ(receiver.packets, 1u);
@@ -241,7 +241,7 @@ TEST(ShmLink, AnAckThatRidesArrivesAsAPacketBeforeItsRequest) {
   EXPECT_EQ(recorder.packets[1].bth.opcode.value, 0x04);
   EXPECT_EQ(recorder.origins[0], recorder.origins[1]);
   EXPECT_EQ(counter(*joined.b, "shm_frames_received"), 1u);
-  // What no honest peer writes: a NAK, and an ACK with a request of another transport.
+  // No honest peer writes these: a NAK, and an ACK with a request of another transport.
   send(0x04, 12, wire::kSyndromeNakBase);
   send(0x64, 20, wire::kSyndromeAckNoCredits);
   EXPECT_EQ(joined.b->poll(recorder, {}, 64), 2u);
@@ -295,7 +295,7 @@ TEST(ShmLink, NobodyRingsForWhoAttends) {
   JoinedLinks joined;
   const auto path = test_path(joined.a_to_b);
   joined.b->attend();
-  joined.control(0).armed.store(1);  // no writer looks at it
+  joined.control(0).armed.store(1);  // writers must ignore it
   ASSERT_TRUE(send_numbered(*joined.a, path, 0, {}));
   joined.a->flush({});
   EXPECT_EQ(counter(*joined.a, "shm_doorbells_rung"), 0u);
@@ -309,8 +309,8 @@ TEST(ShmLink, NobodyRingsForWhoAttends) {
   joined.b->disarm();
 }
 
-// A reader that attends for a moment and then sleeps, against a writer that sends the next frame when the last
-// one was taken: one that is neither seen nor rung for would be waited for in vain.
+// A reader polls briefly and then sleeps, while a writer sends the next frame once the last one was taken. A frame
+// that is neither seen nor signalled would be waited for in vain.
 TEST(ShmLink, NoFrameIsLostBetweenAttendingAndSleeping) {
   constexpr std::uint32_t kFrames = 20'000;
   JoinedLinks joined;
@@ -364,7 +364,7 @@ TEST(ShmLink, AWriterWithoutRoomIsWokenWhenSomeComes) {
   EXPECT_TRUE(send_numbered(*joined.a, path, sent, data));
 }
 
-// The one that sleeps armed when there was room; the program filled the ring afterwards, and sleeps too.
+// The sleeping thread armed when there was room. The program then filled the ring and sleeps as well.
 TEST(ShmLink, AWriterThatFillsTheRingWhileArmedIsWoken) {
   JoinedLinks joined;
   const auto path = test_path(joined.a_to_b);
@@ -415,8 +415,8 @@ TEST(ShmLink, AConsumedPositionThatCannotBeCostsTheChannel) {
   }
 }
 
-// Every kind of scribble, at the places that matter and at random ones, while both ends work. Whatever
-// happens to the frames, nothing crashes, every call returns, and a broken channel is told as lost.
+// Corrupts shared memory at critical and at random places while both ends work. Frames may be lost, but
+// nothing crashes, every call returns, and a broken channel is reported as lost.
 TEST(ShmLink, ScribblingHurtsNobodyButTheScribbler) {
   std::uint64_t lost = 0;
   std::uint64_t dropped = 0;
@@ -467,7 +467,7 @@ TEST(ShmLink, ManyChannelsAreAllServed) {
             .value()));
   }
   CheckingReceiver receiver;
-  // One that always has frames must not hide the others.
+  // A channel that always has frames must not hide the others.
   for (std::uint32_t round = 0; round < 100; ++round) {
     const std::size_t quiet = round % kPeers;
     ASSERT_TRUE(send_numbered(*peers[quiet], paths[quiet], 1'000'000, {}));

@@ -1,5 +1,5 @@
-// The link between real processes: content both ways, sleeping and waking, death, and a hostile peer.
-// Children are forked, do one thing and leave through _exit; every wait has a bound.
+// The link between real processes: content both ways, sleeping and waking, death, and a hostile peer. Children are
+// forked, do one thing and leave through _exit; every wait is bounded.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -38,7 +38,7 @@ struct End {
   explicit End(ShmChannel channel) : link(ShmLink::create().value()) {
     peer = link->add_channel(std::move(channel)).value();
   }
-  // Waits as a background thread does. False: patience ran out.
+  // Waits like a background thread. False on timeout.
   bool sleep_until_something() {
     const bool asleep = link->arm();
     pollfd waits{.fd = link->fd(), .events = POLLIN, .revents = 0};
@@ -56,7 +56,7 @@ End open_end(ShmChannel::Pair& pair) {
   return End(ShmChannel::open(std::move(pair.peer_memory), std::move(pair.peer_doorbell)).value());
 }
 
-// Sends `count` frames and expects as many; sleeps when `sleeps` and there is nothing to do.
+// Sends `count` frames and expects as many. If `sleeps`, it sleeps when there is nothing to do.
 int exchange(End& end, std::uint32_t count, std::uint32_t train, bool sleeps) {
   const auto path = test_path(end.peer, train);
   CheckingReceiver receiver;
@@ -154,7 +154,7 @@ TEST(ShmProcess, AKilledPeerIsToldAsLost) {
   EXPECT_EQ(exit_code(child), 1000 + SIGKILL);
 }
 
-// The child writes noise over everything it was given, for as long as the honest traffic beside it takes.
+// The child writes noise over all memory that it was given, for as long as the honest traffic beside it lasts.
 TEST(ShmProcess, AHostilePeerStallsNobodyElse) {
   auto hostile = ShmChannel::create(kRingOctetsMin).value();
   auto honest = ShmChannel::create(kRingOctetsMin).value();
@@ -166,7 +166,7 @@ TEST(ShmProcess, AHostilePeerStallsNobodyElse) {
     std::memcpy(&header, memory, sizeof header);
     Prng prng(9);
     for (std::uint64_t i = 0;; ++i) {
-      // Plausible records as often as noise: the right ready word with anything behind it.
+      // Mix plausible records with noise: the correct ready word followed by anything.
       std::uint8_t* at = memory + ring_offset(1, kRingOctetsMin) + prng.below(kRingOctetsMin / 64) * 64;
       store_native(at + 8, prng.next());
       if (prng.below(2) == 0) store_native(at, header.nonce[1] + i % 8192);
@@ -185,7 +185,7 @@ TEST(ShmProcess, AHostilePeerStallsNobodyElse) {
   });
   End end(std::move(honest.own));
   const std::uint32_t bad_peer = end.link->add_channel(std::move(hostile.own)).value();
-  // Towards the scribbler too, so that its `consumed` is read.
+  // Also send to the hostile peer, so that its `consumed` is read.
   CheckingReceiver receiver;
   const auto start = now_ns();
   const auto path = test_path(end.peer, kShmTrainOctetsMax);

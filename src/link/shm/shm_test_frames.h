@@ -1,5 +1,5 @@
-// What the tests of the shared-memory link share: numbered frames whose content tells whether they are
-// whole, a receiver that checks them, and a channel with both ends in hand.
+// Shared by the tests of the shared-memory link: numbered frames with verifiable content, a receiver that checks
+// them, and a channel with both ends in one process.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ inline objects::Path test_path(std::uint32_t peer, std::uint32_t train_octets = 
   return path;
 }
 
-// Content that names the frame and every place in it.
+// Content that identifies the frame and every position in it.
 inline void fill_content(std::vector<std::uint8_t>& data, std::uint32_t number) {
   Prng prng(number + 1);
   std::size_t at = 0;
@@ -33,7 +33,7 @@ inline void fill_content(std::vector<std::uint8_t>& data, std::uint32_t number) 
   for (; at < data.size(); ++at) data[at] = static_cast<std::uint8_t>(prng.next());
 }
 
-// Sends frame `number` with this payload, cut into spans of uneven length. False: no room.
+// Sends frame `number` with this payload, cut into spans of unequal length. False if there is no room.
 inline bool send_numbered(Link& link, const objects::Path& path, std::uint32_t number,
                           const std::vector<std::uint8_t>& data) {
   objects::Frame* frame = link.reserve(path);
@@ -97,7 +97,7 @@ inline std::uint64_t counter(Link& link, std::string_view name) {
   return 0;
 }
 
-// Two links in one process, joined by a channel; and the channel's memory as a hostile peer has it.
+// Two links in one process, connected by a channel, and the channel's memory as a hostile peer would map it.
 struct JoinedLinks {
   explicit JoinedLinks(std::uint32_t ring_octets = kRingOctetsMin) {
     auto pair = ShmChannel::create(ring_octets).value();

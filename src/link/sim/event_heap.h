@@ -1,5 +1,5 @@
-// EventHeap: what happens next in virtual time. Events of the same instant come out in the order in which
-// they were put in, so that a run depends on its seed alone.
+// EventHeap: the pending events in virtual time. Events of the same instant come out in the order of insertion, so a
+// run depends on its seed alone.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// How a frame of the engine becomes the octets on a simulated cable, and back. The same headers as on a
-// real network, ICRC included; MAC addresses are made of the host's number.
+// Converts an engine's frame to the bytes on a simulated cable, and back. The headers are those of a real network,
+// ICRC included; MAC addresses are derived from the host's number.
 #pragma once
 
 #include <array>
@@ -21,7 +21,7 @@ namespace rrdma::link {
 void emit_sim_frame(const objects::Frame& frame, std::uint32_t from, std::uint32_t to,
                     std::vector<std::uint8_t>& octets);
 
-// Sets "congestion experienced" in the IP header if the sender said that it understands ECN. False if not.
+// Sets "congestion experienced" in the IP header if the sender declared ECN support. False if not.
 bool mark_congestion(MutableOctets frame);
 
 enum class SimVerdict : std::uint8_t { kGood, kFrameRefused, kIcrcRefused, kTransportRefused };
@@ -32,7 +32,7 @@ struct SimPacket {
   std::array<std::uint8_t, wire::kGrhOctets> grh{};
 };
 
-// Everything that a host checks before its engine sees a packet. `result` points into `frame`.
+// Performs every check of a host before its engine sees a packet. `result` points into `frame`.
 SimVerdict parse_sim_frame(Octets frame, std::uint32_t host, SimPacket& result);
 
 }  // namespace rrdma::link

@@ -1,5 +1,5 @@
-// SimLink: a host's end of the simulated network. Frames are gathered at flush(), as a real link does, so
-// that a span which is gone too early shows.
+// SimLink: a host's end of the simulated network. It gathers frames at flush(), like a real link, so a span that is
+// freed too early shows.
 #include <algorithm>
 
 #include "base/assert.h"
@@ -8,7 +8,7 @@
 namespace rrdma::link {
 namespace {
 
-// What the headers around a frame take at most: Ethernet, IPv6, UDP, BTH and extensions, ICRC.
+// The largest headers of a frame: Ethernet, IPv6, UDP, BTH and extensions, ICRC.
 constexpr std::uint32_t kHeadersMax = 14 + 40 + 8 + 44 + 4;
 
 }  // namespace
@@ -47,7 +47,7 @@ void SimLink::flush(Instant now) {
 Instant SimLink::room_at(Instant now) const {
   const auto& host = network_.hosts_[host_];
   const CableProperties& up = host.properties.up;
-  // Half of the queue, so that a burst fits when the host is woken.
+  // Half of the queue, so that a burst fits when the host wakes.
   const auto half = nanoseconds(
       static_cast<std::int64_t>(std::uint64_t{up.queue_octets} / 2 * 8'000 / up.megabits_per_second));
   return std::max(now + nanoseconds(1), host.up_free - half);

@@ -12,7 +12,7 @@
 namespace rrdma::link {
 namespace {
 
-// Preamble, frame check sequence and the gap to the next frame take time on the cable too.
+// Preamble, frame check sequence and inter-frame gap take time on the cable as well.
 constexpr std::uint64_t kCableOverheadOctets = 24;
 // How far a reordered packet may fall back.
 constexpr std::int64_t kReorderNsMax = 60'000;
@@ -179,7 +179,7 @@ void SimNetwork::send(HostIndex from, const objects::Frame& frame, Instant now) 
   travel(index, sender.up_free, faults);
 }
 
-// One bit, or a burst of at most 32: what CRC-32 promises to find.
+// Flips one bit or a burst of at most 32: CRC-32 detects all of these.
 void SimNetwork::corrupt(Flight& flight) {
   const std::size_t bits = flight.octets.size() * 8;
   const std::size_t burst = prng_.below(4) == 0 ? prng_.between(2, 32) : 1;
@@ -190,8 +190,8 @@ void SimNetwork::corrupt(Flight& flight) {
   }
 }
 
-// What stands before the BTH is guarded in part only (a real cable has its frame check sequence), and
-// octet 4 of the BTH not at all.
+// The ICRC covers the headers before the BTH only in part (a real cable has its frame check sequence), and does not
+// cover byte 4 of the BTH.
 void SimNetwork::flip(Flight& flight, std::size_t bit) {
   const std::size_t ip = wire::kEthernetOctets;
   const std::size_t bth =
@@ -207,7 +207,7 @@ bool SimNetwork::loses(const Flight& flight, const FaultSpec& faults) {
   return faults.drop_ppm != 0 && hosts_[flight.from].loss.lose(faults, prng_);
 }
 
-// When it has left the cable that a fault makes slow; nothing where the queue before that cable is full.
+// When the packet has left the cable that a fault makes slow; nothing if the queue before that cable is full.
 std::optional<Instant> SimNetwork::cross_slow_cable(const Flight& flight, Instant departed,
                                                     const FaultSpec& faults) {
   Host& sender = hosts_[flight.from];
@@ -261,7 +261,7 @@ void SimNetwork::travel(std::uint32_t index, Instant departed, const FaultSpec& 
     at = at + nanoseconds(static_cast<std::int64_t>(prng_.between(1, static_cast<std::uint64_t>(most.ns))));
     tell(flight, Fate::kReordered, departed);
   } else {
-    at = std::max(at, sender.last_at_switch);  // delays do not reorder: that is a fault of its own
+    at = std::max(at, sender.last_at_switch);  // delays do not reorder; reordering is a separate fault
     sender.last_at_switch = at;
   }
   flight.at_switch = true;
@@ -297,7 +297,7 @@ void SimNetwork::enter_downlink(std::uint32_t index, Instant now) {
 std::optional<Instant> SimNetwork::cross(HostIndex to, std::uint32_t octets, Instant now) {
   Host& receiver = hosts_[to];
   const CableProperties& down = receiver.properties.down;
-  // What does not understand ECN is dropped where others are marked, as switches do it.
+  // Like a switch, drop packets without ECN support if ECN-capable ones would be marked.
   const std::uint64_t waiting = backlog(to, now);
   if (down.ecn_octets != 0 && waiting > down.ecn_octets) return std::nullopt;
   if (waiting + octets > down.queue_octets) return std::nullopt;

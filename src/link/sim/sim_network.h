@@ -1,11 +1,10 @@
-// SimNetwork: a network in one process and in virtual time. Hosts hang on one switch, each by a cable with
-// its own properties in each direction; real RoCE v2 frames travel on it, so that a flipped bit is found
-// by the ICRC or not at all.
+// SimNetwork: a network in one process and in virtual time. Each host is connected to one switch by a cable with its
+// own properties in each direction. Real RoCE v2 frames travel on it, so the ICRC must find flipped bits.
 //
-//   sender ── uplink: rate, queue (full: no frame is given) ──► faults, partitions, latency ──► switch
+//   sender ── uplink: rate, queue (full: reserve fails) ──► faults, partitions, latency ──► switch
 //   switch ── downlink: rate, queue (full: dropped; long: marked) ──► receive buffer (full: dropped) ──► poll
 //
-// One seed decides everything: no clock, no floating point, no address of an object takes part in a decision.
+// One seed decides everything: decisions depend on no clock, no floating point and no object address.
 #pragma once
 
 #include <array>
@@ -33,18 +32,18 @@ using HostIndex = std::uint32_t;
 struct CableProperties {
   std::uint64_t megabits_per_second = 100'000;
   Duration latency = microseconds(1);
-  Duration jitter;  // uniformly 0..jitter on top; never overtakes
+  Duration jitter;  // uniform in 0..jitter on top; never reorders
   std::uint32_t queue_octets = 1024 * 1024;
-  std::uint32_t ecn_octets = 0;  // mark what arrives at a longer queue; 0: never
+  std::uint32_t ecn_octets = 0;  // mark packets that arrive at a longer queue; 0: never
 };
 
 struct HostProperties {
   CableProperties up;
   CableProperties down;
-  std::uint32_t receive_octets = 4 * 1024 * 1024;  // as of a socket
+  std::uint32_t receive_octets = 4 * 1024 * 1024;  // like a socket's
 };
 
-// What became of a packet. The first ones are faults on purpose.
+// The fate of a packet. The first ones are injected faults.
 enum class Fate : std::uint8_t {
   kDropped,
   kDuplicated,
@@ -53,12 +52,12 @@ enum class Fate : std::uint8_t {
   kDelayed,
   kMarked,  // congestion experienced
   kPartitioned,
-  kFiltered,   // by the filter of a test
+  kFiltered,   // by a test's filter
   kQueueFull,  // downlink
   kReceiveFull,
-  kNoRoom,  // uplink: a frame was asked for and not given
+  kNoRoom,  // uplink: a frame was requested and not given
   kNoRoute,
-  kFrameRefused,  // Ethernet, IP or UDP header wrong
+  kFrameRefused,  // invalid Ethernet, IP or UDP header
   kIcrcRefused,
   kTransportRefused,
   kDelivered,
@@ -72,7 +71,7 @@ struct PacketView {
   Octets frame;  // from the Ethernet header to the end of the ICRC
 };
 
-// Told of every packet that is sent, delivered or lost. Owned by whoever installs it.
+// Sees every packet that is sent, delivered or lost. Its installer owns it.
 class PacketObserver {
  public:
   virtual ~PacketObserver() = default;
@@ -99,7 +98,7 @@ class SimLink final : public Link {
 
   [[nodiscard]] HostIndex host() const { return host_; }
   [[nodiscard]] bool has_arrivals() const;
-  // When reserve() may succeed again after it gave nothing.
+  // When reserve() may succeed again after a failure.
   [[nodiscard]] Instant room_at(Instant now) const;
 
  private:
@@ -109,7 +108,7 @@ class SimLink final : public Link {
   objects::Frame reserved_;
   std::vector<objects::Frame> pending_;
   std::uint32_t pending_octets_ = 0;
-  Instant now_;  // of the last poll or flush: reserve() is told none
+  Instant now_;  // of the last poll or flush: reserve() gets none
   std::array<LinkCounter, kFateCount> counters_{};
 };
 
@@ -129,54 +128,54 @@ class SimNetwork {
   [[nodiscard]] static wire::Gid ipv4_gid(HostIndex host);
   [[nodiscard]] static wire::Gid ipv6_gid(HostIndex host);
 
-  // Faults of all packets, or of those from one host to another (which then replace the others). A seed
-  // of its own in the first form starts the network's chances anew.
+  // Sets the faults of all packets, or of those from one host to another (these replace the former). A seed in the
+  // first form restarts the network's random sequence.
   void set_faults(const FaultSpec& faults);
   void set_faults(HostIndex from, HostIndex to, const FaultSpec& faults);
   // No packet from `from` reaches `to` in [begin, end).
   void partition(HostIndex from, HostIndex to, Instant begin, Instant end);
-  // Ends all faults and partitions; what is under way arrives.
+  // Ends all faults and partitions; packets in flight arrive.
   void stop_faults();
-  // Decides about every packet before all faults: false drops it. For tests that lose one certain packet.
+  // Decides on every packet before all faults: false drops it. For tests that lose one specific packet.
   void set_filter(std::function<bool(const PacketView&, Instant)> filter) { filter_ = std::move(filter); }
   void set_observer(PacketObserver* observer) { observer_ = observer; }
 
   [[nodiscard]] Instant next_event() const { return events_.earliest(); }
   // Handles all events up to `now`.
   void advance(Instant now);
-  // Hosts that have something to poll, each once, in order of arrival; whoever wakes them clears it.
+  // Hosts that have something to poll, each once, in order of arrival. The caller that wakes them clears the list.
   std::vector<HostIndex>& arrivals() { return arrivals_; }
 
-  // A packet of something else than RoCE takes its place in the queue to a host: when it arrives, or nothing where
-  // the queue is full.
+  // Puts a packet of other traffic than RoCE into the queue to a host. Returns its arrival, or nothing if the queue
+  // is full.
   std::optional<Instant> cross(HostIndex to, std::uint32_t octets, Instant now);
-  // Octets that wait for the cable to a host.
+  // Bytes that wait for the cable to a host.
   [[nodiscard]] std::uint64_t backlog(HostIndex to, Instant now) const;
 
   [[nodiscard]] std::uint64_t count(Fate fate) const { return fates_[static_cast<std::size_t>(fate)]; }
   [[nodiscard]] std::uint64_t sent() const { return sent_; }
   [[nodiscard]] std::size_t in_flight() const { return flights_.size() - free_.size(); }
-  // Packets with a flipped bit under the ICRC that were delivered all the same.
+  // Packets that were delivered although a bit under the ICRC was flipped.
   [[nodiscard]] std::uint64_t corruption_missed() const { return corruption_missed_; }
 
  private:
   friend class SimLink;
 
   struct Flight {
-    std::vector<std::uint8_t> octets;  // its memory is kept from flight to flight
+    std::vector<std::uint8_t> octets;  // its memory is reused
     HostIndex from = 0;
     HostIndex to = 0;
     std::uint32_t payload_octets = 0;
     bool corrupted = false;
-    bool must_be_refused = false;  // a flipped bit is guarded by the ICRC
+    bool must_be_refused = false;  // the ICRC covers a flipped bit
     bool at_switch = false;        // next event: entering the downlink; otherwise: arrival
   };
   struct Host {
     HostProperties properties;
     std::unique_ptr<SimLink> link;
-    Instant up_free;  // when the uplink has sent all that it was given
+    Instant up_free;  // when the uplink has sent everything
     Instant down_free;
-    Instant slow_free;  // the same of the cable that a fault makes slow
+    Instant slow_free;  // the same for the cable that a fault makes slow
     BurstLoss loss;
     Instant last_at_switch;
     Instant last_arrival;
@@ -219,7 +218,7 @@ class SimNetwork {
   std::function<bool(const PacketView&, Instant)> filter_;
   PacketObserver* observer_ = nullptr;
   EventHeap<std::uint32_t> events_;
-  std::deque<Flight> flights_;  // a deque: flights stay where they are while others are added
+  std::deque<Flight> flights_;  // a deque, so that flights do not move when others are added
   std::vector<std::uint32_t> free_;
   std::vector<HostIndex> arrivals_;
   std::array<std::uint64_t, kFateCount> fates_{};

@@ -1,4 +1,4 @@
-// The simulated network itself: what it carries, in which time, what it loses, and that one seed is one run.
+// Tests the simulated network itself: delivery, timing, losses, and that one seed is one run.
 #include "link/sim/sim_network.h"
 
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ class Network : public ::testing::TestWithParam<bool> {
     path.local = GetParam() ? SimNetwork::ipv6_gid(0) : SimNetwork::ipv4_gid(0);
     path.remote = GetParam() ? SimNetwork::ipv6_gid(1) : SimNetwork::ipv4_gid(1);
     path.source_port = 0xc123;
-    path.traffic_class = 2;  // understands ECN
+    path.traffic_class = 2;  // ECN-capable
     inbox = {};
     now = {};
   }
@@ -152,7 +152,7 @@ TEST_P(Network, FindsEveryFlippedBit) {
   EXPECT_EQ(network->count(Fate::kCorrupted), 3000u);
   EXPECT_EQ(network->corruption_missed(), 0u);
   EXPECT_GT(network->count(Fate::kIcrcRefused), 2000u);
-  // What is left was flipped in fields that no RoCE check covers.
+  // The remaining ones were flipped in fields that no RoCE check covers.
   EXPECT_LT(inbox.psns.size(), 400u);
 }
 

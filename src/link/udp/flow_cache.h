@@ -1,10 +1,10 @@
-// FlowCache: what is known about the senders of packets: the seed of their ICRC, and how they number
-// their IPv4 packets.
+// FlowCache: what is known about the senders of packets: the seed of their ICRC, and how they number their IPv4
+// packets.
 //
-// The socket does not show the identification, which the ICRC covers; it is solved from the ICRC, and
-// 16 bits of check remain (identification_solver.h). A sender like ourselves numbers 0 .. 63: once a
-// flow has shown that it does, only those are believed, and 26 bits of check remain. A flow that
-// breaks the habit several times in a row is taken for another sender behind the same address.
+// The socket does not report the identification, which the ICRC covers. It is solved from the ICRC, which leaves 16
+// bits of check (identification_solver.h). An RRDMA sender numbers 0 .. 63: once a flow has shown this, only those
+// values are accepted, which leaves 26 bits. A flow that deviates several times in a row is taken for another sender
+// behind the same address.
 #pragma once
 
 #include <cstddef>
@@ -41,7 +41,7 @@ class Flow {
   [[nodiscard]] const wire::IcrcSeed& seed() const { return *seed_; }
   [[nodiscard]] std::uint16_t expected_identification() const { return expected_; }
 
-  // Whether an identification that explains the ICRC is believed.
+  // True if an identification that explains the ICRC is accepted.
   [[nodiscard]] bool believes(std::uint16_t identification) {
     const bool small = identification < kSmallIdentifications;
     if (numbering_ == Numbering::kUnknown) numbering_ = small ? Numbering::kSmall : Numbering::kAny;
@@ -70,7 +70,7 @@ class FlowCache {
  public:
   FlowCache() : flows_(kFlows) {}
 
-  // The flow with this key, or a new one in the place of another.
+  // The flow with this key; replaces another one if necessary.
   [[nodiscard]] Flow& find(const FlowKey& key) {
     const std::uint64_t mixed =
         (load_native<std::uint64_t>(key.source.octets.data() + 8) * 0x9e3779b97f4a7c15u) ^

@@ -1,9 +1,9 @@
-// Intake: datagrams in, packets out. Receives from the slot sockets, cuts what the kernel put together
-// (UDP_GRO) into packets again, checks each ICRC, parses, and hands over. Buffers are taken once.
+// Intake: datagrams in, packets out. It receives from the slot sockets, splits datagrams that the kernel merged
+// (UDP_GRO), checks each ICRC, parses and delivers. Buffers are allocated once.
 //
-// An empty receive costs nearly as much as a full one, and a process has a socket for each family. The
-// socket that brought something last is looked at by every poll, and so is any that did within kWarm;
-// the others once in kColdLook. Short datagrams that come in flocks are fetched several in a call.
+// An empty receive costs nearly as much as a full one, and a process has a socket for each family. Every poll checks
+// the socket that received last and any that received within kWarm; the others are checked once in kColdLook. Short
+// datagrams that arrive in groups are received several in a call.
 #pragma once
 
 #include <netinet/in.h>
@@ -26,25 +26,25 @@
 namespace rrdma::link {
 
 enum class Look : std::uint8_t {
-  kUsual,       // for who polls all the time: cold sockets are left out for a moment
-  kPending,     // for who sleeps until the kernel tells: sockets that may hold something, to their end
-  kEverywhere,  // no socket is left out
+  kUsual,       // for continuous polling: cold sockets are skipped for a moment
+  kPending,     // after the kernel reported arrivals: sockets that may hold something, until empty
+  kEverywhere,  // skips no socket
 };
 
 class Intake {
  public:
   explicit Intake(UdpCounters& counters);
 
-  // Receives from this socket from now on. REQUIRES: a bound UDP socket that reports destination address,
-  // traffic class and segment size.
+  // Receives from this socket from now on. REQUIRES: a bound UDP socket that reports destination address, traffic
+  // class and segment size.
   void add_socket(OwnedFd socket);
   [[nodiscard]] std::span<const int> descriptors() const { return descriptors_; }
 
   // See Link::poll().
   std::size_t poll(Receiver& receiver, Instant now, std::size_t burst_max);
-  // Where the next poll looks, see Look.
+  // Selects the sockets for the next poll, see Look.
   void look_next(Look look) { next_look_ = look; }
-  // The kernel has told of an arrival at this descriptor.
+  // The kernel has reported an arrival at this descriptor.
   void note_arrival(int descriptor);
 
  private:
@@ -60,12 +60,12 @@ class Intake {
     OwnedFd fd;
     Instant last_look{};
     Instant last_arrival{};
-    std::size_t found = 0;   // by the last look
-    std::size_t streak = 0;  // looks in a row that found exactly one
+    std::size_t found = 0;   // by the last poll
+    std::size_t streak = 0;  // consecutive polls that found exactly one
     bool brings_short = false;
-    bool dry = false;  // the last look found the end, and no arrival was noted since
+    bool dry = false;  // the last poll emptied it, and no arrival was noted since
   };
-  // What the kernel says about a datagram.
+  // The kernel's report about a datagram.
   struct Envelope {
     wire::Gid source;
     wire::Gid destination;
@@ -84,7 +84,7 @@ class Intake {
     sockaddr_in6 v6;
   };
 
-  // Receives at most `wanted` datagrams into messages_; their number, 0 when there are none.
+  // Receives at most `wanted` datagrams into messages_. Returns their number.
   [[nodiscard]] std::size_t receive(const Socket& socket, std::size_t wanted);
   [[nodiscard]] std::size_t drain(Socket& socket, Receiver& receiver, std::size_t burst_max);
   [[nodiscard]] bool read_envelope(const msghdr& message, Envelope& envelope) const;
@@ -97,10 +97,10 @@ class Intake {
   std::vector<Socket> sockets_;
   std::vector<int> descriptors_;
   Look next_look_ = Look::kUsual;
-  std::size_t latest_ = 0;  // the socket that brought something last
+  std::size_t latest_ = 0;  // the socket that received last
   FlowCache flows_;
   wire::IdentificationSolver solver_;
-  std::unique_ptr<std::uint8_t[]> buffers_;  // kFlock of them
+  std::unique_ptr<std::uint8_t[]> buffers_;  // kFlock buffers
   std::array<mmsghdr, kFlock> messages_{};
   std::array<iovec, kFlock> pieces_{};
   std::array<Address, kFlock> addresses_{};

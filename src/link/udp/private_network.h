@@ -1,5 +1,5 @@
-// For tests and benchmarks: a network namespace of one's own with a loopback device, made without
-// privilege, and sockets of port 4791 in it as the daemon would give them. Nothing leaves the process.
+// For tests and benchmarks: a private network namespace with a loopback device, created without privilege, and
+// sockets of port 4791 in it as the daemon would pass them. No packet leaves the process.
 #pragma once
 
 #include <net/if.h>
@@ -36,13 +36,13 @@ inline wire::Gid address_of(int family, std::uint8_t host) {
   return gid;
 }
 
-// Returns when the address can be used: a new one is tentative for a moment.
+// Returns when the address is usable: a new one is tentative for a moment.
 inline bool add_ipv6(const char* device, const wire::Gid& address, std::uint32_t prefix_bits) {
   struct {
     in6_addr address;
     std::uint32_t prefix_bits;
     int interface_index;
-  } request{};  // the kernel's in6_ifreq, whose header clashes with the C library's
+  } request{};  // the kernel's in6_ifreq; its header clashes with the C library's
   std::memcpy(&request.address, address.octets.data(), 16);
   request.prefix_bits = prefix_bits;
   request.interface_index = static_cast<int>(if_nametoindex(device));
@@ -58,8 +58,8 @@ inline bool add_ipv6(const char* device, const wire::Gid& address, std::uint32_t
   return false;
 }
 
-// Moves the calling process, which must have one thread, into a new network namespace with 127.0.0.0/8,
-// ::1, fd00::1 and fd00::2 on the loopback device. False (and errno) where the system forbids it.
+// Moves the calling process, which must have one thread, into a new network namespace with 127.0.0.0/8, ::1, fd00::1
+// and fd00::2 on the loopback device. False (with errno) if the system forbids it.
 inline bool enter() {
   const unsigned uid = getuid();
   const unsigned gid = getgid();

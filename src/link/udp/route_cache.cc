@@ -73,7 +73,7 @@ std::uint16_t RouteCache::source_port(const objects::Path& path) const {
 
 void RouteCache::fill(Route& route, const RouteKey& key) const {
   const bool multicast = key.remote.is_multicast();
-  // Multicast has a default of its own (1), so that it is always told.
+  // Multicast has its own default (1), so always set it.
   const bool tell_hop_limit = key.hop_limit != 0 && (key.hop_limit != kDefaultHopLimit || multicast);
   const int hop_limit = key.hop_limit;
   const int traffic_class = key.traffic_class;

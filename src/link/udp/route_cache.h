@@ -1,7 +1,6 @@
-// RouteCache: what the kernel must be told to send along a path, made once and kept: the address, the
-// control messages (source address; hop limit and traffic class where they are not the default), the
-// source port's sockets and the seed of the ICRC. Direct-mapped; a route that a batch in the making
-// points to is not thrown out before the batch is sent.
+// RouteCache: what the kernel needs to send along a path, built once and kept: the address, the control messages
+// (source address; hop limit and traffic class if not the default), the sockets of the source port and the seed of
+// the ICRC. Direct-mapped. A route in use by the current batch is not evicted before the batch is sent.
 #pragma once
 
 #include <netinet/in.h>
@@ -19,7 +18,7 @@
 
 namespace rrdma::link {
 
-// Source address, hop limit, traffic class; room for the segment size behind them.
+// Source address, hop limit, traffic class; then room for the segment size.
 inline constexpr std::size_t kControlOctetsMax =
     CMSG_SPACE(sizeof(in6_pktinfo)) + 2 * CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(std::uint16_t));
 
@@ -44,8 +43,8 @@ struct Route {
   SocketAddress address{};
   socklen_t address_octets = 0;
   int plain = -1;           // descriptors of the source port
-  int segmenting = -1;      // -1: this path takes no segmented sends
-  std::uint64_t batch = 0;  // the last one that used it
+  int segmenting = -1;      // -1: no segmented sends on this path
+  std::uint64_t batch = 0;  // the last batch that used it
   std::size_t control_octets = 0;
   alignas(cmsghdr) std::array<std::uint8_t, kControlOctetsMax> control{};
 };
@@ -57,16 +56,16 @@ class RouteCache {
 
   enum class Verdict : std::uint8_t {
     kFound,
-    kInUse,     // its place is held by another route of this batch
-    kNoSocket,  // no socket of this family, or two ends of different families
+    kInUse,     // another route of this batch occupies its place
+    kNoSocket,  // no socket of this family, or ends of different families
   };
   struct Found {
     Verdict verdict = Verdict::kNoSocket;
     Route* route = nullptr;
   };
-  // `batch` numbers the batch in the making; numbers grow.
+  // `batch`: the number of the current batch; numbers increase.
   [[nodiscard]] Found find(const objects::Path& path, std::uint64_t batch);
-  // The UDP source port that packets of this path carry; 0 when they cannot be sent.
+  // The UDP source port of packets on this path; 0 if they cannot be sent.
   [[nodiscard]] std::uint16_t source_port(const objects::Path& path) const;
 
  private:
@@ -81,7 +80,7 @@ class RouteCache {
   std::vector<Route> routes_;
 };
 
-// Appends one control message and returns its place behind `used`.
+// Appends one control message after `used` bytes. Returns the new length.
 std::size_t append_control(std::uint8_t* control, std::size_t used, int level, int type, const void* value,
                            std::size_t octets);
 

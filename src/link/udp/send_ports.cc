@@ -12,10 +12,10 @@ namespace rrdma::link {
 namespace {
 
 constexpr std::uint32_t kPortSpace = 0x10000u - wire::kSourcePortMin;
-// Where thousands of programs share the ports of a host, one that has found a port does not look for long for
-// more of them: entropy is a good thing, taking the last ports from the others is not.
+// If thousands of programs share the ports of a host, a program with one port does not search long for more: entropy
+// is useful, but the last ports should be left to others.
 constexpr std::uint32_t kTriesForMore = 64;
-constexpr int kReceiveBufferMin = 1;  // the kernel makes it its own minimum
+constexpr int kReceiveBufferMin = 1;  // the kernel raises it to its minimum
 
 void drop_all_received(int socket) {
   sock_filter nothing[] = {BPF_STMT(BPF_RET | BPF_K, 0)};
@@ -30,9 +30,8 @@ Result<OwnedFd, SocketFailure> open_send_socket(int family, bool checksum, int b
   const int fd = socket.get();
   drop_all_received(fd);
   (void)raw::setsockopt(fd, SOL_SOCKET, SO_SNDBUF, buffer_octets);
-  // DF is inside the ICRC, so these two are no convenience. Not _DO, which would believe what an ICMP packet of
-  // anybody says about the path, and refuse to send what the interface can: the path MTU of a QP is a promise
-  // of whoever connected it.
+  // The ICRC covers DF, so these two options are essential. Not _DO, which would trust any ICMP packet about the path
+  // and refuse packets that the interface can send: the path MTU of a QP is the responsibility of its user.
   if (family == AF_INET) {
     if (raw::setsockopt(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_PROBE) < 0) {
       return Failure{SocketFailure{"forbidding fragments", errno}};
@@ -61,7 +60,7 @@ int bind_to(int socket, int family, std::uint16_t port) {
   return raw::bind(socket, reinterpret_cast<const sockaddr*>(&any), sizeof any);
 }
 
-// Both sockets bound to `number`; nothing when the number is taken.
+// Binds both sockets to `number`. False if the number is taken.
 Result<bool, SocketFailure> bind_pair(int family, SendPort& port, std::uint16_t number) {
   if (bind_to(port.plain.get(), family, number) < 0) {
     if (errno == EADDRINUSE || errno == EACCES) return false;
@@ -88,7 +87,7 @@ Result<SendPorts, SocketFailure> SendPorts::open(int family, const UdpConfig& co
   SendPorts pool;
   pool.ports_.reserve(config.send_ports);
   std::uint32_t candidate = static_cast<std::uint32_t>(seed % kPortSpace);
-  // An odd stride visits every port once and spreads the pool over what switches hash.
+  // An odd stride visits every port once and spreads the pool over the bits that switches hash.
   constexpr std::uint32_t kStride = 0x0e39;
   std::uint32_t tried = 0;
   while (pool.ports_.size() < config.send_ports) {

@@ -1,11 +1,10 @@
-// SendPorts: the sockets that a process sends from, for one family. Slot sockets only receive: what they
-// sent would carry source port 4791, and no entropy for switches.
+// SendPorts: the sockets from which a process sends, for one family. Slot sockets only receive: packets sent from
+// them would carry source port 4791, without entropy for switches.
 //
-// A port is two sockets with one number. The plain one sends checksum 0 and, on IPv4, identification 0
-// with DF. The kernel refuses segmented sends without a checksum, so those go by its twin, and their
-// packets are numbered 0, 1, 2, … (docs/adr/0017). A port belongs to nobody else: it is bound
-// alone before the twin joins it, and closed to others again. Nothing is ever received on it; a filter
-// drops what a stranger sends there.
+// A port is two sockets with one number. The plain one sends checksum 0 and, on IPv4, identification 0 with DF. The
+// kernel refuses segmented sends without a checksum, so those use the twin, which numbers its packets 0, 1, 2, …
+// (docs/adr/0017). A port is exclusive: it is bound alone before the twin joins, and then closed to others again.
+// Nothing is ever received on it; a filter drops packets that arrive there.
 #pragma once
 
 #include <cstddef>
@@ -22,20 +21,20 @@ namespace rrdma::link {
 struct SendPort {
   std::uint16_t number = 0;
   OwnedFd plain;
-  OwnedFd segmenting;  // invalid when the configuration wants none
+  OwnedFd segmenting;  // invalid if the configuration wants none
 };
 
 class SendPorts {
  public:
   SendPorts() = default;
 
-  // `family` is AF_INET or AF_INET6. `seed` says where to look first.
+  // `family` is AF_INET or AF_INET6. `seed` selects the first candidate.
   [[nodiscard]] static Result<SendPorts, SocketFailure> open(int family, const UdpConfig& config,
                                                              std::uint64_t seed);
 
   [[nodiscard]] bool empty() const { return ports_.empty(); }
   [[nodiscard]] std::span<const SendPort> ports() const { return ports_; }
-  // The port that stands for `wanted`: itself where it is ours, else always the same one. REQUIRES: !empty().
+  // The port for `wanted`: `wanted` itself if we own it, otherwise always the same one. REQUIRES: !empty().
   [[nodiscard]] std::size_t index_for(std::uint16_t wanted) const;
 
  private:

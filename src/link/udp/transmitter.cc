@@ -25,7 +25,7 @@ std::size_t packet_octets(const Frame& frame) {
 constexpr int kSendFlags = MSG_DONTWAIT | MSG_NOSIGNAL;
 constexpr int kNotTried = -1;
 
-// Of a frame, as the checksum takes it.
+// The payload of a frame in the form that the ICRC computation takes.
 class Pieces {
  public:
   explicit Pieces(const Frame& frame) : count_(frame.span_count) {
@@ -38,12 +38,13 @@ class Pieces {
   std::size_t count_;
 };
 
-// What a peer reads the program may write meanwhile; what a fault spoils must not be the program's memory.
+// True if the payload must be copied: the program may write to memory that a peer reads, and a corruption must not
+// touch the program's memory.
 bool may_change(const Frame& frame) {
   return frame.kind() == wire::Kind::kReadResponse || frame.corrupt_bit >= 0;
 }
 
-// With its padding; the end of it.
+// Copies the payload with its padding. Returns the end.
 std::uint8_t* copy_payload(const Frame& frame, std::uint8_t* to) {
   for (std::size_t i = 0; i < frame.span_count; ++i) {
     const auto& span = frame.spans[i];
@@ -86,7 +87,7 @@ std::span<const Frame* const> Transmitter::transmit(std::span<const Frame* const
   train_error_ = 0;
   while (queued_ != 0) {
     plan();
-    if (send_count_ == 0 || !fill()) continue;  // one frame less
+    if (send_count_ == 0 || !fill()) continue;  // one frame was dropped
     submit();
     if (settle()) {
       ++counters_.waited_for_room;
@@ -143,8 +144,8 @@ bool Transmitter::joins(const Send& send, const Route& route, std::size_t frame,
          queue_[frame].frame->corrupt_bit < 0 && !(octets < send.packet_octets && leads(frame, octets));
 }
 
-// Whether it had better begin a train than end one. The first packet of a WRITE, longer than the others by its
-// RETH, goes alone rather than in a train of two that would leave one packet less for the train behind it.
+// True if the frame should begin a train rather than end one. The first packet of a WRITE is longer by its RETH. It
+// goes alone rather than in a train of two, which would leave one packet less for the next train.
 bool Transmitter::leads(std::size_t frame, std::size_t octets) const {
   if (frame + 1 == queued_) return false;
   const Frame& next = *queue_[frame + 1].frame;
@@ -159,7 +160,7 @@ bool Transmitter::fill() {
   return false;
 }
 
-// Runs under the fault guard: it owns nothing, and what it leaves behind half done is made anew.
+// Runs under the fault guard: it owns no resources, and partial results are rebuilt.
 void Transmitter::fill_sends() {
   Cursor cursor;
   for (std::size_t s = 0; s < send_count_; ++s) {
@@ -209,7 +210,7 @@ void Transmitter::add_trailer(Cursor& cursor, std::uint8_t pad, std::uint32_t ic
   add_scratch(cursor, pad + wire::kIcrcOctets);
 }
 
-// The next `octets` of the scratch area belong to the send; they grow its last piece where they can.
+// Adds the next `octets` of the scratch area to the send, extending its last piece if possible.
 void Transmitter::add_scratch(Cursor& cursor, std::size_t octets) {
   std::uint8_t* const at = scratch_.get() + cursor.scratch;
   cursor.scratch += octets;
@@ -270,8 +271,8 @@ bool Transmitter::submit_by_uring() {
   return false;
 }
 
-// As many messages of one socket in a call as stand together. After a send that found no room, or a train
-// that was refused, nothing more is tried: order is kept.
+// Sends runs of messages for one socket in one call. After a send without room, or a refused train, nothing more is
+// attempted: order is preserved.
 void Transmitter::submit_by_calls() {
   std::size_t next = 0;
   while (next < send_count_) {
@@ -297,7 +298,7 @@ void Transmitter::submit_by_calls() {
   }
 }
 
-// Takes what was sent or dropped out of the queue. True if the kernel had no room for something.
+// Removes sent and dropped frames from the queue. True if the kernel had no room for one.
 bool Transmitter::settle() {
   bool no_room = false;
   std::size_t kept = 0;
@@ -337,7 +338,7 @@ void Transmitter::count_sent(const Send& send) {
   if (send.count > 1) {
     ++counters_.trains_sent;
   } else if (train_error_ != 0 && queue_[send.first].alone) {
-    // The same packet goes alone: it was the segmentation that the kernel or the device refused.
+    // The same packet succeeds alone, so the kernel or the device refused the segmentation.
     if (train_error_ == EIO || train_error_ == EINVAL || train_error_ == EOPNOTSUPP) {
       segments_ = false;
       ++counters_.trains_refused;

@@ -1,14 +1,14 @@
-// Transmitter: frames in, datagrams out. Neighbouring frames along one route whose packets have the same
-// length become a train: one segmented send, gathered from registered memory without a copy. Packets that
-// are not part of a train go alone, several in one call; io_uring takes batches of several sockets.
+// Transmitter: frames in, datagrams out. Neighbouring frames on one route whose packets have the same length become a
+// train: one segmented send, gathered from registered memory without a copy. Other packets go alone, several in one
+// call. io_uring takes batches that span several sockets.
 //
-//   batch := { send }        at most kBatchOctets; planned, then filled, then handed to the kernel
-//   send  := frame | frame frame ...      a train: 64 packets or 65507 octets, only the last one shorter
+//   batch := { send }        at most kBatchOctets; planned, then filled, then submitted to the kernel
+//   send  := frame | frame frame ...      a train: 64 packets or 65507 bytes, only the last one shorter
 //
-// Planning reads lengths only. Filling makes ICRCs and gather lists; it reads memory that the program
-// may have unmapped, under the fault guard, and whatever faults is dropped and the batch planned anew.
-// Payload is copied first where a copy is cheaper than a gather list, and for READ responses: a program
-// may write to memory that a peer reads, and the ICRC must be that of what is sent.
+// Planning reads lengths only. Filling computes ICRCs and gather lists. It reads memory that the program may have
+// unmapped, under the fault guard; a frame that faults is dropped and the batch is planned again. Payload is copied
+// first if a copy is cheaper than a gather list, and for READ responses: a program may write to memory that a peer
+// reads, and the ICRC must match the bytes that are sent.
 #pragma once
 
 #include <sys/socket.h>
@@ -31,11 +31,11 @@ inline constexpr std::size_t kBurstFrames = 64;
 
 class Transmitter {
  public:
-  // Pools and counters must outlive it.
+  // Pools and counters must outlive the transmitter.
   Transmitter(const SendPorts& ipv4, const SendPorts& ipv6, const UdpConfig& config, UdpCounters& counters);
 
-  // Sends in order. Returns the frames for which the socket had no room; all others are sent, or dropped
-  // and counted. The result is good until the next call. REQUIRES: at most kBurstFrames.
+  // Sends in order. Returns the frames for which the socket had no room; all others are sent, or dropped and counted.
+  // The result is valid until the next call. REQUIRES: at most kBurstFrames.
   [[nodiscard]] std::span<const objects::Frame* const> transmit(
       std::span<const objects::Frame* const> frames);
 
@@ -44,12 +44,12 @@ class Transmitter {
   [[nodiscard]] std::uint16_t source_port(const objects::Path& path) const {
     return routes_.source_port(path);
   }
-  // The errno of the last frame that was dropped; 0: none yet.
+  // The errno of the last dropped frame; 0: none yet.
   [[nodiscard]] int last_error() const { return last_error_; }
 
  private:
   static constexpr std::size_t kTrainOctets = 65507;
-  // No train begins behind a full one: it would be a short one, and the next batch begins with a full one instead.
+  // No train starts behind a full one: it would be short. The next batch starts with a full one instead.
   static constexpr std::size_t kBatchOctets = 2 * kTrainOctets;
   static constexpr std::size_t kTrainPackets = 64;
   static constexpr std::size_t kSends = 64;
@@ -61,21 +61,21 @@ class Transmitter {
 
   struct Queued {
     const objects::Frame* frame = nullptr;
-    bool alone = false;  // was part of a train that the kernel refused
+    bool alone = false;  // was in a train that the kernel refused
   };
   struct Send {
     Route* route = nullptr;
-    std::uint16_t first = 0;  // frame
+    std::uint16_t first = 0;  // frame index
     std::uint16_t count = 0;
     std::uint32_t packet_octets = 0;  // of all but the last packet
     std::uint32_t octets = 0;
     bool closed = false;  // takes no more frames
   };
-  // The batch while it is filled.
+  // State while the batch is filled.
   struct Cursor {
     std::size_t scratch = 0;
     std::size_t iovecs = 0;
-    std::size_t first_iovec = 0;  // of the send being filled
+    std::size_t first_iovec = 0;  // of the current send
   };
 
   void plan();
@@ -97,13 +97,13 @@ class Transmitter {
   void remove_frame(std::size_t frame);
 
   RouteCache routes_;
-  std::unique_ptr<Uring> uring_;  // none: not wanted, or not allowed
+  std::unique_ptr<Uring> uring_;  // null: not wanted, or not allowed
   UdpCounters& counters_;
   bool segments_;
   int last_error_ = 0;
-  int train_error_ = 0;  // of the train whose frames are being tried one by one
+  int train_error_ = 0;  // of the train whose frames are being sent one by one
   std::uint64_t batch_ = 0;
-  std::size_t fill_frame_ = 0;  // which frame is being read: what a fault blames
+  std::size_t fill_frame_ = 0;  // the frame being read: a fault is attributed to it
 
   std::array<Queued, kBurstFrames> queue_{};
   std::size_t queued_ = 0;

@@ -1,4 +1,4 @@
-// Transmitter where the kernel says no: segmentation refused, io_uring forbidden.
+// Transmitter if the kernel refuses: segmentation refused, io_uring forbidden.
 #include "link/udp/transmitter.h"
 
 #include <gtest/gtest.h>
@@ -49,7 +49,7 @@ TEST_P(RefusalTest, ARefusedTrainGoesPacketByPacketInOrder) {
   config.io_uring = GetParam();
   auto ipv4 = SendPorts::open(AF_INET, config, 1);
   ASSERT_TRUE(ipv4.ok());
-  // Segmented sends without a checksum are refused: as good as a device that cannot cut.
+  // The kernel refuses segmented sends without a checksum. This simulates a device that cannot segment.
   for (const SendPort& port : ipv4->ports())
     ASSERT_EQ(raw::setsockopt(port.segmenting.get(), SOL_SOCKET, SO_NO_CHECK, 1), 0);
   const SendPorts ipv6;
@@ -63,7 +63,7 @@ TEST_P(RefusalTest, ARefusedTrainGoesPacketByPacketInOrder) {
   const auto memory = test::random_octets(1024);
   const Path path = path_to_peer();
   std::vector<Frame> frames;
-  // A lone one, a train, a lone one: order holds across the refusal.
+  // A single packet, a train, a single packet: the order must survive the refusal.
   for (std::uint32_t i = 0; i < 20; ++i)
     frames.push_back(frame_of(path, i, memory, i == 0 ? 300 : i == 19 ? 900 : 512));
   std::vector<const Frame*> pointers;
@@ -78,7 +78,7 @@ TEST_P(RefusalTest, ARefusedTrainGoesPacketByPacketInOrder) {
   for (int i = 0; i < 100; ++i) (*peer)->poll(collector, Instant{i * 10'000}, 64);
   ASSERT_EQ(collector.packets.size(), 20u);
   for (std::uint32_t i = 0; i < 20; ++i) EXPECT_EQ(collector.packets[i].headers.bth.psn, wire::Psn(i));
-  // From now on nothing is tried in vain.
+  // From now on no segmented send is attempted.
   EXPECT_TRUE(transmitter.transmit(pointers).empty());
   EXPECT_EQ(counters.trains_refused, 1u);
   EXPECT_EQ(counters.packets_sent, 40u);
@@ -100,7 +100,7 @@ TEST(TransmitterTest, TwinsHaveOneNumberAndShareItWithNobody) {
     (void)raw::setsockopt(intruder.get(), SOL_SOCKET, SO_REUSEPORT, 1);
     EXPECT_LT(raw::bind(intruder.get(), reinterpret_cast<const sockaddr*>(&bound), sizeof bound), 0);
   }
-  // A second process that starts its search at the same place finds others.
+  // A second process that starts its search at the same place finds other ports.
   auto others = SendPorts::open(AF_INET, config, 77);
   ASSERT_TRUE(others.ok());
   for (const SendPort& port : others->ports()) {
@@ -120,7 +120,7 @@ bool forbid_uring() {
          prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
 }
 
-// Sends bursts over four source ports, trains and lone packets mixed. The exit code of a process: 0 is good.
+// Sends bursts over four source ports, with trains and single packets. Returns a process exit code: 0 is success.
 int exchange(bool expects_uring) {
   IpSockets near;
   near.v4 = net::slot_socket(AF_INET, 1);

@@ -1,11 +1,11 @@
 // Counters of a UdpLink. One list names them for code and tools.
 //
 //   sends                  messages given to the kernel; a train is one
-//   trains_sent/received   segmented sends; receives that the kernel had put together
-//   uring_calls            those of send_calls that io_uring took
+//   trains_sent/received   segmented sends; receives that the kernel had merged
+//   uring_calls            the part of send_calls that used io_uring
 //   waited_for_room        times that the socket had no room
 //   dropped_*              frames that could not be sent
-//   refused_*              packets that came in and were thrown away
+//   refused_*              received packets that were dropped
 #pragma once
 
 #include <array>

@@ -92,13 +92,12 @@ void UdpLink::flush(Instant now) {
   last_flush_ = now;
   if (backlog_count_ != 0) {
     send_backlog();
-    return;  // the burst is empty: reserve() said no
+    return;  // the burst is empty: reserve() failed
   }
   if (burst_count_ != 0) send_burst();
 }
 
-// An acknowledgement goes behind the requests of its own queue pair: as the short one at the end it is part of
-// their train.
+// Moves an acknowledgement behind the requests of its QP: as the shorter last packet it can be part of their train.
 void UdpLink::send_burst() {
   std::array<const Frame*, kBurstFrames> frames;
   for (std::size_t i = 0; i < burst_count_; ++i) {
@@ -125,7 +124,7 @@ void UdpLink::hold(const Frame& frame) {
 
 void UdpLink::send_backlog() {
   const auto unsent = transmitter_.transmit(std::span<const Frame* const>(backlog_.data(), backlog_count_));
-  // What is unsent is in the order of the backlog, so one walk tells the two apart.
+  // Unsent frames are in the order of the backlog, so one pass separates the two.
   std::size_t kept = 0;
   for (std::size_t i = 0; i < backlog_count_; ++i) {
     Frame* const frame = backlog_[i];
@@ -160,7 +159,7 @@ std::size_t UdpLink::receive_room(std::size_t packet_octets) const {
     const auto room = static_cast<std::size_t>(octets);
     least = least == 0 ? room : std::min(least, room);
   }
-  // The kernel charges whole buffers, not octets: a head of 768 for each packet, and pages.
+  // The kernel charges whole buffers, not bytes: a head of 768 for each packet, and pages.
   constexpr std::size_t kHead = 768;
   const std::size_t charged = kHead + (packet_octets + 2047) / 2048 * 2048;
   return least / charged * packet_octets;

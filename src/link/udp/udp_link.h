@@ -1,9 +1,9 @@
-// UdpLink: RoCE v2 over UDP sockets of an ordinary user. Receives on slot sockets of port 4791 that the
-// daemon gave, sends from source ports of its own. Composition only: Transmitter makes and sends
-// datagrams, Intake receives and checks them, HeldFrames keeps what the kernel had no room for.
+// UdpLink: RoCE v2 over UDP sockets of an unprivileged user. It receives on slot sockets of port 4791 from the daemon
+// and sends from source ports of its own. It only composes parts: Transmitter builds and sends datagrams, Intake
+// receives and checks them, HeldFrames keeps frames that the kernel had no room for.
 //
-// Room: a burst of kBurstFrames is collected before anything is sent; a full burst goes out by itself.
-// When the socket has no room, what is left of the burst is copied, and reserve() says no until it is gone.
+// Room: a burst of kBurstFrames is collected before anything is sent; a full burst is sent at once. If the socket has
+// no room, the rest of the burst is copied, and reserve() fails until it is sent.
 #pragma once
 
 #include <array>
@@ -27,7 +27,7 @@ namespace rrdma::link {
 
 class UdpLink final : public Link {
  public:
-  // Opens the source ports of each family that a slot has. Fails only if no family has any.
+  // Opens source ports for each family that a slot has. Fails only if no family has any.
   [[nodiscard]] static Result<std::unique_ptr<UdpLink>, SocketFailure> open(std::span<IpSockets> slots,
                                                                             const UdpConfig& config);
 
@@ -40,18 +40,17 @@ class UdpLink final : public Link {
   [[nodiscard]] Instant next_deadline() const override;
   [[nodiscard]] std::span<const LinkCounter> counters() override;
 
-  // What a thread that sleeps waits on: readable when poll() would find something.
+  // Descriptors for a sleeping thread: readable when poll() would find something.
   [[nodiscard]] std::span<const int> descriptors() const { return intake_.descriptors(); }
-  // The UDP source port that packets of this path really carry; 0: this path cannot be sent along.
-  // A path whose source_port is that number keeps it.
+  // The UDP source port that packets on this path really carry; 0: the path is unusable. A path whose source_port is
+  // that number keeps it.
   [[nodiscard]] std::uint16_t source_port(const objects::Path& path) const {
     return transmitter_.source_port(path);
   }
-  // What the kernel queues for us, at least, in octets of packets of `packet_octets`: the bound of all
-  // that may be in flight to this process.
+  // A lower bound on what the kernel queues for us, in bytes of packets of `packet_octets`. It limits what may be in
+  // flight to this process.
   [[nodiscard]] std::size_t receive_room(std::size_t packet_octets) const;
-  // Whether trains go as one send, and whether io_uring takes batches: what the configuration asked for,
-  // unless the kernel refused it.
+  // Whether trains are segmented sends, and whether io_uring takes batches: as configured, unless the kernel refused.
   [[nodiscard]] bool segments() const { return transmitter_.segments(); }
   [[nodiscard]] bool uses_uring() const { return transmitter_.uses_uring(); }
   [[nodiscard]] const UdpCounters& tally() const { return counters_; }
@@ -59,7 +58,7 @@ class UdpLink final : public Link {
   [[nodiscard]] int last_error() const { return transmitter_.last_error(); }
 
  private:
-  // How soon to try again when the socket had no room.
+  // Retry interval while the socket has no room.
   static constexpr Duration kRoomRetry = microseconds(20);
 
   UdpLink(SendPorts ipv4, SendPorts ipv6, const UdpConfig& config);

@@ -1,5 +1,5 @@
-// UdpLink against itself over the loopback device of a network namespace of its own: what one end commits
-// is what the other end's receiver sees, whatever the kernel does with it in between.
+// Two UdpLinks over the loopback device of a private network namespace: the receiver of one must see exactly the
+// frames that the other committed, whatever the kernel does in between.
 #include "link/udp/udp_link.h"
 
 #include <gtest/gtest.h>
@@ -49,7 +49,7 @@ Path path_between(int family, std::uint8_t from, std::uint8_t to) {
   return path;
 }
 
-// Polls until `count` packets are there or nothing comes any more.
+// Polls until `count` packets have arrived or no more come.
 void collect(Link& link, Collector& collector, std::size_t count) {
   for (int idle = 0; idle < 2000 && collector.packets.size() < count;) {
     static std::int64_t now_ns = 0;
@@ -97,7 +97,7 @@ TEST_P(UdpLinkTest, CarriesPacketsOfEveryLength) {
   EXPECT_EQ(b->tally().icrc_solved, 0u) << "a lone packet is expected with identification 0";
 }
 
-// A poll leaves cold sockets out for a moment; a thread that sleeps until the next arrival must not.
+// A poll skips cold sockets for a moment; a thread that sleeps until the next arrival must not.
 TEST_P(UdpLinkTest, LooksAtEverySocketWhenAsked) {
   const int other = family() == AF_INET ? AF_INET6 : AF_INET;
   IpSockets slot{.v4 = net::slot_socket(AF_INET, 2, 1 << 20), .v6 = net::slot_socket(AF_INET6, 2, 1 << 20)};
@@ -109,7 +109,7 @@ TEST_P(UdpLinkTest, LooksAtEverySocketWhenAsked) {
   const auto memory = random_octets(64);
   Collector collector;
   const auto send_one = [&](Link& from, int over, std::uint32_t psn) {
-    const Path path = path_between(over, 1, 2);  // lives until the frame has left
+    const Path path = path_between(over, 1, 2);  // must live until the frame is sent
     ASSERT_TRUE(send(from, path, {.psn = psn, .octets = 8}, memory.data()));
     from.flush({});
   };
@@ -204,7 +204,7 @@ TEST_P(UdpLinkTest, AnAcknowledgementRidesBehindTheRequestsOfItsQueuePair) {
   auto b = open_link(family(), 2);
   const auto memory = random_octets(64);
   const Path path = path_between(family(), 1, 2);
-  const Path other = path_between(family(), 1, 2);  // of another queue pair
+  const Path other = path_between(family(), 1, 2);  // of another QP
   ASSERT_TRUE(send(*a, path, {wire::Step::kAcknowledge, 1, 0}, memory.data()));
   ASSERT_TRUE(send(*a, path, {wire::Step::kSendOnly, 2, 8}, memory.data()));
   ASSERT_TRUE(send(*a, path, {wire::Step::kSendOnly, 3, 8}, memory.data()));
@@ -268,7 +268,7 @@ TEST_P(UdpLinkTest, AFlippedBitIsRefusedAndCounted) {
   ASSERT_EQ(collector.packets.size(), 1u);
   std::uint32_t sent = 0;
   for (std::int32_t bit = 0; bit < (12 + 100 + 4) * 8; ++bit) {
-    if (bit / 8 == 4) continue;  // FECN, BECN and their neighbours are outside the ICRC
+    if (bit / 8 == 4) continue;  // FECN, BECN and the rest of that byte are outside the ICRC
     ASSERT_TRUE(send(*a, path, {.psn = 1, .octets = 100, .corrupt_bit = bit}, memory.data()));
     a->flush({});
     ++sent;
@@ -316,7 +316,7 @@ TEST_P(UdpLinkTest, FaultsOnPurposeReachTheOtherEnd) {
   collect(*b, collector, sent);
   const std::size_t refused = b->tally().refused_icrc + b->tally().refused_identification;
   EXPECT_EQ(collector.packets.size() + refused, sent);
-  // A flipped bit outside the ICRC's sum does no harm; a corrupted packet may have a double.
+  // A flipped bit outside the ICRC does no harm; a corrupted packet may be duplicated.
   EXPECT_NEAR(static_cast<double>(refused), static_cast<double>(faults.corrupted), 15);
   for (const Arrived& packet : collector.packets)
     EXPECT_EQ(0, std::memcmp(packet.payload.data(), memory.data(), 200));
@@ -376,7 +376,7 @@ TEST_P(UdpLinkTest, ManyRoutesInOneBurst) {
     Collector collector;
     collect(*b, collector, 64);
     ASSERT_EQ(collector.packets.size(), 64u);
-    // Different source ports take different sockets, which keep no order among them.
+    // Different source ports use different sockets, which preserve no order among them.
     std::uint64_t seen = 0;
     for (const Arrived& packet : collector.packets) {
       const std::uint32_t i = packet.headers.bth.psn.value;
@@ -471,7 +471,7 @@ TEST_P(UdpLinkTest, JunkIsRefusedAndCounted) {
   }
   collect(*b, collector, 100);
   const UdpCounters& tally = b->tally();
-  // 16 bits of check let about one in 65536 through to the parser on IPv4, none on IPv6.
+  // On IPv4, 16 bits of check let about one in 65536 through to the parser; on IPv6, none.
   EXPECT_LE(collector.packets.size() + tally.refused_opcode + tally.refused_pad + tally.refused_version +
                 tally.refused_payload_length,
             5u);
@@ -479,7 +479,7 @@ TEST_P(UdpLinkTest, JunkIsRefusedAndCounted) {
 }
 
 TEST_P(UdpLinkTest, SmallReceiveBuffersLoseButNeverStall) {
-  // What an ordinary user gets on most machines: 208 KiB.
+  // 208 KiB: what an unprivileged user gets on most machines.
   auto a = open_link(family(), 1);
   auto b = open_link(family(), 2, {}, 212'992);
   EXPECT_GE(b->receive_room(4096), 100'000u);
@@ -498,7 +498,7 @@ TEST_P(UdpLinkTest, SmallReceiveBuffersLoseButNeverStall) {
     collect(*b, collector, psn);
     ASSERT_EQ(collector.packets.size(), psn);
   }
-  // One that does not loses, and the link goes on.
+  // A larger window loses packets, and the link continues.
   for (std::size_t i = 0; i < 1000; ++i)
     ASSERT_TRUE(send(*a, path, {.psn = psn, .octets = 4096}, memory.data()));
   a->flush({});
@@ -585,7 +585,7 @@ TEST_P(UdpLinkTest, NoRoomInTheSocketKeepsFramesInOrder) {
   for (std::uint32_t i = 0; i < 2000; ++i) ASSERT_EQ(collector.packets[i].headers.bth.psn, wire::Psn(i));
 }
 
-// Writes to shared memory all the time, from another process, until it is gone.
+// Writes to shared memory continuously, from another process, until it is destroyed.
 class Scribbler {
  public:
   explicit Scribbler(std::size_t octets) : octets_(octets) {
@@ -610,7 +610,7 @@ class Scribbler {
   pid_t child_ = -1;
 };
 
-// A program writes while a peer reads: every packet is of one moment, so no ICRC is wrong.
+// A program writes while a peer reads: every packet is a consistent snapshot, so no ICRC is wrong.
 TEST_P(UdpLinkTest, AReadResponseIsWhatItsIcrcSays) {
   auto a = open_link(family(), 1);
   auto b = open_link(family(), 2);

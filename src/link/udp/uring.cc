@@ -12,7 +12,7 @@ namespace rrdma::link {
 
 struct Uring::State {
   io_uring ring{};
-  std::vector<int> sockets;  // as they were registered
+  std::vector<int> sockets;  // in order of registration
 
   [[nodiscard]] int index_of(int socket) const {
     const auto at = std::find(sockets.begin(), sockets.end(), socket);
@@ -31,7 +31,7 @@ std::unique_ptr<Uring> Uring::open(std::span<const int> sockets) {
     io_uring_queue_exit(&state->ring);
     return nullptr;
   }
-  // A forked child must not share the rings' memory: its context is dead anyway.
+  // A forked child must not share the rings' memory: its context is unusable anyway.
   (void)io_uring_ring_dontfork(&state->ring);
   return std::unique_ptr<Uring>(new Uring(std::move(state)));
 }
@@ -52,7 +52,7 @@ bool Uring::send(std::span<mmsghdr> messages, std::span<const int> sockets, std:
     if (i + 1 < messages.size()) entry->flags |= IOSQE_IO_LINK;
     entry->user_data = i;
   }
-  // Each completes during the call; waiting for all makes that certain, since the messages are reused.
+  // Each send completes during the call. Wait for all nevertheless, because the messages are reused.
   const auto wanted = static_cast<unsigned>(messages.size());
   unsigned finished = 0;
   int submitted = io_uring_submit_and_wait(&ring, wanted);

@@ -1,6 +1,6 @@
-// UdpLink against the wire itself: a tun device whose other end is this test, so that the octets of every
-// IP packet can be seen as they leave and made up as they arrive. What leaves must be right to the last
-// bit, identification included; what the kernel's rxe once sent must be accepted.
+// UdpLink against the wire: a tun device whose other end is this test, so that it can inspect every IP packet that
+// leaves and forge those that arrive. Packets that leave must be correct to the last bit, identification included.
+// Captured packets of the kernel's rxe must be accepted.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/if_tun.h>
@@ -59,7 +59,7 @@ class Tun {
   }
 
   [[nodiscard]] bool up() const { return up_; }
-  // The next RoCE packet that left; empty when there is none.
+  // The next RoCE packet that left; empty if there is none.
   std::vector<std::uint8_t> next() {
     std::vector<std::uint8_t> packet(10'000);
     for (int idle = 0; idle < 200;) {
@@ -71,7 +71,7 @@ class Tun {
       }
       packet.resize(static_cast<std::size_t>(octets));
       if (wire::parse_frame(wire::LinkType::kRawIp, packet).ok()) return packet;
-      packet.resize(10'000);  // neighbour discovery and its like
+      packet.resize(10'000);  // neighbour discovery and the like
     }
     return {};
   }
@@ -233,7 +233,7 @@ TEST_P(WireTest, MulticastLeavesByTheDeviceWithTheHopLimitOfThePath) {
   }
 }
 
-// Packets that the Linux kernel's rxe sent, with its own identifications, in the order of the capture.
+// Packets that the Linux kernel's rxe sent, with its identifications, in the order of the capture.
 TEST(KernelPackets, AreAccepted) {
   std::map<std::string, std::size_t> by_file;
   for (const auto& entry : std::filesystem::directory_iterator(RRDMA_CAPTURES_FOLDER)) {
