@@ -1,5 +1,5 @@
-# The front door of RRDMA: every target is complete from a bare Debian 12 or 13. It installs what is missing
-# (scripts/packages.txt), configures (CMakePresets.json), builds and runs; CMake and ctest do the work.
+# The main entry point of RRDMA. Every target works on a bare Debian 12 or 13: it installs missing packages
+# (scripts/packages.txt), configures (CMakePresets.json), builds and runs. CMake and ctest do the work.
 SHELL := /bin/bash
 JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
@@ -19,7 +19,7 @@ help: ## list the targets
 	@echo 'RRDMA: an RDMA NIC made of software. Targets:'
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-# Configures, again when presets or packages changed, and builds: $(call build,PRESET,TARGETS).
+# Builds, and configures if presets or packages changed: $(call build,PRESET,TARGETS).
 build = scripts/build $(1) $(2) -j $(JOBS)
 
 build: ## build the programs; build/bin/rrdma then runs in place
@@ -112,7 +112,7 @@ docs: ## write the reference of rrdma::comm to build/reference
 	@mkdir -p build/reference
 	@doxygen docs/Doxyfile
 
-# What the runner needs beside the products: a program that checks every octet, run at both ends.
+# The products, and programs that check every byte, run at both ends.
 interop_build = $(call build,dev,products process_exchange comm_test comm_swarm comm_across rpc_test rpc_across)
 qemu := $(if $(filter x86_64,$(shell uname -m)),:qemu-system-x86,:qemu-system-arm)
 

@@ -1,5 +1,5 @@
-# The toolchain of `make test-cross`: Debian's cross GCC, the sysroot that scripts/test-cross unpacked,
-# and qemu-user to run the tests. The script says which architecture through the environment.
+# The toolchain of `make test-cross`: Debian's cross GCC, the sysroot that scripts/test-cross unpacked, and qemu-user
+# to run the tests. The script passes the architecture through the environment.
 foreach(name TRIPLET SYSROOT EMULATOR)
   if(DEFINED ENV{RRDMA_CROSS_${name}})
     set(RRDMA_CROSS_${name} $ENV{RRDMA_CROSS_${name}} CACHE STRING "" FORCE)

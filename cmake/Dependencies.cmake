@@ -1,4 +1,4 @@
-# What RRDMA builds on; every one is a Debian package (scripts/packages.txt).
+# The dependencies of RRDMA. Each is a Debian package (scripts/packages.txt).
 find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
 find_package(fmt REQUIRED)
@@ -9,7 +9,7 @@ if(RRDMA_TESTS)
   find_package(GTest REQUIRED)
 endif()
 if(RRDMA_TESTS OR RRDMA_BENCH)
-  # Headers only, for include/rrdma/comm/asio.h: its test, its example, and what it is measured beside.
+  # Headers only, for include/rrdma/comm/asio.h: its test, its example and its benchmark.
   find_path(ASIO_INCLUDE_DIR asio.hpp REQUIRED)
   add_library(rrdma_asio INTERFACE)
   target_include_directories(rrdma_asio SYSTEM INTERFACE ${ASIO_INCLUDE_DIR})
@@ -20,11 +20,11 @@ if(RRDMA_BENCH)
 endif()
 
 if(RRDMA_RPC)
-  # The shared secret of rrdma::rpc.
+  # For the shared secret of rrdma::rpc.
   find_package(OpenSSL REQUIRED COMPONENTS Crypto)
-  # Its statistics in the text format of Prometheus.
+  # For the statistics of rrdma::rpc in the text format of Prometheus.
   find_package(prometheus-cpp CONFIG REQUIRED)
-  # Messages of rrdma::rpc: the generator of stubs and what is generated. The rest of the tree does without.
+  # For messages of rrdma::rpc: the stub generator and the generated code. Nothing else needs it.
   find_package(Protobuf 3.21)
   if(Protobuf_FOUND AND TARGET protobuf::libprotoc AND TARGET protobuf::protoc)
     set(RRDMA_PROTOBUF ON)
@@ -53,7 +53,7 @@ add_library(rrdma_uring INTERFACE)
 target_include_directories(rrdma_uring SYSTEM INTERFACE ${URING_INCLUDE_DIR})
 target_link_libraries(rrdma_uring INTERFACE ${URING_LIBRARY})
 
-# The server of `rrdma inspect` and the packed data of its reports; static, so that `rrdma` loads on other systems too.
+# For the server of `rrdma inspect` and its compressed reports. Static, so that `rrdma` loads on other systems too.
 find_path(EVENT_INCLUDE_DIR event2/http.h REQUIRED)
 find_library(EVENT_EXTRA_LIBRARY NAMES libevent_extra.a event_extra REQUIRED)
 find_library(EVENT_CORE_LIBRARY NAMES libevent_core.a event_core REQUIRED)

@@ -1,5 +1,5 @@
-# What a preset may turn on for the whole tree: sanitizers, coverage counters, ccache when it is
-# installed. A preset states only the choice; the flags are stated here, once.
+# Options that a preset may enable for the whole tree: sanitizers, coverage counters, and ccache if it is installed. A
+# preset only makes the choice; this file defines the flags.
 set(RRDMA_SANITIZE "" CACHE STRING "sanitizers to build with: address,undefined or thread")
 option(RRDMA_COVERAGE "count executed lines with gcov" OFF)
 
@@ -11,13 +11,13 @@ if(RRDMA_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
 endif()
 
 if(RRDMA_SANITIZE)
-  # A report ends the program, so that a test cannot pass with one.
-  # vptr: what is hidden in this build has not the type that libfmt has for it.
+  # A report ends the program, so that a test cannot pass with one. No vptr check: types with hidden visibility in
+  # this build differ from those in libfmt.
   add_compile_options(-fsanitize=${RRDMA_SANITIZE} -fno-sanitize=vptr -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${RRDMA_SANITIZE})
 endif()
 if(RRDMA_FUZZ)
-  # Coverage feedback from every layer, not only from the fuzz targets themselves.
+  # Coverage feedback from every layer, not only from the fuzz targets.
   add_compile_options(-fsanitize=fuzzer-no-link)
 endif()
 if(RRDMA_COVERAGE)

@@ -1,11 +1,11 @@
 # rrdma_layer(NAME SOURCES ... [TESTS ...] [LINKS ...])
 #
-# Declares the static library of one folder, and beside it one test program of its *_test.cc files
-# (ctest name: unit.NAME). A layer links only the layers that it may include; the `tidy` test
-# checks the same rule on the #include lines.
+# Declares the static library of one folder, and one test program of its *_test.cc files (ctest name: unit.NAME). A
+# layer links only the layers that it may include. The `tidy` test checks the same rule on the #include lines.
 set(RRDMA_WARNINGS
   -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor -Wold-style-cast -Woverloaded-virtual -Wno-missing-field-initializers
-  # In a unity build the private names of several files meet, which is harmless: only GCC can tell them from locals.
+  # In a unity build, file-local names share one translation unit. Such shadowing is harmless; only GCC can tell it from
+  # shadowing of locals.
   $<$<AND:$<BOOL:${CMAKE_UNITY_BUILD}>,$<CXX_COMPILER_ID:GNU>>:-Wno-shadow;-Wshadow=local>
   $<$<AND:$<BOOL:${CMAKE_UNITY_BUILD}>,$<NOT:$<CXX_COMPILER_ID:GNU>>>:-Wno-shadow>
   $<$<AND:$<BOOL:${CMAKE_UNITY_BUILD}>,$<CXX_COMPILER_ID:GNU>>:-Wno-subobject-linkage>
@@ -14,8 +14,8 @@ set(RRDMA_WARNINGS
 add_library(rrdma_options INTERFACE)
 target_include_directories(rrdma_options INTERFACE ${CMAKE_SOURCE_DIR}/src)
 target_compile_options(rrdma_options INTERFACE ${RRDMA_WARNINGS})
-# At link time GCC 12 sees the insertion into a std::vector that is empty as one into no memory at all; every source has
-# passed these warnings by then.
+# At link time, GCC 12 mistakes an insertion into an empty std::vector for a write to no memory. Every source has
+# already passed these warnings.
 target_link_options(rrdma_options INTERFACE
   $<$<AND:$<CONFIG:Release>,$<CXX_COMPILER_ID:GNU>>:-Wno-stringop-overflow;-Wno-stringop-overread;-Wno-array-bounds>)
 
@@ -28,9 +28,9 @@ function(rrdma_layer name)
   endif()
 endfunction()
 
-# rrdma_cheap(TARGET): what runs once is compiled for compile time. Files of tests are never compiled as one: each
-# has names of its own that the next one has, too.
-# (-foptimize-sibling-calls: a coroutine goes on in another one without growing the stack.)
+# rrdma_cheap(TARGET): optimises for compile time, for code that runs once. Test files are excluded from unity builds,
+# because their file-local names collide. -foptimize-sibling-calls lets a coroutine continue in another one without
+# growing the stack.
 set(RRDMA_CHEAP $<$<CONFIG:RelWithDebInfo>:-O1> $<$<CONFIG:RelWithDebInfo>:-foptimize-sibling-calls> $<$<CONFIG:RelWithDebInfo>:-g1>)
 function(rrdma_cheap target)
   set_target_properties(${target} PROPERTIES UNITY_BUILD OFF)

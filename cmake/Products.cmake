@@ -1,5 +1,5 @@
-# rrdma_product(TARGET...): what is built for people, as opposed to tests: part of the target
-# `products` (`make build`) and of `make install`. Programs go to bin/, shared libraries to lib/.
+# rrdma_product(TARGET...): declares programs and libraries for users, as opposed to tests. They are part of the
+# target `products` (`make build`) and of `make install`. Programs go to bin/, shared libraries to lib/.
 add_custom_target(products)
 
 function(rrdma_product)
@@ -15,8 +15,8 @@ function(rrdma_product)
   endforeach()
 endfunction()
 
-# The products that are known by name, as far as they exist in this tree, and what goes with them:
-# manual pages, completion, the units of a daemon for all users and of one for a user.
+# The known products, as far as they exist in this tree, and their files: manual pages, completion, and the systemd
+# units of the system daemon and the user daemon.
 function(rrdma_known_products)
   foreach(target rrdma rrdmad rrdma_preload rrdma_memory)
     if(TARGET ${target})
@@ -26,7 +26,7 @@ function(rrdma_known_products)
   if(RRDMA_DEMO)
     add_custom_target(demo_programs DEPENDS rrdma rrdmad rrdma_preload comm_echo)
   endif()
-  # Built with them for learners; not installed.
+  # Built for learners; not installed.
   if(TARGET examples)
     add_dependencies(products examples)
   endif()
@@ -36,17 +36,17 @@ function(rrdma_known_products)
       install(FILES ${pages} DESTINATION ${CMAKE_INSTALL_MANDIR}/man${section})
     endif()
   endforeach()
-  # For other people's tests: include(RrdmaTest).
+  # For tests of other projects: include(RrdmaTest).
   install(FILES ${CMAKE_SOURCE_DIR}/cmake/RrdmaTest.cmake DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/rrdma)
   install(FILES ${CMAKE_SOURCE_DIR}/README.md ${CMAKE_SOURCE_DIR}/README.zh-CN.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
   install(FILES ${CMAKE_SOURCE_DIR}/inspector/LICENSES.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/inspector)
-  # Where Wireshark looks for interfaces of others, plugins and profiles.
+  # The folders in which Wireshark searches for extcap interfaces, plugins and profiles.
   install(FILES ${CMAKE_SOURCE_DIR}/packaging/wireshark/plugins/rrdma_rpc.lua DESTINATION ${CMAKE_INSTALL_LIBDIR}/wireshark/plugins)
   install(PROGRAMS ${CMAKE_SOURCE_DIR}/packaging/wireshark/extcap/rrdma DESTINATION ${CMAKE_INSTALL_LIBDIR}/wireshark/extcap)
   install(DIRECTORY ${CMAKE_SOURCE_DIR}/packaging/wireshark/profiles DESTINATION ${CMAKE_INSTALL_DATADIR}/wireshark)
   install(FILES ${CMAKE_SOURCE_DIR}/packaging/completion/rrdma.bash
     DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME rrdma)
-  # Both units have one name; Debian 12 looks for those of the system in /lib only when it writes maintainer scripts.
+  # Both units have the same name. When Debian 12 writes maintainer scripts, it searches only /lib for system units.
   set(RRDMA_SYSTEM_UNITS lib/systemd/system CACHE STRING "where the unit of the system's daemon goes")
   foreach(scope system user)
     configure_file(${CMAKE_SOURCE_DIR}/packaging/systemd/${scope}/rrdmad.service.in ${CMAKE_BINARY_DIR}/units/${scope}/rrdmad.service @ONLY)

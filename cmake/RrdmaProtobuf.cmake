@@ -1,5 +1,6 @@
-# rrdma_protobuf_generate(TARGET target PROTOS file.proto...): messages and coroutine stubs of .proto files. The target gets the sources, finds NAME.pb.h and
-# NAME.rrdma.h, and is linked with protobuf and rrdma::rpc.
+# rrdma_protobuf_generate(TARGET target PROTOS file.proto...): generates messages and coroutine stubs from .proto
+# files. Adds the sources and the include path of NAME.pb.h and NAME.rrdma.h to the target, and links it with protobuf
+# and rrdma::rpc.
 function(rrdma_protobuf_generate)
   cmake_parse_arguments(ARG "" "TARGET" "PROTOS" ${ARGN})
   if(NOT ARG_TARGET OR NOT ARG_PROTOS)
@@ -17,7 +18,7 @@ function(rrdma_protobuf_generate)
         --plugin=protoc-gen-rrdma=$<TARGET_FILE:rrdma::protoc-gen-rrdma> --rrdma_out=${out} ${path}
       DEPENDS ${path} rrdma::protoc-gen-rrdma
       VERBATIM)
-    # What protoc writes is not ours to mend.
+    # Disable warnings in generated code.
     set_source_files_properties(${out}/${stem}.pb.cc PROPERTIES COMPILE_OPTIONS "-w" SKIP_UNITY_BUILD_INCLUSION ON)
     target_sources(${ARG_TARGET} PRIVATE ${written})
   endforeach()

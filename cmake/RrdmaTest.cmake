@@ -1,5 +1,6 @@
-# rrdma_add_test(NAME name COMMAND program argument... [DEVICES n] [DEVICE rrdma1:speed=200G ...] [FAULTS plan.toml|fault ...] [PRIVATE]):
-# a test that runs with RDMA devices made of software, so many of them, broken as the plan says. Needs `rrdma` on the PATH, or RRDMA_COMMAND.
+# rrdma_add_test(NAME name COMMAND program argument... [DEVICES n] [DEVICE rrdma1:speed=200G ...] [FAULTS
+# plan.toml|fault ...] [PRIVATE]): declares a test that runs with software RDMA devices and injected faults. Needs
+# `rrdma` on the PATH, or RRDMA_COMMAND.
 function(rrdma_add_test)
   cmake_parse_arguments(PARSE_ARGV 0 ARG "PRIVATE" "NAME;DEVICES" "COMMAND;DEVICE;FAULTS")
   if(NOT ARG_NAME OR NOT ARG_COMMAND)

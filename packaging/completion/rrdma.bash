@@ -1,4 +1,4 @@
-# bash completion of rrdma(1): subcommands and options are those that --help shows, so they cannot go stale.
+# bash completion of rrdma(1). Subcommands and options come from --help, so they cannot become outdated.
 _rrdma() {
   local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} command= i
   COMPREPLY=()
@@ -11,7 +11,7 @@ _rrdma() {
     mapfile -t COMPREPLY < <(compgen -W "$words --help --version" -- "$current")
     return
   fi
-  # Behind `rrdma run`, the program's own words.
+  # After `rrdma run`, complete the words of the program.
   if [[ $command == run ]]; then
     for ((++i; i < COMP_CWORD; ++i)); do
       case ${COMP_WORDS[i]} in

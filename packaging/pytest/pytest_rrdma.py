@@ -1,4 +1,4 @@
-"""pytest plugin: RDMA devices made of software for tests, several of them, broken on purpose where a test wants it.
+"""pytest plugin: software RDMA devices for tests, several if needed, with injected faults.
 
 Programs that a test starts get their device from the fixture:
 
@@ -6,8 +6,9 @@ Programs that a test starts get their device from the fixture:
     def test_failover(rrdma):
         assert rrdma.run("./my_program").returncode == 0
 
-A test that itself is the RDMA program (pyverbs) runs under `pytest --rrdma-devices 2 --rrdma-faults plan.toml`: pytest then
-starts itself again inside `rrdma run`. The command is found on the PATH, or named by --rrdma-command or RRDMA_COMMAND.
+A test that is itself an RDMA program (pyverbs) runs under `pytest --rrdma-devices 2 --rrdma-faults plan.toml`: pytest
+then restarts itself inside `rrdma run`. The command is searched on the PATH, or set with --rrdma-command or
+RRDMA_COMMAND.
 """
 
 import json
@@ -53,7 +54,7 @@ def _words(command, devices, faults, private, options=()):
 
 
 class Rrdma:
-    """What a test may ask of RRDMA. Programs that are still running when the test ends are ended."""
+    """The interface of RRDMA for a test. Programs still running at the end of the test are stopped."""
 
     def __init__(self, command, devices=0, faults=(), private=False, options=()):
         self.command = command
@@ -61,12 +62,12 @@ class Rrdma:
         self._started = []
 
     def run(self, *words, timeout=60, **rest):
-        """The program with its devices and faults; a subprocess.CompletedProcess with text."""
+        """Runs a program with its devices and faults. Returns a subprocess.CompletedProcess with text."""
         rest.setdefault("capture_output", True)
         return subprocess.run([*self.prefix, *map(str, words)], text=True, timeout=timeout, check=False, **rest)
 
     def start(self, *words, **rest):
-        """The same in the background: a subprocess.Popen."""
+        """Starts a program in the background. Returns a subprocess.Popen."""
         rest.setdefault("stdout", subprocess.PIPE)
         process = subprocess.Popen([*self.prefix, *map(str, words)], text=True, **rest)
         self._started.append(process)
@@ -79,7 +80,8 @@ class Rrdma:
         return done.stdout
 
     def fault(self, what, **selectors):
-        """Sets a fault in programs that run: fault("port=down", device="rrdma1", for_="500ms"). Returns its number."""
+        """Injects a fault into running programs: fault("port=down", device="rrdma1", for_="500ms"). Returns its
+        number."""
         options = [word for name, value in selectors.items() for word in (f"--{name.rstrip('_')}", value)]
         return int(self._tool("fault", "set", what, *options).split()[1])
 
@@ -91,7 +93,7 @@ class Rrdma:
         return json.loads(self._tool("fault", "list", "--json"))
 
     def explain(self):
-        """What the devices of this user's programs had to say, injected faults included."""
+        """The output of `rrdma explain` for this user's programs, including injected faults."""
         return self._tool("explain")
 
     def close(self):

@@ -1,6 +1,7 @@
--- A dissector for Wireshark: frames of rrdma::rpc (docs/rpc-protocol.md) inside SENDs of RoCE. The package installs it where Wireshark looks for Lua
--- plugins; elsewhere: wireshark -X lua_script:rrdma_rpc.lua. Filter by "rrdma_rpc", "rrdma_rpc.call == 0x10000", "rrdma_rpc.status != 0".
--- Methods travel as numbers: name yours in the preferences of the protocol (Service/Method, separated by blanks).
+-- A Wireshark dissector for frames of rrdma::rpc (docs/rpc-protocol.md) inside SENDs of RoCE. The package installs it
+-- in Wireshark's folder for Lua plugins; otherwise use wireshark -X lua_script:rrdma_rpc.lua. Filter by "rrdma_rpc",
+-- "rrdma_rpc.call == 0x10000", "rrdma_rpc.status != 0". Methods are sent as numbers: add the names of yours to the
+-- preferences of the protocol (Service/Method, separated by blanks).
 
 local rpc = Proto("rrdma_rpc", "RRDMA RPC")
 
@@ -13,7 +14,7 @@ local CODES = {
   "resource exhausted", "failed precondition", "aborted", "out of range", "unimplemented", "internal", "unavailable", "data loss",
   "unauthenticated"}
 local OFFERED, LENT, WRITTEN, LAST, MORE, REFUSED, EMPTY = 1, 2, 4, 8, 16, 32, 64
--- The flags that each kind knows.
+-- The valid flags of each kind.
 local FLAGS = {OFFERED + LENT, WRITTEN + REFUSED, LAST + MORE + EMPTY, 0, 0, 0, 0, 0, 0}
 local MESSAGE_HEADER, HEAD, PACKED_HEAD, LIMIT = 8, 8, 4, 4096
 
@@ -47,7 +48,7 @@ local f = {
 }
 rpc.fields = f
 
--- 64-bit FNV-1a, the number of a path.
+-- The number of a method path: 64-bit FNV-1a.
 local function number_of(path)
   local hash, prime = UInt64.fromhex("cbf29ce484222325"), UInt64.fromhex("00000100000001b3")
   for i = 1, #path do hash = hash:bxor(UInt64(path:byte(i), 0)) * prime end
@@ -61,7 +62,7 @@ function rpc.init()
   for path in (known .. rpc.prefs.methods):gmatch("%S+") do names[number_of(path)] = path end
 end
 
--- Whether a message of rrdma::comm with a frame begins here.
+-- Whether a message of rrdma::comm with a frame starts here.
 local function is_frame(buffer)
   if buffer:len() < MESSAGE_HEADER + HEAD or buffer(0, 1):uint() ~= 1 or buffer(1, 1):uint() ~= 0 then return false end
   local length, kind = buffer(4, 4):le_uint(), buffer(8, 1):uint()
@@ -69,11 +70,11 @@ local function is_frame(buffer)
   if bit.band(buffer(9, 1):uint(), bit.bnot(FLAGS[kind])) ~= 0 then return false end
   local metadata = buffer(10, 2):le_uint()
   if kind ~= CALL and kind ~= REPLY and metadata ~= 0 or metadata > 2048 then return false end
-  -- SENDs are padded to four octets; one that goes on in other packets is longer than this.
+  -- SENDs are padded to four bytes. A message that continues in other packets is longer than this.
   return buffer:reported_len() <= MESSAGE_HEADER + length + 3
 end
 
--- Reads on from an offset; nothing beyond the end of what was captured.
+-- Reads sequentially from an offset, up to the end of the captured bytes.
 local function reader(buffer, tree, at, stop)
   local self = {}
   function self.take(size)
@@ -141,7 +142,7 @@ local function add_reply(tree, from, flags, metadata)
   return " " .. (CODES[head(0, 1):uint()] or "?") .. (message and ": " .. message:string() or "")
 end
 
--- One frame from `at` to `stop`, as far as it was captured; what it says in a few words.
+-- Dissects one frame from `at` to `stop`, as far as it was captured. Returns a short summary.
 local function add_frame(buffer, tree, at, stop)
   local kind, flags = buffer(at, 1):uint(), buffer(at + 1, 1):uint()
   tree:add(f.kind, buffer(at, 1))
@@ -163,7 +164,7 @@ local function add_frame(buffer, tree, at, stop)
   return string.format("%s 0x%08x%s", KINDS[kind] or "?", buffer(at + 4, 4):le_uint(), text)
 end
 
--- Frames behind their lengths; those that begin in later packets are not seen.
+-- Dissects packed frames, each preceded by its length. Frames that start in later packets are not shown.
 local function add_pack(buffer, tree, at, stop)
   tree:add(f.kind, buffer(at, 1))
   tree:add_le(f.call, buffer(at + 4, 4))
