@@ -1,10 +1,11 @@
-// Messages of a capture of running programs (numbers 0x200 to 0x20f): a tool asks, the daemon passes it on.
+// Messages for capturing running programs (numbers 0x200 to 0x20f): a tool sends a request, and the daemon forwards
+// it to programs.
 //
-//   tool:     StartCapture -> CaptureStarted; it ends with StopCapture -> Done, or with the tool
-//   program:  CaptureOrder (event), at the beginning, at the end, and to programs that come in between
+//   tool:     StartCapture -> CaptureStarted; it ends with StopCapture -> Done, or when the tool exits
+//   program:  CaptureOrder (event), at the start, at the end, and to programs that start in between
 //
-// Both carry a descriptor: a socket that keeps messages apart, on which programs send whole pcapng blocks to the
-// tool. Every sender holds it open until its last packet is on its way.
+// Both carry a descriptor: a socket that preserves message boundaries, on which programs send whole pcapng blocks to
+// the tool. Every sender keeps it open until its last packet is sent.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +22,8 @@ inline constexpr std::size_t kCaptureFds = 1;
 
 struct StartCapture {
   static constexpr MessageType kType = kStartCapture;
-  std::uint32_t pid = 0;          // 0: all programs that the tool's user may see, also those that start later
-  std::uint32_t snap_octets = 0;  // of each packet; 0: all
+  std::uint32_t pid = 0;          // 0: all programs that the tool's user may see, including later ones
+  std::uint32_t snap_octets = 0;  // bytes of each packet; 0: all
 
   template <typename Archive, typename Self>
   static void fields(Archive& archive, Self& self) {
@@ -33,7 +34,7 @@ struct StartCapture {
 
 struct CaptureStarted {
   static constexpr MessageType kType = kCaptureStarted;
-  std::uint32_t programs = 0;  // that write from now on
+  std::uint32_t programs = 0;  // number of programs that capture from now on
 
   template <typename Archive, typename Self>
   static void fields(Archive& archive, Self& self) {
@@ -47,8 +48,8 @@ struct StopCapture {
   static void fields(Archive&, Self&) {}
 };
 
-// `record` comes with the descriptor. `packets_only` also goes to programs that are not recorded: what
-// they do to a recorded one must travel as packets.
+// `record` comes with the descriptor. `packets_only` is also sent to programs that are not recorded: their traffic
+// with a recorded program must travel as packets.
 struct CaptureOrder {
   static constexpr MessageType kType = kCaptureOrder;
   bool packets_only = false;

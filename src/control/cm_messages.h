@@ -1,13 +1,13 @@
 // Messages of the connection manager between a program and rrdmad (numbers 0x100 to 0x1ff).
 //
-// The program names its rdma_cm ids by numbers of its own choice (`number`, never 0, never used twice);
-// connections are named by the communication ID that the daemon gave out (`connection`). An incoming
-// connection is first heard of in a CmEvent with the number of its listener. What is asked and told is
-// said in the connection manager's own values (cm/values/); cm_values.h lists their fields.
+// The program identifies its rdma_cm ids by numbers of its own choice (`number`, never 0, never reused). Connections
+// are identified by the communication ID that the daemon assigned (`connection`). The first message about an incoming
+// connection is a CmEvent with the number of its listener. Messages carry the connection manager's own values
+// (cm/values/); cm_values.h lists their fields.
 //
 //   CmBind -> CmBound           CmListen, CmRelease -> Done
 //   CmConnect, CmLookUp -> CmStarted, then events    CmAccept, CmReject, CmDisconnect, ... -> Done
-//   CmReady -> CmEstablished: what CmRestore tells the next daemon if this one dies
+//   CmReady -> CmEstablished: the state that CmRestore passes to the next daemon if this one dies
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ struct LastOf<CmFamily> {
   static constexpr CmFamily kLast = CmFamily::kIpv6;
 };
 
-// Takes a port for an id. A zero address is the wildcard of its family; port 0 asks for a free one.
+// Reserves a port for an id. A zero address is the wildcard of its family; port 0 requests a free port.
 struct CmBind {
   static constexpr MessageType kType = cm_message(0x00);
   std::uint32_t number = 0;
@@ -57,7 +57,7 @@ struct CmBound {
   }
 };
 
-// Gives up the port of an id and stops listening; connections are not touched.
+// Releases the port of an id and stops listening; connections are not affected.
 struct CmRelease {
   static constexpr MessageType kType = cm_message(0x02);
   std::uint32_t number = 0;
@@ -68,7 +68,7 @@ struct CmRelease {
   }
 };
 
-// REQUIRES: the id is bound. Calls to its address and port become events from now on.
+// REQUIRES: the id is bound. From now on, calls to its address and port become events.
 struct CmListen {
   static constexpr MessageType kType = cm_message(0x03);
   std::uint32_t number = 0;
@@ -158,7 +158,7 @@ struct CmReady {
   }
 };
 
-// The queue pair has received something before the RTU came.
+// The queue pair has received a packet before the RTU arrived.
 struct CmNotify {
   static constexpr MessageType kType = cm_message(0x0b);
   cm::ConnectionId connection;
@@ -179,7 +179,7 @@ struct CmDisconnect {
   }
 };
 
-// Says what is left to say to the peer, and forgets the connection. No event comes after the reply.
+// Sends the remaining messages to the peer and releases the connection. No event follows the reply.
 struct CmDestroy {
   static constexpr MessageType kType = cm_message(0x0d);
   cm::ConnectionId connection;
@@ -192,7 +192,7 @@ struct CmDestroy {
 
 struct CmEstablished {
   static constexpr MessageType kType = cm_message(0x0e);
-  std::optional<cm::EstablishedConnection> connection;  // nothing: it was over at once
+  std::optional<cm::EstablishedConnection> connection;  // empty: it ended at once
 
   template <typename Archive, typename Self>
   static void fields(Archive& archive, Self& self) {
@@ -200,7 +200,7 @@ struct CmEstablished {
   }
 };
 
-// To a daemon that did not see this connection being made. Reply: Done, or Failed if it cannot stand.
+// For a daemon that did not establish this connection. Reply: Done, or Failed if it cannot be restored.
 struct CmRestore {
   static constexpr MessageType kType = cm_message(0x0f);
   std::uint32_t number = 0;
@@ -214,10 +214,10 @@ struct CmRestore {
 
 struct CmEvent {
   static constexpr MessageType kType = cm_message(0x20);
-  std::uint32_t number = 0;  // of the id that called, or of the listener
+  std::uint32_t number = 0;  // of the calling id, or of the listener
   cm::Event event;
-  std::optional<cm::QpAttributes> attributes;            // of a ConnectRequest and a ConnectReply
-  std::optional<cm::EstablishedConnection> established;  // of an Established
+  std::optional<cm::QpAttributes> attributes;            // with a ConnectRequest and a ConnectReply
+  std::optional<cm::EstablishedConnection> established;  // with an Established
 
   template <typename Archive, typename Self>
   static void fields(Archive& archive, Self& self) {

@@ -1,5 +1,5 @@
-// Messages of the connection manager: what is said arrives, and what no program can mean is refused at the
-// edge, so that nothing behind it meets an address that is none.
+// Messages of the connection manager: round trips, and the rejection of invalid values at the edge, so that no later
+// code sees an invalid address.
 #include "control/cm_messages.h"
 
 #include <gtest/gtest.h>
@@ -79,7 +79,7 @@ TEST(CmMessages, WhatAStandingConnectionIsComesBackWhole) {
   EXPECT_FALSE(carried(CmEstablished{})->connection.has_value());
 }
 
-// Replaces the one place where `from` stands in the body of a message.
+// Replaces the only occurrence of `from` in the body of a message.
 std::vector<std::uint8_t> with(std::vector<std::uint8_t> datagram, std::vector<std::uint8_t> from,
                                std::vector<std::uint8_t> to) {
   const auto at = std::search(datagram.begin() + sizeof(Header), datagram.end(), from.begin(), from.end());
@@ -88,7 +88,7 @@ std::vector<std::uint8_t> with(std::vector<std::uint8_t> datagram, std::vector<s
   return datagram;
 }
 
-// The IP version, the source port and the beginning of the source address of a_call().
+// The IP version, the source port and the start of the source address of a_call().
 const std::vector<std::uint8_t> kIpHeader = {4, 0x40, 0x9c, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
 
 TEST(CmMessages, Version4WithAnAddressThatIsNotIpv4IsRefused) {

@@ -1,6 +1,6 @@
-// How the values of the connection manager (cm/values/) travel in control messages: one list of fields for
-// each, which both directions follow. What a value must satisfy is required here, at the edge, so that
-// nobody behind it meets an address that is none.
+// The encoding of the connection manager's values (cm/values/) in control messages: one list of fields for each, used
+// in both directions. Constraints on values are checked here, at the edge, so that no later code sees an invalid
+// address.
 #pragma once
 
 #include "cm/values/established.h"
@@ -28,7 +28,7 @@ struct FieldsOf<wire::Gid> {
   }
 };
 
-// Numbers of 24 bits.
+// 24-bit numbers.
 struct FieldsOf24 {
   template <typename Archive, typename Self>
   static void list(Archive& archive, Self& number) {
@@ -41,7 +41,7 @@ struct FieldsOf<wire::Qpn> : FieldsOf24 {};
 template <>
 struct FieldsOf<wire::Psn> : FieldsOf24 {};
 
-// Numbers that take any value.
+// Numbers without a constraint.
 struct FieldsOfNumber {
   template <typename Archive, typename Self>
   static void list(Archive& archive, Self& number) {
@@ -71,7 +71,7 @@ struct FieldsOf<cm::PrivateData> {
   }
 };
 
-// The addresses of a call: two of one IP version.
+// The addresses of a call: two of the same IP version.
 template <>
 struct FieldsOf<wire::IpCmHeader> {
   template <typename Archive, typename Self>
@@ -92,7 +92,7 @@ struct FieldsOf<cm::Ece> {
   }
 };
 
-// Flow label and partition key are the daemon's.
+// The daemon determines flow label and partition key.
 template <>
 struct FieldsOf<cm::Route> {
   template <typename Archive, typename Self>
@@ -102,7 +102,7 @@ struct FieldsOf<cm::Route> {
   }
 };
 
-// Owner and time-outs are the daemon's.
+// The daemon determines owner and timeouts.
 template <>
 struct FieldsOf<cm::ConnectParameters> {
   template <typename Archive, typename Self>
@@ -130,7 +130,7 @@ struct FieldsOf<cm::AcceptParameters> {
   }
 };
 
-// Additional information is for the daemon to add.
+// The daemon adds additional information.
 template <>
 struct FieldsOf<cm::RejectParameters> {
   template <typename Archive, typename Self>
@@ -169,7 +169,7 @@ struct FieldsOf<cm::EstablishedConnection> {
   }
 };
 
-// ---- events; listeners are named by the message
+// ---- events; the message names the listener
 
 template <>
 struct FieldsOf<cm::ConnectRequest> {

@@ -1,13 +1,12 @@
-// Encoder and Decoder: the fields of a control message as octets, and back. A message states its
-// fields once, in a static function `fields(archive, self)`, and both directions follow from it.
-// Values are in the machine's own byte order: both ends run on one host. A decoder trusts nothing: a
-// length beyond its bound, an enumerator beyond its last, a missing or a surplus octet makes the whole
-// message malformed, and the struct is never seen by anybody.
+// Encoder and Decoder for the fields of control messages. A message states its fields once, in a static function
+// `fields(archive, self)`, for both directions. Values are in host byte order, because both ends run on one host. A
+// decoder trusts nothing: a length or enumerator beyond its bound, or a missing or surplus byte, makes the whole
+// message malformed, and the caller never sees the struct.
 //
-//   integer  = its octets        boolean = one octet, 0 or 1
+//   integer  = its bytes         boolean = one byte, 0 or 1
 //   optional = boolean, the value if 1        variant = u8 index, that alternative
-//   text     = u16 size, octets (no 0 among them)
-//   blob     = u16 size, octets
+//   text     = u16 size, bytes (none of them 0)
+//   blob     = u16 size, bytes
 //   list     = u16 count, elements
 #pragma once
 
@@ -28,7 +27,7 @@
 
 namespace rrdma::control {
 
-// Where a type states its fields: itself, unless it belongs to a layer that knows nothing of messages.
+// Lists the fields of a type. By default the type does so itself; types of lower layers specialize this.
 template <typename T>
 struct FieldsOf {
   template <typename Archive, typename Self>
@@ -37,11 +36,11 @@ struct FieldsOf {
   }
 };
 
-// The last enumerator, for every enumeration that is part of a message.
+// The last enumerator, for every enumeration in a message.
 template <typename E>
 struct LastOf;
 
-// Fields whose kind follows from their type: archive(self.number, self.route, ...).
+// Fields whose encoding follows from their type: archive(self.number, self.route, ...).
 template <typename Archive>
 class ByType {
  public:
@@ -80,12 +79,12 @@ class Encoder : public ByType<Encoder> {
     RRDMA_ASSERT(from <= last);
     value(static_cast<std::underlying_type_t<E>>(from));
   }
-  // An enumeration that is open: a peer may say what nobody has named.
+  // An open enumeration: a peer may send values without a name.
   template <typename E>
   void number(const E& from) {
     value(static_cast<std::underlying_type_t<E>>(from));
   }
-  // What is too long for its field is cut: a text is for people.
+  // Text is for people; too long text is cut.
   void text(const std::string& from, std::size_t size_max) {
     const std::string visible = from.substr(0, std::min(from.find('\0'), size_max));
     sized(visible.data(), visible.size());
@@ -99,7 +98,7 @@ class Encoder : public ByType<Encoder> {
   void array(const std::array<T, N>& from) {
     for (const T& element : from) value(element);
   }
-  // Elements with fields of their own, or integers. REQUIRES: from.size() <= count_max.
+  // Structs with fields, or integers. REQUIRES: from.size() <= count_max.
   template <typename T>
   void list(const std::vector<T>& from, std::size_t count_max) {
     RRDMA_ASSERT(from.size() <= count_max);
@@ -126,7 +125,7 @@ class Encoder : public ByType<Encoder> {
     value(static_cast<std::uint8_t>(from.index()));
     std::visit([this](const auto& alternative) { this->nested(alternative); }, from);
   }
-  // What every value of this kind satisfies.
+  // An invariant of every value of this type.
   void require(bool holds) { RRDMA_ASSERT(holds); }
   void slot(const Slot& from) { value(from); }
 
@@ -234,7 +233,7 @@ class Decoder : public ByType<Decoder> {
     require(to < kSlotCount);
   }
 
-  // True when everything was in bounds and nothing is left over.
+  // True if everything was in bounds and no bytes are left over.
   [[nodiscard]] bool complete() const { return !malformed_ && octets_.empty(); }
 
  private:

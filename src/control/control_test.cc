@@ -1,5 +1,5 @@
-// The protocol between program and daemon, without a daemon: every message survives a round trip,
-// nothing malformed is accepted, descriptors travel, versions are told apart, pages are readable.
+// The protocol between program and daemon, without a daemon: every message survives a round trip, malformed messages
+// are refused, descriptors travel, versions are distinguished, pages are readable.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
@@ -292,7 +292,7 @@ TEST(ProcessPage, KeepsWhatWasAcknowledgedLast) {
   EXPECT_EQ(answers[0].answer.msn, 0xabcdefu);
   EXPECT_EQ(view->last_answers(now, seconds(4), 10).size(), 2u);
   EXPECT_EQ(view->last_answers(now, seconds(4), 1).size(), 1u);
-  // The row is somebody else's now.
+  // The row belongs to another QP now.
   ASSERT_EQ(page->create_qp(), destroyed);
   EXPECT_TRUE(view->last_answers(now, seconds(2), 10).empty());
 }
@@ -335,7 +335,7 @@ TEST(ProcessPage, AReaderNeverSeesHalfAnUpdate) {
   writer.join();
 }
 
-// Headers of different subjects number their messages by themselves.
+// Each subsystem's header numbers its own messages.
 TEST(Messages, NoTwoHaveOneNumber) {
   const std::multiset<MessageType> numbers = {
       kStartCapture, kCaptureStarted, kStopCapture, kCaptureOrder, kRecognisePeer, kPeerRecognised, kSetFault,

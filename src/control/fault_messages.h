@@ -1,9 +1,9 @@
-// Messages about faults on purpose (numbers 0x220 to 0x22f): a tool sets, lists and clears rules, the daemon keeps them and
-// passes them on. Rules are texts here (faults/rule.h reads them): the daemon of an older version need not know them all.
+// Messages about injected faults (numbers 0x220 to 0x22f): a tool sets, lists and clears rules; the daemon keeps them
+// and forwards them. Rules are text here (faults/rule.h parses them), so that an older daemon need not know them all.
 //
 //   tool:     SetFault -> FaultWasSet; ListFaults -> FaultList; ClearFault -> Done
-//   program:  FaultOrder (event): all rules that are for it, whenever they change, and before it gets its first slot;
-//             FaultInjected (event): the daemon did one to a message of its connection manager that concerns this program
+//   program:  FaultOrder (event): all rules for this program, whenever they change, and before its first slot;
+//             FaultInjected (event): the daemon injected a fault into a connection manager message of this program
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ inline constexpr MessageType kFaultList = static_cast<MessageType>(0x224);
 inline constexpr MessageType kFaultOrder = static_cast<MessageType>(0x225);
 inline constexpr MessageType kFaultInjected = static_cast<MessageType>(0x226);
 inline constexpr std::size_t kRuleOctetsMax = 256;
-inline constexpr std::size_t kRulesMax = 40;  // all of them fit one message
+inline constexpr std::size_t kRulesMax = 40;  // all of them fit into one message
 
 struct SetFault {
   static constexpr MessageType kType = kSetFault;
@@ -37,7 +37,7 @@ struct SetFault {
 struct FaultWasSet {
   static constexpr MessageType kType = kFaultWasSet;
   std::uint32_t number = 0;
-  std::uint32_t programs = 0;  // that heard of it
+  std::uint32_t programs = 0;  // number of programs notified
 
   template <typename Archive, typename Self>
   static void fields(Archive& archive, Self& self) {
@@ -48,7 +48,7 @@ struct FaultWasSet {
 
 struct ClearFault {
   static constexpr MessageType kType = kClearFault;
-  std::uint32_t number = 0;  // 0: all of this user
+  std::uint32_t number = 0;  // 0: all rules of this user
 
   template <typename Archive, typename Self>
   static void fields(Archive& archive, Self& self) {
@@ -64,7 +64,7 @@ struct ListFaults {
 
 struct NumberedRule {
   std::uint32_t number = 0;
-  std::uint32_t injected = 0;  // FaultList: by the daemon itself (the connection manager's messages)
+  std::uint32_t injected = 0;  // FaultList: by the daemon itself (messages of the connection manager)
   std::string rule;
 
   template <typename Archive, typename Self>
@@ -85,7 +85,7 @@ struct FaultList {
   }
 };
 
-// `packets_only`: a rule somewhere disturbs packets, so all that its user's programs do to each other must travel as such.
+// `packets_only`: some rule affects packets, so all traffic between programs of its user must travel as packets.
 struct FaultOrder {
   static constexpr MessageType kType = kFaultOrder;
   bool packets_only = false;
@@ -102,7 +102,7 @@ struct FaultInjected {
   static constexpr MessageType kType = kFaultInjected;
   std::uint32_t number = 0;
   std::string rule;
-  std::string deed;  // a sentence
+  std::string deed;  // one sentence
 
   template <typename Archive, typename Self>
   static void fields(Archive& archive, Self& self) {

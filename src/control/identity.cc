@@ -17,7 +17,7 @@ namespace {
 
 constexpr uid_t kOverflowUid = 65534;
 
-// The first octets of a file of /proc; nothing when it cannot be read.
+// The first bytes of a file in /proc; empty if it cannot be read.
 std::optional<std::string> text_of(const std::string& path) {
   const OwnedFd file(raw::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   char text[4096];
@@ -33,7 +33,7 @@ std::uint64_t inode_of(const std::string& path) {
 
 std::string folder_of(pid_t pid) { return "/proc/" + std::to_string(pid); }
 
-// /proc/self/uid_map of the first namespace: "0 0 4294967295", every number but -1.
+// Whether /proc/self/uid_map is that of the initial namespace: "0 0 4294967295", every number but -1.
 bool namespace_maps_every_uid() {
   const std::string text = text_of("/proc/self/uid_map").value_or("");
   const char* at = text.c_str();
@@ -44,7 +44,7 @@ bool namespace_maps_every_uid() {
   return inside == 0 && count >= 0xffffffffUL;
 }
 
-// The process has one number only, the one that we see: it lives in the PID namespace that we see.
+// Whether the process has only one PID, the one that we see: it lives in the PID namespace that we see.
 bool has_one_pid(pid_t pid) {
   const std::string status = text_of(folder_of(pid) + "/status").value_or("");
   const auto begin = status.find("\nNSpid:");
@@ -87,7 +87,7 @@ bool uid_is_unambiguous(uid_t uid) { return uid != kOverflowUid || namespace_map
 bool is_own_user(const PeerIdentity& peer) {
   if (peer.uid != ::geteuid()) return false;
   const Namespaces own = own_namespaces();
-  // Without /proc, what we can see and signal is the best that can be known.
+  // Without /proc, the right to signal the process is the best evidence.
   const bool may_signal = peer.pid > 0 && ::kill(peer.pid, 0) == 0;
   if (!own.known()) return may_signal;
   return peer.namespaces == own && (uid_is_unambiguous(peer.uid) || may_signal);

@@ -8,8 +8,8 @@
 namespace rrdma::control {
 namespace {
 
-// The kernel lets a process pass descriptors while its user has no more of them in flight than the process
-// may have open; parked slots are in flight. For one more try, that is as many as it may ask for.
+// A process may pass descriptors only while its user has no more of them in flight than the process may open; parked
+// slots are in flight. Raise the limit to its maximum for one more attempt.
 class RaisedLimit {
  public:
   RaisedLimit() {
@@ -69,7 +69,7 @@ SendOutcome send_datagram(int socket, Octets datagram, std::span<const int> fds)
 
 namespace {
 
-// Takes the descriptors of a received message into ownership, whatever becomes of the message.
+// Takes ownership of the descriptors of a received message, even if the message is refused.
 std::vector<OwnedFd> take_fds(msghdr& message) {
   std::vector<OwnedFd> fds;
   for (cmsghdr* c = CMSG_FIRSTHDR(&message); c != nullptr; c = CMSG_NXTHDR(&message, c)) {
@@ -103,8 +103,8 @@ ReceiveOutcome receive_message(int socket, Received& received) {
 
   received.fds = take_fds(message);
   if (size == 0 && received.fds.empty()) return ReceiveOutcome::kGone;
-  // MSG_CTRUNC: descriptors were lost, because there were too many or this process has no room for
-  // them. A message without its descriptors is none.
+  // MSG_CTRUNC: descriptors were lost, because there were too many or this process has no room for them. A message
+  // without its descriptors is malformed.
   const auto header = parse_header({datagram, static_cast<std::size_t>(size)});
   if ((message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0 || !header) {
     received.fds.clear();

@@ -1,5 +1,5 @@
-// Messages and descriptors over a connected SOCK_SEQPACKET socket, by raw system calls. Nothing here
-// blocks: who wants to wait polls. The caller owns the socket.
+// Messages and descriptors over a connected SOCK_SEQPACKET socket, by raw system calls. Nothing here blocks; poll the
+// socket to wait. The caller owns the socket.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +12,14 @@
 
 namespace rrdma::control {
 
-// A message as it arrived: the version is the sender's, the body is not decoded yet.
+// A message as received: the version is the sender's, and the body is not decoded yet.
 struct Received {
   Header header;
   std::vector<std::uint8_t> body;
   std::vector<OwnedFd> fds;
 
   [[nodiscard]] MessageType type() const { return static_cast<MessageType>(header.type); }
-  // The message, when it is of this type and version and well formed.
+  // The message, if it has this type and our version and is well formed.
   template <typename Message>
   [[nodiscard]] std::optional<Message> as() const {
     if (type() != Message::kType || header.version != kProtocolVersion) return std::nullopt;
@@ -29,9 +29,9 @@ struct Received {
 
 enum class SendOutcome : std::uint8_t {
   kSent,
-  kWouldBlock,  // the receiver is behind
+  kWouldBlock,  // the receiver is too slow
   kGone,        // the other end is closed
-  kRefused,     // the kernel took the message but not its descriptors (errno tells: ETOOMANYREFS, EBADF)
+  kRefused,     // the kernel did not pass the descriptors (errno: ETOOMANYREFS, EBADF)
 };
 
 // REQUIRES: fds.size() <= kFdsMax.
@@ -39,9 +39,9 @@ enum class SendOutcome : std::uint8_t {
 
 enum class ReceiveOutcome : std::uint8_t {
   kMessage,
-  kNothing,    // none is waiting
+  kNothing,    // no message is waiting
   kGone,       // the other end is closed
-  kMalformed,  // not a message of this protocol; descriptors that came with it are closed again
+  kMalformed,  // not a message of this protocol; its descriptors are closed
 };
 
 [[nodiscard]] ReceiveOutcome receive_message(int socket, Received& received);

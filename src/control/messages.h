@@ -1,17 +1,17 @@
-// The protocol between a program (or a tool) and rrdmad: every message, as a struct.
+// The protocol between a program (or a tool) and rrdmad: every message as a struct.
 //
 // One SOCK_SEQPACKET connection on an abstract unix name (names.h), one message in one datagram:
 //
 //   message = Header, body                 descriptors travel beside it (SCM_RIGHTS), at most kFdsMax
 //   session = Hello, (Welcome | Refused), then requests and events in any order
 //
-// A request carries a serial that is not 0, and exactly one reply carries the same serial (ListProcesses:
-// any number of ProcessEntry, then Done; ListDevices likewise). What the daemon sends by itself, an event, has serial 0.
-// A request that fails is answered by Failed, whose sentence is made for people.
+// A request has a nonzero serial, and exactly one reply carries the same serial (ListProcesses: any number of
+// ProcessEntry, then Done; ListDevices likewise). Events, which the daemon sends unasked, have serial 0. A failed
+// request is answered by Failed, whose sentence is written for people.
 //
-// Versions: the layout of Header, the numbers of Hello and Refused and the body of Refused never
-// change, so that any two versions can tell each other that they differ. Everything else may change
-// with kProtocolVersion. Numbers are given out in ranges, one range for each subsystem of the daemon.
+// Versions: the layout of Header, the numbers of Hello and Refused and the body of Refused never change, so that any
+// two versions can detect that they differ. Everything else may change with kProtocolVersion. Each subsystem of the
+// daemon has its own range of numbers.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ namespace rrdma::control {
 inline constexpr std::uint32_t kMagic = 0x52524443;  // "RRDC"
 inline constexpr std::uint16_t kProtocolVersion = 3;
 
-inline constexpr std::size_t kMessageMax = 12 * 1024;  // one forwarded frame of the largest path MTU fits
+inline constexpr std::size_t kMessageMax = 12 * 1024;  // fits one forwarded frame of the largest path MTU
 inline constexpr std::size_t kFdsMax = 6;
 inline constexpr std::size_t kOpaqueMax = 256;
 inline constexpr std::size_t kChannelFdsMax = 4;
@@ -62,7 +62,7 @@ enum class MessageType : std::uint16_t {
   kForwardFrame = 0x45,
   kFrameForwarded = 0x46,  // event
 
-  // What the tools ask.
+  // Requests of tools.
   kListProcesses = 0x80,
   kProcessEntry = 0x81,
   kQueryStatus = 0x82,
@@ -90,15 +90,15 @@ static_assert(sizeof(Header) == 16);
 
 enum class Role : std::uint8_t {
   kProgram = 0,
-  kTool = 1,    // asks questions; holds no slot
-  kKeeper = 2,  // holds the parked sockets while a system daemon is restarted
+  kTool = 1,    // only queries; holds no slot
+  kKeeper = 2,  // holds the parked sockets while a system daemon restarts
 };
 
-// Which links a process allows for its queue pairs; both ends of a QP decide by the intersection.
+// The links that a process allows for its queue pairs; both ends of a QP use the intersection.
 inline constexpr std::uint32_t kLinkUdp = 1u << 0;
 inline constexpr std::uint32_t kLinkShm = 1u << 1;
-inline constexpr std::uint32_t kLinkDirect = 1u << 2;  // one-sided operations by the initiator
-inline constexpr std::uint32_t kLinkTrains = 1u << 3;  // shm frames of more than one path MTU
+inline constexpr std::uint32_t kLinkDirect = 1u << 2;  // the initiator executes one-sided operations
+inline constexpr std::uint32_t kLinkTrains = 1u << 3;  // shm frames larger than one path MTU
 
 inline constexpr std::uint8_t kFamilyV4 = 1u << 0;
 inline constexpr std::uint8_t kFamilyV6 = 1u << 1;
@@ -107,11 +107,11 @@ inline constexpr std::uint8_t kFamilyV6 = 1u << 1;
   return static_cast<std::uint8_t>((sockets.v4 ? kFamilyV4 : 0) | (sockets.v6 ? kFamilyV6 : 0));
 }
 
-// A slot that the program holds already, from an earlier daemon.
+// A slot that the program already holds from an earlier daemon.
 struct SlotClaim {
   Slot slot = 0;
   std::uint16_t next_index = 0;  // of the next QPN, within the slot
-  std::uint8_t families = 0;     // for which it has the sockets
+  std::uint8_t families = 0;     // families that it has sockets for
 
   template <typename Archive, typename Self>
   static void fields(Archive& archive, Self& self) {
@@ -121,18 +121,18 @@ struct SlotClaim {
   }
 };
 
-// Descriptors, in this order, as far as the flags say: the process page, the end of the parking.
+// Descriptors, in this order, if the flags are set: the process page, the end of the parking.
 struct Hello {
   static constexpr MessageType kType = MessageType::kHello;
   Role role = Role::kProgram;
   std::uint32_t links = kLinkUdp | kLinkShm | kLinkDirect;
   std::string program;  // the name of the executable
-  std::string devices;  // for people: "rrdma0 on eth0"
+  std::string devices;  // a description: "rrdma0 on eth0"
   std::string library_version;
   bool has_page = false;
   bool offers_parking = false;
   std::vector<SlotClaim> claims;
-  std::uint64_t token = 0;  // chosen at random by the program, the same for every daemon that it meets
+  std::uint64_t token = 0;  // random, chosen by the program; the same for every daemon
 
   template <typename Archive, typename Self>
   static void fields(Archive& archive, Self& self) {
@@ -148,8 +148,8 @@ struct Hello {
   }
 };
 
-// What the daemon can do for the program on the network. Where a family is missing, `reason` says why
-// in one sentence and `remedy` what to do about it; both are empty when all is well.
+// The network service that the daemon can provide. If a family is missing, `reason` and `remedy` hold one sentence
+// each; otherwise both are empty.
 struct NetworkState {
   std::uint8_t families = 0;
   std::string reason;
@@ -163,17 +163,17 @@ struct NetworkState {
   }
 };
 
-// Descriptors: the end of the parking when has_parking. The program keeps it open for as long as it
-// lives and offers it to the next daemon: it is what keeps the slot sockets alive.
+// Descriptors: the end of the parking if has_parking. The program keeps it open while it lives and offers it to the
+// next daemon: it keeps the slot sockets alive.
 struct Welcome {
   static constexpr MessageType kType = MessageType::kWelcome;
   std::uint32_t daemon_pid = 0;
   std::uint32_t daemon_uid = 0;
   bool is_system = false;
-  std::uint64_t token = 0;  // names this program; LookUpSlot of a peer answers the same
+  std::uint64_t token = 0;  // identifies this program; LookUpSlot of a peer returns the same
   bool has_parking = false;
   NetworkState network;
-  std::vector<Slot> lost_slots;  // claims that somebody else holds by now
+  std::vector<Slot> lost_slots;  // claims that other programs hold by now
 
   template <typename Archive, typename Self>
   static void fields(Archive& archive, Self& self) {
@@ -222,12 +222,12 @@ struct RequestSlot {
   static void fields(Archive&, Self&) {}
 };
 
-// Descriptors: one socket for each family in `families`, IPv4 first. They are the program's to receive
-// from; it must not send, connect, join or attach anything to them.
+// Descriptors: one socket for each family in `families`, IPv4 first. The program may only receive from them; it must
+// not send, connect, join or attach anything.
 struct SlotGranted {
   static constexpr MessageType kType = MessageType::kSlotGranted;
   Slot slot = 0;
-  std::uint16_t next_index = 0;  // of the first QPN to give out, within the slot
+  std::uint16_t next_index = 0;  // of the first QPN to assign, within the slot
   std::uint8_t families = 0;
 
   template <typename Archive, typename Self>
@@ -264,8 +264,8 @@ struct UpdateProcess {
   }
 };
 
-// The network came up after Welcome. Descriptors: the end of the parking where the program may have
-// it, nothing else. One SlotGranted event follows for each slot that the program holds without sockets.
+// The network came up after Welcome. Descriptors: the end of the parking, if the program may have it. One SlotGranted
+// event follows for each slot that the program holds without sockets.
 struct NetworkUp {
   static constexpr MessageType kType = MessageType::kNetworkUp;
   NetworkState network;
@@ -276,14 +276,14 @@ struct NetworkUp {
   }
 };
 
-// To a keeper: the daemon ends on purpose and needs no successor.
+// To a keeper: the daemon exits on purpose and needs no successor.
 struct Retire {
   static constexpr MessageType kType = MessageType::kRetire;
   template <typename Archive, typename Self>
   static void fields(Archive&, Self&) {}
 };
 
-// Who holds a slot on this host? Reply: SlotOwner. The asker hears PeerGone when that owner is gone.
+// Asks for the program that holds a slot on this host. Reply: SlotOwner. PeerGone follows when that owner is gone.
 struct LookUpSlot {
   static constexpr MessageType kType = MessageType::kLookUpSlot;
   Slot slot = 0;
@@ -297,8 +297,8 @@ struct LookUpSlot {
 struct SlotOwner {
   static constexpr MessageType kType = MessageType::kSlotOwner;
   bool found = false;
-  bool same_user = false;  // and known to be: see identity.h
-  std::uint32_t pid = 0;   // as the daemon sees it; 0: in another PID namespace
+  bool same_user = false;  // provably: see identity.h
+  std::uint32_t pid = 0;   // as seen by the daemon; 0: in another PID namespace
   std::uint32_t links = 0;
   std::uint64_t token = 0;
 
@@ -312,8 +312,8 @@ struct SlotOwner {
   }
 };
 
-// Passes descriptors to the owner of `to_slot`, who must be the same user. Reply: Done when they are
-// on their way, else Failed. REQUIRES: the sender holds from_slot.
+// Passes descriptors to the owner of `to_slot`, which must be the same user. Reply: Done once they are sent, else
+// Failed. REQUIRES: the sender holds from_slot.
 struct OfferChannel {
   static constexpr MessageType kType = MessageType::kOfferChannel;
   Slot from_slot = 0;
@@ -350,8 +350,8 @@ struct ChannelOffered {
   }
 };
 
-// The process that held this slot, and that the receiver looked up or exchanged offers with, is gone
-// or gave the slot back.
+// The process that held this slot is gone or released the slot. Sent to processes that looked it up or exchanged
+// offers with it.
 struct PeerGone {
   static constexpr MessageType kType = MessageType::kPeerGone;
   Slot slot = 0;
@@ -364,9 +364,8 @@ struct PeerGone {
   }
 };
 
-// A received RoCEv2 datagram (from BTH to ICRC) with what the socket said about it. UDP GRO may merge
-// neighbours of one 4-tuple that are for different slots; who finds a frame that is not his passes it
-// on.
+// A received RoCEv2 datagram (from BTH to ICRC) with its socket metadata. UDP GRO may merge adjacent datagrams of one
+// 4-tuple that belong to different slots; the program that receives a foreign frame forwards it.
 struct FrameFields {
   wire::Gid source;
   wire::Gid destination;
@@ -386,7 +385,7 @@ struct FrameFields {
   }
 };
 
-// No reply; what cannot be delivered is dropped and counted, as the network would.
+// No reply; undeliverable frames are dropped and counted, as in a network.
 struct ForwardFrame {
   static constexpr MessageType kType = MessageType::kForwardFrame;
   FrameFields content;
@@ -407,14 +406,14 @@ struct FrameForwarded {
   }
 };
 
-// Reply: ProcessEntry for each process that the asker may see (its own user's; all, for root), then Done.
+// Reply: ProcessEntry for each process that the requester may see (its own user's; for root, all), then Done.
 struct ListProcesses {
   static constexpr MessageType kType = MessageType::kListProcesses;
   template <typename Archive, typename Self>
   static void fields(Archive&, Self&) {}
 };
 
-// Descriptors: the process page when has_page (process_page.h); it cannot be written through.
+// Descriptors: the process page if has_page (process_page.h), read-only.
 struct ProcessEntry {
   static constexpr MessageType kType = MessageType::kProcessEntry;
   std::uint32_t pid = 0;
@@ -460,7 +459,8 @@ struct NamedCounter {
   }
 };
 
-// Reply: DeviceEntry for each device that programs of the asker's user use or have used (of all, for root), then Done.
+// Reply: DeviceEntry for each device that programs of the requester's user use or have used (for root, of all users),
+// then Done.
 struct ListDevices {
   static constexpr MessageType kType = MessageType::kListDevices;
   template <typename Archive, typename Self>
@@ -493,7 +493,7 @@ struct Status {
   std::uint16_t clients = 0;
   std::uint16_t slots_bound = 0;
   std::uint16_t slots_held = 0;
-  std::uint16_t slots_orphaned = 0;  // held by programs that have not come back since a takeover
+  std::uint16_t slots_orphaned = 0;  // held by programs that have not reconnected since a takeover
   NetworkState network;
   std::vector<NamedCounter> counters;
 
@@ -515,8 +515,8 @@ struct Status {
   }
 };
 
-// Multicast ignores the steering, so a group is joined on the one socket that wants it; and the socket
-// outlives its program, so the daemon joins, remembers, and leaves. Reply: Done.
+// Steering does not apply to multicast, so a group is joined on the one socket that wants it. The socket outlives its
+// program, so the daemon joins, keeps track, and leaves. Reply: Done.
 struct JoinGroup {
   static constexpr MessageType kType = MessageType::kJoinGroup;
   Slot slot = 0;
@@ -558,7 +558,7 @@ template <typename Message>
   return std::move(encoder.octets());
 }
 
-// The fields of a body, or nothing when it is malformed.
+// The fields of a body; empty if it is malformed.
 template <typename Message>
 [[nodiscard]] std::optional<Message> decode(Octets body) {
   Decoder decoder(body);
@@ -568,7 +568,7 @@ template <typename Message>
   return message;
 }
 
-// The header of a datagram, when the datagram is a message of this protocol in whatever version.
+// The header of a datagram, if it is a message of this protocol in any version.
 [[nodiscard]] inline std::optional<Header> parse_header(Octets datagram) {
   Header header;
   if (datagram.size() < sizeof header || datagram.size() > kMessageMax) return std::nullopt;

@@ -12,7 +12,7 @@
 namespace rrdma::control {
 namespace {
 
-// Programs that open a device at the same moment queue here; beyond it connect() answers EAGAIN.
+// Programs that open a device at the same moment queue here; beyond that, connect() fails with EAGAIN.
 constexpr int kBacklog = 512;
 
 // Of a path, which begins with a slash, or of an abstract name.
@@ -45,13 +45,13 @@ std::string file_of_network(std::string_view ending) {
   return "/net" + own_namespace("/proc/self/ns/net") + std::string(ending);
 }
 
-// One user is one uid in one user namespace and one PID namespace (identity.h).
+// A user is one uid in one user namespace and one PID namespace (identity.h).
 std::string file_of_user(std::string_view ending) {
   return "/net" + own_namespace("/proc/self/ns/net") + own_namespace("/proc/self/ns/pid") +
          own_namespace("/proc/self/ns/user") + std::string(ending);
 }
 
-// A real folder of that user's, in which nobody else can write.
+// A real directory of that user, writable by no one else.
 bool is_safe(const std::string& folder, uid_t uid, mode_t forbidden) {
   struct stat status {};
   return raw_stat(folder.c_str(), status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(status.st_mode) &&
@@ -73,14 +73,14 @@ std::vector<std::string> user_folders(uid_t uid) {
   return folders;
 }
 
-// The locked file; invalid and EAGAIN where another process has it locked.
+// The locked file; invalid with EAGAIN if another process holds the lock.
 OwnedFd locked_file(const std::string& path) {
   OwnedFd file = lifted(raw::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (file && ::flock(file.get(), LOCK_EX | LOCK_NB) != 0) file.reset();
   return file;
 }
 
-// A socket at the path, in the place of whatever lay there. REQUIRES: the lock beside it.
+// A socket at the path, replacing any existing file. REQUIRES: the lock beside it is held.
 OwnedFd listen_at(const std::string& path, mode_t mode) {
   OwnedFd socket = control_socket();
   if (!socket) return socket;

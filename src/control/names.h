@@ -1,14 +1,15 @@
-// Where programs and daemons find each other; N, P, U are the inodes of the network, PID and user namespace.
+// The names by which programs and daemons find each other. N, P, U are the inodes of the network, PID and user
+// namespace.
 //
-//   /run/rrdma/net-N.sock                a system daemon, which serves every user: a folder of root's
-//   /run/user/UID/rrdma/net-N-P-U.sock,  a user's own daemon, with the network or without: folders that only
+//   /run/rrdma/net-N.sock                a system daemon, which serves every user: a directory of root
+//   /run/user/UID/rrdma/net-N-P-U.sock,  a user's own daemon, with or without the network: directories that only
 //   /tmp/rrdma-UID/net-N-P-U.sock        that user may enter. The .lock beside it is locked while the daemon
-//                                        runs, .start while somebody starts it.
+//                                        runs, .start while a process starts it.
 //   @rrdma.net, @rrdma.user.UID,         the same by abstract names, for programs that do not see those
-//   @rrdma.start.UID                     folders (a root folder of their own)
+//   @rrdma.start.UID                     directories (they have their own root directory)
 //
-// Abstract names belong to the network namespace, as UDP port 4791 does, and to whoever takes them first:
-// they come second, nothing depends on having one, and who connects looks who is there (identity.h).
+// Abstract names belong to the network namespace, like UDP port 4791, and to the first process that takes them. They
+// are a fallback: nothing depends on holding one, and clients check the identity of the peer (identity.h).
 #pragma once
 
 #include <sys/types.h>
@@ -27,28 +28,28 @@ inline constexpr std::string_view kNetworkName = "rrdma.net";
 [[nodiscard]] std::string start_name(uid_t uid);
 
 [[nodiscard]] std::string system_path();
-// In the folders that are there and safe, or that could be made: nobody but the user may write in them.
+// In directories that are safe and exist or could be created: only the user may write in them.
 [[nodiscard]] std::vector<std::string> user_paths(uid_t uid);
 
-// A socket that is connected to the path (it begins with a slash) or abstract name; invalid and errno
-// (ECONNREFUSED, ENOENT: nobody is there).
+// A socket connected to the path (it begins with a slash) or abstract name; invalid with errno (ECONNREFUSED, ENOENT:
+// no listener).
 [[nodiscard]] OwnedFd connect_to(std::string_view name);
 
-// A listening socket that holds the abstract name; invalid and errno (EADDRINUSE: somebody holds it).
+// A listening socket with the abstract name; invalid with errno (EADDRINUSE: the name is taken).
 [[nodiscard]] OwnedFd listen_on(std::string_view name);
 
-// The paths of a daemon while it runs: listening sockets, and the locks that say that they are ours.
+// The paths of a running daemon: listening sockets, and the locks that mark them as ours.
 struct HeldPaths {
   std::vector<OwnedFd> listeners;
   std::vector<OwnedFd> locks;
   std::vector<std::string> paths;
 };
-// For a user's own daemon. Nothing: another one holds them. No listener: there is no folder for them.
+// For a user's own daemon. Empty: another one holds them. No listener: there is no directory for them.
 [[nodiscard]] std::optional<HeldPaths> hold_user_paths();
 // For a system daemon, which any user may connect to.
 [[nodiscard]] std::optional<HeldPaths> hold_system_path();
 
-// Held while this process starts its user's daemon; invalid: another one does.
+// Held while this process starts its user's daemon; invalid if another process does.
 [[nodiscard]] OwnedFd start_lock();
 
 }  // namespace rrdma::control

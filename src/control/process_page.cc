@@ -28,7 +28,7 @@ constexpr std::size_t kQpsOffset =
 constexpr std::size_t kPageSize = kQpsOffset + std::size_t{kPageQpCapacity} * sizeof(QpRow);
 constexpr int kReadAttemptsMax = 16;
 
-// The last counter takes what no longer fits.
+// All names that no longer fit share the last counter.
 constexpr std::uint32_t kSpareCounter = kPageCounterCapacity - 1;
 
 template <typename Row>
@@ -41,7 +41,7 @@ bool has_seals(int fd, int wanted) {
   return seals >= 0 && (seals & wanted) == wanted;
 }
 
-// A hugetlb file can be sealed too, but may have no page to give when it is touched.
+// A hugetlb file can be sealed, too, but may have no page left when it is touched.
 bool is_plain_memory(int fd) {
   struct statfs about {};
   return ::syscall(SYS_fstatfs, fd, &about) == 0 && about.f_type == TMPFS_MAGIC;
@@ -49,7 +49,7 @@ bool is_plain_memory(int fd) {
 
 std::size_t size_of_file(int fd) {
   struct stat status {};
-  // The C library's fstat is one of those that our own preload answers.
+  // Our own preload intercepts the C library's fstat.
   if (::syscall(SYS_fstat, fd, &status) < 0) return 0;
   return static_cast<std::size_t>(status.st_size);
 }
@@ -68,7 +68,7 @@ Result<ProcessPage, Problem> ProcessPage::create() {
   if (!set_length(fd.get(), kPageSize)) return failed("ftruncate");
   void* base = ::mmap(nullptr, kPageSize, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   if (base == MAP_FAILED) return failed("mmap");
-  // FUTURE_WRITE came with Linux 5.1; without it the page is writable by its readers, who are the same user.
+  // F_SEAL_FUTURE_WRITE needs Linux 5.1. Without it, readers, which belong to the same user, could write the page.
   if (raw::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) <
           0 &&
       raw::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0) {
@@ -159,7 +159,7 @@ void ProcessPage::forget_slot(Slot slot) {
   }
 }
 
-// A row is taken by making its sequence 2: even, so readable, and not 0.
+// Sequence 2 marks a row as taken: even, hence readable, and not 0.
 QpRow* ProcessPage::create_qp() {
   auto* rows = rows_at<QpRow>(base_, kQpsOffset);
   const std::uint32_t first = first_free_qp_.load(std::memory_order_relaxed);
@@ -200,7 +200,7 @@ void ProcessPage::set_levels(QpRow& row, const QpLevels& levels) {
   for (std::size_t i = 0; i < std::size(words); ++i) row.levels[i].store(words[i], std::memory_order_relaxed);
 }
 
-// Low rows are used again first: readers look at all below the highest that ever was.
+// Reuse low rows first: readers scan all rows below the highest one ever used.
 void ProcessPage::destroy_qp(QpRow& row) {
   row.sequence.store(0, std::memory_order_release);
   const auto number = static_cast<std::uint32_t>(&row - rows_at<QpRow>(base_, kQpsOffset));
@@ -236,7 +236,7 @@ ProcessPageView::~ProcessPageView() {
 
 namespace {
 
-// What a process writes is shown on terminals, and by tools that read lines.
+// Tools print this text on terminals and line by line, so replace control characters and blanks.
 std::string printable(const char* name, std::size_t room) {
   std::string text(name, ::strnlen(name, room));
   std::replace_if(
@@ -280,7 +280,7 @@ std::vector<DeviceSnapshot> ProcessPageView::devices() const {
 
 namespace {
 
-// One consistent copy of a row, or nothing when it is free or does not hold still.
+// A consistent copy of a row; empty if it is free or changes constantly.
 std::optional<QpSnapshot> copy_row(const QpRow& row) {
   for (int attempt = 0; attempt < kReadAttemptsMax; ++attempt) {
     const std::uint32_t before = row.sequence.load(std::memory_order_acquire);

@@ -1,18 +1,16 @@
-// The process page: what a program publishes about itself, in a memfd that it shares with the daemon
-// and, through the daemon, with the tools of the same user. The program writes through the one mapping
-// that it made before it sealed the memfd (no resize, no further writable mapping); everybody else can
-// only read, and takes every value as if a stranger had written it.
+// The process page: data that a program publishes about itself, in a memfd shared with the daemon and, through the
+// daemon, with the tools of the same user. The program writes through the mapping that it made before it sealed the
+// memfd (no resize, no further writable mapping). All others can only read, and must treat every value as untrusted.
 //
 //   page     = PageHeader, counters, slots, devices, qps
 //   counter  = name (once), value (relaxed stores)
-//   device   = name (once), its parts of the first counters' values; what a QP added stays when it is destroyed
-//   slot row = the next index that the program will give to a QP of that slot; the daemon reads it when
-//              the program is gone, so that QPNs go on where they were
-//   QP row   = one queue pair; `sequence` is odd while the row is being changed, 0 in a free row. What it acknowledged
-//              last stays in a row that was freed: the daemon reads it when the program is gone
+//   device   = name (once), its parts of the first counters; contributions of destroyed QPs stay
+//   slot row = the next index that the program will assign to a QP of that slot; the daemon reads it when the
+//              program is gone, so that QPNs continue from there
+//   QP row   = one queue pair; `sequence` is odd during a change, 0 in a free row. The last acknowledgement
+//              stays in a freed row: the daemon reads it when the program is gone
 //
-// Readers look at rows below qp_rows_used only: an untouched page of a memfd costs nothing until it is
-// read.
+// Readers look only at rows below qp_rows_used: an untouched page of a memfd costs nothing until it is read.
 #pragma once
 
 #include <array>
@@ -53,7 +51,7 @@ enum class QpCounter : std::uint8_t {
   kTimeouts,
   kSequenceNaks,
   kReceiverNotReady,
-  kLostPackets,  // found by what came after them
+  kLostPackets,  // detected by later packets
   kProbes,
   kNeedlessRepairs,
 };
@@ -61,7 +59,7 @@ enum class QpCounter : std::uint8_t {
 struct PageHeader {
   std::uint32_t magic;
   std::uint32_t version;
-  std::uint64_t size;  // of the whole page, in octets
+  std::uint64_t size;  // of the whole page, in bytes
   std::uint32_t pid;   // in the program's own PID namespace
   std::uint32_t counter_capacity;
   std::uint32_t qp_capacity;
@@ -69,7 +67,7 @@ struct PageHeader {
   std::atomic<std::uint32_t> qp_rows_used;
   std::uint32_t device_capacity;
   std::atomic<std::uint32_t> devices_used;
-  std::atomic<std::uint32_t> parts_used;  // of each device
+  std::atomic<std::uint32_t> parts_used;  // for each device
   std::uint32_t reserved[20];
 };
 static_assert(sizeof(PageHeader) == 128);
@@ -92,7 +90,7 @@ struct SlotRow {
 };
 inline constexpr std::uint32_t kIndexUnknown = 0xffffffff;
 
-// Codes of `state` and `type` are those of ibv_qp_state and ibv_qp_type.
+// The codes of `state` and `type` are those of ibv_qp_state and ibv_qp_type.
 struct QpFields {
   std::uint32_t qpn = 0;
   std::uint32_t peer_qpn = 0;
@@ -101,8 +99,8 @@ struct QpFields {
   std::uint8_t type = 0;
   std::uint8_t link = 0;  // one of the kLink bits
   std::uint8_t path_mtu_code = 0;
-  std::uint32_t device = 0;  // its row + 1; 0: none in particular
-  // How its packets travel, for who answers in its place.
+  std::uint32_t device = 0;  // its row + 1; 0: no particular device
+  // The route of its packets, for a daemon that answers in its place.
   wire::Gid local_gid;
   std::uint32_t interface_index = 0;
   std::uint16_t source_port = 0;
@@ -112,18 +110,18 @@ struct QpFields {
 };
 static_assert(sizeof(QpFields) == 64);
 
-// What a queue pair holds at the moment, where counters only grow. Two neighbours are of one moment. Capacities
-// of 0: the program does not say.
+// The current levels of a queue pair (counters only grow). The two fields of each 64-bit word are consistent with each
+// other. A capacity of 0 means unknown.
 struct QpLevels {
   std::uint32_t send_queued = 0;  // work requests
   std::uint32_t send_capacity = 0;
-  std::uint32_t receive_posted = 0;  // of a shared queue, where it has one
+  std::uint32_t receive_posted = 0;  // of the shared queue, if it has one
   std::uint32_t receive_capacity = 0;
-  std::uint32_t oldest_psn = 0;  // of its requests: not acknowledged yet
-  std::uint32_t next_psn = 0;    // not sent yet
-  std::uint32_t under_way = 0;   // packets
+  std::uint32_t oldest_psn = 0;  // its oldest unacknowledged request
+  std::uint32_t next_psn = 0;    // not yet sent
+  std::uint32_t under_way = 0;   // packets in flight
   std::uint32_t window = 0;
-  std::uint32_t expected_psn = 0;   // of the peer's requests
+  std::uint32_t expected_psn = 0;   // of the peer's next request
   std::uint32_t round_trip_ns = 0;  // smoothed; 0: not measured
   std::uint32_t completions_waiting = 0;
   std::uint16_t send_cq = 0;  // numbers of completion queues within the program, from 1
@@ -134,18 +132,17 @@ static_assert(sizeof(QpLevels) == 48);
 struct QpRow {
   std::atomic<std::uint32_t> sequence;
   std::uint32_t reserved;
-  std::atomic<std::uint64_t>
-      words[sizeof(QpFields) / 8];  // QpFields, stored so that a race is no undefined behaviour
+  std::atomic<std::uint64_t> words[sizeof(QpFields) / 8];  // QpFields as atomic words, to avoid data races
   std::atomic<std::uint64_t> counters[kQpCounterCount];
   std::atomic<std::uint64_t> last_answer;                   // wire::LastAnswer
-  std::atomic<std::uint64_t> levels[sizeof(QpLevels) / 8];  // QpLevels, stored as `words` are
+  std::atomic<std::uint64_t> levels[sizeof(QpLevels) / 8];  // QpLevels, stored like `words`
   std::uint64_t reserved_tail[5];
 };
 static_assert(sizeof(QpRow) == 256);
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
-// The program's side. Owns the memfd and its mapping. QP rows may be made and destroyed from any
-// thread; one row is updated by one thread at a time.
+// The program's side. Owns the memfd and its mapping. Any thread may create and destroy QP rows; one thread at a time
+// updates a row.
 class ProcessPage {
  public:
   [[nodiscard]] static Result<ProcessPage, Problem> create();
@@ -155,23 +152,23 @@ class ProcessPage {
 
   [[nodiscard]] int fd() const { return fd_.get(); }
 
-  // The counter of that name, made at the first call; add to it with memory_order_relaxed. The same
-  // spare counter for all when the page is full. REQUIRES: name.size() < kCounterNameMax.
-  // One thread at a time: counters are made while the device opens.
+  // The counter with that name, created by the first call; add to it with memory_order_relaxed. If the page is full,
+  // all further names share one spare counter. REQUIRES: name.size() < kCounterNameMax. One thread at a time:
+  // counters are created while the device opens.
   [[nodiscard]] std::atomic<std::uint64_t>& counter(std::string_view name);
-  // A number for the device of that name, from 1; 0 when the page is full. One thread at a time.
+  // A number for the device with that name, from 1; 0 if the page is full. One thread at a time.
   [[nodiscard]] std::uint32_t add_device(std::string_view name);
-  // What a device has of a counter: add as much to both. The counters with parts are the first on the page; null for
-  // one that is not among the first kPagePartCapacity. REQUIRES: a number from add_device, a counter of this page.
+  // A device's part of a counter: add the same amount to both. The first kPagePartCapacity counters on the page have
+  // parts; null for others. REQUIRES: a number from add_device, a counter of this page.
   [[nodiscard]] std::atomic<std::uint64_t>* part_of(const std::atomic<std::uint64_t>& counter,
                                                     std::uint32_t device);
-  // Where the next QPN of a slot stands. The first call for a slot takes a row for it.
+  // The next index of a slot. The first call for a slot takes a row for it.
   [[nodiscard]] std::atomic<std::uint32_t>& next_index(Slot slot);
   void forget_slot(Slot slot);
 
-  // A number for a completion queue, which rows of QPs name.
+  // A number for a completion queue, which QP rows refer to.
   [[nodiscard]] std::uint16_t number_queue() { return static_cast<std::uint16_t>(++queues_numbered_); }
-  // A free row with zeroed counters, or nullptr when all are taken: the QP then lives unlisted.
+  // A free row with zeroed counters, or null if all are taken: the QP is then not listed.
   [[nodiscard]] QpRow* create_qp();
   static void update_qp(QpRow& row, const QpFields& fields);
   static void set_levels(QpRow& row, const QpLevels& levels);
@@ -186,17 +183,17 @@ class ProcessPage {
 
   OwnedFd fd_;
   std::uint8_t* base_ = nullptr;
-  std::atomic<std::uint32_t> first_free_qp_ = 0;  // where to look first; a guess
+  std::atomic<std::uint32_t> first_free_qp_ = 0;  // a hint where to search
   std::atomic<std::uint32_t> queues_numbered_{0};
 };
 
-// What a queue pair, perhaps one that was destroyed, acknowledged last.
+// The last acknowledgement of a queue pair, which may be destroyed.
 struct QpAnswer {
   QpFields fields;
   wire::LastAnswer answer;
 };
 
-// What one device has carried, destroyed queue pairs included.
+// The traffic of one device, including destroyed queue pairs.
 struct DeviceSnapshot {
   std::string name;
   std::vector<NamedCounter> counters;
@@ -208,10 +205,10 @@ struct QpSnapshot {
   QpLevels levels;
 };
 
-// A reader's view of a page that somebody else wrote. Every offset is ours, every value is copied once.
+// A reader's view of a page that another process wrote. Offsets are our own; each value is copied once.
 class ProcessPageView {
  public:
-  // Refuses what is not a sealed page of this version: a memfd that could shrink would be a SIGBUS.
+  // Refuses anything but a sealed page of this version: a memfd that can shrink could cause SIGBUS.
   [[nodiscard]] static Result<ProcessPageView, Problem> open(int fd);
   ProcessPageView(ProcessPageView&& other) noexcept;
   ProcessPageView& operator=(ProcessPageView&&) = delete;
@@ -219,10 +216,10 @@ class ProcessPageView {
 
   [[nodiscard]] std::vector<NamedCounter> counters() const;
   [[nodiscard]] std::vector<DeviceSnapshot> devices() const;
-  // Queue pairs, as they are at the moment each is read; rows that change all the time are left out.
+  // Each queue pair as of the moment it is read; rows that change constantly are left out.
   [[nodiscard]] std::vector<QpSnapshot> queue_pairs() const;
   [[nodiscard]] std::optional<std::uint16_t> next_index(Slot slot) const;
-  // For a program that writes no more, at most so many.
+  // For a program that no longer writes; at most `count_max` answers.
   [[nodiscard]] std::vector<QpAnswer> last_answers(Instant now, Duration age_max,
                                                    std::size_t count_max) const;
 

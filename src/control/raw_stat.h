@@ -1,4 +1,4 @@
-// stat() past the C library, whose own is one of those that the preload answers for programs.
+// stat() by a raw system call: the preload intercepts the C library's stat for programs.
 #pragma once
 
 #include <fcntl.h>
@@ -8,7 +8,7 @@
 
 namespace rrdma::control {
 
-// 0, or -1 and errno. `flags`: AT_SYMLINK_NOFOLLOW.
+// Returns 0, or -1 with errno set. `flags`: AT_SYMLINK_NOFOLLOW.
 [[nodiscard]] inline int raw_stat(const char* path, struct stat& status, int flags = 0) {
   return static_cast<int>(::syscall(SYS_newfstatat, AT_FDCWD, path, &status, flags));
 }

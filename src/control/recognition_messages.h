@@ -1,5 +1,5 @@
-// Messages about what peers on other hosts are (numbers 0x210 to 0x21f): a program asks when it connects a QP, the
-// daemon answers with what it knows and asks the peer where it knows nothing (daemon/qp1/recognition.h).
+// Messages about the features of peers on other hosts (numbers 0x210 to 0x21f). A program asks when it connects a QP.
+// The daemon answers from its cache, and queries the peer if it is unknown (daemon/qp1/recognition.h).
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,10 @@ namespace rrdma::control {
 inline constexpr MessageType kRecognisePeer = static_cast<MessageType>(0x210);
 inline constexpr MessageType kPeerRecognised = static_cast<MessageType>(0x211);
 
-// In Hello::links: the program understands which packets a responder holds (objects::kFeatureArrivals).
+// In Hello::links: the program understands arrival maps (objects::kFeatureArrivals).
 inline constexpr std::uint32_t kLinkArrivals = 1u << 4;
 
-// Reply: PeerRecognised, at once. Where it is not `known` yet, an event follows if the peer turns out to be of our kind.
+// Reply: PeerRecognised, at once. If it is not `known` yet, an event follows if the peer turns out to run RRDMA.
 struct RecognisePeer {
   static constexpr MessageType kType = kRecognisePeer;
   wire::Gid local;
@@ -33,7 +33,7 @@ struct PeerRecognised {
   static constexpr MessageType kType = kPeerRecognised;
   wire::Gid remote;
   bool known = false;
-  std::uint8_t features = 0;  // objects::kFeature…; 0: a stranger
+  std::uint8_t features = 0;  // objects::kFeature…; 0: not an RRDMA peer
 
   template <typename Archive, typename Self>
   static void fields(Archive& archive, Self& self) {

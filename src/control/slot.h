@@ -1,7 +1,6 @@
-// Slots: which QPNs belong to which socket of UDP port 4791, and so to which program. The kernel steers a
-// datagram by its BTH.DestQP to the socket whose index is the slot. There are three sizes: programs get
-// the largest that is free, so that a host with few programs gives each of them 65,536 QPNs, and a host
-// with thousands has a slot for all.
+// Slots: the assignment of QPNs to sockets of UDP port 4791, and thereby to programs. The kernel steers a datagram by
+// its BTH.DestQP to the socket whose index is the slot. There are three sizes. A program gets the largest free one,
+// so that a host with few programs gives each of them 65,536 QPNs, and a host with thousands has a slot for all.
 //
 //   slots           QPNs of each    from QPN
 //      0 ..   63         65,536     0x000000      slot 0 holds QP1 and stays with the daemon
@@ -31,7 +30,7 @@ static_assert(kSmallSlots.first_slot + kSmallSlots.slots == kSlotCount);
 static_assert(kSmallSlots.first_qpn + (std::uint32_t{kSmallSlots.slots} << kSmallSlots.qpn_bits) == 1u << 24);
 
 inline constexpr Slot kDaemonSlot = 0;
-// What one program may hold at a time.
+// The maximum number of slots of one program.
 inline constexpr std::size_t kSlotsOfProgramMax = 16;
 
 [[nodiscard]] constexpr const SlotSize& size_of_slot(Slot slot) {
@@ -51,7 +50,7 @@ struct QpnRange {
           1u << size.qpn_bits};
 }
 
-// REQUIRES: a QPN, of 24 bits.
+// REQUIRES: a 24-bit QPN.
 [[nodiscard]] constexpr Slot slot_of_qpn(std::uint32_t qpn) {
   const SlotSize& size = qpn < kMediumSlots.first_qpn  ? kLargeSlots
                          : qpn < kSmallSlots.first_qpn ? kMediumSlots

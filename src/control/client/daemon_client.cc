@@ -14,7 +14,7 @@
 namespace rrdma::control {
 namespace {
 
-constexpr std::size_t kEventsMax = 1024;  // kept for handle_events(); more are dropped, as by a full socket
+constexpr std::size_t kEventsMax = 1024;  // for handle_events(); more are dropped, like by a full socket
 
 timespec timespec_of(Duration duration) {
   return {.tv_sec = duration.ns / 1'000'000'000, .tv_nsec = duration.ns % 1'000'000'000};
@@ -22,7 +22,7 @@ timespec timespec_of(Duration duration) {
 
 std::uint64_t random_token() { return system_entropy() | 1; }  // 0 means none
 
-// Waits until the socket is ready or the deadline is over.
+// Waits until the socket is ready or the deadline has passed.
 void wait_for(int socket, short what, Instant deadline) {
   pollfd wait{.fd = socket, .events = what, .revents = 0};
   const timespec left = timespec_of(std::max(deadline - host::now(), Duration{}));
@@ -145,7 +145,7 @@ DaemonClient::Wait DaemonClient::await_replies(std::uint32_t serial, bool many, 
       case control::ReceiveOutcome::kMessage: break;
       default: return Wait::kLost;
     }
-    // A late reply to a request that was given up is nobody's.
+    // Drop late replies to requests that were given up.
     if (message.header.serial == 0)
       keep_event(std::move(message));
     else if (message.header.serial == serial) {
@@ -175,7 +175,7 @@ Result<std::vector<control::Received>, Problem> DaemonClient::exchange(std::vect
       result = Failure{ready.error()};
       break;
     }
-    if (++last_serial_ == 0) last_serial_ = 2;  // 0 is for events, 1 for Hello
+    if (++last_serial_ == 0) last_serial_ = 2;  // 0 is reserved for events, 1 for Hello
     std::memcpy(datagram.data() + offsetof(control::Header, serial), &last_serial_, sizeof last_serial_);
     std::vector<control::Received> replies;
     int error = 0;
@@ -212,7 +212,7 @@ Result<GrantedSlot, Problem> DaemonClient::request_slot() {
 Result<void, Problem> DaemonClient::release_slot(Slot slot) {
   const std::uint32_t next = page_ ? page_->next_index(slot).load(std::memory_order_relaxed) : 0;
   {
-    // First, so that no later daemon is told that we hold it.
+    // First, so that we do not claim the slot from a later daemon.
     const std::lock_guard lock(mutex_);
     session_.remove_slot(slot);
   }
@@ -305,7 +305,7 @@ Result<control::Status, Problem> DaemonClient::status() {
 
 // ---- events
 
-// Events of the connection manager are never dropped: the daemon bounds them by the number of connections.
+// Events of the connection manager are never dropped: the number of connections bounds them.
 void DaemonClient::keep_event(control::Received message) {
   const bool is_cm =
       message.type() >= control::MessageType::kCmFirst && message.type() <= control::MessageType::kCmLast;
@@ -320,7 +320,7 @@ void DaemonClient::notice_generation() {
   lost_slots_.insert(lost_slots_.end(), lost.begin(), lost.end());
 }
 
-// While a request waits for its reply, the background thread must not be woken by what it could not have.
+// While a request waits for its reply, do not wake the background thread: it could not take the lock.
 void DaemonClient::quiet_events() {
   unwatch_socket();
   const itimerspec never{};
@@ -333,7 +333,7 @@ void DaemonClient::unwatch_socket() {
   if (watched_ >= 0 && watched_ == session_.socket()) {
     (void)raw::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, watched_, nullptr);
   }
-  watched_ = -1;  // a socket that was closed has left the epoll by itself
+  watched_ = -1;  // closing a socket removes it from the epoll set
 }
 
 void DaemonClient::watch_socket() {
@@ -341,7 +341,7 @@ void DaemonClient::watch_socket() {
   if (session_.socket() >= 0) {
     epoll_event event{};
     event.events = EPOLLIN;
-    // A new socket may have got the number of one that is watched already.
+    // A new socket may have the number of one that is already watched.
     if (raw::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, session_.socket(), &event) == 0 || errno == EEXIST) {
       watched_ = session_.socket();
     }
@@ -353,7 +353,7 @@ void DaemonClient::watch_socket() {
 void DaemonClient::arm_timer() {
   const Instant next = session_.next_attempt();
   itimerspec when{};
-  // Not 0, which would disarm it.
+  // Not 0, which would disarm the timer.
   if (next != kNever) when.it_value = timespec_of(std::max(Duration{next.ns}, nanoseconds(1)));
   (void)raw::timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME, &when);
 }
@@ -370,7 +370,7 @@ void DaemonClient::handle_events(DaemonEvents& events) {
   bool changed = false;
   {
     const std::unique_lock lock(mutex_, std::try_to_lock);
-    // Whoever has it signals when it is done, if there is anything for us.
+    // The holder of the lock signals us when it is done, if there are events.
     if (!lock.owns_lock()) return;
     std::uint64_t count = 0;
     (void)!raw::read(signal_.get(), &count, sizeof count);

@@ -1,12 +1,12 @@
-// DaemonClient: what a process asks of rrdmad, and what rrdmad tells it. Opening connects to the daemon,
-// and starts it where there is none. The daemon may die at any time: slots, sockets and traffic stay,
-// and the client finds or starts the next daemon and registers again (requests do so by themselves,
-// handle_events() does it in the background).
+// DaemonClient: the requests of a process to rrdmad, and the events from it. Opening connects to the daemon and
+// starts one if there is none. The daemon may die at any time: slots, sockets and traffic survive, and the client
+// finds or starts the next daemon and registers again. Requests do that themselves; handle_events() does it in the
+// background.
 //
-// Threads: requests from any thread; they block until the reply, for DaemonSettings::patience at most.
-// handle_events() from one thread (the background thread of the NIC), never blocks, and is to be called
-// whenever event_fd() is readable: offers of other programs wait for it, and so does the takeover after
-// a daemon's death. After a fork the child's copy refuses everything.
+// Threads: requests from any thread. They block until the reply, for at most DaemonSettings::patience.
+// handle_events() from one thread (the background thread of the NIC); it never blocks. Call it whenever event_fd() is
+// readable: other programs' offers and the takeover after a daemon's death wait for it. After a fork, the child's
+// copy refuses every request.
 #pragma once
 
 #include <sys/types.h>
@@ -28,8 +28,8 @@
 
 namespace rrdma::control {
 
-// The sockets are missing where the daemon has no network for that family (DaemonClient::network says
-// why). They only receive; options are set. QPNs come from DaemonClient::next_qpn.
+// A socket is missing if the daemon has no network for that family (DaemonClient::network tells why). The sockets are
+// receive-only and fully configured. QPNs come from DaemonClient::next_qpn.
 struct GrantedSlot {
   Slot slot = 0;
   IpSockets sockets;
@@ -37,61 +37,61 @@ struct GrantedSlot {
 
 struct ListedProcess {
   control::ProcessEntry entry;
-  OwnedFd page;  // for control::ProcessPageView::open; invalid where there is none
+  OwnedFd page;  // for control::ProcessPageView::open; invalid if there is none
 };
 
-// What the daemon tells by itself. Called from handle_events(), without any lock of the client: requests
-// may be made, but they block.
+// Events from the daemon. Called from handle_events() without any lock of the client: requests are allowed, but they
+// block.
 class DaemonEvents {
  public:
   virtual ~DaemonEvents() = default;
-  // Another program of this user passes descriptors. The same offer may come twice when a daemon died
-  // between delivering and confirming it.
+  // Another program of this user passes descriptors. An offer may arrive twice if a daemon died between delivering
+  // and confirming it.
   virtual void handle_channel_offered(const control::ChannelOffered& offer, std::vector<OwnedFd> fds) = 0;
-  // The program that held the slot is gone; `token` tells it from a later holder.
+  // The program that held the slot is gone; `token` distinguishes it from a later holder.
   virtual void handle_peer_gone(Slot slot, std::uint64_t token) = 0;
-  // A datagram for one of our QPs that the kernel had merged into another program's slot.
+  // A datagram for one of our QPs that the kernel merged into another program's slot.
   virtual void handle_frame_forwarded(const control::FrameFields& frame) = 0;
   // The network came up after the slot was granted without it.
   virtual void handle_sockets_arrived(GrantedSlot slot) { (void)slot; }
-  // Another daemon serves us now. Look-ups must be repeated to hear of peers that are gone; slots in
-  // `lost` belong to somebody else.
+  // Another daemon serves us now. Repeat look-ups to be notified when those peers go away. The slots in `lost` belong
+  // to other programs.
   virtual void handle_daemon_changed(std::span<const Slot> lost) { (void)lost; }
-  // An event of a subsystem that this class knows nothing about (the connection manager).
+  // An event of a subsystem that this class does not know (the connection manager).
   virtual void handle_other(control::Received& message) { (void)message; }
 };
 
 class DaemonClient {
  public:
-  // Connects to the daemon of this network namespace, starts it if need be. Programs get a process page.
+  // Connects to the daemon of this network namespace, starting it if necessary. Programs get a process page.
   [[nodiscard]] static Result<std::unique_ptr<DaemonClient>, Problem> connect_or_start(
       const DaemonSettings& settings);
   ~DaemonClient();
   DaemonClient(const DaemonClient&) = delete;
   DaemonClient& operator=(const DaemonClient&) = delete;
 
-  // What the daemon can do on the network, and why not where it cannot.
+  // The daemon's network capabilities, and the reasons for missing ones.
   [[nodiscard]] control::NetworkState network();
   // The last Welcome: pid and uid of the daemon, whether it is a system daemon.
   [[nodiscard]] control::Welcome welcome();
-  // Names this program to its peers.
+  // Identifies this program to its peers.
   [[nodiscard]] std::uint64_t token() const { return token_; }
   // REQUIRES: not a tool.
   [[nodiscard]] control::ProcessPage& page() { return *page_; }
 
   [[nodiscard]] Result<GrantedSlot, Problem> request_slot();
-  // The caller has closed the sockets.
+  // REQUIRES: the caller has closed the sockets.
   [[nodiscard]] Result<void, Problem> release_slot(Slot slot);
-  // The next QPN of a slot that we hold; skips the number of multicast. It goes round after all of them: the
-  // caller skips QPNs that are in use. Never blocks, any thread.
+  // The next QPN of a slot that we hold; skips the multicast QPN. The sequence wraps around: the caller skips QPNs
+  // that are in use. Never blocks; any thread.
   [[nodiscard]] wire::Qpn next_qpn(Slot slot);
 
   [[nodiscard]] Result<control::SlotOwner, Problem> look_up_slot(Slot slot);
-  // REQUIRES: opaque.size() <= kOpaqueMax, fds.size() <= kChannelFdsMax. ECONNRESET: the daemon ended
-  // meanwhile, the offer may have been delivered or not.
+  // REQUIRES: opaque.size() <= kOpaqueMax, fds.size() <= kChannelFdsMax. ECONNRESET: the daemon died meanwhile; the
+  // offer may or may not have been delivered.
   [[nodiscard]] Result<void, Problem> offer_channel(Slot from_slot, Slot to_slot, Octets opaque,
                                                     std::span<const int> fds);
-  // Like the network: gone, or it arrives. Does not wait for anything.
+  // Best effort, like the network. Never waits.
   void forward_frame(const control::FrameFields& frame);
   [[nodiscard]] Result<void, Problem> join_group(Slot slot, std::uint32_t interface_index,
                                                  const wire::Gid& group);
@@ -100,12 +100,12 @@ class DaemonClient {
   [[nodiscard]] Result<void, Problem> update_process(std::uint32_t links, std::string devices);
 
   [[nodiscard]] Result<std::vector<ListedProcess>, Problem> list_processes();
-  // What devices have carried, for programs that this user may see.
+  // The traffic of devices, for programs that this user may see.
   [[nodiscard]] Result<std::vector<control::DeviceEntry>, Problem> list_devices();
   [[nodiscard]] Result<control::Status, Problem> status();
 
-  // Any request of any subsystem. kOnce: where the daemon dies before it answers, ECONNRESET; else the
-  // request is made again to the next one.
+  // Any request of any subsystem. If the daemon dies before it answers, kOnce fails with ECONNRESET; otherwise the
+  // request is repeated to the next daemon.
   enum class Repeat : std::uint8_t { kOnce, kAgain };
   template <typename Reply, typename Request>
   [[nodiscard]] Result<Reply, Problem> request(const Request& message, Repeat repeat = Repeat::kAgain,
@@ -119,7 +119,7 @@ class DaemonClient {
     return std::move(*reply);
   }
 
-  // One descriptor for as long as this lives; poll it for reading.
+  // Constant for the lifetime of this object; poll it for reading.
   [[nodiscard]] int event_fd() const { return epoll_.get(); }
   void handle_events(DaemonEvents& events);
 
@@ -127,7 +127,7 @@ class DaemonClient {
   DaemonClient(const DaemonSettings& settings, std::unique_ptr<control::ProcessPage> page,
                std::uint64_t token);
 
-  // The replies to a request: one, or (many) all until Done. A Failed reply is a Problem.
+  // The replies to a request: one, or with `many` all until Done. A Failed reply becomes a Problem.
   [[nodiscard]] Result<std::vector<control::Received>, Problem> exchange(std::vector<std::uint8_t> datagram,
                                                                          std::span<const int> fds,
                                                                          Repeat repeat, bool many);
@@ -153,9 +153,9 @@ class DaemonClient {
 
   std::mutex mutex_;
   DaemonSession session_;
-  OwnedFd epoll_;   // event_fd(): the socket while nobody waits on it, the timer, the signal
-  OwnedFd timer_;   // the session's next attempt
-  OwnedFd signal_;  // events were kept for handle_events()
+  OwnedFd epoll_;   // event_fd(): the socket unless a request waits on it, the timer, the signal
+  OwnedFd timer_;   // the next attempt of the session
+  OwnedFd signal_;  // events are queued for handle_events()
   int watched_ = -1;
   std::uint32_t last_serial_ = 1;
   std::uint64_t seen_generation_ = 1;

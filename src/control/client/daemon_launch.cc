@@ -24,14 +24,14 @@ extern "C" char** environ;
 namespace rrdma::control {
 namespace {
 
-// The children run on borrowed memory, beside the program's other threads: nothing in them may
-// allocate, lock, or touch a sanitizer's state.
+// The children share the program's memory while its other threads run: they must not allocate, lock, or touch a
+// sanitizer's state.
 #define RRDMA_BORROWED_MEMORY __attribute__((no_sanitize("address", "thread", "undefined"), noinline))
 
 constexpr std::size_t kChildStackSize = 64 * 1024;
 constexpr unsigned kDescriptorsWithoutCloseRange = 4096;
 constexpr int kSignalCount = 64;
-constexpr long kBorrow = CLONE_VM | CLONE_VFORK;  // and exit signal 0: nobody hears of its end
+constexpr long kBorrow = CLONE_VM | CLONE_VFORK;  // exit signal 0: the end of the child raises no signal
 
 struct Launch {
   const char* executable;
@@ -46,9 +46,9 @@ struct KernelSigaction {
   std::uint64_t words[4];  // handler, flags, restorer, mask; all zero is the default action
 };
 
-// Starts `entry(argument)` in a child on the caller's memory; the caller sleeps until the child has ended
-// or become another program. By hand, because the C library's clone() is watched by sanitizers, which
-// take the child for a thread. Returns the pid or a negative errno. `entry` never returns.
+// Starts `entry(argument)` in a child on the caller's memory; the caller sleeps until the child has exited or
+// executed another program. Written in assembly, because sanitizers intercept the C library's clone() and take the
+// child for a thread. Returns the pid or a negative errno. `entry` never returns.
 RRDMA_BORROWED_MEMORY long borrow_child(int (*entry)(void*), char* stack_top, void* argument, long flags) {
 #if defined(__x86_64__)
   long result = SYS_clone;
@@ -124,7 +124,7 @@ RRDMA_BORROWED_MEMORY int become_daemon(void* argument) {
   return 0;
 }
 
-// The first child: leads the new session, and ends at once so that the daemon cannot.
+// The first child leads the new session and exits at once, so that the daemon is not a session leader.
 RRDMA_BORROWED_MEMORY int leave_session(void* argument) {
   auto* launch = static_cast<Launch*>(argument);
   ::syscall(SYS_setsid);
@@ -134,8 +134,7 @@ RRDMA_BORROWED_MEMORY int leave_session(void* argument) {
   return 0;
 }
 
-// What must not follow the daemon: our own preload, and the program's contract with its service
-// manager.
+// Variables that the daemon must not inherit: our own preload, and the program's contract with its service manager.
 bool is_inherited(std::string_view assignment) {
   constexpr std::string_view kDropped[] = {
       "LD_PRELOAD=", "LD_AUDIT=",       "NOTIFY_SOCKET=", "LISTEN_FDS=",
@@ -177,7 +176,7 @@ Result<std::string, Problem> find_daemon() {
   directories.push_back(directory_of(own_executable()));
   for (const std::string& directory : directories) {
     if (directory.empty()) continue;
-    // lib/, lib/<triplet>/ and bin/ as neighbours; libexec for distributions that put daemons there.
+    // lib/, lib/<triplet>/ and bin/ as siblings; libexec for distributions that install daemons there.
     for (const char* where : {"/rrdmad", "/../bin/rrdmad", "/../../bin/rrdmad", "/../libexec/rrdmad",
                               "/../../libexec/rrdmad", "/../sbin/rrdmad"}) {
       if (is_executable(directory + where)) return directory + where;
@@ -213,7 +212,7 @@ Result<void, Problem> launch_daemon(const std::string& executable) {
   ::syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof all);
   long child = borrow_child(leave_session, aligned(stacks.data() + kChildStackSize), &launch, launch.flags);
   if (child == -EINVAL) {
-    // An emulator that knows no child without a signal; the program hears of one that is gone already.
+    // An emulator that rejects exit signal 0. The program gets a SIGCHLD for a child that is already reaped.
     launch.flags |= SIGCHLD;
     child = borrow_child(leave_session, aligned(stacks.data() + kChildStackSize), &launch, launch.flags);
   }

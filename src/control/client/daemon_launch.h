@@ -1,8 +1,7 @@
-// Starting rrdmad from inside somebody else's program, without the program noticing: two children that
-// borrow the caller's memory (as vfork does, so that a process of 100 GB starts it as fast as a small
-// one), no SIGCHLD, no zombie, a session of its own, none of the program's descriptors, signals as at
-// birth, and no LD_PRELOAD. That exactly one daemon remains is the daemon's work (it holds a name);
-// that not a hundred are started is the client's (start_name).
+// Starts rrdmad from inside another program, unnoticed by it. Two children borrow the caller's memory, as vfork does,
+// so that a process of 100 GB starts it as fast as a small one. There is no SIGCHLD and no zombie. The daemon gets
+// its own session, none of the program's descriptors, default signal actions, and no LD_PRELOAD. The daemon itself
+// ensures that only one remains (it holds a name); the client ensures that few are started (start_name).
 #pragma once
 
 #include <string>
@@ -12,11 +11,11 @@
 
 namespace rrdma::control {
 
-// The daemon's executable: $RRDMA_DAEMON, or beside the object that this code is in (build tree,
-// install tree), or where it was installed. A sentence where there is none.
+// The daemon's executable: $RRDMA_DAEMON, or beside the object that contains this code (build tree, install tree), or
+// the installed path. A sentence if there is none.
 [[nodiscard]] Result<std::string, Problem> find_daemon();
 
-// Starts it and returns once it runs (it is not ready yet: connect until it answers). Any thread.
+// Starts the daemon and returns once it runs. It is not ready yet: retry connecting until it answers. Any thread.
 [[nodiscard]] Result<void, Problem> launch_daemon(const std::string& executable);
 
 }  // namespace rrdma::control

@@ -17,15 +17,14 @@ namespace rrdma::control {
 namespace {
 
 constexpr std::uint32_t kHelloSerial = 1;
-// A daemon that was started answers within milliseconds; one that will never come costs four connects a
-// second.
+// A daemon that was started answers within milliseconds; one that never starts costs four connects a second.
 constexpr Duration kQuickPause = milliseconds(2);
 constexpr Duration kSlowPause = milliseconds(25);
 constexpr Duration kIdlePause = milliseconds(250);
 constexpr unsigned kQuickAttempts = 100;
 constexpr unsigned kSlowAttempts = 200;
-constexpr Duration kStartPause = milliseconds(200);  // one that met its dying predecessor is gone by then
-// The process that holds the start lock may be stopped; do not wait for it for ever.
+constexpr Duration kStartPause = milliseconds(200);  // by then, one that met its dying predecessor is gone
+// The process that holds the start lock may be stopped; do not wait forever.
 constexpr Duration kStarterPatience = seconds(2);
 constexpr Duration kRefusalPause = seconds(1);
 
@@ -75,7 +74,7 @@ bool DaemonSession::connect_to_own() {
     if (connect_if(path, control::is_own_user)) return true;
   }
   if (connect_if(name, control::is_own_user)) return true;
-  // Whoever else has taken that name is not in the way of a daemon that has a folder.
+  // A stranger with that name does not matter if the daemon has a directory to listen in.
   if (stranger_ && paths.empty()) {
     obstacle_ =
         Problem{EACCES, "the name of this user's RRDMA daemon (@" + name + ") is held by a process of uid " +
@@ -85,7 +84,7 @@ bool DaemonSession::connect_to_own() {
   return false;
 }
 
-// Whoever serves us gets descriptors of our memory: our own user's daemon, or root's.
+// The daemon gets descriptors of our memory, so it must belong to our own user or to root.
 bool DaemonSession::connect_to_network(Instant now) {
   if (now < network_refused_until_) return false;
   const auto is_trusted = [](const PeerIdentity& peer) {
@@ -96,7 +95,7 @@ bool DaemonSession::connect_to_network(Instant now) {
   return is_network_daemon_;
 }
 
-// Connects, and stays if the peer is one that `is_trusted` likes.
+// Connects, and keeps the connection if `is_trusted` accepts the peer.
 bool DaemonSession::connect_if(const std::string& name, bool (*is_trusted)(const PeerIdentity& peer)) {
   socket_ = control::connect_to(name);
   socket_.close_at_fork();  // its end tells the daemon that we are gone
@@ -104,8 +103,8 @@ bool DaemonSession::connect_if(const std::string& name, bool (*is_trusted)(const
   is_network_daemon_ = false;
   if (!socket_) return false;
   const auto peer = control::peer_identity(socket_.get());
-  // One that we cannot place may be another container's: it sees packets, as any root of this network
-  // does, but no memory of ours.
+  // A daemon in unknown namespaces may be another container's. It may see packets, as any root of this network can,
+  // but none of our memory.
   is_placed_ = peer.namespaces.known();
   if (is_trusted(peer)) return true;
   socket_.reset();
@@ -156,8 +155,8 @@ control::Hello DaemonSession::hello() const {
   return hello;
 }
 
-// Where the kernel passes no descriptors (this user has more of them in flight than the program may open), the
-// program is served without: nobody sees its counters, and it offers no memory to share.
+// If the kernel passes no descriptors (this user has more in flight than the program may open), the program registers
+// without them. Its counters are then invisible, and it offers no memory to share.
 control::SendOutcome DaemonSession::send_hello() {
   control::Hello greeting = hello();
   std::vector<int> fds;
@@ -176,7 +175,7 @@ void DaemonSession::greet(Instant now) {
       next_attempt_ = kNever;
       return;
     case control::SendOutcome::kGone:
-      // It may have turned us away at once, with a sentence that waits to be read.
+      // It may have refused us at once; its sentence is still to be read.
       state_ = State::kGreeting;
       next_attempt_ = kNever;
       return receive_greeting(now);
@@ -212,7 +211,7 @@ void DaemonSession::receive_greeting(Instant now) {
     return go_down(now + kRefusalPause);
   }
   welcome_ = *welcome;
-  // What kept us from the daemon that has the network says more than what ours could find out.
+  // The refusal of the network daemon is more useful than what our own daemon could find out.
   if (welcome_.network.families == 0 && !network_refusal_.empty()) welcome_.network.reason = network_refusal_;
   if (welcome->has_parking) parking_ = std::move(message.fds[0]);
   for (const Slot lost : welcome->lost_slots) remove_slot(lost);
@@ -226,7 +225,7 @@ void DaemonSession::receive_greeting(Instant now) {
 
 void DaemonSession::handle_refusal(const control::Refused& refusal, Instant now) {
   if (is_network_daemon_) {
-    // Not ours to use; the daemon of this user can still serve this host.
+    // Not available to us; this user's own daemon can still serve this host.
     network_refusal_ = refusal.sentence;
     network_refused_until_ = now + kRefusalPause;
     if (!settings_.may_start) obstacle_ = Problem{EPROTO, refusal.sentence};

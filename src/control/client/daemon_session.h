@@ -1,12 +1,12 @@
-// DaemonSession: the connection of this process to its daemon, as a state machine that never blocks:
-// find the daemon, start it where there is none, greet it, notice its end, and do it all again, with the
-// slots that the process holds and the parking that keeps the sockets alive. The data path needs none of
-// this: a process without a daemon goes on sending and receiving.
+// DaemonSession: the connection of this process to its daemon, as a state machine that never blocks. It finds or
+// starts the daemon, greets it, notices its end, and starts over, keeping the process's slots and the parking that
+// keeps the sockets alive. The data path does not need it: a process without a daemon continues to send and receive.
 //
 //   down ──connect──► greeting ──Welcome──► ready ──hang-up──► down
-//     └─ nobody there: start one (one process starts, the others wait), try again
+//     └─ no daemon: start one (one process starts it, the others wait), try again
 //
-// Which daemon: this user's own before the system daemon, which must be root's (names.h). Threads: one at a time; DaemonClient holds the lock.
+// This user's own daemon takes precedence over the system daemon, which must be root's (names.h). Threads: one at a
+// time; DaemonClient holds the lock.
 #pragma once
 
 #include <cstdint>
@@ -29,9 +29,9 @@ struct DaemonSettings {
   control::Role role = control::Role::kProgram;
   std::uint32_t links = control::kLinkUdp | control::kLinkShm | control::kLinkDirect;
   std::string program;    // empty: the name of the executable
-  std::string devices;    // for people: "rrdma0 on eth0"
-  bool may_start = true;  // a daemon, where there is none
-  // For a connection, and for each reply. A busy machine may leave a daemon without a processor for seconds.
+  std::string devices;    // a description: "rrdma0 on eth0"
+  bool may_start = true;  // whether to start a daemon if there is none
+  // For a connection, and for each reply. On a busy machine a daemon may get no CPU time for seconds.
   Duration patience = seconds(20);
 };
 
@@ -39,34 +39,34 @@ class DaemonSession {
  public:
   enum class State : std::uint8_t { kDown, kGreeting, kReady };
 
-  // `page` may be null (tools); it outlives this.
+  // `page` may be null (tools); it outlives this object.
   DaemonSession(const DaemonSettings& settings, control::ProcessPage* page, std::uint64_t token);
 
-  // Takes whatever step is due. Returns the state.
+  // Takes the step that is due, if any. Returns the state.
   State advance(Instant now);
   [[nodiscard]] State state() const { return state_; }
-  // When advance() has something to do although nothing arrived; kNever while ready.
+  // When to call advance() even if nothing arrived; kNever while ready.
   [[nodiscard]] Instant next_attempt() const { return state_ == State::kReady ? kNever : next_attempt_; }
-  // The connection; -1 while down. Readable: advance() while greeting, receive() while ready.
+  // The connection; -1 while down. If readable, call advance() while greeting, receive() while ready.
   [[nodiscard]] int socket() const { return socket_.get(); }
-  // Why there is no connection, when trying again will not help by itself.
+  // Why there is no connection, if retrying alone will not help.
   [[nodiscard]] const std::optional<Problem>& obstacle() const { return obstacle_; }
 
-  // REQUIRES: ready. The end of the daemon takes the session down (kGone).
+  // REQUIRES: ready. If the daemon is gone (kGone), the session goes down.
   [[nodiscard]] control::SendOutcome send(Octets datagram, std::span<const int> fds);
   [[nodiscard]] control::ReceiveOutcome receive(control::Received& message);
 
-  // Slots that are claimed from the next daemon.
+  // Slots to claim from the next daemon.
   void add_slot(Slot slot, std::uint8_t families);
   void remove_slot(Slot slot);
   [[nodiscard]] bool holds(Slot slot) const;
   void describe(std::uint32_t links, std::string devices);
-  // NetworkUp came.
+  // Handles NetworkUp.
   void take_network(const control::NetworkState& network, OwnedFd parking);
 
-  // Of the last daemon that answered.
+  // From the last daemon that answered.
   [[nodiscard]] const control::Welcome& welcome() const { return welcome_; }
-  // Counts daemons: it grows with every Welcome.
+  // Incremented by every Welcome.
   [[nodiscard]] std::uint64_t generation() const { return generation_; }
 
  private:
@@ -93,9 +93,9 @@ class DaemonSession {
   const std::uint64_t token_;
   State state_ = State::kDown;
   OwnedFd socket_;
-  bool is_network_daemon_ = false;        // the one that has the network, not our own user's
-  bool is_placed_ = true;                 // we know in which namespaces it lives
-  std::optional<PeerIdentity> stranger_;  // who was found at the last name, if that is nobody to trust
+  bool is_network_daemon_ = false;        // the daemon with the network, not our own user's
+  bool is_placed_ = true;                 // its namespaces are known
+  std::optional<PeerIdentity> stranger_;  // the untrusted process at the last name, if any
   OwnedFd parking_;
   OwnedFd start_lock_;
   std::vector<HeldSlot> slots_;
