@@ -1,4 +1,5 @@
-// What the daemon tells that nic/ knows nothing about, for the subsystem that does (the connection manager's door).
+// DaemonListener: receives daemon messages that nic/ does not handle, for the subsystem that does (the connection
+// manager).
 #pragma once
 
 namespace rrdma::control {
@@ -7,12 +8,12 @@ struct Received;
 
 namespace rrdma::nic {
 
-// Called from the thread that serves the process's control, without any lock.
+// Called from the thread that serves the process's control descriptors, without any lock.
 class DaemonListener {
  public:
   virtual ~DaemonListener() = default;
   virtual void on_daemon_message(control::Received& message) = 0;
-  // Another daemon serves us now: what the last one knew must be said again.
+  // A new daemon serves this process: repeat everything that the previous one knew.
   virtual void on_daemon_changed() = 0;
 };
 

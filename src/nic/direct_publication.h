@@ -1,9 +1,9 @@
-// DirectPublication: what peers on this host may do to our memory by themselves, kept true. They read and write
-// what lies in the table of ShmLink, as a NIC's DMA would, so every key and every QP that opens, changes or closes is
-// told there first. Of memory that lies in a file they are told the file, and may map it.
+// DirectPublication: keeps the table of ShmLink up to date, through which peers on this host access our memory
+// directly, like a NIC's DMA. Every key and QP that is created, changed or removed is recorded there first. For
+// memory that lies in a file, the table names the file, and peers may map it.
 //
-// Threads: all calls under the lane's lock, or the locks of all; but of windows it hears from whichever lane binds them, and
-// leaves alone those that are not for its own QPs.
+// Threads: all calls under the lane's lock, or the locks of all lanes. Window events arrive from whichever lane binds
+// the window; it ignores those that are not for its own QPs.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ namespace rrdma::nic {
 
 class DirectPublication final : public objects::KeyListener {
  public:
-  // All outlive this.
+  // All must outlive this object.
   DirectPublication(link::ShmLink& shm, const ShmPeers& peers, const LaneSlot& slot)
       : shm_(shm), peers_(peers), slot_(slot) {}
 
@@ -29,7 +29,7 @@ class DirectPublication final : public objects::KeyListener {
   void on_window_opened(const objects::MemoryWindow& window) override;
   void on_region_closed(const objects::MemoryRegion& region) override;
   void on_window_closed(const objects::MemoryWindow& window) override;
-  // The lane is one of several: packets carry what is for windows of type 1, which are everybody's.
+  // The process has several lanes. Packets then carry operations on type 1 windows, which belong to all lanes.
   void publish_own_windows_only(const objects::MemoryTable& memory);
 
  private:
@@ -37,7 +37,7 @@ class DirectPublication final : public objects::KeyListener {
     return window.type == objects::WindowType::kType2 ? slot_.holds(window.bound_through) : alone_;
   }
 
-  // The file that the region lies in, if it does, `skip` octets behind its first one.
+  // Adds the file that holds the region, if any, at `skip` bytes behind its first one.
   void tell_file(link::DirectKey& key, const objects::MemoryRegion& region, std::uint64_t skip) const;
 
   link::ShmLink& shm_;

@@ -56,7 +56,7 @@ std::string peer_text(const ExplainFacts& facts) {
   return facts.peer.is_zero() ? qp : formatted("{} at {}", qp, wire::to_text(facts.peer));
 }
 
-// "RDMA WRITE of 4096 octets (wr_id 7) from QP … to QP … at 10.0.0.2"
+// "RDMA WRITE of … (wr_id 7) from QP … to QP … at 10.0.0.2"
 std::string request_text(const ExplainFacts& facts) {
   const std::string_view operation = operation_name(static_cast<CompletionOpcode>(facts.opcode));
   if (is_local_operation(facts))
@@ -101,7 +101,7 @@ std::string attempts_text(const ExplainFacts& facts) {
       milliseconds_text(facts.failed_us));
 }
 
-// The AETH that decided: "the answer to PSN 77 was NAK code 2 (remote access error)".
+// The deciding AETH: "the answer to PSN 77 was NAK code 2 (remote access error)".
 std::string answer_text(const ExplainFacts& facts) {
   if (facts.syndrome == 0) return "";
   const wire::Aeth aeth{.syndrome = facts.syndrome};
@@ -124,7 +124,7 @@ std::string progress_text(const ExplainFacts& facts) {
   return formatted("; {} octets of it had arrived", facts.moved);
 }
 
-// Dropped packets explain silence and repeated NAKs; name them before anything else to check.
+// Dropped packets explain silence and repeated NAKs. Name them before anything else to check.
 std::string injected_text(objects::Cause cause, std::uint64_t lost) {
   if (lost == 0 || (cause != objects::Cause::kPeerSilent && cause != objects::Cause::kPeerKeepsNaking))
     return "";

@@ -1,6 +1,6 @@
-// FailureLog: makes sentences of the requests that fail in the engine and gives them to the explain channel
-// (host/explain.h): what failed, between whom, which packets decided it, and what to do. Of each QP the first
-// failure since it was connected is told; what is flushed behind it is counted there.
+// FailureLog: formats requests that fail in the engine as sentences for the explain channel (host/explain.h): what
+// failed, between which QPs, which packets decided it, and what to do. It reports the first failure of each QP since
+// it was connected, and counts the requests flushed behind it.
 //
 // Threads: all calls under the lane's lock.
 #pragma once
@@ -19,7 +19,7 @@ class FailureLog {
   void handle_failed(const transport::QueuePair& qp, const transport::FailedRequest& failed,
                      std::uint64_t lost);
   void handle_flushed(const transport::QueuePair& qp, std::uint32_t sends, std::uint32_t receives);
-  // A QP that is connected anew, or is gone, has no history.
+  // A QP that is reconnected or destroyed has no history.
   void handle_qp_changed(const transport::QueuePair& qp, bool destroyed);
 
  private:
@@ -28,7 +28,7 @@ class FailureLog {
 
 [[nodiscard]] host::ExplainFacts facts_of(const transport::QueuePair& qp,
                                           const transport::FailedRequest& failed);
-// "RDMA WRITE of 4096 octets from QP 0x030001 to QP 0x040001 at 10.0.0.2 failed: …"
+// "RDMA WRITE of … from QP 0x030001 to QP 0x040001 at 10.0.0.2 failed: …"
 [[nodiscard]] std::string failure_sentence(const host::ExplainFacts& facts, std::uint64_t lost = 0);
 
 }  // namespace rrdma::nic

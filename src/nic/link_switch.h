@@ -1,5 +1,5 @@
-// LinkSwitch: the sink that the engine fills. Sends each frame to the link that its path names; a frame
-// for a link that is not there any more is swallowed, as a network would.
+// LinkSwitch: the sink that the engine fills. It sends each frame to the link that its path names. A frame for a link
+// that no longer exists is dropped, as a network would.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace rrdma::nic {
 
-// Path::link.
+// Values of Path::link.
 enum LinkIndex : std::uint8_t { kUdpLink = 0, kShmLink = 1, kRelayLink = 2, kLinkCount = 3 };
 
 class LinkSwitch final : public objects::FrameSink {
@@ -36,9 +36,9 @@ class LinkSwitch final : public objects::FrameSink {
       if (link != nullptr) link->flush(now);
     }
   }
-  // A look at shared memory is a load, one at the network a system call, which takes as long as two messages of this
-  // host: while frames come from the former, the latter is looked at now and then, for as long as it brings something,
-  // and more seldom the longer it has brought nothing.
+  // Polling shared memory is a load. Polling the network is a system call that costs as much as two messages on this
+  // host. While frames arrive through shared memory, the network is polled only now and then: as long as it has
+  // packets, and less often the longer it has had none.
   std::size_t poll(link::Receiver& receiver, Instant now, std::size_t burst_max) {
     const std::size_t near = poll(kShmLink, receiver, now, burst_max);
     if (near != 0) last_near_ = now;

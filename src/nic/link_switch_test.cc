@@ -1,4 +1,4 @@
-// Which links a poll looks at, and when.
+// Which links a poll checks, and when.
 #include "nic/link_switch.h"
 
 #include <gtest/gtest.h>

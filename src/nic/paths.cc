@@ -101,8 +101,8 @@ Result<void, Problem> Paths::choose_udp(const PathRequest& request, objects::Pat
   return {};
 }
 
-// A program of this host with a slot is one of ours, whoever's it is: it keeps to one port for a QP, and the port is bound,
-// so that no neighbour of it can send from there. Another host's daemon is asked, and more may be known later.
+// Any program of this host with a slot is RRDMA, whichever user runs it. It uses one source port for a QP and has it
+// bound, so no other local process can send from there. Another host's daemon is asked, and more may be known later.
 std::uint8_t Paths::features_of(const PathRequest& request, const objects::Path& path) {
   if (path.same_host) {
     const auto owner = daemon_.look_up_slot(control::slot_of_qpn(request.remote_qpn.value));

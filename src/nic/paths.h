@@ -1,9 +1,9 @@
-// Paths: how a peer is reached: by shared memory, by UDP or through the daemon. A peer that is a process of
-// this host and user, and takes shared memory as we do, is reached by shared memory; both ends decide by the same facts,
-// so the two directions of a connection use the same kind of link. Everybody else is reached by UDP; datagrams to
-// this host where there is no network, through the daemon.
+// Paths: chooses how to reach a peer: shared memory, UDP or the daemon. A process of this host and user that accepts
+// shared memory, as we do, is reached by shared memory. Both ends decide by the same facts, so both directions of a
+// connection use the same kind of link. Other peers are reached by UDP. Datagrams within this host go through the
+// daemon if there is no network.
 //
-// Threads: any, without the lane's lock: it asks the daemon.
+// Threads: any, without the lane's lock, because it asks the daemon.
 #pragma once
 
 #include "base/problem.h"
@@ -18,7 +18,7 @@ namespace rrdma::nic {
 
 class Paths {
  public:
-  // All outlive this. `peers` is null where there is no shared memory.
+  // All must outlive this object. `peers` is null without shared memory.
   Paths(const Settings& settings, LaneLinks& links, ShmPeers* peers, control::DaemonClient& daemon)
       : settings_(settings), links_(links), peers_(peers), daemon_(daemon) {}
 
@@ -26,10 +26,10 @@ class Paths {
                                                        const PathRequest& request);
 
  private:
-  // True if the peer is a process of this host that takes shm; then the path is complete.
+  // True if the peer is a process of this host that accepts shm; then the path is complete.
   [[nodiscard]] Result<bool, Problem> try_shm(const PathRequest& request, objects::Path& path);
   [[nodiscard]] Result<void, Problem> choose_udp(const PathRequest& request, objects::Path& path);
-  // What the process behind a connected QP is, as far as that is known now.
+  // The features of the process behind a connected QP, as far as they are known now.
   [[nodiscard]] std::uint8_t features_of(const PathRequest& request, const objects::Path& path);
 
   const Settings& settings_;

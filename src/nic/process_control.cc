@@ -46,7 +46,7 @@ Result<std::unique_ptr<ProcessControl>, Problem> ProcessControl::connect(const S
   return control;
 }
 
-// What a plan wants of the connection manager, the daemon does, until this process ends.
+// Passes rules for the connection manager to the daemon, which applies them until this process ends.
 void ProcessControl::pass_on_faults() {
   for (const faults::Rule& rule : faults::Table::instance().rules()) {
     if (!rule.is_for_daemon()) continue;
@@ -71,11 +71,11 @@ void ProcessControl::follow(std::shared_ptr<host::NetlinkDevice> device) {
 
 void ProcessControl::keep(std::shared_ptr<host::NetlinkDevice> device) {
   const std::lock_guard lock(devices_mutex_);
-  std::erase_if(devices_, [](const auto& known) { return known.use_count() == 1; });  // closed by now
+  std::erase_if(devices_, [](const auto& known) { return known.use_count() == 1; });  // closed meanwhile
   devices_.push_back(std::move(device));
 }
 
-// What is active now, for every device and lane that there is now.
+// Applies the active rules to all present devices and lanes.
 void ProcessControl::apply_faults() {
   const std::vector<faults::Rule> active = faults::Table::instance().active();
   DeviceList devices;
@@ -92,7 +92,7 @@ void ProcessControl::apply_faults() {
   for (const auto& device : devices) device->impose(imposed_on(*device, active), interfaces);
 }
 
-// The lanes of a process are captured together: one of them writes it down.
+// The lanes of a process are captured together: one of them records the event.
 void ProcessControl::note_in_captures(const std::string& line) {
   const std::lock_guard lock(lanes_mutex_);
   for (HostLane* lane : lanes_) {
@@ -141,7 +141,7 @@ HostLane* ProcessControl::find_lane(control::Slot slot) const {
   return found != lanes_.end() ? *found : nullptr;
 }
 
-// ---- what the daemon says ----
+// ---- messages of the daemon ----
 
 std::vector<int> ProcessControl::descriptors() const {
   std::vector<int> all{daemon_->event_fd()};
@@ -167,7 +167,7 @@ void ProcessControl::handle_peer_gone(control::Slot, std::uint64_t token) {
   for (HostLane* lane : lanes_) lane->forget_peer(token);
 }
 
-// Each looks whether the destination is its own.
+// Each lane checks whether the destination is its own.
 void ProcessControl::handle_frame_forwarded(const control::FrameFields& frame) {
   const std::lock_guard lock(lanes_mutex_);
   for (HostLane* lane : lanes_) lane->deliver(frame);
@@ -178,7 +178,7 @@ void ProcessControl::handle_sockets_arrived(control::GrantedSlot slot) {
   if (HostLane* lane = find_lane(slot.slot)) lane->open_network(std::move(slot));
 }
 
-// Who ordered a capture is gone with the last daemon.
+// Captures and faults were ordered through the previous daemon and end with it.
 void ProcessControl::handle_daemon_changed(std::span<const control::Slot>) {
   follow_capture_order({}, {});
   packets_only_ = false;
@@ -203,7 +203,7 @@ void ProcessControl::handle_other(control::Received& message) {
   if (DaemonListener* listener = listener_.load()) listener->on_daemon_message(message);
 }
 
-// All lanes send to the one tool: each gets a descriptor of its own for it.
+// All lanes send to the same tool, each through a descriptor of its own.
 void ProcessControl::follow_capture_order(const control::CaptureOrder& order, std::vector<OwnedFd> fds) {
   const std::lock_guard lock(lanes_mutex_);
   capture_order_ = order;

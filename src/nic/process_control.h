@@ -1,5 +1,5 @@
-// ProcessControl: what a process has once, however many lanes it has: its connection to the daemon, whose events it passes on
-// to the lane that each is for, and the watch over the interfaces that its devices stand on.
+// ProcessControl: the parts that a process has once, however many lanes it has: the connection to the daemon, whose
+// events it passes to the right lane, and the monitor of the interfaces that its devices are based on.
 //
 // Threads: any, except handle(), which the thread of one lane calls whenever one of the descriptors is readable.
 #pragma once
@@ -29,19 +29,18 @@ class HostLane;
 
 class ProcessControl final : private control::DaemonEvents {
  public:
-  // Connects to the daemon, starts it if need be. `devices` is what the tools show: "rrdma0 on eth0, rrdma1 on eth1".
+  // Connects to the daemon and starts it if necessary. `devices` is for the tools: "rrdma0 on eth0, rrdma1 on eth1".
   [[nodiscard]] static Result<std::unique_ptr<ProcessControl>, Problem> connect(const Settings& settings,
                                                                                 const std::string& devices);
 
   [[nodiscard]] control::DaemonClient& daemon() { return *daemon_; }
   void set_listener(DaemonListener* listener) { listener_.store(listener); }
   void describe(std::string devices);
-  // Keeps the device's port and GID table up to date, from now to the end.
+  // Keeps the device's port and GID table up to date from now on.
   void follow(std::shared_ptr<host::NetlinkDevice> device);
 
-  // Faults and captures that are ordered already hold for the lane too. Events for it go to it until it is removed; that
-  // call waits for one that is under way.
-  // REQUIRES of remove: not from handle().
+  // Faults and captures already ordered also apply to the new lane. The lane receives its events until it is removed;
+  // remove() waits for an event in progress. REQUIRES: remove() is not called from handle().
   void add(HostLane& lane);
   void remove(HostLane& lane);
 
@@ -55,13 +54,13 @@ class ProcessControl final : private control::DaemonEvents {
         faults_([this] { apply_faults(); }, [this](const std::string& line) { note_in_captures(line); }) {}
   void keep(std::shared_ptr<host::NetlinkDevice> device);
   void refresh_devices();
-  // None where they cannot be read now: that is said, and handle() tries again.
+  // Empty if they cannot be read now: this is reported, and handle() tries again.
   [[nodiscard]] std::vector<host::Interface> current_interfaces();
   void apply_faults();
   void note_in_captures(const std::string& line);
   void pass_on_faults();
   void follow_capture_order(const control::CaptureOrder& order, std::vector<OwnedFd> fds);
-  // REQUIRES: lanes_mutex_. Null: none of ours.
+  // REQUIRES: lanes_mutex_. Null: not one of our slots.
   [[nodiscard]] HostLane* find_lane(control::Slot slot) const;
 
   void handle_channel_offered(const control::ChannelOffered& offer, std::vector<OwnedFd> fds) override;
@@ -74,16 +73,16 @@ class ProcessControl final : private control::DaemonEvents {
   const Settings& settings_;
   const std::unique_ptr<control::DaemonClient> daemon_;
   host::InterfaceMonitor monitor_;
-  std::atomic<bool> interfaces_unread_{false};  // though they have changed
+  std::atomic<bool> interfaces_unread_{false};  // although they have changed
   std::atomic<DaemonListener*> listener_{nullptr};
   std::mutex devices_mutex_;
   std::vector<std::shared_ptr<host::NetlinkDevice>> devices_;
-  std::mutex lanes_mutex_;  // before any lane's lock
+  std::mutex lanes_mutex_;  // locked before any lane's lock
   std::vector<HostLane*> lanes_;
-  control::CaptureOrder capture_order_;    // that holds now
-  std::vector<OwnedFd> capture_channel_;   // of it
-  std::atomic<bool> packets_only_{false};  // by order: somebody's faults must be met
-  ProcessFaults faults_;                   // last: it calls back
+  control::CaptureOrder capture_order_;    // currently in effect
+  std::vector<OwnedFd> capture_channel_;   // for it
+  std::atomic<bool> packets_only_{false};  // by order: another program's faults must apply
+  ProcessFaults faults_;                   // last, because it calls back
 };
 
 }  // namespace rrdma::nic

@@ -25,7 +25,7 @@ void Progress::transmit(Instant now) {
 }
 
 void Progress::transmit_posted(const transport::QueuePair& qp, Instant now) {
-  // Who posts for long without a poll keeps the thread away, too.
+  // A program that posts for long without a poll keeps the thread away as well.
   if (parts_.wakeup.take_look(now)) round(now, WakeUp::Caller::kProgram);
   if (qp.path.lossless || !qp.reliable()) return transmit(now);
   posts_.note_call(now);
@@ -40,8 +40,8 @@ void Progress::transmit_posted(const transport::QueuePair& qp, Instant now) {
 
 void Progress::poll() {
   if (posts_.any()) posts_.note_call(parts_.clock.now());
-  // Where nothing has come, most polls end after a look at shared memory: asking for the time costs more. Asking the kernel
-  // does, too, and the thread that attends has just done so.
+  // If nothing has arrived, most polls end after checking shared memory, because reading the clock costs more. So
+  // does asking the kernel, which an attending thread has just done.
   const bool quiet = (parts_.links.has_shm() ? parts_.links.is_quiet() : parts_.wakeup.attending()) &&
                      !parts_.engine.wants_transmit();
   if (!parts_.wakeup.note_poll(quiet)) return;
@@ -52,8 +52,8 @@ void Progress::poll() {
   if (posts_.counts()) posts_.note_end(parts_.clock.now());
 }
 
-// Operations that are done at once leave nothing to poll for, and a program that polls all the time keeps the thread
-// asleep: the program publishes for itself. Beside a thread that stands by, deadlines are the program's anyway.
+// Operations that finish at once leave nothing to poll for, and a program that polls continuously keeps the thread
+// asleep. So the program publishes by itself. Beside a thread that stands by, it handles deadlines anyway.
 void Progress::end_call(Instant now) {
   if (!parts_.wakeup.standing_by() && parts_.wakeup.sleeps_beyond(next_deadline()))
     parts_.wakeup.note_deadline(settled_deadline());
@@ -76,7 +76,7 @@ Duty::Served Progress::serve(std::span<const int> arrivals) {
     if (last == 0) break;
   }
   forget_lost_channels();
-  // The descriptors tell of arrivals, not of what is there: nothing may be left behind when the thread sleeps.
+  // The descriptors signal arrivals, not contents: leave nothing behind when the thread sleeps.
   const Instant deadline = last != 0 ? now_ : std::min(settled_deadline(), publish(now_));
   return {.received = received != 0, .now = now_, .deadline = deadline};
 }
@@ -107,7 +107,7 @@ std::size_t Progress::round(Instant now, WakeUp::Caller caller) {
   std::size_t received = caller == WakeUp::Caller::kThread ? links.poll_all(link::Look::kPending, *this, now)
                                                            : links.poll(*this, now);
   if (now >= engine.next_deadline() && now >= engine.settled_deadline()) {
-    // Silence is judged when all that has arrived was heard: perhaps it was this thread that came late.
+    // Handle all arrived packets before judging silence: perhaps this thread itself was late.
     for (int i = 0; i < kRoundsBeforeTimers; ++i) {
       const std::size_t more = links.poll_all(link::Look::kEverywhere, *this, now);
       if (more == 0) break;
@@ -134,7 +134,7 @@ void Progress::send(Instant now) {
   parts_.links.note_served();
 }
 
-// Direct requests that gave way go on at once, once others had the lock.
+// Direct requests that yielded continue at once, after others had the lock.
 Instant Progress::next_deadline() const {
   if (parts_.engine.has_yielded()) return now_;
   return std::min(parts_.engine.next_deadline(), parts_.links.next_deadline());
@@ -153,13 +153,13 @@ Instant Progress::publish(Instant now) {
 
 void Progress::on_packet(const wire::TransportPacket& packet, const objects::PacketOrigin& origin) {
   const wire::Qpn destination = packet.headers.bth.destination;
-  // UDP GRO merged a packet for another process into a train of ours: the daemon knows whose it is.
+  // UDP GRO merged a packet for another process into a train of ours: the daemon knows its owner.
   if (!parts_.slot.holds(destination) && destination != wire::kMulticastQpn)
     return parts_.daemon.forward_frame(relayed(packet, origin));
   parts_.engine.handle_packet(packet, origin, now_);
 }
 
-// ---- what the daemon says ----
+// ---- messages of the daemon ----
 
 void Progress::deliver(const control::FrameFields& frame) {
   wire::TransportPacket packet;

@@ -1,5 +1,5 @@
-// Progress: what a lane does with the processor time that it is given: it receives, lets the engine judge silence, and sends.
-// The program gives the time in its calls, the lane's thread when it serves; which of them, and when, is WakeUp's.
+// Progress: what a lane does with CPU time: it receives, lets the engine handle timeouts, and sends. The program
+// provides the time in its calls, the lane's thread when it serves. WakeUp decides which of them, and when.
 //
 // Threads: all calls under the lane's lock.
 #pragma once
@@ -22,7 +22,7 @@
 
 namespace rrdma::nic {
 
-// What it moves. All outlive it; `peers` is null where there is no shared memory.
+// The parts that it drives. All must outlive it; `peers` is null without shared memory.
 struct ProgressParts {
   transport::Engine& engine;
   LaneLinks& links;
@@ -40,22 +40,22 @@ class Progress final : private link::Receiver {
 
   // The program has something to send.
   void transmit(Instant now);
-  // It has posted.
+  // The program has posted.
   void transmit_posted(const transport::QueuePair& qp, Instant now);
   // The program polls.
   void poll();
-  // Sends what waits for the program's reply.
+  // Sends answers that wait for the program's reply.
   void send_held();
 
-  // For the lane's thread: until nothing is left to do.
+  // For the lane's thread: works until nothing is left to do.
   Duty::Served serve(std::span<const int> arrivals);
-  // Once, as the program does: whether something had come.
+  // One round, as for the program. True if something had arrived.
   bool look();
   Instant publish(Instant now);
 
-  // A packet for us that the daemon brings.
+  // Delivers a packet that the daemon forwards to us.
   void deliver(const control::FrameFields& frame);
-  // A process of this host is gone: what it sent before counts, what is under way to it fails.
+  // A process of this host is gone: packets that it sent before count, requests in flight to it fail.
   void forget_peer(std::uint64_t token);
 
  private:
@@ -70,8 +70,8 @@ class Progress final : private link::Receiver {
 
   const ProgressParts parts_;
   GatheredPosts posts_;
-  Instant now_;           // of the present round
-  Instant publishes_at_;  // in a call of the program: asked every time, it would cost a message
+  Instant now_;           // of the current round
+  Instant publishes_at_;  // for calls of the program: checking every time would cost as much as a message
 };
 
 }  // namespace rrdma::nic

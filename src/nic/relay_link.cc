@@ -18,9 +18,10 @@ void RelayLink::commit(objects::Frame& frame) {
     const std::size_t at = fields.frame.size();
     fields.frame.resize(at + span.length);
     if (!guarded_copy(fields.frame.data() + at, span.data, span.length))
-      return;  // the sender's memory is gone
+      return;  // the sender's memory is unmapped
   }
-  fields.frame.resize(fields.frame.size() + frame.pad + wire::kIcrcOctets);  // no network, no ICRC: zero
+  // without a network there is no ICRC: zero
+  fields.frame.resize(fields.frame.size() + frame.pad + wire::kIcrcOctets);
   if (fields.frame.size() > control::kFrameMax) return;
   daemon_.forward_frame(fields);
   ++relayed_.value;
@@ -34,7 +35,7 @@ control::FrameFields relayed(const wire::TransportPacket& packet, const objects:
   fields.frame.resize(wire::kHeaderOctetsMax);
   fields.frame.resize(wire::emit_transport_headers(packet.headers, fields.frame.data()));
   fields.frame.insert(fields.frame.end(), packet.payload.begin(), packet.payload.end());
-  // The ICRC was checked already.
+  // The ICRC was already checked.
   fields.frame.resize(fields.frame.size() + packet.headers.bth.pad + wire::kIcrcOctets);
   return fields;
 }

@@ -1,6 +1,6 @@
-// RelayLink: datagrams between programs of this host when there is no network (port 4791 is somebody
-// else's): the daemon passes each on to the owner of the destination's slot. Slow, and loses what the
-// daemon cannot take at once, as UD may.
+// RelayLink: datagrams between programs of this host without a network (another program holds port 4791). The daemon
+// forwards each to the owner of the destination's slot. It is slow, and loses datagrams that the daemon cannot take
+// at once, as UD may.
 #pragma once
 
 #include <span>
@@ -17,7 +17,7 @@ class RelayLink final : public link::Link {
   objects::Frame* reserve(const objects::Path&) override { return &frame_; }
   void commit(objects::Frame& frame) override;
   void flush(Instant) override {}
-  // What the daemon brings arrives as an event of its client, not here.
+  // Packets from the daemon arrive as events of its client, not here.
   std::size_t poll(link::Receiver&, Instant, std::size_t) override { return 0; }
   std::span<const link::LinkCounter> counters() override { return {&relayed_, 1}; }
 
@@ -27,7 +27,7 @@ class RelayLink final : public link::Link {
   link::LinkCounter relayed_{"relay_frames_sent", 0};
 };
 
-// A packet that arrived at the wrong process, as the daemon passes it on.
+// A packet that arrived at the wrong process, in the form in which the daemon forwards it.
 [[nodiscard]] control::FrameFields relayed(const wire::TransportPacket& packet,
                                            const objects::PacketOrigin& origin);
 

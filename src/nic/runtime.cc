@@ -24,10 +24,10 @@
 namespace rrdma::nic {
 namespace {
 
-// The latest one, for the exit handler: it may run in a child where nothing else of us does.
+// The latest runtime, for the exit handler: it may run in a child where no other code of ours does.
 std::atomic<Runtime*> latest{nullptr};
 
-// RRDMA_FAULTS: the rules that hold from the beginning of the process.
+// RRDMA_FAULTS: the rules that apply from the start of the process.
 void take_planned_faults() {
   const char* text = std::getenv("RRDMA_FAULTS");
   if (text == nullptr || *text == '\0') return;
@@ -51,8 +51,8 @@ struct Runtime::State {
   pid_t pid = raw::getpid();
   // While a device is open.
   std::unique_ptr<ProcessControl> control;
-  std::unique_ptr<Lanes> lanes;     // of all contexts
-  std::vector<OpenDevice> devices;  // that are open
+  std::unique_ptr<Lanes> lanes;     // shared by all contexts
+  std::vector<OpenDevice> devices;  // the open ones
 
   OpenDevice* find(std::string_view name) {
     for (OpenDevice& one : devices) {
@@ -66,14 +66,14 @@ struct Runtime::State {
     if (!added) return Failure{added.error()};
     return host::place_devices(interfaces, *added, settings.netdev, settings.device_plan.count);
   }
-  // What the tools show.
+  // For the tools.
   [[nodiscard]] std::string description_with(const host::DeviceIdentity& added) const {
     std::string shown;
     for (const OpenDevice& one : devices)
       shown += formatted("{} on {}, ", one.device->identity().name, one.device->identity().interface);
     return shown + formatted("{} on {}", added.name, added.interface);
   }
-  // Link-local addresses and groups are those of the first device's interface.
+  // Link-local addresses and groups use the interface of the first device.
   Result<void, Problem> provide_lanes(const host::DeviceIdentity& device, std::uint32_t interface_index) {
     const std::string shown = description_with(device);
     if (control != nullptr) {
@@ -104,7 +104,7 @@ Runtime& Runtime::instance() {
   static_cast<void>(registered);
   std::lock_guard lock(mutex);
   if (runtime != nullptr && runtime->forked()) {
-    // The parent's locks, threads and sockets mean nothing here; its memory is left alone on purpose.
+    // The parent's locks, threads and sockets are invalid here; its memory is deliberately not freed.
     runtime = nullptr;
   }
   if (runtime == nullptr) runtime = new Runtime;  // never destroyed: programs call into us from exit handlers
@@ -112,7 +112,7 @@ Runtime& Runtime::instance() {
   return *runtime;
 }
 
-// A child of vfork has the parent's memory and another number.
+// A child of vfork has the parent's memory and another pid.
 void Runtime::end_process() {
   Runtime* last = latest.load();
   if (last != nullptr && !last->forked() && last->state_->pid == raw::getpid()) last->say_goodbye();
@@ -130,8 +130,8 @@ void Runtime::publish_counters() {
   });
 }
 
-// The program may have taken a message and gone: its sender must learn that it came. Whoever holds a lock now
-// may have been stopped with it, so nothing is waited for.
+// The program may have taken a message and ended: the sender must learn that it arrived. A thread that holds a lock
+// may have been stopped with it, so never wait.
 void Runtime::say_goodbye() {
   const std::unique_lock lock(state_->mutex, std::try_to_lock);
   if (!lock.owns_lock()) return;
@@ -155,8 +155,8 @@ Result<std::vector<host::DeviceIdentity>, Problem> Runtime::devices() {
   for (const host::Placement& placement : *placements) {
     identities.push_back(host::identify(placement, state_->settings.device_plan));
   }
-  // No interface at all, not even lo: a constructor of another library calls before libnl's have run. That is not for the
-  // user.
+  // No interface at all, not even lo: a constructor of another library called us before libnl's constructors ran. Do
+  // not report this to the user.
   if (identities.empty() && !interfaces->empty()) {
     host::explain(
         host::Severity::kError, "rrdma",

@@ -1,9 +1,9 @@
-// Runtime: the NIC of this process: its devices, its ProcessControl and its lanes (lane/lane.h says what belongs to which).
-// Lists devices without side effects; opening the first one connects to the daemon (starting it if need be) and makes
-// a lane with its thread; closing the last one gives all of it back. After a fork the child's runtime is dead
-// until it opens a device anew.
+// Runtime: the NIC of this process: its devices, its ProcessControl and its lanes (lane/lane.h says what belongs to
+// which). Listing devices has no side effects. Opening the first device connects to the daemon (and starts it if
+// necessary) and creates a lane with its thread. Closing the last one releases everything. After a fork the child's
+// runtime is unusable until it opens a device again.
 //
-// Threads: all calls from any thread unless said otherwise.
+// Threads: all calls from any thread unless stated otherwise.
 #pragma once
 
 #include <memory>
@@ -28,27 +28,27 @@ class Runtime {
   static Runtime& instance();
 
   [[nodiscard]] const Settings& settings() const;
-  // What programs see; does not start anything. Where the reason why there is none is not an error of ours, it is said
-  // here; else by the caller.
+  // The devices that programs see; starts nothing. If there are none for a reason that is not our error, it is
+  // reported here; otherwise the caller reports it.
   [[nodiscard]] Result<std::vector<host::DeviceIdentity>, Problem> devices();
-  // Counted: each open is closed once.
+  // Counted: each open needs one close.
   Result<std::shared_ptr<host::Device>, Problem> open(std::string_view name);
   void close(const std::shared_ptr<host::Device>& device);
   // The device if this process has it open; not counted.
   [[nodiscard]] std::shared_ptr<host::Device> find_open(std::string_view name);
-  // REQUIRES: it is open. For the counters of its QPs (transport::QpInit).
+  // For the counters of its QPs (transport::QpInit). REQUIRES: the device is open.
   [[nodiscard]] std::uint16_t device_number(const host::Device& device);
-  // REQUIRES: a device is open, for all of these. The daemon's client is for subsystems that speak with the daemon
-  // themselves (the connection manager); its requests block: not under a lane's lock.
+  // REQUIRES: a device is open, for the next three calls. The daemon client is for subsystems that talk to the daemon
+  // themselves (the connection manager). Its requests block: do not call it under a lane's lock.
   Lanes& lanes();
   [[nodiscard]] control::DaemonClient& daemon() const;
   void set_daemon_listener(DaemonListener* listener);
-  // The process ends now, perhaps without exit handlers: what is held back for its sake goes out, captures are
-  // written. Never waits, and does nothing in a child.
+  // The process ends now, perhaps without exit handlers: sends held answers and writes captures. Never waits, and
+  // does nothing in a child.
   static void end_process();
-  // What was counted can be seen by everybody now. Never waits.
+  // Makes all counters visible to other processes. Never waits.
   static void publish_counters();
-  // True in a child of the process that opened the devices: its objects are dead.
+  // True in a child of the process that opened the devices: its objects are unusable.
   [[nodiscard]] bool forked() const;
 
  private:

@@ -57,8 +57,8 @@ std::uint32_t ShmPeers::party_of(std::uint32_t channel) const {
   return 0;
 }
 
-// A QP may be connected to another of its own lane: both ends of the channel are ours. Another lane of the same
-// process is a peer like any other.
+// A QP may be connected to another one of its own lane: then we own both ends of the channel. Another lane of the
+// same process is a peer like any other.
 Result<ShmPeers::Channel, Problem> ShmPeers::open_self(control::Slot slot, std::uint64_t token) {
   auto pair = link::ShmChannel::create();
   if (!pair) return no_channel(pair.error());
@@ -82,7 +82,7 @@ void ShmPeers::accept(const control::ChannelOffered& offer, std::vector<OwnedFd>
   const std::uint32_t party = party_of_token(offer.token);
   auto channel = link_.add_channel(std::move(*opened), party);
   if (!channel) return;
-  // Where both ends made one at the same time, each sends on its own and reads both.
+  // If both ends created a channel at the same time, each sends on its own and reads both.
   peers_.push_back({offer.token, offer.from_slot, *channel, party});
 }
 

@@ -1,10 +1,9 @@
-// ShmPeers: the shared-memory channels of a lane, by the slot of the peer. A channel is made by
-// whoever needs it first and offered to the other through the daemon; frames may be written before the
-// other side has opened it. Both ends decide by the same facts (same user, both allow shm), so the two
-// directions of a connection use the same kind of link.
+// ShmPeers: the shared-memory channels of a lane, by the slot of the peer. The side that needs a channel first
+// creates it and offers it to the other through the daemon. Frames may be written before the other side has opened
+// it. Both ends decide by the same facts (same user, both allow shm), so both directions of a connection use the same
+// kind of link.
 //
-// Threads: calls under the lane's lock, except open_channel(), which talks to the daemon and is called
-// without it.
+// Threads: calls under the lane's lock, except open_channel(), which talks to the daemon and is called without it.
 #pragma once
 
 #include <cstdint>
@@ -30,14 +29,14 @@ class ShmPeers {
     std::uint32_t number;  // for Path::peer
     std::uint32_t party;   // for Path::party: names the process behind it, the same for all its channels
   };
-  // The channel to the process that holds `slot`, made now if there is none yet. REQUIRES: not the lock.
+  // The channel to the process that holds `slot`; created if there is none. REQUIRES: the lock is not held.
   Result<Channel, Problem> open_channel(control::Slot own_slot, control::Slot slot, std::uint64_t token);
-  // The other end of a channel that a peer made.
+  // Adds the other end of a channel that a peer created.
   void accept(const control::ChannelOffered& offer, std::vector<OwnedFd> fds);
 
   [[nodiscard]] std::uint32_t party_of(std::uint32_t channel) const;
 
-  // Removes the channels of a process that is gone; the numbers that Path::peer had are appended to `gone`.
+  // Removes the channels of a process that is gone. Appends their numbers (Path::peer) to `gone`.
   void forget_token(std::uint64_t token, std::vector<std::uint32_t>& gone);
   void forget_channel(std::uint32_t peer);
 

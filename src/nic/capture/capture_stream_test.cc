@@ -18,7 +18,7 @@ struct Told {
   std::uint64_t packets = 0, statistics = 0;
 };
 
-// All that is sent until the socket is closed.
+// Reads everything until the socket is closed.
 Told read_to_the_end(int socket) {
   Told told;
   std::vector<std::uint8_t> message(1 << 20);

@@ -1,6 +1,6 @@
-// LiveCapture: packets of a running program into a file, from one moment to another, by order of the daemon
-// (control/capture_messages.h): CaptureLinks around the links of the lane, put there and taken away. LaneLinks puts what
-// disturbs packets on purpose around these.
+// LiveCapture: captures packets of a running program into a file on the daemon's order (control/capture_messages.h).
+// It adds CaptureLinks around the links of the lane and removes them. LaneLinks puts the fault decorators outside of
+// them.
 //
 // Threads: all calls under the lane's lock, with no frame reserved.
 #pragma once
@@ -22,16 +22,16 @@ class LiveCapture {
  public:
   // REQUIRES: none is running.
   void start(OwnedFd socket, const link::CaptureConfig& config);
-  // What is left says its last words and closes the socket when it goes, which may take a while. REQUIRES: nobody uses
-  // what around() gave any more.
+  // Ends the capture. The returned stream sends its last blocks and closes the socket when it is destroyed, which may
+  // take a while. REQUIRES: links from around() are no longer in use.
   [[nodiscard]] std::unique_ptr<CaptureStream> stop();
-  // What was captured so far goes to the file.
+  // Writes everything captured so far to the file.
   void write_out() {
     if (stream_ != nullptr) stream_->write_out();
   }
-  // Something that happened and is no packet. False: no capture is running.
+  // Records an event that is not a packet. False if no capture is running.
   bool note(Instant now, std::string_view text);
-  // The link that sees what passes through this one: itself, unless a capture is running.
+  // The link to use in place of `link`: its CaptureLink if a capture is running, otherwise itself.
   [[nodiscard]] link::Link& around(LinkIndex index, link::Link& link);
 
  private:

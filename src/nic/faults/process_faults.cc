@@ -26,7 +26,7 @@ bool blocks(const Rule& rule) {
          (rule.kind == Kind::kNetwork && rule.network.drop_ppm == kAlways);
 }
 
-// A device that this process has not opened has no packets here: an address that nobody has stands for it.
+// A device that this process has not opened has no packets here; an unused address represents it.
 std::vector<wire::Gid> addresses_of(const Rule& rule, const DeviceList& devices) {
   std::vector<wire::Gid> addresses;
   if (rule.device.empty()) return addresses;
@@ -70,7 +70,7 @@ host::Imposed imposed_on(const host::Device& device, const std::vector<Rule>& ac
     if (rule.kind == Kind::kPortSpeed) imposed.speed_mbps = rule.speed_mbps;
     if (rule.kind == Kind::kGidAdded) imposed.added.push_back(rule.address);
     if (rule.kind == Kind::kGidChanged) imposed.changed = rule.address;
-    // The later word counts.
+    // A later rule overrides earlier ones.
     if (rule.kind == Kind::kPortUp) imposed.port_down = imposed.removed = imposed.gids_lost = false;
   }
   return imposed;
@@ -96,7 +96,7 @@ std::vector<link::FaultScope> scopes_of(const DeviceList& devices, const std::ve
         });
     if (blocks(*rule) && !lifted) add(*rule, true);
   }
-  // The later word counts.
+  // A later rule overrides earlier ones.
   for (auto rule = active.rbegin(); rule != active.rend(); ++rule) {
     if (rule->kind == Kind::kNetwork && !blocks(*rule)) add(*rule, false);
   }
@@ -123,7 +123,7 @@ void ProcessFaults::handle() {
   set_timer();
 }
 
-// A rule of a later version is left out, with a word.
+// Skips rules of a later version, with a message.
 void ProcessFaults::follow(const control::FaultOrder& order) {
   std::vector<Rule> rules;
   for (const control::NumberedRule& numbered : order.rules) {

@@ -1,7 +1,7 @@
-// ProcessFaults: faults on purpose on their way to what they befall in this process: it keeps the time of rules that begin
-// or end by the clock, and turns the rules that are active into what devices and lanes understand.
+// ProcessFaults: applies fault rules in this process. It keeps the timer of rules that begin or end by the clock, and
+// translates active rules into settings of devices and lanes.
 //
-// Threads: handle() from the thread that serves descriptors; the rest from any.
+// Threads: handle() from the thread that serves descriptors; everything else from any thread.
 #pragma once
 
 #include <functional>
@@ -18,20 +18,21 @@ namespace rrdma::nic {
 
 using DeviceList = std::vector<std::shared_ptr<host::NetlinkDevice>>;
 
-// What the rules do to one device: to its port and its table of GIDs.
+// The effect of the rules on one device: on its port and its GID table.
 [[nodiscard]] host::Imposed imposed_on(const host::Device& device, const std::vector<faults::Rule>& active);
-// What they do to packets, the stronger first.
+// The effect of the rules on packets, stronger ones first.
 [[nodiscard]] std::vector<link::FaultScope> scopes_of(const DeviceList& devices,
                                                       const std::vector<faults::Rule>& active);
 
 class ProcessFaults final : private faults::Actor {
  public:
-  // `changed` is called whenever other rules are active, `injected` when one acted, from whatever thread noticed it.
+  // Calls `changed` when the set of active rules changes and `injected` when a rule has injected a fault, from any
+  // thread.
   ProcessFaults(std::function<void()> changed, faults::Table::Witness injected);
   ~ProcessFaults() override;
 
   [[nodiscard]] int fd() const { return timer_.get(); }
-  // A rule's time may have come.
+  // Handles rules whose time has come.
   void handle();
   void follow(const control::FaultOrder& order);
 

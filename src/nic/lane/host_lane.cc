@@ -49,7 +49,7 @@ HostLane::HostLane(const Settings& settings, control::DaemonClient& daemon, cont
 HostLane::~HostLane() {
   thread_.stop();
   publish_sums();
-  // What QPs and regions say on their way out is for nobody.
+  // Ignore the events of QPs and regions that are still to be destroyed.
   engine_.set_direct(nullptr);
   if (direct_ != nullptr) memory_.remove_listener(*direct_);
   direct_.reset();
@@ -74,8 +74,8 @@ void HostLane::publish_own_windows_only() {
 
 void HostLane::watch_udp() {
   for (const int fd : links_.udp()->descriptors()) sleeper_.add_link(fd);
-  // What may be in flight to a peer like us. Ours is what we know of its socket's room; whoever else sends there is
-  // learned from losses. More than a megabyte in one flow leaves the cache.
+  // The bytes in flight to an RRDMA peer. The room of our own socket is the best estimate of the peer's; competing
+  // senders show up as losses. More than a megabyte in one flow exceeds the cache.
   const auto room = static_cast<std::uint32_t>(links_.udp()->receive_room(4096));
   const std::uint32_t window = std::clamp(room / 4 * 3, 32u * 1024, 1024u * 1024);
   engine_.set_windows(window, std::max({room / 2, window, 64u * 1024}));
@@ -93,7 +93,7 @@ Result<void, Problem> HostLane::start(std::span<const int> control, std::functio
 
 Result<objects::Path, Problem> HostLane::resolve(const host::Device& device, const PathRequest& request) {
   auto path = paths_.resolve(device, request);
-  // The thread may sleep since before there was this channel: nobody would ring.
+  // The thread may have gone to sleep before this channel existed: no doorbell would wake it.
   if (path && path->link == kShmLink) wakeup_.kick();
   return path;
 }
@@ -108,7 +108,7 @@ void HostLane::on_qp_changed(transport::QueuePair& qp, bool destroyed) {
   if (direct_ != nullptr) direct_->handle_qp_changed(qp, destroyed);
 }
 
-// ---- what the daemon says ----
+// ---- messages of the daemon ----
 
 void HostLane::accept_channel(const control::ChannelOffered& offer, std::vector<OwnedFd> fds) {
   const std::lock_guard lock(mutex());
@@ -125,7 +125,7 @@ void HostLane::deliver(const control::FrameFields& frame) {
   progress_.deliver(frame);
 }
 
-// A peer on another host turned out to be of our own kind after QPs were connected to it.
+// A peer on another host proved to be RRDMA after QPs were connected to it.
 void HostLane::recognise(const wire::Gid& remote, std::uint8_t features) {
   const std::lock_guard lock(mutex());
   engine_.for_each_qp([&](transport::QueuePair& qp) {
@@ -140,7 +140,7 @@ void HostLane::open_network(control::GrantedSlot granted) {
 }
 
 void HostLane::follow_capture_order(const control::CaptureOrder& order, std::vector<OwnedFd> fds) {
-  std::unique_ptr<CaptureStream> ended;  // goes after the lock
+  std::unique_ptr<CaptureStream> ended;  // destroyed after the lock is released
   const std::lock_guard lock(mutex());
   captured_ = order.packets_only;
   choose_packets();
@@ -163,7 +163,7 @@ bool HostLane::note_in_captures(std::string_view text) {
   return links_.note_in_captures(host::now(), text);
 }
 
-// A direct operation takes no PSN: either may end or begin between two frames.
+// A direct operation takes no PSN, so both settings may change between two frames.
 void HostLane::choose_packets() {
   const bool packets_only = captured_ || disturbed_;
   if (direct_ != nullptr) engine_.set_direct(packets_only ? nullptr : links_.shm());

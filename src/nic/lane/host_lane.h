@@ -1,8 +1,8 @@
-// HostLane: a lane over the links of this host. Composition only: it introduces the engine, the links and the wake-up
-// protocol to one another; what each does is in its own file (lane.h says what is a lane's and what is the process's).
-// A process may have several: nothing here is static, and all of them use one daemon's client.
+// HostLane: a lane over the links of this host. It only connects the engine, the links and the wake-up protocol; each
+// has a file of its own. lane.h says what belongs to a lane and what to the process. A process may have several
+// lanes: nothing here is static, and all of them share one daemon client.
 //
-// Threads: as lane.h says; the calls for ProcessControl take the lock themselves.
+// Threads: as in lane.h; the calls for ProcessControl take the lock themselves.
 #pragma once
 
 #include <cstdint>
@@ -30,8 +30,8 @@ namespace rrdma::nic {
 
 class HostLane final : public Lane, private transport::EventSink, private Duty {
  public:
-  // Takes a slot and opens the links. The settings, the daemon's client and the memory table outlive the lane. One lane of
-  // a process tells how many keys the table has.
+  // Takes a slot and opens the links. The settings, the daemon client and the memory table must outlive the lane. One
+  // lane of a process publishes the number of keys in the table (`counts_memory`).
   [[nodiscard]] static Result<std::unique_ptr<HostLane>, Problem> open(const Settings& settings,
                                                                        control::DaemonClient& daemon,
                                                                        LaneInterface interface,
@@ -39,16 +39,16 @@ class HostLane final : public Lane, private transport::EventSink, private Duty {
                                                                        bool counts_memory);
   ~HostLane() override;
 
-  // The thread begins. It also calls `handle_control` when one of these descriptors is readable, and once at
-  // the beginning, without the lock: what is the process's is served by the thread of one lane. EAGAIN where there can be no thread.
+  // Starts the thread. It also calls `handle_control` once at the start, and whenever one of these descriptors is
+  // readable, without the lock: the thread of one lane serves the whole process. EAGAIN if no thread can be started.
   [[nodiscard]] Result<void, Problem> start(std::span<const int> control,
                                             std::function<void()> handle_control);
-  // The thread ends.
+  // Ends the thread.
   void stop() { thread_.stop(); }
 
-  // Peers may use the memory that is registered, and what comes. REQUIRES: the locks of all lanes.
+  // Lets peers access registered memory, present and future. REQUIRES: the locks of all lanes.
   void publish_memory();
-  // From now on a window goes to peers only where it is bound to a QP of this lane. REQUIRES: the same.
+  // From now on publishes only windows that are bound to a QP of this lane. REQUIRES: the locks of all lanes.
   void publish_own_windows_only();
 
   transport::Engine& engine() override { return engine_; }
@@ -62,7 +62,7 @@ class HostLane final : public Lane, private transport::EventSink, private Duty {
   void send_held() override { progress_.send_held(); }
   // REQUIRES: the lock.
   void publish_sums() { publisher_.publish_sums(engine_, links_.all()); }
-  // The process ends: nothing that peers or captures wait for stays behind. REQUIRES: the lock.
+  // The process ends: leaves nothing behind that peers or captures wait for. REQUIRES: the lock.
   void end() {
     send_held();
     publish_sums();
@@ -71,7 +71,7 @@ class HostLane final : public Lane, private transport::EventSink, private Duty {
   Result<objects::Path, Problem> resolve(const host::Device& device, const PathRequest& request) override;
   void rely_on_thread() override { wakeup_.rely_on_thread(); }
 
-  // What the daemon says that is this lane's. REQUIRES: not the lock.
+  // Daemon messages for this lane. REQUIRES: the lock is not held.
   [[nodiscard]] const LaneSlot& slot() const { return slot_; }
   void accept_channel(const control::ChannelOffered& offer, std::vector<OwnedFd> fds);
   void forget_peer(std::uint64_t token);
@@ -80,7 +80,7 @@ class HostLane final : public Lane, private transport::EventSink, private Duty {
   void open_network(control::GrantedSlot granted);
   void follow_capture_order(const control::CaptureOrder& order, std::vector<OwnedFd> fds);
   void set_faults(const std::vector<link::FaultScope>& scopes, bool packets_only);
-  // Something that happened and is no packet. False: nothing is captured here.
+  // Records an event that is not a packet. False if no capture is running here.
   bool note_in_captures(std::string_view text);
 
  private:
@@ -120,7 +120,7 @@ class HostLane final : public Lane, private transport::EventSink, private Duty {
   WakeUp wakeup_;
   Progress progress_;
   std::function<void()> handle_control_;
-  LaneThread thread_;  // last: it ends before anything that it serves
+  LaneThread thread_;  // last: ends before anything that it serves
 };
 
 }  // namespace rrdma::nic

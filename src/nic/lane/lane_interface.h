@@ -1,4 +1,4 @@
-// LaneInterface: the network interface that a lane stands on.
+// LaneInterface: the network interface that a lane is based on.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 namespace rrdma::nic {
 
-// The interface whose addresses and groups sockets use where an address alone does not say it, and its name in captures.
+// The interface that sockets use if an address alone is ambiguous (link-local, multicast), and its name in captures.
 struct LaneInterface {
   std::string name;
   std::uint32_t index = 0;

@@ -72,7 +72,7 @@ void LaneLinks::note_arrivals(std::span<const int> descriptors) {
   if (shm_ != nullptr) shm_->handle_doorbells();
 }
 
-// Where nothing is kept back on the way, what was sent has been seen.
+// Without shared memory no path is lossless, and the question does not arise.
 bool LaneLinks::answered(const objects::Path& path) const {
   return shm_ == nullptr || shm_->served(path.peer);
 }
@@ -105,7 +105,7 @@ void LaneLinks::attach(LinkIndex index, link::Link* link) {
   put_gate(index);
 }
 
-// Puts what stands around a link together, as it is now.
+// Assembles the decorators of a link in their present state.
 void LaneLinks::connect(LinkIndex index, bool captured) {
   link::Link* link = bare_[index];
   if (link == nullptr) return;
@@ -126,7 +126,7 @@ void LaneLinks::connect_all(bool captured) {
   for (std::uint8_t index = 0; index < kLinkCount; ++index) connect(static_cast<LinkIndex>(index), captured);
 }
 
-// What the last gate held back is lost, as on a network.
+// Frames that the previous gate held back are lost, as on a network.
 void LaneLinks::put_gate(LinkIndex index) {
   if (gates_[index] != nullptr) done_by_faults_[index] = gates_[index]->tally();
   gates_[index] = scopes_.empty()
@@ -136,7 +136,7 @@ void LaneLinks::put_gate(LinkIndex index) {
 }
 
 void LaneLinks::set_faults(const std::vector<link::FaultScope>& scopes) {
-  if (scopes == scopes_) return;  // what is under way goes on: other rules have changed
+  if (scopes == scopes_) return;  // other rules have changed: delayed frames continue
   scopes_ = scopes;
   for (std::uint8_t index = 0; index < kLinkCount; ++index) {
     if (bare_[index] != nullptr) put_gate(static_cast<LinkIndex>(index));

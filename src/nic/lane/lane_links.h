@@ -1,7 +1,7 @@
-// LaneLinks: the links of a lane. It opens shared memory, the sockets of the slot and the relay, puts faults and captures
-// around them as the settings and the daemon order, and polls them in the order that is worth it (LinkSwitch).
+// LaneLinks: the links of a lane. It opens shared memory, the slot's sockets and the relay. It decorates them with
+// faults and captures as the settings and the daemon order, and polls them in order of their cost (LinkSwitch).
 //
-// Threads: under the lane's lock, once the lane has begun.
+// Threads: under the lane's lock, once the lane has started.
 #pragma once
 
 #include <array>
@@ -30,15 +30,16 @@ namespace rrdma::nic {
 
 class LaneLinks final : public objects::PathProbe, public Doorbells {
  public:
-  // Opens what the settings allow; says why where it cannot, and the lane does without. The settings and the daemon's
-  // client outlive this.
+  // Opens what the settings allow. If a link cannot be opened, it reports the reason and the lane works without it.
+  // The settings and the daemon client must outlive this object.
   LaneLinks(const Settings& settings, control::DaemonClient& daemon, control::GrantedSlot granted,
             LaneInterface interface);
   ~LaneLinks() override;
 
-  // The port was somebody else's when the process began, and is ours now. True if there is a network from now on.
+  // Port 4791 belonged to another program when the process started, and is available now. True if there is a network
+  // from now on.
   [[nodiscard]] bool open_late(control::GrantedSlot granted);
-  // Null: there is none.
+  // Null: not available.
   [[nodiscard]] link::ShmLink* shm() { return shm_.get(); }
   [[nodiscard]] link::UdpLink* udp() { return udp_.get(); }
   [[nodiscard]] bool has_shm() const { return shm_ != nullptr; }
@@ -46,7 +47,7 @@ class LaneLinks final : public objects::PathProbe, public Doorbells {
   [[nodiscard]] objects::FrameSink& sink() { return switch_; }
   [[nodiscard]] std::span<link::Link* const> all() const { return switch_.all(); }
   void flush(Instant now) { switch_.flush(now); }
-  // What poll() delivered is answered as far as it will be.
+  // All answers to packets that poll() delivered have been sent.
   void note_served() {
     if (shm_ != nullptr) shm_->note_served();
   }
@@ -56,22 +57,22 @@ class LaneLinks final : public objects::PathProbe, public Doorbells {
     if (udp_ != nullptr) udp_->look_next(look);
     return switch_.poll_all(receiver, now, kBurst);
   }
-  // A few loads tell that nothing has come from this host; false where they cannot.
+  // Checks with a few loads that nothing has arrived from this host. False if that is not possible.
   [[nodiscard]] bool is_quiet() const { return shm_ != nullptr && shm_->is_quiet(); }
-  // The kernel told of arrivals at these descriptors, or of doorbells.
+  // The kernel has reported arrivals at these descriptors, or doorbells.
   void note_arrivals(std::span<const int> descriptors);
 
-  // Faults on purpose, while the program runs; none: as before. REQUIRES: no frame is reserved.
+  // Replaces the injected faults while the program runs; empty: none. REQUIRES: no frame is reserved.
   void set_faults(const std::vector<link::FaultScope>& scopes);
   // Packets that injected faults have dropped so far, on all links.
   [[nodiscard]] std::uint64_t lost_to_faults() const;
-  // By order of the daemon, while the program runs.
+  // On the daemon's order, while the program runs.
   void start_capture(OwnedFd socket, std::uint32_t snap_octets);
-  // What is left is best let go without the lane's lock: it may wait for the tool.
+  // Destroy the result without the lane's lock: it may wait for the tool.
   std::unique_ptr<CaptureStream> stop_capture();
-  // Something that happened and is no packet. False: nothing is captured.
+  // Records an event that is not a packet. False if no capture is running.
   bool note_in_captures(Instant now, std::string_view text);
-  // What was captured so far goes to its file.
+  // Writes everything captured so far to the file.
   void write_captures() {
     if (capture_ != nullptr) capture_->write_out();
     live_capture_.write_out();
@@ -99,14 +100,15 @@ class LaneLinks final : public objects::PathProbe, public Doorbells {
   std::unique_ptr<link::UdpLink> udp_;
   std::unique_ptr<link::ShmLink> shm_;
   RelayLink relay_;
-  // What stands around each link, inside out: captures see what faults did, as the other end would, and their marks.
+  // The decorators of each link, from the inside out. Captures see the effect of faults, as the peer would, and their
+  // marks.
   std::unique_ptr<link::CaptureFile> capture_;
   std::array<link::Link*, kLinkCount> bare_{};
   std::array<std::unique_ptr<link::CaptureLink>, kLinkCount> recorders_;
   LiveCapture live_capture_;
-  std::array<std::unique_ptr<link::FaultLink>, kLinkCount> faults_;  // of the settings
-  std::array<std::unique_ptr<link::FaultGate>, kLinkCount> gates_;   // of rules
-  std::array<link::FaultCounters, kLinkCount> done_by_faults_{};     // by gates that are gone
+  std::array<std::unique_ptr<link::FaultLink>, kLinkCount> faults_;  // from the settings
+  std::array<std::unique_ptr<link::FaultGate>, kLinkCount> gates_;   // from rules
+  std::array<link::FaultCounters, kLinkCount> done_by_faults_{};     // by gates that were removed
   std::vector<link::FaultScope> scopes_;
   LinkSwitch switch_;
 };

@@ -1,8 +1,8 @@
-// LaneLock: the lock of a lane. Short critical sections, usually uncontended, often tried: one atomic
-// exchange to take it, a plain store to give it back; a contender spins for about a microsecond and then
-// sleeps in the kernel. The store may pass the look for sleepers, who then are not woken: they look again by
-// themselves after kSleepNs, which is rare enough to cost nothing, while an exchange costs every unlock.
-// Satisfies Lockable, so std::unique_lock works.
+// LaneLock: the lock of a lane, for short and usually uncontended critical sections that are often only tried.
+// Locking is one atomic exchange, unlocking a plain store. A contender spins for about a microsecond and then sleeps
+// in the kernel. The store may be reordered after the check for sleepers, which are then not woken: they check again
+// after kSleepNs. This is rare, whereas an exchange would burden every unlock. Satisfies Lockable, so
+// std::unique_lock works.
 #pragma once
 
 #include <linux/futex.h>
@@ -35,18 +35,17 @@ class LaneLock {
     if (try_lock()) return;
     if (spin(kSpins)) return;
     for (;;) {
-      // Left behind by whoever gets the lock here: others may sleep, too.
+      // The thread that gets the lock leaves the flag set: other waiters may be asleep.
       waited_for_.store(true);
       if (try_lock()) return;
       sleep(kSleepNs);
     }
   }
 
-  // For the lane's thread beside a program that calls all the time, and does itself what the thread came for. It sleeps
-  // without asking to be woken: each unlock of the program would pay a system call and a switch for it, and in vain where
-  // the program is back at once.
-  // Longer and longer: where both share a core, the holder is hardly ever between two calls when the thread comes, and
-  // does not get there while the thread looks.
+  // For the lane's thread beside a program that calls continuously and does the thread's work itself. The thread
+  // sleeps without asking to be woken: otherwise each unlock would pay for a system call and a switch, in vain if the
+  // program calls again at once. Its naps become longer: if both share a core, the holder is hardly ever between two
+  // calls when the thread runs, and cannot get there while the thread spins.
   void lock_politely() {
     if (spin(kSpins)) return;
     napping_.store(true, std::memory_order_relaxed);
@@ -58,7 +57,7 @@ class LaneLock {
     napping_.store(false, std::memory_order_relaxed);
   }
 
-  // Ends the nap of whoever waits politely: the program will not call for a while. Any thread.
+  // Ends the nap of a polite waiter: the program will not call for a while. Any thread.
   void hurry() {
     if (napping_.load(std::memory_order_relaxed)) [[unlikely]]
       syscall(SYS_futex, &state_, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
@@ -81,7 +80,7 @@ class LaneLock {
     }
     return false;
   }
-  // Whether somebody ended it.
+  // True if a wake-up ended the sleep.
   bool sleep(long ns) {
     const timespec moment{.tv_sec = 0, .tv_nsec = ns};
     return syscall(SYS_futex, &state_, FUTEX_WAIT_PRIVATE, kHeld, &moment, nullptr, 0) == 0;

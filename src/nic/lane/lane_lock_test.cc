@@ -12,7 +12,7 @@
 namespace rrdma::nic {
 namespace {
 
-// Calls in a loop, as a program does that posts all the time; returns how often when told to stop.
+// Calls in a loop, as a program that posts continuously. Returns the number of calls when stopped.
 class Caller {
  public:
   explicit Caller(LaneLock& lock)
@@ -63,7 +63,7 @@ TEST(LaneLock, ThePoliteOneComesToItsTurnBesideOneThatCallsAllTheTime) {
   }
 }
 
-// It sleeps meanwhile, and nobody is asked to wake it.
+// It sleeps meanwhile and does not ask to be woken.
 TEST(LaneLock, ThePoliteOneWaitsForALongHolder) {
   LaneLock lock;
   lock.lock();
@@ -80,7 +80,7 @@ TEST(LaneLock, ThePoliteOneWaitsForALongHolder) {
   EXPECT_TRUE(taken.load());
 }
 
-// From when the lock is free until the polite one has it, after a wait that has made its naps long.
+// Time from the release of the lock until the polite waiter has it, after a wait that has made its naps long.
 std::chrono::nanoseconds delay_of_hurried(LaneLock& lock) {
   using Clock = std::chrono::steady_clock;
   lock.lock();
@@ -98,7 +98,7 @@ std::chrono::nanoseconds delay_of_hurried(LaneLock& lock) {
   return taken - free;
 }
 
-// Unhurried it is anything up to 800 us. Other work on the machine delays both, so there are several tries.
+// Without hurry() it is up to 800 us. Other work on the machine delays both, so there are several attempts.
 TEST(LaneLock, ThePoliteOneCanBeHurried) {
   LaneLock lock;
   std::chrono::nanoseconds best = std::chrono::seconds(1);

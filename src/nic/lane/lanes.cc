@@ -15,9 +15,9 @@
 namespace rrdma::nic {
 namespace {
 
-// More than the longest of its mappings.
+// More than the longest mapping of a lane.
 constexpr std::int64_t kFileOctetsOfLane = 64 << 20;
-// What is left to the program for each that a lane takes.
+// Descriptors left to the program for each one that a lane takes.
 constexpr rlim_t kDescriptorsOfProgram = 2;
 
 std::size_t cores() {
@@ -27,7 +27,7 @@ std::size_t cores() {
   return static_cast<std::size_t>(CPU_COUNT(&set));
 }
 
-// One that could not share memory with its peers would be worse than none.
+// A lane that could not share memory with its peers would be worse than none.
 bool has_room_for_another() {
   return host::require_descriptors(kDescriptorsOfLane).ok() && may_be_so_long(kFileOctetsOfLane);
 }
@@ -63,7 +63,7 @@ Result<std::unique_ptr<Lanes>, Problem> Lanes::open(const Settings& settings, Pr
 
 Lanes::~Lanes() {
   for_each([this](HostLane& lane) { control_.remove(lane); });
-  // Each takes its publication out of the table, which no other may read then: all threads end first.
+  // Each lane removes its publication from the table, which no other thread may read then: end all threads first.
   for_each([](HostLane& lane) { lane.stop(); });
 }
 
@@ -83,7 +83,7 @@ void Lanes::set_qp_listener(QpListener* listener) {
   for_each([&](HostLane& lane) { lane.set_qp_listener(listener); });
 }
 
-// ---- where a QP goes ----
+// ---- assignment of QPs ----
 
 Lane& Lanes::assign(const Wish& wish) {
   const std::lock_guard lock(roster_);
@@ -110,7 +110,7 @@ Lane& Lanes::least_used() {
         ->get();
   };
   if (fewest()->queues() != 0 && size() < allowed_ && !exhausted_) {
-    // Not an error: the lanes that there are do it too.
+    // Not an error: the existing lanes suffice.
     exhausted_ = !has_room_for_another() || !open_one().ok();
   }
   return *fewest();
@@ -124,7 +124,7 @@ void Lanes::attach(const Wish& wish, Lane& lane) {
     queue->add(lane);
     unlock_all();
     if (queue->is_armed())
-      lane.rely_on_thread();  // somebody waits for an event since before it had this lane
+      lane.rely_on_thread();  // a thread already waited for an event before the queue had this lane
   }
 }
 
@@ -147,7 +147,7 @@ Result<void, Problem> Lanes::open_one() {
   }
   lock_all();
   lane.mutex().lock();
-  // A type 1 window is every lane's, and one lane cannot close it in another's publication.
+  // A type 1 window belongs to every lane, and one lane cannot remove it from another's publication.
   if (number == 1) lanes_[0]->publish_own_windows_only();
   if (number != 0) lane.publish_own_windows_only();
   lane.publish_memory();
@@ -158,14 +158,14 @@ Result<void, Problem> Lanes::open_one() {
   return {};
 }
 
-// What is the process's is served by the thread of the first.
+// The thread of the first lane serves the process.
 Result<void, Problem> Lanes::start(HostLane& lane, bool serves_control) {
   if (!serves_control) return lane.start({}, [] {});
-  control_.handle();  // an order about faults, which came before the slot, holds from the first call on
+  control_.handle();  // a fault order that arrived before the slot applies from the first call on
   return lane.start(control_.descriptors(), [this] { control_.handle(); });
 }
 
-// ---- all at once ----
+// ---- all lanes ----
 
 void Lanes::lock() {
   roster_.lock();

@@ -1,12 +1,12 @@
-// Lanes: the lanes of a process, which of them a QP goes to, and what all of them read: the memory table.
+// Lanes: the lanes of a process, the assignment of QPs to them, and what all of them read: the memory table.
 //
-// A QP goes where the QPs are that report to its completion queues already; the first QP of queues that no lane has takes
-// the lane with the fewest queues, and one more lane is opened while each has some and there are fewer lanes than cores. A
-// thread that has its own queues so meets others in no lock. What several QPs share beyond queues stays in the first
-// lane: shared receive queues, XRC, datagrams with their address handles and groups.
+// A QP joins the lane whose QPs already use its completion queues. For new queues it takes the lane with the fewest
+// queues; one more lane is opened if every lane has some and there are fewer lanes than cores. So a thread with
+// queues of its own contends with no other. QPs that share more than queues stay in the first lane: shared receive
+// queues, XRC, datagrams with their address handles and groups.
 //
-// Threads: any. Lockable: the locks of all lanes at once, for whoever changes what every lane reads. Order: the mutex of
-// the roster, then the lanes in the order of their birth; who holds a lane's lock takes no other lane's.
+// Threads: any. Lockable: takes the locks of all lanes, for changes to what every lane reads. Lock order: the
+// roster's mutex, then the lanes in order of creation. A holder of one lane's lock takes no other lane's.
 #pragma once
 
 #include <array>
@@ -27,44 +27,46 @@ namespace rrdma::nic {
 class HostLane;
 class ProcessControl;
 
-// Of the daemon's client, a lane and its links (16 of them are UDP ports to send from), and some in passing.
+// Descriptors of the daemon client, a lane and its links (16 of them are UDP source ports), and some temporary ones.
 inline constexpr unsigned kDescriptorsOfLane = 40;
 
-// How many lanes a process may have: as many as it has cores, less where its limit of descriptors is low; one where
-// packets are written to a file or disturbed from the beginning, which is done in one order.
+// The number of lanes that a process may have: one for each core, fewer if its descriptor limit is low. One if
+// packets are captured to a file or faults are injected from the start, which requires a single order.
 [[nodiscard]] std::size_t lanes_allowed(const Settings& settings);
 
 class Lanes {
  public:
-  // Opens the first, whose thread serves `control` too. The settings and the control outlive this.
+  // Opens the first lane, whose thread also serves `control`. The settings and the control must outlive this object.
   [[nodiscard]] static Result<std::unique_ptr<Lanes>, Problem> open(const Settings& settings,
                                                                     ProcessControl& control,
                                                                     LaneInterface interface);
   ~Lanes();
 
   [[nodiscard]] Lane& first() const;
-  // The one that the number is of; the first for a number of nobody's.
+  // The lane that owns the number; the first lane if none does.
   [[nodiscard]] Lane& of(wire::Qpn qpn) const;
   // REQUIRES: as its header says.
   [[nodiscard]] objects::MemoryTable& memory() { return memory_; }
   void set_qp_listener(QpListener* listener);
 
-  // The completion queues of a QP that is to be; null: it has none. `free`: it may go to any lane.
+  // The completion queues of a future QP; null: none. `free`: it may go to any lane.
   struct Wish {
     LanesOfQueue* send = nullptr;
     LanesOfQueue* receive = nullptr;
     bool free = false;
   };
-  // The lane for it, which its queues know from now on.
+  // Chooses its lane and records it in the queues.
   [[nodiscard]] Lane& assign(const Wish& wish);
-  // The one of this number, where that one has no QPN left; null: there is none, or it may not go there.
+  // The lane with this number, if the assigned one has no QPN left. Null if there is none, or the QP may not go
+  // there.
   [[nodiscard]] Lane* assign_number(const Wish& wish, std::size_t number);
   // The queue is destroyed.
   void release(const LanesOfQueue& queue);
 
   void lock();
   void unlock();
-  // Returns when every lane has given back its lock: nobody is amid what it was doing at the call. REQUIRES: none of them.
+  // Returns when every lane has released its lock since the call: no access from before the call is still in
+  // progress. REQUIRES: no lane's lock.
   void pass_through();
 
   template <typename F>

@@ -1,5 +1,5 @@
-// LanesOfQueue: the lanes whose QPs report to a completion queue; nearly always one. Who polls the queue carries on
-// these and no others.
+// LanesOfQueue: the lanes whose QPs report to a completion queue; nearly always one. Polling the queue makes progress
+// on these lanes only.
 //
 // Threads: reads from any; it grows under the locks of all lanes and never shrinks.
 #pragma once
@@ -38,12 +38,12 @@ class LanesOfQueue {
     count_.store(count + 1, std::memory_order_release);
   }
 
-  // One round of progress where nobody else is at it. REQUIRES: no lane's lock.
+  // Makes one round of progress on lanes where no other thread does. REQUIRES: no lane's lock.
   void poll() {
     const std::size_t count = size();
     for (std::size_t i = 0; i < count; ++i) lanes_[i]->poll();
   }
-  // For whoever goes to sleep until an event of the queue.
+  // For a thread that is about to sleep until an event of the queue.
   void rely_on_threads() {
     const std::size_t count = size();
     for (std::size_t i = 0; i < count; ++i) lanes_[i]->rely_on_thread();

@@ -1,4 +1,4 @@
-// LentMutex: what nic/ lends to objects that lanes share.
+// LentMutex: a mutex that nic/ lends to objects that several lanes share.
 #pragma once
 
 #include <mutex>

@@ -1,5 +1,6 @@
-// Passage: what a poller does when access to memory was revoked since it looked last. Another lane may be amid an access
-// that was checked before; the program must not see anything that was completed since before every lane has given back its lock.
+// Passage: makes a poller wait until every lane has left accesses that began before a revocation of memory rights.
+// Another lane may be in the middle of an access that was checked earlier. The program must not see later completions
+// before every lane has released its lock.
 //
 // Threads: is_due() under the consumer's lock of the queue.
 #pragma once
@@ -15,7 +16,7 @@ class Passage {
   explicit Passage(Lanes& lanes) : lanes_(lanes) {}
 
   [[nodiscard]] bool is_due() const { return lanes_.memory().revocations() != seen_; }
-  // Locks the consumer's lock when nothing is due any more. REQUIRES: no lane's lock.
+  // Returns with the consumer's lock held and nothing due. REQUIRES: no lane's lock.
   template <typename Lock>
   void lock(Lock& consumer) {
     consumer.lock();

@@ -114,7 +114,7 @@ void Publisher::strike_out(transport::QueuePair& qp) {
   places_[listed_[place].qp->qpn.value] = place;
   places_.erase(qp.qpn.value);
   listed_.pop_back();
-  // The one that took its place must not be left out of the round.
+  // The row that took its place must not be left out of the round.
   next_ = between_rounds ? listed_.size() : std::min(next_, place);
 }
 
@@ -135,7 +135,7 @@ Publisher::LinkTotal& Publisher::link_total(std::string_view name) {
   for (LinkTotal& total : link_totals_) {
     if (total.name == name) return total;
   }
-  // A link counts packets of its own under the engine's words; they are published apart.
+  // A link counts its packets under the engine's names; publish them separately.
   const bool taken = std::any_of(transport::kCounterNames.begin(), transport::kCounterNames.end(),
                                  [&](const auto& counter) { return counter.name == name; });
   link_totals_.push_back(
@@ -143,7 +143,7 @@ Publisher::LinkTotal& Publisher::link_total(std::string_view name) {
   return link_totals_.back();
 }
 
-// Several links may count under one name: those that the same decorator is around.
+// Several links may use the same name: those with the same kind of decorator.
 void Publisher::publish_links(std::span<link::Link* const> links) {
   for (LinkTotal& total : link_totals_) total.sum = 0;
   for (link::Link* link : links) {

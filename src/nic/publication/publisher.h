@@ -1,7 +1,7 @@
-// Publisher: keeps a lane's part of the process page (control/process_page.h) true: the counters of engine and links, each
-// device's part of the engine's, and one row for each QP. The data path counts in plain integers; what came to them is added to the page a few times
-// a second, and only while something happens. Many QPs are published by and by, a few at each call: nobody waits for
-// all of them. Several lanes of a process add to the same counters.
+// Publisher: keeps a lane's part of the process page (control/process_page.h) up to date: the counters of engine and
+// links, the engine's counters for each device, and one row for each QP. The data path counts in plain integers.
+// Their increments are added to the page a few times a second, and only during activity. Rows of many QPs are
+// published in small portions, so that no call takes long. Several lanes of a process add to the same counters.
 //
 // Threads: all calls under the lane's lock.
 #pragma once
@@ -23,20 +23,20 @@ namespace rrdma::nic {
 class Publisher {
  public:
   static constexpr Duration kInterval = milliseconds(100);
-  // Both outlive it. `memory` is null where another lane tells of it.
+  // Both must outlive it. `memory` is null if another lane publishes it.
   Publisher(control::ProcessPage& page, const objects::MemoryTable* memory);
 
   void handle_qp_changed(transport::QueuePair& qp, bool destroyed);
-  // Copies the counters if the last time was a while ago. Returns when to call again: what has happened since
-  // must become visible although nothing more happens.
+  // Copies the counters if the last time was a while ago. Returns when to call again: events since then must become
+  // visible even if nothing more happens.
   Instant publish(const transport::Engine& engine, std::span<link::Link* const> links, Instant now);
-  // The counters as they are, whenever the last time was: the last ones of a lane.
+  // Publishes the counters at once, whenever the last time was: the final values of a lane.
   void publish_sums(const transport::Engine& engine, std::span<link::Link* const> links);
 
  private:
   struct Counter {
     std::atomic<std::uint64_t>* on_page = nullptr;
-    std::uint64_t added = 0;  // of this lane
+    std::uint64_t added = 0;  // by this lane
     void publish(std::uint64_t value) {
       on_page->fetch_add(value - added, std::memory_order_relaxed);
       added = value;
@@ -50,7 +50,7 @@ class Publisher {
   struct Listed {
     transport::QueuePair* qp;
     control::QpRow* row;
-    // As they were at the beginning: an XRC target changes its own with each message.
+    // As at creation: an XRC target changes its own with each message.
     const objects::CompletionQueue *send_cq, *receive_cq;
     std::uint16_t send_number, receive_number;
   };
@@ -69,14 +69,14 @@ class Publisher {
 
   control::ProcessPage& page_;
   const objects::MemoryTable* const memory_;
-  std::vector<Counter> engine_counters_;            // before all others: they have parts
-  std::vector<std::vector<Counter>> device_parts_;  // by number; those of none in particular are none
+  std::vector<Counter> engine_counters_;            // first, because they have parts
+  std::vector<std::vector<Counter>> device_parts_;  // by number; none for device 0
   Counter memory_keys_, completion_queues_;
   std::vector<LinkTotal> link_totals_;
   std::vector<Listed> listed_;
-  std::unordered_map<std::uint32_t, std::size_t> places_;  // in listed_, by QPN
+  std::unordered_map<std::uint32_t, std::size_t> places_;  // index in listed_, by QPN
   std::unordered_map<const objects::CompletionQueue*, NumberedQueue> queues_;
-  std::size_t next_ = 0;  // in listed_: those before it have been published in this round
+  std::size_t next_ = 0;  // index in listed_: rows before it were published in this round
   Instant last_{};
 };
 

@@ -43,7 +43,7 @@ class PublisherTest : public ::testing::Test {
     engine_.destroy_qp(*qps_[place]);
     qps_.erase(qps_.begin() + static_cast<std::ptrdiff_t>(place));
   }
-  // Until it wants to be called no more at that time.
+  // Repeats until it does not ask to be called again at that time.
   int publish_all(Instant now) {
     int calls = 1;
     while (publisher_.publish(engine_, {}, now) == now) ++calls;
@@ -123,7 +123,7 @@ TEST_F(PublisherTest, PublishesManyByAndBy) {
 TEST_F(PublisherTest, LeavesNobodyOutWhenOneIsDestroyedMeanwhile) {
   for (int i = 0; i < 600; ++i) add(queue_).messages_sent = 1;
   EXPECT_EQ(publisher_.publish(engine_, {}, at(0)), at(0));
-  remove(3);  // the last one, which is not published yet, takes its place
+  remove(3);  // the last row, not yet published, takes its place
   publish_all(at(0));
   const auto rows = shown();
   EXPECT_EQ(rows.size(), 599u);
@@ -135,7 +135,7 @@ TEST_F(PublisherTest, KeepsDevicesApart) {
   const auto second = static_cast<std::uint16_t>(page_.add_device("rrdma1"));
   add(queue_, first).counters->octets_sent = 100;
   add(queue_, second).counters->octets_sent = 1;
-  add(queue_).counters->octets_sent = 10;  // of no device in particular
+  add(queue_).counters->octets_sent = 10;  // of no particular device
   publish_all(at(0));
   EXPECT_EQ(counter_of("rrdma0", "octets_sent"), 100u);
   EXPECT_EQ(counter_of("rrdma1", "octets_sent"), 1u);

@@ -1,5 +1,5 @@
-// LaneSlot: the slot of UDP port 4791 that a lane holds: the kernel brings it what is for the QPNs of that slot, so
-// these are the numbers of the lane's QPs.
+// LaneSlot: the slot of UDP port 4791 that a lane holds. The kernel delivers packets for the slot's QPNs to its
+// socket, so the lane numbers its QPs from that range.
 #pragma once
 
 #include <cerrno>
@@ -16,7 +16,7 @@ namespace rrdma::nic {
 
 class LaneSlot {
  public:
-  // `key`: a number that nobody can guess.
+  // `key`: an unguessable number.
   LaneSlot(control::DaemonClient& daemon, control::Slot number, std::uint64_t key)
       : daemon_(daemon), number_(number), order_(key) {}
 

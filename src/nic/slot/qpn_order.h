@@ -1,6 +1,6 @@
-// QpnOrder: the order in which a process gives out the numbers of its slot. Each comes once before any comes
-// again, so that one which was destroyed lately does not come back soon; and in an order that only this process
-// knows: who has seen some of the numbers cannot name the next.
+// QpnOrder: the order in which a process allocates the QPNs of its slot. Each number comes once before any is
+// repeated, so a recently destroyed one does not return soon. The order is secret: seeing some numbers does not
+// reveal the next.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@ class QpnOrder {
  public:
   explicit QpnOrder(std::uint64_t key) : key_(key) {}
 
-  // A permutation of the numbers of so many bits. For an odd number of them it walks along the cycle of the
-  // permutation of one bit more until it is back among them.
+  // A permutation of the numbers of `bits` bits. If `bits` is odd, it follows the cycle of the permutation of one bit
+  // more until it is back in range.
   [[nodiscard]] std::uint32_t operator()(std::uint32_t index, unsigned bits) const {
     std::uint32_t at = permuted(index, (bits + 1) / 2);
     while (at >> bits != 0) at = permuted(at, (bits + 1) / 2);
@@ -20,7 +20,7 @@ class QpnOrder {
   }
 
  private:
-  // Four rounds of a Feistel network over two halves of so many bits each.
+  // A Feistel network of four rounds over two halves of `half` bits.
   [[nodiscard]] std::uint32_t permuted(std::uint32_t index, unsigned half) const {
     const std::uint32_t mask = (1u << half) - 1;
     std::uint32_t left = index >> half & mask, right = index & mask;

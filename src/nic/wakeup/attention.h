@@ -1,10 +1,10 @@
-// Attention: whether the thread of a lane looks on for a moment instead of going to sleep, because the next packet for a
-// program that sleeps by events is near. To be woken costs more than most answers take, and beside such a program it would be
-// two threads that are woken for each message, one after the other: this one, and then the program.
+// Attention: decides whether the thread of a lane polls for a moment instead of going to sleep, because the next
+// packet for a program that sleeps on events is near. A wake-up costs more than most answers take. Beside such a
+// program each message would wake two threads in sequence: this one, and then the program.
 //
-// Only where it has paid: after packets that came close behind one another, for as long as it goes on finding some. Once it
-// looked in vain, the next try comes later, and later again. And never for long at a stretch: IdlePolls tells what kernels do
-// to others beside threads that yield.
+// It polls only if that has paid off: after packets in close succession, and as long as it keeps finding some. After
+// a failed attempt the next one comes later, with growing intervals. A stretch is never long: IdlePolls explains what
+// kernels do to others beside threads that yield.
 #pragma once
 
 #include <algorithm>
@@ -15,13 +15,13 @@ namespace rrdma::nic {
 
 class Attention {
  public:
-  // At most that long for one packet.
+  // The longest polling for one packet.
   static constexpr Duration kSpan = microseconds(50);
-  // Who yields and is away for longer shares its core with one that computes: to sleep is better, because whoever is
-  // woken goes before that one.
+  // A yield that takes longer means that a computing thread shares the core. Sleeping is better then, because a woken
+  // thread preempts the other one.
   static constexpr Duration kYieldMost = microseconds(50);
 
-  // The thread has served, and found something, beside a program that sleeps by events.
+  // The thread has served and received something, beside a program that sleeps on events.
   [[nodiscard]] bool wanted(Instant now) {
     const bool close = now - last_arrival_ <= kClose;
     last_arrival_ = now;

@@ -1,7 +1,7 @@
-// DelayedAck: whether the acknowledgement of a message may wait for the program's reply and leave with it, as TCP's
-// delayed ACK does: one system call less before the reply, and one less for whoever receives both. It waits
-// only where the program usually posts a request at once when a message has come, as the two ends of a
-// ping-pong do (docs/adr/0010).
+// DelayedAck: decides whether the acknowledgement of a message may wait for the program's reply and leave with it,
+// like TCP's delayed ACK. This saves one system call before the reply and one at the receiver of both. It waits only
+// if the program usually posts a request immediately after a message arrives, as both ends of a ping-pong do
+// (docs/adr/0010).
 #pragma once
 
 #include <algorithm>
@@ -33,10 +33,10 @@ class DelayedAck {
     replies_ = 0;
   }
 
-  // The answer to what has come may wait until patience_ends().
+  // Answers may wait until patience_ends().
   [[nodiscard]] bool expects_reply() const { return expecting_ && replies_ == kHabit; }
   [[nodiscard]] Instant patience_ends() const { return since_ + kPatience; }
-  // The program has the habit, and has replied since this was asked last.
+  // The program has the habit of replying, and has replied since the last call.
   [[nodiscard]] bool replied_again() { return std::exchange(replied_, false) && replies_ == kHabit; }
 
  private:

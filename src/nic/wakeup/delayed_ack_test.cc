@@ -48,7 +48,7 @@ TEST_F(DelayedAckTest, EndsWithOneMessageThatIsNotRepliedInTime) {
   ack_.note_message(now_);
   ack_.note_time(now_ + kSoon);
   EXPECT_TRUE(ack_.expects_reply());
-  ack_.note_message(now_ + kSoon);  // no new patience
+  ack_.note_message(now_ + kSoon);  // does not extend the patience
   ack_.note_time(now_ + kLate);
   EXPECT_FALSE(ack_.expects_reply());
   exchange(7);

@@ -1,7 +1,7 @@
-// GatheredPosts: whether what the program posts may wait for what it posts next, so that both leave in one train: to send
-// costs a system call, however little it is. It waits only while an answer is under way, which will wake somebody in any
-// case; only where the program calls again at once, as one does that posts in a loop and then polls; and no longer than a
-// train takes to fill. Whoever polls sends what has gathered (docs/adr/0022).
+// GatheredPosts: decides whether a posted request may wait for the next ones, so that they leave in one train:
+// sending costs a system call, however little is sent. It waits only while an answer is in flight, which will wake a
+// thread in any case, and only if the program calls again at once, as one that posts in a loop and then polls. It
+// waits no longer than a train takes to fill. A poll sends everything that has gathered (docs/adr/0022).
 //
 // Threads: under the lane's lock.
 #pragma once
@@ -19,12 +19,12 @@ class GatheredPosts {
     habit_ = now - last_call_ <= kAtOnce ? std::min(habit_ + 1, kHabit) : 0;
     last_call_ = now;
   }
-  // A call that took its time is over.
+  // A long call is over.
   void note_end(Instant now) { last_call_ = now; }
   // The program may sleep next.
   void note_arming() { habit_ = 0; }
 
-  // Whether a post may wait; if it does, it counts.
+  // True if a post may wait; then it is counted.
   [[nodiscard]] bool take(Instant now) {
     if (habit_ < kHabit) return false;
     if (posts_ == 0) since_ = now;
@@ -35,7 +35,7 @@ class GatheredPosts {
   // Everything was sent.
   void clear() { posts_ = 0; }
   [[nodiscard]] bool any() const { return posts_ != 0; }
-  // Whether a habit is about to come, or there: a call that takes its time is to be told of.
+  // True if a habit exists or develops: report the end of a long call.
   [[nodiscard]] bool counts() const { return habit_ != 0; }
 
  private:

@@ -7,7 +7,7 @@ namespace {
 
 class GatheredPostsTest : public testing::Test {
  protected:
-  // So many calls, each so long after the one before.
+  // Makes `times` calls, each `after` the previous one.
   void call(int times, Duration after = nanoseconds(300)) {
     for (int i = 0; i < times; ++i) {
       now_ = now_ + after;

@@ -1,15 +1,15 @@
-// IdlePolls: when a program that polls in vain gives its core to whoever waits for one: the other end may be a process of this
-// host, which a spinning poller would keep from answering. Of one completion queue.
+// IdlePolls: decides when a program that polls an empty completion queue yields its core. The peer may be a process
+// of this host that a spinning poller would keep from answering. One object for each completion queue.
 //
-// Yielding costs least where the answer is near. It is no good alone: between threads that only yield to one another some
-// kernels let nothing else run on that core for seconds (seen with Linux 6.18 and its autogroups: a daemon that is to
-// start, kernel threads, all). Who has polled for milliseconds in vain, at once or in all, can sleep for 50 us.
+// Yielding costs least if the answer is near. It is not sufficient: some kernels let nothing else run for seconds on
+// a core whose threads only yield to one another (seen with Linux 6.18 and its autogroups: a starting daemon, kernel
+// threads, everything). A program that has polled in vain for milliseconds, at once or in total, can sleep for 50 us.
 //
-// How long a yield took tells who else is on this core. One that gives it back within microseconds is in all likelihood who is
-// to answer: then every poll in vain keeps the answer waiting, and the next ones yield at once. One that computes keeps it for
-// milliseconds, and the less often it gets it, the better.
+// The duration of a yield shows what else runs on this core. If the core comes back within microseconds, the other
+// thread is probably the one that will answer: each empty poll delays the answer, so the next ones yield at once. A
+// computing thread keeps the core for milliseconds, so yield to it as rarely as possible.
 //
-// Threads: any; two that poll at a time may count one poll for two.
+// Threads: any; two concurrent polls may be counted as one.
 #pragma once
 
 #include <atomic>
@@ -26,7 +26,7 @@ class IdlePolls {
   void note_busy() {
     if (polls_.load(std::memory_order_relaxed) != 0) polls_.store(0, std::memory_order_relaxed);
   }
-  // True now and then: ask pause_at() what to do. To read the clock costs as much as several polls.
+  // True now and then: ask pause_at() what to do. Reading the clock costs as much as several polls.
   [[nodiscard]] bool note_idle() {
     const std::uint32_t polls = polls_.load(std::memory_order_relaxed) + 1;
     polls_.store(polls, std::memory_order_relaxed);
@@ -45,7 +45,8 @@ class IdlePolls {
     const std::uint32_t most = shared ? kSharedPausesBeforeNap : kPausesBeforeNap;
     return polls < kPollsBeforeNap && pauses % most != 0 ? Pause::kYield : Pause::kNap;
   }
-  // After a kYield. Between login sessions a kernel may need several before it switches, so one that does not tells little.
+  // Call after a kYield. Between login sessions a kernel may need several yields before it switches, so one without a
+  // switch means little.
   void note_yield(Duration took) {
     const std::uint32_t left = yields_left_.load(std::memory_order_relaxed);
     if (took >= kComputes) {
@@ -58,23 +59,23 @@ class IdlePolls {
   }
 
  private:
-  // With one that gives it back.
+  // True if the other thread on the core gives it back.
   [[nodiscard]] bool shares_core() const { return yields_left_.load(std::memory_order_relaxed) != 0; }
 
   static constexpr std::uint32_t kPollsBetweenClocks = 8;
   static constexpr std::uint32_t kPollsBeforeNap = 16'384;  // in a row; some milliseconds
-  static constexpr std::uint32_t kPausesBeforeNap = 256;    // in all, kPatience apart
+  static constexpr std::uint32_t kPausesBeforeNap = 256;    // in total, kPatience apart
   static constexpr std::uint32_t kSharedPausesBeforeNap = 1024;
   static constexpr Duration kPatience = microseconds(10);
-  // A yield of who is alone takes 0.2 to 0.5 us, two switches and a little work more than two.
+  // A yield without another thread takes 0.2 to 0.5 us; two switches and a little work take more than 2 us.
   static constexpr Duration kAlone = nanoseconds(1'200);
   static constexpr Duration kComputes = microseconds(200);
   static constexpr std::uint32_t kYieldsInVain = 16;
 
-  std::atomic<std::uint32_t> polls_{0};  // in a row that found nothing
+  std::atomic<std::uint32_t> polls_{0};  // consecutive empty polls
   std::atomic<std::int64_t> since_ns_{0};
   std::atomic<std::uint32_t> pauses_{0};
-  std::atomic<std::uint32_t> yields_left_{0};  // before the core counts as our own
+  std::atomic<std::uint32_t> yields_left_{0};  // until the core counts as our own
 };
 
 }  // namespace rrdma::nic

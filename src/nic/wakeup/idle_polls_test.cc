@@ -11,7 +11,7 @@ using Pause = IdlePolls::Pause;
 
 class IdlePollsTest : public testing::Test {
  protected:
-  // Polls in vain; how often it paused which way.
+  // Polls in vain and counts the pauses of each kind.
   void poll(int times, Duration each) {
     for (int i = 0; i < times; ++i) {
       now_ = now_ + each;
@@ -51,7 +51,7 @@ TEST_F(IdlePollsTest, NapsWhereItHasPolledForMilliseconds) {
   EXPECT_EQ(naps() - before, 125);
 }
 
-// Those who only yield to one another would let nobody else run.
+// Threads that only yield to one another would let no other thread run.
 TEST_F(IdlePollsTest, NapsNowAndThenAmongYieldsThatAnAnswerFollows) {
   for (int i = 0; i < 256; ++i) {
     poll(16, microseconds(2));
@@ -61,7 +61,7 @@ TEST_F(IdlePollsTest, NapsNowAndThenAmongYieldsThatAnAnswerFollows) {
   EXPECT_EQ(naps(), 1);
 }
 
-// ---- who else is on this core
+// ---- other threads on this core
 
 TEST_F(IdlePollsTest, YieldsAtOnceWhereOneThatGivesTheCoreBackIsOnIt) {
   idle_.note_yield(microseconds(3));
@@ -72,7 +72,7 @@ TEST_F(IdlePollsTest, YieldsAtOnceWhereOneThatGivesTheCoreBackIsOnIt) {
   EXPECT_EQ(yields(), 100);
 }
 
-// A kernel may let it run on in spite of one yield, or of some.
+// A kernel may let the poller continue in spite of one or several yields.
 TEST_F(IdlePollsTest, IsPatientAgainAfterManyYieldsInVain) {
   idle_.note_yield(microseconds(3));
   for (int i = 0; i < 15; ++i) idle_.note_yield(nanoseconds(400));
@@ -90,7 +90,7 @@ TEST_F(IdlePollsTest, IsPatientAgainBesideOneThatComputes) {
   EXPECT_EQ(yields() + naps(), 0);
 }
 
-// As long as before by the clock: a yield and an answer take some two microseconds.
+// As long as before by the clock: a yield and an answer take about two microseconds.
 TEST_F(IdlePollsTest, NapsNowAndThenAmongYieldsAtOnce) {
   idle_.note_yield(microseconds(3));
   for (int i = 0; i < 1024; ++i) {

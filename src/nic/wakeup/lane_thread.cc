@@ -39,8 +39,7 @@ EpollSleeper::EpollSleeper()
            watch(no_links_.get(), ring_.get(), kRing, EPOLLIN);
 }
 
-// Edge-triggered: while the program drains the socket by itself, what it has not read yet does not wake
-// the thread again and again.
+// Edge-triggered: while the program drains the socket by itself, unread data must not wake the thread repeatedly.
 void EpollSleeper::add_link(int fd) { valid_ &= watch(everything_.get(), fd, kLink, EPOLLIN | EPOLLET); }
 
 void EpollSleeper::add_control(int fd) {
@@ -64,8 +63,8 @@ Sleeper::Woken EpollSleeper::sleep(Watch watched, Instant deadline) {
   return woken;
 }
 
-// The program has closed our descriptors, by a way that nobody can hook: what is left is the clock, so that
-// requests end by their time-outs and nobody spins.
+// The program has closed our descriptors in a way that cannot be hooked. Only the clock is left: requests end by
+// their timeouts, and the thread does not spin.
 int EpollSleeper::nap(const timespec& timeout) {
   constexpr long kNapNs = 10'000'000;
   const timespec pause{.tv_sec = 0,
@@ -103,7 +102,7 @@ void EpollSleeper::yield() { (void)raw::sched_yield(); }
 bool has_one_core() { return sysconf(_SC_NPROCESSORS_ONLN) < 2; }
 
 bool LaneThread::start(Duty& duty) {
-  // The program's signals are the program's: none is handled on this thread.
+  // Signals belong to the program: block them on this thread.
   sigset_t all, before;
   sigfillset(&all);
   // Faults in guarded copies must reach the handler on the thread that faulted.
@@ -115,7 +114,7 @@ bool LaneThread::start(Duty& duty) {
       }
     });
   } catch (const std::system_error&) {
-    // joinable() tells
+    // joinable() reports the failure.
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (!thread_.joinable()) return false;

@@ -1,4 +1,4 @@
-// LaneThread: the thread of a lane, and epoll as what it sleeps on. When it sleeps and what for is WakeUp's to say.
+// LaneThread: the thread of a lane, and its sleeper on epoll. WakeUp decides when it sleeps and for what it wakes.
 #pragma once
 
 #include <sys/epoll.h>
@@ -17,7 +17,7 @@ namespace rrdma::nic {
 class EpollSleeper final : public Sleeper {
  public:
   EpollSleeper();
-  // False: a descriptor could not be had or watched (the limit of the program, of its user's watches).
+  // False if a descriptor could not be opened or watched (the limit of the program, or of its user's watches).
   [[nodiscard]] bool valid() const { return valid_; }
 
   void add_link(int fd);
@@ -40,10 +40,10 @@ class EpollSleeper final : public Sleeper {
   std::array<epoll_event, kEventsMax> events_;
   std::array<int, kEventsMax> links_;
   bool valid_ = false;
-  bool has_pwait2_ = true;  // until the kernel says otherwise
+  bool has_pwait2_ = true;  // until the kernel refuses it
 };
 
-// Whether the machine has one core only: see WakeUp.
+// True if the machine has only one core: see WakeUp.
 [[nodiscard]] bool has_one_core();
 
 class LaneThread {
@@ -53,9 +53,9 @@ class LaneThread {
   LaneThread(const LaneThread&) = delete;
   LaneThread& operator=(const LaneThread&) = delete;
 
-  // False where the program may start no thread (RLIMIT_NPROC, a cgroup, no memory for its stack).
+  // False if the program may start no thread (RLIMIT_NPROC, a cgroup, no memory for its stack).
   [[nodiscard]] bool start(Duty& duty);
-  // Returns when it has ended.
+  // Returns when the thread has ended.
   void stop();
 
  private:

@@ -1,5 +1,5 @@
-// The thread with its epoll and the real clock: what virtual time cannot show (wakeup_test.cc shows the rest). Waits
-// are generous: the machine may be busy.
+// The thread with its epoll and the real clock: what virtual time cannot show (wakeup_test.cc shows the rest).
+// Timeouts are generous, because the machine may be busy.
 #include "nic/wakeup/lane_thread.h"
 
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ void spin(Duration span) {
   }
 }
 
-// A lane that counts what is asked of it.
+// A lane that counts the calls.
 struct CountedDuty : Duty {
   Served serve(std::span<const int> arrivals) override {
     for (const int fd : arrivals) {
@@ -76,7 +76,7 @@ TEST_F(LaneThreadTest, WakesForDescriptorsAndForTheDeadline) {
   EXPECT_TRUE(comes_true([this] { return duty_.works > 100; }));
 }
 
-// By system calls of its own: then there is the clock, and no core is lost.
+// The program closed them by direct system calls. Then only the clock is left, and the thread does not spin.
 TEST_F(LaneThreadTest, DoesNotSpinWhenItsDescriptorsWereClosed) {
   for (int fd = own_descriptors.next(0); fd < DescriptorSet::kNumbers; fd = own_descriptors.next(fd + 1))
     raw::close(fd);
@@ -104,7 +104,7 @@ TEST_F(LaneThreadTest, StandsByWhileTheProgramPollsAndComesBackWhenItStops) {
   program.join();
 }
 
-// The second kick comes while the thread takes the first, at one moment or another. Nothing else wakes it.
+// The second kick comes while the thread takes the first, at varying moments. Nothing else wakes it.
 TEST_F(LaneThreadTest, NoKickIsLost) {
   ASSERT_TRUE(thread_.start(duty_));
   for (int i = 1; i <= 20'000; ++i) {

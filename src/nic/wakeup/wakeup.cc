@@ -7,7 +7,7 @@
 namespace rrdma::nic {
 namespace {
 
-// While the program calls, it does itself what the thread came for.
+// While the program calls, it does the thread's work itself, so the thread waits politely.
 class PoliteGuard {
  public:
   explicit PoliteGuard(LaneLock& lock) : lock_(lock) { lock_.lock_politely(); }
@@ -29,14 +29,14 @@ bool WakeUp::note_arrivals(bool message, Instant now, Caller caller) {
   return holds_answers(now, caller);
 }
 
-// Who is to look again must be sure to: the program may not call any more.
+// Hold answers only if some thread is certain to poll again: the program may not call any more.
 bool WakeUp::holds_answers(Instant now, Caller caller) const {
   if (!answers_.expects_reply() || one_core_) return false;
   return caller == Caller::kThread || standing_by() || attending() || wakes_at_ <= now + kReplyWatch;
 }
 
-// The thread sleeps until the deadline that it saw last. The caller may sleep next, too: an earlier one that
-// came with its post or its poll (a time-out, the pause after an RNR NAK) would be nobody's.
+// The thread sleeps until the last deadline that it saw. The caller may sleep next, too: without a kick no thread
+// would handle an earlier deadline that came with its post or poll (a timeout, the delay after an RNR NAK).
 void WakeUp::note_deadline(Instant deadline) {
   if (!sleeps_beyond(deadline)) return;
   wakes_at_ = deadline;
@@ -69,7 +69,7 @@ bool WakeUp::turn(Duty& duty) {
     return true;
   }
   take_kick();
-  if (stopping_.load()) return false;  // after the kick that tells of it may have been taken
+  if (stopping_.load()) return false;  // checked after the kick, which may announce it
   if (std::exchange(control_ready_, false)) duty.handle_control();
   Duty::Served served = serve(duty);
   const std::uint64_t calls = calls_.load(std::memory_order_relaxed);
@@ -89,8 +89,8 @@ bool WakeUp::turn(Duty& duty) {
   return true;
 }
 
-// The flag is cleared once the ring has been taken, and before the work that the kick asks for: a kick that
-// comes in between is served by that work.
+// Clears the flag after taking the ring and before the work that the kick asks for: a kick in between is covered by
+// that work.
 void WakeUp::take_kick() {
   if (kicked_.load() && sleeper_.take_ring()) kicked_.exchange(false);
 }
@@ -134,12 +134,12 @@ void WakeUp::suppress_doorbells() {
 
 // ---- attending ----
 
-// Looks until nothing has come for a while. Who calls meanwhile need not kick: the thread serves before it sleeps.
+// Polls until nothing has arrived for a while. Callers need not kick meanwhile: the thread serves before it sleeps.
 void WakeUp::attend(Duty& duty) {
   attending_.store(true);
   Instant before = sleeper_.now(), end = before + Attention::kSpan;
   for (unsigned looks = 0; !called_away(looks); ++looks) {
-    sleeper_.yield();  // first of all: the program that was woken may wait for this core
+    sleeper_.yield();  // first, because the woken program may wait for this core
     const Instant now = sleeper_.now();
     const bool found = look(duty);
     if (now - before > Attention::kYieldMost) {
@@ -161,20 +161,20 @@ void WakeUp::attend(Duty& duty) {
 
 bool WakeUp::called_away(unsigned looks) {
   constexpr unsigned kLooksBetweenControls = 8;
-  take_kick();  // to look is what it asks for
+  take_kick();  // it asks for the polling that follows
   if (stopping_.load()) return true;
   if (looks % kLooksBetweenControls != kLooksBetweenControls - 1) return false;
   control_ready_ |= sleeper_.sleep(Sleeper::Watch::kAllButLinks, sleeper_.now()).by_control;
   return control_ready_;
 }
 
-// Who holds the lock looks by itself.
+// The holder of the lock polls by itself.
 bool WakeUp::look(Duty& duty) {
   const std::unique_lock lock(lock_, std::try_to_lock);
   return lock.owns_lock() && duty.look();
 }
 
-// Whether a program has gone to sleep until an event since this was asked last.
+// True if a program has gone to sleep until an event since the last call.
 bool WakeUp::armed_again() {
   const std::uint32_t armings = armings_.load();
   return std::exchange(armings_seen_, armings) != armings;
@@ -182,8 +182,8 @@ bool WakeUp::armed_again() {
 
 // ---- standing by ----
 
-// Whether the program looks by itself when something arrives is seen by trying: one that spins on its memory
-// between polls does not, and something waits for it.
+// Whether the program polls when something arrives can only be found out by trying: one that spins on its memory
+// between polls does not, and packets are left waiting.
 void WakeUp::begin_stand_by() {
   stands_by_since_ = sleeper_.now();
   tick_ = kFirstTick;
@@ -203,8 +203,8 @@ void WakeUp::end_stand_by(End why) {
   not_before_ = left + pause_;
 }
 
-// Deadlines are the program's while it polls: to come back for each would cost it the wake-ups, and the
-// doorbells requested for them, that standing by is there to spare it.
+// While the program polls, it handles deadlines. Returning for each would cost it the wake-ups and doorbell requests
+// that standing by avoids.
 void WakeUp::tick(Duty& duty) {
   const Duration span = std::exchange(tick_, kTick);
   const std::uint64_t before = calls_.load(std::memory_order_relaxed);
@@ -219,7 +219,7 @@ void WakeUp::tick(Duty& duty) {
   if (calls < static_cast<std::uint64_t>(span.ns / kBetweenCalls.ns)) end_stand_by(End::kNeeded);
 }
 
-// Who holds the lock polls, and publishes by itself: to wait for it would only take its core away.
+// The holder of the lock polls and publishes by itself: waiting for it would only take its core away.
 bool WakeUp::program_is_calling(Duty& duty) {
   const std::unique_lock lock(lock_, std::try_to_lock);
   if (!lock.owns_lock()) return true;

@@ -1,6 +1,6 @@
-// The wake-up protocol in virtual time. The world below is all that WakeUp knows of one: a clock that jumps, a lane
-// that frames arrive at and answers leave from, doorbells, and a program as a script of events, which are played
-// while the thread sleeps. So every bound is exact, and a thread that would sleep for ever is seen.
+// The wake-up protocol in virtual time. The world below is everything that WakeUp sees: a clock that jumps, a lane
+// with arriving frames and departing answers, doorbells, and a program as a script of events that run while the
+// thread sleeps. So every bound is exact, and a thread that would sleep forever is noticed.
 #include "nic/wakeup/wakeup.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ class World : public Sleeper, public Doorbells, public Duty {
 
   // ---- time
   void in(Duration span, std::function<void()> event) { script_.emplace(time + span, std::move(event)); }
-  // Every `period`, for as long as `goes_on`.
+  // Every `period`, as long as `goes_on`.
   void every(Duration period, const bool& goes_on, const std::function<void()>& event) {
     in(period, [=, this, &goes_on] {
       if (!goes_on) return;
@@ -100,7 +100,7 @@ class World : public Sleeper, public Doorbells, public Duty {
       if (watch == Watch::kEverything && std::exchange(link_readable_, false))
         return {.by_event = true, .links = {&kLinkDescriptor, 1}};
       const Instant next = script_.empty() ? kNever : script_.begin()->first;
-      // A tick is not cut short: what happens in it counts.
+      // A tick is not cut short: events within it count.
       if (std::min(next, until) > horizon_ && until > horizon_ + milliseconds(1)) {
         time = std::max(time, horizon_);
         return {};
@@ -139,15 +139,15 @@ class World : public Sleeper, public Doorbells, public Duty {
     }
   }
 
-  // How long the frame that waited longest was not looked at.
+  // The longest time that a frame waited for a poll.
   Duration longest_wait{};
   Instant time = kStart;
-  Duration away = kSlack;  // at the next yield
+  Duration away = kSlack;  // duration of the next yield
   int yields = 0;
   int frames = 0, bells = 0, rings = 0, serves = 0, ticks = 0, controls = 0, asked = 0, served = 0;
   bool requested = false, announced = false, control_readable = false;
   bool answers_due = false;
-  std::vector<Instant> answered_at;  // by a look, not behind a post
+  std::vector<Instant> answered_at;  // by a poll, not behind a post
   Instant first_waits = kNever;
   Instant deadline = kNever;  // of the engine
   std::function<void()> at_serve = [] {}, after_look = [] {}, at_sleep = [] {}, before_take = [] {},
@@ -174,7 +174,7 @@ class World : public Sleeper, public Doorbells, public Duty {
   bool rung_ = false, link_readable_ = false;
 };
 
-// A program that polls every microsecond, and a thread that has come to stand by beside it.
+// A program that polls every microsecond, and a thread that stands by beside it.
 class Polled : public testing::Test {
  protected:
   explicit Polled(bool one_core = false) : world_(one_core) {
@@ -185,7 +185,7 @@ class Polled : public testing::Test {
   World world_;
 };
 
-// ---- asleep, and rung for ----
+// ---- asleep, and woken by doorbells ----
 
 TEST(WakeUp, APassiveTargetIsServedWhenTheDoorbellRings) {
   World world;
@@ -196,7 +196,7 @@ TEST(WakeUp, APassiveTargetIsServedWhenTheDoorbellRings) {
   EXPECT_EQ(world.longest_wait.ns, 0);
 }
 
-// Between the last look and the request nobody rings.
+// Between the last poll and the request no peer rings.
 TEST(WakeUp, WhatCameBeforeTheDoorbellsWereRequestedIsServedAtOnce) {
   World world;
   int left = 3;
@@ -263,7 +263,7 @@ TEST(WakeUp, WhoGoesOnCallingIsNotRungForAndTheThreadKnows) {
   world.in(microseconds(33), [&] {
     world.poll();
     EXPECT_FALSE(world.requested);
-    world.frame_arrives();  // nobody rings for it
+    world.frame_arrives();  // no doorbell rings for it
   });
   world.run(milliseconds(1));
   EXPECT_EQ(world.rings, 1);
@@ -278,7 +278,7 @@ TEST_F(Polled, TheThreadStandsByAndPeersAreTold) {
   EXPECT_TRUE(world_.announced);
   const int serves = world_.serves, rings = world_.rings;
   world_.every(microseconds(3), polls_, [this] { world_.frame_arrives(); });
-  world_.deadline = world_.time + milliseconds(1);  // the program's, too
+  world_.deadline = world_.time + milliseconds(1);  // the program handles it, too
   world_.run(milliseconds(50));
   EXPECT_EQ(world_.serves, serves);
   EXPECT_EQ(world_.rings, rings);
@@ -331,7 +331,7 @@ TEST_F(Polled, ControlCallsTheThreadAwayAndItStandsByAgain) {
   EXPECT_TRUE(world_.wakeup.standing_by()) << "without a pause: it was no failure";
 }
 
-// What lies there will be taken by the call that is under way.
+// The call in progress will take what has arrived.
 TEST_F(Polled, StaysAwayWhileTheProgramIsInACall) {
   ASSERT_TRUE(world_.wakeup.standing_by());
   polls_ = false;
@@ -347,7 +347,7 @@ TEST_F(Polled, StaysAwayWhileTheProgramIsInACall) {
   calls = false;
 }
 
-// Its queue has an end, so it will poll; what arrives meanwhile it takes now and then.
+// Its queue is finite, so it will poll; meanwhile it takes arrivals now and then.
 TEST(WakeUp, TheThreadStandsByBesideAProgramThatOnlyPosts) {
   World world;
   bool goes_on = true;
@@ -362,7 +362,7 @@ TEST(WakeUp, TheThreadStandsByBesideAProgramThatOnlyPosts) {
   goes_on = false;
 }
 
-// As a program does that spins on its memory: it calls, but not when something arrives.
+// Like a program that spins on its memory: it calls, but not when something arrives.
 TEST(WakeUp, TheThreadTriesLessAndLessBesideAProgramThatLeavesThingsLying) {
   World world;
   bool goes_on = true;
@@ -399,7 +399,7 @@ TEST_F(PolledOnOneCore, TheThreadNeverStandsBy) {
 
 // ---- delayed ACKs ----
 
-// The end of a ping-pong that replies: a message comes, the program's poll finds it, its reply is posted.
+// The replying end of a ping-pong: a message arrives, the program's poll finds it, and it posts a reply.
 class Replying : public testing::Test {
  protected:
   explicit Replying(bool one_core = false) : world_(one_core) { exchange(kHabit); }
@@ -430,7 +430,7 @@ TEST_F(Replying, WithoutAReplyTheAnswerLeavesByAPoll) {
   const Instant begin = world_.time;
   exchange(1, false);
   world_.in(microseconds(3), [this] {
-    for (int i = 0; i < 8; ++i) world_.poll();  // of which seven are spared
+    for (int i = 0; i < 8; ++i) world_.poll();  // seven of them are spared
   });
   world_.run(microseconds(10));
   ASSERT_EQ(world_.answered_at.size(), before + 1);
@@ -459,7 +459,7 @@ TEST_F(Replying, NothingIsHeldWhenItWasGivenUp) {
   EXPECT_EQ(world_.answered_at.size(), before + 1);
 }
 
-// Between two exchanges that are far apart the thread sleeps for long: nobody would be sure to send what was held.
+// Between two distant exchanges the thread sleeps for long: no thread would be certain to send held answers.
 TEST(WakeUp, NoAnswerIsHeldWhileTheThreadSleepsForLong) {
   World world(false, false);
   for (int i = 0; i < 20; ++i) {
@@ -473,7 +473,7 @@ TEST(WakeUp, NoAnswerIsHeldWhileTheThreadSleepsForLong) {
   EXPECT_EQ(world.answered_at.size(), 20u);
 }
 
-// Once it has seen that the program replies, it wakes often enough for what a poll of the program holds.
+// Once it has seen that the program replies, it wakes often enough for answers that a poll of the program holds.
 TEST(WakeUp, TheThreadWatchesAProgramThatReplies) {
   World world(false, false);
   bool goes_on = true;
@@ -504,7 +504,8 @@ TEST_F(ReplyingOnOneCore, NothingIsHeld) {
 
 // ---- kicks ----
 
-// Somebody asks and kicks while the thread serves an earlier kick, at every moment that there is. Nothing else wakes it.
+// A request and a kick arrive while the thread serves an earlier kick, at every possible moment. Nothing else wakes
+// it.
 TEST(WakeUp, NoKickIsLost) {
   using Moment = std::function<void()> World::*;
   for (const Moment moment : {&World::before_take, &World::after_take, &World::at_serve, &World::at_sleep}) {
@@ -558,7 +559,7 @@ TEST_F(Polled, StopsWhileStandingBy) {
 
 // ---- attending ----
 
-// A program that sleeps until an event, is done with a message within two microseconds, and sleeps again.
+// A program that sleeps until an event, handles a message within two microseconds, and sleeps again.
 class Answered : public testing::Test {
  protected:
   enum class Reply : std::uint8_t { kNone, kPost };
@@ -578,7 +579,7 @@ class Answered : public testing::Test {
 TEST_F(Answered, MessagesCloseBehindOneAnotherFindTheThreadAwake) {
   message_every(microseconds(10));
   world_.run(milliseconds(20));
-  // Of 2,000; now and then the thread sleeps, for the sake of others on this core.
+  // Of 2,000; now and then the thread sleeps, for the benefit of other threads on this core.
   EXPECT_LT(world_.bells, 40);
   EXPECT_GT(world_.bells, 5);
   EXPECT_LE(world_.longest_wait, microseconds(2));
