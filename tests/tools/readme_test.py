@@ -207,7 +207,11 @@ class Demo(unittest.TestCase):
         self.addCleanup(subprocess.run, ["umount", "/etc/hosts"], check=True)
         done = subprocess.run([SOURCE / "scripts/demo", os.path.dirname(os.path.dirname(RRDMA))], capture_output=True, text=True, timeout=200)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        self.assertEqual(re.findall(r"^ok    (\w+)", done.stdout, re.M), ["ibv_devinfo", "ibv_rc_pingpong", "ib_write_bw", "rping"])
+        self.assertEqual(re.findall(r"^ok    (\S+(?: \w+)?)  ", done.stdout, re.M),
+                         ["ibv_devinfo", "ibv_rc_pingpong", "ib_write_bw", "rping", "rrdma explain", "rrdma inspect", "rrdma::comm"])
+        self.assertRegex(done.stdout, r"Injected faults dropped \d+ packets of this program")
+        report = re.search(r"file://(\S+)", done.stdout)[1]
+        self.assertIn("<html", pathlib.Path(report).read_text()[:2000])
         self.assertNotIn("\x1b", done.stdout)
 
     def test_demo_without_a_build(self):
