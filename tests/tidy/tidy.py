@@ -5,6 +5,7 @@ paths, make targets and links in documents, and the layout by clang-format 14 if
 FILE:LINE: [rule] finding, reason; exits 1 if there is a finding. Standard library only."""
 
 import argparse
+import functools
 import os
 import re
 import shutil
@@ -47,6 +48,7 @@ def without_comments_and_literals(source, keep_includes=True):
     return TOKEN.sub(blank, source)
 
 
+@functools.cache
 def words_of(identifier):
     """The lower-case words of a snake_case or PascalCase name."""
     spaced = re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", identifier)
