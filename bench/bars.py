@@ -1,5 +1,5 @@
-"""The bars that the project has set itself, as rows: our figure, what it is held against (another figure of the same
-run, or a number), and whether it holds. Rows without a bar are only reported."""
+"""The project's own performance bars, as rows: our figure, its reference (another figure of the same run, or a
+number), and whether it holds. Rows without a bar are only reported."""
 
 import os
 import statistics
@@ -12,7 +12,7 @@ OK, MISSED, REPORTED, NOT_MEASURED = "ok", "missed", "report", "not measured"
 
 
 class Results:
-    """All figures of a run by measurement, and what went wrong."""
+    """All figures of a run by measurement, and all failures."""
 
     def __init__(self):
         self.values, self.troubles = {}, {}
@@ -28,7 +28,7 @@ class Results:
         return statistics.median(values) if values else None
 
     def spread(self, key):
-        """(least, greatest)"""
+        """Returns (least, greatest)."""
         values = self.values.get(key)
         return (min(values), max(values)) if values else None
 
@@ -41,7 +41,7 @@ class Row:
     relation: str = ""   # "<=", ">=", "<", ">"; empty: report only
     factor: float = 1.0
     against: str = ""    # key of a measurement; empty: `factor` is the bar itself
-    name: str = ""       # of what it is held against
+    name: str = ""       # name of the reference
 
     def figure(self, results):
         return results.median(self.ours)
@@ -50,7 +50,7 @@ class Row:
         return results.median(self.against) if self.against else None
 
     def bar(self, results):
-        """The number that our figure must keep to, None if there is none."""
+        """The number that our figure must meet; None if there is none."""
         if not self.relation:
             return None
         if not self.against:
@@ -59,7 +59,7 @@ class Row:
         return None if reference is None else self.factor * reference
 
     def ratio(self, results):
-        """Our figure in terms of what it is held against."""
+        """Our figure relative to its reference."""
         figure, reference = self.figure(results), self.reference(results)
         if figure is None:
             return None
@@ -89,7 +89,7 @@ class Row:
 
 
 def shown(value, kind):
-    """With its unit, three digits."""
+    """With its unit and three digits."""
     if value is None:
         return "-"
     if kind == RATE and abs(value) < 1e5:
@@ -145,7 +145,8 @@ def company_rows():
 
 
 def thread_rows():
-    """A thread for each core gains, more than cores must not cost; how much, the number of cores says."""
+    """One thread for each core must increase the rate; more threads than cores must not reduce it much. The number of
+    cores determines the bar."""
     cores = len(os.sched_getaffinity(0))
     for link, name in (("shm", "shm"), ("udp", "UDP")):
         for count in contestants.THREADS:

@@ -1,11 +1,11 @@
-"""Where the time of an operation goes, in nanoseconds: the parts that the machine itself takes (bench/limits.cc, measured in
-the same run) and what is left over, which is ours. In a stream both ends work at the same time: a part counts once, for the
-end that has it. Parts that overlap make the rest negative; then the machine hides them."""
+"""The time budget of an operation in nanoseconds: the parts that the machine takes (bench/limits.cc, measured in the
+same run), and the rest, which is ours. In a stream both ends work concurrently, so a part counts once, for the end
+that has it. Overlapping parts make the rest negative: the machine hides them."""
 
 from dataclasses import dataclass
 
 MIB = 1 << 20
-# A packet with 8 octets as the ICRC covers it: 8 octets for the LRH that is not there, IPv4, UDP, BTH, RETH, payload.
+# A packet with 8 bytes of payload as the ICRC covers it: 8 bytes for the absent LRH, IPv4, UDP, BTH, RETH, payload.
 SMALL_PACKET = 8 + 20 + 8 + 12 + 16 + 8
 REST = "the rest"
 
@@ -14,7 +14,7 @@ REST = "the rest"
 class Budget:
     operation: str
     total: float  # ns
-    parts: list   # (what, ns), the last one is the rest
+    parts: list   # (part, ns); the last one is the rest
 
 
 def nanoseconds_of(octets, gigabytes_per_second):
@@ -27,7 +27,7 @@ def budget_of(operation, total, parts, rest):
 
 
 def budgets(results):
-    """Those whose figures are all there."""
+    """The budgets whose figures are all available."""
     def values(*keys):
         found = [results.median(key) for key in keys]
         return found if all(found) else None

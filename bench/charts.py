@@ -1,5 +1,5 @@
-"""Charts as SVG, by hand: lines over sizes on logarithmic axes, and bars. Every series has a name at its end, a colour and
-a mark of its own; ours are drawn thicker. Text is escaped, so that the files are well-formed whatever is named."""
+"""SVG charts: lines over message sizes on logarithmic axes, and bars. Every series has a name at its end, a colour
+and a mark; ours are thicker. Text is escaped, so that the files are always well-formed."""
 
 import math
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from xml.sax.saxutils import escape
 
 WIDTH, HEIGHT = 960, 560
 LEFT, RIGHT, TOP, BOTTOM = 80, 250, 70, 60
-# Colours that people with colour blindness tell apart too (Okabe and Ito); repeated with dashes.
+# Colour-blind safe colours (Okabe and Ito); repeated with dashes.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#7F7F7F")
 FONT = "font-family='sans-serif'"
 
@@ -46,7 +46,7 @@ def size_label(size):
 
 
 def ticks(least, greatest):
-    """1, 2, 5 in each decade that is touched."""
+    """1, 2 and 5 of each decade in the range."""
     found = []
     for exponent in range(math.floor(math.log10(least)), math.ceil(math.log10(greatest)) + 1):
         found += [digit * 10.0 ** exponent for digit in (1, 2, 5)]
@@ -58,7 +58,7 @@ def number(value):
 
 
 def scale(values, low, high):
-    """From values to places, logarithmic."""
+    """Maps values to positions, logarithmically."""
     least, greatest = math.log(min(values)), math.log(max(values))
     span = greatest - least or 1.0
     return lambda value: low + (math.log(value) - least) / span * (high - low)
@@ -78,7 +78,7 @@ def style(index):
 
 
 def line_chart(title, subtitle, unit, series, limits=()):
-    """Figures by size of the message, both axes logarithmic; `limits`, (name, value), are dotted lines across."""
+    """Figures by message size, with two logarithmic axes. `limits`, (name, value), are dotted horizontal lines."""
     drawing = Drawing(title, subtitle)
     series = [one for one in series if one.points]
     if not series:
@@ -120,7 +120,7 @@ def draw_series(drawing, one, colour, dash, place_x, place_y, label_y):
 
 
 def bar_chart(title, subtitle, unit, series):
-    """One bar for each series, the longest first; a thin line shows the spread."""
+    """One bar for each series, the longest first. A thin line shows the spread."""
     drawing = Drawing(title, subtitle)
     series = sorted((one for one in series if one.points), key=lambda one: -one.points[0][1])
     if not series:
@@ -144,7 +144,7 @@ def bar_chart(title, subtitle, unit, series):
 
 
 def history_chart(title, subtitle, names, series):
-    """Shares of their first figures by commit, in order; the axis of shares is logarithmic. Names at the ends, those that have changed most."""
+    """Figures by commit, relative to the first one, on a logarithmic axis. Labels the series that changed most."""
     drawing = Drawing(title, subtitle)
     if not series or not names:
         drawing.text(LEFT, HEIGHT / 2, "nothing was measured")

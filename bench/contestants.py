@@ -1,6 +1,6 @@
-"""What is measured: each Measurement names a program, ours or another's, and knows how to run it once on a stage.
-`plan()` lists them all in the order of a round, so that ours and those they are held against come close to each
-other in time. `needed` ones stand behind a bar or a row; the others only fill the charts."""
+"""The measurements. Each Measurement names a program, ours or another's, and can run it once on a stage. `plan()`
+lists them in the order of a round, so that our programs run close in time to their references. Measurements with
+`needed` are used by a bar or a row; the others only appear in the charts."""
 
 import statistics
 import sys
@@ -9,14 +9,14 @@ from typing import Callable
 
 import figures
 
-PROGRAMS = ("bin/limits", "bin/many_qps", "bin/verbs_rates")  # of ours, in a build folder
+PROGRAMS = ("bin/limits", "bin/many_qps", "bin/verbs_rates")  # ours, in a build folder
 LATENCY, BANDWIDTH, RATE, MEMORY = "latency", "bandwidth", "rate", "memory"
 UNITS = {LATENCY: "µs", BANDWIDTH: "GB/s", RATE: "M/s", MEMORY: "MiB"}
 LATENCY_SIZES = (8, 64, 512, 4096, 65536)
 BANDWIDTH_SIZES = (4096, 16384, 65536, 1 << 20)
 MTU = 4096
 UDP_OCTETS_MAX = 65507
-SMALL_BUFFER = 212992  # what most machines allow an ordinary user
+SMALL_BUFFER = 212992  # the limit of most systems for an ordinary user
 LOSS = "drop=1%,seed=7"
 
 SHM, UDP = "RRDMA shm", "RRDMA UDP"
@@ -27,7 +27,7 @@ SOCKPERF, IPERF, QPERF = "UDP sockets (sockperf)", "TCP (iperf3)", "TCP (qperf)"
 
 @dataclass
 class Effort:
-    """How long things take: messages of a latency test, octets and messages of a stream, seconds, milliseconds."""
+    """The effort of a run: messages of a latency test, bytes and messages of a stream, seconds, milliseconds."""
     trips: int
     octets: int
     messages: int
@@ -52,8 +52,9 @@ class Measurement:
     chart: bool = True
 
 
-# perftest asks for every hundredth completion and counts each for a hundred messages, the last one of a QP too: with several QPs and another
-# count it takes itself for done while some QPs still wait to post, and spins for ever.
+# perftest requests a completion for every hundredth message and counts each as a hundred messages, even the last one
+# of a QP. With several QPs and another count, it believes that it is done while some QPs still wait to post, and
+# spins forever.
 CQ_MODERATION = 100
 
 
@@ -84,7 +85,7 @@ def pingpong(link):
 
 
 def unpinned(measure):
-    """The same where the kernel chooses the cores, as it does for whoever types it."""
+    """The same without pinning: the kernel chooses the cores, as it does for a user."""
     def loose(stage, effort):
         cores = stage.near_core, stage.far_core
         stage.near_core = stage.far_core = None
@@ -96,7 +97,8 @@ def unpinned(measure):
 
 
 class Series:
-    """Many runs of one kind in a round; each figure of them is a measurement of its own, the first in the plan runs them."""
+    """Many runs of one kind in a round. Each figure of them is a separate measurement; the first one in the plan runs
+    them all."""
 
     def __init__(self, measure, times):
         self.measure, self.times, self.values = measure, times, []
@@ -112,7 +114,7 @@ class Series:
 
 
 def beside_two(measure):
-    """While two programs compute, one for each core that we use."""
+    """Measures while two programs compute, one on each of our cores."""
     def beside(stage, effort):
         busy = [stage.start([sys.executable, "-c", "while True: pass"], None, core) for core in (stage.near_core, stage.far_core)]
         try:
@@ -163,7 +165,7 @@ def fabric(size, provider):
     def measure(stage, effort):
         port = stage.next_port()
         words = ["fi_pingpong", "-p", provider, "-e", "rdm", "-S", str(size), "-I", str(max(effort.trips // 5, 100))]
-        # The control connection would look for the interface of the default route.
+        # Otherwise the control connection would use the interface of the default route.
         text = stage.pair([*words, "-B", str(port)], [*words, "-P", str(port), "127.0.0.1"], port, {"FI_TCP_IFACE": "lo"}, server_ends=False)
         return figures.fabric_latency(text, size)
     return measure
@@ -173,7 +175,7 @@ def sockperf(size):
     def measure(stage, effort):
         port = stage.next_port()
         where = ["-i", "127.0.0.1", "-p", str(port), "--nonblocked"]
-        # 14 octets are its least; both sides poll, as ours do.
+        # 14 bytes is its minimum. Both sides poll, as ours do.
         client = ["sockperf", "ping-pong", *where, "-m", str(max(size, 14)), "-t", str(effort.seconds)]
         text = stage.pair(["sockperf", "server", *where], client, port, protocol="udp", server_ends=False)
         return figures.sockperf_latency(text)
@@ -207,7 +209,7 @@ def limit(name):
     return measure
 
 
-# What bench/limits.cc measures, as the report names it.
+# The figures of bench/limits.cc, with their names in the report.
 LIMITS = {
     "cache_line_us": ("cache line between two cores, half round trip", LATENCY),
     "process_vm_us": ("process_vm_writev of 8 bytes, half round trip", LATENCY),
@@ -269,7 +271,7 @@ def rate_plan():
 def many_plan():
     for link in ("shm", "udp"):
         for qps in (1, 256):
-            # perftest makes each QP send -n messages.
+            # With perftest, each QP sends -n messages.
             yield Measurement(f"{link}/qps/{qps}", f"{qps} QPs", BANDWIDTH,
                               perftest("ib_write_bw", 4096, link, BANDWIDTH, options=("-q", str(qps)), share=qps),
                               4096, f"ib_write_bw -q {qps}", True, chart=False)
@@ -281,7 +283,7 @@ FIRST_RUNS = 20
 
 
 def company_plan():
-    """Where the cores are not ours alone, and nobody says which."""
+    """Measurements on shared cores, without pinning."""
     for link in ("shm", "udp"):
         runs = Series(unpinned(pingpong(link)), FIRST_RUNS)
         for name, measure in (("median", runs.first(statistics.median)), ("worst", runs.later(max))):
@@ -328,7 +330,7 @@ def shared_memory_plan():
 
 
 def plan():
-    """Everything, what stands behind a row first."""
+    """All measurements, those with a row first."""
     everything = limit_plan()
     for size in LATENCY_SIZES:
         everything += latency_plan(size)

@@ -1,5 +1,5 @@
-// The engine's bars of speed (make bench-check): 5 million 64-octet SENDs in a second on one core, and what
-// 10,000 connected QPs may cost. Each figure is the best of many short rounds. Memory: engine_memory.cc.
+// Speed bars of the engine (make bench-check): 5 million 64-byte SENDs per second on one core, and the cost
+// of 10,000 connected QPs. Each figure is the best of many short rounds. engine_memory.cc checks the memory.
 #include <time.h>
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace rrdma::bench {
 namespace {
 
-constexpr double kMessageNsMax = 200;  // 5 million in a second
+constexpr double kMessageNsMax = 200;  // 5 million per second
 constexpr double kSpreadRatioMax = 1.5;
 constexpr double kOneOfManyRatioMax = 1.1;
 constexpr std::uint32_t kManyQps = 10'000;
@@ -18,14 +18,14 @@ constexpr std::uint32_t kTurnMessages = 16;
 constexpr int kRounds = 300;
 constexpr int kAttempts = 6;
 
-// Processor time of this thread: others on the machine do not count.
+// CPU time of this thread, so that other load on the machine does not count.
 double cpu_ns() {
   timespec time{};
   ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
   return static_cast<double>(time.tv_sec) * 1e9 + static_cast<double>(time.tv_nsec);
 }
 
-// Nanoseconds for a message.
+// Nanoseconds for each message.
 template <typename Step>
 double best_ns(int rounds, int steps, int messages, Step step) {
   double best = 1e9;
@@ -46,7 +46,7 @@ double burst_ns(EnginePair& pair, std::uint32_t qp, std::uint32_t messages) {
   return best_ns(kRounds, 20, static_cast<int>(messages), [&] { pair.burst(qp, messages); });
 }
 
-// A round goes over all QPs, so that none of their state is warm by chance.
+// A round visits all QPs, so that none of their state is in the cache by chance.
 double rotating_ns(EnginePair& pair, std::uint32_t messages) {
   std::uint32_t next = 0;
   return best_ns(6, kManyQps, static_cast<int>(messages), [&] {
@@ -65,7 +65,7 @@ bool speeds() {
                   kOneOfManyRatioMax);
   const double rotating = rotating_ns(many, kTurnMessages) / burst_ns(one, 0, kTurnMessages);
   good &= verdict("10,000 QPs in turn, 16 messages each, against one", rotating, "x", kSpreadRatioMax);
-  // With one message in a turn it is the memory that is measured: all state of both QPs is cold every time.
+  // With one message at a time this measures memory latency: the state of both QPs is never in the cache.
   const double single = rotating_ns(many, 1) / burst_ns(one, 0, 1);
   std::printf("%-58s %9.2f x\n", "10,000 QPs in turn, 1 message each, against one", single);
   return good;

@@ -1,5 +1,5 @@
-// The engine alone: two of them back to back in memory, on one core. Items are messages, seen through from
-// post_send to the completions on both sides.
+// The engine alone: two of them back to back in memory, on one core. An item is a message, from post_send to
+// the completions on both sides.
 #include <benchmark/benchmark.h>
 
 #include "engine_pair.h"

@@ -1,6 +1,6 @@
-// What the engine's memory costs, true on any machine: no allocation for a message, 4 KiB of state for an idle
-// RC QP at most. operator new is replaced by one that counts. Blocks of the store of rings are left out: their pages
-// are nobody's until packets go. Speed has its own bars: engine_bars.cc.
+// Memory bars of the engine, valid on any machine: no allocation for a message, and at most 4 KiB of state
+// for an idle RC QP. A replaced operator new does the counting. It ignores the blocks of the ring store,
+// whose pages stay untouched until packets are sent. engine_bars.cc checks the speed.
 #include <cstdio>
 #include <cstdlib>
 #include <new>
@@ -53,7 +53,7 @@ bool verdict(const char* what, std::size_t value, std::size_t bar) {
 }
 
 bool idle_state() {
-  // Queues of one entry each: what is left is the QP.
+  // Queues of one entry each: the remainder is the QP.
   objects::MemoryTable table(1);
   objects::ProtectionDomain pd;
   objects::CompletionQueue queue(16, nullptr);
@@ -66,7 +66,7 @@ bool idle_state() {
   init.pd = &pd;
   init.send_cq = init.receive_cq = &queue;
   init.send_entries = init.receive_entries = 1;
-  engine.create_qp(init, wire::Qpn(1));  // the table and the timers have their room now
+  engine.create_qp(init, wire::Qpn(1));  // the table and the timers have allocated now
   const std::size_t before = allocated_octets;
   QueuePair& qp = engine.create_qp(init, wire::Qpn(2));
   QpAttributes attributes;

@@ -1,5 +1,5 @@
 // EnginePair: two engines back to back in memory, with any number of connected RC QPs between them. A frame
-// that one commits is parsed and handled by the other at once; nothing else lies between them.
+// that one engine commits is parsed and handled by the other immediately.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ class EnginePair final : private transport::EventSink {
     }
   }
 
-  // Sends `messages` messages of 64 octets on one QP and sees them through to both completions.
+  // Sends `messages` messages of 64 bytes on one QP and waits for the completions on both sides.
   void burst(std::uint32_t qp, std::uint32_t messages) {
     transport::SendRequest request;
     request.entry.opcode = objects::SendOpcode::kSend;
@@ -42,7 +42,7 @@ class EnginePair final : private transport::EventSink {
     }
     settle(qp, messages);
   }
-  // One message on each of `count` QPs, from `first` on. REQUIRES: count <= kDepth.
+  // Sends one message on each of `count` QPs, from `first` on. REQUIRES: count <= kDepth.
   void spread(std::uint32_t first, std::uint32_t count) {
     transport::SendRequest request;
     request.entry.opcode = objects::SendOpcode::kSend;

@@ -1,6 +1,6 @@
-"""Reads the figures out of what each program prints. Units are always the same: microseconds of half a round trip
-(ibv_rc_pingpong: of an iteration), GB/s of 10^9 octets, messages for each second, MiB. ValueError when the
-figure is not there: a program that failed must not become a number."""
+"""Parses the figures from the output of each program. The units are fixed: microseconds of half a round trip
+(ibv_rc_pingpong: of an iteration), GB/s of 10^9 bytes, messages per second, MiB. Raises ValueError if the figure is
+missing, so that a failed program never yields a number."""
 
 import json
 import re
@@ -30,7 +30,7 @@ def perftest_latency(text, size):
 
 
 def perftest_bandwidth(text, size):
-    """The average, which perftest gives in MiB for each second."""
+    """The average, which perftest prints in MiB per second."""
     words = perftest_line(text, size)
     if "BW average[MB/sec]" not in text:
         raise ValueError("no bandwidth in what perftest printed")
@@ -38,7 +38,7 @@ def perftest_bandwidth(text, size):
 
 
 def perftest_rate(text, size):
-    # The figure may run into a message that follows without a space.
+    # A message may follow the figure without a space.
     words = perftest_line(text, size)
     number = re.match(r"[0-9.]+", words[4])
     if "MsgRate[Mpps]" not in text or not number:
@@ -63,7 +63,7 @@ def sockperf_latency(text):
 
 
 def iperf_bandwidth(text):
-    """What arrived, from iperf3 -J."""
+    """The received bandwidth, from iperf3 -J."""
     try:
         received = json.loads(text)["end"]["sum_received"]["bits_per_second"]
     except (json.JSONDecodeError, KeyError, TypeError) as error:
@@ -91,7 +91,7 @@ def ucx_latency(text):
 
 
 def ucx_bandwidth(text):
-    """Overall; ucx_perftest gives MiB for each second."""
+    """The overall bandwidth; ucx_perftest prints MiB per second."""
     return float(ucx_final(text)[5]) * MIB / GB
 
 
@@ -120,7 +120,7 @@ def qperf_value(text, name):
 
 
 def limits(text):
-    """{name: value} as bench/limits.cc prints it."""
+    """{name: value} as printed by bench/limits.cc."""
     try:
         return {name: float(value) for name, value in json.loads(text).items()}
     except (json.JSONDecodeError, AttributeError) as error:

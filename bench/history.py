@@ -1,8 +1,10 @@
-"""The speed of commits, kept. Each line of history/ARCHITECTURE.jsonl is a run of the quick set (make bench-history): how
-many times as fast RRDMA was as what ran beside it in the same run, so that runs on machines of one kind can be compared.
+"""The recorded performance of commits. Each line of history/ARCHITECTURE.jsonl is a run of the quick set (make
+bench-history). It stores the speed of RRDMA relative to the references of the same run, so that runs on similar
+machines can be compared.
 
-    history.py add RESULTS     adds results.json of a run, and draws the chart anew
-    history.py check RESULTS   fails when a ratio is more than 15 % below the last line's, in the median and in every round"""
+history.py add RESULTS     adds results.json of a run, and redraws the chart
+history.py check RESULTS   fails if a ratio is more than 15 % below the last line's, in the median and in every round
+"""
 
 import argparse
 import json
@@ -15,21 +17,21 @@ from contestants import LATENCY
 
 FOLDER = Path(__file__).parent / "history"
 LOSS_MAX = 0.15
-# Figures that no bar holds against another one of the run, and what is the same for somebody else.
+# Figures without a bar that refers to another figure, and the equivalent figure of another program.
 BESIDE = (("udp/ib_write_lat/8", "limit/udp_us", "UDP: ib_write_lat, 8 B", "bare UDP sockets"),
           ("udp/pingpong", "limit/udp_us", "UDP: ibv_rc_pingpong", "bare UDP sockets"),
           ("shm/pingpong", "limit/cache_line_us", "shm: ibv_rc_pingpong", "a cache line"))
 
 
 def speed(kind, ours, theirs):
-    """How many times as fast; None where one of them was not measured."""
+    """The relative speed; None if one of them was not measured."""
     if not ours or not theirs:
         return None
     return theirs / ours if kind == LATENCY else ours / theirs
 
 
 def pairs_of(data):
-    """What is held against what: [(name, ours, theirs)], each a measurement."""
+    """The comparisons: [(name, ours, theirs)], each a measurement."""
     measured = {one["key"]: one for one in data["measurements"]}
     pairs = [(f"{row['what']} / {row['against']}", row["ours"], row["against"]) for row in data["rows"] if row["against"]]
     pairs += [(f"{what} / {name}", ours, theirs) for ours, theirs, what, name in BESIDE]
@@ -42,7 +44,7 @@ def ratios_of(data):
 
 
 def best_ratios_of(data):
-    """The same of the round that was best for us: a program beside us may have had a good or a bad one."""
+    """The ratios of the round that was best for us, because a reference program may have a good or a bad round."""
     found = {name: [speed(ours["kind"], *pair) for pair in zip(ours["values"], theirs["values"])] for name, ours, theirs in pairs_of(data)}
     return {name: max(ratios) for name, rounds in found.items() if (ratios := [ratio for ratio in rounds if ratio is not None])}
 
@@ -53,13 +55,14 @@ def lines_of(architecture, folder=FOLDER):
 
 
 def losses(before, now, best):
-    """What has become slower than it may, in the median and in every round: [(name, before, now)]. What was not measured this time is none."""
+    """Ratios that dropped too far, in the median and in every round: [(name, before, now)]. Skips those not measured
+    this time."""
     return [(name, ratio, now[name]) for name, ratio in before.items()
             if name in now and max(now[name], best.get(name, 0)) < ratio * (1 - LOSS_MAX)]
 
 
 def chart(architecture, lines):
-    """Each ratio by commit, as a share of its first figure: what falls has become slower."""
+    """Each ratio by commit, relative to its first figure. A falling line has become slower."""
     first, series = {}, {}
     for place, line in enumerate(lines, 1):
         for name, ratio in line["ratios"].items():
@@ -86,7 +89,7 @@ def add(data, commit, folder=FOLDER):
 
 
 def check(data, folder=FOLDER):
-    """(what to print, whether it holds)"""
+    """Returns (text to print, whether all bars hold)."""
     lines = lines_of(data["machine"]["architecture"], folder)
     if not lines:
         return f"no history for {data['machine']['architecture']} yet: make bench-history begins one", True
@@ -99,7 +102,8 @@ def check(data, folder=FOLDER):
 
 
 def reason_to_refuse(data):
-    """Whole runs are no figures to compare with those of the quick set: programs run longer in them, and some of those beside us get faster by it."""
+    """Rejects full runs: programs run longer in them, and some references get faster, so they cannot be compared with
+    the quick set."""
     return "" if data["machine"].get("quick") else "is not of the quick set, whose runs can be compared: run `make bench QUICK=1` first"
 
 

@@ -1,11 +1,11 @@
-// limits: what this machine can do at all, as the floor or the ceiling beside the figures of programs:
-// a cache line passed to and fro between two cores, process_vm_writev, bare UDP sockets on the loopback
-// device, memcpy, CRC-32. Two processes where there are two sides, one on each core of --cores=A,B, both
-// polling. Round trips are medians of batches, halved. Each figure takes --milliseconds=N.
+// limits: measures the limits of this machine as a reference for the figures of programs: a cache line passed
+// between two cores, process_vm_writev, bare UDP sockets on the loopback device, memcpy and CRC-32.
+// Measurements with two sides use two processes, one on each core of --cores=A,B, both polling. Round trips
+// are medians of batches, halved. Each figure takes --milliseconds=N.
 //
 //   limits --cores=0,1 --milliseconds=200 [NAME...]     prints one JSON object, NAME: value
 //
-// An alarm ends it should anything stand still.
+// An alarm ends the program if it hangs.
 #include <netinet/in.h>
 #include <netinet/udp.h>
 #include <sched.h>
@@ -71,11 +71,11 @@ double median(std::vector<double>& values) {
   return *middle;
 }
 
-// What both processes see.
+// Shared between both processes.
 struct Shared {
   alignas(kCacheLine) std::atomic<std::uint64_t> ping{0};
   alignas(kCacheLine) std::atomic<std::uint64_t> pong{0};
-  alignas(kCacheLine) std::atomic<std::uint64_t> taken{0};  // octets
+  alignas(kCacheLine) std::atomic<std::uint64_t> taken{0};  // bytes
 };
 
 Shared& make_shared_page() {
@@ -111,14 +111,14 @@ class FarSide {
   pid_t pid_ = 0;
 };
 
-// Median time of half a round trip, in microseconds.
+// Median of half a round trip, in microseconds.
 double half_round_trip(const Plan& plan, const std::function<void(std::uint64_t)>& round_trip) {
   std::vector<double> halves;
   std::uint64_t count = 0;
   const auto batch = [&] {
     for (unsigned i = 0; i < kRoundTripsInBatch; ++i) round_trip(++count);
   };
-  batch();  // the far side is there
+  batch();  // wait until the far side is ready
   const auto begin = Clock::now();
   while (Clock::now() - begin < plan.time) {
     const auto start = Clock::now();
@@ -144,7 +144,7 @@ double cache_line(const Plan& plan) {
   });
 }
 
-// At the same address in both processes, but not shared: each writes into the other's.
+// At the same address in both processes, but not shared: each process writes into the other's.
 alignas(kCacheLine) std::atomic<std::uint64_t> mailbox{0};
 
 void write_into(pid_t peer, std::uint64_t value) {
@@ -172,7 +172,7 @@ double writev_pingpong(const Plan& plan) {
   });
 }
 
-// Gigabytes (10^9) for each second of `body`, which moves `octets`.
+// Gigabytes (10^9) per second of `body`, which moves `octets` bytes.
 double gigabytes_per_second(const Plan& plan, std::size_t octets, const std::function<void()>& body) {
   body();
   const unsigned inner = static_cast<unsigned>(std::max<std::size_t>(1, (1 << 18) / octets));
@@ -267,9 +267,9 @@ void drain(int fd, std::atomic<std::uint64_t>& taken) {
   }
 }
 
-// Trains of 4 KiB datagrams, cut and joined by the kernel; a shared counter keeps the sender within the
-// receiver's buffer. What was lost all the same is given up after a moment. The median over stretches: a core
-// that was taken away for a while does not count.
+// Streams bursts of 4 KiB datagrams, segmented and coalesced by the kernel. A shared counter keeps the sender
+// within the receiver's buffer. Lost datagrams are given up after a timeout. The result is the median over
+// stretches, so that a temporarily preempted core does not count.
 double udp_stream(const Plan& plan) {
   const SocketPair sockets;
   const int on = 1;
@@ -290,7 +290,7 @@ double udp_stream(const Plan& plan) {
   std::uint64_t seen = 0;
   const auto begin = Clock::now();
   auto since = begin;
-  // The rate of a stretch once it has arrived whole; how many octets have.
+  // Records the rate of each completely received stretch. Returns the number of received bytes.
   const auto look = [&] {
     const std::uint64_t taken = shared.taken.load(std::memory_order_acquire);
     if (taken - seen >= kStretch) {

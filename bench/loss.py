@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""What losses cost: the bandwidth of RRDMA over UDP with faults on purpose, at both ends, against that without any in
-the same round; beside the bars of the project. The simulated rows need no quiet machine: virtual time decides them."""
+"""Measures the cost of losses: the bandwidth of RRDMA over UDP with injected faults at both ends, relative to that
+without faults in the same round, and the project's bars. The simulated rows need no quiet machine, because they use
+virtual time."""
 
 import argparse
 import json
@@ -53,7 +54,7 @@ def measure(arena, program, fault, seed, octets, environment):
 
 
 def run_round(arena, arguments, number, shares):
-    """Each program: the speed without faults, then each condition as a share of it."""
+    """For each program: the speed without faults, then each condition relative to it."""
     environment = dict(pair.split("=", 1) for pair in arguments.environment)
     for program in arguments.program or PROGRAMS:
         whole = None

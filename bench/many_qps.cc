@@ -1,6 +1,6 @@
-// many_qps: what a thousand connected queue pairs weigh. Two processes, each with N QPs (queues of 128, one
-// SGE, no inline) that are connected with those of the other; one message goes through every QP, so that what
-// is taken when first used is counted. Each side then says its resident memory.
+// many_qps: measures the memory of connected queue pairs. Each of two processes has N QPs (queues of 128, one
+// SGE, no inline), connected with those of the other. One message goes through every QP, so that memory taken
+// on first use is counted. Each side then prints its resident memory.
 //
 //   many_qps N        prints `resident_kib NEAR FAR`; with N = 0 no device is opened: the program's own memory
 #include <infiniband/verbs.h>
@@ -76,7 +76,7 @@ class Side {
     meet(fd_);
   }
 
-  // One message each way through every QP.
+  // One message in each direction through every QP.
   void exchange() {
     for (ibv_qp* qp : qps_) receive(qp);
     meet(fd_);
@@ -93,7 +93,7 @@ class Side {
     port_ = bench::open_port();
     pd_ = ibv_alloc_pd(port_.context);
     memory_ = mmap(nullptr, kPageOctets, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    const int rights = IBV_ACCESS_LOCAL_WRITE;  // a number: the macro mixes two enumerations
+    const int rights = IBV_ACCESS_LOCAL_WRITE;  // an int: the macro mixes two enumerations
     mr_ = ibv_reg_mr(pd_, memory_, kPageOctets, rights);
     if (mr_ == nullptr) fail("ibv_reg_mr");
   }

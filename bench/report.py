@@ -1,4 +1,4 @@
-"""What a run leaves behind: the table as text and as Markdown, the charts, the JSON; and the bar of progress meanwhile."""
+"""The output of a run: the table as text and Markdown, the charts, the JSON, and the progress bar."""
 
 import json
 import shutil
@@ -12,7 +12,7 @@ from bars import MISSED, OK, shown
 from contestants import BANDWIDTH, LATENCY, LIMITS, RATE
 
 TITLES = ("measurement", "RRDMA", "range", "target", "compared with", "ratio", "verdict")
-# Which limits a chart shows, and their short names there.
+# The limits in each chart, with short names.
 CHART_LIMITS = {LATENCY: {"cache_line_us": "limit: cache line", "process_vm_us": "limit: process_vm_writev", "udp_us": "limit: bare UDP sockets"},
                 BANDWIDTH: {"memcpy_1m": "limit: memcpy", "process_vm_1m": "limit: process_vm_writev", "udp_gso": "limit: bare UDP sockets with GSO"}}
 CHARTS = (("latency", LATENCY, "Latency by size", "µs, half a round trip; less is better"),
@@ -29,7 +29,7 @@ def spread_text(results, key, kind):
 
 
 def rows_of(plan):
-    """Those whose own figure is measured in this run."""
+    """The rows whose own figure is measured in this run."""
     keys = {one.key for one in plan}
     return [row for row in bars.rows() if row.ours in keys]
 
@@ -135,7 +135,7 @@ def trouble_text(results):
 
 
 class Progress:
-    """One line that is drawn again on a terminal; elsewhere a line for each round."""
+    """One line that is redrawn on a terminal; otherwise a line for each round."""
 
     def __init__(self, total, stream=sys.stderr):
         self.total, self.stream, self.done, self.begin = total, stream, 0, time.monotonic()

@@ -1,7 +1,7 @@
-// What the shared-memory link costs, between two processes on two cores: ping-pong of small frames, their
-// rate, direct writes beside the bare system call, trains of large ones, polling with many channels. Time is taken over many short stretches of about a
-// millisecond, and the first decile is reported: on a machine that others use too, those are the stretches
-// that nobody disturbed.
+// The cost of the shared-memory link between two processes on two cores: ping-pong of small frames, their
+// rate, direct writes compared with the bare system call, bursts of large frames, polling with many channels.
+// Time is measured over many short stretches of about a millisecond, and the first decile is reported: on a
+// shared machine, these are the undisturbed stretches.
 #include <sched.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
@@ -38,7 +38,7 @@ void pin(int core) {
   ::sched_setaffinity(0, sizeof set, &set);
 }
 
-// Copies what arrives, as a responder does.
+// Copies incoming data, as a responder does.
 struct Sink final : Receiver {
   explicit Sink(std::size_t octets) : memory(octets) {}
   void on_packet(const wire::TransportPacket& packet, const objects::PacketOrigin&) override {
@@ -74,7 +74,7 @@ struct Side {
   objects::Path path;
 };
 
-// Runs `peer` in a child on core 1 and `own` here on core 0, and returns what `own` returns.
+// Runs `peer` in a child on core 1 and `own` here on core 0. Returns the result of `own`.
 template <typename Peer, typename Own>
 double run_pair(std::uint32_t ring_octets, Peer peer, Own own) {
   auto pair = ShmChannel::create(ring_octets).value();
@@ -124,7 +124,7 @@ double ping_pong(std::size_t octets, std::uint32_t ring_octets) {
       });
 }
 
-// Nanoseconds for each frame of a one-way stream; the far side answers once at the end.
+// Nanoseconds for each frame of a one-way stream. The far side answers once at the end.
 double stream(std::size_t octets, std::uint64_t frames, std::uint32_t ring_octets, std::size_t flush_every) {
   const std::size_t buffers = std::max<std::size_t>(1, (128 * 1024) / std::max<std::size_t>(octets, 1));
   std::vector<std::uint8_t> data(octets * buffers, 1);
@@ -160,7 +160,7 @@ double stream(std::size_t octets, std::uint64_t frames, std::uint32_t ring_octet
 constexpr wire::Qpn kQpn{3};
 constexpr wire::RKey kRkey{0x12345600};
 
-// Lets the peer write to `memory`, and waits until it can be written to in turn.
+// Opens `memory` to the peer, and waits until the peer's memory is open to us.
 void open_memory(Side& side, std::vector<std::uint8_t>& memory) {
   constexpr std::uint32_t kAccess = objects::kLocalWrite | objects::kRemoteWrite;
   side.link->publish(DirectQp{.qpn = kQpn, .peer_qpn = kQpn, .peer = side.path.peer, .access = kAccess});
@@ -174,8 +174,8 @@ void spin_on_last(const std::vector<std::uint8_t>& memory, std::uint8_t mark) {
   }
 }
 
-// Half of a round trip of direct writes into memory that the other side spins on; `bare`: the same with
-// nothing but the system call, as the limit. Both processes have `memory` at one address: it is made before the fork.
+// Half of a round trip of direct writes into memory that the other side polls. `bare`: the limit, with only
+// the system call. Both processes have `memory` at the same address, because it is allocated before the fork.
 double direct_ping_pong(std::size_t octets, bool bare) {
   constexpr std::uint64_t kTrips = 100'000;
   constexpr std::uint64_t kStretch = 500;
@@ -262,7 +262,7 @@ double direct_stream(std::size_t octets) {
       });
 }
 
-// Nanoseconds of a poll that finds nothing.
+// Nanoseconds of an empty poll.
 double idle_poll(std::size_t channels) {
   auto link = ShmLink::create().value();
   std::vector<ShmChannel::Pair> pairs;

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Measures RRDMA and what people would use instead, in turn on the same two cores, and holds the figures against the
-bars of the project (bars.py). Several rounds; a round measures everything once. What it finds goes to the output folder:
-table.txt, table.md, results.json, latency.svg, bandwidth.svg, message-rate.svg."""
+"""Measures RRDMA and its alternatives in turn on the same two cores, and compares the figures with the bars of the
+project (bars.py). Each of several rounds measures everything once. Writes to the output folder: table.txt, table.md,
+results.json, latency.svg, bandwidth.svg, message-rate.svg."""
 
 import argparse
 import os
@@ -17,7 +17,7 @@ import contestants
 import report
 import stage
 
-QUICK_SECONDS = 280  # no new measurement begins after this
+QUICK_SECONDS = 280  # no new measurement starts after this
 
 
 def read_arguments():
@@ -46,7 +46,7 @@ def cpu_name():
 def describe_machine(arena, rounds, quick):
     try:
         rmem_max = int(Path("/proc/sys/net/core/rmem_max").read_text())
-    except OSError:  # not shown in a network namespace by older kernels
+    except OSError:  # older kernels do not show it in a network namespace
         rmem_max = int(os.environ.get("RRDMA_BENCH_RMEM_MAX", "0"))
     return {"cpu": cpu_name(), "architecture": platform.machine(), "kernel": platform.release(), "cores": len(os.sched_getaffinity(0)),
             "near_core": arena.near_core, "far_core": arena.far_core, "rounds": rounds, "quick": quick, "rmem_max": rmem_max,
@@ -54,7 +54,7 @@ def describe_machine(arena, rounds, quick):
 
 
 def measure_round(arena, plan, effort, results, progress, deadline):
-    """False when time ran out before the round was complete."""
+    """Returns False if time ran out before the round was complete."""
     for one in plan:
         if time.monotonic() > deadline:
             return False
@@ -80,7 +80,8 @@ def main():
     os.environ.setdefault("RRDMA_BENCH_LOAD", str(os.getloadavg()[0]))
     if os.path.exists("/proc/sys/net/core/rmem_max"):
         os.environ.setdefault("RRDMA_BENCH_RMEM_MAX", Path("/proc/sys/net/core/rmem_max").read_text().strip())
-    signal.signal(signal.SIGTERM, lambda *unused: sys.exit(128 + signal.SIGTERM))  # through the stage, which cleans up
+    signal.signal(signal.SIGTERM, lambda *unused: sys.exit(128 + signal.SIGTERM))  # leaves through the stage, which
+                                                                                   # cleans up
     stage.enter_namespace()
     effort = contestants.TINY if arguments.tiny else contestants.QUICK if arguments.quick else contestants.FULL
     rounds = arguments.rounds or (1 if arguments.tiny else 3 if arguments.quick else 5)
@@ -88,7 +89,7 @@ def main():
     results, completed = bars.Results(), 0
     with stage.Stage(arguments.build, limit_seconds=15 if arguments.quick or arguments.tiny else 60, programs=contestants.PROGRAMS) as arena:
         arena.find_device()
-        # What only fills the charts is measured once when time is short, and not before the bars have two rounds.
+        # If time is short, measure chart-only figures once, after the bars have had two rounds.
         schedule = [[one for one in plan if one.needed or not arguments.quick or turn == min(1, rounds - 1)] for turn in range(rounds)]
         progress = report.Progress(sum(map(len, schedule)))
         for turn, chosen in enumerate(schedule):

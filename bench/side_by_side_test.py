@@ -1,5 +1,5 @@
-"""The parts of side_by_side.py that need no machine: reading what each program prints (samples/ holds what they really
-printed), the bars, the table, the charts, the plan."""
+"""Tests the parts of side_by_side.py that run nothing: parsing the output of each program (samples/ holds real
+output), the bars, the table, the charts and the plan."""
 
 import json
 import sys
@@ -70,7 +70,7 @@ class Figures(unittest.TestCase):
         self.assertAlmostEqual(figures.resident_mib("resident_kib 1024 2048\n"), 2)
 
     def test_nothing_becomes_a_figure(self):
-        """Neither silence, nor another size, nor half an output."""
+        """Rejects empty output, another size, and truncated output."""
         readers = [lambda text: figures.perftest_latency(text, 8), lambda text: figures.perftest_bandwidth(text, 8),
                    lambda text: figures.perftest_rate(text, 8), figures.pingpong_iteration, figures.sockperf_latency, figures.iperf_bandwidth,
                    figures.ucx_latency, figures.ucx_rate, lambda text: figures.fabric_latency(text, 8),
@@ -179,7 +179,7 @@ class Budgets(unittest.TestCase):
         self.assertEqual(len(made), 4)
         for one in made:
             self.assertAlmostEqual(sum(value for _, value in one.parts), one.total)
-        # 3 GB/s is a third of a nanosecond for each octet.
+        # 3 GB/s is a third of a nanosecond for each byte.
         self.assertAlmostEqual(made[1].total, (1 << 20) / 3)
         self.assertAlmostEqual(made[0].total, 3000)
 
@@ -211,7 +211,7 @@ class Charts(unittest.TestCase):
 
 
 def history_run(send_us, rate, rates=None):
-    """A run as results.json tells it, with two figures."""
+    """A run as in results.json, with two figures."""
     measurement = lambda key, kind, median, values=None: {"key": key, "kind": kind, "median": median, "values": values or [median] * 3}
     return {"machine": MACHINE,
             "measurements": [measurement("shm/ib_send_lat/8", contestants.LATENCY, send_us),

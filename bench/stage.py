@@ -1,6 +1,6 @@
-"""Where programs are measured: a network namespace of our own with nothing but lo (if it can be made), an
-unprivileged user where we are root, one core for each side, and a copy of the products that this user can read.
-Every program has a time after which it is ended; nothing outlives the stage."""
+"""The environment for measurements: a private network namespace with only lo (if it can be created), an unprivileged
+user if we are root, one core for each side, and a copy of the products that this user can read. Every program has a
+timeout, and none outlives the stage."""
 
 import os
 import re
@@ -19,16 +19,16 @@ DEVICE = ("bin/rrdma", "bin/rrdmad", "lib/librrdma.so.1", "lib/librrdma-memory.s
 
 
 class Trouble(Exception):
-    """A program did not give its figure; the text says what it said instead."""
+    """A program did not return its figure. The text contains its output."""
 
 
 def enter_namespace():
-    """Starts this script again in a network namespace of its own; goes on in the present one where that is forbidden."""
+    """Restarts this script in a private network namespace, or continues in the current one if that is forbidden."""
     namespaces.enter("net")
 
 
 def two_cores():
-    """Two that we may use, not hardware threads of one core if there is a choice."""
+    """Two usable cores; not hardware threads of one core if there is a choice."""
     allowed = sorted(os.sched_getaffinity(0))
     if len(allowed) < 2:
         return allowed[0], allowed[0]
@@ -48,7 +48,7 @@ def place_of(core):
 
 class Stage:
     def __init__(self, build, limit_seconds, programs=()):
-        """`programs`: what is measured beside the device's own, as paths within the build folder."""
+        """`programs`: programs to measure besides those of the device, as paths within the build folder."""
         products = (*DEVICE, *programs)
         missing = [name for name in products if not (Path(build) / name).exists()]
         if missing:
@@ -75,7 +75,7 @@ class Stage:
         return str(self.folder / "bin" / name)
 
     def next_port(self):
-        """A new one each time: the last owner's connections may still be closing."""
+        """A new port each time: connections on the last one may still be closing."""
         self.port = self.port + 1 if self.port < 29000 else 21000
         return self.port
 
@@ -95,7 +95,7 @@ class Stage:
         nobody = {"user": namespaces.NOBODY, "group": namespaces.NOBODY, "extra_groups": []}
         who = nobody if namespaces.is_real_root() else {}
         pinned = command if core is None else ["taskset", "-c", str(core), *command]
-        # A file, not a pipe: nobody reads while a server with many QPs says all their addresses.
+        # A file, not a pipe: a server with many QPs prints all their addresses while its output is not read.
         output = tempfile.TemporaryFile()
         program = subprocess.Popen(pinned, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, env=everything, cwd=self.work,
                                    start_new_session=True, **who)
@@ -104,7 +104,7 @@ class Stage:
         return program
 
     def finish(self, program, seconds):
-        """(exit status or None after the time, output)"""
+        """Returns (exit status or None after the timeout, output)."""
         try:
             status = program.wait(timeout=seconds)
         except subprocess.TimeoutExpired:
@@ -123,7 +123,8 @@ class Stage:
         return output
 
     def pair(self, server, client, port, environment=None, protocol="tcp", server_ends=True):
-        """What the client printed. The server runs on the far core and is ended if it does not end by itself."""
+        """Returns the client's output. The server runs on the far core and is stopped if it does not end by itself.
+        """
         far = self.start(server, environment, self.far_core)
         try:
             self.wait_for_port(far, port, protocol)
@@ -147,6 +148,6 @@ def describe(status):
 
 
 def reason(output):
-    """The lines that tell what went wrong, else the end."""
+    """The lines that describe the failure, otherwise the last lines."""
     telling = [line.strip() for line in output.splitlines() if re.search(r"error|fail|unable|couldn|cannot|refused|rrdma:", line, re.IGNORECASE)]
     return " / ".join(telling)[:400] or output[-200:].strip() or "said nothing"

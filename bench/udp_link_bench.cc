@@ -1,8 +1,7 @@
-// What UdpLink costs over the bare sockets it stands on, over the loopback device of a network namespace
-// of its own: round trips of one small packet, and a stream of 4 KiB packets in trains. Two threads in one
-// process; in the stream a shared counter keeps the sender within the receiver's buffer. First the cost of
-// both ends in one thread, in CPU time, which tells something on a busy machine too; then the two threads
-// by the clock on the wall. Each figure is the best of several short runs.
+// The cost of UdpLink over bare sockets, on the loopback device of a private network namespace: round trips
+// of one small packet, and a stream of bursts of 4 KiB packets. In the stream, a shared counter keeps the
+// sender within the receiver's buffer. First the CPU time of both ends in one thread, which is meaningful on
+// a busy machine too; then the wall-clock time of two threads. Each figure is the best of several short runs.
 #include <netinet/udp.h>
 #include <pthread.h>
 #include <time.h>
@@ -218,7 +217,8 @@ double link_stream(int family, const UdpConfig& config, wire::Step step, bool co
   return static_cast<double>(kStreamPackets) * kPayload / elapsed * 1e-9;
 }
 
-// Small packets of many QPs, no two neighbours alike: batches without trains. Millions of packets a second.
+// Small packets of many QPs, with different neighbours: batches without coalescing. Millions of packets per
+// second.
 double link_batches(int family, const UdpConfig& config, std::size_t ports) {
   auto a = open_link(family, 1, config);
   auto b = open_link(family, 2, config);
@@ -267,7 +267,7 @@ double cpu_ns_of(std::size_t count, const std::function<void()>& body) {
   return best;
 }
 
-// `unlike`: neighbours differ in length, so that none joins a train.
+// `unlike`: neighbours differ in length, so that they cannot be coalesced.
 double cpu_of_link(int family, const UdpConfig& config, std::size_t burst, std::size_t octets,
                    wire::Step step, bool unlike, std::size_t ports) {
   auto a = open_link(family, 1, config);

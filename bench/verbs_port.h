@@ -1,4 +1,4 @@
-// What programs of the bench do with a device before they measure: open it, and connect QPs of it with each other.
+// Opens a device and connects its QPs with each other, for the programs of the bench.
 #pragma once
 
 #include <infiniband/verbs.h>

@@ -1,8 +1,10 @@
-// verbs_rates: two rates that programs of others do not tell.
+// verbs_rates: two rates that no other program measures.
 //
-//   verbs_rates threads N SECONDS   8-octet SENDs a second of N threads of one process, each with a QP pair, completion
-//                                   queues and memory of its own and 64 messages under way; prints `messages RATE`
-//   verbs_rates qps SECONDS         QPs a second that one thread creates, brings to RTS and destroys; prints `qps RATE`
+//   verbs_rates threads N SECONDS   8-byte SENDs per second of N threads of one process, each with its own QP
+//                                   pair, completion queues and memory, and 64 messages in flight; prints
+//                                   `messages RATE`
+//   verbs_rates qps SECONDS         QPs per second that one thread creates, brings to RTS and destroys; prints
+//                                   `qps RATE`
 #include <infiniband/verbs.h>
 
 #include <atomic>
@@ -39,12 +41,12 @@ ibv_qp* create(ibv_pd* pd, ibv_cq* sends, ibv_cq* receives) {
   return qp;
 }
 
-// What one thread has: two QPs that are connected with each other.
+// The resources of one thread: two QPs connected with each other.
 class Pair {
  public:
   explicit Pair(const Port& port) : memory_(2 * kMessageOctets) {
     ibv_pd* const pd = ibv_alloc_pd(port.context);
-    const int rights = IBV_ACCESS_LOCAL_WRITE;  // a number: the macro mixes two enumerations
+    const int rights = IBV_ACCESS_LOCAL_WRITE;  // an int: the macro mixes two enumerations
     mr_ = ibv_reg_mr(pd, memory_.data(), memory_.size(), rights);
     if (mr_ == nullptr) fail("ibv_reg_mr");
     sends_ = ibv_create_cq(port.context, 4 * kUnderWay, nullptr, nullptr, 0);

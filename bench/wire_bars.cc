@@ -1,6 +1,6 @@
-// The bars of speed of wire/ (make bench-check): the ICRC of 4 KiB runs at 0.8 of the raw speed of ISA-L at
-// least, and BTH with RETH is read in 20 ns at most. Both are taken as the best of many short rounds; the
-// two speeds of the ratio come from alternating rounds.
+// Speed bars of wire/ (make bench-check): the ICRC of 4 KiB runs at 0.8 times the raw speed of ISA-L or
+// faster, and parsing BTH with RETH takes at most 20 ns. Both are the best of many short rounds. The two
+// speeds of the ratio come from alternating rounds.
 #include <isa-l/crc.h>
 
 #include <algorithm>
@@ -37,7 +37,7 @@ double round_ns(int calls, Step step) {
 
 double icrc_ratio() {
   Prng prng(1);
-  // ISA-L on arm64 prefetches beyond the end and is many times slower where no page follows: not here.
+  // ISA-L on arm64 prefetches beyond the end, and is many times slower if no page follows. Provide one.
   std::vector<std::uint8_t> pages(5 * 4096);
   for (auto& octet : pages) octet = static_cast<std::uint8_t>(prng.next());
   const Octets payload = Octets(pages).first(4096);

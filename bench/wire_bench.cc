@@ -1,5 +1,5 @@
-// What wire/ costs: parse and emit of each header, of whole transport packets and frames, and the ICRC
-// beside the raw speed of ISA-L. The bars that must hold are checked by wire_bars.cc.
+// The cost of wire/: parsing and emitting each header, whole transport packets and frames, and the ICRC
+// compared with the raw speed of ISA-L. wire_bars.cc checks the bars.
 #include <benchmark/benchmark.h>
 #include <isa-l/crc.h>
 
@@ -31,7 +31,7 @@ std::vector<std::uint8_t> random_octets(std::size_t count) {
   return octets;
 }
 
-// Runs `step` on `octets`, which the compiler must take as unknown each time.
+// Runs `step` on `octets`, whose contents the compiler must treat as unknown each time.
 template <typename Step>
 void each_time(benchmark::State& state, std::vector<std::uint8_t>& octets, Step step) {
   for (auto _ : state) {
@@ -71,7 +71,7 @@ RRDMA_HEADER_BENCH(ieth, kIethOctets);
 RRDMA_HEADER_BENCH(xrceth, kXrcEthOctets);
 RRDMA_HEADER_BENCH(feth, kFethOctets);
 
-// The headers of the network: `Value` made by default, emitted once, then read or written again.
+// Network headers: emits a default `Value` once, then parses or emits it repeatedly.
 template <typename Value, typename Parse, typename Emit>
 void parse_network(benchmark::State& state, Value value, Parse parse, Emit emit) {
   std::vector<std::uint8_t> octets(128);
@@ -145,7 +145,7 @@ BENCHMARK_CAPTURE(emit_transport_packet, acknowledge, Step::kAcknowledge);
 
 void raw_isal(benchmark::State& state) {
   const auto size = static_cast<std::size_t>(state.range(0));
-  // Pages behind the end: ISA-L on arm64 prefetches there, and is many times slower where none is.
+  // Add pages after the end: ISA-L on arm64 prefetches there and is many times slower if there are none.
   auto octets = random_octets(size + 4 * 4096);
   each_time(state, octets, [size](const auto& from) { return crc32_gzip_refl(0, from.data(), size); });
   state.SetBytesProcessed(state.iterations() * state.range(0));
@@ -192,7 +192,7 @@ void icrc_check(benchmark::State& state, Network network) {
 }
 BENCHMARK_CAPTURE(icrc_check, ipv6, Network::kIpv6)->Arg(4)->Arg(64)->Arg(1024)->Arg(4096);
 
-// The same where the identification must be solved each time.
+// The same, but the identification must be solved each time.
 void icrc_solve(benchmark::State& state) {
   const IcrcSeed seed = seed_of(Network::kIpv4);
   IdentificationSolver solver;

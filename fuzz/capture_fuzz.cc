@@ -1,5 +1,5 @@
-// Capture files from any octets: pcap and pcapng are read to their end or first fault, what is read lies
-// within the file, and the packets survive being written as pcapng.
+// Capture files from arbitrary bytes. pcap and pcapng are read to their end or first fault. The results lie
+// within the file, and the packets can be written as pcapng and read back.
 #include <algorithm>
 #include <cstdint>
 #include <string>
@@ -70,7 +70,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       RRDMA_ASSERT(captured.octets.data() >= data &&
                    captured.octets.data() + captured.octets.size() <= data + size);
     }
-    // The writer numbers an interface for each packet, of which a section may have no more.
+    // The writer uses an interface for each packet, and a section has a limit of interfaces.
     if (packets.size() < PcapReader::kInterfacesMax) packets.push_back(captured);
   }
   check_rewritten(packets);

@@ -1,6 +1,6 @@
-// Two Endpoints of the connection manager, their owners and a hostile network, all driven by the input:
-// calls in any order and with any ID, time that jumps, MADs that are delivered, doubled, mangled, invented
-// or sent from a wrong address. Bounds hold all the time, and once everybody lets go nothing is left.
+// Two Endpoints of the connection manager, their owners and a hostile network, all driven by the input: calls
+// in any order with any ID, jumps of time, and MADs that are delivered, duplicated, corrupted, forged or sent
+// from a wrong address. Bounds hold at all times, and nothing is left after everything was destroyed.
 #include <array>
 #include <cstdint>
 #include <vector>
@@ -135,7 +135,7 @@ class World {
     if (id.ok()) host().ids.push_back(*id);
   }
 
-  // The network takes what the host sends, its owner what it is told.
+  // Passes MADs of the host to the network, and events to its owner.
   void collect() {
     while (const auto mad = host().endpoint.poll_mad()) {
       RRDMA_ASSERT(wire::parse_cm_mad(mad->octets).ok());
@@ -171,7 +171,7 @@ class World {
     host().endpoint.handle_mad(now_, {.local = gid_of_host(0), .remote = gid_of_host(1)}, octets);
   }
 
-  // A well-formed message about real IDs that nobody sent.
+  // A well-formed message with real IDs that neither end sent.
   void inject_forged() {
     wire::MadBuffer octets{};
     wire::emit_mad_header({.management_class = 7,
@@ -188,7 +188,7 @@ class World {
         octets);
   }
 
-  // A restarted daemon: the connection turns up once more, perhaps where it is known already.
+  // A restarted daemon: the connection is restored, perhaps on a host that already has it.
   void copy_to_other() {
     const ConnectionId id = some_id();
     const auto memory = host().endpoint.snapshot(id);
@@ -210,7 +210,7 @@ class World {
     if (flying_.size() > 64) flying_.clear();
   }
 
-  // Everybody lets go; the network is dead from here on.
+  // Destroys everything. The network delivers nothing from here on.
   void finish() {
     for (index_ = 0; index_ < kHosts; ++index_) {
       collect();

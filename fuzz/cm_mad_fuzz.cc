@@ -1,5 +1,5 @@
-// Management datagrams from any octets: MAD header, the connection manager's messages and the IP-CM
-// header. What is accepted survives being emitted and read again, as the same value.
+// Management datagrams from arbitrary bytes: the MAD header, the messages of the connection manager and the
+// IP-CM header. Accepted input can be emitted and parsed again with the same value.
 #include <array>
 #include <cstdint>
 
@@ -25,7 +25,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   } else {
     RRDMA_ASSERT(!describe(mad.error()).empty());
   }
-  if (size < kIpCmHeaderOctets) return 0;  // private data always has the room
+  if (size < kIpCmHeaderOctets) return 0;  // private data always has room for it
   if (const auto header = parse_ip_cm_header(input)) {
     std::array<std::uint8_t, kIpCmHeaderOctets> octets{};
     emit_ip_cm_header(*header, octets);

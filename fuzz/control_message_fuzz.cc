@@ -1,5 +1,5 @@
-// Messages between programs and the daemon from any octets. What is accepted keeps its bounds, and gives
-// the same octets when it is encoded again: there is one way to say a thing.
+// Messages between programs and the daemon from arbitrary bytes. Accepted input respects its bounds and is
+// encoded to the same bytes again: the encoding is unique.
 #include <cstdint>
 #include <cstring>
 

@@ -1,8 +1,7 @@
-// A daemon's dispatch and its clients of two users, all driven by the input: connections that come and go,
-// greetings, messages of every kind in any order (the connection manager's and captures included) that are
-// whole or mangled, with descriptors or without. The parts are the daemon's own, put together as main.cc
-// does, without the network: no packet leaves. Nothing ends the daemon, the shares add up, and once everybody
-// has gone nothing is held.
+// A daemon's dispatch and clients of two users, all driven by the input: connections that come and go,
+// greetings, and messages of every kind in any order (also of the connection manager and of captures), valid
+// or corrupted, with or without descriptors. The parts of the daemon are assembled as in main.cc, without the
+// network. Nothing ends the daemon, the shares add up, and nothing is held after all clients have gone.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -45,7 +44,7 @@ class World {
   }
   ~World() {
     for (auto& end : ends_) end.reset();
-    // A client that has much to say is read in several turns.
+    // A client with many messages is read in several turns.
     for (int i = 0; i < kTurnsToEmpty && server_.client_count() != 0; ++i) turn();
     RRDMA_ASSERT(server_.client_count() == 0);
     RRDMA_ASSERT(slots_.held_count() == 0);
@@ -75,7 +74,7 @@ class World {
     }
   }
 
-  // Half of the clients are another user's.
+  // Half of the clients belong to another user.
   void connect(OwnedFd& end, unsigned user) {
     int pair[2];
     RRDMA_ASSERT(raw::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) == 0);
@@ -90,7 +89,8 @@ class World {
     Received answer;
     while (input_.below(2) == 0 && receive_message(end.get(), answer) == ReceiveOutcome::kMessage) {
     }
-    // Never its own end: who passes that and does not read its answers stays until its process is gone.
+    // Never pass its own end: a client that does this and does not read its answers stays until its process
+    // ends.
     const std::array<int, 4> passed = {memory_.get(), bystander_.get(), memory_.get(), bystander_.get()};
     (void)send_datagram(end.get(), datagram, std::span(passed).first(fds));
   }
@@ -103,7 +103,7 @@ class World {
     return hello;
   }
   Slot slot() { return static_cast<Slot>(input_.word() % kSlotCount); }
-  // Small numbers meet each other.
+  // Small numbers, so that they collide.
   std::uint32_t number() { return input_.below(4); }
   cm::ConnectionId connection() {
     return {known_.empty() ? number() : known_[input_.below(64) % known_.size()]};
@@ -165,7 +165,7 @@ class World {
     return datagram;
   }
 
-  // What main's loop does in one turn, without waiting.
+  // One turn of main's loop, without waiting.
   void turn() { server_.run_once(EventLoop::now()); }
 
   Input input_;

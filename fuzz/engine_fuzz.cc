@@ -1,7 +1,7 @@
 // One engine between a random caller and a hostile peer, both driven by the input: any request on any QP in
-// any state, any packet with numbers near the right ones, time that jumps, a link that is full. What must
-// hold all the time: a request completes at most once and in its order, nothing completes after its QP is
-// gone, and memory that nobody opened stays as it is. At the end everything that is left is flushed.
+// any state, any packet with numbers near the right ones, jumps of time, a full link. Invariants: a request
+// completes at most once and in order, nothing completes after its QP is destroyed, and memory that was not
+// opened does not change. At the end, everything left is flushed.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -30,11 +30,11 @@ constexpr std::uint8_t kUntouched = 0xa5;
 constexpr std::uint32_t kXrcQueue = 0x40, kForbiddenQueue = 0x41;
 constexpr std::uint64_t kAddress = 0x10000;  // of the first page; the others follow
 
-// What lies at which page. Pages between them belong to nobody.
+// The use of each page. Pages between them are unregistered.
 enum Page : std::size_t { kGuardLow, kOpen, kGuardMiddle, kLocalOnly, kReadOnly, kGuardHigh, kPages };
 constexpr std::array kNeverWritten = {kGuardLow, kGuardMiddle, kReadOnly, kGuardHigh};
 
-// Swallows frames, or has no room.
+// Discards frames, or has no room.
 class Drain final : public objects::FrameSink {
  public:
   objects::Frame* reserve(const objects::Path&) override { return room_-- > 0 ? &frame_ : nullptr; }
@@ -56,7 +56,7 @@ class Drain final : public objects::FrameSink {
  private:
   objects::Frame frame_;
   int room_ = 0;
-  volatile std::uint32_t sum_ = 0;  // every octet is read: a span beyond its memory shows
+  volatile std::uint32_t sum_ = 0;  // reads every byte, so that a sanitizer detects a span beyond its memory
 };
 
 class World final : private EventSink {
@@ -74,7 +74,7 @@ class World final : private EventSink {
                          objects::kRemoteAtomic | objects::kWindowBind);
     open_page(kLocalOnly, objects::kLocalWrite);
     open_page(kReadOnly, objects::kRemoteRead);
-    // One XRC queue of the target's domain, one of another: what asks for that is refused.
+    // One XRC queue of the target's domain, and one of another, to which requests are refused.
     xrc_.pd = forbidden_.pd = &pd_;
     xrc_.completions = forbidden_.completions = &queue_;
     xrc_.xrc_domain = &domain_;
@@ -172,7 +172,7 @@ class World final : private EventSink {
   }
   void connect(Slot& slot) {
     go(slot, QpState::kReset, 0);
-    slot.sends.clear();  // a reset forgets them without a completion
+    slot.sends.clear();  // a reset discards them without a completion
     poll();
     if (slot.type == QpType::kUd) {
       go(slot, QpState::kInit, kAttrPKeyIndex | kAttrPort | kAttrQKey);
@@ -294,12 +294,12 @@ class World final : private EventSink {
     if (choice >= 0xf0) return {window_->key};
     return {region == nullptr ? choice : region->key};
   }
-  // Through the parser, as every packet comes: what it refuses never reaches an engine.
+  // Parse each packet as usual: rejected packets never reach an engine.
   void deliver(const wire::TransportHeaders& headers, std::uint32_t length) {
     std::vector<std::uint8_t> octets(wire::kHeaderOctetsMax);
     octets.resize(wire::emit_transport_headers(headers, octets.data()));
     octets.resize(octets.size() + length + headers.bth.pad, 0x5a);
-    octets.shrink_to_fit();  // a read beyond it shows
+    octets.shrink_to_fit();  // so that a sanitizer detects a read beyond the end
     wire::TransportPacket packet;
     if (wire::parse_transport(octets, packet) != wire::TransportError::kNone) return;
     static constexpr std::array<std::uint8_t, 40> kGrh{};
@@ -314,7 +314,7 @@ class World final : private EventSink {
     if (!stranger) return engine_.handle_packet(packet, origin, now_);
     expect_no_trace(packet, origin);
   }
-  // One thing about where the packet came from is wrong.
+  // Falsifies one property of the packet's origin.
   static bool mislead(objects::PacketOrigin& origin, unsigned kind) {
     switch (kind) {
       case 1: origin.source.octets[15] ^= 1; return true;
@@ -323,14 +323,14 @@ class World final : private EventSink {
       default: return false;
     }
   }
-  // What a stranger sends to a connected QP changes nothing but a counter.
+  // A packet from a stranger to a connected QP changes nothing but a counter.
   void expect_no_trace(const wire::TransportPacket& packet, const objects::PacketOrigin& origin) {
     QueuePair* qp = engine_.find_qp(packet.headers.bth.destination);
     const Counters before = engine_.counters();
     const bool wanted = engine_.wants_transmit();
     const wire::Psn expected = qp->resp.expected, una = qp->req.una;
     engine_.handle_packet(packet, origin, now_);
-    if (qp->type == QpType::kUd) return;  // hears everybody who knows its key
+    if (qp->type == QpType::kUd) return;  // accepts packets from every sender that knows its key
     const Counters& after = engine_.counters();
     RRDMA_ASSERT(after.cnps_received == before.cnps_received && after.acks_received == before.acks_received &&
                  after.messages_received == before.messages_received &&
@@ -339,7 +339,7 @@ class World final : private EventSink {
     RRDMA_ASSERT(engine_.wants_transmit() == wanted && qp->resp.expected == expected && qp->req.una == una);
   }
 
-  // ---- what must hold
+  // ---- invariants
 
   void poll() {
     while (const objects::Completion* completion = queue_.peek()) {
@@ -351,7 +351,7 @@ class World final : private EventSink {
   void sent(const objects::Completion& completion) {
     for (Slot& slot : slots_) {
       if (slot.generation != completion.wr_id >> 32 || slot.sends.empty()) continue;
-      // Those before it were not signalled, and have succeeded.
+      // Earlier requests were unsignalled and have succeeded.
       while (!slot.sends.empty() && slot.sends.front().id != completion.wr_id) {
         RRDMA_ASSERT(!slot.sends.front().signaled);
         slot.sends.pop_front();

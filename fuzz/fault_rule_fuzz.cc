@@ -1,4 +1,5 @@
-// Rules of faults from any text: refused with a sentence, or within their bounds, and the same when they are read again.
+// Fault rules from arbitrary text. They are rejected with a sentence, or are within their bounds and parse to
+// the same rule again.
 #include <cstdint>
 #include <string_view>
 
@@ -20,7 +21,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     RRDMA_ASSERT(again.ok() && again->kind == rule.kind && again->error == rule.error &&
                  again->nth == rule.nth && again->network == rule.network);
   }
-  // Times of any length may stand in a table, at any time.
+  // A table must accept times of any length, at any time.
   faults::Table table;
   table.set(faults::Table::Side::kDaemon, *rules, 1, Instant{INT64_C(1) << 60});
   (void)table.next_deadline();

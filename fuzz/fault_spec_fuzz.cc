@@ -1,4 +1,5 @@
-// Fault specifications from any text: what is accepted means the same when it is written again.
+// Fault specifications from arbitrary text. Accepted input has the same meaning when it is written and parsed
+// again.
 #include <cstdint>
 #include <string_view>
 

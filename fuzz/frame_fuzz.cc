@@ -1,6 +1,6 @@
-// Whole frames from any octets, as Ethernet and as raw IP. What is accepted is emitted with lengths,
-// checksums and ICRC that parse finds right; and where they were right before, with the same octets.
-// What is said about them, right or wrong, has a reason and the fields of what could be read.
+// Whole frames from arbitrary bytes, as Ethernet and as raw IP. Accepted frames are emitted with valid
+// lengths, checksums and ICRC; if those were valid before, with the same bytes. The dissection of any frame,
+// valid or not, has a reason and the fields that could be read.
 #include <algorithm>
 #include <cstdint>
 #include <vector>
@@ -39,7 +39,7 @@ void check(LinkType link, Octets input) {
   }
 }
 
-// As rrdma decode and rrdma inspect read what somebody captured: whole, and with the end cut off.
+// Dissects the frame as rrdma decode and rrdma inspect do, complete and truncated.
 void tell(LinkType link, Octets input) {
   for (const std::size_t cut : {std::size_t{0}, std::size_t{100}}) {
     const Dissection packet = dissect(

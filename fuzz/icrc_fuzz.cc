@@ -1,5 +1,5 @@
-// The ICRC of received octets, flow and identification chosen by the input: any octets get a verdict, and
-// the identification that was put in is the one that is solved.
+// The ICRC of received bytes, with flow and identification chosen by the input. Any bytes get a verdict, and
+// the solver finds the identification that was used.
 #include <cstdint>
 #include <vector>
 

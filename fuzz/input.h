@@ -1,4 +1,4 @@
-// Input: the octets of a fuzz target as a row of choices. Whoever asks for more than there is gets zeroes.
+// Input: the bytes of a fuzz target as a sequence of choices. Reads beyond the end return zeros.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Ethernet, IPv4, IPv6, GRH and UDP headers from any octets: what is accepted is emitted as it was.
+// Ethernet, IPv4, IPv6, GRH and UDP headers from arbitrary bytes. Accepted input is emitted unchanged.
 #include <algorithm>
 #include <cstdint>
 #include <vector>
@@ -30,7 +30,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     RRDMA_ASSERT(emits_as_it_was(*header, emit_ethernet, input));
   }
   if (const auto header = parse_ipv4(input)) {
-    // 0xffff and 0 are the same checksum to one's complement; emit writes the latter.
+    // 0xffff and 0 are the same checksum in one's complement; emit writes the latter.
     RRDMA_ASSERT(load_be16(data + 10) == 0xffff || emits_as_it_was(*header, emit_ipv4, input));
   }
   if (const auto header = parse_ipv6(input)) RRDMA_ASSERT(emits_as_it_was(*header, emit_ipv6, input));

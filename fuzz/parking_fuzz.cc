@@ -1,6 +1,6 @@
-// What a daemon takes over from an earlier one: a parking and a ledger that somebody else may have written. The
-// input lays parcels on the shelf, right ones and wrong ones, with sockets of the port and with anything else,
-// takes some away again, and scribbles in the ledger. The daemon's calls keep their bounds whatever lies there.
+// The state that a daemon takes over from an earlier one: a parking and a ledger that another process may
+// have written. The input adds and removes valid and invalid parcels, with sockets of the port and with
+// anything else, and overwrites the ledger. The daemon's calls respect their bounds in every case.
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/socket.h>
@@ -25,9 +25,9 @@ using fuzz::Input;
 constexpr int kStepsMax = 64;
 constexpr std::size_t kSocketsMax = 64;
 constexpr std::size_t kHeaderOctets = 16;
-constexpr std::size_t kLedgerHead = 65536;  // where rows are scribbled into
+constexpr std::size_t kLedgerHead = 65536;  // region of the rows that are overwritten
 
-// Sockets of port 4791 in a network of our own, where that may be made.
+// Sockets of port 4791 in a private network namespace, if it can be created.
 std::vector<OwnedFd> slot_sockets() {
   std::vector<OwnedFd> sockets;
   if (::unshare(CLONE_NEWNET) != 0) return sockets;
@@ -64,7 +64,7 @@ class World {
     }
   }
 
-  // ---- what an attacker does
+  // ---- the attacker
 
   void lay_any() {
     const std::size_t index = input_.below(16);
@@ -125,7 +125,7 @@ class World {
     (void)::pwrite(ledger_.fd(), octets.data(), octets.size(), at);
   }
 
-  // ---- what a daemon does
+  // ---- the daemon
 
   void use_parking() {
     auto parking = Parking::adopt(end_.duplicate());

@@ -1,5 +1,5 @@
-// The page of counters as `rrdma stat` reads it, when its process writes what it likes: a page as the library
-// makes it, with octets of the input in it, changed once more between two looks.
+// The counter page that `rrdma stat` reads, written by a hostile process: a page made by the library,
+// overwritten with bytes of the input, and changed again between two reads.
 #include <linux/memfd.h>
 #include <sys/mman.h>
 
@@ -31,7 +31,7 @@ class HostilePage {
     std::copy_n(base_, kHead, pristine_);
   }
 
-  // Places runs of the input: two octets of where, one of how many.
+  // Overwrites runs of bytes: two bytes of position, one of length.
   void scribble(fuzz::Input& input, int runs) {
     for (; runs > 0 && !input.empty(); --runs) {
       const std::size_t at = std::size_t{input.word()} * 4 % kHead;

@@ -1,6 +1,6 @@
-// What a program writes into the connection manager's file: commands of any number, length and content, on
-// channels that come and go. No daemon is there, so that everything before it is what is tried; answers go
-// into a buffer, into memory that is not there, or nowhere.
+// Writes of a program to the connection manager's file: commands of any number, length and content, on
+// channels that come and go. There is no daemon, so only the code before it is tested. Answers go to a
+// buffer, to unmapped memory, or nowhere.
 #include <rdma/rdma_user_cm.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -77,7 +77,7 @@ class World {
     }
   }
 
-  // Where a command has the address of its answer (or of its option), if it has one.
+  // The offset of the address of the answer (or option) within a command, if it has one.
   static int place_of_address(std::uint32_t command) {
     switch (command) {
       case RDMA_USER_CM_CMD_CREATE_ID: return offsetof(rdma_ucm_create_id, response);

@@ -1,7 +1,7 @@
-// Runs a fuzz target over the files of its corpus without libFuzzer, and over mangled copies of those that were written
-// by hand: every prefix of short ones and some flipped bits, always the same. What libFuzzer found has the name that it
-// gave, a hash; it is mangled enough. Each input lies in memory of exactly its size, so that a sanitizer sees the first
-// octet read too far.
+// Runs a fuzz target over its corpus without libFuzzer, and over corrupted copies of the handwritten files:
+// every prefix of short ones, and some flipped bits, always the same. Files that libFuzzer found are named by
+// a hash and are not corrupted further. Each input lies in memory of exactly its size, so that a sanitizer
+// detects a read of the first byte beyond it.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>

@@ -1,4 +1,5 @@
-// Frames of the RPC framework from any octets: what is accepted lies within them, and is the same when it is written again.
+// Frames of rrdma::rpc from arbitrary bytes. Accepted frames lie within them, and are the same when written
+// and parsed again.
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>

@@ -1,7 +1,7 @@
-// A link of shared memory and a peer that holds to no rule: the input writes into the rings and their control
-// words, sends honest frames in between, introduces itself with tables of its own making, passes descriptors
-// that nobody asked for, and lets go. What must hold: nothing crashes or blocks, what is delivered keeps its
-// bounds, and a direct operation leaves memory alone that its target did not publish.
+// A shared-memory link and a hostile peer. The input writes into the rings and their control words, sends
+// valid frames in between, introduces itself with forged tables, passes unsolicited descriptors, and
+// disconnects. Invariants: nothing crashes or blocks, deliveries respect their bounds, and a direct operation
+// leaves memory unchanged that its target did not publish.
 #include <linux/memfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -42,7 +42,7 @@ class World {
     std::fill_n(memory_, sizeof memory_, kUntouched);
     RRDMA_ASSERT(link_->publish(DirectKey{.rkey = {0x77}, .length = 64, .host = memory_, .access = 0xff}));
     auto pair = ShmChannel::create(kRingOctetsMin).value();
-    // The attacker's own mapping of all of it.
+    // The attacker's own mapping of the channel.
     size_ = channel_octets(kRingOctetsMin);
     base_ = static_cast<std::uint8_t*>(
         ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_SHARED, pair.peer_memory.get(), 0));
@@ -114,7 +114,7 @@ class World {
     const objects::Frame frame = frame_with(payload);
     (void)writer_->write(frame);
   }
-  // A record whose head was changed after it was written.
+  // A record whose header was changed after it was written.
   void near_frame() {
     const std::size_t offset = static_cast<std::size_t>(writer_->position()) & (kRingOctetsMin - 1);
     honest_frame();
@@ -144,7 +144,7 @@ class World {
     (void)raw::sendmsg(bell_.get(), &packet, MSG_DONTWAIT | MSG_NOSIGNAL);
   }
 
-  // A table with rows of the input's choice, and perhaps the right nonce: that of this very process.
+  // A table with rows chosen by the input, and perhaps the right nonce: that of this process.
   void introduce() {
     const OwnedFd table(raw::memfd_create("rrdma-direct", MFD_CLOEXEC | MFD_ALLOW_SEALING));
     const std::uint8_t choice = input_.octet();
@@ -172,7 +172,7 @@ class World {
                                        .rkey = {input_.octet()},
                                        .address = input_.word()};
     const objects::PayloadSpan from{octets, 1u + input_.below(64)};
-    // What the hostile table allows would be written into this process: only reads are tried.
+    // Only reads are tried: a write that the hostile table permits would overwrite this process.
     const objects::MutableSpan to{octets, from.length};
     (void)link_->direct_read(path, target, {&to, 1});
   }

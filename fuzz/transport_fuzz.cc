@@ -1,4 +1,4 @@
-// BTH, extension headers and payload from any octets: what is accepted is emitted as it was.
+// BTH, extension headers and payload from arbitrary bytes. Accepted input is emitted unchanged.
 #include <algorithm>
 #include <array>
 #include <cstdint>

@@ -1,5 +1,5 @@
-// What a network sends to a slot's socket: datagrams of the input through the kernel and the intake, half of
-// them with the ICRC that they should have, several in one datagram with the segment size of another.
+// Packets from the network to a slot's socket: datagrams of the input, sent through the kernel and the intake.
+// Half of them have a valid ICRC; some are cut into segments of an arbitrary size.
 #include <arpa/inet.h>
 #include <netinet/udp.h>
 #include <sys/socket.h>
@@ -69,7 +69,7 @@ class World {
     (void)raw::setsockopt(sender_.get(), IPPROTO_IP, IP_TOS, input.octet());
     const Octets taken = input.take(input.octet() + (choice & 2) * 128u);
     std::vector<std::uint8_t> datagram(taken.begin(), taken.end());
-    // The destination port inside an ICRC is the one of RoCE, whatever the test's socket is bound to.
+    // The ICRC covers the destination port of RoCE, even if the test's socket is bound to another one.
     if ((choice & 1) != 0 && datagram.size() >= wire::kBthOctets) {
       const wire::Ipv4Address loopback{{127, 0, 0, 1}};
       const auto seed = wire::IcrcSeed::ipv4(loopback, loopback, ntohs(source_.sin_port));

@@ -1,5 +1,6 @@
-// The floor: a ping-pong on verbs in the shape in which the library works. One thread, one completion queue that is polled, messages of 16
-// octets (8 of them where the library has its header) inline, a completion for one send in sixteen, each receive posted again.
+// The lower bound: a ping-pong on verbs that works as the library does. One thread, one polled completion
+// queue, inline messages of 16 bytes (8 of them in place of the library's header), a completion for one send
+// in sixteen, and reposted receives.
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
 
@@ -54,7 +55,7 @@ class Bare {
     ibv_send_wr* bad = nullptr;
     require(ibv_post_send(id_->qp, &wr, &bad) == 0, "ibv_post_send");
   }
-  // False: the peer is gone.
+  // Returns false if the peer is gone.
   bool receive() {
     std::array<ibv_wc, 32> completions;
     for (;;) {
@@ -138,7 +139,7 @@ int bare_latency(const Arguments& arguments) {
   exchange(arguments.count);
   std::printf("latency_ns %.1f\n", nanoseconds_since(begin) / static_cast<double>(2 * arguments.count));
   std::fflush(stdout);
-  // Not rdma_disconnect, which waits for the peer's answer: the peer looks at its completions alone.
+  // Do not call rdma_disconnect, which waits for the peer's answer: the peer polls only its completions.
   return 0;
 }
 

@@ -1,4 +1,4 @@
-// What the parts of comm_bench share: a sign that a server is ready, and how a figure is printed.
+// Shared by the parts of comm_bench: the ready signal of a server, and the output of figures.
 #pragma once
 
 #include <chrono>
@@ -20,7 +20,7 @@ inline double nanoseconds_since(Time::time_point begin) {
   return std::chrono::duration<double, std::nano>(Time::now() - begin).count();
 }
 
-// Opens a TCP port beside the RDMA one: bench/stage.py looks for that.
+// Opens a TCP port beside the RDMA port; bench/stage.py waits for it.
 void say_ready(const Arguments& arguments);
 
 // Each prints lines "NAME VALUE".
@@ -30,7 +30,7 @@ int tcp_serve(const Arguments& arguments);
 int tcp_latency(const Arguments& arguments);
 int library_serve(const Arguments& arguments);
 int library_lie_still(
-    const Arguments& arguments);  // the same for one-sided operations: sleeps, as perftest's does
+    const Arguments& arguments);  // for one-sided operations: sleeps like the server of perftest
 int library_latency(const Arguments& arguments);
 int library_rate(const Arguments& arguments);
 int library_read(const Arguments& arguments);

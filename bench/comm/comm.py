@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Measures rrdma::comm beside bare verbs (a loop of our own, and perftest), UCX and TCP with Asio, in turn on the same two cores,
-and holds the figures against the bars of the library. Arguments: the build folder; --rounds, --quick."""
+"""Measures rrdma::comm, bare verbs (our own loop, and perftest), UCX and TCP with Asio, in turn on the same two
+cores, and compares the figures with the bars of the library. Arguments: the build folder; --rounds, --quick."""
 
 import argparse
 import json
@@ -23,7 +23,7 @@ def lines(text):
 
 
 def own(stage, serve, program, link, count, size=0):
-    """One of comm_bench's programs: what its client printed."""
+    """Runs one of comm_bench's programs. Returns the client's output."""
     port = stage.next_port()
     run = [] if link is None else [stage.program("rrdma"), "run", "--"]
     words = [*run, stage.program("comm_bench")]
@@ -32,7 +32,7 @@ def own(stage, serve, program, link, count, size=0):
 
 
 def ucx_rc(kind, size, link):
-    """UCX over our device; contestants.ucx has its own shared memory and tcp."""
+    """UCX over our device; contestants.ucx covers its own shared memory and TCP."""
     def measure(stage, effort):
         port = stage.next_port()
         environment = {"UCX_TLS": "rc_v,self", "UCX_NET_DEVICES": f"{stage.device}:1", "UCX_WARN_UNUSED_ENV_VARS": "n", "RRDMA_LINK": link}
@@ -45,7 +45,7 @@ def ucx_rc(kind, size, link):
 
 
 def plan(effort):
-    """(key, a function of the stage that gives a figure or several)."""
+    """Yields (key, a function of the stage that returns one or more figures)."""
     for link in LINKS:
         yield f"{link}/bare", lambda s, link=link: own(s, "bare-serve", "bare-latency", link, effort.trips)
         yield f"{link}/comm", lambda s, link=link: own(s, "serve", "latency", link, effort.trips)
@@ -77,12 +77,12 @@ def median(values):
 
 
 def rows(results):
-    """What each bar says: words, the figure, the bar, whether it holds (None: no figure)."""
+    """The result of each bar: text, figure, bar, and whether it holds (None: no figure)."""
     def row(words, figure, bar, holds):
         return words, figure, bar, None if figure is None else holds(figure)
 
     def both(one, other, calculate):
-        """The median over rounds of what is calculated from figures of the same round."""
+        """The median over rounds of a value calculated from figures of the same round."""
         values = [calculate(a, b) for a, b in zip(results.get(one, []), results.get(other, []))]
         return median(values)
 

@@ -1,4 +1,4 @@
-// rrdma::comm: latency, rate, reads, writes and many endpoints; allocations and locks are counted while it runs.
+// rrdma::comm: latency, rate, reads, writes and many endpoints. Counts allocations and locks meanwhile.
 #include <dlfcn.h>
 #include <link.h>
 #include <pthread.h>
@@ -17,7 +17,7 @@
 namespace {
 
 std::uint64_t locks = 0;
-// Where librrdma-comm is: only its own locks count, not those of the device below it.
+// The address range of librrdma-comm: only its own locks count, not those of the device.
 std::uintptr_t library_begin = 0;
 std::uintptr_t library_end = 0;
 
@@ -47,8 +47,9 @@ using namespace rrdma::comm;
 
 enum class Work : std::uint32_t { kEcho, kSink, kMemory };
 constexpr std::size_t kWindow = 16_MiB;
-constexpr std::uint32_t kUnderWay =
-    2;  // reads or writes at a time, all of the same remote memory: as much as perftest touches
+// Concurrent reads or writes, all of the same remote memory, so that as much memory is touched as by
+// perftest.
+constexpr std::uint32_t kUnderWay = 2;
 
 Profile profile(std::uint16_t depth) {
   Profile wanted;
@@ -65,7 +66,7 @@ Context open(Wait wait = Wait::poll()) {
   return Context::open(options).value_or_throw();
 }
 
-// Counts what happens between its beginning and its report.
+// Counts events between its construction and its report.
 class Counted {
  public:
   Counted() : allocations_(allocations), locks_(locks), begin_(Time::now()) {}
@@ -119,7 +120,7 @@ Task<> serve(Context& context, const Arguments& arguments) {
   Scope peers;
   for (;;) {
     Incoming incoming = (co_await listener.next()).value_or_throw();
-    // The client says in its hello how deep it wants to be served.
+    // The client sends the wanted depth in its hello.
     std::uint16_t depth = 64;
     if (incoming.hello().size() == sizeof(depth)) std::memcpy(&depth, incoming.hello().data(), sizeof(depth));
     auto end = co_await incoming.accept(context, profile(depth));

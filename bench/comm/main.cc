@@ -1,4 +1,4 @@
-// comm_bench PROGRAM HOST PORT [COUNT [SIZE]]: one side of a measurement of rrdma::comm and of what it is held against.
+// comm_bench PROGRAM HOST PORT [COUNT [SIZE]]: one side of a measurement of rrdma::comm or of a comparison.
 #include <netinet/in.h>
 #include <sys/socket.h>
 

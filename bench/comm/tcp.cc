@@ -1,4 +1,4 @@
-// What people have: a ping-pong over TCP with Asio, both sides blocking.
+// The common alternative: a ping-pong over TCP with Asio, blocking on both sides.
 #include <array>
 #include <asio/buffer.hpp>
 #include <asio/connect.hpp>

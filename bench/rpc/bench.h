@@ -1,4 +1,4 @@
-// What the programs of bench/rpc share: their arguments, and how times are collected and printed.
+// Shared by the programs of bench/rpc: their arguments, and the collection and output of times.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace rpc_bench {
 
 using Time = std::chrono::steady_clock;
 
-inline constexpr std::size_t kUnderWay = 32;  // calls at a time in a measurement of the rate
+inline constexpr std::size_t kUnderWay = 32;  // concurrent calls in a rate measurement
 
 // PROGRAM ADDRESS [COUNT [SIZE]]
 struct Arguments {
@@ -44,7 +44,7 @@ inline void print(const char* name, double value) {
   std::fflush(stdout);
 }
 
-// Round trips, one by one.
+// Single round trips.
 class Trips {
  public:
   explicit Trips(std::uint64_t count) { times_.reserve(count); }

@@ -1,4 +1,5 @@
-// capnp_bench PROGRAM ADDRESS [COUNT [SIZE]]: the same service by Cap'n Proto. ADDRESS is "HOST:PORT" or "unix:PATH".
+// capnp_bench PROGRAM ADDRESS [COUNT [SIZE]]: the same service with Cap'n Proto. ADDRESS is "HOST:PORT" or
+// "unix:PATH".
 #include <capnp/ez-rpc.h>
 #include <echo.capnp.h>
 

@@ -1,5 +1,6 @@
-// grpc_bench PROGRAM ADDRESS [COUNT [SIZE]]: the same service by gRPC C++. ADDRESS is "HOST:PORT" or "unix:PATH". The server answers unary calls from one
-// completion queue with one thread, and streams with gRPC's own threads.
+// grpc_bench PROGRAM ADDRESS [COUNT [SIZE]]: the same service with gRPC C++. ADDRESS is "HOST:PORT" or
+// "unix:PATH". The server answers unary calls from one completion queue in one thread, and streams in gRPC's
+// own threads.
 #include <echo.grpc.pb.h>
 #include <grpcpp/grpcpp.h>
 
@@ -33,7 +34,7 @@ class Streams final : public Service {
   }
 };
 
-// A call that waits for its request, then for the end of its answer.
+// A call that waits for its request, then for the end of its reply.
 class Answer {
  public:
   Answer(Streams& service, grpc::ServerCompletionQueue& queue) : service_(&service), queue_(&queue) { ask(); }

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Measures rrdma::rpc beside gRPC, Cap'n Proto, Asio over TCP, UCX active messages and bare verbs, in turn on the same two cores, and holds
-the figures against the bars of the framework. Arguments: the build folder; --rounds, --quick. Writes a table and charts."""
+"""Measures rrdma::rpc, gRPC, Cap'n Proto, Asio over TCP, UCX active messages and bare verbs, in turn on the same two
+cores, and compares the figures with the bars of the framework. Arguments: the build folder; --rounds, --quick. Writes
+a table and charts."""
 
 import argparse
 import json
@@ -24,7 +25,7 @@ OTHERS = ("grpc_bench", "capnp_bench")
 
 
 def own(arena, program, link, wait, count, size=0):
-    """rpc_bench over a link: what its client printed."""
+    """Runs rpc_bench over a link. Returns the client's output."""
     port = arena.next_port()
     words = [arena.program("rrdma"), "run", "--", arena.program("rpc_bench")]
     environment = {"RRDMA_LINK": link, "RPC_BENCH_WAIT": wait}
@@ -33,7 +34,7 @@ def own(arena, program, link, wait, count, size=0):
 
 
 def other(arena, framework, program, link, count, size=0):
-    """gRPC or Cap'n Proto over TCP or a unix socket."""
+    """gRPC or Cap'n Proto over TCP or a Unix socket."""
     port = arena.next_port()
     at = f"127.0.0.1:{port}"
     protocol = "tcp"
@@ -47,7 +48,7 @@ def other(arena, framework, program, link, count, size=0):
 
 
 def unix_pair(arena, server, client, path):
-    """Like Stage.pair, for a server whose sign is a socket in a folder."""
+    """Like Stage.pair, for a server that is ready when its socket appears in a folder."""
     import time
     far = arena.start(server, {}, arena.far_core)
     try:
@@ -79,12 +80,12 @@ def ucx_am(arena, effort, transports, link=None):
 
 
 def bare(arena, effort, link):
-    """A round trip of bare verbs, polled; comm_bench gives half of it."""
+    """A round trip of bare verbs with polling; comm_bench returns half of it."""
     return {"p50_ns": 2 * comm.own(arena, "bare-serve", "bare-latency", link, effort.trips)["latency_ns"]}
 
 
 def plan(effort):
-    """(key, a function of the stage that gives figures)."""
+    """Yields (key, a function of the stage that returns figures)."""
     large = contestants.count_for(effort, MIB)
     calls = max(effort.messages // 4, 2000)
     for link in LINKS:
@@ -116,12 +117,12 @@ def plan(effort):
 
 
 def rows(results):
-    """What each bar says: words, the figure, the bar, whether it holds (None: no figure)."""
+    """The result of each bar: text, figure, bar, and whether it holds (None: no figure)."""
     def each(key, name):
         return [value[name] for value in results.get(key, []) if name in value]
 
     def ratio(one, other_key, name, less=True):
-        """The median over rounds of figures of the same round."""
+        """The median over rounds of ratios within the same round."""
         pairs = list(zip(each(one, name), each(other_key, name)))
         return comm.median([b / a if less else a / b for a, b in pairs])
 

@@ -1,5 +1,5 @@
-// rpc_bench PROGRAM HOST:PORT [COUNT [SIZE]]: rrdma::rpc, from echo.proto and with plain C++ types. RPC_BENCH_WAIT says how it waits: poll, event, or
-// as the library does it by itself.
+// rpc_bench PROGRAM HOST:PORT [COUNT [SIZE]]: rrdma::rpc, with echo.proto and with plain C++ types.
+// RPC_BENCH_WAIT selects how to wait: poll, event, or the library's default.
 #include <echo.rrdma.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -15,11 +15,11 @@ namespace rpc_bench {
 using namespace rrdma;
 using comm::Task;
 
-// Plain C++ types beside the messages.
+// Plain C++ types in addition to the messages.
 struct Plain {
   std::uint64_t same(const std::uint64_t& value) { return value; }
   std::uint64_t weigh(rpc::Bulk<std::byte> octets) { return octets.size(); }
-  // MiB of this server.
+  // Resident memory of this server in MiB.
   double resident() {
     std::ifstream status("/proc/self/status");
     for (std::string line; std::getline(status, line);) {
@@ -60,7 +60,7 @@ comm::Context open() {
   return comm::Context::open(options).value_or_throw();
 }
 
-// Opens a TCP port beside the RDMA one: bench/stage.py looks for that.
+// Opens a TCP port beside the RDMA port; bench/stage.py waits for it.
 void say_ready(const std::string& address) {
   const int file = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in at{};
@@ -139,7 +139,8 @@ Task<> weigh_many(rpc::Channel& channel, std::size_t size, std::uint64_t& left) 
   }
 }
 
-// The memory that weigh_many() takes again and again has octets of its own: pages that nobody has written are all the same one.
+// Write to the memory that weigh_many() takes repeatedly: pages that were never written all map to the zero
+// page.
 void fill_bulks(comm::Context& context, std::size_t size) {
   std::vector<rpc::Bulk<std::byte>> bulks;
   for (std::size_t i = 0; i < kBulksUnderWay; ++i) {
@@ -216,7 +217,7 @@ Task<> idle(comm::Context& context, const Arguments& arguments) {
   auto before = co_await first.call<&Plain::resident>();
   std::vector<rpc::Channel> channels;
   while (channels.size() < arguments.count) {
-    // The memory of the server is asked for, not that of this end.
+    // Measure the memory of the server, not that of this end.
     rpc::Channel one = co_await connect(context, arguments, 8);
     channels.push_back(std::move(one));
   }
