@@ -44,7 +44,7 @@ std::optional<wire::Gid> address_of(std::string_view text) {
   return std::nullopt;
 }
 
-// "ibv_reg_mr:ENOMEM" in its two halves.
+// "ibv_reg_mr:ENOMEM" split into its two halves.
 struct Halves {
   std::string_view first, second;
 };
@@ -54,7 +54,7 @@ Halves halves_of(std::string_view text) {
   return {text.substr(0, colon), text.substr(colon + 1)};
 }
 
-// "verb=ibv_reg_mr:ENOMEM:3" has its nth behind a third colon.
+// "verb=ibv_reg_mr:ENOMEM:3" has its nth after the second colon.
 Result<void, std::string> parse_verb(std::string_view name, std::string_view value, Rule& rule) {
   const auto [function, rest] = halves_of(value);
   const auto [how, nth] = halves_of(rest);
@@ -270,7 +270,7 @@ Result<void, std::string> parse_selector(std::string_view word, Rule& rule) {
       " is no selector: known are pid, device, qp, peer, direction, nth, every, count, after, for and seed."};
 }
 
-// Those that mean something to faults of this kind, besides pid, after and for, which all have.
+// The selectors that apply to faults of this kind, besides pid, after and for, which apply to all.
 std::span<const std::string_view> selectors_of(Kind kind) {
   static constexpr std::array<std::string_view, 4> kCalls = {"device", "nth", "every", "count"};
   static constexpr std::array<std::string_view, 6> kCompletions = {"device", "qp",    "peer",
@@ -295,7 +295,7 @@ std::span<const std::string_view> selectors_of(Kind kind) {
   }
 }
 
-// Refuse a word that the kind does not know: the fault would act in the wrong place.
+// Refuses a selector that does not apply to the kind: the fault would act in the wrong place.
 Result<void, std::string> check_selectors(const Rule& rule, const std::vector<std::string_view>& given) {
   const std::span<const std::string_view> known = selectors_of(rule.kind);
   const std::string_view what = std::string_view(rule.text).substr(0, rule.text.find(' '));
@@ -345,7 +345,7 @@ Result<Rule, std::string> parse_rule(std::string_view text) {
   }
   if (first) return Failure{std::string("a fault is missing: write one such as verb=ibv_reg_mr:ENOMEM.")};
   if (auto checked = check_selectors(rule, selectors); !checked) return Failure{checked.error()};
-  // `count` alone means: so many in a row.
+  // `count` alone means that many in a row.
   if (rule.count > 1 && rule.every == 0) rule.every = 1;
   return rule;
 }

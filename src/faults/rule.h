@@ -1,20 +1,19 @@
-// Rule: one fault on purpose above single packets: what goes wrong, where, and which time; one line of words:
+// Rule: one injected fault above the level of single packets, as one line of text (docs/man/rrdma-fault.1):
 //
 //   rule     = what, { " ", selector }
-//   what     = verb=FUNCTION:ERRNO | slow=FUNCTION:TIME | status=STATUS      the next one; :N behind it: the N-th
-//            | qp=error | cq=overrun | srq=limit                             of each that there is at that moment
+//   what     = verb=FUNCTION:ERRNO | slow=FUNCTION:TIME | status=STATUS      the next one; with :N appended, the N-th
+//            | qp=error | cq=overrun | srq=limit                             every object that exists at that moment
 //            | qp=rnr | cq=delay:TIME | port=down | port=up | port=speed:RATE | device=fatal | freeze
 //            | gid=lost | gid=add:ADDRESS | gid=change:ADDRESS
 //            | net=SPEC                                                      as in link/fault_spec.h
 //            | cm=drop:MESSAGE | cm=reject:REASON | cm=timewait | cm=timewait:TIME | cm=address
-//   selector = pid=N | device=NAME | qp=N | peer=ADDRESS{,ADDRESS} | direction=in|out|both | nth=N | every=N | count=N | after=TIME
-//            | for=TIME | seed=N
+//   selector = pid=N | device=NAME | qp=N | peer=ADDRESS{,ADDRESS} | direction=in|out|both | nth=N | every=N
+//            | count=N | after=TIME | for=TIME | seed=N
 //
-// `nth`, `every` and `count` count the candidates of the rule: the calls of its function, the completions of its queue
-// pairs. Without them the rule acts once, on the next; `every=1` acts on each. `after` and `for` are times from the moment that
-// the rule came.
+// `nth`, `every` and `count` refer to the candidates of the rule: calls of its function, completions of its queue
+// pairs. By default a rule acts once, on the next candidate; `every=1` acts on each. `after` and `for` count from the
+// moment when the rule was set.
 #pragma once
-// What each does: docs/man/rrdma-fault.1.
 
 #include <cstdint>
 #include <optional>
@@ -53,11 +52,12 @@ enum class Kind : std::uint8_t {
   kCmTimewait,
 };
 
-enum class Direction : std::uint8_t { kUsual, kOut, kIn, kBoth };  // usual: as the fault is without the word
+// kUsual: the default direction of the fault.
+enum class Direction : std::uint8_t { kUsual, kOut, kIn, kBoth };
 
 struct Rule {
-  std::uint32_t number = 0;  // names it in lists and in what is explained
-  std::string text;          // as it was written
+  std::uint32_t number = 0;  // identifies it in lists and explanations
+  std::string text;          // as written by the user
   Kind kind{};
   std::string function;  // kVerb, kSlowVerb
   int error = 0;         // kVerb: errno; kStatus: ibv_wc_status; kCmDrop: attribute ID; kCmReject: the reason
@@ -72,27 +72,27 @@ struct Rule {
   std::vector<wire::Gid> peers;             // empty: all
   Direction direction = Direction::kUsual;  // kNetwork
   std::uint64_t nth = 1;
-  std::uint64_t every = 0;  // 0: no more after the nth
-  std::uint64_t count = 0;  // at most so many; 0: as many as come
+  std::uint64_t every = 0;  // 0: only the nth
+  std::uint64_t count = 0;  // maximum; 0: no limit
   Duration after;
-  Duration lasts;  // 0: for ever
+  Duration lasts;  // 0: forever
 
-  // Acts at its time, not at a call.
+  // Acts at a point in time, not at a call.
   [[nodiscard]] bool acts() const { return kind >= Kind::kQpError; }
   [[nodiscard]] bool concerns_peer(const wire::Gid& peer) const;
-  // Befalls the connection manager, which is the daemon's.
+  // Affects the connection manager, which is part of the daemon.
   [[nodiscard]] bool is_for_daemon() const {
     return kind == Kind::kCmDrop || kind == Kind::kCmReject || kind == Kind::kCmTimewait;
   }
-  // Stays until it is cleared or its time is over, instead of happening at one moment.
+  // Stays until it is cleared or its time is over, instead of acting at one moment.
   [[nodiscard]] bool persists() const;
-  // The n-th of what it counts, n from 1.
+  // Whether the rule injects its fault into the n-th candidate, n from 1.
   [[nodiscard]] bool injects(std::uint64_t n) const;
 };
 
 // The error is a sentence.
 [[nodiscard]] Result<Rule, std::string> parse_rule(std::string_view text);
-// Rules that stand behind one another, with semicolons or line ends between them; numbered from 1.
+// Several rules, separated by semicolons or newlines; numbered from 1.
 [[nodiscard]] Result<std::vector<Rule>, std::string> parse_rules(std::string_view text);
 
 }  // namespace rrdma::faults

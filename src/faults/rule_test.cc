@@ -118,7 +118,7 @@ TEST(Rule, SeveralPeers) {
   EXPECT_FALSE(parse_rule("net=drop=1% peer=10.0.0.2,").ok());
 }
 
-// A selector that the kind does not have is refused: the fault would act in the wrong place.
+// A selector that does not apply to the kind is refused: the fault would act in the wrong place.
 TEST(Rule, SelectorsWithoutAMeaning) {
   for (const char* wrong : {"net=drop=1% qp=7", "port=down nth=2", "verb=ibv_reg_mr:EIO peer=10.0.0.2",
                             "cm=drop:REQ device=rrdma0", "srq=limit qp=3", "status=FATAL_ERR seed=2"}) {

@@ -100,7 +100,7 @@ void Table::publish(std::vector<Rule> begun) {
   }
 }
 
-// What acts at one moment was for those who were there then.
+// Rules that act at one moment do not apply to actors that were added later.
 void Table::add(Actor& actor) {
   const std::lock_guard telling(telling_);
   actors_.push_back(&actor);

@@ -1,9 +1,9 @@
-// Table: the rules that hold in this process, how often each was looked at and how often it acted. Without rules nobody
-// looks at it: armed() is one load, on the control path alone; what the data path does is exchanged while rules are armed
+// Table: the rules of this process, with the number of candidates and injections of each. It costs nothing without
+// rules: armed() is one load, and only on the control path. The data path is replaced while rules are armed
 // (preload/verbs/injected_calls.h, link/fault_gate.h).
 //
-// Rules come from two sides: the environment, when the process begins, and the daemon, at any time. Each list is whole and
-// replaces the one before from that side; a rule that is in both goes on counting.
+// Rules come from two sources: the environment, when the process starts, and the daemon, at any time. Each list is
+// complete and replaces the previous one from that source; a rule that is in both lists keeps its counts.
 //
 // Threads: all calls from any thread; actors are called without the lock.
 #pragma once
@@ -21,7 +21,7 @@
 
 namespace rrdma::faults {
 
-inline std::atomic<std::uint32_t> armed_kinds{0};  // a bit for each Kind of which a rule is active
+inline std::atomic<std::uint32_t> armed_kinds{0};  // one bit for each Kind with an active rule
 
 [[nodiscard]] inline bool armed() { return armed_kinds.load(std::memory_order_relaxed) != 0; }
 [[nodiscard]] inline bool armed(Kind kind) {
@@ -31,18 +31,18 @@ inline std::atomic<std::uint32_t> armed_kinds{0};  // a bit for each Kind of whi
 struct Injection {
   std::uint32_t number = 0;
   std::string text;
-  std::uint64_t nth = 0;  // of what the rule counts
+  std::uint64_t nth = 0;  // the number of the candidate
   int error = 0;          // as in the rule
   Duration delay;
 };
 
-// Whom rules reach: the lane's links, the devices, the objects of verbs.
+// Targets of rules: the lane's links, the devices, the verbs objects.
 class Actor {
  public:
   virtual ~Actor() = default;
-  // The set of active rules is another one; `active` is all of it.
+  // The set of active rules has changed; `active` is the whole set.
   virtual void handle_rules(const std::vector<Rule>& active) = 0;
-  // A rule that acts by itself begins.
+  // A rule that acts at a point in time begins.
   virtual void act(const Rule& rule) { (void)rule; }
 };
 
@@ -50,31 +50,31 @@ class Table {
  public:
   enum class Side : std::uint8_t { kEnvironment, kDaemon };
 
-  // The one of this process.
+  // The table of this process.
   static Table& instance();
 
-  // Rules for another process are left out.
+  // Ignores rules for other processes.
   void set(Side side, const std::vector<Rule>& rules, std::uint32_t pid, Instant now);
-  // Begins what is due and ends what is over.
+  // Starts rules that are due and ends rules whose time is over.
   void advance(Instant now);
   [[nodiscard]] Instant next_deadline() const;
 
-  // An actor hears of the rules that are active already. It lives for ever, or is removed.
+  // The actor is told of the rules that are already active. It must live forever or be removed.
   void add(Actor& actor);
   void remove(Actor& actor);
 
-  // What befalls this call: a kVerb or kSlowVerb.
+  // The fault for this call, if any: kVerb or kSlowVerb.
   [[nodiscard]] std::optional<Injection> consider_call(std::string_view function, std::string_view device);
-  // What befalls this completion, that would be a success.
+  // The fault for this completion, if any. REQUIRES: it would be a success.
   [[nodiscard]] std::optional<Injection> consider_completion(std::string_view device, std::uint32_t qpn,
                                                              const wire::Gid& peer);
-  // How long completions of the device are kept from the program; none: not at all.
+  // How long completions of the device are withheld from the program; empty: not at all.
   [[nodiscard]] std::optional<Duration> completion_delay(std::string_view device) const;
   [[nodiscard]] std::vector<Rule> active() const;
-  [[nodiscard]] std::vector<Rule> rules() const;  // those whose time has not come, too
+  [[nodiscard]] std::vector<Rule> rules() const;  // including those that are not due yet
 
-  // Called with one line of text for each injected fault, besides `rrdma explain`; may be empty. Returns when the one before
-  // is not called any more.
+  // Called with one line of text for each injected fault, in addition to `rrdma explain`; may be empty. Returns once
+  // the previous witness can no longer be called.
   using Witness = std::function<void(const std::string& line)>;
   void set_witness(Witness witness);
   void tell_witness(const std::string& line);
@@ -96,13 +96,13 @@ class Table {
 
   mutable std::mutex mutex_;
   std::vector<Entry> entries_;
-  std::mutex telling_;  // before mutex_ where both are taken
+  std::mutex telling_;  // lock order: before mutex_
   std::vector<Actor*> actors_;
-  std::mutex witness_mutex_;  // after telling_
+  std::mutex witness_mutex_;  // lock order: after telling_
   Witness witness_;
 };
 
-// A line for `rrdma explain`: which rule acted, and what it did.
+// Records for `rrdma explain` which rule acted and what it did.
 void explain_injection(std::uint32_t number, std::string_view text, std::string_view sentence);
 
 }  // namespace rrdma::faults

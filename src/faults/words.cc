@@ -74,7 +74,7 @@ constexpr std::array kMessages = {Word{"REQ", 0x10},  Word{"MRA", 0x11},      Wo
                                   Word{"REP", 0x13},  Word{"RTU", 0x14},      Word{"DREQ", 0x15},
                                   Word{"DREP", 0x16}, Word{"SIDR_REQ", 0x17}, Word{"SIDR_REP", 0x18}};
 
-// ibv_reg_mr_iova2 is not among them: it is what verbs.h makes of ibv_reg_mr, and faults name it so.
+// ibv_reg_mr_iova2 is missing: verbs.h maps ibv_reg_mr to it, and rules use the name ibv_reg_mr.
 constexpr std::array<std::string_view, 58> kFunctions = {"ibv_open_device",
                                                          "ibv_close_device",
                                                          "ibv_query_device",
