@@ -1,6 +1,6 @@
-// Who watches the watchman: engines with a bug planted on purpose. The swarm must find each within
-// kSeedsMax seeds, or it would not find the real ones either. A child process for each bug, because some
-// of them run into the engine's own assertions, which is as good a find.
+// Tests the swarm itself: engines with a planted bug. The swarm must find each bug within kSeedsMax seeds, or it
+// would not find real ones either. Each bug runs in a child process, because some run into the engine's assertions,
+// which counts as a find.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -80,13 +80,13 @@ INSTANTIATE_TEST_SUITE_P(Planted, Mutants,
                                            Mutant{PlantedBug::kCountResponseTwice, "CountResponseTwice"}),
                          [](const auto& suite) { return std::string(suite.param.name); });
 
-// Some break no promise and lose nothing but time: the bars of loss recovery find them.
+// Some bugs violate no guarantee and only cost time. The bounds of loss recovery find them.
 struct SlowMutant {
   PlantedBug bug;
   const char* name;
   const char* faults;
   transport::CongestionKind congestion;
-  double bar;  // of what the cable carries without faults
+  double bar;  // relative to the cable's throughput without faults
 };
 
 class SlowMutants : public ::testing::TestWithParam<SlowMutant> {};
@@ -119,7 +119,7 @@ INSTANTIATE_TEST_SUITE_P(Planted, SlowMutants,
                                                       transport::CongestionKind::kLoss, 0.6}),
                          [](const auto& suite) { return std::string(suite.param.name); });
 
-// The same build without a bug switched on finds nothing: the finds above are the bugs'.
+// The same build without an active bug finds nothing, so the finds above are due to the bugs.
 TEST(Mutants, NoneIsFoundWhereNoneIs) {
   transport::planted_bug = PlantedBug::kNone;
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {

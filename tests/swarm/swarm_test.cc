@@ -1,5 +1,5 @@
-// The swarm: random worlds times random faults, one seed each. A failure prints its seed; the same seed fails
-// again, everywhere. RRDMA_SWARM_SEEDS and RRDMA_SWARM_FIRST choose others than the usual ones.
+// The swarm: random worlds times random faults, one seed each. A failure prints its seed; the same seed fails again
+// on any machine. RRDMA_SWARM_SEEDS and RRDMA_SWARM_FIRST choose other seeds than the default.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -26,14 +26,14 @@ std::uint64_t number_from(const char* name, std::uint64_t otherwise) {
   return text == nullptr ? otherwise : std::strtoull(text, nullptr, 0);
 }
 
-// The same world again, with its last packets.
-// Every eighth world keeps to the strict transport, which must hold the same promises.
+// Every eighth world uses the strict transport, which must give the same guarantees.
 Plan world_of(std::uint64_t seed) {
   Plan plan = plan_of(seed);
   if (seed % 8 == 0) make_strict(plan);
   return plan;
 }
 
+// Runs the same world again and returns its last packets.
 std::string trace_of(std::uint64_t seed) {
   Exchange exchange(world_of(seed));
   const std::uint64_t lines = number_from("RRDMA_SWARM_TRACE", 30);
@@ -58,8 +58,8 @@ TEST(Swarm, CountsAllocationsOfTheEngineOnly) {
 }
 #endif
 
-// One hash of all that happened in the first worlds, the same on every machine, compiler and build. A change
-// of the engine's behaviour changes it: then the failure says the new one, and the change is a decision.
+// One hash of all events in the first worlds, the same on every machine, compiler and build. A change of the engine's
+// behaviour changes it: the failure then prints the new value, and the change must be deliberate.
 std::uint64_t hash_of_first_worlds(bool strict) {
   constexpr std::uint64_t kWorlds = 12;
   std::uint64_t all = 0;
@@ -78,15 +78,15 @@ TEST(Swarm, HappensTheSameEverywhere) {
   EXPECT_EQ(all, 0x2795cc945a8958d0u) << "now 0x" << std::hex << all;
 }
 
-// What strict means: not an octet on the wire, nor its time, differs from the transport as it was before it
-// learned to probe, to repair single packets and to know its own kind. It changes with what both share, and else never.
+// Definition of strict: no byte on the wire, nor its time, differs from the transport before it learned to probe, to
+// repair single packets and to recognise RRDMA peers. The hash changes only with code that both modes share.
 TEST(Swarm, StrictIsAsItAlwaysWas) {
   const std::uint64_t all = hash_of_first_worlds(true);
   EXPECT_EQ(all, 0xae030decc19299abu) << "now 0x" << std::hex << all;
 }
 
-// Beyond the usual ones: a SEND that is wrong on both sides; the response to a READ that cannot be placed, ahead of an
-// acknowledgement, before the peer fails.
+// Seeds beyond the default range that found a bug: a SEND that is wrong on both sides; a READ response that cannot be
+// placed, ahead of an acknowledgement, before the peer fails.
 TEST(Swarm, KeepsItsPromisesInWorldsThatFoundSomething) {
   for (const std::uint64_t seed : {19'569, 35'590, 48'473}) {
     Exchange exchange(world_of(seed));
@@ -132,7 +132,7 @@ TEST(Swarm, KeepsEveryPromise) {
               static_cast<unsigned long long>(coverage.engine.packets_sent));
   EXPECT_GE(messages, seeds * 1000);
 #ifdef RRDMA_SWARM_SMALL
-  return;  // too few worlds to meet everything
+  return;  // too few worlds to cover everything
 #endif
   if (seeds < RRDMA_SWARM_SEEDS) return;
   for (const std::string& name : coverage.missing()) ADD_FAILURE() << "the whole run never met: " << name;
