@@ -1,4 +1,4 @@
-// What is refused, with which status on which side, and what happens to everything around it.
+// Refused requests: the status on each side, and the effect on other requests.
 #include <gtest/gtest.h>
 
 #include "pair.h"
@@ -227,7 +227,7 @@ TEST(Windows, Type2LivesFromBindToInvalidate) {
   ASSERT_EQ(pair.a.post(write, 1000, 500), PostError::kNone);
   pair.run();
   EXPECT_EQ(pair.a.statuses(), "2: success, 3: success, 4: remote access error");
-  EXPECT_TRUE(pair.b.holds(5000, pair.a, 0, 500));  // and not what came too late
+  EXPECT_TRUE(pair.b.holds(5000, pair.a, 0, 500));  // not what arrived too late
 }
 
 TEST(Windows, Type1GrantsToEveryQpUntilItIsBoundAnew) {
@@ -269,7 +269,7 @@ TEST(Windows, ABindBeyondTheRegionIsRefused) {
   EXPECT_EQ(pair.b.statuses(), "1: memory window bind error");
 }
 
-// The request waits behind a READ; what it names has gone when its turn comes.
+// The request waits behind a READ; its region or window is gone when its turn comes.
 TEST(Windows, ABindWhoseRegionOrWindowHasGoneIsRefused) {
   for (const bool window_goes : {false, true}) {
     Pair pair;

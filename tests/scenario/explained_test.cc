@@ -1,4 +1,4 @@
-// What the engine tells about a request that fails: the facts from which `rrdma explain` makes its sentence.
+// The facts that the engine reports about a failed request, from which `rrdma explain` forms its sentence.
 #include <gtest/gtest.h>
 
 #include "pair.h"
@@ -13,7 +13,7 @@ using objects::Status;
 using transport::Attempt;
 using transport::FailedRequest;
 
-// The one failure that a side was told.
+// The only failure that was reported to a side.
 const FailedRequest& only(const Side& side) {
   static const FailedRequest none;
   EXPECT_EQ(side.failures.size(), 1u);
@@ -55,7 +55,7 @@ TEST(Explained, ProgressForgetsEarlierRetries) {
   PairOptions options;
   options.retry_count = 2;
   Pair pair(options);
-  pair.lose(pair.a, psn_is(100), 2);  // twice
+  pair.lose(pair.a, psn_is(100), 2);
   pair.a.write(1, 0, 0, 100);
   pair.run();
   EXPECT_EQ(pair.a.statuses(), "1: success");

@@ -1,4 +1,4 @@
-// QPs that come, go and change state while packets are under way.
+// QPs that are created, destroyed or modified while packets are in flight.
 #include <gtest/gtest.h>
 
 #include "pair.h"
@@ -29,7 +29,7 @@ TEST(Lifecycle, DestroyWithTrafficInFlight) {
     pair.run(seconds(1));
     EXPECT_EQ(pair.b.completions.size(), seen) << "after " << delay << " ns";
     EXPECT_EQ(pair.b.host.engine.qp_count(), 0u);
-    ASSERT_EQ(pair.a.completions.size(), 11u);  // every one of them, once
+    ASSERT_EQ(pair.a.completions.size(), 11u);  // each exactly once
     for (std::uint64_t i = 0; i < 11; ++i) EXPECT_EQ(pair.a.completions[i].wr_id, i);
   }
 }
@@ -58,7 +58,7 @@ TEST(Lifecycle, TheErrorStateFlushesEverythingInOrder) {
   pair.run(milliseconds(1));
   EXPECT_EQ(pair.a.ids(), (std::vector<std::uint64_t>{0, 1, 2, 3, 4, 100, 101, 102, 103, 104}));
   for (const auto& completion : pair.a.completions) EXPECT_EQ(completion.status, Status::kFlushed);
-  // What is posted from now on comes straight back.
+  // Requests posted from now on are flushed at once.
   pair.a.write(5, 0, 0, 10);
   pair.a.receive(105, 0, 10);
   pair.run(milliseconds(1));
@@ -84,7 +84,7 @@ TEST(Lifecycle, TheSendQueueDrainsAndGoesOn) {
   attributes.state = QpState::kDrain;
   attributes.drain_notify = true;
   ASSERT_TRUE(pair.a.modify(attributes, transport::kAttrState | transport::kAttrDrainNotify));
-  for (std::uint64_t i = 4; i < 8; ++i) pair.a.write(i, 0, 0, 100);  // may be posted, must wait
+  for (std::uint64_t i = 4; i < 8; ++i) pair.a.write(i, 0, 0, 100);  // may be posted, but must wait
   pair.run(milliseconds(50));
   EXPECT_EQ(pair.a.count(QpEvent::kSendQueueDrained), 1u);
   const std::size_t done = pair.a.completions.size();
@@ -161,7 +161,7 @@ TEST(Lifecycle, UnsignalledRequestsCompleteSilently) {
   pair.run(milliseconds(5));
   EXPECT_EQ(pair.a.statuses(), "59: success");
   for (std::uint64_t i = 60; i < 120; ++i)
-    pair.a.write(i, 0, 0, 100);  // their places in the queue are free again
+    pair.a.write(i, 0, 0, 100);  // their entries in the queue are free again
   pair.run(milliseconds(5));
   EXPECT_EQ(pair.a.completions.size(), 1u);
 }

@@ -1,4 +1,4 @@
-// The classics of a lossy network, one story each: which packet is lost, and how it ends.
+// The classic cases of a lossy network, one each: which packet is lost, and how the exchange ends.
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -27,7 +27,7 @@ TEST(Loss, TheLastAckIsLost) {
   pair.a.send(1, 3000);
   pair.run();
   EXPECT_EQ(pair.a.statuses(), "1: success");
-  EXPECT_EQ(pair.b.statuses(), "7: success");  // once, although the SEND came twice
+  EXPECT_EQ(pair.b.statuses(), "7: success");  // once, although the SEND arrived twice
   EXPECT_TRUE(pair.b.holds(0, pair.a, 0, 3000));
   EXPECT_TRUE(pair.b.untouched(3000, 2000));
   EXPECT_GE(spent(pair.b, &transport::Counters::duplicates), 1u);
@@ -44,7 +44,7 @@ TEST(Loss, TheFirstRequestIsLost) {
   pair.run();
   EXPECT_EQ(pair.a.statuses(), "1: success");
   EXPECT_EQ(spent(pair.b, &transport::Counters::sequence_naks_sent),
-            0u);  // nothing behind it told of the gap
+            0u);  // no packet behind it revealed the gap
   EXPECT_GE(spent(pair.a, &transport::Counters::ack_timeouts), 1u);
 }
 
@@ -85,7 +85,7 @@ TEST(Loss, TheMiddleOfAReadResponseIsLost) {
   EXPECT_TRUE(pair.a.holds(0, pair.b, 500, 8000));
   EXPECT_TRUE(pair.a.untouched(8000, 1000));
   EXPECT_EQ(spent(pair.b, &transport::Counters::read_replays), 1u);
-  EXPECT_EQ(spent(pair.a, &transport::Counters::ack_timeouts), 0u);  // the response behind it tells
+  EXPECT_EQ(spent(pair.a, &transport::Counters::ack_timeouts), 0u);  // the next response reveals the loss
 }
 
 TEST(Loss, TheLastReadResponseIsLost) {
@@ -176,7 +176,8 @@ TEST(Loss, AFenceHoldsWhileTheReadIsRepeated) {
   pair.lose(pair.b, step_is(Step::kReadResponseOnly));
   pair.b.receive(7, 50'000, 1000);
   pair.a.read(1, 0, 0, 500);
-  pair.a.request(2, SendOpcode::kSend, 0, 500, 0, objects::kSendFence);  // sends what the READ brings
+  // sends the data that the READ fetches
+  pair.a.request(2, SendOpcode::kSend, 0, 500, 0, objects::kSendFence);
   pair.run();
   EXPECT_EQ(pair.a.statuses(), "1: success, 2: success");
   EXPECT_TRUE(pair.b.holds(50'000, pair.b, 0, 500));
@@ -196,11 +197,11 @@ TEST(Loss, APeerThatStopsForEver) {
   EXPECT_EQ(pair.a.statuses(), "1: transport retry counter exceeded, 2: flushed, 8: flushed");
   EXPECT_EQ(pair.a.qp->state, QpState::kError);
   EXPECT_EQ(objects::cause_of(pair.a.completions[0].vendor_err), objects::Cause::kPeerSilent);
-  // Four tries of 4.096 us * 2^8 each, and not much more than that.
+  // Four attempts of 4.096 us * 2^8 each, and not much more than that.
   const std::int64_t end = pair.a.completions[0].timestamp_ns;
   EXPECT_GE(end, 4 * (4096 << 8));
   EXPECT_LE(end, 4 * 4 * (4096 << 8));
-  EXPECT_EQ(pair.b.statuses(), "7: success");  // it did hear
+  EXPECT_EQ(pair.b.statuses(), "7: success");  // it received the SEND
 }
 
 TEST(Loss, ATimeoutOfZeroWaitsForEver) {

@@ -1,6 +1,5 @@
-// Pair: two hosts, one QP on each, connected to each other in virtual time, and a way to lose exactly the
-// packet that a story is about. Every side has one megabyte of registered memory, filled with its own
-// pattern, and remembers its completions and events.
+// Pair: two hosts with one QP each, connected in virtual time, and a way to lose one specific packet. Each side has
+// one megabyte of registered memory, filled with its own pattern, and records its completions and events.
 #pragma once
 
 #include <functional>
@@ -28,7 +27,7 @@ struct PairOptions {
   std::uint32_t psn_a = 100;
   std::uint32_t psn_b = 5000;
   std::uint32_t queue_entries = 64;
-  std::uint32_t shared_entries = 0;  // b takes receives from a shared queue of that size
+  std::uint32_t shared_entries = 0;  // b takes receives from a shared queue of this size
   std::uint32_t completion_entries = 1024;
   std::uint32_t access =
       objects::kLocalWrite | objects::kRemoteWrite | objects::kRemoteRead | objects::kRemoteAtomic;
@@ -45,7 +44,7 @@ class Side final : public sim::Application,
   Side(sim::World& world, const PairOptions& options, std::uint64_t pattern);
   ~Side() override;
 
-  // Requests. Offsets are into `memory` of this side and of the other; the wr_id is `id`.
+  // Requests. Offsets are into `memory` of this side and of the peer; the wr_id is `id`.
   void send(std::uint64_t id, std::uint32_t length, std::uint8_t flags = 0) {
     request(id, objects::SendOpcode::kSend, 0, length, 0, flags);
   }
@@ -68,7 +67,7 @@ class Side final : public sim::Application,
   bool modify(transport::QpAttributes attributes, std::uint32_t mask);
   bool to_state(transport::QpState state);
 
-  // What it has seen.
+  // Observations so far.
   [[nodiscard]] std::vector<std::uint64_t> ids() const;
   [[nodiscard]] std::string statuses() const;  // "1:success 2:flushed"
   [[nodiscard]] std::size_t count(transport::QpEvent event) const;
@@ -123,14 +122,13 @@ class Pair {
 
   explicit Pair(const PairOptions& options = {});
 
-  // Loses the packets from that side that match, the `skip` first ones excepted, `count` in all.
+  // Loses the packets from that side that match: `count` in total, after the first `skip` ones.
   void lose(const Side& from, Match match, std::uint32_t count = 1, std::uint32_t skip = 0);
-  // Everything from that side, from now on.
+  // Loses everything from that side from now on.
   void silence(const Side& from) {
     lose(
         from, [](const wire::TransportHeaders&) { return true; }, 0xffffffff);
   }
-  // Delivers the packets that match twice.
   void run(Duration time = seconds(5));
 
   sim::World world;
@@ -147,7 +145,7 @@ class Pair {
   std::vector<Loss> losses_;
 };
 
-// What to lose.
+// Packets to lose.
 inline Pair::Match step_is(wire::Step step) {
   return [step](const wire::TransportHeaders& headers) { return headers.bth.opcode.step() == step; };
 }

@@ -1,4 +1,4 @@
-// Receivers that are not ready, run dry, or have too little room.
+// Receivers that are not ready, run out of receive requests, or have too little room.
 #include <gtest/gtest.h>
 
 #include "pair.h"
@@ -17,7 +17,7 @@ TEST(Receiver, AnRnrStormEndsWhenReceivesArePosted) {
   for (std::uint64_t i = 0; i < 20; ++i) pair.a.send(i, 1500);
   pair.run(milliseconds(50));
   EXPECT_EQ(pair.a.statuses(), "");
-  EXPECT_GT(pair.b.host.engine.counters().rnr_naks_sent, 100u);  // 10 us each, for ever
+  EXPECT_GT(pair.b.host.engine.counters().rnr_naks_sent, 100u);  // one in 10 us, without end
   for (std::uint64_t i = 0; i < 20; ++i) pair.b.receive(100 + i, static_cast<std::uint32_t>(i) * 2048, 2048);
   pair.run(milliseconds(50));
   ASSERT_EQ(pair.a.completions.size(), 20u);
@@ -39,7 +39,7 @@ TEST(Receiver, RnrRetriesRunOut) {
   pair.run();
   EXPECT_EQ(pair.a.statuses(), "1: RNR retry counter exceeded, 2: flushed");
   EXPECT_EQ(pair.b.host.engine.counters().rnr_naks_sent, 4u);
-  EXPECT_EQ(pair.b.qp->state, QpState::kReadyToSend);  // the receiver did nothing wrong
+  EXPECT_EQ(pair.b.qp->state, QpState::kReadyToSend);  // the receiver made no mistake
 }
 
 TEST(Receiver, TheRnrTimerIsHonoured) {
@@ -55,7 +55,7 @@ TEST(Receiver, TheRnrTimerIsHonoured) {
   EXPECT_LE(pair.a.completions[0].timestamp_ns, 5'300'000);
 }
 
-// The receives of a shared queue lie in its own domain, whatever that of the QP which takes them.
+// The receives of a shared queue belong to its own domain, whatever the domain of the QP that takes them.
 TEST(Receiver, ASharedQueueHasADomainOfItsOwn) {
   for (const transport::QpType type : {transport::QpType::kRc, transport::QpType::kUc}) {
     for (const bool in_queues_domain : {true, false}) {
@@ -75,7 +75,7 @@ TEST(Receiver, ASharedQueueHasADomainOfItsOwn) {
       if (in_queues_domain) {
         ASSERT_TRUE(pair.b.shared->post(7, {&sge, 1}));
       } else {
-        pair.b.receive(7, 0, 4096);  // in the QP's
+        pair.b.receive(7, 0, 4096);  // in the QP's domain
       }
       pair.a.send(1, 100);
       pair.run();
