@@ -88,7 +88,7 @@ TEST(Requester, PsnAndItsComparisonsWrap) {
   )");
 }
 
-// As the transport was before it kept a log of its flight, and is with --strict.
+// The transport as it was before it kept a FlightLog, as with --strict.
 ScriptOptions strict() {
   ScriptOptions options;
   options.engine.strict = true;
@@ -213,12 +213,12 @@ TEST(Requester, RnrRetrySevenIsForEver) {
     script.play("> ACKNOWLEDGE psn 1000 rnr(1) msn 0\n@ 10us\n< SEND ONLY psn 1000 a +10\n");
 }
 
-// What Linux rxe does: the packets behind the one that was not ready get a sequence NAK as well.
+// Linux rxe also answers the packets behind the one that was not ready with a sequence NAK.
 TEST(Requester, ASequenceNakInTheWakeOfAnRnrNakIsNoFailedAttempt) {
   ScriptOptions options;
   options.retry_count = 2;
   Script script(options);
-  // A round trip of 1 ms.
+  // Establish a round trip of 1 ms.
   script.play(R"(
     post send 1 10
     < SEND ONLY psn 1000 a +10
@@ -426,7 +426,7 @@ TEST(Requester, AsksForWhatIsMissingOfARead) {
   )");
 }
 
-// A request that nothing shows to have arrived is repeated as it was: the peer would take less for another one.
+// A request without a sign of arrival is repeated unchanged: the peer would take a shorter one for a new request.
 TEST(Requester, RepeatsAWholeReadWhenItsRequestIsLost) {
   Script script;
   script.play(R"(
@@ -443,7 +443,7 @@ TEST(Requester, RepeatsAWholeReadWhenItsRequestIsLost) {
   )");
 }
 
-// Nothing is heard: one packet asks whether the others have arrived. It spends no retry.
+// After silence, one packet asks whether the others have arrived. It spends no retry.
 TEST(Requester, AsksASilentPeerWithTheOldestPacket) {
   ScriptOptions options;
   options.retry_count = 0;
@@ -484,8 +484,8 @@ TEST(Requester, AsksASilentPeerWithTheOldestPacket) {
   EXPECT_EQ(script.counters().packets_resent, 4u);
 }
 
-// One response to the question about a READ, and nothing else: what else was asked for before the silence is lost too, and
-// is asked for at once, not one by one after a silence each.
+// The only answer to a probe is one response of a READ. Everything else requested before the silence is lost, too,
+// and is requested again at once, not one by one after a silence each.
 TEST(Requester, AsksForAllThatASilentPeerStillOwesOfReads) {
   Script script;
   script.play(R"(
@@ -519,7 +519,7 @@ TEST(Requester, AsksForAllThatASilentPeerStillOwesOfReads) {
   EXPECT_EQ(script.counters().probes_sent, 1u);
 }
 
-// The question itself may get lost: it is asked again, less and less often, of a stranger with one packet.
+// The probe itself may be lost. It is repeated less and less often, with one packet if the peer is not RRDMA.
 TEST(Requester, AsksASilentPeerLessAndLessOften) {
   Script script;
   script.play(R"(
@@ -548,7 +548,7 @@ TEST(Requester, AsksASilentPeerLessAndLessOften) {
   EXPECT_EQ(script.counters().ack_timeouts, 0u);
 }
 
-// A burst of losses may swallow several questions: a peer of our own kind is asked with twice as many packets each time.
+// A burst of losses may swallow several probes: an RRDMA peer is probed with twice as many packets each time.
 TEST(Requester, AsksASilentPeerOfItsKindWithMoreAndMorePackets) {
   ScriptOptions options;
   options.peer_features = objects::kFeatureArrivals;
@@ -585,7 +585,8 @@ TEST(Requester, AsksASilentPeerOfItsKindWithMoreAndMorePackets) {
   EXPECT_EQ(script.counters().probes_sent, 1u + 2u + 4u);
 }
 
-// Where it owes only one, that one goes several times. Only when there are not to be more of them does the waiting time grow.
+// If it owes only one packet, that one is sent several times. The waiting time grows only once their number stops
+// growing.
 TEST(Requester, AsksASilentPeerOfItsKindWithCopiesOfTheOnlyPacket) {
   ScriptOptions options;
   options.peer_features = objects::kFeatureArrivals;
@@ -676,7 +677,7 @@ INSTANTIATE_TEST_SUITE_P(
                       "RDMA READ RESPONSE FIRST psn 1000 ack msn 1 +100",  // not a full MTU
                       "ATOMIC ACKNOWLEDGE psn 1000 ack msn 1"));           // not a READ response
 
-// An atomic moves one word: a list that says otherwise never leaves.
+// An atomic moves one word: a request with another length is never sent.
 TEST(Requester, AnAtomicWithALongListIsALocalLengthError) {
   for (const char* operation : {"cas", "fadd", "atomic_write"}) {
     Script script;

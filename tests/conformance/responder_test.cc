@@ -1,5 +1,5 @@
-// The responder of a reliable connection, clause by clause: what it accepts, what it answers, and when it
-// says nothing. MTU 256; the peer's first PSN is 0; "good" is a region with every right.
+// The responder of a reliable connection, clause by clause: what it accepts, what it answers, and when it stays
+// silent. MTU 256; the peer's first PSN is 0; "good" is a region with all rights.
 #include <gtest/gtest.h>
 
 #include "script.h"
@@ -412,7 +412,7 @@ TEST(Responder, ReadsWhatIsThereNowWhenItReplays) {
   EXPECT_EQ(script.counters().read_replays, 1u);
 }
 
-// A copy of the request that was long on its way: its requester knows the answer and ignores the NAK.
+// A late copy of the request: its requester has the answer and ignores the NAK.
 TEST(Responder, SurvivesACopyOfAReadWhoseMemoryHasGone) {
   Script script;
   script.play("> RDMA READ REQUEST psn 0 dma 8\n< RDMA READ RESPONSE ONLY psn 0 +8 ack msn 1\n");
@@ -554,7 +554,7 @@ TEST(Responder, InvalidatesOnlyWindows) {
   )");
 }
 
-// IBTA 11.6.2: a local access error is the end of the receive request that a refused WRITE with immediate met.
+// IBTA 11.6.2: a receive request ends with a local access error if its WRITE with immediate is refused.
 TEST(Responder, FailsTheReceiveOfARefusedWriteWithImmediate) {
   for (const char* key : {"bad", "foreign", "readonly"}) {
     Script script;
@@ -571,7 +571,7 @@ TEST(Responder, FailsTheReceiveOfARefusedWriteWithImmediate) {
   }
 }
 
-// The region goes while the message comes: only its last packet shows that there is an immediate.
+// The region is deregistered while the message arrives. Only its last packet shows that there is an immediate.
 TEST(Responder, FailsTheReceiveOfAWriteWhoseRegionGoes) {
   Script script;
   script.play("recv 7 100\n> RDMA WRITE FIRST psn 0 dma 300 +256");
@@ -592,7 +592,7 @@ TEST(Responder, AWriteWithImmediateWaitsForAReceiveBeforeItsKeyIsLookedAt) {
   )");
 }
 
-// ---- strangers ----
+// ---- unrelated senders ----
 
 TEST(Responder, DropsWhatIsNotMeantForIt) {
   Script script;
@@ -649,7 +649,7 @@ TEST(Responder, LeavesThePortOfOtherMakesAlone) {
   )");
 }
 
-// One notification halves the window: whoever may send them may stop a QP.
+// One notification halves the window, so a sender of forged ones could stop a QP.
 TEST(Responder, ObeysNoCongestionNotificationOfAStranger) {
   Script script;
   script.play(R"(

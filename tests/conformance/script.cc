@@ -25,7 +25,7 @@ wire::Transport transport_of(QpType type) {
   }
 }
 
-// The opcode's name without the transport in front of it.
+// The opcode's name without the transport prefix.
 std::string_view short_name(wire::Opcode opcode) {
   std::string_view name = wire::opcode_name(opcode);
   const auto blank = name.find(' ');
@@ -47,7 +47,7 @@ std::string hex(std::uint64_t value) {
   return text.str();
 }
 
-// "nak(2)" with the prefix "nak(" is 2.
+// "nak(2)" with the prefix "nak(" gives 2.
 bool in_brackets(const std::string& word, std::string_view prefix, std::uint64_t& value) {
   if (!word.starts_with(prefix) || !word.ends_with(")")) return false;
   value = number(word.substr(prefix.size(), word.size() - prefix.size() - 1));
@@ -194,7 +194,7 @@ void Script::act(std::string_view line) {
   }
 }
 
-// Transmits, and takes what has come about since.
+// Transmits, and collects the results.
 void Script::go_on() {
   engine_->transmit(*this, now);
   engine_->flushed(now);

@@ -1,13 +1,12 @@
-// Script: one engine, one QP, and a peer that is nothing but lines of text. Each line is one act, in the order
-// of time:
+// Script: one engine, one QP, and a peer that consists of lines of text. Each line is one action, in order of time:
 //
-//   > PACKET     the peer sends it               < PACKET     the engine must have sent it, and next
+//   > PACKET     the peer sends it               < PACKET     the engine must send it next
 //   = TEXT       a completion must be there      ! TEXT       an asynchronous event must be there
-//   recv ID N    post a receive of N octets      post OP ID … post a request      @ TIME   time goes by
+//   recv ID N    post a receive of N bytes       post OP ID … post a request      @ TIME   time passes
 //   # …          the clause, the reason
 //
-// Whatever leaves the engine and is not asked for by a `<` line before the next act is a failure: silence
-// is a promise too. Packets are written as: OPCODE psn N [a] [s] [+N] [ack|nak(C)|rnr(T) msn N] [va N key K dma N] …
+// A packet that leaves the engine without a `<` line before the next action is a failure: silence is checked as well.
+// Packets are written as: OPCODE psn N [a] [s] [+N] [ack|nak(C)|rnr(T) msn N] [va N key K dma N] …
 #pragma once
 
 #include <gtest/gtest.h>
@@ -38,7 +37,7 @@ struct ScriptOptions {
   std::uint32_t send_psn = 1000;
   std::uint32_t access =
       objects::kLocalWrite | objects::kRemoteWrite | objects::kRemoteRead | objects::kRemoteAtomic;
-  std::uint8_t peer_features = 0;  // of our own kind: objects::kFeatureArrivals
+  std::uint8_t peer_features = 0;  // objects::kFeatureArrivals: the peer is RRDMA
   transport::EngineConfig engine;
 };
 
@@ -46,17 +45,17 @@ class Script final : private transport::EventSink, private objects::FrameSink {
  public:
   static constexpr std::uint32_t kOwnQpn = 0x11;
   static constexpr std::uint32_t kPeerQpn = 0x22;
-  static constexpr std::uint64_t kAddress = 0x10000;  // of the region "good": 64 KiB, every right
+  static constexpr std::uint64_t kAddress = 0x10000;  // of the region "good": 64 KiB, all rights
   static constexpr std::uint32_t kMemoryOctets = 64 * 1024;
 
   explicit Script(const ScriptOptions& options = {});
   ~Script() override;
 
-  // Plays the lines; every line that does not come true is a test failure that names it.
+  // Plays the lines. Every line that does not hold is a test failure that names it.
   void play(std::string_view lines);
 
   [[nodiscard]] std::uint8_t* at(std::uint64_t address) { return memory_.data() + (address - kAddress); }
-  // The region "good" grants nothing any more.
+  // Revokes all remote rights of the region "good".
   void close_memory() { good_->access = objects::kLocalWrite; }
   transport::Engine& engine() { return *engine_; }
   transport::QueuePair& qp() { return *qp_; }

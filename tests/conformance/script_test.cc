@@ -1,4 +1,4 @@
-// The scripts can fail: a wrong line, a missing packet and an unasked one are all noticed.
+// Scripts can fail: a wrong line, a missing packet and an unexpected one are all detected.
 #include "script.h"
 
 #include <gtest/gtest-spi.h>

@@ -1,4 +1,4 @@
-// Unreliable connections and datagrams: nothing is answered, nothing is repeated, broken messages vanish.
+// Unreliable connections and datagrams: no answers, no retransmission, broken messages are dropped.
 #include <gtest/gtest.h>
 
 #include "script.h"
