@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How `rrdma sim` behaves: summaries, repeatability, wrong arguments, and a broken promise.
+"""Tests the `rrdma sim` command: summaries, repeatability, wrong arguments, and violations.
 
 usage: command_test.py RRDMA RRDMA_WITH_PLANTED_BUG
 """
@@ -27,7 +27,7 @@ class OneWorld(unittest.TestCase):
         self.assertEqual(result.returncode, 0, result.stderr)
         for word in ("messages", "goodput", "retransmitted", "NAKs", "latency, 99 %", "network: dropped", "event log"):
             self.assertIn(word, result.stdout)
-        self.assertEqual(result.stderr, "")  # no progress bar where there is no terminal
+        self.assertEqual(result.stderr, "")  # no progress bar without a terminal
 
     def test_json_and_repeatability(self):
         arguments = ("--workload", "mix", "--hosts", "3", "--qps", "6", "--size", "9000", "--mtu", "1024", "--seconds", "0.003",
@@ -53,14 +53,14 @@ class OneWorld(unittest.TestCase):
             arguments = ("--workload", "write", "--size", "9000", "--seconds", "0.006", "--json")
             first, second, calm = run(*arguments, "--faults", plan), run(*arguments, "--faults", plan), run(*arguments)
             self.assertEqual(first.returncode, 0, first.stdout + first.stderr)
-            self.assertEqual(first.stdout, second.stdout)  # with the hash over every packet and its time
+            self.assertEqual(first.stdout, second.stdout)  # includes the hash over every packet and its time
             summary = json.loads(first.stdout)
             self.assertGreater(summary["network"]["dropped"], 0)
             self.assertGreater(summary["network"]["partitioned"], 0)
             self.assertEqual(json.loads(calm.stdout)["network"]["dropped"], 0)
             other = json.loads(run(*arguments, "--faults", plan, "--seed", "2").stdout)
             self.assertNotEqual(other["event_log"], summary["event_log"])
-            # Before the first of them nothing is another: until 1 ms both runs are the same.
+            # Before the first fault, until 1 ms, both runs are the same.
             early = ("--workload", "write", "--size", "9000", "--seconds", "0.001", "--json")
             self.assertEqual(json.loads(run(*early, "--faults", plan).stdout)["event_log"], json.loads(run(*early).stdout)["event_log"])
 
@@ -128,7 +128,7 @@ class Alone(unittest.TestCase):
         self.assertLess(time.monotonic() - start, 60, "a few seconds where nothing else runs")
 
     def interrupted(self, *arguments):
-        """Standard output of a run that would take minutes, interrupted once it has said how far it is."""
+        """Standard output of a run that would take minutes, interrupted after its first progress report."""
         with subprocess.Popen([RRDMA, "sim", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
             while True:
                 line = process.stderr.readline()  # without a terminal: every five seconds
@@ -178,7 +178,7 @@ class BrokenPromises(unittest.TestCase):
             decoded = subprocess.run([RRDMA, "decode", os.path.join(folder, capture)], capture_output=True, text=True, timeout=60)
             self.assertIn("psn", decoded.stdout)
             self.assertNotEqual(decoded.returncode, 2, decoded.stderr)
-            # The same seed again tells the same.
+            # The same seed gives the same output again.
             again = run("--seed", seed.group(1), program=PLANTED, env={"PLANTED_BUG": str(bug)}, cwd=folder)
             self.assertEqual(again.returncode, 1)
             self.assertIn(seed.group(0), again.stdout)

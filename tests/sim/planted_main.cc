@@ -1,5 +1,4 @@
-// `rrdma sim` with an engine that is broken on purpose: what is said when a promise is broken can only be
-// tested where one is. PLANTED_BUG names the number of the bug.
+// `rrdma sim` with a planted bug, to test its output after a violation. PLANTED_BUG is the number of the bug.
 #include <CLI/CLI.hpp>
 #include <cstdlib>
 
