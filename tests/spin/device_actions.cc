@@ -59,7 +59,7 @@ void World::query_clock() {
                    Expect::kSuccess, {});
 }
 
-// Another context of the same device, closed with or without what was made in it.
+// Opens another context of the same device and closes it, with or without its objects.
 void World::open_another() {
   ibv_context* context =
       verdicts_.object("ibv_open_device", ibv_open_device(shared_.context->device), Expect::kSuccess, {});
@@ -73,7 +73,7 @@ void World::open_another() {
   attr.cap = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1, .max_inline_data = 0};
   attr.qp_type = IBV_QPT_RC;
   ibv_qp* qp = verdicts_.object("ibv_create_qp", ibv_create_qp(pd, &attr), Expect::kSuccess, {});
-  // Objects of two contexts do not mix.
+  // Objects of two contexts cannot be combined.
   ibv_qp_init_attr mixed = attr;
   mixed.recv_cq = shared_.cq;
   errno = 0;
@@ -89,11 +89,11 @@ void World::open_another() {
   verdicts_.number("ibv_close_device", ibv_close_device(context), Expect::kSuccess, {});
 }
 
-// One of each kind, a connection that is in use, and an event that was taken and never given back.
+// Leaves one object of each kind, a connection in use, and an event that was taken and never acknowledged.
 void World::leave_behind(ibv_context* context, ibv_pd* pd, ibv_qp* qp) {
   for (const ibv_qp_state state : {IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS}) move(qp, state, qp);
   ibv_send_wr wr{};
-  wr.opcode = IBV_WR_SEND;  // to itself, where no receive waits
+  wr.opcode = IBV_WR_SEND;  // to itself, without a receive request
   wr.send_flags = IBV_SEND_SIGNALED;
   ibv_send_wr* bad = nullptr;
   verdicts_.number("ibv_post_send", ibv_post_send(qp, &wr, &bad), Expect::kSuccess, {});
@@ -103,7 +103,7 @@ void World::leave_behind(ibv_context* context, ibv_pd* pd, ibv_qp* qp) {
   ibv_srq_init_attr srq_attr{};
   srq_attr.attr = {.max_wr = 4, .max_sge = 1, .srq_limit = 0};
   ibv_srq* srq = verdicts_.object("ibv_create_srq", ibv_create_srq(pd, &srq_attr), Expect::kSuccess, {});
-  srq_attr.attr.srq_limit = 2;  // an empty queue is below it: an event
+  srq_attr.attr.srq_limit = 2;  // an empty queue is below the limit: an event
   verdicts_.number("ibv_modify_srq", ibv_modify_srq(srq, &srq_attr.attr, IBV_SRQ_LIMIT), Expect::kSuccess,
                    {});
   verdicts_.require("fcntl", ::fcntl(context->async_fd, F_SETFL, O_NONBLOCK) == 0,
@@ -124,7 +124,7 @@ void World::leave_behind(ibv_context* context, ibv_pd* pd, ibv_qp* qp) {
   verdicts_.object("ibv_create_ah", ibv_create_ah(pd, &address), Expect::kSuccess, {});
 }
 
-// Any thread may take an event of any other thread's object, and must give it back for that thread to go on.
+// Any thread may take an event of another thread's object, and must acknowledge it for that thread to continue.
 void World::take_async_event() {
   ibv_async_event event;
   const int answer = ibv_get_async_event(shared_.context, &event);

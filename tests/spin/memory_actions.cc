@@ -41,7 +41,7 @@ void World::make_parent_domain() {
     if (td != nullptr) verdicts_.number("ibv_dealloc_td", ibv_dealloc_td(td), Expect::kSuccess, {});
     return;
   }
-  // A parent domain of a parent domain stands on the original.
+  // A parent domain of a parent domain is based on the original.
   for (const PdEntry& entry : pds_) {
     if (entry.pd == original && entry.original != nullptr) original = entry.original;
   }
@@ -53,12 +53,12 @@ void World::make_parent_domain() {
 void World::drop_pd() {
   PdEntry* entry = pick(pds_);
   if (entry == nullptr) return;
-  // What a parent domain counts is said by the original, which it stands for.
+  // A parent domain stands for its original, which counts the users.
   const bool certain =
       entry->original == nullptr &&
       !std::any_of(pds_.begin(), pds_.end(), [&](const PdEntry& e) { return e.original == entry->pd; });
   const Expect expect = !certain ? Expect::kEither : is_used(entry->pd) ? Expect::kRefusal : Expect::kSuccess;
-  // Freed under objects that were made in it, a parent domain would leave them without: a program must not.
+  // A program must not free a parent domain while objects created in it exist.
   if (entry->original != nullptr && is_used(entry->pd)) return;
   if (verdicts_.number("ibv_dealloc_pd", ibv_dealloc_pd(entry->pd), expect, {EBUSY}) != 0) return;
   if (entry->td != nullptr)

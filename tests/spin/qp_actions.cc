@@ -129,7 +129,7 @@ void World::move(ibv_qp* qp, ibv_qp_state state, const ibv_qp* peer) {
     if (reliable && qp->qp_type != IBV_QPT_XRC_RECV)
       mask |= IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
   }
-  // Once it receives, an older peer of the QP may put it into Error; nothing else excuses a refusal.
+  // Once the QP receives, an older peer may move it to Error. Nothing else excuses a refusal.
   const bool receives = state == IBV_QPS_RTS;
   const int error = verdicts_.number("ibv_modify_qp", ibv_modify_qp(qp, &attr, mask),
                                      receives ? Expect::kEither : Expect::kSuccess, {EINVAL});
@@ -139,7 +139,7 @@ void World::move(ibv_qp* qp, ibv_qp_state state, const ibv_qp* peer) {
   verdicts_.require("ibv_modify_qp", attr.qp_state == IBV_QPS_ERR, "refused what is right");
 }
 
-// Two QPs of one type, from wherever they are to RTS.
+// Moves two QPs of one type from any state to RTS.
 void World::connect_pair() {
   QpEntry* one = pick(qps_);
   if (one == nullptr) return;
@@ -158,7 +158,7 @@ void World::connect_pair() {
   }
 }
 
-// Any state, any mask: mostly wrong.
+// Any state with any mask: usually invalid.
 void World::change_qp() {
   QpEntry* entry = pick(qps_);
   if (entry == nullptr) return;

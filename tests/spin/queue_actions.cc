@@ -145,7 +145,7 @@ void World::make_srq() {
   attr.cq = any_cq();
   attr.xrcd = *xrcd;
   ibv_srq* srq = ibv_create_srq_ex(shared_.context, &attr);
-  // Without the bit of the type it is a basic one.
+  // Without the type bit it is a basic SRQ.
   srq = verdicts_.object("ibv_create_srq_ex", srq, right ? Expect::kSuccess : Expect::kEither,
                          {EINVAL, EOPNOTSUPP, ENOMEM});
   if (srq == nullptr) return;

@@ -1,4 +1,4 @@
-// Work requests, right and wrong, by ibv_post_* and by ibv_wr_*.
+// Valid and invalid work requests, by ibv_post_* and by ibv_wr_*.
 #include "world.h"
 
 namespace spin {
@@ -17,7 +17,7 @@ void World::post_send() {
     wr.num_sge = chance(97) ? static_cast<int>(below(4)) : static_cast<int>(below(2)) * 1000 - 1;
     wr.opcode = static_cast<ibv_wr_opcode>(chance(95) ? below(12) : below(100));
     wr.send_flags = below(32);
-    if ((wr.send_flags & IBV_SEND_INLINE) != 0) {  // read by the call itself: must be there
+    if ((wr.send_flags & IBV_SEND_INLINE) != 0) {  // read during the call: must be valid memory
       list[0].addr = list[1].addr = list[2].addr = reinterpret_cast<std::uintptr_t>(arena_);
       for (ibv_sge& sge : list) sge.length %= 400;
     }

@@ -1,5 +1,5 @@
-// spin: random verbs calls from several threads, legal and illegal, each answer held against what the manual
-// allows. Plain libibverbs; run it under `rrdma run`. The same seed makes the same calls in each thread.
+// spin: random verbs calls from several threads, legal and illegal; each result is checked against the manual. It
+// uses plain libibverbs: run it under `rrdma run`. The same seed makes the same calls in each thread.
 //
 //   spin [--seed=N] [--calls=N] [--threads=N]
 #include <fcntl.h>
@@ -64,7 +64,7 @@ spin::Shared open_shared() {
   attr.attr = {.max_wr = 1000, .max_sge = 3, .srq_limit = 0};
   shared.srq = ibv_create_srq(shared.pd, &attr);
   check(shared.pd != nullptr && shared.cq != nullptr && shared.srq != nullptr, "shared objects");
-  // The last IPv4 address of the table, where there is one.
+  // The last IPv4 address of the table, if there is one.
   ibv_gid_entry table[128];
   const ssize_t count = ibv_query_gid_table(shared.context, table, 128, 0);
   check(count > 0, "no GID");
@@ -77,7 +77,7 @@ spin::Shared open_shared() {
 }
 
 void close_shared(spin::Shared& shared) {
-  // Events of objects that still exist must be given back before these can go.
+  // Events of existing objects must be acknowledged before the objects can be destroyed.
   ibv_async_event event;
   while (ibv_get_async_event(shared.context, &event) == 0) ibv_ack_async_event(&event);
   check(ibv_destroy_srq(shared.srq) == 0, "ibv_destroy_srq");

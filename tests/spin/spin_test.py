@@ -1,5 +1,5 @@
-"""Random verbs calls (spin.cc) as an unprivileged user in a network namespace with nothing but lo: no crash, and
-no answer that the manual does not have.
+"""Random verbs calls (spin.cc) as an unprivileged user in a network namespace with only lo: no crash, and
+no result that the manual does not allow.
 
   spin_test.py --rrdma FILE --daemon FILE --library FILE --spin FILE --calls N [--seed N] [--link shm|udp]
 """

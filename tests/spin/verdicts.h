@@ -1,5 +1,5 @@
-// What a call may answer. Every call of the spin goes through one of these, which ends the program with the
-// seed and the number of the call when the answer is none that the manual allows.
+// The allowed results of a call. Every call of the spin goes through one of these functions. If the manual does not
+// allow the result, it ends the program with the seed and the number of the call.
 #pragma once
 
 #include <cerrno>
@@ -9,28 +9,28 @@
 
 namespace spin {
 
-// What the caller knows of its arguments.
+// The caller's knowledge about its arguments.
 enum class Expect : std::uint8_t {
-  kEither,   // depends on what happened before
-  kSuccess,  // nothing is wrong with them
-  kRefusal,  // something is
+  kEither,   // depends on earlier calls
+  kSuccess,  // all of them are valid
+  kRefusal,  // at least one is invalid
 };
 
 class Verdicts {
  public:
   Verdicts(std::uint64_t seed, unsigned thread) : seed_(seed), thread_(thread) {}
 
-  // For calls that answer 0 or an errno.
+  // For calls that return 0 or an errno.
   int number(const char* call, int answer, Expect expect, std::initializer_list<int> allowed);
-  // For calls that answer 0 or -1 with errno set. 0 or the errno.
+  // For calls that return 0, or -1 with errno set. Returns 0 or the errno.
   int minus_one(const char* call, int answer, Expect expect, std::initializer_list<int> allowed);
-  // For calls that answer an object or null with errno set. REQUIRES: errno was 0 before.
+  // For calls that return an object, or null with errno set. REQUIRES: errno was 0 before.
   template <typename Object>
   Object* object(const char* call, Object* answer, Expect expect, std::initializer_list<int> allowed) {
     number(call, answer != nullptr ? 0 : errno == 0 ? kNoErrno : errno, expect, allowed);
     return answer;
   }
-  // Anything else that must hold.
+  // Any other condition that must hold.
   void require(const char* call, bool condition, const std::string& what);
 
   [[nodiscard]] std::uint64_t calls() const { return calls_; }

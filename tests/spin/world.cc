@@ -108,7 +108,7 @@ ibv_sge World::any_sge() {
   sge.addr = reinterpret_cast<std::uintptr_t>(any_address());
   sge.length = chance(90) ? below(4096) : below(100'000);
   sge.lkey = known != nullptr ? known->mr->lkey : static_cast<std::uint32_t>(random());
-  // Mostly inside its region, so that there is traffic.
+  // Usually inside its region, so that there is traffic.
   if (known != nullptr && chance(90) && known->dm == nullptr && known->mr->addr != nullptr &&
       known->mr->length > sge.length) {
     sge.addr = reinterpret_cast<std::uintptr_t>(known->mr->addr) +
@@ -126,7 +126,7 @@ std::uint32_t World::any_rkey() {
   return any_sge().lkey;
 }
 
-// The same question for each kind: may it be destroyed now?
+// The same question for each kind: does another object still use it?
 bool World::is_used(const ibv_pd* pd) const {
   const auto of_pd = [pd](const auto* object) { return object->pd == pd; };
   return std::any_of(mrs_.begin(), mrs_.end(), [&](const MrEntry& e) { return of_pd(e.mr); }) ||
@@ -138,7 +138,7 @@ bool World::is_used(const ibv_pd* pd) const {
 }
 
 bool World::is_used(const ibv_cq* cq) const {
-  const auto by_srq = [&](const SrqEntry& e) { return e.xrcd != nullptr; };  // which CQ it has is not said
+  const auto by_srq = [&](const SrqEntry& e) { return e.xrcd != nullptr; };  // its CQ cannot be queried
   return std::any_of(qps_.begin(), qps_.end(),
                      [&](const QpEntry& e) { return e.qp->send_cq == cq || e.qp->recv_cq == cq; }) ||
          std::any_of(srqs_.begin(), srqs_.end(), by_srq);
@@ -153,7 +153,7 @@ bool World::is_used(const ibv_xrcd* xrcd) const {
          std::any_of(srqs_.begin(), srqs_.end(), [&](const SrqEntry& e) { return e.xrcd == xrcd; });
 }
 
-// In the order in which objects depend on one another.
+// In the order of dependencies.
 void World::clear() {
   while (!qps_.empty()) destroy_qp(&qps_.back());
   for (ibv_ah* ah : ahs_) verdicts_.number("ibv_destroy_ah", ibv_destroy_ah(ah), Expect::kSuccess, {});
@@ -168,7 +168,7 @@ void World::clear() {
   for (ibv_mw* mw : mws_) verdicts_.number("ibv_dealloc_mw", ibv_dealloc_mw(mw), Expect::kSuccess, {});
   for (const MrEntry& e : mrs_) verdicts_.number("ibv_dereg_mr", ibv_dereg_mr(e.mr), Expect::kSuccess, {});
   for (ibv_dm* dm : dms_) verdicts_.number("ibv_free_dm", ibv_free_dm(dm), Expect::kSuccess, {});
-  // Parent domains stand behind what they were made of.
+  // Parent domains first, the newest before those that they are based on.
   for (auto e = pds_.rbegin(); e != pds_.rend(); ++e) {
     if (e->original == nullptr) continue;
     verdicts_.number("ibv_dealloc_pd", ibv_dealloc_pd(e->pd), Expect::kSuccess, {});

@@ -1,7 +1,6 @@
-// What one thread of the spin owns: its objects, its memory, its random numbers. Threads share the context and
-// what `Shared` holds, which lives from before the first call until after the last; everything else belongs to
-// one thread, because a program that uses an object in one thread and destroys it in another is wrong on any
-// device.
+// The state of one thread of the spin: its objects, its memory, its random numbers. Threads share the context and the
+// contents of `Shared`, which exist from before the first call until after the last. Everything else belongs to one
+// thread: a program that uses an object in one thread and destroys it in another is wrong on any device.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -38,7 +37,7 @@ struct MrEntry {
 struct CqEntry {
   ibv_cq* cq = nullptr;
   ibv_comp_channel* channel = nullptr;
-  ibv_cq_ex* extended = nullptr;  // the same one, where it was made as such
+  ibv_cq_ex* extended = nullptr;  // the same CQ, if it was created as extended
 };
 
 struct SrqEntry {
@@ -50,7 +49,7 @@ struct QpEntry {
   ibv_qp* qp = nullptr;
   ibv_xrcd* xrcd = nullptr;
   bool builders = false;
-  std::uint32_t groups = 0;  // multicast groups that it is attached to
+  std::uint32_t groups = 0;  // number of multicast groups that it is attached to
 };
 
 class World {
@@ -63,7 +62,7 @@ class World {
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 
-  // Makes one random call, or the few that belong together.
+  // Makes one random call, or a few that belong together.
   void step();
   // Destroys everything; each of these calls must succeed.
   void clear();
@@ -152,7 +151,7 @@ class World {
 
   ibv_pd* any_pd();
   ibv_cq* any_cq();
-  std::uint8_t* any_address();  // in the arena, mostly
+  std::uint8_t* any_address();  // usually in the arena
   ibv_sge any_sge();
   ibv_ah_attr any_address_vector();
   std::uint64_t any_remote_address();
@@ -168,8 +167,8 @@ class World {
   Verdicts verdicts_;
   std::mt19937_64 random_;
   std::uint8_t* arena_ = nullptr;
-  // Pages that nobody may touch. Mapped all the same: the allocator would take the addresses for itself, and a
-  // region that is all memory would lead into its heap.
+  // Pages without access. They are mapped nevertheless, or the allocator would use the addresses, and a region over
+  // all memory would lead into its heap.
   std::uint8_t* nowhere_ = nullptr;
 
   std::vector<PdEntry> pds_;
