@@ -1,6 +1,6 @@
-"""Namespaces of one's own: the one place where tests and benchmarks make them. A script starts itself again inside
-(enter), or holds further networks beside its own (NetworkNamespace). As root plain namespaces are made, as anybody else
-those of a user namespace in which one is root. All of them go with the process that made them."""
+"""Private namespaces: all tests and benchmarks create them here. A script restarts itself inside (enter), or holds
+further networks beside its own (NetworkNamespace). Root creates plain namespaces; other users create them in a user
+namespace in which they are root. All of them end with the process that created them."""
 
 import ctypes
 import os
@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 NOBODY = 65534
-SKIPPED = 77  # ctest's SKIP_RETURN_CODE: this machine cannot run it, which is no failure
+SKIPPED = 77  # ctest's SKIP_RETURN_CODE: this machine cannot run the test, which is not a failure
 PR_SET_PDEATHSIG = 1
 CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 0x00020000, 0x10000000, 0x20000000, 0x40000000
 
@@ -23,13 +23,13 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 
 def call(name, *arguments):
-    """A function of libc that says 0 when it went well."""
+    """Calls a libc function that returns 0 on success."""
     if getattr(libc, name)(*arguments) != 0:
         raise OSError(ctypes.get_errno(), f"{name}: {os.strerror(ctypes.get_errno())}")
 
 
 def unshare(*kinds):
-    """The words in front of a command that give it new namespaces ("net", "mount", "pid"); None where that is forbidden."""
+    """The command prefix that creates new namespaces ("net", "mount", "pid"); None if that is forbidden."""
     if not shutil.which("unshare"):
         return None
     words = ["unshare", *(flag for kind in kinds for flag in _FLAGS[kind])]
@@ -44,8 +44,8 @@ def is_inside():
 
 
 def enter(*kinds, environment=None, afterwards=None):
-    """Starts this script again in new namespaces. True inside, with lo up; False where they are forbidden. Whoever gives
-    `afterwards` has it called when the inner script has ended; otherwise that script takes this one's place."""
+    """Restarts this script in new namespaces. True inside, with lo up; False if they are forbidden. Calls `afterwards`,
+    if given, when the inner script has ended; otherwise the inner script replaces this one (exec)."""
     if is_inside():
         subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
         return True
@@ -66,12 +66,12 @@ def enter(*kinds, environment=None, afterwards=None):
 
 
 def is_real_root():
-    """Root of the machine, not only of a user namespace."""
+    """True for root of the machine, not only of a user namespace."""
     return os.geteuid() == 0 and Path("/proc/self/uid_map").read_text().split() == ["0", "0", "4294967295"]
 
 
 class NetworkNamespace:
-    """Another network namespace than one's own, with lo up, for as long as its holder lives."""
+    """A second network namespace with lo up, which exists as long as its holder process."""
 
     def __init__(self):
         self.holder = subprocess.Popen(["sleep", "infinity"], preexec_fn=self._leave_network, stdin=subprocess.DEVNULL)
@@ -91,7 +91,7 @@ class NetworkNamespace:
         call("unshare", CLONE_NEWNET)
 
     def enter(self):
-        """Takes the calling process there; fit for preexec_fn."""
+        """Moves the calling process there; usable as preexec_fn."""
         with open(f"/proc/{self.pid}/ns/net", "rb") as namespace:
             call("setns", namespace.fileno(), CLONE_NEWNET)
 

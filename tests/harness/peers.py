@@ -1,11 +1,11 @@
-"""Two programs on rrdma0 in the namespaces of a test: a server that says when it listens, and who talks to it. Scripts
-that use it get the `rrdma` command as their first argument."""
+"""Two programs on rrdma0 in the namespaces of a test: a server that reports when it listens, and its client. Scripts
+that use this module get the `rrdma` command as their first argument."""
 
 import os
 import subprocess
 import sys
 
-HOST = "10.9.0.1"  # as surroundings.make_pair() gives it
+HOST = "10.9.0.1"  # assigned by surroundings.make_pair()
 LINKS = ({"RRDMA_LINK": "shm"}, {"RRDMA_LINK": "udp"})
 
 
@@ -14,7 +14,7 @@ def words(program, *rest):
 
 
 class Server:
-    """A program until it is ended; ready once it has said that it listens."""
+    """A running program; ready once it has reported that it listens."""
 
     def __init__(self, link, program, *rest):
         self.process = subprocess.Popen(words(program, *rest), stdout=subprocess.PIPE, text=True, env={**os.environ, **link})
@@ -31,14 +31,14 @@ class Server:
 
 
 def run(link, program, *rest, status=0):
-    """What a program said, that ended as it should; its complaints, too, where it should fail."""
+    """Standard output of a program that ended with `status`; includes standard error if a failure is expected."""
     done = subprocess.run(words(program, *rest), capture_output=True, text=True, timeout=60, env={**os.environ, **link})
     assert done.returncode == status, done.stdout + done.stderr
     return done.stdout if status == 0 else done.stdout + done.stderr
 
 
 def each_link(test_case, port, test):
-    """Runs test(link, address) over each way between two programs of a host."""
+    """Runs test(link, address) over each kind of link between two programs of a host."""
     for number, link in enumerate(LINKS):
         with test_case.subTest(**link):
             test(link, f"{HOST}:{port + number}")

@@ -1,5 +1,5 @@
-"""Programs that tests and benchmarks start: a copy of the products that any user can read (the checkout may not be
-readable to others), who of them runs, which ports are listened at, and their end by their own pid."""
+"""Programs that tests and benchmarks start: copies of the products that any user can read (the checkout may not be
+readable to others), the running processes of a program, its listening ports, and its termination by pid."""
 
 import os
 import shutil
@@ -12,7 +12,7 @@ _LISTENING = {"tcp": "0A", "udp": "07"}
 
 
 def readable_copy(prefix, sources):
-    """A new folder with copies of files ({path in it: source}), which everybody can read and run."""
+    """Creates a folder with copies of files ({path in it: source}) that every user can read and run."""
     folder = Path(tempfile.mkdtemp(prefix=prefix))
     folder.chmod(0o755)
     for name, source in sources.items():
@@ -25,7 +25,7 @@ def readable_copy(prefix, sources):
 
 
 def writable_folder(path):
-    """A folder in which every user may write."""
+    """Creates a folder that every user may write to."""
     path = Path(path)
     path.mkdir()
     path.chmod(0o777)
@@ -33,7 +33,7 @@ def writable_folder(path):
 
 
 def state_of(pid):
-    """The letter of /proc/PID/stat; None when there is no such process."""
+    """The state letter of /proc/PID/stat; None if there is no such process."""
     try:
         return Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rsplit(")", 1)[1].split()[0]
     except OSError:
@@ -41,7 +41,7 @@ def state_of(pid):
 
 
 def pids_of(executable):
-    """The processes that run this very file, and nobody else's of that name."""
+    """The processes that run this very file, not others of the same name."""
     found = []
     for entry in Path("/proc").iterdir():
         try:
@@ -53,7 +53,7 @@ def pids_of(executable):
 
 
 def end_all_of(executable, seconds=3):
-    """Asks the processes of this file to end, and ends what is left after that time."""
+    """Sends SIGTERM to the processes of this file, and SIGKILL to those left after that time."""
     for sign, wait in ((signal.SIGTERM, seconds), (signal.SIGKILL, 1)):
         for pid in pids_of(executable):
             try:
@@ -66,7 +66,7 @@ def end_all_of(executable, seconds=3):
 
 
 def end_group(process):
-    """Ends a program that was started in a session of its own, with the children that it may have left."""
+    """Kills a program that was started in its own session, with any children that it left."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except ProcessLookupError:
