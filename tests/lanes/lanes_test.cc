@@ -1,5 +1,6 @@
-// A process can have several lanes: each with an engine, a lock, links, a slot and a thread of its own, all with one
-// daemon's client. Two lanes of one process are connected to each other as two processes would be, and messages go both ways.
+// A process with several lanes: each has an engine, a lock, links, a slot and a thread of its own, and all share one
+// daemon client. Two lanes of one process are connected to each other like two processes, and exchange messages both
+// ways.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -95,7 +96,7 @@ class Station {
     ASSERT_EQ(lane_->engine().post_send(*qp_, request, now), transport::PostError::kNone);
     lane_->transmit(now);
   }
-  // Waits for one completion: polling, or leaving it to the lane's thread.
+  // Waits for one completion, either by polling or by relying on the lane's thread.
   void await_completion(bool polls) {
     objects::Completion completion;
     ASSERT_TRUE(daemon::eventually(
@@ -147,7 +148,7 @@ void exchange(LinkChoice link, bool polls) {
                                stations.empty());
     ASSERT_TRUE(lane.ok()) << lane.error().sentence;
     (*control)->add(**lane);
-    // What is the process's is served by the thread of the first.
+    // The thread of the first lane serves the process.
     const auto started = stations.empty() ? (*lane)->start((*control)->descriptors(),
                                                            [one = control->get()] { one->handle(); })
                                           : (*lane)->start({}, [] {});
@@ -174,7 +175,7 @@ void exchange(LinkChoice link, bool polls) {
   for (const auto& station : stations) (*control)->remove(station->lane());
 }
 
-// The lanes of a process with these settings, and what a queue would know.
+// The lanes of a process with these settings, and completion queues for them.
 struct House {
   explicit House(Settings with) : settings(std::move(with)) {
     auto connected = ProcessControl::connect(settings, "rrdma0 on lo");
@@ -215,12 +216,12 @@ TEST(Lanes, AQpGoesWhereItsQueuesAre) {
     EXPECT_EQ(&house.lanes->assign({.send = &both[0].lanes, .receive = &queues[2].lanes, .free = true}),
               of[2]);
     EXPECT_EQ(both[0].lanes.first(), of[2]);
-    // Queues of two lanes: the sends decide, and the other queue has two lanes from then on.
+    // Queues of two lanes: the send queue decides, and the other queue then has two lanes.
     EXPECT_EQ(&house.lanes->assign({.send = &queues[1].lanes, .receive = &queues[2].lanes, .free = true}),
               of[1]);
     EXPECT_TRUE(queues[2].lanes.contains(*of[1]));
     EXPECT_TRUE(queues[2].lanes.contains(*of[2]));
-    // What must be in the first lane is there, whatever its queues.
+    // QPs that must be in the first lane are there, whatever their queues.
     EXPECT_EQ(&house.lanes->assign({.send = &queues[2].lanes}), of[0]);
   });
 }
@@ -235,7 +236,7 @@ TEST(Lanes, NumbersAreOfTheirLane) {
       EXPECT_EQ(&house.lanes->of(lane.allocate_qpn().value()), &lane);
     }
     EXPECT_EQ(&house.lanes->of(wire::Qpn(0xfffffe)), &house.lanes->first());
-    // Where a lane has none left, the others are asked.
+    // If a lane has no QPN left, the others are tried.
     EXPECT_EQ(house.lanes->assign_number({.send = &queues[0].lanes, .free = true}, 1),
               queues[1].lanes.first());
     EXPECT_EQ(house.lanes->assign_number({.send = &queues[0].lanes, .free = true}, 2), nullptr);
@@ -269,7 +270,7 @@ TEST(Lanes, AsManyAsAllowed) {
   EXPECT_EQ(lanes_allowed(settings), 1u) << "two would write it";
 }
 
-// All locks at once, from several threads, beside those who hold one.
+// Takes all locks at once, from several threads, beside holders of a single lock.
 TEST(Lanes, AllLocksAtOnce) {
   daemon::in_own_network([] {
     House house(with_lanes(3));
@@ -300,7 +301,7 @@ TEST(Lanes, AllLocksAtOnce) {
   });
 }
 
-// A lane is amid something when another takes a window away: who polls afterwards waits for it, once.
+// One lane is in the middle of an access when another revokes a window: a later poll waits for it, once.
 TEST(Lanes, WhatWasRevokedIsSeenWhenEveryLaneHasPassed) {
   daemon::in_own_network([] {
     House house(with_lanes(2));
