@@ -20,7 +20,7 @@ std::size_t page() {
   return octets;
 }
 
-// The C library's mmap and munmap may be the hooks that ask us.
+// Raw system calls: the C library's mmap and munmap may be the hooks that call us.
 void* map(void* at, std::size_t octets, int rights, int flags, int fd, std::uint64_t offset) {
   return reinterpret_cast<void*>(::syscall(SYS_mmap, at, octets, rights, flags, fd, offset));
 }
@@ -37,7 +37,7 @@ Arena::~Arena() {
 bool Arena::open(std::size_t octets) {
   file_ = lifted(raw::memfd_create("rrdma-shared", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!file_ || !set_length(file_.get(), static_cast<std::int64_t>(octets))) return false;
-  // Whoever has mapped it can rely on its length.
+  // Processes that map the file can rely on its length.
   if (raw::fcntl(file_.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) return false;
   struct stat about;
   if (::fstat(file_.get(), &about) != 0) return false;
@@ -50,14 +50,14 @@ bool Arena::open(std::size_t octets) {
   return true;
 }
 
-// A program may close every descriptor that it did not open, and then open something else.
+// A program may close every descriptor that it did not open, and then open another file.
 bool Arena::is_our_file() const {
   struct stat about;
   return file_.valid() && ::fstat(file_.get(), &about) == 0 && about.st_ino == inode_ &&
          about.st_size == static_cast<off_t>(octets_);
 }
 
-// By addresses, which are what alignment is about.
+// Aligns addresses, not offsets.
 std::optional<std::uint64_t> Arena::find_free(std::size_t octets, std::size_t alignment) const {
   const auto base = reinterpret_cast<std::uintptr_t>(base_);
   for (const auto& [offset, length] : free_) {
@@ -117,7 +117,7 @@ bool Arena::give_back(void* at) {
   return true;
 }
 
-// Parts of what was taken stay taken, as munmap has it.
+// The rest of an allocation stays allocated, as with munmap.
 void Arena::give_back(void* at, std::size_t octets) {
   const std::uint64_t begin = offset_of(at);
   const std::uint64_t end = std::min<std::uint64_t>(begin + round_up(octets, page()), octets_);
@@ -145,7 +145,7 @@ bool Arena::clear(void* at, std::size_t octets) {
                                     offset_of(at), octets) == 0;
 }
 
-// From the file, and only what is there: a page that was never touched costs nothing here either.
+// Copies only the data in the file: a page that was never touched costs nothing here either.
 bool Arena::copy_privately(std::uint64_t offset, std::size_t octets) const {
   void* const copy = map(nullptr, octets, PROT_READ | PROT_WRITE, kReserved, -1, 0);
   if (copy == MAP_FAILED) return false;

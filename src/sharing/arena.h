@@ -1,8 +1,8 @@
-// Arena: memory of one process that another one of this host can map. It is a window of addresses over one memfd, octet n
-// of the window being octet n of the file; what is taken from it is mapped there, whole pages at a time, and what is given
-// back is a hole again.
+// Arena: memory of one process that another process of this host can map. It is a window of addresses over one memfd:
+// byte n of the window is byte n of the file. Allocation maps whole pages of the file there; freeing turns them into
+// a hole again.
 //
-// It has no lock: the hooks (hooks.cc) do. It takes its own notes with malloc, which the hooks leave alone.
+// It has no lock; the hooks (hooks.cc) do. Its bookkeeping uses malloc, which the hooks do not intercept.
 #pragma once
 
 #include <cstddef>
@@ -21,25 +21,25 @@ class Arena {
   Arena& operator=(const Arena&) = delete;
   ~Arena();
 
-  // Reserves the addresses and makes the file. False where there can be none; then nothing is ever taken.
+  // Reserves the addresses and creates the file. On false, every later allocation fails.
   bool open(std::size_t octets);
 
-  // Zeroed memory, aligned so (a power of two); null where there is no room, or the file is no longer ours.
+  // Zeroed memory with this alignment (a power of two); null if there is no room, or the file is no longer ours.
   [[nodiscard]] void* take(std::size_t octets, std::size_t alignment);
-  // What was taken at `at`, to its end; false: nothing begins there.
+  // Frees the whole allocation at `at`; false if none begins there.
   bool give_back(void* at);
-  // Any whole pages of the window, taken or not.
+  // Frees any whole pages of the window, allocated or not.
   void give_back(void* at, std::size_t octets);
 
   [[nodiscard]] bool has(const void* at) const {
     return static_cast<const std::uint8_t*>(at) - base_ < static_cast<std::ptrdiff_t>(octets_) && at >= base_;
   }
-  // How long what begins at `at` is; 0: nothing begins there.
+  // The length of the allocation at `at`; 0 if none begins there.
   [[nodiscard]] std::size_t length_at(const void* at) const;
-  // The pages there read as zeroes from now on.
+  // From now on, the pages there read as zeros.
   bool clear(void* at, std::size_t octets);
 
-  // In a child after fork(): memory as it was, and nobody else's. From then on nothing is taken.
+  // In a child after fork(): makes the memory a private copy. Every later allocation fails.
   bool become_private();
 
  private:
@@ -56,8 +56,8 @@ class Arena {
   std::uint64_t inode_ = 0;
   std::uint8_t* base_ = nullptr;
   std::size_t octets_ = 0;
-  std::map<std::uint64_t, std::size_t> taken_;  // offset, octets
-  std::map<std::uint64_t, std::size_t> free_;   // the same, never two side by side
+  std::map<std::uint64_t, std::size_t> taken_;  // offset, length in bytes
+  std::map<std::uint64_t, std::size_t> free_;   // likewise; never two adjacent entries
 };
 
 }  // namespace rrdma::sharing

@@ -10,7 +10,7 @@
 namespace rrdma::sharing {
 namespace {
 
-constexpr std::size_t kPage = 65536;  // of any machine
+constexpr std::size_t kPage = 65536;  // a multiple of every machine's page size
 constexpr std::size_t kOctets = 64 * kPage;
 
 class ArenaTest : public testing::Test {
@@ -43,7 +43,7 @@ TEST_F(ArenaTest, MemoryThatComesBackIsZeroedAgainAndWhole) {
   EXPECT_FALSE(arena_.give_back(all + kPage)) << "nothing begins there";
   EXPECT_TRUE(arena_.give_back(all));
   EXPECT_FALSE(arena_.give_back(all)) << "twice";
-  // In pieces, given back in any order, it is one again.
+  // Pieces that are freed in any order merge again.
   std::uint8_t* pieces[4];
   for (auto& piece : pieces) {
     piece = take(kOctets / 4);
@@ -105,7 +105,7 @@ TEST_F(ArenaTest, AChildHasMemoryOfItsOwn) {
   ::close(gate[1]);
 }
 
-// A program may close what it did not open, and open something else in its place.
+// A program may close descriptors that it did not open, and open another file with the same number.
 TEST_F(ArenaTest, GivesNothingFromAFileThatIsNotItsOwn) {
   std::uint8_t* const at = take(kPage);
   ASSERT_NE(at, nullptr);

@@ -1,9 +1,9 @@
-// librrdma-memory.so.1, which `rrdma run --share-memory` loads beside librrdma.so.1: large aligned allocations and anonymous
-// mappings of the program come from the arena, so that programs of this host can map what it registers. Everything else stays the C
-// library's: small allocations, malloc, stacks, mappings with flags that mean something special.
+// librrdma-memory.so.1, which `rrdma run --share-memory` loads beside librrdma.so.1. Large aligned allocations and
+// anonymous mappings of the program come from the arena, so that programs of this host can map what it registers. The
+// C library keeps everything else: small allocations, malloc, stacks, mappings with special flags.
 //
-// To the program it is private memory still: madvise clears it, mremap moves it, and a child has a copy of its own. Only
-// who forks by a raw system call, past the C library, shares it with its child (docs/memory.md).
+// The program still sees private memory: madvise clears it, mremap moves it, and a child has its own copy. Only a
+// program that forks by a raw system call, bypassing the C library, shares it with its child (docs/memory.md).
 #include <errno.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -21,7 +21,7 @@
 namespace rrdma::sharing {
 namespace {
 
-constexpr std::size_t kWindowOctets = std::size_t{1} << 40;  // addresses; memory is what is touched
+constexpr std::size_t kWindowOctets = std::size_t{1} << 40;  // address space; only touched pages use memory
 constexpr std::size_t kLarge = 64 * 1024;
 constexpr std::size_t kPage = 4096;
 
@@ -34,11 +34,11 @@ constinit NextSymbol<void*(void*, std::size_t)> next_realloc("realloc");
 constinit NextSymbol<std::size_t(void*)> next_usable_size("malloc_usable_size");
 
 class Shared;
-// Null until the library is initialised, in which time the C library serves. Never destroyed: the program may free memory behind all
-// destructors.
+// Null until the library is initialised; until then the C library serves all calls. Never destroyed: the program may
+// free memory after all destructors.
 Shared* shared = nullptr;
 
-// What threads ask at once, and what a fork() must find in order.
+// The arena with its lock, which fork() takes to keep the state consistent.
 class Shared {
  public:
   Shared() {
@@ -80,7 +80,8 @@ class Shared {
     ::pthread_mutex_lock(&mutex_);
     if (::pipe2(gate_.data(), O_CLOEXEC) != 0) gate_ = {-1, -1};
   }
-  // What the parent writes before the child has its copy would be in it. The end of the child ends the waiting, too.
+  // Wait until the child has its copy; otherwise the parent's writes would appear in it. The child's death ends the
+  // wait, too.
   void after_fork_in_parent() {
     char copied;
     if (gate_[1] >= 0) raw::close(gate_[1]);
@@ -110,7 +111,7 @@ class Shared {
 };
 
 __attribute__((constructor)) void begin() {
-  // A signal handler may be the first to call one of them.
+  // The first call of one of these may come from a signal handler.
   static_cast<void>(*next_posix_memalign), static_cast<void>(*next_aligned_alloc),
       static_cast<void>(*next_memalign);
   static_cast<void>(*next_valloc), static_cast<void>(*next_free), static_cast<void>(*next_realloc);
@@ -123,7 +124,7 @@ bool is_shared(const void* at) { return shared != nullptr && shared->has(at); }
 
 bool is_power_of_two(std::size_t n) { return n != 0 && (n & (n - 1)) == 0; }
 
-// Null: the C library decides.
+// Null: leave it to the C library.
 void* take_aligned(std::size_t alignment, std::size_t octets) {
   if (!is_power_of_two(alignment)) return nullptr;
   if (octets < kLarge && (alignment < kPage || octets < kPage)) return nullptr;
@@ -140,7 +141,7 @@ void* raw_mmap(void* at, std::size_t octets, int rights, int flags, int fd, off_
   return reinterpret_cast<void*>(::syscall(SYS_mmap, at, octets, rights, flags, fd, offset));
 }
 
-// A shared mapping would grow into its neighbour's part of the file: it moves instead, as private memory of the usual kind.
+// A shared mapping would grow into its neighbour's part of the file, so it moves to ordinary private memory instead.
 void* move_elsewhere(void* at, std::size_t from, std::size_t to, int flags, void* wanted) {
   if (to <= from && (flags & MREMAP_FIXED) == 0) {
     if (to < from) shared->give_back(static_cast<std::uint8_t*>(at) + to, from - to);
@@ -194,7 +195,7 @@ RRDMA_HOOK void* valloc(std::size_t octets) noexcept {
 RRDMA_HOOK void free(void* at) noexcept {
   if (at == nullptr) return;
   if (!is_shared(at)) return (*next_free)(at);
-  if (!shared->give_back(at)) ::abort();  // as the C library does: nothing was allocated there
+  if (!shared->give_back(at)) ::abort();  // invalid free: abort, as the C library does
 }
 
 RRDMA_HOOK void* realloc(void* at, std::size_t octets) noexcept {

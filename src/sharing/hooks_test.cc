@@ -1,5 +1,5 @@
-// A program with librrdma-memory.so.1 in it (the test's environment preloads it): its large memory is in a memfd, and behaves as
-// private memory does.
+// A program with librrdma-memory.so.1 (the test's environment preloads it): its large memory is in a memfd and
+// behaves like private memory.
 #include <gtest/gtest.h>
 #include <malloc.h>
 #include <sys/mman.h>
@@ -15,9 +15,9 @@
 
 namespace {
 
-constexpr std::size_t kPage = 65536;  // of any machine
+constexpr std::size_t kPage = 65536;  // a multiple of every machine's page size
 
-// Whether the memory is in the file that others can map.
+// Whether the memory is in the shared file.
 bool is_shared(const void* at) {
   std::ifstream maps("/proc/self/maps");
   const auto address = reinterpret_cast<std::uintptr_t>(at);
@@ -106,7 +106,7 @@ TEST(Hooks, MappingsAreCutMovedAndClearedAsEver) {
   EXPECT_EQ(::munmap(neighbour, kPage), 0);
 }
 
-// What fork() promises: both see what was, and neither sees what the other does then.
+// The semantics of fork(): both processes see the earlier data, and neither sees later writes of the other.
 TEST(Hooks, AChildHasACopy) {
   void* aligned = nullptr;
   ASSERT_EQ(::posix_memalign(&aligned, 4096, 16 * kPage), 0);
@@ -140,7 +140,7 @@ TEST(Hooks, AChildHasACopy) {
       if (::waitpid(grandchild, &status, 0) != grandchild || status != 0) ::_exit(7);
       ::_exit(0);
     }
-    std::memset(at, 2, 16 * kPage);  // at once: the child has its copy already
+    std::memset(at, 2, 16 * kPage);  // at once: the child already has its copy
     mapped[6] = 2;
     ASSERT_EQ(::write(gate[1], "", 1), 1);
     int status = -1;
