@@ -1,5 +1,5 @@
-# docs/learn tells the truth: every command is run and its output compared with the page, both languages show the
-# same commands, links lead somewhere. Arguments: the command, the source tree, the folder of the built examples.
+# Checks docs/learn: runs every command and compares its output with the page, and checks that both languages show the
+# same commands and that links are valid. Arguments: the command, the source tree, the folder of the built examples.
 import os
 import pathlib
 import re
@@ -18,7 +18,7 @@ import surroundings
 from command import run
 
 LEARN = SOURCE / "docs/learn"
-# How long a server may take to end by itself before the next command is run beside it.
+# The time that a server has to end by itself before the next command runs.
 SERVER_SECONDS = 5
 PAGES = sorted(page for page in LEARN.glob("*.md") if not page.name.endswith(".zh-CN.md"))
 
@@ -32,19 +32,20 @@ def blocks(page, kind):
 
 
 class Commands(readme_test.Blocks):
-    """Each page from its beginning to its end."""
+    """Follows each page from its beginning to its end."""
 
     def setUp(self):
         super().setUp()
         self.environment["PATH"] = f"{EXAMPLES}:{self.environment['PATH']}"
-        # As in the clone that the reader is in.
+        # As in the reader's clone.
         for name, target in (("tests", SOURCE / "tests"), ("examples", SOURCE / "examples")):
             os.symlink(target, os.path.join(self.folder, name))
 
     test_readme = None
 
     def follow(self, block):
-        """As the pages are read: a server ends when its clients have been served, at the end of the block at the latest."""
+        """Follows a block as a reader does: a server ends after its clients were served, at the latest at the end of
+        the block."""
         background = []
         try:
             for words, expected in readme_test.steps(block):
@@ -150,7 +151,7 @@ class Pages(unittest.TestCase):
                 self.assertTrue((LEARN / link).resolve().exists(), f"{link} in {page.name}")
             for path in re.findall(r"`(src/[\w./]+)`", text):
                 self.assertTrue((SOURCE / path).exists(), f"{path} in {page.name}")
-            # In the reader's own language.
+            # Links stay within the reader's language.
             if page.name.endswith(".zh-CN.md"):
                 self.assertEqual(re.findall(r"\]\((\d-[a-z_]+\.md)\)", text), [])
 

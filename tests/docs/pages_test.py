@@ -1,6 +1,6 @@
-# The pages under docs/ tell the truth: every block of commands with output is run and compared, as in README (readme_test.py), the other blocks
-# are run as far as a machine can, and every document of the tree is in an index.
-# Arguments: the command, the source tree.
+# Checks the pages under docs/: runs every block of commands and compares the output, as for README (readme_test.py),
+# and runs the other blocks as far as one machine can. Every document of the tree must be in an index. Arguments: the
+# command, the source tree.
 import os
 import pathlib
 import re
@@ -21,8 +21,8 @@ from command import RRDMA, run
 from readme_test import blocks
 
 PAGES = ["docs/README.md", "docs/ci.md", "docs/containers.md", "docs/mpi.md", "docs/networks.md", "docs/one-host.md", "docs/usage.md", "docs/users.md"]
-# Blocks of other kinds, by their first word, and the test that comes as near to them as a machine without Docker, GitHub, systemd and a
-# second machine can.
+# Blocks of other kinds, by their first word, and the closest test that is possible without Docker, GitHub, systemd
+# and a second machine.
 OTHER_BLOCKS = {
     "docs/ci.md": [("yaml", "steps:")],  # Workflow
     "docs/containers.md": [("sh", "docker")],  # packaging.deb follows the Dockerfile in a clean root
@@ -44,13 +44,13 @@ def documents():
 
 
 def links(document):
-    """Where its links lead within the tree, as paths from the top; that they exist is for tidy."""
+    """The link targets within the tree, as paths from the top; tidy checks that they exist."""
     text = (SOURCE / document).read_text()
     return {pathlib.Path(os.path.normpath(document.parent / path)) for path in re.findall(r"\]\(([^():#\s]+)", text)}
 
 
 class Commands(readme_test.Blocks):
-    """Each page from its beginning to its end."""
+    """Follows each page from its beginning to its end."""
 
     test_readme = None
     test_a_wrong_document_is_found = None
@@ -102,12 +102,12 @@ int main(int count, char** words) {
         if shutil.which("mpirun") is None or shutil.which("mpicc") is None:
             self.skipTest("Open MPI is not installed")
         (words,) = blocks("docs/mpi.md", "sh")
-        # What a root in a namespace with two processors has to say beside it.
+        # Settings that root needs in a namespace with two CPUs.
         environment = {**os.environ, "PATH": f"{os.path.dirname(RRDMA)}:{os.environ['PATH']}", "OMPI_ALLOW_RUN_AS_ROOT": "1",
                        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1"}
         with tempfile.TemporaryDirectory() as folder:
             subprocess.run(["mpicc", "-x", "c", "-", "-o", f"{folder}/my_mpi_program"], input=self.PROGRAM, text=True, check=True)
-            # As it stands, and with the option that the text names for several machines.
+            # As written, and with the option that the text mentions for several machines.
             for line in (words, words.replace("-np 2", "-np 2 --host localhost,localhost")):
                 done = subprocess.run(["sh", "-c", line], cwd=folder, env=environment, capture_output=True, text=True, timeout=60)
                 self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
@@ -116,7 +116,7 @@ int main(int count, char** words) {
 
 class Workflow(unittest.TestCase):
     def test_the_step_of_a_job(self):
-        """The step of the workflow in docs/ci.md, with a program of Debian's as one's own test."""
+        """Runs the workflow step of docs/ci.md, with a program of Debian as the user's test."""
         (step,) = re.findall(r"run: (.*)", blocks("docs/ci.md", "yaml")[0])
         with tempfile.TemporaryDirectory() as folder:
             os.symlink(shutil.which("ibv_devinfo"), f"{folder}/my_rdma_test")
@@ -126,7 +126,7 @@ class Workflow(unittest.TestCase):
         self.assertIn("rrdma0", done.stdout)
 
 
-class TwoMachines(unittest.TestCase):  # the last one: the cable goes away with the other machine
+class TwoMachines(unittest.TestCase):  # the last one: the cable disappears with the other machine
     def test_between_two_machines(self):
         from doctor_test import FarHost
         server_words, client_words = blocks("docs/networks.md", "sh")[0].strip().splitlines()
@@ -140,7 +140,7 @@ class TwoMachines(unittest.TestCase):  # the last one: the cable goes away with 
                 done = subprocess.run(["sh", "-c", f"PATH={rrdma}:$PATH exec " + client_words.replace("ADDRESS-OF-THE-FIRST", "10.9.0.2")],
                                       capture_output=True, text=True, timeout=60)
                 status = server.wait(30)
-                # perftest refuses a report when the machine has so much else to do that it cannot find out the clock's rate.
+                # perftest prints no report if the machine is too busy to determine the clock rate.
                 if "Correlation coefficient" not in done.stdout:
                     break
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)

@@ -1,5 +1,5 @@
-# The reference of rrdma::comm: Doxygen reads every header, and every type and free function has its contract. Arguments: the
-# command (unused), the source tree.
+# Checks the reference of rrdma::comm: Doxygen reads every header, and every type and free function is documented.
+# Arguments: the command (unused), the source tree.
 import pathlib
 import re
 import shutil

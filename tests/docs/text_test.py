@@ -1,6 +1,6 @@
-# The commands and options that README, docs/ and docs/learn name in their sentences, outside the blocks (readme_test.py, pages_test.py
-# and learn_test.py run those): each is run here, or in the test that is named beside it. A new one in a document fails
-# until it is. Arguments: the command, the source tree, the folder of the built examples.
+# Runs the commands and options in the sentences of README, docs/ and docs/learn; readme_test.py, pages_test.py and
+# learn_test.py run the blocks. Each command runs here or in the test named beside it. A new command in a document
+# fails until it is added here. Arguments: the command, the source tree, the folder of the built examples.
 import os
 import pathlib
 import re
@@ -26,8 +26,8 @@ DOCUMENTS = [page for page in [SOURCE / "README.md", *map(SOURCE.joinpath, pages
              if not page.name.endswith(".zh-CN.md")]
 SECONDS = 60
 
-# What the sentences name: what is run for it, and what its output has. The rest of a line of words is as in the document,
-# with a value for what stands there in capitals.
+# Maps words of the documents to the command to run and a pattern for its output. Words in capitals are replaced by a
+# value.
 ALONE = {
     "rrdma run": ("rrdma run -- true", r"^$"),
     "rrdma run -- ./my_program ARGUMENTS": ('ln -s "$(command -v ibv_devinfo)" my_program && rrdma run -- ./my_program -d rrdma0', r"hca_id:\s+rrdma0"),
@@ -49,14 +49,14 @@ ALONE = {
     "rrdma run --beside": ("rrdma run --beside -- ibv_devinfo", r"hca_id:\s+rrdma0"),
     "make help": (f"make -C {SOURCE} help", r"^  demo +\S"),
 }
-# The same while two programs talk to each other.
+# The same while two programs communicate.
 BESIDE_PROGRAMS = {
     "rrdma stat": ("rrdma stat", r"ibv_rc_pingp"),
     "rrdma stat --qps": ("rrdma stat --qps", r"RC +RTS +shm"),
     "rrdma stat --watch": ("rrdma stat --watch --count 2", r"TX/s"),
     "rrdma capture FILE": ("rrdma capture --seconds 1 running.pcapng && rrdma decode running.pcapng | head -n 100", r"RC SEND"),
 }
-# Run by another test: the file, and what must be in it.
+# Run by another test: the file, and text that it must contain.
 ELSEWHERE = {
     "rrdma fault set": ("tools/fault_test.py", 'run("fault", "set", "port=down", "--device", "rrdma1")'),
     "rrdma lab": ("tools/lab_test.py", 'lab("run", "h2", "--", "hostname")'),
@@ -73,7 +73,7 @@ ELSEWHERE = {
     "-R": ("cm_programs/cm_programs_test.py", '"-R"'),
     "-cm1": ("cm_programs/cm_programs_test.py", '"-cm1"'),
 }
-# Tests of this file with more than one line to run.
+# Run by tests of this file with more than one command.
 HERE = {"--help": "test_every_command_has_help_and_a_page", "--json": "test_json_where_there_is_data",
         "-s 1000": "test_a_message_of_one_packet", "make install PREFIX=DIRECTORY": "test_make_install"}
 
@@ -83,7 +83,7 @@ def translation(page):
 
 
 def spans(page):
-    """`Words` of the sentences that are commands or options."""
+    """`Words` in the sentences that are commands or options."""
     sentences = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.M | re.S)
     return {words for words in re.findall(r"`([^`\n]+)`", sentences)
             if re.match(r"-{1,2}[a-zA-Z]|(rrdma|make|apt|systemctl|docker|mpirun|sudo|cmake|ctest) \S", words)}
@@ -141,7 +141,7 @@ class Sentences(unittest.TestCase):
                     self.follow(words, shown)
 
     def test_make_knows_every_target(self):
-        """Make reads its file and finds what to do; the targets themselves are whole builds."""
+        """Only checks that make finds the targets; the targets themselves are whole builds."""
         targets = {words.split()[1] for page in DOCUMENTS for words in spans(page) if words.startswith("make ")}
         targets |= set(re.findall(r"^make ([a-z-]+)", "".join(page.read_text() for page in DOCUMENTS), re.M))
         self.assertLessEqual({"demo", "test", "build", "install", "deb"}, targets)
@@ -174,19 +174,19 @@ class Sentences(unittest.TestCase):
             server.wait()
         shown = self.follow("rrdma decode ping.pcapng", "SEND ONLY")
         self.assertNotIn("FIRST", shown)
-        # What the page says of the other words.
+        # The other words that the page mentions.
         for word in ("ack-req", "ACKNOWLEDGE", "psn", "qp"):
             self.assertIn(word, shown)
 
     def test_make_install(self):
-        """What `make install` does after the build, with this build."""
+        """The installation step of `make install`, with this build."""
         self.follow(f"cmake --install {BUILD} --prefix {self.folder}/usr && usr/bin/rrdma run -- ibv_devinfo", r"hca_id:\s+rrdma0")
         self.assertIn(f"{self.folder}/usr/", self.follow("usr/bin/rrdma doctor", r"^ok    library: "))
 
 
 class Programs(unittest.TestCase):
     def test_every_row_is_run(self):
-        """Programs of the table of what works are words of a test that runs programs."""
+        """Every program in the table of supported programs appears in a test that runs programs."""
         tests = "".join(path.read_text() for folder in ("programs", "cm_programs", "process", "tools", "interop") for path in (SOURCE / "tests" / folder).glob("*.py"))
         for page in (SOURCE / "README.md", SOURCE / "README.zh-CN.md"):
             table = "".join(line for line in page.read_text().splitlines(True) if re.match(r"\|.*\| (works|可用)", line))

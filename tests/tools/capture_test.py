@@ -1,5 +1,5 @@
-# `rrdma capture`: packets of programs that are running already, from one moment to another. Arguments: the
-# command, the folder of the built examples.
+# Tests `rrdma capture`: records packets of running programs for a while. Arguments: the command, the folder of the
+# built examples.
 import json
 import os
 import re
@@ -16,7 +16,7 @@ import surroundings
 from command import RRDMA, run, run_json
 from traffic import PingPong
 
-SLOWLY = ("--fault", "delay=1ms")  # for captures that need no more than a packet now and then
+SLOWLY = ("--fault", "delay=1ms")  # for captures that need only a packet now and then
 
 
 def sent(pid):
@@ -37,7 +37,7 @@ class Capture(unittest.TestCase):
         with PingPong() as pair:
             self.both_run()
             seconds, packets = 0.2, 0
-            while packets < 100:  # more than once on a machine that has other things to do
+            while packets < 100:  # more than once on a busy machine
                 if os.path.exists(self.file):
                     os.unlink(self.file)
                 _, said = run("capture", "--seconds", seconds, self.file)
@@ -59,7 +59,7 @@ class Capture(unittest.TestCase):
             self.both_run()
             seconds = 0.1
             run("capture", "--seconds", seconds, self.file)
-            while os.path.getsize(self.file) < 500_000:  # a machine that has other things to do
+            while os.path.getsize(self.file) < 500_000:  # the machine may be busy
                 seconds *= 2
                 run("capture", "--seconds", seconds, self.file)
         done = subprocess.run(["tshark", "-r", self.file, "-c", "50", "-T", "fields", "-e", "infiniband.bth.opcode", "-e", "_ws.malformed"],
@@ -83,7 +83,7 @@ class Capture(unittest.TestCase):
             def direct():
                 return sum(p["counters"].get("direct_operations", 0) for p in run_json("stat", "--json")["processes"])
             surroundings.wait_for(lambda: direct() > 0)
-            # Only the target is recorded, and the initiator sends packets all the same.
+            # Record only the target. The initiator must still send packets.
             _, said = run("capture", "-c", 100, "--pid", server.pid, self.file)
             self.assertIn("Capturing 1 program ", said)
             after = direct()
@@ -95,7 +95,7 @@ class Capture(unittest.TestCase):
         self.assertIn("WRITE", run("decode", self.file)[0])
 
     def test_nothing_is_lost_or_changed_by_captures(self):
-        """Long messages and one-sided operations whose octets are checked, while captures come and go."""
+        """Long messages and one-sided operations with checked contents, while captures start and stop."""
         folder = sys.argv[2]
         captures = 0
         while captures < 3:
@@ -143,7 +143,7 @@ class Capture(unittest.TestCase):
             run("capture", "--seconds", 0.2, self.file + "2")
 
     def packets(self, name=""):
-        """What a file holds; it must be whole."""
+        """The packets in a file, which must be complete."""
         return [json.loads(line) for line in run("decode", "--json", self.file + name)[0].splitlines()]
 
     def test_limits(self):
@@ -176,7 +176,7 @@ class Capture(unittest.TestCase):
             self.assertEqual(len(shown.stdout.splitlines()), 20)
 
     def test_what_is_left_out_is_counted(self):
-        """A tool that is stopped reads nothing: programs go on, and what they could not send is told."""
+        """A stopped tool reads nothing: programs continue, and unsent packets are reported."""
         with PingPong(port=18621) as pair:
             self.both_run()
             capture = subprocess.Popen([RRDMA, "capture", self.file], stderr=subprocess.PIPE, text=True)

@@ -1,4 +1,4 @@
-# Runs the `rrdma` command under test; the path is the first argument of each test file.
+# Runs the `rrdma` command under test. Its path is the first argument of each test file.
 import json
 import os
 import subprocess
@@ -9,7 +9,7 @@ RRDMA = sys.argv[1] if len(sys.argv) > 1 else "rrdma"
 
 
 def run(*words, status=0, environment=None, seconds=30, user=None):
-    """Standard output and standard error of `rrdma WORDS`; its exit status must be `status`."""
+    """Returns standard output and standard error of `rrdma WORDS`, which must exit with `status`."""
     done = subprocess.run([RRDMA, *map(str, words)], capture_output=True, text=True, timeout=seconds, user=user,
                           env={**os.environ, **(environment or {})}, stdin=subprocess.DEVNULL)
     if status is not None and done.returncode != status:

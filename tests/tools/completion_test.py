@@ -1,4 +1,4 @@
-# bash completion of rrdma: what a user gets after pressing Tab. Arguments: the command, the source tree.
+# Tests the bash completion of rrdma. Arguments: the command, the source tree.
 import os
 import pathlib
 import subprocess
@@ -12,7 +12,7 @@ SCRIPT = pathlib.Path(sys.argv[2]) / "packaging/completion/rrdma.bash"
 
 
 def offered(*words):
-    """What is offered for the last word."""
+    """The completions of the last word."""
     quoted = " ".join(f"'{word}'" for word in ("rrdma", *words))
     script = f"source {SCRIPT}; COMP_WORDS=({quoted}); COMP_CWORD={len(words)}; _rrdma; printf '%s\\n' \"${{COMPREPLY[@]}}\""
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=30,

@@ -1,5 +1,5 @@
-# The counters of a device: of `rrdma stat` and of the files below /sys. They count what the programs of that device
-# carried and nothing else, and stay when a program ends. Argument: the command.
+# Tests the counters of a device in `rrdma stat` and in /sys. They count exactly the traffic of that device's
+# programs, and survive the end of a program. Argument: the command.
 import os
 import subprocess
 import unittest
@@ -16,7 +16,7 @@ ROUNDS = 25
 
 
 def counters(device):
-    """Of one device; nothing has been counted for one that nobody has used."""
+    """The counters of one device; empty if it was never used."""
     found = [d["counters"] for d in run_json("stat", "--json")["devices"] if d["device"] == device]
     return found[0] if found else {}
 
@@ -33,7 +33,7 @@ def file_of(device, name, folder="counters"):
 
 
 def exchange(device, *options):
-    """ibv_rc_pingpong against itself: each of the two sends and receives ROUNDS messages of SIZE octets."""
+    """ibv_rc_pingpong against itself: each of the two sends and receives ROUNDS messages of SIZE bytes."""
     words = [RRDMA, "run", *DEVICES, *options, "--", "ibv_rc_pingpong", "-d", device, "-g", "0", "-s", str(SIZE), "-n", str(ROUNDS)]
     before = servers.open_ports()
     server = subprocess.Popen(words, stdout=subprocess.DEVNULL)
@@ -50,7 +50,7 @@ def exchange(device, *options):
 class Counters(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        # They last as long as the daemon.
+        # The counters exist as long as the daemon.
         cls.daemon = subprocess.Popen([os.path.join(os.path.dirname(RRDMA), "rrdmad"), "--stay"], stderr=subprocess.DEVNULL)
         surroundings.wait_for(lambda: run_json("stat", "--json")["daemon"], 30)
 
@@ -60,7 +60,7 @@ class Counters(unittest.TestCase):
         cls.daemon.wait(30)
 
     def await_end(self):
-        """Until the daemon knows that nobody uses a device any more."""
+        """Waits until the daemon knows that no program uses a device."""
         surroundings.wait_for(lambda: not run_json("stat", "--json")["processes"], 30)
 
     def test_count_what_programs_of_the_device_carried(self):
@@ -72,7 +72,7 @@ class Counters(unittest.TestCase):
             grown = {name: after[name] - before[name] for name in after}
             each = {"octets_sent": 2 * SIZE * ROUNDS, "octets_received": 2 * SIZE * ROUNDS,
                     "messages_sent": 2 * ROUNDS, "messages_received": 2 * ROUNDS}
-            # Over UDP a busy machine may answer late enough to be asked again; that counts as sent.
+            # Over UDP, a busy machine may answer so late that packets are retransmitted, and those count as sent.
             again = grown["octets_sent"] - each["octets_sent"]
             self.assertIn(again, range(MTU * (counters("rrdma1")["packets_resent"] - resent) + 1), options)
             self.assertTrue(again == 0 or options, "nothing is lost in shared memory")

@@ -1,6 +1,6 @@
-// Sends datagrams from one queue pair of a device to another of the same device, all with the same octets, a few at a time,
-// and says how many arrived. Then it waits until its standard input ends, so that its counters can be read. Plain
-// libibverbs. Arguments: the device, how many. Output: "sent N received N".
+// Sends datagrams with equal contents from one queue pair of a device to another, a few at a time, and
+// reports how many arrived. Then waits for the end of standard input, so that its counters can be read. Plain
+// libibverbs. Arguments: the device, the number of datagrams. Output: "sent N received N".
 #include <infiniband/verbs.h>
 
 #include <algorithm>
@@ -20,8 +20,8 @@ constexpr std::uint8_t kPort = 1;
 constexpr std::uint32_t kQKey = 0x1234;
 constexpr std::uint32_t kOctets = 1000;
 constexpr std::uint32_t kGrhOctets = 40;
-constexpr int kTurn = 16;      // so many at a time
-constexpr int kReceives = 64;  // doubles included
+constexpr int kTurn = 16;      // datagrams at a time
+constexpr int kReceives = 64;  // including duplicates
 constexpr auto kStragglers = std::chrono::milliseconds(20);
 
 class Exchange {
@@ -44,7 +44,7 @@ class Exchange {
     for (int i = 0; i < kReceives; ++i) post_receive();
   }
 
-  // Returns how many arrived.
+  // Returns the number of received datagrams.
   std::uint64_t send(std::uint64_t count) {
     std::uint64_t arrived = 0;
     for (std::uint64_t sent = 0; sent < count;) {
@@ -131,7 +131,7 @@ class Exchange {
   ibv_pd* pd_;
   ibv_cq* sent_;
   ibv_cq* received_;
-  std::vector<std::uint8_t> memory_;  // what is sent, and room for what arrives
+  std::vector<std::uint8_t> memory_;  // sent data, and room for received data
   ibv_mr* mr_;
   ibv_qp* sender_;
   ibv_qp* receiver_;

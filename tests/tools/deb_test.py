@@ -1,9 +1,10 @@
-# The Debian package: built by `make deb` (lintian without errors), installed into a clean root and removed again
-# without a trace. Arguments: the command (not used), the source tree. Label soak: the package is built anew.
+# Tests the Debian package: builds it with `make deb` (no lintian errors), installs it into a clean root, and removes
+# it without a trace. Arguments: the command (unused), the source tree. Label soak: it builds the package from
+# scratch.
 #
-# The clean root is an empty folder with a package database of its own: dpkg --root writes nowhere else. Where
-# mmdebstrap finds a mirror, a whole Debian 12 with every dependency is tried as well, made as the Dockerfile says.
-# RRDMA_DEB=FILE takes a package that is there already.
+# The clean root is an empty folder with its own package database: dpkg --root writes nowhere else. If mmdebstrap
+# finds a mirror, a complete Debian 12 with every dependency is tested as well, set up as in the Dockerfile.
+# RRDMA_DEB=FILE uses an existing package.
 import json
 import os
 import pathlib
@@ -61,7 +62,7 @@ class Package(unittest.TestCase):
     def test_maintainer_scripts(self):
         control = self.folder / "control"
         subprocess.run(["dpkg-deb", "--control", self.package, control], check=True)
-        # A daemon that an administrator started ends with the package, and is not started by it.
+        # The package stops a daemon that an administrator started, and does not start one.
         self.assertIn("stop rrdmad.service", (control / "prerm").read_text())
         self.assertIn("purge 'rrdmad.service'", (control / "postrm").read_text())
         installed = (control / "postinst").read_text()
@@ -69,7 +70,7 @@ class Package(unittest.TestCase):
         self.assertNotIn("so new installations run enable", installed)
 
     def verify_unit(self, root, scope):
-        """What systemd says about a unit whose program lies below the root."""
+        """Checks a unit with systemd, with the path of its program below the root."""
         text = (root / UNITS[scope]).read_text()
         self.assertIn("ExecStart=/usr/bin/rrdmad ", text)
         unit = self.folder / "units" / scope / "rrdmad.service"
@@ -94,7 +95,7 @@ class Package(unittest.TestCase):
         self.dpkg(root, "--install", self.package)
         for path in EXPECTED:
             self.assertTrue((root / path).exists(), path)
-        # It runs from where it is, with its library beside it.
+        # It runs from its location, with its library beside it.
         shown = subprocess.run([root / "usr/bin/rrdma", "--version"], capture_output=True, text=True)
         self.assertRegex(shown.stdout, r"^rrdma \d+\.\d+\.\d+\n")
         found = subprocess.run([root / "usr/bin/rrdma", "doctor", "--json"], capture_output=True, text=True).stdout
@@ -103,7 +104,7 @@ class Package(unittest.TestCase):
             for scope in UNITS:
                 self.verify_unit(root, scope)
         if shutil.which("systemctl"):
-            # As an administrator does who wants one daemon for all users; the package takes it back.
+            # An administrator enables one daemon for all users; removing the package must undo it.
             subprocess.run(["systemctl", f"--root={root}", "enable", "rrdmad"], check=True, capture_output=True)
             self.assertTrue((root / "etc/systemd/system/multi-user.target.wants/rrdmad.service").is_symlink())
         self.dpkg(root, "--purge", "rrdma")
@@ -112,7 +113,8 @@ class Package(unittest.TestCase):
         self.assertNotIn("Package: rrdma", (root / "var/lib/dpkg/status").read_text())
 
     def image(self):
-        """Of the Dockerfile's last stage: packages beside our own, the user, the command; and what docs/containers.md runs in it."""
+        """From the Dockerfile's last stage: additional packages, user and command; and the commands of
+        docs/containers.md for it."""
         stage = (SOURCE / "Dockerfile").read_text().split("\nFROM ")[-1]
         installed = re.search(r"apt-get install -y --no-install-recommends (.*) \\$", stage, re.M)[1].split()
         self.assertEqual(installed[0], "/tmp/rrdma_*.deb")
@@ -135,7 +137,7 @@ class Package(unittest.TestCase):
         subprocess.run(["chroot", root, "useradd", "--create-home", user], check=True)
         shutil.copy(self.package, root / "tmp/rrdma.deb")
         before = files_of(root)
-        # A network of its own: the daemon of a whole system would take this machine's port. Mounts go with it.
+        # A private network namespace: a system daemon would take this machine's port. Mounts disappear with it.
         inside = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child",
                   "sh", "-ec", 'mount -t proc proc "$1/proc"; exec chroot "$1" sh -ec "$2"', "sh", root]
         apt = ["chroot", root, "apt-get", "-o", "APT::Sandbox::User=root", "-y"]
@@ -164,7 +166,7 @@ class Package(unittest.TestCase):
         for words in (r"rrdma0 +lo +active", r"(?s)(All is well|RRDMA works here).*(All is well|RRDMA works here)", "1000 iters in", r"hca_id:\s+rrdma0"):
             self.assertRegex(done.stdout, words)
         manage("purge", "rrdma")
-        # Users' own notes in /tmp are theirs.
+        # Files of users in /tmp may stay.
         left = {path for path in files_of(root) - before if not re.match(r"var/(lib/(apt|dpkg)|cache|log)/|tmp/rrdma-[0-9]+/", path)}
         self.assertEqual(left, set())
 

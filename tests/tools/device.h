@@ -1,4 +1,4 @@
-// What the programs of these tests begin with: steps that must succeed, and a device by its name.
+// Shared by the programs of these tests: checked steps, and opening a device by its name.
 #pragma once
 
 #include <infiniband/verbs.h>

@@ -1,4 +1,4 @@
-# `rrdma devices` and `rrdma gids`: what they show is what unmodified programs find.
+# Tests `rrdma devices` and `rrdma gids`: they show the devices and GIDs that unmodified programs find.
 import re
 import subprocess
 import unittest
@@ -77,7 +77,7 @@ class Usage(unittest.TestCase):
         self.assertIn("there is no command 'nosuch'", run("nosuch", status=2)[1])
 
     def test_wrong_options_of_run(self):
-        """Its own failures have a status that no program is likely to have."""
+        """Its own failures have a status that no program is likely to use."""
         for words in ([], ["--nosuch"], ["--link", "foo", "true"], ["--fault", "drop=xx", "true"], ["--pcap", "/nonexistent/x", "true"],
                       ["--netdev", "nosuch", "true"], ["--log", "loud", "true"]):
             self.assertRegex(run("run", *words, status=125)[1], "^rrdma run: ")

@@ -1,4 +1,4 @@
-# `rrdma doctor`: every remedy is provoked, and a machine in order has nothing bad.
+# Tests `rrdma doctor`: provokes every remedy, and checks that a healthy machine has no bad finding.
 import json
 import os
 import pathlib
@@ -19,7 +19,7 @@ SANDBOX = pathlib.Path(__file__).with_name("without_io_uring.py")
 
 
 def findings(*words, status=None, wrapper=(), **rest):
-    """The findings by what was looked at."""
+    """The findings by subject."""
     if wrapper:
         done = subprocess.run([*wrapper, RRDMA, "doctor", "--json", *words], capture_output=True, text=True, timeout=60, **rest)
         return {finding["check"]: finding for finding in json.loads(done.stdout)}
@@ -27,7 +27,7 @@ def findings(*words, status=None, wrapper=(), **rest):
 
 
 class FarHost:
-    """Another network namespace at the other end of the cable; `start` runs something there."""
+    """Another network namespace at the other end of the cable; `start` runs programs there."""
 
     def __enter__(self):
         self.anchor = subprocess.Popen(["unshare", "--net", "sleep", "300"])
@@ -80,7 +80,7 @@ class Machine(unittest.TestCase):
         self.assertIn("Operation not permitted", seen["sentence"])
 
     def bound_over(self, path, text):
-        """A file of /proc that says something else, in this mount namespace."""
+        """Replaces the contents of a file in /proc, in this mount namespace."""
         with tempfile.NamedTemporaryFile("w", delete=False) as file:
             file.write(text)
         self.addCleanup(os.unlink, file.name)
@@ -173,10 +173,10 @@ class Programs(unittest.TestCase):
         copy = f"{self.folder}/true"
         shutil.copy("/bin/true", copy)
         try:
-            os.chown(copy, 1, -1)  # setuid to oneself gives nothing
+            os.chown(copy, 1, -1)  # setuid to the same user grants nothing
             os.chmod(copy, 0o4755)
         except OSError:
-            copy = shutil.which("mount")  # of a root that is not this namespace's
+            copy = shutil.which("mount")  # owned by a root outside this namespace
         seen = findings("--program", copy, status=1)["program"]
         self.assertIn("setuid", seen["sentence"])
         self.assertIn("run a copy without these rights", seen["remedy"])
@@ -192,7 +192,7 @@ class Peers(unittest.TestCase):
         subprocess.run(cls.far.inside("ip", "addr", "add", f"{cls.SILENT}/24", "dev", "eth1"), check=True)
         cls.listener = subprocess.Popen(cls.far.inside(sys.executable, "-c", cls.LISTENER), stdout=subprocess.PIPE)
         cls.listener.stdout.readline()
-        # Questions that take seconds because nobody answers: all at once, beside the others.
+        # These checks take seconds because there is no answer, so run them concurrently.
         cls.pool = ThreadPoolExecutor()
         cls.slow = {peer: cls.pool.submit(findings, "--peer", peer, status=1, environment={"RES_OPTIONS": "timeout:1 attempts:1"})
                     for peer in (cls.NAME, cls.MISSING, cls.SILENT)}
@@ -234,7 +234,7 @@ class Peers(unittest.TestCase):
 
     def test_an_answer(self):
         self.answer(self.SILENT)
-        self.listener.kill()  # the port is one for all addresses there
+        self.listener.kill()  # the port is shared by all addresses there
         self.listener.wait()
         daemon = subprocess.Popen(self.far.inside(os.path.join(os.path.dirname(RRDMA), "rrdmad"), "--stay"), stderr=subprocess.DEVNULL)
         try:

@@ -1,5 +1,5 @@
-# The examples do what they say, on rrdma0: every mode by hand and over rdma_cm, several clients, and the
-# programs on io_uring. Arguments: the command, the folder of the built examples.
+# Tests the examples on rrdma0: every mode with and without rdma_cm, several clients, and the io_uring programs.
+# Arguments: the command, the folder of the built examples.
 import os
 import re
 import socket
@@ -30,7 +30,7 @@ def example(name, *rest, status=0, device=True):
 
 
 class Server:
-    """A server until it ends by itself; ready once it has said `sign`."""
+    """A server that ends by itself; ready once it has printed `sign`."""
 
     def __init__(self, name, *rest, sign, device=True):
         arguments = words(name, *rest) if device else [os.path.join(FOLDER, name), *map(str, rest)]

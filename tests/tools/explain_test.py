@@ -1,5 +1,5 @@
-# `rrdma explain`: every code that a program can meet is explained, in both languages; and the errors of a
-# process can be read while it runs and after it has ended. Arguments: the command, the source tree.
+# Tests `rrdma explain`: every code is explained in both languages, and the errors of a process can be read while it
+# runs and after it has ended. Arguments: the command, the source tree.
 import ctypes
 import errno
 import os
@@ -25,7 +25,7 @@ def enumerators(path, name):
 
 
 def system_enumerators(path, prefix):
-    """Names of an enum in a header of the system, in their order from 0."""
+    """Names of an enum in a system header, in order from 0."""
     return re.findall(rf"^\s*({prefix}\w+)", pathlib.Path(path).read_text(), re.M)
 
 
@@ -142,7 +142,7 @@ class Arguments(unittest.TestCase):
 
 
 class Processes(unittest.TestCase):
-    # Opens the device and asks for a port that it does not have.
+    # Opens the device and queries a port that does not exist.
     MISTAKE = """
 import ctypes
 verbs = ctypes.CDLL("libibverbs.so.1")
@@ -154,7 +154,7 @@ assert verbs.ibv_query_port(ctypes.c_void_p(context), 99, ctypes.create_string_b
 """
 
     def test_after_the_process_has_ended(self):
-        # Without a GID index: a mistake that everybody makes once.
+        # Without a GID index: a common mistake.
         server = subprocess.Popen([RRDMA, "run", "--", "ibv_rc_pingpong", "-p", "18620"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         def connected():
             return subprocess.run([RRDMA, "run", "--", "ibv_rc_pingpong", "-p", "18620", "localhost"], capture_output=True).returncode != 0 \
@@ -173,7 +173,7 @@ assert verbs.ibv_query_port(ctypes.c_void_p(context), 99, ctypes.create_string_b
     def test_old_notes_make_room(self):
         folder = pathlib.Path(os.environ["XDG_RUNTIME_DIR"]) / "rrdma"
         folder.mkdir(mode=0o700, exist_ok=True)
-        ended = 4_000_000  # beyond the numbers that the kernel gives out by itself
+        ended = 4_000_000  # beyond the pids that the kernel assigns by default
         for age in range(100):
             note = folder / f"explain.{ended + age}"
             note.write_bytes(b"")

@@ -1,6 +1,6 @@
-// Makes work requests fail, one way after the other, and prints what the completion said: a line for each way
-// with its name, status, vendor_err, wr_id, and the QPNs of both ends. What `rrdma explain` has to say about
-// them is compared by failures_test.py. Plain libibverbs. Argument: the GID index; then the names of the ways, or none for all.
+// Makes work requests fail in several ways. Prints a line for each way with its name, status, vendor_err,
+// wr_id, and the QPNs of both ends. failures_test.py compares it with the output of `rrdma explain`. Plain
+// libibverbs. Argument: the GID index; then the names of the ways, or none for all.
 #include <infiniband/verbs.h>
 
 #include <array>
@@ -48,10 +48,10 @@ struct Tuning {
   std::uint8_t retry_count = 1;
   std::uint8_t rnr_retry = 1;
   std::uint8_t max_reads = 4;
-  bool nobody = false;        // the peer's QP is never made ready
+  bool nobody = false;        // the peer's QP never becomes ready
   std::uint8_t timeout = 12;  // 17 ms
-  bool foreign =
-      false;  // the peer is the foreign one of the test (foreign_peer.py), not a QP of this process
+  // The peer is the foreign one of the test (foreign_peer.py), not a QP of this process.
+  bool foreign = false;
 };
 
 constexpr std::uint32_t kForeignQpn = 0x77;
@@ -138,7 +138,7 @@ struct End {
     must(ibv_post_send(qp, &wanted, &bad), "ibv_post_send");
   }
 
-  // The first completion that tells more than "success" and "flushed".
+  // The first completion that is neither a success nor flushed.
   ibv_wc failure() const {
     const auto end = std::chrono::steady_clock::now() + kPatience;
     while (std::chrono::steady_clock::now() < end) {
@@ -156,7 +156,7 @@ struct End {
   ibv_qp* qp;
 };
 
-enum class Where : std::uint8_t { kHere, kThere };  // whose completion tells
+enum class Where : std::uint8_t { kHere, kThere };  // the side whose completion fails
 
 struct Way {
   const char* name;

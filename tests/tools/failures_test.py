@@ -1,5 +1,5 @@
-# `rrdma explain` about work requests that failed and connections that were refused: record, sentence and remedy of
-# every status that can be provoked. Arguments: the command, the program that provokes them.
+# Tests `rrdma explain` for failed work requests and refused connections: record, sentence and remedy of every status
+# that can be provoked. Arguments: the command, the program that provokes them.
 import os
 import pathlib
 import re
@@ -14,7 +14,7 @@ from command import RRDMA, run, run_json
 FAILURES = sys.argv[2]
 SEND, RDMA_WRITE, RDMA_READ, BIND, RECEIVE = 0, 1, 2, 5, 128  # ibv_wc_opcode
 
-# Name: status, kind, opcode, cause, octets, NAK code, words of the sentence, words of the remedy.
+# Name: status, kind, opcode, cause, bytes, NAK code, words of the sentence, words of the remedy.
 WAYS = {
     "receive-too-small": (1, "receive", RECEIVE, 7, 1500, None, "longer than the receive request", "receive"),
     "reads-not-allowed": (2, "send", RDMA_READ, 8, 64, None, "not allowed on this QP", "max_rd_atomic"),
@@ -32,7 +32,7 @@ WAYS = {
 
 
 def provoke(*names, options=()):
-    """What the completions said, by name, and the number of the process."""
+    """The output of the program by name, and its pid."""
     process = subprocess.Popen([RRDMA, "run", *options, "--", FAILURES, "1", *names], stdout=subprocess.PIPE, text=True)
     output, _ = process.communicate(timeout=120)
     if process.returncode != 0:
@@ -158,7 +158,7 @@ class Refusals(unittest.TestCase):
 
 class BrokenPeer(unittest.TestCase):
     def test_bad_response(self):
-        """Status 7: the responder answers a READ of 64 octets with 32."""
+        """Status 7: the responder answers a READ of 64 bytes with 32."""
         with ForeignPeer() as peer:
             process = subprocess.Popen([RRDMA, "run", "--", FAILURES, "1", "bad-response"], stdout=subprocess.PIPE, text=True)
 
@@ -228,7 +228,7 @@ class Namespaces(unittest.TestCase):
 
 
 class Probes(unittest.TestCase):
-    # What libraries ask only to learn whether it is there: ECE, and the limit of inline data, by trying.
+    # Probes of libraries that must not be logged: ECE, and the limit of inline data.
     PROBE = """
 import ctypes, struct
 verbs = ctypes.CDLL("libibverbs.so.1", use_errno=True)

@@ -1,5 +1,5 @@
-# Each kind of fault as a program meets it, most of them set while it runs. Arguments: the command, a program with a queue
-# pair that tells what becomes of it (watched.cc), one that ends a connection (timewait.cc).
+# Tests each kind of fault in a program; most are injected while it runs. Arguments: the command, a program that
+# reports the state of its queue pair (watched.cc), one that ends a connection (timewait.cc).
 import re
 import subprocess
 import sys
@@ -16,7 +16,7 @@ CQ_ERR, QP_FATAL, PORT_ACTIVE, PORT_ERR, SRQ_LIMIT, GID_CHANGE = 0, 1, 9, 10, 15
 
 
 class Watched:
-    """The program; say() gives its answer to a command."""
+    """The program; say() returns its answer to a command."""
 
     def __init__(self, *options):
         self.process = subprocess.Popen([RRDMA, "run", *options, "--", sys.argv[2], "rrdma0"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
@@ -63,14 +63,14 @@ class Watched:
 
 
 def set_fault(*words):
-    """Returns when the program has heard of it."""
+    """Returns when the fault was injected into the program."""
     run("fault", "set", *words)
     surroundings.wait_for(lambda: all(rule["injected"] for rule in run_json("fault", "list", "--json")), 20)
 
 
 class Packets(unittest.TestCase):
     def dead_until_cleared(self, *fault):
-        """No packet gets through; when the fault is gone, all is well again."""
+        """No packet gets through. After the fault, everything works again."""
         with Watched() as program:
             self.assertEqual(program.exchange("write")[0], 0)
             set_fault(*fault)
@@ -104,7 +104,7 @@ class Packets(unittest.TestCase):
             for direction in ("out", "in"):
                 before = program.counter("faults_dropped")
                 set_fault("net=drop=20%,seed=3", "--direction", direction)
-                self.assertEqual(program.exchange("write 100000")[0], 0)  # it is sent again
+                self.assertEqual(program.exchange("write 100000")[0], 0)  # retransmitted
                 surroundings.wait_for(lambda known=before: program.counter("faults_dropped") > known, 20)
                 run("fault", "clear", "all")
 
@@ -117,7 +117,7 @@ class Packets(unittest.TestCase):
                 self.assertGreater(program.counter("faults_too_long"), 0)
 
     def test_a_slow_cable(self):
-        """100 Mb/s: a million octets take at least 80 ms, with their headers somewhat more."""
+        """100 Mb/s: a million bytes take at least 80 ms, slightly more with headers."""
         for direction in ("out", "in"):
             with Watched() as program:
                 set_fault("net=rate=100M", "--direction", direction)
@@ -127,7 +127,7 @@ class Packets(unittest.TestCase):
                 self.assertGreater(program.counter("faults_delayed"), 900)
 
     def test_a_long_way(self):
-        """There and back: what is sent is delayed, or what arrives, or both."""
+        """Delays packets that are sent, received, or both; measured as a round trip."""
         for direction, least in (("out", 6), ("in", 6), ("both", 12)):
             with Watched() as program:
                 set_fault("net=delay=3ms", "--direction", direction)
@@ -231,7 +231,7 @@ class ConnectionManager(unittest.TestCase):
             status, text = self.ring("--faults", "cm=reject:28 count=1")
             self.assertNotEqual(status, 0)
             self.assertIn("REJECTED", text)
-            self.assertEqual(self.ring()[0], 0)  # it was for that program's lifetime
+            self.assertEqual(self.ring()[0], 0)  # the fault lasted only for that program's lifetime
             self.assertEqual(run_json("fault", "list", "--json"), [])
 
     def test_stale_because_of_timewait(self):
@@ -242,7 +242,7 @@ class ConnectionManager(unittest.TestCase):
             self.assertRegex(text, r"REJECTED, error 10\b")
 
     def stay(self, *options):
-        """How a second call from the same queue pair ended, and the milliseconds in TIMEWAIT."""
+        """The result of a second connect from the same queue pair, and the milliseconds in TIMEWAIT."""
         done = subprocess.run([RRDMA, "run", *options, "--", sys.argv[3], "127.0.0.1"], capture_output=True, text=True, timeout=60)
         again, time = re.fullmatch(r"called again: (.*)\ntimewait (\d+)\n", done.stdout).groups()
         return again, int(time)

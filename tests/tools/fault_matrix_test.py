@@ -1,5 +1,6 @@
-# Every verb with every errno and every completion status, as a program of pyverbs sees them: exactly that, no crash, no
-# leak. The words are the command's own (`rrdma fault words`): a function that is new there fails here until it is called.
+# Injects every errno into every verb, and every completion status, into a pyverbs program: it must see exactly that,
+# without a crash or a leak. The list comes from the command (`rrdma fault words`); a new function there fails here
+# until it is called.
 import pathlib
 import subprocess
 import unittest
@@ -8,16 +9,17 @@ import command
 import surroundings
 from command import RRDMA, run_json
 
-PYTHON = "/usr/bin/python3"  # the one that Debian's pyverbs is for
+PYTHON = "/usr/bin/python3"  # the one that Debian's pyverbs supports
 PROGRAM = pathlib.Path(__file__).with_name("injected_pyverbs.py")
 ERRORS = ("ENOMEM", "EAGAIN", "EIO", "ETIMEDOUT")
-# Injected in fault_test.py, by a program in C++ that calls every one.
+# Covered by fault_test.py, with a C++ program that calls all of them.
 NOT_IN_PYVERBS = {"ibv_alloc_td", "ibv_dealloc_td", "ibv_reg_mr_iova", "ibv_alloc_null_mr", "ibv_modify_cq", "ibv_create_ah_from_wc",
                   "ibv_attach_mcast", "ibv_detach_mcast"}
-WITHOUT_ERRNO = {"ibv_query_gid", "ibv_query_pkey"}  # pyverbs tells of the -1 that they return
+WITHOUT_ERRNO = {"ibv_query_gid", "ibv_query_pkey"}  # pyverbs reports their return value of -1
 ROUNDS = 40
-GROWN_MAX = 1 << 20  # what destroyed objects leave for a while is some hundred KiB; a leak of 1 KiB for each failure is more than 2 MiB
-# A queue pair or a region that is lost is missed at once.
+# Destroyed objects keep some hundred KiB for a while. A leak of 1 KiB for each failure exceeds 2 MiB.
+GROWN_MAX = 1 << 20
+# With so few, a lost queue pair or region is noticed at once.
 FEW = "rrdma0:max_qp=2,max_cq=2,max_mr=3,max_srq=2,max_pd=2,max_ah=2"
 
 

@@ -1,6 +1,6 @@
-# How much of what was asked for a network fault does: what `rrdma stat` counts and what tshark sees in a capture agree with
-# each other to the packet, and with the rate within the statistical error. Arguments: the command, a program that sends
-# datagrams (datagrams.cc), which nobody sends again.
+# Tests the rates of network faults: the counters of `rrdma stat` agree with a capture in tshark to the packet, and
+# with the requested rate within the statistical error. Arguments: the command, a program that sends datagrams
+# (datagrams.cc), which are not retransmitted.
 import math
 import pathlib
 import shutil
@@ -14,15 +14,16 @@ import surroundings
 from command import RRDMA, run_json
 
 COUNT = 5_000
-SIGMAS = 4  # one run in 16,000 lies outside
-PSN_OCTETS, ICRC_OCTETS = slice(9, 12), 4  # of the UDP payload: all else is the same in every datagram
-OUTBOUND = 'frame.packet_flags_direction == 2 and not frame.comment contains "fault: drop"'  # those have a mark, and went nowhere
+SIGMAS = 4  # one run in 16,000 is outside
+PSN_OCTETS, ICRC_OCTETS = slice(9, 12), 4  # of the UDP payload; everything else is equal in all datagrams
+# Dropped packets have a comment and were not sent.
+OUTBOUND = 'frame.packet_flags_direction == 2 and not frame.comment contains "fault: drop"'
 INJECTED_AS_IT_ARRIVED = 'frame.packet_flags_direction == 1 and frame.comment contains "fault: "'
 FIELDS = ("infiniband.bth.psn", "ip.dsfield.ecn", "ipv6.tclass.ecn", "udp.payload")
 
 
 class Sent:
-    """What one program sent under a fault: as it counted itself, and as tshark finds it in its capture."""
+    """The packets that one program sent under a fault: its own counters, and its capture as tshark shows it."""
 
     def __init__(self, *options):
         with tempfile.TemporaryDirectory() as folder:
@@ -43,7 +44,7 @@ class Sent:
                               check=True).stdout.splitlines()
 
     def settled(self):
-        """Programs publish their counters now and then."""
+        """Waits for the counters, which programs publish periodically."""
         processes = run_json("stat", "--json")["processes"]
         return processes if processes and processes[0]["counters"].get("messages_sent", 0) == COUNT else None
 
@@ -82,7 +83,7 @@ class Rates(unittest.TestCase):
         for psn in sent.psns():
             late += psn < highest
             highest = max(highest, psn)
-        # Two in a row that are both held back, and one at the end, have nobody to overtake them.
+        # A reordered packet is not overtaken if the next one is reordered too, or if it is the last one.
         self.assertAlmostEqual(late, sent.faults("reordered"), delta=1 + 0.1 * sent.faults("reordered"))
 
     def test_corrupt(self):
@@ -95,7 +96,7 @@ class Rates(unittest.TestCase):
             del octets[-ICRC_OCTETS:]
             usual[bytes(octets)] = usual.get(bytes(octets), 0) + 1
         changed = COUNT - max(usual.values())
-        # A bit may fall into what was taken out.
+        # A bit may change in the bytes that were removed.
         unseen = sent.faults("corrupted") * (3 + ICRC_OCTETS) / (len(payloads[0]) + ICRC_OCTETS)
         self.assertAlmostEqual(changed, sent.faults("corrupted") - unseen, delta=SIGMAS * math.sqrt(unseen) + 1)
 
@@ -105,21 +106,21 @@ class Rates(unittest.TestCase):
         self.assertEqual(sum("3" in frame[1:3] for frame in sent.frames), sent.faults("marked"))
 
     def test_what_arrives(self):
-        """The same in the other direction: of what arrives, with a mark in the capture on each packet that was injected."""
+        """The same for received packets; each fault is marked in the capture."""
         for spec, name, chance in (("drop=5%", "dropped", 0.05), ("dup=3%", "duplicated", 0.03), ("corrupt=4%", "corrupted", 0.04),
                                    ("ecn=30%", "marked", 0.3), ("reorder=2%", "reordered", 0.02)):
             sent = Sent("--faults", f"net={spec} direction=in")
             self.near(sent.faults(name), chance)
             self.assertEqual(sent.injected, sent.faults(name), name)
-            self.assertEqual(len(sent.frames), COUNT)  # nothing was done to what was sent
+            self.assertEqual(len(sent.frames), COUNT)  # sent packets are unchanged
 
     def test_burst(self):
-        """Gilbert's and Elliott's model: as many as asked for, in runs that are as long as asked for on average."""
+        """The Gilbert-Elliott model: the requested loss rate, in runs of the requested mean length."""
         chance, length = 0.1, 5
         sent = Sent("--faults", "net=drop=10%,burst=5")
         dropped = sent.faults("dropped")
         self.assertEqual(len(sent.frames), COUNT - dropped)
-        memory = 1 - 1 / length - chance / (1 - chance) / length  # of the chain: what one state says of the next
+        memory = 1 - 1 / length - chance / (1 - chance) / length  # the correlation of successive states of the chain
         inflation = math.sqrt((1 + memory) / (1 - memory))
         self.assertAlmostEqual(dropped, COUNT * chance, delta=spread(chance) * inflation)
         lost = set(range(COUNT)) - set(sent.psns())

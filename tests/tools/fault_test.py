@@ -1,4 +1,4 @@
-# Faults on purpose, as programs see them. Arguments: the command, a program that calls every verb (injected.cc).
+# Tests injected faults as programs see them. Arguments: the command, a program that calls every verb (injected.cc).
 import os
 import pathlib
 import re
@@ -26,7 +26,7 @@ def injected(faults, *words, status=0):
 
 
 def talking():
-    """Messages that each end of ping-pong has sent, by process; nothing before all four have."""
+    """Messages sent by each end of ping-pong, by process; None until all four have sent some."""
     sent = {process["pid"]: process["counters"].get("messages_sent", 0) for process in run_json("stat", "--json")["processes"]
             if process["program"] == "ibv_rc_pingpong"}
     return sent if len(sent) == 4 and all(sent.values()) else None
@@ -88,7 +88,7 @@ class Verbs(unittest.TestCase):
 
     def test_mistakes(self):
         self.assertIn("is not a function that a fault can be injected into", run("run", "--faults", "verb=ibv_nonsense:EIO", "--", "true", status=125)[1])
-        time.sleep(1)  # until the daemon has left: whoever asks keeps it
+        time.sleep(1)  # until the daemon has ended: a query would keep it running
         self.assertIn("no program uses RRDMA", run("fault", "list", status=2)[1])
 
 
@@ -97,7 +97,7 @@ class WhileProgramsRun(unittest.TestCase):
         run("fault", "clear", "all", status=None)
 
     def test_port_down_and_up(self):
-        """The program hears of it within 100 ms, the command included; what the other device carries loses nothing."""
+        """The program is notified within 100 ms, including the command. The other device loses nothing."""
         delays = []
         with Running("ibv_asyncwatch", "-d", "rrdma1", options=("--devices", "2")) as watch, \
                 PingPong("--devices", "2", "--link", "shm", gid=0, words=["-e"]), \
@@ -110,10 +110,10 @@ class WhileProgramsRun(unittest.TestCase):
                 watch.await_text(rf"(?s)(PORT_ERR.*){{{flap}}}")
                 delays.append(time.monotonic() - begin)
                 (rule,) = run_json("fault", "list", "--json")
-                surroundings.wait_for(lambda seen=talking(): sum(seen.values()) < sum((talking() or seen).values()), 20)  # goes on meanwhile
+                surroundings.wait_for(lambda seen=talking(): sum(seen.values()) < sum((talking() or seen).values()), 20)  # continues meanwhile
                 run("fault", "clear", rule["number"])
                 watch.await_text(rf"(?s)(PORT_ACTIVE.*){{{flap}}}")
-            self.assertLess(min(delays), 0.1, delays)  # what else runs here can only make it longer
+            self.assertLess(min(delays), 0.1, delays)  # other load can only make it longer
             self.assertEqual(set(talking()), set(before))
             for process in run_json("stat", "--json")["processes"]:
                 counters = process["counters"]
@@ -127,7 +127,7 @@ class WhileProgramsRun(unittest.TestCase):
             watch.await_text("fatal|DEVICE_FATAL|local catastrophic")
 
     def test_a_peer_behind_a_port_that_is_down(self):
-        """What is sent to it fails, the other device goes on, and after `up` new connections work."""
+        """Sends to it fail, the other device continues, and new connections work after `up`."""
         def ring(address, count="20", **rest):
             return subprocess.run([RRDMA, "run", "--devices", "2", "--", "rping", "-c", "-a", address, "-C", count], capture_output=True,
                                   text=True, timeout=60, **rest).returncode
@@ -156,7 +156,7 @@ class WhileProgramsRun(unittest.TestCase):
             self.assertEqual(ring().returncode, 0)
             run("fault", "clear", "all")
             run("fault", "set", "cm=drop:REQ", "--count", "1")
-            self.assertEqual(ring().returncode, 0)  # it is sent again
+            self.assertEqual(ring().returncode, 0)  # retransmitted
             self.assertEqual(run_json("fault", "list", "--json")[0]["injected"], 1)
 
     def test_the_connection_manager_of_one_process(self):

@@ -1,6 +1,7 @@
-# A peer that is not RRDMA and does what it is told, in a network namespace of its own at the far end of the cable. Lines
-# of its input: "reject REASON" (what every connection request is answered with from now on), "respond QPN" (a response
-# of 32 octets to whatever READ that queue pair began with). Run by failures_test.py. Arguments: the interface, its address, the address of who calls.
+# A peer that is not RRDMA and follows orders, in its own network namespace at the far end of the cable. Lines of its
+# input: "reject REASON" (answers every connection request with it from now on), "respond QPN" (answers the first READ
+# of that queue pair with 32 bytes). Run by failures_test.py. Arguments: the interface, its address, the address of
+# the caller.
 import os
 import pathlib
 import select
@@ -16,15 +17,15 @@ import mads  # noqa: E402
 
 REJ = 0x0012
 READ_RESPONSE_ONLY, FIRST_PSN = 0x10, 100
-MAD_AT = 12 + 8  # behind BTH and DETH
+MAD_AT = 12 + 8  # after BTH and DETH
 BODY_AT = MAD_AT + 24
 
 
 def rejection(request, reason):
-    """For a REQ, from its BTH on."""
+    """The REJ for a REQ, from its BTH on."""
     transaction = struct.unpack_from(">Q", request, MAD_AT + 8)[0]
     body = bytearray(232)
-    body[4:8] = request[BODY_AT:BODY_AT + 4]  # whose call it is
+    body[4:8] = request[BODY_AT:BODY_AT + 4]  # the caller's communication ID
     struct.pack_into(">H", body, 10, reason)
     return mads.frame(mads.mad(REJ, bytes(body), transaction))
 
@@ -44,7 +45,7 @@ def main(interface, address, caller):
             if sys.stdin in ready:
                 line = sys.stdin.readline()
                 if not line:
-                    # With this namespace the cable would go.
+                    # Move the cable back: it would be deleted with this namespace.
                     subprocess.run(["ip", "link", "set", interface, "netns", str(os.getppid())], check=True)
                     return
                 order, number = line.split()

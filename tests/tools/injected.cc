@@ -1,6 +1,7 @@
-// Calls every verb that a fault can be injected into, and says which of them failed and how; each is tried a second time, which must
-// succeed, and in the end everything is destroyed. Then, with `statuses N`, N writes on a queue pair of their own each, and
-// the status of each. Plain libibverbs. Output: lines "FUNCTION ERRNO" and "status NAME"; exit status 0 when all else went well.
+// Calls every verb into which a fault can be injected, and reports which of them failed and how. Each is
+// called a second time, which must succeed. At the end, everything is destroyed. Then, with `statuses N`, N
+// writes on a separate queue pair each, and the status of each. Plain libibverbs. Output: lines "FUNCTION
+// ERRNO" and "status NAME"; exit status 0 if everything else succeeded.
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <infiniband/verbs.h>
@@ -175,7 +176,7 @@ void register_memory(ibv_context* context, ibv_pd* pd, std::vector<std::uint8_t>
   close(file);
 }
 
-// What only the extended objects have: posting through builders, polling through a reader.
+// Features of the extended objects only: posting through builders, polling through a reader.
 void use_extended(ibv_context* context, ibv_pd* pd, ibv_mr* mr) {
   ibv_cq_init_attr_ex cq_form{};
   cq_form.cqe = 16;
@@ -226,7 +227,8 @@ void bind_window(ibv_pd* pd, ibv_qp* qp, ibv_cq* cq, ibv_mw* mw) {
   TWICE(ibv_dereg_mr, mr);
 }
 
-// An address from a datagram that seems to have come from this port itself, and a multicast group.
+// Creates an address handle from a datagram that seems to come from this port itself, and joins a multicast
+// group.
 void answer_datagram(ibv_pd* pd, ibv_cq* cq, const ibv_gid& gid) {
   ibv_wc wc{};
   wc.wc_flags = IBV_WC_GRH;

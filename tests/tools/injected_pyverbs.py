@@ -1,8 +1,8 @@
-# Calls every verb that pyverbs has, inside `rrdma run`, where calls fail on purpose; each is tried until it succeeds.
+# Calls every verb of pyverbs inside `rrdma run` with injected failures. Repeats each call until it succeeds.
 #
-#   injected_pyverbs.py verbs        "FUNCTION ERRNO...": what each failed with, in this order
+#   injected_pyverbs.py verbs        "FUNCTION ERRNO...": the errors of each, in this order
 #   injected_pyverbs.py statuses N   "status N state N" of N queue pairs that write once
-#   injected_pyverbs.py rounds N     "grown OCTETS DESCRIPTORS": by N times all verbs
+#   injected_pyverbs.py rounds N     "grown BYTES DESCRIPTORS": the growth after calling all verbs N times
 import ctypes
 import errno
 import os
@@ -29,13 +29,13 @@ seen = {}
 
 
 def tried(name, call, failures=20):
-    """What the call gives once it succeeds; the errors before that are noted."""
+    """Returns the result of the call once it succeeds, and records the errors before that."""
     for _ in range(failures):
         try:
             return call()
         except PyverbsRDMAError as problem:
             code = problem.error_code
-            seen.setdefault(name, []).append(-code if code < -1 else code)  # -1: pyverbs does not look at errno there
+            seen.setdefault(name, []).append(-code if code < -1 else code)  # -1: pyverbs ignores errno there
     raise AssertionError(f"{name} fails for ever: {seen[name]}")
 
 
@@ -44,7 +44,7 @@ def closed(name, thing):
 
 
 def region(pd, access):
-    """Of memory that is there already: pyverbs loses what it allocates itself when the registration fails."""
+    """Registers existing memory: pyverbs leaks memory that it allocates itself if the registration fails."""
     return tried("ibv_reg_mr", lambda: MR(pd, SIZE, access, address=ctypes.addressof(MEMORY)))
 
 
@@ -54,7 +54,7 @@ def address_of(context):
 
 
 def connect(context, qp):
-    """To itself."""
+    """Connects the queue pair to itself."""
     attr = QPAttr(qp_state=e.IBV_QPS_INIT, port_num=PORT)
     attr.qp_access_flags = ACCESS
     tried("ibv_modify_qp", lambda: qp.modify(attr, e.IBV_QP_STATE | e.IBV_QP_PKEY_INDEX | e.IBV_QP_PORT | e.IBV_QP_ACCESS_FLAGS))
@@ -180,7 +180,7 @@ def extended(context, pd, mr):
 
 
 def poll(cq):
-    """It returns its errors; ENOENT is "nothing there"."""
+    """start_poll returns its errors; ENOENT means that the queue is empty."""
     result = cq.start_poll(PollCqAttr())
     while result not in (0, errno.ENOENT):
         seen.setdefault("ibv_start_poll", []).append(result)
@@ -217,7 +217,7 @@ def resident():
 
 
 def rounds(count):
-    """Twice so many: the first half until what is kept for a while has its full size."""
+    """Runs twice as many rounds: in the first half, caches grow to their full size."""
     for half in range(2):
         if half == 1:
             before = resident(), len(os.listdir("/proc/self/fd"))

@@ -1,5 +1,5 @@
-# `rrdma inspect` without a browser: what it finds out, who may read it, and the files that it writes. With one:
-# tests/inspector. Arguments: the command, the source folder.
+# Tests `rrdma inspect` without a browser: its analysis, access control, and the files that it writes. tests/inspector
+# tests it with a browser. Arguments: the command, the source folder.
 import itertools
 import json
 import os
@@ -173,14 +173,14 @@ class Inspect(unittest.TestCase):
         run("inspect", "--perfetto", path, os.path.join(CAPTURES, "op_mixed_v4.pcap"))
         self.assertEqual(unknown_fields(path), [])
         with open(path, "ab") as file:
-            file.write(b"\x0a\x02\x38\x01")  # a packet with a field 7 that is none
+            file.write(b"\x0a\x02\x38\x01")  # a packet with an invalid field 7
         self.assertEqual(unknown_fields(path), ["7: 1"])
 
     def test_a_trace_counts_as_stat_does(self):
         path = os.path.join(self.folder, "live.pftrace")
         words = [command.RRDMA, "run", "--fault", "drop=3%,seed=5", "--", "ibv_rc_pingpong", "-g", "1", "-p", "18712", "-n"]
         before = servers.open_ports()
-        # It waits for one message more than it gets, so that it can be asked when all is over.
+        # The server waits for one more message than it gets, so that it can be queried at the end.
         server = subprocess.Popen(words + ["301"], stdout=subprocess.DEVNULL)
         try:
             servers.await_server(server, before, words)
@@ -235,7 +235,7 @@ class Inspect(unittest.TestCase):
         run("inspect", "--perfetto", trace, path)
         self.assertEqual(unknown_fields(trace), [])
         connected = [packet for packet in Trace(trace).sent if "fault" in packet.arguments]
-        self.assertGreater(len(connected), marks["frames"] * 0.9)  # a packet that was corrupted may belong to nobody
+        self.assertGreater(len(connected), marks["frames"] * 0.9)  # a corrupted packet may belong to no connection
 
     def test_faults_while_programs_run_are_marks(self):
         path, trace = os.path.join(self.folder, "rules.pcapng"), os.path.join(self.folder, "rules.pftrace")
@@ -272,7 +272,7 @@ class Inspect(unittest.TestCase):
 
 
 def settled(pid):
-    """The queue pair of a program once its counters stand still."""
+    """The queue pair of a program, once its counters stop changing."""
     def look():
         return next(process["queue_pairs"][0] for process in run_json("stat", "--json")["processes"] if process["pid"] == pid)
     before = look()

@@ -1,4 +1,4 @@
-# A running `rrdma inspect`, and what its capture says, for tests with and without a browser.
+# Controls a running `rrdma inspect` and reads its capture, for tests with and without a browser.
 import collections
 import http.client
 import json
@@ -9,11 +9,11 @@ import time
 import servers
 from command import RRDMA
 
-NAK = 3  # the upper bits of a syndrome, as tshark gives them
+NAK = 3  # the upper bits of a syndrome, as tshark shows them
 
 
 class Inspector:
-    """A server of `rrdma inspect FILE…`; `address` is what it printed."""
+    """A server of `rrdma inspect FILE…`; `address` is the one that it printed."""
 
     def __init__(self, *words):
         self.begin = time.monotonic()
@@ -56,15 +56,15 @@ class Inspector:
         return body
 
     def header(self):
-        """The JSON in front of the columns: src/tools/inspect/capture_image.h."""
+        """The JSON before the columns; see src/tools/inspect/capture_image.h."""
         image = self.inside("capture")
         length = struct.unpack_from("<I", image, 8)[0]
         return json.loads(image[12:12 + length])
 
 
 def lossy_pingpong(path, iterations=400, port=18710, options=("--link", "udp", "--strict")):
-    """A capture of both ends of ibv_rc_pingpong, with one packet of twenty dropped. Two ends that are RRDMA repair single
-    packets with words of their own, unless they are strict: then there are NAKs, as with hardware."""
+    """A capture of both ends of ibv_rc_pingpong with 5 % of the packets dropped. Two RRDMA ends repair single losses
+    with their own packets. With --strict they send NAKs, as hardware does."""
     words = [RRDMA, "run", *options, "--pcap", path, "--fault", "drop=5%,seed=7", "--", "ibv_rc_pingpong", "-g", "1", "-n", str(iterations), "-p", str(port)]
     before = servers.open_ports()
     server = subprocess.Popen(words, stdout=subprocess.DEVNULL)
@@ -74,17 +74,18 @@ def lossy_pingpong(path, iterations=400, port=18710, options=("--link", "udp", "
 
 
 def tshark_counts(path):
-    """NAKs and repeats by tshark's fields: of packets that leave, by time, a request whose PSN is not beyond all before."""
+    """NAKs and retransmissions from tshark's fields. A retransmission is a sent request whose PSN is not higher than
+    all before."""
     fields = ("frame.time_epoch", "frame.packet_flags_direction", "infiniband.bth.opcode", "infiniband.bth.destqp", "infiniband.bth.psn", "infiniband.aeth.syndrome.opcode")
     words = ["tshark", "-r", path, "-T", "fields"] + [word for field in fields for word in ("-e", field)]
     rows = [line.split("\t") for line in subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines()]
-    own = 0xD1  # the opcode of RRDMA's arrival maps, which tshark does not know
+    own = 0xD1  # the opcode of RRDMA's arrival maps, unknown to tshark
     leaving = sorted((row for row in rows if int(row[1], 0) == 2), key=lambda row: tuple(map(int, row[0].split("."))))
     naks = sum(1 for row in leaving if row[5] and int(row[5], 0) == NAK)
     newest, repeats = {}, 0
     for row in leaving:
         if int(row[2]) > 0x0c:
-            continue  # an answer
+            continue  # a response
         psn, flow = int(row[4]), row[3]
         ahead = (psn - newest.get(flow, psn - 1)) % (1 << 24)
         if 0 < ahead < 1 << 23:
@@ -95,7 +96,7 @@ def tshark_counts(path):
 
 
 def tshark_marks(path):
-    """How many packets tshark finds with each fault on them, and the notes that are no packets."""
+    """The number of packets with each fault according to tshark, and the notes that are not packets."""
     words = ["tshark", "-r", path, "-T", "fields", "-e", "frame.comment", "-e", "systemd_journal.message"]
     rows = [line.split("\t") for line in subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines()]
     marks = collections.Counter()
@@ -106,7 +107,7 @@ def tshark_marks(path):
 
 
 def block(kind, body):
-    """Of a pcapng file."""
+    """A block of a pcapng file."""
     body += bytes(-len(body) % 4)
     return struct.pack("<II", kind, len(body) + 12) + body + struct.pack("<I", len(body) + 12)
 
@@ -125,7 +126,7 @@ def roce_frame(transport):
 
 
 def hostile_capture(path):
-    """A pcapng whose every text is an attempt to become a script."""
+    """A pcapng in which every text tries to inject a script."""
     words = b"</script><script>window.hacked=1</script><img src=x onerror=window.hacked=1>"
     frame = roce_frame(struct.pack(">BBHII", 4, 0x40, 0xFFFF, 0x22, 7) + words + bytes(-len(words) % 4) + b"bad!")
     with open(path, "wb") as file:
@@ -136,8 +137,8 @@ def hostile_capture(path):
 
 
 def remarked_capture(path):
-    """Three SENDs; of the second one it is said that a fault dropped it, and before the third a port went down. Cut, so that
-    nobody asks for an ICRC."""
+    """Three SENDs: a fault dropped the second one, and a port went down before the third. Truncated, so that the ICRC
+    is not checked."""
     with open(path, "wb") as file:
         file.write(block(0x0A0D0D0A, struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1)) + block(1, struct.pack("<HHI", 1, 0, 0)))
         for psn in (1, 2, 3):

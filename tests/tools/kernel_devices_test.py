@@ -1,6 +1,6 @@
-# RRDMA beside a device of the kernel: who comes first, who is hidden, and whether the list of devices, the files and
-# librdmacm are of one mind. The kernel's device is a fake: files and a node where the real libibverbs looks, in
-# mounts of the test's own; nothing can be opened behind it. Argument: the command.
+# Tests RRDMA beside a kernel device: their order, hiding one of them, and the consistency of the device list, the
+# files and librdmacm. The kernel device is a fake: files and a node where the real libibverbs looks, in mounts of
+# this test. It cannot be opened. Argument: the command.
 import os
 import pathlib
 import subprocess
@@ -32,7 +32,7 @@ def mount(*words):
 
 
 def make_kernel_device():
-    """What a kernel with one RDMA device shows."""
+    """The files that a kernel with one RDMA device shows."""
     mount("-t", "tmpfs", "none", "/sys/class")
     verbs, device = pathlib.Path("/sys/class/infiniband_verbs"), pathlib.Path("/sys/class/infiniband") / FAKE
     (verbs / "uverbs0").mkdir(parents=True)
@@ -64,13 +64,13 @@ class KernelDevices(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        # Where the kernel has RDMA itself, libibverbs asks it by netlink and never looks at the files.
+        # If the kernel supports RDMA, libibverbs queries it by netlink and ignores the files.
         found = subprocess.run(["ibv_devices"], capture_output=True, text=True, timeout=60).stdout
         if FAKE not in found:
             raise unittest.SkipTest("the fake does not deceive the real library here, so nothing would be shown")
 
     def listed(self, options):
-        return shown("ibv_devices", options=options)[5::2]  # behind the heading: names and GUIDs
+        return shown("ibv_devices", options=options)[5::2]  # after the heading: names and GUIDs
 
     def test_the_list(self):
         for options, order in self.ORDERS.items():
@@ -84,7 +84,7 @@ class KernelDevices(unittest.TestCase):
             self.assertEqual(sorted(owners), sorted([name] for name in order), options)
 
     def test_the_connection_manager(self):
-        """It opens what it lists, which the fake does not bear: ours is there, and first."""
+        """librdmacm opens the listed devices, which fails for the fake. Ours is listed, and first."""
         for options in self.ORDERS:
             names = shown(sys.executable, "-c", BY_CONNECTION_MANAGER, options=options)
             self.assertEqual(names, ["rrdma0"], options)

@@ -1,4 +1,4 @@
-# `rrdma lab`: hosts on one machine, as an ordinary user makes them. Arguments: the command.
+# Tests `rrdma lab` as an ordinary user. Arguments: the command.
 import os
 import pathlib
 import re
@@ -44,7 +44,7 @@ def lab(*words, status=0, seconds=100):
     return text
 
 
-# Nobody listens at port 1: who is refused has got there.
+# Nothing listens on port 1: a refused connection has reached the host.
 REACH = """
 reach() {
   rrdma lab run $1 -- python3 -c 'import errno, socket, sys
@@ -170,7 +170,8 @@ rm $seen
             self.assertIn(sentence, lab("star", *words, "--", "true", status=2))
 
     def test_delay_and_loss_of_links(self):
-        """By netem, or by RRDMA's own faults where the kernel has none: two links of 2 ms there and as many back, for each of 50 pings."""
+        """With netem, or with RRDMA's own faults if the kernel lacks it: two links of 2 ms in each direction, for
+        each of 50 pings."""
         said = script(("star", "--hosts", "2", "--delay", "2ms", "--loss", "0.1%"), """
 rrdma lab run h2 -- timeout 60 rping -s -C 50 & server=$!
 for try in $(seq 50); do

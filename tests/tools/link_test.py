@@ -1,5 +1,5 @@
-# `rrdma link`: devices on further interfaces, as programs find and use them. Arguments: the command, a program
-# that opens two devices.
+# Tests `rrdma link`: programs find and use devices on other interfaces. Arguments: the command, a program that opens
+# two devices.
 import os
 import pathlib
 import re

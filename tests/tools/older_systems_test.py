@@ -1,5 +1,5 @@
-# What is built here loads on Ubuntu 22.04 too: no symbol version is newer than that system's libraries have.
-# Arguments: the command; rrdmad and the library are beside it.
+# Checks that the products load on Ubuntu 22.04: no symbol version is newer than that system's libraries. Arguments:
+# the command; rrdmad and the library are beside it.
 import os
 import re
 import subprocess
@@ -8,14 +8,14 @@ import unittest
 import command
 from command import RRDMA
 
-# Ubuntu 22.04: glibc 2.35, libstdc++ and libgcc of GCC 12. Ubuntu 24.04 and Debian 12 have more.
+# Ubuntu 22.04: glibc 2.35, libstdc++ and libgcc of GCC 12. Ubuntu 24.04 and Debian 12 are newer.
 NEWEST = {"GLIBC": (2, 35), "GLIBCXX": (3, 4, 30), "CXXABI": (1, 3, 13), "GCC": (12, 0, 0)}
 FOLDER = os.path.dirname(os.path.dirname(RRDMA))
 PRODUCTS = ("bin/rrdma", "bin/rrdmad", "lib/librrdma.so.1", "lib/librrdma-memory.so.1")
 
 
 def needed_versions(path):
-    """Versions of symbols that a file takes from libraries, by the family of the version."""
+    """The versions of symbols that a file imports, by family."""
     listed = subprocess.run(["objdump", "-T", path], capture_output=True, text=True, check=True).stdout
     found = {}
     for line in listed.splitlines():

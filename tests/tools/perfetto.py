@@ -1,4 +1,4 @@
-# A trace of Perfetto as its schema says: what a test may ask of it, and what is wrong with it.
+# Reads a Perfetto trace by its schema and validates it, for tests.
 import collections
 import os
 import re
@@ -11,7 +11,7 @@ Packet = collections.namedtuple("Packet", "track name time arguments")
 
 
 def messages(octets):
-    """The fields of a protobuf message: (number, value) in their order; numbers, and octets of what has a length."""
+    """The fields of a protobuf message in order: (number, value). Length-delimited values are bytes."""
     at = 0
 
     def varint():
@@ -48,7 +48,7 @@ def dict_of(octets):
 
 
 def unknown_fields(path):
-    """What protoc does not find in the schema, or finds with another type there."""
+    """Fields that protoc does not find in the schema, or finds with another type."""
     with open(path, "rb") as file:
         words = ["protoc", f"--proto_path={os.path.dirname(SCHEMA)}", "--decode=Trace", SCHEMA]
         text = subprocess.run(words, stdin=file, capture_output=True, text=True, check=True).stdout
@@ -56,7 +56,8 @@ def unknown_fields(path):
 
 
 class Trace:
-    """`slices` and packets (`sent`) with the name of their queue pair, flows, and `faults`: sentences on what is wrong."""
+    """`slices` and packets (`sent`) with the name of their queue pair, flows, and `faults`: sentences about errors.
+    """
 
     def __init__(self, path):
         with open(path, "rb") as file:

@@ -1,5 +1,5 @@
-# README tells the truth in both languages: every block of commands is run and its output compared, every command, option and
-# make target that it names exists, and the code that it shows is in an example. The pages behind it: tests/docs/pages_test.py.
+# Checks README in both languages: runs every block of commands and compares the output. Every command, option and
+# make target must exist, and the code shown must be in an example. tests/docs/pages_test.py covers the other pages.
 # Arguments: the command, the source tree.
 import os
 import pathlib
@@ -30,13 +30,13 @@ def blocks(document, kind):
 
 
 def pattern(line):
-    """A line as a pattern: words with digits in them may be others, blanks may be more or fewer."""
+    """Converts a line to a pattern: words with digits may differ, and so may the number of blanks."""
     words = [r"\S+" if DIGIT.search(word) else re.escape(word) for word in line.split()]
     return re.compile(r"\s*" + r"\s+".join(words) + r"\s*")
 
 
 def fits(expected, lines):
-    """Whether the lines are those of the document, in their order; … stands for any number of lines."""
+    """Whether the lines match those of the document in order; … matches any number of lines."""
     if not expected:
         return not lines
     if expected[0] == ANYTHING:
@@ -45,7 +45,7 @@ def fits(expected, lines):
 
 
 def steps(block):
-    """Commands with the output that the document shows."""
+    """Commands, with the output that the document shows."""
     found = []
     for line in block.splitlines():
         if line.startswith("$ "):
@@ -78,7 +78,7 @@ class Blocks(unittest.TestCase):
             self.assertEqual(done.returncode, 0, f"{words}\n{done.stdout}{done.stderr}")
             lines = [line for line in done.stdout.splitlines() if line.strip()]
             self.assertTrue(fits(expected, lines), f"$ {words}\n{done.stdout}\nis not what the document shows:\n" + "\n".join(expected))
-            # A server has its last words to say before the next one takes its port.
+            # Wait until a server has printed everything, before the next one takes its port.
             for process in background:
                 if process.poll() is None:
                     process.wait(30)
@@ -102,17 +102,19 @@ class Mentions(unittest.TestCase):
             self.assertLessEqual(len((SOURCE / document).read_text().splitlines()), README_LINES_MAX, document)
 
     def test_no_block_is_left_out(self):
-        """Blocks of kinds that nobody runs would rot unseen."""
+        """There are no blocks of kinds that no test runs."""
         for document in DOCUMENTS:
             text = (SOURCE / document).read_text()
             self.assertEqual(set(re.findall(r"^ *```(\S*)$", text, re.M)), {"", "console", "cpp", "sh"})
             self.assertEqual(len(re.findall(r"^ *```\S+$", text, re.M)), sum(len(blocks(document, kind)) for kind in ("console", "cpp", "sh")))
-            # Demo, ctest itself, and the build that runs this; docs.text installs it, packaging.deb makes the packages.
+            # demo, ctest itself, and the build that runs this; docs.text installs it, packaging.deb builds the
+            # packages.
             targets = [line.split()[:2] for block in blocks(document, "sh") for line in block.splitlines()]
             self.assertEqual(targets, [["make", name] for name in ("demo", "test", "build", "install", "deb")])
 
     def test_code_is_that_of_examples(self):
-        """Each piece of a block (`// ...` stands between two) is in the example that its first line names. Tests of comm and rpc run both."""
+        """Each piece of a block (`// ...` separates pieces) is in the example that its first line names. Tests of
+        comm and rpc run both."""
         built = pathlib.Path(RRDMA).parent.parent
         for document in DOCUMENTS:
             named = []
@@ -129,7 +131,7 @@ class Mentions(unittest.TestCase):
             self.assertEqual(named, ["examples/comm/echo", "examples/rpc/hello"])
 
     def test_options_alone_exist(self):
-        """Options that the text names without their command."""
+        """Options that the text mentions without their command."""
         known = "".join(run(name, "--help")[0] for name in ("run", "explain", "stat", "devices", "doctor")) + " -g -x -R -cm1 "
         for document in DOCUMENTS:
             for option in re.findall(r"`(--?[a-z][a-z0-9-]*)", (SOURCE / document).read_text()):
@@ -195,14 +197,14 @@ class Programs(unittest.TestCase):
         programs = re.findall(r"`(ibv_\w+_pingpong|ib_\w+_bw)`", text.split("## What works")[1].split("\n## ")[0])
         self.assertEqual(len(programs), 8)
         for program in programs:
-            # -F: perftest gives a report although the machine is too busy for it to find out the clock's rate.
+            # -F: perftest prints a report even if the machine is too busy to determine the clock rate.
             options = ["-g", "1"] if program.startswith("ibv") else ["-x", "1", "-F"]
             self.pair([program, *options, "-n", "200"], "localhost")
 
 
 class Demo(unittest.TestCase):
     def test_demo(self):
-        # As on a root that was just made: nobody knows localhost.
+        # As on a fresh root: localhost is unknown.
         subprocess.run(["mount", "--bind", "/dev/null", "/etc/hosts"], check=True)
         self.addCleanup(subprocess.run, ["umount", "/etc/hosts"], check=True)
         done = subprocess.run([SOURCE / "scripts/demo", os.path.dirname(os.path.dirname(RRDMA))], capture_output=True, text=True, timeout=200)
@@ -226,7 +228,7 @@ class Demo(unittest.TestCase):
             self.assertIn("usage: demo", done.stderr)
 
     def programs(self):
-        """Those that run in this test's own process namespace; nobody there reaps what others left (Z)."""
+        """Processes in this test's own PID namespace. Skips zombies (Z), because nothing reaps orphans there."""
         found = []
         for path in pathlib.Path("/proc").glob("[0-9]*/stat"):
             try:
@@ -236,7 +238,7 @@ class Demo(unittest.TestCase):
         return found
 
     def test_an_interrupt_leaves_nothing(self):
-        # Ctrl-C goes to all programs of the terminal, a runner's signal to one.
+        # Ctrl-C goes to all programs of the terminal, a signal from a runner to one.
         for number, reaches in ((signal.SIGINT, os.killpg), (signal.SIGTERM, os.kill)):
             demo = subprocess.Popen([SOURCE / "scripts/demo", os.path.dirname(os.path.dirname(RRDMA))], stdout=subprocess.PIPE,
                                     stderr=subprocess.STDOUT, text=True, start_new_session=True)

@@ -1,4 +1,4 @@
-# One program with the device, and what it says.
+# Runs one program with the device and reads its output.
 import os
 import re
 import subprocess

@@ -1,5 +1,4 @@
-# A terminal of a given size (tmux, with a server of its own) in which a command runs: what it shows, and keys
-# pressed in it.
+# Runs a command in a terminal of a given size (tmux with its own server), reads the screen and sends keys.
 import os
 import subprocess
 import tempfile
@@ -11,7 +10,7 @@ class Screen:
     def __init__(self, *words, columns=80, lines=24):
         self.folder = tempfile.TemporaryDirectory(prefix="rrdma-tmux.")
         self.socket = os.path.join(self.folder.name, "socket")
-        # The status stays to be seen after the command has ended.
+        # The status stays visible after the command has ended.
         script = "trap : INT; " + " ".join(f"'{word}'" for word in map(str, words)) + "; echo ended with $?; sleep 60"
         self._tmux("new-session", "-d", "-x", str(columns), "-y", str(lines), script)
 

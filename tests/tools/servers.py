@@ -1,5 +1,5 @@
-# When a server that a test started is ready for its clients. A port of the kernel is seen in /proc; what
-# librdmacm listens on is RRDMA's own affair: such a server has the device open a moment before it listens.
+# Waits until a server is ready for its clients. A port of the kernel is visible in /proc. A librdmacm server listens
+# inside RRDMA; it has the device open shortly before it listens.
 import pathlib
 import time
 
@@ -8,11 +8,11 @@ from surroundings import wait_for
 
 TCP_LISTEN = "0A"
 UDP_BOUND = "07"
-ROCE_PORT = 4791  # the daemon's, no program's
-SOURCE_PORTS = 0xC000  # from here on the device's own, to send from
+ROCE_PORT = 4791  # held by the daemon, not by a program
+SOURCE_PORTS = 0xC000  # from here on: source ports of the device
 CM_SERVERS = ("rping", "rdma_cm_server")
 CM_EXAMPLES = ("build/examples/comm/", "build/examples/rpc/")  # all of them
-CM_SECONDS = 1  # from the open device to the listening id, on a machine that has other things to do
+CM_SECONDS = 1  # from opening the device to listening, on a busy machine
 START_SECONDS = 30
 
 
@@ -33,8 +33,8 @@ def _has_device(pid):
 
 
 def await_server(process, before, words=()):
-    """Until the server has opened a port that was not among those `before`, or, for a server of librdmacm, the device.
-    It fails when the server ends instead."""
+    """Waits until the server has opened a port that is not in `before`, or, for a librdmacm server, the device. Fails
+    if the server ends instead."""
     by_cm = any(word in CM_SERVERS or word.startswith(CM_EXAMPLES) for word in words)
 
     def ready():

@@ -1,5 +1,5 @@
-# `rrdma run --devices`: several devices, each with its own address, and what each says of itself, as programs find and
-# use them. Arguments: the command, a program that opens two devices.
+# Tests `rrdma run --devices`: programs find and use several devices, each with its own address and properties.
+# Arguments: the command, a program that opens two devices.
 import re
 import subprocess
 import sys
@@ -63,7 +63,7 @@ assert "rrdma0/device" in libc.realpath(b"/sys/class/infiniband/rrdma0/device", 
             self.assertIn("every octet right", said("--devices", "3", "--link", link, "--", sys.argv[2], "rrdma0", "0", "rrdma2", "0"))
 
     def ring(self, words, address):
-        """rping between two programs, by the connection manager, on the device that has the address."""
+        """rping between two programs, through rdma_cm, on the device that has the address."""
         server = subprocess.Popen([RRDMA, "run", *words, "--", "rping", "-s", "-a", address, "-C", "5", "-v"], stdout=subprocess.PIPE, text=True)
         client = [RRDMA, "run", *words, "--", "rping", "-c", "-a", address, "-I", address, "-C", "5"]
         try:

@@ -1,5 +1,4 @@
-# The device for a whole shell (`rrdma shell`, `rrdma env`), and what the command says to who is lost: help, and what
-# a mistyped word was meant to be.
+# Tests the device for a whole shell (`rrdma shell`, `rrdma env`), the help, and the suggestions for misspelt words.
 import json
 import os
 import re
@@ -31,7 +30,7 @@ class Env(unittest.TestCase):
         library = run_json("env", "--json")["LD_PRELOAD"]
         both = run_json("env", "--json", environment={"LD_PRELOAD": "libc.so.6"})["LD_PRELOAD"]
         self.assertEqual(both, f"{library}:libc.so.6")
-        # Twice is once.
+        # Applying it twice has the same effect as once.
         self.assertEqual(run_json("env", "--json", environment={"LD_PRELOAD": both})["LD_PRELOAD"], both)
         self.assertIn("export LD_PRELOAD='libc.so.6'", run("env", "--unset", environment={"LD_PRELOAD": both})[0])
 

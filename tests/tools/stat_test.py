@@ -1,4 +1,4 @@
-# `rrdma stat`: counters of programs that are running, and what it says when there are none.
+# Tests `rrdma stat`: counters of running programs, and its output without programs.
 import json
 import os
 import pty
@@ -18,7 +18,7 @@ from traffic import PingPong
 
 
 def moving(options=()):
-    """The processes once both have sent something."""
+    """The processes, once both have sent something."""
     def seen():
         processes = run_json("stat", "--json", *options)["processes"]
         return processes if len(processes) == 2 and all(p["counters"].get("messages_sent", 0) > 0 for p in processes) else None
@@ -27,7 +27,7 @@ def moving(options=()):
 
 class Nobody(unittest.TestCase):
     def test_without_a_daemon(self):
-        time.sleep(1)  # a daemon of an earlier test lingers until nobody has asked for 0.2 s
+        time.sleep(1)  # the daemon of an earlier test ends after 0.2 s without a query
         self.assertEqual(run_json("stat", "--json"), {"daemon": None, "processes": [], "devices": [], "addresses": [], "other_daemons": []})
         self.assertIn("no program uses RRDMA", run("stat")[0])
         self.assertIn("uses no RRDMA device", run("stat", "--pid", 1, status=1)[0])
@@ -156,7 +156,7 @@ class Programs(unittest.TestCase):
 
 
 class Troubles(unittest.TestCase):
-    """What a queue pair met on a network that loses packets, and with a peer that is silent for a while."""
+    """Recovery counters of a queue pair on a lossy network, and with a peer that is silent for a while."""
 
     def test_of_a_queue_pair(self):
         with PingPong("--link", "udp", "--fault", "drop=5%,seed=3") as pair:
@@ -164,7 +164,7 @@ class Troubles(unittest.TestCase):
                 qps = [qp for p in run_json("stat", "--json")["processes"] if p["pid"] == pair.client.pid for qp in p["queue_pairs"]]
                 return next((qp for qp in qps if all(qp[name] > 0 for name in names)), None)
             surroundings.wait_for(lambda: troubled("packets_resent", "packets_lost", "probes_sent"))
-            # The programs' timeout is 14: 67 ms, eight times.
+            # The timeout of the programs is 14: 67 ms, eight times.
             pair.server.send_signal(signal.SIGSTOP)
             time.sleep(0.2)
             pair.server.send_signal(signal.SIGCONT)

@@ -1,6 +1,6 @@
-# Where the tests of the `rrdma` command run: namespaces of their own for the network, mounts and
-# processes, made anew for each test file and gone with it, so that nothing is left behind and nobody
-# else's programs are seen. Exit status 77 tells ctest that this machine does not allow them.
+# The environment for tests of the `rrdma` command: private namespaces for the network, mounts and processes, created
+# for each test file and removed with it, so that nothing is left behind and other programs are invisible. Exit status
+# 77 tells ctest that this machine does not permit them.
 import os
 import pathlib
 import shutil
@@ -15,7 +15,7 @@ from namespaces import SKIPPED  # noqa: E402
 
 
 def enter():
-    """Starts this script again inside the namespaces; returns once inside."""
+    """Restarts this script inside the namespaces. Returns once inside."""
     runtime = None if namespaces.is_inside() else tempfile.mkdtemp(prefix="rrdma-test.")
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RRDMA_")}
     environment.update({"XDG_RUNTIME_DIR": runtime or "", "XDG_CONFIG_HOME": runtime or "", "RRDMA_DAEMON_LINGER": "0.2",
@@ -25,7 +25,7 @@ def enter():
         shutil.rmtree(runtime, ignore_errors=True)
         print("namespaces of one's own are not allowed here")
         sys.exit(SKIPPED)
-    # Addresses of new interfaces can be used at once: no search for duplicates.
+    # Make addresses of new interfaces usable at once, without duplicate address detection.
     for group in ("default", "all"):
         pathlib.Path(f"/proc/sys/net/ipv6/conf/{group}/accept_dad").write_text("0")
 
@@ -35,7 +35,7 @@ def ip(*words):
 
 
 def make_pair(near="eth0", far="eth1"):
-    """Two ends of a cable in this namespace; the near one has addresses and the default route."""
+    """Creates both ends of a cable in this namespace. The near one gets addresses and the default route."""
     ip("link", "add", near, "type", "veth", "peer", "name", far)
     ip("link", "set", near, "up")
     ip("link", "set", far, "up")
@@ -45,7 +45,7 @@ def make_pair(near="eth0", far="eth1"):
 
 
 def wait_for(condition, seconds=60):
-    """What `condition()` gives once it is true; fails after so many seconds."""
+    """Returns the result of `condition()` once it is true. Fails after a timeout."""
     end = time.monotonic() + seconds
     while True:
         value = condition()

@@ -1,5 +1,5 @@
-# What testers get: the pytest plugin, rrdma_add_test() and the inputs of the GitHub Action, each with its example. Arguments: the command,
-# the source tree. Parts whose program this machine lacks are left out.
+# Tests the integrations for testers: the pytest plugin, rrdma_add_test() and the inputs of the GitHub Action, each
+# with its example. Arguments: the command, the source tree. Skips parts whose program is missing.
 import importlib.util
 import os
 import pathlib

@@ -1,5 +1,5 @@
-// A connection of this process with itself, made and ended by rdma_cm: tells how long it stayed in TIMEWAIT, in
-// milliseconds, and what becomes of a second call from the same queue pair meanwhile. Argument: the address.
+// A connection of this process with itself, opened and closed with rdma_cm. Prints the milliseconds in
+// TIMEWAIT, and the result of a second connect from the same queue pair meanwhile. Argument: the address.
 #include <arpa/inet.h>
 #include <rdma/rdma_cma.h>
 
@@ -27,7 +27,7 @@ struct Told {
   int status;
 };
 
-// The next event of this kind, or a refusal; others are passed over.
+// The next event of this kind, or a rejection. Skips other events.
 Told await(rdma_event_channel* channel, rdma_cm_event_type wanted) {
   for (;;) {
     rdma_cm_event* event = nullptr;

@@ -1,4 +1,4 @@
-# `rrdma top` and `rrdma stat --watch` as people use them: in a terminal, with keys.
+# Tests `rrdma top` and `rrdma stat --watch` in a terminal, with keys.
 import re
 import shutil
 import sys
@@ -14,7 +14,7 @@ BUSY = re.compile(r"^ *\d+ +ibv_rc_pingpong +1 +[\d.]+[kM]? +[\d.]+[kM]? +[\d.]+
 
 
 def pids(text):
-    """Of the rows of the table of processes."""
+    """The pids in the table of processes."""
     return [int(pid) for pid in re.findall(r"^ *(\d+) +ibv_rc_pingpong", text, re.M)]
 
 
@@ -40,7 +40,7 @@ class Top(unittest.TestCase):
             self.assertIn("q quit  ? help  s sort: bytes  r reverse  space pause  / filter", text)
             self.assertRegex(text, r"TX B/s\* +RX B/s\*")
             screen.press("q")
-            # The screen that was there before is back, and the terminal echoes again.
+            # The previous screen is back, and the terminal echoes again.
             text = screen.wait_for(lambda text: "ended with 0" in text)
             self.assertNotIn("RRDMA top", text)
 
@@ -68,7 +68,7 @@ class Top(unittest.TestCase):
             with Screen(RRDMA, "top", "-i", "0.2", columns=columns, lines=lines) as screen:
                 text = screen.wait_for(lambda text: "q quit" in text and "PROGRAM" in text and "STATE" in text)
                 self.assertTrue(text.startswith("RRDMA top"), text)
-                # What does not fit is left out, not cut in the middle of a number.
+                # Text that does not fit is left out, and no number is cut.
                 headings = re.search(r"^ *PID +PROGRAM.*$", text, re.M)[0].split()
                 self.assertEqual("TYPE" in text, columns == 200, text)
                 self.assertEqual(headings[-1], "ERR")

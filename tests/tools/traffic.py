@@ -1,4 +1,4 @@
-# A pair of programs that talk to each other through RRDMA for as long as a test needs them.
+# A pair of programs that communicate through RRDMA as long as a test needs them.
 import signal
 import subprocess
 
@@ -21,7 +21,7 @@ class PingPong:
         return self
 
     def __exit__(self, *_):
-        # Both at once: one that sees the other die complains of it.
+        # Stop both first: a program that sees the other one die would print an error.
         for number in (signal.SIGSTOP, signal.SIGKILL):
             for process in (self.client, self.server):
                 process.send_signal(number)

@@ -1,6 +1,6 @@
-// Opens two devices in one process and connects a queue pair of the one to a queue pair of the other: a SEND
-// from the first to the second, a WRITE back and a READ, with every octet checked. Plain libibverbs.
-// Arguments: a device and a GID index of it, twice. Exit status 0 when all of it arrived.
+// Opens two devices in one process and connects a queue pair of one to a queue pair of the other: a SEND from
+// the first to the second, a WRITE back and a READ. Checks every byte. Plain libibverbs. Arguments: a device
+// and a GID index of it, twice. Exit status 0 if everything arrived.
 #include <infiniband/verbs.h>
 
 #include <array>
@@ -21,7 +21,7 @@ constexpr std::size_t kOctets = 100'000;
 constexpr std::uint8_t kPort = 1;
 constexpr auto kPatience = std::chrono::seconds(60);
 
-// One end: a device of its own with all that belongs to it.
+// One end: a device with its own resources.
 class End {
  public:
   End(const char* device, int gid_index)

@@ -1,5 +1,5 @@
-# UCX with two devices as two rails of one connection: each carries its share, and the loss of one under load ends the connection
-# with a clear status at both ends, as it does on hardware: this UCX has no other rail to move to.
+# UCX with two devices as two rails of one connection: each carries its share. The loss of one under load ends the
+# connection with a clear status at both ends, as on hardware, because this UCX cannot move to another rail.
 import itertools
 import os
 import re
@@ -14,16 +14,16 @@ import surroundings
 from command import RRDMA, run, run_json
 
 RAILS = ("127.0.0.1", "127.0.0.2")
-OCTETS = 4 << 20  # of a message: large enough for the rendezvous, which is what is spread over rails
+OCTETS = 4 << 20  # of a message: large enough for the rendezvous protocol, which uses all rails
 SHARE_MIN = 0.3
 PORTS = itertools.count(13400)
-# A second and seven retries are UCX's own; here it may give up sooner.
+# UCX's own values are a second and seven retries; give up sooner here.
 ENVIRONMENT = {"UCX_TLS": "rc_v,self", "UCX_NET_DEVICES": "rrdma0:1,rrdma1:1", "UCX_MAX_RNDV_RAILS": "2", "UCX_RC_VERBS_TIMEOUT": "100ms",
                "UCX_RC_VERBS_RETRY_COUNT": "3", "UCX_KEEPALIVE_INTERVAL": "1s"}
 
 
 class Pair:
-    """ucx_perftest against itself, with endpoints that are told of errors; it goes on until the end of the block."""
+    """ucx_perftest against itself, with error handling on the endpoints. It runs until the end of the block."""
 
     def __enter__(self):
         words = [RRDMA, "run", "--devices", "2", "--", "ucx_perftest", "-p", str(next(PORTS)), "-t", "tag_bw", "-s", str(OCTETS), "-n", "1000000", "-w", "2", "-e"]
@@ -45,7 +45,7 @@ class Pair:
             program.stdout.close()
 
     def octets(self):
-        """Of payload, by rail."""
+        """Payload bytes, by rail."""
         by_rail = dict.fromkeys(RAILS, 0)
         for process in run_json("stat", "--json")["processes"]:
             for qp in process["queue_pairs"]:
@@ -54,7 +54,7 @@ class Pair:
         return by_rail
 
     def statuses(self):
-        """What both ends say of the connection; None until both have."""
+        """The final messages of both ends; None until both have printed them."""
         for number, program in enumerate(self.programs):
             self.texts[number] += (program.stdout.read() or b"").decode()
         found = [re.search(r"error handler called with status (-\d+) \((.*?)\)", text) for text in self.texts]
@@ -77,10 +77,10 @@ class Rails(unittest.TestCase):
             begin = time.monotonic()
             run("fault", "set", "port=down", "--device", "rrdma1")
             said = surroundings.wait_for(pair.statuses, 30)
-            self.assertIn("Endpoint timeout", said)  # of the end that had requests under way
+            self.assertIn("Endpoint timeout", said)  # of the end that had requests in flight
             self.assertLess(time.monotonic() - begin, 20)
             run("fault", "clear", "all")
-        with Pair() as pair:  # and with the port up again both carry something again
+        with Pair() as pair:  # with the port up again, both rails carry data again
             surroundings.wait_for(lambda: min(pair.octets().values()) > 10 * OCTETS, 60)
 
 

@@ -1,8 +1,9 @@
-// A queue pair that is connected to itself, and what becomes of it: asynchronous events are told as they come, the rest by
-// command. Plain libibverbs. Argument: the device. Output: "ready QPN", then lines as below; the end of the input ends it.
+// A queue pair connected to itself. Prints asynchronous events as they arrive and answers commands. Plain
+// libibverbs. Argument: the device. Output: "ready QPN", then the lines below. The end of the input ends the
+// program.
 //
-//   connect      anew, from RESET         "connected"
-//   write N      of N octets              "write STATUS MILLISECONDS"
+//   connect      again, from RESET        "connected"
+//   write N      of N bytes               "write STATUS MILLISECONDS"
 //   send N       and a receive for it     "send STATUS MILLISECONDS"
 //   state                                 "state N"
 //   gids                                  "gids ADDRESS..."
@@ -171,7 +172,7 @@ class Watched {
   ibv_context* context_;
   ibv_pd* pd_;
   ibv_cq* cq_;
-  std::vector<std::uint8_t> memory_;  // what is sent, and room for what arrives
+  std::vector<std::uint8_t> memory_;  // sent data, and room for received data
   ibv_mr* mr_;
   ibv_qp* qp_ = nullptr;
 };

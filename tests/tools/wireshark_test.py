@@ -1,5 +1,5 @@
-# What packaging/wireshark brings: RRDMA in Wireshark's list of interfaces (extcap), and a profile. Arguments: the
-# command, the source folder.
+# Tests packaging/wireshark: RRDMA in Wireshark's list of interfaces (extcap), and a profile. Arguments: the command,
+# the source folder.
 import glob
 import os
 import shutil
@@ -29,7 +29,7 @@ class Wireshark(unittest.TestCase):
         folders = glob.glob("/usr/lib/*/wireshark/extcap")
         if not folders:
             self.skipTest("this tshark knows no extcap")
-        # Of this test's own mount namespace.
+        # In this test's own mount namespace.
         subprocess.run(["mount", "--bind", os.path.join(BROUGHT, "extcap"), folders[0]], check=True)
         self.addCleanup(subprocess.run, ["umount", folders[0]], check=True)
         self.assertIn("rrdma (RRDMA: programs on rrdma0)", tshark("-D"))
@@ -39,7 +39,7 @@ class Wireshark(unittest.TestCase):
         self.assertEqual({row.split("\t")[0] == "" for row in rows}, {False})
 
     def test_capture_into_wireshark(self):
-        # In its place: who reads what it would show, and ends after some of it as somebody who closes the window.
+        # A replacement for Wireshark that reads its input and ends after some of it, like a closed window.
         with tempfile.TemporaryDirectory() as folder:
             seen, fake = os.path.join(folder, "seen"), os.path.join(folder, "wireshark")
             with open(fake, "w") as file:

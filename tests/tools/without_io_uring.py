@@ -1,5 +1,5 @@
-# Runs a command in a sandbox that refuses io_uring, as the seccomp profile of containers does:
-# without_io_uring.py COMMAND...
+# Runs a command in a sandbox that refuses io_uring, as the seccomp profile of containers does: without_io_uring.py
+# COMMAND...
 import ctypes
 import os
 import struct
