@@ -47,7 +47,7 @@ class World {
 
  private:
   struct Host {
-    explicit Host(std::uint64_t seed) : endpoint(kSmall, Prng(seed)) {}
+    explicit Host(std::uint64_t seed) : endpoint(kSmall, KeySource(seed)) {}
     Endpoint endpoint;
     std::vector<ConnectionId> ids;
   };

@@ -169,19 +169,19 @@ class World {
   void turn() { server_.run_once(EventLoop::now()); }
 
   Input input_;
-  Prng prng_{1};
+  KeySource keys_{1};
   Counters counters_;
   EventLoop loop_;
-  Network network_{counters_, prng_};
-  Server server_{{.is_system = true, .stays = true}, loop_, network_, counters_, prng_};
+  Network network_{counters_, keys_};
+  Server server_{{.is_system = true, .stays = true}, loop_, network_, counters_, keys_};
   Captures captures_{server_};
-  Slots slots_{server_, network_, counters_, prng_};
+  Slots slots_{server_, network_, counters_, keys_};
   Peers peers_{slots_, counters_};
   Registry registry_{server_, slots_, network_, counters_};
   DeviceTotals device_totals_{server_};
   Multicast multicast_{slots_, network_, counters_};
   MadPort qp1_{loop_, network_, counters_, 2};
-  ConnectionService connections_{qp1_, counters_, 3};
+  ConnectionService connections_{qp1_, counters_, KeySource(3)};
   OwnedFd memory_{raw::memfd_create("fuzz", 1)};
   OwnedFd bystander_{raw::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)};
   std::array<OwnedFd, kClients> ends_;

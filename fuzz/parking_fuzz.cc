@@ -137,7 +137,7 @@ class World {
     (void)parking->peek(input_.below(kParcels));
   }
   void use_ledger() {
-    auto adopted = SlotLedger::adopt(OwnedFd(raw::fcntl(ledger_.fd(), F_DUPFD_CLOEXEC, 3)), prng_);
+    auto adopted = SlotLedger::adopt(OwnedFd(raw::fcntl(ledger_.fd(), F_DUPFD_CLOEXEC, 3)), keys_);
     if (!adopted) return;
     for (unsigned slot = 0; slot < control::kSlotCount; ++slot) {
       const LedgerRow& row = adopted->row(static_cast<Slot>(slot));
@@ -157,8 +157,8 @@ class World {
 
   Input input_;
   const std::vector<OwnedFd>& sockets_;
-  Prng prng_{1};
-  SlotLedger ledger_ = SlotLedger::create(prng_).value();
+  KeySource keys_{1};
+  SlotLedger ledger_ = SlotLedger::create(keys_).value();
   OwnedFd end_, feed_;
 };
 

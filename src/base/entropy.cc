@@ -43,4 +43,9 @@ std::uint64_t system_entropy() {
   return value;
 }
 
+KeySource system_keys() {
+  const std::uint64_t low = system_entropy();
+  return {low, system_entropy()};
+}
+
 }  // namespace rrdma

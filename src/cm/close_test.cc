@@ -481,7 +481,7 @@ TEST_F(Close, ARestartedHostGoesOnWithWhatItsOwnersRemember) {
   EXPECT_EQ(server().restore(*memory, 1).error(), Error::kIdInUse);
   // Host 2 takes the server's place: same address, no state.
   Settings settings;
-  Endpoint restarted(settings, Prng(77));
+  Endpoint restarted(settings, KeySource(77));
   ASSERT_TRUE(restarted.restore(*memory, 4711).ok());
   EXPECT_EQ(restarted.restore(*memory, 4711).error(), Error::kIdInUse);
   EXPECT_EQ(restarted.qp_attributes(server_id, QpStep::kReadyToSend)->destination_qpn, wire::Qpn(17));
@@ -497,7 +497,7 @@ TEST_F(Close, ARestartedHostGoesOnWithWhatItsOwnersRemember) {
   EXPECT_EQ(caller().snapshot({5}).error(), Error::kUnknownConnection);
 
   // A restored active half repeats its RTU although it no longer has the original.
-  Endpoint caller_again(settings, Prng(78));
+  Endpoint caller_again(settings, KeySource(78));
   ASSERT_TRUE(caller_again.restore(*caller().snapshot(id), 1).ok());
   const wire::CmMad rep{
       .message = wire::CmRep{.local_comm_id = server_id, .remote_comm_id = id, .local_qpn = wire::Qpn(33)}};

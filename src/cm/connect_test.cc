@@ -435,8 +435,8 @@ TEST_F(Connect, AFullTableRefuses) {
 }
 
 TEST(ConnectionTable, IdsDoNotComeBackSoonAndShowNoOrder) {
-  Prng prng(1);
-  ConnectionTable table(prng);
+  KeySource keys(1);
+  ConnectionTable table(keys);
   std::set<std::uint32_t> ids;
   std::array<int, 32> ones{};
   int neighbours = 0;

@@ -1,29 +1,14 @@
 #include "cm/connection_table.h"
 
-#include <utility>
-
 #include "base/assert.h"
 #include "base/octets.h"
 
 namespace rrdma::cm {
 
-ConnectionTable::ConnectionTable(Prng& prng) : by_remote_(0, Hash{prng.next()}) {
-  for (auto& key : id_keys_) key = static_cast<std::uint32_t>(prng.next());
-  next_number_ = static_cast<std::uint32_t>(prng.next());
-}
-
-// A four-round Feistel network: a permutation for any round function.
-std::uint32_t ConnectionTable::permute(std::uint32_t number) const {
-  auto left = static_cast<std::uint16_t>(number >> 16);
-  auto right = static_cast<std::uint16_t>(number);
-  for (const std::uint32_t key : id_keys_) {
-    std::uint32_t mixed = (right ^ key) * 0x9e3779b1u;
-    mixed = (mixed ^ mixed >> 15) * 0x85ebca77u;
-    left = static_cast<std::uint16_t>(left ^ mixed >> 16);
-    std::swap(left, right);
-  }
-  return static_cast<std::uint32_t>(left) << 16 | right;
-}
+ConnectionTable::ConnectionTable(KeySource& keys)
+    : by_remote_(0, Hash{keys.next_wide(), keys.next_wide()}),
+      id_order_(keys.branch()),
+      next_number_(keys.next()) {}
 
 Connection* ConnectionTable::find(ConnectionId id) const {
   const auto found = by_id_.find(id.value);
@@ -37,7 +22,7 @@ Connection* ConnectionTable::find_remote(RemoteKind kind, const wire::Gid& peer,
 
 Connection& ConnectionTable::create() {
   while (true) {
-    const ConnectionId id{permute(next_number_++)};
+    const ConnectionId id{id_order_(next_number_++, 32)};
     if (id.value == 0) continue;  // means "none" on the wire
     if (Connection* connection = create_with_id(id)) return *connection;
   }
@@ -75,13 +60,9 @@ ConnectionTable::RemoteKey ConnectionTable::key_of(RemoteKind kind, const Connec
 }
 
 std::size_t ConnectionTable::Hash::operator()(const RemoteKey& key) const {
-  const auto mix = [](std::uint64_t h, std::uint64_t word) {
-    h = (h ^ word) * 0x9e3779b97f4a7c15;
-    return h ^ h >> 29;
-  };
-  std::uint64_t h = mix(seed, load_native<std::uint64_t>(key.peer.octets.data()));
-  h = mix(h, load_native<std::uint64_t>(key.peer.octets.data() + 8));
-  return mix(h, std::uint64_t{key.number} << 8 | static_cast<std::uint64_t>(key.kind));
+  std::uint64_t h = keyed_hash(key_low, key_high, load_native<std::uint64_t>(key.peer.octets.data()));
+  h = keyed_hash(h, key_high, load_native<std::uint64_t>(key.peer.octets.data() + 8));
+  return keyed_hash(h, key_high, std::uint64_t{key.number} << 8 | static_cast<std::uint64_t>(key.kind));
 }
 
 }  // namespace rrdma::cm

@@ -1,17 +1,17 @@
 // ConnectionTable: owns the connections of an Endpoint and finds them in O(1) by local communication ID and by the
-// peer's identifiers. The peer's keys include its address, which it cannot choose freely. Their hash is seeded, so
+// peer's identifiers. The peer's keys include its address, which it cannot choose freely. Their hash is keyed, so
 // that an attacker cannot aim at one bucket.
 //
 // IDs are a counter behind a keyed permutation. The next one cannot be guessed, and no ID is reused before all others
 // were used, so that an old message is never taken for a new one.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <unordered_map>
 
-#include "base/prng.h"
+#include "base/keys/key_source.h"
+#include "base/keys/keyed_order.h"
 #include "cm/connection.h"
 
 namespace rrdma::cm {
@@ -20,7 +20,7 @@ enum class RemoteKind : std::uint8_t { kCommId, kQpn, kLookup };
 
 class ConnectionTable {
  public:
-  explicit ConnectionTable(Prng& prng);
+  explicit ConnectionTable(KeySource& keys);
 
   [[nodiscard]] std::size_t size() const { return by_id_.size(); }
   [[nodiscard]] Connection* find(ConnectionId id) const;
@@ -45,16 +45,15 @@ class ConnectionTable {
     friend bool operator==(const RemoteKey&, const RemoteKey&) = default;
   };
   struct Hash {
-    std::uint64_t seed = 0;
+    std::uint64_t key_low = 0, key_high = 0;
     std::size_t operator()(const RemoteKey& key) const;
   };
-  [[nodiscard]] std::uint32_t permute(std::uint32_t number) const;
   static RemoteKey key_of(RemoteKind kind, const Connection& connection);
 
   std::unordered_map<std::uint32_t, std::unique_ptr<Connection>> by_id_;
   std::unordered_map<RemoteKey, Connection*, Hash> by_remote_;
   std::uint64_t next_serial_ = 1;
-  std::array<std::uint32_t, 4> id_keys_;
+  const KeyedOrder id_order_;
   std::uint32_t next_number_ = 0;
 };
 

@@ -9,7 +9,8 @@
 
 namespace rrdma::cm {
 
-Endpoint::Endpoint(const Settings& settings, Prng prng) : settings_(settings), table_(prng) {}
+Endpoint::Endpoint(const Settings& settings, const KeySource& keys)
+    : settings_(settings), keys_(keys), table_(keys_) {}
 
 Endpoint::~Endpoint() = default;
 
@@ -222,7 +223,7 @@ void Endpoint::tell(const Connection& connection, EventDetails details, const Pr
 }
 
 std::uint64_t Endpoint::new_transaction_id(const Connection& connection) {
-  return std::uint64_t{++next_transaction_} << 32 | connection.id.value;
+  return std::uint64_t{keys_.next()} << 32 | connection.id.value;
 }
 
 // IBTA 12.6.9: RoCE has no alternate paths, so every LAP is answered and refused.

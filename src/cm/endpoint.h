@@ -22,8 +22,8 @@
 #include <vector>
 
 #include "base/instant.h"
+#include "base/keys/key_source.h"
 #include "base/octets.h"
-#include "base/prng.h"
 #include "base/result.h"
 #include "cm/connection.h"
 #include "cm/connection_table.h"
@@ -60,8 +60,8 @@ struct GidHash {
 
 class Endpoint {
  public:
-  // Outside of tests, seed `prng` from the system's entropy: communication IDs derive from it.
-  Endpoint(const Settings& settings, Prng prng);
+  // Outside of tests, `keys` is system_keys(): communication and transaction IDs derive from it.
+  Endpoint(const Settings& settings, const KeySource& keys);
   ~Endpoint();
   Endpoint(const Endpoint&) = delete;
   Endpoint& operator=(const Endpoint&) = delete;
@@ -208,6 +208,7 @@ class Endpoint {
   std::uint64_t new_transaction_id(const Connection& connection);
 
   Settings settings_;
+  KeySource keys_;
   ConnectionTable table_;
   ListenerTable listeners_;
   DeadlineHeap<Connection> timers_;
@@ -216,7 +217,6 @@ class Endpoint {
   std::deque<OutgoingMad> outgoing_;
   std::deque<PendingEvent> events_;
   Counters counters_;
-  std::uint32_t next_transaction_ = 0;
   std::unordered_set<wire::Gid, GidHash> known_peers_;
   TimewaitLength timewait_length_;
 };

@@ -42,7 +42,7 @@ class TestNetwork {
     const auto host = static_cast<unsigned>(hosts_.size());
     Settings own = settings;
     own.ca_guid = 0x0200000000000000 | host;
-    hosts_.push_back(std::make_unique<Host>(own, Prng(seed_ * 1000 + host)));
+    hosts_.push_back(std::make_unique<Host>(own, KeySource(seed_ * 1000 + host)));
     return host;
   }
   Endpoint& host(unsigned index) { return hosts_[index]->endpoint; }
@@ -86,7 +86,7 @@ class TestNetwork {
 
  private:
   struct Host {
-    Host(const Settings& settings, Prng prng) : endpoint(settings, prng) {}
+    Host(const Settings& settings, const KeySource& keys) : endpoint(settings, keys) {}
     Endpoint endpoint;
     std::deque<Event> events;
   };

@@ -135,10 +135,10 @@ int run(const Options& options) {
 
   std::optional<control::HeldPaths> names;
   if (!options.system && !(names = hold_names(false))) return 0;
-  Prng prng(system_entropy());
+  KeySource keys = system_keys();
   Counters counters;
   EventLoop loop;
-  Network network(counters, prng);
+  Network network(counters, keys);
   open_network(network, options.system);
   // Programs must not find a system daemon that waits for the port.
   if (options.system && !(names = hold_names(true))) return 0;
@@ -146,18 +146,18 @@ int run(const Options& options) {
   const ServerSettings settings{.is_system = options.system,
                                 .stays = options.stay || options.system,
                                 .linger = nanoseconds(static_cast<std::int64_t>(options.linger_s * 1e9))};
-  Server server(settings, loop, network, counters, prng);
+  Server server(settings, loop, network, counters, keys);
   Captures captures(server);
   FaultRules fault_rules(server);
-  Slots slots(server, network, counters, prng);
+  Slots slots(server, network, counters, keys);
   Peers peers(slots, counters);
   Registry registry(server, slots, network, counters);
   DeviceTotals device_totals(server);
   Multicast multicast(slots, network, counters);
   MadPort qp1(loop, network, counters, system_entropy());
-  ConnectionService connections(qp1, counters, system_entropy());
+  ConnectionService connections(qp1, counters, system_keys());
   const InjectedMads injected_mads(qp1, connections, fault_rules);
-  Recognition recognition(qp1, counters, options.strict, system_entropy());
+  Recognition recognition(qp1, counters, options.strict, system_keys());
   LastAnswers last_answers(slots, network, counters);
   // Peers hear what a dead program had to say before they hear of its death.
   for (Subsystem* subsystem : {static_cast<Subsystem*>(&last_answers), static_cast<Subsystem*>(&captures),

@@ -45,12 +45,12 @@ void turn_away(const OwnedFd& socket, std::string sentence) {
 }  // namespace
 
 Server::Server(const ServerSettings& settings, EventLoop& loop, Network& network, Counters& counters,
-               Prng& prng)
+               KeySource& keys)
     : settings_(settings),
       loop_(loop),
       network_(network),
       counters_(counters),
-      prng_(prng),
+      keys_(keys),
       waiting_octets_(kWaitingOctetsMax, ::geteuid()),
       connections_(connections_max(), ::geteuid()),
       started_at_(EventLoop::now()),
@@ -316,7 +316,7 @@ void Server::handle_hello(Client& client, control::Received& message) {
   if (hello->offers_parking && may_offer) (void)network_.adopt(std::move(message.fds.back()));
   client.hello = std::move(*hello);
   client.hello_serial = message.header.serial;
-  client.token = client.hello.token != 0 ? client.hello.token : prng_.next();
+  client.token = client.hello.token != 0 ? client.hello.token : keys_.next_wide();
   client.awaits_welcome = true;
   settle(EventLoop::now());
 }

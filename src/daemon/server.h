@@ -8,7 +8,7 @@
 #include <memory>
 #include <vector>
 
-#include "base/prng.h"
+#include "base/keys/key_source.h"
 #include "daemon/client.h"
 #include "daemon/counters.h"
 #include "daemon/event_loop.h"
@@ -27,7 +27,8 @@ struct ServerSettings {
 class Server {
  public:
   // REQUIRES: all outlive this.
-  Server(const ServerSettings& settings, EventLoop& loop, Network& network, Counters& counters, Prng& prng);
+  Server(const ServerSettings& settings, EventLoop& loop, Network& network, Counters& counters,
+         KeySource& keys);
   ~Server();
 
   // In the order in which they are asked. REQUIRES: it outlives this.
@@ -91,7 +92,7 @@ class Server {
   EventLoop& loop_;
   Network& network_;
   Counters& counters_;
-  Prng& prng_;
+  KeySource& keys_;
   std::vector<Subsystem*> subsystems_;
   std::vector<OwnedFd> listeners_;
   Shares waiting_octets_;

@@ -5,7 +5,7 @@
 
 #include <set>
 
-#include "base/prng.h"
+#include "base/keys/key_source.h"
 #include "daemon/slots/parking.h"
 #include "daemon/slots/slot_ledger.h"
 #include "daemon/test_surroundings.h"
@@ -310,8 +310,8 @@ TEST(Parking, SocketsOutliveTheirMaker) {
   in_own_network([] {
     auto parking = Parking::create();
     ASSERT_TRUE(parking.ok());
-    Prng prng(1);
-    auto ledger = SlotLedger::create(prng);
+    KeySource keys(1);
+    auto ledger = SlotLedger::create(keys);
     ASSERT_TRUE(ledger.ok());
     ledger->free(7, 4711);
     Parcel parcel;
@@ -335,7 +335,7 @@ TEST(Parking, SocketsOutliveTheirMaker) {
       send_to_qpn(AF_INET, control::qpns_of(slot).first, slot);
       EXPECT_EQ(marks_of(adopted->sockets_of(slot).v4), std::vector<std::uint8_t>{slot});
     }
-    auto again = SlotLedger::adopt(std::move(adopted->peek(0)->ledger), prng);
+    auto again = SlotLedger::adopt(std::move(adopted->peek(0)->ledger), keys);
     ASSERT_TRUE(again.has_value());
     EXPECT_EQ(again->row(7).next_index, 4711u);
 

@@ -60,8 +60,8 @@ std::string_view describe(MemoryError error) {
   return "unknown error";
 }
 
-MemoryTable::MemoryTable(std::uint64_t secret, Exclusion* windows)
-    : windows_lock_(windows), entries_(kEntriesAtStart), keys_(secret) {}
+MemoryTable::MemoryTable(const KeySource& keys, Exclusion* windows)
+    : windows_lock_(windows), entries_(kEntriesAtStart), keys_(keys) {}
 
 MemoryTable::~MemoryTable() {
   for (auto& entry : entries_) {

@@ -17,11 +17,11 @@
 #include <span>
 #include <vector>
 
+#include "base/keys/key_source.h"
 #include "base/result.h"
 #include "objects/cause.h"
 #include "objects/exclusion.h"
 #include "objects/frame.h"
-#include "objects/key_source.h"
 #include "wire/numbers.h"
 
 namespace rrdma::objects {
@@ -121,9 +121,11 @@ class MemoryTable {
  public:
   static constexpr std::size_t kKeysMax = 1u << 20;
 
-  // `secret` determines the keys: entropy in a real NIC, a seed in a simulation. `windows` guards the state of
-  // windows if several lanes use the table. It outlives the table.
-  explicit MemoryTable(std::uint64_t secret, Exclusion* windows = nullptr);
+  // `keys` is system_keys() in a real NIC, a seed in a simulation. `windows` guards the state of windows if several
+  // lanes use the table. It outlives the table.
+  explicit MemoryTable(const KeySource& keys, Exclusion* windows = nullptr);
+  explicit MemoryTable(std::uint64_t seed, Exclusion* windows = nullptr)
+      : MemoryTable(KeySource(seed), windows) {}
   ~MemoryTable();
   MemoryTable(const MemoryTable&) = delete;
   MemoryTable& operator=(const MemoryTable&) = delete;

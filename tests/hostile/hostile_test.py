@@ -2,17 +2,23 @@
 
 import os
 import pathlib
+import random
+import socket
+import struct
 import subprocess
 import sys
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "process"))
+sys.path[:0] = [str(HERE), str(HERE.parent / "process"), str(HERE.parent / "cm_programs")]
 
-from packets import Sender, bth  # noqa: E402
+from mads import frame, req  # noqa: E402
+from packets import PORT, Sender, bth  # noqa: E402
+from prediction import Generator, predicted  # noqa: E402
 from surroundings import LINGER, LINKS, Host, Pair, ProcessTest, Stage, Task, amount, join_hosts, main, report  # noqa: E402
 
 CNP = 0x81
+REP = 0x0013
 
 
 def notify(qpns, times, source, destination, **fields):
@@ -23,6 +29,29 @@ def notify(qpns, times, source, destination, **fields):
                 attacker.send_right(bth(CNP, qpn, 0, ack=False, **fields) + bytes(16))
             time.sleep(0.001)
     return times * len(qpns)
+
+
+def first_psns(source, destination, port, count):
+    """Calls a listener so often, one call after the other. The PSNs of its answers."""
+    psns, number, end = [], 0x20000, time.monotonic() + 40
+    with Sender(source, destination) as caller, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as answers:
+        answers.bind((source, PORT))
+        answers.settimeout(1)
+        while len(psns) < count and time.monotonic() < end:
+            number += 1  # a call of its own, also where the listener was not there yet
+            caller.send_right(frame(req(source, destination, port, number), number))
+            try:
+                while True:
+                    mad = answers.recv(2048)[12 + 8:]  # behind the BTH and the DETH
+                    attribute, called = struct.unpack_from(">H", mad, 16)[0], struct.unpack_from(">I", mad, 28)[0]
+                    if called != number:
+                        continue  # an earlier answer once more
+                    if attribute == REP:
+                        psns.append(struct.unpack_from(">I", mad, 24 + 20)[0] >> 8)
+                    break
+            except socket.timeout:
+                pass
+    return psns
 
 
 class Congestion(ProcessTest):
@@ -103,6 +132,19 @@ class Guessing(ProcessTest):
         steps = [after - before for before, after in zip(qpns, qpns[1:])]
         report(f"steps between 16 numbers: {steps}")
         self.assertLess(sum(step == 1 for step in steps), 8)
+
+    def test_first_psns_do_not_follow_from_others(self):
+        """A host calls some times, reads the PSNs in the answers, and computes the one that the next caller is given."""
+        control = Generator(random.getrandbits(64) | 1 for _ in range(4))
+        self.assertEqual(predicted([control.next() & 0xFFFFFF for _ in range(20)]), control.next() & 0xFFFFFF)
+        victim, attacker = join_hosts()
+        server = victim.start("rping", "-s", "-P", "-a", victim.addresses[4], "-p", 7500, "-v")
+        psns = Task(attacker, first_psns, attacker.addresses[4], victim.addresses[4], 7500, 24).result()
+        self.assertIsNone(server.process.poll(), server.output())
+        report(f"{len(psns)} first PSNs of rping: {' '.join(f'{psn:06x}' for psn in psns[:6])} ...")
+        self.assertEqual(len(set(psns)), 24)
+        for before in range(20, len(psns)):
+            self.assertNotEqual(predicted(psns[before - 20:before]), psns[before], "the next PSN was predicted")
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ namespace {
 // What Linux gives out by default.
 constexpr std::uint32_t kEphemeralFirst = 32768;
 constexpr std::uint32_t kEphemeralCount = 28232;
+constexpr unsigned kEphemeralBits = 15;  // that hold the count
 // Ids that may share a port: every bind looks at all of them.
 constexpr std::size_t kSharersMax = 1024;
 
@@ -46,11 +47,11 @@ bool PortTable::is_free(const PortClaim& wanted, bool may_reuse) const {
   });
 }
 
-// The next free one after the last: a port that was just given up is not taken for its predecessor.
+// In a keyed order of all: a peer cannot name the next port, and one that was just given up does not come back soon.
 std::uint16_t PortTable::choose_port(wire::PortSpace port_space) {
-  if (next_ephemeral_ == 0) next_ephemeral_ = static_cast<std::uint32_t>(prng_.below(kEphemeralCount));
-  for (std::uint32_t i = 0; i < kEphemeralCount; ++i) {
-    const std::uint32_t offset = next_ephemeral_++ % kEphemeralCount;
+  for (std::uint32_t i = 0; i < 1u << kEphemeralBits; ++i) {
+    const std::uint32_t offset = order_(next_ephemeral_++ % (1u << kEphemeralBits), kEphemeralBits);
+    if (offset >= kEphemeralCount) continue;
     const auto port = static_cast<std::uint16_t>(kEphemeralFirst + offset);
     if (!by_port_.contains(key_of(port_space, port))) return port;
   }

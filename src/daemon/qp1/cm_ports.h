@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "base/prng.h"
+#include "base/keys/keyed_order.h"
 #include "base/result.h"
 #include "control/cm_messages.h"
 
@@ -29,7 +29,7 @@ struct PortClaim {
 
 class PortTable {
  public:
-  explicit PortTable(std::uint64_t seed) : prng_(seed) {}
+  explicit PortTable(KeySource keys) : next_ephemeral_(keys.next()), order_(keys) {}
 
   // The port, or an errno: EADDRINUSE, EINVAL (bound already). Two ids may share a port if both allow
   // reuse, or if their addresses cannot be mistaken for one another.
@@ -50,8 +50,8 @@ class PortTable {
 
   std::map<CmOwner, PortClaim> claims_;
   std::unordered_map<Key, std::vector<CmOwner>> by_port_;
-  Prng prng_;
-  std::uint32_t next_ephemeral_ = 0;
+  std::uint32_t next_ephemeral_;
+  const KeyedOrder order_;
 };
 
 }  // namespace rrdma::daemon

@@ -62,12 +62,11 @@ std::optional<IncomingCall> incoming_call(const cm::EventDetails& details) {
 
 }  // namespace
 
-ConnectionService::ConnectionService(MadPort& mads, Counters& counters, std::uint64_t seed)
+ConnectionService::ConnectionService(MadPort& mads, Counters& counters, KeySource keys)
     : counters_(counters),
       mads_(mads),
-      prng_(seed),
-      endpoint_(cm::Settings{}, Prng(prng_.next())),
-      ports_(prng_.next()),
+      endpoint_(cm::Settings{}, keys.branch()),
+      ports_(keys.branch()),
       port_shares_(kPortsMax, ::geteuid()),
       connection_shares_(cm::Settings{}.connections_max, ::geteuid()),
       event_shares_(kEventsMax, ::geteuid()) {

@@ -30,7 +30,7 @@ namespace rrdma::daemon {
 class ConnectionService final : public Subsystem {
  public:
   // REQUIRES: `mads` and `counters` outlive this. `seed` comes from the system's entropy.
-  ConnectionService(MadPort& mads, Counters& counters, std::uint64_t seed);
+  ConnectionService(MadPort& mads, Counters& counters, KeySource keys);
 
   Verdict handle_message(Client& client, control::Received& message) override;
   void handle_client_gone(Client& client) override;
@@ -92,7 +92,6 @@ class ConnectionService final : public Subsystem {
 
   Counters& counters_;
   MadPort& mads_;
-  Prng prng_;
   cm::Endpoint endpoint_;
   PortTable ports_;
   // What users have of each: ports, connections, events that wait for their program.

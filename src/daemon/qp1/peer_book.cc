@@ -26,7 +26,7 @@ PeerBook::Peer PeerBook::look_up(const wire::Gid& local, const wire::Gid& remote
   entry.route.local = local;
   entry.route.remote = remote;
   entry.route.interface_index = interface_index;
-  entry.transaction_id = prng_.next();
+  entry.transaction_id = keys_.next_wide();
   ask(entry, now);
   return {};
 }

@@ -12,7 +12,7 @@
 #include <unordered_map>
 
 #include "base/instant.h"
-#include "base/prng.h"
+#include "base/keys/key_source.h"
 #include "cm/endpoint.h"
 #include "wire/introduction_mad.h"
 
@@ -25,8 +25,10 @@ class PeerBook {
   static constexpr Duration kLife = seconds(60);
   static constexpr std::size_t kPeersMax = 4096;
 
-  // `features` is what this host says of itself. `prng` must be seeded from the system's entropy outside of tests.
-  PeerBook(std::uint32_t features, Prng prng) : features_(features), prng_(prng), epoch_(prng_.next()) {}
+  // `features` is what this host says of itself. `keys`: system_keys() outside of tests: only an answer with
+  // the question's transaction ID is believed.
+  PeerBook(std::uint32_t features, const KeySource& keys)
+      : features_(features), keys_(keys), epoch_(keys_.next_wide()) {}
 
   struct Peer {
     bool known = false;
@@ -59,7 +61,7 @@ class PeerBook {
   void make_room(Instant now);
 
   const std::uint32_t features_;
-  Prng prng_;
+  KeySource keys_;
   const std::uint64_t epoch_;
   std::unordered_map<wire::Gid, Entry, cm::GidHash> peers_;
   std::deque<cm::OutgoingMad> outgoing_;

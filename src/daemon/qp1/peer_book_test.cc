@@ -10,8 +10,8 @@ const wire::Gid kHere = wire::gid_of_ipv4({10, 0, 0, 1});
 const wire::Gid kThere = wire::gid_of_ipv4({10, 0, 0, 2});
 
 struct Hosts {
-  PeerBook here{kFeatures, Prng(1)};
-  PeerBook there{5, Prng(2)};
+  PeerBook here{kFeatures, KeySource(1)};
+  PeerBook there{5, KeySource(2)};
   Instant now{seconds(1).ns};
 
   // Carries what both have to say; true if `here` learned something.

@@ -4,8 +4,8 @@
 
 namespace rrdma::daemon {
 
-Recognition::Recognition(MadPort& mads, Counters& counters, bool strict, std::uint64_t seed)
-    : mads_(mads), counters_(counters), strict_(strict), book_(objects::kOwnFeatures, Prng(seed)) {
+Recognition::Recognition(MadPort& mads, Counters& counters, bool strict, const KeySource& keys)
+    : mads_(mads), counters_(counters), strict_(strict), book_(objects::kOwnFeatures, keys) {
   if (!strict_) mads_.on_introduction([this](const ReceivedMad& mad) { handle_mad(mad); });
 }
 

@@ -18,7 +18,7 @@ namespace rrdma::daemon {
 class Recognition final : public Subsystem {
  public:
   // REQUIRES: `mads` and `counters` outlive this. `strict`: neither asks nor answers.
-  Recognition(MadPort& mads, Counters& counters, bool strict, std::uint64_t seed);
+  Recognition(MadPort& mads, Counters& counters, bool strict, const KeySource& keys);
 
   Verdict handle_message(Client& client, control::Received& message) override;
   void handle_client_gone(Client& client) override;

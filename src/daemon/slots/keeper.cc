@@ -87,8 +87,8 @@ Episode keep_for(int socket, const OwnedFd& parking) {
 bool is_needed(const OwnedFd& parking) {
   const auto adopted = Parking::adopt(parking.duplicate());
   auto first = adopted ? adopted->peek(0) : std::nullopt;
-  Prng prng(1);  // nothing is given out here
-  auto ledger = first ? SlotLedger::adopt(std::move(first->ledger), prng) : std::nullopt;
+  KeySource keys(1);  // nothing is given out here
+  auto ledger = first ? SlotLedger::adopt(std::move(first->ledger), keys) : std::nullopt;
   if (!ledger) return false;
   for (unsigned i = 1; i < control::kSlotCount; ++i) {
     const auto slot = static_cast<Slot>(i);

@@ -24,8 +24,8 @@ constexpr timespec kLockPause = {.tv_sec = 0, .tv_nsec = 2'000'000};
 constexpr int kLockAttempts = 100;
 constexpr int kDaemonReceiveBuffer = 1024 * 1024;
 
-SlotLedger fresh_ledger(Prng& prng) {
-  auto ledger = SlotLedger::create(prng);
+SlotLedger fresh_ledger(KeySource& keys) {
+  auto ledger = SlotLedger::create(keys);
   RRDMA_ASSERT(ledger.ok());  // one memfd, at the start
   return std::move(ledger).value();
 }
@@ -69,8 +69,8 @@ int steer(const IpSockets& first, unsigned slots_bound) {
 
 }  // namespace
 
-Network::Network(Counters& counters, Prng& prng)
-    : counters_(counters), prng_(prng), ledger_(fresh_ledger(prng)) {}
+Network::Network(Counters& counters, KeySource& keys)
+    : counters_(counters), keys_(keys), ledger_(fresh_ledger(keys)) {}
 
 void Network::open(Instant now) {
   next_attempt_ = now + kRetryPause;
@@ -169,7 +169,7 @@ bool Network::adopt(OwnedFd parking_end) {
   }
   auto parking = Parking::adopt(std::move(parking_end));
   auto first = parking ? parking->peek(0) : std::nullopt;
-  auto ledger = first ? SlotLedger::adopt(std::move(first->ledger), prng_) : std::nullopt;
+  auto ledger = first ? SlotLedger::adopt(std::move(first->ledger), keys_) : std::nullopt;
   if (!ledger) {
     counters_.add("parking.refused");
     return false;

@@ -10,7 +10,7 @@
 #include <optional>
 
 #include "base/instant.h"
-#include "base/prng.h"
+#include "base/keys/key_source.h"
 #include "base/problem.h"
 #include "control/messages.h"
 #include "daemon/counters.h"
@@ -22,7 +22,7 @@ namespace rrdma::daemon {
 class Network {
  public:
   // REQUIRES: both outlive this. Takes memory for a ledger; nothing else yet.
-  Network(Counters& counters, Prng& prng);
+  Network(Counters& counters, KeySource& keys);
 
   // The first attempt.
   void open(Instant now);
@@ -61,7 +61,7 @@ class Network {
   void come_up(Parking parking, IpSockets daemon_slot);
 
   Counters& counters_;
-  Prng& prng_;
+  KeySource& keys_;
   OwnedFd lock_;
   std::optional<control::PeerIdentity> lock_holder_;  // while it is not us
   OwnedFd offered_;  // a parking that came while another daemon held the lock

@@ -61,13 +61,13 @@ std::uint64_t start_time_of(pid_t pid) {
   return at == nullptr ? 0 : std::strtoull(at + 1, nullptr, 10);
 }
 
-SlotLedger::SlotLedger(OwnedFd fd, void* base, Prng& prng)
+SlotLedger::SlotLedger(OwnedFd fd, void* base, KeySource& keys)
     : fd_(std::move(fd)), base_(base), rows_(control::kSlotCount) {
   for (Slot slot = 0; slot < control::kSlotCount; ++slot)
-    rows_[slot].next_index = static_cast<std::uint16_t>(prng.below(control::qpns_of(slot).count));
+    rows_[slot].next_index = static_cast<std::uint16_t>(keys.below(control::qpns_of(slot).count));
 }
 
-Result<SlotLedger, int> SlotLedger::create(Prng& prng) {
+Result<SlotLedger, int> SlotLedger::create(KeySource& keys) {
   OwnedFd fd = lifted(raw::memfd_create("rrdma-ledger", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd) return Failure{errno};
   if (raw::ftruncate(fd.get(), sizeof(SharedLedger)) < 0) return Failure{errno};
@@ -76,17 +76,17 @@ Result<SlotLedger, int> SlotLedger::create(Prng& prng) {
   if (base == MAP_FAILED) return Failure{errno};
   shared(base).magic = kLedgerMagic;
   shared(base).version = kLedgerVersion;
-  return SlotLedger(std::move(fd), base, prng);
+  return SlotLedger(std::move(fd), base, keys);
 }
 
-std::optional<SlotLedger> SlotLedger::adopt(OwnedFd fd, Prng& prng) {
+std::optional<SlotLedger> SlotLedger::adopt(OwnedFd fd, KeySource& keys) {
   struct stat status {};
   const int seals = raw::fcntl(fd.get(), F_GET_SEALS);
   if (seals < 0 || (seals & F_SEAL_SHRINK) == 0) return std::nullopt;
   if (::fstat(fd.get(), &status) < 0 || status.st_size != sizeof(SharedLedger)) return std::nullopt;
   void* base = ::mmap(nullptr, sizeof(SharedLedger), PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   if (base == MAP_FAILED) return std::nullopt;
-  SlotLedger ledger(std::move(fd), base, prng);
+  SlotLedger ledger(std::move(fd), base, keys);
   // One copy, since the memory may change under us; by a read, which takes no pages for what was never
   // written.
   const auto copy = std::make_unique<SharedLedger>();

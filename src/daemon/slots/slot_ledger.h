@@ -13,8 +13,8 @@
 #include <optional>
 #include <vector>
 
+#include "base/keys/key_source.h"
 #include "base/owned_fd.h"
-#include "base/prng.h"
 #include "base/result.h"
 #include "control/identity.h"
 #include "control/slot.h"
@@ -48,9 +48,9 @@ class SlotLedger {
  public:
   // A fresh one, in which the QPNs of every slot begin at a random place: a peer may still send to the
   // QPNs of programs that ended before the daemon did.
-  [[nodiscard]] static Result<SlotLedger, int> create(Prng& prng);
+  [[nodiscard]] static Result<SlotLedger, int> create(KeySource& keys);
   // One that an earlier daemon wrote; nothing when its layout is not ours.
-  [[nodiscard]] static std::optional<SlotLedger> adopt(OwnedFd fd, Prng& prng);
+  [[nodiscard]] static std::optional<SlotLedger> adopt(OwnedFd fd, KeySource& keys);
   SlotLedger(SlotLedger&& other) noexcept;
   SlotLedger& operator=(SlotLedger&& other) noexcept;
   ~SlotLedger();
@@ -74,7 +74,7 @@ class SlotLedger {
   [[nodiscard]] bool may_be_holder(Slot slot, const control::PeerIdentity& claimant) const;
 
  private:
-  SlotLedger(OwnedFd fd, void* base, Prng& prng);
+  SlotLedger(OwnedFd fd, void* base, KeySource& keys);
   void write(Slot slot);
 
   OwnedFd fd_;

@@ -17,17 +17,17 @@ control::PeerIdentity self() {
 class Ledger : public ::testing::Test {
  protected:
   SlotLedger fresh() {
-    auto ledger = SlotLedger::create(prng_);
+    auto ledger = SlotLedger::create(keys_);
     EXPECT_TRUE(ledger.ok());
     return std::move(*ledger);
   }
   // What the next daemon would find.
   SlotLedger adopted(const SlotLedger& from) {
-    auto ledger = SlotLedger::adopt(OwnedFd(raw::fcntl(from.fd(), F_DUPFD_CLOEXEC, 3)), prng_);
+    auto ledger = SlotLedger::adopt(OwnedFd(raw::fcntl(from.fd(), F_DUPFD_CLOEXEC, 3)), keys_);
     EXPECT_TRUE(ledger.has_value());
     return std::move(*ledger);
   }
-  Prng prng_{1};
+  KeySource keys_{1};
 };
 
 TEST_F(Ledger, TellsTheLivingFromTheDead) {
@@ -110,7 +110,7 @@ TEST_F(Ledger, WhoScribblesIntoItReachesNoDaemon) {
   }
   next.free(2, 0xffff);
   std::memset(memory, 0, 8);
-  EXPECT_FALSE(SlotLedger::adopt(OwnedFd(raw::fcntl(ledger.fd(), F_DUPFD_CLOEXEC, 3)), prng_).has_value());
+  EXPECT_FALSE(SlotLedger::adopt(OwnedFd(raw::fcntl(ledger.fd(), F_DUPFD_CLOEXEC, 3)), keys_).has_value());
   ::munmap(memory, size);
 }
 

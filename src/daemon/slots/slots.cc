@@ -12,11 +12,11 @@ constexpr Duration kReapingPause = seconds(1);
 
 }  // namespace
 
-Slots::Slots(Server& server, Network& network, Counters& counters, Prng& prng)
+Slots::Slots(Server& server, Network& network, Counters& counters, KeySource& keys)
     : server_(server),
       network_(network),
       counters_(counters),
-      prng_(prng),
+      keys_(keys),
       shares_(control::kSlotCount - 1, ::geteuid()) {
   server_.on_claim(
       [this](Client& client, const control::SlotClaim& claim) { return handle_claim(client, claim); });
@@ -55,7 +55,7 @@ void Slots::handle_client_gone(Client& client) {
 // Where a dead program's next QPN is not known, go on at least an eighth of the slot from the last that is.
 std::uint16_t Slots::index_after_unknown(Slot slot) {
   const std::uint32_t count = control::qpns_of(slot).count;
-  const std::uint64_t next = network_.ledger().row(slot).next_index + prng_.between(count / 8, count / 8 * 7);
+  const std::uint64_t next = network_.ledger().row(slot).next_index + keys_.between(count / 8, count / 8 * 7);
   return static_cast<std::uint16_t>(next % count);
 }
 

@@ -9,7 +9,7 @@
 
 #include <array>
 
-#include "base/prng.h"
+#include "base/keys/key_source.h"
 #include "daemon/counters.h"
 #include "daemon/server.h"
 #include "daemon/shares.h"
@@ -21,7 +21,7 @@ namespace rrdma::daemon {
 class Slots : public Subsystem {
  public:
   // REQUIRES: all outlive this.
-  Slots(Server& server, Network& network, Counters& counters, Prng& prng);
+  Slots(Server& server, Network& network, Counters& counters, KeySource& keys);
 
   Verdict handle_message(Client& client, control::Received& message) override;
   void handle_client_gone(Client& client) override;
@@ -50,7 +50,7 @@ class Slots : public Subsystem {
   Server& server_;
   Network& network_;
   Counters& counters_;
-  Prng& prng_;
+  KeySource& keys_;
   std::array<Client*, control::kSlotCount> owners_{};
   Shares shares_;
   std::bitset<control::kSlotCount> orphans_;

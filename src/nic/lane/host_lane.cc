@@ -24,7 +24,7 @@ Result<std::unique_ptr<HostLane>, Problem> HostLane::open(const Settings& settin
 
 HostLane::HostLane(const Settings& settings, control::DaemonClient& daemon, control::GrantedSlot granted,
                    LaneInterface interface, objects::MemoryTable& memory, bool counts_memory)
-    : slot_(daemon, granted.slot, system_entropy()),
+    : slot_(daemon, granted.slot, system_keys()),
       publisher_(daemon.page(), counts_memory ? &memory : nullptr),
       links_(settings, daemon, std::move(granted), std::move(interface)),
       peers_(links_.shm() != nullptr ? std::make_unique<ShmPeers>(*links_.shm(), daemon, mutex()) : nullptr),

@@ -51,7 +51,7 @@ Lanes::Lanes(const Settings& settings, ProcessControl& control, LaneInterface in
       control_(control),
       interface_(std::move(interface)),
       allowed_(lanes_allowed(settings)),
-      memory_(system_entropy(), &windows_) {}
+      memory_(system_keys(), &windows_) {}
 
 Result<std::unique_ptr<Lanes>, Problem> Lanes::open(const Settings& settings, ProcessControl& control,
                                                     LaneInterface interface) {

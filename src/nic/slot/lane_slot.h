@@ -5,20 +5,20 @@
 #include <cerrno>
 #include <cstdint>
 
+#include "base/keys/keyed_order.h"
 #include "base/problem.h"
 #include "base/result.h"
 #include "control/client/daemon_client.h"
 #include "control/messages.h"
-#include "nic/slot/qpn_order.h"
 #include "transport/engine.h"
 
 namespace rrdma::nic {
 
 class LaneSlot {
  public:
-  // `key`: an unguessable number.
-  LaneSlot(control::DaemonClient& daemon, control::Slot number, std::uint64_t key)
-      : daemon_(daemon), number_(number), order_(key) {}
+  // `keys` determines the order of the QPNs.
+  LaneSlot(control::DaemonClient& daemon, control::Slot number, const KeySource& keys)
+      : daemon_(daemon), number_(number), order_(keys) {}
 
   [[nodiscard]] control::Slot number() const { return number_; }
   [[nodiscard]] bool holds(wire::Qpn qpn) const { return control::slot_of_qpn(qpn.value) == number_; }
@@ -35,7 +35,7 @@ class LaneSlot {
  private:
   control::DaemonClient& daemon_;
   const control::Slot number_;
-  const QpnOrder order_;
+  const KeyedOrder order_;
 };
 
 }  // namespace rrdma::nic

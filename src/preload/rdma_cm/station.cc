@@ -65,9 +65,7 @@ Station& Station::instance() {
   return *station;
 }
 
-Station::Station() : owner_(raw::getpid()), prng_(system_entropy()), ids_(1) {
-  host::install_fault_handler();
-}
+Station::Station() : owner_(raw::getpid()), psns_(system_keys()), ids_(1) { host::install_fault_handler(); }
 
 bool Station::may_be_channel(int fd) { return channels.contains(fd); }
 
@@ -215,7 +213,7 @@ IdPointer Station::make_id(Channel& channel) {
   }
   id->number = ++last_number_;
   id->channel = &channel;
-  id->starting_psn = static_cast<std::uint32_t>(prng_.next()) & wire::kMask24;
+  id->starting_psn = psns_.next() & wire::kMask24;
   id->qkey = kDatagramQKey;
   by_number_[id->number] = id;
   return id;

@@ -19,8 +19,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/keys/key_source.h"
 #include "base/octets.h"
-#include "base/prng.h"
 #include "host/fork.h"
 #include "preload/rdma_cm/channel.h"
 #include "preload/rdma_cm/identifier.h"
@@ -157,7 +157,7 @@ class Station final : private nic::DaemonListener {
   std::uint32_t adopted_pid_ = 0;  // guarded by adoption_
 
   std::mutex mutex_;
-  Prng prng_;
+  KeySource psns_;  // the first PSN of a connection is all that keeps forged packets of strangers out
   std::unordered_map<int, std::shared_ptr<Channel>> channels_;
   std::vector<IdPointer> ids_;  // by handle; null: free
   std::unordered_map<std::uint32_t, IdPointer> by_number_;

@@ -1,10 +1,10 @@
-#include "objects/key_source.h"
+#include "base/keys/key_source.h"
 
 #include <bit>
 
 #include "base/prng.h"
 
-namespace rrdma::objects {
+namespace rrdma {
 namespace {
 
 struct State {
@@ -43,10 +43,18 @@ std::uint64_t keyed_hash(std::uint64_t key_low, std::uint64_t key_high, std::uin
   return state.a ^ state.b ^ state.c ^ state.d;
 }
 
-KeySource::KeySource(std::uint64_t secret) {
-  Prng prng(secret);
+KeySource::KeySource(std::uint64_t seed) {
+  Prng prng(seed);  // only stretches the seed: nobody sees its output
   key_low_ = prng.next();
   key_high_ = prng.next();
 }
 
-}  // namespace rrdma::objects
+std::uint64_t KeySource::below(std::uint64_t bound) {
+  // Numbers from an incomplete range at the end are drawn again, so that all are equally likely.
+  const std::uint64_t limit = ~std::uint64_t{0} - (~std::uint64_t{0} % bound + 1) % bound;
+  for (;;) {
+    if (const std::uint64_t value = next_wide(); value <= limit) return value % bound;
+  }
+}
+
+}  // namespace rrdma

@@ -1,15 +1,15 @@
-#include "nic/slot/qpn_order.h"
+#include "base/keys/keyed_order.h"
 
 #include <gtest/gtest.h>
 
 #include <vector>
 
-namespace rrdma::nic {
+namespace rrdma {
 namespace {
 
-TEST(QpnOrder, EveryNumberComesOnce) {
+TEST(KeyedOrder, EveryNumberComesOnce) {
   for (const unsigned bits : {11u, 12u, 16u}) {
-    const QpnOrder order(0x1234567890abcdef);
+    const KeyedOrder order(KeySource(0x1234567890abcdef));
     std::vector<bool> seen(std::size_t{1} << bits);
     for (std::uint32_t i = 0; i < seen.size(); ++i) {
       const std::uint32_t number = order(i, bits);
@@ -20,10 +20,10 @@ TEST(QpnOrder, EveryNumberComesOnce) {
   }
 }
 
-TEST(QpnOrder, TheNextIsNotTheNeighbour) {
+TEST(KeyedOrder, TheNextIsNotTheNeighbour) {
   int neighbours = 0;
   for (std::uint64_t key = 1; key <= 100; ++key) {
-    const QpnOrder order(key * 0x9e3779b97f4a7c15u);
+    const KeyedOrder order{KeySource(key)};
     for (std::uint32_t i = 0; i < 100; ++i) {
       const auto step = static_cast<std::int32_t>(order(i + 1, 16) - order(i, 16));
       neighbours += step >= -16 && step <= 16;
@@ -32,12 +32,12 @@ TEST(QpnOrder, TheNextIsNotTheNeighbour) {
   EXPECT_LT(neighbours, 50);  // 5 in 10,000 by chance
 }
 
-TEST(QpnOrder, IsAnotherForEachProcess) {
-  const QpnOrder one(1), another(2);
+TEST(KeyedOrder, IsAnotherForEachProcess) {
+  const KeyedOrder one(KeySource(1)), another(KeySource(2));
   int equal = 0;
   for (std::uint32_t i = 0; i < 1000; ++i) equal += one(i, 16) == another(i, 16);
   EXPECT_LT(equal, 10);
 }
 
 }  // namespace
-}  // namespace rrdma::nic
+}  // namespace rrdma

@@ -1,8 +1,8 @@
-#include "objects/key_source.h"
+#include "base/keys/key_source.h"
 
 #include <gtest/gtest.h>
 
-namespace rrdma::objects {
+namespace rrdma {
 namespace {
 
 // From the reference vectors of SipHash-2-4: key 00 01 .. 0f, message 00 01 .. 07.
@@ -22,4 +22,4 @@ TEST(KeySource, ASecretGivesOneSequence) {
 }
 
 }  // namespace
-}  // namespace rrdma::objects
+}  // namespace rrdma
