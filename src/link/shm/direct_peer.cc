@@ -192,10 +192,8 @@ std::optional<DirectPeer::Place> DirectPeer::look_up(const objects::DirectTarget
   if (qp.peer_qpn != target.local || qp.peer != introduction_.peer || !is_allowed(key, qp, need) ||
       !is_within(key, target.address, length))
     return {};
-  const std::uint64_t offset = target.address - key.address;
-  std::uint8_t* const mapped = mapped_.find(rows_->key, [this] { return has_nonce(); });
-  return Place{reinterpret_cast<std::uintptr_t>(key.host) + offset,
-               mapped != nullptr ? mapped + offset : nullptr};
+  return Place{reinterpret_cast<std::uintptr_t>(key.host) + (target.address - key.address),
+               mapped_.find(rows_->key, target.address, length, [this] { return has_nonce(); })};
 }
 
 DirectOutcome DirectPeer::move_listed(Way way, const objects::DirectTarget& target, std::span<iovec> local,

@@ -73,6 +73,8 @@ void MappedRegions::map(Region& region, const Found<DirectKey>& key) {
   ::madvise(mapping, end - begin, MADV_DONTFORK);
   region.mapping = mapping;
   region.octets = end - begin;
+  region.address = value.address;
+  region.length = value.length;
   region.first = static_cast<std::uint8_t*>(mapping) + (value.file_offset - begin);
 }
 

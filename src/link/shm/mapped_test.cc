@@ -3,6 +3,8 @@
 #include <sys/mman.h>
 
 #include <array>
+#include <cstdlib>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -208,6 +210,73 @@ TEST(Mapped, AFileThatWasCutIsAFaultAndLeftToPackets) {
           STEP(6, !side.read(kAddress, data.data(), octets));
         }
         STEP(7, counter(*side.link, "shm_direct_fault") == 4);
+        board.other_stage = 2;
+        return 0;
+      });
+}
+
+// The start of the first mapping of this process whose line in /proc/self/maps has both words; null if there is none.
+std::uint8_t* mapping_of(const char* rights, const char* name) {
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    if (line.find(rights) == std::string::npos || line.find(name) == std::string::npos) continue;
+    return reinterpret_cast<std::uint8_t*>(std::strtoull(line.c_str(), nullptr, 16));
+  }
+  return nullptr;
+}
+
+// Changes only the length in the row of a key. The sequence stays, so the row still looks valid.
+bool lengthen_row(wire::RKey rkey, std::uint64_t length) {
+  std::uint8_t* const table = mapping_of(" rw-s ", "memfd:rrdma-direct");
+  if (table == nullptr) return false;
+  auto* const rows = reinterpret_cast<DirectRow*>(table + kChannelPage);
+  for (std::size_t row = 0; row < kDirectRows; ++row) {
+    if (static_cast<std::uint32_t>(rows[row].words[1].load()) != rkey.value) continue;
+    rows[row].words[3].store(length);
+    return true;
+  }
+  return false;
+}
+
+// A hostile target makes a region longer after it was mapped. The initiator's own memory lies behind the mapping.
+TEST(Mapped, ARowThatChangesBehindItsSequenceReachesNothingOfTheInitiators) {
+  static constexpr wire::RKey kOther{0x400};
+  run_two(
+      [](DirectSide& side, Board& board) {
+        const FileMemory memory(65536), other(4096);
+        side.publish_qp();
+        STEP(1, side.link->publish(memory.key()) && side.link->publish(other.key(kOther)));
+        board.stage = 1;
+        STEP(2, wait_for(board.other_stage, 1));
+        STEP(3, lengthen_row(kRkey, std::uint64_t{1} << 46));
+        board.stage = 2;
+        return wait_for(board.other_stage, 2) ? 0 : 4;
+      },
+      [](DirectSide& side, Board& board) {
+        guard_faults();
+        // The kernel places mappings from the top down, so an earlier one lies behind a later one.
+        void* const page = ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        auto* const own = static_cast<std::uint8_t*>(page);
+        own[0] = 0x11;
+        STEP(1, wait_for(board.stage, 1));
+        STEP(2, side.meet());
+        const std::uint8_t ones[8] = {1, 1, 1, 1, 1, 1, 1, 1};
+        std::uint8_t back[8] = {};
+        STEP(3, side.write(kAddress, ones, 8));
+        const std::uint8_t* const mapped = mapping_of(" rw-s ", "memfd:mapped-test");
+        STEP(4, mapped != nullptr && mapped < own);
+        STEP(5, side.write(kAddress, ones, 8, kOther));  // the initiator reads the first row again next time
+        board.other_stage = 1;
+        STEP(6, wait_for(board.stage, 2));
+        const std::uint64_t there = kAddress + static_cast<std::uint64_t>(own - mapped);
+        (void)side.write(there, ones, 8);
+        STEP(7, own[0] == 0x11);
+        std::uint64_t found = 0;
+        (void)side.add(there, 1, found);
+        STEP(8, own[0] == 0x11);
+        (void)side.write(kAddress, ones, 8, kOther);
+        (void)side.read(there, back, 8);
+        STEP(9, back[0] != 0x11);
         board.other_stage = 2;
         return 0;
       });
