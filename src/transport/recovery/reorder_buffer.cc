@@ -18,8 +18,9 @@ void EarlyPackets::allocate() {
   for (std::uint16_t slot = kSlots; slot != 0; --slot) free_.push_back(static_cast<std::uint16_t>(slot - 1));
 }
 
-std::uint16_t EarlyPackets::keep(const wire::TransportPacket& packet, bool placed) {
+std::uint16_t EarlyPackets::keep(const wire::TransportPacket& packet, bool placed, std::uint32_t held) {
   if (free_.empty() || packet.payload.size() > kOctetsMax) return kNone;
+  if (free_.size() <= kReserve && held >= free_.size() / kReserveShare) return kNone;
   const std::uint16_t slot = free_.back();
   free_.pop_back();
   kept_[slot] = {packet.headers, static_cast<std::uint16_t>(packet.payload.size()), placed};
@@ -66,19 +67,23 @@ ReorderBuffer::Verdict ReorderBuffer::keep(const wire::TransportPacket& packet, 
     if (place(psn + i) != EarlyPackets::kNone) return Verdict::kHadIt;
   }
   follow(expected);
-  const std::uint16_t slot = store_->keep(packet, placed);
+  const std::uint16_t slot = store_->keep(packet, placed, held_);
   if (slot == EarlyPackets::kNone) return Verdict::kNoRoom;
   if (count_ == 0) places_ = store_->take_places();
   place(psn) = slot;
   for (std::uint32_t i = 1; i < psns; ++i) place(psn + i) = kPart;
   count_ += psns;
+  ++held_;
   return place(psn - 1) == EarlyPackets::kNone ? Verdict::kKeptBeyondGap : Verdict::kKept;
 }
 
 // The table of places goes back to the store with the last packet.
 void ReorderBuffer::vacate(std::uint16_t& slot) {
   if (slot == EarlyPackets::kNone) return;
-  if (slot != kPart) store_->release(slot);
+  if (slot != kPart) {
+    store_->release(slot);
+    --held_;
+  }
   slot = EarlyPackets::kNone;
   if (--count_ != 0) return;
   store_->give_back(places_);

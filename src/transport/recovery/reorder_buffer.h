@@ -5,7 +5,7 @@
 // EarlyPackets: the engine's store, a fixed number of slots for all QPs, allocated when the first QP needs one. A
 // packet that finds no free slot is dropped. A packet that was reported to the peer stays until it is executed. The
 // tables of places by PSN come from the same store while a QP holds early packets; most QPs hold none most of the
-// time.
+// time. The last kReserve slots are for QPs that hold few packets, so that one peer cannot take the store from others.
 #pragma once
 
 #include <array>
@@ -20,16 +20,18 @@ namespace rrdma::transport {
 
 class EarlyPackets {
  public:
-  static constexpr std::uint16_t kSlots = 512;
+  static constexpr std::uint16_t kSlots = 640;
+  static constexpr std::uint16_t kReserve = 128;
+  static constexpr std::uint16_t kReserveShare = 16;  // a QP may hold 1/16 of the slots left in it
   static constexpr std::size_t kOctetsMax = 4096;
   static constexpr std::uint16_t kNone = 0xffff;
   static constexpr std::uint32_t kPsns = 1024;
   using Places = std::array<std::uint16_t, kPsns>;
 
   void allocate();
-  // Copies the packet, without its payload if that is `placed` already. Returns kNone if no slot is free or the
-  // packet is too long.
-  std::uint16_t keep(const wire::TransportPacket& packet, bool placed);
+  // Copies the packet, without its payload if that is `placed` already. Returns kNone if no slot is free for a QP that
+  // holds `held` packets, or if the packet is too long.
+  std::uint16_t keep(const wire::TransportPacket& packet, bool placed, std::uint32_t held);
   [[nodiscard]] wire::TransportPacket at(std::uint16_t slot) const;
   [[nodiscard]] const wire::TransportHeaders& headers(std::uint16_t slot) const {
     return kept_[slot].headers;
@@ -107,6 +109,7 @@ class ReorderBuffer {
   EarlyPackets::Places* places_ = nullptr;  // null while count_ is 0
   std::unique_ptr<std::array<std::uint8_t, kBitmapOctets>> bits_;
   std::uint32_t count_ = 0;  // occupied places
+  std::uint32_t held_ = 0;   // packets; a READ occupies several places
   wire::Psn same_until_;     // no message ends before this PSN, as far as the early packets show
 };
 

@@ -135,9 +135,10 @@ TEST_F(ReorderBufferTest, IsBounded) {
   EXPECT_EQ(keep(100 + ReorderBuffer::kPsns, 100), Verdict::kNoRoom);
   EXPECT_EQ(keep(99 + ReorderBuffer::kPsns, 100, 2), Verdict::kNoRoom);
   EXPECT_EQ(keep(101, 100, 1, EarlyPackets::kOctetsMax + 1), Verdict::kNoRoom);
-  for (std::uint32_t i = 0; i < EarlyPackets::kSlots; ++i) EXPECT_NE(keep(102 + i, 100), Verdict::kNoRoom);
-  EXPECT_EQ(keep(102 + EarlyPackets::kSlots, 100), Verdict::kNoRoom);
-  EXPECT_EQ(store_.room(), 0u);
+  constexpr std::uint32_t kMost = EarlyPackets::kSlots - EarlyPackets::kReserve;
+  for (std::uint32_t i = 0; i < kMost; ++i) EXPECT_NE(keep(102 + i, 100), Verdict::kNoRoom);
+  EXPECT_EQ(keep(102 + kMost, 100), Verdict::kNoRoom);
+  EXPECT_EQ(store_.room(), std::size_t{EarlyPackets::kReserve});
   buffer_.clear();
   EXPECT_EQ(store_.room(), std::size_t{EarlyPackets::kSlots});
 }
@@ -151,6 +152,24 @@ TEST_F(ReorderBufferTest, SharesTheStoreWithOthers) {
   other.disable();
   ReorderBuffer::Found found;
   EXPECT_TRUE(buffer_.find(wire::Psn(102), found));
+}
+
+// Peers that send nothing but early packets, on many QPs, leave room for one that lost a packet.
+TEST_F(ReorderBufferTest, GreedyQpsLeaveRoomForOthers) {
+  std::vector<ReorderBuffer> greedy(24);
+  wire::TransportPacket packet{};
+  for (ReorderBuffer& one : greedy) {
+    one.enable(store_);
+    for (std::uint32_t psn = 1; psn < ReorderBuffer::kPsns; ++psn) {
+      packet.headers.bth.psn = wire::Psn(psn);
+      (void)one.keep(packet, wire::Psn(0), 1);
+    }
+  }
+  EXPECT_EQ(keep(102, 100), Verdict::kKeptBeyondGap);
+  EXPECT_EQ(keep(103, 100), Verdict::kKept);
+  for (ReorderBuffer& one : greedy) one.disable();
+  buffer_.clear();
+  EXPECT_EQ(store_.room(), std::size_t{EarlyPackets::kSlots});
 }
 
 }  // namespace
