@@ -1,6 +1,7 @@
 # Tests the integrations for testers: the pytest plugin, rrdma_add_test() and the inputs of the GitHub Action, each
 # with its example. Arguments: the command, the source tree. Skips parts whose program is missing.
 import importlib.util
+import json
 import os
 import pathlib
 import re
@@ -8,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import textwrap
 import unittest
 
 import command
@@ -20,6 +22,19 @@ SOURCE = pathlib.Path(sys.argv[2] if len(sys.argv) > 2 else ".")
 def follow(*words, folder, **environment):
     return subprocess.run([str(word) for word in words], cwd=folder, capture_output=True, text=True, timeout=200,
                           env={**os.environ, "PATH": f"{os.path.dirname(RRDMA)}:{os.environ['PATH']}", **environment})
+
+
+def as_github_reads(text):
+    """The variables of a GITHUB_ENV file: lines NAME=VALUE, or NAME<<END, lines, END."""
+    variables, lines = {}, iter(text.splitlines())
+    for line in lines:
+        if "<<" in line and "=" not in line.split("<<")[0]:
+            name, end = line.split("<<", 1)
+            variables[name] = "\n".join(iter(lambda: next(lines), end))  # noqa: B023
+        else:
+            name, value = line.split("=", 1)
+            variables[name] = value
+    return variables
 
 
 class Testers(unittest.TestCase):
@@ -55,10 +70,38 @@ class Testers(unittest.TestCase):
         text = (SOURCE / "action.yml").read_text()
         script = re.search(r"Devices and faults.*?run: \|\n(.*?)\n    - name", text, re.S).group(1)
         output = pathlib.Path(self.folder, "github_env")
-        done = follow("bash", "-e", "-c", script, folder=SOURCE, DEVICES="2", FAULTS="examples/testing/plan.toml", GITHUB_ENV=str(output))
+        done = follow("bash", "-e", "-c", textwrap.dedent(script), folder=SOURCE, DEVICES="2", FAULTS="examples/testing/plan.toml", GITHUB_ENV=str(output))
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("RRDMA_DEVICE_PLAN=2\n", output.read_text())
-        self.assertIn("port=down", output.read_text())
+        given = as_github_reads(output.read_text())
+        self.assertEqual(given["RRDMA_DEVICE_PLAN"], "2")
+        self.assertIn("port=down", given["RRDMA_FAULTS"])
+
+    def test_an_input_of_the_action_is_a_value_and_nothing_else(self):
+        """Neither a part of a script, nor another variable of later steps."""
+        text = (SOURCE / "action.yml").read_text()
+        for script in re.findall(r"run: (\|\n(?:        .*\n)+|.*)", text):
+            self.assertNotIn("${{", script)
+        script = re.search(r"Devices and faults.*?run: \|\n(.*?)\n    - name", text, re.S).group(1)
+        output = pathlib.Path(self.folder, "github_env")
+        folder = pathlib.Path(self.folder, "bin")
+        folder.mkdir()
+        # A command that says what a hostile input could make it say.
+        hostile = {"RRDMA_FAULTS": "drop=1%\nLD_PRELOAD=/tmp/evil.so\nPATH<<END\n/tmp\nEND", "RRDMA_DEVICE_PLAN": "1"}
+        (folder / "rrdma").write_text(f"#!/bin/sh\ncat <<'X'\n{json.dumps(hostile)}\nX\n")
+        (folder / "rrdma").chmod(0o755)
+        done = subprocess.run(["bash", "-e", "-c", textwrap.dedent(script)], cwd=SOURCE, capture_output=True, text=True, timeout=60,
+                              env={**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "DEVICES": "1", "FAULTS": "x", "GITHUB_ENV": str(output)})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(as_github_reads(output.read_text()), hostile)
+        # make expands what it is given, and its recipes are scripts again.
+        install = re.search(r"Build and install.*?run: \|\n(.*?)\n    - name", text, re.S).group(1)
+        (folder / "sudo").write_text(f"#!/bin/sh\ntouch {folder}/installed\n")
+        (folder / "sudo").chmod(0o755)
+        for prefix, good in (("/opt/rrdma-1.0", True), ("$(shell id)", False), ("/tmp;id", False), ("/tmp\nid", False), ("", False)):
+            done = subprocess.run(["bash", "-e", "-c", textwrap.dedent(install)], cwd=SOURCE, capture_output=True, text=True, timeout=60,
+                                  env={**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "PREFIX": prefix, "GITHUB_ACTION_PATH": "."})
+            self.assertEqual((done.returncode == 0, (folder / "installed").exists()), (good, good), prefix)
+            (folder / "installed").unlink(missing_ok=True)
 
 
 if __name__ == "__main__":
