@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """make_corpus.py CAPTURES: writes the seed corpora of the wire targets into fuzz/corpus/ from a folder of
-pcap files: for each network and opcode the smallest packet as a frame, as transport octets, as an IP packet;
+pcap files: for each network and opcode the smallest packet as a frame, as transport bytes, as an IP packet;
 for each CM message its MAD; and small capture files. Files are named by what they hold, so running it again
 on the same captures changes nothing."""
 import pathlib
