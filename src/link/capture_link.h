@@ -1,5 +1,5 @@
 // CaptureLink: a decorator that records sent and received packets as whole RoCE v2 packets: Ethernet, IP, UDP and a
-// valid ICRC, even if the inner link has none of these (shared memory). Addresses come from the GIDs, and MAC
+// valid ICRC. It adds those headers if the inner link has none (shared memory). Addresses come from the GIDs, and MAC
 // addresses are derived from them. The real packets may differ in fields that no reader checks: identification, UDP
 // checksum.
 //

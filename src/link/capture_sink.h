@@ -1,7 +1,7 @@
 // CaptureSink: the destination of a capture. CaptureFile: one file, or several in turn. Without limits, several
 // writers in one or many processes may append to the same file. Each write holds whole pcapng blocks, the first one a
-// whole section head, and every section has the same single interface, so a reader always finds the context of a
-// block. Blocks are buffered and written together.
+// whole section head. Every section has the same single interface, so a reader always finds the context of a block.
+// Blocks are buffered and written together.
 //
 // Files with a size limit belong to one writer: FILE, FILE.1, FILE.2, …, each with a section head. A second program
 // that finds FILE taken writes FILE.PID, FILE.PID.1, … instead.

@@ -37,8 +37,8 @@ class LinkSwitch final : public objects::FrameSink {
     }
   }
   // Polling shared memory is a load. Polling the network is a system call that costs as much as two messages on this
-  // host. While frames arrive through shared memory, the network is polled only now and then: as long as it has
-  // packets, and less often the longer it has had none.
+  // host. While frames arrive through shared memory, the network is polled only now and then. It is polled while it
+  // has packets, and less often the longer it has had none.
   std::size_t poll(link::Receiver& receiver, Instant now, std::size_t burst_max) {
     const std::size_t near = poll(kShmLink, receiver, now, burst_max);
     if (near != 0) last_near_ = now;

@@ -1,5 +1,5 @@
-// ProcessControl: the parts that a process has once, however many lanes it has: the connection to the daemon, whose
-// events it passes to the right lane, and the monitor of the interfaces that its devices are based on.
+// ProcessControl: the parts that a process has once, however many lanes it has. These are the connection to the
+// daemon, whose events it passes to the right lane, and the monitor of the interfaces of its devices.
 //
 // Threads: any, except handle(), which the thread of one lane calls whenever one of the descriptors is readable.
 #pragma once

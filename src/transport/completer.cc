@@ -278,7 +278,7 @@ void Completer::implied_nak() {
   Requester(core_, qp_, now_).rewind();
 }
 
-// More packets were in flight behind the missing or rejected one, and not every peer stays silent about those: Linux
+// More packets were in flight behind the missing or rejected one, and not every peer stays silent about those. Linux
 // rxe answers the packets behind an RNR NAK with a sequence NAK. A NAK that arrives too soon to answer the repetition
 // says nothing new and is no failed attempt.
 bool Completer::told_already() const {

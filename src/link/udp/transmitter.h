@@ -7,7 +7,7 @@
 //
 // Planning reads lengths only. Filling computes ICRCs and gather lists. It reads memory that the program may have
 // unmapped, under the fault guard; a frame that faults is dropped and the batch is planned again. Payload is copied
-// first if a copy is cheaper than a gather list, and for READ responses: a program may write to memory that a peer
+// first if a copy is cheaper than a gather list, and for READ responses. A program may write to memory that a peer
 // reads, and the ICRC must match the bytes that are sent.
 #pragma once
 

@@ -2,8 +2,8 @@
 // call and never waits, so nothing is in flight afterwards and the ring belongs to no thread. Sends after a failure
 // are not attempted: order is preserved. If the kernel or a seccomp filter forbids io_uring, there is no Uring.
 //
-// Receiving uses plain calls: a receive that waits in a ring belongs to the thread that armed it, which would be the
-// thread of the program that made progress last (docs/adr/0006).
+// Receiving uses plain calls. A receive that waits in a ring belongs to the thread that armed it. Here that would be
+// the thread of the program that made progress last (docs/adr/0006).
 #pragma once
 
 #include <sys/socket.h>

@@ -43,8 +43,8 @@ class LaneLock {
   }
 
   // For the lane's thread beside a program that calls continuously and does the thread's work itself. The thread
-  // sleeps without asking to be woken: otherwise each unlock would pay for a system call and a switch, in vain if the
-  // program calls again at once. Its naps become longer: if both share a core, the holder is hardly ever between two
+  // sleeps without asking to be woken. Otherwise each unlock would pay for a system call and a switch, in vain if the
+  // program calls again at once. Its naps become longer. If both share a core, the holder is hardly ever between two
   // calls when the thread runs, and cannot get there while the thread spins.
   void lock_politely() {
     if (spin(kSpins)) return;

@@ -1,7 +1,7 @@
 // Lanes: the lanes of a process, the assignment of QPs to them, and what all of them read: the memory table.
 //
 // A QP joins the lane whose QPs already use its completion queues. For new queues it takes the lane with the fewest
-// queues; one more lane is opened if every lane has some and there are fewer lanes than cores. So a thread with
+// queues. One more lane is opened if every lane has some and there are fewer lanes than cores. So a thread with
 // queues of its own contends with no other. QPs that share more than queues stay in the first lane: shared receive
 // queues, XRC, datagrams with their address handles and groups.
 //

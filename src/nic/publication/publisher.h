@@ -1,7 +1,7 @@
-// Publisher: keeps a lane's part of the process page (control/process_page.h) up to date: the counters of engine and
-// links, the engine's counters for each device, and one row for each QP. The data path counts in plain integers.
-// Their increments are added to the page a few times a second, and only during activity. Rows of many QPs are
-// published in small portions, so that no call takes long. Several lanes of a process add to the same counters.
+// Publisher: keeps a lane's part of the process page (control/process_page.h) up to date. The part holds the counters
+// of engine and links, the engine's counters for each device, and one row for each QP. The data path counts in plain
+// integers. Their increments are added to the page a few times a second, and only during activity. Rows of many QPs
+// are published in small portions, so that no call takes long. Several lanes of a process add to the same counters.
 //
 // Threads: all calls under the lane's lock.
 #pragma once

@@ -2,11 +2,12 @@
 // of this host that a spinning poller would keep from answering. One object for each completion queue.
 //
 // Yielding costs least if the answer is near. It is not sufficient: some kernels let nothing else run for seconds on
-// a core whose threads only yield to one another (seen with Linux 6.18 and its autogroups: a starting daemon, kernel
-// threads, everything). A program that has polled in vain for milliseconds, at once or in total, can sleep for 50 us.
+// a core whose threads only yield to one another. Linux 6.18 with its autogroups starved a starting daemon, kernel
+// threads and everything else. A program that has polled in vain for milliseconds, at once or in total, can sleep for
+// 50 us.
 //
 // The duration of a yield shows what else runs on this core. If the core comes back within microseconds, the other
-// thread is probably the one that will answer: each empty poll delays the answer, so the next ones yield at once. A
+// thread is probably the one that will answer. Each empty poll delays the answer, so the next ones yield at once. A
 // computing thread keeps the core for milliseconds, so yield to it as rarely as possible.
 //
 // Threads: any; two concurrent polls may be counted as one.

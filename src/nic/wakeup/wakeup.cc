@@ -35,8 +35,8 @@ bool WakeUp::holds_answers(Instant now, Caller caller) const {
   return caller == Caller::kThread || standing_by() || attending() || wakes_at_ <= now + kReplyWatch;
 }
 
-// The thread sleeps until the last deadline that it saw. The caller may sleep next, too: without a kick no thread
-// would handle an earlier deadline that came with its post or poll (a timeout, the delay after an RNR NAK).
+// The thread sleeps until the last deadline that it saw. The caller may sleep next, too. A post or poll may bring an
+// earlier deadline (a timeout, the delay after an RNR NAK): without a kick no thread would handle it.
 void WakeUp::note_deadline(Instant deadline) {
   if (!sleeps_beyond(deadline)) return;
   wakes_at_ = deadline;
@@ -182,7 +182,7 @@ bool WakeUp::armed_again() {
 
 // ---- standing by ----
 
-// Whether the program polls when something arrives can only be found out by trying: one that spins on its memory
+// Whether the program polls when something arrives can only be found out by trying. One that spins on its memory
 // between polls does not, and packets are left waiting.
 void WakeUp::begin_stand_by() {
   stands_by_since_ = sleeper_.now();

@@ -100,8 +100,8 @@ class Duty {
 // thread's, the call that suppressed the doorbells, and stop().
 //
 // The delayed ACK: the answer to a message may wait for the program's reply while some thread is certain to poll
-// soon: the lane's thread itself, a thread that stands by, or one that wakes within 100 us, as it does beside a
-// program that replies.
+// soon. That is the lane's thread itself, a thread that stands by, or one that wakes within 100 us, as it does beside
+// a program that replies.
 class WakeUp {
  public:
   WakeUp(LaneLock& lock, Sleeper& sleeper, bool one_core)
