@@ -1,5 +1,6 @@
-// The library between two programs that may stand on different devices. `across serve ADDRESS` lets anybody in; `across talk ADDRESS`
-// goes through every operation with it and checks every octet, at both ends, and then ends the server as well.
+// The library between two programs that may use different devices. `across serve ADDRESS` accepts any client.
+// `across talk ADDRESS` runs every operation with it, checks every byte at both ends, and then stops the
+// server.
 #include <array>
 #include <cstdio>
 #include <cstdlib>
@@ -21,11 +22,11 @@ const std::chrono::seconds kPatience = comm_test::patience(20);
 constexpr std::size_t kMemory = 300'000;
 constexpr std::array<std::size_t, 10> kSizes = {0, 1, 8, 60, 200, 1016, 1017, 4000, 4095, 4096};
 
-// What the server opens to a client.
+// The memory that the server opens to a client.
 struct Offer {
   RemoteSpan<std::byte> memory;
   RemoteSpan<std::uint64_t> words;
-  RemoteSpan<const std::uint64_t> window;  // empty where its device has none
+  RemoteSpan<const std::uint64_t> window;  // empty if its device has no windows
 };
 
 void require(bool condition, const char* what) {
@@ -44,7 +45,8 @@ bool holds(std::span<const std::byte> octets, std::size_t seed) {
   return true;
 }
 
-// Sends every message back with each octet changed, until the peer closes. A number says that the memory was written.
+// Sends every message back with each byte changed, until the peer closes. An immediate value reports that the
+// memory was written.
 Task<> answer(Endpoint& end, std::span<const std::byte> memory) {
   for (;;) {
     auto message = co_await end.receive(kPatience);
@@ -85,7 +87,7 @@ Task<> serve(Context& context, const char* address) {
   (co_await end.send(offer, kPatience)).value_or_throw();
   co_await answer(end, memory.bytes());
   require(words[0] == 5 + 100 && words[1] == 9, "the atomics did not come to what they should");
-  // One that goes without a farewell.
+  // A peer that leaves without a close.
   Endpoint brief = (co_await listener.accept(kPatience)).value_or_throw();
   auto last = co_await brief.receive(kPatience);
   require(!last && last.error().code() == Code::kPeerGone && last.error().peer() == brief.peer(),

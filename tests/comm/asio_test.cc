@@ -1,4 +1,4 @@
-// A context in an Asio loop: RDMA and timers and sockets of Asio in one thread.
+// A context in an Asio loop: RDMA and Asio's timers and sockets in one thread.
 #include "rrdma/comm/asio.h"
 
 #include <asio/io_context.hpp>
@@ -29,7 +29,7 @@ TEST_F(InAsio, MessagesTimersAndSocketsShareAThread) {
   asio::local::stream_protocol::socket near(loop_);
   asio::local::stream_protocol::socket far(loop_);
   asio::local::connect_pair(near, far);
-  // The socket's octet comes through RDMA and back.
+  // A byte from the socket travels through RDMA and back.
   auto exchange = [](InAsio& self, asio::local::stream_protocol::socket& out, int& count) -> Task<> {
     Pair pair = co_await self.connected();
     for (; count < 100; ++count) {

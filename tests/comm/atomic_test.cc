@@ -35,8 +35,8 @@ TEST_F(OneSided, ReadsAndWrites) {
   }(pair.client, opened.remote(), take(100 * sizeof(Row)), table));
 }
 
-// A way that loses one packet in a hundred makes the transport wait for its acknowledgement timer (over a second, as rdma_cm sets it)
-// whenever what was sent again is lost as well: this takes as long as it takes.
+// With one packet in a hundred lost, a lost retransmission makes the transport wait for its acknowledgement
+// timer (over a second, as set by rdma_cm). Hence the long limit.
 constexpr auto kLargePatience = 60s;
 
 TEST_F(OneSided, LargeTransfers) {

@@ -1,4 +1,4 @@
-// The end of connections: everything that was sent arrives, everybody who waits learns why.
+// The end of connections: everything sent arrives, and every waiter learns the reason.
 #include "tests/comm/world.h"
 
 namespace comm_test {
@@ -63,8 +63,8 @@ TEST_F(Closing, TheContextWaitsForWhatIsClosing) {
     sending.start();
     near = Endpoint();
     pair.server = std::move(far);
-    // The destructor of `other` waits for the acknowledgement only; this context need not be polled for it on a device that
-    // answers by itself. One made of software answers while it is polled, so it runs here.
+    // The destructor of `other` waits only for the acknowledgement, which a hardware device sends by itself.
+    // A software device needs polling, so poll here.
     for (int i = 0; i < 2000; ++i) {
       other.poll();
       context_.poll();
@@ -85,8 +85,9 @@ TEST_F(Closing, BothAtOnce) {
   settle();
 }
 
-// Whether the first one's farewell has come, only the second one's device can say, and what it says may be lost: it must be there to say
-// it again. As a test of that it is worth most where many packets are lost (comm.closing.leaky).
+// Only the second end's device can acknowledge the first one's close, and that acknowledgement may be lost.
+// The second end must stay until it can be repeated. This matters most with a high loss rate
+// (comm.closing.leaky).
 TEST_F(Closing, TheSecondLeavesOnceTheFirstKnows) {
   for (int round = 0; round < 40; ++round) {
     Pair pair = connect();

@@ -1,4 +1,4 @@
-// Connections: how they come up, what both ends say, and every way in which they do not come up.
+// Connections: how they are established, the data exchanged, and every way to fail.
 #include <rdma/rdma_cma.h>
 
 #include <cstring>
@@ -126,7 +126,7 @@ TEST_F(Connections, TheListenerGoesAway) {
   }(context_, address_of(context_)));
 }
 
-// A stranger's request, with private data of our choice.
+// A connection request with arbitrary private data.
 int foreign_connect(const std::string& host, std::uint16_t port, const std::string& octets,
                     std::string* answer) {
   rdma_event_channel* channel = rdma_create_event_channel();
@@ -175,7 +175,7 @@ TEST_F(Connections, StrangersAreRefusedWithAReason) {
   const std::string no_room = std::string("Rc\x01\0\0\x01\0\0\0\0\x10\0", 12);
   for (const std::string& octets :
        {std::string(), std::string("GET / HTTP/1.1"), wrong_version, too_long, no_room}) {
-    std::string answer;  // the stranger's until it is joined
+    std::string answer;  // used by the stranger until it is joined
     bool ended = false;
     std::thread stranger([&] {
       EXPECT_EQ(foreign_connect(address_of(context_), listener_.port(), octets, &answer),
@@ -188,7 +188,7 @@ TEST_F(Connections, StrangersAreRefusedWithAReason) {
   }
 }
 
-// A request that was received by one context is accepted by another one, in another thread.
+// One context receives a request and another one accepts it, in another thread.
 TEST_F(Connections, HandedToAnotherContext) {
   std::thread worker;
   run([](Context& context, Listener& listener, std::string where, std::thread& thread) -> Task<> {

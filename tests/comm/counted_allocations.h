@@ -1,5 +1,5 @@
-// Counts what a program takes from the heap. Replaces operator new, so one file of a program includes it. Under
-// ThreadSanitizer, whose operator new cannot be replaced, nothing is counted.
+// Counts heap allocations of a program. It replaces operator new, so only one file of a program may include
+// it. Counts nothing with ThreadSanitizer, whose operator new cannot be replaced.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@ namespace {
 std::size_t allocations = 0;
 }
 
-// GCC tells by macros, clang by features.
+// GCC defines macros, clang has __has_feature.
 #if defined(__has_feature)
 #define RRDMA_HAS_SANITIZER(name) __has_feature(name##_sanitizer)
 #else
@@ -24,7 +24,7 @@ inline constexpr bool kSanitized = true;
 #else
 inline constexpr bool kSanitized = false;
 #endif
-// The compiler sees that one calls malloc and the other free, and takes it for a mistake.
+// The compiler sees malloc in one and free in the other, and reports a mismatch.
 #pragma GCC diagnostic ignored "-Wmismatched-new-delete"
 void* operator new(std::size_t size) {
   ++allocations;

@@ -1,4 +1,4 @@
-// Datagrams: to a peer that was looked up, back to the sender, and to a multicast group.
+// Datagrams: to a resolved peer, back to the sender, and to a multicast group.
 #include <cstring>
 
 #include "tests/comm/world.h"
@@ -14,7 +14,7 @@ class Datagrams : public World {
     std::memcpy(buffer.data(), words.data(), words.size());
     return buffer;
   }
-  // A datagram may be lost: sent again until it arrives.
+  // A datagram may be lost, so send it repeatedly until it arrives.
   Task<Packet> until_received(Datagram& from, Peer to, Datagram& at, std::string_view words) {
     for (;;) {
       (co_await from.send(to, text(words), kPatience)).value_or_throw();

@@ -1,5 +1,6 @@
-// Two programs, one of which is killed. `death serve ADDRESS` accepts and then does nothing with it; `death wait ADDRESS` waits in every way
-// there is, says so, and is good when every waiter has resumed with an error that names the peer.
+// Two programs, one of which is killed. `death serve ADDRESS` accepts and does nothing more. `death wait
+// ADDRESS` waits in every possible way and reports it. It succeeds if every waiter resumes with an error that
+// names the peer.
 #include <cstdio>
 #include <string>
 #include <string_view>

@@ -1,4 +1,5 @@
-// Every operation there is, given up at every point in every way. That the table knows them all is checked against the headers.
+// Gives up every operation at every point in every way. A check against the headers ensures that the table is
+// complete.
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -12,14 +13,14 @@ namespace comm_test {
 namespace {
 
 struct Entry {
-  const char* type;  // the class that is awaited
+  const char* type;  // the awaited class
   const char* what;
   std::function<Task<bool>(std::stop_token, Limit)> make;
 };
 
 class EveryOperation : public Withdrawing {
  protected:
-  // What an entry that says nothing of a deadline waits for, and gets.
+  // Adds an operation that takes a Limit. The entry awaits it and reports whether it succeeded.
   template <typename Make>
   void add(const char* type, const char* what, Make make) {
     entries_.push_back({type, what, [make](std::stop_token, Limit limit) -> Task<bool> {
@@ -102,7 +103,7 @@ class EveryOperation : public Withdrawing {
   Pair pair_ = connect();
   Pair other_ = connect();
   Buffer target_ = take(50000);
-  const std::string many_ = std::string(3000, 'm');  // copied when the send is begun
+  const std::string many_ = std::string(3000, 'm');  // copied when the send starts
   alignas(8) std::uint64_t counter_[1] = {0};
   Share<std::byte> memory_;
   Share<std::uint64_t> word_;
@@ -127,7 +128,7 @@ TEST_F(EveryOperation, GivenUpInEveryWay) {
     exchange_is_sound(other_);
     ASSERT_TRUE(pair_.client.open() && pair_.server.open()) << "a connection ended over it";
     exchange_is_sound(pair_);
-    // Who got through in time waits at the listener.
+    // Connections that succeeded in time wait at the listener.
     run([](Listener& listener) -> Task<> {
       while ((co_await listener.accept(20ms)).ok()) continue;
     }(listener_));

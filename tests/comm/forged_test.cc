@@ -1,5 +1,5 @@
-// A stranger that connects as this library does and then sends what this library never would: the connection ends with an error that
-// names it, and nobody else notices.
+// A peer that connects correctly and then sends messages that this library never sends. Its connection ends
+// with an error that names it; other connections are not affected.
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
 #include <rdma/rdma_verbs.h>
@@ -15,7 +15,7 @@
 namespace comm_test {
 namespace {
 
-// kind, reserved, credits, length (little-endian), then octets.
+// kind, reserved, credits, length (little-endian), then the payload.
 std::string message(std::uint8_t kind, std::uint8_t reserved, std::uint16_t credits, std::uint32_t length,
                     std::size_t octets) {
   std::string out(8 + octets, 'x');
@@ -26,7 +26,7 @@ std::string message(std::uint8_t kind, std::uint8_t reserved, std::uint16_t cred
   return out;
 }
 
-// Connects with a good hello, sends these messages and stays until the other end breaks off.
+// Connects with a valid hello, sends these messages, and stays until the other end closes.
 class Forger {
  public:
   Forger(const std::string& host, std::uint16_t port) {
@@ -45,7 +45,7 @@ class Forger {
     region_ = rdma_reg_msgs(id_, memory_.data(), memory_.size());
     for (std::size_t i = 0; i < 8; ++i)
       rdma_post_recv(id_, nullptr, memory_.data() + 32768 + i * 4104, 4104, region_);
-    // It gives up soon when nobody answers any more: 4 us << 14, seven times. (To rxe a retry count of 7 means for ever.)
+    // Gives up soon without an answer: 4 us << 14, seven times. (For rxe, a retry count of 7 means forever.)
     std::uint8_t timeout = 14;
     rdma_set_option(id_, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &timeout, sizeof(timeout));
     const std::string hello("Rc\x01\0\0\x08\0\0\0\0\x10\0", 12);
@@ -77,8 +77,8 @@ class Forger {
   bool connected_ = false;
 };
 
-// A Forger in a thread of its own. Its farewell is answered by who polls the context, so the context is polled until it is gone:
-// rdma_disconnect would wait for all its time-outs otherwise, more than a minute.
+// A Forger in its own thread. The context must be polled to answer its disconnect, so poll until it is gone.
+// Otherwise rdma_disconnect would wait for all its timeouts, more than a minute.
 class Stranger {
  public:
   Stranger(Context& context, std::uint16_t port, const std::function<void(Forger&)>& deeds)
@@ -110,7 +110,7 @@ class Forged : public World {
               const Profile& profile = {}) {
     SCOPED_TRACE(what);
     Pair other = connect();
-    std::atomic<bool> let_in{false};  // before that it would only be passed over
+    std::atomic<bool> let_in{false};  // earlier, it would only be skipped
     const Stranger stranger(context_, listener_.port(), [messages, &let_in](Forger& forger) {
       while (!let_in) std::this_thread::sleep_for(1ms);
       for (const std::string& one : messages) {
@@ -149,14 +149,14 @@ TEST_F(Forged, Headers) {
   expect("one credit too many", {message(2, 0, 1, 0, 0)}, Code::kProtocol);
 }
 
-// Whoever misbehaves before it is let in is passed over; the listener goes on.
+// A peer that misbehaves before it is accepted is skipped; the listener continues.
 TEST_F(Forged, BeforeItIsLetIn) {
   for (int round = 0; round < 5; ++round) {
     const Stranger stranger(context_, listener_.port(), [](Forger& forger) { forger.send("abc"); });
     auto accepting = listener_.accept(kPatience);
     accepting.start();
     context_.run_until([&] { return accepting.done(); }, Clock::now() + 200ms);
-    if (accepting.done()) continue;  // it was let in before its message came
+    if (accepting.done()) continue;  // it was accepted before its message arrived
     auto connecting = context_.connect(address(), kPatience);
     connecting.start();
     EXPECT_TRUE(
@@ -169,15 +169,16 @@ TEST_F(Forged, Behaviour) {
   expect("a message after the farewell", {message(3, 0, 0, 0, 0), message(1, 0, 0, 4, 4)},
          Code::kClosedByPeer);
   expect("a message that is larger than the limit", {message(1, 0, 0, 5000, 5000)}, Code::kProtocol);
-  // It says that it has room for eight, and never gives it back: seven messages tell it of credits, then there are no more. Where it is
-  // faster than this end its device waits, so that the answer is the same each time.
+  // The peer offers eight receives and never returns credits. Seven messages grant it credits; after that it
+  // has none. If it is faster than this end, its device retries, so that the result is always the same.
   Profile patient;
   patient.rnr_retry = 7;
   expect("more messages than credits", std::vector<std::string>(400, message(1, 0, 0, 4, 4)), Code::kProtocol,
          patient);
 }
 
-// Where nobody takes its messages, the device itself refuses the first one too many, and all before it are there.
+// If its messages are not received, the device refuses the first excess message. All messages before it
+// arrive.
 TEST_F(Forged, MoreMessagesThanReceives) {
   Profile narrow;
   narrow.receive_depth = 8;

@@ -1,5 +1,5 @@
-// Connections that are handed to other contexts, in other threads: whatever is sent meanwhile arrives there, once and in order, and who
-// stays behind is not disturbed.
+// Connections handed to other contexts in other threads: data sent meanwhile arrives there once and in order,
+// and other connections are not disturbed.
 #include <array>
 #include <atomic>
 #include <future>
@@ -20,7 +20,7 @@ Task<> echo(Context& context, Incoming incoming) {
   }
 }
 
-// A context in a thread of its own, to which requests are handed.
+// A context in its own thread that takes over requests.
 class Worker {
  public:
   Worker() : thread_([this] { work(); }) { ready_.get_future().wait(); }
@@ -54,10 +54,10 @@ class Worker {
   bool over_ = false;
   std::atomic<int> taken_{0};
   std::promise<void> ready_;
-  std::thread thread_;  // the last one: it uses the others
+  std::thread thread_;  // last: it uses the others
 };
 
-// Sends as soon as it is connected, and goes on; what comes back is what was sent, in order.
+// Sends immediately after connecting, and continues. The answers are the sent numbers, in order.
 Task<> converse(Context& context, std::string address, std::uint32_t count) {
   Endpoint end = (co_await context.connect(address, kPatience)).value_or_throw();
   Scope scope;

@@ -1,5 +1,5 @@
-# Runs a program of these tests on rrdma0, in namespaces of its own, over one of the ways between two ends.
-# Arguments: the command, the way, the program and its arguments.
+# Runs a test program on rrdma0 in its own namespaces, over one of the ways between two ends. Arguments: the command,
+# the way, the program and its arguments.
 import os
 import pathlib
 import subprocess

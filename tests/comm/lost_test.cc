@@ -1,4 +1,4 @@
-// Connections that are lost and come back, silent peers, containers in registered memory, other people's event loops.
+// Lost connections that are restored, silent peers, containers in registered memory, foreign event loops.
 #include <poll.h>
 
 #include <memory_resource>
@@ -67,7 +67,7 @@ TEST_F(Lost, ContainersInRegisteredMemory) {
   EXPECT_LE(context_.pool().in_use(), before);
 }
 
-// As another loop would do it: arm, sleep on the file, poll.
+// As another event loop does it: arm, sleep on the file descriptor, poll.
 TEST_F(Lost, TheFileWakesAnotherLoop) {
   Pair pair = connect();
   auto exchange = [](Pair& p, int rounds) -> Task<int> {

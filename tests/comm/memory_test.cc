@@ -1,4 +1,4 @@
-// Pools and buffers: limits, quotas, waiting, reuse; and no allocation for a message once things run.
+// Pools and buffers: limits, quotas, waiting, reuse; and no allocation for a message in the steady state.
 #include <algorithm>
 #include <fstream>
 #include <sstream>
@@ -27,7 +27,7 @@ TEST_F(Memory, SizesAndReuse) {
   EXPECT_EQ(context_.pool().registered(), registered);
 }
 
-// Whether huge pages were asked for where this octet lies.
+// Whether huge pages were requested for the mapping of this byte.
 bool wants_huge_pages(const std::byte* where) {
   const auto address = reinterpret_cast<std::uintptr_t>(where);
   std::ifstream maps("/proc/self/smaps");
@@ -108,7 +108,7 @@ TEST_F(Memory, QuotasDrawFromOnePool) {
   EXPECT_TRUE(one.take(8192).ok());
 }
 
-// Takes a piece, says that it did, and gives it back.
+// Takes a piece, records it, and returns it.
 Task<> take_turn(Pool& pool, std::size_t size, Limit limit, std::vector<int>& served, int number) {
   auto buffer = co_await pool.wait(size, std::move(limit));
   served.push_back(buffer.ok() ? number : -number);

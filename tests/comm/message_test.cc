@@ -1,4 +1,4 @@
-// Messages: contents, order, sizes, credits, who waits for whom.
+// Messages: contents, order, sizes, credits and waiting.
 #include <cstring>
 #include <numeric>
 
@@ -62,7 +62,8 @@ TEST_F(Messages, OwnedBuffersComeBack) {
   }(pair, take(3000)));
 }
 
-// Without waiting, as long as the peer has room; what does not go is not sent, and what waits keeps its place.
+// try_send succeeds while the peer has room. A refused message is not sent, and waiting sends keep their
+// order.
 TEST_F(Messages, TriedAtOnce) {
   Profile shallow;
   shallow.receive_depth = 8;
@@ -80,7 +81,7 @@ TEST_F(Messages, TriedAtOnce) {
   EXPECT_FALSE(waiting.done());
   std::uint32_t seen = 0;
   const auto next = [&] {
-    // All that are there: nothing wakes a context for what has come already.
+    // Receive all of them: messages that have already arrived do not wake a context.
     while (Message message = pair.server.try_receive()) {
       EXPECT_EQ(message.as<std::uint32_t>(), seen);
       ++seen;
@@ -97,7 +98,7 @@ TEST_F(Messages, TriedAtOnce) {
   EXPECT_FALSE(Endpoint().try_receive());
 }
 
-// The memory of a message goes back with the last who has it.
+// The memory of a message is returned with the last reference.
 TEST_F(Messages, SharedLoans) {
   Profile shallow;
   shallow.receive_depth = 4;
@@ -138,7 +139,7 @@ TEST_F(Messages, TheEndOfATurn) {
   }
   context_.poll();
   EXPECT_EQ(rung, 1U);
-  // Behind those who were ready.
+  // After all ready coroutines.
   run([](Context& context, TurnEnd& after, unsigned& count) -> Task<> {
     static_cast<void>(co_await context.yield());
     const unsigned before = count;
@@ -164,7 +165,7 @@ TEST_F(Messages, TooLargeIsSaidAtOnceAndHarmsNobody) {
   }(pair));
 }
 
-// A sender waits for the receiver, not for the network, and the receiver's loans are what it waits for.
+// A sender waits for the receiver's credits, which held messages withhold.
 TEST_F(Messages, BackpressureByLoans) {
   Profile narrow;
   narrow.receive_depth = 8;
@@ -180,7 +181,7 @@ TEST_F(Messages, BackpressureByLoans) {
     (co_await context.sleep(50ms)).value();
     EXPECT_EQ(sent, 7U) << "one of eight is kept for credits";
     EXPECT_GT(p.client.counters().waits_for_credit, 0U);
-    // One given back is one more; nothing else is needed for it.
+    // Each returned message allows exactly one more.
     for (unsigned expected = 7; expected < 100; ++expected) {
       EXPECT_EQ(loans.front().as<unsigned>(), expected - 7);
       loans.erase(loans.begin());
@@ -191,7 +192,7 @@ TEST_F(Messages, BackpressureByLoans) {
   }(context_, pair));
 }
 
-// Both ends send as fast as they can with the least room that there is: credits may not run dry.
+// Both ends send as fast as they can with the least room: credits must not run out.
 TEST_F(Messages, BothWaysWithLittleRoom) {
   for (const std::uint16_t depth : std::initializer_list<std::uint16_t>{4, 5, 7, 16}) {
     Profile profile;
@@ -209,7 +210,7 @@ TEST_F(Messages, BothWaysWithLittleRoom) {
   }
 }
 
-// Who sends all the time is to get credits while it still has most of them.
+// A steady sender must get credits while it still has most of them.
 TEST_F(Messages, CreditsComeInPieces) {
   Profile wide;
   wide.receive_depth = 256;

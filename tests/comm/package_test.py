@@ -1,5 +1,5 @@
-# librrdma-comm as others meet it: what it exports, and a project built against an installed tree by find_package and by
-# pkg-config. Arguments: the command, the library, the build folder, the C++ compiler.
+# Tests the installed librrdma-comm: its exports, and a project built against it with find_package and pkg-config.
+# Arguments: the command, the library, the build folder, the C++ compiler.
 import os
 import pathlib
 import re
@@ -36,7 +36,7 @@ class Exports(unittest.TestCase):
             if plain.startswith("rrdma::comm::v0::"):
                 ours += 1
                 continue
-            # The standard library's templates are visible wherever they are instantiated, and weak.
+            # Instantiated templates of the standard library are visible and weak.
             self.assertTrue(kind in "WVu" and "std::" in plain, f"{kind} {name}")
         self.assertGreater(ours, 100)
 
@@ -78,7 +78,7 @@ class Installed(unittest.TestCase):
 
     def test_pkg_config(self):
         where = str(next(self.prefix.rglob("rrdma-comm.pc")).parent)
-        # The prefix of the tree is where it was installed to now, not where the build was configured for.
+        # Use the prefix of this installation, not the one that the build was configured for.
         flags = output("pkg-config", f"--define-variable=prefix={self.prefix}", "--cflags", "--libs", "rrdma-comm",
                        env={**os.environ, "PKG_CONFIG_PATH": where}).split()
         program = self.folder / "by_pkg_config"

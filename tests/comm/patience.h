@@ -1,4 +1,4 @@
-// How long tests wait, and where: for the programs of tests/comm and tests/rpc.
+// Timeouts and addresses for the programs of tests/comm and tests/rpc.
 #pragma once
 
 #include <chrono>
@@ -9,13 +9,13 @@
 
 namespace comm_test {
 
-// How long what should come may take. An emulated machine that shares its processors needs more (tests/interop).
+// The timeout for expected events. An emulated machine with shared CPUs needs more (tests/interop).
 inline std::chrono::seconds patience(int seconds) {
   const char* given = std::getenv("RRDMA_TEST_PATIENCE");
   return std::chrono::seconds(given != nullptr ? std::atoi(given) : seconds);
 }
 
-// Where the device is: its first IPv4 address.
+// The first IPv4 address of the device.
 inline std::string address_of(const rrdma::comm::Context& context) {
   for (const std::string& address : context.device().addresses) {
     if (address.find(':') == std::string::npos) return address;

@@ -1,5 +1,5 @@
-# rrdma::comm between processes: every operation, a peer that is killed, and the examples. Arguments: the command, the programs `death` and
-# `across`, the folder of the examples.
+# rrdma::comm between processes: every operation, a killed peer, and the examples. Arguments: the command, the
+# programs `death` and `across`, the folder of the examples.
 import os
 import pathlib
 import socket

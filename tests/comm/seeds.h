@@ -1,4 +1,4 @@
-// What every swarm stands on: choices that a seed makes, and how a seed fails.
+// Shared by all swarms: random choices from a seed, and the failure of a seed.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace seeds {
 
 using comm_test::address_of;
 
-// How long anything may take that must come by itself.
+// The timeout for everything that must happen by itself.
 inline const std::chrono::seconds kPatience = comm_test::patience(60);
 
 [[noreturn]] inline void fail(std::uint64_t seed, const std::string& what) {

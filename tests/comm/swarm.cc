@@ -1,9 +1,11 @@
-// A swarm: random operations, cancellations, deadlines, closes, aborts and kills on a few connections, with an oracle. `swarm FIRST COUNT [N]` runs
-// that many seeds, every N-th with a kill. A failure prints its seed.
+// A swarm: random operations, cancellations, deadlines, closes, aborts and kills on a few connections,
+// checked by an oracle. `swarm FIRST COUNT [N]` runs that many seeds, every N-th with a kill. A failure
+// prints its seed.
 //
-// The oracle: a sender numbers its messages and fills them with a pattern of that number. A receiver sees numbers that only grow; a number
-// whose send was good is missing only if its connection was aborted; every octet is right; when everything is closed, all memory has
-// come back to the pool. What a kill must leave intact, swarm_kills.h says.
+// The oracle: a sender numbers its messages and fills them with a pattern of the number. A receiver sees
+// increasing numbers. A successfully sent number is missing only if its connection was aborted. Every byte is
+// right. After everything is closed, all memory is back in the pool. swarm_kills.h describes the invariants
+// of a kill.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -18,7 +20,8 @@ using namespace comm_swarm;
 
 namespace {
 
-// A kill takes a process that opens the device and, of the survivors, the time until all of them know: one seed in so many has one.
+// A kill needs a process that opens the device, and time until all survivors notice. One seed in this many
+// has one.
 std::uint64_t seeds_for_a_kill = 10;
 std::uint64_t kills = 0;
 Clock::duration longest_until_all_knew{};
@@ -26,7 +29,7 @@ Clock::duration longest_until_all_knew{};
 struct Way {
   std::uint64_t seed;
   bool aborted = false;
-  std::uint32_t confirmed = 0;  // the last number whose send was good
+  std::uint32_t confirmed = 0;  // the last number that was sent successfully
   std::uint32_t seen = 0;       // the last number that was received
 };
 
@@ -41,7 +44,7 @@ Task<> send_numbers(Context& context, Endpoint& end, Way& way, std::uint64_t see
     if (random.chance(50)) {
       good = (co_await end.send(std::move(*buffer), any_limit(random))).ok();
     } else if (random.chance(30)) {
-      // Given up by destroying it, after a while.
+      // Give up by destruction after a while.
       auto answer = co_await when_any(end.send(std::move(*buffer), kPatience),
                                       context.sleep(std::chrono::microseconds(random.below(500))));
       good = answer.index() == 0 && std::get<0>(answer).ok();
@@ -121,7 +124,8 @@ Task<> connection(Context& context, Endpoint client, Endpoint server, RemoteSpan
   co_await when_all(
       [](Context& c, Endpoint given, Way& w, RemoteSpan<std::byte> m, RemoteRef<std::uint64_t> r,
          std::uint64_t s) -> Task<> {
-        // A parameter lives as long as the task; a local one ends with its body, and so closes the connection.
+        // A parameter lives as long as the task. A local variable ends with the body, and thus closes the
+        // connection.
         Endpoint end = std::move(given);
         if (s % 3 == 0) {
           co_await when_all(send_numbers(c, end, w, s), one_sided(c, end, m, r, s + 1));
@@ -136,7 +140,7 @@ Task<> connection(Context& context, Endpoint client, Endpoint server, RemoteSpan
   }
 }
 
-// Somebody who has nothing to do with it: while another peer dies, every message comes, in order.
+// An unrelated connection: while another peer dies, every message arrives in order.
 Task<> go_on(Context& context, Endpoint near, Endpoint far, const bool& over, std::uint64_t seed) {
   for (std::uint32_t number = 1; !over || number < 10; ++number) {
     auto [sent, message] = co_await when_all(near.send(number, kPatience), far.receive(kPatience));
@@ -159,7 +163,7 @@ Task<> kill_beside(Context& context, Endpoint near, Endpoint far, std::uint64_t 
 
 Task<> run_connections(Context& context, Listener& listener, std::string where, RemoteSpan<std::byte> memory,
                        RemoteRef<std::uint64_t> word, std::uint64_t seed) {
-  // One after the other connects, so that both ends are of the same pair; then they live beside each other.
+  // Connect one after the other, so that both ends belong to the same pair; then run them concurrently.
   Scope scope;
   const std::uint64_t peaceful = 1 + seed % 3;
   for (std::uint64_t i = 0; i < peaceful + (seed % seeds_for_a_kill == 0 ? 1 : 0); ++i) {

@@ -1,4 +1,5 @@
-// What both parts of the swarm of rrdma::comm stand on: messages that say by themselves whether they are whole, and connections of every kind.
+// Shared by both parts of the rrdma::comm swarm: self-checking messages, and connections with random
+// profiles.
 #pragma once
 
 #include <chrono>
@@ -19,7 +20,7 @@ using seeds::fail;
 using seeds::kPatience;
 using seeds::Random;
 
-// A number in front, then a pattern of it.
+// A number first, then a pattern of it.
 inline void fill(std::span<std::byte> octets, std::uint32_t number) {
   for (std::size_t i = 0; i < octets.size(); ++i) octets[i] = static_cast<std::byte>(number * 31 + i * 7);
   if (octets.size() >= 4) std::memcpy(octets.data(), &number, 4);

@@ -10,14 +10,14 @@
 namespace comm_swarm {
 namespace {
 
-constexpr std::size_t kHalf =
-    5000;  // of the memory that each side opens: what is read in front, what is written behind
-constexpr std::uint32_t kRead =
-    1;  // the patterns of both, and that of memory which nobody may write any more
+// Size of each half of the memory that each side opens: the first half is read, the second written.
+constexpr std::size_t kHalf = 5000;
+// The patterns of both sides, and that of memory that must not be written any more.
+constexpr std::uint32_t kRead = 1;
 constexpr std::uint32_t kWritten = 2;
 constexpr std::uint32_t kOver = 3;
 
-// What a side opens to the other; it travels in the hello.
+// The memory that a side opens to the other, sent in the hello.
 struct Opened {
   RemoteSpan<std::byte> memory;
   RemoteRef<std::uint64_t> word;
@@ -44,7 +44,7 @@ class Lent {
   Lent(const Lent&) = delete;
   Lent& operator=(const Lent&) = delete;
 
-  // A silent peer is asked, so that a waiter who sends nothing learns of its death as well.
+  // Probe silent peers, so that a waiter that sends nothing also notices a death.
   [[nodiscard]] Profile profile(std::uint64_t seed) const {
     Profile profile = any_profile(seed);
     profile.hello = std::as_bytes(std::span(&opened_, 1));
@@ -61,14 +61,14 @@ class Lent {
   Opened opened_;
 };
 
-// What both sides agree on because they know the seed.
+// Choices that both sides derive from the seed.
 struct Plan {
   explicit Plan(std::uint64_t seed) {
     Random random(~seed);
     victim_listens = random.chance(50);
     connections = 1 + random.below(3);
   }
-  // On such a connection nobody says anything: its waiters learn of the death by the keep-alive alone.
+  // On such a connection neither side sends: only the keep-alive detects the death.
   [[nodiscard]] static bool silent(std::uint64_t seed, std::uint64_t connection) {
     return Random(~seed - connection - 1).chance(20);
   }
@@ -84,11 +84,11 @@ struct Tie {
   bool closed = false;  // this side has ended it
 };
 
-// An operation ended with this error: was it entitled to?
+// Fails if this error of an operation was not permitted.
 void judge(const Tie& tie, const Error& error) {
   const Code code = error.code();
   if (tie.closed && code == Code::kClosed) return;
-  // The victim's peer closes and aborts; what is wrong with its own end, it says by not being there to be killed.
+  // The victim's peer closes and aborts. The victim reports any other error by ending before it is killed.
   if (tie.killed == nullptr) {
     if (code == Code::kPeerGone || code == Code::kClosedByPeer || code == Code::kClosed) return;
     fail(tie.seed, "the victim: " + error.what());
@@ -97,7 +97,7 @@ void judge(const Tie& tie, const Error& error) {
   if (code != Code::kPeerGone) fail(tie.seed, "the peer was killed: " + error.what());
   if (error.peer() != tie.end.peer()) fail(tie.seed, "the peer is not named: " + error.what());
 }
-// Whether one goes on.
+// Whether to continue.
 template <typename T>
 bool goes_on(const Tie& tie, const Result<T>& result) {
   if (result.ok() || result.error().code() == Code::kDeadline) return true;
@@ -105,7 +105,7 @@ bool goes_on(const Tie& tie, const Result<T>& result) {
   return false;
 }
 
-// Numbers without gaps, so none of them is given up.
+// No send is given up, so the numbers have no gaps.
 Task<> send_all(Context& context, Tie& tie, std::uint64_t seed) {
   Random random(seed);
   for (std::uint32_t number = 1;; ++number) {
@@ -125,7 +125,8 @@ Task<> send_all(Context& context, Tie& tie, std::uint64_t seed) {
   }
 }
 
-// Writes on memory that the pool has to give: on that of a loan, if it had come back too early.
+// Overwrites free memory of the pool. If a held message had been returned too early, its contents would
+// change.
 void scribble(Context& context) {
   for (std::size_t size = 4_KiB; size <= 64_KiB; size *= 2) {
     auto buffer = context.pool().take(size);
@@ -192,14 +193,14 @@ Task<> one_sided(Context& context, Tie& tie, std::uint64_t seed) {
       case 2: going = goes_on(tie, co_await tie.end.fetch_add(there.word, 1, limit)); break;
       default: going = goes_on(tie, co_await tie.end.flush(limit)); break;
     }
-    // Others have their turn as well; each operation may be over before it has to wait.
+    // Let other tasks run: each operation may complete without waiting.
     if (going) static_cast<void>(co_await context.sleep(std::chrono::microseconds(random.below(100))));
   }
 }
 
 Task<> wait_for_the_end(Tie& tie) { judge(tie, (co_await tie.end.receive()).error()); }
 
-// Everything at once on one connection, until it is over.
+// All kinds of operations concurrently on one connection, until it ends.
 Task<> talk(Context& context, Tie& tie, std::uint64_t seed, bool silent) {
   if (silent) {
     co_await wait_for_the_end(tie);
@@ -209,7 +210,7 @@ Task<> talk(Context& context, Tie& tie, std::uint64_t seed, bool silent) {
   }
 }
 
-// --- who kills -------------------------------------------------------------------------------------------------
+// --- the killer ------------------------------------------------------------------------------------------------
 
 struct Scene {
   Context& context;
@@ -221,7 +222,7 @@ struct Scene {
   bool killed = false;
 };
 
-// This side may end a connection by itself, at about the same time.
+// This side may end a connection by itself at about the same time.
 Task<> end_one(Scene& scene, Tie& tie, Random& random) {
   static_cast<void>(co_await scene.context.sleep(std::chrono::microseconds(random.below(20000))));
   tie.closed = true;
@@ -273,7 +274,7 @@ Task<Clock::duration> kill_and_wait(Scene& scene) {
   scene.killed = true;
   seeds::kill(scene.victim, scene.seed);
   const auto begin = Clock::now();
-  // A request that had left by then has come by now; nobody need wait for another one.
+  // Requests sent before the kill have arrived by now, so stop waiting for more.
   static_cast<void>(co_await when_any(scene.talks.join(), scene.context.sleep(200ms)));
   scene.nobody_comes.request_stop();
   const auto over = co_await when_any(scene.talks.join(), scene.context.sleep(kPatience));
@@ -302,7 +303,7 @@ Task<Clock::duration> kill_a_peer(Context& context, std::uint64_t seed) {
   co_return until_all_knew;
 }
 
-// --- who is killed ---------------------------------------------------------------------------------------------
+// --- the victim ------------------------------------------------------------------------------------------------
 
 namespace {
 

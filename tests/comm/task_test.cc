@@ -1,4 +1,4 @@
-// Tasks, when_all, when_any, scopes, sleeping: no device is needed for most of it, but a context is.
+// Tasks, when_all, when_any, scopes and sleeping. Most of it needs no device, but a context.
 #include <memory>
 #include <thread>
 
@@ -29,8 +29,8 @@ TEST_F(Tasks, ValuesAndExceptions) {
   EXPECT_THROW(run(when_all(number(1), thrower())), std::runtime_error);
 }
 
-// A long loop over tasks that end at once needs no more stack than a short one.
-// GCC makes tail calls only where it optimises, which AddressSanitizer keeps it from.
+// A long loop over tasks that end at once must not use more stack than a short one. GCC makes tail calls only
+// with optimisation, which AddressSanitizer prevents.
 #if defined(__SANITIZE_ADDRESS__) && !defined(__clang__)
 constexpr int kTransfers = 1000;
 #else
@@ -79,7 +79,7 @@ TEST_F(Tasks, AStopFromAnotherThread) {
   }
 }
 
-// The operation ends while another thread asks it to stop.
+// The operation ends while another thread requests a stop.
 TEST_F(Tasks, AStopThatComesTooLate) {
   for (int round = 0; round < 200; ++round) {
     std::stop_source source;
@@ -145,7 +145,7 @@ TEST_F(Tasks, YieldLetsOthersRun) {
   EXPECT_EQ(order, "ababab");
 }
 
-// What one compiler makes of this must not be silence.
+// The compiler bug with this coroutine must be reported.
 Task<> waits_in_a_condition(Context& context) {
   if (!co_await context.yield()) co_return;
   throw std::runtime_error("it ran");

@@ -13,7 +13,7 @@
 namespace seeds {
 namespace {
 
-constexpr int kTellingFd = 3;  // where a victim says that it is there
+constexpr int kTellingFd = 3;  // a victim reports here that it is ready
 
 }  // namespace
 
@@ -40,7 +40,7 @@ Victim start_victim(std::uint64_t seed, std::vector<std::string> words) {
 }
 
 rrdma::comm::Task<> await_the_moment(rrdma::comm::Context& context, std::uint64_t seed) {
-  Random random(~seed * 3);  // what else the seed decides has nothing to do with it
+  Random random(~seed * 3);  // independent of other choices of the seed
   static_cast<void>(
       co_await context.sleep(std::chrono::microseconds(random.below(1U << (4 + random.below(14))))));
 }

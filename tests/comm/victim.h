@@ -1,4 +1,4 @@
-// A process that is there to be killed: the same program again, as `PROGRAM victim WORDS...`.
+// A process to be killed: another instance of the program, as `PROGRAM victim WORDS...`.
 #pragma once
 
 #include <sys/types.h>
@@ -14,18 +14,19 @@ namespace seeds {
 
 struct Victim {
   pid_t pid = 0;
-  std::string address;  // what it said of where it is
+  std::string address;  // as reported by the victim
 };
 
-// Returns when the victim has said where it is. Descriptors without O_CLOEXEC are the victim's as well, with the same numbers.
+// Returns when the victim has reported its address. The victim inherits descriptors without O_CLOEXEC, with
+// the same numbers.
 Victim start_victim(std::uint64_t seed, std::vector<std::string> words);
 
-// Sleeps for a while: often no longer than a handshake takes, sometimes until much is under way.
+// Sleeps for a random time: often as short as a handshake, sometimes until many operations are in flight.
 rrdma::comm::Task<> await_the_moment(rrdma::comm::Context& context, std::uint64_t seed);
-// SIGKILL. Whoever had ended by itself is a failure.
+// Sends SIGKILL. Fails if the victim had already ended.
 void kill(const Victim& victim, std::uint64_t seed);
 
-// In the victim, first of all: nobody is left behind when the swarm itself ends.
+// Called first in the victim, so that it ends with the swarm.
 void end_with_parent();
 void say_where(std::string address, std::uint64_t seed);
 

@@ -1,4 +1,4 @@
-// The ways to wait: messages arrive by each of them, and who sleeps takes no processor time.
+// The ways to wait: messages arrive with each of them, and a sleeping thread uses no CPU time.
 #include <time.h>
 
 #include "tests/comm/world.h"
@@ -17,7 +17,7 @@ class Waiting : public World, public ::testing::WithParamInterface<Wait::Way> {
   }
 };
 
-// Of this thread.
+// CPU time of this thread.
 std::chrono::nanoseconds processor_time() {
   timespec now{};
   ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
@@ -44,8 +44,8 @@ TEST_P(Waiting, MessagesArriveAtOnceAndAfterASleep) {
   }
 }
 
-// An event that nobody took would end every sleep at once: the first sleep asks for one, the exchange after it brings
-// one.
+// An event that was not taken would end every sleep at once: the first sleep requests one, and the exchange
+// after it triggers it.
 TEST_P(Waiting, WhoHasNothingToDoSleeps) {
   Pair pair = connect();
   run(exchange(pair, 300));

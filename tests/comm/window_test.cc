@@ -1,4 +1,4 @@
-// Memory windows: open to one peer, closed by their end, refused with a reason where there are none.
+// Memory windows: open to one peer, closed when destroyed, and refused with a reason if the device has none.
 #include <cstring>
 #include <vector>
 

@@ -1,5 +1,5 @@
-// Giving operations up, at every point where one can wait: by destroying, by a stop, by a deadline. Nothing leaks, what the device still
-// uses stays whole, and other endpoints notice nothing.
+// Gives up operations wherever they can wait: by destruction, a stop or a deadline. Nothing leaks, memory in
+// use by the device stays intact, and other endpoints are not affected.
 #include <cstring>
 
 #include "tests/comm/withdrawing.h"
@@ -12,7 +12,7 @@ TEST_F(Withdrawing, Connecting) {
   each_way([this](std::stop_token, Limit limit) -> Task<bool> {
     co_return (co_await context_.connect(address(), limit)).ok();
   });
-  // Those who did get through are waiting at the listener.
+  // Successful connections wait at the listener.
   run([](Listener& listener) -> Task<> {
     for (;;) {
       auto end = co_await listener.accept(100ms);
@@ -52,7 +52,7 @@ TEST_F(Withdrawing, SendsThatWait) {
       << "a loan was lost";
 }
 
-// What was sent and given up has either arrived whole or not at all; the others arrive, in order.
+// A send that was given up arrives completely or not at all. The others arrive in order.
 TEST_F(Withdrawing, SendsUnderWay) {
   Pair pair = connect();
   std::uint32_t next = 0;
@@ -94,7 +94,7 @@ TEST_F(Withdrawing, Receiving) {
     (co_await pair.client.send(sent++, kPatience)).value_or_throw();
     co_return (co_await pair.server.receive(limit)).ok();
   });
-  // A message that was meant for somebody who went away is not lost: between them they are all there, in order.
+  // A message for a receiver that was destroyed is not lost: all messages arrive, in order.
   const auto seen = pair.server.counters().messages_received;
   EXPECT_LE(seen, sent);
   run([](Pair& p, unsigned total) -> Task<> {
@@ -109,7 +109,7 @@ TEST_F(Withdrawing, Receiving) {
   }(pair, sent));
 }
 
-// Exactly: whoever is destroyed after a message was given to it, the message goes to the next one.
+// If a receive is destroyed after it got a message, the next receive gets that message.
 TEST_F(Withdrawing, AGivenMessageIsPassedOn) {
   Pair pair = connect();
   for (unsigned i = 0; i < 50; ++i) {

@@ -1,4 +1,4 @@
-// Giving operations up in every way there is: by destroying, by a stop, by a deadline.
+// Gives up operations in every way: by destruction, a stop or a deadline.
 #pragma once
 
 #include <functional>

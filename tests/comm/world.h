@@ -1,4 +1,4 @@
-// What the tests of rrdma::comm stand on: a context, and pairs of connected endpoints within it.
+// Base of the rrdma::comm tests: a context, and pairs of connected endpoints within it.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -17,8 +17,8 @@ using namespace std::chrono_literals;
 
 inline const std::chrono::seconds kPatience = patience(30);
 
-// The peer's device did not let us into its memory. Where packets get lost on purpose, the one that says so may be among them; then only
-// the end of the connection is seen.
+// The peer's device refused access to its memory. With injected losses, the packet that reports it may be
+// lost; then only the end of the connection is seen.
 inline bool refused_access(const Error& error) {
   if (error.code() == Code::kPeerGone) return std::getenv("COMM_TEST_LOSSY") != nullptr;
   return error.code() == Code::kRemoteAccess;
@@ -56,7 +56,7 @@ class World : public ::testing::Test {
     return context_.run(std::move(task));
   }
   Buffer take(std::size_t size) { return context_.pool().take(size).value_or_throw(); }
-  // Polls until everything that was closed has gone, the listener apart.
+  // Polls until all closed endpoints are gone, except the listener's.
   void settle() {
     EXPECT_TRUE(context_.run_until([this] { return context_.endpoints() <= 1; }, Clock::now() + kPatience));
   }

@@ -1,5 +1,5 @@
-// Calls between two programs that may stand on different devices. `across serve ADDRESS` serves until it is ended; `across call ADDRESS` makes
-// calls of every shape and size and checks what comes back.
+// Calls between two programs that may use different devices. `across serve ADDRESS` serves until it is
+// stopped. `across call ADDRESS` makes calls of every shape and size and checks the results.
 #include <cstdio>
 #include <stdexcept>
 #include <string>

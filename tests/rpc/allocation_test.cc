@@ -1,4 +1,4 @@
-// A unary call takes no memory from the heap once the first ones have been made: neither the client nor the server.
+// In the steady state, a unary call makes no heap allocation, neither in the client nor in the server.
 #include <vector>
 
 #include "tests/comm/counted_allocations.h"
@@ -27,8 +27,9 @@ TEST_F(Allocations, NoneInSteadyState) {
   EXPECT_EQ(allocations - before, 0U) << "in 1000 calls";
 }
 
-// Replies that wait for room, and memory for several of them in one message, are kept for the next ones: a busy machine may still need more of them
-// than ever before, until as many are there as calls are under way. What a call took would be seen in each part of the time.
+// Waiting replies and the memory for packs are kept for reuse. A busy machine may still allocate more of
+// them, until there are as many as calls in flight. An allocation in each call would show in every slice of
+// time.
 TEST_F(Allocations, NoneWithManyUnderWay) {
   Channel channel = connect();
   bool over = false;
@@ -40,7 +41,7 @@ TEST_F(Allocations, NoneWithManyUnderWay) {
   };
   const auto watch = [](Channel& on, bool& enough, std::vector<std::size_t>& counts) -> Task<bool> {
     counts.reserve(20);
-    // All of them have begun and none has ended.
+    // All of them have started and none has ended.
     bool good = co_await calls(on, 150);
     while (good && counts.size() < 20 && (counts.empty() || counts.back() != 0)) {
       const std::size_t before = allocations;

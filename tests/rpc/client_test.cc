@@ -1,4 +1,4 @@
-// Client: heals, waits, repeats what may be repeated, and picks among servers.
+// Client: reconnects, waits, repeats calls that are safe to repeat, and picks among servers.
 #include <array>
 #include <functional>
 #include <memory>
@@ -9,7 +9,7 @@
 
 namespace rpc_test {
 
-// One method that may be done twice, one that may not; each counts.
+// One idempotent method and one that is not; each counts its calls.
 struct Till {
   static constexpr std::array<std::string_view, 1> kIdempotent = {"balance"};
   Task<Result<std::uint32_t>> balance(Call& call) {
@@ -42,7 +42,7 @@ class Clients : public ::testing::Test {
     return server;
   }
   std::string any() const { return address_of(context_) + ":0"; }
-  // Two that tell who was paid.
+  // Two servers that report which of them was paid.
   struct Pair {
     explicit Pair(Clients& test) {
       one.name = 1;
@@ -95,7 +95,7 @@ TEST_F(Clients, DoNotWaitUnlessTheyAreTold) {
   EXPECT_LT(Clock::now() - begin, kPatience - 5s);
 }
 
-// The connection breaks while the handler runs: only what may be done twice is.
+// The connection breaks while the handler runs: only an idempotent call is repeated.
 TEST_F(Clients, RepeatOnlyWhatMayBeRepeated) {
   for (const bool idempotent : {true, false}) {
     Till till;
@@ -122,7 +122,7 @@ TEST_F(Clients, RepeatOnlyWhatMayBeRepeated) {
   }
 }
 
-// What a server that goes away refused was not begun: another one does it.
+// A call that a draining server refused never started, so another server executes it.
 TEST_F(Clients, GoOnWithAnotherServerWhenOneDrains) {
   Pair servers(*this);
   Client client(context_, servers.addresses());
@@ -131,7 +131,7 @@ TEST_F(Clients, GoOnWithAnotherServerWhenOneDrains) {
   EXPECT_EQ(run(client.call<&Till::pay>({}, kPatience)).value(), 2U);
 }
 
-// Called while the server closes: it has not begun what it does not answer.
+// A call while the server closes: if it is not answered, it never started.
 TEST_F(Clients, GoOnWithAnotherServerWhileOneDrains) {
   for (int round = 0; round < 10; ++round) {
     Pair servers(*this);

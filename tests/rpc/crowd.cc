@@ -1,6 +1,7 @@
-// What a bad client costs the good ones. `crowd LEAST [SLICES]`: a server and good clients in one thread, a bad client in another; their calls are counted in
-// slices of time without and with the bad one, by turns, and per second that the server's thread ran: what else the machine does is
-// left out. Ends with 0 when each kind of bad client leaves them at least LEAST of their rate.
+// Measures the effect of a misbehaving client on the others. `crowd LEAST [SLICES]`: a server and good
+// clients in one thread, a bad client in another. Counts the calls in alternating slices of time with and
+// without the bad client, for each second of CPU time of the server's thread, so that other load does not
+// count. Exits with 0 if each kind of bad client leaves the others at least LEAST of their rate.
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
@@ -36,7 +37,7 @@ struct Desk {
   }
 };
 
-// --- the bad ones ----------------------------------------------------------------------------------------------
+// --- the bad clients -------------------------------------------------------------------------------------------
 
 std::vector<std::byte> octets_of(const wire::Frame& frame, std::size_t body) {
   std::vector<std::byte> octets(wire::head_size(frame) + body);
@@ -79,7 +80,7 @@ class Villain {
     }
     gone_ = true;
   }
-  // Connects, and goes on until it is thrown out, or its turn ends.
+  // Connects, and continues until it is disconnected or its slice ends.
   comm::Task<> intrude(comm::Context& context) {
     wire::ClientHello hello;
     hello.max_result = 1 << 20;
@@ -126,7 +127,7 @@ class Villain {
   std::thread thread_;
 };
 
-// --- the good ones ---------------------------------------------------------------------------------------------
+// --- the good clients ------------------------------------------------------------------------------------------
 
 double thread_seconds() {
   timespec now{};
@@ -156,7 +157,7 @@ class Crowd {
       for (unsigned i = 0; i < kInFlight; ++i) asking_.spawn(ask(channel, answered_, failed_));
     }
   }
-  // The part of their rate that the good ones keep.
+  // The fraction of their rate that the good clients keep.
   double remains_with(const char* name, Villain::Kind kind, unsigned slices) {
     Villain villain(std::string(server_.address()), kind);
     std::vector<double> without, with;
@@ -167,7 +168,7 @@ class Crowd {
       villain.act(true);
       with.push_back(rate());
     }
-    // It may be about to connect: somebody has to answer.
+    // It may be about to connect, so keep the server running.
     villain.stop();
     static_cast<void>(context_.run_until([&] { return villain.gone(); }, comm::Clock::now() + kPatience));
     const double ratio = median(with) / median(without);

@@ -1,5 +1,6 @@
-// A server that is killed while calls of every kind wait for it. `death serve ADDRESS` serves; `death wait ADDRESS` calls in every phase, says "waiting",
-// and ends with 0 when every call has ended, once, with kUnavailable.
+// A server that is killed while calls of every kind wait for it. `death serve ADDRESS` serves. `death wait
+// ADDRESS` makes calls in every phase and prints "waiting". It exits with 0 if every call ends once, with
+// kUnavailable.
 #include <cstdio>
 #include <string>
 #include <string_view>

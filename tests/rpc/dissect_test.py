@@ -1,5 +1,5 @@
-# Captures of calls: `rrdma decode` and Wireshark's Lua plugin see the same frames in them, those that were said. Arguments: the command, the folder of the
-# examples, the plugin.
+# `rrdma decode` and Wireshark's Lua plugin must see the same frames in captures of calls, and the expected ones.
+# Arguments: the command, the folder of the examples, the plugin.
 import json
 import os
 import pathlib
@@ -28,12 +28,12 @@ def capture(address, *words):
 
 
 def packed(rpc):
-    """The frames in a pack, those that were seen."""
+    """The captured frames of a pack."""
     return [rpc[key] for key in rpc if key.startswith("frame_") and "kind" in rpc[key]]
 
 
 def ours(path):
-    """Frames as `rrdma decode` sees them, a list for each packet; a pack stands before those in it."""
+    """Frames according to `rrdma decode`, a list for each packet. A pack precedes its frames."""
     methods = [word for method in METHODS for word in ("--method", method)]
     done = subprocess.run([RRDMA, "decode", "--rpc", "--json", *methods, path], capture_output=True, text=True, timeout=60, check=True)
     packets = [packet for packet in map(json.loads, done.stdout.splitlines()) if "rpc" in packet]
@@ -42,7 +42,7 @@ def ours(path):
 
 
 def wiresharks(path):
-    """The same by tshark with the plugin: for each packet what all of its frames say, in their order."""
+    """The same with tshark and the plugin: for each packet, the fields of all its frames in order."""
     fields = [word for field in FIELDS for word in ("-e", f"rrdma_rpc.{field}")]
     done = subprocess.run(["tshark", "-X", f"lua_script:{PLUGIN}", "-o", "rrdma_rpc.methods:" + " ".join(METHODS), "-r", path, "-Y", "rrdma_rpc",
                            "-T", "fields", "-E", "aggregator=|", *fields], capture_output=True, text=True, timeout=60, check=True)
@@ -60,7 +60,7 @@ class Dissectors(unittest.TestCase):
             self.assertEqual([one["call"] for one in ones], [int(call, 16) for call in other["call"]])
             for key, field in (("method", "method.name"), ("status", "status"), ("message", "message")):
                 self.assertEqual([str(one[key]) for one in ones if key in one], other[field])
-        # A busy machine sends some packets twice: each of them counts once.
+        # A busy machine retransmits some packets; count each of them once.
         once = {ones[0]["packet"]: ones for ones in here}.values()
         return [one for ones in once for one in ones if one["kind"] != "PACK"]
 
@@ -79,10 +79,10 @@ class Dissectors(unittest.TestCase):
             scanned = self.frames(address, "scan", "a")
             kinds = [frame["kind"] for frame in scanned]
             self.assertEqual((kinds[0], kinds.count("CALL")), ("CALL", 1))
-            # It may lie behind the last item in a message of several packets, of which only the first is read.
+            # It may follow the last item in a message of several packets, of which only the first is decoded.
             self.assertLessEqual(kinds.count("REPLY"), 1)
             items = [frame for frame in scanned if frame["kind"] == "ITEM"]
-            # The large one in pieces that say that they go on, but for the last.
+            # The large item arrives in pieces with the flag "more", except the last.
             self.assertEqual(sum(frame["body"] for frame in items), 8 + 60007)
             self.assertEqual([frame.get("flags", "") for frame in items], ["", *["more"] * (len(items) - 2), ""])
 

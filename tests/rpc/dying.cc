@@ -1,5 +1,6 @@
-// A server that dies in a phase of a call, by its own hand, so that the phase is certain. `dying serve ADDRESS PHASE` serves until then; `dying call ADDRESS PHASE`
-// makes the call, and ends with 0 when it has ended once with kUnavailable in time, calls to another server went on meanwhile, and no memory stays behind.
+// A server that kills itself in a given phase of a call, so that the phase is certain. `dying serve ADDRESS
+// PHASE` serves until then. `dying call ADDRESS PHASE` makes the call. It exits with 0 if the call ends once
+// with kUnavailable in time, calls to another server continue meanwhile, and no memory is leaked.
 #include <csignal>
 #include <cstdio>
 #include <string>
@@ -15,8 +16,8 @@ namespace wire = rrdma::rpc::detail;
 namespace {
 
 constexpr auto kPatience = 40s;
-constexpr auto kInTime =
-    20s;  // three times the keep-alive, and what the transport tries again, on a loaded machine
+// Three times the keep-alive, and the retransmissions of the transport, on a loaded machine.
+constexpr auto kInTime = 20s;
 constexpr std::size_t kLarge = 4 << 20;
 
 [[noreturn]] void die() {
@@ -101,7 +102,7 @@ comm::Task<> die_between(comm::Context& context, const char* address, std::strin
     send_part(end, frame->call);
     static_cast<void>(co_await context.sleep(20ms));
   }
-  // On its way, and not done.
+  // In flight, and not complete.
   static_cast<void>(co_await context.yield());
   die();
 }
@@ -144,7 +145,7 @@ comm::Task<rpc::Status> call(comm::Context& context, const char* address, std::s
   co_return status;
 }
 
-// A server that lives, asked all the time.
+// A server that stays alive and is called all the time.
 struct Alive {
   std::uint32_t next(const std::uint32_t& number) { return number + 1; }
 };

@@ -1,4 +1,4 @@
-// The end of servers and connections: drain, abort, strangers.
+// The end of servers and connections: drain, abort, foreign peers.
 #include <vector>
 
 #include "tests/rpc/world.h"
@@ -31,7 +31,8 @@ TEST_F(Ends, DrainLetsCallsEndAndTakesNoNewOnes) {
   EXPECT_FALSE(run(rrdma::rpc::connect(context_, address_of(context_) + ":7001", {}, 2s)).ok());
 }
 
-// At whatever point of connecting and calling the server begins to drain, the caller learns that its call was not begun, or gets its result.
+// The server starts to drain at any point of connecting and calling. The caller learns that its call never
+// started, or gets its result.
 TEST_F(Ends, WhoComesWhileTheServerDrainsIsRefused) {
   const auto come = [](Context& context, std::string address, unsigned& called) -> Task<Status> {
     auto channel = co_await rrdma::rpc::connect(context, address, {}, kPatience);
@@ -94,7 +95,7 @@ TEST_F(Ends, AbortEndsEverythingAtOnce) {
   EXPECT_EQ(desk_.cancelled, 2U);
 }
 
-// A server that is destroyed takes its handlers along, wherever they wait.
+// Destroying a server destroys its handlers, wherever they wait.
 TEST_F(Ends, DestroyingTheServer) {
   Channel channel = connect();
   auto call = channel.call<&Desk::nap>(5000, kPatience);
@@ -114,7 +115,7 @@ TEST_F(Ends, StrangersAreRefused) {
   EXPECT_EQ(server_.counters().refused, 1U);
 }
 
-// A server of another protocol is not taken for one of this.
+// A server of another protocol is rejected.
 TEST_F(Ends, OtherServersAreNotTakenForOurs) {
   auto listener = context_.listen(address_of(context_) + ":0").value_or_throw();
   auto [connected, accepted] = run(
@@ -122,7 +123,7 @@ TEST_F(Ends, OtherServersAreNotTakenForOurs) {
   EXPECT_EQ(connected.status().code(), Code::kFailedPrecondition) << connected.status().what();
 }
 
-// A server without memory for another connection says so, and goes on with those that it has.
+// A server without memory for another connection refuses it, and continues to serve the others.
 TEST_F(Ends, AServerThatIsFull) {
   ServerOptions options;
   options.threads = 1;
@@ -141,7 +142,7 @@ TEST_F(Ends, AServerThatIsFull) {
   EXPECT_NE(refused.message().find("no memory or queues"), std::string::npos) << refused.what();
   ASSERT_GE(channels.size(), 1U);
   for (Channel& channel : channels) EXPECT_EQ(run(channel.call<&Desk::add>({1, 2}, kPatience)).value(), 3U);
-  // Who leaves makes room for another, as soon as it knows that the server has heard of it.
+  // A client that leaves makes room for another, as soon as the server has noticed.
   channels.clear();
   EXPECT_TRUE(context_.run_until([&] { return small.connections() == 0; }, Clock::now() + kPatience));
   const auto end = Clock::now() + kPatience;

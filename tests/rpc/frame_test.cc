@@ -1,4 +1,4 @@
-// Frames: what is written is read again, and nothing else is read.
+// Frames: emitted frames parse again, and nothing else parses.
 #include "lib/rpc/frame.h"
 
 #include <gtest/gtest.h>
@@ -79,7 +79,7 @@ TEST(Frames, AReplyIsReadAgain) {
   EXPECT_TRUE(again->body.empty());
 }
 
-// Every octet string that is cut short is refused, unless what is missing belongs to the body.
+// Truncated bytes are rejected, unless only the body is truncated.
 TEST(Frames, WhatIsCutShortIsRefused) {
   for (const Frame& frame : {a_call(), a_reply()}) {
     const auto octets = octets_of(frame);

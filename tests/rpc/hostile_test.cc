@@ -1,4 +1,5 @@
-// Peers that break the rules: the connection of who does so ends, and nobody else notices. The peer is a bare endpoint that sends frames of its own making.
+// Peers that violate the protocol: their connection ends, and others are not affected. The peer is a bare
+// endpoint that sends forged frames.
 #include <functional>
 #include <initializer_list>
 #include <vector>
@@ -49,7 +50,7 @@ class Hostile : public World {
     sending.start();
     EXPECT_TRUE(context_.run_until([&] { return sending.done(); }, Clock::now() + kPatience));
   }
-  // The server ends this connection, and serves everybody else.
+  // The server ends this connection and still serves others.
   void expect_ended(Endpoint& end, const char* why) {
     EXPECT_TRUE(context_.run_until([&] { return !end.open(); }, Clock::now() + kPatience)) << why;
     Channel other = connect();
@@ -128,7 +129,7 @@ TEST_F(Hostile, NumbersOfCalls) {
   EXPECT_EQ(desk_.calls, 1U + 2U) << "the second one was not begun";
 }
 
-// The server's device is sent to memory that is not open: its own connection breaks, its memory comes back.
+// The call refers to memory that is not open: the server's own connection breaks, and its memory is released.
 TEST_F(Hostile, RegionsThatAreNone) {
   const std::size_t before = context_.pool().in_use();
   wire::Frame offering = call_of(MethodOf<&Desk::echo>::method(), 1);
@@ -173,7 +174,7 @@ TEST_F(Hostile, Windows) {
   expect_ended(wide, "a window without end");
 }
 
-// Who takes no replies is not listened to any more: what the server keeps for it is bounded.
+// The server stops receiving from a client that takes no replies, so its memory for that client is bounded.
 TEST_F(Hostile, CreditsThatAreNeverGiven) {
   Endpoint end = intrude(8);
   Channel other = connect();
@@ -194,7 +195,7 @@ TEST_F(Hostile, CreditsThatAreNeverGiven) {
   EXPECT_EQ(run(other.call<&Desk::add>({1, 2}, kPatience)).value(), 3U);
 }
 
-// A server that breaks the rules: the client's calls end, and the client does.
+// A server that violates the protocol: the client's calls and the client itself end.
 TEST_F(Hostile, Servers) {
   const auto reply_with = [this](const std::function<wire::Frame()>& make, CallOptions call_options) {
     auto listener = context_.listen(address_of(context_) + ":0").value_or_throw();

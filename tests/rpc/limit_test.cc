@@ -1,4 +1,5 @@
-// Deadlines and cancellation: the caller goes on at once, the handler learns of it, nothing else suffers.
+// Deadlines and cancellation: the caller resumes at once, the handler is notified, and nothing else is
+// affected.
 #include <stop_token>
 
 #include "tests/rpc/world.h"
@@ -51,7 +52,7 @@ TEST_F(Limits, AStopTokenCancels) {
   EXPECT_EQ(desk_.calls, 1U);
 }
 
-// Destroying the task is a way to cancel as well.
+// Destroying the task also cancels.
 TEST_F(Limits, GoingAwayCancels) {
   Channel channel = connect();
   {
@@ -64,7 +65,8 @@ TEST_F(Limits, GoingAwayCancels) {
   EXPECT_TRUE(context_.run_until([&] { return channel.calls() == 0; }, Clock::now() + kPatience));
 }
 
-// The server reads the argument out of the caller's memory; it stays open until the server has answered, however the caller left.
+// The server reads the argument from the caller's memory, which stays open until the server has answered, in
+// every case.
 TEST_F(Limits, CancellingWhileTheArgumentIsRead) {
   Channel channel = connect();
   const std::string text(4 << 20, 'x');
@@ -92,7 +94,7 @@ TEST_F(Limits, ClosingTheChannelEndsItsCalls) {
   EXPECT_FALSE(run(channel.call<&Desk::add>({1, 2}, kPatience)).ok());
 }
 
-// Handlers learn that their caller's connection is gone.
+// Handlers are notified if their caller's connection is gone.
 TEST_F(Limits, AClientThatLeavesCancelsItsCalls) {
   {
     Channel channel = connect();

@@ -1,5 +1,5 @@
-# librrdma-rpc as others meet it: what it exports and needs, and a project with a .proto built against an installed tree. Arguments: the
-# command, the library, the build folder, the C++ compiler.
+# Tests the installed librrdma-rpc: its exports and dependencies, and a project with a .proto built against it.
+# Arguments: the command, the library, the build folder, the C++ compiler.
 import os
 import pathlib
 import re
@@ -33,7 +33,7 @@ class Exports(unittest.TestCase):
             if plain.startswith("rrdma::rpc::v0::"):
                 ours += 1
                 continue
-            # Templates of the libraries below are visible wherever they are instantiated, and weak.
+            # Instantiated templates of the libraries below are visible and weak.
             self.assertTrue(found[1] in "WVu" and re.search(r"std::|rrdma::comm::v0::|prometheus::", plain), line)
         self.assertGreater(ours, 50)
 

@@ -1,6 +1,6 @@
-// Calls that are ended at every point of their life: taken back, out of time, their channel closed, their server gone. A call of every kind is
-// driven poll by poll; at each of them it is ended once, in each of these ways. It must end once, in time, with a status that fits; calls
-// beside it go on; nothing stays behind.
+// Ends calls at every point of their life: by cancellation, deadline, closing the channel, or losing the
+// server. A call of every kind runs poll by poll. At each poll it is ended once in each of these ways. It
+// must end once, in time, with a suitable status. Other calls continue, and nothing is leaked.
 #include <algorithm>
 #include <functional>
 #include <memory>
@@ -21,7 +21,7 @@ enum class Way { kStop, kDestroy, kDeadline, kClose, kAbort };
 struct WayOfEnding {
   const char* name;
   Way way;
-  Code code;  // what the caller sees when the call had not ended before
+  Code code;  // the caller's status if the call had not ended before
 };
 constexpr WayOfEnding kWays[] = {{"stop", Way::kStop, Code::kCancelled},
                                  {"destroy", Way::kDestroy, Code::kCancelled},
@@ -39,7 +39,7 @@ Task<Status> small(Channel on, CallOptions options) {
   auto text = co_await on.call<&Desk::echo>("small", options);
   co_return text.status();
 }
-// The argument is read by the server, the result written by it.
+// The server reads the argument and writes the result.
 Task<Status> large(Channel on, CallOptions options) {
   auto text =
       co_await on.call<&Desk::echo>(std::string(kLarge, 'x'), CallOptions(options).lending(kLarge + 1));
@@ -58,12 +58,12 @@ Task<Status> handling(Channel on, CallOptions options) {
   auto slept = co_await on.call<&Desk::nap>(1, options);
   co_return slept.status();
 }
-// Until it is ended.
+// Runs until it is ended.
 Task<Status> handling_for_long(Channel on, CallOptions options) {
   auto slept = co_await on.call<&Desk::nap>(60000, options);
   co_return slept.status();
 }
-// All the server's places are taken when it comes.
+// All slots of the server are taken when it arrives.
 Task<Status> in_a_queue(Channel on, CallOptions options) {
   std::vector<Task<Result<std::uint32_t>>> before;
   for (int i = 0; i < 8; ++i) before.push_back(on.call<&Desk::nap>(1, options));
@@ -101,7 +101,7 @@ Task<Status> both(Channel on, CallOptions options) {
   Status ended = co_await talk->finish();
   co_return ended;
 }
-// A channel of its own.
+// Uses a separate channel.
 Task<Status> connecting(Channel on, CallOptions options) {
   auto channel = co_await rrdma::rpc::connect(on.context(), on.peer(),
                                               ChannelOptions().expecting<&Desk::add>(), options.limit);
@@ -133,7 +133,7 @@ class Phases : public World {
   Conversation<std::string, std::string> talk_on(Channel& channel) {
     return run(channel.call<&Desk::talk>()).value_or_throw();
   }
-  // A call that was there before, and is not ended.
+  // A call that started earlier and is not ended.
   void expect_going_on(Conversation<std::string, std::string>& talk, const std::string& where) {
     const auto say = [](Conversation<std::string, std::string>& on) -> Task<std::string> {
       Status sent = co_await on.write("still there", kPatience);
@@ -146,7 +146,7 @@ class Phases : public World {
     return context_.run_until(condition, Clock::now() + kPatience);
   }
 
-  // Ends a call of this kind after so many polls; whether it had ended by itself before.
+  // Ends a call of this kind after this many polls. Returns whether it had ended by itself before.
   bool end_after(unsigned polls, Kind kind, const WayOfEnding& way, Channel& channel,
                  const std::string& where);
   void sweep(const char* name, Kind kind, bool connects = false);
@@ -247,7 +247,8 @@ TEST_F(Phases, AStreamOfArguments) { sweep("arguments", &arguments); }
 TEST_F(Phases, AConversation) { sweep("both", &both); }
 TEST_F(Phases, AConnectionThatComesUp) { sweep("connecting", &connecting, true); }
 
-// A call that was begun, and whose handler was not. The polls above may miss it: in one of them the call may arrive, in the next one all of its argument.
+// The call has started, but its handler has not. The polls above may miss this: the call may arrive in one
+// poll and its whole argument in the next.
 TEST_F(Phases, TheArgumentIsBeingRead) {
   Channel channel = connect();
   for (unsigned further = 0; further < 8; ++further) {
@@ -266,11 +267,11 @@ TEST_F(Phases, TheArgumentIsBeingRead) {
   EXPECT_EQ(run(channel.call<&Desk::add>({1, 2}, kPatience)).value(), 3U);
 }
 
-// --- a server that says nothing --------------------------------------------------------------------------------
+// --- a silent server -------------------------------------------------------------------------------------------
 
 class Silence : public World {
  protected:
-  // A channel to a peer that shook hands and reads nothing.
+  // A channel to a peer that completed the handshake and receives nothing.
   Channel connect_to_silence() {
     wire::ServerHello hello;
     hello.max_calls = 200;
@@ -285,7 +286,7 @@ class Silence : public World {
     end_ = std::move(end).value_or_throw();
     return std::move(channel).value_or_throw();
   }
-  // How a call ended; kUnknown: it did not.
+  // The result of a call; kUnknown if it did not end.
   Code end_of(Task<Status> call) {
     call.start(std::noop_coroutine());
     const bool ended = context_.run_until([&] { return call.done(); }, Clock::now() + kPatience);
@@ -299,7 +300,7 @@ class Silence : public World {
 TEST_F(Silence, DeadlinesEndUnaryCalls) {
   Channel channel = connect_to_silence();
   std::vector<Task<Result<std::string>>> calls;
-  // More than the silent one has room for: the later ones have not left yet.
+  // More than the silent server has room for: the later ones are not sent yet.
   for (int i = 0; i < 150; ++i) calls.push_back(channel.call<&Desk::echo>("x", 50ms));
   calls.push_back(channel.call<&Desk::echo>(std::string(100000, 'x'), CallOptions(50ms).lending(100000)));
   const auto begin = Clock::now();
@@ -308,7 +309,7 @@ TEST_F(Silence, DeadlinesEndUnaryCalls) {
   EXPECT_LT(Clock::now() - begin, kPatience);
 }
 
-// The deadline is the call's, not that of who reads and writes.
+// The deadline applies to the call, not to single reads and writes.
 TEST_F(Silence, DeadlinesEndStreams) {
   Channel channel = connect_to_silence();
   EXPECT_EQ(end_of(results(channel, 50ms)), Code::kDeadlineExceeded);

@@ -1,5 +1,5 @@
-# rrdma::rpc between processes: a server that is killed in every phase of calls, and the examples. Arguments: the command, the programs `death` and
-# `dying`, the folder of the examples.
+# rrdma::rpc between processes: a server killed in every phase of calls, and the examples. Arguments: the command, the
+# programs `death` and `dying`, the folder of the examples.
 import json
 import os
 import pathlib
@@ -48,7 +48,7 @@ class Processes(unittest.TestCase):
         each_link(self, 7210, test)
 
     def ask_by_command(self, link, address):
-        """The same service by `rrdma rpc`, which knows nothing of it before."""
+        """The same service through `rrdma rpc`, which has no prior knowledge of it."""
         rpc = (sys.argv[1], "rpc")
         listed = run(link, *rpc, "list", address)
         self.assertIn("key_value.Store/Get unary idempotent\n", listed)
@@ -80,7 +80,7 @@ class Processes(unittest.TestCase):
                 self.assertEqual(run(link, store, "get", address, "b"), "two\n")
                 self.assertEqual(run(link, store, "scan", address, "b"), "b two\nc three\n")
                 self.assertIn("there is no x", run(link, store, "get", address, "x", status=1))
-                # Out of the server's memory; what does not fit into a slot of it is asked for.
+                # Read from the server's memory. Values that do not fit into a slot need a call.
                 self.assertEqual(run(link, store, "look", address, "b"), "two\n")
                 self.assertEqual(run(link, store, "put", address, "along", "x" * 300), "")
                 self.assertEqual(run(link, store, "look", address, "along"), "x" * 300 + " (asked)\n")
@@ -89,7 +89,7 @@ class Processes(unittest.TestCase):
         each_link(self, 7220, test)
 
     def test_twins(self):
-        """The same service by gRPC, from the same .proto: the same words, the same answers."""
+        """The same service with gRPC, from the same .proto: the same commands and answers."""
         twin = f"{EXAMPLES}/key_value_grpc"
         if not os.path.exists(twin):
             self.skipTest("gRPC is not installed")

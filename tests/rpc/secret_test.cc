@@ -1,4 +1,5 @@
-// The shared secret: who does not know it is refused, at both ends; and what a server may ask before a handler runs.
+// The shared secret: an end that does not know it is refused, on both sides; and the server's check before a
+// handler.
 #include <vector>
 
 #include "lib/rpc/frame.h"
@@ -33,7 +34,7 @@ TEST_F(Secrets, WhoDoesNotIsRefused) {
   EXPECT_EQ(desk_.calls, 0U);
 }
 
-// Somebody who skips the proof, or shows a wrong one, gets no call through.
+// A client that omits the proof, or sends a wrong one, cannot make a call.
 TEST_F(Secrets, WhoSkipsTheProofIsNotHeard) {
   namespace wire = rrdma::rpc::detail;
   for (const bool wrong : {false, true}) {

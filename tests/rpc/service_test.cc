@@ -1,11 +1,11 @@
-// What surrounds calls: interceptors at both ends, health, reflection, statistics.
+// Interceptors at both ends, health, reflection and statistics.
 #include <vector>
 
 #include "tests/rpc/world.h"
 
 namespace rpc_test {
 
-// The services that every server has, by their names alone.
+// The services that every server has, by name.
 struct Health {
   static constexpr std::string_view kService = "rrdma.Health";
   Result<std::uint32_t> check(const std::string&);
@@ -30,7 +30,7 @@ class Ends {
   std::vector<std::string> told;
 };
 
-// Made before the server that tells it.
+// Constructed before the server that reports to it.
 struct Told {
   Ends server_ends_;
 };
@@ -71,7 +71,7 @@ TEST_F(Interceptors, SeeEveryCallOnce) {
   EXPECT_EQ(run(channel.call<&Desk::raise>(kPatience)).status().code(), Code::kUnknown);
   EXPECT_EQ(client_ends_.told,
             (std::vector<std::string>{"add ok", "nap deadline exceeded", "raise unknown"}));
-  // Both ends see the deadline; who was quicker says how.
+  // Both ends detect the deadline; the faster one determines the status.
   ASSERT_EQ(server_ends_.told.size(), 3U);
   EXPECT_EQ(server_ends_.told[0], "add ok");
   EXPECT_EQ(server_ends_.told[1].substr(0, 4), "nap ");

@@ -42,7 +42,7 @@ TEST_F(Streams, OfNothing) {
   }(channel));
 }
 
-// Items that are larger than a frame, and than the window.
+// Items larger than a frame, and larger than the window.
 TEST_F(Streams, OfLargeItems) {
   Channel channel = connect();
   run([](Channel& on) -> Task<> {
@@ -94,7 +94,7 @@ TEST_F(Streams, OfBoth) {
   }(channel));
 }
 
-// A reader that does not read holds its writer back, and nobody else.
+// A reader that does not read blocks its writer, and no other call.
 TEST_F(Streams, ASlowReaderHoldsItsWriterBackAlone) {
   Channel channel = connect();
   run([](Context& context, Channel& on, Desk& desk) -> Task<> {
@@ -169,7 +169,7 @@ TEST_F(Streams, ADeadlineEndsThem) {
   settle();
 }
 
-// The server's status comes before the client has written everything.
+// The server's status arrives before the client has written everything.
 TEST_F(Streams, TheServerMayEndFirst) {
   Channel channel = connect();
   run([](Channel& on) -> Task<> {

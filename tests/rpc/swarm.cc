@@ -1,7 +1,8 @@
-// A swarm: random calls of every kind, with deadlines, cancellations, drops, closed channels, drains and kills, and an oracle (swarm.h). `swarm FIRST COUNT
-// [N]` runs that many seeds, every N-th with a kill (swarm_kills.h). A failure prints its seed.
+// A swarm: random calls of every kind, with deadlines, cancellations, drops, closed channels, drains and
+// kills, checked by an oracle (swarm.h). `swarm FIRST COUNT [N]` runs that many seeds, every N-th with a kill
+// (swarm_kills.h). A failure prints its seed.
 //
-// At the end of each seed nothing runs, no slot is taken, and all memory has come back.
+// At the end of each seed nothing runs, no slot is taken, and all memory is released.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -16,7 +17,8 @@ using namespace rpc_swarm;
 
 namespace {
 
-// A kill takes a process that opens the device and, of the survivors, the time until all of them know: one seed in so many has one.
+// A kill needs a process that opens the device, and time until all survivors notice. One seed in this many
+// has one.
 std::uint64_t seeds_for_a_kill = 10;
 std::uint64_t kills = 0;
 comm::Clock::duration longest_until_all_knew{};
@@ -39,7 +41,7 @@ Task<> one_channel(World& world, std::string address, std::uint64_t seed) {
   }
   co_await calls.join();
   const bool free = way.cut || channel.calls() == 0;
-  // Those that were given up are answered as well.
+  // Calls that were given up are answered as well.
   for (int i = 0; !free && i < 2000 && channel.calls() != 0; ++i)
     static_cast<void>(co_await world.context.sleep(5ms));
   if (!way.cut && channel.calls() != 0) fail(world.seed, "a call that was given up kept its slot");

@@ -1,10 +1,11 @@
-// What both parts of the swarm of rrdma::rpc stand on: a service that keeps a ledger of what it executed, and callers of every kind that judge
-// how their calls ended.
+// Shared by both parts of the rrdma::rpc swarm: a service that records its executions in a ledger, and
+// callers of every kind that check the results of their calls.
 //
-// The oracle: every call has a number of its own. A call that ended well was executed exactly once, every other one at most once, one that was refused
-// never; only a method that is idempotent may be executed again. A call ends, and once; what a good call gave is right. Items of a stream come in order,
-// without gaps, and all of them if its end was good. A call ends badly only by what its caller did (a deadline, a cancellation, a channel closed)
-// or by what happened to its server.
+// The oracle: every call has a unique number. A successful call was executed exactly once, any other at most
+// once, a refused one never; only an idempotent method may be executed again. A call ends exactly once, and a
+// successful result is right. Items of a stream arrive in order without gaps, and completely if the stream
+// ended well. A call fails only because of its caller (deadline, cancellation, closed channel) or an event at
+// its server.
 #pragma once
 
 #include <array>
@@ -31,18 +32,18 @@ using seeds::Random;
 
 constexpr std::uint32_t kNumbers = 1 << 16;
 
-// How often each call was executed. It lies in memory that processes share, so that it outlives one that is killed.
+// The number of executions of each call, in shared memory, so that it survives a killed process.
 class Ledger {
  public:
   Ledger();
-  // Another process's, which has left it open for this one.
+  // Opens the ledger of another process, which left the descriptor open.
   explicit Ledger(int descriptor);
   Ledger(const Ledger&) = delete;
   Ledger& operator=(const Ledger&) = delete;
   ~Ledger();
 
   [[nodiscard]] int descriptor() const { return descriptor_; }
-  // Executed once more: how often it was until now.
+  // Records an execution. Returns the number of executions so far.
   unsigned add(std::uint32_t number) { return times_[number % kNumbers].fetch_add(1) + 1U; }
   [[nodiscard]] unsigned times(std::uint32_t number) const { return times_[number % kNumbers].load(); }
 
@@ -57,7 +58,7 @@ struct Items {
   std::uint32_t size;
 };
 
-// The service. Its texts begin with a number: that of the call, or of the item within a stream.
+// The service. Its texts start with a number: that of the call, or of the item within a stream.
 class Bench {
  public:
   static constexpr std::array<std::string_view, 1> kIdempotent = {"peek"};
@@ -74,7 +75,7 @@ class Bench {
 
  private:
   void executed(std::uint32_t number);
-  // An argument of a stream came, or its end did.
+  // An item of a stream, or its end, arrived.
   void arrived(std::uint32_t index, const std::string& item);
   void ended(const rpc::Status& status, const std::string& last);
 
@@ -82,7 +83,7 @@ class Bench {
   std::uint64_t seed_;
 };
 
-// Who calls, in one process.
+// The callers of one process.
 struct World {
   comm::Context& context;
   Ledger& ledger;
@@ -91,15 +92,15 @@ struct World {
   std::unordered_set<std::uint32_t> repeatable = {};  // calls
 };
 
-// The calls that go one way, and what may happen to them beside what they ask for.
+// The calls on one path, and the events that may affect them.
 struct Way {
   bool cut = false;              // this side closed the channel
   const bool* killed = nullptr;  // the server was killed
-  bool drains = false;           // the server goes away by itself at some time,
-  bool patient = false;          // and lets what it has begun end before
+  bool drains = false;           // the server may drain at some time
+  bool patient = false;          // and waits for the calls that it has started
   std::vector<std::uint32_t> numbers = {};
-  std::size_t told = 0;      // ends that the channel told of
-  std::size_t repeated = 0;  // calls that a client made once more
+  std::size_t told = 0;      // ends reported by the channel
+  std::size_t repeated = 0;  // calls that a client repeated
 };
 
 rpc::ChannelOptions any_channel(Random& random, Way& way);
@@ -107,9 +108,9 @@ rpc::ServerOptions any_server(Random& random);
 
 // One call of any kind.
 Task<> any_call(World& world, rpc::Channel channel, std::uint64_t seed, Way& way);
-// One by a client that may go to another server. REQUIRES: one of its servers stays.
+// One call through a client that may use another server. REQUIRES: one of its servers stays.
 Task<> any_client_call(World& world, rpc::Client& client, std::uint64_t seed, Way& way);
-// When they have all ended.
+// Call this when all of them have ended.
 void judge_all(const World& world, const Way& way);
 
 }  // namespace rpc_swarm

@@ -1,4 +1,4 @@
-// The ledger, the service that keeps it, and one caller for each kind of call.
+// The ledger, the service that records in it, and one caller for each kind of call.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -15,12 +15,12 @@ namespace rpc_swarm {
 
 namespace {
 constexpr std::size_t kLedgerSize = kNumbers * sizeof(std::atomic<std::uint16_t>);
-// A process that is started takes descriptors from the lowest numbers for its own.
+// A new process uses the lowest descriptors itself.
 constexpr int kLeastDescriptor = 16;
 
 int new_descriptor() {
   const int made = ::memfd_create("swarm", MFD_CLOEXEC);
-  // Without O_CLOEXEC: victims inherit it.
+  // Without O_CLOEXEC, so that victims inherit it.
   const int kept = ::fcntl(made, F_DUPFD, kLeastDescriptor);
   ::close(made);
   if (kept < 0 || ::ftruncate(kept, kLedgerSize) != 0) throw std::runtime_error("no memory for a ledger");
@@ -45,7 +45,7 @@ namespace {
 
 constexpr std::size_t kNumberSize = 4;
 
-// The number in front, then a pattern of it.
+// The number first, then a pattern of it.
 std::string text_of(std::uint32_t number, std::uint32_t size) {
   std::string text(size + kNumberSize, '\0');
   for (std::size_t i = 0; i < text.size(); ++i) text[i] = static_cast<char>(number * 31 + i * 7);
@@ -62,7 +62,7 @@ bool sound(const std::string& text) {
   return text == text_of(number_of(text), static_cast<std::uint32_t>(text.size() - kNumberSize));
 }
 
-// The arguments of a stream: the first one has the call's number, the last one nothing behind its number.
+// The arguments of a stream: the first has the call's number, the last has only its number.
 std::string argument_of(std::uint32_t call, std::uint32_t index, std::uint32_t count, Random& random) {
   return text_of(index == 0 ? call : index, index + 1 == count ? 0 : 1 + random.below(3000));
 }
@@ -85,7 +85,8 @@ void Bench::ended(const rpc::Status& status, const std::string& last) {
 }
 
 namespace {
-// Many calls are executed and not yet answered, when something happens. False: the call was cancelled meanwhile.
+// Sleeps, so that many calls are executed but not answered when something happens. Returns false if the call
+// was cancelled meanwhile.
 Task<bool> rest(rpc::Call& call, std::uint32_t number) {
   Random random(number);
   if (random.chance(40)) co_return true;
@@ -165,7 +166,7 @@ std::uint32_t any_size(Random& random) {
   return random.chance(70) ? random.below(9000) : random.below(200000);
 }
 
-// What one call asks for.
+// The options of one call.
 class Wishes {
  public:
   explicit Wishes(Random& random) : hurried_(random.chance(25)) {
@@ -175,7 +176,7 @@ class Wishes {
     if (random.chance(20)) options_.metadata.add("n", std::string(random.below(200), 'm'));
   }
   [[nodiscard]] const rpc::CallOptions& options() const { return options_; }
-  // Whether its time may be over before it has ended.
+  // Whether the deadline may pass before the call ends.
   [[nodiscard]] bool hurried() const { return hurried_; }
 
  private:
@@ -216,7 +217,7 @@ Task<> one_echo(World& world, rpc::Channel channel, std::uint64_t seed, Way& way
   const std::uint32_t number = new_call(world, way);
   const std::string text = text_of(number, any_size(random));
   if (random.chance(15)) {
-    // Given up by destroying it, after a while.
+    // Give up by destruction after a while.
     auto answer = co_await comm::when_any(channel.call<&Bench::echo>(text, wishes.options()),
                                           world.context.sleep(std::chrono::microseconds(random.below(1500))));
     if (answer.index() == 0 && std::get<0>(answer).ok() && *std::get<0>(answer) != text)
@@ -316,7 +317,7 @@ Task<> one_talk(World& world, rpc::Channel channel, std::uint64_t seed, Way& way
   auto both =
       comm::when_all(say_all(stream, number, count, seed + 1), hear_all(world, stream, number, count));
   if (random.chance(10)) {
-    // Given up in the middle.
+    // Give up in the middle.
     static_cast<void>(co_await comm::when_any(
         std::move(both), world.context.sleep(std::chrono::microseconds(random.below(3000)))));
     co_return;
@@ -347,7 +348,7 @@ Task<> any_client_call(World& world, rpc::Client& client, std::uint64_t seed, Wa
                             : client.call<&Bench::echo>(text, wishes.options());
   auto result = co_await calling;
   if (result.ok() && *result != text) fail(world.seed, "a wrong result");
-  // What has the time for it finds the server that stays, if it may be repeated or was refused.
+  // If it may be repeated or was refused, and has enough time, the call reaches the server that stays.
   Way left;
   if (wishes.hurried() || !repeatable) left.killed = way.killed;
   left.drains = way.drains && (wishes.hurried() || (!repeatable && !way.patient));

@@ -8,14 +8,14 @@
 namespace rpc_swarm {
 namespace {
 
-// A silent peer is asked, so that who only waits learns of its death as well.
+// Probe silent peers, so that a caller that only waits also notices a death.
 constexpr std::chrono::milliseconds kKeepAlive{100};
-// Of a channel: under way at a time, all together, and after the kill.
+// Limits of a channel: calls in flight, in total, and after the kill.
 constexpr std::size_t kMostUnderWay = 40;
 constexpr std::size_t kMostCalls = 4000;
 constexpr std::size_t kLateCalls = 5;
 
-// What both sides agree on because they know the seed.
+// Choices that both sides derive from the seed.
 struct Plan {
   explicit Plan(std::uint64_t seed) {
     Random random(~seed);
@@ -25,8 +25,8 @@ struct Plan {
     threads = random.chance(20) ? 2 : 0;
   }
   bool client_dies;
-  bool drains;       // the server that is killed may be about to go away,
-  bool patient;      // and lets what it has begun end before
+  bool drains;       // the server to be killed may start to drain
+  bool patient;      // and waits for the calls that it has started
   unsigned threads;  // of that server
 };
 
@@ -38,7 +38,7 @@ struct Scene {
   comm::Scope callers = {};
 };
 
-// Starts calls by `start`, one after the other, until somebody was killed and a little longer.
+// Starts calls with `start`, one after the other, until shortly after the kill.
 template <typename Start>
 Task<> call_until_killed(Scene& scene, comm::Scope& calls, Random& random, Start start) {
   std::size_t begun = 0;
@@ -77,7 +77,7 @@ Task<> call_by_channel(Scene& scene, std::string address, Way way, std::uint64_t
   judge_all(scene.world, way);
 }
 
-// A client that has two servers.
+// A client with two servers.
 Task<> call_by_client(Scene& scene, std::vector<std::string> addresses, Way way, std::uint64_t seed) {
   Random random(seed);
   rpc::ClientOptions options;
@@ -99,7 +99,8 @@ Task<> until(comm::Context& context, const auto& done) {
   while (!done()) static_cast<void>(co_await context.sleep(1ms));
 }
 
-// Kills when the moment has come; how long after it was `over`. `server`: whose client it is, or none.
+// Kills at a random time. Returns the time from the kill until `over` ends. `server`: the victim's server, or
+// null.
 Task<comm::Clock::duration> strike_and_wait(Scene& scene, Task<> over, const rpc::Server* server) {
   co_await seeds::await_the_moment(scene.world.context, scene.seed);
   scene.killed = true;
@@ -175,7 +176,7 @@ Task<comm::Clock::duration> kill_somebody(World& world, std::string survivor, st
   co_return co_await kill_a_client(scene, server, ended);
 }
 
-// --- who is killed ---------------------------------------------------------------------------------------------
+// --- the victim ------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -215,7 +216,7 @@ int be_killed(int count, char** words) {
   const Plan plan(seed);
   Ledger ledger(std::atoi(words[3]));
   comm::Context context = comm::Context::open().value_or_throw();
-  // Numbers that nobody else has.
+  // Use a separate range of numbers.
   World world{context, ledger, seed, kNumbers / 2};
   context.run(plan.client_dies ? call(world, words[4]) : serve(world, plan));
   return 0;

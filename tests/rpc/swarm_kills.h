@@ -1,4 +1,5 @@
-// The part of the swarm in which a server or a client is killed: a process of its own, ended by SIGKILL at a random point.
+// The part of the swarm with kills: a server or a client is a separate process, ended by SIGKILL at a random
+// point.
 #pragma once
 
 #include <string>
@@ -7,14 +8,16 @@
 
 namespace rpc_swarm {
 
-// Starts a victim, calls it or lets it call, and kills it. Ends when nothing waits for it any more; how long after the kill that was.
+// Starts a victim, calls it or lets it call, and kills it. Ends when nothing waits for the victim any more.
+// Returns the time from the kill until then.
 //
-// The oracle, beside that of every call: of a server that was killed, each caller learns within a third of kPatience, by kUnavailable; what may be repeated
-// is done by `survivor`, the address of a server that stays. Of a client that was killed, its server has no handler and no connection after that time, and
-// whoever else calls it sees nothing.
+// The oracle, in addition to that of every call: callers of a killed server get kUnavailable within a third
+// of kPatience, and repeatable calls are executed by `survivor`, the address of a server that stays. After
+// that time, the server of a killed client has no handlers or connections of it, and its other callers are
+// not affected.
 Task<comm::Clock::duration> kill_somebody(World& world, std::string survivor, std::uint64_t seed);
 
-// The victim's own life, until it is killed: `words` are those that kill_somebody started it with.
+// The victim itself, until it is killed. `words` are the arguments from kill_somebody.
 int be_killed(int count, char** words);
 
 }  // namespace rpc_swarm

@@ -1,4 +1,4 @@
-// A server with several threads, and handlers that compute in threads beside it.
+// A server with several threads, and handlers that compute in other threads.
 #include <atomic>
 #include <future>
 #include <mutex>
@@ -10,7 +10,7 @@
 
 namespace rpc_test {
 
-// Methods that many threads may run.
+// Methods that run in several threads.
 class Hall {
  public:
   Result<std::uint64_t> where() {
@@ -44,7 +44,7 @@ class Mill {
         call.limit());
     co_return ground;
   }
-  // Grinds until it is told to stop.
+  // Computes until it is stopped.
   Task<Result<std::uint64_t>> grind_on(Call& call) {
     auto ground = co_await pool.run(
         call.context(),
@@ -73,7 +73,7 @@ class Threads : public ::testing::Test {
     server_->add<&Hall::where>(hall_);
     const Status listening = server_->listen(address_of(context_) + ":0");
     if (!listening.ok()) throw std::runtime_error(listening.what());
-    // Also what is added later.
+    // Also methods that are added later.
     server_->add<&Hall::nap>(hall_);
   }
   static ServerOptions options() {
@@ -108,7 +108,7 @@ TEST_F(Threads, ConnectionsAreSpread) {
   EXPECT_EQ(hall_.threads(), kThreads);
   for (const auto& [thread, count] : connections) EXPECT_EQ(count, 2);
   EXPECT_EQ(server_->connections(), 2 * kThreads);
-  // A call is counted when its reply has arrived, of which the caller knows first.
+  // The server counts a call when its reply has arrived, which the caller notices first.
   EXPECT_TRUE(context_.run_until([this] { return server_->counters().good == 4 * kThreads; },
                                  Clock::now() + kPatience));
 }
@@ -123,7 +123,7 @@ TEST_F(Threads, DrainLetsCallsOfAllThreadsEnd) {
     };
     Scope scope;
     for (Channel& channel : channels) scope.spawn(nap(channel, good));
-    // Until the server has all of them.
+    // Wait until the server has all of them.
     while (server_->calls() < kThreads) static_cast<void>(co_await context_.sleep(1ms));
     Status drained = co_await server_->drain(kPatience);
     EXPECT_TRUE(drained.ok()) << drained.what();

@@ -1,4 +1,4 @@
-// Calls with one argument and one result: values, sizes, statuses, metadata, many at a time.
+// Calls with one argument and one result: values, sizes, statuses, metadata, concurrency.
 #include <numeric>
 #include <optional>
 #include <vector>
@@ -25,7 +25,7 @@ TEST_F(Unary, NamesAreThoseOfTheClassAndTheFunction) {
   static_assert(MethodOf<&Desk::add>::method().schema != MethodOf<&Desk::nap>::method().schema);
 }
 
-// Sizes around every border: within a frame, just beyond it, and far beyond it, in both directions.
+// Sizes around every boundary: within a frame, slightly and far beyond it, in both directions.
 TEST_F(Unary, EverySize) {
   Channel channel = connect();
   for (const std::size_t size :
@@ -160,7 +160,7 @@ TEST_F(FewCalls, WhoWaitsForATurnMindsItsDeadline) {
   EXPECT_EQ(desk_.calls, 2U);
 }
 
-// It was told of its turn and has not taken it yet.
+// It was offered a slot and has not taken it yet.
 TEST_F(FewCalls, WhoLeavesInItsTurnLeavesItToTheNext) {
   Channel channel = connect();
   auto endless = channel.call<&Desk::nap>(120'000);

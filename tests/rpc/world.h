@@ -1,4 +1,5 @@
-// What the tests of rrdma::rpc stand on: a server and channels to it, in one context, and a service with a method for everything.
+// Base of the rrdma::rpc tests: a server and channels to it in one context, and a service with all kinds of
+// methods.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -51,7 +52,7 @@ class Desk {
     for (const auto& [name, value] : call.metadata()) call.trailers().add("back-" + name, value);
     co_return text;
   }
-  // Sleeps so many milliseconds, and minds its limit.
+  // Sleeps for this many milliseconds, within its limit.
   Task<Result<std::uint32_t>> nap(Call& call, const std::uint32_t& ms) {
     ++calls;
     auto slept = co_await call.context().sleep(std::chrono::milliseconds(ms), call.stop());
@@ -59,10 +60,10 @@ class Desk {
     if (call.cancelled()) co_return Status(Code::kCancelled, "not wanted any more");
     co_return ms;
   }
-  // Ends as it is told, with details.
+  // Ends with the given status and details.
   Status fail(const std::uint32_t& code) { return {static_cast<Code>(code), "as you like it", "details"}; }
   void raise() { throw std::runtime_error("out of tune"); }
-  // The same out of a coroutine, and after a while.
+  // Throws from a coroutine, after a while.
   Task<Result<std::uint32_t>> raise_late(Call& call) {
     const auto slept = co_await call.context().sleep(std::chrono::milliseconds(1));
     if (slept) raise();
@@ -107,7 +108,7 @@ class Desk {
     }
   }
 
-  // Reads nothing, until it is cancelled.
+  // Reads nothing until it is cancelled.
   Task<Result<Empty>> nothing_read(Call& call, Reader<std::string>&) {
     static_cast<void>(co_await call.context().sleep(120s, call.stop()));
     ++cancelled;
@@ -175,7 +176,7 @@ class World : public ::testing::Test {
   T run(Task<T> task) {
     return context_.run(std::move(task));
   }
-  // Polls until the server runs nothing.
+  // Polls until no handler runs.
   void settle() {
     EXPECT_TRUE(context_.run_until([this] { return server_.calls() == 0; }, Clock::now() + kPatience));
   }

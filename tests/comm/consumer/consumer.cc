@@ -1,4 +1,4 @@
-// A program of somebody who has the installed library only: says which device it would use.
+// A program that uses only the installed library: prints the device that it would use.
 #include <rrdma/comm/context.h>
 
 #include <cstdio>

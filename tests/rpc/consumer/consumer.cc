@@ -1,4 +1,4 @@
-// A program of somebody who has the installed library only: greets itself by a call.
+// A program that uses only the installed library: calls its own greeting service.
 #include <greeting.rrdma.h>
 
 #include <cstdio>
