@@ -1,5 +1,5 @@
-"""The environment for measurements: a private network namespace with only lo (if it can be created), an unprivileged
-user if we are root, one core for each side, and a copy of the products that this user can read. Every program has a
+"""The environment for measurements: a private network namespace with only lo (if it can be created), one core for
+each side, and a copy of the products. If we are root, programs run as an unprivileged user. Every program has a
 timeout, and none outlives the stage."""
 
 import os

@@ -1,8 +1,8 @@
 // Line: one end of a connection that carries frames. Frames are sent in order, as far as the peer grants
-// credits. Posting never waits. If the peer supports packs, the first frame of a turn is sent at once and the
-// others are packed into one message at the end of the turn, or when the pack is full. While the peer itself
-// sends packs, all frames are packed, because it does not wait for single answers. Readers bound the frames
-// that cannot be sent: they stop receiving from a peer that accepts nothing (crowded()).
+// credits. Posting never waits. If the peer supports packs, the first frame of a turn is sent at once. The
+// others are packed into one message, which is sent at the end of the turn or when it is full. While the peer
+// itself sends packs, all frames are packed, because it does not wait for single answers. Readers bound the
+// frames that cannot be sent: they stop receiving from a peer that accepts nothing (crowded()).
 #pragma once
 
 #include <cstddef>

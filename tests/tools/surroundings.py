@@ -1,6 +1,6 @@
-# The environment for tests of the `rrdma` command: private namespaces for the network, mounts and processes, created
-# for each test file and removed with it, so that nothing is left behind and other programs are invisible. Exit status
-# 77 tells ctest that this machine does not permit them.
+# The environment for tests of the `rrdma` command: private namespaces for the network, mounts and processes. Each
+# test file creates and removes its own. Nothing is left behind, and other programs are invisible. Exit status 77
+# tells ctest that this machine does not permit them.
 import os
 import pathlib
 import shutil

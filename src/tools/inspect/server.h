@@ -1,5 +1,5 @@
 // The HTTP server of the inspector, on loopback. The address contains a random token. Requests with a wrong
-// token, a foreign Host or Origin, or a method other than GET are refused, so that neither other users of the
+// token, a foreign Host or Origin, or a method other than GET are refused. Thus neither other users of the
 // host nor other pages in the browser can read anything. The server is read-only. If orders are enabled, its
 // own page may POST them to one path.
 #pragma once
