@@ -2,8 +2,7 @@
 // fault to the address at which to resume. The guard in guarded_copy.h accepts any code, but costs as much as copying
 // a small message, and each message would need two or three.
 //
-// The accesses are assembly, so that the sanitizers do not see them: an access by the NIC is not an access by one of
-// the program's threads.
+// The accesses are assembly, which the sanitizers do not see: the NIC is not one of the program's threads.
 #pragma once
 
 #include <cstddef>

@@ -30,8 +30,8 @@ extern thread_local FaultGuard* active_fault_guard;
 // Copies n bytes. False if a page is not mapped; a prefix may have been copied.
 [[nodiscard]] bool guarded_copy(void* to, const void* from, std::size_t n) noexcept;
 
-// Calls body(argument) under a guard. Returns false if it faulted. A fault abandons the body without unwinding, so it
-// must own nothing that needs a destructor and must not be in the middle of a state change.
+// Calls body(argument) under a guard. Returns false if it faulted. A fault abandons the body without unwinding. It
+// must therefore own nothing that needs a destructor and must not be in the middle of a state change.
 [[nodiscard]] bool guarded_call(void (*body)(void*), void* argument) noexcept;
 
 // For the signal handler, with its third argument. If this thread is inside a guard, restores the signal mask from

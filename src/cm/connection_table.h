@@ -2,7 +2,7 @@
 // peer's identifiers. The peer's keys include its address, which it cannot choose freely. Their hash is keyed, so
 // that an attacker cannot aim at one bucket.
 //
-// IDs are a counter behind a keyed permutation. The next one cannot be guessed, and no ID is reused before all others
+// IDs are a counter behind a keyed permutation. The next one cannot be guessed. No ID is reused before all others
 // were used, so that an old message is never taken for a new one.
 #pragma once
 

@@ -1,6 +1,6 @@
 // Endpoint: the connection manager of one host, without I/O. It holds all connections and listeners behind QP1. MADs
-// and time come in through handle_*, MADs to send and events for the owners go out through poll_*, and
-// next_deadline() tells when handle_timeouts() is due. Equal calls with equal seeds give equal MADs and events.
+// and time come in through handle_*; MADs to send and events for the owners go out through poll_*. next_deadline()
+// tells when handle_timeouts() is due. Equal calls with equal seeds give equal MADs and events.
 //
 //   active side     connect -> ConnectReply  -> send_rtu -> (established) -> disconnect -> Disconnected
 //   passive side    listen  -> ConnectRequest -> accept  -> Established   -> Disconnected -> disconnect

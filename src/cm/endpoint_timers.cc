@@ -60,8 +60,8 @@ void Endpoint::handle_timeout(Instant now, Connection& connection) {
   }
 }
 
-// Whether the source of the REQ may be forged: the REP was repeated often enough without an answer, and this address
-// has never proved that it receives our messages.
+// Whether the source of the REQ may be forged: several REPs were not answered, and this address has never proved that
+// it receives our messages.
 bool Endpoint::may_be_forged(const Connection& connection) const {
   return connection.state == State::kRepSent &&
          connection.unasked_repeats >= settings_.repeats_to_strangers &&

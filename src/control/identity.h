@@ -29,8 +29,8 @@ struct PeerIdentity {
 
 // Read every time, because a process may change its namespaces. Unknown without /proc.
 [[nodiscard]] Namespaces own_namespaces();
-// Of a process that we can see. If it hides them (it is not dumpable, or another user's), they are inferred from what
-// it cannot hide: the depth of its PID namespace, and its uid map.
+// Of a process that we can see. If it hides them (it is not dumpable, or another user's), they are inferred from the
+// depth of its PID namespace and from its uid map.
 [[nodiscard]] Namespaces namespaces_of(pid_t pid);
 
 // The peer of a connected socket; for a daemon, the process that called listen.

@@ -8,7 +8,7 @@
 namespace rrdma::control {
 namespace {
 
-// A process may pass descriptors only while its user has no more of them in flight than the process may open; parked
+// A process may pass descriptors only while its user has no more of them in flight than the process may open. Parked
 // slots are in flight. Raise the limit to its maximum for one more attempt.
 class RaisedLimit {
  public:

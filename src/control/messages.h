@@ -9,9 +9,9 @@
 // ProcessEntry, then Done; ListDevices likewise). Events, which the daemon sends unasked, have serial 0. A failed
 // request is answered by Failed, whose sentence is written for people.
 //
-// Versions: the layout of Header, the numbers of Hello and Refused and the body of Refused never change, so that any
-// two versions can detect that they differ. Everything else may change with kProtocolVersion. Each subsystem of the
-// daemon has its own range of numbers.
+// Versions: the layout of Header, the numbers of Hello and Refused and the body of Refused never change. Any two
+// versions can therefore detect that they differ. Everything else may change with kProtocolVersion. Each subsystem of
+// the daemon has its own range of numbers.
 #pragma once
 
 #include <cstdint>

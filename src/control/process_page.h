@@ -1,6 +1,7 @@
-// The process page: data that a program publishes about itself, in a memfd shared with the daemon and, through the
-// daemon, with the tools of the same user. The program writes through the mapping that it made before it sealed the
-// memfd (no resize, no further writable mapping). All others can only read, and must treat every value as untrusted.
+// The process page: data that a program publishes about itself, in a memfd. The program shares it with the daemon,
+// and the daemon shares it with the tools of the same user. The program writes through the mapping that it made
+// before it sealed the memfd (no resize, no further writable mapping). All others can only read, and must treat every
+// value as untrusted.
 //
 //   page     = PageHeader, counters, slots, devices, qps
 //   counter  = name (once), value (relaxed stores)

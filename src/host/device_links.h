@@ -3,9 +3,9 @@
 //
 //   file = { device, " ", interface, "\n" }     $XDG_CONFIG_HOME/rrdma/links, or ~/.config/rrdma/links
 //
-// If a plan requests more devices (device_plan.h), each further one gets an interface of its own while there are any,
-// and then lo, which several devices share. There, device N has 10.82.0.N+1 and fd52:5244:4d41::N+1 if lo has them
-// (`rrdma run --private` creates them), and otherwise 127.0.0.N+1, which every host has.
+// If a plan requests more devices (device_plan.h), each further one gets an unused interface while there are any. The
+// rest share lo. There, device N has 10.82.0.N+1 and fd52:5244:4d41::N+1 if lo has them (`rrdma run --private`
+// creates them), and otherwise 127.0.0.N+1, which every host has.
 //
 // Malformed lines are ignored, and so are interfaces that do not exist in this network namespace.
 #pragma once

@@ -1,7 +1,7 @@
 // Frame and FrameSink: how packets leave the engine. The engine reserves a frame from the sink before it advances any
 // sequence state, so a full link never forces a rollback. The payload of a frame is a list of spans into registered
-// memory (or into a work queue entry): the engine never copies what the link can gather. Spans are valid only until
-// the sink's transmit call returns.
+// memory or a work queue entry. The engine copies nothing that the link can gather. Spans are valid only until the
+// sink's transmit call returns.
 #pragma once
 
 #include <array>

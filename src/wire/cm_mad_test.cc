@@ -239,7 +239,7 @@ MadBuffer random_mad(Prng& prng, unsigned attribute) {
 }
 
 // Random bytes serve as random values. emit may drop only the reserved bits: always the same ones, and as many as the
-// tables of chapter 12 reserve (a length of at most 72 never uses its eighth bit).
+// tables of chapter 12 reserve. A length of at most 72 never uses its eighth bit.
 TEST(CmMad, ParseAndEmitAreInverseUpToReservedBits) {
   constexpr unsigned kHeaderReserved = 16;
   const std::vector<std::pair<unsigned, unsigned>> reserved_bits = {

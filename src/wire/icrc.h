@@ -1,5 +1,5 @@
 // The invariant CRC: CRC-32 over everything that must not change in transit, with the variable fields set to ones. It
-// starts with 8 bytes of ones (for the LRH, which RoCE lacks) and covers IP header, UDP header (or the GRH of RoCE
+// starts with 8 bytes of ones (for the LRH, which RoCE lacks). It covers IP header, UDP header (or the GRH of RoCE
 // v1), BTH, extension headers, payload and pad. Set to ones: TOS / traffic class, flow label, TTL / hop limit, IPv4
 // header checksum, UDP checksum, and byte 4 of the BTH. On the wire, the least significant byte comes first.
 //

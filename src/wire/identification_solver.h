@@ -1,11 +1,10 @@
 // IdentificationSolver: the ICRC check for IPv4 packets whose identification the socket hides.
 //
 // CRC is linear. The sum is computed with identification 0 and DF set. Its difference from the received ICRC then
-// comes only from the two bytes of the identification, carried through the n bytes behind them, each of which
-// multiplied the CRC register by x^8. Multiplying the difference by x^-8n carries it back to its origin. The lower
-// half of the register is then the identification; the upper half (flags and offset) must be zero. One multiplication
-// thus finds any identification and leaves a 16-bit check. If the identification was the expected one, all 32 bits
-// were checked.
+// comes only from the two bytes of the identification. Each of the n bytes behind them multiplied the CRC register by
+// x^8. Multiplying the difference by x^-8n carries it back to its origin. The lower half of the register is then the
+// identification; the upper half (flags and offset) must be zero. One multiplication thus finds any identification
+// and leaves a 16-bit check. If the identification was the expected one, all 32 bits were checked.
 //
 // The multiplication by a known factor is eight lookups; the tables of the last few packet lengths are cached. Each
 // receiving lane owns one solver; it is not thread-safe.

@@ -65,8 +65,8 @@ enum class MadError : std::uint8_t {
 // REQUIRES: room for kMadHeaderOctets.
 void emit_mad_header(const MadHeader& header, MutableOctets to);
 
-// Reads or writes `width` bits (at most 32), `bit` bits after the first bit of byte `octet`, counted from the most
-// significant one as in the specification's tables.
+// Reads or writes `width` bits (at most 32), starting `bit` bits into byte `octet`. Bits count from the most
+// significant one, as in the specification's tables.
 [[nodiscard]] std::uint32_t load_bits(Octets from, std::size_t octet, unsigned bit, unsigned width);
 // REQUIRES: the value fits into `width` bits; the target bits are zero.
 void store_bits(MutableOctets to, std::size_t octet, unsigned bit, unsigned width, std::uint32_t value);

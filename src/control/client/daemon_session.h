@@ -1,5 +1,5 @@
 // DaemonSession: the connection of this process to its daemon, as a state machine that never blocks. It finds or
-// starts the daemon, greets it, notices its end, and starts over, keeping the process's slots and the parking that
+// starts the daemon, greets it, notices its end, and starts over. It keeps the process's slots, and the parking that
 // keeps the sockets alive. The data path does not need it: a process without a daemon continues to send and receive.
 //
 //   down ──connect──► greeting ──Welcome──► ready ──hang-up──► down
