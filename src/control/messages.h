@@ -28,7 +28,7 @@
 namespace rrdma::control {
 
 inline constexpr std::uint32_t kMagic = 0x52524443;  // "RRDC"
-inline constexpr std::uint16_t kProtocolVersion = 3;
+inline constexpr std::uint16_t kProtocolVersion = 4;
 
 inline constexpr std::size_t kMessageMax = 12 * 1024;  // fits one forwarded frame of the largest path MTU
 inline constexpr std::size_t kFdsMax = 6;
@@ -223,18 +223,21 @@ struct RequestSlot {
 };
 
 // Descriptors: one socket for each family in `families`, IPv4 first. The program may only receive from them; it must
-// not send, connect, join or attach anything.
+// not send, connect, join or attach anything. `relayed`: the daemon keeps these sockets. There is one unix socket instead,
+// and the daemon passes on to it what they receive (link/udp/envelope.h).
 struct SlotGranted {
   static constexpr MessageType kType = MessageType::kSlotGranted;
   Slot slot = 0;
   std::uint16_t next_index = 0;  // of the first QPN to assign, within the slot
   std::uint8_t families = 0;
+  bool relayed = false;
 
   template <typename Archive, typename Self>
   static void fields(Archive& archive, Self& self) {
     archive.slot(self.slot);
     archive.value(self.next_index);
     archive.value(self.families);
+    archive.flag(self.relayed);
   }
 };
 

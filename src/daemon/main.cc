@@ -31,6 +31,7 @@
 #include "daemon/server.h"
 #include "daemon/slots/keeper.h"
 #include "daemon/slots/multicast.h"
+#include "daemon/slots/relay.h"
 #include "daemon/slots/slots.h"
 
 #ifndef RRDMA_VERSION
@@ -45,6 +46,7 @@ constexpr rlim_t kDescriptorsWanted = 65536;
 
 struct Options {
   bool system = false;
+  bool trust_users = false;
   bool stay = false;
   bool autostarted = false;
   bool strict = false;
@@ -117,6 +119,13 @@ void wait_for_port(Network& network) {
 
 void open_network(Network& network, bool is_system) {
   if (OwnedFd parking = stored_parking()) (void)network.adopt(std::move(parking));
+  if (network.refused_group()) {
+    log_line(
+        "the sockets of UDP port 4791 are in the hands of programs that were started under --trust-users: "
+        "end those "
+        "programs, and this daemon takes the port.");
+    drop_stored_parking();
+  }
   if (!network.is_up()) network.open(EventLoop::now());
   if (is_system) wait_for_port(network);
   if (!network.state().reason.empty() && network.settled(EventLoop::now()))
@@ -138,18 +147,22 @@ int run(const Options& options) {
   KeySource keys = system_keys();
   Counters counters;
   EventLoop loop;
-  Network network(counters, keys);
+  const bool relays = options.system && !options.trust_users;
+  Network network(counters, keys, relays);
   open_network(network, options.system);
   // Programs must not find a system daemon that waits for the port.
   if (options.system && !(names = hold_names(true))) return 0;
 
   const ServerSettings settings{.is_system = options.system,
+                                .trusts_users = options.trust_users,
                                 .stays = options.stay || options.system,
                                 .linger = nanoseconds(static_cast<std::int64_t>(options.linger_s * 1e9))};
   Server server(settings, loop, network, counters, keys);
   Captures captures(server);
   FaultRules fault_rules(server);
-  Slots slots(server, network, counters, keys);
+  std::optional<Relay> relay;
+  if (relays) relay.emplace();
+  Slots slots(server, network, counters, keys, relays ? &*relay : nullptr);
   Peers peers(slots, counters);
   Registry registry(server, slots, network, counters);
   DeviceTotals device_totals(server);
@@ -194,6 +207,11 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", RRDMA_VERSION);
   app.add_flag("--system", options.system,
                "serve every user of this network namespace (as root); implies --stay");
+  app.add_flag("--trust-users", options.trust_users,
+               "with --system: give every user's programs sockets of the port, which is faster, and lets "
+               "each of them "
+               "read and stop the packets of all others")
+      ->needs("--system");
   app.add_flag("--stay", options.stay, "stay when the last program has gone");
   app.add_option("--linger", options.linger_s, "seconds to stay after the last program")
       ->envname("RRDMA_DAEMON_LINGER")

@@ -314,6 +314,9 @@ void Server::handle_hello(Client& client, control::Received& message) {
   const bool may_offer = may_hold_parking(client) ||
                          (hello->role == control::Role::kKeeper && control::is_own_user(client.identity));
   if (hello->offers_parking && may_offer) (void)network_.adopt(std::move(message.fds.back()));
+  // What it keeps is of no use here, and would keep the port taken.
+  if (hello->role == control::Role::kKeeper && network_.refused_group())
+    (void)client.notify(control::Retire{});
   client.hello = std::move(*hello);
   client.hello_serial = message.header.serial;
   client.token = client.hello.token != 0 ? client.hello.token : keys_.next_wide();
@@ -361,6 +364,7 @@ void Server::welcome(Client& client) {
     (void)client.answer(client.hello_serial, message);
   }
   counters_.add("clients.welcomed");
+  if (welcomed_) welcomed_(client);
   update_watch(client);
 }
 

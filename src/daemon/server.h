@@ -19,8 +19,9 @@
 namespace rrdma::daemon {
 
 struct ServerSettings {
-  bool is_system = false;  // serves every user
-  bool stays = false;      // also without clients
+  bool is_system = false;     // serves every user
+  bool trusts_users = false;  // and gives each sockets of the port
+  bool stays = false;         // also without clients
   Duration linger = seconds(5);
 };
 
@@ -37,6 +38,8 @@ class Server {
   void serve(OwnedFd listener);
   // Called after the network came up, before clients hear of it.
   void on_network_up(std::function<void()> callback) { network_up_.push_back(std::move(callback)); }
+  // Called after a client was welcomed.
+  void on_welcome(std::function<void(Client&)> callback) { welcomed_ = std::move(callback); }
   // Called for each slot that a program claims from an earlier daemon; false: somebody else has it.
   void on_claim(std::function<bool(Client&, const control::SlotClaim&)> callback) {
     claim_ = std::move(callback);
@@ -101,6 +104,7 @@ class Server {
   Instant accepts_again_at_ = kNever;  // kNever: listeners are watched
   std::vector<std::function<void()>> network_up_;
   std::function<bool(Client&, const control::SlotClaim&)> claim_;
+  std::function<void(Client&)> welcomed_;
   bool serves_lock_ = false;
   bool network_was_up_ = false;
   bool stopped_ = false;

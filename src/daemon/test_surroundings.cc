@@ -21,6 +21,7 @@
 #include "control/names.h"
 #include "daemon/slots/slot_socket.h"
 #include "host/clock.h"
+#include "link/udp/envelope.h"
 #include "wire/udp.h"
 
 namespace rrdma::daemon {
@@ -257,6 +258,21 @@ std::vector<std::uint8_t> marks_of(const OwnedFd& socket) {
          16) {
     marks.push_back(datagram[15]);
   }
+  return marks;
+}
+
+std::vector<std::uint8_t> marks_relayed(const control::GrantedSlot& slot, std::size_t count) {
+  std::vector<std::uint8_t> marks;
+  std::array<std::uint8_t, sizeof(link::RelayHeader) + 16> datagram;
+  EXPECT_TRUE(eventually([&] {
+    while (raw::recvfrom(slot.relay.get(), datagram.data(), datagram.size(), MSG_DONTWAIT, nullptr,
+                         nullptr) == static_cast<ssize_t>(datagram.size())) {
+      EXPECT_TRUE(link::read_relay_header(datagram));
+      marks.push_back(datagram.back());
+    }
+    return marks.size() >= count;
+  })) << marks.size()
+      << " came";
   return marks;
 }
 

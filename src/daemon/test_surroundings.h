@@ -75,6 +75,8 @@ std::unique_ptr<control::DaemonClient> open_client(const control::DaemonSettings
 void send_to_qpn(int family, std::uint32_t qpn, std::uint8_t mark = 0);
 // The marks of the datagrams that wait on the socket.
 std::vector<std::uint8_t> marks_of(const OwnedFd& socket);
+// The marks of so many datagrams that the daemon passes on (daemon/slots/relay.h), once they have come.
+std::vector<std::uint8_t> marks_relayed(const control::GrantedSlot& slot, std::size_t count);
 
 // Events that a client was told.
 struct RecordedEvents : control::DaemonEvents {

@@ -107,7 +107,7 @@ TEST(Users, ASystemDaemonServesAll) {
           alice_done.take();
           const std::uint32_t qpn = control::qpns_of(slot->slot).first;
           send_to_qpn(AF_INET, qpn, 4);
-          EXPECT_EQ(marks_of(slot->sockets.v4), std::vector<std::uint8_t>{4});
+          EXPECT_EQ(marks_relayed(*slot, 1), std::vector<std::uint8_t>{4});
         });
         const auto foreign = static_cast<control::Slot>(alice_slot.take());
         Program bob([&] {
@@ -129,7 +129,7 @@ TEST(Users, ASystemDaemonServesAll) {
           ASSERT_TRUE(listed.ok());
           EXPECT_EQ(listed->size(), 1u) << "only Bob's own";
           send_to_qpn(AF_INET6, control::qpns_of(slot->slot).first, 6);
-          EXPECT_EQ(marks_of(slot->sockets.v6), std::vector<std::uint8_t>{6});
+          EXPECT_EQ(marks_relayed(*slot, 1), std::vector<std::uint8_t>{6});
         });
         EXPECT_TRUE(bob.succeeded());
         alice_done.pass();
@@ -155,13 +155,14 @@ TEST(Users, ARestartedSystemDaemonTakesOver) {
           slot_known.pass(slot->slot);
           killed.take();
           RecordedEvents events;
-          EXPECT_TRUE(handle_until(*client, events, [&] { return events.daemons == 1; }));
+          EXPECT_TRUE(handle_until(*client, events, [&] { return events.arrived.size() == 1; }));
+          EXPECT_EQ(events.daemons, 1);
           EXPECT_TRUE(events.lost.empty());
           EXPECT_TRUE(client->welcome().is_system) << "a program must not replace a system daemon by its own";
           const auto status = client->status();
           EXPECT_TRUE(status.ok() && status->took_over && status->slots_held == 1);
           send_to_qpn(AF_INET, control::qpns_of(slot->slot).first, 8);
-          EXPECT_EQ(marks_of(slot->sockets.v4), std::vector<std::uint8_t>{8});
+          EXPECT_EQ(marks_relayed(events.arrived[0], 1), std::vector<std::uint8_t>{8});
           finish.take();
         });
         slot_known.take();
@@ -172,6 +173,45 @@ TEST(Users, ARestartedSystemDaemonTakesOver) {
         finish.pass();
         EXPECT_TRUE(alice.succeeded());
         ::kill(next, SIGKILL);
+        ::waitpid(next, nullptr, 0);
+      },
+      Privilege::kRoot);
+}
+
+// Sockets that programs hold are of no use for a daemon that trusts no one: it has no network until those programs end.
+TEST(Users, SocketsOfTrustedUsersAreNotTakenOver) {
+  in_own_network(
+      [] {
+        const std::string name(control::kNetworkName);
+        const pid_t trusting = start_daemon({"--system", "--trust-users"}, name);
+        Baton slot_known, finish;
+        Program alice([&] {
+          become(kAlice);
+          const auto client = open_client();
+          auto slot = client->request_slot();
+          ASSERT_TRUE(slot.ok());
+          EXPECT_TRUE(slot->sockets.v4.valid() && !slot->relay.valid());
+          slot_known.pass(slot->slot);
+          finish.take();
+        });
+        slot_known.take();
+        ::kill(trusting, SIGKILL);
+        ::waitpid(trusting, nullptr, 0);
+        const pid_t next = start_daemon({"--system"}, name);
+        Program bob([&] {
+          become(kBob);
+          EXPECT_EQ(open_client()->network().families, 0);
+        });
+        EXPECT_TRUE(bob.succeeded());
+        finish.pass();
+        EXPECT_TRUE(alice.succeeded());
+        // The keeper has let go too.
+        Program bob_again([&] {
+          become(kBob);
+          EXPECT_TRUE(eventually([] { return open_client()->network().families == 3; }));
+        });
+        EXPECT_TRUE(bob_again.succeeded());
+        ::kill(next, SIGTERM);
         ::waitpid(next, nullptr, 0);
       },
       Privilege::kRoot);
@@ -222,9 +262,9 @@ TEST(Users, TheStoreOfSystemdIsUsed) {
           ASSERT_TRUE(slot.ok());
           ready.pass();
           RecordedEvents events;
-          EXPECT_TRUE(handle_until(*client, events, [&] { return events.daemons == 1; }));
+          EXPECT_TRUE(handle_until(*client, events, [&] { return events.arrived.size() == 1; }));
           send_to_qpn(AF_INET, control::qpns_of(slot->slot).first, 8);
-          EXPECT_EQ(marks_of(slot->sockets.v4), std::vector<std::uint8_t>{8});
+          EXPECT_EQ(marks_relayed(events.arrived[0], 1), std::vector<std::uint8_t>{8});
         });
         ready.take();
         ::kill(daemon, SIGKILL);

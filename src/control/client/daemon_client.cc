@@ -41,8 +41,12 @@ Result<void, Problem> without_content(const Result<control::Done, Problem>& done
 }
 
 GrantedSlot granted_slot(const control::SlotGranted& granted, std::vector<OwnedFd>& fds) {
-  GrantedSlot slot{.slot = granted.slot, .sockets = {}};
+  GrantedSlot slot{.slot = granted.slot, .sockets = {}, .families = granted.families};
   auto next = fds.begin();
+  if (granted.relayed) {
+    if (next != fds.end()) slot.relay = std::move(*next);
+    return slot;
+  }
   if ((granted.families & control::kFamilyV4) != 0 && next != fds.end()) slot.sockets.v4 = std::move(*next++);
   if ((granted.families & control::kFamilyV6) != 0 && next != fds.end()) slot.sockets.v6 = std::move(*next++);
   return slot;

@@ -33,6 +33,9 @@ namespace rrdma::control {
 struct GrantedSlot {
   Slot slot = 0;
   IpSockets sockets;
+  // Instead of the sockets, where the daemon keeps them: it passes on here what they receive, of these families.
+  OwnedFd relay = {};
+  std::uint8_t families = 0;
 };
 
 struct ListedProcess {

@@ -118,6 +118,8 @@ bool store_parking(int parking_end) {
   return notify_service("FDSTORE=1\nFDNAME=" + std::string(kStoreName), parking_end);
 }
 
+void drop_stored_parking() { (void)notify_service("FDSTOREREMOVE=1\nFDNAME=" + std::string(kStoreName), -1); }
+
 OwnedFd stored_parking() {
   const char* pid = std::getenv("LISTEN_PID");
   const char* count = std::getenv("LISTEN_FDS");

@@ -13,6 +13,8 @@ void announce_ready();
 bool store_parking(int parking_end);
 // The parking that systemd kept for us; invalid when there is none.
 [[nodiscard]] OwnedFd stored_parking();
+// It is of no use: systemd shall close its copy.
+void drop_stored_parking();
 
 // Starts the child process. REQUIRES: one thread.
 void start_keeper(int parking_end);

@@ -24,8 +24,8 @@ constexpr timespec kLockPause = {.tv_sec = 0, .tv_nsec = 2'000'000};
 constexpr int kLockAttempts = 100;
 constexpr int kDaemonReceiveBuffer = 1024 * 1024;
 
-SlotLedger fresh_ledger(KeySource& keys) {
-  auto ledger = SlotLedger::create(keys);
+SlotLedger fresh_ledger(KeySource& keys, bool relayed) {
+  auto ledger = SlotLedger::create(keys, relayed);
   RRDMA_ASSERT(ledger.ok());  // one memfd, at the start
   return std::move(ledger).value();
 }
@@ -69,8 +69,8 @@ int steer(const IpSockets& first, unsigned slots_bound) {
 
 }  // namespace
 
-Network::Network(Counters& counters, KeySource& keys)
-    : counters_(counters), keys_(keys), ledger_(fresh_ledger(keys)) {}
+Network::Network(Counters& counters, KeySource& keys, bool relayed)
+    : counters_(counters), keys_(keys), relayed_(relayed), ledger_(fresh_ledger(keys, relayed)) {}
 
 void Network::open(Instant now) {
   next_attempt_ = now + kRetryPause;
@@ -174,6 +174,13 @@ bool Network::adopt(OwnedFd parking_end) {
     counters_.add("parking.refused");
     return false;
   }
+  // Programs hold sockets of that group, and would read and steer the packets of all users.
+  if (relayed_ && !ledger->is_relayed()) {
+    counters_.add("parking.refused");
+    refused_group_ = true;
+    return false;
+  }
+  if (!relayed_) ledger->give_sockets_out();
   ledger_ = std::move(*ledger);
   state_ = {.families = first->families, .reason = {}, .remedy = {}};
   took_over_ = true;

@@ -21,8 +21,9 @@ namespace rrdma::daemon {
 
 class Network {
  public:
-  // REQUIRES: both outlive this. Takes memory for a ledger; nothing else yet.
-  Network(Counters& counters, KeySource& keys);
+  // REQUIRES: both outlive this. Takes memory for a ledger; nothing else yet. `relayed`: no program may ever have a
+  // socket of the group, and a group of which one has is not taken over.
+  Network(Counters& counters, KeySource& keys, bool relayed = false);
 
   // The first attempt.
   void open(Instant now);
@@ -36,6 +37,8 @@ class Network {
 
   [[nodiscard]] bool is_up() const { return parking_.has_value(); }
   [[nodiscard]] bool took_over() const { return took_over_; }
+  // A parking was offered whose sockets programs have: it is of no use here.
+  [[nodiscard]] bool refused_group() const { return refused_group_; }
   // False while an offer may still come.
   [[nodiscard]] bool settled(Instant now) const { return is_up() || now >= awaits_offer_until_; }
   [[nodiscard]] Instant awaits_offer_until() const { return awaits_offer_until_; }
@@ -62,6 +65,7 @@ class Network {
 
   Counters& counters_;
   KeySource& keys_;
+  const bool relayed_;
   OwnedFd lock_;
   std::optional<control::PeerIdentity> lock_holder_;  // while it is not us
   OwnedFd offered_;  // a parking that came while another daemon held the lock
@@ -72,6 +76,7 @@ class Network {
   Instant awaits_offer_until_{};
   Instant next_attempt_{};
   bool took_over_ = false;
+  bool refused_group_ = false;
 };
 
 }  // namespace rrdma::daemon

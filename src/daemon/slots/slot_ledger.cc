@@ -18,7 +18,7 @@ namespace rrdma::daemon {
 namespace {
 
 constexpr std::uint32_t kLedgerMagic = 0x52524c47;  // "RRLG"
-constexpr std::uint32_t kLedgerVersion = 2;
+constexpr std::uint32_t kLedgerVersion = 3;
 
 // As it lies in the memfd.
 struct SharedRow {
@@ -40,6 +40,8 @@ struct SharedRow {
 struct SharedLedger {
   std::uint32_t magic;
   std::uint32_t version;
+  std::uint32_t relayed;
+  std::uint32_t reserved;
   std::array<SharedRow, control::kSlotCount> rows;
 };
 static_assert(std::is_trivially_copyable_v<SharedLedger>);
@@ -67,7 +69,7 @@ SlotLedger::SlotLedger(OwnedFd fd, void* base, KeySource& keys)
     rows_[slot].next_index = static_cast<std::uint16_t>(keys.below(control::qpns_of(slot).count));
 }
 
-Result<SlotLedger, int> SlotLedger::create(KeySource& keys) {
+Result<SlotLedger, int> SlotLedger::create(KeySource& keys, bool relayed) {
   OwnedFd fd = lifted(raw::memfd_create("rrdma-ledger", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd) return Failure{errno};
   if (raw::ftruncate(fd.get(), sizeof(SharedLedger)) < 0) return Failure{errno};
@@ -76,7 +78,10 @@ Result<SlotLedger, int> SlotLedger::create(KeySource& keys) {
   if (base == MAP_FAILED) return Failure{errno};
   shared(base).magic = kLedgerMagic;
   shared(base).version = kLedgerVersion;
-  return SlotLedger(std::move(fd), base, keys);
+  shared(base).relayed = relayed ? 1 : 0;
+  SlotLedger ledger(std::move(fd), base, keys);
+  ledger.relayed_ = relayed;
+  return ledger;
 }
 
 std::optional<SlotLedger> SlotLedger::adopt(OwnedFd fd, KeySource& keys) {
@@ -92,6 +97,7 @@ std::optional<SlotLedger> SlotLedger::adopt(OwnedFd fd, KeySource& keys) {
   const auto copy = std::make_unique<SharedLedger>();
   if (::pread(ledger.fd(), copy.get(), sizeof(SharedLedger), 0) != sizeof(SharedLedger)) return std::nullopt;
   if (copy->magic != kLedgerMagic || copy->version != kLedgerVersion) return std::nullopt;
+  ledger.relayed_ = copy->relayed == 1;
   for (Slot slot = 0; slot < control::kSlotCount; ++slot) {
     const SharedRow& from = copy->rows[slot];
     if (from.held == 0 && from.freed_order == 0) continue;  // never held: begins at a place of our own choice
@@ -115,7 +121,8 @@ SlotLedger::SlotLedger(SlotLedger&& other) noexcept
     : fd_(std::move(other.fd_)),
       base_(std::exchange(other.base_, nullptr)),
       rows_(std::move(other.rows_)),
-      last_order_(other.last_order_) {}
+      last_order_(other.last_order_),
+      relayed_(other.relayed_) {}
 
 SlotLedger& SlotLedger::operator=(SlotLedger&& other) noexcept {
   if (this != &other) {
@@ -124,12 +131,18 @@ SlotLedger& SlotLedger::operator=(SlotLedger&& other) noexcept {
     base_ = std::exchange(other.base_, nullptr);
     rows_ = std::move(other.rows_);
     last_order_ = other.last_order_;
+    relayed_ = other.relayed_;
   }
   return *this;
 }
 
 SlotLedger::~SlotLedger() {
   if (base_ != nullptr) ::munmap(base_, sizeof(SharedLedger));
+}
+
+void SlotLedger::give_sockets_out() {
+  relayed_ = false;
+  shared(base_).relayed = 0;
 }
 
 // `held` last: a daemon that is killed meanwhile has told nobody of a holder.

@@ -48,7 +48,8 @@ class SlotLedger {
  public:
   // A fresh one, in which the QPNs of every slot begin at a random place: a peer may still send to the
   // QPNs of programs that ended before the daemon did.
-  [[nodiscard]] static Result<SlotLedger, int> create(KeySource& keys);
+  // `relayed`: programs get no sockets of the group (relay.h).
+  [[nodiscard]] static Result<SlotLedger, int> create(KeySource& keys, bool relayed = false);
   // One that an earlier daemon wrote; nothing when its layout is not ours.
   [[nodiscard]] static std::optional<SlotLedger> adopt(OwnedFd fd, KeySource& keys);
   SlotLedger(SlotLedger&& other) noexcept;
@@ -56,6 +57,10 @@ class SlotLedger {
   ~SlotLedger();
 
   [[nodiscard]] int fd() const { return fd_.get(); }
+  // No program has ever had a socket of the group.
+  [[nodiscard]] bool is_relayed() const { return relayed_; }
+  // Programs may have some from now on.
+  void give_sockets_out();
   // REQUIRES: slot < kSlotCount, for all of these.
   [[nodiscard]] const LedgerRow& row(Slot slot) const { return rows_[slot]; }
 
@@ -81,6 +86,7 @@ class SlotLedger {
   void* base_ = nullptr;
   std::vector<LedgerRow> rows_;
   std::uint64_t last_order_ = 0;
+  bool relayed_ = false;
 };
 
 // When a process started, in clock ticks since boot; 0 when that cannot be seen.

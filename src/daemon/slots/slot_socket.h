@@ -21,6 +21,8 @@ namespace rrdma::daemon {
 // What a slot may queue in the kernel while somebody reads it, and while nobody does.
 inline constexpr int kHeldReceiveBuffer = 8 * 1024 * 1024;
 inline constexpr int kFreeReceiveBuffer = 4 * 1024;
+// ... while the relay reads it: it never waits for the program.
+inline constexpr int kRelayedReceiveBuffer = 2 * 1024 * 1024;
 
 // A bound socket of AF_INET or AF_INET6, or the errno. `is_first`: of its group, which must not exist.
 [[nodiscard]] Result<OwnedFd, int> bind_slot_socket(int family, bool is_first);

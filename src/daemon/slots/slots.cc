@@ -12,15 +12,21 @@ constexpr Duration kReapingPause = seconds(1);
 
 }  // namespace
 
-Slots::Slots(Server& server, Network& network, Counters& counters, KeySource& keys)
+Slots::Slots(Server& server, Network& network, Counters& counters, KeySource& keys, Relay* relay)
     : server_(server),
       network_(network),
       counters_(counters),
       keys_(keys),
+      relay_(relay),
       shares_(control::kSlotCount - 1, ::geteuid()) {
   server_.on_claim(
       [this](Client& client, const control::SlotClaim& claim) { return handle_claim(client, claim); });
   server_.on_network_up([this] { handle_network_up(); });
+  if (relay_ == nullptr) return;
+  server_.on_welcome([this](Client& client) { renew_relays(client); });
+  counters_.follow("relay.datagrams", relay_->tally().datagrams);
+  counters_.follow("relay.dropped_full", relay_->tally().dropped_full);
+  counters_.follow("relay.dropped_other", relay_->tally().dropped_other);
 }
 
 Subsystem::Verdict Slots::handle_message(Client& client, control::Received& message) {
@@ -76,18 +82,17 @@ void Slots::grant(Client& client, const control::Received& request) {
     return client.fail(request, chosen.error().error, chosen.error().sentence);
   }
   const Slot slot = *chosen;
-  IpSockets sockets;
-  if (network_.is_up()) sockets = clean(slot, kHeldReceiveBuffer);
-  std::vector<int> fds;
-  if (sockets.v4) fds.push_back(sockets.v4.get());
-  if (sockets.v6) fds.push_back(sockets.v6.get());
+  Handout handout;
+  if (network_.is_up()) handout = hand_out(client, slot, clean(slot, held_receive_buffer()));
   const control::SlotGranted granted{.slot = slot,
                                      .next_index = network_.ledger().row(slot).next_index,
-                                     .families = control::families_of(sockets)};
+                                     .families = handout.families,
+                                     .relayed = handout.relayed};
   // Before the program knows of it: this daemon may be killed at any point.
   network_.ledger().hold(slot, client.identity);
-  if (!client.reply(request, granted, fds)) {
+  if (!client.reply(request, granted, handout.numbers())) {
     const int error = errno;
+    if (relay_ != nullptr) relay_->close(slot);
     network_.ledger().free(slot, granted.next_index);
     shares_.give_back(client.identity.uid);
     return client.fail(request, error,
@@ -96,8 +101,51 @@ void Slots::grant(Client& client, const control::Received& request) {
                            "; this user has too many descriptors in flight, raise `ulimit -n`.");
   }
   hand_over(client, slot);
-  without_sockets_.set(slot, fds.empty());
+  without_sockets_.set(slot, handout.fds.empty());
   counters_.add("slots.granted");
+}
+
+std::vector<int> Slots::Handout::numbers() const {
+  std::vector<int> all;
+  for (const OwnedFd& fd : fds) all.push_back(fd.get());
+  return all;
+}
+
+Slots::Handout Slots::hand_out(const Client& client, Slot slot, IpSockets sockets) {
+  Handout handout{.families = control::families_of(sockets), .relayed = relay_ != nullptr};
+  if (relay_ == nullptr) {
+    if (sockets.v4) handout.fds.push_back(std::move(sockets.v4));
+    if (sockets.v6) handout.fds.push_back(std::move(sockets.v6));
+    return handout;
+  }
+  if (handout.families == 0) return handout;
+  auto relayed = relay_->open(slot, client.identity.uid, std::move(sockets));
+  if (!relayed) {
+    counters_.add("relay.failed");
+    return {.relayed = true};
+  }
+  handout.fds.push_back(std::move(*relayed));
+  return handout;
+}
+
+// A program that comes back from an earlier daemon has nothing to receive from: that daemon passed packets on.
+void Slots::renew_relays(Client& client) {
+  if (!network_.is_up()) return;
+  for (const Slot slot : client.slots) {
+    if (relay_->has(slot) || slot >= network_.slots_bound()) continue;
+    const Handout handout = hand_out(client, slot, network_.sockets_of(slot));
+    const bool sent = client.notify(control::SlotGranted{.slot = slot,
+                                                         .next_index = network_.ledger().row(slot).next_index,
+                                                         .families = handout.families,
+                                                         .relayed = true},
+                                    handout.numbers());
+    if (!sent) relay_->close(slot);
+    without_sockets_.set(slot, !sent);
+  }
+}
+
+int Slots::held_receive_buffer() const {
+  return relay_ != nullptr ? kRelayedReceiveBuffer : kHeldReceiveBuffer;
 }
 
 // REQUIRES: the slot is counted for the client's user.
@@ -162,6 +210,7 @@ IpSockets Slots::clean(Slot slot, int receive_buffer) {
 
 void Slots::release(Client& client, Slot slot, std::uint16_t next_index) {
   owners_[slot] = nullptr;
+  if (relay_ != nullptr) relay_->close(slot);
   std::erase(client.slots, slot);
   shares_.give_back(client.identity.uid);
   network_.ledger().free(slot, next_index);
@@ -218,13 +267,13 @@ void Slots::handle_network_up() {
     // Somebody who came back from an earlier daemon may hold the sockets of the same slot.
     if (slot >= network_.slots_bound() || (network_.took_over() && ledger.row(slot).held)) continue;
     ledger.hold(slot, owner->identity);
-    const IpSockets sockets = clean(slot, kHeldReceiveBuffer);
-    std::vector<int> fds;
-    if (sockets.v4) fds.push_back(sockets.v4.get());
-    if (sockets.v6) fds.push_back(sockets.v6.get());
+    const Handout handout = hand_out(*owner, slot, clean(slot, held_receive_buffer()));
     const bool sent = owner->notify(
-        control::SlotGranted{.slot = slot, .next_index = 0, .families = control::families_of(sockets)}, fds);
-    without_sockets_.set(slot, !sent || fds.empty());
+        control::SlotGranted{
+            .slot = slot, .next_index = 0, .families = handout.families, .relayed = handout.relayed},
+        handout.numbers());
+    if (!sent && relay_ != nullptr) relay_->close(slot);
+    without_sockets_.set(slot, !sent || handout.fds.empty());
   }
 }
 

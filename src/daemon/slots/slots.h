@@ -14,14 +14,16 @@
 #include "daemon/server.h"
 #include "daemon/shares.h"
 #include "daemon/slots/network.h"
+#include "daemon/slots/relay.h"
 #include "daemon/subsystem.h"
 
 namespace rrdma::daemon {
 
 class Slots : public Subsystem {
  public:
-  // REQUIRES: all outlive this.
-  Slots(Server& server, Network& network, Counters& counters, KeySource& keys);
+  // REQUIRES: all outlive this. `relay`: passes on what slots receive, so that no program gets their sockets; null: each
+  // gets its own.
+  Slots(Server& server, Network& network, Counters& counters, KeySource& keys, Relay* relay = nullptr);
 
   Verdict handle_message(Client& client, control::Received& message) override;
   void handle_client_gone(Client& client) override;
@@ -39,6 +41,16 @@ class Slots : public Subsystem {
   // The best free one below `end`: of the largest size, and of those the longest free. kSlotCount: none.
   [[nodiscard]] unsigned best_below(unsigned end) const;
   void hand_over(Client& client, Slot slot);
+  // What a program gets to receive from.
+  struct Handout {
+    std::vector<OwnedFd> fds;
+    std::uint8_t families = 0;
+    bool relayed = false;
+    [[nodiscard]] std::vector<int> numbers() const;
+  };
+  [[nodiscard]] Handout hand_out(const Client& client, Slot slot, IpSockets sockets);
+  void renew_relays(Client& client);
+  [[nodiscard]] int held_receive_buffer() const;
   [[nodiscard]] std::uint16_t index_after_unknown(Slot slot);
   // Prepares the slot's sockets for a new holder (or for none).
   [[nodiscard]] IpSockets clean(Slot slot, int receive_buffer);
@@ -51,6 +63,7 @@ class Slots : public Subsystem {
   Network& network_;
   Counters& counters_;
   KeySource& keys_;
+  Relay* const relay_;
   std::array<Client*, control::kSlotCount> owners_{};
   Shares shares_;
   std::bitset<control::kSlotCount> orphans_;

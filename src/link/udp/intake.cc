@@ -1,42 +1,18 @@
 #include "link/udp/intake.h"
 
-#include <netinet/udp.h>
-
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <utility>
 
 #include "base/raw_syscall.h"
 #include "wire/grh.h"
 
 namespace rrdma::link {
-namespace {
-
-wire::Gid gid_of_v4(const in_addr& address) {
-  wire::Ipv4Address octets;
-  std::memcpy(octets.octets.data(), &address, 4);
-  return wire::gid_of(octets);
-}
-wire::Gid gid_of_v6(const in6_addr& address) {
-  wire::Gid gid;
-  std::memcpy(gid.octets.data(), &address, 16);
-  return gid;
-}
-
-template <typename T>
-T value_of(const cmsghdr* control) {
-  T value;
-  std::memcpy(&value, CMSG_DATA(control), sizeof value);
-  return value;
-}
-
-}  // namespace
 
 Intake::Intake(UdpCounters& counters)
-    : counters_(counters), buffers_(new std::uint8_t[kFlock * kDatagramOctetsMax]) {
+    : counters_(counters), buffers_(new std::uint8_t[kFlock * kBufferOctets]) {
   for (std::size_t i = 0; i < kFlock; ++i) {
-    pieces_[i] = {buffers_.get() + i * kDatagramOctetsMax, kDatagramOctetsMax};
+    pieces_[i] = {buffers_.get() + i * kBufferOctets, kBufferOctets};
     msghdr& message = messages_[i].msg_hdr;
     message.msg_name = &addresses_[i];
     message.msg_iov = &pieces_[i];
@@ -48,6 +24,18 @@ Intake::Intake(UdpCounters& counters)
 void Intake::add_socket(OwnedFd socket) {
   descriptors_.push_back(socket.get());
   sockets_.push_back({.fd = std::move(socket)});
+}
+
+void Intake::take_relay(OwnedFd socket) {
+  drop_sockets();
+  add_socket(std::move(socket));
+  sockets_.back().relayed = true;
+}
+
+void Intake::drop_sockets() {
+  sockets_.clear();
+  descriptors_.clear();
+  latest_ = 0;
 }
 
 std::size_t Intake::poll(Receiver& receiver, Instant now, std::size_t burst_max) {
@@ -87,7 +75,7 @@ std::size_t Intake::drain(Socket& socket, Receiver& receiver, std::size_t burst_
     const std::size_t received = receive(socket, wanted);
     socket.dry = received == 0;
     if (socket.dry) break;
-    for (std::size_t i = 0; i < received; ++i) accept_datagram(messages_[i], receiver);
+    for (std::size_t i = 0; i < received; ++i) accept_datagram(messages_[i], socket.relayed, receiver);
     socket.brings_short = messages_[received - 1].msg_len <= kShortOctets;
     count += received;
     if (wanted > 1 && received < wanted) break;
@@ -100,7 +88,7 @@ std::size_t Intake::drain(Socket& socket, Receiver& receiver, std::size_t burst_
 std::size_t Intake::receive(const Socket& socket, std::size_t wanted) {
   for (std::size_t i = 0; i < wanted; ++i) {
     msghdr& message = messages_[i].msg_hdr;
-    message.msg_namelen = sizeof(Address);
+    message.msg_namelen = sizeof(SenderAddress);
     message.msg_controllen = sizeof(Control);
   }
   for (;;) {
@@ -121,46 +109,7 @@ std::size_t Intake::receive(const Socket& socket, std::size_t wanted) {
   }
 }
 
-bool Intake::read_envelope(const msghdr& message, Envelope& envelope) const {
-  const auto& from = *static_cast<const Address*>(message.msg_name);
-  if (message.msg_namelen < sizeof from.v4) return false;
-  bool has_destination = false;
-  if (from.v4.sin_family == AF_INET) {
-    envelope.source = gid_of_v4(from.v4.sin_addr);
-    envelope.source_port = ntohs(from.v4.sin_port);
-  } else {
-    envelope.source = gid_of_v6(from.v6.sin6_addr);
-    envelope.source_port = ntohs(from.v6.sin6_port);
-  }
-  auto* head = const_cast<msghdr*>(&message);
-  for (cmsghdr* control = CMSG_FIRSTHDR(head); control != nullptr; control = CMSG_NXTHDR(head, control)) {
-    if (control->cmsg_level == IPPROTO_UDP && control->cmsg_type == UDP_GRO) {
-      const int octets = value_of<int>(control);
-      if (octets > 0) envelope.segment_octets = static_cast<std::size_t>(octets);
-    } else if (control->cmsg_level == IPPROTO_IP && control->cmsg_type == IP_PKTINFO) {
-      const auto info = value_of<in_pktinfo>(control);
-      envelope.destination = gid_of_v4(info.ipi_addr);
-      envelope.interface_index = static_cast<std::uint32_t>(info.ipi_ifindex);
-      has_destination = true;
-    } else if (control->cmsg_level == IPPROTO_IP && control->cmsg_type == IP_TOS) {
-      envelope.traffic_class = value_of<std::uint8_t>(control);
-    } else if (control->cmsg_level == IPPROTO_IP && control->cmsg_type == IP_TTL) {
-      envelope.hop_limit = static_cast<std::uint8_t>(value_of<int>(control));
-    } else if (control->cmsg_level == IPPROTO_IPV6 && control->cmsg_type == IPV6_PKTINFO) {
-      const auto info = value_of<in6_pktinfo>(control);
-      envelope.destination = gid_of_v6(info.ipi6_addr);
-      envelope.interface_index = info.ipi6_ifindex;
-      has_destination = true;
-    } else if (control->cmsg_level == IPPROTO_IPV6 && control->cmsg_type == IPV6_TCLASS) {
-      envelope.traffic_class = static_cast<std::uint8_t>(value_of<int>(control));
-    } else if (control->cmsg_level == IPPROTO_IPV6 && control->cmsg_type == IPV6_HOPLIMIT) {
-      envelope.hop_limit = static_cast<std::uint8_t>(value_of<int>(control));
-    }
-  }
-  return has_destination && envelope.source.is_ipv4() == envelope.destination.is_ipv4();
-}
-
-void Intake::accept_datagram(const mmsghdr& received, Receiver& receiver) {
+void Intake::accept_datagram(const mmsghdr& received, bool relayed, Receiver& receiver) {
   const msghdr& message = received.msg_hdr;
   Octets datagram(static_cast<const std::uint8_t*>(message.msg_iov->iov_base), received.msg_len);
   ++counters_.receives;
@@ -168,11 +117,13 @@ void Intake::accept_datagram(const mmsghdr& received, Receiver& receiver) {
     ++counters_.refused_truncated;
     return;
   }
-  Envelope envelope;
-  if (!read_envelope(message, envelope)) {
+  const auto known = relayed ? read_relay_header(datagram) : read_envelope(message);
+  if (!known) {
     ++counters_.refused_origin;
     return;
   }
+  if (relayed) datagram = datagram.subspan(sizeof(RelayHeader));
+  const Envelope& envelope = *known;
   Flow& flow = flows_.find({envelope.source, envelope.destination, envelope.source_port});
   if (envelope.segment_octets == 0 || envelope.segment_octets >= datagram.size()) {
     accept_packet(datagram, envelope, flow, receiver);

@@ -18,6 +18,7 @@
 #include "base/instant.h"
 #include "base/owned_fd.h"
 #include "link/link.h"
+#include "link/udp/envelope.h"
 #include "link/udp/flow_cache.h"
 #include "link/udp/udp_counters.h"
 #include "wire/grh.h"
@@ -38,6 +39,10 @@ class Intake {
   // Receives from this socket from now on. REQUIRES: a bound UDP socket that reports destination address, traffic
   // class and segment size.
   void add_socket(OwnedFd socket);
+  // Receives what a daemon passes on from this socket (envelope.h), and from no other any longer.
+  void take_relay(OwnedFd socket);
+  // No socket is received from any longer.
+  void drop_sockets();
   [[nodiscard]] std::span<const int> descriptors() const { return descriptors_; }
 
   // See Link::poll().
@@ -48,10 +53,10 @@ class Intake {
   void note_arrival(int descriptor);
 
  private:
-  static constexpr std::size_t kDatagramOctetsMax = 65536;
+  static constexpr std::size_t kBufferOctets = kDatagramOctetsMax + 64;  // a relayed one has a header besides
+  static_assert(kBufferOctets >= kDatagramOctetsMax + sizeof(RelayHeader));
   static constexpr Duration kColdLook = microseconds(4);
   static constexpr Duration kWarm = microseconds(100);
-  static constexpr std::size_t kControlOctets = 256;
   static constexpr std::size_t kStreak = 4;
   static constexpr std::size_t kFlock = 8;
   static constexpr std::size_t kShortOctets = 8192;
@@ -63,32 +68,17 @@ class Intake {
     std::size_t found = 0;   // by the last poll
     std::size_t streak = 0;  // consecutive polls that found exactly one
     bool brings_short = false;
-    bool dry = false;  // the last poll emptied it, and no arrival was noted since
+    bool relayed = false;  // a daemon passes on what arrives for the slot
+    bool dry = false;      // the last poll emptied it, and no arrival was noted since
   };
-  // The kernel's report about a datagram.
-  struct Envelope {
-    wire::Gid source;
-    wire::Gid destination;
-    std::uint16_t source_port = 0;
-    std::uint32_t interface_index = 0;
-    std::uint8_t traffic_class = 0;
-    std::uint8_t hop_limit = 64;
-    std::size_t segment_octets = 0;  // 0: one packet
-  };
-
   struct alignas(cmsghdr) Control {
-    std::array<std::uint8_t, kControlOctets> octets;
-  };
-  union Address {
-    sockaddr_in v4;
-    sockaddr_in6 v6;
+    std::array<std::uint8_t, kEnvelopeControlOctets> octets;
   };
 
   // Receives at most `wanted` datagrams into messages_. Returns their number.
   [[nodiscard]] std::size_t receive(const Socket& socket, std::size_t wanted);
   [[nodiscard]] std::size_t drain(Socket& socket, Receiver& receiver, std::size_t burst_max);
-  [[nodiscard]] bool read_envelope(const msghdr& message, Envelope& envelope) const;
-  void accept_datagram(const mmsghdr& received, Receiver& receiver);
+  void accept_datagram(const mmsghdr& received, bool relayed, Receiver& receiver);
   void accept_packet(Octets octets, const Envelope& envelope, Flow& flow, Receiver& receiver);
   [[nodiscard]] bool check_icrc(Octets octets, Flow& flow, std::uint16_t& identification);
   void count_refused(wire::TransportError error);
@@ -103,7 +93,7 @@ class Intake {
   std::unique_ptr<std::uint8_t[]> buffers_;  // kFlock buffers
   std::array<mmsghdr, kFlock> messages_{};
   std::array<iovec, kFlock> pieces_{};
-  std::array<Address, kFlock> addresses_{};
+  std::array<SenderAddress, kFlock> addresses_{};
   std::array<Control, kFlock> controls_{};
   std::array<std::uint8_t, wire::kGrhOctets> grh_{};
 };

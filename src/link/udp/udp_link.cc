@@ -28,6 +28,27 @@ Result<std::unique_ptr<UdpLink>, SocketFailure> UdpLink::open(std::span<IpSocket
       std::any_of(slots.begin(), slots.end(), [](const IpSockets& s) { return s.v4.valid(); });
   const bool wants_ipv6 =
       std::any_of(slots.begin(), slots.end(), [](const IpSockets& s) { return s.v6.valid(); });
+  auto link = open_ports(wants_ipv4, wants_ipv6, config);
+  if (!link) return link;
+  for (IpSockets& slot : slots) (*link)->add_slot(std::move(slot));
+  return link;
+}
+
+Result<std::unique_ptr<UdpLink>, SocketFailure> UdpLink::open_relayed(OwnedFd relay, bool wants_ipv4,
+                                                                      bool wants_ipv6,
+                                                                      const UdpConfig& config) {
+  auto link = open_ports(wants_ipv4, wants_ipv6, config);
+  if (link) (*link)->replace_relay(std::move(relay));
+  return link;
+}
+
+void UdpLink::replace_sockets(IpSockets slot) {
+  intake_.drop_sockets();
+  add_slot(std::move(slot));
+}
+
+Result<std::unique_ptr<UdpLink>, SocketFailure> UdpLink::open_ports(bool wants_ipv4, bool wants_ipv6,
+                                                                    const UdpConfig& config) {
   const std::uint64_t seed =
       config.port_seed != 0 ? config.port_seed : static_cast<std::uint64_t>(raw::getpid()) * 0x9e3779b1u >> 7;
   SocketFailure failure{"finding a slot socket to receive from", EBADF};
@@ -48,9 +69,7 @@ Result<std::unique_ptr<UdpLink>, SocketFailure> UdpLink::open(std::span<IpSocket
     }
   }
   if (ipv4.empty() && ipv6.empty()) return Failure{failure};
-  std::unique_ptr<UdpLink> link(new UdpLink(std::move(ipv4), std::move(ipv6), config));
-  for (IpSockets& slot : slots) link->add_slot(std::move(slot));
-  return link;
+  return std::unique_ptr<UdpLink>(new UdpLink(std::move(ipv4), std::move(ipv6), config));
 }
 
 UdpLink::UdpLink(SendPorts ipv4, SendPorts ipv6, const UdpConfig& config)

@@ -30,6 +30,14 @@ class UdpLink final : public Link {
   // Opens source ports for each family that a slot has. Fails only if no family has any.
   [[nodiscard]] static Result<std::unique_ptr<UdpLink>, SocketFailure> open(std::span<IpSockets> slots,
                                                                             const UdpConfig& config);
+  // The same for a slot whose sockets a daemon keeps: what comes is received from `relay` (envelope.h).
+  [[nodiscard]] static Result<std::unique_ptr<UdpLink>, SocketFailure> open_relayed(OwnedFd relay,
+                                                                                    bool wants_ipv4,
+                                                                                    bool wants_ipv6,
+                                                                                    const UdpConfig& config);
+  // Another daemon serves the slot: receives from these from now on, and from nothing else.
+  void replace_sockets(IpSockets slot);
+  void replace_relay(OwnedFd relay) { intake_.take_relay(std::move(relay)); }
 
   objects::Frame* reserve(const objects::Path& path) override;
   void commit(objects::Frame& frame) override;
@@ -62,6 +70,9 @@ class UdpLink final : public Link {
   static constexpr Duration kRoomRetry = microseconds(20);
 
   UdpLink(SendPorts ipv4, SendPorts ipv6, const UdpConfig& config);
+  [[nodiscard]] static Result<std::unique_ptr<UdpLink>, SocketFailure> open_ports(bool wants_ipv4,
+                                                                                  bool wants_ipv6,
+                                                                                  const UdpConfig& config);
   void add_slot(IpSockets slot);
   void send_burst();
   void send_backlog();

@@ -23,10 +23,22 @@ LaneLinks::LaneLinks(const Settings& settings, control::DaemonClient& daemon, co
 LaneLinks::~LaneLinks() { stop_capture(); }
 
 bool LaneLinks::open_late(control::GrantedSlot granted) {
-  if (udp_ != nullptr) return false;
+  if (udp_ != nullptr) return replace_sockets(std::move(granted));
   open_udp(std::move(granted));
   if (udp_ != nullptr) attach(kUdpLink, udp_.get());
   return udp_ != nullptr;
+}
+
+// Another daemon serves the slot, and what it gave for it stands for what the last one gave.
+bool LaneLinks::replace_sockets(control::GrantedSlot granted) {
+  if (granted.relay) {
+    udp_->replace_relay(std::move(granted.relay));
+  } else if (granted.sockets.v4 || granted.sockets.v6) {
+    udp_->replace_sockets(std::move(granted.sockets));
+  } else {
+    return false;
+  }
+  return true;
 }
 
 void LaneLinks::open_shm() {
@@ -43,7 +55,7 @@ void LaneLinks::open_shm() {
 
 void LaneLinks::open_udp(control::GrantedSlot granted) {
   IpSockets sockets = std::move(granted.sockets);
-  if (!sockets.v4.valid() && !sockets.v6.valid()) {
+  if (!sockets.v4.valid() && !sockets.v6.valid() && !granted.relay) {
     const control::NetworkState network = daemon_.network();
     if (!network.reason.empty())
       host::explain(host::Severity::kError, "rrdma", network.reason + " " + network.remedy);
@@ -55,7 +67,10 @@ void LaneLinks::open_udp(control::GrantedSlot granted) {
   config.checksum = settings_.udp_checksum_zero ? link::UdpChecksum::kZero : link::UdpChecksum::kAuto;
   config.interface_index = interface_.index;
   config.receive_buffer_octets = static_cast<int>(settings_.receive_buffer_octets);
-  auto opened = link::UdpLink::open({&sockets, 1}, config);
+  const bool has_v4 = (granted.families & control::kFamilyV4) != 0;
+  const bool has_v6 = (granted.families & control::kFamilyV6) != 0;
+  auto opened = granted.relay ? link::UdpLink::open_relayed(std::move(granted.relay), has_v4, has_v6, config)
+                              : link::UdpLink::open({&sockets, 1}, config);
   if (!opened) {
     host::explain(
         host::Severity::kError, "rrdma",

@@ -36,8 +36,8 @@ class LaneLinks final : public objects::PathProbe, public Doorbells {
             LaneInterface interface);
   ~LaneLinks() override;
 
-  // Port 4791 belonged to another program when the process started, and is available now. True if there is a network
-  // from now on.
+  // Port 4791 belonged to another program when the process started, and is available now; or another daemon serves the
+  // slot. True if there are new descriptors to receive from.
   [[nodiscard]] bool open_late(control::GrantedSlot granted);
   // Null: not available.
   [[nodiscard]] link::ShmLink* shm() { return shm_.get(); }
@@ -82,6 +82,7 @@ class LaneLinks final : public objects::PathProbe, public Doorbells {
   static constexpr std::size_t kBurst = 64;
   void open_shm();
   void open_udp(control::GrantedSlot granted);
+  [[nodiscard]] bool replace_sockets(control::GrantedSlot granted);
   void open_capture_file();
   void attach(LinkIndex index, link::Link* link);
   void put_gate(LinkIndex index);
