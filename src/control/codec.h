@@ -5,7 +5,7 @@
 //
 //   integer  = its bytes         boolean = one byte, 0 or 1
 //   optional = boolean, the value if 1        variant = u8 index, that alternative
-//   text     = u16 size, bytes (none of them 0)
+//   text     = u16 size, bytes (none of them 0); the decoder yields UTF-8 without control characters
 //   blob     = u16 size, bytes
 //   list     = u16 count, elements
 #pragma once
@@ -16,6 +16,7 @@
 #include <cstring>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <variant>
@@ -65,6 +66,31 @@ class ByType {
     }
   }
 };
+
+// Texts of strangers go to terminals and into logs of lines. Control characters of ASCII and of Latin-1 (U+0080 to U+009F),
+// and what is no UTF-8, become '?'.
+[[nodiscard]] inline std::string visible(std::string_view text) {
+  std::string shown;
+  for (std::size_t at = 0; at < text.size();) {
+    const auto octet = [&](std::size_t i) -> unsigned {
+      return at + i < text.size() ? static_cast<std::uint8_t>(text[at + i]) : 0;
+    };
+    const unsigned lead = octet(0);
+    const std::size_t size = lead < 0x80                   ? 1
+                             : lead >= 0xf0 && lead < 0xf5 ? 4
+                             : lead >= 0xe0 && lead < 0xf0 ? 3
+                                                           : 2;
+    bool good = size == 1 ? lead >= 0x20 && lead != 0x7f : lead >= 0xc2 && lead < 0xf5;
+    for (std::size_t i = 1; i < size; ++i) good = good && (octet(i) & 0xc0) == 0x80;
+    if (lead == 0xc2 && octet(1) < 0xa0) good = false;
+    if (good)
+      shown.append(text.substr(at, size));
+    else
+      shown.push_back('?');
+    at += good ? size : 1;
+  }
+  return shown;
+}
 
 class Encoder : public ByType<Encoder> {
  public:
@@ -179,8 +205,8 @@ class Decoder : public ByType<Decoder> {
   }
   void text(std::string& to, std::size_t size_max) {
     const Octets octets = sized(size_max);
-    to.assign(reinterpret_cast<const char*>(octets.data()), octets.size());
-    if (to.find('\0') != std::string::npos) malformed_ = true;
+    to = visible({reinterpret_cast<const char*>(octets.data()), octets.size()});
+    if (std::find(octets.begin(), octets.end(), 0) != octets.end()) malformed_ = true;
   }
   void blob(std::vector<std::uint8_t>& to, std::size_t size_max) {
     const Octets octets = sized(size_max);

@@ -94,6 +94,24 @@ TEST(Messages, MutatedBodiesNeverYieldValuesOutOfBounds) {
   }
 }
 
+TEST(Messages, TextsHaveNoControlCharacters) {
+  for (const auto& [sent, seen] : {std::pair<std::string, std::string>{"ib_write_bw", "ib_write_bw"},
+                                   {"\x1b[2J\n\r\t\x7f", "?[2J????"},
+                                   {"\xc2\x9b"
+                                    "2J",
+                                    "??2J"},
+                                   {"\x9b"
+                                    "2J",
+                                    "?2J"},
+                                   {"5 \xc2\xb5s \xe2\x80\xa6", "5 \xc2\xb5s \xe2\x80\xa6"},
+                                   {"\xe2\x80", "??"}}) {
+    const auto body = encode(Refused{.sentence = sent}, 0);
+    const auto read = decode<Refused>(Octets(body).subspan(sizeof(Header)));
+    ASSERT_TRUE(read);
+    EXPECT_EQ(read->sentence, seen);
+  }
+}
+
 TEST(Messages, TheFrozenPartIsFrozen) {
   const auto datagram = encode(Refused{.sentence = "no"}, 0x01020304);
   const std::uint8_t expected_little_endian[] = {
