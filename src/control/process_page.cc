@@ -27,6 +27,9 @@ constexpr std::size_t kQpsOffset =
     (kDevicesOffset + kPageDeviceCapacity * sizeof(DeviceRow) + 127) / 128 * 128;
 constexpr std::size_t kPageSize = kQpsOffset + std::size_t{kPageQpCapacity} * sizeof(QpRow);
 constexpr int kReadAttemptsMax = 16;
+constexpr std::uint32_t kRowsOfOneRead = 64;
+// Rows that a daemon looks at when a program is gone: 2 MiB, however many the program says it used.
+constexpr std::uint32_t kAnswerRowsMax = 8192;
 
 // All names that no longer fit share the last counter.
 constexpr std::uint32_t kSpareCounter = kPageCounterCapacity - 1;
@@ -208,30 +211,37 @@ void ProcessPage::destroy_qp(QpRow& row) {
     first_free_qp_.store(number, std::memory_order_relaxed);
 }
 
+bool ProcessPageView::read(std::size_t offset, void* to, std::size_t octets) const {
+  const long got = ::syscall(SYS_pread64, fd_.get(), to, octets, static_cast<off_t>(offset));
+  if (got == static_cast<long>(octets)) return true;
+  std::memset(to, 0, octets);
+  return false;
+}
+
+template <typename Row>
+std::vector<Row> ProcessPageView::rows(std::size_t offset, std::size_t count) const {
+  std::vector<Row> copies(count);
+  if (count > 0) (void)read(offset, copies.data(), count * sizeof(Row));
+  return copies;
+}
+
 Result<ProcessPageView, Problem> ProcessPageView::open(int fd) {
-  if (!is_plain_memory(fd) || !has_seals(fd, F_SEAL_SHRINK | F_SEAL_GROW)) {
+  // Seals first: only memory has any, and to ask a file of another kind for more may wait for whoever serves it.
+  if (!has_seals(fd, F_SEAL_SHRINK | F_SEAL_GROW) || !is_plain_memory(fd)) {
     return problem(EINVAL, "a process page that is not sealed against shrinking is not read.");
   }
   if (size_of_file(fd) != kPageSize) return problem(EINVAL, "a process page has a size of another version.");
-  void* base = ::mmap(nullptr, kPageSize, PROT_READ, MAP_SHARED, fd, 0);
-  if (base == MAP_FAILED) {
-    return problem(errno, std::string("a process page could not be mapped: ") + std::strerror(errno) + ".");
+  OwnedFd own = lifted(raw::fcntl(fd, F_DUPFD_CLOEXEC, 3));
+  if (!own) {
+    return problem(errno, std::string("a process page cannot be read: ") + std::strerror(errno) + ".");
   }
-  ProcessPageView view(static_cast<const std::uint8_t*>(base));
-  auto* header = rows_at<PageHeader>(view.base_, 0);
-  if (std::atomic_ref<std::uint32_t>(header->magic).load(std::memory_order_acquire) != kPageMagic ||
-      header->version != kPageVersion) {
+  ProcessPageView view(std::move(own));
+  PageHeaderCopy header;
+  if (!view.read(0, &header, sizeof header) || header.magic != kPageMagic || header.version != kPageVersion) {
     return problem(EPROTO,
                    "a process page of another version: the program and this tool are not from one build.");
   }
   return view;
-}
-
-ProcessPageView::ProcessPageView(ProcessPageView&& other) noexcept
-    : base_(std::exchange(other.base_, nullptr)) {}
-
-ProcessPageView::~ProcessPageView() {
-  if (base_ != nullptr) ::munmap(const_cast<std::uint8_t*>(base_), kPageSize);
 }
 
 namespace {
@@ -247,102 +257,97 @@ std::string printable(const char* name, std::size_t room) {
 }  // namespace
 
 std::vector<NamedCounter> ProcessPageView::counters() const {
-  const auto* header = rows_at<PageHeader>(base_, 0);
-  const auto* rows = rows_at<CounterRow>(base_, kCountersOffset);
-  const std::uint32_t used = std::min(header->counters_used.load(std::memory_order_acquire), kSpareCounter);
+  PageHeaderCopy header;
+  (void)read(0, &header, sizeof header);
   std::vector<NamedCounter> counters;
-  for (std::uint32_t i = 0; i < used; ++i) {
-    char name[kCounterNameMax];
-    std::memcpy(name, rows[i].name, sizeof name);
-    counters.push_back({printable(name, sizeof name), rows[i].value.load(std::memory_order_relaxed)});
-  }
+  for (const CounterRowCopy& row :
+       rows<CounterRowCopy>(kCountersOffset, std::min(header.counters_used, kSpareCounter)))
+    counters.push_back({printable(row.name, sizeof row.name), row.value});
   return counters;
 }
 
 std::vector<DeviceSnapshot> ProcessPageView::devices() const {
-  const auto* header = rows_at<PageHeader>(base_, 0);
-  const auto* rows = rows_at<DeviceRow>(base_, kDevicesOffset);
-  const std::uint32_t used =
-      std::min(header->devices_used.load(std::memory_order_acquire), kPageDeviceCapacity);
+  PageHeaderCopy header;
+  (void)read(0, &header, sizeof header);
   std::vector<NamedCounter> parted = counters();
-  parted.resize(std::min<std::size_t>(
-      {parted.size(), kPagePartCapacity, header->parts_used.load(std::memory_order_acquire)}));
+  parted.resize(std::min<std::size_t>({parted.size(), kPagePartCapacity, header.parts_used}));
   std::vector<DeviceSnapshot> devices;
-  for (std::uint32_t i = 0; i < used; ++i) {
-    char name[kDeviceNameMax];
-    std::memcpy(name, rows[i].name, sizeof name);
-    for (std::size_t part = 0; part < parted.size(); ++part)
-      parted[part].value = rows[i].parts[part].load(std::memory_order_relaxed);
-    devices.push_back({printable(name, sizeof name), parted});
+  for (const DeviceRowCopy& row :
+       rows<DeviceRowCopy>(kDevicesOffset, std::min(header.devices_used, kPageDeviceCapacity))) {
+    for (std::size_t part = 0; part < parted.size(); ++part) parted[part].value = row.parts[part];
+    devices.push_back({printable(row.name, sizeof row.name), parted});
   }
   return devices;
 }
 
-namespace {
-
-// A consistent copy of a row; empty if it is free or changes constantly.
-std::optional<QpSnapshot> copy_row(const QpRow& row) {
-  for (int attempt = 0; attempt < kReadAttemptsMax; ++attempt) {
-    const std::uint32_t before = row.sequence.load(std::memory_order_acquire);
-    if (before == 0) return std::nullopt;
-    if (before % 2 != 0) continue;
-    std::uint64_t words[sizeof(QpFields) / 8];
-    for (std::size_t i = 0; i < std::size(words); ++i)
-      words[i] = row.words[i].load(std::memory_order_relaxed);
-    QpSnapshot snapshot;
-    for (std::size_t i = 0; i < kQpCounterCount; ++i) {
-      snapshot.counters[i] = row.counters[i].load(std::memory_order_relaxed);
-    }
-    std::uint64_t levels[sizeof(QpLevels) / 8];
-    for (std::size_t i = 0; i < std::size(levels); ++i)
-      levels[i] = row.levels[i].load(std::memory_order_relaxed);
-    std::atomic_thread_fence(std::memory_order_acquire);
-    if (row.sequence.load(std::memory_order_relaxed) != before) continue;
-    std::memcpy(&snapshot.fields, words, sizeof words);
-    std::memcpy(&snapshot.levels, levels, sizeof levels);
-    return snapshot;
-  }
-  return std::nullopt;
+std::uint32_t ProcessPageView::qp_rows_used() const {
+  PageHeaderCopy header;
+  (void)read(0, &header, sizeof header);
+  return std::min(header.qp_rows_used, kPageQpCapacity);
 }
 
-}  // namespace
+std::uint32_t ProcessPageView::next_written(std::uint32_t row) const {
+  const std::size_t from = kQpsOffset + std::size_t{row} * sizeof(QpRow);
+  const long at = ::syscall(SYS_lseek, fd_.get(), static_cast<off_t>(from), SEEK_DATA);
+  if (at < 0) return kPageQpCapacity;
+  const auto data = static_cast<std::size_t>(at);
+  return data <= from ? row : static_cast<std::uint32_t>((data - kQpsOffset) / sizeof(QpRow));
+}
 
+// Three copies of some rows, one after the other. A row whose sequence is the same in the first and the last, and even,
+// did not change meanwhile.
 std::vector<QpSnapshot> ProcessPageView::queue_pairs() const {
-  const auto* header = rows_at<PageHeader>(base_, 0);
-  const auto* rows = rows_at<QpRow>(base_, kQpsOffset);
-  const std::uint32_t used = std::min(header->qp_rows_used.load(std::memory_order_acquire), kPageQpCapacity);
+  const std::uint32_t used = qp_rows_used();
   std::vector<QpSnapshot> found;
-  for (std::uint32_t i = 0; i < used; ++i) {
-    if (const auto snapshot = copy_row(rows[i])) found.push_back(*snapshot);
+  std::uint32_t first = 0;
+  while ((first = next_written(first)) < used) {
+    const std::uint32_t count = std::min(kRowsOfOneRead, used - first);
+    std::vector<bool> done(count);
+    for (int attempt = 0; attempt < kReadAttemptsMax; ++attempt) {
+      const std::size_t offset = kQpsOffset + std::size_t{first} * sizeof(QpRow);
+      const auto before = rows<QpRowCopy>(offset, count);
+      const auto content = rows<QpRowCopy>(offset, count);
+      const auto after = rows<QpRowCopy>(offset, count);
+      bool all = true;
+      for (std::uint32_t i = 0; i < count; ++i) {
+        if (done[i]) continue;
+        const std::uint32_t sequence = before[i].sequence;
+        done[i] = sequence % 2 == 0 && (sequence == 0 || sequence == after[i].sequence);
+        all = all && done[i];
+        if (done[i] && sequence != 0)
+          found.push_back({content[i].fields, content[i].counters, content[i].levels});
+      }
+      if (all) break;
+    }
+    first += count;
   }
   return found;
 }
 
 std::vector<QpAnswer> ProcessPageView::last_answers(Instant now, Duration age_max,
                                                     std::size_t count_max) const {
-  const auto* header = rows_at<PageHeader>(base_, 0);
-  const auto* rows = rows_at<QpRow>(base_, kQpsOffset);
-  const std::uint32_t used = std::min(header->qp_rows_used.load(std::memory_order_acquire), kPageQpCapacity);
+  const std::uint32_t used = qp_rows_used();
   std::vector<QpAnswer> found;
-  for (std::uint32_t i = 0; i < used && found.size() < count_max; ++i) {
-    const auto answer = wire::LastAnswer::read(rows[i].last_answer.load(std::memory_order_relaxed));
-    if (!answer || answer->age(now) > age_max) continue;
-    std::uint64_t words[sizeof(QpFields) / 8];
-    for (std::size_t word = 0; word < std::size(words); ++word)
-      words[word] = rows[i].words[word].load(std::memory_order_relaxed);
-    QpAnswer& one = found.emplace_back();
-    std::memcpy(&one.fields, words, sizeof words);
-    one.answer = *answer;
+  std::uint32_t rows_read = 0;
+  std::uint32_t first = 0;
+  while (rows_read < kAnswerRowsMax && (first = next_written(first)) < used) {
+    const std::uint32_t count = std::min(kRowsOfOneRead, used - first);
+    for (const QpRowCopy& row : rows<QpRowCopy>(kQpsOffset + std::size_t{first} * sizeof(QpRow), count)) {
+      const auto answer = wire::LastAnswer::read(row.last_answer);
+      if (!answer || answer->age(now) > age_max) continue;
+      if (found.size() == count_max) return found;
+      found.push_back({row.fields, *answer});
+    }
+    first += count;
+    rows_read += count;
   }
   return found;
 }
 
 std::optional<std::uint16_t> ProcessPageView::next_index(Slot slot) const {
-  const auto* rows = rows_at<SlotRow>(base_, kSlotsOffset);
-  for (std::size_t i = 0; i < kSlotsOfProgramMax; ++i) {
-    if (rows[i].held.load(std::memory_order_acquire) != std::uint32_t{slot} + 1) continue;
-    const std::uint32_t index = rows[i].next_index.load(std::memory_order_acquire);
-    if (index < qpns_of(slot).count) return static_cast<std::uint16_t>(index);
+  for (const SlotRowCopy& row : rows<SlotRowCopy>(kSlotsOffset, kSlotsOfProgramMax)) {
+    if (row.held == std::uint32_t{slot} + 1 && row.next_index < qpns_of(slot).count)
+      return static_cast<std::uint16_t>(row.next_index);
   }
   return std::nullopt;
 }

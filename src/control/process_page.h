@@ -142,6 +142,41 @@ struct QpRow {
 static_assert(sizeof(QpRow) == 256);
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
+// The same rows as plain values, for readers.
+struct PageHeaderCopy {
+  std::uint32_t magic = 0, version = 0;
+  std::uint64_t size = 0;
+  std::uint32_t pid = 0, counter_capacity = 0, qp_capacity = 0, counters_used = 0, qp_rows_used = 0,
+                device_capacity = 0, devices_used = 0, parts_used = 0;
+  std::uint32_t reserved[20] = {};
+};
+static_assert(sizeof(PageHeaderCopy) == sizeof(PageHeader));
+struct CounterRowCopy {
+  char name[kCounterNameMax];
+  std::uint64_t value;
+};
+static_assert(sizeof(CounterRowCopy) == sizeof(CounterRow));
+struct DeviceRowCopy {
+  char name[kDeviceNameMax];
+  std::uint64_t parts[kPagePartCapacity];
+};
+static_assert(sizeof(DeviceRowCopy) == sizeof(DeviceRow));
+struct SlotRowCopy {
+  std::uint32_t held;
+  std::uint32_t next_index;
+};
+static_assert(sizeof(SlotRowCopy) == sizeof(SlotRow));
+struct QpRowCopy {
+  std::uint32_t sequence;
+  std::uint32_t reserved;
+  QpFields fields;
+  std::array<std::uint64_t, kQpCounterCount> counters;
+  std::uint64_t last_answer;
+  QpLevels levels;
+  std::uint64_t reserved_tail[5];
+};
+static_assert(sizeof(QpRowCopy) == sizeof(QpRow));
+
 // The program's side. Owns the memfd and its mapping. Any thread may create and destroy QP rows; one thread at a time
 // updates a row.
 class ProcessPage {
@@ -206,27 +241,34 @@ struct QpSnapshot {
   QpLevels levels;
 };
 
-// A reader's view of a page that another process wrote. Offsets are our own; each value is copied once.
+// A reader's view of a page that another process wrote. Offsets are our own; each value is copied once. The view reads with
+// system calls and maps nothing: touching an unwritten page of a memfd would charge it to the reader.
 class ProcessPageView {
  public:
-  // Refuses anything but a sealed page of this version: a memfd that can shrink could cause SIGBUS.
+  // Refuses anything but a sealed page of this version. Keeps its own descriptor.
   [[nodiscard]] static Result<ProcessPageView, Problem> open(int fd);
-  ProcessPageView(ProcessPageView&& other) noexcept;
-  ProcessPageView& operator=(ProcessPageView&&) = delete;
-  ~ProcessPageView();
 
   [[nodiscard]] std::vector<NamedCounter> counters() const;
   [[nodiscard]] std::vector<DeviceSnapshot> devices() const;
   // Each queue pair as of the moment it is read; rows that change constantly are left out.
   [[nodiscard]] std::vector<QpSnapshot> queue_pairs() const;
   [[nodiscard]] std::optional<std::uint16_t> next_index(Slot slot) const;
-  // For a program that no longer writes; at most `count_max` answers.
+  // For a program that no longer writes; at most `count_max` answers, from the first rows that it used.
   [[nodiscard]] std::vector<QpAnswer> last_answers(Instant now, Duration age_max,
                                                    std::size_t count_max) const;
+  [[nodiscard]] int fd() const { return fd_.get(); }
 
  private:
-  explicit ProcessPageView(const std::uint8_t* base) : base_(base) {}
-  const std::uint8_t* base_ = nullptr;
+  explicit ProcessPageView(OwnedFd fd) : fd_(std::move(fd)) {}
+  // False, and zeros, where the file has less.
+  bool read(std::size_t offset, void* to, std::size_t octets) const;
+  template <typename Row>
+  [[nodiscard]] std::vector<Row> rows(std::size_t offset, std::size_t count) const;
+  // The next row of a queue pair, from `row` on, that was ever written; the capacity: none.
+  [[nodiscard]] std::uint32_t next_written(std::uint32_t row) const;
+  [[nodiscard]] std::uint32_t qp_rows_used() const;
+
+  OwnedFd fd_;
 };
 
 }  // namespace rrdma::control
