@@ -1,6 +1,7 @@
 #include "link/capture_link.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -355,6 +356,16 @@ TEST_F(CaptureFileTest, ManyWritersShareAFile) {
     }
   }
   EXPECT_EQ(check_capture(read_file(path_)).size(), count);
+}
+
+// It holds payload, RKeys and PSNs.
+TEST_F(CaptureFileTest, BelongsToItsUserAlone) {
+  const mode_t before = ::umask(0);
+  ASSERT_TRUE(CaptureFile::open(path_).ok());
+  (void)::umask(before);
+  struct stat status {};
+  ASSERT_EQ(::stat(path_.c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777, 0600u);
 }
 
 TEST_F(CaptureFileTest, IsBounded) {

@@ -13,7 +13,7 @@ namespace rrdma::link {
 namespace {
 
 OwnedFd open_file(const std::string& path, int more_flags) {
-  return lifted(raw::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | more_flags, 0644));
+  return lifted(raw::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | more_flags, 0600));
 }
 
 std::uint64_t size_of(const OwnedFd& file) {
