@@ -78,6 +78,7 @@ struct Connection {
   Duration retry_interval_max;
   Instant give_up_at = kNever;
   std::uint8_t unasked_repeats = 0;  // of the message that awaits an answer
+  std::uint8_t asks = 0;  // kEstablished: how often we asked whether the peer still knows this connection
   TimerSlot timer;
 
   Listener* listener = nullptr;  // set while it counts against the listener's limits

@@ -178,7 +178,8 @@ class Endpoint {
   void send_dreq(Instant now, Connection& connection, Octets private_data);
   void send_drep(Instant now, Connection& connection, Octets private_data);
   void answer_dreq(const Received& in, const wire::CmDreq& dreq);
-  void disconnect_stale(Instant now, Connection& connection);
+  void doubt(Instant now, Connection& connection);
+  void ask_peer(Instant now, Connection& connection);
   void become_rejected(Instant now, Connection& connection);
   void enter_timewait(Instant now, Connection& connection);
   void become_idle(Connection& connection);

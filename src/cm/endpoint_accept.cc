@@ -105,7 +105,7 @@ void Endpoint::handle(const Received& in, const wire::CmReq& req) {
   }
   if (const auto reason = judge_req(in, req)) return refuse_req(in, req, *reason);
   if (Connection* old = table_.find_remote(RemoteKind::kQpn, in.addresses.remote, req.local_qpn.value)) {
-    disconnect_stale(in.now, *old);
+    doubt(in.now, *old);
     return refuse_req(in, req, wire::RejectReason::kStaleConnection);
   }
   Listener* listener = listeners_.match(req.service_id, ip_header_of(req));
@@ -129,7 +129,7 @@ bool Endpoint::give_up_comm_id(const Received& in, const wire::CmReq& req, Conne
     case State::kEstablished:
     case State::kDreqSent:
     case State::kDreqReceived:
-      disconnect_stale(in.now, known);
+      doubt(in.now, known);
       refuse_req(in, req, wire::RejectReason::kStaleConnection);
       return false;
     default: return false;
@@ -249,6 +249,12 @@ void Endpoint::handle(const Received& in, const wire::CmRtu& rtu) {
     case State::kRejected:
       // Our REJ was lost, and the peer considers the connection established.
       repeat_rejection(*connection);
+      break;
+    case State::kEstablished:
+      count_duplicate(in);
+      if (connection->asks == 0) break;
+      connection->asks = 0;
+      timers_.cancel(*connection);
       break;
     default: count_duplicate(in); break;
   }

@@ -1,5 +1,6 @@
 // The end of connections: REJ, DREQ, DREP, TIMEWAIT and destroy().
 #include <algorithm>
+#include <utility>
 
 #include "base/assert.h"
 #include "cm/endpoint.h"
@@ -8,6 +9,12 @@
 namespace rrdma::cm {
 
 using wire::CmMessageKind;
+
+namespace {
+
+constexpr std::uint8_t kAsksMax = 3;
+
+}  // namespace
 
 Result<void, Error> Endpoint::reject(Instant now, ConnectionId id, const RejectParameters& parameters) {
   Connection* connection = owned(id);
@@ -110,7 +117,11 @@ void Endpoint::handle(const Received& in, const wire::CmRej& rej) {
     case State::kRepReceived:
     case State::kMraRepSent:
     case State::kEstablished:
-      tell_rejected();
+      if (std::exchange(connection->asks, std::uint8_t{0}) != 0) {
+        tell(*connection, Disconnected{DisconnectCause::kNoAnswer});
+      } else {
+        tell_rejected();
+      }
       enter_timewait(in.now, *connection);
       break;
     case State::kDreqSent:
@@ -210,9 +221,33 @@ void Endpoint::handle(const Received& in, const wire::CmDrep& drep) {
   enter_timewait(in.now, *connection);
 }
 
-// IBTA 12.9.8.3.1: a new connection of the same queue pair shows that the old one is dead at the peer.
-void Endpoint::disconnect_stale(Instant now, Connection& connection) {
-  if (connection.state == State::kEstablished) send_dreq(now, connection, {});
+// IBTA 12.9.8.3.1: a REQ from the queue pair of an established connection means that the peer has lost that connection.
+// Anybody can send such a REQ in the peer's name, and needs only a QPN for it. So ask the peer first: repeat the REP. A peer
+// that knows the connection answers with RTU, and an RRDMA that does not answers with REJ. Disconnect only if the peer does
+// not answer. The active side has no such question: it refuses the REQ and leaves the rest to the transport.
+void Endpoint::doubt(Instant now, Connection& connection) {
+  if (connection.state != State::kEstablished || connection.active || connection.asks != 0) return;
+  ask_peer(now, connection);
+}
+
+void Endpoint::ask_peer(Instant now, Connection& connection) {
+  if (connection.asks == kAsksMax) {
+    connection.asks = 0;
+    send_dreq(now, connection, {});
+    return;
+  }
+  ++connection.asks;
+  queue_mad(connection.route,
+            wire::emit_cm_mad({.transaction_id = connection.transaction_id,
+                               .message = wire::CmRep{.local_comm_id = connection.id,
+                                                      .remote_comm_id = connection.remote_id,
+                                                      .local_qpn = connection.local_qpn,
+                                                      .starting_psn = connection.receive_psn,
+                                                      .responder_resources = connection.responder_resources,
+                                                      .initiator_depth = connection.initiator_depth,
+                                                      .rnr_retry_count = connection.rnr_retry_count,
+                                                      .local_ca_guid = connection.local_ca_guid}}));
+  timers_.set(connection, now + connection.response_timeout);
 }
 
 // Keeps the REJ for duplicates of the message that it answered. If the peer already considers the connection

@@ -136,7 +136,7 @@ void Endpoint::take_rep(const Received& in, Connection& connection, const wire::
   const wire::Qpn remote_qpn =
       connection.qp_type == QpType::kXrcInitiator ? wire::Qpn(rep.local_eecn) : rep.local_qpn;
   if (Connection* old = table_.find_remote(RemoteKind::kQpn, connection.route.remote, remote_qpn.value)) {
-    disconnect_stale(in.now, *old);
+    doubt(in.now, *old);
     refuse_stale_rep(in, connection, rep);
     return;
   }

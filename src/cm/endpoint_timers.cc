@@ -54,6 +54,7 @@ void Endpoint::handle_timeout(Instant now, Connection& connection) {
       }
       break;
     case State::kSidrReplied: become_idle(connection); break;
+    case State::kEstablished: ask_peer(now, connection); break;
     default:
       // No other state sets or keeps a timer.
       RRDMA_ASSERT(connection.timer.place == TimerSlot::kUnset);
