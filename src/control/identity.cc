@@ -1,10 +1,16 @@
 #include "control/identity.h"
 
+#include <linux/nsfs.h>
+#include <pwd.h>
 #include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -91,6 +97,60 @@ bool is_own_user(const PeerIdentity& peer) {
   const bool may_signal = peer.pid > 0 && ::kill(peer.pid, 0) == 0;
   if (!own.known()) return may_signal;
   return peer.namespaces == own && (uid_is_unambiguous(peer.uid) || may_signal);
+}
+
+namespace {
+
+// The owner of the namespace below ours that holds `user_namespace`, or holds one that does; nothing where the kernel does
+// not let us look (it wants the right to trace the process).
+std::optional<uid_t> owner_of(const std::string& user_namespace) {
+  constexpr int kDepthMax = 33;  // the kernel allows 32
+  OwnedFd at(raw::open(user_namespace.c_str(), O_RDONLY | O_CLOEXEC));
+  const std::uint64_t own = inode_of("/proc/self/ns/user");
+  for (int depth = 0; at && depth < kDepthMax; ++depth) {
+    OwnedFd parent(::ioctl(at.get(), NS_GET_PARENT));
+    struct stat status {};
+    if (!parent || ::fstat(parent.get(), &status) != 0 || status.st_ino == own) {
+      uid_t owner = kUnknownAccount;
+      if (::ioctl(at.get(), NS_GET_OWNER_UID, &owner) != 0) return std::nullopt;
+      return owner;
+    }
+    at = std::move(parent);
+  }
+  return std::nullopt;
+}
+
+// "alice:100000:65536": whose subordinate uid it is. Names are asked of the system only for a range that matches.
+std::optional<uid_t> owner_of_subordinate(uid_t uid) {
+  std::ifstream file("/etc/subuid");
+  for (std::string line; std::getline(file, line);) {
+    const auto first = line.find(':');
+    const auto second = first == std::string::npos ? first : line.find(':', first + 1);
+    if (second == std::string::npos) continue;
+    const unsigned long begin = std::strtoul(line.c_str() + first + 1, nullptr, 10);
+    const unsigned long count = std::strtoul(line.c_str() + second + 1, nullptr, 10);
+    if (uid < begin || uid - begin >= count) continue;
+    const std::string name = line.substr(0, first);
+    if (name.find_first_not_of("0123456789") == std::string::npos)
+      return static_cast<uid_t>(std::strtoul(name.c_str(), nullptr, 10));
+    std::array<char, 4096> room{};
+    passwd entry{};
+    passwd* found = nullptr;
+    if (::getpwnam_r(name.c_str(), &entry, room.data(), room.size(), &found) == 0 && found != nullptr)
+      return found->pw_uid;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+uid_t account_of(const PeerIdentity& peer) {
+  const std::uint64_t own = own_namespaces().user;
+  if (own == 0 || peer.namespaces.user == own) return peer.uid;
+  if (peer.pid > 0 && peer.namespaces.user == 0 && has_our_uid_map(peer.pid)) return peer.uid;
+  auto owner = peer.pid > 0 ? owner_of(folder_of(peer.pid) + "/ns/user") : std::nullopt;
+  if (!owner) owner = owner_of_subordinate(peer.uid);
+  return owner.value_or(kUnknownAccount);
 }
 
 bool is_root_here(const PeerIdentity& peer) {

@@ -42,6 +42,12 @@ struct PeerIdentity {
 // The peer is provably the user of this process.
 [[nodiscard]] bool is_own_user(const PeerIdentity& peer);
 
+// Who is charged for what the peer takes: its user. A user of another user namespace is charged to the owner of that
+// namespace: with subordinate uids one user may have thousands of them. Where the owner cannot be found, all such users
+// are charged together, as kUnknownAccount.
+inline constexpr uid_t kUnknownAccount = static_cast<uid_t>(-2);
+[[nodiscard]] uid_t account_of(const PeerIdentity& peer);
+
 // Root of this process's own namespaces.
 [[nodiscard]] bool is_root_here(const PeerIdentity& peer);
 

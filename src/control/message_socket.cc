@@ -69,6 +69,20 @@ SendOutcome send_datagram(int socket, Octets datagram, std::span<const int> fds)
 
 namespace {
 
+// The most that the kernel passes in one message (SCM_MAX_FD). The kernel closes descriptors that find no room on this
+// thread, and such a close can take as long as their owner wants.
+constexpr std::size_t kFdsOfAnyMessage = 253;
+
+std::optional<uid_t> sender_of(msghdr& message) {
+  for (cmsghdr* c = CMSG_FIRSTHDR(&message); c != nullptr; c = CMSG_NXTHDR(&message, c)) {
+    if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_CREDENTIALS) continue;
+    ucred credentials{};
+    std::memcpy(&credentials, CMSG_DATA(c), sizeof credentials);
+    return credentials.uid;
+  }
+  return std::nullopt;
+}
+
 // Takes ownership of the descriptors of a received message, even if the message is refused.
 std::vector<OwnedFd> take_fds(msghdr& message) {
   std::vector<OwnedFd> fds;
@@ -89,7 +103,7 @@ std::vector<OwnedFd> take_fds(msghdr& message) {
 ReceiveOutcome receive_message(int socket, Received& received) {
   std::uint8_t datagram[kMessageMax];
   iovec content{datagram, sizeof datagram};
-  alignas(cmsghdr) char control[CMSG_SPACE(kFdsMax * sizeof(int))];
+  alignas(cmsghdr) char control[CMSG_SPACE(kFdsOfAnyMessage * sizeof(int)) + CMSG_SPACE(sizeof(ucred))];
   msghdr message{};
   message.msg_iov = &content;
   message.msg_iovlen = 1;
@@ -102,14 +116,14 @@ ReceiveOutcome receive_message(int socket, Received& received) {
   if (size < 0) return errno == EAGAIN ? ReceiveOutcome::kNothing : ReceiveOutcome::kGone;
 
   received.fds = take_fds(message);
+  received.sender = sender_of(message);
   if (size == 0 && received.fds.empty()) return ReceiveOutcome::kGone;
   // MSG_CTRUNC: descriptors were lost, because there were too many or this process has no room for them. A message
   // without its descriptors is malformed.
   const auto header = parse_header({datagram, static_cast<std::size_t>(size)});
-  if ((message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0 || !header) {
-    received.fds.clear();
+  const bool too_many = received.fds.size() > kFdsMax;
+  if ((message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0 || too_many || !header)
     return ReceiveOutcome::kMalformed;
-  }
   received.header = *header;
   received.body.assign(datagram + sizeof(Header), datagram + size);
   return ReceiveOutcome::kMessage;

@@ -2,6 +2,8 @@
 // socket to wait. The caller owns the socket.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -17,6 +19,8 @@ struct Received {
   Header header;
   std::vector<std::uint8_t> body;
   std::vector<OwnedFd> fds;
+  // Of the process that sent this message, when it did; only where the socket has SO_PASSCRED.
+  std::optional<uid_t> sender;
 
   [[nodiscard]] MessageType type() const { return static_cast<MessageType>(header.type); }
   // The message, if it has this type and our version and is well formed.
@@ -41,7 +45,7 @@ enum class ReceiveOutcome : std::uint8_t {
   kMessage,
   kNothing,    // no message is waiting
   kGone,       // the other end is closed
-  kMalformed,  // not a message of this protocol; its descriptors are closed
+  kMalformed,  // not a message of this protocol; the caller owns its descriptors
 };
 
 [[nodiscard]] ReceiveOutcome receive_message(int socket, Received& received);

@@ -1,11 +1,17 @@
 #include "daemon/captures.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <string>
 
 #include "control/identity.h"
 
 namespace rrdma::daemon {
+namespace {
+
+constexpr std::size_t kCapturesMax = 1024;  // a descriptor each
+
+}  // namespace
 
 Subsystem::Verdict Captures::handle_message(Client& client, control::Received& message) {
   if (message.type() == control::kStartCapture) {
@@ -16,60 +22,86 @@ Subsystem::Verdict Captures::handle_message(Client& client, control::Received& m
   }
   if (message.type() == control::kStopCapture) {
     if (!message.as<control::StopCapture>()) return Verdict::kMalformed;
-    if (running_ && running_->tool == &client) stop();
+    stop(client);
     (void)client.reply(message, control::Done{});
     return Verdict::kHandled;
   }
   // A program that starts while a capture runs; the request itself is for others.
   const bool starts = message.type() == control::MessageType::kRequestSlot;
-  if (starts && running_ && may_watch(*running_->tool, client)) (void)order(client);
+  if (starts && capture_of(client) != nullptr) (void)order(client);
   return Verdict::kOthers;
 }
 
-bool Captures::may_watch(const Client& tool, const Client& program) {
+bool Captures::may_watch(const Running& capture, const Client& program) {
   return program.hello.role == control::Role::kProgram &&
-         (control::is_root_here(tool.identity) || control::is_one_user(tool.identity, program.identity));
+         (capture.is_root || control::is_one_user(capture.user, program.identity));
+}
+
+const Captures::Running* Captures::capture_of(const Client& program) const {
+  const auto found = std::find_if(running_.begin(), running_.end(),
+                                  [&](const Running& one) { return may_watch(one, program); });
+  return found == running_.end() ? nullptr : &*found;
 }
 
 void Captures::start(Client& client, control::Received& request, const control::StartCapture& wanted) {
-  const std::uint32_t pid = wanted.pid;
-  if (running_) {
-    client.fail(request, EBUSY,
-                "another capture is running (process " + std::to_string(running_->tool->identity.pid) +
-                    "); end that one first.");
-    return;
+  const bool is_root = acts_as_root(client);
+  if (client.hello.role != control::Role::kTool)
+    return client.fail(request, EPERM, "only a tool may capture packets.");
+  const auto known = std::find_if(running_.begin(), running_.end(), [&](const Running& one) {
+    return one.is_root == is_root && (is_root || control::is_one_user(one.user, client.acting));
+  });
+  if (known != running_.end() || running_.size() >= kCapturesMax) {
+    const pid_t pid = known != running_.end() ? known->tool->identity.pid : 0;
+    return client.fail(
+        request, EBUSY,
+        "another capture is running (process " + std::to_string(pid) + "); end that one first.");
   }
-  running_ = Running{&client, pid, wanted.snap_octets, std::move(request.fds[0])};
+  Running begun{&client, client.acting, is_root, wanted.pid, wanted.snap_octets, std::move(request.fds[0])};
+  running_.insert(is_root ? running_.begin() : running_.end(), std::move(begun));
   std::uint32_t recorded = 0;
   server_.for_each_client([&](Client& program) {
-    if (may_watch(client, program) && order(program)) ++recorded;
+    if (const Running* capture = capture_of(program); capture != nullptr && capture->tool == &client)
+      recorded += order(program, &client) ? 1 : 0;
   });
-  if (pid != 0 && recorded == 0) {
-    stop();
-    client.fail(request, ESRCH,
-                "process " + std::to_string(pid) + " uses no RRDMA device, or is another user's.");
-    return;
+  if (wanted.pid != 0 && recorded == 0) {
+    stop(client);
+    return client.fail(
+        request, ESRCH,
+        "process " + std::to_string(wanted.pid) + " uses no RRDMA device, or is another user's.");
   }
   (void)client.reply(request, control::CaptureStarted{.programs = recorded});
 }
 
-bool Captures::order(Client& program) {
-  const bool record = running_->pid == 0 || running_->pid == static_cast<std::uint32_t>(program.identity.pid);
-  const int fds[control::kCaptureFds] = {running_->socket.get()};
+bool Captures::order(Client& program, const Client* tool) {
+  const Running* capture = capture_of(program);
+  if (capture == nullptr) {
+    (void)program.notify(control::CaptureOrder{});
+    return false;
+  }
+  const bool record = capture->pid == 0 || capture->pid == static_cast<std::uint32_t>(program.identity.pid);
+  const int fds[control::kCaptureFds] = {capture->socket.get()};
   const control::CaptureOrder order{
-      .packets_only = true, .record = record, .snap_octets = running_->snap_octets};
-  return program.notify(order, std::span(fds).first(record ? control::kCaptureFds : 0)) && record;
+      .packets_only = true, .record = record, .snap_octets = capture->snap_octets};
+  return program.notify(order, std::span(fds).first(record ? control::kCaptureFds : 0)) && record &&
+         capture->tool == tool;
 }
 
-void Captures::stop() {
+// Programs that it had go on with the capture of their own user, if there is one.
+void Captures::stop(const Client& tool) {
+  const auto found =
+      std::find_if(running_.begin(), running_.end(), [&](const Running& one) { return one.tool == &tool; });
+  if (found == running_.end()) return;
+  std::vector<Client*> programs;
   server_.for_each_client([&](Client& program) {
-    if (may_watch(*running_->tool, program)) (void)program.notify(control::CaptureOrder{});
+    if (capture_of(program) == &*found) programs.push_back(&program);
   });
-  running_.reset();
+  std::vector<OwnedFd> socket;
+  socket.push_back(std::move(found->socket));
+  server_.disposal().take(tool.account, std::move(socket));
+  running_.erase(found);
+  for (Client* program : programs) (void)order(*program);
 }
 
-void Captures::handle_client_gone(Client& client) {
-  if (running_ && running_->tool == &client) stop();
-}
+void Captures::handle_client_gone(Client& client) { stop(client); }
 
 }  // namespace rrdma::daemon

@@ -1,9 +1,10 @@
 // Captures: packets of running programs for a tool that writes them to a file. The daemon only passes the
-// order and the descriptor on; programs send by themselves. One capture at a time, which lives no
-// longer than the connection of the tool that asked for it.
+// order and the descriptor on; programs send by themselves. Each user has at most one, which lives no
+// longer than the connection of the tool that asked for it. Root's goes before those of users: while it runs, it has
+// the packets that it wants.
 #pragma once
 
-#include <optional>
+#include <vector>
 
 #include "base/owned_fd.h"
 #include "control/capture_messages.h"
@@ -25,19 +26,23 @@ class Captures final : public Subsystem {
  private:
   struct Running {
     Client* tool;
+    control::PeerIdentity user;  // as it was when it asked
+    bool is_root;
     std::uint32_t pid;  // 0: all
     std::uint32_t snap_octets;
     OwnedFd socket;
   };
 
   void start(Client& client, control::Received& request, const control::StartCapture& wanted);
-  void stop();
-  // True when the program records from now on.
-  bool order(Client& program);
-  [[nodiscard]] static bool may_watch(const Client& tool, const Client& program);
+  void stop(const Client& tool);
+  // Tells the program what it has to do; true when it records for `tool` from now on.
+  bool order(Client& program, const Client* tool = nullptr);
+  [[nodiscard]] static bool may_watch(const Running& capture, const Client& program);
+  // The capture that has a say for the program; null: none.
+  [[nodiscard]] const Running* capture_of(const Client& program) const;
 
   Server& server_;
-  std::optional<Running> running_;
+  std::vector<Running> running_;  // root's first
 };
 
 }  // namespace rrdma::daemon

@@ -7,16 +7,40 @@ namespace {
 
 // What the kernel keeps for a client that does not read; a few of the longest messages.
 constexpr int kSendBuffer = 64 * 1024;
+// More messages than the receive queue of a unix socket can hold.
+constexpr std::size_t kUnreadMax = 4096;
 
 }  // namespace
 
-Client::Client(OwnedFd socket, const control::PeerIdentity& peer, Shares& waiting, Instant now)
-    : socket_(std::move(socket)), waiting_(waiting), identity(peer), connected_at(now) {
+Client::Client(OwnedFd socket, const control::PeerIdentity& peer, Shares& waiting, Disposal& disposal,
+               Instant now)
+    : socket_(std::move(socket)),
+      waiting_(waiting),
+      disposal_(disposal),
+      identity(peer),
+      account(control::account_of(peer)),
+      acting(peer),
+      connected_at(now) {
   (void)raw::setsockopt(socket_.get(), SOL_SOCKET, SO_SNDBUF, kSendBuffer);
+  (void)raw::setsockopt(socket_.get(), SOL_SOCKET, SO_PASSCRED, 1);
 }
 
+// Messages that nobody has read may carry descriptors, and the kernel closes them with the socket: here, on the thread
+// of Disposal, they are taken out first.
 Client::~Client() {
-  for (const Outgoing& outgoing : outbox_) waiting_.give_back(identity.uid, outgoing.datagram.size());
+  if (!socket_) return;
+  (void)::shutdown(socket_.get(), SHUT_RDWR);
+  for (std::size_t i = 0; i < kUnreadMax; ++i) {
+    control::Received unread;
+    const auto outcome = control::receive_message(socket_.get(), unread);
+    for (const OwnedFd& fd : unread.fds) forbid_linger(fd.get());
+    if (outcome == control::ReceiveOutcome::kNothing || outcome == control::ReceiveOutcome::kGone) return;
+  }
+}
+
+void Client::settle_accounts() {
+  for (const Outgoing& outgoing : outbox_) waiting_.give_back(account, outgoing.datagram.size());
+  for (Outgoing& outgoing : outbox_) outgoing.datagram.clear();
 }
 
 bool Client::send(std::vector<std::uint8_t> datagram, std::span<const int> fds, std::size_t outbox_max) {
@@ -38,7 +62,7 @@ bool Client::send(std::vector<std::uint8_t> datagram, std::span<const int> fds, 
     waiting.fds.emplace_back(raw::fcntl(fd, F_DUPFD_CLOEXEC, 3));
     if (!waiting.fds.back()) return false;
   }
-  if (!waiting_.take(identity.uid, waiting.datagram.size())) {
+  if (!waiting_.take(account, waiting.datagram.size())) {
     errno = EDQUOT;
     return false;
   }
@@ -53,7 +77,8 @@ void Client::flush() {
     const auto outcome = control::send_datagram(socket_.get(), outbox_.front().datagram, fds);
     if (outcome == control::SendOutcome::kWouldBlock) return;
     if (outcome == control::SendOutcome::kGone) return doom();
-    waiting_.give_back(identity.uid, outbox_.front().datagram.size());
+    waiting_.give_back(account, outbox_.front().datagram.size());
+    disposal_.take(account, std::move(outbox_.front().fds));
     outbox_.pop_front();
   }
 }

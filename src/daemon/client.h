@@ -17,6 +17,7 @@
 #include "control/message_socket.h"
 #include "control/messages.h"
 #include "control/process_page.h"
+#include "daemon/disposal.h"
 #include "daemon/shares.h"
 
 namespace rrdma::daemon {
@@ -25,15 +26,10 @@ namespace rrdma::daemon {
 inline constexpr std::size_t kOutboxMax = 128;
 inline constexpr std::size_t kOutboxEventsMax = 64;
 
-// Who may know of a program and what it carries: its own user, and root.
-[[nodiscard]] inline bool may_see(const control::PeerIdentity& asker, const control::PeerIdentity& program) {
-  return control::is_root_here(asker) || control::is_one_user(asker, program);
-}
-
 class Client {
  public:
-  // `waiting` counts the octets of all outboxes; it outlives this.
-  Client(OwnedFd socket, const control::PeerIdentity& peer, Shares& waiting, Instant now);
+  // `waiting` counts the octets of all outboxes; `disposal` gets descriptors that were passed on. Both outlive this.
+  Client(OwnedFd socket, const control::PeerIdentity& peer, Shares& waiting, Disposal& disposal, Instant now);
   ~Client();
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
@@ -62,6 +58,9 @@ class Client {
   void flush();
   [[nodiscard]] bool has_backlog() const { return !outbox_.empty(); }
 
+  // Gives back what others count for it. Afterwards any thread may destroy it.
+  void settle_accounts();
+
   // Ends the connection at the end of this turn of the loop, after what was sent so far.
   void doom() { doomed_ = true; }
   [[nodiscard]] bool doomed() const { return doomed_; }
@@ -75,11 +74,15 @@ class Client {
 
   OwnedFd socket_;
   Shares& waiting_;
+  Disposal& disposal_;
   std::deque<Outgoing> outbox_;
   bool doomed_ = false;
 
  public:
-  const control::PeerIdentity identity;
+  const control::PeerIdentity identity;  // of the process that connected, when it did
+  const uid_t account;                   // who is charged for what it takes (control::account_of)
+  control::PeerIdentity
+      acting;  // who sent the message that is handled: the process may have become another user
   const Instant connected_at;
   OwnedFd process;  // a pidfd: a child that inherited the connection must not keep a dead program alive
 
@@ -88,11 +91,20 @@ class Client {
   std::uint32_t hello_serial = 0;
   control::Hello hello;
   std::uint64_t token = 0;
-  OwnedFd page_fd;
   std::optional<control::ProcessPageView> page;
   std::vector<control::Slot> slots;          // that it holds, at most kSlotsOfProgramMax
   std::bitset<control::kSlotCount> watched;  // whose owners it wants to hear of
   std::uint32_t awaited_events = 0;          // what the loop watches on its socket
+  bool waits_for_turn = false;               // its user has had its share of the daemon's time
 };
+
+// A tool that root uses now. Programs of root have no rights over others: one may give up being root and keep its connection.
+[[nodiscard]] inline bool acts_as_root(const Client& client) {
+  return client.hello.role == control::Role::kTool && control::is_root_here(client.acting);
+}
+// Who may know of a program and what it carries: its own user, and root.
+[[nodiscard]] inline bool may_see(const Client& asker, const control::PeerIdentity& program) {
+  return acts_as_root(asker) || control::is_one_user(asker.acting, program);
+}
 
 }  // namespace rrdma::daemon

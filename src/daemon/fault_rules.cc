@@ -12,6 +12,9 @@ namespace {
 using faults::Kind;
 
 constexpr std::uint16_t kConnectRequest = 0x10;
+// Of one user of a system daemon: root's and the user's own fit one message.
+constexpr std::size_t kRulesOfUserMax = control::kRulesMax / 2;
+constexpr std::size_t kRulesOfAllMax = 1024;
 
 // What must be seen as packets by both ends.
 bool disturbs_packets(const faults::Rule& rule) {
@@ -53,32 +56,38 @@ Subsystem::Verdict FaultRules::handle_message(Client& client, control::Received&
 void FaultRules::list(Client& client, const control::Received& request) {
   control::FaultList all;
   for (const Kept& kept : rules_) {
-    if (control::is_root_here(client.identity) || control::is_one_user(client.identity, kept.owner))
+    if (all.rules.size() < control::kRulesMax && may_see(client, kept.owner))
       all.rules.push_back({kept.rule.number, kept.injected, kept.rule.text});
   }
   (void)client.reply(request, all);
 }
 
-bool FaultRules::may_strike(const control::PeerIdentity& owner, const Client& program) {
+bool FaultRules::may_strike(const Kept& kept, const Client& program) {
   return program.hello.role == control::Role::kProgram &&
-         (control::is_root_here(owner) || control::is_one_user(owner, program.identity));
+         (kept.is_roots || control::is_one_user(kept.owner, program.identity));
+}
+
+std::size_t FaultRules::count_of(const Client& client) const {
+  return static_cast<std::size_t>(std::count_if(
+      rules_.begin(), rules_.end(), [&](const Kept& kept) { return kept.owner.uid == client.acting.uid; }));
 }
 
 void FaultRules::set(Client& client, const control::Received& request, const control::SetFault& wanted) {
   auto rule = faults::parse_rule(wanted.rule);
   if (!rule) return client.fail(request, EINVAL, rule.error());
-  if (rules_.size() >= control::kRulesMax)
-    return client.fail(
-        request, ENOSPC,
-        "there are " + std::to_string(rules_.size()) + " faults already; clear some of them first.");
+  const std::size_t own = count_of(client);
+  const std::size_t own_max = server_.settings().is_system ? kRulesOfUserMax : control::kRulesMax;
+  if (own >= own_max || rules_.size() >= kRulesOfAllMax)
+    return client.fail(request, ENOSPC,
+                       "there are " + std::to_string(own) + " faults already; clear some of them first.");
   // The connection manager is everybody's where the daemon is.
-  if (rule->is_for_daemon() && server_.settings().is_system && !control::is_root_here(client.identity))
+  if (rule->is_for_daemon() && server_.settings().is_system && !acts_as_root(client))
     return client.fail(request, EPERM,
                        "the connection manager of this daemon serves all users: only root may disturb it.");
   rule->number = ++last_number_;
   const Instant from = EventLoop::now() + rule->after;
   const Instant until = rule->lasts.ns == 0 ? kNever : from + rule->lasts;
-  rules_.push_back({std::move(*rule), client.identity, from, until});
+  rules_.push_back({std::move(*rule), client.acting, acts_as_root(client), from, until});
   log_line("fault " + std::to_string(last_number_) + " was set: " + wanted.rule);
   const std::uint32_t programs = order_all();
   (void)client.reply(request, control::FaultWasSet{.number = last_number_, .programs = programs});
@@ -86,9 +95,7 @@ void FaultRules::set(Client& client, const control::Received& request, const con
 
 void FaultRules::clear(Client& client, const control::Received& request, std::uint32_t number) {
   const std::size_t gone = std::erase_if(rules_, [&](const Kept& kept) {
-    const bool may =
-        control::is_root_here(client.identity) || control::is_one_user(client.identity, kept.owner);
-    return may && (number == 0 || kept.rule.number == number);
+    return may_see(client, kept.owner) && (number == 0 || kept.rule.number == number);
   });
   if (gone == 0 && number != 0)
     return client.fail(
@@ -102,7 +109,7 @@ bool FaultRules::order(Client& program) {
   control::FaultOrder order;
   bool concerned = false;
   for (const Kept& kept : rules_) {
-    if (!may_strike(kept.owner, program)) continue;
+    if (!may_strike(kept, program) || order.rules.size() >= control::kRulesMax) continue;
     order.packets_only = order.packets_only || disturbs_packets(kept.rule);
     if (kept.rule.is_for_daemon()) continue;
     order.rules.push_back({kept.rule.number, 0, kept.rule.text});
@@ -122,8 +129,9 @@ std::uint32_t FaultRules::order_all() {
 
 void FaultRules::handle_client_gone(Client& client) {
   const auto pid = static_cast<std::uint32_t>(client.identity.pid);
-  if (client.hello.role == control::Role::kProgram)
-    std::erase_if(rules_, [&](const Kept& kept) { return kept.rule.pid == pid; });
+  // 0 is a process that this daemon cannot see, and in a rule it means all processes.
+  if (client.hello.role != control::Role::kProgram || pid == 0) return;
+  std::erase_if(rules_, [&](const Kept& kept) { return kept.rule.pid == pid && may_strike(kept, client); });
 }
 
 bool FaultRules::counts(Kept& kept) {

@@ -43,6 +43,7 @@ class FaultRules final : public Subsystem {
   struct Kept {
     faults::Rule rule;
     control::PeerIdentity owner;
+    bool is_roots;  // for all users
     Instant from;
     Instant until;
     std::uint64_t seen = 0;
@@ -51,7 +52,8 @@ class FaultRules final : public Subsystem {
   void set(Client& client, const control::Received& request, const control::SetFault& wanted);
   void list(Client& client, const control::Received& request);
   void clear(Client& client, const control::Received& request, std::uint32_t number);
-  [[nodiscard]] static bool may_strike(const control::PeerIdentity& owner, const Client& program);
+  [[nodiscard]] static bool may_strike(const Kept& kept, const Client& program);
+  [[nodiscard]] std::size_t count_of(const Client& client) const;
   // Counts one more of what the rule is for, and says whether the rule acts. Without a number it acts on each: the other end would
   // only send it again.
   [[nodiscard]] static bool counts(Kept& kept);

@@ -17,7 +17,6 @@ constexpr std::array kTimes = {Duration{},        milliseconds(2),   millisecond
                                milliseconds(150), milliseconds(400), milliseconds(900)};
 constexpr Duration kAgeMax = seconds(2);
 constexpr std::size_t kAnswersOfProgramMax = 256;
-constexpr std::size_t kPendingMax = 1024;
 constexpr std::size_t kLinksMax = 16;
 
 constexpr std::size_t kAckOctets = wire::kBthOctets + wire::kAethOctets;
@@ -52,8 +51,9 @@ void LastAnswers::handle_client_gone(Client& client) {
   if (!client.page || client.hello.role != control::Role::kProgram) return;
   const Instant now = EventLoop::now();
   for (const control::QpAnswer& content : client.page->last_answers(now, kAgeMax, kAnswersOfProgramMax)) {
-    if (!is_wanted(content.fields) || pending_.size() >= kPendingMax) continue;
-    pending_.push_back({.content = content, .author = client.identity, .gone_at = now});
+    if (!is_wanted(content.fields) || !shares_.take(client.account)) continue;
+    pending_.push_back(
+        {.content = content, .author = client.identity, .account = client.account, .gone_at = now});
   }
   handle_deadline(now);
 }
@@ -70,7 +70,11 @@ void LastAnswers::handle_deadline(Instant now) {
     say(pending, now);
     ++pending.said;
   }
-  std::erase_if(pending_, [](const Pending& pending) { return pending.said == kTimes.size(); });
+  std::erase_if(pending_, [this](const Pending& pending) {
+    const bool is_over = pending.said == kTimes.size();
+    if (is_over) shares_.give_back(pending.account);
+    return is_over;
+  });
   std::erase_if(links_, [&](const auto& link) {
     return std::none_of(pending_.begin(), pending_.end(), [&](const Pending& pending) {
       return pending.content.fields.source_port == link.first;

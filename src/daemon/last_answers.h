@@ -16,6 +16,7 @@
 #include "control/process_page.h"
 #include "daemon/client.h"
 #include "daemon/counters.h"
+#include "daemon/shares.h"
 #include "daemon/slots/network.h"
 #include "daemon/slots/slots.h"
 #include "daemon/subsystem.h"
@@ -27,7 +28,7 @@ class LastAnswers final : public Subsystem {
  public:
   // REQUIRES: all outlive this.
   LastAnswers(Slots& slots, Network& network, Counters& counters)
-      : slots_(slots), network_(network), counters_(counters) {}
+      : slots_(slots), network_(network), counters_(counters), shares_(kPendingMax, ::geteuid()) {}
 
   Verdict handle_message(Client&, control::Received&) override { return Verdict::kOthers; }
   void handle_client_gone(Client& client) override;
@@ -35,9 +36,12 @@ class LastAnswers final : public Subsystem {
   void handle_deadline(Instant now) override;
 
  private:
+  static constexpr std::size_t kPendingMax = 1024;
+
   struct Pending {
     control::QpAnswer content;
     control::PeerIdentity author;
+    uid_t account = 0;
     std::size_t said = 0;
     Instant gone_at;
     [[nodiscard]] Instant due() const;
@@ -51,7 +55,8 @@ class LastAnswers final : public Subsystem {
   Slots& slots_;
   Network& network_;
   Counters& counters_;
-  std::vector<Pending> pending_;
+  Shares shares_;
+  std::vector<Pending> pending_;                                   // at most kPendingMax
   std::map<std::uint16_t, std::unique_ptr<link::UdpLink>> links_;  // by source port
 };
 

@@ -42,7 +42,7 @@ void Peers::look_up(Client& client, const control::Received& request, Slot slot)
   control::SlotOwner answer;
   if (const Client* owner = slots_.owner_of(slot); owner != nullptr && !owner->doomed()) {
     answer.found = true;
-    answer.same_user = control::is_one_user(client.identity, owner->identity);
+    answer.same_user = control::is_one_user(client.acting, owner->identity);
     if (answer.same_user) {
       answer.pid = static_cast<std::uint32_t>(owner->identity.pid);
       answer.links = owner->hello.links;
@@ -64,7 +64,7 @@ void Peers::offer(Client& client, const control::Received& request, control::Off
     return client.fail(request, ENOENT,
                        "no program on this host holds slot " + std::to_string(channel.to_slot) + ".");
   }
-  if (!control::is_one_user(client.identity, owner->identity)) {
+  if (!control::is_one_user(client.acting, owner->identity)) {
     counters_.add("offers.refused_other_user");
     return client.fail(request, EACCES, "shared memory is only used between programs of one user.");
   }
@@ -98,7 +98,7 @@ void Peers::forward(Client& client, control::ForwardFrame& frame) {
   Client* owner = slots_.owner_of(slot);
   if (owner == nullptr || owner->doomed()) return counters_.add("frames.for_nobody");
   // What comes through here carries addresses that nobody checked: not for other users.
-  if (!control::is_one_user(client.identity, owner->identity)) return counters_.add("frames.for_other_user");
+  if (!control::is_one_user(client.acting, owner->identity)) return counters_.add("frames.for_other_user");
   const control::FrameForwarded forwarded{.content = std::move(frame.content)};
   counters_.add(owner->notify(forwarded) ? "frames.forwarded" : "frames.dropped");
 }

@@ -28,6 +28,9 @@ constexpr Duration kAcceptPause = milliseconds(100);
 // A program that was killed between connect and Hello must not be waited for.
 constexpr Duration kGreetingTimeout = seconds(10);
 constexpr Duration kFirstClientWait = seconds(2);
+constexpr std::size_t kEffortsMax = 4096;
+// Descriptors of one user that wait to be closed.
+constexpr std::size_t kDisposalMax = 1024;
 
 std::size_t connections_max() {
   rlimit limit{};
@@ -35,11 +38,6 @@ std::size_t connections_max() {
   const std::size_t descriptors = std::max<std::size_t>(limit.rlim_cur, kDescriptorsOfDaemon);
   return std::clamp((descriptors - kDescriptorsOfDaemon) / kDescriptorsOfClient, kConnectionsMin,
                     kConnectionsMax);
-}
-
-void turn_away(const OwnedFd& socket, std::string sentence) {
-  (void)control::send_datagram(socket.get(),
-                               control::encode(control::Refused{.sentence = std::move(sentence)}, 0));
 }
 
 }  // namespace
@@ -60,6 +58,7 @@ Server::~Server() {
   for (auto& [fd, client] : clients_) {
     loop_.forget(fd);
     if (client->process) loop_.forget(client->process.get());
+    client->settle_accounts();
   }
 }
 
@@ -110,10 +109,11 @@ void Server::run_once(Instant deadline) {
   settle(now);
   bury_doomed();
   if (now >= accepts_again_at_) resume_listeners();
+  resume_waiting(now);
 }
 
 Instant Server::next_deadline() const {
-  Instant deadline = accepts_again_at_;
+  Instant deadline = std::min(accepts_again_at_, reads_again_at_);
   for (const Subsystem* subsystem : subsystems_) deadline = std::min(deadline, subsystem->next_deadline());
   bool someone_waits = false;
   for (const auto& [fd, client] : clients_) {
@@ -179,20 +179,28 @@ void Server::handle_connection(int listener) {
   }
 }
 
+void Server::turn_away(std::unique_ptr<Client> client, std::string sentence) {
+  (void)control::send_datagram(client->fd(),
+                               control::encode(control::Refused{.sentence = std::move(sentence)}, 0));
+  const uid_t account = client->account;
+  disposal_.take(account, std::move(client), 1);
+}
+
 void Server::admit(OwnedFd socket, const control::PeerIdentity& peer) {
-  auto client = std::make_unique<Client>(std::move(socket), peer, waiting_octets_, EventLoop::now());
-  const uid_t uid = client->identity.uid;
+  auto client =
+      std::make_unique<Client>(std::move(socket), peer, waiting_octets_, disposal_, EventLoop::now());
+  const uid_t account = client->account;
   const bool is_known = control::is_own_user(client->identity) || control::is_root_here(client->identity);
   if (!settings_.is_system && !is_known) {
     counters_.add("clients.strangers");
     const auto state = explain_lock_taken(::geteuid(), raw::getpid());
-    return turn_away(client->socket(), state.reason + " " + state.remedy);
+    return turn_away(std::move(client), state.reason + " " + state.remedy);
   }
-  if (!connections_.take(uid)) {
+  if (disposal_.waiting(account) > kDisposalMax || !connections_.take(account)) {
     counters_.add("connections.refused_share");
-    return turn_away(client->socket(),
+    return turn_away(std::move(client),
                      "rrdmad has " + std::to_string(connections_.total()) + " connections, " +
-                         std::to_string(connections_.of(uid)) +
+                         std::to_string(connections_.of(account)) +
                          " of them this user's, and takes no more of this user's: end some programs.");
   }
   Client& known = *client;
@@ -219,21 +227,54 @@ bool Server::may_hold_parking(const Client& client) const {
 
 void Server::handle_client_event(Client& client, std::uint32_t events) {
   if (client.doomed()) return;
+  if (client.waits_for_turn) {
+    if ((events & (EPOLLHUP | EPOLLERR)) != 0) client.doom();
+    return;
+  }
   if ((events & EPOLLOUT) != 0) client.flush();
   if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) receive_from(client);
   update_watch(client);
 }
 
+bool Server::must_wait(Client& client, Instant now) {
+  const auto found = efforts_.find(client.account);
+  if (found == efforts_.end() || found->second.spent < settings_.effort_of_user) return false;
+  const Instant again_at = found->second.again_at();
+  if (now >= again_at) {
+    efforts_.erase(found);
+    return false;
+  }
+  counters_.add("clients.waited");
+  client.waits_for_turn = true;
+  waiting_.push_back(client.fd());
+  reads_again_at_ = std::min(reads_again_at_, again_at);
+  return true;
+}
+
+void Server::resume_waiting(Instant now) {
+  if (now < reads_again_at_) return;
+  reads_again_at_ = kNever;
+  for (const int fd : std::exchange(waiting_, {})) {
+    const auto found = clients_.find(fd);
+    if (found == clients_.end()) continue;
+    found->second->waits_for_turn = false;
+    update_watch(*found->second);
+  }
+}
+
 // Reads from a client only while it reads its answers.
 void Server::update_watch(Client& client) {
-  const std::uint32_t events = client.has_backlog() ? EPOLLOUT : EPOLLIN;
+  const std::uint32_t events = client.waits_for_turn ? 0u : client.has_backlog() ? EPOLLOUT : EPOLLIN;
   if (client.doomed() || events == client.awaited_events) return;
   client.awaited_events = events;
   loop_.change(client.fd(), events);
 }
 
 void Server::receive_from(Client& client) {
+  Instant before = EventLoop::now();
   for (int i = 0; i < kMessagesInOneTurn && !client.doomed() && !client.has_backlog(); ++i) {
+    if (settings_.is_system && must_wait(client, before)) return;
+    if (disposal_.waiting(client.account) > kDisposalMax) return client.doom();
     control::Received message;
     switch (control::receive_message(client.fd(), message)) {
       case control::ReceiveOutcome::kNothing: return;
@@ -242,14 +283,30 @@ void Server::receive_from(Client& client) {
         counters_.add("messages.malformed");
         (void)client.notify(
             control::Refused{.sentence = "rrdmad received something that is not a message of its protocol."});
-        return client.doom();
+        client.doom();
+        break;
       case control::ReceiveOutcome::kMessage: dispatch(client, message);
     }
+    disposal_.take(client.account, std::move(message.fds));
+    const Instant after = EventLoop::now();
+    if (settings_.is_system) charge(client.account, before, after - before);
+    before = after;
   }
+}
+
+void Server::charge(uid_t account, Instant since, Duration spent) {
+  if (efforts_.size() >= kEffortsMax && !efforts_.contains(account)) efforts_.clear();
+  Effort& effort = efforts_.try_emplace(account, Effort{since, {}}).first->second;
+  if (since >= effort.again_at()) effort = {since, {}};
+  effort.spent = effort.spent + spent;
 }
 
 void Server::dispatch(Client& client, control::Received& message) {
   counters_.add("messages.received");
+  // A connection outlives a change of user, and may be passed to another one's process.
+  client.acting = client.identity;
+  if (message.sender && *message.sender != client.identity.uid && *message.sender != 0)
+    client.acting.uid = *message.sender;
   if (message.type() == control::MessageType::kHello) return handle_hello(client, message);
   if (message.header.version != control::kProtocolVersion || !client.greeted) {
     return refuse(client, message,
@@ -304,8 +361,7 @@ void Server::handle_hello(Client& client, control::Received& message) {
     return refuse(client, message, state.reason + " " + state.remedy);
   }
   if (hello->has_page) {
-    client.page_fd = std::move(message.fds[0]);
-    if (auto page = control::ProcessPageView::open(client.page_fd.get()); page.ok()) {
+    if (auto page = control::ProcessPageView::open(message.fds[0].get()); page.ok()) {
       client.page.emplace(std::move(*page));
     } else {
       return refuse(client, message, page.error().sentence);
@@ -381,11 +437,17 @@ void Server::bury_doomed() {
     }
     loop_.forget(client.fd());
     if (client.process) loop_.forget(client.process.get());
+    const Instant before = EventLoop::now();
     if (client.greeted) {
       for (Subsystem* subsystem : subsystems_) subsystem->handle_client_gone(client);
     }
-    connections_.give_back(client.identity.uid);
+    if (settings_.is_system) charge(client.account, before, EventLoop::now() - before);
+    connections_.give_back(client.account);
+    client.settle_accounts();
+    std::unique_ptr<Client> gone = std::move(entry->second);
     entry = clients_.erase(entry);
+    const uid_t account = gone->account;
+    disposal_.take(account, std::move(gone), kDescriptorsOfClient);
   }
 }
 

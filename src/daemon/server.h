@@ -3,6 +3,7 @@
 // network is settled.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <memory>
@@ -11,6 +12,7 @@
 #include "base/keys/key_source.h"
 #include "daemon/client.h"
 #include "daemon/counters.h"
+#include "daemon/disposal.h"
 #include "daemon/event_loop.h"
 #include "daemon/shares.h"
 #include "daemon/slots/network.h"
@@ -23,6 +25,8 @@ struct ServerSettings {
   bool trusts_users = false;  // and gives each sockets of the port
   bool stays = false;         // also without clients
   Duration linger = seconds(5);
+  Duration effort_of_user =
+      milliseconds(5);  // of a system daemon, before its messages wait for those of others
 };
 
 class Server {
@@ -52,6 +56,8 @@ class Server {
   void stop() { stopped_ = true; }
   // A connection of somebody; strangers are turned away before anything is kept for them.
   void admit(OwnedFd socket, const control::PeerIdentity& peer);
+  // For descriptors of strangers: they are not closed on the loop.
+  [[nodiscard]] Disposal& disposal() { return disposal_; }
   // Where no program needs the sockets any longer, whoever keeps them may end. Last, before the end.
   void retire_keepers();
 
@@ -78,6 +84,11 @@ class Server {
   void handle_connection(int listener);
   void handle_client_event(Client& client, std::uint32_t events);
   void receive_from(Client& client);
+  // Whether the client's user has had its time of this turn; then its messages wait for the next one.
+  [[nodiscard]] bool must_wait(Client& client, Instant now);
+  void charge(uid_t account, Instant since, Duration spent);
+  void resume_waiting(Instant now);
+  void turn_away(std::unique_ptr<Client> client, std::string sentence);
   void dispatch(Client& client, control::Received& message);
   void handle_hello(Client& client, control::Received& message);
   void refuse(Client& client, const control::Received& message, std::string sentence);
@@ -98,7 +109,19 @@ class Server {
   KeySource& keys_;
   std::vector<Subsystem*> subsystems_;
   std::vector<OwnedFd> listeners_;
+  Disposal disposal_;
   Shares waiting_octets_;
+  // Time that handling the messages of a user has taken since `since`.
+  struct Effort {
+    static constexpr Duration kPeriod = milliseconds(20);
+    Instant since;
+    Duration spent;
+    // When a user that has had its time is heard again: in the long run it has a quarter, however long one message took.
+    [[nodiscard]] Instant again_at() const { return since + std::max(kPeriod, spent * 4); }
+  };
+  std::map<uid_t, Effort> efforts_;
+  std::vector<int> waiting_;  // clients that are not read from until the next turn of their user
+  Instant reads_again_at_ = kNever;
   std::map<int, std::unique_ptr<Client>> clients_;
   Shares connections_;
   Instant accepts_again_at_ = kNever;  // kNever: listeners are watched

@@ -1,10 +1,14 @@
-// Shares: how much of something that all users need one user may have. A user may take one more while it
-// has less than half of what the others leave: whoever comes next always finds room, and a host with one
-// user gives it half. The daemon's own user is not bounded but by the whole: it could end the daemon.
+// Shares: how much of something that all users need one user may have. A quarter of the whole is a reserve for
+// newcomers: from it each user gets only its first few (a 256th of the whole, at least one). Of the rest a user may take one
+// more while it has less than half of what the others leave. So nine users that take all they can do not keep the tenth
+// out. The daemon's own user is not bounded but by the whole: it could end the daemon.
+//
+// A user here is an account (control::account_of): many uids of one user namespace count as one.
 #pragma once
 
 #include <sys/types.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <unordered_map>
 
@@ -19,8 +23,12 @@ class Shares {
   // Counts so many for the user; false: that would be more than its share.
   [[nodiscard]] bool take(uid_t uid, std::size_t amount = 1) {
     const std::size_t own = of(uid);
-    const std::size_t left_by_others = whole_ - (total_ - own);
-    const std::size_t share = uid == unbounded_ ? left_by_others : left_by_others / 2;
+    const std::size_t others = total_ - own;
+    if (amount > whole_ - total_) return false;
+    const std::size_t open_to_all = whole_ - whole_ / 4;
+    const std::size_t left_by_others = open_to_all > others ? open_to_all - others : 0;
+    const std::size_t newcomers = std::max<std::size_t>(whole_ / 256, 1);
+    const std::size_t share = uid == unbounded_ ? whole_ - others : std::max(left_by_others / 2, newcomers);
     if (amount > share || own > share - amount) return false;
     held_[uid] += amount;
     total_ += amount;

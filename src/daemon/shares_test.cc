@@ -17,16 +17,24 @@ unsigned all_that(Shares& shares, uid_t uid) {
 
 TEST(Shares, OneUserGetsHalfAndTheNextHalfOfTheRest) {
   Shares shares(1000, kDaemon);
-  EXPECT_EQ(all_that(shares, kAlice), 500u);
-  EXPECT_EQ(all_that(shares, kBob), 250u);
+  EXPECT_EQ(all_that(shares, kAlice), 375u);
+  EXPECT_EQ(all_that(shares, kBob), 187u);
   EXPECT_FALSE(shares.take(kAlice)) << "what Bob took is not hers";
   for (uid_t uid = 2000; uid < 2005; ++uid) EXPECT_GT(all_that(shares, uid), 0u) << uid;
   EXPECT_GT(all_that(shares, kDaemon), 0u) << "the daemon's own user takes what is left";
   EXPECT_EQ(shares.total(), 1000u);
 }
 
+// Once, the ninth or twelfth user had nothing left.
+TEST(Shares, ManyUsersDoNotLockTheNextOneOut) {
+  Shares shares(1000, kDaemon);
+  for (uid_t uid = 2000; uid < 2050; ++uid) (void)all_that(shares, uid);
+  EXPECT_EQ(all_that(shares, kAlice), 3u) << "what a newcomer gets of the reserve";
+  EXPECT_EQ(all_that(shares, kBob), 3u);
+}
+
 TEST(Shares, WhatIsGivenBackCanBeTakenAgain) {
-  Shares shares(8, kDaemon);
+  Shares shares(11, kDaemon);
   EXPECT_TRUE(shares.take(kAlice, 4));
   EXPECT_FALSE(shares.take(kAlice));
   shares.give_back(kAlice, 3);

@@ -1,6 +1,8 @@
 #include "daemon/registry/device_totals.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <set>
 
 #include "daemon/client.h"
 
@@ -11,6 +13,10 @@ constexpr std::size_t kGoneMax = 16;
 constexpr std::size_t kUsersMax = 256;
 constexpr std::size_t kDevicesMax = control::kPageDeviceCapacity;
 static_assert(kDevicesMax < kOutboxMax);
+// Of one user, before the others have their turn.
+constexpr std::size_t kPagesInOneTurn = 16;
+constexpr std::size_t kClientsInOneTurn = 1024;
+constexpr Duration kTurnPause = milliseconds(2);
 
 void add(std::vector<control::NamedCounter>& sums, const std::vector<control::NamedCounter>& counters) {
   for (const control::NamedCounter& counter : counters) {
@@ -52,12 +58,31 @@ bool has_carried(const control::DeviceSnapshot& device) {
 Subsystem::Verdict DeviceTotals::handle_message(Client& client, control::Received& message) {
   if (message.type() != control::MessageType::kListDevices) return Verdict::kOthers;
   if (!message.as<control::ListDevices>()) return Verdict::kMalformed;
-  for (const control::DeviceEntry& entry : seen_by(client)) (void)client.reply(message, entry);
-  (void)client.reply(message, control::Done{});
+  if (listings_.contains(&client)) {
+    client.fail(message, EBUSY, "the last list of devices is not finished yet.");
+    return Verdict::kHandled;
+  }
+  Listing listing = begin(client, message.header.serial);
+  // One user has one list under way at a time, the others of it wait.
+  const bool waits = std::any_of(listings_.begin(), listings_.end(),
+                                 [&](const auto& one) { return one.first->account == client.account; });
+  if (!waits && go_on(client, listing)) return Verdict::kHandled;
+  listings_.emplace(&client, std::move(listing));
+  go_on_at_ = std::min(go_on_at_, EventLoop::now() + kTurnPause);
   return Verdict::kHandled;
 }
 
+void DeviceTotals::handle_deadline(Instant now) {
+  std::set<uid_t> served;
+  for (auto entry = listings_.begin(); entry != listings_.end();) {
+    const bool is_first = served.insert(entry->first->account).second;
+    entry = is_first && go_on(*entry->first, entry->second) ? listings_.erase(entry) : std::next(entry);
+  }
+  go_on_at_ = listings_.empty() ? kNever : now + kTurnPause;
+}
+
 void DeviceTotals::handle_client_gone(Client& client) {
+  listings_.erase(&client);
   if (!client.page || client.hello.role != control::Role::kProgram) return;
   std::erase_if(gone_, [&](const Gone& one) {
     return one.token == client.token && control::is_one_user(client.identity, one.user);
@@ -90,25 +115,38 @@ bool DeviceTotals::is_back(const Gone& gone) {
   return found;
 }
 
-std::vector<control::DeviceEntry> DeviceTotals::seen_by(const Client& asker) {
-  std::vector<control::DeviceEntry> entries;
+DeviceTotals::Listing DeviceTotals::begin(const Client& asker, std::uint32_t serial) {
+  Listing listing{.serial = serial, .asker = asker.acting, .sees_all = acts_as_root(asker), .entries = {}};
   for (const Ended& one : ended_)
-    if (may_see(asker.identity, one.user)) add(entries, one.devices);
+    if (listing.may_see(one.user)) add(listing.entries, one.devices);
   for (const Gone& one : gone_)
-    if (may_see(asker.identity, one.user) && !is_back(one)) add(entries, one.devices);
-  server_.for_each_client([&](const Client& program) {
-    if (!program.page || program.hello.role != control::Role::kProgram ||
-        !may_see(asker.identity, program.identity))
-      return;
-    const Devices devices = program.page->devices();
-    add(entries, devices);
+    if (listing.may_see(one.user) && !is_back(one)) add(listing.entries, one.devices);
+  return listing;
+}
+
+bool DeviceTotals::go_on(Client& client, Listing& listing) {
+  std::size_t pages = 0;
+  for (std::size_t looked_at = 0; looked_at < kClientsInOneTurn && pages < kPagesInOneTurn; ++looked_at) {
+    const Client* program = server_.client_after(listing.last);
+    if (program == nullptr) {
+      std::sort(listing.entries.begin(), listing.entries.end(), [](const auto& a, const auto& b) {
+        return std::pair(a.name.size(), a.name) < std::pair(b.name.size(), b.name);  // rrdma2 before rrdma10
+      });
+      for (const control::DeviceEntry& entry : listing.entries) (void)client.answer(listing.serial, entry);
+      (void)client.answer(listing.serial, control::Done{});
+      return true;
+    }
+    listing.last = program->fd();
+    if (!program->page || program->hello.role != control::Role::kProgram ||
+        !listing.may_see(program->identity))
+      continue;
+    ++pages;
+    const Devices devices = program->page->devices();
+    add(listing.entries, devices);
     for (const control::DeviceSnapshot& device : devices)
-      if (control::DeviceEntry* place = place_of(entries, device.name)) ++place->programs;
-  });
-  std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) {
-    return std::pair(a.name.size(), a.name) < std::pair(b.name.size(), b.name);  // rrdma2 before rrdma10
-  });
-  return entries;
+      if (control::DeviceEntry* place = place_of(listing.entries, device.name)) ++place->programs;
+  }
+  return client.doomed();
 }
 
 }  // namespace rrdma::daemon

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <vector>
 
 #include "control/messages.h"
@@ -23,6 +24,8 @@ class DeviceTotals final : public Subsystem {
 
   Verdict handle_message(Client& client, control::Received& message) override;
   void handle_client_gone(Client& client) override;
+  [[nodiscard]] Instant next_deadline() const override { return go_on_at_; }
+  void handle_deadline(Instant now) override;
 
  private:
   using Devices = std::vector<control::DeviceSnapshot>;
@@ -37,9 +40,24 @@ class DeviceTotals final : public Subsystem {
   };
   [[nodiscard]] bool is_back(const Gone& gone);
   void settle(const Gone& gone);
-  [[nodiscard]] std::vector<control::DeviceEntry> seen_by(const Client& asker);
+  // A question that is answered in parts: every program has a page to read, and who asks may have thousands of them.
+  struct Listing {
+    std::uint32_t serial = 0;
+    control::PeerIdentity asker;
+    bool sees_all = false;
+    int last = -1;  // the descriptor of the client that was looked at last
+    std::vector<control::DeviceEntry> entries;
+    [[nodiscard]] bool may_see(const control::PeerIdentity& user) const {
+      return sees_all || control::is_one_user(asker, user);
+    }
+  };
+  [[nodiscard]] Listing begin(const Client& asker, std::uint32_t serial);
+  // True when the list is finished and answered.
+  bool go_on(Client& client, Listing& listing);
 
   Server& server_;
+  std::map<Client*, Listing> listings_;
+  Instant go_on_at_ = kNever;
   // The last ones apart: a program whose connection broke comes back with the page that it had.
   std::deque<Gone> gone_;
   std::deque<Ended> ended_;  // one for each user

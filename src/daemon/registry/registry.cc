@@ -58,8 +58,7 @@ bool Registry::go_on(Client& client, Listing& listing) {
       return true;
     }
     listing.last = program->fd();
-    if (program->hello.role != control::Role::kProgram || !may_see(client.identity, program->identity))
-      continue;
+    if (program->hello.role != control::Role::kProgram || !may_see(client, program->identity)) continue;
     control::ProcessEntry entry{.pid = static_cast<std::uint32_t>(program->identity.pid),
                                 .uid = program->identity.uid,
                                 .token = program->token,
@@ -68,9 +67,9 @@ bool Registry::go_on(Client& client, Listing& listing) {
                                 .program = program->hello.program,
                                 .devices = program->hello.devices,
                                 .library_version = program->hello.library_version,
-                                .has_page = program->page_fd.valid(),
+                                .has_page = program->page.has_value(),
                                 .slots = program->slots};
-    const int page[] = {program->page_fd.get()};
+    const int page[] = {program->page ? program->page->fd() : -1};
     if (!client.answer(listing.serial, entry, std::span(page).first(entry.has_page ? 1 : 0))) {
       entry.has_page = false;
       (void)client.answer(listing.serial, entry);

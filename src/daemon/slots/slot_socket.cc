@@ -30,7 +30,7 @@ namespace {
 constexpr unsigned kDestQpOffset = 5;
 constexpr unsigned kBitsBehind = 8;  // of the QPN, behind the 16 that are looked at
 // A drain ends although datagrams go on arriving: the new holder knows how to ignore them.
-constexpr std::uint64_t kDrainMax = 100'000;
+constexpr std::uint64_t kDrainMax = 32'768;
 
 struct Address {
   sockaddr_storage storage{};

@@ -69,15 +69,15 @@ void Slots::grant(Client& client, const control::Received& request) {
   if (client.hello.role != control::Role::kProgram) {
     return client.fail(request, EPERM, "only a program may hold a slot.");
   }
-  if (client.slots.size() >= control::kSlotsOfProgramMax || !shares_.take(client.identity.uid)) {
+  if (client.slots.size() >= control::kSlotsOfProgramMax || !shares_.take(client.account)) {
     counters_.add("slots.refused_share");
     return client.fail(request, EDQUOT,
-                       "this user's programs hold " + std::to_string(shares_.of(client.identity.uid)) +
+                       "this user's programs hold " + std::to_string(shares_.of(client.account)) +
                            " slots of UDP port 4791, and others need some: end some of them.");
   }
   const auto chosen = choose();
   if (!chosen) {
-    shares_.give_back(client.identity.uid);
+    shares_.give_back(client.account);
     counters_.add("slots.refused");
     return client.fail(request, chosen.error().error, chosen.error().sentence);
   }
@@ -94,7 +94,7 @@ void Slots::grant(Client& client, const control::Received& request) {
     const int error = errno;
     if (relay_ != nullptr) relay_->close(slot);
     network_.ledger().free(slot, granted.next_index);
-    shares_.give_back(client.identity.uid);
+    shares_.give_back(client.account);
     return client.fail(request, error,
                        std::string("the sockets of the slot cannot be passed to the program: ") +
                            std::strerror(error) +
@@ -119,7 +119,7 @@ Slots::Handout Slots::hand_out(const Client& client, Slot slot, IpSockets socket
     return handout;
   }
   if (handout.families == 0) return handout;
-  auto relayed = relay_->open(slot, client.identity.uid, std::move(sockets));
+  auto relayed = relay_->open(slot, client.account, std::move(sockets));
   if (!relayed) {
     counters_.add("relay.failed");
     return {.relayed = true};
@@ -212,7 +212,7 @@ void Slots::release(Client& client, Slot slot, std::uint16_t next_index) {
   owners_[slot] = nullptr;
   if (relay_ != nullptr) relay_->close(slot);
   std::erase(client.slots, slot);
-  shares_.give_back(client.identity.uid);
+  shares_.give_back(client.account);
   network_.ledger().free(slot, next_index);
   if (network_.is_up() && !without_sockets_[slot]) (void)clean(slot, kFreeReceiveBuffer);
   without_sockets_.reset(slot);
@@ -229,7 +229,7 @@ bool Slots::handle_claim(Client& client, const control::SlotClaim& claim) {
                             claim.slot != control::kDaemonSlot && owners_[claim.slot] == nullptr &&
                             client.slots.size() < control::kSlotsOfProgramMax &&
                             network_.ledger().may_be_holder(claim.slot, client.identity);
-  if (!is_claimable || !shares_.take(client.identity.uid)) {
+  if (!is_claimable || !shares_.take(client.account)) {
     counters_.add("slots.claims_lost");
     return false;
   }
