@@ -173,7 +173,8 @@ class World {
   Counters counters_;
   EventLoop loop_;
   Network network_{counters_, keys_};
-  Server server_{{.is_system = true, .stays = true}, loop_, network_, counters_, keys_};
+  Server server_{
+      {.is_system = true, .stays = true, .effort_of_user = seconds(3600)}, loop_, network_, counters_, keys_};
   Captures captures_{server_};
   Slots slots_{server_, network_, counters_, keys_};
   Peers peers_{slots_, counters_};
@@ -181,7 +182,7 @@ class World {
   DeviceTotals device_totals_{server_};
   Multicast multicast_{slots_, network_, counters_};
   MadPort qp1_{loop_, network_, counters_, 2};
-  ConnectionService connections_{qp1_, counters_, KeySource(3)};
+  ConnectionService connections_{qp1_, slots_, counters_, KeySource(3)};
   OwnedFd memory_{raw::memfd_create("fuzz", 1)};
   OwnedFd bystander_{raw::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)};
   std::array<OwnedFd, kClients> ends_;

@@ -132,6 +132,13 @@ void open_network(Network& network, bool is_system) {
     log_line(network.state().reason + " " + network.state().remedy);
 }
 
+ServerSettings settings_of(const Options& options) {
+  return {.is_system = options.system,
+          .trusts_users = options.trust_users,
+          .stays = options.stay || options.system,
+          .linger = nanoseconds(static_cast<std::int64_t>(options.linger_s * 1e9))};
+}
+
 int run(const Options& options) {
   if (options.autostarted) leave_surroundings();
   if (const char* path = std::getenv("RRDMA_DAEMON_LOG"); path != nullptr) log_to_file(path);
@@ -153,11 +160,7 @@ int run(const Options& options) {
   // Programs must not find a system daemon that waits for the port.
   if (options.system && !(names = hold_names(true))) return 0;
 
-  const ServerSettings settings{.is_system = options.system,
-                                .trusts_users = options.trust_users,
-                                .stays = options.stay || options.system,
-                                .linger = nanoseconds(static_cast<std::int64_t>(options.linger_s * 1e9))};
-  Server server(settings, loop, network, counters, keys);
+  Server server(settings_of(options), loop, network, counters, keys);
   Captures captures(server);
   FaultRules fault_rules(server);
   std::optional<Relay> relay;
@@ -168,7 +171,7 @@ int run(const Options& options) {
   DeviceTotals device_totals(server);
   Multicast multicast(slots, network, counters);
   MadPort qp1(loop, network, counters, system_entropy());
-  ConnectionService connections(qp1, counters, system_keys());
+  ConnectionService connections(qp1, slots, counters, system_keys());
   const InjectedMads injected_mads(qp1, connections, fault_rules);
   Recognition recognition(qp1, counters, options.strict, system_keys());
   LastAnswers last_answers(slots, network, counters);

@@ -6,10 +6,7 @@
 namespace rrdma::daemon {
 namespace {
 
-// What Linux gives out by default.
-constexpr std::uint32_t kEphemeralFirst = 32768;
-constexpr std::uint32_t kEphemeralCount = 28232;
-constexpr unsigned kEphemeralBits = 15;  // that hold the count
+constexpr unsigned kEphemeralBits = 15;  // that hold the count of ephemeral ports
 // Ids that may share a port: every bind looks at all of them.
 constexpr std::size_t kSharersMax = 1024;
 

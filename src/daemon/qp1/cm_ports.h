@@ -40,6 +40,13 @@ class PortTable {
   [[nodiscard]] const PortClaim* find(CmOwner owner) const;
   [[nodiscard]] std::size_t size() const { return claims_.size(); }
 
+  // The ports that are given out where none is named.
+  static constexpr std::uint16_t kEphemeralFirst = 32768;
+  static constexpr std::uint16_t kEphemeralCount = 28232;  // what Linux has by default
+  [[nodiscard]] static bool is_ephemeral(std::uint16_t port) {
+    return port >= kEphemeralFirst && port < kEphemeralFirst + kEphemeralCount;
+  }
+
  private:
   using Key = std::uint32_t;
   static Key key_of(wire::PortSpace port_space, std::uint16_t port) {

@@ -62,9 +62,10 @@ std::optional<IncomingCall> incoming_call(const cm::EventDetails& details) {
 
 }  // namespace
 
-ConnectionService::ConnectionService(MadPort& mads, Counters& counters, KeySource keys)
+ConnectionService::ConnectionService(MadPort& mads, const Slots& slots, Counters& counters, KeySource keys)
     : counters_(counters),
       mads_(mads),
+      slots_(slots),
       endpoint_(cm::Settings{}, keys.branch()),
       ports_(keys.branch()),
       port_shares_(kPortsMax, ::geteuid()),
@@ -126,7 +127,7 @@ void ConnectionService::handle_client_gone(Client& client) {
   const Instant now = EventLoop::now();
   Program& program = *found->second;
   // Listeners first: what they were not told of yet is refused.
-  while (!program.numbers.empty()) release(program, *program.numbers.begin(), now);
+  while (!program.numbers.empty()) release(program, program.numbers.begin()->first, now);
   while (!program.connections.empty()) {
     const cm::ConnectionId connection{*program.connections.begin()};
     endpoint_.destroy(now, connection);
@@ -144,7 +145,15 @@ void ConnectionService::release(Program& program, std::uint32_t number, Instant 
     program.listeners.erase(listener);
   }
   ports_.release(program.owner(number));
-  if (program.numbers.erase(number) != 0) port_shares_.give_back(program.client->identity.uid);
+  const auto known = program.numbers.find(number);
+  if (known == program.numbers.end()) return;
+  port_shares_.give_back(program.client->account);
+  if (known->second) ephemeral_shares(*known->second).give_back(program.client->account);
+  program.numbers.erase(known);
+}
+
+Shares& ConnectionService::ephemeral_shares(wire::PortSpace space) {
+  return ephemeral_shares_.try_emplace(space, PortTable::kEphemeralCount, ::geteuid()).first->second;
 }
 
 // ---- requests
@@ -160,7 +169,7 @@ void ConnectionService::answer(Program& program, const control::Received& reques
 
 void ConnectionService::handle(Program& program, const control::Received& request,
                                const control::CmBind& bind) {
-  const uid_t uid = program.client->identity.uid;
+  const uid_t uid = program.client->account;
   if (!port_shares_.take(uid)) {
     return program.client->fail(request, EDQUOT,
                                 "this user's programs have " + std::to_string(port_shares_.of(uid)) +
@@ -181,7 +190,16 @@ void ConnectionService::handle(Program& program, const control::Received& reques
                                           " is in use by another id: end its program, or choose another port."
                                     : "the id cannot be bound to that port.");
   }
-  program.numbers.insert(bind.number);
+  const bool is_ephemeral = PortTable::is_ephemeral(*port);
+  if (is_ephemeral && !ephemeral_shares(bind.port_space).take(uid)) {
+    ports_.release(program.owner(bind.number));
+    port_shares_.give_back(uid);
+    return program.client->fail(request, EDQUOT,
+                                "this user's programs have " +
+                                    std::to_string(ephemeral_shares(bind.port_space).of(uid)) +
+                                    " of the ports from 32768 on, and others need some: end some of them.");
+  }
+  program.numbers.emplace(bind.number, is_ephemeral ? std::optional(bind.port_space) : std::nullopt);
   (void)program.client->reply(request, control::CmBound{.port = *port});
 }
 
@@ -206,8 +224,33 @@ void ConnectionService::handle(Program& program, const control::Received& reques
   (void)program.client->reply(request, control::Done{});
 }
 
+// A call in another's name makes the peer doubt the connection that stands. A program without a queue pair says 0.
+bool ConnectionService::may_use_qpn(const Program& program, wire::Qpn qpn) const {
+  if (qpn.value == 0) return true;
+  const Client* owner = slots_.owner_of(control::slot_of_qpn(qpn.value));
+  return owner == program.client ||
+         (owner != nullptr && control::is_one_user(program.client->acting, owner->identity));
+}
+
+void ConnectionService::refuse_qpn(Program& program, const control::Received& request) {
+  counters_.add("cm.foreign_queue_pairs");
+  program.client->fail(request, EPERM, "the queue pair that the request names is none of this user's.");
+}
+
+bool ConnectionService::may_use(Program& program, const control::Received& request, wire::Qpn qpn,
+                                const wire::Gid& local) {
+  if (!may_use_qpn(program, qpn)) {
+    refuse_qpn(program, request);
+    return false;
+  }
+  if (mads_.is_own(local)) return true;
+  counters_.add("cm.foreign_addresses");
+  program.client->fail(request, EADDRNOTAVAIL, "the address to call from is none of this host's.");
+  return false;
+}
+
 bool ConnectionService::may_start(Program& program, const control::Received& request) {
-  const uid_t uid = program.client->identity.uid;
+  const uid_t uid = program.client->account;
   if (connection_shares_.take(uid)) return true;
   program.client->fail(request, EDQUOT,
                        "this user's programs have " + std::to_string(connection_shares_.of(uid)) +
@@ -216,14 +259,13 @@ bool ConnectionService::may_start(Program& program, const control::Received& req
 }
 
 void ConnectionService::forget(Program& program, cm::ConnectionId connection) {
-  if (program.connections.erase(connection.value) != 0)
-    connection_shares_.give_back(program.client->identity.uid);
+  if (program.connections.erase(connection.value) != 0) connection_shares_.give_back(program.client->account);
 }
 
 void ConnectionService::start(Program& program, const control::Received& request,
                               const Result<cm::ConnectionId, cm::Error>& started) {
   if (!started) {
-    connection_shares_.give_back(program.client->identity.uid);
+    connection_shares_.give_back(program.client->account);
     return answer(program, request, Failure{started.error()});
   }
   program.connections.insert(started->value);
@@ -232,7 +274,9 @@ void ConnectionService::start(Program& program, const control::Received& request
 
 void ConnectionService::handle(Program& program, const control::Received& request,
                                const control::CmConnect& connect) {
-  if (!may_start(program, request)) return;
+  if (!may_use(program, request, connect.parameters.qpn, connect.parameters.route.local) ||
+      !may_start(program, request))
+    return;
   cm::ConnectParameters parameters = connect.parameters;
   parameters.owner = program.owner(connect.number);
   start(program, request, endpoint_.connect(EventLoop::now(), parameters));
@@ -240,7 +284,9 @@ void ConnectionService::handle(Program& program, const control::Received& reques
 
 void ConnectionService::handle(Program& program, const control::Received& request,
                                const control::CmLookUp& look_up) {
-  if (!may_start(program, request)) return;
+  if (!may_use(program, request, wire::Qpn(0), look_up.parameters.route.local) ||
+      !may_start(program, request))
+    return;
   cm::LookupParameters parameters = look_up.parameters;
   parameters.owner = program.owner(look_up.number);
   start(program, request, endpoint_.look_up(EventLoop::now(), parameters));
@@ -250,6 +296,7 @@ void ConnectionService::handle(Program& program, const control::Received& reques
                                const control::CmAccept& accept) {
   if (!owns(program, accept.connection))
     return answer(program, request, Failure{cm::Error::kUnknownConnection});
+  if (!may_use_qpn(program, accept.parameters.qpn)) return refuse_qpn(program, request);
   answer(program, request, endpoint_.accept(EventLoop::now(), accept.connection, accept.parameters));
 }
 
@@ -301,16 +348,18 @@ void ConnectionService::handle(Program& program, const control::Received& reques
   const std::size_t dropped = std::erase_if(program.outbox, [&](const control::CmEvent& waiting) {
     return waiting.event.id == destroy.connection;
   });
-  if (dropped != 0) event_shares_.give_back(program.client->identity.uid, dropped);
+  if (dropped != 0) event_shares_.give_back(program.client->account, dropped);
   (void)program.client->reply(request, control::Done{});
 }
 
 void ConnectionService::handle(Program& program, const control::Received& request,
                                const control::CmRestore& restore) {
-  if (!may_start(program, request)) return;
+  if (!may_use(program, request, restore.connection.local_qpn, restore.connection.route.local) ||
+      !may_start(program, request))
+    return;
   const auto restored = endpoint_.restore(restore.connection, program.owner(restore.number));
   if (!restored.ok()) {
-    connection_shares_.give_back(program.client->identity.uid);
+    connection_shares_.give_back(program.client->account);
   } else {
     program.connections.insert(restore.connection.id.value);
     counters_.add("cm.connections_restored");
@@ -374,7 +423,7 @@ void ConnectionService::deliver(const cm::Event& event, Instant now) {
   }
   Program& program = *found->second;
   if (const auto call = incoming_call(event.details)) {
-    if (!may_call(call->route, call->ip) || !connection_shares_.take(program.client->identity.uid)) {
+    if (!may_call(call->route, call->ip) || !connection_shares_.take(program.client->account)) {
       counters_.add("cm.calls_refused");
       endpoint_.destroy(now, event.id);
       return;
@@ -389,7 +438,7 @@ void ConnectionService::deliver(const cm::Event& event, Instant now) {
   if (std::holds_alternative<cm::Established>(event.details)) {
     if (const auto snapshot = endpoint_.snapshot(event.id); snapshot.ok()) message.established = *snapshot;
   }
-  if (!event_shares_.take(program.client->identity.uid)) {
+  if (!event_shares_.take(program.client->account)) {
     // It does not read, or its user has others that do not: none of its events may be lost, so it ends.
     counters_.add("cm.programs_ended_unread");
     return program.client->doom();
@@ -400,7 +449,7 @@ void ConnectionService::deliver(const cm::Event& event, Instant now) {
 
 void ConnectionService::drop_front(Program& program) {
   program.outbox.pop_front();
-  event_shares_.give_back(program.client->identity.uid);
+  event_shares_.give_back(program.client->account);
 }
 
 // A listener on a loopback address is for callers on this host, whatever the header of a call says.

@@ -23,14 +23,15 @@
 #include "daemon/qp1/cm_ports.h"
 #include "daemon/qp1/mad_port.h"
 #include "daemon/shares.h"
+#include "daemon/slots/slots.h"
 #include "daemon/subsystem.h"
 
 namespace rrdma::daemon {
 
 class ConnectionService final : public Subsystem {
  public:
-  // REQUIRES: `mads` and `counters` outlive this. `seed` comes from the system's entropy.
-  ConnectionService(MadPort& mads, Counters& counters, KeySource keys);
+  // REQUIRES: all outlive this. `keys` are the system's.
+  ConnectionService(MadPort& mads, const Slots& slots, Counters& counters, KeySource keys);
 
   Verdict handle_message(Client& client, control::Received& message) override;
   void handle_client_gone(Client& client) override;
@@ -49,7 +50,8 @@ class ConnectionService final : public Subsystem {
     Client* client = nullptr;
     std::uint32_t serial = 0;
     std::unordered_map<std::uint32_t, cm::ListenerId> listeners;  // by number
-    std::unordered_set<std::uint32_t> numbers;                    // that have a port
+    // Those that have a port, and of which space that is one that any id may get.
+    std::unordered_map<std::uint32_t, std::optional<wire::PortSpace>> numbers;
     std::unordered_set<std::uint32_t> connections;
     std::deque<control::CmEvent> outbox;
 
@@ -82,6 +84,12 @@ class ConnectionService final : public Subsystem {
   void forget(Program& program, cm::ConnectionId connection);
   void answer(Program& program, const control::Received& request, const Result<void, cm::Error>& outcome);
   void release(Program& program, std::uint32_t number, Instant now);
+  [[nodiscard]] Shares& ephemeral_shares(wire::PortSpace space);
+  // Whether what a call names is the program's: its queue pair in one of its slots, and an address of this host.
+  [[nodiscard]] bool may_use_qpn(const Program& program, wire::Qpn qpn) const;
+  void refuse_qpn(Program& program, const control::Received& request);
+  [[nodiscard]] bool may_use(Program& program, const control::Received& request, wire::Qpn qpn,
+                             const wire::Gid& local);
 
   // Moves MADs and events until nothing moves any more.
   void pump(Instant now);
@@ -92,10 +100,12 @@ class ConnectionService final : public Subsystem {
 
   Counters& counters_;
   MadPort& mads_;
+  const Slots& slots_;
   cm::Endpoint endpoint_;
   PortTable ports_;
   // What users have of each: ports, connections, events that wait for their program.
   Shares port_shares_;
+  std::map<wire::PortSpace, Shares> ephemeral_shares_;
   Shares connection_shares_;
   Shares event_shares_;
   std::unordered_map<const Client*, std::unique_ptr<Program>> programs_;

@@ -116,6 +116,9 @@ void MadPort::on_packet(const wire::TransportPacket& packet, const objects::Pack
                       packet.headers.deth.qkey == kGeneralServicesQKey &&
                       packet.payload.size() == wire::kMadOctets;
   if (!is_mad) return counters_.add("frames.for_nobody");
+  // What this host says to itself never comes this way: it is another user's, in the name of all.
+  if (!wire::is_introduction(packet.payload) && own_.contains(origin.source))
+    return counters_.add("cm.mads_forged");
   counters_.add("cm.mads_received");
   deliver({.local = origin.destination, .remote = origin.source, .interface_index = origin.interface_index},
           packet.payload);

@@ -1,6 +1,7 @@
 #include "daemon/qp1/peer_book.h"
 
 #include <algorithm>
+#include <vector>
 
 namespace rrdma::daemon {
 namespace {
@@ -16,13 +17,14 @@ PeerBook::Peer PeerBook::find(const wire::Gid& remote, Instant now) const {
 }
 
 PeerBook::Peer PeerBook::look_up(const wire::Gid& local, const wire::Gid& remote,
-                                 std::uint32_t interface_index, Instant now) {
+                                 std::uint32_t interface_index, Instant now, std::uint32_t account) {
   const auto found = peers_.find(remote);
   if (found != peers_.end() && (!found->second.peer.known || now < found->second.until))
     return found->second.peer;
-  make_room(now);
+  make_room(now, account);
   Entry& entry = peers_[remote];
   entry = {};
+  entry.account = account;
   entry.route.local = local;
   entry.route.remote = remote;
   entry.route.interface_index = interface_index;
@@ -31,16 +33,24 @@ PeerBook::Peer PeerBook::look_up(const wire::Gid& local, const wire::Gid& remote
   return {};
 }
 
-// A program may name any address: those that were known longest go first.
-void PeerBook::make_room(Instant now) {
+// A program may name any address. The user with the most entries loses the one that was known longest: who asks for
+// thousands of addresses pushes out nobody's but its own.
+void PeerBook::make_room(Instant now, std::uint32_t account) {
   if (peers_.size() < kPeersMax) return;
   std::erase_if(peers_, [&](const auto& item) { return item.second.peer.known && now >= item.second.until; });
-  while (peers_.size() >= kPeersMax) {
-    const auto oldest = std::min_element(peers_.begin(), peers_.end(), [](const auto& a, const auto& b) {
-      return a.second.until < b.second.until;
-    });
-    peers_.erase(oldest);
-  }
+  if (peers_.size() < kPeersMax) return;
+  std::unordered_map<std::uint32_t, std::size_t> counts{{account, 1}};
+  for (const auto& [remote, entry] : peers_) ++counts[entry.account];
+  const auto most = std::max_element(counts.begin(), counts.end(),
+                                     [](const auto& a, const auto& b) { return a.second < b.second; });
+  // Some at a time: looking at all of them is worth more than one place.
+  std::vector<std::pair<Instant, wire::Gid>> oldest;
+  for (const auto& [remote, entry] : peers_)
+    if (entry.account == most->first) oldest.emplace_back(entry.until, remote);
+  const std::size_t gone = std::min(oldest.size(), kPeersMax / 64);
+  std::partial_sort(oldest.begin(), oldest.begin() + static_cast<std::ptrdiff_t>(gone), oldest.end(),
+                    [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (std::size_t i = 0; i < gone; ++i) peers_.erase(oldest[i].second);
 }
 
 void PeerBook::ask(Entry& entry, Instant now) {

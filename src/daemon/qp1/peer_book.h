@@ -35,8 +35,10 @@ class PeerBook {
     std::uint32_t features = 0;  // 0: a stranger
     std::uint64_t epoch = 0;
   };
-  // What is known now; a question is sent where that is nothing.
-  Peer look_up(const wire::Gid& local, const wire::Gid& remote, std::uint32_t interface_index, Instant now);
+  // What is known now; a question is sent where that is nothing. `account` is who asked: a user that asks for more than
+  // its share of all addresses loses the oldest of its own, and nobody else's.
+  Peer look_up(const wire::Gid& local, const wire::Gid& remote, std::uint32_t interface_index, Instant now,
+               std::uint32_t account = 0);
   // Another host asks, or answers. The address of one that is known now and was not before.
   std::optional<wire::Gid> handle_mad(const cm::MadAddresses& addresses, Octets mad, Instant now);
   [[nodiscard]] Peer find(const wire::Gid& remote, Instant now) const;
@@ -54,11 +56,12 @@ class PeerBook {
     cm::Route route;
     std::uint64_t transaction_id = 0;
     std::uint32_t asks = 0;
+    std::uint32_t account = 0;
     Instant until;  // known: when it is forgotten; else: when it is asked again or given up
   };
   void ask(Entry& entry, Instant now);
   void settle(Entry& entry, const Peer& peer, Instant now);
-  void make_room(Instant now);
+  void make_room(Instant now, std::uint32_t account);
 
   const std::uint32_t features_;
   KeySource keys_;

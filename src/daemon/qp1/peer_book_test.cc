@@ -120,5 +120,24 @@ TEST(PeerBook, IsBounded) {
   EXPECT_LE(hosts.here.size(), PeerBook::kPeersMax);
 }
 
+TEST(PeerBook, WhoAsksForManyPushesOutNobodyElses) {
+  constexpr std::uint32_t kAlice = 1, kMallory = 2;
+  Hosts hosts;
+  (void)hosts.here.look_up(kHere, kThere, 0, hosts.now, kAlice);
+  const auto question = hosts.here.poll_mad();
+  ASSERT_TRUE(question);
+  const auto asked = wire::parse_introduction(question->octets);
+  const wire::Introduction answer{.answer = true, .transaction_id = asked->transaction_id, .features = 1};
+  const cm::MadAddresses from_there{.local = kHere, .remote = kThere};
+  ASSERT_TRUE(hosts.here.handle_mad(from_there, wire::emit_introduction(answer), hosts.now));
+  // Later than the answer, so that Alice's entry is the oldest.
+  for (std::uint32_t i = 0; i < 3 * PeerBook::kPeersMax; ++i) {
+    const auto address = wire::gid_of_ipv4({11, static_cast<std::uint8_t>(i >> 16),
+                                            static_cast<std::uint8_t>(i >> 8), static_cast<std::uint8_t>(i)});
+    (void)hosts.here.look_up(kHere, address, 0, hosts.now + seconds(59), kMallory);
+  }
+  EXPECT_TRUE(hosts.here.find(kThere, hosts.now + seconds(59)).known);
+}
+
 }  // namespace
 }  // namespace rrdma::daemon

@@ -5,7 +5,11 @@
 namespace rrdma::daemon {
 
 Recognition::Recognition(MadPort& mads, Counters& counters, bool strict, const KeySource& keys)
-    : mads_(mads), counters_(counters), strict_(strict), book_(objects::kOwnFeatures, keys) {
+    : mads_(mads),
+      counters_(counters),
+      strict_(strict),
+      book_(objects::kOwnFeatures, keys),
+      curiosity_(PeerBook::kPeersMax, ::geteuid()) {
   if (!strict_) mads_.on_introduction([this](const ReceivedMad& mad) { handle_mad(mad); });
 }
 
@@ -19,8 +23,11 @@ Subsystem::Verdict Recognition::handle_message(Client& client, control::Received
   }
   if (monitor_.changed()) book_.forget_all();
   const Instant now = EventLoop::now();
-  const PeerBook::Peer peer = book_.look_up(wanted->local, wanted->remote, wanted->interface_index, now);
-  if (!peer.known && curious_.size() < PeerBook::kPeersMax) curious_[wanted->remote].insert(&client);
+  const bool may_ask = mads_.is_own(wanted->local);
+  const PeerBook::Peer peer =
+      may_ask ? book_.look_up(wanted->local, wanted->remote, wanted->interface_index, now, client.account)
+              : book_.find(wanted->remote, now);
+  if (may_ask && !peer.known) remember(client, wanted->remote);
   (void)client.reply(message, control::PeerRecognised{.remote = wanted->remote,
                                                       .known = peer.known,
                                                       .features = static_cast<std::uint8_t>(peer.features)});
@@ -28,14 +35,31 @@ Subsystem::Verdict Recognition::handle_message(Client& client, control::Received
   return Verdict::kHandled;
 }
 
+void Recognition::remember(Client& client, const wire::Gid& remote) {
+  const auto known = curious_.find(remote);
+  if ((known != curious_.end() && known->second.contains(&client)) || !curiosity_.take(client.account))
+    return;
+  curious_[remote].insert(&client);
+}
+
 void Recognition::handle_client_gone(Client& client) {
-  for (auto& [remote, clients] : curious_) clients.erase(&client);
+  for (auto& [remote, clients] : curious_) {
+    if (clients.erase(&client) != 0) curiosity_.give_back(client.account);
+  }
   std::erase_if(curious_, [](const auto& item) { return item.second.empty(); });
+}
+
+void Recognition::forget(const std::unordered_set<Client*>& clients) {
+  for (const Client* client : clients) curiosity_.give_back(client->account);
 }
 
 void Recognition::handle_deadline(Instant now) {
   book_.handle_deadline(now);
-  std::erase_if(curious_, [&](const auto& item) { return book_.find(item.first, now).known; });  // strangers
+  std::erase_if(curious_, [&](const auto& item) {
+    const bool is_settled = book_.find(item.first, now).known;  // a stranger
+    if (is_settled) forget(item.second);
+    return is_settled;
+  });
   send_mads(now);
 }
 
@@ -49,6 +73,7 @@ void Recognition::handle_mad(const ReceivedMad& mad) {
       const control::PeerRecognised event{
           .remote = *remote, .known = true, .features = static_cast<std::uint8_t>(peer.features)};
       for (Client* client : waiting->second) (void)client->notify(event);
+      forget(waiting->second);
       curious_.erase(waiting);
     }
   }

@@ -10,6 +10,7 @@
 #include "daemon/counters.h"
 #include "daemon/qp1/mad_port.h"
 #include "daemon/qp1/peer_book.h"
+#include "daemon/shares.h"
 #include "daemon/subsystem.h"
 #include "host/interfaces.h"
 
@@ -28,6 +29,8 @@ class Recognition final : public Subsystem {
  private:
   void handle_mad(const ReceivedMad& mad);
   void send_mads(Instant now);
+  void remember(Client& client, const wire::Gid& remote);
+  void forget(const std::unordered_set<Client*>& clients);
 
   MadPort& mads_;
   Counters& counters_;
@@ -35,6 +38,7 @@ class Recognition final : public Subsystem {
   PeerBook book_;
   host::InterfaceMonitor monitor_;
   std::unordered_map<wire::Gid, std::unordered_set<Client*>, cm::GidHash> curious_;
+  Shares curiosity_;  // of each user: who asks for how many addresses at a time
 };
 
 }  // namespace rrdma::daemon
