@@ -62,8 +62,10 @@ void DaemonSession::go_down(Instant next_attempt) {
 
 void DaemonSession::attempt(Instant now) {
   obstacle_.reset();
+  is_busy_ = false;
   if (connect_to_own() || connect_to_network(now)) return greet(now);
-  if (!obstacle_) start_one(now);
+  // A daemon of our own would have no network.
+  if (!obstacle_ && !is_busy_) start_one(now);
   next_attempt_ = now + pause();
 }
 
@@ -97,12 +99,17 @@ bool DaemonSession::connect_to_network(Instant now) {
 
 // Connects, and keeps the connection if `is_trusted` accepts the peer.
 bool DaemonSession::connect_if(const std::string& name, bool (*is_trusted)(const PeerIdentity& peer)) {
-  socket_ = control::connect_to(name);
-  socket_.close_at_fork();  // its end tells the daemon that we are gone
   stranger_.reset();
+  errno = 0;
+  socket_ = control::connect_to(name);
   is_network_daemon_ = false;
-  if (!socket_) return false;
+  if (!socket_) {
+    // A path is in a folder that nobody else can write to; an abstract name may be anybody's.
+    is_busy_ = is_busy_ || (errno == EAGAIN && name.starts_with('/'));
+    return false;
+  }
   const auto peer = control::peer_identity(socket_.get());
+  socket_.close_at_fork();  // its end tells the daemon that this process is gone
   // A daemon in unknown namespaces may be another container's. It may see packets, as any root of this network can,
   // but none of our memory.
   is_placed_ = peer.namespaces.known();

@@ -95,6 +95,7 @@ class DaemonSession {
   OwnedFd socket_;
   bool is_network_daemon_ = false;        // the daemon with the network, not our own user's
   bool is_placed_ = true;                 // its namespaces are known
+  bool is_busy_ = false;                  // a daemon listens, and its queue of callers is full
   std::optional<PeerIdentity> stranger_;  // the untrusted process at the last name, if any
   OwnedFd parking_;
   OwnedFd start_lock_;
