@@ -102,7 +102,7 @@ class Client {
 [[nodiscard]] inline bool acts_as_root(const Client& client) {
   return client.hello.role == control::Role::kTool && control::is_root_here(client.acting);
 }
-// Who may know of a program and what it carries: its own user, and root.
+// The user of a program, and root, may know of it and of its counters.
 [[nodiscard]] inline bool may_see(const Client& asker, const control::PeerIdentity& program) {
   return acts_as_root(asker) || control::is_one_user(asker.acting, program);
 }

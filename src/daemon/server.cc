@@ -370,7 +370,7 @@ void Server::handle_hello(Client& client, control::Received& message) {
   const bool may_offer = may_hold_parking(client) ||
                          (hello->role == control::Role::kKeeper && control::is_own_user(client.identity));
   if (hello->offers_parking && may_offer) (void)network_.adopt(std::move(message.fds.back()));
-  // What it keeps is of no use here, and would keep the port taken.
+  // Its sockets are of no use here, and would keep the port taken.
   if (hello->role == control::Role::kKeeper && network_.refused_group())
     (void)client.notify(control::Retire{});
   client.hello = std::move(*hello);

@@ -101,7 +101,7 @@ TEST(SystemDaemon, ADescriptorThatIsSlowToCloseDelaysNobody) {
           OwnedFd gone = control::connect_to(kDaemonName);
           EXPECT_TRUE(control::send_datagram(gone.get(), std::vector<std::uint8_t>(20), {}) ==
                       control::SendOutcome::kSent);
-          // Where the daemon has hung up already, the close is Mallory's own, and is not to wait.
+          // If the daemon has hung up already, the last close is Mallory's own, and must not wait.
           if (!send_with(gone.get(), control::encode(hello, 1), {pair.near.get()}))
             forbid_linger(pair.near.get());
           pair.near.reset();

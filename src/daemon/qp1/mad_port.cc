@@ -116,7 +116,7 @@ void MadPort::on_packet(const wire::TransportPacket& packet, const objects::Pack
                       packet.headers.deth.qkey == kGeneralServicesQKey &&
                       packet.payload.size() == wire::kMadOctets;
   if (!is_mad) return counters_.add("frames.for_nobody");
-  // What this host says to itself never comes this way: it is another user's, in the name of all.
+  // MADs of this host to itself never arrive here, so another user forged this one.
   if (!wire::is_introduction(packet.payload) && own_.contains(origin.source))
     return counters_.add("cm.mads_forged");
   counters_.add("cm.mads_received");

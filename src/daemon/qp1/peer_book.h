@@ -35,8 +35,8 @@ class PeerBook {
     std::uint32_t features = 0;  // 0: a stranger
     std::uint64_t epoch = 0;
   };
-  // What is known now; a question is sent where that is nothing. `account` is who asked: a user that asks for more than
-  // its share of all addresses loses the oldest of its own, and nobody else's.
+  // Returns the known state, and sends a question if nothing is known. `account` is the user that asks: if the book is
+  // full, the user with the most entries loses its oldest.
   Peer look_up(const wire::Gid& local, const wire::Gid& remote, std::uint32_t interface_index, Instant now,
                std::uint32_t account = 0);
   // Another host asks, or answers. The address of one that is known now and was not before.

@@ -38,7 +38,7 @@ class Recognition final : public Subsystem {
   PeerBook book_;
   host::InterfaceMonitor monitor_;
   std::unordered_map<wire::Gid, std::unordered_set<Client*>, cm::GidHash> curious_;
-  Shares curiosity_;  // of each user: who asks for how many addresses at a time
+  Shares curiosity_;  // bounds the addresses that a user asks for at a time
 };
 
 }  // namespace rrdma::daemon

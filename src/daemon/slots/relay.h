@@ -71,7 +71,7 @@ class Relay {
   struct alignas(cmsghdr) Control {
     std::array<std::uint8_t, link::kEnvelopeControlOctets> octets;
   };
-  // What one call receives.
+  // The buffers of one receive call.
   struct Flock {
     Flock();
     std::unique_ptr<std::uint8_t[]> buffers;

@@ -41,7 +41,7 @@ class Slots : public Subsystem {
   // The best free one below `end`: of the largest size, and of those the longest free. kSlotCount: none.
   [[nodiscard]] unsigned best_below(unsigned end) const;
   void hand_over(Client& client, Slot slot);
-  // What a program gets to receive from.
+  // The descriptors that a program receives from.
   struct Handout {
     std::vector<OwnedFd> fds;
     std::uint8_t families = 0;
