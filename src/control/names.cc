@@ -46,10 +46,12 @@ std::string file_of_network(std::string_view ending) {
 }
 
 // A user is one uid in one user namespace and one PID namespace (identity.h).
-std::string file_of_user(std::string_view ending) {
-  return "/net" + own_namespace("/proc/self/ns/net") + own_namespace("/proc/self/ns/pid") +
+std::string own_namespaces_text(std::string_view ending) {
+  return own_namespace("/proc/self/ns/net") + own_namespace("/proc/self/ns/pid") +
          own_namespace("/proc/self/ns/user") + std::string(ending);
 }
+std::string file_of_user(std::string_view ending) { return "/net" + own_namespaces_text(ending); }
+std::string file_of_lab(std::string_view ending) { return "/lab" + own_namespaces_text(ending); }
 
 // A real directory of that user, writable by no one else.
 bool is_safe(const std::string& folder, uid_t uid, mode_t forbidden) {
@@ -128,6 +130,14 @@ std::optional<HeldPaths> hold_system_path() {
   const std::string folder(kSystemFolder);
   if (!make_folder(folder, 0, 0755)) return HeldPaths();
   return hold({folder}, file_of_network, 0666);
+}
+
+std::optional<HeldPaths> hold_lab_paths() { return hold(user_folders(::geteuid()), file_of_lab, 0600); }
+
+std::vector<std::string> lab_paths(uid_t uid) {
+  std::vector<std::string> paths = user_folders(uid);
+  for (std::string& path : paths) path += file_of_lab(".sock");
+  return paths;
 }
 
 OwnedFd start_lock() {

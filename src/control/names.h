@@ -5,6 +5,8 @@
 //   /run/user/UID/rrdma/net-N-P-U.sock,  a user's own daemon, with or without the network: directories that only
 //   /tmp/rrdma-UID/net-N-P-U.sock        that user may enter. The .lock beside it is locked while the daemon
 //                                        runs, .start while a process starts it.
+//   lab-N-P-U.sock in the same           the user's lab (`rrdma lab`), which has no other name
+//   directories
 //   @rrdma.net, @rrdma.user.UID,         the same by abstract names, for programs that do not see those
 //   @rrdma.start.UID                     directories (they have their own root directory)
 //
@@ -48,6 +50,10 @@ struct HeldPaths {
 [[nodiscard]] std::optional<HeldPaths> hold_user_paths();
 // For a system daemon, which any user may connect to.
 [[nodiscard]] std::optional<HeldPaths> hold_system_path();
+
+// For the user's lab, in the same directories. A lab has no name that another user could take.
+[[nodiscard]] std::optional<HeldPaths> hold_lab_paths();
+[[nodiscard]] std::vector<std::string> lab_paths(uid_t uid);
 
 // Held while this process starts its user's daemon; invalid if another process does.
 [[nodiscard]] OwnedFd start_lock();

@@ -1,14 +1,17 @@
 #include "tools/lab/lab_space.h"
 
 #include <fcntl.h>
+#include <linux/magic.h>
+#include <linux/nsfs.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
+#include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,6 +24,8 @@
 
 #include "base/format.h"
 #include "base/owned_fd.h"
+#include "control/identity.h"
+#include "control/names.h"
 #include "tools/terminal.h"
 
 namespace rrdma::tools {
@@ -30,6 +35,7 @@ constexpr const char* kHint =
     "a container or the system may forbid user namespaces: kernel.unprivileged_userns_clone, "
     "kernel.apparmor_restrict_unprivileged_userns, user.max_user_namespaces; in Docker: --security-opt "
     "seccomp=unconfined";
+constexpr int kPatienceMs = 5000;  // for an answer at the door
 constexpr const char* kFolder = "/mnt/rrdma-lab";
 constexpr const char* kForward[] = {"/proc/sys/net/ipv4/ip_forward", "/proc/sys/net/ipv6/conf/all/forwarding",
                                     "/proc/sys/net/ipv4/fib_multipath_hash_policy",
@@ -55,27 +61,50 @@ std::string read_file(const std::string& path) {
 
 // ---- the door: a socket through which other processes find the lab
 
-struct Door {
-  sockaddr_un address{};
-  socklen_t size = 0;
-};
-
-Door door() {
-  Door made;
-  made.address.sun_family = AF_UNIX;
-  const std::string name = formatted("rrdma-lab-{}", ::geteuid());
-  std::memcpy(made.address.sun_path + 1, name.data(), name.size());
-  made.size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
-  return made;
-}
-
-// Sends the pid of process 1 to each caller of the same user.
+// Sends the pid of process 1 to each caller of the same user. The caller's uid is translated to the lab's user
+// namespace, which maps this one user only.
 void answer(const OwnedFd& listener, pid_t first) {
   const OwnedFd caller(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
   ucred who{};
   socklen_t size = sizeof who;
   if (!caller || ::getsockopt(caller.get(), SOL_SOCKET, SO_PEERCRED, &who, &size) != 0) return;
   if (who.uid == ::geteuid()) (void)::send(caller.get(), &first, sizeof first, MSG_NOSIGNAL);
+}
+
+// The pid of process 1 of this user's lab, from a process of this user; 0 if there is no lab.
+pid_t ask_for_first() {
+  for (const std::string& path : control::lab_paths(::geteuid())) {
+    const OwnedFd socket = control::connect_to(path);
+    if (!socket || !control::is_own_user(control::peer_identity(socket.get()))) continue;
+    pollfd answered{socket.get(), POLLIN, 0};
+    pid_t first = 0;
+    if (::poll(&answered, 1, kPatienceMs) > 0 &&
+        ::recv(socket.get(), &first, sizeof first, 0) == sizeof first && first > 0)
+      return first;
+  }
+  return 0;
+}
+
+ino_t inode_of(const OwnedFd& file) {
+  struct stat status {};
+  return file && ::fstat(file.get(), &status) == 0 ? status.st_ino : 0;
+}
+
+// Whether this user created the user namespace. A pid may be wrong, or belong to another process by now.
+bool is_own_user_namespace(const OwnedFd& space) {
+  uid_t owner = 0;
+  return space && ::ioctl(space.get(), NS_GET_OWNER_UID, &owner) == 0 && owner == ::geteuid();
+}
+
+// Whether a namespace of another kind belongs to the user namespace with that inode.
+bool belongs_to(const OwnedFd& space, ino_t user_namespace) {
+  if (!space || user_namespace == 0) return false;
+  const OwnedFd owner(::ioctl(space.get(), NS_GET_USERNS));
+  return inode_of(owner) == user_namespace;
+}
+
+OwnedFd namespace_of(const std::string& process, const char* kind) {
+  return OwnedFd(::open(formatted("/proc/{}/ns/{}", process, kind).c_str(), O_RDONLY | O_CLOEXEC));
 }
 
 // ---- inside
@@ -183,12 +212,26 @@ int begin(const Topology& topology, const std::function<int(const LabState&)>& i
   return inside(state);
 }
 
-LabState read_state() {
+// Whether the caller is in a lab: the files are in a tmpfs of this user, not in another file system mounted at /mnt.
+bool is_inside() {
+  struct statfs system {};
+  struct stat status {};
+  return ::statfs(kFolder, &system) == 0 && system.f_type == TMPFS_MAGIC && ::lstat(kFolder, &status) == 0 &&
+         S_ISDIR(status.st_mode) && status.st_uid == ::geteuid() && (status.st_mode & 022) == 0 &&
+         ::access(file_in_lab("holders").c_str(), R_OK) == 0;
+}
+
+Result<LabState, LabProblem> read_state() {
   LabState state{.topology = parse_topology(read_file(file_in_lab("topology")))};
   std::istringstream holders(read_file(file_in_lab("holders"))), cuts(read_file(file_in_lab("cuts")));
   state.links_by_faults = read_file(file_in_lab("links")) == "faults";
   for (pid_t pid; holders >> pid;) state.holders.push_back(pid);
   for (std::size_t link; cuts >> link;) state.cut.insert(link);
+  const std::size_t nodes = state.topology.nodes.size();
+  const bool fits = state.holders.size() == nodes &&
+                    (state.cut.empty() || *state.cut.rbegin() < state.topology.links.size());
+  if (!fits)
+    return Failure{LabProblem{"the lab's own files do not fit together", "end the lab and start it again"}};
   return state;
 }
 
@@ -206,12 +249,13 @@ int wait_for(pid_t child) {
 }  // namespace
 
 Result<int, LabProblem> run_lab(const Topology& topology, const std::function<int(const LabState&)>& inside) {
-  const Door name = door();
-  const OwnedFd listener(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-  if (::bind(listener.get(), reinterpret_cast<const sockaddr*>(&name.address), name.size) != 0)
+  const auto door = control::hold_lab_paths();
+  if (!door)
     return Failure{
         LabProblem{"there is a lab of this user already", "`rrdma lab show` shows it; end it first"}};
-  if (::listen(listener.get(), 64) != 0) return problem("listen");
+  if (door->listeners.empty())
+    return Failure{LabProblem{"no lab: there is no folder of this user's alone for its socket",
+                              formatted("make /tmp/rrdma-{0}, owned by uid {0}, mode 0700", ::geteuid())}};
   const pid_t outside = ::getpid();
   const uid_t uid = ::geteuid();
   const gid_t gid = ::getegid();
@@ -234,8 +278,10 @@ Result<int, LabProblem> run_lab(const Topology& topology, const std::function<in
     // Answer callers with the pid of process 1 as seen from outside.
     (void)::signal(SIGPIPE, SIG_IGN);
     for (;;) {
-      pollfd callers{listener.get(), POLLIN, 0};
-      if (::poll(&callers, 1, 50) > 0) answer(listener, first);
+      for (const OwnedFd& listener : door->listeners) {
+        pollfd callers{listener.get(), POLLIN, 0};
+        if (::poll(&callers, 1, 25) > 0) answer(listener, first);
+      }
       int status = 0;
       if (::waitpid(first, &status, WNOHANG) != first) continue;
       ::_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
@@ -245,24 +291,25 @@ Result<int, LabProblem> run_lab(const Topology& topology, const std::function<in
   int status = 0;
   while (::waitpid(maker, &status, 0) < 0 && errno == EINTR) {
   }
+  for (const std::string& path : door->paths) (void)::unlink(path.c_str());
   return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
 }
 
 Result<LabState, LabProblem> join_lab() {
-  if (::access(file_in_lab("holders").c_str(), R_OK) == 0) return read_state();
-  const Door name = door();
-  const OwnedFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-  pid_t first = 0;
-  if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&name.address), name.size) != 0 ||
-      ::recv(socket.get(), &first, sizeof first, 0) != sizeof first)
+  if (is_inside()) return read_state();
+  const pid_t first = ask_for_first();
+  if (first == 0)
     return Failure{LabProblem{"this user has no lab", "start one in another terminal: rrdma lab leaf-spine"}};
   std::vector<OwnedFd> spaces;
   const std::pair<const char*, int> kinds[] = {
       {"user", CLONE_NEWUSER}, {"pid", CLONE_NEWPID}, {"net", CLONE_NEWNET}, {"mnt", CLONE_NEWNS}};
-  for (const auto& [kind, flag] : kinds)
-    spaces.emplace_back(::open(formatted("/proc/{}/ns/{}", first, kind).c_str(), O_RDONLY | O_CLOEXEC));
+  for (const auto& [kind, flag] : kinds) spaces.push_back(namespace_of(std::to_string(first), kind));
   for (std::size_t i = 0; i < std::size(kinds); ++i) {
-    if (!spaces[i] || ::setns(spaces[i].get(), kinds[i].second) != 0)
+    if (!(i == 0 ? is_own_user_namespace(spaces[i]) : belongs_to(spaces[i], inode_of(spaces[0]))))
+      return Failure{LabProblem{formatted("process {} is no lab of this user's", first), ""}};
+  }
+  for (std::size_t i = 0; i < std::size(kinds); ++i) {
+    if (::setns(spaces[i].get(), kinds[i].second) != 0)
       return problem(formatted("its {} namespace", kinds[i].first));
   }
   set_surroundings();
@@ -270,10 +317,10 @@ Result<LabState, LabProblem> join_lab() {
 }
 
 bool enter_node(const LabState& state, std::size_t node) {
+  const OwnedFd own = namespace_of("self", "user");
   for (const auto& [kind, flag] : {std::pair{"net", CLONE_NEWNET}, std::pair{"uts", CLONE_NEWUTS}}) {
-    const OwnedFd space(
-        ::open(formatted("/proc/{}/ns/{}", state.holders[node], kind).c_str(), O_RDONLY | O_CLOEXEC));
-    if (!space || ::setns(space.get(), flag) != 0) return false;
+    const OwnedFd space = namespace_of(std::to_string(state.holders[node]), kind);
+    if (!belongs_to(space, inode_of(own)) || ::setns(space.get(), flag) != 0) return false;
   }
   return true;
 }

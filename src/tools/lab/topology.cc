@@ -131,6 +131,8 @@ Topology parse_topology(std::string_view text) {
         shape.ecn >> shape.mtu;
     topology.links.push_back(link);
   }
+  const std::size_t nodes = topology.nodes.size();
+  std::erase_if(topology.links, [&](const LabLink& link) { return link.a >= nodes || link.b >= nodes; });
   return topology;
 }
 
