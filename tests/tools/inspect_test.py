@@ -99,6 +99,19 @@ class Inspect(unittest.TestCase):
         self.assertEqual({process["pid"] for process in seen["stat"]["processes"]}, pair.pids())
         self.assertEqual({qp["state"] for process in seen["stat"]["processes"] for qp in process["queue_pairs"]}, {"RTS"})
 
+    def test_it_is_interrupted_while_pages_watch(self):
+        """Ctrl-C while pages have the stream open: it ends, and does not crash."""
+        with Inspector() as inspector:
+            watching = []
+            for _ in range(3):
+                watching.append(socket.create_connection(("127.0.0.1", inspector.port)))
+                watching[-1].sendall(f"GET /{inspector.token}/live HTTP/1.1\r\nHost: 127.0.0.1:{inspector.port}\r\n\r\n".encode())
+                next(line for line in watching[-1].makefile(encoding="utf-8") if line.startswith("data: "))
+            inspector.process.send_signal(signal.SIGINT)
+            self.assertIn(inspector.process.wait(30), (0, 128 + signal.SIGINT, -signal.SIGINT))
+            for page in watching:
+                page.close()
+
     def test_faults_from_the_page(self):
         with Inspector("--allow-faults") as inspector, PingPong(port=18713):
             surroundings.wait_for(lambda: len([p for p in run_json("stat", "--json")["processes"] if p["queue_pairs"]]) == 2)

@@ -243,11 +243,12 @@ class InspectServer::Impl {
 
   ServerContent content_;
   EventBase base_{nullptr, event_base_free};
+  // Before http_, and so destroyed after it: freeing it closes the connections, and each says that its stream is gone.
+  std::vector<evhttp_request*> streams_;
   Http http_{nullptr, evhttp_free};
   std::string token_;
   int port_ = 0;
   const std::function<bool()>* stop_wanted_ = nullptr;
-  std::vector<evhttp_request*> streams_;
 };
 
 InspectServer::InspectServer(ServerContent content) : impl_(std::make_unique<Impl>(std::move(content))) {}
