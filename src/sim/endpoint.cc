@@ -104,7 +104,7 @@ void Endpoint::open() {
   }
   site_.add(qpn_, *this);
   state_ = State::kConnecting;
-  failed_ = drained_ = false;
+  failed_ = drained_ = refused_invalidate_ = false;
   unsignaled_ = 0;
   resume_at_ = kNever;
   transport::QpAttributes attributes;

@@ -78,6 +78,7 @@ class Endpoint {
   void succeed(Message& message);
   void fail(Message& message, objects::Status status);
   [[nodiscard]] bool was_patient(const Message& message) const;
+  [[nodiscard]] bool has_refused_invalidate();
   [[nodiscard]] bool excused(const Message& message, objects::Status status);
   void check_success(Message& message);
   void check_answer(Message& message);
@@ -112,6 +113,7 @@ class Endpoint {
   std::deque<Message*> limbo_;        // failed: their slots are settled when the connection closes
   std::deque<Receive> receives_;      // own receive queue, in order
   bool failed_ = false;               // the send side saw an error completion
+  bool refused_invalidate_ = false;   // a receive request ended because its message named a wrong key
   bool drained_ = false;
   Instant resume_at_ = kNever;    // SQD until then
   std::uint32_t unsignaled_ = 0;  // posted since the last signalled one

@@ -122,7 +122,11 @@ void Endpoint::check_success(Message& message) {
     rest_target(message);
     return;
   }
-  if (message.takes_receive && !message.delivered) {
+  if (message.provocation == Provocation::kBadInvalidate) {
+    ++exchange_.met().provocations[static_cast<std::size_t>(message.provocation)];
+    if (!peer->has_refused_invalidate())
+      return violate("success, and the other side took the key that it had to refuse", &message);
+  } else if (message.takes_receive && !message.delivered) {
     const auto& queue = peer->incoming_;
     const auto position =
         static_cast<std::size_t>(std::find(queue.begin(), queue.end(), &message) - queue.begin());
@@ -191,6 +195,11 @@ void Endpoint::fail(Message& message, Status status) {
   exchange_.broken(connection_);
 }
 
+// Class J: the message that asked for it succeeds, and this side is silent ever after.
+bool Endpoint::has_refused_invalidate() {
+  return refused_invalidate_ || site_.waiting_receives(qpn_, Status::kRemoteInvalidRequest) != 0;
+}
+
 // True if each retry was spent on a whole timeout without an answer, or on a gap that the peer reported.
 bool Endpoint::was_patient(const Message& message) const {
   const std::size_t gaps = exchange_.judge().gaps_told(qpn_, message.posted);
@@ -213,7 +222,8 @@ bool Endpoint::excused(const Message& message, Status status) {
       if (peer->qp_ == nullptr || peer->state_ == State::kClosed || peer->state_ == State::kConnecting)
         return true;
       // The answer with the reason may be lost, and then the peer stays silent.
-      return peer->qp_->state == QpState::kError && (!exchange_.plan().calm() || peer->failed_);
+      return peer->qp_->state == QpState::kError &&
+             (!exchange_.plan().calm() || peer->failed_ || peer->has_refused_invalidate());
     case Status::kRnrRetryExceeded: return plan_.rnr_retry < 7 && message.takes_receive;
     case Status::kRemoteInvalidRequest:
       if (plan_.max_reads > plan_.max_destination_reads && awaits_answer(message)) return true;
@@ -332,6 +342,13 @@ void Endpoint::receive_failed(Receive& receive, const Completion& completion) {
   // The first receive that fails may hold the beginning of the message in progress.
   const Content partial = next != nullptr ? received_content(*next, receive) : Content{};
   end_receive(receive, &partial);
+  if (completion.status == Status::kRemoteInvalidRequest) {
+    // It is acknowledged all the same.
+    refused_invalidate_ = true;
+    incoming_.pop_front();
+    next->delivered = true;
+    if (next->succeeded) exchange_.recycle(*next);
+  }
   if (state_ == State::kReady || state_ == State::kConnecting) state_ = State::kBroken;
   exchange_.broken(connection_);
 }

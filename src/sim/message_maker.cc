@@ -523,6 +523,7 @@ void MessageMaker::spoil(Message& message) {
       break;
     case Provocation::kBadInvalidate:
       message.takes_receive = true;
+      message.expected = Status::kSuccess;
       entry_.immediate_or_key = there.target_region->key;  // a region cannot be invalidated this way
       break;
     default:

@@ -95,7 +95,7 @@ void Core::fail_qp(QueuePair& qp, Instant now) {
 const SendEntry& Core::take_oldest(QueuePair& qp) {
   const SendEntry& entry = qp.send_queue.at(qp.send_queue.head());
   qp.send_queue.retire();
-  if (qp.type == QpType::kUd) entry.datagram.handle->release();
+  if (qp.type == QpType::kUd && entry.datagram.handle != nullptr) entry.datagram.handle->release();
   return entry;
 }
 

@@ -16,6 +16,8 @@ SendVerdict Datagram::send_next(objects::FrameSink& sink) {
     return SendVerdict::kNothing;
   SendEntry& entry = qp_.send_queue.at(req.index);
   if (entry.status != Status::kSuccess) return SendVerdict::kNothing;
+  if (entry.datagram.handle == nullptr) [[unlikely]]  // an operation that datagrams do not have
+    return fail_entry(entry, Status::kLocalQpOperationError, Cause::kOperationNotAllowed);
   const objects::Path& path = entry.datagram.handle->path;
   objects::Frame* frame = sink.reserve(path);
   if (frame == nullptr) return SendVerdict::kNoRoom;
@@ -29,8 +31,7 @@ SendVerdict Datagram::send_next(objects::FrameSink& sink) {
   }
   if (cause != Cause::kNone) {
     sink.cancel(*frame);
-    fail_entry(entry, Status::kLocalProtectionError, cause);
-    return SendVerdict::kNothing;
+    return fail_entry(entry, Status::kLocalProtectionError, cause);
   }
   write_header(entry, *frame);
   frame->path = &path;
@@ -80,10 +81,11 @@ void Datagram::count_sent(const SendEntry& entry) {
   qp_.octets_sent += entry.length;
 }
 
-void Datagram::fail_entry(SendEntry& entry, Status status, Cause cause) {
+SendVerdict Datagram::fail_entry(SendEntry& entry, Status status, Cause cause) {
   entry.status = status;
   qp_.req.failure = cause;
   Completer(core_, qp_, now_).retire();
+  return SendVerdict::kNothing;
 }
 
 void Datagram::handle(const wire::TransportPacket& packet, const objects::PacketOrigin& origin) {

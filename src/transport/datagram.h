@@ -18,7 +18,7 @@ class Datagram {
  private:
   void write_header(const objects::SendEntry& entry, objects::Frame& frame) const;
   void count_sent(const objects::SendEntry& entry);
-  void fail_entry(objects::SendEntry& entry, objects::Status status, objects::Cause cause);
+  SendVerdict fail_entry(objects::SendEntry& entry, objects::Status status, objects::Cause cause);
 
   Core& core_;
   QueuePair& qp_;

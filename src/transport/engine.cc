@@ -26,29 +26,6 @@ constexpr Duration kCnpInterval = microseconds(50);
 // How many windows a QP may run ahead of a packet that is lost repeatedly.
 constexpr std::uint32_t kLogWindows = 2;
 
-bool supports(QpType type, SendOpcode opcode) {
-  switch (opcode) {
-    case SendOpcode::kSend:
-    case SendOpcode::kSendImmediate: return type != QpType::kXrcReceive;
-    case SendOpcode::kWrite:
-    case SendOpcode::kWriteImmediate:
-    case SendOpcode::kBindWindow:
-    case SendOpcode::kLocalInvalidate:
-      return type == QpType::kRc || type == QpType::kUc || type == QpType::kXrcSend;
-    default: return type == QpType::kRc || type == QpType::kXrcSend;
-  }
-}
-
-// Local operations carry no message.
-std::uint32_t message_length(const SendRequest& request) {
-  switch (request.entry.opcode) {
-    case SendOpcode::kBindWindow:
-    case SendOpcode::kLocalInvalidate: return 0;
-    case SendOpcode::kFlush: return request.entry.length;  // the range at the peer
-    default: return static_cast<std::uint32_t>(objects::total_length(request.list));
-  }
-}
-
 }  // namespace
 
 std::string_view describe(PostError error) {
@@ -292,10 +269,12 @@ PostError Engine::check_send(const QueuePair& qp, const SendRequest& request) co
   if (qp.state == QpState::kReset || qp.state == QpState::kInit || qp.state == QpState::kReadyToReceive) {
     return PostError::kWrongState;
   }
-  if (!supports(qp.type, entry.opcode)) return PostError::kOperationNotSupported;
+  if (qp.type == QpType::kXrcReceive) return PostError::kOperationNotSupported;
   if (qp.send_queue.full()) return PostError::kQueueFull;
   // Check before the list is read: if the count is wrong, the list cannot be trusted.
   if (!entry.is_inline() && request.list.size() > qp.send_queue.sge_max()) return PostError::kTooManySges;
+  // Taken whatever it asks for: it completes with an error (Requester::start, Datagram::send_next).
+  if (!supports(qp.type, entry.opcode)) return PostError::kNone;
   const std::uint64_t length = objects::total_length(request.list);
   if (entry.is_inline()) {
     if (length > qp.send_queue.inline_max()) return PostError::kInlineTooLong;
@@ -317,8 +296,11 @@ PostError Engine::post_send(QueuePair& qp, const SendRequest& request, Instant n
   if (const PostError error = check_send(qp, request); error != PostError::kNone) return error;
   const std::uint64_t index = qp.send_queue.tail();
   SendEntry& entry = qp.send_queue.reserve(0, request.entry);
-  entry.length = message_length(request);
-  if (entry.is_inline()) {
+  entry.length = message_length(request.entry, request.list);
+  if (!supports(qp.type, entry.opcode)) [[unlikely]] {
+    entry.sge_count = 0;
+    if (qp.type == QpType::kUd) entry.datagram.handle = nullptr;
+  } else if (entry.is_inline()) {
     entry.sge_count = 0;
     std::uint8_t* to = qp.send_queue.inline_data(index);
     for (const objects::Sge& sge : request.list) {
@@ -329,7 +311,7 @@ PostError Engine::post_send(QueuePair& qp, const SendRequest& request, Instant n
     entry.sge_count = static_cast<std::uint8_t>(request.list.size());
     std::copy(request.list.begin(), request.list.end(), qp.send_queue.sges(index));
   }
-  if (qp.type == QpType::kUd) entry.datagram.handle->hold();
+  if (qp.type == QpType::kUd && entry.datagram.handle != nullptr) entry.datagram.handle->hold();
   qp.send_queue.publish();
   if (qp.state == QpState::kError || qp.state == QpState::kSendError) {
     core_.flush_sends(qp, now);

@@ -86,11 +86,12 @@ Requester::Start Requester::start(SendEntry& entry) {
   if (qp_.state == QpState::kDrain) return Start::kWait;
   const bool fenced = (entry.flags & objects::kSendFence) != 0 && !planted(PlantedBug::kForgetFence);
   if (fenced && req_.reads != 0) return Start::kWait;
-  if (is_local(entry.opcode)) return execute_local(entry);
-  if (awaits_response(entry.opcode) && qp_.attributes.max_reads == 0) {
+  const bool no_reads = awaits_response(entry.opcode) && qp_.attributes.max_reads == 0;
+  if (no_reads || !supports(qp_.type, entry.opcode)) {
     fail_entry(entry, Status::kLocalQpOperationError, Cause::kOperationNotAllowed);
     return Start::kWait;
   }
+  if (is_local(entry.opcode)) return execute_local(entry);
   if (is_atomic(entry.opcode) && entry.length != kAtomicOctets) {
     fail_entry(entry, Status::kLocalLengthError, Cause::kMessageTooLong);
     return Start::kWait;

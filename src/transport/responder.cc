@@ -175,15 +175,14 @@ Responder::Verdict Responder::execute_send(const TransportPacket& packet, const 
   if (length > resp_.receive_length - resp_.offset) {
     return refuse(NakCode::kInvalidRequest, Cause::kReceiveBufferTooSmall);
   }
-  if (shape.invalidate && !core_.memory.invalidate(packet.headers.invalidate, *qp_.pd, qp_.qpn)) {
-    return refuse(NakCode::kRemoteAccessError, Cause::kRemoteInvalidateRefused);
-  }
   if (!placed_ && !(planted(PlantedBug::kAckBeforePlacing) && shape.ends_message && !shape.starts_message)) {
     const Cause cause =
         objects::scatter(core_.memory, qp_.receive_pd(), {resp_.receive_list.get(), resp_.receive.sge_count},
                          resp_.offset, packet.payload, shape.ends_message);
     if (cause != Cause::kNone) return refuse(NakCode::kRemoteOperationalError, cause);
   }
+  if (shape.invalidate && !core_.memory.invalidate(packet.headers.invalidate, *qp_.pd, qp_.qpn))
+    return {Verdict::Kind::kEnd, NakCode::kInvalidRequest, Cause::kRemoteInvalidateRefused};
   resp_.message = Kind::kSend;
   resp_.offset += length;
   resp_.expected = resp_.expected + qp_.packets_of(length);
@@ -372,10 +371,8 @@ void Responder::answer(std::uint8_t syndrome, wire::Psn psn) {
 objects::Status Responder::status_of_receive(const Verdict& verdict) {
   if (verdict.cause == Cause::kReceiveBufferTooSmall) return objects::Status::kLocalLengthError;
   if (verdict.nak == NakCode::kRemoteOperationalError) return objects::Status::kLocalProtectionError;
-  // A failed remote invalidate makes the message invalid. Any other access error concerns the key of a WRITE.
-  const bool write_refused =
-      verdict.nak == NakCode::kRemoteAccessError && verdict.cause != Cause::kRemoteInvalidateRefused;
-  return write_refused ? objects::Status::kLocalAccessError : objects::Status::kRemoteInvalidRequest;
+  return verdict.nak == NakCode::kRemoteAccessError ? objects::Status::kLocalAccessError
+                                                    : objects::Status::kRemoteInvalidRequest;
 }
 
 // Fails the receive request of the message, if it has one.
@@ -409,6 +406,16 @@ void Responder::send_nak(const Verdict& verdict) {
   resp_.message = Kind::kUnknown;
   core_.fail_qp(qp_, now_);
   answer(static_cast<std::uint8_t>(wire::kSyndromeNakBase | static_cast<std::uint8_t>(verdict.nak)), psn);
+}
+
+// IBTA class J: the SEND arrived, and only its invalidation failed. That is this side's error alone: the requester gets its
+// ACK and no NAK, the receive request ends in error, and with it this QP. rxe does the same (RESPST_ERR_INVALIDATE_RKEY).
+void Responder::end_after(const TransportPacket& packet, const Verdict& verdict) {
+  fail_receive(verdict);
+  resp_.expected = resp_.expected + qp_.packets_of(packet.payload.size());
+  resp_.msn = (resp_.msn + 1) & wire::kMask24;
+  core_.fail_qp(qp_, now_);
+  answer(wire::kSyndromeAckNoCredits, resp_.expected - 1);
 }
 
 SendVerdict Responder::send_next(objects::FrameSink& sink) {

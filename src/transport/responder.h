@@ -24,7 +24,8 @@ class Responder {
  private:
   // The outcome of a packet in sequence.
   struct Verdict {
-    enum class Kind : std::uint8_t { kAccept, kNotReady, kRefuse } kind = Kind::kAccept;
+    // kEnd: the message is acknowledged, and this QP is in error after it.
+    enum class Kind : std::uint8_t { kAccept, kNotReady, kRefuse, kEnd } kind = Kind::kAccept;
     wire::NakCode nak = wire::NakCode::kInvalidRequest;
     objects::Cause cause = objects::Cause::kNone;
   };
@@ -62,6 +63,7 @@ class Responder {
   void fail_receive(const Verdict& verdict);
   static objects::Status status_of_receive(const Verdict& verdict);
   void send_nak(const Verdict& verdict);
+  void end_after(const wire::TransportPacket& packet, const Verdict& verdict);
   Response* new_response(wire::Kind kind, std::uint32_t packets);
   SendVerdict send_response(Response& response, objects::FrameSink& sink);
   SendVerdict send_answer(objects::FrameSink& sink);

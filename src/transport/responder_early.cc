@@ -47,6 +47,7 @@ bool Responder::take_in_order(const TransportPacket& packet) {
       answer(static_cast<std::uint8_t>(wire::kSyndromeRnrBase | (qp_.attributes.min_rnr_timer & 0x1f)),
              resp_.expected);
       return false;
+    case Verdict::Kind::kEnd: end_after(packet, verdict); return false;
     case Verdict::Kind::kRefuse:
       fail_receive(verdict);
       send_nak(verdict);

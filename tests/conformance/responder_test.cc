@@ -543,14 +543,17 @@ TEST(Responder, FailsTheReceiveThatIsTooSmall) {
   )");
 }
 
+// Class J: the SEND is acknowledged, its invalidation is this side's error, and the QP is silent afterwards.
 TEST(Responder, InvalidatesOnlyWindows) {
   Script script;
   script.play(R"(
     recv 7 100
+    recv 8 100
     > SEND ONLY WITH INVALIDATE psn 0 a key good +4
-    < ACKNOWLEDGE psn 0 nak(2) msn 0
-    ! access error
+    < ACKNOWLEDGE psn 0 ack msn 1
     = 7 remote invalid request
+    = 8 flushed
+    > SEND ONLY psn 1 a +4
   )");
 }
 

@@ -75,14 +75,14 @@ std::uint64_t hash_of_first_worlds(bool strict) {
 
 TEST(Swarm, HappensTheSameEverywhere) {
   const std::uint64_t all = hash_of_first_worlds(false);
-  EXPECT_EQ(all, 0x2795cc945a8958d0u) << "now 0x" << std::hex << all;
+  EXPECT_EQ(all, 0x73a484087f3cd322u) << "now 0x" << std::hex << all;
 }
 
 // Definition of strict: no byte on the wire, nor its time, differs from the transport before it learned to probe, to
 // repair single packets and to recognise RRDMA peers. The hash changes only with code that both modes share.
 TEST(Swarm, StrictIsAsItAlwaysWas) {
   const std::uint64_t all = hash_of_first_worlds(true);
-  EXPECT_EQ(all, 0xae030decc19299abu) << "now 0x" << std::hex << all;
+  EXPECT_EQ(all, 0xce132fc563146ca3u) << "now 0x" << std::hex << all;
 }
 
 // Seeds beyond the default range that found a bug: a SEND that is wrong on both sides; a READ response that cannot be

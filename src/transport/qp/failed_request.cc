@@ -72,7 +72,7 @@ FailedRequest failed_send(const QueuePair& qp, const SendEntry& entry, Status st
                        .peer_qpn = qp.remote,
                        .at = now};
   if (qp.type == QpType::kUd) {
-    failed.peer = entry.datagram.handle->path.remote;
+    if (entry.datagram.handle != nullptr) failed.peer = entry.datagram.handle->path.remote;
     failed.peer_qpn = wire::Qpn(entry.datagram.remote_qpn);
   }
   if (decided_by_answer(cause)) failed.syndrome = qp.attempts.syndrome;

@@ -2,8 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
+#include "objects/memory.h"
 #include "objects/work_queue.h"
+#include "transport/qp/attributes.h"
 #include "wire/opcode.h"
 
 namespace rrdma::transport {
@@ -28,6 +31,30 @@ constexpr bool is_atomic(objects::SendOpcode opcode) {
 // Bind and local invalidate take no PSN.
 constexpr bool is_local(objects::SendOpcode opcode) {
   return opcode == objects::SendOpcode::kBindWindow || opcode == objects::SendOpcode::kLocalInvalidate;
+}
+
+// Whether the QP type has the operation.
+constexpr bool supports(QpType type, objects::SendOpcode opcode) {
+  using objects::SendOpcode;
+  switch (opcode) {
+    case SendOpcode::kSend:
+    case SendOpcode::kSendImmediate: return type != QpType::kXrcReceive;
+    case SendOpcode::kWrite:
+    case SendOpcode::kWriteImmediate:
+    case SendOpcode::kBindWindow:
+    case SendOpcode::kLocalInvalidate:
+      return type == QpType::kRc || type == QpType::kUc || type == QpType::kXrcSend;
+    default: return type == QpType::kRc || type == QpType::kXrcSend;
+  }
+}
+
+// Local operations carry no message.
+inline std::uint32_t message_length(const objects::SendEntry& entry, std::span<const objects::Sge> list) {
+  if (is_local(entry.opcode)) return 0;
+  // A FLUSH has no list: its length is that of the range at the other side.
+  return entry.opcode == objects::SendOpcode::kFlush
+             ? entry.length
+             : static_cast<std::uint32_t>(objects::total_length(list));
 }
 
 // FIRST/MIDDLE/LAST/ONLY of SEND and WRITE, with the immediate or invalidate that the last packet carries.
