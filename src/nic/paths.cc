@@ -16,8 +16,8 @@ constexpr std::uint32_t kTrainOctets = 64 * 1024;
 Result<objects::Path, Problem> addresses_of(const host::Device& device, const PathRequest& request) {
   const std::vector<host::GidEntry> gids = device.gids();
   if (request.local_gid_index >= gids.size() || !gids[request.local_gid_index].valid) {
-    return problem(EINVAL, formatted("sgid_index {} names no GID of {}; `rrdma gids` lists them.",
-                                     request.local_gid_index, device.identity().name));
+    return problem(ENODATA, formatted("sgid_index {} names no GID of {}; `rrdma gids` lists them.",
+                                      request.local_gid_index, device.identity().name));
   }
   if (request.remote.is_zero()) {
     return problem(EINVAL, "the destination GID is zero: RoCE needs ah_attr.is_global = 1 and grh.dgid.");
@@ -26,7 +26,10 @@ Result<objects::Path, Problem> addresses_of(const host::Device& device, const Pa
   path.local = gids[request.local_gid_index].gid;
   path.remote = request.remote;
   path.flow_label = request.flow_label;
-  path.hop_limit = request.hop_limit != 0 ? request.hop_limit : 64;
+  // The kernel replaces a unicast path's hop limit by the route's on every RoCE device (ib_resolve_unicast_gid_dmac), and
+  // programs rely on it: ibv_rc_pingpong sets 1 and crosses routers. The default makes the socket take the route's.
+  const bool chosen = request.remote.is_multicast() && request.hop_limit != 0;
+  path.hop_limit = chosen ? request.hop_limit : objects::Path{}.hop_limit;
   path.traffic_class = request.traffic_class;
   path.service_level = request.service_level;
   path.local_gid_index = static_cast<std::uint8_t>(request.local_gid_index);

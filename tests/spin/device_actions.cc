@@ -77,7 +77,7 @@ void World::open_another() {
   ibv_qp_init_attr mixed = attr;
   mixed.recv_cq = shared_.cq;
   errno = 0;
-  verdicts_.object("ibv_create_qp", ibv_create_qp(pd, &mixed), Expect::kRefusal, {EINVAL});
+  verdicts_.object("ibv_create_qp", ibv_create_qp(pd, &mixed), Expect::kRefusal, {ENOENT});
   if (chance(50)) {
     verdicts_.number("ibv_destroy_qp", ibv_destroy_qp(qp), Expect::kSuccess, {});
     verdicts_.number("ibv_destroy_cq", ibv_destroy_cq(cq), Expect::kSuccess, {});

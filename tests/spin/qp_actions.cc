@@ -180,7 +180,7 @@ void World::change_qp() {
   int mask = static_cast<int>(below(1 << 22));
   if (chance(60)) mask = IBV_QP_STATE;
   verdicts_.number("ibv_modify_qp", ibv_modify_qp(entry->qp, &attr, mask), Expect::kEither,
-                   {EINVAL, EOPNOTSUPP, ENETUNREACH, EHOSTUNREACH, ENODEV, ENOMEM, ETIMEDOUT});
+                   {EINVAL, ENODATA, EOPNOTSUPP, ENETUNREACH, EHOSTUNREACH, ENODEV, ENOMEM, ETIMEDOUT});
 }
 
 void World::query_qp() {
@@ -217,7 +217,7 @@ void World::make_ah() {
   const bool wrong = attr.is_global == 0 || attr.port_num != 1 || attr.grh.sgid_index == 99;
   ibv_ah* ah = verdicts_.object("ibv_create_ah", ibv_create_ah(any_pd(), &attr),
                                 wrong ? Expect::kRefusal : Expect::kEither,
-                                {EINVAL, ENETUNREACH, EHOSTUNREACH, ENODEV, ETIMEDOUT});
+                                {EINVAL, ENODATA, ENETUNREACH, EHOSTUNREACH, ENODEV, ETIMEDOUT});
   if (ah != nullptr) ahs_.push_back(ah);
 }
 

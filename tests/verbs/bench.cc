@@ -69,14 +69,17 @@ void Bench::connect(ibv_qp* one, ibv_qp* other, const Patience& patience) const 
   connect_to(other, one->qp_num, patience);
 }
 
-void Bench::connect_to(ibv_qp* qp, std::uint32_t peer, const Patience& patience) const {
+void Bench::connect_to(ibv_qp* qp, std::uint32_t peer, const Patience& patience, std::uint8_t hops) const {
+  const bool datagram = qp->qp_type == IBV_QPT_UD, reliable = qp->qp_type == IBV_QPT_RC;
   int index = 0;
   const ibv_gid gid = usable_gid(context_, index);
   ibv_qp_attr attr{};
   attr.qp_state = IBV_QPS_INIT;
   attr.port_num = kPort;
   attr.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
-  ASSERT_EQ(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
+  ASSERT_EQ(ibv_modify_qp(qp, &attr,
+                          IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+                              (datagram ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS)),
             0);
   attr.qp_state = IBV_QPS_RTR;
   attr.path_mtu = IBV_MTU_1024;
@@ -87,20 +90,18 @@ void Bench::connect_to(ibv_qp* qp, std::uint32_t peer, const Patience& patience)
   attr.ah_attr.port_num = kPort;
   attr.ah_attr.grh.dgid = gid;
   attr.ah_attr.grh.sgid_index = static_cast<std::uint8_t>(index);
-  attr.ah_attr.grh.hop_limit = 64;
-  ASSERT_EQ(ibv_modify_qp(qp, &attr,
-                          IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-                              IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
-            0);
+  attr.ah_attr.grh.hop_limit = hops;
+  const int path = datagram ? 0 : IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+  const int answers = reliable ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER : 0;
+  ASSERT_EQ(ibv_modify_qp(qp, &attr, IBV_QP_STATE | path | answers), 0);
   attr.qp_state = IBV_QPS_RTS;
   attr.timeout = patience.timeout;
   attr.retry_cnt = patience.retries;
   attr.rnr_retry = 7;
   attr.max_rd_atomic = 4;
-  ASSERT_EQ(ibv_modify_qp(qp, &attr,
-                          IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-                              IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC),
-            0);
+  const int retries =
+      reliable ? IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC : 0;
+  ASSERT_EQ(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN | retries), 0);
 }
 
 ibv_wc Bench::next(ibv_cq* from) const {

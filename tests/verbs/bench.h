@@ -29,8 +29,8 @@ class Bench : public ::testing::Test {
   ibv_qp* create_qp(ibv_pd* in, ibv_srq* srq = nullptr, ibv_qp_type type = IBV_QPT_RC) const;
   // RESET to RTS, both.
   void connect(ibv_qp* one, ibv_qp* other, const Patience& patience = {}) const;
-  // RESET to RTS, towards a queue pair of this device, in whatever process.
-  void connect_to(ibv_qp* qp, std::uint32_t peer, const Patience& patience) const;
+  // RESET to RTS, towards a queue pair of this device, in whatever process. RC, UC or UD.
+  void connect_to(ibv_qp* qp, std::uint32_t peer, const Patience& patience, std::uint8_t hops = 64) const;
   // The next completion; IBV_WC_RESP_TIMEOUT_ERR after five seconds without one.
   ibv_wc next(ibv_cq* from = nullptr) const;
   // The next completion of that QP; others are kept for later calls.

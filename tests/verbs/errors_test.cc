@@ -67,6 +67,61 @@ TEST_F(Errors, AtomicsWithAShortListAreNotPosted) {
   EXPECT_EQ(send(from_, request(IBV_WR_ATOMIC_FETCH_AND_ADD), at(0, 4)), EINVAL);
 }
 
+// Posting does not look at the type of the QP, on rxe and mlx5 as here: the completion tells.
+TEST_F(Errors, OperationsThatTheTypeOfTheQpLacks) {
+  constexpr ibv_wr_opcode kNotOfDatagrams[] = {
+      IBV_WR_RDMA_WRITE,         IBV_WR_RDMA_WRITE_WITH_IMM,  IBV_WR_RDMA_READ, IBV_WR_SEND_WITH_INV,
+      IBV_WR_ATOMIC_CMP_AND_SWP, IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_LOCAL_INV};
+  constexpr ibv_wr_opcode kNotOfUc[] = {IBV_WR_RDMA_READ, IBV_WR_SEND_WITH_INV, IBV_WR_ATOMIC_CMP_AND_SWP,
+                                        IBV_WR_ATOMIC_FETCH_AND_ADD};
+  const auto expect_error = [&](ibv_qp_type type, ibv_wr_opcode opcode) {
+    ibv_qp* qp = create_qp(pd_, nullptr, type);
+    connect_to(qp, qp->qp_num, {});
+    // The fields of WRITEs and atomics stand where a datagram's address handle does.
+    ASSERT_EQ(send(qp, request(opcode, 5), at(0, 8)), 0) << type << " " << opcode;
+    ASSERT_EQ(send(qp, request(opcode, 6), at(0, 8)), 0);
+    const ibv_wc wc = next_of(qp);
+    EXPECT_EQ(wc.wr_id, 5u);
+    EXPECT_EQ(wc.status, IBV_WC_LOC_QP_OP_ERR) << type << " " << opcode;
+    EXPECT_EQ(next_of(qp).status, IBV_WC_WR_FLUSH_ERR);
+    EXPECT_EQ(ibv_destroy_qp(qp), 0);
+  };
+  for (const ibv_wr_opcode opcode : kNotOfDatagrams) expect_error(IBV_QPT_UD, opcode);
+  for (const ibv_wr_opcode opcode : kNotOfUc) expect_error(IBV_QPT_UC, opcode);
+}
+
+TEST_F(Errors, AnOperationThatNobodyHasIsNotPosted) {
+  for (const ibv_qp_type type : {IBV_QPT_RC, IBV_QPT_UD}) {
+    ibv_qp* qp = create_qp(pd_, nullptr, type);
+    connect_to(qp, qp->qp_num, {});
+    for (const ibv_wr_opcode opcode : {IBV_WR_TSO, IBV_WR_DRIVER1})
+      EXPECT_EQ(send(qp, request(opcode), at(0, 8)), EINVAL) << type << " " << opcode;
+    EXPECT_EQ(ibv_destroy_qp(qp), 0);
+  }
+}
+
+// Class J of the specification: the SEND arrived, and is acknowledged; the failed invalidation is the receiver's error.
+TEST_F(Errors, ASendWhoseKeyCannotBeInvalidatedSucceedsForTheSender) {
+  ASSERT_EQ(receive(to_, 7, at(0, 64)), 0);
+  ASSERT_EQ(receive(to_, 8, at(64, 64)), 0);
+  memory_[128] = 0x5a;
+  ibv_send_wr wr = request(IBV_WR_SEND_WITH_INV);
+  wr.invalidate_rkey = mr_->rkey;
+  ASSERT_EQ(send(from_, wr, at(128, 64)), 0);
+  EXPECT_EQ(next_of(from_).status, IBV_WC_SUCCESS);
+  const ibv_wc remote = next_of(to_);
+  EXPECT_EQ(remote.wr_id, 7u);
+  EXPECT_EQ(remote.status, IBV_WC_REM_INV_REQ_ERR);
+  EXPECT_EQ(next_of(to_).status, IBV_WC_WR_FLUSH_ERR);
+  EXPECT_EQ(memory_[0], 0x5a);
+  ibv_qp_attr attr{};
+  ibv_qp_init_attr init{};
+  ASSERT_EQ(ibv_query_qp(from_, &attr, IBV_QP_STATE, &init), 0);
+  EXPECT_EQ(attr.qp_state, IBV_QPS_RTS);
+  ASSERT_EQ(ibv_query_qp(to_, &attr, IBV_QP_STATE, &init), 0);
+  EXPECT_EQ(attr.qp_state, IBV_QPS_ERR);
+}
+
 TEST_F(Errors, ASharedReceiveQueueHasADomainOfItsOwn) {
   for (const bool of_queue : {true, false}) {
     ibv_pd* domain = ibv_alloc_pd(context_);

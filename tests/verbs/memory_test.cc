@@ -21,6 +21,7 @@ TEST_F(Memory, RegisteringAgainSaysWhoRefused) {
   EXPECT_EQ(ibv_rereg_mr(mr_, IBV_REREG_MR_CHANGE_PD, pd_, nullptr, 0, IBV_ACCESS_LOCAL_WRITE),
             IBV_REREG_MR_ERR_INPUT);
   // What the device refuses is an error of the command.
+  EXPECT_EQ(ibv_rereg_mr(mr_, 0, nullptr, nullptr, 0, 0), IBV_REREG_MR_ERR_CMD);
   errno = 0;
   EXPECT_EQ(ibv_rereg_mr(mr_, IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0, IBV_ACCESS_REMOTE_WRITE),
             IBV_REREG_MR_ERR_CMD);

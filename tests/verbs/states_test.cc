@@ -1,8 +1,10 @@
 // Where real devices differ from the specification or from each other: what this one does (docs/conformance.md).
 #include <poll.h>
+#include <sys/mman.h>
 
 #include <cerrno>
 #include <initializer_list>
+#include <utility>
 #include <vector>
 
 #include "bench.h"
@@ -52,12 +54,91 @@ TEST_F(States, RequestsArePostedFromTheStateOnThatCanServeThem) {
   for (int i = 0; i < 3; ++i) EXPECT_EQ(next().status, IBV_WC_WR_FLUSH_ERR);
 }
 
-TEST_F(States, ARegionOfNoOctetsIsRefused) {
-  for (std::uint8_t* address : {memory_, memory_ + 1}) {
+// The kernel counts the pages that a region touches: none where a page begins, one inside of it.
+TEST_F(States, ARegionOfNoBytesIsTakenInsideAPage) {
+  auto* pages = static_cast<std::uint8_t*>(
+      mmap(nullptr, 3 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  ASSERT_EQ(munmap(pages + 2 * 4096, 4096), 0);
+  const auto refused = [&](std::uint8_t* address) {
     errno = 0;
     EXPECT_EQ(ibv_reg_mr(pd_, address, 0, int{IBV_ACCESS_LOCAL_WRITE}), nullptr);
-    EXPECT_EQ(errno, EINVAL);
+    return errno;
+  };
+  EXPECT_EQ(refused(pages), EINVAL);
+  EXPECT_EQ(refused(pages + 4096), EINVAL);
+  EXPECT_EQ(refused(nullptr), EINVAL);
+  EXPECT_EQ(refused(pages + 2 * 4096 + 1), EFAULT);
+  ibv_mr* empty = ibv_reg_mr(pd_, pages + 1, 0, kAllRights);
+  ASSERT_NE(empty, nullptr);
+  EXPECT_EQ(empty->length, 0u);
+  // It is a region of no bytes, not of all.
+  ibv_qp* from = create_qp(pd_);
+  ibv_qp* to = create_qp(pd_);
+  connect(from, to);
+  ibv_send_wr wr{};
+  wr.wr_id = 3;
+  wr.opcode = IBV_WR_RDMA_WRITE;
+  wr.wr.rdma = {.remote_addr = reinterpret_cast<std::uintptr_t>(pages + 1), .rkey = empty->rkey};
+  ASSERT_EQ(send(from, wr, at(0, 1)), 0);
+  EXPECT_EQ(next().status, IBV_WC_REM_ACCESS_ERR);
+  EXPECT_EQ(ibv_destroy_qp(from), 0);
+  EXPECT_EQ(ibv_destroy_qp(to), 0);
+  EXPECT_EQ(ibv_dereg_mr(empty), 0);
+  munmap(pages, 2 * 4096);
+}
+
+TEST_F(States, TheDeviceHasNoIndexThatNetlinkKnows) { EXPECT_EQ(ibv_get_device_index(context_->device), -1); }
+
+// As in the kernel, the hop limit of a RoCE path is the route's: ibv_rc_pingpong asks for 1.
+TEST_F(States, TheHopLimitIsTheRoutes) {
+  for (const int asked : {0, 1, 255}) {
+    ibv_qp* qp = create_qp(pd_);
+    connect_to(qp, qp->qp_num, {}, static_cast<std::uint8_t>(asked));
+    ibv_qp_attr attr{};
+    ibv_qp_init_attr init{};
+    ASSERT_EQ(ibv_query_qp(qp, &attr, IBV_QP_AV, &init), 0);
+    EXPECT_EQ(attr.ah_attr.grh.hop_limit, 64) << asked;
+    EXPECT_EQ(ibv_destroy_qp(qp), 0);
   }
+}
+
+// Completions of two QPs, which may be on two lanes, in one CQ.
+TEST_F(States, CompletionTimesNeverRunBackwards) {
+  ibv_cq_init_attr_ex form{};
+  form.cqe = 64;
+  form.wc_flags = IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
+  ibv_cq_ex* cq = ibv_create_cq_ex(context_, &form);
+  ASSERT_NE(cq, nullptr);
+  ibv_cq* const plain = std::exchange(cq_, ibv_cq_ex_to_cq(cq));
+  ibv_qp* qps[] = {create_qp(pd_), create_qp(pd_)};
+  cq_ = plain;
+  for (ibv_qp* qp : qps) connect_to(qp, qp->qp_num, {});
+  std::uint64_t last = 0, last_wall = 0;
+  unsigned backwards = 0;
+  for (int round = 0; round < 4000; ++round) {
+    for (ibv_qp* qp : qps) {
+      ibv_send_wr wr{};
+      wr.opcode = IBV_WR_RDMA_WRITE;
+      wr.wr.rdma = {.remote_addr = address(4096), .rkey = mr_->rkey};
+      ASSERT_EQ(send(qp, wr, at(0, 8)), 0);
+    }
+    for (int taken = 0; taken < 2;) {
+      ibv_poll_cq_attr none{};
+      if (ibv_start_poll(cq, &none) != 0) continue;
+      do {
+        ++taken;
+        const std::uint64_t now = ibv_wc_read_completion_ts(cq);
+        const std::uint64_t wall = ibv_wc_read_completion_wallclock_ns(cq);
+        backwards += now < last || wall < last_wall || wall != ibv_wc_read_completion_wallclock_ns(cq);
+        last = now;
+        last_wall = wall;
+      } while (ibv_next_poll(cq) == 0);
+      ibv_end_poll(cq);
+    }
+  }
+  EXPECT_EQ(backwards, 0u);
+  for (ibv_qp* qp : qps) EXPECT_EQ(ibv_destroy_qp(qp), 0);
+  EXPECT_EQ(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
 }
 
 TEST_F(States, AskingForEventsWithoutAChannelIsNoMistake) { EXPECT_EQ(ibv_req_notify_cq(cq_, 0), 0); }

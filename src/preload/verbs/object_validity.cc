@@ -39,6 +39,8 @@ Offer offer_at(ObjectKind kind, const ibv_context* context) {
 
 }  // namespace
 
+// ENOENT, as the kernel's look-up of a handle answers (rdma_lookup_get_uobject). Kernels before 6.15 turn it into EINVAL in
+// calls that use an object; calls that destroy one have always passed it on.
 int refuse_invalid(const char* call, ObjectKind kind, ObjectValidity validity) {
   const char* name = offer_of(kind).name;
   switch (validity) {
@@ -46,14 +48,14 @@ int refuse_invalid(const char* call, ObjectKind kind, ObjectValidity validity) {
     case ObjectValidity::kGone:
       return host::fail(ENOENT, call, formatted("the {} is destroyed already.", name));
     case ObjectValidity::kForeign:
-      return host::fail(EINVAL, call, formatted("the {} is of another context or another device.", name));
+      return host::fail(ENOENT, call, formatted("the {} is of another context or another device.", name));
     case ObjectValidity::kDamaged:
-      return host::fail(EINVAL, call,
+      return host::fail(ENOENT, call,
                         formatted("this is no {} that was made here: it is a copy, or its handle or its "
                                   "context were changed.",
                                   name));
   }
-  return EINVAL;
+  return ENOENT;
 }
 
 Place::Place(const char* call, ObjectKind kind, const ibv_context* context, bool counted)

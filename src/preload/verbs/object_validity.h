@@ -67,7 +67,7 @@ ObjectValidity validity_of(const Abi* abi) {
   return context == nullptr || is_own(context) ? ObjectValidity::kDamaged : ObjectValidity::kForeign;
 }
 
-// 0 for what is alive, else ENOENT or EINVAL with a sentence.
+// 0 for what is alive, else ENOENT with a sentence.
 int refuse_invalid(const char* call, ObjectKind kind, ObjectValidity validity);
 
 // The same for the object that a call is for; a fault on purpose may refuse the call as well.

@@ -16,6 +16,7 @@
 #include "objects/memory.h"
 #include "objects/work_queue.h"
 #include "preload/verbs/device/context.h"
+#include "preload/verbs/queues/completion_clock.h"
 #include "transport/engine.h"
 
 namespace rrdma::verbs {
@@ -68,6 +69,7 @@ struct Cq : ibv_cq_ex, private objects::CompletionListener {
   std::uint64_t wc_flags = 0;  // extended: what the program may read
   bool extended = false;
   objects::Completion current;  // extended: the completion that is being read
+  CompletionClock clock;        // extended: when the completions happened
   // Guarded by the channel's mutex.
   ListHook event_hook;
   std::uint32_t events_waiting = 0;

@@ -27,9 +27,11 @@ constexpr unsigned kOptionalRange = IBV_ACCESS_OPTIONAL_RANGE;
 
 unsigned known_access(unsigned access) { return access & (~kOptionalRange | IBV_ACCESS_RELAXED_ORDERING); }
 
+std::uintptr_t page_octets() { return static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE)); }
+
 // True if every page of the range is mapped. MS_ASYNC does nothing but look.
 bool is_mapped(const void* address, std::size_t length) {
-  const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+  const std::uintptr_t page = page_octets();
   const auto first = reinterpret_cast<std::uintptr_t>(address) & ~(page - 1);
   const auto last = reinterpret_cast<std::uintptr_t>(address) + length;
   const int saved = errno;
@@ -48,11 +50,10 @@ int error_of(objects::MemoryError error) {
 
 // Checks that need the memory itself; 0 or an errno, explained.
 int check_memory(const char* call, void* address, std::size_t length, unsigned access) {
-  if ((access & IBV_ACCESS_ON_DEMAND) != 0) {
-    const bool implicit = address == nullptr && length == SIZE_MAX;
-    return implicit || length != 0 ? 0 : host::fail(EINVAL, call, "the length is 0.");
-  }
-  if (length == 0) return host::fail(EINVAL, call, "the length is 0.");
+  // The kernel counts pages (ib_umem_get): a region of no bytes inside a page has one, and is taken on every device.
+  if (length == 0 && reinterpret_cast<std::uintptr_t>(address) % page_octets() == 0)
+    return host::fail(EINVAL, call, "the length is 0.");
+  if ((access & IBV_ACCESS_ON_DEMAND) != 0) return 0;
   if (reinterpret_cast<std::uintptr_t>(address) + length < length) {
     return host::fail(EINVAL, call, "address plus length goes beyond the end of the address space.");
   }
@@ -67,7 +68,7 @@ int check_memory(const char* call, void* address, std::size_t length, unsigned a
 // What libibverbs itself refuses before a driver hears of it; all else is an error of the command.
 int check_rereg_input(int flags, const void* address, std::size_t length, int access) {
   constexpr const char* kCall = "ibv_rereg_mr";
-  if (flags == 0 || (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) != 0) {
+  if ((flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) != 0) {
     return host::fail(EINVAL, kCall,
                       "flags must be a combination of IBV_REREG_MR_CHANGE_TRANSLATION, _PD and _ACCESS.");
   }
@@ -223,6 +224,10 @@ RRDMA_VERBS int ibv_rereg_mr(ibv_mr* abi, int flags, ibv_pd* pd, void* address, 
   const bool translation = (flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0;
   const auto rights = static_cast<unsigned>(access);
   if (refuse_unless_live(kCall, abi, validity) != 0) return IBV_REREG_MR_ERR_CMD;
+  if (flags == 0) {
+    host::fail(EINVAL, kCall, "flags is 0: nothing is to be changed.");
+    return IBV_REREG_MR_ERR_CMD;
+  }
   if (translation && check_memory(kCall, address, length, rights) != 0) return IBV_REREG_MR_ERR_CMD;
   Mr& mr = own(abi);
   if ((flags & IBV_REREG_MR_CHANGE_PD) != 0 &&

@@ -8,6 +8,7 @@
 
 #include "host/explain.h"
 #include "host/lid.h"
+#include "preload/verbs/device/device_attributes.h"
 #include "preload/verbs/device/gid_table.h"
 #include "preload/verbs/device/limits.h"
 #include "preload/verbs/object_validity.h"
@@ -52,6 +53,8 @@ int path_request_of(const char* call, const Context& context, const ibv_ah_attr&
     return host::fail(EINVAL, call, "port_num of the address is not 1, and the device has one port.");
   request.service_level = attr.sl;
   if (attr.is_global == 0) return complete_from_lid(call, context, attr, request);
+  if (attr.grh.sgid_index >= kGidTableLength)
+    return host::fail(EINVAL, call, "sgid_index is beyond the GID table (gid_tbl_len of ibv_query_port).");
   take_grh(attr.grh, request);
   return 0;
 }

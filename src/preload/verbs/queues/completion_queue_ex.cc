@@ -1,7 +1,6 @@
 // Extended polling: one completion at a time, read field by field. The consumer lock is held from a
 // successful ibv_start_poll to ibv_end_poll, unless the program promised to use one thread.
 #include <infiniband/verbs.h>
-#include <time.h>
 
 #include "host/clock.h"
 #include "host/explain.h"
@@ -22,6 +21,7 @@ bool take_next(Cq& cq) {
   const objects::Completion* next = cq.queue.peek();
   if (next == nullptr) return false;
   cq.current = *next;
+  cq.current.timestamp_ns = cq.clock.order(cq.current.timestamp_ns);
   cq.queue.pop();
   cq.wr_id = cq.current.wr_id;
   cq.status = static_cast<ibv_wc_status>(cq.current.status);
@@ -79,11 +79,9 @@ std::uint64_t read_completion_ts(ibv_cq_ex* cq) {
   return static_cast<std::uint64_t>(own(cq).current.timestamp_ns);
 }
 
-std::uint64_t read_completion_wallclock_ns(ibv_cq_ex* cq) {
-  timespec wall{};
-  clock_gettime(CLOCK_REALTIME, &wall);
-  const std::int64_t since = host::now().ns - own(cq).current.timestamp_ns;
-  return static_cast<std::uint64_t>(std::int64_t{wall.tv_sec} * 1'000'000'000 + wall.tv_nsec - since);
+std::uint64_t read_completion_wallclock_ns(ibv_cq_ex* abi) {
+  Cq& cq = own(abi);
+  return static_cast<std::uint64_t>(cq.clock.wall_ns(cq.current.timestamp_ns, host::wall_offset_ns()));
 }
 
 std::uint16_t read_cvlan(ibv_cq_ex*) { return 0; }

@@ -77,7 +77,10 @@ int modify(Qp& qp, const ibv_qp_attr& attr, int mask) {
   if (auto changed = qp.lane->engine().modify_qp(*qp.engine_qp, to, bits, now); !changed) {
     return host::fail(EINVAL, kModify, transport::explain(changed.error()));
   }
-  if ((mask & IBV_QP_AV) != 0) qp.address = attr.ah_attr;
+  if ((mask & IBV_QP_AV) != 0) {
+    qp.address = attr.ah_attr;
+    if (attr.ah_attr.is_global != 0) qp.address.grh.hop_limit = to.path.hop_limit;
+  }
   qp.qp_base.state = static_cast<ibv_qp_state>(qp.engine_qp->state);
   if (qp.qp_base.state == IBV_QPS_RESET) purge_completions(qp.qp_base);
   qp.lane->transmit(now);

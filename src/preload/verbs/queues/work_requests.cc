@@ -23,7 +23,9 @@ bool translate(const ibv_send_wr& wr, const Qp& qp, objects::SendEntry& entry) {
   entry.opcode = static_cast<SendOpcode>(wr.opcode);
   entry.flags = static_cast<std::uint8_t>(wr.send_flags & kSendFlags);
   entry.immediate_or_key = wr.imm_data;
-  if (qp.qp_base.qp_type == IBV_QPT_UD) {
+  const bool is_send = wr.opcode == IBV_WR_SEND || wr.opcode == IBV_WR_SEND_WITH_IMM;
+  // Only a SEND has an address handle: wr.ud shares its place with the fields of the others.
+  if (qp.qp_base.qp_type == IBV_QPT_UD && is_send) {
     if (wr.wr.ud.ah == nullptr) return true;  // the engine says what is missing
     entry.datagram.handle = own(wr.wr.ud.ah).handle;
     entry.datagram.qkey = wr.wr.ud.remote_qkey;
