@@ -4,7 +4,7 @@
 // (files/redirect.h). Everything else goes on to the next definition (librspreload's or the C library's).
 // These symbols stay unversioned.
 //
-// The C library's own calls do not come here (glob, nftw); those of programs, of Python and of C++ do.
+// The C library's own calls do not come here (nftw, fts); those of programs, of Python and of C++ do.
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -28,6 +28,7 @@
 namespace {
 
 using rrdma::NextSymbol;
+using rrdma::files::as_seen;
 using rrdma::files::Redirect;
 using rrdma::rdma_cm::Station;
 
@@ -132,6 +133,12 @@ void describe_channel(struct stat* status) {
   status->st_blksize = 4096;
 }
 
+// /proc/self/cwd and /proc/self/fd/N name real folders.
+ssize_t seen_link(const char* path, char* target, ssize_t size) {
+  if (size <= 0 || path == nullptr || std::strncmp(path, "/proc/", 6) != 0) return size;
+  return static_cast<ssize_t>(as_seen(target, static_cast<std::size_t>(size)));
+}
+
 mode_t mode_argument(int flags, va_list arguments) {
   return (flags & (O_CREAT | O_TMPFILE)) != 0 ? va_arg(arguments, mode_t) : 0;
 }
@@ -148,14 +155,14 @@ mode_t mode_argument(int flags, va_list arguments) {
     return (*next_##name)(Redirect(path).path(), flags, mode);    \
   }
 
-#define RRDMA_HOOK_OPENAT(name)                                           \
-  RRDMA_HOOK int name(int directory, const char* path, int flags, ...) {  \
-    if (is_rdma_cm(path)) return Station::instance().open(flags);         \
-    va_list arguments;                                                    \
-    va_start(arguments, flags);                                           \
-    const mode_t mode = mode_argument(flags, arguments);                  \
-    va_end(arguments);                                                    \
-    return (*next_##name)(directory, Redirect(path).path(), flags, mode); \
+#define RRDMA_HOOK_OPENAT(name)                                                      \
+  RRDMA_HOOK int name(int directory, const char* path, int flags, ...) {             \
+    if (is_rdma_cm(path)) return Station::instance().open(flags);                    \
+    va_list arguments;                                                               \
+    va_start(arguments, flags);                                                      \
+    const mode_t mode = mode_argument(flags, arguments);                             \
+    va_end(arguments);                                                               \
+    return (*next_##name)(directory, Redirect(directory, path).path(), flags, mode); \
   }
 
 RRDMA_HOOK_OPEN(open)
@@ -176,12 +183,12 @@ RRDMA_HOOK int __open64_2(const char* path, int flags) {
 
 RRDMA_HOOK int __openat_2(int directory, const char* path, int flags) {
   if (is_rdma_cm(path)) return Station::instance().open(flags);
-  return (*next_openat_2)(directory, Redirect(path).path(), flags);
+  return (*next_openat_2)(directory, Redirect(directory, path).path(), flags);
 }
 
 RRDMA_HOOK int __openat64_2(int directory, const char* path, int flags) {
   if (is_rdma_cm(path)) return Station::instance().open(flags);
-  return (*next_openat64_2)(directory, Redirect(path).path(), flags);
+  return (*next_openat64_2)(directory, Redirect(directory, path).path(), flags);
 }
 
 RRDMA_HOOK ssize_t write(int fd, const void* data, size_t size) {
@@ -243,13 +250,13 @@ RRDMA_HOOK int lstat64(const char* path, struct stat64* status) {
   return (*next_lstat64)(Redirect(path).path(), status);
 }
 RRDMA_HOOK int fstatat(int folder, const char* path, struct stat* status, int flags) {
-  return (*next_fstatat)(folder, Redirect(path).path(), status, flags);
+  return (*next_fstatat)(folder, Redirect(folder, path).path(), status, flags);
 }
 RRDMA_HOOK int fstatat64(int folder, const char* path, struct stat64* status, int flags) {
-  return (*next_fstatat64)(folder, Redirect(path).path(), status, flags);
+  return (*next_fstatat64)(folder, Redirect(folder, path).path(), status, flags);
 }
 RRDMA_HOOK int statx(int folder, const char* path, int flags, unsigned mask, struct statx* status) {
-  return (*next_statx)(folder, Redirect(path).path(), flags, mask, status);
+  return (*next_statx)(folder, Redirect(folder, path).path(), flags, mask, status);
 }
 
 // What stat() is in programs that were built against a C library before 2.33.
@@ -266,10 +273,10 @@ RRDMA_HOOK int __lxstat64(int version, const char* path, struct stat64* status) 
   return (*next_lxstat64)(version, Redirect(path).path(), status);
 }
 RRDMA_HOOK int __fxstatat(int version, int folder, const char* path, struct stat* status, int flags) {
-  return (*next_fxstatat)(version, folder, Redirect(path).path(), status, flags);
+  return (*next_fxstatat)(version, folder, Redirect(folder, path).path(), status, flags);
 }
 RRDMA_HOOK int __fxstatat64(int version, int folder, const char* path, struct stat64* status, int flags) {
-  return (*next_fxstatat64)(version, folder, Redirect(path).path(), status, flags);
+  return (*next_fxstatat64)(version, folder, Redirect(folder, path).path(), status, flags);
 }
 
 RRDMA_HOOK int access(const char* path, int mode) { return (*next_access)(Redirect(path).path(), mode); }
@@ -278,7 +285,7 @@ RRDMA_HOOK int euidaccess(const char* path, int mode) {
   return (*next_euidaccess)(Redirect(path).path(), mode);
 }
 RRDMA_HOOK int faccessat(int folder, const char* path, int mode, int flags) {
-  return (*next_faccessat)(folder, Redirect(path).path(), mode, flags);
+  return (*next_faccessat)(folder, Redirect(folder, path).path(), mode, flags);
 }
 
 RRDMA_HOOK FILE* fopen(const char* path, const char* mode) {
@@ -296,28 +303,25 @@ RRDMA_HOOK int scandir64(const char* path, struct dirent64*** names, Filter64* f
 }
 
 RRDMA_HOOK ssize_t readlink(const char* path, char* out, size_t size) {
-  return (*next_readlink)(Redirect(path).path(), out, size);
+  return seen_link(path, out, (*next_readlink)(Redirect(path).path(), out, size));
 }
 RRDMA_HOOK ssize_t __readlink_chk(const char* path, char* out, size_t size, size_t room) {
-  return (*next_readlink_chk)(Redirect(path).path(), out, size, room);
+  return seen_link(path, out, (*next_readlink_chk)(Redirect(path).path(), out, size, room));
 }
 RRDMA_HOOK ssize_t readlinkat(int folder, const char* path, char* out, size_t size) {
-  return (*next_readlinkat)(folder, Redirect(path).path(), out, size);
+  return seen_link(path, out, (*next_readlinkat)(folder, Redirect(folder, path).path(), out, size));
 }
 RRDMA_HOOK ssize_t __readlinkat_chk(int folder, const char* path, char* out, size_t size, size_t room) {
-  return (*next_readlinkat_chk)(folder, Redirect(path).path(), out, size, room);
+  return seen_link(path, out, (*next_readlinkat_chk)(folder, Redirect(folder, path).path(), out, size, room));
 }
 RRDMA_HOOK char* realpath(const char* path, char* out) {
-  const Redirect redirect(path);
-  return redirect.resolved((*next_realpath)(redirect.path(), out));
+  return as_seen((*next_realpath)(Redirect(path).path(), out));
 }
 RRDMA_HOOK char* __realpath_chk(const char* path, char* out, size_t room) {
-  const Redirect redirect(path);
-  return redirect.resolved((*next_realpath_chk)(redirect.path(), out, room));
+  return as_seen((*next_realpath_chk)(Redirect(path).path(), out, room));
 }
 RRDMA_HOOK char* canonicalize_file_name(const char* path) {
-  const Redirect redirect(path);
-  return redirect.resolved((*next_canonicalize)(redirect.path()));
+  return as_seen((*next_canonicalize)(Redirect(path).path()));
 }
 
 // What `ls -l` asks for each name.

@@ -104,6 +104,73 @@ def check_files(arena):
         assert status == 0 and wanted in text, f"{command}: exit status {status}, no {wanted!r} in\n{text}"
     status, text = arena.run(["ls", "/sys/class/infiniband/no_such_device"])
     assert status != 0, text
+    check_folders(arena)
+
+
+# A program that goes to the files and looks around from there, as scripts do.
+WALK = """
+import ctypes, os
+libc = ctypes.CDLL(None)
+real = "/sys/devices/virtual/infiniband/rrdma0"
+def same(a, b):
+    assert a == b, (a, b)
+os.chdir("/sys/class/infiniband")
+same(os.getcwd(), "/sys/class/infiniband")
+same(os.listdir(), ["rrdma0"])
+same(os.listdir("."), ["rrdma0"])
+assert "net" in os.listdir("..") and os.path.exists("../net/lo/mtu"), os.listdir("..")
+same(open("rrdma0/node_type").read(), "1: CA\\n")
+same(open("../infiniband/./rrdma0/ports/../node_type").read(), "1: CA\\n")
+same(os.path.realpath("rrdma0/.."), "/sys/devices/virtual/infiniband")
+same(os.path.realpath("."), "/sys/class/infiniband")
+same(os.readlink("/proc/self/cwd"), "/sys/class/infiniband")
+same(os.readlink("rrdma0"), "../../devices/virtual/infiniband/rrdma0")
+same(open("/sys/class/net/../infiniband/rrdma0/node_type").read(), "1: CA\\n")
+assert os.path.exists("/sys/class/infiniband/../net/lo") and os.path.exists("/dev/./infiniband/uverbs0")
+folder = os.open("rrdma0/ports", os.O_RDONLY)
+same(os.listdir(folder), ["1"])
+same(os.readlink(f"/proc/self/fd/{folder}"), real + "/ports")
+same(os.read(os.open("1/link_layer", os.O_RDONLY, dir_fd=folder), 99), b"Ethernet\\n")
+same(os.read(os.open("../node_type", os.O_RDONLY, dir_fd=folder), 99), b"1: CA\\n")
+assert os.stat("../../../../../class/net/lo", dir_fd=folder)
+os.fchdir(folder)
+same(os.getcwd(), real + "/ports")
+os.chdir("..")
+same(os.getcwd(), real)
+room = ctypes.create_string_buffer(8)
+libc.getcwd.restype = ctypes.c_char_p
+same(libc.getcwd(room, 8), None)
+libc.get_current_dir_name.restype = ctypes.c_char_p
+same(libc.get_current_dir_name(), real.encode())
+class Found(ctypes.Structure):
+    _fields_ = [("count", ctypes.c_size_t), ("paths", ctypes.POINTER(ctypes.c_char_p)), ("rest", ctypes.c_char * 128)]
+for pattern, wanted in ((b"/sys/class/infiniband/*/ports/*", b"/sys/class/infiniband/rrdma0/ports/1"), (b"../rrdma?/ports", b"../rrdma0/ports")):
+    found = Found()
+    same(libc.glob(pattern, 0, None, ctypes.byref(found)), 0)
+    same([found.paths[i] for i in range(found.count)], [wanted])
+os.chdir("/")
+same(os.getcwd(), "/")
+same(os.path.exists("node_type"), False)
+print("walked")
+"""
+
+
+def check_folders(arena):
+    """Programs that change to a folder of the device's files, and what they say of where they are."""
+    files = "/sys/class/infiniband"
+    for command, wanted in (
+            (["/usr/bin/python3", "-c", WALK], "walked"),
+            (["sh", "-c", f"cd {files} && for name in *; do echo device $name; done"], "device rrdma0"),
+            (["bash", "-c", f"cd {files}/rrdma0/ports && cat 1/link_layer && cd .. && pwd"], f"Ethernet\n{files}/rrdma0\n"),
+            # A child finds itself where its parent was.
+            (["sh", "-c", f"cd {files}/rrdma0 && /bin/pwd -P && cat ../rrdma0/node_type"], "/sys/devices/virtual/infiniband/rrdma0\n1: CA\n"),
+            (["find", f"{files}/rrdma0/", "-maxdepth", "1", "-name", "node_type"], f"{files}/rrdma0/node_type"),
+            (["ibstatus"], "Infiniband device 'rrdma0' port 1 status:"),
+            (["ibstatus", "rrdma0:1"], "4: ACTIVE")):
+        if shutil.which(command[0]) is None:
+            sys.exit(f"{command[0]} is missing; scripts/install-packages test")
+        status, text = arena.run(command)
+        assert status == 0 and wanted in text, f"{command}: exit status {status}, no {wanted!r} in\n{text}"
 
 
 def asked_mtu(command):

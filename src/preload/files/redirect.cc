@@ -1,10 +1,14 @@
 #include "preload/files/redirect.h"
 
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <mutex>
+#include <optional>
 #include <string_view>
 
 #include "host/clock.h"
@@ -14,6 +18,7 @@
 #include "nic/runtime.h"
 #include "preload/files/counter_files.h"
 #include "preload/files/path_rule.h"
+#include "preload/files/seen_path.h"
 #include "preload/files/tree_store.h"
 
 namespace rrdma::files {
@@ -105,20 +110,80 @@ Tree current_tree() {
 MachineFiles::MachineFiles() { ++machine_only; }
 MachineFiles::~MachineFiles() { --machine_only; }
 
-void Redirect::follow() {
-  if (machine_only != 0 || !PathRule::may_match(path_)) return;
+std::string real_folder(int folder) {
+  char text[PATH_MAX];
+  if (folder == AT_FDCWD) {
+    const long size = ::syscall(SYS_getcwd, text, sizeof text);
+    return size > 0 ? std::string(text) : std::string();
+  }
+  const std::string link = "/proc/self/fd/" + std::to_string(folder);
+  const long size = ::syscall(SYS_readlinkat, AT_FDCWD, link.c_str(), text, sizeof text);
+  return size > 0 && text[0] == '/' ? std::string(text, static_cast<std::size_t>(size)) : std::string();
+}
+
+std::size_t as_seen(char* found, std::size_t size) {
+  if (machine_only != 0) return size;
+  const std::string_view seen = seen_path({found, size});
+  if (seen.empty()) return size;
+  const std::size_t length = seen.size();
+  std::memmove(found, seen.data(), length);
+  return length;
+}
+
+char* as_seen(char* found) {
+  if (found != nullptr) found[as_seen(found, std::strlen(found))] = '\0';
+  return found;
+}
+
+void Redirect::take(std::string_view root, std::string_view path) {
+  if (root.size() + path.size() >= sizeof text_) return;
+  std::memcpy(text_, root.data(), root.size());
+  std::memcpy(text_ + root.size(), path.data(), path.size());
+  text_[root.size() + path.size()] = '\0';
+  path_ = text_;
+  inside_ = !root.empty();
+  if (inside_) led.store(true, std::memory_order_relaxed);
+}
+
+void Redirect::follow(const char* named) {
+  if (machine_only != 0) return;
+  std::string path(named);
+  const bool dots = has_dots(path);
+  if (!dots && !PathRule::may_match(path)) {
+    if (named != path_) take({}, path);
+    return;
+  }
   const int saved = errno;
   const MachineFiles inside;  // what the tree is made of is the machine's
   const Tree tree = current_tree();
-  const std::string_view path(path_);
-  if (!tree.root.empty() && tree.rule.matches(path) && tree.root.size() + path.size() < sizeof text_) {
-    std::memcpy(text_, tree.root.data(), tree.root.size());
-    std::memcpy(text_ + tree.root.size(), path.data(), path.size() + 1);
+  const auto is_ours = [&](std::string_view what) {
+    return !tree.root.empty() && PathRule::may_match(what) && tree.rule.matches(what);
+  };
+  if (dots) {
+    path = without_dots(path, [&](const std::string& at) -> std::optional<std::string> {
+      char target[PATH_MAX];
+      const std::string real = is_ours(at) ? tree.root + at : at;
+      const long size = ::syscall(SYS_readlinkat, AT_FDCWD, real.c_str(), target, sizeof target);
+      return size > 0 ? std::optional(std::string(target, static_cast<std::size_t>(size))) : std::nullopt;
+    });
+  }
+  if (is_ours(path)) {
     if (const auto place = counter_place(path)) refresh_counters(tree.root, *place);
-    path_ = text_;
-    root_size_ = tree.root.size();
+    take(tree.root, path);
+  } else if (dots || named != path_) {
+    take({}, path);
   }
   errno = saved;
+}
+
+void Redirect::follow_from(int folder) {
+  if (machine_only != 0) return;
+  const int saved = errno;
+  const std::string real = real_folder(folder);
+  const std::string_view seen = seen_path(real);
+  errno = saved;
+  if (seen.empty()) return;
+  follow((std::string(seen == "/" ? "" : seen) + "/" + path_).c_str());
 }
 
 bool Redirect::plans_pci() {
@@ -127,12 +192,6 @@ bool Redirect::plans_pci() {
     return plan != nullptr && std::strstr(plan, "pci=") != nullptr;
   }();
   return planned;
-}
-
-char* Redirect::resolved(char* found) const {
-  if (found == nullptr || root_size_ == 0 || std::strncmp(found, text_, root_size_) != 0) return found;
-  std::memmove(found, found + root_size_, std::strlen(found + root_size_) + 1);
-  return found;
 }
 
 }  // namespace rrdma::files
