@@ -6,7 +6,7 @@
 #include "host/explain.h"
 #include "preload/rdma_cm/ask.h"
 #include "preload/rdma_cm/refusals.h"
-#include "preload/rdma_cm/routes.h"
+#include "preload/rdma_cm/routing/routes.h"
 #include "preload/rdma_cm/station.h"
 #include "wire/cm_ip_header.h"
 

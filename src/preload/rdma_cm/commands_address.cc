@@ -2,8 +2,9 @@
 #include <cstring>
 
 #include "base/guarded_copy.h"
+#include "host/clock.h"
 #include "preload/rdma_cm/ask.h"
-#include "preload/rdma_cm/routes.h"
+#include "preload/rdma_cm/routing/routes.h"
 #include "preload/rdma_cm/station.h"
 
 namespace rrdma::rdma_cm {
@@ -93,7 +94,7 @@ int Station::resolve_ip(Channel& channel, const rdma_ucm_resolve_ip& command) {
   if (!destination) return EINVAL;
   const auto source = address_of(&command.src_addr, sizeof command.src_addr);
   const std::lock_guard lock(id->command);
-  return resolve_id(id, source.value_or(IpAddress{}), *destination);
+  return resolve_id(id, source.value_or(IpAddress{}), *destination, command.timeout_ms);
 }
 
 int Station::resolve_address(Channel& channel, const rdma_ucm_resolve_addr& command) {
@@ -107,11 +108,12 @@ int Station::resolve_address(Channel& channel, const rdma_ucm_resolve_addr& comm
   const auto source = command.src_size == 0 ? IpAddress{} : address_of(&command.src_addr, command.src_size);
   if (!destination || !source) return EINVAL;
   const std::lock_guard lock(id->command);
-  return resolve_id(id, *source, *destination);
+  return resolve_id(id, *source, *destination, command.timeout_ms);
 }
 
 // REQUIRES: the id's command lock.
-int Station::resolve_id(const IdPointer& id, const IpAddress& source, const IpAddress& destination) {
+int Station::resolve_id(const IdPointer& id, const IpAddress& source, const IpAddress& destination,
+                        std::uint32_t timeout_ms) {
   constexpr const char* kCall = "rdma_resolve_addr";
   if (destination.family == Family::kIb) {
     return host::fail(ENODEV, kCall, "addresses of family AF_IB are for InfiniBand; RoCE has IP addresses.");
@@ -136,26 +138,50 @@ int Station::resolve_id(const IdPointer& id, const IpAddress& source, const IpAd
   }
   if (bound.family != destination.family) return EINVAL;
   const auto route = resolve_route(uplink_.devices(), bound, destination);
-  const std::lock_guard lock(mutex_);
-  if (!route) {
-    // Like the kernel's, the answer is an event, though it is known at once.
-    host::explain(host::Severity::kInfo, kCall, route.error().sentence);
-    push(event_for(id, EventKind::kAddressError, -route.error().error));
+  // As in the kernel, an error of its routing is the call's, and what takes time is an event's.
+  if (!route) return host::fail(route.error().error, kCall, route.error().sentence);
+  {
+    const std::lock_guard lock(mutex_);
+    id->state = IdState::kAddressQuery;
+  }
+  if (!route->next_hop || state_of_neighbour(*route->next_hop) == NeighbourState::kKnown) {
+    end_address_query(id, *route, destination, true);
     return 0;
   }
+  neighbours_.wait(*route->next_hop, host::now() + milliseconds(timeout_ms),
+                   [this, id, found = *route, destination](bool known) {
+                     end_address_query(id, found, destination, known);
+                   });
+  return 0;
+}
+
+// Tells the program what became of rdma_resolve_addr. `known`: the next hop's hardware address is.
+void Station::end_address_query(const IdPointer& id, const ResolvedRoute& route, const IpAddress& destination,
+                                bool known) {
+  constexpr const char* kCall = "rdma_resolve_addr";
+  const std::lock_guard lock(mutex_);
+  if (id->destroyed || id->state != IdState::kAddressQuery) return;
+  if (!known || route.no_device) {
+    host::explain(host::Severity::kInfo, kCall,
+                  known ? route.no_device->sentence
+                        : "nobody on the link has the address " + text_of(route.next_hop->address) +
+                              ", the next hop towards " + text_of(destination) + ".");
+    id->state = IdState::kBound;
+    push(event_for(id, EventKind::kAddressError, known ? -route.no_device->error : -ETIMEDOUT));
+    return;
+  }
   const std::uint16_t port = id->source.port;
-  id->source = route->source;
+  id->source = route.source;
   id->source.port = port;
   id->destination = destination;
   if (destination.is_any()) id->destination.gid = loopback_of(destination.family).gid;
-  id->route = {.local = route->local,
-               .remote = route->remote,
-               .interface_index = route->interface_index,
+  id->route = {.local = route.local,
+               .remote = route.remote,
+               .interface_index = route.interface_index,
                .traffic_class = id->traffic_class};
-  id->device = &uplink_.device_of(route->local);
+  id->device = &uplink_.device_of(route.local);
   id->state = IdState::kAddressResolved;
   push(event_for(id, EventKind::kAddressResolved));
-  return 0;
 }
 
 int Station::resolve_path(Channel& channel, const rdma_ucm_resolve_route& command) {

@@ -4,7 +4,7 @@
 #include <rdma/rdma_user_cm.h>
 
 #include "host/explain.h"
-#include "preload/rdma_cm/routes.h"
+#include "preload/rdma_cm/routing/routes.h"
 #include "preload/rdma_cm/station.h"
 
 namespace rrdma::rdma_cm {

@@ -6,7 +6,7 @@
 
 #include <cstring>
 
-#include "preload/rdma_cm/routes.h"
+#include "preload/rdma_cm/routing/routes.h"
 #include "preload/rdma_cm/station.h"
 #include "wire/cm_ip_header.h"
 
@@ -16,6 +16,9 @@ namespace {
 constexpr std::uint8_t kPort = 1;
 constexpr std::uint8_t kExactly = 2;  // selector of MTU, rate and life time
 constexpr std::uint8_t kRate = IBV_RATE_40_GBPS;
+// A number that no device of the kernel has. librdmacm finds the device by its GUID alone where ibv_get_device_index answers
+// -1, as for ours, but compares this number for the kernel's devices: one on the same interface has the same GUID.
+constexpr std::uint32_t kOwnIndex = 0x7fffffff;
 constexpr std::uint32_t kPathFlags = IB_PATH_GMP | IB_PATH_PRIMARY | IB_PATH_BIDIRECTIONAL;
 
 // rdma_ucm_query_path_resp with one path.
@@ -91,7 +94,7 @@ int Station::query(Channel& channel, const rdma_ucm_query& command, std::size_t 
       answer.dst_size = static_cast<std::uint16_t>(emit_sockaddr(id->destination, &answer.dst_addr));
       if (id->device != nullptr) {
         answer.node_guid = guid_of(*id->device);
-        answer.ibdev_index = id->device->identity().device_index;
+        answer.ibdev_index = kOwnIndex;
         answer.port_num = kPort;
         answer.pkey = htobe16(wire::kDefaultPKey);
       }
@@ -105,7 +108,7 @@ int Station::query(Channel& channel, const rdma_ucm_query& command, std::size_t 
           emit_sockaddr(ib_address(*id, id->route.remote, id->destination.port), &answer.dst_addr));
       if (id->device != nullptr) {
         answer.node_guid = guid_of(*id->device);
-        answer.ibdev_index = id->device->identity().device_index;
+        answer.ibdev_index = kOwnIndex;
         answer.port_num = kPort;
         answer.pkey = htobe16(wire::kDefaultPKey);
       }
@@ -137,7 +140,7 @@ int Station::query_route(Channel& channel, const rdma_ucm_query& command, std::s
   std::memcpy(&answer.dst_addr, &storage, sizeof answer.dst_addr);
   if (id->device != nullptr) {
     answer.node_guid = guid_of(*id->device);
-    answer.ibdev_index = id->device->identity().device_index;
+    answer.ibdev_index = kOwnIndex;
     answer.port_num = kPort;
     answer.ib_route[0] = user_path(*id, id->device->port().mtu_code);
     answer.num_paths = has_path(*id) ? 1 : 0;

@@ -2,7 +2,7 @@
 // (ADDR_CHANGE, a hint: the id stays as it is), or is gone (DEVICE_REMOVAL: the id is good for nothing but
 // rdma_destroy_id, as with the kernel). All of it comes on the NIC's background thread.
 #include "host/explain.h"
-#include "preload/rdma_cm/routes.h"
+#include "preload/rdma_cm/routing/routes.h"
 #include "preload/rdma_cm/station.h"
 
 namespace rrdma::rdma_cm {

@@ -2,7 +2,7 @@
 // what commands and events do to it is in station.h.
 //
 //   idle -> bound -> listening
-//             └───> address resolved -> route resolved -> connecting -> disconnected
+//             └─(address query)─> address resolved -> route resolved -> connecting -> disconnected
 //   (request from the network) ------------------------> connecting
 //
 // "Connecting" is also the state of an established connection, as in the kernel: the daemon's
@@ -30,6 +30,7 @@ enum class IdState : std::uint8_t {
   kIdle,
   kBound,
   kListening,
+  kAddressQuery,  // rdma_resolve_addr waits for the next hop
   kAddressResolved,
   kRouteResolved,
   kConnecting,

@@ -24,6 +24,7 @@
 #include "host/fork.h"
 #include "preload/rdma_cm/channel.h"
 #include "preload/rdma_cm/identifier.h"
+#include "preload/rdma_cm/routing/neighbour_watch.h"
 #include "preload/rdma_cm/uplink.h"
 
 namespace rrdma::rdma_cm {
@@ -90,7 +91,10 @@ class Station final : private nic::DaemonListener {
   int listen(Channel& channel, const rdma_ucm_listen& command);
   int set_option(Channel& channel, const rdma_ucm_set_option& command);
   int bind_id(Identifier& id, const IpAddress& address);
-  int resolve_id(const IdPointer& id, const IpAddress& source, const IpAddress& destination);
+  int resolve_id(const IdPointer& id, const IpAddress& source, const IpAddress& destination,
+                 std::uint32_t timeout_ms);
+  void end_address_query(const IdPointer& id, const ResolvedRoute& route, const IpAddress& destination,
+                         bool known);
 
   int connect(Channel& channel, const rdma_ucm_connect& command);
   int accept(Channel& channel, const rdma_ucm_accept& command);
@@ -153,6 +157,7 @@ class Station final : private nic::DaemonListener {
   const host::ForkMark birth_;
   const pid_t owner_;
   Uplink uplink_;
+  NeighbourWatch neighbours_;
   std::mutex adoption_;
   std::uint32_t adopted_pid_ = 0;  // guarded by adoption_
 

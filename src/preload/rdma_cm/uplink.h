@@ -17,7 +17,7 @@
 #include "control/cm_messages.h"
 #include "host/device.h"
 #include "nic/runtime.h"
-#include "preload/rdma_cm/routes.h"
+#include "preload/rdma_cm/routing/routes.h"
 
 namespace rrdma::rdma_cm {
 

@@ -1,13 +1,8 @@
-#include "preload/rdma_cm/routes.h"
-
-#include <netinet/in.h>
+#include "preload/rdma_cm/routing/routes.h"
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-
-#include "base/owned_fd.h"
-#include "wire/udp.h"
 
 namespace rrdma::rdma_cm {
 namespace {
@@ -26,24 +21,6 @@ std::optional<wire::Gid> any_gid(const host::Device& device, Family family) {
     if (!other) other = entry.gid;
   }
   return other;
-}
-
-// The source address that the kernel's routing would choose, or an errno. Nothing is sent.
-Result<IpAddress, int> ask_kernel(const IpAddress& destination) {
-  const bool ipv4 = destination.family == Family::kIpv4;
-  const OwnedFd socket = lifted(raw::socket(ipv4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  if (!socket) return Failure{errno};
-  IpAddress target = destination;
-  target.port = wire::kRoceUdpPort;
-  sockaddr_storage storage;
-  const auto size = static_cast<socklen_t>(emit_sockaddr(target, &storage));
-  if (raw::connect(socket.get(), reinterpret_cast<const sockaddr*>(&storage), size) < 0)
-    return Failure{errno};
-  socklen_t got = sizeof storage;
-  if (raw::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&storage), &got) < 0) return Failure{errno};
-  const auto source = address_of(&storage, got);
-  if (!source) return Failure{EAFNOSUPPORT};
-  return *source;
 }
 
 bool has_gid(const DeviceList& devices, const wire::Gid& gid) {
@@ -122,8 +99,20 @@ Result<void, Problem> check_source(const DeviceList& devices, const IpAddress& s
                              "; set RRDMA_NETDEV to the interface of that address.");
 }
 
+namespace {
+
+// The interface that a route must leave by, or 0: that of the source, which the kernel binds an id to, or the one that a
+// link-local destination names.
+std::uint32_t interface_asked_for(const DeviceList& devices, const IpAddress& source,
+                                  const IpAddress& destination) {
+  if (!source.is_any()) return device_of(devices, source.gid).identity().interface_index;
+  return destination.is_link_local() ? destination.scope : 0;
+}
+
+}  // namespace
+
 Result<ResolvedRoute, Problem> resolve_route(const DeviceList& devices, const IpAddress& source,
-                                             const IpAddress& asked) {
+                                             const IpAddress& asked, AskRoute ask) {
   const IpAddress destination = asked.is_any() ? loopback_of(asked.family) : asked;
   if (destination.is_multicast()) return route_to_group(device_of(devices, source.gid), source, destination);
   if (destination.is_loopback() || devices.front()->is_local_address(destination.gid)) {
@@ -132,23 +121,24 @@ Result<ResolvedRoute, Problem> resolve_route(const DeviceList& devices, const Ip
   if (source.is_loopback()) {
     return problem(ENETUNREACH, "a loopback address cannot reach " + text_of(destination) + ".");
   }
-  ResolvedRoute route{.source = source, .remote = destination.gid};
-  if (source.is_any()) {
-    const auto chosen = ask_kernel(destination);
-    if (!chosen) {
-      return problem(chosen.error(), "there is no route to " + text_of(destination) + ": " +
-                                         std::strerror(chosen.error()) + ".");
-    }
-    route.source = *chosen;
+  const auto kernel = ask(source, destination, interface_asked_for(devices, source, destination));
+  if (!kernel) {
+    return problem(kernel.error(), "there is no route to " + text_of(destination) + ": " +
+                                       std::strerror(kernel.error()) + ".");
   }
+  ResolvedRoute route{.source = source.is_any() ? kernel->source : source, .remote = destination.gid};
+  route.next_hop = kernel->next_hop;
   const host::Device& device = device_of(devices, route.source.gid);
-  route.interface_index = destination.scope != 0 ? destination.scope : device.identity().interface_index;
+  route.interface_index =
+      destination.is_link_local() ? kernel->interface_index : device.identity().interface_index;
   if (source.is_any() && route.source.is_link_local()) route.source.scope = route.interface_index;
   route.local = route.source.gid;
-  if (gid_index_of(device, route.local)) return route;
-  return problem(ENODEV, "the route to " + text_of(destination) + " leaves from " + text_of(route.source) +
-                             ", but " + place_of(device) +
-                             "; set RRDMA_NETDEV to the interface of that address.");
+  if (!gid_index_of(device, route.local)) {
+    route.no_device = Problem{ENODEV, "the route to " + text_of(destination) + " leaves from " +
+                                          text_of(route.source) + ", but " + place_of(device) +
+                                          "; set RRDMA_NETDEV to the interface of that address."};
+  }
+  return route;
 }
 
 }  // namespace rrdma::rdma_cm

@@ -1,6 +1,6 @@
 // Routes on a device of which only the table of GIDs is real. What the kernel's routing would say of foreign
 // addresses is left to the tests in network namespaces.
-#include "preload/rdma_cm/routes.h"
+#include "preload/rdma_cm/routing/routes.h"
 
 #include <gtest/gtest.h>
 
@@ -87,12 +87,45 @@ TEST(ResolveRoute, BorrowsAGidOfTheFamilyForLoopbackAndOtherInterfaces) {
   EXPECT_EQ(six->local, kV6);  // not the link-local one
 }
 
+// The kernel of these tests: every foreign address is on the link that was asked for.
+Result<KernelRoute, int> on_link(const IpAddress& source, const IpAddress& destination, std::uint32_t index) {
+  return KernelRoute{source.is_any() ? of(kV4) : source, index, NextHop{destination, index, source}};
+}
+Result<KernelRoute, int> unreachable(const IpAddress&, const IpAddress&, std::uint32_t) {
+  return Failure{EHOSTUNREACH};
+}
+Result<KernelRoute, int> by_another_interface(const IpAddress& source, const IpAddress& destination,
+                                              std::uint32_t) {
+  return KernelRoute{of(kOtherV4), 9, NextHop{destination, 9, source}};
+}
+
+TEST(ResolveRoute, AsksTheKernelWhetherASourceIsNamedOrNot) {
+  for (const IpAddress& source : {of(kV4), wildcard_of(Family::kIpv4)}) {
+    const auto refused = resolve_route(kDevices, source, of(kForeign), unreachable);
+    ASSERT_FALSE(refused.ok());
+    EXPECT_EQ(refused.error().error, EHOSTUNREACH);
+    const auto route = resolve_route(kDevices, source, of(kForeign), on_link);
+    ASSERT_TRUE(route.ok());
+    ASSERT_TRUE(route->next_hop.has_value());
+    EXPECT_EQ(route->next_hop->address.gid, kForeign);
+    EXPECT_EQ(route->next_hop->interface_index, source.is_any() ? 0u : 5u);
+    EXPECT_FALSE(route->no_device.has_value());
+  }
+}
+
+TEST(ResolveRoute, TellsOfAMissingDeviceOnlyOnceThereIsARoute) {
+  const auto route = resolve_route(kDevices, wildcard_of(Family::kIpv4), of(kForeign), by_another_interface);
+  ASSERT_TRUE(route.ok());
+  ASSERT_TRUE(route->no_device.has_value());
+  EXPECT_EQ(route->no_device->error, ENODEV);
+}
+
 TEST(ResolveRoute, KeepsTheSourceThatTheProgramChose) {
-  const auto route = resolve_route(kDevices, of(kV4), of(kForeign));
+  const auto route = resolve_route(kDevices, of(kV4), of(kForeign), on_link);
   ASSERT_TRUE(route.ok());
   EXPECT_EQ(route->local, kV4);
   EXPECT_EQ(route->remote, kForeign);
-  EXPECT_EQ(resolve_route(kDevices, of(kOtherV4), of(kForeign)).error().error, ENODEV);
+  EXPECT_EQ(resolve_route(kDevices, of(kOtherV4), of(kForeign), on_link)->no_device->error, ENODEV);
   EXPECT_EQ(resolve_route(kDevices, loopback_of(Family::kIpv4), of(kForeign)).error().error, ENETUNREACH);
 }
 

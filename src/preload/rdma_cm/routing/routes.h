@@ -12,6 +12,7 @@
 #include "base/result.h"
 #include "host/device.h"
 #include "preload/rdma_cm/address.h"
+#include "preload/rdma_cm/routing/kernel_routes.h"
 
 namespace rrdma::rdma_cm {
 
@@ -26,14 +27,21 @@ struct ResolvedRoute {
   wire::Gid local;
   wire::Gid remote;
   std::uint32_t interface_index = 0;
+  std::optional<NextHop> next_hop = std::nullopt;   // whose hardware address must be known; none on this host
+  std::optional<Problem> no_device = std::nullopt;  // the route leaves by an interface that no device sits on
 };
+
+// ask_kernel_route, or a test's.
+using AskRoute = Result<KernelRoute, int> (*)(const IpAddress& source, const IpAddress& destination,
+                                              std::uint32_t interface_index);
 
 // An address that an id may be bound to. EADDRNOTAVAIL: not of this host; ENODEV: not on our devices.
 [[nodiscard]] Result<void, Problem> check_source(const DeviceList& devices, const IpAddress& source);
 
 // `source` may be the wildcard. REQUIRES: source and destination are of one IP family.
 [[nodiscard]] Result<ResolvedRoute, Problem> resolve_route(const DeviceList& devices, const IpAddress& source,
-                                                           const IpAddress& destination);
+                                                           const IpAddress& destination,
+                                                           AskRoute ask = ask_kernel_route);
 
 // The index of the GID in the device's table.
 [[nodiscard]] std::optional<std::uint32_t> gid_index_of(const host::Device& device, const wire::Gid& gid);
