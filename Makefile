@@ -113,7 +113,7 @@ docs: ## write the reference of rrdma::comm to build/reference
 	@doxygen docs/Doxyfile
 
 # The products, and programs that check every byte, run at both ends.
-interop_build = $(call build,dev,products process_exchange comm_test comm_swarm comm_across rpc_test rpc_across)
+interop_build = $(call build,dev,products process_exchange answers_probe comm_test comm_swarm comm_across rpc_test rpc_across)
 qemu := $(if $(filter x86_64,$(shell uname -m)),:qemu-system-x86,:qemu-system-arm)
 
 interop: ## run the matrix against the Linux kernel's rxe (6.1 and 6.12, QEMU); report in build/interop

@@ -17,6 +17,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import answers
 import beside
 import guest as guest_module
 import host
@@ -39,14 +40,14 @@ def parse():
     parser.add_argument("--build", default=ROOT / "build", type=Path, help="where RRDMA was built")
     parser.add_argument("--output", default=None, type=Path, help="for the report and captures of what failed (default: BUILD/interop)")
     parser.add_argument("--kernel", default=None, help="comma-separated: 6.1,6.12")
-    parser.add_argument("--pass", dest="passes", default=None, help="comma-separated: plain,beside,libraries,loss,recovery,ratios")
+    parser.add_argument("--pass", dest="passes", default=None, help="comma-separated: plain,beside,answers,libraries,loss,recovery,ratios")
     parser.add_argument("--only", default="", help="only rows whose name matches this regular expression")
     parser.add_argument("--keep", action="store_true", help="keep all captures")
     parser.add_argument("--processors", type=int, default=1, help="of the guest")
     parser.add_argument("--list", action="store_true", help="only list the rows")
     options = parser.parse_args()
     options.kernels = (options.kernel or ("6.1" if options.quick else "6.1,6.12")).split(",")
-    options.passes = (options.passes or ("plain,beside,libraries" if options.quick else "plain,beside,libraries,loss,recovery,ratios")).split(",")
+    options.passes = (options.passes or ("plain,beside,answers,libraries" if options.quick else "plain,beside,answers,libraries,loss,recovery,ratios")).split(",")
     options.build = options.build.resolve()
     options.output = (options.output or options.build / "interop").resolve()
     return options
@@ -114,6 +115,12 @@ def run_beside(options, version, folder):
         return release, beside.BesideRunner(guest, options.build, picture, say).run()
 
 
+def run_answers(options, version, folder):
+    with booted(options, version, folder, 2) as (guest, picture, release):
+        say(f"-- kernel {release}: the same questions to rxe and to RRDMA")
+        return release, answers.AnswersRunner(guest, options.build, picture, version, options.output, say).run()
+
+
 def run_libraries(options, rrdma, version, folder):
     with booted(options, version, folder, 2) as (guest, picture, release):
         say(f"-- kernel {release}: rrdma::comm and rrdma::rpc on rxe, and between rxe and RRDMA")
@@ -169,6 +176,8 @@ def run(options):
                 gained.append(run_recovery(options, rrdma, version, folder, results))
             if "beside" in options.passes:
                 together.append(run_beside(options, version, folder))
+            if "answers" in options.passes:
+                together.append(run_answers(options, version, folder))
             if "libraries" in options.passes:
                 by_library.append(run_libraries(options, rrdma, version, folder))
             if "ratios" in options.passes:
