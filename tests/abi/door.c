@@ -1,9 +1,9 @@
-/* A program that is not linked against libibverbs and finds it as NCCL does: by dlopen and dlvsym. Ends with
-   0 if the device rrdma0 is found, opened and queried that way.
-
-     door LIBRARY_NAME [local|global|deepbind]
-
-   With a name that contains librdmacm: 0 if an event channel can be created and destroyed through it. */
+/* A program that is not linked against libibverbs and loads it as NCCL does: by dlopen and dlvsym. Exits
+ * with 0 if it finds, opens and queries the device rrdma0 that way.
+ *
+ *     door LIBRARY_NAME [local|global|deepbind]
+ *
+ * If the name contains librdmacm, it exits with 0 if it can create and destroy an event channel. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <infiniband/verbs.h>
@@ -72,6 +72,6 @@ int main(int argc, char** argv) {
   }
   close_device(context);
   free_list(list);
-  /* What the real library answers is found behind ours. */
+  /* A function that only the real library implements must resolve, too. */
   return strlen(event_name(IBV_EVENT_PORT_ACTIVE)) > 0 ? 0 : 1;
 }

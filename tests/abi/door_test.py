@@ -1,6 +1,6 @@
-"""The dlopen door: programs that look for libibverbs by themselves find the device under both names, and also through a
-private copy under another name, as Python wheels ship it, however they bind it; programs that open any other library
-find it where they did before.
+"""Tests the dlopen hook. Programs that load libibverbs themselves find the device under both names, with
+every binding mode, and through a private copy under another name, as Python wheels ship it. Programs that
+open any other library find it at the same place as without RRDMA.
 
   door_test.py --rrdma FILE --daemon FILE --library FILE --door FILE --runpath-caller FILE --early FILE
 """
@@ -16,7 +16,7 @@ from arena import Arena, enter_namespace  # noqa: E402
 
 
 def private_copies(folder):
-    """The system's libraries under the names that a wheel gives them."""
+    """Copies the system's libraries under the names that a wheel gives them."""
     copies = []
     for library in ("libibverbs", "librdmacm"):
         found = glob.glob(f"/usr/lib/*/{library}.so.1") + glob.glob(f"/usr/lib64/{library}.so.1")
@@ -34,14 +34,14 @@ def main():
     options = parser.parse_args()
     enter_namespace()
     failures = 0
-    # Without a RUNPATH of its own nothing leads there: the test can fail.
+    # Only the RUNPATH of the program leads to the library, so a hook that becomes the caller fails this.
     plain = subprocess.run([options.runpath_caller])
     preloaded = subprocess.run([options.runpath_caller], env={**os.environ, "LD_PRELOAD": options.library})
     for what, end in (("by itself", plain), ("with the library preloaded", preloaded)):
         if end.returncode != 0:
             print(f"dlopen by RUNPATH, {what}: exit status {end.returncode}")
             failures += 1
-    # In a library's constructor, before netlink can be asked: not a word about interfaces.
+    # The constructor of a library runs before netlink is usable: RRDMA must print nothing about interfaces.
     early = subprocess.run([options.early], capture_output=True, text=True,
                            env={**os.environ, "LD_PRELOAD": options.library, "RRDMA_LOG": "error"})
     if early.returncode != 0 or early.stderr:

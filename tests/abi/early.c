@@ -1,5 +1,5 @@
-/* A library that looks for devices when it is loaded, before the libraries that nothing of its own depends on are ready:
-   providers of libfabric have such. */
+/* A library that looks for devices while it is loaded, before libraries that it does not depend on are
+ * initialized. Providers of libfabric do this. */
 #include <dirent.h>
 #include <stddef.h>
 

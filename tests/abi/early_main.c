@@ -1,4 +1,4 @@
-/* A program whose libraries look for devices early (early.c), and which finds one itself. */
+/* A program whose libraries look for devices early (early.c), and which then finds one itself. */
 #include <dirent.h>
 #include <stdio.h>
 

@@ -1,4 +1,4 @@
-/* Stands between the program and the library that is ready first. */
+/* A library between the program and the library that is initialized first. */
 int early(void);
 int early_user(void);
 int early_user(void) { return early(); }

@@ -1,6 +1,6 @@
-"""What librrdma.so.1 shows to the dynamic linker: every public function of the system's libibverbs that takes
-something of ours, under its exact version node; nothing that is not listed; and no need of a C library
-younger than Ubuntu 22.04's.
+"""The dynamic symbols of librrdma.so.1. It exports every public function of the system's libibverbs that
+takes an object of ours, under its exact version node, and nothing that is not listed. It requires no C
+library newer than Ubuntu 22.04's.
 
   exports_test.py LIBRARY EXPORTS_MAP UNVERSIONED_LIST
 """
@@ -9,7 +9,7 @@ import re
 import subprocess
 import sys
 
-# These take nothing that belongs to a device: the real library answers for both.
+# These take no object of a device, so the real library serves both.
 PASS_THROUGH = {
     "ibv_wc_status_str", "ibv_node_type_str", "ibv_port_state_str", "ibv_event_type_str", "ibv_rate_to_mult", "mult_to_ibv_rate",
     "ibv_rate_to_mbps", "mbps_to_ibv_rate", "ibv_fork_init", "ibv_is_fork_initialized", "ibv_dontfork_range", "ibv_dofork_range",
@@ -27,7 +27,7 @@ def check(condition, sentence):
 
 
 def dynamic_symbols(library):
-    """(name, version, is the default, defined here)"""
+    """Yields (name, version, whether it is the default version, whether it is defined here)."""
     listing = subprocess.run(["objdump", "-T", library], check=True, capture_output=True, text=True).stdout
     for line in listing.splitlines():
         found = re.match(r"[0-9a-f]{16} (?!l).{7} (\S+)\s+[0-9a-f]+\s+(.*)$", line)

@@ -1,5 +1,5 @@
-/* Opens a library that only the RUNPATH of this program leads to: a hook of dlopen must not be seen as the
-   caller. */
+/* Opens a library that only this program's RUNPATH leads to. The dlopen hook must not become the caller,
+ * because the dynamic linker uses the caller's RUNPATH. */
 #include <dlfcn.h>
 #include <stdio.h>
 

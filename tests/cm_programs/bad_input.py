@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What a program may write into the rdma_cm file without being right: each gets the kernel's errno, and the
-file goes on working. Runs inside `rrdma run`; ends with an assertion where an answer differs."""
+"""Writes invalid commands into the rdma_cm file. Each must return the kernel's errno, and the file must keep
+working. Runs inside `rrdma run`; an assertion fails if an answer differs."""
 
 import ctypes
 import errno
@@ -21,7 +21,7 @@ def command(number, body=b"", room=0, size=None):
 
 
 def outcome(octets):
-    """The number of octets taken, or the name of the errno."""
+    """Returns the number of bytes accepted, or the name of the errno."""
     try:
         return os.write(CHANNEL, octets)
     except OSError as error:

@@ -1,14 +1,14 @@
-// A program on the real librdmacm that prints every event that its ids get, one line for each, and does little
-// else: for what has no place in programs of others (interfaces that vanish, daemons that die, callers that
-// nobody answers). It makes no queue pairs.
+// A program on the real librdmacm that prints every event of its ids, one line each. It covers cases that
+// existing programs do not: interfaces that vanish, daemons that die, calls without an answer. It creates no
+// queue pairs.
 //
 //   cm_events listen ADDRESS PORT      listens and answers no call
 //   cm_events refuse ADDRESS PORT      listens and rejects every call
 //   cm_events idle ADDRESS PORT        listens and fetches no event until it gets SIGUSR1
 //   cm_events hoard ADDRESS PORT       listens, fetches events and acknowledges none
-//   cm_events call ADDRESS PORT        calls, and prints what comes of it
+//   cm_events call ADDRESS PORT        calls and prints the events that follow
 //
-// A program whose device is removed destroys its ids and ends.
+// When its device is removed, the program destroys its ids and exits.
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <rdma/rdma_cma.h>
@@ -50,7 +50,7 @@ rdma_cm_event* next_event(rdma_event_channel* channel) {
   return event;
 }
 
-// True if the event was of that kind.
+// Returns true if the next event is of that kind.
 bool expect(rdma_event_channel* channel, rdma_cm_event_type wanted) {
   rdma_cm_event* event = next_event(channel);
   const bool right = event->event == wanted;
@@ -63,7 +63,7 @@ struct Answers {
   bool acknowledge = true;
 };
 
-// Prints events until the device is gone.
+// Prints events until the device is removed.
 void follow(rdma_event_channel* channel, rdma_cm_id* own, const Answers& answers) {
   for (;;) {
     rdma_cm_event* event = next_event(channel);
@@ -96,7 +96,8 @@ int call(rdma_event_channel* channel, rdma_cm_id* id, addrinfo* to) {
   if (rdma_resolve_route(id, kResolveMs) != 0) complain("rdma_resolve_route");
   if (!expect(channel, RDMA_CM_EVENT_ROUTE_RESOLVED)) return 1;
   rdma_conn_param parameters{};
-  // Nobody's queue pair; another number for each caller, or it would be taken for a stale connection.
+  // No queue pair has this number. It differs for each caller, because the peer takes a repeated number for a
+  // stale connection.
   parameters.qp_num = static_cast<std::uint32_t>(::getpid()) & 0xffffff;
   if (rdma_connect(id, &parameters) != 0) complain("rdma_connect");
   say("called");
@@ -109,7 +110,7 @@ int call(rdma_event_channel* channel, rdma_cm_id* id, addrinfo* to) {
 int main(int argc, char** argv) {
   if (argc != 4) return 2;
   const std::string how = argv[1];
-  std::signal(SIGUSR1, [](int) {});  // ends a pause()
+  std::signal(SIGUSR1, [](int) {});  // interrupts pause()
   rdma_event_channel* channel = rdma_create_event_channel();
   if (channel == nullptr) complain("rdma_create_event_channel");
   rdma_cm_id* id = nullptr;

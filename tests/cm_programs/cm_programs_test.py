@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Unmodified programs that connect through the real librdmacm, each as client and server of its own, on
-every link within a host and between two hosts, over IPv4 and IPv6. See surroundings.py for what it stands on.
+"""Unmodified programs that connect through the real librdmacm, each as its own client and server: on every
+link within a host and between two hosts, over IPv4 and IPv6. surroundings.py provides the environment.
 
     cm_programs_test.py --products BUILD_FOLDER [--soak] [names of tests]
 """
@@ -21,10 +21,11 @@ from surroundings import (LINKS, Host, ProcessTest, Settings, Stage, amount, dae
 
 LOOPBACK = {4: "127.0.0.1", 6: "::1"}
 SHM = {"shm": {}}
-# What clients say who came before their server listened. A qperf server tells its port before it listens to it.
+# Output of clients that call before their server listens. A qperf server announces its port before it
+# listens.
 REFUSALS = ("refused", "REJECTED", "UNREACHABLE", "event 8", "event: RDMA_CM_EVENT_REJECTED", "Event rejected")
-# qperf's ends wait for each other's messages for 5 s, and their seconds are wall-clock time: on a machine with much else
-# to do they end with "failed to receive results: timed out". Its server takes the client's limit with the first message.
+# The ends of qperf wait 5 s of wall-clock time for each other's messages. On a busy machine they then exit
+# with "failed to receive results: timed out". The server takes the client's limit from the first message.
 QPERF_SERVER, QPERF_CLIENT = ("qperf", "-lto", 30), ("qperf", "-to", 30, "-t", 1)
 WITHIN = {"udp": LINKS["udp"], "shm": {}}
 
@@ -34,7 +35,8 @@ def needs(program):
 
 
 def listens(host, words):
-    """Starts a server and waits until the daemon has heard of it, or a moment where that cannot be seen."""
+    """Starts a server and waits until the daemon knows its listener. If that is not visible, waits for a
+    moment."""
     server = host.start(*words)
     wait_until(lambda: daemons(host) or server.process.poll() is not None, 10)
     return server
@@ -46,7 +48,8 @@ def digest(path):
 
 
 class Places:
-    """Where a client meets its server: (name, server's host, client's host, address, environment)."""
+    """Places where a client and its server meet: (name, server's host, client's host, address, environment).
+    """
 
     @staticmethod
     def within(links=None, families=(4, 6)):
@@ -68,21 +71,22 @@ class Places:
 
     @staticmethod
     def with_lids(places=None):
-        """Where programs address each other by LID. Shared memory alone, because datagrams else go by UDP."""
+        """Places where programs address each other by LID. Shared memory only, because datagrams would
+        otherwise use UDP."""
         everywhere = itertools.chain(Places.within({"udp": LINKS["udp"], "shm": LINKS["direct"]}, (4,)), Places.between((4,)))
         for name, server_host, client_host, address, environment in places or everywhere:
             yield f"{name}/LID", server_host, client_host, address, {**environment, "RRDMA_LID": "1"}
 
     @staticmethod
     def as_time_allows(families=(4, 6)):
-        """One place every day, everywhere in the long form. Some programs know IPv4 only."""
+        """One place by default, every place in the long form. Some programs know IPv4 only."""
         yield from Places.everywhere(families) if Settings.soak else Places.within(SHM, families=(4,))
 
 
 class Programs(ProcessTest):
     def meet(self, place, server_words, client_words, seconds=60, server_ends=True, settle=0.3, fresh_server=False):
-        """Runs both; a client that finds nobody yet is started again, as a person would, with a fresh server if half
-        a call has spoilt the first."""
+        """Runs both ends. Restarts a client that finds no server yet, and the server too if a half-made call
+        has broken it."""
         name, server_host, client_host, _, environment = place
 
         def serve():
@@ -178,8 +182,8 @@ class Programs(ProcessTest):
                 self.meet(place, ["rstream", "-b", place[3], *sizes], ["rstream", "-s", place[3], *sizes], 120)
 
     def test_riostream(self):
-        # Both ends spin on their memory: on two cores their background threads wait for a core, and its sizes of 32 B
-        # to 4 MiB ("all") would take minutes over UDP where its own choice of them takes half a minute.
+        # Both ends spin on their memory, so on two cores their background threads wait for a core. Over UDP
+        # the sizes "all" (32 B to 4 MiB) would take minutes; the default sizes take half a minute.
         sizes = [] if Settings.soak else ["-S", 4096]
         for place in Places.as_time_allows():
             self.meet(place, ["riostream", "-b", place[3], *sizes], ["riostream", "-s", place[3], *sizes], 120)
@@ -210,7 +214,8 @@ class Programs(ProcessTest):
                     report(line)
 
     def test_librspreload(self):
-        """A TCP echo that knows nothing of RDMA, over rsockets. That it is not TCP is seen by its ports."""
+        """Runs a TCP echo that knows nothing of RDMA over rsockets. Its ports show that it does not use TCP.
+        """
         found = sorted(pathlib.Path("/usr/lib").glob("*/rsocket/librspreload.so"))
         if not found:
             self.skipTest("librspreload is not installed")
@@ -232,10 +237,11 @@ class Programs(ProcessTest):
 
     @needs("qperf")
     def test_qperf_datagrams(self):
-        """Its ud_* tests leave -cm1 unused (it says so) and make address handles with a LID and without a GRH. A RoCE
-        device has no LIDs: such a handle is EINVAL here as it is with the kernel, whose core refuses it for every
-        port that requires a GRH. What is tested is that nothing else breaks, and that the way out is said, also to
-        one who took it at one end only. With the way out taken: test_lid_qperf."""
+        """The ud_* tests of qperf ignore -cm1 (and print so) and create address handles with a LID and
+        without a GRH. A RoCE device has no LIDs. Such a handle is EINVAL here, as in the kernel, whose
+        core refuses it for every port that requires a GRH. The test checks that nothing else breaks and
+        that the error text names the workaround, even if only one end uses it. test_lid_qperf tests with
+        the workaround."""
         host = Host()
         server = host.start("qperf", environment={"RRDMA_LOG": "info"})
         wait_until(lambda: server.process.poll() is not None, 1)
@@ -245,14 +251,15 @@ class Programs(ProcessTest):
             self.assertNotEqual(client.wait(30), 0)
             self.assertIn("-cm1 set but not used", client.output())
             self.assertIn("failed to create address handle: Invalid argument", client.output())
-            # Who is first ends the other.
+            # The end that fails first terminates the other.
             self.assertIn("`rrdma run --lid`", client.output() + server.output()[said_before:])
         self.assertIsNone(server.process.poll(), server.output())
 
     @needs("qperf")
     def test_lid_qperf(self):
-        """Address handles everywhere; addresses of connected QPs, which need qperf without -cm1, in the last place. Its
-        usual 2 KiB are too much for an interface's MTU of 1500. A client waits for its server by itself."""
+        """Uses address handles in every place. The last place adds addresses of connected QPs, which need
+        qperf without -cm1. The default of 2 KiB exceeds an interface MTU of 1500. The client waits for its
+        server by itself."""
         for name, server_host, client_host, address, environment in Places.with_lids():
             server = server_host.start(*QPERF_SERVER, environment=environment)
             client = client_host.run(*QPERF_CLIENT, "-cm1", "-m", 1024, address, "ud_lat", "ud_bw", environment=environment)
@@ -265,7 +272,7 @@ class Programs(ProcessTest):
             report(f"{name}: qperf well")
 
     def test_lid_pingpong(self):
-        """By the command's own option; the LID that the program prints is that of the address."""
+        """Uses the command's own option. The LID that the program prints is that of the address."""
         host = Host()
         words = [Stage.prefix.program("rrdma"), "run", "--lid", "--", "ibv_rc_pingpong"]
         server = host.start(*words, through_rrdma=False)
@@ -288,15 +295,15 @@ class Programs(ProcessTest):
 
     @needs("fi_pingpong")
     def test_libfabric(self):
-        # Its verbs provider finds no endpoint of type msg where there are only loopback interfaces, and a
-        # server listens on 127.0.0.1.
+        # libfabric's verbs provider finds no endpoint of type msg if there are only loopback interfaces, and
+        # its server listens on 127.0.0.1.
         left, _ = join_hosts()
         for kind in "msg", "rdm":
             self.meet((f"one host/{kind}", left, left, None, {}), ["fi_pingpong", "-p", "verbs", "-e", kind],
                       ["fi_pingpong", "-p", "verbs", "-e", kind, "127.0.0.1"], settle=1)
 
     def test_ucx(self):
-        """UCX connects by address through rdma_cm: its own wire-up, private data and reject reasons."""
+        """UCX connects by address through rdma_cm with its own wire-up, private data and reject reasons."""
         if not pathlib.Path(Stage.prefix.program("ucp_talk")).exists():
             self.skipTest("not built: UCX's headers are not installed")
         ucx = {"UCX_TLS": "rc_v,self", "UCX_SOCKADDR_TLS_PRIORITY": "rdmacm", "UCX_NET_DEVICES": "rrdma0:1"}
@@ -308,8 +315,9 @@ class Programs(ProcessTest):
 
     @needs("ib_send_bw")
     def test_perftest(self):
-        # With -R it connects twice, and does not mind whether the server listens again by the second time: on a busy
-        # machine the client is rejected, and ends with a segmentation fault of its own.
+        # With -R the program connects twice, and does not check whether the server listens again before the
+        # second call. On a busy machine the client is rejected and crashes with a segmentation fault of its
+        # own.
         for place in Places.as_time_allows(families=(4,)):
             for program in ("ib_send_bw", "ib_write_bw", "ib_read_lat"):
                 self.meet(place, [program, "-R", "-n", 200], [program, "-R", "-n", 200, place[3]], settle=1, fresh_server=True)
@@ -326,7 +334,8 @@ class Programs(ProcessTest):
         host.run("rping", "-c", "-a", "127.0.0.1", "-C", 10, "-V")
 
     def test_loss(self):
-        """MADs that get lost or doubled: all connections stand and end, and nothing is left in the daemon."""
+        """MADs are dropped and duplicated: all connections are established and closed, and the daemon keeps
+        no state."""
         host = Host()
         environment = {"RRDMA_MAD_FAULT": "drop=5%,dup=1%,seed=3"}
         keeper = host.start("rping", "-s", "-P", "-a", "127.0.0.1", environment=environment)
@@ -351,7 +360,7 @@ class Programs(ProcessTest):
         self.assertIsNone(keeper.process.poll())
 
     def test_death_disconnects(self):
-        """A program that dies: its peer hears DISCONNECTED within a second, and ends by itself."""
+        """A program dies: its peer gets DISCONNECTED within a second and exits by itself."""
         host = Host()
         server = host.start("rping", "-s", "-a", "127.0.0.1", "-v")
         wait_until(lambda: daemons(host), 10)
@@ -362,7 +371,7 @@ class Programs(ProcessTest):
         self.assertTrue(wait_until(lambda: "DISCONNECT" in server.output() or server.process.poll() is not None, 2), server.output()[-500:])
 
     def test_daemon_death(self):
-        """A daemon that is killed: the established connection goes on, and a listener hears new calls."""
+        """The daemon is killed: the established connection continues, and a listener still gets new calls."""
         host = Host()
         server = host.start("rping", "-s", "-P", "-a", "127.0.0.1")
         wait_until(lambda: daemons(host), 10)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What the connection manager does in trouble: interfaces that change or vanish, a daemon that is killed while
-calls are half made, strangers that flood it, programs that do not take their events.
+"""The connection manager under faults: interfaces that change or vanish, a daemon that is killed during
+half-open calls, floods of packets from strangers, programs that do not fetch their events.
 
     cm_trouble_test.py --products BUILD_FOLDER [--soak] [names of tests]
 """
@@ -50,7 +50,8 @@ class Interfaces(ProcessTest):
             there.await_line(CONNECT_REQUEST)
             left.ip("address", "del", f"{address}/{prefix}", "dev", "cable")
             there.await_line(ADDR_CHANGE, 5)
-            # It comes back and goes again: told again. A wildcard is bound to no address that could go.
+            # The address returns and goes again, which is reported again. A wildcard listener is bound to no
+            # address that could go.
             left.ip("address", "add", f"{address}/{prefix}", "dev", "cable", *(["nodad"] if family == 6 else []))
             time.sleep(0.2)
             left.ip("address", "del", f"{address}/{prefix}", "dev", "cable")
@@ -74,7 +75,7 @@ class Interfaces(ProcessTest):
         everywhere = listener(left, "0.0.0.0", 7002)
         caller = right.start("cm_events", "call", left.addresses[4], 7001)
         there.await_line(CONNECT_REQUEST)
-        left.ip("link", "del", "cable")  # a cable has two ends: both are gone
+        left.ip("link", "del", "cable")  # deletes both ends of the cable
         for program in there, caller:
             program.await_line(DEVICE_REMOVAL, 5)
             program.await_line("destroyed", 5)
@@ -85,7 +86,7 @@ class Interfaces(ProcessTest):
 
 class DaemonDeath(ProcessTest):
     def test_half_open_calls_are_told(self):
-        """Both links' worth of callers: within the host, and from another one whose own daemon lives on."""
+        """Callers over both links: within the host, and from another host whose own daemon stays alive."""
         left, right = join_hosts()
         address = left.addresses[4]
         there = listener(left, address, 7001)
@@ -98,7 +99,7 @@ class DaemonDeath(ProcessTest):
             end_process(pid)
         near.await_line(UNREACHABLE, 5)
         report(f"UNREACHABLE after {time.monotonic() - killed_at:.2f} s")
-        # The listener is known to the next daemon: callers of this host and of others reach it.
+        # The next daemon knows the listener, so callers of this host and of other hosts reach it.
         for number, host in ((2, left), (3, right)):
             caller = host.start("cm_events", "call", address, 7001)
             caller.await_line("called")
@@ -114,21 +115,21 @@ class DaemonDeath(ProcessTest):
             end_process(pid)
         for n, address in enumerate(addresses):
             def heard(address=address, n=n):
-                # Who calls before the listener has found the next daemon is refused by that.
+                # The new daemon refuses calls until the listener has registered with it.
                 caller = host.start("cm_events", "call", "::1" if ":" in address else "127.0.0.1", 7010 + n)
                 caller.await_line(REJECTED, 10)
                 return listeners[address].lines(CONNECT_REQUEST)
 
             self.assertTrue(wait_until(heard, 20), listeners[address].output())
             self.assertEqual(len(listeners[address].lines(CONNECT_REQUEST)), 1)
-        # And their ports are still theirs.
+        # The listeners still own their ports.
         thief = host.start("cm_events", "listen", "127.0.0.1", 7010)
         self.assertNotEqual(thief.wait(10), 0)
         self.assertIn("in use", thief.output())
 
 
     def test_pending_events_stay(self):
-        """What a program has not fetched yet when the daemon is killed is there when it looks."""
+        """Events that a program has not fetched when the daemon is killed stay available."""
         host = Host()
         late = listener(host, "127.0.0.1", 7001, "idle")
         callers = [host.start("cm_events", "call", "127.0.0.1", 7001) for _ in range(3)]
@@ -153,7 +154,8 @@ class Hostile(ProcessTest):
         return server
 
     def test_flood_of_calls(self):
-        """10,000 calls a second from a stranger: to nobody's port, then to a listener that does not answer."""
+        """A stranger makes 10,000 calls a second: first to an unused port, then to a listener that does not
+        answer."""
         left, right = join_hosts()
         here, stranger = left.addresses[4], right.addresses[4]
         server = self.bystander(left, here)
@@ -169,10 +171,10 @@ class Hostile(ProcessTest):
             sent, seconds = flood.result()
             report(f"{sent} calls in {seconds:.1f} s to port {port}; meanwhile {pings} rpings in {time.monotonic() - begin:.1f} s; "
                    f"daemon: {before} KiB, then {resident_kib(daemon)}")
-            self.assertGreater(sent, 100 * seconds)  # a flood, also on a slow machine
+            self.assertGreater(sent, 100 * seconds)  # the threshold also holds on a slow machine
         self.assertEqual(daemons(left), [daemon])
         self.assertLess(resident_kib(daemon), before + 32 * 1024)
-        # What waits for the listener is bounded by its backlog, however many called.
+        # The listener's backlog bounds the calls that wait for it, regardless of the number of callers.
         self.assertTrue(wait_until(lambda: target.lines(CONNECT_REQUEST), 5))
         self.assertLessEqual(len(target.lines(CONNECT_REQUEST)), 1024)
         target.end()
@@ -202,7 +204,7 @@ class Hostile(ProcessTest):
             self.assertIsNone(program.process.poll(), program.output())
 
     def test_events_that_nobody_takes(self):
-        """A listener that fetches nothing, and one that acknowledges nothing: their callers wait, others do not."""
+        """One listener fetches no events, another acknowledges none: their callers wait, others do not."""
         left, right = join_hosts()
         here, stranger = left.addresses[4], right.addresses[4]
         server = self.bystander(left, here)

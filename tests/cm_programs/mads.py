@@ -1,5 +1,5 @@
-"""Management datagrams of the connection manager made by hand, as octets for packets.Sender: right ones to
-flood a daemon with, and wrong ones."""
+"""Hand-made management datagrams of the connection manager, as bytes for packets.Sender: valid ones to flood
+a daemon with, and invalid ones."""
 
 import ipaddress
 import pathlib
@@ -26,12 +26,13 @@ def mad(attribute, body, transaction=1):
 
 
 def frame(content, psn=0):
-    """From the BTH to the pad, for QP1."""
+    """Builds the packet from the BTH to the pad, for QP1."""
     return bth(UD_SEND_ONLY, 1, psn, ack=False) + struct.pack(">II", GENERAL_SERVICES_QKEY, 1) + content
 
 
 def req(source, destination, port, number):
-    """A REQ for an RC connection to a TCP port space; `number` makes it a call of its own."""
+    """Builds a REQ for an RC connection to a TCP port space. A different `number` makes it a different call.
+    """
     body = bytearray(232)
     struct.pack_into(">I", body, 0, number)
     struct.pack_into(">QQ", body, 8, TCP_SERVICE | port, 0x0200000000000001)
@@ -50,7 +51,7 @@ def req(source, destination, port, number):
 
 
 def flood_with_calls(source, destination, port, rate, seconds):
-    """Calls at that rate; returns how many were made and how long it took."""
+    """Makes calls at that rate; returns their number and the time taken."""
     sent, begin = 0, time.monotonic()
     with Sender(source, destination) as sender:
         while (elapsed := time.monotonic() - begin) < seconds:
@@ -64,7 +65,7 @@ def flood_with_calls(source, destination, port, rate, seconds):
 
 
 def wrong_mad(chance, source, destination, port):
-    """A frame with a right ICRC and something wrong inside."""
+    """Builds a frame with a correct ICRC and an error inside."""
     content = req(source, destination, port, chance.randrange(1, 1 << 32))
     kind = chance.randrange(5)
     if kind == 0:

@@ -1,7 +1,7 @@
-// A TCP echo server and client that know nothing of RDMA, for librspreload: plain sockets, plain calls.
+// A TCP echo server and client that know nothing of RDMA, for librspreload. Uses plain sockets only.
 //
 //   tcp_echo server ADDRESS PORT        one connection, echoes until it ends
-//   tcp_echo client ADDRESS PORT        sends rounds of growing size and compares what comes back
+//   tcp_echo client ADDRESS PORT        sends rounds of growing size and compares the echo
 #include <netdb.h>
 #include <sys/socket.h>
 #include <unistd.h>

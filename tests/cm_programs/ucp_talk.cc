@@ -1,5 +1,5 @@
-// Two programs on UCX's UCP API that connect by address, which UCX does through rdma_cm when it is told so
-// (UCX_SOCKADDR_TLS_PRIORITY=rdmacm): tagged messages of growing size, echoed and compared.
+// Two programs on UCX's UCP API that connect by address, for which UCX uses rdma_cm if
+// UCX_SOCKADDR_TLS_PRIORITY=rdmacm. They echo and compare tagged messages of growing size.
 //
 //   ucp_talk server ADDRESS PORT        one client, until it has closed its end
 //   ucp_talk client ADDRESS PORT
@@ -56,7 +56,7 @@ class Peer {
     create_endpoint(parameters);
   }
 
-  // Waits for one call and takes it.
+  // Waits for one connection request and accepts it.
   void answer(const addrinfo& at) {
     ucp_listener_params_t parameters{};
     parameters.field_mask = UCP_LISTENER_PARAM_FIELD_SOCK_ADDR | UCP_LISTENER_PARAM_FIELD_CONN_HANDLER;
@@ -90,7 +90,7 @@ class Peer {
     const ucp_request_param_t plain{};
     finish("ucp_ep_close_nbx", ucp_ep_close_nbx(endpoint_, &plain));
   }
-  // Until the other side has closed.
+  // Waits until the other side has closed.
   void await_end() {
     while (!failed_) ucp_worker_progress(worker_);
     ucp_request_param_t force{};

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Every packet of every capture of another RoCE implementation: rrdma decode reads it, its ICRC is right,
-and all header fields equal what tshark says.
+"""Decodes every packet of every capture of another RoCE implementation. The ICRC must be correct, and all
+header fields must equal those of tshark.
 
     captures_test.py RRDMA FOLDER
 """
@@ -16,13 +16,14 @@ import tshark
 
 FILE_HEADER_OCTETS = 24
 PROGRAM, FOLDER = sys.argv[1], Path(sys.argv[2])
-# What the issue of trust is about: a comparison in which one of these never occurred shows nothing.
+# The comparison proves something only if each of these fields occurs.
 MUST_OCCUR = ["opcode", "destination_qp", "psn", "syndrome", "msn", "address", "rkey", "length", "swap_or_add", "compare",
               "original", "qkey", "source_qp", "immediate", "invalidate_rkey", "icrc"]
 
 
 def dissect_together(paths, packet_counts):
-    """tshark takes long to start, so captures of the same format are joined. Yields (path, [Seen])."""
+    """Dissects the captures and yields (path, [Seen]). Joins captures of the same format, because tshark
+    starts slowly."""
     joined = defaultdict(list)
     for path in paths:
         joined[path.read_bytes()[:FILE_HEADER_OCTETS]].append(path)

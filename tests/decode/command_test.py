@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""How `rrdma decode` behaves: exit statuses, complaints, bad, cut and foreign packets, colours, Ctrl-C.
+"""The behavior of `rrdma decode`: exit statuses, error texts, bad, truncated and foreign packets, colors,
+Ctrl-C.
 
     command_test.py RRDMA FOLDER
 """
@@ -26,7 +27,7 @@ def run(*arguments, **options):
 
 
 def records(path):
-    """The packets of a little-endian pcap file."""
+    """Returns the packets of a little-endian pcap file."""
     octets = path.read_bytes()
     at = FILE_HEADER_OCTETS
     while at < len(octets):
@@ -36,7 +37,7 @@ def records(path):
 
 
 def pcap(*packets, link=1):
-    """A pcap file; a packet is its octets, or (octets, original length)."""
+    """Builds a pcap file; a packet is its bytes, or (bytes, original length)."""
     text = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, link)
     for second, packet in enumerate(packets):
         octets, original = packet if isinstance(packet, tuple) else (packet, len(packet))
@@ -49,9 +50,9 @@ def foreign_packets():
     arp = macs + bytes.fromhex("0806") + bytes(28)
     tcp = macs + bytes.fromhex("0800" "4500002800004000" "40060000" "0a000001" "0a000002") + bytes(20)
     dns = macs + bytes.fromhex("0800" "4500001c00004000" "401126cf" "0a000001" "0a000002" "d43100350008" "0000")
-    # ICMPv6 behind a hop-by-hop header, as multicast listener reports are sent.
+    # ICMPv6 behind a hop-by-hop header, as in multicast listener reports.
     mld = macs + bytes.fromhex("86dd" "60000000" "0010" "00" "01") + bytes(32) + bytes.fromhex("3a00050200000000") + bytes(8)
-    # TCP of which the IP length is beyond what was captured: no fault of RoCE.
+    # TCP whose IP length exceeds the captured length: not a RoCE error.
     long_tcp = macs + bytes.fromhex("0800" "4500ffff00004000" "40060000" "0a000001" "0a000002") + bytes(20)
     return [arp, tcp, dns, mld, long_tcp]
 
@@ -124,8 +125,9 @@ class Command(unittest.TestCase):
 
     def test_every_flipped_octet_is_noticed(self):
         packet = next(records(GOOD))
-        # What the ICRC leaves out: Ethernet, TOS, TTL, UDP checksum, octet 4 of the BTH. The IPv4 header has a
-        # checksum of its own. Another protocol or port, or a later fragment, is a foreign packet.
+        # Fields that the ICRC does not cover: Ethernet, TOS, TTL, UDP checksum, byte 4 of the BTH. The IPv4
+        # header has its own checksum. A packet with another protocol or port, or a later fragment, is a
+        # foreign packet.
         uncovered = [40, 41, 46]
         places = range(14, len(packet))
         changed = [packet[:at] + bytes([packet[at] ^ 1]) + packet[at + 1:] for at in places]
@@ -180,7 +182,7 @@ class Command(unittest.TestCase):
         self.assertEqual(messages[:3], ["REQ", "REP", "RTU"])
         request = next(packet["cm"] for packet in packets if "cm" in packet)
         self.assertEqual((request["service_port"], request["ip_cm"]["source"]), (7174, "10.77.0.3"))
-        # What the REQ announces is what the other side's packets then carry.
+        # The REQ announces these values, and the other side's packets then carry them.
         first_send = next(packet for packet in packets if packet["bth"]["opcode_name"] == "RC SEND ONLY")
         self.assertIn(first_send["bth"]["destination_qp"], [packet["cm"]["local_qpn"] for packet in packets[:2]])
 
@@ -223,7 +225,7 @@ class Command(unittest.TestCase):
         self.assertNotIn(b"\x1b[", run("decode", "--color", "never", GOOD).stdout)
 
     def test_interrupt(self):
-        # Waiting for standard input, which never ends.
+        # Blocks on standard input, which never ends.
         child = subprocess.Popen([PROGRAM, "decode", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         try:
             child.stdin.write(GOOD.read_bytes()[:30])
@@ -241,7 +243,7 @@ class Command(unittest.TestCase):
 
 
 class Connections(unittest.TestCase):
-    """Who sends, filters and the summary, on captures of another implementation."""
+    """Senders, filters and the summary, on captures of another implementation."""
 
     def packets(self, name, *words):
         done = run("decode", "--json", FOLDER / name, *words)
@@ -251,7 +253,7 @@ class Connections(unittest.TestCase):
     def test_the_queue_pair_that_sends(self):
         for name in ("op_mixed_v4.pcap", "op_write_imm_v4.pcap", "cm_rping_v4.pcap", "cm_rping_v6.pcap", "op_atomics_v6.pcap"):
             known = [p for p in self.packets(name) if "bth" in p and "deth" not in p]
-            # Two ends, each the other's: where one is the destination, the other sends.
+            # The two ends are each other's peers: if one is the destination, the other is the sender.
             pairs = {(p["sender_qp"], p["bth"]["destination_qp"]) for p in known}
             self.assertTrue(known, name)
             self.assertEqual(pairs, {(there, here) for here, there in pairs}, name)
@@ -259,7 +261,8 @@ class Connections(unittest.TestCase):
         self.assertRegex(shown, r"RC RDMA READ REQUEST +qp 0x[0-9a-f]{6}.*from qp 0x[0-9a-f]{6}")
 
     def test_an_end_that_nobody_names_is_left_out(self):
-        packets = [record for record in records(FOLDER / "op_uc_send_imm_v4.pcap")]  # UC: nobody answers
+        # UC: there are no acknowledgements.
+        packets = [record for record in records(FOLDER / "op_uc_send_imm_v4.pcap")]
         done = run("decode", "--json", "-", input=pcap(*packets))
         for packet in map(json.loads, done.stdout.splitlines()):
             self.assertNotIn("sender_qp", packet) if "deth" not in packet else None

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Packets of ours, one of every opcode over IPv4, IPv6 and RoCE v1: tshark dissects each as InfiniBand
-without a malformed or expert-error mark, with the fields that were meant; so does rrdma decode.
+"""One packet of ours of every opcode, over IPv4, IPv6 and RoCE v1. tshark must dissect each as InfiniBand
+with the intended fields and no malformed or expert-error mark. `rrdma decode` must do the same.
 
     every_opcode_test.py RRDMA WRITER
 
-What tshark 4.0 does not know (XRC, FLUSH, ATOMIC WRITE, CNP) is compared as far as its BTH;
+tshark 4.0 does not know XRC, FLUSH, ATOMIC WRITE and CNP: these are compared up to the BTH.
 hand_vectors_test.cc covers the rest of them.
 """
 
@@ -22,7 +22,7 @@ PROGRAM, WRITER = sys.argv[1:3]
 XRC = range(0xA0, 0xC0)
 FLUSH, ATOMIC_WRITE, CNP, ARRIVALS = 0x1C, 0x1D, 0x81, 0xD1
 BTH = ["opcode", "solicited", "migration", "pad", "version", "pkey", "psn", "destination_qp", "ack_request"]
-# 25 of RC, 12 of UC, 2 of UD, as many of XRC as of RC, CNP, the map of arrivals between our own ends; over three networks.
+# 25 of RC, 12 of UC, 2 of UD, as many of XRC as of RC, CNP, and RRDMA's own arrival map; over three networks.
 PACKETS = (25 + 12 + 2 + 25 + 1 + 1) * 3
 
 

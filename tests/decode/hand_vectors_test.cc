@@ -1,10 +1,11 @@
-// Octets derived by hand for the opcodes that tshark 4.0 does not know: XRC, FLUSH, ATOMIC WRITE, CNP.
-// Each vector is written out field by field, as the layouts of the headers demand; both directions are
-// held against it, and whole frames against an ICRC computed bit by bit.
+// Hand-derived bytes for the opcodes that tshark 4.0 does not know: XRC, FLUSH, ATOMIC WRITE, CNP. Each
+// vector spells out the header layouts field by field. The tests compare parse and emit with it, and whole
+// frames with an ICRC computed bit by bit.
 //
-// BTH, 12 octets:  opcode | SE MigReq Pad(2) TVer(4) | P_Key(16) | FECN BECN 0(6) DestQP(24) | AckReq 0(7) PSN(24)
-// An opcode is transport(3) operation(5): RC 000, XRC 101, CNP 100 00001. Operations: SEND FIRST 0, SEND ONLY 4,
-// SEND ONLY WITH IMMEDIATE 5, WRITE FIRST 6, READ REQUEST 0x0c, READ RESPONSE ONLY 0x10, ACKNOWLEDGE 0x11,
+//   BTH, 12 bytes:  opcode | SE MigReq Pad(2) TVer(4) | P_Key(16) | FECN BECN 0(6) DestQP(24) | AckReq 0(7) PSN(24)
+//
+// An opcode is transport(3) operation(5): RC 000, XRC 101, CNP 100 00001. Operations: SEND FIRST 0, SEND ONLY
+// 4, SEND ONLY WITH IMMEDIATE 5, WRITE FIRST 6, READ REQUEST 0x0c, READ RESPONSE ONLY 0x10, ACKNOWLEDGE 0x11,
 // ATOMIC ACKNOWLEDGE 0x12, COMPARE SWAP 0x13, SEND LAST WITH INVALIDATE 0x16, FLUSH 0x1c, ATOMIC WRITE 0x1d.
 #include <gtest/gtest.h>
 
@@ -37,17 +38,17 @@ struct Vector {
   const char* name;
   TransportHeaders headers;
   Bytes payload;
-  Bytes octets;  // BTH to the end of the pad
+  Bytes octets;  // from the BTH to the end of the pad
 };
 
-// XRC requests carry an XRCETH directly behind the BTH: reserved(8) XRCSRQ(24). XRC answers do not.
+// XRC requests carry an XRCETH directly behind the BTH: reserved(8) XRCSRQ(24). XRC responses do not.
 const Bytes kXrcEth = {0x00, 0x00, 0x12, 0x34};
 const XrcEth kXrcEthValue{.srq = 0x1234};
 // RETH: address(64) R_Key(32) length(32).
 const Bytes kReth = {0x00, 0x00, 0xff, 0xff, 0x9e, 0xbd, 0xf0, 0x00,
                      0xca, 0xfe, 0xba, 0xbe, 0x00, 0x00, 0x0b, 0xb8};
 const Reth kRethValue{.address = 0xffff9ebdf000, .rkey = {0xcafebabe}, .length = 3000};
-// AETH: syndrome(8) MSN(24). 0x1f: 000 = ACK, 11111 = no credits told.
+// AETH: syndrome(8) MSN(24). 0x1f: 000 = ACK, 11111 = no credit information.
 const Bytes kAeth = {0x1f, 0x00, 0x00, 0x07};
 const Aeth kAethValue{.syndrome = 0x1f, .msn = 7};
 
@@ -59,26 +60,26 @@ Bth bth(std::uint8_t opcode, std::uint8_t pad, bool ack_request) {
           .ack_request = ack_request,
           .psn = Psn(0x654321)};
 }
-// The same in octets: flags 00 pp 0000 = pad << 4; AckReq is the upper bit in front of the PSN.
+// The same in bytes: flags 00 pp 0000 = pad << 4; AckReq is the highest bit of the byte before the PSN.
 Bytes bth_octets(std::uint8_t opcode, std::uint8_t flags, std::uint8_t ack) {
   return {opcode, flags, 0xff, 0xff, 0x00, 0xab, 0xcd, 0xef, ack, 0x65, 0x43, 0x21};
 }
 
 std::vector<Vector> vectors() {
   std::vector<Vector> all;
-  // XRC SEND ONLY: 101 00100 = 0xa4. Five octets of payload, three of pad: 00 11 0000 = 0x30.
+  // XRC SEND ONLY: 101 00100 = 0xa4. Five bytes of payload, three of pad: 00 11 0000 = 0x30.
   all.push_back({"XRC SEND ONLY",
                  {.bth = bth(0xa4, 3, true), .xrceth = kXrcEthValue},
                  {1, 2, 3, 4, 5},
                  joined({bth_octets(0xa4, 0x30, 0x80), kXrcEth, {1, 2, 3, 4, 5, 0, 0, 0}})});
-  // XRC SEND ONLY WITH IMMEDIATE: 101 00101 = 0xa5; the immediate stands behind the XRCETH, as given.
+  // XRC SEND ONLY WITH IMMEDIATE: 101 00101 = 0xa5; the immediate follows the XRCETH unchanged.
   all.push_back({"XRC SEND ONLY WITH IMMEDIATE",
                  {.bth = bth(0xa5, 0, false),
                   .xrceth = kXrcEthValue,
                   .immediate = immediate_of({0xde, 0xad, 0xbe, 0xef})},
                  {},
                  joined({bth_octets(0xa5, 0, 0), kXrcEth, {0xde, 0xad, 0xbe, 0xef}})});
-  // XRC SEND LAST WITH INVALIDATE: 101 10110 = 0xb6; IETH is the R_Key.
+  // XRC SEND LAST WITH INVALIDATE: 101 10110 = 0xb6; the IETH is the R_Key.
   all.push_back({"XRC SEND LAST WITH INVALIDATE",
                  {.bth = bth(0xb6, 0, true), .xrceth = kXrcEthValue, .invalidate = {0x01020304}},
                  {9, 9, 9, 9},
@@ -93,7 +94,7 @@ std::vector<Vector> vectors() {
                  {.bth = bth(0xac, 0, true), .xrceth = kXrcEthValue, .reth = kRethValue},
                  {},
                  joined({bth_octets(0xac, 0, 0x80), kXrcEth, kReth})});
-  // XRC RDMA READ RESPONSE ONLY: 101 10000 = 0xb0: an answer, so an AETH and no XRCETH.
+  // XRC RDMA READ RESPONSE ONLY: 101 10000 = 0xb0: a response, so it has an AETH and no XRCETH.
   all.push_back({"XRC RDMA READ RESPONSE ONLY",
                  {.bth = bth(0xb0, 2, false), .aeth = kAethValue},
                  {7, 7},
@@ -119,8 +120,8 @@ std::vector<Vector> vectors() {
                          kXrcEth,
                          {0, 0, 0, 0, 0, 0, 0x10, 0, 0, 0, 0x0f, 0x12},
                          {0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 1}})});
-  // RC FLUSH: 000 11100 = 0x1c. FETH in front of the RETH: reserved(26) selectivity(2) placement(4);
-  // the whole region (01), global visibility and persistence (0011): 01 0011 = 0x13.
+  // RC FLUSH: 000 11100 = 0x1c. The FETH precedes the RETH: reserved(26) selectivity(2) placement(4); the
+  // whole region (01), global visibility and persistence (0011): 01 0011 = 0x13.
   all.push_back({"RC FLUSH",
                  {.bth = bth(0x1c, 0, true), .feth = {.raw = 0x13}, .reth = kRethValue},
                  {},
@@ -131,7 +132,7 @@ std::vector<Vector> vectors() {
        {.bth = bth(0xbc, 0, true), .xrceth = kXrcEthValue, .feth = {.raw = 0x02}, .reth = kRethValue},
        {},
        joined({bth_octets(0xbc, 0, 0x80), kXrcEth, {0, 0, 0, 0x02}, kReth})});
-  // RC ATOMIC WRITE: 000 11101 = 0x1d: RETH and exactly 8 octets.
+  // RC ATOMIC WRITE: 000 11101 = 0x1d: RETH and exactly 8 bytes.
   all.push_back({"RC ATOMIC WRITE",
                  {.bth = bth(0x1d, 0, true), .reth = kRethValue},
                  {1, 2, 3, 4, 5, 6, 7, 8},
@@ -141,7 +142,7 @@ std::vector<Vector> vectors() {
                  {.bth = bth(0xbd, 0, true), .xrceth = kXrcEthValue, .reth = kRethValue},
                  {1, 2, 3, 4, 5, 6, 7, 8},
                  joined({bth_octets(0xbd, 0, 0x80), kXrcEth, kReth, {1, 2, 3, 4, 5, 6, 7, 8}})});
-  // CNP: 100 00001 = 0x81, BECN (0x40 in octet 4), PSN 0, 16 zero octets.
+  // CNP: 100 00001 = 0x81, BECN (0x40 in byte 4), PSN 0, 16 zero bytes.
   TransportHeaders cnp{.bth = bth(0x81, 0, false)};
   cnp.bth.becn = true;
   cnp.bth.psn = Psn(0);
@@ -172,7 +173,7 @@ TEST(HandVectors, EmitGivesTheOctets) {
   }
 }
 
-// CRC-32 as its definition reads: polynomial 0x04c11db7, each octet least significant bit first.
+// CRC-32 by definition: polynomial 0x04c11db7, each byte least significant bit first.
 std::uint32_t crc_bit_by_bit(const Bytes& octets) {
   std::uint32_t crc = 0xffffffff;
   for (const std::uint8_t octet : octets) {
@@ -184,7 +185,7 @@ std::uint32_t crc_bit_by_bit(const Bytes& octets) {
   return ~crc;
 }
 
-// On the wire the CRC stands least significant octet first.
+// On the wire the least significant byte of the CRC comes first.
 Bytes icrc_octets(std::uint32_t crc) {
   Bytes octets;
   for (unsigned shift = 0; shift < 32; shift += 8) octets.push_back(static_cast<std::uint8_t>(crc >> shift));
@@ -206,7 +207,7 @@ void expect_good(const Bytes& frame, const Vector& vector) {
 
 const Bytes kEthernetAddresses = {2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1};
 
-// The transport octets as the ICRC sees them: octet 4 of the BTH as ones.
+// The transport bytes as the ICRC covers them: byte 4 of the BTH is all ones.
 Bytes masked_transport(const Vector& vector) {
   Bytes masked = vector.octets;
   masked[4] = 0xff;
@@ -230,7 +231,7 @@ TEST(HandVectors, WholeFramesOverIpv4) {
                               high(checksum), low(checksum)},
                              addresses});
     const Bytes udp = {0xc0, 0x01, 0x12, 0xb7, high(udp_length), low(udp_length), 0, 0};  // 4791 = 0x12b7
-    // Ones instead of TOS, TTL, both checksums and octet 4 of the BTH, behind 8 octets of ones.
+    // Ones replace TOS, TTL, both checksums and byte 4 of the BTH; 8 bytes of ones come first.
     const Bytes covered =
         joined({Bytes(8, 0xff),
                 {0x45, 0xff, high(ip_length), low(ip_length), 0x12, 0x34, 0x40, 0, 0xff, 17, 0xff, 0xff},
@@ -250,7 +251,7 @@ TEST(HandVectors, WholeFramesOverRoceV1) {
     const std::size_t length = vector.octets.size() + 4;
     const Bytes lengths = {static_cast<std::uint8_t>(length >> 8), static_cast<std::uint8_t>(length), 0x1b};
     const Bytes grh = joined({{0x60, 0, 0, 0}, lengths, {64}, gids});
-    // Ones instead of traffic class, flow label and hop limit.
+    // Ones replace traffic class, flow label and hop limit.
     const Bytes covered =
         joined({Bytes(8, 0xff), {0x6f, 0xff, 0xff, 0xff}, lengths, {0xff}, gids, masked_transport(vector)});
     expect_good(

@@ -1,9 +1,9 @@
-"""Runs `rrdma decode --json` and flattens its packets to the names that tshark.py uses."""
+"""Runs `rrdma decode --json` and flattens its packets to the field names of tshark.py."""
 
 import json
 import subprocess
 
-# Where a flat name stands in the object, and whether it is a string "0x…" there.
+# Maps a flat name to its path in the object, and to whether the value is a string "0x…".
 PLACES = {
     "opcode": [("bth", "opcode")],
     "solicited": [("bth", "solicited")],
@@ -32,7 +32,7 @@ PLACES = {
 
 
 def decode(program, capture, *options):
-    """(packets, exit status)."""
+    """Returns (packets, exit status)."""
     done = subprocess.run([program, "decode", "--json", *options, str(capture)], capture_output=True, text=True,
                           timeout=100, check=False)
     return [json.loads(line) for line in done.stdout.splitlines()], done.returncode

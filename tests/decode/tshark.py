@@ -1,15 +1,15 @@
-"""Asks tshark what it sees in a capture, in the same flat form as packets of `rrdma decode --json`.
+"""Asks tshark to dissect a capture, and returns it in the same flat form as packets of `rrdma decode --json`.
 
-tshark's guesses about payloads are switched off: on a few octets they say "malformed" about packets that
-are right. A zero UDP checksum over IPv6, which RoCE v2 uses, is not counted as an error.
+tshark's payload heuristics are disabled: for short payloads they report correct packets as "malformed". A
+zero UDP checksum over IPv6, which RoCE v2 uses, does not count as an error.
 """
 
 import re
 import shutil
 import subprocess
 
-# Guesses at what an InfiniBand payload or a connection manager's private data might be. Versions of
-# tshark name some of them differently; it refuses a name that it does not know.
+# Heuristics for InfiniBand payloads and the connection manager's private data. Their names differ between
+# versions of tshark, which refuses a name that it does not know.
 HEURISTICS = [
     "smcr_infiniband", "smb_direct_infiniband", "rpcrdma_infiniband", "rpcordma_infiniband", "rpcordma_ib_private",
     "nvme_rdma", "nvme_rdma_cm_private", "lnet_ib", "lnet_ib_cm_private", "iser_infiniband", "iser_ib_private",
@@ -32,12 +32,13 @@ def flag(text):
 
 
 def one_value(text, convert):
-    """Some fields stand in the tree twice, as a header and as its only member: they must agree."""
+    """Returns the one value of a field. Some fields occur twice in the tree, as a header and as its only
+    member; both must agree."""
     values = {convert(occurrence) for occurrence in text.split(",")}
     return values.pop() if len(values) == 1 else values
 
 
-# Our flat name: (tshark's field, how its text becomes our value).
+# Our flat name: (tshark's field, the function that converts its text to our value).
 FIELDS = {
     "opcode": ("infiniband.bth.opcode", number),
     "solicited": ("infiniband.bth.se", flag),
@@ -70,7 +71,7 @@ def require():
 
 
 class Seen:
-    """One frame: `fields` under our flat names, and what tshark thinks of it."""
+    """One frame: `fields` under our flat names, and tshark's verdict."""
 
     def __init__(self, columns):
         self.protocols = columns.pop("frame.protocols").split(":")
@@ -84,7 +85,7 @@ class Seen:
                        if columns[theirs]}
 
     def complaint(self):
-        """Why this is no clean InfiniBand packet, or None."""
+        """Says why this is no clean InfiniBand packet; None if it is one."""
         if "infiniband" not in self.protocols:
             return "not dissected as InfiniBand: " + ":".join(self.protocols)
         if self.malformed:

@@ -1,6 +1,6 @@
-// Writes one packet of every opcode over IPv4, IPv6 and RoCE v1 into a pcapng file, and to standard
-// output what it meant by each: one JSON object for each packet, made from the values before they
-// became octets. every_opcode_test.py holds both against what tshark reads.
+// Writes one packet of every opcode over IPv4, IPv6 and RoCE v1 into a pcapng file. Prints the intended
+// values to standard output, one JSON object for each packet, made from the values before they were emitted.
+// every_opcode_test.py compares both with the output of tshark.
 //
 //   write_every_opcode FILE
 #include <algorithm>
@@ -21,7 +21,7 @@ namespace rrdma::wire {
 namespace {
 
 constexpr std::uint64_t kSeed = 0x726f6365;
-constexpr std::uint64_t kFirstTime = 1'700'000'000'000'000'001;  // odd nanoseconds: nothing may round them
+constexpr std::uint64_t kFirstTime = 1'700'000'000'000'000'001;  // odd nanoseconds, to detect rounding
 
 std::uint32_t bits(Prng& prng, unsigned width) {
   return static_cast<std::uint32_t>(prng.below(1ull << width));
@@ -134,7 +134,7 @@ nlohmann::ordered_json meant(const TransportHeaders& headers, Octets payload) {
   }
   if (shape.aeth) fields.update({{"syndrome", headers.aeth.syndrome}, {"msn", headers.aeth.msn}});
   if (shape.atomic_ack_eth) fields["original"] = headers.atomic_ack.original;
-  // Immediate data travels as it lies in memory.
+  // Immediate data has the same byte order in memory and on the wire.
   if (shape.immediate) fields["immediate"] = big_endian(headers.immediate.raw);
   if (shape.invalidate) fields["invalidate_rkey"] = headers.invalidate.value;
   std::string hex;

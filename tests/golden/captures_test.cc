@@ -1,6 +1,6 @@
-// Packets of the Linux kernel's rxe, as captured: every one is read, has the right ICRC, and parse then
-// emit gives back its octets, frame and transport headers alike. The identification that a UDP socket
-// would hide is solved and compared with the one on the wire.
+// Replays captured packets of the Linux kernel's rxe. Every packet parses, has a correct ICRC, and emits the
+// same bytes again, for the frame and for the transport headers. The test also solves the ICRC for the IP
+// identification, which a UDP socket would hide, and compares it with the one on the wire.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// The cases of the good guest suite. Each is a program of its own: `guest NAME` runs one and ends with 0 when
-// the program noticed nothing of us but messages that come.
+// The cases of the good guest suite. Each runs in a process of its own: `guest NAME` runs one, and exits with
+// 0 if RRDMA had no effect on the program except that it delivers messages.
 #pragma once
 
 #include <span>

@@ -1,4 +1,4 @@
-// Children: what they do must not reach the parent, and what they have is theirs.
+// Children: their actions must not affect the parent, and they own their own objects.
 #include <fcntl.h>
 #include <spawn.h>
 #include <sys/wait.h>
@@ -23,8 +23,8 @@ void expect_success(pid_t child) {
     proof::fail("a child ended with status " + std::to_string(status));
 }
 
-// A program with our library in it, as its parent: this one, which without words lists its cases. (One that nobody
-// here built cannot load a library that was built with a sanitizer.)
+// A program that has our library loaded like its parent: this one, which lists its cases if it gets no
+// arguments. An existing program could not load a library that was built with a sanitizer.
 const char* another_program() { return program_invocation_name; }
 
 void fork_and_go_on() {
@@ -39,7 +39,7 @@ void fork_and_go_on() {
   talk.exchange();
 }
 
-// The parent's device is dead in the child, and says so; one of its own works.
+// The parent's device is unusable in the child and reports so; a device that the child opens works.
 void fork_and_open_anew() {
   Talk talk;
   talk.exchange();
@@ -72,7 +72,7 @@ void fork_closes_everything() {
   talk.exchange();
 }
 
-// As Python's subprocess does it.
+// Like Python's subprocess.
 void vfork_closes_everything() {
   Talk talk(true);
   const int cm = ::open("/dev/infiniband/rdma_cm", O_RDWR | O_CLOEXEC);
@@ -87,7 +87,7 @@ void vfork_closes_everything() {
   }
   expect_success(child);
   talk.exchange();
-  // The channel is still one: a command that is too short is refused as such.
+  // The descriptor is still an rdma_cm channel: a command that is too short is refused as such.
   if (::write(cm, "", 1) != -1 || errno != EINVAL)
     proof::fail("the rdma_cm channel did not outlive a vfork: " + std::string(std::strerror(errno)));
   if (::close(cm) != 0) proof::fail_errno("closing rdma_cm");

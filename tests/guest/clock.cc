@@ -1,5 +1,5 @@
-// Clocks that jump: somebody sets the date, a machine is stopped for an hour and goes on. The program's own
-// clock_gettime stands before the C library's, for us as for everybody in the process.
+// Clocks that jump: the date is set, or a machine is stopped for an hour and continues. The program's
+// clock_gettime overrides the C library's for RRDMA and for everything else in the process.
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -16,7 +16,7 @@ namespace {
 constexpr long kHour = 3600;
 constexpr long kYear = 365 * 24 * kHour;
 
-// Seconds that each clock is ahead of the kernel's.
+// The number of seconds by which each clock is ahead of the kernel's.
 std::atomic<long> wall_ahead{0};
 std::atomic<long> monotonic_ahead{0};
 
@@ -33,7 +33,7 @@ extern "C" __attribute__((visibility("default"))) int clock_gettime(clockid_t cl
 namespace guest {
 namespace {
 
-// While messages flow, back and forth by years.
+// While messages flow, the date jumps back and forth by years.
 void the_date_is_set() {
   std::atomic<bool> done{false};
   std::thread clock_setter([&] {
@@ -51,7 +51,7 @@ void the_date_is_set() {
   wall_ahead = 0;
 }
 
-// As when the machine was stopped: what waited for a timer is due at once, and nothing that stood has ended.
+// As after a stop of the machine: pending timers expire at once, and established connections survive.
 void an_hour_is_missing() {
   for (const bool events : {false, true}) {
     Talk talk(events);

@@ -1,4 +1,4 @@
-// Descriptors: the program's numbers are the program's, and ours are out of its reach.
+// Descriptors: the program controls its own descriptor numbers and cannot reach ours.
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/resource.h>
@@ -61,7 +61,7 @@ void the_low_numbers_stay_free() {
   for (const int fd : open_descriptors()) {
     if (fd < 256 && before.count(fd) == 0) ++low;
   }
-  // What the program is told of: the device's two files, and no more.
+  // The program sees the device's two files and nothing else.
   if (low > 3) proof::fail(std::to_string(low) + " low numbers are taken");
   talk.exchange();
 }
@@ -80,7 +80,7 @@ void written_over() {
   if (::dup2(file, 200) != 200 || ::close(200) != 0) proof::fail_errno("dup2 to a free number");
 }
 
-// By system calls that nobody can hook: the program has harmed itself, but must neither hang nor spin.
+// By system calls that cannot be hooked: the program has harmed itself, but must neither hang nor spin.
 void closed_behind_our_back() {
   Talk talk(true);
   talk.exchange();

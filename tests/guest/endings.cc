@@ -1,4 +1,4 @@
-// Endings: however the program goes, it goes as it would without us, at once and with its own status.
+// Endings: however the program exits, it exits as it would without RRDMA, at once and with its own status.
 #include <dlfcn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -51,7 +51,7 @@ void endings() {
 
 std::unique_ptr<Talk> kept;
 
-// Runs after main, when others have been destroyed already.
+// Runs after main, when other static objects have been destroyed already.
 struct Last {
   ~Last() {
     if (kept == nullptr) return;
@@ -81,7 +81,7 @@ void verbs_in_exit_handlers() {
   });
 }
 
-// Who loads libibverbs by itself may let it go again.
+// A program that loads libibverbs with dlopen may unload it again.
 void loaded_and_let_go() {
   for (int i = 0; i < 5; ++i) {
     void* library = ::dlopen("libibverbs.so.1", RTLD_NOW);

@@ -1,4 +1,4 @@
-// guest CASE, or guest without words for the list of them.
+// Runs `guest CASE`; without arguments, lists the cases.
 #include <cstdio>
 #include <cstring>
 

@@ -1,4 +1,5 @@
-"""The good guest: a program with RRDMA inside behaves as it would without, whatever it does to itself."""
+"""The good guest: a program with RRDMA inside behaves as it would without, whatever it does to its own
+process."""
 
 import os
 import pathlib
@@ -17,10 +18,10 @@ def cases():
 
 
 class Guest(ProcessTest):
-    # Run by a test of their own, which prepares something first.
+    # Each has a test of its own, which prepares something first.
     PREPARED = {"full_disk", "steady_traffic", "idle", "many_queue_pairs"}
-    # A sanitizer takes more addresses than this leaves, and ThreadSanitizer puts handlers of its own in the place of those
-    # that a program installs, which these are about.
+    # A sanitizer takes more address space than these leave. ThreadSanitizer replaces the handlers that a
+    # program installs, which these cases test.
     TOO_MUCH_FOR_SANITIZERS = {
         "": set(), "thread": {"little_address_space", "handler_after", "ignored_faults_end_the_program"},
     }.get(os.environ.get("GUEST_SANITIZED", ""), {"little_address_space"})
@@ -44,8 +45,8 @@ class Guest(ProcessTest):
         for line in program.output().splitlines()[:-1]:
             report(line)
 
-    # What valgrind has to say there is the case's own doing: it touches memory that is gone, or leaves valgrind itself
-    # neither descriptors nor addresses.
+    # Here the case itself causes valgrind's reports: it touches unmapped memory, or leaves valgrind no
+    # descriptors or address space.
     TOO_MUCH_FOR_VALGRIND = {"handler_before", "handler_after", "ignored_faults_end_the_program", "alternate_stack",
                              "few_descriptors", "little_address_space", "nobody_reads_what_we_say"}
 
@@ -68,7 +69,7 @@ class Guest(ProcessTest):
             host.run("guest", case, seconds=120, prefix=["taskset", "-c", core])
 
     def test_full_disk(self):
-        """The runtime directory is on a file system with no room left."""
+        """The runtime directory is on a file system with no space left."""
         if os.geteuid() != 0 or Stage.in_user_namespace:
             self.skipTest("needs root to mount a small file system")
         host = Host()
@@ -87,7 +88,7 @@ class Guest(ProcessTest):
 
 
 def add_port(host):
-    """An interface that can change and go: one end of a cable whose other end nobody uses."""
+    """Adds an interface that can change and go: one end of a cable whose other end is unused."""
     host.ip("link", "add", "port", "type", "veth", "peer", "name", "far")
     host.ip("address", "add", "10.78.0.1/24", "dev", "port")
     for end in ("far", "port"):
@@ -95,7 +96,7 @@ def add_port(host):
 
 
 class Network(ProcessTest):
-    """What happens to the interface while the program uses it."""
+    """The interface changes while the program uses it."""
 
     def test_interface_comes_and_goes(self):
         host = Host()

@@ -1,4 +1,4 @@
-// Limits: what is not allowed is an errno and a sentence, and never the end of the program.
+// Limits: exceeding one gives an errno and an error text, and never ends the program.
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -64,10 +64,10 @@ Outcome open_under(int resource, rlim_t limit) {
   return outcome;
 }
 
-// Either it works, without a word, or errno and one sentence say why not and what to do.
+// The call either succeeds silently, or sets errno and prints one sentence with the reason and the remedy.
 void few_descriptors() {
   ::setenv("RRDMA_LOG", "error", 1);
-  { Talk warm; }  // the daemon is there
+  { Talk warm; }  // starts the daemon
   int enough = -1;
   for (rlim_t limit = 0; limit <= 64; ++limit) {
     const auto [error, said] = open_under(RLIMIT_NOFILE, limit);
@@ -100,14 +100,14 @@ void little_address_space() {
   if (worked == 0) proof::fail("2 GiB of addresses are not enough");
 }
 
-// In a child: what this one says goes into a file, too.
+// The limit applies in a child, because the output of this process goes into a file, too.
 void no_file_may_grow() {
   { Talk warm; }
   const int error = open_under(RLIMIT_FSIZE, 0).error;
   if (error != 0 && error != EFBIG) proof::fail(std::string("no file may grow: ") + std::strerror(error));
 }
 
-// The harness has filled the runtime directory: the first explained error writes there.
+// The harness has filled the runtime directory; the first explained error writes there.
 void full_disk() {
   Talk talk;
   for (int i = 0; i < 100; ++i) {
@@ -119,7 +119,7 @@ void full_disk() {
   talk.exchange();
 }
 
-// No thread may be started.
+// No thread can be started.
 void one_process_too_many() {
   { Talk warm; }
   const int error = open_under(RLIMIT_NPROC, 0).error;
@@ -137,8 +137,8 @@ void fail_a_request() {
   ibv_dereg_mr(region);
 }
 
-// The sentence about a failed request goes to a pipe without a reader, then to a file that may not grow: neither
-// SIGPIPE nor SIGXFSZ reaches the program.
+// The text about a failed request goes to a pipe without a reader, then to a file that may not grow. Neither
+// SIGPIPE nor SIGXFSZ may reach the program.
 void nobody_reads_what_we_say() {
   const int before = ::dup(STDERR_FILENO);
   int ends[2];
@@ -151,7 +151,7 @@ void nobody_reads_what_we_say() {
   ::dup2(file, STDERR_FILENO);
   rlimit limit{};
   ::getrlimit(RLIMIT_FSIZE, &limit);
-  Talk open;  // what it maps grows before
+  Talk open;  // makes its mappings before the limit applies
   const rlimit none{.rlim_cur = 0, .rlim_max = limit.rlim_max};
   ::setrlimit(RLIMIT_FSIZE, &none);
   fail_a_request();

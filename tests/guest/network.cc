@@ -1,4 +1,4 @@
-// The network changes while the program uses it; the harness does that until it closes our standard input.
+// The network changes while the program uses it. The harness changes it until it closes our standard input.
 #include <poll.h>
 #include <unistd.h>
 
@@ -15,7 +15,7 @@ bool harness_is_done() {
 }
 
 void steady_traffic() {
-  if (harness_is_done()) return;  // nobody changes anything
+  if (harness_is_done()) return;  // no harness changes anything
   Talk talk;
   talk.exchange();
   proof::say("talking");

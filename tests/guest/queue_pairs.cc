@@ -1,5 +1,5 @@
-// As many queue pairs as a program may want: opened, connected, one message each, closed. GUEST_QPS says how
-// many: 2,000 in the short form, 65,000 in the long one.
+// The maximum number of queue pairs that a program may want: creates and connects them, sends one message
+// each, and destroys them. GUEST_QPS sets the number: 2,000 in the short form, 65,000 in the long one.
 #include <sys/mman.h>
 
 #include <cstdlib>

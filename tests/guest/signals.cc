@@ -1,4 +1,4 @@
-// Signals: the program's actions, masks and stacks hold, and our guard works beside them.
+// Signals: the program's handlers, masks and stacks stay in effect, and our SIGSEGV guard works beside them.
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/time.h>
@@ -37,7 +37,7 @@ void fault_of_the_program() {
   if (sigsetjmp(out, 1) == 0) *page = 1;
 }
 
-// Memory that was registered and is gone is an error of the request, whoever handles SIGSEGV.
+// Access to registered but unmapped memory fails the request, whichever handler SIGSEGV has.
 void expect_guarded(Talk& talk) {
   std::uint8_t* memory = proof::map_memory(4096);
   ibv_mr* region = talk.device().register_memory(memory, 4096);
@@ -141,7 +141,7 @@ void alternate_stack() {
 
 volatile sig_atomic_t ticks = 0;
 
-// Calls that are interrupted all the time go on.
+// System calls that are constantly interrupted continue.
 void interrupted_all_the_time() {
   struct sigaction action {};
   action.sa_handler = [](int) { ticks = ticks + 1; };

@@ -1,5 +1,5 @@
-// Talk: what a program does with a NIC while the suite does things to the program: two RC queue pairs of one
-// process, connected with each other, and messages between them.
+// Talk: the traffic of a program while the suite acts on the program. Two RC queue pairs of one process are
+// connected to each other and exchange messages.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -17,17 +17,17 @@ class Talk {
  public:
   static constexpr std::uint32_t kOctets = 4096;
 
-  // With `events` it sleeps in a completion channel instead of polling.
+  // If `events`, sleeps in a completion channel instead of polling.
   explicit Talk(bool events = false);
   ~Talk();
   Talk(const Talk&) = delete;
   Talk& operator=(const Talk&) = delete;
 
-  // A message each way, checked octet by octet; ends the program when it does not come.
+  // Sends a message each way and checks every byte. Ends the program if a message does not arrive.
   void exchange(int rounds = 1);
   [[nodiscard]] proof::Device& device() { return device_; }
   [[nodiscard]] ibv_qp* qp() const { return qps_[0]; }
-  // The status of a WRITE from memory that may not be there.
+  // Returns the status of a WRITE from memory that may not be mapped.
   [[nodiscard]] ibv_wc_status write_from(const ibv_mr& region, std::uint32_t octets);
 
  private:
@@ -41,7 +41,7 @@ class Talk {
   std::uint8_t mark_ = 0;
 };
 
-// What the command line of a Device would be if it had none.
+// Stands in for the command line of a Device.
 proof::Arguments& no_arguments();
 
 }  // namespace guest

@@ -1,4 +1,4 @@
-// Threads: many, short-lived, and gone in the middle.
+// Threads: many, short-lived, and canceled in the middle of a call.
 #include <pthread.h>
 #include <unistd.h>
 
@@ -50,7 +50,7 @@ void threads_that_die() {
   for (int i = 0; i < 50; ++i) {
     std::thread([&] { talk.exchange(); }).join();
     pthread_t thread;
-    // One that ends in the middle of a sleep.
+    // A thread that ends in the middle of a sleep.
     if (pthread_create(
             &thread, nullptr,
             [](void*) -> void* {
@@ -64,7 +64,7 @@ void threads_that_die() {
   talk.exchange();
 }
 
-// A thread with the smallest stack that there is.
+// A thread with the smallest possible stack.
 void small_stacks() {
   Talk talk;
   pthread_attr_t attributes;

@@ -1,13 +1,15 @@
-# What it costs programs to be watched: `make bench-inspector`. ib_write_bw and ib_send_lat with the page of `rrdma
-# inspect` open in a browser and without it, in turn, in one run; medians of the ratios of neighbours, so that what
-# else happens on the machine meets both. "Without" is a page and a server that are stopped (SIGSTOP).
+# Measures the cost of watching programs: `make bench-inspector`. Runs ib_write_bw and ib_send_lat with and
+# without the page of `rrdma inspect` open in a browser, in turn, in one run. Reports the medians of the
+# ratios of neighboring runs, so that other load on the machine affects both. "Without" means that the page
+# and the server are stopped (SIGSTOP).
 #
-# Where there are fewer than four processors, two programs that poll have them all: a browser of the same rank would take
-# its share from them whatever the page does. There the programs run with the highest rank and the browser with the lowest:
-# what is seen is what watching costs the programs themselves. Arguments: the command, how many rounds.
+# With fewer than four processors, two polling programs occupy them all: a browser of the same priority would
+# take its share whatever the page does. In that case the programs run at the highest priority and the browser
+# at the lowest, so the result is the cost to the programs themselves. Arguments: the command, the number of
+# rounds.
 #
-# The last line is the verdict: OK, WORSE (beyond a bar), or NOISY: runs of the same differ by so much that nothing can be
-# said; the status is 0, 1, or 2.
+# The last line is the verdict: OK, WORSE (beyond a limit), or NOISY (equal runs differ too much for a
+# verdict). The exit status is 0, 1, or 2.
 import os
 import re
 import signal
@@ -28,8 +30,8 @@ from inspecting import Inspector  # noqa: E402
 PAGES = os.path.join(ROOT, "inspector", "test", "page.mjs")
 CROWDED = len(os.sched_getaffinity(0)) < 4
 ROUNDS = int(sys.argv[2]) if len(sys.argv) > 2 else 9
-NOISE_MAX = 0.1  # between runs of the same: the machine does something else
-# The tool, its words, how to read its last line, and by how much it may become worse.
+NOISE_MAX = 0.1  # between equal runs: other load on the machine
+# The tool, its arguments, the reader of its last line, and the largest allowed slowdown.
 MEASURES = (
     ("ib_write_bw", ("-x", "1", "-n", "20000", "-F"), lambda fields: 1 / float(fields[3]), 0.03),
     ("ib_send_lat", ("-x", "1", "-n", "100000", "-F"), lambda fields: float(fields[4]), 0.05),
@@ -37,7 +39,7 @@ MEASURES = (
 
 
 def family_of(pid):
-    """A process and all that it started."""
+    """Returns a process and all its descendants."""
     parents = {}
     for name in os.listdir("/proc"):
         try:
@@ -72,7 +74,7 @@ def processor_seconds(pids):
 
 
 def measure(tool, words, read, port):
-    """Smaller is better."""
+    """Returns a figure of which smaller is better."""
     command = [*(["nice", "-n", "-20"] if CROWDED else []), RRDMA, "run", "--", tool, *words, "-p", str(port)]
     before = servers.open_ports()
     server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -86,17 +88,18 @@ def measure(tool, words, read, port):
 
 
 def machine():
-    """In words; and what else it does: a figure of a busy machine means little."""
+    """Describes the machine and its other load: a figure of a busy machine means little."""
     with open("/proc/cpuinfo") as file:
         model = re.search(r"(?m)^(?:model name|CPU part)\s*:\s*(.*)$", file.read())
     return f"{os.uname().machine}, {len(os.sched_getaffinity(0))} processors ({model[1] if model else 'unknown'}), Linux {os.uname().release}, load {os.getloadavg()[0]:.1f} before"
 
 
 def summary(tool, ratios, alone, bar):
-    """Median of the ratios, and how far from it the middle half lies: (line, verdict)."""
+    """Returns the median of the ratios with the spread of the middle half: (line, verdict)."""
     middle = statistics.median(ratios)
     quarters = statistics.quantiles(ratios, n=4) if len(ratios) > 2 else [middle] * 3
-    error = (quarters[2] - quarters[0]) / 2 / len(ratios) ** 0.5 * 1.86  # of a median, by the quartiles
+    # Standard error of a median, by the quartiles.
+    error = (quarters[2] - quarters[0]) / 2 / len(ratios) ** 0.5 * 1.86
     noise = statistics.median(abs(one / statistics.median(alone) - 1) for one in alone)
     within, beyond = middle <= 1 + bar and error <= bar, middle - error > 1 + bar
     verdict = "NOISY" if noise > NOISE_MAX else "OK" if within else "WORSE" if beyond else "NOISY"
@@ -118,7 +121,7 @@ def main():
                 ratios, alone, used = [], [], [0, 0, 0]
                 for number in range(ROUNDS):
                     found = {}
-                    # Who is first changes: the machine may become faster or slower all the time.
+                    # The order alternates, because the machine's speed may drift.
                     for watched in (False, True) if number % 2 else (True, False):
                         tell_all(server + browser, signal.SIGCONT if watched else signal.SIGSTOP)
                         time.sleep(0.5)

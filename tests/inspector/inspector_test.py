@@ -1,4 +1,5 @@
-# `rrdma inspect` in a real browser: `make test-inspector`. Arguments: the command, the folder for screenshots.
+# Tests `rrdma inspect` in a real browser: `make test-inspector`. Arguments: the command, the folder for
+# screenshots.
 import json
 import os
 import shutil
@@ -24,7 +25,7 @@ SHOTS = os.path.abspath(sys.argv[2]) if len(sys.argv) > 2 else tempfile.mkdtemp(
 
 
 def look(what, address, *words):
-    """What inspector/test/page.mjs saw on the page."""
+    """Returns what inspector/test/page.mjs found on the page."""
     done = subprocess.run(["node", PAGES, what, address, *words], capture_output=True, text=True, timeout=180)
     if done.returncode != 0:
         raise AssertionError(done.stdout + done.stderr)
@@ -77,7 +78,7 @@ class InspectorTest(unittest.TestCase):
         path = os.path.join(self.folder, "million.pcap")
         subprocess.run([sys.executable, os.path.join(ROOT, "inspector", "test", "million.py"), path, "1000000"], check=True)
         best = None
-        for _ in range(3):  # other things may happen on the machine
+        for _ in range(3):  # other load on the machine may disturb a try
             with Inspector(path) as inspector:
                 served = time.monotonic() - inspector.begin
                 seen = look("scroll", inspector.address)
@@ -118,14 +119,14 @@ class InspectorTest(unittest.TestCase):
             seen = look("marks", inspector.address)["counts"]
         self.assertGreater(marks["drop"], 20)
         self.assertEqual(seen["faults"], marks["frames"])
-        self.assertGreaterEqual(seen["lost"], marks["drop"])  # and what came after its receiver had ended
+        self.assertGreaterEqual(seen["lost"], marks["drop"])  # plus the packets that came after the receiver exited
 
     def test_the_page_sets_faults(self):
         with Inspector("--allow-faults") as inspector, PingPong("--link", "udp", port=18721):
             self.assertEqual(look("fault", inspector.address, SHOTS)["words"], "net=drop=5%")
 
     def test_a_killed_peer_is_explained_at_once(self):
-        # The sender always has requests under way when the receiver dies.
+        # The sender always has requests in flight when the receiver dies.
         words = [RRDMA, "run", "--link", "udp", "--", "ib_send_bw", "-x", "1", "-D", "60", "-F", "-p", "18720"]
         before = servers.open_ports()
         receiver = subprocess.Popen(words, stdout=subprocess.DEVNULL)
@@ -170,7 +171,8 @@ class InspectorTest(unittest.TestCase):
                 self.assertEqual(arrived, whole, "messages of one packet arrive at once")
             if step["story"].startswith("WRITE"):
                 self.assertRegex(step["where"], "^0x[0-9a-f]+ rkey 0x[0-9a-f]+")
-        # rping writes "rdma-ping-N: …" to one place again and again: what was there before is what the last WRITE left.
+        # rping writes "rdma-ping-N: …" to the same address every time, so the old content is that of the
+        # previous WRITE.
         writes = [step for step in seen["connection"] if step["story"].startswith("WRITE")]
         self.assertEqual([step["text"] for step in writes], [["················", "rdma-ping-0: ABC"], ["rdma-ping-0: ABC", "rdma-ping-1: BCD"], ["rdma-ping-1: BCD", "rdma-ping-2: CDE"]])
         self.assertTrue(writes[1]["hex"][1].startswith("72646d612d70696e672d31"), writes[1])

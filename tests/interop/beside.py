@@ -1,5 +1,5 @@
-"""Both NICs in one guest: RRDMA beside a kernel that has RDMA devices, an rdma_cm file and RDMA netlink of its own. What
-programs are shown by the list of devices, by sysfs and by rdma_cm must be of one mind, whichever order is asked for."""
+"""Runs both NICs in one guest: RRDMA beside a kernel that has RDMA devices, an rdma_cm file and RDMA netlink
+of its own. The device list, sysfs and rdma_cm must agree for every requested order of devices."""
 
 import re
 from dataclasses import dataclass, field
@@ -40,7 +40,7 @@ class BesideRunner:
             findings.append(finding)
         return findings
 
-    # --- how programs are run --------------------------------------------------------------------------
+    # --- running programs ------------------------------------------------------------------------------
 
     @staticmethod
     def ours(command, namespace="a", *options):
@@ -52,7 +52,7 @@ class BesideRunner:
         return re.findall(r"^\s+(\S+)\s+[0-9a-f]{16}$", text, re.M)
 
     def rping(self, server, client):
-        """Two commands; both must end well."""
+        """Runs two commands; both must exit with 0."""
         output = self.guest.run(f"""timeout -k 2 {SECONDS} {server} >/run/server.out 2>&1 & server=$!
 for try in 1 2 3 4 5 6 7 8 9 10; do
   sleep 1

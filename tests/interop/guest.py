@@ -1,7 +1,7 @@
 """A guest: one QEMU process that booted an image, and programs that run in it.
 
-Requests go as numbers over a virtio port; scripts, their output and exit codes through a folder that host
-and guest share by 9p. Everything has a time limit."""
+Requests go as numbers over a virtio port. Scripts, their output and exit codes go through a folder that
+host and guest share by 9p. Everything has a time limit."""
 
 import os
 import shutil
@@ -14,7 +14,7 @@ import machine
 
 BOOT_SECONDS = 240
 GRACE_SECONDS = 10
-ASK_AGAIN_SECONDS = 5  # a request that was not even begun: the guest ignores what it has already
+ASK_AGAIN_SECONDS = 5  # for a request that has not started; the guest ignores duplicates
 
 
 class GuestDied(Exception):
@@ -35,7 +35,7 @@ class Request:
         return path.read_text(errors="replace") if path.exists() else ""
 
     def exit_code(self):
-        """None while it runs."""
+        """Returns None while the script runs."""
         path = self.base.with_suffix(".rc")
         if path.exists():
             return int(path.read_text())
@@ -46,7 +46,7 @@ class Request:
         return None
 
     def is_up(self):
-        """The server in it listens (Guest.start_server)."""
+        """Says whether the server in it listens (Guest.start_server)."""
         return self.base.with_suffix(".up").exists()
 
     def wait(self, seconds):
@@ -142,7 +142,7 @@ class Guest:
         self.port.sendall(f"{number}\n".encode())
 
     def run(self, text, seconds=60):
-        """The output of a script that must end well."""
+        """Returns the output of a script, which must exit with 0."""
         request = self.start_script(text)
         code = request.wait(seconds)
         if code != 0:
@@ -153,7 +153,8 @@ class Guest:
         return self.start_script(f"exec timeout -k 2 {seconds} {command}")
 
     def start_server(self, command, seconds, tcp_port=None):
-        """As start_program; Request.is_up() tells when it listens on the TCP port or, without one, rests."""
+        """Like start_program. Request.is_up() says whether it listens on the TCP port or, without a port,
+        whether it is idle."""
         number = self.next_number
         listens = "rests" if tcp_port is None else f"grep -qi ':{tcp_port:04X} [0-9A-F]*:0000 0A ' /proc/net/tcp /proc/net/tcp6"
         return self.start_script(f"""

@@ -1,6 +1,6 @@
-"""Our end: a network namespace with a bridge that RRDMA's device sits on and a tap that the guest is plugged
-into, programs that run under `rrdma run` as an ordinary user, and tcpdump on the tap. The namespaces are
-this process's own (enter), so that whatever happens, nothing is left when it ends."""
+"""Our end: a network namespace with a bridge for RRDMA's device and a tap for the guest, programs that run
+under `rrdma run` as an ordinary user, and tcpdump on the tap. The namespaces belong to this process
+(enter), so nothing remains when it ends."""
 
 import os
 import re
@@ -30,17 +30,17 @@ def cannot(why):
 
 
 def enter():
-    """Starts this program again in network, mount and process namespaces of its own; returns inside them."""
+    """Restarts this program in network, mount and process namespaces of its own; returns inside them."""
     if not os.path.exists("/dev/net/tun"):
         cannot("there is no /dev/net/tun for the guest's network")
     if not namespaces.enter("net", "mount", "pid"):
         cannot("no namespaces: neither root nor user namespaces are at hand")
-    # What lists interfaces there must list those of the new namespace.
+    # Programs that list interfaces from sysfs must see those of the new namespace.
     subprocess.run(["mount", "-t", "sysfs", "sys", "/sys"], check=False, capture_output=True)
 
 
 def as_user():
-    """Prefix that takes root's rights away; in a user namespace there is only the one user."""
+    """Returns a command prefix that drops root's rights. A user namespace has only the one user."""
     if namespaces.is_real_root():
         return ["setpriv", f"--reuid={namespaces.NOBODY}", f"--regid={namespaces.NOBODY}", "--clear-groups", "--"]
     return []
@@ -56,7 +56,7 @@ def write_setting(path, value):
 
 def set_up_network(mtu):
     ip("link", "set", "lo", "up")
-    # Snooping would swallow the first multicast packets.
+    # Snooping would drop the first multicast packets.
     ip("link", "add", BRIDGE, "type", "bridge", "mcast_snooping", "0")
     ip("tuntap", "add", "dev", TAP, "mode", "tap")
     write_setting(f"ipv6/conf/{TAP}/disable_ipv6", "1")
@@ -77,7 +77,7 @@ def interface_counter(name):
 
 
 def socket_overflows():
-    """Datagrams that sockets of this namespace had no room for, and of other errors."""
+    """Counts datagrams that sockets of this namespace dropped for lack of room or for other errors."""
     total = 0
     names = None
     for line in Path("/proc/net/snmp").read_text().splitlines():
@@ -103,7 +103,7 @@ def tcp_listens(port):
 
 
 class Program:
-    """A program of ours, its output in a file."""
+    """A program of ours with its output in a file."""
 
     def __init__(self, command, output, environment=None):
         self.path = Path(output)
@@ -132,7 +132,7 @@ class Program:
                 self.wait(2)
 
     def rests(self):
-        """Asleep at several looks in a row, having used no time of the processor: it waits for somebody."""
+        """Asleep in several consecutive samples without using CPU time: it waits for a peer."""
         try:
             words = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
         except FileNotFoundError:
@@ -144,7 +144,8 @@ class Program:
 
 
 class Rrdma:
-    """The staged build, where an ordinary user can read it whatever the rights of the build folder are."""
+    """The staged build, copied to a place that an ordinary user can read, whatever the rights of the build
+    folder."""
 
     def __init__(self, build, stage):
         self.stage = Path(stage)
@@ -153,7 +154,7 @@ class Rrdma:
         self.command = str(self.stage / "bin/rrdma")
 
     def add_program(self, path, folder="bin"):
-        """Where it stands now."""
+        """Returns the program's new path."""
         if not path.exists():
             raise SystemExit(f"interop: {path} is not built; `make interop-quick` builds what is needed")
         (self.stage / folder).mkdir(parents=True, exist_ok=True)
@@ -163,7 +164,7 @@ class Rrdma:
         return [*as_user(), self.command, "run", "--netdev", BRIDGE, *options, "--", *words]
 
     def gids(self):
-        """{4: index, 6: index} of our device, and its name."""
+        """Returns {4: index, 6: index} of our device, and its name."""
         done = subprocess.run(self.run(["ibv_devinfo", "-v"]), capture_output=True, text=True, timeout=30, check=False)
         name, indices = device_in(done.stdout, ADDRESS4, ADDRESS6)
         if name is None:
@@ -172,8 +173,9 @@ class Rrdma:
 
 
 def device_in(text, address4, address6):
-    """In what `ibv_devinfo -v` shows: the device that has the GID of the IPv4 address (None: no device), and {4: index, 6: index}
-    of both addresses there. A machine with rxe shows its devices beside ours."""
+    """Reads the output of `ibv_devinfo -v`. Returns the device with the GID of the IPv4 address (None: no
+    device) and {4: index, 6: index} of both addresses there. A machine with rxe shows its devices beside
+    ours."""
     for section in text.split("hca_id:")[1:]:
         indices = {}
         for index, gid in re.findall(r"GID\[\s*(\d+)\]:\s*(\S+?),? ", section + " "):
@@ -187,11 +189,12 @@ def device_in(text, address4, address6):
 
 
 class Capture:
-    """tcpdump on the tap, behind segmentation: what the guest's NIC gets, and what it sends."""
+    """tcpdump on the tap, after segmentation: it sees the packets that the guest's NIC receives and sends."""
 
     def __init__(self, path):
         self.path = Path(path)
-        # The buffer is cut into slots of the snapshot length: as short as the largest frame, or it is few packets.
+        # The buffer is cut into slots of the snapshot length. A snapshot length just above the largest frame
+        # gives the most slots.
         self.process = subprocess.Popen(
             ["tcpdump", "-i", TAP, "-n", "-s", "5000", "-B", "65536", "--immediate-mode", "-U", "-Z", "root", "-w", str(path), "udp port 4791"],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
@@ -200,7 +203,7 @@ class Capture:
             line = self.process.stderr.readline()
 
     def stop(self):
-        """How many packets tcpdump missed."""
+        """Returns the number of packets that tcpdump missed."""
         time.sleep(0.05)
         self.process.send_signal(signal.SIGINT)
         text = self.process.communicate(timeout=20)[1].decode()

@@ -1,4 +1,4 @@
-"""Builds what a guest boots from: Debian's kernel, unpacked from its package and never installed, and an
+"""Builds a guest's boot files: Debian's kernel, unpacked from its package and never installed, and an
 initramfs with the modules that rxe needs and the host's own RDMA programs with their libraries.
 
     build/interop/images/VERSION/{vmlinuz,initrd.cpio,stamp}
@@ -16,7 +16,7 @@ MODULES = """virtio_pci virtio_net virtio_console 9p 9pnet_virtio virtio_rng rdm
 veth crc32_generic""".split()
 OPTIONAL_MODULES = ["crc32_generic"]  # newer kernels have it in a library
 
-# Of the kernel package only these are unpacked: the whole takes several times longer.
+# Only these files of the kernel package are unpacked: the whole package takes several times longer.
 UNPACK = ["./boot/vmlinuz-*", "./lib/modules/*/modules.*"] + [
     f"./lib/modules/*/kernel/{folder}/*" for folder in
     ("drivers/infiniband", "drivers/virtio", "drivers/net", "drivers/char", "net", "fs/9p", "fs/netfs", "fs/fscache", "fs/configfs",
@@ -64,7 +64,7 @@ class Image:
             found = sorted(debs.glob(package + "_*.deb"))
             if found:
                 return found[-1]
-            # Its sandbox user could not write here.
+            # apt's sandbox user could not write here.
             done = subprocess.run(["apt-get", "download", "-q", "-o", "APT::Sandbox::User=root", package], cwd=debs,
                                   capture_output=True, text=True, check=False)
             if done.returncode != 0 and attempt == 1:
@@ -79,7 +79,7 @@ class Image:
         shutil.rmtree(target, ignore_errors=True)
         target.mkdir(parents=True)
         content = subprocess.Popen(["dpkg-deb", "--fsys-tarfile", str(deb)], stdout=subprocess.PIPE)
-        # Patterns that match nothing are an error to tar: other architectures have fewer folders.
+        # tar treats a pattern without a match as an error, and other architectures have fewer folders.
         subprocess.run(["tar", "-x", "-C", str(target), "--wildcards", *UNPACK], stdin=content.stdout, check=False,
                        capture_output=True)
         content.stdout.close()
@@ -96,7 +96,7 @@ class Image:
         files = set()
         for module in MODULES:
             shown = subprocess.run(["modprobe", "-d", str(kernel), "-S", release, "--show-depends", module], text=True,
-                                   capture_output=True, check=False)  # fails for what is built in or absent
+                                   capture_output=True, check=False)  # fails for modules that are built in or absent
             files.update(line.split()[1] for line in shown.stdout.splitlines() if line.startswith("insmod"))
             if shown.returncode != 0 and module not in OPTIONAL_MODULES:
                 raise SystemExit(f"interop: kernel {release}: module {module}: {shown.stderr.strip()}")
@@ -141,9 +141,9 @@ class Image:
         for name in ("modprobe", "insmod", "lsmod"):
             (root / "bin" / name).unlink(missing_ok=True)
             (root / "usr/bin" / name).symlink_to("kmod")
-        # The kernel calls this path itself: rxe asks it for the CRC-32 driver.
+        # The kernel itself runs this path: rxe requests the CRC-32 driver through it.
         (root / "sbin/modprobe").symlink_to("/usr/bin/kmod")
-        # busybox's own shell prefers its applets (ip, ping) to those in PATH.
+        # busybox's shell prefers its own applets (ip, ping) to those in PATH.
         (root / "bin/sh").unlink(missing_ok=True)
         (root / "bin/sh").symlink_to("/usr/bin/dash")
         (root / "bin/bash").symlink_to("/usr/bin/bash")
@@ -155,7 +155,7 @@ class Image:
         (provider,) = libraries.glob("libibverbs/librxe-rdmav*.so")
         self.add_file(root, provider)
         self.add_libraries(root, provider)
-        # Loaded by pthread_exit (rping ends so), and by C++ programs.
+        # Loaded by pthread_exit (rping exits with it), and by C++ programs.
         for name in ("libgcc_s.so.1", "libstdc++.so.6"):
             self.add_file(root, next(path for path in (Path("/lib", machine.here().triplet, name), libraries / name) if path.exists()))
 
@@ -174,7 +174,7 @@ class Image:
     def build(self, say):
         package = self.package()
         stamp = self.folder / "stamp"
-        # Updated programs or a changed recipe make a new image.
+        # Updated programs or a changed recipe give a new image.
         recipe = hashlib.sha256("\n".join([package, Path(__file__).read_text(), (Path(__file__).parent / "guest_init").read_text(),
                                            run(["dpkg-query", "-W", "rdma-core", "perftest", "ibverbs-utils", "rdmacm-utils", "libc6"])]).encode()).hexdigest()
         if stamp.exists() and stamp.read_text() == recipe and self.initrd.exists() and self.kernel.exists():

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Interoperability with the Linux kernel's rxe: boots Debian's kernels in a small virtual machine, runs
-programs that nobody here wrote between them and RRDMA, and checks every packet of both ends.
+existing programs between them and RRDMA, and checks every packet of both ends.
 
     interop.py [--quick] [--build FOLDER] [--kernel 6.1,6.12] [--only TEXT] ...
 
-Writes OUTPUT/report.md and report.json. Exit code 77: this machine cannot run it. Standard library only."""
+Writes OUTPUT/report.md and report.json. Exit code 77: this machine cannot run it. Uses the standard
+library only."""
 
 import argparse
 import contextlib
@@ -64,7 +65,8 @@ def chosen_rows(options, kind):
 
 @contextlib.contextmanager
 def booted(options, version, folder, processors):
-    """A guest, its image and its kernel's release. Both ends of its link have one MTU, whatever rows of a guest before it have left on ours."""
+    """Boots a guest; returns it, its image and its kernel's release. Gives both ends of its link the same
+    MTU, because the rows of an earlier guest may have changed ours."""
     host.set_mtu(LINK_MTU)
     picture = image.Image(version, options.output / "images")
     guest = guest_module.Guest(picture, folder / "guest", host.TAP, host.GUEST4, host.GUEST6, LINK_MTU, processors)
@@ -103,7 +105,8 @@ def run_recovery(options, rrdma, version, folder, results):
 
 
 def run_ratios(options, version, folder):
-    """In a guest of its own with two processors: programs that poll would wait for one another on one."""
+    """Runs in a guest of its own with two processors: on one processor, polling programs would wait for each
+    other."""
     with booted(options, version, folder, 2) as (guest, picture, release):
         say(f"-- kernel {release}: rxe against rxe, RRDMA against RRDMA in the same guest")
         return release, ratios.RatioRunner(guest, options.build, picture, say).run()
@@ -136,7 +139,7 @@ def keep_captures(options, captures):
 
 def main():
     options = parse()
-    # make(1) has no exit codes to give; who called it reads the reason here.
+    # make(1) passes no exit codes on; its caller reads the reason from this file.
     reason = options.output / "cannot-run"
     reason.unlink(missing_ok=True)
     try:
@@ -160,12 +163,13 @@ def run(options):
         for version in options.kernels:
             image.Image(version, options.output / "images").build(say)
     host.enter()
-    # As the first process of its namespace it would not notice; who ends it wants nothing left behind.
+    # The first process of a namespace ignores SIGTERM by default, but an interrupted run must clean up.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("interop: ended by a signal"))
     begin = time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix="rrdma-interop."))
     folder.chmod(0o755)
-    results, together, by_library, measured, gained = [], [], [], [], []  # rows; (kernel, findings), twice; (kernel, ratios); (kernel, gains)
+    # rows; (kernel, findings), twice; (kernel, ratios); (kernel, gains)
+    results, together, by_library, measured, gained = [], [], [], [], []
     try:
         host.set_up_network(LINK_MTU)
         rrdma = host.Rrdma(options.build, folder / "stage")

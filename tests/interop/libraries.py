@@ -1,5 +1,5 @@
-"""The libraries on the kernel's device: the tests of rrdma::comm and rrdma::rpc on rxe alone, inside the guest, and then every operation
-and call between RRDMA and rxe, each being the server once."""
+"""The libraries on the kernel's device: runs the tests of rrdma::comm and rrdma::rpc on rxe alone, inside the
+guest. Then runs every operation and call between RRDMA and rxe, with each as the server once."""
 
 import re
 import shutil
@@ -14,14 +14,15 @@ PORT = 18800
 ACROSS_SECONDS = 120
 SERVER_SECONDS = 30
 AGAIN = 2
-PATIENCE = 60  # seconds, of each step of a test in the guest
-# Of the tests in the guest. On an emulated processor, which takes a millisecond for what a real one does in a few microseconds, these only take
-# long: they move or count much, and what they show of the library they show on RRDMA.
+PATIENCE = 60  # seconds for each step of a test in the guest
+# Tests that the guest omits. An emulated processor needs a millisecond for a few microseconds of real work.
+# These tests move or count much, so they take too long there, and they test the library just as well on
+# RRDMA.
 TOO_MUCH = {"comm_test": ["Tasks.AStopThatComesTooLate"], "rpc_test": ["Limits.CancellingWhileTheArgumentIsRead"]}
 SHORT = {"comm_test": ["Messages.*", "OneSided.*", "Windows.*", "Connections.BothEndsKnowEachOther", "Connections.RefusedWithAReason",
                        "Closing.EverythingSentArrives", "Datagrams.*", "Withdrawing.OneSidedOperations", "Forged.*"],
          "rpc_test": ["Unary.*", "Streams.Of*"]}
-# Installed with the guest's programs, or not to be replaced while everything uses it.
+# Either installed with the guest's programs, or in use by everything and not replaceable.
 LEFT_OUT = ("ld-linux", "libc.so", "libm.so", "libstdc++", "libgcc_s", "libibverbs", "librdmacm", "libnl-")
 
 
@@ -35,7 +36,8 @@ class LibraryRunner:
         self.install(Path(build), picture)
 
     def install(self, build, picture):
-        """The programs with the libraries that the guest has not, in its memory: its share is slow to read."""
+        """Copies the programs and the libraries that the guest lacks into its memory, because its share is
+        slow to read."""
         staged = self.guest.share / "libraries"
         staged.mkdir()
         for name in ("comm_test", "comm_swarm", "comm_across", "rpc_test", "rpc_across"):
@@ -65,14 +67,14 @@ class LibraryRunner:
             findings.append(finding)
         return findings
 
-    # --- how programs are run --------------------------------------------------------------------------
+    # --- running programs ------------------------------------------------------------------------------
 
     def in_guest(self, command):
         return f"env RRDMA_TEST_PATIENCE={PATIENCE} LD_LIBRARY_PATH=/run/libraries /run/libraries/{command}"
 
     def tests(self, program, seconds):
-        """Deadlines of tests are for machines that have a processor when they want one; what misses them in a guest that had none for a
-        while is run again, and a test that is wrong fails each time."""
+        """Runs a test program and repeats the tests that fail. Their deadlines assume that a processor is
+        available, and the guest may get none for a while. A real defect fails every time."""
         wanted = ":".join(SHORT[program]) if self.quick else "*"
         output = self.run_tests(program, f"{wanted}-{':'.join(TOO_MUCH[program])}", seconds)
         (ran,) = re.findall(r"] (\d+ tests?) from .* ran", output)
@@ -91,7 +93,7 @@ class LibraryRunner:
         return request.output
 
     def across(self, program, client_word, rrdma_serves):
-        """Both ends of a program; the client's words."""
+        """Runs both ends of a program; returns the client's output."""
         global PORT
         PORT += 1
         serve = f"{program} serve {host.ADDRESS4 if rrdma_serves else host.GUEST4}:{PORT}"

@@ -1,6 +1,6 @@
-"""What differs between the processor architectures that the guest runs on: Debian's names for the kernel
-packages, and how QEMU builds the machine. The guest always has the architecture of the host, because the
-programs in it are copies of the host's."""
+"""The differences between the processor architectures of the guest: Debian's names for the kernel packages,
+and QEMU's machine options. The guest always has the architecture of the host, because its programs are
+copies of the host's."""
 
 import os
 import platform
@@ -11,8 +11,8 @@ from dataclasses import dataclass
 class Machine:
     qemu: str
     qemu_package: str
-    kernel_packages: dict  # version that people say: Debian's meta package
-    triplet: str           # names the folder of its libraries
+    kernel_packages: dict  # by the usual version number: Debian's meta package
+    triplet: str           # the name of the folder of its libraries
     machine: list
     console: str
     append: str
@@ -49,6 +49,7 @@ def here():
 
 
 def acceleration():
-    """Software emulation, so that results are alike everywhere; RRDMA_INTEROP_ACCEL=kvm where that is there."""
+    """Software emulation by default, so that results are comparable everywhere; RRDMA_INTEROP_ACCEL=kvm uses
+    KVM."""
     accel = os.environ.get("RRDMA_INTEROP_ACCEL", "tcg")
     return ["-accel", accel, "-cpu", "host"] if accel == "kvm" else ["-accel", accel]

@@ -14,23 +14,23 @@ from guest import GRACE_SECONDS, GuestDied
 from rows import CLIENT, SERVER
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "decode"))
-import tshark  # noqa: E402  (the one that compares field by field for `rrdma decode`)
+import tshark  # noqa: E402  (the module that `rrdma decode` is compared with)
 
 LINK_MTU = {1024: 1500, 4096: 4500}
-SERVER_SECONDS = 30        # to come up
+SERVER_SECONDS = 30        # to start
 REST_SECONDS = 2
-USUAL_BOOT_SECONDS = 5     # on a quiet machine: a slower one gets longer limits, in proportion
+USUAL_BOOT_SECONDS = 5     # on an idle machine; a slower one gets proportionally longer limits
 PATIENCE_MOST = 3.0
 PARTING_TRIES = 4
 STARVED_TRIES = 3
 LEFT_TRIES = 6
-# Only of our end: rxe at retry count 7 never gives up.
+# Printed by our end only: rxe at retry count 7 never gives up.
 GAVE_UP = re.compile("transport retry counter exceeded|[Ss]tatus:? 12\\b")
 QUIET_TRIES = 4
 COUNTERS = "/sys/class/infiniband/rxe0/ports/1/hw_counters"
 OUR_ADDRESSES = {socket.inet_pton(socket.AF_INET, host.ADDRESS4), socket.inet_pton(socket.AF_INET6, host.ADDRESS6)}
 KERNEL_TROUBLE = re.compile(r"(BUG:|WARNING:|Oops|Call trace:|general protection|Unable to handle).*")
-# The last one is rstream, whose error code 8 is the reason of the rejection: nobody listens there.
+# The last one is rstream, whose error code 8 is the reject reason: no listener on that port.
 REFUSED = re.compile("REJECTED[;,] error:? 8|Unexpected CM event bl blka 8|Connection refused|UNREACHABLE, error: 1|rpoll: Operation now in progress")
 GROUP = {4: "239.77.0.1", 6: "ff0e::77:1"}
 
@@ -49,7 +49,7 @@ class Result:
     server_output: str = ""
     server_ended_well: bool = False
     capture: Path = None
-    unasked: str = ""  # our end sent requests again though nothing was lost
+    unasked: str = ""  # our end retransmitted requests although nothing was lost
 
     @property
     def passed(self):
@@ -68,7 +68,7 @@ class PassRunner:
         self.guest_gids = self.read_guest_gids()
         self.counters = self.read_counters()
 
-    # --- what the ends are like -----------------------------------------------------------------------
+    # --- properties of the ends ------------------------------------------------------------------------
 
     def read_guest_gids(self):
         indices = {}
@@ -96,7 +96,7 @@ class PassRunner:
     # --- command lines --------------------------------------------------------------------------------
 
     def words(self, row, end):
-        """The command of one end of a row."""
+        """Returns the command of one end of a row."""
         ours = row.rrdma == end
         device, gids = (self.our_device, self.our_gids) if ours else ("rxe0", self.guest_gids)
         own = (host.ADDRESS4, host.ADDRESS6) if ours else (host.GUEST4, host.GUEST6)
@@ -113,7 +113,7 @@ class PassRunner:
             words += ["-d", device, "-p", str(self.port)]
             words += ["-g", str(gids[row.family])] if row.program.endswith("_pingpong") else ["-x", str(gids[row.family]), "-F"]
             return words + ([peer4] if end == CLIENT else [])
-        # By the connection manager.
+        # Connect through the connection manager.
         if row.program.startswith("ib_"):
             words += ["-d", device, "-F", "-p", str(self.port)] + (["--ipv6"] if v6 else [])
             return words + ([peer_address] if end == CLIENT else [])
@@ -156,11 +156,12 @@ class PassRunner:
 
     def await_server(self, row, server):
         port = self.tcp_port(row)
-        # A server that shows no sign but never rests either (rsockets poll) is given a while.
+        # A server may show no sign that it listens and never be idle either (rsockets poll): wait for a
+        # while.
         end = time.monotonic() + (REST_SECONDS if port is None else SERVER_SECONDS)
         while time.monotonic() < end:
             if server.exit_code() is not None:
-                return True  # the client will say what is missing
+                return True  # the client will print the reason
             if row.rrdma == CLIENT:
                 if server.is_up():
                     return True
@@ -193,7 +194,7 @@ class PassRunner:
             elif code != 0:
                 result.failures.append(f"client: exit code {code}")
             if server is not None:
-                # A client that failed leaves its server waiting.
+                # A failed client leaves its server waiting.
                 code = server.wait(GRACE_SECONDS * (self.patience if not self.loss else 1) if result.passed and row.server_ends else 0.3)
                 result.server_output = server.output
                 result.server_ended_well = row.server_ends and code == 0
@@ -249,20 +250,20 @@ class PassRunner:
         self.trouble_seen = len(log)
 
     def lost_in_parting(self, result):
-        """One end had all that it wanted and ended, and with it the one who could repeat an acknowledgement that
-        got lost: the other waits for that in vain, whichever NIC it is. With another seed it need not be so."""
+        """One end had all its data and exited, so it can no longer repeat an acknowledgment that was lost.
+        The other end then waits in vain, whichever NIC it has. Another seed may avoid this."""
         waiting = ("server: ", *(["client: no end"] if result.server_ended_well else []))
         return bool(self.loss) and bool(result.failures) and all(text.startswith(waiting) for text in result.failures)
 
     def guest_was_starved(self, row, result):
-        """Our end gave up on a guest that had no processor for longer than its retries take. A protocol that is wrong
-        would end so every time."""
+        """Our end gave up because the guest got no processor for longer than the retries last. A protocol
+        error would fail every time."""
         ours = result.client_output if row.rrdma == CLIENT else result.server_output
         return bool(result.failures) and result.verdict.timed_out > 0 and GAVE_UP.search(ours) is not None
 
     def run_row(self, row, number):
-        """A retransmission that nobody needed may be the doing of a machine on which the guest got no processor
-        for a while; of a protocol that is wrong it would be every time. So it fails a row when it comes back."""
+        """A guest that got no processor for a while may cause a needless retransmission; a protocol error
+        would cause it every time. So a retransmission fails a row only if it happens again."""
         repeats, refused, parted, starved, left = [], 0, 0, 0, 0
         for _ in range(QUIET_TRIES):
             result = self.run_row_once(row, number)
@@ -318,7 +319,7 @@ class PassRunner:
     # --- all rows -------------------------------------------------------------------------------------
 
     def check_with_tshark(self, results):
-        """All captures at once: tshark takes longer to start than to read."""
+        """Checks all captures in one run: tshark takes longer to start than to read them."""
         joined = self.folder / "joined.pcap"
         with open(joined, "wb") as out:
             for i, result in enumerate(results):
@@ -378,7 +379,7 @@ def tshark_columns(capture, names):
 
 
 def complain(columns):
-    """Why this frame is no clean InfiniBand packet to tshark, or None."""
+    """Says why this frame is no clean InfiniBand packet to tshark; None if it is one."""
     if columns is None:
         return "not seen at all"
     if "infiniband" not in columns["frame.protocols"].split(":"):

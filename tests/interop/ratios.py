@@ -1,6 +1,7 @@
-"""The same work on the same machine: inside one guest, rxe against rxe and RRDMA against RRDMA, with the same
-programs and sizes, in turn. Rates are iterations for each second of perftest's own measuring interval, which
-the timer of the guest ends: the clock that perftest reads is badly calibrated under emulation."""
+"""Compares both NICs on the same machine: inside one guest, rxe with rxe and RRDMA with RRDMA, with the same
+programs and sizes, in turn. A rate is the number of iterations per second of perftest's measuring
+interval. The guest's timer ends this interval, because the clock that perftest reads is badly calibrated
+under emulation."""
 
 import shutil
 import statistics
@@ -15,8 +16,8 @@ SECONDS = DURATION - 2 * MARGIN
 MTU = 4500
 PORT = 18515
 LIMIT_SECONDS = 60
-# Two programs on two addresses, through the IP stack, with a processor for each end, or one for both (on a busy host, a
-# processor of the guest that went idle comes back late); two programs on one device.
+# Two programs on two addresses, through the IP stack, with one processor for each end or one for both (on a
+# busy host, an idle processor of the guest resumes late); or two programs on one device.
 NETWORK, ONE_PROCESSOR, SAME_HOST = "veth", "veth, one processor", "one device"
 NICS = ("rxe", "RRDMA")
 
@@ -36,7 +37,7 @@ class Work:
         return self.program.endswith("_lat")
 
 
-MEDIANS = 2  # the first ones are run several times
+MEDIANS = 2  # the first ones run several times
 WORK = [Work("ib_write_bw", 65536, 3), Work("ib_send_lat", 64, 3), Work("ib_write_bw", 4096), Work("ib_send_bw", 65536), Work("ib_read_bw", 65536),
         Work("ib_write_lat", 64), Work("ib_read_lat", 64)]
 
@@ -45,11 +46,11 @@ WORK = [Work("ib_write_bw", 65536, 3), Work("ib_send_lat", 64, 3), Work("ib_writ
 class Ratio:
     work: Work
     way: str
-    rates: dict = field(default_factory=lambda: {nic: [] for nic in NICS})  # iterations for each second
+    rates: dict = field(default_factory=lambda: {nic: [] for nic in NICS})  # iterations per second
     troubles: list = field(default_factory=list)
 
     def figure(self, nic):
-        """MB/s, or µs of half a round trip (a READ: of the whole); None without a measurement."""
+        """Returns MB/s, or µs of half a round trip (of the whole for a READ); None without a measurement."""
         if not self.rates[nic]:
             return None
         rate = statistics.median(self.rates[nic])
@@ -58,7 +59,7 @@ class Ratio:
         return 1e6 / rate / (1 if self.work.program == "ib_read_lat" else 2)
 
     def ratio(self):
-        """RRDMA's speed in terms of rxe's: above 1, RRDMA is the faster one."""
+        """Returns RRDMA's speed divided by rxe's: above 1, RRDMA is faster."""
         if not all(self.rates.values()):
             return None
         return statistics.median(self.rates["RRDMA"]) / statistics.median(self.rates["rxe"])
@@ -79,13 +80,14 @@ class RatioRunner:
         self.rxe_gid = {name: self.find_gid(name, address) for name, address in (("rxa", "10.88.0.1"), ("rxb", "10.88.0.2"))}
 
     def install(self, build, picture):
-        """Our build with its libraries, stripped, to the guest's memory: its share is slow to read."""
+        """Copies our stripped build with its libraries into the guest's memory, because its share is slow to
+        read."""
         root = self.guest.share / "root"
         for source, target in (("bin/rrdma", "run/rrdma/bin"), ("bin/rrdmad", "run/rrdma/bin"), ("lib/librrdma.so.1", "run/rrdma/lib")):
             (root / target).mkdir(parents=True, exist_ok=True)
             subprocess.run(["strip", "-o", str(root / target / Path(source).name), str(build / source)], check=True)
             picture.add_libraries(root, build / source)
-        # Not over what is there: programs that run have it mapped.
+        # Do not overwrite existing files: running programs have them mapped.
         self.guest.run("""cd /share/root
 find . -type f | while read -r name; do [ -e "/$name" ] || { mkdir -p "/$(dirname "$name")" && cp "$name" "/$name" || exit 1; }; done
 chmod -R a+rX /run/rrdma""")
@@ -108,7 +110,7 @@ chmod -R a+rX /run/rrdma""")
                 "/run/rrdma/bin/rrdma", "run", "--netdev", f"v{namespace}", "--", command]
 
     def commands(self, work, way, nic):
-        """(server, client)."""
+        """Returns (server, client)."""
         words = f"{work.program} -s {work.size} -D {DURATION} -f {MARGIN} -F -p {PORT}"
         if nic == "RRDMA":
             far, address = ("a", "10.89.0.1") if way == SAME_HOST else ("b", "10.89.0.2")
@@ -120,7 +122,7 @@ chmod -R a+rX /run/rrdma""")
     def measure(self, ratio, nic):
         server, client = self.commands(ratio.work, ratio.way, nic)
         server_mask = 1 if ratio.way == ONE_PROCESSOR else 2
-        # A client that comes before its server listens tries again.
+        # A client that starts before its server listens tries again.
         script = f"""timeout -k 2 {LIMIT_SECONDS} taskset {server_mask} {server} >/run/server.out 2>&1 & server=$!
 for try in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
   sleep 0.5

@@ -1,6 +1,7 @@
-"""What losses cost towards a stranger: the kernel's rxe, which knows nothing of arrival maps, at the other end, 1 % lost in both
-directions at ours. `rrdma run --strict` is the transport as it was before it learned to probe and to repair: it runs in turn with
-what there is now, in the same guest, and every capture is judged by the rules of the matrix."""
+"""Measures the cost of losses towards the kernel's rxe, which knows nothing of arrival maps. Our end drops 1
+% of the packets in both directions. `rrdma run --strict` is the transport without probes and repair. It
+runs in turn with the current transport in the same guest, and every capture is judged by the rules of the
+matrix."""
 
 import statistics
 from dataclasses import dataclass, field
@@ -42,7 +43,7 @@ class Gain:
 
 
 def average(output, size):
-    """MB/s, from the table that perftest prints; None if there is none."""
+    """Returns MB/s from the table that perftest prints; None if there is none."""
     lines = [line.split() for line in output.splitlines()]
     numbers = [words for words in lines if len(words) >= 4 and words[0] == str(size) and words[1].isdigit()]
     return float(numbers[-1][3]) * (1 << 20) / 1e6 if numbers else None
@@ -57,7 +58,7 @@ def row_of(program, size, count, how):
 
 
 def run(runner, say, only=lambda key: True, rounds=ROUNDS):
-    """With a PassRunner that loses packets. The gains, and the results of all rows."""
+    """Runs with a PassRunner that drops packets. Returns the gains and the results of all rows."""
     gains, results = [], []
     for program, size, count in WORK:
         gain = Gain(program, size)
@@ -68,7 +69,7 @@ def run(runner, say, only=lambda key: True, rounds=ROUNDS):
                 runner.loss = "" if how == WHOLE else LOSS
                 (result,) = runner.run([row_of(program, size, count, how)], len(results), 3 * rounds * len(WORK))
                 results.append(result)
-                if result.capture and result.capture.exists():  # wanted, or failed
+                if result.capture and result.capture.exists():  # kept on request or on failure
                     result.capture = result.capture.rename(result.capture.with_name(f"{len(results):03}.pcap"))
                 value = average(result.client_output, size)
                 if result.passed and value:
@@ -81,7 +82,7 @@ def run(runner, say, only=lambda key: True, rounds=ROUNDS):
 
 
 def whole(gains):
-    """The gain over all of them: the geometric mean."""
+    """Returns the overall gain: the geometric mean."""
     factors = [gain.factor() for gain in gains if gain.factor()]
     return statistics.geometric_mean(factors) if factors else None
 

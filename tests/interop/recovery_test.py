@@ -1,4 +1,4 @@
-"""What is read out of perftest's table, and what the gain is."""
+"""Tests how perftest's table is read and how the gain is computed."""
 
 import unittest
 

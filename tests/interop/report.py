@@ -1,4 +1,4 @@
-"""The result as a table for people (report.md) and for programs (report.json)."""
+"""Writes the result as a table for people (report.md) and for programs (report.json)."""
 
 import json
 
@@ -36,9 +36,9 @@ def table(results):
 
 
 def write(folder, results, seconds, together=(), measured=(), by_library=(), gained=()):
-    """For each kernel its release and, in `together`, what was found of both NICs beside each other, in `by_library`, of the
-    libraries on rxe, in `measured`, the ratios in its guest, in `gained`,
-    what recovery makes of losses."""
+    """For each kernel, writes its release and the findings: `together` of both NICs beside each other,
+    `by_library` of the libraries on rxe, `measured` the ratios in its guest, `gained` the gains of loss
+    recovery."""
     groups = {}
     for result in results:
         groups.setdefault((result.kernel, result.loss), []).append(result)

@@ -1,43 +1,45 @@
-"""The matrix: which program runs with which arguments, over which address family and MTU, with RRDMA as the
-client or as the server. A row is one run of a pair of programs; the runner knows how.
+"""The matrix: each row is one run of a pair of programs, with its arguments, address family, MTU, and RRDMA
+as the client or the server. The runner executes it.
 
-Every program meets every address family, MTU and direction; sizes rotate through these combinations, so that
-each program also meets each size in both directions."""
+Every program meets every address family, MTU and direction. Sizes rotate through these combinations, so
+that each program also meets each size in both directions."""
 
 import itertools
 from dataclasses import dataclass, field
 
-CLIENT, SERVER = "client", "server"  # what RRDMA is in a row
+CLIENT, SERVER = "client", "server"  # RRDMA's role in a row
 SIZES = [1, 64, 1000, 4096, 65536, 1 << 20]
-# rxe hands work over between polling programs and its own threads slowly on one processor: it sleeps instead.
+# On one processor, rxe passes work slowly between polling programs and its own threads: sleep instead.
 EVENTS = "-e"
-# Eight tries at code 14 are over in half a second, for which an emulated guest may well get no processor. rxe
-# at the other end keeps 14: it repairs a loss at the end of a message by the timeout alone.
+# Eight retries at code 14 take half a second, and an emulated guest may well get no processor for that long.
+# rxe at the other end keeps 14, because it repairs a loss at the end of a message by the timeout alone.
 PATIENT = 17
 
 
 @dataclass
 class Row:
     program: str
-    service: str                 # RC, UC, UD: of the queue pairs; what loses packets without telling
+    service: str                 # RC, UC or UD of the queue pairs; UC and UD drop packets silently
     rrdma: str
     family: int
     mtu: int
     arguments: list = field(default_factory=list)         # of both ends
     client_arguments: list = field(default_factory=list)
     server_arguments: list = field(default_factory=list)
-    guest_arguments: list = field(default_factory=list)   # of the kernel's end, whichever it is
+    guest_arguments: list = field(default_factory=list)   # of the kernel's end, in either role
     own_arguments: list = field(default_factory=list)     # of RRDMA's end
     style: str = "verbs"         # how the ends find each other: verbs (GID, TCP), cm (rdma_cm), proof (tests/process)
-    note: str = ""               # what is special, for the name
-    seconds: int = 40            # the longest it may take on a quiet machine; a slow one gets more
-    server_ends: bool = True     # False: the server goes on by design, and is ended
-    expect_failure: str = ""     # the client must fail, saying this
-    server_runs: bool = True     # False: nobody listens
+    note: str = ""               # the special property, for the name
+    seconds: int = 40            # limit on an idle machine; a slower one gets more
+    server_ends: bool = True     # False: the server runs on by design and is terminated
+    expect_failure: str = ""     # the client must fail with this text
+    server_runs: bool = True     # False: there is no listener
     options: list = field(default_factory=list)           # of rrdma run
-    tries: int = 1               # when refused: more for servers that do not show when they listen (docs/interop.md)
+    # After a refusal; more for servers that do not show when they listen (docs/interop.md).
+    tries: int = 1             
     bears_loss: bool = True
-    least_theirs: int = 0        # packets of the kernel's end; with fewer it left before they were sent (docs/interop.md)
+    # Packets of the kernel's end; with fewer, it exited before it sent them (docs/interop.md).
+    least_theirs: int = 0      
 
     @property
     def name(self):
@@ -53,7 +55,7 @@ class Row:
 
 
 def combinations():
-    """Neighbours differ in much: (RRDMA's part, family, MTU)."""
+    """Yields (RRDMA's role, family, MTU), so that neighbors differ in much."""
     return list(itertools.product((CLIENT, SERVER), (4, 6), (1024, 4096)))
 
 
@@ -68,13 +70,14 @@ def perftest(program, service, size, count, rrdma, family, mtu, extra=()):
     words = ["-s", str(size), "-n", str(count), *extra]
     if service != "RC":
         words += ["-c", service]
-    # ib_write_* look at memory, and refuse to sleep; ib_send_lat loses an event of rxe's now and then, and hangs.
+    # ib_write_* poll memory and cannot sleep. ib_send_lat sometimes loses an event of rxe and hangs.
     events = [] if program.startswith("ib_write") or program == "ib_send_lat" else [EVENTS]
     return Row(program, service, rrdma, family, mtu, words, guest_arguments=events, own_arguments=["-u", str(PATIENT)] if service == "RC" else [])
 
 
 def messages(size, most=50, octets=2 << 20):
-    """How many of a size: enough for several windows, few enough for an emulated processor."""
+    """Returns the number of messages of a size: enough for several windows, few enough for an emulated
+    processor."""
     return max(5, min(most, octets // max(size, 1)))
 
 
@@ -111,7 +114,7 @@ def perftest_rows(sizes):
 
 
 def proof_rows(combos, count):
-    """Every operation of RC both ways at once, every octet, immediate and atomic result checked."""
+    """Every RC operation in both directions at once; checks every byte, immediate and atomic result."""
     for rrdma, family, mtu in combos:
         words = [f"--messages={count}", f"--octets={3 * mtu + 17}", f"--mtu={mtu}", f"--family={family}"]
         yield Row("exchange", "RC", rrdma, family, mtu, words, style="proof", guest_arguments=["--events"],
@@ -128,12 +131,12 @@ def cm_rows(combos):
         yield row("ucmatose", "RC", ["-c", "2", "-C", "10", "-S", "5000"])
         yield row("udaddy", "UD", ["-c", "2", "-C", "10", "-S", "900"])
         yield row("rstream", "RC", ["-S", "20000", "-C", "10", "-I", "4", "-T", "v"])
-        # When the last ACK is lost, its client is gone and its server repeats for ever.
+        # If the last ACK is lost, the client is gone and the server retransmits forever.
         yield row("rdma_client", "RC", [], bears_loss=False)
         if family == 6:
             continue  # the kernel joins no IPv6 group on RoCE v2; perftest resolves no IPv6 name
         yield row("mckey", "UD", ["-C", "10", "-S", "500"], least_theirs=10 if rrdma == SERVER else 0)
-        # Their client connects a second time, and is refused if their server does not listen again by then.
+        # The client connects a second time, and is refused if the server does not listen again by then.
         yield row("ib_write_bw", "RC", ["-R", "-s", "65536", "-n", "10"], tries=8)
         if rrdma == SERVER:  # against a slow server this one loses the race every time
             yield row("ib_send_lat", "RC", ["-R", "-s", "64", "-n", "10"], tries=8)
@@ -145,7 +148,8 @@ def full():
 
 
 def under_loss():
-    """The same, without those that wait for ever for what a lossy service lost, and with fewer sizes."""
+    """The same rows with fewer sizes, without those that wait forever for data that a lossy service dropped.
+    """
     combos = combinations()
     rows = [*pingpong_rows(combos), *perftest_rows([64, 4096, 65536, 1 << 20]), *proof_rows(combos, 300), *cm_rows(combos)]
     return [row for row in rows if row.tolerates_loss()]

@@ -1,5 +1,6 @@
-"""Judges a capture of both ends: every ICRC (by a second implementation, a few lines on zlib), which requests
-our end sent again, and which of these the peer had asked for. `rrdma decode` and tshark see the same files."""
+"""Judges a capture of both ends: checks every ICRC (with a second implementation, a few lines on zlib), finds
+the requests that our end retransmitted, and which of these the peer asked for. `rrdma decode` and tshark
+read the same files."""
 
 import struct
 import zlib
@@ -13,15 +14,17 @@ WITH_AETH = {0x0d, 0x0f, 0x10, 0x11, 0x12}
 SEQUENCE_NAK, RNR_FIRST, RNR_LAST = 0x60, 0x20, 0x3f
 MANUFACTURERS_FIRST = 0xc0
 PSN_MASK = 0xffffff
-# A probe comes after at least half a millisecond without an answer (EngineConfig::probe_min), less what clocks differ by.
+# A probe follows at least half a millisecond without an answer (EngineConfig::probe_min), minus the clock
+# difference.
 PROBE_SECONDS = 0.0004
-# Code 14, which these programs set unless told otherwise, is 67.1 ms: the transport demands a repetition then.
+# These programs set code 14 by default, which is 67.1 ms. The transport must retransmit after that time.
 ACK_TIMEOUT_SECONDS = 0.066
 ROCE_PORT = 4791
 
 
 def packets(path):
-    """(seconds, octets of the frame, was it captured whole) of a pcap file with the host's byte order."""
+    """Yields (seconds, bytes of the frame, whether it was captured whole) of a pcap file in the host's byte
+    order."""
     data = memoryview(path.read_bytes())
     (magic,) = struct.unpack_from("<I", data)
     scale = {0xa1b2c3d4: 1e-6, 0xa1b23c4d: 1e-9}[magic]
@@ -29,7 +32,7 @@ def packets(path):
     while at + 16 <= len(data):
         seconds, fraction, kept, length = struct.unpack_from("<IIII", data, at)
         if at + 16 + kept > len(data):
-            return  # tcpdump was stopped in the middle
+            return  # tcpdump was stopped in the middle of a record
         yield seconds + fraction * scale, data[at + 16:at + 16 + kept], kept == length
         at += 16 + kept
 
@@ -49,7 +52,7 @@ class Packet:
 
 
 def dissect(seconds, frame):
-    """None if it is not RoCE v2."""
+    """Returns None if it is not RoCE v2."""
     kind = bytes(frame[12:14])
     if kind == b"\x08\x00":
         start, length = 14, struct.unpack_from(">H", frame, 16)[0]
@@ -89,27 +92,28 @@ class Verdict:
     theirs: int = 0
     bad_icrc: int = 0
     cut: int = 0
-    own_dialect: int = 0     # packets of ours that only RRDMA understands
-    resent: int = 0          # requests that our end sent again
-    asked: int = 0           # of these, the peer had asked for by a NAK
-    probes: int = 0          # of these, single packets that asked a silent peer how far it is
-    repaired: int = 0        # of these, the answer to a probe or to a later request had shown to be missing
-    timed_out: int = 0       # of these, the peer had been silent for a whole ack timeout (code 14)
-    resent_theirs: int = 0   # requests that the peer sent again
+    own_dialect: int = 0     # our packets that only RRDMA understands
+    resent: int = 0          # requests that our end retransmitted
+    asked: int = 0           # of these, requested by a NAK of the peer
+    probes: int = 0          # of these, single packets that probe the progress of a silent peer
+    repaired: int = 0        # of these, missing according to the answer to a probe or to a later request
+    timed_out: int = 0       # of these, after a silence of a whole ack timeout (code 14)
+    resent_theirs: int = 0   # requests that the peer retransmitted
     opcodes: Counter = field(default_factory=Counter)
-    examples: list = field(default_factory=list)  # (number, seconds since it was last sent) of requests sent again unasked
+    # (number, seconds since the last transmission) of requests retransmitted without cause.
+    examples: list = field(default_factory=list)
 
 
 class Flow:
     """Requests of one end to one queue pair."""
 
     def __init__(self):
-        self.last = {}  # PSN: when it was sent last
-        self.repeating = False  # what follows a request that was asked for is sent again with it: go back N
-        self.probed = None  # when the last probe was sent
+        self.last = {}  # PSN: time of the last transmission
+        self.repeating = False  # packets that follow a requested retransmission are retransmitted with it: go back N
+        self.probed = None  # time of the last probe
 
     def add(self, packet, mtu):
-        """When this PSN was sent before; None if it is new."""
+        """Returns the time when this PSN was sent before; None if it is new."""
         before = self.last.get(packet.psn)
         count = max(1, -(-packet.read_octets // mtu)) if packet.opcode == READ_REQUEST else 1
         for i in range(count):
@@ -118,7 +122,8 @@ class Flow:
 
 
 def shown_missing(flow, packet, before, heard):
-    """The peer answered a probe, or named a later PSN, after this one was sent last: it has not come, or its response is lost."""
+    """After the last transmission of this PSN, the peer answered a probe or named a later PSN: the packet or
+    its response was lost."""
     if heard is None or heard[0] < before:
         return False
     later = 0 < ((heard[1] - packet.psn) & PSN_MASK) < 1 << 23
@@ -126,7 +131,8 @@ def shown_missing(flow, packet, before, heard):
 
 
 def is_probe(packet, before, heard):
-    """One packet that wants an answer, after a time in which the peer said nothing and this packet was not sent."""
+    """Whether this is one packet that requests an answer, after a time in which the peer was silent and this
+    packet was not sent."""
     since = max(before, heard[0] if heard else before)
     return packet.ack_request and packet.seconds - since >= PROBE_SECONDS
 

@@ -1,4 +1,4 @@
-"""The judge of captures: what it takes for a probe, a repair, a repetition that was asked for, and one that was not."""
+"""Tests the judge of captures: probes, repairs, and retransmissions with and without a request."""
 
 import pathlib
 import struct
