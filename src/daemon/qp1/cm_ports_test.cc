@@ -31,7 +31,7 @@ class PortTableTest : public ::testing::Test {
     const auto port = ports_.bind(claim);
     return port.ok() ? 0 : port.error();
   }
-  PortTable ports_{7};
+  PortTable ports_{KeySource(7)};
 };
 
 TEST_F(PortTableTest, GivesAPortToOneAddressOnce) {
