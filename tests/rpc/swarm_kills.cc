@@ -101,7 +101,7 @@ Task<> until(comm::Context& context, const auto& done) {
 
 // Kills at a random time. Returns the time from the kill until `over` ends. `server`: the victim's server, or
 // null.
-Task<comm::Clock::duration> strike_and_wait(Scene& scene, Task<> over, const rpc::Server* server) {
+Task<comm::Clock::duration> kill_and_wait(Scene& scene, Task<> over, const rpc::Server* server) {
   co_await seeds::await_the_moment(scene.world.context, scene.seed);
   scene.killed = true;
   seeds::kill(scene.victim, scene.seed);
@@ -128,7 +128,7 @@ Task<comm::Clock::duration> kill_a_server(Scene& scene, const Plan& plan, std::s
   if (random.chance(60))
     scene.callers.spawn(
         call_by_client(scene, {scene.victim.address, std::move(survivor)}, way, scene.seed * 10));
-  co_return co_await strike_and_wait(scene, scene.callers.join(), nullptr);
+  co_return co_await kill_and_wait(scene, scene.callers.join(), nullptr);
 }
 
 Task<comm::Clock::duration> kill_a_client(Scene& scene, rpc::Server& server, const std::size_t& ended) {
@@ -136,7 +136,7 @@ Task<comm::Clock::duration> kill_a_client(Scene& scene, rpc::Server& server, con
   const auto alone = [&server, &scene] {
     return scene.callers.size() == 0 && server.connections() == 0 && server.calls() == 0;
   };
-  const auto waited = co_await strike_and_wait(scene, until(scene.world.context, alone), &server);
+  const auto waited = co_await kill_and_wait(scene, until(scene.world.context, alone), &server);
   const rpc::ServerCounters counters = server.counters();
   if (counters.broken != 0) fail(scene.seed, "a client that was killed broke the protocol");
   if (counters.calls != ended)
