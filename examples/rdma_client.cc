@@ -22,15 +22,15 @@ int run(const Options& options) {
   server.write_line(line_of(plan));
   server.write_line(line_of(own));
   const Endpoint peer = endpoint_of(server.read_line());
-  narrator.step("TCP port %u of %s: told QP 0x%06x, learned QP 0x%06x at %s", options.port,
-                options.server.c_str(), own.queue_pair, peer.queue_pair, text_of(peer.gid).c_str());
-  narrator.detail("its memory: address 0x%016llx, rkey 0x%08x",
+  narrator.step("TCP to %s port %u: sent QP 0x%06x, received QP 0x%06x at %s", options.server.c_str(),
+                options.port, own.queue_pair, peer.queue_pair, text_of(peer.gid).c_str());
+  narrator.detail("the peer's memory: address 0x%016llx, rkey 0x%08x",
                   static_cast<unsigned long long>(peer.memory.address), peer.memory.key);
 
   connect(queue_pair.get(), adapter, own, peer, narrator);
   call(channel, plan, peer.memory, narrator);
   server.write_line("done");
-  narrator.step("Done: queue pair, memory, completion queue and device go");
+  narrator.step("Done: destroying queue pair, memory region, completion queue and device");
   return 0;
 }
 

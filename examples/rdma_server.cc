@@ -27,7 +27,7 @@ void serve_client(const Adapter& adapter, const Socket& client, bool events, Nar
   serve(channel, plan, narrator);
   // The client reports when it no longer needs this end.
   (void)client.read_line();
-  narrator.step("Done: queue pair, memory and completion queue go");
+  narrator.step("Done: destroying queue pair, memory region and completion queue");
 }
 
 int run(const Options& options) {
@@ -44,7 +44,7 @@ int run(const Options& options) {
     });
   }
   for (std::thread& thread : threads) thread.join();
-  narrator.detail("Every client was served");
+  narrator.detail("Served every client");
   return 0;
 }
 

@@ -47,7 +47,7 @@ Task<> receive_file(Context& context, const char* address, const char* path) {
   for (;;) {
     Message message = (co_await end.receive()).value_or_throw();
     if (!message.immediate()) {
-      if (message.as<Total>().octets != octets) throw std::runtime_error("octets are missing");
+      if (message.as<Total>().octets != octets) throw std::runtime_error("bytes are missing");
       break;
     }
     const std::uint32_t block = *message.immediate() >> 24;
@@ -59,7 +59,7 @@ Task<> receive_file(Context& context, const char* address, const char* path) {
     (co_await end.send(block)).value_or_throw();  // the block is free again
   }
   (co_await end.close()).value_or_throw();
-  std::printf("%llu octets\n", static_cast<unsigned long long>(octets));
+  std::printf("%llu bytes\n", static_cast<unsigned long long>(octets));
 }
 
 Task<> write_block(Endpoint& end, RemoteSpan<std::byte> window, std::uint32_t block, Buffer buffer,
@@ -100,7 +100,7 @@ Task<> send_file(Context& context, const char* address, const char* path) {
   const Total total{octets};
   (co_await end.send(total)).value_or_throw();
   (co_await end.close()).value_or_throw();
-  std::printf("%llu octets\n", static_cast<unsigned long long>(octets));
+  std::printf("%llu bytes\n", static_cast<unsigned long long>(octets));
 }
 
 }  // namespace

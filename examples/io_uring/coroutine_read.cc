@@ -73,7 +73,7 @@ Task read_file(Ring& ring, std::string path, unsigned& open_files) {
   }
   close(file);
   --open_files;
-  std::printf("%s: %llu octets, their sum is %llu\n", path.c_str(), static_cast<unsigned long long>(offset),
+  std::printf("%s: %llu bytes, their sum is %llu\n", path.c_str(), static_cast<unsigned long long>(offset),
               static_cast<unsigned long long>(sum));
 }
 
@@ -81,7 +81,7 @@ int run(int count, char** paths) {
   Ring ring(64);
   unsigned open_files = 0;
   for (int i = 0; i < count; ++i) read_file(ring, paths[i], open_files);
-  std::printf("%u files are being read at the same time\n", open_files);
+  std::printf("Reading %u files at the same time\n", open_files);
   while (open_files > 0) {
     ring.submit();
     const Ring::Completion done = ring.wait();

@@ -32,7 +32,7 @@ int run(const char* path) {
     const Ring::Completion done = ring.wait();
     if (done.result < 0) fail(path, done.result);
     if (round <= kShown) {
-      std::printf("%u. Submitted: read of %zu octets at %llu; completed: %d\n", round + 1, kPiece,
+      std::printf("%u. Submitted: read %zu bytes at offset %llu; completed: %d\n", round + 1, kPiece,
                   static_cast<unsigned long long>(offset), done.result);
     }
     if (done.result == 0) break;
@@ -40,7 +40,7 @@ int run(const char* path) {
     offset += static_cast<std::uint64_t>(done.result);
   }
   close(file);
-  std::printf("%llu octets, their sum is %llu\n", static_cast<unsigned long long>(offset),
+  std::printf("%llu bytes, their sum is %llu\n", static_cast<unsigned long long>(offset),
               static_cast<unsigned long long>(sum));
   return 0;
 }

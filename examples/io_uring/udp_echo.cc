@@ -75,7 +75,7 @@ int run(std::uint16_t port, unsigned long count) {
   Ring ring(2 * kUnderWay);
   static std::array<Parcel, kUnderWay> parcels;
   for (Parcel& parcel : parcels) post_receive(ring, socket, parcel);
-  std::printf("Listening on UDP port %u, %zu receives are under way\n", port, kUnderWay);
+  std::printf("Listening on UDP port %u, %zu receives posted\n", port, kUnderWay);
   std::fflush(stdout);
   for (unsigned long echoed = 0; count == 0 || echoed < count;) {
     ring.submit();
@@ -88,7 +88,7 @@ int run(std::uint16_t port, unsigned long count) {
     } else {
       char from[INET_ADDRSTRLEN] = "";
       inet_ntop(AF_INET, &parcel.peer.sin_addr, from, sizeof from);
-      std::printf("%d octets from %s port %u\n", done.result, from, ntohs(parcel.peer.sin_port));
+      std::printf("%d bytes from %s port %u\n", done.result, from, ntohs(parcel.peer.sin_port));
       std::fflush(stdout);
       post_echo(ring, socket, parcel, static_cast<std::size_t>(done.result));
     }

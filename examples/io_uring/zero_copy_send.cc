@@ -58,8 +58,8 @@ int run(const char* address, std::uint16_t port, unsigned long count) {
   const iovec registered{buffer.data(), buffer.size()};
   if (const int status = io_uring_register_buffers(&ring, &registered, 1); status < 0)
     fail("io_uring_register_buffers", status);
-  std::printf("1. Buffer of %zu octets is registered: the kernel has pinned it, and knows it by index %u\n",
-              kOctets, kBuffer);
+  std::printf("1. Registered a buffer of %zu bytes: the kernel has pinned it as buffer %u\n", kOctets,
+              kBuffer);
   unsigned long notified = 0;
   for (unsigned long i = 0; i < count; ++i) {
     for (std::uint8_t& octet : buffer) octet = static_cast<std::uint8_t>('a' + i % 26);
@@ -72,7 +72,7 @@ int run(const char* address, std::uint16_t port, unsigned long count) {
     if (outcome.notified) ++notified;
   }
   close(socket);
-  std::printf("2. %lu datagrams sent, %lu times the buffer was given back\n", count, notified);
+  std::printf("2. Sent %lu datagrams; the kernel released the buffer %lu times\n", count, notified);
   return notified == count ? 0 : 1;
 }
 

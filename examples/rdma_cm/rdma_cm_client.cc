@@ -28,7 +28,7 @@ class Connection {
     rdma_cm_id* made = nullptr;
     if (rdma_create_id(events_.get(), &made, nullptr, RDMA_PS_TCP) != 0) fail("rdma_create_id", errno);
     id_.reset(made);
-    narrator_.step("Event channel and id: to rdma_cm what epoll and a socket are to TCP");
+    narrator_.step("Event channel and id, the counterparts of epoll and a socket");
   }
   [[nodiscard]] rdma_cm_id* id() const { return id_.get(); }
 
@@ -91,8 +91,7 @@ int run(const Options& options) {
   ibv_qp_init_attr wish = channel.queue_pair_wish();
   if (rdma_create_qp(connection.id(), domain.get(), &wish) != 0) fail("rdma_create_qp", errno);
   channel.attach(connection.id()->qp);
-  narrator.step("Queue pair 0x%06x, and %u receives are posted", connection.id()->qp->qp_num,
-                Channel::kDepth);
+  narrator.step("Queue pair 0x%06x; posted %u receives", connection.id()->qp->qp_num, Channel::kDepth);
   const RemoteMemory remote = connection.connect(plan);
   call(channel, plan, remote, narrator);
   connection.disconnect();

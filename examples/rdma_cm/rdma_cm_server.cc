@@ -50,7 +50,7 @@ class Server {
   void listen() {
     events_ = rdma_create_event_channel();
     if (events_ == nullptr) fail("rdma_create_event_channel", errno);
-    narrator_.step("Event channel: here the connection manager tells what happens");
+    narrator_.step("Event channel: the connection manager reports events here");
     if (rdma_create_id(events_, &listener_, nullptr, RDMA_PS_TCP) != 0) fail("rdma_create_id", errno);
     addrinfo hints{};
     hints.ai_flags = AI_PASSIVE;
@@ -73,7 +73,7 @@ class Server {
     }
     rdma_destroy_id(listener_);
     rdma_destroy_event_channel(events_);
-    narrator_.detail("Every client was served");
+    narrator_.detail("Served every client");
   }
 
  private:
@@ -89,7 +89,7 @@ class Server {
       if (sensible) {
         accept(id, plan);
       } else {
-        narrator_.step("%s without a plan: rejected", rdma_event_str(type));
+        narrator_.step("%s without a plan; rejected", rdma_event_str(type));
         rdma_reject(id, nullptr, 0);
         rdma_destroy_id(id);
       }
@@ -128,11 +128,11 @@ class Server {
     ibv_qp_init_attr wish = client->channel->queue_pair_wish();
     if (rdma_create_qp(id, client->domain.get(), &wish) != 0) fail("rdma_create_qp", errno);
     client->channel->attach(id->qp);
-    client->narrator.step("Queue pair 0x%06x, and %u receives are posted", id->qp->qp_num, Channel::kDepth);
+    client->narrator.step("Queue pair 0x%06x; posted %u receives", id->qp->qp_num, Channel::kDepth);
     const MemoryWords words = words_of(client->channel->exposed());
     rdma_conn_param parameters = parameters_with(words);
     if (rdma_accept(id, &parameters) != 0) fail("rdma_accept", errno);
-    client->narrator.step("Accepted; the private data tell the client our memory and its rkey");
+    client->narrator.step("Accepted; the private data carry our address and rkey");
     clients_.emplace(id, std::move(client));
   }
 

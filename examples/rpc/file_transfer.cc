@@ -191,7 +191,7 @@ comm::Task<> transfer(comm::Context& context, bool puts, const char* address, co
                             fetch_pieces(channel, file, from, rest));
   }
   const std::chrono::duration<double> took = comm::Clock::now() - begin;
-  std::printf("%llu octets, %.0f MB/s\n", static_cast<unsigned long long>(rest.end),
+  std::printf("%llu bytes, %.0f MB/s\n", static_cast<unsigned long long>(rest.end),
               static_cast<double>(rest.end) / 1e6 / took.count());
 }
 

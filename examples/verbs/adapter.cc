@@ -65,7 +65,7 @@ Adapter open_adapter(const std::string& name, int gid_index, Narrator& narrator)
 
   adapter.domain.reset(ibv_alloc_pd(adapter.context.get()));
   if (adapter.domain == nullptr) fail("ibv_alloc_pd", errno);
-  narrator.step("Protection domain (PD): memory and queue pairs of one PD may work together");
+  narrator.step("Protection domain (PD): a queue pair can use only the memory of its own PD");
   return adapter;
 }
 

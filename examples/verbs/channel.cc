@@ -21,12 +21,12 @@ Channel::Channel(ibv_pd* domain, std::uint32_t size, bool events, Narrator& narr
   completions_.reset(ibv_create_cq(domain->context, 2 * kDepth, nullptr, events_.get(), 0));
   if (completions_ == nullptr) fail("ibv_create_cq", errno);
   narrator.step("Completion queue (CQ) of %d entries, %s", completions_->cqe,
-                events ? "with an event channel to sleep on" : "to be polled");
+                events ? "with a completion channel" : "polled");
   region_.reset(ibv_reg_mr(
       domain, memory_.data(), memory_.size(),
       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC));
   if (region_ == nullptr) fail("ibv_reg_mr", errno);
-  narrator.step("Memory region (MR) of %zu octets, lkey 0x%08x, rkey 0x%08x", memory_.size(), region_->lkey,
+  narrator.step("Memory region (MR) of %zu bytes, lkey 0x%08x, rkey 0x%08x", memory_.size(), region_->lkey,
                 region_->rkey);
 }
 

@@ -15,17 +15,16 @@ constexpr std::uint32_t kSizeMax = 1u << 30;
   std::fprintf(out, "usage: %s [OPTIONS] %s\n", program,
                has_device ? "[SERVER-IP] [DEVICE] [TCP-PORT] [GID-INDEX]" : "[SERVER-IP] [PORT]");
   if (is_server) {
-    std::fprintf(out,
-                 "  --clients N            serve so many clients, also at the same time, then end (1)\n");
+    std::fprintf(out, "  --clients N            exit after N clients; serves them concurrently (1)\n");
   } else {
     std::fprintf(out,
                  "  --mode MODE            send, write, read or atomic (send)\n"
-                 "  --rounds N             messages (100)\n"
-                 "  --size OCTETS          of a message (4096)\n");
+                 "  --rounds N             number of messages (100)\n"
+                 "  --size BYTES           size of a message (4096)\n");
   }
   std::fprintf(out,
-               "  --events               sleep until a completion event, instead of polling\n"
-               "The port is 18515 unless told.\n");
+               "  --events               sleep until a completion event instead of polling\n"
+               "The default port is 18515.\n");
   std::exit(status);
 }
 

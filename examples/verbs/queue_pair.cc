@@ -47,9 +47,9 @@ QueuePair create_queue_pair(const Adapter& adapter, Channel& channel, Narrator& 
   attributes.port_num = kPort;
   attributes.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
   modify(queue_pair.get(), attributes, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
-         narrator, "port and rights are known, receives may be posted");
+         narrator, "port and access rights are set, receives can be posted");
   channel.attach(queue_pair.get());
-  narrator.step("%u receives are posted", Channel::kDepth);
+  narrator.step("Posted %u receives", Channel::kDepth);
   return queue_pair;
 }
 
@@ -75,7 +75,7 @@ void connect(ibv_qp* queue_pair, const Adapter& adapter, const Endpoint& own, co
   modify(queue_pair, attributes,
          IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
              IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
-         narrator, "the peer is known, packets are taken");
+         narrator, "the peer is set, the QP accepts packets");
   attributes = {};
   attributes.qp_state = IBV_QPS_RTS;
   attributes.sq_psn = own.first_psn;
@@ -86,7 +86,7 @@ void connect(ibv_qp* queue_pair, const Adapter& adapter, const Endpoint& own, co
   modify(queue_pair, attributes,
          IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
              IBV_QP_MAX_QP_RD_ATOMIC,
-         narrator, "timers are set, requests may be sent");
+         narrator, "timers are set, requests can be sent");
 }
 
 }  // namespace examples

@@ -28,7 +28,7 @@ void fill(std::span<std::uint8_t> memory, std::uint32_t round) {
 void check(std::span<const std::uint8_t> memory, std::uint32_t round) {
   for (std::size_t i = 0; i < memory.size(); ++i) {
     if (memory[i] != pattern(round, i))
-      fail("octet " + std::to_string(i) + " of round " + std::to_string(round) + " is wrong");
+      fail("byte " + std::to_string(i) + " of round " + std::to_string(round) + " is wrong");
   }
 }
 
@@ -74,7 +74,7 @@ void run_round(Channel& channel, const Plan& plan, const RemoteMemory& remote, s
     case Mode::kAtomic:
       channel.fetch_add(remote, 1);
       channel.wait_under_way(0);
-      if (word_at(octets.data()) != kCounterStart + round) fail("the counter was not what it had to be");
+      if (word_at(octets.data()) != kCounterStart + round) fail("the counter has a wrong value");
       return;
   }
 }
@@ -90,7 +90,7 @@ void post_one(Channel& channel, const Plan& plan, const RemoteMemory& remote) {
 
 const char* operation(Mode mode) {
   switch (mode) {
-    case Mode::kSend: return "SEND there and back";
+    case Mode::kSend: return "SEND and echo";
     case Mode::kWrite: return "RDMA WRITE";
     case Mode::kRead: return "RDMA READ";
     case Mode::kAtomic: return "ATOMIC fetch and add";
@@ -112,8 +112,8 @@ void measure_latency(Channel& channel, const Plan& plan, const RemoteMemory& rem
                       times.back());
   }
   std::sort(times.begin(), times.end());
-  narrator.step("Latency: least %.1f us, median %.1f us, most %.1f us", times.front(),
-                times[times.size() / 2], times.back());
+  narrator.step("Latency: min %.1f us, median %.1f us, max %.1f us", times.front(), times[times.size() / 2],
+                times.back());
 }
 
 void measure_bandwidth(Channel& channel, const Plan& plan, const RemoteMemory& remote, Narrator& narrator) {
@@ -127,7 +127,7 @@ void measure_bandwidth(Channel& channel, const Plan& plan, const RemoteMemory& r
   if (plan.mode == Mode::kRead) check(channel.source().first(plan.size), 0);
   const double seconds = microseconds(Clock::now() - start) / 1e6;
   const double octets = plan.mode == Mode::kAtomic ? 8.0 : plan.size;
-  narrator.step("Bandwidth, %u under way: %.1f MB/s, %.0f messages/s", Channel::kDepth,
+  narrator.step("Bandwidth, %u in flight: %.1f MB/s, %.0f messages/s", Channel::kDepth,
                 octets * plan.rounds / seconds / 1e6, plan.rounds / seconds);
 }
 
@@ -145,7 +145,7 @@ void check_target(Channel& channel, const Plan& plan) {
   if (plan.mode == Mode::kWrite) check(channel.target().first(plan.size), plan.rounds - 1);
   if (plan.mode == Mode::kAtomic &&
       word_at(channel.target().data()) != ~(kCounterStart + 2 * std::uint64_t{plan.rounds})) {
-    fail("the counter has a wrong value in the end");
+    fail("the counter has a wrong final value");
   }
 }
 
@@ -158,7 +158,7 @@ void prepare_target(Channel& channel, const Plan& plan) {
 }
 
 void serve(Channel& channel, const Plan& plan, Narrator& narrator) {
-  narrator.step("Serving: %s, %u rounds of %u octets", operation(plan.mode), plan.rounds, plan.size);
+  narrator.step("Serving: %s, %u rounds of %u bytes", operation(plan.mode), plan.rounds, plan.size);
   if (plan.mode == Mode::kSend) {
     for (std::uint32_t round = 0; round < plan.rounds; ++round) {
       const auto message = channel.next_message();
@@ -173,7 +173,7 @@ void serve(Channel& channel, const Plan& plan, Narrator& narrator) {
   expect_word(channel, kGoodbye);
   check_target(channel, plan);
   send_word(channel, kVerdict);
-  narrator.step("Every octet was right");
+  narrator.step("Verified every byte");
 }
 
 void call(Channel& channel, const Plan& plan, const RemoteMemory& remote, Narrator& narrator) {
@@ -182,7 +182,7 @@ void call(Channel& channel, const Plan& plan, const RemoteMemory& remote, Narrat
   if (plan.mode == Mode::kAtomic) swap_counter(channel, plan, remote, narrator);
   send_word(channel, kGoodbye);
   expect_word(channel, kVerdict);
-  narrator.step("Last completion: the server found every octet right");
+  narrator.step("Last completion: the server verified every byte");
 }
 
 }  // namespace examples

@@ -108,7 +108,7 @@ class Capture(unittest.TestCase):
             while any(client.poll() is None for client in clients):
                 captures += subprocess.run([RRDMA, "capture", "--seconds", "0.1", "/dev/null"], capture_output=True).returncode == 0
             for client in clients:
-                self.assertIn("found every octet right", client.communicate(timeout=60)[0])
+                self.assertIn("verified every byte", client.communicate(timeout=60)[0])
                 self.assertEqual(client.returncode, 0)
             self.assertEqual(server.wait(30), 0)
 
