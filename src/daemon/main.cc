@@ -205,24 +205,23 @@ int run(const Options& options) {
 int main(int argc, char** argv) {
   rrdma::daemon::Options options;
   CLI::App app{
-      "rrdmad holds UDP port 4791 for the RDMA programs of a network namespace. Programs start it by "
-      "themselves."};
+      "rrdmad holds UDP port 4791 for the RDMA programs of a network namespace. Programs start it "
+      "automatically."};
   app.set_version_flag("--version", RRDMA_VERSION);
   app.add_flag("--system", options.system,
-               "serve every user of this network namespace (as root); implies --stay");
-  app.add_flag("--trust-users", options.trust_users,
-               "with --system: give every user's programs sockets of the port, which is faster, and lets "
-               "each of them "
-               "read and stop the packets of all others")
+               "serve all users of this network namespace (requires root); implies --stay");
+  app.add_flag(
+         "--trust-users", options.trust_users,
+         "with --system: give the programs of every user sockets of the port; faster, but each of them can "
+         "read and block the packets of all others")
       ->needs("--system");
-  app.add_flag("--stay", options.stay, "stay when the last program has gone");
-  app.add_option("--linger", options.linger_s, "seconds to stay after the last program")
+  app.add_flag("--stay", options.stay, "keep running after the last program has exited");
+  app.add_option("--linger", options.linger_s, "seconds to keep running after the last program")
       ->envname("RRDMA_DAEMON_LINGER")
       ->check(CLI::Range(0.0, 86400.0));
-  app.add_flag(
-      "--strict", options.strict,
-      "ask no host whether it is RRDMA, and do not say that this one is: the wire is the specification's");
-  app.add_flag("--autostarted", options.autostarted, "started by a program: keep nothing of its surroundings")
+  app.add_flag("--strict", options.strict,
+               "do not ask other hosts whether they are RRDMA, and do not answer when they ask");
+  app.add_flag("--autostarted", options.autostarted, "started by a program: do not inherit its environment")
       ->group("");
   CLI11_PARSE(app, argc, argv);
   return rrdma::daemon::run(options);

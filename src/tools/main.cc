@@ -79,8 +79,8 @@ int explain_usage(const CLI::App& app, const CLI::ParseError& error) {
 void add_help_command(CLI::App& app, Runner& chosen) {
   auto wanted = std::make_shared<std::string>();
   CLI::App* help = app.add_subcommand("help", "Show the usage of a command");
-  help->add_option("COMMAND", *wanted, "One of those that `rrdma help` lists");
-  help->footer("Exit status: 0, or 2 when there is no such command.");
+  help->add_option("COMMAND", *wanted, "A command from `rrdma help`");
+  help->footer("Exit status: 0, or 2 if there is no such command.");
   help->callback([&app, &chosen, wanted] {
     chosen = [&app, wanted] {
       if (wanted->empty()) {
@@ -102,7 +102,7 @@ void add_help_command(CLI::App& app, Runner& chosen) {
 }
 
 int run(int argc, char** argv) {
-  CLI::App app("RRDMA, an RDMA NIC made of software", "rrdma");
+  CLI::App app("RRDMA, an RDMA NIC in software", "rrdma");
   app.set_version_flag("--version", "rrdma " RRDMA_VERSION, "Print the version and exit");
   app.set_help_flag("-h,--help", "Print this text and exit");
   app.require_subcommand(0, 1);

@@ -180,39 +180,39 @@ CLI::App* add(CLI::App& app, const char* name, const char* what, Options& option
               Command& chosen) {
   CLI::App* made = app.add_subcommand(name, what);
   made->add_option("ADDRESS", options.address, "The server, HOST:PORT")->required();
-  made->add_option("--secret", options.secret, "The secret that the server asks for");
-  made->add_option("--seconds", options.seconds, "Patience with the server")->check(CLI::PositiveNumber);
+  made->add_option("--secret", options.secret, "The shared secret, if the server requires one");
+  made->add_option("--seconds", options.seconds, "Timeout of the connection and of a call (5)")
+      ->check(CLI::PositiveNumber);
   made->callback([&chosen, command] { chosen = command; });
   return made;
 }
 
 int run(int count, char** words) {
-  CLI::App app("Call, list and measure services of rrdma::rpc", "rrdma rpc");
+  CLI::App app("Call, list and benchmark services of rrdma::rpc", "rrdma rpc");
   app.require_subcommand(1);
   app.footer(
-      "Exit status: 0, or 2 when something failed. On a machine without an RDMA device: rrdma run -- rrdma "
-      "rpc ...");
+      "Exit status: 0, or 2 on failure. On a machine without an RDMA device: rrdma run -- rrdma rpc ...");
   Options options;
   Command chosen = nullptr;
   add(app, "list", "List the methods of a server", options, &list, chosen);
-  add(app, "metrics", "Print a server's statistics, in the text format of Prometheus", options, &metrics,
+  add(app, "metrics", "Print the statistics of a server in the text format of Prometheus", options, &metrics,
       chosen);
-  add(app, "health", "Ask whether a server, or one of its services, is well", options, &health, chosen)
-      ->add_option("SERVICE", options.path, "Its name");
+  add(app, "health", "Print whether a server, or one of its services, is healthy", options, &health, chosen)
+      ->add_option("SERVICE", options.path, "The name of the service");
   for (CLI::App* with :
-       {add(app, "call", "Call a method; the result is printed as JSON", options, &call, chosen),
-        add(app, "bench", "Call a method again and again, and draw how long it took", options, &bench,
+       {add(app, "call", "Call a method and print the result as JSON", options, &call, chosen),
+        add(app, "bench", "Call a method repeatedly and print a latency histogram", options, &bench,
             chosen)}) {
-    with->add_option("METHOD", options.path, "SERVICE/METHOD, as `list` shows it")->required();
+    with->add_option("METHOD", options.path, "SERVICE/METHOD, as `list` prints it")->required();
     with->add_option(
         "JSON", options.json,
-        "The argument; {} unless it is given. Of a stream of arguments, its items; - for lines of "
-        "standard input");
+        "The argument (default: {}), or the items of a stream of arguments; - reads items from standard "
+        "input, one per line");
     if (with->get_name() != "bench") continue;
-    with->add_option("-n,--calls", options.load.calls, "How many")
+    with->add_option("-n,--calls", options.load.calls, "Number of calls")
         ->check(CLI::PositiveNumber)
         ->capture_default_str();
-    with->add_option("-c,--under-way", options.load.under_way, "At a time")
+    with->add_option("-c,--concurrency", options.load.under_way, "Number of calls in flight")
         ->check(CLI::Range(1, 1024))
         ->capture_default_str();
   }

@@ -93,24 +93,22 @@ void add_capture_command(CLI::App& app, Runner& chosen) {
   auto options = std::make_shared<CaptureOptions>();
   CLI::App* capture = app.add_subcommand("capture", "Write the packets of running programs to a file");
   capture->add_option("FILE", options->file,
-                      "A pcapng file, what it holds already stays in front; - for standard output");
-  capture->add_flag("--wireshark", options->wireshark,
-                    "Start Wireshark, and show the packets there as they come");
+                      "The pcapng file, appended to if it exists; - for standard output");
+  capture->add_flag("--wireshark", options->wireshark, "Start Wireshark and show the packets as they arrive");
   capture
       ->add_option("-p,--pid", options->pid,
-                   "Only this process (default: all of this user, also those that start later)")
+                   "Only this process (default: all of this user, including later ones)")
       ->option_text("PID")
       ->check(CLI::PositiveNumber);
-  capture->add_option("--seconds", options->seconds, "Stop after so many seconds (default: at Ctrl-C)")
+  capture->add_option("--seconds", options->seconds, "Stop after N seconds (default: at Ctrl-C)")
       ->option_text("N")
       ->check(CLI::Range(0.1, 1e6));
   add_limit_options(*capture, options->limits);
   capture->footer(
-      "Between two programs that are both captured, each packet appears where it leaves and where it "
-      "arrives.\n"
-      "What had to be left out, because this machine was too slow for it, is counted and said.\n"
-      "To capture a program from its first packet on: rrdma run --pcap FILE.\n"
-      "Exit status: 0, or 2 on failure; Ctrl-C ends it by the signal, with the file complete.");
+      "A packet between two captured programs appears twice: where it leaves and where it arrives.\n"
+      "If the machine is too slow, packets are left out and counted.\n"
+      "To capture from the first packet of a program: rrdma run --pcap FILE.\n"
+      "Exit status: 0, or 2 on failure; Ctrl-C completes the file and ends the command by the signal.");
   capture->callback([&chosen, options] { chosen = [options] { return run_capture(*options); }; });
 }
 

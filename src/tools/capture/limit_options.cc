@@ -28,16 +28,16 @@ std::uint64_t octets_of(std::string_view text) {
 void add_limit_options(CLI::App& command, LimitWords& words) {
   command
       .add_option("-s,--snap", words.snap_octets,
-                  "Keep only the first so many octets of each packet (default: all; 128 hold every header)")
-      ->option_text("OCTETS");
-  command.add_option("-c,--packets", words.packets, "Stop after so many packets")
+                  "Keep only the first bytes of each packet (default: all; 128 hold every header)")
+      ->option_text("BYTES");
+  command.add_option("-c,--packets", words.packets, "Stop after N packets")
       ->option_text("N")
       ->check(CLI::PositiveNumber);
   command
       .add_option("-C,--file-size", words.file_size,
-                  "Begin a new file (FILE.1, FILE.2, …) after so many million octets; or 64k, 10M, 1G")
+                  "Start a new file (FILE.1, FILE.2, …) at this size: millions of bytes, or 64k, 10M, 1G")
       ->option_text("SIZE");
-  command.add_option("-W,--files", words.files, "With -C: so many files, then the first one again")
+  command.add_option("-W,--files", words.files, "With -C: keep N files, then overwrite the first one")
       ->option_text("N")
       ->check(CLI::PositiveNumber);
 }

@@ -27,10 +27,10 @@ namespace {
 constexpr std::string_view kName = "rrdma decode";
 constexpr std::string_view kExitText =
     "Exit status:\n"
-    "  0  every RoCE packet is right\n"
-    "  1  some RoCE packets are bad\n"
-    "  2  the file cannot be read (missing, foreign, truncated), or an argument is wrong\n"
-    "Packets that are not RoCE, and packets of which the capture holds only a part, are not bad.\n";
+    "  0  every RoCE packet is valid\n"
+    "  1  at least one RoCE packet is invalid\n"
+    "  2  the file cannot be read (missing, truncated, not a capture), or an argument is wrong\n"
+    "Packets that are not RoCE or only partly captured do not count as invalid.\n";
 
 struct DecodeOptions {
   std::string file;
@@ -281,28 +281,28 @@ int run_decode(DecodeOptions& options) {
 
 void add_decode_command(CLI::App& app, Runner& chosen) {
   auto options = std::make_shared<DecodeOptions>();
-  CLI::App* decode = app.add_subcommand("decode", "Show the RoCE packets of a pcap or pcapng file");
+  CLI::App* decode = app.add_subcommand("decode", "Print the RoCE packets of a pcap or pcapng file");
   decode->add_option("FILE", options->file, "The capture; - for standard input")->required();
   decode
       ->add_option(
           "FILTER", options->filter_words,
-          "Only packets that fit: qp=N, peer=ADDRESS, op=NAME (such as op=READ, op=NAK, op=REQ), errors")
+          "Only matching packets: qp=N, peer=ADDRESS, op=NAME (such as op=READ, op=NAK, op=REQ), errors")
       ->option_text("[qp=N] [peer=ADDRESS] [op=NAME] [errors]");
   auto* verbose =
-      decode->add_flag("-v,--verbose", options->verbose, "Every field as a tree, with what it is for");
-  decode->add_flag("-j,--json", options->json, "One JSON object for each packet, on a line of its own")
+      decode->add_flag("-v,--verbose", options->verbose, "Print every field as a tree, with an explanation");
+  decode->add_flag("-j,--json", options->json, "Print one JSON object for each packet, one per line")
       ->excludes(verbose);
   decode
       ->add_flag("-s,--summary", options->summary,
-                 "One line for each direction of each connection instead of the packets")
+                 "Print one line for each direction of each connection instead of the packets")
       ->excludes(verbose);
   decode->add_flag("-p,--payload", options->payload,
-                   "With --verbose or --json: the payload in hexadecimal too");
+                   "With --verbose or --json: also print the payload in hexadecimal");
   decode->add_flag("--rpc", options->rpc,
-                   "Every SEND begins with a frame of rrdma::rpc, though the capture lacks the handshake");
+                   "Decode every SEND as a frame of rrdma::rpc, even without the handshake");
   decode
       ->add_option("--method", options->methods,
-                   "The path of an rpc method, such as store.Store/Get, to be named where its number stands")
+                   "The path of an rpc method, such as store.Store/Get, to print in place of its number")
       ->type_name("PATH");
   decode
       ->add_option("--color", options->colour,

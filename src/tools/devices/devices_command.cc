@@ -167,9 +167,9 @@ CLI::App* add_listing(CLI::App& app, Runner& chosen, const char* name, const cha
   CLI::App* command = app.add_subcommand(name, description);
   command
       ->add_option("--netdev", options->netdev,
-                   "As it would be on this network interface (default: as for `rrdma run`)")
+                   "Show the device on this network interface (default: same as `rrdma run`)")
       ->option_text("IF");
-  command->add_flag("-j,--json", options->json, "As JSON");
+  command->add_flag("-j,--json", options->json, "Print JSON");
   command->footer(footer);
   command->callback([&chosen, options, run] { chosen = [options, run] { return run(*options); }; });
   return command;
@@ -181,7 +181,7 @@ void add_devices_command(CLI::App& app, Runner& chosen) {
   add_listing(
       app, chosen, "devices", "List the RDMA devices that programs find",
       "The IB MTU is the largest path MTU that fits the interface; 4096 needs an interface MTU of 4192.\n"
-      "Exit status: 0, or 2 when there is no device.",
+      "Exit status: 0, or 2 if there is no device.",
       std::make_shared<DeviceOptions>(), show_devices);
 }
 
@@ -190,9 +190,9 @@ void add_gids_command(CLI::App& app, Runner& chosen) {
   CLI::App* gids =
       add_listing(app, chosen, "gids", "List the GIDs (addresses) of a device with their indices",
                   "Programs take the index as an option: `-g` of ibv_rc_pingpong, `-x` of ib_write_bw.\n"
-                  "Exit status: 0, or 2 when there is none.",
+                  "Exit status: 0, or 2 if there is no GID.",
                   options, show_gids);
-  gids->add_option("DEVICE", options->device, "Only those of this one, such as rrdma0");
+  gids->add_option("DEVICE", options->device, "Only the GIDs of this device, such as rrdma0");
 }
 
 }  // namespace rrdma::tools

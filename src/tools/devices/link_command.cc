@@ -108,21 +108,21 @@ int show_links(const LinkOptions& options) {
 
 void add_link_command(CLI::App& app, Runner& chosen) {
   auto options = std::make_shared<LinkOptions>();
-  CLI::App* link = app.add_subcommand("link", "Add, remove and show devices on further interfaces");
+  CLI::App* link = app.add_subcommand("link", "Add, remove and list devices on further interfaces");
   link->require_subcommand(1);
-  CLI::App* add = link->add_subcommand("add", "One more device, on this interface");
+  CLI::App* add = link->add_subcommand("add", "Add a device on this interface");
   add->add_option("IF", options->interface, "The network interface")->required();
   add->callback([&chosen, options] { chosen = [options] { return add_link(*options); }; });
-  CLI::App* remove = link->add_subcommand("del", "Remove a device that was added");
-  remove->add_option("DEVICE", options->device, "Its name, or its interface")->required();
+  CLI::App* remove = link->add_subcommand("del", "Remove a device");
+  remove->add_option("DEVICE", options->device, "Its name or its interface")->required();
   remove->callback([&chosen, options] { chosen = [options] { return delete_link(*options); }; });
-  CLI::App* show = link->add_subcommand("show", "The devices with their interfaces");
-  show->add_flag("-j,--json", options->json, "As JSON");
+  CLI::App* show = link->add_subcommand("show", "List the devices and their interfaces");
+  show->add_flag("-j,--json", options->json, "Print JSON");
   show->callback([&chosen, options] { chosen = [options] { return show_links(*options); }; });
   link->footer(
-      "rrdma0 is always there, on the interface of the default route or of `rrdma run --netdev`. What is "
-      "added is kept\n"
-      "for this user, and holds for programs that start afterwards. rdma_cm uses rrdma0 only.\n"
+      "rrdma0 always exists, on the interface of the default route or of `rrdma run --netdev`. Added devices "
+      "are stored\n"
+      "for this user and apply to programs that start afterwards.\n"
       "Exit status: 0, or 2 on failure.");
 }
 

@@ -99,20 +99,20 @@ int run_doctor(const DoctorOptions& options) {
 void add_doctor_command(CLI::App& app, Runner& chosen) {
   auto options = std::make_shared<DoctorOptions>();
   CLI::App* doctor =
-      app.add_subcommand("doctor", "Check this machine, a program or a peer, and name the remedies");
+      app.add_subcommand("doctor", "Check this machine, a program or a peer, and suggest remedies");
   doctor
       ->add_option("--netdev", options->netdev,
-                   "The network interface of the device (default: as for `rrdma run`)")
+                   "Network interface of the device (default: same as `rrdma run`)")
       ->option_text("IF");
-  doctor->add_option("--program", options->programs, "Can this program be run with `rrdma run`?")
+  doctor->add_option("--program", options->programs, "Check whether `rrdma run` supports this program")
       ->option_text("FILE");
-  doctor->add_option("--peer", options->peers, "Does this host answer on UDP port 4791?")
+  doctor->add_option("--peer", options->peers, "Check whether this host answers on UDP port 4791")
       ->option_text("ADDRESS");
-  doctor->add_flag("-j,--json", options->json, "As JSON");
+  doctor->add_flag("-j,--json", options->json, "Print JSON");
   doctor->footer(
-      "Each line is ok, warn (works, but not as well as it could) or bad, with the remedy.\n"
-      "Static, setuid and musl programs cannot be reached: no library can be loaded into them.\n"
-      "Exit status: 0; 1 when something is bad.");
+      "Each line is ok, warn (works with limits) or bad; a remedy follows each problem.\n"
+      "Static, setuid and musl programs are not supported: no library can be preloaded into them.\n"
+      "Exit status: 0, or 1 if a check is bad.");
   doctor->callback([&chosen, options] { chosen = [options] { return run_doctor(*options); }; });
 }
 

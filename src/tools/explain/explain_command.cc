@@ -207,28 +207,27 @@ int run_explain(const ExplainOptions& options) {
 
 void add_explain_command(CLI::App& app, Runner& chosen) {
   auto options = std::make_shared<ExplainOptions>();
-  CLI::App* explain =
-      app.add_subcommand("explain", "Explain the last errors of a process, or what a code means");
-  auto* words = explain->add_option("CODE", options->words,
-                                    "A name (IBV_WC_RETRY_EXC_ERR, EINVAL), the phrase a program printed, a "
-                                    "number, or wc:N, vendor_err:N, errno:N, reject:N, sidr:N, event:N");
-  explain->add_option("-p,--pid", options->pid, "What RRDMA said in this process, also after it has ended")
+  CLI::App* explain = app.add_subcommand("explain", "Explain the last errors of a process, or an error code");
+  auto* words =
+      explain->add_option("CODE", options->words,
+                          "A name (IBV_WC_RETRY_EXC_ERR, EINVAL), the text that a program printed, a "
+                          "number, or wc:N, vendor_err:N, errno:N, reject:N, sidr:N, event:N");
+  explain->add_option("-p,--pid", options->pid, "Show the messages of this process, which may have exited")
       ->option_text("PID")
       ->excludes(words);
-  explain->add_flag("--debug", options->debug,
-                    "With sentences that only matter to who looks for a fault in RRDMA");
+  explain->add_flag("--debug", options->debug, "Also show messages that only help to debug RRDMA");
   explain->add_flag("-a,--all", options->all,
-                    "Every process that left something, also those of other network namespaces");
-  explain->add_flag("-l,--list", options->list, "Every code with its meaning")->excludes(words);
-  explain->add_option("--lang", options->language, "en or zh (default: by LC_ALL, LC_MESSAGES or LANG)")
+                    "Show all processes with messages, including those of other network namespaces");
+  explain->add_flag("-l,--list", options->list, "List every code with its meaning")->excludes(words);
+  explain->add_option("--lang", options->language, "en or zh (default: from LC_ALL, LC_MESSAGES or LANG)")
       ->option_text("LANGUAGE")
       ->check(CLI::IsMember({"en", "zh"}));
-  explain->add_flag("-j,--json", options->json, "As JSON");
+  explain->add_flag("-j,--json", options->json, "Print JSON");
   explain->footer(
-      "Without CODE and --pid: the last three processes of this network namespace that had errors, errors "
-      "first\n"
-      "and the newest on top.\n"
-      "Exit status: 0; 2 when nothing is known about the code.");
+      "Without CODE and --pid: the last three processes of this network namespace that had errors. Errors "
+      "come\n"
+      "first, the newest on top.\n"
+      "Exit status: 0, or 2 if the code is unknown.");
   explain->callback([&chosen, options] { chosen = [options] { return run_explain(*options); }; });
 }
 

@@ -177,17 +177,17 @@ int run_words(const FaultOptions& options) {
 
 void add_set(CLI::App& fault, Runner& chosen) {
   auto options = std::make_shared<FaultOptions>();
-  CLI::App* set = fault.add_subcommand("set", "Set a fault in programs that run or start");
+  CLI::App* set = fault.add_subcommand("set", "Inject a fault into programs that run or start");
   set->add_option("FAULT", options->words, "Such as verb=ibv_reg_mr:ENOMEM, status=RETRY_EXC_ERR, port=down");
   for (const char* name :
        {"pid", "device", "qp", "peer", "direction", "nth", "every", "count", "after", "for", "seed"}) {
     set->add_option_function<std::string>(
            std::string("--") + name,
            [options, name](const std::string& value) { options->selectors[name] = value; },
-           "As the selector of this name")
+           "The selector of this name")
         ->option_text("VALUE");
   }
-  set->add_option("--plan", options->plan, "All faults of this file (TOML)")->option_text("FILE");
+  set->add_option("--plan", options->plan, "Inject all faults of this file (TOML)")->option_text("FILE");
   set->footer(
       "Faults: verb=FUNCTION:ERRNO[:N], slow=FUNCTION:TIME[:N], status=STATUS[:N], qp=error, qp=rnr, "
       "cq=overrun,\n"
@@ -196,7 +196,7 @@ void add_set(CLI::App& fault, Runner& chosen) {
       "gid=change:ADDRESS, net=SPEC (drop=, burst=, dup=, reorder=, corrupt=, ecn=, delay=, rate=, mtu=), "
       "freeze,\n"
       "cm=drop:MESSAGE, cm=reject:REASON, cm=timewait, cm=timewait:TIME, cm=address.\n"
-      "Every injected fault is a line in `rrdma explain`.\n"
+      "Each injected fault adds a line to `rrdma explain`.\n"
       "Exit status: 0, or 2 on failure.");
   set->callback([&chosen, options] {
     if (options->words.empty() == options->plan.empty()) throw CLI::RequiredError("FAULT or --plan");
@@ -207,22 +207,21 @@ void add_set(CLI::App& fault, Runner& chosen) {
 }  // namespace
 
 void add_fault_command(CLI::App& app, Runner& chosen) {
-  CLI::App* fault = app.add_subcommand("fault", "Break the device on purpose while programs run");
+  CLI::App* fault = app.add_subcommand("fault", "Inject faults into running programs");
   fault->require_subcommand(1);
   add_set(*fault, chosen);
   auto listed = std::make_shared<FaultOptions>();
-  CLI::App* list =
-      fault->add_subcommand("list", "Show the faults that are set, and how often each was injected");
-  list->add_flag("-j,--json", listed->json, "As JSON");
+  CLI::App* list = fault->add_subcommand("list", "List the active faults and how often each was injected");
+  list->add_flag("-j,--json", listed->json, "Print JSON");
   list->callback([&chosen, listed] { chosen = [listed] { return run_list(*listed); }; });
   auto named = std::make_shared<FaultOptions>();
   CLI::App* words =
-      fault->add_subcommand("words", "Name the functions, errors and statuses that faults may have");
-  words->add_flag("-j,--json", named->json, "As JSON");
+      fault->add_subcommand("words", "List the functions, errors and statuses that a fault can name");
+  words->add_flag("-j,--json", named->json, "Print JSON");
   words->callback([&chosen, named] { chosen = [named] { return run_words(*named); }; });
   auto cleared = std::make_shared<FaultOptions>();
-  CLI::App* clear = fault->add_subcommand("clear", "Take a fault away");
-  clear->add_option("NUMBER", cleared->number, "Of `rrdma fault list`, or `all`")->required();
+  CLI::App* clear = fault->add_subcommand("clear", "Remove a fault");
+  clear->add_option("NUMBER", cleared->number, "The number from `rrdma fault list`, or `all`")->required();
   clear->callback([&chosen, cleared] { chosen = [cleared] { return run_clear(*cleared); }; });
   fault->footer("Exit status: 0, or 2 on failure.");
 }

@@ -137,24 +137,24 @@ int run_inspect(const InspectOptions& options) {
 
 void add_inspect_command(CLI::App& app, Runner& chosen) {
   auto options = std::make_shared<InspectOptions>();
-  CLI::App* inspect = app.add_subcommand("inspect", "Show captures, or the programs that run, in a browser");
+  CLI::App* inspect = app.add_subcommand("inspect", "Show captures or running programs in a browser");
   inspect->add_option("FILE", options->files,
-                      "Captures (pcap or pcapng); - for standard input. None: the programs that run");
-  inspect->add_option("-o,--export", options->export_to, "Write one HTML file that needs no server, and end")
+                      "Captures (pcap or pcapng); - for standard input. Without a file: running programs");
+  inspect->add_option("-o,--export", options->export_to, "Write one HTML file that needs no server, and exit")
       ->type_name("HTML");
-  inspect->add_option("--perfetto", options->perfetto_to, "Write a trace that ui.perfetto.dev opens, and end")
+  inspect->add_option("--perfetto", options->perfetto_to, "Write a trace for ui.perfetto.dev, and exit")
       ->type_name("TRACE");
-  inspect->add_option("--port", options->port, "The port on 127.0.0.1; without it any free one")
+  inspect->add_option("--port", options->port, "The port on 127.0.0.1 (default: any free port)")
       ->type_name("N")
       ->check(CLI::Range(1, 65535));
-  inspect->add_option("--packets", options->packets_max, "Read at most so many RoCE packets")
+  inspect->add_option("--packets", options->packets_max, "Read at most N RoCE packets")
       ->type_name("N")
       ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{100'000'000}))
       ->capture_default_str();
   inspect->add_flag("--allow-faults", options->allow_faults,
-                    "Let the page set and clear faults (rrdma fault) in the programs that run");
+                    "Let the page inject faults into running programs, as `rrdma fault` does");
   inspect->add_flag("--no-browser", options->no_browser, "Print the address only");
-  inspect->footer("Exit status: 0, or 2 when a file cannot be read or the page cannot be served.");
+  inspect->footer("Exit status: 0, or 2 if a file cannot be read or the page cannot be served.");
   inspect->callback([&chosen, options] { chosen = [options] { return run_inspect(*options); }; });
 }
 

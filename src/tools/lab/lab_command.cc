@@ -234,7 +234,7 @@ std::vector<std::string>& words_behind() {
 
 CLI::App* add_up(CLI::App& lab, Runner& chosen) {
   auto options = std::make_shared<LabOptions>();
-  CLI::App* up = lab.add_subcommand("up", "Make a lab; it is there until this command ends");
+  CLI::App* up = lab.add_subcommand("up", "Create a lab; it exists until this command exits");
   up->add_option("TOPOLOGY", options->what, "A TOML file, or a preset: leaf-spine, star, ring, dumbbell")
       ->required();
   const auto add_size = [&](const char* name, std::uint32_t& to, const char* what) {
@@ -247,9 +247,9 @@ CLI::App* add_up(CLI::App& lab, Runner& chosen) {
           what)
         ->option_text("N");
   };
-  add_size("--hosts", options->sizes.hosts, "Of a preset");
-  add_size("--leaves", options->sizes.leaves, "Of leaf-spine");
-  add_size("--spines", options->sizes.spines, "Of leaf-spine");
+  add_size("--hosts", options->sizes.hosts, "Number of hosts of a preset");
+  add_size("--leaves", options->sizes.leaves, "Number of leaf switches of leaf-spine");
+  add_size("--spines", options->sizes.spines, "Number of spine switches of leaf-spine");
   const auto add_property = [&](const char* name, const char* value, const char* what) {
     const auto set = [options, name](const std::string& text) {
       if (auto done = set_property(options->shape, name, text); !done)
@@ -258,18 +258,18 @@ CLI::App* add_up(CLI::App& lab, Runner& chosen) {
     };
     up->add_option_function<std::string>(std::string("--") + name, set, what)->option_text(value);
   };
-  add_property("rate", "RATE", "Of each link of a preset, such as 10G or 100Mbit");
-  add_property("delay", "TIME", "The same, such as 20us");
-  add_property("loss", "CHANCE", "The same, such as 0.1%");
-  add_property("queue", "PACKETS", "The same: how many wait where a link begins");
-  add_property("mtu", "OCTETS", "The same");
+  add_property("rate", "RATE", "Rate of each link of a preset, such as 10G or 100Mbit");
+  add_property("delay", "TIME", "Delay of each link, such as 20us");
+  add_property("loss", "CHANCE", "Loss of each link, such as 0.1%");
+  add_property("queue", "PACKETS", "Queue length of each link");
+  add_property("mtu", "BYTES", "MTU of each link");
   up->add_flag_callback(
       "--ecn",
       [options] {
         options->shape.ecn = true;
         options->preset_words.emplace_back("--ecn");
       },
-      "The same: mark what --loss would lose");
+      "Mark the packets that --loss would drop");
   up->callback([&chosen, options] {
     options->words = words_behind();
     chosen = [options] { return run_up(*options); };
@@ -319,7 +319,8 @@ void settle_lab_words(std::vector<char*>& out) {
 }  // namespace
 
 void add_lab_command(CLI::App& app, Runner& chosen) {
-  CLI::App* lab = app.add_subcommand("lab", "Make a network of hosts on this machine, without rights");
+  CLI::App* lab =
+      app.add_subcommand("lab", "Create a virtual network of hosts on this machine, unprivileged");
   lab->require_subcommand(1);
   argument_hooks().push_back(settle_lab_words);
   add_up(*lab, chosen);
@@ -329,13 +330,13 @@ void add_lab_command(CLI::App& app, Runner& chosen) {
                   return complain(kName, "a program is missing", "rrdma lab run HOST -- PROGRAM");
                 return run_run(options, options.words);
               });
-  add_program(*lab, chosen, "shell", "A shell on a host", true, [](const LabOptions& options) {
+  add_program(*lab, chosen, "shell", "Start a shell on a host", true, [](const LabOptions& options) {
     const char* shell = std::getenv("SHELL");
     return run_run(options, {shell != nullptr && *shell != '\0' ? shell : "/bin/sh"});
   });
   add_program(*lab, chosen, "mpirun", "Run an Open MPI program on all hosts, over UCX", false, run_mpirun);
-  add_program(*lab, chosen, "rsh", "As rsh does: a line of a shell on a host", true, run_rsh);
-  add_program(*lab, chosen, "fault", "As `rrdma fault` on a host: rrdma lab fault HOST set port=down", true,
+  add_program(*lab, chosen, "rsh", "Run a shell command on a host, with the interface of rsh", true, run_rsh);
+  add_program(*lab, chosen, "fault", "Run `rrdma fault` on a host: rrdma lab fault HOST set port=down", true,
               [](const LabOptions& options) {
                 std::vector<std::string> words = {own_path(), "fault"};
                 words.insert(words.end(), options.words.begin(), options.words.end());
@@ -343,20 +344,20 @@ void add_lab_command(CLI::App& app, Runner& chosen) {
               });
   for (const bool up : {false, true}) {
     auto options = std::make_shared<LabOptions>();
-    CLI::App* change =
-        lab->add_subcommand(up ? "heal" : "cut", up ? "Mend what was cut" : "Cut a link, or all of a node");
+    CLI::App* change = lab->add_subcommand(up ? "heal" : "cut", up ? "Restore a link, or all links of a node"
+                                                                   : "Cut a link, or all links of a node");
     change->add_option("NODES", options->words, "Both ends of a link, or a node")->required()->expected(1, 2);
     change->callback(
         [&chosen, options, up] { chosen = [options, up] { return change_links(*options, up); }; });
   }
   auto options = std::make_shared<LabOptions>();
-  CLI::App* show = lab->add_subcommand("show", "A picture of the lab");
-  show->add_option("--svg", options->svg, "Into a file, as SVG")->option_text("FILE");
+  CLI::App* show = lab->add_subcommand("show", "Draw the lab");
+  show->add_option("--svg", options->svg, "Write an SVG file")->option_text("FILE");
   show->callback([&chosen, options] { chosen = [options] { return run_show(*options); }; });
   lab->footer(
-      "`rrdma lab TOPOLOGY` is `rrdma lab up TOPOLOGY`; behind a -- stands a program for the duration of "
-      "which the lab is there.\n"
-      "Exit status: the program's, or 2 on failure.");
+      "`rrdma lab TOPOLOGY` is short for `rrdma lab up TOPOLOGY`. With -- PROGRAM, the lab exists while the "
+      "program runs.\n"
+      "Exit status: that of the program, or 2 on failure.");
 }
 
 }  // namespace rrdma::tools

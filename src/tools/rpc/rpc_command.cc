@@ -31,11 +31,11 @@ int hand_over(std::vector<std::string> words) {
 }  // namespace
 
 void add_rpc_command(CLI::App& app, Runner& chosen) {
-  CLI::App* rpc = app.add_subcommand("rpc", "Call, list and measure services of rrdma::rpc");
+  CLI::App* rpc = app.add_subcommand("rpc", "Call, list and benchmark services of rrdma::rpc");
   // That program parses the remaining arguments.
   rpc->set_help_flag();
   rpc->prefix_command();
-  rpc->footer("`rrdma rpc --help` shows its own usage. Exit status: as that of rrdma-rpc(1).");
+  rpc->footer("`rrdma rpc --help` shows the usage. Exit status: see rrdma-rpc(1).");
   rpc->callback([&chosen, rpc] { chosen = [rpc] { return hand_over(rpc->remaining()); }; });
 }
 

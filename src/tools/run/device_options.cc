@@ -109,18 +109,17 @@ Result<void, OptionProblem> check_congestion(const DeviceSettings& settings) {
 void add_several_options(CLI::App& command, DeviceSettings& settings) {
   command
       .add_option("--devices", settings.devices,
-                  "So many devices, rrdma0 to rrdmaN-1, each with its own address")
+                  "Provide N devices, rrdma0 to rrdmaN-1, each with its own address")
       ->option_text("N")
       ->check(CLI::Range(1u, host::kDevicesMax));
   command
       .add_option(
           "--device", settings.properties,
-          "What a device says of itself, such as 'rrdma1:speed=200G,numa=1,pci=0000:81:00.0'; repeatable")
+          "Set properties of a device, such as 'rrdma1:speed=200G,numa=1,pci=0000:81:00.0'; repeatable")
       ->option_text("DEVICE:PROPERTY=VALUE,...")
       ->allow_extra_args(false);
-  command.add_flag(
-      "--private", settings.private_network,
-      "In a network namespace of its own, where each device has an IPv4 and an IPv6 address on lo");
+  command.add_flag("--private", settings.private_network,
+                   "Use a new network namespace, where each device has an IPv4 and an IPv6 address on lo");
 }
 
 }  // namespace
@@ -128,20 +127,20 @@ void add_several_options(CLI::App& command, DeviceSettings& settings) {
 void add_device_options(CLI::App& command, DeviceSettings& settings) {
   command
       .add_option("--netdev", settings.netdev,
-                  "Network interface that the device sits on (default: that of the default route, else lo)")
+                  "Network interface of the device (default: that of the default route, else lo)")
       ->option_text("IF");
   add_several_options(command, settings);
-  command.add_option("--link", settings.link, "How programs on this host reach each other (default: auto)")
+  command.add_option("--link", settings.link, "Path between programs on this host (default: auto)")
       ->option_text("auto|shm|udp")
       ->check(CLI::IsMember({"auto", "shm", "udp"}));
   command
       .add_option("--fault", settings.fault,
-                  "Faults on purpose, such as 'drop=1%,dup=0.1%,delay=50us,seed=7'")
+                  "Inject packet faults, such as 'drop=1%,dup=0.1%,delay=50us,seed=7'")
       ->option_text("SPEC");
   command
-      .add_option("--faults", settings.faults,
-                  "Faults above the packets: a plan (a TOML file), or one such as 'verb=ibv_reg_mr:ENOMEM'; "
-                  "repeatable")
+      .add_option(
+          "--faults", settings.faults,
+          "Inject faults: a plan (a TOML file), or one fault such as 'verb=ibv_reg_mr:ENOMEM'; repeatable")
       ->option_text("PLAN|FAULT")
       ->allow_extra_args(false);
   command.add_option("--pcap", settings.capture, "Write every packet to this file (pcapng)")
@@ -149,32 +148,33 @@ void add_device_options(CLI::App& command, DeviceSettings& settings) {
   add_limit_options(command, settings.capture_limits);
   command
       .add_option("--udp-checksum", settings.udp_checksum,
-                  "UDP checksums: as cheap as possible, or always zero")
+                  "UDP checksums: as cheap as possible (auto), or always zero")
       ->option_text("auto|zero")
       ->check(CLI::IsMember({"auto", "zero"}));
-  command.add_option("--log", settings.log, "Print what the device has to say to standard error")
+  command.add_option("--log", settings.log, "Print messages of the device to standard error")
       ->option_text("error|info|debug")
       ->check(CLI::IsMember({"error", "info", "debug"}));
   command
       .add_option("--cc", settings.congestion,
-                  "Congestion control of connections over UDP (default: auto, by what the peer is)")
+                  "Congestion control of connections over UDP (default: auto, depending on the peer)")
       ->option_text("auto|loss|swift|dcqcn|fixed|none");
   command.add_flag("--strict", settings.strict,
-                   "Nothing on the wire that the specification does not have, and go back N on every loss");
+                   "Send only what the specification defines, and use go-back-N on every loss");
   command
       .add_option("--strict-peer", settings.strict_peers,
-                  "As --strict, but towards this address alone; may be repeated")
+                  "Same as --strict, but only towards this address; repeatable")
       ->option_text("ADDRESS")
       ->allow_extra_args(false)
       ->excludes("--strict");
   command.add_flag("--share-memory", settings.share_memory,
-                   "Place large memory of the program where others of its user on this host can map it: "
-                   "one-sided operations are "
-                   "then copies in memory");
-  command.add_flag("--lid", settings.lid, "Give ports a LID, for programs that know no GIDs; at both ends");
-  CLI::Option* only = command.add_flag(
-      "--only", settings.only, "Hide the RDMA devices of the kernel (default: they come behind RRDMA's own)");
-  command.add_flag("--beside", settings.beside, "List the RDMA devices of the kernel before RRDMA's own")
+                   "Let other programs of this user on this host map large memory of the program, so that "
+                   "one-sided operations are plain copies");
+  command.add_flag("--lid", settings.lid,
+                   "Give ports a LID, for programs that do not use GIDs; needed at both ends");
+  CLI::Option* only =
+      command.add_flag("--only", settings.only,
+                       "Hide the RDMA devices of the kernel (default: list them after those of RRDMA)");
+  command.add_flag("--beside", settings.beside, "List the RDMA devices of the kernel before those of RRDMA")
       ->excludes(only);
 }
 

@@ -117,7 +117,7 @@ int drop_run_separator(CLI::App& app, int argc, char** argv) {
 
 void add_run_command(CLI::App& app, Runner& chosen) {
   auto options = std::make_shared<RunOptions>();
-  CLI::App* run = app.add_subcommand("run", "Run a program with an RDMA device made of software");
+  CLI::App* run = app.add_subcommand("run", "Run a program with an RDMA device in software");
   add_device_options(*run, options->settings);
   run->formatter(std::make_shared<RunFormatter>());
   // All words from the program's name on belong to the program.
@@ -131,8 +131,8 @@ void add_run_command(CLI::App& app, Runner& chosen) {
     chosen = [options] { return run_program(*options); };
   });
   run->footer(
-      "Everything from PROGRAM on is the program's own. For a whole shell: `rrdma shell`.\n"
-      "The exit status is the program's; 125: rrdma failed, 126: the program cannot be run, 127: it was not "
+      "All words after PROGRAM are passed to it. For a whole shell: `rrdma shell`.\n"
+      "Exit status: that of the program; 125: rrdma failed, 126: the program cannot be run, 127: it was not "
       "found.");
 }
 

@@ -109,19 +109,19 @@ void add_shell_command(CLI::App& app, Runner& chosen) {
   CLI::App* shell = app.add_subcommand("shell", "Start a shell in which every program has the device");
   add_device_options(*shell, *settings);
   shell->footer(
-      "It is the shell that the variable SHELL names.\n"
-      "The exit status is the shell's; 2: rrdma failed.");
+      "The variable SHELL selects the shell.\n"
+      "Exit status: that of the shell, or 2 if rrdma failed.");
   shell->callback([&chosen, settings] { chosen = [settings] { return run_shell(*settings); }; });
 }
 
 void add_env_command(CLI::App& app, Runner& chosen) {
   auto options = std::make_shared<EnvOptions>();
-  CLI::App* env = app.add_subcommand("env", "Print what gives the device to the present shell");
+  CLI::App* env = app.add_subcommand("env", "Print the commands that enable the device in the current shell");
   add_device_options(*env, options->settings);
-  auto* unset = env->add_flag("-u,--unset", options->unset, "Print what takes it away again");
-  env->add_flag("-j,--json", options->json, "The variables as JSON")->excludes(unset);
+  auto* unset = env->add_flag("-u,--unset", options->unset, "Print the commands that disable it again");
+  env->add_flag("-j,--json", options->json, "Print the variables as JSON")->excludes(unset);
   env->footer(
-      "Use it as eval \"$(rrdma env)\"; from then on every program that the shell starts has the device.\n"
+      "Usage: eval \"$(rrdma env)\". Every program that the shell then starts has the device.\n"
       "Exit status: 0, or 2 on failure.");
   env->callback([&chosen, options] { chosen = [options] { return run_env(*options); }; });
 }

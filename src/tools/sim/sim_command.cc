@@ -32,9 +32,9 @@ void print(std::FILE* file, fmt::format_string<Values...> text, Values&&... valu
 
 constexpr std::string_view kName = "rrdma sim";
 constexpr std::string_view kExitText =
-    "Without options: 50 ms of virtual time of all operations between two hosts, which takes a few seconds.\n"
-    "With --seeds or --seed and nothing else, the worlds are random: hosts, cables, faults and workload all\n"
-    "come from the seed, and the same seed is the same run on every machine.\n"
+    "Without options: all operations between two hosts for 50 ms of virtual time. This takes a few seconds.\n"
+    "With only --seeds or --seed, the simulation is random: the seed determines hosts, cables, faults and\n"
+    "workload. The same seed gives the same run on every machine.\n"
     "\n"
     "Examples:\n"
     "  rrdma sim --workload write --bandwidth 25G --rtt 100us --fault drop=0.01%\n"
@@ -45,10 +45,10 @@ constexpr std::string_view kExitText =
     "  rrdma sim --scenario dumbbell --flows 16 --tcp 1\n"
     "\n"
     "Exit status:\n"
-    "  0  every promise was kept\n"
-    "  1  a promise was broken: seed, packets and capture are shown\n"
+    "  0  all guarantees held\n"
+    "  1  a guarantee was violated; seed, packets and capture are shown\n"
     "  2  an argument is wrong\n"
-    "Ctrl-C ends it by the signal, and shows what was found until then.\n";
+    "Ctrl-C prints the results so far and ends the command by the signal.\n";
 
 using Clock = std::chrono::steady_clock;
 
@@ -223,8 +223,8 @@ int run_many(const SimOptions& options) {
 CLI::Option* add_faults_option(CLI::App& sim, SimOptions& options) {
   return sim
       .add_option("--faults", options.faults,
-                  "A plan (a TOML file) or a fault with its time, such as 'net=drop=5% after=10ms for=5ms "
-                  "device=h0'; repeatable")
+                  "Inject faults: a plan (a TOML file) or one fault with its time, such as 'net=drop=5% "
+                  "after=10ms for=5ms device=h0'; repeatable")
       ->option_text("PLAN|FAULT")
       ->allow_extra_args(false);
 }
@@ -233,45 +233,45 @@ CLI::Option* add_faults_option(CLI::App& sim, SimOptions& options) {
 
 void add_sim_command(CLI::App& app, Runner& chosen) {
   auto options = std::make_shared<SimOptions>();
-  CLI::App* sim = app.add_subcommand("sim", "Run the engine in a simulated network and check every promise");
+  CLI::App* sim =
+      app.add_subcommand("sim", "Run the protocol engine in a simulated network and verify its guarantees");
   std::vector<CLI::Option*> shape = {
-      sim->add_option("--hosts", options->hosts, "Hosts on one switch")->capture_default_str(),
-      sim->add_option("--qps", options->qps, "Connected pairs of QPs, spread over the hosts")
+      sim->add_option("--hosts", options->hosts, "Number of hosts, on one switch")->capture_default_str(),
+      sim->add_option("--qps", options->qps, "Number of connected QPs, distributed over the hosts")
           ->capture_default_str(),
       sim->add_option("--type", options->type, "rc, uc or ud")->capture_default_str(),
-      sim->add_option("--size", options->size, "Octets of a message (mix: at most)")->capture_default_str(),
+      sim->add_option("--size", options->size, "Bytes of a message (mix: the maximum)")
+          ->capture_default_str(),
       sim->add_option("--mtu", options->mtu, "Path MTU")->capture_default_str(),
       sim->add_option("--depth", options->depth, "Requests outstanding on each QP")->capture_default_str(),
       sim->add_flag("--both-ways", options->both_ways, "Both ends of a connection send"),
       sim->add_option("--seconds", options->seconds, "Virtual time to run")->capture_default_str(),
-      sim->add_option("--bandwidth", options->bandwidth, "Of every cable, such as 25G or 400M")
+      sim->add_option("--bandwidth", options->bandwidth, "Bandwidth of every cable, such as 25G or 400M")
           ->capture_default_str(),
-      sim->add_option("--rtt", options->rtt, "Round trip of an empty network")->capture_default_str(),
-      sim->add_option("--queue", options->queue, "Octets that wait at the switch for one host")
+      sim->add_option("--rtt", options->rtt, "Round-trip time of the empty network")->capture_default_str(),
+      sim->add_option("--queue", options->queue, "Queue of the switch for one host, in bytes")
           ->capture_default_str(),
-      sim->add_option("--fault", options->fault,
-                      "Such as 'drop=1%,dup=0.1%,reorder=2%,corrupt=0.1%,ecn=1%,delay=50us±20us'"),
+      sim->add_option(
+          "--fault", options->fault,
+          "Inject packet faults, such as 'drop=1%,dup=0.1%,reorder=2%,corrupt=0.1%,ecn=1%,delay=50us±20us'"),
       add_faults_option(*sim, *options),
   };
-  sim->add_option("--scenario", options->scenario,
-                  "Instead of an exchange: many flows to one host, measured (incast, dumbbell, lossy)")
+  sim->add_option("--scenario", options->scenario, "Measure flows to one host: incast, dumbbell or lossy")
       ->option_text("NAME");
-  sim->add_option("--flows", options->flows, "Of a scenario (default: 32, 2, 1)");
-  sim->add_option("--tcp", options->tcp, "Flows of TCP (CUBIC, a model) beside them in a scenario");
-  sim->add_option("--svg", options->svg, "Draw goodput and queue of a scenario to this file");
+  sim->add_option("--flows", options->flows, "Number of flows of a scenario (default: 32, 2, 1)");
+  sim->add_option("--tcp", options->tcp, "Number of TCP flows (a model of CUBIC) next to them");
+  sim->add_option("--svg", options->svg, "Plot goodput and queue of a scenario to this file");
   sim->add_option("--cc", options->congestion, "Congestion control: auto, loss, swift, dcqcn, fixed or none")
       ->capture_default_str();
   sim->add_flag("--strangers", options->strangers, "The ends do not know that both are RRDMA");
-  sim->add_flag("--strict", options->strict, "Go back N, and nothing that the specification does not have");
+  sim->add_flag("--strict", options->strict, "Send only what the specification defines, and use go-back-N");
   sim->add_option("--workload", options->workload, "send, write, read, atomic, mix or random");
-  CLI::Option* seed = sim->add_option("--seed", options->seed, "Decides everything that is left to chance")
-                          ->capture_default_str();
-  CLI::Option* seeds = sim->add_option("--seeds", options->seeds, "Run so many seeds, from --seed on")
+  CLI::Option* seed =
+      sim->add_option("--seed", options->seed, "Seed of all random decisions")->capture_default_str();
+  CLI::Option* seeds = sim->add_option("--seeds", options->seeds, "Run this many seeds, starting at --seed")
                            ->check(CLI::PositiveNumber);
-  sim->add_option("--trace", options->trace, "Packets to show when a promise is broken")
-      ->capture_default_str();
-  sim->add_option("--pcap", options->pcap,
-                  "Where a broken promise leaves its capture (default: rrdma-sim-SEED.pcapng)");
+  sim->add_option("--trace", options->trace, "Packets to print after a violation")->capture_default_str();
+  sim->add_option("--pcap", options->pcap, "Capture file of a violation (default: rrdma-sim-SEED.pcapng)");
   sim->add_flag("-j,--json", options->json, "Print the summary as one JSON object");
   sim->footer(std::string(kExitText));
   sim->callback([&chosen, options, sim, shape, seed, seeds] {

@@ -77,30 +77,29 @@ void add_stat_command(CLI::App& app, Runner& chosen) {
   auto options = std::make_shared<StatOptions>();
   auto qpn = std::make_shared<std::string>();
   CLI::App* stat =
-      app.add_subcommand("stat", "Show counters: of all programs, a device, a process or a queue pair");
-  stat->add_option("-p,--pid", options->choice.pid, "The counters of this process")->option_text("PID");
+      app.add_subcommand("stat", "Show the counters of all programs, a device, a process or a queue pair");
+  stat->add_option("-p,--pid", options->choice.pid, "Show the counters of this process")->option_text("PID");
   stat->add_option("-d,--device", options->choice.device,
-                   "The counters of this device, with those of programs that have ended")
+                   "Show the counters of this device, including programs that have exited")
       ->option_text("NAME");
-  stat->add_option("-q,--qp", *qpn, "The counters of this queue pair")
+  stat->add_option("-q,--qp", *qpn, "Show the counters of this queue pair")
       ->option_text("QPN")
       ->check([](const std::string& text) {
-        return number_of(text) ? std::string() : "'" + text + "' is no queue pair number such as 0x030001";
+        return number_of(text) ? std::string() : "'" + text + "' is not a queue pair number such as 0x030001";
       });
-  stat->add_flag("-Q,--qps", options->choice.queue_pairs, "A table of queue pairs");
-  stat->add_flag("-a,--all", options->choice.zeros, "Counters that are 0 too");
-  stat->add_option("-w,--watch", options->watch_s,
-                   "Again and again, every so many seconds (default 1), with rates")
+  stat->add_flag("-Q,--qps", options->choice.queue_pairs, "Show a table of queue pairs");
+  stat->add_flag("-a,--all", options->choice.zeros, "Also show counters that are 0");
+  stat->add_option("-w,--watch", options->watch_s, "Repeat in this interval (default 1) and show rates")
       ->option_text("[SECONDS]")
       ->expected(0, 1)
       ->check(CLI::Range(0.1, 3600.0));
-  stat->add_option("-n,--count", options->count, "With --watch: stop after so many times")
+  stat->add_option("-n,--count", options->count, "With --watch: stop after N updates")
       ->option_text("N")
       ->check(CLI::PositiveNumber);
-  stat->add_flag("-j,--json", options->json, "As JSON; with --watch one object on each line");
+  stat->add_flag("-j,--json", options->json, "Print JSON; with --watch one object per line");
   stat->footer(
       "Without options: the daemon, a line for each program that uses RRDMA, and one for each device.\n"
-      "Exit status: 0; 1 when the process or queue pair that was named is not there; 2 on failure.");
+      "Exit status: 0; 1 if the named process or queue pair does not exist; 2 on failure.");
   stat->callback([&chosen, options, qpn, stat] {
     if (!qpn->empty()) options->choice.qpn = number_of(*qpn);
     if (stat->count("--watch") > 0 && options->watch_s == 0) options->watch_s = kWatchSecondsDefault;

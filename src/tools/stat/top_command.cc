@@ -131,20 +131,20 @@ int run_top(const TopOptions& options) {
 
 void add_top_command(CLI::App& app, Runner& chosen) {
   auto options = std::make_shared<TopOptions>();
-  CLI::App* top = app.add_subcommand("top", "Watch processes and queue pairs on a full screen");
-  top->add_option("-i,--interval", options->interval_s, "Seconds between two looks (default 1)")
+  CLI::App* top = app.add_subcommand("top", "Monitor processes and queue pairs on a full screen");
+  top->add_option("-i,--interval", options->interval_s, "Seconds between updates (default 1)")
       ->option_text("SECONDS")
       ->check(CLI::Range(0.1, 3600.0));
-  top->add_option("-s,--sort", options->order, "What the busiest is judged by (default: bytes)")
+  top->add_option("-s,--sort", options->order, "Sort key (default: bytes)")
       ->option_text("bytes|messages|resent|rnr|pid")
       ->check(CLI::IsMember({"bytes", "messages", "resent", "rnr", "pid"}));
   top->add_option("-f,--filter", options->filter,
-                  "Only rows that show this text: program, pid, QPN, peer, state")
+                  "Show only rows that contain this text: program, PID, QPN, peer, state")
       ->option_text("TEXT");
   top->footer(
-      "Keys: q quits, ? shows help, s sorts by the next column, r reverses the order, / asks for a filter,\n"
-      "space stops and goes on.\n"
-      "Rates are per second; RESENT, RNR and ERR count since the beginning.\n"
+      "Keys: q quits, ? shows help, s sorts by the next column, r reverses the order, / sets a filter,\n"
+      "space pauses and continues.\n"
+      "Rates are per second; RESENT, RNR and ERR are totals.\n"
       "Exit status: 0, or 2 on failure.");
   top->callback([&chosen, options] { chosen = [options] { return run_top(*options); }; });
 }

@@ -86,26 +86,27 @@ int run_trace(const TraceOptions& options) {
 
 void add_trace_command(CLI::App& app, Runner& chosen) {
   auto options = std::make_shared<TraceOptions>();
-  CLI::App* trace = app.add_subcommand("trace", "Record what running programs do for ui.perfetto.dev");
-  trace->add_option("FILE", options->file, "The trace, in Perfetto's own format; what was there is replaced")
+  CLI::App* trace = app.add_subcommand("trace", "Record running programs for ui.perfetto.dev");
+  trace
+      ->add_option("FILE", options->file,
+                   "The trace file, in the native format of Perfetto; overwritten if it exists")
       ->required();
   trace
       ->add_option("-p,--pid", options->pid,
-                   "Only this process (default: all of this user, also those that start later)")
+                   "Only this process (default: all of this user, including later ones)")
       ->option_text("PID")
       ->check(CLI::PositiveNumber);
-  trace->add_option("--seconds", options->seconds, "Stop after so many seconds (default: at Ctrl-C)")
+  trace->add_option("--seconds", options->seconds, "Stop after N seconds (default: at Ctrl-C)")
       ->option_text("N")
       ->check(CLI::Range(0.1, 1e6));
-  trace->add_option("-c,--packets", options->packets, "Stop after so many packets")
+  trace->add_option("-c,--packets", options->packets, "Stop after N packets")
       ->option_text("N")
       ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{100'000'000}))
       ->capture_default_str();
   trace->footer(
-      "A queue pair is a track, a work request a slice, a packet a flow. Of a capture that there is "
-      "already:\n"
+      "A queue pair is a track, a work request a slice, a packet a flow. To convert an existing capture:\n"
       "rrdma inspect --perfetto FILE CAPTURE.\n"
-      "Exit status: 0, or 2 on failure; Ctrl-C ends it by the signal, with the trace complete.");
+      "Exit status: 0, or 2 on failure; Ctrl-C completes the trace and ends the command by the signal.");
   trace->callback([&chosen, options] { chosen = [options] { return run_trace(*options); }; });
 }
 
