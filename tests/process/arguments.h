@@ -1,5 +1,5 @@
-// Arguments: what a test program was asked for on its command line, as --name=value or --name. Every name
-// that a program asks for is known to it; check() ends the program when the command line holds another.
+// Arguments: the command line of a test program, as --name=value or --name. A name is known once the program
+// has asked for it; check() ends the program if the command line holds any other name.
 #pragma once
 
 #include <set>
@@ -15,7 +15,7 @@ class Arguments {
   [[nodiscard]] std::string text(const std::string& name, const std::string& otherwise = {});
   [[nodiscard]] long number(const std::string& name, long otherwise);
   [[nodiscard]] bool flag(const std::string& name);
-  // After everything was asked for.
+  // REQUIRES: the program has asked for all its arguments.
   void check() const;
 
  private:

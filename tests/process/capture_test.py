@@ -1,4 +1,4 @@
-"""What a run captures (RRDMA_PCAP): tshark dissects every packet as InfiniBand, and every ICRC is right."""
+"""Captures of a run (RRDMA_PCAP): tshark dissects every packet as InfiniBand, and every ICRC is correct."""
 
 import itertools
 import pathlib
@@ -9,7 +9,7 @@ from foreign import run_pair
 from surroundings import LINKS, Host, Pair, ProcessTest, Stage, amount, main, report
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "decode"))
-import tshark  # noqa: E402 (beside the tests of `rrdma decode`)
+import tshark  # noqa: E402 (lies with the tests of `rrdma decode`)
 
 SEND_ONLY, ACKNOWLEDGE = 0x04, 0x11
 PERFTEST = ["-n", "20", "-s", "5000"]
@@ -48,7 +48,8 @@ class Capture(ProcessTest):
             self.check(f"{link}, IPv{family}: one side of exchange", path)
 
     def test_the_end_is_in_it(self):
-        """However a program leaves, its capture has its last packet: the answer to the message that it went with."""
+        """However a program exits, its capture holds its last packet: the answer to the message after which it
+        exited."""
         host = Host()
         for link, way in itertools.product(("udp", "ring"), ("exit", "quick_exit", "_exit", "_Exit")):
             path = Stage.prefix.scratch / f"farewell-{link}-{way}.pcapng"

@@ -33,7 +33,7 @@ Completions::~Completions() {
 }
 
 int Completions::poll(ibv_wc* into, int room) {
-  constexpr int kNobodys = 4095;  // no call gives it
+  constexpr int kNobodys = 4095;  // no call returns this errno
   errno = kNobodys;
   const int count = ibv_poll_cq(cq_, room, into);
   if (count < 0) fail("ibv_poll_cq failed");
@@ -51,7 +51,7 @@ int Completions::wait_polling(ibv_wc* into, int room, double seconds) {
     if (const int count = poll(into, room); count != 0) return count;
     if (polls % kPollsBeforeYield != 0) continue;
     if (monotonic_seconds() > until) return 0;
-    // Threads that only yield to one another may keep everybody else from the core (Linux 6.18).
+    // Threads that only yield to each other may starve everything else on the core (Linux 6.18).
     if (polls % kPollsBeforeSleep == 0) {
       ::usleep(1);
     } else {

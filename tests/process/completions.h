@@ -1,5 +1,5 @@
-// Completions: a completion queue and the two ways of waiting for it: polling, giving the core away when
-// nothing comes, or sleeping in the completion channel as the manual page of ibv_get_cq_event teaches it.
+// Completions: a completion queue and the two ways of waiting for it. It either polls and yields the core
+// when nothing comes, or sleeps in the completion channel as the manual page of ibv_get_cq_event describes.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -16,9 +16,9 @@ class Completions {
   Completions& operator=(const Completions&) = delete;
 
   [[nodiscard]] ibv_cq* cq() const { return cq_; }
-  // How many there are in `into`; 0 when the time has passed.
+  // Returns the number of completions in `into`; 0 on timeout.
   int wait(ibv_wc* into, int room, double seconds);
-  // The next one; ends the program when none comes within `seconds`.
+  // Returns the next completion. Ends the program if none comes within `seconds`.
   ibv_wc take(double seconds);
 
  private:

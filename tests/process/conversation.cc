@@ -93,7 +93,7 @@ Conversation::Plan Conversation::plan(unsigned side, std::uint64_t sequence) con
   unsigned operation = settings_.operations;
   while (choice-- != 0) operation &= operation - 1;
   operation &= ~(operation - 1);
-  // As many short ones as long ones, zero among them.
+  // Short and long messages are equally frequent; some are empty.
   const std::uint64_t below = 1ull << (mix(key, 2) % 25);
   std::uint32_t octets = static_cast<std::uint32_t>(
       mix(key, 3) % std::min<std::uint64_t>(below + 1, settings_.octets_max + 1ull));
@@ -197,7 +197,7 @@ void Conversation::handle_sent(const ibv_wc& completion) {
   ++completed_;
 }
 
-// Messages of the peer that no receive tells of.
+// Skips messages of the peer that complete no receive.
 void Conversation::skip_silent() {
   while (heard_ < settings_.messages && !is_heard(plan(1 - side_, heard_).operation)) ++heard_;
 }

@@ -1,9 +1,9 @@
-// Conversation: what one end of a reliable connection says and hears in the content-checking tests. Both
-// ends derive from one seed which operations the other will do, of which size and with which octets, and
-// hold every completion against it: order, opcode, length, immediate data, content, values of atomics.
+// Conversation: the traffic of one end of a reliable connection in the content-checking tests. Both ends
+// derive the other's operations, sizes and bytes from one seed. They check every completion against it:
+// order, opcode, length, immediate data, content, values of atomics.
 //
-// Flow control: every checked message posts its receive again; with `window` receives at most, the octets
-// of a WRITE with immediate are checked before the one 2 * window messages later may overwrite them.
+// Flow control: every checked message posts its receive again. With at most `window` receives, the bytes of a
+// WRITE with immediate are checked before the message 2 * window later may overwrite them.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -39,10 +39,10 @@ struct Hello {
 
 class Conversation {
  public:
-  // Of the memory that each needs; a multiple of the page size.
+  // The size of the memory that each end needs; a multiple of the page size.
   static std::size_t memory_octets(const TalkSettings& settings);
 
-  // `index` names it in work request numbers: index_of() of a completion. `side` is 0 or 1.
+  // `index` identifies this conversation in work request ids: index_of() of a completion. `side` is 0 or 1.
   Conversation(Device& device, ibv_cq* cq, std::uint8_t* memory, const ibv_mr& mr,
                const TalkSettings& settings, std::uint32_t index, std::uint64_t topic, unsigned side);
   ~Conversation();
@@ -55,9 +55,9 @@ class Conversation {
   [[nodiscard]] static std::uint32_t index_of(const ibv_wc& completion) {
     return static_cast<std::uint32_t>(completion.wr_id >> 32);
   }
-  // Posts one more message if there is one and the window has room.
+  // Posts one more message if one is left and the window has room.
   bool post();
-  // Ends the program if anything about it is wrong.
+  // Ends the program if anything about the completion is wrong.
   void handle(const ibv_wc& completion);
   [[nodiscard]] bool done() const { return completed_ == settings_.messages && heard_ == settings_.messages; }
   // REQUIRES: both ends are done.
@@ -101,7 +101,7 @@ class Conversation {
   Hello peer_{};
   std::uint64_t posted_ = 0;
   std::uint64_t completed_ = 0;
-  std::uint64_t posted_heard_ = 0;  // of those posted, how many the peer hears of by a receive
+  std::uint64_t posted_heard_ = 0;  // of the posted messages, those that complete a receive of the peer
   std::uint64_t atomics_posted_ = 0;
   std::uint64_t atomics_ = 0;   // completed
   std::uint64_t heard_ = 0;     // of the peer's messages, those that must have arrived by now

@@ -1,4 +1,5 @@
-"""Death and paralysis: of a peer, of the daemon, of the program that started the daemon; what is left behind."""
+"""Dead and stopped processes: the peer, the daemon, the program that started the daemon; and the state that they
+leave."""
 
 import itertools
 import signal
@@ -11,7 +12,7 @@ RETRY_EXCEEDED = 12
 
 
 class PeerDeath(ProcessTest):
-    """A survivor with sends outstanding gets its error completion in the time that its attributes imply."""
+    """A survivor with outstanding sends gets its error completion within the time that its attributes imply."""
 
     def kill_peer(self, link, timeout, retries, events):
         host = Host()
@@ -29,8 +30,8 @@ class PeerDeath(ProcessTest):
         report(f"{link}{', events' if events else ''}: status {status} after {took * 1000:.0f} ms (nominal {nominal * 1000:.0f} ms); "
                f"{pair.client.output().splitlines()[-1]}")
         self.assertEqual(int(status), RETRY_EXCEEDED)
-        # The last packet that was answered may have been a moment before the kill. A timer may take up to four
-        # times its nominal value (IBTA 9.7.6.1.3).
+        # The last answered packet may have come a moment before the kill. A timer may take up to four times its
+        # nominal value (IBTA 9.7.6.1.3).
         self.assertLess(took, 4 * nominal + 5.0)
         if link == "udp":
             self.assertGreater(took, 0.5 * nominal)
@@ -50,7 +51,8 @@ class PeerDeath(ProcessTest):
 
 class Departure(ProcessTest):
     def test_last_message_is_answered(self):
-        """Who took a message and then leaves has taken it: no answer waits for a reply that never comes."""
+        """A program that received a message and then exits acknowledges it: no held ACK waits for a reply that never
+        comes."""
         host = Host()
         for link in ("udp", "ring"):
             for way in ("exit", "quick_exit", "_exit", "_Exit", "destroy", "sleep"):
@@ -62,7 +64,7 @@ class Departure(ProcessTest):
                 report(f"{link}, {way}: {pair.last('the last message')}")
 
     def test_who_is_killed_has_said_it(self):
-        """What a killed program had taken is acknowledged by the daemon, on this host and to another one."""
+        """The daemon acknowledges messages that a killed program had received, on this host and to another host."""
         host = Host()
         left, right = join_hosts()
         for name, ends, address in (("one host", (host, host), "127.0.0.1"), ("two hosts", (left, right), left.addresses[4])):
@@ -72,7 +74,8 @@ class Departure(ProcessTest):
             report(f"{name}: {pair.last('the last message')}")
 
     def test_an_acknowledgement_that_is_lost_is_said_again(self):
-        """One in seven packets of who leaves is lost: now and then the last one, when the program is gone."""
+        """One in seven packets of the exiting program is dropped: sometimes the last one, after the program is gone.
+        """
         host = Host()
         left, right = join_hosts()
         seeds = itertools.count(1)
@@ -91,7 +94,7 @@ class Paralysis(ProcessTest):
         seconds = amount(3, 10)
         host = Host()
         for link in ("ring", "direct"):
-            # timeout 14 and 2 retries would be over in 0.2 s.
+            # Timeout 14 with 2 retries would expire in 0.2 s.
             pair = Pair(host, host, "exchange", f"--messages={amount(5000, 50000)}", "--timeout=14", "--retries=2", "--pace-us=100", environment=LINKS[link])
             pair.server.await_line("flowing")
             pair.server.signal(signal.SIGSTOP)
@@ -104,7 +107,7 @@ class Paralysis(ProcessTest):
 
 class DaemonDeath(ProcessTest):
     def await_one_daemon(self, host):
-        """Each program that misses the daemon starts one; all but the first leave as soon as they are up."""
+        """Each program that finds no daemon starts one; all but the first daemon exit as soon as they are up."""
         deadline = time.monotonic() + 5
         while len(daemons(host)) != 1 and time.monotonic() < deadline:
             time.sleep(0.05)
@@ -133,15 +136,15 @@ class DaemonDeath(ProcessTest):
                 openings.append(float(line.split()[-2]))
                 self.await_one_daemon(host)
             self.assertGreater(amid_traffic, 0)
-            # A fraction of a second where the machine has one to give; what must not be is a wait for some time-out.
+            # Usually a fraction of a second on an idle machine. The bound only excludes a wait for some timeout.
             self.assertLess(max(openings), 10_000)
-            # And a whole conversation beside the old one.
+            # Also run a whole new conversation beside the old one.
             Pair(host, host, "exchange", "--messages=500", environment=LINKS[link]).succeed()
             pair.succeed(180)
             report(f"{link}: {pair.last('exchanged')}")
 
     def test_starter_killed(self):
-        """The program that started the daemon dies; everybody else goes on."""
+        """The program that started the daemon dies; all other programs continue."""
         host = Host()
         starter = host.start("hold")
         starter.await_line("qpn")
@@ -152,7 +155,7 @@ class DaemonDeath(ProcessTest):
         starter.wait(10)
         time.sleep(0.3)
         self.assertEqual(daemons(host), [daemon])
-        # The daemon of a container that ends: both at once.
+        # As in a container that ends: both die at once.
         end_process(daemon)
         Pair(host, host, "exchange", "--messages=500", environment=LINKS["udp"]).succeed()
         pair.succeed(120)
@@ -169,8 +172,8 @@ class DaemonDeath(ProcessTest):
 
 class Leftovers(ProcessTest):
     def test_killed_programs_leave_nothing(self):
-        """More programs than there are slots, each killed: the next one always gets in, never with a QPN that
-        was used before, and packets for the dead disturb nobody."""
+        """More programs than there are slots, each killed. The next one always gets a slot and never a QPN that was
+        used before. Packets for the dead programs disturb no other."""
         host = Host()
         pair = Pair(host, host, "exchange", f"--messages={amount(300000, 9000000)}", "--pace-us=200", environment=LINKS["udp"])
         pair.client.await_line("flowing")
@@ -214,7 +217,7 @@ def shared_memory_octets():
 
 
 def send_stale(qpns):
-    """SEND ONLY and ACKNOWLEDGE packets with right ICRCs for the dead."""
+    """Sends SEND ONLY and ACKNOWLEDGE packets with correct ICRCs to QPs of dead programs."""
     with Sender() as sender:
         for qpn in qpns:
             for opcode, rest in ((0x04, bytes(64)), (0x11, bytes(4)), (0x0A, bytes(16 + 64))):

@@ -70,7 +70,7 @@ Device::Device(Arguments& arguments)
   fail("the device has no GID of the family that was asked for");
 }
 
-// For a harness that reads the counters of this process while it is still there; they are published while it polls.
+// Lets a harness read the counters of this process while it still exists. Polling publishes them.
 void Device::linger(long milliseconds) {
   ibv_cq* cq = create_cq(1);
   for (long i = 0; i < milliseconds / 10; ++i) {

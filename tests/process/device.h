@@ -1,5 +1,5 @@
 // The verbs objects that every test program needs, in plain libibverbs: a device, its protection domain,
-// memory, queue pairs and how two of them are connected. Everything that fails ends the program.
+// memory, and queue pairs with their connection. Every failure ends the program.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -12,14 +12,14 @@
 
 namespace proof {
 
-// What the other end must know to connect a QP.
+// The data that the other end needs to connect a QP.
 struct QpAddress {
   std::uint32_t qpn;
   std::uint32_t psn;
   ibv_gid gid;
 };
 
-// What the other end must know to reach memory.
+// The data that the other end needs to access memory.
 struct RemoteMemory {
   std::uint64_t address;
   std::uint32_t rkey;
@@ -31,7 +31,7 @@ struct QpSize {
   std::uint32_t inline_octets = 0;
 };
 
-// How patient a connection is.
+// The timeouts and retries of a connection.
 struct Patience {
   std::uint8_t timeout = 14;
   std::uint8_t retries = 7;
@@ -40,8 +40,8 @@ struct Patience {
 
 class Device {
  public:
-  // --family=4|6 chooses the GID (default 4), --mtu=256..4096 the path MTU (default 1024), --device=PREFIX
-  // the first device whose name begins so (default rrdma).
+  // --family=4|6 selects the GID (default 4), --mtu=256..4096 the path MTU (default 1024), --device=PREFIX
+  // the first device whose name starts with PREFIX (default rrdma).
   explicit Device(Arguments& arguments);
   ~Device();
   Device(const Device&) = delete;
@@ -52,9 +52,9 @@ class Device {
 
   [[nodiscard]] ibv_cq* create_cq(int entries, ibv_comp_channel* channel = nullptr);
   [[nodiscard]] ibv_qp* create_qp(ibv_cq* cq, const QpSize& size);
-  // RESET to INIT with all remote rights.
+  // Moves the QP from RESET to INIT with all remote rights.
   [[nodiscard]] QpAddress prepare(ibv_qp* qp, std::uint32_t psn);
-  // INIT to RTS.
+  // Moves the QP from INIT to RTS.
   void connect(ibv_qp* qp, const QpAddress& own, const QpAddress& peer, const Patience& patience = {});
   [[nodiscard]] ibv_mr* register_memory(void* memory, std::size_t octets);
 
@@ -68,7 +68,7 @@ class Device {
   ibv_gid gid_{};
 };
 
-// Page-aligned, zeroed.
+// Returns page-aligned, zeroed memory.
 [[nodiscard]] std::uint8_t* map_memory(std::size_t octets);
 
 [[nodiscard]] std::string describe(const ibv_wc& completion);

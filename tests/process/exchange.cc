@@ -1,5 +1,5 @@
-// exchange: two processes talk over reliable connections, both ways at once, and check every octet
-// (conversation.h). The work horse of the process tests: what differs from test to test is around it.
+// exchange: two processes talk over reliable connections in both directions at once, and check every byte
+// (conversation.h). Most process tests use it and vary the environment around it.
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -16,14 +16,14 @@ namespace {
 using namespace proof;
 
 constexpr int kBatch = 64;
-constexpr std::uint64_t kFlowing = 100;  // messages after which the harness hears that it goes well
+constexpr std::uint64_t kFlowing = 100;  // messages after which the harness learns that traffic flows
 
 struct Manner {
   bool events = false;
-  double pace_seconds = 0;       // between two posts; 0: as fast as it goes
+  double pace_seconds = 0;       // between two posts; 0: as fast as possible
   double patience_seconds = 60;  // without any completion
   double rest_seconds = 0;       // asleep between connecting and talking
-  double rest_share_max = 0.01;  // of a core that this may cost
+  double rest_share_max = 0.01;  // of a core that the rest may use
 };
 
 struct Talk {
@@ -33,7 +33,7 @@ struct Talk {
 };
 
 void rest(const Manner& manner) {
-  // What connecting left to do is not resting.
+  // Work that connecting left over does not count as resting.
   ::usleep(300'000);
   const double cpu = cpu_seconds();
   const double begin = monotonic_seconds();

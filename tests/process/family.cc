@@ -82,7 +82,7 @@ void Family::meet(unsigned count) {
   shared_->arrivals.fetch_add(1);
   const double until = monotonic_seconds() + kMeetSeconds;
   while (shared_->arrivals.load() < wanted) {
-    ::usleep(500 * (1 + members_ / 64));  // a thousand sleepers must leave the cores to who works
+    ::usleep(500 * (1 + members_ / 64));  // a thousand sleepers must leave the cores to the working processes
     if (monotonic_seconds() > until) fail("others of the family never came");
   }
 }

@@ -1,5 +1,5 @@
-// Family: processes that one test program forks before any of them opens a device, and the shared page by
-// which they find each other: a barrier, and a place for each pair to put its Hello.
+// Family: processes that one test program forks before any of them opens a device. They find each other
+// through a shared page with a barrier and a place for the Hello of each pair.
 #pragma once
 
 #include <sys/types.h>
@@ -19,16 +19,17 @@ class Family {
   Family(const Family&) = delete;
   Family& operator=(const Family&) = delete;
 
-  // Each member runs `life` in a process of its own, and is good when that returns.
+  // Runs `life` for each member in a process of its own. A member succeeds when `life` returns.
   void start(const std::function<void(unsigned member)>& life);
-  // The pids, by member. In the parent, after start().
+  // The pids by member. REQUIRES: in the parent, after start().
   [[nodiscard]] const std::vector<pid_t>& pids() const { return pids_; }
-  // Waits for all; how many were not good. Ends the others after `seconds`. Members in `expendable` may end as they like.
+  // Waits for all members; returns how many failed. Kills the rest after `seconds`. Members in `expendable`
+  // may end in any way.
   [[nodiscard]] unsigned wait(double seconds, const std::vector<unsigned>& expendable = {});
 
-  // Of the members, in their processes:
+  // For members, in their own processes:
   [[nodiscard]] Hello& hello(unsigned from, unsigned to);
-  // Returns when `count` members (all, if 0) have come here as often as this one.
+  // Returns when `count` members (all, if 0) have called this as often as this one.
   void meet(unsigned count = 0);
   // A flag that one member raises for the others.
   [[nodiscard]] std::atomic<std::uint32_t>& flag(unsigned which);

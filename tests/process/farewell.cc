@@ -1,6 +1,7 @@
-// farewell: a ping-pong, and then one message that is not replied to, because its receiver leaves by
-// --leave=exit (without giving anything back), _exit and _Exit (without exit handlers), kill (at once), destroy (gives back
-// its QP first), destroy_exit (and ends with that) or sleep (calls no verb any more for a while). Its sender must learn that it came: an answer that was held back for a reply is not lost.
+// farewell: a ping-pong, then one message without a reply, because its receiver leaves by --leave: exit
+// (destroys nothing), _exit and _Exit (without exit handlers), kill (at once), destroy (destroys its QP
+// first), destroy_exit (destroys its QP and exits) or sleep (calls no verb for a while). The sender must get
+// its completion: an ACK that the receiver held for a reply is not lost.
 #include <unistd.h>
 
 #include <csignal>
@@ -52,7 +53,7 @@ class End {
  private:
   void expect_message() { post_receive(qp_, {.region = *mr_, .offset = 1024, .octets = kOctets}, 0); }
 
-  // Without giving the core away, as the programs do for which answers are held back.
+  // Polls without yielding the core, like the programs for which ACKs are held.
   void poll() {
     ibv_wc completion;
     if (ibv_poll_cq(cq_, 1, &completion) == 0) return;

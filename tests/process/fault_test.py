@@ -1,4 +1,4 @@
-"""With drops, doubles, reordering and corruption on both sides, reliable connections deliver every octet."""
+"""With drops, duplicates, reordering and corruption on both sides, reliable connections deliver every byte."""
 
 from foreign import PORT, last_figures, listens
 from surroundings import LINGER, LINKS, Host, Pair, ProcessTest, amount, main, report, wait_until
@@ -28,9 +28,9 @@ class Faults(ProcessTest):
         self.exchange("ring")
 
     def run_until_the_last_ack_arrives(self, words, host, environment):
-        """The program ends when it has what it wants. When the packet that is lost is its very last
-        acknowledgement, nobody is there to repeat it, and the other side counts a peer that is gone: on any
-        RDMA device. That (and only that) is tried again."""
+        """The program exits when it has all its data. If its very last acknowledgment is lost, no process can repeat
+        it, and the other side reports a dead peer. This happens with any RDMA device. Only this case is tried
+        again."""
         for attempt in range(5):
             server = host.start(*words, environment=environment)
             self.assertTrue(wait_until(lambda: listens(host, PORT), 20), server.output())

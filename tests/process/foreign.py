@@ -1,4 +1,4 @@
-"""Programs that nobody here wrote (ibverbs-utils, perftest), as pairs of server and client."""
+"""Existing programs (ibverbs-utils, perftest), as pairs of server and client."""
 
 import pathlib
 
@@ -8,7 +8,7 @@ PORT = 18515
 
 
 def listens(host, port):
-    """Whether anybody in the host's network namespace listens on the TCP port."""
+    """Says whether any process in the host's network namespace listens on the TCP port."""
     for table in ("tcp", "tcp6"):
         for line in pathlib.Path(f"/proc/{host.pid}/net/{table}").read_text(encoding="ascii").splitlines()[1:]:
             fields = line.split()
@@ -18,7 +18,7 @@ def listens(host, port):
 
 
 def run_pair(words, server_host, client_host=None, address="127.0.0.1", seconds=60, **options):
-    """Both sides must exit with 0: (server, client)."""
+    """Runs both sides, which must exit with 0. Returns (server, client)."""
     server = server_host.start(*words, **options)
     if not wait_until(lambda: listens(server_host, PORT) or server.process.poll() is not None, 20):
         server.complain("does not listen")
@@ -29,6 +29,6 @@ def run_pair(words, server_host, client_host=None, address="127.0.0.1", seconds=
 
 
 def last_figures(program):
-    """The last line that holds numbers: what such a program has measured."""
+    """Returns the last line that holds numbers: the measurement of such a program."""
     lines = [line.strip() for line in program.output().splitlines() if any(c.isdigit() for c in line)]
     return " ".join(lines[-1].split()) if lines else ""

@@ -1,5 +1,6 @@
-"""Hostile input: random and mutated datagrams at port 4791, packets that are right but not from the peer, and a
-process of the same user that scribbles in shared memory. Nobody crashes, nobody else waits, all is counted."""
+"""Hostile input: random and mutated datagrams at port 4791, correct packets that are not from the peer, and a process
+of the same user that scribbles in shared memory. No program crashes, no other program stalls, and everything is
+counted."""
 
 import random
 import time
@@ -12,7 +13,7 @@ MULTICAST_QP = 0xFFFFFF
 
 
 def flood(count, seed, live, sacrificed):
-    """Sends `count` datagrams of every kind. `live`: QPNs that must not suffer; `sacrificed`: that may."""
+    """Sends `count` datagrams of every kind. QPs in `live` must not be affected; those in `sacrificed` may."""
     chance = random.Random(seed)
     with Sender("127.0.0.1") as peer, Sender("127.0.0.2") as stranger:
         return flood_from(peer, stranger, count, chance, live, sacrificed)
@@ -46,7 +47,7 @@ def flood_from(peer, stranger, count, chance, live, sacrificed):
     for i in range(count):
         chance.choice(kinds)()
         if i % 64 == 0:
-            time.sleep(0.0005)  # garbage that the socket's buffer drops shows nothing
+            time.sleep(0.0005)  # datagrams that the socket buffer drops test nothing
     return count
 
 
@@ -79,7 +80,7 @@ class Garbage(ProcessTest):
         for name, counters in (("victim", victim.counters), ("bystander", pair.client.counters)):
             report(f"{name}: " + ", ".join(f"{key} {value}" for key, value in counters.items() if value and is_refusal(key)))
         self.assertGreater(sum(value for key, value in pair.client.counters.items() if is_refusal(key)), 0, pair.client.counters)
-        # Everything still opens and works.
+        # New programs still open the device and work.
         Pair(host, host, "exchange", "--messages=500", environment=LINKS["udp"]).succeed()
 
 

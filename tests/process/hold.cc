@@ -1,4 +1,4 @@
-// hold: opens the device, makes queue pairs (--qps=N), says how long opening took and their QPNs, and
+// hold: opens the device, creates queue pairs (--qps=N), prints their QPNs and how long opening took, and
 // keeps them until its standard input ends or it is killed.
 #include <unistd.h>
 
@@ -21,7 +21,7 @@ int main(int argc, char** argv) {
     std::vector<ibv_qp*> qps;
     for (long i = 0; i < count; ++i) {
       qps.push_back(device.create_qp(completions.cq(), {.sends = 4, .receives = 4}));
-      // Connected to itself, so that it hears packets.
+      // Connected to itself, so that it receives packets.
       const QpAddress own = device.prepare(qps.back(), 1);
       device.connect(qps.back(), own, own);
     }

@@ -1,7 +1,7 @@
-// last_byte: is the last octet of a WRITE ever seen before the others? Side 1 writes messages of odd sizes
-// at odd places in batches; side 0 spins on the last octet of each and, the moment it changes, looks at
-// all the others. Side 0 spins without calling a verb (as ib_write_lat does), or polls its completion
-// queue while it spins (--polling): progress is made by other threads in the first case.
+// last_byte: is the last byte of a WRITE ever visible before the others? Side 1 writes messages of odd sizes
+// to odd addresses in batches. Side 0 spins on the last byte of each and, as soon as it changes, checks all
+// the others. Side 0 spins without calling a verb (as ib_write_lat does), so that other threads make
+// progress, or polls its completion queue while it spins (--polling).
 #include <sched.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace {
 
 using namespace proof;
 
-constexpr std::size_t kBatch = 4;  // more, and most arrive before the watcher looks
+constexpr std::size_t kBatch = 4;  // with more, most arrive before the watcher looks
 constexpr std::size_t kStride = 72 * 1024;
 constexpr std::size_t kOctetsMax = 70'001;
 constexpr int kSpinsBeforeYield = 2000;
@@ -41,10 +41,10 @@ Shot shot(std::uint64_t seed, std::uint64_t number) {
 struct Watcher {
   Completions& completions;
   bool polling;
-  std::uint64_t caught = 0;  // spinning when it arrived: the others cannot show anything
+  std::uint64_t caught = 0;  // arrived while side 0 was spinning: only these can show an error
 };
 
-// The last octet has the value: how many of the others have not? Those next to it are the likeliest.
+// The last byte has the value: count the others that do not. Errors are likeliest next to the last byte.
 std::size_t count_late(const std::uint8_t* octets, std::size_t count, std::uint8_t value) {
   std::size_t late = 0;
   for (std::size_t i = count; i-- != 0;) late += octets[i] != value;
@@ -69,8 +69,9 @@ std::size_t watch(Watcher& watcher, std::uint8_t* octets, const Shot& expected) 
   return late;
 }
 
-// Watcher and writer each on a processor of its own, where there are two: on one, the writer runs while the
-// watcher does not, and nothing is ever seen arriving. The library's threads go where they like.
+// Pins watcher and writer to different processors, if there are two. On one processor the writer runs only
+// while the watcher does not, so the watcher never sees a message arrive. The library's threads are not
+// pinned.
 void take_processor(unsigned side) {
   cpu_set_t allowed;
   if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0 || CPU_COUNT(&allowed) < 2) return;
@@ -118,7 +119,8 @@ void write_all(SideChannel& side, Completions& completions, ibv_qp* qp, std::uin
     const std::uint64_t end = std::min(number + kBatch, writes);
     for (; number < end; ++number) {
       const Shot what = shot(seed, number);
-      // A place for each of the batch: until the batch is complete, a retransmission may read it again.
+      // Each message of a batch has its own source, because a retransmission may read it until the batch
+      // completes.
       std::uint8_t* const from = memory + number % kBatch * kStride;
       std::memset(from, what.value, what.octets);
       ibv_sge sge{.addr = reinterpret_cast<std::uintptr_t>(from),

@@ -1,4 +1,4 @@
-"""The last octet of a WRITE is never seen before the others, on any link, whoever makes the progress."""
+"""The last byte of a WRITE is never visible before the others, on any link, whichever thread makes progress."""
 
 from surroundings import LINGER, LINKS, Host, Pair, ProcessTest, amount, main, report
 

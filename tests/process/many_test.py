@@ -1,4 +1,4 @@
-"""Many at once: processes, queue pairs, threads."""
+"""Many processes, queue pairs and threads at once."""
 
 import os
 import re
@@ -21,7 +21,7 @@ class Many(ProcessTest):
         report(program.lines("64 processes")[0])
 
     def test_processes_of_a_job(self):
-        """As many processes as an MPI job has on a large host, each with a connected queue pair, in pairs."""
+        """As many processes as an MPI job has on a large host, in pairs, each with a connected queue pair."""
         members = int(os.environ.get("RRDMA_MEMBERS", amount(96, 1024)))
         for link, environment in (("shm", {}), ("udp", LINKS["udp"])):
             host = Host()

@@ -1,6 +1,6 @@
-// mesh: many processes on one host, each pair of neighbours (or each pair at all: --all) exchanging
-// messages over a connection of its own with every octet checked. They share few cores: events. With --memory
-// it says how much each of them takes, while all are connected.
+// mesh: many processes on one host. Each pair of neighbors (each pair at all with --all) exchanges messages
+// over its own connection and checks every byte. They share few cores, so they wait for events. With --memory
+// it prints the memory that each takes while all are connected.
 #include <deque>
 #include <fstream>
 #include <string>
@@ -35,10 +35,10 @@ std::vector<unsigned> peers_of(const Plan& plan, unsigned member) {
   return peers;
 }
 
-// KiB of a line of /proc/self/smaps_rollup, all of them in one look.
+// KiB of lines of /proc/self/smaps_rollup, all from one read.
 struct Taken {
   std::uint32_t resident = 0;
-  std::uint32_t share = 0;  // what is shared counts in parts
+  std::uint32_t share = 0;  // proportional share of shared memory
 };
 Taken memory_taken() {
   Taken taken;
@@ -50,7 +50,7 @@ Taken memory_taken() {
   return taken;
 }
 
-// Everybody adds theirs, then one speaks.
+// Every member adds its figures, then one prints them.
 void tell_memory(Family& family, const Plan& plan, unsigned member) {
   enum Sum : unsigned { kShare, kShareMost, kResident };
   const Taken taken = memory_taken();

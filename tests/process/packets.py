@@ -1,5 +1,5 @@
-"""RoCE v2 packets made by hand, right and wrong ones, and a socket that sends them as an ordinary user can:
-identification 0, don't fragment, so that the ICRC over the IPv4 header is known."""
+"""Hand-made RoCE v2 packets, correct and incorrect, and a socket that sends them as an ordinary user can: with
+identification 0 and don't fragment, so that the IPv4 header under the ICRC is known."""
 
 import ipaddress
 import random
@@ -10,7 +10,7 @@ import zlib
 PORT = 4791
 IP_MTU_DISCOVER, IP_PMTUDISC_DO, SO_NO_CHECK = 10, 2, 11
 
-# The octets of extension headers behind the BTH, by opcode.
+# The number of bytes of extension headers behind the BTH, by opcode.
 RETH, AETH, ATOMIC, ATOMIC_ACK, IMMEDIATE, INVALIDATE, DETH = 16, 4, 28, 8, 4, 4, 8
 SHAPES = {
     0x00: 0, 0x01: 0, 0x02: 0, 0x03: IMMEDIATE, 0x04: 0, 0x05: IMMEDIATE, 0x06: RETH, 0x07: 0, 0x08: 0, 0x09: IMMEDIATE,
@@ -25,7 +25,8 @@ def bth(opcode, qpn, psn, pad=0, ack=True, pkey=0xFFFF):
 
 
 def icrc(transport, source, destination, source_port):
-    """Of an IPv4 packet with identification 0 and DF; `transport` from the BTH to the pad."""
+    """Computes the ICRC of an IPv4 packet with identification 0 and DF; `transport` reaches from the BTH to the pad.
+    """
     udp_octets = 8 + len(transport) + 4
     addresses = ipaddress.IPv4Address(source).packed + ipaddress.IPv4Address(destination).packed
     ip = struct.pack(">BBHHHBBH", 0x45, 0xFF, 20 + udp_octets, 0, 0x4000, 0xFF, 17, 0xFFFF) + addresses
@@ -59,15 +60,15 @@ class Sender:
         try:
             self.socket.sendto(datagram, (self.destination, PORT))
         except OSError:
-            pass  # too long, or nobody holds the port: nothing is owed to garbage
+            pass  # too long, or the port is closed: garbage may be lost
 
     def send_right(self, transport):
-        """With the ICRC that the receiver computes."""
+        """Sends with the ICRC that the receiver computes."""
         self.send(transport + icrc(transport, self.source, self.destination, self.port))
 
 
 def any_transport(chance, qpn):
-    """From the BTH to the pad: a known opcode with random contents."""
+    """Builds a packet from the BTH to the pad: a known opcode with random contents."""
     opcode = chance.choice(list(SHAPES)) if chance.random() < 0.95 else chance.randrange(256)
     payload = chance.randbytes(chance.choice((0, 0, 4, 8, 64, 256, 1024)))
     header = bth(opcode, qpn, chance.randrange(1 << 24), pad=chance.choice((0, 0, 0, 1, 2, 3)), ack=chance.random() < 0.5,

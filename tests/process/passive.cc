@@ -1,6 +1,6 @@
 // passive: a target of WRITE, READ and atomics that calls no verb after it has connected (side 0 sleeps in
-// recv() of the side channel); side 1 writes, reads back and compares. With --target-first the target has
-// connected before side 1 begins to: then nothing but the requests themselves can wake it.
+// recv() of the side channel). Side 1 writes, reads back and compares. With --target-first the target
+// connects before side 1 starts to, so only the requests themselves can wake it.
 #include <arpa/inet.h>
 #include <unistd.h>
 

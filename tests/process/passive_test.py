@@ -1,5 +1,5 @@
-"""A passive target: WRITE, READ and atomics are served while the target's program sleeps; 100 connected QPs
-that do nothing cost nothing; who posts and sleeps is served."""
+"""A passive target: WRITE, READ and atomics are served while the target's program sleeps. 100 idle connected QPs use
+no CPU time. A program that posts and sleeps is served."""
 
 import time
 
@@ -14,7 +14,7 @@ class Passive(ProcessTest):
             pair = Pair(host, host, "passive", f"--rounds={rounds}", environment={**environment, **LINGER}).succeed()
             report(f"{link}: {pair.last('the sleeping')}, {pair.last('took')}")
             if link == "mapped":
-                # Of the three requests of each round all, once the two know each other.
+                # Each round has three requests. All of them count once the two ends know each other.
                 self.assertGreater(pair.client.counters.get("shm_direct_mapped", 0), 2.5 * rounds, pair.client.counters)
             if link == "direct":
                 self.assertGreater(pair.client.counters.get("shm_direct_done", 0), 0, pair.client.counters)

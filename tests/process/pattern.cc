@@ -6,7 +6,8 @@
 namespace proof {
 namespace {
 
-// Calls `visit(at, octets, count)` for each piece of the stream that starts at `from`, eight octets at most.
+// Calls `visit(at, octets, count)` for each piece of the stream that starts at `from`, at most eight bytes
+// each.
 template <typename Visit>
 void each_word(std::size_t count, std::uint64_t key, std::size_t from, Visit visit) {
   std::size_t at = 0;

@@ -1,5 +1,5 @@
-"""Where the kernel gives less: io_uring refused, small socket buffers, no segmentation offload. The same
-programs pass, and bring the same octets."""
+"""Restricted kernels: io_uring refused, small socket buffers, no segmentation offload. The same programs pass and
+transfer the same bytes."""
 
 from foreign import last_figures, run_pair
 from surroundings import LINGER, LINKS, Host, Pair, ProcessTest, Stage, amount, main, report

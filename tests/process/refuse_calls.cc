@@ -1,4 +1,4 @@
-// refuse_calls: runs a program under a seccomp filter that answers EPERM to families of system calls, as
+// refuse_calls: runs a program under a seccomp filter that returns EPERM for families of system calls, as
 // container runtimes do: refuse_calls io_uring,process_vm PROGRAM ARGS...
 #include <linux/audit.h>
 #include <linux/filter.h>

@@ -1,4 +1,4 @@
-// The two requests that most programs post: a signalled SEND from, and a receive into, a part of one region.
+// The two requests that most programs post: a signaled SEND from, and a receive into, a part of one region.
 #pragma once
 
 #include <infiniband/verbs.h>

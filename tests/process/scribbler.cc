@@ -1,7 +1,7 @@
-// scribbler: a victim that talks with an honest process while a hostile one of the same user, connected to
-// it too, writes random octets into every shared mapping that the library gave it: rings, tables, pages.
-// The victim's conversation with the honest one must go on, every octet right, and nobody but the hostile
-// one may crash. The victim says how long its longest wait was.
+// scribbler: a victim talks with an honest process, while a hostile process of the same user is also
+// connected to it. The hostile process writes random bytes into every shared mapping that the library gave
+// it: rings, tables, pages. The victim's conversation with the honest process must continue with every byte
+// correct, and only the hostile process may crash. The victim prints its longest wait.
 #include <unistd.h>
 
 #include <algorithm>
@@ -32,7 +32,7 @@ constexpr std::size_t kHostileOctets = 512;
 struct Settings {
   TalkSettings talk;
   double wait_max = 5;
-  bool churn = false;  // the victim registers and deregisters memory all the while
+  bool churn = false;  // the victim registers and deregisters memory all the time
 };
 
 struct Mapping {
@@ -53,7 +53,8 @@ std::vector<Mapping> shared_mappings() {
   return found;
 }
 
-// Bursts at the heads, where control words stand, and anywhere; values that lengths and indices might be.
+// Writes bursts at the starts of mappings, which hold control words, and anywhere else. The values resemble
+// lengths and indices.
 void scribble(const std::vector<Mapping>& mappings, std::uint64_t& random) {
   random = mix(random);
   const Mapping& mapping = mappings[random % mappings.size()];
@@ -90,7 +91,7 @@ class HostileLink {
     peer_ = peer;
     device.connect(qp_, hello_.qp, peer.qp);
   }
-  // One more request of any kind, as long as the QP takes them.
+  // Posts one more request of any kind, until the QP refuses.
   void post(std::uint64_t random) {
     if (outstanding_ == kHostileWindow || failed_) return;
     ibv_sge sge{
@@ -148,7 +149,8 @@ class HostileLink {
   ibv_wc_status status_ = IBV_WC_SUCCESS;
 };
 
-// The victim's life and the honest one's: the same conversation, and the victim has a second link.
+// Runs the victim and the honest process: both have the same conversation, and the victim has a second
+// connection.
 void talk(Arguments& arguments, Family& family, const Settings& settings, bool victim) {
   Device device(arguments);
   {
@@ -174,7 +176,7 @@ void talk(Arguments& arguments, Family& family, const Settings& settings, bool v
       bool talking = false;
       double last = 0;
       while (!honest.done()) {
-        // The other one may begin to talk before this one does: what it says is heard in any case.
+        // The other end may start to talk first, so handle its messages in any case.
         if (!talking && family.flag(kScribbling).load() != 0) {
           talking = true;
           last = monotonic_seconds();
@@ -235,7 +237,8 @@ void be_hostile(Arguments& arguments, Family& family, const Settings& settings) 
   say("hostile: scribbles in " + std::to_string(mappings.size()) + " mappings of " + std::to_string(octets) +
       " octets");
   family.flag(kScribbling).store(1);
-  // Slowly at first, so that something is still believed; its own library reads the same memory and may end it.
+  // Slowly at first, so that some memory stays plausible. The process's own library reads the same memory and
+  // may crash.
   for (std::uint64_t i = 0; family.flag(kFinished).load() < 2; ++i) {
     scribble(mappings, random);
     if (i < 2000 || i % 1000 == 0) ::usleep(200);

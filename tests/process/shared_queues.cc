@@ -1,6 +1,6 @@
 // shared_queues: eight threads on each side post sends and receives on shared QPs and poll one shared
-// completion queue, all at once. Each message says who it is: at the end each was received once, with
-// the right octets, and each request completed once.
+// completion queue, all at once. Each message carries its identity. At the end each was received once with
+// the right bytes, and each request completed once.
 #include <atomic>
 #include <cstring>
 #include <memory>
@@ -23,9 +23,9 @@ constexpr double kPatienceSeconds = 60;
 struct Shape {
   unsigned threads = 8;
   unsigned qps = 4;
-  unsigned window = 8;            // sends outstanding for each thread
-  unsigned receives = 64;         // for each QP
-  std::uint64_t messages = 2000;  // of each thread
+  unsigned window = 8;            // outstanding sends per thread
+  unsigned receives = 64;         // per QP
+  std::uint64_t messages = 2000;  // per thread
 };
 
 struct Head {
@@ -41,8 +41,8 @@ struct Stage {
   ibv_mr* mr;
   std::uint8_t* memory;
   std::unique_ptr<std::atomic<std::uint8_t>[]> sent;          // completions of each message of ours
-  std::unique_ptr<std::atomic<std::uint8_t>[]> received;      // arrivals of each message of theirs
-  std::unique_ptr<std::atomic<std::uint32_t>[]> outstanding;  // of each thread
+  std::unique_ptr<std::atomic<std::uint8_t>[]> received;      // arrivals of each message of the peer
+  std::unique_ptr<std::atomic<std::uint32_t>[]> outstanding;  // per thread
   std::atomic<std::uint64_t> sent_count{0};
   std::atomic<std::uint64_t> received_count{0};
 

@@ -1,5 +1,6 @@
-// SideChannel: the TCP connection by which the two ends of a test tell each other QPNs, keys and when they
-// are done. One end listens (side 0), the other connects (side 1); everything blocks, for a minute at most.
+// SideChannel: the TCP connection by which the two ends of a test exchange QPNs and keys, and signal that
+// they are done. One end listens (side 0), the other connects (side 1). Every call blocks, for at most a
+// minute.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +12,7 @@ namespace proof {
 
 class SideChannel {
  public:
-  // By --listen=PORT or --connect=ADDRESS,PORT.
+  // Opens by --listen=PORT or --connect=ADDRESS,PORT.
   static SideChannel open(Arguments& arguments);
   SideChannel(SideChannel&& other) noexcept : fd_(other.fd_), side_(other.side_) { other.fd_ = -1; }
   SideChannel& operator=(SideChannel&&) = delete;
@@ -20,7 +21,7 @@ class SideChannel {
   [[nodiscard]] unsigned side() const { return side_; }
   void send(const void* octets, std::size_t count);
   void receive(void* octets, std::size_t count);
-  // False when the other end is gone.
+  // Returns false if the other end is gone.
   [[nodiscard]] bool try_receive(void* octets, std::size_t count);
 
   template <typename T>
@@ -30,7 +31,7 @@ class SideChannel {
     receive(&theirs, sizeof theirs);
     return theirs;
   }
-  // Returns when both ends have come here.
+  // Returns when both ends have called it.
   void meet() { (void)trade('m'); }
 
  private:

@@ -1,6 +1,6 @@
 // sleeper: a program that posts and then sleeps on its completion channel, which it had armed long before,
-// without another call. Whatever comes next is the NIC's to do by itself: repeat what was lost, give up in
-// time, try again after an RNR NAK that the last poll has brought.
+// without another call. The NIC must then act by itself: retransmit lost packets, give up in time, and retry
+// after an RNR NAK that arrived with the last poll.
 #include <poll.h>
 #include <unistd.h>
 
@@ -17,8 +17,8 @@ using namespace proof;
 
 constexpr int kSettleMicroseconds = 100'000;  // until the NIC's own thread sleeps, too
 constexpr std::size_t kOctets = 4096;
-constexpr std::uint8_t kRnrPause = 25;  // 55 ms: longer than the poll that brings the NAK
-constexpr int kNobodys = 4095;          // an errno that no call gives
+constexpr std::uint8_t kRnrPause = 25;  // 55 ms: longer than the poll that receives the NAK
+constexpr int kNobodys = 4095;          // an errno that no call returns
 
 class Sleeper {
  public:
@@ -71,7 +71,7 @@ class Sleeper {
       if (ibv_poll_cq(cq_, 1, &completion) != 0) fail("too early: " + describe(completion));
     }
   }
-  // One completion, told by the channel.
+  // Waits for one completion, announced by the channel.
   ibv_wc sleep_until_one(int milliseconds) {
     pollfd descriptor{.fd = channel_->fd, .events = POLLIN, .revents = 0};
     if (::poll(&descriptor, 1, milliseconds) != 1)
@@ -98,7 +98,7 @@ class Sleeper {
   std::array<QpAddress, 2> addresses_;
 };
 
-// The peer is not ready to receive at all: every packet is dropped, and the retries must run out.
+// The peer cannot receive at all: it drops every packet, and the retries must run out.
 void give_up(Device& device) {
   Sleeper sleeper(device);
   sleeper.connect(0, {.timeout = 12, .retries = 2});

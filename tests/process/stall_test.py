@@ -1,6 +1,6 @@
-"""Programs that sleep until an event comes are not left asleep: SENDs of all sizes around the ring's between ends that
-sleep and ends that poll. The long form (soak) runs pairs by the hundred beside processes that take all cores, and shows
-what both ends of a stalled pair were at.
+"""Programs that sleep until an event comes must be woken: SENDs of all sizes around the ring's size, between ends
+that sleep and ends that poll. The long form (soak) runs hundreds of pairs beside processes that occupy all cores,
+and prints the state of both ends of a stalled pair.
 """
 
 import pathlib
@@ -12,7 +12,7 @@ from surroundings import LINKS, Host, Pair, ProcessTest, amount, main, report
 
 RING = 1 << 20
 SIZES = (1 << 16, RING - 4096, RING, RING + 1, 4 << 20)
-STALLED_AFTER = 120  # seconds in which nothing moved: a machine that is busy is slow
+STALLED_AFTER = 120  # seconds without progress: a busy machine is slow
 ENDS = {"events": ["--events"], "polling": []}
 
 
@@ -38,7 +38,8 @@ class Sizes(ProcessTest):
                 report(f"{link}, {octets} octets: " + ", ".join(f"{a}/{b} {us} us" for (a, b), us in times.items()))
 
     def test_sleeping_costs_no_more_than_it_must(self):
-        """A round of 4 MiB by events takes three times as long as by polling at most. The best of a few: others run, too."""
+        """A round of 4 MiB takes at most three times as long by events as by polling. Uses the best of a few, because
+        other processes run, too."""
         host = Host()
         ratios = []
         for _ in range(5):
@@ -52,7 +53,7 @@ class Sizes(ProcessTest):
 
 
 class Burden:
-    """Processes that do nothing but take time, as many as the load that is wanted."""
+    """Processes that only use CPU time, as many as the wanted load."""
 
     def __init__(self, count):
         self.processes = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
@@ -71,7 +72,7 @@ def has_ended(pair):
 
 
 def progress_of(pair):
-    """Something that changes as long as the pair gets on."""
+    """Returns a value that changes as long as the pair makes progress."""
     for program in (pair.server, pair.client):
         program.sample()
     return [program.counters.get(name, 0) for program in (pair.server, pair.client)
@@ -79,7 +80,7 @@ def progress_of(pair):
 
 
 def without_progress(pairs):
-    """Waits for the end of all; or the first that nothing has moved in for long."""
+    """Waits until all pairs end, or returns the first without progress for long."""
     seen = {pair: (None, 0) for pair in pairs}
     while True:
         for pair, (before, since) in seen.items():
@@ -96,7 +97,7 @@ def without_progress(pairs):
 
 
 def state_of(program):
-    """What can be seen of a process without a debugger: where its threads wait, and the counters of its page."""
+    """Describes a process without a debugger: where its threads wait, and the counters of its page."""
     lines = [str({name: value for name, value in program.counters.items() if value})]
     try:
         for thread in sorted(pathlib.Path(f"/proc/{program.pid}/task").iterdir()):
@@ -130,7 +131,7 @@ class UnderLoad(ProcessTest):
         report(f"{pairs_in_all} pairs at load {load}: none stalled")
 
     def show(self, running):
-        """Both ends of every pair that has not ended."""
+        """Prints both ends of every pair that has not ended."""
         for link, octets, pair in running:
             if has_ended(pair):
                 continue

@@ -1,8 +1,8 @@
-"""What the process tests stand on: RRDMA copied to where an ordinary user can read it, hosts (network
-namespaces), programs in them as an unprivileged user, and the end of everything by its pid.
+"""The environment of the process tests: RRDMA copied to a place that an ordinary user can read, hosts (network
+namespaces), programs in them as an unprivileged user, and the termination of every process by its pid.
 
-As root, programs run as nobody. As anybody else, everything happens in a user namespace, and programs have
-no capabilities in it. Nothing outside the namespaces that are made here is touched.
+As root, programs run as nobody. As any other user, everything happens in a user namespace, and programs have no
+capabilities in it. The tests touch nothing outside the namespaces that they create.
 """
 
 import argparse
@@ -29,10 +29,10 @@ from programs import pids_of, readable_copy, state_of, writable_folder  # noqa: 
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_SECUREBITS = 1, 4, 28
 SECBIT_NOROOT_LOCKED = 3
 
-# Makes our programs stay for a while before they end, so that their last counters can be read.
+# Makes our programs stay for a while before they exit, so that their last counters can be read.
 LINGER = {"PROOF_LINGER_MS": "300"}
 
-# The three ways between processes of one host.
+# The three links between processes of one host.
 LINKS = {
     "udp": {"RRDMA_LINK": "udp"},
     "ring": {"RRDMA_LINK": "shm", "RRDMA_DIRECT": "0"},
@@ -45,7 +45,7 @@ def report(text):
 
 
 class Settings:
-    """What the command line said."""
+    """The command line."""
 
     soak = False
     unprivileged = False
@@ -57,7 +57,7 @@ def amount(in_test, in_soak):
 
 
 class Prefix:
-    """RRDMA and the test programs, copied to a folder that everybody can read."""
+    """RRDMA and the test programs, copied to a folder that every user can read."""
 
     def __init__(self, products):
         products = pathlib.Path(products)
@@ -69,7 +69,7 @@ class Prefix:
         self.folder = readable_copy("rrdma-process-", {f"{'lib' if '.so' in path.name else 'bin'}/{path.name}": path
                                                        for path in sources})
         self.binaries = self.folder / "bin"
-        # What programs write: captures, output, their runtime directory.
+        # Files that programs write: captures, output, their runtime directory.
         self.scratch = writable_folder(self.folder / "scratch")
         writable_folder(self.scratch / "run")
 
@@ -81,13 +81,13 @@ class Prefix:
 
 
 class Stage:
-    """All that one test run has made; ended when the run ends."""
+    """Everything that one test run has created; destroyed when the run ends."""
 
     prefix = None
     programs = []
     tasks = []
     holders = []
-    daemons = []  # that were started by a test, not by a program
+    daemons = []  # started by a test, not by a program
     in_user_namespace = False
 
     @classmethod
@@ -99,11 +99,11 @@ class Stage:
 
     @classmethod
     def enter_user_namespace(cls):
-        """As `unshare -Urnm` does: root of a namespace in which only this user exists."""
+        """Like `unshare -Urnm`: becomes root of a namespace in which only this user exists."""
         if os.geteuid() == 0:
-            codecs.lookup("ascii")  # the interpreter's own files may not be readable any more afterwards
+            codecs.lookup("ascii")  # the interpreter's own files may be unreadable afterwards
             for path in (cls.prefix.folder, *cls.prefix.folder.rglob("*")):
-                os.chown(path, NOBODY, NOBODY)  # who it belongs to can remove it at the end
+                os.chown(path, NOBODY, NOBODY)  # the owner can remove it at the end
             become_nobody()
             call("prctl", PR_SET_DUMPABLE, 1, 0, 0, 0)
         uid, gid = os.geteuid(), os.getegid()
@@ -162,7 +162,7 @@ def cpu_seconds(pid):
 
 
 def daemons(host=None):
-    """The pids of rrdmad processes of this run, in one host or in all."""
+    """Returns the pids of rrdmad processes of this run, in one host or in all."""
     found = pids_of(Stage.prefix.binaries / "rrdmad")
     return [pid for pid in found if host is None or namespace_of(pid) == host.namespace]
 
@@ -196,7 +196,7 @@ class Host(NetworkNamespace):
         return Program(self, list(words), **options)
 
     def start_system_daemon(self):
-        """One daemon for all users. REQUIRES: root."""
+        """Starts one daemon for all users. REQUIRES: root."""
         daemon = subprocess.Popen([Stage.prefix.program("rrdmad"), "--system"], preexec_fn=self.enter,
                                   stdin=subprocess.DEVNULL)
         Stage.daemons.append(daemon)
@@ -205,17 +205,17 @@ class Host(NetworkNamespace):
             raise AssertionError("the system daemon did not come up")
 
     def run(self, *words, seconds=60, **options):
-        """Starts a program and waits for its good end."""
+        """Runs a program, which must exit with 0."""
         program = self.start(*words, **options)
         program.succeed(seconds)
         return program
 
 
 def join_hosts(mtu=1500):
-    """Two hosts joined by a cable: (first, second). Addresses .1 and .2, IPv4 and IPv6."""
+    """Creates two hosts joined by a cable: (first, second). Addresses .1 and .2, IPv4 and IPv6."""
     hosts = Host("left"), Host("right")
     for host in hosts:
-        # Else an IPv6 address cannot be used for seconds, while the kernel looks for its double.
+        # Otherwise an IPv6 address is unusable for seconds, while the kernel runs duplicate address detection.
         host.configure("sh", "-c", "echo 0 > /proc/sys/net/ipv6/conf/default/accept_dad")
     hosts[0].ip("link", "add", "cable", "mtu", str(mtu), "type", "veth", "peer", "name", "cable", "mtu", str(mtu),
                 "netns", str(hosts[1].pid))
@@ -225,7 +225,7 @@ def join_hosts(mtu=1500):
         host.ip("link", "set", "cable", "up")
         host.environment["RRDMA_NETDEV"] = "cable"
         host.addresses = {4: f"10.77.0.{number}", 6: f"fd77::{number}"}
-    # The link-local addresses come when both ends are up; GID indices depend on them.
+    # The link-local addresses appear when both ends are up; GID indices depend on them.
     if not wait_until(lambda: all(has_usable_addresses(host) for host in hosts), 10):
         raise AssertionError("the cable got no IPv6 addresses")
     return hosts
@@ -239,7 +239,7 @@ def has_usable_addresses(host):
 
 
 def settle(host, new_pid_namespace=False):
-    """Makes the calling process one of a host and of the unprivileged user, that ends with the harness."""
+    """Moves the calling process into a host as the unprivileged user; it ends with the harness."""
     host.enter()
     if new_pid_namespace:
         call("unshare", CLONE_NEWPID)
@@ -252,8 +252,8 @@ def settle(host, new_pid_namespace=False):
 
 
 class OwnFault:
-    """An end of a program that is its own doing, after its work is done: the status, what it says last, and the words
-    of which it says one if the work itself went wrong."""
+    """A known fault of an existing program that ends it after its work is done: the status, its last output, and
+    words of which it prints at least one if the work itself failed."""
 
     def __init__(self, status, last_line, bad_words):
         self.status, self.last_line, self.bad_words = status, last_line, bad_words
@@ -265,9 +265,9 @@ class OwnFault:
 
 
 OWN_FAULTS = {
-    # rping of rdma-core 44 destroys its event channel while its thread for connection events still asks it for the next
-    # one. If DISCONNECTED comes before that, the thread finds the descriptor closed and calls exit(-1), while the main
-    # thread is about to return its 0. Upstream's later rping waits for the thread first.
+    # rping of rdma-core 44 destroys its event channel while its thread for connection events still waits for the next
+    # one. If DISCONNECTED comes before that, the thread finds the descriptor closed and calls exit(-1), while the
+    # main thread is about to return 0. Upstream's later rping joins the thread first.
     "rping": OwnFault(255, "rdma_get_cm_event: Bad file descriptor", ("fail", "error", "mismatch", "bogus", "Unknown")),
 }
 
@@ -290,7 +290,7 @@ class Program:
             command += [Stage.prefix.program("rrdma"), "run", *(["--share-memory"] if environment and environment.get("SHARED_MEMORY") else []), "--"]
         command += words
         if new_pid_namespace:
-            # The shell's child is the first of the new namespace, and ends with the shell.
+            # The shell's child is the first process of the new namespace, and ends with the shell.
             command = ["sh", "-c", 'setpriv --pdeathsig KILL "$@" & wait $!', "sh"] + command
         self.in_shell = new_pid_namespace
         path = Stage.prefix.scratch / f"output-{Program.count}"
@@ -317,7 +317,7 @@ class Program:
         return [line for line in self.output().splitlines() if line.startswith(start)]
 
     def await_line(self, start, seconds=30):
-        """The first line of output that starts so."""
+        """Waits for the first line of output that starts with `start`."""
         wait_until(lambda: self.lines(start) or self.process.poll() is not None, seconds)
         found = self.lines(start)
         if not found:
@@ -337,7 +337,7 @@ class Program:
             pass
 
     def wait(self, seconds):
-        """The exit status, or a complaint when the time is over."""
+        """Returns the exit status; fails on timeout."""
         until = time.monotonic() + seconds
         next_sample = 0.0
         while self.process.poll() is None:
@@ -351,7 +351,7 @@ class Program:
         return self.process.returncode
 
     def ends_well(self, seconds=60):
-        """Whether it ends with status 0, or would have but for a fault of its own (see OwnFault)."""
+        """Says whether it exits with status 0, or would have except for a known fault of its own (see OwnFault)."""
         status = self.wait(seconds)
         fault = OWN_FAULTS.get(pathlib.Path(self.words[0]).name)
         return status == 0 or (fault is not None and fault.explains(status, self.output()))
@@ -378,7 +378,7 @@ class Program:
 
 
 def read_page(octets):
-    """{name: value} of a process page; nothing of one that is being made."""
+    """Returns {name: value} of a process page; empty while the page is being created."""
     if not octets:
         return None
     magic, version = struct.unpack_from("<II", octets, 0)
@@ -393,7 +393,7 @@ def read_page(octets):
 
 
 class Task:
-    """A Python function in a process of its own, in a host, as the user that programs run as."""
+    """A Python function in a process of its own, in a host, as the unprivileged user of the programs."""
 
     def __init__(self, host, function, *arguments):
         reader, writer = os.pipe()
@@ -405,7 +405,7 @@ class Task:
                 settle(host)
                 os.write(writer, pickle.dumps(function(*arguments)))
                 status = 0
-            except BaseException:  # whatever it is: told, and the end of this process
+            except BaseException:  # any exception: report it and end this process
                 traceback.print_exc()
             finally:
                 os._exit(status)
@@ -457,7 +457,7 @@ class Pair:
 
 
 class ProcessTest(unittest.TestCase):
-    """Every test method begins with nothing and leaves nothing."""
+    """Every test method starts from nothing and leaves nothing."""
 
     def setUp(self):
         print(f"{self.id().split('.', 1)[1]}:", flush=True)

@@ -1,7 +1,7 @@
-// survivor: what happens to a sender when its peer dies. Side 1 streams SENDs to side 0, which only takes
-// them. The harness ends side 0; side 1 then says when the first error completion came and with which
-// status, and checks that every request that it ever posted has completed exactly once, in order: first
-// the good ones, then one error, then the flushed.
+// survivor: a sender whose peer dies. Side 1 streams SENDs to side 0, which only receives them. The harness
+// kills side 0. Side 1 then prints when the first error completion came and with which status. It checks that
+// every posted request has completed exactly once, in order: the successful ones, one error, then the flushed
+// ones.
 #include <sched.h>
 #include <unistd.h>
 
@@ -33,7 +33,7 @@ Part slot_of(const ibv_mr& mr, std::uint64_t slot) {
   }
 }
 
-// Sends until something fails; then drains. Returns how many went well.
+// Sends until a request fails, then drains. Returns the number of successes.
 std::uint64_t send_until_it_ends(Completions& completions, ibv_qp* qp, const ibv_mr& mr, double patience) {
   std::uint64_t posted = 0;
   std::uint64_t completed = 0;

@@ -1,7 +1,7 @@
-// unmapped: memory that was registered and is gone when the peer reaches for it. The target (side 0)
-// registers, takes the memory away in several ways, and sleeps or polls on; the initiator (side 1) must
-// get the error that the specification names, every time on a new connection, and nobody may crash.
-// Then both ends do it to their own memory: local errors. A sound connection is used after each case.
+// unmapped: registered memory that is unmapped when the peer accesses it. The target (side 0) registers
+// memory, removes it in several ways, and sleeps or polls on. The initiator (side 1) must get the error that
+// the specification names, each time on a new connection, and no process may crash. Then both ends do it to
+// their own memory: local errors. Each case is followed by a use of a sound connection.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -53,7 +53,7 @@ constexpr Case kCases[] = {
 
 bool is_local(Reach reach) { return reach == Reach::kLocalWrite || reach == Reach::kLocalRead; }
 
-// Registered memory that can be taken away.
+// Registered memory that can be removed.
 class Region {
  public:
   Region(Device& device, Loss loss) : loss_(loss) {
@@ -168,7 +168,7 @@ void try_case(Device& device, SideChannel& side, Link& sound, Region& sound_memo
     const Region& from = is_local(what.reach) ? memory : sound_memory;
     expect(what, "initiator",
            link.carry_out(opcode_of(what.reach), from.whole(), remote.address, remote.rkey), what.initiator);
-    // The others of this process are as before.
+    // Other connections of this process are unaffected.
     expect(what, "sound connection",
            sound.carry_out(IBV_WR_RDMA_WRITE, sound_memory.whole(), sound_remote.address, sound_remote.rkey),
            IBV_WC_SUCCESS);

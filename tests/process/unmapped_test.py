@@ -1,4 +1,5 @@
-"""Memory that is gone, and peers that cannot be reached into: errors where they belong, the same results, no crash."""
+"""Memory that is gone, and peers whose memory is inaccessible: errors at the right place, the same results, no crash.
+"""
 
 import os
 
@@ -15,7 +16,7 @@ class Unmapped(ProcessTest):
 
 
 class Apart(ProcessTest):
-    """Direct access is impossible: the ring carries what it cannot."""
+    """Direct access is impossible, so the ring carries the data."""
 
     def exchange(self, what, **options):
         host = Host()
@@ -37,10 +38,11 @@ class Apart(ProcessTest):
 
 
 class Strangers(ProcessTest):
-    """A program in another PID namespace is another user's, whatever its number (SECURITY.md)."""
+    """A program in another PID namespace counts as another user's, whatever its uid (SECURITY.md)."""
 
     def test_a_users_daemon_serves_nobody_else(self):
-        # The second daemon finds the port taken: what it serves cannot reach the first one's programs, and says so.
+        # The second daemon finds the port taken. Its programs cannot reach those of the first daemon, and it reports
+        # so.
         host = Host()
         first = host.start("hold", "--qps=1")
         first.await_line("qpns")

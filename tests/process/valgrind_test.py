@@ -1,4 +1,4 @@
-"""Programs run under valgrind, and it finds nothing to say about the library."""
+"""Programs run under valgrind, which reports nothing about the library."""
 
 from surroundings import LINKS, Host, Pair, ProcessTest, amount, main, report
 
@@ -9,7 +9,7 @@ class Valgrind(ProcessTest):
     def test_exchange(self):
         host = Host()
         for link in ("udp", "direct"):
-            # Only the client: that its peer waits is part of it.
+            # Only the client runs under valgrind: the test includes a peer that waits.
             pair = Pair(host, host, "exchange", f"--messages={amount(300, 5000)}", "--timeout=18", environment=LINKS[link],
                         client_options={"prefix": VALGRIND}).succeed(amount(120, 900))
             self.assertNotIn("==", pair.client.output())

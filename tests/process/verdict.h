@@ -1,5 +1,5 @@
-// How a test program ends when something is wrong, what it says to the harness on its way (one line each,
-// at once), and the time that both count by.
+// Output and clock of test programs: how they fail, the lines that they print for the harness (flushed at
+// once), and the time that both share.
 #pragma once
 
 #include <cstdint>
@@ -7,11 +7,11 @@
 
 namespace proof {
 
-// Says it on stderr and ends the program with status 1.
+// Prints `what` on stderr and ends the program with status 1.
 [[noreturn]] void fail(const std::string& what);
 // The same with strerror(errno).
 [[noreturn]] void fail_errno(const std::string& what);
-// A line for the harness.
+// Prints a line for the harness.
 void say(const std::string& line);
 // CLOCK_MONOTONIC in seconds, as Python's time.monotonic() counts.
 [[nodiscard]] double monotonic_seconds();

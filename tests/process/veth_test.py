@@ -1,6 +1,6 @@
-"""Two hosts joined by a cable (veth): foreign programs and ours, IPv4 and IPv6, MTU 1500 and 9000. A pairwise
-selection in the test, the full product in the soak. With --unprivileged all of it happens in a user
-namespace, as `unshare -Urnm` makes one."""
+"""Two hosts joined by a cable (veth): existing programs and ours, IPv4 and IPv6, MTU 1500 and 9000. The test runs a
+pairwise selection, the soak the full product. With --unprivileged all of it happens in a user namespace, as
+`unshare -Urnm` creates one."""
 
 import itertools
 import re
@@ -8,7 +8,8 @@ import re
 from foreign import last_figures, run_pair
 from surroundings import Pair, ProcessTest, Settings, amount, join_hosts, main, report
 
-# On the cable: 0 is the link-local GID, then IPv4, then IPv6. These programs meet over IPv4 in any case.
+# On the cable, 0 is the link-local GID, then comes IPv4, then IPv6. These programs exchange addresses over IPv4 in
+# any case.
 GID = {4: "1", 6: "2"}
 
 PINGPONG = [["ibv_rc_pingpong", "-c"], ["ibv_rc_pingpong", "-e", "-c"], ["ibv_srq_pingpong"], ["ibv_uc_pingpong"], ["ibv_ud_pingpong"]]
@@ -18,7 +19,7 @@ PERFTEST = [["ib_send_bw"], ["ib_send_lat"], ["ib_write_bw"], ["ib_write_lat"], 
 
 
 def selection(programs, shift):
-    """Every program once, every (MTU, family) about equally often; all of them in the soak."""
+    """Selects every program once and every (MTU, family) about equally often; all combinations in the soak."""
     conditions = list(itertools.product((1500, 9000), (4, 6)))
     if Settings.soak:
         return [(words, *condition) for words in programs for condition in conditions]

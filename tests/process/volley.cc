@@ -1,6 +1,6 @@
-// volley: SENDs of --octets to and fro, --rounds of them; each end waits by polling, or with --events by sleeping in its
-// completion channel. Says how long a round took: "a round took N us". A round that takes longer than --patience seconds
-// ends the program with what it waited for.
+// volley: sends `--octets` bytes to and fro, --rounds times. Each end polls, or with --events sleeps in
+// its completion channel. Prints how long a round took: "a round took N us". If a round takes longer than
+// --patience seconds, the program ends and prints the completion that it waited for.
 #include <algorithm>
 #include <string>
 #include <vector>

@@ -1,5 +1,5 @@
-"""Where programs meet: a network namespace of our own with lo up, an unprivileged user, and a copy of the
-products that this user can read. Everything that was started is ended when the arena closes."""
+"""The environment of the programs: a network namespace of our own with lo up, an unprivileged user, and a copy of the
+products that this user can read. Closing the arena ends everything that it started."""
 import os
 import shutil
 import subprocess
@@ -18,7 +18,7 @@ def skip(reason):
 
 
 def enter_namespace():
-    """Starts this script again inside a new network namespace; returns only there."""
+    """Restarts this script inside a new network namespace; returns only there."""
     if not namespaces.enter("net"):
         skip("no network namespace can be made here")
 
@@ -43,7 +43,7 @@ class Arena:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def start(self, command, link="auto", extra=None, options=()):
-        """Runs a program under `rrdma run` as nobody; its output is collected by finish()."""
+        """Runs a program under `rrdma run` as nobody; finish() collects its output."""
         environment = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "HOME": self.work, "TMPDIR": self.work}
         for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS", "LD_LIBRARY_PATH"):
             if name in os.environ:
@@ -58,7 +58,7 @@ class Arena:
         return process
 
     def finish(self, process, timeout):
-        """(exit status or None after the timeout, output)"""
+        """Returns (exit status or None after the timeout, output)."""
         try:
             output, _ = process.communicate(timeout=timeout)
             return process.returncode, output
@@ -76,7 +76,7 @@ class Arena:
             time.sleep(0.01)
 
     def pair(self, command, port, timeout=30, address="127.0.0.1", **how):
-        """A server and, once it listens, a client. ((status, output) of the server, of the client)"""
+        """Runs a server and, once it listens, a client. Returns ((status, output) of the server, of the client)."""
         server = self.start(command, **how)
         self.wait_for_listener(server, port)
         client = self.start([*command, address], **how)

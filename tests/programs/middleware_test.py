@@ -1,6 +1,6 @@
-"""Libraries that stand between programs and verbs, as an unprivileged user in a network namespace with nothing
-but lo: UCX (`ucx_perftest`, reliable and datagram transports) and libfabric (`fi_pingpong`); and
-`ibv_asyncwatch`, which must see what happens to the interface.
+"""Libraries between programs and verbs, as an unprivileged user in a network namespace with only lo: UCX
+(`ucx_perftest`, reliable and datagram transports) and libfabric (`fi_pingpong`). Also `ibv_asyncwatch`, which must
+see events of the interface.
 
   middleware_test.py --rrdma FILE --daemon FILE --library FILE --link shm|udp --group NAME
 """
@@ -18,8 +18,8 @@ from arena import Arena, enter_namespace, skip
 FIRST_PORT = 19500
 ITERATIONS = ["-n", "100", "-w", "10"]
 
-# UCT speaks to one transport; UCP chooses protocols on top of it, so that every kind of call ends in packets of
-# that transport. UCT's swap is no operation of InfiniBand, and of its datagram transport only active messages are measured.
+# UCT uses one transport. UCP chooses protocols on top of it, so every kind of call ends in packets of that transport.
+# UCT's swap is no InfiniBand operation, and for the datagram transport only active messages are measured.
 UCT_RELIABLE = [
     "am_lat", "am_bw -D bcopy -s 4000", "am_bw -D zcopy -s 4000", "put_lat", "put_bw -D bcopy -s 8000", "put_bw -D zcopy -s 65536",
     "get -D bcopy -s 64", "get -D zcopy -s 65536", "add_lat", "add_mr", "fadd", "cswap",
@@ -47,7 +47,7 @@ def report(name, start, why, *outputs):
 
 
 def both_ended_well(ends, wanted):
-    """A sentence if not."""
+    """Returns a sentence if they did not."""
     for name, (status, output) in zip(("server", "client"), ends):
         if status != 0:
             return f"{name}: " + ("still running after the time limit" if status is None else f"exit status {status}")
@@ -66,14 +66,14 @@ def run_ucx(arena, link, transport, tests):
 
 
 def run_fabric(arena, link):
-    """Its server listens on -B, its client calls -P."""
+    """The server listens on -B, the client calls -P."""
     start = time.monotonic()
     command = ["fi_pingpong", "-p", "verbs", "-e", "dgram", "-I", "50", "-c"]
     server = arena.start([*command, "-B", str(FIRST_PORT)], link=link)
     arena.wait_for_listener(server, FIRST_PORT)
     client = arena.run([*command, "-P", str(FIRST_PORT), "127.0.0.1"], link=link, timeout=30)
     ends = (arena.finish(server, 10 if client[0] == 0 else 2), client)
-    # It asks for devices before constructors of ours have run; nothing of that is the user's business.
+    # libfabric asks for devices before our constructors have run; the user must see no message about that.
     words = [line for _, output in ends for line in output.splitlines() if "rrdma[" in line]
     problem = both_ended_well(ends, r"^1k\s+50\s+=50\s") or (f"said without need: {words}" if words else None)
     return report(" ".join(command), start, problem, *(output for _, output in ends))
@@ -102,7 +102,7 @@ def run_events(arena, link):
             subprocess.run(["ip", *change.split()], check=True)
         if not said(word):
             missing.append(word)
-    arena.finish(watch, 0.1)  # it never ends by itself
+    arena.finish(watch, 0.1)  # it never exits by itself
     return report("ibv_asyncwatch", start, f"not seen: {missing}" if missing else None, output)
 
 

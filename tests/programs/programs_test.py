@@ -1,6 +1,5 @@
-"""Runs pairs of programs that nobody here wrote (ibverbs-utils, perftest) as an unprivileged user, in a
-network namespace with nothing but lo, and wants exit status 0 from both ends, the MTU that was asked for,
-and nothing left behind.
+"""Runs pairs of existing programs (ibverbs-utils, perftest) as an unprivileged user, in a network namespace with only
+lo. Both ends must exit with 0 and use the requested MTU, and nothing may be left behind.
 
   programs_test.py --rrdma FILE --daemon FILE --library FILE --link shm|udp --group NAME
 """
@@ -14,7 +13,7 @@ from arena import Arena, enter_namespace, skip
 
 FIRST_PORT = 19000
 
-# Group: what is run; {gid} is the index of the GID of 127.0.0.1.
+# The commands of each group; {gid} is the index of the GID of 127.0.0.1.
 PINGPONG = ["-d", "rrdma0", "-g", "{gid}"]
 PERFTEST = ["-d", "rrdma0", "-x", "{gid}", "-F", "-u", "18"]
 
@@ -64,7 +63,7 @@ GROUPS = {
         "ib_atomic_lat -n 20",
         "ib_atomic_lat -n 20 -A CMP_AND_SWAP",
     ],
-    # Every size: long, because these programs measure the clock anew for each one.
+    # Every size takes long, because these programs calibrate the clock again for each one.
     "sweep": [f"{name} -n 20 -a" for name in
               ("ib_send_bw", "ib_send_lat", "ib_write_bw", "ib_write_lat", "ib_read_bw", "ib_read_lat")],
 }
@@ -89,7 +88,7 @@ def check_device(arena):
 
 
 def check_files(arena):
-    """What programs look for in sysfs and /dev, each through another way into the C library."""
+    """Checks the files that programs look for in sysfs and /dev, each through another function of the C library."""
     device = "/sys/class/infiniband/rrdma0"
     for command, wanted in (
             (["ls", "-l", "/sys/class/infiniband", "/sys/class/infiniband_verbs/", "/dev/infiniband"], "uverbs0"),
@@ -107,7 +106,7 @@ def check_files(arena):
     check_folders(arena)
 
 
-# A program that goes to the files and looks around from there, as scripts do.
+# A program that changes into the device's folders and looks around from there, as scripts do.
 WALK = """
 import ctypes, os
 libc = ctypes.CDLL(None)
@@ -156,13 +155,13 @@ print("walked")
 
 
 def check_folders(arena):
-    """Programs that change to a folder of the device's files, and what they say of where they are."""
+    """Checks programs that change into a folder of the device's files, and the working directory that they report."""
     files = "/sys/class/infiniband"
     for command, wanted in (
             (["/usr/bin/python3", "-c", WALK], "walked"),
             (["sh", "-c", f"cd {files} && for name in *; do echo device $name; done"], "device rrdma0"),
             (["bash", "-c", f"cd {files}/rrdma0/ports && cat 1/link_layer && cd .. && pwd"], f"Ethernet\n{files}/rrdma0\n"),
-            # A child finds itself where its parent was.
+            # A child starts in its parent's working directory.
             (["sh", "-c", f"cd {files}/rrdma0 && /bin/pwd -P && cat ../rrdma0/node_type"], "/sys/devices/virtual/infiniband/rrdma0\n1: CA\n"),
             (["find", f"{files}/rrdma0/", "-maxdepth", "1", "-name", "node_type"], f"{files}/rrdma0/node_type"),
             (["ibstatus"], "Infiniband device 'rrdma0' port 1 status:"),

@@ -1,4 +1,4 @@
-"""Runs rdma-core's Python tests from the folder that is given, and writes one line for each:
+"""Runs rdma-core's Python tests from the given folder, and writes one line for each:
 started|passed|skipped|failed|error <tab> name <tab> reason. Runs inside `rrdma run`.
 
   pyverbs_runner.py FOLDER GID_INDEX

@@ -1,5 +1,5 @@
-"""rdma-core's own Python tests (Debian: python3-pyverbs) against the device, as an unprivileged user: none
-may fail, and only those may be skipped that pyverbs_skips.txt names with a reason.
+"""rdma-core's own Python tests (Debian: python3-pyverbs) against the device, as an unprivileged user. None may fail,
+and only those that pyverbs_skips.txt names with a reason may be skipped.
 
   pyverbs_test.py --rrdma FILE --daemon FILE --library FILE --link shm|udp
 """
@@ -13,13 +13,13 @@ from arena import Arena, enter_namespace, skip
 from programs_test import find_gid
 
 TESTS = "/usr/share/doc/rdma-core/tests"
-PYTHON = "/usr/bin/python3"  # the one that Debian's pyverbs is for
+PYTHON = "/usr/bin/python3"  # the interpreter that Debian's pyverbs is built for
 HERE = os.path.dirname(os.path.abspath(__file__))
 EXPECTED_AT_LEAST = 100
 
 
 def copy_tests(folder):
-    """Debian ships some of them compressed."""
+    """Copies the tests; Debian ships some of them compressed."""
     shutil.copytree(TESTS, folder)
     for name in os.listdir(folder):
         if name.endswith(".gz"):

@@ -23,7 +23,7 @@ ibv_gid usable_gid(ibv_context* context, int& index) {
 }  // namespace
 
 ibv_context* open_device() {
-  const char* wanted = std::getenv("LETTER_DEVICE");  // to see what another device answers: rxe0
+  const char* wanted = std::getenv("LETTER_DEVICE");  // to compare with another device: rxe0
   if (wanted == nullptr) wanted = "rrdma";
   int count = 0;
   ibv_device** list = ibv_get_device_list(&count);
@@ -47,7 +47,7 @@ void Bench::SetUp() {
   ASSERT_NE(mr_, nullptr);
 }
 
-// What a test has left is closed with the device.
+// Closing the device destroys the objects that a test has left.
 void Bench::TearDown() {
   if (context_ != nullptr) {
     EXPECT_EQ(ibv_close_device(context_), 0);

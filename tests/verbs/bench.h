@@ -1,4 +1,5 @@
-// Bench: an open device with a domain, a CQ and some memory, and RC connections between two QPs of this process.
+// Bench: an open device with a domain, a CQ and some memory, and RC connections between two QPs of this
+// process.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -27,13 +28,13 @@ class Bench : public ::testing::Test {
   void TearDown() override;
 
   ibv_qp* create_qp(ibv_pd* in, ibv_srq* srq = nullptr, ibv_qp_type type = IBV_QPT_RC) const;
-  // RESET to RTS, both.
+  // Moves both from RESET to RTS.
   void connect(ibv_qp* one, ibv_qp* other, const Patience& patience = {}) const;
-  // RESET to RTS, towards a queue pair of this device, in whatever process. RC, UC or UD.
+  // Moves the QP from RESET to RTS, connected to a queue pair of this device in any process. RC, UC or UD.
   void connect_to(ibv_qp* qp, std::uint32_t peer, const Patience& patience, std::uint8_t hops = 64) const;
-  // The next completion; IBV_WC_RESP_TIMEOUT_ERR after five seconds without one.
+  // Returns the next completion; IBV_WC_RESP_TIMEOUT_ERR after five seconds without one.
   ibv_wc next(ibv_cq* from = nullptr) const;
-  // The next completion of that QP; others are kept for later calls.
+  // Returns the next completion of that QP; keeps others for later calls.
   ibv_wc next_of(const ibv_qp* qp);
   static int receive(ibv_qp* qp, std::uint64_t id, ibv_sge sge);
   static int send(ibv_qp* qp, ibv_send_wr wr, ibv_sge sge);

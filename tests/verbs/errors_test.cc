@@ -1,4 +1,4 @@
-// How work requests end, between two QPs of this process.
+// The completion statuses of work requests, between two QPs of this process.
 #include "bench.h"
 
 namespace letter {
@@ -67,7 +67,7 @@ TEST_F(Errors, AtomicsWithAShortListAreNotPosted) {
   EXPECT_EQ(send(from_, request(IBV_WR_ATOMIC_FETCH_AND_ADD), at(0, 4)), EINVAL);
 }
 
-// Posting does not look at the type of the QP, on rxe and mlx5 as here: the completion tells.
+// As on rxe and mlx5, posting does not check the type of the QP: the completion reports the error.
 TEST_F(Errors, OperationsThatTheTypeOfTheQpLacks) {
   constexpr ibv_wr_opcode kNotOfDatagrams[] = {
       IBV_WR_RDMA_WRITE,         IBV_WR_RDMA_WRITE_WITH_IMM,  IBV_WR_RDMA_READ, IBV_WR_SEND_WITH_INV,
@@ -77,7 +77,7 @@ TEST_F(Errors, OperationsThatTheTypeOfTheQpLacks) {
   const auto expect_error = [&](ibv_qp_type type, ibv_wr_opcode opcode) {
     ibv_qp* qp = create_qp(pd_, nullptr, type);
     connect_to(qp, qp->qp_num, {});
-    // The fields of WRITEs and atomics stand where a datagram's address handle does.
+    // The fields of WRITEs and atomics share a union with a datagram's address handle.
     ASSERT_EQ(send(qp, request(opcode, 5), at(0, 8)), 0) << type << " " << opcode;
     ASSERT_EQ(send(qp, request(opcode, 6), at(0, 8)), 0);
     const ibv_wc wc = next_of(qp);
@@ -100,7 +100,8 @@ TEST_F(Errors, AnOperationThatNobodyHasIsNotPosted) {
   }
 }
 
-// Class J of the specification: the SEND arrived, and is acknowledged; the failed invalidation is the receiver's error.
+// Class J of the specification: the SEND arrived and is acknowledged. The failed invalidation is the
+// receiver's error.
 TEST_F(Errors, ASendWhoseKeyCannotBeInvalidatedSucceedsForTheSender) {
   ASSERT_EQ(receive(to_, 7, at(0, 64)), 0);
   ASSERT_EQ(receive(to_, 8, at(64, 64)), 0);
@@ -144,7 +145,7 @@ TEST_F(Errors, ASharedReceiveQueueHasADomainOfItsOwn) {
   }
 }
 
-// The window's owner chooses the whole key; only its low octet counts.
+// The window's owner chooses the whole key, but only its low byte counts.
 TEST_F(Errors, AType2WindowTakesTheLowOctetOfTheKey) {
   ibv_mw* mw = ibv_alloc_mw(pd_, IBV_MW_TYPE_2);
   ASSERT_NE(mw, nullptr);

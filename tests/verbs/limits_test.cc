@@ -1,4 +1,4 @@
-// As many objects as ibv_query_device says can be made, and not one more.
+// Creates as many objects as ibv_query_device reports, and not one more.
 #include <cerrno>
 #include <functional>
 
@@ -7,7 +7,8 @@
 namespace letter {
 namespace {
 
-// Exactly `max` more can be made, `existing` being there; then ENOMEM, and one again when one has gone.
+// With `existing` objects, exactly `max` more can be created. The next gives ENOMEM, and destroying one makes
+// room again.
 template <typename Object>
 void exhaust(const char* what, int max, int existing, const std::function<Object*()>& make,
              const std::function<int(Object*)>& destroy) {

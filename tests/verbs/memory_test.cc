@@ -1,4 +1,4 @@
-// Registration: what is refused, and with which code.
+// Registration: the refused calls and their error codes.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -12,7 +12,7 @@ namespace {
 class Memory : public Bench {};
 
 TEST_F(Memory, RegisteringAgainSaysWhoRefused) {
-  // What libibverbs itself looks at is an error of the input.
+  // A check by libibverbs itself is an input error.
   EXPECT_EQ(ibv_rereg_mr(mr_, 0x100, pd_, memory_, kOctets, kAllRights), IBV_REREG_MR_ERR_INPUT);
   EXPECT_EQ(ibv_rereg_mr(mr_, IBV_REREG_MR_CHANGE_TRANSLATION, nullptr, nullptr, kOctets, 0),
             IBV_REREG_MR_ERR_INPUT);
@@ -20,7 +20,7 @@ TEST_F(Memory, RegisteringAgainSaysWhoRefused) {
             IBV_REREG_MR_ERR_INPUT);
   EXPECT_EQ(ibv_rereg_mr(mr_, IBV_REREG_MR_CHANGE_PD, pd_, nullptr, 0, IBV_ACCESS_LOCAL_WRITE),
             IBV_REREG_MR_ERR_INPUT);
-  // What the device refuses is an error of the command.
+  // A refusal by the device is a command error.
   EXPECT_EQ(ibv_rereg_mr(mr_, 0, nullptr, nullptr, 0, 0), IBV_REREG_MR_ERR_CMD);
   errno = 0;
   EXPECT_EQ(ibv_rereg_mr(mr_, IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0, IBV_ACCESS_REMOTE_WRITE),

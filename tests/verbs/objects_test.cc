@@ -1,4 +1,5 @@
-// Objects that are destroyed already, damaged, copied, or of another context: the call is refused and nothing happens.
+// Objects that are already destroyed, damaged, copied, or of another context: the call is refused without
+// effect.
 #include <cerrno>
 #include <cstring>
 #include <functional>
@@ -43,11 +44,12 @@ class Objects : public Bench {
 };
 
 void expect_refused(int error, const char* what) {
-  // Asserted to the letter: the kernel's look-up of handles answers so on every device.
+  // Exact, because the kernel's look-up of handles returns this on every device.
   EXPECT_EQ(error, ENOENT) << what << ": " << strerror(error);
 }
 
-// Damages the object in each way, sees the call refused, and then that it works after all; once more is refused again.
+// Damages the object in each way and expects that the call is refused. Then the call on the intact object
+// must work, and be refused when repeated.
 template <typename Object>
 void try_all(Object* object, ibv_context* other, const char* what, const std::function<int(Object*)>& destroy,
              const std::function<int(Object*)>& use = {}) {

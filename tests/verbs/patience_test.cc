@@ -1,5 +1,5 @@
-// How long an initiator waits for a peer that never answers: (retry_cnt + 1) times the timeout, and no more than 1.3 times
-// that, whatever it asked for, on every link, wherever the silent queue pair is.
+// How long an initiator waits for a peer that never answers: (retry_cnt + 1) times the timeout, and at most
+// 1.3 times that, for every operation, on every link, in whichever process the silent queue pair is.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,14 +20,14 @@ using Milliseconds = std::chrono::duration<double, std::milli>;
 constexpr std::array kOperations = {
     IBV_WR_SEND,      IBV_WR_SEND_WITH_IMM,      IBV_WR_RDMA_WRITE,          IBV_WR_RDMA_WRITE_WITH_IMM,
     IBV_WR_RDMA_READ, IBV_WR_ATOMIC_CMP_AND_SWP, IBV_WR_ATOMIC_FETCH_AND_ADD};
-constexpr int kTries = 5;  // others want the processors, too
+constexpr int kTries = 5;  // other processes may occupy the processors
 
 Milliseconds patience_of(const Patience& patience) {
   return std::chrono::duration<double, std::nano>((patience.retries + 1) *
                                                   (4096.0 * (1u << patience.timeout)));
 }
 
-// A process with a queue pair that stays in RESET, until this object goes.
+// A process with a queue pair that stays in RESET, for the lifetime of this object.
 class SilentProcess {
  public:
   SilentProcess() {
@@ -90,7 +90,8 @@ class Silence : public Bench {
     return send(qp, wr, at(0, atomic ? 8 : 3000));
   }
 
-  // Every operation at once, each on a queue pair of its own: how long each took, as part of what it should take.
+  // Posts every operation at once, each on its own queue pair. Returns how long each took, relative to the
+  // expected time.
   std::map<int, double> ratios(const std::vector<ibv_qp*>& qps, const Patience& patience) {
     std::map<int, double> found;
     const auto begin = Clock::now();

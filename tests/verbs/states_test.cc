@@ -1,4 +1,5 @@
-// Where real devices differ from the specification or from each other: what this one does (docs/conformance.md).
+// This device's behavior where real devices differ from the specification or from each other
+// (docs/conformance.md).
 #include <poll.h>
 #include <sys/mman.h>
 
@@ -26,7 +27,7 @@ class States : public Bench {
     attr.port_num = 1;
     return ibv_modify_qp(qp, &attr, IBV_QP_STATE | more);
   }
-  // As many completions in this queue: receives of a QP that fails.
+  // Puts one flushed receive for each id into this queue, by a QP that fails.
   void flush_receives(ibv_cq* cq, std::initializer_list<std::uint64_t> ids) {
     ibv_qp_init_attr init{};
     init.send_cq = init.recv_cq = cq;
@@ -54,7 +55,7 @@ TEST_F(States, RequestsArePostedFromTheStateOnThatCanServeThem) {
   for (int i = 0; i < 3; ++i) EXPECT_EQ(next().status, IBV_WC_WR_FLUSH_ERR);
 }
 
-// The kernel counts the pages that a region touches: none where a page begins, one inside of it.
+// The kernel counts the pages that a region touches: none at the start of a page, one inside it.
 TEST_F(States, ARegionOfNoBytesIsTakenInsideAPage) {
   auto* pages = static_cast<std::uint8_t*>(
       mmap(nullptr, 3 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
@@ -71,7 +72,7 @@ TEST_F(States, ARegionOfNoBytesIsTakenInsideAPage) {
   ibv_mr* empty = ibv_reg_mr(pd_, pages + 1, 0, kAllRights);
   ASSERT_NE(empty, nullptr);
   EXPECT_EQ(empty->length, 0u);
-  // It is a region of no bytes, not of all.
+  // The region has no bytes; it does not cover all memory.
   ibv_qp* from = create_qp(pd_);
   ibv_qp* to = create_qp(pd_);
   connect(from, to);
@@ -89,7 +90,7 @@ TEST_F(States, ARegionOfNoBytesIsTakenInsideAPage) {
 
 TEST_F(States, TheDeviceHasNoIndexThatNetlinkKnows) { EXPECT_EQ(ibv_get_device_index(context_->device), -1); }
 
-// As in the kernel, the hop limit of a RoCE path is the route's: ibv_rc_pingpong asks for 1.
+// As in the kernel, the route sets the hop limit of a RoCE path: ibv_rc_pingpong asks for 1.
 TEST_F(States, TheHopLimitIsTheRoutes) {
   for (const int asked : {0, 1, 255}) {
     ibv_qp* qp = create_qp(pd_);
@@ -157,7 +158,8 @@ TEST_F(States, ACompletionQueueThatOverflowsTellsItAndKeepsWhatItHas) {
   ibv_ack_async_event(&event);
 }
 
-// Two queues at one channel, and a program that takes the event of the one for that of the other: it is one entry behind.
+// Two queues share one channel, and a program takes the event of one for that of the other, so it is one
+// entry behind.
 TEST_F(States, TheSmallestCompletionQueueTakesOneMoreThanOne) {
   ibv_cq* small = ibv_create_cq(context_, 1, nullptr, nullptr, 0);
   ASSERT_NE(small, nullptr);
@@ -197,7 +199,7 @@ TEST_F(States, ADatagramLongerThanTheMtuIsNotPosted) {
   EXPECT_EQ(send(qp, wr, at(0, 4097)), EINVAL);
 }
 
-// Nobody answers for a QP that cannot receive: the initiator's retries run out.
+// A QP that cannot receive does not answer: the initiator's retries run out.
 TEST_F(States, ARemoteQpInResetOrErrorIsSilent) {
   for (const ibv_qp_state state : {IBV_QPS_RESET, IBV_QPS_ERR}) {
     ibv_qp* one = create_qp(pd_);

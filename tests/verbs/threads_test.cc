@@ -1,5 +1,5 @@
-// Threads with completion queues of their own, which RRDMA keeps apart (a lane for each group of queues): what they share
-// all the same, memory, windows and queues, behaves as if there were one NIC.
+// Threads with completion queues of their own, which RRDMA keeps apart (one lane for each group of queues).
+// The objects that they still share (memory, windows and queues) behave as if there were one NIC.
 #include <poll.h>
 
 #include <atomic>
@@ -38,7 +38,7 @@ class Threads : public Bench {
     wr.wr.rdma.rkey = rkey;
     return wr;
   }
-  // Of which slot the QP is: QPs of two lanes differ in it.
+  // The slot of the QP: QPs of two lanes differ in it.
   static std::uint32_t slot_of(const ibv_qp* qp) { return qp->qp_num >> 16; }
 };
 
@@ -68,7 +68,7 @@ TEST_F(Threads, EachHasItsOwnPair) {
       for (int i = 0; i < kRounds && failures == 0; ++i) {
         const auto fill = static_cast<std::uint8_t>(i + t);
         std::memset(memory_ + here, fill, kPart);
-        // By message, by READ and by WRITE in turn; the memory is everybody's region.
+        // Message, READ and WRITE in turn; all threads use the same region.
         const int kind = i % 3;
         ibv_send_wr wr = write_to(address(here + kPart), mr_->rkey);
         if (kind == 0) {
@@ -86,7 +86,7 @@ TEST_F(Threads, EachHasItsOwnPair) {
       }
     });
   }
-  // Keys come and go meanwhile.
+  // Keys are created and destroyed meanwhile.
   std::thread registrar([&] {
     std::vector<std::uint8_t> scrap(4096);
     while (!stop) {
@@ -100,14 +100,15 @@ TEST_F(Threads, EachHasItsOwnPair) {
   EXPECT_EQ(failures, 0);
 }
 
-// QPs of several lanes that report to one queue, and are connected across lanes: nothing is lost, the order of a QP stays.
+// QPs of several lanes complete into one queue and are connected across lanes: nothing is lost, and each QP
+// keeps its order.
 TEST_F(Threads, QueuesThatSeveralLanesShare) {
   ibv_cq* const a = create_cq();
   ibv_cq* const b = create_cq();
   ibv_qp* const of_a = create_qp_for(a, a);
   ibv_qp* const of_b = create_qp_for(b, b);
   EXPECT_NE(slot_of(of_a), slot_of(of_b));
-  // Both report their receives to b: one is in the lane of a.
+  // Both complete their receives into b; one is in the lane of a.
   ibv_qp* const across = create_qp_for(a, b);
   ibv_qp* const home = create_qp_for(b, b);
   EXPECT_EQ(slot_of(across), slot_of(of_a));
@@ -138,7 +139,7 @@ TEST_F(Threads, QueuesThatSeveralLanesShare) {
       }
     });
   }
-  // Carries on the lane of a, whose QP completes in b.
+  // Polls the lane of a, whose QP completes into b.
   threads.emplace_back([&] {
     ibv_wc wc;
     while (!done) {
@@ -156,14 +157,13 @@ TEST_F(Threads, QueuesThatSeveralLanesShare) {
   done = true;
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(failures, 0);
-  // A QP goes, its queue stays; what it left is purged beside the other lane's.
+  // A QP is destroyed and its queue stays; its entries are purged, those of the other lane are kept.
   EXPECT_EQ(ibv_destroy_cq(b), EBUSY);
   for (ibv_qp* const qp : {across, home, of_b}) EXPECT_EQ(ibv_destroy_qp(qp), 0);
   EXPECT_EQ(ibv_destroy_cq(b), 0);
 }
 
-// When the program has seen that the bind is done, nothing is placed any more through what the window was, whichever lane
-// was at it.
+// Once the program has seen the completion of the bind, no lane places data through the old window any more.
 TEST_F(Threads, AWindowIsClosedForEveryLane) {
   ibv_mw* const window = ibv_alloc_mw(pd_, IBV_MW_TYPE_1);
   ASSERT_NE(window, nullptr);
@@ -212,7 +212,7 @@ TEST_F(Threads, AWindowIsClosedForEveryLane) {
   EXPECT_EQ(ibv_dealloc_mw(window), 0);
 }
 
-// Whoever armed a queue before it had QPs is woken by them, whichever lane they came to.
+// A queue that was armed before it had QPs wakes its waiter for their completions, whichever lane they join.
 TEST_F(Threads, AnArmedQueueWakesForQpsThatComeLater) {
   ibv_comp_channel* const channel = ibv_create_comp_channel(context_);
   ibv_cq* const first = create_cq();

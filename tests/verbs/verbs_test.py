@@ -1,5 +1,5 @@
-"""The verbs answers to the letter (verbs_letter, a GoogleTest program) as an unprivileged user in a network namespace
-with nothing but lo.
+"""The exact results of verbs calls (verbs_letter, a GoogleTest program) as an unprivileged user in a network
+namespace with only lo.
 
   verbs_test.py --rrdma FILE --daemon FILE --library FILE --program FILE --filter TESTS [--link shm|udp]
 """
@@ -27,7 +27,7 @@ def main():
     products = {"rrdma": options.rrdma, "rrdmad": options.daemon, "librrdma.so.1": options.library, "letter": options.program}
     with Arena(products) as arena:
         program = os.path.join(arena.folder, "bin", "letter")
-        # Whatever the machine has: threads with queues of their own are kept apart.
+        # On any machine, threads with queues of their own are kept apart.
         status, text = arena.run([program, "--gtest_filter=" + options.filter], link=options.link,
                                  extra={"RRDMA_LANES": "4"}, timeout=options.seconds - 10)
     print("\n".join(text.splitlines()[-100:]))
