@@ -1,10 +1,10 @@
-// A capture as the tool hands it over (src/tools/inspect/capture_image.h): columns of numbers, by time.
+// A capture as the tool delivers it (src/tools/inspect/capture_image.h): columns of numbers, sorted by time.
 
 import type { Bilingual } from "./text";
 
 export const none = 0xffffffff;
 
-// Bits of `marks`: src/tools/inspect/analysis.h has the same numbers.
+// Bits of `marks`. Keep in sync with src/tools/inspect/analysis.h.
 export const Mark = {
   fromB: 1, request: 2, endsMessage: 4, ackRequest: 8, repeat: 16, nak: 32, rnr: 64, lost: 128,
   bad: 256, remark: 512, gap: 1024, congestion: 2048,
@@ -22,7 +22,7 @@ export interface Finding {
   connection: number | null; count: number; packets: number[];
 }
 export interface FileNote { name: string; packets: number; foreign: number; left_out: number; offset_ns: number; fault: string }
-// What happened and is no packet: a fault on purpose at a port, a queue pair, a call. Times as those of packets.
+// An event that is no packet: an injected fault at a port, a queue pair or a call. Uses the time base of packets.
 export interface CaptureEvent { time: number; text: string }
 interface Header {
   files: FileNote[]; first_ns: string; packets: number; truncated: boolean; opcodes: string[]; cm_messages: Record<string, string>;
@@ -48,7 +48,7 @@ export class Capture {
   readonly opcode: Uint8Array;
   readonly syndrome: Uint8Array;
   readonly cm: Uint8Array;
-  private readonly order: Uint32Array;  // packets by connection, by time within each
+  private readonly order: Uint32Array;  // packets by connection, sorted by time within each
   private readonly start: Uint32Array;
 
   constructor(image: ArrayBuffer) {
@@ -94,12 +94,12 @@ export class Capture {
   packetsOf(connection: number): Uint32Array {
     return this.order.subarray(this.start[connection]!, this.start[connection + 1]!);
   }
-  // When the first packet of its connection was seen: what people count from.
+  // The time of the first packet of its connection: the origin of displayed times.
   firstOf(i: number): number {
     const connection = Math.min(this.connection[i]!, this.header.connections.length);
     return this.time[this.order[this.start[connection]!]!]!;
   }
-  // The time of day, of the clock of the capture's host.
+  // The time of day by the clock of the capture's host.
   clock(i: number): string {
     const ns = BigInt(this.header.first_ns) + BigInt(Math.round(this.time[i]!));
     return `${new Date(Number(ns / 1000000n)).toISOString().slice(0, 19)}.${String(ns % 1000000000n).padStart(9, "0")}Z`.replace("T", " ");
@@ -121,9 +121,10 @@ export class Capture {
   }
 }
 
-// The packets that are shown together: those of a connection, or of a handshake. Sums let any range be counted at once.
+// The packets that are shown together: those of a connection, or of a handshake. Prefix sums count any range in
+// constant time.
 export class Selection {
-  readonly origin: number;  // of its times, in those of the capture: its first packet
+  readonly origin: number;  // the capture time of its first packet; its own times count from here
   readonly time: Float64Array;
   readonly sums: Record<"a" | "b" | "repeat" | "nak" | "lost" | "fault", Uint32Array>;
 
@@ -152,7 +153,7 @@ export class Selection {
   get first(): number { return this.size ? this.time[0]! : 0; }
   get last(): number { return this.size ? this.time[this.size - 1]! : 0; }
   count(what: keyof Selection["sums"], from: number, to: number): number { return this.sums[what][to]! - this.sums[what][from]!; }
-  // The first place whose time is not below.
+  // The first place whose time is not lower.
   lowerBound(time: number): number {
     let low = 0, high = this.size;
     while (low < high) {
@@ -177,7 +178,7 @@ export class Selection {
   }
 }
 
-// Times from a request that ends a message to the answer that covers it, of both sides.
+// Times from a request that ends a message to the answer that covers it, for both sides.
 export function latencies(selection: Selection): { a: Float64Array; b: Float64Array } {
   const { capture } = selection;
   const sides: number[][] = [[], []];
@@ -187,7 +188,7 @@ export function latencies(selection: Selection): { a: Float64Array; b: Float64Ar
     if (!(marks & Mark.request) || !(marks & Mark.endsMessage) || marks & Mark.repeat) continue;
     const answer = capture.partner[i]!;
     if (answer === none) continue;
-    // Until the answer is back, where its arrival was seen.
+    // Add the answer's travel time, if the capture shows its arrival.
     const way = capture.travel[answer]!;
     sides[marks & Mark.fromB ? 1 : 0]!.push(capture.time[answer]! + (Number.isNaN(way) ? 0 : way) - capture.time[i]!);
   }

@@ -1,4 +1,4 @@
-// Latency as a histogram, rates over time, and the space of PSNs: what a connection did, in three pictures.
+// Three charts of a connection: a latency histogram, rates over time, and the PSN space.
 import { latencies, Mark, type Selection } from "./capture";
 import { h, palette, replace, Surface } from "./dom";
 import { count, duration, niceStep, octets, shortCount, timeAt } from "./format";
@@ -150,7 +150,7 @@ function timeAxis(c: CanvasRenderingContext2D, width: number, height: number, fi
   }
 }
 
-// PSNs of one side over time; wheel and drag move and zoom.
+// PSNs of one side over time; wheel and drag zoom and move.
 export class SequenceView {
   readonly element = h("div", { class: "charts sequence" });
   onPick: (place: number) => void = () => {};
@@ -193,7 +193,7 @@ export class SequenceView {
     const newest = [NaN, NaN];
     for (let k = 0; k < selection.size; ++k) {
       const i = selection.packets[k]!, marks = capture.marks[i]!;
-      const side = ((marks & Mark.fromB) !== 0) === ((marks & Mark.request) !== 0) ? 1 : 0;  // an answer counts for the other
+      const side = ((marks & Mark.fromB) !== 0) === ((marks & Mark.request) !== 0) ? 1 : 0;  // an answer counts for the other side
       const psn = capture.psn[i]!, before = newest[side]!;
       const value = Number.isNaN(before) ? psn : before + (((psn - before) % 0x1000000 + 0x1800000) % 0x1000000 - 0x800000);
       if (marks & Mark.request) newest[side] = Number.isNaN(before) ? value : Math.max(before, value);

@@ -1,10 +1,10 @@
-// One packet: what happened to it, every field with its meaning, and where the specification speaks of it.
+// One packet: its fate, every field with its meaning, and the clause of the specification.
 import { Mark, none, type Capture, type Details, type Field } from "./capture";
 import { h, replace } from "./dom";
 import { duration, octets } from "./format";
 import { t } from "./text";
 
-// Which clause a header comes from. The volumes of the IBTA are free after registration; RFCs are linked as they are.
+// The clause that defines each header. The IBTA volumes are free after registration; RFCs are linked directly.
 const ibta = "https://www.infinibandta.org/ibta-specification/";
 const rfc = (n: number, section = "") => `https://www.rfc-editor.org/rfc/rfc${n}${section}`;
 const clauses: Record<string, [text: string, link: string]> = {

@@ -1,4 +1,4 @@
-// Elements without markup: what a capture says becomes text, never HTML.
+// Creates elements without markup: content of a capture becomes text, never HTML.
 
 type Child = Node | string | number | null | undefined | false;
 type Attributes = Record<string, string | number | boolean | ((event: never) => void) | null | undefined>;
@@ -24,7 +24,7 @@ export function replace(parent: Element, ...children: Child[]): void {
   append(parent, children);
 }
 
-// What is so already is left alone: to write it again would make the browser lay out and paint it again.
+// Skips unchanged text, because setting it makes the browser lay out and paint again.
 export function setText(element: Element, text: string): void { if (element.textContent !== text) element.textContent = text; }
 export function setAttribute(element: Element, name: string, value: string): void { if (element.getAttribute(name) !== value) element.setAttribute(name, value); }
 
@@ -40,11 +40,11 @@ export function icon(path: string): SVGElement {
   return svg("svg", { viewBox: "0 0 20 20", width: 18, height: 18, "aria-hidden": "true", fill: "none", stroke: "currentColor", "stroke-width": 1.7, "stroke-linecap": "round", "stroke-linejoin": "round" }, svg("path", { d: path }));
 }
 
-// How much larger than usual everything is: the page's font size, which follows the screen and the reader's wish.
+// The scale of the page: its font size, which follows the screen and the reader's settings.
 export function unit(): number { return parseFloat(getComputedStyle(document.documentElement).fontSize) / 16 || 1; }
 
-// A canvas that follows its place on the page, in the pixels of the screen. `width` and `height` are in units: what is
-// drawn grows with the text around it. `draw` is called at most once a frame.
+// A canvas that follows its place on the page, in device pixels. `width` and `height` are in units, so the drawing
+// scales with the text around it. `draw` is called at most once a frame.
 export class Surface {
   readonly canvas: HTMLCanvasElement;
   readonly context: CanvasRenderingContext2D;
@@ -71,7 +71,7 @@ export class Surface {
     this.paint();
   }
 
-  // Where the pointer is, in units.
+  // The position of the pointer, in units.
   at(event: MouseEvent): { x: number; y: number } {
     const box = this.canvas.getBoundingClientRect();
     return { x: (event.clientX - box.left) / this.unit, y: (event.clientY - box.top) / this.unit };
@@ -92,7 +92,7 @@ export class Surface {
   }
 }
 
-// The colours of the theme, for canvases; read anew when it changes.
+// The colours of the theme for canvases; read again when the theme changes.
 export interface Palette {
   ink: string; faint: string; line: string; panel: string; ground: string; request: string; answer: string; repeat: string;
   nak: string; rnr: string; lost: string; cm: string; accent: string; sans: string; mono: string;

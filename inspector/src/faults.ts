@@ -1,4 +1,5 @@
-// Faults on purpose, where `rrdma inspect --allow-faults` lets the page set them: those that are set, and a line for another.
+// Fault injection from the page, if `rrdma inspect --allow-faults` permits it: the active rules, and a form for
+// another.
 import { h, replace, setText } from "./dom";
 import { count } from "./format";
 import type { SetFault } from "./looks";

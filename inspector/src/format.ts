@@ -1,4 +1,4 @@
-// Numbers as people read them.
+// Formats numbers for people.
 
 export function duration(ns: number, digits = 3): string {
   const size = Math.abs(ns);
@@ -7,7 +7,7 @@ export function duration(ns: number, digits = 3): string {
   return `${trim(ns / unit, digits)} ${name}`;
 }
 
-// With as many decimals as a step of the axis needs: neighbours differ.
+// Uses as many decimals as a step of the axis needs, so that neighbouring labels differ.
 export function timeAt(ns: number, step: number): string {
   const [unit, name] = step >= 1e9 ? [1e9, "s"] : step >= 1e6 ? [1e6, "ms"] : step >= 1e3 ? [1e3, "µs"] : [1, "ns"];
   const text = Math.round(ns / unit).toString().replace(/\B(?=(\d{3})+$)/g, "\u2009");

@@ -1,6 +1,6 @@
-// The ladder: two ends as two lines, time downwards, a packet is an arrow. By steps (a row for each packet) or by
-// time (true distances). Ranges come from binary search and are counted by sums, so that a million packets cost no
-// more to draw than a thousand.
+// The ladder: two ends as two lines, time downwards, each packet an arrow. It shows steps (a row for each packet) or
+// time (true distances). Binary search finds ranges and prefix sums count them, so a million packets cost no more to
+// draw than a thousand.
 import { Mark, none, type Selection } from "./capture";
 import { palette, Surface, type Palette } from "./dom";
 import { count, duration, niceStep, octets, timeAt } from "./format";
@@ -9,25 +9,25 @@ import { currentLanguage } from "./text";
 export interface EndNames { a: [string, string]; b: [string, string] }
 export type Mode = "steps" | "time";
 
-const headRoom = 50;     // the names of the ends
-const rowsWanted = 26;   // pixels of a step at first
+const headRoom = 50;     // for the names of the ends
+const rowsWanted = 26;   // initial pixels per step
 const arrowsMax = 1600;  // more are drawn as bars
 const labelRoom = 15;
-const headGap = 0.85;   // steps above the first packet: its label
+const headGap = 0.85;   // steps above the first packet, for its label
 
 export class Ladder {
   readonly surface: Surface;
   mode: Mode = "steps";
   selected = -1;  // place in the selection
-  shownUntil = Infinity;  // while playing: places behind are not there yet
+  shownUntil = Infinity;  // during playback, later places are hidden
   onSelect: (place: number) => void = () => {};
   onView: () => void = () => {};
   private hovered = -1;
   private selection: Selection | null = null;
   private names: EndNames = { a: ["", ""], b: ["", ""] };
-  private from = 0;  // what is visible: places, or nanoseconds
+  private from = 0;  // the visible range: places, or nanoseconds
   private to = 1;
-  private fresh = true;  // nobody has moved yet: the first size decides
+  private fresh = true;  // the user has not moved yet: the first size decides
   private pointers = new Map<number, { x: number; y: number }>();
   private moved = 0;
 
@@ -79,7 +79,7 @@ export class Ladder {
     if (mode === "steps") this.look(middle - places / 2, middle + places / 2);
     else { const margin = Math.max(500, (s.time[high]! - s.time[low]!) * 0.05); this.look(s.time[low]! - margin, s.time[high]! + margin); }
   }
-  // A row for each packet, tall enough for its label.
+  // Gives each packet a row tall enough for its label.
   makeReadable(): void {
     this.setMode("steps");
     const rows = Math.max(100, this.surface.height - headRoom) / rowsWanted, top = this.selected >= 0 ? this.selected - 2 : this.from;
@@ -93,7 +93,7 @@ export class Ladder {
     const by = (this.to - this.from) * fraction;
     this.look(this.from + by, this.to + by);
   }
-  // Times of the capture, whatever the mode.
+  // Takes a time of the capture in both modes.
   centre(time: number): void {
     const s = this.selection;
     if (!s) return;
@@ -107,7 +107,7 @@ export class Ladder {
     this.selected = place;
     if (reveal) {
       const at = this.positionOf(place), room = this.to - this.from;
-      // While it plays, a caption covers the lower part.
+      // During playback, a caption covers the lower part.
       if (at < this.from + room * 0.08 || at > this.to - room * (this.shownUntil === Infinity ? 0.12 : 0.4)) this.look(at - room * 0.3, at + room * 0.7);
     }
     this.onSelect(place);
@@ -154,7 +154,7 @@ export class Ladder {
     c.beginPath();
     c.rect(0, headRoom, width, body);
     c.clip();
-    // By time, those on their way at the upper edge are seen too.
+    // In time mode, also include packets in flight at the upper edge.
     const start = Math.max(0, this.mode === "steps" ? Math.floor(this.from - 1) : s.lowerBound(this.from) - 64);
     const end = Math.min(s.size, this.shownUntil + 1, Math.ceil(this.mode === "steps" ? this.to + 1 : s.lowerBound(this.to) + 1));
     c.strokeStyle = p.line;
@@ -230,7 +230,7 @@ export class Ladder {
       c.setLineDash([]);
       if (lost) this.cross(c, p, x1, y1);
       else this.head(c, x1, y1, Math.atan2(y1 - y0, x1 - x0), chosen ? 10 : 8);
-      // Where no label is: behind the cross, or near the head.
+      // Avoid the label: draw behind the cross, or near the head.
       if (marks & Mark.remark) this.fault(c, p, lost ? x1 + (fromB ? -15 : 15) : x1 + (fromB ? 26 : -26), lost ? y1 : y1 - 9);
       if (marks & Mark.gap) this.gap(c, p, x0 + (fromB ? 13 : -13), y0);
       if (chosen) { c.beginPath(); c.arc(x0, y0, 5, 0, 7); c.fill(); }
@@ -252,7 +252,7 @@ export class Ladder {
     let width = c.measureText(text).width;
     if (width > room - 40) { text = name; width = c.measureText(text).width; }
     const left = fromB ? x.b - 22 - width : x.a + 22;
-    // Just above the arrow where it is highest, which is where it starts.
+    // Just above the arrow's highest point, which is its start.
     const at = y + slope * 22 / room - 4;
     c.fillStyle = p.panel;
     c.globalAlpha *= 0.86;
@@ -281,7 +281,7 @@ export class Ladder {
     c.stroke();
     c.restore();
   }
-  // Somebody did it on purpose.
+  // Marks an injected fault.
   private fault(c: CanvasRenderingContext2D, p: Palette, x: number, y: number): void {
     c.save();
     c.fillStyle = p.rnr;
@@ -299,7 +299,7 @@ export class Ladder {
     c.stroke();
     c.restore();
   }
-  // A request and its answer, joined along the line of whoever answered.
+  // Joins a request and its answer along the line of the answering end.
   private drawPairing(c: CanvasRenderingContext2D, p: Palette, x: { a: number; b: number }, one: number, other: number): void {
     const s = this.selection!, { capture } = s;
     const [request, answer] = one < other ? [one, other] : [other, one];
@@ -316,7 +316,7 @@ export class Ladder {
     c.restore();
   }
 
-  // Too many for arrows: how many there are in each pair of lines of the screen, and what happened to them.
+  // Too many packets for arrows: draws a bar for every two screen lines with the number and fate of the packets.
   private drawBars(c: CanvasRenderingContext2D, p: Palette, x: { a: number; b: number }): void {
     const s = this.selection!, { height } = this.surface, body = height - headRoom, thick = 3;
     const rows = Math.ceil(body / thick), edges = new Uint32Array(rows + 1);
@@ -375,7 +375,7 @@ export class Ladder {
     }
   }
 
-  // What was done on purpose and is no packet: a line across, between those that it came between.
+  // Draws events that are no packets (injected faults) as a line across, between the neighbouring packets.
   private drawEvents(c: CanvasRenderingContext2D, p: Palette, x: { a: number; b: number }): void {
     const s = this.selection!, { height } = this.surface;
     let below = -1e9;
@@ -472,7 +472,7 @@ export class Ladder {
     canvas.addEventListener("dblclick", (event) => this.zoom(2.5, Math.max(0, (at(event).y - headRoom) / (this.surface.height - headRoom))));
   }
 
-  // One sentence on a packet, for those who do not see the picture and while it plays.
+  // One sentence about a packet, for screen readers and for playback.
   describe(place: number): string {
     const s = this.selection!, { capture } = s, i = s.packets[place]!, marks = capture.marks[i]!;
     const [from, to] = marks & Mark.fromB ? [this.names.b[0], this.names.a[0]] : [this.names.a[0], this.names.b[0]];

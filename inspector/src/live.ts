@@ -1,5 +1,5 @@
-// The programs that run: a map of them, their queue pairs as a table, one queue pair, and what went wrong with the words
-// of `rrdma explain`. Four looks a second come as server-sent events.
+// The running programs: a map of them, a table of their queue pairs, one queue pair, and errors with the text of
+// `rrdma explain`. Snapshots come four times a second as server-sent events.
 import { append, forgetPalette, h, replace, setAttribute, setText } from "./dom";
 import { FaultPanel } from "./faults";
 import { count, octets, qp as qpText, shortCount } from "./format";
@@ -147,7 +147,8 @@ export class LivePage {
       .sort((x, y) => Number(x.gone) - Number(y.gone) || rateOf(y.sent, y) - rateOf(x.sent, x) || x.pid - y.pid || x.now.qpn - y.now.qpn).slice(0, rowsMax);
   }
 
-  // The busiest first. Rows keep their places for a while: nobody can read a table that jumps four times a second.
+  // Sorts the busiest first. Rows keep their places for a while, because a table that reorders four times a second is
+  // unreadable.
   private fillTable(): void {
     const shape = JSON.stringify([this.memory.watched.size, this.search.value, currentLanguage(), [...this.memory.watched.values()].filter((one) => one.gone).length]);
     if (shape !== this.tableShape || Date.now() - this.sortedAt > sortInterval) {

@@ -1,7 +1,7 @@
-// What `rrdma inspect` sends four times a second: what `rrdma stat` and `rrdma explain` know, and what the page
-// remembers of it.
+// The snapshots that `rrdma inspect` sends four times a second, with the data of `rrdma stat` and `rrdma explain`,
+// and the history that the page keeps of them.
 
-// What a queue pair holds at the moment; null of programs that do not say.
+// The current fill levels of a queue pair; null if the program does not publish them.
 export interface Levels {
   send_queued: number; send_capacity: number; receive_posted: number; receive_capacity: number;
   oldest_psn: number; next_psn: number; under_way: number; window: number; expected_psn: number;
@@ -23,27 +23,27 @@ export interface Look { time_ns: string; problem?: string; faults?: SetFault[]; 
 
 export const historyMax = 480;  // two minutes
 const remembered = 3000;        // queue pairs
-const endedFor = 30_000;        // milliseconds that a program that ended stays on the map
+const endedFor = 30_000;        // milliseconds that a program stays on the map after it ended
 
-// The way that cannot be left out.
+// The states that every queue pair passes in this order.
 export const wayUp = ["RESET", "INIT", "RTR", "RTS"];
 
 export interface Watched {
   key: string; pid: number; program: string; now: QueuePair; gone: boolean;
-  states: { state: string; at: number | null }[];  // without a time: must have been passed before anybody looked
+  states: { state: string; at: number | null }[];  // null: passed before the first snapshot
   times: number[]; sent: number[]; received: number[]; resent: number[]; roundTrip: number[];
 }
 export interface Program { process: Process; pairs: Watched[]; ended: number | null }
 
 export function nameOf(program: string): string { return program.replace(/^.*\//, ""); }
 
-// What `rrdma fault` did on purpose is explained like other errors, by this name of a call.
+// `rrdma fault` reports injected faults like other errors, under this name of a call.
 export function isInjection(said: Said): boolean { return /^fault \d+$/.test(said.call); }
 
 export class Memory {
   readonly watched = new Map<string, Watched>();
   private readonly known = new Map<number, Program>();
-  private readonly injections = new Map<number, Set<number>>();  // of faults on purpose: milliseconds, by process
+  private readonly injections = new Map<number, Set<number>>();  // injected faults: milliseconds, by process
 
   take(look: Look): void {
     const now = Number(BigInt(look.time_ns) / 1000000n), present = new Set<string>();
@@ -61,7 +61,7 @@ export class Memory {
     }
   }
 
-  // A work request that failed says what the page may have been too late to see: the state of its queue pair.
+  // A failed work request reveals the state of its queue pair, even if no snapshot caught it.
   learn(explained: Explained[]): void {
     for (const { pid, sentences } of explained) for (const said of sentences) {
       const { severity, failure, last_time_ns } = said;
@@ -77,7 +77,7 @@ export class Memory {
 
   injectionsOf(pid: number): number[] { return [...this.injections.get(pid) ?? []]; }
 
-  // Those that run, then those that ended a moment ago, as they were.
+  // The running programs, then those that ended a moment ago in their last state.
   programs(): Program[] {
     return [...this.known.values()].sort((x, y) => Number(x.ended !== null) - Number(y.ended !== null) || x.process.pid - y.process.pid);
   }
@@ -91,14 +91,14 @@ export class Memory {
     const key = `${process.pid}:${pair.qpn}`;
     let one = this.watched.get(key);
     if (!one) {
-      // Whoever is seen in RTS came by RESET, INIT and RTR: there is no other way.
+      // A queue pair in RTS must have passed RESET, INIT and RTR.
       const passed = wayUp.includes(pair.state) ? wayUp.slice(0, wayUp.indexOf(pair.state)) : wayUp;
       one = { key, pid: process.pid, program: process.program, now: pair, gone: false, states: passed.map((state) => ({ state, at: null as number | null })), times: [], sent: [], received: [], resent: [], roundTrip: [] };
       this.watched.set(key, one);
     }
     const newest = one.states[one.states.length - 1];
     if (newest?.state !== pair.state) {
-      // Looks are rarer than steps: those between are known all the same.
+      // Several transitions may fall between two snapshots; the skipped states are known.
       const from = newest ? wayUp.indexOf(newest.state) : -1, to = wayUp.indexOf(pair.state);
       if (from >= 0 && to > from + 1) for (const state of wayUp.slice(from + 1, to)) one.states.push({ state, at: null });
       one.states.push({ state: pair.state, at: now });
@@ -111,7 +111,7 @@ export class Memory {
   }
 }
 
-// In a second, by the last looks.
+// The rate per second, by the last snapshots.
 export function rateOf(list: number[], one: Watched): number {
   const n = list.length, back = Math.min(4, n - 1);
   if (back < 1 || one.gone) return 0;

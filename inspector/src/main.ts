@@ -1,5 +1,5 @@
-// The inspector: puts the parts together. Data comes from the server that `rrdma inspect` runs, or, in a report, from
-// the page itself.
+// The inspector: assembles the parts. Data comes from the server that `rrdma inspect` runs or, in a report, from the
+// page itself.
 import { Capture, none, Selection, type Details } from "./capture";
 import { LatencyView, SequenceView } from "./charts";
 import { DetailsPanel, type DetailsSource } from "./details";
@@ -13,7 +13,7 @@ import { Player } from "./play";
 import { currentLanguage, keys, of, setLanguage, t, type Language, type Word } from "./text";
 
 type Tab = "ladder" | "sequence" | "latency" | "problems" | "handshakes";
-const roomy = 1180;  // style.css has the same number
+const roomy = 1180;  // keep in sync with style.css
 const tabs: Tab[] = ["ladder", "sequence", "latency", "problems", "handshakes"];
 
 async function unpack(element: HTMLElement): Promise<ArrayBuffer> {
@@ -180,7 +180,7 @@ class App {
   }
   private selected(place: number): void {
     this.status.textContent = this.ladder.describe(place);
-    // Where there is little room, the fields would cover what plays.
+    // In a narrow window, the fields would cover the playback.
     if (!this.player.playing || this.root.clientWidth > roomy) void this.details.show(this.selection!.packets[place]!);
     this.tellStep(place);
   }

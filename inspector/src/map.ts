@@ -1,5 +1,5 @@
-// The map of programs: who talks to whom, over which link, how much, and what waits. A box is a program with its device,
-// its queue pairs as dots, its completion queues and memory; a line is what connects two of them.
+// The map of programs: their connections, links, rates and backlog. A box is a program with its device, its queue
+// pairs as dots, its completion queues and memory. A line connects two programs.
 import { h, replace, setAttribute, setText, svg, unit } from "./dom";
 import { octets, shortCount } from "./format";
 import { nameOf, rateOf, type Program, type Watched } from "./looks";
@@ -76,7 +76,7 @@ export class ProgramMap {
     replace(dots, ...shown.map((one, at) => this.dot(one, at, chosen)), program.pairs.length > shown.length ? svg("text", { x: shown.length * dotStep - 4, y: 4, class: "small" }, `+${shortCount(program.pairs.length - shown.length)}`) : null);
   }
 
-  // RTS is filled, ERR crossed; others are rings.
+  // RTS is filled, ERR is crossed, other states are rings.
   private dot(one: Watched, at: number, chosen: string): SVGElement {
     const x = at * dotStep, { state } = one.now;
     const dot = svg("g", { class: `dot ${state} ${one.key === chosen ? "chosen" : ""}`, transform: `translate(${x} 0)` }, svg("title", {}, `QP 0x${one.now.qpn.toString(16)} ${one.now.type} ${state}`),
@@ -94,7 +94,7 @@ export class ProgramMap {
     group.classList.toggle("failed", edge.pairs.some((one) => one.now.state === "ERR"));
     group.classList.toggle("ended", edge.pairs.every((one) => one.gone));
     const [wire, flow, above, below] = [...group.children] as SVGElement[];
-    // In coarse steps: a line that trembles tells nothing.
+    // Coarse steps keep the line from flickering.
     wire!.style.strokeWidth = String(Math.min(9, Math.round((1.5 + Math.log10(1 + rate / 1e4) * 1.5) * 2) / 2));
     flow!.style.animationDuration = `${Math.max(0.5, Math.round((3 - Math.log10(1 + rate / 1e3) * 0.45) * 4) / 4)}s`;
     setText(above!, rate > 0 ? `${octets(Math.round(rate))}/s` : "");
@@ -102,7 +102,7 @@ export class ProgramMap {
   }
 }
 
-// Queue pairs that name each other connect their programs; else there is a host that is not seen from here.
+// Queue pairs that name each other connect their programs. Any other peer is on a host that is not visible from here.
 function connect(programs: Program[]): { hosts: string[]; edges: Map<string, Edge> } {
   const owner = new Map<string, number>(), hosts: string[] = [], edges = new Map<string, Edge>();
   programs.forEach((program, n) => program.pairs.forEach(({ now }) => owner.set(`${now.qpn}:${now.peer_qpn}`, n)));
@@ -121,7 +121,7 @@ function connect(programs: Program[]): { hosts: string[]; edges: Map<string, Edg
   return { hosts, edges };
 }
 
-// Two columns, where who is connected stands opposite; or one.
+// Two columns with connected programs opposite each other, or one column.
 function layOut(nodes: number, edges: Edge[], width: number, box: number): Place[] {
   const column = new Array<number>(nodes).fill(-1), rows = [0, 0], places: Place[] = new Array<Place>(nodes);
   const single = width < narrow, row = (side: number) => rows[single ? 0 : side]!++;

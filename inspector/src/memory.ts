@@ -1,18 +1,18 @@
-// What a packet writes into memory, octet by octet, and what was there before, as far as the capture tells: earlier WRITEs
-// to the same place, what READs brought from there, and the old value that an atomic operation answers with.
+// The bytes that a packet writes into memory, and the bytes before, as far as the capture shows them: by earlier
+// WRITEs to the same address, by READs from it, and by the old value that an atomic operation returns.
 import { Mark, none, type Capture, type Details, type Field, type Selection } from "./capture";
 import type { DetailsSource } from "./details";
 
-const lookBack = 160;  // packets whose octets are asked for
+const lookBack = 160;  // packets whose bytes are fetched
 const shownOctets = 16;
 
 export interface Written {
-  address: bigint | null;  // null: the capture does not tell, as of posted receives
-  before: (number | null)[];  // null: nobody has seen it
+  address: bigint | null;  // null: not in the capture, for example for posted receives
+  before: (number | null)[];  // null: unknown
   after: (number | null)[];
 }
 
-// The first field with this label, wherever it stands.
+// The first field with this label, at any depth.
 export function fieldText(details: Details, label: string): string {
   const find = (fields: Field[]): string => {
     for (const [name, text, , , children] of fields) {
@@ -27,13 +27,13 @@ export function fieldText(details: Details, label: string): string {
 
 const numberIn = (text: string): bigint | null => { const found = /0x[0-9a-f]+|\d+/i.exec(text); return found ? BigInt(found[0]) : null; };
 const octetsOf = (details: Details | null): number[] => (details?.payload?.match(/../g) ?? []).map((pair) => parseInt(pair, 16));
-// As it lies in the memory of a little-endian machine.
+// The byte order in the memory of a little-endian machine.
 const eight = (value: bigint): number[] => Array.from({ length: 8 }, (_, k) => Number(BigInt.asUintN(64, value) >> BigInt(8 * k) & 0xffn));
 const arrived = (c: Capture, i: number) => !(c.marks[i]! & (Mark.lost | Mark.bad)) && !c.cm[i];
 const begins = (name: string) => /FIRST|ONLY/.test(name);
 
-// The packet that names the address which packet `place` writes to or reads from: of a WRITE its first one, of a READ
-// RESPONSE the request.
+// The packet that names the address which packet `place` writes to or reads from: the first packet of a WRITE, the
+// request of a READ RESPONSE.
 function headOf(s: Selection, place: number): number {
   const { capture: c } = s, packet = s.packets[place]!, name = c.opcodeName(packet), fromB = c.marks[packet]! & Mark.fromB;
   if (name.includes("READ RESPONSE")) return c.partner[packet]! === none ? -1 : c.partner[packet]!;
@@ -49,13 +49,13 @@ async function addressOf(s: Selection, place: number, source: DetailsSource): Pr
   const details = head < 0 ? null : await source.fetch(head);
   const base = details ? numberIn(fieldText(details, "Virtual address")) : null;
   if (base === null) return null;
-  // All packets of a message but the last one are of one size.
+  // All packets of a message except the last have the same size.
   const { capture: c } = s, index = c.psn[packet]! - c.psn[head]! & 0xffffff;
   const size = index === 0 ? 0 : c.opcodeName(packet).includes("LAST") ? c.octets[s.packets[Math.max(0, place - 1)]!]! : c.octets[packet]!;
   return base + BigInt(index * size);
 }
 
-// What the memory of one end holds at `address`, by the packets before `place`; the newest word counts.
+// The memory of one end at `address` according to the packets before `place`; the newest packet wins.
 async function knownAt(s: Selection, place: number, fromB: boolean, address: bigint, count: number, source: DetailsSource): Promise<(number | null)[]> {
   const { capture: c } = s, known: (number | null)[] = Array<number | null>(count).fill(null);
   const places: number[] = [];
@@ -86,7 +86,7 @@ async function atomicAt(s: Selection, place: number, source: DetailsSource): Pro
   return { address: numberIn(fieldText(request, "Virtual address")), before: old === null ? unknown : eight(old), after: next === null ? unknown : eight(next) };
 }
 
-// The first octets that packet `place` writes. Null: it writes nothing, or its octets are not there.
+// The first bytes that packet `place` writes. Null: it writes nothing, or its bytes are not in the capture.
 export async function writtenAt(s: Selection, place: number, source: DetailsSource): Promise<Written | null> {
   const { capture: c } = s, packet = s.packets[place]!, name = c.opcodeName(packet), fromB = (c.marks[packet]! & Mark.fromB) !== 0;
   if (c.cm[packet]) return null;

@@ -1,5 +1,5 @@
-// The whole connection in one strip: how much each end sends, the heat of retransmissions under it, and which part
-// the ladder shows.
+// The whole connection in one strip: the rate of each end, the density of retransmissions under it, and the range
+// that the ladder shows.
 import type { Selection } from "./capture";
 import { palette, Surface } from "./dom";
 import { niceStep, timeAt } from "./format";

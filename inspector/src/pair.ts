@@ -1,11 +1,11 @@
-// One queue pair that lives: the states that it went through, what its queues and its window hold, rates and round trips.
+// One live queue pair: the states that it passed, the levels of its queues and window, rates and round-trip times.
 import { h, palette, replace, setAttribute, setText, Surface, svg } from "./dom";
 import { count, duration, octets, qp as qpText, trim } from "./format";
 import { historyMax, nameOf, type Levels, type QueuePair, type Watched } from "./looks";
 import { currentLanguage, t, type Word } from "./text";
 
 const places: Record<string, [number, number]> = { RESET: [46, 30], INIT: [152, 30], RTR: [258, 30], RTS: [364, 30], SQD: [364, 106], SQE: [258, 106], ERR: [99, 106] };
-// ERR can be reached from every state, and left for RESET only.
+// Every state can go to ERR, and ERR only to RESET.
 const ways: [string, string][] = [["RESET", "INIT"], ["INIT", "RTR"], ["RTR", "RTS"], ["RTS", "SQD"], ["SQD", "RTS"], ["RTS", "SQE"], ["SQE", "RTS"], ["ERR", "RESET"]];
 
 export class PairPanel {
@@ -82,7 +82,7 @@ export class PairPanel {
   }
 
   private x(i: number, width: number): number {
-    // The whole width for what there is, until two minutes are full.
+    // Use the whole width until two minutes are full.
     const n = this.one!.times.length, shown = Math.min(historyMax, Math.max(n, 60));
     return 4 + (i + shown - n) / (shown - 1) * (width - 8);
   }
@@ -115,13 +115,13 @@ export class PairPanel {
 
 function arrow([x0, y0]: [number, number], [x1, y1]: [number, number], walked: boolean, twin: boolean, start = -1): SVGElement {
   const length = Math.hypot(x1 - x0, y1 - y0), ux = (x1 - x0) / length, uy = (y1 - y0) / length, off = twin ? 7 : 0;
-  // Boxes are 66 by 34: how far from the middle of one its edge is.
+  // Boxes are 66 by 34: the distance from the centre of one to its edge.
   const edge = Math.min(33 / Math.max(Math.abs(ux), 1e-6), 17 / Math.max(Math.abs(uy), 1e-6)), begin = start < 0 ? edge + 3 : start;
   const sx = x0 + ux * begin - uy * off, sy = y0 + uy * begin + ux * off, ex = x1 - ux * (edge + 4) - uy * off, ey = y1 - uy * (edge + 4) + ux * off;
   return svg("g", { class: walked ? "way walked" : "way" }, svg("line", { x1: sx, y1: sy, x2: ex - ux * 5, y2: ey - uy * 5 }), svg("path", { d: `M${ex} ${ey} l${-ux * 8 - uy * 4} ${-uy * 8 + ux * 4} l${uy * 8} ${-ux * 8} z` }));
 }
 
-// What its queues and its window hold.
+// The levels of its queues and its window.
 class LevelsView {
   readonly element: HTMLElement;
   private readonly bars = (["send_queue", "receive_queue", "send_window"] as const).map((word, at) => new Bar(word, (["request", "answer", "cm"] as const)[at]!));
@@ -143,7 +143,7 @@ class LevelsView {
   }
 }
 
-// Drawn, for the policy of the page allows no style attribute.
+// Drawn as SVG, because the page's content security policy allows no style attribute.
 class Bar {
   private readonly filled = svg("rect", { width: 0, height: 6 });
   private readonly text = h("b", {});

@@ -1,4 +1,4 @@
-// Lists beside and behind the ladder: connections with search, problems with what to do, handshakes.
+// Lists beside and behind the ladder: connections with search, problems with remedies, handshakes.
 import { type Capture, type Connection, type End, type Finding, type Handshake } from "./capture";
 import { h, icon, replace, svg } from "./dom";
 import { count, duration, octets, qp, shortCount } from "./format";
@@ -81,7 +81,7 @@ export function problemsView(capture: Capture, goTo: (packet: number) => void): 
   return h("div", { class: "problems" }, events.length ? eventsCard(capture, goTo) : null, ...findings.map((finding) => problemCard(capture, finding, goTo)));
 }
 
-// What was done on purpose, in its order; each leads to the packet that came next.
+// Lists the injected faults in order; each links to the packet that came next.
 function eventsCard(capture: Capture, goTo: (packet: number) => void): HTMLElement {
   const { events } = capture.header;
   const next = (time: number) => { const at = capture.time.findIndex((packet) => packet >= time); return at < 0 ? capture.size - 1 : at; };
@@ -102,7 +102,7 @@ function problemCard(capture: Capture, finding: Finding, goTo: (packet: number) 
       finding.count > first.length ? h("span", { class: "hint" }, `+ ${count(finding.count - first.length)}`) : null));
 }
 
-// How far a handshake came, by the messages that it has.
+// The progress of a handshake, by its messages.
 export function outcome(capture: Capture, handshake: Handshake): { text: string; kind: string } {
   const names = new Set(handshake.packets.map((i) => capture.label(i)));
   if (names.has("REJ")) return { text: t("rejected"), kind: "nak" };

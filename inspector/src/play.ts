@@ -1,5 +1,5 @@
-// Playing a connection step by step, for learners: what each packet is for, how far both ends are, their states, and
-// whose memory changes.
+// Plays a connection step by step, for learners: the purpose of each packet, the progress and states of both ends,
+// and the memory that changes.
 import { Mark, type Capture, type Details, type Selection } from "./capture";
 import type { DetailsSource } from "./details";
 import { h, icon, replace, svg } from "./dom";
@@ -9,9 +9,9 @@ import { fieldText, writtenAt, type Written } from "./memory";
 import { of, t, type Bilingual } from "./text";
 
 export type Side = "a" | "b";
-const backMax = 4000;  // packets that are looked back or ahead: the longest message that is followed
+const backMax = 4000;  // packets to look back or ahead: the longest message that is followed
 const stepTime = 1600;  // milliseconds
-const detailsKept = 2000;  // packets whose fields are remembered
+const detailsKept = 2000;  // packets whose fields are cached
 
 export interface MemoryChange { owner: Side; from: Side; kind: "send" | "write" | "read"; arrived: number; total: number; first: number }
 export interface EndState { state: string; sent: number; answered: number }
@@ -19,7 +19,7 @@ export interface EndState { state: string; sent: number; answered: number }
 const sideOf = (marks: number): Side => marks & Mark.fromB ? "b" : "a";
 const other = (side: Side): Side => side === "a" ? "b" : "a";
 
-// How far both ends are once this packet has been seen.
+// The progress of both ends after this packet.
 export function endsAt(selection: Selection, place: number): Record<Side, EndState> {
   const { capture } = selection, ends: Record<Side, EndState> = { a: { state: "RTS", sent: NaN, answered: NaN }, b: { state: "RTS", sent: NaN, answered: NaN } };
   for (let k = Math.max(0, place - backMax); k <= place; ++k) {
@@ -33,7 +33,7 @@ export function endsAt(selection: Selection, place: number): Record<Side, EndSta
   return ends;
 }
 
-// What librdmacm does with the queue pairs when these messages come and go.
+// The queue pair transitions that librdmacm makes on these messages.
 function followHandshake(ends: Record<Side, EndState>, message: string, sender: Side): void {
   const receiver = other(sender);
   if (message === "REQ") { ends[sender].state = "INIT"; ends[receiver].state = "RESET"; }
@@ -43,8 +43,8 @@ function followHandshake(ends: Record<Side, EndState>, message: string, sender: 
   if (message === "REJ") ends.a.state = ends.b.state = "RESET";
 }
 
-// The message that this packet is a part of, as far as it has arrived without a gap. A packet that came too early counts
-// if it was not sent again: then the receiver has kept it.
+// The message that this packet is a part of, as far as it has arrived without a gap. An out-of-order packet counts if
+// it was not retransmitted, because then the receiver kept it.
 export function memoryAt(selection: Selection, place: number): MemoryChange | null {
   const { capture } = selection, packet = selection.packets[place]!, marks = capture.marks[packet]!, name = capture.opcodeName(packet);
   const kind = name.includes("READ RESPONSE") ? "read" : name.includes("WRITE") ? "write" : name.includes("SEND") ? "send" : null;
@@ -68,7 +68,7 @@ export function memoryAt(selection: Selection, place: number): MemoryChange | nu
     places.push(k);
     newest.set(psn, k);
   }
-  if (!places.includes(place)) return null;  // the packet that begins its message is not in the capture
+  if (!places.includes(place)) return null;  // the first packet of its message is not in the capture
   const sizes = new Map<number, number>(), here = new Set<number>();
   let expected = capture.psn[first]!;
   for (const k of places) {
@@ -84,7 +84,7 @@ export function memoryAt(selection: Selection, place: number): MemoryChange | nu
   return { owner: other(from), from, kind, arrived, total, first };
 }
 
-// What a packet does.
+// The effect of a packet.
 export function storyOf(c: Capture, i: number): Bilingual {
   const marks = c.marks[i]!, name = c.opcodeName(i), psn = c.psn[i]!, size = c.octets[i]!;
   const again: Bilingual = marks & Mark.repeat ? ["Again, because an answer or a packet was lost: ", "重传（因为回答或包丢失）："] : ["", ""];
@@ -117,7 +117,7 @@ const cmStories: Record<string, Bilingual> = {
   DREP: ["DREP: the other side agrees; both queue pairs are done.", "DREP：另一方同意；两个队列对都结束了。"],
 };
 
-// The card at the foot of the ladder, and the clock that turns it.
+// The card at the foot of the ladder, and the timer that advances it.
 export class Player {
   readonly element = h("div", { class: "caption", hidden: true });
   onStep: (place: number) => void = () => {};
@@ -171,7 +171,7 @@ export class Player {
       h("p", {}, of(storyOf(this.capture, i))), h("div", { class: "states" }, side("a"), side("b")), this.octetsView(selection, place, names[other(sideOf(this.capture.marks[i]!))][0]));
   }
 
-  // The first octets that the packet writes, before and after.
+  // The first bytes that the packet writes, before and after.
   private octetsView(selection: Selection, place: number, owner: string): HTMLElement {
     const view = h("div", { class: "octets" });
     const row = (when: string, octets: Written["before"], than: Written["before"]) => [h("span", { class: "when" }, when),
@@ -187,7 +187,7 @@ export class Player {
 
   private memoryView(memory: MemoryChange, place: number): HTMLElement {
     const share = memory.total ? memory.arrived / memory.total : 1, where = h("code", { class: "where" }, memory.kind === "write" ? "" : t(memory.kind === "send" ? "posted_buffer" : "buffer_of_reader"));
-    // Where a WRITE goes stands in the packet that begins it.
+    // Only the first packet of a WRITE holds its address.
     if (memory.kind === "write") void this.source.fetch(memory.first).then((details) => { if (details && this.shown === place) where.textContent = target(details); }).catch(() => {});
     return h("div", { class: `memory ${memory.kind}` }, h("span", { class: "what" }, t("memory")), h("span", { class: "track" }, svg("svg", { viewBox: "0 0 100 6", preserveAspectRatio: "none", "aria-hidden": "true" }, svg("rect", { width: trim(share * 100, 4), height: 6 }))), h("b", {}, t("octets_of", octets(memory.arrived), octets(memory.total))), where);
   }

@@ -1,4 +1,4 @@
-// What the page says, in English and Chinese.
+// The texts of the page, in English and Chinese.
 
 export type Language = "en" | "zh";
 
