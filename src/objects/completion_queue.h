@@ -76,7 +76,7 @@ struct Completion {
   wire::Qpn source_qpn;  // UD
   std::uint32_t vendor_err = 0;
   std::int64_t timestamp_ns = 0;
-  std::uint8_t service_level = 0;  // UD: the packet type of the datagram (transport/datagram.cc)
+  std::uint8_t service_level = 0;  // UD: the packet type of the datagram (transport/unreliable/datagram.cc)
 };
 
 class CompletionQueue;

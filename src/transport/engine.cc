@@ -3,13 +3,13 @@
 #include <algorithm>
 
 #include "transport/completer.h"
-#include "transport/datagram.h"
 #include "transport/planted_bug.h"
 #include "transport/qp/admission.h"
 #include "transport/qp/send_opcode.h"
 #include "transport/recovery.h"
 #include "transport/requester.h"
 #include "transport/responder.h"
+#include "transport/unreliable/datagram.h"
 
 namespace rrdma::transport {
 

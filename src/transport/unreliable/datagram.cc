@@ -1,4 +1,4 @@
-#include "transport/datagram.h"
+#include "transport/unreliable/datagram.h"
 
 #include "transport/completer.h"
 #include "transport/requester.h"
