@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/guarded_copy.h"
+#include "wire/headers.h"
 #include "wire/source_port.h"
 
 namespace rrdma::link {
@@ -40,6 +41,7 @@ CaptureLink::CaptureLink(Link& inner, CaptureSink& sink, const CaptureConfig& co
     : inner_(inner),
       sink_(sink),
       epoch_offset_ns_(config.epoch_offset_ns),
+      write_through_(config.write_through),
       writer_([this](Octets block) { sink_.append(block); }, config.application),
       interface_(writer_.add_interface(
           wire::LinkType::kEthernet, config.interface_name,
@@ -58,6 +60,10 @@ CaptureLink::~CaptureLink() {
 
 void CaptureLink::commit(Frame& frame) {
   record(frame);
+  if (goes_through(wire::parse_bth(frame.header.data()).opcode)) {
+    write_pending(now_);
+    write_out();
+  }
   inner_.commit(frame);
 }
 
@@ -132,6 +138,10 @@ void CaptureLink::on_packet(const wire::TransportPacket& packet, const objects::
   } else {
     ++skipped_;
   }
+  if (!faults_expected_ && goes_through(packet.headers.bth.opcode)) {
+    write_received();
+    write_out();
+  }
   receiver_->on_packet(packet, origin);
   write_received();
 }
@@ -197,7 +207,10 @@ void CaptureLink::write_pending(Instant now) {
 }
 
 void CaptureLink::write_out_when_due(Instant now) {
-  if (!dirty_ || now - last_write_out_ < kWriteOut) return;
+  if (dirty_ && now - last_write_out_ >= kWriteOut) write_out();
+}
+
+void CaptureLink::write_out() {
   sink_.write_out();
   dirty_ = false;
 }

@@ -5,6 +5,9 @@
 //
 // Sent frames get the time of the flush that sends them; until then they wait as finished packets.
 //
+// With `write_through`, a packet that ends or answers a message is in the file before it takes effect. So the capture of a
+// killed program is complete. Other packets are written with the next such packet, or within kWriteOut.
+//
 // A comment on a packet names the faults injected into it, "fault: drop (rule 2)". A dropped packet is recorded like
 // the others, so it leaves no gap.
 #pragma once
@@ -28,6 +31,7 @@ struct CaptureConfig {
   std::string application = "rrdma";
   std::uint32_t snap_octets = 0;     // of each packet; 0: all
   std::int64_t epoch_offset_ns = 0;  // added to an Instant to get the time since 1970
+  bool write_through = false;
 };
 
 class CaptureLink final : public Link, private Receiver {
@@ -45,6 +49,10 @@ class CaptureLink final : public Link, private Receiver {
   std::size_t poll(Receiver& receiver, Instant now, std::size_t burst_max) override;
   [[nodiscard]] Instant next_deadline() const override;
   [[nodiscard]] std::span<const LinkCounter> counters() override;
+  // The time of the frames that are committed next. flush() and poll() set it, too.
+  void note_time(Instant now) { now_ = now; }
+  // Fault rules follow: a received packet is written after them, with their comment.
+  void expect_faults(bool expected) { faults_expected_ = expected; }
   // Records an event that is not a packet. It reaches the file at once.
   void note(Instant now, std::string_view text);
 
@@ -53,7 +61,7 @@ class CaptureLink final : public Link, private Receiver {
   static constexpr std::size_t kPacketOctetsMax =
       14 + 40 + 8 + wire::kHeaderOctetsMax + kPayloadOctetsMax + 3 + 4;
   static constexpr std::size_t kPendingMax = 128;
-  // How long a packet may wait before it reaches the file: a killed program loses this much.
+  // How long a packet may be on its way to the file.
   static constexpr Duration kWriteOut = milliseconds(50);
 
   struct Ends {
@@ -79,16 +87,22 @@ class CaptureLink final : public Link, private Receiver {
   void write_received();
   void write_pending(Instant now);
   void write_out_when_due(Instant now);
+  [[nodiscard]] bool goes_through(wire::Opcode opcode) const {
+    return write_through_ && wire::shape_of(opcode).ends_message;
+  }
+  void write_out();
 
   Link& inner_;
   CaptureSink& sink_;
   const std::int64_t epoch_offset_ns_;
+  const bool write_through_;
   wire::PcapngWriter writer_;
   std::uint32_t interface_ = 0;
   Receiver* receiver_ = nullptr;  // during poll()
   Instant now_{};                 // of the last call that passed it
   Instant last_write_out_{};
   bool dirty_ = false;
+  bool faults_expected_ = false;
   std::uint64_t captured_ = 0;
   std::uint64_t skipped_ = 0;  // unreadable, or longer than a packet may be
 

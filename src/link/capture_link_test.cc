@@ -454,5 +454,40 @@ TEST_F(CaptureFileTest, TsharkDissectsEveryPacket) {
   EXPECT_EQ(lines("_ws.malformed"), 0u);
 }
 
+// Counts the writes before a packet takes effect.
+class Witness final : public Receiver {
+ public:
+  explicit Witness(const MemorySink& sink) : sink_(sink) {}
+  void on_packet(const wire::TransportPacket&, const objects::PacketOrigin&) override {
+    writes = sink_.writes;
+  }
+  int writes = 0;
+
+ private:
+  const MemorySink& sink_;
+};
+
+int writes_before_effect(wire::Opcode opcode, bool write_through, bool faults) {
+  RecordingLink inner;
+  MemorySink sink;
+  CaptureLink link(inner, sink, {.write_through = write_through});
+  link.expect_faults(faults);
+  static const std::vector<std::uint8_t> memory(4096, 0xa5);
+  inner.arriving.push_back({{headers_of(opcode, 1), Octets(memory).first(payload_of(opcode))}, {}});
+  Witness witness(sink);
+  link.poll(witness, Instant{}, 16);
+  return witness.writes;
+}
+
+TEST(CaptureLink, APacketThatEndsAMessageIsWrittenBeforeItsEffect) {
+  constexpr auto kRc = wire::Transport::kReliableConnection;
+  const wire::Opcode only(kRc, wire::Step::kSendOnly), first(kRc, wire::Step::kSendFirst);
+  EXPECT_EQ(writes_before_effect(only, true, false), 1);
+  EXPECT_EQ(writes_before_effect(wire::Opcode(kRc, wire::Step::kAcknowledge), true, false), 1);
+  EXPECT_EQ(writes_before_effect(first, true, false), 0) << "it goes with the last one";
+  EXPECT_EQ(writes_before_effect(only, false, false), 0);
+  EXPECT_EQ(writes_before_effect(only, true, true), 0) << "a rule may take it yet";
+}
+
 }  // namespace
 }  // namespace rrdma::link

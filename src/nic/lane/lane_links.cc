@@ -114,6 +114,7 @@ void LaneLinks::attach(LinkIndex index, link::Link* link) {
     config.interface_name = interface_.name;
     config.snap_octets = settings_.capture_limits.snap_octets;
     config.epoch_offset_ns = host::wall_offset_ns();
+    config.write_through = true;
     recorders_[index] = std::make_unique<link::CaptureLink>(*link, *capture_, config);
   }
   if (settings_.fault.any()) faults_[index] = std::make_unique<link::FaultLink>(*link, settings_.fault);
@@ -147,6 +148,7 @@ void LaneLinks::put_gate(LinkIndex index) {
   gates_[index] = scopes_.empty()
                       ? nullptr
                       : std::make_unique<link::FaultGate>(*bare_[index], scopes_, done_by_faults_[index]);
+  if (recorders_[index] != nullptr) recorders_[index]->expect_faults(gates_[index] != nullptr);
   connect(index);
 }
 

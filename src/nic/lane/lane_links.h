@@ -46,6 +46,13 @@ class LaneLinks final : public objects::PathProbe, public Doorbells {
 
   [[nodiscard]] objects::FrameSink& sink() { return switch_; }
   [[nodiscard]] std::span<link::Link* const> all() const { return switch_.all(); }
+  // Call it before frames are committed: a capture may write them at once.
+  void note_time(Instant now) {
+    if (capture_ == nullptr) return;
+    for (const auto& recorder : recorders_) {
+      if (recorder != nullptr) recorder->note_time(now);
+    }
+  }
   void flush(Instant now) { switch_.flush(now); }
   // All answers to packets that poll() delivered have been sent.
   void note_served() {
