@@ -11,6 +11,7 @@
 
 #include "base/raw_syscall.h"
 #include "host/clock.h"
+#include "nic/last_thread.h"
 
 namespace rrdma::nic {
 namespace {
@@ -110,6 +111,7 @@ bool LaneThread::start(Duty& duty) {
   pthread_sigmask(SIG_SETMASK, &all, &before);
   try {
     thread_ = std::thread([this, &duty] {
+      const OwnThread own;
       while (wakeup_.turn(duty)) {
       }
     });
