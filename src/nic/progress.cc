@@ -5,12 +5,12 @@
 #include <vector>
 
 #include "nic/relay_link.h"
+#include "nic/round.h"
 #include "wire/grh.h"
 
 namespace rrdma::nic {
 namespace {
 
-constexpr int kRoundsBeforeTimers = 64;
 constexpr int kThreadRounds = 64;
 
 }  // namespace
@@ -65,6 +65,11 @@ void Progress::send_held() {
   if (parts_.engine.wants_transmit()) transmit(parts_.clock.now());
 }
 
+void Progress::end() {
+  ended_ = true;
+  send_held();
+}
+
 // ---- the thread ----
 
 Duty::Served Progress::serve(std::span<const int> arrivals) {
@@ -100,33 +105,12 @@ void Progress::forget_lost_channels() {
 
 std::size_t Progress::round(Instant now, WakeUp::Caller caller) {
   now_ = now;
-  transport::Engine& engine = parts_.engine;
-  LaneLinks& links = parts_.links;
-  const std::uint64_t messages_before =
-      engine.counters_by_device().sum(&transport::Counters::messages_received);
-  std::size_t received = caller == WakeUp::Caller::kThread ? links.poll_all(link::Look::kPending, *this, now)
-                                                           : links.poll(*this, now);
-  if (now >= engine.next_deadline() && now >= engine.settled_deadline()) {
-    // Handle all arrived packets before judging silence: perhaps this thread itself was late.
-    for (int i = 0; i < kRoundsBeforeTimers; ++i) {
-      const std::size_t more = links.poll_all(link::Look::kEverywhere, *this, now);
-      if (more == 0) break;
-      received += more;
-    }
-    engine.handle_timers(now);
-  }
-  const bool message =
-      engine.counters_by_device().sum(&transport::Counters::messages_received) != messages_before;
-  if (parts_.wakeup.note_arrivals(message, now, caller)) return received;
-  if (engine.wants_transmit() || now >= links.next_deadline()) {
-    send(now);
-  } else {
-    links.note_served();
-  }
-  return received;
+  return take_round(parts_.engine, parts_.links, parts_.wakeup, *this,
+                    {.now = now, .caller = caller, .ended = ended_}, [this](Instant at) { send(at); });
 }
 
 void Progress::send(Instant now) {
+  parts_.links.note_time(now);
   parts_.engine.transmit(parts_.links.sink(), now);
   parts_.links.flush(now);
   parts_.engine.flushed(now);
@@ -174,6 +158,7 @@ void Progress::deliver(const control::FrameFields& frame) {
                        .datagram_octets = frame.frame.size()},
                       grh);
   now_ = parts_.clock.now();
+  const EventHold events(parts_.engine, parts_.links, ended_);
   parts_.engine.handle_packet(packet,
                               {.source = frame.source,
                                .destination = frame.destination,
@@ -185,16 +170,33 @@ void Progress::deliver(const control::FrameFields& frame) {
 
 void Progress::forget_peer(std::uint64_t token) {
   if (parts_.peers == nullptr) return;
-  round(parts_.clock.now(), WakeUp::Caller::kThread);
-  std::vector<std::uint32_t> gone;
-  parts_.peers->forget_token(token, gone);
-  for (const std::uint32_t channel : gone) fail_qps_of(channel);
+  receive_the_rest();
+  for (const std::uint32_t channel : parts_.peers->channels_of(token)) {
+    fail_qps_of(channel);
+    parts_.peers->forget_channel(channel);
+  }
 }
 
+// A ring holds more than one burst.
+void Progress::receive_the_rest() {
+  for (int i = 0; i < kThreadRounds; ++i) {
+    if (round(parts_.clock.now(), WakeUp::Caller::kThread) == 0) break;
+  }
+}
+
+// The process behind the channel may have ended before it acknowledged the messages that it delivered. Its answer rows
+// name them. The rows may lie in another channel to the same process.
 void Progress::fail_qps_of(std::uint32_t channel) {
   now_ = parts_.clock.now();
+  const link::ShmLink& shm = *parts_.links.shm();
+  const std::uint32_t party = shm.party_of(channel);
   parts_.engine.for_each_qp([&](transport::QueuePair& qp) {
-    if (qp.path.link == kShmLink && qp.path.peer == channel) parts_.engine.peer_gone(qp, now_);
+    if (qp.path.link != kShmLink || qp.path.party != party) return;
+    if (const auto answer = shm.last_answer(channel, qp.remote))
+      parts_.engine.handle_last_answer(qp, *answer, now_);
+    if (qp.path.peer != channel) return;
+    parts_.engine.peer_gone(qp, now_);
+    qp.last_answer = nullptr;  // it goes with the channel
   });
 }
 

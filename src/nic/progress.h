@@ -46,6 +46,8 @@ class Progress final : private link::Receiver {
   void poll();
   // Sends answers that wait for the program's reply.
   void send_held();
+  // The program ends: sends delayed answers, and delays none from now on.
+  void end();
 
   // For the lane's thread: works until nothing is left to do.
   Duty::Served serve(std::span<const int> arrivals);
@@ -64,12 +66,14 @@ class Progress final : private link::Receiver {
   void end_call(Instant now);  // of the program, which may sleep afterwards
   void forget_lost_channels();
   void fail_qps_of(std::uint32_t channel);
+  void receive_the_rest();
   [[nodiscard]] Instant next_deadline() const;
   [[nodiscard]] Instant settled_deadline();
   void on_packet(const wire::TransportPacket& packet, const objects::PacketOrigin& origin) override;
 
   const ProgressParts parts_;
   GatheredPosts posts_;
+  bool ended_ = false;
   Instant now_;           // of the current round
   Instant publishes_at_;  // for calls of the program: checking every time would cost as much as a message
 };

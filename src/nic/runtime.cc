@@ -19,6 +19,7 @@
 #include "host/netlink_device.h"
 #include "nic/lane/host_lane.h"
 #include "nic/lane/lanes.h"
+#include "nic/last_thread.h"
 #include "nic/process_control.h"
 
 namespace rrdma::nic {
@@ -26,6 +27,10 @@ namespace {
 
 // The latest runtime, for the exit handler: it may run in a child where no other code of ours does.
 std::atomic<Runtime*> latest{nullptr};
+
+// How long the end of a program waits for one lock. The holder needs microseconds, and a core.
+constexpr Duration kEndPatience = milliseconds(500);
+constexpr Duration kEndNap = microseconds(100);
 
 // RRDMA_FAULTS: the rules that apply from the start of the process.
 void take_planned_faults() {
@@ -91,7 +96,10 @@ struct Runtime::State {
   }
 };
 
-Runtime::Runtime() : state_(std::make_unique<State>()) { take_planned_faults(); }
+Runtime::Runtime() : state_(std::make_unique<State>()) {
+  watch_main_thread();
+  take_planned_faults();
+}
 
 Runtime& Runtime::instance() {
   static std::mutex mutex;
@@ -115,7 +123,7 @@ Runtime& Runtime::instance() {
 // A child of vfork has the parent's memory and another pid.
 void Runtime::end_process() {
   Runtime* last = latest.load();
-  if (last != nullptr && !last->forked() && last->state_->pid == raw::getpid()) last->say_goodbye();
+  if (last != nullptr && !last->forked() && last->state_->pid == raw::getpid()) last->end_lanes();
 }
 
 void Runtime::publish_counters() {
@@ -130,16 +138,18 @@ void Runtime::publish_counters() {
   });
 }
 
-// The program may have taken a message and ended: the sender must learn that it arrived. A thread that holds a lock
-// may have been stopped with it, so never wait.
-void Runtime::say_goodbye() {
-  const std::unique_lock lock(state_->mutex, std::try_to_lock);
-  if (!lock.owns_lock()) return;
-  if (state_->lanes == nullptr) return;
-  state_->lanes->for_each([](HostLane& lane) {
-    const std::unique_lock held(lane.mutex(), std::try_to_lock);
-    if (held.owns_lock()) lane.end();
-  });
+// The program may have received a message and ended: the sender needs the ACK. The thread that holds a lane's lock may
+// have just woken the program, so wait for the lock. The wait is bounded: the holder may also have been stopped
+// for good.
+void Runtime::end_lanes() {
+  std::unique_lock lock(state_->mutex, std::try_to_lock);
+  for (Duration waited; !lock.owns_lock() && waited < kEndPatience; waited = waited + kEndNap) {
+    const timespec nap{.tv_sec = 0, .tv_nsec = kEndNap.ns};
+    (void)raw::ppoll(nullptr, 0, &nap);
+    lock = std::unique_lock(state_->mutex, std::try_to_lock);
+  }
+  if (!lock.owns_lock() || state_->lanes == nullptr) return;
+  state_->lanes->for_each([](HostLane& lane) { (void)lane.end(kEndPatience); });
 }
 
 bool Runtime::forked() const { return state_->birth.forked(); }

@@ -43,8 +43,8 @@ class Runtime {
   Lanes& lanes();
   [[nodiscard]] control::DaemonClient& daemon() const;
   void set_daemon_listener(DaemonListener* listener);
-  // The process ends now, perhaps without exit handlers: sends held answers and writes captures. Never waits, and
-  // does nothing in a child.
+  // The process ends now, perhaps without exit handlers: every lane ends (HostLane::end). Waits for locks, half a second
+  // for each at most, and for none that the calling thread holds. Does nothing in a child.
   static void end_process();
   // Makes all counters visible to other processes. Never waits.
   static void publish_counters();
@@ -53,7 +53,7 @@ class Runtime {
 
  private:
   Runtime();
-  void say_goodbye();
+  void end_lanes();
   struct State;
   std::unique_ptr<State> state_;
 };

@@ -86,13 +86,12 @@ void ShmPeers::accept(const control::ChannelOffered& offer, std::vector<OwnedFd>
   peers_.push_back({offer.token, offer.from_slot, *channel, party});
 }
 
-void ShmPeers::forget_token(std::uint64_t token, std::vector<std::uint32_t>& gone) {
-  std::erase_if(peers_, [&](const Peer& peer) {
-    if (peer.token != token) return false;
-    link_.remove_channel(peer.channel);
-    gone.push_back(peer.channel);
-    return true;
-  });
+std::vector<std::uint32_t> ShmPeers::channels_of(std::uint64_t token) const {
+  std::vector<std::uint32_t> channels;
+  for (const Peer& peer : peers_) {
+    if (peer.token == token) channels.push_back(peer.channel);
+  }
+  return channels;
 }
 
 void ShmPeers::forget_channel(std::uint32_t channel) {

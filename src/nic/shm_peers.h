@@ -36,8 +36,8 @@ class ShmPeers {
 
   [[nodiscard]] std::uint32_t party_of(std::uint32_t channel) const;
 
-  // Removes the channels of a process that is gone. Appends their numbers (Path::peer) to `gone`.
-  void forget_token(std::uint64_t token, std::vector<std::uint32_t>& gone);
+  // The channels to this process.
+  [[nodiscard]] std::vector<std::uint32_t> channels_of(std::uint64_t token) const;
   void forget_channel(std::uint32_t peer);
 
  private:

@@ -44,7 +44,13 @@ CompletionQueue::CompletionQueue(std::uint32_t entries, CompletionListener* list
   RRDMA_ASSERT(entries >= 1 && entries <= kEntriesMax);
 }
 
-void CompletionQueue::add(const Completion& completion) {
+void HeldEvents::release() {
+  holding_ = false;
+  for (std::size_t i = 0; i < count_; ++i) queues_[i]->raise_event();
+  count_ = 0;
+}
+
+void CompletionQueue::add(const Completion& completion, HeldEvents* held) {
   if (overflowed()) return;
   const std::uint64_t tail = tail_.load(std::memory_order_relaxed);
   if (tail - head_.load(std::memory_order_acquire) >= capacity_) {
@@ -65,7 +71,7 @@ void CompletionQueue::add(const Completion& completion) {
   while (armed == kArmed || (armed == kArmedSolicited && counts_always)) {
     // Fails if the arm is strengthened concurrently; the event is due either way.
     if (!armed_.compare_exchange_weak(armed, kIdle, std::memory_order_seq_cst)) continue;
-    listener_->on_completion(*this);
+    if (held == nullptr || !held->add(*this)) raise_event();
     return;
   }
 }

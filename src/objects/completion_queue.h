@@ -12,6 +12,7 @@
 
 #include "objects/cause.h"
 #include "objects/exclusion.h"
+#include "objects/held_events.h"
 #include "wire/gid.h"
 #include "wire/numbers.h"
 
@@ -96,12 +97,14 @@ class CompletionQueue {
   // hears only of an overflow, and a completion costs less.
   CompletionQueue(std::uint32_t entries, CompletionListener* listener, bool raises_events = true);
 
-  // Producer.
-  void push(const Completion& completion) {
-    if (producers_ == nullptr) return add(completion);
+  // Producer. Its events may be held (held_events.h).
+  void push(const Completion& completion, HeldEvents* held = nullptr) {
+    if (producers_ == nullptr) return add(completion, held);
     const Excluded others(producers_);
-    add(completion);
+    add(completion, held);
   }
+  // An event that was held.
+  void raise_event() { listener_->on_completion(*this); }
   // Allows several concurrent producers from now on. REQUIRES: none is active; the lock outlives the queue.
   void expect_producers(Exclusion& lock) { producers_ = &lock; }
 
@@ -133,7 +136,7 @@ class CompletionQueue {
   std::atomic<std::uint32_t> users{0};  // QPs that report here
 
  private:
-  void add(const Completion& completion);
+  void add(const Completion& completion, HeldEvents* held);
   enum : std::uint8_t { kIdle, kArmedSolicited, kArmed };
   std::uint32_t capacity_;
   std::uint32_t mask_;

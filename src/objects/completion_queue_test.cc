@@ -329,5 +329,25 @@ TEST(CompletionQueue, StrengtheningAnArmLosesNoEvent) {
   EXPECT_EQ(missed, 0);
 }
 
+// A held event is raised once, on release. Completions are visible before.
+TEST(CompletionQueue, EventsCanBeHeld) {
+  Events events;
+  CompletionQueue queue(8, &events);
+  HeldEvents held;
+  queue.arm(false);
+  held.hold();
+  queue.push(completion(1), &held);
+  queue.push(completion(2), &held);
+  EXPECT_EQ(queue.size(), 2u);
+  EXPECT_EQ(events.completions, 0);
+  EXPECT_TRUE(held.any());
+  held.release();
+  EXPECT_EQ(events.completions, 1);
+  EXPECT_FALSE(held.any());
+  queue.arm(false);
+  queue.push(completion(3), &held);
+  EXPECT_EQ(events.completions, 2) << "nothing is held any more";
+}
+
 }  // namespace
 }  // namespace rrdma::objects

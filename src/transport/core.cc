@@ -54,7 +54,8 @@ void Core::complete_send(QueuePair& qp, const SendEntry& entry, Status status, C
        .byte_length = entry.length,
        .qpn = qp.qpn,
        .vendor_err = status == Status::kSuccess ? 0 : objects::vendor_error(cause, entry.first_psn),
-       .timestamp_ns = now.ns});
+       .timestamp_ns = now.ns},
+      &held_events);
 }
 
 void Core::complete_receive(QueuePair& qp, objects::Completion& completion, Instant now) {
@@ -65,7 +66,7 @@ void Core::complete_receive(QueuePair& qp, objects::Completion& completion, Inst
       events.on_request_failed(qp, failed_receive(qp, completion, now));
   }
   completion.timestamp_ns = now.ns;
-  if (qp.receive_cq != nullptr) qp.receive_cq->push(completion);
+  if (qp.receive_cq != nullptr) qp.receive_cq->push(completion, &held_events);
 }
 
 void Core::stop_sending(QueuePair& qp) {

@@ -85,6 +85,7 @@ struct Core {
   EngineConfig config;
   objects::MemoryTable& memory;
   EventSink& events;
+  objects::HeldEvents held_events;
   CountersByDevice by_device;
   Counters& counters = by_device.of(0);                            // for packets that reach no QP
   IntrusiveList<QueuePair, &QueuePair::ready_hook> ready;          // have something to send

@@ -507,6 +507,17 @@ void Engine::flushed(Instant now) {
   }
 }
 
+void Engine::handle_last_answer(QueuePair& qp, const wire::LastAnswer& answer, Instant now) {
+  if (!qp.reliable() || qp.send_queue.empty()) return;
+  wire::TransportPacket packet;
+  packet.headers.bth = {.opcode = wire::Opcode(qp.transport(), wire::Step::kAcknowledge),
+                        .pkey = qp.pkey,
+                        .destination = qp.qpn,
+                        .psn = answer.psn};
+  packet.headers.aeth = {.syndrome = wire::kSyndromeAckNoCredits, .msn = answer.msn};
+  Completer(core_, qp, now).handle(packet);
+}
+
 void Engine::peer_gone(QueuePair& qp, Instant now) {
   if (!qp.reliable() || !qp.can_send() || qp.send_queue.empty()) return;
   Completer(core_, qp, now).fail_oldest(Status::kRetryExceeded, Cause::kPeerGone);

@@ -20,6 +20,7 @@
 #include "transport/qp/qp_state.h"
 #include "transport/qp/qp_table.h"
 #include "transport/qp/queue_pair.h"
+#include "wire/last_answer.h"
 #include "wire/transport_packet.h"
 
 namespace rrdma::transport {
@@ -111,6 +112,12 @@ class Engine {
   // Everything that transmit() gave to the sink was sent: datagrams and unreliable messages are now complete.
   void flushed(Instant now);
 
+  // Completion events may be held until the received packets are answered.
+  [[nodiscard]] objects::HeldEvents& held_events() { return core_.held_events; }
+
+  // The process behind this QP's peer is gone (same host). `answer` names the last message that it delivered. That message
+  // and all earlier ones are acknowledged.
+  void handle_last_answer(QueuePair& qp, const wire::LastAnswer& answer, Instant now);
   // The peer's process on this host is gone: outstanding requests fail at once.
   void peer_gone(QueuePair& qp, Instant now);
 

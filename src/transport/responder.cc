@@ -227,7 +227,11 @@ Responder::Verdict Responder::execute_write(const TransportPacket& packet, const
       }
     }
     if (!access.ok()) return refuse(NakCode::kRemoteAccessError, access.cause);
+    // A program may watch for the last byte and end at once.
+    if (shape.ends_message)
+      write_last_answer(resp_.expected + (qp_.packets_of(length) - 1), (resp_.msn + 1) & wire::kMask24);
     if (!placed_ && !objects::place(access.host, packet.payload.data(), length, shape.ends_message)) {
+      if (shape.ends_message) write_last_answer(resp_.expected - 1, resp_.msn);
       return refuse(NakCode::kRemoteAccessError, Cause::kRemoteMemoryFault);
     }
   }
@@ -246,6 +250,7 @@ void Responder::complete_message(const TransportPacket& packet, const OpcodeShap
   resp_.msn = (resp_.msn + 1) & wire::kMask24;
   ++qp_.counters->messages_received;
   ++qp_.messages_received;
+  write_last_answer(resp_.expected - 1, resp_.msn);
   if (shape.kind == Kind::kWrite && !shape.immediate) return;
   objects::Completion completion{.wr_id = resp_.receive.wr_id,
                                  .opcode = shape.kind == Kind::kWrite
@@ -362,9 +367,11 @@ void Responder::answer(std::uint8_t syndrome, wire::Psn psn) {
   resp_.answer_due = true;
   resp_.answer_syndrome = syndrome;
   resp_.answer_psn = psn;
-  if (syndrome == wire::kSyndromeAckNoCredits && qp_.last_answer != nullptr)
-    wire::LastAnswer::write(*qp_.last_answer, psn, resp_.msn, now_);
   core_.schedule(qp_);
+}
+
+void Responder::write_last_answer(wire::Psn last, std::uint32_t msn) {
+  if (qp_.last_answer != nullptr) wire::LastAnswer::write(*qp_.last_answer, last, msn, now_);
 }
 
 // IBTA 11.6.2: the status of a receive request whose message was refused.

@@ -93,6 +93,10 @@ DirectionControl& ShmChannel::control(unsigned direction) const {
   return reinterpret_cast<DirectionControl*>(base_ + controls_offset())[direction];
 }
 
+AnswerRow* ShmChannel::answers(unsigned direction) const {
+  return reinterpret_cast<AnswerRow*>(base_ + answers_offset(direction));
+}
+
 Result<ShmChannel::Pair, ShmError> ShmChannel::create(std::uint32_t ring_octets) {
   if (!ring_size_fits(ring_octets)) return Failure{ShmError{ShmProblem::kRingSize, 0}};
   OwnedFd memory = lifted(raw::memfd_create("rrdma-channel", MFD_CLOEXEC | MFD_ALLOW_SEALING));

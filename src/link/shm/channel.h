@@ -51,6 +51,8 @@ class ShmChannel {
   [[nodiscard]] unsigned own_direction() const { return direction_; }
   [[nodiscard]] std::uint64_t nonce(unsigned direction) const { return nonce_[direction]; }
   [[nodiscard]] DirectionControl& control(unsigned direction) const;
+  // The answer rows of the side that sends in this direction.
+  [[nodiscard]] AnswerRow* answers(unsigned direction) const;
   [[nodiscard]] std::uint8_t* ring(unsigned direction) const {
     return base_ + ring_offset(direction, ring_octets_);
   }

@@ -1,6 +1,6 @@
 // The layout of a channel in shared memory: both processes map it, and neither trusts it.
 //
-//   channel   = ChannelHeader, DirectionControl[2], (page) ring[0], (page) ring[1]
+//   channel   = ChannelHeader, DirectionControl[2], AnswerRow[2][kAnswerRows], (page) ring[0], (page) ring[1]
 //   ring      = records, each on a multiple of kUnitOctets, never across the end of the ring
 //   record    = RecordHead, [PeerRoute], transport headers, [AckRecord], payload   (or a skip: RecordHead alone)
 //
@@ -23,7 +23,7 @@
 namespace rrdma::link {
 
 inline constexpr std::uint64_t kChannelMagic = 0x314c484352535252;  // "RRSRCHL1", little-endian
-inline constexpr std::uint32_t kChannelVersion = 3;
+inline constexpr std::uint32_t kChannelVersion = 4;
 inline constexpr std::size_t kUnitOctets = 64;
 inline constexpr std::size_t kChannelPage = 65536;  // the largest page size of arm64
 inline constexpr std::uint32_t kShmTrainOctetsMax = 64 * 1024;
@@ -53,6 +53,15 @@ struct DirectionControl {
 static_assert(sizeof(DirectionControl) == 512);
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free &&
               std::atomic<std::uint32_t>::is_always_lock_free);
+
+// The last answer of a QP, of the side that writes it; the other side reads it when this one is gone. A row stays readable after its QP is destroyed, until another QP takes it.
+struct AnswerRow {
+  std::atomic<std::uint32_t> qpn;  // 0: none yet
+  std::uint32_t reserved;
+  std::atomic<std::uint64_t> answer;  // wire::LastAnswer
+};
+static_assert(sizeof(AnswerRow) == 16);
+inline constexpr std::size_t kAnswerRows = 2000;
 
 struct RecordHead {
   std::uint64_t ready;
@@ -107,10 +116,13 @@ inline constexpr std::size_t kRecordOctetsMax =
 static_assert(kRecordOctetsMax <= kRingOctetsMin / 2);
 
 constexpr std::size_t controls_offset() { return sizeof(ChannelHeader); }
+constexpr std::size_t answers_offset(unsigned side) {
+  return controls_offset() + 2 * sizeof(DirectionControl) + side * kAnswerRows * sizeof(AnswerRow);
+}
 constexpr std::size_t ring_offset(unsigned direction, std::size_t ring_octets) {
   return kChannelPage + direction * ring_octets;
 }
 constexpr std::size_t channel_octets(std::size_t ring_octets) { return kChannelPage + 2 * ring_octets; }
-static_assert(controls_offset() + 2 * sizeof(DirectionControl) <= kChannelPage);
+static_assert(answers_offset(2) <= kChannelPage);
 
 }  // namespace rrdma::link

@@ -115,6 +115,30 @@ std::optional<std::uint32_t> ShmLink::poll_lost() {
   return std::nullopt;
 }
 
+std::atomic<std::uint64_t>* ShmLink::claim_answer(std::uint32_t peer, wire::Qpn qpn) {
+  Port* port = find(peer);
+  return port == nullptr ? nullptr : port->answers.claim(qpn);
+}
+
+void ShmLink::release_answer(std::uint32_t peer, wire::Qpn qpn) {
+  if (Port* port = find(peer)) port->answers.release(qpn);
+}
+
+std::uint32_t ShmLink::party_of(std::uint32_t peer) const {
+  const Port* port = find(peer);
+  return port == nullptr ? 0 : port->party;
+}
+
+// If both ends made a channel at the same time, each QP writes into the channel that its own side sends through.
+std::optional<wire::LastAnswer> ShmLink::last_answer(std::uint32_t peer, wire::Qpn qpn) const {
+  const std::uint32_t party = party_of(peer);
+  for (const auto& port : ports_) {
+    if (port->party != party) continue;
+    if (const auto answer = port->answers.find_peers(qpn)) return answer;
+  }
+  return std::nullopt;
+}
+
 void ShmLink::attend() {
   if (!has_barrier_) return;
   for (const auto& port : ports_) {

@@ -22,6 +22,7 @@
 #include "base/owned_fd.h"
 #include "base/result.h"
 #include "link/link.h"
+#include "link/shm/answer_rows.h"
 #include "link/shm/channel.h"
 #include "link/shm/direct_peer.h"
 #include "link/shm/direct_table.h"
@@ -55,6 +56,15 @@ class ShmLink final : public Link, public objects::DirectAccess {
   // The peer has taken every frame sent to this number and has flushed its answers.
   [[nodiscard]] bool served(std::uint32_t peer) const;
   [[nodiscard]] std::size_t channel_count() const { return ports_.size(); }
+
+  // The place for the last answer of a QP that is connected through this channel; null: none. Valid until the channel is
+  // removed; after release_answer() another QP may get the place.
+  [[nodiscard]] std::atomic<std::uint64_t>* claim_answer(std::uint32_t peer, wire::Qpn qpn);
+  void release_answer(std::uint32_t peer, wire::Qpn qpn);
+  // The last answer of a QP of the process behind this channel. Searches all channels to that process.
+  [[nodiscard]] std::optional<wire::LastAnswer> last_answer(std::uint32_t peer, wire::Qpn qpn) const;
+  // The process behind the channel; 0: there is no such channel.
+  [[nodiscard]] std::uint32_t party_of(std::uint32_t peer) const;
 
   // Call before sleeping on fd(). True if there is nothing to poll and no room became free for a refused frame. After
   // false, or after the sleep, call disarm().
@@ -119,11 +129,13 @@ class ShmLink final : public Link, public objects::DirectAccess {
         : channel(std::move(given)),
           writer(channel),
           reader(channel),
+          answers(channel),
           peer(number),
           party(whose != 0 ? whose : number) {}
     ShmChannel channel;
     RingWriter writer;
     RingReader reader;
+    AnswerRows answers;
     std::optional<DirectPeer> direct;
     std::uint32_t peer;
     std::uint32_t party;

@@ -48,11 +48,20 @@ HostLane::HostLane(const Settings& settings, control::DaemonClient& daemon, cont
 
 HostLane::~HostLane() {
   thread_.stop();
-  publish_sums();
+  (void)end(Duration{});
   // Ignore the events of QPs and regions that are still to be destroyed.
   engine_.set_direct(nullptr);
   if (direct_ != nullptr) memory_.remove_listener(*direct_);
   direct_.reset();
+}
+
+bool HostLane::end(Duration patience) {
+  if (!mutex().lock_at_end(patience)) return false;
+  const std::lock_guard held(mutex(), std::adopt_lock);
+  progress_.end();
+  publish_sums();
+  links_.write_captures();
+  return true;
 }
 
 void HostLane::watch_shm(const Settings& settings) {
@@ -104,8 +113,18 @@ void HostLane::on_qp_event(transport::QueuePair& qp, transport::QpEvent event) {
 
 void HostLane::on_qp_changed(transport::QueuePair& qp, bool destroyed) {
   publisher_.handle_qp_changed(qp, destroyed);
+  place_last_answer(qp, destroyed);
   failures_.handle_qp_changed(qp, destroyed);
   if (direct_ != nullptr) direct_->handle_qp_changed(qp, destroyed);
+}
+
+// The peer reads it there when this process is gone. For other links the daemon does (docs/adr/0019).
+void HostLane::place_last_answer(transport::QueuePair& qp, bool destroyed) {
+  if (links_.shm() == nullptr || qp.path.link != kShmLink) return;
+  if (destroyed || qp.state == transport::QpState::kReset)
+    return links_.shm()->release_answer(qp.path.peer, qp.qpn);
+  if (!qp.can_receive()) return;
+  if (auto* place = links_.shm()->claim_answer(qp.path.peer, qp.qpn)) qp.last_answer = place;
 }
 
 // ---- messages of the daemon ----

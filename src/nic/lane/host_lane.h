@@ -62,12 +62,10 @@ class HostLane final : public Lane, private transport::EventSink, private Duty {
   void send_held() override { progress_.send_held(); }
   // REQUIRES: the lock.
   void publish_sums() { publisher_.publish_sums(engine_, links_.all()); }
-  // The process ends: leaves nothing behind that peers or captures wait for. REQUIRES: the lock.
-  void end() {
-    send_held();
-    publish_sums();
-    links_.write_captures();
-  }
+  // Ends the lane, however the program ends: sends delayed answers, publishes counters, writes captures. Answers are not
+  // delayed afterwards. False: the lock was not free in time, or the caller holds it. Peers then learn from the last
+  // answers which messages were delivered (wire/last_answer.h).
+  bool end(Duration patience);
   Result<objects::Path, Problem> resolve(const host::Device& device, const PathRequest& request) override;
   void rely_on_thread() override { wakeup_.rely_on_thread(); }
 
@@ -89,6 +87,7 @@ class HostLane final : public Lane, private transport::EventSink, private Duty {
   void watch_shm(const Settings& settings);
   void watch_udp();
   void choose_packets();
+  void place_last_answer(transport::QueuePair& qp, bool destroyed);
 
   void on_qp_event(transport::QueuePair& qp, transport::QpEvent event) override;
   void on_qp_changed(transport::QueuePair& qp, bool destroyed) override;

@@ -3,6 +3,9 @@
 // in the kernel. The store may be reordered after the check for sleepers, which are then not woken: they check again
 // after kSleepNs. This is rare, whereas an exchange would burden every unlock. Satisfies Lockable, so
 // std::unique_lock works.
+//
+// The word names the thread that holds the lock. A signal handler that ends the program may have interrupted that
+// thread. It must not wait for the lock then.
 #pragma once
 
 #include <linux/futex.h>
@@ -12,6 +15,8 @@
 
 #include <atomic>
 #include <cstdint>
+
+#include "base/instant.h"
 
 namespace rrdma::nic {
 
@@ -28,7 +33,18 @@ class LaneLock {
   bool try_lock() {
     std::uint32_t expected = kFree;
     return state_.load(std::memory_order_relaxed) == kFree &&
-           state_.compare_exchange_strong(expected, kHeld, std::memory_order_acquire);
+           state_.compare_exchange_strong(expected, caller(), std::memory_order_acquire);
+  }
+
+  // For the end of the program. False: the caller itself holds the lock, or another thread held it for that long.
+  bool lock_at_end(Duration patience) {
+    if (state_.load(std::memory_order_relaxed) == caller()) return false;
+    for (std::int64_t slept_ns = 0; !spin(kSpins); slept_ns += kSleepNs) {
+      if (slept_ns >= patience.ns) return false;
+      waited_for_.store(true);
+      sleep(kSleepNs);
+    }
+    return true;
   }
 
   void lock() {
@@ -72,7 +88,20 @@ class LaneLock {
   }
 
  private:
-  enum : std::uint32_t { kFree, kHeld };
+  static constexpr std::uint32_t kFree = 0;
+  // A number of the calling thread, never kFree. Two threads whose thread pointers are 256 GiB apart share one, which
+  // lock_at_end() alone would notice.
+  static std::uint32_t caller() {
+    std::uintptr_t pointer = 0;
+#if defined(__x86_64__)
+    asm("mov %%fs:0, %0" : "=r"(pointer));
+#elif defined(__aarch64__)
+    asm("mrs %0, tpidr_el0" : "=r"(pointer));
+#else
+#error "which register holds the thread pointer?"
+#endif
+    return static_cast<std::uint32_t>(pointer >> 6) | 1;
+  }
   bool spin(int tries) {
     for (; tries > 0; --tries) {
       if (try_lock()) return true;
@@ -83,7 +112,9 @@ class LaneLock {
   // True if a wake-up ended the sleep.
   bool sleep(long ns) {
     const timespec moment{.tv_sec = 0, .tv_nsec = ns};
-    return syscall(SYS_futex, &state_, FUTEX_WAIT_PRIVATE, kHeld, &moment, nullptr, 0) == 0;
+    const std::uint32_t holder = state_.load(std::memory_order_relaxed);
+    if (holder == kFree) return false;
+    return syscall(SYS_futex, &state_, FUTEX_WAIT_PRIVATE, holder, &moment, nullptr, 0) == 0;
   }
 
   static constexpr int kSpins = 100;

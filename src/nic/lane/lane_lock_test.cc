@@ -111,5 +111,31 @@ TEST(LaneLock, ThePoliteOneCanBeHurried) {
   EXPECT_LE(best, std::chrono::microseconds(150));
 }
 
+// A signal handler that ends the program may have interrupted the holder, and would wait for itself.
+TEST(LaneLock, TheEndDoesNotWaitForTheCallingThread) {
+  LaneLock lock;
+  lock.lock();
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_FALSE(lock.lock_at_end(seconds(30)));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
+  lock.unlock();
+  EXPECT_TRUE(lock.lock_at_end(Duration{}));
+  lock.unlock();
+}
+
+TEST(LaneLock, TheEndWaitsForAnotherThread) {
+  LaneLock lock;
+  std::atomic<bool> held{false};
+  std::jthread holder([&] {
+    const std::lock_guard guard(lock);
+    held.store(true);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  });
+  while (!held.load()) std::this_thread::yield();
+  EXPECT_FALSE(lock.lock_at_end(milliseconds(1)));
+  EXPECT_TRUE(lock.lock_at_end(seconds(30)));
+  lock.unlock();
+}
+
 }  // namespace
 }  // namespace rrdma::nic

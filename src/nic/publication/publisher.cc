@@ -87,13 +87,15 @@ void Publisher::handle_qp_changed(transport::QueuePair& qp, bool destroyed) {
   if (destroyed) return strike_out(qp);
   if (!places_.contains(qp.qpn.value)) list(qp);
   const auto found = places_.find(qp.qpn.value);
-  if (found != places_.end()) control::ProcessPage::update_qp(*listed_[found->second].row, fields_of(qp));
+  if (found == places_.end()) return;
+  control::QpRow& row = *listed_[found->second].row;
+  qp.last_answer = &row.last_answer;
+  control::ProcessPage::update_qp(row, fields_of(qp));
 }
 
 void Publisher::list(transport::QueuePair& qp) {
   control::QpRow* row = page_.create_qp();
   if (row == nullptr) return;
-  qp.last_answer = &row->last_answer;
   const bool between_rounds = next_ == listed_.size();
   places_[qp.qpn.value] = listed_.size();
   listed_.push_back(
