@@ -392,7 +392,8 @@ TEST(Hostile, MalformedMessagesHurtNobody) {
     ASSERT_TRUE(status.ok()) << "seed " << seed << ": " << status.error().sentence;
     EXPECT_EQ(status->slots_held, 1);
     EXPECT_TRUE(eventually([&] { return client->status()->clients == 1; }));
-    EXPECT_TRUE(eventually([&] { return descriptors_of(daemon_of(*client)) == descriptors; }));
+    // The count above may include a descriptor that was about to be closed.
+    EXPECT_TRUE(eventually([&] { return descriptors_of(daemon_of(*client)) <= descriptors; }));
     std::uint64_t malformed = 0;
     const auto later = client->status();
     for (const auto& counter : later->counters) {
