@@ -1,10 +1,11 @@
-// The functions of the C library by which descriptors end: close, close_range, closefrom, and dup2 and dup3,
-// which end what had the number before.
+// Hooks of the C library functions that close descriptors: close, close_range, closefrom, and dup2 and dup3,
+// which close the previous file of the number.
 //
-// Two kinds concern us. Channels of the connection manager (rdma_cm/station.h) belong to the program: their ids
-// end with them. Descriptors of our own belong to nobody but us: a program that closes "all that is left over"
-// would go on with a NIC whose descriptors are other files by now, and we would write into those. For the
-// program they are not open (EBADF). In a child (fork, vfork) they are copies, and go like any.
+// Two kinds of descriptors matter. Channels of the connection manager (rdma_cm/station.h) belong to the
+// program; their ids end with them. RRDMA's internal descriptors must survive a program that closes all
+// descriptors that it does not know. Otherwise the NIC would write into other files that get the same
+// numbers. To the program they are not open (EBADF). In a child (fork, vfork) they are copies and can be
+// closed.
 #include <pthread.h>
 #include <unistd.h>
 
@@ -33,7 +34,7 @@ constinit NextSymbol<int(int, int)> next_dup2("dup2");
 constinit NextSymbol<int(int, int, int)> next_dup3("dup3");
 constinit NextSymbol<int(unsigned, unsigned, int)> next_close_range("close_range");
 
-// The process whose descriptors the set tells of. In the child of a vfork this is still the parent.
+// The process that owns the descriptors of the set. In the child of a vfork this is still the parent.
 std::atomic<pid_t> owner{0};
 
 __attribute__((constructor)) void look_up_all() {
@@ -62,7 +63,7 @@ int pass_range(unsigned first, unsigned last, int flags) {
                          : raw::close_range(first, last, static_cast<unsigned>(flags));
 }
 
-// What lies in the range and is ours is left out.
+// Closes the range except our descriptors.
 int close_around_ours(unsigned first, unsigned last, int flags) {
   for (;;) {
     int own = own_descriptors.next(static_cast<int>(std::min<unsigned>(first, DescriptorSet::kNumbers)));
@@ -83,7 +84,7 @@ void end_channels(unsigned first, unsigned last) {
   }
 }
 
-// Before another file takes the number. False: it is ours to keep.
+// Prepares the number for another file. False: the descriptor is ours and stays.
 bool make_room(int fd, const char* call) {
   if (is_ours(fd)) {
     rrdma::host::fail(
@@ -111,7 +112,7 @@ RRDMA_HOOK int close(int fd) {
 }
 
 RRDMA_HOOK int close_range(unsigned first, unsigned last, int flags) noexcept {
-  constexpr int kMarkOnly = 1 << 2;  // CLOSE_RANGE_CLOEXEC: ours are marked
+  constexpr int kMarkOnly = 1 << 2;  // CLOSE_RANGE_CLOEXEC: ours already have the flag
   if (first > last || (flags & kMarkOnly) != 0) return pass_range(first, last, flags);
   end_channels(first, last);
   if (!in_owner()) return pass_range(first, last, flags);
@@ -121,7 +122,7 @@ RRDMA_HOOK int close_range(unsigned first, unsigned last, int flags) noexcept {
 RRDMA_HOOK void closefrom(int first) noexcept {
   const unsigned from = first < 0 ? 0 : static_cast<unsigned>(first);
   if (close_range(from, ~0u, 0) == 0) return;
-  // A kernel before 5.9.
+  // Kernels before 5.9 lack close_range.
   const long limit = sysconf(_SC_OPEN_MAX);
   for (long fd = from; fd < limit; ++fd) static_cast<void>(close(static_cast<int>(fd)));
 }

@@ -1,11 +1,11 @@
-// The door for programs that look for libibverbs by themselves: dlopen of it, under any path and also under the
-// private name that a Python wheel gave its copy ("libibverbs-1de1263b.so"), answers with our own library, in which
-// dlsym and dlvsym find our functions first and the real library's behind them. A private librdmacm becomes the
-// system's, which speaks to our rdma_cm file; it must not be bound deeper than our hooks.
+// The dlopen hook for programs that load libibverbs themselves. dlopen of libibverbs, under any path and also
+// under the private name of a Python wheel's copy ("libibverbs-1de1263b.so"), returns our own library. dlsym
+// and dlvsym then find our functions first and the real library's behind them. A private librdmacm becomes
+// the system's, which uses our rdma_cm file; RTLD_DEEPBIND must not bypass our hooks.
 //
-// Any other name goes to the real dlopen by a jump, not by a call: it searches the RUNPATH of the object
-// that its return address lies in, and that must stay the caller's. The compiler cannot be made to promise
-// that, so the hook is written in assembly: it asks choose_dlopen() and jumps to what that answers.
+// Any other name goes to the real dlopen by a jump, not by a call. dlopen searches the RUNPATH of the object
+// that holds its return address, which must stay the caller. C++ cannot guarantee a tail call, so the hook is
+// written in assembly: it calls choose_dlopen() and jumps to the result.
 #include <dlfcn.h>
 
 #include "preload/library_name.h"

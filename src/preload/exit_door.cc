@@ -1,5 +1,5 @@
-// The door for programs that end without exit handlers. These symbols stay unversioned. Programs that make the system
-// call by themselves are not met.
+// Hooks for programs that exit without exit handlers. These symbols stay unversioned. Programs that make the
+// system call directly bypass them.
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>

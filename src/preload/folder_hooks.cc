@@ -1,6 +1,7 @@
-// The functions of the C library by which a program moves in the tree of our files and asks where it is: chdir, fchdir, getcwd
-// and their relatives; and glob, which reads folders inside the C library, where no hook sees it. The working folder of such
-// a program is really one of our tree, so that children find it too, whatever they are.
+// Hooks of the C library functions by which a program moves in our file tree and asks for its working
+// directory: chdir, fchdir, getcwd and related functions. Also glob, which reads folders inside the C library
+// and bypasses hooks. The working directory of such a program is really a folder of our tree, so that any
+// child inherits it.
 #include <dirent.h>
 #include <glob.h>
 #include <stdio.h>
@@ -51,7 +52,7 @@ __attribute__((constructor)) void look_where_we_are() {
   if (!seen_path(real_folder(AT_FDCWD)).empty()) Redirect::enter_tree();
 }
 
-// The working folder, if it is in the tree; else empty. Errno stays.
+// The working directory if it is in the tree, else empty. Preserves errno.
 std::string seen_working_folder() {
   if (!Redirect::may_work_inside()) return {};
   const int saved = errno;

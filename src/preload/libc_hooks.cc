@@ -1,10 +1,10 @@
-// The functions of the C library that stand between a program and our doors. Through open, fstat, write and
-// close (descriptor_hooks.cc) librdmacm reaches the kernel's rdma_cm file (rdma_cm/station.h); through all the
-// others, and open again, programs look at a device's files: each asks where the path leads
-// (files/redirect.h). Everything else goes on to the next definition (librspreload's or the C library's).
-// These symbols stay unversioned.
+// Hooks of the C library functions that programs use to reach RRDMA. librdmacm reaches the kernel's rdma_cm
+// file (rdma_cm/station.h) through open, fstat, write and close (descriptor_hooks.cc). Programs read a
+// device's files through open and all the others, each of which redirects the path (files/redirect.h).
+// Everything else goes on to the next definition (librspreload's or the C library's). These symbols stay
+// unversioned.
 //
-// The C library's own calls do not come here (nftw, fts); those of programs, of Python and of C++ do.
+// Calls inside the C library (nftw, fts) bypass the hooks; those of programs, of Python and of C++ do not.
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -109,7 +109,8 @@ __attribute__((constructor)) void look_up_all() {
           next_realpath_chk, next_canonicalize, next_getxattr, next_lgetxattr);
 }
 
-// Where the kernel has an rdma_cm of its own, librdmacm learns its number by netlink and takes no file with another.
+// If the kernel has its own rdma_cm, librdmacm learns its device number by netlink and rejects a file with
+// another number.
 dev_t rdma_cm_number() {
   static const dev_t number = [] {
     const rrdma::files::MachineFiles only;
@@ -124,7 +125,7 @@ dev_t rdma_cm_number() {
   return number;
 }
 
-// A descriptor of ours, as the kernel's character device would look.
+// Describes one of our descriptors like the kernel's character device.
 void describe_channel(struct stat* status) {
   std::memset(status, 0, sizeof *status);
   status->st_mode = S_IFCHR | 0666;
@@ -170,7 +171,7 @@ RRDMA_HOOK_OPEN(open64)
 RRDMA_HOOK_OPENAT(openat)
 RRDMA_HOOK_OPENAT(openat64)
 
-// What open() becomes in programs that were built with _FORTIFY_SOURCE.
+// open() in programs that were built with _FORTIFY_SOURCE.
 RRDMA_HOOK int __open_2(const char* path, int flags) {
   if (is_rdma_cm(path)) return Station::instance().open(flags);
   return (*next_open_2)(Redirect(path).path(), flags);
@@ -216,7 +217,7 @@ RRDMA_HOOK int fstat64(int fd, struct stat64* status) {
   return next != nullptr ? next(fd, status) : static_cast<int>(::syscall(SYS_fstat, fd, status));
 }
 
-// What fstat() is in programs that were built against a C library before 2.33.
+// fstat() in programs that were built against a C library before 2.33.
 RRDMA_HOOK int __fxstat(int version, int fd, struct stat* status) {
   if (Station::is_channel(fd)) {
     describe_channel(status);
@@ -259,7 +260,7 @@ RRDMA_HOOK int statx(int folder, const char* path, int flags, unsigned mask, str
   return (*next_statx)(folder, Redirect(folder, path).path(), flags, mask, status);
 }
 
-// What stat() is in programs that were built against a C library before 2.33.
+// stat() in programs that were built against a C library before 2.33.
 RRDMA_HOOK int __xstat(int version, const char* path, struct stat* status) {
   return (*next_xstat)(version, Redirect(path).path(), status);
 }
@@ -324,7 +325,7 @@ RRDMA_HOOK char* canonicalize_file_name(const char* path) {
   return as_seen((*next_canonicalize)(Redirect(path).path()));
 }
 
-// What `ls -l` asks for each name.
+// `ls -l` calls this for each name.
 RRDMA_HOOK ssize_t getxattr(const char* path, const char* name, void* value, size_t size) {
   return (*next_getxattr)(Redirect(path).path(), name, value, size);
 }

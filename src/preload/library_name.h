@@ -1,12 +1,12 @@
-// The names under which a library is asked for.
+// The names under which programs load a library.
 #pragma once
 
 #include <string_view>
 
 namespace rrdma::preload {
 
-// Whether `path` names a copy of `library` ("libibverbs"): libibverbs.so, libibverbs.so.1, libibverbs-1de1263b.so.1.2,
-// in any folder. Null names none.
+// Whether `path` names a copy of `library` ("libibverbs"): libibverbs.so, libibverbs.so.1,
+// libibverbs-1de1263b.so.1.2, in any folder. False for null.
 inline bool is_library(const char* path, std::string_view library) {
   if (path == nullptr) return false;
   std::string_view name(path);

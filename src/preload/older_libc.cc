@@ -1,5 +1,5 @@
-// Functions of newer C libraries that the compiler's runtime inside us asks for. Defined here, they are
-// bound here, and the library loads where the C library is older (Ubuntu 22.04 has 2.35).
+// Functions of newer C libraries that the compiler's runtime inside this library needs. Defining them here
+// lets the library load with older C libraries (Ubuntu 22.04 has 2.35).
 #include <sys/random.h>
 
 #include <cstdint>

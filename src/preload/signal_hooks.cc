@@ -1,5 +1,6 @@
-// sigaction() and signal(), for the two signals that our fault handler needs (host/signals/fault_handler.h): what a
-// program wants done is kept there, and done. All other signals go on to the next definition.
+// Hooks of sigaction() and signal(), for the two signals that our fault handler needs
+// (host/signals/fault_handler.h). The handler stores the program's action and executes it. All other signals
+// go on to the next definition.
 #include <errno.h>
 #include <signal.h>
 

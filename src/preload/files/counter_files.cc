@@ -15,14 +15,14 @@
 namespace rrdma::files {
 namespace {
 
-// A daemon that is busy answers in milliseconds; one that is stopped must not stop who reads a file.
+// A busy daemon answers within milliseconds. A stopped daemon must not block the reader of a file.
 constexpr Duration kPatience = seconds(1);
 constexpr std::string_view kPorts = "/ports/1/";
 
 struct CounterFile {
   std::string_view path;
   std::string_view counter;  // of the engine; empty: always `unit`
-  std::uint64_t unit;        // how many of them are one here
+  std::uint64_t unit;        // the number of counts that make one here
 };
 
 constexpr CounterFile kFiles[] = {
@@ -30,7 +30,7 @@ constexpr CounterFile kFiles[] = {
     {"counters/port_rcv_data", "octets_received", 4},
     {"counters/port_xmit_packets", "packets_sent", 1},
     {"counters/port_rcv_packets", "packets_received", 1},
-    // A link of software has no symbols and no lanes to lose, no management lane, and no switch behind it.
+    // A software link has no symbols or lanes to lose, no management lane, and no switch.
     {"counters/symbol_error", "", 0},
     {"counters/link_error_recovery", "", 0},
     {"counters/local_link_integrity_errors", "", 0},
@@ -51,10 +51,10 @@ constexpr CounterFile kFiles[] = {
     {"hw_counters/np_cnp_sent", "cnps_sent", 1},
     {"hw_counters/np_ecn_marked_roce_packets", "ecn_marked", 1},
     {"hw_counters/rp_cnp_handled", "cnps_received", 1},
-    {"hw_counters/lifespan", "", 100},  // ms: how old a value may be
+    {"hw_counters/lifespan", "", 100},  // ms: the maximum age of a value
 };
 
-// Nothing where no daemon answers. None at all: no program has carried anything since there is one.
+// Nothing if no daemon answers. An empty list: no program has transferred anything since the daemon started.
 std::optional<std::vector<control::NamedCounter>> counted_by(const std::string& device) {
   nic::Runtime::publish_counters();
   const auto client = control::DaemonClient::connect_or_start(
@@ -71,7 +71,7 @@ std::optional<std::vector<control::NamedCounter>> counted_by(const std::string& 
   return std::vector<control::NamedCounter>();
 }
 
-// Who reads the file finds the old line or the new one.
+// Atomic: a reader sees the old line or the new one.
 void replace_file(const std::string& root, const std::string& path, const std::string& line) {
   static std::atomic<unsigned> written{0};
   const std::string fresh = formatted("{}/new.{}.{}", root, raw::getpid(), written.fetch_add(1));

@@ -14,9 +14,9 @@ using Kind = TreeEntry::Kind;
 constexpr const char* kVerbsAbi = "6";
 constexpr const char* kCharacterDevice = "/dev/null";
 constexpr const char* kCharacterDeviceNumber = "1:3";
-// As ibv_query_port says: a connection manager, and GIDs made of IP addresses.
+// The same as in ibv_query_port: a connection manager, and GIDs made of IP addresses.
 constexpr std::uint32_t kCapabilities = 0x04010000;
-// As a device without a plan says of itself (verbs/device/limits.h).
+// The values of a device without a plan (verbs/device/limits.h).
 constexpr std::uint32_t kVendor = 0x5252;
 constexpr std::uint32_t kPart = 1;
 constexpr const char* kEthernetController = "0x020000";
@@ -34,7 +34,7 @@ std::string gid_text(const wire::Gid& gid) {
   return text;
 }
 
-// One device's entries under its folder.
+// Builds one device's entries under its folder.
 class Writer {
  public:
   Writer(std::vector<TreeEntry>& out, std::string folder) : out_(out), folder_(std::move(folder)) {}
@@ -67,9 +67,9 @@ void add_port(Writer& device, const DeviceView& view) {
   file("sm_lid", "0x0");
   file("sm_sl", "0");
   file("pkeys/0", "0xffff");
-  // As before anything was counted; who opens one finds more (counter_files.h).
+  // Zero counts; opening a file refreshes them (counter_files.h).
   for (const std::string& path : counter_paths()) device.whole("ports/1/" + path, counter_line(path, {}));
-  // Only what the table holds: the kernel's files of empty entries say zero or cannot be read.
+  // Only existing entries: the kernel's files of empty entries read as zero or cannot be read.
   for (const host::GidEntry& entry : view.gids) {
     if (!entry.valid) continue;
     const std::string index = std::to_string(entry.index);
@@ -88,7 +88,7 @@ std::string way_up(const std::string& folder) {
   return way;
 }
 
-// What stands beside the device in the folder of its PCI address, and the ways to that folder.
+// Adds the files beside the device in the folder of its PCI address, and the links to that folder.
 void add_pci(std::vector<TreeEntry>& out, const DeviceView& view, const PciPlace& place) {
   const host::DeviceProperties& properties = view.identity.properties;
   Writer pci(out, place.folder);
@@ -135,7 +135,7 @@ void add_device(std::vector<TreeEntry>& out, const DeviceView& view) {
   device.file("hw_rev", "1");
   device.file("hca_type", "RRDMA");
   device.file("board_id", "RRDMA");
-  // A device without a PCI address has a folder of its own in its place.
+  // A device without a PCI address has a folder of its own instead.
   if (has_pci) device.link("device", "../..");
   Writer around(out, has_pci ? place.folder : folder + "/device");
   around.link("net/" + view.identity.interface, "/sys/class/net/" + view.identity.interface);
@@ -162,7 +162,7 @@ void add_device(std::vector<TreeEntry>& out, const DeviceView& view) {
   out.push_back({"dev/infiniband/" + view.verbs_file, Kind::kLink, kCharacterDevice});
 }
 
-// The machine's own devices stay where they are; a listing shows them beside ours.
+// The machine's own devices stay in place; a listing shows them beside ours.
 void add_kernel_names(std::vector<TreeEntry>& out, const std::string& folder,
                       const std::vector<std::string>& names) {
   for (const std::string& name : names) {

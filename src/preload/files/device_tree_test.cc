@@ -1,4 +1,4 @@
-// What the files of a device say.
+// The contents of a device's files.
 #include "preload/files/device_tree.h"
 
 #include <gtest/gtest.h>

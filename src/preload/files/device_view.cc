@@ -13,7 +13,7 @@
 namespace rrdma::files {
 namespace {
 
-// Not through the C library: our own hooks would answer.
+// Bypasses the C library, because our own hooks would answer.
 bool kernel_has(const std::string& path) {
   return ::syscall(SYS_faccessat, AT_FDCWD, path.c_str(), F_OK) == 0;
 }
@@ -45,7 +45,7 @@ Result<std::vector<DeviceView>, Problem> view_devices() {
   const auto identities = runtime.devices();
   if (!identities) return Failure{identities.error()};
   for (const host::DeviceIdentity& identity : *identities) {
-    // An open device's table keeps its indices when addresses come and go; a fresh one would count anew.
+    // An open device's table keeps its indices when addresses come and go; a new table would renumber them.
     std::shared_ptr<host::Device> device = runtime.find_open(identity.name);
     if (device == nullptr) device = std::make_shared<host::NetlinkDevice>(identity, *interfaces);
     DeviceView view{.identity = identity,

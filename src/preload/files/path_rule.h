@@ -1,5 +1,5 @@
-// PathRule: the paths that lead into our tree. A folder that we answer for does so itself (its listing shows
-// the machine's names beside ours), and with those of its names that are ours.
+// PathRule: the paths that lead into our tree. These are the folders that we answer for (their listings show
+// the machine's names beside ours), and our own names in them.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ class PathRule {
   PathRule() = default;
   PathRule(const std::vector<DeviceView>& views, const KernelNames& kernel);
 
-  // A cheap look that may say yes too often.
+  // A cheap check with false positives.
   static bool may_match(std::string_view path);
   [[nodiscard]] bool matches(std::string_view path) const;
 
@@ -25,8 +25,8 @@ class PathRule {
     std::vector<std::string> own_names;
   };
   std::vector<Folder> folders_;
-  std::vector<std::string> whole_;  // all that is inside is ours: the places of PCI devices
-  bool all_;                        // also the names that we do not have: nobody has them
+  std::vector<std::string> whole_;  // everything inside is ours: the folders of PCI devices
+  bool all_;                        // includes names that do not exist in our tree: they exist nowhere
 };
 
 }  // namespace rrdma::files

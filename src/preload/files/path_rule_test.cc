@@ -1,4 +1,4 @@
-// Which paths lead into our tree, and which stay the machine's.
+// Paths that lead into our tree, and paths that stay the machine's.
 #include "preload/files/path_rule.h"
 
 #include <gtest/gtest.h>

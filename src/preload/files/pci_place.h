@@ -1,9 +1,10 @@
-// PciPlace: where the kernel would show a device with a given PCI address. Programs that compute distances between
-// devices follow /sys/class/infiniband/NAME/device, or look a bus up in /sys/class/pci_bus, and compare the folders.
+// PciPlace: the folder in which the kernel would show a device with a given PCI address. Programs that
+// compute distances between devices follow /sys/class/infiniband/NAME/device, or look a bus up in
+// /sys/class/pci_bus, and compare the folders.
 //
 //   0000:81:00.0 -> sys/devices/pci0000:80/0000:80:01.0/0000:81:00.0     root, bridge, device
 //
-// Buses whose numbers differ in the last digit only are behind one root.
+// Buses whose numbers differ only in the last digit share a root.
 #pragma once
 
 #include <string>
@@ -18,7 +19,7 @@ struct PciPlace {
   std::string folder;   // of the device
 };
 
-// REQUIRES: an address as device_plan.h takes it.
+// REQUIRES: an address in the form of device_plan.h.
 PciPlace pci_place_of(const std::string& address);
 
 }  // namespace rrdma::files

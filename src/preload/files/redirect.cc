@@ -24,7 +24,7 @@
 namespace rrdma::files {
 namespace {
 
-// How long a tree is taken for the truth: a program reads dozens of files in a row.
+// The lifetime of a cached tree: a program reads dozens of files in a row.
 constexpr std::int64_t kFreshNs = 200'000'000;
 
 thread_local __attribute__((tls_model("initial-exec"))) int machine_only = 0;
@@ -38,7 +38,7 @@ std::vector<std::string> names_in(const char* folder) {
   return names;
 }
 
-// "net:[4026531840]", or nothing where /proc is not there.
+// "net:[4026531840]"; empty if /proc is not mounted.
 std::string own_network() {
   std::error_code error;
   return std::filesystem::read_symlink("/proc/self/ns/net", error).string();
@@ -49,10 +49,11 @@ struct Tree {
   PathRule rule;
 };
 
-// For a folder that is read, and one that is written or removed in another.
+// One for a folder that is read, others for one that is written or removed inside another.
 constexpr unsigned kDescriptorsNeeded = 4;
 
-// What is asked of the machine on the way has no words for a limit: a folder would seem empty.
+// The queries of the machine cannot report a descriptor limit: a folder would seem empty. So check for room
+// first.
 Result<std::vector<DeviceView>, Problem> view_with_room() {
   if (const auto room = host::require_descriptors(kDescriptorsNeeded); !room) return Failure{room.error()};
   return view_devices();
@@ -74,7 +75,7 @@ Tree make_tree() {
     kernel = KernelNames{.hidden = true};
   const std::string folder = host::explain_directory();
   std::vector<TreeEntry> entries = device_tree(views, kernel);
-  // Devices of two networks may look alike, but each counts for itself.
+  // Devices of two networks may look alike, but have separate counters.
   entries.push_back({"network", TreeEntry::Kind::kFile, own_network()});
   std::string root = folder.empty() ? folder : TreeStore(folder).keep(entries);
   if (root.empty()) {
@@ -86,8 +87,8 @@ Tree make_tree() {
   return {std::move(root), PathRule(views, kernel)};
 }
 
-// The tree of this moment. Never waits for another thread: the child of a fork may find the lock taken by
-// one that does not exist there.
+// The current tree. Never waits for another thread: in the child of a fork, a thread that does not exist
+// there may hold the lock.
 Tree current_tree() {
   struct Cache {
     std::mutex mutex;
@@ -100,7 +101,7 @@ Tree current_tree() {
   const std::int64_t now_ns = host::now().ns;
   if (cache->made_ns == 0 || now_ns - cache->made_ns > kFreshNs) {
     cache->tree = make_tree();
-    cache->made_ns = cache->tree.root.empty() ? 0 : now_ns;  // what could not be made is tried again
+    cache->made_ns = cache->tree.root.empty() ? 0 : now_ns;  // retry if it could not be created
   }
   return cache->tree;
 }
@@ -154,7 +155,7 @@ void Redirect::follow(const char* named) {
     return;
   }
   const int saved = errno;
-  const MachineFiles inside;  // what the tree is made of is the machine's
+  const MachineFiles inside;  // building the tree must read the machine's own files
   const Tree tree = current_tree();
   const auto is_ours = [&](std::string_view what) {
     return !tree.root.empty() && PathRule::may_match(what) && tree.rule.matches(what);

@@ -1,10 +1,10 @@
-// Redirect: which file is meant when a program names one of a device: paths under /sys/class/infiniband,
-// /sys/class/infiniband_verbs, /sys/devices/virtual/infiniband* and /dev/infiniband lead into a tree of our own
-// (device_tree.h) where they name one of our devices, or the folder itself. All others stay as they are:
-// the machine's real devices are not touched. A program that has changed to a folder of the tree, or opened one, names what
-// is there by relative paths: they are completed first (seen_path.h).
+// Redirect: maps a path that a program names to the file to open. Paths under /sys/class/infiniband,
+// /sys/class/infiniband_verbs, /sys/devices/virtual/infiniband* and /dev/infiniband lead into a tree of our
+// own (device_tree.h) if they name one of our devices, or the folder itself. All others stay unchanged, so
+// the machine's real devices are not affected. A program may change into a folder of the tree, or open one,
+// and then use relative paths: these are made absolute first (seen_path.h).
 //
-// Threads: any. Does not change errno.
+// Threads: any. Preserves errno.
 #pragma once
 
 #include <fcntl.h>
@@ -20,7 +20,7 @@ namespace rrdma::files {
 class Redirect {
  public:
   explicit Redirect(const char* path) : Redirect(AT_FDCWD, path) {}
-  // As the system calls with a folder have it: `path` may be relative to it.
+  // Like the *at() system calls: `path` may be relative to `folder`.
   Redirect(int folder, const char* path) : path_(path) {
     if (may_concern(path)) {
       follow(path);
@@ -28,19 +28,19 @@ class Redirect {
       follow_from(folder);
     }
   }
-  // What to open instead, or what the program named.
+  // The path to open: the redirected one, or the one that the program named.
   [[nodiscard]] const char* path() const { return path_; }
   [[nodiscard]] bool leads_into_tree() const { return inside_; }
 
-  // The program's working folder may be in our tree from now on.
+  // The program's working directory may be in our tree from now on.
   static void enter_tree() { works_inside.store(true, std::memory_order_relaxed); }
-  // False: it certainly is not.
+  // False: the working directory is certainly not in the tree.
   [[nodiscard]] static bool may_work_inside() { return works_inside.load(std::memory_order_relaxed); }
-  // Whether a path was led into the tree: only then can a descriptor of the program be one of a folder there.
+  // Whether any path was redirected: only then can a descriptor of the program refer to a folder of the tree.
   [[nodiscard]] static bool has_led() { return led.load(std::memory_order_relaxed); }
 
  private:
-  // Most calls of a program end here.
+  // The fast path of most calls.
   static bool may_concern(const char* path) {
     if (path == nullptr || path[0] != '/') return false;
     if (path[1] == 's') {
@@ -51,7 +51,7 @@ class Redirect {
            std::strstr(path, "/infiniband") != nullptr;
   }
   static bool may_be_inside(int folder) { return folder == AT_FDCWD ? may_work_inside() : has_led(); }
-  // Whether a device has a place among those of PCI.
+  // Whether a device has a PCI address.
   static bool plans_pci();
   void follow(const char* named);
   void follow_from(int folder);
@@ -64,16 +64,16 @@ class Redirect {
   char text_[PATH_MAX];
 };
 
-// The real path of the working folder (AT_FDCWD) or of an open folder; empty where the kernel does not say.
+// The real path of the working directory (AT_FDCWD) or of an open folder; empty if the kernel does not tell.
 [[nodiscard]] std::string real_folder(int folder);
 
-// What the C library says of a place, as the program must see it: without the name of our tree. Null stays null.
+// Removes the name of our tree from a path that the C library returned. Null stays null.
 char* as_seen(char* found);
-// The same for `size` characters without an end; the new size.
+// The same for `size` characters without a terminator; returns the new size.
 std::size_t as_seen(char* found, std::size_t size);
 
-// While one lives, its thread sees the files of the machine: for calls into the real libibverbs, which would
-// take our devices for its own.
+// During its lifetime, its thread sees the files of the machine. Needed for calls into the real libibverbs,
+// which would take our devices for its own.
 class MachineFiles {
  public:
   MachineFiles();

@@ -9,7 +9,7 @@ namespace {
 constexpr std::string_view kTree = "/files.";
 constexpr std::string_view kParent = "rrdma";
 constexpr std::size_t kFingerprintDigits = 16;
-constexpr int kLinksMax = 40;  // as the kernel's
+constexpr int kLinksMax = 40;  // the kernel's limit
 
 bool is_digit(char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); }
 
@@ -55,7 +55,7 @@ bool has_dots(std::string_view path) {
 std::string without_dots(std::string_view path, const ReadLink& read_link) {
   std::deque<std::string> left;
   push_components(left, path);
-  std::string walked;  // without a slash at its end
+  std::string walked;  // without a trailing slash
   int links = 0;
   while (!left.empty()) {
     const std::string name = std::move(left.front());

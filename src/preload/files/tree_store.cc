@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kPrefix = "files.";
 constexpr auto kUnusedMax = std::chrono::hours(24);
-// A tree that was used since then has not been looked into by whoever cleans temporary folders.
+// Cleaners of temporary folders spare a tree that was used within this time, so it needs no check.
 constexpr auto kTrustedFor = std::chrono::hours(1);
 
 std::uint64_t fingerprint(const std::vector<TreeEntry>& entries) {
@@ -42,7 +42,7 @@ fs::file_time_type::duration age_of(const std::string& path, std::error_code& er
   return error ? fs::file_time_type::duration::max() : fs::file_time_type::clock::now() - changed;
 }
 
-// True if the tree is there and whole.
+// True if the tree exists and is complete.
 bool is_usable(const std::string& root, const std::vector<TreeEntry>& entries) {
   std::error_code error;
   const auto age = age_of(root, error);
@@ -74,7 +74,7 @@ std::string TreeStore::keep(const std::vector<TreeEntry>& entries) const {
     fs::remove_all(fresh, error);
     return {};
   }
-  // One that is no longer whole makes room; one that another process has just put there is as good as ours.
+  // Remove an incomplete tree. A tree that another process has just put there is equally good.
   if (!is_usable(root, entries)) fs::remove_all(root, error);
   fs::rename(fresh, root, error);
   if (error) fs::remove_all(fresh, error);

@@ -1,6 +1,7 @@
-// Where the tree of files lies: a folder of the user's own, named by a fingerprint of what is in it, so that
-// all processes that see the same devices share one and a changed address makes another. It is written under
-// another name and renamed when whole. Trees that nobody has used for a day go when a new one is made.
+// TreeStore: keeps the tree of files in a folder of the user, named by a fingerprint of its content. All
+// processes that see the same devices share one tree, and a changed address creates another. A tree is
+// written under a temporary name and renamed when complete. Creating a tree removes those that were unused
+// for a day.
 #pragma once
 
 #include <string>
@@ -12,10 +13,10 @@ namespace rrdma::files {
 
 class TreeStore {
  public:
-  // `folder`: absolute, writable, the user's own.
+  // `folder`: absolute, writable, owned by the user.
   explicit TreeStore(std::string folder) : folder_(std::move(folder)) {}
 
-  // The root of a tree that holds exactly these entries, written if it is not there; empty if that failed.
+  // Returns the root of a tree that holds exactly these entries, and writes it if needed; empty on failure.
   [[nodiscard]] std::string keep(const std::vector<TreeEntry>& entries) const;
 
  private:

@@ -1,4 +1,4 @@
-// Trees on disk: shared while their content is the same, whole or not there at all, gone when unused.
+// Trees on disk: shared while their content is the same, complete or absent, removed when unused.
 #include "preload/files/tree_store.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// IpAddress: an IP address with its port, as rdma_cm ids carry two of. IPv4 addresses are kept as GIDs
-// (::ffff:a.b.c.d), the wildcard as zeros; the family tells 0.0.0.0 from ::.
+// IpAddress: an IP address with its port; rdma_cm ids carry two. IPv4 addresses are stored as GIDs
+// (::ffff:a.b.c.d), the wildcard as zeros; the family distinguishes 0.0.0.0 from ::.
 #pragma once
 
 #include <sys/socket.h>
@@ -16,7 +16,7 @@ enum class Family : std::uint8_t {
   kNone,
   kIpv4,
   kIpv6,
-  kIb,  // AF_IB: only its wildcard, which librdmacm asks for to learn whether the kernel knows the family
+  kIb,  // AF_IB: only its wildcard, by which librdmacm checks whether the kernel knows the family
 };
 
 struct IpAddress {
@@ -32,7 +32,7 @@ struct IpAddress {
   [[nodiscard]] bool is_multicast() const { return !is_any() && gid.is_multicast(); }
 };
 
-// Nothing if the size does not fit the family, or the family is none of ours.
+// Nothing if the size does not fit the family, or the family is not supported.
 [[nodiscard]] std::optional<IpAddress> address_of(const void* sockaddr, std::size_t size);
 // Writes the address into `to` (zeroed first) and returns its size; 0 for kNone.
 // REQUIRES: room for a sockaddr_storage.

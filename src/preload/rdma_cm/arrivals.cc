@@ -1,5 +1,5 @@
-// What arrives by itself: events of the daemon, and the daemon's death. All of it comes on the NIC's
-// background thread.
+// Handles unsolicited input: events of the daemon, and its death. All of it runs on the NIC's background
+// thread.
 #include <algorithm>
 #include <cstring>
 
@@ -13,7 +13,7 @@
 namespace rrdma::rdma_cm {
 namespace {
 
-// What the program may see of the private data: not the header that its library put before it.
+// The private data that the program may see: without the header that its library prepended.
 Octets visible(const cm::Event& event, bool has_header) {
   const Octets all = event.private_data.view();
   return all.subspan(has_header ? std::min(all.size(), wire::kIpCmHeaderOctets) : 0);
@@ -36,8 +36,8 @@ void take_addresses(const wire::IpCmHeader& ip, std::uint64_t service_id, std::u
 
 rdma_ucm_ece ece_of(const cm::Ece& ece) { return {.vendor_id = ece.vendor_id, .attr_mod = ece.options}; }
 
-// What the peer has said, in the words of librdmacm's event: terms of a REQ or a REP, the queue pair that a
-// lookup found. Every kind of event has private data, most have nothing else.
+// Fills librdmacm's event with the peer's data: the terms of a REQ or a REP, or the queue pair that a lookup
+// found. Every kind of event has private data; most have nothing else.
 class Filler {
  public:
   Filler(rdma_ucm_event_resp& to, bool is_datagram) : to_(to), is_datagram_(is_datagram) {}
@@ -88,7 +88,7 @@ class Filler {
   const bool is_datagram_;
 };
 
-// What an event does to its id, and what the program hears of it.
+// The effect of an event on its id, and the event that the program gets.
 struct Effect {
   EventKind kind{};
   int status = 0;
@@ -135,7 +135,7 @@ struct Applier {
     }
     return Effect{found ? EventKind::kEstablished : EventKind::kUnreachable, static_cast<int>(reply.status)};
   }
-  // Requests: see arrive_request().
+  // arrive_request() handles requests.
   std::optional<Effect> operator()(const cm::ConnectRequest&) const { return std::nullopt; }
   std::optional<Effect> operator()(const cm::LookupRequest&) const { return std::nullopt; }
 };
@@ -196,13 +196,13 @@ void Station::arrive_request(const control::CmEvent& message, const cm::Route& r
   (void)ask<control::Done>(control::CmDestroy{.connection = message.event.id});
 }
 
-// The id that an event is about; null if it is gone. REQUIRES: the lock.
+// The id of an event; null if it is gone. REQUIRES: the lock.
 IdPointer Station::owner_of(const control::CmEvent& message) {
   if (const auto known = by_connection_.find(message.event.id.value); known != by_connection_.end())
     return known->second;
   const auto named = by_number_.find(message.number);
   if (named == by_number_.end()) return nullptr;
-  // The daemon's answer to the command that made the connection may not have been read yet.
+  // The daemon's answer to the command that created the connection may not have been read yet.
   const IdPointer& id = named->second;
   return id->active && !id->is_connected() && id->state == IdState::kConnecting ? id : nullptr;
 }
@@ -214,7 +214,7 @@ void Station::arrive(const control::CmEvent& message) {
   const bool is_exit = std::holds_alternative<cm::TimeWaitExit>(message.event.details);
   if (id->state != (is_exit ? IdState::kDisconnected : IdState::kConnecting)) return;
   const auto effect = std::visit(Applier{*id, message}, message.event.details);
-  // Nobody was told of an incoming call that was not accepted: it fails when the program tries.
+  // The program has not accepted this incoming call, so it gets no event; its accept fails instead.
   if (!effect || id->uid == 0) return;
   PendingEvent pending = event_for(id, effect->kind, effect->status);
   Filler filler(pending.content, id->is_datagram());
@@ -230,8 +230,8 @@ void Station::on_daemon_changed() {
   if (uplink_.is_open()) adopt_new_daemon();
 }
 
-// Tells a daemon that took over what the last one knew: ports and listeners as they were, connections that
-// stand. What was being made is lost, and says so.
+// Restores the state of the last daemon in its successor: ports, listeners and established connections.
+// Half-open connections are lost, and their programs get an event.
 void Station::adopt_new_daemon() {
   const std::lock_guard adoption(adoption_);
   const std::uint32_t pid = uplink_.daemon_pid();

@@ -1,5 +1,5 @@
-// Station::ask and Station::tell: requests to the daemon. In a header of its own because several of the
-// station's parts make them.
+// Station::ask and Station::tell: requests to the daemon. A separate header, because several parts of the
+// station use them.
 #pragma once
 
 #include <cerrno>

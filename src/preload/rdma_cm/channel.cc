@@ -17,7 +17,7 @@ void Channel::push(PendingEvent event) {
   wake();
 }
 
-// There is one for each event, so this does not block.
+// Each event has one count, so this does not block.
 void Channel::take_count() {
   std::uint64_t one = 0;
   (void)!raw::read(fd_, &one, sizeof one);
@@ -65,7 +65,7 @@ void Channel::wake() {
 
 int Channel::wait(std::uint32_t turn) {
   static_assert(sizeof turn_ == sizeof(std::uint32_t));
-  // The kernel's file can be waited for in write(), where a thread may be cancelled.
+  // write() to the kernel's file may wait, and is a cancellation point.
   int before = 0;
   (void)pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &before);
   const long result = ::syscall(SYS_futex, &turn_, FUTEX_WAIT_PRIVATE, turn, nullptr, nullptr, 0);

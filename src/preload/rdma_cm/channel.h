@@ -1,8 +1,8 @@
 // Channel: one open /dev/infiniband/rdma_cm. Its descriptor is an eventfd of the program with one count for
-// each pending event, so that poll, epoll and O_NONBLOCK work natively; nobody ever blocks in reading it.
-// Who waits for an event sleeps on a futex, which a signal interrupts or restarts as it would the kernel.
+// each pending event, so poll, epoll and O_NONBLOCK work natively. Reads of it never block. A waiter sleeps
+// on a futex, which a signal interrupts or restarts as in the kernel.
 //
-// Threads: everything but wait() under the station's lock.
+// Threads: everything except wait() under the station's lock.
 #pragma once
 
 #include <atomic>
@@ -16,13 +16,13 @@ namespace rrdma::rdma_cm {
 
 class Channel {
  public:
-  // Takes the descriptor's number; who closes it is the program.
+  // Takes the descriptor's number; the program closes it.
   Channel(int fd, std::uint64_t inode) : fd_(fd), inode_(inode) {}
 
   [[nodiscard]] int fd() const { return fd_; }
   [[nodiscard]] std::uint64_t inode() const { return inode_; }
   [[nodiscard]] bool closed() const { return closed_; }
-  // Who waits for an event goes on waiting, as on the kernel's file.
+  // Waiters keep waiting, as on the kernel's file.
   void close() { closed_ = true; }
 
   void push(PendingEvent event);
@@ -30,14 +30,15 @@ class Channel {
   // REQUIRES: !empty().
   [[nodiscard]] const PendingEvent& front() const { return events_.front(); }
   PendingEvent pop();
-  // Takes out all events of the id, in their order.
+  // Removes and returns all events of the id, in order.
   [[nodiscard]] std::vector<PendingEvent> take_all_of(const Identifier& id);
   [[nodiscard]] std::vector<PendingEvent> take_all_of(const Membership& membership);
   [[nodiscard]] std::vector<PendingEvent> take_all();
 
-  // What wait() returns for: read it under the lock, before looking at the events.
+  // The ticket for wait(). REQUIRES: the lock; read it before the events.
   [[nodiscard]] std::uint32_t turn() const { return turn_.load(); }
-  // Sleeps until the turn is another one. 0, or EINTR. A cancellation point. REQUIRES: not the lock.
+  // Sleeps until turn() differs from `turn`. Returns 0 or EINTR. A cancellation point. REQUIRES: not the
+  // lock.
   [[nodiscard]] int wait(std::uint32_t turn);
 
  private:

@@ -1,4 +1,4 @@
-// Channels on real eventfds: what poll sees is what is pending.
+// Channels on real eventfds: poll agrees with the pending events.
 #include "preload/rdma_cm/channel.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,6 @@ class ChannelTest : public ::testing::Test {
     event.content.event = number;
     return event;
   }
-  // How many events a program would be told of, by taking the counts.
   bool readable() {
     pollfd one{.fd = fd_.get(), .events = POLLIN, .revents = 0};
     return ::poll(&one, 1, 0) == 1;
@@ -71,7 +70,7 @@ TEST_F(ChannelTest, WakesWhoWaits) {
   EXPECT_EQ(channel_.wait(turn), 0);
   pusher.join();
   EXPECT_FALSE(channel_.empty());
-  // A turn that is over does not wait at all.
+  // wait() returns at once for an old turn.
   EXPECT_EQ(channel_.wait(turn), 0);
 }
 

@@ -138,7 +138,7 @@ int Station::resolve_id(const IdPointer& id, const IpAddress& source, const IpAd
   }
   if (bound.family != destination.family) return EINVAL;
   const auto route = resolve_route(uplink_.devices(), bound, destination);
-  // As in the kernel, an error of its routing is the call's, and what takes time is an event's.
+  // As in the kernel, a routing error fails the call, and everything that takes time is reported by an event.
   if (!route) return host::fail(route.error().error, kCall, route.error().sentence);
   {
     const std::lock_guard lock(mutex_);
@@ -155,7 +155,7 @@ int Station::resolve_id(const IdPointer& id, const IpAddress& source, const IpAd
   return 0;
 }
 
-// Tells the program what became of rdma_resolve_addr. `known`: the next hop's hardware address is.
+// Reports the result of rdma_resolve_addr. `known`: the next hop's hardware address is known.
 void Station::end_address_query(const IdPointer& id, const ResolvedRoute& route, const IpAddress& destination,
                                 bool known) {
   constexpr const char* kCall = "rdma_resolve_addr";
@@ -213,11 +213,11 @@ int Station::listen(Channel& channel, const rdma_ucm_listen& command) {
   if (state == IdState::kIdle) {
     if (const int failed = bind_id(*id, wildcard_of(Family::kIpv4)); failed != 0) return failed;
   }
-  // A backlog of 0 or less is as many as there may be.
+  // A backlog of 0 or less means the maximum.
   const auto wanted = static_cast<std::int32_t>(command.backlog);
   const control::CmListen message{.number = id->number, .backlog = wanted > 0 ? command.backlog : 0};
   {
-    // Before the daemon knows: calls may come at once.
+    // Before the daemon knows the listener: calls may come at once.
     const std::lock_guard lock(mutex_);
     id->state = IdState::kListening;
     id->backlog = message.backlog;

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::uint32_t kCommunicationEstablished = 4;  // IBV_EVENT_COMM_EST
 
-// Of an ibv_qp_type; nothing for those that no connection is made of.
+// Converts an ibv_qp_type; nothing for types without connections.
 std::optional<cm::QpType> connection_type(std::uint8_t qp_type) {
   switch (qp_type) {
     case kQpReliable: return cm::QpType::kReliable;
@@ -85,7 +85,7 @@ int Station::connect(Channel& channel, const rdma_ucm_connect& command) {
       message = {.number = id->number, .parameters = call_of(*id, command, *type)};
       id->attributes.max_destination_reads = message.parameters.responder_resources;
     }
-    // Before the daemon knows: its answer may come at once.
+    // Before the daemon gets the request: its answer may come at once.
     id->state = IdState::kConnecting;
     id->active = true;
     id->half_open = true;
@@ -128,7 +128,7 @@ int Station::accept_call(Identifier& id, const rdma_ucm_accept& command) {
   std::uint64_t uid_before = 0;
   std::uint32_t qkey = 0;
   {
-    // Events are for the program from now on; the RTU may come before the daemon's answer.
+    // Deliver events to the program from now on; the RTU may come before the daemon's answer.
     const std::lock_guard lock(mutex_);
     uid_before = std::exchange(id.uid, command.uid);
     if (id.is_datagram() && parameters.qkey != 0) id.qkey = parameters.qkey;
@@ -213,7 +213,7 @@ int Station::disconnect(Channel& channel, const rdma_ucm_disconnect& command) {
     if (id->destroyed || !id->is_connected()) return EINVAL;
   }
   const auto asked = ask<control::Done>(control::CmDisconnect{.connection = id->connection});
-  // Nothing to disconnect, or disconnected already: not a mistake of the program.
+  // Nothing to disconnect, or already disconnected: not an error of the program.
   if (asked.ok() || asked.error().error == EINVAL || asked.error().error == ENOENT) return 0;
   return host::fail(asked.error().error, "rdma_disconnect", asked.error().sentence);
 }

@@ -1,6 +1,6 @@
-// Commands about multicast groups: JOIN_MCAST, JOIN_IP_MCAST, LEAVE_MCAST. The membership itself (IGMP, MLD)
-// is made by ibv_attach_mcast, which librdmacm calls for the id's queue pair when it fetches the event; an
-// id without a queue pair has nothing that could receive.
+// Commands about multicast groups: JOIN_MCAST, JOIN_IP_MCAST, LEAVE_MCAST. ibv_attach_mcast creates the
+// membership itself (IGMP, MLD). librdmacm calls it for the id's queue pair when it fetches the event; an id
+// without a queue pair cannot receive.
 #include <rdma/rdma_user_cm.h>
 
 #include "host/explain.h"
@@ -25,7 +25,7 @@ int Station::join_multicast(Channel& channel, const rdma_ucm_join_mcast& command
     return EINVAL;
   const auto group = address_of(&command.addr, command.addr_size);
   if (!group) return EINVAL;
-  // A member that only sends is not attached by librdmacm: nothing to do differently here.
+  // librdmacm does not attach a send-only member, so it needs no special case here.
   return join(channel, command.id, command.uid, *group, {command.response, room});
 }
 

@@ -1,4 +1,4 @@
-// Commands that ask: QUERY (addresses, GIDs, paths), QUERY_ROUTE, INIT_QP_ATTR.
+// Commands that query: QUERY (addresses, GIDs, paths), QUERY_ROUTE, INIT_QP_ATTR.
 #include <endian.h>
 #include <infiniband/ib.h>
 #include <infiniband/sa.h>
@@ -14,10 +14,11 @@ namespace rrdma::rdma_cm {
 namespace {
 
 constexpr std::uint8_t kPort = 1;
-constexpr std::uint8_t kExactly = 2;  // selector of MTU, rate and life time
+constexpr std::uint8_t kExactly = 2;  // selector of MTU, rate and lifetime
 constexpr std::uint8_t kRate = IBV_RATE_40_GBPS;
-// A number that no device of the kernel has. librdmacm finds the device by its GUID alone where ibv_get_device_index answers
-// -1, as for ours, but compares this number for the kernel's devices: one on the same interface has the same GUID.
+// An index that no kernel device has. If ibv_get_device_index returns -1, as for ours, librdmacm finds the
+// device by its GUID alone. For kernel devices it compares this index, because one on the same interface has
+// the same GUID.
 constexpr std::uint32_t kOwnIndex = 0x7fffffff;
 constexpr std::uint32_t kPathFlags = IB_PATH_GMP | IB_PATH_PRIMARY | IB_PATH_BIDIRECTIONAL;
 
@@ -174,7 +175,7 @@ int Station::init_qp_attributes(Channel& channel, const rdma_ucm_init_qp_attr& c
   answer.pkey_index = 0;
   const bool connected = id->state == IdState::kConnecting && !id->is_datagram();
   if (!connected) {
-    // Before there is a connection: enough to create a queue pair.
+    // Without a connection: enough to create a queue pair.
     answer.qp_attr_mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
     answer.qp_attr_mask |= id->is_datagram() ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS;
     answer.qkey = id->is_datagram() ? id->qkey : 0;

@@ -1,6 +1,6 @@
-// What becomes of ids when their device changes: its interface loses an address or gets another MAC address
-// (ADDR_CHANGE, a hint: the id stays as it is), or is gone (DEVICE_REMOVAL: the id is good for nothing but
-// rdma_destroy_id, as with the kernel). All of it comes on the NIC's background thread.
+// Handles device changes for ids. The interface loses an address or gets another MAC address (ADDR_CHANGE, a
+// hint: the id stays as it is), or is gone (DEVICE_REMOVAL: only rdma_destroy_id works on the id, as in the
+// kernel). All of it runs on the NIC's background thread.
 #include "host/explain.h"
 #include "preload/rdma_cm/routing/routes.h"
 #include "preload/rdma_cm/station.h"
@@ -21,7 +21,7 @@ void Station::handle_device_event(const host::Device& device, host::DeviceEvent 
     case host::DeviceEvent::kHardwareAddressChange: return report_hardware_address(device);
     case host::DeviceEvent::kRemoved: return remove_device(device);
     case host::DeviceEvent::kPortActive:
-    case host::DeviceEvent::kPortError: return;  // connections live through it
+    case host::DeviceEvent::kPortError: return;  // connections survive it
   }
 }
 
@@ -30,7 +30,7 @@ void Station::report_lost_addresses(const host::Device& device) {
   for (const IdPointer& id : ids_) {
     if (id == nullptr || !uses(*id, device) || id->route.local.is_zero()) continue;
     const bool lost = !gid_index_for(device, id->route.local, id->route.remote);
-    // Once for each loss; an address that comes back may be lost again.
+    // Once for each loss; an address that returns may be lost again.
     if (std::exchange(id->address_lost, lost) || !lost || id->uid == 0) continue;
     host::explain(host::Severity::kInfo, "rdma_cm",
                   "the interface lost the address " + text_of(address_of_gid(id->route.local, 0)) +
@@ -56,7 +56,7 @@ void Station::remove_device(const host::Device& device) {
       id->half_open = false;
       by_connection_.erase(id->connection.value);
       removed.push_back(id);
-      // A request that nobody has accepted has no name to tell it by.
+      // A request that the program has not accepted has no uid to report.
       if (id->uid != 0) push(event_for(id, EventKind::kDeviceRemoval));
     }
   }

@@ -1,4 +1,4 @@
-// The number of a character device, as sysfs writes it.
+// Parses the number of a character device in the form of sysfs.
 #pragma once
 
 #include <sys/sysmacros.h>

@@ -1,5 +1,5 @@
-// EventKind: what librdmacm calls rdma_cm_event_type, without its header, which cannot be included beside the
-// kernel's rdma/rdma_user_cm.h. A test compares the numbers.
+// EventKind: rdma_cm_event_type of librdmacm. Its header cannot be included beside the kernel's
+// rdma/rdma_user_cm.h, so a test compares the numbers.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The numbers of events are those that librdmacm and the kernel share.
+// The event numbers equal those that librdmacm and the kernel share.
 #include "preload/rdma_cm/event_kind.h"
 
 #include <gtest/gtest.h>

@@ -1,12 +1,12 @@
-// Identifier: one rdma_cm id as the kernel would hold it, and the events that wait for the program. Passive;
-// what commands and events do to it is in station.h.
+// Identifier: one rdma_cm id as the kernel would hold it, and the events that wait for the program. Passive
+// data; station.h implements the commands and events that change it.
 //
 //   idle -> bound -> listening
 //             └─(address query)─> address resolved -> route resolved -> connecting -> disconnected
 //   (request from the network) ------------------------> connecting
 //
-// "Connecting" is also the state of an established connection, as in the kernel: the daemon's
-// connection manager knows more.
+// "Connecting" is also the state of an established connection, as in the kernel: the daemon's connection
+// manager knows more.
 #pragma once
 
 #include <rdma/rdma_user_cm.h>
@@ -54,23 +54,23 @@ struct Membership {
 };
 
 struct Identifier {
-  // One command at a time; taken before the station's lock, never after it.
+  // Serializes commands. Lock order: before the station's lock.
   std::mutex command;
 
   // Constant.
-  std::uint32_t handle = 0;      // names it to the program; dense
-  std::uint32_t number = 0;      // names it to the daemon; never used twice
+  std::uint32_t handle = 0;      // identifies it to the program; dense
+  std::uint32_t number = 0;      // identifies it to the daemon; never reused
   std::uint16_t port_space = 0;  // RDMA_PS_*
   std::uint8_t qp_type = 0;      // ibv_qp_type
 
   // The rest is guarded by the station's lock.
   Channel* channel = nullptr;
-  std::uint64_t uid = 0;  // what the program calls it; 0: a request that it has not accepted
+  std::uint64_t uid = 0;  // the program's name for it; 0: a request that it has not accepted
   IdState state = IdState::kIdle;
   bool destroyed = false;
   bool has_port = false;                 // at the daemon
-  bool address_lost = false;             // the device had it, and has it no more
-  const host::Device* device = nullptr;  // whose address is involved
+  bool address_lost = false;             // the device had it and lost it
+  const host::Device* device = nullptr;  // the device that has its address
   IpAddress source;
   IpAddress destination;
   std::uint32_t backlog = 0;
@@ -84,10 +84,10 @@ struct Identifier {
   bool reuse = false;
   bool family_only = false;
 
-  // The connection. `half_open` until it is established: a daemon that dies takes such a one with it.
+  // The connection. `half_open` until it is established: a half-open connection does not survive the daemon.
   cm::Route route;
   cm::ConnectionId connection;   // 0: none
-  std::uint32_t daemon_pid = 0;  // that knows the connection
+  std::uint32_t daemon_pid = 0;  // the daemon that knows the connection
   bool active = false;
   bool half_open = false;
   std::uint32_t starting_psn = 0;
@@ -98,16 +98,16 @@ struct Identifier {
 
   [[nodiscard]] bool is_datagram() const { return qp_type == kQpDatagram; }
   [[nodiscard]] bool is_connected() const { return connection.value != 0; }
-  // The low octet of RDMA_PS_* is what service IDs carry.
+  // Service IDs carry the low byte of RDMA_PS_*.
   [[nodiscard]] wire::IpService service(std::uint16_t port) const {
     return {.port_space = static_cast<wire::PortSpace>(static_cast<std::uint8_t>(port_space)), .port = port};
   }
 };
 
-// An event on its way to the program. It is counted for `id` once the program has fetched it.
+// An event on its way to the program. It counts for `id` once the program has fetched it.
 struct PendingEvent {
   std::shared_ptr<Identifier> id;
-  std::shared_ptr<Identifier> request;  // CONNECT_REQUEST: the id that it brings
+  std::shared_ptr<Identifier> request;  // CONNECT_REQUEST: the new id
   std::shared_ptr<Membership> membership;
   rdma_ucm_event_resp content{};
 };

@@ -1,5 +1,5 @@
-// What the explain channel says when a connection does not come about: the peer's connection manager said no
-// (REJ, SIDR_REP), or nobody answered.
+// Texts of the explain channel for a connection that fails: the peer's connection manager rejected it (REJ,
+// SIDR_REP), or did not answer.
 #pragma once
 
 #include <string>

@@ -19,16 +19,17 @@
 namespace rrdma::rdma_cm {
 namespace {
 
-constexpr std::size_t kCommandMax = 1024;  // the longest is a CONNECT of some 300 octets
+constexpr std::size_t kCommandMax = 1024;  // the longest is a CONNECT of some 300 bytes
 constexpr std::uint32_t kDatagramQKey = 0x01234567;
 
-// Which descriptors are channels. In the child of a fork the bits stay: its copies are closed like any.
+// The descriptors that are channels. In the child of a fork the bits stay, and its copies are closed like any
+// descriptor.
 constinit DescriptorSet channels;
 
 std::atomic<Station*> latest{nullptr};
 std::atomic<std::uint64_t> eventfd_inode{0};
 
-// All eventfds share one inode of the kernel; nothing else has it.
+// All eventfds share one kernel inode that nothing else has.
 std::uint64_t inode_of(int fd) {
   struct stat status;
   return ::syscall(SYS_fstat, fd, &status) == 0 ? status.st_ino : 0;
@@ -48,8 +49,8 @@ int Response::write(const void* from, std::size_t size, std::size_t needed) cons
   return guarded_copy(reinterpret_cast<void*>(address), from, std::min(size, room)) ? 0 : EFAULT;
 }
 
-// The child of a vfork runs in our memory with descriptors of its own: what it closes there is none of the
-// station's business. The child of a fork has got memory of its own, and knows it.
+// The child of a vfork runs in our memory with its own descriptors, so the station must ignore its closes.
+// The child of a fork has its own memory and detects that.
 bool Station::in_borrowed_memory() {
   Station* const current = latest.load(std::memory_order_acquire);
   return current != nullptr && !current->birth_.forked() && current->owner_ != raw::getpid();
@@ -59,7 +60,7 @@ Station& Station::instance() {
   static std::mutex mutex;
   static Station* station = nullptr;
   const std::lock_guard lock(mutex);
-  // The parent's is left alone: its threads and locks are not here.
+  // Leave the parent's station alone: its threads do not exist here, and its locks may be held.
   if (station == nullptr || station->birth_.forked()) station = new Station;
   latest.store(station, std::memory_order_release);
   return *station;
@@ -129,7 +130,7 @@ ssize_t Station::write(int fd, const void* data, std::size_t size) {
                "this event channel belongs to the process that this one was forked from: open a new one.");
     return -1;
   }
-  // A program may close a descriptor behind our back; what has its number now is not ours to speak for.
+  // A program may close a descriptor without our hooks; its number may then belong to another file.
   if (inode_of(fd) != channel->inode()) {
     close(fd);
     return raw::write(fd, data, size);
@@ -160,12 +161,12 @@ ssize_t Station::write(int fd, const void* data, std::size_t size) {
 }
 
 int Station::dispatch(Channel& channel, const Command& command) {
-  // Hands the body to the verb of its number; `least` octets of it must be there.
+  // Passes the body to the handler of its command; at least `least` bytes must be present.
   const auto run = [&]<typename Body>(int (Station::*verb)(Channel&, const Body&),
                                       std::size_t least = sizeof(Body)) {
     return command.body.size() >= least ? (this->*verb)(channel, body_of<Body>(command.body)) : EINVAL;
   };
-  // The same for a verb that answers into memory of the caller.
+  // The same for a handler that writes an answer into the caller's memory.
   const auto answer = [&]<typename Body>(int (Station::*verb)(Channel&, const Body&, std::size_t)) {
     return command.body.size() >= sizeof(Body)
                ? (this->*verb)(channel, body_of<Body>(command.body), command.room)
@@ -203,7 +204,7 @@ int Station::dispatch(Channel& channel, const Command& command) {
 
 IdPointer Station::make_id(Channel& channel) {
   auto id = std::make_shared<Identifier>();
-  // The lowest free handle: librdmacm keeps an array of them.
+  // The lowest free handle, because librdmacm keeps an array of them.
   const auto free = std::find(ids_.begin() + 1, ids_.end(), nullptr);
   id->handle = static_cast<std::uint32_t>(free - ids_.begin());
   if (free == ids_.end()) {
@@ -259,7 +260,7 @@ int Station::create_id(Channel& channel, const rdma_ucm_create_id& command, std:
   return error;
 }
 
-// Takes the id out of all tables; what its pending requests brought ends with it.
+// Removes the id from all tables, together with the ids of its pending requests.
 void Station::forget(const IdPointer& id, std::vector<IdPointer>& ended) {
   if (id->destroyed) return;
   id->destroyed = true;
@@ -284,7 +285,7 @@ void Station::bury(const std::vector<IdPointer>& ended) {
       connection = std::exchange(id->connection, {});
       has_port = std::exchange(id->has_port, false);
     }
-    // A daemon that is gone has forgotten them, too.
+    // If the daemon is gone, so are its connections.
     if (connection.value != 0) (void)ask<control::Done>(control::CmDestroy{.connection = connection});
     if (has_port) (void)ask<control::Done>(control::CmRelease{.number = id->number});
   }
@@ -362,7 +363,7 @@ int Station::migrate_id(Channel& channel, const rdma_ucm_migrate_id& command, st
     if (id->destroyed) return ENOENT;
     id->channel = &channel;
     for (PendingEvent& event : from->take_all_of(*id)) {
-      // What a request brought arrives where its event does.
+      // The new id of a request moves to the channel of its event.
       if (event.request != nullptr) event.request->channel = &channel;
       channel.push(std::move(event));
     }

@@ -1,13 +1,13 @@
 // Station: the kernel's rdma_cm inside a program. It holds all open channels and all ids of the process,
-// takes commands (what librdmacm writes into its file), and turns what the daemon says into events.
+// executes commands (written by librdmacm into its file), and turns messages of the daemon into events.
 //
-// Commands of one id run one after the other (Identifier::command); requests to the daemon are made
-// without the station's lock, so that events go on arriving meanwhile. In the child of a fork the
-// parent's channels are dead.
+// Commands of one id run one after the other (Identifier::command). Requests to the daemon run without the
+// station's lock, so that events still arrive meanwhile. In the child of a fork the parent's channels are
+// unusable.
 //
 // The parts: station.cc (channels, ids, dispatch), commands_address.cc (BIND, RESOLVE, LISTEN, options),
-// commands_connect.cc (CONNECT, ACCEPT, ...), commands_query.cc (QUERY, INIT_QP_ATTR),
-// commands_multicast.cc, arrivals.cc (events of the daemon, and its death), device_changes.cc.
+// commands_connect.cc (CONNECT, ACCEPT, ...), commands_query.cc (QUERY, INIT_QP_ATTR), commands_multicast.cc,
+// arrivals.cc (events of the daemon, and its death), device_changes.cc.
 #pragma once
 
 #include <sys/types.h>
@@ -29,12 +29,12 @@
 
 namespace rrdma::rdma_cm {
 
-// Where a command wants its answer.
+// The caller's buffer for the answer of a command.
 struct Response {
   std::uint64_t address = 0;
   std::size_t room = 0;
 
-  // Writes at most `room` octets. ENOSPC if there is no room for `needed`, EFAULT if there is no memory.
+  // Writes at most `room` bytes. ENOSPC if `needed` does not fit, EFAULT if the memory is not mapped.
   [[nodiscard]] int write(const void* from, std::size_t size, std::size_t needed) const;
   template <typename T>
   [[nodiscard]] int write(const T& value) const {
@@ -44,26 +44,27 @@ struct Response {
 
 using IdPointer = std::shared_ptr<Identifier>;
 
-// What the daemon is told about the port of an id. In commands_address.cc.
+// The message that reserves the port of an id at the daemon. In commands_address.cc.
 [[nodiscard]] control::CmBind bind_message(const Identifier& id, const IpAddress& address);
 
 class Station final : private nic::DaemonListener {
  public:
   static Station& instance();
 
-  // Whether a descriptor may be one of ours: cheap, for every write() and close() of the program.
+  // Whether a descriptor may be a channel: cheap, for every write() and close() of the program.
   [[nodiscard]] static bool may_be_channel(int fd);
-  // Whether it is one, as far as the kernel can tell: a program may have closed it behind our back, and have
-  // another file there now.
+  // Whether it is one according to the kernel: the program may have closed it without our hooks and opened
+  // another file.
   [[nodiscard]] static bool is_channel(int fd);
-  // The lowest that may be one and is not below `first`, or DescriptorSet::kNumbers.
+  // The lowest possible channel that is not below `first`, or DescriptorSet::kNumbers.
   [[nodiscard]] static int next_channel(int first);
 
-  // A new channel, or -1 and errno. `flags`: those of open().
+  // Opens a channel. Returns -1 and errno on failure. `flags`: those of open().
   int open(int flags);
-  // One command. The size, or -1 and errno.
+  // Executes one command. Returns the size, or -1 and errno.
   ssize_t write(int fd, const void* data, std::size_t size);
-  // The program is about to close the descriptor: ends all ids of the channel. In the child of a vfork nothing.
+  // The program is about to close the descriptor: ends all ids of the channel. Does nothing in the child of a
+  // vfork.
   void close(int fd);
 
  private:
@@ -125,13 +126,13 @@ class Station final : private nic::DaemonListener {
   [[nodiscard]] static PendingEvent event_for(const IdPointer& id, EventKind kind, int status = 0);
   static void push(PendingEvent event);
   void forget(const IdPointer& id, std::vector<IdPointer>& ended);
-  // What the daemon still holds for ids that are gone. REQUIRES: not the lock.
+  // Releases the daemon's state of ids that are gone. REQUIRES: not the lock.
   void bury(const std::vector<IdPointer>& ended);
 
   // --- the daemon
-  // Opens the device; the errno, with the sentence explained as `call`.
+  // Opens the device. Returns an errno, explained under the name `call`.
   int ensure_uplink(const char* call);
-  // A request to the daemon; where a new one has taken over, it is told what it must know first.
+  // Sends a request to the daemon. A new daemon first gets the state that it must know.
   template <typename Reply, typename Request>
   Result<Reply, Problem> ask(const Request& request);
   template <typename Request>
@@ -162,7 +163,7 @@ class Station final : private nic::DaemonListener {
   std::uint32_t adopted_pid_ = 0;  // guarded by adoption_
 
   std::mutex mutex_;
-  KeySource psns_;  // the first PSN of a connection is all that keeps forged packets of strangers out
+  KeySource psns_;  // the random first PSN of a connection keeps out packets that strangers forge
   std::unordered_map<int, std::shared_ptr<Channel>> channels_;
   std::vector<IdPointer> ids_;  // by handle; null: free
   std::unordered_map<std::uint32_t, IdPointer> by_number_;

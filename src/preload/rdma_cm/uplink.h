@@ -1,8 +1,8 @@
-// Uplink: what the connection manager's door needs of the NIC: the devices (their identities, their addresses) and
-// requests to the daemon. Opened by the first id that needs an address; stays open.
+// Uplink: the connection manager's access to the NIC: the devices (their identities and addresses) and
+// requests to the daemon. The first id that needs an address opens it; it stays open.
 //
-// A daemon may die between two requests. Each request tells which daemon answered it, so that the
-// station notices that what the last one knew has to be said again.
+// A daemon may die between two requests. Each request says which daemon answered, so that the station knows
+// when it must repeat its state.
 #pragma once
 
 #include <cstdint>
@@ -25,13 +25,14 @@ class Uplink {
  public:
   using Changes = std::function<void(const host::Device&, host::DeviceEvent)>;
 
-  // Any thread, any number of times. The listener must live for ever, and whatever `changes` refers to.
+  // Any thread, any number of times. The listener, and everything that `changes` refers to, must live
+  // forever.
   Result<void, Problem> open(nic::DaemonListener& daemon, const Changes& changes);
   [[nodiscard]] bool is_open() const { return daemon_.load() != nullptr; }
 
   // REQUIRES: is_open(), for all of these.
   [[nodiscard]] const DeviceList& devices() const { return devices_; }
-  // The one that has this GID; the first one where none has.
+  // The device that has this GID; the first one if none has.
   [[nodiscard]] host::Device& device_of(const wire::Gid& local) const {
     return rdma_cm::device_of(devices_, local);
   }
@@ -43,7 +44,7 @@ class Uplink {
   }
 
  private:
-  // What one device says, with its name to it.
+  // Forwards the events of one device, with its identity.
   struct Watch final : host::DeviceListener {
     Watch(const host::Device& of, const Changes& to) : device(of), changes(to) {}
     void on_device_event(host::DeviceEvent event) override { changes(device, event); }

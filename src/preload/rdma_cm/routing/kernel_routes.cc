@@ -39,7 +39,7 @@ IpAddress address_from(int family, const void* octets) {
   return address;
 }
 
-// One request of rtnetlink and its one answer.
+// One rtnetlink request and its answer.
 template <typename Header>
 class Question {
  public:
@@ -59,7 +59,7 @@ class Question {
         static_cast<std::uint32_t>(NLMSG_ALIGN(message_.head.nlmsg_len) + RTA_ALIGN(attribute.rta_len));
   }
 
-  // 0 or an errno; after 0, header() and find() read the answer.
+  // Returns 0 or an errno; after 0, header() and find() read the answer.
   int ask() {
     const OwnedFd socket = lifted(raw::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE));
     if (!socket) return errno;
@@ -82,7 +82,7 @@ class Question {
     return *reinterpret_cast<const Header*>(answer_.data() + NLMSG_HDRLEN);
   }
 
-  // The value of an attribute of at least `size` octets, or null.
+  // The value of an attribute of at least `size` bytes, or null.
   [[nodiscard]] const void* find(std::uint16_t type, std::size_t size) const {
     const auto* head = reinterpret_cast<const nlmsghdr*>(answer_.data());
     auto left = static_cast<int>(head->nlmsg_len - NLMSG_LENGTH(sizeof(Header)));
@@ -102,7 +102,7 @@ class Question {
   alignas(nlmsghdr) std::array<std::uint8_t, kAnswerOctets> answer_{};
 };
 
-// The next hop of a route that goes by IPv6 for IPv4 has an attribute of its own.
+// An IPv4 route with an IPv6 next hop uses another attribute.
 IpAddress gateway_of(const Question<rtmsg>& question, const IpAddress& destination) {
   const std::size_t size = destination.family == Family::kIpv4 ? 4 : 16;
   if (const void* gateway = question.find(RTA_GATEWAY, size))
@@ -113,7 +113,7 @@ IpAddress gateway_of(const Question<rtmsg>& question, const IpAddress& destinati
   return destination;
 }
 
-// Loopback, tunnels and the like have no neighbours to find.
+// Loopback, tunnels and similar interfaces have no neighbours.
 bool has_neighbours(std::uint32_t interface_index) {
   ifreq request{};
   const OwnedFd socket = lifted(raw::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
@@ -157,7 +157,7 @@ NeighbourState state_of_neighbour(const NextHop& hop) {
   question.add(NDA_DST, octets_of(hop.address));
   const int error = question.ask();
   if (error == ENOENT) return NeighbourState::kUnknown;
-  if (error != 0) return NeighbourState::kKnown;  // an old kernel answers lists only
+  if (error != 0) return NeighbourState::kKnown;  // old kernels only answer dumps
   constexpr unsigned kUsable = NUD_PERMANENT | NUD_NOARP | NUD_REACHABLE | NUD_PROBE | NUD_STALE | NUD_DELAY;
   const unsigned state = question.header().ndm_state;
   if ((state & kUsable) != 0) return NeighbourState::kKnown;
@@ -175,7 +175,7 @@ void seek_neighbour(const NextHop& hop) {
   to.scope = hop.interface_index;
   sockaddr_storage storage;
   const auto size = static_cast<socklen_t>(emit_sockaddr(to, &storage));
-  // The interface is named: an address may be on a link that no route leads to.
+  // Set the interface explicitly: the address may be on a link that no route leads to.
   alignas(cmsghdr) std::array<std::uint8_t, CMSG_SPACE(sizeof(in6_pktinfo))> control{};
   msghdr message{};
   message.msg_name = &storage;

@@ -1,5 +1,5 @@
-// What the kernel's routing table and its table of neighbours say of an address. The kernel's own rdma_cm asks the same two
-// tables (addr4_resolve, addr6_resolve and dst_fetch_ha of drivers/infiniband/core/addr.c); we ask them over rtnetlink.
+// Queries the kernel's routing and neighbour tables over rtnetlink. The kernel's own rdma_cm queries the same
+// two tables (addr4_resolve, addr6_resolve and dst_fetch_ha of drivers/infiniband/core/addr.c).
 #pragma once
 
 #include <cstdint>
@@ -10,33 +10,33 @@
 
 namespace rrdma::rdma_cm {
 
-// The station on the link that packets go to: the destination itself, or a gateway.
+// The next station on the link: the destination itself, or a gateway.
 struct NextHop {
   IpAddress address;
   std::uint32_t interface_index = 0;
-  IpAddress source;  // of the packets; the wildcard: as the kernel chooses
+  IpAddress source;  // of the packets; the wildcard: the kernel chooses
 };
 
 struct KernelRoute {
   IpAddress source;
   std::uint32_t interface_index = 0;
-  std::optional<NextHop>
-      next_hop;  // none where nobody has to be found: broadcast, or a link without addresses
+  std::optional<NextHop> next_hop;  // empty if no neighbour is needed: broadcast, or a link without addresses
 };
 
-// `source` may be the wildcard; `interface_index` 0: whichever. The error is the errno of the kernel's routing: ENETUNREACH,
-// EHOSTUNREACH (unreachable), EACCES (prohibit), EINVAL (blackhole). With an interface, IPv4 has no such errors: the kernel
-// then takes every address for one on that link.
+// `source` may be the wildcard; `interface_index` 0 means any. The error is the errno of the kernel's
+// routing: ENETUNREACH, EHOSTUNREACH (unreachable), EACCES (prohibit), EINVAL (blackhole). With an interface,
+// IPv4 has no such errors: the kernel then takes every address for one on that link.
 [[nodiscard]] Result<KernelRoute, int> ask_kernel_route(const IpAddress& source, const IpAddress& destination,
                                                         std::uint32_t interface_index);
 
 enum class NeighbourState : std::uint8_t { kKnown, kSought, kUnknown };
 
-// kKnown also where the kernel does not say.
+// Returns kKnown also if the kernel does not tell.
 [[nodiscard]] NeighbourState state_of_neighbour(const NextHop& hop);
 
-// Makes the kernel ask for the neighbour's hardware address (ARP, neighbour discovery). It does so for a packet only, so
-// that one follows: an empty datagram to the discard port (RFC 863) of the next hop, which goes no further.
+// Makes the kernel ask for the neighbour's hardware address (ARP, neighbour discovery). It does so only for a
+// packet, so this sends an empty datagram to the discard port (RFC 863) of the next hop, which goes no
+// further.
 void seek_neighbour(const NextHop& hop);
 
 }  // namespace rrdma::rdma_cm

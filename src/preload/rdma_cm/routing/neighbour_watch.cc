@@ -14,7 +14,7 @@
 namespace rrdma::rdma_cm {
 namespace {
 
-// An answer of the link comes within a millisecond; one that is late may as well be seen late.
+// The link usually answers within a millisecond; a late answer needs no fast poll.
 constexpr Duration kFirstLook = milliseconds(1);
 constexpr Duration kLooks = milliseconds(20);
 constexpr Duration kSeekAgain = milliseconds(1000);
@@ -41,7 +41,7 @@ void NeighbourWatch::wait(const NextHop& hop, Instant deadline, Done done) {
 
 // REQUIRES: the lock.
 bool NeighbourWatch::start() {
-  // The program's signals are the program's: none is handled on this thread.
+  // Block all signals: none of the program's signals may be handled on this thread.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);

@@ -1,7 +1,8 @@
-// NeighbourWatch: waits for next hops that are not known yet, as the kernel's rdma_cm does between rdma_resolve_addr and
-// its event. It has a thread while somebody waits, and none otherwise: most next hops are known.
+// NeighbourWatch: waits for next hops that are not known yet, as the kernel's rdma_cm does between
+// rdma_resolve_addr and its event. Its thread exists only while a wait is pending, because most next hops are
+// known.
 //
-// Threads: any. Lives as long as its process; the child of a fork makes its own (Station).
+// Threads: any. Lives as long as its process; the child of a fork creates its own (Station).
 #pragma once
 
 #include <functional>
@@ -17,8 +18,8 @@ class NeighbourWatch {
  public:
   using Done = std::function<void(bool found)>;
 
-  // Calls `done` once, from the thread of the watch: when the neighbour is known, or at the deadline. Where no thread can be
-  // made, at once, from this one, as if the neighbour were there.
+  // Calls `done` once, on the watch's thread: when the neighbour is known, or at the deadline. If no thread
+  // can be created, calls it at once on this thread, as if the neighbour were known.
   void wait(const NextHop& hop, Instant deadline, Done done);
 
  private:
@@ -31,7 +32,7 @@ class NeighbourWatch {
 
   bool start();
   void run();
-  // What has ended of the waits, with its result; the next look is due after it.
+  // Removes and returns the finished waits with their results. Seeks neighbours that are still unknown.
   std::vector<std::pair<Done, bool>> look(Instant now);
 
   std::mutex mutex_;

@@ -11,7 +11,7 @@ std::string place_of(const host::Device& device) {
   return device.identity().name + " sits on interface " + device.identity().interface;
 }
 
-// A GID of the device of the given family; of the other family where there is none.
+// A GID of the device, preferably of the given family.
 std::optional<wire::Gid> any_gid(const host::Device& device, Family family) {
   std::optional<wire::Gid> other;
   for (const host::GidEntry& entry : device.gids()) {
@@ -101,8 +101,8 @@ Result<void, Problem> check_source(const DeviceList& devices, const IpAddress& s
 
 namespace {
 
-// The interface that a route must leave by, or 0: that of the source, which the kernel binds an id to, or the one that a
-// link-local destination names.
+// The interface that a route must leave by, or 0 for any: that of the source, to which the kernel binds an
+// id, or the one that a link-local destination names.
 std::uint32_t interface_asked_for(const DeviceList& devices, const IpAddress& source,
                                   const IpAddress& destination) {
   if (!source.is_any()) return device_of(devices, source.gid).identity().interface_index;

@@ -1,7 +1,7 @@
-// Routes: from the IP addresses that a program names to the device and the GIDs that its packets carry. A device sits
-// on one interface and has that interface's addresses as GIDs; the source address decides which device it is, and where
-// the program names none, the kernel's routing. Calls to any address of this host stay within it, and go from one of
-// the device's GIDs to itself where the address is no device's (127.0.0.1 while the device is on eth0).
+// Routes: maps the IP addresses that a program names to the device and the GIDs of its packets. A device sits
+// on one interface and has that interface's addresses as GIDs. The source address selects the device; without
+// one, the kernel's routing does. Calls to any address of this host stay within it. If the address belongs to
+// no device (127.0.0.1 while the device is on eth0), they go from one of the device's GIDs to itself.
 #pragma once
 
 #include <memory>
@@ -16,26 +16,26 @@
 
 namespace rrdma::rdma_cm {
 
-// Those that are open; at least one.
+// The open devices; at least one.
 using DeviceList = std::vector<std::shared_ptr<host::Device>>;
 
-// The one that has the GID; the first one where none has.
+// The device that has the GID; the first one if none has.
 [[nodiscard]] host::Device& device_of(const DeviceList& devices, const wire::Gid& gid);
 
 struct ResolvedRoute {
-  IpAddress source;  // as the program sees it; the port is the caller's business
+  IpAddress source;  // as the program sees it; the caller fills the port
   wire::Gid local;
   wire::Gid remote;
   std::uint32_t interface_index = 0;
-  std::optional<NextHop> next_hop = std::nullopt;   // whose hardware address must be known; none on this host
-  std::optional<Problem> no_device = std::nullopt;  // the route leaves by an interface that no device sits on
+  std::optional<NextHop> next_hop = std::nullopt;   // its hardware address must be known; empty on this host
+  std::optional<Problem> no_device = std::nullopt;  // the route leaves by an interface without a device
 };
 
-// ask_kernel_route, or a test's.
+// ask_kernel_route, or a test's replacement.
 using AskRoute = Result<KernelRoute, int> (*)(const IpAddress& source, const IpAddress& destination,
                                               std::uint32_t interface_index);
 
-// An address that an id may be bound to. EADDRNOTAVAIL: not of this host; ENODEV: not on our devices.
+// Checks an address that an id may be bound to. EADDRNOTAVAIL: not of this host; ENODEV: not on our devices.
 [[nodiscard]] Result<void, Problem> check_source(const DeviceList& devices, const IpAddress& source);
 
 // `source` may be the wildcard. REQUIRES: source and destination are of one IP family.
@@ -45,7 +45,7 @@ using AskRoute = Result<KernelRoute, int> (*)(const IpAddress& source, const IpA
 
 // The index of the GID in the device's table.
 [[nodiscard]] std::optional<std::uint32_t> gid_index_of(const host::Device& device, const wire::Gid& gid);
-// The index that a connection on this local GID uses: its own, or, where the peer is on this host, any.
+// The index that a connection on this local GID uses: its own or, if the peer is on this host, any.
 [[nodiscard]] std::optional<std::uint32_t> gid_index_for(const host::Device& device, const wire::Gid& local,
                                                          const wire::Gid& remote);
 

@@ -1,5 +1,5 @@
-// Routes on a device of which only the table of GIDs is real. What the kernel's routing would say of foreign
-// addresses is left to the tests in network namespaces.
+// Routes on a device with a real GID table only. Tests in network namespaces cover the kernel's routing of
+// foreign addresses.
 #include "preload/rdma_cm/routing/routes.h"
 
 #include <gtest/gtest.h>
@@ -87,7 +87,7 @@ TEST(ResolveRoute, BorrowsAGidOfTheFamilyForLoopbackAndOtherInterfaces) {
   EXPECT_EQ(six->local, kV6);  // not the link-local one
 }
 
-// The kernel of these tests: every foreign address is on the link that was asked for.
+// The kernel of these tests: every foreign address is on the requested link.
 Result<KernelRoute, int> on_link(const IpAddress& source, const IpAddress& destination, std::uint32_t index) {
   return KernelRoute{source.is_any() ? of(kV4) : source, index, NextHop{destination, index, source}};
 }
