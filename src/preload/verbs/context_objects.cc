@@ -8,7 +8,7 @@
 namespace rrdma::verbs {
 namespace {
 
-// What is alive of one kind, as its program knows it.
+// The live objects of one kind, by the addresses that the program knows.
 template <typename Abi>
 std::vector<Abi*> left_of(const Context& context) {
   std::vector<Abi*> left;
@@ -41,7 +41,7 @@ void destroy(ibv_xrcd* domain) {
   close_xrcd(domain);
 }
 
-// Parent domains first: each stands on another one.
+// Parent domains first: each refers to another domain.
 void destroy_domains(const Context& context) {
   for (const bool parents : {true, false}) {
     for (ibv_pd* pd : left_of<ibv_pd>(context)) {

@@ -27,9 +27,9 @@ void EventDescriptor::withdraw() {
   std::uint64_t count = 0;
   iovec room{&count, sizeof count};
   const int saved = errno;
-  // Offset -1: the file has none. A waiter may have taken the count first: nothing to do then.
+  // Offset -1: the file has none. A waiter may have taken the count first; then there is nothing to do.
   if (syscall(SYS_preadv2, fd_.get(), &room, 1, -1L, -1L, RWF_NOWAIT) < 0 && errno == EOPNOTSUPP) {
-    // A kernel without RWF_NOWAIT for this file: for a moment the descriptor does not block.
+    // The kernel lacks RWF_NOWAIT for this file: make the descriptor nonblocking for a moment.
     const int flags = raw::fcntl(fd_.get(), F_GETFL);
     raw::fcntl(fd_.get(), F_SETFL, static_cast<unsigned long>(flags | O_NONBLOCK));
     static_cast<void>(raw::read(fd_.get(), &count, sizeof count));

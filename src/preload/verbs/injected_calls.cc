@@ -40,7 +40,7 @@ void exchange(T*& slot, T* function) {
   __atomic_store_n(&slot, function, __ATOMIC_RELAXED);
 }
 
-// ---- queue pairs into the error state ----
+// ---- moving queue pairs to the error state ----
 
 void push_event(const ibv_context* context, ibv_event_type type, void* object) {
   ibv_async_event event{};
@@ -49,7 +49,7 @@ void push_event(const ibv_context* context, ibv_event_type type, void* object) {
   own(const_cast<ibv_context*>(context)).async_events->push(event);
 }
 
-// By number, and found again under the lane's lock: the program may destroy it at any moment.
+// A QP by number, looked up under the lane's lock, because the program may destroy it at any time.
 class NumberedQp {
  public:
   NumberedQp(const ibv_context* context, std::uint32_t number)
@@ -70,7 +70,7 @@ class NumberedQp {
     const ibv_qp& abi = static_cast<Qp*>(qp->owner)->qp_base;
     return abi.send_cq == cq || abi.recv_cq == cq;
   }
-  // Into the error state, with an event or without.
+  // Moves it to the error state, with or without an event.
   void fail(bool tells) const {
     std::lock_guard lock(lane_.mutex());
     transport::QueuePair* qp = find();
@@ -85,7 +85,8 @@ class NumberedQp {
     if (tells) push_event(&context_.context, IBV_EVENT_QP_FATAL, owner->abi());
     lane_.transmit(now);
   }
-  // An empty queue stands in the place of its receives, or no longer; `empty` must live until then. Null: it has none.
+  // Replaces its receives with an empty queue, or restores them. `empty` must live until then. Null: it has
+  // no receives.
   void starve(std::unique_ptr<objects::ReceiveQueue>& empty, bool starves) const {
     std::lock_guard lock(lane_.mutex());
     transport::QueuePair* qp = find();
@@ -150,7 +151,7 @@ int injected_req_notify_cq(ibv_cq* cq, int solicited_only) {
   return error != 0 ? error : req_notify_cq(cq, solicited_only);
 }
 
-// The status that a successful completion must have instead; its queue pair fails with it, as on hardware.
+// The status that a successful completion must get instead. Its queue pair fails with it, as on hardware.
 int injected_status(const ibv_context* context, std::uint32_t qpn) {
   const NumberedQp qp(context, qpn);
   const auto injection = faults::Table::instance().consider_completion(name_of(context), qpn, qp.peer());
@@ -163,8 +164,8 @@ int injected_status(const ibv_context* context, std::uint32_t qpn) {
   return injection->error;
 }
 
-// Whether what waits in the queue is not to be seen yet (cq=delay). Who is woken by events gets no second one: there the
-// call itself takes so long.
+// Whether waiting completions must stay hidden (cq=delay). A program that sleeps for events gets no second
+// event, so for it the call itself takes the delay.
 bool is_early(Cq& cq) {
   struct Waiting {
     std::mutex mutex;
@@ -217,7 +218,7 @@ int injected_next_poll(ibv_cq_ex* cq) {
   return result;
 }
 
-// ---- who asks and who does not ----
+// ---- installing and removing the checks ----
 
 void choose_calls(Cq& cq, bool asks) {
   if (!cq.extended) return;
@@ -247,7 +248,7 @@ bool calls_ask() {
          faults::armed(Kind::kCqDelay);
 }
 
-// Every open context, and what rules do to the objects in them.
+// All open contexts, and the effects of rules on their objects.
 class InjectedObjects final : public faults::Actor {
  public:
   void add(Context& context) {
@@ -267,7 +268,7 @@ class InjectedObjects final : public faults::Actor {
       for (const NumberedQp& qp : queue_pairs_of(&context->context)) choose_receives(*context, qp, active);
     }
   }
-  // A queue pair that was made now.
+  // Adds a queue pair that was just created.
   void add(const Context& context, const NumberedQp& qp) {
     const std::vector<Rule> active = faults::Table::instance().active();
     const std::lock_guard lock(mutex_);
@@ -303,7 +304,7 @@ class InjectedObjects final : public faults::Actor {
     }
   }
 
-  // As on hardware: the event, and every queue pair that reports there fails.
+  // As on hardware: raises the event, and every queue pair that completes into the queue fails.
   static void overrun_queues(const Rule& rule, const ibv_context* context) {
     const std::vector<NumberedQp> queue_pairs = queue_pairs_of(context);
     for (void* object : live_objects().list(ObjectKind::kCq, context)) {

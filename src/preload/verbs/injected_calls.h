@@ -1,6 +1,7 @@
-// Calls that fail, take long or report what is not so, on purpose (faults/rule.h). The control path asks inject() while a
-// rule is armed. What programs call through pointers (posting, polling) is exchanged for functions that ask, in every open
-// context and extended CQ, for as long as such rules are armed: without them the data path is what it is.
+// Fault injection into calls: they fail, take long or return wrong results (faults/rule.h). The control path
+// calls inject() while a rule is armed. Functions that programs call through pointers (posting, polling) are
+// replaced in every open context and extended CQ while such rules are armed. Without rules the data path is
+// unchanged.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -13,13 +14,15 @@ struct Context;
 struct Cq;
 struct Qp;
 
-// 0, or the errno that the call must fail with; errno is set and the fault explained. Waits where the rule says so.
+// Returns 0, or the errno that the call must fail with; then errno is set and the fault explained. Waits if
+// the rule says so.
 int strike_armed(const char* call, const ibv_context* context);
 inline int inject(const char* call, const ibv_context* context) {
   return faults::armed() ? strike_armed(call, context) : 0;
 }
 
-// While one lives, no call of its thread fails on purpose: the objects of a context must go with it.
+// During its lifetime, no fault is injected into calls of its thread: closing a context must destroy its
+// objects.
 class NoInjection {
  public:
   NoInjection();
@@ -31,7 +34,7 @@ class NoInjection {
 // A context from its opening to its end.
 void note_opened(Context& context);
 void note_closed(Context& context);
-// An extended CQ, a QP with builders, that were made while rules are armed.
+// For an extended CQ, or a QP with builders, that is created while rules are armed.
 void note_made(Cq& cq);
 void note_made(Qp& qp);
 

@@ -1,5 +1,5 @@
-// KeptErrno: a call that succeeds leaves errno as it was. The calls of the data path never touch it on hardware, and
-// programs came to rely on that: rsockets set it to EWOULDBLOCK, post a message, and look at it afterwards.
+// KeptErrno: a successful call leaves errno unchanged. Data path calls never touch it on hardware, and
+// programs rely on that: rsockets set it to EWOULDBLOCK, post a message, and read it afterwards.
 #pragma once
 
 #include <cerrno>
@@ -10,7 +10,7 @@ class KeptErrno {
  public:
   KeptErrno() : value_(errno) {}
   ~KeptErrno() { errno = value_; }
-  // The call fails with this after all.
+  // Makes the call fail with this error.
   int set(int error) { return value_ = error; }
   KeptErrno(const KeptErrno&) = delete;
   KeptErrno& operator=(const KeptErrno&) = delete;

@@ -70,7 +70,7 @@ std::vector<void*> LiveObjects::list(ObjectKind kind, const void* context) const
 }
 
 LiveObjects& live_objects() {
-  // Never destroyed: programs call into us from exit handlers.
+  // Never destroyed, because programs call into the library from exit handlers.
   static auto* const all = [] {
     auto* made = new LiveObjects;
     pthread_atfork([] { live_objects().lock(); }, [] { live_objects().unlock(); },

@@ -52,7 +52,7 @@ TEST_F(Objects, KeepTheirMemoryUntilManyOthersHaveGone) {
   live_.add(ObjectKind::kQp, memory_ + LiveObjects::kKept, {});
   live_.bury(ObjectKind::kQp, memory_ + LiveObjects::kKept, memory_ + LiveObjects::kKept, release);
   EXPECT_EQ(released, std::set<void*>{memory_});
-  EXPECT_EQ(presence(memory_), Presence::kUnknown);  // the address may be anybody's now
+  EXPECT_EQ(presence(memory_), Presence::kUnknown);  // the address may have been reused
 }
 
 TEST_F(Objects, HaveExactlyAsManyPlacesAsTheDeviceOffers) {

@@ -1,6 +1,6 @@
-// Public functions that libibverbs got after the release whose header we are built with (nodes 1.15 to
-// 1.18). Their structures are written down here as the ABI froze them, so that a program of any release
-// finds an answer instead of the real library's, which would not survive a context of ours.
+// Public functions that libibverbs added after the release whose header we build with (nodes 1.15 to 1.18).
+// Their structures are defined here as the ABI froze them. A program of any release must reach these instead
+// of the real library's functions, which would crash on a context of ours.
 #include <infiniband/verbs.h>
 #include <sys/mman.h>
 
@@ -54,7 +54,7 @@ struct RegionAttributes {
   ibv_buf* buffer;
 };
 
-// The part that every object of the ABI begins with.
+// The common head of every ABI object.
 struct WithContext {
   ibv_context* context;
 };
@@ -64,7 +64,7 @@ bool is_own_object(Object* object) {
   return is_own(reinterpret_cast<WithContext*>(object)->context);
 }
 
-// Memory that ibv_alloc_buf gave out. A handle of the real library has no field that we may read.
+// Memory from ibv_alloc_buf. We may read no field of the real library's handle.
 struct Buffer {
   void* address;
   std::size_t length;
@@ -104,7 +104,7 @@ int refuse(const char* call, const char* why) { return host::fail(EOPNOTSUPP, ca
 using namespace rrdma;
 using namespace rrdma::verbs;
 
-// A header that has these functions declares them; one that has not needs it here.
+// Newer headers declare these functions; with older ones the declaration is needed here.
 #define RRDMA_NEWER(result, name, ...) \
   extern "C" result name(__VA_ARGS__); \
   RRDMA_VERBS result name(__VA_ARGS__)

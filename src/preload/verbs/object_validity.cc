@@ -8,7 +8,7 @@ namespace {
 
 struct Offer {
   const char* name;
-  const char* attribute;  // of ibv_query_device; null: without bound
+  const char* attribute;  // of ibv_query_device; null: unbounded
   std::uint32_t max;
 };
 
@@ -39,8 +39,8 @@ Offer offer_at(ObjectKind kind, const ibv_context* context) {
 
 }  // namespace
 
-// ENOENT, as the kernel's look-up of a handle answers (rdma_lookup_get_uobject). Kernels before 6.15 turn it into EINVAL in
-// calls that use an object; calls that destroy one have always passed it on.
+// ENOENT, as from the kernel's handle lookup (rdma_lookup_get_uobject). Kernels before 6.15 turn it into
+// EINVAL in calls that use an object; calls that destroy one have always returned it.
 int refuse_invalid(const char* call, ObjectKind kind, ObjectValidity validity) {
   const char* name = offer_of(kind).name;
   switch (validity) {

@@ -1,5 +1,6 @@
-// ObjectValidity: what an object that a program hands to the control path is. One that is not alive is refused without a
-// look at it, as the kernel refuses a handle that it does not know; one that the system's library made is passed on.
+// ObjectValidity: the state of an object that a program passes to the control path. A dead object is refused
+// without access to it, as the kernel refuses an unknown handle. An object of the system's library is passed
+// on.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -17,8 +18,8 @@ namespace rrdma::verbs {
 enum class ObjectValidity : unsigned char {
   kForeign,  // of a device that is not ours
   kLive,
-  kGone,     // destroyed already
-  kDamaged,  // a copy, or its handle or context are not what they were
+  kGone,     // already destroyed
+  kDamaged,  // a copy, or its handle or context changed
 };
 
 constexpr ObjectKind kind_of(const ibv_qp*) { return ObjectKind::kQp; }
@@ -67,17 +68,17 @@ ObjectValidity validity_of(const Abi* abi) {
   return context == nullptr || is_own(context) ? ObjectValidity::kDamaged : ObjectValidity::kForeign;
 }
 
-// 0 for what is alive, else ENOENT with a sentence.
+// 0 if it is alive, else ENOENT with an explanation.
 int refuse_invalid(const char* call, ObjectKind kind, ObjectValidity validity);
 
-// The same for the object that a call is for; a fault on purpose may refuse the call as well.
+// The same for the object that a call acts on. An injected fault may refuse the call as well.
 template <typename Abi>
 int refuse_unless_live(const char* call, const Abi* abi, ObjectValidity validity) {
   if (const int error = refuse_invalid(call, kind_of(abi), validity); error != 0) return error;
   return inject(call, context_of(*abi));
 }
 
-// The same for what a call gets besides its first object: it must be of the same context.
+// The same for the other objects of a call: they must be of the same context.
 template <typename Abi>
 int check_argument(const char* call, const Abi* abi, const ibv_context* context) {
   ObjectValidity validity = validity_of(abi);
@@ -85,19 +86,19 @@ int check_argument(const char* call, const Abi* abi, const ibv_context* context)
   return refuse_invalid(call, kind_of(abi), validity);
 }
 
-// A place among the objects that the device offers, from before an object is made until it is there.
+// A reserved place within the device's limit, from before an object is created until it is live.
 class Place {
  public:
-  // `counted`: false for what is no object of the device, like a parent domain.
+  // `counted`: false for objects that the device does not count, such as a parent domain.
   Place(const char* call, ObjectKind kind, const ibv_context* context, bool counted = true);
   ~Place();
   Place(const Place&) = delete;
   Place& operator=(const Place&) = delete;
 
-  // False: refused, with errno and a sentence.
+  // False: refused, with errno and an explanation.
   [[nodiscard]] bool granted() const { return granted_; }
 
-  // The object is complete: from now on it is alive.
+  // Marks the complete object as live.
   template <typename Abi>
   void settle(Abi* abi) {
     live_objects().add(kind_, abi,
@@ -128,7 +129,7 @@ void bury(Object& object, const Abi* abi) {
   });
 }
 
-// Makes an object that its program has damaged what it was, so that it can be destroyed.
+// Restores an object that its program has damaged, so that it can be destroyed.
 template <typename Abi>
 void mend(Abi* abi) {
   Record record;

@@ -1,5 +1,5 @@
-// The objects behind the structs of verbs.h: each begins as (derives from) the struct that the program
-// holds, and own() finds the object again. REQUIRES of every own(): the object's context is ours.
+// The objects behind the structs of verbs.h. Each derives from the struct that the program holds, and own()
+// converts back. REQUIRES of every own(): the object's context is ours.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -27,19 +27,19 @@ struct ThreadDomain : ibv_td {
 
 struct Pd : ibv_pd {
   objects::ProtectionDomain domain;
-  // A parent domain stands for another one and adds what its creator wants to know of.
+  // A parent domain refers to another domain and may add a thread domain.
   Pd* original = nullptr;
   ThreadDomain* thread_domain = nullptr;
-  std::uint32_t parent_users = 0;  // parent domains made of this one; guarded by the locks of all lanes
+  std::uint32_t parent_users = 0;  // parent domains of this one; guarded by the locks of all lanes
 
-  // What memory keys and QPs are checked against.
+  // The domain that memory keys and QPs are checked against.
   [[nodiscard]] objects::ProtectionDomain& root() { return original != nullptr ? original->domain : domain; }
 };
 
 struct Mr : ibv_mr {
   objects::MemoryRegion* region = nullptr;
   struct DeviceMemory* device_memory = nullptr;
-  void* mapped = nullptr;  // a dmabuf's mapping, ours to undo
+  void* mapped = nullptr;  // a dmabuf's mapping, which we must unmap
   std::size_t mapped_octets = 0;
 };
 
@@ -66,10 +66,10 @@ struct Cq : ibv_cq_ex, private objects::CompletionListener {
   objects::CompletionQueue queue;
   nic::LanesOfQueue lanes{queue};
   nic::Passage passage{all_lanes};
-  std::uint64_t wc_flags = 0;  // extended: what the program may read
+  std::uint64_t wc_flags = 0;  // extended: the fields that the program may read
   bool extended = false;
   objects::Completion current;  // extended: the completion that is being read
-  CompletionClock clock;        // extended: when the completions happened
+  CompletionClock clock;        // extended: the times of the completions
   // Guarded by the channel's mutex.
   ListHook event_hook;
   std::uint32_t events_waiting = 0;
@@ -91,13 +91,13 @@ struct Channel : ibv_comp_channel {
   explicit Channel(EventDescriptor from) : ibv_comp_channel{}, descriptor(std::move(from)) {}
   EventDescriptor descriptor;
   std::mutex mutex;
-  IntrusiveList<Cq, &Cq::event_hook> waiting;  // CQs with events that nobody has taken
+  IntrusiveList<Cq, &Cq::event_hook> waiting;  // CQs with events that the program has not taken
 };
 
 struct XrcDomain : ibv_xrcd {
-  objects::ProtectionDomain domain;  // of XRC_RECV QPs, which have none of their own
+  objects::ProtectionDomain domain;  // for XRC_RECV QPs, which have no domain of their own
   std::uint32_t users = 0;           // guarded by the first lane's lock
-  int fd = -1;                       // as the program gave it
+  int fd = -1;                       // as the program passed it
   std::uint32_t opens = 1;
   dev_t device = 0;
   ino_t inode = 0;
@@ -130,12 +130,12 @@ struct Qp : ibv_qp_ex {
   ibv_qp_cap cap{};
   bool signal_all = false;
   bool has_builders = false;
-  ibv_ah_attr address{};  // as the program gave it
+  ibv_ah_attr address{};  // as the program passed it
   XrcDomain* xrc_domain = nullptr;
   std::uint32_t multicast_groups = 0;
   ibv_ece ece{};
-  // ibv_wr_*: the caller holds send_lock from wr_start to wr_complete and fills entries of `staging`;
-  // nothing of it counts before wr_complete.
+  // ibv_wr_*: the caller holds send_lock from wr_start to wr_complete and fills entries of `staging`, which
+  // take effect at wr_complete.
   nic::LaneLock send_lock;
   std::unique_ptr<objects::SendQueue> staging;
   std::uint32_t staged = 0;
@@ -144,7 +144,7 @@ struct Qp : ibv_qp_ex {
   [[nodiscard]] ibv_qp* abi() { return &qp_base; }
 };
 
-// Completions of a QP disappear with it, and when it is reset. REQUIRES: the lane's lock.
+// Removes the completions of a QP that is destroyed or reset. REQUIRES: the lane's lock.
 void purge_completions(const ibv_qp& qp);
 
 inline Pd& own(ibv_pd* pd) { return *static_cast<Pd*>(pd); }

@@ -18,7 +18,7 @@ int compat_query_port(ibv_context* context, std::uint8_t port, _compat_ibv_port_
 void fill_operations(verbs_context& context) {
   context.sz = sizeof context;
   ibv_context& basic = context.context;
-  basic.abi_compat = reinterpret_cast<void*>(UINTPTR_MAX);  // says that a verbs_context is around it
+  basic.abi_compat = reinterpret_cast<void*>(UINTPTR_MAX);  // marks that a verbs_context encloses it
   ibv_context_ops& ops = basic.ops;
   ops._compat_query_device = query_device;
   ops._compat_query_port = compat_query_port;

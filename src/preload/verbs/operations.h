@@ -1,5 +1,5 @@
-// The operations that verbs.h reaches through the context, by subject. Each file of this folder defines
-// some; operations.cc puts them into the tables.
+// The operations that verbs.h reaches through the context, by subject. Each file of this folder defines some;
+// operations.cc puts them into the tables.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -53,7 +53,7 @@ int destroy_counters(ibv_counters* counters);
 int attach_counters_point_flow(ibv_counters* counters, ibv_counter_attach_attr* attr, ibv_flow* flow);
 int read_counters(ibv_counters* counters, std::uint64_t* values, std::uint32_t count, std::uint32_t flags);
 
-// What a NIC in one process has not: EOPNOTSUPP.
+// Not available for a NIC inside one process: EOPNOTSUPP.
 ibv_flow* create_flow(ibv_qp* qp, ibv_flow_attr* attr);
 int destroy_flow(ibv_flow* flow);
 ibv_flow_action* create_flow_action_esp(ibv_context* context, ibv_flow_action_esp_attr* attr);

@@ -1,5 +1,5 @@
-// The libibverbs of the system, for devices that are not ours: every public function that we define
-// passes calls for such devices on to the definition that comes after us in the program's search order.
+// The system's libibverbs, for devices that are not ours. Every public function that we define passes calls
+// for such devices on to the next definition in the program's search order.
 #pragma once
 
 #include <cerrno>
@@ -9,7 +9,7 @@
 
 namespace rrdma::verbs {
 
-// Null where the system's library is too old to have it. `version` may be null.
+// Null if the system's library is too old to have it. `version` may be null.
 void* find_real(const char* name, const char* version);
 
 }  // namespace rrdma::verbs
@@ -22,7 +22,7 @@ void* find_real(const char* name, const char* version);
     return found;                                                                       \
   }())
 
-// Returns what the real function answers; `otherwise` with EOPNOTSUPP if there is none.
+// Returns the result of the real function; `otherwise` with EOPNOTSUPP if there is none.
 #define RRDMA_PASS_ON(otherwise, name, version, ...)       \
   do {                                                     \
     auto* const real_function = RRDMA_REAL(name, version); \

@@ -1,5 +1,5 @@
-// Operations that a NIC made of software in one process does not have. Each answers EOPNOTSUPP and says
-// why; none is advertised by the device's attributes.
+// Operations that a software NIC inside one process does not have. Each returns EOPNOTSUPP with an
+// explanation; the device's attributes advertise none.
 #include <infiniband/verbs.h>
 
 #include "host/explain.h"

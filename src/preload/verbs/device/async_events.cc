@@ -121,6 +121,6 @@ RRDMA_VERBS void ibv_ack_async_event(ibv_async_event* event) {
     }
     case Subject::kNone: break;
   }
-  // Events of ports and devices need no acknowledgement of ours; the real library takes them as well.
+  // Events of ports and devices need no acknowledgement from us; the real library accepts them as well.
   if (auto* const real_function = RRDMA_REAL(ibv_ack_async_event, "IBVERBS_1.1")) real_function(event);
 }

@@ -1,6 +1,5 @@
-// Asynchronous events of a context, in the order in which they happened. An event counts for its object
-// from the moment that the program has taken it until the program has acknowledged it: destroying the
-// object waits for that.
+// AsyncEvents: the asynchronous events of a context, in order. An event counts for its object from the time
+// when the program takes it until the program acknowledges it; destroying the object waits for that.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -14,7 +13,7 @@ namespace rrdma::verbs {
 
 class AsyncEvents {
  public:
-  // Invalid (and errno) if no descriptor is to be had.
+  // Invalid (with errno) if no descriptor is available.
   AsyncEvents() : descriptor_(EventDescriptor::create()) {}
 
   [[nodiscard]] bool valid() const { return descriptor_.valid(); }
@@ -22,7 +21,7 @@ class AsyncEvents {
   void push(const ibv_async_event& event);
   // 0, or -1 and errno.
   int take(ibv_async_event& event);
-  // Forgets events of this object (a CQ, QP or SRQ) that nobody has taken.
+  // Removes events of this object (a CQ, QP or SRQ) that the program has not taken.
   void withdraw(const void* object);
 
  private:
@@ -31,7 +30,7 @@ class AsyncEvents {
   std::deque<ibv_async_event> waiting_;
 };
 
-// Waits until `completed` equals `reported`; the fields of an ibv_cq, ibv_qp or ibv_srq and its lock.
+// Waits until `completed` equals `reported`; both, and the lock, are fields of an ibv_cq, ibv_qp or ibv_srq.
 void wait_for_acknowledgements(pthread_mutex_t& mutex, pthread_cond_t& condition,
                                const std::uint32_t& completed, const std::uint32_t& reported);
 

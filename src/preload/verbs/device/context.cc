@@ -18,7 +18,7 @@
 namespace rrdma::verbs {
 namespace {
 
-// Events of QPs go to the context of their QP. One for all: QPs know their owners.
+// Delivers events of QPs to the context of their QP. One instance serves all, because QPs know their owners.
 class QpEvents final : public nic::QpListener {
  public:
   void on_qp_event(transport::QueuePair& qp, transport::QpEvent event) override {
@@ -51,7 +51,7 @@ QpEvents& qp_events() {
 
 constexpr const char* kCommandFile = "rrdma-commands";
 
-// A descriptor that some context of ours gave out as cmd_fd.
+// Whether the descriptor is the cmd_fd of one of our contexts.
 bool is_command_file(int fd) {
   char target[64] = {};
   const std::string link = "/proc/self/fd/" + std::to_string(fd);
@@ -96,7 +96,7 @@ Context* open_context(ibv_device* device) {
   return context.release();
 }
 
-// All but its memory and what was made in it.
+// Ends everything except the context's memory and its objects.
 void end_context(Context& context) {
   note_closed(context);
   context.nic_device->remove_listener(*context.port_watch);
@@ -116,7 +116,7 @@ void PortWatch::on_device_event(host::DeviceEvent event) {
     case host::DeviceEvent::kPortActive: out.event_type = IBV_EVENT_PORT_ACTIVE; break;
     case host::DeviceEvent::kPortError: out.event_type = IBV_EVENT_PORT_ERR; break;
     case host::DeviceEvent::kRemoved: out.event_type = IBV_EVENT_DEVICE_FATAL; break;
-    case host::DeviceEvent::kHardwareAddressChange: return;  // of interest to the connection manager only
+    case host::DeviceEvent::kHardwareAddressChange: return;  // only for the connection manager
   }
   events_.push(out);
 }
@@ -159,7 +159,7 @@ RRDMA_VERBS int ibv_close_device(ibv_context* abi) {
   if (validity == ObjectValidity::kForeign) RRDMA_PASS_ON(-1, ibv_close_device, "IBVERBS_1.1", abi);
   if (refuse_unless_live("ibv_close_device", abi, validity) != 0) return -1;
   Context& context = own(abi);
-  if (context.forked()) return 0;  // the parent's memory, as it was at the fork
+  if (context.forked()) return 0;  // the parent's memory as of the fork
   const NoInjection inside;
   destroy_context_objects(context);
   end_context(context);

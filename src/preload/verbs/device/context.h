@@ -1,8 +1,8 @@
 // Context: an open device as a program sees it, with the operations that verbs.h calls through it.
 //
-// Threads: everything from any thread. Objects of a context outlive calls on them; the context outlives
-// its objects, as the API demands. In the child of a fork every call is refused: the parent's threads
-// and sockets are not there.
+// Threads: everything from any thread. Objects of a context outlive calls on them; the context outlives its
+// objects, as the API requires. In the child of a fork every call is refused, because the parent's threads
+// and sockets do not exist there.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -19,7 +19,7 @@ namespace rrdma::verbs {
 
 struct Context;
 
-// Port changes become events of the context.
+// Turns port changes into events of the context.
 class PortWatch final : public host::DeviceListener {
  public:
   explicit PortWatch(AsyncEvents& events) : events_(events) {}
@@ -36,12 +36,12 @@ struct Context : verbs_context {
   std::uint16_t device_number = 0;
   std::unique_ptr<AsyncEvents> async_events;
   std::unique_ptr<PortWatch> port_watch;
-  OwnedFd command_file;  // stands for the kernel's command descriptor: programs duplicate it
+  OwnedFd command_file;  // stands in for the kernel's command descriptor, which programs duplicate
 
   [[nodiscard]] bool forked() const { return runtime->forked(); }
 };
 
-// Devices of ours carry this in a field that nobody else uses.
+// Our devices carry this address in a field that nothing else uses.
 void own_device_mark();
 
 inline bool is_own(const ibv_device* device) {
@@ -56,13 +56,13 @@ inline Context& own(ibv_context* context) {
                                                                  offsetof(verbs_context, context)));
 }
 
-// What the device offers of something: `offered`, or less where its user wants it so (host/device_plan.h). The name is
-// that in ibv_device_attr. REQUIRES: is_own(context).
+// The limit of a resource: `offered`, or less if the user's device plan says so (host/device_plan.h). `name`
+// is the field of ibv_device_attr. REQUIRES: is_own(context).
 inline std::uint32_t limit_of(const ibv_context* context, std::string_view name, std::uint32_t offered) {
   return own(const_cast<ibv_context*>(context)).nic_device->identity().properties.limit(name, offered);
 }
 
-// Says that the process has forked; returns EIO with errno set.
+// Explains that the process has forked; returns EIO with errno set.
 int refuse_forked(std::string_view call);
 
 // Fills in everything that programs reach through the context. In operations.cc.

@@ -1,4 +1,4 @@
-// What the device and its port say of themselves.
+// The queries of the device and its port.
 #include <infiniband/verbs.h>
 
 #include <algorithm>

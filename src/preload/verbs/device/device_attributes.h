@@ -1,4 +1,4 @@
-// The queries of verbs_context, as functions that operations.cc names.
+// The queries of verbs_context, as functions for operations.cc.
 #pragma once
 
 #include <infiniband/verbs.h>

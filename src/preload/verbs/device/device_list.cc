@@ -1,6 +1,6 @@
-// Devices that a program finds: ours, then those of the system's libibverbs (many programs take the first one, and
-// hosts with a device that they cannot use are common), unless the user wants it otherwise. A device of ours is never
-// freed: programs keep pointers to it beyond ibv_free_device_list, and there are few.
+// The devices that a program finds: ours, then those of the system's libibverbs, unless the user requests
+// another order. Many programs take the first device, and hosts with an unusable device are common. Our
+// devices are never freed: programs keep pointers to them after ibv_free_device_list, and there are few.
 #include <infiniband/verbs.h>
 
 #include <algorithm>
@@ -47,7 +47,7 @@ std::vector<OwnDevice*>& known_devices() {
 }
 
 OwnDevice* make_device(const host::DeviceIdentity& identity) {
-  // Libraries of vendors look behind the ibv_device for their own structure: they find zeroes there.
+  // Vendor libraries read their own structure behind the ibv_device: they must find zeros there.
   void* memory = std::calloc(1, sizeof(OwnDevice));
   if (memory == nullptr) return nullptr;
   auto* made = new (memory) OwnDevice{};
@@ -76,8 +76,8 @@ OwnDevice* find_or_make(const host::DeviceIdentity& identity) {
   return made;
 }
 
-// What ibv_get_device_list gives out begins with the entries, because programs exist that call free() on it
-// (qperf). Behind the null that ends them stands the list of the real library.
+// The result of ibv_get_device_list starts with the entries, because some programs call free() on it (qperf).
+// The list of the real library follows the terminating null.
 ibv_device**& real_list_of(ibv_device** entries) {
   while (*entries != nullptr) ++entries;
   return *reinterpret_cast<ibv_device***>(entries + 1);
@@ -97,7 +97,7 @@ ibv_device** list_real_devices(int& count) {
   return nullptr;
 }
 
-// Null, with errno, where it cannot be told which devices there are.
+// Null with errno if the devices cannot be determined.
 ibv_device** make_list(int* count) {
   const nic::KernelDevices kernel = nic::Runtime::instance().settings().kernel_devices;
   int real_count = 0;
@@ -159,7 +159,7 @@ RRDMA_VERBS const char* ibv_get_device_name(ibv_device* device) { return device-
 
 RRDMA_VERBS int ibv_get_device_index(ibv_device* device) {
   if (!is_own(device)) RRDMA_PASS_ON(-1, ibv_get_device_index, "IBVERBS_1.9", device);
-  // The index is a name in RDMA netlink, and the kernel's netlink does not know this device.
+  // The index is an RDMA netlink identifier, and the kernel's netlink does not know this device.
   return -1;
 }
 

@@ -12,7 +12,7 @@ namespace rrdma::verbs {
 
 struct OwnDevice {
   ibv_device device;
-  // Where a vendor's library expects the rest of its own device: always zero.
+  // Vendor libraries expect the rest of their own device here: always zero.
   std::uint8_t zeroes[512];
   const host::DeviceIdentity* identity;
 };

@@ -1,5 +1,5 @@
-// The Ethernet address behind a GID, as ibv_resolve_eth_l2_from_gid wants it: from the address itself
-// where it is a multicast or a link-local one made of a MAC, else from the neighbours that the kernel knows.
+// The Ethernet address of a GID, for ibv_resolve_eth_l2_from_gid. Multicast addresses and link-local
+// addresses made of a MAC contain it; for all others the kernel's neighbour table has it.
 #include <infiniband/verbs.h>
 #include <netlink/route/neighbour.h>
 

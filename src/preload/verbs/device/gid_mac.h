@@ -1,4 +1,4 @@
-// The Ethernet addresses that a GID itself tells.
+// The Ethernet addresses that a GID itself contains.
 #pragma once
 
 #include <array>

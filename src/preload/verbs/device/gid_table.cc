@@ -22,7 +22,7 @@ int check_port(std::string_view call, std::uint32_t port) {
   return port == kPort ? 0 : host::fail(EINVAL, call, "port_num is not 1, and the device has one port.");
 }
 
-// As the private header of libibverbs numbers them for ibv_query_gid_type.
+// The values of ibv_query_gid_type in the private header of libibverbs.
 enum SysfsGidType { kGidTypeIbOrRoceV1 = 0, kGidTypeRoceV2 = 1 };
 
 void fill_entry(const host::Device& device, const host::GidEntry& entry, ibv_gid_entry& out) {
@@ -88,7 +88,7 @@ RRDMA_VERBS int _ibv_query_gid_ex(ibv_context* context, std::uint32_t port, std:
   if (index >= kGidTableLength) return host::fail(EINVAL, kCall, "gid_index is beyond the GID table.");
   host::GidEntry found;
   if (!find_gid(*own(context).nic_device, index, found)) {
-    errno = ENODATA;  // no sentence: programs search the table with this call
+    errno = ENODATA;  // not explained: programs search the table with this call
     return ENODATA;
   }
   ibv_gid_entry full{};
@@ -134,7 +134,7 @@ int ibv_query_gid_type(ibv_context* context, std::uint8_t port, unsigned index, 
                "the index is beyond the GID table (gid_tbl_len of ibv_query_port).");
     return -1;
   }
-  // An empty entry has the type that sysfs would say: none, which reads as the first.
+  // sysfs has no type for an empty entry, which reads as the first value.
   *type = find_gid(*own(context).nic_device, index, entry) ? kGidTypeRoceV2 : kGidTypeIbOrRoceV1;
   return 0;
 }

@@ -1,4 +1,4 @@
-// GIDs between the ABI and the layers below.
+// Converts GIDs between the ABI and the layers below.
 #pragma once
 
 #include <infiniband/verbs.h>

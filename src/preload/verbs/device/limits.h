@@ -1,5 +1,5 @@
-// What one device offers at most: what ibv_query_device answers, and what the create calls check. Each
-// number is what the layers below were made for, or a bound that keeps one program from taking all memory.
+// The limits of one device, for ibv_query_device and for the checks of the create calls. Each is the capacity
+// of a lower layer, or a bound that keeps one program from taking all memory.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ inline constexpr std::uint32_t kSgeMax = objects::kSgeMax;
 inline constexpr std::uint32_t kInlineMax = objects::kInlineMax;
 inline constexpr int kCqMax = 65000;
 inline constexpr std::uint32_t kCqeMax = objects::CompletionQueue::kEntriesMax - 1;
-inline constexpr int kKeysMax = objects::MemoryTable::kKeysMax / 2;  // regions, and as many windows
+inline constexpr int kKeysMax = objects::MemoryTable::kKeysMax / 2;  // of regions, and of windows
 inline constexpr int kPdMax = 65000;
 inline constexpr int kSrqMax = 65000;
 inline constexpr int kAhMax = 1 << 20;

@@ -1,4 +1,4 @@
-// The speed of a port as verbs say it: lanes times a signalling rate.
+// The speed of a port in verbs terms: lanes times a signaling rate.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +10,10 @@ struct PortSpeed {
   std::uint8_t speed;  // active_speed: the rate of a lane
 };
 
-// active_width of so many lanes, 1 or 4.
+// active_width for 1 or 4 lanes.
 constexpr std::uint8_t width_code(std::uint8_t lanes) { return lanes == 4 ? 2 : 1; }
 
-// The fastest combination that promises no more than the interface has.
+// The fastest combination that does not exceed the interface's speed.
 constexpr PortSpeed port_speed_of(std::uint64_t mbps) {
   struct Step {
     std::uint64_t mbps;

@@ -5,7 +5,7 @@
 namespace rrdma::verbs {
 namespace {
 
-// Megabits a second of one lane, by active_speed (SDR, QDR, EDR, HDR, NDR).
+// Megabits per second of one lane, by active_speed (SDR, QDR, EDR, HDR, NDR).
 std::uint64_t lane_mbps(std::uint8_t speed) {
   switch (speed) {
     case 1: return 2'500;

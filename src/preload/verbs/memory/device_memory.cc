@@ -1,5 +1,5 @@
-// Device memory: memory of this process, mapped apart, that programs reach by copies or through a region
-// with addresses from 0.
+// Device memory: memory of this process in a mapping of its own. Programs access it by copies or through a
+// region with addresses from 0.
 #include <infiniband/verbs.h>
 #include <sys/mman.h>
 
@@ -78,7 +78,7 @@ ibv_dm* alloc_dm(ibv_context* context, ibv_alloc_dm_attr* attr) {
 int free_dm(ibv_dm* abi) {
   if (const int error = refuse_unless_live("ibv_free_dm", abi, validity_of(abi)); error != 0) return error;
   DeviceMemory& dm = own(abi);
-  // No lock of the lane: device memory is the one thing that works in the child of a fork too.
+  // No lock of the lane, because device memory also works in the child of a fork.
   if (dm.users.load() != 0)
     return host::fail(EBUSY, "ibv_free_dm", "memory regions of the device memory still exist.");
   munmap(dm.data, dm.length);

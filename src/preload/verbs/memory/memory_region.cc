@@ -1,5 +1,5 @@
-// Memory regions: registration in all its forms. The pages are not pinned: every copy is guarded, so that
-// a page which the program takes away is an error of the work request and never a crash.
+// Memory regions: registration in all its forms. The pages are not pinned. Every copy is guarded, so a page
+// that the program unmaps fails the work request and never crashes.
 #include <fcntl.h>
 #include <infiniband/verbs.h>
 #include <sys/mman.h>
@@ -22,14 +22,14 @@
 namespace rrdma::verbs {
 namespace {
 
-// Optional flags that this device does not know are ignored, as the API has it.
+// The API requires that unknown optional flags are ignored.
 constexpr unsigned kOptionalRange = IBV_ACCESS_OPTIONAL_RANGE;
 
 unsigned known_access(unsigned access) { return access & (~kOptionalRange | IBV_ACCESS_RELAXED_ORDERING); }
 
 std::uintptr_t page_octets() { return static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE)); }
 
-// True if every page of the range is mapped. MS_ASYNC does nothing but look.
+// True if every page of the range is mapped. MS_ASYNC only checks.
 bool is_mapped(const void* address, std::size_t length) {
   const std::uintptr_t page = page_octets();
   const auto first = reinterpret_cast<std::uintptr_t>(address) & ~(page - 1);
@@ -48,9 +48,10 @@ int error_of(objects::MemoryError error) {
   }
 }
 
-// Checks that need the memory itself; 0 or an errno, explained.
+// Checks that need the memory itself. Returns 0 or an errno, explained.
 int check_memory(const char* call, void* address, std::size_t length, unsigned access) {
-  // The kernel counts pages (ib_umem_get): a region of no bytes inside a page has one, and is taken on every device.
+  // The kernel counts pages (ib_umem_get): a region of no bytes inside a page has one, and every device
+  // accepts it.
   if (length == 0 && reinterpret_cast<std::uintptr_t>(address) % page_octets() == 0)
     return host::fail(EINVAL, call, "the length is 0.");
   if ((access & IBV_ACCESS_ON_DEMAND) != 0) return 0;
@@ -65,7 +66,7 @@ int check_memory(const char* call, void* address, std::size_t length, unsigned a
   return 0;
 }
 
-// What libibverbs itself refuses before a driver hears of it; all else is an error of the command.
+// The checks that libibverbs makes before it calls a driver; all other errors are command errors.
 int check_rereg_input(int flags, const void* address, std::size_t length, int access) {
   constexpr const char* kCall = "ibv_rereg_mr";
   if ((flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) != 0) {
@@ -125,8 +126,8 @@ ibv_mr* register_memory(const char* call, ibv_pd* pd, void* address, std::size_t
 
 namespace {
 
-// Collective libraries ask with descriptor -1 whether the device reaches the memory of other devices (a GPU's): this
-// one reaches what the CPU does. A real descriptor is tried.
+// Collective libraries use descriptor -1 to ask whether the device can access the memory of other devices (a
+// GPU). This one accesses the same memory as the CPU. A real descriptor is tried.
 int check_dmabuf(const char* call, int fd, std::size_t length) {
   if (fd < 0) {
     return host::fail(
@@ -150,7 +151,7 @@ int advise_mr(ibv_pd* pd, ibv_advise_mr_advice advice, std::uint32_t flags, ibv_
   constexpr const char* kCall = "ibv_advise_mr";
   if (const int error = inject(kCall, pd->context); error != 0) return error;
   constexpr std::uint32_t kFlagFlush =
-      1;  // IBV_ADVISE_MR_FLAG_FLUSH: wait for it, which is what happens anyway
+      1;  // IBV_ADVISE_MR_FLAG_FLUSH: wait for completion, which happens anyway
   const bool known = advice == IBV_ADVISE_MR_ADVICE_PREFETCH ||
                      advice == IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE ||
                      advice == IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT;

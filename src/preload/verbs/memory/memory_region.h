@@ -1,4 +1,4 @@
-// Registering memory on behalf of the other files of this folder.
+// Memory registration for the other files of this folder.
 #pragma once
 
 #include "preload/verbs/objects.h"
@@ -14,10 +14,10 @@ struct RegionForm {
   bool null_region = false;
 };
 
-// Does not look at the memory itself. Null with errno and a sentence on failure.
+// Does not access the memory itself. Null with errno and an explanation on failure.
 Mr* register_region(const char* call, const RegionForm& form);
 
-// Looks at the memory too: it must be mapped, unless it is registered on demand.
+// Also checks the memory: it must be mapped, unless it is registered on demand.
 ibv_mr* register_memory(const char* call, ibv_pd* pd, void* address, std::size_t length, std::uint64_t iova,
                         unsigned access);
 

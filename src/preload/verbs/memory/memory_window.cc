@@ -1,5 +1,5 @@
-// Memory windows. Binding goes through the send queue, as the API has it; ibv_bind_mw of a type 1 window
-// is such a request made here, with the key that the window will have.
+// Memory windows. A bind goes through the send queue, as the API requires. ibv_bind_mw of a type 1 window
+// posts such a request here, with the key that the window will have.
 #include <infiniband/verbs.h>
 
 #include <mutex>

@@ -1,5 +1,5 @@
-// Protection domains, parent domains and thread domains. A parent domain is the domain that it was made
-// of under another name; its allocators are not needed, because nothing here is placed by the device.
+// Protection domains, parent domains and thread domains. A parent domain is another name for its original
+// domain. Its allocators are unused, because the device places nothing here.
 #include <infiniband/verbs.h>
 
 #include <mutex>

@@ -1,4 +1,4 @@
-// Address handles, and what is derived from a received datagram.
+// Address handles, and their derivation from a received datagram.
 #include <dlfcn.h>
 #include <infiniband/verbs.h>
 #include <netinet/in.h>
@@ -20,7 +20,7 @@ namespace rrdma::verbs {
 
 namespace {
 
-// A program that forgets its GRH must fail here as it does on hardware, so LIDs count only where they were asked for.
+// A program that forgets its GRH must fail here as on hardware, so LIDs count only on request.
 int complete_from_lid(const char* call, const Context& context, const ibv_ah_attr& attr,
                       nic::PathRequest& request) {
   if (!context.runtime->settings().lid) {
@@ -61,7 +61,7 @@ int path_request_of(const char* call, const Context& context, const ibv_ah_attr&
 
 namespace {
 
-// The GRH of a received datagram, as it lies before the payload. An IPv4 header stands in its last 20 octets.
+// The GRH of a received datagram, as it precedes the payload. An IPv4 header occupies its last 20 bytes.
 struct Route {
   wire::Gid source;
   wire::Gid destination;
@@ -94,8 +94,9 @@ bool read_route(const ibv_grh& grh, Route& route) {
   return true;
 }
 
-// Without a GRH a LID names the destination, and ours is 0 (but see host/lid.h): librdmacm means this port when it
-// sends there (datagram rsockets do). From others it is a forgotten GRH, which must be refused.
+// Without a GRH a LID names the destination, and ours is 0 (but see host/lid.h). librdmacm means this port
+// when it sends there (datagram rsockets do). From other callers it is a forgotten GRH, which must be
+// refused.
 bool names_itself(const ibv_ah_attr& attr, const void* caller) {
   if (attr.is_global != 0 || attr.dlid != 0 || attr.port_num != kPort) return false;
   Dl_info info{};
@@ -178,7 +179,7 @@ RRDMA_VERBS int ibv_init_ah_from_wc(ibv_context* context, std::uint8_t port, ibv
   if (!is_own(context)) RRDMA_PASS_ON(-1, ibv_init_ah_from_wc, "IBVERBS_1.1", context, port, wc, grh, attr);
   *attr = {};
   attr->port_num = port;
-  // Not wc->sl: there the completion tells the kind of packet, and RoCE has no service levels.
+  // Not wc->sl: in the completion that field holds the kind of packet, and RoCE has no service levels.
   Route route;
   if ((wc->wc_flags & IBV_WC_GRH) == 0 || grh == nullptr || !read_route(*grh, route)) {
     host::fail(EINVAL, kCall, "the completion has no GRH: pass the first 40 octets of the receive buffer.");
@@ -208,7 +209,7 @@ RRDMA_VERBS ibv_ah* ibv_create_ah_from_wc(ibv_pd* pd, ibv_wc* wc, ibv_grh* grh, 
   return create_ah("ibv_create_ah_from_wc", pd, attr);
 }
 
-// No packet of ours carries an Ethernet header that we wrote; the kernel finds the neighbour's address.
+// RRDMA writes no Ethernet header itself; the kernel finds the neighbour's address.
 RRDMA_VERBS int ibv_resolve_eth_l2_from_gid(ibv_context* context, ibv_ah_attr* attr, std::uint8_t* mac,
                                             std::uint16_t* vlan) {
   if (!is_own(context))

@@ -1,5 +1,5 @@
-// Completion channels: CQs with events wait in the order of their first event; each event is one count
-// of the channel's descriptor.
+// Completion channels: CQs with events wait in the order of their first event. Each event is one count of the
+// channel's descriptor.
 #include <infiniband/verbs.h>
 
 #include <mutex>

@@ -1,5 +1,5 @@
-// Completion queues: creation, polling, notification, resizing, destruction. The extended polling calls
-// are in completion_queue_ex.cc.
+// Completion queues: creation, polling, notification, resizing, destruction. The extended polling calls are
+// in completion_queue_ex.cc.
 #include "preload/verbs/queues/completion_queue.h"
 
 #include <infiniband/verbs.h>
@@ -24,9 +24,9 @@
 namespace rrdma::verbs {
 namespace {
 
-// The room of a queue, which `cqe` tells. No adapter has a ring of one, and programs with two queues at one channel came to
-// rely on it: an event of the one queue makes them look into the other, and what they did not see there is polled after
-// the next work request (ib_send_lat -e, whose queue for sends has one entry).
+// The capacity of a queue, which `cqe` reports. No adapter has a ring of one entry, and programs with two
+// queues on one channel rely on that. An event of one queue makes them poll the other, and they poll the
+// first only after the next work request (ib_send_lat -e, whose send queue has one entry).
 std::uint32_t room_for(std::int64_t entries) { return std::max(static_cast<std::uint32_t>(entries), 2u); }
 
 int take(Cq& cq, int count, ibv_wc* wc) {
@@ -160,7 +160,7 @@ int modify_cq(ibv_cq* cq, ibv_modify_cq_attr* attr) {
   if (attr->attr_mask != IBV_CQ_ATTR_MODERATE) {
     return host::fail(EINVAL, "ibv_modify_cq", "attr_mask must be IBV_CQ_ATTR_MODERATE.");
   }
-  // Moderation allows events to come later; they come at once, which it allows too.
+  // Moderation permits later events; delivering them at once is also correct.
   return 0;
 }
 
@@ -213,8 +213,8 @@ RRDMA_VERBS int ibv_destroy_cq(ibv_cq* abi) {
                         "QPs or shared receive queues still report to the CQ; destroy them first.");
   }
   cq.all_lanes.release(cq.lanes);
-  // Nothing is added from here on: what the program has not taken is withdrawn, what it has taken must be
-  // acknowledged.
+  // Nothing is added from here on. Withdraw the events that the program has not taken; those that it has
+  // taken must be acknowledged.
   if (Channel* channel = cq.notifications; channel != nullptr) {
     std::lock_guard lock(channel->mutex);
     if (cq.event_hook.linked()) cq.event_hook.unlink();

@@ -1,4 +1,4 @@
-// Creating a CQ, for both forms of the call.
+// Creates a CQ, for both forms of the call.
 #pragma once
 
 #include "preload/verbs/objects.h"
@@ -12,7 +12,7 @@ struct CqForm {
   int vector = 0;
 };
 
-// Null with errno and a sentence on failure.
+// Null with errno and an explanation on failure.
 Cq* create_cq(const char* call, ibv_context* context, const CqForm& form);
 
 }  // namespace rrdma::verbs

@@ -16,7 +16,7 @@ constexpr std::uint64_t kReadable = std::uint64_t{IBV_WC_STANDARD_FLAGS} |
                                     IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
                                     IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
 
-// Moves the oldest completion to where the read functions look.
+// Moves the oldest completion to the place that the read functions use.
 bool take_next(Cq& cq) {
   const objects::Completion* next = cq.queue.peek();
   if (next == nullptr) return false;
@@ -55,7 +55,7 @@ int start_poll(ibv_cq_ex* abi, ibv_poll_cq_attr* attr) {
   return ENOENT;
 }
 
-// The consumer's lock is held, under which lanes cannot be passed: the next start_poll does.
+// The consumer's lock is held, under which lanes must not make progress: the next start_poll does that.
 int next_poll(ibv_cq_ex* abi) {
   Cq& cq = own(abi);
   return !cq.passage.is_due() && take_next(cq) ? 0 : ENOENT;

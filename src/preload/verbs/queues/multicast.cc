@@ -1,5 +1,5 @@
-// Multicast groups of UD QPs. The engine delivers a group's datagrams to all QPs that are attached; the
-// daemon makes the slot's socket a member (IGMP, MLD) with the first QP and ends it with the last.
+// Multicast groups of UD QPs. The engine delivers a group's datagrams to all attached QPs. The daemon joins
+// the slot's socket to the group (IGMP, MLD) with the first QP and leaves it with the last.
 #include <infiniband/verbs.h>
 
 #include <cstring>
@@ -20,7 +20,7 @@
 namespace rrdma::verbs {
 namespace {
 
-// How many QPs of this process are attached, by slot and group.
+// The number of attached QPs of this process, by slot and group.
 struct Memberships {
   std::mutex mutex;
   std::map<std::pair<std::uint8_t, wire::Gid>, unsigned> counts;
@@ -84,7 +84,7 @@ RRDMA_VERBS int ibv_attach_mcast(ibv_qp* abi, const ibv_gid* gid, std::uint16_t 
   if (qp.lane->engine().attach_multicast(*qp.engine_qp, group)) {
     ++qp.multicast_groups;
   } else {
-    --count;  // attached already: asking twice is no mistake
+    --count;  // already attached: attaching twice is no error
   }
   return 0;
 }

@@ -1,4 +1,4 @@
-// Multicast groups of UD QPs, for those who destroy QPs.
+// Multicast groups of UD QPs, for code that destroys QPs.
 #pragma once
 
 namespace rrdma::verbs {

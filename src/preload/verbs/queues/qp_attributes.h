@@ -1,4 +1,4 @@
-// What ibv_modify_qp is told, in the engine's terms. The path is resolved elsewhere.
+// Converts the attributes of ibv_modify_qp to the engine's. The path is resolved elsewhere.
 #pragma once
 
 #include <infiniband/verbs.h>

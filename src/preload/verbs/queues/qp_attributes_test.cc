@@ -47,7 +47,7 @@ TEST(QpAttributes, EveryFieldArrivesInItsPlace) {
   EXPECT_EQ(to.destination.value, 0xabcdefu);
 }
 
-// PSNs and QP numbers have 24 bits; what a program leaves in the octet above does not reach the wire.
+// PSNs and QP numbers have 24 bits; the byte above must not reach the wire.
 TEST(QpAttributes, TheOctetAboveANumberIsCutOff) {
   ibv_qp_attr from{};
   from.rq_psn = 0xff123456;

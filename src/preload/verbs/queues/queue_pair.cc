@@ -29,8 +29,8 @@ bool is_known_type(ibv_qp_type type) {
          type == IBV_QPT_XRC_RECV;
 }
 
-// No attribute of the device tells the limit: libraries feel for it, with QP after QP. Who has made one already
-// does that; who has not, is mistaken.
+// No device attribute reports the limit, so libraries probe for it with QP after QP. A failure after a
+// successful creation is such a probe; a failure before any is an error.
 std::atomic<bool> some_qp_made{false};
 
 int refuse_inline(const char* call) {
@@ -87,7 +87,7 @@ int check_extensions(const char* call, const ibv_qp_init_attr_ex& attr) {
   return 0;
 }
 
-// Without receive queue of its own (SRQ, XRC) the sizes are 0.
+// Without a receive queue of its own (SRQ, XRC) the sizes are 0.
 void settle_sizes(ibv_qp_init_attr_ex& attr) {
   ibv_qp_cap& cap = attr.cap;
   const bool receives =
@@ -97,14 +97,14 @@ void settle_sizes(ibv_qp_init_attr_ex& attr) {
   if (cap.max_send_wr != 0) cap.max_send_sge = std::max(cap.max_send_sge, 1u);
   if ((attr.comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0)
     cap.max_inline_data = std::max(cap.max_inline_data, kAtomicOctets);
-  // A work request has room for its list of SGEs, and NICs let programs use that room for inline data whether
-  // they asked for any or not; some never ask (rdma_xclient).
+  // A work request has room for its list of SGEs. NICs let programs use that room for inline data even if
+  // they did not ask for it, and some never ask (rdma_xclient).
   if (cap.max_send_wr != 0)
     cap.max_inline_data = std::max(cap.max_inline_data, std::min(cap.max_send_sge * kSgeOctets, kInlineMax));
   if (cap.max_recv_wr != 0) cap.max_recv_sge = std::max(cap.max_recv_sge, 1u);
 }
 
-// What the QP is made of must be alive, and of its context.
+// The objects that the QP refers to must be alive and of its context.
 int check_parts(const char* call, const ibv_context* context, const ibv_qp_init_attr_ex& attr) {
   if (attr.qp_type == IBV_QPT_XRC_RECV) return check_argument(call, attr.xrcd, context);
   if (const int error = check_argument(call, attr.pd, context); error != 0) return error;
@@ -136,7 +136,7 @@ transport::QpInit engine_form(Qp& qp, const Context& context, const ibv_qp_init_
           .owner = &qp};
 }
 
-// What the program may read of its QP.
+// Fills the fields that the program may read.
 void fill_abi(ibv_context* context, const ibv_qp_init_attr_ex& attr, wire::Qpn qpn, ibv_qp& abi) {
   abi.context = context;
   abi.qp_context = attr.qp_context;
@@ -151,7 +151,7 @@ void fill_abi(ibv_context* context, const ibv_qp_init_attr_ex& attr, wire::Qpn q
   pthread_cond_init(&abi.cond, nullptr);
 }
 
-// Which lane it may be in, and whose queues decide (nic/lane/lanes.h).
+// The lanes that it may be in, and the queues that decide (nic/lane/lanes.h).
 nic::Lanes::Wish wish_for(const ibv_qp_init_attr_ex& attr) {
   const bool connected = attr.qp_type == IBV_QPT_RC || attr.qp_type == IBV_QPT_UC;
   return {.send = attr.send_cq != nullptr ? &own(attr.send_cq).lanes : nullptr,

@@ -1,5 +1,6 @@
-// Queue pairs: changing and asking their state and attributes. What a transition may and must say is
-// decided by transport/qp/qp_state.h; here the ABI's structures are translated and addresses resolved.
+// Queue pairs: modifying and querying their state and attributes. transport/qp/qp_state.h decides which
+// attributes a transition may and must have. This file translates the ABI's structures and resolves
+// addresses.
 #include <infiniband/verbs.h>
 
 #include <mutex>
@@ -21,7 +22,7 @@ namespace {
 
 constexpr const char* kModify = "ibv_modify_qp";
 
-// What the state table does not know: the port's own limits.
+// Checks that the state table lacks: the port's own limits.
 int check_port_limits(const Context& context, const ibv_qp_attr& attr, int mask) {
   if ((mask & IBV_QP_PORT) != 0 && attr.port_num != kPort)
     return host::fail(EINVAL, kModify, "port_num is not 1, and the device has one port.");
@@ -41,7 +42,7 @@ int check_port_limits(const Context& context, const ibv_qp_attr& attr, int mask)
   return 0;
 }
 
-// The QP's path, when the call says where to. May block.
+// Resolves the QP's path, if the call sets it. May block.
 int resolve_path(Qp& qp, const ibv_qp_attr& attr, int mask, transport::QpAttributes& to) {
   nic::PathRequest request;
   if (const int error = path_request_of(kModify, own(qp.qp_base.context), attr.ah_attr, request); error != 0)
@@ -61,7 +62,7 @@ int modify(Qp& qp, const ibv_qp_attr& attr, int mask) {
   transport::QpAttributes to = attributes_of(attr);
   const auto bits = static_cast<std::uint32_t>(mask);
   {
-    // Before the path is resolved, which may take its time, see that the rest is right.
+    // Check the rest before resolving the path, which may take long.
     std::lock_guard lock(qp.lane->mutex());
     if (auto checked = transport::check_transition(qp.engine_qp->type, qp.engine_qp->state, to, bits);
         !checked) {
@@ -150,10 +151,10 @@ RRDMA_VERBS int ibv_query_qp(ibv_qp* abi, ibv_qp_attr* attr, int mask, ibv_qp_in
 
 RRDMA_VERBS int ibv_query_qp_data_in_order(ibv_qp* qp, ibv_wr_opcode opcode, std::uint32_t flags) {
   if (!is_own(qp->context)) RRDMA_PASS_ON(0, ibv_query_qp_data_in_order, "IBVERBS_1.14", qp, opcode, flags);
-  return 0;  // the last octets come last; no more is promised
+  return 0;  // the last bytes are written last; no further order is guaranteed
 }
 
-// Extended connection establishment: options between two ends of one vendor. There are none.
+// Extended connection establishment: vendor-specific options between two ends. There are none.
 RRDMA_VERBS int ibv_set_ece(ibv_qp* qp, ibv_ece* ece) {
   if (!is_own(qp->context)) RRDMA_PASS_ON(EOPNOTSUPP, ibv_set_ece, "IBVERBS_1.10", qp, ece);
   if (ece->vendor_id == 0) return 0;

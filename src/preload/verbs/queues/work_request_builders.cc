@@ -15,8 +15,8 @@ using objects::SendEntry;
 using objects::SendOpcode;
 
 constexpr const char* kCall = "ibv_wr_complete";
-// Newer headers name it IBV_QP_EX_WITH_FLUSH, and have a member for it: built with an older one, we have
-// no place for the function, and do not offer it.
+// Newer headers call it IBV_QP_EX_WITH_FLUSH and have a member for it. Built with an older header, there is
+// no place for the function, so it is not offered.
 template <typename QpEx>
 constexpr bool kHasFlush = requires(QpEx& qp) {
   qp.wr_flush;
@@ -41,14 +41,14 @@ std::uint64_t operations_of(ibv_qp_type type) {
   }
 }
 
-// The first mistake counts; wr_complete tells it.
+// Keeps the first error; wr_complete returns it.
 void mistake(Qp& qp, int error, const char* sentence) {
   if (qp.stage_error != 0) return;
   qp.stage_error = error;
   host::explain(host::Severity::kInfo, kCall, sentence);
 }
 
-// The entry that the set calls fill; null after a mistake or without a request.
+// The entry that the set calls fill; null after an error or without a request.
 SendEntry* current(Qp& qp) {
   return qp.stage_error == 0 && qp.staged != 0 ? &qp.staging->at(qp.staged - 1) : nullptr;
 }
@@ -218,8 +218,8 @@ transport::PostError post_staged(Qp& qp, std::uint32_t index, Instant now) {
   return qp.lane->engine().post_send(*qp.engine_qp, request, now);
 }
 
-// All or nothing: what can be refused for one request alone was checked when it was built, or is the same
-// for all of them.
+// All or nothing: errors of single requests were found when they were built, and all other errors apply to
+// all of them.
 int post_all(Qp& qp) {
   KeptErrno kept;
   std::lock_guard lock(qp.lane->mutex());

@@ -5,7 +5,7 @@
 
 namespace rrdma::verbs {
 
-// 0 if a QP of this type can have all these operations, else an errno that was explained.
+// Returns 0 if a QP of this type supports all these operations, else an errno that was explained.
 int check_builders(const char* call, ibv_qp_type type, std::uint64_t operations);
 // Sets the functions of the QP for the operations.
 void fill_builders(Qp& qp, std::uint64_t operations);

@@ -24,9 +24,9 @@ bool translate(const ibv_send_wr& wr, const Qp& qp, objects::SendEntry& entry) {
   entry.flags = static_cast<std::uint8_t>(wr.send_flags & kSendFlags);
   entry.immediate_or_key = wr.imm_data;
   const bool is_send = wr.opcode == IBV_WR_SEND || wr.opcode == IBV_WR_SEND_WITH_IMM;
-  // Only a SEND has an address handle: wr.ud shares its place with the fields of the others.
+  // Only a SEND has an address handle: wr.ud shares a union with the fields of the others.
   if (qp.qp_base.qp_type == IBV_QPT_UD && is_send) {
-    if (wr.wr.ud.ah == nullptr) return true;  // the engine says what is missing
+    if (wr.wr.ud.ah == nullptr) return true;  // the engine reports the error
     entry.datagram.handle = own(wr.wr.ud.ah).handle;
     entry.datagram.qkey = wr.wr.ud.remote_qkey;
     entry.datagram.remote_qpn = wr.wr.ud.remote_qpn;
@@ -59,7 +59,7 @@ bool translate(const ibv_send_wr& wr, const Qp& qp, objects::SendEntry& entry) {
   }
 }
 
-// A bind that is posted decides the window's key, of which the program chose the low octet.
+// Posting a bind determines the window's key; the program chose its low byte.
 void tell_key(const ibv_send_wr& wr) {
   wr.bind_mw.mw->rkey = objects::MemoryTable::with_variant(wr.bind_mw.mw->rkey, wr.bind_mw.rkey);
 }
@@ -120,7 +120,7 @@ int post_recv(ibv_qp* abi, ibv_recv_wr* wr, ibv_recv_wr** bad) {
     const KeptErrno kept;
     std::lock_guard lock(qp.lane->mutex());
     transport::Engine& engine = qp.lane->engine();
-    // Only what is flushed at once wants to know the time, and asking costs as much as posting.
+    // Only a flushed request needs the time, and reading the clock costs as much as posting.
     const Instant now = qp.engine_qp->state == transport::QpState::kError ? host::now() : Instant{};
     for (; wr != nullptr; wr = wr->next) {
       error = wr->num_sge < 0

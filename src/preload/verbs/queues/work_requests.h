@@ -1,4 +1,4 @@
-// Scatter/gather lists between the ABI and the queues: the same layout, so nothing is copied.
+// Scatter/gather lists of the ABI and the queues have the same layout, so nothing is copied.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -21,7 +21,7 @@ inline std::span<const objects::Sge> list_of(const ibv_sge* list, int count) {
   return {reinterpret_cast<const objects::Sge*>(list), static_cast<std::size_t>(count)};
 }
 
-// Windows grant remote rights; a local right in the flags is no mistake and means nothing.
+// Windows grant remote rights; a local right in the flags is permitted and has no effect.
 objects::BindRequest bind_request_of(ibv_mw* mw, const ibv_mw_bind_info& info);
 
 // The errno of a refused request, explained under the name of the call.

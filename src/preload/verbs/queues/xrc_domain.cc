@@ -1,4 +1,4 @@
-// XRC domains. One process is all that can share one here: an XRCD opened for the same file again is the
+// XRC domains. Only one process can share a domain here: opening an XRCD for the same file again returns the
 // same domain.
 #include <fcntl.h>
 #include <infiniband/verbs.h>
