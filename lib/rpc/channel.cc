@@ -131,6 +131,7 @@ Status why_refused(const comm::Error& error) {
   if (error.detail() == kRefusedSecret) return {Code::kUnauthenticated, status.message()};
   if (error.detail() == kRefusedVersion || error.detail() == kRefusedForeign)
     return {Code::kFailedPrecondition, status.message()};
+  if (error.detail() == kRefusedBusy) return {Code::kUnavailable, status.message()};
   return status;
 }
 

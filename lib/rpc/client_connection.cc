@@ -13,6 +13,7 @@ ClientConnection::ClientConnection(comm::Context& context, comm::Endpoint endpoi
       server_(server),
       peer_(line_.endpoint().peer()) {
   options_.window = std::max(options_.window, kLeastWindow);
+  line_.streams().limit(options_.connection_memory);
 }
 
 ClientConnection::~ClientConnection() = default;

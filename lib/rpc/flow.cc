@@ -17,6 +17,8 @@ const std::size_t kItemHead = head_size(Frame{.kind = Kind::kItem});
 constexpr std::uint64_t kWindowLimit = 1ULL << 31;
 // The smallest piece of a large item, if the window has no room for a whole frame.
 constexpr std::uint32_t kLeastPiece = 512;
+// The cost of an unread item beside its bytes: its place in the queue and the rounding of the pool.
+constexpr std::size_t kPlaceOctets = 256;
 
 }  // namespace
 
@@ -26,7 +28,7 @@ void Inbound::open(Line& line, std::uint32_t call, std::uint32_t window, std::si
   line_ = &line;
   call_ = call;
   window_ = granted_ = window;
-  owed_ = 0;
+  owed_ = unpaid_ = 0;
   max_item_ = max_item;
   assembling_ = false;
   ended_ = false;
@@ -34,10 +36,31 @@ void Inbound::open(Line& line, std::uint32_t call, std::uint32_t window, std::si
 }
 
 void Inbound::close() {
+  drop_all();
   line_ = nullptr;
   ended_ = true;
+}
+
+bool Inbound::hold(std::size_t octets) {
+  if (line_->streams().take(octets)) {
+    held_ += octets;
+    return true;
+  }
+  refuse(Status(Code::kResourceExhausted, "what waits to be read is all that the connection may hold"));
+  place_.give();
+  return false;
+}
+
+void Inbound::let_go(std::size_t octets) {
+  held_ -= octets;
+  line_->streams().give_back(octets);
+}
+
+void Inbound::drop_all() {
   items_.clear();
-  assembly_.clear();
+  std::string().swap(assembly_);  // an assignment would keep its memory
+  assembly_held_ = 0;
+  if (line_ != nullptr) let_go(held_);
 }
 
 comm::Context& Inbound::context() const { return line_->context(); }
@@ -46,7 +69,9 @@ std::optional<Payload> Inbound::take() {
   if (items_.empty()) return std::nullopt;
   Item item = std::move(items_.front());
   items_.pop_front();
+  let_go(item.held);
   owed_ += item.cost;
+  if (items_.empty()) owed_ += std::exchange(unpaid_, 0);
   give_window();
   return std::move(item.payload);
 }
@@ -78,33 +103,45 @@ bool Inbound::arrive(const Frame& frame, const comm::Message& message) {
   return true;
 }
 
-bool Inbound::keep(const Frame& frame, const comm::Message& message, std::uint32_t cost) {
+// An item may exceed the window, so each piece returns its window as it is assembled, unless items wait to be read.
+bool Inbound::assemble(const Frame& frame, std::uint32_t cost) {
   const std::string_view octets(reinterpret_cast<const char*>(frame.body.data()), frame.body.size());
-  if (frame.has(flag::kMore) || assembling_) {
-    if (assembly_.size() + octets.size() > max_item_) return false;
-    assembly_.append(octets);
-    assembling_ = frame.has(flag::kMore);
-    if (assembling_) {
-      // An item may exceed the window, so return the window of each piece as it is assembled.
-      owed_ += cost;
-      give_window();
-      return true;
-    }
-    items_.push_back({Payload(std::exchange(assembly_, {})), cost});
+  const std::size_t size = assembly_.size() + octets.size();
+  if (size > max_item_) return false;
+  if (size > assembly_held_ || assembly_held_ == 0) {
+    const std::size_t grown = std::max(2 * assembly_held_, size + kPlaceOctets);
+    if (!hold(grown - assembly_held_)) return true;
+    assembly_held_ = grown;
+    assembly_.reserve(grown);
+  }
+  assembly_.append(octets);
+  assembling_ = frame.has(flag::kMore);
+  if (!assembling_) {
+    items_.push_back({Payload(std::exchange(assembly_, {})), cost, std::exchange(assembly_held_, 0)});
     return true;
   }
+  (items_.empty() ? owed_ : unpaid_) += cost;
+  give_window();
+  return true;
+}
+
+bool Inbound::keep(const Frame& frame, const comm::Message& message, std::uint32_t cost) {
+  if (frame.has(flag::kMore) || assembling_) return assemble(frame, cost);
+  const std::size_t held = frame.body.size() + kPlaceOctets;
+  if (!hold(held)) return true;
   if (place_.taken() && items_.empty()) {
     // A reader waits and will consume the item before the next message, so do not copy it.
     const auto offset = static_cast<std::size_t>(frame.body.data() - message.bytes().data());
     const std::size_t size = frame.body.size();
-    items_.push_back({Payload(message.share(), offset, size), cost});
+    items_.push_back({Payload(message.share(), offset, size), cost, held});
     return true;
   }
-  if (auto memory = line_->context().pool().take(octets.size())) {
-    std::memcpy(memory->data(), octets.data(), octets.size());
-    items_.push_back({Payload(std::move(*memory)), cost});
+  if (auto memory = line_->context().pool().take(frame.body.size())) {
+    std::memcpy(memory->data(), frame.body.data(), frame.body.size());
+    items_.push_back({Payload(std::move(*memory)), cost, held});
   } else {
-    items_.push_back({Payload(std::string(octets)), cost});
+    const std::string_view octets(reinterpret_cast<const char*>(frame.body.data()), frame.body.size());
+    items_.push_back({Payload(std::string(octets)), cost, held});
   }
   return true;
 }
@@ -118,7 +155,7 @@ void Inbound::end(Status status) {
 
 void Inbound::refuse(Status status) {
   ended_ = true;
-  items_.clear();
+  drop_all();
   status_ = std::move(status);
 }
 

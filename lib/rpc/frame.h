@@ -117,6 +117,7 @@ using Proof = std::array<std::byte, kProofSize>;
 inline constexpr std::uint8_t kRefusedVersion = 1;
 inline constexpr std::uint8_t kRefusedForeign = 2;
 inline constexpr std::uint8_t kRefusedSecret = 3;
+inline constexpr std::uint8_t kRefusedBusy = 4;
 
 struct ClientHello {
   std::uint8_t lowest = kLowestVersion;

@@ -23,6 +23,29 @@ namespace detail {
 // reader that has consumed everything can always grant more.
 inline constexpr std::uint32_t kLeastWindow = 16384;
 
+// The memory of a connection's unread stream items. The limit covers the connection's other memory as well.
+class StreamMemory {
+ public:
+  // `others`: a pool that counts against the same limit; it outlives this object. Null if there is none.
+  void limit(std::size_t octets, const comm::Pool* others = nullptr) {
+    limit_ = octets;
+    others_ = others;
+  }
+  [[nodiscard]] bool take(std::size_t octets) {
+    const std::size_t used = held_ + (others_ != nullptr ? others_->in_use() : 0);
+    if (used > limit_ || octets > limit_ - used) return false;
+    held_ += octets;
+    return true;
+  }
+  void give_back(std::size_t octets) { held_ -= octets; }
+  [[nodiscard]] std::size_t held() const { return held_; }
+
+ private:
+  std::size_t limit_ = ~std::size_t{0};
+  const comm::Pool* others_ = nullptr;
+  std::size_t held_ = 0;
+};
+
 // Waits until frames were sent; its signal is then given.
 struct SentWaiter : comm::detail::Link {
   explicit SentWaiter(comm::Signal& given) : signal(&given) {}
@@ -40,6 +63,7 @@ class Line {
   [[nodiscard]] comm::Context& context() const { return *context_; }
   [[nodiscard]] comm::Endpoint& endpoint() { return endpoint_; }
   [[nodiscard]] bool packs() const { return packs_; }
+  StreamMemory& streams() { return streams_; }
   // Records whether the peer's message, about to be handled, has several frames.
   void heard(bool several) { eager_ = !several; }
 
@@ -101,6 +125,7 @@ class Line {
   comm::Context* context_;
   comm::Endpoint endpoint_;
   bool packs_;
+  StreamMemory streams_;
   bool eager_ = true;       // the peer's last message was a single frame
   bool posted_ = false;     // in this turn
   comm::Buffer pending_;    // sent at the end of the turn: a pack, unless it holds only one frame

@@ -111,6 +111,29 @@ comm::Task<void> ServerState::accept_all() {
   }
 }
 
+// An address with many of them is unlikely to prove the secret. Connections that are being accepted cannot be ended.
+bool ServerState::make_room_for_unproven() {
+  if (unproven_ < options_.max_unproven) return true;
+  struct Waiting {
+    std::size_t count = 0;
+    ServerConnection* oldest = nullptr;
+  };
+  std::map<std::string, Waiting, std::less<>> by_address;
+  for (auto* at = connections_.front(); at != nullptr; at = connections_.after(at)) {
+    if (!at->unproven()) continue;
+    const std::string_view peer = at->line().endpoint().peer();
+    Waiting& waiting = by_address[std::string(peer.substr(0, peer.rfind(':')))];
+    ++waiting.count;
+    if (waiting.oldest == nullptr) waiting.oldest = at;
+  }
+  const auto most = std::max_element(by_address.begin(), by_address.end(), [](const auto& a, const auto& b) {
+    return a.second.count < b.second.count;
+  });
+  if (most == by_address.end()) return false;
+  most->second.oldest->abort();
+  return true;
+}
+
 comm::Task<void> ServerState::serve(comm::Incoming incoming) {
   const unsigned aborts = aborts_;
   const auto hello = parse_client_hello(incoming.hello());
@@ -132,6 +155,12 @@ comm::Task<void> ServerState::serve(comm::Incoming incoming) {
     incoming.refuse(kRefusedSecret, "this server asks for a shared secret");
     co_return;
   }
+  if (guarded && !make_room_for_unproven()) {
+    ++counts_.refused;
+    incoming.refuse(kRefusedBusy, "too many clients are about to show the secret: try again");
+    co_return;
+  }
+  Unproven unproven(guarded ? &unproven_ : nullptr);
   ServerHello answer;
   answer.version = std::min(hello->highest, kProtocolVersion);
   answer.max_calls = options_.max_calls;
@@ -155,7 +184,7 @@ comm::Task<void> ServerState::serve(comm::Incoming incoming) {
   auto endpoint = co_await incoming.accept(*context_, profile, comm::Limit(std::chrono::seconds(10)));
   if (!endpoint || aborts_ != aborts) co_return;
   ++counts_.connections;
-  ServerConnection connection(*this, std::move(*endpoint), *hello, answer.version, expected);
+  ServerConnection connection(*this, std::move(*endpoint), *hello, answer.version, expected, unproven);
   if (draining_) {
     // The client connected too late and may already have sent calls. go_away() tells it that none has
     // started.

@@ -15,12 +15,15 @@ constexpr std::chrono::seconds kProofPatience{10};
 }  // namespace
 
 ServerConnection::ServerConnection(ServerState& server, comm::Endpoint endpoint, const ClientHello& hello,
-                                   std::uint8_t version, const std::optional<Proof>& expected)
+                                   std::uint8_t version, const std::optional<Proof>& expected,
+                                   Unproven& unproven)
     : server_(&server),
       hello_(hello),
       expected_(expected),
+      unproven_(&unproven),
       line_(server.context(), std::move(endpoint), version),
       memory_(server.context().pool().quota(server.options().connection_memory)) {
+  line_.streams().limit(server.options().connection_memory, &memory_);
   server.moved_in(this);
 }
 
@@ -64,7 +67,10 @@ void ServerConnection::go_away() {
   line_.post(frame);
 }
 
-void ServerConnection::abort() { line_.endpoint().abort(); }
+void ServerConnection::abort() {
+  unproven_->settle();
+  line_.endpoint().abort();
+}
 void ServerConnection::leave() { line_.close(); }
 
 ServerCall* ServerConnection::find(std::uint32_t id) {
@@ -91,6 +97,7 @@ bool ServerConnection::handle(const Frame& frame, const comm::Message& message) 
   if (expected_) {
     if (frame.kind != Kind::kProof || !same(*expected_, frame.body)) return false;
     expected_.reset();
+    unproven_->settle();
     return true;
   }
   // A frame for a call that has ended crossed with its reply.
@@ -204,6 +211,9 @@ void ServerConnection::begin(const Frame& frame, const comm::Message& message, S
 
 comm::Task<Status> ServerConnection::fetch(ServerCall* call) {
   call->argument_.release();
+  const std::size_t held = memory_.in_use() + line_.streams().held();
+  if (held + call->offered_.size() > server_->options().connection_memory)
+    co_return Status(Code::kResourceExhausted, "the connection holds all the memory that it may");
   auto memory = memory_.take(call->offered_.size());
   if (!memory) co_return status_of(memory.error());
   call->transferring_ = true;

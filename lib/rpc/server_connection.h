@@ -54,10 +54,30 @@ struct ServerCounts {
   Count connections, refused, broken, calls, good;
 };
 
+// Counts a connection that has not proved the secret yet, from its request until settle() or its end.
+class Unproven {
+ public:
+  // Null if the server has no secret.
+  explicit Unproven(std::size_t* count) : count_(count) {
+    if (count_ != nullptr) ++*count_;
+  }
+  Unproven(const Unproven&) = delete;
+  Unproven& operator=(const Unproven&) = delete;
+  ~Unproven() { settle(); }
+  [[nodiscard]] bool counted() const { return count_ != nullptr; }
+  void settle() {
+    if (count_ != nullptr) --*count_;
+    count_ = nullptr;
+  }
+
+ private:
+  std::size_t* count_;
+};
+
 class ServerConnection final : public comm::detail::Link {
  public:
   ServerConnection(ServerState& server, comm::Endpoint endpoint, const ClientHello& hello,
-                   std::uint8_t version, const std::optional<Proof>& expected);
+                   std::uint8_t version, const std::optional<Proof>& expected, Unproven& unproven);
   ~ServerConnection();
 
   // Serves the client until the connection and all its handlers have ended.
@@ -67,6 +87,9 @@ class ServerConnection final : public comm::detail::Link {
   void abort();
   // Closes the connection once everything posted has arrived.
   void leave();
+
+  // Whether it has yet to prove the secret.
+  [[nodiscard]] bool unproven() const { return unproven_->counted(); }
 
   Line& line() { return line_; }
   [[nodiscard]] const ClientHello& hello() const { return hello_; }
@@ -98,6 +121,7 @@ class ServerConnection final : public comm::detail::Link {
   ServerState* server_;
   ClientHello hello_;
   std::optional<Proof> expected_;  // the proof that the client must send first
+  Unproven* unproven_;
   Line line_;
   comm::Pool memory_;               // for large arguments
   std::vector<ServerCall*> slots_;  // by slot, until the reply
@@ -156,6 +180,8 @@ class ServerState {
 
  private:
   comm::Task<void> accept_all();
+  // Makes room for one more connection without a proof. False if there is none.
+  bool make_room_for_unproven();
   Status start_workers();
   // Waits until `count` is zero.
   comm::Task<Status> until_none(const Count& count, comm::Limit limit);
@@ -179,6 +205,7 @@ class ServerState {
   comm::detail::List<ServerConnection> connections_;
   Count connected_;
   Count running_;
+  std::size_t unproven_ = 0;
   bool draining_ = false;
   unsigned aborts_ = 0;  // detects connections accepted while abort() runs
   WaitPlace idle_;

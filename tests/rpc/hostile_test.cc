@@ -1,5 +1,8 @@
 // Peers that violate the protocol: their connection ends, and others are not affected. The peer is a bare
 // endpoint that sends forged frames.
+#include <unistd.h>
+
+#include <fstream>
 #include <functional>
 #include <initializer_list>
 #include <vector>
@@ -30,8 +33,17 @@ wire::Frame call_of(const Method& method, std::uint32_t id) {
   return frame;
 }
 
+// The resident memory of this process, which includes the server.
+std::size_t resident_octets() {
+  std::ifstream statm("/proc/self/statm");
+  std::size_t all = 0, resident = 0;
+  statm >> all >> resident;
+  return resident * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+}
+
 class Hostile : public World {
  protected:
+  explicit Hostile(const ServerOptions& options = {}) : World(options) {}
   Endpoint intrude(std::uint16_t depth = 64, std::uint8_t version = wire::kLowestVersion) {
     wire::ClientHello hello;
     hello.highest = version;
@@ -172,6 +184,75 @@ TEST_F(Hostile, Windows) {
   send(wide, octets_of(window));
   send(wide, octets_of(window));
   expect_ended(wide, "a window without end");
+}
+
+// A client sends items of many pieces that the handler never reads. The server keeps at most one of them and the
+// window; the rest stays with the client.
+TEST_F(Hostile, ItemsThatNobodyReads) {
+  wire::Frame piece;
+  piece.kind = wire::Kind::kItem;
+  piece.call = 1;
+  const std::size_t body = wire::kFrameLimit - wire::head_size(piece);
+  Endpoint end = intrude();
+  send(end, octets_of(call_of(MethodOf<&Desk::nothing_read>::method(), 1)));
+  std::size_t sent = 0, window = 64 << 10;
+  const std::size_t before = resident_octets();
+  // Items of 1 MiB, as long as the server grants window.
+  while (sent < std::size_t{64} << 20) {
+    piece.flags = sent % (1 << 20) + 2 * body < (1 << 20) ? wire::flag::kMore : 0;
+    if (window < body + wire::kItemCost) {
+      const auto given = [&] {
+        const auto message = end.try_receive();
+        const auto frame = message ? wire::parse_frame(message.bytes()) : std::nullopt;
+        if (frame && frame->kind == wire::Kind::kWindow) window += frame->window;
+        return window >= body + wire::kItemCost || !end.open();
+      };
+      if (!context_.run_until(given, Clock::now() + 1s) || !end.open()) break;
+    }
+    send(end, octets_of(piece, body));
+    window -= body + wire::kItemCost;
+    sent += body;
+  }
+  EXPECT_GT(sent, std::size_t{1} << 20) << "an item that is larger than the window is taken";
+  EXPECT_LT(sent, std::size_t{3} << 20) << "items are paid for before anybody reads them";
+  EXPECT_LT(resident_octets() - before, std::size_t{16} << 20);
+  Channel other = connect();
+  EXPECT_EQ(run(other.call<&Desk::add>({1, 2}, kPatience)).value(), 3U);
+}
+
+class HostileToLittle : public Hostile {
+ protected:
+  static ServerOptions little() {
+    ServerOptions options;
+    options.connection_memory = 1 << 20;
+    return options;
+  }
+  HostileToLittle() : Hostile(little()) {}
+};
+
+// Many streams, each within its window, together exceed the memory of the connection.
+TEST_F(HostileToLittle, ManyStreamsThatNobodyReads) {
+  wire::Frame item;
+  item.kind = wire::Kind::kItem;
+  Endpoint end = intrude();
+  for (std::uint32_t call = 1; call <= 60; ++call) {
+    send(end, octets_of(call_of(MethodOf<&Desk::talk>::method(), call)));
+    item.call = call;
+    item.flags = wire::flag::kMore;  // the handler waits for the end of an item that never ends
+    for (int i = 0; i < 8; ++i) send(end, octets_of(item, 4000));
+  }
+  unsigned refused = 0;
+  const auto counted = [&] {
+    const auto message = end.try_receive();
+    const auto frame = message ? wire::parse_frame(message.bytes()) : std::nullopt;
+    refused += frame && frame->kind == wire::Kind::kReply &&
+               frame->status == static_cast<std::uint8_t>(Code::kResourceExhausted);
+    return refused >= 30;
+  };
+  EXPECT_TRUE(context_.run_until(counted, Clock::now() + kPatience)) << refused;
+  EXPECT_TRUE(end.open()) << "the connection is not to blame";
+  Channel other = connect();
+  EXPECT_EQ(run(other.call<&Desk::add>({1, 2}, kPatience)).value(), 3U);
 }
 
 // The server stops receiving from a client that takes no replies, so its memory for that client is bounded.

@@ -1,5 +1,6 @@
 // The shared secret: an end that does not know it is refused, on both sides; and the server's check before a
 // handler.
+#include <algorithm>
 #include <vector>
 
 #include "lib/rpc/frame.h"
@@ -15,7 +16,7 @@ class Secrets : public World {
     options.secret = "open sesame";
     return options;
   }
-  Secrets() : World(guarded()) {}
+  explicit Secrets(const ServerOptions& options = guarded()) : World(options) {}
   Result<Channel> try_with(std::string secret) {
     ChannelOptions options;
     options.secret = std::move(secret);
@@ -58,6 +59,38 @@ TEST_F(Secrets, WhoSkipsTheProofIsNotHeard) {
   }
   EXPECT_EQ(server_.counters().broken, 2U);
   EXPECT_EQ(server_.counters().calls, 0U);
+}
+
+class FewUnproven : public Secrets {
+ protected:
+  static ServerOptions few() {
+    ServerOptions options = guarded();
+    options.max_unproven = 4;
+    return options;
+  }
+  FewUnproven() : Secrets(few()) {}
+};
+
+// Strangers connect and send no proof. The server keeps a few of them, and admits a client that knows the secret.
+TEST_F(FewUnproven, StrangersThatSayNothingAreBounded) {
+  rrdma::rpc::detail::ClientHello hello;
+  hello.secret = true;
+  const auto octets = rrdma::rpc::detail::emit(hello);
+  rrdma::comm::Profile profile;
+  profile.hello = octets;
+  std::vector<rrdma::comm::Endpoint> strangers;
+  for (int i = 0; i < 20; ++i) {
+    auto connecting = context_.connect(address(), profile, kPatience);
+    connecting.start();
+    EXPECT_TRUE(context_.run_until([&] { return connecting.done(); }, Clock::now() + kPatience));
+    if (auto end = connecting.await_resume()) strangers.push_back(std::move(*end));
+  }
+  const auto open = [&] {
+    return std::count_if(strangers.begin(), strangers.end(), [](const auto& end) { return end.open(); });
+  };
+  EXPECT_TRUE(context_.run_until([&] { return open() <= 4; }, Clock::now() + 5s)) << open();
+  Channel channel = try_with("open sesame").value_or_throw();
+  EXPECT_EQ(run(channel.call<&Desk::add>({1, 2}, kPatience)).value(), 3U);
 }
 
 class NoSecret : public World {};

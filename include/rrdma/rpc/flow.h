@@ -1,6 +1,10 @@
 // Inbound and Outbound: the two directions of a stream, without types. A window bounds the bytes in flight in
 // each direction: a sender waits until the receiver's application has consumed enough. A slow stream thus
 // cannot exhaust memory or block other calls of its connection.
+//
+// An item may exceed the window. Its pieces return their window as they are assembled, but only while no item waits to
+// be read: a stream holds at most one such item and its window. Unread items count against the memory of the
+// connection; a stream that would exceed it ends with kResourceExhausted.
 #pragma once
 
 #include <cstddef>
@@ -72,8 +76,14 @@ class RRDMA_RPC_API Inbound {
   struct Item {
     Payload payload;
     std::uint32_t cost;
+    std::size_t held;  // bytes of the connection's memory
   };
   bool keep(const Frame& frame, const comm::Message& message, std::uint32_t cost);
+  bool assemble(const Frame& frame, std::uint32_t cost);
+  // Takes bytes of the connection's memory. False if too few are left; the stream has then ended.
+  bool hold(std::size_t octets);
+  void let_go(std::size_t octets);
+  void drop_all();
   void give_window();
 
   Line* line_ = nullptr;
@@ -81,8 +91,11 @@ class RRDMA_RPC_API Inbound {
   std::uint32_t window_ = 0;   // bytes in total
   std::uint32_t granted_ = 0;  // bytes that the peer may still send
   std::uint32_t owed_ = 0;     // bytes consumed but not yet granted to the peer
+  std::uint32_t unpaid_ = 0;   // bytes of assembled pieces, withheld while items wait to be read
+  std::size_t held_ = 0;       // bytes of the connection's memory
   std::size_t max_item_ = 0;
   std::string assembly_;
+  std::size_t assembly_held_ = 0;  // of held_, for the assembly
   bool assembling_ = false;
   bool ended_ = true;
   Status status_;

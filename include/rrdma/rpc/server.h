@@ -27,14 +27,18 @@ class ServerState;
 }
 
 struct ServerOptions {
-  std::size_t max_argument = 64 << 20;         // bytes of the largest argument or stream item
-  std::uint16_t max_calls = 1024;              // concurrent calls of one connection
-  std::uint32_t window = 64 << 10;             // bytes of a client's stream in flight; at least 16 KiB
-  std::size_t connection_memory = 256 << 20;   // bytes of large arguments that one connection may hold
+  std::size_t max_argument = 64 << 20;  // bytes of the largest argument or stream item
+  std::uint16_t max_calls = 1024;       // concurrent calls of one connection
+  std::uint32_t window = 64 << 10;      // bytes of a client's stream in flight; at least 16 KiB
+  // Bytes of large arguments and unread stream items that one connection may hold.
+  std::size_t connection_memory = 256 << 20;
   std::chrono::milliseconds keep_alive{2000};  // interval after which a silent client is probed
   // A secret that clients must know; empty admits every client. It authenticates but does not encrypt,
   // because RDMA has no TLS.
   std::string secret = {};
+  // Connections of each thread that have not proved the secret yet. A further one ends the oldest such connection
+  // of the address that has the most of them.
+  std::size_t max_unproven = 64;
   // Called before each handler, in its thread. If it returns an error, the call ends with that status.
   std::function<Status(Call&)> before = {};
   // Called once at the end of each call that started, when its reply is sent.
