@@ -247,7 +247,7 @@ TEST_F(HostileToLittle, ManyStreamsThatNobodyReads) {
     const auto frame = message ? wire::parse_frame(message.bytes()) : std::nullopt;
     refused += frame && frame->kind == wire::Kind::kReply &&
                frame->status == static_cast<std::uint8_t>(Code::kResourceExhausted);
-    return refused >= 30;
+    return refused >= 20;
   };
   EXPECT_TRUE(context_.run_until(counted, Clock::now() + kPatience)) << refused;
   EXPECT_TRUE(end.open()) << "the connection is not to blame";

@@ -11,6 +11,16 @@ namespace rrdma::rpc::tool {
 
 namespace pb = google::protobuf;
 
+namespace {
+
+// Says nothing.
+class Silence final : public pb::DescriptorPool::ErrorCollector {
+  void AddError(const std::string&, const std::string&, const pb::Message*, ErrorLocation,
+                const std::string&) override {}
+};
+
+}  // namespace
+
 struct JsonMessages::State {
   pb::DescriptorPool pool;
   pb::DynamicMessageFactory factory{&pool};
@@ -25,7 +35,9 @@ JsonMessages::JsonMessages(const std::string& descriptors, std::string_view serv
   if (!files.ParseFromString(descriptors))
     throw std::runtime_error("what the server tells of its services cannot be read");
   for (const pb::FileDescriptorProto& file : files.file()) {
-    if (state_->pool.BuildFile(file) == nullptr)
+    // Without a collector of its own, protobuf prints what is wrong, with the server's words, to standard error.
+    Silence errors;
+    if (state_->pool.BuildFileCollectingErrors(file, &errors) == nullptr)
       throw std::runtime_error("the server's description of " + file.name() + " is wrong");
   }
   state_->service = service;

@@ -2,7 +2,9 @@
 // measures them.
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
+#include <fstream>
 #include <iostream>
 #include <string>
 #include <utility>
@@ -10,6 +12,7 @@
 
 #include "lib/rpc/tool/json_messages.h"
 #include "lib/rpc/tool/measure.h"
+#include "lib/rpc/tool/printable.h"
 
 namespace rrdma::rpc::tool {
 
@@ -36,16 +39,33 @@ struct Options {
   std::string address;
   std::string path;
   std::vector<std::string> json;
-  std::string secret;
+  std::string secret_file;
   double seconds = 5;
   Load load;
 
   [[nodiscard]] comm::Limit limit() const { return comm::Limit(std::chrono::duration<double>(seconds)); }
 };
 
+// Every user can read the arguments of a program (/proc/PID/cmdline). Read the secret from a file or the environment.
+std::string secret_of(const Options& options) {
+  if (options.secret_file.empty()) {
+    const char* given = std::getenv("RRDMA_RPC_SECRET");
+    return given == nullptr ? "" : given;
+  }
+  std::ifstream file(options.secret_file);
+  std::string secret;
+  if (!std::getline(file, secret) || secret.empty())
+    throw std::runtime_error("there is no secret in the first line of " + options.secret_file);
+  return secret;
+}
+
+// Print texts of a server to standard output.
+void print(const std::string& said) { std::fputs(printable(said, Lines::kKept).c_str(), stdout); }
+void print_line(const std::string& said) { std::puts(printable(said, Lines::kEscaped).c_str()); }
+
 comm::Task<rpc::Channel> connect(comm::Context& context, const Options& options) {
   rpc::ChannelOptions channel;
-  channel.secret = options.secret;
+  channel.secret = secret_of(options);
   auto connected = co_await rpc::connect(context, options.address, channel, options.limit());
   co_return std::move(connected).value_or_throw();
 }
@@ -53,13 +73,13 @@ comm::Task<rpc::Channel> connect(comm::Context& context, const Options& options)
 comm::Task<> list(comm::Context& context, const Options& options) {
   rpc::Channel channel = co_await connect(context, options);
   auto listed = co_await channel.call<&Reflection::list>(options.limit());
-  std::fputs(std::move(listed).value_or_throw().c_str(), stdout);
+  print(std::move(listed).value_or_throw());
 }
 
 comm::Task<> metrics(comm::Context& context, const Options& options) {
   rpc::Channel channel = co_await connect(context, options);
   auto text = co_await channel.call<&Metrics::text>(options.limit());
-  std::fputs(std::move(text).value_or_throw().c_str(), stdout);
+  print(std::move(text).value_or_throw());
 }
 
 comm::Task<> health(comm::Context& context, const Options& options) {
@@ -102,7 +122,7 @@ comm::Task<> print_all(const JsonMessages& json, rpc::Reader<std::string>& resul
   for (;;) {
     auto item = co_await results.read();
     if (!item) break;
-    std::puts(json.text_of_result(*item).c_str());
+    print_line(json.text_of_result(*item));
   }
   if (!results.status().ok()) throw rpc::Failure(results.status());
 }
@@ -132,7 +152,7 @@ comm::Task<> call(comm::Context& context, const Options& options) {
   switch (method.shape) {
     case rpc::Shape::kUnary: {
       auto result = co_await channel.unary<std::string>(method, argument_of(json, options), options.limit());
-      std::puts(json.text_of_result(std::move(result).value_or_throw()).c_str());
+      print_line(json.text_of_result(std::move(result).value_or_throw()));
       break;
     }
     case rpc::Shape::kServerStream: {
@@ -149,7 +169,7 @@ comm::Task<> call(comm::Context& context, const Options& options) {
       auto arguments = std::move(opened).value_or_throw();
       co_await write_all(items, arguments);
       auto result = co_await arguments.finish();
-      std::puts(json.text_of_result(std::move(result).value_or_throw()).c_str());
+      print_line(json.text_of_result(std::move(result).value_or_throw()));
       break;
     }
     case rpc::Shape::kBidirectional: {
@@ -180,7 +200,9 @@ CLI::App* add(CLI::App& app, const char* name, const char* what, Options& option
               Command& chosen) {
   CLI::App* made = app.add_subcommand(name, what);
   made->add_option("ADDRESS", options.address, "The server, HOST:PORT")->required();
-  made->add_option("--secret", options.secret, "The shared secret, if the server requires one");
+  made->add_option("--secret-file", options.secret_file,
+                   "A file whose first line is the shared secret, if the server requires one (the default is "
+                   "the environment variable RRDMA_RPC_SECRET)");
   made->add_option("--seconds", options.seconds, "Timeout of the connection and of a call (5)")
       ->check(CLI::PositiveNumber);
   made->callback([&chosen, command] { chosen = command; });
@@ -240,7 +262,8 @@ int main(int count, char** words) {
   try {
     return rrdma::rpc::tool::run(count, words);
   } catch (const std::exception& failure) {
-    std::fprintf(stderr, "rrdma rpc: %s\n", failure.what());
+    using namespace rrdma::rpc::tool;
+    std::fprintf(stderr, "rrdma rpc: %s\n", printable(failure.what(), Lines::kEscaped).c_str());
     return rrdma::rpc::tool::kFailed;
   }
 }
