@@ -9,7 +9,7 @@
 namespace rrdma::daemon {
 namespace {
 
-constexpr std::size_t kCapturesMax = 1024;  // a descriptor each
+constexpr std::size_t kCapturesMax = 1024;  // one descriptor each
 
 }  // namespace
 
@@ -26,7 +26,7 @@ Subsystem::Verdict Captures::handle_message(Client& client, control::Received& m
     (void)client.reply(message, control::Done{});
     return Verdict::kHandled;
   }
-  // A program that starts while a capture runs; the request itself is for others.
+  // A program that starts during a capture; another subsystem handles the request itself.
   const bool starts = message.type() == control::MessageType::kRequestSlot;
   if (starts && capture_of(client) != nullptr) (void)order(client);
   return Verdict::kOthers;
@@ -86,7 +86,7 @@ bool Captures::order(Client& program, const Client* tool) {
          capture->tool == tool;
 }
 
-// Programs that it had go on with the capture of their own user, if there is one.
+// Its programs continue with the capture of their own user, if there is one.
 void Captures::stop(const Client& tool) {
   const auto found =
       std::find_if(running_.begin(), running_.end(), [&](const Running& one) { return one.tool == &tool; });

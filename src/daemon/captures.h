@@ -1,7 +1,7 @@
-// Captures: packets of running programs for a tool that writes them to a file. The daemon only passes the
-// order and the descriptor on; programs send by themselves. Each user has at most one, which lives no
-// longer than the connection of the tool that asked for it. Root's goes before those of users: while it runs, it has
-// the packets that it wants.
+// Captures: packets of running programs for a tool that writes them to a file. The daemon only passes on the
+// order and the descriptor; programs send the packets themselves. Each user has at most one capture, which
+// ends with the connection of the tool that requested it. Root's capture has priority over those of users
+// while it runs.
 #pragma once
 
 #include <vector>
@@ -16,8 +16,8 @@ namespace rrdma::daemon {
 
 class Captures final : public Subsystem {
  public:
-  // REQUIRES: the server outlives this. Added before the subsystem that gives out slots: a program hears of a
-  // capture before it can send.
+  // REQUIRES: the server outlives this. Added before the subsystem that gives out slots, so that a program
+  // learns of a capture before it can send.
   explicit Captures(Server& server) : server_(server) {}
 
   Verdict handle_message(Client& client, control::Received& message) override;
@@ -26,7 +26,7 @@ class Captures final : public Subsystem {
  private:
   struct Running {
     Client* tool;
-    control::PeerIdentity user;  // as it was when it asked
+    control::PeerIdentity user;  // at the time of the request
     bool is_root;
     std::uint32_t pid;  // 0: all
     std::uint32_t snap_octets;
@@ -35,10 +35,10 @@ class Captures final : public Subsystem {
 
   void start(Client& client, control::Received& request, const control::StartCapture& wanted);
   void stop(const Client& tool);
-  // Tells the program what it has to do; true when it records for `tool` from now on.
+  // Tells the program what to record; true if it records for `tool` from now on.
   bool order(Client& program, const Client* tool = nullptr);
   [[nodiscard]] static bool may_watch(const Running& capture, const Client& program);
-  // The capture that has a say for the program; null: none.
+  // The capture that applies to the program; null: none.
   [[nodiscard]] const Running* capture_of(const Client& program) const;
 
   Server& server_;

@@ -5,7 +5,7 @@
 namespace rrdma::daemon {
 namespace {
 
-// What the kernel keeps for a client that does not read; a few of the longest messages.
+// The kernel's send buffer for a client that does not read: a few of the longest messages.
 constexpr int kSendBuffer = 64 * 1024;
 // More messages than the receive queue of a unix socket can hold.
 constexpr std::size_t kUnreadMax = 4096;
@@ -25,8 +25,8 @@ Client::Client(OwnedFd socket, const control::PeerIdentity& peer, Shares& waitin
   (void)raw::setsockopt(socket_.get(), SOL_SOCKET, SO_PASSCRED, 1);
 }
 
-// Messages that nobody has read may carry descriptors, and the kernel closes them with the socket: here, on the thread
-// of Disposal, they are taken out first.
+// Unread messages may carry descriptors, which the kernel closes with the socket. Take them out first: this
+// runs on the thread of Disposal, where a close may take long.
 Client::~Client() {
   if (!socket_) return;
   (void)::shutdown(socket_.get(), SHUT_RDWR);

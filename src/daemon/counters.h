@@ -21,7 +21,7 @@ class Counters {
       values_.emplace(name, amount);
     }
   }
-  // Lists what another thread counts. REQUIRES: `value` outlives this.
+  // Lists a counter of another thread. REQUIRES: `value` outlives this.
   void follow(const char* name, const std::atomic<std::uint64_t>& value) {
     followed_.emplace_back(name, &value);
   }

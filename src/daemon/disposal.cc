@@ -69,7 +69,7 @@ void Disposal::put(uid_t account, Item item) {
   try {
     std::thread([state = state_] { work(state); }).detach();
   } catch (const std::system_error&) {
-    --state_->threads;  // no more tasks for this service: those that there are go on
+    --state_->threads;  // no more tasks for this service; existing ones continue
   }
 }
 

@@ -1,8 +1,9 @@
-// Disposal: closes descriptors that came from strangers, off the daemon's loop. The last close of a descriptor may take
-// as long as its owner wants (a TCP socket with SO_LINGER, a file of a FUSE server), and so may freeing its memory.
+// Disposal: closes descriptors that came from strangers, off the daemon's loop. The last close of a
+// descriptor may take as long as its owner wants (a TCP socket with SO_LINGER, a file of a FUSE server), and
+// so may freeing its memory.
 //
-// Threads begin as they are needed. One user keeps at most one of them waiting, and has at most so many descriptors here
-// before the daemon stops reading its messages.
+// Threads start on demand. One user blocks at most one thread. If a user has too many descriptors here, the
+// daemon stops reading its messages.
 #pragma once
 
 #include <sys/types.h>
@@ -18,18 +19,18 @@ namespace rrdma::daemon {
 class Disposal {
  public:
   Disposal();
-  // Threads that wait in a close are left behind.
+  // Does not wait for threads that are blocked in a close.
   ~Disposal();
   Disposal(const Disposal&) = delete;
   Disposal& operator=(const Disposal&) = delete;
 
   void take(uid_t account, std::vector<OwnedFd> fds);
-  // Anything that owns descriptors or memory of a stranger; destroyed on another thread.
+  // Takes anything that owns descriptors or memory of a stranger, and destroys it on another thread.
   template <typename T>
   void take(uid_t account, std::unique_ptr<T> owner, std::size_t descriptors) {
     put(account, {{}, std::shared_ptr<void>(std::move(owner)), descriptors});
   }
-  // Descriptors of this user that are not closed yet.
+  // The number of descriptors of this user that are not closed yet.
   [[nodiscard]] std::size_t waiting(uid_t account) const;
 
  private:
@@ -45,7 +46,7 @@ class Disposal {
   std::shared_ptr<State> state_;
 };
 
-// Makes the close of a socket return at once, where that is possible.
+// Makes the close of a socket return at once, if possible.
 void forbid_linger(int fd);
 
 }  // namespace rrdma::daemon

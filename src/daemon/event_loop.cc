@@ -46,7 +46,7 @@ void EventLoop::forget(int fd) {
 
 void EventLoop::run_once(Instant deadline) {
   const Duration wait = std::clamp(deadline - std::min(deadline, now()), Duration{}, kWaitMax);
-  // Rounded up, so that the deadline has passed when the wait has.
+  // Rounded up, so that the deadline has passed after the wait.
   const int wait_ms = static_cast<int>((wait.ns + 999'999) / 1'000'000);
   std::array<epoll_event, kBatch> events;
   const int count = raw::epoll_wait(epoll_.get(), events.data(), kBatch, wait_ms);
@@ -54,7 +54,7 @@ void EventLoop::run_once(Instant deadline) {
     const epoll_event& event = events[static_cast<std::size_t>(i)];
     const auto found = watches_.find(static_cast<int>(event.data.u64 & 0xffffffff));
     if (found == watches_.end() || found->second.generation != event.data.u64 >> 32) continue;
-    // A copy: the handler may forget itself.
+    // A copy, because the handler may remove itself.
     const Handler handler = found->second.handler;
     handler(event.events);
   }

@@ -1,6 +1,6 @@
-// The daemon's event loop: one thread, one epoll, handlers by descriptor. A handler may watch and forget
-// any descriptor, its own included; an event that was fetched before its descriptor was forgotten is
-// not delivered.
+// The daemon's event loop: one thread, one epoll, handlers by descriptor. A handler may watch and forget any
+// descriptor, including its own. The loop drops an event if its descriptor was forgotten after the event was
+// fetched.
 #pragma once
 
 #include <cstdint>
@@ -21,10 +21,10 @@ class EventLoop {
   // The loop does not own the descriptor. REQUIRES: it is not watched already.
   void watch(int fd, std::uint32_t events, Handler handler);
   void change(int fd, std::uint32_t events);
-  // Before the descriptor is closed. One that is not watched is no mistake.
+  // Call before closing the descriptor. An unwatched descriptor is permitted.
   void forget(int fd);
 
-  // Waits for events until the deadline at the latest, and handles them.
+  // Waits for events, at most until the deadline, and handles them.
   void run_once(Instant deadline);
 
   [[nodiscard]] static Instant now();

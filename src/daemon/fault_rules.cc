@@ -12,11 +12,11 @@ namespace {
 using faults::Kind;
 
 constexpr std::uint16_t kConnectRequest = 0x10;
-// Of one user of a system daemon: root's and the user's own fit one message.
+// For one user of a system daemon: root's rules and the user's own fit into one message.
 constexpr std::size_t kRulesOfUserMax = control::kRulesMax / 2;
 constexpr std::size_t kRulesOfAllMax = 1024;
 
-// What must be seen as packets by both ends.
+// Whether both ends must see the faults as packets.
 bool disturbs_packets(const faults::Rule& rule) {
   return rule.kind == Kind::kNetwork || rule.kind == Kind::kFreeze || rule.kind == Kind::kPortDown ||
          rule.kind == Kind::kDeviceFatal || rule.kind == Kind::kRnr;
@@ -48,7 +48,7 @@ Subsystem::Verdict FaultRules::handle_message(Client& client, control::Received&
     list(client, message);
     return Verdict::kHandled;
   }
-  // A program that starts; the request itself is for others.
+  // A program that starts; another subsystem handles the request itself.
   if (message.type() == control::MessageType::kRequestSlot && !rules_.empty()) (void)order(client);
   return Verdict::kOthers;
 }
@@ -80,7 +80,7 @@ void FaultRules::set(Client& client, const control::Received& request, const con
   if (own >= own_max || rules_.size() >= kRulesOfAllMax)
     return client.fail(request, ENOSPC,
                        "there are " + std::to_string(own) + " faults already; clear some of them first.");
-  // The connection manager is everybody's where the daemon is.
+  // All users share the connection manager of a system daemon.
   if (rule->is_for_daemon() && server_.settings().is_system && !acts_as_root(client))
     return client.fail(request, EPERM,
                        "the connection manager of this daemon serves all users: only root may disturb it.");
@@ -129,7 +129,7 @@ std::uint32_t FaultRules::order_all() {
 
 void FaultRules::handle_client_gone(Client& client) {
   const auto pid = static_cast<std::uint32_t>(client.identity.pid);
-  // 0 is a process that this daemon cannot see, and in a rule it means all processes.
+  // 0 is a process that this daemon cannot see; in a rule it means all processes.
   if (client.hello.role != control::Role::kProgram || pid == 0) return;
   std::erase_if(rules_, [&](const Kept& kept) { return kept.rule.pid == pid && may_strike(kept, client); });
 }

@@ -1,6 +1,6 @@
-// FaultRules: faults on purpose that tools have set (control/fault_messages.h), for programs of their own user, those that
-// start later included. The daemon passes them on, and injects those for the connection manager itself. They are kept
-// for as long as it lives; a rule for a process ends with that process.
+// FaultRules: the fault rules that tools have set (control/fault_messages.h), for current and future programs
+// of their own user. The daemon passes them on, and injects those for the connection manager itself. Rules
+// live as long as the daemon; a rule for a process ends with that process.
 #pragma once
 
 #include <cstdint>
@@ -19,22 +19,22 @@ namespace rrdma::daemon {
 
 class FaultRules final : public Subsystem {
  public:
-  // REQUIRES: the server outlives this. Added before the subsystem that gives out slots: a program hears of its faults
-  // before it can do anything.
+  // REQUIRES: the server outlives this. Added before the subsystem that gives out slots, so that a program
+  // learns of its faults before it can do anything.
   explicit FaultRules(Server& server) : server_(server) {}
 
   Verdict handle_message(Client& client, control::Received& message) override;
   void handle_client_gone(Client& client) override;
 
-  // Whether this message of the connection manager is to be lost; `reason` of a REJ instead where that is not 0. The
-  // programs that it concerns hear of it.
+  // Whether to drop this message of the connection manager; if `reason` is not 0, answers with that REJ
+  // instead. The programs that it concerns are told.
   struct CmInjection {
     bool lost = false;
     std::uint16_t reason = 0;
   };
   [[nodiscard]] bool may_strike_mads() const { return !rules_.empty(); }
-  // How long a connection of this program (null: of none that is left) with this peer stays in TIMEWAIT, where a rule says
-  // so.
+  // How long a connection of this program (null: already gone) with this peer stays in TIMEWAIT, if a rule
+  // says so.
   [[nodiscard]] std::optional<Duration> timewait(Client* program, const wire::Gid& remote, Instant now);
   [[nodiscard]] CmInjection inject(wire::CmAttribute attribute, const wire::Gid& remote,
                                    const std::vector<Client*>& concerned, Instant now);
@@ -54,11 +54,11 @@ class FaultRules final : public Subsystem {
   void clear(Client& client, const control::Received& request, std::uint32_t number);
   [[nodiscard]] static bool may_strike(const Kept& kept, const Client& program);
   [[nodiscard]] std::size_t count_of(const Client& client) const;
-  // Counts one more of what the rule is for, and says whether the rule acts. Without a number it acts on each: the other end would
-  // only send it again.
+  // Counts one more match of the rule, and says whether the rule acts. Without a number it acts on each
+  // match, because the other end would only retransmit the message.
   [[nodiscard]] static bool counts(Kept& kept);
   static void tell(const Kept& kept, const std::vector<Client*>& programs, const std::string& deed);
-  // Tells the program all that is for it; false if it is no program of the kind.
+  // Sends the program its rules; false if none applies to it, or the message cannot be delivered.
   bool order(Client& program);
   std::uint32_t order_all();
 

@@ -11,8 +11,8 @@
 namespace rrdma::daemon {
 namespace {
 
-// Counted from the end of the program. A peer with RRDMA asks again within milliseconds, one with a timeout of 14, as
-// most have, after 67 ms; the last comes when most have given up.
+// Counted from the end of the program. A peer with RRDMA asks again within milliseconds; one with the usual
+// timeout of 14 after 67 ms. At the last time most peers have given up.
 constexpr std::array kTimes = {Duration{},        milliseconds(2),   milliseconds(10), milliseconds(40),
                                milliseconds(150), milliseconds(400), milliseconds(900)};
 constexpr Duration kAgeMax = seconds(2);
@@ -87,8 +87,8 @@ void LastAnswers::say(const Pending& pending, Instant now) {
   if (network_.is_up()) say_to_network(pending.content, now);
 }
 
-// The owner of the peer's slot is another program of the same user here, as far as addresses say: a QP that is not the
-// one that was meant takes no acknowledgement from another peer's address.
+// By its address, the owner of the peer's slot is a program of the same user on this host. If it is not the
+// intended QP, it ignores an acknowledgement from another peer's address.
 bool LastAnswers::say_within_host(const Pending& pending) {
   const control::QpFields& fields = pending.content.fields;
   if (fields.peer_gid != fields.local_gid) return false;
@@ -101,7 +101,7 @@ bool LastAnswers::say_within_host(const Pending& pending) {
   forwarded.content.traffic_class = fields.traffic_class;
   const auto octets = acknowledgement(pending.content);
   forwarded.content.frame.assign(octets.begin(), octets.end());
-  forwarded.content.frame.resize(octets.size() + wire::kIcrcOctets);  // nobody looks at it within the host
+  forwarded.content.frame.resize(octets.size() + wire::kIcrcOctets);  // not checked within the host
   counters_.add(owner->notify(forwarded) ? "answers.said_within_host" : "answers.dropped");
   return true;
 }
@@ -126,8 +126,8 @@ void LastAnswers::say_to_network(const control::QpAnswer& content, Instant now) 
   counters_.add("answers.said");
 }
 
-// Some peers take packets of a connection from one source port alone: the program's. Its sockets may be a moment behind
-// its connection to us: then the next time is soon enough.
+// Some peers accept packets of a connection from only one source port: the program's. The program's sockets
+// may close a moment after its connection to the daemon; then the next attempt is soon enough.
 link::UdpLink* LastAnswers::link_for(const objects::Path& path) {
   const auto known = links_.find(path.source_port);
   if (known != links_.end()) return known->second.get();
@@ -137,7 +137,7 @@ link::UdpLink* LastAnswers::link_for(const objects::Path& path) {
   config.segmentation = false;
   config.send_ports = 1;
   config.port_seed =
-      path.source_port;  // modulo the range of source ports, which begins at a multiple of its size
+      path.source_port;  // modulo the range of source ports, which starts at a multiple of its size
   auto opened = link::UdpLink::open({&slot, 1}, config);
   if (!opened || (*opened)->source_port(path) != path.source_port) return nullptr;
   return (links_[path.source_port] = std::move(*opened)).get();

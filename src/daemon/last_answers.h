@@ -1,10 +1,9 @@
-// LastAnswers: what programs that are gone had acknowledged last is said again in their place. A program may end, or be
-// killed, while the acknowledgement of its last message is held back or was lost on the way; its peer would ask again
-// for as long as it has patience, and fail although the message came. As TIME_WAIT does for TCP, this stays behind:
-// the last acknowledgement of each connection over UDP that was in use of late is sent at once, and a few times more.
-// To hear it twice does no harm.
+// LastAnswers: repeats the last acknowledgements of programs that are gone. A program may exit, or be killed,
+// while the acknowledgement of its last message is held or was lost. Its peer would retransmit until its
+// retries run out, and fail although the message arrived. Like TIME_WAIT of TCP, this sends the last
+// acknowledgement of each recently used UDP connection at once, and a few times more. Duplicates do no harm.
 //
-// The page of a dead program is a stranger's: what is sent is nothing that its user could not have sent.
+// The page of a dead program is untrusted: nothing is sent that its user could not have sent.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// The life of the daemon: started by the first program and by no other, unnoticed by it; gone after the
-// last one; killed amid traffic and replaced, with nothing lost.
+// The lifetime of the daemon. Only the first program starts it, without noticing; it exits after the last
+// one. If it is killed during traffic, its successor loses nothing.
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -54,7 +54,7 @@ TEST(Start, SixtyFourProgramsStartOneDaemon) {
     }
     EXPECT_EQ(daemon_pids.size(), 1u);
     EXPECT_EQ(slot_numbers.size(), static_cast<std::size_t>(kPrograms));
-    // Losers of a race to start would end by themselves.
+    // Daemons that lose the race to start exit by themselves.
     EXPECT_TRUE(eventually([] { return daemons_here().size() == 1; }));
     for (int i = 0; i < kPrograms; ++i) finish.pass();
     for (auto& program : programs) EXPECT_TRUE(program->succeeded());
@@ -65,7 +65,7 @@ TEST(Start, IsQuick) {
   in_own_network([] {
     const Instant before = host::now();
     const auto client = open_client();
-    // About 10 ms on an idle machine; the bound only tells it from waiting for some time-out.
+    // About 10 ms on an idle machine; the bound only excludes a wait for some timeout.
     EXPECT_LT((host::now() - before).ns, seconds(10).ns);
   });
 }
@@ -190,10 +190,10 @@ TEST(End, LeavesAfterTheLastProgram) {
     client.reset();
     EXPECT_FALSE(eventually([&] { return !is_running(daemon); }, 100)) << "it did not linger";
     EXPECT_TRUE(
-        eventually([&] { return !is_running(daemon); }, 15000));  // a leak check at its end may take seconds
-    // And takes the port with it.
+        eventually([&] { return !is_running(daemon); }, 15000));  // a leak check at its exit may take seconds
+    // It also releases the port.
     EXPECT_TRUE(bind_slot_socket(AF_INET, true).ok());
-    // The next program starts the next one.
+    // The next program starts the next daemon.
     client = open_client();
     EXPECT_NE(daemon_of(*client), daemon);
   });
@@ -238,8 +238,8 @@ TEST(End, ADeadProgramIsNoticedAlthoughItsChildLives) {
   });
 }
 
-// Receives on its slot as fast as it can, and handles events, until told to finish; passes how many
-// datagrams came.
+// Receives on its slot as fast as it can, and handles events, until `finish` is passed. Then passes the
+// number of datagrams.
 void receive_until(Baton& finish, Baton& ready, Baton& counted) {
   const auto client = open_client();
   auto slot = client->request_slot();
@@ -283,7 +283,7 @@ void expect_takeover(bool kills_starter_too) {
     if (kills_starter_too) starter.kill();
     ::kill(first[0], SIGKILL);
     send_some();
-    // A new program opens without waiting for any time-out, and the slots are steered as before.
+    // A new program opens without waiting for any timeout, and the slots are steered as before.
     const Instant before = host::now();
     const auto client = open_client();
     auto own = client->request_slot();
@@ -340,7 +340,7 @@ TEST(Death, ManyTimes) {
   });
 }
 
-// A program that was killed while there was no daemon: its slot is found in the ledger, and reaped.
+// A program is killed while there is no daemon: the next daemon finds its slot in the ledger and reaps it.
 TEST(Death, OfAProgramBetweenTwoDaemons) {
   in_own_network([] {
     const auto client = open_client();
@@ -354,7 +354,7 @@ TEST(Death, OfAProgramBetweenTwoDaemons) {
       ::pause();
     });
     const auto slot = static_cast<control::Slot>(ready.take());
-    ::kill(program.pid(), SIGSTOP);  // it cannot come back
+    ::kill(program.pid(), SIGSTOP);  // so that it cannot reconnect
     ::kill(daemon_of(*client), SIGKILL);
     ASSERT_TRUE(client->status().ok());
     EXPECT_EQ(client->status()->slots_orphaned, 1);

@@ -1,5 +1,5 @@
-// What the daemon says: lines on standard error, which is the journal for a unit and nothing for a daemon
-// that a program started (RRDMA_DAEMON_LOG names a file for it).
+// The daemon's log: lines on standard error. For a unit this is the journal. A daemon that a program started
+// has none, unless RRDMA_DAEMON_LOG names a file.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// rrdmad: the daemon of RRDMA. Reads its options, becomes a well-behaved background process, puts the
-// parts together and runs the loop. What it does for programs is in server.h and the subsystems.
+// rrdmad: the daemon of RRDMA. Reads its options, becomes a background process, connects the parts and runs
+// the loop. server.h and the subsystems serve the programs.
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -53,7 +53,7 @@ struct Options {
   double linger_s = 5;
 };
 
-// A program started us in its own surroundings, which are not ours.
+// Leaves the environment of the program that started the daemon.
 void leave_surroundings() {
   (void)raw::close_range(3, ~0u, 0);
   (void)!::chdir("/");
@@ -78,8 +78,8 @@ OwnedFd signal_events() {
   return OwnedFd(::signalfd(-1, &ends, SFD_CLOEXEC | SFD_NONBLOCK));
 }
 
-// Where this daemon is found: its paths, and its abstract name unless somebody has taken that. Nothing when
-// another daemon of this user runs already, or when there is no place at all.
+// Takes the names of this daemon: its paths, and its abstract name unless that is taken. Nothing if another
+// daemon of this user is already running, or if no name is available.
 std::optional<control::HeldPaths> hold_names(bool is_system) {
   auto held = is_system ? control::hold_system_path() : control::hold_user_paths();
   OwnedFd named;
@@ -106,7 +106,7 @@ std::optional<control::HeldPaths> hold_names(bool is_system) {
   return held;
 }
 
-// A system daemon is of no use without the port: it waits until a user's daemon has left.
+// A system daemon is useless without the port: it waits until a user's daemon has exited.
 void wait_for_port(Network& network) {
   bool said = false;
   while (!network.is_up() && network.listener() < 0 && network.settled(EventLoop::now())) {
@@ -175,7 +175,7 @@ int run(const Options& options) {
   const InjectedMads injected_mads(qp1, connections, fault_rules);
   Recognition recognition(qp1, counters, options.strict, system_keys());
   LastAnswers last_answers(slots, network, counters);
-  // Peers hear what a dead program had to say before they hear of its death.
+  // Peers must get a dead program's last answers before they learn of its death.
   for (Subsystem* subsystem : {static_cast<Subsystem*>(&last_answers), static_cast<Subsystem*>(&captures),
                                static_cast<Subsystem*>(&fault_rules), static_cast<Subsystem*>(&slots),
                                static_cast<Subsystem*>(&peers), static_cast<Subsystem*>(&registry),

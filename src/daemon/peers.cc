@@ -8,7 +8,7 @@
 namespace rrdma::daemon {
 namespace {
 
-// A frame shorter than a BTH and an ICRC is none.
+// A frame is at least a BTH and an ICRC.
 constexpr std::size_t kFrameMin = 16;
 constexpr std::size_t kQpnOffset = 5;
 
@@ -83,7 +83,7 @@ void Peers::offer(Client& client, const control::Received& request, control::Off
                        "the program that holds slot " + std::to_string(channel.to_slot) +
                            " does not read its messages; try again.");
   }
-  // Each is interested in the other's end.
+  // Each end watches the slot of the other.
   client.watched.set(channel.to_slot);
   owner->watched.set(channel.from_slot);
   counters_.add("offers.delivered");
@@ -93,11 +93,11 @@ void Peers::offer(Client& client, const control::Received& request, control::Off
 void Peers::forward(Client& client, control::ForwardFrame& frame) {
   if (frame.content.frame.size() < kFrameMin) return counters_.add("frames.too_short");
   const Slot slot = control::slot_of_qpn(load_be24(frame.content.frame.data() + kQpnOffset));
-  // QP1 believes what comes from the network with a right ICRC, and nothing that a program says.
+  // QP1 trusts packets from the network with a correct ICRC, and nothing from programs.
   if (slot == control::kDaemonSlot) return counters_.add("frames.for_daemon");
   Client* owner = slots_.owner_of(slot);
   if (owner == nullptr || owner->doomed()) return counters_.add("frames.for_nobody");
-  // What comes through here carries addresses that nobody checked: not for other users.
+  // Forwarded frames carry unverified addresses, so they must not reach other users.
   if (!control::is_one_user(client.acting, owner->identity)) return counters_.add("frames.for_other_user");
   const control::FrameForwarded forwarded{.content = std::move(frame.content)};
   counters_.add(owner->notify(forwarded) ? "frames.forwarded" : "frames.dropped");

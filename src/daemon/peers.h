@@ -1,6 +1,6 @@
-// Peers: programs on this host find each other by slot, pass each other the descriptors of a shared-memory
-// channel, and pass on frames that the kernel merged into the wrong slot. Offers and frames go only between
-// programs of one user; the content of an offer is theirs, the daemon never looks into it.
+// Peers: lets programs on this host find each other by slot, exchange the descriptors of a shared-memory
+// channel, and forward frames that the kernel merged into the wrong slot. Offers and frames go only between
+// programs of one user. The daemon never inspects the content of an offer.
 #pragma once
 
 #include "daemon/slots/slots.h"

@@ -1,5 +1,5 @@
-// What programs say to the daemon and to each other through it; and what happens when what they say is
-// from another release, malformed, or too much.
+// Messages from programs to the daemon, and through it to each other; also messages of another release,
+// malformed messages, and floods.
 #include <dirent.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -169,7 +169,7 @@ TEST(Peers, PassOnWhatWasMergedIntoTheWrongSlot) {
   });
 }
 
-// A program that reads nothing (stopped in a debugger) holds up nobody else.
+// A program that reads nothing (stopped in a debugger) does not block others.
 TEST(Peers, AStoppedProgramHoldsUpNobody) {
   in_own_network([] {
     const auto client = open_client();
@@ -285,7 +285,7 @@ TEST(DeviceTotals, OfManyThatAreGone) {
     tool.role = control::Role::kTool;
     auto stays = open_client();
     const auto asker = open_client(tool);
-    constexpr int kPrograms = 40;  // more than are kept apart
+    constexpr int kPrograms = 40;  // more than are kept separately
     for (int i = 0; i < kPrograms; ++i) carry(*open_client(), "rrdma0", 1);
     EXPECT_TRUE(eventually([&] { return carried(*asker)["rrdma0"] == kPrograms; }));
     for (int i = 0; i < 40; ++i) carry(*open_client(), ("device" + std::to_string(i)).c_str(), 1);
@@ -295,7 +295,7 @@ TEST(DeviceTotals, OfManyThatAreGone) {
   });
 }
 
-// While a request waits, event_fd() must not keep the background thread spinning.
+// While a request waits, event_fd() must not make the background thread spin.
 TEST(Client, WaitsWithoutSpinning) {
   in_own_network([] {
     const auto client = open_client({.patience = milliseconds(500)});
@@ -345,7 +345,7 @@ std::vector<std::uint8_t> random_message(Prng& prng) {
   if (type != 0)
     store_native(datagram.data() + offsetof(control::Header, type), static_cast<std::uint16_t>(type));
   for (std::uint64_t n = prng.below(4); n > 0; --n) {
-    // Mostly behind the header, else nothing would get further than that.
+    // Mostly behind the header; otherwise nothing would get past it.
     const std::uint64_t first =
         prng.below(8) == 0 ? 0 : std::min<std::size_t>(sizeof(control::Header), datagram.size() - 1);
     datagram[prng.between(first, datagram.size() - 1)] = static_cast<std::uint8_t>(prng.next());
@@ -375,7 +375,7 @@ TEST(Hostile, MalformedMessagesHurtNobody) {
       const auto datagram = random_message(prng);
       auto outcome = control::SendOutcome::kWouldBlock;
       control::Received answer;
-      // It reads its answers, else it would not be listened to.
+      // It reads its answers; otherwise the daemon would stop reading from it.
       EXPECT_TRUE(eventually([&] {
         while (control::receive_message(hostile.get(), answer) == control::ReceiveOutcome::kMessage) {
         }
@@ -425,7 +425,7 @@ TEST(Hostile, WhoNeverGreetsAndWhoNeverReadsIsBounded) {
 
 TEST(Hostile, AForgedParkingIsRefused) {
   in_own_network([] {
-    // The port is busy, so that the daemon is willing to take a parking.
+    // The port is busy, so the daemon accepts a parking.
     auto v4 = bind_slot_socket(AF_INET, true);
     auto v6 = bind_slot_socket(AF_INET6, true);
     ASSERT_TRUE(v4.ok() && v6.ok());

@@ -14,22 +14,22 @@ namespace rrdma::daemon {
 namespace {
 
 constexpr int kMessagesInOneTurn = 32;
-// Descriptors: what a client costs (its socket, its process, its page), and what remains for the rest
-// (slot 0, a parcel that is looked into).
+// Descriptors that a client uses (its socket, its process, its page), and the number reserved for everything
+// else (slot 0, a parcel that is being read).
 constexpr std::size_t kDescriptorsOfClient = 3;
 constexpr std::size_t kDescriptorsOfDaemon = 320;
 constexpr std::size_t kConnectionsMax = 16384;
 constexpr std::size_t kConnectionsMin = 16;
 constexpr int kConnectionsInOneTurn = 64;
-// Of all messages that wait for their readers.
+// For all messages that wait for their readers.
 constexpr std::size_t kWaitingOctetsMax = 64 * 1024 * 1024;
-// How long to leave new connections alone when there is no descriptor for them.
+// The pause before accepting connections again when no descriptor is available.
 constexpr Duration kAcceptPause = milliseconds(100);
-// A program that was killed between connect and Hello must not be waited for.
+// The daemon must not wait for a program that was killed between connect and Hello.
 constexpr Duration kGreetingTimeout = seconds(10);
 constexpr Duration kFirstClientWait = seconds(2);
 constexpr std::size_t kEffortsMax = 4096;
-// Descriptors of one user that wait to be closed.
+// The maximum number of descriptors of one user that wait to be closed.
 constexpr std::size_t kDisposalMax = 1024;
 
 std::size_t connections_max() {
@@ -71,7 +71,7 @@ void Server::watch_listener(int fd) {
   loop_.watch(fd, EPOLLIN, [this, fd](std::uint32_t) { handle_connection(fd); });
 }
 
-// A connection that cannot be accepted stays at the head of its queue, and would wake us at once again.
+// A connection that cannot be accepted stays at the head of its queue and would wake the loop again at once.
 void Server::pause_listeners(Instant now) {
   counters_.add("connections.failed");
   if (accepts_again_at_ != kNever) return;
@@ -126,13 +126,13 @@ Instant Server::next_deadline() const {
 
 Instant Server::leaves_at() const {
   if (alone_since_ == kNever || settings_.stays) return kNever;
-  // Whoever started us needs a moment to connect, however short we are told to linger.
+  // The program that started the daemon needs a moment to connect, however short the linger time is.
   return alone_since_ +
          (alone_since_ == started_at_ ? std::max(settings_.linger, kFirstClientWait) : settings_.linger);
 }
 
-// True when nobody has been here for long enough. Whoever connects at this very moment is reset, and
-// starts the next daemon.
+// True if no client has been connected for long enough. A program that connects at this very moment gets a
+// reset and starts the next daemon.
 bool Server::may_leave(Instant now) {
   if (client_count() > 0) {
     alone_since_ = kNever;
@@ -303,7 +303,7 @@ void Server::charge(uid_t account, Instant since, Duration spent) {
 
 void Server::dispatch(Client& client, control::Received& message) {
   counters_.add("messages.received");
-  // A connection outlives a change of user, and may be passed to another one's process.
+  // A connection survives a change of user, and may be passed to a process of another user.
   client.acting = client.identity;
   if (message.sender && *message.sender != client.identity.uid && *message.sender != 0)
     client.acting.uid = *message.sender;
@@ -337,7 +337,7 @@ void Server::refuse(Client& client, const control::Received& message, std::strin
 bool Server::may_be_served(const Client& client, control::Role role) const {
   if (control::is_own_user(client.identity)) return true;
   if (role == control::Role::kKeeper) return false;
-  // Root may look at everybody's daemon; a program of root has its own.
+  // Root may inspect every daemon; a program of root has its own.
   return settings_.is_system || (role == control::Role::kTool && control::is_root_here(client.identity));
 }
 
@@ -370,7 +370,7 @@ void Server::handle_hello(Client& client, control::Received& message) {
   const bool may_offer = may_hold_parking(client) ||
                          (hello->role == control::Role::kKeeper && control::is_own_user(client.identity));
   if (hello->offers_parking && may_offer) (void)network_.adopt(std::move(message.fds.back()));
-  // Its sockets are of no use here, and would keep the port taken.
+  // Its sockets are useless here and would keep the port taken.
   if (hello->role == control::Role::kKeeper && network_.refused_group())
     (void)client.notify(control::Retire{});
   client.hello = std::move(*hello);
@@ -415,7 +415,7 @@ void Server::welcome(Client& client) {
     fds.push_back(network_.parking_end());
   }
   if (!client.answer(client.hello_serial, message, fds) && !client.doomed()) {
-    // The user has too many descriptors in flight; without the parking this program still runs.
+    // The user has too many descriptors in flight; the program also works without the parking.
     message.has_parking = false;
     (void)client.answer(client.hello_serial, message);
   }

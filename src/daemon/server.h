@@ -1,6 +1,6 @@
-// Server: connections, greetings, and who gets which message. It owns the clients and the order in which
-// things happen: a client that ends is told to every subsystem, then forgotten; Welcome waits until the
-// network is settled.
+// Server: connections, greetings, and the dispatch of messages. It owns the clients and defines the order of
+// events: it reports the end of a client to every subsystem, then forgets it. Welcome waits until the network
+// is settled.
 #pragma once
 
 #include <algorithm>
@@ -22,11 +22,11 @@ namespace rrdma::daemon {
 
 struct ServerSettings {
   bool is_system = false;     // serves every user
-  bool trusts_users = false;  // and gives each sockets of the port
-  bool stays = false;         // also without clients
+  bool trusts_users = false;  // and gives each user sockets of the port
+  bool stays = false;         // stays without clients, too
   Duration linger = seconds(5);
   Duration effort_of_user =
-      milliseconds(5);  // of a system daemon, before its messages wait for those of others
+      milliseconds(5);  // per user of a system daemon, before its messages wait for those of others
 };
 
 class Server {
@@ -36,29 +36,29 @@ class Server {
          KeySource& keys);
   ~Server();
 
-  // In the order in which they are asked. REQUIRES: it outlives this.
+  // In the order in which messages are offered. REQUIRES: it outlives this.
   void add(Subsystem& subsystem) { subsystems_.push_back(&subsystem); }
-  // Accepts connections on a listening socket, which the server owns from now on.
+  // Accepts connections on a listening socket, which the server then owns.
   void serve(OwnedFd listener);
-  // Called after the network came up, before clients hear of it.
+  // Called after the network came up, before clients learn of it.
   void on_network_up(std::function<void()> callback) { network_up_.push_back(std::move(callback)); }
   // Called after a client was welcomed.
   void on_welcome(std::function<void(Client&)> callback) { welcomed_ = std::move(callback); }
-  // Called for each slot that a program claims from an earlier daemon; false: somebody else has it.
+  // Called for each slot that a program claims from an earlier daemon; false: another client has it.
   void on_claim(std::function<bool(Client&, const control::SlotClaim&)> callback) {
     claim_ = std::move(callback);
   }
 
-  // Until stop(), or until the last client has been gone for the linger time.
+  // Runs until stop(), or until the last client has been gone for the linger time.
   void run();
-  // One turn: waits for events, until the deadline at the latest, and does what is due.
+  // One turn: waits for events, at most until the deadline, and handles them and the timers that are due.
   void run_once(Instant deadline);
   void stop() { stopped_ = true; }
-  // A connection of somebody; strangers are turned away before anything is kept for them.
+  // Admits a new connection; strangers are rejected before any state is kept for them.
   void admit(OwnedFd socket, const control::PeerIdentity& peer);
-  // For descriptors of strangers: they are not closed on the loop.
+  // For descriptors of strangers: the loop must not close them.
   [[nodiscard]] Disposal& disposal() { return disposal_; }
-  // Where no program needs the sockets any longer, whoever keeps them may end. Last, before the end.
+  // Ends the keepers if no program needs the sockets any longer. The last call before exit.
   void retire_keepers();
 
   template <typename Visitor>
@@ -67,10 +67,10 @@ class Server {
       if (client->greeted && !client->doomed()) visitor(*client);
     }
   }
-  // The next greeted client in the order of descriptors, by which a long list can be made in parts.
+  // The next greeted client in descriptor order, to build a long list in parts.
   [[nodiscard]] Client* client_after(int fd);
-  // Whoever holds the parking can read every slot: only programs of the daemon's own user, and none of a
-  // daemon that serves others.
+  // A holder of the parking can read every slot, so only programs of the daemon's own user may hold it, and
+  // none of a daemon that serves other users.
   [[nodiscard]] bool may_hold_parking(const Client& client) const;
   [[nodiscard]] std::size_t client_count() const;
   [[nodiscard]] std::size_t keeper_count() const;
@@ -84,7 +84,7 @@ class Server {
   void handle_connection(int listener);
   void handle_client_event(Client& client, std::uint32_t events);
   void receive_from(Client& client);
-  // Whether the client's user has had its time of this turn; then its messages wait for the next one.
+  // Whether the client's user has used its time of this turn; then its messages wait for the next turn.
   [[nodiscard]] bool must_wait(Client& client, Instant now);
   void charge(uid_t account, Instant since, Duration spent);
   void resume_waiting(Instant now);
@@ -111,16 +111,17 @@ class Server {
   std::vector<OwnedFd> listeners_;
   Disposal disposal_;
   Shares waiting_octets_;
-  // Time that handling the messages of a user has taken since `since`.
+  // The time spent on the messages of a user since `since`.
   struct Effort {
     static constexpr Duration kPeriod = milliseconds(20);
     Instant since;
     Duration spent;
-    // When a user that has had its time is heard again: in the long run it has a quarter, however long one message took.
+    // The time when a user that has used its share is served again. In the long run it gets a quarter,
+    // however long one message takes.
     [[nodiscard]] Instant again_at() const { return since + std::max(kPeriod, spent * 4); }
   };
   std::map<uid_t, Effort> efforts_;
-  std::vector<int> waiting_;  // clients that are not read from until the next turn of their user
+  std::vector<int> waiting_;  // clients that are not read until the next turn of their user
   Instant reads_again_at_ = kNever;
   std::map<int, std::unique_ptr<Client>> clients_;
   Shares connections_;

@@ -1,7 +1,7 @@
-// Shares: how much of something that all users need one user may have. A quarter of the whole is a reserve for
-// newcomers: from it each user gets only its first few (a 256th of the whole, at least one). Of the rest a user may take one
-// more while it has less than half of what the others leave. So nine users that take all they can do not keep the tenth
-// out. The daemon's own user is not bounded but by the whole: it could end the daemon.
+// Shares: divides a shared resource among users. A quarter of the whole is a reserve for newcomers: from it
+// each user gets only its first few (a 256th of the whole, at least one). Of the rest, a user may take one
+// more while it has less than half of what the others leave. So nine users that take all they can do not lock
+// out the tenth. Only the whole bounds the daemon's own user, because it could end the daemon anyway.
 //
 // A user here is an account (control::account_of): many uids of one user namespace count as one.
 #pragma once
@@ -20,7 +20,7 @@ class Shares {
  public:
   Shares(std::size_t whole, uid_t unbounded) : whole_(whole), unbounded_(unbounded) {}
 
-  // Counts so many for the user; false: that would be more than its share.
+  // Counts `amount` for the user; false if that would exceed its share.
   [[nodiscard]] bool take(uid_t uid, std::size_t amount = 1) {
     const std::size_t own = of(uid);
     const std::size_t others = total_ - own;

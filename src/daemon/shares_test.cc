@@ -25,7 +25,7 @@ TEST(Shares, OneUserGetsHalfAndTheNextHalfOfTheRest) {
   EXPECT_EQ(shares.total(), 1000u);
 }
 
-// Once, the ninth or twelfth user had nothing left.
+// A regression: the ninth or twelfth user got nothing.
 TEST(Shares, ManyUsersDoNotLockTheNextOneOut) {
   Shares shares(1000, kDaemon);
   for (uid_t uid = 2000; uid < 2050; ++uid) (void)all_that(shares, uid);

@@ -1,4 +1,4 @@
-// Slots of UDP port 4791: steered by QPN, given out clean, and missing with a reason where they must be.
+// Slots of UDP port 4791: steered by QPN, given out clean, and refused with a reason.
 #include <net/if.h>
 #include <netinet/in.h>
 #include <sys/wait.h>
@@ -29,7 +29,7 @@ control::GrantedSlot take_slot(control::DaemonClient& client) {
   return slot.ok() ? std::move(*slot) : control::GrantedSlot{};
 }
 
-// So many slots of several programs: all large ones and some of the next size.
+// Takes many slots of several programs: all large ones and some of the next size.
 struct ManySlots {
   std::vector<std::unique_ptr<control::DaemonClient>> clients;
   std::vector<control::GrantedSlot> slots;
@@ -177,7 +177,7 @@ TEST(Slots, AReusedSlotIsDrainedAndItsQpnsGoOn) {
     program.kill();
     EXPECT_TRUE(eventually([&] { return counter(*client, "slots.released") == 1; }));
     EXPECT_EQ(counter(*client, "slots.drained_datagrams"), 5u);
-    // While nobody holds it, stale packets of the old QP keep coming.
+    // While the slot is free, stale packets of the old QP keep coming.
     for (int i = 0; i < 3; ++i) {
       send_to_qpn(AF_INET, last_qpn, 2);
       send_to_qpn(AF_INET6, last_qpn, 2);
@@ -242,7 +242,7 @@ TEST(Slots, AProgramRunsOnThisHostWhileThePortIsTaken) {
     EXPECT_FALSE(slot.sockets.v4.valid());
     EXPECT_NE(slot.slot, 0);
 
-    // The port becomes free: the next program has the network, and the first one gets it after all.
+    // The port becomes free: the next program has the network, and the first one gets it as well.
     v4.reset();
     v6.reset();
     EXPECT_TRUE(eventually([&] { return open_client()->network().families == 3; }));

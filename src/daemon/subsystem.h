@@ -1,6 +1,6 @@
-// Subsystem: one concern of the daemon (slots, peers, registry, multicast, and whatever comes). The
-// server hands every message to the subsystems in turn, tells them when a client is gone, and wakes
-// them at their deadlines; descriptors of their own they watch in the EventLoop themselves.
+// Subsystem: one concern of the daemon (slots, peers, registry, multicast, and others). The server offers
+// every message to the subsystems in turn, reports the end of a client, and wakes them at their deadlines.
+// They watch their own descriptors in the EventLoop.
 #pragma once
 
 #include "base/instant.h"
@@ -14,10 +14,10 @@ class Subsystem {
  public:
   virtual ~Subsystem() = default;
 
-  // kOthers: not one of its types. kMalformed ends the client: nobody sends such a thing by accident.
+  // kOthers: not one of its types. kMalformed ends the client, because it is never an accident.
   enum class Verdict : std::uint8_t { kHandled, kOthers, kMalformed };
   virtual Verdict handle_message(Client& client, control::Received& message) = 0;
-  // The program is gone or said good-bye; `client` is good for the last time.
+  // The program is gone or closed its connection; `client` is valid for the last time.
   virtual void handle_client_gone(Client& client) { (void)client; }
   [[nodiscard]] virtual Instant next_deadline() const { return kNever; }
   virtual void handle_deadline(Instant now) { (void)now; }

@@ -63,7 +63,8 @@ ino_t own_network() {
   return ::stat("/proc/self/ns/net", &status) == 0 ? status.st_ino : 0;
 }
 
-// The daemon where every user may execute it: the build may lie in a home that others cannot enter.
+// The daemon in a folder where every user may execute it: the build may be in a home that others cannot
+// enter.
 class DaemonForAll {
  public:
   DaemonForAll() {
@@ -74,7 +75,7 @@ class DaemonForAll {
     path_ = folder_ / "rrdmad";
     std::filesystem::copy_file(RRDMAD_PATH, path_);
   }
-  // Not in the processes of tests: those end by _exit().
+  // Does not run in the processes of tests, which exit by _exit().
   ~DaemonForAll() { std::filesystem::remove_all(folder_); }
   DaemonForAll(const DaemonForAll&) = delete;
   DaemonForAll& operator=(const DaemonForAll&) = delete;
@@ -101,7 +102,7 @@ void become(uid_t uid) {
   EXPECT_EQ(::setgroups(0, nullptr), 0);
   EXPECT_EQ(::setresgid(uid, uid, uid), 0);
   EXPECT_EQ(::setresuid(uid, uid, uid), 0);
-  // Changing the user makes /proc/self root's.
+  // Changing the user makes /proc/self belong to root.
   EXPECT_EQ(::prctl(PR_SET_DUMPABLE, 1), 0);
 }
 

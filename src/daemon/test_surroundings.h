@@ -1,6 +1,6 @@
-// For the daemon's tests: a body of test code in a process of its own, in a network namespace of its own,
-// as an unprivileged user; and programs (processes) around it. Nothing outside the namespace is touched,
-// and everything ends with the body: the daemons that it started by their pid.
+// The environment of the daemon's tests: runs test code in its own process and network namespace as an
+// unprivileged user, with programs (processes) around it. It touches nothing outside the namespace.
+// Everything ends with the test code: the daemons that it started by their pid.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -18,14 +18,14 @@ namespace rrdma::daemon {
 inline constexpr uid_t kNobody = 65534;
 
 enum class Privilege : std::uint8_t {
-  kNone,  // as nobody where the tests run as root, else as whoever runs them, in a user namespace
-  kRoot,  // needs real root: the body is skipped without it
+  kNone,  // as nobody if the tests run as root, else as the current user in a user namespace
+  kRoot,  // needs real root; skipped otherwise
 };
 
 // Runs the body; its failed expectations fail the calling test.
 void in_own_network(const std::function<void()>& body, Privilege privilege = Privilege::kNone);
 
-// A process that runs `body` and exits with 0 when no expectation failed in it.
+// A process that runs `body` and exits with 0 if no expectation failed in it.
 class Program {
  public:
   explicit Program(const std::function<void()>& body);
@@ -35,21 +35,21 @@ class Program {
 
   [[nodiscard]] pid_t pid() const { return pid_; }
   void kill();
-  // True when it ended by itself without a failed expectation.
+  // True if it exited by itself without a failed expectation.
   [[nodiscard]] bool succeeded();
 
  private:
   pid_t pid_;
 };
 
-// Two ends of a pipe by which processes of a test wait for each other and pass small values.
+// A pipe by which processes of a test wait for each other and pass small values.
 class Baton {
  public:
   Baton();
   void pass(std::uint64_t value = 0);
-  // Fails the test when nobody passes it within ten seconds.
+  // Fails the test if no value comes within ten seconds.
   std::uint64_t take();
-  // Readable when somebody has passed it.
+  // Readable once a value was passed.
   [[nodiscard]] int reader() const { return read_.get(); }
 
  private:
@@ -68,17 +68,17 @@ void become(uid_t uid);
 // Starts rrdmad with arguments and returns its pid once it answers on the name (empty: this user's).
 pid_t start_daemon(const std::vector<std::string>& arguments, const std::string& name = {});
 
-// A client, with the sentence as the failure where there is none.
+// Opens a client; on failure, fails the test with the explanation.
 std::unique_ptr<control::DaemonClient> open_client(const control::DaemonSettings& settings = {});
 
-// Sends a datagram of 16 octets whose BTH.DestQP is `qpn` to port 4791 of the loopback address.
+// Sends a datagram of 16 bytes whose BTH.DestQP is `qpn` to port 4791 of the loopback address.
 void send_to_qpn(int family, std::uint32_t qpn, std::uint8_t mark = 0);
 // The marks of the datagrams that wait on the socket.
 std::vector<std::uint8_t> marks_of(const OwnedFd& socket);
-// The marks of so many datagrams that the daemon passes on (daemon/slots/relay.h), once they have come.
+// Waits for `count` datagrams that the daemon relays (daemon/slots/relay.h); returns their marks.
 std::vector<std::uint8_t> marks_relayed(const control::GrantedSlot& slot, std::size_t count);
 
-// Events that a client was told.
+// The events that a client received.
 struct RecordedEvents : control::DaemonEvents {
   struct Offer {
     control::ChannelOffered offer;

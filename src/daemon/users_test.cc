@@ -1,5 +1,5 @@
-// Who may use whose daemon: a second user without and with a system daemon, and users that a namespace
-// has no number for. Needs root, to be several users; the last one does not.
+// Access between users and daemons: a second user without and with a system daemon, and users that a
+// namespace does not map. Needs root to be several users, except for the last test.
 #include <sched.h>
 #include <signal.h>
 #include <sys/socket.h>
@@ -37,7 +37,7 @@ TEST(Users, TheSecondOneHasNoNetworkButThisHost) {
           EXPECT_NE(client->network().reason.find("uid " + std::to_string(kAlice)), std::string::npos)
               << client->network().reason;
           EXPECT_NE(client->network().remedy.find("systemctl"), std::string::npos);
-          // Two programs of Bob find each other all the same.
+          // Two programs of Bob still find each other.
           const auto other = open_client();
           auto from = client->request_slot();
           auto to = other->request_slot();
@@ -60,7 +60,8 @@ TEST(Users, TheSecondOneHasNoNetworkButThisHost) {
       Privilege::kRoot);
 }
 
-// Anybody may take an abstract name. Who does gets no program to talk to, and keeps no daemon from running.
+// Any process may take an abstract name. A squatter gets no program to talk to, and prevents no daemon from
+// running.
 TEST(Users, SquattersOfNamesAreInNobodysWay) {
   in_own_network(
       [] {
@@ -178,7 +179,8 @@ TEST(Users, ARestartedSystemDaemonTakesOver) {
       Privilege::kRoot);
 }
 
-// Sockets that programs hold are of no use for a daemon that trusts no one: it has no network until those programs end.
+// A daemon that trusts no user cannot use sockets that programs hold: it has no network until those programs
+// end.
 TEST(Users, SocketsOfTrustedUsersAreNotTakenOver) {
   in_own_network(
       [] {
@@ -205,7 +207,7 @@ TEST(Users, SocketsOfTrustedUsersAreNotTakenOver) {
         EXPECT_TRUE(bob.succeeded());
         finish.pass();
         EXPECT_TRUE(alice.succeeded());
-        // The keeper has let go too.
+        // The keeper has released them, too.
         Program bob_again([&] {
           become(kBob);
           EXPECT_TRUE(eventually([] { return open_client()->network().families == 3; }));
@@ -352,8 +354,8 @@ TEST(Users, SeeWhatTheirOwnProgramsCarried) {
       Privilege::kRoot);
 }
 
-// In a user namespace without a map, every user is 65534; equal numbers prove nothing there, and the
-// kernel is asked in another way.
+// In a user namespace without a map, every user is 65534. Equal uids prove nothing there, so the kernel is
+// asked in another way.
 TEST(Users, AnUnmappedUserIsStillServedByItsOwnDaemon) {
   in_own_network([] {
     if (::unshare(CLONE_NEWUSER) != 0) return;

@@ -6,14 +6,14 @@
 namespace rrdma::daemon {
 namespace {
 
-constexpr unsigned kEphemeralBits = 15;  // that hold the count of ephemeral ports
-// Ids that may share a port: every bind looks at all of them.
+constexpr unsigned kEphemeralBits = 15;  // enough for the count of ephemeral ports
+// The maximum number of ids that share a port: every bind checks all of them.
 constexpr std::size_t kSharersMax = 1024;
 
-// Whether a call could be meant for both.
+// Whether a call could match both.
 bool overlap(const PortClaim& a, const PortClaim& b) {
   if (a.family != b.family) {
-    // Only a wildcard of IPv6 that is not for IPv6 alone also takes IPv4.
+    // Only an IPv6 wildcard that is not restricted to IPv6 also claims IPv4.
     const PortClaim& v6 = a.family == control::CmFamily::kIpv6 ? a : b;
     return v6.address.is_zero() && !v6.family_only;
   }
@@ -44,7 +44,8 @@ bool PortTable::is_free(const PortClaim& wanted, bool may_reuse) const {
   });
 }
 
-// In a keyed order of all: a peer cannot name the next port, and one that was just given up does not come back soon.
+// Keyed permutation of all ports: a peer cannot predict the next port, and a released port does not return
+// soon.
 std::uint16_t PortTable::choose_port(wire::PortSpace port_space) {
   for (std::uint32_t i = 0; i < 1u << kEphemeralBits; ++i) {
     const std::uint32_t offset = order_(next_ephemeral_++ % (1u << kEphemeralBits), kEphemeralBits);

@@ -1,5 +1,5 @@
-// PortTable: which id has which port of which port space, for all programs of this daemon. Ports of TCP,
-// UDP and IB are three spaces of their own; they have nothing to do with the kernel's sockets.
+// PortTable: the ports of ids in each port space, for all programs of this daemon. TCP, UDP and IB are three
+// separate spaces, unrelated to the kernel's sockets.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace rrdma::daemon {
 
-// Names an id of a program: client serial << 32 | number.
+// Identifies an id of a program: client serial << 32 | number.
 using CmOwner = std::uint64_t;
 
 struct PortClaim {
@@ -31,18 +31,18 @@ class PortTable {
  public:
   explicit PortTable(KeySource keys) : next_ephemeral_(keys.next()), order_(keys) {}
 
-  // The port, or an errno: EADDRINUSE, EINVAL (bound already). Two ids may share a port if both allow
-  // reuse, or if their addresses cannot be mistaken for one another.
+  // Returns the port, or an errno: EADDRINUSE, EINVAL (already bound). Two ids may share a port if both allow
+  // reuse, or if their addresses do not overlap.
   Result<std::uint16_t, int> bind(const PortClaim& wanted);
-  // Marks the claim as a listener; EADDRINUSE where another id of the same address listens already.
+  // Marks the claim as a listener; EADDRINUSE if another id of the same address already listens.
   Result<void, int> listen(CmOwner owner);
   void release(CmOwner owner);
   [[nodiscard]] const PortClaim* find(CmOwner owner) const;
   [[nodiscard]] std::size_t size() const { return claims_.size(); }
 
-  // The ports that are given out where none is named.
+  // The ports for binds without a port number.
   static constexpr std::uint16_t kEphemeralFirst = 32768;
-  static constexpr std::uint16_t kEphemeralCount = 28232;  // what Linux has by default
+  static constexpr std::uint16_t kEphemeralCount = 28232;  // the default of Linux
   [[nodiscard]] static bool is_ephemeral(std::uint16_t port) {
     return port >= kEphemeralFirst && port < kEphemeralFirst + kEphemeralCount;
   }

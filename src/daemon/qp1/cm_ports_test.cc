@@ -38,8 +38,8 @@ TEST_F(PortTableTest, GivesAPortToOneAddressOnce) {
   EXPECT_EQ(error_of(v4(1, 7000, kHere)), 0);
   EXPECT_EQ(error_of(v4(2, 7000, kHere)), EADDRINUSE);
   EXPECT_EQ(error_of(v4(3, 7000, kThere)), 0);
-  EXPECT_EQ(error_of(v4(4, 7000)), EADDRINUSE);  // the wildcard is all of them
-  EXPECT_EQ(error_of(v4(1, 7001)), EINVAL);      // bound already
+  EXPECT_EQ(error_of(v4(4, 7000)), EADDRINUSE);  // the wildcard overlaps all addresses
+  EXPECT_EQ(error_of(v4(1, 7001)), EINVAL);      // already bound
 }
 
 TEST_F(PortTableTest, KeepsPortSpacesApart) {
@@ -76,7 +76,7 @@ TEST_F(PortTableTest, IsFreeAgainAtOnce) {
   EXPECT_EQ(ports_.size(), 0u);
   EXPECT_EQ(ports_.find(1), nullptr);
   EXPECT_EQ(error_of(v4(2, 7000)), 0);
-  ports_.release(77);  // nobody's
+  ports_.release(77);  // belongs to no id
 }
 
 TEST_F(PortTableTest, GivesOutEveryEphemeralPortOnceAndThenNone) {
@@ -92,7 +92,7 @@ TEST_F(PortTableTest, GivesOutEveryEphemeralPortOnceAndThenNone) {
     EXPECT_TRUE(seen.insert(*port).second);
   }
   EXPECT_GT(seen.size(), 20'000u);
-  // What is given up is given out again.
+  // Released ports are given out again.
   const std::uint16_t given_up = ports_.find(1)->port;
   ports_.release(1);
   const auto again = ports_.bind(v4(++owner, 0));

@@ -119,14 +119,14 @@ bool ConnectionService::owns(const Program& program, cm::ConnectionId connection
   return program.connections.contains(connection.value);
 }
 
-// ---- what a program that is gone leaves behind
+// ---- cleanup after a program
 
 void ConnectionService::handle_client_gone(Client& client) {
   const auto found = programs_.find(&client);
   if (found == programs_.end()) return;
   const Instant now = EventLoop::now();
   Program& program = *found->second;
-  // Listeners first: what they were not told of yet is refused.
+  // Listeners first: this refuses calls that they were not told of yet.
   while (!program.numbers.empty()) release(program, program.numbers.begin()->first, now);
   while (!program.connections.empty()) {
     const cm::ConnectionId connection{*program.connections.begin()};
@@ -224,7 +224,8 @@ void ConnectionService::handle(Program& program, const control::Received& reques
   (void)program.client->reply(request, control::Done{});
 }
 
-// A call in another's name makes the peer doubt the connection that stands. A program without a queue pair says 0.
+// A call with a QPN of another program would make the peer doubt an existing connection. A program without a
+// queue pair passes 0.
 bool ConnectionService::may_use_qpn(const Program& program, wire::Qpn qpn) const {
   if (qpn.value == 0) return true;
   const Client* owner = slots_.owner_of(control::slot_of_qpn(qpn.value));
@@ -439,7 +440,8 @@ void ConnectionService::deliver(const cm::Event& event, Instant now) {
     if (const auto snapshot = endpoint_.snapshot(event.id); snapshot.ok()) message.established = *snapshot;
   }
   if (!event_shares_.take(program.client->account)) {
-    // It does not read, or its user has others that do not: none of its events may be lost, so it ends.
+    // The program does not read, or other programs of its user do not. Its events must not be lost, so end
+    // it.
     counters_.add("cm.programs_ended_unread");
     return program.client->doom();
   }
@@ -452,7 +454,7 @@ void ConnectionService::drop_front(Program& program) {
   event_shares_.give_back(program.client->account);
 }
 
-// A listener on a loopback address is for callers on this host, whatever the header of a call says.
+// A listener on a loopback address accepts only callers on this host, regardless of the header of a call.
 bool ConnectionService::may_call(const cm::Route& route, const std::optional<wire::IpCmHeader>& ip) {
   return !ip || !is_loopback(ip->destination) || mads_.is_own(route.remote);
 }

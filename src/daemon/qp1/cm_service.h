@@ -1,10 +1,9 @@
-// ConnectionService: the connection manager of this host. It runs cm::Endpoint on QP1 for all programs,
-// holds their ports, and turns requests into calls of the Endpoint and its events into messages. What an
-// rdma_cm id is, and which commands it takes when, is the program's side (preload/rdma_cm/).
+// ConnectionService: the connection manager of this host. It runs cm::Endpoint on QP1 for all programs, holds
+// their ports, and translates requests into calls of the Endpoint and its events into messages. The program's
+// side (preload/rdma_cm/) defines rdma_cm ids and their states.
 //
-// Events wait in an outbox of their program until its socket takes them: none is lost, and a program
-// that does not read keeps nobody else waiting. When a program is gone, its connections say goodbye to
-// their peers.
+// Events wait in an outbox of their program until its socket accepts them: none is lost, and a program that
+// does not read blocks no other. When a program is gone, its connections send a disconnect to their peers.
 #pragma once
 
 #include <deque>
@@ -30,18 +29,19 @@ namespace rrdma::daemon {
 
 class ConnectionService final : public Subsystem {
  public:
-  // REQUIRES: all outlive this. `keys` are the system's.
+  // REQUIRES: all outlive this. `keys`: system_keys() outside tests.
   ConnectionService(MadPort& mads, const Slots& slots, Counters& counters, KeySource keys);
 
   Verdict handle_message(Client& client, control::Received& message) override;
   void handle_client_gone(Client& client) override;
   [[nodiscard]] Instant next_deadline() const override;
-  // The programs that a message concerns: whose it is, and who has sent it, where that is a program of this daemon.
+  // The programs that a message concerns: its owner, and its sender if that is a program of this daemon.
   [[nodiscard]] std::vector<Client*> concerned_by(const cm::MadAddresses& addresses,
                                                   const wire::CmMad& mad) const;
   void handle_deadline(Instant now) override;
 
-  // Asked when a connection comes to TIMEWAIT: its program (null: gone), and its peer. REQUIRES: set before programs come.
+  // Called when a connection enters TIMEWAIT, with its program (null: gone) and its peer. REQUIRES: set
+  // before programs connect.
   using TimewaitLength = std::function<std::optional<Duration>(Client* program, const wire::Gid& remote)>;
   void set_timewait_length(TimewaitLength length);
 
@@ -50,7 +50,7 @@ class ConnectionService final : public Subsystem {
     Client* client = nullptr;
     std::uint32_t serial = 0;
     std::unordered_map<std::uint32_t, cm::ListenerId> listeners;  // by number
-    // Those that have a port, and of which space that is one that any id may get.
+    // Those that have a port; the value is the port space if the port is ephemeral.
     std::unordered_map<std::uint32_t, std::optional<wire::PortSpace>> numbers;
     std::unordered_set<std::uint32_t> connections;
     std::deque<control::CmEvent> outbox;
@@ -58,7 +58,7 @@ class ConnectionService final : public Subsystem {
     [[nodiscard]] CmOwner owner(std::uint32_t number) const { return std::uint64_t{serial} << 32 | number; }
   };
 
-  // Requests. Each answers exactly once.
+  // Requests. Each is answered exactly once.
   void handle(Program& program, const control::Received& request, const control::CmBind& bind);
   void handle(Program& program, const control::Received& request, const control::CmRelease& release);
   void handle(Program& program, const control::Received& request, const control::CmListen& listen);
@@ -77,7 +77,7 @@ class ConnectionService final : public Subsystem {
 
   Program& program_of(Client& client);
   [[nodiscard]] bool owns(const Program& program, cm::ConnectionId connection) const;
-  // Counts one more connection for the program's user; where it has its share, the request fails.
+  // Counts one more connection for the program's user; if that exceeds its share, the request fails.
   [[nodiscard]] bool may_start(Program& program, const control::Received& request);
   void start(Program& program, const control::Received& request,
              const Result<cm::ConnectionId, cm::Error>& started);
@@ -85,7 +85,7 @@ class ConnectionService final : public Subsystem {
   void answer(Program& program, const control::Received& request, const Result<void, cm::Error>& outcome);
   void release(Program& program, std::uint32_t number, Instant now);
   [[nodiscard]] Shares& ephemeral_shares(wire::PortSpace space);
-  // Whether what a call names is the program's: its queue pair in one of its slots, and an address of this host.
+  // Whether the program owns what a call names: the QPN must be in one of its slots, the address of this host.
   [[nodiscard]] bool may_use_qpn(const Program& program, wire::Qpn qpn) const;
   void refuse_qpn(Program& program, const control::Received& request);
   [[nodiscard]] bool may_use(Program& program, const control::Received& request, wire::Qpn qpn,
@@ -103,7 +103,7 @@ class ConnectionService final : public Subsystem {
   const Slots& slots_;
   cm::Endpoint endpoint_;
   PortTable ports_;
-  // What users have of each: ports, connections, events that wait for their program.
+  // The shares of users: ports, connections, events that wait for their program.
   Shares port_shares_;
   std::map<wire::PortSpace, Shares> ephemeral_shares_;
   Shares connection_shares_;
@@ -111,7 +111,7 @@ class ConnectionService final : public Subsystem {
   std::unordered_map<const Client*, std::unique_ptr<Program>> programs_;
   std::unordered_map<std::uint32_t, Program*> by_serial_;
   std::uint32_t last_serial_ = 0;
-  Instant flush_at_ = kNever;  // while an outbox holds something
+  Instant flush_at_ = kNever;  // while an outbox is not empty
 };
 
 }  // namespace rrdma::daemon

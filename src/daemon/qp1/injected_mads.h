@@ -1,5 +1,5 @@
-// InjectedMads: messages of the connection manager that faults on purpose take away, or answer with a REJ in the place of the
-// program, and connections that they keep in TIMEWAIT (fault_rules.h says which).
+// InjectedMads: applies fault rules to messages of the connection manager: drops them, answers with a REJ in
+// place of the program, or keeps connections in TIMEWAIT (fault_rules.h decides).
 #pragma once
 
 #include "daemon/fault_rules.h"

@@ -47,7 +47,7 @@ bool OwnAddresses::contains(const wire::Gid& gid) {
   return known_.contains(gid);
 }
 
-// Where netlink cannot be asked now (no descriptor left), what was known holds until it can.
+// If netlink is unavailable (no descriptor left), the last known addresses stay valid.
 void OwnAddresses::read() {
   const auto interfaces = host::read_interfaces();
   up_to_date_ = interfaces.ok();
@@ -124,7 +124,7 @@ void MadPort::on_packet(const wire::TransportPacket& packet, const objects::Pack
           packet.payload);
 }
 
-// As often as the faults want it: once, unless they are asked for.
+// Once, unless injected faults drop or duplicate it.
 void MadPort::deliver(const cm::MadAddresses& addresses, Octets mad) {
   if (filter_ && !filter_(addresses, mad)) return counters_.add("cm.mads_dropped_on_purpose");
   unsigned copies = 1;

@@ -1,8 +1,7 @@
-// MadPort: QP1. A UdpLink on slot 0 carries MADs as UD SENDs, with the ICRC of everything that comes
-// checked; what is for an address of this host never leaves the process, so that programs on one host
-// connect without a network.
+// MadPort: QP1. A UdpLink on slot 0 carries MADs as UD SENDs and checks every ICRC. MADs for an address of
+// this host never leave the process, so programs on one host connect without a network.
 //
-// RRDMA_MAD_FAULT (drop and dup of link/fault_spec.h) loses and doubles MADs on their way in, for tests.
+// RRDMA_MAD_FAULT (drop and dup of link/fault_spec.h) drops and duplicates incoming MADs, for tests.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +29,7 @@ struct ReceivedMad {
   wire::MadBuffer octets{};
 };
 
-// The IP addresses of this host, read again when netlink says that one has changed.
+// The IP addresses of this host, read again when netlink reports a change.
 class OwnAddresses {
  public:
   [[nodiscard]] bool contains(const wire::Gid& gid);
@@ -51,21 +50,21 @@ class MadPort final : public Subsystem, private link::Receiver {
 
   // Called when receive() has something.
   void on_arrival(std::function<void()> callback) { arrival_ = std::move(callback); }
-  // Called with each MAD that is about what hosts are (wire/introduction_mad.h); receive() never gives those.
+  // Called with each MAD that introduces a host (wire/introduction_mad.h); receive() never returns those.
   void on_introduction(std::function<void(const ReceivedMad&)> callback) {
     introduction_ = std::move(callback);
   }
-  // Asked about each MAD that arrives; false: it is lost.
+  // Called for each incoming MAD; false: drop it.
   void set_filter(std::function<bool(const cm::MadAddresses&, Octets)> filter) {
     filter_ = std::move(filter);
   }
-  // By the network, or to this host itself. What cannot be sent is lost, as on any network.
+  // Sends over the network, or to this host itself. A MAD that cannot be sent is lost, as on any network.
   void send(const cm::OutgoingMad& mad, Instant now);
   [[nodiscard]] std::optional<ReceivedMad> receive();
   [[nodiscard]] bool is_own(const wire::Gid& gid) { return own_.contains(gid); }
 
   Verdict handle_message(Client&, control::Received&) override { return Verdict::kOthers; }
-  // Opens the link once the network has come up, and sends what the link had no room for.
+  // Opens the link once the network is up, and sends MADs for which the link had no room.
   [[nodiscard]] Instant next_deadline() const override;
   void handle_deadline(Instant now) override;
 

@@ -43,7 +43,7 @@ void PeerBook::make_room(Instant now, std::uint32_t account) {
   for (const auto& [remote, entry] : peers_) ++counts[entry.account];
   const auto most = std::max_element(counts.begin(), counts.end(),
                                      [](const auto& a, const auto& b) { return a.second < b.second; });
-  // Some at a time: looking at all of them is worth more than one place.
+  // Several at a time, because a scan of all entries should free more than one place.
   std::vector<std::pair<Instant, wire::Gid>> oldest;
   for (const auto& [remote, entry] : peers_)
     if (entry.account == most->first) oldest.emplace_back(entry.until, remote);

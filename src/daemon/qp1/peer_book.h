@@ -1,9 +1,9 @@
-// PeerBook: what is known about the hosts that programs here connect to: RRDMA, with which features, or a stranger.
-// It does no I/O: questions go out through poll_mad(), answers come in through handle_mad(), time is an argument.
+// PeerBook: the known hosts that programs here connect to: RRDMA with its features, or a stranger. It does no
+// I/O: questions leave through poll_mad(), answers enter through handle_mad(), time is an argument.
 //
-// A host is asked up to kAsksMax times; one that answers with a status, or never, is a stranger. What is known holds for
-// kLife, and is forgotten sooner when the addresses of this host change; a host that starts anew says another
-// epoch, and is believed from then on. Connections that exist keep what they were made with: their peer is what it is.
+// A host is asked up to kAsksMax times. A host that answers with an error status, or never, is a stranger. An
+// entry is valid for kLife, or until the addresses of this host change. A restarted host announces another
+// epoch, which replaces the entry. Existing connections keep the features that they were created with.
 #pragma once
 
 #include <cstdint>
@@ -21,12 +21,12 @@ namespace rrdma::daemon {
 class PeerBook {
  public:
   static constexpr std::uint32_t kAsksMax = 3;
-  static constexpr Duration kPatience = milliseconds(150);  // for each of them
+  static constexpr Duration kPatience = milliseconds(150);  // for each question
   static constexpr Duration kLife = seconds(60);
   static constexpr std::size_t kPeersMax = 4096;
 
-  // `features` is what this host says of itself. `keys`: system_keys() outside of tests: only an answer with
-  // the question's transaction ID is believed.
+  // `features` are those of this host. `keys`: system_keys() outside tests, because only an answer with the
+  // question's transaction ID is accepted.
   PeerBook(std::uint32_t features, const KeySource& keys)
       : features_(features), keys_(keys), epoch_(keys_.next_wide()) {}
 
@@ -39,7 +39,7 @@ class PeerBook {
   // full, the user with the most entries loses its oldest.
   Peer look_up(const wire::Gid& local, const wire::Gid& remote, std::uint32_t interface_index, Instant now,
                std::uint32_t account = 0);
-  // Another host asks, or answers. The address of one that is known now and was not before.
+  // Handles a question or an answer of another host. Returns its address if it is newly known.
   std::optional<wire::Gid> handle_mad(const cm::MadAddresses& addresses, Octets mad, Instant now);
   [[nodiscard]] Peer find(const wire::Gid& remote, Instant now) const;
   void forget_all() { peers_.clear(); }
@@ -57,7 +57,7 @@ class PeerBook {
     std::uint64_t transaction_id = 0;
     std::uint32_t asks = 0;
     std::uint32_t account = 0;
-    Instant until;  // known: when it is forgotten; else: when it is asked again or given up
+    Instant until;  // known: time of expiry; else: time of the next question or of giving up
   };
   void ask(Entry& entry, Instant now);
   void settle(Entry& entry, const Peer& peer, Instant now);

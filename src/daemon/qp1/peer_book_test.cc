@@ -14,7 +14,7 @@ struct Hosts {
   PeerBook there{5, KeySource(2)};
   Instant now{seconds(1).ns};
 
-  // Carries what both have to say; true if `here` learned something.
+  // Exchanges the pending MADs of both; true if `here` learned something.
   bool exchange() {
     bool learned = false;
     for (bool moved = true; moved;) {
@@ -41,8 +41,8 @@ TEST(PeerBook, TwoOfAKindKnowEachOtherAfterOneExchange) {
   EXPECT_TRUE(peer.known);
   EXPECT_EQ(peer.features, 5u);
   EXPECT_EQ(peer.epoch, hosts.there.epoch());
-  EXPECT_FALSE(hosts.here.poll_mad().has_value());  // asked once
-  // The other was asked, not told: features are not believed of who merely asks.
+  EXPECT_FALSE(hosts.here.poll_mad().has_value());  // asked only once
+  // The other host was asked, not told: a question does not prove the features of its sender.
   EXPECT_FALSE(hosts.there.find(kHere, hosts.now).known);
 }
 

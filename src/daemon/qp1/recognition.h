@@ -1,5 +1,5 @@
-// Recognition: which peers on other hosts are RRDMA, for the programs of this one. It lets a PeerBook ask and answer on
-// QP1, replies to programs with what is known, and tells those that asked when more is.
+// Recognition: tells the programs of this host which peers on other hosts are RRDMA. It runs a PeerBook on
+// QP1, replies to programs with the known state, and notifies those that asked when more is known.
 #pragma once
 
 #include <unordered_map>
@@ -38,7 +38,7 @@ class Recognition final : public Subsystem {
   PeerBook book_;
   host::InterfaceMonitor monitor_;
   std::unordered_map<wire::Gid, std::unordered_set<Client*>, cm::GidHash> curious_;
-  Shares curiosity_;  // bounds the addresses that a user asks for at a time
+  Shares curiosity_;  // bounds the number of addresses that a user asks for at a time
 };
 
 }  // namespace rrdma::daemon

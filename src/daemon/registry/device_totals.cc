@@ -13,7 +13,7 @@ constexpr std::size_t kGoneMax = 16;
 constexpr std::size_t kUsersMax = 256;
 constexpr std::size_t kDevicesMax = control::kPageDeviceCapacity;
 static_assert(kDevicesMax < kOutboxMax);
-// Of one user, before the others have their turn.
+// For one user, before the others get their turn.
 constexpr std::size_t kPagesInOneTurn = 16;
 constexpr std::size_t kClientsInOneTurn = 1024;
 constexpr Duration kTurnPause = milliseconds(2);
@@ -30,7 +30,7 @@ void add(std::vector<control::NamedCounter>& sums, const std::vector<control::Na
   }
 }
 
-// Null where there are too many. `Device`: anything with a name.
+// Null if there are too many. `Device`: any type with a name.
 template <typename Device>
 Device* place_of(std::vector<Device>& devices, const std::string& name) {
   const auto known =
@@ -63,7 +63,7 @@ Subsystem::Verdict DeviceTotals::handle_message(Client& client, control::Receive
     return Verdict::kHandled;
   }
   Listing listing = begin(client, message.header.serial);
-  // One user has one list under way at a time, the others of it wait.
+  // Each user has one list in progress; its other requests wait.
   const bool waits = std::any_of(listings_.begin(), listings_.end(),
                                  [&](const auto& one) { return one.first->account == client.account; });
   if (!waits && go_on(client, listing)) return Verdict::kHandled;

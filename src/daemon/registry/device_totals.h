@@ -1,8 +1,8 @@
-// DeviceTotals: what each device has carried, for all programs that use it or used it: the counters of a device only grow,
-// as those of hardware do, for as long as the daemon lives. Who asks hears of what programs of its own user carried; root
-// hears of all (as in registry.h). A device is known by its name.
+// DeviceTotals: the totals of each device over all programs that use it or used it. As on hardware, the
+// counters of a device only grow while the daemon lives. A user sees the totals of its own programs, root
+// those of all (as in registry.h). The name identifies a device.
 //
-// Pages are strangers': of each user so many devices are kept, with so many counters, and of so many users.
+// Pages are untrusted: the numbers of devices per user, of counters per device and of users are bounded.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ namespace rrdma::daemon {
 
 class DeviceTotals final : public Subsystem {
  public:
-  // REQUIRES: it outlives this.
+  // REQUIRES: the server outlives this.
   explicit DeviceTotals(Server& server) : server_(server) {}
 
   Verdict handle_message(Client& client, control::Received& message) override;
@@ -40,27 +40,28 @@ class DeviceTotals final : public Subsystem {
   };
   [[nodiscard]] bool is_back(const Gone& gone);
   void settle(const Gone& gone);
-  // A question that is answered in parts: every program has a page to read, and who asks may have thousands of them.
+  // A request that is answered in parts: each program has a page to read, and there may be thousands of
+  // programs.
   struct Listing {
     std::uint32_t serial = 0;
     control::PeerIdentity asker;
     bool sees_all = false;
-    int last = -1;  // the descriptor of the client that was looked at last
+    int last = -1;  // the descriptor of the last client that was read
     std::vector<control::DeviceEntry> entries;
     [[nodiscard]] bool may_see(const control::PeerIdentity& user) const {
       return sees_all || control::is_one_user(asker, user);
     }
   };
   [[nodiscard]] Listing begin(const Client& asker, std::uint32_t serial);
-  // True when the list is finished and answered.
+  // True when the list is complete and sent.
   bool go_on(Client& client, Listing& listing);
 
   Server& server_;
   std::map<Client*, Listing> listings_;
   Instant go_on_at_ = kNever;
-  // The last ones apart: a program whose connection broke comes back with the page that it had.
+  // The most recent ones are kept separately: a program whose connection broke returns with the same page.
   std::deque<Gone> gone_;
-  std::deque<Ended> ended_;  // one for each user
+  std::deque<Ended> ended_;  // one per user
 };
 
 }  // namespace rrdma::daemon

@@ -1,6 +1,6 @@
-// Registry: what the tools ask about the daemon and the programs that use it. A user sees the programs of
-// that user, root sees all; a process page goes only to who may see its program, and cannot be written. A
-// long list goes out as fast as its reader takes it, and is never kept whole.
+// Registry: answers the tools' questions about the daemon and its programs. A user sees its own programs,
+// root sees all. A process page goes only to users that may see its program, and is read-only. A long list is
+// sent as fast as its reader reads it, and is never stored whole.
 #pragma once
 
 #include <map>
@@ -23,10 +23,10 @@ class Registry : public Subsystem {
  private:
   struct Listing {
     std::uint32_t serial = 0;
-    int last = -1;  // the descriptor of the client that was told of last
+    int last = -1;  // the descriptor of the last client that was listed
   };
   void list_programs(Client& client, const control::Received& request);
-  // True when the list is finished.
+  // True when the list is complete.
   bool go_on(Client& client, Listing& listing);
   void describe_daemon(Client& client, const control::Received& request);
 
@@ -34,7 +34,7 @@ class Registry : public Subsystem {
   Slots& slots_;
   Network& network_;
   Counters& counters_;
-  std::map<Client*, Listing> listings_;  // that wait for their reader
+  std::map<Client*, Listing> listings_;  // waiting for their reader
   Instant go_on_at_ = kNever;
 };
 

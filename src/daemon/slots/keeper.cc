@@ -20,13 +20,13 @@
 namespace rrdma::daemon {
 namespace {
 
-constexpr int kFirstListenFd = 3;  // where systemd puts what it kept
+constexpr int kFirstListenFd = 3;  // systemd passes stored descriptors from here on
 constexpr std::string_view kStoreName = "rrdma-parking";
 constexpr timespec kReconnectPause = {.tv_sec = 0, .tv_nsec = 100'000'000};
 constexpr int kAttemptsMax = 6000;  // ten minutes without a daemon
 constexpr int kAttemptsBetweenLooks = 10;
 
-// One datagram to $NOTIFY_SOCKET, with one descriptor or none.
+// Sends one datagram to $NOTIFY_SOCKET, with one descriptor or none.
 bool notify_service(std::string_view text, int fd) {
   const char* path = std::getenv("NOTIFY_SOCKET");
   if (path == nullptr || (path[0] != '/' && path[0] != '@')) return false;
@@ -59,7 +59,7 @@ bool notify_service(std::string_view text, int fd) {
 
 enum class Episode : std::uint8_t { kLost, kRetired };
 
-// One daemon's life, seen by the keeper.
+// Holds the parking for the lifetime of one daemon.
 Episode keep_for(int socket, const OwnedFd& parking) {
   control::Hello hello;
   hello.role = control::Role::kKeeper;
@@ -83,11 +83,11 @@ Episode keep_for(int socket, const OwnedFd& parking) {
   }
 }
 
-// Whether a program may still be using a slot, as far as the ledger tells.
+// Whether a program may still use a slot, according to the ledger.
 bool is_needed(const OwnedFd& parking) {
   const auto adopted = Parking::adopt(parking.duplicate());
   auto first = adopted ? adopted->peek(0) : std::nullopt;
-  KeySource keys(1);  // nothing is given out here
+  KeySource keys(1);  // nothing is allocated here
   auto ledger = first ? SlotLedger::adopt(std::move(first->ledger), keys) : std::nullopt;
   if (!ledger) return false;
   for (unsigned i = 1; i < control::kSlotCount; ++i) {
@@ -142,7 +142,7 @@ void start_keeper(int parking_end) {
   if (child < 0)
     log_line("the keeper of the sockets could not be started: " + std::string(std::strerror(errno)) + ".");
   if (child != 0) return;
-  // Nothing of the daemon may live on in the keeper, above all not the lock.
+  // The keeper must inherit nothing of the daemon, above all not the lock.
   constexpr int kKept = 3;
   if (parking_end != kKept) (void)raw::dup3(parking_end, kKept, O_CLOEXEC);
   (void)raw::close_range(kKept + 1, ~0u, 0);

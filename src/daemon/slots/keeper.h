@@ -1,19 +1,19 @@
-// What keeps the parking of a system daemon alive while it is restarted. The programs of other users must
-// not hold it (whoever does can read every slot), so it is given to the service manager (the descriptor
-// store of systemd), or, where there is none, to a small child process that waits for the next daemon.
+// Keeps the parking of a system daemon alive while the daemon restarts. Programs of other users must not hold
+// it, because its holder can read every slot. So the service manager keeps it (the descriptor store of
+// systemd) or, without one, a small child process that waits for the next daemon.
 #pragma once
 
 #include "base/owned_fd.h"
 
 namespace rrdma::daemon {
 
-// Tells systemd that the daemon is ready. Nothing happens without it.
+// Tells systemd that the daemon is ready. Does nothing without systemd.
 void announce_ready();
-// True when systemd keeps a copy from now on.
+// True if systemd keeps a copy from now on.
 bool store_parking(int parking_end);
-// The parking that systemd kept for us; invalid when there is none.
+// The parking that systemd kept for us; invalid if there is none.
 [[nodiscard]] OwnedFd stored_parking();
-// It is of no use: systemd shall close its copy.
+// Asks systemd to close its copy, because it is useless.
 void drop_stored_parking();
 
 // Starts the child process. REQUIRES: one thread.

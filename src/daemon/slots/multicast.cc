@@ -67,7 +67,7 @@ void Multicast::join(Client& client, const control::Received& request, Slot slot
   const auto& groups = network_.ledger().row(slot).groups;
   if (std::find(groups.begin(), groups.end(), group) != groups.end())
     return (void)client.reply(request, control::Done{});
-  // Noted first: this daemon may be killed at any point.
+  // Written first: this daemon may be killed at any point.
   if (!network_.ledger().join(slot, group)) {
     return client.fail(request, ENOSPC,
                        "a slot joins at most " + std::to_string(kGroupsPerSlotMax) + " multicast groups.");

@@ -1,7 +1,7 @@
 // Multicast: memberships of slot sockets. The kernel delivers a multicast datagram to every socket that
-// joined its group, whatever the steering says, so a group is joined on the socket of the one slot that
-// wants it. The socket outlives its program; memberships are therefore the daemon's, written into the
-// ledger before they are made, and left when the slot is released.
+// joined its group, regardless of the steering. So only the socket of the slot that wants a group joins it.
+// The socket outlives its program, so the daemon owns the memberships. It writes them into the ledger before
+// it joins, and leaves them when the slot is released.
 #pragma once
 
 #include "daemon/slots/slots.h"

@@ -16,8 +16,8 @@
 namespace rrdma::daemon {
 namespace {
 
-// Programs notice the end of their daemon at once and come back within a few milliseconds of the start
-// of the next; a busy machine is given time.
+// Programs detect the end of their daemon at once and reconnect within a few milliseconds of the start of the
+// next. The rest of the time is for a busy machine.
 constexpr Duration kOfferWait = milliseconds(600);
 constexpr Duration kRetryPause = milliseconds(100);
 constexpr timespec kLockPause = {.tv_sec = 0, .tv_nsec = 2'000'000};
@@ -26,16 +26,16 @@ constexpr int kDaemonReceiveBuffer = 1024 * 1024;
 
 SlotLedger fresh_ledger(KeySource& keys, bool relayed) {
   auto ledger = SlotLedger::create(keys, relayed);
-  RRDMA_ASSERT(ledger.ok());  // one memfd, at the start
+  RRDMA_ASSERT(ledger.ok());  // one memfd, at startup
   return std::move(ledger).value();
 }
 
-// Members of the group must leave it from its end: any other order would move a neighbour.
+// Members must leave the group from its end; in any other order the kernel would move another member.
 void close_from_the_end(std::vector<IpSockets>& slots) {
   while (!slots.empty()) slots.pop_back();
 }
 
-// Appends `count` slots of the families to `slots`; 0 or the errno, with the new ones closed again.
+// Appends `count` slots of the families to `slots`. Returns 0, or an errno with the new ones closed again.
 int bind_slots(std::uint8_t families, std::size_t count, std::vector<IpSockets>& slots) {
   std::vector<IpSockets> added;
   for (std::size_t i = 0; i < count; ++i) {
@@ -74,7 +74,7 @@ Network::Network(Counters& counters, KeySource& keys, bool relayed)
 
 void Network::open(Instant now) {
   next_attempt_ = now + kRetryPause;
-  // An earlier daemon of this user may be dying: its names vanish one after the other.
+  // An earlier daemon of this user may be exiting: its names vanish one after the other.
   for (int i = 0; i < kLockAttempts && !take_lock() && lock_holder_ && control::is_own_user(*lock_holder_);
        ++i) {
     (void)raw::ppoll(nullptr, 0, &kLockPause);
@@ -104,8 +104,8 @@ bool Network::take_lock() {
   return false;
 }
 
-// The name is a lock between daemons of one user. Anybody may have taken it: whether somebody else's daemon
-// has the port is asked of the port.
+// The name is a lock between daemons of one user. Any process may have taken it, so the port itself shows
+// whether another user's daemon has the port.
 bool Network::may_take_port() {
   if (take_lock()) return true;
   if (!lock_holder_ || control::is_own_user(*lock_holder_)) {
@@ -127,7 +127,7 @@ bool Network::bind_group() {
   if (error == EADDRINUSE) {
     const PortHolder holder = find_port_holder();
     state = explain_port_taken(holder);
-    // A group must be taken over as a whole, never half of it made anew.
+    // A group must be taken over as a whole, never partly recreated.
     if (is_own_orphaned_group(holder)) {
       state_ = state;
       return false;
@@ -163,7 +163,7 @@ bool Network::bind_group() {
 bool Network::adopt(OwnedFd parking_end) {
   if (is_up()) return false;
   if (!may_take_port()) {
-    // Another daemon is responsible for that group, or was until a moment ago.
+    // Another daemon manages that group, or did until a moment ago.
     offered_ = std::move(parking_end);
     return false;
   }
@@ -174,7 +174,7 @@ bool Network::adopt(OwnedFd parking_end) {
     counters_.add("parking.refused");
     return false;
   }
-  // Programs hold sockets of that group, and would read and steer the packets of all users.
+  // Programs hold sockets of that group, and could read and steer the packets of all users.
   if (relayed_ && !ledger->is_relayed()) {
     counters_.add("parking.refused");
     refused_group_ = true;
@@ -197,7 +197,7 @@ void Network::come_up(Parking parking, IpSockets daemon_slot) {
   for (const OwnedFd* socket : {&daemon_slot_.v4, &daemon_slot_.v6}) {
     if (!socket->valid()) continue;
     prepare_slot_socket(socket->get(), socket == &daemon_slot_.v4 ? AF_INET : AF_INET6, kDaemonReceiveBuffer);
-    // Management datagrams are few, and one at a time is simpler to read.
+    // Management datagrams are few, and single datagrams are simpler to parse.
     (void)raw::setsockopt(socket->get(), IPPROTO_UDP, UDP_GRO, 0);
   }
 }

@@ -1,10 +1,9 @@
-// Network: the lock of the network namespace, the group of slot sockets, its parking and its ledger. It
-// comes up in one of three ways: bound afresh; taken over from a client that offers the parking of an
-// earlier daemon; or not at all, with a reason and a remedy, and then it is tried again whenever a
-// program comes.
+// Network: the lock of the network namespace, the group of slot sockets, its parking and its ledger. It is
+// either bound anew, or taken over from a client that offers the parking of an earlier daemon. If both fail,
+// it reports a reason and a remedy, and tries again whenever a program connects.
 //
-// When the port turns out to be held by a group of this user, whose daemon died, Network waits a moment
-// for one of its programs to offer the parking before it calls the port taken (`settled`).
+// If a group of this user holds the port because its daemon died, Network waits a moment for one of its
+// programs to offer the parking before it reports that the port is taken (`settled`).
 #pragma once
 
 #include <optional>
@@ -21,23 +20,23 @@ namespace rrdma::daemon {
 
 class Network {
  public:
-  // REQUIRES: both outlive this. Takes memory for a ledger; nothing else yet. `relayed`: no program may ever have a
-  // socket of the group, and a group of which one has is not taken over.
+  // REQUIRES: both outlive this. Only allocates a ledger. `relayed`: no program may ever have a socket of the
+  // group, and a group of which a program has one is not taken over.
   Network(Counters& counters, KeySource& keys, bool relayed = false);
 
   // The first attempt.
   void open(Instant now);
-  // Another one; true when the network is up now and was not before. Does nothing while it is up, or
-  // shortly after the last attempt.
+  // Tries again; true if the network is up now and was not before. Does nothing while it is up, or shortly
+  // after the last attempt.
   bool retry(Instant now);
-  // For good: a daemon that must not touch the port of its network namespace.
+  // Permanently: for a daemon that must not touch the port of its network namespace.
   void stay_down() { next_attempt_ = kNever; }
-  // The parking that a client offers; true when the network is up now and was not before.
+  // Takes a parking that a client offers; true if the network is up now and was not before.
   bool adopt(OwnedFd parking_end);
 
   [[nodiscard]] bool is_up() const { return parking_.has_value(); }
   [[nodiscard]] bool took_over() const { return took_over_; }
-  // A parking was offered whose sockets programs have: it is of no use here.
+  // Whether a parking was refused because programs have its sockets.
   [[nodiscard]] bool refused_group() const { return refused_group_; }
   // False while an offer may still come.
   [[nodiscard]] bool settled(Instant now) const { return is_up() || now >= awaits_offer_until_; }
@@ -67,7 +66,7 @@ class Network {
   KeySource& keys_;
   const bool relayed_;
   OwnedFd lock_;
-  std::optional<control::PeerIdentity> lock_holder_;  // while it is not us
+  std::optional<control::PeerIdentity> lock_holder_;  // if it is another process
   OwnedFd offered_;  // a parking that came while another daemon held the lock
   SlotLedger ledger_;
   std::optional<Parking> parking_;

@@ -21,7 +21,7 @@ struct ParcelHeader {
   std::uint8_t reserved[5] = {};
 };
 static_assert(sizeof(ParcelHeader) == 16);
-// In the place of a first slot, where the next shelf lies.
+// Replaces the first slot number in the parcel that holds the next shelf.
 constexpr std::uint16_t kNextShelf = 0xffff;
 
 constexpr int kParkingBuffer = 1 << 20;
@@ -51,7 +51,7 @@ std::vector<OwnedFd> receive_descriptors(msghdr& message) {
   return fds;
 }
 
-// The slots of a parcel out of its descriptors; nothing when a descriptor is not what it should be.
+// Sorts the descriptors of a parcel into slots; nothing if a descriptor is of the wrong kind.
 std::optional<std::vector<IpSockets>> sort_sockets(const ParcelHeader& header, std::vector<OwnedFd> fds) {
   std::vector<IpSockets> slots(header.count);
   auto next = fds.begin();
@@ -152,7 +152,7 @@ int Parking::park(const Parcel& parcel) {
 }
 
 std::optional<Parking::Message> Parking::peek_message(const Shelf& shelf, std::size_t place) {
-  // The offset is a property of the shared socket: set before every look.
+  // The offset belongs to the shared socket, so set it before every peek.
   if (raw::setsockopt(shelf.end.get(), SOL_SOCKET, SO_PEEK_OFF,
                       static_cast<int>(place * sizeof(ParcelHeader))) < 0) {
     return std::nullopt;

@@ -1,17 +1,17 @@
-// The parking: where slot sockets stay alive without a process that has them open. They lie as unread
-// SCM_RIGHTS messages in the receive queue of one end of a socketpair, and every client holds that end;
-// the queue lives until the last of them is gone. Reading with MSG_PEEK takes a copy and leaves the
-// message, so that any daemon, now or later, can take them all.
+// The parking: keeps slot sockets alive without a process that has them open. They are unread SCM_RIGHTS
+// messages in the receive queue of one end of a socketpair. Every client holds that end, and the queue lives
+// until the last of them is gone. MSG_PEEK copies the descriptors and leaves the message, so any later daemon
+// can take them all.
 //
 //   parking = shelf 0, shelf 1, ...         a socketpair each; clients hold the reading end of shelf 0
 //   shelf   = parcel, ..., next             at most kParcelsOnShelf, in the order of the slots
 //   parcel  = ParcelHeader | descriptors: (parcel 0 only: the feeding end, the ledger), v4[count], v6[count]
 //   next    = ParcelHeader | descriptors: both ends of the next shelf
 //
-// The group grows by parcels, as slots are wanted: descriptors in flight count against the user's
-// RLIMIT_NOFILE in every process of that user, so a host with ten programs must not have thousands of
-// them. A queue may hold no more than net.unix.max_dgram_qlen (10) datagrams, a datagram no more than 253
-// descriptors. The feeding end is parked, else a later daemon could not append.
+// The group grows by parcels on demand. Descriptors in flight count against the user's RLIMIT_NOFILE in every
+// process of that user, so a host with ten programs must not have thousands of them. A queue holds at most
+// net.unix.max_dgram_qlen (10) datagrams, a datagram at most 253 descriptors. The feeding end is parked, too;
+// otherwise a later daemon could not append.
 #pragma once
 
 #include <array>
@@ -31,7 +31,7 @@ using control::Slot;
 inline constexpr std::size_t kParcelsOnShelf = 9;
 inline constexpr std::size_t kParcels = 83;
 
-// How many slots a parcel has: 16, 16, 32, then 64 each.
+// The number of slots of a parcel: 16, 16, 32, then 64 each.
 [[nodiscard]] constexpr std::uint16_t parcel_slots(std::size_t index) {
   return index < 2 ? 16 : index == 2 ? 32 : 64;
 }
@@ -53,23 +53,23 @@ struct Parcel {
 
 class Parking {
  public:
-  // An empty one; errno on failure.
+  // Creates an empty parking; errno on failure.
   [[nodiscard]] static Result<Parking, int> create();
-  // One that somebody offered. Nothing when it does not hold a group of sockets of port 4791.
+  // Adopts an offered parking. Nothing if it does not hold a group of sockets of port 4791.
   [[nodiscard]] static std::optional<Parking> adopt(OwnedFd end);
 
-  // What every client holds.
+  // The end that every client holds.
   [[nodiscard]] int end() const { return shelves_.front().end.get(); }
   [[nodiscard]] unsigned slots_parked() const { return slots_parked_; }
-  // How many slots the next parcel has; 0: all are there.
+  // The number of slots of the next parcel; 0: all are parked.
   [[nodiscard]] std::uint16_t next_parcel_slots() const {
     return parcels_ < kParcels ? parcel_slots(parcels_) : 0;
   }
 
-  // Appends the next parcel; 0 or an errno. The caller may close its own descriptors afterwards.
-  // REQUIRES: parcel.first_slot == slots_parked() and the size that parcel_slots() says.
+  // Appends the next parcel. Returns 0 or an errno. The caller may close its own descriptors afterwards.
+  // REQUIRES: parcel.first_slot == slots_parked() and the size of parcel_slots().
   [[nodiscard]] int park(const Parcel& parcel);
-  // Copies of the descriptors of a parcel.
+  // Copies the descriptors of a parcel.
   [[nodiscard]] std::optional<Parcel> peek(std::size_t index) const;
   // The sockets of one slot. REQUIRES: slot < slots_parked().
   [[nodiscard]] IpSockets sockets_of(Slot slot) const;
@@ -79,7 +79,7 @@ class Parking {
     OwnedFd end;
     OwnedFd feed;
   };
-  // One datagram of a shelf; nothing when there is none at that place.
+  // One datagram of a shelf; nothing if there is none at that index.
   struct Message;
   [[nodiscard]] static Result<Shelf, int> create_shelf();
   [[nodiscard]] static std::optional<Message> peek_message(const Shelf& shelf, std::size_t place);

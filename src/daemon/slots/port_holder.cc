@@ -68,7 +68,7 @@ control::NetworkState explain_port_taken(const PortHolder& holder) {
             "Remove the rxe device (as root: `rdma link delete NAME`, or `modprobe -r rdma_rxe`) and start "
             "the program again."};
   }
-  // Ours by their number, and yet nobody offers them to us: see control/identity.h.
+  // Ours by their uid, but no program offers them: see control/identity.h.
   if (is_own_orphaned_group(holder)) {
     return {
         .families = 0,

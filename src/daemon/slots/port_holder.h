@@ -1,5 +1,5 @@
-// Who holds UDP port 4791 when we cannot have it: what /proc/net/udp and /proc/net/udp6 show, and the
-// sentences about it. Nothing here needs a privilege; what cannot be seen is said to be unknown.
+// Finds the holder of UDP port 4791 if it is taken: reads /proc/net/udp and /proc/net/udp6, and explains the
+// result. Needs no privilege; invisible holders are reported as unknown.
 #pragma once
 
 #include <sys/types.h>
@@ -17,10 +17,10 @@ struct PortHolder {
   bool is_kernel = false;  // a socket without an inode: no process has it open
 };
 
-// All sockets on the port, of both families. `sockets` is 0 when none can be seen.
+// All sockets on the port, of both families. `sockets` is 0 if none is visible.
 [[nodiscard]] PortHolder find_port_holder();
 
-// A group of sockets that this user's earlier daemon made and that programs still keep alive.
+// A group of sockets of this user's earlier daemon that programs still keep alive.
 [[nodiscard]] bool is_own_orphaned_group(const PortHolder& holder);
 
 // "alice (uid 1000)", or "uid 1000".
@@ -28,7 +28,7 @@ struct PortHolder {
 
 // The state of a network that is missing because the port is taken.
 [[nodiscard]] control::NetworkState explain_port_taken(const PortHolder& holder);
-// ... because the lock of the network namespace is held by another daemon.
+// ... because another daemon holds the lock of the network namespace.
 [[nodiscard]] control::NetworkState explain_lock_taken(uid_t uid, pid_t pid);
 // ... because a step failed.
 [[nodiscard]] control::NetworkState explain_failure(const char* step, int error);

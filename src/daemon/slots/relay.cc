@@ -41,8 +41,8 @@ void set_buffer(int socket, int forced, int usual, int octets) {
     (void)raw::setsockopt(socket, SOL_SOCKET, usual, octets);
 }
 
-// Ours and the program's. Ours takes nothing from the program; the program's receive buffer, which a unix socket does
-// not use, tells the program how much may wait for it.
+// Creates our end and the program's. Ours accepts nothing from the program. A unix socket does not use the
+// program's receive buffer size, so it tells the program how much may wait for it.
 Result<std::pair<OwnedFd, OwnedFd>, int> socket_pair() {
   int ends[2];
   if (raw::socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) < 0) return Failure{errno};
@@ -69,7 +69,7 @@ Relay::Flock::Flock() : buffers(new std::uint8_t[kFlock * link::kDatagramOctetsM
 Relay::Relay()
     : epoll_(lifted(raw::epoll_create1(EPOLL_CLOEXEC))),
       signal_(lifted(raw::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))) {
-  RRDMA_ASSERT(epoll_.valid() && signal_.valid());  // two descriptors, at the start
+  RRDMA_ASSERT(epoll_.valid() && signal_.valid());  // two descriptors, at startup
   RRDMA_ASSERT(add_to(epoll_.get(), signal_.get(), kSignal) == 0);
 }
 
@@ -115,7 +115,7 @@ void Relay::close(Slot slot) {
   ended = std::move(lines_[slot]);
   if (ended == nullptr) return;
   User& user = users_.at(ended->user);
-  // They are parked too, so that closing ours does not take them out.
+  // They are parked, too, so closing ours does not remove them.
   for (const OwnedFd* socket : {&ended->sockets.v4, &ended->sockets.v6}) {
     if (socket->valid()) (void)raw::epoll_ctl(user.epoll.get(), EPOLL_CTL_DEL, socket->get(), nullptr);
   }
@@ -127,8 +127,9 @@ void Relay::close(Slot slot) {
 
 namespace {
 
-// Programs that poll keep their cores busy. Without a short slice and a higher priority this thread would wait for a slice
-// of theirs, milliseconds, before it passes a packet on. Best effort: an old kernel has no slices, a sandbox no priority.
+// Polling programs keep their cores busy. Without a short slice and a higher priority, this thread would wait
+// for one of their slices (milliseconds) before it forwards a packet. Best effort: an old kernel has no
+// slices, a sandbox no priority.
 void ask_for_early_turns() {
   struct {
     std::uint32_t size = 48;  // SCHED_ATTR_SIZE_VER0
@@ -200,7 +201,7 @@ void Relay::pass_on(const mmsghdr& received) {
     ++tally_.dropped_other;
     return;
   }
-  // The longest run for one slot at a time: nearly always that is all of it.
+  // Forward the longest run for one slot at a time; that is usually everything.
   while (datagram.size() >= kPacketMin) {
     const Slot slot = slot_of_packet(datagram);
     std::size_t run = std::min(step, datagram.size());
@@ -236,8 +237,9 @@ void Relay::deliver(Slot slot, link::Envelope envelope, Octets segments) {
   ++tally_.datagrams;
 }
 
-// `waiting` counts what was sent. What was read meanwhile is asked of the kernel only where the count comes to the user's
-// bound, and then once for so many drops: a program that does not read must not make the others wait.
+// `waiting` counts the bytes sent. The kernel is asked for the bytes read meanwhile only if the count reaches
+// the user's bound, and then only once per a number of drops: a program that does not read must not delay the
+// others.
 bool Relay::has_room(User& user, std::size_t octets) {
   if (is_within_share(user, octets)) return true;
   if (user.drops++ % kDropsBetweenCounts != 0) return false;

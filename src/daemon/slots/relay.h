@@ -1,12 +1,12 @@
-// Relay: the slot sockets of users who do not trust each other. The daemon keeps every socket of UDP port 4791 and
-// passes each datagram on to the program that holds its slot, over a unix datagram socket (link/udp/envelope.h).
-// Programs still send by themselves, from source ports of their own.
+// Relay: receives for users that do not trust each other. The daemon keeps every socket of UDP port 4791 and
+// forwards each datagram to the program that holds its slot, over a unix datagram socket
+// (link/udp/envelope.h). Programs still send by themselves, from their own source ports.
 //
 //   network ──► slot sockets ──► relay thread ──► unix socket of the slot ──► program
 //
-// One thread, so that requests to the daemon do not delay packets. Users take turns, each with a bounded number of
-// datagrams; what one user leaves unread in its unix sockets is bounded, and beyond that its datagrams are dropped.
-// Segments that the kernel merged into one datagram go each to its own slot.
+// A separate thread, so that requests to the daemon do not delay packets. Users take turns, each with a
+// bounded number of datagrams. The unread bytes of a user in its unix sockets are bounded; beyond that its
+// datagrams are dropped. Segments that the kernel merged into one datagram are split by slot.
 //
 // Threads: open() and close() from the daemon's thread.
 #pragma once
@@ -40,16 +40,17 @@ class Relay {
   Relay(const Relay&) = delete;
   Relay& operator=(const Relay&) = delete;
 
-  // Passes on what the sockets receive for the slot. The program's end of it, or an errno.
-  // REQUIRES: the slot is not relayed.
+  // Forwards datagrams of the slot's sockets. Returns the program's end, or an errno. REQUIRES: the slot is
+  // not relayed.
   [[nodiscard]] Result<OwnedFd, int> open(Slot slot, uid_t user, IpSockets sockets);
-  // A slot that is not relayed is no mistake. When this returns, nothing of the slot reaches the program any more.
+  // A slot that is not relayed is permitted. After the return, nothing of the slot reaches the program any
+  // more.
   void close(Slot slot);
   [[nodiscard]] bool has(Slot slot) const { return lines_[slot] != nullptr; }
 
   struct Tally {
     std::atomic<std::uint64_t> datagrams{0};
-    std::atomic<std::uint64_t> dropped_full{0};   // the program does not read, or its user's programs do not
+    std::atomic<std::uint64_t> dropped_full{0};   // programs of the user do not read
     std::atomic<std::uint64_t> dropped_other{0};  // malformed, or for a slot without a holder
   };
   [[nodiscard]] const Tally& tally() const { return tally_; }
@@ -59,9 +60,9 @@ class Relay {
 
   struct User {
     OwnedFd epoll;              // of its slot sockets
-    std::vector<Slot> slots;    // that it holds
-    std::uint64_t waiting = 0;  // octets in its unix sockets, at most
-    std::uint32_t drops = 0;    // since its waiting octets were counted last
+    std::vector<Slot> slots;    // its slots
+    std::uint64_t waiting = 0;  // upper bound of the bytes in its unix sockets
+    std::uint32_t drops = 0;    // since its waiting bytes were last counted
   };
   struct Line {
     uid_t user = 0;
@@ -83,7 +84,7 @@ class Relay {
 
   void run();
   void serve(User& user);
-  // How many octets were received.
+  // Returns the number of bytes received.
   std::size_t relay_from(int socket);
   void pass_on(const mmsghdr& received);
   void deliver(Slot slot, link::Envelope envelope, Octets segments);
@@ -91,17 +92,17 @@ class Relay {
   [[nodiscard]] bool is_within_share(const User& user, std::size_t octets) const;
   void count_waiting(User& user);
 
-  std::mutex mutex_;  // of all below, except where atomic
+  std::mutex mutex_;  // guards everything below except atomics
   std::atomic<unsigned> waiting_for_mutex_{0};
   std::atomic<bool> stopped_{false};
   std::array<std::unique_ptr<Line>, control::kSlotCount> lines_;
   std::map<uid_t, User> users_;
   std::uint64_t waiting_ = 0;  // of all users
-  OwnedFd epoll_;              // of the users' epolls, and the signal
+  OwnedFd epoll_;              // holds the users' epolls and the signal
   OwnedFd signal_;
   Flock flock_;
   Tally tally_;
-  std::thread thread_;  // begins with the first slot
+  std::thread thread_;  // starts with the first slot
 };
 
 }  // namespace rrdma::daemon

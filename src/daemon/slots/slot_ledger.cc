@@ -20,7 +20,7 @@ namespace {
 constexpr std::uint32_t kLedgerMagic = 0x52524c47;  // "RRLG"
 constexpr std::uint32_t kLedgerVersion = 3;
 
-// As it lies in the memfd.
+// The layout in the memfd.
 struct SharedRow {
   std::uint32_t held = 0;
   std::uint32_t pid = 0;
@@ -36,7 +36,7 @@ struct SharedRow {
   std::array<GroupRow, kGroupsPerSlotMax> groups{};
 };
 
-// Pages of rows that were never written are never taken.
+// Rows that were never written occupy no pages.
 struct SharedLedger {
   std::uint32_t magic;
   std::uint32_t version;
@@ -55,10 +55,11 @@ std::uint64_t start_time_of(pid_t pid) {
   const OwnedFd file(raw::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   char text[1024] = {};
   if (!file || raw::read(file.get(), text, sizeof text - 1) <= 0) return 0;
-  // The name of the program stands in parentheses and may contain any of them; the start time is the
-  // 20th field behind it.
+  // The program's name is in parentheses and may contain parentheses; the start time is the 20th field behind
+  // it.
   const char* at = std::strrchr(text, ')');
-  if (at != nullptr && at[1] == ' ' && (at[2] == 'Z' || at[2] == 'X')) return 0;  // ended, not yet waited for
+  if (at != nullptr && at[1] == ' ' && (at[2] == 'Z' || at[2] == 'X'))
+    return 0;  // exited, not yet waited for
   for (int field = 0; at != nullptr && field < 20; ++field) at = std::strchr(at + 1, ' ');
   return at == nullptr ? 0 : std::strtoull(at + 1, nullptr, 10);
 }
@@ -92,15 +93,17 @@ std::optional<SlotLedger> SlotLedger::adopt(OwnedFd fd, KeySource& keys) {
   void* base = ::mmap(nullptr, sizeof(SharedLedger), PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   if (base == MAP_FAILED) return std::nullopt;
   SlotLedger ledger(std::move(fd), base, keys);
-  // One copy, since the memory may change under us; by a read, which takes no pages for what was never
-  // written.
+  // One copy, because the memory may change concurrently; by read(), which allocates no pages for unwritten
+  // rows.
   const auto copy = std::make_unique<SharedLedger>();
   if (::pread(ledger.fd(), copy.get(), sizeof(SharedLedger), 0) != sizeof(SharedLedger)) return std::nullopt;
   if (copy->magic != kLedgerMagic || copy->version != kLedgerVersion) return std::nullopt;
   ledger.relayed_ = copy->relayed == 1;
   for (Slot slot = 0; slot < control::kSlotCount; ++slot) {
     const SharedRow& from = copy->rows[slot];
-    if (from.held == 0 && from.freed_order == 0) continue;  // never held: begins at a place of our own choice
+    if (from.held == 0 && from.freed_order == 0)
+      continue;  // never held: starts at a random place of our
+                 // choice
     LedgerRow& row = ledger.rows_[slot];
     row.held = from.held != 0;
     row.holder = {.pid = static_cast<pid_t>(from.pid),
@@ -145,7 +148,7 @@ void SlotLedger::give_sockets_out() {
   shared(base_).relayed = 0;
 }
 
-// `held` last: a daemon that is killed meanwhile has told nobody of a holder.
+// `held` last: a daemon that is killed before that has told no program.
 void SlotLedger::write(Slot slot) {
   const LedgerRow& row = rows_[slot];
   SharedRow to{.pid = static_cast<std::uint32_t>(row.holder.pid),

@@ -21,7 +21,7 @@ class Ledger : public ::testing::Test {
     EXPECT_TRUE(ledger.ok());
     return std::move(*ledger);
   }
-  // What the next daemon would find.
+  // The ledger that the next daemon would adopt.
   SlotLedger adopted(const SlotLedger& from) {
     auto ledger = SlotLedger::adopt(OwnedFd(raw::fcntl(from.fd(), F_DUPFD_CLOEXEC, 3)), keys_);
     EXPECT_TRUE(ledger.has_value());
@@ -69,7 +69,7 @@ TEST_F(Ledger, ASlotIsOnlyClaimedByTheProcessThatHeldIt) {
   other.pid = ::getppid();
   EXPECT_FALSE(ledger.may_be_holder(9, other)) << "the same user, but another process";
   EXPECT_TRUE(ledger.may_be_holder(10, other)) << "nobody is noted";
-  // A holder whose number means nothing here is known by its user, which another container's is not.
+  // A holder whose pid is not valid here is identified by its user; a user of another container differs.
   auto hidden = self();
   hidden.pid = 0;
   ledger.hold(11, hidden);
@@ -88,8 +88,8 @@ TEST_F(Ledger, ASlotHasNoMoreGroupsThanItMay) {
   EXPECT_TRUE(ledger.join(2, {.interface_index = 99}));
 }
 
-// Whoever holds the parking can write into the ledger. The daemon that runs does not look there, and the
-// next one believes nothing that is out of bounds.
+// Every holder of the parking can write into the ledger. The running daemon does not read it, and the next
+// one rejects everything that is out of bounds.
 TEST_F(Ledger, WhoScribblesIntoItReachesNoDaemon) {
   SlotLedger ledger = fresh();
   ledger.hold(2, self());

@@ -28,8 +28,8 @@ namespace {
 
 // BTH: opcode, flags, P_Key (2), FECN/BECN/reserved, DestQP (3).
 constexpr unsigned kDestQpOffset = 5;
-constexpr unsigned kBitsBehind = 8;  // of the QPN, behind the 16 that are looked at
-// A drain ends although datagrams go on arriving: the new holder knows how to ignore them.
+constexpr unsigned kBitsBehind = 8;  // of the QPN, behind the 16 that are examined
+// A drain ends even if datagrams keep arriving: the new holder ignores them.
 constexpr std::uint64_t kDrainMax = 32'768;
 
 struct Address {
@@ -61,7 +61,7 @@ int option_of(int socket, int level, int name) {
   return raw::getsockopt(socket, level, name, &value, &size) == 0 ? value : -1;
 }
 
-// 0 where the kernel has no such cookie (before 5.14).
+// 0 if the kernel has no such cookie (before 5.14).
 std::uint64_t namespace_cookie(int socket) {
   std::uint64_t cookie = 0;
   socklen_t size = sizeof cookie;
@@ -85,10 +85,10 @@ Result<OwnedFd, int> bind_slot_socket(int family, bool is_first) {
 }
 
 int steer_group(int socket, unsigned slots_bound) {
-  // The upper 16 bits of the QPN tell the slot, whatever its size; see control::slot_of_qpn().
+  // The upper 16 bits of the QPN determine the slot, whatever its size; see control::slot_of_qpn().
   static_assert(control::kSmallSlots.qpn_bits >= kBitsBehind);
   using control::kLargeSlots, control::kMediumSlots, control::kSmallSlots;
-  // How far a shifted QPN is ahead of its slot.
+  // The difference between a shifted QPN and its slot.
   constexpr unsigned kMediumBias =
       (kMediumSlots.first_qpn >> kMediumSlots.qpn_bits) - kMediumSlots.first_slot;
   constexpr unsigned kSmallBias = (kSmallSlots.first_qpn >> kSmallSlots.qpn_bits) - kSmallSlots.first_slot;
@@ -149,7 +149,7 @@ bool is_slot_socket(int socket, int family) {
   if (option_of(socket, SOL_SOCKET, SO_REUSEPORT) != 1) return false;
   sockaddr_in6 address{};
   socklen_t size = sizeof address;
-  // The port stands at the same place in both families.
+  // The port is at the same offset in both families.
   if (raw::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size) < 0) return false;
   if (address.sin6_port != htons(wire::kRoceUdpPort)) return false;
   static const std::uint64_t own_cookie =

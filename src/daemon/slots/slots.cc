@@ -58,7 +58,7 @@ void Slots::handle_client_gone(Client& client) {
   }
 }
 
-// Where a dead program's next QPN is not known, go on at least an eighth of the slot from the last that is.
+// If a dead program's next QPN is not known, skip at least an eighth of the slot from the last known one.
 std::uint16_t Slots::index_after_unknown(Slot slot) {
   const std::uint32_t count = control::qpns_of(slot).count;
   const std::uint64_t next = network_.ledger().row(slot).next_index + keys_.between(count / 8, count / 8 * 7);
@@ -88,7 +88,7 @@ void Slots::grant(Client& client, const control::Received& request) {
                                      .next_index = network_.ledger().row(slot).next_index,
                                      .families = handout.families,
                                      .relayed = handout.relayed};
-  // Before the program knows of it: this daemon may be killed at any point.
+  // Before the program learns of it: this daemon may be killed at any point.
   network_.ledger().hold(slot, client.identity);
   if (!client.reply(request, granted, handout.numbers())) {
     const int error = errno;
@@ -128,7 +128,7 @@ Slots::Handout Slots::hand_out(const Client& client, Slot slot, IpSockets socket
   return handout;
 }
 
-// A program that comes back from an earlier daemon has nothing to receive from: that daemon passed packets on.
+// A program that returns from an earlier daemon has no source of packets, because that daemon relayed them.
 void Slots::renew_relays(Client& client) {
   if (!network_.is_up()) return;
   for (const Slot slot : client.slots) {
@@ -171,8 +171,8 @@ unsigned Slots::best_below(unsigned end) const {
   return best;
 }
 
-// One of the bound ones; more are bound when none is free. Without a network, of each size from the top: a
-// takeover that comes later meets slots that were given out from the bottom.
+// Chooses a bound slot; binds more if none is free. Without a network, chooses from the top of each size,
+// because a later takeover finds slots that were given out from the bottom.
 Result<Slot, Problem> Slots::choose() {
   if (orphans_.any()) reap(EventLoop::now());
   if (!network_.is_up()) {
@@ -252,7 +252,7 @@ void Slots::handle_network_up() {
     orphans_since_ = now;
     next_reaping_ = now + kReapingPause;
   }
-  // Programs that came before the network did get what they missed.
+  // Programs that connected before the network was up get their sockets now.
   server_.for_each_client([&](Client& client) {
     std::vector<int> parking;
     if (server_.may_hold_parking(client)) parking.push_back(network_.parking_end());
@@ -264,7 +264,7 @@ void Slots::handle_network_up() {
     if (owner == nullptr || !without_sockets_[slot]) continue;
     while (network_.slots_bound() <= slot && network_.grow().ok()) {
     }
-    // Somebody who came back from an earlier daemon may hold the sockets of the same slot.
+    // A program that returned from an earlier daemon may hold the sockets of the same slot.
     if (slot >= network_.slots_bound() || (network_.took_over() && ledger.row(slot).held)) continue;
     ledger.hold(slot, owner->identity);
     const Handout handout = hand_out(*owner, slot, clean(slot, held_receive_buffer()));

@@ -1,10 +1,8 @@
-// Slots: who holds which of the slots that programs may have (control/slot.h). A slot is given out drained, with its
-// options as they must be and its QPNs going on where they were; it comes back when its program says so
-// or is gone.
+// Slots: the holders of the slots of programs (control/slot.h). A slot is given out drained, with its options
+// reset and its QPNs continuing after the last ones. It returns when its program releases it or is gone.
 //
-// After a takeover the ledger names holders who have not come back yet: those slots are orphans. An
-// orphan is reserved until its program claims it or is known to be dead; where that cannot be known, for
-// kOrphanGrace.
+// After a takeover the ledger names holders that have not returned yet: those slots are orphans. An orphan is
+// reserved until its program claims it or is known to be dead; if that cannot be known, for kOrphanGrace.
 #pragma once
 
 #include <array>
@@ -21,8 +19,8 @@ namespace rrdma::daemon {
 
 class Slots : public Subsystem {
  public:
-  // REQUIRES: all outlive this. `relay`: passes on what slots receive, so that no program gets their sockets; null: each
-  // gets its own.
+  // REQUIRES: all outlive this. `relay`: forwards the slots' packets, so that no program gets their sockets;
+  // null: each program gets its own.
   Slots(Server& server, Network& network, Counters& counters, KeySource& keys, Relay* relay = nullptr);
 
   Verdict handle_message(Client& client, control::Received& message) override;
@@ -38,7 +36,8 @@ class Slots : public Subsystem {
   void grant(Client& client, const control::Received& request);
   [[nodiscard]] Result<Slot, Problem> choose();
   [[nodiscard]] bool is_free(unsigned slot) const;
-  // The best free one below `end`: of the largest size, and of those the longest free. kSlotCount: none.
+  // The best free slot below `end`: of the largest size, and of those the one that has been free longest.
+  // kSlotCount: none.
   [[nodiscard]] unsigned best_below(unsigned end) const;
   void hand_over(Client& client, Slot slot);
   // The descriptors that a program receives from.
