@@ -22,7 +22,7 @@ constexpr std::size_t kReadySocketsInOneTurn = 16;
 constexpr std::size_t kReadyUsersInOneTurn = 64;
 constexpr std::size_t kOctetsInOneTurn = 512 * 1024;
 constexpr std::uint32_t kDropsBetweenCounts = 256;
-constexpr std::size_t kQpnOffset = 5;
+constexpr std::size_t kBthQpnOffset = 5;
 constexpr std::size_t kPacketMin = 16;  // a BTH and an ICRC
 constexpr int kRelayNice = -10;         // as the unit has it
 constexpr std::uint64_t kSignal = ~std::uint64_t{0};
@@ -34,7 +34,7 @@ int add_to(int epoll, int fd, std::uint64_t data) {
   return raw::epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) < 0 ? errno : 0;
 }
 
-Slot slot_of_packet(Octets packet) { return control::slot_of_qpn(load_be24(packet.data() + kQpnOffset)); }
+Slot slot_of_packet(Octets packet) { return control::slot_of_qpn(load_be24(packet.data() + kBthQpnOffset)); }
 
 void set_buffer(int socket, int forced, int usual, int octets) {
   if (raw::setsockopt(socket, SOL_SOCKET, forced, octets) < 0)
