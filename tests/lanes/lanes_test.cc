@@ -280,9 +280,9 @@ TEST(Lanes, AllLocksAtOnce) {
     int all = 0;
     std::vector<std::thread> threads;
     for (int i = 0; i < 3; ++i) {
-      threads.emplace_back([&, i] {
+      threads.emplace_back([&guarded, i, lane = queues[i].lanes.first()] {
         for (int k = 0; k < 5000; ++k) {
-          const std::lock_guard lock(queues[i].lanes.first()->mutex());
+          const std::lock_guard lock(lane->mutex());
           ++guarded[i];
         }
       });
