@@ -128,7 +128,7 @@ std::string progress_text(const ExplainFacts& facts) {
 std::string injected_text(objects::Cause cause, std::uint64_t lost) {
   if (lost == 0 || (cause != objects::Cause::kPeerSilent && cause != objects::Cause::kPeerKeepsNaking))
     return "";
-  return formatted("Injected faults dropped {} {} of this program: that is the likely reason. ", lost,
+  return formatted("Injected faults dropped {} {}: the likely reason. ", lost,
                    lost == 1 ? "packet" : "packets");
 }
 

@@ -56,7 +56,7 @@ TEST(FailureSentence, RetriesWithTheirTimes) {
 }
 
 TEST(FailureSentence, InjectedLossesAreNamedWhereTheyCanBeTheReason) {
-  const std::string named = "Injected faults dropped 8 packets of this program: that is the likely reason.";
+  const std::string named = "Injected faults dropped 8 packets: the likely reason.";
   ExplainFacts facts = write_that_met(objects::Status::kRetryExceeded, objects::Cause::kPeerSilent);
   EXPECT_NE(failure_sentence(facts, 8).find(named), std::string::npos) << failure_sentence(facts, 8);
   EXPECT_EQ(failure_sentence(facts, 0).find("Injected"), std::string::npos);
