@@ -1,5 +1,5 @@
-// Messages between programs and the daemon from arbitrary bytes. Accepted input respects its bounds and is
-// encoded to the same bytes again: the encoding is unique.
+// Messages between programs and the daemon from arbitrary bytes. Accepted input respects its bounds. It is encoded to
+// as many bytes again, and to the same bytes once its texts were cleaned: the encoding is unique.
 #include <cstdint>
 #include <cstring>
 
@@ -20,10 +20,12 @@ void check(const Header& header, Octets datagram) {
   if (header.type != static_cast<std::uint16_t>(Message::kType)) return;
   const auto message = decode<Message>(datagram.subspan(sizeof(Header)));
   if (!message) return;
-  const auto again = encode(*message, header.serial);
-  RRDMA_ASSERT(again.size() == datagram.size());
-  RRDMA_ASSERT(std::memcmp(again.data() + sizeof(Header), datagram.data() + sizeof(Header),
-                           again.size() - sizeof(Header)) == 0);
+  const auto clean = encode(*message, header.serial);
+  RRDMA_ASSERT(clean.size() == datagram.size());
+  const auto same = decode<Message>(Octets(clean.data(), clean.size()).subspan(sizeof(Header)));
+  RRDMA_ASSERT(same.has_value());
+  const auto again = encode(*same, header.serial);
+  RRDMA_ASSERT(again.size() == clean.size() && std::memcmp(again.data(), clean.data(), clean.size()) == 0);
 }
 
 template <typename... Messages>

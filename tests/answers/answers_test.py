@@ -7,7 +7,9 @@ import argparse
 import os
 import re
 import shutil
+import socket
 import subprocess
+import time
 import sys
 from pathlib import Path
 
@@ -85,6 +87,23 @@ def start_in(arena, place, command):
     return process
 
 
+def await_host(address):
+    """Until the host answers: a new link forwards nothing before its link-local addresses are known to be unique."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    for _ in range(100):
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.settimeout(0.2)
+            try:
+                probe.connect((address, 9))
+                probe.send(b"?")
+                probe.recv(1)
+            except ConnectionRefusedError:
+                return
+            except OSError:
+                time.sleep(0.05)
+    raise AssertionError(f"{address} does not answer")
+
+
 def cross_router(arena, _):
     """ibv_rc_pingpong sets a hop limit of 1 and must reach a peer behind a router, with IPv4 and IPv6."""
     router, far = namespaces.NetworkNamespace(), namespaces.NetworkNamespace()
@@ -100,6 +119,8 @@ def cross_router(arena, _):
     for configure, gateway in ((ip, 1), (far.ip, 2)):
         configure("route", "add", "default", "via", f"10.{gateway}.0.1")
         configure("-6", "route", "add", "default", "via", f"fd0{gateway}::1")
+    await_host("10.2.0.2")
+    await_host("fd02::2")
     for address in ("::ffff:10.1.0.2", "fd01::2"):
         status, text = arena.run(["ibv_devinfo", "-v", "-d", "rrdma0"], options=("--netdev", "eth0"))
         index = re.search(rf"GID\[\s*(\d+)\]:\s*{re.escape(address)}, RoCE v2", text)

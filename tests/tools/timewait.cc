@@ -9,9 +9,6 @@
 
 namespace {
 
-constexpr std::uint32_t kCallerQpn = 0x11;
-constexpr std::uint32_t kServerQpn = 0x22;
-
 [[noreturn]] void give_up(const char* what) {
   std::perror(what);
   std::exit(1);
@@ -19,6 +16,21 @@ constexpr std::uint32_t kServerQpn = 0x22;
 
 void check(int rc, const char* what) {
   if (rc != 0) give_up(what);
+}
+
+// A queue pair for its number: the daemon lets a program connect only its own.
+std::uint32_t make_qp(ibv_context* context) {
+  ibv_pd* const pd = ibv_alloc_pd(context);
+  ibv_cq* const cq = ibv_create_cq(context, 4, nullptr, nullptr, 0);
+  if (pd == nullptr || cq == nullptr) give_up("ibv_create_cq");
+  ibv_qp_init_attr attributes{};
+  attributes.send_cq = attributes.recv_cq = cq;
+  attributes.cap = {
+      .max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1, .max_inline_data = 0};
+  attributes.qp_type = IBV_QPT_RC;
+  ibv_qp* const qp = ibv_create_qp(pd, &attributes);
+  if (qp == nullptr) give_up("ibv_create_qp");
+  return qp->qp_num;
 }
 
 struct Told {
@@ -46,7 +58,8 @@ rdma_cm_id* call(rdma_event_channel* channel, sockaddr_in& to) {
   check(rdma_resolve_route(id, 5000), "rdma_resolve_route");
   (void)await(channel, RDMA_CM_EVENT_ROUTE_RESOLVED);
   rdma_conn_param parameters{};
-  parameters.qp_num = kCallerQpn;
+  static const std::uint32_t qpn = make_qp(id->verbs);  // of every call
+  parameters.qp_num = qpn;
   check(rdma_connect(id, &parameters), "rdma_connect");
   return id;
 }
@@ -68,7 +81,7 @@ int main(int, char** argv) {
   rdma_cm_id* const caller = call(channel, address);
   rdma_cm_id* const server = await(channel, RDMA_CM_EVENT_CONNECT_REQUEST).id;
   rdma_conn_param parameters{};
-  parameters.qp_num = kServerQpn;
+  parameters.qp_num = make_qp(server->verbs);
   check(rdma_accept(server, &parameters), "rdma_accept");
   (void)await(channel, RDMA_CM_EVENT_CONNECT_RESPONSE);
   check(rdma_establish(caller), "rdma_establish");

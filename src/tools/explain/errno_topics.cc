@@ -107,6 +107,8 @@ constexpr Topic kTopics[] = {
             {"The program was not started with `rrdma run`.", "程序没有用 `rrdma run` 启动。"}}},
           {{{"`rrdma devices`; choose the interface with `rrdma run --netdev IF`.",
              "运行 `rrdma devices`；用 `rrdma run --netdev IF` 选择接口。"}}}),
+    about(ERANGE, "ERANGE", {"The buffer is too small for the answer.", "缓冲区放不下结果。"}, {},
+          {{{"getcwd: pass a larger buffer, or NULL.", "getcwd：传入更大的缓冲区，或 NULL。"}}}),
     about(
         EINVAL, "EINVAL",
         {"An argument is wrong, or does not fit the state of the object.", "参数错误，或与对象的状态不符。"},
