@@ -224,13 +224,12 @@ void ConnectionService::handle(Program& program, const control::Received& reques
   (void)program.client->reply(request, control::Done{});
 }
 
-// A call with a QPN of another program would make the peer doubt an existing connection. A program without a
-// queue pair passes 0.
+// A call with a QPN of another program would make the peer doubt an existing connection. A QPN of nobody is no
+// harm: the kernel does not check it either, and some programs pass a number of their own.
 bool ConnectionService::may_use_qpn(const Program& program, wire::Qpn qpn) const {
-  if (qpn.value == 0) return true;
   const Client* owner = slots_.owner_of(control::slot_of_qpn(qpn.value));
-  return owner == program.client ||
-         (owner != nullptr && control::is_one_user(program.client->acting, owner->identity));
+  return owner == nullptr || owner == program.client ||
+         control::is_one_user(program.client->acting, owner->identity);
 }
 
 void ConnectionService::refuse_qpn(Program& program, const control::Received& request) {
