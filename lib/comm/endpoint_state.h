@@ -247,7 +247,6 @@ class EndpointState final : public Resident, public CmTarget, public Settler {
   bool close_sent_ = false;  // or not needed, because the peer closed first
   bool close_acknowledged_ = false;
   bool peer_closed_ = false;
-  bool marker_out_ = false;
   bool marker_done_ = false;
   bool disconnect_sent_ = false;
   bool disconnected_ = false;
