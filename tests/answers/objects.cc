@@ -24,7 +24,7 @@ void ask_handle(const std::string& key, Object* object, int (*destroy)(Object*))
   destroy(object);
 }
 
-// What makes something must answer with null and errno.
+// A call that creates an object must answer with null and errno.
 template <typename Object>
 std::string made(Object* object) {
   return object != nullptr ? "ok" : name_of_error(errno);

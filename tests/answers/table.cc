@@ -68,7 +68,7 @@ Table::Table(const char* device) {
 }
 
 Table::~Table() {
-  // What questions have left is destroyed with the context.
+  // Closing the context destroys the objects that questions left behind.
   ibv_close_device(context);
   munmap(memory, kBytes);
 }

@@ -223,7 +223,7 @@ void run_alice(Baton& ready, Baton& finish) {
   ASSERT_TRUE(alice.receive());
   ready.pass();
   finish.take();
-  // Nobody has asked it to record anything.
+  // No one asked it to record anything.
   ASSERT_TRUE(alice.send(control::encode(control::QueryStatus{}, 3)));
   const auto next = alice.receive();
   ASSERT_TRUE(next);
