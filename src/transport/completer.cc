@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 
-#include "transport/planted_bug.h"
 #include "transport/qp/send_opcode.h"
 #include "transport/recovery.h"
 #include "transport/requester.h"
@@ -66,13 +65,11 @@ void Completer::handle_acknowledge(const wire::TransportHeaders& headers) {
   const wire::Aeth& aeth = headers.aeth;
   ++qp_.counters->acks_received;
   // Answers to PSNs that were never sent, or were answered long ago. A NAK names the PSN that it requests.
-  const bool stale =
-      planted(PlantedBug::kWrongPsnCompare) ? psn.value < req_.una.value : psn.before(req_.una);
   if (!psn.before(req_.sent)) {
     ++qp_.counters->dropped_bogus_ack;
     return;
   }
-  if (stale) return;
+  if (psn.before(req_.una)) return;
   if (aeth.is_ack()) {
     if (!acknowledge(psn)) implied_nak();
     return;
@@ -102,9 +99,7 @@ void Completer::handle_logged_acknowledge(const wire::TransportHeaders& headers)
     ++qp_.counters->dropped_bogus_ack;
     return;
   }
-  const bool stale =
-      planted(PlantedBug::kWrongPsnCompare) ? psn.value < req_.una.value : psn.before(req_.una);
-  if (stale) return;
+  if (psn.before(req_.una)) return;
   Recovery recovery(core_, qp_, now_);
   if (aeth.is_ack()) {
     recovery.acknowledged(psn);
@@ -230,7 +225,6 @@ void Completer::retire() {
     const SendEntry& done = core_.take_oldest(qp_);
     if (req_.index < queue.head()) req_.index = queue.head();
     ++retired;
-    if (planted(PlantedBug::kLoseCompletion) && retired == 2) continue;
     core_.complete_send(qp_, done, Status::kSuccess, Cause::kNone, now_);
   }
   if (retired != 0) core_.schedule(qp_);
@@ -339,7 +333,7 @@ void Completer::handle_rnr(std::uint8_t timer_code) {
 
 std::optional<std::uint64_t> Completer::awaiting_logged(wire::Psn psn) {
   if (psn.before(req_.sent) && !psn.before(req_.una) && req_.log.at(psn).response &&
-      (req_.log.at(psn).fate != PacketFate::kDone || planted(PlantedBug::kCountResponseTwice))) {
+      req_.log.at(psn).fate != PacketFate::kDone) {
     for (std::uint64_t index = qp_.send_queue.head(); index != req_.started; ++index) {
       const SendEntry& entry = qp_.send_queue.at(index);
       if (!entry.local_done && psn.before(entry.first_psn + entry.packet_count)) return index;
@@ -500,7 +494,6 @@ void Completer::handle_silence() {
 // Runs long before the ack timeout and spends no retry.
 void Completer::handle_early_timeout() {
   if (req_.log.enabled()) {
-    if (planted(PlantedBug::kProbeSpendsRetry) && !spend_retry(Cause::kPeerSilent)) return;
     Recovery recovery(core_, qp_, now_);
     recovery.probe();
     recovery.restart_probe();

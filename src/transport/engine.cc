@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "transport/completer.h"
-#include "transport/planted_bug.h"
 #include "transport/qp/admission.h"
 #include "transport/qp/send_opcode.h"
 #include "transport/recovery.h"

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "transport/completer.h"
-#include "transport/planted_bug.h"
 #include "transport/requester.h"
 
 namespace rrdma::transport {
@@ -116,7 +115,7 @@ void Recovery::arrived(wire::Psn expected, Octets bits) {
       latest_request_ = {record.sent_at, psn, true};
     }
     // Not done: it may still find no receive request.
-    log_.become(psn, planted(PlantedBug::kDoneWhenArrived) ? PacketFate::kDone : PacketFate::kArrived);
+    log_.become(psn, PacketFate::kArrived);
   }
 }
 
@@ -136,7 +135,6 @@ void Recovery::responded(wire::Psn first, wire::Psn last, bool alone) {
 // and tells nothing about those.
 bool Recovery::lost_by_order(wire::Psn psn, const PacketRecord& record) const {
   if (record.fate != PacketFate::kUnderWay && record.fate != PacketFate::kArrived) return false;
-  if (planted(PlantedBug::kTrustRepair) && record.again) return false;
   // Nothing sent before the silence can still arrive after the answer to the probe that ended it.
   if (record.response && record.sent_at + req_.round_trip.patience() <= probe_heard_) return true;
   if (record.response && psn.before(req_.executed)) {
@@ -210,9 +208,7 @@ void Recovery::conclude() {
     req_.retries_left = qp_.attributes.retry_count;
     req_.attempts = 0;
   }
-  if (finished_ != 0 && !(planted(PlantedBug::kStayNarrow) && qp_.packets_lost != 0)) {
-    req_.congestion->on_arrival(view(), finished_, sample_.ns != 0);
-  }
+  if (finished_ != 0) req_.congestion->on_arrival(view(), finished_, sample_.ns != 0);
   // A response in order leaves nothing done beyond the oldest PSN, so there is no hole. Searching anyway would walk
   // over the whole flight for each packet of a READ.
   const bool hole = log_.done() + log_.arrived() != 0 || answers_ || probe_heard_.ns != 0;

@@ -4,7 +4,6 @@
 #include <array>
 
 #include "transport/completer.h"
-#include "transport/planted_bug.h"
 #include "transport/qp/send_opcode.h"
 #include "transport/recovery.h"
 #include "transport/responder.h"
@@ -72,7 +71,6 @@ SendVerdict Requester::send_repair(FrameSink& sink) {
 Requester::Place Requester::place_of_lost() {
   wire::Psn psn = req_.una;
   while (req_.log.at(psn).fate != PacketFate::kLost) ++psn;
-  if (planted(PlantedBug::kRepairNext) && psn + 1 != req_.sent) ++psn;
   std::uint64_t index = qp_.send_queue.head();
   for (;; ++index) {
     SendEntry& entry = qp_.send_queue.at(index);
@@ -84,7 +82,7 @@ Requester::Place Requester::place_of_lost() {
 // Assigns PSNs to an entry, or executes it if it is local.
 Requester::Start Requester::start(SendEntry& entry) {
   if (qp_.state == QpState::kDrain) return Start::kWait;
-  const bool fenced = (entry.flags & objects::kSendFence) != 0 && !planted(PlantedBug::kForgetFence);
+  const bool fenced = (entry.flags & objects::kSendFence) != 0;
   if (fenced && req_.reads != 0) return Start::kWait;
   const bool no_reads = awaits_response(entry.opcode) && qp_.attributes.max_reads == 0;
   if (no_reads || !supports(qp_.type, entry.opcode)) {

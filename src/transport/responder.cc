@@ -5,7 +5,6 @@
 
 #include "base/guarded_copy.h"
 #include "objects/atomic_call.h"
-#include "transport/planted_bug.h"
 #include "transport/qp/admission.h"
 #include "transport/requester.h"
 #include "wire/last_answer.h"
@@ -50,14 +49,6 @@ void Responder::handle_duplicate(const TransportPacket& packet) {
       if (response == nullptr || response->first_psn != headers.bth.psn) return;  // IBTA: too old, drop
       if (response->kind != wire::shape_of(headers.bth.opcode).kind) return;
       ++qp_.counters->atomic_replays;
-      if (planted(PlantedBug::kExecuteAtomicAgain) && response->kind == Kind::kAtomic) {
-        const AccessVerdict access = core_.memory.check_remote(
-            *qp_.pd, qp_.qpn, headers.atomic.rkey, headers.atomic.address, 8, objects::kRemoteAtomic);
-        AtomicCall call{reinterpret_cast<std::uint64_t*>(access.host),
-                        headers.bth.opcode.step() == Step::kCompareSwap, headers.atomic.swap_or_add,
-                        headers.atomic.compare, 0};
-        if (access.ok()) objects::run_atomic(&call);
-      }
       qp_.responses.mark_replay(*response);
       core_.schedule(qp_);
       return;
@@ -175,7 +166,7 @@ Responder::Verdict Responder::execute_send(const TransportPacket& packet, const 
   if (length > resp_.receive_length - resp_.offset) {
     return refuse(NakCode::kInvalidRequest, Cause::kReceiveBufferTooSmall);
   }
-  if (!placed_ && !(planted(PlantedBug::kAckBeforePlacing) && shape.ends_message && !shape.starts_message)) {
+  if (!placed_) {
     const Cause cause =
         objects::scatter(core_.memory, qp_.receive_pd(), {resp_.receive_list.get(), resp_.receive.sge_count},
                          resp_.offset, packet.payload, shape.ends_message);
@@ -204,8 +195,7 @@ Responder::Verdict Responder::execute_write(const TransportPacket& packet, const
     if (reth.length != 0) {  // a zero-length WRITE ignores its key
       const AccessVerdict access = core_.memory.check_remote(*qp_.pd, qp_.qpn, reth.rkey, reth.address,
                                                              reth.length, objects::kRemoteWrite);
-      if (!access.ok() && !planted(PlantedBug::kIgnoreRegionBounds))
-        return refuse(NakCode::kRemoteAccessError, access.cause);
+      if (!access.ok()) return refuse(NakCode::kRemoteAccessError, access.cause);
     }
     resp_.rkey = reth.rkey;
     resp_.address = reth.address;
@@ -216,16 +206,10 @@ Responder::Verdict Responder::execute_write(const TransportPacket& packet, const
   if (shape.ends_message ? length != remaining : length >= remaining) {
     return refuse(NakCode::kInvalidRequest, Cause::kRequestLengthWrong);
   }
-  if (length != 0 &&
-      !(planted(PlantedBug::kAckBeforePlacing) && shape.ends_message && !shape.starts_message)) {
+  if (length != 0) {
     // Check again for each packet: the region may have been deregistered since the first.
-    AccessVerdict access = core_.memory.check_remote(
+    const AccessVerdict access = core_.memory.check_remote(
         *qp_.pd, qp_.qpn, resp_.rkey, resp_.address + resp_.offset, length, objects::kRemoteWrite);
-    if (planted(PlantedBug::kIgnoreRegionBounds) && access.cause == Cause::kRemoteOutOfBounds) {
-      if (const auto* region = core_.memory.find_region(resp_.rkey.value); region != nullptr) {
-        access = {.host = region->host + (resp_.address + resp_.offset - region->address)};
-      }
-    }
     if (!access.ok()) return refuse(NakCode::kRemoteAccessError, access.cause);
     // A program may watch for the last byte and end at once.
     if (shape.ends_message)

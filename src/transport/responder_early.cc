@@ -1,7 +1,6 @@
 // The responder's in-order execution: it executes the expected request, and then early requests that waited behind
 // it. For an RRDMA peer it keeps packets ahead of a gap and reports them in a bitmap. For other peers it drops them
 // and names the gap once, as the specification demands.
-#include "transport/planted_bug.h"
 #include "transport/requester.h"
 #include "transport/responder.h"
 
@@ -13,14 +12,12 @@ void Responder::handle_reliable(const TransportPacket& packet) {
   packet_ = &packet;
   const std::int32_t distance = packet.headers.bth.psn.since(resp_.expected);
   if (distance > 0) return resp_.early.enabled() ? keep_early(packet) : out_of_sequence();
-  if (distance < 0 && !planted(PlantedBug::kSkipDuplicateCheck)) return handle_duplicate(packet);
+  if (distance < 0) return handle_duplicate(packet);
   resp_.nak_sent = false;
   if (!take_in_order(packet)) return;
   ReorderBuffer::Found early;
-  while (resp_.early.find(resp_.expected, early) ||
-         (planted(PlantedBug::kExecuteOverGap) && resp_.early.find(resp_.expected + 1, early))) {
+  while (resp_.early.find(resp_.expected, early)) {
     placed_ = early.placed;
-    if (planted(PlantedBug::kExecuteEarlyTwice) && !take_in_order(early.packet)) return;
     if (!take_in_order(early.packet)) return;
   }
 }
@@ -42,7 +39,6 @@ bool Responder::take_in_order(const TransportPacket& packet) {
       return true;
     case Verdict::Kind::kNotReady:
       ++qp_.counters->rnr_naks_sent;
-      if (planted(PlantedBug::kForgetEarly)) resp_.early.clear();
       resp_.nak_sent = true;  // stay silent about the packets behind it until the request is repeated
       answer(static_cast<std::uint8_t>(wire::kSyndromeRnrBase | (qp_.attributes.min_rnr_timer & 0x1f)),
              resp_.expected);
@@ -95,9 +91,8 @@ bool Responder::place_early(const TransportPacket& packet) {
         *qp_.pd, qp_.qpn, resp_.rkey, resp_.address + offset, length, objects::kRemoteWrite);
     return access.ok() && objects::place(access.host, packet.payload.data(), length, false);
   }
-  const bool same =
-      resp_.early.in_same_message(psn, resp_.expected) || planted(PlantedBug::kPlaceOverBoundary);
-  if (!same || offset + length > resp_.receive_length) return false;
+  if (!resp_.early.in_same_message(psn, resp_.expected) || offset + length > resp_.receive_length)
+    return false;
   return objects::scatter(core_.memory, qp_.receive_pd(), {resp_.receive_list.get(), resp_.receive.sge_count},
                           static_cast<std::uint32_t>(offset), packet.payload, false) == objects::Cause::kNone;
 }
@@ -107,8 +102,7 @@ SendVerdict Responder::send_arrivals(objects::FrameSink& sink) {
   objects::Frame* frame = sink.reserve(qp_.path);
   if (frame == nullptr) return SendVerdict::kNoRoom;
   frame->clear();
-  const wire::Psn base = planted(PlantedBug::kBitmapOffByOne) ? resp_.expected + 1 : resp_.expected;
-  const Octets bits = resp_.early.bitmap(base);
+  const Octets bits = resp_.early.bitmap(resp_.expected);
   if (!bits.empty()) frame->add_span(bits.data(), bits.size());
   std::uint8_t* p = frame->header.data();
   wire::emit_bth(

@@ -167,7 +167,7 @@ class WrongArguments(unittest.TestCase):
 class BrokenPromises(unittest.TestCase):
     def check(self, bug, *arguments):
         with tempfile.TemporaryDirectory() as folder:
-            result = run(*arguments, program=PLANTED, env={"PLANTED_BUG": str(bug)}, cwd=folder)
+            result = run(*arguments, program=PLANTED, env={"PLANTED_BUG": bug}, cwd=folder)
             self.assertEqual(result.returncode, 1, result.stdout + result.stderr)
             seed = re.search(r"^seed (\d+): (.+)$", result.stdout, re.M)
             self.assertTrue(seed, result.stdout)
@@ -179,15 +179,15 @@ class BrokenPromises(unittest.TestCase):
             self.assertIn("psn", decoded.stdout)
             self.assertNotEqual(decoded.returncode, 2, decoded.stderr)
             # The same seed gives the same output again.
-            again = run("--seed", seed.group(1), program=PLANTED, env={"PLANTED_BUG": str(bug)}, cwd=folder)
+            again = run("--seed", seed.group(1), program=PLANTED, env={"PLANTED_BUG": bug}, cwd=folder)
             self.assertEqual(again.returncode, 1)
             self.assertIn(seed.group(0), again.stdout)
 
     def test_a_lost_completion(self):
-        self.check(6, "--seeds", "20")
+        self.check("lose_completion", "--seeds", "20")
 
     def test_a_forgotten_fence(self):
-        self.check(4, "--seed", "1", "--seeds", "50")
+        self.check("forget_fence", "--seed", "1", "--seeds", "50")
 
     def test_no_bug_no_story(self):
         self.assertEqual(run("--seeds", "5", program=PLANTED).returncode, 0)
