@@ -3,10 +3,13 @@
 // from a wrong address. Bounds hold at all times, and nothing is left after everything was destroyed.
 #include <array>
 #include <cstdint>
+#include <optional>
+#include <set>
 #include <vector>
 
 #include "base/assert.h"
 #include "cm/endpoint.h"
+#include "cost.h"
 #include "input.h"
 #include "wire/cm_mad.h"
 
@@ -39,6 +42,7 @@ class World {
     for (std::size_t step = 0; step < kPiecesMax && !input_.empty(); ++step) {
       const std::uint8_t piece = input_.octet();
       index_ = piece & 1;
+      const fuzz::Cost cost;
       one_step(piece >> 1);
       check();
     }
@@ -50,6 +54,7 @@ class World {
     explicit Host(std::uint64_t seed) : endpoint(kSmall, KeySource(seed)) {}
     Endpoint endpoint;
     std::vector<ConnectionId> ids;
+    std::set<std::uint32_t> strangers;  // IDs of connections with neither host
   };
   struct Flying {
     std::uint8_t to = 0;
@@ -148,7 +153,13 @@ class World {
       const bool asked = std::holds_alternative<ConnectRequest>(event->details) ||
                          std::holds_alternative<LookupRequest>(event->details);
       if (asked) host().ids.push_back(event->id);
+      if (const auto* call = std::get_if<ConnectRequest>(&event->details)) note_peer(event->id, call->route);
+      if (const auto* call = std::get_if<LookupRequest>(&event->details)) note_peer(event->id, call->route);
     }
+  }
+
+  void note_peer(ConnectionId id, const Route& route) {
+    if (route.remote != gid_of_host(0) && route.remote != gid_of_host(1)) host().strangers.insert(id.value);
   }
 
   void deliver(bool mangle) {
@@ -163,7 +174,17 @@ class World {
       if ((fate & 4) != 0) mad.from = gid_of_host(7);
     }
     if (mad.to >= kHosts) return;
-    hosts_[mad.to].endpoint.handle_mad(now_, {.local = gid_of_host(mad.to), .remote = mad.from}, mad.octets);
+    arrive(hosts_[mad.to], {.local = gid_of_host(mad.to), .remote = mad.from}, mad.octets);
+  }
+
+  // A stranger has no part in any connection: whatever it says, none changes its state.
+  void arrive(Host& to, const MadAddresses& addresses, Octets octets) {
+    const bool stranger = addresses.remote != gid_of_host(0) && addresses.remote != gid_of_host(1);
+    std::vector<std::optional<State>> before;
+    for (const ConnectionId id : to.ids) before.push_back(to.endpoint.state_of(id));
+    to.endpoint.handle_mad(now_, addresses, octets);
+    for (std::size_t i = 0; stranger && i < before.size(); ++i)
+      RRDMA_ASSERT(to.strangers.contains(to.ids[i].value) || to.endpoint.state_of(to.ids[i]) == before[i]);
   }
 
   void inject_raw() {
@@ -183,9 +204,8 @@ class World {
     store_be32(octets.data() + 28, some_id().value);
     const Octets rest = input_.take(16);
     std::copy(rest.begin(), rest.end(), octets.begin() + 32);
-    host().endpoint.handle_mad(
-        now_, {.local = gid_of_host(static_cast<std::uint8_t>(index_)), .remote = gid_of_host(below(3))},
-        octets);
+    arrive(host(), {.local = gid_of_host(static_cast<std::uint8_t>(index_)), .remote = gid_of_host(below(3))},
+           octets);
   }
 
   // A restarted daemon: the connection is restored, perhaps on a host that already has it.

@@ -121,14 +121,15 @@ Topology parse_topology(std::string_view text) {
   for (std::string kind; lines >> kind;) {
     if (kind == "node") {
       LabNode node;
-      lines >> node.name >> node.is_host;
+      if (!(lines >> node.name >> node.is_host)) break;
       topology.nodes.push_back(std::move(node));
       continue;
     }
     LabLink link;
     LinkShape& shape = link.shape;
-    lines >> link.a >> link.b >> shape.rate_kbps >> shape.delay.ns >> shape.loss_ppm >> shape.queue >>
-        shape.ecn >> shape.mtu;
+    if (!(lines >> link.a >> link.b >> shape.rate_kbps >> shape.delay.ns >> shape.loss_ppm >> shape.queue >>
+          shape.ecn >> shape.mtu))
+      break;
     topology.links.push_back(link);
   }
   const std::size_t nodes = topology.nodes.size();
