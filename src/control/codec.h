@@ -24,6 +24,7 @@
 
 #include "base/assert.h"
 #include "base/octets.h"
+#include "base/visible_text.h"
 #include "control/slot.h"
 
 namespace rrdma::control {
@@ -67,27 +68,13 @@ class ByType {
   }
 };
 
-// Texts of strangers go to terminals and into logs of lines. Control characters of ASCII and of Latin-1 (U+0080 to U+009F),
-// and what is no UTF-8, become '?'.
+// Replaces each byte that a terminal might obey, and each that is not UTF-8, by '?'.
 [[nodiscard]] inline std::string visible(std::string_view text) {
   std::string shown;
-  for (std::size_t at = 0; at < text.size();) {
-    const auto octet = [&](std::size_t i) -> unsigned {
-      return at + i < text.size() ? static_cast<std::uint8_t>(text[at + i]) : 0;
-    };
-    const unsigned lead = octet(0);
-    const std::size_t size = lead < 0x80                   ? 1
-                             : lead >= 0xf0 && lead < 0xf5 ? 4
-                             : lead >= 0xe0 && lead < 0xf0 ? 3
-                                                           : 2;
-    bool good = size == 1 ? lead >= 0x20 && lead != 0x7f : lead >= 0xc2 && lead < 0xf5;
-    for (std::size_t i = 1; i < size; ++i) good = good && (octet(i) & 0xc0) == 0x80;
-    if (lead == 0xc2 && octet(1) < 0xa0) good = false;
-    if (good)
-      shown.append(text.substr(at, size));
-    else
-      shown.push_back('?');
-    at += good ? size : 1;
+  while (!text.empty()) {
+    const std::size_t size = visible_octets(text);
+    shown += size == 0 ? std::string_view("?") : text.substr(0, size);
+    text.remove_prefix(size == 0 ? 1 : size);
   }
   return shown;
 }

@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "base/format.h"
+#include "base/visible_text.h"
 #include "tools/exit_status.h"
 
 namespace rrdma::tools {
@@ -57,13 +58,14 @@ wire::Palette palette_for(int descriptor, ColourChoice choice) {
 
 std::string printable(std::string_view text) {
   std::string shown;
-  for (const char c : text) {
-    const auto octet = static_cast<unsigned char>(c);
-    if (octet < 0x20 || octet == 0x7f) {
-      shown += formatted("\\x{:02x}", octet);
+  while (!text.empty()) {
+    const std::size_t size = visible_octets(text);
+    if (size == 0) {
+      shown += formatted("\\x{:02x}", static_cast<unsigned char>(text.front()));
     } else {
-      shown += c;
+      shown += text.substr(0, size);
     }
+    text.remove_prefix(size == 0 ? 1 : size);
   }
   return shown;
 }
