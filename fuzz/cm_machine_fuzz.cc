@@ -1,10 +1,12 @@
 // Two Endpoints of the connection manager, their owners and a hostile network, all driven by the input: calls
 // in any order with any ID, jumps of time, and MADs that are delivered, duplicated, corrupted, forged or sent
-// from a wrong address. Bounds hold at all times, and nothing is left after everything was destroyed.
+// from a wrong address. Bounds hold at all times, and nothing is left after everything was destroyed. A REQ of a stranger
+// ends no connection, and neither does one in the name of a peer that answers.
 #include <array>
 #include <cstdint>
 #include <optional>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "base/assert.h"
@@ -29,6 +31,8 @@ constexpr Settings kSmall{.ca_guid = 1,
 constexpr std::uint64_t kService = wire::service_id_of({wire::PortSpace::kTcp, 1});
 constexpr std::size_t kHosts = 2;
 constexpr std::size_t kPiecesMax = 512;
+constexpr std::uint8_t kFirstCall = 240;  // pieces from here on are calls for a connection that stands
+constexpr int kRoundsMax = 400;
 
 wire::Gid gid_of_host(std::uint8_t host) { return wire::gid_of_ipv4({10, 0, 0, host}); }
 
@@ -43,7 +47,11 @@ class World {
       const std::uint8_t piece = input_.octet();
       index_ = piece & 1;
       const fuzz::Cost cost;
-      one_step(piece >> 1);
+      if (piece >= kFirstCall) {
+        call_for_standing(piece % 4 < 2);
+      } else {
+        one_step(piece >> 1);
+      }
       check();
     }
     finish();
@@ -185,6 +193,64 @@ class World {
     to.endpoint.handle_mad(now_, addresses, octets);
     for (std::size_t i = 0; stranger && i < before.size(); ++i)
       RRDMA_ASSERT(to.strangers.contains(to.ids[i].value) || to.endpoint.state_of(to.ids[i]) == before[i]);
+  }
+
+  // A REQ that names a connection that stands: its IDs, its queue pair and its peer. It comes from a stranger, or from
+  // the peer's own address although the peer did not send it.
+  void call_for_standing(bool from_stranger) {
+    const auto standing = host().endpoint.snapshot(some_id());
+    if (!standing.ok() || !honest_) return;
+    const std::uint8_t place = standing->route.remote.octets[15];
+    const wire::MadBuffer req = wire::emit_cm_mad(
+        {.transaction_id = input_.octet(),
+         .message = wire::CmReq{
+             .local_comm_id = {input_.octet() < 128 ? standing->remote_id.value : input_.word()},
+             .service_id = kService,
+             .local_qpn = standing->remote_qpn,
+             .path_mtu = 3,
+             .primary = {.local_gid = standing->route.remote, .remote_gid = standing->route.local}}});
+    if (from_stranger) {
+      collect();
+      const wire::Gid stranger = gid_of_host(7);
+      arrive(host(), {.local = standing->route.local, .remote = stranger}, req);
+      while (const auto mad = host().endpoint.poll_mad()) RRDMA_ASSERT(mad->route.remote == stranger);
+      return;
+    }
+    if (place >= kHosts) return;
+    const Endpoint& peer = hosts_[place].endpoint;
+    const auto both_stand = [&] {
+      const auto other = peer.snapshot(standing->remote_id);
+      return host().endpoint.snapshot(standing->id).ok() && other.ok() && other->remote_id == standing->id;
+    };
+    // Questions from before may have lost their answers.
+    if (!settle() || !both_stand()) return;
+    host().endpoint.handle_mad(now_, {.local = standing->route.local, .remote = standing->route.remote}, req);
+    if (settle()) RRDMA_ASSERT(both_stand());
+  }
+
+  // Lets the network deliver everything for a while. False if there is no end of it.
+  bool settle() {
+    const std::size_t whose = index_;
+    const Instant until = now_ + seconds(60);
+    flying_.clear();
+    int rounds = 0;
+    for (; rounds < kRoundsMax; ++rounds) {
+      for (index_ = 0; index_ < kHosts; ++index_) collect();
+      for (const Flying& mad : std::exchange(flying_, {})) {
+        if (mad.to >= kHosts) continue;
+        hosts_[mad.to].endpoint.handle_mad(now_, {.local = gid_of_host(mad.to), .remote = mad.from},
+                                           mad.octets);
+      }
+      for (index_ = 0; index_ < kHosts; ++index_) collect();
+      if (!flying_.empty()) continue;
+      const Instant next = std::min(hosts_[0].endpoint.next_deadline(), hosts_[1].endpoint.next_deadline());
+      if (next > until) break;
+      now_ = std::max(now_, next);
+      for (Host& one : hosts_) one.endpoint.handle_timeouts(now_);
+    }
+    index_ = whose;
+    now_ = std::max(now_, until);
+    return rounds < kRoundsMax;
   }
 
   void inject_raw() {

@@ -1,22 +1,33 @@
 // A daemon's dispatch and clients of two users, all driven by the input: connections that come and go,
-// greetings, and messages of every kind in any order (also of the connection manager and of captures), valid
-// or corrupted, with or without descriptors. The parts of the daemon are assembled as in main.cc, without the
-// network. Nothing ends the daemon, the shares add up, and nothing is held after all clients have gone.
+// greetings, and messages of every kind in any order (also of the connection manager, of captures, of fault rules and of
+// recognition), valid or corrupted, with or without descriptors and pages. The parts of the daemon are assembled as in
+// main.cc, without the network. Nothing ends the daemon, one message costs little, the shares add up, and nothing is held
+// after all clients have gone.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 
 #include <array>
 #include <cstdint>
+#include <cstring>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "base/assert.h"
 #include "control/capture_messages.h"
 #include "control/cm_messages.h"
+#include "control/fault_messages.h"
+#include "control/process_page.h"
+#include "control/recognition_messages.h"
+#include "cost.h"
 #include "daemon/captures.h"
+#include "daemon/fault_rules.h"
+#include "daemon/last_answers.h"
 #include "daemon/peers.h"
 #include "daemon/qp1/cm_service.h"
+#include "daemon/qp1/injected_mads.h"
+#include "daemon/qp1/recognition.h"
 #include "daemon/registry/device_totals.h"
 #include "daemon/registry/registry.h"
 #include "daemon/server.h"
@@ -52,6 +63,7 @@ class World {
 
   void run() {
     for (std::size_t step = 0; step < kStepsMax && !input_.empty(); ++step) {
+      const fuzz::Cost cost;
       one_step(input_.octet());
       turn();
       RRDMA_ASSERT(server_.client_count() <= kClients);
@@ -60,8 +72,9 @@ class World {
   }
 
  private:
-  std::array<Subsystem*, 8> subsystems() {
-    return {&captures_, &slots_, &peers_, &registry_, &device_totals_, &multicast_, &connections_, &qp1_};
+  std::array<Subsystem*, 11> subsystems() {
+    return {&last_answers_,  &captures_,  &fault_rules_, &slots_,       &peers_, &registry_,
+            &device_totals_, &multicast_, &connections_, &recognition_, &qp1_};
   }
 
   void one_step(std::uint8_t piece) {
@@ -69,7 +82,7 @@ class World {
     switch (piece / kClients % 8) {
       case 0: connect(end, piece % 2); break;
       case 1: end.reset(); break;
-      case 2: send(end, encode(hello(), 1), 0); break;
+      case 2: greet(end); break;
       default: send(end, mangled(any_message()), input_.below(4)); break;
     }
   }
@@ -93,6 +106,31 @@ class World {
     // ends.
     const std::array<int, 4> passed = {memory_.get(), bystander_.get(), memory_.get(), bystander_.get()};
     (void)send_datagram(end.get(), datagram, std::span(passed).first(fds));
+  }
+
+  // A hello with an odd token brings a page, on which the program says what it likes.
+  void greet(const OwnedFd& end) {
+    Hello greeting = hello();
+    if (!end || greeting.token % 2 == 0) return send(end, encode(greeting, 1), 0);
+    auto page = ProcessPage::create();
+    RRDMA_ASSERT(page.ok());
+    greeting.has_page = true;
+    const std::array<int, 1> passed = {page->fd()};
+    write_answers(*page);
+    (void)send_datagram(end.get(), encode(greeting, 1), passed);
+  }
+  void write_answers(ProcessPage& page) {
+    for (unsigned rows = input_.below(8); rows > 0; --rows) {
+      QpRow* const row = page.create_qp();
+      QpFields fields{
+          .qpn = 5, .peer_qpn = qpns_of(slot()).first + input_.octet(), .type = 2, .link = kLinkUdp};
+      fields.local_gid = fields.peer_gid = kHere;
+      fields.source_port = 0xc000;
+      const Octets lies = input_.take(input_.below(sizeof fields));
+      std::memcpy(static_cast<void*>(&fields), lies.data(), lies.size());
+      ProcessPage::update_qp(*row, fields);
+      wire::LastAnswer::write(row->last_answer, wire::Psn(input_.word()), input_.word(), EventLoop::now());
+    }
   }
 
   Hello hello() {
@@ -144,7 +182,36 @@ class World {
         known_.push_back(standing.id.value);
         return encode(CmRestore{.number = number(), .connection = standing}, 2);
       }
-      default: return encode(Retire{}, 2);
+      default: return later_message();
+    }
+  }
+  // The kinds that came later. They have one number in any_message(), so that older inputs keep their meaning.
+  std::vector<std::uint8_t> later_message() {
+    static constexpr std::array kRules = {"net=drop=5%,burst=4 peer=127.0.0.1 direction=out seed=9",
+                                          "cm=drop:REQ every=2 count=7",
+                                          "cm=reject:28 peer=127.0.0.1",
+                                          "cm=timewait:1s",
+                                          "cm=address",
+                                          "verb=ibv_reg_mr:ENOMEM:3 device=rrdma0",
+                                          "status=RETRY_EXC_ERR nth=10 qp=0x10001 after=1s for=2s"};
+    switch (input_.below(8)) {
+      case 0: return encode(Retire{}, 2);
+      case 1:
+      case 2: return encode(SetFault{.rule = kRules[input_.below(kRules.size())]}, 2);
+      case 3: {
+        const Octets text = input_.take(input_.octet());
+        std::string rule(text.begin(), text.end());
+        std::erase(rule, '\0');
+        return encode(SetFault{.rule = rule}, 2);
+      }
+      case 4: return encode(ListFaults{}, 2);
+      case 5: return encode(ClearFault{.number = number()}, 2);
+      default: {
+        RecognisePeer question{.local = kHere, .remote = kHere, .interface_index = number()};
+        question.remote.octets[14] = input_.octet();
+        question.remote.octets[15] = input_.octet();
+        return encode(question, 2);
+      }
     }
   }
   cm::Route route() const { return {.local = kHere, .remote = kHere}; }
@@ -176,6 +243,7 @@ class World {
   Server server_{
       {.is_system = true, .stays = true, .effort_of_user = seconds(3600)}, loop_, network_, counters_, keys_};
   Captures captures_{server_};
+  FaultRules fault_rules_{server_};
   Slots slots_{server_, network_, counters_, keys_};
   Peers peers_{slots_, counters_};
   Registry registry_{server_, slots_, network_, counters_};
@@ -183,6 +251,9 @@ class World {
   Multicast multicast_{slots_, network_, counters_};
   MadPort qp1_{loop_, network_, counters_, 2};
   ConnectionService connections_{qp1_, slots_, counters_, KeySource(3)};
+  const InjectedMads injected_mads_{qp1_, connections_, fault_rules_};
+  Recognition recognition_{qp1_, counters_, false, KeySource(4)};
+  LastAnswers last_answers_{slots_, network_, counters_};
   OwnedFd memory_{raw::memfd_create("fuzz", 1)};
   OwnedFd bystander_{raw::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)};
   std::array<OwnedFd, kClients> ends_;
