@@ -10,6 +10,9 @@ if(RRDMA_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${RRDMA_CCACHE})
 endif()
 
+# GCC spends a tenth of the time of a large source on collecting garbage: let it use 200 MiB more instead.
+add_compile_options("$<$<CXX_COMPILER_ID:GNU>:SHELL:--param ggc-min-expand=100 --param ggc-min-heapsize=786432>")
+
 if(RRDMA_SANITIZE)
   # A report ends the program, so that a test cannot pass with one. No vptr check: types with hidden visibility in
   # this build differ from those in libfmt.

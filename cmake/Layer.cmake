@@ -37,17 +37,6 @@ function(rrdma_cheap target)
   target_compile_options(${target} PRIVATE ${RRDMA_CHEAP})
 endfunction()
 
-# Half the time of a test's source goes into the headers of GoogleTest and of the standard library: compile them once.
-# Not with ccache: it cannot share an object that was compiled with a precompiled header between two trees.
-if(RRDMA_TESTS AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/test_headers.cc CONTENT "int main() {}\n")
-  add_executable(rrdma_test_headers EXCLUDE_FROM_ALL ${CMAKE_BINARY_DIR}/test_headers.cc)
-  rrdma_cheap(rrdma_test_headers)
-  target_link_libraries(rrdma_test_headers PRIVATE rrdma_options GTest::gtest)
-  target_precompile_headers(rrdma_test_headers PRIVATE
-    <gtest/gtest.h> <algorithm> <array> <atomic> <chrono> <functional> <memory> <optional> <span> <string> <thread> <variant> <vector>)
-endif()
-
 # rrdma_test(CTEST_NAME SOURCES ... [LINKS ...] [LABELS ...] [TIMEOUT s])
 function(rrdma_test name)
   cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LINKS;LABELS" ${ARGN})
@@ -55,9 +44,6 @@ function(rrdma_test name)
   add_executable(${target} ${ARG_SOURCES})
   rrdma_cheap(${target})
   target_link_libraries(${target} PRIVATE rrdma_options ${ARG_LINKS} GTest::gtest GTest::gtest_main)
-  if(TARGET rrdma_test_headers)
-    target_precompile_headers(${target} REUSE_FROM rrdma_test_headers)
-  endif()
   add_test(NAME ${name} COMMAND ${target})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 120)

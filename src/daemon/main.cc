@@ -1,5 +1,6 @@
 // rrdmad: the daemon of RRDMA. Reads its options, becomes a background process, connects the parts and runs
 // the loop. server.h and the subsystems serve the programs.
+#include <getopt.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -7,8 +8,8 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include <CLI/CLI.hpp>
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <optional>
@@ -199,30 +200,95 @@ int run(const Options& options) {
   return 0;
 }
 
+constexpr double kLingerMax_s = 86400;
+
+constexpr const char* kHelp =
+    "rrdmad holds UDP port 4791 for the RDMA programs of a network namespace. Programs start it "
+    "automatically.\n"
+    "Usage: rrdmad [OPTIONS]\n"
+    "\n"
+    "Options:\n"
+    "  -h, --help        print this help and exit\n"
+    "      --version     print the version and exit\n"
+    "      --system      serve all users of this network namespace (requires root); implies --stay\n"
+    "      --trust-users with --system: give the programs of every user sockets of the port; faster, but "
+    "each of\n"
+    "                    them can read and block the packets of all others\n"
+    "      --stay        keep running after the last program has exited\n"
+    "      --linger SECONDS\n"
+    "                    keep running this long after the last program, 0 to 86400 (default 5; environment:\n"
+    "                    RRDMA_DAEMON_LINGER)\n"
+    "      --strict      do not ask other hosts whether they are RRDMA, and do not answer when they ask\n";
+
+// The exit status of a command line that is not understood.
+int refuse(const std::string& sentence) {
+  std::fprintf(stderr, "rrdmad: %s\nRun rrdmad --help for the options.\n", sentence.c_str());
+  return 2;
+}
+
+bool read_linger(const char* text, double& seconds) {
+  char* end = nullptr;
+  errno = 0;
+  const double value = std::strtod(text, &end);
+  if (end == text || *end != '\0' || errno != 0 || !(value >= 0 && value <= kLingerMax_s)) return false;
+  seconds = value;
+  return true;
+}
+
+// Reads the command line and the environment. The exit status if the daemon must not run.
+std::optional<int> read_options(int argc, char** argv, Options& options) {
+  enum Choice {
+    kHelpChoice = 'h',
+    kVersion = 256,
+    kSystem,
+    kTrustUsers,
+    kStay,
+    kLinger,
+    kStrict,
+    kAutostarted
+  };
+  constexpr option kChoices[] = {
+      {"help", no_argument, nullptr, kHelpChoice},
+      {"version", no_argument, nullptr, kVersion},
+      {"system", no_argument, nullptr, kSystem},
+      {"trust-users", no_argument, nullptr, kTrustUsers},
+      {"stay", no_argument, nullptr, kStay},
+      {"linger", required_argument, nullptr, kLinger},
+      {"strict", no_argument, nullptr, kStrict},
+      {"autostarted", no_argument, nullptr, kAutostarted},
+      {nullptr, 0, nullptr, 0},
+  };
+  const char* linger = std::getenv("RRDMA_DAEMON_LINGER");
+  if (linger != nullptr && *linger != '\0' && !read_linger(linger, options.linger_s))
+    return refuse("RRDMA_DAEMON_LINGER=" + std::string(linger) +
+                  " is not a number of seconds from 0 to 86400.");
+  for (int choice; (choice = ::getopt_long(argc, argv, "h", kChoices, nullptr)) != -1;) {
+    switch (choice) {
+      case kHelpChoice: std::fputs(kHelp, stdout); return 0;
+      case kVersion: std::puts(RRDMA_VERSION); return 0;
+      case kSystem: options.system = true; break;
+      case kTrustUsers: options.trust_users = true; break;
+      case kStay: options.stay = true; break;
+      case kStrict: options.strict = true; break;
+      case kAutostarted: options.autostarted = true; break;
+      case kLinger:
+        if (!read_linger(optarg, options.linger_s))
+          return refuse("--linger takes a number of seconds from 0 to 86400, not " + std::string(optarg) +
+                        ".");
+        break;
+      default: return 2;  // getopt_long named the option
+    }
+  }
+  if (optind < argc) return refuse(std::string(argv[optind]) + " is not an option.");
+  if (options.trust_users && !options.system) return refuse("--trust-users needs --system.");
+  return std::nullopt;
+}
+
 }  // namespace
 }  // namespace rrdma::daemon
 
 int main(int argc, char** argv) {
   rrdma::daemon::Options options;
-  CLI::App app{
-      "rrdmad holds UDP port 4791 for the RDMA programs of a network namespace. Programs start it "
-      "automatically."};
-  app.set_version_flag("--version", RRDMA_VERSION);
-  app.add_flag("--system", options.system,
-               "serve all users of this network namespace (requires root); implies --stay");
-  app.add_flag(
-         "--trust-users", options.trust_users,
-         "with --system: give the programs of every user sockets of the port; faster, but each of them can "
-         "read and block the packets of all others")
-      ->needs("--system");
-  app.add_flag("--stay", options.stay, "keep running after the last program has exited");
-  app.add_option("--linger", options.linger_s, "seconds to keep running after the last program")
-      ->envname("RRDMA_DAEMON_LINGER")
-      ->check(CLI::Range(0.0, 86400.0));
-  app.add_flag("--strict", options.strict,
-               "do not ask other hosts whether they are RRDMA, and do not answer when they ask");
-  app.add_flag("--autostarted", options.autostarted, "started by a program: do not inherit its environment")
-      ->group("");
-  CLI11_PARSE(app, argc, argv);
+  if (const auto status = rrdma::daemon::read_options(argc, argv, options)) return *status;
   return rrdma::daemon::run(options);
 }

@@ -25,7 +25,7 @@ namespace rrdma::tools {
 namespace {
 
 constexpr std::string_view kName = "rrdma decode";
-constexpr std::string_view kExitText =
+constexpr std::string_view kDecodeExits =
     "Exit status:\n"
     "  0  every RoCE packet is valid\n"
     "  1  at least one RoCE packet is invalid\n"
@@ -309,7 +309,7 @@ void add_decode_command(CLI::App& app, Runner& chosen) {
                    "auto (on a terminal, unless NO_COLOR is set), always or never")
       ->type_name("WHEN")
       ->check(CLI::IsMember({"auto", "always", "never"}));
-  decode->footer(std::string(kExitText));
+  decode->footer(std::string(kDecodeExits));
   decode->callback([&chosen, options] { chosen = [options] { return run_decode(*options); }; });
 }
 

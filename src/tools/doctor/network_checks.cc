@@ -18,7 +18,7 @@ namespace rrdma::tools {
 namespace {
 
 constexpr unsigned kIbMtuLargest = 4096;
-constexpr unsigned kHeadersMax = 96;  // as in host::ib_mtu_code
+constexpr unsigned kPacketHeadersMax = 96;  // as in host::ib_mtu_code
 constexpr const char* kPort = "port 4791";
 
 Finding check_daemon_program() {
@@ -115,7 +115,7 @@ Finding check_mtu(const LocalDevice& device) {
   finding.sentence += "; a path MTU of 4096 needs 4192";
   finding.remedy =
       formatted("where both ends and the network between them allow it, as root: ip link set {} mtu {}",
-                device.identity.interface, kIbMtuLargest + kHeadersMax);
+                device.identity.interface, kIbMtuLargest + kPacketHeadersMax);
   return finding;
 }
 

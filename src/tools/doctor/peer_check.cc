@@ -27,8 +27,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kPatience = std::chrono::milliseconds(1500);  // for each request
-constexpr int kQuestions = 3;                                // one may be lost
+constexpr auto kRequestTimeout = std::chrono::milliseconds(1500);  // for each request
+constexpr int kQuestions = 3;                                      // one may be lost
 constexpr int kRefusalPatienceMs = 300;
 
 struct Target {
@@ -145,7 +145,7 @@ std::optional<Clock::duration> ask(control::DaemonClient& daemon, const Target& 
   AnswerWaiter waiter;
   while (!waiter.answered()) {
     const auto left =
-        std::chrono::duration_cast<std::chrono::milliseconds>(begin + kPatience - Clock::now()).count();
+        std::chrono::duration_cast<std::chrono::milliseconds>(begin + kRequestTimeout - Clock::now()).count();
     pollfd wait{.fd = daemon.event_fd(), .events = POLLIN, .revents = 0};
     if (left <= 0 || ::poll(&wait, 1, static_cast<int>(left)) < 0) return std::nullopt;
     daemon.handle_events(waiter);

@@ -22,7 +22,7 @@ namespace {
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kPatience = 3s;
+constexpr auto kFaultTimeout = 3s;
 constexpr auto kListInterval = 1s;
 constexpr std::size_t kWordsMax = 16, kOctetsMax = 65536;
 
@@ -33,7 +33,7 @@ struct Said {
 
 // Reads until the other end is closed. Returns false after a timeout.
 bool read_all(int descriptor, std::string& text) {
-  const auto end = Clock::now() + kPatience;
+  const auto end = Clock::now() + kFaultTimeout;
   while (text.size() < kOctetsMax) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now()).count();
     pollfd source{descriptor, POLLIN, 0};

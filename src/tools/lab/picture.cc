@@ -8,7 +8,7 @@
 namespace rrdma::tools {
 namespace {
 
-constexpr int kColumn = 110, kRow = 120, kWidth = 92, kHeight = 40, kMargin = 30;
+constexpr int kColumn = 110, kRow = 120, kBoxWidth = 92, kBoxHeight = 40, kMargin = 30;
 
 // The rows from the nodes farthest from the hosts down to the hosts.
 std::vector<std::vector<std::size_t>> rows_of(const Topology& topology) {
@@ -65,7 +65,7 @@ std::string svg_picture(const Topology& topology, const std::set<std::size_t>& c
   std::size_t widest = 1;
   for (const auto& row : rows) widest = std::max(widest, row.size());
   const int width = static_cast<int>(widest) * kColumn + 2 * kMargin;
-  const int height = static_cast<int>(rows.size() - 1) * kRow + kHeight + 2 * kMargin;
+  const int height = static_cast<int>(rows.size() - 1) * kRow + kBoxHeight + 2 * kMargin;
   struct Place {
     int x = 0, y = 0;
   };
@@ -74,7 +74,7 @@ std::string svg_picture(const Topology& topology, const std::set<std::size_t>& c
     const int step = (width - 2 * kMargin) / static_cast<int>(std::max<std::size_t>(rows[y].size(), 1));
     for (std::size_t x = 0; x < rows[y].size(); ++x)
       places[rows[y][x]] = {kMargin + step / 2 + static_cast<int>(x) * step,
-                            kMargin + kHeight / 2 + static_cast<int>(y) * kRow};
+                            kMargin + kBoxHeight / 2 + static_cast<int>(y) * kRow};
   }
   std::string svg = formatted(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {} {}\" font-family=\"sans-serif\" "
@@ -94,7 +94,7 @@ std::string svg_picture(const Topology& topology, const std::set<std::size_t>& c
     const LabNode& of = topology.nodes[node];
     svg += formatted(
         "<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" rx=\"{}\" fill=\"{}\" stroke=\"#345\"/>\n",
-        at.x - kWidth / 2, at.y - kHeight / 2, kWidth, kHeight, of.is_host ? 4 : 18,
+        at.x - kBoxWidth / 2, at.y - kBoxHeight / 2, kBoxWidth, kBoxHeight, of.is_host ? 4 : 18,
         of.is_host ? "#e8f1fb" : "#f4efe0");
     svg += formatted("<text x=\"{}\" y=\"{}\">{}</text>\n", at.x, of.is_host ? at.y - 2 : at.y + 5, of.name);
     if (of.is_host)

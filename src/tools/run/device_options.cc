@@ -50,7 +50,7 @@ std::vector<std::string> foreign_entries(std::string_view list) {
   return entries;
 }
 
-std::string joined(const std::vector<std::string>& entries, char between = ':') {
+std::string with_separator(const std::vector<std::string>& entries, char between = ':') {
   std::string list;
   for (const std::string& entry : entries)
     list += (list.empty() ? std::string() : std::string(1, between)) + entry;
@@ -226,7 +226,7 @@ Variables variables_of(const DeviceSettings& settings) {
                          {"RRDMA_UDP_CHECKSUM", settings.udp_checksum},
                          {"RRDMA_LOG", settings.log},
                          {"RRDMA_CC", settings.congestion},
-                         {"RRDMA_STRICT", settings.strict ? "1" : joined(settings.strict_peers, ',')},
+                         {"RRDMA_STRICT", settings.strict ? "1" : with_separator(settings.strict_peers, ',')},
                          {"RRDMA_LID", settings.lid ? "1" : ""},
                          {"RRDMA_DEVICES", settings.only     ? "only"
                                            : settings.beside ? "beside"
@@ -259,9 +259,9 @@ std::string preload_with(const std::vector<std::string>& libraries,
   std::vector<std::string> entries = sanitizers;
   entries.insert(entries.end(), libraries.begin(), libraries.end());
   for (std::string& entry : foreign_entries(present_preload())) entries.push_back(std::move(entry));
-  return joined(entries);
+  return with_separator(entries);
 }
 
-std::string preload_without() { return joined(foreign_entries(present_preload())); }
+std::string preload_without() { return with_separator(foreign_entries(present_preload())); }
 
 }  // namespace rrdma::tools

@@ -31,7 +31,7 @@ void print(std::FILE* file, fmt::format_string<Values...> text, Values&&... valu
 }
 
 constexpr std::string_view kName = "rrdma sim";
-constexpr std::string_view kExitText =
+constexpr std::string_view kSimExits =
     "Without options: all operations between two hosts for 50 ms of virtual time. This takes a few seconds.\n"
     "With only --seeds or --seed, the simulation is random: the seed determines hosts, cables, faults and\n"
     "workload. The same seed gives the same run on every machine.\n"
@@ -273,7 +273,7 @@ void add_sim_command(CLI::App& app, Runner& chosen) {
   sim->add_option("--trace", options->trace, "Packets to print after a violation")->capture_default_str();
   sim->add_option("--pcap", options->pcap, "Capture file of a violation (default: rrdma-sim-SEED.pcapng)");
   sim->add_flag("-j,--json", options->json, "Print the summary as one JSON object");
-  sim->footer(std::string(kExitText));
+  sim->footer(std::string(kSimExits));
   sim->callback([&chosen, options, sim, shape, seed, seeds] {
     options->seed_given = seed->count() != 0;
     options->seeds_given = seeds->count() != 0;

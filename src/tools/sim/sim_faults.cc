@@ -12,7 +12,6 @@
 namespace rrdma::tools {
 namespace {
 
-using faults::Kind;
 using faults::Rule;
 using HostChoice = std::optional<std::uint32_t>;  // none: all
 
@@ -44,7 +43,8 @@ Result<std::vector<HostChoice>, std::string> hosts_at(const std::vector<wire::Gi
 }
 
 bool cuts(const Rule& rule) {
-  return rule.kind == Kind::kPortDown || (rule.kind == Kind::kNetwork && rule.network.drop_ppm == kAlways);
+  return rule.kind == faults::Kind::kPortDown ||
+         (rule.kind == faults::Kind::kNetwork && rule.network.drop_ppm == kAlways);
 }
 
 // Cuts the links between the selected hosts, in both directions unless one is given.
@@ -64,14 +64,14 @@ Result<void, std::string> add_phase(const Rule& rule, const sim::FaultPhase& pha
     cut(phase, rule.direction, plan);
     return {};
   }
-  if (rule.kind == Kind::kFreeze) {
+  if (rule.kind == faults::Kind::kFreeze) {
     const Duration time = rule.lasts.ns == 0 ? plan.turbulence_max : rule.lasts;
     for (std::uint32_t host = 0; host < plan.hosts.size(); ++host) {
       if (phase.from.value_or(host) == host) plan.pauses.push_back({host, phase.begin, time});
     }
     return {};
   }
-  if (rule.kind != Kind::kNetwork)
+  if (rule.kind != faults::Kind::kNetwork)
     return Failure{"'" + rule.text +
                    "' cannot be simulated: there are no programs in a simulated world; net=, port=down and "
                    "freeze can."};
