@@ -13,7 +13,7 @@ void body_runs() noexcept { body_expected = false; }
 void require_body() {
   if (body_expected) [[unlikely]]
     broken_contract(
-        "a coroutine did not begin: this compiler (GCC 12.1 and 12.2, bug 106188) compiled its body away, "
+        "a coroutine did not begin: its compiler (GCC 12.1 or 12.2, bug 106188) dropped its body, "
         "because it awaits in "
         "a condition and has no variable; write `const auto result = co_await ...; if (!result) ...`");
 }

@@ -25,20 +25,13 @@ namespace detail {
 // a co_await in a condition). Resuming such a coroutine does nothing. To detect this, the starter of a Task
 // calls expect_body() and the body calls body_runs(). A poll that finds the body missing prints a message and
 // aborts the program.
+//
+// Every compiler makes both calls. The starter and the coroutine may come from different compilers: the
+// library and its user, or two objects of one program. These inline functions must therefore not depend on the
+// compiler.
 RRDMA_COMM_API void expect_body() noexcept;
 RRDMA_COMM_API void body_runs() noexcept;
 void require_body();
-#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ == 12 && __GNUC_MINOR__ < 3
-inline constexpr bool kBodiesMayBeMissing = true;
-#else
-inline constexpr bool kBodiesMayBeMissing = false;
-#endif
-inline void task_starts() noexcept {
-  if constexpr (kBodiesMayBeMissing) expect_body();
-}
-inline void task_began() noexcept {
-  if constexpr (kBodiesMayBeMissing) body_runs();
-}
 
 // Memory for coroutine frames, from this thread's free lists by size class.
 [[nodiscard]] RRDMA_COMM_API void* allocate_frame(std::size_t size);
@@ -52,7 +45,7 @@ class PromiseBase {
   struct InitialAwaiter {
     bool await_ready() noexcept { return false; }
     void await_suspend(std::coroutine_handle<>) noexcept {}
-    void await_resume() noexcept { task_began(); }
+    void await_resume() noexcept { body_runs(); }
   };
   InitialAwaiter initial_suspend() noexcept { return {}; }
 
@@ -67,17 +60,31 @@ class PromiseBase {
   FinalAwaiter final_suspend() noexcept { return {}; }
   void unhandled_exception() noexcept { exception_ = std::current_exception(); }
 
-  void continue_with(std::coroutine_handle<> continuation) { continuation_ = continuation; }
+  // Marks the task as started. `continuation` resumes at its end.
+  void start(std::coroutine_handle<> continuation) noexcept {
+    if (phase_ != Phase::kNew) [[unlikely]]
+      broken_contract("a Task was started or awaited twice");
+    phase_ = Phase::kStarted;
+    continuation_ = continuation;
+    expect_body();
+  }
+  [[nodiscard]] bool failed() const noexcept { return exception_ != nullptr; }
 
  protected:
-  void rethrow() {
+  // Marks the value as taken. Throws the exception that left the body, if any.
+  void take_once() {
+    if (phase_ == Phase::kTaken) [[unlikely]]
+      broken_contract("a Task was awaited twice: its value was already taken");
+    phase_ = Phase::kTaken;
     if (exception_) [[unlikely]]
       std::rethrow_exception(std::move(exception_));
   }
 
  private:
+  enum class Phase : unsigned char { kNew, kStarted, kTaken };
   std::coroutine_handle<> continuation_ = std::noop_coroutine();
   std::exception_ptr exception_;
+  Phase phase_ = Phase::kNew;
 };
 
 template <typename T>
@@ -88,7 +95,7 @@ class Promise : public PromiseBase {
   requires std::is_constructible_v<T, U&&>
   void return_value(U&& value) { value_.emplace(std::forward<U>(value)); }
   T take() {
-    rethrow();
+    take_once();
     return std::move(*value_);
   }
 
@@ -101,7 +108,7 @@ class Promise<void> : public PromiseBase {
  public:
   Task<void> get_return_object() noexcept;
   void return_void() noexcept {}
-  void take() { rethrow(); }
+  void take() { take_once(); }
 };
 
 }  // namespace detail
@@ -131,17 +138,18 @@ class [[nodiscard]] Task {
   // Runs the task until it first suspends. `continuation` resumes when the task is done. REQUIRES: valid, not
   // started.
   void start(std::coroutine_handle<> continuation) {
-    handle_.promise().continue_with(continuation);
-    detail::task_starts();
+    checked().promise().start(continuation);
     handle_.resume();
   }
   // Awaits the end without taking the value or the exception.
-  auto finished() noexcept { return Finished(handle_); }
+  auto finished() noexcept { return Finished(checked()); }
+  // Whether an exception left the task. REQUIRES: done(), not taken.
+  [[nodiscard]] bool failed() const { return checked().promise().failed(); }
   // REQUIRES: done(); called only once.
-  T take() { return handle_.promise().take(); }
+  T take() { return checked().promise().take(); }
 
-  auto operator co_await() && noexcept { return Awaiter(handle_); }
-  auto operator co_await() & noexcept { return Awaiter(handle_); }
+  auto operator co_await() && noexcept { return Awaiter(checked()); }
+  auto operator co_await() & noexcept { return Awaiter(checked()); }
 
  private:
   class Finished {
@@ -149,8 +157,7 @@ class [[nodiscard]] Task {
     explicit Finished(std::coroutine_handle<promise_type> handle) : handle_(handle) {}
     bool await_ready() const noexcept { return handle_.done(); }
     std::coroutine_handle<> await_suspend(std::coroutine_handle<> awaiting) noexcept {
-      handle_.promise().continue_with(awaiting);
-      detail::task_starts();
+      handle_.promise().start(awaiting);
       return handle_;
     }
     void await_resume() noexcept {}
@@ -164,6 +171,11 @@ class [[nodiscard]] Task {
     T await_resume() { return this->handle_.promise().take(); }
   };
 
+  [[nodiscard]] std::coroutine_handle<promise_type> checked() const noexcept {
+    if (handle_ == nullptr) [[unlikely]]
+      detail::broken_contract("an operation on an empty Task");
+    return handle_;
+  }
   void destroy() {
     if (handle_ != nullptr) std::exchange(handle_, nullptr).destroy();
   }
