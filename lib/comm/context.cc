@@ -32,33 +32,36 @@ Context::~Context() {
 }
 
 Connecting Context::connect(std::string_view address, const Profile& profile, Limit limit) {
-  return Connecting(reactor_, std::string(address), profile, std::move(limit));
+  return Connecting(reactor(), std::string(address), profile, std::move(limit));
 }
 
 Result<Listener> Context::listen(std::string_view address, int backlog) {
-  detail::Ref<detail::ListenerState> state(new detail::ListenerState(reactor_));
+  detail::Ref<detail::ListenerState> state(new detail::ListenerState(reactor()));
   if (auto listening = state->listen(address, backlog); !listening) return listening.error();
   return Listener(std::move(state));
 }
 
-bool Context::poll() { return reactor_->armed() ? reactor_->look_and_turn() : reactor_->turn(); }
-bool Context::wait(Clock::time_point until) { return reactor_->wait(until); }
-int Context::fd() const { return reactor_->fd(); }
-bool Context::arm() { return reactor_->arm(); }
-void Context::post(std::function<void()> call) { reactor_->inbox().add(std::move(call)); }
-Pool& Context::pool() { return *pool_; }
-const Device& Context::device() const { return reactor_->device(); }
-std::size_t Context::endpoints() const { return reactor_->residents(); }
+bool Context::poll() { return reactor()->armed() ? reactor_->look_and_turn() : reactor_->turn(); }
+bool Context::wait(Clock::time_point until) { return reactor()->wait(until); }
+int Context::fd() const { return reactor()->fd(); }
+bool Context::arm() { return reactor()->arm(); }
+void Context::post(std::function<void()> call) { reactor()->inbox().add(std::move(call)); }
+Pool& Context::pool() {
+  static_cast<void>(reactor());
+  return *pool_;
+}
+const Device& Context::device() const { return reactor()->device(); }
+std::size_t Context::endpoints() const { return reactor()->residents(); }
 
 // --- Sleeping --------------------------------------------------------------------------------------------------
 
 Sleeping Context::sleep(Clock::duration duration, std::stop_token stop) {
-  return {reactor_, Limit(duration, std::move(stop)), false};
+  return {reactor(), Limit(duration, std::move(stop)), false};
 }
 Sleeping Context::sleep_until(Clock::time_point at, std::stop_token stop) {
-  return {reactor_, Limit(at, std::move(stop)), false};
+  return {reactor(), Limit(at, std::move(stop)), false};
 }
-Sleeping Context::yield() { return {reactor_, Limit(), true}; }
+Sleeping Context::yield() { return {reactor(), Limit(), true}; }
 
 Sleeping::Sleeping(detail::Ref<detail::Reactor> reactor, Limit limit, bool yield)
     : Operation(std::move(reactor), During::kSleep, std::move(limit)), yield_(yield) {}
@@ -68,7 +71,7 @@ void Sleeping::begin() {
 }
 void Sleeping::withdraw() noexcept { leave_list(); }
 Result<void> Sleeping::await_resume() {
-  require_done();
+  take_once();
   if (!failed()) return {};
   Error error = take_failure();
   if (error.code() == Code::kDeadline) return {};
@@ -113,7 +116,7 @@ Error Connecting::error_for(Code code, int detail) const {
 }
 
 Result<Endpoint> Connecting::await_resume() {
-  require_done();
+  take_once();
   if (failed()) return take_failure();
   return Endpoint(std::move(endpoint_));
 }

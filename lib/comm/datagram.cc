@@ -53,7 +53,7 @@ Result<void> DatagramState::open(std::string_view address) {
   SocketAddress any_port = *local;
   clear_port(any_port);
   if (rdma_bind_addr(listener_, local->generic()) != 0 || rdma_bind_addr(id_, any_port.generic()) != 0)
-    return fail(Code::kBadAddress, "this address cannot be bound");
+    return fail(errno == EADDRINUSE ? Code::kInUse : Code::kBadAddress, "this address cannot be bound");
   if (id_->verbs != reactor_->verbs())
     return fail(Code::kBadAddress, "it is not an address of this context's device");
   if (auto made = make_queues(); !made) return made.error();
@@ -329,7 +329,7 @@ PacketSending::~PacketSending() { abandon(); }
 void PacketSending::begin() { state_->begin(this); }
 void PacketSending::withdraw() noexcept { state_->withdraw(this); }
 Result<Buffer> PacketSending::await_resume() {
-  require_done();
+  take_once();
   if (failed()) return take_failure();
   return std::move(buffer_);
 }
@@ -343,7 +343,7 @@ PacketReceiving::~PacketReceiving() {
 void PacketReceiving::begin() { state_->begin(this); }
 void PacketReceiving::withdraw() noexcept { leave_list(); }
 Result<Packet> PacketReceiving::await_resume() {
-  require_done();
+  take_once();
   if (failed()) return take_failure();
   return std::move(packet_);
 }
@@ -362,23 +362,23 @@ Datagram::~Datagram() {
 }
 
 Result<Datagram> Datagram::open(Context& context, std::string_view address, const DatagramProfile& profile) {
-  detail::Ref<detail::DatagramState> state(new detail::DatagramState(context.reactor_, profile));
+  detail::Ref<detail::DatagramState> state(new detail::DatagramState(context.reactor(), profile));
   if (auto opened = state->open(address); !opened) return opened.error();
   return Datagram(std::move(state));
 }
 
 PacketSending Datagram::send(const Peer& peer, Buffer message, Limit limit) {
-  return {state_, peer, std::move(message), std::move(limit)};
+  return {state_checked(), peer, std::move(message), std::move(limit)};
 }
-PacketReceiving Datagram::receive(Limit limit) { return {state_, std::move(limit)}; }
+PacketReceiving Datagram::receive(Limit limit) { return {state_checked(), std::move(limit)}; }
 Resolving Datagram::resolve(std::string_view address, Limit limit) {
-  return {state_, std::string(address), std::move(limit)};
+  return {state_checked(), std::string(address), std::move(limit)};
 }
 Joining Datagram::join(std::string_view group, Limit limit) {
-  return {state_, std::string(group), std::move(limit)};
+  return {state_checked(), std::string(group), std::move(limit)};
 }
-std::size_t Datagram::message_limit() const { return state_->message_limit(); }
-std::string_view Datagram::address() const { return state_->address(); }
+std::size_t Datagram::message_limit() const { return state_checked()->message_limit(); }
+std::string_view Datagram::address() const { return state_checked()->address(); }
 
 }  // namespace v0
 }  // namespace rrdma::comm

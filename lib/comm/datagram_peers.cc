@@ -93,7 +93,7 @@ Error Resolving::error_for(Code code, int detail) const {
 }
 
 Result<Peer> Resolving::await_resume() {
-  require_done();
+  take_once();
   if (failed()) return take_failure();
   return std::move(peer_);
 }
@@ -167,7 +167,7 @@ Error Joining::error_for(Code code, int detail) const {
 }
 
 Result<Membership> Joining::await_resume() {
-  require_done();
+  take_once();
   if (failed()) return take_failure();
   return Membership(std::move(membership_));
 }
@@ -177,7 +177,10 @@ Membership::Membership(detail::Ref<detail::MembershipState> state) : state_(std:
 Membership::Membership(Membership&&) noexcept = default;
 Membership& Membership::operator=(Membership&&) noexcept = default;
 Membership::~Membership() = default;
-Peer Membership::group() const { return state_->group(); }
+Peer Membership::group() const {
+  if (!state_) detail::broken_contract("an operation on an empty Membership");
+  return state_->group();
+}
 
 }  // namespace v0
 }  // namespace rrdma::comm

@@ -40,9 +40,17 @@ Copying Endpoint::send(std::span<const std::byte> octets, Limit limit) {
   return sending;
 }
 
-bool Endpoint::try_send(std::span<const std::byte> octets) { return state_ && state_->try_send(octets); }
+bool Endpoint::try_send(std::span<const std::byte> octets) {
+  if (!state_) return false;
+  state_->reactor()->require_thread();
+  return state_->try_send(octets);
+}
 
-Message Endpoint::try_receive() { return state_ ? state_->try_receive() : Message(); }
+Message Endpoint::try_receive() {
+  if (!state_) return {};
+  state_->reactor()->require_thread();
+  return state_->try_receive();
+}
 
 Receiving Endpoint::receive(Limit limit) { return Receiving(state_checked(), std::move(limit)); }
 
@@ -87,7 +95,7 @@ Exchanging Endpoint::fetch_add(RemoteRef<std::uint64_t> where, std::uint64_t val
 }
 
 Buffer Endpoint::scratch(std::size_t size) {
-  if (state_->reactor()->closed()) return {};
+  if (state_checked()->reactor()->closed()) return {};
   auto buffer = state_->reactor()->pool()->take(size);
   return buffer ? std::move(*buffer) : Buffer();
 }
@@ -102,31 +110,34 @@ void Endpoint::abort() {
 }
 
 bool Endpoint::open() const { return state_ && state_->usable(); }
-std::string_view Endpoint::peer() const { return *state_->peer_name(); }
-std::string_view Endpoint::local() const { return state_->local_name(); }
+std::string_view Endpoint::peer() const { return *state_checked()->peer_name(); }
+std::string_view Endpoint::local() const { return state_checked()->local_name(); }
 std::span<const std::byte> Endpoint::hello() const {
-  return std::as_bytes(std::span(state_->peer_hello().application));
+  return std::as_bytes(std::span(state_checked()->peer_hello().application));
 }
-std::size_t Endpoint::message_limit() const { return state_->peer_hello().message_limit; }
+std::size_t Endpoint::message_limit() const { return state_checked()->peer_hello().message_limit; }
 std::size_t Endpoint::inline_limit() const {
-  const std::size_t octets = state_->inline_limit();
+  const std::size_t octets = state_checked()->inline_limit();
   return octets > sizeof(detail::MessageHeader) ? octets - sizeof(detail::MessageHeader) : 0;
 }
-std::size_t Endpoint::credits() const { return state_->credits() > 0 ? state_->credits() - 1 : 0; }
-const EndpointCounters& Endpoint::counters() const { return state_->counters(); }
+std::size_t Endpoint::credits() const {
+  const std::size_t credits = state_checked()->credits();
+  return credits > 0 ? credits - 1 : 0;
+}
+const EndpointCounters& Endpoint::counters() const { return state_checked()->counters(); }
 
 Result<Buffer> Transferring::await_resume() {
-  require_done();
+  take_once();
   if (failed()) return take_failure();
   return std::move(buffer_);
 }
 Result<void> Copying::await_resume() {
-  require_done();
+  take_once();
   if (failed()) return take_failure();
   return {};
 }
 Result<std::uint64_t> Exchanging::await_resume() {
-  require_done();
+  take_once();
   if (failed()) return take_failure();
   return answer_;
 }
@@ -140,7 +151,7 @@ Error Settling::error_for(Code code, int detail) const {
   return endpoint_->error_for(code, During::kClose, detail);
 }
 Result<void> Settling::await_resume() {
-  require_done();
+  take_once();
   if (failed()) return take_failure();
   return {};
 }

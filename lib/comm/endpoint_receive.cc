@@ -193,7 +193,7 @@ Error Receiving::error_for(Code code, int detail) const {
 }
 
 Result<Message> Receiving::await_resume() {
-  require_done();
+  take_once();
   if (failed()) return take_failure();
   return std::move(message_);
 }

@@ -108,12 +108,17 @@ bool EndpointState::fits(Transfer& transfer) {
 }
 
 bool EndpointState::makes_window(Transfer& transfer) {
+  const auto access = static_cast<Access>(transfer.immediate_);
+  if (transfer.swap_ != 0 && writes(access)) {  // const objects
+    transfer.fail(written_const().with_peer(peer_name_));
+    return false;
+  }
   if (transfer.operand_ > ~std::uint32_t{0}) {
     transfer.fail(error_for(Code::kTooLarge, During::kShare, 0).with_note("a remote span counts to 4 GiB"));
     return false;
   }
   auto window = WindowState::create(reactor_, reinterpret_cast<void*>(transfer.remote_address_),
-                                    transfer.operand_, static_cast<Access>(transfer.immediate_));
+                                    transfer.operand_, access);
   if (!window) {
     Error error = window.error();
     transfer.fail(std::move(error).with_peer(peer_name_));

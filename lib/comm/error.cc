@@ -26,9 +26,8 @@ Words words_of(Code code) {
       return {"bad address", "this is no address that can be used",
               "write host:port, for example 10.0.0.1:7000, [::1]:7000 or name:7000"};
     case Code::kUnreachable:
-      return {
-          "unreachable", "nobody answers",
-          "check the address, the route (`ip route get ADDRESS`) and that the device is on that interface"};
+      return {"unreachable", "nobody answers",
+              "check the address, its route (`ip route get ADDRESS`) and the interface of the device"};
     case Code::kRefused:
       return {"refused", "the connection was refused",
               "start the server first, and check the port; the note says what the server said"};
@@ -43,15 +42,13 @@ Words words_of(Code code) {
               "everything it sent was received; connect again if there is more to do"};
     case Code::kPeerGone:
       return {"peer gone", "the peer is gone",
-              "it ended without closing, or its network is down; connect again, and ask again for what was "
-              "not answered"};
+              "it ended without closing, or its network is down; connect again and repeat what was lost"};
     case Code::kCancelled:
       return {"cancelled", "it was cancelled",
               "a stop was requested; what was already posted may still take effect"};
     case Code::kDeadline:
-      return {
-          "deadline", "the time was over",
-          "allow more time, or look at why the peer is slow; what was already posted may still take effect"};
+      return {"deadline", "the time was over",
+              "allow more time, or find out why the peer is slow; a posted request may still take effect"};
     case Code::kTooLarge:
       return {"too large", "it is too large",
               "send less at a time, raise Profile::message_limit at the receiver, or use read and write"};
@@ -73,6 +70,9 @@ Words words_of(Code code) {
     case Code::kSystem:
       return {"system", "a call of the system failed",
               "see the number in parentheses; `rrdma explain` knows more on RRDMA"};
+    case Code::kInUse:
+      return {"in use", "this address is in use",
+              "another program or Listener uses the port: stop it, or choose another port (0: a free one)"};
   }
   return {"unknown", "unknown", ""};
 }

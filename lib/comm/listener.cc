@@ -47,9 +47,9 @@ Result<void> ListenerState::listen(std::string_view address, int backlog) {
     id_ = nullptr;
     return fail(Code::kSystem, "no connection id");
   }
-  if (rdma_bind_addr(id_, local.generic()) != 0)
-    return fail(errno == EADDRINUSE ? Code::kBadAddress : Code::kSystem, "this address cannot be bound");
-  if (rdma_listen(id_, backlog) != 0) return fail(Code::kSystem, "this address cannot be listened at");
+  const auto refused = [] { return errno == EADDRINUSE ? Code::kInUse : Code::kSystem; };
+  if (rdma_bind_addr(id_, local.generic()) != 0) return fail(refused(), "this address cannot be bound");
+  if (rdma_listen(id_, backlog) != 0) return fail(refused(), "this address cannot be listened at");
   most_pending_ = static_cast<std::size_t>(backlog);
   port_ = port_of(rdma_get_local_addr(id_));
   address_ = text_of(rdma_get_local_addr(id_));
@@ -119,14 +119,18 @@ Incoming::Incoming(Incoming&&) noexcept = default;
 Incoming& Incoming::operator=(Incoming&&) noexcept = default;
 Incoming::~Incoming() = default;
 
-std::string_view Incoming::peer() const { return state_->peer; }
-std::span<const std::byte> Incoming::hello() const {
-  return std::as_bytes(std::span(state_->hello.application));
+const detail::IncomingState& Incoming::checked() const {
+  if (!state_) detail::broken_contract("an operation on an empty Incoming");
+  return *state_;
 }
-std::size_t Incoming::message_limit() const { return state_->hello.message_limit; }
+std::string_view Incoming::peer() const { return checked().peer; }
+std::span<const std::byte> Incoming::hello() const {
+  return std::as_bytes(std::span(checked().hello.application));
+}
+std::size_t Incoming::message_limit() const { return checked().hello.message_limit; }
 
 Accepting Incoming::accept(Context& context, const Profile& profile, Limit limit) {
-  Accepting accepting(context.reactor_, profile, std::move(limit));
+  Accepting accepting(context.reactor(), profile, std::move(limit));
   accepting.incoming_ = std::move(*this);
   return accepting;
 }
@@ -152,7 +156,7 @@ void Arriving::begin() {
 }
 void Arriving::withdraw() noexcept { leave_list(); }
 Result<Incoming> Arriving::await_resume() {
-  require_done();
+  take_once();
   if (failed()) return take_failure();
   return std::move(incoming_);
 }
@@ -220,7 +224,7 @@ Error Accepting::error_for(Code code, int detail) const {
 }
 
 Result<Endpoint> Accepting::await_resume() {
-  require_done();
+  take_once();
   if (failed()) return take_failure();
   return Endpoint(std::move(endpoint_));
 }
@@ -242,13 +246,13 @@ Listener::~Listener() {
 }
 
 Accepting Listener::accept(const Profile& profile, Limit limit) {
-  Accepting accepting(state_->reactor(), profile, std::move(limit));
+  Accepting accepting(state_checked()->reactor(), profile, std::move(limit));
   accepting.listener_ = state_;
   return accepting;
 }
-Arriving Listener::next(Limit limit) { return Arriving(state_, std::move(limit)); }
-std::uint16_t Listener::port() const { return state_->port(); }
-std::string_view Listener::address() const { return state_->address(); }
+Arriving Listener::next(Limit limit) { return Arriving(state_checked(), std::move(limit)); }
+std::uint16_t Listener::port() const { return state_checked()->port(); }
+std::string_view Listener::address() const { return state_checked()->address(); }
 
 }  // namespace v0
 }  // namespace rrdma::comm

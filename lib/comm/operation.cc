@@ -25,6 +25,7 @@ Error Operation::error_for(Code code, int detail) const { return Error(code, dur
 
 void Operation::start() {
   if (phase_ != Phase::kIdle) detail::broken_contract("an operation was begun twice");
+  reactor_->require_thread();
   phase_ = Phase::kWaiting;
   if (reactor_->closed()) return fail(Code::kClosed);
   if (limit_.stop().stop_requested()) return fail(Code::kCancelled);

@@ -68,6 +68,12 @@ void permit([[maybe_unused]] const Slab& slab) {
 
 }  // namespace
 
+bool writes(Access access) { return includes(access, Access::kWrite) || includes(access, Access::kAtomic); }
+Error written_const() {
+  return Error(Code::kInvalid, During::kShare)
+      .with_note("memory of const objects can be opened for reading only");
+}
+
 int verbs_access(Access access) {
   int flags = IBV_ACCESS_LOCAL_WRITE;
   if (includes(access, Access::kRead)) flags |= IBV_ACCESS_REMOTE_READ;
@@ -286,7 +292,7 @@ void Taking::begin() { pool_->begin(this); }
 void Taking::withdraw() noexcept { pool_->withdraw(this); }
 
 Result<Buffer> Taking::await_resume() {
-  require_done();
+  take_once();
   if (failed()) return take_failure();
   return std::move(buffer_);
 }
@@ -297,17 +303,17 @@ Pool& Pool::operator=(Pool&&) noexcept = default;
 Pool::~Pool() = default;
 
 Result<Pool> Pool::create(Context& context, const PoolOptions& options) {
-  return Pool(detail::Ref<detail::PoolState>(new detail::PoolState(context.reactor_, options)));
+  return Pool(detail::Ref<detail::PoolState>(new detail::PoolState(context.reactor(), options)));
 }
 
-Result<Buffer> Pool::take(std::size_t size) { return state_->take(size); }
-Taking Pool::wait(std::size_t size, Limit limit) { return Taking(state_, size, std::move(limit)); }
+Result<Buffer> Pool::take(std::size_t size) { return state_checked()->take(size); }
+Taking Pool::wait(std::size_t size, Limit limit) { return Taking(state_checked(), size, std::move(limit)); }
 Pool Pool::quota(std::size_t limit) const {
-  return Pool(detail::Ref<detail::PoolState>(new detail::PoolState(state_, limit)));
+  return Pool(detail::Ref<detail::PoolState>(new detail::PoolState(state_checked(), limit)));
 }
-std::size_t Pool::in_use() const { return state_->in_use(); }
-std::size_t Pool::registered() const { return state_->registered(); }
-std::size_t Pool::limit() const { return state_->limit(); }
+std::size_t Pool::in_use() const { return state_checked()->in_use(); }
+std::size_t Pool::registered() const { return state_checked()->registered(); }
+std::size_t Pool::limit() const { return state_checked()->limit(); }
 
 }  // namespace v0
 }  // namespace rrdma::comm

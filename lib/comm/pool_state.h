@@ -47,6 +47,10 @@ class Slab {
 
 // Converts remote access rights to verbs access flags.
 int verbs_access(Access access);
+// Whether a peer may change the memory.
+bool writes(Access access);
+// The error for opening memory of const objects for writing.
+Error written_const();
 
 class PoolState final : public Counted, public Link {
  public:

@@ -14,6 +14,7 @@
 
 #include "lib/comm/device_query.h"
 #include "lib/comm/pool_state.h"
+#include "lib/comm/wakes.h"
 
 namespace rrdma::comm {
 inline namespace v0 {
@@ -34,12 +35,6 @@ constexpr std::uint32_t kIdleTurnsToLook = 1024;  // the same for idle turns; an
 // The time between checks when idle turns are slow. A device may sleep in an empty poll, and connecting needs
 // several checks.
 constexpr Clock::duration kLooksApart = std::chrono::microseconds(500);
-
-// Identifies the calling thread.
-const void* this_thread() {
-  thread_local char mark;
-  return &mark;
-}
 
 void make_nonblocking(int fd) { ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK); }
 
@@ -271,6 +266,7 @@ bool Reactor::turn() {
   if (turning_) broken_contract("Context::poll was called by a coroutine that it had resumed");
   require_body();
   const Ref<Reactor> self(this);
+  const Inside inside(*this);
   turning_ = true;
   owner_.store(this_thread(), std::memory_order_relaxed);
   bool any = poll_completions() != 0;
@@ -285,11 +281,15 @@ bool Reactor::turn() {
     any = true;
     resume_ready();
   }
+  if (wakes_waiting) [[unlikely]] {
+    any = true;
+    resume_wakes();
+  }
   if (unsettled()) settle_all();
   if (!leaving_.empty()) let_go();
   turning_ = false;
   // Settling may have made operations ready; do not sleep in that case.
-  return any || !ready_.empty() || unsettled() || !yielding_.empty();
+  return any || !ready_.empty() || unsettled() || !yielding_.empty() || wakes_waiting;
 }
 
 void Reactor::take_completion_event() {
@@ -308,7 +308,8 @@ void Reactor::arm_queues() {
 bool Reactor::arm() {
   armed_ = true;
   arm_queues();
-  if (!ready_.empty() || !yielding_.empty() || unsettled() || inbox_->flagged()) return false;
+  if (!ready_.empty() || !yielding_.empty() || unsettled() || wakes_waiting || inbox_->flagged())
+    return false;
   if (!timers_.empty()) {
     const auto left = timers_.next().time_since_epoch();
     itimerspec spec{};
@@ -342,6 +343,8 @@ bool Reactor::sleep(Clock::time_point until) {
 }
 
 bool Reactor::wait(Clock::time_point until) {
+  const Ref<Reactor> self(this);
+  const Inside inside(*this);
   const Wait::Way way = options_.wait.way;
   // If the last wait slept, nothing was pending before it. Arming the queues and then polling is enough.
   const bool sleeps_at_once =
@@ -424,7 +427,10 @@ void Reactor::shut_down() {
   }
   if (turning_) return;
   turning_ = true;
-  while (!ready_.empty()) resume_ready();
+  while (!ready_.empty() || wakes_waiting) {
+    resume_ready();
+    if (wakes_waiting) resume_wakes();
+  }
   settle_all();
   let_go();
   turning_ = false;

@@ -26,6 +26,12 @@ namespace rrdma::comm {
 inline namespace v0 {
 namespace detail {
 
+// Identifies the calling thread.
+inline const void* this_thread() {
+  static thread_local char mark;
+  return &mark;
+}
+
 // The object that a wr_id points to.
 struct Completion {
   void (*arrive)(Completion* self, const ibv_wc& wc);
@@ -91,6 +97,12 @@ class Reactor final : public Counted {
     settle_all();
   }
   [[nodiscard]] bool corked() const { return corked_; }
+  // Aborts the program if another thread polls this context or sleeps in it.
+  void require_thread() const {
+    const void* inside = inside_.load(std::memory_order_relaxed);
+    if (inside != nullptr && inside != this_thread()) [[unlikely]]
+      broken_contract("two threads use one Context or its objects; Context::post() hands work to its thread");
+  }
   void request_stop(Operation* operation);
   Timers& timers() { return timers_; }
   StopInbox& inbox() { return *inbox_; }
@@ -116,6 +128,22 @@ class Reactor final : public Counted {
   [[nodiscard]] std::size_t residents() const { return resident_count_; }
 
  private:
+  // Marks the calling thread as the one that polls.
+  class Inside {
+   public:
+    explicit Inside(Reactor& reactor)
+        : reactor_(reactor), outer_(reactor.inside_.load(std::memory_order_relaxed)) {
+      reactor.require_thread();
+      reactor.inside_.store(this_thread(), std::memory_order_relaxed);
+    }
+    Inside(const Inside&) = delete;
+    ~Inside() { reactor_.inside_.store(outer_, std::memory_order_relaxed); }
+
+   private:
+    Reactor& reactor_;
+    const void* outer_;
+  };
+
   Reactor() = default;
   Result<void> open_device(const std::string& name);
   Result<void> open_files();
@@ -160,7 +188,8 @@ class Reactor final : public Counted {
   std::uint64_t next_look_up_ = 0;
   Ref<PoolState> pool_;  // reset by shut_down, because the pool holds the reactor
   List<PoolState> pools_;
-  std::atomic<const void*> owner_{nullptr};  // identifies the thread that polls
+  std::atomic<const void*> owner_{nullptr};   // identifies the thread that polled last
+  std::atomic<const void*> inside_{nullptr};  // the thread that polls or sleeps now
   std::uint32_t idle_turns_ = 0;
   std::uint32_t busy_turns_ = 0;
   std::uint32_t idle_turns_to_look_ = 1;

@@ -11,13 +11,17 @@ namespace rrdma::comm {
 inline namespace v0 {
 namespace detail {
 
-Result<Registration> Registration::of(Context& context, void* data, std::size_t size, Access access) {
+Result<Registration> Registration::of(Context& context, const void* data, std::size_t size, Access access,
+                                      bool changes) {
   Registration registration;
-  registration.reactor_ = context.reactor_;
+  registration.reactor_ = context.reactor();
   if (size == 0) return Error(Code::kInvalid, During::kShare).with_note("nothing to share");
   if (size > ~std::uint32_t{0})
     return Error(Code::kTooLarge, During::kShare).with_note("a remote span counts to 4 GiB");
-  ibv_mr* region = ibv_reg_mr(context.reactor_->domain(), data, size, verbs_access(access));
+  if (!changes && writes(access)) return written_const();
+  // Read-only pages can be registered only without local write access.
+  const int flags = verbs_access(access) & ~(changes ? 0 : IBV_ACCESS_LOCAL_WRITE);
+  ibv_mr* region = ibv_reg_mr(context.reactor()->domain(), const_cast<void*>(data), size, flags);
   if (region == nullptr)
     return Error(errno == ENOMEM ? Code::kNoMemory : Code::kSystem, During::kShare, errno)
         .with_note(std::to_string(size) + " octets");

@@ -11,16 +11,16 @@ namespace rrdma::comm {
 inline namespace v0 {
 
 Signal::Signal(Context& context, Limit limit, During during)
-    : Operation(context.reactor_, during, std::move(limit)) {}
+    : Operation(context.reactor(), during, std::move(limit)) {}
 
 Result<void> Signal::await_resume() {
-  require_done();
+  take_once();
   if (failed()) return take_failure();
   return {};
 }
 
 Alarm::Alarm(Context& context, void (*ring)(void* owner), void* owner)
-    : reactor_(context.reactor_), ring_(ring), owner_(owner) {}
+    : reactor_(context.reactor()), ring_(ring), owner_(owner) {}
 Alarm::~Alarm() { cancel(); }
 
 void Alarm::set(Clock::time_point at) {
@@ -30,7 +30,7 @@ void Alarm::set(Clock::time_point at) {
 void Alarm::cancel() { reactor_->timers().cancel(this); }
 
 TurnEnd::TurnEnd(Context& context, void (*ring)(void* owner), void* owner)
-    : reactor_(context.reactor_), ring_(ring), owner_(owner) {}
+    : reactor_(context.reactor()), ring_(ring), owner_(owner) {}
 TurnEnd::~TurnEnd() = default;
 void TurnEnd::request() { reactor_->flush_later(this); }
 

@@ -23,7 +23,9 @@ Result<Ref<WindowState>> WindowState::create(const Ref<Reactor>& reactor, void* 
   };
   Ref<WindowState> state(new WindowState(reactor));
   state->access_ = static_cast<unsigned>(verbs_access(access) & ~IBV_ACCESS_LOCAL_WRITE);
-  state->region_ = ibv_reg_mr(reactor->domain(), data, size, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
+  // Read-only pages can be registered only without local write access.
+  const int local = IBV_ACCESS_MW_BIND | (writes(access) ? IBV_ACCESS_LOCAL_WRITE : 0);
+  state->region_ = ibv_reg_mr(reactor->domain(), data, size, local);
   if (state->region_ == nullptr) return fail("no registration");
   state->window_ = ibv_alloc_mw(reactor->domain(), IBV_MW_TYPE_2);
   if (state->window_ == nullptr) return fail("no memory window");

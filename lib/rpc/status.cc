@@ -28,6 +28,7 @@ Status status_of(const comm::Error& error) {
     case Wire::kRefused:
     case Wire::kClosed:
     case Wire::kClosedByPeer:
+    case Wire::kInUse:
     case Wire::kPeerGone: code = Code::kUnavailable; break;
     case Wire::kVersion: code = Code::kFailedPrecondition; break;
     case Wire::kTooLarge:

@@ -65,7 +65,8 @@ TEST_F(Connections, BadAddresses) {
   }
   EXPECT_FALSE(context_.listen("10.9.0.1").ok());
   EXPECT_FALSE(context_.listen("192.0.2.77:7000").ok()) << "not an address of this machine";
-  EXPECT_FALSE(context_.listen(address()).ok()) << "taken";
+  const Error taken = context_.listen(address()).error();
+  EXPECT_EQ(taken.code(), Code::kInUse) << taken.what();
   settle();
 }
 

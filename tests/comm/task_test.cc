@@ -133,6 +133,138 @@ TEST_F(Tasks, ScopesOwnWhatTheyStarted) {
   EXPECT_EQ(witness.use_count(), 1);
 }
 
+Task<> throws_later(Context& context) {
+  (co_await context.sleep(1ms)).value();
+  throw std::runtime_error("thrown later");
+}
+Task<> sleeps_long(Context& context, std::shared_ptr<int> held, std::stop_token stop = {}) {
+  static_cast<void>(co_await context.sleep(1h, stop));
+  ++*held;
+}
+
+// A failed task ends its siblings: the test would take an hour otherwise.
+TEST_F(Tasks, AFailureCancelsTheSiblings) {
+  auto witness = std::make_shared<int>(0);
+  EXPECT_THROW(
+      run(when_all(sleeps_long(context_, witness), throws_later(context_), sleeps_long(context_, witness))),
+      std::runtime_error);
+  std::vector<Task<>> tasks;
+  tasks.push_back(sleeps_long(context_, witness));
+  tasks.push_back(throws_later(context_));
+  EXPECT_THROW(run(when_all(std::move(tasks))), std::runtime_error);
+  EXPECT_THROW(run([](Context& context, std::shared_ptr<int> held) -> Task<> {
+                 Scope scope;
+                 scope.spawn(sleeps_long(context, held));
+                 scope.spawn(throws_later(context));
+                 co_await scope.join();
+               }(context_, witness)),
+               std::runtime_error);
+  EXPECT_EQ(witness.use_count(), 1);
+  EXPECT_EQ(*witness, 0);
+}
+
+TEST_F(Tasks, AFailureStopsTheScope) {
+  auto witness = std::make_shared<int>(0);
+  EXPECT_THROW(run([](Context& context, std::shared_ptr<int> held) -> Task<> {
+                 Scope scope;
+                 scope.spawn(sleeps_long(context, held, scope.token()));
+                 scope.spawn(throws_later(context));
+                 // The stop request ends the first task. The next spawn reports the failure.
+                 for (;;) {
+                   (co_await context.yield()).value();
+                   if (*held != 0) scope.spawn(sleeps_long(context, held));
+                 }
+               }(context_, witness)),
+               std::runtime_error);
+  EXPECT_EQ(*witness, 1);
+}
+
+// A task fails while the sibling that spawned it still runs, and a third coroutine waits in join().
+TEST_F(Tasks, AFailureWithinASiblingsCall) {
+  EXPECT_THROW(run([](Context& context) -> Task<> {
+                 Scope scope;
+                 scope.spawn([](Context& c, Scope& s) -> Task<> {
+                   std::string text = "still alive";
+                   (co_await c.yield()).value();
+                   s.spawn(thrower());
+                   EXPECT_EQ(text, "still alive");
+                   (co_await c.sleep(1h)).value();
+                 }(context, scope));
+                 co_await scope.join();
+               }(context_)),
+               std::runtime_error);
+}
+
+class TasksDeathTest : public Tasks {
+ protected:
+  TasksDeathTest() { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
+};
+
+TEST_F(TasksDeathTest, AScopeLosesNoException) {
+  EXPECT_DEATH(run([](Context& context) -> Task<> {
+                 Scope scope;
+                 scope.spawn(throws_later(context));
+                 (co_await context.sleep(10ms)).value();
+               }(context_)),
+               "ended without join.*thrown later");
+  // Another exception is on its way.
+  EXPECT_THROW(run([](Context& context) -> Task<> {
+                 Scope scope;
+                 scope.spawn(throws_later(context));
+                 (co_await context.sleep(10ms)).value();
+                 throw std::logic_error("of the owner");
+               }(context_)),
+               std::logic_error);
+}
+
+TEST_F(TasksDeathTest, AwaitedTwice) {
+  EXPECT_DEATH(run([]() -> Task<> {
+                 auto task = number(3);
+                 const int first = co_await task;
+                 const int second = co_await task;
+                 std::printf("%d %d\n", first, second);
+               }()),
+               "Task was awaited twice");
+  EXPECT_DEATH(run([](Context& context) -> Task<> {
+                 auto sleeping = context.sleep(1ms);
+                 (co_await sleeping).value();
+                 (co_await sleeping).value();
+               }(context_)),
+               "operation was awaited twice");
+  EXPECT_DEATH(run(Task<>()), "empty Task");
+  EXPECT_DEATH(run([](Context& context) -> Task<> {
+                 auto task = throws_later(context);
+                 task.start(std::noop_coroutine());
+                 co_await task;
+               }(context_)),
+               "started or awaited twice");
+}
+
+TEST_F(TasksDeathTest, EmptyHandles) {
+  EXPECT_DEATH(static_cast<void>(Endpoint().peer()), "empty Endpoint");
+  EXPECT_DEATH(static_cast<void>(Endpoint().counters()), "empty Endpoint");
+  EXPECT_DEATH(static_cast<void>(Listener().accept()), "empty Listener");
+  EXPECT_DEATH(static_cast<void>(Incoming().peer()), "empty Incoming");
+  EXPECT_DEATH(
+      {
+        Context taken = std::move(context_);
+        context_.poll();
+      },
+      "Context that was moved from");
+}
+
+TEST_F(TasksDeathTest, TwoThreads) {
+  EXPECT_DEATH(
+      {
+        std::thread polls([this] { context_.wait(Clock::now() + 10s); });
+        std::this_thread::sleep_for(100ms);
+        auto sleeping = context_.sleep(1s);
+        sleeping.start();
+        polls.join();
+      },
+      "two threads use one Context");
+}
+
 TEST_F(Tasks, YieldLetsOthersRun) {
   std::string order;
   const auto speaker = [](Context& context, std::string& text, char letter) -> Task<> {
@@ -145,15 +277,17 @@ TEST_F(Tasks, YieldLetsOthersRun) {
   EXPECT_EQ(order, "ababab");
 }
 
-// The compiler bug with this coroutine must be reported.
+// GCC 12.1 and 12.2 leave the body of this coroutine out (see task.h). Either it runs, or a poll says why not.
 Task<> waits_in_a_condition(Context& context) {
   if (!co_await context.yield()) co_return;
   throw std::runtime_error("it ran");
 }
-TEST_F(Tasks, ACoroutineThatWaitsInACondition) {
-  if (detail::kBodiesMayBeMissing)
-    GTEST_SKIP() << "this compiler leaves its body out, and a poll ends the program";
+TEST_F(TasksDeathTest, ACoroutineThatWaitsInACondition) {
+#if !defined(__clang__) && __GNUC__ == 12 && __GNUC_MINOR__ < 3
+  EXPECT_DEATH(run(waits_in_a_condition(context_)), "bug 106188");
+#else
   EXPECT_THROW(run(waits_in_a_condition(context_)), std::runtime_error);
+#endif
 }
 
 TEST_F(Tasks, ResultsSayWhatIsWrong) {

@@ -1,4 +1,5 @@
 // Memory windows: open to one peer, closed when destroyed, and refused with a reason if the device has none.
+#include <array>
 #include <cstring>
 #include <vector>
 
@@ -13,6 +14,24 @@ class Windows : public World {
     if (!context_.device().memory_windows) GTEST_SKIP() << "the device has no memory windows";
   }
 };
+
+constexpr std::array<int, 4> kTable = {1, 2, 3, 4};  // in read-only pages
+
+TEST_F(Windows, ConstObjectsForReadingOnly) {
+  Pair pair = connect();
+  run([](Context& context, Pair& p) -> Task<> {
+    auto shared = share(context, std::span<const int>(kTable), Access::kRead).value_or_throw();
+    auto lent =
+        (co_await p.server.lend(std::span<const int>(kTable), Access::kRead, kPatience)).value_or_throw();
+    EXPECT_EQ((co_await p.client.read(shared.remote()[2], kPatience)).value_or_throw(), 3);
+    EXPECT_EQ((co_await p.client.read(lent.remote()[3], kPatience)).value_or_throw(), 4);
+    const auto written = share(context, std::span<const int>(kTable), Access::kWrite);
+    EXPECT_EQ(written.error().code(), Code::kInvalid);
+    const auto bound = co_await p.server.lend(std::span<const int>(kTable), Access::kAtomic, kPatience);
+    EXPECT_EQ(bound.error().code(), Code::kInvalid);
+    EXPECT_TRUE(p.server.open());
+  }(context_, pair));
+}
 
 TEST_F(Windows, OpenToTheirPeerAlone) {
   Pair pair = connect();

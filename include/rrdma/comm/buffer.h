@@ -154,6 +154,10 @@ class RRDMA_COMM_API Pool {
  private:
   friend class Context;
   explicit Pool(detail::Ref<detail::PoolState> state);
+  [[nodiscard]] const detail::Ref<detail::PoolState>& state_checked() const {
+    if (!state_) detail::broken_contract("an operation on a Pool that was moved from");
+    return state_;
+  }
   detail::Ref<detail::PoolState> state_;
 };
 

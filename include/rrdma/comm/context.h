@@ -159,6 +159,11 @@ class RRDMA_COMM_API Context {
   friend class Datagram;
   friend class detail::Registration;
   explicit Context(detail::Ref<detail::Reactor> reactor);
+  [[nodiscard]] const detail::Ref<detail::Reactor>& reactor() const {
+    if (!reactor_) [[unlikely]]
+      detail::broken_contract("an operation on a Context that was moved from");
+    return reactor_;
+  }
   detail::Ref<detail::Reactor> reactor_;
   std::optional<Pool> pool_;
 };

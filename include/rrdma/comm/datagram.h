@@ -205,6 +205,10 @@ class RRDMA_COMM_API Datagram {
 
  private:
   explicit Datagram(detail::Ref<detail::DatagramState> state);
+  [[nodiscard]] const detail::Ref<detail::DatagramState>& state_checked() const {
+    if (!state_) detail::broken_contract("an operation on a Datagram that was moved from");
+    return state_;
+  }
   detail::Ref<detail::DatagramState> state_;
 };
 

@@ -216,7 +216,7 @@ template <typename T>
 class Fetching final : public detail::Fenceable<Fetching<T>> {
  public:
   Result<T> await_resume() {
-    this->require_done();
+    this->take_once();
     if (this->failed()) return this->take_failure();
     T value;
     std::memcpy(&value, this->buffer_.data(), sizeof(T));
@@ -233,7 +233,7 @@ template <typename T>
 class Lending final : public detail::Fenceable<Lending<T>> {
  public:
   Result<Window<T>> await_resume() {
-    this->require_done();
+    this->take_once();
     if (this->failed()) return this->take_failure();
     return Window<T>(this->take_window(), memory_);
   }
@@ -359,7 +359,8 @@ class RRDMA_COMM_API Endpoint {
   [[nodiscard]] Exchanging fetch_add(RemoteRef<std::uint64_t> where, std::uint64_t value, Limit limit = {});
 
   // Opens memory to this peer alone, as long as the Window exists. See Window; see Share for access by every
-  // peer. The caller owns the memory, which must outlive the Window.
+  // peer. The caller owns the memory, which must outlive the Window. Memory of const objects can be opened for
+  // reading only.
   template <typename T>
   [[nodiscard]] Lending<T> lend(std::span<T> memory, Access access, Limit limit = {}) {
     Lending<T> lending(state_checked(), detail::Verb::kBind, During::kShare, Buffer(), std::move(limit));
@@ -367,6 +368,7 @@ class RRDMA_COMM_API Endpoint {
     lending.remote_address_ = reinterpret_cast<std::uintptr_t>(memory.data());
     lending.operand_ = memory.size_bytes();
     lending.immediate_ = static_cast<std::uint32_t>(access);
+    lending.swap_ = std::is_const_v<T> ? 1 : 0;
     return lending;
   }
 

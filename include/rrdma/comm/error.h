@@ -35,6 +35,7 @@ enum class Code : unsigned char {
   kProtocol,      // the peer violated the protocol
   kInvalid,       // invalid arguments or use
   kSystem,        // a system call or verbs call failed; see detail
+  kInUse,         // another listener uses this address
 };
 
 // The operation that failed.

@@ -53,6 +53,7 @@ class RRDMA_COMM_API Incoming {
   friend class Accepting;
   friend class detail::ListenerState;
   explicit Incoming(std::unique_ptr<detail::IncomingState> state);
+  [[nodiscard]] const detail::IncomingState& checked() const;
   std::unique_ptr<detail::IncomingState> state_;
 };
 
@@ -120,6 +121,10 @@ class RRDMA_COMM_API Listener {
  private:
   friend class Context;
   explicit Listener(detail::Ref<detail::ListenerState> state);
+  [[nodiscard]] const detail::Ref<detail::ListenerState>& state_checked() const {
+    if (!state_) detail::broken_contract("an operation on an empty Listener");
+    return state_;
+  }
   detail::Ref<detail::ListenerState> state_;
 };
 

@@ -39,7 +39,7 @@ class RRDMA_COMM_API Operation : private detail::Link, private detail::Timer {
   // Starts the operation; co_await does this implicitly. REQUIRES: not started.
   void start();
   // Whether the result is available.
-  [[nodiscard]] bool done() const { return phase_ == Phase::kDone; }
+  [[nodiscard]] bool done() const { return phase_ >= Phase::kDone; }
   [[nodiscard]] bool started() const { return phase_ != Phase::kIdle; }
 
   bool await_ready() {
@@ -49,7 +49,7 @@ class RRDMA_COMM_API Operation : private detail::Link, private detail::Timer {
   void await_suspend(std::coroutine_handle<> awaiting) { continuation_ = awaiting; }
 
  protected:
-  enum class Phase : std::uint8_t { kIdle, kWaiting, kDone };
+  enum class Phase : std::uint8_t { kIdle, kWaiting, kDone, kTaken };
 
   Operation(detail::Ref<detail::Reactor> reactor, During during, Limit limit);
   // REQUIRES: neither operation has started.
@@ -78,10 +78,12 @@ class RRDMA_COMM_API Operation : private detail::Link, private detail::Timer {
   [[nodiscard]] const detail::Ref<detail::Reactor>& reactor() const { return reactor_; }
   [[nodiscard]] const Limit& limit() const { return limit_; }
   [[nodiscard]] During during() const { return during_; }
-  // REQUIRES: done().
-  void require_done() const {
-    if (!done()) [[unlikely]]
-      detail::broken_contract("the result of an operation that is not done");
+  // Marks the result as taken. REQUIRES: done(), not taken before.
+  void take_once() {
+    if (phase_ != Phase::kDone) [[unlikely]]
+      detail::broken_contract(done() ? "an operation was awaited twice: its result was already taken"
+                                     : "the result of an operation that is not done");
+    phase_ = Phase::kTaken;
   }
 
  private:

@@ -1,5 +1,6 @@
 // Concurrency: when_all, when_any, and Scope, which owns tasks that run beside its owner. Destroying the
-// owner cancels its tasks: destroying a task withdraws the operation that it awaits.
+// owner cancels its tasks: destroying a task withdraws the operation that it awaits. The first exception that
+// leaves a task cancels its siblings and reaches the owner.
 #pragma once
 
 #include <coroutine>
@@ -22,10 +23,22 @@ inline namespace v0 {
 
 namespace detail {
 
-// Resumes a coroutine when enough tasks have ended.
+// A coroutine that waits for the end of the current turn.
+struct Wake : Link {
+  std::coroutine_handle<> waiter;
+};
+// Resumes the waiter from the next poll of a context of this thread, when no other coroutine runs. REQUIRES:
+// the wake is in no list.
+RRDMA_COMM_API void wake_later(Wake& wake) noexcept;
+// Prints the exception and aborts the program. Called if an exception would be lost.
+[[noreturn]] RRDMA_COMM_API void exception_lost(const std::exception_ptr& exception) noexcept;
+
+// Resumes a coroutine when enough tasks have ended, or when one of them has failed.
 class Latch {
  public:
   explicit Latch(std::size_t count) : left_(count) {}
+  // The next task to arrive opens the latch.
+  void open_next() { left_ = 1; }
   std::coroutine_handle<> arrive() {
     if (left_ == 0 || --left_ != 0 || !waiter_) return std::noop_coroutine();
     return std::exchange(waiter_, nullptr);
@@ -89,8 +102,9 @@ class Driver {
 };
 
 template <typename T>
-Driver drive(Task<T>& task, [[maybe_unused]] Latch& latch) {
+Driver drive(Task<T>& task, Latch& latch) {
   co_await task.finished();
+  if (task.failed()) latch.open_next();
 }
 
 template <typename T>
@@ -106,6 +120,11 @@ Held<T> take_held(Task<T>& task) {
   }
 }
 
+template <typename T>
+void rethrow_failure(Task<T>& task) {
+  if (task.done() && task.failed()) static_cast<void>(take_held(task));
+}
+
 template <typename A>
 using ValueOf = typename decltype(as_task(std::declval<A>()))::Value;
 
@@ -113,8 +132,9 @@ template <typename... T>
 Task<std::tuple<Held<T>...>> all_of(Task<T>... tasks) {
   Latch latch(sizeof...(T));
   std::tuple<decltype((static_cast<void>(tasks), Driver(nullptr)))...> drivers(drive(tasks, latch)...);
-  std::apply([](auto&... driver) { (driver.start(), ...); }, drivers);
+  std::apply([&latch](auto&... driver) { ((latch.open() ? void() : driver.start()), ...); }, drivers);
   co_await latch;
+  (rethrow_failure(tasks), ...);
   co_return std::tuple<Held<T>...>(take_held(tasks)...);
 }
 
@@ -140,20 +160,25 @@ Task<std::variant<Held<T>...>> any_of(Task<T>... tasks) {
 }  // namespace detail
 
 // Runs all tasks or operations concurrently. The result is a tuple of their values (std::monostate for void).
+// The first exception that leaves a task destroys the others, which withdraws the operations they await, and is
+// rethrown.
 template <typename... A>
 requires(sizeof...(A) > 0) [[nodiscard]] auto when_all(A... awaitables) {
   return detail::all_of(as_task(std::move(awaitables))...);
 }
 
-// Runs all tasks concurrently. The result is a vector of their values.
+// The same for a vector of tasks.
 template <typename T>
 [[nodiscard]] Task<std::vector<detail::Held<T>>> when_all(std::vector<Task<T>> tasks) {
   detail::Latch latch(tasks.size());
   std::vector<detail::Driver> drivers;
   drivers.reserve(tasks.size());
   for (Task<T>& task : tasks) drivers.push_back(detail::drive(task, latch));
-  for (detail::Driver& driver : drivers) driver.start();
+  for (detail::Driver& driver : drivers) {
+    if (!latch.open()) driver.start();
+  }
   co_await latch;
+  for (Task<T>& task : tasks) detail::rethrow_failure(task);
   std::vector<detail::Held<T>> values;
   values.reserve(tasks.size());
   for (Task<T>& task : tasks) values.push_back(detail::take_held(task));
@@ -169,6 +194,11 @@ requires(sizeof...(A) > 0) [[nodiscard]] auto when_any(A... awaitables) {
 
 // Owns tasks that run beside its owner. join() awaits all of them. The destructor destroys those that have
 // not ended. A task must not destroy the Scope that owns it.
+//
+// The first exception that leaves a task requests a stop of the others (token()). The next spawn() or join()
+// rethrows it; join() first destroys the other tasks. If the Scope ends without either, the program is aborted
+// with the exception's text, unless another exception is being thrown. A task whose failure is of no interest
+// catches its exceptions.
 class Scope {
  public:
   Scope() = default;
@@ -177,11 +207,14 @@ class Scope {
   Scope(const Scope&) = delete;
   Scope& operator=(const Scope&) = delete;
   ~Scope() {
-    while (Child* child = children_.front()) std::coroutine_handle<Child>::from_promise(*child).destroy();
+    destroy_tasks();
+    if (exception_ && std::uncaught_exceptions() == 0) detail::exception_lost(exception_);
   }
 
-  // Starts a task and runs it until it first suspends.
+  // Starts a task and runs it until it first suspends. If an earlier task has failed, rethrows its exception
+  // instead.
   void spawn(Task<void> task) {
+    rethrow();
     ++size_;
     run(this, std::move(task)).resume();
   }
@@ -190,10 +223,12 @@ class Scope {
   void cancel() { source_.request_stop(); }
   [[nodiscard]] std::size_t size() const { return size_; }
 
-  // Awaits all tasks, including those spawned meanwhile. Rethrows the first exception that left a task.
+  // Awaits all tasks, including those spawned meanwhile. If one has failed, destroys the others and rethrows
+  // the exception.
   Task<void> join() {
-    while (size_ != 0) co_await Joining(this);
-    if (exception_) std::rethrow_exception(std::exchange(exception_, nullptr));
+    while (size_ != 0 && !exception_) co_await Joining(this);
+    if (exception_) destroy_tasks();
+    rethrow();
   }
 
  private:
@@ -219,15 +254,20 @@ class Scope {
       std::coroutine_handle<> await_suspend(Self self) noexcept {
         Scope* scope = self.promise().scope_;
         self.destroy();
-        if (scope->size_ != 0 || !scope->joiner_) return std::noop_coroutine();
-        return std::exchange(scope->joiner_, nullptr);
+        // Later, because the joiner may destroy a task that is still running: the one that spawned this one.
+        if (scope->size_ == 0 || scope->exception_) {
+          while (detail::Wake* joiner = scope->joiners_.pop_front()) detail::wake_later(*joiner);
+        }
+        return std::noop_coroutine();
       }
       void await_resume() noexcept {}
     };
     Final final_suspend() noexcept { return {}; }
     void return_void() noexcept {}
     void unhandled_exception() noexcept {
-      if (!scope_->exception_) scope_->exception_ = std::current_exception();
+      if (scope_->exception_) return;
+      scope_->exception_ = std::current_exception();
+      scope_->cancel();
     }
 
    private:
@@ -238,11 +278,14 @@ class Scope {
     std::coroutine_handle<Child> handle;
     void resume() const { handle.resume(); }
   };
-  class Joining {
+  class Joining : detail::Wake {
    public:
     explicit Joining(Scope* scope) : scope_(scope) {}
-    bool await_ready() const noexcept { return scope_->size_ == 0; }
-    void await_suspend(std::coroutine_handle<> joiner) noexcept { scope_->joiner_ = joiner; }
+    bool await_ready() const noexcept { return false; }
+    void await_suspend(std::coroutine_handle<> joiner) noexcept {
+      waiter = joiner;
+      scope_->joiners_.push_back(this);
+    }
     void await_resume() const noexcept {}
 
    private:
@@ -251,9 +294,17 @@ class Scope {
 
   static Handle run([[maybe_unused]] Scope* scope, Task<void> task) { co_await task; }
 
+  void destroy_tasks() {
+    while (Child* child = children_.front()) std::coroutine_handle<Child>::from_promise(*child).destroy();
+  }
+  void rethrow() {
+    if (exception_) [[unlikely]]
+      std::rethrow_exception(std::exchange(exception_, nullptr));
+  }
+
   detail::List<Child> children_;
   std::size_t size_ = 0;
-  std::coroutine_handle<> joiner_;
+  detail::List<detail::Wake> joiners_;
   std::stop_source source_;
   std::optional<std::stop_callback<Forward>> parent_;
   std::exception_ptr exception_;

@@ -27,7 +27,9 @@ namespace detail {
 class RRDMA_COMM_API Registration {
  public:
   Registration() = default;
-  static Result<Registration> of(Context& context, void* data, std::size_t size, Access access);
+  // `changes`: whether the memory may be written; otherwise `access` must not include kWrite or kAtomic.
+  static Result<Registration> of(Context& context, const void* data, std::size_t size, Access access,
+                                 bool changes);
   Registration(Registration&& other) noexcept;
   Registration& operator=(Registration&& other) noexcept;
   ~Registration() { revoke(); }
@@ -48,9 +50,11 @@ template <typename T>
 class Share {
  public:
   Share() = default;
-  // Opens memory that the caller owns. The memory must outlive the Share.
+  // Opens memory that the caller owns. The memory must outlive the Share. Memory of const objects can be
+  // opened for reading only.
   static Result<Share> open(Context& context, std::span<T> memory, Access access) {
-    auto registration = detail::Registration::of(context, memory.data(), memory.size_bytes(), access);
+    auto registration =
+        detail::Registration::of(context, memory.data(), memory.size_bytes(), access, !std::is_const_v<T>);
     if (!registration) return registration.error();
     return Share(std::move(*registration), memory);
   }
