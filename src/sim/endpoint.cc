@@ -67,8 +67,8 @@ std::string Endpoint::standing() const {
   text += "; " + std::string(transport::describe(qp_->state)) + " una " + std::to_string(req.una.value) +
           " tx " + std::to_string(req.tx.value) + " sent " + std::to_string(req.sent.value) + " next " +
           std::to_string(req.next.value) + " flight " + std::to_string(req.flight_packets) + " window " +
-          std::to_string(req.log.enabled() ? req.congestion.window() : req.window.size()) + " reads " +
-          std::to_string(req.reads) + (req.waiting_rnr ? " waits for RNR" : "") + "; expects " +
+          std::to_string(req.congestion.window()) + " reads " + std::to_string(req.reads) +
+          (req.waiting_rnr ? " waits for RNR" : "") + "; expects " +
           std::to_string(qp_->resp.expected.value) + ", receives " + std::to_string(qp_->incoming->size());
   return text;
 }

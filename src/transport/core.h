@@ -1,5 +1,5 @@
-// Core: the state that the parts of an engine share. Requester, Completer, Responder, Recovery and Datagram are
-// short-lived views of one QP. Core owns the order of service, the budget of bytes in flight, the timers and the ways
+// Core: the state that the parts of an engine share. Requester, Completer, Responder and Datagram are short-lived views
+// of one QP. Core owns the order of service, the budget of bytes in flight, the timers and the ways
 // in which a request ends.
 #pragma once
 
@@ -100,6 +100,17 @@ struct Core {
     objects::ReceiveQueue* queue;
   };
   std::vector<XrcQueue> xrc_queues;
+};
+
+// A QP at one time: the arguments of a step that belongs to no view.
+struct Moment {
+  Core& core;
+  QueuePair& qp;
+  Instant now;
+
+  [[nodiscard]] CongestionView congestion_view() const {
+    return {now, qp.req.una, qp.req.sent, qp.req.round_trip, qp.mtu};
+  }
 };
 
 }  // namespace rrdma::transport

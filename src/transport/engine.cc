@@ -5,7 +5,8 @@
 #include "transport/completer.h"
 #include "transport/qp/admission.h"
 #include "transport/qp/send_opcode.h"
-#include "transport/recovery.h"
+#include "transport/reliable/go_back_n.h"
+#include "transport/reliable/selective_repeat.h"
 #include "transport/requester.h"
 #include "transport/responder.h"
 #include "transport/unreliable/datagram.h"
@@ -154,7 +155,7 @@ void Engine::set_peer_features(QueuePair& qp, std::uint8_t features) {
   qp.path.features = qp.attributes.path.features = features;
   qp.path.one_source_port = qp.attributes.path.one_source_port = (features & objects::kFeatureOnePort) != 0;
   follow_features(qp);
-  if (qp.req.log.enabled() && qp.req.congestion.kind() == CongestionKind::kLoss) choose_congestion(qp);
+  if (qp.req.congestion.kind() == CongestionKind::kLoss) choose_congestion(qp);
 }
 
 // A reorder buffer stays until the QP ends: the peer relies on the packets that were reported to it.
@@ -179,11 +180,17 @@ void Engine::choose_congestion(QueuePair& qp) {
 void Engine::start_recovery(QueuePair& qp) {
   RequesterState& req = qp.req;
   const std::uint32_t packets = std::max(core_.config.window_octets_max / qp.mtu, 1u);
-  req.window.reset(packets);
-  req.executed = req.una;
-  if (core_.config.strict || qp.path.strict || qp.path.lossless || !qp.reliable()) return req.log.disable();
-  req.log.enable(packets * kLogWindows, flight_store_);
   req.round_trip = {};
+  if (core_.config.strict || qp.path.strict || qp.path.lossless || !qp.reliable()) {
+    req.recovery = &kGoBackN;
+    req.psns_max = UINT32_MAX;
+    req.congestion.choose_strict(packets);
+    return;
+  }
+  req.recovery = &kSelectiveRepeat;
+  req.executed = req.una;
+  req.log.enable(packets * kLogWindows, flight_store_);
+  req.psns_max = req.log.capacity();
   choose_congestion(qp);
 }
 
@@ -346,13 +353,8 @@ void Engine::handle_packet(const wire::TransportPacket& packet, const objects::P
   if (qp->type == QpType::kUd) return Datagram(core_, *qp, now).handle(packet, origin);
   if (bth.opcode == wire::kCongestionNotification) {
     ++counters.cnps_received;
-    if (qp->reliable() && qp->can_send()) {
-      if (qp->req.log.enabled()) {
-        Recovery(core_, *qp, now).on_mark();
-      } else {
-        qp->req.window.on_loss(qp->req.sent);
-      }
-    }
+    if (qp->reliable() && qp->can_send())
+      qp->req.congestion->on_mark(Moment{core_, *qp, now}.congestion_view());
     return;
   }
   if (origin.ecn_marked) {
@@ -410,7 +412,7 @@ Instant Engine::settled_deadline() {
     const RequesterState& req = qp.req;
     if (!qp.can_send()) return armed;
     if (req.waiting_rnr) return req.rnr_until;
-    const bool paced = req.log.enabled() && req.congestion.allowed_at() >= armed;
+    const bool paced = req.congestion.allowed_at() >= armed;
     return paced ? armed : std::min(req.ack_deadline, req.early_deadline);
   });
 }

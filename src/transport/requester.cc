@@ -5,7 +5,8 @@
 
 #include "transport/completer.h"
 #include "transport/qp/send_opcode.h"
-#include "transport/recovery.h"
+#include "transport/reliable/flight_review.h"
+#include "transport/reliable/selective_repeat.h"
 #include "transport/responder.h"
 
 namespace rrdma::transport {
@@ -22,9 +23,6 @@ namespace {
 
 constexpr std::int32_t kPsnsOutstandingMax = 0x7fffff;
 constexpr std::uint32_t kFramesBetweenAckRequests = 32;
-constexpr std::uint32_t kReadOctetsMax = 64 * 1024;  // of one READ on a lossy path, where windows are small
-constexpr std::uint32_t kReadPacketsMin = 4;         // if several READs may be in flight
-constexpr std::uint32_t kReadsTogether = 4;          // enough: the next READ reveals a lost one
 
 }  // namespace
 
@@ -62,7 +60,7 @@ SendVerdict Requester::send_repair(FrameSink& sink) {
   const SendVerdict verdict = send(place, sink);
   if (verdict == SendVerdict::kSent && req_.probe_copies != 0 && req_.log.at(place.psn).probe) {
     --req_.probe_copies;
-    Recovery(core_, qp_, now_).ask(place.psn);
+    FlightReview(moment()).ask(place.psn);
   }
   return verdict;
 }
@@ -103,8 +101,9 @@ Requester::Start Requester::start(SendEntry& entry) {
   if (req_.next.since(req_.una) + static_cast<std::int64_t>(count) > kPsnsOutstandingMax) return Start::kWait;
   entry.first_psn = req_.next;
   entry.packet_count = count;
-  entry.read_packets =
-      qp_.path.lossless || entry.opcode != SendOpcode::kRead ? count : read_packets_of(entry);
+  entry.read_packets = qp_.path.lossless || entry.opcode != SendOpcode::kRead
+                           ? count
+                           : req_.recovery->read_packets(qp_, entry);
   req_.next = req_.next + count;
   ++req_.started;
   return Start::kReady;
@@ -234,27 +233,9 @@ void Requester::fail_entry(SendEntry& entry, Status status, Cause cause) {
   Completer(core_, qp_, now_).retire();
 }
 
-// A READ whose request is lost is repeated as a whole, and only a later READ reveals the loss. So after a loss keep
-// several READs in flight, each cut to a share of the window. Use no more than necessary: long trains of responses
-// cost less.
-std::uint32_t Requester::read_packets_of(const SendEntry& entry) const {
-  const std::uint32_t share_of_window = req_.log.enabled() ? window() / kReadsTogether : 0;
-  const std::uint32_t most = std::clamp(std::max(kReadOctetsMax / qp_.mtu, share_of_window), 1u, window());
-  if (!req_.log.enabled() || qp_.packets_lost == 0) return most;
-  const std::uint32_t share =
-      window() / std::clamp<std::uint32_t>(qp_.attributes.max_reads, 1, kReadsTogether);
-  return std::min(std::clamp(share, std::min(kReadPacketsMin, most), most), entry.packet_count);
-}
-
-std::uint32_t Requester::window() const {
-  return req_.log.enabled() ? req_.congestion.window() : req_.window.size();
-}
-
 bool Requester::fits_window(std::uint32_t packets) const {
   if (qp_.path.lossless || !qp_.reliable()) return true;
-  if (req_.log.enabled() &&
-      req_.sent.since(req_.una) + static_cast<std::int64_t>(packets) > req_.log.capacity())
-    return false;
+  if (req_.sent.since(req_.una) + static_cast<std::int64_t>(packets) > req_.psns_max) return false;
   return req_.flight_packets == 0 || req_.flight_packets + packets <= window();
 }
 
@@ -264,7 +245,7 @@ SendVerdict Requester::check_room(const Place& place, std::uint32_t packets) con
   if (place.repair ? req_.flight_packets != 0 && req_.flight_packets + packets > window()
                    : !fits_window(packets))
     return SendVerdict::kNothing;
-  if (req_.log.enabled() && now_ < req_.congestion.allowed_at()) {
+  if (now_ < req_.congestion.allowed_at()) {
     core_.timers.arm(qp_, req_.congestion.allowed_at());
     return SendVerdict::kNothing;
   }
@@ -301,9 +282,8 @@ bool Requester::want_ack(const Place& place, bool ends_message, std::uint32_t pa
   if (req_.since_ack_request + 1 >= std::min(kFramesBetweenAckRequests, std::max(room / 4, 1u))) return true;
   if (qp_.path.lossless) return false;
   if (req_.flight_packets + packets >= room || core_.fills_budget(packets * qp_.mtu)) return true;
-  if (!req_.log.enabled()) return false;
   return place.repair ? place.psn == req_.una || req_.log.lost() == 1
-                      : req_.sent.since(req_.una) + 1 >= static_cast<std::int64_t>(req_.log.capacity());
+                      : req_.sent.since(req_.una) + std::int64_t{1} >= req_.psns_max;
 }
 
 Cause Requester::add_payload(const Place& place, std::uint32_t offset, std::uint32_t length,
@@ -462,10 +442,9 @@ void Requester::sent(const Place& place, Frame& frame, FrameSink& sink, std::uin
   if (ack_may_ride(qp_)) take_ack_along(frame);
   sink.commit(frame);
   if (qp_.reliable()) req_.since_ack_request = ack_requested ? 0 : req_.since_ack_request + 1;
-  if (req_.log.enabled()) req_.congestion.on_sent(now_, packets * qp_.mtu);
-  if (place.repair) return sent_again(place, packets, ack_requested);
-  const bool first = req_.una == req_.tx;
-  const wire::Psn last = req_.tx + (packets - 1);
+  req_.congestion.on_sent(now_, packets * qp_.mtu);
+  if (place.repair) return SelectiveRepeat::sent_again(moment(), place.psn, packets, ack_requested);
+  const bool alone = req_.una == req_.tx;
   req_.tx = req_.tx + packets;
   if (req_.sent.before(req_.tx)) req_.sent = req_.tx;
   if (req_.tx == place.entry.first_psn + place.entry.packet_count) {
@@ -481,42 +460,12 @@ void Requester::sent(const Place& place, Frame& frame, FrameSink& sink, std::uin
     return;
   }
   core_.set_flight(qp_, req_.flight_packets + packets);
-  if (req_.log.enabled()) {
-    const bool response = awaits_response(place.entry.opcode);
-    for (std::uint32_t i = 0; i < packets; ++i)
-      req_.log.add(place.psn + i, now_, response, response && i + 1 == packets, ack_requested);
-    if (first || req_.early_deadline == kNever) Recovery(core_, qp_, now_).restart_timers();
-    return;
-  }
-  if (ack_requested && !again && !qp_.path.lossless) req_.window.sample_start(last, now_);
-  if (req_.ack_deadline == kNever) Completer(core_, qp_, now_).restart_timers();
-}
-
-void Requester::sent_again(const Place& place, std::uint32_t packets, bool ack_requested) {
-  const bool probe = req_.log.at(place.psn).probe;
-  for (std::uint32_t i = 0; i < packets; ++i) {
-    const PacketFate fate = req_.log.at(place.psn + i).fate;
-    if (fate != PacketFate::kDone) req_.log.send_again(place.psn + i, req_.sent, now_, ack_requested, probe);
-  }
-  core_.set_flight(qp_, req_.log.under_way());
-  if (req_.early_deadline == kNever) Recovery(core_, qp_, now_).restart_timers();
-}
-
-void Requester::rewind() {
-  if (req_.log.enabled()) return Recovery(core_, qp_, now_).lose_from(req_.una);
-  std::uint64_t index = qp_.send_queue.head();
-  while (index != req_.started) {
-    const SendEntry& entry = qp_.send_queue.at(index);
-    if (!entry.local_done && req_.una.before(entry.first_psn + entry.packet_count)) break;
-    ++index;
-  }
-  req_.index = index;
-  req_.tx = req_.una;
-  req_.reads = 0;
-  req_.since_ack_request = 0;
-  req_.window.sample_spoil();
-  core_.set_flight(qp_, 0);
-  core_.schedule(qp_);
+  req_.recovery->sent(moment(), {.first = place.psn,
+                                 .packets = packets,
+                                 .response = awaits_response(place.entry.opcode),
+                                 .ack_requested = ack_requested,
+                                 .again = again,
+                                 .alone = alone});
 }
 
 }  // namespace rrdma::transport

@@ -1,5 +1,5 @@
-// Requester: turns send queue entries into request packets. It starts entries (assigns their PSNs), splits them into
-// frames, and goes back when the completer detects a loss. A short-lived view of one QP; all state is in
+// Requester: turns send queue entries into request packets. It starts entries (assigns their PSNs) and splits them into
+// frames. It sends again what the QP's LossRecovery selects. A short-lived view of one QP; all state is in
 // QueuePair::req.
 #pragma once
 
@@ -12,8 +12,6 @@ class Requester {
   Requester(Core& core, QueuePair& qp, Instant now) : core_(core), qp_(qp), req_(qp.req), now_(now) {}
 
   SendVerdict send_next(objects::FrameSink& sink);
-  // Sends again from the oldest unacknowledged PSN.
-  void rewind();
 
  private:
   enum class Start : std::uint8_t { kReady, kWait, kYield, kExecuted };
@@ -40,8 +38,7 @@ class Requester {
   // nothing is in flight, and so may a lost packet if it is the oldest.
   [[nodiscard]] SendVerdict check_room(const Place& place, std::uint32_t packets) const;
   [[nodiscard]] bool fits_window(std::uint32_t packets) const;
-  [[nodiscard]] std::uint32_t window() const;
-  [[nodiscard]] std::uint32_t read_packets_of(const objects::SendEntry& entry) const;
+  [[nodiscard]] std::uint32_t window() const { return req_.congestion.window(); }
   [[nodiscard]] std::uint32_t missing_of_read(const Place& place, std::uint32_t packets) const;
   SendVerdict send_data(const Place& place, objects::FrameSink& sink);
   SendVerdict send_read(const Place& place, objects::FrameSink& sink);
@@ -52,9 +49,9 @@ class Requester {
   void take_ack_along(objects::Frame& frame);
   void sent(const Place& place, objects::Frame& frame, objects::FrameSink& sink, std::uint32_t packets,
             bool ack_requested);
-  void sent_again(const Place& place, std::uint32_t packets, bool ack_requested);
   objects::Cause add_payload(const Place& place, std::uint32_t offset, std::uint32_t length,
                              objects::Frame& frame) const;
+  [[nodiscard]] Moment moment() const { return {core_, qp_, now_}; }
 
   Core& core_;
   QueuePair& qp_;

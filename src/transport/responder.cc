@@ -37,54 +37,6 @@ void Responder::handle(const TransportPacket& packet) {
   }
 }
 
-void Responder::handle_duplicate(const TransportPacket& packet) {
-  ++qp_.counters->duplicates;
-  const TransportHeaders& headers = packet.headers;
-  switch (wire::shape_of(headers.bth.opcode).kind) {
-    case Kind::kReadRequest: return replay_read(headers);
-    case Kind::kAtomic:
-    case Kind::kFlush:
-    case Kind::kAtomicWrite: {
-      Response* response = qp_.responses.find(headers.bth.psn);
-      if (response == nullptr || response->first_psn != headers.bth.psn) return;  // IBTA: too old, drop
-      if (response->kind != wire::shape_of(headers.bth.opcode).kind) return;
-      ++qp_.counters->atomic_replays;
-      qp_.responses.mark_replay(*response);
-      core_.schedule(qp_);
-      return;
-    }
-    default:
-      // SEND and WRITE: repeat the acknowledgement of our position, but not beyond a READ or ATOMIC, which its own
-      // response acknowledges. Linux rxe takes an ACK with the PSN of an ATOMIC as its answer and completes it
-      // without the value. A pending NAK reports our position as well.
-      if (resp_.answer_due && resp_.answer_syndrome != wire::kSyndromeAckNoCredits) return;
-      const wire::Psn psn = qp_.responses.last_before_next(headers.bth.psn, resp_.expected - 1);
-      if (resp_.answer_due && psn.before(resp_.answer_psn)) return;
-      answer(wire::kSyndromeAckNoCredits, psn);
-  }
-}
-
-// A duplicate READ requests the rest of an earlier one, or all of it.
-void Responder::replay_read(const TransportHeaders& headers) {
-  Response* response = qp_.responses.find(headers.bth.psn);
-  if (response == nullptr || response->kind != Kind::kReadRequest) return;
-  const auto skipped = static_cast<std::uint32_t>(headers.bth.psn.since(response->first_psn));
-  const std::uint64_t offset = std::uint64_t{skipped} * qp_.mtu;
-  const wire::Reth& reth = headers.reth;
-  if (reth.rkey != response->rkey || reth.address != response->address + offset) return;
-  if (offset + reth.length > response->length) return;
-  ++qp_.counters->read_replays;
-  // Keep the part that is still to be sent: the peer may request single packets.
-  const auto begin = static_cast<std::uint32_t>(offset);
-  const auto end = static_cast<std::uint32_t>(offset + reth.length);
-  const bool merge = response->pending && !core_.config.strict;
-  response->next = merge ? std::min(response->next, begin) : begin;
-  response->end = merge ? std::max(response->end, end) : end;
-  response->sending = false;
-  qp_.responses.mark_replay(*response);
-  core_.schedule(qp_);
-}
-
 Responder::Verdict Responder::execute(const TransportPacket& packet) {
   const OpcodeShape& shape = wire::shape_of(packet.headers.bth.opcode);
   if (const Verdict v = check_opcode(shape); v.kind != Verdict::Kind::kAccept) return v;

@@ -44,10 +44,10 @@ control::QpLevels levels_of(const transport::QueuePair& qp) {
   levels.oldest_psn = req.una.value;
   levels.next_psn = req.sent.value;
   levels.under_way = req.flight_packets;
-  levels.window = req.log.enabled() ? req.congestion.window() : req.window.size();
+  levels.window = req.congestion.window();
   levels.expected_psn = qp.resp.expected.value;
-  const Duration round_trip = req.log.enabled() ? req.round_trip.smoothed() : req.window.smoothed();
-  levels.round_trip_ns = static_cast<std::uint32_t>(std::clamp<std::int64_t>(round_trip.ns, 0, UINT32_MAX));
+  levels.round_trip_ns =
+      static_cast<std::uint32_t>(std::clamp<std::int64_t>(req.round_trip.smoothed().ns, 0, UINT32_MAX));
   levels.completions_waiting =
       waiting_in(qp.send_cq) + (qp.receive_cq == qp.send_cq ? 0 : waiting_in(qp.receive_cq));
   return levels;

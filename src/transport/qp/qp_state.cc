@@ -119,7 +119,7 @@ struct AttributeName {
   std::string_view name;
   std::string_view range;  // for a bad value
 };
-constexpr AttributeName kNames[] = {
+constexpr AttributeName kAttributeNames[] = {
     {kAttrState, "IBV_QP_STATE", {}},
     {kAttrCurrentState, "IBV_QP_CUR_STATE", {}},
     {kAttrDrainNotify, "IBV_QP_EN_SQD_ASYNC_NOTIFY", {}},
@@ -150,7 +150,7 @@ std::string names_of(std::uint32_t bits, bool with_ranges) {
     if (!text.empty()) text += ", ";
     text += part;
   };
-  for (const auto& [bit, name, range] : kNames) {
+  for (const auto& [bit, name, range] : kAttributeNames) {
     if ((bits & bit) == 0) continue;
     add(name);
     if (with_ranges && !range.empty()) text.append(" (").append(range).append(")");

@@ -21,47 +21,56 @@
 #include "transport/recovery/flight_log.h"
 #include "transport/recovery/reorder_buffer.h"
 #include "transport/recovery/round_trip.h"
-#include "transport/recovery/send_window.h"
 #include "wire/headers.h"
 
 namespace rrdma::transport {
 
-// Outgoing requests. Invariant: una <= tx <= sent <= next, all within half of the PSN space. With a FlightLog, which
-// selects the packets to send again, tx == sent and una <= executed <= sent.
+class LossRecovery;
+
+// Outgoing requests. Invariant: una <= tx <= sent <= next, all within half of the PSN space. With SelectiveRepeat
+// tx == sent and una <= executed <= sent.
 struct RequesterState {
-  std::uint64_t index = 0;              // entry of the next packet
-  std::uint64_t started = 0;            // entries below this one have PSNs
-  wire::Psn una;                        // oldest unacknowledged PSN
-  wire::Psn tx;                         // next PSN to send; moves back after a loss
-  wire::Psn sent;                       // one past the highest PSN ever sent
-  wire::Psn next;                       // first PSN not assigned to an entry
-  wire::Psn executed;                   // the peer has executed all requests before it; only with a FlightLog
-  std::uint32_t flight_packets = 0;     // tx - una, as counted in the engine's budget
-  std::uint32_t since_ack_request = 0;  // packets since the last AckReq
-  std::uint32_t direct_octets = 0;      // of the entry at `index`, moved by direct access so far
-  std::uint8_t reads = 0;               // READs and ATOMICs sent and not answered
+  std::uint64_t index = 0;                 // entry of the next packet
+  std::uint64_t started = 0;               // entries below this one have PSNs
+  wire::Psn una;                           // oldest unacknowledged PSN
+  wire::Psn tx;                            // next PSN to send; GoBackN moves it back after a loss
+  wire::Psn sent;                          // one past the highest PSN ever sent
+  wire::Psn next;                          // first PSN not assigned to an entry
+  const LossRecovery* recovery = nullptr;  // chosen when the QP connects
+  std::uint32_t psns_max = 0;              // unacknowledged PSNs that the strategy can handle
+  std::uint32_t flight_packets = 0;        // as counted in the engine's budget
+  std::uint32_t since_ack_request = 0;     // packets since the last AckReq
+  std::uint32_t direct_octets = 0;         // of the entry at `index`, moved by direct access so far
+  std::uint8_t reads = 0;                  // READs and ATOMICs sent and not answered
   std::uint8_t retries_left = 0;
   std::uint8_t rnr_left = 0;
-  std::uint8_t attempts = 0;      // since the last progress; QueuePair::attempts has times and reasons
-  std::uint8_t backoff = 0;       // doublings of the early retransmission's delay
-  std::uint8_t probe_copies = 0;  // additional copies of the next probe
-  bool waiting_rnr = false;       // until rnr_until
-  bool rewound_for_gap = false;   // acted on an implied NAK; ignore further ones until there is progress
-  bool repeating = false;         // the peer asked for `una` again, and it was sent again at repeated_at
-  bool doubted = false;           // the last answer may refer to a probe's earlier copy: believe the next one
+  std::uint8_t attempts = 0;  // since the last progress; QueuePair::attempts has times and reasons
+  std::uint8_t backoff = 0;   // doublings of the early retransmission's delay
+  bool waiting_rnr = false;   // until rnr_until
+  bool repeating = false;     // the peer asked for `una` again, and it was sent again at repeated_at
   bool drained_told = false;
   objects::Cause failure = objects::Cause::kNone;  // of the entry at `index`, once oldest
   Instant rnr_until;
   Instant repeated_at;
   Instant ack_deadline = kNever;    // IBTA ack timeout: spends a retry
   Instant early_deadline = kNever;  // early retransmission: spends no retry
-  SendWindow window;                // without a FlightLog
-  FlightLog log;                    // enabled on lossy paths, unless strict
   RoundTrip round_trip;
   Congestion congestion;
+
+  // GoBackN only.
+  bool rewound_for_gap = false;  // acted on an implied NAK; ignore further ones until there is progress
+  bool timing = false;           // the round trip of `timed`, sent at timed_since, is being measured
+  wire::Psn timed;
+  Instant timed_since;
+
+  // SelectiveRepeat only.
+  FlightLog log;
+  wire::Psn executed;                // the peer has executed all requests before it
   Duration reorder_window;           // how much later than its successors a packet may arrive
   Instant oldest_under_way;          // lower bound on the send time of packets that may prove lost
   std::uint32_t repairs_needed = 0;  // necessary repairs in a row since the tolerance last changed
+  std::uint8_t probe_copies = 0;     // additional copies of the next probe
+  bool doubted = false;  // the last answer may refer to a probe's earlier copy: believe the next one
 };
 
 // Incoming requests and their answers.

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::uint64_t kOne = 1024;
 
-constexpr std::array<std::pair<std::string_view, CongestionKind>, 6> kNames = {{
+constexpr std::array<std::pair<std::string_view, CongestionKind>, 6> kKindNames = {{
     {"auto", CongestionKind::kAutomatic},
     {"loss", CongestionKind::kLoss},
     {"swift", CongestionKind::kSwift},
@@ -28,10 +28,10 @@ bool delay_rises(const RoundTrip& round_trip) {
 
 }  // namespace
 
-std::string_view describe(CongestionKind kind) { return kNames[static_cast<std::size_t>(kind)].first; }
+std::string_view describe(CongestionKind kind) { return kKindNames[static_cast<std::size_t>(kind)].first; }
 
 std::optional<CongestionKind> parse_congestion_kind(std::string_view name) {
-  for (const auto& [known, kind] : kNames) {
+  for (const auto& [known, kind] : kKindNames) {
     if (known == name) return kind;
   }
   return std::nullopt;
@@ -228,6 +228,37 @@ void DcqcnControl::on_sent(Instant now, std::uint32_t octets) {
   if (rate_ == 0) return;
   const Instant from = std::max(next_, now - kBurst);
   next_ = from + nanoseconds(static_cast<std::int64_t>(octets * std::uint64_t{1'000'000'000} / rate_));
+}
+
+// ---- strict ----
+
+void StrictControl::on_arrival(const CongestionView& view, std::uint32_t packets, bool) {
+  if (recovering_ && !view.una.before(recovery_point_)) recovering_ = false;
+  if (size_ < threshold_) {
+    size_ = std::min(size_ + packets, max_);
+    return;
+  }
+  credit_ += packets;
+  if (credit_ >= size_) {
+    credit_ = 0;
+    size_ = std::min(size_ + 1, max_);
+  }
+}
+
+void StrictControl::on_loss(const CongestionView& view) {
+  if (recovering_) return;
+  recovering_ = true;
+  recovery_point_ = view.sent;
+  size_ = threshold_ = std::max(size_ * 7 / 10, kFloor);
+  credit_ = 0;
+}
+
+void StrictControl::on_silence(const CongestionView& view) {
+  recovering_ = true;
+  recovery_point_ = view.sent;
+  threshold_ = std::max(size_ / 2, kFloor);
+  size_ = kFloor;
+  credit_ = 0;
 }
 
 // ---- choice ----

@@ -7,8 +7,10 @@
 //   dcqcn   a rate that congestion notifications cut and that recovers in steps, as in hardware NICs
 //   fixed   a constant window
 //   none    as much as the receiver's buffer is assumed to hold (the default on one host)
+//   strict  the window of go-back-N (docs/adr/0015), which no name selects
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -137,6 +139,27 @@ class DcqcnControl final : public CongestionControl {
   Instant next_, cut_at_, alpha_at_, step_at_;
 };
 
+// Grows by one packet for each acknowledged one until the first loss, then by one for each window. A loss reduces the
+// window to seven tenths, once for each window; silence reduces it to the floor.
+class StrictControl final : public CongestionControl {
+ public:
+  explicit StrictControl(std::uint32_t packets_max)
+      : size_(std::min(kStart, std::max(packets_max, kFloor))),
+        max_(std::max(packets_max, kFloor)),
+        threshold_(max_) {}
+  void on_arrival(const CongestionView& view, std::uint32_t packets, bool sampled) override;
+  void on_loss(const CongestionView& view) override;
+  void on_silence(const CongestionView& view) override;
+  void on_mark(const CongestionView& view) override { on_loss(view); }
+  [[nodiscard]] std::uint32_t window() const override { return size_; }
+
+ private:
+  std::uint32_t size_, max_, threshold_;
+  std::uint32_t credit_ = 0;
+  wire::Psn recovery_point_;
+  bool recovering_ = false;
+};
+
 // Implements "fixed" and "none".
 class FixedControl final : public CongestionControl {
  public:
@@ -156,6 +179,7 @@ class Congestion {
  public:
   // REQUIRES: kind is not kAutomatic; packets_max >= 1.
   void choose(CongestionKind kind, std::uint32_t packets_max, std::uint32_t fixed_packets);
+  void choose_strict(std::uint32_t packets_max) { control_ = StrictControl(packets_max); }
   [[nodiscard]] CongestionKind kind() const { return kind_; }
   CongestionControl* operator->() {
     return std::visit([](auto& control) -> CongestionControl* { return &control; }, control_);
@@ -173,7 +197,8 @@ class Congestion {
 
  private:
   CongestionKind kind_ = CongestionKind::kNone;
-  std::variant<FixedControl, LossControl, SwiftControl, DcqcnControl> control_{FixedControl{32}};
+  std::variant<FixedControl, LossControl, SwiftControl, DcqcnControl, StrictControl> control_{
+      FixedControl{32}};
 };
 
 }  // namespace rrdma::transport

@@ -213,5 +213,34 @@ TEST(Dcqcn, NeverStopsAltogether) {
   EXPECT_LE(congestion->allowed_at(), path.now() + milliseconds(10));
 }
 
+// ---- strict
+
+TEST(StrictControl, ALossOrAMarkCostsThreeTenthsOnceInAFlight) {
+  Congestion congestion;
+  congestion.choose_strict(kMost);
+  Path path(congestion);
+  EXPECT_EQ(path.window(), CongestionControl::kStart);
+  path.arrive_for(kBase, 500);
+  ASSERT_EQ(path.window(), kMost);
+  path.lose();
+  const std::uint32_t reduced = kMost * 7 / 10;
+  EXPECT_EQ(path.window(), reduced);
+  path.mark();  // in the same flight
+  EXPECT_EQ(path.window(), reduced);
+  path.arrive_for(kBase, reduced);
+  EXPECT_EQ(path.window(), reduced + 1);  // one packet for each window
+}
+
+TEST(StrictControl, SilenceLeavesTheFloor) {
+  Congestion congestion;
+  congestion.choose_strict(kMost);
+  Path path(congestion);
+  path.arrive_for(kBase, 500);
+  path.fall_silent();
+  EXPECT_EQ(path.window(), CongestionControl::kFloor);
+  path.arrive_for(kBase, 20);
+  EXPECT_EQ(path.window(), CongestionControl::kFloor + 20);
+}
+
 }  // namespace
 }  // namespace rrdma::transport

@@ -3,8 +3,7 @@
 // not arrived itself), the number of packets in flight, and the round trip.
 //
 // The log is a ring that grows with the flight. The QP holds a few records; larger rings come from the engine's
-// FlightStore, which reserves them when the QP connects. With the log disabled (strict mode, lossless paths) the
-// requester uses go-back-N.
+// FlightStore, which reserves them when the QP connects.
 #pragma once
 
 #include <algorithm>
@@ -44,8 +43,7 @@ class FlightLog {
   }
   void clear() { lost_ = done_ = under_way_ = arrived_ = 0; }
 
-  [[nodiscard]] bool enabled() const { return capacity_ != 0; }
-  [[nodiscard]] std::uint32_t capacity() const { return capacity_; }
+  [[nodiscard]] std::uint32_t capacity() const { return capacity_; }  // 0: disabled
   [[nodiscard]] std::uint32_t lost() const { return lost_; }
   [[nodiscard]] std::uint32_t done() const { return done_; }            // beyond the oldest unfinished PSN
   [[nodiscard]] std::uint32_t under_way() const { return under_way_; }  // includes responses to come

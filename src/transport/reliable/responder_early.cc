@@ -1,64 +1,9 @@
-// The responder's in-order execution: it executes the expected request, and then early requests that waited behind
-// it. For an RRDMA peer it keeps packets ahead of a gap and reports them in a bitmap. For other peers it drops them
-// and names the gap once, as the specification demands.
-#include "transport/requester.h"
+// The responder's packets ahead of a gap. For an RRDMA peer it keeps them and reports them in a bitmap.
 #include "transport/responder.h"
 
 namespace rrdma::transport {
 
 using wire::TransportPacket;
-
-void Responder::handle_reliable(const TransportPacket& packet) {
-  packet_ = &packet;
-  const std::int32_t distance = packet.headers.bth.psn.since(resp_.expected);
-  if (distance > 0) return resp_.early.enabled() ? keep_early(packet) : out_of_sequence();
-  if (distance < 0) return handle_duplicate(packet);
-  resp_.nak_sent = false;
-  if (!take_in_order(packet)) return;
-  ReorderBuffer::Found early;
-  while (resp_.early.find(resp_.expected, early)) {
-    placed_ = early.placed;
-    if (!take_in_order(early.packet)) return;
-  }
-}
-
-// False if the packet was not accepted: then nothing behind it may be executed either.
-bool Responder::take_in_order(const TransportPacket& packet) {
-  packet_ = &packet;
-  const wire::Psn before = resp_.expected;
-  const Verdict verdict = execute(packet);
-  switch (verdict.kind) {
-    case Verdict::Kind::kAccept:
-      // A pending NAK asks for the packet that has just arrived.
-      if (resp_.answer_due && resp_.answer_syndrome != wire::kSyndromeAckNoCredits) resp_.answer_due = false;
-      // READs and ATOMICs are answered by their responses; an ACK waits behind those.
-      if (packet.headers.bth.ack_request && wire::shape_of(packet.headers.bth.opcode).acknowledged_by_ack()) {
-        answer(wire::kSyndromeAckNoCredits, resp_.expected - 1);
-      }
-      resp_.early.release_until(before, resp_.expected);
-      return true;
-    case Verdict::Kind::kNotReady:
-      ++qp_.counters->rnr_naks_sent;
-      resp_.nak_sent = true;  // stay silent about the packets behind it until the request is repeated
-      answer(static_cast<std::uint8_t>(wire::kSyndromeRnrBase | (qp_.attributes.min_rnr_timer & 0x1f)),
-             resp_.expected);
-      return false;
-    case Verdict::Kind::kEnd: end_after(packet, verdict); return false;
-    case Verdict::Kind::kRefuse:
-      fail_receive(verdict);
-      send_nak(verdict);
-      return false;
-  }
-  return false;
-}
-
-void Responder::out_of_sequence() {
-  ++qp_.counters->out_of_order;
-  if (resp_.nak_sent) return;
-  resp_.nak_sent = true;
-  ++qp_.counters->sequence_naks_sent;
-  answer(wire::kSyndromeSequenceNak, resp_.expected);
-}
 
 // Reports a gap when it opens and when the peer asks, not with every packet behind it.
 void Responder::keep_early(const TransportPacket& packet) {

@@ -1,15 +1,14 @@
-#include "transport/recovery.h"
+#include "transport/reliable/flight_review.h"
 
 #include <algorithm>
 
 #include "transport/completer.h"
-#include "transport/requester.h"
+#include "transport/reliable/loss_recovery.h"
 
 namespace rrdma::transport {
 
 namespace {
 
-constexpr std::uint8_t kBackoffMax = 6;
 constexpr std::uint8_t kProbesUntilBelieved = 2;
 constexpr std::uint8_t kQuestionsLog2Max = 3;
 // The tolerance narrows again after this many necessary repairs in a row.
@@ -19,14 +18,14 @@ constexpr std::uint32_t kRepairsUntilNarrower = 16;
 
 // ---- reading an answer ----
 
-void Recovery::finish(wire::Psn psn) {
+void FlightReview::finish(wire::Psn psn) {
   if (log_.at(psn).fate == PacketFate::kDone) return;
   note_arrival(psn);
   log_.become(psn, PacketFate::kDone);
 }
 
 // The peer has the packet, or its response is here. Counts only the first news since it was sent.
-void Recovery::note_arrival(wire::Psn psn) {
+void FlightReview::note_arrival(wire::Psn psn) {
   const PacketRecord& record = log_.at(psn);
   if (record.fate == PacketFate::kArrived && !record.response) return;
   const Duration since = now_ - record.sent_at;
@@ -52,7 +51,7 @@ void Recovery::note_arrival(wire::Psn psn) {
 // Packets of one flow travel in order. If a repair seems to arrive before packets that were sent just before it, then
 // the original copy arrived. Require two such packets, because one may be lost itself. A late packet widens the
 // tolerance for the next ones, and necessary repairs narrow it again.
-void Recovery::judge_repairs() {
+void FlightReview::judge_repairs() {
   if (repaired_ == 0) return;
   const auto under_way = [this](wire::Psn psn) {
     return !psn.before(req_.una) && psn.before(req_.sent) && log_.at(psn).fate == PacketFate::kUnderWay &&
@@ -73,17 +72,17 @@ void Recovery::judge_repairs() {
 
 // An answer that mentions a probe may have been in flight before the probe, and then tells nothing about packets sent
 // between the two copies. If it does answer the probe, silence follows, and the answer to the next probe is believed.
-bool Recovery::doubtful(const PacketRecord& record) const {
+bool FlightReview::doubtful(const PacketRecord& record) const {
   return record.probe && !to_probe_ && !req_.doubted;
 }
 
 // An ACK names the PSN that requested it or, for a duplicate, the peer's current position.
-void Recovery::acknowledged(wire::Psn psn) {
+void FlightReview::acknowledged(wire::Psn psn) {
   to_probe_ = !log_.at(psn).asked;
   executed(psn + 1);
 }
 
-void Recovery::executed(wire::Psn end) {
+void FlightReview::executed(wire::Psn end) {
   answers_ = true;
   if (!end.after(req_.executed)) return;
   wire::Psn psn = req_.executed.before(req_.una) ? req_.una : req_.executed;
@@ -102,7 +101,7 @@ void Recovery::executed(wire::Psn end) {
     latest_request_ = {named.sent_at, end - 1, true};
 }
 
-void Recovery::arrived(wire::Psn expected, Octets bits) {
+void FlightReview::arrived(wire::Psn expected, Octets bits) {
   executed(expected);
   wire::Psn psn = expected;
   for (std::size_t i = 0; i < bits.size() * 8 && psn.before(req_.sent); ++i, ++psn) {
@@ -119,7 +118,7 @@ void Recovery::arrived(wire::Psn expected, Octets bits) {
   }
 }
 
-void Recovery::responded(wire::Psn first, wire::Psn last, bool alone) {
+void FlightReview::responded(wire::Psn first, wire::Psn last, bool alone) {
   to_probe_ = alone && log_.at(first).probe;
   for (wire::Psn psn = first; !psn.after(last); ++psn) finish(psn);
   if (last.before(req_.executed)) return;
@@ -133,7 +132,7 @@ void Recovery::responded(wire::Psn first, wire::Psn last, bool alone) {
 // Requests travel in order, so a packet is lost if it was sent before one that has arrived and has not arrived
 // itself. Responses arrive in PSN order for requests of one time. A repeated request is served before younger ones
 // and tells nothing about those.
-bool Recovery::lost_by_order(wire::Psn psn, const PacketRecord& record) const {
+bool FlightReview::lost_by_order(wire::Psn psn, const PacketRecord& record) const {
   if (record.fate != PacketFate::kUnderWay && record.fate != PacketFate::kArrived) return false;
   // Nothing sent before the silence can still arrive after the answer to the probe that ended it.
   if (record.response && record.sent_at + req_.round_trip.patience() <= probe_heard_) return true;
@@ -153,7 +152,7 @@ bool Recovery::lost_by_order(wire::Psn psn, const PacketRecord& record) const {
 
 // The search walks over the whole flight. While a late packet is at the front, every answer leaves a hole, but most
 // answers come too soon to tell anything.
-void Recovery::find_lost() {
+void FlightReview::find_lost() {
   const Instant latest = std::max(latest_request_.sent_at, latest_response_.sent_at);
   if (latest < req_.oldest_under_way + req_.reorder_window) return;
   std::uint32_t found = 0;
@@ -181,7 +180,7 @@ void Recovery::find_lost() {
   req_.congestion->on_loss(view());
 }
 
-bool Recovery::advance() {
+bool FlightReview::advance() {
   const wire::Psn before = req_.una;
   while (req_.una != req_.sent && log_.at(req_.una).fate == PacketFate::kDone) {
     if (log_.at(req_.una).ends_request && req_.reads != 0) --req_.reads;
@@ -195,7 +194,7 @@ bool Recovery::advance() {
   return true;
 }
 
-void Recovery::conclude() {
+void FlightReview::conclude() {
   if (sample_.ns != 0) {
     req_.round_trip.sample(sample_, now_);
     req_.backoff = 0;
@@ -219,7 +218,7 @@ void Recovery::conclude() {
   if (progress) Completer(core_, qp_, now_).retire();
 }
 
-void Recovery::lose(wire::Psn psn, bool as_probe) {
+void FlightReview::lose(wire::Psn psn, bool as_probe) {
   const PacketFate fate = log_.at(psn).fate;
   if (fate == PacketFate::kDone || fate == PacketFate::kLost) return;
   log_.lose(psn, as_probe);
@@ -227,7 +226,7 @@ void Recovery::lose(wire::Psn psn, bool as_probe) {
   core_.schedule(qp_);
 }
 
-void Recovery::lose_from(wire::Psn from) {
+void FlightReview::lose_from(wire::Psn from) {
   std::uint32_t found = 0;
   for (wire::Psn psn = from; psn.before(req_.sent); ++psn) {
     const PacketFate fate = log_.at(psn).fate;
@@ -242,7 +241,7 @@ void Recovery::lose_from(wire::Psn from) {
 
 // ---- silence ----
 
-void Recovery::probe() {
+void FlightReview::probe() {
   req_.backoff = std::min<std::uint8_t>(req_.backoff + 1, kBackoffMax);
   // Other lost packets may have to wait for room in a window that is full of packets the peer has dropped.
   if (req_.una == req_.sent || log_.at(req_.una).fate == PacketFate::kLost) return;
@@ -260,26 +259,19 @@ void Recovery::probe() {
   req_.probe_copies = static_cast<std::uint8_t>(questions);
 }
 
-void Recovery::ask(wire::Psn psn) {
+void FlightReview::ask(wire::Psn psn) {
   ++qp_.counters->probes_sent;
   ++qp_.probes;
   lose(psn, true);
 }
 
-void Recovery::on_silence() {
-  req_.congestion->on_silence(view());
-  lose_from(req_.una);
-}
-
-void Recovery::on_loss() {
+void FlightReview::on_loss() {
   ++qp_.counters->packets_lost;
   ++qp_.packets_lost;
   req_.congestion->on_loss(view());
 }
 
-void Recovery::on_mark() { req_.congestion->on_mark(view()); }
-
-void Recovery::restart_timers() {
+void FlightReview::restart_timers() {
   req_.ack_deadline = req_.early_deadline = kNever;
   if (req_.una == req_.sent) return;
   if (qp_.ack_timeout.ns != 0) req_.ack_deadline = now_ + qp_.ack_timeout;
@@ -287,7 +279,7 @@ void Recovery::restart_timers() {
   core_.timers.arm(qp_, std::min(req_.ack_deadline, req_.early_deadline));
 }
 
-void Recovery::restart_probe() {
+void FlightReview::restart_probe() {
   const EngineConfig& config = core_.config;
   const Duration patience = req_.round_trip.measured()
                                 ? std::max(req_.round_trip.patience(), config.probe_min)

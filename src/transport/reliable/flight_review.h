@@ -1,5 +1,5 @@
-// Recovery: interprets answers for a requester with a FlightLog. It determines which packets have arrived and which
-// are lost, and sends a probe after silence. The requester retransmits. For any peer, a sequence NAK means that
+// FlightReview: interprets one answer for SelectiveRepeat. It determines which packets have arrived and which are lost,
+// and sends a probe after silence. The requester retransmits. For any peer, a sequence NAK means that
 // everything behind the gap is lost (go-back-N), and a single missing response is requested alone. An RRDMA peer
 // reports the packets that it holds in a bitmap. A short-lived view of one QP; the state is in QueuePair::req.
 #pragma once
@@ -8,10 +8,10 @@
 
 namespace rrdma::transport {
 
-class Recovery {
+class FlightReview {
  public:
-  Recovery(Core& core, QueuePair& qp, Instant now)
-      : core_(core), qp_(qp), req_(qp.req), log_(qp.req.log), now_(now) {}
+  explicit FlightReview(const Moment& m)
+      : core_(m.core), qp_(m.qp), req_(m.qp.req), log_(m.qp.req.log), now_(m.now) {}
 
   // An ACK names `psn`.
   void acknowledged(wire::Psn psn);
@@ -35,9 +35,7 @@ class Recovery {
   void ask(wire::Psn psn);  // probes with that packet
   void restart_timers();
   void restart_probe();
-  void on_loss();     // the peer reported a gap
-  void on_mark();     // a congestion notification arrived
-  void on_silence();  // the ack timeout expired
+  void on_loss();  // the peer reported a gap
 
  private:
   void finish(wire::Psn psn);
@@ -48,7 +46,7 @@ class Recovery {
   [[nodiscard]] bool lost_by_order(wire::Psn psn, const PacketRecord& record) const;
   bool advance();
   [[nodiscard]] bool kin() const { return (qp_.path.features & objects::kFeatureArrivals) != 0; }
-  [[nodiscard]] CongestionView view() const { return {now_, req_.una, req_.sent, req_.round_trip, qp_.mtu}; }
+  [[nodiscard]] CongestionView view() const { return Moment{core_, qp_, now_}.congestion_view(); }
 
   Core& core_;
   QueuePair& qp_;

@@ -1,9 +1,8 @@
-// Tests through an engine which senders may reach a queue pair (qp/admission.h).
 #include "transport/qp/admission.h"
 
 #include <gtest/gtest.h>
 
-#include "transport/engine.h"
+#include "transport/qp/queue_pair.h"
 
 namespace rrdma::transport {
 namespace {
