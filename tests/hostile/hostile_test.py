@@ -1,9 +1,11 @@
 """Attacks from the network, each as somebody would try it. Who is attacked goes on as if nothing was."""
 
+import json
 import os
 import pathlib
 import random
 import socket
+import stat
 import struct
 import subprocess
 import sys
@@ -15,7 +17,8 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "process"), str(HERE.parent / "cm_p
 from mads import frame, req  # noqa: E402
 from packets import PORT, Sender, bth  # noqa: E402
 from prediction import Generator, predicted  # noqa: E402
-from surroundings import LINGER, LINKS, Host, Pair, ProcessTest, Stage, Task, amount, join_hosts, main, report  # noqa: E402
+from surroundings import (LINGER, LINKS, NOBODY, Host, Pair, ProcessTest, Stage, Task, amount, join_hosts, main, report, settle,  # noqa: E402
+                          wait_until)
 
 CNP = 0x81
 REP = 0x0013
@@ -52,6 +55,28 @@ def first_psns(source, destination, port, count):
             except socket.timeout:
                 pass
     return psns
+
+
+def call_for(source, named, destination, port, qpn, calls=40):
+    """Calls with the QPN of another connection, in the name of an address."""
+    with Sender(source, destination) as caller:
+        for number in range(0x30000, 0x30000 + calls):
+            content = bytearray(req(named, destination, port, number))
+            struct.pack_into(">I", content, 24 + 32, qpn << 8 | 1)
+            caller.send_right(frame(bytes(content), number))
+            time.sleep(0.002)
+    return calls
+
+
+def connected_qpn(host, program):
+    """The QPN of the program's one connected queue pair; None if it has none."""
+    done = subprocess.run([Stage.prefix.program("rrdma"), "stat", "--json"], preexec_fn=lambda: settle(host), capture_output=True,
+                          text=True, timeout=20, check=False, env=program._environment({}), cwd=Stage.prefix.scratch)
+    for process in json.loads(done.stdout or "{}").get("processes", []):
+        for pair in process.get("queue_pairs", []):
+            if process["pid"] == program.pid and pair["state"] == "RTS":
+                return pair["qpn"]
+    return None
 
 
 class Congestion(ProcessTest):
@@ -145,6 +170,48 @@ class Guessing(ProcessTest):
         self.assertEqual(len(set(psns)), 24)
         for before in range(20, len(psns)):
             self.assertNotEqual(predicted(psns[before - 20:before]), psns[before], "the next PSN was predicted")
+
+
+class Stalled(ProcessTest):
+    """A target of the same user whose memory blocks every access. SECURITY.md names the remedy: RRDMA_DIRECT=0."""
+
+    def test_without_direct_access_only_the_target_waits(self):
+        device = pathlib.Path("/dev/userfaultfd")
+        if os.geteuid() != 0 or Stage.in_user_namespace or not device.exists():
+            self.skipTest("needs root and /dev/userfaultfd")
+        copy = Stage.prefix.scratch / "userfaultfd"
+        os.mknod(copy, stat.S_IFCHR | 0o600, device.stat().st_rdev)
+        os.chown(copy, NOBODY, NOBODY)
+        host = Host()
+        pair = Pair(host, host, "stalled", f"--userfaultfd={copy}", environment=LINKS["ring"]).succeed()
+        report(pair.last("other connections"))
+
+
+class Calls(ProcessTest):
+    """A REQ in the name of a standing connection, with its address and its QPN."""
+
+    def connect(self, peer, victim):
+        """A client that pings until the test ends. The listener may need a moment."""
+        for _ in range(10):
+            client = peer.start("rping", "-c", "-a", victim.addresses[4], "-p", 7501, "-C", 100_000_000)
+            wait_until(lambda: client.process.poll() is not None or connected_qpn(peer, client) is not None, 20, 0.1)
+            if client.process.poll() is None:
+                return client
+        return self.fail(client.output())
+
+    def test_forged_calls_end_no_connection(self):
+        victim, peer = join_hosts()
+        peer.ip("address", "add", "10.77.0.66/24", "dev", "cable")
+        server = victim.start("rping", "-s", "-a", victim.addresses[4], "-p", 7501)
+        client = self.connect(peer, victim)
+        qpn = connected_qpn(peer, client)
+        for source, named in (("10.77.0.66",) * 2, ("10.77.0.66", peer.addresses[4]), (peer.addresses[4],) * 2):
+            sent = Task(peer, call_for, source, named, victim.addresses[4], 7501, qpn).result()
+            report(f"{sent} calls from {source} that name {named}, QPN {qpn:#x}")
+        time.sleep(amount(20, 60))  # the victim's daemon asks three times, and then disconnects
+        for program in (server, client):
+            self.assertIsNone(program.process.poll(), f"{program.name} has ended: {program.output()}")
+        self.assertEqual(connected_qpn(peer, client), qpn)
 
 
 if __name__ == "__main__":
