@@ -49,11 +49,26 @@ Cost::~Cost() {
 
 }  // namespace rrdma::fuzz
 
+// All forms: a sanitizer brings its own, and memory must come and go by the same side.
 void* operator new(std::size_t size) { return rrdma::fuzz::take(size, 1); }
+void* operator new[](std::size_t size) { return rrdma::fuzz::take(size, 1); }
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept { return rrdma::fuzz::take(size, 1); }
+void* operator new[](std::size_t size, const std::nothrow_t&) noexcept { return rrdma::fuzz::take(size, 1); }
 void* operator new(std::size_t size, std::align_val_t alignment) {
   return rrdma::fuzz::take(size, static_cast<std::size_t>(alignment));
 }
+void* operator new[](std::size_t size, std::align_val_t alignment) {
+  return rrdma::fuzz::take(size, static_cast<std::size_t>(alignment));
+}
 void operator delete(void* memory) noexcept { rrdma::fuzz::give_back(memory); }
+void operator delete[](void* memory) noexcept { rrdma::fuzz::give_back(memory); }
 void operator delete(void* memory, std::size_t) noexcept { rrdma::fuzz::give_back(memory); }
+void operator delete[](void* memory, std::size_t) noexcept { rrdma::fuzz::give_back(memory); }
+void operator delete(void* memory, const std::nothrow_t&) noexcept { rrdma::fuzz::give_back(memory); }
+void operator delete[](void* memory, const std::nothrow_t&) noexcept { rrdma::fuzz::give_back(memory); }
 void operator delete(void* memory, std::align_val_t) noexcept { rrdma::fuzz::give_back(memory); }
+void operator delete[](void* memory, std::align_val_t) noexcept { rrdma::fuzz::give_back(memory); }
 void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { rrdma::fuzz::give_back(memory); }
+void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept {
+  rrdma::fuzz::give_back(memory);
+}
