@@ -12,7 +12,7 @@
 #include "base/prng.h"
 #include "link/capture_link.h"
 #include "model_link.h"
-#include "nic/round.h"
+#include "nic/lane/round.h"
 #include "objects/exclusion.h"
 #include "transport/engine.h"
 #include "wire/last_answer.h"
@@ -202,7 +202,7 @@ void ModelLane::round(nic::WakeUp::Caller caller) {
                   [this](Instant now) { send(now); });
 }
 
-// As HostLane::end().
+// As Lane::end().
 void ModelLane::end() {
   ended_ = true;
   wakeup_.give_up_reply();

@@ -16,10 +16,10 @@
 #include "host/device_links.h"
 #include "host/interfaces.h"
 #include "host/netlink_device.h"
-#include "nic/lane/host_lane.h"
+#include "nic/lane/lane.h"
 #include "nic/lane/lanes.h"
 #include "nic/lane/passage.h"
-#include "nic/process_control.h"
+#include "nic/process/process_control.h"
 #include "objects/completion_queue.h"
 
 namespace rrdma::nic {
@@ -32,7 +32,7 @@ constexpr char kOfA = 'a', kOfB = 'b';
 // One lane with a QP, and memory to send from and to receive into.
 class Station {
  public:
-  Station(std::unique_ptr<HostLane> lane, objects::MemoryTable& memory, char fill)
+  Station(std::unique_ptr<Lane> lane, objects::MemoryTable& memory, char fill)
       : lane_(std::move(lane)), memory_(memory), buffer_(2 * kMessageOctets, fill) {
     const std::lock_guard lock(lane_->mutex());
     region_ = memory_
@@ -56,7 +56,7 @@ class Station {
     EXPECT_TRUE(memory_.deregister(*region_).ok());
   }
 
-  [[nodiscard]] HostLane& lane() { return *lane_; }
+  [[nodiscard]] Lane& lane() { return *lane_; }
   [[nodiscard]] wire::Qpn qpn() const { return qp_->qpn; }
   [[nodiscard]] std::uint8_t link() const { return qp_->path.link; }
   [[nodiscard]] char last_received() const { return buffer_.back(); }
@@ -119,7 +119,7 @@ class Station {
     return {reinterpret_cast<std::uint64_t>(buffer_.data() + offset), kMessageOctets, {region_->key}};
   }
 
-  std::unique_ptr<HostLane> lane_;
+  std::unique_ptr<Lane> lane_;
   objects::MemoryTable& memory_;
   std::vector<char> buffer_;
   objects::ProtectionDomain pd_;
@@ -143,9 +143,9 @@ void exchange(LinkChoice link, bool polls) {
   objects::MemoryTable memory(1);
   std::vector<std::unique_ptr<Station>> stations;
   for (const char fill : {kOfA, kOfB}) {
-    auto lane = HostLane::open(settings, (*control)->daemon(),
-                               {.name = "rrdma0 on lo", .index = placements.front().interface->index}, memory,
-                               stations.empty());
+    auto lane = Lane::open(settings, (*control)->daemon(),
+                           {.name = "rrdma0 on lo", .index = placements.front().interface->index}, memory,
+                           stations.empty());
     ASSERT_TRUE(lane.ok()) << lane.error().sentence;
     (*control)->add(**lane);
     // The thread of the first lane serves the process.
@@ -253,7 +253,7 @@ TEST(Lanes, ALaneWhoseQueuesAreGoneIsTakenAgain) {
       house.lanes->release(queue.lanes);
     }
     int count = 0;
-    house.lanes->for_each([&](HostLane&) { ++count; });
+    house.lanes->for_each([&](Lane&) { ++count; });
     EXPECT_EQ(count, 1);
   });
 }

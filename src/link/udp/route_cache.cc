@@ -9,6 +9,8 @@
 #include "wire/udp.h"
 
 namespace rrdma::link {
+
+static_assert(kPacketInfo6Octets == sizeof(in6_pktinfo));
 namespace {
 
 constexpr std::uint8_t kDefaultHopLimit = 64;

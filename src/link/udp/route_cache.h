@@ -18,9 +18,11 @@
 
 namespace rrdma::link {
 
+// sizeof(in6_pktinfo), which programs of the kernel's IPv6 headers (rdma_user_cm.h includes them) do not have.
+inline constexpr std::size_t kPacketInfo6Octets = 20;
 // Source address, hop limit, traffic class; then room for the segment size.
 inline constexpr std::size_t kControlOctetsMax =
-    CMSG_SPACE(sizeof(in6_pktinfo)) + 2 * CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(std::uint16_t));
+    CMSG_SPACE(kPacketInfo6Octets) + 2 * CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(std::uint16_t));
 
 union SocketAddress {
   sockaddr_in v4;

@@ -1,39 +1,43 @@
-// Lane: an engine with its lock and its links, as the doors (preload/) see it. Two lanes share nothing that is
-// touched for a message, so a process can have several:
+// Lane: an engine with its lock, its links and its thread. It only connects them; each has a file of its own. Two lanes
+// share nothing that is touched for a message, so a process can have several:
 //
 //   of a lane     the engine and its QPs, the lock, the links with the slot of UDP port 4791 (the top
 //                 byte of its QPNs), the channels to peers, the wake-up protocol with its thread, the publisher
 //   of a process  the daemon client, settings, devices and the interface monitor, the explain channel, the state of
 //                 forks, the page of counters (Runtime and ProcessControl)
 //
-// nic/lane/lanes.h assigns QPs to lanes and owns what all lanes of a process read (the memory table).
+// lanes.h assigns QPs to lanes and owns what all lanes of a process read (the memory table).
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
 
 #include "base/instant.h"
 #include "base/problem.h"
 #include "base/result.h"
+#include "control/capture_messages.h"
+#include "control/client/daemon_client.h"
 #include "host/clock.h"
 #include "host/device.h"
-#include "nic/lane/lane_lock.h"
+#include "nic/lane/failure_log.h"
+#include "nic/lane/progress.h"
+#include "nic/lane/publisher.h"
+#include "nic/links/direct_publication.h"
+#include "nic/links/lane_links.h"
+#include "nic/links/lane_slot.h"
+#include "nic/links/paths.h"
+#include "nic/links/shm_peers.h"
+#include "nic/settings.h"
+#include "nic/wakeup/lane_lock.h"
+#include "nic/wakeup/lane_thread.h"
+#include "nic/wakeup/wakeup.h"
 #include "objects/path.h"
 #include "transport/engine.h"
 
 namespace rrdma::nic {
-
-// The parameters for resolving an address vector.
-struct PathRequest {
-  wire::Gid remote;
-  std::uint32_t local_gid_index = 0;
-  std::uint32_t flow_label = 0;
-  std::uint8_t hop_limit = 0;
-  std::uint8_t traffic_class = 0;
-  std::uint8_t service_level = 0;
-  wire::Qpn local_qpn;
-  wire::Qpn remote_qpn;   // connected QPs; decides whether the peer is a process of this host
-  bool datagram = false;  // an address handle: remote_qpn is not known yet
-};
 
 // Events of QPs, in the order in which they happen. Called with the lane's lock held: only queue them.
 class QpListener {
@@ -42,29 +46,54 @@ class QpListener {
   virtual void on_qp_event(transport::QueuePair& qp, transport::QpEvent event) = 0;
 };
 
-// Every access to the engine or a QP happens under the lock, with the exceptions that engine.h names.
-class Lane {
+class Lane final : private transport::EventSink, private Duty {
  public:
-  virtual ~Lane() = default;
+  // Takes a slot and opens the links. The settings, the daemon client and the memory table must outlive the lane. One
+  // lane of a process publishes the number of keys in the table (`counts_memory`).
+  [[nodiscard]] static Result<std::unique_ptr<Lane>, Problem> open(const Settings& settings,
+                                                                   control::DaemonClient& daemon,
+                                                                   LaneInterface interface,
+                                                                   objects::MemoryTable& memory,
+                                                                   bool counts_memory);
+  ~Lane() override;
+
+  // Starts the thread. It also calls `handle_control` once at the start, and whenever one of these descriptors is
+  // readable, without the lock: the thread of one lane serves the whole process. EAGAIN if no thread can be started.
+  [[nodiscard]] Result<void, Problem> start(std::span<const int> control,
+                                            std::function<void()> handle_control);
+  // Ends the thread.
+  void stop() { thread_.stop(); }
+
+  // Lets peers access registered memory, present and future. REQUIRES: the locks of all lanes.
+  void publish_memory();
+  // From now on publishes only windows that are bound to a QP of this lane. REQUIRES: the locks of all lanes.
+  void publish_own_windows_only();
+
+  // Every access to the engine or a QP happens under the lock, with the exceptions that engine.h names.
   [[nodiscard]] LaneLock& mutex() { return mutex_; }
 
-  // REQUIRES: the lock, for all calls down to send_held().
+  // REQUIRES: the lock, for all calls down to publish_sums().
   [[nodiscard]] Instant now() { return clock_.now(); }
-  [[nodiscard]] virtual transport::Engine& engine() = 0;
+  [[nodiscard]] transport::Engine& engine() { return engine_; }
   // A QPN that no QP has; fails if all 65,535 of the lane's slot are taken.
-  virtual Result<wire::Qpn, Problem> allocate_qpn() = 0;
-  virtual void set_qp_listener(QpListener* listener) = 0;
+  Result<wire::Qpn, Problem> allocate_qpn() { return slot_.allocate_qpn(engine_); }
+  void set_qp_listener(QpListener* listener) { qp_listener_ = listener; }
   // Sends what the engine has to send.
-  virtual void transmit(Instant now) = 0;
+  void transmit(Instant now) { progress_.transmit(now); }
   // As transmit(), after posting to this QP: at once, or together with the next posts.
-  virtual void transmit_posted(const transport::QueuePair& qp, Instant now) = 0;
+  void transmit_posted(const transport::QueuePair& qp, Instant now) { progress_.transmit_posted(qp, now); }
   // Receives, handles timers, sends.
-  virtual void progress() = 0;
+  void progress() { progress_.poll(); }
   // Sends answers that wait for the program's reply. Call it before a change that would prevent them from being sent.
-  virtual void send_held() = 0;
+  void send_held() { progress_.send_held(); }
+  void publish_sums() { publisher_.publish_sums(engine_, links_.all()); }
 
+  // Ends the lane, however the program ends: sends delayed answers, publishes counters, writes captures. Answers are not
+  // delayed afterwards. False: the lock was not free in time, or the caller holds it. Peers then learn from the last
+  // answers which messages were delivered (wire/last_answer.h).
+  bool end(Duration patience);
   // May block (asks the daemon, creates a shared-memory channel). REQUIRES: the lock is not held.
-  virtual Result<objects::Path, Problem> resolve(const host::Device& device, const PathRequest& request) = 0;
+  Result<objects::Path, Problem> resolve(const host::Device& device, const PathRequest& request);
   // For pollers: makes one round of progress unless another thread does. REQUIRES: the lock is not held.
   void poll() {
     if (!mutex_.try_lock()) return;
@@ -72,20 +101,67 @@ class Lane {
     mutex_.unlock();
   }
   // For a thread that is about to sleep until an event: the lane's thread takes over.
-  virtual void rely_on_thread() = 0;
+  void rely_on_thread() { wakeup_.rely_on_thread(); }
 
-  // Number of completion queues whose first lane this is. For nic/lane/lanes.h, under its mutex.
+  // Number of completion queues whose first lane this is. For lanes.h, under its mutex.
   [[nodiscard]] std::uint32_t queues() const { return queues_; }
   void add_queue() { ++queues_; }
   void remove_queue() { --queues_; }
 
- protected:
-  [[nodiscard]] host::TickClock& clock() { return clock_; }
+  // Daemon messages for this lane. REQUIRES: the lock is not held.
+  [[nodiscard]] const LaneSlot& slot() const { return slot_; }
+  void accept_channel(const control::ChannelOffered& offer, std::vector<OwnedFd> fds);
+  void forget_peer(std::uint64_t token);
+  void deliver(const control::FrameFields& frame);
+  void recognise(const wire::Gid& remote, std::uint8_t features);
+  void open_network(control::GrantedSlot granted);
+  void follow_capture_order(const control::CaptureOrder& order, std::vector<OwnedFd> fds);
+  void set_faults(const std::vector<link::FaultScope>& scopes, bool packets_only);
+  // Records an event that is not a packet. False if no capture is running here.
+  bool note_in_captures(std::string_view text);
 
  private:
+  Lane(const Settings& settings, control::DaemonClient& daemon, control::GrantedSlot granted,
+       LaneInterface interface, objects::MemoryTable& memory, bool counts_memory);
+  void watch_shm(const Settings& settings);
+  void watch_udp();
+  void choose_packets();
+  void place_last_answer(transport::QueuePair& qp, bool destroyed);
+
+  void on_qp_event(transport::QueuePair& qp, transport::QpEvent event) override;
+  void on_qp_changed(transport::QueuePair& qp, bool destroyed) override;
+  void on_request_failed(transport::QueuePair& qp, const transport::FailedRequest& failed) override {
+    failures_.handle_failed(qp, failed, links_.lost_to_faults());
+  }
+  void on_requests_flushed(transport::QueuePair& qp, std::uint32_t sends, std::uint32_t receives) override {
+    failures_.handle_flushed(qp, sends, receives);
+  }
+
+  Served serve(std::span<const int> arrivals) override { return progress_.serve(arrivals); }
+  bool look() override { return progress_.look(); }
+  void publish(Instant now) override { progress_.publish(now); }
+  void handle_control() override { handle_control_(); }
+
   LaneLock mutex_;
   host::TickClock clock_;
   std::uint32_t queues_ = 0;
+  LaneSlot slot_;
+  Publisher publisher_;
+  FailureLog failures_;
+  LaneLinks links_;
+  std::unique_ptr<ShmPeers> peers_;            // null: no shared memory
+  std::unique_ptr<DirectPublication> direct_;  // null: packets carry everything
+  objects::MemoryTable& memory_;
+  transport::Engine engine_;
+  Paths paths_;
+  QpListener* qp_listener_ = nullptr;
+  bool captured_ = false;   // by order: everything goes as single packets
+  bool disturbed_ = false;  // the same for faults
+  EpollSleeper sleeper_;
+  WakeUp wakeup_;
+  Progress progress_;
+  std::function<void()> handle_control_;
+  LaneThread thread_;  // last: ends before anything that it serves
 };
 
 }  // namespace rrdma::nic

@@ -9,8 +9,8 @@
 #include "base/entropy.h"
 #include "base/file_space.h"
 #include "host/descriptor_room.h"
-#include "nic/lane/host_lane.h"
-#include "nic/process_control.h"
+#include "nic/lane/lane.h"
+#include "nic/process/process_control.h"
 
 namespace rrdma::nic {
 namespace {
@@ -62,9 +62,9 @@ Result<std::unique_ptr<Lanes>, Problem> Lanes::open(const Settings& settings, Pr
 }
 
 Lanes::~Lanes() {
-  for_each([this](HostLane& lane) { control_.remove(lane); });
+  for_each([this](Lane& lane) { control_.remove(lane); });
   // Each lane removes its publication from the table, which no other thread may read then: end all threads first.
-  for_each([](HostLane& lane) { lane.stop(); });
+  for_each([](Lane& lane) { lane.stop(); });
 }
 
 Lane& Lanes::first() const { return *lanes_[0]; }
@@ -80,7 +80,7 @@ Lane& Lanes::of(wire::Qpn qpn) const {
 void Lanes::set_qp_listener(QpListener* listener) {
   const std::lock_guard all(*this);
   qp_listener_ = listener;
-  for_each([&](HostLane& lane) { lane.set_qp_listener(listener); });
+  for_each([&](Lane& lane) { lane.set_qp_listener(listener); });
 }
 
 // ---- assignment of QPs ----
@@ -136,9 +136,9 @@ void Lanes::release(const LanesOfQueue& queue) {
 // REQUIRES: roster_.
 Result<void, Problem> Lanes::open_one() {
   const std::size_t number = size();
-  auto opened = HostLane::open(settings_, control_.daemon(), interface_, memory_, number == 0);
+  auto opened = Lane::open(settings_, control_.daemon(), interface_, memory_, number == 0);
   if (!opened) return Failure{opened.error()};
-  HostLane& lane = **opened;
+  Lane& lane = **opened;
   lane.set_qp_listener(qp_listener_);
   control_.add(lane);
   if (auto started = start(lane, number == 0); !started) {
@@ -159,7 +159,7 @@ Result<void, Problem> Lanes::open_one() {
 }
 
 // The thread of the first lane serves the process.
-Result<void, Problem> Lanes::start(HostLane& lane, bool serves_control) {
+Result<void, Problem> Lanes::start(Lane& lane, bool serves_control) {
   if (!serves_control) return lane.start({}, [] {});
   control_.handle();  // a fault order that arrived before the slot applies from the first call on
   return lane.start(control_.descriptors(), [this] { control_.handle(); });
@@ -178,15 +178,15 @@ void Lanes::unlock() {
 }
 
 void Lanes::lock_all() {
-  for_each([](HostLane& lane) { lane.mutex().lock(); });
+  for_each([](Lane& lane) { lane.mutex().lock(); });
 }
 
 void Lanes::unlock_all() {
-  for_each([](HostLane& lane) { lane.mutex().unlock(); });
+  for_each([](Lane& lane) { lane.mutex().unlock(); });
 }
 
 void Lanes::pass_through() {
-  for_each([](HostLane& lane) { const std::lock_guard lock(lane.mutex()); });
+  for_each([](Lane& lane) { const std::lock_guard lock(lane.mutex()); });
 }
 
 }  // namespace rrdma::nic

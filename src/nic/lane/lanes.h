@@ -17,14 +17,14 @@
 
 #include "base/problem.h"
 #include "base/result.h"
-#include "nic/lane/lane_interface.h"
 #include "nic/lane/lanes_of_queue.h"
+#include "nic/links/lane_interface.h"
 #include "nic/settings.h"
 #include "objects/memory.h"
 
 namespace rrdma::nic {
 
-class HostLane;
+class Lane;
 class ProcessControl;
 
 // Descriptors of the daemon client, a lane and its links (16 of them are UDP source ports), and some temporary ones.
@@ -79,7 +79,7 @@ class Lanes {
   Lanes(const Settings& settings, ProcessControl& control, LaneInterface interface);
   [[nodiscard]] std::size_t size() const { return count_.load(std::memory_order_acquire); }
   Result<void, Problem> open_one();
-  Result<void, Problem> start(HostLane& lane, bool serves_control);
+  Result<void, Problem> start(Lane& lane, bool serves_control);
   [[nodiscard]] Lane& least_used();
   void attach(const Wish& wish, Lane& lane);
   void lock_all();
@@ -95,7 +95,7 @@ class Lanes {
   std::mutex roster_;
   bool exhausted_ = false;  // no more could be opened
   std::atomic<std::size_t> count_{0};
-  std::array<std::unique_ptr<HostLane>, kLanesMax> lanes_;
+  std::array<std::unique_ptr<Lane>, kLanesMax> lanes_;
 };
 
 }  // namespace rrdma::nic

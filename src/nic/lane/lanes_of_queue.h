@@ -10,7 +10,7 @@
 
 #include "control/slot.h"
 #include "nic/lane/lane.h"
-#include "nic/lane/lent_mutex.h"
+#include "nic/wakeup/lent_mutex.h"
 #include "objects/completion_queue.h"
 
 namespace rrdma::nic {

@@ -11,7 +11,7 @@
 
 #include "base/raw_syscall.h"
 #include "host/clock.h"
-#include "nic/last_thread.h"
+#include "nic/wakeup/last_thread.h"
 
 namespace rrdma::nic {
 namespace {

@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "base/instant.h"
-#include "nic/lane/lane_lock.h"
 #include "nic/wakeup/attention.h"
 #include "nic/wakeup/delayed_ack.h"
+#include "nic/wakeup/lane_lock.h"
 
 namespace rrdma::nic {
 

@@ -10,7 +10,7 @@
 #include "base/owned_fd.h"
 #include "base/raw_syscall.h"
 #include "control/client/daemon_client.h"
-#include "nic/runtime.h"
+#include "nic/process/runtime.h"
 
 namespace rrdma::files {
 namespace {

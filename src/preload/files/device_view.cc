@@ -7,7 +7,7 @@
 #include "host/interfaces.h"
 #include "host/lid.h"
 #include "host/netlink_device.h"
-#include "nic/runtime.h"
+#include "nic/process/runtime.h"
 #include "preload/files/pci_place.h"
 
 namespace rrdma::files {

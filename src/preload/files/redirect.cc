@@ -15,7 +15,7 @@
 #include "host/descriptor_room.h"
 #include "host/explain.h"
 #include "host/explain_log.h"
-#include "nic/runtime.h"
+#include "nic/process/runtime.h"
 #include "preload/files/counter_files.h"
 #include "preload/files/path_rule.h"
 #include "preload/files/seen_path.h"

@@ -16,7 +16,7 @@
 #include "control/client/daemon_client.h"
 #include "control/cm_messages.h"
 #include "host/device.h"
-#include "nic/runtime.h"
+#include "nic/process/runtime.h"
 #include "preload/rdma_cm/routing/routes.h"
 
 namespace rrdma::rdma_cm {

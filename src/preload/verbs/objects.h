@@ -9,9 +9,9 @@
 #include <memory>
 
 #include "base/intrusive_list.h"
-#include "nic/lane/lane_lock.h"
 #include "nic/lane/passage.h"
 #include "nic/wakeup/idle_polls.h"
+#include "nic/wakeup/lane_lock.h"
 #include "objects/completion_queue.h"
 #include "objects/memory.h"
 #include "objects/work_queue.h"

@@ -12,7 +12,7 @@
 #include <string_view>
 
 #include "host/device.h"
-#include "nic/runtime.h"
+#include "nic/process/runtime.h"
 #include "preload/verbs/device/async_events.h"
 
 namespace rrdma::verbs {

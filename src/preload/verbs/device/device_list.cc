@@ -14,7 +14,7 @@
 
 #include "host/descriptor_room.h"
 #include "host/explain.h"
-#include "nic/runtime.h"
+#include "nic/process/runtime.h"
 #include "preload/files/device_view.h"
 #include "preload/files/redirect.h"
 #include "preload/verbs/device/context.h"

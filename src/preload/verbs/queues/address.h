@@ -3,7 +3,7 @@
 
 #include <infiniband/verbs.h>
 
-#include "nic/runtime.h"
+#include "nic/process/runtime.h"
 #include "preload/verbs/device/context.h"
 
 namespace rrdma::verbs {

@@ -1,4 +1,4 @@
-#include "nic/process_control.h"
+#include "nic/process/process_control.h"
 
 #include <algorithm>
 #include <utility>
@@ -7,7 +7,7 @@
 #include "control/recognition_messages.h"
 #include "host/explain.h"
 #include "host/signals/fault_handler.h"
-#include "nic/lane/host_lane.h"
+#include "nic/lane/lane.h"
 #include "wire/transport_packet.h"
 
 namespace rrdma::nic {
@@ -86,7 +86,7 @@ void ProcessControl::apply_faults() {
   const std::vector<link::FaultScope> scopes = scopes_of(devices, active);
   {
     const std::lock_guard lock(lanes_mutex_);
-    for (HostLane* lane : lanes_) lane->set_faults(scopes, packets_only_);
+    for (Lane* lane : lanes_) lane->set_faults(scopes, packets_only_);
   }
   const std::vector<host::Interface> interfaces = current_interfaces();
   for (const auto& device : devices) device->impose(imposed_on(*device, active), interfaces);
@@ -95,7 +95,7 @@ void ProcessControl::apply_faults() {
 // The lanes of a process are captured together: one of them records the event.
 void ProcessControl::note_in_captures(const std::string& line) {
   const std::lock_guard lock(lanes_mutex_);
-  for (HostLane* lane : lanes_) {
+  for (Lane* lane : lanes_) {
     if (lane->note_in_captures(line)) return;
   }
 }
@@ -120,7 +120,7 @@ std::vector<host::Interface> ProcessControl::current_interfaces() {
 
 // ---- lanes ----
 
-void ProcessControl::add(HostLane& lane) {
+void ProcessControl::add(Lane& lane) {
   {
     const std::lock_guard lock(lanes_mutex_);
     lanes_.push_back(&lane);
@@ -130,14 +130,14 @@ void ProcessControl::add(HostLane& lane) {
   if (faults::armed() || packets_only_) apply_faults();
 }
 
-void ProcessControl::remove(HostLane& lane) {
+void ProcessControl::remove(Lane& lane) {
   const std::lock_guard lock(lanes_mutex_);
   std::erase(lanes_, &lane);
 }
 
-HostLane* ProcessControl::find_lane(control::Slot slot) const {
+Lane* ProcessControl::find_lane(control::Slot slot) const {
   const auto found = std::find_if(lanes_.begin(), lanes_.end(),
-                                  [&](const HostLane* lane) { return lane->slot().number() == slot; });
+                                  [&](const Lane* lane) { return lane->slot().number() == slot; });
   return found != lanes_.end() ? *found : nullptr;
 }
 
@@ -158,24 +158,24 @@ void ProcessControl::handle() {
 
 void ProcessControl::handle_channel_offered(const control::ChannelOffered& offer, std::vector<OwnedFd> fds) {
   const std::lock_guard lock(lanes_mutex_);
-  if (HostLane* lane = find_lane(offer.to_slot)) lane->accept_channel(offer, std::move(fds));
+  if (Lane* lane = find_lane(offer.to_slot)) lane->accept_channel(offer, std::move(fds));
 }
 
 // Any lane may have a channel to it.
 void ProcessControl::handle_peer_gone(control::Slot, std::uint64_t token) {
   const std::lock_guard lock(lanes_mutex_);
-  for (HostLane* lane : lanes_) lane->forget_peer(token);
+  for (Lane* lane : lanes_) lane->forget_peer(token);
 }
 
 // Each lane checks whether the destination is its own.
 void ProcessControl::handle_frame_forwarded(const control::FrameFields& frame) {
   const std::lock_guard lock(lanes_mutex_);
-  for (HostLane* lane : lanes_) lane->deliver(frame);
+  for (Lane* lane : lanes_) lane->deliver(frame);
 }
 
 void ProcessControl::handle_sockets_arrived(control::GrantedSlot slot) {
   const std::lock_guard lock(lanes_mutex_);
-  if (HostLane* lane = find_lane(slot.slot)) lane->open_network(std::move(slot));
+  if (Lane* lane = find_lane(slot.slot)) lane->open_network(std::move(slot));
 }
 
 // Captures and faults were ordered through the previous daemon and end with it.
@@ -191,7 +191,7 @@ void ProcessControl::handle_other(control::Received& message) {
     return follow_capture_order(*order, std::move(message.fds));
   if (const auto peer = message.as<control::PeerRecognised>()) {
     const std::lock_guard lock(lanes_mutex_);
-    for (HostLane* lane : lanes_) lane->recognise(peer->remote, peer->features);
+    for (Lane* lane : lanes_) lane->recognise(peer->remote, peer->features);
     return;
   }
   if (const auto order = message.as<control::FaultOrder>()) {
@@ -208,7 +208,7 @@ void ProcessControl::follow_capture_order(const control::CaptureOrder& order, st
   const std::lock_guard lock(lanes_mutex_);
   capture_order_ = order;
   capture_channel_ = std::move(fds);
-  for (HostLane* lane : lanes_) lane->follow_capture_order(order, duplicates(capture_channel_));
+  for (Lane* lane : lanes_) lane->follow_capture_order(order, duplicates(capture_channel_));
 }
 
 }  // namespace rrdma::nic

@@ -1,4 +1,4 @@
-#include "nic/publication/publisher.h"
+#include "nic/lane/publisher.h"
 
 #include <gtest/gtest.h>
 

@@ -9,12 +9,25 @@
 #include "base/problem.h"
 #include "base/result.h"
 #include "control/client/daemon_client.h"
-#include "nic/lane/lane.h"
-#include "nic/lane/lane_links.h"
+#include "host/device.h"
+#include "nic/links/lane_links.h"
+#include "nic/links/shm_peers.h"
 #include "nic/settings.h"
-#include "nic/shm_peers.h"
 
 namespace rrdma::nic {
+
+// The parameters for resolving an address vector.
+struct PathRequest {
+  wire::Gid remote;
+  std::uint32_t local_gid_index = 0;
+  std::uint32_t flow_label = 0;
+  std::uint8_t hop_limit = 0;
+  std::uint8_t traffic_class = 0;
+  std::uint8_t service_level = 0;
+  wire::Qpn local_qpn;
+  wire::Qpn remote_qpn;   // connected QPs; decides whether the peer is a process of this host
+  bool datagram = false;  // an address handle: remote_qpn is not known yet
+};
 
 class Paths {
  public:

@@ -1,4 +1,4 @@
-#include "nic/failure_log.h"
+#include "nic/lane/failure_log.h"
 
 #include <gtest/gtest.h>
 

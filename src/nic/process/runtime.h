@@ -13,8 +13,8 @@
 #include "base/problem.h"
 #include "base/result.h"
 #include "host/device.h"
-#include "nic/daemon_listener.h"
 #include "nic/lane/lanes.h"
+#include "nic/process/daemon_listener.h"
 #include "nic/settings.h"
 
 namespace rrdma::control {
@@ -43,7 +43,7 @@ class Runtime {
   Lanes& lanes();
   [[nodiscard]] control::DaemonClient& daemon() const;
   void set_daemon_listener(DaemonListener* listener);
-  // The process ends now, perhaps without exit handlers: every lane ends (HostLane::end). Waits for locks, half a second
+  // The process ends now, perhaps without exit handlers: every lane ends (Lane::end). Waits for locks, half a second
   // for each at most, and for none that the calling thread holds. Does nothing in a child.
   static void end_process();
   // Makes all counters visible to other processes. Never waits.

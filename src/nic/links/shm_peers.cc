@@ -1,4 +1,4 @@
-#include "nic/shm_peers.h"
+#include "nic/links/shm_peers.h"
 
 #include <cerrno>
 #include <mutex>

@@ -1,4 +1,4 @@
-#include "nic/lane/lane_lock.h"
+#include "nic/wakeup/lane_lock.h"
 
 #include <gtest/gtest.h>
 

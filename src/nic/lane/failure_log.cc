@@ -1,9 +1,9 @@
-#include "nic/failure_log.h"
+#include "nic/lane/failure_log.h"
 
 #include <algorithm>
 
 #include "base/format.h"
-#include "nic/link_switch.h"
+#include "nic/links/link_switch.h"
 #include "objects/cause.h"
 #include "wire/address_text.h"
 #include "wire/rnr_timer.h"

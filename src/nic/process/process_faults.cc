@@ -1,4 +1,4 @@
-#include "nic/faults/process_faults.h"
+#include "nic/process/process_faults.h"
 
 #include <sys/timerfd.h>
 

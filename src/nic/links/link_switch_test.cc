@@ -1,5 +1,5 @@
 // Which links a poll checks, and when.
-#include "nic/link_switch.h"
+#include "nic/links/link_switch.h"
 
 #include <gtest/gtest.h>
 

@@ -13,8 +13,8 @@
 #include "base/owned_fd.h"
 #include "link/capture_link.h"
 #include "link/capture_sink.h"
-#include "nic/capture/capture_stream.h"
-#include "nic/link_switch.h"
+#include "nic/links/capture_stream.h"
+#include "nic/links/link_switch.h"
 
 namespace rrdma::nic {
 

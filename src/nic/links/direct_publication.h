@@ -11,8 +11,8 @@
 
 #include "host/memory/shared_files.h"
 #include "link/shm/shm_link.h"
-#include "nic/shm_peers.h"
-#include "nic/slot/lane_slot.h"
+#include "nic/links/lane_slot.h"
+#include "nic/links/shm_peers.h"
 #include "objects/memory.h"
 #include "transport/engine.h"
 

@@ -1,4 +1,4 @@
-#include "nic/lane/lane_links.h"
+#include "nic/links/lane_links.h"
 
 #include <cstring>
 #include <utility>

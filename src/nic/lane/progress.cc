@@ -1,11 +1,11 @@
-#include "nic/progress.h"
+#include "nic/lane/progress.h"
 
 #include <algorithm>
 #include <array>
 #include <vector>
 
-#include "nic/relay_link.h"
-#include "nic/round.h"
+#include "nic/lane/round.h"
+#include "nic/links/relay_link.h"
 #include "wire/grh.h"
 
 namespace rrdma::nic {

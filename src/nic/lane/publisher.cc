@@ -1,9 +1,9 @@
-#include "nic/publication/publisher.h"
+#include "nic/lane/publisher.h"
 
 #include <algorithm>
 #include <string>
 
-#include "nic/link_switch.h"
+#include "nic/links/link_switch.h"
 
 namespace rrdma::nic {
 namespace {

@@ -1,4 +1,4 @@
-#include "nic/runtime.h"
+#include "nic/process/runtime.h"
 
 #include <atomic>
 #include <cerrno>
@@ -17,10 +17,10 @@
 #include "host/fork.h"
 #include "host/interfaces.h"
 #include "host/netlink_device.h"
-#include "nic/lane/host_lane.h"
+#include "nic/lane/lane.h"
 #include "nic/lane/lanes.h"
-#include "nic/last_thread.h"
-#include "nic/process_control.h"
+#include "nic/process/process_control.h"
+#include "nic/wakeup/last_thread.h"
 
 namespace rrdma::nic {
 namespace {
@@ -132,7 +132,7 @@ void Runtime::publish_counters() {
   const std::unique_lock lock(last->state_->mutex, std::try_to_lock);
   if (!lock.owns_lock()) return;
   if (last->state_->lanes == nullptr) return;
-  last->state_->lanes->for_each([](HostLane& lane) {
+  last->state_->lanes->for_each([](Lane& lane) {
     const std::unique_lock held(lane.mutex(), std::try_to_lock);
     if (held.owns_lock()) lane.publish_sums();
   });
@@ -149,7 +149,7 @@ void Runtime::end_lanes() {
     lock = std::unique_lock(state_->mutex, std::try_to_lock);
   }
   if (!lock.owns_lock() || state_->lanes == nullptr) return;
-  state_->lanes->for_each([](HostLane& lane) { (void)lane.end(kEndPatience); });
+  state_->lanes->for_each([](Lane& lane) { (void)lane.end(kEndPatience); });
 }
 
 bool Runtime::forked() const { return state_->birth.forked(); }

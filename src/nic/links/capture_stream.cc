@@ -1,4 +1,4 @@
-#include "nic/capture/capture_stream.h"
+#include "nic/links/capture_stream.h"
 
 #include <poll.h>
 #include <sys/socket.h>

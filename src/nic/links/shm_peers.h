@@ -16,7 +16,7 @@
 #include "control/client/daemon_client.h"
 #include "control/messages.h"
 #include "link/shm/shm_link.h"
-#include "nic/lane/lane_lock.h"
+#include "nic/wakeup/lane_lock.h"
 
 namespace rrdma::nic {
 

@@ -1,4 +1,4 @@
-#include "nic/capture/live_capture.h"
+#include "nic/links/live_capture.h"
 
 #include <utility>
 

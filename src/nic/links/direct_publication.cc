@@ -1,4 +1,4 @@
-#include "nic/direct_publication.h"
+#include "nic/links/direct_publication.h"
 
 namespace rrdma::nic {
 

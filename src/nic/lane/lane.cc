@@ -1,4 +1,4 @@
-#include "nic/lane/host_lane.h"
+#include "nic/lane/lane.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -9,30 +9,29 @@
 
 namespace rrdma::nic {
 
-Result<std::unique_ptr<HostLane>, Problem> HostLane::open(const Settings& settings,
-                                                          control::DaemonClient& daemon,
-                                                          LaneInterface interface,
-                                                          objects::MemoryTable& memory, bool counts_memory) {
+Result<std::unique_ptr<Lane>, Problem> Lane::open(const Settings& settings, control::DaemonClient& daemon,
+                                                  LaneInterface interface, objects::MemoryTable& memory,
+                                                  bool counts_memory) {
   auto granted = daemon.request_slot();
   if (!granted) return Failure{granted.error()};
-  std::unique_ptr<HostLane> lane(
-      new HostLane(settings, daemon, std::move(*granted), std::move(interface), memory, counts_memory));
+  std::unique_ptr<Lane> lane(
+      new Lane(settings, daemon, std::move(*granted), std::move(interface), memory, counts_memory));
   if (!lane->sleeper_.valid())
     return problem(EMFILE, "the program has no descriptors left to wait with: raise its limit (ulimit -n).");
   return lane;
 }
 
-HostLane::HostLane(const Settings& settings, control::DaemonClient& daemon, control::GrantedSlot granted,
-                   LaneInterface interface, objects::MemoryTable& memory, bool counts_memory)
+Lane::Lane(const Settings& settings, control::DaemonClient& daemon, control::GrantedSlot granted,
+           LaneInterface interface, objects::MemoryTable& memory, bool counts_memory)
     : slot_(daemon, granted.slot, system_keys()),
       publisher_(daemon.page(), counts_memory ? &memory : nullptr),
       links_(settings, daemon, std::move(granted), std::move(interface)),
-      peers_(links_.shm() != nullptr ? std::make_unique<ShmPeers>(*links_.shm(), daemon, mutex()) : nullptr),
+      peers_(links_.shm() != nullptr ? std::make_unique<ShmPeers>(*links_.shm(), daemon, mutex_) : nullptr),
       memory_(memory),
       engine_({.strict = settings.strict, .congestion = settings.congestion, .probe = &links_}, memory_,
               *this),
       paths_(settings, links_, peers_.get(), daemon),
-      wakeup_(mutex(), sleeper_, has_one_core()),
+      wakeup_(mutex_, sleeper_, has_one_core()),
       progress_({.engine = engine_,
                  .links = links_,
                  .slot = slot_,
@@ -40,13 +39,13 @@ HostLane::HostLane(const Settings& settings, control::DaemonClient& daemon, cont
                  .daemon = daemon,
                  .publisher = publisher_,
                  .wakeup = wakeup_,
-                 .clock = clock()}),
+                 .clock = clock_}),
       thread_(wakeup_) {
   if (links_.shm() != nullptr) watch_shm(settings);
   if (links_.udp() != nullptr) watch_udp();
 }
 
-HostLane::~HostLane() {
+Lane::~Lane() {
   thread_.stop();
   (void)end(Duration{});
   // Ignore the events of QPs and regions that are still to be destroyed.
@@ -55,16 +54,16 @@ HostLane::~HostLane() {
   direct_.reset();
 }
 
-bool HostLane::end(Duration patience) {
-  if (!mutex().lock_at_end(patience)) return false;
-  const std::lock_guard held(mutex(), std::adopt_lock);
+bool Lane::end(Duration patience) {
+  if (!mutex_.lock_at_end(patience)) return false;
+  const std::lock_guard held(mutex_, std::adopt_lock);
   progress_.end();
   publish_sums();
   links_.write_captures();
   return true;
 }
 
-void HostLane::watch_shm(const Settings& settings) {
+void Lane::watch_shm(const Settings& settings) {
   sleeper_.add_link(links_.shm()->fd());
   wakeup_.set_doorbells(&links_);
   if (!settings.direct_allowed()) return;
@@ -73,15 +72,15 @@ void HostLane::watch_shm(const Settings& settings) {
   engine_.set_direct(links_.shm());
 }
 
-void HostLane::publish_memory() {
+void Lane::publish_memory() {
   if (direct_ != nullptr) memory_.add_listener(*direct_);
 }
 
-void HostLane::publish_own_windows_only() {
+void Lane::publish_own_windows_only() {
   if (direct_ != nullptr) direct_->publish_own_windows_only(memory_);
 }
 
-void HostLane::watch_udp() {
+void Lane::watch_udp() {
   for (const int fd : links_.udp()->descriptors()) sleeper_.add_link(fd);
   // The bytes in flight to an RRDMA peer. The room of our own socket is the best estimate of the peer's; competing
   // senders show up as losses. More than a megabyte in one flow exceeds the cache.
@@ -90,7 +89,7 @@ void HostLane::watch_udp() {
   engine_.set_windows(window, std::max({room / 2, window, 64u * 1024}));
 }
 
-Result<void, Problem> HostLane::start(std::span<const int> control, std::function<void()> handle_control) {
+Result<void, Problem> Lane::start(std::span<const int> control, std::function<void()> handle_control) {
   for (const int fd : control) sleeper_.add_control(fd);
   handle_control_ = std::move(handle_control);
   if (thread_.start(*this)) return {};
@@ -100,18 +99,18 @@ Result<void, Problem> HostLane::start(std::span<const int> control, std::functio
       "have (ulimit -u, TasksMax=), or no memory for a stack.");
 }
 
-Result<objects::Path, Problem> HostLane::resolve(const host::Device& device, const PathRequest& request) {
+Result<objects::Path, Problem> Lane::resolve(const host::Device& device, const PathRequest& request) {
   auto path = paths_.resolve(device, request);
   // The thread may have gone to sleep before this channel existed: no doorbell would wake it.
   if (path && path->link == kShmLink) wakeup_.kick();
   return path;
 }
 
-void HostLane::on_qp_event(transport::QueuePair& qp, transport::QpEvent event) {
+void Lane::on_qp_event(transport::QueuePair& qp, transport::QpEvent event) {
   if (qp_listener_ != nullptr) qp_listener_->on_qp_event(qp, event);
 }
 
-void HostLane::on_qp_changed(transport::QueuePair& qp, bool destroyed) {
+void Lane::on_qp_changed(transport::QueuePair& qp, bool destroyed) {
   publisher_.handle_qp_changed(qp, destroyed);
   place_last_answer(qp, destroyed);
   failures_.handle_qp_changed(qp, destroyed);
@@ -119,7 +118,7 @@ void HostLane::on_qp_changed(transport::QueuePair& qp, bool destroyed) {
 }
 
 // The peer reads it there when this process is gone. For other links the daemon does (docs/adr/0019).
-void HostLane::place_last_answer(transport::QueuePair& qp, bool destroyed) {
+void Lane::place_last_answer(transport::QueuePair& qp, bool destroyed) {
   if (links_.shm() == nullptr || qp.path.link != kShmLink) return;
   if (destroyed || qp.state == transport::QpState::kReset)
     return links_.shm()->release_answer(qp.path.peer, qp.qpn);
@@ -129,38 +128,38 @@ void HostLane::place_last_answer(transport::QueuePair& qp, bool destroyed) {
 
 // ---- messages of the daemon ----
 
-void HostLane::accept_channel(const control::ChannelOffered& offer, std::vector<OwnedFd> fds) {
-  const std::lock_guard lock(mutex());
+void Lane::accept_channel(const control::ChannelOffered& offer, std::vector<OwnedFd> fds) {
+  const std::lock_guard lock(mutex_);
   if (peers_ != nullptr) peers_->accept(offer, std::move(fds));
 }
 
-void HostLane::forget_peer(std::uint64_t token) {
-  const std::lock_guard lock(mutex());
+void Lane::forget_peer(std::uint64_t token) {
+  const std::lock_guard lock(mutex_);
   progress_.forget_peer(token);
 }
 
-void HostLane::deliver(const control::FrameFields& frame) {
-  const std::lock_guard lock(mutex());
+void Lane::deliver(const control::FrameFields& frame) {
+  const std::lock_guard lock(mutex_);
   progress_.deliver(frame);
 }
 
 // A peer on another host proved to be RRDMA after QPs were connected to it.
-void HostLane::recognise(const wire::Gid& remote, std::uint8_t features) {
-  const std::lock_guard lock(mutex());
+void Lane::recognise(const wire::Gid& remote, std::uint8_t features) {
+  const std::lock_guard lock(mutex_);
   engine_.for_each_qp([&](transport::QueuePair& qp) {
     if (qp.path.link == kUdpLink && !qp.path.same_host && qp.path.remote == remote)
       engine_.set_peer_features(qp, features);
   });
 }
 
-void HostLane::open_network(control::GrantedSlot granted) {
-  const std::lock_guard lock(mutex());
+void Lane::open_network(control::GrantedSlot granted) {
+  const std::lock_guard lock(mutex_);
   if (links_.open_late(std::move(granted))) watch_udp();
 }
 
-void HostLane::follow_capture_order(const control::CaptureOrder& order, std::vector<OwnedFd> fds) {
+void Lane::follow_capture_order(const control::CaptureOrder& order, std::vector<OwnedFd> fds) {
   std::unique_ptr<CaptureStream> ended;  // destroyed after the lock is released
-  const std::lock_guard lock(mutex());
+  const std::lock_guard lock(mutex_);
   captured_ = order.packets_only;
   choose_packets();
   if (order.record && fds.size() == control::kCaptureFds) {
@@ -170,20 +169,20 @@ void HostLane::follow_capture_order(const control::CaptureOrder& order, std::vec
   }
 }
 
-void HostLane::set_faults(const std::vector<link::FaultScope>& scopes, bool packets_only) {
-  const std::lock_guard lock(mutex());
+void Lane::set_faults(const std::vector<link::FaultScope>& scopes, bool packets_only) {
+  const std::lock_guard lock(mutex_);
   disturbed_ = packets_only || !scopes.empty();
   choose_packets();
   links_.set_faults(scopes);
 }
 
-bool HostLane::note_in_captures(std::string_view text) {
-  const std::lock_guard lock(mutex());
+bool Lane::note_in_captures(std::string_view text) {
+  const std::lock_guard lock(mutex_);
   return links_.note_in_captures(host::now(), text);
 }
 
 // A direct operation takes no PSN, so both settings may change between two frames.
-void HostLane::choose_packets() {
+void Lane::choose_packets() {
   const bool packets_only = captured_ || disturbed_;
   if (direct_ != nullptr) engine_.set_direct(packets_only ? nullptr : links_.shm());
   engine_.set_trains(!packets_only);

@@ -1,4 +1,4 @@
-#include "nic/relay_link.h"
+#include "nic/links/relay_link.h"
 
 #include <algorithm>
 

@@ -19,13 +19,13 @@
 #include "control/client/daemon_client.h"
 #include "host/interfaces.h"
 #include "host/netlink_device.h"
-#include "nic/daemon_listener.h"
-#include "nic/faults/process_faults.h"
+#include "nic/process/daemon_listener.h"
+#include "nic/process/process_faults.h"
 #include "nic/settings.h"
 
 namespace rrdma::nic {
 
-class HostLane;
+class Lane;
 
 class ProcessControl final : private control::DaemonEvents {
  public:
@@ -41,8 +41,8 @@ class ProcessControl final : private control::DaemonEvents {
 
   // Faults and captures already ordered also apply to the new lane. The lane receives its events until it is removed;
   // remove() waits for an event in progress. REQUIRES: remove() is not called from handle().
-  void add(HostLane& lane);
-  void remove(HostLane& lane);
+  void add(Lane& lane);
+  void remove(Lane& lane);
 
   [[nodiscard]] std::vector<int> descriptors() const;
   void handle();
@@ -61,7 +61,7 @@ class ProcessControl final : private control::DaemonEvents {
   void pass_on_faults();
   void follow_capture_order(const control::CaptureOrder& order, std::vector<OwnedFd> fds);
   // REQUIRES: lanes_mutex_. Null: not one of our slots.
-  [[nodiscard]] HostLane* find_lane(control::Slot slot) const;
+  [[nodiscard]] Lane* find_lane(control::Slot slot) const;
 
   void handle_channel_offered(const control::ChannelOffered& offer, std::vector<OwnedFd> fds) override;
   void handle_peer_gone(control::Slot slot, std::uint64_t token) override;
@@ -78,7 +78,7 @@ class ProcessControl final : private control::DaemonEvents {
   std::mutex devices_mutex_;
   std::vector<std::shared_ptr<host::NetlinkDevice>> devices_;
   std::mutex lanes_mutex_;  // locked before any lane's lock
-  std::vector<HostLane*> lanes_;
+  std::vector<Lane*> lanes_;
   control::CaptureOrder capture_order_;    // currently in effect
   std::vector<OwnedFd> capture_channel_;   // for it
   std::atomic<bool> packets_only_{false};  // by order: another program's faults must apply

@@ -1,4 +1,4 @@
-#include "nic/last_thread.h"
+#include "nic/wakeup/last_thread.h"
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-#include "nic/paths.h"
+#include "nic/links/paths.h"
 
 #include <algorithm>
 #include <cerrno>
