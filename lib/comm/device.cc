@@ -7,11 +7,14 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 
 #include "lib/comm/address.h"
 #include "lib/comm/device_query.h"
+#include "lib/comm/verbs_library.h"
 
 namespace rrdma::comm {
 inline namespace v0 {
@@ -66,17 +69,23 @@ bool describe(ibv_context* verbs, FoundDevice& found) {
   device.shared_receive_queues = limits.max_srq > 0;
   device.memory_windows = limits.max_mw > 0 && (limits.device_cap_flags &
                                                 (IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B)) != 0;
+  device.software = library_of(reinterpret_cast<const void*>(verbs->ops.poll_cq)).find("/librrdma.so.") !=
+                    std::string::npos;
   for (std::uint8_t port = 1; port <= limits.phys_port_cnt; ++port) add_port(verbs, port, device);
   return true;
 }
 
 // Calls `use` with each device. Stops when it returns true.
 template <typename Use>
-Result<void> each_device(Use use) {
+Result<void> each_device(const std::string& name, bool software, Use use) {
+  if (auto loaded = load_verbs(name, software); !loaded) return loaded.error();
   int count = 0;
   std::unique_ptr<ibv_context*, decltype(&rdma_free_devices)> list(rdma_get_devices(&count),
                                                                    &rdma_free_devices);
-  if (!list || count == 0) return Error(Code::kNoDevice, During::kOpen, list ? 0 : errno);
+  if (!list || count == 0) {
+    Error error(Code::kNoDevice, During::kOpen, list ? 0 : errno);
+    return std::move(error).with_note(why_no_software_device());
+  }
   FoundDevice found{};
   for (int i = 0; i < count; ++i) {
     if (describe(list.get()[i], found) && use(found)) break;
@@ -84,12 +93,21 @@ Result<void> each_device(Use use) {
   return {};
 }
 
+// One line for debugging, if RRDMA_COMM_DEBUG is set.
+void report(const FoundDevice& found) {
+  const char* debug = std::getenv("RRDMA_COMM_DEBUG");
+  if (debug == nullptr || *debug == '\0' || *debug == '0') return;
+  const std::string library = library_of(reinterpret_cast<const void*>(found.verbs->ops.poll_cq));
+  std::fprintf(stderr, "rrdma::comm: device %s, %s, implemented by %s\n", found.device.name.c_str(),
+               found.device.software ? "in software" : "of the system", library.c_str());
+}
+
 }  // namespace
 
-Result<FoundDevice> find_device(const std::string& name) {
+Result<FoundDevice> find_device(const std::string& name, bool software) {
   FoundDevice chosen{};
   std::string known;
-  auto looked = each_device([&](FoundDevice& found) {
+  auto looked = each_device(name, software, [&](FoundDevice& found) {
     known += (known.empty() ? "" : ", ") + found.device.name;
     if (name.empty() ? !found.device.active : found.device.name != name) return false;
     chosen = found;
@@ -101,6 +119,7 @@ Result<FoundDevice> find_device(const std::string& name) {
         .with_peer(name)
         .with_note(name.empty() ? "no port is active of: " + known : "there are: " + known);
   }
+  report(chosen);
   return chosen;
 }
 
@@ -108,7 +127,7 @@ Result<FoundDevice> find_device(const std::string& name) {
 
 Result<std::vector<Device>> Device::all() {
   std::vector<Device> devices;
-  auto looked = detail::each_device([&](detail::FoundDevice& found) {
+  auto looked = detail::each_device({}, true, [&](detail::FoundDevice& found) {
     devices.push_back(found.device);
     return false;
   });
@@ -117,7 +136,7 @@ Result<std::vector<Device>> Device::all() {
 }
 
 Result<Device> Device::named(const std::string& name) {
-  auto found = detail::find_device(name);
+  auto found = detail::find_device(name, true);
   if (!found) return found.error();
   return std::move(found->device);
 }
@@ -141,6 +160,7 @@ Result<Device> Device::toward(const std::string& address) {
   if (!parsed) return parsed.error();
   auto target = detail::look_up(*parsed);
   if (!target) return target.error();
+  if (auto loaded = detail::load_verbs({}, true); !loaded) return loaded.error();
   const std::unique_ptr<rdma_event_channel, decltype(&rdma_destroy_event_channel)> channel(
       rdma_create_event_channel(), &rdma_destroy_event_channel);
   rdma_cm_id* id = nullptr;

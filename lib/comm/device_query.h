@@ -18,8 +18,9 @@ struct FoundDevice {
   Device device;
 };
 
-// Finds a device by name. An empty name selects the first device with an active port.
-Result<FoundDevice> find_device(const std::string& name);
+// Finds a device by name. An empty name selects the first device with an active port. `software`: see
+// ContextOptions::software_device.
+Result<FoundDevice> find_device(const std::string& name, bool software);
 
 }  // namespace detail
 }  // namespace v0

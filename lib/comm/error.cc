@@ -21,7 +21,7 @@ Words words_of(Code code) {
   switch (code) {
     case Code::kNoDevice:
       return {"no device", "there is no RDMA device to use",
-              "see `ibv_devices`; without hardware, run the program as `rrdma run -- PROGRAM`"};
+              "see `ibv_devices`; without hardware, install RRDMA or run `rrdma run -- PROGRAM`"};
     case Code::kBadAddress:
       return {"bad address", "this is no address that can be used",
               "write host:port, for example 10.0.0.1:7000, [::1]:7000 or name:7000"};

@@ -43,7 +43,7 @@ void make_nonblocking(int fd) { ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NO
 Result<Ref<Reactor>> Reactor::open(const ContextOptions& options) {
   Ref<Reactor> reactor(new Reactor);
   reactor->options_ = options;
-  if (auto opened = reactor->open_device(options.device); !opened) return opened.error();
+  if (auto opened = reactor->open_device(options); !opened) return opened.error();
   if (auto opened = reactor->open_files(); !opened) return opened.error();
   if (auto shard = reactor->add_shard(kFirstShard); !shard) return shard.error();
   reactor->pool_ = Ref<PoolState>(new PoolState(reactor, options.pool));
@@ -51,8 +51,8 @@ Result<Ref<Reactor>> Reactor::open(const ContextOptions& options) {
   return reactor;
 }
 
-Result<void> Reactor::open_device(const std::string& name) {
-  auto found = find_device(name);
+Result<void> Reactor::open_device(const ContextOptions& options) {
+  auto found = find_device(options.device, options.software_device);
   if (!found) return found.error();
   verbs_ = found->verbs;
   limits_ = found->limits;

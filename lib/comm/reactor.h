@@ -145,7 +145,7 @@ class Reactor final : public Counted {
   };
 
   Reactor() = default;
-  Result<void> open_device(const std::string& name);
+  Result<void> open_device(const ContextOptions& options);
   Result<void> open_files();
   Result<CompletionShard*> add_shard(std::uint32_t entries);
   std::size_t poll_completions();

@@ -42,6 +42,9 @@ struct Wait {
 // Options for opening a Context. The defaults suit a program that uses the only device of the host.
 struct ContextOptions {
   std::string device = {};  // name; empty selects the first device with an active port
+  // If no hardware device is usable, bring up RRDMA's software device within this process. The first Context
+  // decides for the process. Without effect under `rrdma run`, which always provides the device.
+  bool software_device = true;
   Wait wait = {};
   PoolOptions pool = {};  // options of the context's own pool
   // The longest wait for the peer of a closed connection to confirm the close. Also applies to the destructor

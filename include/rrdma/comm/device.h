@@ -23,8 +23,10 @@ struct RRDMA_COMM_API Device {
   bool atomics = false;
   bool shared_receive_queues = false;
   bool memory_windows = false;
+  bool software = false;  // RRDMA's own device, in this process
 
-  // Lists all devices. Fails with kNoDevice if there is none.
+  // Lists all devices. Fails with kNoDevice if there is none. Without hardware, brings up RRDMA's device, as
+  // ContextOptions::software_device describes; so do the other functions.
   static Result<std::vector<Device>> all();
   static Result<Device> named(const std::string& name);
   // Finds the device that has this address.

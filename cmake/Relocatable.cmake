@@ -1,0 +1,26 @@
+# An installed tree can be moved: pkg-config files find the prefix from their own place, and programs find the libraries
+# from theirs. With absolute install folders, as distributions may set them, the paths are fixed.
+if(IS_ABSOLUTE "${CMAKE_INSTALL_LIBDIR}" OR IS_ABSOLUTE "${CMAKE_INSTALL_BINDIR}")
+  set(RRDMA_PC_PREFIX ${CMAKE_INSTALL_PREFIX})
+  set(RRDMA_PC_LIBDIR ${CMAKE_INSTALL_FULL_LIBDIR})
+  set(RRDMA_RPATH_TO_LIBRARIES ${CMAKE_INSTALL_FULL_LIBDIR})
+else()
+  file(RELATIVE_PATH up /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+  string(REGEX REPLACE "/$" "" up "${up}")
+  set(RRDMA_PC_PREFIX "\${pcfiledir}/${up}")
+  set(RRDMA_PC_LIBDIR "\${prefix}/${CMAKE_INSTALL_LIBDIR}")
+  file(RELATIVE_PATH libraries /${CMAKE_INSTALL_BINDIR} /${CMAKE_INSTALL_LIBDIR})
+  set(RRDMA_RPATH_TO_LIBRARIES "$ORIGIN/${libraries}")
+endif()
+if(IS_ABSOLUTE "${CMAKE_INSTALL_INCLUDEDIR}")
+  set(RRDMA_PC_INCLUDEDIR ${CMAKE_INSTALL_INCLUDEDIR})
+else()
+  set(RRDMA_PC_INCLUDEDIR "\${prefix}/${CMAKE_INSTALL_INCLUDEDIR}")
+endif()
+
+# rrdma_pkg_config(FILE.pc.in COMPONENT): configures and installs a pkg-config file.
+function(rrdma_pkg_config input component)
+  string(REGEX REPLACE "[.]in$" "" file ${input})
+  configure_file(${input} ${CMAKE_CURRENT_BINARY_DIR}/${file} @ONLY)
+  install(FILES ${CMAKE_CURRENT_BINARY_DIR}/${file} DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT ${component})
+endfunction()
