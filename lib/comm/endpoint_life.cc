@@ -99,8 +99,7 @@ Result<void> EndpointState::make_queues() {
     released_.push_back(&slots_[i]);
   }
   if (!post_released()) return error_for(reason_, During::kConnect, reason_detail_);
-  peer_has_ = owed_;
-  owed_ = owed_counting_ = 0;
+  credits_.grant();  // the hello names them
   return {};
 }
 
@@ -192,7 +191,7 @@ void EndpointState::accept(Opener* opener, rdma_cm_id* id, const Hello& peer,
   id_->context = static_cast<CmTarget*>(this);
   peer_hello_ = peer;
   peer_limit_ = peer.message_limit;
-  credits_ = peer.receive_depth;
+  credits_.open(peer.receive_depth);
   take_names();
   reactor_->move_in(this);
   if (auto made = make_queues(); !made) {
@@ -269,7 +268,7 @@ void EndpointState::handle_established(const rdma_cm_event& event) {
       return fail_opening(std::move(error).with_note("it answers with another protocol or version"));
     }
     peer_limit_ = peer_hello_.message_limit;
-    credits_ = peer_hello_.receive_depth;
+    credits_.open(peer_hello_.receive_depth);
     take_names();
   } else if (phase_ != Phase::kAccepting) {
     return;

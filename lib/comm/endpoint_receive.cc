@@ -33,10 +33,8 @@ void EndpointState::receive_arrived(Completion* completion, const ibv_wc& wc) {
 void EndpointState::take_message(ReceiveSlot* slot, const ibv_wc& wc) {
   heard_ = true;
   // The peer has used a credit that it was never granted.
-  if (peer_has_ == 0) return break_off(Code::kProtocol, 0);
-  --peer_has_;
-  // The peer is almost out of credits, so grant even a small number now.
-  if (peer_has_ <= 1 && owed_counting_ != 0) reactor_->settle_later(this);
+  if (!credits_.peer_used_one()) return break_off(Code::kProtocol, 0);
+  if (credits_.peer_starves()) reactor_->settle_later(this);
   slot->has_immediate = wc.opcode == IBV_WC_RECV_RDMA_WITH_IMM;
   slot->counts = true;
   slot->loans = 1;
@@ -48,12 +46,9 @@ void EndpointState::take_message(ReceiveSlot* slot, const ibv_wc& wc) {
   MessageHeader header{};
   if (wc.byte_len >= sizeof(header)) std::memcpy(&header, slot->data - sizeof(header), sizeof(header));
   const bool sound = wc.byte_len >= sizeof(header) && header.length == wc.byte_len - sizeof(header) &&
-                     header.reserved == 0 &&
-                     header.credits <= peer_hello_.receive_depth -
-                                           std::min<std::uint32_t>(credits_, peer_hello_.receive_depth);
+                     header.reserved == 0 && credits_.accept(header.credits, peer_hello_.receive_depth);
   if (!sound) return break_off(Code::kProtocol, 0);
-  credits_ += header.credits;
-  if (header.credits != 0 && (!queued_.empty() || owed_counting_ != 0 || closing_))
+  if (header.credits != 0 && (!queued_.empty() || credits_.owes_for_messages() || closing_))
     reactor_->settle_later(this);
   slot->length = header.length;
   switch (static_cast<MessageKind>(header.kind)) {
@@ -124,6 +119,7 @@ bool EndpointState::post_released() {
     std::array<ibv_recv_wr, kReceiveChain> requests;
     std::array<ibv_sge, kReceiveChain> parts;
     std::uint32_t count = 0;
+    std::uint32_t counting = 0;
     while (count < kReceiveChain && !released_.empty()) {
       ReceiveSlot* slot = released_.pop_front();
       parts[count] = {reinterpret_cast<std::uintptr_t>(slot->data) - sizeof(MessageHeader),
@@ -131,7 +127,7 @@ bool EndpointState::post_released() {
       requests[count] = {reinterpret_cast<std::uintptr_t>(static_cast<Completion*>(slot)), nullptr,
                          &parts[count], 1};
       if (count > 0) requests[count - 1].next = &requests[count];
-      if (slot->counts) ++owed_counting_;
+      if (slot->counts) ++counting;
       ++count;
     }
     ibv_recv_wr* bad = nullptr;
@@ -141,7 +137,7 @@ bool EndpointState::post_released() {
       return false;
     }
     posted_receives_ += count;
-    owed_ += count;
+    credits_.owe(count, counting);
   }
   return true;
 }

@@ -15,9 +15,6 @@ namespace {
 constexpr std::size_t kSendChain = 16;  // requests posted with one call
 // Send queue entries for credit, close and probe messages. The marker has one more.
 constexpr std::uint32_t kControlRoom = 3;
-// Grant credits in portions, so that a steady sender gets more before it runs out.
-constexpr std::uint32_t kPiecesOfCredits = 8;
-constexpr std::uint32_t kPieceOfCredits = 16;
 constexpr std::uint32_t kMostUnsignalled = 16;  // sends in a row without a completion
 
 Code code_of(ibv_wc_status status) {
@@ -53,11 +50,9 @@ struct EndpointState::Request {
 };
 
 void EndpointState::fill_header(std::byte* at, MessageKind kind, std::size_t length) {
-  MessageHeader header{static_cast<std::uint8_t>(kind), 0, static_cast<std::uint16_t>(owed_),
+  MessageHeader header{static_cast<std::uint8_t>(kind), 0, static_cast<std::uint16_t>(credits_.grant()),
                        static_cast<std::uint32_t>(length)};
   std::memcpy(at, &header, sizeof(header));
-  peer_has_ += owed_;
-  owed_ = owed_counting_ = 0;
 }
 
 Posting* EndpointState::take_posting(Posting::Kind kind) {
@@ -76,7 +71,7 @@ void EndpointState::free_posting(Posting* posting) {
 }
 
 bool EndpointState::can_post(const Transfer& transfer) const {
-  return in_queue_ < send_room_ && (!takes_credit(transfer.verb_) || credits_ > 1);
+  return in_queue_ < send_room_ && (!takes_credit(transfer.verb_) || credits_.has_for_message());
 }
 
 // Returns false if the transfer can never be sent; the transfer has then failed.
@@ -154,7 +149,7 @@ void EndpointState::begin(Transfer* transfer) {
   if (at_once) return post_one(*transfer);
   if (in_queue_ >= send_room_) {
     ++counters_.waits_for_queue;
-  } else if (takes_credit(transfer->verb_) && credits_ <= 1) {
+  } else if (takes_credit(transfer->verb_) && !credits_.has_for_message()) {
     ++counters_.waits_for_credit;
   }
   queued_.push_back(transfer);
@@ -231,7 +226,7 @@ void EndpointState::sign_silent(ibv_send_wr& wr) {
 
 bool EndpointState::try_send(std::span<const std::byte> octets) {
   const bool at_once = usable() && queued_.empty() && !reactor_->corked() && in_queue_ < send_room_ &&
-                       credits_ > 1 && octets.size() <= peer_limit_ &&
+                       credits_.has_for_message() && octets.size() <= peer_limit_ &&
                        octets.size() + sizeof(MessageHeader) <= inline_limit_;
   if (!at_once) return false;
   Request request;
@@ -244,7 +239,7 @@ bool EndpointState::try_send(std::span<const std::byte> octets) {
   request.wr.num_sge = octets.empty() ? 1 : 2;
   request.wr.opcode = IBV_WR_SEND;
   request.wr.send_flags = IBV_SEND_INLINE;
-  --credits_;
+  credits_.use();
   ++in_queue_;
   ++counters_.messages_sent;
   ++counters_.inlined;
@@ -262,7 +257,7 @@ void EndpointState::prepare(Transfer& transfer, Request& request) {
   if (transfer.buffer_)
     part = {reinterpret_cast<std::uintptr_t>(transfer.buffer_.data()),
             static_cast<std::uint32_t>(transfer.buffer_.size()), PoolState::chunk_of(transfer.buffer_)->lkey};
-  if (takes_credit(transfer.verb_)) --credits_;
+  if (takes_credit(transfer.verb_)) credits_.use();
   const bool silent = transfer.verb_ == Verb::kSend && prepare_send(transfer, request);
   if (transfer.verb_ != Verb::kSend) prepare_one_sided(transfer, wr);
   if (transfer.fenced_) wr.send_flags |= IBV_SEND_FENCE;
@@ -342,7 +337,8 @@ void EndpointState::post_queued() {
 // after the next completion or message.
 bool EndpointState::post_control(Posting::Kind kind) {
   const bool message = kind == Posting::Kind::kCredit || kind == Posting::Kind::kClose;
-  if (free_postings_ == nullptr || in_queue_ >= send_room_ + kControlRoom || (message && credits_ == 0))
+  if (free_postings_ == nullptr || in_queue_ >= send_room_ + kControlRoom ||
+      (message && !credits_.has_for_control()))
     return false;
   Posting* posting = take_posting(kind);
   ibv_sge part{reinterpret_cast<std::uintptr_t>(posting->scratch), sizeof(MessageHeader),
@@ -351,7 +347,7 @@ bool EndpointState::post_control(Posting::Kind kind) {
   wr.wr_id = reinterpret_cast<std::uintptr_t>(static_cast<Completion*>(posting));
   wr.send_flags = IBV_SEND_SIGNALED;
   if (message) {
-    --credits_;
+    credits_.use();
     fill_header(posting->scratch, kind == Posting::Kind::kCredit ? MessageKind::kCredit : MessageKind::kClose,
                 0);
     wr.opcode = IBV_WR_SEND;
@@ -367,10 +363,7 @@ bool EndpointState::post_control(Posting::Kind kind) {
 }
 
 void EndpointState::give_credits() {
-  if (owed_counting_ == 0 || peer_closed_ || phase_ != Phase::kOpen) return;
-  const std::uint32_t depth = profile_.receive_depth;
-  const std::uint32_t enough = std::min(depth / 2, std::max(depth / kPiecesOfCredits, kPieceOfCredits));
-  if (owed_ < enough && peer_has_ > 1) return;
+  if (!credits_.message_due(profile_.receive_depth) || peer_closed_ || phase_ != Phase::kOpen) return;
   if (post_control(Posting::Kind::kCredit)) ++counters_.credit_messages_sent;
 }
 
@@ -439,7 +432,7 @@ void EndpointState::end_posting(Posting* posting, const ibv_wc& wc) {
   } else if (wc.status == IBV_WC_SUCCESS) {
     if (kind == Posting::Kind::kClose) close_acknowledged();
     if (kind == Posting::Kind::kProbe) probing_ = false;
-    if (!queued_.empty() || owed_counting_ != 0 || closing_) reactor_->settle_later(this);
+    if (!queued_.empty() || credits_.owes_for_messages() || closing_) reactor_->settle_later(this);
   }
 }
 

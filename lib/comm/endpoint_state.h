@@ -5,11 +5,8 @@
 // refers to the waiter. Inline sends are complete when posted. Only some of them request a completion, which
 // frees the entries of all requests before it.
 //
-// Credits. A receive is posted, in use, or released. Released receives are reposted at the end of a turn and
-// then owed to the peer. Every message carries the owed credits. A separate credit message is sent if an
-// eighth of all (at least 16, if that is at most half) is owed, or if the peer has none left. It counts only
-// receives that held application messages; otherwise both ends would answer credit messages forever. One
-// credit is reserved for credit messages.
+// Receiving. A receive is posted, in use, or released. Released receives are reposted at the end of a turn and
+// then owed to the peer (credits.h).
 //
 // Teardown. The queue pair enters the error state and a last request marks the end of the send queue. The
 // reactor holds the endpoint until the marker and all receives have completed.
@@ -24,6 +21,7 @@
 #include <vector>
 
 #include "lib/comm/address.h"
+#include "lib/comm/credits.h"
 #include "lib/comm/hello.h"
 #include "lib/comm/pool_state.h"
 #include "lib/comm/reactor.h"
@@ -125,7 +123,7 @@ class EndpointState final : public Resident, public CmTarget, public Settler {
   [[nodiscard]] const std::string& local_name() const { return local_name_; }
   [[nodiscard]] const Hello& peer_hello() const { return peer_hello_; }
   [[nodiscard]] std::uint32_t inline_limit() const { return inline_limit_; }
-  [[nodiscard]] std::uint32_t credits() const { return credits_; }
+  [[nodiscard]] std::uint32_t credits() const { return credits_.ours(); }
   [[nodiscard]] const EndpointCounters& counters() const { return counters_; }
   [[nodiscard]] const Profile& profile() const { return profile_; }
 
@@ -223,7 +221,7 @@ class EndpointState final : public Resident, public CmTarget, public Settler {
   std::uint32_t unsignalled_ = 0;
   std::uint32_t inline_limit_ = 0;
   std::uint32_t peer_limit_ = 0;
-  std::uint32_t credits_ = 0;  // granted by the peer
+  Credits credits_;
   List<WindowState> windows_;  // bound through this queue pair, or about to be
 
   // Receiving.
@@ -234,9 +232,6 @@ class EndpointState final : public Resident, public CmTarget, public Settler {
   List<Receiving> receivers_;
   std::uint64_t next_sequence_ = 0;
   std::uint32_t posted_receives_ = 0;
-  std::uint32_t owed_ = 0;           // credits not yet granted to the peer
-  std::uint32_t owed_counting_ = 0;  // of these, from receives that held application messages
-  std::uint32_t peer_has_ = 0;       // credits granted to the peer and not yet used
 
   // Closing and teardown.
   List<Settling> settlers_;
